@@ -1,0 +1,18 @@
+# Headers, exported targets, halogenConfig.cmake and its version file.
+include(CMakePackageConfigHelpers)
+set(halogen_package "${CMAKE_INSTALL_LIBDIR}/cmake/halogen")
+
+install(TARGETS ${halogen_targets} EXPORT halogenTargets FILE_SET HEADERS)
+install(EXPORT halogenTargets NAMESPACE halogen:: DESTINATION "${halogen_package}")
+if(TARGET halogen_io)  # a file of its own, read only where nlohmann_json is found
+  install(TARGETS halogen_io EXPORT halogenIoTargets)
+  install(EXPORT halogenIoTargets NAMESPACE halogen:: DESTINATION "${halogen_package}")
+endif()
+
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/halogenConfig.cmake.in"
+                              "${PROJECT_BINARY_DIR}/halogenConfig.cmake" INSTALL_DESTINATION "${halogen_package}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/halogenConfigVersion.cmake" COMPATIBILITY SameMinorVersion
+                                 ARCH_INDEPENDENT)
+install(FILES "${PROJECT_BINARY_DIR}/halogenConfig.cmake" "${PROJECT_BINARY_DIR}/halogenConfigVersion.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/HalogenLanguage.cmake" DESTINATION "${halogen_package}")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -1,0 +1,70 @@
+# Functions for tests and examples; a comment line at the head of a source says what differs from the default:
+#   // ranks: 1 2 4      numbers of MPI ranks it is run on (without MPI: once, as a single process)
+#   // label: single     further CTest labels; the tests labelled `single` also run in a build without MPI
+#   // timeout: 300      seconds
+#   // optimise: 3       level, where the default does not do
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+
+# Open MPI as root and with more ranks than cores (environment, not flags: other MPIs ignore it), and threads that
+# sleep while they wait, since CTest runs several tests at once.
+set(HALOGEN_RUN_ENVIRONMENT
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1
+    PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMP_WAIT_POLICY=passive)
+if(HALOGEN_SANITIZE)
+  list(APPEND HALOGEN_RUN_ENVIRONMENT ASAN_OPTIONS=fast_unwind_on_malloc=0
+       "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/leaks_of_mpi.supp:print_suppressions=0")
+endif()
+
+# halogen_comment(SOURCE KEY DEFAULT VARIABLE): the words behind "// KEY:", as a list
+function(halogen_comment source key default variable)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
+  file(STRINGS "${source}" lines REGEX "^// ${key}:")
+  set(words ${default})
+  if(lines)
+    string(REGEX REPLACE "^// ${key}: *" "" words "${lines}")
+    string(REGEX REPLACE "[ ,]+" ";" words "${words}")
+  endif()
+  set(${variable} ${words} PARENT_SCOPE)
+endfunction()
+
+# halogen_executable(NAME SOURCES... [OPTIMISE LEVEL]): an executable of this project, with warnings
+function(halogen_executable name)
+  cmake_parse_arguments(PARSE_ARGV 1 argument "" "OPTIMISE" "")
+  add_executable(${name} ${argument_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE halogen::halogen)
+  target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>")
+  if(DEFINED argument_OPTIMISE)
+    target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-O${argument_OPTIMISE}>")
+  endif()
+  halogen_language(${name})
+endfunction()
+
+# halogen_run(TEST TARGET SOURCE ranks... ): one CTest entry per number of ranks, named TEST.RANKS; 0 is no mpirun
+function(halogen_run test target source)
+  halogen_comment("${source}" timeout 180 timeout)
+  halogen_comment("${source}" label "" labels)
+  foreach(ranks IN LISTS ARGN)
+    if(ranks EQUAL 0)
+      set(name ${test})
+      set(processors 1)
+      add_test(NAME ${name} COMMAND ${target})
+    else()
+      set(name ${test}.${ranks})
+      set(processors ${ranks})
+      add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${target}>)
+    endif()
+    string(REGEX REPLACE "\\..*" "" kind ${test})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} PROCESSORS ${processors} LABELS "${kind};${labels}"
+                         ENVIRONMENT "${HALOGEN_RUN_ENVIRONMENT}")
+  endforeach()
+endfunction()
+
+# halogen_ranks(SOURCE DEFAULT VARIABLE): the rank counts of a source, or 0 (a plain process) in a build without MPI
+function(halogen_ranks source default variable)
+  halogen_comment("${source}" ranks "${default}" ranks)
+  if(NOT HALOGEN_ENABLE_MPI)
+    set(ranks 0)
+  endif()
+  set(${variable} ${ranks} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,39 @@
+// The one training sample: what the network sees and should answer, on one rank's piece of the Earth.
+#pragma once
+
+#include <array>
+#include <filesystem>
+
+#include "agreement.hpp"
+#include "planes.hpp"
+
+namespace earth {
+
+// All planes cover `box`. With y the Blue Marble on the grid and b its coarse field interpolated back:
+struct Sample {
+  Grid grid;
+  Box box;
+  Planes input;     // 7: b (red, green, blue), relief - its coarse-and-back (3), land - its coarse-and-back (1);
+                    //    each less its global mean and over its global standard deviation
+  Planes label;     // 3: (y - b) / sigma
+  Planes weight;    // 1: cosine of the latitude of the pixel's centre; 0 in the held-out sector
+  Planes truth;     // 3: y, in [0, 1]
+  Planes baseline;  // 3: b, in [0, 1]
+  std::array<float, 3> sigma{};  // global standard deviation of y - b outside the held-out sector
+};
+
+// Reads rank-local pieces of bmng.jpg, etopo1.jpg and globe_combined_mask_compressed.npz from `data`. Collective:
+// each rank gives its own box, and the boxes together cover the grid once. Means and deviations are weighted by the
+// cosine of latitude, summed in double and over ranks by `all_reduce_sum`, and rounded to float: the sample has the
+// same bits on any mesh (but for a sum that falls on the edge between two floats). No rank holds more than its piece
+// and a margin of at most two coarse cells, plus one scanline of a file. If any rank cannot read its piece, all throw
+// (see on_all_ranks); so they do where the data is not finite or a channel is constant over the Earth.
+Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const AllReduceSum& all_reduce_sum);
+
+// The field that a network output (3 channels, in units of sigma) stands for: b + sigma * output.
+Planes predicted_field(const Planes& output, const Sample& sample);
+
+// Throws std::runtime_error naming `source`, channel and pixel of the first value that is NaN or infinite.
+void require_finite(const Planes& planes, const std::string& source);
+
+}  // namespace earth

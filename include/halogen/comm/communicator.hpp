@@ -1,0 +1,152 @@
+// A group of ranks that talk to each other, whatever carries the words.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "halogen/comm/exchange.hpp"
+#include "halogen/comm/request.hpp"
+#include "halogen/comm/self/transport.hpp"
+#include "halogen/comm/statistics.hpp"
+
+namespace halogen {
+
+/// Shared handle, cheap to copy. Default-made it is one rank alone. Collectives are called by all its ranks in the same
+/// order with equal sizes; blocking ones poll and yield, since ranks may outnumber cores. One rank, or zero bytes, emit
+/// nothing at all. Faults of the transport are an Error naming operation, label, peer where known, and the transport's
+/// own text. A null communicator (split with color < 0, a dry mesh) has rank -1 and size 0 and refuses to communicate.
+class Communicator {
+ public:
+  Communicator() : Communicator(std::make_shared<detail::SelfTransport>("self")) {}
+  explicit Communicator(std::shared_ptr<detail::Transport> transport) : transport_(std::move(transport)) {}
+  static Communicator null() { return Communicator(std::shared_ptr<detail::Transport>()); }
+
+  explicit operator bool() const { return transport_ != nullptr; }
+  int rank() const { return transport_ ? transport_->rank() : -1; }
+  int size() const { return transport_ ? transport_->size() : 0; }
+  std::string_view label() const { return transport_ ? std::string_view(transport_->label()) : "null"; }
+  std::string_view transport_name() const { return transport_ ? transport_->name() : "null"; }
+
+  /// Collective. Ranks of equal color form a communicator, ordered by key; color < 0 stays outside (null).
+  Communicator split(int color, int key, std::string label) const {
+    return Communicator(transport("split").split(color, key, std::move(label)));
+  }
+  /// Collective. The ranks that share this one's memory.
+  Communicator split_by_node(std::string label) const {
+    return Communicator(transport("split_by_node").split_by_node(std::move(label)));
+  }
+
+  /// Local: announces messages that start() will move, as often as wanted. `what` names them in errors. Throws Error
+  /// for a peer or tag out of range and for unpaired messages of this rank to itself.
+  Exchange prepare(std::span<const Transfer> receives, std::span<const Transfer> sends, std::string what) const {
+    detail::Transport& carrier = transport("prepare");
+    for (const std::span<const Transfer> list : {receives, sends})
+      for (const Transfer& transfer : list) {
+        check_rank(transfer.peer, what);
+        if (transfer.tag < 0 || transfer.tag > max_tag)
+          throw Error(what + ": tag " + std::to_string(transfer.tag) + " is outside 0.." + std::to_string(max_tag));
+      }
+    return Exchange(carrier.prepare(receives, sends, std::move(what)));
+  }
+
+  /// In place; every rank ends with the same bits.
+  template <Reducible T>
+  Request all_reduce_async(T* data, std::size_t count, ReduceOp op = ReduceOp::sum) const {
+    const std::size_t bytes = count * sizeof(T);
+    if (silent("all_reduce", bytes)) return {};
+    comm_stats().all_reduces.add(bytes);
+    return {transport_, transport_->all_reduce(data, count, detail::scalar_of<T>(), op)};
+  }
+  template <Reducible T>
+  void all_reduce(T* data, std::size_t count, ReduceOp op = ReduceOp::sum) const {
+    all_reduce_async(data, count, op).wait();
+  }
+
+  /// `bytes` from every rank, in rank order; send may be this rank's own place in receive.
+  void all_gather(const void* send, std::size_t bytes, void* receive) const {
+    if (silent("all_gather", bytes)) return copy(receive, send, bytes);
+    comm_stats().all_gathers.add(bytes);
+    finish(transport_->all_gather(send, receive, bytes));
+  }
+
+  /// The same with bytes_of_each[r] bytes from rank r; throws Error where `bytes` is not this rank's entry.
+  void all_gather_v(const void* send, std::size_t bytes, void* receive,
+                    std::span<const std::size_t> bytes_of_each) const {
+    const std::size_t total = check_sizes("all_gather_v", bytes, bytes_of_each);
+    if (silent("all_gather_v", total)) return copy(receive, send, bytes);
+    comm_stats().all_gathers.add(bytes);
+    finish(transport_->all_gather_v(send, receive, bytes_of_each));
+  }
+
+  void broadcast(void* data, std::size_t bytes, int root) const {
+    if (silent("broadcast", bytes)) return;
+    check_rank(root, "broadcast");
+    comm_stats().broadcasts.add(bytes);
+    finish(transport_->broadcast(data, bytes, root));
+  }
+
+  /// To the root, in rank order; only the root's `receive` is used. All ranks pass all sizes.
+  void gather_v(const void* send, std::size_t bytes, void* receive, std::span<const std::size_t> bytes_of_each,
+                int root) const {
+    const std::size_t total = check_sizes("gather_v", bytes, bytes_of_each);
+    if (silent("gather_v", total)) return copy(receive, send, bytes);
+    check_rank(root, "gather_v");
+    comm_stats().gathers.add(bytes);
+    finish(transport_->gather_v(send, receive, bytes_of_each, root));
+  }
+
+  /// From the root, whose `send` alone is used, in rank order. All ranks pass all sizes.
+  void scatter_v(const void* send, std::span<const std::size_t> bytes_of_each, void* receive, std::size_t bytes,
+                 int root) const {
+    const std::size_t total = check_sizes("scatter_v", bytes, bytes_of_each);
+    if (silent("scatter_v", total)) return copy(receive, send, bytes);
+    check_rank(root, "scatter_v");
+    comm_stats().scatters.add(bytes);
+    finish(transport_->scatter_v(send, receive, bytes_of_each, root));
+  }
+
+  void barrier() const {
+    if (silent("barrier", 1)) return;
+    comm_stats().barriers.add(0);
+    finish(transport_->barrier());
+  }
+
+  /// Whether both are handles to the same communicator.
+  bool operator==(const Communicator&) const = default;
+
+ private:
+  detail::Transport& transport(const char* operation) const {
+    if (!transport_) throw Error(std::string(operation) + " on a null communicator, which has no ranks");
+    return *transport_;
+  }
+  bool silent(const char* operation, std::size_t bytes) const { return transport(operation).size() == 1 || bytes == 0; }
+  void finish(detail::Pending pending) const { Request(transport_, pending).wait(); }
+
+  static void copy(void* to, const void* from, std::size_t bytes) {
+    if (bytes > 0 && to != from) std::memmove(to, from, bytes);
+  }
+
+  void check_rank(int rank, const std::string& what) const {
+    if (rank < 0 || rank >= size())
+      throw Error(what + ": rank " + std::to_string(rank) + " is not in communicator \"" + std::string(label()) +
+                  "\" of " + std::to_string(size()));
+  }
+
+  std::size_t check_sizes(const char* operation, std::size_t own, std::span<const std::size_t> bytes_of_each) const {
+    const auto rank = static_cast<std::size_t>(transport(operation).rank());
+    if (bytes_of_each.size() != static_cast<std::size_t>(size()) || bytes_of_each[rank] != own)
+      throw Error(std::string(operation) + " on \"" + std::string(label()) + "\": rank " + std::to_string(rank) +
+                  " has " + std::to_string(own) + " bytes, which its list of sizes does not say");
+    std::size_t total = 0;
+    for (const std::size_t bytes : bytes_of_each) total += bytes;
+    return total;
+  }
+
+  std::shared_ptr<detail::Transport> transport_;
+};
+
+}  // namespace halogen

@@ -1,0 +1,125 @@
+// Start and end of a program: transport, execution space, threads and device per rank, and the last words.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#ifdef KOKKOS_ENABLE_OPENMP
+#include <omp.h>
+#endif
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "halogen/comm/communicator.hpp"
+#include "halogen/comm/launch.hpp"
+#include "halogen/comm/node.hpp"
+#include "halogen/comm/terminate.hpp"
+
+#ifdef HALOGEN_WITH_MPI
+#include "halogen/comm/mpi/transport.hpp"
+#endif
+
+namespace halogen {
+
+/// First object of main. Initialises MPI (where built in and launched by it) and Kokkos unless they already are, and
+/// finalises only what it initialised. Threads per rank are this rank's share of the node's hardware threads, devices
+/// go round the ranks of a node, unless the user said otherwise: OMP_NUM_THREADS, KOKKOS_NUM_THREADS, KOKKOS_DEVICE_ID
+/// or --kokkos-... on the command line. While it lives, an exception that nobody catches ends all ranks
+/// (terminate.hpp). HALOGEN_TRANSPORT=self|mpi overrides whether MPI is started.
+///
+///   int main(int argc, char** argv) { halogen::Environment env(argc, argv); ... }
+class Environment {
+ public:
+  Environment(int& argc, char** argv) {
+#ifdef HALOGEN_WITH_MPI
+    int initialized = 0;
+    detail::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized", "world");
+    if (!initialized && detail::launched_by_mpi()) {
+      int provided = 0;  // MPI calls come from one thread only, so that even less than asked for will do
+      detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", "world");
+      initialized = owns_mpi_ = true;
+    }
+    if (initialized) {
+      world_ = Communicator(detail::MpiTransport::duplicate(MPI_COMM_WORLD, "world"));
+      owns_all_ranks_ = !detail::all_ranks;
+      if (owns_all_ranks_) detail::all_ranks = detail::MpiTransport::duplicate(MPI_COMM_WORLD, "all ranks");
+    }
+#endif
+    previous_ = std::set_terminate(detail::terminate_all_ranks);
+    const detail::NodeShare node = detail::share_of_node(world_);
+    start_kokkos(argc, argv, node);
+    text_ = "halogen: transport=" + std::string(world_.transport_name()) + " ranks=" + std::to_string(world_.size()) +
+            " (" + std::to_string(node.ranks) + " on this node)" + " execution_space=" + Space::name() +
+            " threads=" + std::to_string(Kokkos::num_threads()) + " memory_space=" + Space::memory_space::name();
+    if (Kokkos::num_devices() > 0) text_ += " device=" + std::to_string(Kokkos::device_id());
+  }
+  /// For libraries and tests within a program that may or may not have one already.
+  Environment() : Environment(no_arguments_, nullptr) {}
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+  /// During an exception the other ranks are given 5 s to arrive here as well, then all are ended.
+  ~Environment() {
+    if (owns_kokkos_) Kokkos::finalize();
+    if (owns_mpi_) {
+      using namespace std::chrono_literals;
+      if (!detail::all_ranks_arrive(unwinding_ ? 5s : 24h * 365)) {
+        detail::say("error on rank " + std::to_string(world_.rank()) +
+                    ": left by an exception while other ranks were at work; ending all");
+        detail::leave(false);
+      }
+    }
+    std::set_terminate(previous_);
+    if (owns_all_ranks_) detail::all_ranks.reset();
+    world_ = Communicator();
+#ifdef HALOGEN_WITH_MPI
+    if (owns_mpi_) MPI_Finalize();
+#endif
+  }
+
+  const Communicator& world() const { return world_; }
+  bool is_root() const { return world_.rank() == 0; }
+
+  /// The start-up line: transport, ranks, execution space, threads of this rank, memory space and device.
+  const std::string& describe() const { return text_; }
+
+ private:
+  using Space = Kokkos::DefaultExecutionSpace;
+
+  /// What we choose goes through Kokkos' own variables, set only for the time of the call, so that each of the user's
+  /// choices, by variable or argument, wins over ours. OMP_PROC_BIND=false is what libgomp does by default; saying so
+  /// stops Kokkos from recommending a binding, which would put all ranks of a node on the same core.
+  void start_kokkos(int& argc, char** argv, const detail::NodeShare& node) {
+    if (Kokkos::is_initialized()) return;
+    if (Kokkos::is_finalized()) throw Error("Kokkos has been finalized and cannot start again in this process");
+    using detail::has_argument, detail::is_set;
+    detail::TemporaryVariable binding("OMP_PROC_BIND", "false");
+    std::optional<detail::TemporaryVariable> threads, warnings, device;
+    if (!is_set("OMP_NUM_THREADS") && !is_set("KOKKOS_NUM_THREADS") &&
+        !has_argument(argc, argv, "--kokkos-num-threads") && !has_argument(argc, argv, "--kokkos-threads")) {
+      threads.emplace("KOKKOS_NUM_THREADS", std::to_string(node.threads));
+#ifdef KOKKOS_ENABLE_OPENMP
+      omp_set_num_threads(node.threads);  // before Kokkos runs its first parallel region, with every hardware thread
+#endif
+      if (node.oversubscribed) warnings.emplace("KOKKOS_DISABLE_WARNINGS", "true");  // one thread each is the least
+    }
+    if (Kokkos::num_devices() > 0 && !is_set("KOKKOS_MAP_DEVICE_ID_BY") &&
+        !has_argument(argc, argv, "--kokkos-device-id") && !has_argument(argc, argv, "--kokkos-map-device-id-by"))
+      device.emplace("KOKKOS_DEVICE_ID", std::to_string(node.rank % Kokkos::num_devices()));
+    Kokkos::initialize(argc, argv);
+    owns_kokkos_ = true;
+  }
+
+  inline static int no_arguments_ = 0;
+  Communicator world_;
+  std::string text_;
+  std::terminate_handler previous_ = nullptr;
+  detail::Unwinding unwinding_;
+  bool owns_mpi_ = false;
+  bool owns_all_ranks_ = false;
+  bool owns_kokkos_ = false;
+};
+
+}  // namespace halogen

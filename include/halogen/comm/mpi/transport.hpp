@@ -1,0 +1,225 @@
+// The transport over MPI: every operation is a non-blocking MPI call with its code checked.
+#pragma once
+
+#ifdef HALOGEN_WITH_MPI
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "halogen/comm/mpi/exchange.hpp"
+#include "halogen/comm/mpi/pending.hpp"
+#include "halogen/comm/self/transport.hpp"
+
+namespace halogen::detail {
+
+/// Owns a duplicated or split communicator; one of size 1 becomes a SelfTransport instead. MPI counts in int: longer
+/// reductions and broadcasts are cut into pieces, longer gathers and scatters become messages under a tag of our own.
+class MpiTransport final : public Transport {
+ public:
+  using Sizes = std::span<const std::size_t>;
+
+  explicit MpiTransport(std::shared_ptr<const MpiHandle> handle)
+      : Transport(handle->rank(), handle->size(), handle->label()), handle_(std::move(handle)) {}
+
+  /// Takes ownership of `comm`.
+  static std::shared_ptr<Transport> adopt(MPI_Comm comm, std::string label) {
+    auto handle = std::make_shared<const MpiHandle>(comm, std::move(label));
+    if (handle->size() == 1) return std::make_shared<SelfTransport>(handle->label());
+    return std::make_shared<MpiTransport>(std::move(handle));
+  }
+
+  /// Collective over `comm`, which stays the caller's.
+  static std::shared_ptr<Transport> duplicate(MPI_Comm comm, std::string label) {
+    MPI_Comm copy = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup", label);
+    return adopt(copy, std::move(label));
+  }
+
+  std::string_view name() const override { return "mpi"; }
+
+  std::shared_ptr<Transport> split(int color, int key, std::string label) override {
+    MPI_Comm part = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split(handle_->comm(), color < 0 ? MPI_UNDEFINED : color, key, &part), "split", this->label());
+    return part == MPI_COMM_NULL ? nullptr : adopt(part, std::move(label));
+  }
+
+  std::shared_ptr<Transport> split_by_node(std::string label) override {
+    MPI_Comm part = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(handle_->comm(), MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, &part), "split_by_node",
+              this->label());
+    return adopt(part, std::move(label));
+  }
+
+  std::unique_ptr<PreparedExchange> prepare(std::span<const Transfer> receives, std::span<const Transfer> sends,
+                                            std::string what) override {
+    return std::make_unique<MpiExchange>(handle_, receives, sends, std::move(what));
+  }
+
+  Pending all_reduce(void* data, std::size_t count, Scalar scalar, ReduceOp op) override {
+    const Pending pending = collectives_.open("all_reduce");
+    const std::size_t width = bytes_of(scalar);
+    in_pieces(data, count * width, max_message_bytes / width * width, [&](char* piece, std::size_t bytes) {
+      check(MPI_Iallreduce(MPI_IN_PLACE, piece, static_cast<int>(bytes / width), type_of(scalar), op_of(op), comm(),
+                           collectives_[pending].request()),
+            "all_reduce");
+    });
+    return pending;
+  }
+
+  Pending broadcast(void* data, std::size_t bytes, int root) override {
+    const Pending pending = collectives_.open("broadcast");
+    in_pieces(data, bytes, max_message_bytes, [&](char* piece, std::size_t part) {
+      check(MPI_Ibcast(piece, static_cast<int>(part), MPI_BYTE, root, comm(), collectives_[pending].request()),
+            "broadcast");
+    });
+    return pending;
+  }
+
+  Pending all_gather(const void* send, void* receive, std::size_t bytes) override {
+    const auto ranks = static_cast<std::size_t>(size());
+    if (bytes > max_message_bytes / ranks) return all_gather_v(send, receive, std::vector(ranks, bytes));
+    const Pending pending = collectives_.open("all_gather");
+    const auto count = static_cast<int>(bytes);
+    const bool in_place = send == at(receive, bytes * static_cast<std::size_t>(rank()));
+    check(MPI_Iallgather(in_place ? MPI_IN_PLACE : send, count, MPI_BYTE, receive, count, MPI_BYTE, comm(),
+                         collectives_[pending].request()),
+          "all_gather");
+    return pending;
+  }
+
+  Pending all_gather_v(const void* send, void* receive, Sizes sizes) override {
+    const Pending pending = collectives_.open("all_gather_v");
+    MpiCollective& place = collectives_[pending];
+    void* own = at(receive, offset(sizes, rank()));
+    if (total(sizes) > max_message_bytes) {
+      for (int peer = 0; peer < size(); ++peer) receive_from(place, peer, at(receive, offset(sizes, peer)), sizes);
+      for (int peer = 0; peer < size(); ++peer) send_to(place, peer, send, sizes[index(rank())]);
+      if (send != own) std::memmove(own, send, sizes[index(rank())]);
+      return pending;
+    }
+    place.lay_out(sizes);
+    check(MPI_Iallgatherv(send == own ? MPI_IN_PLACE : send, place.counts[index(rank())], MPI_BYTE, receive,
+                          place.counts.data(), place.displacements.data(), MPI_BYTE, comm(), place.request()),
+          "all_gather_v");
+    return pending;
+  }
+
+  Pending gather_v(const void* send, void* receive, Sizes sizes, int root) override {
+    const Pending pending = collectives_.open("gather_v");
+    MpiCollective& place = collectives_[pending];
+    if (total(sizes) > max_message_bytes) {
+      if (rank() != root) return send_to(place, root, send, sizes[index(rank())]), pending;
+      for (int peer = 0; peer < size(); ++peer) receive_from(place, peer, at(receive, offset(sizes, peer)), sizes);
+      void* own = at(receive, offset(sizes, root));
+      if (send != own) std::memmove(own, send, sizes[index(root)]);
+      return pending;
+    }
+    place.lay_out(sizes);
+    const bool in_place = rank() == root && send == at(receive, offset(sizes, root));
+    check(MPI_Igatherv(in_place ? MPI_IN_PLACE : send, place.counts[index(rank())], MPI_BYTE, receive,
+                       place.counts.data(), place.displacements.data(), MPI_BYTE, root, comm(), place.request()),
+          "gather_v");
+    return pending;
+  }
+
+  Pending scatter_v(const void* send, void* receive, Sizes sizes, int root) override {
+    const Pending pending = collectives_.open("scatter_v");
+    MpiCollective& place = collectives_[pending];
+    if (total(sizes) > max_message_bytes) {
+      if (rank() != root) return receive_from(place, root, receive, sizes[index(rank())]), pending;
+      for (int peer = 0; peer < size(); ++peer) send_to(place, peer, at(send, offset(sizes, peer)), sizes[index(peer)]);
+      const void* own = at(send, offset(sizes, root));
+      if (receive != own) std::memmove(receive, own, sizes[index(root)]);
+      return pending;
+    }
+    place.lay_out(sizes);
+    const bool in_place = rank() == root && receive == at(send, offset(sizes, root));
+    check(MPI_Iscatterv(send, place.counts.data(), place.displacements.data(), MPI_BYTE,
+                        in_place ? MPI_IN_PLACE : receive, place.counts[index(rank())], MPI_BYTE, root, comm(),
+                        place.request()),
+          "scatter_v");
+    return pending;
+  }
+
+  Pending barrier() override {
+    const Pending pending = collectives_.open("barrier");
+    check(MPI_Ibarrier(comm(), collectives_[pending].request()), "barrier");
+    return pending;
+  }
+
+  bool test(Pending pending) override { return collectives_.test(pending, label()); }
+
+ private:
+  static constexpr int own_tag = max_tag + 1;
+
+  MPI_Comm comm() const { return handle_->comm(); }
+  void check(int code, std::string_view operation, int peer = -1) const { check_mpi(code, operation, label(), peer); }
+
+  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+  static void* at(void* data, std::size_t offset) { return static_cast<char*>(data) + offset; }
+  static const void* at(const void* data, std::size_t offset) { return static_cast<const char*>(data) + offset; }
+  static std::size_t offset(Sizes sizes, int rank) { return total(sizes.first(index(rank))); }
+  static std::size_t total(Sizes sizes) { return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}); }
+
+  template <class Emit>
+  static void in_pieces(const void* data, std::size_t bytes, std::size_t longest, Emit&& emit) {
+    for (std::size_t begin = 0; begin < bytes; begin += longest)
+      emit(static_cast<char*>(const_cast<void*>(data)) + begin, std::min(longest, bytes - begin));
+  }
+
+  void receive_from(MpiCollective& place, int peer, void* data, Sizes sizes) const {
+    receive_from(place, peer, data, sizes[index(peer)]);
+  }
+  void receive_from(MpiCollective& place, int peer, void* data, std::size_t bytes) const {
+    if (peer == rank()) return;
+    in_pieces(data, bytes, max_message_bytes, [&](char* piece, std::size_t part) {
+      check(MPI_Irecv(piece, static_cast<int>(part), MPI_BYTE, peer, own_tag, comm(), place.request()), place.operation,
+            peer);
+    });
+  }
+  void send_to(MpiCollective& place, int peer, const void* data, std::size_t bytes) const {
+    if (peer == rank()) return;
+    in_pieces(data, bytes, max_message_bytes, [&](char* piece, std::size_t part) {
+      check(MPI_Isend(piece, static_cast<int>(part), MPI_BYTE, peer, own_tag, comm(), place.request()), place.operation,
+            peer);
+    });
+  }
+
+  static MPI_Datatype type_of(Scalar scalar) {
+    switch (scalar) {
+      case Scalar::int32:
+        return MPI_INT;
+      case Scalar::int64:
+        return MPI_INT64_T;
+      case Scalar::float32:
+        return MPI_FLOAT;
+      case Scalar::float64:
+        return MPI_DOUBLE;
+    }
+    return MPI_DATATYPE_NULL;
+  }
+  static MPI_Op op_of(ReduceOp op) {
+    switch (op) {
+      case ReduceOp::sum:
+        return MPI_SUM;
+      case ReduceOp::product:
+        return MPI_PROD;
+      case ReduceOp::min:
+        return MPI_MIN;
+      case ReduceOp::max:
+        return MPI_MAX;
+    }
+    return MPI_OP_NULL;
+  }
+
+  std::shared_ptr<const MpiHandle> handle_;
+  MpiCollectives collectives_;
+};
+
+}  // namespace halogen::detail
+
+#endif  // HALOGEN_WITH_MPI

@@ -1,0 +1,59 @@
+// The messages that a rank sends to itself: copies within its own memory.
+#pragma once
+
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "halogen/comm/error.hpp"
+#include "halogen/comm/statistics.hpp"
+#include "halogen/comm/transfer.hpp"
+
+namespace halogen::detail {
+
+/// Pairs the receives from `rank` with the sends to it, by tag and order, and copies them on demand. Throws Error where
+/// one is left over or the sizes of a pair differ: between ranks that would hang or fail, so it fails here too.
+class SelfCopies {
+ public:
+  SelfCopies(int rank, std::span<const Transfer> receives, std::span<const Transfer> sends, const std::string& what) {
+    const auto wanted = [rank](const Transfer& transfer) { return transfer.peer == rank && transfer.bytes > 0; };
+    std::vector<const Transfer*> open;
+    for (const Transfer& send : sends)
+      if (wanted(send)) open.push_back(&send);
+    for (const Transfer& receive : receives) {
+      if (!wanted(receive)) continue;
+      auto send = open.begin();
+      while (send != open.end() && (*send)->tag != receive.tag) ++send;
+      if (send == open.end()) throw Error(what + ": nothing is sent that rank " + name(rank, receive) + " receives");
+      if ((*send)->bytes != receive.bytes)
+        throw Error(what + ": rank " + name(rank, **send) + " sends " + std::to_string((*send)->bytes) +
+                    " bytes but receives " + std::to_string(receive.bytes));
+      copies_.push_back({receive.data, (*send)->data, receive.bytes});
+      open.erase(send);
+    }
+    if (!open.empty()) throw Error(what + ": nothing receives what rank " + name(rank, *open.front()) + " sends");
+  }
+
+  void copy() const {
+    for (const Copy& copy : copies_) {
+      std::memmove(copy.to, copy.from, copy.bytes);
+      comm_stats().local_copies.add(copy.bytes);
+    }
+  }
+
+ private:
+  struct Copy {
+    void* to;
+    const void* from;
+    std::size_t bytes;
+  };
+
+  static std::string name(int rank, const Transfer& transfer) {
+    return std::to_string(rank) + " (to itself, tag " + std::to_string(transfer.tag) + ")";
+  }
+
+  std::vector<Copy> copies_;
+};
+
+}  // namespace halogen::detail

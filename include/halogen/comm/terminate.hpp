@@ -1,0 +1,77 @@
+// The last words of a run: an exception that nobody caught is said once, and all ranks end.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "halogen/comm/error.hpp"
+#include "halogen/comm/transport.hpp"
+#include "halogen/comm/wait.hpp"
+
+#ifdef HALOGEN_WITH_MPI
+#include "halogen/comm/mpi/handle.hpp"
+#endif
+
+namespace halogen::detail {
+
+/// All ranks, on a communicator that carries nothing else: whatever is half done elsewhere cannot be mistaken for it.
+/// Set while an Environment lives; null means one process.
+inline std::shared_ptr<Transport> all_ranks;
+
+inline void say(const std::string& words) {
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::fputs((words + "\n").c_str(), stderr);
+  std::fflush(stderr);
+}
+
+/// Whether every rank comes to call this within the time given.
+inline bool all_ranks_arrive(std::chrono::milliseconds patience) {
+  if (!all_ranks || all_ranks->size() == 1) return true;
+  const Pending pending = all_ranks->barrier();
+  return poll_for(patience, [pending] { return all_ranks->test(pending); });
+}
+
+/// Ends this process, and the others with it unless they end by themselves (`together`). SIGALRM ends it should MPI
+/// hang.
+[[noreturn]] inline void leave([[maybe_unused]] bool together) {
+  alarm(5);
+#ifdef HALOGEN_WITH_MPI
+  if (all_ranks) together ? MPI_Finalize() : MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+#endif
+  std::_Exit(EXIT_FAILURE);
+}
+
+/// For std::set_terminate. A CollectiveError is every rank's: rank 0 prints `error: ...` and the others give it 2 s to
+/// do so. Anything else is one rank's: it prints `error on rank r: ...` and aborts all. Runs before the stack unwinds.
+[[noreturn]] inline void terminate_all_ranks() noexcept {
+  static std::atomic_flag speaking;
+  if (speaking.test_and_set()) {  // a second thread, or an exception in here
+    sleep(5);
+    std::_Exit(EXIT_FAILURE);
+  }
+  const int rank = all_ranks ? all_ranks->rank() : 0;
+  std::string sentence = "terminated without an exception";
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+  } catch (const CollectiveError& error) {
+    if (rank == 0) say(std::string("error: ") + error.what());
+    leave(all_ranks_arrive(std::chrono::seconds(2)));
+  } catch (const std::exception& error) {
+    sentence = error.what();
+  } catch (...) {
+    sentence = "an exception that is no std::exception";
+  }
+  say((all_ranks && all_ranks->size() > 1 ? "error on rank " + std::to_string(rank) : "error") + ": " + sentence);
+  leave(false);
+}
+
+}  // namespace halogen::detail

@@ -1,0 +1,47 @@
+// One message of an exchange, and the reductions: the words that transports and their users share.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace halogen {
+
+enum class ReduceOp { sum, product, min, max };
+
+/// Largest tag a transfer may carry; 32767, the least upper bound MPI promises, is kept for our own use.
+inline constexpr int max_tag = 32766;
+
+/// `bytes` bytes at `data`, to or from `peer` (a rank of the communicator that prepares the exchange). Messages between
+/// the same two ranks are told apart by tag, and under one tag by their order on both sides. Sends only read `data`.
+struct Transfer {
+  int peer = 0;
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  int tag = 0;
+};
+
+/// What all_reduce can add.
+template <class T>
+concept Reducible =
+    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int64_t> || std::same_as<T, int>;
+
+namespace detail {
+
+enum class Scalar { int32, int64, float32, float64 };
+
+template <Reducible T>
+constexpr Scalar scalar_of() {
+  if constexpr (std::same_as<T, float>) return Scalar::float32;
+  if constexpr (std::same_as<T, double>) return Scalar::float64;
+  if constexpr (std::same_as<T, std::int64_t>) return Scalar::int64;
+  if constexpr (std::same_as<T, int>) return Scalar::int32;
+}
+
+constexpr std::size_t bytes_of(Scalar scalar) { return scalar == Scalar::int32 || scalar == Scalar::float32 ? 4 : 8; }
+
+/// Longest single message; transports count in int. A variable, so that a test can make every message "long".
+inline std::size_t max_message_bytes = (std::size_t{1} << 30) - 4096;
+
+}  // namespace detail
+}  // namespace halogen

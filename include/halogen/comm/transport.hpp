@@ -1,0 +1,62 @@
+// What a transport has to offer. Users see Communicator; comm/self and comm/mpi implement this.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "halogen/comm/transfer.hpp"
+
+namespace halogen::detail {
+
+/// A persistent group of point-to-point messages. start() may be called again after test() has returned true.
+class PreparedExchange {
+ public:
+  virtual ~PreparedExchange() = default;
+  virtual const std::string& what() const = 0;
+  virtual void start() = 0;
+  virtual bool test() = 0;  // true when nothing is under way
+};
+
+/// A collective under way, by its number within the transport, so that starting one allocates nothing once warm.
+using Pending = int;
+inline constexpr Pending nothing_pending = -1;
+
+/// Every collective starts without blocking; sizes are > 0 and the same on all ranks, and the ranks are at least two
+/// (Communicator sees to all three). Collectives of one communicator start in the same order on all its ranks.
+/// test() returns true once, and the number is then free. Every fault is an Error naming operation and label().
+class Transport : public std::enable_shared_from_this<Transport> {
+ public:
+  Transport(int rank, int size, std::string label) : rank_(rank), size_(size), label_(std::move(label)) {}
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+  virtual ~Transport() = default;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const std::string& label() const { return label_; }
+  virtual std::string_view name() const = 0;
+
+  virtual std::shared_ptr<Transport> split(int color, int key, std::string label) = 0;  // color < 0: null
+  virtual std::shared_ptr<Transport> split_by_node(std::string label) = 0;
+  virtual std::unique_ptr<PreparedExchange> prepare(std::span<const Transfer> receives, std::span<const Transfer> sends,
+                                                    std::string what) = 0;
+
+  virtual Pending all_reduce(void* data, std::size_t count, Scalar scalar, ReduceOp op) = 0;
+  virtual Pending all_gather(const void* send, void* receive, std::size_t bytes) = 0;
+  virtual Pending all_gather_v(const void* send, void* receive, std::span<const std::size_t> bytes_of_each) = 0;
+  virtual Pending broadcast(void* data, std::size_t bytes, int root) = 0;
+  virtual Pending gather_v(const void* send, void* receive, std::span<const std::size_t> bytes_of_each, int root) = 0;
+  virtual Pending scatter_v(const void* send, void* receive, std::span<const std::size_t> bytes_of_each, int root) = 0;
+  virtual Pending barrier() = 0;
+  virtual bool test(Pending pending) = 0;
+
+ private:
+  int rank_;
+  int size_;
+  std::string label_;
+};
+
+}  // namespace halogen::detail

@@ -1,0 +1,24 @@
+// Macros and the index type that every room uses; no Kokkos, no MPI.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// HALOGEN_FUNCTION marks a function for host and device; KOKKOS_FUNCTION's meaning without its headers.
+#if defined(__CUDACC__)
+#define HALOGEN_FUNCTION __host__ __device__
+#else
+#define HALOGEN_FUNCTION
+#endif
+
+namespace halogen {
+
+/// Global extents, offsets and counts: 64-bit everywhere, since one field may exceed 2^31 points.
+using index_t = std::int64_t;
+
+/// Floor and ceiling of a / b for b > 0 and any sign of a. Halo arithmetic meets negative positions.
+HALOGEN_FUNCTION constexpr index_t floor_div(index_t a, index_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+HALOGEN_FUNCTION constexpr index_t ceil_div(index_t a, index_t b) { return -floor_div(-a, b); }
+HALOGEN_FUNCTION constexpr index_t floor_mod(index_t a, index_t b) { return a - floor_div(a, b) * b; }
+
+}  // namespace halogen

@@ -1,0 +1,32 @@
+// Philox4x32-10 (Salmon et al., SC 2011): random numbers as a function of (seed, stream, index), so that they do not
+// depend on the mesh, the number of threads or the order of drawing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace halogen {
+
+/// Four 32-bit numbers of a 128-bit counter under a 64-bit key.
+constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                                  std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0], b = std::uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
+               static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+/// Uniform in [0, 1), 53 bits, at (seed, stream, index).
+constexpr double uniform_at(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  const std::array<std::uint32_t, 4> bits =
+      philox4x32({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
+                  static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
+                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  return static_cast<double>((std::uint64_t{bits[0]} << 21) ^ (bits[1] >> 11)) * 0x1p-53;
+}
+
+}  // namespace halogen

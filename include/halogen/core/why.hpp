@@ -1,0 +1,48 @@
+// Every "you can't" that a type decides, by name and with its numbers. The tags are spoken by deleted overload twins:
+//   template <class X, class Why = why::channels_differ<3, 16, 32>> requires (!Fits) void step(X) = delete;
+// so that name and numbers reach the reader in g++, clang and nvcc alike. Number parameters are int.
+#pragma once
+
+namespace halogen::why {
+
+/// Layer (position in forward order, from 0) takes Needed channels, but its input has Have.
+template <int Layer, int Needed, int Have>
+struct channels_differ {};
+
+/// Layer normalises Channels channels in Groups groups, which does not divide them.
+template <int Layer, int Groups, int Channels>
+struct groups_do_not_divide {};
+
+/// Layer upsamples to a skip's extent, but stands in no SkipConcat.
+template <int Layer>
+struct upsample_without_skip {};
+
+/// Layer joins tensors of different resolution: one of level First, one of level Second.
+template <int Layer, int First, int Second>
+struct levels_differ {};
+
+/// The network's output has Have channels, the label Needed.
+template <int Needed, int Have>
+struct label_channels_differ {};
+
+/// A mesh dimension cuts tensor dimension TensorDimension (1 = channels); windows and norms need it whole.
+/// Fix: Shard<0> (batch), Shard<2> (height), Shard<3> (width) or Replicate.
+template <int MeshDimension, int TensorDimension>
+struct channels_are_cut {};
+
+/// A field given to a network must be a value, not a sum that is still due. Fix: redistribute to Replicate or Shard.
+template <int MeshDimension>
+struct input_is_partial {};
+
+/// Images, labels and weights have dimensions (N, C, H, W): Needed = 4.
+template <int Needed, int Have>
+struct rank_differs {};
+
+/// Image and label (or weight) must be cut alike: mesh dimension MeshDimension places them differently.
+template <int MeshDimension>
+struct placements_differ {};
+
+/// The optimiser takes gradients that are whole. Fix: redistribute<Replicate>(gradient), one all_reduce.
+struct gradient_is_partial {};
+
+}  // namespace halogen::why

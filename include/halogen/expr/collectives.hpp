@@ -1,0 +1,81 @@
+// The collectives that a plan's sums need, on the sub-mesh that cuts what is summed.
+#pragma once
+
+#include "halogen/comm/agree.hpp"
+#include "halogen/expr/layout.hpp"
+#include "halogen/kernels/group_norm.hpp"
+#include "halogen/tensor/space.hpp"
+
+namespace halogen {
+
+/// Communicators of a field's sub-meshes through this rank: a sum leaves out mesh dimensions that do not cut it.
+struct SubMeshes {
+  Communicator world;
+  Communicator plane;    ///< ranks that share a sample's plane: norms
+  Communicator samples;  ///< and all samples: losses, gradients
+};
+
+/// Moments and gradient sums of norms over all ranks. Buffers are made once, where the transport can read.
+class NormCollectives {
+ public:
+  NormCollectives(const Plan& plan, const Layout& layout, Communicator plane)
+      : plan_(plan), samples_(layout.samples()), plane_(std::move(plane)) {
+    std::size_t groups = 0;
+    for (const Norm& norm : plan.norms) groups = std::max(groups, static_cast<std::size_t>(norm.groups) * samples_);
+    own_ = Buffer("halogen::moments", groups);
+    gathered_ = Buffer("halogen::all_moments", groups * static_cast<std::size_t>(plane_.size()));
+    sums_ = Kokkos::View<double*, transport_space>("halogen::norm_sums", 2 * groups);
+  }
+
+  /// One all_gather; every rank merges in rank order and so ends with the same bits.
+  template <class T>
+  void finish_moments(const execution_space& space, int index, const kernels::RowSums* partial, index_t tiles,
+                      const T* parameters, const kernels::NormTables<T>& tables) {
+    const Norm& norm = plan_.norms[index];
+    const index_t count = index_t{samples_} * norm.groups;
+    run(space, count, kernels::MergeMoments{partial, tiles, norm.channels, norm.groups, own_.data()});
+    space.fence("halogen::merge_moments");
+    plane_.all_gather(own_.data(), static_cast<std::size_t>(count) * sizeof(kernels::RowSums), gathered_.data());
+    const auto [gamma, beta] = offsets(norm);
+    run(space, count,
+        kernels::FinishMoments<T>{gathered_.data(), plane_.size(), count, norm.channels, norm.groups, norm.epsilon,
+                                  parameters + gamma, parameters + beta, tables});
+  }
+
+  /// One all_reduce of two sums a group and sample; gamma's and beta's gradients stay this rank's share.
+  template <class T>
+  void finish_sums(const execution_space& space, int index, const kernels::RowSums* partial, index_t tiles,
+                   const T* parameters, T* gradient, bool accumulate, const kernels::NormTables<T>& tables,
+                   double points) {
+    const Norm& norm = plan_.norms[index];
+    const index_t count = index_t{samples_} * norm.groups;
+    const auto [gamma, beta] = offsets(norm);
+    run(space, norm.groups,
+        kernels::MergeNormSums<T>{partial, tiles, samples_, norm.channels, norm.groups, parameters + gamma, tables,
+                                  gradient + gamma, gradient + beta, accumulate, sums_.data()});
+    space.fence("halogen::merge_norm_sums");
+    plane_.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));
+    run(space, count, kernels::FinishNormSums<T>{sums_.data(), points, norm.channels, norm.groups, tables});
+  }
+
+ private:
+  using Buffer = Kokkos::View<kernels::RowSums*, transport_space>;
+
+  template <class Functor>
+  static void run(const execution_space& space, index_t count, const Functor& functor) {
+    Kokkos::parallel_for("halogen::norm", Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, count),
+                         functor);
+  }
+
+  std::pair<index_t, index_t> offsets(const Norm& norm) const {
+    return {plan_.graph.parameters[norm.parameter].offset, plan_.graph.parameters[norm.parameter + 1].offset};
+  }
+
+  const Plan& plan_;
+  int samples_;
+  Communicator plane_;
+  Buffer own_, gathered_;
+  Kokkos::View<double*, transport_space> sums_;
+};
+
+}  // namespace halogen

@@ -1,0 +1,347 @@
+// Runs a plan: launches in order, exchanges begun when a tensor is complete and awaited by its first reader.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "halogen/expr/arena.hpp"
+#include "halogen/expr/collectives.hpp"
+#include "halogen/expr/layout.hpp"
+#include "halogen/expr/operands.hpp"
+#include "halogen/halo/exchange.hpp"
+#include "halogen/kernels/loss.hpp"
+#include "halogen/kernels/max_pool.hpp"
+
+namespace halogen {
+
+/// A plan laid out on this rank, with its exchanges prepared. PlanOf::plan is the constexpr plan; T the value type.
+/// Everything is reused from run to run: from the second on nothing is allocated.
+template <class PlanOf, class T>
+class Evaluation {
+  static constexpr const Plan& plan = PlanOf::plan;
+  using Space = execution_space;
+
+ public:
+  Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena)
+      : layout_(std::move(layout)), meshes_(meshes), arena_(std::move(arena)), operands_(plan, layout_, *arena_),
+        norms_(plan, layout_, meshes_.plane) {
+    agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()); });
+    connect_exchanges();
+  }
+
+  Evaluation(const Evaluation&) = delete;  // operands refer to the layout
+  Evaluation& operator=(const Evaluation&) = delete;
+
+  const Layout& layout() const { return layout_; }
+  int launches() const { return launches_; }
+
+  /// What the input's margins must hold, in rows and columns.
+  std::array<detail::Margin, 4> input_margins() const {
+    std::array<detail::Margin, 4> margins{};
+    for (int d = 0; d < 2; ++d) {
+      const TensorLayout& input = layout_.tensor(0);
+      margins[static_cast<std::size_t>(2 + d)] = {input.owned[d].begin - input.stored[d].begin,
+                                                  input.stored[d].end - input.owned[d].end};
+    }
+    return margins;
+  }
+
+  /// Forward launches: afterwards prediction() holds the output until the next run.
+  void forward(const TensorView<T>& input, const T* parameters) {
+    begin(input, parameters, nullptr);
+    run_range<0, plan.first_backward>();
+  }
+
+  /// The loss launch and all backward launches; `gradient` (parameters' layout) gets this rank's sums.
+  template <class Loss>
+  void backward(const TensorView<T>& label, const TensorView<T>& weight, T* gradient) {
+    gradient_ = gradient;
+    run_loss<Loss>(label, weight);
+    run_range<plan.first_backward + 1, plan.launches.size()>();
+    finish_exchange();
+  }
+
+  static constexpr const Plan& plan_value() { return plan; }
+
+  /// Copies a stored tensor's owned points (the prediction's, the input gradient's) to a field of the same cut.
+  void copy_tensor(int tensor, const TensorView<T>& to) const {
+    Value value;
+    value.level = plan.tensors[tensor].level;
+    value.sources.push({tensor, -1, false, false, plan.tensors[tensor].channels});
+    kernels::RowKernel<Space, T, kernels::CopyRows<T, kernels::ValueReader<T>>> kernel;
+    kernel.compute = {operands_.value_reader(value), 0};
+    kernel.output = to;
+    kernel.channels = value.channels();
+    kernel.tiling = {layout_.owned(value.level, 0), layout_.owned(value.level, 1), layout_.samples(),
+                     Workspace::tile_rows, std::max(index_t{1}, layout_.owned(value.level, 1).size())};
+    kernel.launch(space_, "halogen::copy");
+    space_.fence("halogen::copy");
+  }
+
+  TensorView<T> prediction() const { return operands_.tensor(plan.prediction); }
+
+  /// This rank's and all ranks' loss; waits for the one small sum.
+  double loss() {
+    loss_request_.wait();
+    return loss_sum_[0] / loss_weight_;
+  }
+
+ private:
+  // -- run --------------------------------------------------------------------------------------------------------
+  void begin(const TensorView<T>& input, const T* parameters, T* gradient) {
+    operands_.set_arena(*arena_);
+    operands_.bind_input(input);
+    parameters_ = parameters;
+    gradient_ = gradient;
+    launches_ = 0;
+    std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});
+    start_exchange(0);
+  }
+
+  template <int Begin, int End>
+  void run_range() {
+    [this]<int... I>(std::integer_sequence<int, I...>) {
+      (run<Begin + I>(), ...);
+    }(std::make_integer_sequence<int, End - Begin>{});
+  }
+
+  template <int I>
+  void run() {
+    constexpr const Launch& launch = plan.launches[I];
+    constexpr const Node& node = plan.node_of(launch);
+    constexpr int kh = node.window[0].kernel, kw = node.window[1].kernel;
+    wait_for_halos(launch);
+    if constexpr (launch.kind == LaunchKind::conv_forward)
+      convolve<kh, kw>(I, operands_.value_reader(launch.input, &node), node.channels, launch.input.channels(), false, 0);
+    else if constexpr (launch.kind == LaunchKind::conv_input_gradient)
+      convolve<kh, kw>(I, operands_.gradient_reader(launch), launch.input.sources[launch.source].channels, node.channels,
+                       true, operands_.first_channel(launch));
+    else if constexpr (launch.kind == LaunchKind::conv_weight_gradient)
+      weight_gradient<kh, kw>(I);
+    else
+      run_rows(I);
+    ++launches_;
+    finish_launch(I);
+  }
+
+  /// Everything that computes rows from rows; not templated on the launch, so compiled once per kernel.
+  void run_rows(int i) {
+    const Launch& launch = plan.launches[i];
+    const Node& node = plan.node_of(launch);
+    switch (launch.kind) {
+      case LaunchKind::max_pool_forward: {
+        kernels::MaxPoolRows<T> rows{operands_.value_reader(launch.input), {}, {}};
+        set_window(rows, node);
+        return launch_rows("halogen::max_pool", i, rows);
+      }
+      case LaunchKind::max_pool_backward: {
+        kernels::MaxPoolBackwardRows<T> rows{
+            operands_.value_reader(launch.input), operands_.gradient_reader(launch), operands_.first_channel(launch), {}, {}, {}};
+        set_window(rows, node);
+        for (int d = 0; d < 2; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
+        return launch_rows("halogen::max_pool_backward", i, rows);
+      }
+      case LaunchKind::upsample_backward: {
+        kernels::UpsampleBackwardRows<T> rows{operands_.gradient_reader(launch), {}};
+        const int coarse = plan.tensors[launch.output].level;
+        for (int d = 0; d < 2; ++d) rows.map[d] = resample(layout_.levels(), coarse, launch.input.level, d);
+        return launch_rows("halogen::upsample_backward", i, rows);
+      }
+      case LaunchKind::store:
+        return launch_rows("halogen::store", i,
+                           kernels::CopyRows<T, kernels::ValueReader<T>>{operands_.value_reader(launch.input), 0});
+      case LaunchKind::store_backward:
+        return launch_rows("halogen::store_backward", i,
+                           kernels::CopyRows<T, kernels::GradientReader<T>>{operands_.gradient_reader(launch),
+                                                                            operands_.first_channel(launch)});
+      default:
+        return launch_rows("halogen::gradient_store", i,
+                           kernels::CopyRows<T, kernels::GradientReader<T>>{operands_.gradient_reader(launch), 0});
+    }
+  }
+
+  template <class Rows>
+  static void set_window(Rows& rows, const Node& node) {
+    for (int d = 0; d < 2; ++d) rows.kernel[d] = node.window[d].kernel, rows.stride[d] = node.window[d].stride;
+  }
+
+  template <class Rows>
+  void launch_rows(const char* label, int i, const Rows& rows) {
+    const Launch& launch = plan.launches[i];
+    kernels::RowKernel<Space, T, Rows> kernel;
+    kernel.compute = rows;
+    kernel.output = operands_.tensor(launch.output);
+    kernel.channels = plan.tensors[launch.output].channels;
+    kernel.tiling = layout_.workspace().tiling(i);
+    kernel.accumulate = launch.accumulate;
+    kernel.epilogue = operands_.epilogue(launch);
+    kernel.launch(space_, label);
+  }
+
+  template <int KH, int KW, class Reader>
+  void convolve(int i, const Reader& reader, int outputs, int inputs, bool transposed, int first) {
+    const Launch& launch = plan.launches[i];
+    const Node& node = plan.node_of(launch);
+    const auto weight = plan.graph.parameters[node.parameter];
+    T* packed = operands_.template workspace<T>(layout_.workspace().packed);
+    const kernels::PackWeights<T> pack{parameters_ + weight.offset, packed, outputs, inputs, KH * KW, transposed, first,
+                                       weight.shape[1]};
+    run_range_kernel("halogen::pack_weights", kernels::packed_size(outputs, inputs, KH * KW), pack);
+    kernels::Convolution<Space, T, Reader, KH, KW> kernel;
+    kernel.input = reader;
+    kernel.output = operands_.tensor(launch.output);
+    kernel.weights = packed;
+    if (!transposed && node.bias) kernel.bias = parameters_ + plan.graph.parameters[node.parameter + 1].offset;
+    kernel.inputs = inputs;
+    kernel.outputs = outputs;
+    kernel.shape = window_shape(node, launch.kind);
+    kernel.tiling = layout_.workspace().tiling(i);
+    kernel.accumulate = launch.accumulate;
+    kernel.epilogue = operands_.epilogue(launch);
+    kernel.launch(space_, transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d");
+  }
+
+  template <int KH, int KW>
+  void weight_gradient(int i) {
+    const Launch& launch = plan.launches[i];
+    const Node& node = plan.node_of(launch);
+    using Kernel = kernels::WeightGradient<Space, T, KH, KW>;
+    Kernel kernel;
+    kernel.input = operands_.value_reader(launch.input, &node);
+    kernel.gradient = operands_.gradient_reader(launch);
+    kernel.gradient.stuffing[0] = kernel.gradient.stuffing[1] = 1;
+    kernel.inputs = launch.input.channels();
+    kernel.outputs = node.channels;
+    kernel.shape = window_shape(node, launch.kind);
+    kernel.tiling = layout_.workspace().tiling(i);
+    kernel.blocks = static_cast<int>(std::min<index_t>(Workspace::gradient_blocks, kernel.tiling.count()));
+    kernel.partial = operands_.template workspace<double>(layout_.workspace().gradient_partials);
+    kernel.launch(space_, "halogen::conv2d_weight_gradient");
+    const index_t size = Kernel::partial_size(kernel.outputs, kernel.inputs);
+    const auto& weight = plan.graph.parameters[node.parameter];  // the bias follows it in both layouts
+    run_range_kernel("halogen::reduce_weight_gradient", node.bias ? size : weight.count,
+                     kernels::ReduceWeightGradient<T>{kernel.partial, size, size, kernel.blocks, gradient_ + weight.offset});
+  }
+
+  template <class Functor>
+  void run_range_kernel(const char* label, index_t count, const Functor& functor) {
+    Kokkos::parallel_for(label, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space_, 0, count), functor);
+  }
+
+  // -- sums -------------------------------------------------------------------------------------------------------
+  void finish_launch(int i) {
+    const Launch& launch = plan.launches[i];
+    if (launch.output >= 0 && plan.tensors[launch.output].last_write == i) start_exchange(launch.output);
+    const kernels::Tiling& tiling = layout_.workspace().tiling(i);
+    if (launch.statistics >= 0)
+      norms_.template finish_moments<T>(space_, launch.statistics, operands_.partial_sums(), tiling.per_sample(), parameters_,
+                                        operands_.tables(launch.statistics, -1));
+    if (launch.sums >= 0) {
+      const int norm = plan.activations[launch.sums].norm;
+      const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0;
+      norms_.template finish_sums<T>(space_, norm, operands_.partial_sums(), tiling.per_sample(), parameters_, gradient_,
+                                     again, operands_.tables(norm, launch.sums), points_of(norm));
+    }
+  }
+
+  double points_of(int norm) const {
+    const LevelLayout& level = layout_.level(plan.tensors[plan.norms[norm].tensor].level);
+    return static_cast<double>(level.extent(0)) * static_cast<double>(level.extent(1)) *
+           (plan.norms[norm].channels / plan.norms[norm].groups);
+  }
+
+  /// Loss and its seed: the weights' sum over all ranks first, so that the gradient is exact as written.
+  template <class Loss>
+  void run_loss(const TensorView<T>& label, const TensorView<T>& weight) {
+    constexpr int i = plan.first_backward;
+    constexpr const Launch& launch = plan.launches[i];
+    const int channels = plan.tensors[plan.prediction].channels;
+    const kernels::Tiling& tiling = layout_.workspace().tiling(i);
+    double* partial = operands_.template workspace<double>(layout_.workspace().loss_partials);
+    double* sum = partial + tiling.count();
+    loss_request_.wait();
+    wait_for_halos(launch);
+    if (weight.data == nullptr) {
+      const LevelLayout& level = layout_.level(plan.tensors[plan.prediction].level);
+      loss_weight_ = static_cast<double>(layout_.batch_cut().extent()) * level.extent(0) * level.extent(1) * channels;
+    } else {
+      kernels::launch_tiles(space_, "halogen::weight_sum", tiling.count(),
+                            kernels::WeightSum<Space, T>{weight, tiling, partial}, 0, 0);
+      sum_partials(partial, tiling.count(), sum);
+      meshes_.samples.all_reduce(loss_sum_.data(), 1);
+      loss_weight_ = loss_sum_[0] * channels;
+      if (!(loss_weight_ > 0))
+        throw CollectiveError("the loss weights sum to " + std::to_string(loss_weight_) +
+                              ": at least one must be positive, none NaN");
+    }
+    kernels::LossRows<Space, T, Loss> kernel{prediction(), label, weight, operands_.tensor(launch.output),
+                                             channels,     tiling, 1.0 / loss_weight_, partial};
+    kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, 0);
+    ++launches_;
+    sum_partials(partial, tiling.count(), sum);
+    loss_request_ = meshes_.samples.all_reduce_async(loss_sum_.data(), 1);
+    finish_launch(i);
+  }
+
+  void sum_partials(const double* partial, index_t count, double* sum) {
+    run_range_kernel("halogen::sum", 1, kernels::SumInOrder{partial, count, sum});
+    Kokkos::deep_copy(space_, loss_sum_, Kokkos::View<double*, memory_space, Kokkos::MemoryUnmanaged>(sum, 1));
+    space_.fence("halogen::sum");
+  }
+
+  // -- halos ------------------------------------------------------------------------------------------------------
+  void connect_exchanges() {
+    send_ = transport_buffer("halogen::send");
+    receive_ = transport_buffer("halogen::receive");
+    for (int t = 0; t < plan.tensors.size(); ++t) {
+      exchanges_.emplace_back(layout_.tensor(t).strips, layout_.rank(), layout_.samples(), plan.tensors[t].channels);
+      exchanges_.back().connect(meshes_.world, send_.data(), receive_.data(), "halo of tensor " + std::to_string(t));
+    }
+  }
+
+  Kokkos::View<T*, transport_space> transport_buffer(const std::string& label) const {
+    return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
+                                             layout_.memory().exchange / 2 / sizeof(T));
+  }
+
+  /// One exchange is under way at a time: they share their buffers.
+  void start_exchange(int tensor) {
+    if (exchanges_[static_cast<std::size_t>(tensor)].empty()) return;
+    finish_exchange();
+    under_way_ = tensor;
+    exchanges_[static_cast<std::size_t>(tensor)].start(space_, operands_.tensor(tensor));
+  }
+
+  void finish_exchange() {
+    if (under_way_ < 0) return;
+    const int tensor = std::exchange(under_way_, -1);
+    exchanges_[static_cast<std::size_t>(tensor)].finish(space_, operands_.tensor(tensor));
+  }
+
+  void wait_for_halos(const Launch& launch) {
+    if (under_way_ < 0) return;
+    bool reads = false;
+    plan.for_each_read(launch, [&](int tensor) { reads |= tensor == under_way_; });
+    if (reads) finish_exchange();
+  }
+
+  Space space_;
+  Layout layout_;
+  SubMeshes meshes_;
+  std::shared_ptr<Arena> arena_;
+  Operands<T> operands_;
+  NormCollectives norms_;
+  std::vector<HaloExchange<T>> exchanges_;
+  Kokkos::View<T*, transport_space> send_, receive_;
+  Kokkos::View<double*, transport_space> loss_sum_{"halogen::loss_sum", 1};
+  Request loss_request_;
+  double loss_weight_ = 1;
+  std::vector<char> norm_has_gradient_ = std::vector<char>(static_cast<std::size_t>(plan.norms.size()));
+  const T* parameters_ = nullptr;
+  T* gradient_ = nullptr;
+  int under_way_ = -1;
+  int launches_ = 0;
+};
+
+}  // namespace halogen

@@ -1,0 +1,143 @@
+// The flat graph that a model appends itself to: ordinary constexpr values, one node a layer.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "halogen/core/static_vector.hpp"
+#include "halogen/stencil/window.hpp"
+
+namespace halogen {
+
+#ifndef HALOGEN_GRAPH_CAPACITY
+#define HALOGEN_GRAPH_CAPACITY 256
+#endif
+/// Most nodes, levels and parameters of one model; a larger model defines HALOGEN_GRAPH_CAPACITY.
+inline constexpr int graph_capacity = HALOGEN_GRAPH_CAPACITY;
+
+/// One resolution: extents and cuts of `parent` seen through a window in height and width.
+/// Two windows on one parent make one level only if they are equal.
+struct Level {
+  int parent = -1;
+  Window window[2];
+  constexpr bool operator==(const Level&) const = default;
+};
+
+class Planner;
+struct Node;
+
+/// What a layer's file says of its layer: how the planner computes it, and its adjoint.
+struct Operation {
+  const char* name;
+  void (*forward)(Planner&, const Node&);
+  void (*vjp)(Planner&, const Node&);
+};
+
+struct Node {
+  const Operation* operation = nullptr;  ///< null for the graph's input
+  int index = 0;
+  int inputs[2] = {-1, -1};
+  int channels = 0;
+  int level = 0;
+  int layer = -1;      ///< position in forward order, for messages
+  int parameter = -1;  ///< first of its parameters (weight, bias)
+  Window window[2];
+  bool bias = false;
+  int groups = 0;
+  double epsilon = 0;
+};
+
+/// One named tensor inside the flat parameter array.
+struct ParameterShape {
+  index_t offset = 0, count = 0;
+  int shape[4] = {0, 0, 0, 0};
+  int rank = 0;
+  enum class Start { uniform, ones, zeros } start = Start::uniform;
+  int fan_in = 1;
+};
+
+/// The first thing in a model that does not fit, as a value; lifted to a why:: tag at the model's use.
+struct Misfit {
+  enum class Kind { none, channels_differ, groups_do_not_divide, upsample_without_skip, levels_differ } kind{};
+  int layer = 0, first = 0, second = 0;
+};
+
+/// One step of the path that names a parameter: a name, or an index where there is none.
+struct PathStep {
+  std::string_view name;
+  int index = 0;
+  int children = 0;  ///< how many were named by their order of call so far
+};
+
+struct Graph {
+  StaticVector<Node, graph_capacity> nodes;
+  StaticVector<Level, 64> levels;
+  StaticVector<ParameterShape, graph_capacity> parameters;
+  StaticVector<PathStep, 32> path;
+  StaticVector<int, 32> skips;  ///< enclosing SkipConcats' inputs
+  int output = 0;
+  int layers = 0;
+  Misfit misfit;
+  std::vector<std::string>* names = nullptr;  ///< filled when a model is traced at run time
+
+  constexpr explicit Graph(int input_channels) {
+    levels.push({});
+    Node input;
+    input.channels = input_channels;
+    nodes.push(input);
+    path.push({});
+  }
+
+  constexpr int next_layer() { return layers++; }
+
+  constexpr int add(Node node) {
+    node.index = nodes.size();
+    return nodes.push(node);
+  }
+
+  constexpr void refuse(Misfit::Kind kind, int layer, int first = 0, int second = 0) {
+    if (misfit.kind == Misfit::Kind::none) misfit = {kind, layer, first, second};
+  }
+
+  /// The level seen from `parent` through the windows; the parent itself where no extent can change.
+  constexpr int level_through(int parent, const Window& height, const Window& width) {
+    const auto keeps = [](const Window& w) { return w.stride == 1 && 2 * w.padding == w.footprint() - 1; };
+    if (keeps(height) && keeps(width)) return parent;
+    Level level{parent, {height, width}};
+    for (Window& window : level.window) window.periodic = false;  // extents do not depend on the boundary
+    for (int i = 1; i < levels.size(); ++i)
+      if (levels[i] == level) return i;
+    return levels.push(level);
+  }
+
+  constexpr int add_parameter(const char* role, ParameterShape parameter) {
+    if (!parameters.empty()) parameter.offset = parameters.back().offset + parameters.back().count;
+    parameter.count = 1;
+    for (int i = 0; i < parameter.rank; ++i) parameter.count *= parameter.shape[i];
+    if (names != nullptr) names->push_back(path_name() + role);
+    return parameters.push(parameter);
+  }
+
+  constexpr index_t parameter_count() const {
+    return parameters.empty() ? 0 : parameters.back().offset + parameters.back().count;
+  }
+
+ private:
+  std::string path_name() const {
+    std::string text;
+    for (int i = 1; i < path.size(); ++i)
+      text += (path[i].name.empty() ? std::to_string(path[i].index) : std::string(path[i].name)) + ".";
+    return text;
+  }
+};
+
+/// A value while a model is traced: a node of the graph. Layers take one and return one.
+struct Traced {
+  Graph* graph;
+  int node;
+
+  constexpr const Node& operator*() const { return graph->nodes[node]; }
+};
+
+}  // namespace halogen

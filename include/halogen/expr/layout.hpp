@@ -1,0 +1,160 @@
+// A plan on one rank of one mesh: extents, halos, messages, and every byte of the arena. Pure arithmetic, so that it
+// runs dry for ranks that do not exist; evaluate and explain use the same object.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+
+#include "halogen/expr/needs.hpp"
+#include "halogen/expr/workspace.hpp"
+
+namespace halogen {
+
+/// One stored tensor on this rank.
+struct TensorLayout {
+  Interval owned[2], stored[2];  ///< rows and columns, without and with margins
+  index_t row_stride = 0, channel_stride = 0, sample_stride = 0;
+  std::size_t bytes = 0, offset = 0;  ///< in the arena
+  HaloStrips strips;
+
+  bool has_halo() const { return !strips.receives.empty() || !strips.sends.empty(); }
+};
+
+/// Bytes by kind; the arena holds all but parameters and optimiser.
+struct MemoryUse {
+  std::size_t tensors = 0;    ///< peak of the stored tensors alive together
+  std::size_t kept = 0;       ///< of which kept for backward when it begins
+  std::size_t workspace = 0;  ///< packed weights, partial sums, norm tables
+  std::size_t exchange = 0;   ///< send and receive buffers
+  std::size_t total() const { return tensors + workspace + exchange; }
+};
+
+/// Point-to-point traffic of one forward pass or training step, sent by this rank.
+struct TrafficUse {
+  index_t messages = 0, bytes = 0;
+};
+
+class Layout {
+ public:
+  static constexpr index_t row_alignment_bytes = 64;
+
+  /// Cuts of (batch, height, width); value_size in bytes. Throws CollectiveError as needs.hpp says.
+  Layout(const Plan& plan, const Decomposition& pieces, int rank, const Cut& batch, const Cut& height,
+         const Cut& width, std::size_t value_size)
+      : plan_(plan), pieces_(pieces), rank_(rank), value_size_(value_size),
+        samples_(static_cast<int>(batch.piece(pieces.part(rank, 0)).size())), batch_(batch),
+        levels_(layout_levels(plan, height, width, pieces.text())) {
+    if (batch.first_empty_piece() >= 0)
+      throw CollectiveError("mesh " + pieces.text() + " leaves a rank without any sample of a batch of " +
+                            std::to_string(batch.extent()) + ": use fewer ranks for the batch");
+    const PlaneNeedsOf needs(plan, levels_);
+    for (int t = 0; t < plan.tensors.size(); ++t)
+      tensors_.push_back(tensor_layout(plan.tensors[t], needs.planes()[static_cast<std::size_t>(t)]));
+    place();
+    size_workspace();
+  }
+
+  const Plan& plan() const { return plan_; }
+  const Decomposition& decomposition() const { return pieces_; }
+  int rank() const { return rank_; }
+  int samples() const { return samples_; }
+  const Cut& batch_cut() const { return batch_; }
+  const LevelLayout& level(int l) const { return levels_[static_cast<std::size_t>(l)]; }
+  const std::vector<LevelLayout>& levels() const { return levels_; }
+  const TensorLayout& tensor(int t) const { return tensors_[static_cast<std::size_t>(t)]; }
+  const MemoryUse& memory() const { return memory_; }
+
+  Interval owned(int l, int d) const { return level(l).cut[d].piece(pieces_.part(rank_, 2 + d)); }
+
+  /// Halo messages and bytes that this rank sends, each stored tensor exchanged once.
+  TrafficUse traffic() const {
+    TrafficUse use;
+    for (int t = 0; t < plan_.tensors.size(); ++t) {
+      const HaloStrips::Traffic one = tensor(t).strips.traffic(rank_);
+      use.messages += one.messages;
+      use.bytes += one.points * samples_ * plan_.tensors[t].channels * static_cast<index_t>(value_size_);
+    }
+    return use;
+  }
+
+  const Workspace& workspace() const { return workspace_; }
+
+  /// Bytes of the one allocation: stored tensors, then the workspace.
+  std::size_t arena_bytes() const { return memory_.tensors + memory_.workspace; }
+
+ private:
+  TensorLayout tensor_layout(const StoredTensor& tensor, const PlaneNeeds& plane) const {
+    TensorLayout layout;
+    for (int d = 0; d < 2; ++d) {
+      const int part = pieces_.part(rank_, 2 + d);
+      layout.owned[d] = plane.cut[d].piece(part);
+      layout.stored[d] = plane.needed_by(d, part);
+    }
+    const index_t per_line = row_alignment_bytes / static_cast<index_t>(value_size_);
+    // An odd number of cache lines a row: rows of neighbouring channels then do not share cache sets.
+    layout.row_stride = ceil_div(layout.stored[1].size(), per_line);
+    layout.row_stride = (layout.row_stride + (layout.row_stride % 2 == 0)) * per_line;
+    layout.channel_stride = layout.row_stride * layout.stored[0].size();
+    layout.sample_stride = layout.channel_stride * tensor.channels;
+    layout.bytes = static_cast<std::size_t>(layout.sample_stride * samples_) * value_size_;
+    layout.strips = HaloStrips(plane, pieces_, rank_);
+    return layout;
+  }
+
+  /// Offsets from lifetimes: largest first, each at the lowest place that is free while it lives.
+  void place() {
+    std::vector<int> order;
+    for (int t = 0; t < plan_.tensors.size(); ++t)
+      if (!plan_.tensors[t].external && plan_.tensors[t].first_launch >= 0) order.push_back(t);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return tensor(a).bytes > tensor(b).bytes; });
+    std::vector<int> placed;
+    for (int t : order) {
+      std::vector<int> others;
+      for (int other : placed)
+        if (alive_together(t, other)) others.push_back(other);
+      std::sort(others.begin(), others.end(), [&](int a, int b) { return tensor(a).offset < tensor(b).offset; });
+      std::size_t offset = 0;
+      for (int other : others) {
+        if (offset + tensor(t).bytes <= tensor(other).offset) break;
+        offset = std::max(offset, tensor(other).offset + tensor(other).bytes);
+      }
+      tensors_[static_cast<std::size_t>(t)].offset = offset;
+      memory_.tensors = std::max(memory_.tensors, offset + tensor(t).bytes);
+      placed.push_back(t);
+      const StoredTensor& stored = plan_.tensors[t];
+      if (plan_.training && stored.first_launch < plan_.first_backward && stored.last_launch >= plan_.first_backward)
+        memory_.kept += tensor(t).bytes;
+    }
+  }
+
+  bool alive_together(int a, int b) const {
+    const StoredTensor& x = plan_.tensors[a];
+    const StoredTensor& y = plan_.tensors[b];
+    return x.first_launch <= y.last_launch && y.first_launch <= x.last_launch;
+  }
+
+  void size_workspace() {
+    workspace_ = Workspace(plan_, [this](int l, int d) { return owned(l, d); }, samples_, value_size_);
+    memory_.workspace = workspace_.bytes();
+    std::size_t values = 0;
+    for (int t = 0; t < plan_.tensors.size(); ++t) {
+      const std::size_t planes = static_cast<std::size_t>(samples_) * plan_.tensors[t].channels;
+      for (const auto* strips : {&tensor(t).strips.receives, &tensor(t).strips.sends})
+        values = std::max(values, planes * static_cast<std::size_t>(HaloStrips::points(*strips)));
+    }
+    memory_.exchange = 2 * values * value_size_;
+  }
+
+  const Plan& plan_;
+  Decomposition pieces_;
+  int rank_;
+  std::size_t value_size_;
+  int samples_;
+  Cut batch_;
+  std::vector<LevelLayout> levels_;
+  std::vector<TensorLayout> tensors_;
+  Workspace workspace_;
+  MemoryUse memory_;
+};
+
+}  // namespace halogen

@@ -1,0 +1,176 @@
+// What each launch needs of each stored tensor on each piece: the run-time exact intervals of the halos.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "halogen/comm/error.hpp"
+#include "halogen/expr/plan.hpp"
+#include "halogen/halo/boxes.hpp"
+
+namespace halogen {
+
+/// Extents and cuts of one level of a planned model.
+struct LevelLayout {
+  Cut cut[2];
+  index_t extent(int d) const { return cut[d].extent(); }
+};
+
+/// Levels of a plan over an input with the given cuts. Throws CollectiveError, alike on all ranks, where a window
+/// does not fit or a piece of some level is left without a row or column.
+inline std::vector<LevelLayout> layout_levels(const Plan& plan, const Cut& height, const Cut& width,
+                                              const std::string& mesh_text) {
+  static constexpr const char* names[2] = {"height", "width"};
+  std::vector<LevelLayout> levels{{height, width}};
+  for (int l = 0; l < plan.graph.levels.size(); ++l) {
+    const Level& level = plan.graph.levels[l];
+    if (l > 0) {
+      LevelLayout layout;
+      const LevelLayout& parent = levels[static_cast<std::size_t>(level.parent)];
+      for (int d = 0; d < 2; ++d) {
+        const Window& window = level.window[d];
+        const index_t extent = window.output_extent(parent.extent(d));
+        if (extent < 1)
+          throw CollectiveError("a window of " + std::to_string(window.footprint()) + " points does not fit a " +
+                                names[d] + " of " + std::to_string(parent.extent(d)) + " with padding " +
+                                std::to_string(window.padding) + ": use a larger field or fewer levels");
+        layout.cut[d] = parent.cut[d].derived(window.stride, extent);
+      }
+      levels.push_back(layout);
+    }
+    for (int d = 0; d < 2; ++d) {
+      const LevelLayout& layout = levels.back();
+      const int empty = layout.cut[d].first_empty_piece();
+      if (empty >= 0)
+        throw CollectiveError("mesh " + mesh_text + " leaves piece " + std::to_string(empty) + " of " +
+                              std::to_string(layout.cut[d].parts()) + " without any " + (d == 0 ? "row" : "column") +
+                              " on level " + std::to_string(l) + " of " + std::to_string(layout.extent(0)) + " x " +
+                              std::to_string(layout.extent(1)) + ": use fewer ranks in " + names[d] +
+                              ", a larger field, or fewer levels");
+    }
+  }
+  return levels;
+}
+
+/// Nearest resampling from a stored tensor's level to a reader's, in dimension d.
+inline Resample resample(const std::vector<LevelLayout>& levels, int from, int to, int d) {
+  return {levels[static_cast<std::size_t>(from)].extent(d), levels[static_cast<std::size_t>(to)].extent(d)};
+}
+
+/// For every stored tensor the hull of what its readers, forward and backward, need beside the owned points.
+class PlaneNeedsOf {
+ public:
+  PlaneNeedsOf(const Plan& plan, const std::vector<LevelLayout>& levels) : plan_(plan), levels_(levels) {
+    for (const StoredTensor& tensor : plan.tensors) {
+      PlaneNeeds needs;
+      for (int d = 0; d < 2; ++d) {
+        needs.cut[d] = level(tensor.level).cut[d];
+        for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
+      }
+      planes_.push_back(needs);
+    }
+    for (const Launch& launch : plan.launches)
+      for (int d = 0; d < 2; ++d)
+        for (int p = 0; p < level(0).cut[d].parts(); ++p) add(launch, d, p);
+    check_widths();
+  }
+
+  const std::vector<PlaneNeeds>& planes() const { return planes_; }
+
+ private:
+  const LevelLayout& level(int l) const { return levels_[static_cast<std::size_t>(l)]; }
+
+  static Interval inside(Interval interval, index_t extent, bool periodic) {
+    return periodic ? interval : intersect(interval, {0, extent});
+  }
+
+  void need(int tensor, int d, int p, const Interval& interval) {
+    Interval& hull_so_far = planes_[static_cast<std::size_t>(tensor)].needed[d][static_cast<std::size_t>(p)];
+    hull_so_far = hull(hull_so_far, interval);
+  }
+
+  void need_input(const Launch& launch, int d, int p, const Interval& interval) {
+    for (const Source& source : launch.input.sources) {
+      const int own = plan_.tensors[source.tensor].level;
+      need(source.tensor, d, p,
+           source.resampled ? resample(levels_, own, launch.input.level, d).input_of(interval) : interval);
+    }
+  }
+
+  void need_gradient(const Launch& launch, int d, int p, const Interval& interval) {
+    const Activation& activation = plan_.activations[launch.reads];
+    need(activation.gradient, d, p, interval);
+    if (activation.norm >= 0 || activation.relu) need(activation.tensor, d, p, interval);
+  }
+
+  void add(const Launch& launch, int d, int p) {
+    const Node& node = plan_.node_of(launch);
+    const Window& window = node.window[d];
+    const Interval output = level(node.level).cut[d].piece(p);
+    const Interval input = level(launch.input.level).cut[d].piece(p);
+    const index_t input_extent = level(launch.input.level).extent(d);
+    const index_t output_extent = level(node.level).extent(d);
+    switch (launch.kind) {
+      case LaunchKind::conv_forward:
+      case LaunchKind::conv_weight_gradient:
+      case LaunchKind::max_pool_forward:
+        need_input(launch, d, p, inside(window.input_of(output), input_extent, window.periodic));
+        break;
+      case LaunchKind::conv_input_gradient:
+        check_commensurate(node, window, input_extent, output_extent);
+        need_gradient(launch, d, p, inside(window.output_of(input), output_extent, window.periodic));
+        break;
+      case LaunchKind::max_pool_backward: {
+        const Interval outputs = inside(window.output_of(input), output_extent, false);
+        need_gradient(launch, d, p, outputs);
+        need_input(launch, d, p, window.input_of(outputs));
+        break;
+      }
+      case LaunchKind::upsample_backward: {
+        const int coarse = plan_.tensors[launch.output].level;
+        need_gradient(launch, d, p,
+                      resample(levels_, coarse, launch.input.level, d).output_of(level(coarse).cut[d].piece(p)));
+        break;
+      }
+      case LaunchKind::store:
+        need_input(launch, d, p, input);
+        break;
+      case LaunchKind::store_backward:
+      case LaunchKind::gradient_store:
+      case LaunchKind::loss:
+        break;
+    }
+  }
+
+  /// Gathering a gradient through a periodic window shifts outputs by whole fields; that needs extent = stride * outputs.
+  static void check_commensurate(const Node& node, const Window& window, index_t input, index_t output) {
+    if (!window.periodic || window.footprint() == 1 || output * window.stride == input) return;
+    if (window.padding == 0) return;  // no window crosses the end: nothing is periodic about it
+    throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") has a periodic window of stride " +
+                          std::to_string(window.stride) + " over " + std::to_string(input) + " points with " +
+                          std::to_string(output) + " outputs; its gradient needs extent = stride * outputs: pad to keep "
+                          "the extent, or use Zero");
+  }
+
+  void check_widths() const {
+    for (std::size_t t = 0; t < planes_.size(); ++t)
+      for (int d = 0; d < 2; ++d)
+        for (int p = 0; p < planes_[t].cut[d].parts(); ++p) {
+          const Interval need = planes_[t].needed_by(d, p);
+          const index_t extent = planes_[t].cut[d].extent();
+          const index_t beyond = std::max(-need.begin, need.end - extent);
+          if (beyond > extent)
+            throw CollectiveError("a periodic halo of " + std::to_string(beyond) + " points is wider than the whole " +
+                                  (d == 0 ? "height" : "width") + " of " + std::to_string(extent) + " on level " +
+                                  std::to_string(plan_.tensors[static_cast<int>(t)].level) +
+                                  ": use a larger field, a smaller window, or fewer levels");
+        }
+  }
+
+  const Plan& plan_;
+  const std::vector<LevelLayout>& levels_;
+  std::vector<PlaneNeeds> planes_;
+};
+
+}  // namespace halogen

@@ -1,0 +1,134 @@
+// From a plan's numbers to kernels' views: which memory a launch reads and writes.
+#pragma once
+
+#include "halogen/expr/arena.hpp"
+#include "halogen/expr/layout.hpp"
+#include "halogen/kernels/group_norm.hpp"
+#include "halogen/kernels/views.hpp"
+
+namespace halogen {
+
+template <class T>
+class Operands {
+ public:
+  Operands(const Plan& plan, const Layout& layout, const Arena& arena) : plan_(plan), layout_(layout), arena_(&arena) {}
+
+  void set_arena(const Arena& arena) { arena_ = &arena; }
+  void bind_input(const TensorView<T>& input) { input_ = input; }
+
+  TensorView<T> tensor(int t) const {
+    if (plan_.tensors[t].external) return input_;
+    const TensorLayout& layout = layout_.tensor(t);
+    return {arena_->template at<T>(layout.offset), layout.sample_stride, layout.channel_stride, layout.row_stride,
+            layout.stored[0].begin, layout.stored[1].begin};
+  }
+
+  template <class V>
+  V* workspace(std::size_t offset) const {
+    return arena_->template at<V>(layout_.memory().tensors + offset);
+  }
+
+  kernels::RowSums* partial_sums() const { return workspace<kernels::RowSums>(layout_.workspace().row_sums); }
+
+  /// Tables of a norm; slope and offset of the activation whose gradient is read, if any.
+  kernels::NormTables<T> tables(int norm, int activation) const {
+    const index_t entries = index_t{layout_.samples()} * plan_.norms[norm].channels;
+    kernels::NormTables<T> tables{};
+    tables.mean = workspace<double>(layout_.workspace().table(norm));
+    tables.inverse_deviation = tables.mean + entries;
+    tables.scale = reinterpret_cast<T*>(tables.inverse_deviation + entries);
+    tables.shift = tables.scale + entries;
+    if (activation >= 0) {
+      tables.slope = workspace<T>(layout_.workspace().vjp_table(activation));
+      tables.offset = tables.slope + entries;
+    }
+    return tables;
+  }
+
+  kernels::ValueReader<T> value_reader(const Value& value, const Node* reader = nullptr) const {
+    kernels::ValueReader<T> result;
+    result.count = value.sources.size();
+    for (int i = 0; i < result.count; ++i) {
+      const Source& source = value.sources[i];
+      kernels::SourceView<T>& view = result.sources[i];
+      view.tensor = tensor(source.tensor);
+      view.affine = affine(source.norm);
+      view.relu = source.relu;
+      view.resampled = source.resampled;
+      view.channels = source.channels;
+      for (int d = 0; d < 2; ++d)
+        view.map[d] = resample(layout_.levels(), plan_.tensors[source.tensor].level, value.level, d);
+    }
+    for (int d = 0; d < 2; ++d) {
+      result.frame.extent[d] = layout_.level(value.level).extent(d);
+      result.frame.periodic[d] = reader != nullptr && reader->window[d].periodic;
+    }
+    return result;
+  }
+
+  /// The gradient that a backward launch reads, as it reads it.
+  kernels::GradientReader<T> gradient_reader(const Launch& launch) const {
+    const Activation& activation = plan_.activations[launch.reads];
+    const Node& node = plan_.node_of(launch);
+    kernels::GradientReader<T> reader;
+    reader.gradient = tensor(activation.gradient);
+    reader.relu = activation.relu;
+    if (activation.norm >= 0 || activation.relu) reader.value = tensor(activation.tensor);
+    if (activation.norm >= 0) {
+      const kernels::NormTables<T> norm = tables(activation.norm, launch.reads);
+      reader.affine = affine(activation.norm);
+      reader.slope = norm.slope;
+      reader.offset = norm.offset;
+    }
+    const bool convolution =
+        launch.kind == LaunchKind::conv_input_gradient || launch.kind == LaunchKind::conv_weight_gradient;
+    const int level = plan_.tensors[activation.gradient].level;
+    for (int d = 0; d < 2; ++d) {
+      reader.frame.extent[d] = layout_.level(level).extent(d);
+      if (!convolution) continue;
+      // Only where a whole field of inputs is a whole number of outputs does the gradient go on at the other end.
+      const index_t inputs = layout_.level(launch.input.level).extent(d);
+      reader.frame.periodic[d] =
+          node.window[d].periodic && reader.frame.extent[d] * node.window[d].stride == inputs;
+      reader.stuffing[d] = node.window[d].stride;
+    }
+    return reader;
+  }
+
+  int first_channel(const Launch& launch) const {
+    int first = 0;
+    for (int i = 0; i < launch.source; ++i) first += launch.input.sources[i].channels;
+    return first;
+  }
+
+  kernels::RowEpilogue<T> epilogue(const Launch& launch) const {
+    using Kind = typename kernels::RowEpilogue<T>::Kind;
+    kernels::RowEpilogue<T> epilogue;
+    if (launch.statistics < 0 && launch.sums < 0) return epilogue;
+    epilogue.kind = launch.statistics >= 0 ? Kind::moments : Kind::norm_sums;
+    epilogue.partial = partial_sums();
+    epilogue.channels = plan_.tensors[launch.output].channels;
+    if (launch.sums >= 0) {
+      const Activation& activation = plan_.activations[launch.sums];
+      epilogue.value = tensor(activation.tensor);
+      epilogue.affine = affine(activation.norm);
+      epilogue.mean = tables(activation.norm, -1).mean;
+      epilogue.relu = activation.relu;
+    }
+    return epilogue;
+  }
+
+ private:
+  kernels::Affine<T> affine(int norm) const {
+    if (norm < 0) return {};
+    const kernels::NormTables<T> table = tables(norm, -1);
+    return {table.scale, table.shift, plan_.norms[norm].channels};
+  }
+
+  const Plan& plan_;
+  const Layout& layout_;
+  const Arena* arena_;
+  TensorView<T> input_;
+};
+
+}  // namespace halogen

@@ -1,0 +1,122 @@
+// What a planned model is: stored tensors, launches in order, sums and exchanges. Values, no types.
+#pragma once
+
+#include "halogen/expr/graph.hpp"
+
+namespace halogen {
+
+/// A stored tensor seen by a reader: normalised by `norm` and clipped by `relu` where set, resampled to the
+/// reader's level where its own differs. Nothing of this is ever written to memory.
+struct Source {
+  int tensor = -1;
+  int norm = -1;
+  bool relu = false;
+  bool resampled = false;
+  int channels = 0;
+};
+
+/// A value of the network: sources side by side along the channels (a concatenation is two reads).
+struct Value {
+  StaticVector<Source, 4> sources;
+  int level = 0;
+
+  constexpr int channels() const {
+    int sum = 0;
+    for (const Source& source : sources) sum += source.channels;
+    return sum;
+  }
+};
+
+/// A tensor with storage in the arena (or the user's, for the input).
+struct StoredTensor {
+  int channels = 0;
+  int level = 0;
+  bool external = false;           ///< the user's field, not in the arena
+  bool gradient = false;           ///< holds a gradient
+  bool requires_gradient = false;  ///< some parameter lies before it
+  int first_launch = -1, last_write = -1, last_launch = -1;
+};
+
+struct Norm {
+  int tensor = -1;
+  int groups = 1;
+  int channels = 0;
+  int parameter = -1;  ///< gamma; beta follows
+  double epsilon = 0;
+};
+
+/// A stored tensor as its readers see it, (tensor, norm, relu). Its gradient is what backward stores; the
+/// gradient of the stored tensor itself is recomputed from it by whoever reads it.
+struct Activation {
+  int tensor = -1;
+  int norm = -1;
+  bool relu = false;
+  int gradient = -1;      ///< stored tensor that holds it
+  int readers = 0;        ///< launches that will contribute
+  int contributions = 0;  ///< that have
+};
+
+enum class LaunchKind {
+  conv_forward,
+  conv_weight_gradient,
+  conv_input_gradient,
+  max_pool_forward,
+  max_pool_backward,
+  store,             ///< a value written out, where a norm or a second resampling needs it stored
+  store_backward,
+  upsample_backward,
+  gradient_store,    ///< gradients of several activations of one tensor, added into one
+  loss
+};
+
+struct Launch {
+  LaunchKind kind{};
+  int node = -1;
+  Value input;            ///< what it reads forward (backward launches read it again)
+  int source = -1;        ///< which source of the input a backward launch differentiates
+  int reads = -1;         ///< activation whose gradient it reads
+  int output = -1;        ///< stored tensor written
+  bool accumulate = false;
+  int statistics = -1;    ///< norm whose moments it gathers from its output
+  int sums = -1;          ///< activation whose norm sums it gathers: its output is that gradient, now complete
+  int stage = 0;
+};
+
+enum class PlanKind { inference, training, training_with_input_gradient };
+
+struct Plan {
+  Graph graph;
+  bool training = false;
+  bool input_gradient_wanted = false;
+  int input_gradient = -1;  ///< stored tensor of the input's gradient, where wanted
+  int prediction = -1;  ///< stored tensor of the output
+  int stages = 0;
+  int first_backward = 0;  ///< launches before it are the forward pass
+  StaticVector<StoredTensor, graph_capacity> tensors;
+  StaticVector<Norm, graph_capacity> norms;
+  StaticVector<Activation, graph_capacity> activations;
+  StaticVector<Launch, 2 * graph_capacity> launches;
+
+  constexpr explicit Plan(const Graph& g) : graph(g) {}
+
+  constexpr const Node& node_of(const Launch& launch) const { return graph.nodes[launch.node]; }
+
+  /// Calls f(tensor) for each stored tensor that the launch reads; a tensor may come twice.
+  template <class F>
+  constexpr void for_each_read(const Launch& launch, F f) const {
+    const bool reads_input = launch.kind != LaunchKind::conv_input_gradient &&
+                             launch.kind != LaunchKind::upsample_backward &&
+                             launch.kind != LaunchKind::gradient_store && launch.kind != LaunchKind::store_backward;
+    if (reads_input)
+      for (const Source& source : launch.input.sources) f(source.tensor);
+    if (launch.reads >= 0 && launch.kind != LaunchKind::loss) {
+      const Activation& activation = activations[launch.reads];
+      f(activation.gradient);
+      if (activation.norm >= 0 || activation.relu) f(activation.tensor);
+    }
+    if (launch.sums >= 0) f(activations[launch.sums].tensor);
+    if (launch.accumulate) f(launch.output);
+  }
+};
+
+}  // namespace halogen

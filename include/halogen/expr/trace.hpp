@@ -1,0 +1,41 @@
+// From a model's type to its graph and plans, once per type and number of input channels.
+#pragma once
+
+#include "halogen/expr/planner.hpp"
+
+namespace halogen {
+
+template <class ModelType>
+constexpr Graph trace(int input_channels, std::vector<std::string>* names = nullptr) {
+  Graph graph(input_channels);
+  graph.names = names;
+  const Traced output = ModelType{}.forward(Traced{&graph, 0});
+  graph.output = output.node;
+  graph.names = nullptr;
+  return graph;
+}
+
+/// The channels that a model's first layer takes; 1 for a model that takes any number.
+template <class ModelType>
+inline constexpr int input_channels = [] {
+  const Graph graph = trace<ModelType>(0);
+  return graph.misfit.kind == Misfit::Kind::channels_differ ? graph.misfit.first : 1;
+}();
+
+/// The graph of a model applied to a field of InputChannels channels.
+template <class ModelType, int InputChannels>
+inline constexpr Graph graph_of = trace<ModelType>(InputChannels);
+
+/// The plan that training or inference runs, and that explain() prints.
+template <class ModelType, int InputChannels, PlanKind Kind>
+inline constexpr Plan plan_of = make_plan(graph_of<ModelType, InputChannels>, Kind);
+
+/// Names of a model's parameters in the order of their offsets, as PyTorch's state_dict.
+template <class ModelType>
+std::vector<std::string> parameter_names() {
+  std::vector<std::string> names;
+  trace<ModelType>(input_channels<ModelType>, &names);
+  return names;
+}
+
+}  // namespace halogen

@@ -1,0 +1,118 @@
+// What launches need beside stored tensors: tilings, packed weights, partial sums, norm tables. Sizes and offsets.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "halogen/expr/needs.hpp"
+#include "halogen/kernels/convolution.hpp"
+#include "halogen/kernels/weight_gradient.hpp"
+
+namespace halogen {
+
+/// The window that a launch runs: a convolution's own, or the adjoint's of its input gradient.
+inline kernels::WindowShape window_shape(const Node& node, LaunchKind kind) {
+  kernels::WindowShape shape;
+  for (int d = 0; d < 2; ++d) {
+    const Window& window = node.window[d];
+    shape.kernel[d] = window.kernel;
+    shape.dilation[d] = window.dilation;
+    shape.padding[d] = window.padding;
+    shape.stride[d] = window.stride;
+    if (kind == LaunchKind::conv_input_gradient) {  // stride becomes stuffing of what is read
+      shape.padding[d] = window.footprint() - 1 - window.padding;
+      shape.stride[d] = 1;
+    }
+  }
+  return shape;
+}
+
+/// Level of the points that a launch computes, one by one.
+inline int output_level(const Plan& plan, const Launch& launch) {
+  if (launch.kind == LaunchKind::conv_weight_gradient) return plan.node_of(launch).level;
+  return plan.tensors[launch.output].level;
+}
+
+/// Offsets in bytes behind the stored tensors of the arena; one set shared by all launches, tables one per norm.
+class Workspace {
+ public:
+  static constexpr index_t tile_rows = 8;
+  static constexpr int gradient_blocks = 8;  ///< partial weight gradients, however many threads: sums do not depend on them
+
+  Workspace() = default;
+
+  template <class Owned>
+  Workspace(const Plan& plan, Owned owned, int samples, std::size_t value_size)
+      : samples_(samples), value_size_(value_size) {
+    for (const Launch& launch : plan.launches) tilings_.push_back(make_tiling(plan, launch, owned));
+    std::size_t packed_values = 0, sums = 0, gradients = 0, loss = 0;
+    for (int i = 0; i < plan.launches.size(); ++i) {
+      const Launch& launch = plan.launches[i];
+      const Node& node = plan.node_of(launch);
+      const int taps = node.window[0].kernel * node.window[1].kernel, inputs = launch.input.channels();
+      const std::size_t tiles = static_cast<std::size_t>(tiling(i).count());
+      if (launch.kind == LaunchKind::conv_forward)
+        packed_values = std::max<std::size_t>(packed_values, kernels::packed_size(node.channels, inputs, taps));
+      if (launch.kind == LaunchKind::conv_input_gradient)
+        packed_values = std::max<std::size_t>(
+            packed_values, kernels::packed_size(launch.input.sources[launch.source].channels, node.channels, taps));
+      if (launch.kind == LaunchKind::conv_weight_gradient)
+        gradients = std::max<std::size_t>(gradients,
+                                          gradient_blocks * (index_t{node.channels} * inputs * taps + node.channels));
+      if (launch.kind == LaunchKind::loss) loss = tiles + 2;
+      if (launch.statistics >= 0 || launch.sums >= 0)
+        sums = std::max(sums, tiles * static_cast<std::size_t>(plan.tensors[launch.output].channels));
+    }
+    packed = take(packed_values * value_size);
+    row_sums = take(sums * sizeof(kernels::RowSums));
+    gradient_partials = take(gradients * sizeof(double));
+    loss_partials = take(loss * sizeof(double));
+    for (const Norm& norm : plan.norms) {
+      const std::size_t entries = static_cast<std::size_t>(samples) * norm.channels;
+      tables_.push_back(take(entries * (2 * sizeof(double) + 2 * value_size)));
+    }
+    for (const Activation& activation : plan.activations) {
+      const std::size_t entries =
+          activation.norm < 0 ? 0 : static_cast<std::size_t>(samples) * plan.norms[activation.norm].channels;
+      vjp_tables_.push_back(take(entries * 2 * value_size));
+    }
+  }
+
+  const kernels::Tiling& tiling(int launch) const { return tilings_[static_cast<std::size_t>(launch)]; }
+  std::size_t table(int norm) const { return tables_[static_cast<std::size_t>(norm)]; }
+  std::size_t vjp_table(int activation) const { return vjp_tables_[static_cast<std::size_t>(activation)]; }
+  std::size_t bytes() const { return bytes_; }
+
+  std::size_t packed = 0, row_sums = 0, gradient_partials = 0, loss_partials = 0;  ///< offsets
+
+ private:
+  std::size_t take(std::size_t bytes) {
+    const std::size_t offset = bytes_;
+    bytes_ += (bytes + 63) / 64 * 64;
+    return offset;
+  }
+
+  template <class Owned>
+  kernels::Tiling make_tiling(const Plan& plan, const Launch& launch, Owned owned) const {
+    const int level = output_level(plan, launch);
+    const Interval rows = owned(level, 0), columns = owned(level, 1);
+    const Node& node = plan.node_of(launch);
+    const kernels::WindowShape shape = window_shape(node, launch.kind);
+    index_t wide = columns.size();
+    if (launch.kind == LaunchKind::conv_forward)
+      wide = kernels::convolution_tile_columns(shape, launch.input.channels(), wide, value_size_);
+    if (launch.kind == LaunchKind::conv_input_gradient)
+      wide = kernels::convolution_tile_columns(shape, node.channels, wide, value_size_);
+    if (launch.kind == LaunchKind::conv_weight_gradient)
+      wide = kernels::weight_gradient_tile_columns(shape, launch.input.channels(), node.channels, wide, value_size_);
+    return {rows, columns, samples_, tile_rows, std::max(wide, index_t{1})};
+  }
+
+  int samples_ = 0;
+  std::size_t value_size_ = 0;
+  std::size_t bytes_ = 0;
+  std::vector<kernels::Tiling> tilings_;
+  std::vector<std::size_t> tables_, vjp_tables_;
+};
+
+}  // namespace halogen

@@ -1,0 +1,18 @@
+// Halogen: domain-parallel deep learning and stencil computing whose placements are types. Includes all but io/.
+#pragma once
+
+#include "halogen/comm/agree.hpp"
+#include "halogen/comm/device_mesh.hpp"
+#include "halogen/comm/environment.hpp"
+#include "halogen/layers/conv2d.hpp"
+#include "halogen/layers/group_norm.hpp"
+#include "halogen/layers/max_pool2d.hpp"
+#include "halogen/layers/relu.hpp"
+#include "halogen/layers/upsample.hpp"
+#include "halogen/models/unet.hpp"
+#include "halogen/tensor/distribute.hpp"
+#include "halogen/train/trainer.hpp"
+#include "halogen/train/value_and_grad.hpp"
+
+/// The library's short name, as its documentation spells it.
+namespace hg = halogen;

@@ -1,0 +1,195 @@
+// safetensors files: u64 little-endian header length, JSON header, raw data. Opt-in: needs nlohmann-json.
+// Source: https://huggingface.co/docs/safetensors ("Format"); PyTorch's load_file reads what is written here.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace halogen {
+namespace detail {
+
+static_assert(std::endian::native == std::endian::little, "safetensors data is little-endian and is not swapped here");
+inline constexpr std::uint64_t longest_header = 100'000'000;  // the reference implementation's limit
+
+/// Bytes per element, 0 for a dtype that the format does not know (or packs below one byte).
+constexpr std::uint64_t dtype_bytes(std::string_view dtype) {
+  constexpr std::string_view known[4][5] = {{"I8", "U8", "BOOL", "F8_E4M3", "F8_E5M2"},
+                                            {"F16", "BF16", "I16", "U16"},
+                                            {"F32", "I32", "U32"},
+                                            {"F64", "I64", "U64", "C64"}};
+  for (int power = 0; power < 4; ++power)
+    if (!dtype.empty() && std::ranges::count(known[power], dtype) > 0) return std::uint64_t{1} << power;
+  return 0;
+}
+
+template <class T>
+std::string dtype_name() {
+  static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8, "T has no safetensors dtype");
+  return (std::is_floating_point_v<T> ? "F" : std::is_unsigned_v<T> ? "U" : "I") + std::to_string(8 * sizeof(T));
+}
+
+}  // namespace detail
+
+/// One tensor of a file: `data` holds the elements row-major, the last dimension fastest, in PyTorch's own dimension
+/// order (NCHW fields, OIHW weights). An empty shape is a scalar.
+struct NamedTensor {
+  std::string name;
+  std::string dtype;  // F32, F64, I64, ... as the format spells them
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> data;
+
+  /// std::runtime_error unless dtype and shape make so many bytes: an unknown dtype, a negative extent, an overflow.
+  void check_bytes(std::uint64_t bytes) const {
+    std::uint64_t needed = detail::dtype_bytes(dtype);
+    bool sound = needed > 0;
+    for (const std::int64_t extent : shape) {
+      sound = sound && extent >= 0 && (extent == 0 || needed <= static_cast<std::uint64_t>(INT64_MAX / extent));
+      if (sound) needed *= static_cast<std::uint64_t>(extent);
+    }
+    if (!sound || needed != bytes)
+      throw std::runtime_error("tensor '" + name + "' has " + std::to_string(bytes) + " bytes, which dtype '" + dtype +
+                               "' and its shape do not make");
+  }
+
+  /// The elements, where T is exactly the stored dtype; std::runtime_error otherwise.
+  ///   auto weight = find(read_safetensors("weights.safetensors"), "enc1.0.weight").as<float>();
+  template <class T>
+  std::vector<T> as() const {
+    const std::string asked = detail::dtype_name<T>();
+    if (dtype != asked) throw std::runtime_error("tensor '" + name + "' holds " + dtype + ", not " + asked);
+    check_bytes(data.size());
+    std::vector<T> values(data.size() / sizeof(T));
+    if (!values.empty()) std::memcpy(values.data(), data.data(), data.size());
+    return values;
+  }
+};
+
+/// A tensor of T's dtype with a copy of the values; that they fill the shape is checked when it is written.
+template <class T>
+NamedTensor named_tensor(std::string name, std::vector<std::int64_t> shape, const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {std::move(name), detail::dtype_name<T>(), std::move(shape), {bytes.begin(), bytes.end()}};
+}
+
+/// The tensor of that name, a reference into `tensors`; std::runtime_error where there is none.
+inline const NamedTensor& find(const std::vector<NamedTensor>& tensors, std::string_view name) {
+  const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
+  if (found == tensors.end()) throw std::runtime_error("there is no tensor '" + std::string(name) + "'");
+  return *found;
+}
+
+/// Writes the tensors, named in the file in the order given; the data of the widest elements lies first, so that all of
+/// it is aligned. The bytes go to `path` + ".partial", are synchronised to the disk and renamed: a write that ends
+/// early leaves an older file at `path` as it was. Not collective: one writer at a time for a path. std::runtime_error:
+/// a name twice or reserved, data that does not fill its shape, whatever the system refuses.
+inline void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) try {
+  std::set<std::string_view> names{"__metadata__"};
+  for (const auto& tensor : tensors) {
+    if (!names.insert(tensor.name).second) throw std::runtime_error("the name '" + tensor.name + "' is taken");
+    tensor.check_bytes(tensor.data.size());
+  }
+  std::vector<std::size_t> layout(tensors.size()), begin(tensors.size());
+  std::iota(layout.begin(), layout.end(), std::size_t{0});
+  std::ranges::stable_sort(layout, {}, [&](auto i) { return 8 - detail::dtype_bytes(tensors[i].dtype); });
+  for (std::size_t end = 0; const std::size_t i : layout) begin[i] = std::exchange(end, end + tensors[i].data.size());
+  auto entries = nlohmann::ordered_json::object();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    entries[tensors[i].name] = {{"dtype", tensors[i].dtype},
+                                {"shape", tensors[i].shape},
+                                {"data_offsets", {begin[i], begin[i] + tensors[i].data.size()}}};
+  std::string header = entries.dump();
+  header.append((8 - header.size() % 8) % 8, ' ');
+  const std::uint64_t length = header.size();
+  if (length > detail::longest_header) throw std::runtime_error("its header would be longer than the 100 MB allowed");
+  const std::string partial = path.string() + ".partial";
+  std::ofstream file(partial, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(&length), sizeof length) << header;
+  for (const std::size_t i : layout)
+    file.write(reinterpret_cast<const char*>(tensors[i].data.data()), std::ssize(tensors[i].data));
+  file.close();
+  const int written = file ? ::open(partial.c_str(), O_RDONLY) : -1;
+  const bool good = written >= 0 && ::fsync(written) == 0 && std::rename(partial.c_str(), path.c_str()) == 0;
+  const std::string cause = std::generic_category().message(errno);
+  if (written >= 0) ::close(written);
+  if (good) return;
+  std::remove(partial.c_str());
+  throw std::runtime_error(cause);
+} catch (const nlohmann::json::exception&) {
+  throw std::runtime_error("cannot write '" + path.string() + "': the name of a tensor is not UTF-8");
+} catch (const std::exception& error) {
+  throw std::runtime_error("cannot write '" + path.string() + "': " + error.what());
+}
+
+/// All tensors of a file, in the order of its header; `__metadata__` is skipped. Nothing is allocated that the file is
+/// not long enough to fill. Not collective. std::runtime_error for a file that is missing, truncated or of another
+/// format, or whose tensors overlap, leave bytes over, reach out of the file or do not have the size of their shape.
+inline std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path) try {
+  using Json = nlohmann::ordered_json;
+  const auto refuse = [](const std::string& cause) { throw std::runtime_error(cause); };
+  std::error_code error;
+  const std::uint64_t file_bytes = std::filesystem::file_size(path, error);
+  if (error) refuse(error.message());
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse(std::generic_category().message(errno));
+  const auto get = [&](void* bytes, std::uint64_t n) {
+    if (!file.read(static_cast<char*>(bytes), static_cast<std::streamsize>(n))) refuse("it ends too early");
+  };
+  std::uint64_t length = 0;
+  get(&length, sizeof length);
+  if (length > std::min(detail::longest_header, file_bytes - sizeof length))
+    refuse("its header of " + std::to_string(length) + " bytes is longer than the file or than the 100 MB allowed");
+  std::string header(length, ' ');
+  get(header.data(), length);
+  std::set<std::string> names;
+  Json entries = Json::parse(header, [&](int depth, Json::parse_event_t event, const Json& parsed) {
+    const bool is_name = depth == 1 && event == Json::parse_event_t::key;
+    if (is_name && !names.insert(parsed).second) refuse("it names tensor " + parsed.dump() + " twice");
+    if (parsed.is_number() && !parsed.is_number_unsigned()) refuse("its header holds a number that is no count");
+    return true;
+  });
+  entries.erase("__metadata__");  // throws where the header is no object
+  std::vector<NamedTensor> tensors;
+  std::vector<std::array<std::uint64_t, 3>> layout;  // begin, end, index into tensors
+  for (const auto& entry : entries.items()) {
+    const std::vector<std::uint64_t> offsets = entry.value().at("data_offsets");
+    tensors.push_back({entry.key(), entry.value().at("dtype"), entry.value().at("shape"), {}});
+    if (offsets.size() != 2 || offsets[0] > offsets[1]) refuse("tensor '" + entry.key() + "' has bad data_offsets");
+    tensors.back().check_bytes(offsets[1] - offsets[0]);
+    layout.push_back({offsets[0], offsets[1], tensors.size() - 1});
+  }
+  std::ranges::sort(layout);
+  std::uint64_t end = 0, data_bytes = file_bytes - sizeof length - length;
+  for (const auto& [first, last, i] : layout) {
+    if (first != end || last > data_bytes)
+      refuse("tensor '" + tensors[i].name + "' has data bytes " + std::to_string(first) + " to " +
+             std::to_string(last) + ", but the one before it ends at " + std::to_string(end) + " and the file at " +
+             std::to_string(data_bytes));
+    end = last;
+    tensors[i].data.resize(last - first);
+    get(tensors[i].data.data(), last - first);
+  }
+  if (end != data_bytes) refuse(std::to_string(data_bytes - end) + " data bytes after the last tensor belong to none");
+  return tensors;
+} catch (const nlohmann::json::exception&) {
+  throw std::runtime_error("cannot read '" + path.string() + "': its header is not the JSON of a safetensors file");
+} catch (const std::exception& error) {
+  throw std::runtime_error("cannot read '" + path.string() + "': " + error.what());
+}
+
+}  // namespace halogen

@@ -1,0 +1,216 @@
+// Direct convolution, forward and input gradient alike: one functor over tiles of the output.
+// Accumulation: bias, then input channels, then taps in row order; the same order for every output on any mesh,
+// tile and vector block, so results are equal to the bit. output = or += as `accumulate` says.
+#pragma once
+
+#include "halogen/kernels/window_rows.hpp"
+
+namespace halogen::kernels {
+
+inline constexpr int channel_block = 4;  ///< output channels that one micro-kernel holds in registers
+
+/// Packed weights [output block][input][kh][kw][channel_block], zero where a block sticks out.
+constexpr index_t packed_size(int outputs, int inputs, int taps) {
+  return ceil_div(outputs, channel_block) * channel_block * inputs * taps;
+}
+
+/// Packs torch's (Out, In, KH, KW) for the forward pass, or flipped and transposed for the input gradient of inputs
+/// [first, first + outputs).
+template <class T>
+struct PackWeights {
+  const T* weights;
+  T* packed;
+  int outputs, inputs, taps;
+  bool transposed;
+  int first;       ///< transposed: first input channel of the layer that the packed kernel produces
+  int layer_inputs;
+
+  KOKKOS_FUNCTION void operator()(const index_t i) const {
+    const int o_in_block = static_cast<int>(i % channel_block);
+    const int tap = static_cast<int>(i / channel_block % taps);
+    const int in = static_cast<int>(i / (channel_block * taps) % inputs);
+    const int out = static_cast<int>(i / (index_t{channel_block} * taps * inputs)) * channel_block + o_in_block;
+    T value = 0;
+    if (out < outputs)
+      value = transposed ? weights[(index_t{in} * layer_inputs + first + out) * taps + (taps - 1 - tap)]
+                         : weights[(index_t{out} * layer_inputs + in) * taps + tap];
+    packed[i] = value;
+  }
+};
+
+namespace detail {
+
+/// channel_block x (Blocks vectors) outputs from `inputs` channels. A leaf of its own: inlined, g++ spills.
+template <class T, int KH, int KW, int Blocks>
+[[gnu::noinline]] void convolve_block(const T* const* rows, index_t channel_stride, const index_t* taps, const T* weights,
+                                      const T* start, int inputs, T* out /* [channel_block][Blocks * lanes] */) {
+  using V = Vector<T>;
+  V sum[channel_block][Blocks];
+  HALOGEN_UNROLL
+  for (int o = 0; o < channel_block; ++o)
+    HALOGEN_UNROLL
+    for (int b = 0; b < Blocks; ++b) sum[o][b] = V{} + start[o];
+  const T* row[KH];
+  for (int ky = 0; ky < KH; ++ky) row[ky] = rows[ky];
+  for (int c = 0; c < inputs; ++c) {
+    HALOGEN_UNROLL
+    for (int ky = 0; ky < KH; ++ky) {
+      HALOGEN_UNROLL
+      for (int kx = 0; kx < KW; ++kx) {
+        const T* in = row[ky] + taps[kx];
+        V x[Blocks];
+        HALOGEN_UNROLL
+        for (int b = 0; b < Blocks; ++b) x[b] = load<V>(in + b * lanes<T>);
+        HALOGEN_UNROLL
+        for (int o = 0; o < channel_block; ++o) {
+          const T w = weights[o];
+          HALOGEN_UNROLL
+          for (int b = 0; b < Blocks; ++b) sum[o][b] += x[b] * w;
+        }
+        weights += channel_block;
+      }
+      row[ky] += channel_stride;
+    }
+  }
+  HALOGEN_UNROLL
+  for (int o = 0; o < channel_block; ++o)
+    HALOGEN_UNROLL
+    for (int b = 0; b < Blocks; ++b) store<V>(out + (o * Blocks + b) * lanes<T>, sum[o][b]);
+}
+
+inline constexpr int wide_block = vector_registers >= 32 ? 6 : 3;
+
+}  // namespace detail
+
+/// Columns of a tile such that its ring of input rows stays in L2.
+inline index_t convolution_tile_columns(const WindowShape& shape, int inputs, index_t columns, std::size_t value_bytes) {
+  const index_t bytes = static_cast<index_t>(value_bytes);
+  const index_t budget = 384 * 1024 / (bytes * inputs * shape.footprint(0) * shape.stride[1]);
+  const index_t block = detail::wide_block * vector_bytes / bytes;
+  return std::max(index_t{1}, std::min(columns, std::max(block, budget / block * block)));
+}
+
+/// Reader: ValueReader forward, GradientReader for the input gradient. KH, KW are the only numbers in the type.
+template <class ExecutionSpace, class T, class Reader, int KH, int KW>
+struct Convolution {
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  Reader input;
+  TensorView<T> output;
+  const T* weights = nullptr;  ///< packed
+  const T* bias = nullptr;
+  int inputs = 0, outputs = 0;
+  WindowShape shape;
+  Tiling tiling;
+  bool accumulate = false;
+  RowEpilogue<T> epilogue;
+
+  void launch(const ExecutionSpace& space, const char* label) const {
+    launch_tiles(space, label, tiling.count(), *this, rows().bytes() + block_bytes() + sums_bytes(), sums_bytes());
+  }
+
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    KOKKOS_IF_ON_HOST((run_on_host(team);))
+    KOKKOS_IF_ON_DEVICE((run_on_device(team);))
+  }
+
+ private:
+  WindowRows<T, Reader> rows() const { return {input, shape, inputs, tiling.tile_columns, 1}; }
+  static constexpr index_t block_size = channel_block * detail::wide_block * lanes<T>;
+  static std::size_t block_bytes() { return Scratch::bytes_of<T>(block_size); }
+  std::size_t sums_bytes() const { return Scratch::bytes_of<RowSums>(static_cast<std::size_t>(outputs)); }
+
+  void run_on_host(const Team& team) const {
+    WindowRows<T, Reader> window = rows();
+    Scratch scratch = Scratch::of(team, 1, window.bytes() + block_bytes() + sums_bytes());
+    const Tile tile(tiling, team.league_rank());
+    window.begin(scratch, tile.sample, tile.columns);
+    T* block = scratch.take<T>(block_size);
+    RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(outputs));
+    for (int o = 0; o < outputs; ++o) sums[o] = {};
+    index_t taps[KW];
+    for (int k = 0; k < KW; ++k) taps[k] = window.tap(k);
+    for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
+      window.advance_to(y);
+      const T* first[KH];
+      for (int k = 0; k < KH; ++k) first[k] = window.row(0, y, k);
+      for (index_t x = 0; x < tile.columns.size();) x += columns_at(tile, y, x, first, window.channel_stride(), taps, block);
+      if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;
+      for (int o = 0; o < outputs; ++o)
+        epilogue.add_row(tile.sample, o, y, tile.columns.begin, tile.columns.size(),
+                         &output.at(tile.sample, o, y, tile.columns.begin), sums[o]);
+    }
+    if (epilogue.kind != RowEpilogue<T>::Kind::none)
+      for (int o = 0; o < outputs; ++o) epilogue.partial[team.league_rank() * outputs + o] = sums[o];
+  }
+
+  index_t columns_at(const Tile& tile, index_t y, index_t x, const T* const* first, index_t channel_stride,
+                     const index_t* taps, T* block) const {
+    const index_t left = tile.columns.size() - x;
+    if (left > (detail::wide_block - 1) * lanes<T>) return blocks<detail::wide_block>(tile, y, x, first, channel_stride, taps, block);
+    if (left > 2 * lanes<T>) return blocks<3>(tile, y, x, first, channel_stride, taps, block);
+    if (left > lanes<T>) return blocks<2>(tile, y, x, first, channel_stride, taps, block);
+    return blocks<1>(tile, y, x, first, channel_stride, taps, block);
+  }
+
+  template <int Blocks>
+  index_t blocks(const Tile& tile, index_t y, index_t x, const T* const* first, index_t channel_stride,
+                 const index_t* taps, T* block) const {
+    const T* rows_at[KH];
+    for (int k = 0; k < KH; ++k) rows_at[k] = first[k] + x;
+    const index_t count = std::min<index_t>(Blocks * lanes<T>, tile.columns.size() - x);
+    for (int o = 0; o < outputs; o += channel_block) {
+      T start[channel_block];
+      for (int i = 0; i < channel_block; ++i) start[i] = bias != nullptr && o + i < outputs ? bias[o + i] : T(0);
+      detail::convolve_block<T, KH, KW, Blocks>(rows_at, channel_stride, taps, weights + index_t{o} * inputs * KH * KW,
+                                                start, inputs, block);
+      for (int i = 0; i < channel_block && o + i < outputs; ++i) {
+        T* to = &output.at(tile.sample, o + i, y, tile.columns.begin + x);
+        const T* from = block + i * Blocks * lanes<T>;
+        if (accumulate)
+          for_each_vector<T>(count, [&]<class V>(index_t j) { store<V>(to + j, load<V>(to + j) + load<V>(from + j)); });
+        else
+          detail::copy_row(from, count, to);
+      }
+    }
+    return Blocks * lanes<T>;
+  }
+
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    const Tile tile(tiling, team.league_rank());
+    RowSums* sums = static_cast<RowSums*>(team.team_scratch(0).get_shmem(outputs * sizeof(RowSums)));
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs), [&](const int o) { sums[o] = {}; });
+    for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
+      const int points = static_cast<int>(outputs * tile.columns.size());
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, points), [&](const int i) {
+        const int o = i / static_cast<int>(tile.columns.size());
+        const index_t x = tile.columns.begin + i % tile.columns.size();
+        T& to = output.at(tile.sample, o, y, x);
+        const T sum = output_at(tile.sample, o, y, x);
+        to = accumulate ? to + sum : sum;
+      });
+      team.team_barrier();
+      if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs), [&](const int o) {
+        epilogue.add_row(tile.sample, o, y, tile.columns.begin, tile.columns.size(),
+                         &output.at(tile.sample, o, y, tile.columns.begin), sums[o]);
+      });
+      team.team_barrier();
+    }
+    if (epilogue.kind != RowEpilogue<T>::Kind::none)
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs),
+                           [&](const int o) { epilogue.partial[team.league_rank() * outputs + o] = sums[o]; });
+  }
+
+  KOKKOS_FUNCTION T output_at(int n, int o, index_t y, index_t x) const {
+    T sum = bias != nullptr ? bias[o] : T(0);
+    const T* w = weights + index_t{o / channel_block} * channel_block * inputs * KH * KW + o % channel_block;
+    for (int c = 0; c < inputs; ++c)
+      for (int ky = 0; ky < KH; ++ky)
+        for (int kx = 0; kx < KW; ++kx, w += channel_block)
+          sum += *w * input.at(n, c, shape.input(0, y, ky), shape.input(1, x, kx));
+    return sum;
+  }
+};
+
+}  // namespace halogen::kernels

@@ -1,0 +1,127 @@
+// Kernels whose output rows are functions of a few input rows: writing a value out, pooling, resampling's adjoint.
+// One functor drives them over tiles; each kernel only says how one row of one channel is computed.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "halogen/kernels/tiles.hpp"
+
+namespace halogen::kernels {
+
+/// Compute has: `void row(n, c, y, x0, count, T* out, T* scratch)` for host rows, `T at(n, c, y, x)` for one point,
+/// `index_t scratch_size(columns)`. output = or += as `accumulate` says.
+template <class ExecutionSpace, class T, class Compute>
+struct RowKernel {
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  Compute compute;
+  TensorView<T> output;
+  int channels = 0;
+  Tiling tiling;
+  bool accumulate = false;
+  RowEpilogue<T> epilogue;
+
+  void launch(const ExecutionSpace& space, const char* label) const {
+    launch_tiles(space, label, tiling.count(), *this, host_bytes(), channels * sizeof(RowSums));
+  }
+
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    KOKKOS_IF_ON_HOST((run_on_host(team);))
+    KOKKOS_IF_ON_DEVICE((run_on_device(team);))
+  }
+
+ private:
+  std::size_t scratch_size() const { return static_cast<std::size_t>(compute.scratch_size(tiling.tile_columns)); }
+  std::size_t host_bytes() const {
+    return Scratch::bytes_of<T>(static_cast<std::size_t>(tiling.tile_columns)) + Scratch::bytes_of<T>(scratch_size());
+  }
+
+  void run_on_host(const Team& team) const {
+    Scratch scratch = Scratch::of(team, 1, host_bytes());
+    T* line = scratch.take<T>(static_cast<std::size_t>(tiling.tile_columns));
+    T* rest = scratch.take<T>(scratch_size());
+    const Tile tile(tiling, team.league_rank());
+    const index_t columns = tile.columns.size();
+    for (int c = 0; c < channels; ++c) {
+      RowSums sums;
+      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
+        T* to = &output.at(tile.sample, c, y, tile.columns.begin);
+        if (accumulate) {
+          compute.row(tile.sample, c, y, tile.columns.begin, columns, line, rest);
+          for_each_vector<T>(columns, [&]<class V>(index_t i) { store<V>(to + i, load<V>(to + i) + load<V>(line + i)); });
+        } else {
+          compute.row(tile.sample, c, y, tile.columns.begin, columns, to, rest);
+        }
+        if (epilogue.kind != RowEpilogue<T>::Kind::none)
+          epilogue.add_row(tile.sample, c, y, tile.columns.begin, columns, to, sums);
+      }
+      if (epilogue.kind != RowEpilogue<T>::Kind::none) epilogue.partial[team.league_rank() * channels + c] = sums;
+    }
+  }
+
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    const Tile tile(tiling, team.league_rank());
+    const int columns = static_cast<int>(tile.columns.size()), rows = static_cast<int>(tile.rows.size());
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, channels * rows * columns), [&](const int i) {
+      const int c = i / (rows * columns);
+      const index_t y = tile.rows.begin + i / columns % rows, x = tile.columns.begin + i % columns;
+      T& to = output.at(tile.sample, c, y, x);
+      const T value = compute.at(tile.sample, c, y, x);
+      to = accumulate ? to + value : value;
+    });
+    if (epilogue.kind == RowEpilogue<T>::Kind::none) return;
+    team.team_barrier();
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, channels), [&](const int c) {
+      RowSums sums;
+      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
+        epilogue.add_row(tile.sample, c, y, tile.columns.begin, columns, &output.at(tile.sample, c, y, tile.columns.begin), sums);
+      epilogue.partial[team.league_rank() * channels + c] = sums;
+    });
+  }
+};
+
+/// out = what the reader sees, channels [first, ...): stores a value, or a gradient recomputed.
+template <class T, class Reader>
+struct CopyRows {
+  Reader input;
+  int first = 0;
+
+  index_t scratch_size(index_t) const { return 0; }
+  void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T*) const {
+    input.load_row(n, first + c, y, x0, count, out);
+  }
+  KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const { return input.at(n, first + c, y, x); }
+};
+
+/// Adjoint of nearest resampling: each coarse point adds the fine points that read it, in row order.
+template <class T>
+struct UpsampleBackwardRows {
+  GradientReader<T> fine;
+  Resample map[2];
+
+  index_t scratch_size(index_t columns) const { return ceil_div(columns * map[1].to, map[1].from) + 2; }
+
+  void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
+    const Interval rows = map[0].output_of({y, y + 1}), columns = map[1].output_of({x0, x0 + count});
+    std::fill_n(out, count, T(0));
+    for (index_t fy = rows.begin; fy < rows.end; ++fy) {
+      fine.load_row(n, c, fy, columns.begin, columns.size(), scratch);
+      index_t fx = columns.begin;
+      for (index_t i = 0; i < count; ++i) {
+        const index_t end = map[1].output_of({x0 + i, x0 + i + 1}).end;
+        for (; fx < end; ++fx) out[i] += scratch[fx - columns.begin];
+      }
+    }
+  }
+
+  KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
+    const index_t y1 = ceil_div((y + 1) * map[0].to, map[0].from), x1 = ceil_div((x + 1) * map[1].to, map[1].from);
+    T sum = 0;
+    for (index_t fy = ceil_div(y * map[0].to, map[0].from); fy < y1; ++fy)
+      for (index_t fx = ceil_div(x * map[1].to, map[1].from); fx < x1; ++fx) sum += fine.at(n, c, fy, fx);
+    return sum;
+  }
+};
+
+}  // namespace halogen::kernels

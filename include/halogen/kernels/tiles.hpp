@@ -1,0 +1,79 @@
+// Tiles of an output: one team a tile, the same on every execution space.
+#pragma once
+
+#include "halogen/kernels/row_sums.hpp"
+
+namespace halogen::kernels {
+
+/// The points a rank computes, cut into tiles of rows and columns, for each sample.
+struct Tiling {
+  Interval rows, columns;
+  int samples = 1;
+  index_t tile_rows = 8, tile_columns = 1;
+  index_t down = 1, across = 1;  ///< tiles per sample
+
+  Tiling() = default;
+  Tiling(Interval rows_, Interval columns_, int samples_, index_t tile_rows_, index_t tile_columns_)
+      : rows(rows_), columns(columns_), samples(samples_), tile_rows(tile_rows_), tile_columns(tile_columns_),
+        down(ceil_div(rows_.size(), tile_rows_)), across(ceil_div(columns_.size(), tile_columns_)) {}
+
+  HALOGEN_FUNCTION index_t per_sample() const { return down * across; }
+  HALOGEN_FUNCTION index_t count() const { return samples * per_sample(); }
+};
+
+struct Tile {
+  int sample;
+  Interval rows, columns;
+
+  HALOGEN_FUNCTION Tile(const Tiling& tiling, index_t index) {
+    sample = static_cast<int>(index / tiling.per_sample());
+    const index_t within = index % tiling.per_sample();
+    rows = part(tiling.rows, tiling.tile_rows, within / tiling.across);
+    columns = part(tiling.columns, tiling.tile_columns, within % tiling.across);
+  }
+
+ private:
+  HALOGEN_FUNCTION static Interval part(const Interval& whole, index_t size, index_t i) {
+    const index_t begin = whole.begin + i * size;
+    return {begin, begin + size < whole.end ? begin + size : whole.end};
+  }
+};
+
+/// One launch over tiles. Functor has run(team): host teams have one thread and `host_bytes` of scratch, device
+/// teams many and `device_bytes`.
+template <class ExecutionSpace, class Functor>
+void launch_tiles(const ExecutionSpace& space, const char* label, index_t tiles, const Functor& functor,
+                  std::size_t host_bytes, std::size_t device_bytes) {
+  if (tiles == 0) return;
+  constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
+  Policy policy(space, static_cast<int>(tiles), on_host ? 1 : 128);
+  if (on_host) policy.set_scratch_size(1, Kokkos::PerTeam(static_cast<int>(host_bytes)));
+  else policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(device_bytes)));
+  Kokkos::parallel_for(label, policy, functor);
+}
+
+/// Carves typed arrays out of a team's scratch.
+class Scratch {
+ public:
+  template <class Team>
+  static Scratch of(const Team& team, int level, std::size_t bytes) {
+    return Scratch(static_cast<std::byte*>(team.team_scratch(level).get_shmem(bytes)));
+  }
+  KOKKOS_FUNCTION explicit Scratch(std::byte* begin) : next_(begin) {}
+
+  template <class T>
+  KOKKOS_FUNCTION T* take(std::size_t count) {
+    T* result = reinterpret_cast<T*>(next_);
+    next_ += aligned(count * sizeof(T));
+    return result;
+  }
+  template <class T>
+  static std::size_t bytes_of(std::size_t count) { return aligned(count * sizeof(T)); }
+
+ private:
+  KOKKOS_FUNCTION static std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+  std::byte* next_;
+};
+
+}  // namespace halogen::kernels

@@ -1,0 +1,191 @@
+// What kernels know of fields: pointers, strides, and where in the global field the first element lies.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include "halogen/core/tensor_view.hpp"
+#include "halogen/kernels/simd.hpp"
+#include "halogen/placement/chunk.hpp"
+#include "halogen/stencil/window.hpp"
+
+namespace halogen::kernels {
+
+/// A norm as its readers apply it, tables over (n, c): y = scale * x + shift.
+template <class T>
+struct Affine {
+  const T* scale = nullptr;
+  const T* shift = nullptr;
+  int channels = 0;
+};
+
+/// A reader's window on the plane: beyond extent stands 0, or the other end's image in the margin.
+struct Frame {
+  index_t extent[2] = {0, 0};
+  bool periodic[2] = {false, false};
+
+  HALOGEN_FUNCTION bool outside(int dimension, index_t position) const {
+    return !periodic[dimension] && (position < 0 || position >= extent[dimension]);
+  }
+};
+
+namespace detail {
+
+/// Fills out[0, count) for positions x0.. with 0 outside the frame's columns and read(x_begin, size, out) inside.
+template <class T, class Read>
+inline void read_inside(const Frame& frame, index_t x0, index_t count, T* out, Read read) {
+  index_t begin = x0, end = x0 + count;
+  if (!frame.periodic[1]) {
+    begin = begin < 0 ? 0 : begin;
+    end = end > frame.extent[1] ? frame.extent[1] : end;
+    if (begin >= end) begin = end = x0;
+    for (index_t x = x0; x < begin; ++x) out[x - x0] = T(0);
+    for (index_t x = end; x < x0 + count; ++x) out[x - x0] = T(0);
+  }
+  if (end > begin) read(begin, end - begin, out + (begin - x0));
+}
+
+template <class T>
+inline void copy_row(const T* from, index_t count, T* to) {
+  for_each_vector<T>(count, [&]<class V>(index_t i) { store(to + i, load<V>(from + i)); });
+}
+
+template <class T>
+HALOGEN_FUNCTION T clip(T value, bool relu) { return relu && !(value > T(0)) ? T(0) : value; }
+
+}  // namespace detail
+
+/// A stored tensor as a reader sees it: resampled, normalised, clipped, in this order.
+template <class T>
+struct SourceView {
+  TensorView<T> tensor;
+  Affine<T> affine;
+  bool relu = false;
+  bool resampled = false;
+  Resample map[2];
+  int channels = 0;
+};
+
+/// A network value: up to four sources side by side along the channels.
+template <class T>
+struct ValueReader {
+  using value_type = T;
+  SourceView<T> sources[4];
+  int count = 0;
+  Frame frame;
+
+  HALOGEN_FUNCTION const SourceView<T>& find(int& c) const {
+    int i = 0;
+    while (c >= sources[i].channels) c -= sources[i++].channels;
+    return sources[i];
+  }
+
+  HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const {
+    if (frame.outside(0, y) || frame.outside(1, x)) return T(0);
+    const SourceView<T>& s = find(c);
+    T value = s.resampled ? s.tensor.at(n, c, s.map[0].source(y), s.map[1].source(x)) : s.tensor.at(n, c, y, x);
+    if (s.affine.scale != nullptr)
+      value = value * s.affine.scale[n * s.affine.channels + c] + s.affine.shift[n * s.affine.channels + c];
+    return detail::clip(value, s.relu);
+  }
+
+  /// Host: the row's points [x0, x0 + count) into out.
+  void load_row(int n, int c, index_t y, index_t x0, index_t count_of_row, T* out) const {
+    if (frame.outside(0, y)) return (void)std::memset(out, 0, count_of_row * sizeof(T));
+    const SourceView<T>& s = find(c);
+    const T* from = s.tensor.row(n, c, s.resampled ? s.map[0].source(y) : y);
+    detail::read_inside(frame, x0, count_of_row, out, [&](index_t begin, index_t size, T* to) {
+      const T* points = from + (begin - s.tensor.x0);
+      if (s.resampled) {
+        gather(s.map[1], from - s.tensor.x0, begin, size, to);
+        points = to;
+      }
+      finish(s, n * s.affine.channels + c, points, size, to);
+    });
+  }
+
+ private:
+  static void gather(const Resample& map, const T* from, index_t begin, index_t size, T* to) {
+    index_t source = map.source(begin), rest = floor_mod(begin * map.from, map.to);
+    for (index_t i = 0; i < size; ++i) {
+      to[i] = from[source];
+      for (rest += map.from; rest >= map.to; rest -= map.to) ++source;
+    }
+  }
+
+  static void finish(const SourceView<T>& s, int index, const T* from, index_t size, T* to) {
+    if (s.affine.scale != nullptr) {
+      const T scale = s.affine.scale[index], shift = s.affine.shift[index];
+      if (s.relu)
+        for_each_vector<T>(size, [&]<class V>(index_t i) {
+          const V value = load<V>(from + i) * scale + shift;
+          store<V>(to + i, value > T(0) ? value : V{});
+        });
+      else
+        for_each_vector<T>(size, [&]<class V>(index_t i) { store<V>(to + i, load<V>(from + i) * scale + shift); });
+    } else if (s.relu) {
+      for_each_vector<T>(size, [&]<class V>(index_t i) {
+        const V value = load<V>(from + i);
+        store<V>(to + i, value > T(0) ? value : V{});
+      });
+    } else if (from != to) {
+      detail::copy_row(from, size, to);
+    }
+  }
+};
+
+/// The gradient of a stored tensor, recomputed from the gradient of the activation that its readers saw:
+/// through ReLU g' = g where scale * x + shift > 0, through the norm scale * g' + slope * x + offset.
+template <class T>
+struct GradientReader {
+  using value_type = T;
+  TensorView<T> gradient, value;
+  Affine<T> affine;
+  const T* slope = nullptr;   ///< over (n, c), null without norm
+  const T* offset = nullptr;
+  bool relu = false;
+  int stuffing[2] = {1, 1};   ///< point e of the reader is point e / stuffing, or 0 between two: strided windows
+  Frame frame;                ///< extent of the gradient itself
+
+  HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const {
+    if (floor_mod(y, stuffing[0]) != 0 || floor_mod(x, stuffing[1]) != 0) return T(0);
+    y = floor_div(y, stuffing[0]), x = floor_div(x, stuffing[1]);
+    if (frame.outside(0, y) || frame.outside(1, x)) return T(0);
+    T g = gradient.at(n, c, y, x);
+    if (affine.scale == nullptr) return relu && !(value.at(n, c, y, x) > T(0)) ? T(0) : g;
+    const int index = n * affine.channels + c;
+    const T v = value.at(n, c, y, x);
+    if (relu && !(v * affine.scale[index] + affine.shift[index] > T(0))) g = T(0);
+    return g * affine.scale[index] + (v * slope[index] + offset[index]);
+  }
+
+  /// Host: the row's points [x0, x0 + count) into out.
+  void load_row(int n, int c, index_t y, index_t x0, index_t count, T* out) const {
+    if (floor_mod(y, stuffing[0]) != 0 || frame.outside(0, floor_div(y, stuffing[0])))
+      return (void)std::memset(out, 0, count * sizeof(T));
+    if (stuffing[1] != 1) {
+      for (index_t i = 0; i < count; ++i) out[i] = at(n, c, y, x0 + i);
+      return;
+    }
+    y = floor_div(y, stuffing[0]);
+    detail::read_inside(frame, x0, count, out, [&](index_t begin, index_t size, T* to) {
+      const T* g = gradient.row(n, c, y) + (begin - gradient.x0);
+      if (affine.scale == nullptr && !relu) return detail::copy_row(g, size, to);
+      const T* v = value.row(n, c, y) + (begin - value.x0);
+      if (affine.scale == nullptr)
+        return for_each_vector<T>(size, [&]<class V>(index_t i) {
+          store<V>(to + i, load<V>(v + i) > T(0) ? load<V>(g + i) : V{});
+        });
+      const int index = n * affine.channels + c;
+      const T a = affine.scale[index], b = affine.shift[index], s = slope[index], o = offset[index];
+      const bool clips = relu;
+      for_each_vector<T>(size, [&]<class V>(index_t i) {
+        const V x = load<V>(v + i);
+        V d = load<V>(g + i);
+        if (clips) d = x * a + b > T(0) ? d : V{};
+        store<V>(to + i, d * a + (x * s + o));
+      });
+    });
+  }
+};
+
+}  // namespace halogen::kernels

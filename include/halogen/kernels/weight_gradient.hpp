@@ -1,0 +1,193 @@
+// Gradient of a convolution's weights and bias: dw[o, c, k] = sum over n, y, x of g[n, o, y, x] * input[n, c, window].
+// Tiles are dealt to a fixed number of blocks; within a tile in the value type, across tiles and blocks in double,
+// in a fixed order that does not depend on the number of threads.
+#pragma once
+
+#include "halogen/kernels/window_rows.hpp"
+
+namespace halogen::kernels {
+namespace detail {
+
+/// channel_block outputs x KW taps of one kernel row and input channel, over `rows` rows. A leaf of its own.
+template <class T, int KW>
+[[gnu::noinline]] void correlate_rows(const T* const* gradient /* [rows], channel blocks apart */, index_t gradient_channel,
+                                      const T* const* input /* [rows] */, const index_t* taps, int rows, index_t columns,
+                                      T* sums /* [4][KW] */) {
+  using V = Vector<T>;
+  V sum[4][KW];
+  HALOGEN_UNROLL
+  for (int o = 0; o < 4; ++o)
+    HALOGEN_UNROLL
+    for (int k = 0; k < KW; ++k) sum[o][k] = V{};
+  for (int r = 0; r < rows; ++r) {
+    const T* g = gradient[r];
+    const T* in = input[r];
+    for (index_t x = 0; x < columns; x += lanes<T>) {  // rows of g are padded with zeros to whole vectors
+      V a[KW];
+      HALOGEN_UNROLL
+      for (int k = 0; k < KW; ++k) a[k] = load<V>(in + taps[k] + x);
+      HALOGEN_UNROLL
+      for (int o = 0; o < 4; ++o) {
+        const V d = load<V>(g + o * gradient_channel + x);
+        HALOGEN_UNROLL
+        for (int k = 0; k < KW; ++k) sum[o][k] += d * a[k];
+      }
+    }
+  }
+  HALOGEN_UNROLL
+  for (int o = 0; o < 4; ++o)
+    HALOGEN_UNROLL
+    for (int k = 0; k < KW; ++k) {
+      T total = 0;
+      HALOGEN_UNROLL
+      for (int l = 0; l < lanes<T>; ++l) total += sum[o][k][l];
+      sums[o * KW + k] = total;
+    }
+}
+
+}  // namespace detail
+
+inline constexpr index_t weight_gradient_rows = 8;  ///< rows that one micro-kernel call sums over
+
+/// Columns of a tile such that its rows of input and gradient stay in L2.
+inline index_t weight_gradient_tile_columns(const WindowShape& shape, int inputs, int outputs, index_t columns,
+                                            std::size_t value_bytes) {
+  const index_t bytes = static_cast<index_t>(value_bytes), vector = vector_bytes / bytes;
+  const index_t input_rows = (weight_gradient_rows - 1) * shape.stride[0] + shape.footprint(0);
+  const index_t per_column = bytes * (inputs * input_rows * shape.stride[1] + outputs * weight_gradient_rows);
+  const index_t budget = 512 * 1024 / per_column / vector * vector;
+  return std::max(index_t{1}, std::min(columns, std::max(2 * vector, budget)));
+}
+
+/// Partial results [block][outputs * inputs * KH * KW + outputs] in double: weights, then bias.
+template <class ExecutionSpace, class T, int KH, int KW>
+struct WeightGradient {
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+  static constexpr index_t rows_at_once = weight_gradient_rows;
+
+  ValueReader<T> input;
+  GradientReader<T> gradient;
+  int inputs = 0, outputs = 0;
+  WindowShape shape;
+  Tiling tiling;  ///< of the output
+  int blocks = 1;
+  double* partial = nullptr;
+
+  static index_t partial_size(int outputs, int inputs) { return index_t{outputs} * inputs * KH * KW + outputs; }
+
+  void launch(const ExecutionSpace& space, const char* label) const {
+    launch_tiles(space, label, blocks, *this, host_bytes(), 0);
+  }
+
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    KOKKOS_IF_ON_HOST((run_on_host(team);))
+    KOKKOS_IF_ON_DEVICE((run_on_device(team);))
+  }
+
+ private:
+  WindowRows<T, ValueReader<T>> rows() const { return {input, shape, inputs, tiling.tile_columns, rows_at_once}; }
+  int padded_outputs() const { return static_cast<int>(ceil_div(outputs, 4) * 4); }
+  index_t gradient_pitch() const { return ceil_div(tiling.tile_columns, lanes<T>) * lanes<T> + lanes<T>; }
+  std::size_t gradient_size() const { return static_cast<std::size_t>(padded_outputs() * rows_at_once * gradient_pitch()); }
+  std::size_t host_bytes() const { return rows().bytes() + Scratch::bytes_of<T>(gradient_size()); }
+
+  KOKKOS_FUNCTION Interval tiles_of(int block) const {
+    return {tiling.count() * block / blocks, tiling.count() * (block + 1) / blocks};
+  }
+
+  void run_on_host(const Team& team) const {
+    WindowRows<T, ValueReader<T>> window = rows();
+    Scratch scratch = Scratch::of(team, 1, host_bytes());
+    Scratch rest = scratch;
+    window.begin(rest, 0, {0, tiling.tile_columns});
+    T* g = rest.take<T>(gradient_size());
+    double* result = partial + team.league_rank() * partial_size(outputs, inputs);
+    std::fill_n(result, partial_size(outputs, inputs), 0.0);
+    const Interval tiles = tiles_of(team.league_rank());
+    for (index_t t = tiles.begin; t < tiles.end; ++t) {
+      const Tile tile(tiling, t);
+      Scratch again = scratch;
+      window.begin(again, tile.sample, tile.columns);
+      for (index_t y = tile.rows.begin; y < tile.rows.end; y += rows_at_once)
+        add_rows(window, g, tile, {y, std::min(y + rows_at_once, tile.rows.end)}, result);
+    }
+  }
+
+  void add_rows(WindowRows<T, ValueReader<T>>& window, T* g, const Tile& tile, Interval rows, double* result) const {
+    const index_t pitch = gradient_pitch(), columns = tile.columns.size();
+    const index_t channel = rows_at_once * pitch;
+    const int count = static_cast<int>(rows.size());
+    const index_t vectors = ceil_div(columns, lanes<T>) * lanes<T>;
+    for (int o = 0; o < padded_outputs(); ++o)
+      for (int r = 0; r < count; ++r) {
+        T* row = g + o * channel + r * pitch;
+        if (o < outputs) gradient.load_row(tile.sample, o, rows.begin + r, tile.columns.begin, columns, row);
+        std::fill(row + (o < outputs ? columns : 0), row + vectors, T(0));
+        if (o < outputs) result[index_t{outputs} * inputs * KH * KW + o] += row_sum(row, columns);
+      }
+    for (index_t y = rows.begin; y < rows.end; ++y) window.advance_to(y);
+    index_t taps[KW];
+    for (int k = 0; k < KW; ++k) taps[k] = window.tap(k);
+    for (int o = 0; o < outputs; o += 4) {
+      const T* g_rows[rows_at_once];
+      for (int r = 0; r < count; ++r) g_rows[r] = g + o * channel + r * pitch;
+      for (int c = 0; c < inputs; ++c)
+        for (int ky = 0; ky < KH; ++ky) {
+          const T* in_rows[rows_at_once];
+          for (int r = 0; r < count; ++r) in_rows[r] = window.row(c, rows.begin + r, ky);
+          T sums[4 * KW];
+          detail::correlate_rows<T, KW>(g_rows, channel, in_rows, taps, count, columns, sums);
+          for (int i = 0; i < 4 && o + i < outputs; ++i)
+            for (int kx = 0; kx < KW; ++kx)
+              result[((index_t{o + i} * inputs + c) * KH + ky) * KW + kx] += static_cast<double>(sums[i * KW + kx]);
+        }
+    }
+  }
+
+  static double row_sum(const T* row, index_t count) {
+    double sum = 0, unused = 0;
+    detail::sum_two(count, [&](index_t i, double& a, double&) { a += static_cast<double>(row[i]); }, sum, unused);
+    return sum;
+  }
+
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    double* result = partial + team.league_rank() * partial_size(outputs, inputs);
+    const Interval tiles = tiles_of(team.league_rank());
+    const int weights = outputs * inputs * KH * KW;
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, weights + outputs), [&](const int i) {
+      double total = 0;
+      for (index_t t = tiles.begin; t < tiles.end; ++t) total += tile_sum(Tile(tiling, t), i, weights);
+      result[i] = total;
+    });
+  }
+
+  KOKKOS_FUNCTION double tile_sum(const Tile& tile, int i, int weights) const {
+    const int o = i < weights ? i / (inputs * KH * KW) : i - weights;
+    const int c = i / (KH * KW) % inputs, ky = i / KW % KH, kx = i % KW;
+    double total = 0;
+    for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
+      for (index_t x = tile.columns.begin; x < tile.columns.end; ++x) {
+        const T g = gradient.at(tile.sample, o, y, x);
+        total += static_cast<double>(
+            i < weights ? g * input.at(tile.sample, c, shape.input(0, y, ky), shape.input(1, x, kx)) : g);
+      }
+    return total;
+  }
+};
+
+/// bucket[i] = sum of the blocks' partial results, rounded once.
+template <class T>
+struct ReduceWeightGradient {
+  const double* partial;
+  index_t size, stride;
+  int blocks;
+  T* bucket;
+
+  KOKKOS_FUNCTION void operator()(const index_t i) const {
+    double sum = 0;
+    for (int b = 0; b < blocks; ++b) sum += partial[b * stride + i];
+    bucket[i] = static_cast<T>(sum);
+  }
+};
+
+}  // namespace halogen::kernels

@@ -1,0 +1,72 @@
+// Conv2d: y[n, k, o] = bias[k] + sum over c, i of w[k, c, i] * x[n, c, o * stride - padding + i * dilation]
+//
+//   x: (N, In, H, W)  w: (Out, In, KH, KW)  bias: (Out)  ->  y: (N, Out, H', W'),
+//   H' = floor((H + 2 padding - dilation (KH - 1) - 1) / stride) + 1, as torch.nn.Conv2d.
+//
+//   placements of x           placements of y     forward                      backward
+//   Shard<0>                  Shard<0>            nothing                      weights' gradient in the bucket
+//   Shard<2>, Shard<3>        the same, derived   halo exchange of x's source  halo exchange of y's gradient; the bucket
+//   Replicate                 Replicate           nothing                      nothing
+//   Shard<1>, Partial         does not compile: why::channels_are_cut, why::input_is_partial
+//
+// Halo per dimension: at most padding before and dilation (kernel - 1) - padding after (stencil/window.hpp).
+// Accumulation: each output is summed whole by its owner in the order (c, i), from the bias on: bitwise the same on
+// any mesh. Weight gradients: value type within a tile of rows, double across tiles.
+// Starts as PyTorch: weight and bias uniform in +-1/sqrt(In KH KW).
+#pragma once
+
+#include "halogen/layers/module.hpp"
+#include "halogen/layers/window_options.hpp"
+
+namespace halogen {
+namespace detail {
+
+constexpr void conv2d_forward(Planner& planner, const Node& node) {
+  planner.emit_forward(node, LaunchKind::conv_forward, planner.read(node));
+}
+
+constexpr void conv2d_vjp(Planner& planner, const Node& node) {
+  const int reads = planner.gradient_of(node);
+  if (reads < 0) return;
+  const Value& input = planner.value_of(node.inputs[0]);
+  Launch weight;
+  weight.kind = LaunchKind::conv_weight_gradient;
+  weight.node = node.index;
+  weight.input = input;
+  weight.reads = reads;
+  planner.emit(weight);
+  planner.emit_input_gradients(node, LaunchKind::conv_input_gradient, input, reads);
+}
+
+inline constexpr Operation conv2d_operation{"conv2d", conv2d_forward, conv2d_vjp};
+
+}  // namespace detail
+
+/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0), Dilation (1), Boundary<Height, Width>
+/// (Zero, Zero), Bias<bool> (true).
+template <int In, int Out, class... Options>
+struct Conv2d : Module<Conv2d<In, Out, Options...>> {
+  static_assert(In > 0 && Out > 0, "a convolution has channels");
+  static constexpr detail::WindowOptions options = detail::window_options<Options...>();
+
+  constexpr Traced forward(Traced x) const {
+    Graph& graph = *x.graph;
+    Node node;
+    node.operation = &detail::conv2d_operation;
+    node.layer = graph.next_layer();
+    if ((*x).channels != In) graph.refuse(Misfit::Kind::channels_differ, node.layer, In, (*x).channels);
+    node.inputs[0] = x.node;
+    node.channels = Out;
+    node.window[0] = options.window[0];
+    node.window[1] = options.window[1];
+    node.level = graph.level_through((*x).level, node.window[0], node.window[1]);
+    node.bias = options.bias;
+    const int fan_in = In * node.window[0].kernel * node.window[1].kernel;
+    node.parameter = graph.add_parameter("weight", {.shape = {Out, In, node.window[0].kernel, node.window[1].kernel},
+                                                    .rank = 4, .fan_in = fan_in});
+    if (node.bias) graph.add_parameter("bias", {.shape = {Out}, .rank = 1, .fan_in = fan_in});
+    return {&graph, graph.add(node)};
+  }
+};
+
+}  // namespace halogen

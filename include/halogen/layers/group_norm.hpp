@@ -1,0 +1,57 @@
+// GroupNorm: y = gamma[c] * (x - mean[n, g]) / sqrt(variance[n, g] + epsilon) + beta[c], as torch.nn.GroupNorm;
+// mean and (biased) variance over the group's channels and the *whole* field of sample n, however it is cut.
+//
+//   x: (N, C, H, W) -> y: (N, C, H, W)  gamma, beta: (C)
+//
+//   placements of x       placements of y   forward                           backward
+//   Shard<2>, Shard<3>    the same          all_gather of (count, mean, M2)   all_reduce of two sums a group
+//   Shard<0>, Replicate   the same          nothing                           nothing
+//   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
+//
+// Halo: none. Nothing is stored: the writer of x gathers the moments as rows leave it, readers normalise as rows
+// enter them. Accumulation: moments per row about the row's first value, merged as (count, mean, M2) in double
+// (Chan, Golub, LeVeque 1983) in a fixed order, over ranks in rank order; no E[x^2] - E[x]^2. gamma's and beta's
+// gradients are the same sums, in the bucket.
+#pragma once
+
+#include "halogen/layers/module.hpp"
+
+namespace halogen {
+namespace detail {
+
+constexpr void group_norm_forward(Planner& planner, const Node& node) {
+  Value value = planner.value_of(node.inputs[0]);
+  if (!planner.is_plain(value)) value = planner.stored(node, value);
+  Source& source = value.sources[0];
+  source.norm = planner.add_norm({source.tensor, node.groups, node.channels, node.parameter, node.epsilon});
+  planner.set_value(node, value);
+}
+
+inline constexpr Operation group_norm_operation{"group_norm", group_norm_forward, no_vjp};
+
+}  // namespace detail
+
+template <int Groups, int Channels>
+struct GroupNorm : Module<GroupNorm<Groups, Channels>> {
+  static_assert(Groups > 0 && Channels > 0, "a norm has groups and channels");
+  static constexpr double epsilon = 1e-5;
+
+  constexpr Traced forward(Traced x) const {
+    Graph& graph = *x.graph;
+    Node node;
+    node.operation = &detail::group_norm_operation;
+    node.layer = graph.next_layer();
+    if ((*x).channels != Channels) graph.refuse(Misfit::Kind::channels_differ, node.layer, Channels, (*x).channels);
+    if (Channels % Groups != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, Groups, Channels);
+    node.inputs[0] = x.node;
+    node.channels = Channels;
+    node.level = (*x).level;
+    node.groups = Groups;
+    node.epsilon = epsilon;
+    node.parameter = graph.add_parameter("weight", {.shape = {Channels}, .rank = 1, .start = ParameterShape::Start::ones});
+    graph.add_parameter("bias", {.shape = {Channels}, .rank = 1, .start = ParameterShape::Start::zeros});
+    return {&graph, graph.add(node)};
+  }
+};
+
+}  // namespace halogen

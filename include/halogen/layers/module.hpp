@@ -1,0 +1,102 @@
+// How layers are called and named, and the containers: Sequential, Named, SkipConcat.
+#pragma once
+
+#include <concepts>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "halogen/core/fixed_string.hpp"
+#include "halogen/expr/planner.hpp"
+
+namespace halogen {
+
+/// Base of every layer and model: `layer(x)` appends the layer to the graph that x belongs to, under the next
+/// index as its name (torch.nn.Sequential's habit). Layers are empty; parameters live in Parameters<Model, T>.
+template <class Derived>
+struct Module {
+  constexpr Traced operator()(Traced x) const {
+    PathStep& parent = x.graph->path.back();
+    return call(static_cast<const Derived&>(*this), {Derived::module_name(), parent.children++}, x);
+  }
+
+  static constexpr std::string_view module_name() { return {}; }
+
+  template <class Layer>
+  static constexpr Traced call(const Layer& layer, PathStep step, Traced x) {
+    x.graph->path.push(step);
+    const Traced y = layer.forward(x);
+    x.graph->path.pop();
+    return y;
+  }
+};
+
+/// A layer or a composition of layers: anything with `constexpr Traced forward(Traced) const`, written as a
+/// template or not. A struct with layers as members and a templated forward() is one.
+template <class Layer>
+concept Model = requires(const Layer& layer, Traced x) {
+  { layer.forward(x) } -> std::convertible_to<Traced>;
+};
+
+/// Layers one after the other; children are named by position as in PyTorch.
+template <class... Layers>
+struct Sequential : Module<Sequential<Layers...>> {
+  constexpr Traced forward(Traced x) const {
+    int index = 0;
+    ((x = Module<Sequential>::call(Layers{}, {Layers::module_name(), index++}, x)), ...);
+    return x;
+  }
+};
+
+/// Names a child, and with it its parameters: Named<"head", Conv2d<16, 1, Kernel<1>>> -> head.weight, head.bias.
+template <fixed_string Name, class Layer>
+struct Named : Module<Named<Name, Layer>> {
+  static constexpr std::string_view module_name() { return Name.view(); }
+  constexpr Traced forward(Traced x) const { return Layer{}.forward(x); }
+};
+
+namespace detail {
+
+constexpr void concat_forward(Planner& planner, const Node& node) {
+  Value value = planner.value_of(node.inputs[0]);
+  Value second = planner.value_of(node.inputs[1]);
+  if (value.sources.size() + second.sources.size() > 4) value = planner.stored(node, value);
+  if (value.sources.size() + second.sources.size() > 4) second = planner.stored(node, second);
+  for (const Source& source : second.sources) value.sources.push(source);
+  planner.set_value(node, value);
+}
+
+constexpr void no_vjp(Planner&, const Node&) {}
+
+inline constexpr Operation concat_operation{"concat", concat_forward, no_vjp};
+
+}  // namespace detail
+
+/// a beside b along the channels, (N, Ca + Cb, H, W): two reads of whoever reads it next, no copy, no communication.
+/// Both of the same resolution; other combinations do not compile (why::levels_differ).
+constexpr Traced concat(Traced a, Traced b) {
+  Graph& graph = *a.graph;
+  Node node;
+  node.operation = &detail::concat_operation;
+  node.inputs[0] = a.node;
+  node.inputs[1] = b.node;
+  node.channels = (*a).channels + (*b).channels;
+  node.level = (*a).level;
+  node.layer = graph.layers - 1;
+  if ((*a).level != (*b).level)
+    graph.refuse(Misfit::Kind::levels_differ, node.layer, (*a).level, (*b).level);
+  return {&graph, graph.add(node)};
+}
+
+/// x beside Inner(x): (N, C, H, W) -> (N, C + C_inner, H, W). UpsampleToSkip inside returns to x's extents and cuts.
+template <class Inner>
+struct SkipConcat : Module<SkipConcat<Inner>> {
+  constexpr Traced forward(Traced x) const {
+    x.graph->skips.push(x.node);
+    const Traced y = Module<SkipConcat>::call(Inner{}, {"body", 0}, x);
+    x.graph->skips.pop();
+    return concat(x, y);
+  }
+};
+
+}  // namespace halogen

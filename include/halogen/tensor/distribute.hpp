@@ -1,0 +1,100 @@
+// Between one host array of the whole field and its pieces: distribute_tensor, from_local, full_tensor.
+#pragma once
+
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "halogen/comm/agree.hpp"
+#include "halogen/tensor/sharded.hpp"
+
+namespace halogen {
+namespace detail {
+
+/// Calls f(global row-major index) for each point of `rank`'s piece, in the piece's row-major order.
+template <class Field, class F>
+void for_each_point(const Field& field, int rank, F f) {
+  const Decomposition pieces = field.decomposition();
+  std::array<Interval, Field::rank> box;
+  for (int d = 0; d < Field::rank; ++d) {
+    box[d] = field.cut(d).piece(pieces.part(rank, d));
+    if (box[d].empty()) return;
+  }
+  std::array<index_t, Field::rank> at;
+  for (int d = 0; d < Field::rank; ++d) at[d] = box[d].begin;
+  for (;;) {
+    index_t index = 0;
+    for (int d = 0; d < Field::rank; ++d) index = index * field.extent(d) + at[d];
+    f(index);
+    int d = Field::rank - 1;
+    while (d >= 0 && ++at[d] == box[d].end) at[d] = box[d].begin, --d;
+    if (d < 0) return;
+  }
+}
+
+template <class Field>
+std::vector<std::size_t> piece_bytes(const Field& field) {
+  const Decomposition pieces = field.decomposition();
+  std::vector<std::size_t> bytes(static_cast<std::size_t>(field.mesh().size()), sizeof(typename Field::value_type));
+  for (std::size_t r = 0; r < bytes.size(); ++r)
+    for (int d = 0; d < Field::rank; ++d)
+      bytes[r] *= static_cast<std::size_t>(field.cut(d).piece(pieces.part(static_cast<int>(r), d)).size());
+  return bytes;
+}
+
+}  // namespace detail
+
+struct DistributeOptions {
+  int source_rank = 0;  ///< the rank whose values count
+};
+
+/// A field from this rank's own piece, row-major; no communication. Extents are global.
+template <class Field>
+Field from_local(const DeviceMesh<typename Field::mesh_type>& mesh, const typename Field::Extents& extents,
+                 const std::vector<typename Field::value_type>& piece) {
+  Field field(mesh, extents);
+  field.copy_from_host(piece);
+  return field;
+}
+
+/// Collective: cuts the whole field, row-major on the source rank (empty elsewhere), into pieces. One scatter_v.
+template <class Field>
+Field distribute_tensor(const DeviceMesh<typename Field::mesh_type>& mesh, const typename Field::Extents& extents,
+                        const std::vector<typename Field::value_type>& values, DistributeOptions options = {}) {
+  using T = typename Field::value_type;
+  Field field(mesh, extents);
+  const index_t count = std::accumulate(extents.begin(), extents.end(), index_t{1}, std::multiplies<>());
+  agree(mesh.world(), [&] {
+    if (mesh.rank() == options.source_rank && static_cast<index_t>(values.size()) != count)
+      throw Error("distribute_tensor needs " + std::to_string(count) + " values on rank " +
+                  std::to_string(options.source_rank) + ", but has " + std::to_string(values.size()));
+  });
+  std::vector<T> ordered;
+  if (mesh.rank() == options.source_rank)
+    for (int r = 0; r < mesh.size(); ++r)
+      detail::for_each_point(field, r, [&](index_t i) { ordered.push_back(values[static_cast<std::size_t>(i)]); });
+  const std::vector<std::size_t> bytes = detail::piece_bytes(field);
+  std::vector<T> piece(bytes[static_cast<std::size_t>(mesh.rank())] / sizeof(T));
+  mesh.world().scatter_v(ordered.data(), bytes, piece.data(), piece.size() * sizeof(T), options.source_rank);
+  field.copy_from_host(piece);
+  return field;
+}
+
+/// Collective: the whole field on every rank, row-major. One all_gather_v; for small fields and tests.
+template <class Field>
+std::vector<typename Field::value_type> full_tensor(const Field& field) {
+  using T = typename Field::value_type;
+  const std::vector<T> piece = field.to_host();
+  const std::vector<std::size_t> bytes = detail::piece_bytes(field);
+  std::vector<T> gathered(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}) / sizeof(T));
+  field.mesh().world().all_gather_v(piece.data(), piece.size() * sizeof(T), gathered.data(), bytes);
+  index_t count = 1;
+  for (int d = 0; d < Field::rank; ++d) count *= field.extent(d);
+  std::vector<T> full(static_cast<std::size_t>(count));
+  std::size_t at = 0;
+  for (int r = 0; r < field.mesh().size(); ++r)
+    detail::for_each_point(field, r, [&](index_t i) { full[static_cast<std::size_t>(i)] = gathered[at++]; });
+  return full;
+}
+
+}  // namespace halogen

@@ -1,0 +1,191 @@
+// Sharded<T, Mesh, Placements...>: a field whose placement is its type; each rank holds its piece, with margins.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "halogen/comm/device_mesh.hpp"
+#include "halogen/core/extents.hpp"
+#include "halogen/tensor/decomposition.hpp"
+#include "halogen/tensor/space.hpp"
+
+namespace halogen {
+namespace detail {
+
+template <class T, int Rank>
+struct add_pointers {
+  using type = typename add_pointers<T*, Rank - 1>::type;
+};
+template <class T>
+struct add_pointers<T, 0> {
+  using type = T;
+};
+
+/// Margin of one dimension: points stored before and after the owned ones.
+struct Margin {
+  index_t lo = 0, hi = 0;
+};
+
+/// Shared by all copies of one Sharded, so that a margin grown once has grown for all.
+template <class T, int Rank>
+struct Storage {
+  using View = Kokkos::View<typename add_pointers<T, Rank>::type, Kokkos::LayoutRight, memory_space>;
+  View view;
+  std::array<Margin, Rank> margins{};
+  int growths = 0;  ///< how often the margin has grown
+};
+
+}  // namespace detail
+
+/// TensorType = Tensor<T, Extents...>; one placement per mesh dimension. Copies are shallow; clone() is deep.
+/// Inputs are cut as torch.chunk unless explicit cuts are given. Errors: CollectiveError where a static extent
+/// differs from the run's, or a cut has not the mesh's number of pieces, before anything is allocated.
+template <class TensorType, class MeshType, Placement... Placements>
+class Sharded {
+  static_assert(sizeof...(Placements) == MeshType::rank, "Sharded takes one placement per mesh dimension");
+  static_assert(((placement_code<Placements> < TensorType::rank) && ...), "Shard<Dim> names a dimension of the tensor");
+
+ public:
+  using tensor_type = TensorType;
+  using mesh_type = MeshType;
+  using value_type = typename TensorType::value_type;
+  static constexpr int rank = TensorType::rank;
+  static constexpr std::array<int, MeshType::rank> placements{placement_code<Placements>...};
+  using Storage = detail::Storage<value_type, rank>;
+  using Extents = std::array<index_t, rank>;
+
+  /// Empty; assign another to it.
+  Sharded() = default;
+
+  /// Zeros of the given global extents, cut as torch.chunk.
+  Sharded(const DeviceMesh<MeshType>& mesh, const Extents& extents) : Sharded(mesh, chunked(mesh, extents)) {}
+
+  /// Zeros with explicit cuts, one per tensor dimension.
+  Sharded(const DeviceMesh<MeshType>& mesh, std::array<Cut, rank> cuts)
+      : mesh_(mesh), cuts_(std::move(cuts)), storage_(std::make_shared<Storage>()) {
+    const Decomposition pieces = decomposition();
+    for (int d = 0; d < rank; ++d) {
+      check_static(d);
+      if (cuts_[d].parts() != pieces.parts(d))
+        throw CollectiveError("dimension " + std::to_string(d) + " is cut into " + std::to_string(cuts_[d].parts()) +
+                              " pieces, but mesh " + pieces.text() + " has " + std::to_string(pieces.parts(d)) +
+                              " for it: give as many pieces as the mesh has");
+    }
+    storage_->view = allocate(storage_->margins);
+  }
+
+  const DeviceMesh<MeshType>& mesh() const { return *mesh_; }
+  Decomposition decomposition() const { return {mesh_->extents(), placements, MeshType::names}; }
+
+  const Cut& cut(int d) const { return cuts_[d]; }
+  index_t extent(int d) const { return cuts_[d].extent(); }
+  Interval owned(int d) const { return cuts_[d].piece(decomposition().part(mesh_->rank(), d)); }
+  /// Global index of this rank's first point.
+  index_t offset(int d) const { return owned(d).begin; }
+  index_t local_extent(int d) const { return owned(d).size(); }
+  Extents local_shape() const {
+    Extents shape{};
+    for (int d = 0; d < rank; ++d) shape[d] = local_extent(d);
+    return shape;
+  }
+
+  /// The owned points as a strided Kokkos view: no copy, no margin.
+  auto to_local() const {
+    return [&]<std::size_t... D>(std::index_sequence<D...>) {
+      return Kokkos::subview(storage_->view, std::pair<index_t, index_t>(storage_->margins[D].lo,
+                                                                         storage_->margins[D].lo + local_extent(D))...);
+    }(std::make_index_sequence<rank>{});
+  }
+
+  /// The owned points on the host, row-major.
+  std::vector<value_type> to_host() const {
+    auto local = to_local();
+    auto packed = contiguous();
+    Kokkos::deep_copy(packed, local);
+    auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace{}, packed);
+    return {host.data(), host.data() + host.size()};
+  }
+
+  /// Overwrites the owned points, through all copies, from `count` row-major host values.
+  void copy_from_host(const value_type* values, std::size_t count) {
+    auto packed = contiguous();
+    if (count != packed.size())
+      throw Error("this rank's piece has " + std::to_string(packed.size()) + " points, but " + std::to_string(count) +
+                  " were given: pass the owned points, row-major");
+    auto host = Kokkos::create_mirror_view(packed);
+    std::copy_n(values, count, host.data());
+    Kokkos::deep_copy(packed, host);
+    Kokkos::deep_copy(to_local(), packed);
+  }
+  void copy_from_host(const std::vector<value_type>& values) { copy_from_host(values.data(), values.size()); }
+
+  Sharded clone() const {
+    Sharded copy(*mesh_, cuts_);
+    Kokkos::deep_copy(copy.to_local(), to_local());
+    return copy;
+  }
+
+  /// Makes room beside the owned points, once; copies follow. Values are kept.
+  void reserve_margin(const std::array<detail::Margin, rank>& needed) const {
+    std::array<detail::Margin, rank> margins = storage_->margins;
+    bool grows = false;
+    for (int d = 0; d < rank; ++d) {
+      grows |= needed[d].lo > margins[d].lo || needed[d].hi > margins[d].hi;
+      margins[d] = {std::max(needed[d].lo, margins[d].lo), std::max(needed[d].hi, margins[d].hi)};
+    }
+    if (!grows) return;
+    auto old = to_local();
+    storage_->view = allocate(margins);
+    storage_->margins = margins;
+    ++storage_->growths;
+    Kokkos::deep_copy(to_local(), old);
+  }
+  int margin_growths() const { return storage_->growths; }
+
+  const Storage& storage() const { return *storage_; }
+
+ private:
+  static std::array<Cut, rank> chunked(const DeviceMesh<MeshType>& mesh, const Extents& extents) {
+    const Decomposition pieces(mesh.extents(), placements, MeshType::names);
+    std::array<Cut, rank> cuts;
+    for (int d = 0; d < rank; ++d) {
+      if (extents[d] <= 0)
+        throw CollectiveError("extent " + std::to_string(extents[d]) + " of dimension " + std::to_string(d) +
+                              " is not positive");
+      cuts[d] = Cut::chunk(extents[d], pieces.parts(d));
+    }
+    return cuts;
+  }
+
+  void check_static(int d) const {
+    if (TensorType::extents[d] != dyn && TensorType::extents[d] != extent(d))
+      throw CollectiveError("dimension " + std::to_string(d) + " has " + std::to_string(extent(d)) +
+                            " points, but its type says " + std::to_string(TensorType::extents[d]));
+  }
+
+  typename Storage::View allocate(const std::array<detail::Margin, rank>& margins) const {
+    return [&]<std::size_t... D>(std::index_sequence<D...>) {
+      return typename Storage::View("halogen::field", (margins[D].lo + local_extent(D) + margins[D].hi)...);
+    }(std::make_index_sequence<rank>{});
+  }
+
+  typename Storage::View contiguous() const {
+    return [&]<std::size_t... D>(std::index_sequence<D...>) {
+      return typename Storage::View(Kokkos::view_alloc("halogen::piece", Kokkos::WithoutInitializing), local_extent(D)...);
+    }(std::make_index_sequence<rank>{});
+  }
+
+  std::optional<DeviceMesh<MeshType>> mesh_;
+  std::array<Cut, rank> cuts_;
+  std::shared_ptr<Storage> storage_;
+};
+
+template <class X>
+inline constexpr bool is_sharded = false;
+template <class TensorType, class MeshType, class... Placements>
+inline constexpr bool is_sharded<Sharded<TensorType, MeshType, Placements...>> = true;
+
+}  // namespace halogen

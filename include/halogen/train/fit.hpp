@@ -1,0 +1,109 @@
+// Whether a model, an image, a label and a weight fit together: found as a value, lifted to one why:: tag.
+#pragma once
+
+#include <array>
+
+#include "halogen/core/why.hpp"
+#include "halogen/expr/trace.hpp"
+#include "halogen/tensor/sharded.hpp"
+
+namespace halogen {
+
+/// No weight: every point counts alike.
+struct NoWeight {};
+inline constexpr NoWeight no_weight{};
+
+namespace detail {
+
+enum class FitKind {
+  fits, channels_differ, groups_do_not_divide, upsample_without_skip, levels_differ, label_channels_differ,
+  channels_are_cut, input_is_partial, rank_differs, placements_differ
+};
+
+struct Fit {
+  FitKind kind = FitKind::fits;
+  int a = 0, b = 0, c = 0;
+};
+
+template <class Field>
+constexpr Fit fit_of_field() {
+  if constexpr (Field::rank != 4) {
+    return {FitKind::rank_differs, 4, Field::rank};
+  } else {
+    for (int i = 0; i < static_cast<int>(Field::placements.size()); ++i) {
+      if (Field::placements[static_cast<std::size_t>(i)] == 1) return {FitKind::channels_are_cut, i, 1};
+      if (Field::placements[static_cast<std::size_t>(i)] == partial_code) return {FitKind::input_is_partial, i};
+    }
+    return {};
+  }
+}
+
+template <class ModelType, int Channels>
+constexpr Fit fit_of_model() {
+  constexpr Misfit misfit = graph_of<ModelType, Channels>.misfit;
+  switch (misfit.kind) {
+    case Misfit::Kind::none: return {};
+    case Misfit::Kind::channels_differ: return {FitKind::channels_differ, misfit.layer, misfit.first, misfit.second};
+    case Misfit::Kind::groups_do_not_divide: return {FitKind::groups_do_not_divide, misfit.layer, misfit.first, misfit.second};
+    case Misfit::Kind::upsample_without_skip: return {FitKind::upsample_without_skip, misfit.layer};
+    case Misfit::Kind::levels_differ: return {FitKind::levels_differ, misfit.layer, misfit.first, misfit.second};
+  }
+  return {};
+}
+
+/// Other placed and shaped as Image, with `channels` channels.
+template <class Image, class Other>
+constexpr Fit fit_beside(int channels) {
+  if constexpr (std::is_same_v<Other, NoWeight>) {
+    return {};
+  } else {
+    if (constexpr Fit own = fit_of_field<Other>(); own.kind != FitKind::fits) return own;
+    for (std::size_t i = 0; i < Image::placements.size(); ++i)
+      if (Image::placements[i] != Other::placements[i]) return {FitKind::placements_differ, static_cast<int>(i)};
+    if (Other::tensor_type::extents[1] != channels)
+      return {FitKind::label_channels_differ, Other::tensor_type::extents[1], channels};
+    return {};
+  }
+}
+
+template <class ModelType, class Image, class Label, class Weight>
+constexpr Fit find_fit() {
+  constexpr Fit image = fit_of_field<Image>();
+  if constexpr (image.kind != FitKind::fits) {
+    return image;
+  } else {
+    constexpr int channels = Image::tensor_type::extents[1];
+    constexpr Fit model = fit_of_model<ModelType, channels>();
+    if constexpr (model.kind != FitKind::fits) {
+      return model;
+    } else {
+      constexpr const Graph& graph = graph_of<ModelType, channels>;
+      const Fit label = fit_beside<Image, Label>(graph.nodes[graph.output].channels);
+      return label.kind != FitKind::fits ? label : fit_beside<Image, Weight>(1);
+    }
+  }
+}
+
+template <Fit F>
+constexpr auto why_of() {
+  if constexpr (F.kind == FitKind::channels_differ) return why::channels_differ<F.a, F.b, F.c>{};
+  else if constexpr (F.kind == FitKind::groups_do_not_divide) return why::groups_do_not_divide<F.a, F.b, F.c>{};
+  else if constexpr (F.kind == FitKind::upsample_without_skip) return why::upsample_without_skip<F.a>{};
+  else if constexpr (F.kind == FitKind::levels_differ) return why::levels_differ<F.a, F.b, F.c>{};
+  else if constexpr (F.kind == FitKind::label_channels_differ) return why::label_channels_differ<F.a, F.b>{};
+  else if constexpr (F.kind == FitKind::channels_are_cut) return why::channels_are_cut<F.a, F.b>{};
+  else if constexpr (F.kind == FitKind::input_is_partial) return why::input_is_partial<F.a>{};
+  else if constexpr (F.kind == FitKind::rank_differs) return why::rank_differs<F.a, F.b>{};
+  else if constexpr (F.kind == FitKind::placements_differ) return why::placements_differ<F.a>{};
+}
+
+}  // namespace detail
+
+template <class ModelType, class Image, class Label = NoWeight, class Weight = NoWeight>
+concept Fits = detail::find_fit<ModelType, Image, Label, Weight>().kind == detail::FitKind::fits;
+
+/// The why:: tag of what does not fit; void where all does.
+template <class ModelType, class Image, class Label = NoWeight, class Weight = NoWeight>
+using WhyNot = decltype(detail::why_of<detail::find_fit<ModelType, Image, Label, Weight>()>());
+
+}  // namespace halogen

@@ -1,0 +1,157 @@
+// A model bound to fields: its evaluations for training and inference, laid out once per shape, in one arena.
+#pragma once
+
+#include <memory>
+#include <tuple>
+#include <type_traits>
+
+#include "halogen/expr/evaluate.hpp"
+#include "halogen/train/fit.hpp"
+#include "halogen/train/parameters.hpp"
+
+namespace halogen {
+
+template <class ModelType, int Channels, PlanKind Kind>
+struct PlanOf {
+  static constexpr const Plan& plan = plan_of<ModelType, Channels, Kind>;
+};
+
+namespace detail {
+
+template <class Field>
+TensorView<typename Field::value_type> view_of(const Field& field) {
+  const auto& storage = field.storage();
+  return {storage.view.data(), static_cast<index_t>(storage.view.stride(0)), static_cast<index_t>(storage.view.stride(1)),
+          static_cast<index_t>(storage.view.stride(2)), field.offset(2) - storage.margins[2].lo,
+          field.offset(3) - storage.margins[3].lo};
+}
+
+template <class Field>
+SubMeshes sub_meshes(const Field& field) {
+  const Decomposition pieces = field.decomposition();
+  const auto& mesh = field.mesh();
+  return {mesh.world(), mesh.communicator(pieces.mask({2, 3})), mesh.communicator(pieces.mask({0, 2, 3}))};
+}
+
+/// Image with other channels.
+template <class Field, int Channels>
+struct with_channels;
+template <class T, int N, int C, int H, int W, class MeshType, class... Placements, int Channels>
+struct with_channels<Sharded<Tensor<T, N, C, H, W>, MeshType, Placements...>, Channels> {
+  using type = Sharded<Tensor<T, dyn, Channels, dyn, dyn>, MeshType, Placements...>;
+};
+
+template <class Other>
+void check_same_cut(const Other& other, const Layout& layout, const char* what) {
+  const int level = layout.plan().tensors[layout.plan().prediction].level;
+  const Cut* expected[4] = {&layout.batch_cut(), nullptr, &layout.level(level).cut[0], &layout.level(level).cut[1]};
+  for (int d : {0, 2, 3})
+    if (other.cut(d) != *expected[d])
+      throw CollectiveError(std::string(what) + " has " + std::to_string(other.extent(d)) + " points in dimension " +
+                            std::to_string(d) + ", cut otherwise than the prediction's " +
+                            std::to_string(expected[d]->extent()) + ": give it the prediction's extents and cuts");
+}
+
+/// Forward and backward of one evaluation; the gradient stays this rank's share.
+template <class Loss, class E, class T, class Image, class Label, class Weight>
+void run_training(E& evaluation, const T* parameters, T* gradient, const Image& image, const Label& label,
+                  const Weight& weight) {
+  check_same_cut(label, evaluation.layout(), "label");
+  TensorView<T> weights{};
+  if constexpr (!std::is_same_v<Weight, NoWeight>) {
+    check_same_cut(weight, evaluation.layout(), "weight");
+    weights = view_of(weight);
+  }
+  evaluation.forward(view_of(image), parameters);
+  evaluation.template backward<typename Loss::pointwise>(view_of(label), weights, gradient);
+}
+
+}  // namespace detail
+
+/// Evaluations of one model in value type T. Not copied: hold it by pointer.
+template <class ModelType, class T>
+class Network {
+ public:
+  template <class Image>
+  static constexpr const Graph& graph = graph_of<ModelType, Image::tensor_type::extents[1]>;
+
+  /// The prediction's type: placed as the image.
+  template <class Image>
+  using Prediction =
+      typename detail::with_channels<Image, graph<Image>.nodes[graph<Image>.output].channels>::type;
+
+  /// The evaluation for this image's extents, cuts and mesh; made anew only where they differ from the last.
+  template <PlanKind Kind, class Image>
+  auto& evaluation(const Image& image) {
+    using E = EvaluationOf<Kind>;
+    auto& [evaluation, key] = std::get<Slot<Kind>>(slots_);
+    Key wanted{image.decomposition(), {image.cut(0), image.cut(2), image.cut(3)}, image.mesh().world()};
+    if (!evaluation || !(key == wanted)) {
+      evaluation.reset();
+      evaluation = std::make_unique<E>(Layout(E::plan_value(), image.decomposition(), image.mesh().rank(), image.cut(0),
+                                              image.cut(2), image.cut(3), sizeof(T)),
+                                       detail::sub_meshes(image), arena_);
+      key = std::move(wanted);
+    }
+    image.reserve_margin(evaluation->input_margins());
+    return *evaluation;
+  }
+
+  /// A copy of the evaluation's output as a field.
+  template <class Image, class E>
+  static Prediction<Image> prediction(const Image& image, const E& evaluation) {
+    return copy_of<Prediction<Image>>(image, evaluation, E::plan_value().prediction);
+  }
+
+  /// A copy of the gradient of the image, after a backward of training_with_input_gradient.
+  template <class Image, class E>
+  static Image input_gradient(const Image& image, const E& evaluation) {
+    return copy_of<Image>(image, evaluation, E::plan_value().input_gradient);
+  }
+
+ private:
+  template <class Field, class Image, class E>
+  static Field copy_of(const Image& image, const E& evaluation, int tensor) {
+    const StoredTensor& stored = E::plan_value().tensors[tensor];
+    const LevelLayout& level = evaluation.layout().level(stored.level);
+    Cut channels;
+    channels.bounds = {0, stored.channels};
+    Field result(image.mesh(), {image.cut(0), channels, level.cut[0], level.cut[1]});
+    evaluation.copy_tensor(tensor, detail::view_of(result));
+    return result;
+  }
+
+  struct Key {
+    Decomposition decomposition;
+    std::array<Cut, 3> cuts;
+    Communicator world;
+    bool operator==(const Key&) const = default;
+  };
+
+  template <PlanKind Kind>
+  using EvaluationOf = Evaluation<PlanOf<ModelType, input_channels<ModelType>, Kind>, T>;
+  template <PlanKind Kind>
+  struct Slot {
+    std::unique_ptr<EvaluationOf<Kind>> evaluation;
+    Key key;
+  };
+
+  std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
+  std::tuple<Slot<PlanKind::inference>, Slot<PlanKind::training>, Slot<PlanKind::training_with_input_gradient>> slots_;
+};
+
+/// The model's output for an image: forward only, nothing kept. Placements of the image in and out; collectives: the
+/// halos and norms of its layers. Allocates its arena anew; Trainer::predict and a kept Network do not.
+template <class ModelType, class T, class Image>
+  requires Fits<ModelType, Image>
+auto infer(const Parameters<ModelType, T>& parameters, const Image& image) {
+  Network<ModelType, T> network;
+  auto& evaluation = network.template evaluation<PlanKind::inference>(image);
+  evaluation.forward(detail::view_of(image), parameters.data());
+  return network.prediction(image, evaluation);
+}
+template <class ModelType, class T, class Image, class Why = WhyNot<ModelType, Image>>
+  requires(!Fits<ModelType, Image>)
+void infer(const Parameters<ModelType, T>& parameters, const Image& image) = delete;
+
+}  // namespace halogen

@@ -1,0 +1,43 @@
+// Optimisers: one kernel over the flat parameters. AdamW as torch.optim.AdamW.
+#pragma once
+
+#include <cmath>
+
+#include "halogen/core/why.hpp"
+#include "halogen/kernels/adamw.hpp"
+#include "halogen/train/parameters.hpp"
+
+namespace halogen {
+
+/// Settings, with torch.optim.AdamW's defaults; OptimizerState holds the moments.
+struct AdamW {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
+};
+
+/// AdamW's moments for one model; Replicate beside its parameters. step() emits no communication.
+template <class ModelType, class T>
+class OptimizerState {
+ public:
+  explicit OptimizerState(AdamW settings)
+      : settings_(settings), first_("halogen::first_moment"), second_("halogen::second_moment") {}
+
+  /// parameters -= update of the gradient, which is whole (Replicate).
+  void step(const Parameters<ModelType, T>& parameters, const Parameters<ModelType, T>& gradient) {
+    ++steps_;
+    const double t = static_cast<double>(steps_);
+    const kernels::AdamWStep<T> kernel{parameters.data(), gradient.data(), first_.data(), second_.data(), settings_.lr,
+                                       settings_.beta1, settings_.beta2, settings_.eps, settings_.weight_decay,
+                                       1 - std::pow(settings_.beta1, t), 1 - std::pow(settings_.beta2, t)};
+    Kokkos::parallel_for("halogen::adamw",
+                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(0, parameters.count), kernel);
+  }
+  template <class Why = why::gradient_is_partial>
+  void step(const Parameters<ModelType, T>& parameters, const Parameters<ModelType, T, Partial<Sum>>& gradient) = delete;
+
+ private:
+  AdamW settings_;
+  Parameters<ModelType, T> first_, second_;
+  index_t steps_ = 0;
+};
+
+}  // namespace halogen

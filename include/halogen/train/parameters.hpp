@@ -1,0 +1,100 @@
+// Parameters<Model, T>: all weights of a model in one flat array, offsets known when it compiles.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "halogen/comm/communicator.hpp"
+#include "halogen/core/philox.hpp"
+#include "halogen/expr/trace.hpp"
+#include "halogen/placement/placement.hpp"
+#include "halogen/tensor/space.hpp"
+
+namespace halogen {
+
+/// Replicate: one truth, equal on all ranks. Gradients are Parameters with placement Partial, the dual; both share
+/// the layout, so that a gradient is one message and an optimiser one kernel. Copies are shallow; clone() is deep.
+template <class ModelType, class T, Placement P = Replicate>
+class Parameters {
+ public:
+  using model_type = ModelType;
+  using value_type = T;
+  using placement = P;
+  static constexpr const Graph& graph = graph_of<ModelType, input_channels<ModelType>>;
+  static constexpr index_t count = graph.parameter_count();
+
+  /// Zeros. Partial ones are a sum over the ranks of `summed_over`.
+  explicit Parameters(const std::string& label = "halogen::parameters", Communicator summed_over = {})
+      : values_(label, count), summed_over_(std::move(summed_over)) {}
+  explicit Parameters(Kokkos::View<T*, memory_space> values) : values_(std::move(values)) {}
+
+  const Communicator& summed_over() const { return summed_over_; }
+
+  T* data() const { return values_.data(); }
+  const Kokkos::View<T*, memory_space>& view() const { return values_; }
+
+  Parameters clone() const {
+    Parameters copy;
+    Kokkos::deep_copy(copy.values_, values_);
+    return copy;
+  }
+
+  /// One tensor on the host; `index` counts as graph.parameters and parameter_names() do.
+  std::vector<T> to_host(int index) const {
+    const std::vector<T> all = to_host();
+    const ParameterShape& shape = graph.parameters[index];
+    return {all.begin() + shape.offset, all.begin() + shape.offset + shape.count};
+  }
+  std::vector<T> to_host() const {
+    auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace{}, values_);
+    return {host.data(), host.data() + host.size()};
+  }
+  void copy_from_host(const std::vector<T>& all) {
+    if (static_cast<index_t>(all.size()) != count)
+      throw Error("this model has " + std::to_string(count) + " parameters, but " + std::to_string(all.size()) +
+                  " were given");
+    auto host = Kokkos::create_mirror_view(values_);
+    std::copy(all.begin(), all.end(), host.data());
+    Kokkos::deep_copy(values_, host);
+  }
+
+ private:
+  Kokkos::View<T*, memory_space> values_;
+  Communicator summed_over_;
+};
+
+/// PyTorch's start, drawn by (seed, tensor, element): the same on any mesh, float a rounding of double.
+template <class ModelType, class T>
+Parameters<ModelType, T> initial_parameters(std::uint64_t seed) {
+  Parameters<ModelType, T> parameters;
+  std::vector<T> values(static_cast<std::size_t>(parameters.count));
+  for (int p = 0; p < parameters.graph.parameters.size(); ++p) {
+    const ParameterShape& shape = parameters.graph.parameters[p];
+    const double bound = 1.0 / std::sqrt(static_cast<double>(shape.fan_in));
+    for (index_t i = 0; i < shape.count; ++i) {
+      double value = shape.start == ParameterShape::Start::ones ? 1.0 : 0.0;
+      if (shape.start == ParameterShape::Start::uniform)
+        value = (2 * uniform_at(seed, static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(i)) - 1) * bound;
+      values[static_cast<std::size_t>(shape.offset + i)] = static_cast<T>(value);
+    }
+  }
+  parameters.copy_from_host(values);
+  return parameters;
+}
+
+/// Partial -> Replicate: one all_reduce of the whole bucket, in place; staged where the transport cannot read device
+/// memory. `gradient` and the result share their memory.
+template <class To, class ModelType, class T>
+  requires std::is_same_v<To, Replicate>
+Parameters<ModelType, T> redistribute(const Parameters<ModelType, T, Partial<Sum>>& gradient) {
+  if (gradient.summed_over().size() > 1) {
+    auto buffer = Kokkos::create_mirror_view(Kokkos::WithoutInitializing, transport_space{}, gradient.view());
+    Kokkos::deep_copy(buffer, gradient.view());
+    gradient.summed_over().all_reduce(buffer.data(), buffer.size());
+    Kokkos::deep_copy(gradient.view(), buffer);
+  }
+  return Parameters<ModelType, T>(gradient.view());
+}
+
+}  // namespace halogen

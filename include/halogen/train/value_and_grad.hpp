@@ -1,0 +1,64 @@
+// value_and_grad: a loss of a network and its gradient with respect to the parameters, by hand.
+#pragma once
+
+#include <any>
+#include <memory>
+#include <utility>
+
+#include "halogen/train/loss.hpp"
+#include "halogen/train/network.hpp"
+
+namespace halogen {
+
+/// The parameters as a variable: net(image) has the model's type and the image's.
+template <class ModelType>
+struct NetworkVariable {
+  template <class Image>
+    requires Fits<ModelType, Image>
+  AppliedNetwork<ModelType, Image> operator()(const Image& image) const {
+    return {image};
+  }
+  template <class Image, class Why = WhyNot<ModelType, Image>>
+    requires(!Fits<ModelType, Image>)
+  void operator()(const Image& image) const = delete;
+};
+
+/// Made by value_and_grad. Keep it from step to step: it keeps its plan and its arena.
+template <class F>
+class ValueAndGrad {
+ public:
+  explicit ValueAndGrad(F f) : f_(std::move(f)) {}
+
+  /// (loss, gradient). The gradient of Replicate parameters is Partial; redistribute<Replicate>(gradient) makes it
+  /// whole by one all_reduce. Collective over the image's mesh.
+  template <class ModelType, class T>
+  auto operator()(const Parameters<ModelType, T>& parameters) {
+    return run(f_(NetworkVariable<ModelType>{}), parameters);
+  }
+
+ private:
+  template <class Loss, class ModelType, class Image, class Label, class Weight, class T>
+  auto run(const NetworkLoss<Loss, ModelType, Image, Label, Weight>& loss, const Parameters<ModelType, T>& parameters) {
+    using Kept = std::shared_ptr<Network<ModelType, T>>;
+    if (std::any_cast<Kept>(&network_) == nullptr) network_ = std::make_shared<Network<ModelType, T>>();
+    auto& evaluation = std::any_cast<Kept&>(network_)->template evaluation<PlanKind::training>(loss.image);
+    Parameters<ModelType, T, Partial<Sum>> gradient("halogen::gradient", detail::sub_meshes(loss.image).samples);
+    detail::run_training<Loss>(evaluation, parameters.data(), gradient.data(), loss.image, loss.label, loss.weight);
+    return std::pair{evaluation.loss(), gradient};
+  }
+
+  F f_;
+  std::any network_;
+};
+
+/// f takes a network variable and returns a loss of it:
+///
+///   auto step = hg::value_and_grad([&](auto net) { return hg::mse(net(image), label, weight); });
+///   auto [loss, gradient] = step(parameters);
+///   state.step(parameters, hg::redistribute<hg::Replicate>(gradient));
+template <class F>
+ValueAndGrad<F> value_and_grad(F f) {
+  return ValueAndGrad<F>(std::move(f));
+}
+
+}  // namespace halogen

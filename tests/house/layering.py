@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""layering.py ROOT: the rooms of include/halogen (docs/layering.md) include upward only, and stay small.
+
+A room may include itself and the rooms before it in ROOMS, less what FORBIDDEN takes away.
+"""
+import pathlib
+import re
+import statistics
+import sys
+
+ROOMS = ["core", "mesh", "placement", "stencil",  # type floor
+         "comm", "tensor", "halo",  # motion floor
+         "kernels", "expr", "autograd", "layers", "models", "train", "io"]  # meaning floor
+TYPE_FLOOR = ROOMS[:4]
+MOTION_FLOOR = ROOMS[4:7]
+KOKKOS = re.compile(r"^Kokkos_|^KokkosExp")
+TRANSPORT = re.compile(r"^(mpi|nccl)\.h$")
+THIRD_PARTY = re.compile(r"^(CLI|nlohmann|stb|fmt|doctest|gtest)/")
+
+LONGEST_HEADER = 400
+LONGEST_MODEL = 150
+LONGEST_EXAMPLE = 80
+MEDIAN_HEADER = 120
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def forbidden_rooms(room):
+    later = ROOMS[ROOMS.index(room) + 1:]
+    if room == "kernels":  # pointers and strides, nothing of ranks
+        return later + MOTION_FLOOR
+    if room == "layers":
+        return later + ["comm"]
+    return later
+
+
+def included(header, include_root):
+    """(name as written, room or None): what a header includes; quoted names may be relative to it."""
+    for kind, name in INCLUDE.findall(header.read_text()):
+        path = include_root / name
+        if kind == '"' and not path.exists():
+            path = (header.parent / name).resolve()
+        try:
+            parts = path.relative_to(include_root / "halogen").parts
+        except ValueError:
+            yield name, None
+            continue
+        yield name, parts[0] if len(parts) > 1 else "umbrella"
+
+
+def header_faults(header, include_root):
+    parts = header.relative_to(include_root / "halogen").parts
+    name = "/".join(parts)
+    lines = len(header.read_text().splitlines())
+    if lines > LONGEST_HEADER:
+        yield f"{name}: {lines} lines, more than {LONGEST_HEADER}"
+    if len(parts) == 1:
+        if name != "halogen.hpp":
+            yield f"{name}: only the umbrella halogen.hpp lies outside the rooms"
+        return
+    room = parts[0]
+    if room not in ROOMS:
+        yield f"{name}: there is no room '{room}'"
+        return
+    if room == "models" and lines > LONGEST_MODEL:
+        yield f"{name}: {lines} lines, more than {LONGEST_MODEL}"
+    for target, target_room in included(header, include_root):
+        if target_room == "umbrella":
+            yield f"{name}: includes the umbrella"
+        elif target_room is not None and target_room not in ROOMS:
+            yield f"{name}: includes {target} of no known room"
+        elif target_room in forbidden_rooms(room):
+            yield f"{name}: room '{room}' must not include '{target_room}' ({target})"
+        elif target_room is None:
+            if KOKKOS.match(target) and room in TYPE_FLOOR + ["layers"]:
+                yield f"{name}: room '{room}' must not include Kokkos ({target})"
+            if TRANSPORT.match(target) and not (room == "comm" and parts[1] in ("mpi", "nccl")):
+                yield f"{name}: only comm/mpi and comm/nccl include {target}"
+            if THIRD_PARTY.match(target) and not (room == "io" and target.startswith("nlohmann/")):
+                yield f"{name}: library headers do not include {target}"
+
+
+def faults(root):
+    include_root = (root / "include").resolve()
+    headers = sorted((include_root / "halogen").rglob("*.hpp"))
+    if not headers:
+        yield f"{include_root}: no headers"
+        return
+    for header in headers:
+        yield from header_faults(header, include_root)
+    median = statistics.median(len(header.read_text().splitlines()) for header in headers)
+    print(f"{len(headers)} headers, median {median:g} lines")
+    if median > MEDIAN_HEADER:
+        yield f"the median header has {median:g} lines, more than {MEDIAN_HEADER}"
+    for example in sorted((root / "examples").glob("[0-9][0-9]_*.cpp")):
+        lines = len(example.read_text().splitlines())
+        if lines > LONGEST_EXAMPLE:
+            yield f"{example.name}: {lines} lines, more than {LONGEST_EXAMPLE}"
+
+
+if __name__ == "__main__":
+    found = list(faults(pathlib.Path(sys.argv[1])))
+    print("\n".join(found))
+    sys.exit(1 if found else 0)

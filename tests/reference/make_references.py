@@ -1,0 +1,442 @@
+#!/usr/bin/env python3
+"""make_references.py [FOLDER]: what PyTorch computes for small inputs, as the safetensors files beside this script.
+
+    python3 -m venv /tmp/torchenv
+    /tmp/torchenv/bin/pip install torch==2.15.0 numpy safetensors
+    /tmp/torchenv/bin/python tests/reference/make_references.py
+
+The files are committed; tests read them and need no PyTorch. A second run on the same kind of machine gives the same
+bytes. FOLDER is where the files go, by default the script's own.
+
+Rules that hold in all files:
+  - Everything is computed in float64 and seeded. What is given (inputs, weights, gradients of outputs, targets) is
+    rounded to float32 first, so that F32 holds it exactly and a test in float starts from the same numbers.
+  - conv2d, maxpool, upsample: given values are multiples of 1/64, so that all results, too, are exact in float32, in
+    any order of summation: every direct implementation, float or double, must agree to the last bit. All F32.
+  - groupnorm, adamw, mse, unet: given F32, computed F64.
+  - PyTorch's own dimension order: fields NCHW, weights OIHW. grad_* are the gradients of sum(output * grad_output).
+  - Each case is checked here against a second formula in NumPy or against finite differences before it is written.
+
+The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
+  conv2d     caseK.{input, weight, bias, grad_output, output, grad_input, grad_weight, grad_bias}
+             caseK.parameters = [kernel_h, kernel_w, stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w,
+                                 periodic_h, periodic_w]; beyond the field are zeros where it is not periodic
+  maxpool    caseK.{input, grad_output, output, grad_input}; of equal maxima the first, row by row, has the gradient
+             caseK.parameters = [kernel_h, kernel_w, stride_h, stride_w]; no padding, a last partial window is dropped
+  groupnorm  relu(group_norm(input)), eps 1e-5: caseK.{input, gamma, beta, grad_output} and
+             caseK.{output, grad_input, grad_gamma, grad_beta}; caseK.parameters = [groups]
+  upsample   nearest, input index floor(o n / m): caseK.{input, grad_output, output, grad_input}
+  adamw      parameters (24), gradients (5, 24), parameters_after (5, 24): after each step; first_moment, second_moment
+             (24): after the last; hyperparameters (F64) = [lr, beta1, beta2, eps, weight_decay]
+  mse        prediction, target, weight; loss = sum(w d^2) / sum(w), w expanded to d's shape; grad_prediction;
+             unweighted_loss = mean(d^2); unweighted_grad_prediction
+  unet       the parameters of `earth_unet` below in forward order, named as its state_dict, which are the names of the
+             same Halogen model, then input, target, weight (0 in columns 13 to 17), output, loss
+  unet_training  gradient.NAME for each parameter, after_2_steps.NAME (AdamW, lr 5e-3, the same batch twice),
+             losses = [before the first step, before the second, after it]
+"""
+import json
+import pathlib
+import sys
+
+import numpy as np
+import safetensors.numpy
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+FIELDS = ("input", "grad_output", "output", "grad_input")
+LARGEST_FILE, LARGEST_TOTAL = 60_000, 190_000
+DTYPES = {np.dtype("float32"): "F32", np.dtype("float64"): "F64", np.dtype("int64"): "I64"}
+
+
+def write(path, tensors):
+    """As halogen::write_safetensors: names in the order given, the data of the widest elements first. (The writer of
+    Python's safetensors sorts by name.)"""
+    arrays = {name: np.ascontiguousarray(value).reshape(np.shape(value)) for name, value in tensors.items()}
+    header, data = {name: None for name in arrays}, b""
+    for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
+        header[name] = {"dtype": DTYPES[array.dtype], "shape": list(array.shape),
+                        "data_offsets": [len(data), len(data) + array.nbytes]}
+        data += array.tobytes()
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    read = safetensors.numpy.load_file(path)
+    assert all(np.array_equal(read[name], array) and read[name].dtype == array.dtype for name, array in arrays.items())
+    assert path.stat().st_size < LARGEST_FILE, (path.name, path.stat().st_size)
+
+
+def exact(value):
+    """As float32, which must hold it exactly."""
+    value = np.asarray(value.detach() if isinstance(value, torch.Tensor) else value)
+    rounded = value.astype(np.float32)
+    assert np.array_equal(rounded.astype(np.float64), value), "not exact in float32"
+    return rounded
+
+
+def computed(value):
+    value = np.asarray(value.detach() if isinstance(value, torch.Tensor) else value)
+    assert value.dtype == np.float64
+    return value.copy()
+
+
+def dyadic(random, *shape):
+    """Multiples of 1/64 from -2 to 2."""
+    return torch.from_numpy(random.integers(-128, 129, shape) / 64)
+
+
+def uniform(random, low, high, *shape):
+    """float64 tensor of values that float32 holds."""
+    return torch.from_numpy(random.uniform(low, high, shape).astype(np.float32).astype(np.float64))
+
+
+def close(a, b, tolerance=1e-12):
+    a, b = np.asarray(a), np.asarray(b)
+    assert a.shape == b.shape
+    assert np.abs(a - b).max() <= tolerance * np.abs(b).max(), np.abs(a - b).max() / np.abs(b).max()
+
+
+def grads(output, grad_output, *inputs):
+    return torch.autograd.grad(output, inputs, grad_output)
+
+
+# ---- conv2d ----------------------------------------------------------------------------------------------------------
+
+CONV_CASES = [  # channels in, out; height, width; kernel; stride; padding; dilation; periodic (height, width)
+    (3, 4, 5, 7, (3, 3), (1, 1), (1, 1), (1, 1), (0, 0)),
+    (2, 2, 7, 9, (3, 3), (1, 1), (1, 1), (1, 1), (0, 1)),
+    (5, 3, 5, 7, (1, 1), (1, 1), (0, 0), (1, 1), (0, 0)),
+    (2, 3, 9, 11, (3, 3), (2, 2), (1, 1), (1, 1), (0, 0)),
+    (1, 2, 9, 13, (3, 3), (2, 2), (1, 1), (1, 1), (0, 1)),
+    (1, 2, 9, 13, (2, 2), (2, 2), (0, 0), (1, 1), (0, 0)),
+    (2, 1, 7, 11, (2, 2), (1, 1), (1, 1), (1, 1), (0, 1)),
+    (2, 2, 7, 10, (5, 5), (3, 3), (2, 2), (1, 1), (0, 0)),
+    (1, 2, 9, 13, (5, 5), (2, 2), (2, 2), (2, 2), (0, 1)),
+    (2, 1, 7, 11, (3, 5), (1, 1), (1, 2), (1, 1), (0, 1)),
+    (1, 2, 7, 11, (3, 3), (1, 1), (2, 2), (2, 2), (0, 0)),
+    (1, 2, 9, 13, (3, 5), (3, 2), (2, 1), (1, 2), (0, 1)),
+    (1, 2, 4, 3, (5, 5), (1, 1), (2, 2), (1, 1), (0, 1)),  # the kernel is wider than the field
+]
+
+
+def conv_by_index(x, w, b, g, stride, padding, dilation, periodic):
+    """y[o] = b + sum_k w[k] x[o * stride - padding + k * dilation], index by index, with its gradients."""
+    batch, _, *extents = x.shape
+    y, gx, gw = np.zeros(g.shape), np.zeros(x.shape), np.zeros(w.shape)
+    for oh, ow, kh, kw in np.ndindex(*g.shape[2:], *w.shape[2:]):
+        at = [o * s - p + k * d for o, s, p, k, d in zip((oh, ow), stride, padding, (kh, kw), dilation)]
+        at = [i % n if wrap else i for i, n, wrap in zip(at, extents, periodic)]
+        if not all(0 <= i < n for i, n in zip(at, extents)):
+            continue
+        h, v = at
+        y[:, :, oh, ow] += x[:, :, h, v] @ w[:, :, kh, kw].T
+        gx[:, :, h, v] += g[:, :, oh, ow] @ w[:, :, kh, kw]
+        gw[:, :, kh, kw] += g[:, :, oh, ow].T @ x[:, :, h, v]
+    return y + b[:, None, None], gx, gw, g.sum((0, 2, 3))
+
+
+def conv2d():
+    random, tensors = np.random.default_rng(1), {}
+    for i, (c_in, c_out, height, width, kernel, stride, padding, dilation, periodic) in enumerate(CONV_CASES):
+        x = dyadic(random, 2, c_in, height, width).requires_grad_()
+        w = dyadic(random, c_out, c_in, *kernel).requires_grad_()
+        b = dyadic(random, c_out).requires_grad_()
+        padded = F.pad(x, (padding[1], padding[1], 0, 0), mode="circular" if periodic[1] else "constant")
+        padded = F.pad(padded, (0, 0, padding[0], padding[0]))
+        y = F.conv2d(padded, w, b, stride=stride, dilation=dilation)
+        g = dyadic(random, *y.shape)
+        results = grads(y, g, x, w, b)
+        given = (x, w, b, g)
+        expected = conv_by_index(*(t.detach().numpy() for t in given), stride, padding, dilation, periodic)
+        for a, c in zip((y, *results), expected):
+            assert np.array_equal(a.detach().numpy(), c)
+        names = ("input", "weight", "bias", "grad_output", "output", "grad_input", "grad_weight", "grad_bias")
+        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(names, (*given, y, *results))}
+        tensors[f"case{i}.parameters"] = np.array([*kernel, *stride, *padding, *dilation, *periodic], np.int64)
+    return tensors
+
+
+# ---- maxpool ---------------------------------------------------------------------------------------------------------
+
+POOL_CASES = [  # kernel, stride, channels, height, width, what the input is
+    (2, 2, 2, 7, 9, "any"), (3, 2, 1, 7, 10, "any"), (3, 1, 1, 5, 7, "any"), (2, 3, 1, 8, 11, "any"),
+    (2, 2, 1, 7, 9, "ties"), (3, 1, 1, 5, 7, "ties"), (3, 2, 1, 7, 9, "negative"),
+]
+
+
+def pool_by_index(x, g, kernel, stride):
+    """The first of equal maxima, row by row, wins."""
+    y, gx = np.zeros(g.shape), np.zeros(x.shape)
+    for n, c, h, w in np.ndindex(*g.shape):
+        window = x[n, c, h * stride : h * stride + kernel, w * stride : w * stride + kernel]
+        at = np.unravel_index(np.argmax(window), window.shape)
+        y[n, c, h, w] = window[at]
+        gx[n, c, h * stride + at[0], w * stride + at[1]] += g[n, c, h, w]
+    return y, gx
+
+
+def maxpool():
+    random, tensors = np.random.default_rng(2), {}
+    for i, (kernel, stride, channels, height, width, kind) in enumerate(POOL_CASES):
+        x = dyadic(random, 2, channels, height, width)
+        if kind == "ties":
+            x = torch.floor(x).clamp(min=0)  # 0 or 1 (seldom 2), as after a ReLU
+        if kind == "negative":
+            x = -3 - x.abs()  # nothing outside of the field may ever win
+        x.requires_grad_()
+        y = F.max_pool2d(x, kernel, stride)
+        g = dyadic(random, *y.shape)
+        gx, = grads(y, g, x)
+        for a, c in zip((y, gx), pool_by_index(x.detach().numpy(), g.numpy(), kernel, stride)):
+            assert np.array_equal(a.detach().numpy(), c)
+        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(FIELDS, (x, g, y, gx))}
+        tensors[f"case{i}.parameters"] = np.array([kernel, kernel, stride, stride], np.int64)
+    return tensors
+
+
+# ---- groupnorm + relu ------------------------------------------------------------------------------------------------
+
+NORM_CASES = [  # groups, channels, height, width, mean of the input, which is mean +- 1
+    (1, 4, 4, 5, 0), (2, 4, 4, 5, 0), (4, 8, 3, 5, 0), (2, 4, 4, 5, 1000),
+]
+
+
+def groupnorm():
+    random, tensors = np.random.default_rng(3), {}
+    for i, (groups, channels, height, width, mean) in enumerate(NORM_CASES):
+        x = (mean + uniform(random, -1, 1, 2, channels, height, width)).float().double().requires_grad_()
+        gamma = uniform(random, 0.5, 1.5, channels).requires_grad_()
+        beta = uniform(random, -0.5, 0.5, channels).requires_grad_()
+        y = F.relu(F.group_norm(x, groups, gamma, beta, eps=1e-5))
+        g = uniform(random, -1, 1, *y.shape)
+        results = grads(y, g, x, gamma, beta)
+
+        value = x.detach().numpy().reshape(2, groups, -1)
+        centred = value - value.mean(2, keepdims=True)
+        deviation = np.sqrt((centred**2).mean(2, keepdims=True) + 1e-5)
+        hat = centred / deviation
+        gamma_, beta_ = (t.detach().numpy()[:, None, None] for t in (gamma, beta))
+        raw = hat.reshape(x.shape) * gamma_ + beta_
+        g_raw = g.numpy() * (raw > 0)
+        g_hat = (g_raw * gamma_).reshape(value.shape)
+        g_value = (g_hat - g_hat.mean(2, keepdims=True) - hat * (g_hat * hat).mean(2, keepdims=True)) / deviation
+        close(y.detach(), np.maximum(raw, 0))
+        close(results[0], g_value.reshape(x.shape))
+        close(results[1], (g_raw * hat.reshape(x.shape)).sum((0, 2, 3)))
+        close(results[2], g_raw.sum((0, 2, 3)))
+
+        given, names = (x, gamma, beta, g), ("input", "gamma", "beta", "grad_output")
+        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(names, given)}
+        names = ("output", "grad_input", "grad_gamma", "grad_beta")
+        tensors |= {f"case{i}.{name}": computed(t) for name, t in zip(names, (y, *results))}
+        tensors[f"case{i}.parameters"] = np.array([groups], np.int64)
+    return tensors
+
+
+# ---- upsample --------------------------------------------------------------------------------------------------------
+
+UPSAMPLE_CASES = [(2, 2, (5, 7), (11, 15)), (1, 1, (4, 6), (8, 12)), (1, 1, (22, 3), (45, 7))]
+
+
+def upsample():
+    random, tensors = np.random.default_rng(4), {}
+    for i, (batch, channels, small, large) in enumerate(UPSAMPLE_CASES):
+        x = dyadic(random, batch, channels, *small).requires_grad_()
+        y = F.interpolate(x, size=large, mode="nearest")
+        g = dyadic(random, *y.shape)
+        gx, = grads(y, g, x)
+        rows, columns = (np.arange(m) * n // m for n, m in zip(small, large))  # index floor(o n / m)
+        assert np.array_equal(y.detach().numpy(), x.detach().numpy()[:, :, rows][:, :, :, columns])
+        expected = np.zeros(x.shape)
+        for o, p in np.ndindex(*large):
+            expected[:, :, rows[o], columns[p]] += g.numpy()[:, :, o, p]
+        assert np.array_equal(gx.numpy(), expected)
+        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(FIELDS, (x, g, y, gx))}
+    return tensors
+
+
+# ---- adamw -----------------------------------------------------------------------------------------------------------
+
+def adamw():
+    random, steps, count = np.random.default_rng(5), 5, 24
+    start, gradients = uniform(random, -1, 1, count), uniform(random, -1, 1, steps, count)
+    gradients[:, 0] = 0  # only decay
+    gradients[:, 1] *= 2.0**-40  # far below eps
+    gradients[:, 2] *= 2.0**40
+    gradients[1:, 3] = 0  # a first step only
+    p = nn.Parameter(start.clone())
+    optimizer = torch.optim.AdamW([p], lr=5e-3)
+    options = optimizer.defaults
+    assert options["betas"] == (0.9, 0.999) and options["eps"] == 1e-8 and options["weight_decay"] == 0.01
+    value, m, v, after = start.numpy().copy(), np.zeros(count), np.zeros(count), []
+    for t in range(1, steps + 1):
+        p.grad = gradients[t - 1].clone()
+        optimizer.step()
+        g = gradients[t - 1].numpy()
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        value = value * (1 - 5e-3 * 0.01)
+        value = value - 5e-3 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        close(p.detach(), value, 1e-14)
+        after.append(p.detach().numpy().copy())
+    state = optimizer.state[p]
+    np.testing.assert_allclose(state["exp_avg"].numpy(), m, rtol=1e-12)
+    np.testing.assert_allclose(state["exp_avg_sq"].numpy(), v, rtol=1e-12)
+    return {"parameters": exact(start), "gradients": exact(gradients), "parameters_after": np.stack(after),
+            "first_moment": computed(state["exp_avg"]), "second_moment": computed(state["exp_avg_sq"]),
+            "hyperparameters": np.array([5e-3, 0.9, 0.999, 1e-8, 0.01])}  # lr, beta1, beta2, eps, weight_decay
+
+
+# ---- mse -------------------------------------------------------------------------------------------------------------
+
+def mse_loss(prediction, target, weight=None):
+    """sum(w d^2) / sum(w), w expanded to the prediction's shape; the mean of d^2 without weights."""
+    if weight is None:
+        return F.mse_loss(prediction, target)
+    weight = weight.expand_as(prediction)
+    return (weight * (prediction - target) ** 2).sum() / weight.sum()
+
+
+def mse():
+    random = np.random.default_rng(6)
+    prediction = uniform(random, -1, 1, 2, 3, 5, 7).requires_grad_()
+    target, weight = uniform(random, -1, 1, 2, 3, 5, 7), uniform(random, 0, 1, 2, 1, 5, 7)
+    weight[:, :, :, 2:4] = 0  # a sector that is held out
+    weighted, plain = mse_loss(prediction, target, weight), mse_loss(prediction, target)
+    grad_weighted, = torch.autograd.grad(weighted, prediction)
+    grad_plain, = torch.autograd.grad(plain, prediction)
+    d = (prediction - target).detach().numpy()
+    close(weighted.detach(), (weight.numpy() * d**2).sum() / (3 * weight.numpy().sum()))
+    close(grad_weighted, 2 * weight.numpy() * d / (3 * weight.numpy().sum()))
+    close(plain.detach(), (d**2).mean())
+    close(grad_plain, 2 * d / d.size)
+    return {"prediction": exact(prediction), "target": exact(target), "weight": exact(weight),
+            "loss": computed(weighted), "grad_prediction": computed(grad_weighted),
+            "unweighted_loss": computed(plain), "unweighted_grad_prediction": computed(grad_plain)}
+
+
+# ---- unet ------------------------------------------------------------------------------------------------------------
+
+class GlobeConv(nn.Conv2d):
+    """3 x 3, padding 1: zeros beyond the poles, periodic in longitude."""
+
+    def forward(self, x):
+        return F.conv2d(F.pad(F.pad(x, (1, 1, 0, 0), mode="circular"), (0, 0, 1, 1)), self.weight, self.bias)
+
+
+class UpsampleToSkip(nn.Module):
+    pass  # SkipConcat knows the size
+
+
+class SkipConcat(nn.Module):
+    """x beside up(inner(down(x)))."""
+
+    def __init__(self, body):
+        super().__init__()
+        self.body = body
+
+    def forward(self, x):
+        y = x
+        for layer in self.body:
+            y = F.interpolate(y, size=x.shape[2:], mode="nearest") if isinstance(layer, UpsampleToSkip) else layer(y)
+        return torch.cat([x, y], 1)
+
+
+def block(c_in, c_out, groups):
+    return nn.Sequential(GlobeConv(c_in, c_out, 3), nn.GroupNorm(groups, c_out), nn.ReLU(),
+                         GlobeConv(c_out, c_out, 3), nn.GroupNorm(groups, c_out), nn.ReLU())
+
+
+def level(inner):
+    return SkipConcat(nn.Sequential(nn.MaxPool2d(2), inner, UpsampleToSkip()))
+
+
+def earth_unet(c_in, c_out, base, groups):
+    """DESIGN's program (b): unnamed children are called by their index."""
+    b, net = base, nn.Sequential()
+    net.add_module("enc1", block(c_in, b, groups))
+    net.add_module("1", level(nn.Sequential(block(b, 2 * b, groups),
+                                            level(block(2 * b, 4 * b, groups)),
+                                            block(6 * b, 2 * b, groups))))
+    net.add_module("dec1", block(3 * b, b, groups))
+    net.add_module("head", nn.Conv2d(b, c_out, 1))
+    return net.double()
+
+
+def unet():
+    random, net = np.random.default_rng(38), earth_unet(c_in=2, c_out=2, base=2, groups=1)
+    names = [name for name, _ in net.named_parameters()]
+    assert names == list(net.state_dict()) and names[0] == "enc1.0.weight" and names[-1] == "head.bias"
+    with torch.no_grad():
+        for name, p in net.named_parameters():
+            if p.dim() == 4:
+                limit = (6 / p[0].numel()) ** 0.5  # variance 2 / fan in
+                p.copy_(uniform(random, -limit, limit, *p.shape))
+            else:  # gamma around 1, beta and bias around 0
+                is_gamma = name.endswith(".weight")
+                p.copy_(uniform(random, 0.75, 1.25, *p.shape) if is_gamma else uniform(random, -0.25, 0.25, *p.shape))
+    start = {name: exact(p) for name, p in net.named_parameters()}
+    x, target = uniform(random, -1, 1, 2, 2, 18, 22), uniform(random, -1, 1, 2, 2, 18, 22)
+    latitude = torch.cos(torch.deg2rad(90 - 10 * (torch.arange(18, dtype=torch.float64) + 0.5)))[:, None]
+    weight = (latitude * uniform(random, 0.5, 1, 2, 1, 18, 22)).float().double()
+    weight[:, :, :, 13:18] = 0  # a sector that is held out
+
+    optimizer, losses = torch.optim.AdamW(net.parameters(), lr=5e-3), []
+    for step in range(2):
+        optimizer.zero_grad()
+        prediction = net(x)
+        loss = mse_loss(prediction, target, weight)
+        loss.backward()
+        losses.append(loss.item())
+        if step == 0:
+            output = computed(prediction)
+            gradients = {name: computed(p.grad) for name, p in net.named_parameters()}
+            assert all((g != 0).all() for g in gradients.values())  # so was the seed chosen: no channel is dead
+            check_slope(net, lambda: mse_loss(net(x), target, weight).item(), gradients, random)
+        optimizer.step()
+    after = {name: computed(p) for name, p in net.named_parameters()}
+    losses.append(mse_loss(net(x), target, weight).item())
+    forward = start | {"input": exact(x), "target": exact(target), "weight": exact(weight), "output": output,
+                       "loss": np.float64(losses[0])}
+    training = {f"gradient.{name}": value for name, value in gradients.items()}
+    training |= {f"after_2_steps.{name}": value for name, value in after.items()}
+    training["losses"] = np.array(losses)  # before step 1, before step 2, after it
+    return forward, training
+
+
+def check_slope(net, loss, gradients, random):
+    """Central differences along random directions, each tensor for itself: loss'(p + t d) = <gradient, d>."""
+    for name, p in net.named_parameters():
+        start = p.detach().clone()
+        direction = torch.from_numpy(random.standard_normal(tuple(p.shape)))
+        slope = (gradients[name] * direction.numpy()).sum()
+        steps = []
+        for t in (1e-6, -1e-6):
+            with torch.no_grad():
+                p.copy_(start + t * direction)
+            steps.append(loss())
+        with torch.no_grad():
+            p.copy_(start)
+        difference = (steps[0] - steps[1]) / 2e-6
+        assert abs(difference - slope) < 1e-6 * max(abs(slope), 1e-2), (name, difference, slope)
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent)
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    forward, training = unet()
+    files = {"conv2d": conv2d(), "maxpool": maxpool(), "groupnorm": groupnorm(), "upsample": upsample(),
+             "adamw": adamw(), "mse": mse(), "unet": forward, "unet_training": training}
+    total = 0
+    for name, tensors in files.items():
+        path = folder / f"{name}.safetensors"
+        write(path, tensors)
+        total += path.stat().st_size
+        print(f"{path.stat().st_size:6d} bytes, {len(tensors):3d} tensors: {path.name}")
+    print(f"{total:6d} bytes in all")
+    assert total < LARGEST_TOTAL
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+// timeout: 120
+// What comm/environment.hpp promises of a whole process, so the tests start processes: this executable again, with one
+// of the skipped test cases ("child ...") and other environment variables, alone or under mpirun.
+#include "halogen/comm/environment.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include "halogen/comm/device_mesh.hpp"
+
+namespace hg = halogen;
+
+namespace {
+
+struct Ended {
+  int status = -1;
+  std::string output;
+  double seconds = 0;
+};
+
+std::string this_executable() {
+  std::array<char, 4096> path{};
+  const auto length = readlink("/proc/self/exe", path.data(), path.size() - 1);
+  return std::string(path.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+}
+
+Ended shell(const std::string& command) {
+  const auto start = std::chrono::steady_clock::now();
+  Ended ended;
+  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  std::array<char, 512> part{};
+  while (std::fgets(part.data(), part.size(), pipe)) ended.output += part.data();
+  const int status = pclose(pipe);
+  ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return ended;
+}
+
+/// Runs the test case "child <name>" with `before` (variables, launcher) and further arguments.
+Ended child(const std::string& name, const std::string& before = "", const std::string& arguments = "") {
+  const std::string clean = "env -u OMP_NUM_THREADS -u OMP_PROC_BIND -u KOKKOS_NUM_THREADS ";
+  return shell(clean + before + " " + this_executable() + " --no-skip '--test-case=child " + name + "' " + arguments);
+}
+
+Ended children(int ranks, const std::string& name, const std::string& before = "") {
+  return child(name, "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " +
+                         std::string("OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none ") +
+                         "OMPI_MCA_mpi_yield_when_idle=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe " +
+                         before + " mpirun -n " + std::to_string(ranks));
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+bool mpi_can_run() {
+#ifdef HALOGEN_WITH_MPI
+  return std::system("command -v mpirun >/dev/null 2>&1") == 0;
+#else
+  return false;
+#endif
+}
+
+std::string threads(int n) {
+  const bool has_threads = Kokkos::DefaultHostExecutionSpace().concurrency() > 1 || n == 1;
+  return " threads=" + std::to_string(has_threads ? n : 1) + " ";
+}
+
+/// Leaves through std::terminate, as an exception out of main does; doctest would catch it.
+template <class Exception>
+[[noreturn]] void end_with(const char* sentence) noexcept {
+  std::rethrow_exception(std::make_exception_ptr(Exception(sentence)));
+}
+
+}  // namespace
+
+TEST_CASE("child describes" * doctest::skip()) {
+  hg::Environment env;
+  if (env.is_root()) std::cout << env.describe() << std::endl;
+  for (const char* variable : {"OMP_PROC_BIND", "KOKKOS_NUM_THREADS", "KOKKOS_DISABLE_WARNINGS"})
+    if (std::getenv(variable) && env.is_root()) std::cout << "set: " << variable << std::endl;
+#ifdef KOKKOS_ENABLE_OPENMP
+  int members = 0;
+#pragma omp parallel reduction(+ : members)
+  ++members;
+  if (env.is_root()) std::cout << "a region of " << members << " threads" << std::endl;
+#endif
+}
+TEST_CASE("child throws on the last rank" * doctest::skip()) {
+  hg::Environment env;
+  if (env.world().rank() == env.world().size() - 1) end_with<std::runtime_error>("this one broke");
+  env.world().barrier();
+}
+TEST_CASE("child throws on all ranks alike" * doctest::skip()) {
+  hg::Environment env;
+  end_with<hg::CollectiveError>("all broke alike");
+}
+TEST_CASE("child throws a collective error on the first rank only" * doctest::skip()) {
+  hg::Environment env;
+  if (env.is_root()) end_with<hg::CollectiveError>("a lonely collective error");
+  env.world().barrier();
+}
+TEST_CASE("child throws in a thread" * doctest::skip()) {
+  hg::Environment env;
+  std::thread([] { throw std::runtime_error("a thread broke"); }).join();
+}
+TEST_CASE("child unwinds past a request that nobody answers" * doctest::skip()) {
+  hg::Environment env;
+  double x = 0;
+  if (env.world().rank() == 0) {
+    hg::Request request = env.world().all_reduce_async(&x, 1);
+    throw std::runtime_error("left with a request");
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(60));
+}
+TEST_CASE("threads are this process's processors, unless the user says otherwise") {
+  const auto all = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const Ended one = child("describes", "taskset -c 0");
+  CHECK(count(one.output, "halogen: transport=self ranks=1 (1 on this node) execution_space=") == 1);
+  CHECK(count(one.output, " threads=1 ") == 1);
+  CHECK(count(child("describes").output, threads(all)) == 1);
+  CHECK(count(child("describes", "OMP_NUM_THREADS=3").output, threads(3)) == 1);
+  CHECK(count(child("describes", "KOKKOS_NUM_THREADS=4").output, threads(4)) == 1);
+  CHECK(count(child("describes", "", "--kokkos-num-threads=5").output, threads(5)) == 1);
+  CHECK(count(child("describes", "KOKKOS_NUM_THREADS=4", "--kokkos-num-threads=5").output, threads(5)) == 1);
+#ifdef KOKKOS_ENABLE_OPENMP
+  CHECK(count(one.output, "a region of 1 threads") == 1);
+  CHECK(count(child("describes").output, "a region of " + std::to_string(all) + " threads") == 1);
+#endif
+}
+
+TEST_CASE("starting says nothing else and leaves no variables behind") {
+  const Ended ended = child("describes");
+  CHECK(ended.status == 0);
+  CHECK(count(ended.output, "WARNING") == 0);
+  CHECK(count(ended.output, "set: ") == 0);
+}
+
+TEST_CASE("an inner environment finalises nothing") {
+  { hg::Environment inner; }
+  CHECK(Kokkos::is_initialized());
+  CHECK_FALSE(Kokkos::is_finalized());
+  CHECK((std::get_terminate() == hg::detail::terminate_all_ranks));
+  hg::Environment again;
+  CHECK(again.world().rank() == 0);
+  CHECK(again.describe().starts_with("halogen: transport=self ranks=1 (1 on this node) execution_space="));
+}
+
+TEST_CASE("an exception that nobody catches is said once, and ends the process") {
+  for (const auto& [name, sentence] : {std::pair{"throws on the last rank", "error: this one broke\n"},
+                                       std::pair{"throws on all ranks alike", "error: all broke alike\n"},
+                                       std::pair{"throws in a thread", "error: a thread broke\n"}}) {
+    const Ended ended = child(name);
+    CHECK(ended.status == 1);
+    CHECK(count(ended.output, sentence) == 1);
+    CHECK(ended.seconds < 5);
+  }
+}
+
+TEST_CASE("threads of ranks that share a node") {
+  if (!mpi_can_run()) return;
+  const Ended four = children(4, "describes");
+  const int each = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) / 4);
+  CHECK(count(four.output, "halogen: transport=mpi ranks=4 (4 on this node) execution_space=") == 1);
+  CHECK(count(four.output, threads(each)) == 1);
+  CHECK(count(four.output, "WARNING") == 0);
+  CHECK(count(children(2, "describes", "OMP_NUM_THREADS=1").output, " threads=1 ") == 1);
+  CHECK(count(children(2, "describes", "HALOGEN_TRANSPORT=self").output, "transport=self ranks=1 (1 on") == 2);
+  CHECK(count(children(1, "describes").output, "transport=self ranks=1 (1 on this node)") == 1);
+}
+
+TEST_CASE("an exception on one rank ends all ranks, one of all is said once") {
+  if (!mpi_can_run()) return;
+  const Ended one = children(4, "throws on the last rank");
+  CHECK(one.status != 0);
+  CHECK(count(one.output, "error on rank 3: this one broke\n") == 1);
+  CHECK(count(one.output, "this one broke") == 1);
+  CHECK(one.seconds < 10);
+  const Ended all = children(4, "throws on all ranks alike");
+  CHECK(all.status != 0);
+  CHECK(count(all.output, "error: all broke alike\n") == 1);
+  CHECK(count(all.output, "all broke alike") == 1);
+  CHECK(all.seconds < 10);
+  const Ended lonely = children(3, "throws a collective error on the first rank only");
+  CHECK(lonely.status != 0);
+  CHECK(count(lonely.output, "error: a lonely collective error\n") == 1);
+  CHECK(lonely.seconds < 10);
+  const Ended unwound = children(2, "unwinds past a request that nobody answers");
+  CHECK(unwound.status != 0);
+  CHECK(count(unwound.output, "error on rank 0: left by an exception while") == 1);
+  CHECK(unwound.seconds < 15);
+}

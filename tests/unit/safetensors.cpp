@@ -1,0 +1,263 @@
+// halogen/io/safetensors.hpp: what is written is read back, files of PyTorch are read, and every bad file is refused in
+// one sentence that names it.
+// label: single
+#include <doctest/doctest.h>
+
+#if __has_include(<nlohmann/json.hpp>)
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <halogen/io/safetensors.hpp>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of this process, removed with what is in it.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("halogen_safetensors_" + std::to_string(::getpid()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void put(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+/// A file with this header and so many bytes of data, as a program without any checks would write it.
+std::string file_of(const std::string& header, std::size_t data_bytes) {
+  const std::uint64_t length = header.size();
+  std::string bytes(sizeof length, '\0');
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes + header + std::string(data_bytes, '\1');
+}
+
+std::string refusal(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+void check_refused(const std::string& said, const std::vector<std::string>& words) {
+  for (const auto& word : words) CHECK_MESSAGE(said.find(word) != said.npos, "no '", word, "' in: ", said);
+  CHECK_MESSAGE(said.find('\n') == said.npos, said);
+}
+
+/// 242 bytes that safetensors.numpy.save of Python's safetensors 0.8.0 wrote for {"weight": float32 [[1.5, -2], [0.25,
+/// 4]], "step": int64 7, "half": float16 [1]} with metadata {"format": "pt"}.
+const std::string python_header =
+    R"({"__metadata__":{"format":"pt"},"step":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
+    R"("weight":{"dtype":"F32","shape":[2,2],"data_offsets":[8,24]},)"
+    R"("half":{"dtype":"F16","shape":[1],"data_offsets":[24,26]}}  )";
+const std::string python_file = std::string("\xd0\0\0\0\0\0\0\0", 8) + python_header +
+                                std::string("\x07\0\0\0\0\0\0\0\0\0\xc0?\0\0\0\xc0\0\0\x80>\0\0\x80@\0<", 26);
+
+}  // namespace
+
+TEST_CASE("what is written is read back: names, order, dtypes, shapes, values") {
+  const Folder folder;
+  const auto path = folder.path / "weights.safetensors";
+  const std::vector<halogen::NamedTensor> written{
+      halogen::named_tensor<float>("enc1.0.weight", {2, 1, 1, 3}, {1.f, -2.f, .5f, 1e-30f, -0.f, 3.f}),
+      halogen::named_tensor<std::uint8_t>("mask", {3}, {1, 0, 255}),
+      halogen::named_tensor<double>("loss", {}, {0.1}),
+      halogen::named_tensor<std::int64_t>("größe \"of\" it", {2}, {-1, std::int64_t{1} << 40}),
+      halogen::named_tensor<float>("empty", {0, 7}, {}),
+  };
+  halogen::write_safetensors(path, written);
+  const auto read = halogen::read_safetensors(path);
+  REQUIRE(read.size() == written.size());
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    CHECK(read[i].name == written[i].name);
+    CHECK(read[i].dtype == written[i].dtype);
+    CHECK(read[i].shape == written[i].shape);
+    CHECK(read[i].data == written[i].data);
+  }
+  CHECK(halogen::find(read, "loss").as<double>() == std::vector<double>{0.1});
+  CHECK(halogen::find(read, "größe \"of\" it").as<std::int64_t>()[1] == std::int64_t{1} << 40);
+  CHECK(halogen::find(read, "empty").as<float>().empty());
+  CHECK_FALSE(fs::exists(path.string() + ".partial"));
+
+  halogen::write_safetensors(path, {});
+  CHECK(halogen::read_safetensors(path).empty());
+}
+
+TEST_CASE("all data is aligned to its elements, as torch needs it") {
+  const Folder folder;
+  const auto path = folder.path / "mixed.safetensors";
+  halogen::write_safetensors(
+      path, {halogen::named_tensor<std::uint8_t>("a", {1}, {7}), halogen::named_tensor<double>("b", {1}, {2.}),
+             halogen::named_tensor<float>("c", {1}, {3.f})});
+  const std::string bytes = bytes_of(path);
+  const auto length = static_cast<std::size_t>(static_cast<unsigned char>(bytes[0]));
+  CHECK(length % 8 == 0);
+  CHECK(bytes.substr(8, length).find(R"("a":{"dtype":"U8","shape":[1],"data_offsets":[12,13]})") != bytes.npos);
+  CHECK(bytes.substr(8, length).find(R"("b":{"dtype":"F64","shape":[1],"data_offsets":[0,8]})") != bytes.npos);
+  CHECK(bytes.substr(8, length).find(R"("c":{"dtype":"F32","shape":[1],"data_offsets":[8,12]})") != bytes.npos);
+  CHECK(bytes.size() == 8 + length + 13);
+}
+
+TEST_CASE("a file of Python's safetensors is read") {
+  const Folder folder;
+  put(folder.path / "python.safetensors", python_file);
+  const auto tensors = halogen::read_safetensors(folder.path / "python.safetensors");
+  REQUIRE(tensors.size() == 3);  // without __metadata__
+  CHECK(halogen::find(tensors, "weight").as<float>() == std::vector<float>{1.5f, -2.f, .25f, 4.f});
+  CHECK(halogen::find(tensors, "weight").shape == std::vector<std::int64_t>{2, 2});
+  CHECK(halogen::find(tensors, "step").as<std::int64_t>() == std::vector<std::int64_t>{7});
+  CHECK(halogen::find(tensors, "step").shape.empty());
+  CHECK(halogen::find(tensors, "half").dtype == "F16");
+  CHECK(halogen::find(tensors, "half").data == std::vector<std::byte>{std::byte{0}, std::byte{0x3c}});
+}
+
+TEST_CASE("every file cut short anywhere is refused") {
+  const Folder folder;
+  const auto path = folder.path / "short.safetensors";
+  for (std::size_t bytes = 0; bytes < python_file.size(); ++bytes) {
+    put(path, python_file.substr(0, bytes));
+    check_refused(refusal([&] { halogen::read_safetensors(path); }), {"cannot read '" + path.string() + "': "});
+  }
+}
+
+TEST_CASE("a header that does not fit its file is refused with what is wrong") {
+  struct Bad {
+    std::string file, words;
+  };
+  const std::string a = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
+  const auto one = [](const std::string& entry) { return file_of("{\"a\":" + entry + "}", 8); };
+  const Bad cases[] = {
+      {"", "it ends too early"},
+      {"\1\0\0", "it ends too early"},
+      {std::string("\x09\0\0\0\0\0\0\0{}", 10), "header of 9 bytes is longer than the file"},
+      {std::string("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10), "header of 18446744073709551615 bytes is longer"},
+      {file_of("", 0), "its header is not the JSON"},
+      {file_of("{\"a\":", 0), "its header is not the JSON"},
+      {file_of("[1,2]", 0), "its header is not the JSON"},
+      {file_of("null", 0), "its header is not the JSON"},
+      {file_of(std::string(100'000, '['), 0), "its header is not the JSON"},
+      {file_of("{\"\xff\":1}", 0), "its header is not the JSON"},
+      {one("7"), "its header is not the JSON"},
+      {one(R"({"dtype":"F32","shape":[2]})"), "its header is not the JSON"},
+      {one(R"({"dtype":32,"shape":[2],"data_offsets":[0,8]})"), "its header is not the JSON"},
+      {one(R"({"dtype":"F32","shape":2,"data_offsets":[0,8]})"), "its header is not the JSON"},
+      {one(R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})"), "a number that is no count"},
+      {one(R"({"dtype":"F32","shape":[2.0],"data_offsets":[0,8]})"), "a number that is no count"},
+      {one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,1e300]})"), "a number that is no count"},
+      {one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8,8]})"), "'a' has bad data_offsets"},
+      {one(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})"), "'a' has bad data_offsets"},
+      {one(R"({"dtype":"F31","shape":[2],"data_offsets":[0,8]})"), "'a' has 8 bytes, which dtype 'F31'"},
+      {one(R"({"dtype":"","shape":[2],"data_offsets":[0,8]})"), "'a' has 8 bytes, which dtype ''"},
+      {one(R"({"dtype":"F64","shape":[2],"data_offsets":[0,8]})"), "'a' has 8 bytes, which dtype 'F64' and its shape"},
+      {one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"), "'a' has 8 bytes, which dtype 'F32' and its shape"},
+      {one(R"({"dtype":"U8","shape":[4294967296,4294967296,8],"data_offsets":[0,8]})"), "'a' has 8 bytes, which dtype"},
+      {one(R"({"dtype":"U8","shape":[18446744073709551608],"data_offsets":[0,8]})"), "'a' has 8 bytes, which dtype"},
+      {one(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})"),
+       "'a' has data bytes 0 to 16, but the one before it ends at 0 and the file at 8"},
+      {one(R"({"dtype":"F32","shape":[2],"data_offsets":[4,12]})"),
+       "'a' has data bytes 4 to 12, but the one before it ends at 0 and the file at 8"},
+      {one(R"({"dtype":"F32","shape":[1],"data_offsets":[4,8]})"), "'a' has data bytes 4 to 8, but"},
+      {file_of("{" + a + R"(,"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12),
+       "'b' has data bytes 4 to 12, but the one before it ends at 8 and the file at 12"},
+      {file_of("{" + a + R"(,"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8), "has data bytes 0 to 8, but"},
+      {file_of("{" + a + "}", 9), "1 data bytes after the last tensor belong to none"},
+      {file_of("{}", 3), "3 data bytes after the last tensor belong to none"},
+      {file_of("{" + a + "," + a + "}", 8), "it names tensor \"a\" twice"},
+  };
+  const Folder folder;
+  const auto path = folder.path / "bad.safetensors";
+  for (const auto& bad : cases) {
+    put(path, bad.file);
+    check_refused(refusal([&] { halogen::read_safetensors(path); }),
+                  {"cannot read '" + path.string() + "': ", bad.words});
+  }
+  put(path, file_of("{" + a + "}", 8));  // the control
+  CHECK(halogen::read_safetensors(path).size() == 1);
+}
+
+TEST_CASE("what is no file is refused") {
+  const Folder folder;
+  const auto none = folder.path / "none.safetensors";
+  check_refused(refusal([&] { halogen::read_safetensors(none); }), {none.string(), "No such file or directory"});
+  check_refused(refusal([&] { halogen::read_safetensors(folder.path); }), {folder.path.string(), "Is a directory"});
+}
+
+TEST_CASE("a tensor gives its values only as what they are") {
+  const auto tensor = halogen::named_tensor<float>("weight", {2}, {1.f, 2.f});
+  check_refused(refusal([&] { tensor.as<double>(); }), {"tensor 'weight' holds F32, not F64"});
+  check_refused(refusal([&] { tensor.as<std::int32_t>(); }), {"tensor 'weight' holds F32, not I32"});
+  auto damaged = tensor;
+  damaged.data.pop_back();
+  check_refused(refusal([&] { damaged.as<float>(); }), {"tensor 'weight' has 7 bytes", "'F32'"});
+  check_refused(refusal([&] { halogen::find({tensor}, "bias"); }), {"there is no tensor 'bias'"});
+}
+
+TEST_CASE("what cannot be written is refused and leaves the older file as it was") {
+  const Folder folder;
+  const auto path = folder.path / "weights.safetensors";
+  const auto good = halogen::named_tensor<float>("a", {2}, {1.f, 2.f});
+  halogen::write_safetensors(path, {good});
+  const std::string before = bytes_of(path);
+
+  auto misshaped = good, unknown = good, negative = good, reserved = good, garbled = good;
+  misshaped.shape = {3};
+  unknown.dtype = "F31";
+  negative.shape = {-1, -2};
+  reserved.name = "__metadata__";
+  garbled.name = "\xff";
+  const auto refuses = [&](const std::vector<halogen::NamedTensor>& tensors, const std::string& words) {
+    check_refused(refusal([&] { halogen::write_safetensors(path, tensors); }),
+                  {"cannot write '" + path.string(), words});
+    CHECK(bytes_of(path) == before);
+    CHECK_FALSE(fs::exists(path.string() + ".partial"));
+  };
+  refuses({misshaped}, "'a' has 8 bytes, which dtype 'F32' and its shape do not make");
+  refuses({unknown}, "'F31'");
+  refuses({negative}, "'a' has 8 bytes");
+  refuses({reserved}, "the name '__metadata__' is taken");
+  refuses({good, good}, "the name 'a' is taken");
+  refuses({garbled}, "not UTF-8");
+
+  rlimit limit{};  // a full disk, as far as a process can have one of its own
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{4096, limit.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  const auto large = halogen::named_tensor("large", {100'000}, std::vector<float>(100'000, 1.f));
+  const std::string said = refusal([&] { halogen::write_safetensors(path, {large}); });
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  ::signal(SIGXFSZ, handler);
+  check_refused(said, {"cannot write '" + path.string(), "File too large"});
+  CHECK(bytes_of(path) == before);
+  CHECK_FALSE(fs::exists(path.string() + ".partial"));
+
+  const auto nowhere = folder.path / "none" / "weights.safetensors";
+  check_refused(refusal([&] { halogen::write_safetensors(nowhere, {good}); }), {nowhere.string(), "No such file"});
+  const auto taken = folder.path / "taken";
+  fs::create_directories(taken / "inside");
+  check_refused(refusal([&] { halogen::write_safetensors(taken, {good}); }), {taken.string(), "directory"});
+  CHECK_FALSE(fs::exists(taken.string() + ".partial"));
+}
+
+#ifdef HALOGEN_TEST_DATA
+TEST_CASE("the references of PyTorch are there and sound") {
+  for (const auto* name : {"adamw", "conv2d", "groupnorm", "maxpool", "mse", "unet", "unet_training", "upsample"}) {
+    const auto tensors = halogen::read_safetensors(fs::path(HALOGEN_TEST_DATA) / (std::string(name) + ".safetensors"));
+    CHECK_MESSAGE(tensors.size() >= 5, name);
+  }
+}
+#endif
+#endif
