@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "agreement.hpp"
 #include "image.hpp"
 #include "planes.hpp"
+#include "ranks.hpp"
 
 namespace earth {
 
@@ -21,7 +21,7 @@ class Canvas {
   // Adds the part of `piece` inside the region; no two ranks may add the same pixel. Columns within [0, width).
   void add(const Planes& piece);
   // Sums over the ranks; collective. Afterwards every rank holds the whole picture.
-  void reduce(const AllReduceSum& all_reduce_sum) { all_reduce_sum(cells_); }
+  void reduce(const Ranks& ranks) { ranks.all_reduce_sum(cells_); }
   // The averages, [0, 1] shown as 0 to 255; values beyond are cut off.
   Image image() const;
 

@@ -13,8 +13,7 @@
 int main(int argc, char** argv) try {
   if (argc != 4) throw std::invalid_argument("usage: dump_sample DATA GRID FILE");
   const earth::Grid grid = earth::parse_grid(argv[2]);
-  const earth::AllReduceSum alone = [](std::span<double>) {};
-  const earth::Sample sample = earth::load_sample(argv[1], grid, earth::whole(grid), alone);
+  const earth::Sample sample = earth::load_sample(argv[1], grid, earth::whole(grid), earth::Ranks{});
   std::ofstream file(argv[3], std::ios::binary);
   const auto write = [&file](std::span<const float> values) {
     file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size_bytes()));

@@ -30,7 +30,7 @@ Box closeup_box(Grid grid) {
 }
 
 Image draw_held_out(const Comparison& sector, const Comparison& closeup, double held_out_ratio) {
-  const int panel_width = std::max(sector.truth.width(), 360);
+  const int panel_width = std::max({360, sector.truth.width(), closeup.truth.width()});
   const int scale = whole_scale(sector.truth.width(), panel_width);
   const int close_scale = whole_scale(closeup.truth.width(), panel_width);
   const int upper = heading + scale * sector.truth.height() + margin;

@@ -49,7 +49,7 @@ struct Moments {
 
 // Weighted mean and standard deviation of each channel over all ranks; row sums first, so that the error does not grow
 // with the field. Collective.
-Moments moments(const Planes& planes, const Planes& weight, const AllReduceSum& all_reduce_sum) {
+Moments moments(const Planes& planes, const Planes& weight, const Ranks& ranks) {
   const auto channels = static_cast<std::size_t>(planes.channels);
   const auto weighted = [&](auto value) {
     std::vector<double> sums(channels + 1);
@@ -61,7 +61,7 @@ Moments moments(const Planes& planes, const Planes& weight, const AllReduceSum& 
         sums[static_cast<std::size_t>(c)] += row;
       }
     }
-    all_reduce_sum(sums);
+    ranks.all_reduce_sum(sums);
     for (std::size_t c = 0; c < channels; ++c) sums[c] /= sums[channels];
     sums.resize(channels);
     return sums;
@@ -88,11 +88,11 @@ void require_variation(const Moments& of, std::size_t first, std::size_t count, 
 
 }  // namespace
 
-Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const AllReduceSum& all_reduce_sum) {
+Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const Ranks& ranks) {
   Sample sample;
   sample.grid = grid;
   sample.box = box;
-  on_all_ranks(all_reduce_sum, [&] {
+  ranks.agree([&] {
     const Box margin = coarse_margin(grid, box);
     sample.input = Planes(7, box);
     {
@@ -114,14 +114,14 @@ Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const 
   });
 
   sample.weight = area_weights(grid, box);
-  const Moments input = moments(sample.input, sample.weight, all_reduce_sum);
+  const Moments input = moments(sample.input, sample.weight, ranks);
   require_variation(input, 0, 3, data / image_file);
   require_variation(input, 3, 3, data / relief_file);
   require_variation(input, 6, 1, data / land_file);
   for (std::int64_t y = box.y0; y < box.y1; ++y)
     for (std::int64_t x = box.x0; x < box.x1; ++x)
       if (held_out(x, grid)) sample.weight.at(0, y, x) = 0;
-  const Moments label = moments(sample.label, sample.weight, all_reduce_sum);
+  const Moments label = moments(sample.label, sample.weight, ranks);
   require_variation(label, 0, 3, data / image_file);
 
   const auto pixels = static_cast<std::size_t>(box.height() * box.width());

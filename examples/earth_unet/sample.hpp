@@ -4,8 +4,8 @@
 #include <array>
 #include <filesystem>
 
-#include "agreement.hpp"
 #include "planes.hpp"
+#include "ranks.hpp"
 
 namespace earth {
 
@@ -23,12 +23,13 @@ struct Sample {
 };
 
 // Reads rank-local pieces of bmng.jpg, etopo1.jpg and globe_combined_mask_compressed.npz from `data`. Collective:
-// each rank gives its own box, and the boxes together cover the grid once. Means and deviations are weighted by the
-// cosine of latitude, summed in double and over ranks by `all_reduce_sum`, and rounded to float: the sample has the
-// same bits on any mesh (but for a sum that falls on the edge between two floats). No rank holds more than its piece
-// and a margin of at most two coarse cells, plus one scanline of a file. If any rank cannot read its piece, all throw
-// (see on_all_ranks); so they do where the data is not finite or a channel is constant over the Earth.
-Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const AllReduceSum& all_reduce_sum);
+// each rank gives its own box, and the boxes together cover the grid once. No rank holds more than its piece and a
+// margin of at most two coarse cells, plus one row of a file. Means and deviations are weighted by the cosine of
+// latitude, summed in double and over ranks, and rounded to float: the sample has the same bits on any mesh (but for a
+// sum that falls on the edge between two floats). If a rank cannot read its piece (a file is missing or damaged), or
+// reads a value that is not finite, all throw through ranks.agree; if a channel is constant over the Earth, all throw
+// the same std::runtime_error.
+Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const Ranks& ranks);
 
 // The field that a network output (3 channels, in units of sigma) stands for: b + sigma * output.
 Planes predicted_field(const Planes& output, const Sample& sample);

@@ -8,7 +8,7 @@
 
 namespace earth {
 
-Score score(const Planes& output, const Sample& sample, const AllReduceSum& all_reduce_sum) {
+Score score(const Planes& output, const Sample& sample, const Ranks& ranks) {
   std::array<double, 3> sums{};  // squared errors of prediction and baseline, weights
   for (std::int64_t y = sample.box.y0; y < sample.box.y1; ++y) {
     // Not sample.weight, which is 0 here.
@@ -27,7 +27,7 @@ Score score(const Planes& output, const Sample& sample, const AllReduceSum& all_
     }
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += weight * row[i];
   }
-  all_reduce_sum(sums);
+  ranks.all_reduce_sum(sums);
   return {std::sqrt(sums[0] / sums[2]), std::sqrt(sums[1] / sums[2])};
 }
 

@@ -15,6 +15,6 @@ struct Score {
 
 // Scores `output`, the network's answer in units of sigma (3 channels on sample.box). Collective: every rank gives its
 // own piece and gets the score of all, which depends on the cut only by rounding in double.
-Score score(const Planes& output, const Sample& sample, const AllReduceSum& all_reduce_sum);
+Score score(const Planes& output, const Sample& sample, const Ranks& ranks);
 
 }  // namespace earth

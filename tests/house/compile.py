@@ -28,7 +28,8 @@ class Compiler:
             lines = pathlib.Path(flags).read_text().split("\n")
             self.command += [line for line in lines if self.is_wanted(line)]
         if self.is_nvcc:
-            self.command += ["-x", "cu", "--expt-relaxed-constexpr", "-extended-lambda", "-arch=sm_90", "-Xcompiler=-fopenmp"]
+            self.command += ["-x", "cu", "--expt-relaxed-constexpr", "-extended-lambda", "-arch=sm_90"]
+            self.command += ["-Xcompiler=-fopenmp"]
         else:
             self.command += ["-fopenmp"]
         if self.is_clang:

@@ -1,7 +1,6 @@
 // A group of ranks that talk to each other, whatever carries the words.
 #pragma once
 
-#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 #include "halogen/comm/exchange.hpp"
 #include "halogen/comm/request.hpp"
 #include "halogen/comm/self/transport.hpp"
+#include "halogen/comm/self_copy.hpp"
 #include "halogen/comm/statistics.hpp"
 
 namespace halogen {
@@ -68,7 +68,7 @@ class Communicator {
 
   /// `bytes` from every rank, in rank order; send may be this rank's own place in receive.
   void all_gather(const void* send, std::size_t bytes, void* receive) const {
-    if (silent("all_gather", bytes)) return copy(receive, send, bytes);
+    if (silent("all_gather", bytes)) return detail::copy_bytes(receive, send, bytes);
     comm_stats().all_gathers.add(bytes);
     finish(transport_->all_gather(send, receive, bytes));
   }
@@ -77,7 +77,7 @@ class Communicator {
   void all_gather_v(const void* send, std::size_t bytes, void* receive,
                     std::span<const std::size_t> bytes_of_each) const {
     const std::size_t total = check_sizes("all_gather_v", bytes, bytes_of_each);
-    if (silent("all_gather_v", total)) return copy(receive, send, bytes);
+    if (silent("all_gather_v", total)) return detail::copy_bytes(receive, send, bytes);
     comm_stats().all_gathers.add(bytes);
     finish(transport_->all_gather_v(send, receive, bytes_of_each));
   }
@@ -93,7 +93,7 @@ class Communicator {
   void gather_v(const void* send, std::size_t bytes, void* receive, std::span<const std::size_t> bytes_of_each,
                 int root) const {
     const std::size_t total = check_sizes("gather_v", bytes, bytes_of_each);
-    if (silent("gather_v", total)) return copy(receive, send, bytes);
+    if (silent("gather_v", total)) return detail::copy_bytes(receive, send, bytes);
     check_rank(root, "gather_v");
     comm_stats().gathers.add(bytes);
     finish(transport_->gather_v(send, receive, bytes_of_each, root));
@@ -103,7 +103,7 @@ class Communicator {
   void scatter_v(const void* send, std::span<const std::size_t> bytes_of_each, void* receive, std::size_t bytes,
                  int root) const {
     const std::size_t total = check_sizes("scatter_v", bytes, bytes_of_each);
-    if (silent("scatter_v", total)) return copy(receive, send, bytes);
+    if (silent("scatter_v", total)) return detail::copy_bytes(receive, send, bytes);
     check_rank(root, "scatter_v");
     comm_stats().scatters.add(bytes);
     finish(transport_->scatter_v(send, receive, bytes_of_each, root));
@@ -125,10 +125,6 @@ class Communicator {
   }
   bool silent(const char* operation, std::size_t bytes) const { return transport(operation).size() == 1 || bytes == 0; }
   void finish(detail::Pending pending) const { Request(transport_, pending).wait(); }
-
-  static void copy(void* to, const void* from, std::size_t bytes) {
-    if (bytes > 0 && to != from) std::memmove(to, from, bytes);
-  }
 
   void check_rank(int rank, const std::string& what) const {
     if (rank < 0 || rank >= size())

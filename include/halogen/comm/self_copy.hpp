@@ -1,6 +1,7 @@
 // The messages that a rank sends to itself: copies within its own memory.
 #pragma once
 
+#include <cstddef>
 #include <cstring>
 #include <span>
 #include <string>
@@ -11,6 +12,11 @@
 #include "halogen/comm/transfer.hpp"
 
 namespace halogen::detail {
+
+/// memmove that accepts null for zero bytes, and costs nothing where both are the same place.
+inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0 && to != from) std::memmove(to, from, bytes);
+}
 
 /// Pairs the receives from `rank` with the sends to it, by tag and order, and copies them on demand. Throws Error where
 /// one is left over or the sizes of a pair differ: between ranks that would hang or fail, so it fails here too.
@@ -37,7 +43,7 @@ class SelfCopies {
 
   void copy() const {
     for (const Copy& copy : copies_) {
-      std::memmove(copy.to, copy.from, copy.bytes);
+      copy_bytes(copy.to, copy.from, copy.bytes);
       comm_stats().local_copies.add(copy.bytes);
     }
   }

@@ -13,6 +13,7 @@
 #include "halogen/comm/mpi/exchange.hpp"
 #include "halogen/comm/mpi/pending.hpp"
 #include "halogen/comm/self/transport.hpp"
+#include "halogen/comm/self_copy.hpp"
 
 namespace halogen::detail {
 
@@ -98,7 +99,7 @@ class MpiTransport final : public Transport {
     if (total(sizes) > max_message_bytes) {
       for (int peer = 0; peer < size(); ++peer) receive_from(place, peer, at(receive, offset(sizes, peer)), sizes);
       for (int peer = 0; peer < size(); ++peer) send_to(place, peer, send, sizes[index(rank())]);
-      if (send != own) std::memmove(own, send, sizes[index(rank())]);
+      copy_bytes(own, send, sizes[index(rank())]);
       return pending;
     }
     place.lay_out(sizes);
@@ -115,7 +116,7 @@ class MpiTransport final : public Transport {
       if (rank() != root) return send_to(place, root, send, sizes[index(rank())]), pending;
       for (int peer = 0; peer < size(); ++peer) receive_from(place, peer, at(receive, offset(sizes, peer)), sizes);
       void* own = at(receive, offset(sizes, root));
-      if (send != own) std::memmove(own, send, sizes[index(root)]);
+      copy_bytes(own, send, sizes[index(root)]);
       return pending;
     }
     place.lay_out(sizes);
@@ -133,7 +134,7 @@ class MpiTransport final : public Transport {
       if (rank() != root) return receive_from(place, root, receive, sizes[index(rank())]), pending;
       for (int peer = 0; peer < size(); ++peer) send_to(place, peer, at(send, offset(sizes, peer)), sizes[index(peer)]);
       const void* own = at(send, offset(sizes, root));
-      if (receive != own) std::memmove(receive, own, sizes[index(root)]);
+      copy_bytes(receive, own, sizes[index(root)]);
       return pending;
     }
     place.lay_out(sizes);
