@@ -228,7 +228,7 @@ TEST_CASE("a sample is normalised, weighted by latitude, and scored outside the 
   write_image(folder.path / "bmng.jpg", {54, 108});
   write_image(folder.path / "etopo1.jpg", {54, 108});
   write_mask(folder.path / "globe_combined_mask_compressed.npz", full_grid,
-             [](auto y, auto x) { return (y / 40 + x / 50) % 2; });
+             [](auto y, auto x) { return (y / 130 + x / 170) % 2; });
   const Grid grid{27, 54};
   const Sample sample = load_sample(folder.path, grid, whole(grid), Ranks{});
   double squares = 0, weights = 0;

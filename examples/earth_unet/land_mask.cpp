@@ -1,6 +1,5 @@
 #include "land_mask.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <regex>
 #include <stdexcept>
@@ -32,10 +31,11 @@ Grid read_mask_header(ZipMember& member) {
   return {std::stoll(shape[1]), std::stoll(shape[2])};
 }
 
-// The mask's point nearest to the centre of pixel `pixel`, in one dimension: point k lies at k / points of the way
-// from the first edge, pixel i's centre at (i + 1/2) / pixels. (lat[0] = 90 and lon[0] = -180 are the image's edges.)
+// The mask's point nearest to the centre of pixel `pixel`, in one dimension, the lower one of two: point k lies at
+// k / points of the way from the first edge, pixel i's centre at (i + 1/2) / pixels. (lat[0] = 90 and lon[0] = -180 are
+// the image's edges.) With no fewer points than pixels, no two pixels share a point.
 std::int64_t nearest_point(std::int64_t pixel, std::int64_t pixels, std::int64_t points) {
-  return std::min(points - 1, ((2 * pixel + 1) * points + pixels) / (2 * pixels));
+  return ((2 * pixel + 1) * points + pixels - 1) / (2 * pixels);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "halogen/layers/upsample.hpp"
 #include "halogen/models/unet.hpp"
 #include "halogen/tensor/distribute.hpp"
+#include "halogen/train/explain.hpp"
 #include "halogen/train/trainer.hpp"
 #include "halogen/train/value_and_grad.hpp"
 

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <fstream>
 #include <thread>
 #include <vector>
@@ -34,17 +35,21 @@ inline NodeShare share_of_node(const Communicator& world) {
   const Communicator node = world.split_by_node("node");
   double share = std::thread::hardware_concurrency() / static_cast<double>(node.size());
 #ifdef __linux__
-  cpu_set_t own;
-  CPU_ZERO(&own);
-  if (sched_getaffinity(0, sizeof own, &own) == 0) {  // fails beyond 1024 processors
-    std::vector<cpu_set_t> all(static_cast<std::size_t>(node.size()));
+  struct Processors {  // nvcc 13 crashes on a vector of cpu_set_t, which has no name of its own
+    cpu_set_t set;
+  };
+  Processors own;
+  CPU_ZERO(&own.set);
+  if (sched_getaffinity(0, sizeof own.set, &own.set) == 0) {  // fails beyond 1024 processors
+    std::vector<Processors> all(static_cast<std::size_t>(node.size()));
     node.all_gather(&own, sizeof own, all.data());
     share = 0;
-    for (std::size_t processor = 0; processor < CPU_SETSIZE; ++processor)
-      if (CPU_ISSET(processor, &own))
-        share += 1.0 / static_cast<double>(std::count_if(all.begin(), all.end(), [processor](const cpu_set_t& set) {
-                   return CPU_ISSET(processor, &set);
-                 }));
+    for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+      if (!CPU_ISSET(processor, &own.set)) continue;
+      int users = 0;
+      for (const Processors& other : all) users += CPU_ISSET(processor, &other.set) ? 1 : 0;
+      share += 1.0 / users;
+    }
   }
 #endif
   if (const double limit = container_limit(); limit > 0) share = std::min(share, limit / node.size());

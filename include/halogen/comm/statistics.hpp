@@ -1,6 +1,7 @@
 // What this rank has sent so far. Tests compare it with formulas and with a counter that sits below MPI.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace halogen {

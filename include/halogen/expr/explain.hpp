@@ -1,0 +1,100 @@
+// explain(): the plan that evaluate runs, in words: stages, launches, halos, messages, bytes, memory by kind.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "halogen/expr/layout.hpp"
+
+namespace halogen {
+namespace detail {
+
+inline const char* launch_name(LaunchKind kind) {
+  switch (kind) {
+    case LaunchKind::conv_forward: return "conv2d";
+    case LaunchKind::conv_weight_gradient: return "conv2d weight gradient";
+    case LaunchKind::conv_input_gradient: return "conv2d input gradient";
+    case LaunchKind::max_pool_forward: return "max_pool2d";
+    case LaunchKind::max_pool_backward: return "max_pool2d backward";
+    case LaunchKind::store: return "store";
+    case LaunchKind::store_backward: return "store backward";
+    case LaunchKind::upsample_backward: return "upsample backward";
+    case LaunchKind::gradient_store: return "gradient sum";
+    case LaunchKind::loss: return "loss";
+  }
+  return "";
+}
+
+/// "relu(norm0(t3))^ t5": sources side by side; ^ marks one that is resampled as it is read.
+inline std::string source_names(const Plan& plan, const Launch& launch) {
+  std::string text;
+  if (launch.reads >= 0 && launch.kind != LaunchKind::loss) {
+    const Activation& a = plan.activations[launch.reads];
+    text += "d t" + std::to_string(a.gradient) + (a.norm >= 0 ? " through norm" + std::to_string(a.norm) : "") + ", ";
+  }
+  for (const Source& source : launch.input.sources) {
+    std::string one = "t" + std::to_string(source.tensor);
+    if (source.norm >= 0) one = "norm" + std::to_string(source.norm) + "(" + one + ")";
+    if (source.relu) one = "relu(" + one + ")";
+    text += one + (source.resampled ? "^ " : " ");
+  }
+  while (!text.empty() && (text.back() == ' ' || text.back() == ',')) text.pop_back();
+  return text;
+}
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char line[512];
+  std::snprintf(line, sizeof line, pattern, values...);
+  return line;
+}
+
+inline double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
+
+}  // namespace detail
+
+/// One line a launch, then memory and traffic of this rank.
+inline std::string explain(const Layout& layout) {
+  using detail::format;
+  const Plan& plan = layout.plan();
+  std::string text = format("plan: %s, %d stages, %d launches, %d stored tensors, mesh %s, rank %d\n",
+                            plan.training ? "forward and backward" : "inference", plan.stages, plan.launches.size(),
+                            plan.tensors.size(), layout.decomposition().text().c_str(), layout.rank());
+  for (int i = 0; i < plan.launches.size(); ++i) {
+    const Launch& launch = plan.launches[i];
+    text += format("%5d  %-24s %s", launch.stage, detail::launch_name(launch.kind), detail::source_names(plan, launch).c_str());
+    if (launch.output >= 0) {
+      const StoredTensor& tensor = plan.tensors[launch.output];
+      const TensorLayout& piece = layout.tensor(launch.output);
+      text += format(" -> %st%d (%d, %d, %lld, %lld)", launch.accumulate ? "+= " : "", launch.output, layout.samples(),
+                     tensor.channels, static_cast<long long>(piece.owned[0].size()),
+                     static_cast<long long>(piece.owned[1].size()));
+      if (tensor.last_write == i && piece.has_halo()) {
+        const HaloStrips::Traffic traffic = piece.strips.traffic(layout.rank());
+        text += format("; halo rows %lld+%lld columns %lld+%lld, %lld messages, %lld values",
+                       static_cast<long long>(piece.owned[0].begin - piece.stored[0].begin),
+                       static_cast<long long>(piece.stored[0].end - piece.owned[0].end),
+                       static_cast<long long>(piece.owned[1].begin - piece.stored[1].begin),
+                       static_cast<long long>(piece.stored[1].end - piece.owned[1].end),
+                       static_cast<long long>(traffic.messages),
+                       static_cast<long long>(traffic.points * tensor.channels * layout.samples()));
+      }
+    }
+    if (launch.statistics >= 0) text += format("; all_gather moments of norm%d", launch.statistics);
+    if (launch.sums >= 0) text += format("; all_reduce sums of norm%d", plan.activations[launch.sums].norm);
+    text += "\n";
+  }
+  const MemoryUse& memory = layout.memory();
+  text += format("memory per rank: tensors %.2f MiB (kept for backward %.2f), workspace %.2f MiB, exchange %.2f MiB\n",
+                 detail::mib(memory.tensors), detail::mib(memory.kept), detail::mib(memory.workspace),
+                 detail::mib(memory.exchange));
+  const TrafficUse traffic = layout.traffic();
+  text += format("halo exchange per rank: %lld messages, %lld bytes\n", static_cast<long long>(traffic.messages),
+                 static_cast<long long>(traffic.bytes));
+  const index_t parameters = plan.graph.parameter_count();
+  text += format("parameters %lld, gradient and two moments as many%s\n", static_cast<long long>(parameters),
+                 plan.training ? "; one all_reduce of the gradient" : "");
+  return text;
+}
+
+}  // namespace halogen

@@ -1,0 +1,41 @@
+// explain(model, field): the plan of a model on a field, or dry, on a mesh of ranks that do not exist.
+#pragma once
+
+#include <string>
+
+#include "halogen/expr/explain.hpp"
+#include "halogen/train/network.hpp"
+
+namespace halogen {
+
+/// The layout of a model on `rank` of a mesh (real or dry) for fields of type Image with the given global extents,
+/// cut as torch.chunk. Allocates nothing and moves nothing; throws CollectiveError as the run would.
+template <class Image, class ModelType>
+  requires Fits<ModelType, Image>
+Layout layout_of(const ModelType&, const DeviceMesh<typename Image::mesh_type>& mesh,
+                 const typename Image::Extents& extents, PlanKind kind = PlanKind::training) {
+  const Decomposition pieces(mesh.extents(), Image::placements, Image::mesh_type::names);
+  const auto cut = [&](int d) { return Cut::chunk(extents[static_cast<std::size_t>(d)], pieces.parts(d)); };
+  constexpr int channels = Image::tensor_type::extents[1];
+  const Plan& plan = kind == PlanKind::inference  ? plan_of<ModelType, channels, PlanKind::inference>
+                     : kind == PlanKind::training ? plan_of<ModelType, channels, PlanKind::training>
+                                                  : plan_of<ModelType, channels, PlanKind::training_with_input_gradient>;
+  return Layout(plan, pieces, mesh.rank(), cut(0), cut(2), cut(3), sizeof(typename Image::value_type));
+}
+
+/// The plan in words: explain<Field>(UNet{}, dry_mesh<Grid>({8, 8}), {1, 7, 2700, 5400}).
+template <class Image, class ModelType>
+std::string explain(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
+                    const typename Image::Extents& extents, PlanKind kind = PlanKind::training) {
+  return explain(layout_of<Image>(model, mesh, extents, kind));
+}
+
+/// The plan of a training step on this field.
+template <class ModelType, class Image>
+std::string explain(const ModelType& model, const Image& image, PlanKind kind = PlanKind::training) {
+  typename Image::Extents extents;
+  for (int d = 0; d < Image::rank; ++d) extents[static_cast<std::size_t>(d)] = image.extent(d);
+  return explain<Image>(model, image.mesh(), extents, kind);
+}
+
+}  // namespace halogen
