@@ -96,13 +96,13 @@ void draw_chart(Image& image, int y, int x, int height, int width, const Chart& 
     const int left = x + width - Image::text_width(chart.reference_label) - 8;
     image.text(static_cast<int>(at) + 6, left, chart.reference_label, colour::ink);
   }
+  std::optional<std::size_t> last;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!shown(values[i])) continue;
-    const double here = column(static_cast<double>(i + 1));
-    if (i > 0 && shown(values[i - 1]))
-      image.line(row(values[i - 1]), column(static_cast<double>(i)), row(values[i]), here, chart.paint, 2.5);
-    else
-      image.line(row(values[i]), here, row(values[i]), here, chart.paint, 5);
+    const std::size_t from = last.value_or(i);
+    const auto at = [&](std::size_t point) { return column(static_cast<double>(point + 1)); };
+    image.line(row(values[from]), at(from), row(values[i]), at(i), chart.paint, last ? 2.5 : 5);
+    last = i;
   }
 }
 

@@ -18,7 +18,8 @@ struct Chart {
 };
 
 // Draws values[i] over i + 1 into the frame at (y, x) of height x width pixels, with ticks and their labels left of it
-// and below. Values that are not finite (or not positive, on a logarithmic axis) leave a gap.
+// and below. Values that are not finite (or not positive, on a logarithmic axis) are
+// passed over: the line joins their neighbours.
 void draw_chart(Image& image, int y, int x, int height, int width, const Chart& chart, std::span<const double> values);
 
 }  // namespace earth

@@ -78,7 +78,6 @@ Moments moments(const Planes& planes, const Planes& weight, const Ranks& ranks) 
   return result;
 }
 
-// Every rank sees the same deviations, so all throw or none.
 void require_variation(const Moments& of, std::size_t first, std::size_t count, const std::filesystem::path& file) {
   for (std::size_t c = first; c < first + count; ++c)
     if (!(of.deviation[c] > 0))
@@ -115,14 +114,16 @@ Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const 
 
   sample.weight = area_weights(grid, box);
   const Moments input = moments(sample.input, sample.weight, ranks);
-  require_variation(input, 0, 3, data / image_file);
-  require_variation(input, 3, 3, data / relief_file);
-  require_variation(input, 6, 1, data / land_file);
+  ranks.agree([&] {
+    require_variation(input, 0, 3, data / image_file);
+    require_variation(input, 3, 3, data / relief_file);
+    require_variation(input, 6, 1, data / land_file);
+  });
   for (std::int64_t y = box.y0; y < box.y1; ++y)
     for (std::int64_t x = box.x0; x < box.x1; ++x)
       if (held_out(x, grid)) sample.weight.at(0, y, x) = 0;
   const Moments label = moments(sample.label, sample.weight, ranks);
-  require_variation(label, 0, 3, data / image_file);
+  ranks.agree([&] { require_variation(label, 0, 3, data / image_file); });
 
   const auto pixels = static_cast<std::size_t>(box.height() * box.width());
   for (std::size_t i = 0; i < sample.input.values.size(); ++i) {

@@ -26,9 +26,8 @@ struct Sample {
 // each rank gives its own box, and the boxes together cover the grid once. No rank holds more than its piece and a
 // margin of at most two coarse cells, plus one row of a file. Means and deviations are weighted by the cosine of
 // latitude, summed in double and over ranks, and rounded to float: the sample has the same bits on any mesh (but for a
-// sum that falls on the edge between two floats). If a rank cannot read its piece (a file is missing or damaged), or
-// reads a value that is not finite, all throw through ranks.agree; if a channel is constant over the Earth, all throw
-// the same std::runtime_error.
+// sum that falls on the edge between two floats). If a rank cannot read its piece (a file is missing or damaged),
+// reads a value that is not finite, or finds a channel constant over the Earth, all throw through ranks.agree.
 Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const Ranks& ranks);
 
 // The field that a network output (3 channels, in units of sigma) stands for: b + sigma * output.

@@ -58,6 +58,7 @@ template <class T, int KH, int KW, int Blocks>
       HALOGEN_UNROLL
       for (int kx = 0; kx < KW; ++kx) {
         const T* in = row[ky] + taps[kx];
+        HALOGEN_OPAQUE(in);
         V x[Blocks];
         HALOGEN_UNROLL
         for (int b = 0; b < Blocks; ++b) x[b] = load<V>(in + b * lanes<T>);

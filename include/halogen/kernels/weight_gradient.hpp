@@ -6,43 +6,44 @@
 #include "halogen/kernels/window_rows.hpp"
 
 namespace halogen::kernels {
+inline constexpr int gradient_block = vector_registers >= 32 ? 8 : 4;  ///< outputs that one micro-kernel call holds
+
 namespace detail {
 
-/// channel_block outputs x KW taps of one kernel row and input channel, over `rows` rows. A leaf of its own.
+/// gradient_block outputs x KW taps of one kernel row and input channel, over `rows` rows. A leaf of its own. A row of
+/// gradients is interleaved, [vector of columns][output][lane], so that one pointer serves all outputs.
 template <class T, int KW>
-[[gnu::noinline]] void correlate_rows(const T* const* gradient /* [rows], channel blocks apart */, index_t gradient_channel,
-                                      const T* const* input /* [rows] */, const index_t* taps, int rows, index_t columns,
-                                      T* sums /* [4][KW] */) {
+[[gnu::noinline]] void correlate_rows(const T* const* gradient /* [rows] */, const T* const* input /* [rows] */,
+                                      const index_t* taps, int rows, index_t columns,
+                                      T* sums /* [gradient_block][KW] */) {
   using V = Vector<T>;
-  V sum[4][KW];
+  V sum[gradient_block][KW];
   HALOGEN_UNROLL
-  for (int o = 0; o < 4; ++o)
+  for (int o = 0; o < gradient_block; ++o)
     HALOGEN_UNROLL
     for (int k = 0; k < KW; ++k) sum[o][k] = V{};
   for (int r = 0; r < rows; ++r) {
     const T* g = gradient[r];
-    const T* in = input[r];
+    const T* in[KW];
+    HALOGEN_UNROLL
+    for (int k = 0; k < KW; ++k) in[k] = input[r] + taps[k];
     for (index_t x = 0; x < columns; x += lanes<T>) {  // rows of g are padded with zeros to whole vectors
       V a[KW];
       HALOGEN_UNROLL
-      for (int k = 0; k < KW; ++k) a[k] = load<V>(in + taps[k] + x);
+      for (int k = 0; k < KW; ++k) a[k] = load<V>(in[k] + x);
       HALOGEN_UNROLL
-      for (int o = 0; o < 4; ++o) {
-        const V d = load<V>(g + o * gradient_channel + x);
+      for (int o = 0; o < gradient_block; ++o) {
+        const V d = load<V>(g + o * lanes<T>);
         HALOGEN_UNROLL
         for (int k = 0; k < KW; ++k) sum[o][k] += d * a[k];
       }
+      g += gradient_block * lanes<T>;
     }
   }
   HALOGEN_UNROLL
-  for (int o = 0; o < 4; ++o)
+  for (int o = 0; o < gradient_block; ++o)
     HALOGEN_UNROLL
-    for (int k = 0; k < KW; ++k) {
-      T total = 0;
-      HALOGEN_UNROLL
-      for (int l = 0; l < lanes<T>; ++l) total += sum[o][k][l];
-      sums[o * KW + k] = total;
-    }
+    for (int k = 0; k < KW; ++k) sums[o * KW + k] = sum_of_lanes<T>(sum[o][k]);
 }
 
 }  // namespace detail
@@ -86,10 +87,13 @@ struct WeightGradient {
 
  private:
   WindowRows<T, ValueReader<T>> rows() const { return {input, shape, inputs, tiling.tile_columns, rows_at_once}; }
-  int padded_outputs() const { return static_cast<int>(ceil_div(outputs, 4) * 4); }
-  index_t gradient_pitch() const { return ceil_div(tiling.tile_columns, lanes<T>) * lanes<T> + lanes<T>; }
-  std::size_t gradient_size() const { return static_cast<std::size_t>(padded_outputs() * rows_at_once * gradient_pitch()); }
-  std::size_t host_bytes() const { return rows().bytes() + Scratch::bytes_of<T>(gradient_size()); }
+  int padded_outputs() const { return static_cast<int>(ceil_div(outputs, gradient_block) * gradient_block); }
+  index_t padded_columns() const { return ceil_div(tiling.tile_columns, lanes<T>) * lanes<T>; }
+  std::size_t gradient_size() const { return static_cast<std::size_t>(padded_outputs() * rows_at_once * padded_columns()); }
+  std::size_t host_bytes() const {
+    return rows().bytes() + Scratch::bytes_of<T>(gradient_size()) +
+           Scratch::bytes_of<T>(static_cast<std::size_t>(padded_columns()));
+  }
 
   KOKKOS_FUNCTION Interval tiles_of(int block) const {
     return {tiling.count() * block / blocks, tiling.count() * (block + 1) / blocks};
@@ -101,6 +105,7 @@ struct WeightGradient {
     Scratch rest = scratch;
     window.begin(rest, 0, {0, tiling.tile_columns});
     T* g = rest.take<T>(gradient_size());
+    T* line = rest.take<T>(static_cast<std::size_t>(padded_columns()));
     double* result = partial + team.league_rank() * partial_size(outputs, inputs);
     std::fill_n(result, partial_size(outputs, inputs), 0.0);
     const Interval tiles = tiles_of(team.league_rank());
@@ -109,35 +114,40 @@ struct WeightGradient {
       Scratch again = scratch;
       window.begin(again, tile.sample, tile.columns);
       for (index_t y = tile.rows.begin; y < tile.rows.end; y += rows_at_once)
-        add_rows(window, g, tile, {y, std::min(y + rows_at_once, tile.rows.end)}, result);
+        add_rows(window, g, line, tile, {y, std::min(y + rows_at_once, tile.rows.end)}, result);
     }
   }
 
-  void add_rows(WindowRows<T, ValueReader<T>>& window, T* g, const Tile& tile, Interval rows, double* result) const {
-    const index_t pitch = gradient_pitch(), columns = tile.columns.size();
-    const index_t channel = rows_at_once * pitch;
+  void add_rows(WindowRows<T, ValueReader<T>>& window, T* g, T* line, const Tile& tile, Interval rows,
+                double* result) const {
+    const index_t columns = tile.columns.size(), padded = ceil_div(columns, lanes<T>) * lanes<T>;
+    const index_t row_size = padded * gradient_block, block_size = rows_at_once * row_size;
     const int count = static_cast<int>(rows.size());
-    const index_t vectors = ceil_div(columns, lanes<T>) * lanes<T>;
+    std::fill(line, line + padded, T(0));
     for (int o = 0; o < padded_outputs(); ++o)
       for (int r = 0; r < count; ++r) {
-        T* row = g + o * channel + r * pitch;
-        if (o < outputs) gradient.load_row(tile.sample, o, rows.begin + r, tile.columns.begin, columns, row);
-        std::fill(row + (o < outputs ? columns : 0), row + vectors, T(0));
-        if (o < outputs) result[index_t{outputs} * inputs * KH * KW + o] += row_sum(row, columns);
+        T* to = g + o / gradient_block * block_size + r * row_size + o % gradient_block * lanes<T>;
+        if (o < outputs) {
+          gradient.load_row(tile.sample, o, rows.begin + r, tile.columns.begin, columns, line);
+          result[index_t{outputs} * inputs * KH * KW + o] += row_sum(line, columns);
+        } else if (r == 0) {
+          std::fill(line, line + padded, T(0));  // outputs that fill the last block up
+        }
+        for (index_t x = 0; x < padded; x += lanes<T>) store(to + x * gradient_block, load<Vector<T>>(line + x));
       }
     for (index_t y = rows.begin; y < rows.end; ++y) window.advance_to(y);
     index_t taps[KW];
     for (int k = 0; k < KW; ++k) taps[k] = window.tap(k);
-    for (int o = 0; o < outputs; o += 4) {
+    for (int o = 0; o < outputs; o += gradient_block) {
       const T* g_rows[rows_at_once];
-      for (int r = 0; r < count; ++r) g_rows[r] = g + o * channel + r * pitch;
+      for (int r = 0; r < count; ++r) g_rows[r] = g + o / gradient_block * block_size + r * row_size;
       for (int c = 0; c < inputs; ++c)
         for (int ky = 0; ky < KH; ++ky) {
           const T* in_rows[rows_at_once];
           for (int r = 0; r < count; ++r) in_rows[r] = window.row(c, rows.begin + r, ky);
-          T sums[4 * KW];
-          detail::correlate_rows<T, KW>(g_rows, channel, in_rows, taps, count, columns, sums);
-          for (int i = 0; i < 4 && o + i < outputs; ++i)
+          T sums[gradient_block * KW];
+          detail::correlate_rows<T, KW>(g_rows, in_rows, taps, count, columns, sums);
+          for (int i = 0; i < gradient_block && o + i < outputs; ++i)
             for (int kx = 0; kx < KW; ++kx)
               result[((index_t{o + i} * inputs + c) * KH + ky) * KW + kx] += static_cast<double>(sums[i * KW + kx]);
         }

@@ -1,0 +1,51 @@
+// Every layer and kernel once, forward and vjp, for the default execution space: what compiles and links here for CUDA
+// is what a GPU would run. Started on a GPU it trains one step of each model and prints the losses.
+#include <cstdio>
+#include <halogen/halogen.hpp>
+
+namespace {
+
+using Globe = hg::Boundary<hg::Zero, hg::Periodic>;
+using Mesh = hg::Mesh<"data", "height", "width">;
+template <class T, int Channels>
+using Field = hg::Sharded<hg::Tensor<T, hg::dyn, Channels, hg::dyn, hg::dyn>, Mesh, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
+
+/// Norm of the input (store), strided and dilated windows, overlapping pools, a pool of a norm (store and its vjp),
+/// a tensor with two readers that see it differently (gradient sum), an output that is no convolution.
+struct Mixed : hg::Module<Mixed> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    x = hg::GroupNorm<1, 4>{}(x);
+    const auto y = hg::Conv2d<4, 4, hg::Kernel<3>, hg::Stride<2>, hg::Padding<1>>{}(x);
+    const auto both = hg::concat(y, hg::ReLU{}(y));
+    x = hg::SkipConcat<hg::Sequential<hg::MaxPool2d<3, hg::Stride<2>>, hg::Conv2d<8, 4, hg::Kernel<3, 1>, hg::Padding<2, 0>, hg::Dilation<2, 1>>,
+                                      hg::UpsampleToSkip<hg::Nearest>>>{}(both);
+    return hg::ReLU{}(x);
+  }
+};
+
+template <class T, class ModelType, int In, int Out>
+void train_one_step(const hg::Environment& env, hg::index_t height, hg::index_t width, hg::index_t out_height, hg::index_t out_width) {
+  auto mesh = hg::device_mesh<Mesh>(env.world(), {1, -1, 1});
+  const Field<T, In> image(mesh, {2, In, height, width});
+  const Field<T, Out> label(mesh, {2, Out, out_height, out_width});
+  const Field<T, 1> weight(mesh, {2, 1, out_height, out_width});
+  Kokkos::deep_copy(image.storage().view, T(1));
+  Kokkos::deep_copy(weight.storage().view, T(1));
+  hg::Trainer<ModelType, hg::AdamW, Mesh, T> trainer(ModelType{}, hg::AdamW{}, mesh, {.seed = 1});
+  const double loss = trainer.step(hg::mse, image, label, weight).item();
+  auto by_hand = hg::value_and_grad([&](auto net) { return hg::mse(net(image), label); });
+  const double unweighted = by_hand(trainer.parameters()).first;
+  hg::Network<ModelType, T> network;
+  network.template evaluation<hg::PlanKind::training_with_input_gradient>(image);
+  const auto output = trainer.predict(image).to_host();
+  if (env.is_root()) std::printf("loss %.9g, unweighted %.9g, output[0] %.9g\n", loss, unweighted, double(output[0]));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  hg::Environment env(argc, argv);
+  if (env.is_root()) std::puts(env.describe().c_str());
+  train_one_step<float, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);
+  train_one_step<double, Mixed, 4, 12>(env, 37, 54, 19, 27);
+}

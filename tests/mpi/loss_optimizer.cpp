@@ -1,0 +1,133 @@
+// Mean squared error and AdamW against PyTorch's stored tensors, and what a loss refuses, alike on all ranks.
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "support/network.hpp"
+#include "support/reference.hpp"
+
+namespace {
+
+using support::relative_error;
+using Identity = hg::Conv2d<3, 3>;  // with these weights
+const std::vector<double> identity{1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0};
+template <int Channels>
+using Field = support::Field<double, Channels>;
+
+void check_mse(const std::string& prefix, bool weighted) {
+  const support::Reference reference("mse");
+  int ran = 0;
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    try {
+      const auto result = support::train_once<Identity, 3, 3, hg::MeanSquaredError>(
+          mesh, {2, 5, 7}, identity, reference.values("prediction"), {5, 7}, reference.values("target"),
+          weighted ? reference.values("weight") : std::vector<double>{});
+      CHECK(result.output == reference.values("prediction"));
+      CHECK(relative_error(std::vector<double>{result.loss}, reference.values(prefix + "loss")) < 1e-14);
+      CHECK(relative_error(result.input_gradient, reference.values(prefix + "grad_prediction")) < 1e-14);
+      ++ran;
+    } catch (const hg::CollectiveError& error) {
+      if (!support::leaves_a_piece_empty(error)) throw;
+    }
+  }
+  CHECK(ran > 0);
+}
+
+/// The sentence with which step() refuses; checks that every rank of the world throws the same one.
+template <class Step>
+std::string refusal(Step step) {
+  std::string sentence;
+  try {
+    step();
+  } catch (const hg::CollectiveError& error) {
+    sentence = error.what();
+  }
+  std::string first = sentence;
+  first.resize(500, ' ');
+  support::world().broadcast(first.data(), first.size(), 0);
+  CHECK(first.substr(0, first.find_last_not_of(' ') + 1) == sentence);
+  return sentence;
+}
+
+bool says(const std::string& sentence, const std::string& words) { return sentence.find(words) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("weighted mean squared error and its gradient") { check_mse("", true); }
+TEST_CASE("mean squared error without weights") { check_mse("unweighted_", false); }
+
+TEST_CASE("five steps of AdamW") {
+  using Model = hg::Conv2d<2, 3, hg::Kernel<2>, hg::Bias<false>>;
+  using Parameters = hg::Parameters<Model, double>;
+  static_assert(Parameters::count == 24);
+  const support::Reference reference("adamw");
+  const std::vector<double> h = reference.values("hyperparameters"), gradients = reference.values("gradients"),
+                            after = reference.values("parameters_after");
+  hg::OptimizerState<Model, double> state(
+      hg::AdamW{.lr = h[0], .beta1 = h[1], .beta2 = h[2], .eps = h[3], .weight_decay = h[4]});
+  Parameters parameters, gradient;
+  parameters.copy_from_host(reference.values("parameters"));
+  for (std::ptrdiff_t step = 0; step < 5; ++step) {
+    gradient.copy_from_host({gradients.begin() + 24 * step, gradients.begin() + 24 * (step + 1)});
+    state.step(parameters, gradient);
+    const std::vector<double> expected(after.begin() + 24 * step, after.begin() + 24 * (step + 1));
+    const std::vector<double> got = parameters.to_host();
+    for (std::size_t i = 0; i < 24; ++i) {  // one by one: the gradients differ by 2^80
+      CAPTURE(step);
+      CAPTURE(i);
+      CHECK(std::abs(got[i] - expected[i]) <= 1e-13 * std::abs(expected[i]));
+    }
+  }
+}
+
+TEST_CASE("AdamW's defaults are PyTorch's") {
+  const support::Reference reference("adamw");
+  const std::vector<double> h = reference.values("hyperparameters");
+  const hg::AdamW defaults;
+  CHECK(defaults.lr == 1e-3);
+  CHECK(std::vector<double>{defaults.beta1, defaults.beta2, defaults.eps, defaults.weight_decay} ==
+        std::vector<double>(h.begin() + 1, h.end()));
+}
+
+TEST_CASE("weights that sum to nothing, and other extents, are refused on all ranks alike; the next step is right") {
+  const support::Reference reference("mse");
+  const int ranks = support::world().size();
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {ranks % 2 == 0 ? 2 : 1, 1, -1});
+  const std::vector<double> weights = reference.values("weight");
+  auto field = [&]<int Channels>(const std::vector<double>& values, hg::index_t height = 5) {
+    return hg::distribute_tensor<Field<Channels>>(mesh, {2, Channels, height, 7}, values);
+  };
+  const auto image = field.template operator()<3>(reference.values("prediction"));
+  const auto label = field.template operator()<3>(reference.values("target"));
+  const auto weight = field.template operator()<1>(weights);
+  hg::Trainer<Identity, hg::AdamW, support::Mesh, double> trainer(Identity{}, hg::AdamW{}, mesh);
+  hg::Parameters<Identity, double> parameters = trainer.parameters();  // shallow
+  parameters.copy_from_host(identity);
+
+  const auto refused = [&](const auto& one_label, const auto& one_weight) {
+    const std::string sentence = refusal([&] { trainer.step(hg::mse, image, one_label, one_weight); });
+    CHECK(trainer.parameters().to_host() == identity);
+    return sentence;
+  };
+  CHECK(says(refused(label, field.template operator()<1>(std::vector<double>(70, 0.0))), "weights sum to 0"));
+  std::vector<double> not_a_number = weights;
+  not_a_number.back() = std::numeric_limits<double>::quiet_NaN();  // on the last rank alone
+  CHECK(says(refused(label, field.template operator()<1>(not_a_number)), "nan: at least one must be positive, none NaN"));
+  std::vector<double> negative(70, -1.0);
+  CHECK(says(refused(label, field.template operator()<1>(negative)), "weights sum to -"));
+
+  const auto tall_label = field.template operator()<3>(std::vector<double>(2 * 3 * 6 * 7), 6);
+  CHECK(says(refused(tall_label, weight), "label has 6 points in dimension 2"));
+  CHECK(says(refused(tall_label, hg::no_weight), "label has 6 points in dimension 2"));
+  const auto tall_weight = field.template operator()<1>(std::vector<double>(2 * 6 * 7, 1.0), 6);
+  CHECK(says(refused(label, tall_weight), "weight has 6 points in dimension 2"));
+  if (mesh.extent(2) > 1) {  // the same extents, but cut elsewhere
+    std::array<hg::Cut, 4> cuts{label.cut(0), label.cut(1), label.cut(2), label.cut(3)};
+    cuts[3].bounds[1] -= 1;
+    CHECK(says(refused(Field<3>(mesh, cuts), weight), "label has 7 points in dimension 3, cut otherwise"));
+  }
+
+  CHECK(trainer.step(hg::mse, image, label, weight).item() == doctest::Approx(reference.values("loss")[0]).epsilon(1e-12));
+  CHECK(trainer.parameters().to_host() != identity);
+}

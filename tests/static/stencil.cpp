@@ -1,0 +1,163 @@
+// Laws of the halo algebra, of windows and of resampling, by brute force over small cases.
+#include "halogen/stencil/boundary.hpp"
+#include "halogen/stencil/halo.hpp"
+#include "halogen/stencil/window.hpp"
+
+namespace {
+
+using namespace halogen;
+
+static_assert(Boundary<Zero, Periodic>::periodic[0] == false && Boundary<Zero, Periodic>::periodic[1] == true);
+
+// -- halos: hull is a join, chain a monoid that distributes over it -----------------------------------------------------
+constexpr bool halo_laws() {
+  constexpr int n = 4;
+  const auto halo = [](int i) { return Halo{i % n - 1, i / n - 1}; };  // -1: not even the point itself
+  for (int i = 0; i < n * n; ++i) {
+    const Halo a = halo(i);
+    if (hull(a, a) != a || chain(a, Halo{}) != a || chain(Halo{}, a) != a) return false;
+    for (int j = 0; j < n * n; ++j) {
+      const Halo b = halo(j);
+      if (hull(a, b) != hull(b, a) || chain(a, b) != chain(b, a)) return false;
+      if (hull(a, b).lo < a.lo || hull(a, b).hi < a.hi || (hull(a, b).lo != a.lo && hull(a, b).lo != b.lo)) return false;
+      for (int k = 0; k < n * n; ++k) {
+        const Halo c = halo(k);
+        if (hull(hull(a, b), c) != hull(a, hull(b, c)) || chain(chain(a, b), c) != chain(a, chain(b, c))) return false;
+        if (chain(a, hull(b, c)) != hull(chain(a, b), chain(a, c))) return false;
+      }
+    }
+  }
+  return true;
+}
+static_assert(halo_laws());
+static_assert(chain(Halo{1, 2}, Halo{3, 4}) == Halo{4, 6} && hull(Halo{1, 4}, Halo{3, 2}) == Halo{3, 4});
+
+// -- windows ----------------------------------------------------------------------------------------------------------
+/// Whether law(window) holds for every stride, dilation and padding.
+template <class Law>
+constexpr bool for_kernel(int kernel, Law law) {
+  for (int stride = 1; stride <= 4; ++stride)
+    for (int dilation = 1; dilation <= 3; ++dilation)
+      for (int padding = 0; padding <= 2; ++padding)
+        if (!law(Window{.kernel = kernel, .stride = stride, .dilation = dilation, .padding = padding})) return false;
+  return true;
+}
+
+constexpr bool reads(const Window& w, index_t output, index_t input) {
+  for (int k = 0; k < w.kernel; ++k)
+    if (output * w.stride - w.padding + k * w.dilation == input) return true;
+  return false;
+}
+
+constexpr bool inside(index_t i, const Interval& interval) { return interval.begin <= i && i < interval.end; }
+
+/// input_of is the interval from the first tap to the last.
+constexpr bool input_is_hull_of_taps(const Window& w) {
+  for (index_t o = -3; o < 4; ++o) {
+    Interval taps;
+    for (index_t i = -20; i < 30; ++i)
+      if (reads(w, o, i)) taps = hull(taps, {i, i + 1});
+    if (w.input_of({o, o + 1}) != taps) return false;
+    if (w.input_of({o, o + 3}) != hull(taps, w.input_of({o + 2, o + 3}))) return false;
+  }
+  return w.input_of({2, 2}).empty();
+}
+static_assert(for_kernel(1, input_is_hull_of_taps) && for_kernel(2, input_is_hull_of_taps));
+static_assert(for_kernel(3, input_is_hull_of_taps));
+static_assert(for_kernel(5, input_is_hull_of_taps));
+
+/// output_of is its adjoint: o is in output_of(i) if and only if i is in input_of(o); so every reader is in it, and
+/// with contiguous taps nobody else.
+constexpr bool output_is_adjoint(const Window& w) {
+  for (index_t i = -4; i < 5; ++i) {
+    const Interval outputs = w.output_of({i, i + 1});
+    for (index_t o = -9; o < 10; ++o) {
+      if (inside(o, outputs) != inside(i, w.input_of({o, o + 1}))) return false;
+      if (reads(w, o, i) && !inside(o, outputs)) return false;
+      if (w.dilation == 1 && inside(o, outputs) != reads(w, o, i)) return false;
+    }
+  }
+  return w.output_of({2, 2}).empty();
+}
+static_assert(for_kernel(1, output_is_adjoint));
+static_assert(for_kernel(2, output_is_adjoint));
+static_assert(for_kernel(3, output_is_adjoint));
+static_assert(for_kernel(4, output_is_adjoint));
+static_assert(for_kernel(5, output_is_adjoint));
+
+/// Of an interval: what any of its inputs has, and nothing beyond.
+constexpr bool outputs_of_intervals(const Window& w) {
+  for (index_t begin = -3; begin < 4; ++begin)
+    for (index_t size = 1; size < 8; ++size) {
+      Interval all;
+      for (index_t i = begin; i < begin + size; ++i) all = hull(all, w.output_of({i, i + 1}));
+      const Interval together = w.output_of({begin, begin + size});
+      if (all.empty() ? !together.empty() : together != all) return false;
+    }
+  return true;
+}
+static_assert(for_kernel(1, outputs_of_intervals) && for_kernel(2, outputs_of_intervals));
+static_assert(for_kernel(3, outputs_of_intervals) && for_kernel(4, outputs_of_intervals));
+
+/// PyTorch's extent: as many windows as fit the padded field.
+constexpr bool extents_count_windows(const Window& w) {
+  for (index_t input = 1; input < 14; ++input) {
+    index_t fit = 0;
+    while (w.input_of({fit, fit + 1}).end <= input + w.padding) ++fit;
+    if (w.output_extent(input) != fit) return false;
+  }
+  return true;
+}
+static_assert(for_kernel(1, extents_count_windows) && for_kernel(2, extents_count_windows));
+static_assert(for_kernel(3, extents_count_windows) && for_kernel(5, extents_count_windows));
+
+/// With the output cut at ceil(c / stride), halo() bounds what a piece [c, d) reads beside itself, and is reached.
+constexpr bool halo_bounds(const Window& w) {
+  index_t lo = -99, hi = -99;
+  for (index_t c = 0; c < 6; ++c)
+    for (index_t d = c + 1; d < c + 8; ++d) {
+      const Interval outputs{ceil_div(c, w.stride), ceil_div(d, w.stride)};
+      if (outputs.empty()) continue;
+      const Interval inputs = w.input_of(outputs);
+      lo = std::max(lo, c - inputs.begin);
+      hi = std::max(hi, inputs.end - d);
+    }
+  return lo == w.halo().lo && hi == w.halo().hi;
+}
+static_assert(for_kernel(1, halo_bounds) && for_kernel(2, halo_bounds) && for_kernel(3, halo_bounds));
+static_assert(for_kernel(4, halo_bounds) && for_kernel(5, halo_bounds));
+static_assert(Window{.kernel = 3, .padding = 1}.halo() == Halo{1, 1});
+static_assert(Window{.kernel = 2, .stride = 2}.halo() == Halo{0, 1});
+static_assert(Window{.kernel = 3, .stride = 2, .dilation = 2, .padding = 1}.halo() == Halo{1, 3});
+
+// -- 64 bits -----------------------------------------------------------------------------------------------------------
+constexpr index_t far = index_t{1} << 33;
+static_assert(Window{.kernel = 3, .padding = 1}.input_of({far, far + 1}) == Interval{far - 1, far + 2});
+static_assert(Window{.kernel = 3, .stride = 2, .padding = 1}.input_of({far, far + 1}) == Interval{2 * far - 1, 2 * far + 2});
+static_assert(Window{.kernel = 2, .stride = 2}.output_of({far, far + 1}) == Interval{far / 2, far / 2 + 1});
+static_assert(Window{.kernel = 2, .stride = 2}.output_extent(far + 1) == far / 2);
+static_assert(Resample{far / 8, far / 4 + 1}.source(far / 4) == far / 8 - 1);  // products stay below 2^63
+
+// -- nearest resampling --------------------------------------------------------------------------------------------------
+/// floor(o n / m); output_of is the adjoint of source; periodic by itself.
+constexpr bool resampling(index_t from, index_t to) {
+  const Resample map{from, to};
+  for (index_t o = -to; o < 2 * to; ++o) {
+    if (map.source(o + to) != map.source(o) + from) return false;
+    if (o >= 0 && o < to && map.source(o) != o * from / to) return false;
+    if (map.input_of({o, o + 1}) != Interval{map.source(o), map.source(o) + 1}) return false;
+    if (map.input_of({o, o + 3}) != Interval{map.source(o), map.source(o + 2) + 1}) return false;
+  }
+  for (index_t i = -from; i < 2 * from; ++i) {
+    const Interval outputs = map.output_of({i, i + 1});
+    for (index_t o = -2 * to; o < 3 * to; ++o)
+      if (inside(o, outputs) != (map.source(o) == i)) return false;
+    if (map.output_of({i, i + 2}).end != map.output_of({i + 1, i + 2}).end) return false;
+  }
+  return map.output_of({1, 1}).empty() && map.input_of({1, 1}).empty();
+}
+static_assert(resampling(22, 45));
+static_assert(resampling(1, 1) && resampling(1, 7) && resampling(5, 11) && resampling(7, 15) && resampling(4, 8));
+static_assert(resampling(11, 8) && resampling(9, 3) && resampling(5, 4));  // downward too
+
+}  // namespace
