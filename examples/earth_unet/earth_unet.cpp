@@ -5,11 +5,16 @@
 // Coarse field and fine topography in, fine field out; the sector 60 E - 150 E is never trained on, and scored.
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cmath>
+#include <cstdio>
 #include <halogen/halogen.hpp>
 #include <halogen/io/checkpoint.hpp>
 #include <iostream>
 #include <limits>
+#include <optional>
 
 #include "canvas.hpp"
 #include "held_out.hpp"
@@ -36,13 +41,12 @@ template <class T>
 earth::Planes to_planes(const Field<T, 3>& field, earth::Box box) {
   earth::Planes planes(3, box);
   const std::vector<T> values = field.to_host();
-  std::transform(values.begin(), values.end(), planes.values.begin(), [](T value) { return static_cast<float>(value); });
+  std::transform(values.begin(), values.end(), planes.values.begin(),
+                 [](T value) { return static_cast<float>(value); });
   return planes;
 }
 
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
 
@@ -58,9 +62,9 @@ double over_ranks(const hg::Communicator& world, double value, hg::ReduceOp op) 
 }
 
 /// Small pictures of the Earth, added up over ranks; rank 0 draws.
-void draw(const earth::Options& options, const earth::Ranks& ranks, const hg::Communicator& world, const earth::Sample& sample,
-          const earth::Planes& predicted, const Field<float, 1>& cuts, double ratio, const std::vector<double>& losses,
-          const std::vector<double>& ratios) {
+void draw(const earth::Options& options, const earth::Ranks& ranks, const hg::Communicator& world,
+          const earth::Sample& sample, const earth::Planes& predicted, const Field<float, 1>& cuts, double ratio,
+          const std::vector<double>& losses, const std::vector<double>& ratios) {
   const auto picture = [&](earth::Box region, const earth::Planes& field) {
     earth::Canvas canvas(region);
     canvas.add(field);
@@ -68,7 +72,8 @@ void draw(const earth::Options& options, const earth::Ranks& ranks, const hg::Co
     return canvas.image();
   };
   const auto comparison = [&](earth::Box region) {
-    return earth::Comparison{picture(region, sample.baseline), picture(region, predicted), picture(region, sample.truth)};
+    return earth::Comparison{picture(region, sample.baseline), picture(region, predicted),
+                             picture(region, sample.truth)};
   };
   const earth::Comparison sector = comparison(earth::held_out_box(options.grid));
   const earth::Comparison closeup = comparison(earth::closeup_box(options.grid));
@@ -96,19 +101,23 @@ void run(const hg::Environment& env, const earth::Options& options) {
   const hg::Interval rows = layout.owned(0, 0), columns = layout.owned(0, 1);
   const earth::Box box{rows.begin, rows.end, columns.begin, columns.end};
   if (root)
-    std::cout << env.describe() << "\nmesh: " << layout.decomposition().text() << ", grid " << options.grid.height << " x "
-              << options.grid.width << ", piece of rank 0: 7 x " << box.height() << " x " << box.width() << "\n"
+    std::cout << env.describe() << "\nmesh: " << layout.decomposition().text() << ", grid " << options.grid.height
+              << " x " << options.grid.width << ", piece of rank 0: 7 x " << box.height() << " x " << box.width()
+              << "\n"
               << "reading the Earth..." << std::endl;
 
   const earth::Ranks ranks{[&](std::span<double> sums) { world.all_reduce(sums.data(), sums.size()); },
                            [&](const std::function<void()>& action) { hg::agree(world, action); }};
-  hg::agree(world, [&] { if (root) earth::prepare_output(options.output); });
+  hg::agree(world, [&] {
+    if (root) earth::prepare_output(options.output);
+  });
   const earth::Sample sample = earth::load_sample(options.data, options.grid, box, ranks);
   const auto image = to_field<7, T>(mesh, options.grid, sample.input);
   const auto label = to_field<3, T>(mesh, options.grid, sample.label);
   const auto weight = to_field<1, T>(mesh, options.grid, sample.weight);
 
-  hg::Trainer<Net, hg::AdamW, Mesh, T> trainer(Net{}, hg::AdamW{.lr = options.learning_rate}, mesh, {.seed = options.seed});
+  hg::Trainer<Net, hg::AdamW, Mesh, T> trainer(Net{}, hg::AdamW{.lr = options.learning_rate}, mesh,
+                                               {.seed = options.seed});
   std::vector<double> losses, ratios;
   hg::CommStatistics per_step;
   double stepping = 0;
@@ -128,7 +137,8 @@ void run(const hg::Environment& env, const earth::Options& options) {
       const bool measure = step == 1 || step % 5 == 0;
       ratios.push_back(measure ? earth::score(to_planes(result.prediction(), box), sample, ranks).ratio()
                                : std::numeric_limits<double>::quiet_NaN());
-      if (root) progress->show(step, losses.back(), ratios.back(), step > 1 ? stepping / (step - 1) : seconds() - start);
+      if (root)
+        progress->show(step, losses.back(), ratios.back(), step > 1 ? stepping / (step - 1) : seconds() - start);
     }
   }
 
@@ -140,24 +150,28 @@ void run(const hg::Environment& env, const earth::Options& options) {
 
   const auto sum = [&](double value) { return over_ranks(world, value, hg::ReduceOp::sum); };
   const auto most = [&](double value) { return over_ranks(world, value, hg::ReduceOp::max); };
-  const double messages = sum(static_cast<double>(per_step.messages.count)), bytes = sum(static_cast<double>(per_step.messages.bytes));
+  const double messages = sum(static_cast<double>(per_step.messages.count)),
+               bytes = sum(static_cast<double>(per_step.messages.bytes));
   const double planned_messages = sum(static_cast<double>(layout.traffic().messages));
   const double planned_bytes = sum(static_cast<double>(layout.traffic().bytes));
   const double activation = most(mib(layout.memory().total())), resident = most(peak_resident_mib());
   if (!root) return;
-  std::printf("activations: %.2f MiB per rank, %.2f MiB on one rank; peak resident memory %.0f MiB per rank\n", activation,
-              mib(single.memory().total()), resident);
-  std::printf("halo exchange per step, all ranks: %.0f messages (formula %.0f), %.0f bytes (formula %.0f); "
-              "per rank also %lld all_gathers and %lld all_reduces of %lld bytes\n",
-              messages, planned_messages, bytes, planned_bytes, static_cast<long long>(per_step.all_gathers.count),
-              static_cast<long long>(per_step.all_reduces.count),
-              static_cast<long long>(per_step.all_gathers.bytes + per_step.all_reduces.bytes));
+  std::printf("activations: %.2f MiB per rank, %.2f MiB on one rank; peak resident memory %.0f MiB per rank\n",
+              activation, mib(single.memory().total()), resident);
+  std::printf(
+      "halo exchange per step, all ranks: %.0f messages (formula %.0f), %.0f bytes (formula %.0f); "
+      "per rank also %lld all_gathers and %lld all_reduces of %lld bytes\n",
+      messages, planned_messages, bytes, planned_bytes, static_cast<long long>(per_step.all_gathers.count),
+      static_cast<long long>(per_step.all_reduces.count),
+      static_cast<long long>(per_step.all_gathers.bytes + per_step.all_reduces.bytes));
   std::printf("written: %s (held_out.png, earth_mesh.png, loss.png, weights.safetensors)\n", options.output.c_str());
-  std::printf("result: mesh=%dx%d held_out_ratio=%.4f held_out_rmse=%.5f bilinear_rmse=%.5f loss=%.17g seconds_per_step=%.3f "
-              "activation_mib_per_rank=%.2f activation_mib_single=%.2f messages_per_step=%.0f bytes_per_step=%.0f\n",
-              options.mesh_height, options.mesh_width, score.ratio(), score.rmse, score.baseline_rmse,
-              losses.empty() ? std::numeric_limits<double>::quiet_NaN() : losses.back(),
-              options.steps > 1 ? stepping / (options.steps - 1) : 0.0, activation, mib(single.memory().total()), messages, bytes);
+  std::printf(
+      "result: mesh=%dx%d held_out_ratio=%.4f held_out_rmse=%.5f bilinear_rmse=%.5f loss=%.17g seconds_per_step=%.3f "
+      "activation_mib_per_rank=%.2f activation_mib_single=%.2f messages_per_step=%.0f bytes_per_step=%.0f\n",
+      options.mesh_height, options.mesh_width, score.ratio(), score.rmse, score.baseline_rmse,
+      losses.empty() ? std::numeric_limits<double>::quiet_NaN() : losses.back(),
+      options.steps > 1 ? stepping / (options.steps - 1) : 0.0, activation, mib(single.memory().total()), messages,
+      bytes);
 }
 
 }  // namespace

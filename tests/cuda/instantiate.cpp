@@ -8,7 +8,8 @@ namespace {
 using Globe = hg::Boundary<hg::Zero, hg::Periodic>;
 using Mesh = hg::Mesh<"data", "height", "width">;
 template <class T, int Channels>
-using Field = hg::Sharded<hg::Tensor<T, hg::dyn, Channels, hg::dyn, hg::dyn>, Mesh, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
+using Field =
+    hg::Sharded<hg::Tensor<T, hg::dyn, Channels, hg::dyn, hg::dyn>, Mesh, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
 
 /// Norm of the input (store), strided and dilated windows, overlapping pools, a pool of a norm (store and its vjp),
 /// a tensor with two readers that see it differently (gradient sum), an output that is no convolution.
@@ -17,14 +18,16 @@ struct Mixed : hg::Module<Mixed> {
     x = hg::GroupNorm<1, 4>{}(x);
     const auto y = hg::Conv2d<4, 4, hg::Kernel<3>, hg::Stride<2>, hg::Padding<1>>{}(x);
     const auto both = hg::concat(y, hg::ReLU{}(y));
-    x = hg::SkipConcat<hg::Sequential<hg::MaxPool2d<3, hg::Stride<2>>, hg::Conv2d<8, 4, hg::Kernel<3, 1>, hg::Padding<2, 0>, hg::Dilation<2, 1>>,
+    x = hg::SkipConcat<hg::Sequential<hg::MaxPool2d<3, hg::Stride<2>>,
+                                      hg::Conv2d<8, 4, hg::Kernel<3, 1>, hg::Padding<2, 0>, hg::Dilation<2, 1>>,
                                       hg::UpsampleToSkip<hg::Nearest>>>{}(both);
     return hg::ReLU{}(x);
   }
 };
 
 template <class T, class ModelType, int In, int Out>
-void train_one_step(const hg::Environment& env, hg::index_t height, hg::index_t width, hg::index_t out_height, hg::index_t out_width) {
+void train_one_step(const hg::Environment& env, hg::index_t height, hg::index_t width, hg::index_t out_height,
+                    hg::index_t out_width) {
   auto mesh = hg::device_mesh<Mesh>(env.world(), {1, -1, 1});
   const Field<T, In> image(mesh, {2, In, height, width});
   const Field<T, Out> label(mesh, {2, Out, out_height, out_width});

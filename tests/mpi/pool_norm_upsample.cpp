@@ -12,8 +12,7 @@ using support::relative_error;
 template <int Channels>
 struct Takes : hg::Module<Takes<Channels>> {
   constexpr hg::Traced forward(hg::Traced x) const {
-    if ((*x).channels != Channels)
-      x.graph->refuse(hg::Misfit::Kind::channels_differ, 0, Channels, (*x).channels);
+    if ((*x).channels != Channels) x.graph->refuse(hg::Misfit::Kind::channels_differ, 0, Channels, (*x).channels);
     return x;
   }
 };
@@ -102,7 +101,8 @@ void check_upsample(int number) {
   REQUIRE(height / 2 == h);
   REQUIRE(width / 2 == w);
   const std::vector<double> small = reference.values(name + "input"), gradient = reference.values(name + "grad_input"),
-                            cotangent = reference.values(name + "grad_output"), large = reference.values(name + "output");
+                            cotangent = reference.values(name + "grad_output"),
+                            large = reference.values(name + "output");
   const auto plane = static_cast<std::size_t>(height * width);
   std::vector<double> image(static_cast<std::size_t>(batch * Channels) * plane, -1000.0), image_gradient(image.size());
   for (hg::index_t p = 0; p < batch * Channels; ++p)

@@ -16,7 +16,8 @@ struct Globe {
   std::vector<T> image, label, weight;
 
   Globe() {
-    for (int c = 0; c < 7; ++c) each([&](double y, double x) { image.push_back(T(std::sin((c % 3 + 1) * x + c + 3 * y))); });
+    for (int c = 0; c < 7; ++c)
+      each([&](double y, double x) { image.push_back(T(std::sin((c % 3 + 1) * x + c + 3 * y))); });
     for (int c = 0; c < 3; ++c)
       each([&](double y, double x) { label.push_back(T(std::cos((c + 1) * x) * std::sin(5 * y + c))); });
     each([&](double y, double x) { weight.push_back(x > 2 && x < 3 ? T(0) : T(std::cos(y))); });

@@ -28,7 +28,8 @@ TEST_CASE("forward, loss and gradients are PyTorch's") {
     CAPTURE(support::text(mesh));
     try {
       const auto result = support::train_once<Net, 2, 2, hg::MeanSquaredError>(
-          mesh, {2, 18, 22}, all_parameters(net, ""), net.values("input"), {18, 22}, net.values("target"), net.values("weight"));
+          mesh, {2, 18, 22}, all_parameters(net, ""), net.values("input"), {18, 22}, net.values("target"),
+          net.values("weight"));
       CHECK(relative_error(result.output, net.values("output")) < 1e-11);
       CHECK(relative_error(std::vector<double>{result.loss}, net.values("loss")) < 1e-12);
       CHECK(relative_error(result.parameter_gradient, gradient) < 1e-10);

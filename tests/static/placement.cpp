@@ -12,8 +12,8 @@ using namespace halogen;
 
 // -- placements and their duals --------------------------------------------------------------------------------------
 template <class P, class Dual>
-inline constexpr bool dual = std::is_same_v<gradient_placement_t<P>, Dual> &&
-                             std::is_same_v<gradient_placement_t<Dual>, P>;  // its own inverse
+inline constexpr bool dual =
+    std::is_same_v<gradient_placement_t<P>, Dual> && std::is_same_v<gradient_placement_t<Dual>, P>;  // its own inverse
 static_assert(dual<Replicate, Partial<Sum>>);
 static_assert(dual<Shard<0>, Shard<0>> && dual<Shard<1>, Shard<1>> && dual<Shard<3>, Shard<3>>);
 
@@ -22,7 +22,8 @@ static_assert(placement_code<Shard<0>> == 0 && placement_code<Shard<3>> == 3);
 static_assert(Placement<Replicate> && Placement<Shard<7>> && Placement<Partial<Sum>>);
 static_assert(!Placement<int> && !Placement<Sum>);
 
-// -- integer division as halos need it ---------------------------------------------------------------------------------
+// -- integer division as halos need it
+// ---------------------------------------------------------------------------------
 constexpr bool division() {
   for (index_t b = 1; b <= 7; ++b)
     for (index_t a = -30; a <= 30; ++a) {
@@ -35,7 +36,8 @@ constexpr bool division() {
 }
 static_assert(division());
 
-// -- chunks: torch.chunk(torch.arange(extent), parts) -------------------------------------------------------------------
+// -- chunks: torch.chunk(torch.arange(extent), parts)
+// -------------------------------------------------------------------
 template <int Parts>
 constexpr bool chunks(index_t extent, std::array<index_t, Parts + 1> bounds) {
   for (int part = 0; part <= Parts; ++part)
@@ -66,10 +68,14 @@ constexpr bool covers() {
 }
 static_assert(covers());
 
-// -- intervals -----------------------------------------------------------------------------------------------------------
-static_assert(Interval{2, 5}.size() == 3 && Interval{5, 2}.size() == 0 && Interval{5, 2}.empty() && Interval{2, 2}.empty());
-static_assert(hull(Interval{2, 5}, Interval{7, 9}) == Interval{2, 9} && hull(Interval{}, Interval{7, 9}) == Interval{7, 9});
+// -- intervals
+// -----------------------------------------------------------------------------------------------------------
+static_assert(Interval{2, 5}.size() == 3 && Interval{5, 2}.size() == 0 && Interval{5, 2}.empty() &&
+              Interval{2, 2}.empty());
+static_assert(hull(Interval{2, 5}, Interval{7, 9}) == Interval{2, 9} &&
+              hull(Interval{}, Interval{7, 9}) == Interval{7, 9});
 static_assert(hull(Interval{7, 9}, Interval{4, 4}) == Interval{7, 9});
-static_assert(intersect(Interval{2, 5}, Interval{4, 9}) == Interval{4, 5} && intersect(Interval{2, 4}, Interval{6, 9}).empty());
+static_assert(intersect(Interval{2, 5}, Interval{4, 9}) == Interval{4, 5} &&
+              intersect(Interval{2, 4}, Interval{6, 9}).empty());
 
 }  // namespace

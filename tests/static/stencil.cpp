@@ -9,7 +9,8 @@ using namespace halogen;
 
 static_assert(Boundary<Zero, Periodic>::periodic[0] == false && Boundary<Zero, Periodic>::periodic[1] == true);
 
-// -- halos: hull is a join, chain a monoid that distributes over it -----------------------------------------------------
+// -- halos: hull is a join, chain a monoid that distributes over it
+// -----------------------------------------------------
 constexpr bool halo_laws() {
   constexpr int n = 4;
   const auto halo = [](int i) { return Halo{i % n - 1, i / n - 1}; };  // -1: not even the point itself
@@ -19,7 +20,8 @@ constexpr bool halo_laws() {
     for (int j = 0; j < n * n; ++j) {
       const Halo b = halo(j);
       if (hull(a, b) != hull(b, a) || chain(a, b) != chain(b, a)) return false;
-      if (hull(a, b).lo < a.lo || hull(a, b).hi < a.hi || (hull(a, b).lo != a.lo && hull(a, b).lo != b.lo)) return false;
+      if (hull(a, b).lo < a.lo || hull(a, b).hi < a.hi || (hull(a, b).lo != a.lo && hull(a, b).lo != b.lo))
+        return false;
       for (int k = 0; k < n * n; ++k) {
         const Halo c = halo(k);
         if (hull(hull(a, b), c) != hull(a, hull(b, c)) || chain(chain(a, b), c) != chain(a, chain(b, c))) return false;
@@ -130,15 +132,18 @@ static_assert(Window{.kernel = 3, .padding = 1}.halo() == Halo{1, 1});
 static_assert(Window{.kernel = 2, .stride = 2}.halo() == Halo{0, 1});
 static_assert(Window{.kernel = 3, .stride = 2, .dilation = 2, .padding = 1}.halo() == Halo{1, 3});
 
-// -- 64 bits -----------------------------------------------------------------------------------------------------------
+// -- 64 bits
+// -----------------------------------------------------------------------------------------------------------
 constexpr index_t far = index_t{1} << 33;
 static_assert(Window{.kernel = 3, .padding = 1}.input_of({far, far + 1}) == Interval{far - 1, far + 2});
-static_assert(Window{.kernel = 3, .stride = 2, .padding = 1}.input_of({far, far + 1}) == Interval{2 * far - 1, 2 * far + 2});
+static_assert(Window{.kernel = 3, .stride = 2, .padding = 1}.input_of({far, far + 1}) ==
+              Interval{2 * far - 1, 2 * far + 2});
 static_assert(Window{.kernel = 2, .stride = 2}.output_of({far, far + 1}) == Interval{far / 2, far / 2 + 1});
 static_assert(Window{.kernel = 2, .stride = 2}.output_extent(far + 1) == far / 2);
 static_assert(Resample{far / 8, far / 4 + 1}.source(far / 4) == far / 8 - 1);  // products stay below 2^63
 
-// -- nearest resampling --------------------------------------------------------------------------------------------------
+// -- nearest resampling
+// --------------------------------------------------------------------------------------------------
 /// floor(o n / m); output_of is the adjoint of source; periodic by itself.
 constexpr bool resampling(index_t from, index_t to) {
   const Resample map{from, to};

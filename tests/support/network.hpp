@@ -9,7 +9,8 @@ namespace support {
 
 using Mesh = hg::Mesh<"data", "height", "width">;
 template <class T, int Channels>
-using Field = hg::Sharded<hg::Tensor<T, hg::dyn, Channels, hg::dyn, hg::dyn>, Mesh, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
+using Field =
+    hg::Sharded<hg::Tensor<T, hg::dyn, Channels, hg::dyn, hg::dyn>, Mesh, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
 
 /// The world of the test's main, which owns the environment.
 inline hg::Communicator world() {
@@ -37,9 +38,13 @@ std::string text(const hg::DeviceMesh<Mesh>& mesh) {
 struct InnerProduct : hg::LossFunction<InnerProduct> {
   struct pointwise {
     template <class T>
-    KOKKOS_FUNCTION static T value(T p, T y) { return p * y; }
+    KOKKOS_FUNCTION static T value(T p, T y) {
+      return p * y;
+    }
     template <class T>
-    KOKKOS_FUNCTION static T slope(T, T y) { return y; }
+    KOKKOS_FUNCTION static T slope(T, T y) {
+      return y;
+    }
   };
 };
 
@@ -52,8 +57,9 @@ struct Result {
 
 /// One forward and backward. `label` is the loss's second argument, `weight` may be empty. extents: (N, H, W).
 template <class ModelType, int In, int Out, class Loss, class T>
-Result<T> train_once(const hg::DeviceMesh<Mesh>& mesh, std::array<hg::index_t, 3> extents, const std::vector<T>& parameters,
-                     const std::vector<T>& input, std::array<hg::index_t, 2> output_extents, const std::vector<T>& label,
+Result<T> train_once(const hg::DeviceMesh<Mesh>& mesh, std::array<hg::index_t, 3> extents,
+                     const std::vector<T>& parameters, const std::vector<T>& input,
+                     std::array<hg::index_t, 2> output_extents, const std::vector<T>& label,
                      const std::vector<T>& weight = {}) {
   const auto [n, h, w] = extents;
   auto image = hg::distribute_tensor<Field<T, In>>(mesh, {n, In, h, w}, input);
@@ -63,13 +69,14 @@ Result<T> train_once(const hg::DeviceMesh<Mesh>& mesh, std::array<hg::index_t, 3
   auto& evaluation = network.template evaluation<hg::PlanKind::training_with_input_gradient>(image);
   // The label is cut as the prediction, which only the network knows: distribute by its cuts.
   auto cut_as_prediction = [&]<int Channels>(const std::vector<T>& full) {
-    const hg::Plan& plan = evaluation.plan_value();
+    const hg::Plan& plan = evaluation.plan();
     const auto& level = evaluation.layout().level(plan.tensors[plan.prediction].level);
     hg::Cut channels;
     channels.bounds = {0, Channels};
     Field<T, Channels> field(mesh, {image.cut(0), channels, level.cut[0], level.cut[1]});
     std::vector<T> piece;
-    hg::detail::for_each_point(field, mesh.rank(), [&](hg::index_t i) { piece.push_back(full[static_cast<std::size_t>(i)]); });
+    hg::detail::for_each_point(field, mesh.rank(),
+                               [&](hg::index_t i) { piece.push_back(full[static_cast<std::size_t>(i)]); });
     field.copy_from_host(piece);
     return field;
   };
@@ -94,8 +101,8 @@ Result<T> train_once(const hg::DeviceMesh<Mesh>& mesh, std::array<hg::index_t, 3
 
 /// Forward only.
 template <class ModelType, int In, class T>
-std::vector<T> infer(const hg::DeviceMesh<Mesh>& mesh, std::array<hg::index_t, 3> extents, const std::vector<T>& parameters,
-                     const std::vector<T>& input) {
+std::vector<T> infer(const hg::DeviceMesh<Mesh>& mesh, std::array<hg::index_t, 3> extents,
+                     const std::vector<T>& parameters, const std::vector<T>& input) {
   const auto [n, h, w] = extents;
   auto image = hg::distribute_tensor<Field<T, In>>(mesh, {n, In, h, w}, input);
   hg::Parameters<ModelType, T> values;

@@ -42,7 +42,8 @@ class Communicator {
 
   /// Local: announces messages that start() will move, as often as wanted. `what` names them in errors. Throws Error
   /// for a peer or tag out of range and for unpaired messages of this rank to itself.
-  Exchange prepare(std::span<const Transfer> receives, std::span<const Transfer> sends, std::string what) const {
+  [[nodiscard]] Exchange prepare(std::span<const Transfer> receives, std::span<const Transfer> sends,
+                                 std::string what) const {
     detail::Transport& carrier = transport("prepare");
     for (const std::span<const Transfer> list : {receives, sends})
       for (const Transfer& transfer : list) {
@@ -55,7 +56,7 @@ class Communicator {
 
   /// In place; every rank ends with the same bits.
   template <Reducible T>
-  Request all_reduce_async(T* data, std::size_t count, ReduceOp op = ReduceOp::sum) const {
+  [[nodiscard]] Request all_reduce_async(T* data, std::size_t count, ReduceOp op = ReduceOp::sum) const {
     const std::size_t bytes = count * sizeof(T);
     if (silent("all_reduce", bytes)) return {};
     comm_stats().all_reduces.add(bytes);

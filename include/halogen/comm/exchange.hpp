@@ -15,7 +15,7 @@ namespace halogen {
 ///
 ///   auto exchange = comm.prepare(receives, sends, "halo of u");
 ///   for (...) { pack(); exchange.start(); interior(); exchange.wait(); strips(); }
-class [[nodiscard]] Exchange {
+class Exchange {
  public:
   Exchange() = default;
   explicit Exchange(std::unique_ptr<detail::PreparedExchange> prepared) : prepared_(std::move(prepared)) {}

@@ -11,7 +11,7 @@ namespace halogen {
 
 /// Handle to a collective that has started. Until it is done the memory given to it belongs to the transport; the
 /// destructor waits (bounded, during an exception). A default-made or moved-from one is done.
-class [[nodiscard]] Request {
+class Request {
  public:
   Request() = default;
   Request(std::shared_ptr<detail::Transport> transport, detail::Pending pending)

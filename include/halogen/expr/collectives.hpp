@@ -63,8 +63,8 @@ class NormCollectives {
 
   template <class Functor>
   static void run(const execution_space& space, index_t count, const Functor& functor) {
-    Kokkos::parallel_for("halogen::norm", Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, count),
-                         functor);
+    Kokkos::parallel_for("halogen::norm",
+                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, count), functor);
   }
 
   std::pair<index_t, index_t> offsets(const Norm& norm) const {

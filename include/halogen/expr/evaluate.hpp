@@ -12,20 +12,23 @@
 #include "halogen/halo/exchange.hpp"
 #include "halogen/kernels/loss.hpp"
 #include "halogen/kernels/max_pool.hpp"
+#include "halogen/tensor/sharded.hpp"
 
 namespace halogen {
 
-/// A plan laid out on this rank, with its exchanges prepared. PlanOf::plan is the constexpr plan; T the value type.
-/// Everything is reused from run to run: from the second on nothing is allocated.
+/// A plan laid out on this rank, with its exchanges prepared. PlanOf::plan() is the constexpr plan (trace.hpp); T the
+/// value type. Everything is reused from run to run: from the second on nothing is allocated.
 template <class PlanOf, class T>
 class Evaluation {
-  static constexpr const Plan& plan = PlanOf::plan;
   using Space = execution_space;
 
  public:
   Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena)
-      : layout_(std::move(layout)), meshes_(meshes), arena_(std::move(arena)), operands_(plan, layout_, *arena_),
-        norms_(plan, layout_, meshes_.plane) {
+      : layout_(std::move(layout)),
+        meshes_(meshes),
+        arena_(std::move(arena)),
+        operands_(plan(), layout_, *arena_),
+        norms_(plan(), layout_, meshes_.plane) {
     agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()); });
     connect_exchanges();
   }
@@ -50,7 +53,7 @@ class Evaluation {
   /// Forward launches: afterwards prediction() holds the output until the next run.
   void forward(const TensorView<T>& input, const T* parameters) {
     begin(input, parameters, nullptr);
-    run_range<0, plan.first_backward>();
+    run_range<0, plan().first_backward>();
   }
 
   /// The loss launch and all backward launches; `gradient` (parameters' layout) gets this rank's sums.
@@ -58,17 +61,17 @@ class Evaluation {
   void backward(const TensorView<T>& label, const TensorView<T>& weight, T* gradient) {
     gradient_ = gradient;
     run_loss<Loss>(label, weight);
-    run_range<plan.first_backward + 1, plan.launches.size()>();
+    run_range<plan().first_backward + 1, plan().launches.size()>();
     finish_exchange();
   }
 
-  static constexpr const Plan& plan_value() { return plan; }
+  static constexpr const Plan& plan() { return PlanOf::plan(); }
 
   /// Copies a stored tensor's owned points (the prediction's, the input gradient's) to a field of the same cut.
   void copy_tensor(int tensor, const TensorView<T>& to) const {
     Value value;
-    value.level = plan.tensors[tensor].level;
-    value.sources.push({tensor, -1, false, false, plan.tensors[tensor].channels});
+    value.level = plan().tensors[tensor].level;
+    value.sources.push({tensor, -1, false, false, plan().tensors[tensor].channels});
     kernels::RowKernel<Space, T, kernels::CopyRows<T, kernels::ValueReader<T>>> kernel;
     kernel.compute = {operands_.value_reader(value), 0};
     kernel.output = to;
@@ -79,7 +82,7 @@ class Evaluation {
     space_.fence("halogen::copy");
   }
 
-  TensorView<T> prediction() const { return operands_.tensor(plan.prediction); }
+  TensorView<T> prediction() const { return operands_.tensor(plan().prediction); }
 
   /// This rank's and all ranks' loss; waits for the one small sum.
   double loss() {
@@ -108,15 +111,16 @@ class Evaluation {
 
   template <int I>
   void run() {
-    constexpr const Launch& launch = plan.launches[I];
-    constexpr const Node& node = plan.node_of(launch);
+    constexpr const Launch& launch = plan().launches[I];
+    constexpr const Node& node = plan().node_of(launch);
     constexpr int kh = node.window[0].kernel, kw = node.window[1].kernel;
     wait_for_halos(launch);
     if constexpr (launch.kind == LaunchKind::conv_forward)
-      convolve<kh, kw>(I, operands_.value_reader(launch.input, &node), node.channels, launch.input.channels(), false, 0);
+      convolve<kh, kw>(I, operands_.value_reader(launch.input, &node), node.channels, launch.input.channels(), false,
+                       0);
     else if constexpr (launch.kind == LaunchKind::conv_input_gradient)
-      convolve<kh, kw>(I, operands_.gradient_reader(launch), launch.input.sources[launch.source].channels, node.channels,
-                       true, operands_.first_channel(launch));
+      convolve<kh, kw>(I, operands_.gradient_reader(launch), launch.input.sources[launch.source].channels,
+                       node.channels, true, operands_.first_channel(launch));
     else if constexpr (launch.kind == LaunchKind::conv_weight_gradient)
       weight_gradient<kh, kw>(I);
     else
@@ -127,8 +131,8 @@ class Evaluation {
 
   /// Everything that computes rows from rows; not templated on the launch, so compiled once per kernel.
   void run_rows(int i) {
-    const Launch& launch = plan.launches[i];
-    const Node& node = plan.node_of(launch);
+    const Launch& launch = plan().launches[i];
+    const Node& node = plan().node_of(launch);
     switch (launch.kind) {
       case LaunchKind::max_pool_forward: {
         kernels::MaxPoolRows<T> rows{operands_.value_reader(launch.input), {}, {}};
@@ -136,15 +140,19 @@ class Evaluation {
         return launch_rows("halogen::max_pool", i, rows);
       }
       case LaunchKind::max_pool_backward: {
-        kernels::MaxPoolBackwardRows<T> rows{
-            operands_.value_reader(launch.input), operands_.gradient_reader(launch), operands_.first_channel(launch), {}, {}, {}};
+        kernels::MaxPoolBackwardRows<T> rows{operands_.value_reader(launch.input),
+                                             operands_.gradient_reader(launch),
+                                             operands_.first_channel(launch),
+                                             {},
+                                             {},
+                                             {}};
         set_window(rows, node);
         for (int d = 0; d < 2; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
         return launch_rows("halogen::max_pool_backward", i, rows);
       }
       case LaunchKind::upsample_backward: {
         kernels::UpsampleBackwardRows<T> rows{operands_.gradient_reader(launch), {}};
-        const int coarse = plan.tensors[launch.output].level;
+        const int coarse = plan().tensors[launch.output].level;
         for (int d = 0; d < 2; ++d) rows.map[d] = resample(layout_.levels(), coarse, launch.input.level, d);
         return launch_rows("halogen::upsample_backward", i, rows);
       }
@@ -168,11 +176,11 @@ class Evaluation {
 
   template <class Rows>
   void launch_rows(const char* label, int i, const Rows& rows) {
-    const Launch& launch = plan.launches[i];
+    const Launch& launch = plan().launches[i];
     kernels::RowKernel<Space, T, Rows> kernel;
     kernel.compute = rows;
     kernel.output = operands_.tensor(launch.output);
-    kernel.channels = plan.tensors[launch.output].channels;
+    kernel.channels = plan().tensors[launch.output].channels;
     kernel.tiling = layout_.workspace().tiling(i);
     kernel.accumulate = launch.accumulate;
     kernel.epilogue = operands_.epilogue(launch);
@@ -181,18 +189,18 @@ class Evaluation {
 
   template <int KH, int KW, class Reader>
   void convolve(int i, const Reader& reader, int outputs, int inputs, bool transposed, int first) {
-    const Launch& launch = plan.launches[i];
-    const Node& node = plan.node_of(launch);
-    const auto weight = plan.graph.parameters[node.parameter];
+    const Launch& launch = plan().launches[i];
+    const Node& node = plan().node_of(launch);
+    const auto weight = plan().graph.parameters[node.parameter];
     T* packed = operands_.template workspace<T>(layout_.workspace().packed);
-    const kernels::PackWeights<T> pack{parameters_ + weight.offset, packed, outputs, inputs, KH * KW, transposed, first,
-                                       weight.shape[1]};
+    const kernels::PackWeights<T> pack{
+        parameters_ + weight.offset, packed, outputs, inputs, KH * KW, transposed, first, weight.shape[1]};
     run_range_kernel("halogen::pack_weights", kernels::packed_size(outputs, inputs, KH * KW), pack);
     kernels::Convolution<Space, T, Reader, KH, KW> kernel;
     kernel.input = reader;
     kernel.output = operands_.tensor(launch.output);
     kernel.weights = packed;
-    if (!transposed && node.bias) kernel.bias = parameters_ + plan.graph.parameters[node.parameter + 1].offset;
+    if (!transposed && node.bias) kernel.bias = parameters_ + plan().graph.parameters[node.parameter + 1].offset;
     kernel.inputs = inputs;
     kernel.outputs = outputs;
     kernel.shape = window_shape(node, launch.kind);
@@ -204,8 +212,8 @@ class Evaluation {
 
   template <int KH, int KW>
   void weight_gradient(int i) {
-    const Launch& launch = plan.launches[i];
-    const Node& node = plan.node_of(launch);
+    const Launch& launch = plan().launches[i];
+    const Node& node = plan().node_of(launch);
     using Kernel = kernels::WeightGradient<Space, T, KH, KW>;
     Kernel kernel;
     kernel.input = operands_.value_reader(launch.input, &node);
@@ -219,9 +227,10 @@ class Evaluation {
     kernel.partial = operands_.template workspace<double>(layout_.workspace().gradient_partials);
     kernel.launch(space_, "halogen::conv2d_weight_gradient");
     const index_t size = Kernel::partial_size(kernel.outputs, kernel.inputs);
-    const auto& weight = plan.graph.parameters[node.parameter];  // the bias follows it in both layouts
-    run_range_kernel("halogen::reduce_weight_gradient", node.bias ? size : weight.count,
-                     kernels::ReduceWeightGradient<T>{kernel.partial, size, size, kernel.blocks, gradient_ + weight.offset});
+    const auto& weight = plan().graph.parameters[node.parameter];  // the bias follows it in both layouts
+    run_range_kernel(
+        "halogen::reduce_weight_gradient", node.bias ? size : weight.count,
+        kernels::ReduceWeightGradient<T>{kernel.partial, size, size, kernel.blocks, gradient_ + weight.offset});
   }
 
   template <class Functor>
@@ -231,39 +240,39 @@ class Evaluation {
 
   // -- sums -------------------------------------------------------------------------------------------------------
   void finish_launch(int i) {
-    const Launch& launch = plan.launches[i];
-    if (launch.output >= 0 && plan.tensors[launch.output].last_write == i) start_exchange(launch.output);
+    const Launch& launch = plan().launches[i];
+    if (launch.output >= 0 && plan().tensors[launch.output].last_write == i) start_exchange(launch.output);
     const kernels::Tiling& tiling = layout_.workspace().tiling(i);
     if (launch.statistics >= 0)
-      norms_.template finish_moments<T>(space_, launch.statistics, operands_.partial_sums(), tiling.per_sample(), parameters_,
-                                        operands_.tables(launch.statistics, -1));
+      norms_.template finish_moments<T>(space_, launch.statistics, operands_.partial_sums(), tiling.per_sample(),
+                                        parameters_, operands_.tables(launch.statistics, -1));
     if (launch.sums >= 0) {
-      const int norm = plan.activations[launch.sums].norm;
+      const int norm = plan().activations[launch.sums].norm;
       const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0;
-      norms_.template finish_sums<T>(space_, norm, operands_.partial_sums(), tiling.per_sample(), parameters_, gradient_,
-                                     again, operands_.tables(norm, launch.sums), points_of(norm));
+      norms_.template finish_sums<T>(space_, norm, operands_.partial_sums(), tiling.per_sample(), parameters_,
+                                     gradient_, again, operands_.tables(norm, launch.sums), points_of(norm));
     }
   }
 
   double points_of(int norm) const {
-    const LevelLayout& level = layout_.level(plan.tensors[plan.norms[norm].tensor].level);
+    const LevelLayout& level = layout_.level(plan().tensors[plan().norms[norm].tensor].level);
     return static_cast<double>(level.extent(0)) * static_cast<double>(level.extent(1)) *
-           (plan.norms[norm].channels / plan.norms[norm].groups);
+           (plan().norms[norm].channels / plan().norms[norm].groups);
   }
 
   /// Loss and its seed: the weights' sum over all ranks first, so that the gradient is exact as written.
   template <class Loss>
   void run_loss(const TensorView<T>& label, const TensorView<T>& weight) {
-    constexpr int i = plan.first_backward;
-    constexpr const Launch& launch = plan.launches[i];
-    const int channels = plan.tensors[plan.prediction].channels;
+    constexpr int i = plan().first_backward;
+    constexpr const Launch& launch = plan().launches[i];
+    const int channels = plan().tensors[plan().prediction].channels;
     const kernels::Tiling& tiling = layout_.workspace().tiling(i);
     double* partial = operands_.template workspace<double>(layout_.workspace().loss_partials);
     double* sum = partial + tiling.count();
     loss_request_.wait();
     wait_for_halos(launch);
     if (weight.data == nullptr) {
-      const LevelLayout& level = layout_.level(plan.tensors[plan.prediction].level);
+      const LevelLayout& level = layout_.level(plan().tensors[plan().prediction].level);
       loss_weight_ = static_cast<double>(layout_.batch_cut().extent()) * level.extent(0) * level.extent(1) * channels;
     } else {
       kernels::launch_tiles(space_, "halogen::weight_sum", tiling.count(),
@@ -275,8 +284,8 @@ class Evaluation {
         throw CollectiveError("the loss weights sum to " + std::to_string(loss_weight_) +
                               ": at least one must be positive, none NaN");
     }
-    kernels::LossRows<Space, T, Loss> kernel{prediction(), label, weight, operands_.tensor(launch.output),
-                                             channels,     tiling, 1.0 / loss_weight_, partial};
+    kernels::LossRows<Space, T, Loss> kernel{
+        prediction(), label, weight, operands_.tensor(launch.output), channels, tiling, 1.0 / loss_weight_, partial};
     kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, 0);
     ++launches_;
     sum_partials(partial, tiling.count(), sum);
@@ -294,8 +303,8 @@ class Evaluation {
   void connect_exchanges() {
     send_ = transport_buffer("halogen::send");
     receive_ = transport_buffer("halogen::receive");
-    for (int t = 0; t < plan.tensors.size(); ++t) {
-      exchanges_.emplace_back(layout_.tensor(t).strips, layout_.rank(), layout_.samples(), plan.tensors[t].channels);
+    for (int t = 0; t < plan().tensors.size(); ++t) {
+      exchanges_.emplace_back(layout_.tensor(t).strips, layout_.rank(), layout_.samples(), plan().tensors[t].channels);
       exchanges_.back().connect(meshes_.world, send_.data(), receive_.data(), "halo of tensor " + std::to_string(t));
     }
   }
@@ -322,7 +331,7 @@ class Evaluation {
   void wait_for_halos(const Launch& launch) {
     if (under_way_ < 0) return;
     bool reads = false;
-    plan.for_each_read(launch, [&](int tensor) { reads |= tensor == under_way_; });
+    plan().for_each_read(launch, [&](int tensor) { reads |= tensor == under_way_; });
     if (reads) finish_exchange();
   }
 
@@ -337,7 +346,7 @@ class Evaluation {
   Kokkos::View<double*, transport_space> loss_sum_{"halogen::loss_sum", 1};
   Request loss_request_;
   double loss_weight_ = 1;
-  std::vector<char> norm_has_gradient_ = std::vector<char>(static_cast<std::size_t>(plan.norms.size()));
+  std::vector<char> norm_has_gradient_ = std::vector<char>(static_cast<std::size_t>(plan().norms.size()));
   const T* parameters_ = nullptr;
   T* gradient_ = nullptr;
   int under_way_ = -1;

@@ -11,16 +11,26 @@ namespace detail {
 
 inline const char* launch_name(LaunchKind kind) {
   switch (kind) {
-    case LaunchKind::conv_forward: return "conv2d";
-    case LaunchKind::conv_weight_gradient: return "conv2d weight gradient";
-    case LaunchKind::conv_input_gradient: return "conv2d input gradient";
-    case LaunchKind::max_pool_forward: return "max_pool2d";
-    case LaunchKind::max_pool_backward: return "max_pool2d backward";
-    case LaunchKind::store: return "store";
-    case LaunchKind::store_backward: return "store backward";
-    case LaunchKind::upsample_backward: return "upsample backward";
-    case LaunchKind::gradient_store: return "gradient sum";
-    case LaunchKind::loss: return "loss";
+    case LaunchKind::conv_forward:
+      return "conv2d";
+    case LaunchKind::conv_weight_gradient:
+      return "conv2d weight gradient";
+    case LaunchKind::conv_input_gradient:
+      return "conv2d input gradient";
+    case LaunchKind::max_pool_forward:
+      return "max_pool2d";
+    case LaunchKind::max_pool_backward:
+      return "max_pool2d backward";
+    case LaunchKind::store:
+      return "store";
+    case LaunchKind::store_backward:
+      return "store backward";
+    case LaunchKind::upsample_backward:
+      return "upsample backward";
+    case LaunchKind::gradient_store:
+      return "gradient sum";
+    case LaunchKind::loss:
+      return "loss";
   }
   return "";
 }
@@ -62,7 +72,8 @@ inline std::string explain(const Layout& layout) {
                             plan.tensors.size(), layout.decomposition().text().c_str(), layout.rank());
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
-    text += format("%5d  %-24s %s", launch.stage, detail::launch_name(launch.kind), detail::source_names(plan, launch).c_str());
+    text += format("%5d  %-24s %s", launch.stage, detail::launch_name(launch.kind),
+                   detail::source_names(plan, launch).c_str());
     if (launch.output >= 0) {
       const StoredTensor& tensor = plan.tensors[launch.output];
       const TensorLayout& piece = layout.tensor(launch.output);

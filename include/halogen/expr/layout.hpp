@@ -39,10 +39,14 @@ class Layout {
   static constexpr index_t row_alignment_bytes = 64;
 
   /// Cuts of (batch, height, width); value_size in bytes. Throws CollectiveError as needs.hpp says.
-  Layout(const Plan& plan, const Decomposition& pieces, int rank, const Cut& batch, const Cut& height,
-         const Cut& width, std::size_t value_size)
-      : plan_(plan), pieces_(pieces), rank_(rank), value_size_(value_size),
-        samples_(static_cast<int>(batch.piece(pieces.part(rank, 0)).size())), batch_(batch),
+  Layout(const Plan& plan, const Decomposition& pieces, int rank, const Cut& batch, const Cut& height, const Cut& width,
+         std::size_t value_size)
+      : plan_(plan),
+        pieces_(pieces),
+        rank_(rank),
+        value_size_(value_size),
+        samples_(static_cast<int>(batch.piece(pieces.part(rank, 0)).size())),
+        batch_(batch),
         levels_(layout_levels(plan, height, width, pieces.text())) {
     if (batch.first_empty_piece() >= 0)
       throw CollectiveError("mesh " + pieces.text() + " leaves a rank without any sample of a batch of " +
@@ -134,7 +138,8 @@ class Layout {
   }
 
   void size_workspace() {
-    workspace_ = Workspace(plan_, [this](int l, int d) { return owned(l, d); }, samples_, value_size_);
+    workspace_ = Workspace(
+        plan_, [this](int l, int d) { return owned(l, d); }, samples_, value_size_);
     memory_.workspace = workspace_.bytes();
     std::size_t values = 0;
     for (int t = 0; t < plan_.tensors.size(); ++t) {

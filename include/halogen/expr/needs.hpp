@@ -143,13 +143,15 @@ class PlaneNeedsOf {
     }
   }
 
-  /// Gathering a gradient through a periodic window shifts outputs by whole fields; that needs extent = stride * outputs.
+  /// Gathering a gradient through a periodic window shifts outputs by whole fields; that needs extent = stride *
+  /// outputs.
   static void check_commensurate(const Node& node, const Window& window, index_t input, index_t output) {
     if (!window.periodic || window.footprint() == 1 || output * window.stride == input) return;
     if (window.padding == 0) return;  // no window crosses the end: nothing is periodic about it
-    throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") has a periodic window of stride " +
-                          std::to_string(window.stride) + " over " + std::to_string(input) + " points with " +
-                          std::to_string(output) + " outputs; its gradient needs extent = stride * outputs: pad to keep "
+    throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name +
+                          ") has a periodic window of stride " + std::to_string(window.stride) + " over " +
+                          std::to_string(input) + " points with " + std::to_string(output) +
+                          " outputs; its gradient needs extent = stride * outputs: pad to keep "
                           "the extent, or use Zero");
   }
 

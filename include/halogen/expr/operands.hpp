@@ -19,8 +19,12 @@ class Operands {
   TensorView<T> tensor(int t) const {
     if (plan_.tensors[t].external) return input_;
     const TensorLayout& layout = layout_.tensor(t);
-    return {arena_->template at<T>(layout.offset), layout.sample_stride, layout.channel_stride, layout.row_stride,
-            layout.stored[0].begin, layout.stored[1].begin};
+    return {arena_->template at<T>(layout.offset),
+            layout.sample_stride,
+            layout.channel_stride,
+            layout.row_stride,
+            layout.stored[0].begin,
+            layout.stored[1].begin};
   }
 
   template <class V>
@@ -88,8 +92,7 @@ class Operands {
       if (!convolution) continue;
       // Only where a whole field of inputs is a whole number of outputs does the gradient go on at the other end.
       const index_t inputs = layout_.level(launch.input.level).extent(d);
-      reader.frame.periodic[d] =
-          node.window[d].periodic && reader.frame.extent[d] * node.window[d].stride == inputs;
+      reader.frame.periodic[d] = node.window[d].periodic && reader.frame.extent[d] * node.window[d].stride == inputs;
       reader.stuffing[d] = node.window[d].stride;
     }
     return reader;

@@ -62,23 +62,23 @@ enum class LaunchKind {
   conv_input_gradient,
   max_pool_forward,
   max_pool_backward,
-  store,             ///< a value written out, where a norm or a second resampling needs it stored
+  store,  ///< a value written out, where a norm or a second resampling needs it stored
   store_backward,
   upsample_backward,
-  gradient_store,    ///< gradients of several activations of one tensor, added into one
+  gradient_store,  ///< gradients of several activations of one tensor, added into one
   loss
 };
 
 struct Launch {
   LaunchKind kind{};
   int node = -1;
-  Value input;            ///< what it reads forward (backward launches read it again)
-  int source = -1;        ///< which source of the input a backward launch differentiates
-  int reads = -1;         ///< activation whose gradient it reads
-  int output = -1;        ///< stored tensor written
+  Value input;      ///< what it reads forward (backward launches read it again)
+  int source = -1;  ///< which source of the input a backward launch differentiates
+  int reads = -1;   ///< activation whose gradient it reads
+  int output = -1;  ///< stored tensor written
   bool accumulate = false;
-  int statistics = -1;    ///< norm whose moments it gathers from its output
-  int sums = -1;          ///< activation whose norm sums it gathers: its output is that gradient, now complete
+  int statistics = -1;  ///< norm whose moments it gathers from its output
+  int sums = -1;        ///< activation whose norm sums it gathers: its output is that gradient, now complete
   int stage = 0;
 };
 
@@ -89,7 +89,7 @@ struct Plan {
   bool training = false;
   bool input_gradient_wanted = false;
   int input_gradient = -1;  ///< stored tensor of the input's gradient, where wanted
-  int prediction = -1;  ///< stored tensor of the output
+  int prediction = -1;      ///< stored tensor of the output
   int stages = 0;
   int first_backward = 0;  ///< launches before it are the forward pass
   StaticVector<StoredTensor, graph_capacity> tensors;

@@ -252,8 +252,7 @@ class Planner {
       const Launch forward = plan_.launches[stores_[i].launch];
       if ((forward.output == plan_.prediction) != of_output) continue;
       const int reads = gradient_of_tensor(forward.output);
-      if (reads >= 0)
-        emit_input_gradients(plan_.graph.nodes[node], LaunchKind::store_backward, forward.input, reads);
+      if (reads >= 0) emit_input_gradients(plan_.graph.nodes[node], LaunchKind::store_backward, forward.input, reads);
     }
   }
 

@@ -26,9 +26,20 @@ inline constexpr int input_channels = [] {
 template <class ModelType, int InputChannels>
 inline constexpr Graph graph_of = trace<ModelType>(InputChannels);
 
+/// The channels of its output.
+template <class ModelType, int InputChannels>
+inline constexpr int output_channels =
+    graph_of<ModelType, InputChannels>.nodes[graph_of<ModelType, InputChannels>.output].channels;
+
 /// The plan that training or inference runs, and that explain() prints.
 template <class ModelType, int InputChannels, PlanKind Kind>
 inline constexpr Plan plan_of = make_plan(graph_of<ModelType, InputChannels>, Kind);
+
+/// The plan of a model on the channels it takes, as a type.
+template <class ModelType, PlanKind Kind>
+struct PlanOf {
+  static constexpr const Plan& plan() { return plan_of<ModelType, input_channels<ModelType>, Kind>; }
+};
 
 /// Names of a model's parameters in the order of their offsets, as PyTorch's state_dict.
 template <class ModelType>

@@ -37,7 +37,8 @@ inline int output_level(const Plan& plan, const Launch& launch) {
 class Workspace {
  public:
   static constexpr index_t tile_rows = 8;
-  static constexpr int gradient_blocks = 8;  ///< partial weight gradients, however many threads: sums do not depend on them
+  static constexpr int gradient_blocks =
+      8;  ///< partial weight gradients, however many threads: sums do not depend on them
 
   Workspace() = default;
 

@@ -17,8 +17,10 @@ class HaloExchange {
  public:
   HaloExchange() = default;
   HaloExchange(const HaloStrips& strips, int rank, int samples, int channels)
-      : receives_(strips.receives, true, samples, channels), sends_(strips.sends, false, samples, channels),
-        rank_(rank), channels_(channels) {
+      : receives_(strips.receives, true, samples, channels),
+        sends_(strips.sends, false, samples, channels),
+        rank_(rank),
+        channels_(channels) {
     const index_t planes = index_t{samples} * channels;
     list(strips.receives, true, planes, receive_list_);
     list(strips.sends, false, planes, send_list_);

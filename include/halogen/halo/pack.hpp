@@ -34,8 +34,10 @@ struct CopyStrips {
     T* points = &tensor.at(n, c, strip.y + y, strip.x);
     T* packed = buffer + strip.offset + within * strip.columns;
     for (index_t x = 0; x < strip.columns; ++x)
-      if constexpr (Pack) packed[x] = points[x];
-      else points[x] = packed[x];
+      if constexpr (Pack)
+        packed[x] = points[x];
+      else
+        points[x] = packed[x];
   }
 };
 

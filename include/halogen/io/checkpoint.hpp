@@ -15,8 +15,8 @@ void save_parameters(const std::filesystem::path& file, const Parameters<ModelTy
     if (world.rank() != 0) return;
     const std::vector<std::string> names = parameter_names<ModelType>();
     std::vector<NamedTensor> tensors;
-    for (int i = 0; i < parameters.graph.parameters.size(); ++i) {
-      const ParameterShape& shape = parameters.graph.parameters[i];
+    for (int i = 0; i < parameters.graph().parameters.size(); ++i) {
+      const ParameterShape& shape = parameters.graph().parameters[i];
       tensors.push_back(named_tensor<T>(names[static_cast<std::size_t>(i)],
                                         std::vector<std::int64_t>(shape.shape, shape.shape + shape.rank),
                                         parameters.to_host(i)));
@@ -27,13 +27,14 @@ void save_parameters(const std::filesystem::path& file, const Parameters<ModelTy
 
 /// Collective: every rank reads the file. Fails on all ranks alike where a tensor is missing or has another shape.
 template <class ModelType, class T>
-void load_parameters(const std::filesystem::path& file, Parameters<ModelType, T>& parameters, const Communicator& world) {
+void load_parameters(const std::filesystem::path& file, Parameters<ModelType, T>& parameters,
+                     const Communicator& world) {
   agree(world, [&] {
     const std::vector<NamedTensor> tensors = read_safetensors(file);
     const std::vector<std::string> names = parameter_names<ModelType>();
     std::vector<T> all;
-    for (int i = 0; i < parameters.graph.parameters.size(); ++i) {
-      const ParameterShape& shape = parameters.graph.parameters[i];
+    for (int i = 0; i < parameters.graph().parameters.size(); ++i) {
+      const ParameterShape& shape = parameters.graph().parameters[i];
       const NamedTensor& tensor = find(tensors, names[static_cast<std::size_t>(i)]);
       if (tensor.shape != std::vector<std::int64_t>(shape.shape, shape.shape + shape.rank))
         throw Error("'" + file.string() + "': tensor '" + tensor.name + "' has another shape than the model's");

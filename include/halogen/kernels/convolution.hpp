@@ -22,7 +22,7 @@ struct PackWeights {
   T* packed;
   int outputs, inputs, taps;
   bool transposed;
-  int first;       ///< transposed: first input channel of the layer that the packed kernel produces
+  int first;  ///< transposed: first input channel of the layer that the packed kernel produces
   int layer_inputs;
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
@@ -42,14 +42,14 @@ namespace detail {
 
 /// channel_block x (Blocks vectors) outputs from `inputs` channels. A leaf of its own: inlined, g++ spills.
 template <class T, int KH, int KW, int Blocks>
-[[gnu::noinline]] void convolve_block(const T* const* rows, index_t channel_stride, const index_t* taps, const T* weights,
-                                      const T* start, int inputs, T* out /* [channel_block][Blocks * lanes] */) {
+[[gnu::noinline]] void convolve_block(const T* const* rows, index_t channel_stride, const index_t* taps,
+                                      const T* weights, const T* start, int inputs,
+                                      T* out /* [channel_block][Blocks * lanes] */) {
   using V = Vector<T>;
   V sum[channel_block][Blocks];
   HALOGEN_UNROLL
-  for (int o = 0; o < channel_block; ++o)
-    HALOGEN_UNROLL
-    for (int b = 0; b < Blocks; ++b) sum[o][b] = V{} + start[o];
+  for (int o = 0; o < channel_block; ++o) HALOGEN_UNROLL
+  for (int b = 0; b < Blocks; ++b) sum[o][b] = V{} + start[o];
   const T* row[KH];
   for (int ky = 0; ky < KH; ++ky) row[ky] = rows[ky];
   for (int c = 0; c < inputs; ++c) {
@@ -74,9 +74,8 @@ template <class T, int KH, int KW, int Blocks>
     }
   }
   HALOGEN_UNROLL
-  for (int o = 0; o < channel_block; ++o)
-    HALOGEN_UNROLL
-    for (int b = 0; b < Blocks; ++b) store<V>(out + (o * Blocks + b) * lanes<T>, sum[o][b]);
+  for (int o = 0; o < channel_block; ++o) HALOGEN_UNROLL
+  for (int b = 0; b < Blocks; ++b) store<V>(out + (o * Blocks + b) * lanes<T>, sum[o][b]);
 }
 
 inline constexpr int wide_block = vector_registers >= 32 ? 6 : 3;
@@ -84,7 +83,8 @@ inline constexpr int wide_block = vector_registers >= 32 ? 6 : 3;
 }  // namespace detail
 
 /// Columns of a tile such that its ring of input rows stays in L2.
-inline index_t convolution_tile_columns(const WindowShape& shape, int inputs, index_t columns, std::size_t value_bytes) {
+inline index_t convolution_tile_columns(const WindowShape& shape, int inputs, index_t columns,
+                                        std::size_t value_bytes) {
   const index_t bytes = static_cast<index_t>(value_bytes);
   const index_t budget = 384 * 1024 / (bytes * inputs * shape.footprint(0) * shape.stride[1]);
   const index_t block = detail::wide_block * vector_bytes / bytes;
@@ -135,7 +135,8 @@ struct Convolution {
       window.advance_to(y);
       const T* first[KH];
       for (int k = 0; k < KH; ++k) first[k] = window.row(0, y, k);
-      for (index_t x = 0; x < tile.columns.size();) x += columns_at(tile, y, x, first, window.channel_stride(), taps, block);
+      for (index_t x = 0; x < tile.columns.size();)
+        x += columns_at(tile, y, x, first, window.channel_stride(), taps, block);
       if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;
       for (int o = 0; o < outputs; ++o)
         epilogue.add_row(tile.sample, o, y, tile.columns.begin, tile.columns.size(),
@@ -148,7 +149,8 @@ struct Convolution {
   index_t columns_at(const Tile& tile, index_t y, index_t x, const T* const* first, index_t channel_stride,
                      const index_t* taps, T* block) const {
     const index_t left = tile.columns.size() - x;
-    if (left > (detail::wide_block - 1) * lanes<T>) return blocks<detail::wide_block>(tile, y, x, first, channel_stride, taps, block);
+    if (left > (detail::wide_block - 1) * lanes<T>)
+      return blocks<detail::wide_block>(tile, y, x, first, channel_stride, taps, block);
     if (left > 2 * lanes<T>) return blocks<3>(tile, y, x, first, channel_stride, taps, block);
     if (left > lanes<T>) return blocks<2>(tile, y, x, first, channel_stride, taps, block);
     return blocks<1>(tile, y, x, first, channel_stride, taps, block);

@@ -1,6 +1,7 @@
 // From partial sums to a norm's tables, and its vjp's: small kernels around the one collective.
 //   forward:  merge tiles -> all_gather (count, mean, M2) -> merge ranks -> scale, shift, mean, 1 / deviation
-//   backward: merge tiles -> all_reduce (sum of gamma g, sum of gamma g xhat) -> slope, offset; gamma's, beta's gradient
+//   backward: merge tiles -> all_reduce (sum of gamma g, sum of gamma g xhat) -> slope, offset; gamma's, beta's
+//   gradient
 #pragma once
 
 #include "halogen/kernels/row_sums.hpp"
@@ -12,7 +13,7 @@ struct MergeMoments {
   const RowSums* partial;  ///< [n * tiles + tile][channel]
   index_t tiles;           ///< per sample
   int channels, groups;
-  RowSums* result;         ///< [n * groups + g]
+  RowSums* result;  ///< [n * groups + g]
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     const index_t n = i / groups;
@@ -40,7 +41,7 @@ template <class T>
 struct FinishMoments {
   const RowSums* gathered;  ///< [rank][n * groups + g]
   int ranks;
-  index_t count;            ///< samples * groups
+  index_t count;  ///< samples * groups
   int channels, groups;
   double epsilon;
   const T* gamma;

@@ -8,9 +8,13 @@ namespace halogen::kernels {
 /// (p - y)^2 and its derivative by p.
 struct SquaredError {
   template <class T>
-  KOKKOS_FUNCTION static T value(T p, T y) { return (p - y) * (p - y); }
+  KOKKOS_FUNCTION static T value(T p, T y) {
+    return (p - y) * (p - y);
+  }
   template <class T>
-  KOKKOS_FUNCTION static T slope(T p, T y) { return T(2) * (p - y); }
+  KOKKOS_FUNCTION static T slope(T p, T y) {
+    return T(2) * (p - y);
+  }
 };
 
 /// Sum of the weights of a tile's points, in double. One team a tile.

@@ -44,7 +44,7 @@ struct MaxPoolBackwardRows {
   GradientReader<T> gradient;  ///< of the pooled tensor
   int first = 0;               ///< first input channel of the source that is differentiated
   int kernel[2], stride[2];
-  index_t outputs[2];          ///< extents of the pooled tensor
+  index_t outputs[2];  ///< extents of the pooled tensor
 
   /// Outputs whose window holds an input of [begin, end).
   KOKKOS_FUNCTION Interval windows(int d, index_t begin, index_t end) const {

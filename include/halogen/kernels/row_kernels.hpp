@@ -49,7 +49,8 @@ struct RowKernel {
         T* to = &output.at(tile.sample, c, y, tile.columns.begin);
         if (accumulate) {
           compute.row(tile.sample, c, y, tile.columns.begin, columns, line, rest);
-          for_each_vector<T>(columns, [&]<class V>(index_t i) { store<V>(to + i, load<V>(to + i) + load<V>(line + i)); });
+          for_each_vector<T>(columns,
+                             [&]<class V>(index_t i) { store<V>(to + i, load<V>(to + i) + load<V>(line + i)); });
         } else {
           compute.row(tile.sample, c, y, tile.columns.begin, columns, to, rest);
         }
@@ -75,7 +76,8 @@ struct RowKernel {
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, channels), [&](const int c) {
       RowSums sums;
       for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
-        epilogue.add_row(tile.sample, c, y, tile.columns.begin, columns, &output.at(tile.sample, c, y, tile.columns.begin), sums);
+        epilogue.add_row(tile.sample, c, y, tile.columns.begin, columns,
+                         &output.at(tile.sample, c, y, tile.columns.begin), sums);
       epilogue.partial[team.league_rank() * channels + c] = sums;
     });
   }

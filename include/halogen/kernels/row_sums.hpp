@@ -33,9 +33,8 @@ template <class F>
 HALOGEN_FUNCTION inline void sum_two(index_t count, F f, double& first, double& second) {
   double a[8] = {}, b[8] = {};
   index_t i = 0;
-  for (; i + 8 <= count; i += 8)
-    HALOGEN_UNROLL
-    for (int l = 0; l < 8; ++l) f(i + l, a[l], b[l]);
+  for (; i + 8 <= count; i += 8) HALOGEN_UNROLL
+  for (int l = 0; l < 8; ++l) f(i + l, a[l], b[l]);
   for (; i < count; ++i) f(i, a[i & 7], b[i & 7]);
   for (int l = 0; l < 8; ++l) first += a[l], second += b[l];
 }

@@ -70,9 +70,8 @@ inline T sum_of_lanes(Vector<T> vector) {
   T lane[lanes<T>];
   store(lane, vector);
   HALOGEN_UNROLL
-  for (int half = lanes<T> / 2; half > 0; half /= 2)
-    HALOGEN_UNROLL
-    for (int l = 0; l < half; ++l) lane[l] += lane[l + half];
+  for (int half = lanes<T> / 2; half > 0; half /= 2) HALOGEN_UNROLL
+  for (int l = 0; l < half; ++l) lane[l] += lane[l + half];
   return lane[0];
 }
 

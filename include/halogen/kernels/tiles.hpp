@@ -14,8 +14,13 @@ struct Tiling {
 
   Tiling() = default;
   Tiling(Interval rows_, Interval columns_, int samples_, index_t tile_rows_, index_t tile_columns_)
-      : rows(rows_), columns(columns_), samples(samples_), tile_rows(tile_rows_), tile_columns(tile_columns_),
-        down(ceil_div(rows_.size(), tile_rows_)), across(ceil_div(columns_.size(), tile_columns_)) {}
+      : rows(rows_),
+        columns(columns_),
+        samples(samples_),
+        tile_rows(tile_rows_),
+        tile_columns(tile_columns_),
+        down(ceil_div(rows_.size(), tile_rows_)),
+        across(ceil_div(columns_.size(), tile_columns_)) {}
 
   HALOGEN_FUNCTION index_t per_sample() const { return down * across; }
   HALOGEN_FUNCTION index_t count() const { return samples * per_sample(); }
@@ -45,11 +50,14 @@ template <class ExecutionSpace, class Functor>
 void launch_tiles(const ExecutionSpace& space, const char* label, index_t tiles, const Functor& functor,
                   std::size_t host_bytes, std::size_t device_bytes) {
   if (tiles == 0) return;
-  constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible;
+  constexpr bool on_host =
+      Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
   Policy policy(space, static_cast<int>(tiles), on_host ? 1 : 128);
-  if (on_host) policy.set_scratch_size(1, Kokkos::PerTeam(static_cast<int>(host_bytes)));
-  else policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(device_bytes)));
+  if (on_host)
+    policy.set_scratch_size(1, Kokkos::PerTeam(static_cast<int>(host_bytes)));
+  else
+    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(device_bytes)));
   Kokkos::parallel_for(label, policy, functor);
 }
 
@@ -69,7 +77,9 @@ class Scratch {
     return result;
   }
   template <class T>
-  static std::size_t bytes_of(std::size_t count) { return aligned(count * sizeof(T)); }
+  static std::size_t bytes_of(std::size_t count) {
+    return aligned(count * sizeof(T));
+  }
 
  private:
   KOKKOS_FUNCTION static std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }

@@ -50,7 +50,9 @@ inline void copy_row(const T* from, index_t count, T* to) {
 }
 
 template <class T>
-HALOGEN_FUNCTION T clip(T value, bool relu) { return relu && !(value > T(0)) ? T(0) : value; }
+HALOGEN_FUNCTION T clip(T value, bool relu) {
+  return relu && !(value > T(0)) ? T(0) : value;
+}
 
 }  // namespace detail
 
@@ -140,11 +142,11 @@ struct GradientReader {
   using value_type = T;
   TensorView<T> gradient, value;
   Affine<T> affine;
-  const T* slope = nullptr;   ///< over (n, c), null without norm
+  const T* slope = nullptr;  ///< over (n, c), null without norm
   const T* offset = nullptr;
   bool relu = false;
-  int stuffing[2] = {1, 1};   ///< point e of the reader is point e / stuffing, or 0 between two: strided windows
-  Frame frame;                ///< extent of the gradient itself
+  int stuffing[2] = {1, 1};  ///< point e of the reader is point e / stuffing, or 0 between two: strided windows
+  Frame frame;               ///< extent of the gradient itself
 
   HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const {
     if (floor_mod(y, stuffing[0]) != 0 || floor_mod(x, stuffing[1]) != 0) return T(0);
@@ -172,9 +174,8 @@ struct GradientReader {
       if (affine.scale == nullptr && !relu) return detail::copy_row(g, size, to);
       const T* v = value.row(n, c, y) + (begin - value.x0);
       if (affine.scale == nullptr)
-        return for_each_vector<T>(size, [&]<class V>(index_t i) {
-          store<V>(to + i, load<V>(v + i) > T(0) ? load<V>(g + i) : V{});
-        });
+        return for_each_vector<T>(
+            size, [&]<class V>(index_t i) { store<V>(to + i, load<V>(v + i) > T(0) ? load<V>(g + i) : V{}); });
       const int index = n * affine.channels + c;
       const T a = affine.scale[index], b = affine.shift[index], s = slope[index], o = offset[index];
       const bool clips = relu;

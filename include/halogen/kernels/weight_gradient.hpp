@@ -19,9 +19,8 @@ template <class T, int KW>
   using V = Vector<T>;
   V sum[gradient_block][KW];
   HALOGEN_UNROLL
-  for (int o = 0; o < gradient_block; ++o)
-    HALOGEN_UNROLL
-    for (int k = 0; k < KW; ++k) sum[o][k] = V{};
+  for (int o = 0; o < gradient_block; ++o) HALOGEN_UNROLL
+  for (int k = 0; k < KW; ++k) sum[o][k] = V{};
   for (int r = 0; r < rows; ++r) {
     const T* g = gradient[r];
     const T* in[KW];
@@ -41,9 +40,8 @@ template <class T, int KW>
     }
   }
   HALOGEN_UNROLL
-  for (int o = 0; o < gradient_block; ++o)
-    HALOGEN_UNROLL
-    for (int k = 0; k < KW; ++k) sums[o * KW + k] = sum_of_lanes<T>(sum[o][k]);
+  for (int o = 0; o < gradient_block; ++o) HALOGEN_UNROLL
+  for (int k = 0; k < KW; ++k) sums[o * KW + k] = sum_of_lanes<T>(sum[o][k]);
 }
 
 }  // namespace detail
@@ -74,7 +72,9 @@ struct WeightGradient {
   int blocks = 1;
   double* partial = nullptr;
 
-  static index_t partial_size(int outputs, int inputs) { return index_t{outputs} * inputs * KH * KW + outputs; }
+  KOKKOS_FUNCTION static index_t partial_size(int outputs, int inputs) {
+    return index_t{outputs} * inputs * KH * KW + outputs;
+  }
 
   void launch(const ExecutionSpace& space, const char* label) const {
     launch_tiles(space, label, blocks, *this, host_bytes(), 0);
@@ -89,7 +89,9 @@ struct WeightGradient {
   WindowRows<T, ValueReader<T>> rows() const { return {input, shape, inputs, tiling.tile_columns, rows_at_once}; }
   int padded_outputs() const { return static_cast<int>(ceil_div(outputs, gradient_block) * gradient_block); }
   index_t padded_columns() const { return ceil_div(tiling.tile_columns, lanes<T>) * lanes<T>; }
-  std::size_t gradient_size() const { return static_cast<std::size_t>(padded_outputs() * rows_at_once * padded_columns()); }
+  std::size_t gradient_size() const {
+    return static_cast<std::size_t>(padded_outputs() * rows_at_once * padded_columns());
+  }
   std::size_t host_bytes() const {
     return rows().bytes() + Scratch::bytes_of<T>(gradient_size()) +
            Scratch::bytes_of<T>(static_cast<std::size_t>(padded_columns()));
@@ -156,7 +158,8 @@ struct WeightGradient {
 
   static double row_sum(const T* row, index_t count) {
     double sum = 0, unused = 0;
-    detail::sum_two(count, [&](index_t i, double& a, double&) { a += static_cast<double>(row[i]); }, sum, unused);
+    detail::sum_two(
+        count, [&](index_t i, double& a, double&) { a += static_cast<double>(row[i]); }, sum, unused);
     return sum;
   }
 

@@ -25,8 +25,7 @@ class WindowRows {
  public:
   /// rows: how many outputs in a column are alive at once.
   WindowRows(const Reader& reader, const WindowShape& shape, int channels, index_t columns, index_t rows)
-      : reader_(reader), shape_(shape), channels_(channels),
-        slots_((rows - 1) * shape.stride[0] + shape.footprint(0)) {
+      : reader_(reader), shape_(shape), channels_(channels), slots_((rows - 1) * shape.stride[0] + shape.footprint(0)) {
     const index_t inputs = (columns - 1) * shape.stride[1] + shape.footprint(1);
     phase_pitch_ = ceil_div(inputs, shape.stride[1]) + slack;
     phase_pitch_ = ceil_div(phase_pitch_, lanes<T>) * lanes<T>;

@@ -5,9 +5,9 @@
 //
 //   placements of x           placements of y     forward                      backward
 //   Shard<0>                  Shard<0>            nothing                      weights' gradient in the bucket
-//   Shard<2>, Shard<3>        the same, derived   halo exchange of x's source  halo exchange of y's gradient; the bucket
-//   Replicate                 Replicate           nothing                      nothing
-//   Shard<1>, Partial         does not compile: why::channels_are_cut, why::input_is_partial
+//   Shard<2>, Shard<3>        the same, derived   halo exchange of x's source  halo exchange of y's gradient; the
+//   bucket Replicate                 Replicate           nothing                      nothing Shard<1>, Partial does
+//   not compile: why::channels_are_cut, why::input_is_partial
 //
 // Halo per dimension: at most padding before and dilation (kernel - 1) - padding after (stencil/window.hpp).
 // Accumulation: each output is summed whole by its owner in the order (c, i), from the bias on: bitwise the same on
@@ -62,8 +62,8 @@ struct Conv2d : Module<Conv2d<In, Out, Options...>> {
     node.level = graph.level_through((*x).level, node.window[0], node.window[1]);
     node.bias = options.bias;
     const int fan_in = In * node.window[0].kernel * node.window[1].kernel;
-    node.parameter = graph.add_parameter("weight", {.shape = {Out, In, node.window[0].kernel, node.window[1].kernel},
-                                                    .rank = 4, .fan_in = fan_in});
+    node.parameter = graph.add_parameter(
+        "weight", {.shape = {Out, In, node.window[0].kernel, node.window[1].kernel}, .rank = 4, .fan_in = fan_in});
     if (node.bias) graph.add_parameter("bias", {.shape = {Out}, .rank = 1, .fan_in = fan_in});
     return {&graph, graph.add(node)};
   }

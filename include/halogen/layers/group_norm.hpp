@@ -48,7 +48,8 @@ struct GroupNorm : Module<GroupNorm<Groups, Channels>> {
     node.level = (*x).level;
     node.groups = Groups;
     node.epsilon = epsilon;
-    node.parameter = graph.add_parameter("weight", {.shape = {Channels}, .rank = 1, .start = ParameterShape::Start::ones});
+    node.parameter =
+        graph.add_parameter("weight", {.shape = {Channels}, .rank = 1, .start = ParameterShape::Start::ones});
     graph.add_parameter("bias", {.shape = {Channels}, .rank = 1, .start = ParameterShape::Start::zeros});
     return {&graph, graph.add(node)};
   }

@@ -33,7 +33,8 @@ inline constexpr Operation max_pool2d_operation{"max_pool2d", max_pool2d_forward
 
 }  // namespace detail
 
-/// MaxPool2d<2> or MaxPool2d<2, Stride<1>>, MaxPool2d<3, Stride<2>>, MaxPool2d<2, Kernel<2, 1>>; stride defaults to the kernel.
+/// MaxPool2d<2> or MaxPool2d<2, Stride<1>>, MaxPool2d<3, Stride<2>>, MaxPool2d<2, Kernel<2, 1>>; stride defaults to the
+/// kernel.
 template <int Size, class... Options>
 struct MaxPool2d : Module<MaxPool2d<Size, Options...>> {
   static constexpr detail::WindowOptions options = [] {

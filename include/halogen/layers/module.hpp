@@ -83,8 +83,7 @@ constexpr Traced concat(Traced a, Traced b) {
   node.channels = (*a).channels + (*b).channels;
   node.level = (*a).level;
   node.layer = graph.layers - 1;
-  if ((*a).level != (*b).level)
-    graph.refuse(Misfit::Kind::levels_differ, node.layer, (*a).level, (*b).level);
+  if ((*a).level != (*b).level) graph.refuse(Misfit::Kind::levels_differ, node.layer, (*a).level, (*b).level);
   return {&graph, graph.add(node)};
 }
 

@@ -1,4 +1,5 @@
-// The options of windowed layers, in any order: Conv2d<3, 16, Kernel<3>, Stride<2>, Padding<1>, Boundary<Zero, Periodic>>.
+// The options of windowed layers, in any order: Conv2d<3, 16, Kernel<3>, Stride<2>, Padding<1>, Boundary<Zero,
+// Periodic>>.
 #pragma once
 
 #include "halogen/stencil/boundary.hpp"
@@ -33,17 +34,29 @@ struct WindowOptions {
   bool has_stride = false;
 
   template <int Height, int Width>
-  constexpr void set(Kernel<Height, Width>) { window[0].kernel = Height, window[1].kernel = Width; }
+  constexpr void set(Kernel<Height, Width>) {
+    window[0].kernel = Height, window[1].kernel = Width;
+  }
   template <int Height, int Width>
-  constexpr void set(Stride<Height, Width>) { window[0].stride = Height, window[1].stride = Width, has_stride = true; }
+  constexpr void set(Stride<Height, Width>) {
+    window[0].stride = Height, window[1].stride = Width, has_stride = true;
+  }
   template <int Height, int Width>
-  constexpr void set(Padding<Height, Width>) { window[0].padding = Height, window[1].padding = Width; }
+  constexpr void set(Padding<Height, Width>) {
+    window[0].padding = Height, window[1].padding = Width;
+  }
   template <int Height, int Width>
-  constexpr void set(Dilation<Height, Width>) { window[0].dilation = Height, window[1].dilation = Width; }
+  constexpr void set(Dilation<Height, Width>) {
+    window[0].dilation = Height, window[1].dilation = Width;
+  }
   template <class Height, class Width>
-  constexpr void set(Boundary<Height, Width>) { window[0].periodic = Height::periodic, window[1].periodic = Width::periodic; }
+  constexpr void set(Boundary<Height, Width>) {
+    window[0].periodic = Height::periodic, window[1].periodic = Width::periodic;
+  }
   template <bool On>
-  constexpr void set(Bias<On>) { bias = On; }
+  constexpr void set(Bias<On>) {
+    bias = On;
+  }
 };
 
 template <class... Options>

@@ -22,11 +22,12 @@ template <class Inner>
 using UNetLevel = SkipConcat<Sequential<MaxPool2d<2>, Inner, UpsampleToSkip<Nearest>>>;
 
 template <int In, int Out, int Base = 16, class Edges = Boundary<Zero, Zero>, int Groups = 8>
-struct UNet : Sequential<Named<"enc1", UNetBlock<In, Base, Edges, Groups>>,
-                         UNetLevel<Sequential<UNetBlock<Base, 2 * Base, Edges, Groups>,
-                                              UNetLevel<UNetBlock<2 * Base, 4 * Base, Edges, Groups>>,
-                                              UNetBlock<6 * Base, 2 * Base, Edges, Groups>>>,
-                         Named<"dec1", UNetBlock<3 * Base, Base, Edges, Groups>>,
-                         Named<"head", Conv2d<Base, Out, Kernel<1>>>> {};
+struct UNet
+    : Sequential<Named<"enc1", UNetBlock<In, Base, Edges, Groups>>,
+                 UNetLevel<Sequential<UNetBlock<Base, 2 * Base, Edges, Groups>,
+                                      UNetLevel<UNetBlock<2 * Base, 4 * Base, Edges, Groups>>,
+                                      UNetBlock<6 * Base, 2 * Base, Edges, Groups>>>,
+                 Named<"dec1", UNetBlock<3 * Base, Base, Edges, Groups>>, Named<"head", Conv2d<Base, Out, Kernel<1>>>> {
+};
 
 }  // namespace halogen

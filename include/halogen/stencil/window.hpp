@@ -39,8 +39,8 @@ struct Window {
 
   /// Bound of what a rank must read beyond its own piece when the output is cut at ceil(c / stride).
   constexpr Halo halo() const {
-    const int before = padding;                                            // the first output starts at c or later
-    const int after = static_cast<int>(footprint()) - 1 - padding;         // the last output starts at c' - 1 or before
+    const int before = padding;                                     // the first output starts at c or later
+    const int after = static_cast<int>(footprint()) - 1 - padding;  // the last output starts at c' - 1 or before
     return {before, after};
   }
 };

@@ -18,7 +18,9 @@ class Decomposition {
  public:
   Decomposition() = default;
   Decomposition(std::span<const int> extents, std::span<const int> codes, std::span<const std::string_view> names)
-      : extents_(extents.begin(), extents.end()), codes_(codes.begin(), codes.end()), names_(names.begin(), names.end()) {}
+      : extents_(extents.begin(), extents.end()),
+        codes_(codes.begin(), codes.end()),
+        names_(names.begin(), names.end()) {}
 
   /// Pieces of tensor dimension `dimension`; 1 where no mesh dimension cuts it.
   int parts(int dimension) const {

@@ -174,7 +174,8 @@ class Sharded {
 
   typename Storage::View contiguous() const {
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
-      return typename Storage::View(Kokkos::view_alloc("halogen::piece", Kokkos::WithoutInitializing), local_extent(D)...);
+      return
+          typename Storage::View(Kokkos::view_alloc("halogen::piece", Kokkos::WithoutInitializing), local_extent(D)...);
     }(std::make_index_sequence<rank>{});
   }
 

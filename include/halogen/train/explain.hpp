@@ -17,9 +17,10 @@ Layout layout_of(const ModelType&, const DeviceMesh<typename Image::mesh_type>& 
   const Decomposition pieces(mesh.extents(), Image::placements, Image::mesh_type::names);
   const auto cut = [&](int d) { return Cut::chunk(extents[static_cast<std::size_t>(d)], pieces.parts(d)); };
   constexpr int channels = Image::tensor_type::extents[1];
-  const Plan& plan = kind == PlanKind::inference  ? plan_of<ModelType, channels, PlanKind::inference>
-                     : kind == PlanKind::training ? plan_of<ModelType, channels, PlanKind::training>
-                                                  : plan_of<ModelType, channels, PlanKind::training_with_input_gradient>;
+  const Plan& plan = kind == PlanKind::inference ? plan_of<ModelType, channels, PlanKind::inference>
+                     : kind == PlanKind::training
+                         ? plan_of<ModelType, channels, PlanKind::training>
+                         : plan_of<ModelType, channels, PlanKind::training_with_input_gradient>;
   return Layout(plan, pieces, mesh.rank(), cut(0), cut(2), cut(3), sizeof(typename Image::value_type));
 }
 

@@ -16,8 +16,16 @@ inline constexpr NoWeight no_weight{};
 namespace detail {
 
 enum class FitKind {
-  fits, channels_differ, groups_do_not_divide, upsample_without_skip, levels_differ, label_channels_differ,
-  channels_are_cut, input_is_partial, rank_differs, placements_differ
+  fits,
+  channels_differ,
+  groups_do_not_divide,
+  upsample_without_skip,
+  levels_differ,
+  label_channels_differ,
+  channels_are_cut,
+  input_is_partial,
+  rank_differs,
+  placements_differ
 };
 
 struct Fit {
@@ -42,11 +50,16 @@ template <class ModelType, int Channels>
 constexpr Fit fit_of_model() {
   constexpr Misfit misfit = graph_of<ModelType, Channels>.misfit;
   switch (misfit.kind) {
-    case Misfit::Kind::none: return {};
-    case Misfit::Kind::channels_differ: return {FitKind::channels_differ, misfit.layer, misfit.first, misfit.second};
-    case Misfit::Kind::groups_do_not_divide: return {FitKind::groups_do_not_divide, misfit.layer, misfit.first, misfit.second};
-    case Misfit::Kind::upsample_without_skip: return {FitKind::upsample_without_skip, misfit.layer};
-    case Misfit::Kind::levels_differ: return {FitKind::levels_differ, misfit.layer, misfit.first, misfit.second};
+    case Misfit::Kind::none:
+      return {};
+    case Misfit::Kind::channels_differ:
+      return {FitKind::channels_differ, misfit.layer, misfit.first, misfit.second};
+    case Misfit::Kind::groups_do_not_divide:
+      return {FitKind::groups_do_not_divide, misfit.layer, misfit.first, misfit.second};
+    case Misfit::Kind::upsample_without_skip:
+      return {FitKind::upsample_without_skip, misfit.layer};
+    case Misfit::Kind::levels_differ:
+      return {FitKind::levels_differ, misfit.layer, misfit.first, misfit.second};
   }
   return {};
 }
@@ -77,8 +90,7 @@ constexpr Fit find_fit() {
     if constexpr (model.kind != FitKind::fits) {
       return model;
     } else {
-      constexpr const Graph& graph = graph_of<ModelType, channels>;
-      const Fit label = fit_beside<Image, Label>(graph.nodes[graph.output].channels);
+      const Fit label = fit_beside<Image, Label>(output_channels<ModelType, channels>);
       return label.kind != FitKind::fits ? label : fit_beside<Image, Weight>(1);
     }
   }
@@ -86,15 +98,24 @@ constexpr Fit find_fit() {
 
 template <Fit F>
 constexpr auto why_of() {
-  if constexpr (F.kind == FitKind::channels_differ) return why::channels_differ<F.a, F.b, F.c>{};
-  else if constexpr (F.kind == FitKind::groups_do_not_divide) return why::groups_do_not_divide<F.a, F.b, F.c>{};
-  else if constexpr (F.kind == FitKind::upsample_without_skip) return why::upsample_without_skip<F.a>{};
-  else if constexpr (F.kind == FitKind::levels_differ) return why::levels_differ<F.a, F.b, F.c>{};
-  else if constexpr (F.kind == FitKind::label_channels_differ) return why::label_channels_differ<F.a, F.b>{};
-  else if constexpr (F.kind == FitKind::channels_are_cut) return why::channels_are_cut<F.a, F.b>{};
-  else if constexpr (F.kind == FitKind::input_is_partial) return why::input_is_partial<F.a>{};
-  else if constexpr (F.kind == FitKind::rank_differs) return why::rank_differs<F.a, F.b>{};
-  else if constexpr (F.kind == FitKind::placements_differ) return why::placements_differ<F.a>{};
+  if constexpr (F.kind == FitKind::channels_differ)
+    return why::channels_differ<F.a, F.b, F.c>{};
+  else if constexpr (F.kind == FitKind::groups_do_not_divide)
+    return why::groups_do_not_divide<F.a, F.b, F.c>{};
+  else if constexpr (F.kind == FitKind::upsample_without_skip)
+    return why::upsample_without_skip<F.a>{};
+  else if constexpr (F.kind == FitKind::levels_differ)
+    return why::levels_differ<F.a, F.b, F.c>{};
+  else if constexpr (F.kind == FitKind::label_channels_differ)
+    return why::label_channels_differ<F.a, F.b>{};
+  else if constexpr (F.kind == FitKind::channels_are_cut)
+    return why::channels_are_cut<F.a, F.b>{};
+  else if constexpr (F.kind == FitKind::input_is_partial)
+    return why::input_is_partial<F.a>{};
+  else if constexpr (F.kind == FitKind::rank_differs)
+    return why::rank_differs<F.a, F.b>{};
+  else if constexpr (F.kind == FitKind::placements_differ)
+    return why::placements_differ<F.a>{};
 }
 
 }  // namespace detail

@@ -11,18 +11,16 @@
 
 namespace halogen {
 
-template <class ModelType, int Channels, PlanKind Kind>
-struct PlanOf {
-  static constexpr const Plan& plan = plan_of<ModelType, Channels, Kind>;
-};
-
 namespace detail {
 
 template <class Field>
 TensorView<typename Field::value_type> view_of(const Field& field) {
   const auto& storage = field.storage();
-  return {storage.view.data(), static_cast<index_t>(storage.view.stride(0)), static_cast<index_t>(storage.view.stride(1)),
-          static_cast<index_t>(storage.view.stride(2)), field.offset(2) - storage.margins[2].lo,
+  return {storage.view.data(),
+          static_cast<index_t>(storage.view.stride(0)),
+          static_cast<index_t>(storage.view.stride(1)),
+          static_cast<index_t>(storage.view.stride(2)),
+          field.offset(2) - storage.margins[2].lo,
           field.offset(3) - storage.margins[3].lo};
 }
 
@@ -72,13 +70,10 @@ void run_training(E& evaluation, const T* parameters, T* gradient, const Image& 
 template <class ModelType, class T>
 class Network {
  public:
-  template <class Image>
-  static constexpr const Graph& graph = graph_of<ModelType, Image::tensor_type::extents[1]>;
-
   /// The prediction's type: placed as the image.
   template <class Image>
   using Prediction =
-      typename detail::with_channels<Image, graph<Image>.nodes[graph<Image>.output].channels>::type;
+      typename detail::with_channels<Image, output_channels<ModelType, Image::tensor_type::extents[1]>>::type;
 
   /// The evaluation for this image's extents, cuts and mesh; made anew only where they differ from the last.
   template <PlanKind Kind, class Image>
@@ -88,7 +83,7 @@ class Network {
     Key wanted{image.decomposition(), {image.cut(0), image.cut(2), image.cut(3)}, image.mesh().world()};
     if (!evaluation || !(key == wanted)) {
       evaluation.reset();
-      evaluation = std::make_unique<E>(Layout(E::plan_value(), image.decomposition(), image.mesh().rank(), image.cut(0),
+      evaluation = std::make_unique<E>(Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cut(0),
                                               image.cut(2), image.cut(3), sizeof(T)),
                                        detail::sub_meshes(image), arena_);
       key = std::move(wanted);
@@ -100,19 +95,19 @@ class Network {
   /// A copy of the evaluation's output as a field.
   template <class Image, class E>
   static Prediction<Image> prediction(const Image& image, const E& evaluation) {
-    return copy_of<Prediction<Image>>(image, evaluation, E::plan_value().prediction);
+    return copy_of<Prediction<Image>>(image, evaluation, E::plan().prediction);
   }
 
   /// A copy of the gradient of the image, after a backward of training_with_input_gradient.
   template <class Image, class E>
   static Image input_gradient(const Image& image, const E& evaluation) {
-    return copy_of<Image>(image, evaluation, E::plan_value().input_gradient);
+    return copy_of<Image>(image, evaluation, E::plan().input_gradient);
   }
 
  private:
   template <class Field, class Image, class E>
   static Field copy_of(const Image& image, const E& evaluation, int tensor) {
-    const StoredTensor& stored = E::plan_value().tensors[tensor];
+    const StoredTensor& stored = E::plan().tensors[tensor];
     const LevelLayout& level = evaluation.layout().level(stored.level);
     Cut channels;
     channels.bounds = {0, stored.channels};
@@ -129,7 +124,7 @@ class Network {
   };
 
   template <PlanKind Kind>
-  using EvaluationOf = Evaluation<PlanOf<ModelType, input_channels<ModelType>, Kind>, T>;
+  using EvaluationOf = Evaluation<PlanOf<ModelType, Kind>, T>;
   template <PlanKind Kind>
   struct Slot {
     std::unique_ptr<EvaluationOf<Kind>> evaluation;

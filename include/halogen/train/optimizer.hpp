@@ -25,14 +25,23 @@ class OptimizerState {
   void step(const Parameters<ModelType, T>& parameters, const Parameters<ModelType, T>& gradient) {
     ++steps_;
     const double t = static_cast<double>(steps_);
-    const kernels::AdamWStep<T> kernel{parameters.data(), gradient.data(), first_.data(), second_.data(), settings_.lr,
-                                       settings_.beta1, settings_.beta2, settings_.eps, settings_.weight_decay,
-                                       1 - std::pow(settings_.beta1, t), 1 - std::pow(settings_.beta2, t)};
+    const kernels::AdamWStep<T> kernel{parameters.data(),
+                                       gradient.data(),
+                                       first_.data(),
+                                       second_.data(),
+                                       settings_.lr,
+                                       settings_.beta1,
+                                       settings_.beta2,
+                                       settings_.eps,
+                                       settings_.weight_decay,
+                                       1 - std::pow(settings_.beta1, t),
+                                       1 - std::pow(settings_.beta2, t)};
     Kokkos::parallel_for("halogen::adamw",
                          Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(0, parameters.count), kernel);
   }
   template <class Why = why::gradient_is_partial>
-  void step(const Parameters<ModelType, T>& parameters, const Parameters<ModelType, T, Partial<Sum>>& gradient) = delete;
+  void step(const Parameters<ModelType, T>& parameters,
+            const Parameters<ModelType, T, Partial<Sum>>& gradient) = delete;
 
  private:
   AdamW settings_;

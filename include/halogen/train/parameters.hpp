@@ -21,8 +21,10 @@ class Parameters {
   using model_type = ModelType;
   using value_type = T;
   using placement = P;
-  static constexpr const Graph& graph = graph_of<ModelType, input_channels<ModelType>>;
-  static constexpr index_t count = graph.parameter_count();
+  static constexpr index_t count = graph_of<ModelType, input_channels<ModelType>>.parameter_count();
+
+  /// Offsets and shapes, in the order of parameter_names<ModelType>().
+  static constexpr const Graph& graph() { return graph_of<ModelType, input_channels<ModelType>>; }
 
   /// Zeros. Partial ones are a sum over the ranks of `summed_over`.
   explicit Parameters(const std::string& label = "halogen::parameters", Communicator summed_over = {})
@@ -40,10 +42,10 @@ class Parameters {
     return copy;
   }
 
-  /// One tensor on the host; `index` counts as graph.parameters and parameter_names() do.
+  /// One tensor on the host; `index` counts as graph().parameters and parameter_names() do.
   std::vector<T> to_host(int index) const {
     const std::vector<T> all = to_host();
-    const ParameterShape& shape = graph.parameters[index];
+    const ParameterShape& shape = graph().parameters[index];
     return {all.begin() + shape.offset, all.begin() + shape.offset + shape.count};
   }
   std::vector<T> to_host() const {
@@ -69,8 +71,8 @@ template <class ModelType, class T>
 Parameters<ModelType, T> initial_parameters(std::uint64_t seed) {
   Parameters<ModelType, T> parameters;
   std::vector<T> values(static_cast<std::size_t>(parameters.count));
-  for (int p = 0; p < parameters.graph.parameters.size(); ++p) {
-    const ParameterShape& shape = parameters.graph.parameters[p];
+  for (int p = 0; p < parameters.graph().parameters.size(); ++p) {
+    const ParameterShape& shape = parameters.graph().parameters[p];
     const double bound = 1.0 / std::sqrt(static_cast<double>(shape.fan_in));
     for (index_t i = 0; i < shape.count; ++i) {
       double value = shape.start == ParameterShape::Start::ones ? 1.0 : 0.0;

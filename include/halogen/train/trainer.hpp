@@ -24,7 +24,9 @@ class Trainer {
 
  public:
   Trainer(ModelType, Optimizer optimizer, DeviceMesh<MeshType> mesh, TrainerOptions options = {})
-      : mesh_(std::move(mesh)), parameters_(initial_parameters<ModelType, T>(options.seed)), state_(optimizer),
+      : mesh_(std::move(mesh)),
+        parameters_(initial_parameters<ModelType, T>(options.seed)),
+        state_(optimizer),
         network_(std::make_unique<Net>()) {}
 
   /// The result of one step; valid until the next.

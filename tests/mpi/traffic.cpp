@@ -1,0 +1,197 @@
+// ranks: 1 2 3 4 6
+// What one training step sends, as MPI itself sees it, as the statistics count it, as the layout plans it and as a
+// formula on paper says; what it allocates: nothing from the second step on.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <map>
+#include <new>
+
+#include "support/alone.hpp"
+#include "support/pmpi_counter.hpp"
+
+static std::size_t largest_new = 0;
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  largest_new = std::max(largest_new, bytes);
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace {
+
+constexpr int in = 3, base = 8, groups = 8;
+using Net = hg::UNet<in, 1, base, hg::Boundary<hg::Zero, hg::Periodic>, groups>;
+using Pointwise = hg::Sequential<hg::Conv2d<in, 4>, hg::ReLU, hg::Conv2d<4, 1>>;
+constexpr hg::index_t width = 48;
+
+/// Bytes and number of Kokkos allocations by label, while one of these lives.
+class Allocations {
+ public:
+  Allocations() {
+    by_label().clear();
+    Kokkos::Tools::Experimental::set_allocate_data_callback(
+        [](Kokkos_Profiling_SpaceHandle, const char* label, const void*, std::uint64_t bytes) {
+          ++by_label()[label].first;
+          by_label()[label].second += bytes;
+        });
+  }
+  ~Allocations() { Kokkos::Tools::Experimental::set_allocate_data_callback(nullptr); }
+
+  std::string labels() const {
+    std::string text;
+    for (const auto& [label, use] : by_label()) text += label + " ";
+    return text;
+  }
+  std::uint64_t bytes(const std::string& label) const { return by_label()[label].second; }
+  int count(const std::string& label) const { return by_label()[label].first; }
+
+ private:
+  static std::map<std::string, std::pair<int, std::uint64_t>>& by_label() {
+    static std::map<std::string, std::pair<int, std::uint64_t>> use;
+    return use;
+  }
+};
+
+template <class Model>
+struct Training {
+  using T = double;
+  explicit Training(const hg::DeviceMesh<support::Mesh>& mesh, hg::index_t batch = 1, hg::index_t height = 36)
+      : image(mesh, {batch, in, height, width}),
+        label(mesh, {batch, 1, height, width}),
+        weight(mesh, {batch, 1, height, width}),
+        trainer(Model{}, hg::AdamW{}, mesh, {.seed = 3}) {
+    Kokkos::deep_copy(weight.to_local(), 1.0);
+    Kokkos::deep_copy(label.to_local(), 0.5);
+    image.copy_from_host(support::numbers<T>(image.to_host().size(), static_cast<std::uint64_t>(mesh.rank())));
+  }
+  double step() { return trainer.step(hg::mse, image, label, weight).item(); }
+
+  support::Field<T, in> image;
+  support::Field<T, 1> label, weight;
+  hg::Trainer<Model, hg::AdamW, support::Mesh, T> trainer;
+};
+
+/// Counts a step after the first: by the library, and checked against MPI's own. Nothing is set up anew in it.
+template <class Model>
+hg::CommStatistics second_step(Training<Model>& training) {
+  training.step();
+#ifdef HALOGEN_WITH_MPI
+  const pmpi::Counts start = pmpi::counts;
+#endif
+  const hg::CommStatistics before = hg::comm_stats();
+  training.step();
+  const hg::CommStatistics spent = hg::comm_stats() - before;
+#ifdef HALOGEN_WITH_MPI
+  const pmpi::Counts end = pmpi::counts;
+  const auto same = [](const hg::Tally& ours, const pmpi::Tally& a, const pmpi::Tally& b) {
+    return ours.count == b.count - a.count && ours.bytes == b.bytes - a.bytes;
+  };
+  CHECK(same(spent.messages, start.messages, end.messages));
+  CHECK(same(spent.all_reduces, start.all_reduces, end.all_reduces));
+  CHECK(same(spent.all_gathers, start.all_gathers, end.all_gathers));
+  CHECK(end.broadcasts.count == start.broadcasts.count);
+  CHECK(end.gathers.count == start.gathers.count);
+  CHECK(end.scatters.count == start.scatters.count);
+  CHECK(end.barriers.count == start.barriers.count);
+  CHECK(end.others.count == start.others.count);
+  CHECK(end.inits == start.inits);
+  CHECK(end.communicators == start.communicators);
+#endif
+  const hg::TrafficUse planned = training.trainer.layout(training.image).traffic();
+  CHECK(spent.messages == hg::Tally{planned.messages, planned.bytes});
+  return spent;
+}
+
+}  // namespace
+
+TEST_CASE("statistics, layout and MPI count the same; sums are as many as the model has") {
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    Training<Net> training(mesh, 2);
+    const hg::CommStatistics spent = second_step(training);
+    const bool alone = mesh.size() == 1, plane = mesh.extent(1) * mesh.extent(2) > 1;
+    CHECK((spent.messages.count > 0) == plane);
+    // Ten norms, gathered forward, summed backward, over the ranks of one sample's plane; weights, loss, gradient over
+    // all.
+    const std::int64_t samples = 2 / mesh.extent(0);
+    CHECK(spent.all_gathers == (plane ? hg::Tally{10, 10 * groups * samples * 3 * 8} : hg::Tally{}));
+    const std::int64_t bucket = hg::Parameters<Net, double>::count;
+    const hg::Tally of_norms = plane ? hg::Tally{10, 10 * groups * samples * 2 * 8} : hg::Tally{};
+    CHECK(spent.all_reduces ==
+          (alone ? hg::Tally{} : hg::Tally{of_norms.count + 3, of_norms.bytes + 8 * (2 + bucket)}));
+  }
+}
+
+TEST_CASE("a formula on paper: 32 x 48 on 2 x 2, periodic in width, all cuts even") {
+  if (support::world().size() != 4) return;
+  Training<Net> training(hg::device_mesh<support::Mesh>(support::world(), {1, 2, 2}), 1, 32);
+  const hg::CommStatistics spent = second_step(training);
+  // A piece of h x w sends, for margins of 1: a row to the one rank above or below, a column each way around the globe
+  // to the rank beside it, two corners to the one across: three messages.
+  const auto ring = [](std::int64_t h, std::int64_t w) { return w + 2 * h + 2; };
+  // Exchanged is what a 3 x 3 convolution reads: the image, what each of the ten wrote (nine are read by the next one,
+  // and by the backward of their own; the last by its own alone) and both pools' outputs: 13. And, for the gradients of
+  // their inputs, the gradients behind all but the first: 9. Upsampled tensors are exchanged coarse.
+  const std::int64_t fine = in + 4 * base + 3 * base;                  // 1 + 4 values, 3 gradients
+  const std::int64_t middle = base + 4 * 2 * base + 4 * 2 * base;      // 1 + 4 values, 4 gradients
+  const std::int64_t coarse = 2 * base + 2 * 4 * base + 2 * 4 * base;  // 1 + 2 values, 2 gradients
+  CHECK(spent.messages.count == 3 * (13 + 9));
+  CHECK(spent.messages.bytes == 8 * (fine * ring(16, 24) + middle * ring(8, 12) + coarse * ring(4, 6)));
+}
+
+TEST_CASE("one rank sends nothing") {
+  Training<Net> training(support::alone());
+  CHECK(training.step() > 0);
+  const hg::CommStatistics spent = second_step(training);
+  CHECK(spent.messages == hg::Tally{});
+  CHECK(spent.all_reduces == hg::Tally{});
+  CHECK(spent.all_gathers == hg::Tally{});
+  CHECK(spent.local_copies.count > 0);  // its own periodic images
+}
+
+TEST_CASE("a model of radius 0 sends no halos on any mesh") {
+  for (const auto& mesh : support::meshes(1)) {
+    CAPTURE(support::text(mesh));
+    Training<Pointwise> training(mesh);
+    const hg::CommStatistics spent = second_step(training);
+    CHECK(spent.messages == hg::Tally{});
+    CHECK(spent.local_copies == hg::Tally{});
+    CHECK(spent.all_gathers == hg::Tally{});
+    CHECK(spent.all_reduces.count == (mesh.size() > 1 ? 3 : 0));
+  }
+}
+
+TEST_CASE("nothing is allocated from the second step on") {
+  for (const auto& mesh : support::meshes(1)) {
+    CAPTURE(support::text(mesh));
+    Training<Net> training(mesh);
+    training.step();
+    const Allocations allocations;
+    largest_new = 0;
+    training.step();
+    training.step();
+    const std::size_t largest = largest_new;
+    CHECK(allocations.labels() == "");
+    CHECK(largest < 256);  // labels as std::string, which Kokkos asks for, and lists of a few bounds; no data
+  }
+}
+
+TEST_CASE("what is allocated is what the layout says") {
+  auto meshes = support::meshes(1);
+  meshes.push_back(support::alone());
+  for (const auto& mesh : meshes) {
+    CAPTURE(support::text(mesh));
+    const Allocations allocations;
+    Training<Net> training(mesh);
+    training.step();
+    const hg::MemoryUse use = training.trainer.layout(training.image).memory();
+    CHECK(allocations.bytes("halogen::arena") == use.tensors + use.workspace);
+    CHECK(allocations.bytes("halogen::arena") + allocations.bytes("halogen::send") +
+              allocations.bytes("halogen::receive") ==
+          use.total());
+    CHECK(allocations.count("halogen::arena") == 1);
+    CHECK(use.kept <= use.tensors);
+  }
+}

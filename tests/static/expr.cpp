@@ -1,0 +1,138 @@
+// The graph and the plan of the three-level U-Net, pinned: a change here is a change of what runs.
+#include "halogen/expr/trace.hpp"
+#include "halogen/models/unet.hpp"
+
+namespace {
+
+using namespace halogen;
+using Globe = Boundary<Zero, Periodic>;
+
+// -- parameters: offsets and counts
+// ------------------------------------------------------------------------------------
+constexpr index_t block(index_t in, index_t out) { return 9 * in * out + 9 * out * out + 2 * (out + 2 * out); }
+constexpr index_t unet(index_t in, index_t out, index_t base) {
+  return block(in, base) + block(base, 2 * base) + block(2 * base, 4 * base) + block(6 * base, 2 * base) +
+         block(3 * base, base) + base * out + out;
+}
+template <int In, int Out, int Base>
+inline constexpr const Graph& graph = graph_of<UNet<In, Out, Base, Globe>, In>;
+
+static_assert(graph<7, 3, 16>.misfit.kind == Misfit::Kind::none);
+static_assert(graph<7, 3, 16>.parameter_count() == unet(7, 3, 16) && unet(7, 3, 16) == 119523);
+static_assert(graph<3, 1, 8>.parameter_count() == unet(3, 1, 8));
+static_assert(graph<7, 3, 16>.parameters.size() == 4 * 2 * 5 + 2);
+static_assert(graph<7, 3, 16>.layers == 5 * 6 + 2 + 2 + 1);  // blocks, pools, upsamplings, head
+static_assert(input_channels<UNet<7, 3, 16>> == 7);
+
+/// Each tensor begins where the last one ends, and holds the product of its extents.
+constexpr bool gapless(const Graph& g) {
+  index_t offset = 0;
+  for (const ParameterShape& p : g.parameters) {
+    index_t count = 1;
+    for (int d = 0; d < p.rank; ++d) count *= p.shape[d];
+    if (p.offset != offset || p.count != count || (p.rank != 1 && p.rank != 4)) return false;
+    offset += count;
+  }
+  return offset == g.parameter_count();
+}
+static_assert(gapless(graph<7, 3, 16>) && gapless(graph<3, 1, 8>));
+
+constexpr bool is_weight(const ParameterShape& p, int out, int in, int kernel) {
+  return p.rank == 4 && p.shape[0] == out && p.shape[1] == in && p.shape[2] == kernel && p.shape[3] == kernel &&
+         p.start == ParameterShape::Start::uniform && p.fan_in == in * kernel * kernel;
+}
+static_assert(is_weight(graph<7, 3, 16>.parameters[0], 16, 7, 3));    // enc1.0.weight
+static_assert(is_weight(graph<7, 3, 16>.parameters[24], 32, 96, 3));  // after the inner skip
+static_assert(is_weight(graph<7, 3, 16>.parameters[32], 16, 48, 3));  // dec1.0.weight
+static_assert(is_weight(graph<7, 3, 16>.parameters[40], 3, 16, 1));   // head.weight
+static_assert(graph<7, 3, 16>.parameters[1].rank == 1 && graph<7, 3, 16>.parameters[1].fan_in == 63);
+static_assert(graph<7, 3, 16>.parameters[2].start == ParameterShape::Start::ones);   // gamma
+static_assert(graph<7, 3, 16>.parameters[3].start == ParameterShape::Start::zeros);  // beta
+
+// -- plan
+// ---------------------------------------------------------------------------------------------------------------
+inline constexpr const Plan& training = plan_of<UNet<3, 1, 16, Globe>, 3, PlanKind::training>;
+inline constexpr const Plan& inference = plan_of<UNet<3, 1, 16, Globe>, 3, PlanKind::inference>;
+
+static_assert(training.graph.levels.size() == 3);
+static_assert(training.launches.size() == 41 && training.first_backward == 13);
+static_assert(training.stages == 29);
+static_assert(training.tensors.size() == 1 + 13 + 15);  // the image, forward, gradients
+static_assert(training.norms.size() == 10 && training.activations.size() == 16);
+static_assert(inference.launches.size() == 13 && inference.tensors.size() == 14 && inference.norms.size() == 10);
+static_assert(training.input_gradient == -1);
+
+constexpr int count(const Plan& plan, LaunchKind kind) {
+  int n = 0;
+  for (const Launch& launch : plan.launches) n += launch.kind == kind;
+  return n;
+}
+static_assert(count(training, LaunchKind::conv_forward) == 11 && count(training, LaunchKind::max_pool_forward) == 2);
+static_assert(count(training, LaunchKind::conv_weight_gradient) == 11);
+static_assert(count(training, LaunchKind::conv_input_gradient) ==
+              12);  // two convolutions read two sources, the first none
+static_assert(count(training, LaunchKind::max_pool_backward) == 2 &&
+              count(training, LaunchKind::upsample_backward) == 2);
+static_assert(count(training, LaunchKind::loss) == 1);
+// No norm, ReLU, concatenation or upsampling costs a launch or a tensor of its own.
+static_assert(count(training, LaunchKind::store) == 0 && count(training, LaunchKind::gradient_store) == 0);
+static_assert(count(training, LaunchKind::store_backward) == 0 && count(inference, LaunchKind::store) == 0);
+
+/// Every norm's moments are gathered by one forward launch, its sums by one backward launch.
+constexpr bool sums_are_complete(const Plan& plan) {
+  for (int n = 0; n < plan.norms.size(); ++n) {
+    int moments = 0, sums = 0;
+    for (const Launch& launch : plan.launches) {
+      moments += launch.statistics == n;
+      sums += launch.sums >= 0 && plan.activations[launch.sums].norm == n;
+    }
+    if (moments != 1 || (plan.training && sums != 1)) return false;
+  }
+  return true;
+}
+static_assert(sums_are_complete(training) && sums_are_complete(inference));
+
+/// Nobody reads a tensor before it is complete, and nobody after its last launch.
+constexpr bool lifetimes_hold(const Plan& plan) {
+  for (int i = 0; i < plan.launches.size(); ++i) {
+    bool holds = true;
+    plan.for_each_read(plan.launches[i], [&](int t) {
+      const StoredTensor& tensor = plan.tensors[t];
+      const bool adds = plan.launches[i].accumulate && plan.launches[i].output == t;
+      if (!tensor.external && !(adds ? tensor.first_launch < i : tensor.last_write < i)) holds = false;
+      if (tensor.last_launch < i) holds = false;
+    });
+    if (!holds) return false;
+  }
+  return plan.tensors[plan.prediction].last_launch == plan.launches.size();
+}
+static_assert(lifetimes_hold(training) && lifetimes_hold(inference));
+
+/// Values a fine pixel in sixteenths: alive together at most, and kept from forward for backward.
+struct Pixels {
+  int peak = 0, kept = 0;
+};
+constexpr Pixels pixels(const Plan& plan) {
+  Pixels use;
+  int area[64] = {16};
+  for (int l = 1; l < plan.graph.levels.size(); ++l) {
+    const Level& level = plan.graph.levels[l];
+    area[l] = area[level.parent] / (level.window[0].stride * level.window[1].stride);
+  }
+  for (int i = 0; i < plan.launches.size(); ++i) {
+    int alive = 0;
+    for (const StoredTensor& tensor : plan.tensors)
+      if (!tensor.external && tensor.first_launch <= i && i <= tensor.last_launch)
+        alive += tensor.channels * area[tensor.level];
+    use.peak = std::max(use.peak, alive);
+  }
+  for (const StoredTensor& tensor : plan.tensors)
+    if (!tensor.external && tensor.first_launch < plan.first_backward && tensor.last_launch >= plan.first_backward)
+      use.kept += tensor.channels * area[tensor.level];
+  return use;
+}
+static_assert(pixels(training).peak <= 165 * 16 && pixels(training).kept <= 118 * 16);
+static_assert(pixels(training).peak == 159 * 16 && pixels(training).kept == 111 * 16);  // today
+static_assert(pixels(inference).kept == 0 && pixels(inference).peak < 60 * 16);
+
+}  // namespace
