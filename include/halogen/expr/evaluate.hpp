@@ -304,7 +304,7 @@ class Evaluation {
     send_ = transport_buffer("halogen::send");
     receive_ = transport_buffer("halogen::receive");
     for (int t = 0; t < plan().tensors.size(); ++t) {
-      exchanges_.emplace_back(layout_.tensor(t).strips, layout_.rank(), layout_.samples(), plan().tensors[t].channels);
+      exchanges_.emplace_back(layout_.tensor(t).strips);
       exchanges_.back().connect(meshes_.world, send_.data(), receive_.data(), "halo of tensor " + std::to_string(t));
     }
   }
@@ -314,18 +314,25 @@ class Evaluation {
                                              layout_.memory().exchange / 2 / sizeof(T));
   }
 
+  StridedView<T, 4> strided(int tensor) const {
+    const TensorView<T> view = operands_.tensor(tensor);
+    return {view.data,
+            {view.sample_stride, view.channel_stride, view.row_stride, 1},
+            {layout_.first_sample(), 0, view.y0, view.x0}};
+  }
+
   /// One exchange is under way at a time: they share their buffers.
   void start_exchange(int tensor) {
     if (exchanges_[static_cast<std::size_t>(tensor)].empty()) return;
     finish_exchange();
     under_way_ = tensor;
-    exchanges_[static_cast<std::size_t>(tensor)].start(space_, operands_.tensor(tensor));
+    exchanges_[static_cast<std::size_t>(tensor)].start(space_, strided(tensor));
   }
 
   void finish_exchange() {
     if (under_way_ < 0) return;
     const int tensor = std::exchange(under_way_, -1);
-    exchanges_[static_cast<std::size_t>(tensor)].finish(space_, operands_.tensor(tensor));
+    exchanges_[static_cast<std::size_t>(tensor)].finish(space_, strided(tensor));
   }
 
   void wait_for_halos(const Launch& launch) {
@@ -341,7 +348,7 @@ class Evaluation {
   std::shared_ptr<Arena> arena_;
   Operands<T> operands_;
   NormCollectives norms_;
-  std::vector<HaloExchange<T>> exchanges_;
+  std::vector<HaloExchange<T, 4>> exchanges_;
   Kokkos::View<T*, transport_space> send_, receive_;
   Kokkos::View<double*, transport_space> loss_sum_{"halogen::loss_sum", 1};
   Request loss_request_;

@@ -81,14 +81,14 @@ inline std::string explain(const Layout& layout) {
                      tensor.channels, static_cast<long long>(piece.owned[0].size()),
                      static_cast<long long>(piece.owned[1].size()));
       if (tensor.last_write == i && piece.has_halo()) {
-        const HaloStrips::Traffic traffic = piece.strips.traffic(layout.rank());
+        const HaloStrips<4>::Traffic traffic = piece.strips.traffic(layout.rank());
         text += format("; halo rows %lld+%lld columns %lld+%lld, %lld messages, %lld values",
                        static_cast<long long>(piece.owned[0].begin - piece.stored[0].begin),
                        static_cast<long long>(piece.stored[0].end - piece.owned[0].end),
                        static_cast<long long>(piece.owned[1].begin - piece.stored[1].begin),
                        static_cast<long long>(piece.stored[1].end - piece.owned[1].end),
                        static_cast<long long>(traffic.messages),
-                       static_cast<long long>(traffic.points * tensor.channels * layout.samples()));
+                       static_cast<long long>(traffic.points));
       }
     }
     if (launch.statistics >= 0) text += format("; all_gather moments of norm%d", launch.statistics);

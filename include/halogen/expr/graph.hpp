@@ -13,7 +13,7 @@ namespace halogen {
 #ifndef HALOGEN_GRAPH_CAPACITY
 #define HALOGEN_GRAPH_CAPACITY 256
 #endif
-/// Most nodes, levels and parameters of one model; a larger model defines HALOGEN_GRAPH_CAPACITY.
+/// Most nodes and parameters of one model; a larger model defines HALOGEN_GRAPH_CAPACITY.
 inline constexpr int graph_capacity = HALOGEN_GRAPH_CAPACITY;
 
 /// One resolution: extents and cuts of `parent` seen through a window in height and width.

@@ -15,7 +15,7 @@ struct TensorLayout {
   Interval owned[2], stored[2];  ///< rows and columns, without and with margins
   index_t row_stride = 0, channel_stride = 0, sample_stride = 0;
   std::size_t bytes = 0, offset = 0;  ///< in the arena
-  HaloStrips strips;
+  HaloStrips<4> strips;
 
   bool has_halo() const { return !strips.receives.empty() || !strips.sends.empty(); }
 };
@@ -63,6 +63,7 @@ class Layout {
   int rank() const { return rank_; }
   int samples() const { return samples_; }
   const Cut& batch_cut() const { return batch_; }
+  index_t first_sample() const { return batch_.piece(pieces_.part(rank_, 0)).begin; }
   const LevelLayout& level(int l) const { return levels_[static_cast<std::size_t>(l)]; }
   const std::vector<LevelLayout>& levels() const { return levels_; }
   const TensorLayout& tensor(int t) const { return tensors_[static_cast<std::size_t>(t)]; }
@@ -74,9 +75,9 @@ class Layout {
   TrafficUse traffic() const {
     TrafficUse use;
     for (int t = 0; t < plan_.tensors.size(); ++t) {
-      const HaloStrips::Traffic one = tensor(t).strips.traffic(rank_);
+      const HaloStrips<4>::Traffic one = tensor(t).strips.traffic(rank_);
       use.messages += one.messages;
-      use.bytes += one.points * samples_ * plan_.tensors[t].channels * static_cast<index_t>(value_size_);
+      use.bytes += one.points * static_cast<index_t>(value_size_);
     }
     return use;
   }
@@ -101,8 +102,20 @@ class Layout {
     layout.channel_stride = layout.row_stride * layout.stored[0].size();
     layout.sample_stride = layout.channel_stride * tensor.channels;
     layout.bytes = static_cast<std::size_t>(layout.sample_stride * samples_) * value_size_;
-    layout.strips = HaloStrips(plane, pieces_, rank_);
+    layout.strips = HaloStrips<4>(with_samples_and_channels(plane, tensor.channels), pieces_, rank_);
     return layout;
+  }
+
+  /// (N, C, H, W): samples and channels are exchanged whole, each rank its own samples.
+  HaloNeeds<4> with_samples_and_channels(const PlaneNeeds& plane, int channels) const {
+    HaloNeeds<4> needs;
+    needs.dimension = {0, 1, 2, 3};
+    needs.cut = {batch_, Cut::chunk(channels, 1), plane.cut[0], plane.cut[1]};
+    for (std::size_t d = 0; d < 2; ++d)
+      for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
+    needs.needed[2] = plane.needed[0];
+    needs.needed[3] = plane.needed[1];
+    return needs;
   }
 
   /// Offsets from lifetimes: largest first, each at the lowest place that is free while it lives.
@@ -142,11 +155,9 @@ class Layout {
         plan_, [this](int l, int d) { return owned(l, d); }, samples_, value_size_);
     memory_.workspace = workspace_.bytes();
     std::size_t values = 0;
-    for (int t = 0; t < plan_.tensors.size(); ++t) {
-      const std::size_t planes = static_cast<std::size_t>(samples_) * plan_.tensors[t].channels;
-      for (const auto* strips : {&tensor(t).strips.receives, &tensor(t).strips.sends})
-        values = std::max(values, planes * static_cast<std::size_t>(HaloStrips::points(*strips)));
-    }
+    for (const TensorLayout& layout : tensors_)
+      for (const auto* strips : {&layout.strips.receives, &layout.strips.sends})
+        values = std::max(values, static_cast<std::size_t>(HaloStrips<4>::points(*strips)));
     memory_.exchange = 2 * values * value_size_;
   }
 

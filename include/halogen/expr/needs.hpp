@@ -58,13 +58,17 @@ inline Resample resample(const std::vector<LevelLayout>& levels, int from, int t
   return {levels[static_cast<std::size_t>(from)].extent(d), levels[static_cast<std::size_t>(to)].extent(d)};
 }
 
+/// Height and width of one stored tensor.
+using PlaneNeeds = HaloNeeds<2>;
+
 /// For every stored tensor the hull of what its readers, forward and backward, need beside the owned points.
 class PlaneNeedsOf {
  public:
   PlaneNeedsOf(const Plan& plan, const std::vector<LevelLayout>& levels) : plan_(plan), levels_(levels) {
     for (const StoredTensor& tensor : plan.tensors) {
       PlaneNeeds needs;
-      for (int d = 0; d < 2; ++d) {
+      needs.dimension = {2, 3};
+      for (std::size_t d = 0; d < 2; ++d) {
         needs.cut[d] = level(tensor.level).cut[d];
         for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
       }
@@ -86,7 +90,7 @@ class PlaneNeedsOf {
   }
 
   void need(int tensor, int d, int p, const Interval& interval) {
-    Interval& hull_so_far = planes_[static_cast<std::size_t>(tensor)].needed[d][static_cast<std::size_t>(p)];
+    Interval& hull_so_far = planes_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
     hull_so_far = hull(hull_so_far, interval);
   }
 
@@ -146,7 +150,7 @@ class PlaneNeedsOf {
   /// Gathering a gradient through a periodic window shifts outputs by whole fields; that needs extent = stride *
   /// outputs.
   static void check_commensurate(const Node& node, const Window& window, index_t input, index_t output) {
-    if (!window.periodic || window.footprint() == 1 || output * window.stride == input) return;
+    if (!window.periodic || output * window.stride == input) return;
     if (window.padding == 0) return;  // no window crosses the end: nothing is periodic about it
     throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name +
                           ") has a periodic window of stride " + std::to_string(window.stride) + " over " +

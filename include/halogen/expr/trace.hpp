@@ -35,10 +35,10 @@ inline constexpr int output_channels =
 template <class ModelType, int InputChannels, PlanKind Kind>
 inline constexpr Plan plan_of = make_plan(graph_of<ModelType, InputChannels>, Kind);
 
-/// The plan of a model on the channels it takes, as a type.
-template <class ModelType, PlanKind Kind>
+/// The same, as a type.
+template <class ModelType, int InputChannels, PlanKind Kind>
 struct PlanOf {
-  static constexpr const Plan& plan() { return plan_of<ModelType, input_channels<ModelType>, Kind>; }
+  static constexpr const Plan& plan() { return plan_of<ModelType, InputChannels, Kind>; }
 };
 
 /// Names of a model's parameters in the order of their offsets, as PyTorch's state_dict.

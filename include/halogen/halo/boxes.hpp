@@ -1,59 +1,79 @@
 // Who sends which box to whom: needed intersected with owned, over all ranks of the cut. Pure arithmetic.
 #pragma once
 
+#include <array>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "halogen/tensor/decomposition.hpp"
 
 namespace halogen {
 
-/// A box of the plane, in global indices.
+/// A box of Rank dimensions, in global indices.
+template <int Rank>
 struct Box {
-  Interval y, x;
-  index_t points() const { return y.size() * x.size(); }
-  bool empty() const { return y.empty() || x.empty(); }
+  std::array<Interval, Rank> side{};
+
+  index_t points() const {
+    index_t points = 1;
+    for (const Interval& interval : side) points *= interval.size();
+    return points;
+  }
 };
 
 /// One strip: `from` as its owner knows it, `to` as the reader does (a periodic image lies an extent away).
+template <int Rank>
 struct Strip {
   int peer;
-  Box from, to;
+  Box<Rank> from, to;
 };
 
-/// How one tensor's plane is cut and what each piece needs beyond itself, per dimension and piece.
-struct PlaneNeeds {
-  Cut cut[2];
-  std::vector<Interval> needed[2];  ///< hull of the owned and all that readers want; may leave [0, extent)
+/// How a tensor is cut in Rank of its dimensions and what each piece needs beyond itself, per dimension and piece.
+template <int Rank>
+struct HaloNeeds {
+  std::array<int, Rank> dimension{};  ///< tensor dimension of each
+  std::array<Cut, Rank> cut;
+  std::array<std::vector<Interval>, Rank> needed;  ///< hull of the owned and all that readers want; may leave the field
 
-  Interval needed_by(int dimension, int part) const { return needed[dimension][static_cast<std::size_t>(part)]; }
+  Interval needed_by(int d, int part) const {
+    return needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(part)];
+  }
 };
 
 /// Strips of `rank`'s exchange, receives and sends, in one order on both sides: by peer, then periodic image. Corners
 /// included, one phase. A strip whose peer is the rank itself is its own periodic image: a copy.
-struct HaloStrips {
-  std::vector<Strip> receives, sends;
+template <int Rank>
+class HaloStrips {
+ public:
+  std::vector<Strip<Rank>> receives, sends;
 
   HaloStrips() = default;
-  HaloStrips(const PlaneNeeds& plane, const Decomposition& pieces, int rank, int height_dimension = 2) {
-    const int dimensions[2] = {height_dimension, height_dimension + 1};
-    const int own[2] = {pieces.part(rank, dimensions[0]), pieces.part(rank, dimensions[1])};
-    for (int py = 0; py < plane.cut[0].parts(); ++py)
-      for (int px = 0; px < plane.cut[1].parts(); ++px) {
-        const int peer = pieces.with_part(pieces.with_part(rank, dimensions[0], py), dimensions[1], px);
-        const int theirs[2] = {py, px};
-        for (int image_y = -1; image_y <= 1; ++image_y)
-          for (int image_x = -1; image_x <= 1; ++image_x) {
-            if (peer == rank && image_y == 0 && image_x == 0) continue;
-            add(receives, peer, strip(plane, theirs, own, image_y, image_x));
-            add(sends, peer, strip(plane, own, theirs, image_y, image_x));
-          }
-      }
+  HaloStrips(const HaloNeeds<Rank>& needs, const Decomposition& pieces, int rank) {
+    Index parts, own;
+    for (int d = 0; d < Rank; ++d) {
+      at(parts, d) = needs.cut[static_cast<std::size_t>(d)].parts();
+      at(own, d) = pieces.part(rank, needs.dimension[static_cast<std::size_t>(d)]);
+    }
+    Index images;
+    images.fill(3);
+    for_each(parts, [&](const Index& theirs) {
+      int peer = rank;
+      for (int d = 0; d < Rank; ++d)
+        peer = pieces.with_part(peer, needs.dimension[static_cast<std::size_t>(d)], theirs[static_cast<std::size_t>(d)]);
+      for_each(images, [&](Index image) {
+        bool itself = peer == rank;
+        for (int& i : image) itself &= --i == 0;
+        if (itself) return;
+        add(receives, peer, strip(needs, theirs, own, image));
+        add(sends, peer, strip(needs, own, theirs, image));
+      });
+    });
   }
 
-  static index_t points(const std::vector<Strip>& strips) {
+  static index_t points(const std::vector<Strip<Rank>>& strips) {
     index_t points = 0;
-    for (const Strip& strip : strips) points += strip.to.points();
+    for (const Strip<Rank>& strip : strips) points += strip.to.points();
     return points;
   }
 
@@ -64,7 +84,7 @@ struct HaloStrips {
   Traffic traffic(int rank) const {
     Traffic traffic;
     int last = -1;
-    for (const Strip& strip : sends) {
+    for (const Strip<Rank>& strip : sends) {
       if (strip.peer == rank) continue;
       traffic.messages += strip.peer != last;
       traffic.points += strip.from.points();
@@ -74,23 +94,37 @@ struct HaloStrips {
   }
 
  private:
-  using Sides = std::optional<std::pair<Box, Box>>;
+  using Index = std::array<int, Rank>;
+  using Sides = std::optional<std::pair<Box<Rank>, Box<Rank>>>;
 
-  /// What `reader` needs of `owner`'s piece moved by image * extent: (from, to).
-  static Sides strip(const PlaneNeeds& plane, const int owner[2], const int reader[2], int image_y, int image_x) {
-    const int image[2] = {image_y, image_x};
-    Interval from[2], to[2];
-    for (int d = 0; d < 2; ++d) {
-      const index_t shift = image[d] * plane.cut[d].extent();
-      const Interval owned = plane.cut[d].piece(owner[d]);
-      to[d] = intersect(plane.needed_by(d, reader[d]), {owned.begin + shift, owned.end + shift});
-      if (to[d].empty()) return std::nullopt;
-      from[d] = {to[d].begin - shift, to[d].end - shift};
+  static int& at(Index& index, int d) { return index[static_cast<std::size_t>(d)]; }
+
+  /// All index tuples below `extents`, row-major.
+  template <class F>
+  static void for_each(const Index& extents, F f) {
+    Index index{};
+    for (;;) {
+      f(index);
+      int d = Rank - 1;
+      while (d >= 0 && ++at(index, d) == extents[static_cast<std::size_t>(d)]) at(index, d--) = 0;
+      if (d < 0) return;
     }
-    return std::pair{Box{from[0], from[1]}, Box{to[0], to[1]}};
   }
 
-  static void add(std::vector<Strip>& strips, int peer, const Sides& sides) {
+  /// What `reader` needs of `owner`'s piece moved by image * extent: (from, to).
+  static Sides strip(const HaloNeeds<Rank>& needs, const Index& owner, const Index& reader, const Index& image) {
+    Box<Rank> from, to;
+    for (std::size_t d = 0; d < Rank; ++d) {
+      const index_t shift = image[d] * needs.cut[d].extent();
+      const Interval owned = needs.cut[d].piece(owner[d]);
+      to.side[d] = intersect(needs.needed_by(static_cast<int>(d), reader[d]), {owned.begin + shift, owned.end + shift});
+      if (to.side[d].empty()) return std::nullopt;
+      from.side[d] = {to.side[d].begin - shift, to.side[d].end - shift};
+    }
+    return std::pair{from, to};
+  }
+
+  static void add(std::vector<Strip<Rank>>& strips, int peer, const Sides& sides) {
     if (sides) strips.push_back({peer, sides->first, sides->second});
   }
 };

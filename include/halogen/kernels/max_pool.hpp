@@ -4,6 +4,15 @@
 #include "halogen/kernels/row_kernels.hpp"
 
 namespace halogen::kernels {
+namespace detail {
+
+/// Whether `value` takes the place of the largest so far; a NaN does, as in PyTorch.
+template <class T>
+HALOGEN_FUNCTION bool exceeds(T value, T largest) {
+  return value > largest || value != value;
+}
+
+}  // namespace detail
 
 /// y[o] = max over the window.
 template <class T>
@@ -20,7 +29,7 @@ struct MaxPoolRows {
       for (index_t i = 0; i < count; ++i) {
         const T* window = scratch + i * stride[1];
         T best = ky == 0 ? window[0] : out[i];
-        for (int kx = 0; kx < kernel[1]; ++kx) best = window[kx] > best ? window[kx] : best;
+        for (int kx = 0; kx < kernel[1]; ++kx) best = detail::exceeds(window[kx], best) ? window[kx] : best;
         out[i] = best;
       }
     }
@@ -31,7 +40,7 @@ struct MaxPoolRows {
     for (int ky = 0; ky < kernel[0]; ++ky)
       for (int kx = 0; kx < kernel[1]; ++kx) {
         const T value = input.at(n, c, y * stride[0] + ky, x * stride[1] + kx);
-        best = value > best ? value : best;
+        best = detail::exceeds(value, best) ? value : best;
       }
     return best;
   }
@@ -89,7 +98,7 @@ struct MaxPoolBackwardRows {
         for (int ky = 0; ky < kernel[0]; ++ky)
           for (int kx = 0; kx < kernel[1]; ++kx) {
             const T value = input.at(n, first + c, oy * stride[0] + ky, ox * stride[1] + kx);
-            if (value > best) best = value, best_y = oy * stride[0] + ky, best_x = ox * stride[1] + kx;
+            if (detail::exceeds(value, best)) best = value, best_y = oy * stride[0] + ky, best_x = ox * stride[1] + kx;
           }
         if (best_y == y && best_x == x) sum += gradient.at(n, first + c, oy, ox);
       }
@@ -103,7 +112,7 @@ struct MaxPoolBackwardRows {
     T best = window[0];
     for (int ky = 0; ky < kernel[0]; ++ky)
       for (int kx = 0; kx < kernel[1]; ++kx)
-        if (window[ky * pitch + kx] > best) best = window[ky * pitch + kx], at = index_t{ky} * kernel[1] + kx;
+        if (detail::exceeds(window[ky * pitch + kx], best)) best = window[ky * pitch + kx], at = index_t{ky} * kernel[1] + kx;
     return at;
   }
 };

@@ -49,9 +49,10 @@ inline void copy_row(const T* from, index_t count, T* to) {
   for_each_vector<T>(count, [&]<class V>(index_t i) { store(to + i, load<V>(from + i)); });
 }
 
+/// max(value, 0); a NaN stays one.
 template <class T>
 HALOGEN_FUNCTION T clip(T value, bool relu) {
-  return relu && !(value > T(0)) ? T(0) : value;
+  return relu && value < T(0) ? T(0) : value;
 }
 
 }  // namespace detail
@@ -120,14 +121,14 @@ struct ValueReader {
       if (s.relu)
         for_each_vector<T>(size, [&]<class V>(index_t i) {
           const V value = load<V>(from + i) * scale + shift;
-          store<V>(to + i, value > T(0) ? value : V{});
+          store<V>(to + i, value < T(0) ? V{} : value);
         });
       else
         for_each_vector<T>(size, [&]<class V>(index_t i) { store<V>(to + i, load<V>(from + i) * scale + shift); });
     } else if (s.relu) {
       for_each_vector<T>(size, [&]<class V>(index_t i) {
         const V value = load<V>(from + i);
-        store<V>(to + i, value > T(0) ? value : V{});
+        store<V>(to + i, value < T(0) ? V{} : value);
       });
     } else if (from != to) {
       detail::copy_row(from, size, to);

@@ -8,7 +8,8 @@
 //   Shard<0>, Replicate   the same          nothing                           nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. Nothing is stored: the writer of x gathers the moments as rows leave it, readers normalise as rows
+// Halo: none. Nothing is stored where x is one stored tensor (a convolution's or pool's output; otherwise x is written
+// out first): the writer of x gathers the moments as rows leave it, readers normalise as rows
 // enter them. Accumulation: moments per row about the row's first value, merged as (count, mean, M2) in double
 // (Chan, Golub, LeVeque 1983) in a fixed order, over ranks in rank order; no E[x^2] - E[x]^2. gamma's and beta's
 // gradients are the same sums, in the bucket.

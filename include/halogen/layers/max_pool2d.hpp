@@ -7,7 +7,7 @@
 //   Shard<2>, Shard<3>    the same, derived   halo of kernel - 1 after, where    the same of y's gradient, before
 //                                             a window crosses a cut
 //   Shard<0>, Replicate   the same            nothing                           nothing
-//   Partial               does not compile: why::input_is_partial
+//   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
 // vjp: the gradient of each output goes to the first largest input of its window, row by row, as PyTorch's; the
 // owner of an input gathers from all windows that hold it (no halo_reduce).
@@ -43,6 +43,9 @@ struct MaxPool2d : Module<MaxPool2d<Size, Options...>> {
       if (!o.has_stride) window.stride = window.kernel;
     return o;
   }();
+  static_assert(!options.has_bias, "MaxPool2d has no bias");
+  static_assert(!options.window[0].periodic && !options.window[1].periodic,
+                "MaxPool2d takes no Boundary: without padding no window leaves the field");
   static_assert(options.window[0].padding == 0 && options.window[1].padding == 0, "MaxPool2d takes no padding");
   static_assert(options.window[0].dilation == 1 && options.window[1].dilation == 1, "MaxPool2d takes no dilation");
 

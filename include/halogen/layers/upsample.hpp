@@ -6,7 +6,7 @@
 //   placements of x       placements of y   forward and backward
 //   Shard<2>, Shard<3>    the skip's        a halo where m is no multiple of n or cuts are odd, else nothing
 //   Shard<0>, Replicate   the same          nothing
-//   Partial               does not compile: why::input_is_partial
+//   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
 // Nothing is stored: readers look coarse rows up. vjp: the gradient at the fine level is stored by its writer, then
 // each coarse point adds the fine points that read it, by its owner, in row order.

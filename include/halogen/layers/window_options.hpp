@@ -31,7 +31,7 @@ namespace detail {
 struct WindowOptions {
   Window window[2];
   bool bias = true;
-  bool has_stride = false;
+  bool has_stride = false, has_bias = false;
 
   template <int Height, int Width>
   constexpr void set(Kernel<Height, Width>) {
@@ -55,7 +55,7 @@ struct WindowOptions {
   }
   template <bool On>
   constexpr void set(Bias<On>) {
-    bias = On;
+    bias = On, has_bias = true;
   }
 };
 

@@ -1,8 +1,9 @@
 // A model bound to fields: its evaluations for training and inference, laid out once per shape, in one arena.
 #pragma once
 
+#include <any>
+#include <array>
 #include <memory>
-#include <tuple>
 #include <type_traits>
 
 #include "halogen/expr/evaluate.hpp"
@@ -78,8 +79,12 @@ class Network {
   /// The evaluation for this image's extents, cuts and mesh; made anew only where they differ from the last.
   template <PlanKind Kind, class Image>
   auto& evaluation(const Image& image) {
-    using E = EvaluationOf<Kind>;
-    auto& [evaluation, key] = std::get<Slot<Kind>>(slots_);
+    constexpr int channels = Image::tensor_type::extents[1];
+    using E = Evaluation<PlanOf<ModelType, channels, Kind>, T>;
+    using Kept = std::shared_ptr<Slot<E>>;
+    std::any& kept = slots_[static_cast<std::size_t>(Kind)];
+    if (std::any_cast<Kept>(&kept) == nullptr) kept = std::make_shared<Slot<E>>();
+    auto& [evaluation, key] = *std::any_cast<Kept&>(kept);
     Key wanted{image.decomposition(), {image.cut(0), image.cut(2), image.cut(3)}, image.mesh().world()};
     if (!evaluation || !(key == wanted)) {
       evaluation.reset();
@@ -123,16 +128,14 @@ class Network {
     bool operator==(const Key&) const = default;
   };
 
-  template <PlanKind Kind>
-  using EvaluationOf = Evaluation<PlanOf<ModelType, Kind>, T>;
-  template <PlanKind Kind>
+  template <class E>
   struct Slot {
-    std::unique_ptr<EvaluationOf<Kind>> evaluation;
+    std::unique_ptr<E> evaluation;
     Key key;
   };
 
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
-  std::tuple<Slot<PlanKind::inference>, Slot<PlanKind::training>, Slot<PlanKind::training_with_input_gradient>> slots_;
+  std::array<std::any, 3> slots_;  ///< one per PlanKind; the evaluation's type depends on the image's channels
 };
 
 /// The model's output for an image: forward only, nothing kept. Placements of the image in and out; collectives: the

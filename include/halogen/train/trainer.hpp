@@ -29,7 +29,7 @@ class Trainer {
         state_(optimizer),
         network_(std::make_unique<Net>()) {}
 
-  /// The result of one step; valid until the next.
+  /// The result of one step; valid until the next step or predict(), which reuse its memory.
   template <class Image>
   class Step {
    public:
