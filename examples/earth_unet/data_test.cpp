@@ -1,5 +1,6 @@
 // The data preparation on small fields made here: pieces equal the whole, and damaged files are refused in words.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+// `earth_data_test --write-data FOLDER` writes a small data set there, for bad_input_test.py.
+#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <stb/stb_image_write.h>
 #include <zip.h>
@@ -66,8 +67,8 @@ std::vector<Box> pieces(Grid grid) {
 void write_image(const fs::path& file, Grid size, bool constant = false) {
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(3 * size.height * size.width), 100);
   for (std::size_t i = 0; !constant && i < pixels.size(); ++i) pixels[i] = noise(static_cast<std::int64_t>(i) / 24, 1);
-  REQUIRE(
-      stbi_write_jpg(file.c_str(), static_cast<int>(size.width), static_cast<int>(size.height), 3, pixels.data(), 90));
+  if (!stbi_write_jpg(file.c_str(), static_cast<int>(size.width), static_cast<int>(size.height), 3, pixels.data(), 90))
+    throw std::runtime_error("cannot write " + file.string());
 }
 
 // Writes mask.npy: `byte`(row, column) under a header of type `descr`.
@@ -82,7 +83,15 @@ void write_mask(const fs::path& file, Grid size, const std::function<int(std::in
   zip_t* archive = zip_open(file.c_str(), ZIP_CREATE | ZIP_TRUNCATE, nullptr);
   const auto member = zip_file_add(archive, "mask.npy", zip_source_buffer(archive, array.data(), array.size(), 0), 0);
   zip_set_file_compression(archive, static_cast<zip_uint64_t>(member), ZIP_CM_DEFLATE, 6);
-  REQUIRE(zip_close(archive) == 0);
+  if (zip_close(archive) != 0) throw std::runtime_error("cannot write " + file.string());
+}
+
+void write_data(const fs::path& folder, Grid size) {
+  fs::create_directories(folder);
+  write_image(folder / "bmng.jpg", size);
+  write_image(folder / "etopo1.jpg", size);
+  write_mask(folder / "globe_combined_mask_compressed.npz", full_grid,
+             [](auto y, auto x) { return (y / 130 + x / 170) % 2; });
 }
 
 std::string bytes_of(const fs::path& file) {
@@ -225,10 +234,7 @@ TEST_CASE("the land mask is sampled at pixel centres, and a damaged one is refus
 
 TEST_CASE("a sample is normalised, weighted by latitude, and scored outside the training") {
   const Folder folder;
-  write_image(folder.path / "bmng.jpg", {54, 108});
-  write_image(folder.path / "etopo1.jpg", {54, 108});
-  write_mask(folder.path / "globe_combined_mask_compressed.npz", full_grid,
-             [](auto y, auto x) { return (y / 130 + x / 170) % 2; });
+  write_data(folder.path, {54, 108});
   const Grid grid{27, 54};
   const Sample sample = load_sample(folder.path, grid, whole(grid), Ranks{});
   double squares = 0, weights = 0;
@@ -277,4 +283,9 @@ TEST_CASE("the command line is refused in one sentence that names the value and 
   }
   CHECK(parse({"--nonsense"}, 4).exit_status == 2);
   CHECK(refusal([] { prepare_output("/dev/null/there"); }).find("/dev/null/there") != std::string::npos);
+}
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "--write-data") return write_data(argv[2], {270, 540}), 0;
+  return doctest::Context(argc, argv).run();
 }

@@ -15,6 +15,8 @@
 #include <iostream>
 #include <limits>
 #include <optional>
+#include <sstream>
+#include <string>
 
 #include "canvas.hpp"
 #include "held_out.hpp"
@@ -59,6 +61,14 @@ double peak_resident_mib() {
 double over_ranks(const hg::Communicator& world, double value, hg::ReduceOp op) {
   world.all_reduce(&value, 1, op);
   return value;
+}
+
+/// `value` is the same on every rank, so that all of them end here.
+void require_finite(double value, const std::string& what, double learning_rate) {
+  if (std::isfinite(value)) return;
+  std::ostringstream rate;
+  rate << learning_rate;
+  throw hg::CollectiveError(what + " is not finite: use a smaller --learning-rate than " + rate.str());
 }
 
 /// Small pictures of the Earth, added up over ranks; rank 0 draws.
@@ -131,9 +141,7 @@ void run(const hg::Environment& env, const earth::Options& options) {
       losses.push_back(result.item());
       per_step = hg::comm_stats() - before;
       if (step > 1) stepping += seconds() - start;  // the first step also prepares buffers and exchanges
-      if (!std::isfinite(losses.back()))
-        throw hg::CollectiveError("the loss is " + std::to_string(losses.back()) + " at step " + std::to_string(step) +
-                                  ": use a smaller --learning-rate than " + std::to_string(options.learning_rate));
+      require_finite(losses.back(), "the loss at step " + std::to_string(step), options.learning_rate);
       const bool measure = step == 1 || step % 5 == 0;
       ratios.push_back(measure ? earth::score(to_planes(result.prediction(), box), sample, ranks).ratio()
                                : std::numeric_limits<double>::quiet_NaN());
@@ -144,6 +152,7 @@ void run(const hg::Environment& env, const earth::Options& options) {
 
   const earth::Planes output = to_planes(trainer.predict(image), box);
   const earth::Score score = earth::score(output, sample, ranks);
+  require_finite(score.rmse, "the prediction after the last step", options.learning_rate);
   const auto cuts = Field<float, 1>(mesh, {1, 1, options.grid.height, options.grid.width});
   draw(options, ranks, world, sample, earth::predicted_field(output, sample), cuts, score.ratio(), losses, ratios);
   hg::save_parameters(options.output / "weights.safetensors", trainer.parameters(), world);

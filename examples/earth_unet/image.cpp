@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <stdexcept>
 
 #include <stb/stb_easy_font.h>
@@ -67,9 +68,15 @@ int Image::text_width(const std::string& words, int scale) {
 }
 
 void Image::write_png(const std::filesystem::path& file) const {
-  if (stbi_write_png(file.c_str(), width_, height_, 3, pixels_.data(), 3 * width_) == 0)
+  std::ofstream stream(file, std::ios::binary);  // not stbi_write_png, which does not notice a full disk
+  const auto append = [](void* to, void* data, int size) {
+    static_cast<std::ofstream*>(to)->write(static_cast<const char*>(data), size);
+  };
+  const int drawn = stbi_write_png_to_func(append, &stream, width_, height_, 3, pixels_.data(), 3 * width_);
+  stream.close();
+  if (drawn == 0 || !stream)
     throw std::runtime_error("cannot write the picture " + file.string() +
-                             ": is its folder there, writable and not full?");
+                             ": choose another folder with --output, or make room and see to its permissions");
 }
 
 }  // namespace earth

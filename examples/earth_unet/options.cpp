@@ -46,9 +46,10 @@ void read_mesh(const std::string& text, int ranks, Options& options) {
   options.mesh_width = height == 0 ? fit_width : width;
   const std::int64_t needed = std::int64_t{options.mesh_height} * options.mesh_width;
   if (needed != ranks)
-    throw std::invalid_argument("--mesh " + text + " needs " + std::to_string(needed) + " ranks and " +
-                                std::to_string(ranks) + (ranks == 1 ? " is" : " are") + " running: start mpirun -np " +
-                                std::to_string(needed) + ", or give --mesh " + fit);
+    throw std::invalid_argument("--mesh " + text + " needs " + std::to_string(needed) +
+                                (needed == 1 ? " rank" : " ranks") + " and " + std::to_string(ranks) +
+                                (ranks == 1 ? " is" : " are") + " running: start mpirun -np " + std::to_string(needed) +
+                                ", or give --mesh " + fit);
 }
 
 int read_steps(const std::string& text) {

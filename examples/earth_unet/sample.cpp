@@ -23,6 +23,20 @@ Planes operator-(Planes a, const Planes& b) {
   return a;
 }
 
+// Whatever is wrong with a file is said together with what to do about it.
+template <class Read>
+Planes read_file(const std::filesystem::path& file, const Read& read) {
+  try {
+    Planes planes = read(file);
+    require_finite(planes, file.string());
+    return planes;
+  } catch (const std::runtime_error& error) {
+    const char* remedy = std::filesystem::exists(file) ? "; delete it and run scripts/data to fetch it again"
+                                                       : "; run scripts/data to fetch it";
+    throw std::runtime_error(error.what() + std::string(remedy) + ", or name another folder with --data");
+  }
+}
+
 // A field less its own coarse field: what the coarse model cannot know. `margined` covers the margin of `box`.
 Planes fine_detail(const Planes& margined, Grid grid, Box box) {
   return crop(margined, box) - coarse_and_back(margined, grid, box);
@@ -95,19 +109,16 @@ Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const 
     const Box margin = coarse_margin(grid, box);
     sample.input = Planes(7, box);
     {
-      const Planes image = read_jpeg(data / image_file, grid, margin);
-      require_finite(image, (data / image_file).string());
+      const Planes image = read_file(data / image_file, [&](auto& file) { return read_jpeg(file, grid, margin); });
       sample.truth = crop(image, box);
       sample.baseline = coarse_and_back(image, grid, box);
       put_channels(sample.input, 0, sample.baseline);
     }
     {
-      const Planes relief = read_jpeg(data / relief_file, grid, margin);
-      require_finite(relief, (data / relief_file).string());
+      const Planes relief = read_file(data / relief_file, [&](auto& file) { return read_jpeg(file, grid, margin); });
       put_channels(sample.input, 3, fine_detail(relief, grid, box));
     }
-    const Planes land = read_land_fraction(data / land_file, grid, margin);
-    require_finite(land, (data / land_file).string());
+    const Planes land = read_file(data / land_file, [&](auto& file) { return read_land_fraction(file, grid, margin); });
     put_channels(sample.input, 6, fine_detail(land, grid, box));
     sample.label = sample.truth - sample.baseline;
   });

@@ -1,3 +1,4 @@
+// timeout: 300
 // Training is the same on any mesh: in double the loss after 20 steps; in float, where trajectories of ReLU networks
 // part by rounding alone, the first prediction and the first gradients.
 #include <doctest/doctest.h>
@@ -98,9 +99,9 @@ TEST_CASE("float: the first prediction and the first gradients, tensor by tensor
     CHECK(support::relative_error(here.prediction, single.prediction) < 1e-6);
     for (std::size_t p = 0; p < names.size(); ++p) {
       CAPTURE(names[p]);
-      const auto& shape = hg::Parameters<Net, float>::graph.parameters[static_cast<int>(p)];
+      const auto& shape = hg::Parameters<Net, float>::graph().parameters[static_cast<int>(p)];
       const auto largest = [&](const std::vector<float>& all, int tensor) {
-        const auto& s = hg::Parameters<Net, float>::graph.parameters[tensor];
+        const auto& s = hg::Parameters<Net, float>::graph().parameters[tensor];
         double size = 0;
         for (hg::index_t i = s.offset; i < s.offset + s.count; ++i)
           size = std::max(size, std::abs(static_cast<double>(all[static_cast<std::size_t>(i)])));

@@ -21,6 +21,20 @@ Result<double> run_composition(const hg::DeviceMesh<Mesh>& mesh, Sizes size, con
                                                   {size.height, size.width}, numbers<double>(points, 3));
 }
 
+/// The same loss's gradient by the parameters alone, as training plans it: without what only the input's needs.
+template <class Model, int In, int Out>
+std::vector<double> gradient_of_training(const hg::DeviceMesh<Mesh>& mesh, Sizes size,
+                                         const std::vector<double>& parameters, const std::vector<double>& input) {
+  const auto [n, h, w] = size;
+  const auto image = hg::distribute_tensor<Field<double, In>>(mesh, {n, In, h, w}, input);
+  const auto label = hg::distribute_tensor<Field<double, Out>>(
+      mesh, {n, Out, h, w}, numbers<double>(static_cast<std::size_t>(n * Out * h * w), 3));
+  hg::Parameters<Model, double> values;
+  values.copy_from_host(parameters);
+  auto step = hg::value_and_grad([&](auto net) { return InnerProduct{}(net(image), label); });
+  return hg::redistribute<hg::Replicate>(step(values).second).to_host();
+}
+
 /// Bitwise: the model has no norms, and inference in float gives the same bits on any mesh.
 template <class Model, int In, int Out, bool Bitwise = false>
 void check_composition(Sizes size = {}) {
@@ -61,6 +75,8 @@ void check_composition(Sizes size = {}) {
       CHECK(relative_error(std::vector<double>{result.loss}, std::vector<double>{single.loss}) < 1e-12);
       CHECK(relative_error(result.input_gradient, single.input_gradient) < 1e-12);
       CHECK(relative_error(result.parameter_gradient, single.parameter_gradient) < 1e-12);
+      const auto gradient = gradient_of_training<Model, In, Out>(mesh, size, parameters, input);
+      CHECK(relative_error(gradient, single.parameter_gradient) < 1e-12);
       if constexpr (Bitwise) CHECK(infer<Model, In>(mesh, extents, narrow_parameters, narrow_input) == narrow_output);
       ++ran;
     } catch (const hg::CollectiveError& error) {

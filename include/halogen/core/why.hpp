@@ -45,4 +45,23 @@ struct placements_differ {};
 /// The optimiser takes gradients that are whole. Fix: redistribute<Replicate>(gradient), one all_reduce.
 struct gradient_is_partial {};
 
+/// Two operands of one expression are placed differently by mesh dimension MeshDimension: First, Second are a tensor
+/// dimension for Shard, -1 for Replicate, -2 for Partial. Nothing moves unasked. Fix: give both one placement.
+template <int MeshDimension, int First, int Second>
+struct redistribute_operand {};
+
+/// Two operands of one expression have First and Second dimensions, or lie on meshes of so many.
+template <int First, int Second>
+struct operands_differ_in_rank {};
+
+/// shift, global_index or with_boundary names dimension Dimension of an expression of Rank dimensions.
+template <int Dimension, int Rank>
+struct no_such_dimension {};
+
+/// The gradient through a reduction inside an expression (u / norm(u)) is not known.
+struct gradient_through_reduction {};
+
+/// A field is differentiated through a sum or mean of an expression, not through an expression of many values.
+struct gradient_needs_a_scalar {};
+
 }  // namespace halogen::why

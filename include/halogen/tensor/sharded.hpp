@@ -35,7 +35,17 @@ struct Storage {
   using View = Kokkos::View<typename add_pointers<T, Rank>::type, Kokkos::LayoutRight, memory_space>;
   View view;
   std::array<Margin, Rank> margins{};
-  int growths = 0;  ///< how often the margin has grown
+  int growths = 0;             ///< how often the margin has grown
+  std::shared_ptr<void> halo;  ///< the prepared exchange of these margins (halo/field_halo.hpp)
+};
+
+/// The buffer that an assignment replaced, for the next one to write into; copies of a field do not share it.
+template <class Buffer>
+struct Spare {
+  std::shared_ptr<Buffer> buffer;
+  Spare() = default;
+  Spare(const Spare&) {}
+  Spare& operator=(const Spare&) { return *this; }
 };
 
 }  // namespace detail
@@ -128,6 +138,45 @@ class Sharded {
     return copy;
   }
 
+  /// A field of the expression's shape and values.
+  template <class E>
+    requires requires { typename E::expression_tag; }
+  Sharded(const E& expression) {  // NOLINT: implicit, as Field v = u + 1
+    evaluate_into(*this, expression);
+  }
+
+  /// Rebinds to a buffer with the expression's values; older copies of this field keep theirs (expr/assign.hpp).
+  template <class E>
+    requires requires { typename E::expression_tag; }
+  Sharded& operator=(const E& expression) {
+    evaluate_into(*this, expression);
+    return *this;
+  }
+
+  /// A buffer for new values: the spare one where nobody else holds it, so that stepping allocates nothing.
+  std::shared_ptr<Storage> take_buffer() {
+    std::shared_ptr<Storage> buffer = std::move(spare_.buffer);
+    if (buffer && buffer.use_count() == 1) {
+      bool fits = true;
+      for (int d = 0; d < rank; ++d) fits &= buffer->margins[d].lo == storage_->margins[d].lo && buffer->margins[d].hi == storage_->margins[d].hi;
+      if (fits) return buffer;
+    }
+    buffer = std::make_shared<Storage>();
+    buffer->margins = storage_->margins;
+    buffer->view = allocate(buffer->margins);
+    return buffer;
+  }
+
+  /// This field's values are now `buffer`'s; the old buffer becomes the spare one.
+  void rebind(std::shared_ptr<Storage> buffer) {
+    spare_.buffer = std::move(storage_);
+    storage_ = std::move(buffer);
+  }
+
+  /// Global cuts, one per tensor dimension.
+  const std::array<Cut, rank>& cuts() const { return cuts_; }
+  bool empty() const { return storage_ == nullptr; }
+
   /// Makes room beside the owned points, once; copies follow. Values are kept.
   void reserve_margin(const std::array<detail::Margin, rank>& needed) const {
     std::array<detail::Margin, rank> margins = storage_->margins;
@@ -140,12 +189,13 @@ class Sharded {
     auto old = to_local();
     storage_->view = allocate(margins);
     storage_->margins = margins;
+    storage_->halo.reset();
     ++storage_->growths;
     Kokkos::deep_copy(to_local(), old);
   }
   int margin_growths() const { return storage_->growths; }
 
-  const Storage& storage() const { return *storage_; }
+  Storage& storage() const { return *storage_; }
 
  private:
   static std::array<Cut, rank> chunked(const DeviceMesh<MeshType>& mesh, const Extents& extents) {
@@ -182,6 +232,7 @@ class Sharded {
   std::optional<DeviceMesh<MeshType>> mesh_;
   std::array<Cut, rank> cuts_;
   std::shared_ptr<Storage> storage_;
+  detail::Spare<Storage> spare_;
 };
 
 template <class X>

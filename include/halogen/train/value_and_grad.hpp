@@ -1,10 +1,12 @@
-// value_and_grad: a loss of a network and its gradient with respect to the parameters, by hand.
+// value_and_grad: a loss and its gradient, of a network with respect to its parameters, or of an expression with
+// respect to fields.
 #pragma once
 
 #include <any>
 #include <memory>
 #include <utility>
 
+#include "halogen/autograd/gradient.hpp"
 #include "halogen/train/loss.hpp"
 #include "halogen/train/network.hpp"
 
@@ -34,6 +36,13 @@ class ValueAndGrad {
   template <class ModelType, class T>
   auto operator()(const Parameters<ModelType, T>& parameters) {
     return run(f_(NetworkVariable<ModelType>{}), parameters);
+  }
+
+  /// (value, gradient...) of a sum or mean of an expression, one gradient per field, placed as the field.
+  template <class... Fields>
+    requires(is_sharded<Fields> && ...)
+  auto operator()(const Fields&... fields) {
+    return value_and_grad_of(f_, fields...);
   }
 
  private:
