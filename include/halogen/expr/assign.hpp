@@ -151,22 +151,26 @@ RowSpace<Field::rank> row_space(const Field& field, const E& expression) {
   return space;
 }
 
+/// A buffer with the expression's values, shaped as `field`, its margins as wide as the exchange has made them.
 template <class Field, class E>
-void run_assignment(const Field& shape, typename Field::Storage& target, const E& expression) {
+std::shared_ptr<typename Field::Storage> evaluated(Field& field, const E& expression) {
   using T = typename Field::value_type;
   constexpr int rank = Field::rank;
   const execution_space space;
-  check_alike(shape, expression);
+  check_alike(field, expression);
   exchange_halos(space, expression);
+  std::shared_ptr<typename Field::Storage> buffer = field.take_buffer();
   const auto bound = expression.bind();
-  AssignRows<std::decay_t<decltype(bound)>, T, rank> kernel{bound, target.view.data(), {}, {}, row_space(shape, expression)};
+  AssignRows<std::decay_t<decltype(bound)>, T, rank> kernel{
+      bound, buffer->view.data(), {}, {}, row_space(field, expression)};
   for (int d = 0; d < rank; ++d) {
-    kernel.stride[d] = static_cast<index_t>(target.view.stride(d));
-    kernel.origin[d] = shape.offset(d) - target.margins[static_cast<std::size_t>(d)].lo;
+    kernel.stride[d] = static_cast<index_t>(buffer->view.stride(d));
+    kernel.origin[d] = field.offset(d) - buffer->margins[static_cast<std::size_t>(d)].lo;
   }
   Kokkos::parallel_for("halogen::assign",
                        Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, kernel.space.count()),
                        kernel);
+  return buffer;
 }
 
 }  // namespace detail
@@ -182,18 +186,16 @@ void evaluate_into(Field& field, const E& expression) {
       if (field.empty()) field = Field(leaf.mesh(), leaf.cuts());
     });
   }
-  auto buffer = field.take_buffer();
-  detail::run_assignment(field, *buffer, expression);
-  field.rebind(std::move(buffer));
+  field.rebind(detail::evaluated(field, expression));
 }
 
 /// Writes the values into the field's own buffer, seen by all its copies.
 template <class Field, Expression E>
   requires is_sharded<Field>
 void assign(Field& field, const E& expression) {
-  auto buffer = field.take_buffer();
-  detail::run_assignment(field, *buffer, expression);
+  const auto buffer = detail::evaluated(field, expression);
   Kokkos::deep_copy(execution_space{}, field.storage().view, buffer->view);
+  field.keep_spare(buffer);
 }
 template <class Field, Operand E>
   requires is_sharded<Field>

@@ -99,6 +99,19 @@ struct Reduction : ExpressionNode<detail::Accumulator<typename E::value_type>, N
   void each_leaf(const Offsets&, const Edges&, Visit&&) const {}  // its own stage
 
  private:
+  /// MPI's max and min pass over NaN, so one rank's NaN travels beside them.
+  static void all_reduce(const Communicator& ranks, A& total) {
+    if constexpr (Op::over_ranks == ReduceOp::sum || std::is_integral_v<A>) {
+      ranks.all_reduce(&total, 1, Op::over_ranks);
+    } else {
+      const A sign = Op::over_ranks == ReduceOp::max ? A(1) : A(-1);
+      const bool nan = total != total;
+      A both[2] = {nan ? Op::template start<A>() : total, nan ? sign : A(0)};
+      ranks.all_reduce(both, 2, Op::over_ranks);
+      total = both[1] == sign ? std::numeric_limits<A>::quiet_NaN() : both[0];
+    }
+  }
+
   template <class Field>
   Result reduce(const Field& field) const {
     constexpr int rank = Field::rank;
@@ -117,7 +130,7 @@ struct Reduction : ExpressionNode<detail::Accumulator<typename E::value_type>, N
     const Decomposition pieces = field.decomposition();
     unsigned mask = 0;
     for (int d = 0; d < rank; ++d) mask |= pieces.mask({d});
-    field.mesh().communicator(mask).all_reduce(&total, 1, Op::over_ranks);
+    all_reduce(field.mesh().communicator(mask), total);
     if constexpr (Mean) {
       double count = 1;
       for (int d = 0; d < rank; ++d) count *= static_cast<double>(field.extent(d));

@@ -173,6 +173,8 @@ class Sharded {
     storage_ = std::move(buffer);
   }
 
+  void keep_spare(std::shared_ptr<Storage> buffer) { spare_.buffer = std::move(buffer); }
+
   /// Global cuts, one per tensor dimension.
   const std::array<Cut, rank>& cuts() const { return cuts_; }
   bool empty() const { return storage_ == nullptr; }

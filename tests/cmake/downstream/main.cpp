@@ -1,8 +1,55 @@
-// A program outside Halogen, with its own model.
+// A program outside Halogen, with its own model: it trains three steps on a random field, cut over the ranks there are.
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <halogen/halogen.hpp>
+#include <random>
+#include <vector>
+
+namespace {
+
+using Globe = hg::Boundary<hg::Zero, hg::Periodic>;
+
+// Layers as members.
+struct Residual : hg::Module<Residual> {
+  hg::Conv2d<8, 8, hg::Kernel<3>, hg::Padding<1>, Globe> conv;
+  hg::GroupNorm<4, 8> norm;
+  constexpr hg::Traced forward(hg::Traced x) const { return hg::concat(x, hg::ReLU{}(norm(conv(x)))); }
+};
+
+// Layers in a row.
+struct Model : hg::Sequential<hg::Conv2d<2, 8, hg::Kernel<3>, hg::Padding<1>, Globe>, hg::Named<"body", Residual>,
+                              hg::Named<"head", hg::Conv2d<16, 1, hg::Kernel<1>>>> {};
+
+using Mesh = hg::Mesh<"height", "width">;
+template <int Channels>
+using Field = hg::Sharded<hg::Tensor<float, hg::dyn, Channels, hg::dyn, hg::dyn>, Mesh, hg::Shard<2>, hg::Shard<3>>;
+
+constexpr hg::index_t height = 21, width = 30;
+
+template <int Channels>
+Field<Channels> random_field(const hg::DeviceMesh<Mesh>& mesh, unsigned seed) {
+  std::mt19937 bits(seed);
+  std::vector<float> values(Channels * height * width);
+  for (float& value : values) value = static_cast<float>(bits()) / 4294967296.f - 0.5f;
+  return hg::distribute_tensor<Field<Channels>>(mesh, {1, Channels, height, width}, values);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-  halogen::Environment environment(argc, argv);
-  std::printf("downstream: %d rank(s)\n", environment.world().size());
+  hg::Environment env(argc, argv);
+  auto mesh = hg::device_mesh<Mesh>(env.world(), {-1, 1});
+  const auto image = random_field<2>(mesh, 1);
+  const auto label = random_field<1>(mesh, 2);
+  if (env.is_root()) std::printf("downstream: %s\n", env.describe().c_str());
+
+  hg::Trainer trainer(Model{}, hg::AdamW{.lr = 1e-2}, mesh, {.seed = 3});
+  double first = 0, last = 0;
+  for (int step = 0; step < 3; ++step) {
+    last = trainer.step(hg::mse, image, label).item();
+    if (step == 0) first = last;
+    if (env.is_root()) std::printf("loss %.7f\n", last);
+  }
+  return std::isfinite(last) && last < first ? EXIT_SUCCESS : EXIT_FAILURE;
 }
