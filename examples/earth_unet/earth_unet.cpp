@@ -17,6 +17,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "canvas.hpp"
 #include "held_out.hpp"
@@ -186,6 +187,9 @@ void run(const hg::Environment& env, const earth::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  static char help[] = "-h";  // Kokkos would answer --help as well, on every rank, and does not know -h
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view(argv[i]) == "--help") argv[i] = help;
   hg::Environment env(argc, argv);
   const earth::CommandLine command = earth::parse_command_line(argc, argv, env.world().size());
   if (!command.options) {

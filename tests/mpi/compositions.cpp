@@ -52,7 +52,7 @@ TEST_CASE("ReLU of the input, ReLU as the output") { support::check_composition<
 TEST_CASE("a convolution read raw and through ReLU, a concatenation as the output") {
   support::check_composition<RawAndRelu, 2, 7, true>();
 }
-TEST_CASE("five sources, three samples") { support::check_composition<FiveSources, 2, 2, true>({3, 9, 12}); }
+TEST_CASE("five sources, three samples") { support::check_composition<FiveSources, 2, 2, true>({3, 11, 12}); }
 TEST_CASE("one tensor twice, and a layer that nobody reads") {
   support::check_composition<TwiceAndUnused, 2, 2, true>();
 }

@@ -31,9 +31,8 @@ using LinearModel = hg::Sequential<Linear<2, 3, Globe>, hg::SkipConcat<hg::Seque
 
 }  // namespace
 
-TEST_CASE("an upsampling of an upsampling") { support::check_composition<UpUp, 1, 6, true>({1, 21, 13}); }
+TEST_CASE("an upsampling of an upsampling") { support::check_composition<UpUp, 1, 6, true>({1, 44, 45}); }
 TEST_CASE("strides, and a pool over what came up again") { support::check_composition<Strided, 2, 7, true>(); }
-
 TEST_CASE("overlapping windows of a pool") { support::check_composition<Overlaps, 2, 4, true>(); }
 
 TEST_CASE("adjoint identity of a linear model: <f(x), y> = <x, vjp(y)>") {
@@ -42,12 +41,8 @@ TEST_CASE("adjoint identity of a linear model: <f(x), y> = <x, vjp(y)>") {
   const auto parameters = support::numbers<double>(hg::Parameters<LinearModel, double>::count, 1);
   for (const auto& mesh : support::meshes(2)) {
     CAPTURE(support::text(mesh));
-    try {
-      const auto result = support::run_composition<LinearModel, 2, 2>(mesh, size, parameters, input);
-      CHECK(std::abs(result.loss) > 1e-6);
-      CHECK(std::abs(support::dot(input, result.input_gradient) - result.loss) < 1e-12 * std::abs(result.loss));
-    } catch (const hg::CollectiveError& error) {
-      if (!support::leaves_a_piece_empty(error)) throw;
-    }
+    const auto result = support::run_composition<LinearModel, 2, 2>(mesh, size, parameters, input);
+    CHECK(std::abs(result.loss) > 1e-6);
+    CHECK(std::abs(support::dot(input, result.input_gradient) - result.loss) < 1e-12 * std::abs(result.loss));
   }
 }

@@ -72,8 +72,8 @@ TEST_CASE("distribute_tensor gives each rank its chunk, full_tensor puts them to
       CAPTURE(mesh.extent(0));
       CAPTURE(source);
       const bool speaks = world().rank() == source;  // what others pass does not count
-      const Plane plane = hg::distribute_tensor<Plane>(mesh, {11, 13}, counted<double>(speaks ? 143 : 0, 5),
-                                                       {.source_rank = source});
+      const Plane plane =
+          hg::distribute_tensor<Plane>(mesh, {11, 13}, counted<double>(speaks ? 143 : 0, 5), {.source_rank = source});
       for (int d = 0; d < 2; ++d) {
         CHECK(plane.offset(d) == hg::chunk_offset(plane.extent(d), mesh.extent(d), mesh.coordinate(d)));
         CHECK(plane.local_extent(d) ==
@@ -108,7 +108,9 @@ TEST_CASE("from_local takes this rank's piece as it is, without communication") 
     const Plane plane = hg::from_local<Plane>(mesh, {11, 13}, counted<double>(points, 100 * mesh.rank()));
     CHECK(hg::comm_stats() == before);
     CHECK(plane.to_host() == counted<double>(points, 100 * mesh.rank()));
-    CHECK(says(refusal([&] { hg::from_local<Plane>(mesh, {11, 13}, counted<double>(points + 1)); }),
+    CHECK(says(refusal([&] {
+                 hg::from_local<Plane>(mesh, {11, 13}, counted<double>(points + 1));
+               }),
                std::to_string(points) + " points, but " + std::to_string(points + 1)));
   }
 }

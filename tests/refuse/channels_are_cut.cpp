@@ -11,4 +11,6 @@ using Height = hg::Shard<2>;
 #endif
 using Field = hg::Sharded<hg::Tensor<float, hg::dyn, 3, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, Height, hg::Shard<3>>;
 
-void run(const hg::Parameters<hg::Conv2d<3, 1>, float>& parameters, const Field& image) { hg::infer(parameters, image); }
+void run(const hg::Parameters<hg::Conv2d<3, 1>, float>& parameters, const Field& image) {
+  hg::infer(parameters, image);
+}

@@ -4,7 +4,8 @@
 
 using Model = hg::Conv2d<3, 1>;
 
-void run(const hg::Parameters<Model, float>& parameters, const hg::Parameters<Model, float, hg::Partial<hg::Sum>>& gradient) {
+void run(const hg::Parameters<Model, float>& parameters,
+         const hg::Parameters<Model, float, hg::Partial<hg::Sum>>& gradient) {
   hg::OptimizerState<Model, float> state(hg::AdamW{});
 #ifdef REFUSE
   state.step(parameters, gradient);

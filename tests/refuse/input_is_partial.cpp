@@ -11,4 +11,6 @@ using Data = hg::Replicate;
 #endif
 using Field = hg::Sharded<hg::Tensor<float, hg::dyn, 3, hg::dyn, hg::dyn>, Grid, Data, hg::Shard<2>, hg::Shard<3>>;
 
-void run(const hg::Parameters<hg::Conv2d<3, 1>, float>& parameters, const Field& image) { hg::infer(parameters, image); }
+void run(const hg::Parameters<hg::Conv2d<3, 1>, float>& parameters, const Field& image) {
+  hg::infer(parameters, image);
+}

@@ -4,7 +4,8 @@
 
 using Grid = hg::Mesh<"data", "height", "width">;
 template <int Channels>
-using Field = hg::Sharded<hg::Tensor<float, hg::dyn, Channels, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
+using Field =
+    hg::Sharded<hg::Tensor<float, hg::dyn, Channels, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
 
 #ifdef REFUSE
 constexpr int channels = 2;

@@ -4,7 +4,8 @@
 
 using Grid = hg::Mesh<"data", "height", "width">;
 template <int Channels>
-using Field = hg::Sharded<hg::Tensor<float, hg::dyn, Channels, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
+using Field =
+    hg::Sharded<hg::Tensor<float, hg::dyn, Channels, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
 
 #ifdef REFUSE
 using Model = hg::SkipConcat<hg::Sequential<hg::Conv2d<3, 3>, hg::MaxPool2d<2>>>;

@@ -11,4 +11,6 @@ using Image = hg::Tensor<float, hg::dyn, 3, hg::dyn, hg::dyn>;
 #endif
 using Field = hg::Sharded<Image, Grid, hg::Shard<0>, hg::Shard<2>, hg::Replicate>;
 
-void run(const hg::Parameters<hg::Conv2d<3, 1>, float>& parameters, const Field& image) { hg::infer(parameters, image); }
+void run(const hg::Parameters<hg::Conv2d<3, 1>, float>& parameters, const Field& image) {
+  hg::infer(parameters, image);
+}

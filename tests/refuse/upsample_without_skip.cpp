@@ -4,7 +4,8 @@
 
 using Grid = hg::Mesh<"data", "height", "width">;
 template <int Channels>
-using Field = hg::Sharded<hg::Tensor<float, hg::dyn, Channels, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
+using Field =
+    hg::Sharded<hg::Tensor<float, hg::dyn, Channels, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
 
 using Coarse = hg::Sequential<hg::MaxPool2d<2>, hg::Conv2d<3, 1>, hg::UpsampleToSkip<hg::Nearest>>;
 #ifdef REFUSE

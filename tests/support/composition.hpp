@@ -9,7 +9,7 @@
 namespace support {
 
 struct Sizes {
-  hg::index_t batch = 2, height = 13, width = 11;
+  hg::index_t batch = 2, height = 24, width = 23;  // six ranks in a row all have a piece, one level down too
 };
 
 /// Forward and backward of the loss <output, random cotangent> / points, for an output of the input's extents.
@@ -66,24 +66,17 @@ void check_composition(Sizes size = {}) {
     narrow_input.assign(input.begin(), input.end());
     narrow_output = infer<Model, In>(alone(), extents, narrow_parameters, narrow_input);
   }
-  int ran = 0;
   for (const auto& mesh : meshes(static_cast<int>(size.batch))) {
     CAPTURE(text(mesh));
-    try {
-      const auto result = run_composition<Model, In, Out>(mesh, size, parameters, input);
-      CHECK(relative_error(result.output, single.output) < 1e-12);
-      CHECK(relative_error(std::vector<double>{result.loss}, std::vector<double>{single.loss}) < 1e-12);
-      CHECK(relative_error(result.input_gradient, single.input_gradient) < 1e-12);
-      CHECK(relative_error(result.parameter_gradient, single.parameter_gradient) < 1e-12);
-      const auto gradient = gradient_of_training<Model, In, Out>(mesh, size, parameters, input);
-      CHECK(relative_error(gradient, single.parameter_gradient) < 1e-12);
-      if constexpr (Bitwise) CHECK(infer<Model, In>(mesh, extents, narrow_parameters, narrow_input) == narrow_output);
-      ++ran;
-    } catch (const hg::CollectiveError& error) {
-      if (!leaves_a_piece_empty(error)) throw;
-    }
+    const auto result = run_composition<Model, In, Out>(mesh, size, parameters, input);
+    CHECK(relative_error(result.output, single.output) < 1e-12);
+    CHECK(relative_error(std::vector<double>{result.loss}, std::vector<double>{single.loss}) < 1e-12);
+    CHECK(relative_error(result.input_gradient, single.input_gradient) < 1e-12);
+    CHECK(relative_error(result.parameter_gradient, single.parameter_gradient) < 1e-12);
+    const auto gradient = gradient_of_training<Model, In, Out>(mesh, size, parameters, input);
+    CHECK(relative_error(gradient, single.parameter_gradient) < 1e-12);
+    if constexpr (Bitwise) CHECK(infer<Model, In>(mesh, extents, narrow_parameters, narrow_input) == narrow_output);
   }
-  CHECK(ran > 0);
 }
 
 }  // namespace support

@@ -51,7 +51,8 @@ TEST_CASE("in [0, 1), with the moments and the spread of a uniform distribution"
   CHECK(std::abs(squares / count - 1.0 / 3) < 5 * std::sqrt(4.0 / 45) / root);
   CHECK(std::abs(products / count) < 5 * (1.0 / 12) / root);
   double chi_squared = 0;
-  for (const int n : histogram) chi_squared += (n - count / bins) * (n - count / bins) / static_cast<double>(count / bins);
+  for (const int n : histogram)
+    chi_squared += (n - count / bins) * (n - count / bins) / static_cast<double>(count / bins);
   CHECK(chi_squared < bins - 1 + 5 * std::sqrt(2.0 * (bins - 1)));
   CHECK(chi_squared > bins - 1 - 5 * std::sqrt(2.0 * (bins - 1)));
 }
@@ -60,6 +61,7 @@ TEST_CASE("seed, stream and index, low and high words, all count") {
   std::set<double> seen;
   for (const std::uint64_t seed : {0ull, 1ull, 1ull << 32})
     for (const std::uint64_t stream : {0ull, 1ull, 1ull << 32})
-      for (const std::uint64_t index : {0ull, 1ull, 1ull << 32, 1ull << 63}) seen.insert(uniform_at(seed, stream, index));
+      for (const std::uint64_t index : {0ull, 1ull, 1ull << 32, 1ull << 63})
+        seen.insert(uniform_at(seed, stream, index));
   CHECK(seen.size() == 3 * 3 * 4);
 }

@@ -32,7 +32,7 @@ template <class T, class Where>
 struct Filled : ExpressionNode<T, Where> {
   T value;
   explicit Filled(T v) : value(v) {}
-  auto bind() const { return typename Constant<T>::Bound{value}; }
+  auto bind() const { return BoundConstant<T>{value}; }
   template <class Visit>
   void each_leaf(const Offsets&, const Edges&, Visit&&) const {}
 };

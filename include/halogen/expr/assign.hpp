@@ -53,9 +53,9 @@ struct RowSpace {
       b = inside_end[Rank - 1] < x1 ? inside_end[Rank - 1] : x1;
       b = b > a ? b : a;
     }
-    body(at, x0, a, std::true_type{});
-    body(at, a, b, std::false_type{});
-    body(at, b, x1, std::true_type{});
+    // A device thread has few points: one path keeps the kernel small.
+    KOKKOS_IF_ON_DEVICE((body(at, x0, x1, std::true_type{});))
+    KOKKOS_IF_ON_HOST((body(at, x0, a, std::true_type{}); body(at, a, b, std::false_type{}); body(at, b, x1, std::true_type{});))
   }
 };
 
@@ -146,7 +146,7 @@ RowSpace<Field::rank> row_space(const Field& field, const E& expression) {
     space.inside_begin[d] = lo[static_cast<std::size_t>(d)];
     space.inside_end[d] = field.extent(d) - hi[static_cast<std::size_t>(d)];
   }
-  space.piece = 4096;
+  space.piece = runs_on_host ? 4096 : 1;  // neighbouring device threads read neighbouring points
   space.pieces = ceil_div(space.size[rank - 1], space.piece);
   return space;
 }

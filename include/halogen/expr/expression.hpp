@@ -84,6 +84,33 @@ struct join<P, Rest...> {
 
 }  // namespace detail
 
+namespace detail {
+
+// What kernels evaluate carries numbers in its type, never a field's or a mesh's: long names cost minutes.
+template <class T, int Rank>
+struct BoundField {
+  const T* data;
+  index_t stride[Rank], origin[Rank];
+
+  template <bool Checked>
+  KOKKOS_FUNCTION auto row(const Position& at) const {
+    index_t offset = -origin[Rank - 1];
+    for (int d = 0; d + 1 < Rank; ++d) offset += (at[d] - origin[d]) * stride[d];
+    return [points = data + offset](index_t x) { return points[x]; };
+  }
+};
+
+template <class T>
+struct BoundConstant {
+  T value;
+  template <bool Checked>
+  KOKKOS_FUNCTION auto row(const Position&) const {
+    return [v = value](index_t) { return v; };
+  }
+};
+
+}  // namespace detail
+
 /// One field as the expression reads it.
 template <class Field>
 struct FieldLeaf;
@@ -99,20 +126,8 @@ struct FieldLeaf<Sharded<TensorType, MeshType, P...>>
 
   Field field;
 
-  struct Bound {
-    const T* data;
-    index_t stride[rank], origin[rank];
-
-    template <bool Checked>
-    KOKKOS_FUNCTION auto row(const Position& at) const {
-      index_t offset = -origin[rank - 1];
-      for (int d = 0; d + 1 < rank; ++d) offset += (at[d] - origin[d]) * stride[d];
-      return [points = data + offset](index_t x) { return points[x]; };
-    }
-  };
-
-  Bound bind() const {
-    Bound bound{field.storage().view.data(), {}, {}};
+  detail::BoundField<T, rank> bind() const {
+    detail::BoundField<T, rank> bound{field.storage().view.data(), {}, {}};
     for (int d = 0; d < rank; ++d) {
       bound.stride[d] = static_cast<index_t>(field.storage().view.stride(d));
       bound.origin[d] = field.offset(d) - field.storage().margins[static_cast<std::size_t>(d)].lo;
@@ -132,14 +147,7 @@ struct Constant : ExpressionNode<T, NotPlaced> {
   T value;
   explicit Constant(T v) : value(v) {}
 
-  struct Bound {
-    T value;
-    template <bool Checked>
-    KOKKOS_FUNCTION auto row(const Position&) const {
-      return [v = value](index_t) { return v; };
-    }
-  };
-  Bound bind() const { return {value}; }
+  detail::BoundConstant<T> bind() const { return {value}; }
   template <class Visit>
   void each_leaf(const Offsets&, const Edges&, Visit&&) const {}
 };

@@ -25,7 +25,7 @@ struct MaxOp {
   static constexpr ReduceOp over_ranks = ReduceOp::max;
   template <class A>
   KOKKOS_FUNCTION static A start() {
-    return std::numeric_limits<A>::lowest();
+    return -Kokkos::Experimental::finite_max_v<A>;
   }
   template <class A>
   KOKKOS_FUNCTION static A combine(A a, A b) {
@@ -36,7 +36,7 @@ struct MinOp {
   static constexpr ReduceOp over_ranks = ReduceOp::min;
   template <class A>
   KOKKOS_FUNCTION static A start() {
-    return std::numeric_limits<A>::max();
+    return Kokkos::Experimental::finite_max_v<A>;
   }
   template <class A>
   KOKKOS_FUNCTION static A combine(A a, A b) {
@@ -50,23 +50,24 @@ using Accumulator = std::conditional_t<std::is_integral_v<T>, std::int64_t, doub
 /// One partial result per work item of the row space.
 template <class Op, class Bound, class A, int Rank>
 struct ReduceRows {
+  static constexpr int lanes = runs_on_host ? 8 : 1;  ///< partial results of a row, to be independent of each other
   Bound expression;
   RowSpace<Rank> space;
   A* partial;
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
-    A lane[8];
+    A lane[lanes];
     for (A& l : lane) l = Op::template start<A>();
     space.visit(i, [&](const Position& at, index_t begin, index_t end, auto checked) {
       if (begin >= end) return;
       const auto row = expression.template row<decltype(checked)::value>(at);
       index_t x = begin;
-      for (; x + 8 <= end; x += 8)
-        for (int l = 0; l < 8; ++l) lane[l] = Op::combine(lane[l], static_cast<A>(row(x + l)));
-      for (; x < end; ++x) lane[(x - begin) & 7] = Op::combine(lane[(x - begin) & 7], static_cast<A>(row(x)));
+      for (; x + lanes <= end; x += lanes)
+        for (int l = 0; l < lanes; ++l) lane[l] = Op::combine(lane[l], static_cast<A>(row(x + l)));
+      for (; x < end; ++x) lane[0] = Op::combine(lane[0], static_cast<A>(row(x)));
     });
     A total = lane[0];
-    for (int l = 1; l < 8; ++l) total = Op::combine(total, lane[l]);
+    for (int l = 1; l < lanes; ++l) total = Op::combine(total, lane[l]);
     partial[i] = total;
   }
 };
@@ -94,7 +95,7 @@ struct Reduction : ExpressionNode<detail::Accumulator<typename E::value_type>, N
   }
   operator Result() const { return item(); }  // NOLINT: a reduction is a number
 
-  auto bind() const { return typename Constant<Result>::Bound{item()}; }
+  auto bind() const { return detail::BoundConstant<Result>{item()}; }
   template <class Visit>
   void each_leaf(const Offsets&, const Edges&, Visit&&) const {}  // its own stage
 
@@ -119,7 +120,9 @@ struct Reduction : ExpressionNode<detail::Accumulator<typename E::value_type>, N
     detail::check_alike(field, inner);
     detail::exchange_halos(space, inner);
     const auto bound = inner.bind();
-    const auto points = detail::row_space(field, inner);
+    auto points = detail::row_space(field, inner);
+    points.piece = 4096;
+    points.pieces = ceil_div(points.size[rank - 1], points.piece);
     Kokkos::View<A*, transport_space> partial(Kokkos::view_alloc("halogen::partial", Kokkos::WithoutInitializing), points.count());
     const detail::ReduceRows<Op, std::decay_t<decltype(bound)>, A, rank> kernel{bound, points, partial.data()};
     Kokkos::parallel_for("halogen::reduce",

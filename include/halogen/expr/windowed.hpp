@@ -31,6 +31,54 @@ struct BoundedRow {
   }
 };
 
+template <class B, int Dim, int Offset, int Rank>
+struct BoundShift {
+  B inner;
+  template <bool Checked>
+  KOKKOS_FUNCTION auto row(Position at) const {
+    constexpr bool last = Dim + 1 == Rank;
+    if constexpr (!last) at[Dim] += Offset;
+    return make(inner.template row<Checked>(at), last ? Offset : 0);
+  }
+  template <class Row>
+  KOKKOS_FUNCTION static ShiftedRow<Row> make(Row row, index_t offset) {
+    return {row, offset};
+  }
+};
+
+template <class B, bool... Periodic>
+struct BoundBounded {
+  static constexpr int rank = sizeof...(Periodic);
+  B inner;
+  index_t extent[rank];
+  template <bool Checked>
+  KOKKOS_FUNCTION auto row(const Position& at) const {
+    constexpr bool repeats[rank] = {Periodic...};
+    bool alive = true;
+    if constexpr (Checked)
+      for (int d = 0; d + 1 < rank; ++d) alive = alive && (repeats[d] || (at[d] >= 0 && at[d] < extent[d]));
+    constexpr index_t far = index_t{1} << 60;
+    return make<Checked>(inner.template row<Checked>(at), alive, repeats[rank - 1] ? -far : 0,
+                         repeats[rank - 1] ? far : extent[rank - 1]);
+  }
+  template <bool Checked, class Row>
+  KOKKOS_FUNCTION static BoundedRow<Row, Checked> make(Row row, bool alive, index_t begin, index_t end) {
+    return {row, alive, begin, end};
+  }
+};
+
+template <int Dim, int Rank>
+struct BoundIndex {
+  struct Row {
+    index_t outer;
+    KOKKOS_FUNCTION index_t operator()(index_t x) const { return Dim + 1 == Rank ? x : outer; }
+  };
+  template <bool Checked>
+  KOKKOS_FUNCTION Row row(const Position& at) const {
+    return {at[Dim]};
+  }
+};
+
 }  // namespace detail
 
 /// E at index + Offset of dimension Dim.
@@ -39,21 +87,7 @@ struct Shift : ExpressionNode<typename E::value_type, typename E::placed> {
   E inner;
   explicit Shift(E e) : inner(std::move(e)) {}
 
-  template <class B>
-  struct Bound {
-    B inner;
-    template <bool Checked>
-    KOKKOS_FUNCTION auto row(Position at) const {
-      constexpr bool last = Dim + 1 == E::placed::rank;
-      if constexpr (!last) at[Dim] += Offset;
-      return make(inner.template row<Checked>(at), last ? Offset : 0);
-    }
-    template <class Row>
-    KOKKOS_FUNCTION static detail::ShiftedRow<Row> make(Row row, index_t offset) {
-      return {row, offset};
-    }
-  };
-  auto bind() const { return Bound<decltype(inner.bind())>{inner.bind()}; }
+  auto bind() const { return detail::BoundShift<decltype(inner.bind()), Dim, Offset, E::placed::rank>{inner.bind()}; }
 
   template <class Visit>
   void each_leaf(Offsets shift, const Edges& edges, Visit&& visit) const {
@@ -77,29 +111,8 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   }
   Bounded(E e, const std::array<index_t, rank>& extents) : inner(std::move(e)), extent(extents) {}
 
-  template <class B>
-  struct Bound {
-    B inner;
-    index_t extent[rank];
-    template <bool Checked>
-    KOKKOS_FUNCTION auto row(const Position& at) const {
-      bool alive = true;
-      if constexpr (Checked) {
-        constexpr bool repeats[rank] = {Boundaries::periodic...};
-        for (int d = 0; d + 1 < rank; ++d) alive = alive && (repeats[d] || (at[d] >= 0 && at[d] < extent[d]));
-      }
-      constexpr bool last_repeats = periodic[rank - 1];
-      constexpr index_t far = index_t{1} << 60;
-      return make<Checked>(inner.template row<Checked>(at), alive, last_repeats ? -far : 0,
-                           last_repeats ? far : extent[rank - 1]);
-    }
-    template <bool Checked, class Row>
-    KOKKOS_FUNCTION static detail::BoundedRow<Row, Checked> make(Row row, bool alive, index_t begin, index_t end) {
-      return {row, alive, begin, end};
-    }
-  };
   auto bind() const {
-    Bound<decltype(inner.bind())> bound{inner.bind(), {}};
+    detail::BoundBounded<decltype(inner.bind()), Boundaries::periodic...> bound{inner.bind(), {}};
     for (std::size_t d = 0; d < rank; ++d) bound.extent[d] = extent[d];
     return bound;
   }
@@ -119,17 +132,7 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
 /// The global index along Dim, as index_t.
 template <int Dim, class Where>
 struct GlobalIndex : ExpressionNode<index_t, Where> {
-  struct Row {
-    index_t outer;
-    KOKKOS_FUNCTION index_t operator()(index_t x) const { return Dim + 1 == Where::rank ? x : outer; }
-  };
-  struct Bound {
-    template <bool Checked>
-    KOKKOS_FUNCTION Row row(const Position& at) const {
-      return {at[Dim]};
-    }
-  };
-  Bound bind() const { return {}; }
+  detail::BoundIndex<Dim, Where::rank> bind() const { return {}; }
   template <class Visit>
   void each_leaf(const Offsets&, const Edges&, Visit&&) const {}
 };
