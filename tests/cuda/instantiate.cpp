@@ -44,6 +44,19 @@ void train_one_step(const hg::Environment& env, hg::index_t height, hg::index_t 
   if (env.is_root()) std::printf("loss %.9g, unweighted %.9g, output[0] %.9g\n", loss, unweighted, double(output[0]));
 }
 
+/// The array language: a stencil, a reduction within an expression, a gradient.
+void step_a_field(const hg::Environment& env) {
+  using Grid = hg::Mesh<"height", "width">;
+  using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
+  auto mesh = hg::device_mesh<Grid>(env.world(), {-1, 1});
+  auto u = hg::distribute_tensor<Plane>(mesh, {16, 24}, std::vector<float>(16 * 24, 1.f));
+  const auto step = [](auto v) { return v + 0.1f * (hg::shift<0, 1>(v) + hg::shift<1, -1>(v) - 2.f * v); };
+  u = step(hg::with_boundary<hg::Zero, hg::Periodic>(u));
+  u = u / hg::max(u);
+  auto [loss, du] = hg::value_and_grad([&](auto v) { return hg::dot(hg::shift<0, 1>(v), u); })(u);
+  if (env.is_root()) std::printf("expression loss %.9g, gradient norm %.9g\n", loss, hg::norm(du));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -51,4 +64,5 @@ int main(int argc, char** argv) {
   if (env.is_root()) std::puts(env.describe().c_str());
   train_one_step<float, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);
   train_one_step<double, Mixed, 4, 12>(env, 37, 54, 19, 27);
+  step_a_field(env);
 }
