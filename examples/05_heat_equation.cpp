@@ -31,10 +31,9 @@ int main(int argc, char** argv) {
   const hg::CommStatistics spent = hg::comm_stats() - start;
   const double decay = hg::norm(u) / before;
 
-  const double expected =
-      std::pow(1 - 2 * k * (2 - std::cos(2 * pi * 3 / width) - std::cos(pi / (height + 1))), steps);
+  const double expected = std::pow(1 - 2 * k * (2 - std::cos(2 * pi * 3 / width) - std::cos(pi / (height + 1))), steps);
   if (env.is_root())
-    std::printf("%d steps: norm x %.6f (theory %.6f), %lld messages and %lld bytes from rank 0\n", steps, decay, expected,
-                static_cast<long long>(spent.messages.count), static_cast<long long>(spent.messages.bytes));
+    std::printf("%d steps: norm x %.6f (theory %.6f), %lld messages and %lld bytes from rank 0\n", steps, decay,
+                expected, static_cast<long long>(spent.messages.count), static_cast<long long>(spent.messages.bytes));
   if (!(std::abs(decay - expected) < 1e-4)) throw hg::Error("the wave decays otherwise than theory says");
 }

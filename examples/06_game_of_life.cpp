@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
   auto mesh = hg::device_mesh<Grid>(env.world(), {-1, width_of_mesh});
   const hg::index_t rows = 24, columns = 40;
   std::vector<int> cells(static_cast<std::size_t>(rows * columns), 0);
-  for (hg::index_t i : {1l, columns + 2, 2 * columns, 2 * columns + 1, 2 * columns + 2}) cells[static_cast<std::size_t>(i)] = 1;
+  for (hg::index_t i : {1l, columns + 2, 2 * columns, 2 * columns + 1, 2 * columns + 2})
+    cells[static_cast<std::size_t>(i)] = 1;
   auto life = hg::distribute_tensor<Field>(mesh, {rows, columns}, cells);
 
   for (int generation = 0; generation < 40; ++generation) {
@@ -31,7 +32,8 @@ int main(int argc, char** argv) {
     }
   const int alive = static_cast<int>(hg::sum(life).item());
   for (hg::index_t i = 0; i < rows * columns; ++i)
-    if (now[static_cast<std::size_t>(i)] != cells[static_cast<std::size_t>((i / columns - 10 + rows) % rows * columns + (i % columns - 10 + columns) % columns)])
+    if (now[static_cast<std::size_t>(i)] != cells[static_cast<std::size_t>((i / columns - 10 + rows) % rows * columns +
+                                                                           (i % columns - 10 + columns) % columns)])
       throw hg::Error("the glider is not where it should be");
   if (env.is_root()) std::printf("%d cells alive\n", alive);
 }

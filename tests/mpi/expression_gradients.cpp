@@ -25,7 +25,8 @@ std::vector<hg::DeviceMesh<Grid>> meshes() {
 
 std::vector<double> numbers(int stream) {
   std::vector<double> values;
-  for (int i = 0; i < count; ++i) values.push_back(2 * hg::uniform_at(3, static_cast<std::uint64_t>(stream), static_cast<std::uint64_t>(i)) - 1);
+  for (int i = 0; i < count; ++i)
+    values.push_back(2 * hg::uniform_at(3, static_cast<std::uint64_t>(stream), static_cast<std::uint64_t>(i)) - 1);
   return values;
 }
 
@@ -62,9 +63,12 @@ TEST_CASE("a periodic and zero bounded stencil of two fields") {
   for (const auto& mesh : meshes()) {
     const Plane target = field(mesh, numbers(3));
     CHECK(worst_difference(mesh, [&](auto a, auto b) {
-            const auto u = hg::with_boundary<hg::Zero, hg::Periodic>(a), v = hg::with_boundary<hg::Zero, hg::Periodic>(b);
-            const auto step = u + 0.1 * (hg::shift<0, 1>(u) + hg::shift<0, -1>(u) + hg::shift<1, 1>(u) + hg::shift<1, -2>(u) - 4.0 * u);
-            return hg::mean(hg::square(step * hg::exp(hg::shift<1, 1>(v)) - target) + hg::tanh(v) / (2.0 + hg::square(hg::shift<0, 2>(u))));
+            const auto u = hg::with_boundary<hg::Zero, hg::Periodic>(a),
+                       v = hg::with_boundary<hg::Zero, hg::Periodic>(b);
+            const auto step = u + 0.1 * (hg::shift<0, 1>(u) + hg::shift<0, -1>(u) + hg::shift<1, 1>(u) +
+                                         hg::shift<1, -2>(u) - 4.0 * u);
+            return hg::mean(hg::square(step * hg::exp(hg::shift<1, 1>(v)) - target) +
+                            hg::tanh(v) / (2.0 + hg::square(hg::shift<0, 2>(u))));
           }) < 1e-9);
   }
 }
@@ -73,8 +77,9 @@ TEST_CASE("every pointwise function, branches, products of shifts") {
   for (const auto& mesh : meshes()) {
     CHECK(worst_difference(mesh, [&](auto u, auto v) {
             const auto p = 2.0 + u, q = hg::shift<0, 1>(v) - hg::shift<1, -1>(u);
-            return hg::sum(hg::log(p) * hg::sqrt(p) + hg::sin(q) * hg::cos(v) - hg::abs(v) + hg::maximum(u, v) * hg::minimum(u, 0.3) +
-                           hg::where(u > v, q * q, -q) / p + hg::cast<double>(hg::square(q)));
+            return hg::sum(hg::log(p) * hg::sqrt(p) + hg::sin(q) * hg::cos(v) - hg::abs(v) +
+                           hg::maximum(u, v) * hg::minimum(u, 0.3) + hg::where(u > v, q * q, -q) / p +
+                           hg::cast<double>(hg::square(q)));
           }) < 1e-7);
   }
 }
@@ -82,8 +87,13 @@ TEST_CASE("every pointwise function, branches, products of shifts") {
 TEST_CASE("the adjoint identity of a linear stencil") {
   for (const auto& mesh : meshes()) {
     const Plane x = field(mesh, numbers(4)), y = field(mesh, numbers(5));
-    const auto linear = [](auto u) { return 2.0 * hg::shift<0, -3>(u) - hg::shift<1, 2>(u) + hg::shift<0, 1>(hg::shift<1, 1>(u)); };
-    auto f = hg::value_and_grad([&](auto v) { return hg::dot(linear(hg::with_boundary<hg::Periodic, hg::Zero>(v)), hg::with_boundary<hg::Periodic, hg::Zero>(y)); });
+    const auto linear = [](auto u) {
+      return 2.0 * hg::shift<0, -3>(u) - hg::shift<1, 2>(u) + hg::shift<0, 1>(hg::shift<1, 1>(u));
+    };
+    auto f = hg::value_and_grad([&](auto v) {
+      return hg::dot(linear(hg::with_boundary<hg::Periodic, hg::Zero>(v)),
+                     hg::with_boundary<hg::Periodic, hg::Zero>(y));
+    });
     const auto [forward, adjoint] = f(x);  // <L x, y> and L' y
     CHECK(hg::dot(x, adjoint).item() == doctest::Approx(forward).epsilon(1e-12));
   }
@@ -105,7 +115,8 @@ TEST_CASE("descent through 50 steps finds the initial condition again") {
     last = hg::sum(hg::square(cotangent)).item();
     if (iteration == 0) first = last;
     for (int t = 0; t < 10; ++t) {
-      auto transposed = hg::value_and_grad([&](auto v) { return hg::dot(step(hg::with_boundary<hg::Zero, hg::Periodic>(v)), cotangent); });
+      auto transposed = hg::value_and_grad(
+          [&](auto v) { return hg::dot(step(hg::with_boundary<hg::Zero, hg::Periodic>(v)), cotangent); });
       cotangent = std::get<1>(transposed(guess));
     }
     guess = guess - 0.9 * cotangent;

@@ -19,14 +19,17 @@ hg::Communicator world() {
 std::vector<hg::DeviceMesh<Grid>> meshes() {
   std::vector<hg::DeviceMesh<Grid>> result;
   for (int height = 1; height <= world().size(); ++height)
-    if (world().size() % height == 0) result.push_back(hg::device_mesh<Grid>(world(), {height, world().size() / height}));
+    if (world().size() % height == 0)
+      result.push_back(hg::device_mesh<Grid>(world(), {height, world().size() / height}));
   return result;
 }
 
 template <class T>
 std::vector<T> numbers(int count, int stream) {
   std::vector<T> values;
-  for (int i = 0; i < count; ++i) values.push_back(static_cast<T>(2 * hg::uniform_at(5, static_cast<std::uint64_t>(stream), static_cast<std::uint64_t>(i)) - 1));
+  for (int i = 0; i < count; ++i)
+    values.push_back(
+        static_cast<T>(2 * hg::uniform_at(5, static_cast<std::uint64_t>(stream), static_cast<std::uint64_t>(i)) - 1));
   return values;
 }
 
@@ -60,7 +63,9 @@ TEST_CASE("a stencil equals plain loops to the bit and exchanges once a step") {
   std::vector<float> now = numbers<float>(height * width, 1), next(now.size());
   const std::vector<float> start = now;
   for (int t = 0; t < steps; ++t) {
-    const auto at = [&](int y, int x) { return y < 0 || y >= height ? 0.f : now[static_cast<std::size_t>(y * width + (x + width) % width)]; };
+    const auto at = [&](int y, int x) {
+      return y < 0 || y >= height ? 0.f : now[static_cast<std::size_t>(y * width + (x + width) % width)];
+    };
     for (int y = 0; y < height; ++y)
       for (int x = 0; x < width; ++x)
         next[static_cast<std::size_t>(y * width + x)] =
@@ -78,7 +83,8 @@ TEST_CASE("a stencil equals plain loops to the bit and exchanges once a step") {
     const auto spent = hg::comm_stats() - before;
     const std::vector<float> full = hg::full_tensor(u);
     double worst = 0;  // the compiler may contract a * b + c here and there; nothing else may differ
-    for (std::size_t i = 0; i < full.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(full[i]) - now[i]));
+    for (std::size_t i = 0; i < full.size(); ++i)
+      worst = std::max(worst, std::abs(static_cast<double>(full[i]) - now[i]));
     CHECK(worst < 1e-6);
     CHECK(hg::full_tensor(older) == start);  // assignment rebinds: older copies keep their values
     CHECK(spent.messages.count == steps * expected_messages(u));
@@ -105,7 +111,8 @@ TEST_CASE("the Game of Life in integers, torus") {
   for (int i : {1, n + 2, 2 * n, 2 * n + 1, 2 * n + 2}) cells[static_cast<std::size_t>(i)] = 1;  // a glider
   std::vector<int> moved(n * n, 0);
   for (int y = 0; y < n; ++y)
-    for (int x = 0; x < n; ++x) moved[static_cast<std::size_t>((y + 3) % n * n + (x + 3) % n)] = cells[static_cast<std::size_t>(y * n + x)];
+    for (int x = 0; x < n; ++x)
+      moved[static_cast<std::size_t>((y + 3) % n * n + (x + 3) % n)] = cells[static_cast<std::size_t>(y * n + x)];
   for (const auto& mesh : meshes()) {
     auto life = hg::distribute_tensor<Plane<int>>(mesh, {n, n}, cells);
     for (int t = 0; t < 12; ++t) {  // a glider moves one cell down and right in four generations
@@ -136,7 +143,8 @@ TEST_CASE("reductions, coordinates and a reduction inside an expression") {
     CHECK(hg::min(u).item() == smallest);
     CHECK(hg::norm(u) == doctest::Approx(std::sqrt(squares)).epsilon(1e-13));
     CHECK(hg::dot(u, u).item() == doctest::Approx(squares).epsilon(1e-13));
-    CHECK(hg::sum(u * hg::global_index<0>(u) * hg::global_index<1>(u)).item() == doctest::Approx(weighted).epsilon(1e-12));
+    CHECK(hg::sum(u * hg::global_index<0>(u) * hg::global_index<1>(u)).item() ==
+          doctest::Approx(weighted).epsilon(1e-12));
     const auto before = hg::comm_stats();
     Plane<double> unit = u / hg::sqrt(hg::sum(hg::square(u)));
     CHECK((hg::comm_stats() - before).all_reduces.count == (mesh.size() > 1 ? 1 : 0));
@@ -187,7 +195,8 @@ TEST_CASE("what only the run can know is refused on all ranks alike") {
 TEST_CASE("fields of one and three dimensions, cut in any of them, replicated too") {
   using Line = hg::Mesh<"line">;
   const auto mesh = hg::device_mesh<Line>(world(), {-1});
-  auto line = hg::distribute_tensor<hg::Sharded<hg::Tensor<double, hg::dyn>, Line, hg::Shard<0>>>(mesh, {29}, numbers<double>(29, 6));
+  auto line = hg::distribute_tensor<hg::Sharded<hg::Tensor<double, hg::dyn>, Line, hg::Shard<0>>>(
+      mesh, {29}, numbers<double>(29, 6));
   const auto values = hg::full_tensor(line);
   const auto u = hg::with_boundary<hg::Periodic>(line);
   line = hg::shift<0, 2>(u) - u;
@@ -199,7 +208,9 @@ TEST_CASE("fields of one and three dimensions, cut in any of them, replicated to
   volume = hg::shift<1, -1>(volume) + hg::shift<2, 1>(hg::shift<0, 1>(volume));
   const auto moved = hg::full_tensor(volume);
   const auto at = [&](int a, int b, int c) {
-    return a < 0 || a >= 3 || b < 0 || b >= 11 || c < 0 || c >= 5 ? 0.0 : solid[static_cast<std::size_t>((a * 11 + b) * 5 + c)];
+    return a < 0 || a >= 3 || b < 0 || b >= 11 || c < 0 || c >= 5
+               ? 0.0
+               : solid[static_cast<std::size_t>((a * 11 + b) * 5 + c)];
   };
   for (int a = 0; a < 3; ++a)
     for (int b = 0; b < 11; ++b)
@@ -209,7 +220,8 @@ TEST_CASE("fields of one and three dimensions, cut in any of them, replicated to
   auto whole = hg::distribute_tensor<Whole>(mesh, {9}, numbers<double>(9, 8));
   const auto before = hg::comm_stats();
   const double sum = hg::sum(hg::shift<0, 1>(whole)).item();
-  CHECK((hg::comm_stats() - before) == hg::CommStatistics{});  // every rank has it all: nothing moves, nothing is added twice
+  CHECK((hg::comm_stats() - before) ==
+        hg::CommStatistics{});  // every rank has it all: nothing moves, nothing is added twice
   double expected = 0;
   for (int i = 1; i < 9; ++i) expected += numbers<double>(9, 8)[static_cast<std::size_t>(i)];
   CHECK(sum == doctest::Approx(expected).epsilon(1e-14));

@@ -13,7 +13,7 @@ using namespace halogen;
 // -- placements and their duals --------------------------------------------------------------------------------------
 template <class P, class Dual>
 inline constexpr bool dual =
-    std::is_same_v<gradient_placement_t<P>, Dual>&& std::is_same_v<gradient_placement_t<Dual>, P>;  // its own inverse
+    std::is_same_v<gradient_placement_t<P>, Dual> && std::is_same_v<gradient_placement_t<Dual>, P>;  // its own inverse
 static_assert(dual<Replicate, Partial<Sum>>);
 static_assert(dual<Shard<0>, Shard<0>> && dual<Shard<1>, Shard<1>> && dual<Shard<3>, Shard<3>>);
 

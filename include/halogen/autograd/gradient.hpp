@@ -69,9 +69,10 @@ struct Edge {};  // the boundaries of the variable
 
 template <class Mine, class Term, int S>
 struct wrapped {
-  static_assert(!Term::periodic || Mine::periodic || S == 0,
-                "gradient through shifts of fields with different boundaries in one dimension: give all operands of the "
-                "expression the variable's boundary");
+  static_assert(
+      !Term::periodic || Mine::periodic || S == 0,
+      "gradient through shifts of fields with different boundaries in one dimension: give all operands of the "
+      "expression the variable's boundary");
   using type = std::conditional_t<Term::periodic, Periodic, Mine>;
 };
 
@@ -91,7 +92,8 @@ auto wrap(const Shift<Dim, Offset, E>& e, Edge<T...> edge, std::integer_sequence
 template <class F, class... A, class... T, int... S>
 auto wrap(const Pointwise<F, A...>& e, Edge<T...> edge, std::integer_sequence<int, S...> shift) {
   return std::apply(
-      [&](const A&... a) { return Pointwise<F, decltype(wrap(a, edge, shift))...>(e.f, wrap(a, edge, shift)...); }, e.args);
+      [&](const A&... a) { return Pointwise<F, decltype(wrap(a, edge, shift))...>(e.f, wrap(a, edge, shift)...); },
+      e.args);
 }
 
 /// Terms of d(sum)/d(variable Index) from E read at shift S along path P, as a tuple of expressions.
@@ -155,7 +157,8 @@ Field gradient_of(const Reduction<Op, E, Mean>& loss, const Field& variable) {
     for (int d = 0; d < Field::rank; ++d) scale /= static_cast<double>(variable.extent(d));
   using Where = typename FieldLeaf<Field>::placed;
   const auto all = [&]<std::size_t... D>(std::index_sequence<D...>) {
-    return terms<Index>(loss.inner, Filled<T, Where>(static_cast<T>(scale)), std::integer_sequence<int, (static_cast<int>(D) * 0)...>{});
+    return terms<Index>(loss.inner, Filled<T, Where>(static_cast<T>(scale)),
+                        std::integer_sequence<int, (static_cast<int>(D) * 0)...>{});
   }(std::make_index_sequence<Field::rank>{});
   Field gradient(variable.mesh(), variable.cuts());
   std::apply(

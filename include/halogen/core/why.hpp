@@ -21,7 +21,7 @@ struct upsample_without_skip {};
 template <int Layer, int First, int Second>
 struct levels_differ {};
 
-/// The network's output has Have channels, the label Needed.
+/// The network's output has Have channels, the label Needed; or the weight has Needed, where Have = 1 is meant.
 template <int Needed, int Have>
 struct label_channels_differ {};
 

@@ -32,7 +32,8 @@ struct RowSpace {
   }
   KOKKOS_FUNCTION index_t count() const { return rows() * pieces; }
 
-  /// Calls body(position, x_begin, x_end, checked) for the parts of work item i: unchecked in the middle, checked beside.
+  /// Calls body(position, x_begin, x_end, checked) for the parts of work item i: unchecked in the middle, checked
+  /// beside.
   template <class Body>
   KOKKOS_FUNCTION void visit(index_t i, Body body) const {
     Position at{};
@@ -55,7 +56,8 @@ struct RowSpace {
     }
     // A device thread has few points: one path keeps the kernel small.
     KOKKOS_IF_ON_DEVICE((body(at, x0, x1, std::true_type{});))
-    KOKKOS_IF_ON_HOST((body(at, x0, a, std::true_type{}); body(at, a, b, std::false_type{}); body(at, b, x1, std::true_type{});))
+    KOKKOS_IF_ON_HOST(
+        (body(at, x0, a, std::true_type{}); body(at, a, b, std::false_type{}); body(at, b, x1, std::true_type{});))
   }
 };
 

@@ -87,8 +87,7 @@ inline std::string explain(const Layout& layout) {
                        static_cast<long long>(piece.stored[0].end - piece.owned[0].end),
                        static_cast<long long>(piece.owned[1].begin - piece.stored[1].begin),
                        static_cast<long long>(piece.stored[1].end - piece.owned[1].end),
-                       static_cast<long long>(traffic.messages),
-                       static_cast<long long>(traffic.points));
+                       static_cast<long long>(traffic.messages), static_cast<long long>(traffic.points));
       }
     }
     if (launch.statistics >= 0) text += format("; all_gather moments of norm%d", launch.statistics);

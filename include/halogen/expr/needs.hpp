@@ -90,7 +90,8 @@ class PlaneNeedsOf {
   }
 
   void need(int tensor, int d, int p, const Interval& interval) {
-    Interval& hull_so_far = planes_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
+    Interval& hull_so_far =
+        planes_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
     hull_so_far = hull(hull_so_far, interval);
   }
 

@@ -75,7 +75,8 @@ using placed_of = typename join<typename Args::placed...>::type;
 
 /// f applied point by point to up to three expressions of one placement.
 template <class F, class... Args>
-struct Pointwise : ExpressionNode<std::decay_t<std::invoke_result_t<F, typename Args::value_type...>>, detail::placed_of<Args...>> {
+struct Pointwise
+    : ExpressionNode<std::decay_t<std::invoke_result_t<F, typename Args::value_type...>>, detail::placed_of<Args...>> {
   static_assert(sizeof...(Args) <= 3, "pointwise functions take up to three operands");
   F f;
   std::tuple<Args...> args;
@@ -127,8 +128,7 @@ constexpr auto why_not_joined() {
   }
 }
 template <class A, class B>
-using WhyNotJoined = decltype(why_not_joined<typename expression_of<A>::placed,
-                                             typename expression_of<B>::placed>());
+using WhyNotJoined = decltype(why_not_joined<typename expression_of<A>::placed, typename expression_of<B>::placed>());
 
 }  // namespace detail
 
@@ -143,49 +143,49 @@ auto apply(F f, const X&... x) {
 struct NoPartial {};
 
 // Each operation: a functor with its value and, for gradients, partial<I>(operands...) as an expression.
-#define HALOGEN_BINARY(Name, function, value_expression, first_partial, second_partial)             \
-  struct Name {                                                                                     \
-    template <class A, class B>                                                                     \
-    KOKKOS_FUNCTION auto operator()(A a, B b) const {                                               \
-      return value_expression;                                                                      \
-    }                                                                                               \
-    template <int I, class A, class B>                                                              \
-    static auto partial([[maybe_unused]] const A& a, [[maybe_unused]] const B& b) {                 \
-      if constexpr (I == 0)                                                                         \
-        return first_partial;                                                                       \
-      else                                                                                          \
-        return second_partial;                                                                      \
-    }                                                                                               \
-  };                                                                                                \
-  template <class A, class B>                                                                       \
-    requires detail::Joinable<A, B>                                                                 \
-  auto function(const A& a, const B& b) {                                                           \
-    return apply(Name{}, a, b);                                                                     \
-  }                                                                                                 \
-  template <class A, class B, class Why = detail::WhyNotJoined<A, B>>                               \
-    requires detail::Unjoinable<A, B>                                                               \
+#define HALOGEN_BINARY(Name, function, value_expression, first_partial, second_partial) \
+  struct Name {                                                                         \
+    template <class A, class B>                                                         \
+    KOKKOS_FUNCTION auto operator()(A a, B b) const {                                   \
+      return value_expression;                                                          \
+    }                                                                                   \
+    template <int I, class A, class B>                                                  \
+    static auto partial([[maybe_unused]] const A& a, [[maybe_unused]] const B& b) {     \
+      if constexpr (I == 0)                                                             \
+        return first_partial;                                                           \
+      else                                                                              \
+        return second_partial;                                                          \
+    }                                                                                   \
+  };                                                                                    \
+  template <class A, class B>                                                           \
+    requires detail::Joinable<A, B>                                                     \
+  auto function(const A& a, const B& b) {                                               \
+    return apply(Name{}, a, b);                                                         \
+  }                                                                                     \
+  template <class A, class B, class Why = detail::WhyNotJoined<A, B>>                   \
+    requires detail::Unjoinable<A, B>                                                   \
   void function(const A& a, const B& b) = delete;
 
-#define HALOGEN_UNARY(Name, function, value_expression, the_partial)   \
-  struct Name {                                                        \
-    template <class A>                                                 \
-    KOKKOS_FUNCTION auto operator()(A a) const {                       \
-      return value_expression;                                         \
-    }                                                                  \
-    template <int, class A>                                            \
-    static auto partial([[maybe_unused]] const A& a) {                 \
-      return the_partial;                                              \
-    }                                                                  \
-  };                                                                   \
-  template <class A>                                                   \
-    requires FieldOperand<A>                                           \
-  auto function(const A& a) {                                          \
-    return apply(Name{}, a);                                           \
+#define HALOGEN_UNARY(Name, function, value_expression, the_partial) \
+  struct Name {                                                      \
+    template <class A>                                               \
+    KOKKOS_FUNCTION auto operator()(A a) const {                     \
+      return value_expression;                                       \
+    }                                                                \
+    template <int, class A>                                          \
+    static auto partial([[maybe_unused]] const A& a) {               \
+      return the_partial;                                            \
+    }                                                                \
+  };                                                                 \
+  template <class A>                                                 \
+    requires FieldOperand<A>                                         \
+  auto function(const A& a) {                                        \
+    return apply(Name{}, a);                                         \
   }
 
 HALOGEN_BINARY(Plus, operator+, a + b, 1.0f, 1.0f)
 HALOGEN_BINARY(Minus, operator-, a - b, 1.0f, -1.0f)
-HALOGEN_BINARY(Times, operator*, a * b, b, a)
+HALOGEN_BINARY(Times, operator*, a* b, b, a)
 HALOGEN_BINARY(Divides, operator/, a / b, 1.0f / b, -(a / (b * b)))
 HALOGEN_BINARY(Less, operator<, a < b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(Greater, operator>, a > b, NoPartial{}, NoPartial{})
@@ -193,11 +193,11 @@ HALOGEN_BINARY(LessEqual, operator<=, a <= b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(GreaterEqual, operator>=, a >= b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(EqualTo, operator==, a == b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(NotEqualTo, operator!=, a != b, NoPartial{}, NoPartial{})
-HALOGEN_BINARY(LogicalAnd, operator&&, a && b, NoPartial{}, NoPartial{})
+HALOGEN_BINARY(LogicalAnd, operator&&, a&& b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(LogicalOr, operator||, a || b, NoPartial{}, NoPartial{})
 HALOGEN_UNARY(Negate, operator-, -a, -1.0f)
 HALOGEN_UNARY(LogicalNot, operator!, !a, NoPartial{})
-HALOGEN_UNARY(Square, square, a * a, 2.0f * a)
+HALOGEN_UNARY(Square, square, a* a, 2.0f * a)
 HALOGEN_UNARY(Sine, sin, Kokkos::sin(a), cos(a))
 HALOGEN_UNARY(Cosine, cos, Kokkos::cos(a), -sin(a))
 HALOGEN_UNARY(Exponential, exp, Kokkos::exp(a), exp(a))
@@ -213,9 +213,12 @@ struct Where {
   }
   template <int I, class C, class A, class B>
   static auto partial(const C& condition, const A&, const B&) {
-    if constexpr (I == 0) return NoPartial{};
-    else if constexpr (I == 1) return apply(Where{}, condition, 1.0f, 0.0f);
-    else return apply(Where{}, condition, 0.0f, 1.0f);
+    if constexpr (I == 0)
+      return NoPartial{};
+    else if constexpr (I == 1)
+      return apply(Where{}, condition, 1.0f, 0.0f);
+    else
+      return apply(Where{}, condition, 0.0f, 1.0f);
   }
 };
 template <class C, class A, class B>

@@ -123,10 +123,12 @@ struct Reduction : ExpressionNode<detail::Accumulator<typename E::value_type>, N
     auto points = detail::row_space(field, inner);
     points.piece = 4096;
     points.pieces = ceil_div(points.size[rank - 1], points.piece);
-    Kokkos::View<A*, transport_space> partial(Kokkos::view_alloc("halogen::partial", Kokkos::WithoutInitializing), points.count());
+    Kokkos::View<A*, transport_space> partial(Kokkos::view_alloc("halogen::partial", Kokkos::WithoutInitializing),
+                                              points.count());
     const detail::ReduceRows<Op, std::decay_t<decltype(bound)>, A, rank> kernel{bound, points, partial.data()};
     Kokkos::parallel_for("halogen::reduce",
-                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, points.count()), kernel);
+                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, points.count()),
+                         kernel);
     space.fence("halogen::reduce");
     A total = Op::template start<A>();
     for (std::size_t i = 0; i < partial.extent(0); ++i) total = Op::combine(total, partial(i));

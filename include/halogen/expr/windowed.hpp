@@ -172,8 +172,7 @@ auto shift(const X& x) {
   using E = expression_of<X>;
   return Shift<Dim, Offset, E>(as_expression(x));
 }
-template <int Dim, int Offset, FieldOperand X,
-          class Why = why::no_such_dimension<Dim, expression_of<X>::placed::rank>>
+template <int Dim, int Offset, FieldOperand X, class Why = why::no_such_dimension<Dim, expression_of<X>::placed::rank>>
   requires(Dim < 0 || Dim >= expression_of<X>::placed::rank)
 void shift(const X& x) = delete;
 

@@ -60,7 +60,8 @@ class HaloStrips {
     for_each(parts, [&](const Index& theirs) {
       int peer = rank;
       for (int d = 0; d < Rank; ++d)
-        peer = pieces.with_part(peer, needs.dimension[static_cast<std::size_t>(d)], theirs[static_cast<std::size_t>(d)]);
+        peer =
+            pieces.with_part(peer, needs.dimension[static_cast<std::size_t>(d)], theirs[static_cast<std::size_t>(d)]);
       for_each(images, [&](Index image) {
         bool itself = peer == rank;
         for (int& i : image) itself &= --i == 0;

@@ -18,7 +18,9 @@ class HaloExchange {
  public:
   HaloExchange() = default;
   explicit HaloExchange(const HaloStrips<Rank>& strips)
-      : receives_(strips.receives, true), sends_(strips.sends, false), receive_list_(list(strips.receives)),
+      : receives_(strips.receives, true),
+        sends_(strips.sends, false),
+        receive_list_(list(strips.receives)),
         send_list_(list(strips.sends)) {}
 
   bool empty() const { return values() == 0; }

@@ -112,7 +112,8 @@ struct MaxPoolBackwardRows {
     T best = window[0];
     for (int ky = 0; ky < kernel[0]; ++ky)
       for (int kx = 0; kx < kernel[1]; ++kx)
-        if (detail::exceeds(window[ky * pitch + kx], best)) best = window[ky * pitch + kx], at = index_t{ky} * kernel[1] + kx;
+        if (detail::exceeds(window[ky * pitch + kx], best))
+          best = window[ky * pitch + kx], at = index_t{ky} * kernel[1] + kx;
     return at;
   }
 };

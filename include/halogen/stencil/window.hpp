@@ -30,14 +30,16 @@ struct Window {
     return {begin, (outputs.end - 1) * stride - padding + footprint()};
   }
 
-  /// The adjoint: smallest interval of outputs that read any of the inputs; may leave the output field.
+  /// The adjoint: an interval that holds all outputs which read any of the inputs, the smallest unless stride and
+  /// dilation leave gaps; may leave the output field.
   constexpr Interval output_of(const Interval& inputs) const {
     if (inputs.empty()) return {};
     return {ceil_div(inputs.begin + padding - (footprint() - 1), stride),
             floor_div(inputs.end - 1 + padding, stride) + 1};
   }
 
-  /// Bound of what a rank must read beyond its own piece when the output is cut at ceil(c / stride).
+  /// Bound of what a rank must read beyond its own piece when the output is cut at ceil(c / stride); the last piece,
+  /// which takes outputs beyond ceil(extent / stride), may need more.
   constexpr Halo halo() const {
     const int before = padding;                                     // the first output starts at c or later
     const int after = static_cast<int>(footprint()) - 1 - padding;  // the last output starts at c' - 1 or before

@@ -158,7 +158,8 @@ class Sharded {
     std::shared_ptr<Storage> buffer = std::move(spare_.buffer);
     if (buffer && buffer.use_count() == 1) {
       bool fits = true;
-      for (int d = 0; d < rank; ++d) fits &= buffer->margins[d].lo == storage_->margins[d].lo && buffer->margins[d].hi == storage_->margins[d].hi;
+      for (int d = 0; d < rank; ++d)
+        fits &= buffer->margins[d].lo == storage_->margins[d].lo && buffer->margins[d].hi == storage_->margins[d].hi;
       if (fits) return buffer;
     }
     buffer = std::make_shared<Storage>();
