@@ -4,6 +4,7 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"
+#include "halogen/halo/redistribute.hpp"
 #include "halogen/layers/conv2d.hpp"
 #include "halogen/layers/group_norm.hpp"
 #include "halogen/layers/max_pool2d.hpp"

@@ -29,6 +29,17 @@ struct Reach {
 
 namespace detail {
 
+/// A field's buffer, margins included, for packing.
+template <class Field>
+StridedView<typename Field::value_type, Field::rank> strided_view(const Field& field) {
+  StridedView<typename Field::value_type, Field::rank> view{field.storage().view.data(), {}, {}};
+  for (int d = 0; d < Field::rank; ++d) {
+    view.stride[d] = static_cast<index_t>(field.storage().view.stride(d));
+    view.origin[d] = field.offset(d) - field.storage().margins[static_cast<std::size_t>(d)].lo;
+  }
+  return view;
+}
+
 template <class T, int Rank>
 struct FieldHalo {
   Reach<Rank> reach;
@@ -91,11 +102,7 @@ void halo_exchange(const execution_space& space, const Field& field, const Reach
     halo = made.get();
   }
   if (halo->exchange.empty()) return;
-  StridedView<T, Field::rank> view{field.storage().view.data()};
-  for (int d = 0; d < Field::rank; ++d) {
-    view.stride[d] = static_cast<index_t>(field.storage().view.stride(d));
-    view.origin[d] = field.offset(d) - field.storage().margins[static_cast<std::size_t>(d)].lo;
-  }
+  const StridedView<T, Field::rank> view = detail::strided_view(field);
   halo->exchange.start(space, view);
   halo->exchange.finish(space, view);
 }
