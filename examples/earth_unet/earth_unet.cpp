@@ -17,7 +17,6 @@
 #include <optional>
 #include <sstream>
 #include <string>
-#include <string_view>
 
 #include "canvas.hpp"
 #include "held_out.hpp"
@@ -112,10 +111,9 @@ void run(const hg::Environment& env, const earth::Options& options) {
   const hg::Interval rows = layout.owned(0, 0), columns = layout.owned(0, 1);
   const earth::Box box{rows.begin, rows.end, columns.begin, columns.end};
   if (root)
-    std::cout << env.describe() << "\nmesh: " << layout.decomposition().text() << ", grid " << options.grid.height
-              << " x " << options.grid.width << ", piece of rank 0: 7 x " << box.height() << " x " << box.width()
-              << "\n"
-              << "reading the Earth..." << std::endl;
+    std::cout << env.describe() << " mesh=" << layout.decomposition().text() << " grid=" << options.grid.height << "x"
+              << options.grid.width << " piece=7x" << box.height() << "x" << box.width() << "\nreading the Earth..."
+              << std::endl;
 
   const earth::Ranks ranks{[&](std::span<double> sums) { world.all_reduce(sums.data(), sums.size()); },
                            [&](const std::function<void()>& action) { hg::agree(world, action); }};
@@ -187,9 +185,6 @@ void run(const hg::Environment& env, const earth::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  static char help[] = "-h";  // Kokkos would answer --help as well, on every rank, and does not know -h
-  for (int i = 1; i < argc; ++i)
-    if (std::string_view(argv[i]) == "--help") argv[i] = help;
   hg::Environment env(argc, argv);
   const earth::CommandLine command = earth::parse_command_line(argc, argv, env.world().size());
   if (!command.options) {

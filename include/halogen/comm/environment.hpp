@@ -11,6 +11,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "halogen/comm/communicator.hpp"
 #include "halogen/comm/launch.hpp"
@@ -108,7 +109,9 @@ class Environment {
     if (Kokkos::num_devices() > 0 && !is_set("KOKKOS_MAP_DEVICE_ID_BY") &&
         !has_argument(argc, argv, "--kokkos-device-id") && !has_argument(argc, argv, "--kokkos-map-device-id-by"))
       device.emplace("KOKKOS_DEVICE_ID", std::to_string(node.rank % Kokkos::num_devices()));
-    Kokkos::initialize(argc, argv);
+    std::vector<char*> own = detail::take_kokkos_arguments(argc, argv);
+    int count = static_cast<int>(own.size()) - 1;
+    Kokkos::initialize(count, own.data());
     owns_kokkos_ = true;
   }
 

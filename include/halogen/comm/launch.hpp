@@ -1,9 +1,11 @@
 // How this process was started.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace halogen::detail {
 
@@ -24,6 +26,22 @@ inline bool has_argument(int argc, const char* const* argv, std::string_view beg
   for (int i = 1; i < argc; ++i)
     if (std::string_view(argv[i]).starts_with(beginning)) return true;
   return false;
+}
+
+/// Moves the arguments that are Kokkos' own out of the command line, behind the program's name and before a null: the
+/// others, --help among them, are the program's.
+inline std::vector<char*> take_kokkos_arguments(int& argc, char** argv) {
+  static char program[] = "halogen";
+  std::vector<char*> taken{argc > 0 ? argv[0] : program};
+  int kept = std::min(argc, 1);
+  for (int i = kept; i < argc; ++i)
+    if (std::string_view(argv[i]).starts_with("--kokkos-"))
+      taken.push_back(argv[i]);
+    else
+      argv[kept++] = argv[i];
+  argc = kept;
+  taken.push_back(nullptr);
+  return taken;
 }
 
 /// Sets an environment variable for the time being, unless the user has set it.

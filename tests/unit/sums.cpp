@@ -1,0 +1,51 @@
+// Sums over pixels: their error does not grow with the field. Four million points in float, against closed formulas.
+#include <doctest/doctest.h>
+
+#include <halogen/halogen.hpp>
+
+namespace {
+
+using Mesh = hg::Mesh<"line">;
+using Field = hg::Sharded<hg::Tensor<float, hg::dyn, 1, hg::dyn, hg::dyn>, Mesh, hg::Shard<2>>;
+constexpr hg::index_t height = 2048, width = 2048;
+
+struct Linear : hg::Sequential<hg::Conv2d<1, 1>> {};
+struct Normed : hg::Sequential<hg::GroupNorm<1, 1>> {};
+
+double relative(double value, double expected) { return std::abs(value / expected - 1); }
+
+}  // namespace
+
+TEST_CASE("loss, weight gradient and bias gradient of a large constant field") {
+  const hg::Environment environment;
+  const auto mesh = hg::device_mesh<Mesh>(hg::Communicator(), {1});
+  const Field image(mesh, {1, 1, height, width}), label(mesh, {1, 1, height, width});
+  Kokkos::deep_copy(image.storage().view, 0.1f);
+  hg::Parameters<Linear, float> parameters;
+  parameters.copy_from_host({0.3f, 0.7f});  // weight, bias
+  auto f = hg::value_and_grad([&](auto net) { return hg::mse(net(image), label); });
+  const auto [loss, gradient] = f(parameters);
+  const double prediction = static_cast<double>(0.3f) * static_cast<double>(0.1f) + static_cast<double>(0.7f);
+  CHECK(relative(loss, prediction * prediction) < 2e-7);  // a plain float sum would be off by percents
+  CHECK(relative(gradient.to_host()[0], 2 * prediction * static_cast<double>(0.1f)) < 5e-6);  // 512 terms a lane in float, then double
+  CHECK(relative(gradient.to_host()[1], 2 * prediction) < 2e-7);  // double throughout
+}
+
+TEST_CASE("mean and norm statistics about a large mean") {
+  const hg::Environment environment;
+  const auto mesh = hg::device_mesh<Mesh>(hg::Communicator(), {1});
+  using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Mesh, hg::Shard<0>>;
+  const Plane plane(mesh, {height, width});
+  Kokkos::deep_copy(plane.storage().view, 0.1f);
+  CHECK(relative(hg::mean(plane).item(), static_cast<double>(0.1f)) < 1e-13);
+
+  // x = 1000 + (-1)^column: mean 1000, variance 1; E[x^2] - E[x]^2 in float would be noise of the size of the variance
+  const Field image(mesh, {1, 1, 256, 256});
+  std::vector<float> values(256 * 256);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 1001.f : 999.f;
+  Field copy = image;
+  copy.copy_from_host(values);
+  const auto output = hg::infer(hg::initial_parameters<Normed, float>(0), image).to_host();
+  CHECK(output[0] == doctest::Approx(1 / std::sqrt(1 + 1e-5)).epsilon(1e-5));
+  CHECK(output[1] == doctest::Approx(-1 / std::sqrt(1 + 1e-5)).epsilon(1e-5));
+}
