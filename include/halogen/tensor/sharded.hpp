@@ -102,7 +102,8 @@ class Sharded {
     return shape;
   }
 
-  /// The owned points as a strided Kokkos view: no copy, no margin.
+  /// The owned points as a strided Kokkos view: no copy, no margin. Take it anew after the field was first read by a
+  /// network or a shift, which may have grown its margin once, and after an assignment, which rebinds.
   auto to_local() const {
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
       return Kokkos::subview(storage_->view, std::pair<index_t, index_t>(storage_->margins[D].lo,
