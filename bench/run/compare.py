@@ -5,8 +5,9 @@
 
 Prints a line per name and thread count, with medians over all steps; ratio = peer / Halogen, so that above 1 Halogen is
 the faster. The peer stands in its best layout, contiguous or channels_last, with huge pages. Both sides start from the
-same parameters on the same data, and their results must agree. others: cores that other processes kept busy meanwhile;
-a figure of more than a few hundredths says that the times are not to be trusted. Each turn is a new process.
+same parameters on the same data, and their results must agree. pairs: least, median and greatest ratio of one pair of
+turns. others: cores that other processes kept busy meanwhile; more than a few hundredths, and the times are not to be
+trusted, those with as many threads as cores least of all. Each turn is a new process.
 
 Environment: HALOGEN_BUILD_DIRECTORY (programs; bench.json is written there), HALOGEN_CACHE (peers are installed
 there), HALOGEN_PEERS (a virtual environment with torch and numpy, in place of that one).
@@ -179,7 +180,7 @@ def text(record):
     if record["peer"] != "none":
         pairs = record["pair_ratios"]
         line += (f" peer_ms={record['peer_ms']:.2f} ratio={record['ratio']:.2f} setting={record['setting']}"
-                 f" pairs={min(pairs):.2f}..{max(pairs):.2f}")
+                 f" pairs={min(pairs):.2f}/{statistics.median(pairs):.2f}/{max(pairs):.2f}")
     if record["others"] is not None:
         line += f" others={record['others']:.2f}"
     return line
@@ -201,6 +202,8 @@ def main():
         for threads in map(int, options.threads.split(",")):
             records.append(compare(name, threads, options.pairs, build, python))
             print(text(records[-1]), flush=True)
+            if (records[-1]["others"] or 0) > 0.1:
+                say("the machine was busy with other things: repeat this when it is quiet")
             machine = {"when": datetime.datetime.now().isoformat(timespec="seconds"), "cores": os.cpu_count(),
                        "processor": platform.processor() or platform.machine()}
             (build / "bench.json").write_text(json.dumps({"machine": machine, "records": records}, indent=1) + "\n")

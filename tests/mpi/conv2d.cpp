@@ -80,7 +80,8 @@ TEST_CASE("a kernel wider than the field") {
   check_case<hg::Conv2d<1, 2, hg::Kernel<5>, hg::Padding<2>, Width>, 1, 2>(12, true);
 }
 TEST_CASE("a halo wider than the whole field is refused, alike on all ranks") {
-  using Wide = hg::Conv2d<1, 1, hg::Kernel<1, 5>, hg::Dilation<1, 2>, hg::Padding<0, 4>, Width>;  // 4 beyond a width of 3
+  using Wide =
+      hg::Conv2d<1, 1, hg::Kernel<1, 5>, hg::Dilation<1, 2>, hg::Padding<0, 4>, Width>;  // 4 beyond a width of 3
   int refused = 0;
   for (const auto& mesh : support::meshes(1)) {
     try {

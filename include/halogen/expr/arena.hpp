@@ -1,15 +1,10 @@
 // One allocation for everything that a plan stores; reused by every step.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "halogen/comm/error.hpp"
 #include "halogen/tensor/space.hpp"
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
 namespace halogen {
 
@@ -28,14 +23,7 @@ class Arena {
       throw Error("this rank's activations need " + std::to_string(bytes >> 20) +
                   " MiB, which the system refuses: use more ranks or a smaller field");
     }
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if constexpr (runs_on_host) {
-      constexpr std::uintptr_t page = 1 << 21;
-      const auto begin = (reinterpret_cast<std::uintptr_t>(memory_.data()) + page - 1) / page * page;
-      const auto end = reinterpret_cast<std::uintptr_t>(memory_.data() + bytes) / page * page;
-      if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-    }
-#endif
+    advise_huge_pages(memory_.data(), bytes);
   }
 
   std::size_t bytes() const { return memory_.size(); }

@@ -73,8 +73,11 @@ class Sharded {
   /// Zeros of the given global extents, cut as torch.chunk.
   Sharded(const DeviceMesh<MeshType>& mesh, const Extents& extents) : Sharded(mesh, chunked(mesh, extents)) {}
 
-  /// Zeros with explicit cuts, one per tensor dimension.
-  Sharded(const DeviceMesh<MeshType>& mesh, std::array<Cut, rank> cuts)
+  /// What a new field holds: zeros, or whatever, where all its points are about to be written.
+  enum class Start { zeros, unwritten };
+
+  /// Explicit cuts, one per tensor dimension.
+  Sharded(const DeviceMesh<MeshType>& mesh, std::array<Cut, rank> cuts, Start start = Start::zeros)
       : mesh_(mesh), cuts_(std::move(cuts)), storage_(std::make_shared<Storage>()) {
     const Decomposition pieces = decomposition();
     for (int d = 0; d < rank; ++d) {
@@ -85,6 +88,7 @@ class Sharded {
                               " for it: give as many pieces as the mesh has");
     }
     storage_->view = allocate(storage_->margins);
+    if (start == Start::zeros) Kokkos::deep_copy(storage_->view, value_type(0));
   }
 
   const DeviceMesh<MeshType>& mesh() const { return *mesh_; }
@@ -192,6 +196,7 @@ class Sharded {
     if (!grows) return;
     auto old = to_local();
     storage_->view = allocate(margins);
+    Kokkos::deep_copy(storage_->view, value_type(0));
     storage_->margins = margins;
     storage_->halo.reset();
     ++storage_->growths;
@@ -220,9 +225,13 @@ class Sharded {
                             " points, but its type says " + std::to_string(TensorType::extents[d]));
   }
 
+  /// A buffer that nothing has touched yet.
   typename Storage::View allocate(const std::array<detail::Margin, rank>& margins) const {
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
-      return typename Storage::View("halogen::field", (margins[D].lo + local_extent(D) + margins[D].hi)...);
+      typename Storage::View view(Kokkos::view_alloc("halogen::field", Kokkos::WithoutInitializing),
+                                  (margins[D].lo + local_extent(D) + margins[D].hi)...);
+      advise_huge_pages(view.data(), view.size() * sizeof(value_type));
+      return view;
     }(std::make_index_sequence<rank>{});
   }
 

@@ -3,7 +3,13 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <type_traits>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 namespace halogen {
 
@@ -18,5 +24,17 @@ using transport_space = std::conditional_t<runs_on_host, Kokkos::HostSpace, Kokk
 #else
 using transport_space = Kokkos::HostSpace;
 #endif
+
+/// Asks for huge pages before memory is touched: first touch of 4 KiB pages costs more than a convolution on them.
+/// Does nothing where the system has none, or the memory is a device's.
+inline void advise_huge_pages([[maybe_unused]] const void* data, [[maybe_unused]] std::size_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  constexpr std::uintptr_t page = 1 << 21;
+  if (!runs_on_host || bytes < 2 * page) return;
+  const auto begin = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes) / page * page;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#endif
+}
 
 }  // namespace halogen

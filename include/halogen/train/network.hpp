@@ -116,7 +116,7 @@ class Network {
     const LevelLayout& level = evaluation.layout().level(stored.level);
     Cut channels;
     channels.bounds = {0, stored.channels};
-    Field result(image.mesh(), {image.cut(0), channels, level.cut[0], level.cut[1]});
+    Field result(image.mesh(), {image.cut(0), channels, level.cut[0], level.cut[1]}, Field::Start::unwritten);
     evaluation.copy_tensor(tensor, detail::view_of(result));
     return result;
   }
