@@ -5,23 +5,15 @@
 #include <halogen/halogen.hpp>
 #include <vector>
 
+#include "support/grid.hpp"
+
 namespace {
 
-using Grid = hg::Mesh<"height", "width">;
+using support::Grid;
 using Plane = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
 constexpr int height = 9, width = 11, count = height * width;
 
-hg::Communicator world() {
-  static hg::Environment environment;
-  return environment.world();
-}
-
-std::vector<hg::DeviceMesh<Grid>> meshes() {
-  std::vector<hg::DeviceMesh<Grid>> result;
-  for (int h = 1; h <= world().size(); ++h)
-    if (world().size() % h == 0) result.push_back(hg::device_mesh<Grid>(world(), {h, world().size() / h}));
-  return result;
-}
+std::vector<hg::DeviceMesh<Grid>> meshes() { return support::grids(); }
 
 std::vector<double> numbers(int stream) {
   std::vector<double> values;

@@ -5,24 +5,16 @@
 #include <halogen/halogen.hpp>
 #include <vector>
 
+#include "support/grid.hpp"
+
 namespace {
 
-using Grid = hg::Mesh<"height", "width">;
+using support::Grid;
 template <class T>
 using Plane = hg::Sharded<hg::Tensor<T, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
 
-hg::Communicator world() {
-  static hg::Environment environment;
-  return environment.world();
-}
-
-std::vector<hg::DeviceMesh<Grid>> meshes() {
-  std::vector<hg::DeviceMesh<Grid>> result;
-  for (int height = 1; height <= world().size(); ++height)
-    if (world().size() % height == 0)
-      result.push_back(hg::device_mesh<Grid>(world(), {height, world().size() / height}));
-  return result;
-}
+hg::Communicator world() { return support::grid_world(); }
+std::vector<hg::DeviceMesh<Grid>> meshes() { return support::grids(); }
 
 template <class T>
 std::vector<T> numbers(int count, int stream) {

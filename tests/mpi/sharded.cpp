@@ -7,29 +7,20 @@
 
 #include <numeric>
 
-#include "halogen/comm/environment.hpp"
 #include "halogen/tensor/distribute.hpp"
+#include "support/grid.hpp"
 
 namespace hg = halogen;
 
 namespace {
 
-using Grid = hg::Mesh<"height", "width">;
+using support::Grid;
 using Plane = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
 using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, 3>, Grid, hg::Shard<0>, hg::Shard<0>>;  // both cut dimension 0
 using Columns = hg::Sharded<hg::Tensor<double, 2, hg::dyn>, Grid, hg::Replicate, hg::Shard<1>>;
 
-hg::Communicator world() {
-  static hg::Environment environment;
-  return environment.world();
-}
-
-std::vector<hg::DeviceMesh<Grid>> meshes() {
-  std::vector<hg::DeviceMesh<Grid>> result;
-  for (int h = 1; h <= world().size(); ++h)
-    if (world().size() % h == 0) result.push_back(hg::device_mesh<Grid>(world(), {h, -1}));
-  return result;
-}
+hg::Communicator world() { return support::grid_world(); }
+std::vector<hg::DeviceMesh<Grid>> meshes() { return support::grids(); }
 
 template <class T>
 std::vector<T> counted(std::size_t n, int from = 0) {

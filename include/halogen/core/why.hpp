@@ -58,12 +58,6 @@ struct operands_differ_in_rank {};
 template <int Dimension, int Rank>
 struct no_such_dimension {};
 
-/// The gradient through a reduction inside an expression (u / norm(u)) is not known.
-struct gradient_through_reduction {};
-
-/// A field is differentiated through a sum or mean of an expression, not through an expression of many values.
-struct gradient_needs_a_scalar {};
-
 /// A field is redistributed between Replicate and Shard, with its dimensions and value type as they are. First, Second:
 /// the mesh dimension whose placement is Partial in source or target, -1 for none.
 template <int First, int Second>

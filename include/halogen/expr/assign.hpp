@@ -64,17 +64,14 @@ struct RowSpace {
 template <class Bound, class T, int Rank>
 struct AssignRows {
   Bound expression;
-  T* data;
-  index_t stride[Rank], origin[Rank];
+  StridedView<T, Rank> target;
   RowSpace<Rank> space;
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     space.visit(i, [&](const Position& at, index_t begin, index_t end, auto checked) {
       if (begin >= end) return;
       const auto row = expression.template row<decltype(checked)::value>(at);
-      index_t offset = -origin[Rank - 1];
-      for (int d = 0; d + 1 < Rank; ++d) offset += (at[d] - origin[d]) * stride[d];
-      T* out = data + offset;
+      T* out = row_of(target, at);
       HALOGEN_INDEPENDENT
       for (index_t x = begin; x < end; ++x) out[x] = static_cast<T>(row(x));
     });
@@ -163,12 +160,8 @@ std::shared_ptr<typename Field::Storage> evaluated(Field& field, const E& expres
   exchange_halos(space, expression);
   std::shared_ptr<typename Field::Storage> buffer = field.take_buffer();
   const auto bound = expression.bind();
-  AssignRows<std::decay_t<decltype(bound)>, T, rank> kernel{
-      bound, buffer->view.data(), {}, {}, row_space(field, expression)};
-  for (int d = 0; d < rank; ++d) {
-    kernel.stride[d] = static_cast<index_t>(buffer->view.stride(d));
-    kernel.origin[d] = field.offset(d) - buffer->margins[static_cast<std::size_t>(d)].lo;
-  }
+  const AssignRows<std::decay_t<decltype(bound)>, T, rank> kernel{bound, strided_view(field, *buffer),
+                                                                  row_space(field, expression)};
   Kokkos::parallel_for("halogen::assign",
                        Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, kernel.space.count()),
                        kernel);

@@ -37,7 +37,6 @@ class Evaluation {
   Evaluation& operator=(const Evaluation&) = delete;
 
   const Layout& layout() const { return layout_; }
-  int launches() const { return launches_; }
 
   /// What the input's margins must hold, in rows and columns.
   std::array<detail::Margin, 4> input_margins() const {
@@ -97,7 +96,6 @@ class Evaluation {
     operands_.bind_input(input);
     parameters_ = parameters;
     gradient_ = gradient;
-    launches_ = 0;
     std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});
     start_exchange(0);
   }
@@ -125,7 +123,6 @@ class Evaluation {
       weight_gradient<kh, kw>(I);
     else
       run_rows(I);
-    ++launches_;
     finish_launch(I);
   }
 
@@ -287,7 +284,6 @@ class Evaluation {
     kernels::LossRows<Space, T, Loss> kernel{
         prediction(), label, weight, operands_.tensor(launch.output), channels, tiling, 1.0 / loss_weight_, partial};
     kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, 0);
-    ++launches_;
     sum_partials(partial, tiling.count(), sum);
     loss_request_ = meshes_.samples.all_reduce_async(loss_sum_.data(), 1);
     finish_launch(i);
@@ -357,7 +353,6 @@ class Evaluation {
   const T* parameters_ = nullptr;
   T* gradient_ = nullptr;
   int under_way_ = -1;
-  int launches_ = 0;
 };
 
 }  // namespace halogen

@@ -86,17 +86,22 @@ struct join<P, Rest...> {
 
 namespace detail {
 
+/// Where x = 0 of the row at `at` would stand; rows are contiguous.
+template <class T, int Rank>
+KOKKOS_FUNCTION T* row_of(const StridedView<T, Rank>& view, const Position& at) {
+  index_t offset = -view.origin[Rank - 1];
+  for (int d = 0; d + 1 < Rank; ++d) offset += (at[d] - view.origin[d]) * view.stride[d];
+  return view.data + offset;
+}
+
 // What kernels evaluate carries numbers in its type, never a field's or a mesh's: long names cost minutes.
 template <class T, int Rank>
 struct BoundField {
-  const T* data;
-  index_t stride[Rank], origin[Rank];
+  StridedView<T, Rank> view;
 
   template <bool Checked>
   KOKKOS_FUNCTION auto row(const Position& at) const {
-    index_t offset = -origin[Rank - 1];
-    for (int d = 0; d + 1 < Rank; ++d) offset += (at[d] - origin[d]) * stride[d];
-    return [points = data + offset](index_t x) { return points[x]; };
+    return [points = static_cast<const T*>(row_of(view, at))](index_t x) { return points[x]; };
   }
 };
 
@@ -126,14 +131,7 @@ struct FieldLeaf<Sharded<TensorType, MeshType, P...>>
 
   Field field;
 
-  detail::BoundField<T, rank> bind() const {
-    detail::BoundField<T, rank> bound{field.storage().view.data(), {}, {}};
-    for (int d = 0; d < rank; ++d) {
-      bound.stride[d] = static_cast<index_t>(field.storage().view.stride(d));
-      bound.origin[d] = field.offset(d) - field.storage().margins[static_cast<std::size_t>(d)].lo;
-    }
-    return bound;
-  }
+  detail::BoundField<T, rank> bind() const { return {detail::strided_view(field)}; }
 
   template <class Visit>
   void each_leaf(const Offsets& shift, const Edges& edges, Visit&& visit) const {

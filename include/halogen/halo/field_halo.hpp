@@ -29,15 +29,20 @@ struct Reach {
 
 namespace detail {
 
-/// A field's buffer, margins included, for packing.
+/// A buffer of the field's shape as strides and the global index of its first point, margins included.
 template <class Field>
-StridedView<typename Field::value_type, Field::rank> strided_view(const Field& field) {
-  StridedView<typename Field::value_type, Field::rank> view{field.storage().view.data(), {}, {}};
+StridedView<typename Field::value_type, Field::rank> strided_view(const Field& field,
+                                                                  const typename Field::Storage& buffer) {
+  StridedView<typename Field::value_type, Field::rank> view{buffer.view.data(), {}, {}};
   for (int d = 0; d < Field::rank; ++d) {
-    view.stride[d] = static_cast<index_t>(field.storage().view.stride(d));
-    view.origin[d] = field.offset(d) - field.storage().margins[static_cast<std::size_t>(d)].lo;
+    view.stride[d] = static_cast<index_t>(buffer.view.stride(d));
+    view.origin[d] = field.offset(d) - buffer.margins[static_cast<std::size_t>(d)].lo;
   }
   return view;
+}
+template <class Field>
+StridedView<typename Field::value_type, Field::rank> strided_view(const Field& field) {
+  return strided_view(field, field.storage());
 }
 
 template <class T, int Rank>

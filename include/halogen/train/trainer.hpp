@@ -23,9 +23,8 @@ class Trainer {
   using Net = Network<ModelType, T>;
 
  public:
-  Trainer(ModelType, Optimizer optimizer, DeviceMesh<MeshType> mesh, TrainerOptions options = {})
-      : mesh_(std::move(mesh)),
-        parameters_(initial_parameters<ModelType, T>(options.seed)),
+  Trainer(ModelType, Optimizer optimizer, const DeviceMesh<MeshType>&, TrainerOptions options = {})
+      : parameters_(initial_parameters<ModelType, T>(options.seed)),
         state_(optimizer),
         network_(std::make_unique<Net>()) {}
 
@@ -89,7 +88,6 @@ class Trainer {
     return *gradient_;
   }
 
-  DeviceMesh<MeshType> mesh_;
   Parameters<ModelType, T> parameters_;
   OptimizerState<ModelType, T> state_;
   std::optional<Parameters<ModelType, T, Partial<Sum>>> gradient_;
