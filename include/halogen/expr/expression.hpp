@@ -2,9 +2,12 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
+#include "halogen/core/half.hpp"
 #include "halogen/core/why.hpp"
 #include "halogen/halo/field_halo.hpp"
 #include "halogen/stencil/boundary.hpp"
@@ -12,24 +15,81 @@
 
 namespace halogen {
 
-/// Every node derives from Node<Self, value type, placed> and has
-///   bind()                     -> what a kernel evaluates: row<Checked>(outer position) gives x -> value
-///   each_leaf(shift, edges, visit) -> visit(field, shift, edges) for every field it reads, at its total shift
-/// Checked rows ask boundaries at every point, unchecked ones are for points whose reads all lie inside the field.
+/// Where an expression lives that depends on no field: numbers and reductions to one.
 struct NotPlaced {};
 
-/// Where an expression lives: mesh type, dimensions, and one placement code per mesh dimension.
+/// A mesh dimension that an expression does not care for: it has all it needs wherever that dimension cuts.
+inline constexpr int any_code = -4;
+
+/// Where an expression lives: mesh type, dimensions (-1: as many as its partners have), one code per mesh dimension.
 template <class MeshType, int Rank, int... Codes>
 struct Placed {
+  using mesh_type = MeshType;
   static constexpr int rank = Rank;
   static constexpr std::array<int, sizeof...(Codes)> codes{Codes...};
 };
 
+/// Largest rank of a field, for index arrays in kernels.
+inline constexpr int max_rank = 5;
+using Position = Kokkos::Array<index_t, max_rank>;
+using Offsets = std::array<index_t, max_rank>;
+
+/// How a node's points follow from those of the grid that is evaluated, per dimension of the node:
+/// floor((scale * x[source] + offset) / divisor); source -1: `offset` for all. `inside` is the part of the evaluated
+/// grid whose reads need no boundary check.
+struct Access {
+  std::array<int, max_rank> source{0, 1, 2, 3, 4};
+  Offsets scale{1, 1, 1, 1, 1}, offset{}, divisor{1, 1, 1, 1, 1};
+  std::array<bool, max_rank> periodic{};
+  bool regridded = false;  ///< seen through a slice or a pad, whose cuts may differ by some points
+  std::array<Interval, max_rank> inside{};
+
+  static constexpr index_t far = index_t{1} << 60;
+  Access() { inside.fill({-far, far}); }
+
+  /// The node's points that a piece of the evaluated grid reads along `d`.
+  Interval read(int d, const Interval& piece) const {
+    const auto i = static_cast<std::size_t>(d);
+    if (source[i] < 0) return {offset[i], offset[i] + 1};
+    if (piece.empty()) return {};
+    return {floor_div(scale[i] * piece.begin + offset[i], divisor[i]),
+            floor_div(scale[i] * (piece.end - 1) + offset[i], divisor[i]) + 1};
+  }
+
+  /// Leaves only those evaluated points for which the node's index along `d` is below `extent`.
+  void keep_inside(int d, index_t extent) {
+    const auto i = static_cast<std::size_t>(d);
+    if (source[i] < 0) return;
+    Interval& own = inside[static_cast<std::size_t>(source[i])];
+    own =
+        intersect(own, {ceil_div(-offset[i], scale[i]), floor_div(extent * divisor[i] - 1 - offset[i], scale[i]) + 1});
+  }
+
+  /// Whether the node's grid is the evaluated one, but for shifts.
+  bool is_shift(int rank) const {
+    for (int d = 0; d < rank; ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      if (source[i] != d || scale[i] != 1 || divisor[i] != 1) return false;
+    }
+    return true;
+  }
+};
+
+/// Every node derives from this and has
+///   bind(image)               -> what a kernel evaluates: row<Checked, Axis>(position) gives x -> value, x along Axis
+///                                (-1: the same value for all x). `image` is added to indices before boundaries and
+///                                coordinates are asked: not 0 where iterate() works on a periodic image.
+///   each_leaf(access, visit)  -> visit(field, access) for every field that it reads
+///   extent(d), cut(d)         -> of its grid along d; -1 and nothing where any will do
+/// Checked rows ask boundaries at every point, unchecked ones are for points inside.
 template <class T, class Where>
 struct ExpressionNode {
   using expression_tag = void;
   using value_type = T;
   using placed = Where;
+
+  index_t extent(int) const { return -1; }
+  std::optional<Cut> cut(int) const { return std::nullopt; }
 };
 
 template <class X>
@@ -39,38 +99,50 @@ concept FieldOperand = Expression<X> || is_sharded<X>;
 template <class X>
 concept Operand = FieldOperand<X> || std::is_arithmetic_v<X>;
 
-/// Largest rank of a field, for index arrays in kernels.
-inline constexpr int max_rank = 5;
-using Position = Kokkos::Array<index_t, max_rank>;
-using Offsets = std::array<index_t, max_rank>;
-
-/// What lies beyond a read: the innermost boundary, and how far reads reach over edges that some boundary checks.
-struct Edges {
-  std::array<bool, max_rank> periodic{};
-  Offsets lo{}, hi{};
-};
+/// A node with a grid of its own, beyond whose ends it has values only by a boundary.
+template <class X>
+concept GridNode = Expression<X> && requires { typename X::grid_tag; };
 
 namespace detail {
 
-/// First is kept where the other is NotPlaced or equal; otherwise there is no common place.
+/// Tells a node from others like it; copies are the same node.
+class NodeIdentity {
+ public:
+  bool operator==(const NodeIdentity&) const = default;
+
+ private:
+  static std::uint64_t next() {
+    static std::uint64_t number = 0;
+    return ++number;
+  }
+  std::uint64_t number_ = next();
+};
+
 struct Conflict {};
+
+constexpr int join_codes(int a, int b) { return a == any_code ? b : b == any_code || a == b ? a : -3; }
+
+/// The common place of two, Conflict where there is none.
 template <class A, class B>
 struct join_two {
   using type = Conflict;
 };
-template <class A>
-struct join_two<A, A> {
-  using type = A;
+template <>
+struct join_two<NotPlaced, NotPlaced> {
+  using type = NotPlaced;
 };
-template <class A>
-  requires(!std::is_same_v<A, NotPlaced>)
-struct join_two<A, NotPlaced> {
-  using type = A;
+template <class M, int R, int... C>
+struct join_two<Placed<M, R, C...>, NotPlaced> {
+  using type = Placed<M, R, C...>;
 };
-template <class A>
-  requires(!std::is_same_v<A, NotPlaced>)
-struct join_two<NotPlaced, A> {
-  using type = A;
+template <class M, int R, int... C>
+struct join_two<NotPlaced, Placed<M, R, C...>> {
+  using type = Placed<M, R, C...>;
+};
+template <class M, int R, int... C, int S, int... D>
+  requires(sizeof...(C) == sizeof...(D) && (R == S || R < 0 || S < 0) && ((join_codes(C, D) != -3) && ...))
+struct join_two<Placed<M, R, C...>, Placed<M, S, D...>> {
+  using type = Placed<M, (R < 0 ? S : R), join_codes(C, D)...>;
 };
 
 template <class... P>
@@ -82,35 +154,60 @@ struct join<P, Rest...> {
   using type = typename join_two<P, typename join<Rest...>::type>::type;
 };
 
-}  // namespace detail
+// What kernels evaluate carries numbers in its type, never a field's or a mesh's: long names cost minutes.
+template <class T>
+struct FieldRow {
+  const T* points;
+  KOKKOS_FUNCTION compute_type<T> operator()(index_t x) const { return points[x]; }
+};
+template <class T>
+struct StridedRow {
+  const T* points;
+  index_t stride;
+  KOKKOS_FUNCTION compute_type<T> operator()(index_t x) const { return points[x * stride]; }
+};
+template <class T>
+struct FixedRow {
+  const T* point;
+  KOKKOS_FUNCTION compute_type<T> operator()(index_t) const { return *point; }
+};
 
-namespace detail {
-
-/// Where x = 0 of the row at `at` would stand; rows are contiguous.
-template <class T, int Rank>
-KOKKOS_FUNCTION T* row_of(const StridedView<T, Rank>& view, const Position& at) {
-  index_t offset = -view.origin[Rank - 1];
-  for (int d = 0; d + 1 < Rank; ++d) offset += (at[d] - view.origin[d]) * view.stride[d];
+/// Where index 0 of the line at `at` along Axis would stand.
+template <int Axis, class T, int Rank>
+KOKKOS_FUNCTION T* line_of(const StridedView<T, Rank>& view, const Position& at) {
+  index_t offset = 0;
+  for (int d = 0; d < Rank; ++d)
+    offset += ((d == Axis ? 0 : at[d]) - view.origin[d]) * (d + 1 == Rank ? 1 : view.stride[d]);
   return view.data + offset;
 }
 
-// What kernels evaluate carries numbers in its type, never a field's or a mesh's: long names cost minutes.
 template <class T, int Rank>
 struct BoundField {
   StridedView<T, Rank> view;
 
-  template <bool Checked>
+  template <bool Checked, int Axis>
   KOKKOS_FUNCTION auto row(const Position& at) const {
-    return [points = static_cast<const T*>(row_of(view, at))](index_t x) { return points[x]; };
+    const T* line = line_of<Axis>(view, at);
+    if constexpr (Axis < 0)
+      return FixedRow<T>{line};
+    else if constexpr (Axis + 1 == Rank)
+      return FieldRow<T>{line};
+    else
+      return StridedRow<T>{line, view.stride[Axis]};
   }
 };
 
 template <class T>
+struct ConstantRow {
+  T value;
+  KOKKOS_FUNCTION T operator()(index_t) const { return value; }
+};
+template <class T>
 struct BoundConstant {
   T value;
-  template <bool Checked>
-  KOKKOS_FUNCTION auto row(const Position&) const {
-    return [v = value](index_t) { return v; };
+  template <bool Checked, int Axis>
+  KOKKOS_FUNCTION ConstantRow<T> row(const Position&) const {
+    return {value};
   }
 };
 
@@ -121,21 +218,26 @@ template <class Field>
 struct FieldLeaf;
 template <class TensorType, class MeshType, class... P>
 struct FieldLeaf<Sharded<TensorType, MeshType, P...>>
-    : ExpressionNode<typename TensorType::value_type, Placed<MeshType, TensorType::rank, placement_code<P>...>> {
+    : ExpressionNode<compute_type<typename TensorType::value_type>,
+                     Placed<MeshType, TensorType::rank, placement_code<P>...>> {
+  using grid_tag = void;
   using Field = Sharded<TensorType, MeshType, P...>;
   using T = typename TensorType::value_type;
   static constexpr int rank = TensorType::rank;
   static_assert(rank <= max_rank, "expressions take fields of at most five dimensions");
   static_assert(((placement_code<P> != partial_code) && ...),
-                "a Partial field is a sum that is still due: all_reduce it before it is read");
+                "a Partial field is a sum that is still due: redistribute it before it is read");
 
   Field field;
+  explicit FieldLeaf(Field f) : field(std::move(f)) {}
 
-  detail::BoundField<T, rank> bind() const { return {detail::strided_view(field)}; }
+  index_t extent(int d) const { return field.extent(d); }
+  std::optional<Cut> cut(int d) const { return field.cut(d); }
+  detail::BoundField<T, rank> bind(const Offsets&) const { return {detail::strided_view(field)}; }
 
   template <class Visit>
-  void each_leaf(const Offsets& shift, const Edges& edges, Visit&& visit) const {
-    visit(field, shift, edges);
+  void each_leaf(const Access& access, Visit&& visit) const {
+    visit(field, access);
   }
 };
 
@@ -145,9 +247,9 @@ struct Constant : ExpressionNode<T, NotPlaced> {
   T value;
   explicit Constant(T v) : value(v) {}
 
-  detail::BoundConstant<T> bind() const { return {value}; }
+  detail::BoundConstant<T> bind(const Offsets&) const { return {value}; }
   template <class Visit>
-  void each_leaf(const Offsets&, const Edges&, Visit&&) const {}
+  void each_leaf(const Access&, Visit&&) const {}
 };
 
 }  // namespace halogen

@@ -6,92 +6,129 @@
 namespace halogen {
 namespace detail {
 
+/// A few values of different types; std::tuple is no device code.
+template <class...>
+struct Pack {};
+template <class A, class... Rest>
+struct Pack<A, Rest...> {
+  A first;
+  Pack<Rest...> rest;
+};
+inline Pack<> make_pack() { return {}; }
+template <class A, class... Rest>
+Pack<A, Rest...> make_pack(A first, Rest... rest) {
+  return {first, make_pack(rest...)};
+}
+
 template <class F, class... Rows>
-struct PointwiseRow;
-template <class F, class A>
-struct PointwiseRow<F, A> {
+struct PointwiseRow {
   F f;
-  A a;
-  KOKKOS_FUNCTION auto operator()(index_t x) const { return f(a(x)); }
-};
-template <class F, class A, class B>
-struct PointwiseRow<F, A, B> {
-  F f;
-  A a;
-  B b;
-  KOKKOS_FUNCTION auto operator()(index_t x) const { return f(a(x), b(x)); }
-};
-template <class F, class A, class B, class C>
-struct PointwiseRow<F, A, B, C> {
-  F f;
-  A a;
-  B b;
-  C c;
-  KOKKOS_FUNCTION auto operator()(index_t x) const { return f(a(x), b(x), c(x)); }
+  Pack<Rows...> rows;
+  KOKKOS_FUNCTION auto operator()(index_t x) const { return call(f, rows, x); }
+
+ private:
+  template <class A, class... Rest, class... Values>
+  KOKKOS_FUNCTION static auto call(const F& f, const Pack<A, Rest...>& rows, index_t x, Values... values) {
+    if constexpr (sizeof...(Rest) == 0)
+      return f(values..., rows.first(x));
+    else
+      return call(f, rows.rest, x, values..., rows.first(x));
+  }
 };
 
 template <class F, class... Bounds>
-struct BoundPointwise;
-template <class F, class A>
-struct BoundPointwise<F, A> {
+struct BoundPointwise {
   F f;
-  A a;
-  template <bool Checked>
+  Pack<Bounds...> args;
+  template <bool Checked, int Axis>
   KOKKOS_FUNCTION auto row(const Position& at) const {
-    return make(f, a.template row<Checked>(at));
+    return finish(rows<Checked, Axis>(args, at));
   }
-  template <class... R>
-  KOKKOS_FUNCTION static PointwiseRow<F, R...> make(const F& f, R... rows) {
-    return {f, rows...};
+
+ private:
+  template <class... Rows>
+  KOKKOS_FUNCTION auto finish(const Pack<Rows...>& rows) const {
+    return PointwiseRow<F, Rows...>{f, rows};
   }
-};
-template <class F, class A, class B>
-struct BoundPointwise<F, A, B> {
-  F f;
-  A a;
-  B b;
-  template <bool Checked>
-  KOKKOS_FUNCTION auto row(const Position& at) const {
-    return BoundPointwise<F, A>::make(f, a.template row<Checked>(at), b.template row<Checked>(at));
+  template <bool Checked, int Axis, class A, class... Rest>
+  KOKKOS_FUNCTION static auto rows(const Pack<A, Rest...>& args, const Position& at) {
+    if constexpr (sizeof...(Rest) == 0)
+      return join(args.first.template row<Checked, Axis>(at), Pack<>{});
+    else
+      return join(args.first.template row<Checked, Axis>(at), rows<Checked, Axis>(args.rest, at));
   }
-};
-template <class F, class A, class B, class C>
-struct BoundPointwise<F, A, B, C> {
-  F f;
-  A a;
-  B b;
-  C c;
-  template <bool Checked>
-  KOKKOS_FUNCTION auto row(const Position& at) const {
-    return BoundPointwise<F, A>::make(f, a.template row<Checked>(at), b.template row<Checked>(at),
-                                      c.template row<Checked>(at));
+  template <class A, class... Rest>
+  KOKKOS_FUNCTION static Pack<A, Rest...> join(A first, const Pack<Rest...>& rest) {
+    return {first, rest};
   }
 };
 
 template <class... Args>
 using placed_of = typename join<typename Args::placed...>::type;
 
+/// The extent along d that all of them share; throws CollectiveError where they differ.
+template <class... E>
+index_t common_extent(int d, const E&... expressions) {
+  index_t extent = -1;
+  const auto add = [&](index_t one) {
+    if (one >= 0 && extent >= 0 && one != extent)
+      throw CollectiveError("operands of one expression have " + std::to_string(extent) + " and " +
+                            std::to_string(one) + " points in dimension " + std::to_string(d) +
+                            ": give them the same extents");
+    if (one >= 0) extent = one;
+  };
+  (add(expressions.extent(d)), ...);
+  return extent;
+}
+
 }  // namespace detail
 
-/// f applied point by point to up to three expressions of one placement.
+/// f applied point by point to expressions of one placement. Throws CollectiveError where their extents differ.
 template <class F, class... Args>
 struct Pointwise
     : ExpressionNode<std::decay_t<std::invoke_result_t<F, typename Args::value_type...>>, detail::placed_of<Args...>> {
-  static_assert(sizeof...(Args) <= 3, "pointwise functions take up to three operands");
+  using Base =
+      ExpressionNode<std::decay_t<std::invoke_result_t<F, typename Args::value_type...>>, detail::placed_of<Args...>>;
+  static constexpr bool is_number = std::is_same_v<typename Base::placed, NotPlaced>;
   F f;
   std::tuple<Args...> args;
-  explicit Pointwise(F function, Args... operands) : f(function), args(std::move(operands)...) {}
 
-  auto bind() const {
+  explicit Pointwise(F function, Args... operands) : f(function), args(std::move(operands)...) {
+    if constexpr (!is_number)
+      for (int d = 0; d < Base::placed::rank; ++d) extent(d);
+  }
+
+  index_t extent(int d) const {
+    return std::apply([d](const Args&... operands) { return detail::common_extent(d, operands...); }, args);
+  }
+  std::optional<Cut> cut(int d) const {
+    std::optional<Cut> found;
+    std::apply([&](const Args&... operands) { ((found ? void() : void(found = operands.cut(d))), ...); }, args);
+    return found;
+  }
+  auto bind(const Offsets& image) const {
     return std::apply(
-        [this](const Args&... operands) {
-          return detail::BoundPointwise<F, decltype(operands.bind())...>{f, operands.bind()...};
+        [&](const Args&... operands) {
+          return detail::BoundPointwise<F, decltype(operands.bind(image))...>{
+              f, detail::make_pack(operands.bind(image)...)};
         },
         args);
   }
   template <class Visit>
-  void each_leaf(const Offsets& shift, const Edges& edges, Visit&& visit) const {
-    std::apply([&](const Args&... operands) { (operands.each_leaf(shift, edges, visit), ...); }, args);
+  void each_leaf(const Access& access, Visit&& visit) const {
+    std::apply([&](const Args&... operands) { (operands.each_leaf(access, visit), ...); }, args);
+  }
+
+  /// The value of an expression of numbers and reductions only. Collective.
+  typename Base::value_type item() const
+    requires is_number
+  {
+    return bind({}).template row<true, -1>(Position{})(0);
+  }
+  operator typename Base::value_type() const  // NOLINT: norm(u) is a number
+    requires is_number
+  {
+    return item();
   }
 };
 
@@ -101,7 +138,7 @@ template <class... X>
 inline constexpr bool any_field = (FieldOperand<X> || ...);
 
 template <class... X>
-using joined = typename join<typename expression_of<X>::placed...>::type;
+using joined = typename join<placed_at<X>...>::type;
 
 template <class... X>
 concept Joinable = (Operand<X> && ...) && any_field<X...> && !std::is_same_v<joined<X...>, Conflict>;
@@ -114,25 +151,25 @@ constexpr auto why_not_joined() {
   if constexpr (std::is_same_v<A, Conflict> || std::is_same_v<B, Conflict> || std::is_same_v<A, NotPlaced> ||
                 std::is_same_v<B, NotPlaced>) {
     return why::operands_differ_in_rank<0, 0>{};
-  } else if constexpr (A::rank != B::rank) {
+  } else if constexpr (A::rank != B::rank && A::rank >= 0 && B::rank >= 0) {
     return why::operands_differ_in_rank<A::rank, B::rank>{};
   } else if constexpr (A::codes.size() != B::codes.size()) {
     return why::operands_differ_in_rank<static_cast<int>(A::codes.size()), static_cast<int>(B::codes.size())>{};
   } else {
     constexpr int first = [] {
       for (std::size_t i = 0; i < A::codes.size(); ++i)
-        if (A::codes[i] != B::codes[i]) return static_cast<int>(i);
+        if (join_codes(A::codes[i], B::codes[i]) == -3) return static_cast<int>(i);
       return 0;
     }();
     return why::redistribute_operand<first, A::codes[first], B::codes[first]>{};
   }
 }
 template <class A, class B>
-using WhyNotJoined = decltype(why_not_joined<typename expression_of<A>::placed, typename expression_of<B>::placed>());
+using WhyNotJoined = decltype(why_not_joined<placed_at<A>, placed_at<B>>());
 
 }  // namespace detail
 
-/// Any functor of up to three values, point by point: apply(MyFunctor{}, u, v). It must be callable on the device.
+/// Any functor of values, point by point: apply(MyFunctor{}, u, v). It must be callable on the device.
 template <class F, class... X>
   requires detail::Joinable<X...>
 auto apply(F f, const X&... x) {

@@ -1,4 +1,5 @@
-// Reductions of expressions to one number: sum, mean, max, min, norm, dot. A stage of their own, one all_reduce.
+// Reductions of expressions to one number: sum, mean, max, min, norm, dot, argmax. A stage of their own, one
+// all_reduce.
 #pragma once
 
 #include <cmath>
@@ -60,7 +61,7 @@ struct ReduceRows {
     for (A& l : lane) l = Op::template start<A>();
     space.visit(i, [&](const Position& at, index_t begin, index_t end, auto checked) {
       if (begin >= end) return;
-      const auto row = expression.template row<decltype(checked)::value>(at);
+      const auto row = expression.template row<decltype(checked)::value, Rank - 1>(at);
       index_t x = begin;
       for (; x + lanes <= end; x += lanes)
         for (int l = 0; l < lanes; ++l) lane[l] = Op::combine(lane[l], static_cast<A>(row(x + l)));
@@ -72,78 +73,103 @@ struct ReduceRows {
   }
 };
 
+/// Memory for partial results that the host can read; kept for the next reduction of this type.
+template <class A>
+Kokkos::View<A*, transport_space> partial_results(index_t count) {
+  using View = Kokkos::View<A*, transport_space>;
+  static View& kept = *[] {
+    auto* made = new View;
+    caches().push_back([made] { *made = View(); });
+    Kokkos::push_finalize_hook([made] { *made = View(); });
+    return made;
+  }();
+  if (static_cast<index_t>(kept.extent(0)) < count)
+    kept = View(Kokkos::view_alloc("halogen::partial", Kokkos::WithoutInitializing), count);
+  return kept;
+}
+
+/// MPI's max and min pass over NaN, so a rank's NaN travels beside them: in `flags`, as many as values.
+template <class Op, class A>
+void all_reduce(const Communicator& ranks, A* values, std::size_t count) {
+  if (ranks.size() == 1) return;
+  if constexpr (Op::over_ranks == ReduceOp::sum || std::is_integral_v<A>) {
+    ranks.all_reduce(values, count, Op::over_ranks);
+  } else {
+    const A sign = Op::over_ranks == ReduceOp::max ? A(1) : A(-1);
+    const auto both = partial_results<A>(static_cast<index_t>(2 * count));
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool nan = values[i] != values[i];
+      both(i) = nan ? Op::template start<A>() : values[i];
+      both(count + i) = nan ? sign : A(0);
+    }
+    ranks.all_reduce(both.data(), 2 * count, Op::over_ranks);
+    for (std::size_t i = 0; i < count; ++i)
+      values[i] = both(count + i) == sign ? std::numeric_limits<A>::quiet_NaN() : both(i);
+  }
+}
+
+/// Over all points of a grid.
+template <class Op, class A, class Shape, class E>
+A reduce_over(const Shape& shape, const E& expression) {
+  constexpr int rank = Shape::rank;
+  const execution_space space;
+  const Grid<rank> grid(shape);
+  check_alike(shape, expression);
+  exchange_halos(space, grid, expression);
+  const auto bound = expression.bind({});
+  auto points = row_space(grid.own, expression);
+  points.piece = 4096;
+  points.pieces = ceil_div(points.size[rank - 1], points.piece);
+  const auto partial = partial_results<A>(std::max<index_t>(points.count(), 1));
+  const ReduceRows<Op, std::decay_t<decltype(bound)>, A, rank> kernel{bound, points, partial.data()};
+  Kokkos::parallel_for("halogen::reduce",
+                       Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, points.count()),
+                       kernel);
+  space.fence("halogen::reduce");
+  A total = Op::template start<A>();
+  for (index_t i = 0; i < points.count(); ++i) total = Op::combine(total, partial(i));
+  unsigned mask = 0;
+  for (int d = 0; d < rank; ++d) mask |= shape.decomposition().mask({d});
+  all_reduce<Op>(shape.mesh().communicator(mask), &total, 1);
+  return total;
+}
+
 }  // namespace detail
 
-/// Scale times the reduction of E; evaluated when its value is asked for or when an expression that holds it is
-/// bound. Collective. Replicate out; one all_reduce of one number over the mesh dimensions that cut the field.
+/// Scale times the reduction of E; computed once per evaluation, when its value is asked for or an expression that
+/// holds it is evaluated. Collective. Replicate out; one all_reduce of one number over the mesh dimensions that cut the
+/// field.
 template <class Op, class E, bool Mean = false>
-struct Reduction : ExpressionNode<detail::Accumulator<typename E::value_type>, NotPlaced> {
+struct Reduction
+    : ExpressionNode<std::conditional_t<Mean, double, detail::Accumulator<typename E::value_type>>, NotPlaced> {
   using A = detail::Accumulator<typename E::value_type>;
   using Result = std::conditional_t<Mean, double, A>;
   static constexpr bool is_mean = Mean;
   E inner;
+  detail::StageResult<Result> identity;
   explicit Reduction(E e) : inner(std::move(e)) {}
 
   Result item() const {
-    Result result{};
-    bool done = false;
-    inner.each_leaf({}, {}, [&](const auto& field, const Offsets&, const Edges&) {
-      if (std::exchange(done, true)) return;
-      result = reduce(field);
+    return identity.get([this]() -> Result {
+      const A total = detail::reduce_over<Op, A>(*detail::shape_of<detail::field_of_t<E>>(inner), inner);
+      if constexpr (Mean)
+        return static_cast<double>(total) / count();
+      else
+        return total;
     });
-    return result;
   }
   operator Result() const { return item(); }  // NOLINT: a reduction is a number
 
-  auto bind() const { return detail::BoundConstant<Result>{item()}; }
+  /// Points of the global grid.
+  double count() const {
+    double points = 1;
+    for (int d = 0; d < E::placed::rank; ++d) points *= static_cast<double>(std::max<index_t>(inner.extent(d), 1));
+    return points;
+  }
+
+  auto bind(const Offsets&) const { return detail::BoundConstant<Result>{item()}; }
   template <class Visit>
-  void each_leaf(const Offsets&, const Edges&, Visit&&) const {}  // its own stage
-
- private:
-  /// MPI's max and min pass over NaN, so one rank's NaN travels beside them.
-  static void all_reduce(const Communicator& ranks, A& total) {
-    if constexpr (Op::over_ranks == ReduceOp::sum || std::is_integral_v<A>) {
-      ranks.all_reduce(&total, 1, Op::over_ranks);
-    } else {
-      const A sign = Op::over_ranks == ReduceOp::max ? A(1) : A(-1);
-      const bool nan = total != total;
-      A both[2] = {nan ? Op::template start<A>() : total, nan ? sign : A(0)};
-      ranks.all_reduce(both, 2, Op::over_ranks);
-      total = both[1] == sign ? std::numeric_limits<A>::quiet_NaN() : both[0];
-    }
-  }
-
-  template <class Field>
-  Result reduce(const Field& field) const {
-    constexpr int rank = Field::rank;
-    const execution_space space;
-    detail::check_alike(field, inner);
-    detail::exchange_halos(space, inner);
-    const auto bound = inner.bind();
-    auto points = detail::row_space(field, inner);
-    points.piece = 4096;
-    points.pieces = ceil_div(points.size[rank - 1], points.piece);
-    Kokkos::View<A*, transport_space> partial(Kokkos::view_alloc("halogen::partial", Kokkos::WithoutInitializing),
-                                              points.count());
-    const detail::ReduceRows<Op, std::decay_t<decltype(bound)>, A, rank> kernel{bound, points, partial.data()};
-    Kokkos::parallel_for("halogen::reduce",
-                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, points.count()),
-                         kernel);
-    space.fence("halogen::reduce");
-    A total = Op::template start<A>();
-    for (std::size_t i = 0; i < partial.extent(0); ++i) total = Op::combine(total, partial(i));
-    const Decomposition pieces = field.decomposition();
-    unsigned mask = 0;
-    for (int d = 0; d < rank; ++d) mask |= pieces.mask({d});
-    all_reduce(field.mesh().communicator(mask), total);
-    if constexpr (Mean) {
-      double count = 1;
-      for (int d = 0; d < rank; ++d) count *= static_cast<double>(field.extent(d));
-      return static_cast<double>(total) / count;
-    } else {
-      return total;
-    }
-  }
+  void each_leaf(const Access&, Visit&&) const {}  // its own stage
 };
 
 template <class X>
@@ -176,10 +202,10 @@ template <class A, class B>
 auto dot(const A& a, const B& b) {
   return sum(a * b);
 }
-/// Euclidean norm, a number at once.
+/// Euclidean norm: sqrt(sum(square(x))).
 template <FieldOperand X>
-double norm(const X& x) {
-  return std::sqrt(static_cast<double>(sum(square(x)).item()));
+auto norm(const X& x) {
+  return sqrt(sum(square(x)));
 }
 
 }  // namespace halogen

@@ -19,7 +19,7 @@ struct ShiftedRow {
 template <class Row, bool Checked>
 struct BoundedRow {
   Row inner;
-  bool alive;  ///< the row lies inside in all dimensions but the last
+  bool alive;  ///< the row lies inside in all dimensions but its own
   index_t begin, end;
   KOKKOS_FUNCTION auto operator()(index_t x) const {
     if constexpr (Checked) {
@@ -31,18 +31,21 @@ struct BoundedRow {
   }
 };
 
-template <class B, int Dim, int Offset, int Rank>
+template <class B, int Dim, int Offset>
 struct BoundShift {
   B inner;
-  template <bool Checked>
+  template <bool Checked, int Axis>
   KOKKOS_FUNCTION auto row(Position at) const {
-    constexpr bool last = Dim + 1 == Rank;
-    if constexpr (!last) at[Dim] += Offset;
-    return make(inner.template row<Checked>(at), last ? Offset : 0);
+    if constexpr (Dim == Axis) {
+      return make(inner.template row<Checked, Axis>(at));
+    } else {
+      at[Dim] += Offset;
+      return inner.template row<Checked, Axis>(at);
+    }
   }
   template <class Row>
-  KOKKOS_FUNCTION static ShiftedRow<Row> make(Row row, index_t offset) {
-    return {row, offset};
+  KOKKOS_FUNCTION static ShiftedRow<Row> make(Row row) {
+    return {row, Offset};
   }
 };
 
@@ -50,16 +53,18 @@ template <class B, bool... Periodic>
 struct BoundBounded {
   static constexpr int rank = sizeof...(Periodic);
   B inner;
-  index_t extent[rank];
-  template <bool Checked>
+  index_t begin[rank], end[rank];
+  template <bool Checked, int Axis>
   KOKKOS_FUNCTION auto row(const Position& at) const {
     constexpr bool repeats[rank] = {Periodic...};
     bool alive = true;
     if constexpr (Checked)
-      for (int d = 0; d + 1 < rank; ++d) alive = alive && (repeats[d] || (at[d] >= 0 && at[d] < extent[d]));
-    constexpr index_t far = index_t{1} << 60;
-    return make<Checked>(inner.template row<Checked>(at), alive, repeats[rank - 1] ? -far : 0,
-                         repeats[rank - 1] ? far : extent[rank - 1]);
+      for (int d = 0; d < rank; ++d)
+        alive = alive && (d == Axis || repeats[d] || (at[d] >= begin[d] && at[d] < end[d]));
+    index_t first = -Access::far, last = Access::far;
+    if constexpr (Axis >= 0)
+      if (!repeats[Axis]) first = begin[Axis], last = end[Axis];
+    return make<Checked>(inner.template row<Checked, Axis>(at), alive, first, last);
   }
   template <bool Checked, class Row>
   KOKKOS_FUNCTION static BoundedRow<Row, Checked> make(Row row, bool alive, index_t begin, index_t end) {
@@ -67,16 +72,20 @@ struct BoundBounded {
   }
 };
 
-template <int Dim, int Rank>
+template <int Dim>
 struct BoundIndex {
-  struct Row {
-    index_t outer;
-    KOKKOS_FUNCTION index_t operator()(index_t x) const { return Dim + 1 == Rank ? x : outer; }
-  };
-  template <bool Checked>
-  KOKKOS_FUNCTION Row row(const Position& at) const {
-    return {at[Dim]};
+  index_t image;
+  template <bool Checked, int Axis>
+  KOKKOS_FUNCTION auto row(const Position& at) const {
+    if constexpr (Dim == Axis)
+      return Along{image};
+    else
+      return ConstantRow<index_t>{at[Dim] + image};
   }
+  struct Along {
+    index_t image;
+    KOKKOS_FUNCTION index_t operator()(index_t x) const { return x + image; }
+  };
 };
 
 }  // namespace detail
@@ -87,72 +96,103 @@ struct Shift : ExpressionNode<typename E::value_type, typename E::placed> {
   E inner;
   explicit Shift(E e) : inner(std::move(e)) {}
 
-  auto bind() const { return detail::BoundShift<decltype(inner.bind()), Dim, Offset, E::placed::rank>{inner.bind()}; }
-
+  index_t extent(int d) const { return inner.extent(d); }
+  std::optional<Cut> cut(int d) const { return inner.cut(d); }
+  auto bind(const Offsets& image) const {
+    return detail::BoundShift<decltype(inner.bind(image)), Dim, Offset>{inner.bind(image)};
+  }
   template <class Visit>
-  void each_leaf(Offsets shift, const Edges& edges, Visit&& visit) const {
-    shift[Dim] += Offset;
-    inner.each_leaf(shift, edges, visit);
+  void each_leaf(Access access, Visit&& visit) const {
+    access.offset[Dim] += Offset * access.divisor[Dim];
+    inner.each_leaf(access, visit);
   }
 };
 
-/// E inside the field; beyond its ends 0 (Zero) or the other end (Periodic), one Boundary per dimension.
+/// E inside its grid; beyond its ends 0 (Zero) or the other end (Periodic), one Boundary per dimension.
 template <class E, class... Boundaries>
 struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   static constexpr int rank = sizeof...(Boundaries);
   static constexpr std::array<bool, rank> periodic{Boundaries::periodic...};
   E inner;
-  std::array<index_t, rank> extent{};  ///< of the field that the boundary closes
 
-  explicit Bounded(E e) : inner(std::move(e)) {
-    inner.each_leaf({}, {}, [&](const auto& field, const Offsets&, const Edges&) {
-      for (int d = 0; d < rank; ++d) extent[static_cast<std::size_t>(d)] = field.extent(d);
-    });
-  }
-  Bounded(E e, const std::array<index_t, rank>& extents) : inner(std::move(e)), extent(extents) {}
+  explicit Bounded(E e) : inner(std::move(e)) {}
 
-  auto bind() const {
-    detail::BoundBounded<decltype(inner.bind()), Boundaries::periodic...> bound{inner.bind(), {}};
-    for (std::size_t d = 0; d < rank; ++d) bound.extent[d] = extent[d];
+  index_t extent(int d) const { return inner.extent(d); }
+  std::optional<Cut> cut(int d) const { return inner.cut(d); }
+  auto bind(const Offsets& image) const {
+    detail::BoundBounded<decltype(inner.bind(image)), Boundaries::periodic...> bound{inner.bind(image), {}, {}};
+    for (int d = 0; d < rank; ++d) {
+      bound.begin[d] = -image[static_cast<std::size_t>(d)];
+      bound.end[d] = inner.extent(d) - image[static_cast<std::size_t>(d)];
+    }
     return bound;
   }
-
   template <class Visit>
-  void each_leaf(const Offsets& shift, Edges edges, Visit&& visit) const {
-    for (std::size_t d = 0; d < rank; ++d) {
-      edges.periodic[d] = periodic[d];
-      if (periodic[d]) continue;
-      edges.lo[d] = std::max(edges.lo[d], -shift[d]);
-      edges.hi[d] = std::max(edges.hi[d], shift[d]);
+  void each_leaf(Access access, Visit&& visit) const {
+    for (int d = 0; d < rank; ++d) {
+      access.periodic[static_cast<std::size_t>(d)] = periodic[static_cast<std::size_t>(d)];
+      if (!periodic[static_cast<std::size_t>(d)]) access.keep_inside(d, inner.extent(d));
     }
-    inner.each_leaf(shift, edges, visit);
+    inner.each_leaf(access, visit);
   }
 };
 
-/// The global index along Dim, as index_t.
+/// The global index along Dim, as index_t, at every point of a grid.
 template <int Dim, class Where>
 struct GlobalIndex : ExpressionNode<index_t, Where> {
-  detail::BoundIndex<Dim, Where::rank> bind() const { return {}; }
+  std::array<index_t, max_rank> extents;
+  explicit GlobalIndex(const std::array<index_t, max_rank>& of) : extents(of) {}
+
+  index_t extent(int d) const { return extents[static_cast<std::size_t>(d)]; }
+  detail::BoundIndex<Dim> bind(const Offsets& image) const { return {image[Dim]}; }
   template <class Visit>
-  void each_leaf(const Offsets&, const Edges&, Visit&&) const {}
+  void each_leaf(const Access&, Visit&&) const {}
 };
 
 namespace detail {
-template <class Field, std::size_t... D>
-auto zero_bounded(const Field& field, std::index_sequence<D...>) {
-  return Bounded<FieldLeaf<Field>, std::enable_if_t<(D >= 0), Zero>...>(FieldLeaf<Field>{{}, field});
+
+/// A node with a grid of its own reads Zero beyond its ends unless told otherwise.
+template <class E, std::size_t... D>
+auto zero_bounded(const E& e, std::index_sequence<D...>) {
+  return Bounded<E, std::enable_if_t<(D >= 0), Zero>...>(e);
 }
+template <class E>
+auto zero_bounded(const E& e) {
+  return zero_bounded(e, std::make_index_sequence<E::placed::rank>{});
+}
+
+/// A node that is a field, or is stored as one before it is read.
+template <class E>
+inline constexpr bool is_stored = requires(const E& e) { e.field; } || requires { typename E::stage_tag; };
+
+/// E at index + S, one offset per dimension.
+template <int D, int... S, class E>
+auto shifted(const E& e, std::integer_sequence<int, S...> all) {
+  if constexpr (D == sizeof...(S)) {
+    return e;
+  } else {
+    constexpr int offsets[] = {S...};
+    if constexpr (offsets[D] == 0)
+      return shifted<D + 1>(e, all);
+    else
+      return shifted<D + 1>(Shift<D, offsets[D], E>(e), all);
+  }
+}
+
 }  // namespace detail
 
-/// A field read on its own has Zero beyond its ends.
 template <class Field>
   requires is_sharded<Field>
 auto as_expression(const Field& field) {
-  return detail::zero_bounded(field, std::make_index_sequence<Field::rank>{});
+  return detail::zero_bounded(FieldLeaf<Field>(field));
 }
 template <Expression E>
 E as_expression(const E& expression) {
   return expression;
+}
+template <GridNode E>
+auto as_expression(const E& node) {
+  return detail::zero_bounded(node);
 }
 template <class T>
   requires std::is_arithmetic_v<T>
@@ -163,35 +203,43 @@ Constant<T> as_expression(T value) {
 /// The node that an operand becomes.
 template <class X>
 using expression_of = decltype(as_expression(std::declval<const X&>()));
+template <class X>
+using placed_at = typename expression_of<X>::placed;
 
 /// u at index + Offset of dimension Dim: shift<0, 1>(u) reads the next row. Emits nothing by itself; the expression's
 /// assignment exchanges the hull of all shifts, once per field.
 template <int Dim, int Offset, FieldOperand X>
-  requires(Dim >= 0 && Dim < expression_of<X>::placed::rank)
+  requires(Dim >= 0 && Dim < placed_at<X>::rank)
 auto shift(const X& x) {
   using E = expression_of<X>;
   return Shift<Dim, Offset, E>(as_expression(x));
 }
-template <int Dim, int Offset, FieldOperand X, class Why = why::no_such_dimension<Dim, expression_of<X>::placed::rank>>
-  requires(Dim < 0 || Dim >= expression_of<X>::placed::rank)
+template <int Dim, int Offset, FieldOperand X, class Why = why::no_such_dimension<Dim, placed_at<X>::rank>>
+  requires(Dim < 0 || Dim >= placed_at<X>::rank)
 void shift(const X& x) = delete;
 
 /// The global index along Dim at each point of u's grid: Coriolis and cosine terms need no array.
 template <int Dim, FieldOperand X>
-  requires(Dim >= 0 && Dim < expression_of<X>::placed::rank)
-auto global_index(const X&) {
-  return GlobalIndex<Dim, typename expression_of<X>::placed>{};
+  requires(Dim >= 0 && Dim < placed_at<X>::rank)
+auto global_index(const X& x) {
+  std::array<index_t, max_rank> extents{};
+  const auto expression = as_expression(x);
+  for (int d = 0; d < max_rank; ++d)
+    extents[static_cast<std::size_t>(d)] = d < placed_at<X>::rank ? expression.extent(d) : -1;
+  return GlobalIndex<Dim, placed_at<X>>(extents);
 }
 
 /// with_boundary<Zero, Periodic>(u): what lies beyond u's ends, one per dimension.
 template <class... Boundaries, class X>
   requires is_sharded<X> && (sizeof...(Boundaries) == X::rank)
 auto with_boundary(const X& x) {
-  return Bounded<FieldLeaf<X>, Boundaries...>(FieldLeaf<X>{{}, x});
+  return Bounded<FieldLeaf<X>, Boundaries...>(FieldLeaf<X>(x));
 }
 template <class... Boundaries, Expression X>
   requires(sizeof...(Boundaries) == X::placed::rank)
 auto with_boundary(const X& x) {
+  static_assert(detail::is_stored<X> || !(Boundaries::periodic || ...),
+                "a periodic boundary belongs to a field, not to an expression: give it to the expression's fields");
   return Bounded<X, Boundaries...>(x);
 }
 

@@ -1,11 +1,13 @@
 // Which piece of which tensor dimension each rank of a mesh holds; known everywhere without communication.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "halogen/placement/chunk.hpp"
 #include "halogen/placement/placement.hpp"
@@ -16,46 +18,53 @@ namespace halogen {
 /// pieces then count row-major over them.
 class Decomposition {
  public:
+  static constexpr int max_mesh_rank = 8;
+
   Decomposition() = default;
-  Decomposition(std::span<const int> extents, std::span<const int> codes, std::span<const std::string_view> names)
-      : extents_(extents.begin(), extents.end()),
-        codes_(codes.begin(), codes.end()),
-        names_(names.begin(), names.end()) {}
+  /// Names point into the mesh's type, which outlives everything.
+  constexpr Decomposition(std::span<const int> extents, std::span<const int> codes,
+                          std::span<const std::string_view> names)
+      : rank_(static_cast<int>(extents.size())) {
+    if (extents.size() > max_mesh_rank) throw std::length_error("a mesh has at most 8 dimensions");
+    std::copy(extents.begin(), extents.end(), extents_.begin());
+    std::copy(codes.begin(), codes.end(), codes_.begin());
+    std::copy(names.begin(), names.end(), names_.begin());
+  }
 
   /// Pieces of tensor dimension `dimension`; 1 where no mesh dimension cuts it.
   int parts(int dimension) const {
     int parts = 1;
-    for (std::size_t i = 0; i < extents_.size(); ++i)
+    for (int i = 0; i < rank_; ++i)
       if (codes_[i] == dimension) parts *= extents_[i];
     return parts;
   }
 
   /// The piece of `dimension` that `rank` holds.
   int part(int rank, int dimension) const {
-    const std::vector<int> coordinate = coordinates(rank);
+    const Numbers coordinate = coordinates(rank);
     int part = 0;
-    for (std::size_t i = 0; i < extents_.size(); ++i)
+    for (int i = 0; i < rank_; ++i)
       if (codes_[i] == dimension) part = part * extents_[i] + coordinate[i];
     return part;
   }
 
   /// The rank that differs from `rank` only in holding piece `part` of `dimension`.
   int with_part(int rank, int dimension, int part) const {
-    std::vector<int> coordinate = coordinates(rank);
-    for (std::size_t i = extents_.size(); i-- > 0;)
+    Numbers coordinate = coordinates(rank);
+    for (int i = rank_; i-- > 0;)
       if (codes_[i] == dimension) {
         coordinate[i] = part % extents_[i];
         part /= extents_[i];
       }
     int result = 0;
-    for (std::size_t i = 0; i < extents_.size(); ++i) result = result * extents_[i] + coordinate[i];
+    for (int i = 0; i < rank_; ++i) result = result * extents_[i] + coordinate[i];
     return result;
   }
 
   /// Mesh dimensions that cut one of the tensor dimensions, as DeviceMesh::communicator takes them.
   unsigned mask(std::initializer_list<int> dimensions) const {
     unsigned mask = 0;
-    for (std::size_t i = 0; i < extents_.size(); ++i)
+    for (int i = 0; i < rank_; ++i)
       for (int dimension : dimensions)
         if (codes_[i] == dimension) mask |= 1u << i;
     return mask;
@@ -64,7 +73,7 @@ class Decomposition {
   /// Ranks of the sub-mesh that `mask` spans.
   int size(unsigned mask) const {
     int size = 1;
-    for (std::size_t i = 0; i < extents_.size(); ++i)
+    for (int i = 0; i < rank_; ++i)
       if (mask >> i & 1) size *= extents_[i];
     return size;
   }
@@ -72,9 +81,9 @@ class Decomposition {
   /// "2 x 3 (height x width)"
   std::string text() const {
     std::string numbers, words;
-    for (std::size_t i = 0; i < extents_.size(); ++i) {
+    for (int i = 0; i < rank_; ++i) {
       numbers += (i ? " x " : "") + std::to_string(extents_[i]);
-      words += (i ? " x " : "") + names_[i];
+      words += (i ? " x " : "") + std::string(names_[i]);
     }
     return numbers + " (" + words + ")";
   }
@@ -82,18 +91,20 @@ class Decomposition {
   bool operator==(const Decomposition&) const = default;
 
  private:
-  std::vector<int> coordinates(int rank) const {
-    std::vector<int> coordinate(extents_.size());
-    for (std::size_t i = extents_.size(); i-- > 0;) {
+  using Numbers = std::array<int, max_mesh_rank>;
+
+  Numbers coordinates(int rank) const {
+    Numbers coordinate{};
+    for (int i = rank_; i-- > 0;) {
       coordinate[i] = rank % extents_[i];
       rank /= extents_[i];
     }
     return coordinate;
   }
 
-  std::vector<int> extents_;
-  std::vector<int> codes_;
-  std::vector<std::string> names_;
+  int rank_ = 0;
+  Numbers extents_{}, codes_{};
+  std::array<std::string_view, max_mesh_rank> names_{};
 };
 
 }  // namespace halogen

@@ -3,7 +3,7 @@
 
 #include <array>
 #include <memory>
-#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -11,6 +11,7 @@
 #include "halogen/core/extents.hpp"
 #include "halogen/tensor/decomposition.hpp"
 #include "halogen/tensor/space.hpp"
+#include "halogen/tensor/storage_pool.hpp"
 
 namespace halogen {
 namespace detail {
@@ -29,23 +30,56 @@ struct Margin {
   index_t lo = 0, hi = 0;
 };
 
+/// Where a field's pieces lie; shared by fields that are made from each other.
+template <class MeshType, int Rank>
+class Shape {
+ public:
+  static constexpr int rank = Rank;
+
+  /// Throws CollectiveError where a cut has not the mesh's number of pieces, or a static extent differs from its own.
+  Shape(const DeviceMesh<MeshType>& mesh, std::array<Cut, Rank> cuts, std::span<const int> codes,
+        std::span<const int> static_extents)
+      : mesh_(mesh), cuts_(std::move(cuts)), pieces_(mesh.extents(), codes, MeshType::names) {
+    for (int d = 0; d < Rank; ++d) {
+      const int needed = static_extents[static_cast<std::size_t>(d)];
+      if (needed != dyn && needed != extent(d))
+        throw CollectiveError("dimension " + std::to_string(d) + " has " + std::to_string(extent(d)) +
+                              " points, but its type says " + std::to_string(needed));
+      if (cut(d).parts() != pieces_.parts(d))
+        throw CollectiveError("dimension " + std::to_string(d) + " is cut into " + std::to_string(cut(d).parts()) +
+                              " pieces, but mesh " + pieces_.text() + " has " + std::to_string(pieces_.parts(d)) +
+                              " for it: give as many pieces as the mesh has");
+      owned_[static_cast<std::size_t>(d)] = cut(d).piece(pieces_.part(mesh.rank(), d));
+    }
+  }
+
+  const DeviceMesh<MeshType>& mesh() const { return mesh_; }
+  const Decomposition& decomposition() const { return pieces_; }
+  const std::array<Cut, Rank>& cuts() const { return cuts_; }
+  const Cut& cut(int d) const { return cuts_[static_cast<std::size_t>(d)]; }
+  index_t extent(int d) const { return cut(d).extent(); }
+  const Interval& owned(int d) const { return owned_[static_cast<std::size_t>(d)]; }
+
+  bool operator==(const Shape& other) const {
+    return this == &other || (mesh_ == other.mesh_ && pieces_ == other.pieces_ && cuts_ == other.cuts_);
+  }
+
+ private:
+  DeviceMesh<MeshType> mesh_;
+  std::array<Cut, Rank> cuts_;
+  Decomposition pieces_;
+  std::array<Interval, Rank> owned_{};
+};
+
 /// Shared by all copies of one Sharded, so that a margin grown once has grown for all.
-template <class T, int Rank>
+template <class T, class MeshType, int Rank>
 struct Storage {
   using View = Kokkos::View<typename add_pointers<T, Rank>::type, Kokkos::LayoutRight, memory_space>;
+  std::shared_ptr<const Shape<MeshType, Rank>> shape;
   View view;
   std::array<Margin, Rank> margins{};
   int growths = 0;             ///< how often the margin has grown
-  std::shared_ptr<void> halo;  ///< the prepared exchange of these margins (halo/field_halo.hpp)
-};
-
-/// The buffer that an assignment replaced, for the next one to write into; copies of a field do not share it.
-template <class Buffer>
-struct Spare {
-  std::shared_ptr<Buffer> buffer;
-  Spare() = default;
-  Spare(const Spare&) {}
-  Spare& operator=(const Spare&) { return *this; }
+  std::shared_ptr<void> halo;  ///< its prepared exchanges (halo/field_halo.hpp)
 };
 
 }  // namespace detail
@@ -64,7 +98,8 @@ class Sharded {
   using value_type = typename TensorType::value_type;
   static constexpr int rank = TensorType::rank;
   static constexpr std::array<int, MeshType::rank> placements{placement_code<Placements>...};
-  using Storage = detail::Storage<value_type, rank>;
+  using Shape = detail::Shape<MeshType, rank>;
+  using Storage = detail::Storage<value_type, MeshType, rank>;
   using Extents = std::array<index_t, rank>;
 
   /// Empty; assign another to it.
@@ -78,25 +113,26 @@ class Sharded {
 
   /// Explicit cuts, one per tensor dimension.
   Sharded(const DeviceMesh<MeshType>& mesh, std::array<Cut, rank> cuts, Start start = Start::zeros)
-      : mesh_(mesh), cuts_(std::move(cuts)), storage_(std::make_shared<Storage>()) {
-    const Decomposition pieces = decomposition();
-    for (int d = 0; d < rank; ++d) {
-      check_static(d);
-      if (cuts_[d].parts() != pieces.parts(d))
-        throw CollectiveError("dimension " + std::to_string(d) + " is cut into " + std::to_string(cuts_[d].parts()) +
-                              " pieces, but mesh " + pieces.text() + " has " + std::to_string(pieces.parts(d)) +
-                              " for it: give as many pieces as the mesh has");
-    }
-    storage_->view = allocate(storage_->margins);
+      : Sharded(make_shape(mesh, std::move(cuts)), start) {}
+
+  /// Throws CollectiveError where the cuts fit neither the mesh nor the type.
+  static std::shared_ptr<const Shape> make_shape(const DeviceMesh<MeshType>& mesh, std::array<Cut, rank> cuts) {
+    return std::make_shared<const Shape>(mesh, std::move(cuts), placements, TensorType::extents);
+  }
+
+  /// Placed and cut exactly as `shape`, another field's shape().
+  explicit Sharded(std::shared_ptr<const Shape> shape, Start start = Start::zeros)
+      : shape_(std::move(shape)), storage_(take_buffer()) {
     if (start == Start::zeros) Kokkos::deep_copy(storage_->view, value_type(0));
   }
 
-  const DeviceMesh<MeshType>& mesh() const { return *mesh_; }
-  Decomposition decomposition() const { return {mesh_->extents(), placements, MeshType::names}; }
+  const DeviceMesh<MeshType>& mesh() const { return shape_->mesh(); }
+  const Decomposition& decomposition() const { return shape_->decomposition(); }
+  const std::shared_ptr<const Shape>& shape() const { return shape_; }
 
-  const Cut& cut(int d) const { return cuts_[d]; }
-  index_t extent(int d) const { return cuts_[d].extent(); }
-  Interval owned(int d) const { return cuts_[d].piece(decomposition().part(mesh_->rank(), d)); }
+  const Cut& cut(int d) const { return shape_->cut(d); }
+  index_t extent(int d) const { return cut(d).extent(); }
+  Interval owned(int d) const { return shape_->owned(d); }
   /// Global index of this rank's first point.
   index_t offset(int d) const { return owned(d).begin; }
   index_t local_extent(int d) const { return owned(d).size(); }
@@ -138,7 +174,7 @@ class Sharded {
   void copy_from_host(const std::vector<value_type>& values) { copy_from_host(values.data(), values.size()); }
 
   Sharded clone() const {
-    Sharded copy(*mesh_, cuts_);
+    Sharded copy(shape_, Start::unwritten);
     Kokkos::deep_copy(copy.to_local(), to_local());
     return copy;
   }
@@ -158,31 +194,25 @@ class Sharded {
     return *this;
   }
 
-  /// A buffer for new values: the spare one where nobody else holds it, so that stepping allocates nothing.
-  std::shared_ptr<Storage> take_buffer() {
-    std::shared_ptr<Storage> buffer = std::move(spare_.buffer);
-    if (buffer && buffer.use_count() == 1) {
-      bool fits = true;
-      for (int d = 0; d < rank; ++d)
-        fits &= buffer->margins[d].lo == storage_->margins[d].lo && buffer->margins[d].hi == storage_->margins[d].hi;
-      if (fits) return buffer;
+  /// A buffer of this shape for new values, one that nobody holds any more where there is one: stepping allocates
+  /// nothing.
+  std::shared_ptr<Storage> take_buffer() const {
+    if (std::shared_ptr<Storage> free = detail::StoragePool<Storage>::take(*shape_)) {
+      free->growths = 0;
+      return free;
     }
-    buffer = std::make_shared<Storage>();
-    buffer->margins = storage_->margins;
-    buffer->view = allocate(buffer->margins);
-    return buffer;
+    auto made = std::make_shared<Storage>();
+    made->shape = shape_;
+    made->view = allocate(made->margins);
+    detail::StoragePool<Storage>::keep(made);
+    return made;
   }
 
-  /// This field's values are now `buffer`'s; the old buffer becomes the spare one.
-  void rebind(std::shared_ptr<Storage> buffer) {
-    spare_.buffer = std::move(storage_);
-    storage_ = std::move(buffer);
-  }
-
-  void keep_spare(std::shared_ptr<Storage> buffer) { spare_.buffer = std::move(buffer); }
+  /// This field's values are now `buffer`'s.
+  void rebind(std::shared_ptr<Storage> buffer) { storage_ = std::move(buffer); }
 
   /// Global cuts, one per tensor dimension.
-  const std::array<Cut, rank>& cuts() const { return cuts_; }
+  const std::array<Cut, rank>& cuts() const { return shape_->cuts(); }
   bool empty() const { return storage_ == nullptr; }
 
   /// Makes room beside the owned points, once; copies follow. Values are kept.
@@ -198,7 +228,6 @@ class Sharded {
     storage_->view = allocate(margins);
     Kokkos::deep_copy(storage_->view, value_type(0));
     storage_->margins = margins;
-    storage_->halo.reset();
     ++storage_->growths;
     Kokkos::deep_copy(to_local(), old);
   }
@@ -219,12 +248,6 @@ class Sharded {
     return cuts;
   }
 
-  void check_static(int d) const {
-    if (TensorType::extents[d] != dyn && TensorType::extents[d] != extent(d))
-      throw CollectiveError("dimension " + std::to_string(d) + " has " + std::to_string(extent(d)) +
-                            " points, but its type says " + std::to_string(TensorType::extents[d]));
-  }
-
   /// A buffer that nothing has touched yet.
   typename Storage::View allocate(const std::array<detail::Margin, rank>& margins) const {
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
@@ -242,10 +265,8 @@ class Sharded {
     }(std::make_index_sequence<rank>{});
   }
 
-  std::optional<DeviceMesh<MeshType>> mesh_;
-  std::array<Cut, rank> cuts_;
+  std::shared_ptr<const Shape> shape_;
   std::shared_ptr<Storage> storage_;
-  detail::Spare<Storage> spare_;
 };
 
 template <class X>

@@ -1,0 +1,287 @@
+// Reverse mode: a cotangent of an expression becomes cotangents of its variables. A fused region owes its variables one
+// kernel each; each stage in it is given its cotangent as a field, once, and passes it on by its own rule.
+#pragma once
+
+#include <optional>
+
+#include "halogen/autograd/terms.hpp"
+
+namespace halogen::detail {
+
+/// One gradient field per variable, placed and cut as it; empty until something is added.
+template <class... Fields>
+struct Gradients {
+  std::tuple<Fields...> variables, sums;
+
+  explicit Gradients(const Fields&... fields) : variables(fields...) {}
+
+  template <int Index, class E>
+  void add(const E& term) {
+    auto& sum = std::get<Index>(sums);
+    using Field = std::decay_t<decltype(sum)>;
+    if (sum.empty()) {
+      sum = Field(std::get<Index>(variables).shape(), Field::Start::unwritten);
+      sum = as_expression(term);
+    } else {
+      sum = sum + term;
+    }
+  }
+
+  /// The gradients; zeros where nothing depends on a variable.
+  std::tuple<Fields...> finish() const {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::tuple(
+          (std::get<I>(sums).empty() ? Fields(std::get<I>(variables).shape()) : std::get<I>(sums))...);
+    }(std::index_sequence_for<Fields...>{});
+  }
+};
+
+template <class E, class P, class All>
+void backward(const E& e, const P& path, All& gradients);
+
+template <class Field>
+auto leaf(const Field& field) {
+  return zero_bounded(FieldLeaf<Field>(field));
+}
+
+// -- rules of nodes: from a stored cotangent to their operands ---------------------------------------------------------
+
+template <int Dim, class E, bool Strided, class C, class All>
+void pull(const Resliced<Dim, E, Strided>& node, const C& cotangent, All& gradients) {
+  const auto inner = leaf(cotangent);
+  using Inner = std::decay_t<decltype(inner)>;
+  if constexpr (Strided)
+    backward(node.inner, zero_bounded(Spread<Dim, Inner>(inner, node.begin, node.step, node.inner.extent(Dim))),
+             gradients);
+  else
+    backward(node.inner, zero_bounded(Resliced<Dim, Inner, false>(inner, -node.begin, 1, node.inner.extent(Dim))),
+             gradients);
+}
+template <class E, class... B, class C, class All>
+void pull(const Bounded<E, B...>& node, const C& cotangent, All& gradients) {
+  backward(node.inner, leaf(cotangent), gradients);
+}
+template <class Op, bool Mean, class E, int... Dims, class C, class All>
+void pull(const Reduced<Op, Mean, E, Dims...>& node, const C& cotangent, All& gradients) {
+  static_assert(!std::is_same_v<Op, ArgMaxOp>, "argmax has no gradient");
+  const auto spread = [](const auto& e) {
+    return [&]<std::size_t... D>(std::index_sequence<D...>) {
+      using Node = Reduced<Op, Mean, E, Dims...>;
+      return Mapped<std::decay_t<decltype(e)>, Node::rank, Node::Kept::dims[D]...>(e);
+    }(std::make_index_sequence<Reduced<Op, Mean, E, Dims...>::Kept::dims.size()>{});
+  };
+  if constexpr (std::is_same_v<Op, SumOp>)
+    backward(node.inner, spread(leaf(cotangent)) * static_cast<typename E::value_type>(node.scale()), gradients);
+  else
+    backward(node.inner, where(node.inner == spread(leaf(node.field())), spread(leaf(cotangent)), 0.0f), gradients);
+}
+template <int Dim, bool Reverse, class E, class C, class All>
+void pull(const CumulativeSum<Dim, Reverse, E>& node, const C& cotangent, All& gradients) {
+  const auto inner = leaf(cotangent);
+  const auto sum = CumulativeSum<Dim, !Reverse, std::decay_t<decltype(inner)>>(inner).compute();
+  backward(node.inner, leaf(sum), gradients);
+}
+template <class Target, class E, class C, class All>
+void pull(const Redistributed<Target, E>& node, const C& cotangent, All& gradients) {
+  using Field = field_of_t<E, typename C::value_type>;
+  const Field back(shape_of<Field>(node.inner), Field::Start::unwritten);
+  backward(node.inner, leaf(redistribute_to(cotangent, back)), gradients);
+}
+template <int Dim, class... E, class C, class All>
+void pull(const Concatenated<Dim, E...>& node, const C& cotangent, All& gradients) {
+  typename C::Extents from{}, to{}, count{};
+  const auto part = [&](const auto& e) {
+    using Part = std::decay_t<decltype(e)>;
+    for (int d = 0; d < C::rank; ++d) count[static_cast<std::size_t>(d)] = e.extent(d);
+    if constexpr (has_variable<Part>) {
+      const C own(shape_of<C>(e), C::Start::unwritten);
+      copy_block(cotangent, own, from, to, count);
+      backward(e, leaf(own), gradients);
+    }
+    from[Dim] += e.extent(Dim);
+  };
+  std::apply([&](const E&... e) { (part(e), ...); }, node.parts);
+}
+
+// -- from all places where a node stands in a region to its cotangent -------------------------------------------------
+
+/// A node with a field of values: its cotangent is stored.
+template <class Node>
+struct CotangentOf {
+  template <class Grid, class E>
+  static auto store(const Grid& grid, const Node&, const E& term) {
+    return stored_cotangent(grid, term);
+  }
+  template <class C, class Grid, class E>
+  static void add(C& cotangent, const Grid&, const Node&, const E& term) {
+    cotangent = cotangent + term;
+  }
+  template <class C, class All>
+  static void pass(const Node& node, const C& cotangent, All& gradients) {
+    pull(node, cotangent, gradients);
+  }
+};
+
+/// along(x): summed over the dimensions that x does not have; permute(x): its own dimensions in their order.
+template <class Inner, int Rank, int... Dims>
+struct CotangentOf<Mapped<Inner, Rank, Dims...>> {
+  using Node = Mapped<Inner, Rank, Dims...>;
+
+  template <class Grid, class E>
+  static auto store(const Grid& grid, const Node&, const E& term) {
+    constexpr int rank = Grid::rank;
+    // Where each of the node's dimensions stands among those that remain.
+    constexpr auto rank_among = [](int d) {
+      int before = 0;
+      for (const int other : Node::dims) before += other < d;
+      return before;
+    };
+    const auto expression = on_grid(grid, term);
+    const auto summed = [&]<std::size_t... D>(std::index_sequence<D...>) {
+      return sum_missing(expression, std::integer_sequence<int>{}, std::integer_sequence<int, static_cast<int>(D)...>{});
+    }(std::make_index_sequence<static_cast<std::size_t>(rank)>{});
+    const auto ordered = permute<rank_among(Dims)...>(summed);
+    using Field = field_of_t<std::decay_t<decltype(ordered)>>;
+    Field result(shape_of<Field>(ordered), Field::Start::unwritten);
+    result = ordered;
+    return result;
+  }
+  template <class C, class Grid, class E>
+  static void add(C& cotangent, const Grid& grid, const Node& node, const E& term) {
+    cotangent = cotangent + store(grid, node, term);
+  }
+  template <class C, class All>
+  static void pass(const Node& node, const C& cotangent, All& gradients) {
+    backward(node.inner, leaf(cotangent), gradients);
+  }
+
+ private:
+  /// The term with the grid's extents and cuts, even where it is a number.
+  template <class Grid, class E>
+  static auto on_grid(const Grid& grid, const E& term) {
+    return leaf(stored_cotangent(grid, term));
+  }
+  template <class E, int... Missing>
+  static auto sum_missing(const E& e, std::integer_sequence<int, Missing...>, std::integer_sequence<int>) {
+    if constexpr (sizeof...(Missing) == 0)
+      return e;
+    else
+      return sum<Missing...>(e);
+  }
+  template <class E, int... Missing, int D, int... Rest>
+  static auto sum_missing(const E& e, std::integer_sequence<int, Missing...>, std::integer_sequence<int, D, Rest...>) {
+    if constexpr (((D == Dims) || ...))
+      return sum_missing(e, std::integer_sequence<int, Missing...>{}, std::integer_sequence<int, Rest...>{});
+    else
+      return sum_missing(e, std::integer_sequence<int, Missing..., D>{}, std::integer_sequence<int, Rest...>{});
+  }
+};
+
+/// A reduction to one number: its cotangent is the sum over the region.
+template <class Op, class Inner, bool Mean>
+struct CotangentOf<Reduction<Op, Inner, Mean>> {
+  using Node = Reduction<Op, Inner, Mean>;
+
+  template <class Grid, class E>
+  static double store(const Grid& grid, const Node&, const E& term) {
+    if constexpr (std::is_same_v<typename E::placed, NotPlaced> && Grid::rank == 0) {
+      return static_cast<double>(term.bind({}).template row<true, -1>(Position{})(0));
+    } else {
+      return reduce_over<SumOp, double>(*grid.shape, term);
+    }
+  }
+  template <class Grid, class E>
+  static void add(double& cotangent, const Grid& grid, const Node& node, const E& term) {
+    cotangent += store(grid, node, term);
+  }
+  template <class All>
+  static void pass(const Node& node, double cotangent, All& gradients) {
+    using T = std::conditional_t<std::is_integral_v<typename Inner::value_type>, double, typename Inner::value_type>;
+    const auto shape = shape_of<field_of_t<Inner>>(node.inner);
+    using Here = Filled<T, typename Inner::placed>;
+    if constexpr (std::is_same_v<Op, SumOp>)
+      backward(node.inner, Here(static_cast<T>(Mean ? cotangent / node.count() : cotangent), *shape), gradients);
+    else
+      backward(node.inner,
+               where(node.inner == static_cast<typename Inner::value_type>(node.item()), static_cast<T>(cotangent), T(0)),
+               gradients);
+  }
+};
+
+/// Sum of the terms of one variable; nothing where there is none.
+template <int Index, std::size_t K, class Tuple, class... Sum>
+auto sum_of_terms(const Tuple& all, const Sum&... sum) {
+  if constexpr (K == std::tuple_size_v<Tuple>) {
+    return std::tuple(sum...);
+  } else {
+    using Term = std::tuple_element_t<K, Tuple>;
+    if constexpr (requires { Term::index; }) {
+      if constexpr (Term::index == Index)
+        return sum_of_terms<Index, K + 1>(all, (sum + ... + std::get<K>(all).term));
+      else
+        return sum_of_terms<Index, K + 1>(all, sum...);
+    } else {
+      return sum_of_terms<Index, K + 1>(all, sum...);
+    }
+  }
+}
+
+template <class Grid, class Tuple, class All>
+void pass_to_nodes(const Grid& grid, const Tuple& all, All& gradients) {
+  std::array<bool, std::tuple_size_v<Tuple> + 1> done{};
+  const auto one = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
+    using Term = std::tuple_element_t<K, Tuple>;
+    if constexpr (requires { typename Term::node_type; }) {
+      if (done[K]) return;
+      using Node = typename Term::node_type;
+      const Node& node = std::get<K>(all).node;
+      auto cotangent = CotangentOf<Node>::store(grid, node, std::get<K>(all).term);
+      const auto same = [&]<std::size_t J>(std::integral_constant<std::size_t, J>) {
+        if constexpr (J > K && requires { std::get<J>(all).node.identity; }) {
+          if constexpr (std::is_same_v<typename std::tuple_element_t<J, Tuple>::node_type, Node>)
+            if (std::get<J>(all).node.identity == node.identity) {
+              CotangentOf<Node>::add(cotangent, grid, node, std::get<J>(all).term);
+              done[J] = true;
+            }
+        }
+      };
+      [&]<std::size_t... J>(std::index_sequence<J...>) {
+        (same(std::integral_constant<std::size_t, J>{}), ...);
+      }(std::make_index_sequence<std::tuple_size_v<Tuple>>{});
+      CotangentOf<Node>::pass(node, cotangent, gradients);
+    }
+  };
+  [&]<std::size_t... K>(std::index_sequence<K...>) {
+    (one(std::integral_constant<std::size_t, K>{}), ...);
+  }(std::make_index_sequence<std::tuple_size_v<Tuple>>{});
+}
+
+/// Adds to the gradients what a cotangent `path` of `e`, on e's grid, owes them.
+template <class E, class P, class All>
+void backward(const E& e, const P& path, All& gradients) {
+  if constexpr (has_variable<E>) {
+    using Where = typename E::placed;
+    const auto run = [&](const auto& grid, auto zero) {
+      const auto all = terms(grid, e, path, zero);
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        const auto add = [&]<std::size_t Index>(std::integral_constant<std::size_t, Index>) {
+          const auto sum = sum_of_terms<static_cast<int>(Index), 0>(all);
+          if constexpr (std::tuple_size_v<std::decay_t<decltype(sum)>> > 0)
+            gradients.template add<static_cast<int>(Index)>(std::get<0>(sum));
+        };
+        (add(std::integral_constant<std::size_t, I>{}), ...);
+      }(std::make_index_sequence<std::tuple_size_v<decltype(gradients.sums)>>{});
+      pass_to_nodes(grid, all, gradients);
+    };
+    if constexpr (std::is_same_v<Where, NotPlaced>) {
+      run(CotangentGrid<NotPlaced>{}, Total<>{});
+    } else {
+      const CotangentGrid<Where> grid{shape_of<typename CotangentGrid<Where>::Stored>(e)};
+      [&]<std::size_t... D>(std::index_sequence<D...>) {
+        run(grid, Total<(static_cast<int>(D) * 0)...>{});
+      }(std::make_index_sequence<Where::rank>{});
+    }
+  }
+}
+
+}  // namespace halogen::detail

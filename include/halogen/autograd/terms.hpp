@@ -1,0 +1,207 @@
+// What each leaf of a fused expression owes to a cotangent.
+//
+// A variable v read at total shift S along a path of partial derivatives P (all as seen from the point i where the
+// cotangent stands) contributes P(j - S) to dv(j): a gather, with the boundary that v was read with, so that the
+// adjoint of a halo exchange is the halo exchange of its operands, wider by S. No tape, no halo_reduce. A stage, or a
+// node with a grid of its own, is such a leaf too; what it owes to its own operands follows from its cotangent
+// (backward.hpp).
+#pragma once
+
+#include "halogen/autograd/variable.hpp"
+
+namespace halogen::detail {
+
+template <int Index, class E>
+struct VariableTerm {
+  static constexpr int index = Index;
+  E term;
+};
+template <class Node, class E>
+struct NodeTerm {
+  using node_type = Node;
+  Node node;
+  E term;
+};
+
+template <int... S>
+using Total = std::integer_sequence<int, S...>;
+template <int... S>
+constexpr Total<-S...> negated(Total<S...>) {
+  return {};
+}
+template <int Dim, int Offset, int... S>
+auto add_offset(Total<S...>) {
+  return []<std::size_t... D>(std::index_sequence<D...>) {
+    return Total<(static_cast<int>(D) == Dim ? S + Offset : S)...>{};
+  }(std::make_index_sequence<sizeof...(S)>{});
+}
+
+template <class... B>
+struct Edge {};  // the boundaries of the variable
+
+// -- a path whose root position may be a periodic image: reads that no shift moves across an edge wrap ----------------
+// Only where everything it reads continues periodically; else the path is stored first and read as a field.
+template <class E, class T, class S>
+inline constexpr bool wraps = false;
+template <class C, class T, class S>
+inline constexpr bool wraps<Constant<C>, T, S> = true;
+template <class C, class Where, class T, class S>
+inline constexpr bool wraps<Filled<C, Where>, T, S> = true;
+template <class Op, class E, bool Mean, class T, class S>
+inline constexpr bool wraps<Reduction<Op, E, Mean>, T, S> = true;
+template <class E, class... B, class... T, int... S>
+inline constexpr bool wraps<Bounded<E, B...>, Edge<T...>, Total<S...>> =
+    is_stored<E> && ((!T::periodic || B::periodic || S == 0) && ...);
+template <int Dim, int Offset, class E, class T, class S>
+inline constexpr bool wraps<Shift<Dim, Offset, E>, T, S> = wraps<E, T, decltype(add_offset<Dim, Offset>(S{}))>;
+template <class F, class... A, class T, class S>
+inline constexpr bool wraps<Pointwise<F, A...>, T, S> = (wraps<A, T, S> && ...);
+
+template <class E, class... T, int... S>
+auto wrap(const E& e, Edge<T...>, Total<S...>) {
+  return e;
+}
+template <class E, class... B, class... T, int... S>
+auto wrap(const Bounded<E, B...>& e, Edge<T...>, Total<S...>) {
+  return Bounded<E, std::conditional_t<T::periodic, Periodic, B>...>(e.inner);
+}
+template <int Dim, int Offset, class E, class... T, int... S>
+auto wrap(const Shift<Dim, Offset, E>& e, Edge<T...> edge, Total<S...> shift) {
+  auto inner = wrap(e.inner, edge, add_offset<Dim, Offset>(shift));
+  return Shift<Dim, Offset, decltype(inner)>(inner);
+}
+template <class F, class... A, class... T, int... S>
+auto wrap(const Pointwise<F, A...>& e, Edge<T...> edge, Total<S...> shift) {
+  return std::apply(
+      [&](const A&... a) { return Pointwise<F, decltype(wrap(a, edge, shift))...>(e.f, wrap(a, edge, shift)...); },
+      e.args);
+}
+
+/// A field of E's values on a grid.
+template <class Shape, class E, class T = typename E::value_type>
+using CotangentField = typename field_of<std::conditional_t<std::is_integral_v<T>, float, T>, typename Shape::placed>::type;
+
+/// Where cotangents stand: a grid's mesh and cuts, and its place as a type.
+template <class Where>
+struct CotangentGrid {
+  using placed = Where;
+  using Stored = typename field_of<double, Where>::type;
+  static constexpr int rank = Where::rank;
+  std::shared_ptr<const typename Stored::Shape> shape;
+  index_t extent(int d) const { return shape->extent(d); }
+};
+template <>
+struct CotangentGrid<NotPlaced> {
+  static constexpr int rank = 0;
+};
+
+template <class Grid, class E>
+auto stored_cotangent(const Grid& grid, const E& e) {
+  using Field = CotangentField<Grid, E>;
+  Field field(grid.shape, Field::Start::unwritten);
+  field = e;
+  return field;
+}
+
+/// The path as the variable's grid sees it: at index - S, beyond the ends what the variable's boundary says.
+template <class Grid, class P, class... B, int... S>
+auto closed(const Grid& grid, const P& path, Edge<B...> edge, Total<S...> shift) {
+  if constexpr (((S == 0) && ...)) {
+    return path;
+  } else {
+    constexpr bool crosses = ((B::periodic && S != 0) || ...);
+    if constexpr (!crosses) {
+      return shifted<0>(Bounded<P, B...>(path), negated(shift));
+    } else if constexpr (wraps<P, Edge<B...>, Total<(S * 0)...>>) {
+      auto wrapped = wrap(path, edge, Total<(S * 0)...>{});
+      return shifted<0>(Bounded<decltype(wrapped), B...>(wrapped), negated(shift));
+    } else {
+      const auto field = stored_cotangent(grid, path);
+      using Leaf = FieldLeaf<std::decay_t<decltype(field)>>;
+      return shifted<0>(Bounded<Leaf, B...>(Leaf(field)), negated(shift));
+    }
+  }
+}
+
+/// The partial derivative of a functor: its own partial<I>, or found by dual numbers.
+template <class F, int I, class... A>
+auto partial_of(const F& f, const A&... a) {
+  if constexpr (requires { F::template partial<I>(a...); }) {
+    return F::template partial<I>(a...);
+  } else {
+    using T = std::common_type_t<float, typename A::value_type...>;
+    static_assert(std::is_invocable_v<F, std::conditional_t<true, Dual<T>, A>...>,
+                  "no_derivative: make the functor's operator() a template of its values' type, or define partial<I>");
+    return Pointwise<PartialOf<F, I>, A...>(PartialOf<F, I>{f}, a...);
+  }
+}
+
+template <class Grid, class E, class P, int... S>
+auto terms(const Grid& grid, const E& e, const P& path, Total<S...> shift);
+
+template <int Argument, class Grid, class F, class... A, class P, int... S>
+auto argument_terms(const Grid& grid, const Pointwise<F, A...>& e, const P& path, Total<S...> shift) {
+  using Arg = std::tuple_element_t<Argument, std::tuple<A...>>;
+  if constexpr (!has_variable<Arg>) {
+    return std::tuple<>{};
+  } else {
+    const auto partial = std::apply([&](const A&... a) { return partial_of<F, Argument>(e.f, a...); }, e.args);
+    using Partial = std::decay_t<decltype(partial)>;
+    if constexpr (std::is_same_v<Partial, NoPartial>)
+      return std::tuple<>{};
+    else if constexpr (std::is_arithmetic_v<Partial>)
+      return terms(grid, std::get<Argument>(e.args), path * partial, shift);
+    else
+      return terms(grid, std::get<Argument>(e.args), path * shifted<0>(partial, shift), shift);
+  }
+}
+
+// One overload per kind of node; each returns a tuple of VariableTerm and NodeTerm.
+template <class Grid, class F, class... A, class P, int... S>
+auto node_terms(const Grid& grid, const Pointwise<F, A...>& e, const P& path, Total<S...> shift) {
+  return [&]<std::size_t... Argument>(std::index_sequence<Argument...>) {
+    return std::tuple_cat(argument_terms<static_cast<int>(Argument)>(grid, e, path, shift)...);
+  }(std::make_index_sequence<sizeof...(A)>{});
+}
+template <class Grid, int Dim, int Offset, class E, class P, int... S>
+auto node_terms(const Grid& grid, const Shift<Dim, Offset, E>& e, const P& path, Total<S...> shift) {
+  return terms(grid, e.inner, path, add_offset<Dim, Offset>(shift));
+}
+template <class Grid, int Index, class Field, class... B, class P, int... S>
+auto node_terms(const Grid& grid, const Bounded<VariableLeaf<Index, Field>, B...>&, const P& path, Total<S...> shift) {
+  auto term = closed(grid, path, Edge<B...>{}, shift);
+  return std::tuple(VariableTerm<Index, decltype(term)>{term});
+}
+template <class Grid, class E, class... B, class P, int... S>
+auto node_terms(const Grid& grid, const Bounded<E, B...>& e, const P& path, Total<S...> shift) {
+  if constexpr (GridNode<E>) {
+    auto term = closed(grid, path, Edge<B...>{}, shift);
+    return std::tuple(NodeTerm<E, decltype(term)>{e.inner, term});
+  } else if constexpr (((S == 0) && ...)) {
+    return terms(grid, e.inner, path, shift);
+  } else {
+    auto term = closed(grid, path, Edge<B...>{}, shift);
+    return std::tuple(NodeTerm<Bounded<E, B...>, decltype(term)>{e, term});
+  }
+}
+template <class Grid, class E, int Rank, int... Dims, class P, int... S>
+auto node_terms(const Grid&, const Mapped<E, Rank, Dims...>& e, const P& path, Total<S...>) {
+  constexpr int shifts[] = {S..., 0};
+  static_assert(((shifts[Dims] == 0) && ...),
+                "gradient through a shift of along(x) or permute(x): shift x itself, along(shift(x))");
+  return std::tuple(NodeTerm<Mapped<E, Rank, Dims...>, P>{e, path});
+}
+template <class Grid, class Op, class E, bool Mean, class P, int... S>
+auto node_terms(const Grid&, const Reduction<Op, E, Mean>& e, const P& path, Total<S...>) {
+  return std::tuple(NodeTerm<Reduction<Op, E, Mean>, P>{e, path});  // the same at every point, shifted or not
+}
+
+template <class Grid, class E, class P, int... S>
+auto terms(const Grid& grid, const E& e, const P& path, Total<S...> shift) {
+  if constexpr (has_variable<E>)
+    return node_terms(grid, e, path, shift);
+  else
+    return std::tuple<>{};
+}
+
+}  // namespace halogen::detail

@@ -1,0 +1,62 @@
+// The arguments of a function that is differentiated, and which expressions depend on them.
+#pragma once
+
+#include "halogen/expr/cumulative.hpp"
+#include "halogen/expr/dual.hpp"
+#include "halogen/expr/moved.hpp"
+#include "halogen/expr/reduced.hpp"
+#include "halogen/expr/stencil.hpp"
+
+namespace halogen {
+
+/// The Index-th argument.
+template <int Index, class Field>
+struct VariableLeaf : FieldLeaf<Field> {
+  static constexpr int index = Index;
+  using FieldLeaf<Field>::FieldLeaf;
+};
+
+namespace detail {
+
+template <class E>
+inline constexpr bool has_variable = false;
+template <int Index, class Field>
+inline constexpr bool has_variable<VariableLeaf<Index, Field>> = true;
+template <int Dim, int Offset, class E>
+inline constexpr bool has_variable<Shift<Dim, Offset, E>> = has_variable<E>;
+template <class E, class... B>
+inline constexpr bool has_variable<Bounded<E, B...>> = has_variable<E>;
+template <class F, class... A>
+inline constexpr bool has_variable<Pointwise<F, A...>> = (has_variable<A> || ...);
+template <int Dim, class E, bool Strided>
+inline constexpr bool has_variable<Resliced<Dim, E, Strided>> = has_variable<E>;
+template <class E, int Rank, int... Dims>
+inline constexpr bool has_variable<Mapped<E, Rank, Dims...>> = has_variable<E>;
+template <class Op, class E, bool Mean>
+inline constexpr bool has_variable<Reduction<Op, E, Mean>> = has_variable<E>;
+template <class Op, bool Mean, class E, int... Dims>
+inline constexpr bool has_variable<Reduced<Op, Mean, E, Dims...>> = has_variable<E>;
+template <int Dim, bool Reverse, class E>
+inline constexpr bool has_variable<CumulativeSum<Dim, Reverse, E>> = has_variable<E>;
+template <class Target, class E>
+inline constexpr bool has_variable<Redistributed<Target, E>> = has_variable<E>;
+template <int Dim, class... E>
+inline constexpr bool has_variable<Concatenated<Dim, E...>> = (has_variable<E> || ...);
+
+/// One number at every point of a grid.
+template <class T, class Where>
+struct Filled : ExpressionNode<T, Where> {
+  T value;
+  std::array<index_t, max_rank> extents{};
+  template <class Shape>
+  Filled(T v, const Shape& shape) : value(v) {
+    for (int d = 0; d < Shape::rank; ++d) extents[static_cast<std::size_t>(d)] = shape.extent(d);
+  }
+  index_t extent(int d) const { return extents[static_cast<std::size_t>(d)]; }
+  BoundConstant<T> bind(const Offsets&) const { return {value}; }
+  template <class Visit>
+  void each_leaf(const Access&, Visit&&) const {}
+};
+
+}  // namespace detail
+}  // namespace halogen

@@ -1,0 +1,89 @@
+// Dual numbers: the partial derivative of a user's functor, found by calling it. A functor that is a template of its
+// values' type needs nothing more to be differentiated.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include <type_traits>
+#include <utility>
+
+namespace halogen {
+
+/// value + derivative * epsilon, epsilon^2 = 0.
+template <class T>
+struct Dual {
+  T value{}, derivative{};
+
+  Dual() = default;
+  KOKKOS_FUNCTION Dual(T v) : value(v) {}  // NOLINT: a number is a constant
+  KOKKOS_FUNCTION Dual(T v, T d) : value(v), derivative(d) {}
+  template <class N>
+    requires(std::is_arithmetic_v<N> && !std::is_same_v<N, T>)
+  KOKKOS_FUNCTION Dual(N v) : value(static_cast<T>(v)) {}  // NOLINT
+
+  KOKKOS_FUNCTION friend Dual operator+(Dual a, Dual b) { return {a.value + b.value, a.derivative + b.derivative}; }
+  KOKKOS_FUNCTION friend Dual operator-(Dual a, Dual b) { return {a.value - b.value, a.derivative - b.derivative}; }
+  KOKKOS_FUNCTION friend Dual operator*(Dual a, Dual b) {
+    return {a.value * b.value, a.derivative * b.value + a.value * b.derivative};
+  }
+  KOKKOS_FUNCTION friend Dual operator/(Dual a, Dual b) {
+    return {a.value / b.value, (a.derivative - a.value / b.value * b.derivative) / b.value};
+  }
+  KOKKOS_FUNCTION Dual operator-() const { return {-value, -derivative}; }
+  KOKKOS_FUNCTION Dual& operator+=(Dual b) { return *this = *this + b; }
+  KOKKOS_FUNCTION Dual& operator-=(Dual b) { return *this = *this - b; }
+  KOKKOS_FUNCTION Dual& operator*=(Dual b) { return *this = *this * b; }
+  KOKKOS_FUNCTION Dual& operator/=(Dual b) { return *this = *this / b; }
+
+  KOKKOS_FUNCTION friend bool operator<(Dual a, Dual b) { return a.value < b.value; }
+  KOKKOS_FUNCTION friend bool operator>(Dual a, Dual b) { return a.value > b.value; }
+  KOKKOS_FUNCTION friend bool operator<=(Dual a, Dual b) { return a.value <= b.value; }
+  KOKKOS_FUNCTION friend bool operator>=(Dual a, Dual b) { return a.value >= b.value; }
+  KOKKOS_FUNCTION friend bool operator==(Dual a, Dual b) { return a.value == b.value; }
+};
+
+// Write `using Kokkos::sqrt; sqrt(x)` in a functor, and numbers and duals both find theirs.
+#define HALOGEN_DUAL(function, partial)                               \
+  template <class T>                                                  \
+  KOKKOS_FUNCTION Dual<T> function(Dual<T> a) {                       \
+    [[maybe_unused]] const T x = a.value, y = Kokkos::function(a.value); \
+    return {y, a.derivative * (partial)};                             \
+  }
+HALOGEN_DUAL(sin, Kokkos::cos(x))
+HALOGEN_DUAL(cos, -Kokkos::sin(x))
+HALOGEN_DUAL(exp, y)
+HALOGEN_DUAL(log, T(1) / x)
+HALOGEN_DUAL(sqrt, T(0.5) / y)
+HALOGEN_DUAL(tanh, T(1) - y * y)
+#undef HALOGEN_DUAL
+template <class T>
+KOKKOS_FUNCTION Dual<T> abs(Dual<T> a) {
+  return a.value < T(0) ? -a : a;
+}
+template <class T>
+KOKKOS_FUNCTION Dual<T> fmax(Dual<T> a, Dual<T> b) {
+  return a.value < b.value ? b : a;
+}
+template <class T>
+KOKKOS_FUNCTION Dual<T> fmin(Dual<T> a, Dual<T> b) {
+  return b.value < a.value ? b : a;
+}
+
+/// The partial derivative of F with respect to its Index-th value.
+template <class F, int Index>
+struct PartialOf {
+  F f;
+  template <class... Values>
+  KOKKOS_FUNCTION auto operator()(Values... values) const {
+    return seeded(std::make_integer_sequence<int, static_cast<int>(sizeof...(Values))>{}, values...);
+  }
+
+ private:
+  template <int... I, class... Values>
+  KOKKOS_FUNCTION auto seeded(std::integer_sequence<int, I...>, Values... values) const {
+    using T = std::common_type_t<float, Values...>;
+    return f(Dual<T>(static_cast<T>(values), T(I == Index ? 1 : 0))...).derivative;
+  }
+};
+
+}  // namespace halogen
