@@ -4,6 +4,7 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"
+#include "halogen/expr/explain_expression.hpp"
 #include "halogen/halo/redistribute.hpp"
 #include "halogen/layers/conv2d.hpp"
 #include "halogen/layers/group_norm.hpp"
@@ -13,6 +14,7 @@
 #include "halogen/models/unet.hpp"
 #include "halogen/tensor/distribute.hpp"
 #include "halogen/train/explain.hpp"
+#include "halogen/train/network_output.hpp"
 #include "halogen/train/trainer.hpp"
 #include "halogen/train/value_and_grad.hpp"
 

@@ -44,7 +44,16 @@ void train_one_step(const hg::Environment& env, hg::index_t height, hg::index_t 
   if (env.is_root()) std::printf("loss %.9g, unweighted %.9g, output[0] %.9g\n", loss, unweighted, double(output[0]));
 }
 
-/// The array language: a stencil, a reduction within an expression, a gradient.
+/// A stencil of declared neighbours, differentiated by dual numbers.
+struct Upwind {
+  using footprint = hg::Footprint<hg::At<0, 0>, hg::At<0, -1>, hg::At<0, 1>>;
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T centre, T west, T east) const {
+    return centre > T(0) ? centre * (centre - west) : centre * (east - centre);
+  }
+};
+
+/// The array language: stencils, index maps, stages, deep halos, two-byte storage, gradients.
 void step_a_field(const hg::Environment& env) {
   using Grid = hg::Mesh<"height", "width">;
   using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
@@ -54,7 +63,20 @@ void step_a_field(const hg::Environment& env) {
   u = step(hg::with_boundary<hg::Zero, hg::Periodic>(u));
   u = u / hg::max(u);
   auto [loss, du] = hg::value_and_grad([&](auto v) { return hg::dot(hg::shift<0, 1>(v), u); })(u);
-  if (env.is_root()) std::printf("expression loss %.9g, gradient norm %.9g\n", loss, hg::norm(du));
+  const double slope = hg::norm(du).item();
+  Plane v = hg::pad<0>(hg::slice<0>(u, 1, 15), 1, 1) - hg::mean<1>(u, hg::keep_dimensions);
+  v = hg::stencil(Upwind{}, hg::with_boundary<hg::Zero, hg::Periodic>(v)) + hg::cumulative_sum<0>(u);
+  v = hg::iterate<2>([&](const auto& w) { return step(hg::with_boundary<hg::Zero, hg::Periodic>(w)); }, v);
+  const auto both = hg::concatenate<0>(u, hg::slice<0>(v, 0, 16, 2));
+  using Half = hg::Sharded<hg::Tensor<hg::bfloat16, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
+  const Half half = v * hg::along<1>(hg::max<0>(u));
+  auto [total, dv] = hg::value_and_grad([&](auto w) {
+    return hg::sum(hg::stencil(Upwind{}, w) / hg::norm(w)) + hg::sum(hg::square(hg::slice<1>(w, 0, 20, 3)));
+  })(v);
+  const double sum = hg::sum(half).item() + hg::sum(both).item() + static_cast<double>(hg::argmax(v));
+  const double all = hg::sum(dv).item();
+  if (env.is_root())
+    std::printf("expression loss %.9g, gradient norm %.9g, %.9g %.9g %.9g\n", loss, slope, sum, total, all);
 }
 
 }  // namespace

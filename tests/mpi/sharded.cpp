@@ -175,3 +175,40 @@ TEST_CASE("what only the run can know is refused with its numbers, before anythi
   const auto points = plane.to_host().size();
   CHECK(says(refusal([&] { plane.copy_from_host(counted<double>(points + 1)); }), std::to_string(points) + " points"));
 }
+
+TEST_CASE("explicit and inferred sizes, and what does not add up") {
+  using Line = hg::Mesh<"line">;
+  using Rows = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
+  const auto world = support::grid_world();
+  const auto mesh = hg::device_mesh<Line>(world, {-1});
+  std::vector<hg::index_t> sizes;
+  hg::index_t rows = 0;
+  for (int r = 0; r < world.size(); ++r) rows += sizes.emplace_back(r % 3);  // the first has none
+  sizes.back() += 2;
+  rows += 2;
+  const auto explicit_sizes = hg::with_sizes<Rows>(mesh, {rows, 3}, {sizes, {}});
+  CHECK(explicit_sizes.local_extent(0) == sizes[static_cast<std::size_t>(world.rank())]);
+  const auto own = static_cast<std::size_t>(3 * sizes[static_cast<std::size_t>(world.rank())]);
+  const auto inferred = hg::from_local_inferred<Rows>(mesh, {sizes[static_cast<std::size_t>(world.rank())], 3},
+                                                      std::vector<double>(own, world.rank() + 1.0));
+  CHECK(inferred.cuts() == explicit_sizes.cuts());
+  CHECK(inferred.extent(0) == rows);
+  CHECK_THROWS_WITH_AS(hg::with_sizes<Rows>(mesh, {rows + 1, 3}, {sizes, {}}),
+                       ("explicit sizes of dimension 0 add up to " + std::to_string(rows) + ", but the field has " +
+                        std::to_string(rows + 1) + " points: make them agree")
+                           .c_str(),
+                       hg::CollectiveError);
+  sizes.push_back(0);
+  CHECK_THROWS_AS(hg::with_sizes<Rows>(mesh, {rows, 3}, {sizes, {}}), hg::CollectiveError);
+  if (world.size() > 1)
+    CHECK_THROWS_AS(hg::from_local_inferred<Rows>(mesh, {2, 3 + world.rank()}, {}), hg::CollectiveError);
+  CHECK_NOTHROW(hg::require_finite(inferred, "rows"));
+  auto broken = inferred.clone();
+  std::vector<double> piece = broken.to_host();
+  if (world.rank() == world.size() - 1) piece.back() = std::nan("");
+  broken.copy_from_host(piece);
+  CHECK_THROWS_WITH_AS(
+      hg::require_finite(broken, "rows"),
+      ("rows is nan at (" + std::to_string(rows - 1) + ", 2): check the data or the time step").c_str(),
+      hg::CollectiveError);
+}

@@ -1,5 +1,5 @@
 // Two operands of one expression are placed differently: nothing moves unasked.
-// expect: why::redistribute_operand<0, 0, 1>
+// expect: why::redistribute_operand<0,
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"line">;

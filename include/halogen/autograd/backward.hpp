@@ -39,6 +39,10 @@ struct Gradients {
 template <class E, class P, class All>
 void backward(const E& e, const P& path, All& gradients);
 
+/// The same for a stored cotangent whose cuts are not those that e would have by itself.
+template <class E, class C, class All>
+void backward_from(const E& e, const C& cotangent, All& gradients);
+
 template <class Field>
 auto leaf(const Field& field) {
   return zero_bounded(FieldLeaf<Field>(field));
@@ -59,7 +63,7 @@ void pull(const Resliced<Dim, E, Strided>& node, const C& cotangent, All& gradie
 }
 template <class E, class... B, class C, class All>
 void pull(const Bounded<E, B...>& node, const C& cotangent, All& gradients) {
-  backward(node.inner, leaf(cotangent), gradients);
+  backward_from(node.inner, cotangent, gradients);
 }
 template <class Op, bool Mean, class E, int... Dims, class C, class All>
 void pull(const Reduced<Op, Mean, E, Dims...>& node, const C& cotangent, All& gradients) {
@@ -70,10 +74,13 @@ void pull(const Reduced<Op, Mean, E, Dims...>& node, const C& cotangent, All& gr
       return Mapped<std::decay_t<decltype(e)>, Node::rank, Node::Kept::dims[D]...>(e);
     }(std::make_index_sequence<Reduced<Op, Mean, E, Dims...>::Kept::dims.size()>{});
   };
-  if constexpr (std::is_same_v<Op, SumOp>)
-    backward(node.inner, spread(leaf(cotangent)) * static_cast<typename E::value_type>(node.scale()), gradients);
-  else
+  if constexpr (std::is_same_v<Op, SumOp>) {
+    using T = typename E::value_type;
+    const Filled<T, typename E::placed> scale(static_cast<T>(node.scale()), *shape_of<field_of_t<E>>(node.inner));
+    backward(node.inner, spread(leaf(cotangent)) * scale, gradients);  // the scale has the extents that are reduced
+  } else {
     backward(node.inner, where(node.inner == spread(leaf(node.field())), spread(leaf(cotangent)), 0.0f), gradients);
+  }
 }
 template <int Dim, bool Reverse, class E, class C, class All>
 void pull(const CumulativeSum<Dim, Reverse, E>& node, const C& cotangent, All& gradients) {
@@ -86,6 +93,22 @@ void pull(const Redistributed<Target, E>& node, const C& cotangent, All& gradien
   using Field = field_of_t<E, typename C::value_type>;
   const Field back(shape_of<Field>(node.inner), Field::Start::unwritten);
   backward(node.inner, leaf(redistribute_to(cotangent, back)), gradients);
+}
+/// One step's adjoint after the other, back from the last; the fields between them are computed again.
+template <int N, class Step, class E, class C, class All>
+void pull(const Iterated<N, Step, E>& node, const C& cotangent, All& gradients) {
+  using Field = typename Iterated<N, Step, E>::Result;
+  std::vector<Field> states{materialised<Field>(node.inner)};
+  for (int k = 1; k < N; ++k) states.push_back(as_expression(node.step(states.back())));
+  Field owed(states.back().shape(), Field::Start::unwritten);
+  owed = leaf(cotangent);
+  for (int k = N - 1; k >= 0; --k) {
+    const Field& state = states[static_cast<std::size_t>(k)];
+    Gradients<Field> gradient(state);
+    backward(as_expression(node.step(VariableLeaf<0, Field>(state))), leaf(owed), gradient);
+    owed = std::get<0>(gradient.finish());
+  }
+  backward(node.inner, leaf(owed), gradients);
 }
 template <int Dim, class... E, class C, class All>
 void pull(const Concatenated<Dim, E...>& node, const C& cotangent, All& gradients) {
@@ -152,7 +175,12 @@ struct CotangentOf<Mapped<Inner, Rank, Dims...>> {
   }
   template <class C, class All>
   static void pass(const Node& node, const C& cotangent, All& gradients) {
-    backward(node.inner, leaf(cotangent), gradients);
+    using Field = field_of_t<Inner, typename C::value_type>;
+    if constexpr (C::placements == Field::placements)
+      backward_from(node.inner, cotangent, gradients);
+    else  // x is whole where its partners are cut
+      backward_from(node.inner, redistribute_to(cotangent, Field(shape_of<Field>(node.inner), Field::Start::unwritten)),
+                    gradients);
   }
 
  private:
@@ -256,32 +284,46 @@ void pass_to_nodes(const Grid& grid, const Tuple& all, All& gradients) {
   }(std::make_index_sequence<std::tuple_size_v<Tuple>>{});
 }
 
+template <class Grid, class E, class P, class All, int... Zero>
+void backward_on(const Grid& grid, const E& e, const P& path, All& gradients, Total<Zero...> zero) {
+  const auto all = terms(grid, e, path, zero);
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    const auto add = [&]<std::size_t Index>(std::integral_constant<std::size_t, Index>) {
+      const auto sum = sum_of_terms<static_cast<int>(Index), 0>(all);
+      if constexpr (std::tuple_size_v<std::decay_t<decltype(sum)>> > 0)
+        gradients.template add<static_cast<int>(Index)>(std::get<0>(sum));
+    };
+    (add(std::integral_constant<std::size_t, I>{}), ...);
+  }(std::make_index_sequence<std::tuple_size_v<decltype(gradients.sums)>>{});
+  pass_to_nodes(grid, all, gradients);
+}
+
+template <class E>
+using GridOf = CotangentGrid<typename E::placed>;
+
+/// No shift yet, in as many dimensions as E has.
+template <class E>
+constexpr auto unshifted() {
+  return []<std::size_t... D>(std::index_sequence<D...>) {
+    return Total<(static_cast<int>(D) * 0)...>{};
+  }(std::make_index_sequence<static_cast<std::size_t>(GridOf<E>::rank)>{});
+}
+
 /// Adds to the gradients what a cotangent `path` of `e`, on e's grid, owes them.
 template <class E, class P, class All>
 void backward(const E& e, const P& path, All& gradients) {
-  if constexpr (has_variable<E>) {
-    using Where = typename E::placed;
-    const auto run = [&](const auto& grid, auto zero) {
-      const auto all = terms(grid, e, path, zero);
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        const auto add = [&]<std::size_t Index>(std::integral_constant<std::size_t, Index>) {
-          const auto sum = sum_of_terms<static_cast<int>(Index), 0>(all);
-          if constexpr (std::tuple_size_v<std::decay_t<decltype(sum)>> > 0)
-            gradients.template add<static_cast<int>(Index)>(std::get<0>(sum));
-        };
-        (add(std::integral_constant<std::size_t, I>{}), ...);
-      }(std::make_index_sequence<std::tuple_size_v<decltype(gradients.sums)>>{});
-      pass_to_nodes(grid, all, gradients);
-    };
-    if constexpr (std::is_same_v<Where, NotPlaced>) {
-      run(CotangentGrid<NotPlaced>{}, Total<>{});
-    } else {
-      const CotangentGrid<Where> grid{shape_of<typename CotangentGrid<Where>::Stored>(e)};
-      [&]<std::size_t... D>(std::index_sequence<D...>) {
-        run(grid, Total<(static_cast<int>(D) * 0)...>{});
-      }(std::make_index_sequence<Where::rank>{});
-    }
-  }
+  if constexpr (!has_variable<E>)
+    return;
+  else if constexpr (std::is_same_v<typename E::placed, NotPlaced>)
+    backward_on(GridOf<E>{}, e, path, gradients, unshifted<E>());
+  else
+    backward_on(GridOf<E>{shape_of<typename GridOf<E>::Stored>(e)}, e, path, gradients, unshifted<E>());
+}
+
+template <class E, class C, class All>
+void backward_from(const E& e, const C& cotangent, All& gradients) {
+  if constexpr (has_variable<E>)
+    backward_on(GridOf<E>{cotangent.shape()}, e, leaf(cotangent), gradients, unshifted<E>());
 }
 
 }  // namespace halogen::detail

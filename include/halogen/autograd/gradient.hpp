@@ -30,6 +30,20 @@ auto value_and_grad_of(F& f, const Fields&... fields) {
   return std::tuple_cat(std::tuple(static_cast<double>(loss.item())), gradients.finish());
 }
 
+/// grad(f)(u, ...): the gradients of f alone: one field, or a tuple of them.
+template <class F>
+auto grad(F f) {
+  return [f]<class... Fields>(const Fields&... fields) mutable
+           requires(is_sharded<Fields> && ...)
+  {
+    auto all = value_and_grad_of(f, fields...);
+    if constexpr (sizeof...(Fields) == 1)
+      return std::get<1>(all);
+    else
+      return std::apply([](double, const auto&... gradient) { return std::tuple(gradient...); }, all);
+  };
+}
+
 /// vjp(f, u, ...): f's value as a field, and a function that takes a cotangent placed as that and returns the tuple of
 /// gradients, each placed as its field. Fields keep the values that they had.
 template <class F, class... Fields>

@@ -187,9 +187,13 @@ auto node_terms(const Grid& grid, const Bounded<E, B...>& e, const P& path, Tota
 template <class Grid, class E, int Rank, int... Dims, class P, int... S>
 auto node_terms(const Grid&, const Mapped<E, Rank, Dims...>& e, const P& path, Total<S...>) {
   constexpr int shifts[] = {S..., 0};
-  static_assert(((shifts[Dims] == 0) && ...),
-                "gradient through a shift of along(x) or permute(x): shift x itself, along(shift(x))");
-  return std::tuple(NodeTerm<Mapped<E, Rank, Dims...>, P>{e, path});
+  if constexpr (((shifts[Dims] == 0) && ...)) {
+    return std::tuple(NodeTerm<Mapped<E, Rank, Dims...>, P>{e, path});
+  } else {  // what is read at a distance is the operand moved
+    auto inner = shifted<0>(e.inner, std::integer_sequence<int, shifts[Dims]...>{});
+    using Node = Mapped<decltype(inner), Rank, Dims...>;
+    return std::tuple(NodeTerm<Node, P>{Node(inner), path});
+  }
 }
 template <class Grid, class Op, class E, bool Mean, class P, int... S>
 auto node_terms(const Grid&, const Reduction<Op, E, Mean>& e, const P& path, Total<S...>) {

@@ -3,7 +3,7 @@
 
 #include "halogen/expr/cumulative.hpp"
 #include "halogen/expr/dual.hpp"
-#include "halogen/expr/moved.hpp"
+#include "halogen/expr/iterate.hpp"
 #include "halogen/expr/reduced.hpp"
 #include "halogen/expr/stencil.hpp"
 
@@ -40,6 +40,8 @@ template <int Dim, bool Reverse, class E>
 inline constexpr bool has_variable<CumulativeSum<Dim, Reverse, E>> = has_variable<E>;
 template <class Target, class E>
 inline constexpr bool has_variable<Redistributed<Target, E>> = has_variable<E>;
+template <int N, class Step, class E>
+inline constexpr bool has_variable<Iterated<N, Step, E>> = has_variable<E>;
 template <int Dim, class... E>
 inline constexpr bool has_variable<Concatenated<Dim, E...>> = (has_variable<E> || ...);
 

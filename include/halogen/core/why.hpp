@@ -45,9 +45,9 @@ struct placements_differ {};
 /// The optimiser takes gradients that are whole. Fix: redistribute<Replicate>(gradient), one all_reduce.
 struct gradient_is_partial {};
 
-/// Two operands of one expression are placed differently by mesh dimension MeshDimension: First, Second are a tensor
-/// dimension for Shard, -1 for Replicate, -2 for Partial. Nothing moves unasked. Fix: give both one placement.
-template <int MeshDimension, int First, int Second>
+/// Two operands of one expression are placed differently by mesh dimension MeshDimension. Nothing moves unasked. Fix:
+/// redistribute the one that is placed Have to To.
+template <int MeshDimension, class Have, class To>
 struct redistribute_operand {};
 
 /// Two operands of one expression have First and Second dimensions, or lie on meshes of so many.

@@ -28,8 +28,8 @@ struct AssignRows {
 template <class T, int Rank, class E>
 void launch_assign(const execution_space& space, const StridedView<T, Rank>& target, const Box<Rank>& box,
                    const E& expression, const Offsets& image = {}) {
+  const auto bound = expression.bind(image);  // reductions in it are collective: before a rank without points leaves
   if (box.points() == 0) return;
-  const auto bound = expression.bind(image);
   const AssignRows<std::decay_t<decltype(bound)>, T, Rank> kernel{bound, target, row_space(box, expression, image)};
   Kokkos::parallel_for("halogen::assign",
                        Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, kernel.space.count()),
@@ -54,6 +54,7 @@ template <class Field, class E>
 std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
   using Shape = typename Field::Shape;
   std::shared_ptr<const Shape> shape;
+  std::array<std::optional<Cut>, Field::rank> cuts;  // of dimensions that some field has as the grid does
   const auto* mesh = static_cast<const DeviceMesh<typename Field::mesh_type>*>(nullptr);
   expression.each_leaf(Access{}, [&](const auto& leaf, const Access& access) {
     using Leaf = std::decay_t<decltype(leaf)>;
@@ -61,16 +62,26 @@ std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
     if constexpr (std::is_same_v<typename Leaf::Shape, Shape>)
       if (!shape && Leaf::placements == Field::placements && !access.regridded && access.is_shift(Leaf::rank))
         shape = leaf.shape();
+    if (shape || access.regridded) return;
+    const Decomposition pieces(leaf.mesh().extents(), Field::placements, Field::mesh_type::names);
+    for (int d = 0; d < Leaf::rank; ++d) {
+      const int source = access.source[static_cast<std::size_t>(d)];
+      if (source >= 0 && leaf.cut(d).parts() == pieces.parts(source))
+        cuts[static_cast<std::size_t>(source)] = leaf.cut(d);
+    }
   });
   if (mesh == nullptr)
     throw CollectiveError("an expression that reads no field has no mesh: give its target a mesh and extents first");
   if (!shape) {
     const Decomposition pieces(mesh->extents(), Field::placements, Field::mesh_type::names);
-    std::array<Cut, Field::rank> cuts;
-    for (int d = 0; d < Field::rank; ++d)
-      cuts[static_cast<std::size_t>(d)] =
-          expression.cut(d).value_or(Cut::chunk(std::max<index_t>(expression.extent(d), 1), pieces.parts(d)));
-    shape = Field::make_shape(*mesh, cuts);
+    std::array<Cut, Field::rank> all;
+    for (int d = 0; d < Field::rank; ++d) {
+      auto& cut = cuts[static_cast<std::size_t>(d)];
+      if (!cut) cut = expression.cut(d);
+      all[static_cast<std::size_t>(d)] =
+          cut.value_or(Cut::chunk(std::max<index_t>(expression.extent(d), 1), pieces.parts(d)));
+    }
+    shape = Field::make_shape(*mesh, all);
   }
   return shape;
 }

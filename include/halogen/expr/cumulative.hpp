@@ -79,7 +79,7 @@ struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail
   explicit CumulativeSum(E e) : inner(std::move(e)) {}
 
   index_t extent(int d) const { return inner.extent(d); }
-  Cut grid(int d) const { return *inner.cut(d); }
+  Cut grid(int d) const { return this->field().cut(d); }
 
   Result compute() const {
     using namespace detail;

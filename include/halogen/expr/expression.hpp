@@ -35,8 +35,8 @@ using Position = Kokkos::Array<index_t, max_rank>;
 using Offsets = std::array<index_t, max_rank>;
 
 /// How a node's points follow from those of the grid that is evaluated, per dimension of the node:
-/// floor((scale * x[source] + offset) / divisor); source -1: `offset` for all. `inside` is the part of the evaluated
-/// grid whose reads need no boundary check.
+/// (scale * x[source] + offset) / divisor, where that is whole; source -1: `offset` for all. `inside` is the part of
+/// the evaluated grid whose reads need no boundary check.
 struct Access {
   std::array<int, max_rank> source{0, 1, 2, 3, 4};
   Offsets scale{1, 1, 1, 1, 1}, offset{}, divisor{1, 1, 1, 1, 1};
@@ -47,13 +47,15 @@ struct Access {
   static constexpr index_t far = index_t{1} << 60;
   Access() { inside.fill({-far, far}); }
 
-  /// The node's points that a piece of the evaluated grid reads along `d`.
-  Interval read(int d, const Interval& piece) const {
+  /// The node's points that a piece of the evaluated grid reads along `d`: those inside all boundaries, or
+  /// all, where `piece` holds periodic images that boundaries see elsewhere.
+  Interval read(int d, const Interval& piece, bool images = false) const {
     const auto i = static_cast<std::size_t>(d);
     if (source[i] < 0) return {offset[i], offset[i] + 1};
-    if (piece.empty()) return {};
-    return {floor_div(scale[i] * piece.begin + offset[i], divisor[i]),
-            floor_div(scale[i] * (piece.end - 1) + offset[i], divisor[i]) + 1};
+    const Interval reading = images ? piece : intersect(piece, inside[static_cast<std::size_t>(source[i])]);
+    if (reading.empty()) return {};
+    return {ceil_div(scale[i] * reading.begin + offset[i], divisor[i]),
+            floor_div(scale[i] * (reading.end - 1) + offset[i], divisor[i]) + 1};
   }
 
   /// Leaves only those evaluated points for which the node's index along `d` is below `extent`.

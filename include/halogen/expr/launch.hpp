@@ -101,6 +101,11 @@ void check_alike(const Like& like, const E& expression) {
     if (access.regridded) return;
     for (int d = 0; d < Field::rank; ++d) {
       const int source = access.source[static_cast<std::size_t>(d)];
+      if (source >= 0 && field.cut(d).parts() != 1 && field.cut(d).parts() != like.cut(source).parts())
+        throw CollectiveError("a field cut into " + std::to_string(field.cut(d).parts()) +
+                              " pieces stands along dimension " + std::to_string(source) +
+                              ", which its partners cut into " + std::to_string(like.cut(source).parts()) +
+                              ": redistribute it to their placements, or to Replicate");
       if (source >= 0 && field.cut(d).parts() == like.cut(source).parts() && field.cut(d) != like.cut(source))
         throw CollectiveError("operands of one expression are cut differently in dimension " + std::to_string(source) +
                               " of " + std::to_string(like.extent(source)) +
@@ -126,7 +131,7 @@ bool uniform_reach(const Grid<Rank>& grid, const Field& field, const Access& acc
       if (source >= 0) {
         all = {};
         for (int p = 0; p < grid.cut[s]->parts(); ++p)
-          all = hull(all, access.read(static_cast<int>(d), grid.piece(s, p)));
+          all = hull(all, access.read(static_cast<int>(d), grid.piece(s, p), grid.grown.periodic[s]));
       }
       reach.lo[d] = std::max<index_t>(0, -all.begin);
       reach.hi[d] = std::max<index_t>(0, all.end - cut.extent());
@@ -159,30 +164,33 @@ HaloNeeds<Field::rank> needs_of(const Grid<Rank>& grid, const Field& field, Each
         if (source < 0)
           read = access.read(static_cast<int>(d), {});
         else if (grid.cut[s]->parts() == cut.parts())
-          read = access.read(static_cast<int>(d), grid.piece(s, p));
+          read = access.read(static_cast<int>(d), grid.piece(s, p), grid.grown.periodic[s]);
         else  // the whole field on each rank: any piece's reads
           for (int q = 0; q < grid.cut[s]->parts(); ++q)
-            read = hull(read, access.read(static_cast<int>(d), grid.piece(s, q)));
+            read = hull(read, access.read(static_cast<int>(d), grid.piece(s, q), grid.grown.periodic[s]));
         if (!access.periodic[d]) read = intersect(read, {0, cut.extent()});
         if (read.empty()) continue;
+        if (access.periodic[d])
+          check_halo_fits(-read.begin, read.end - cut.extent(), cut.extent(), static_cast<int>(d));
         const Interval own = cut.piece(p);
         const index_t most = std::max<index_t>(own.size(), 16);
-        if (own.empty() || read.begin < own.begin - most || read.end > own.end + most)
+        if (read.begin < own.begin - most || read.end > own.end + most)
           throw CollectiveError("an expression reads points " + std::to_string(read.begin) + ".." +
                                 std::to_string(read.end) + " of dimension " + std::to_string(d) +
                                 " where a rank holds " + std::to_string(own.begin) + ".." + std::to_string(own.end) +
                                 ": the slice lies far from where it is used; assign it to a field of its own and "
                                 "redistribute_to(that, a field cut as the others)");
-        need = hull(need, read);
+        need = {std::min(need.begin, read.begin), std::max(need.end, read.end)};  // a piece without points has a place
       }
     }
   });
   return needs;
 }
 
-/// The hull of all reads of each buffer, then one exchange for each. `fresh(storage)`: its margins are already filled.
-template <int Rank, class E, class Fresh>
-void exchange_halos(const execution_space& space, const Grid<Rank>& grid, const E& expression, Fresh fresh) {
+/// Calls use(field, reach or needs) once for each buffer that is read beyond its piece, with the hull of all its reads.
+/// `fresh(storage)`: its margins are already filled.
+template <int Rank, class E, class Fresh, class Use>
+void each_exchange(const Grid<Rank>& grid, const E& expression, Fresh fresh, Use use) {
   std::array<const void*, 64> done;
   std::size_t count = 0;
   expression.each_leaf(Access{}, [&](const auto& field, const Access&) {
@@ -205,10 +213,17 @@ void exchange_halos(const execution_space& space, const Grid<Rank>& grid, const 
       all.widen(one);
     });
     if (!uniform)
-      halo_exchange(space, field, needs_of(grid, field, each_access));
+      use(field, needs_of(grid, field, each_access));
     else if (!(all == Reach<Field::rank>{}))
-      halo_exchange(space, field, all);
+      use(field, all);
   });
+}
+
+/// The hull of all reads of each buffer, then one exchange for each.
+template <int Rank, class E, class Fresh>
+void exchange_halos(const execution_space& space, const Grid<Rank>& grid, const E& expression, Fresh fresh) {
+  each_exchange(grid, expression, fresh,
+                [&](const auto& field, const auto& needed) { halo_exchange(space, field, needed); });
 }
 template <int Rank, class E>
 void exchange_halos(const execution_space& space, const Grid<Rank>& grid, const E& expression) {

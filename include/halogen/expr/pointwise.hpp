@@ -20,6 +20,12 @@ Pack<A, Rest...> make_pack(A first, Rest... rest) {
   return {first, make_pack(rest...)};
 }
 
+/// Whether a row has one value for all x; what depends on such rows only is computed once a row, not once a point.
+template <class Row>
+inline constexpr bool is_constant_row = false;
+template <class T>
+inline constexpr bool is_constant_row<ConstantRow<T>> = true;
+
 template <class F, class... Rows>
 struct PointwiseRow {
   F f;
@@ -46,9 +52,17 @@ struct BoundPointwise {
   }
 
  private:
+  template <class T>
+  KOKKOS_FUNCTION static ConstantRow<T> constant(T value) {
+    return {value};
+  }
   template <class... Rows>
   KOKKOS_FUNCTION auto finish(const Pack<Rows...>& rows) const {
-    return PointwiseRow<F, Rows...>{f, rows};
+    const PointwiseRow<F, Rows...> row{f, rows};
+    if constexpr ((is_constant_row<Rows> && ...))
+      return constant(row(0));
+    else
+      return row;
   }
   template <bool Checked, int Axis, class A, class... Rest>
   KOKKOS_FUNCTION static auto rows(const Pack<A, Rest...>& args, const Position& at) {
@@ -161,7 +175,8 @@ constexpr auto why_not_joined() {
         if (join_codes(A::codes[i], B::codes[i]) == -3) return static_cast<int>(i);
       return 0;
     }();
-    return why::redistribute_operand<first, A::codes[first], B::codes[first]>{};
+    return why::redistribute_operand<first, typename placement_of<B::codes[first]>::type,
+                                     typename placement_of<A::codes[first]>::type>{};
   }
 }
 template <class A, class B>

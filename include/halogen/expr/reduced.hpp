@@ -22,7 +22,7 @@ namespace detail {
 template <int Rank, int... Reduced>
 struct Reduces {
   static constexpr int kept = Rank - static_cast<int>(sizeof...(Reduced));
-  static constexpr bool is_reduced(int d) { return ((d == Reduced) || ...); }
+  HALOGEN_FUNCTION static constexpr bool is_reduced(int d) { return ((d == Reduced) || ...); }
   static_assert(((Reduced >= 0 && Reduced < Rank) && ...), "a reduction names dimensions of its operand");
   static_assert(kept > 0, "to reduce all dimensions leave out their list: sum(u)");
   /// Operand dimensions that are kept, in order.
@@ -193,10 +193,10 @@ void store_results(const execution_space& space, const Field& field, const A* va
 
 /// Values of the expression's own type, but indices for argmax and 64 bits for sums of integers.
 template <class Op, class E, int... Reduced>
-using ReducedField = typename field_of<
-    std::conditional_t<std::is_same_v<Op, ArgMaxOp> || std::is_integral_v<typename E::value_type>, std::int64_t,
-                       typename E::value_type>,
-    typename reduced_place<typename E::placed, Reduced...>::type>::type;
+using ReducedField =
+    typename field_of<std::conditional_t<std::is_same_v<Op, ArgMaxOp> || std::is_integral_v<typename E::value_type>,
+                                         std::int64_t, typename E::value_type>,
+                      typename reduced_place<typename E::placed, Reduced...>::type>::type;
 
 }  // namespace detail
 
@@ -213,7 +213,7 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
   explicit Reduced(E e) : inner(std::move(e)) {}
 
   index_t extent(int d) const { return inner.extent(Kept::dims[static_cast<std::size_t>(d)]); }
-  Cut grid(int d) const { return *inner.cut(Kept::dims[static_cast<std::size_t>(d)]); }
+  Cut grid(int d) const { return this->field().cut(d); }
 
   double scale() const {
     double scale = 1;
@@ -235,16 +235,16 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
       count *= shape->owned(Kept::dims[d]).size();
     }
     const Result result(Result::make_shape(shape->mesh(), cuts), Result::Start::unwritten);
-    if (count == 0) return result;  // and so have all ranks that share this piece
+    const auto bound = inner.bind({});  // on all ranks: it may hold reductions
+    if (count == 0) return result;      // and so have all ranks that share this piece
 
-    const auto bound = inner.bind({});
     constexpr bool is_arg = std::is_same_v<Op, ArgMaxOp>;
     const auto values = partial_results<A>(count);
     Kokkos::View<std::int64_t*, transport_space> positions;
     if constexpr (is_arg)
       positions = Kokkos::View<std::int64_t*, transport_space>("halogen::positions", static_cast<std::size_t>(count));
     const ReduceSome<Op, std::decay_t<decltype(bound)>, A, rank, Dims...> kernel{bound, row_space(own.own, inner),
-                                                                               values.data(), positions.data()};
+                                                                                 values.data(), positions.data()};
     Kokkos::parallel_for("halogen::reduce",
                          Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, kernel.count()),
                          kernel);
@@ -294,14 +294,14 @@ auto keep(const R& reduced) {
 
 }  // namespace detail
 
-#define HALOGEN_REDUCED(function, Op, Mean)                                                      \
-  template <int First, int... Dims, FieldOperand X>                                              \
-  auto function(const X& x) {                                                                    \
-    return detail::reduce_dims<detail::Op, Mean, First, Dims...>(x);                             \
-  }                                                                                              \
-  template <int First, int... Dims, FieldOperand X>                                              \
-  auto function(const X& x, KeepDimensions) {                                                    \
-    return detail::keep(function<First, Dims...>(x));                                            \
+#define HALOGEN_REDUCED(function, Op, Mean)                          \
+  template <int First, int... Dims, FieldOperand X>                  \
+  auto function(const X& x) {                                        \
+    return detail::reduce_dims<detail::Op, Mean, First, Dims...>(x); \
+  }                                                                  \
+  template <int First, int... Dims, FieldOperand X>                  \
+  auto function(const X& x, KeepDimensions) {                        \
+    return detail::keep(function<First, Dims...>(x));                \
   }
 
 HALOGEN_REDUCED(sum, SumOp, false)

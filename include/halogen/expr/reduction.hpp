@@ -26,7 +26,10 @@ struct MaxOp {
   static constexpr ReduceOp over_ranks = ReduceOp::max;
   template <class A>
   KOKKOS_FUNCTION static A start() {
-    return -Kokkos::Experimental::finite_max_v<A>;
+    if constexpr (std::is_integral_v<A>)
+      return Kokkos::Experimental::finite_min_v<A>;
+    else
+      return -Kokkos::Experimental::infinity_v<A>;
   }
   template <class A>
   KOKKOS_FUNCTION static A combine(A a, A b) {
@@ -37,7 +40,10 @@ struct MinOp {
   static constexpr ReduceOp over_ranks = ReduceOp::min;
   template <class A>
   KOKKOS_FUNCTION static A start() {
-    return Kokkos::Experimental::finite_max_v<A>;
+    if constexpr (std::is_integral_v<A>)
+      return Kokkos::Experimental::finite_max_v<A>;
+    else
+      return Kokkos::Experimental::infinity_v<A>;
   }
   template <class A>
   KOKKOS_FUNCTION static A combine(A a, A b) {

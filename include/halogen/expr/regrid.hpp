@@ -1,5 +1,5 @@
-// Nodes whose grid is not their operand's: slice, pad, permute, transpose, along. They move index maps, not data; what a
-// kernel then needs from other ranks is part of its one halo exchange.
+// Nodes whose grid is not their operand's: slice, pad, permute, transpose, along. They move index maps, not data; what
+// a kernel then needs from other ranks is part of its one halo exchange.
 #pragma once
 
 #include <string>
@@ -67,6 +67,15 @@ struct BoundSpread {
   }
 };
 
+/// The inner dimension that dimension Axis of the outer grid is; -1 where it is none of Dims.
+template <int Axis, int... Dims>
+HALOGEN_FUNCTION constexpr int inner_axis() {
+  const int dims[] = {Dims...};
+  for (int j = 0; j < static_cast<int>(sizeof...(Dims)); ++j)
+    if (dims[j] == Axis) return j;
+  return -1;
+}
+
 /// Position and axis of an inner node whose dimension j is dimension Dims[j] of the outer one.
 template <class B, int... Dims>
 struct BoundMapped {
@@ -74,25 +83,25 @@ struct BoundMapped {
   template <bool Checked, int Axis>
   KOKKOS_FUNCTION auto row(const Position& at) const {
     constexpr int dims[] = {Dims...};
+    constexpr int axis = inner_axis<Axis, Dims...>();
     Position mapped{};
     for (int j = 0; j < static_cast<int>(sizeof...(Dims)); ++j) mapped[j] = at[dims[j]];
-    return inner.template row<Checked, axis<Axis>()>(mapped);
-  }
-  template <int Axis>
-  KOKKOS_FUNCTION static constexpr int axis() {
-    constexpr int dims[] = {Dims...};
-    for (int j = 0; j < static_cast<int>(sizeof...(Dims)); ++j)
-      if (dims[j] == Axis) return j;
-    return -1;
+    return inner.template row<Checked, axis>(mapped);
   }
 };
+
+/// The placement code along the outer grid of one along the inner.
+template <int Code, int... Dims>
+constexpr int place_code() {
+  const int dims[] = {Dims...};
+  return Code >= 0 ? dims[Code < 0 ? 0 : Code] : any_code;
+}
 
 template <class Where, int Rank, class Dims>
 struct place_along;
 template <class M, int R, int... Codes, int Rank, int... Dims>
 struct place_along<Placed<M, R, Codes...>, Rank, std::integer_sequence<int, Dims...>> {
-  static constexpr int dims[] = {Dims...};
-  using type = Placed<M, Rank, (Codes >= 0 ? dims[Codes < 0 ? 0 : Codes] : any_code)...>;
+  using type = Placed<M, Rank, place_code<Codes, Dims...>()...>;
 };
 
 /// What slice and pad share: the cut of a grid of `count` points whose i-th is point begin + i * step of another.
@@ -160,9 +169,9 @@ struct Spread : ExpressionNode<typename E::value_type, typename E::placed> {
 /// E with its dimension j as dimension Dims[j] of a grid of Rank dimensions (-1: of its partners), the same at all
 /// indices of the others. Made by along (some others) and permute (none).
 template <class E, int Rank, int... Dims>
-struct Mapped : ExpressionNode<typename E::value_type,
-                               typename detail::place_along<typename E::placed, Rank,
-                                                            std::integer_sequence<int, Dims...>>::type> {
+struct Mapped
+    : ExpressionNode<typename E::value_type, typename detail::place_along<typename E::placed, Rank,
+                                                                          std::integer_sequence<int, Dims...>>::type> {
   static constexpr bool is_permutation = Rank == sizeof...(Dims);
   static constexpr int inner_rank = sizeof...(Dims);
   static constexpr std::array<int, sizeof...(Dims)> dims{Dims...};
@@ -176,8 +185,10 @@ struct Mapped : ExpressionNode<typename E::value_type,
     return -1;
   }
   index_t extent(int d) const { return inner_dimension(d) < 0 ? -1 : inner.extent(inner_dimension(d)); }
+  /// A dimension that is not cut here may be cut in its partners: any will do.
   std::optional<Cut> cut(int d) const {
-    return inner_dimension(d) < 0 ? std::nullopt : inner.cut(inner_dimension(d));
+    const std::optional<Cut> cut = inner_dimension(d) < 0 ? std::nullopt : inner.cut(inner_dimension(d));
+    return cut && cut->parts() > 1 ? cut : std::nullopt;
   }
   auto bind(const Offsets& image) const {
     Offsets mapped{};
@@ -210,17 +221,17 @@ template <int Dim, bool Strided, class X>
 auto make_slice(const X& x, index_t begin, index_t end, index_t step) {
   const auto inner = as_expression(x);
   if (begin < 0 || end > inner.extent(Dim) || begin >= end || step < 1)
-    throw CollectiveError("slice [" + std::to_string(begin) + ", " + std::to_string(end) + ") with step " +
-                          std::to_string(step) + " of dimension " + std::to_string(Dim) + " with " +
-                          std::to_string(inner.extent(Dim)) + " points: give 0 <= begin < end <= " +
-                          std::to_string(inner.extent(Dim)) + " and a step of 1 or more");
+    throw CollectiveError(
+        "slice [" + std::to_string(begin) + ", " + std::to_string(end) + ") with step " + std::to_string(step) +
+        " of dimension " + std::to_string(Dim) + " with " + std::to_string(inner.extent(Dim)) +
+        " points: give 0 <= begin < end <= " + std::to_string(inner.extent(Dim)) + " and a step of 1 or more");
   return Resliced<Dim, expression_of<X>, Strided>(inner, begin, step, ceil_div(end - begin, step));
 }
 
 }  // namespace detail
 
-/// Points [begin, end) of dimension Dim, as u[begin:end] in PyTorch. A point stays on the rank that has it: a field made
-/// of it has derived cuts and nothing moves. Beside other operands it is read through their halo. Throws
+/// Points [begin, end) of dimension Dim, as u[begin:end] in PyTorch. A point stays on the rank that has it: a field
+/// made of it has derived cuts and nothing moves. Beside other operands it is read through their halo. Throws
 /// CollectiveError where the range leaves the field.
 template <int Dim, FieldOperand X>
   requires detail::HasDimension<Dim, X>
@@ -244,8 +255,8 @@ template <int Dim, FieldOperand X>
 auto pad(const X& x, index_t before, index_t after) {
   const auto inner = detail::zero_bounded(as_expression(x));
   if (before < 0 || after < 0)
-    throw CollectiveError("pad by " + std::to_string(before) + " and " + std::to_string(after) + " points of dimension " +
-                          std::to_string(Dim) + ": give 0 or more; slice takes points away");
+    throw CollectiveError("pad by " + std::to_string(before) + " and " + std::to_string(after) +
+                          " points of dimension " + std::to_string(Dim) + ": give 0 or more; slice takes points away");
   return Resliced<Dim, std::decay_t<decltype(inner)>, false>(inner, -before, 1, inner.extent(Dim) + before + after);
 }
 template <int Dim, FieldOperand X, class Why = why::no_such_dimension<Dim, placed_at<X>::rank>>

@@ -47,7 +47,8 @@ class StageResult {
     return state.result;
   }
 
-  /// Equal for copies of one node, and for no others.
+  /// The same for copies of one node, and for no others.
+  const void* key() const { return state_.get(); }
   bool operator==(const StageResult&) const = default;
 
  private:
@@ -87,18 +88,6 @@ concept Stage = requires { typename E::stage_tag; };
 /// The field type of an expression's values, T stored.
 template <class T, class Where>
 struct field_of;
-template <int Code>
-struct placement_of {
-  using type = Shard<Code>;
-};
-template <>
-struct placement_of<replicate_code> {
-  using type = Replicate;
-};
-template <>
-struct placement_of<any_code> {
-  using type = Replicate;
-};
 template <class T, class Sequence>
 struct dynamic_tensor;
 template <class T, std::size_t... D>

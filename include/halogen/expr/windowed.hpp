@@ -47,6 +47,10 @@ struct BoundShift {
   KOKKOS_FUNCTION static ShiftedRow<Row> make(Row row) {
     return {row, Offset};
   }
+  template <class T>
+  KOKKOS_FUNCTION static ConstantRow<T> make(ConstantRow<T> row) {
+    return row;
+  }
 };
 
 template <class B, bool... Periodic>

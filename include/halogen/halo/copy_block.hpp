@@ -56,7 +56,7 @@ void copy_block(const From& from, const To& to, const typename From::Extents& fr
       if (peer == own) strips.sends.push_back({receiver, box, moved(box, 1)});
     });
   }
-  HaloExchange<T, rank> exchange(strips);
+  HaloExchange<T, rank> exchange(strips, own);
   const auto buffer = [&](const char* label) {
     return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(std::string(label), Kokkos::WithoutInitializing),
                                              exchange.values());
@@ -65,6 +65,7 @@ void copy_block(const From& from, const To& to, const typename From::Extents& fr
   exchange.connect(from.mesh().world(), send.data(), receive.data(), "copy_block");
   const execution_space space;
   exchange.start(space, detail::strided_view(from));
+  exchange.copy_own(space, detail::strided_view(from), detail::strided_view(to));
   exchange.finish(space, detail::strided_view(to));
   space.fence("halogen::copy_block");
 }

@@ -23,7 +23,14 @@ class HaloExchange {
         receive_list_(list(strips.receives)),
         send_list_(list(strips.sends)) {}
 
-  bool empty() const { return values() == 0; }
+  /// The same, but what `own`, this rank, sends itself passes through no buffer: copy_own() copies it.
+  HaloExchange(const HaloStrips<Rank>& strips, int own) : HaloExchange(of_peers(strips, own, false)) {
+    const HaloStrips<Rank> mine = of_peers(strips, own, true);
+    own_from_ = StripTable<Rank>(mine.sends, false);
+    own_to_ = StripTable<Rank>(mine.receives, true);
+  }
+
+  bool empty() const { return values() == 0 && own_from_.values() == 0; }
   index_t values() const { return std::max(receives_.values(), sends_.values()); }
 
   void connect(const Communicator& world, T* send, T* receive, std::string what) {
@@ -33,9 +40,28 @@ class HaloExchange {
   }
 
   void start(const execution_space& space, const StridedView<T, Rank>& tensor) {
-    sends_.template copy<true>(space, tensor, send_);
-    space.fence("halogen::pack");
+    if (sends_.values() > 0) {
+      sends_.template copy<true>(space, tensor, send_);
+      space.fence("halogen::pack");
+    }
     exchange_.start();
+  }
+
+  /// This rank's own part, from one tensor to another or to the margins of the same; between start and finish, while
+  /// messages are under way.
+  void copy_own(const execution_space& space, const StridedView<T, Rank>& from, const StridedView<T, Rank>& to) const {
+    if (own_from_.values() == 0) return;
+    own_from_.copy_across(space, from, own_to_, to);
+    comm_stats().local_copies.add(static_cast<std::size_t>(own_from_.values()) * sizeof(T));
+  }
+  /// The same in two steps, where `from` may be written again before `to` is known. `kept`: own_values() of T.
+  index_t own_values() const { return own_from_.values(); }
+  void keep_own(const execution_space& space, const StridedView<T, Rank>& from, T* kept) const {
+    own_from_.template copy<true>(space, from, kept);
+    comm_stats().local_copies.add(static_cast<std::size_t>(own_from_.values()) * sizeof(T));
+  }
+  void restore_own(const execution_space& space, const StridedView<T, Rank>& to, T* kept) const {
+    own_to_.template copy<false>(space, to, kept);
   }
 
   /// Makes the transport move; true when all has arrived.
@@ -51,6 +77,15 @@ class HaloExchange {
     int peer;
     index_t offset, values;
   };
+
+  static HaloStrips<Rank> of_peers(const HaloStrips<Rank>& strips, int own, bool itself) {
+    HaloStrips<Rank> chosen;
+    for (const Strip<Rank>& strip : strips.receives)
+      if ((strip.peer == own) == itself) chosen.receives.push_back(strip);
+    for (const Strip<Rank>& strip : strips.sends)
+      if ((strip.peer == own) == itself) chosen.sends.push_back(strip);
+    return chosen;
+  }
 
   /// Strips of one peer lie side by side: one message each. A strip to itself goes the transport's own copying way.
   static std::vector<Part> list(const std::vector<Strip<Rank>>& strips) {
@@ -72,7 +107,7 @@ class HaloExchange {
     return transfers;
   }
 
-  StripTable<Rank> receives_, sends_;
+  StripTable<Rank> receives_, sends_, own_from_, own_to_;
   std::vector<Part> receive_list_, send_list_;
   T* send_ = nullptr;
   T* receive_ = nullptr;

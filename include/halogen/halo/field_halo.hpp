@@ -90,7 +90,8 @@ void exchange_halo(const execution_space& space, const Field& field, Fits fits, 
     field.reserve_margin(margins);
     auto fresh = std::make_unique<Halo>();
     name(*fresh);
-    fresh->exchange = HaloExchange<T, Field::rank>(HaloStrips<Field::rank>(all, pieces, field.mesh().rank()));
+    fresh->exchange =
+        HaloExchange<T, Field::rank>(HaloStrips<Field::rank>(all, pieces, field.mesh().rank()), field.mesh().rank());
     const auto buffer = [&](const char* label) {
       return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(std::string(label), Kokkos::WithoutInitializing),
                                                fresh->exchange.values());
@@ -104,6 +105,7 @@ void exchange_halo(const execution_space& space, const Field& field, Fits fits, 
   if (halo->exchange.empty()) return;
   const StridedView<T, Field::rank> view = strided_view(field);
   halo->exchange.start(space, view);
+  halo->exchange.copy_own(space, view, view);
   halo->exchange.finish(space, view);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "halogen/halo/boxes.hpp"
@@ -24,6 +25,36 @@ struct PackedStrip {
   index_t offset;                   ///< of its first value in the buffer
 };
 
+/// The strip that a work item's row lies in, and the row's place within it.
+template <int Rank>
+KOKKOS_FUNCTION const PackedStrip<Rank>& strip_of(const PackedStrip<Rank>* strips, int count, index_t& row) {
+  int s = 0;
+  while (s + 1 < count && strips[s + 1].first_row <= row) ++s;
+  row -= strips[s].first_row;
+  return strips[s];
+}
+
+/// Row `row` of a strip, in the tensor.
+template <class T, int Rank>
+KOKKOS_FUNCTION T* row_of_strip(const StridedView<T, Rank>& tensor, const PackedStrip<Rank>& strip, index_t row) {
+  index_t offset = (strip.begin[Rank - 1] - tensor.origin[Rank - 1]) * tensor.stride[Rank - 1];
+  for (int d = Rank - 2; d >= 0; --d) {
+    offset += (strip.begin[d] + row % strip.size[d] - tensor.origin[d]) * tensor.stride[d];
+    row /= strip.size[d];
+  }
+  return tensor.data + offset;
+}
+
+/// `count` values, `to_step` and `from_step` apart.
+template <class T>
+KOKKOS_FUNCTION void copy_row(T* to, index_t to_step, const T* from, index_t from_step, index_t count) {
+  KOKKOS_IF_ON_HOST((if (to_step == 1 && from_step == 1) {
+    std::memcpy(static_cast<void*>(to), from, static_cast<std::size_t>(count) * sizeof(T));
+    return;
+  }))
+  for (index_t x = 0; x < count; ++x) to[x * to_step] = from[x * from_step];
+}
+
 /// Copies rows between a tensor and the buffer. One work item a row.
 template <class T, int Rank, bool Pack>
 struct CopyStrips {
@@ -32,25 +63,32 @@ struct CopyStrips {
   int count;
   T* buffer;
 
-  KOKKOS_FUNCTION void operator()(const index_t row) const {
-    int s = 0;
-    while (s + 1 < count && strips[s + 1].first_row <= row) ++s;
-    const PackedStrip<Rank>& strip = strips[s];
-    const index_t within = row - strip.first_row;
-    index_t offset = (strip.begin[Rank - 1] - tensor.origin[Rank - 1]) * tensor.stride[Rank - 1];
-    index_t rest = within;
-    for (int d = Rank - 2; d >= 0; --d) {
-      offset += (strip.begin[d] + rest % strip.size[d] - tensor.origin[d]) * tensor.stride[d];
-      rest /= strip.size[d];
-    }
+  KOKKOS_FUNCTION void operator()(index_t row) const {
+    const PackedStrip<Rank>& strip = strip_of(strips, count, row);
     const index_t columns = strip.size[Rank - 1], step = tensor.stride[Rank - 1];
-    T* points = tensor.data + offset;
-    T* packed = buffer + strip.offset + within * columns;
-    for (index_t x = 0; x < columns; ++x)
-      if constexpr (Pack)
-        packed[x] = points[x * step];
-      else
-        points[x * step] = packed[x];
+    T* points = row_of_strip(tensor, strip, row);
+    T* packed = buffer + strip.offset + row * columns;
+    if constexpr (Pack)
+      copy_row(packed, 1, points, step, columns);
+    else
+      copy_row(points, step, packed, 1, columns);
+  }
+};
+
+/// Copies rows from strips of one tensor to as many of another (or of itself). One work item a row.
+template <class T, int Rank>
+struct CopyAcross {
+  StridedView<T, Rank> from, to;
+  const PackedStrip<Rank>* from_strips;
+  const PackedStrip<Rank>* to_strips;
+  int count;
+
+  KOKKOS_FUNCTION void operator()(const index_t item) const {
+    index_t row = item, same_row = item;
+    const PackedStrip<Rank>& source = strip_of(from_strips, count, row);
+    const PackedStrip<Rank>& target = strip_of(to_strips, count, same_row);
+    copy_row(row_of_strip(to, target, row), to.stride[Rank - 1], row_of_strip(from, source, row), from.stride[Rank - 1],
+             source.size[Rank - 1]);
   }
 };
 
@@ -83,6 +121,17 @@ class StripTable {
   }
 
   index_t values() const { return values_; }
+
+  /// From these strips of one tensor to `target`'s, as many and as large, of another.
+  template <class T>
+  void copy_across(const execution_space& space, const StridedView<T, Rank>& from, const StripTable& target,
+                   const StridedView<T, Rank>& to) const {
+    if (rows_ == 0) return;
+    const CopyAcross<T, Rank> functor{from, to, table_.data(), target.table_.data(),
+                                      static_cast<int>(table_.extent(0))};
+    Kokkos::parallel_for("halogen::copy_own",
+                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, rows_), functor);
+  }
 
   template <bool Pack, class T>
   void copy(const execution_space& space, const StridedView<T, Rank>& tensor, T* buffer) const {

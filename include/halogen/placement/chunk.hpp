@@ -55,6 +55,14 @@ struct Cut {
     return from(parts, [&](int part) { return balanced_offset(extent, parts, part); });
   }
 
+  /// Pieces of the given sizes, which may be 0.
+  static Cut of_sizes(const std::vector<index_t>& sizes) {
+    Cut cut;
+    cut.bounds.assign(1, 0);
+    for (const index_t size : sizes) cut.bounds.push_back(cut.bounds.back() + size);
+    return cut;
+  }
+
   /// The cut of a window's output, derived so that a coarse row lives where its first fine row does:
   /// ceil(bound / stride), ends clamped to the output's extent. Never chunk anew on a coarser level.
   Cut derived(index_t stride, index_t output_extent) const {

@@ -36,6 +36,21 @@ inline constexpr int placement_code<Shard<Dim>> = Dim;
 template <class Op>
 inline constexpr int placement_code<Partial<Op>> = partial_code;
 
+/// And back. What is no Shard holds all it needs: Replicate.
+template <int Code>
+struct placement_of {
+  using type = Shard<Code>;
+};
+template <int Code>
+  requires(Code < 0)
+struct placement_of<Code> {
+  using type = Replicate;
+};
+template <>
+struct placement_of<partial_code> {
+  using type = Partial<Sum>;
+};
+
 template <class P>
 concept Placement = placement_code<P> != -3;
 

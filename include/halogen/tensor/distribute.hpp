@@ -1,8 +1,10 @@
 // Between one host array of the whole field and its pieces: distribute_tensor, from_local, full_tensor.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "halogen/comm/agree.hpp"
@@ -55,6 +57,82 @@ Field from_local(const DeviceMesh<typename Field::mesh_type>& mesh, const typena
   Field field(mesh, extents);
   field.copy_from_host(piece);
   return field;
+}
+
+/// Sizes of the pieces, per dimension; empty for a dimension that is cut as torch.chunk.
+template <class Field>
+using PieceSizes = std::array<std::vector<index_t>, static_cast<std::size_t>(Field::rank)>;
+
+/// Zeros of the given global extents, cut into pieces of explicit sizes. No communication. Throws CollectiveError where
+/// sizes are negative, do not add up to the extent, or are not as many as the mesh has pieces.
+template <class Field>
+Field with_sizes(const DeviceMesh<typename Field::mesh_type>& mesh, const typename Field::Extents& extents,
+                 const PieceSizes<Field>& sizes) {
+  const Decomposition pieces(mesh.extents(), Field::placements, Field::mesh_type::names);
+  std::array<Cut, Field::rank> cuts;
+  for (std::size_t d = 0; d < cuts.size(); ++d) {
+    if (sizes[d].empty()) {
+      cuts[d] = Cut::chunk(extents[d], pieces.parts(static_cast<int>(d)));
+      continue;
+    }
+    for (const index_t size : sizes[d])
+      if (size < 0)
+        throw CollectiveError("a piece of dimension " + std::to_string(d) + " has size " + std::to_string(size) +
+                              ": give 0 or more");
+    cuts[d] = Cut::of_sizes(sizes[d]);
+    if (cuts[d].extent() != extents[d])
+      throw CollectiveError("explicit sizes of dimension " + std::to_string(d) + " add up to " +
+                            std::to_string(cuts[d].extent()) + ", but the field has " + std::to_string(extents[d]) +
+                            " points: make them agree");
+  }
+  return Field(mesh, cuts);
+}
+
+/// A field whose extents and cuts follow from what each rank holds, as ShardTensor.from_local(sharding_shapes="infer").
+/// `piece` is row-major, of `local_shape`. Collective: one all_gather of the shapes. Throws CollectiveError where ranks
+/// that hold the same piece of a dimension differ in its size.
+template <class Field>
+Field from_local_inferred(const DeviceMesh<typename Field::mesh_type>& mesh, const typename Field::Extents& local_shape,
+                          const std::vector<typename Field::value_type>& piece) {
+  const Decomposition pieces(mesh.extents(), Field::placements, Field::mesh_type::names);
+  std::vector<typename Field::Extents> shapes(static_cast<std::size_t>(mesh.size()));
+  mesh.world().all_gather(&local_shape, sizeof local_shape, shapes.data());
+  std::array<Cut, Field::rank> cuts;
+  for (int d = 0; d < Field::rank; ++d) {
+    std::vector<index_t> sizes(static_cast<std::size_t>(pieces.parts(d)), -1);
+    for (int r = 0; r < mesh.size(); ++r) {
+      const index_t size = shapes[static_cast<std::size_t>(r)][static_cast<std::size_t>(d)];
+      index_t& known = sizes[static_cast<std::size_t>(pieces.part(r, d))];
+      if (known >= 0 && known != size)
+        throw CollectiveError("ranks that hold the same piece of dimension " + std::to_string(d) + " have " +
+                              std::to_string(known) + " and " + std::to_string(size) +
+                              " points of it: give them pieces of one size");
+      known = size;
+    }
+    cuts[static_cast<std::size_t>(d)] = Cut::of_sizes(sizes);
+  }
+  Field field(mesh, cuts);
+  agree(mesh.world(), [&] { field.copy_from_host(piece); });
+  return field;
+}
+
+/// Collective: throws CollectiveError on all ranks where a value is NaN or infinite, naming the field and one point.
+template <class Field>
+void require_finite(const Field& field, const std::string& name) {
+  agree(field.mesh().world(), [&] {
+    const auto values = field.to_host();
+    std::size_t i = 0;
+    detail::for_each_point(field, field.mesh().rank(), [&](index_t global) {
+      const double value = static_cast<double>(values[i++]);
+      if (std::isfinite(value)) return;
+      std::string at;
+      for (int d = Field::rank - 1; d >= 0; --d) {
+        at = std::to_string(global % field.extent(d)) + (at.empty() ? "" : ", ") + at;
+        global /= field.extent(d);
+      }
+      throw Error(name + " is " + std::to_string(value) + " at (" + at + "): check the data or the time step");
+    });
+  });
 }
 
 /// Collective: cuts the whole field, row-major on the source rank (empty elsewhere), into pieces. One scatter_v.

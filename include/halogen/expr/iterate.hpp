@@ -1,0 +1,200 @@
+// iterate<N>: N steps of a stencil with one exchange of N times its radius. Each rank recomputes the points beside its
+// own that later steps read, a radius fewer every step, so that N messages become one.
+#pragma once
+
+#include <tuple>
+
+#include "halogen/expr/moved.hpp"
+
+namespace halogen {
+namespace detail {
+
+/// What a step makes of its fields: one expression, or a tuple of them.
+template <class X>
+auto as_tuple(const X& x) {
+  return std::tuple(as_expression(x));
+}
+template <class... X>
+auto as_tuple(const std::tuple<X...>& x) {
+  return std::apply([](const X&... one) { return std::tuple(as_expression(one)...); }, x);
+}
+
+/// N steps of a system of fields on one grid.
+template <int Steps, class Step, class... Fields>
+class DeepHalo {
+  using First = std::tuple_element_t<0, std::tuple<Fields...>>;
+  static constexpr int rank = First::rank;
+  static_assert(((Fields::rank == rank) && ...), "iterate takes fields of one grid");
+  using All = std::index_sequence_for<Fields...>;
+
+ public:
+  DeepHalo(Step& step, const Fields&... fields) : step_(step), now_(fields...) {}
+
+  std::tuple<Fields...> run() {
+    const EvaluationScope scope;
+    const auto expressions = next();
+    each(expressions, [&](const auto& e) { check_alike(*std::get<0>(now_).shape(), e); });
+    find_radius(expressions);
+    Reach<rank> grown = radius_times(Steps);
+    const execution_space space;
+    std::apply([&](const Fields&... field) { (fill(space, field, grown), ...); }, now_);
+    for (int done = 1; done <= Steps; ++done) advance(space, radius_times(Steps - done));
+    return now_;
+  }
+
+ private:
+  auto next() {
+    auto expressions = std::apply([&](const Fields&... field) { return as_tuple(step_(field...)); }, now_);
+    static_assert(std::tuple_size_v<decltype(expressions)> == sizeof...(Fields),
+                  "iterate: the step returns as many expressions as it takes fields");
+    return expressions;
+  }
+  template <class Expressions, class F>
+  static void each(const Expressions& expressions, F f) {
+    std::apply([&](const auto&... e) { (f(e), ...); }, expressions);
+  }
+  bool is_state(const void* storage) const {
+    return std::apply([&](const Fields&... field) { return ((&field.storage() == storage) || ...); }, now_);
+  }
+
+  /// How far one step reads its own fields, and in which dimensions their other end continues them.
+  template <class Expressions>
+  void find_radius(const Expressions& expressions) {
+    each(expressions, [&](const auto& e) {
+      e.each_leaf(Access{}, [&](const auto& field, const Access& access) {
+        using Field = std::decay_t<decltype(field)>;
+        if (!is_state(&field.storage())) return;
+        if (!access.is_shift(Field::rank) || access.regridded)
+          throw CollectiveError(
+              "iterate: the step reads its own field through a slice, a pad or a permutation; a step of shifts only "
+              "can "
+              "share one exchange");
+        for (std::size_t d = 0; d < rank; ++d) {
+          radius_.lo[d] = std::max(radius_.lo[d], -access.offset[d]);
+          radius_.hi[d] = std::max(radius_.hi[d], access.offset[d]);
+          radius_.periodic[d] = radius_.periodic[d] || (access.periodic[d] && access.offset[d] != 0);
+        }
+      });
+    });
+    for (std::size_t d = 0; d < rank; ++d) {
+      const index_t deep = Steps * std::max(radius_.lo[d], radius_.hi[d]);
+      const index_t extent = std::get<0>(now_).extent(static_cast<int>(d));
+      if (deep > extent)
+        throw CollectiveError("iterate<" + std::to_string(Steps) + "> of a step that reads " +
+                              std::to_string(deep / Steps) + " points away in dimension " + std::to_string(d) +
+                              " needs a halo of " + std::to_string(deep) + " points, wider than the whole field of " +
+                              std::to_string(extent) + ": take fewer steps at once");
+    }
+  }
+
+  Reach<rank> radius_times(index_t steps) const {
+    Reach<rank> reach = radius_;
+    for (std::size_t d = 0; d < rank; ++d) {
+      reach.lo[d] *= steps;
+      reach.hi[d] *= steps;
+    }
+    return reach;
+  }
+
+  template <class Field>
+  static void fill(const execution_space& space, const Field& field, const Reach<rank>& reach) {
+    if (!(reach == Reach<rank>{})) halo_exchange(space, field, reach);
+  }
+
+  /// One step on the owned points and `grown` more; all fields from their values before it.
+  void advance(const execution_space& space, const Reach<rank>& grown) {
+    const EvaluationScope scope;
+    const auto expressions = next();
+    const Grid<rank> grid(*std::get<0>(now_).shape(), grown);
+    each(expressions, [&](const auto& e) {
+      exchange_halos(space, grid, e, [&](const void* storage) { return is_state(storage); });
+    });
+    std::tuple<Fields...> after = now_;
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (compute(space, grid, std::get<I>(after), std::get<I>(expressions)), ...);
+    }(All{});
+    now_ = after;
+  }
+
+  template <class Field, class E>
+  void compute(const execution_space& space, const Grid<rank>& grid, Field& field, const E& expression) {
+    static_assert(AssignableTo<Field, E>, "iterate: a step keeps the placement of its fields");
+    auto buffer = field.take_buffer();
+    Field result(field);
+    result.rebind(buffer);
+    std::array<Margin, rank> margins;
+    for (int d = 0; d < rank; ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      margins[i] = {field.owned(d).begin - grid.own.side[i].begin, grid.own.side[i].end - field.owned(d).end};
+    }
+    result.reserve_margin(margins);
+    expression.bind({});  // computes its reductions, on ranks without points too
+    launch_images(space, strided_view(result), grid, expression);
+    field = result;
+  }
+
+  /// The points beyond a periodic end are images: boundaries and coordinates are asked at the points that they show.
+  template <class T, class E>
+  void launch_images(const execution_space& space, const StridedView<T, rank>& target, const Grid<rank>& grid,
+                     const E& expression, Box<rank> box = {}, Offsets image = {}, int d = 0) {
+    if (d == 0) box = grid.own;
+    if (d == rank) return launch_assign(space, target, box, expression, image);
+    const auto i = static_cast<std::size_t>(d);
+    const index_t extent = grid.cut[i]->extent();
+    const Interval own = grid.own.side[i];
+    for (int side = -1; side <= 1; ++side) {
+      box.side[i] = intersect(own, {side * extent, (side + 1) * extent});
+      if (box.side[i].empty()) continue;
+      image[i] = -side * extent;
+      launch_images(space, target, grid, expression, box, image, d + 1);
+    }
+  }
+
+  Step& step_;
+  std::tuple<Fields...> now_;
+  Reach<rank> radius_;
+};
+
+}  // namespace detail
+
+/// E after N steps; made by iterate<N>(step, expression).
+template <int N, class Step, class E>
+struct Iterated : detail::FieldStage<Iterated<N, Step, E>, detail::field_of_t<E>> {
+  using Result = detail::field_of_t<E>;
+  Step step;
+  E inner;
+  Iterated(Step f, E e) : step(f), inner(std::move(e)) {}
+
+  index_t extent(int d) const { return inner.extent(d); }
+  Cut grid(int d) const { return *inner.cut(d); }
+  Result compute() const {
+    Step f = step;
+    return std::get<0>(detail::DeepHalo<N, Step, Result>(f, detail::materialised<Result>(inner)).run());
+  }
+};
+
+/// The fields after N steps, equal to the bit to N single steps; messages are 1/N of theirs. step takes the fields and
+/// returns one expression, or a tuple of as many:
+///
+///   u = hg::iterate<4>([](auto u) { return diffuse(hg::with_boundary<hg::Zero, hg::Periodic>(u)); }, u);
+///   std::tie(h, v) = hg::iterate<8>([](auto h, auto v) { return std::tuple(h - dt * ..., v - dt * ...); }, h, v);
+///
+/// Collective; placements in and out alike. Other fields that the step reads are exchanged as they need be. Throws
+/// CollectiveError where N times the step's reach is wider than the field.
+template <int N, class Step, class Field>
+  requires(N >= 1 && is_sharded<Field>)
+Field iterate(Step step, const Field& field) {
+  return std::get<0>(detail::DeepHalo<N, Step, Field>(step, field).run());
+}
+/// The same of an expression or a variable: a stage, differentiable (autograd/backward.hpp).
+template <int N, class Step, Expression E>
+auto iterate(Step step, const E& expression) {
+  return Iterated<N, Step, expression_of<E>>(step, as_expression(expression));
+}
+template <int N, class Step, class... Fields>
+  requires(N >= 1 && sizeof...(Fields) > 1 && (is_sharded<Fields> && ...))
+std::tuple<Fields...> iterate(Step step, const Fields&... fields) {
+  return detail::DeepHalo<N, Step, Fields...>(step, fields...).run();
+}
+
+}  // namespace halogen

@@ -1,0 +1,238 @@
+// Reductions over some dimensions, argmax, and numbers made of several reductions, beside plain loops.
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "support/array.hpp"
+
+using namespace support;
+
+namespace {
+
+using hg::dyn;
+template <class T>
+using Plane = hg::Sharded<hg::Tensor<T, dyn, dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
+template <class T>
+using Rows = hg::Sharded<hg::Tensor<T, dyn>, Grid, hg::Shard<0>, hg::Replicate>;
+template <class T>
+using Columns = hg::Sharded<hg::Tensor<T, dyn>, Grid, hg::Replicate, hg::Shard<0>>;
+using Cube = hg::Mesh<"data", "height", "width">;
+
+template <class MeshType, class F>
+void everywhere(F f) {
+  for (const auto& mesh : all_meshes<MeshType>())
+    for (int way = 0; way < ways_to_cut; ++way) {
+      CAPTURE(way);
+      CAPTURE(mesh.extents()[0]);
+      f(mesh, way);
+    }
+}
+
+/// fold(values along the row or column that remains when dimension `reduced` of a is gone)
+template <class T, class Fold>
+auto over(const Array<T, 2>& a, int reduced, Fold fold) {
+  return [&a, reduced, fold](Index<1> kept) {
+    std::vector<T> line;
+    for (index_t k = 0; k < a.extents[static_cast<std::size_t>(reduced)]; ++k)
+      line.push_back(reduced == 0 ? a(k, kept[0]) : a(kept[0], k));
+    return fold(line);
+  };
+}
+const auto add = [](const auto& line) {
+  double sum = 0;
+  for (const auto v : line) sum += static_cast<double>(v);
+  return sum;
+};
+const auto average = [](const auto& line) { return add(line) / static_cast<double>(line.size()); };
+const auto largest = [](const auto& line) { return *std::max_element(line.begin(), line.end()); };
+const auto smallest = [](const auto& line) { return *std::min_element(line.begin(), line.end()); };
+const auto length = [](const auto& line) {
+  double sum = 0;
+  for (const auto v : line) sum += static_cast<double>(v) * static_cast<double>(v);
+  return std::sqrt(sum);
+};
+const auto where_largest = [](const auto& line) {
+  return static_cast<std::int64_t>(std::max_element(line.begin(), line.end()) - line.begin());
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("over one dimension of two", T, double, float) {
+  const double tolerance = std::is_same_v<T, double> ? 1e-13 : 2e-6;
+  for (const Index<2> extents : {Index<2>{7, 150}, Index<2>{31, 2}, Index<2>{1, 1}}) {
+    const auto a = numbers<T>(extents, 20);
+    const Index<1> rows{extents[0]}, columns{extents[1]};
+    everywhere<Grid>([&](const auto& mesh, int way) {
+      const auto u = field<Plane<T>>(mesh, a, way);
+      const Rows<T> row_sum = hg::sum<1>(u), row_mean = hg::mean<1>(u), row_max = hg::max<1>(u), row_norm = hg::norm<1>(u);
+      const Columns<T> column_sum = hg::sum<0>(u), column_min = hg::min<0>(u), column_norm = hg::norm<0>(u + u);
+      CHECK(error(row_sum, rows, over(a, 1, add)) < tolerance * 10);
+      CHECK(error(row_mean, rows, over(a, 1, average)) < tolerance);
+      CHECK(error(row_max, rows, over(a, 1, largest)) == 0);
+      CHECK(error(row_norm, rows, over(a, 1, length)) < tolerance * 10);
+      CHECK(error(column_sum, columns, over(a, 0, add)) < tolerance * 10);
+      CHECK(error(column_min, columns, over(a, 0, smallest)) == 0);
+      CHECK(error(column_norm, columns, [&](auto i) { return 2 * over(a, 0, length)(i); }) < tolerance * 10);
+      CHECK(row_sum.cut(0) == u.cut(0));
+      CHECK(column_sum.cut(0) == u.cut(1));
+    });
+  }
+}
+
+TEST_CASE("integers: sums of 64 bits, extremes, argmax of equal ones is the first") {
+  for (const Index<2> extents : {Index<2>{9, 70}, Index<2>{2, 3}}) {
+    Array<int, 2> a(extents, [n = 0](auto) mutable { return (n++ * 7919) % 5; });
+    const Array<int, 2> big(extents, [](auto) { return 2000000000; });
+    everywhere<Grid>([&](const auto& mesh, int way) {
+      const auto u = field<Plane<int>>(mesh, a, way);
+      const Rows<std::int64_t> sum = hg::sum<1>(field<Plane<int>>(mesh, big, way));
+      CHECK(error(sum, {extents[0]}, [&](auto) { return 2000000000 * extents[1]; }) == 0);
+      const Columns<std::int64_t> most = hg::max<0>(u), first = hg::argmax<0>(u);
+      const Rows<std::int64_t> least = hg::min<1>(u), second = hg::argmax<1>(u);
+      CHECK(error(most, {extents[1]}, over(a, 0, largest)) == 0);
+      CHECK(error(first, {extents[1]}, over(a, 0, where_largest)) == 0);
+      CHECK(error(least, {extents[0]}, over(a, 1, smallest)) == 0);
+      CHECK(error(second, {extents[0]}, over(a, 1, where_largest)) == 0);
+      CHECK(hg::argmax(u) == std::max_element(a.values.begin(), a.values.end()) - a.values.begin());
+      CHECK(hg::argmax(hg::shift<1, 1>(u) * 3) == [&] {
+        const Array<int, 2> moved(extents, [&](auto i) { return a(i[0], i[1] + 1); });
+        return std::max_element(moved.values.begin(), moved.values.end()) - moved.values.begin();
+      }());
+    });
+  }
+}
+
+TEST_CASE("NaN and infinities: NaN is the largest and the smallest, -infinity can be the largest") {
+  const double inf = std::numeric_limits<double>::infinity();
+  auto a = numbers<double>(Index<2>{6, 9}, 21);
+  for (index_t x = 0; x < 9; ++x) a.values[a.offset({3, x})] = -inf;
+  for (index_t y = 0; y < 6; ++y) a.values[a.offset({y, 2})] = inf;
+  a.values[a.offset({3, 2})] = -inf;
+  auto with_nan = a;
+  with_nan.values[with_nan.offset({1, 4})] = std::nan("");
+  const auto is = [](double expected) {
+    return [expected](auto v) { return v == expected; };
+  };
+  static_cast<void>(is);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane<double>>(mesh, a, way), v = field<Plane<double>>(mesh, with_nan, way);
+    const Rows<double> top = hg::max<1>(u), bottom = hg::min<1>(u), tops = hg::max<1>(v);
+    const Rows<std::int64_t> at = hg::argmax<1>(v), at_row = hg::argmax<1>(u);
+    const auto tops_own = hg::full_tensor(tops), top_own = hg::full_tensor(top), bottom_own = hg::full_tensor(bottom);
+    const auto at_own = hg::full_tensor(at), at_row_own = hg::full_tensor(at_row);
+    CHECK(top_own[3] == -inf);
+    CHECK(top_own[0] == inf);
+    CHECK(bottom_own[3] == -inf);
+    CHECK(std::isnan(tops_own[1]));
+    CHECK(tops_own[3] == -inf);
+    CHECK(at_own[1] == 4);
+    CHECK(at_own[0] == 2);
+    CHECK(at_row_own[3] == 0);
+    CHECK(hg::argmax(v) == 9 + 4);
+    CHECK(hg::argmax(u) == 2);
+    CHECK(hg::max(hg::slice<0>(u, 3, 4)).item() == -inf);
+    CHECK(hg::argmax(hg::slice<0>(u, 3, 4)) == 0);
+    CHECK(hg::min(-u).item() == -inf);
+  });
+}
+
+TEST_CASE("keep_dimensions: beside the field they came from; alone, of extent 1") {
+  const Index<2> extents{5, 12};
+  const auto a = numbers<double>(extents, 22);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane<double>>(mesh, a, way);
+    const Plane<double> anomaly = u - hg::mean<1>(u, hg::keep_dimensions);
+    CHECK(error(anomaly, extents, [&](auto i) { return a(i) - over(a, 1, average)({i[0]}); }) < 1e-14);
+    const Plane<double> unit = u / hg::norm<0>(u, hg::keep_dimensions) + hg::max<1>(u, hg::keep_dimensions);
+    CHECK(error(unit, extents, [&](auto i) {
+            return a(i) / over(a, 0, length)({i[1]}) + over(a, 1, largest)({i[0]});
+          }) < 1e-14);
+    // softmax over a dimension that is cut
+    const auto e = hg::exp(u - hg::max<1>(u, hg::keep_dimensions));
+    const Plane<double> softmax = e / hg::sum<1>(e, hg::keep_dimensions);
+    const Rows<double> ones = hg::sum<1>(softmax);
+    CHECK(error(ones, {extents[0]}, [](auto) { return 1.0; }) < 1e-14);
+    const Plane<double> alone = hg::min<0>(u, hg::keep_dimensions);
+    CHECK(error(alone, {1, extents[1]}, [&](auto i) { return over(a, 0, smallest)({i[1]}); }) == 0);
+    // of a slice, and a slice of it
+    const Plane<double> sliced = hg::slice<1>(u, 1, 12) - hg::mean<1>(hg::slice<1>(u, 0, 11, 2), hg::keep_dimensions);
+    CHECK(error(sliced, {5, 11}, [&](auto i) {
+            double sum = 0;
+            for (int x = 0; x < 11; x += 2) sum += a(i[0], x);
+            return a(i[0], i[1] + 1) - sum / 6;
+          }) < 1e-14);
+    const Rows<double> rows = hg::slice<0>(hg::sum<1>(u), 1, 4);
+    CHECK(error(rows, {3}, [&](auto i) { return over(a, 1, add)({i[0] + 1}); }) < 1e-14);
+    const Rows<double> difference = hg::shift<0, 1>(hg::sum<1>(u)) - hg::sum<1>(u);
+    CHECK(error(difference, {5}, [&](auto i) {
+            return (i[0] < 4 ? over(a, 1, add)({i[0] + 1}) : 0) - over(a, 1, add)(i);
+          }) < 1e-13);
+  });
+}
+
+TEST_CASE("two of four dimensions, of a batch on a mesh of three, static channels") {
+  using Four = hg::Sharded<hg::Tensor<float, dyn, 3, dyn, dyn>, Cube, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
+  using Means = hg::Sharded<hg::Tensor<float, dyn, dyn>, Cube, hg::Shard<0>, hg::Replicate, hg::Replicate>;
+  using Zonal = hg::Sharded<hg::Tensor<float, dyn, dyn, dyn>, Cube, hg::Shard<0>, hg::Shard<2>, hg::Replicate>;
+  const Index<4> extents{3, 3, 5, 66};
+  const auto a = numbers<float>(extents, 23);
+  everywhere<Cube>([&](const auto& mesh, int way) {
+    const auto u = field<Four>(mesh, a, way);
+    const Means means = hg::mean<2, 3>(u);
+    CHECK(error(means, {3, 3}, [&](auto i) {
+            double sum = 0;
+            for (int y = 0; y < 5; ++y)
+              for (int x = 0; x < 66; ++x) sum += a(i[0], i[1], y, x);
+            return sum / (5 * 66);
+          }) < 1e-6);
+    const Zonal zonal = hg::max<3>(hg::shift<2, 1>(u));
+    CHECK(error(zonal, {3, 3, 5}, [&](auto i) {
+            float most = -2;
+            for (int x = 0; x < 66; ++x) most = std::max(most, a(i[0], i[1], i[2] + 1, x));
+            return most;
+          }) == 0);
+    const Four centred = u - hg::mean<0, 2>(u, hg::keep_dimensions);
+    CHECK(error(centred, extents, [&](auto i) {
+            double sum = 0;
+            for (int n = 0; n < 3; ++n)
+              for (int y = 0; y < 5; ++y) sum += a(n, i[1], y, i[3]);
+            return a(i) - sum / 15;
+          }) < 1e-6);
+  });
+}
+
+TEST_CASE("a replicated field counts once; two mesh dimensions that cut one are summed both") {
+  using Half = hg::Sharded<hg::Tensor<double, dyn, dyn>, Grid, hg::Replicate, hg::Shard<1>>;
+  using Both = hg::Sharded<hg::Tensor<double, dyn, dyn>, Grid, hg::Shard<1>, hg::Shard<1>>;
+  using Line = hg::Sharded<hg::Tensor<double, dyn>, Grid, hg::Replicate, hg::Replicate>;
+  const auto a = numbers<double>(Index<2>{4, 15}, 24);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto half = field<Half>(mesh, a, way);
+    const auto both = field<Both>(mesh, a, way);
+    const Line of_half = hg::sum<1>(half), of_both = hg::sum<1>(both);
+    CHECK(error(of_half, {4}, over(a, 1, add)) < 1e-14);
+    CHECK(error(of_both, {4}, over(a, 1, add)) < 1e-14);
+    const Columns<double> down = hg::sum<0>(half);
+    CHECK(error(down, {15}, over(a, 0, add)) < 1e-14);
+    CHECK(std::abs(hg::sum(hg::sum<0>(half)).item() - add(a.values)) < 1e-13);
+  });
+}
+
+TEST_CASE("numbers made of reductions: item(), conversion, in an expression") {
+  const auto a = numbers<float>(Index<2>{6, 11}, 25);
+  double sum = 0, squares = 0;
+  for (const float v : a.values) sum += v, squares += static_cast<double>(v) * v;
+  const double most = largest(a.values), least = smallest(a.values), n = 66;
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane<float>>(mesh, a, way);
+    const auto variance = hg::mean(hg::cast<double>(u) * u) - hg::square(hg::mean(u));
+    CHECK(variance.item() == doctest::Approx(squares / n - sum * sum / n / n).epsilon(1e-12));
+    const double range = hg::max(u) - hg::min(u);
+    CHECK(range == most - least);
+    CHECK(hg::where(hg::sum(u) > 0.0, hg::max(u), hg::min(u)).item() == (sum > 0 ? most : least));
+    const Plane<float> scaled = (u - hg::mean(u)) / hg::sqrt(variance + 1e-6);
+    const double deviation = std::sqrt(squares / n - sum * sum / n / n + 1e-6);
+    CHECK(error(scaled, {6, 11}, [&](auto i) { return (a(i) - sum / n) / deviation; }) < 1e-6);
+    CHECK(hg::sum(hg::cast<int>(u > 0.0f)).item() == std::count_if(a.values.begin(), a.values.end(), [](float v) { return v > 0; }));
+  });
+}

@@ -1,0 +1,14 @@
+// Zeros added to a dimension that the field does not have.
+// expect: why::no_such_dimension<2, 2>
+#include <halogen/halogen.hpp>
+
+using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, hg::Mesh<"line">, hg::Shard<0>>;
+
+void widen(const Plane& u) {
+#ifdef REFUSE
+  auto padded = hg::pad<2>(u, 0, 1);
+#else
+  auto padded = hg::pad<1>(u, 0, 1);
+#endif
+  static_cast<void>(padded);
+}
