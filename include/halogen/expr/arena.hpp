@@ -13,15 +13,19 @@ namespace halogen {
 /// the memory is refused.
 class Arena {
  public:
+  /// What it holds, and what helps where there is too much of it, are words for that Error.
+  explicit Arena(const char* label = "halogen::arena", const char* holds = "activations",
+                 const char* advice = "use more ranks or a smaller field")
+      : label_(label), holds_(holds), advice_(advice) {}
+
   void reserve(std::size_t bytes) {
     if (bytes <= memory_.size()) return;
     memory_ = {};
     try {
-      memory_ = Kokkos::View<std::byte*, memory_space>(
-          Kokkos::view_alloc("halogen::arena", Kokkos::WithoutInitializing), bytes);
+      memory_ = Kokkos::View<std::byte*, memory_space>(Kokkos::view_alloc(label_, Kokkos::WithoutInitializing), bytes);
     } catch (const std::exception&) {
-      throw Error("this rank's activations need " + std::to_string(bytes >> 20) +
-                  " MiB, which the system refuses: use more ranks or a smaller field");
+      throw Error("this rank's " + holds_ + " need " + std::to_string(bytes >> 20) +
+                  " MiB, which the system refuses: " + advice_);
     }
     advise_huge_pages(memory_.data(), bytes);
   }
@@ -34,6 +38,7 @@ class Arena {
   }
 
  private:
+  std::string label_, holds_, advice_;
   Kokkos::View<std::byte*, memory_space> memory_;
 };
 

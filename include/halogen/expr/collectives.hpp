@@ -30,29 +30,27 @@ class NormCollectives {
   /// One all_gather; every rank merges in rank order and so ends with the same bits.
   template <class T>
   void finish_moments(const execution_space& space, int index, const kernels::RowSums* partial, index_t tiles,
-                      const T* parameters, const kernels::NormTables<T>& tables) {
+                      const T* gamma, const T* beta, const kernels::NormTables<T>& tables) {
     const Norm& norm = plan_.norms[index];
     const index_t count = index_t{samples_} * norm.groups;
     run(space, count, kernels::MergeMoments{partial, tiles, norm.channels, norm.groups, own_.data()});
     space.fence("halogen::merge_moments");
     plane_.all_gather(own_.data(), static_cast<std::size_t>(count) * sizeof(kernels::RowSums), gathered_.data());
-    const auto [gamma, beta] = offsets(norm);
     run(space, count,
         kernels::FinishMoments<T>{gathered_.data(), plane_.size(), count, norm.channels, norm.groups, norm.epsilon,
-                                  parameters + gamma, parameters + beta, tables});
+                                  gamma, beta, tables});
   }
 
   /// One all_reduce of two sums a group and sample; gamma's and beta's gradients stay this rank's share.
   template <class T>
   void finish_sums(const execution_space& space, int index, const kernels::RowSums* partial, index_t tiles,
-                   const T* parameters, T* gradient, bool accumulate, const kernels::NormTables<T>& tables,
-                   double points) {
+                   const T* gamma, T* gamma_gradient, T* beta_gradient, bool accumulate,
+                   const kernels::NormTables<T>& tables, double points) {
     const Norm& norm = plan_.norms[index];
     const index_t count = index_t{samples_} * norm.groups;
-    const auto [gamma, beta] = offsets(norm);
     run(space, norm.groups,
-        kernels::MergeNormSums<T>{partial, tiles, samples_, norm.channels, norm.groups, parameters + gamma, tables,
-                                  gradient + gamma, gradient + beta, accumulate, sums_.data()});
+        kernels::MergeNormSums<T>{partial, tiles, samples_, norm.channels, norm.groups, gamma, tables, gamma_gradient,
+                                  beta_gradient, accumulate, sums_.data()});
     space.fence("halogen::merge_norm_sums");
     plane_.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));
     run(space, count, kernels::FinishNormSums<T>{sums_.data(), points, norm.channels, norm.groups, tables});
@@ -65,10 +63,6 @@ class NormCollectives {
   static void run(const execution_space& space, index_t count, const Functor& functor) {
     Kokkos::parallel_for("halogen::norm",
                          Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, count), functor);
-  }
-
-  std::pair<index_t, index_t> offsets(const Norm& norm) const {
-    return {plan_.graph.parameters[norm.parameter].offset, plan_.graph.parameters[norm.parameter + 1].offset};
   }
 
   const Plan& plan_;

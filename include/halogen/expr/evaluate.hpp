@@ -9,6 +9,7 @@
 #include "halogen/expr/collectives.hpp"
 #include "halogen/expr/layout.hpp"
 #include "halogen/expr/operands.hpp"
+#include "halogen/expr/whole_parameters.hpp"
 #include "halogen/halo/exchange.hpp"
 #include "halogen/kernels/loss.hpp"
 #include "halogen/kernels/max_pool.hpp"
@@ -17,19 +18,21 @@
 namespace halogen {
 
 /// A plan laid out on this rank, with its exchanges prepared. PlanOf::plan() is the constexpr plan (trace.hpp); T the
-/// value type. Everything is reused from run to run: from the second on nothing is allocated.
-template <class PlanOf, class T>
+/// value type; Access finds the parameters. Everything is reused from run to run: from the second on nothing is
+/// allocated.
+template <class PlanOf, class T, class Access = WholeParameters<T>>
 class Evaluation {
   using Space = execution_space;
 
  public:
-  Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena)
+  Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena, Access access = Access(plan()))
       : layout_(std::move(layout)),
         meshes_(meshes),
         arena_(std::move(arena)),
         operands_(plan(), layout_, *arena_),
-        norms_(plan(), layout_, meshes_.plane) {
-    agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()); });
+        norms_(plan(), layout_, meshes_.plane),
+        parameters_(std::move(access)) {
+    agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()), parameters_.reserve(); });
     connect_exchanges();
   }
 
@@ -51,17 +54,20 @@ class Evaluation {
 
   /// Forward launches: afterwards prediction() holds the output until the next run.
   void forward(const TensorView<T>& input, const T* parameters) {
-    begin(input, parameters, nullptr);
+    begin(input);
+    parameters_.begin(parameters);
     run_range<0, plan().first_backward>();
   }
 
-  /// The loss launch and all backward launches; `gradient` (parameters' layout) gets this rank's sums.
+  /// The loss launch and all backward launches; `gradient` (parameters' layout) gets this rank's sums, or this rank's
+  /// piece of all ranks' where Access reduces.
   template <class Loss>
   void backward(const TensorView<T>& label, const TensorView<T>& weight, T* gradient) {
-    gradient_ = gradient;
+    parameters_.begin_backward(gradient);
     run_loss<Loss>(label, weight);
     run_range<plan().first_backward + 1, plan().launches.size()>();
     finish_exchange();
+    parameters_.finish();
   }
 
   static constexpr const Plan& plan() { return PlanOf::plan(); }
@@ -91,11 +97,9 @@ class Evaluation {
 
  private:
   // -- run --------------------------------------------------------------------------------------------------------
-  void begin(const TensorView<T>& input, const T* parameters, T* gradient) {
+  void begin(const TensorView<T>& input) {
     operands_.set_arena(*arena_);
     operands_.bind_input(input);
-    parameters_ = parameters;
-    gradient_ = gradient;
     std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});
     start_exchange(0);
   }
@@ -112,6 +116,7 @@ class Evaluation {
     constexpr const Launch& launch = plan().launches[I];
     constexpr const Node& node = plan().node_of(launch);
     constexpr int kh = node.window[0].kernel, kw = node.window[1].kernel;
+    parameters_.before(I);
     wait_for_halos(launch);
     if constexpr (launch.kind == LaunchKind::conv_forward)
       convolve<kh, kw>(I, operands_.value_reader(launch.input, &node), node.channels, launch.input.channels(), false,
@@ -124,6 +129,7 @@ class Evaluation {
     else
       run_rows(I);
     finish_launch(I);
+    parameters_.after(I);
   }
 
   /// Everything that computes rows from rows; not templated on the launch, so compiled once per kernel.
@@ -188,16 +194,21 @@ class Evaluation {
   void convolve(int i, const Reader& reader, int outputs, int inputs, bool transposed, int first) {
     const Launch& launch = plan().launches[i];
     const Node& node = plan().node_of(launch);
-    const auto weight = plan().graph.parameters[node.parameter];
     T* packed = operands_.template workspace<T>(layout_.workspace().packed);
-    const kernels::PackWeights<T> pack{
-        parameters_ + weight.offset, packed, outputs, inputs, KH * KW, transposed, first, weight.shape[1]};
+    const kernels::PackWeights<T> pack{parameters_.value(node.parameter),
+                                       packed,
+                                       outputs,
+                                       inputs,
+                                       KH * KW,
+                                       transposed,
+                                       first,
+                                       plan().graph.parameters[node.parameter].shape[1]};
     run_range_kernel("halogen::pack_weights", kernels::packed_size(outputs, inputs, KH * KW), pack);
     kernels::Convolution<Space, T, Reader, KH, KW> kernel;
     kernel.input = reader;
     kernel.output = operands_.tensor(launch.output);
     kernel.weights = packed;
-    if (!transposed && node.bias) kernel.bias = parameters_ + plan().graph.parameters[node.parameter + 1].offset;
+    if (!transposed && node.bias) kernel.bias = parameters_.value(node.parameter + 1);
     kernel.inputs = inputs;
     kernel.outputs = outputs;
     kernel.shape = window_shape(node, launch.kind);
@@ -224,10 +235,10 @@ class Evaluation {
     kernel.partial = operands_.template workspace<double>(layout_.workspace().gradient_partials);
     kernel.launch(space_, "halogen::conv2d_weight_gradient");
     const index_t size = Kernel::partial_size(kernel.outputs, kernel.inputs);
-    const auto& weight = plan().graph.parameters[node.parameter];  // the bias follows it in both layouts
-    run_range_kernel(
-        "halogen::reduce_weight_gradient", node.bias ? size : weight.count,
-        kernels::ReduceWeightGradient<T>{kernel.partial, size, size, kernel.blocks, gradient_ + weight.offset});
+    run_range_kernel(  // the bias follows the weight in both layouts
+        "halogen::reduce_weight_gradient", node.bias ? size : plan().graph.parameters[node.parameter].count,
+        kernels::ReduceWeightGradient<T>{kernel.partial, size, size, kernel.blocks,
+                                         parameters_.gradient(node.parameter)});
   }
 
   template <class Functor>
@@ -240,14 +251,19 @@ class Evaluation {
     const Launch& launch = plan().launches[i];
     if (launch.output >= 0 && plan().tensors[launch.output].last_write == i) start_exchange(launch.output);
     const kernels::Tiling& tiling = layout_.workspace().tiling(i);
-    if (launch.statistics >= 0)
+    if (launch.statistics >= 0) {
+      const int gamma = plan().norms[launch.statistics].parameter;
       norms_.template finish_moments<T>(space_, launch.statistics, operands_.partial_sums(), tiling.per_sample(),
-                                        parameters_, operands_.tables(launch.statistics, -1));
+                                        parameters_.value(gamma), parameters_.value(gamma + 1),
+                                        operands_.tables(launch.statistics, -1));
+    }
     if (launch.sums >= 0) {
-      const int norm = plan().activations[launch.sums].norm;
+      const int norm = plan().activations[launch.sums].norm, gamma = plan().norms[norm].parameter;
       const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0;
-      norms_.template finish_sums<T>(space_, norm, operands_.partial_sums(), tiling.per_sample(), parameters_,
-                                     gradient_, again, operands_.tables(norm, launch.sums), points_of(norm));
+      norms_.template finish_sums<T>(space_, norm, operands_.partial_sums(), tiling.per_sample(),
+                                     parameters_.value(gamma), parameters_.gradient(gamma),
+                                     parameters_.gradient(gamma + 1), again, operands_.tables(norm, launch.sums),
+                                     points_of(norm));
     }
   }
 
@@ -268,7 +284,9 @@ class Evaluation {
     double* sum = partial + tiling.count();
     loss_request_.wait();
     wait_for_halos(launch);
-    if (weight.data == nullptr) {
+    if constexpr (requires { Loss::is_sum; }) {
+      loss_weight_ = 1;
+    } else if (weight.data == nullptr) {
       const LevelLayout& level = layout_.level(plan().tensors[plan().prediction].level);
       loss_weight_ = static_cast<double>(layout_.batch_cut().extent()) * level.extent(0) * level.extent(1) * channels;
     } else {
@@ -281,6 +299,7 @@ class Evaluation {
         throw CollectiveError("the loss weights sum to " + std::to_string(loss_weight_) +
                               ": at least one must be positive, none NaN");
     }
+    parameters_.before(i);
     kernels::LossRows<Space, T, Loss> kernel{
         prediction(), label, weight, operands_.tensor(launch.output), channels, tiling, 1.0 / loss_weight_, partial};
     kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, 0);
@@ -350,8 +369,7 @@ class Evaluation {
   Request loss_request_;
   double loss_weight_ = 1;
   std::vector<char> norm_has_gradient_ = std::vector<char>(static_cast<std::size_t>(plan().norms.size()));
-  const T* parameters_ = nullptr;
-  T* gradient_ = nullptr;
+  Access parameters_;
   int under_way_ = -1;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "halogen/expr/layout.hpp"
+#include "halogen/expr/parameter_schedule.hpp"
 
 namespace halogen {
 namespace detail {
@@ -59,14 +60,26 @@ std::string format(const char* pattern, Values... values) {
   return line;
 }
 
+/// What a launch starts or completes of sharded parameters.
+inline std::string parameter_traffic(const ParameterSchedule& schedule, int launch) {
+  std::string text;
+  for (const BucketStay& stay : schedule.stays()) {
+    if (!stay.gradient && stay.block.first == launch) text += format("; all_gather bucket %d", stay.bucket);
+    if (stay.gradient && stay.last_use == launch) text += format("; reduce_scatter bucket %d", stay.bucket);
+  }
+  return text;
+}
+
 inline double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
 
 }  // namespace detail
 
-/// One line a launch, then memory and traffic of this rank.
-inline std::string explain(const Layout& layout) {
+/// One line a launch, then memory and traffic of this rank. `buckets` where parameters are sharded.
+inline std::string explain(const Layout& layout, const ParameterBuckets* buckets = nullptr) {
   using detail::format;
   const Plan& plan = layout.plan();
+  ParameterSchedule schedule;
+  if (buckets != nullptr) schedule = ParameterSchedule(plan, *buckets, layout.value_size());
   std::string text = format("plan: %s, %d stages, %d launches, %d stored tensors, mesh %s, rank %d\n",
                             plan.training ? "forward and backward" : "inference", plan.stages, plan.launches.size(),
                             plan.tensors.size(), layout.decomposition().text().c_str(), layout.rank());
@@ -92,7 +105,7 @@ inline std::string explain(const Layout& layout) {
     }
     if (launch.statistics >= 0) text += format("; all_gather moments of norm%d", launch.statistics);
     if (launch.sums >= 0) text += format("; all_reduce sums of norm%d", plan.activations[launch.sums].norm);
-    text += "\n";
+    text += detail::parameter_traffic(schedule, i) + "\n";
   }
   const MemoryUse& memory = layout.memory();
   text += format("memory per rank: tensors %.2f MiB (kept for backward %.2f), workspace %.2f MiB, exchange %.2f MiB\n",
@@ -101,9 +114,15 @@ inline std::string explain(const Layout& layout) {
   const TrafficUse traffic = layout.traffic();
   text += format("halo exchange per rank: %lld messages, %lld bytes\n", static_cast<long long>(traffic.messages),
                  static_cast<long long>(traffic.bytes));
-  const index_t parameters = plan.graph.parameter_count();
-  text += format("parameters %lld, gradient and two moments as many%s\n", static_cast<long long>(parameters),
-                 plan.training ? "; one all_reduce of the gradient" : "");
+  const auto parameters = static_cast<long long>(plan.graph.parameter_count());
+  if (buckets == nullptr)
+    return text + format("parameters %lld, gradient and two moments as many%s\n", parameters,
+                         plan.training ? "; one all_reduce of the gradient" : "");
+  const auto own = static_cast<std::size_t>(buckets->values_per_rank());
+  text += format("parameters %lld over %d ranks: %zu on this one (%.2f MiB), gradient and two moments as many\n",
+                 parameters, buckets->ranks(), own, detail::mib(own * layout.value_size()));
+  text += format("sharded parameters: %d all_gathers, %d reduce_scatters, staging %.2f MiB\n", schedule.all_gathers(),
+                 schedule.reduce_scatters(), detail::mib(schedule.staging_bytes()));
   return text;
 }
 

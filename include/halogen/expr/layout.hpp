@@ -3,8 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <numeric>
 
+#include "halogen/expr/lifetimes.hpp"
 #include "halogen/expr/needs.hpp"
 #include "halogen/expr/workspace.hpp"
 
@@ -61,6 +61,7 @@ class Layout {
   const Plan& plan() const { return plan_; }
   const Decomposition& decomposition() const { return pieces_; }
   int rank() const { return rank_; }
+  std::size_t value_size() const { return value_size_; }
   int samples() const { return samples_; }
   const Cut& batch_cut() const { return batch_; }
   index_t first_sample() const { return batch_.piece(pieces_.part(rank_, 0)).begin; }
@@ -118,36 +119,20 @@ class Layout {
     return needs;
   }
 
-  /// Offsets from lifetimes: largest first, each at the lowest place that is free while it lives.
   void place() {
-    std::vector<int> order;
-    for (int t = 0; t < plan_.tensors.size(); ++t)
-      if (!plan_.tensors[t].external && plan_.tensors[t].first_launch >= 0) order.push_back(t);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return tensor(a).bytes > tensor(b).bytes; });
-    std::vector<int> placed;
-    for (int t : order) {
-      std::vector<int> others;
-      for (int other : placed)
-        if (alive_together(t, other)) others.push_back(other);
-      std::sort(others.begin(), others.end(), [&](int a, int b) { return tensor(a).offset < tensor(b).offset; });
-      std::size_t offset = 0;
-      for (int other : others) {
-        if (offset + tensor(t).bytes <= tensor(other).offset) break;
-        offset = std::max(offset, tensor(other).offset + tensor(other).bytes);
-      }
-      tensors_[static_cast<std::size_t>(t)].offset = offset;
-      memory_.tensors = std::max(memory_.tensors, offset + tensor(t).bytes);
-      placed.push_back(t);
-      const StoredTensor& stored = plan_.tensors[t];
-      if (plan_.training && stored.first_launch < plan_.first_backward && stored.last_launch >= plan_.first_backward)
-        memory_.kept += tensor(t).bytes;
+    std::vector<int> stored;
+    std::vector<Block> blocks;
+    for (int t = 0; t < plan_.tensors.size(); ++t) {
+      const StoredTensor& tensor = plan_.tensors[t];
+      if (tensor.external || tensor.first_launch < 0) continue;
+      stored.push_back(t);
+      blocks.push_back({tensors_[static_cast<std::size_t>(t)].bytes, tensor.first_launch, tensor.last_launch});
+      if (plan_.training && tensor.first_launch < plan_.first_backward && tensor.last_launch >= plan_.first_backward)
+        memory_.kept += blocks.back().bytes;
     }
-  }
-
-  bool alive_together(int a, int b) const {
-    const StoredTensor& x = plan_.tensors[a];
-    const StoredTensor& y = plan_.tensors[b];
-    return x.first_launch <= y.last_launch && y.first_launch <= x.last_launch;
+    memory_.tensors = place_blocks(blocks);
+    for (std::size_t i = 0; i < stored.size(); ++i)
+      tensors_[static_cast<std::size_t>(stored[i])].offset = blocks[i].offset;
   }
 
   void size_workspace() {

@@ -117,6 +117,29 @@ struct Plan {
     if (launch.sums >= 0) f(activations[launch.sums].tensor);
     if (launch.accumulate) f(launch.output);
   }
+
+  /// Calls f(parameter, at_end) for each parameter tensor that the launch reads, `at_end` for those that only its sums
+  /// do; a tensor may come twice.
+  template <class F>
+  constexpr void for_each_parameter(const Launch& launch, F f) const {
+    const Node& node = node_of(launch);
+    const bool forward = launch.kind == LaunchKind::conv_forward;
+    if (forward || launch.kind == LaunchKind::conv_input_gradient) f(node.parameter, false);
+    if (forward && node.bias) f(node.parameter + 1, false);
+    if (launch.statistics >= 0)
+      for (int i = 0; i < 2; ++i) f(norms[launch.statistics].parameter + i, true);
+    if (launch.sums >= 0) f(norms[activations[launch.sums].norm].parameter, true);
+  }
+
+  /// Calls f(parameter) for each parameter tensor whose gradient the launch writes or adds to.
+  template <class F>
+  constexpr void for_each_parameter_gradient(const Launch& launch, F f) const {
+    const Node& node = node_of(launch);
+    if (launch.kind == LaunchKind::conv_weight_gradient)
+      for (int i = 0; i < 1 + node.bias; ++i) f(node.parameter + i);
+    if (launch.sums >= 0)
+      for (int i = 0; i < 2; ++i) f(norms[activations[launch.sums].norm].parameter + i);
+  }
 };
 
 }  // namespace halogen

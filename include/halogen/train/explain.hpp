@@ -31,6 +31,14 @@ std::string explain(const ModelType& model, const DeviceMesh<typename Image::mes
   return explain(layout_of<Image>(model, mesh, extents, kind));
 }
 
+/// The same with parameters sharded: explain<Field>(UNet{}, mesh, extents, shard_parameters<"data">).
+template <class Image, class ModelType, ShardsParameters Sharding>
+std::string explain(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
+                    const typename Image::Extents& extents, Sharding sharding, PlanKind kind = PlanKind::training) {
+  const auto sharded = sharding.template on<ModelType, typename Image::value_type>(mesh);
+  return explain(layout_of<Image>(model, mesh, extents, kind), &sharded->buckets);
+}
+
 /// The plan of a training step on this field.
 template <class ModelType, class Image>
 std::string explain(const ModelType& model, const Image& image, PlanKind kind = PlanKind::training) {

@@ -8,7 +8,7 @@
 
 #include "halogen/expr/evaluate.hpp"
 #include "halogen/train/fit.hpp"
-#include "halogen/train/parameters.hpp"
+#include "halogen/train/parameter_access.hpp"
 
 namespace halogen {
 
@@ -51,7 +51,7 @@ void check_same_cut(const Other& other, const Layout& layout, const char* what) 
                             std::to_string(expected[d]->extent()) + ": give it the prediction's extents and cuts");
 }
 
-/// Forward and backward of one evaluation; the gradient stays this rank's share.
+/// Forward and backward of one evaluation; the gradient of replicated parameters stays this rank's share.
 template <class Loss, class E, class T, class Image, class Label, class Weight>
 void run_training(E& evaluation, const T* parameters, T* gradient, const Image& image, const Label& label,
                   const Weight& weight) {
@@ -67,10 +67,15 @@ void run_training(E& evaluation, const T* parameters, T* gradient, const Image& 
 
 }  // namespace detail
 
-/// Evaluations of one model in value type T. Not copied: hold it by pointer.
-template <class ModelType, class T>
+/// Evaluations of one model in value type T, its parameters placed as P. Not copied: hold it by pointer.
+template <class ModelType, class T, Placement P = Replicate>
 class Network {
  public:
+  Network()
+    requires std::is_same_v<P, Replicate>
+  = default;
+  explicit Network(const Parameters<ModelType, T, P>& parameters) : access_(parameters) {}
+
   /// The prediction's type: placed as the image.
   template <class Image>
   using Prediction =
@@ -80,7 +85,7 @@ class Network {
   template <PlanKind Kind, class Image>
   auto& evaluation(const Image& image) {
     constexpr int channels = Image::tensor_type::extents[1];
-    using E = Evaluation<PlanOf<ModelType, channels, Kind>, T>;
+    using E = Evaluation<PlanOf<ModelType, channels, Kind>, T, typename detail::ParameterAccess<T, P>::type>;
     using Kept = std::shared_ptr<Slot<E>>;
     std::any& kept = slots_[static_cast<std::size_t>(Kind)];
     if (std::any_cast<Kept>(&kept) == nullptr) kept = std::make_shared<Slot<E>>();
@@ -90,12 +95,15 @@ class Network {
       evaluation.reset();
       evaluation = std::make_unique<E>(Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cut(0),
                                               image.cut(2), image.cut(3), sizeof(T)),
-                                       detail::sub_meshes(image), arena_);
+                                       detail::sub_meshes(image), arena_, access_(E::plan(), image));
       key = std::move(wanted);
     }
     image.reserve_margin(evaluation->input_margins());
     return *evaluation;
   }
+
+  /// Bytes in which sharded parameters and their gradients are whole for a while.
+  std::size_t staging_bytes() const { return access_.staging_bytes(); }
 
   /// A copy of the evaluation's output as a field.
   template <class Image, class E>
@@ -134,22 +142,25 @@ class Network {
     Key key;
   };
 
+  detail::ParameterAccess<T, P> access_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
   std::array<std::any, 3> slots_;  ///< one per PlanKind; the evaluation's type depends on the image's channels
 };
 
 /// The model's output for an image: forward only, nothing kept. Placements of the image in and out; collectives: the
 /// halos and norms of its layers. Allocates its arena anew; Trainer::predict and a kept Network do not.
-template <class ModelType, class T, class Image>
-  requires Fits<ModelType, Image>
-auto infer(const Parameters<ModelType, T>& parameters, const Image& image) {
-  Network<ModelType, T> network;
+template <class ModelType, class T, class P, class Image>
+  requires(is_sharded<Image> && Fits<ModelType, Image>)
+auto infer(const Parameters<ModelType, T, P>& parameters, const Image& image) {
+  Network<ModelType, T, P> network(parameters);
   auto& evaluation = network.template evaluation<PlanKind::inference>(image);
   evaluation.forward(detail::view_of(image), parameters.data());
   return network.prediction(image, evaluation);
 }
-template <class ModelType, class T, class Image, class Why = WhyNot<ModelType, Image>>
-  requires(!Fits<ModelType, Image>)
-void infer(const Parameters<ModelType, T>& parameters, const Image& image) = delete;
+template <class ModelType, class T, class P, class TensorType, class MeshType, Placement... Placements,
+          class Why = WhyNot<ModelType, Sharded<TensorType, MeshType, Placements...>>>
+  requires(!Fits<ModelType, Sharded<TensorType, MeshType, Placements...>>)
+void infer(const Parameters<ModelType, T, P>& parameters,
+           const Sharded<TensorType, MeshType, Placements...>& image) = delete;
 
 }  // namespace halogen

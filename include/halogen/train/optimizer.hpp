@@ -14,15 +14,20 @@ struct AdamW {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
 };
 
-/// AdamW's moments for one model; Replicate beside its parameters. step() emits no communication.
-template <class ModelType, class T>
+/// AdamW's moments for one model, placed as its parameters. step() emits no communication.
+template <class ModelType, class T, Placement P = Replicate>
 class OptimizerState {
  public:
   explicit OptimizerState(AdamW settings)
+    requires std::is_same_v<P, Replicate>
       : settings_(settings), first_("halogen::first_moment"), second_("halogen::second_moment") {}
+  OptimizerState(AdamW settings, const Parameters<ModelType, T, P>& parameters)
+      : settings_(settings),
+        first_(parameters.zeros("halogen::first_moment")),
+        second_(parameters.zeros("halogen::second_moment")) {}
 
-  /// parameters -= update of the gradient, which is whole (Replicate).
-  void step(const Parameters<ModelType, T>& parameters, const Parameters<ModelType, T>& gradient) {
+  /// parameters -= update of the gradient, which is placed as they are.
+  void step(const Parameters<ModelType, T, P>& parameters, const Parameters<ModelType, T, P>& gradient) {
     ++steps_;
     const double t = static_cast<double>(steps_);
     const kernels::AdamWStep<T> kernel{parameters.data(),
@@ -36,16 +41,19 @@ class OptimizerState {
                                        settings_.weight_decay,
                                        1 - std::pow(settings_.beta1, t),
                                        1 - std::pow(settings_.beta2, t)};
-    Kokkos::parallel_for("halogen::adamw",
-                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(0, parameters.count), kernel);
+    const auto values = static_cast<index_t>(parameters.view().size());
+    Kokkos::parallel_for("halogen::adamw", Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(0, values),
+                         kernel);
   }
   template <class Why = why::gradient_is_partial>
-  void step(const Parameters<ModelType, T>& parameters,
+  void step(const Parameters<ModelType, T, P>& parameters,
             const Parameters<ModelType, T, Partial<Sum>>& gradient) = delete;
+
+  std::size_t bytes() const { return (first_.view().size() + second_.view().size()) * sizeof(T); }
 
  private:
   AdamW settings_;
-  Parameters<ModelType, T> first_, second_;
+  Parameters<ModelType, T, P> first_, second_;
   index_t steps_ = 0;
 };
 

@@ -36,6 +36,8 @@ class Parameters {
   T* data() const { return values_.data(); }
   const Kokkos::View<T*, memory_space>& view() const { return values_; }
 
+  /// Zeros of the same layout.
+  Parameters zeros(const std::string& label) const { return Parameters(label); }
   Parameters clone() const {
     Parameters copy;
     Kokkos::deep_copy(copy.values_, values_);
@@ -66,20 +68,24 @@ class Parameters {
   Communicator summed_over_;
 };
 
-/// PyTorch's start, drawn by (seed, tensor, element): the same on any mesh, float a rounding of double.
+/// PyTorch's start of parameter `p`, drawn by (seed, tensor, element): the same on any mesh.
+inline double initial_value(const Graph& graph, std::uint64_t seed, int p, index_t element) {
+  const ParameterShape& shape = graph.parameters[p];
+  if (shape.start != ParameterShape::Start::uniform) return shape.start == ParameterShape::Start::ones ? 1.0 : 0.0;
+  const double unit = uniform_at(seed, static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(element));
+  return (2 * unit - 1) * (1.0 / std::sqrt(static_cast<double>(shape.fan_in)));
+}
+
+/// All of them, float a rounding of double.
 template <class ModelType, class T>
 Parameters<ModelType, T> initial_parameters(std::uint64_t seed) {
   Parameters<ModelType, T> parameters;
   std::vector<T> values(static_cast<std::size_t>(parameters.count));
   for (int p = 0; p < parameters.graph().parameters.size(); ++p) {
     const ParameterShape& shape = parameters.graph().parameters[p];
-    const double bound = 1.0 / std::sqrt(static_cast<double>(shape.fan_in));
-    for (index_t i = 0; i < shape.count; ++i) {
-      double value = shape.start == ParameterShape::Start::ones ? 1.0 : 0.0;
-      if (shape.start == ParameterShape::Start::uniform)
-        value = (2 * uniform_at(seed, static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(i)) - 1) * bound;
-      values[static_cast<std::size_t>(shape.offset + i)] = static_cast<T>(value);
-    }
+    for (index_t i = 0; i < shape.count; ++i)
+      values[static_cast<std::size_t>(shape.offset + i)] =
+          static_cast<T>(initial_value(parameters.graph(), seed, p, i));
   }
   parameters.copy_from_host(values);
   return parameters;

@@ -7,6 +7,7 @@
 #include "halogen/train/loss.hpp"
 #include "halogen/train/network.hpp"
 #include "halogen/train/optimizer.hpp"
+#include "halogen/train/parameter_memory.hpp"
 
 namespace halogen {
 
@@ -14,19 +15,29 @@ struct TrainerOptions {
   std::uint64_t seed = 0;
 };
 
-/// Trainer trainer(UNet{}, AdamW{.lr = 1e-3}, mesh, {.seed = 7}); value type float, or the last template argument.
-/// Images (N, C, H, W) may be cut in N, H and W; parameters and moments are Replicate. One step: halos and norm sums
-/// of the layers, two small sums of the loss, one all_reduce of the gradient bucket.
-template <class ModelType, class Optimizer, class MeshType, class T = float>
+/// Trainer trainer(UNet{}, AdamW{.lr = 1e-3}, mesh, {.seed = 7}); value type float, or the last but one template
+/// argument. Images (N, C, H, W) may be cut in N, H and W. One step: halos and norm sums of the layers, two small sums
+/// of the loss, and
+///
+///   parameters, moments          gradient
+///   Replicate                    one all_reduce
+///   shard_parameters<"data">     one reduce_scatter a layer over "data", one all_reduce of the 1/N over the rest; one
+///   (the last argument)          all_gather a layer, forward and again backward, over "data"
+template <class ModelType, class Optimizer, class MeshType, class T = float, class Sharding = Replicate>
 class Trainer {
   static_assert(std::is_same_v<Optimizer, AdamW>, "Trainer knows AdamW");
-  using Net = Network<ModelType, T>;
+  static constexpr bool sharded = ShardsParameters<Sharding>;
+  static_assert(sharded || std::is_same_v<Sharding, Replicate>, "Trainer's last argument is shard_parameters<...>");
+  using P = std::conditional_t<sharded, Shard<0>, Replicate>;
+  using Gradient = Parameters<ModelType, T, gradient_placement_t<P>>;
+  using Net = Network<ModelType, T, P>;
 
  public:
-  Trainer(ModelType, Optimizer optimizer, const DeviceMesh<MeshType>&, TrainerOptions options = {})
-      : parameters_(initial_parameters<ModelType, T>(options.seed)),
-        state_(optimizer),
-        network_(std::make_unique<Net>()) {}
+  Trainer(ModelType, Optimizer optimizer, const DeviceMesh<MeshType>& mesh, TrainerOptions options = {},
+          Sharding sharding = {})
+      : parameters_(start(options.seed, mesh, sharding)),
+        state_(optimizer, parameters_),
+        network_(std::make_unique<Net>(parameters_)) {}
 
   /// The result of one step; valid until the next step or predict(), which reuse its memory.
   template <class Image>
@@ -52,9 +63,12 @@ class Trainer {
   Step<Image> step(const Loss&, const Image& image, const Label& label, const Weight& weight = no_weight) {
     static_assert(std::is_same_v<typename Image::value_type, T>, "the trainer and its fields have one value type");
     auto& evaluation = network_->template evaluation<PlanKind::training>(image);
-    Parameters<ModelType, T, Partial<Sum>>& gradient = gradient_over(detail::sub_meshes(image).samples);
+    Gradient& gradient = gradient_of(image);
     detail::run_training<Loss>(evaluation, parameters_.data(), gradient.data(), image, label, weight);
-    state_.step(parameters_, redistribute<Replicate>(gradient));
+    if constexpr (sharded)
+      state_.step(parameters_, gradient);
+    else
+      state_.step(parameters_, redistribute<Replicate>(gradient));
     return {*this, image};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
@@ -74,7 +88,13 @@ class Trainer {
     requires(!Fits<ModelType, Image>)
   void predict(const Image& image) = delete;
 
-  const Parameters<ModelType, T>& parameters() const { return parameters_; }
+  const Parameters<ModelType, T, P>& parameters() const { return parameters_; }
+
+  /// Bytes on this rank, as allocated; gradient and staging from the first step on.
+  ParameterMemory parameter_memory() const {
+    return {parameters_.view().size() * sizeof(T), gradient_ ? gradient_->view().size() * sizeof(T) : 0, state_.bytes(),
+            network_->staging_bytes()};
+  }
 
   /// The plan's layout on this rank, once a step has been taken with such an image.
   template <class Image>
@@ -83,14 +103,27 @@ class Trainer {
   }
 
  private:
-  Parameters<ModelType, T, Partial<Sum>>& gradient_over(const Communicator& ranks) {
-    if (!gradient_ || !(gradient_->summed_over() == ranks)) gradient_.emplace("halogen::gradient", ranks);
+  static Parameters<ModelType, T, P> start(std::uint64_t seed, const DeviceMesh<MeshType>& mesh, Sharding sharding) {
+    if constexpr (sharded)
+      return initial_parameters<ModelType, T>(seed, mesh, sharding);
+    else
+      return initial_parameters<ModelType, T>(seed);
+  }
+
+  template <class Image>
+  Gradient& gradient_of(const Image& image) {
+    if constexpr (sharded) {
+      if (!gradient_) gradient_.emplace(parameters_.zeros("halogen::gradient"));
+    } else {
+      const Communicator ranks = detail::sub_meshes(image).samples;
+      if (!gradient_ || !(gradient_->summed_over() == ranks)) gradient_.emplace("halogen::gradient", ranks);
+    }
     return *gradient_;
   }
 
-  Parameters<ModelType, T> parameters_;
-  OptimizerState<ModelType, T> state_;
-  std::optional<Parameters<ModelType, T, Partial<Sum>>> gradient_;
+  Parameters<ModelType, T, P> parameters_;
+  OptimizerState<ModelType, T, P> state_;
+  std::optional<Gradient> gradient_;
   std::unique_ptr<Net> network_;
 };
 
@@ -98,5 +131,8 @@ template <class ModelType, class Optimizer, class MeshType>
 Trainer(ModelType, Optimizer, DeviceMesh<MeshType>) -> Trainer<ModelType, Optimizer, MeshType, float>;
 template <class ModelType, class Optimizer, class MeshType>
 Trainer(ModelType, Optimizer, DeviceMesh<MeshType>, TrainerOptions) -> Trainer<ModelType, Optimizer, MeshType, float>;
+template <class ModelType, class Optimizer, class MeshType, ShardsParameters Sharding>
+Trainer(ModelType, Optimizer, DeviceMesh<MeshType>, TrainerOptions, Sharding)
+    -> Trainer<ModelType, Optimizer, MeshType, float, Sharding>;
 
 }  // namespace halogen

@@ -32,9 +32,9 @@ class ValueAndGrad {
   explicit ValueAndGrad(F f) : f_(std::move(f)) {}
 
   /// (loss, gradient). The gradient of Replicate parameters is Partial; redistribute<Replicate>(gradient) makes it
-  /// whole by one all_reduce. Collective over the image's mesh.
-  template <class ModelType, class T>
-  auto operator()(const Parameters<ModelType, T>& parameters) {
+  /// whole by one all_reduce. That of Shard<0> parameters is Shard<0>, summed. Collective over the image's mesh.
+  template <class ModelType, class T, class P>
+  auto operator()(const Parameters<ModelType, T, P>& parameters) {
     return run(f_(NetworkVariable<ModelType>{}), parameters);
   }
 
@@ -46,14 +46,25 @@ class ValueAndGrad {
   }
 
  private:
-  template <class Loss, class ModelType, class Image, class Label, class Weight, class T>
-  auto run(const NetworkLoss<Loss, ModelType, Image, Label, Weight>& loss, const Parameters<ModelType, T>& parameters) {
-    using Kept = std::shared_ptr<Network<ModelType, T>>;
-    if (std::any_cast<Kept>(&network_) == nullptr) network_ = std::make_shared<Network<ModelType, T>>();
+  template <class Loss, class ModelType, class Image, class Label, class Weight, class T, class P>
+  auto run(const NetworkLoss<Loss, ModelType, Image, Label, Weight>& loss,
+           const Parameters<ModelType, T, P>& parameters) {
+    using Kept = std::shared_ptr<Network<ModelType, T, P>>;
+    if (std::any_cast<Kept>(&network_) == nullptr) network_ = std::make_shared<Network<ModelType, T, P>>(parameters);
     auto& evaluation = std::any_cast<Kept&>(network_)->template evaluation<PlanKind::training>(loss.image);
-    Parameters<ModelType, T, Partial<Sum>> gradient("halogen::gradient", detail::sub_meshes(loss.image).samples);
+    const auto gradient = gradient_of(parameters, loss.image);
     detail::run_training<Loss>(evaluation, parameters.data(), gradient.data(), loss.image, loss.label, loss.weight);
     return std::pair{evaluation.loss(), gradient};
+  }
+
+  template <class ModelType, class T, class Image>
+  static Parameters<ModelType, T, Partial<Sum>> gradient_of(const Parameters<ModelType, T>&, const Image& image) {
+    return Parameters<ModelType, T, Partial<Sum>>("halogen::gradient", detail::sub_meshes(image).samples);
+  }
+  template <class ModelType, class T, class Image>
+  static Parameters<ModelType, T, Shard<0>> gradient_of(const Parameters<ModelType, T, Shard<0>>& parameters,
+                                                        const Image&) {
+    return parameters.zeros("halogen::gradient");
   }
 
   F f_;

@@ -1,0 +1,62 @@
+// Sharded parameters to and from a file: the same bytes as replicated ones write, whatever the number of shards.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <halogen/io/checkpoint.hpp>
+
+#include "support/network.hpp"
+
+namespace {
+
+using Net = hg::UNet<3, 1, 4, hg::Boundary<hg::Zero, hg::Zero>, 2>;
+
+std::filesystem::path file_of(const std::string& name) {
+  return std::filesystem::temp_directory_path() /
+         ("halogen_fsdp_" + std::to_string(support::world().size()) + "_" + name + ".safetensors");
+}
+
+std::vector<char> bytes_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("saved and loaded, sharded and replicated in any combination") {
+  const hg::Communicator world = support::world();
+  const auto path = file_of("shards"), plain = file_of("whole");
+  for (const auto& mesh : support::meshes(6)) {
+    CAPTURE(support::text(mesh));
+    const auto whole = hg::initial_parameters<Net, float>(5);
+    const auto shards = hg::initial_parameters<Net, float>(5, mesh, hg::shard_parameters<"data">);
+    hg::save_parameters(path, shards, world);
+    hg::save_parameters(plain, whole, world);
+    CHECK(bytes_of(path) == bytes_of(plain));
+
+    hg::Parameters<Net, float> read;
+    hg::load_parameters(path, read, world);
+    CHECK(read.to_host() == whole.to_host());
+    auto other = hg::initial_parameters<Net, float>(6, mesh, hg::ShardParameters<"data">{.bucket_bytes = 5000});
+    CHECK(hg::redistribute<hg::Replicate>(other).to_host() != whole.to_host());
+    hg::load_parameters(path, other, world);
+    CHECK(hg::redistribute<hg::Replicate>(other).to_host() == whole.to_host());
+    world.barrier();  // before the next mesh writes anew
+  }
+  if (world.rank() == 0) std::filesystem::remove(path), std::filesystem::remove(plain);
+}
+
+TEST_CASE("a file that is missing or of another model is refused, alike on all ranks, and changes nothing") {
+  const hg::Communicator world = support::world();
+  const auto mesh = hg::device_mesh<support::Mesh>(world, {-1, 1, 1});
+  auto shards = hg::initial_parameters<Net, float>(5, mesh, hg::shard_parameters<"data">);
+  const auto before = hg::redistribute<hg::Replicate>(shards).to_host();
+  CHECK_THROWS_AS(hg::load_parameters(file_of("missing"), shards, world), hg::CollectiveError);
+  const auto path = file_of("other");
+  hg::save_parameters(path, hg::initial_parameters<hg::Conv2d<3, 1>, float>(5), world);
+  CHECK_THROWS_AS(hg::load_parameters(path, shards, world), hg::CollectiveError);
+  CHECK_THROWS_AS(hg::save_parameters("/no/such/folder/file", shards, world), hg::CollectiveError);
+  CHECK(hg::redistribute<hg::Replicate>(shards).to_host() == before);
+  world.barrier();
+  if (world.rank() == 0) std::filesystem::remove(path);
+}
