@@ -50,6 +50,7 @@ class Environment {
 #endif
     previous_ = std::set_terminate(detail::terminate_all_ranks);
     const detail::NodeShare node = detail::share_of_node(world_);
+    if (node.oversubscribed) detail::patient_polls = 0;
     start_kokkos(argc, argv, node);
     text_ = "halogen: transport=" + std::string(world_.transport_name()) + " ranks=" + std::to_string(world_.size()) +
             " (" + std::to_string(node.ranks) + " on this node)" + " execution_space=" + Space::name() +

@@ -1,4 +1,4 @@
-// Waiting for a transport by polling: ranks may outnumber cores, so every idle poll gives the core away.
+// Waiting for a transport by polling: a short while in a row, then giving the core away, which other ranks may need.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,14 @@
 
 namespace halogen::detail {
 
+/// Polls in a row before the core is given away. Environment sets 0 where ranks outnumber cores.
+inline int patient_polls = 200;
+
 /// Polls done() until it returns true.
 template <class Done>
 void poll_until(Done&& done) {
+  for (int i = 0; i < patient_polls; ++i)
+    if (done()) return;
   while (!done()) std::this_thread::yield();
 }
 

@@ -14,9 +14,9 @@ namespace halogen {
 
 /// What one assignment costs this rank. Messages are those of halos, sent.
 struct ExpressionCost {
-  int kernels = 0;      ///< fused kernels: the assignment's own and its stages'
-  int stages = 0;       ///< parts that are computed before, since they move or sum
-  int exchanges = 0;    ///< fields whose halo is exchanged
+  int kernels = 0;    ///< fused kernels: the assignment's own and its stages'
+  int stages = 0;     ///< parts that are computed before, since they move or sum
+  int exchanges = 0;  ///< fields whose halo is exchanged
   index_t messages = 0, bytes = 0;
 };
 
@@ -65,7 +65,8 @@ class Explanation {
     ++cost.kernels;
     if constexpr (!std::is_same_v<typename E::placed, NotPlaced>) {
       const auto shape = shape_of<field_of_t<E>>(e);
-      line("kernel over ", box_text(*shape), " points of ", extents_text(*shape), " on ", shape->decomposition().text());
+      line("kernel over ", box_text(*shape), " points of ", extents_text(*shape), " on ",
+           shape->decomposition().text());
       each_exchange(
           Grid<E::placed::rank>(*shape), e, [](const void*) { return false; },
           [&](const auto& field, const auto& needed) { exchange(field, needed); });

@@ -175,7 +175,9 @@ struct Reduction
 
   auto bind(const Offsets&) const { return detail::BoundConstant<Result>{item()}; }
   template <class Visit>
-  void each_leaf(const Access&, Visit&&) const {}  // its own stage
+  void each_leaf(const Access&, Visit&&) const {
+    item();  // its own stage, with its own halos, before those of the expression around it
+  }
 };
 
 template <class X>

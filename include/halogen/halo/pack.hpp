@@ -25,25 +25,67 @@ struct PackedStrip {
   index_t offset;                   ///< of its first value in the buffer
 };
 
-/// The strip that a work item's row lies in, and the row's place within it.
-template <int Rank>
-KOKKOS_FUNCTION const PackedStrip<Rank>& strip_of(const PackedStrip<Rank>* strips, int count, index_t& row) {
-  int s = 0;
-  while (s + 1 < count && strips[s + 1].first_row <= row) ++s;
-  row -= strips[s].first_row;
-  return strips[s];
-}
+/// Walks the rows of all strips of a tensor, one after the other: divides once, then only adds.
+template <class T, int Rank>
+class RowCursor {
+ public:
+  KOKKOS_FUNCTION RowCursor(const StridedView<T, Rank>& tensor, const PackedStrip<Rank>* strips, int count, index_t row)
+      : tensor_(tensor), strip_(strips), last_(strips + count - 1) {
+    while (strip_ < last_ && strip_[1].first_row <= row) ++strip_;
+    within_ = row - strip_->first_row;
+    find();
+  }
 
-/// Row `row` of a strip, in the tensor.
+  KOKKOS_FUNCTION T* points() const { return points_; }
+  KOKKOS_FUNCTION const PackedStrip<Rank>& strip() const { return *strip_; }
+  KOKKOS_FUNCTION index_t within() const { return within_; }  ///< rows of this strip before this one
+
+  KOKKOS_FUNCTION void next() {
+    ++within_;
+    for (int d = Rank - 2; d >= 0; --d) {
+      points_ += tensor_.stride[d];
+      if (++index_[d] < strip_->size[d]) return;
+      points_ -= strip_->size[d] * tensor_.stride[d];
+      index_[d] = 0;
+    }
+    if (strip_ == last_) return;
+    ++strip_;
+    within_ = 0;
+    find();
+  }
+
+ private:
+  KOKKOS_FUNCTION void find() {
+    index_t rest = within_;
+    points_ = tensor_.data + (strip_->begin[Rank - 1] - tensor_.origin[Rank - 1]) * tensor_.stride[Rank - 1];
+    for (int d = Rank - 2; d >= 0; --d) {
+      index_[d] = rest % strip_->size[d];
+      rest /= strip_->size[d];
+      points_ += (strip_->begin[d] + index_[d] - tensor_.origin[d]) * tensor_.stride[d];
+    }
+  }
+
+  const StridedView<T, Rank>& tensor_;
+  const PackedStrip<Rank>* strip_;
+  const PackedStrip<Rank>* last_;
+  index_t within_;
+  index_t index_[Rank] = {};
+  T* points_ = nullptr;
+};
+
+/// Row `row` of one strip, found alone.
 template <class T, int Rank>
 KOKKOS_FUNCTION T* row_of_strip(const StridedView<T, Rank>& tensor, const PackedStrip<Rank>& strip, index_t row) {
-  index_t offset = (strip.begin[Rank - 1] - tensor.origin[Rank - 1]) * tensor.stride[Rank - 1];
+  T* points = tensor.data + (strip.begin[Rank - 1] - tensor.origin[Rank - 1]) * tensor.stride[Rank - 1];
   for (int d = Rank - 2; d >= 0; --d) {
-    offset += (strip.begin[d] + row % strip.size[d] - tensor.origin[d]) * tensor.stride[d];
+    points += (strip.begin[d] + row % strip.size[d] - tensor.origin[d]) * tensor.stride[d];
     row /= strip.size[d];
   }
-  return tensor.data + offset;
+  return points;
 }
+
+/// Rows that one work item copies.
+inline constexpr index_t rows_per_item = runs_on_host ? 32 : 1;
 
 /// `count` values, `to_step` and `from_step` apart.
 template <class T>
@@ -55,42 +97,60 @@ KOKKOS_FUNCTION void copy_row(T* to, index_t to_step, const T* from, index_t fro
   for (index_t x = 0; x < count; ++x) to[x * to_step] = from[x * from_step];
 }
 
-/// Copies rows between a tensor and the buffer. One work item a row.
+/// Copies rows between a tensor and the buffer.
 template <class T, int Rank, bool Pack>
 struct CopyStrips {
   StridedView<T, Rank> tensor;
   const PackedStrip<Rank>* strips;
   int count;
+  index_t rows;
   T* buffer;
 
-  KOKKOS_FUNCTION void operator()(index_t row) const {
-    const PackedStrip<Rank>& strip = strip_of(strips, count, row);
-    const index_t columns = strip.size[Rank - 1], step = tensor.stride[Rank - 1];
-    T* points = row_of_strip(tensor, strip, row);
-    T* packed = buffer + strip.offset + row * columns;
-    if constexpr (Pack)
-      copy_row(packed, 1, points, step, columns);
-    else
-      copy_row(points, step, packed, 1, columns);
+  KOKKOS_FUNCTION void operator()(const index_t item) const {
+    const index_t begin = item * rows_per_item, end = begin + rows_per_item < rows ? begin + rows_per_item : rows;
+    RowCursor<T, Rank> row(tensor, strips, count, begin);
+    for (index_t i = begin; i < end; ++i, row.next()) {
+      const index_t columns = row.strip().size[Rank - 1], step = tensor.stride[Rank - 1];
+      T* packed = buffer + row.strip().offset + row.within() * columns;
+      if constexpr (Pack)
+        copy_row(packed, 1, row.points(), step, columns);
+      else
+        copy_row(row.points(), step, packed, 1, columns);
+    }
   }
 };
 
-/// Copies rows from strips of one tensor to as many of another (or of itself). One work item a row.
+/// Copies rows from strips of one tensor to as many, of the same sizes, of another (or of itself).
 template <class T, int Rank>
 struct CopyAcross {
   StridedView<T, Rank> from, to;
   const PackedStrip<Rank>* from_strips;
   const PackedStrip<Rank>* to_strips;
   int count;
+  index_t rows;
 
   KOKKOS_FUNCTION void operator()(const index_t item) const {
-    index_t row = item, same_row = item;
-    const PackedStrip<Rank>& source = strip_of(from_strips, count, row);
-    const PackedStrip<Rank>& target = strip_of(to_strips, count, same_row);
-    copy_row(row_of_strip(to, target, row), to.stride[Rank - 1], row_of_strip(from, source, row), from.stride[Rank - 1],
-             source.size[Rank - 1]);
+    const index_t begin = item * rows_per_item, end = begin + rows_per_item < rows ? begin + rows_per_item : rows;
+    RowCursor<T, Rank> source(from, from_strips, count, begin), target(to, to_strips, count, begin);
+    for (index_t i = begin; i < end; ++i, source.next(), target.next())
+      copy_row(target.points(), to.stride[Rank - 1], source.points(), from.stride[Rank - 1],
+               source.strip().size[Rank - 1]);
   }
 };
+
+/// What is small is copied at once on the host: starting threads would take longer.
+template <class Functor>
+void launch_copy(const char* label, const execution_space& space, index_t values, const Functor& functor) {
+  const index_t items = ceil_div(functor.rows, rows_per_item);
+  if constexpr (runs_on_host) {
+    if (values <= 4096) {
+      for (index_t i = 0; i < items; ++i) functor(i);
+      return;
+    }
+  }
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, items),
+                       functor);
+}
 
 /// The strips of one side of an exchange, where kernels can read them.
 template <int Rank>
@@ -127,18 +187,16 @@ class StripTable {
   void copy_across(const execution_space& space, const StridedView<T, Rank>& from, const StripTable& target,
                    const StridedView<T, Rank>& to) const {
     if (rows_ == 0) return;
-    const CopyAcross<T, Rank> functor{from, to, table_.data(), target.table_.data(),
-                                      static_cast<int>(table_.extent(0))};
-    Kokkos::parallel_for("halogen::copy_own",
-                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, rows_), functor);
+    const CopyAcross<T, Rank> functor{from, to, table_.data(), target.table_.data(), static_cast<int>(table_.extent(0)),
+                                      rows_};
+    launch_copy("halogen::copy_own", space, values_, functor);
   }
 
   template <bool Pack, class T>
   void copy(const execution_space& space, const StridedView<T, Rank>& tensor, T* buffer) const {
     if (rows_ == 0) return;
-    const CopyStrips<T, Rank, Pack> functor{tensor, table_.data(), static_cast<int>(table_.extent(0)), buffer};
-    Kokkos::parallel_for(Pack ? "halogen::pack" : "halogen::unpack",
-                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, rows_), functor);
+    const CopyStrips<T, Rank, Pack> functor{tensor, table_.data(), static_cast<int>(table_.extent(0)), rows_, buffer};
+    launch_copy(Pack ? "halogen::pack" : "halogen::unpack", space, values_, functor);
   }
 
  private:

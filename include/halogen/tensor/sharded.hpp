@@ -215,7 +215,7 @@ class Sharded {
   const std::array<Cut, rank>& cuts() const { return shape_->cuts(); }
   bool empty() const { return storage_ == nullptr; }
 
-  /// Makes room beside the owned points, once; copies follow. Values are kept.
+  /// Makes room beside the owned points, once; copies follow. Values are kept, those in the margins too.
   void reserve_margin(const std::array<detail::Margin, rank>& needed) const {
     std::array<detail::Margin, rank> margins = storage_->margins;
     bool grows = false;
@@ -224,12 +224,18 @@ class Sharded {
       margins[d] = {std::max(needed[d].lo, margins[d].lo), std::max(needed[d].hi, margins[d].hi)};
     }
     if (!grows) return;
-    auto old = to_local();
+    const auto old = storage_->view;
+    const auto before = storage_->margins;
     storage_->view = allocate(margins);
     Kokkos::deep_copy(storage_->view, value_type(0));
     storage_->margins = margins;
     ++storage_->growths;
-    Kokkos::deep_copy(to_local(), old);
+    [&]<std::size_t... D>(std::index_sequence<D...>) {
+      const auto kept = Kokkos::subview(
+          storage_->view,
+          std::pair<index_t, index_t>(margins[D].lo - before[D].lo, margins[D].lo + local_extent(D) + before[D].hi)...);
+      Kokkos::deep_copy(kept, old);
+    }(std::make_index_sequence<rank>{});
   }
   int margin_growths() const { return storage_->growths; }
 
