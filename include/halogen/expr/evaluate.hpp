@@ -319,7 +319,7 @@ class Evaluation {
     send_ = transport_buffer("halogen::send");
     receive_ = transport_buffer("halogen::receive");
     for (int t = 0; t < plan().tensors.size(); ++t) {
-      exchanges_.emplace_back(layout_.tensor(t).strips);
+      exchanges_.emplace_back(layout_.tensor(t).strips, meshes_.world.rank());
       exchanges_.back().connect(meshes_.world, send_.data(), receive_.data(), "halo of tensor " + std::to_string(t));
     }
   }
@@ -341,7 +341,9 @@ class Evaluation {
     if (exchanges_[static_cast<std::size_t>(tensor)].empty()) return;
     finish_exchange();
     under_way_ = tensor;
-    exchanges_[static_cast<std::size_t>(tensor)].start(space_, strided(tensor));
+    HaloExchange<T, 4>& exchange = exchanges_[static_cast<std::size_t>(tensor)];
+    exchange.start(space_, strided(tensor));
+    exchange.copy_own(space_, strided(tensor), strided(tensor));
   }
 
   void finish_exchange() {

@@ -44,10 +44,9 @@ struct image_of<ModelType, T, Placed<MeshType, 4, Codes...>> {
 
 /// A model's output for E; made by infer(parameters, expression).
 template <class ModelType, class T, class E>
-struct NetworkOutput
-    : detail::FieldStage<NetworkOutput<ModelType, T, E>,
-                         typename Network<ModelType, T>::template Prediction<
-                             typename detail::image_of<ModelType, T, typename E::placed>::type>> {
+struct NetworkOutput : detail::FieldStage<NetworkOutput<ModelType, T, E>,
+                                          typename Network<ModelType, T>::template Prediction<
+                                              typename detail::image_of<ModelType, T, typename E::placed>::type>> {
   using Image = typename detail::image_of<ModelType, T, typename E::placed>::type;
   using Net = Network<ModelType, T>;
   using Result = typename Net::template Prediction<Image>;
