@@ -51,6 +51,7 @@ hg::CommStatistics counted(F&& f, [[maybe_unused]] bool in_chunks = false) {
   };
   same("messages", spent.messages, start.messages, end.messages);
   same("all_reduces", spent.all_reduces, start.all_reduces, end.all_reduces);
+  same("reduce_scatters", spent.reduce_scatters, start.reduce_scatters, end.reduce_scatters);
   same("all_gathers", spent.all_gathers, start.all_gathers, end.all_gathers);
   same("broadcasts", spent.broadcasts, start.broadcasts, end.broadcasts);
   same("gathers", spent.gathers, start.gathers, end.gathers);
@@ -200,6 +201,58 @@ TEST_CASE("all_reduce: every type and operation, and the same bits on all ranks"
   }
 }
 
+TEST_CASE("reduce_scatter_v: every type, uneven and empty pieces, short and long") {
+  hg::Environment env;
+  const hg::Communicator& world = env.world();
+  const int size = world.size(), rank = world.rank();
+  const auto ranks = static_cast<std::size_t>(size);
+  for (const std::size_t longest : {hg::detail::max_message_bytes, std::size_t{44}}) {
+    CAPTURE(longest);
+    LongMessages limit(longest);
+    const auto check = [&]<class T>(T) {
+      std::vector<std::size_t> counts(ranks);
+      for (std::size_t r = 0; r < ranks; ++r) counts[r] = (r * 13 + 4) % 5 * 7;  // rank 2 has none
+      const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+      const std::size_t first = std::accumulate(counts.begin(), counts.begin() + rank, std::size_t{0});
+      std::vector<T> summands(total), piece(counts[rank] + 1, T(-1));  // one more, which must stay as it is
+      for (std::size_t i = 0; i < total; ++i) summands[i] = T((rank + 1) * int(i + 1));
+      const auto expect = [&](T factor) {
+        for (std::size_t i = 0; i < counts[rank]; ++i) REQUIRE(piece[i] == factor * T(first + i + 1));
+        CHECK(piece.back() == T(-1));
+      };
+      const auto spent = counted([&] { world.reduce_scatter_v(summands.data(), piece.data(), counts); }, longest == 44);
+      CHECK(spent.reduce_scatters == (size == 1 ? hg::Tally{} : hg::Tally{1, std::int64_t(total * sizeof(T))}));
+      expect(T(size * (size + 1) / 2));
+      hg::Request greatest = world.reduce_scatter_v_async(summands.data(), piece.data(), counts, hg::ReduceOp::max);
+      greatest.wait();
+      expect(T(size));
+    };
+    check(float{}), check(double{}), check(std::int64_t{}), check(int{});
+  }
+}
+
+TEST_CASE("all_to_all_v: what each rank sends to each, in rank order, and nothing for an empty pair") {
+  hg::Environment env;
+  const hg::Communicator& world = env.world();
+  const int size = world.size(), rank = world.rank();
+  const auto count = [](int from, int to) { return std::size_t((from * 3 + to * 5 + 1) % 4); };
+  std::vector<std::size_t> sends, receives;
+  std::vector<int> out, in, expected;
+  hg::Tally messages, copies;
+  for (int peer = 0; peer < size; ++peer) {
+    sends.push_back(count(rank, peer) * sizeof(int));
+    receives.push_back(count(peer, rank) * sizeof(int));
+    for (std::size_t i = 0; i < count(rank, peer); ++i) out.push_back(value(rank, peer, int(i)));
+    for (std::size_t i = 0; i < count(peer, rank); ++i) expected.push_back(value(peer, rank, int(i)));
+    if (sends.back() > 0) (peer == rank ? copies : messages).add(sends.back());
+  }
+  in.assign(expected.size(), -1);
+  const auto spent = counted([&] { world.all_to_all_v(out.data(), sends, in.data(), receives); });
+  CHECK(in == expected);
+  CHECK(spent.messages == messages);
+  CHECK(spent.local_copies == copies);
+}
+
 TEST_CASE("several all_reduce_async may be under way; a dropped handle waits") {
   hg::Environment env;
   const hg::Communicator& world = env.world();
@@ -257,6 +310,13 @@ TEST_CASE("all_gather, all_gather_v, broadcast, gather_v and scatter_v, short an
     gathered([&] { world.all_gather_v(own.data(), bytes[rank], all.data(), bytes); });
     expect(all);
     std::fill(all.begin(), all.end(), -1);
+    gathered([&] {
+      hg::Request gathering = world.all_gather_v_async(own.data(), bytes[rank], all.data(), bytes);
+      while (!gathering.test()) {
+      }
+    });
+    expect(all);
+    std::fill(all.begin(), all.end(), -1);
     std::copy(own.begin(), own.end(), all.begin() + offsets[rank]);
     gathered([&] { world.all_gather_v(all.data() + offsets[rank], bytes[rank], all.data(), bytes); });
     expect(all);
@@ -310,7 +370,11 @@ TEST_CASE("one rank, also of many, emits nothing at all") {
   const auto spent = counted([&] {
     double x[2] = {1, 2}, y[2] = {0, 0};
     const std::size_t bytes[] = {sizeof x};
+    const std::size_t counts[] = {2};
     alone.all_reduce(x, 2);
+    alone.reduce_scatter_v(x, y, counts);
+    CHECK(y[1] == 2);
+    y[1] = 0;
     alone.all_gather(x, sizeof x, y);
     CHECK(y[1] == 2);
     y[1] = 0, alone.all_gather_v(x, sizeof x, y, bytes);
@@ -343,7 +407,9 @@ TEST_CASE("nothing is allocated or set up once an operation is warm") {
   const hg::Communicator& world = env.world();
   const int peer = (world.rank() ^ 1) < world.size() ? world.rank() ^ 1 : world.rank();
   double out = 1, in = 0, sum = 0, other = 0;
+  double piece = 0;
   std::vector<double> all(world.size());
+  const std::vector<std::size_t> counts(world.size(), 1);
   const Transfer send[] = {{peer, &out, 8}}, receive[] = {{peer, &in, 8}};
   hg::Exchange exchange = world.prepare(receive, send, "pair");
   const auto step = [&] {
@@ -351,6 +417,7 @@ TEST_CASE("nothing is allocated or set up once an operation is warm") {
     hg::Request request = world.all_reduce_async(&sum, 1);
     world.all_reduce(&other, 1);
     world.all_gather(&out, 8, all.data());
+    world.reduce_scatter_v(all.data(), &piece, counts);
     exchange.wait();
     request.wait();
   };
@@ -381,7 +448,15 @@ TEST_CASE("faults are errors with the operation, the communicator and the peer i
   CHECK(contains(prepare({rank, x, 8, 1}, {rank, y, 8, 2}), "halo of x: nothing is sent that rank"));
   CHECK(contains(prepare({rank, x, 8, 1}, {rank, y, 16, 1}), "sends 16 bytes but receives 8"));
   CHECK(contains(prepare({rank, x, 0, 1}, {rank, y, 16, 1}), "halo of x: nothing receives what rank"));
-  CHECK(contains(sentence_of([&] { world.all_gather_v(x, 8, y, {}); }), "all_gather_v on"));
+  const std::string named = " on \"" + std::string(world.label()) + "\": ", ranks = std::to_string(size);
+  const std::string few = named + "0 sizes for " + ranks + " ranks: give one for each";
+  CHECK(sentence_of([&] { world.all_gather_v(x, 8, y, {}); }) == "all_gather_v" + few);
+  CHECK(sentence_of([&] { world.reduce_scatter_v(x, y, {}); }) == "reduce_scatter_v" + few);
+  CHECK(sentence_of([&] { world.all_to_all_v(x, {}, y, {}); }) == "all_to_all_v" + few);
+  const std::vector<std::size_t> sixteen(size, 16);
+  CHECK(sentence_of([&] { world.all_to_all_v(x, sixteen, y, {}); }) == "all_to_all_v" + few);
+  CHECK(sentence_of([&] { world.all_gather_v(x, 8, y, sixteen); }) ==
+        "all_gather_v" + named + "rank " + std::to_string(rank) + " has 8 bytes, but its list of sizes says 16");
   if (size > 1) CHECK(contains(sentence_of([&] { world.broadcast(x, 8, size); }), "broadcast: rank"));
   if (size == 1) return;
 

@@ -4,10 +4,14 @@
 
 #ifdef HALOGEN_WITH_MPI
 
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1  // as the library does
+#endif
 #include <mpi.h>
 
 #include <cstdint>
 #include <map>
+#include <numeric>
 
 namespace pmpi {
 
@@ -20,7 +24,7 @@ struct Tally {
 /// scatter what it obtains). `others` are calls that the library has no business making; `inits` persistent sends and
 /// receives created, `communicators` those made by dup and split.
 struct Counts {
-  Tally messages, all_reduces, all_gathers, broadcasts, gathers, scatters, barriers, others;
+  Tally messages, all_reduces, reduce_scatters, all_gathers, broadcasts, gathers, scatters, barriers, others;
   std::int64_t inits = 0;
   std::int64_t communicators = 0;
 };
@@ -37,6 +41,13 @@ inline std::int64_t bytes_of(std::int64_t count, MPI_Datatype type) {
   int width = 0;
   PMPI_Type_size(type, &width);
   return count * width;
+}
+
+/// Of one count for each rank.
+inline std::int64_t sum(const int counts[], MPI_Comm comm) {
+  int ranks = 0;
+  PMPI_Comm_size(comm, &ranks);
+  return std::accumulate(counts, counts + ranks, std::int64_t{0});
 }
 
 inline void add(Tally& tally, std::int64_t count, MPI_Datatype type) {
@@ -130,13 +141,21 @@ HALOGEN_PMPI(Iscatterv, scatters, m, u,
              (d, n, o, t, e, m, u, root, c, r))
 HALOGEN_PMPI(Barrier, barriers, 0, MPI_BYTE, (MPI_Comm c), (c))
 HALOGEN_PMPI(Ibarrier, barriers, 0, MPI_BYTE, (MPI_Comm c, MPI_Request* r), (c, r))
+HALOGEN_PMPI(Ireduce, reduce_scatters, n, t,  // only as a piece of a long reduce_scatter_v
+             (const void* d, void* e, int n, MPI_Datatype t, MPI_Op o, int root, MPI_Comm c, MPI_Request* r),
+             (d, e, n, t, o, root, c, r))
+HALOGEN_PMPI(Reduce_scatter, reduce_scatters, pmpi::sum(n, c), t,
+             (const void* d, void* e, const int n[], MPI_Datatype t, MPI_Op o, MPI_Comm c), (d, e, n, t, o, c))
+HALOGEN_PMPI(Ireduce_scatter, reduce_scatters, pmpi::sum(n, c), t,
+             (const void* d, void* e, const int n[], MPI_Datatype t, MPI_Op o, MPI_Comm c, MPI_Request* r),
+             (d, e, n, t, o, c, r))
 HALOGEN_PMPI(Reduce, others, n, t, (const void* d, void* e, int n, MPI_Datatype t, MPI_Op o, int root, MPI_Comm c),
              (d, e, n, t, o, root, c))
 HALOGEN_PMPI(Scan, others, n, t, (const void* d, void* e, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c),
              (d, e, n, t, o, c))
 HALOGEN_PMPI(Alltoall, others, n, t, (const void* d, int n, MPI_Datatype t, void* e, int m, MPI_Datatype u, MPI_Comm c),
              (d, n, t, e, m, u, c))
-HALOGEN_PMPI(Alltoallv, others, n[0], t,
+HALOGEN_PMPI(Alltoallv, others, pmpi::sum(n, c), t,
              (const void* d, const int n[], const int o[], MPI_Datatype t, void* e, const int m[], const int p[],
               MPI_Datatype u, MPI_Comm c),
              (d, n, o, t, e, m, p, u, c))

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "halogen/comm/exchange.hpp"
 #include "halogen/comm/request.hpp"
@@ -67,6 +69,22 @@ class Communicator {
     all_reduce_async(data, count, op).wait();
   }
 
+  /// Reduces every rank's `send`, sum(counts) values in rank order, and leaves counts[r] of them on rank r. All ranks
+  /// pass all counts; `receive` does not overlap `send`. Throws Error where there is not one count for each rank.
+  template <Reducible T>
+  [[nodiscard]] Request reduce_scatter_v_async(const T* send, T* receive, std::span<const std::size_t> counts,
+                                               ReduceOp op = ReduceOp::sum) const {
+    const std::size_t bytes = total_of("reduce_scatter_v", counts) * sizeof(T);
+    if (silent("reduce_scatter_v", bytes)) return detail::copy_bytes(receive, send, bytes), Request();
+    comm_stats().reduce_scatters.add(bytes);
+    return {transport_, transport_->reduce_scatter_v(send, receive, counts, detail::scalar_of<T>(), op)};
+  }
+  template <Reducible T>
+  void reduce_scatter_v(const T* send, T* receive, std::span<const std::size_t> counts,
+                        ReduceOp op = ReduceOp::sum) const {
+    reduce_scatter_v_async(send, receive, counts, op).wait();
+  }
+
   /// `bytes` from every rank, in rank order; send may be this rank's own place in receive.
   void all_gather(const void* send, std::size_t bytes, void* receive) const {
     if (silent("all_gather", bytes)) return detail::copy_bytes(receive, send, bytes);
@@ -75,12 +93,29 @@ class Communicator {
   }
 
   /// The same with bytes_of_each[r] bytes from rank r; throws Error where `bytes` is not this rank's entry.
+  [[nodiscard]] Request all_gather_v_async(const void* send, std::size_t bytes, void* receive,
+                                           std::span<const std::size_t> bytes_of_each) const {
+    const std::size_t total = check_sizes("all_gather_v", bytes, bytes_of_each);
+    if (silent("all_gather_v", total)) return detail::copy_bytes(receive, send, bytes), Request();
+    comm_stats().all_gathers.add(bytes);
+    return {transport_, transport_->all_gather_v(send, receive, bytes_of_each)};
+  }
   void all_gather_v(const void* send, std::size_t bytes, void* receive,
                     std::span<const std::size_t> bytes_of_each) const {
-    const std::size_t total = check_sizes("all_gather_v", bytes, bytes_of_each);
-    if (silent("all_gather_v", total)) return detail::copy_bytes(receive, send, bytes);
-    comm_stats().all_gathers.add(bytes);
-    finish(transport_->all_gather_v(send, receive, bytes_of_each));
+    all_gather_v_async(send, bytes, receive, bytes_of_each).wait();
+  }
+
+  /// To each rank r the next send_bytes[r] of `send`, from each the next receive_bytes[r] of `receive`, in rank order.
+  /// Messages, one for each pair that has something to say, prepared anew each time: keep a prepare() for repetition.
+  /// Throws Error where there is not one size for each rank, or a peer sends less or more than is received.
+  void all_to_all_v(const void* send, std::span<const std::size_t> send_bytes, void* receive,
+                    std::span<const std::size_t> receive_bytes) const {
+    total_of("all_to_all_v", send_bytes);
+    total_of("all_to_all_v", receive_bytes);
+    const std::vector<Transfer> sends = detail::side_by_side(const_cast<void*>(send), send_bytes);
+    Exchange exchange = prepare(detail::side_by_side(receive, receive_bytes), sends, "all_to_all_v");
+    exchange.start();
+    exchange.wait();
   }
 
   void broadcast(void* data, std::size_t bytes, int root) const {
@@ -133,13 +168,20 @@ class Communicator {
                   "\" of " + std::to_string(size()));
   }
 
+  std::size_t total_of(const char* operation, std::span<const std::size_t> sizes) const {
+    if (sizes.size() != static_cast<std::size_t>(transport(operation).size()))
+      throw Error(std::string(operation) + " on \"" + std::string(label()) + "\": " + std::to_string(sizes.size()) +
+                  " sizes for " + std::to_string(size()) + " ranks: give one for each");
+    return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+  }
+
   std::size_t check_sizes(const char* operation, std::size_t own, std::span<const std::size_t> bytes_of_each) const {
-    const auto rank = static_cast<std::size_t>(transport(operation).rank());
-    if (bytes_of_each.size() != static_cast<std::size_t>(size()) || bytes_of_each[rank] != own)
+    const std::size_t total = total_of(operation, bytes_of_each);
+    const auto rank = static_cast<std::size_t>(transport_->rank());
+    if (bytes_of_each[rank] != own)
       throw Error(std::string(operation) + " on \"" + std::string(label()) + "\": rank " + std::to_string(rank) +
-                  " has " + std::to_string(own) + " bytes, which its list of sizes does not say");
-    std::size_t total = 0;
-    for (const std::size_t bytes : bytes_of_each) total += bytes;
+                  " has " + std::to_string(own) + " bytes, but its list of sizes says " +
+                  std::to_string(bytes_of_each[rank]));
     return total;
   }
 

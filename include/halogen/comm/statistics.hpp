@@ -24,6 +24,7 @@ struct CommStatistics {
   Tally messages;
   Tally local_copies;
   Tally all_reduces;
+  Tally reduce_scatters;
   Tally all_gathers;  // all_gather and all_gather_v
   Tally broadcasts;
   Tally gathers;
@@ -35,9 +36,11 @@ struct CommStatistics {
 
   /// Difference of two snapshots: `auto before = comm_stats(); ...; auto spent = comm_stats() - before;`.
   friend CommStatistics operator-(const CommStatistics& a, const CommStatistics& b) {
-    return {a.messages - b.messages,       a.local_copies - b.local_copies, a.all_reduces - b.all_reduces,
-            a.all_gathers - b.all_gathers, a.broadcasts - b.broadcasts,     a.gathers - b.gathers,
-            a.scatters - b.scatters,       a.barriers - b.barriers};
+    return {a.messages - b.messages,       a.local_copies - b.local_copies,
+            a.all_reduces - b.all_reduces, a.reduce_scatters - b.reduce_scatters,
+            a.all_gathers - b.all_gathers, a.broadcasts - b.broadcasts,
+            a.gathers - b.gathers,         a.scatters - b.scatters,
+            a.barriers - b.barriers};
   }
 };
 

@@ -4,6 +4,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace halogen {
 
@@ -21,7 +23,7 @@ struct Transfer {
   int tag = 0;
 };
 
-/// What all_reduce can add.
+/// What all_reduce and reduce_scatter_v can add.
 template <class T>
 concept Reducible =
     std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int64_t> || std::same_as<T, int>;
@@ -42,6 +44,17 @@ constexpr std::size_t bytes_of(Scalar scalar) { return scalar == Scalar::int32 |
 
 /// Longest single message; transports count in int. A variable, so that a test can make every message "long".
 inline std::size_t max_message_bytes = (std::size_t{1} << 30) - 4096;
+
+/// One transfer for each rank, to or from the next bytes[r] of `data`.
+inline std::vector<Transfer> side_by_side(void* data, std::span<const std::size_t> bytes) {
+  std::vector<Transfer> transfers;
+  std::size_t offset = 0;
+  for (std::size_t rank = 0; rank < bytes.size(); ++rank) {
+    transfers.push_back({static_cast<int>(rank), static_cast<char*>(data) + offset, bytes[rank]});
+    offset += bytes[rank];
+  }
+  return transfers;
+}
 
 }  // namespace detail
 }  // namespace halogen

@@ -45,6 +45,8 @@ class Transport : public std::enable_shared_from_this<Transport> {
                                                     std::string what) = 0;
 
   virtual Pending all_reduce(void* data, std::size_t count, Scalar scalar, ReduceOp op) = 0;
+  virtual Pending reduce_scatter_v(const void* send, void* receive, std::span<const std::size_t> counts, Scalar scalar,
+                                   ReduceOp op) = 0;
   virtual Pending all_gather(const void* send, void* receive, std::size_t bytes) = 0;
   virtual Pending all_gather_v(const void* send, void* receive, std::span<const std::size_t> bytes_of_each) = 0;
   virtual Pending broadcast(void* data, std::size_t bytes, int root) = 0;

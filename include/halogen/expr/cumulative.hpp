@@ -18,9 +18,7 @@ struct ScanLines {
   StridedView<T, Rank> target;
   A* totals;  ///< one per line, row-major without Dim
 
-  KOKKOS_FUNCTION index_t runs() const {
-    return Dim + 1 < Rank ? (space.size[Rank - 1] + lines - 1) / lines : 1;
-  }
+  KOKKOS_FUNCTION index_t runs() const { return Dim + 1 < Rank ? (space.size[Rank - 1] + lines - 1) / lines : 1; }
   KOKKOS_FUNCTION index_t count() const {
     index_t count = runs();
     for (int d = 0; d + 1 < Rank; ++d)
@@ -103,21 +101,21 @@ struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail
     Kokkos::deep_copy(space, totals, A(0));
     A* own_totals = totals.data() + static_cast<index_t>(ranks.rank()) * lines;
     const auto run = [&](auto kernel) {
-      Kokkos::parallel_for("halogen::cumulative_sum",
+      Kokkos::parallel_for("halogen::scan",
                            Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, kernel.count()),
                            kernel);
     };
     A* before = totals.data() + static_cast<index_t>(ranks.size()) * lines;
     if (ranks.size() > 1) {
       run(ScanLines<Bound, T, rank, Dim, Reverse, false>{bound, points, strided_view(result), own_totals});
-      space.fence("halogen::cumulative_sum");
+      space.fence("halogen::scan");
       ranks.all_gather(own_totals, static_cast<std::size_t>(lines) * sizeof(A), totals.data());
       for (int r = 0; r < ranks.size(); ++r)
         if (Reverse ? r > ranks.rank() : r < ranks.rank())
           for (index_t l = 0; l < lines; ++l) before[l] += totals(static_cast<std::size_t>(r * lines + l));
     }
     run(ScanLines<Bound, T, rank, Dim, Reverse, true>{bound, points, strided_view(result), before});
-    space.fence("halogen::cumulative_sum");
+    space.fence("halogen::scan");
     return result;
   }
 };

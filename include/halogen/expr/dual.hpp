@@ -43,11 +43,11 @@ struct Dual {
 };
 
 // Write `using Kokkos::sqrt; sqrt(x)` in a functor, and numbers and duals both find theirs.
-#define HALOGEN_DUAL(function, partial)                               \
-  template <class T>                                                  \
-  KOKKOS_FUNCTION Dual<T> function(Dual<T> a) {                       \
+#define HALOGEN_DUAL(function, partial)                                  \
+  template <class T>                                                     \
+  KOKKOS_FUNCTION Dual<T> function(Dual<T> a) {                          \
     [[maybe_unused]] const T x = a.value, y = Kokkos::function(a.value); \
-    return {y, a.derivative * (partial)};                             \
+    return {y, a.derivative * (partial)};                                \
   }
 HALOGEN_DUAL(sin, Kokkos::cos(x))
 HALOGEN_DUAL(cos, -Kokkos::sin(x))

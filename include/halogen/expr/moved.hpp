@@ -50,9 +50,9 @@ auto redistribute(const E& expression) {
 /// Fields one after the other along Dim; made by concatenate.
 template <int Dim, class... E>
 struct Concatenated
-    : detail::FieldStage<Concatenated<Dim, E...>,
-                         typename detail::field_of<std::common_type_t<typename E::value_type...>,
-                                                   detail::placed_of<E...>>::type> {
+    : detail::FieldStage<
+          Concatenated<Dim, E...>,
+          typename detail::field_of<std::common_type_t<typename E::value_type...>, detail::placed_of<E...>>::type> {
   using Base = detail::FieldStage<Concatenated, typename detail::field_of<std::common_type_t<typename E::value_type...>,
                                                                           detail::placed_of<E...>>::type>;
   using Result = typename Base::Result;

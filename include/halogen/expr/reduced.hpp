@@ -187,7 +187,7 @@ void store_results(const execution_space& space, const Field& field, const A* va
     kernel.size[d] = field.owned(d).size();
     count *= kernel.size[d];
   }
-  Kokkos::parallel_for("halogen::store_results",
+  Kokkos::parallel_for("halogen::store",
                        Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, count), kernel);
 }
 
@@ -239,12 +239,14 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
     if (count == 0) return result;      // and so have all ranks that share this piece
 
     constexpr bool is_arg = std::is_same_v<Op, ArgMaxOp>;
-    const auto values = partial_results<A>(count);
-    Kokkos::View<std::int64_t*, transport_space> positions;
-    if constexpr (is_arg)
-      positions = Kokkos::View<std::int64_t*, transport_space>("halogen::positions", static_cast<std::size_t>(count));
+    const auto values = partial_results<A>(is_arg && std::is_integral_v<A> ? 2 * count : count);
+    std::int64_t* positions = nullptr;
+    if constexpr (is_arg && std::is_integral_v<A>)
+      positions = values.data() + count;
+    else if constexpr (is_arg)
+      positions = partial_results<std::int64_t>(count).data();
     const ReduceSome<Op, std::decay_t<decltype(bound)>, A, rank, Dims...> kernel{bound, row_space(own.own, inner),
-                                                                                 values.data(), positions.data()};
+                                                                                 values.data(), positions};
     Kokkos::parallel_for("halogen::reduce",
                          Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, kernel.count()),
                          kernel);
@@ -252,13 +254,13 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
     const Communicator& ranks = shape->mesh().communicator(shape->decomposition().mask({Dims...}));
     const auto points = static_cast<std::size_t>(count);
     if constexpr (is_arg) {
-      first_of_largest(ranks, values.data(), positions.data(), points);
-      store_results(space, result, positions.data(), 1);
+      first_of_largest(ranks, values.data(), positions, points);
+      store_results(space, result, positions, 1);
     } else {
       all_reduce<Op>(ranks, values.data(), points);
       store_results(space, result, values.data(), scale());
     }
-    space.fence("halogen::store_results");  // the memory of the values serves the next reduction
+    space.fence("halogen::store");  // the memory of the values serves the next reduction
     return result;
   }
 

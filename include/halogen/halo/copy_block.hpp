@@ -5,6 +5,7 @@
 #include <array>
 
 #include "halogen/halo/field_halo.hpp"
+#include "halogen/halo/kept_moves.hpp"
 
 namespace halogen {
 namespace detail {
@@ -24,50 +25,85 @@ void for_each_holder(const Field& source, int receiver, const Box<Rank>& wanted,
   }
 }
 
+/// A block's place in two fields, and its extents.
+template <class From, class To>
+struct Block {
+  BetweenShapes<typename From::Shape, typename To::Shape> shapes;
+  typename From::Extents from_begin, to_begin, count;
+  bool operator==(const Block&) const = default;
+};
+
+/// One block's move, prepared.
+template <class From, class To>
+class BlockCopy {
+  static constexpr int rank = From::rank;
+  using T = typename From::value_type;
+
+ public:
+  explicit BlockCopy(const Block<From, To>& block) : block_(block) {
+    const auto& from = *block.shapes.from;
+    const auto& to = *block.shapes.to;
+    const int own = from.mesh().rank();
+    HaloStrips<rank> strips;
+    for (int receiver = 0; receiver < from.mesh().size(); ++receiver) {
+      Box<rank> wanted;
+      for (int d = 0; d < rank; ++d) {
+        const auto i = static_cast<std::size_t>(d);
+        wanted.side[i] = intersect(to.cut(d).piece(to.decomposition().part(receiver, d)),
+                                   {block.to_begin[i], block.to_begin[i] + block.count[i]});
+      }
+      if (wanted.points() == 0) continue;
+      for_each_holder(from, receiver, moved(wanted, -1), [&](int peer, const Box<rank>& box) {
+        if (receiver == own) strips.receives.push_back({peer, box, moved(box, 1)});
+        if (peer == own) strips.sends.push_back({receiver, box, moved(box, 1)});
+      });
+    }
+    exchange_ = HaloExchange<T, rank>(strips, own);
+    send_ = buffer("halogen::send");
+    receive_ = buffer("halogen::receive");
+    exchange_.connect(from.mesh().world(), send_.data(), receive_.data(), "copy_block");
+  }
+
+  void run(const From& from, const To& to) {
+    exchange_.start(space_, strided_view(from));
+    exchange_.copy_own(space_, strided_view(from), strided_view(to));
+    exchange_.finish(space_, strided_view(to));
+    space_.fence("halogen::block");
+  }
+
+ private:
+  /// The box in the other field: +1 from source to target, -1 back.
+  Box<rank> moved(Box<rank> box, int sign) const {
+    for (std::size_t d = 0; d < rank; ++d) {
+      const index_t shift = sign * (block_.to_begin[d] - block_.from_begin[d]);
+      box.side[d] = {box.side[d].begin + shift, box.side[d].end + shift};
+    }
+    return box;
+  }
+  Kokkos::View<T*, transport_space> buffer(const char* label) const {
+    return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(std::string(label), Kokkos::WithoutInitializing),
+                                             exchange_.values());
+  }
+
+  Block<From, To> block_;
+  execution_space space_;
+  HaloExchange<T, rank> exchange_;
+  Kokkos::View<T*, transport_space> send_, receive_;
+};
+
 }  // namespace detail
 
 /// Collective. Points [from_begin, from_begin + count) of `from` become points [to_begin, to_begin + count) of `to`,
-/// per dimension; both lie on one mesh, placements Replicate or Shard.
+/// per dimension; both lie on one mesh, placements Replicate or Shard. Prepared once for fields of these shapes.
 template <class From, class To>
   requires std::is_same_v<typename From::value_type, typename To::value_type> && (From::rank == To::rank)
 void copy_block(const From& from, const To& to, const typename From::Extents& from_begin,
                 const typename From::Extents& to_begin, const typename From::Extents& count) {
-  constexpr int rank = From::rank;
-  using T = typename From::value_type;
-  const auto moved = [&](Box<rank> box, int sign) {
-    for (std::size_t d = 0; d < rank; ++d) {
-      const index_t shift = sign * (to_begin[d] - from_begin[d]);
-      box.side[d] = {box.side[d].begin + shift, box.side[d].end + shift};
-    }
-    return box;
-  };
-  const int own = from.mesh().rank();
-  HaloStrips<rank> strips;
-  for (int receiver = 0; receiver < from.mesh().size(); ++receiver) {
-    Box<rank> wanted;
-    for (int d = 0; d < rank; ++d) {
-      const auto i = static_cast<std::size_t>(d);
-      wanted.side[i] =
-          intersect(to.cut(d).piece(to.decomposition().part(receiver, d)), {to_begin[i], to_begin[i] + count[i]});
-    }
-    if (wanted.points() == 0) continue;
-    detail::for_each_holder(from, receiver, moved(wanted, -1), [&](int peer, const Box<rank>& box) {
-      if (receiver == own) strips.receives.push_back({peer, box, moved(box, 1)});
-      if (peer == own) strips.sends.push_back({receiver, box, moved(box, 1)});
-    });
-  }
-  HaloExchange<T, rank> exchange(strips, own);
-  const auto buffer = [&](const char* label) {
-    return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(std::string(label), Kokkos::WithoutInitializing),
-                                             exchange.values());
-  };
-  const auto send = buffer("halogen::send"), receive = buffer("halogen::receive");
-  exchange.connect(from.mesh().world(), send.data(), receive.data(), "copy_block");
-  const execution_space space;
-  exchange.start(space, detail::strided_view(from));
-  exchange.copy_own(space, detail::strided_view(from), detail::strided_view(to));
-  exchange.finish(space, detail::strided_view(to));
-  space.fence("halogen::copy_block");
+  const detail::Block<From, To> block{{from.shape(), to.shape()}, from_begin, to_begin, count};
+  using Copy = detail::BlockCopy<From, To>;
+  detail::KeptMoves<detail::Block<From, To>, Copy>::get(block, [&] {
+    return std::make_unique<Copy>(block);
+  }).run(from, to);
 }
 
 }  // namespace halogen

@@ -189,7 +189,7 @@ class StripTable {
     if (rows_ == 0) return;
     const CopyAcross<T, Rank> functor{from, to, table_.data(), target.table_.data(), static_cast<int>(table_.extent(0)),
                                       rows_};
-    launch_copy("halogen::copy_own", space, values_, functor);
+    launch_copy("halogen::own", space, values_, functor);
   }
 
   template <bool Pack, class T>

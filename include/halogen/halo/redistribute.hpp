@@ -1,22 +1,27 @@
-// redistribute: a field placed otherwise, on the same ranks. Each rank receives exactly the points it lacks, one
-// message per rank that has some, whatever the two placements: Shard to another Shard is the one all-to-all that it
-// must be.
+// redistribute: a field placed otherwise. Each rank receives exactly the points it lacks, one message per rank that has
+// some; summands are added up first, with as few bytes as the target needs.
 //
-//   from \ to      Replicate                  Shard<b>
-//   Replicate      nothing                    nothing: each rank keeps its part
-//   Shard<a>       all pieces to all          the intersections of pieces
+//   from \ to      Replicate           Shard<b>                      Partial
+//   Replicate      nothing             nothing: each keeps its part  nothing: coordinate 0 keeps it, zeros elsewhere
+//   Shard<a>       all pieces to all   the intersections of pieces   nothing: each keeps its piece, zeros elsewhere
+//   Partial        one all_reduce      one reduce_scatter            nothing: summands stay
 //
-// Several mesh dimensions may cut one tensor dimension, cuts may be uneven, the target may lie on another mesh shape of
-// the same ranks. Where several ranks hold a point (Replicate), it comes from the one that shares the receiver's
-// coordinate there, so replicas serve disjoint receivers. Partial does not compile (why::partial_is_a_sum).
+// The table is per mesh dimension; tuples compose: first the sums (reduce_scatter, then all_reduce of its pieces, then
+// only of points that somebody takes), then one exchange. Several mesh dimensions may cut one tensor dimension, cuts
+// may be uneven. Where several ranks hold a point (Replicate), it comes from the one that shares the receiver's
+// coordinate there, so replicas serve disjoint receivers. The target may lie on a mesh of another shape, or of fewer or
+// more ranks (halo/redistribute_between.hpp); summands are then made on coordinate 0. Any value type is moved; summands
+// are Partial<Sum> of float, double, int or int64, others do not compile (why::partial_is_a_sum).
 #pragma once
 
+#include <memory>
 #include <string>
 #include <type_traits>
-#include <utility>
 
 #include "halogen/core/why.hpp"
 #include "halogen/halo/field_halo.hpp"
+#include "halogen/halo/kept_moves.hpp"
+#include "halogen/halo/prepared_redistribution.hpp"
 
 namespace halogen {
 namespace detail {
@@ -30,91 +35,85 @@ constexpr int first_partial() {
   return -1;
 }
 
-template <class Target, class Source>
-concept Redistributable = is_sharded<Target> && is_sharded<Source> && Target::rank == Source::rank &&
-                          std::is_same_v<typename Target::value_type, typename Source::value_type> &&
-                          first_partial<Target>() < 0 && first_partial<Source>() < 0;
-
+/// Whether the field's summands are of a kind that transports add.
 template <class Field>
-Box<Field::rank> box_of(const Field& field, const Decomposition& pieces, int rank) {
-  Box<Field::rank> box;
-  for (int d = 0; d < Field::rank; ++d)
-    box.side[static_cast<std::size_t>(d)] = field.cut(d).piece(pieces.part(rank, d));
-  return box;
-}
+inline constexpr bool adds = false;
+template <class TensorType, class MeshType, class... Placements>
+inline constexpr bool adds<Sharded<TensorType, MeshType, Placements...>> =
+    ((placement_code<Placements> != partial_code ||
+      (std::is_same_v<Placements, Partial<Sum>> && Reducible<typename TensorType::value_type>)) &&
+     ...);
 
-/// Calls f(peer, box) for every part of the source that `receiver` wants, itself included.
-template <class Source, int Rank, class F>
-void for_each_part(const Source& source, const Decomposition& pieces, int receiver, const Box<Rank>& wanted, F f,
-                   int d = 0, int peer = -1, Box<Rank> box = {}) {
-  if (d == 0) peer = receiver;
-  if (d == Rank) return f(peer, box);
-  const std::size_t at = static_cast<std::size_t>(d);
-  for (int part = 0; part < source.cut(d).parts(); ++part) {
-    box.side[at] = intersect(wanted.side[at], source.cut(d).piece(part));
-    if (!box.side[at].empty())
-      for_each_part(source, pieces, receiver, wanted, f, d + 1, pieces.with_part(peer, d, part), box);
-  }
-}
+template <class Target, class Source>
+concept Redistributable =
+    is_sharded<Target> && is_sharded<Source> && Target::rank == Source::rank &&
+    std::is_same_v<typename Target::value_type, typename Source::value_type> && adds<Target> && adds<Source>;
 
 }  // namespace detail
 
 /// A prepared move from fields like one to fields like another; used again and again it allocates nothing. start()
 /// packs and posts, finish() waits and unpacks; `from` may be written again after start, `to` is valid after finish.
+/// Between them other collectives of the same ranks may run, if on all alike. move() is both at once.
 template <class Target, class Source>
   requires detail::Redistributable<Target, Source>
 class Redistribution {
-  using T = typename Source::value_type;
   static constexpr int rank = Source::rank;
 
  public:
   /// Collective over the source's mesh. Throws CollectiveError where extents differ, or the meshes have other ranks.
   Redistribution(const Source& from, const Target& to) {
-    for (int d = 0; d < rank; ++d)
-      if (from.extent(d) != to.extent(d))
-        throw CollectiveError("redistribute from " + std::to_string(from.extent(d)) + " to " +
-                              std::to_string(to.extent(d)) + " points in dimension " + std::to_string(d) +
-                              ": a field keeps its extents");
     if (from.mesh().size() != to.mesh().size())
       throw CollectiveError("redistribute from " + std::to_string(from.mesh().size()) + " to " +
-                            std::to_string(to.mesh().size()) + " ranks: both meshes must have the same ranks");
-    const Decomposition source = from.decomposition(), target = to.decomposition();
-    const int own = from.mesh().rank();
-    HaloStrips<rank> strips;
-    for (int receiver = 0; receiver < from.mesh().size(); ++receiver)
-      detail::for_each_part(from, source, receiver, detail::box_of(to, target, receiver),
-                            [&](int peer, const Box<rank>& box) {
-                              if (receiver == own) strips.receives.push_back({peer, box, box});
-                              if (peer == own) strips.sends.push_back({receiver, box, box});
-                            });
-    exchange_ = HaloExchange<T, rank>(strips);
-    send_ = buffer("halogen::send");
-    receive_ = buffer("halogen::receive");
-    exchange_.connect(from.mesh().world(), send_.data(), receive_.data(), "redistribute");
+                            std::to_string(to.mesh().size()) +
+                            " ranks: both meshes must have the same ranks, or use redistribute_between");
+    prepare(from.mesh().world(), pieces_of(from), pieces_of(to), from);
   }
 
-  void start(const Source& from) { exchange_.start(space_, detail::strided_view(from)); }
-  bool test() { return exchange_.test(); }
-  void finish(const Target& to) { exchange_.finish(space_, detail::strided_view(to)); }
+  /// Collective over `world`, between fields on meshes of some of its ranks (halo/redistribute_between.hpp).
+  Redistribution(const Communicator& world, const Source& from, const FieldPieces<rank>& source,
+                 const FieldPieces<rank>& target) {
+    prepare(world, source, target, from);
+  }
+
+  void start(const Source& from) { prepared_.start(view(from)); }
+  /// Makes the transport move; true once what start() posted has arrived.
+  bool test() { return prepared_.test(); }
+  void finish(const Target& to) { prepared_.finish(view(to)); }
+  void move(const Source& from, const Target& to) { prepared_.move(view(from), view(to)); }
 
  private:
-  Kokkos::View<T*, transport_space> buffer(const std::string& label) const {
-    return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
-                                             exchange_.values());
+  template <class Field>
+  static StridedView<typename Source::value_type, rank> view(const Field& field) {
+    if (field.empty()) return {};
+    return detail::strided_view(field);
   }
 
-  execution_space space_;
-  HaloExchange<T, rank> exchange_;
-  Kokkos::View<T*, transport_space> send_, receive_;
+  /// The collectives are a matter of types where both fields lie on one mesh.
+  static constexpr bool same_dimensions = Source::placements.size() == Target::placements.size();
+  static constexpr PlacementMoves on_one_mesh =
+      same_dimensions ? moves_on_one_mesh(Source::placements, Target::placements) : PlacementMoves{};
+
+  void prepare(const Communicator& world, const FieldPieces<rank>& source, const FieldPieces<rank>& target,
+               const Source& from) {
+    const bool one_mesh = same_dimensions && source.extents() == target.extents() && source.ranks() == target.ranks();
+    const PlacementMoves moves =
+        one_mesh ? on_one_mesh : moves_between_meshes(Source::placements, Target::placements, target.size());
+    const auto ranks = [&](unsigned mask) { return from.empty() ? Communicator() : from.mesh().communicator(mask); };
+    prepared_ = {world, source, target, moves, ranks(moves.scatter), ranks(moves.all)};
+  }
+
+  detail::PreparedRedistribution<typename Source::value_type, rank> prepared_;
 };
 
-/// The field's values written into `target`, which says mesh and cuts.
+/// The field's values written into `target`, which says mesh and cuts. Prepared once for fields of these shapes.
 template <class Target, class Source>
   requires detail::Redistributable<Target, Source>
 Target redistribute_to(const Source& field, const Target& target) {
-  Redistribution<Target, Source> redistribution(field, target);
-  redistribution.start(field);
-  redistribution.finish(target);
+  using Move = Redistribution<Target, Source>;
+  using Key = detail::BetweenShapes<typename Source::Shape, typename Target::Shape>;
+  detail::KeptMoves<Key, Move>::get({field.shape(), target.shape()}, [&] {
+    return std::make_unique<Move>(field, target);
+  }).move(field, target);
   return target;
 }
 
@@ -132,5 +131,10 @@ template <class Target, class Source,
           class Why = why::partial_is_a_sum<detail::first_partial<Source>(), detail::first_partial<Target>()>>
   requires(is_sharded<Target> && is_sharded<Source> && !detail::Redistributable<Target, Source>)
 Target redistribute(const Source& field) = delete;
+
+template <class Target, class Source,
+          class Why = why::partial_is_a_sum<detail::first_partial<Source>(), detail::first_partial<Target>()>>
+  requires(is_sharded<Target> && is_sharded<Source> && !detail::Redistributable<Target, Source>)
+Target redistribute_to(const Source& field, const Target& target) = delete;
 
 }  // namespace halogen

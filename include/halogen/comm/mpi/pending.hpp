@@ -23,10 +23,10 @@ struct MpiCollective {
   MPI_Request* request() { return &requests.emplace_back(MPI_REQUEST_NULL); }
 
   /// Fills counts and displacements; the caller has seen to it that their sum fits an int.
-  void lay_out(std::span<const std::size_t> bytes_of_each) {
+  void lay_out(std::span<const std::size_t> sizes) {
     int offset = 0;
-    for (const std::size_t bytes : bytes_of_each) {
-      counts.push_back(static_cast<int>(bytes));
+    for (const std::size_t size : sizes) {
+      counts.push_back(static_cast<int>(size));
       displacements.push_back(offset);
       offset += counts.back();
     }

@@ -71,6 +71,28 @@ class MpiTransport final : public Transport {
     return pending;
   }
 
+  Pending reduce_scatter_v(const void* send, void* receive, Sizes counts, Scalar scalar, ReduceOp op) override {
+    const Pending pending = collectives_.open("reduce_scatter_v");
+    MpiCollective& place = collectives_[pending];
+    const std::size_t width = bytes_of(scalar), longest = max_message_bytes / width * width;
+    if (total(counts) * width > longest) {
+      for (int root = 0; root < size(); ++root) {
+        const void* summands = at(send, offset(counts, root) * width);
+        in_pieces(summands, counts[index(root)] * width, longest, [&](char* piece, std::size_t bytes) {
+          void* sum = rank() == root ? at(receive, index_of(piece, summands)) : nullptr;
+          check(MPI_Ireduce(piece, sum, static_cast<int>(bytes / width), type_of(scalar), op_of(op), root, comm(),
+                            place.request()),
+                "reduce_scatter_v");
+        });
+      }
+      return pending;
+    }
+    place.lay_out(counts);
+    check(MPI_Ireduce_scatter(send, receive, place.counts.data(), type_of(scalar), op_of(op), comm(), place.request()),
+          "reduce_scatter_v");
+    return pending;
+  }
+
   Pending broadcast(void* data, std::size_t bytes, int root) override {
     const Pending pending = collectives_.open("broadcast");
     in_pieces(data, bytes, max_message_bytes, [&](char* piece, std::size_t part) {
@@ -163,6 +185,9 @@ class MpiTransport final : public Transport {
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   static void* at(void* data, std::size_t offset) { return static_cast<char*>(data) + offset; }
   static const void* at(const void* data, std::size_t offset) { return static_cast<const char*>(data) + offset; }
+  static std::size_t index_of(const char* piece, const void* data) {
+    return static_cast<std::size_t>(piece - static_cast<const char*>(data));
+  }
   static std::size_t offset(Sizes sizes, int rank) { return total(sizes.first(index(rank))); }
   static std::size_t total(Sizes sizes) { return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}); }
 

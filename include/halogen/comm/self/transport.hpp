@@ -44,6 +44,7 @@ class SelfTransport final : public Transport {
 
   using Sizes = std::span<const std::size_t>;
   Pending all_reduce(void*, std::size_t, Scalar, ReduceOp) override { return nothing_pending; }
+  Pending reduce_scatter_v(const void*, void*, Sizes, Scalar, ReduceOp) override { return nothing_pending; }
   Pending all_gather(const void*, void*, std::size_t) override { return nothing_pending; }
   Pending all_gather_v(const void*, void*, Sizes) override { return nothing_pending; }
   Pending broadcast(void*, std::size_t, int) override { return nothing_pending; }
