@@ -23,7 +23,9 @@ using Clock = std::chrono::steady_clock;
 
 /// Kokkos allocations since the program began.
 int allocations = 0;
-void count_allocation(const Kokkos::Tools::SpaceHandle, const char*, const void*, const std::uint64_t) { ++allocations; }
+void count_allocation(const Kokkos::Tools::SpaceHandle, const char*, const void*, const std::uint64_t) {
+  ++allocations;
+}
 
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
@@ -56,13 +58,15 @@ void compare(const hg::Environment& env, const std::string& name, int repeats, O
   }
   std::sort(ratios.begin(), ratios.end());
   if (env.is_root())
-    std::printf("bench: name=%s ranks=%d halogen_us=%.2f peer=mpi peer_us=%.2f ratio=%.3f pairs=%.2f..%.2f allocations=%d\n",
-                name.c_str(), env.world().size(), median(a), median(b), ratios[ratios.size() / 2], ratios.front(),
-                ratios.back(), allocations - before);
+    std::printf(
+        "bench: name=%s ranks=%d halogen_us=%.2f peer=mpi peer_us=%.2f ratio=%.3f pairs=%.2f..%.2f allocations=%d\n",
+        name.c_str(), env.world().size(), median(a), median(b), ratios[ratios.size() / 2], ratios.front(),
+        ratios.back(), allocations - before);
   std::fflush(stdout);
 }
 
-// -- a five-point stencil, periodic in the columns, zero beyond the rows; pieces of 16 x 16 -----------------------------
+// -- a five-point stencil, periodic in the columns, zero beyond the rows; pieces of 16 x 16
+// -----------------------------
 
 /// What one writes by hand: rows with a margin of one, persistent messages, two buffers.
 struct HandStencil {
@@ -100,8 +104,7 @@ struct HandStencil {
     for (int y = 1; y <= n; ++y)
       for (int x = 1; x <= n; ++x) {
         const float* u = now.data() + y * pitch + x;
-        next[static_cast<std::size_t>(y * pitch + x)] =
-            u[0] + k * (u[pitch] + u[-pitch] + u[1] + u[-1] - 4.f * u[0]);
+        next[static_cast<std::size_t>(y * pitch + x)] = u[0] + k * (u[pitch] + u[-pitch] + u[1] + u[-1] - 4.f * u[0]);
       }
     std::swap(now, next);
     std::swap(requests[0], requests[1]);
@@ -144,7 +147,8 @@ void operations(const hg::Environment& env, const hg::DeviceMesh<Line>& mesh, co
   }
 }
 
-// -- rows to columns ---------------------------------------------------------------------------------------------------
+// -- rows to columns
+// ---------------------------------------------------------------------------------------------------
 
 /// What one writes by hand: pack the blocks of the others, start, copy one's own, unpack as they arrive.
 struct HandTranspose {
@@ -161,9 +165,11 @@ struct HandTranspose {
     from.resize(count), to.resize(count), send.resize(count), receive.resize(count);
     const int block = rows * (columns / size);
     for (int p = 0; p < size; ++p)
-      if (p != rank) MPI_Recv_init(receive.data() + p * block, block, MPI_FLOAT, p, 0, MPI_COMM_WORLD, &requests.emplace_back());
+      if (p != rank)
+        MPI_Recv_init(receive.data() + p * block, block, MPI_FLOAT, p, 0, MPI_COMM_WORLD, &requests.emplace_back());
     for (int p = 0; p < size; ++p)
-      if (p != rank) MPI_Send_init(send.data() + p * block, block, MPI_FLOAT, p, 0, MPI_COMM_WORLD, &requests.emplace_back());
+      if (p != rank)
+        MPI_Send_init(send.data() + p * block, block, MPI_FLOAT, p, 0, MPI_COMM_WORLD, &requests.emplace_back());
   }
   ~HandTranspose() {
     for (MPI_Request& request : requests) MPI_Request_free(&request);
@@ -179,7 +185,8 @@ struct HandTranspose {
       std::memcpy(to.data() + (rank * rows + y) * width, from.data() + y * columns + rank * width, bytes);
     MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
     for (int p = 0; p < size; ++p)
-      if (p != rank) std::memcpy(to.data() + p * block, receive.data() + p * block, static_cast<std::size_t>(block) * sizeof(float));
+      if (p != rank)
+        std::memcpy(to.data() + p * block, receive.data() + p * block, static_cast<std::size_t>(block) * sizeof(float));
   }
 };
 
@@ -190,7 +197,8 @@ void redistribution(const hg::Environment& env, const hg::DeviceMesh<Line>& mesh
   hg::Redistribution<Columns, Rows> ours(rows, columns);
   HandTranspose hand(points);
   const int repeats = std::clamp(20000000 / (points * points), 3, 2000);
-  compare(env, name, repeats, [&] { ours.move(rows, columns); }, [&] { hand.run(); });
+  compare(
+      env, name, repeats, [&] { ours.move(rows, columns); }, [&] { hand.run(); });
 }
 
 }  // namespace
@@ -207,8 +215,10 @@ int main(int argc, char** argv) {
   for (const char* name : {"op_overhead_pointwise", "op_overhead_stencil", "op_overhead_sum"})
     if (wanted(name)) operations(env, mesh, name);
   // Squares of these sides on 2 ranks: 4 KB, 64 KB, 1 MB, 16 MB, 64 MB a rank.
-  const std::pair<const char*, int> sizes[] = {{"redistribute_4K", 46},    {"redistribute_64K", 182},
-                                               {"redistribute_1M", 724},   {"redistribute_16M", 2896},
+  const std::pair<const char*, int> sizes[] = {{"redistribute_4K", 46},
+                                               {"redistribute_64K", 182},
+                                               {"redistribute_1M", 724},
+                                               {"redistribute_16M", 2896},
                                                {"redistribute_64M", 5792}};
   for (const auto& [name, points] : sizes)
     if (wanted(name)) redistribution(env, mesh, name, points);

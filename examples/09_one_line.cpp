@@ -57,8 +57,8 @@ int main(int argc, char** argv) {
   };
   const float output = difference(sharded.output, single.output), dx = difference(sharded.gradient, single.gradient);
   if (env.is_root())
-    std::printf("mean %.9g, alone %.9g; largest difference of the output %g, of the input's gradient %g\n", sharded.mean,
-                single.mean, static_cast<double>(output), static_cast<double>(dx));
+    std::printf("mean %.9g, alone %.9g; largest difference of the output %g, of the input's gradient %g\n",
+                sharded.mean, single.mean, static_cast<double>(output), static_cast<double>(dx));
   if (output != 0 || dx != 0 || std::abs(sharded.mean - single.mean) > 1e-12 * single.mean)
     throw hg::CollectiveError("the sharded convolution differs from the whole one");
 }

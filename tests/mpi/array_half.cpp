@@ -79,10 +79,11 @@ TEST_CASE_TEMPLATE("rounding is to nearest even, with infinities and subnormals"
   CHECK(std::isinf(static_cast<float>(Half(std::numeric_limits<float>::max()))));
 }
 
-TEST_CASE_TEMPLATE("fields of two bytes: computed in float, rounded when stored, half the bytes sent", Half, hg::bfloat16,
-                   hg::float16) {
+TEST_CASE_TEMPLATE("fields of two bytes: computed in float, rounded when stored, half the bytes sent", Half,
+                   hg::bfloat16, hg::float16) {
   const Index<2> extents{9, 14};
-  const Array<float, 2> a(extents, [raw = numbers<float>(extents, 50)](auto i) { return static_cast<float>(Half(raw(i))); });
+  const Array<float, 2> a(extents,
+                          [raw = numbers<float>(extents, 50)](auto i) { return static_cast<float>(Half(raw(i))); });
   const auto stored = [](float v) { return static_cast<double>(static_cast<float>(Half(v))); };
   for (const auto& mesh : all_meshes<Grid>())
     for (int way = 0; way < ways_to_cut; ++way) {

@@ -15,16 +15,6 @@ using Turned = hg::Sharded<hg::Tensor<T, dyn, dyn>, Grid, hg::Shard<1>, hg::Shar
 template <class T>
 using Whole = hg::Sharded<hg::Tensor<T, dyn, dyn>, Grid, hg::Replicate, hg::Replicate>;
 
-template <class MeshType, class F>
-void everywhere(F f) {
-  for (const auto& mesh : all_meshes<MeshType>())
-    for (int way = 0; way < ways_to_cut; ++way) {
-      CAPTURE(way);
-      CAPTURE(mesh.extents()[0]);
-      f(mesh, way);
-    }
-}
-
 struct Upwind {
   using footprint = hg::Footprint<hg::At<0, 0>, hg::At<0, -1>, hg::At<2, 1>>;
   float speed;
@@ -60,7 +50,8 @@ TEST_CASE_TEMPLATE("cumulative_sum along a cut dimension and along another", T, 
       CHECK(error(along_columns, extents, down) < tolerance);
       CHECK(error(nested, extents, both) < tolerance * 10);
       // trapezoids from the expression's neighbours, and the sum's own neighbours
-      const Plane<T> inner = hg::cumulative_sum<1>(u + hg::shift<1, -1>(u)) - hg::shift<1, -1>(hg::cumulative_sum<1>(u));
+      const Plane<T> inner =
+          hg::cumulative_sum<1>(u + hg::shift<1, -1>(u)) - hg::shift<1, -1>(hg::cumulative_sum<1>(u));
       CHECK(error(inner, extents, right) < tolerance * 2);
       const Plane<T> sliced = hg::cumulative_sum<1>(hg::slice<1>(u, extents[1] / 2, extents[1]));
       CHECK(error(sliced, {extents[0], extents[1] - extents[1] / 2}, [&](auto i) {
@@ -154,14 +145,18 @@ TEST_CASE("redistribute inside an expression, of expressions, there and back") {
   everywhere<Grid>([&](const auto& mesh, int way) {
     const auto u = field<Plane<float>>(mesh, a, way);
     const auto v = field<Turned<float>>(mesh, b, way);
-    const Turned<float> sum = hg::redistribute<Turned<float>>(2.0f * u) + hg::shift<0, 1>(hg::redistribute<Turned<float>>(u + u));
+    const Turned<float> sum =
+        hg::redistribute<Turned<float>>(2.0f * u) + hg::shift<0, 1>(hg::redistribute<Turned<float>>(u + u));
     CHECK(error(sum, extents, [&](auto i) { return 2 * a(i) + 2 * a(i[0] + 1, i[1]); }) == 0);
     const auto chunked = field<Plane<float>>(mesh, a, 0);
-    const Plane<float> beside = chunked * hg::redistribute<Plane<float>>(hg::slice<0>(hg::pad<0>(v + 1.0f, 1, 1), 1, 10));
+    const Plane<float> beside =
+        chunked * hg::redistribute<Plane<float>>(hg::slice<0>(hg::pad<0>(v + 1.0f, 1, 1), 1, 10));
     CHECK(error(beside, extents, [&](auto i) { return a(i) * (b(i) + 1); }) == 0);
     const Whole<float> whole = hg::redistribute<Whole<float>>(hg::transpose<0, 1>(u - 0.0f));
     CHECK(error(whole, {10, 9}, [&](auto i) { return a(i[1], i[0]); }) == 0);
-    const Plane<float> scaled = u * hg::along<1>(hg::redistribute<hg::Sharded<hg::Tensor<float, dyn>, Grid, hg::Replicate, hg::Replicate>>(hg::max<0>(u) + 0.0f));
+    const Plane<float> scaled =
+        u * hg::along<1>(hg::redistribute<hg::Sharded<hg::Tensor<float, dyn>, Grid, hg::Replicate, hg::Replicate>>(
+                hg::max<0>(u) + 0.0f));
     CHECK(error(scaled, extents, [&](auto i) {
             float most = -2;
             for (int y = 0; y < 9; ++y) most = std::max(most, a(y, i[1]));
@@ -187,7 +182,8 @@ TEST_CASE("stencil functors: footprints in two dimensions and one, both boundari
       const Plane<double> zero = hg::stencil(Upwind{0.25f}, u);
       CHECK(error(zero, extents, expected([&](index_t y, index_t x) { return a(y, x); })) < 1e-15);
       const Plane<double> torus = hg::stencil(Upwind{0.25f}, hg::with_boundary<hg::Zero, hg::Periodic>(u));
-      CHECK(error(torus, extents, expected([&](index_t y, index_t x) { return a(y, hg::floor_mod(x, extents[1])); })) < 1e-15);
+      CHECK(error(torus, extents, expected([&](index_t y, index_t x) { return a(y, hg::floor_mod(x, extents[1])); })) <
+            1e-15);
       const Plane<double> chained = hg::stencil(Upwind{0.25f}, hg::shift<1, 1>(u) * 2.0);
       CHECK(error(chained, extents, expected([&](index_t y, index_t x) { return 2 * a(y, x + 1); })) < 1e-14);
     });

@@ -18,16 +18,6 @@ template <class T>
 using Columns = hg::Sharded<hg::Tensor<T, dyn>, Grid, hg::Replicate, hg::Shard<0>>;
 using Cube = hg::Mesh<"data", "height", "width">;
 
-template <class MeshType, class F>
-void everywhere(F f) {
-  for (const auto& mesh : all_meshes<MeshType>())
-    for (int way = 0; way < ways_to_cut; ++way) {
-      CAPTURE(way);
-      CAPTURE(mesh.extents()[0]);
-      f(mesh, way);
-    }
-}
-
 /// fold(values along the row or column that remains when dimension `reduced` of a is gone)
 template <class T, class Fold>
 auto over(const Array<T, 2>& a, int reduced, Fold fold) {
@@ -64,7 +54,8 @@ TEST_CASE_TEMPLATE("over one dimension of two", T, double, float) {
     const Index<1> rows{extents[0]}, columns{extents[1]};
     everywhere<Grid>([&](const auto& mesh, int way) {
       const auto u = field<Plane<T>>(mesh, a, way);
-      const Rows<T> row_sum = hg::sum<1>(u), row_mean = hg::mean<1>(u), row_max = hg::max<1>(u), row_norm = hg::norm<1>(u);
+      const Rows<T> row_sum = hg::sum<1>(u), row_mean = hg::mean<1>(u), row_max = hg::max<1>(u),
+                    row_norm = hg::norm<1>(u);
       const Columns<T> column_sum = hg::sum<0>(u), column_min = hg::min<0>(u), column_norm = hg::norm<0>(u + u);
       CHECK(error(row_sum, rows, over(a, 1, add)) < tolerance * 10);
       CHECK(error(row_mean, rows, over(a, 1, average)) < tolerance);
@@ -110,10 +101,6 @@ TEST_CASE("NaN and infinities: NaN is the largest and the smallest, -infinity ca
   a.values[a.offset({3, 2})] = -inf;
   auto with_nan = a;
   with_nan.values[with_nan.offset({1, 4})] = std::nan("");
-  const auto is = [](double expected) {
-    return [expected](auto v) { return v == expected; };
-  };
-  static_cast<void>(is);
   everywhere<Grid>([&](const auto& mesh, int way) {
     const auto u = field<Plane<double>>(mesh, a, way), v = field<Plane<double>>(mesh, with_nan, way);
     const Rows<double> top = hg::max<1>(u), bottom = hg::min<1>(u), tops = hg::max<1>(v);
@@ -144,9 +131,8 @@ TEST_CASE("keep_dimensions: beside the field they came from; alone, of extent 1"
     const Plane<double> anomaly = u - hg::mean<1>(u, hg::keep_dimensions);
     CHECK(error(anomaly, extents, [&](auto i) { return a(i) - over(a, 1, average)({i[0]}); }) < 1e-14);
     const Plane<double> unit = u / hg::norm<0>(u, hg::keep_dimensions) + hg::max<1>(u, hg::keep_dimensions);
-    CHECK(error(unit, extents, [&](auto i) {
-            return a(i) / over(a, 0, length)({i[1]}) + over(a, 1, largest)({i[0]});
-          }) < 1e-14);
+    CHECK(error(unit, extents,
+                [&](auto i) { return a(i) / over(a, 0, length)({i[1]}) + over(a, 1, largest)({i[0]}); }) < 1e-14);
     // softmax over a dimension that is cut
     const auto e = hg::exp(u - hg::max<1>(u, hg::keep_dimensions));
     const Plane<double> softmax = e / hg::sum<1>(e, hg::keep_dimensions);
@@ -164,9 +150,8 @@ TEST_CASE("keep_dimensions: beside the field they came from; alone, of extent 1"
     const Rows<double> rows = hg::slice<0>(hg::sum<1>(u), 1, 4);
     CHECK(error(rows, {3}, [&](auto i) { return over(a, 1, add)({i[0] + 1}); }) < 1e-14);
     const Rows<double> difference = hg::shift<0, 1>(hg::sum<1>(u)) - hg::sum<1>(u);
-    CHECK(error(difference, {5}, [&](auto i) {
-            return (i[0] < 4 ? over(a, 1, add)({i[0] + 1}) : 0) - over(a, 1, add)(i);
-          }) < 1e-13);
+    CHECK(error(difference, {5},
+                [&](auto i) { return (i[0] < 4 ? over(a, 1, add)({i[0] + 1}) : 0) - over(a, 1, add)(i); }) < 1e-13);
   });
 }
 
@@ -233,6 +218,7 @@ TEST_CASE("numbers made of reductions: item(), conversion, in an expression") {
     const Plane<float> scaled = (u - hg::mean(u)) / hg::sqrt(variance + 1e-6);
     const double deviation = std::sqrt(squares / n - sum * sum / n / n + 1e-6);
     CHECK(error(scaled, {6, 11}, [&](auto i) { return (a(i) - sum / n) / deviation; }) < 1e-6);
-    CHECK(hg::sum(hg::cast<int>(u > 0.0f)).item() == std::count_if(a.values.begin(), a.values.end(), [](float v) { return v > 0; }));
+    CHECK(hg::sum(hg::cast<int>(u > 0.0f)).item() ==
+          std::count_if(a.values.begin(), a.values.end(), [](float v) { return v > 0; }));
   });
 }

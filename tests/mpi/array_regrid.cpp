@@ -16,17 +16,6 @@ using Turned = hg::Sharded<hg::Tensor<T, dyn, dyn>, Grid, hg::Shard<1>, hg::Shar
 template <class T>
 using Vector = hg::Sharded<hg::Tensor<T, dyn>, Line, hg::Shard<0>>;
 
-/// f(mesh, way) on every mesh and every way to cut.
-template <class MeshType, class F>
-void everywhere(F f) {
-  for (const auto& mesh : all_meshes<MeshType>())
-    for (int way = 0; way < ways_to_cut; ++way) {
-      CAPTURE(way);
-      CAPTURE(mesh.extents()[0]);
-      f(mesh, way);
-    }
-}
-
 }  // namespace
 
 TEST_CASE_TEMPLATE("a slice with a step, of one dimension or of both", T, float, double, int) {
@@ -45,7 +34,8 @@ TEST_CASE_TEMPLATE("a slice with a step, of one dimension or of both", T, float,
       CHECK(error(middle, {extents[0], extents[1] - 2}, [&](auto i) { return a(i[0], i[1] + 1); }) == 0);
       CHECK(error(odd, {(extents[0] + 2) / 3, extents[1] / 2}, [&](auto i) { return a(3 * i[0], 2 * i[1] + 1); }) == 0);
       CHECK(error(last, {extents[0], 1}, [&](auto i) { return a(i[0], extents[1] - 1); }) == 0);
-      CHECK(error(sum, {(extents[0] + 1) / 2, extents[1]}, [&](auto i) { return T(2) * a(2 * i[0], i[1]) + a(2 * i[0], i[1]); }) == 0);
+      CHECK(error(sum, {(extents[0] + 1) / 2, extents[1]},
+                  [&](auto i) { return T(2) * a(2 * i[0], i[1]) + a(2 * i[0], i[1]); }) == 0);
     });
   }
 }
@@ -58,9 +48,8 @@ TEST_CASE("slices beside each other and beside fields that are cut otherwise") {
     const Plane<double> difference = hg::slice<0>(u, 1, 17) - hg::slice<0>(u, 0, 16);
     CHECK(error(difference, {16, 14}, [&](auto i) { return a(i[0] + 1, i[1]) - a(i[0], i[1]); }) == 0);
     Plane<double> mixed = v * hg::slice<0>(u, 1, 17) + hg::shift<0, 1>(v) * hg::slice<0>(u, 0, 16);
-    CHECK(error(mixed, {16, 14}, [&](auto i) {
-            return b(i) * a(i[0] + 1, i[1]) + b(i[0] + 1, i[1]) * a(i[0], i[1]);
-          }) < 1e-15);
+    CHECK(error(mixed, {16, 14}, [&](auto i) { return b(i) * a(i[0] + 1, i[1]) + b(i[0] + 1, i[1]) * a(i[0], i[1]); }) <
+          1e-15);
     CHECK(mixed.cut(0) == v.cut(0));
     // A shifted slice is 0 beyond its own ends, though the field goes on there; a slice of a shifted field is not.
     const Plane<double> beyond = hg::shift<0, 1>(hg::slice<0>(u, 2, 9));
@@ -91,7 +80,8 @@ TEST_CASE_TEMPLATE("pad: zeros at the ends, of fields, of expressions, of slices
       const auto u = field<Plane<T>>(mesh, a, way);
       const Plane<T> padded = hg::pad<1>(hg::pad<0>(u, 2, 1), 0, 3);
       CHECK(error(padded, {extents[0] + 3, extents[1] + 3}, [&](auto i) { return a(i[0] - 2, i[1]); }) == 0);
-      const Plane<T> cleared = hg::pad<0>(hg::slice<0>(u + T(1), 0, 1), 0, extents[0] - 1);  // not the 1 beyond the ends
+      const Plane<T> cleared =
+          hg::pad<0>(hg::slice<0>(u + T(1), 0, 1), 0, extents[0] - 1);  // not the 1 beyond the ends
       CHECK(error(cleared, extents, [&](auto i) { return i[0] == 0 ? a(0, i[1]) + T(1) : T(0); }) == 0);
       const Plane<T> round = hg::slice<1>(hg::pad<1>(u, 4, 4), 4, 4 + extents[1]);
       CHECK(error(round, extents, a) == 0);
@@ -139,8 +129,8 @@ TEST_CASE_TEMPLATE("transpose: the dimensions, and with them the placements", T,
 TEST_CASE("permute three, four and five dimensions") {
   using Three = hg::Sharded<hg::Tensor<float, dyn, dyn, dyn>, Grid, hg::Shard<2>, hg::Shard<0>>;
   using ThreeOf120 = hg::Sharded<hg::Tensor<float, dyn, dyn, dyn>, Grid, hg::Shard<1>, hg::Shard<2>>;
-  using Four = hg::Sharded<hg::Tensor<int, dyn, 3, dyn, dyn>, hg::Mesh<"data", "height", "width">, hg::Shard<0>, hg::Shard<2>,
-                           hg::Shard<3>>;
+  using Four = hg::Sharded<hg::Tensor<int, dyn, 3, dyn, dyn>, hg::Mesh<"data", "height", "width">, hg::Shard<0>,
+                           hg::Shard<2>, hg::Shard<3>>;
   using ChannelsLast = hg::Sharded<hg::Tensor<int, dyn, dyn, dyn, 3>, hg::Mesh<"data", "height", "width">, hg::Shard<0>,
                                    hg::Shard<1>, hg::Shard<2>>;
   using Five = hg::Sharded<hg::Tensor<double, dyn, dyn, dyn, dyn, dyn>, Grid, hg::Shard<4>, hg::Shard<1>>;
@@ -188,9 +178,11 @@ TEST_CASE("along: vectors that every rank holds, or that are cut as their dimens
       CHECK(error(first, extents, expected) < 1e-15);
       const Plane<double> outer = hg::along<0>(cut_rows) * hg::along<1>(cut_columns);  // no field of rank 2 in it
       CHECK(error(outer, extents, [&](auto i) { return r(i[0]) * c(i[1]); }) == 0);
-      const Plane<double> sliced = hg::along<1>(hg::slice<0>(columns, 0, 1)) + hg::along<0>(rows) * hg::slice<1>(u, 0, 1);
+      const Plane<double> sliced =
+          hg::along<1>(hg::slice<0>(columns, 0, 1)) + hg::along<0>(rows) * hg::slice<1>(u, 0, 1);
       CHECK(error(sliced, {extents[0], 1}, [&](auto i) { return c(0) + r(i[0]) * a(i); }) < 1e-15);
-      const Plane<double> neighbours = u + (hg::along<1>(hg::shift<0, 1>(cut_columns)) - hg::along<1>(hg::shift<0, -1>(columns)));
+      const Plane<double> neighbours =
+          u + (hg::along<1>(hg::shift<0, 1>(cut_columns)) - hg::along<1>(hg::shift<0, -1>(columns)));
       CHECK(error(neighbours, extents, [&](auto i) { return a(i) + (c(i[1] + 1) - c(i[1] - 1)); }) < 1e-15);
     });
   }

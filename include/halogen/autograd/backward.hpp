@@ -30,8 +30,7 @@ struct Gradients {
   /// The gradients; zeros where nothing depends on a variable.
   std::tuple<Fields...> finish() const {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return std::tuple(
-          (std::get<I>(sums).empty() ? Fields(std::get<I>(variables).shape()) : std::get<I>(sums))...);
+      return std::tuple((std::get<I>(sums).empty() ? Fields(std::get<I>(variables).shape()) : std::get<I>(sums))...);
     }(std::index_sequence_for<Fields...>{});
   }
 };
@@ -48,7 +47,7 @@ auto leaf(const Field& field) {
   return zero_bounded(FieldLeaf<Field>(field));
 }
 
-// -- rules of nodes: from a stored cotangent to their operands ---------------------------------------------------------
+// -- rules of nodes: from a stored cotangent to their operands
 
 template <int Dim, class E, bool Strided, class C, class All>
 void pull(const Resliced<Dim, E, Strided>& node, const C& cotangent, All& gradients) {
@@ -161,7 +160,8 @@ struct CotangentOf<Mapped<Inner, Rank, Dims...>> {
     };
     const auto expression = on_grid(grid, term);
     const auto summed = [&]<std::size_t... D>(std::index_sequence<D...>) {
-      return sum_missing(expression, std::integer_sequence<int>{}, std::integer_sequence<int, static_cast<int>(D)...>{});
+      return sum_missing(expression, std::integer_sequence<int>{},
+                         std::integer_sequence<int, static_cast<int>(D)...>{});
     }(std::make_index_sequence<static_cast<std::size_t>(rank)>{});
     const auto ordered = permute<rank_among(Dims)...>(summed);
     using Field = field_of_t<std::decay_t<decltype(ordered)>>;
@@ -230,9 +230,10 @@ struct CotangentOf<Reduction<Op, Inner, Mean>> {
     if constexpr (std::is_same_v<Op, SumOp>)
       backward(node.inner, Here(static_cast<T>(Mean ? cotangent / node.count() : cotangent), *shape), gradients);
     else
-      backward(node.inner,
-               where(node.inner == static_cast<typename Inner::value_type>(node.item()), static_cast<T>(cotangent), T(0)),
-               gradients);
+      backward(
+          node.inner,
+          where(node.inner == static_cast<typename Inner::value_type>(node.item()), static_cast<T>(cotangent), T(0)),
+          gradients);
   }
 };
 

@@ -33,9 +33,7 @@ auto value_and_grad_of(F& f, const Fields&... fields) {
 /// grad(f)(u, ...): the gradients of f alone: one field, or a tuple of them.
 template <class F>
 auto grad(F f) {
-  return [f]<class... Fields>(const Fields&... fields) mutable
-           requires(is_sharded<Fields> && ...)
-  {
+  return [f]<class... Fields>(const Fields&... fields) mutable requires(is_sharded<Fields>&&...) {
     auto all = value_and_grad_of(f, fields...);
     if constexpr (sizeof...(Fields) == 1)
       return std::get<1>(all);

@@ -79,7 +79,8 @@ auto wrap(const Pointwise<F, A...>& e, Edge<T...> edge, Total<S...> shift) {
 
 /// A field of E's values on a grid.
 template <class Shape, class E, class T = typename E::value_type>
-using CotangentField = typename field_of<std::conditional_t<std::is_integral_v<T>, float, T>, typename Shape::placed>::type;
+using CotangentField =
+    typename field_of<std::conditional_t<std::is_integral_v<T>, float, T>, typename Shape::placed>::type;
 
 /// Where cotangents stand: a grid's mesh and cuts, and its place as a type.
 template <class Where>

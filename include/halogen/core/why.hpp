@@ -58,8 +58,8 @@ struct operands_differ_in_rank {};
 template <int Dimension, int Rank>
 struct no_such_dimension {};
 
-/// A field keeps its dimensions and value type when it is redistributed, and summands are Partial<Sum> of float, double,
-/// int or int64. First, Second: the mesh dimension whose placement is Partial in source or target, -1 for none.
+/// A field keeps its dimensions and value type when it is redistributed, and summands are Partial<Sum> of float,
+/// double, int or int64. First, Second: the mesh dimension whose placement is Partial in source or target, -1 for none.
 template <int First, int Second>
 struct partial_is_a_sum {};
 

@@ -122,7 +122,7 @@ bool uniform_reach(const Grid<Rank>& grid, const Field& field, const Access& acc
     const int source = access.source[d];
     const auto s = static_cast<std::size_t>(source);
     const bool plain = source >= 0 && access.scale[d] == 1 && access.divisor[d] == 1;
-    if (plain && (grid.cut[s] == &cut || *grid.cut[s] == cut)) {
+    if (plain && cut.parts() > 1 && (grid.cut[s] == &cut || *grid.cut[s] == cut)) {
       reach.lo[d] = std::max<index_t>(0, grid.grown.lo[s] - access.offset[d]);
       reach.hi[d] = std::max<index_t>(0, grid.grown.hi[s] + access.offset[d]);
       reach.periodic[d] = (access.periodic[d] || grid.grown.periodic[s]) && (reach.lo[d] > 0 || reach.hi[d] > 0);

@@ -1,0 +1,75 @@
+// Gradients through reductions to a number and through stencil functors: finite differences in double.
+#include <doctest/doctest.h>
+
+#include "support/array.hpp"
+
+using namespace support;
+
+namespace {
+
+using hg::dyn;
+using Plane = hg::Sharded<hg::Tensor<double, dyn, dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
+
+constexpr double differences = 1e-8;
+
+struct Limited {
+  using footprint = hg::Footprint<hg::At<0, 0>, hg::At<0, -1>, hg::At<1, 1>>;
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T centre, T west, T corner) const {
+    using Kokkos::exp;
+    using Kokkos::sqrt;
+    const T slope = centre - west;
+    return slope > 0.0 ? slope * corner : exp(slope) / sqrt(2.0 + corner * corner);
+  }
+};
+struct Own {  // its own derivatives; its values are of one type only
+  using footprint = hg::Footprint<hg::At<0, 0>, hg::At<-2, 0>>;
+  KOKKOS_FUNCTION double operator()(double a, double b) const { return a * a * b; }
+  template <int I, class A, class B>
+  static auto partial(const A& a, const B& b) {
+    if constexpr (I == 0)
+      return 2.0 * a * b;
+    else
+      return a * a;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("reductions to a number inside: norms, means, extremes, several in one loss") {
+  const auto a = numbers<double>(Index<2>{5, 7}, 70), b = numbers<double>(Index<2>{5, 7}, 71);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    CHECK(gradient_error(
+              maker<Plane>(mesh, way),
+              [](auto u, auto v) {
+                const auto n = hg::norm(u);
+                return hg::sum(hg::square(u / n) * v) + hg::sqrt(hg::mean(hg::square(u - v))) * hg::max(v) -
+                       n * hg::min(hg::shift<1, 1>(u) * v) / (1.0 + hg::square(hg::sum(v)));
+              },
+              2, a, b) < differences);
+    CHECK(gradient_error(
+              maker<Plane>(mesh, way),
+              [](auto u) {  // a stage that stands several times, shifted too, and within another
+                const auto w = hg::with_boundary<hg::Periodic, hg::Zero>(u);
+                const auto m = hg::mean(hg::shift<0, 1>(w) * w);
+                const auto inner = w * m + hg::exp(m);
+                return hg::sum(inner * hg::shift<0, 1>(w / (2.0 + m)) * hg::shift<1, -1>(w * m)) + m * m;
+              },
+              2, a) < differences);
+  });
+}
+
+TEST_CASE("stencil functors: derivatives by dual numbers, or their own") {
+  const auto a = numbers<double>(Index<2>{6, 5}, 76);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    CHECK(gradient_error(
+              maker<Plane>(mesh, way),
+              [](auto v) {
+                const auto w = hg::with_boundary<hg::Zero, hg::Periodic>(v);
+                const auto once = hg::stencil(Limited{}, w);
+                return hg::sum(once * v) + hg::sum(hg::square(hg::stencil(Limited{}, once + v))) +
+                       hg::mean(hg::stencil(Own{}, hg::with_boundary<hg::Periodic, hg::Zero>(v)));
+              },
+              1, a) < differences);
+  });
+}
