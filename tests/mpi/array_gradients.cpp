@@ -1,4 +1,7 @@
 // Gradients through slices and pads: finite differences in double, and the adjoint identity of linear ones.
+//
+// optimise: 0
+
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"

@@ -1,5 +1,8 @@
 // Gradients through transpose, permute and along, of fields that every rank holds: finite differences in double, and
 // the adjoint identity of linear ones.
+//
+// optimise: 0
+
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"

@@ -1,4 +1,7 @@
 // Gradients through reductions to a number and through stencil functors: finite differences in double.
+//
+// optimise: 0
+
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"

@@ -1,4 +1,7 @@
 // Gradients through reductions over some dimensions: finite differences in double, and the adjoint identity.
+//
+// optimise: 0
+
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"

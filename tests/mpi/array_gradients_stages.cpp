@@ -1,5 +1,8 @@
 // Gradients through cumulative_sum, concatenate and redistribute: finite differences in double, and the adjoint
 // identity of linear ones.
+//
+// optimise: 0
+
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"

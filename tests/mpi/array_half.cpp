@@ -1,4 +1,7 @@
 // Two-byte storage: the conversions against arithmetic in double, and fields of them in every operation.
+//
+// optimise: 0
+
 #include <doctest/doctest.h>
 
 #include <cstring>

@@ -1,4 +1,7 @@
 // cumulative_sum, concatenate, redistribute of expressions and stencil functors, beside plain loops.
+//
+// optimise: 0
+
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"

@@ -1,4 +1,7 @@
 // Reductions over some dimensions, argmax, and numbers made of several reductions, beside plain loops.
+//
+// optimise: 0
+
 #include <doctest/doctest.h>
 
 #include <limits>

@@ -1,4 +1,7 @@
 // slice, pad, permute, transpose, along beside plain loops over host arrays: ranks 1 to 5, all meshes, uneven cuts.
+//
+// optimise: 0
+
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"

@@ -29,7 +29,8 @@ TEST_CASE("halos, stages and kernels") {
     const Plane u(mesh, {17, 19}), v(mesh, {17, 19});
     const auto b = hg::with_boundary<hg::Zero, hg::Periodic>(u);
     const auto stencil = hg::shift<0, 2>(b) - hg::shift<0, -1>(b) * hg::shift<1, 1>(v) + hg::shift<1, -3>(b);
-    CHECK(check_cost(stencil).exchanges == 2);  // u and v, however often they are read
+    // u and v, however often they are read; v ends in zeros and needs nobody where its columns are not cut
+    CHECK(check_cost(stencil).exchanges == (mesh.extent(1) > 1 ? 2 : 1));
     CHECK(check_cost(u + 2.0 * v).exchanges == 0);
     const auto length = hg::norm(u);
     const auto unit = u / length + length * b;

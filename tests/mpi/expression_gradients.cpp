@@ -1,4 +1,7 @@
 // Gradients of expressions with respect to fields: finite differences in double, the adjoint identity, every mesh.
+//
+// optimise: 0
+
 #include <doctest/doctest.h>
 
 #include <cmath>

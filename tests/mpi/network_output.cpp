@@ -14,7 +14,7 @@ using Globe = hg::Boundary<hg::Zero, hg::Periodic>;
 using Model = hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<3>, hg::Padding<1>, Globe>, hg::GroupNorm<2, 4>, hg::ReLU,
                              hg::Conv2d<4, 3, hg::Kernel<3>, hg::Stride<2>, hg::Padding<1>, Globe>>;
 using Field = hg::Sharded<hg::Tensor<double, hg::dyn, 2, hg::dyn, hg::dyn>, Grid, hg::Shard<2>, hg::Shard<3>>;
-constexpr hg::index_t height = 12, width = 16, count = 2 * 2 * height * width;
+constexpr hg::index_t height = 12, width = 18, count = 2 * 2 * height * width;
 
 std::vector<double> numbers() {
   std::vector<double> values;
