@@ -1,4 +1,7 @@
 // The array language on every mesh: values against plain loops to the bit, halos as counted, rebinding, reductions.
+//
+// optimise: 0
+
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -143,7 +143,7 @@ template <class Functor>
 void launch_copy(const char* label, const execution_space& space, index_t values, const Functor& functor) {
   const index_t items = ceil_div(functor.rows, rows_per_item);
   if constexpr (runs_on_host) {
-    if (values <= 4096) {
+    if (values <= 16384) {
       for (index_t i = 0; i < items; ++i) functor(i);
       return;
     }

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "halogen/autograd/gradient.hpp"
+#include "halogen/expr/explain_expression.hpp"
 #include "halogen/train/network.hpp"
 
 namespace halogen {
