@@ -2,8 +2,6 @@
 // kernel each; each stage in it is given its cotangent as a field, once, and passes it on by its own rule.
 #pragma once
 
-#include <optional>
-
 #include "halogen/autograd/terms.hpp"
 
 namespace halogen::detail {
@@ -19,12 +17,10 @@ struct Gradients {
   void add(const E& term) {
     auto& sum = std::get<Index>(sums);
     using Field = std::decay_t<decltype(sum)>;
-    if (sum.empty()) {
-      sum = Field(std::get<Index>(variables).shape(), Field::Start::unwritten);
-      sum = as_expression(term);
-    } else {
+    if (sum.empty())
+      sum = computed<Field>(std::get<Index>(variables).shape(), as_expression(term));
+    else
       sum = sum + term;
-    }
   }
 
   /// The gradients; zeros where nothing depends on a variable.
@@ -67,12 +63,7 @@ void pull(const Bounded<E, B...>& node, const C& cotangent, All& gradients) {
 template <class Op, bool Mean, class E, int... Dims, class C, class All>
 void pull(const Reduced<Op, Mean, E, Dims...>& node, const C& cotangent, All& gradients) {
   static_assert(!std::is_same_v<Op, ArgMaxOp>, "argmax has no gradient");
-  const auto spread = [](const auto& e) {
-    return [&]<std::size_t... D>(std::index_sequence<D...>) {
-      using Node = Reduced<Op, Mean, E, Dims...>;
-      return Mapped<std::decay_t<decltype(e)>, Node::rank, Node::Kept::dims[D]...>(e);
-    }(std::make_index_sequence<Reduced<Op, Mean, E, Dims...>::Kept::dims.size()>{});
-  };
+  const auto spread = [](const auto& e) { return along_kept<Reduced<Op, Mean, E, Dims...>>(e); };
   if constexpr (std::is_same_v<Op, SumOp>) {
     using T = typename E::value_type;
     const Filled<T, typename E::placed> scale(static_cast<T>(node.scale()), *shape_of<field_of_t<E>>(node.inner));
@@ -99,8 +90,7 @@ void pull(const Iterated<N, Step, E>& node, const C& cotangent, All& gradients) 
   using Field = typename Iterated<N, Step, E>::Result;
   std::vector<Field> states{materialised<Field>(node.inner)};
   for (int k = 1; k < N; ++k) states.push_back(as_expression(node.step(states.back())));
-  Field owed(states.back().shape(), Field::Start::unwritten);
-  owed = leaf(cotangent);
+  Field owed = computed<Field>(states.back().shape(), leaf(cotangent));
   for (int k = N - 1; k >= 0; --k) {
     const Field& state = states[static_cast<std::size_t>(k)];
     Gradients<Field> gradient(state);
@@ -165,9 +155,7 @@ struct CotangentOf<Mapped<Inner, Rank, Dims...>> {
     }(std::make_index_sequence<static_cast<std::size_t>(rank)>{});
     const auto ordered = permute<rank_among(Dims)...>(summed);
     using Field = field_of_t<std::decay_t<decltype(ordered)>>;
-    Field result(shape_of<Field>(ordered), Field::Start::unwritten);
-    result = ordered;
-    return result;
+    return computed<Field>(shape_of<Field>(ordered), ordered);
   }
   template <class C, class Grid, class E>
   static void add(C& cotangent, const Grid& grid, const Node& node, const E& term) {

@@ -98,10 +98,7 @@ struct CotangentGrid<NotPlaced> {
 
 template <class Grid, class E>
 auto stored_cotangent(const Grid& grid, const E& e) {
-  using Field = CotangentField<Grid, E>;
-  Field field(grid.shape, Field::Start::unwritten);
-  field = e;
-  return field;
+  return computed<CotangentField<Grid, E>>(grid.shape, e);
 }
 
 /// The path as the variable's grid sees it: at index - S, beyond the ends what the variable's boundary says.

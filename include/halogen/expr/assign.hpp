@@ -36,17 +36,31 @@ void launch_assign(const execution_space& space, const StridedView<T, Rank>& tar
                        kernel);
 }
 
-/// A buffer with the expression's values, shaped as `field`.
+/// Writes the expression's values into a buffer shaped as `field`, which the expression does not read.
 template <class Field, class E>
-std::shared_ptr<typename Field::Storage> evaluated(const Field& field, const E& expression) {
+void write_values(const Field& field, const typename Field::Storage& buffer, const E& expression) {
   const EvaluationScope scope;
   const execution_space space;
   const Grid<Field::rank> grid(field);
   check_alike(field, expression);
   exchange_halos(space, grid, expression);
+  launch_assign(space, strided_view(field, buffer), grid.own, expression);
+}
+
+/// A new buffer with the expression's values, shaped as `field`.
+template <class Field, class E>
+std::shared_ptr<typename Field::Storage> evaluated(const Field& field, const E& expression) {
   std::shared_ptr<typename Field::Storage> buffer = field.take_buffer();
-  launch_assign(space, strided_view(field, *buffer), grid.own, expression);
+  write_values(field, *buffer, expression);
   return buffer;
+}
+
+/// A new field with the expression's values.
+template <class Field, class E>
+Field computed(const std::shared_ptr<const typename Field::Shape>& shape, const E& expression) {
+  const Field field(shape, Field::Start::unwritten);
+  write_values(field, field.storage(), expression);
+  return field;
 }
 
 /// Mesh and cuts of the expression as a field of this type has them: those of one of its fields where that is its grid.
@@ -100,8 +114,10 @@ template <class Field, Expression E>
   requires detail::AssignableTo<Field, E>
 void evaluate_into(Field& field, const E& expression) {
   const detail::EvaluationScope scope;
-  if (field.empty()) field = Field(detail::shape_of<Field>(expression), Field::Start::unwritten);
-  field.rebind(detail::evaluated(field, expression));
+  if (field.empty())
+    field = detail::computed<Field>(detail::shape_of<Field>(expression), expression);
+  else
+    field.rebind(detail::evaluated(field, expression));
 }
 template <class Field, Expression E, class Why = detail::WhyNotJoined<Field, E>>
   requires(is_sharded<Field> && !detail::AssignableTo<Field, E>)

@@ -20,9 +20,7 @@ Field materialised(const E& expression) {
     if constexpr (std::is_same_v<typename std::decay_t<decltype(expression.inner)>::Result, Field>)
       return expression.inner.field();
   }
-  Field field(shape_of<Field>(expression), Field::Start::unwritten);
-  field.rebind(evaluated(field, expression));
-  return field;
+  return computed<Field>(shape_of<Field>(expression), expression);
 }
 
 }  // namespace detail

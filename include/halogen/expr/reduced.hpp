@@ -285,13 +285,16 @@ auto reduce_dims(const X& x) {
   return Reduced<Op, Mean, expression_of<X>, Dims...>(as_expression(x));
 }
 
-/// The reduced node back along the dimensions that were kept.
+/// What has the grid of the reduced node R, back along the dimensions that R kept.
+template <class R, class E>
+auto along_kept(const E& e) {
+  return [&]<std::size_t... D>(std::index_sequence<D...>) {
+    return Mapped<E, R::rank, R::Kept::dims[D]...>(e);
+  }(std::make_index_sequence<R::Kept::dims.size()>{});
+}
 template <class R>
 auto keep(const R& reduced) {
-  return [&]<std::size_t... D>(std::index_sequence<D...>) {
-    auto bounded = as_expression(reduced);
-    return Mapped<decltype(bounded), R::rank, R::Kept::dims[D]...>(bounded);
-  }(std::make_index_sequence<R::Kept::dims.size()>{});
+  return along_kept<R>(as_expression(reduced));
 }
 
 }  // namespace detail

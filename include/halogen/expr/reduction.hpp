@@ -150,7 +150,6 @@ struct Reduction
     : ExpressionNode<std::conditional_t<Mean, double, detail::Accumulator<typename E::value_type>>, NotPlaced> {
   using A = detail::Accumulator<typename E::value_type>;
   using Result = std::conditional_t<Mean, double, A>;
-  static constexpr bool is_mean = Mean;
   E inner;
   detail::StageResult<Result> identity;
   explicit Reduction(E e) : inner(std::move(e)) {}
@@ -179,11 +178,6 @@ struct Reduction
     item();  // its own stage, with its own halos, before those of the expression around it
   }
 };
-
-template <class X>
-inline constexpr bool is_reduction = false;
-template <class Op, class E, bool Mean>
-inline constexpr bool is_reduction<Reduction<Op, E, Mean>> = true;
 
 /// Sum over all points of the global field.
 template <FieldOperand X>

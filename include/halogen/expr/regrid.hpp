@@ -172,8 +172,6 @@ template <class E, int Rank, int... Dims>
 struct Mapped
     : ExpressionNode<typename E::value_type, typename detail::place_along<typename E::placed, Rank,
                                                                           std::integer_sequence<int, Dims...>>::type> {
-  static constexpr bool is_permutation = Rank == sizeof...(Dims);
-  static constexpr int inner_rank = sizeof...(Dims);
   static constexpr std::array<int, sizeof...(Dims)> dims{Dims...};
   E inner;
   detail::NodeIdentity identity;

@@ -82,9 +82,6 @@ struct FieldStage
   }
 };
 
-template <class E>
-concept Stage = requires { typename E::stage_tag; };
-
 /// The field type of an expression's values, T stored.
 template <class T, class Where>
 struct field_of;
