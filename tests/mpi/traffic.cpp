@@ -24,8 +24,6 @@ namespace {
 constexpr int in = 3, base = 8, groups = 8;
 using Net = hg::UNet<in, 1, base, hg::Boundary<hg::Zero, hg::Periodic>, groups>;
 using Pointwise = hg::Sequential<hg::Conv2d<in, 4>, hg::ReLU, hg::Conv2d<4, 1>>;
-constexpr hg::index_t width = 48;
-
 /// Bytes and number of Kokkos allocations by label, while one of these lives.
 class Allocations {
  public:
@@ -57,7 +55,8 @@ class Allocations {
 template <class Model>
 struct Training {
   using T = double;
-  explicit Training(const hg::DeviceMesh<support::Mesh>& mesh, hg::index_t batch = 1, hg::index_t height = 36)
+  explicit Training(const hg::DeviceMesh<support::Mesh>& mesh, hg::index_t batch = 1, hg::index_t height = 36,
+                    hg::index_t width = 48)
       : image(mesh, {batch, in, height, width}),
         label(mesh, {batch, 1, height, width}),
         weight(mesh, {batch, 1, height, width}),
@@ -124,21 +123,30 @@ TEST_CASE("statistics, layout and MPI count the same; sums are as many as the mo
   }
 }
 
-TEST_CASE("a formula on paper: 32 x 48 on 2 x 2, periodic in width, all cuts even") {
+TEST_CASE("a formula on paper: 32 rows on 2 x 2, periodic in width, cuts on the grid of tiles and beside it") {
   if (support::world().size() != 4) return;
-  Training<Net> training(hg::device_mesh<support::Mesh>(support::world(), {1, 2, 2}), 1, 32);
-  const hg::CommStatistics spent = second_step(training);
-  // A piece of h x w sends, for margins of 1: a row to the one rank above or below, a column each way around the globe
-  // to the rank beside it, two corners to the one across: three messages.
-  const auto ring = [](std::int64_t h, std::int64_t w) { return w + 2 * h + 2; };
   // Exchanged is what a 3 x 3 convolution reads: the image, what each of the ten wrote (nine are read by the next one,
   // and by the backward of their own; the last by its own alone) and both pools' outputs: 13. And, for the gradients of
   // their inputs, the gradients behind all but the first: 9. Upsampled tensors are exchanged coarse.
   const std::int64_t fine = in + 4 * base + 3 * base;                  // 1 + 4 values, 3 gradients
   const std::int64_t middle = base + 4 * 2 * base + 4 * 2 * base;      // 1 + 4 values, 4 gradients
   const std::int64_t coarse = 2 * base + 2 * 4 * base + 2 * 4 * base;  // 1 + 2 values, 2 gradients
-  CHECK(spent.messages.count == 3 * (13 + 9));
-  CHECK(spent.messages.bytes == 8 * (fine * ring(16, 24) + middle * ring(8, 12) + coarse * ring(4, 6)));
+  // A piece of h x w sends, for margins of 1: a row to the one rank above or below, a column each way around the globe
+  // to the rank beside it, two corners to the one across: three messages.
+  const auto ring = [](std::int64_t h, std::int64_t w) { return w + 2 * h + 2; };
+  // Where the width is cut at 6, between two tiles of 4, both ranks compute the tile [4, 8): they need 3 columns of
+  // each other on this side.
+  const auto beside = [](std::int64_t h, std::int64_t w) { return w + 4 * h + 4; };
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, 2, 2});
+  for (const hg::index_t width : {64, 48}) {
+    CAPTURE(width);
+    Training<Net> training(mesh, 1, 32, width);
+    const hg::CommStatistics spent = second_step(training);
+    const std::int64_t w = width / 2;
+    CHECK(spent.messages.count == 3 * (13 + 9));
+    CHECK(spent.messages.bytes == 8 * (fine * ring(16, w) + middle * ring(8, w / 2) +
+                                       coarse * (width == 64 ? ring(4, w / 4) : beside(4, w / 4))));
+  }
 }
 
 TEST_CASE("one rank sends nothing") {

@@ -118,14 +118,18 @@ class Evaluation {
     constexpr int kh = node.window[0].kernel, kw = node.window[1].kernel;
     parameters_.before(I);
     wait_for_halos(launch);
-    if constexpr (launch.kind == LaunchKind::conv_forward)
-      convolve<kh, kw>(I, operands_.value_reader(launch.input, &node), node.channels, launch.input.channels(), false,
-                       0);
+    if constexpr (launch.kind == LaunchKind::conv_forward && plan().winograd(launch))
+      convolve_tiles(I, operands_.value_reader(launch.input, &node));
+    else if constexpr (launch.kind == LaunchKind::conv_forward)
+      convolve<kh, kw>(I, operands_.value_reader(launch.input, &node));
+    else if constexpr (launch.kind == LaunchKind::conv_input_gradient && plan().winograd(launch))
+      convolve_tiles(I, operands_.gradient_reader(launch));
     else if constexpr (launch.kind == LaunchKind::conv_input_gradient)
-      convolve<kh, kw>(I, operands_.gradient_reader(launch), launch.input.sources[launch.source].channels,
-                       node.channels, true, operands_.first_channel(launch));
+      convolve<kh, kw>(I, operands_.gradient_reader(launch));
+    else if constexpr (launch.kind == LaunchKind::conv_weight_gradient && plan().winograd(launch))
+      weight_gradient(I, kernels::WinogradWeightGradient<Space, T>{});
     else if constexpr (launch.kind == LaunchKind::conv_weight_gradient)
-      weight_gradient<kh, kw>(I);
+      weight_gradient(I, kernels::WeightGradient<Space, T, kh, kw>{});
     else
       run_rows(I);
     finish_launch(I);
@@ -191,39 +195,71 @@ class Evaluation {
   }
 
   template <int KH, int KW, class Reader>
-  void convolve(int i, const Reader& reader, int outputs, int inputs, bool transposed, int first) {
+  void convolve(int i, const Reader& reader) {
     const Launch& launch = plan().launches[i];
     const Node& node = plan().node_of(launch);
-    T* packed = operands_.template workspace<T>(layout_.workspace().packed);
+    const bool transposed = launch.kind == LaunchKind::conv_input_gradient;
+    kernels::Convolution<Space, T, Reader, KH, KW> kernel;
+    set_convolution(kernel, i, reader);
     const kernels::PackWeights<T> pack{parameters_.value(node.parameter),
-                                       packed,
-                                       outputs,
-                                       inputs,
+                                       operands_.template workspace<T>(layout_.workspace().packed),
+                                       kernel.outputs,
+                                       kernel.inputs,
                                        KH * KW,
                                        transposed,
-                                       first,
+                                       transposed ? operands_.first_channel(launch) : 0,
                                        plan().graph.parameters[node.parameter].shape[1]};
-    run_range_kernel("halogen::pack_weights", kernels::packed_size(outputs, inputs, KH * KW), pack);
-    kernels::Convolution<Space, T, Reader, KH, KW> kernel;
-    kernel.input = reader;
-    kernel.output = operands_.tensor(launch.output);
-    kernel.weights = packed;
-    if (!transposed && node.bias) kernel.bias = parameters_.value(node.parameter + 1);
-    kernel.inputs = inputs;
-    kernel.outputs = outputs;
+    run_range_kernel("halogen::pack_weights", kernels::packed_size(kernel.outputs, kernel.inputs, KH * KW), pack);
     kernel.shape = window_shape(node, launch.kind);
-    kernel.tiling = layout_.workspace().tiling(i);
-    kernel.accumulate = launch.accumulate;
-    kernel.epilogue = operands_.epilogue(launch);
     kernel.launch(space_, transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d");
   }
 
-  template <int KH, int KW>
-  void weight_gradient(int i) {
+  /// The same by Winograd's algorithm.
+  template <class Reader>
+  void convolve_tiles(int i, const Reader& reader) {
     const Launch& launch = plan().launches[i];
     const Node& node = plan().node_of(launch);
-    using Kernel = kernels::WeightGradient<Space, T, KH, KW>;
-    Kernel kernel;
+    const bool transposed = launch.kind == LaunchKind::conv_input_gradient;
+    kernels::WinogradConvolution<Space, T, Reader> kernel;
+    set_convolution(kernel, i, reader);
+    const kernels::PackWinogradWeights<T> pack{parameters_.value(node.parameter),
+                                               operands_.template workspace<T>(layout_.workspace().packed),
+                                               kernel.outputs,
+                                               kernel.inputs,
+                                               transposed,
+                                               transposed ? operands_.first_channel(launch) : 0,
+                                               plan().graph.parameters[node.parameter].shape[1]};
+    run_range_kernel("halogen::pack_weights", pack.work(), pack);
+    const kernels::WindowShape shape = window_shape(node, launch.kind);
+    const int level = output_level(plan(), launch);
+    for (int d = 0; d < 2; ++d) {
+      kernel.padding[d] = shape.padding[d];
+      kernel.owned[d] = layout_.owned(level, d);
+      kernel.readable[d] = {-shape.padding[d],
+                            layout_.level(level).extent(d) - shape.padding[d] + shape.footprint(d) - 1};
+    }
+    kernel.launch(space_, transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d");
+  }
+
+  template <class Kernel, class Reader>
+  void set_convolution(Kernel& kernel, int i, const Reader& reader) {
+    const Launch& launch = plan().launches[i];
+    const Node& node = plan().node_of(launch);
+    kernel.input = reader;
+    kernel.output = operands_.tensor(launch.output);
+    kernel.weights = operands_.template workspace<T>(layout_.workspace().packed);
+    if (launch.kind == LaunchKind::conv_forward && node.bias) kernel.bias = parameters_.value(node.parameter + 1);
+    kernel.inputs = plan().channels_in(launch);
+    kernel.outputs = plan().channels_out(launch);
+    kernel.tiling = layout_.workspace().tiling(i);
+    kernel.accumulate = launch.accumulate;
+    kernel.epilogue = operands_.epilogue(launch);
+  }
+
+  template <class Kernel>
+  void weight_gradient(int i, Kernel kernel) {
+    const Launch& launch = plan().launches[i];
+    const Node& node = plan().node_of(launch);
     kernel.input = operands_.value_reader(launch.input, &node);
     kernel.gradient = operands_.gradient_reader(launch);
     kernel.gradient.stuffing[0] = kernel.gradient.stuffing[1] = 1;
@@ -234,7 +270,7 @@ class Evaluation {
     kernel.blocks = static_cast<int>(std::min<index_t>(Workspace::gradient_blocks, kernel.tiling.count()));
     kernel.partial = operands_.template workspace<double>(layout_.workspace().gradient_partials);
     kernel.launch(space_, "halogen::conv2d_weight_gradient");
-    const index_t size = Kernel::partial_size(kernel.outputs, kernel.inputs);
+    const index_t size = kernel.partial_size();
     run_range_kernel(  // the bias follows the weight in both layouts
         "halogen::reduce_weight_gradient", node.bias ? size : plan().graph.parameters[node.parameter].count,
         kernels::ReduceWeightGradient<T>{kernel.partial, size, size, kernel.blocks,

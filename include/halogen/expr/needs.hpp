@@ -116,15 +116,20 @@ class PlaneNeedsOf {
     const Interval input = level(launch.input.level).cut[d].piece(p);
     const index_t input_extent = level(launch.input.level).extent(d);
     const index_t output_extent = level(node.level).extent(d);
+    const index_t tile = plan_.winograd(launch) ? winograd_tile : 1;
     switch (launch.kind) {
       case LaunchKind::conv_forward:
+        need_input(launch, d, p,
+                   inside(window.input_of_tiles(output, tile, output_extent), input_extent, window.periodic));
+        break;
       case LaunchKind::conv_weight_gradient:
       case LaunchKind::max_pool_forward:
         need_input(launch, d, p, inside(window.input_of(output), input_extent, window.periodic));
         break;
       case LaunchKind::conv_input_gradient:
         check_commensurate(node, window, input_extent, output_extent);
-        need_gradient(launch, d, p, inside(window.output_of(input), output_extent, window.periodic));
+        need_gradient(launch, d, p,
+                      inside(window.output_of_tiles(input, tile, input_extent), output_extent, window.periodic));
         break;
       case LaunchKind::max_pool_backward: {
         const Interval outputs = inside(window.output_of(input), output_extent, false);

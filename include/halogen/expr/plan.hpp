@@ -2,6 +2,7 @@
 #pragma once
 
 #include "halogen/expr/graph.hpp"
+#include "halogen/stencil/winograd.hpp"
 
 namespace halogen {
 
@@ -100,6 +101,24 @@ struct Plan {
   constexpr explicit Plan(const Graph& g) : graph(g) {}
 
   constexpr const Node& node_of(const Launch& launch) const { return graph.nodes[launch.node]; }
+
+  /// Channels that a convolution's launch reads and writes: of its input and output, or of their gradients.
+  constexpr int channels_in(const Launch& launch) const {
+    return launch.kind == LaunchKind::conv_input_gradient ? node_of(launch).channels : launch.input.channels();
+  }
+  constexpr int channels_out(const Launch& launch) const {
+    return launch.kind == LaunchKind::conv_input_gradient ? launch.input.sources[launch.source].channels
+                                                          : node_of(launch).channels;
+  }
+
+  /// Whether the launch computes whole tiles by Winograd's algorithm (stencil/winograd.hpp).
+  constexpr bool winograd(const Launch& launch) const {
+    if (launch.kind != LaunchKind::conv_forward && launch.kind != LaunchKind::conv_input_gradient &&
+        launch.kind != LaunchKind::conv_weight_gradient)
+      return false;
+    const Node& node = node_of(launch);
+    return uses_winograd(node.window[0], node.window[1], channels_in(launch), channels_out(launch));
+  }
 
   /// Calls f(tensor) for each stored tensor that the launch reads; a tensor may come twice.
   template <class F>

@@ -7,6 +7,7 @@
 #include "halogen/expr/needs.hpp"
 #include "halogen/kernels/convolution.hpp"
 #include "halogen/kernels/weight_gradient.hpp"
+#include "halogen/kernels/winograd_weight_gradient.hpp"
 
 namespace halogen {
 
@@ -52,11 +53,8 @@ class Workspace {
       const Node& node = plan.node_of(launch);
       const int taps = node.window[0].kernel * node.window[1].kernel, inputs = launch.input.channels();
       const std::size_t tiles = static_cast<std::size_t>(tiling(i).count());
-      if (launch.kind == LaunchKind::conv_forward)
-        packed_values = std::max<std::size_t>(packed_values, kernels::packed_size(node.channels, inputs, taps));
-      if (launch.kind == LaunchKind::conv_input_gradient)
-        packed_values = std::max<std::size_t>(
-            packed_values, kernels::packed_size(launch.input.sources[launch.source].channels, node.channels, taps));
+      if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
+        packed_values = std::max<std::size_t>(packed_values, packed_size(plan, launch, taps));
       if (launch.kind == LaunchKind::conv_weight_gradient)
         gradients = std::max<std::size_t>(gradients,
                                           gradient_blocks * (index_t{node.channels} * inputs * taps + node.channels));
@@ -93,6 +91,12 @@ class Workspace {
     return offset;
   }
 
+  index_t packed_size(const Plan& plan, const Launch& launch, int taps) const {
+    const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);
+    return plan.winograd(launch) ? kernels::winograd_packed_size(outputs, inputs, value_size_)
+                                 : kernels::packed_size(outputs, inputs, taps);
+  }
+
   template <class Owned>
   kernels::Tiling make_tiling(const Plan& plan, const Launch& launch, Owned owned) const {
     const int level = output_level(plan, launch);
@@ -100,10 +104,18 @@ class Workspace {
     const Node& node = plan.node_of(launch);
     const kernels::WindowShape shape = window_shape(node, launch.kind);
     index_t wide = columns.size();
-    if (launch.kind == LaunchKind::conv_forward)
-      wide = kernels::convolution_tile_columns(shape, launch.input.channels(), wide, value_size_);
-    if (launch.kind == LaunchKind::conv_input_gradient)
-      wide = kernels::convolution_tile_columns(shape, node.channels, wide, value_size_);
+    if (plan.winograd(launch)) {
+      const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);
+      if (launch.kind == LaunchKind::conv_weight_gradient) {  // holds rows of both
+        wide = kernels::winograd_tile_columns(inputs + outputs, outputs, wide, value_size_);
+        return {rows, columns, samples_, kernels::winograd_tile_rows, wide};
+      }
+      wide = kernels::winograd_tile_columns(inputs, outputs, wide, value_size_);
+      return {whole_tiles(rows, winograd_tile), whole_tiles(columns, winograd_tile), samples_,
+              kernels::winograd_tile_rows, wide};
+    }
+    if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
+      wide = kernels::convolution_tile_columns(shape, plan.channels_in(launch), wide, value_size_);
     if (launch.kind == LaunchKind::conv_weight_gradient)
       wide = kernels::weight_gradient_tile_columns(shape, launch.input.channels(), node.channels, wide, value_size_);
     return {rows, columns, samples_, tile_rows, std::max(wide, index_t{1})};

@@ -44,6 +44,14 @@ template <class T, int KW>
   for (int k = 0; k < KW; ++k) sums[o * KW + k] = sum_of_lanes<T>(sum[o][k]);
 }
 
+template <class T>
+double sum_of_row(const T* row, index_t count) {
+  double sum = 0, unused = 0;
+  sum_two(
+      count, [&](index_t i, double& a, double&) { a += static_cast<double>(row[i]); }, sum, unused);
+  return sum;
+}
+
 }  // namespace detail
 
 inline constexpr index_t weight_gradient_rows = 8;  ///< rows that one micro-kernel call sums over
@@ -72,9 +80,7 @@ struct WeightGradient {
   int blocks = 1;
   double* partial = nullptr;
 
-  KOKKOS_FUNCTION static index_t partial_size(int outputs, int inputs) {
-    return index_t{outputs} * inputs * KH * KW + outputs;
-  }
+  KOKKOS_FUNCTION index_t partial_size() const { return index_t{outputs} * inputs * KH * KW + outputs; }
 
   void launch(const ExecutionSpace& space, const char* label) const {
     launch_tiles(space, label, blocks, *this, host_bytes(), 0);
@@ -108,8 +114,8 @@ struct WeightGradient {
     window.begin(rest, 0, {0, tiling.tile_columns});
     T* g = rest.take<T>(gradient_size());
     T* line = rest.take<T>(static_cast<std::size_t>(padded_columns()));
-    double* result = partial + team.league_rank() * partial_size(outputs, inputs);
-    std::fill_n(result, partial_size(outputs, inputs), 0.0);
+    double* result = partial + team.league_rank() * partial_size();
+    std::fill_n(result, partial_size(), 0.0);
     const Interval tiles = tiles_of(team.league_rank());
     for (index_t t = tiles.begin; t < tiles.end; ++t) {
       const Tile tile(tiling, t);
@@ -131,7 +137,7 @@ struct WeightGradient {
         T* to = g + o / gradient_block * block_size + r * row_size + o % gradient_block * lanes<T>;
         if (o < outputs) {
           gradient.load_row(tile.sample, o, rows.begin + r, tile.columns.begin, columns, line);
-          result[index_t{outputs} * inputs * KH * KW + o] += row_sum(line, columns);
+          result[index_t{outputs} * inputs * KH * KW + o] += detail::sum_of_row(line, columns);
         } else if (r == 0) {
           std::fill(line, line + padded, T(0));  // outputs that fill the last block up
         }
@@ -156,15 +162,8 @@ struct WeightGradient {
     }
   }
 
-  static double row_sum(const T* row, index_t count) {
-    double sum = 0, unused = 0;
-    detail::sum_two(
-        count, [&](index_t i, double& a, double&) { a += static_cast<double>(row[i]); }, sum, unused);
-    return sum;
-  }
-
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    double* result = partial + team.league_rank() * partial_size(outputs, inputs);
+    double* result = partial + team.league_rank() * partial_size();
     const Interval tiles = tiles_of(team.league_rank());
     const int weights = outputs * inputs * KH * KW;
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, weights + outputs), [&](const int i) {

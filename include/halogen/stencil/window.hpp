@@ -7,6 +7,11 @@
 
 namespace halogen {
 
+/// The tiles of the global grid that hold the points.
+constexpr Interval whole_tiles(const Interval& points, index_t tile) {
+  return {floor_div(points.begin, tile) * tile, ceil_div(points.end, tile) * tile};
+}
+
 /// Output o reads inputs o * stride - padding + k * dilation, 0 <= k < kernel (torch.nn.Conv2d, MaxPool2d).
 struct Window {
   int kernel = 1, stride = 1, dilation = 1, padding = 0;
@@ -28,6 +33,17 @@ struct Window {
     if (outputs.empty()) return {};
     const index_t begin = outputs.begin * stride - padding;
     return {begin, (outputs.end - 1) * stride - padding + footprint()};
+  }
+
+  /// The same where outputs of a field of `extent` points are computed in whole tiles on the global grid of multiples
+  /// of `tile`. What only outputs beyond the field would read is not needed.
+  constexpr Interval input_of_tiles(const Interval& outputs, index_t tile, index_t extent) const {
+    if (outputs.empty()) return {};
+    return intersect(input_of(whole_tiles(outputs, tile)), input_of({0, extent}));
+  }
+  constexpr Interval output_of_tiles(const Interval& inputs, index_t tile, index_t extent) const {
+    if (inputs.empty()) return {};
+    return intersect(output_of(whole_tiles(inputs, tile)), output_of({0, extent}));
   }
 
   /// The adjoint: an interval that holds all outputs which read any of the inputs, the smallest unless stride and

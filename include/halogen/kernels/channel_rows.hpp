@@ -1,0 +1,85 @@
+// Host: input rows as a reader sees them, turned over so that the channels of a point stand side by side.
+#pragma once
+
+#include "halogen/kernels/tiles.hpp"
+#include "halogen/kernels/transpose.hpp"
+
+namespace halogen::kernels {
+
+/// A ring of `slots` rows [x][channel], channels padded with zeros to whole vectors.
+template <class T, class Reader>
+class ChannelRows {
+ public:
+  static constexpr int vector = lanes<T>;
+
+  ChannelRows(const Reader& reader, int channels, index_t columns, int slots)
+      : reader_(reader),
+        channels_(channels),
+        slots_(slots),
+        columns_(ceil_div(columns, vector) * vector),
+        width_(ceil_div(channels, vector) * vector) {}
+
+  index_t width() const { return width_; }  ///< values from one point to the next
+  std::size_t bytes() const {
+    return Scratch::bytes_of<T>(static_cast<std::size_t>(slots_ * columns_ * width_)) +
+           Scratch::bytes_of<T>(static_cast<std::size_t>(vector * columns_));
+  }
+
+  /// Points outside stand as 0, whatever the reader holds there.
+  void set_readable(const Interval& rows, const Interval& columns) { readable_[0] = rows, readable_[1] = columns; }
+
+  void take(Scratch& scratch) {
+    rows_ = scratch.take<T>(static_cast<std::size_t>(slots_ * columns_ * width_));
+    lines_ = scratch.take<T>(static_cast<std::size_t>(vector * columns_));
+  }
+
+  /// Reads row y of a sample from column `first` on; visit(channel, line) sees each line before it is turned.
+  template <class Visit>
+  void read(int sample, index_t y, index_t first, index_t count, Visit visit) {
+    T* to = rows_ + floor_mod(y, slots_) * columns_ * width_;
+    const Interval inside = intersect(readable_[1], {first, first + count});
+    if (y < readable_[0].begin || y >= readable_[0].end || inside.empty())
+      return (void)std::memset(to, 0, static_cast<std::size_t>(columns_ * width_) * sizeof(T));
+    for (int c = 0; c < channels_; c += vector) {
+      for (int l = 0; l < vector; ++l) {
+        T* line = lines_ + l * columns_;
+        if (c + l >= channels_) {
+          std::memset(line, 0, static_cast<std::size_t>(columns_) * sizeof(T));
+          continue;
+        }
+        std::memset(line, 0, static_cast<std::size_t>(inside.begin - first) * sizeof(T));
+        reader_.load_row(sample, c + l, y, inside.begin, inside.size(), line + (inside.begin - first));
+        std::memset(line + (inside.end - first), 0,
+                    static_cast<std::size_t>(columns_ - (inside.end - first)) * sizeof(T));
+        visit(c + l, line);
+      }
+      turn(to + c, count);
+    }
+  }
+  void read(int sample, index_t y, index_t first, index_t count) {
+    read(sample, y, first, count, [](int, const T*) {});
+  }
+
+  const T* row(index_t y) const { return rows_ + floor_mod(y, slots_) * columns_ * width_; }
+
+ private:
+  void turn(T* to, index_t count) const {
+    for (index_t x = 0; x < count; x += vector) {
+      Vector<T> block[vector];
+      HALOGEN_UNROLL
+      for (int l = 0; l < vector; ++l) block[l] = load<Vector<T>>(lines_ + l * columns_ + x);
+      transpose<T>(block);
+      HALOGEN_UNROLL
+      for (int l = 0; l < vector; ++l) store(to + (x + l) * width_, block[l]);
+    }
+  }
+
+  const Reader& reader_;
+  int channels_, slots_;
+  index_t columns_, width_;
+  Interval readable_[2];
+  T* rows_ = nullptr;
+  T* lines_ = nullptr;
+};
+
+}  // namespace halogen::kernels

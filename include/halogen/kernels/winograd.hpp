@@ -1,0 +1,172 @@
+// Winograd's F(4 x 4, 3 x 3): 36 products for 16 outputs of a 3 x 3 window instead of 144.
+// Lavin and Gray (2016): y = A^T [(G w G^T) . (B^T d B)] A, here with the points 0, +-1/sqrt(2), +-sqrt(2), infinity,
+// which lose about half as many digits as 0, +-1, +-2. Its adjoint for the weights: dw = G^T [(A g A^T) . (B^T d B)] G.
+#pragma once
+
+#include "halogen/kernels/tiles.hpp"
+#include "halogen/kernels/transpose.hpp"
+#include "halogen/stencil/winograd.hpp"
+
+namespace halogen::kernels {
+
+inline constexpr int winograd_window = 6;     ///< inputs of one tile, and points of the transform
+inline constexpr int winograd_products = 36;  ///< products per tile and pair of channels
+
+namespace detail {
+
+template <class T>
+struct WinogradPoints {
+  static constexpr T a = T(0.70710678118654752440), b = T(1.41421356237309504880);
+  static constexpr T a2 = T(0.5), b2 = T(2), a3 = a / 2, b3 = 2 * b, ab = T(2.5);
+};
+
+/// v = B^T d, of a tile's inputs
+template <class T, class V>
+inline void to_products(const V (&d)[6], V (&v)[6]) {
+  using P = WinogradPoints<T>;
+  v[0] = d[0] + (d[4] - P::ab * d[2]);
+  const V even_a = d[4] - P::b2 * d[2], odd_a = d[3] - P::b2 * d[1];
+  v[1] = even_a + P::a * odd_a;
+  v[2] = even_a - P::a * odd_a;
+  const V even_b = d[4] - P::a2 * d[2], odd_b = d[3] - P::a2 * d[1];
+  v[3] = even_b + P::b * odd_b;
+  v[4] = even_b - P::b * odd_b;
+  v[5] = d[1] + (d[5] - P::ab * d[3]);
+}
+
+/// y = A^T m
+template <class T, class V>
+inline void transform_output(const V (&m)[6], V (&y)[4]) {
+  using P = WinogradPoints<T>;
+  const V sum_a = m[1] + m[2], difference_a = m[1] - m[2];
+  const V sum_b = m[3] + m[4], difference_b = m[3] - m[4];
+  y[0] = (m[0] + sum_a) + sum_b;
+  y[1] = P::a * difference_a + P::b * difference_b;
+  y[2] = P::a2 * sum_a + P::b2 * sum_b;
+  y[3] = (m[5] + P::a3 * difference_a) + P::b3 * difference_b;
+}
+
+/// h = A g, of a tile's gradients: the adjoint of transform_output
+template <class T, class V>
+inline void to_products(const V (&g)[4], V (&h)[6]) {
+  using P = WinogradPoints<T>;
+  h[0] = g[0];
+  const V even_a = g[0] + P::a2 * g[2], odd_a = g[1] + P::a2 * g[3];
+  h[1] = even_a + P::a * odd_a;
+  h[2] = even_a - P::a * odd_a;
+  const V even_b = g[0] + P::b2 * g[2], odd_b = g[1] + P::b2 * g[3];
+  h[3] = even_b + P::b * odd_b;
+  h[4] = even_b - P::b * odd_b;
+  h[5] = g[3];
+}
+
+/// u = G w
+template <class T, class V>
+inline void transform_weights(const V (&w)[3], V (&u)[6]) {
+  using P = WinogradPoints<T>;
+  u[0] = w[0];
+  const V sum_a = (w[0] + P::a2 * w[2]) / T(-1.5), sum_b = (w[0] + P::b2 * w[2]) / T(6);
+  u[1] = sum_a + (P::a / T(-1.5)) * w[1];
+  u[2] = sum_a - (P::a / T(-1.5)) * w[1];
+  u[3] = sum_b + (P::b / T(6)) * w[1];
+  u[4] = sum_b - (P::b / T(6)) * w[1];
+  u[5] = w[2];
+}
+
+/// w = G^T u, the adjoint of transform_weights
+template <class T, class V>
+inline void transform_weight_gradient(const V (&u)[6], V (&w)[3]) {
+  using P = WinogradPoints<T>;
+  const V sum_a = (u[1] + u[2]) / T(-1.5), sum_b = (u[3] + u[4]) / T(6);
+  w[0] = u[0] + (sum_a + sum_b);
+  w[1] = (P::a / T(-1.5)) * (u[1] - u[2]) + (P::b / T(6)) * (u[3] - u[4]);
+  w[2] = u[5] + (P::a2 * sum_a + P::b2 * sum_b);
+}
+
+/// columns[i][x] = the transform of points from[...][x] down, for one vector of channels.
+template <class T, int Points>
+[[gnu::noinline]] void transform_columns(const T* const (&from)[Points], index_t c, index_t width, index_t points,
+                                         T* columns) {
+  using V = Vector<T>;
+  const T* row[Points];
+  for (int i = 0; i < Points; ++i) row[i] = from[i] + c;
+  const index_t pitch = points * lanes<T>;
+  for (index_t x = 0; x < points; ++x) {
+    V d[Points], v[6];
+    HALOGEN_UNROLL
+    for (int i = 0; i < Points; ++i) d[i] = load<V>(row[i] + x * width);
+    to_products<T>(d, v);
+    HALOGEN_UNROLL
+    for (int i = 0; i < 6; ++i) store(columns + i * pitch + x * lanes<T>, v[i]);
+  }
+}
+
+/// to[6 i + j][tile] = the transform of columns[i][4 tile + (0 .. Points - 1)] across.
+template <class T, int Points>
+[[gnu::noinline]] void transform_rows(const T* columns, index_t points, index_t tiles, T* to, index_t width,
+                                      index_t pitch) {
+  using V = Vector<T>;
+  for (int i = 0; i < 6; ++i)
+    for (index_t t = 0; t < tiles; ++t) {
+      const T* from = columns + (i * points + t * winograd_tile) * lanes<T>;
+      V d[Points], v[6];
+      HALOGEN_UNROLL
+      for (int j = 0; j < Points; ++j) d[j] = load<V>(from + j * lanes<T>);
+      to_products<T>(d, v);
+      HALOGEN_UNROLL
+      for (int j = 0; j < 6; ++j) store(to + (6 * i + j) * pitch + t * width, v[j]);
+    }
+}
+
+/// to[product][tile][channel] = the transforms of `tiles` tiles whose rows begin at from[0 .. Points - 1], Points = 6
+/// inputs or 4 gradients a side. columns: scratch of 6 (4 tiles + 2) vectors.
+template <class T, int Points>
+void transform_tiles(const T* const (&from)[Points], index_t width, index_t tiles, T* columns, T* to, index_t pitch) {
+  const index_t points = tiles * winograd_tile + Points - winograd_tile;
+  for (index_t c = 0; c < width; c += lanes<T>) {
+    transform_columns<T, Points>(from, c, width, points, columns);
+    transform_rows<T, Points>(columns, points, tiles, to + c, width, pitch);
+  }
+}
+
+/// to[y * row_stride + output * channel_stride + x] = or += start + the outputs of Tiles tiles side by side, for one
+/// vector of outputs.
+template <class T, int Tiles, bool Add>
+[[gnu::noinline]] void transform_products(const T* from, index_t width, index_t pitch, Vector<T> start, T* to,
+                                          index_t row_stride, index_t channel_stride) {
+  using V = Vector<T>;
+  constexpr int columns = Tiles * winograd_tile;
+  V half[Tiles][winograd_tile][6];
+  for (int t = 0; t < Tiles; ++t) HALOGEN_UNROLL
+  for (int j = 0; j < 6; ++j) {
+    V m[6], down[4];
+    HALOGEN_UNROLL
+    for (int i = 0; i < 6; ++i) m[i] = load<V>(from + t * width + (6 * i + j) * pitch);
+    transform_output<T>(m, down);
+    HALOGEN_UNROLL
+    for (int i = 0; i < 4; ++i) half[t][i][j] = down[i];
+  }
+  for (int i = 0; i < winograd_tile; ++i, to += row_stride) {
+    V y[columns];
+    HALOGEN_UNROLL
+    for (int t = 0; t < Tiles; ++t) {
+      V across[4];
+      transform_output<T>(half[t][i], across);
+      HALOGEN_UNROLL
+      for (int x = 0; x < 4; ++x) y[t * winograd_tile + x] = across[x] + start;
+    }
+    HALOGEN_UNROLL
+    for (int x = 0; x < columns; x += lanes<T>) {
+      V block[lanes<T>];
+      HALOGEN_UNROLL
+      for (int l = 0; l < lanes<T>; ++l) block[l] = y[x + l];
+      transpose<T>(block);
+      T* line = to + x;
+      HALOGEN_UNROLL
+      for (int l = 0; l < lanes<T>; ++l, line += channel_stride) store(line, Add ? load<V>(line) + block[l] : block[l]);
+    }
+  }
+}
+
+}  // namespace detail
+}  // namespace halogen::kernels

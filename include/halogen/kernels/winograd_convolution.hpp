@@ -1,0 +1,288 @@
+// 3 x 3 convolution of stride 1 by Winograd's F(4 x 4, 3 x 3) on the host: forward and input gradient alike.
+// Tiles lie on the global grid of multiples of four, wherever a rank's piece begins: each output is then the same on
+// any mesh to the bit. Accumulation: input channels in order within each of the 36 products, then the transform, then
+// the bias. Relative error about 1e-6 in float, of the largest output. output = or += as `accumulate` says.
+#pragma once
+
+#include <algorithm>
+
+#include "halogen/kernels/channel_rows.hpp"
+#include "halogen/kernels/winograd.hpp"
+
+namespace halogen::kernels {
+namespace detail {
+
+inline constexpr int product_rows = vector_registers >= 32 ? 8 : 4;  ///< tiles that one micro-kernel holds
+inline constexpr int product_vectors = 2;                            ///< vectors of outputs that it holds
+
+/// to[r][q] = sum over k of left[r][k] * right[k][q]: Rows x Vectors accumulators. A leaf of its own: inlined, g++
+/// spills.
+template <class T, int Rows, int Vectors>
+[[gnu::noinline]] void multiply_block(const T* left, index_t left_stride, const T* right, int inner, T* to,
+                                      index_t to_stride) {
+  using V = Vector<T>;
+  V sum[Rows][Vectors];
+  HALOGEN_UNROLL
+  for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
+  for (int q = 0; q < Vectors; ++q) sum[r][q] = V{};
+  for (int k = 0; k < inner; ++k) {
+    V u[Vectors];
+    HALOGEN_UNROLL
+    for (int q = 0; q < Vectors; ++q) u[q] = load<V>(right + q * lanes<T>);
+    right += Vectors * lanes<T>;
+    HALOGEN_UNROLL
+    for (int r = 0; r < Rows; ++r) {
+      const T v = left[r * left_stride + k];
+      HALOGEN_UNROLL
+      for (int q = 0; q < Vectors; ++q) sum[r][q] += u[q] * v;
+    }
+  }
+  HALOGEN_UNROLL
+  for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
+  for (int q = 0; q < Vectors; ++q) store(to + r * to_stride + q * lanes<T>, sum[r][q]);
+}
+
+template <class T, int Vectors>
+inline void multiply_rows(const T* left, index_t left_stride, const T* right, int inner, T* to, index_t to_stride,
+                          index_t rows) {
+  index_t r = 0;
+  for (; r + product_rows <= rows; r += product_rows)
+    multiply_block<T, product_rows, Vectors>(left + r * left_stride, left_stride, right, inner, to + r * to_stride,
+                                             to_stride);
+  for (; r + 2 <= rows; r += 2)
+    multiply_block<T, 2, Vectors>(left + r * left_stride, left_stride, right, inner, to + r * to_stride, to_stride);
+  if (r < rows)
+    multiply_block<T, 1, Vectors>(left + r * left_stride, left_stride, right, inner, to + r * to_stride, to_stride);
+}
+
+}  // namespace detail
+
+/// Channels padded to whole vectors.
+constexpr index_t winograd_width(int channels, std::size_t value_bytes) {
+  const index_t vector = vector_bytes / static_cast<index_t>(value_bytes);
+  return ceil_div(channels, vector) * vector;
+}
+
+/// Transformed weights [product][block of outputs][input][output in block].
+constexpr index_t winograd_packed_size(int outputs, int inputs, std::size_t value_bytes) {
+  return winograd_products * winograd_width(outputs, value_bytes) * inputs;
+}
+
+/// Transforms torch's (Out, In, 3, 3), flipped and transposed for the input gradient of inputs [first, first +
+/// outputs). One work item a pair of channels.
+template <class T>
+struct PackWinogradWeights {
+  const T* weights;
+  T* packed;
+  int outputs, inputs;
+  bool transposed;
+  int first, layer_inputs;
+
+  index_t work() const { return winograd_width(outputs, sizeof(T)) * inputs; }
+
+  HALOGEN_FUNCTION void operator()(const index_t i) const {
+    const index_t width = winograd_width(outputs, sizeof(T));
+    const int out = static_cast<int>(i % width), in = static_cast<int>(i / width);
+    T u[6][6] = {};
+    if (out < outputs) {
+      const T* w = transposed ? weights + (index_t{in} * layer_inputs + first + out) * 9
+                              : weights + (index_t{out} * layer_inputs + in) * 9;
+      T half[3][6];  // by columns of the window
+      for (int x = 0; x < 3; ++x) {
+        T column[3];
+        for (int y = 0; y < 3; ++y) column[y] = w[transposed ? 8 - (3 * y + x) : 3 * y + x];
+        detail::transform_weights<T>(column, half[x]);
+      }
+      for (int y = 0; y < 6; ++y) {
+        const T row[3] = {half[0][y], half[1][y], half[2][y]};
+        detail::transform_weights<T>(row, u[y]);
+      }
+    }
+    constexpr index_t block = detail::product_vectors * lanes<T>;
+    const index_t block_width = width - out / block * block < block ? width % block : block;
+    T* to = packed + out / block * block * inputs + in * block_width + out % block;
+    for (int y = 0; y < 6; ++y)
+      for (int x = 0; x < 6; ++x) to[(y * 6 + x) * width * inputs] = u[y][x];
+  }
+};
+
+/// Tiles across that are transformed and multiplied at once: their products stay in L2.
+inline index_t winograd_group(int inputs, int outputs, std::size_t value_bytes) {
+  const index_t width = winograd_width(inputs, value_bytes) + winograd_width(outputs, value_bytes);
+  const index_t per_tile = winograd_products * width * static_cast<index_t>(value_bytes);
+  return std::clamp<index_t>(192 * 1024 / per_tile / 8 * 8, 16, 48);
+}
+
+inline constexpr index_t winograd_tile_rows = 32;
+
+/// Columns of a tile of the launch, whole groups, such that its ring of rows stays in L2.
+inline index_t winograd_tile_columns(int inputs, int outputs, index_t columns, std::size_t value_bytes) {
+  const index_t group = winograd_group(inputs, outputs, value_bytes) * winograd_tile;
+  const index_t per_column = winograd_window * winograd_width(inputs, value_bytes) * static_cast<index_t>(value_bytes);
+  const index_t most = std::max<index_t>(1, 256 * 1024 / per_column / group), groups = ceil_div(columns, group);
+  return ceil_div(groups, ceil_div(groups, most)) * group;
+}
+
+template <class ExecutionSpace, class T, class Reader>
+struct WinogradConvolution {
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  Reader input;
+  TensorView<T> output;
+  const T* weights = nullptr;  ///< packed
+  const T* bias = nullptr;
+  int inputs = 0, outputs = 0;
+  index_t padding[2] = {0, 0};  ///< output o reads inputs from o - padding on; may be negative in an adjoint
+  Interval readable[2];         ///< inputs that some output of the whole field reads; beyond stands 0
+  Interval owned[2];            ///< rows and columns of the output to compute
+  Tiling tiling;                ///< begins on the global grid, tiles of whole winograd tiles
+  bool accumulate = false;
+  RowEpilogue<T> epilogue;
+
+  void launch(const ExecutionSpace& space, const char* label) const {
+    launch_tiles(space, label, tiling.count(), *this, host_bytes(), 0);
+  }
+
+  void operator()(const Team& team) const { run_on_host(team); }
+
+ private:
+  static constexpr int tile = winograd_tile, vector = lanes<T>;
+  static constexpr int tiles_at_once = vector > tile ? vector / tile : 1;  ///< that fill vectors of columns
+  static constexpr int columns_at_once = tiles_at_once * tile;
+
+  index_t group() const { return winograd_group(inputs, outputs, sizeof(T)); }
+  index_t left_width() const { return winograd_width(inputs, sizeof(T)); }
+  index_t right_width() const { return winograd_width(outputs, sizeof(T)); }
+  // From product to product; not a multiple of 4 KiB.
+  index_t left_pitch() const { return group() * left_width() + 2 * vector; }
+  index_t right_pitch() const { return group() * right_width() + 2 * vector; }
+  ChannelRows<T, Reader> channel_rows() const { return {input, inputs, tiling.tile_columns + 2, winograd_window}; }
+  std::size_t host_bytes() const {
+    const auto bytes = [](index_t count) { return Scratch::bytes_of<T>(static_cast<std::size_t>(count)); };
+    return channel_rows().bytes() + bytes(winograd_products * left_pitch()) + bytes(winograd_products * right_pitch()) +
+           bytes(winograd_window * (tile * group() + 2) * vector) +
+           Scratch::bytes_of<RowSums>(static_cast<std::size_t>(outputs));
+  }
+
+  void run_on_host(const Team& team) const {
+    Scratch scratch = Scratch::of(team, 1, host_bytes());
+    ChannelRows<T, Reader> rows = channel_rows();
+    rows.take(scratch);
+    rows.set_readable(readable[0], readable[1]);
+    T* left = scratch.take<T>(static_cast<std::size_t>(winograd_products * left_pitch()));
+    T* right = scratch.take<T>(static_cast<std::size_t>(winograd_products * right_pitch()));
+    T* columns = scratch.take<T>(static_cast<std::size_t>(winograd_window * (tile * group() + 2) * vector));
+    RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(outputs));
+    for (int o = 0; o < outputs; ++o) sums[o] = {};
+
+    const Tile part(tiling, team.league_rank());
+    const index_t first = part.columns.begin - padding[1];
+    const index_t across = ceil_div(part.columns.size(), tile);
+    index_t next = part.rows.begin - padding[0];
+    for (index_t y = part.rows.begin; y < part.rows.end; y += tile) {
+      for (const index_t end = y - padding[0] + winograd_window; next < end; ++next)
+        rows.read(part.sample, next, first, across * tile + 2);
+      for (index_t t = 0; t < across; t += group()) {
+        const index_t count = std::min(group(), across - t);
+        transform_inputs(rows, y - padding[0], t, count, columns, left);
+        multiply(left, right, count, Ahead{part.sample, y, first + t * tile, part.columns.begin + t * tile, count});
+        transform_outputs(right, part.sample, y, part.columns.begin + t * tile, count);
+      }
+      if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;
+      const Interval done = intersect({y, y + tile}, owned[0]), width = intersect(part.columns, owned[1]);
+      for (int o = 0; o < outputs; ++o)
+        for (index_t row = done.begin; row < done.end; ++row)
+          epilogue.add_row(part.sample, o, row, width.begin, width.size(), &output.at(part.sample, o, row, width.begin),
+                           sums[o]);
+    }
+    if (epilogue.kind != RowEpilogue<T>::Kind::none)
+      for (int o = 0; o < outputs; ++o) epilogue.partial[team.league_rank() * outputs + o] = sums[o];
+  }
+
+  /// left[product][tile][input]
+  void transform_inputs(const ChannelRows<T, Reader>& rows, index_t y, index_t t, index_t count, T* columns,
+                        T* left) const {
+    const T* from[winograd_window];
+    for (int i = 0; i < winograd_window; ++i) from[i] = rows.row(y + i) + t * tile * left_width();
+    detail::transform_tiles<T>(from, left_width(), count, columns, left, left_pitch());
+  }
+
+  /// What is read and written next, for the time in which products are summed: without it memory is waited for.
+  struct Ahead {
+    int sample;
+    index_t y, input_x, output_x, tiles;
+  };
+  void prefetch(const Ahead& ahead, int product) const {
+    const index_t lines = tile * (index_t{inputs} + outputs);
+    for (index_t i = lines * product / winograd_products; i < lines * (product + 1) / winograd_products; ++i) {
+      const index_t row = i % tile, channel = i / tile;
+      if (channel < inputs) {
+        const index_t y = ahead.y - padding[0] + winograd_window + row;
+        input.prefetch_row(ahead.sample, static_cast<int>(channel), y, ahead.input_x, ahead.tiles * tile);
+      } else if (ahead.y + row >= owned[0].begin && ahead.y + row < owned[0].end) {
+        const Interval columns = intersect({ahead.output_x, ahead.output_x + ahead.tiles * tile}, owned[1]);
+        if (!columns.empty())
+          detail::prefetch_for_writing(
+              &output.at(ahead.sample, static_cast<int>(channel) - inputs, ahead.y + row, columns.begin),
+              columns.size());
+      }
+    }
+  }
+
+  /// right[product][tile][output]
+  void multiply(const T* left, T* right, index_t count, const Ahead& ahead) const {
+    constexpr index_t block = detail::product_vectors * vector;
+    const index_t width = right_width();
+    for (int p = 0; p < winograd_products; ++p) {
+      prefetch(ahead, p);
+      const T* l = left + p * left_pitch();
+      const T* w = weights + p * width * inputs;
+      T* r = right + p * right_pitch();
+      index_t o = 0;
+      for (; o + block <= width; o += block)
+        detail::multiply_rows<T, detail::product_vectors>(l, left_width(), w + o * inputs, inputs, r + o, width, count);
+      if (o < width) detail::multiply_rows<T, 1>(l, left_width(), w + o * inputs, inputs, r + o, width, count);
+    }
+  }
+
+  void transform_outputs(const T* right, int sample, index_t y, index_t x, index_t count) const {
+    const index_t width = right_width();
+    for (int o = 0; o < outputs; o += vector) {
+      Vector<T> start{};
+      if (bias != nullptr)
+        for (int l = 0; l < vector && o + l < outputs; ++l) start[l] = bias[o + l];
+      for (index_t t = 0; t < count; t += tiles_at_once)
+        outputs_at(right + t * width + o, start, sample, o, y, x + t * tile);
+    }
+  }
+
+  /// Whole blocks go straight to the output, others through memory.
+  void outputs_at(const T* products, Vector<T> start, int sample, int o, index_t y, index_t x) const {
+    const index_t width = right_width(), pitch = right_pitch();
+    const Interval down = intersect({y, y + tile}, owned[0]), across = intersect({x, x + columns_at_once}, owned[1]);
+    if (across.empty()) return;
+    const int last = std::min(vector, outputs - o);
+    if (last == vector && down.size() == tile && across.size() == columns_at_once) {
+      T* to = &output.at(sample, o, y, x);
+      if (accumulate)
+        detail::transform_products<T, tiles_at_once, true>(products, width, pitch, start, to, output.row_stride,
+                                                           output.channel_stride);
+      else
+        detail::transform_products<T, tiles_at_once, false>(products, width, pitch, start, to, output.row_stride,
+                                                            output.channel_stride);
+      return;
+    }
+    T block[tile][vector][columns_at_once];
+    detail::transform_products<T, tiles_at_once, false>(products, width, pitch, start, &block[0][0][0],
+                                                        vector * columns_at_once, columns_at_once);
+    for (index_t row = down.begin; row < down.end; ++row)
+      for (int l = 0; l < last; ++l)
+        for (index_t column = across.begin; column < across.end; ++column) {
+          T& to = output.at(sample, o + l, row, column);
+          const T value = block[row - y][l][column - x];
+          to = accumulate ? to + value : value;
+        }
+  }
+};
+
+}  // namespace halogen::kernels

@@ -1,0 +1,193 @@
+// Gradient of a 3 x 3 convolution's weights and bias by Winograd's F(4 x 4, 3 x 3) on the host, stride 1:
+// dw = G^T [sum over tiles of (A g A^T) . (B^T d B)] G. Tiles are this rank's own: sums depend on the mesh as those of
+// the direct kernel do. Accumulation: value type within a tile of the launch, double across these and across blocks, in
+// a fixed order that does not depend on the number of threads.
+#pragma once
+
+#include "halogen/kernels/weight_gradient.hpp"
+#include "halogen/kernels/winograd_convolution.hpp"
+
+namespace halogen::kernels {
+namespace detail {
+
+/// sum[r][q] += sum over tiles of left[tile][r] * right[tile][q]. A leaf of its own: inlined, g++ spills.
+template <class T, int Rows, int Vectors>
+[[gnu::noinline]] void accumulate_block(const T* left, index_t left_stride, const T* right, index_t right_stride,
+                                        index_t tiles, T* sum, index_t sum_stride) {
+  using V = Vector<T>;
+  V s[Rows][Vectors];
+  HALOGEN_UNROLL
+  for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
+  for (int q = 0; q < Vectors; ++q) s[r][q] = load<V>(sum + r * sum_stride + q * lanes<T>);
+  for (index_t t = 0; t < tiles; ++t) {
+    V u[Vectors];
+    HALOGEN_UNROLL
+    for (int q = 0; q < Vectors; ++q) u[q] = load<V>(right + q * lanes<T>);
+    HALOGEN_UNROLL
+    for (int r = 0; r < Rows; ++r) {
+      const T v = left[r];
+      HALOGEN_UNROLL
+      for (int q = 0; q < Vectors; ++q) s[r][q] += u[q] * v;
+    }
+    left += left_stride;
+    right += right_stride;
+  }
+  HALOGEN_UNROLL
+  for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
+  for (int q = 0; q < Vectors; ++q) store(sum + r * sum_stride + q * lanes<T>, s[r][q]);
+}
+
+template <class T, int Vectors>
+inline void accumulate_rows(const T* left, index_t left_stride, const T* right, index_t right_stride, index_t tiles,
+                            T* sum, index_t sum_stride, index_t rows) {
+  constexpr int all = product_rows, few = 2;
+  index_t r = 0;
+  for (; r + all <= rows; r += all)
+    accumulate_block<T, all, Vectors>(left + r, left_stride, right, right_stride, tiles, sum + r * sum_stride,
+                                      sum_stride);
+  for (; r < rows; r += few)  // rows are padded to whole vectors
+    accumulate_block<T, few, Vectors>(left + r, left_stride, right, right_stride, tiles, sum + r * sum_stride,
+                                      sum_stride);
+}
+
+}  // namespace detail
+
+/// Partial results as of WeightGradient: [block][outputs * inputs * 9 + outputs] in double, weights, then bias.
+template <class ExecutionSpace, class T>
+struct WinogradWeightGradient {
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  ValueReader<T> input;
+  GradientReader<T> gradient;
+  int inputs = 0, outputs = 0;
+  WindowShape shape;
+  Tiling tiling;  ///< of the output
+  int blocks = 1;
+  double* partial = nullptr;
+
+  index_t partial_size() const { return index_t{outputs} * inputs * 9 + outputs; }
+
+  void launch(const ExecutionSpace& space, const char* label) const {
+    launch_tiles(space, label, blocks, *this, memory().bytes(), 0);
+  }
+
+  void operator()(const Team& team) const {
+    Memory m = memory();
+    Scratch scratch = Scratch::of(team, 1, m.bytes());
+    m.take(scratch);
+    double* result = partial + team.league_rank() * partial_size();
+    std::fill_n(result, partial_size(), 0.0);
+    const index_t begin = tiling.count() * team.league_rank() / blocks;
+    const index_t end = tiling.count() * (team.league_rank() + 1) / blocks;
+    for (index_t t = begin; t < end; ++t) add_tile(Tile(tiling, t), m, result);
+  }
+
+ private:
+  static constexpr int tile = winograd_tile, vector = lanes<T>;
+
+  /// Scratch of one team.
+  struct Memory {
+    ChannelRows<T, ValueReader<T>> input;
+    ChannelRows<T, GradientReader<T>> gradient;
+    index_t group, left_pitch, right_pitch, sum_pitch;  ///< pitches from product to product
+    T *left = nullptr, *right = nullptr, *columns = nullptr, *sum = nullptr;
+
+    std::size_t bytes() const {
+      std::size_t total = input.bytes() + gradient.bytes();
+      for (const index_t size : sizes()) total += Scratch::bytes_of<T>(static_cast<std::size_t>(size));
+      return total;
+    }
+    void take(Scratch& scratch) {
+      input.take(scratch);
+      gradient.take(scratch);
+      const auto all = sizes();
+      T** to[] = {&left, &right, &columns, &sum};
+      for (std::size_t i = 0; i < all.size(); ++i) *to[i] = scratch.take<T>(static_cast<std::size_t>(all[i]));
+    }
+    std::array<index_t, 4> sizes() const {
+      return {winograd_products * left_pitch, winograd_products * right_pitch,
+              winograd_window * (tile * group + 2) * vector, winograd_products * sum_pitch};
+    }
+  };
+
+  Memory memory() const {
+    const index_t group = winograd_group(inputs, outputs, sizeof(T));
+    const index_t left = winograd_width(inputs, sizeof(T)), right = winograd_width(outputs, sizeof(T));
+    const index_t columns = ceil_div(tiling.tile_columns, tile) * tile;
+    return {{input, inputs, columns + 2, winograd_window},
+            {gradient, outputs, columns, tile},
+            group,
+            group * left + 2 * vector,
+            group * right + 2 * vector,
+            left * right + 2 * vector};
+  }
+
+  void add_tile(const Tile& part, Memory& m, double* result) const {
+    // Beyond the tile the gradient counts as 0; what it is multiplied with must be a number all the same.
+    const index_t y0 = part.rows.begin - shape.padding[0], x0 = part.columns.begin - shape.padding[1];
+    m.input.set_readable({y0, y0 + part.rows.size() + 2}, {x0, x0 + part.columns.size() + 2});
+    m.gradient.set_readable(part.rows, part.columns);
+    std::fill_n(m.sum, winograd_products * m.sum_pitch, T(0));
+    double* bias = result + index_t{outputs} * inputs * 9;
+    const index_t across = ceil_div(part.columns.size(), tile);
+    index_t next = y0;
+    for (index_t y = part.rows.begin; y < part.rows.end; y += tile) {
+      for (const index_t end = y - shape.padding[0] + winograd_window; next < end; ++next)
+        m.input.read(part.sample, next, x0, across * tile + 2);
+      for (index_t row = y; row < y + tile; ++row)
+        m.gradient.read(part.sample, row, part.columns.begin, across * tile,
+                        [&](int o, const T* line) { bias[o] += detail::sum_of_row(line, part.columns.size()); });
+      for (index_t t = 0; t < across; t += m.group) add_group(m, y, t, std::min(m.group, across - t));
+    }
+    add_to_result(m, result);
+  }
+
+  void add_group(const Memory& m, index_t y, index_t t, index_t count) const {
+    const index_t left_width = m.input.width(), right_width = m.gradient.width();
+    const T *from_input[winograd_window], *from_gradient[tile];
+    for (int i = 0; i < winograd_window; ++i)
+      from_input[i] = m.input.row(y - shape.padding[0] + i) + t * tile * left_width;
+    for (int i = 0; i < tile; ++i) from_gradient[i] = m.gradient.row(y + i) + t * tile * right_width;
+    detail::transform_tiles<T>(from_input, left_width, count, m.columns, m.left, m.left_pitch);
+    detail::transform_tiles<T>(from_gradient, right_width, count, m.columns, m.right, m.right_pitch);
+    constexpr index_t block = detail::product_vectors * vector;
+    for (int p = 0; p < winograd_products; ++p) {
+      const T *left = m.left + p * m.left_pitch, *right = m.right + p * m.right_pitch;
+      T* sum = m.sum + p * m.sum_pitch;
+      index_t o = 0;
+      for (; o + block <= right_width; o += block)
+        detail::accumulate_rows<T, detail::product_vectors>(left, left_width, right + o, right_width, count, sum + o,
+                                                            right_width, left_width);
+      if (o < right_width)
+        detail::accumulate_rows<T, 1>(left, left_width, right + o, right_width, count, sum + o, right_width,
+                                      left_width);
+    }
+  }
+
+  /// result[o][c][3 x 3] += G^T sum[.][c][o] G
+  void add_to_result(const Memory& m, double* result) const {
+    using V = Vector<T>;
+    const index_t width = m.gradient.width();
+    for (int c = 0; c < inputs; ++c)
+      for (int o = 0; o < outputs; o += vector) {
+        const T* from = m.sum + c * width + o;
+        V half[3][6];
+        HALOGEN_UNROLL
+        for (int j = 0; j < 6; ++j) {
+          V u[6], w[3];
+          for (int i = 0; i < 6; ++i) u[i] = load<V>(from + (6 * i + j) * m.sum_pitch);
+          detail::transform_weight_gradient<T>(u, w);
+          for (int i = 0; i < 3; ++i) half[i][j] = w[i];
+        }
+        for (int i = 0; i < 3; ++i) {
+          V w[3];
+          detail::transform_weight_gradient<T>(half[i], w);
+          for (int j = 0; j < 3; ++j)
+            for (int l = 0; l < vector && o + l < outputs; ++l)
+              result[(index_t{o + l} * inputs + c) * 9 + 3 * i + j] += static_cast<double>(w[j][l]);
+        }
+      }
+  }
+};
+
+}  // namespace halogen::kernels

@@ -1,0 +1,108 @@
+// Winograd's F(4 x 4, 3 x 3): against a convolution written out here, on every mesh of the started ranks; the same bits
+// in float on any mesh, however the cuts lie on the tile grid; its rounding error bounded; its halos.
+#include <doctest/doctest.h>
+
+#include "support/alone.hpp"
+#include "support/composition.hpp"
+
+namespace {
+
+using Width = hg::Boundary<hg::Zero, hg::Periodic>;
+using support::numbers;
+
+struct Shape {
+  hg::index_t batch = 1, height = 24, width = 23;
+  int padding = 1;
+  bool periodic = false;  ///< in width
+};
+
+/// torch.nn.functional.conv2d in long double, (N, In, H, W) -> (N, Out, H', W').
+std::vector<double> convolved(const Shape& s, int in, int out, const std::vector<double>& x,
+                              const std::vector<double>& parameters) {
+  const hg::index_t height = s.height + 2 * s.padding - 2, width = s.width + 2 * s.padding - 2;
+  std::vector<double> y;
+  for (hg::index_t n = 0; n < s.batch; ++n)
+    for (int o = 0; o < out; ++o)
+      for (hg::index_t r = 0; r < height; ++r)
+        for (hg::index_t c = 0; c < width; ++c) {
+          long double sum = parameters[static_cast<std::size_t>(out * in * 9 + o)];
+          for (int i = 0; i < in; ++i)
+            for (int k = 0; k < 9; ++k) {
+              hg::index_t row = r + k / 3 - s.padding, column = c + k % 3 - s.padding;
+              if (s.periodic) column = (column + s.width) % s.width;
+              if (row < 0 || row >= s.height || column < 0 || column >= s.width) continue;
+              sum += static_cast<long double>(parameters[static_cast<std::size_t>((o * in + i) * 9 + k)]) *
+                     x[static_cast<std::size_t>(((n * in + i) * s.height + row) * s.width + column)];
+            }
+          y.push_back(static_cast<double>(sum));
+        }
+  return y;
+}
+
+/// Largest difference, relative to the largest value.
+template <class T>
+double error(const std::vector<T>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double difference = 0, largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference = std::max(difference, std::abs(static_cast<double>(a[i]) - b[i]));
+    largest = std::max(largest, std::abs(b[i]));
+  }
+  return difference / largest;
+}
+
+template <class Layer, int In, int Out>
+void check(const Shape& s) {
+  static_assert(hg::uses_winograd(Layer::options.window[0], Layer::options.window[1], In, Out));
+  const auto x = numbers<double>(static_cast<std::size_t>(s.batch * In * s.height * s.width), 1);
+  const auto parameters = numbers<double>(static_cast<std::size_t>(Out * In * 9 + Out), 2);
+  const std::vector<float> x_single(x.begin(), x.end()), parameters_single(parameters.begin(), parameters.end());
+  const std::vector<double> x_rounded(x_single.begin(), x_single.end()),
+      parameters_rounded(parameters_single.begin(), parameters_single.end());
+  const std::array<hg::index_t, 3> extents{s.batch, s.height, s.width};
+  const auto expected = convolved(s, In, Out, x, parameters);
+  const auto alone = support::infer<Layer, In>(support::alone(), extents, parameters_single, x_single);
+  CHECK(error(alone, convolved(s, In, Out, x_rounded, parameters_rounded)) < 3e-6);
+  int ran = 0;
+  for (const auto& mesh : support::meshes(static_cast<int>(s.batch))) {
+    CAPTURE(support::text(mesh));
+    try {
+      const auto y = support::infer<Layer, In>(mesh, extents, parameters, x);
+      const auto y_single = support::infer<Layer, In>(mesh, extents, parameters_single, x_single);
+      CHECK(error(y, expected) < 1e-14);
+      CHECK(y_single == alone);  // to the bit
+      ++ran;
+    } catch (const hg::CollectiveError& refused) {
+      if (!support::leaves_a_piece_empty(refused)) throw;
+    }
+  }
+  if (support::world().size() <= 3) CHECK(ran > 0);
+}
+
+template <int In, int Out, int Padding = 1, class... Options>
+using Layer = hg::Conv2d<In, Out, hg::Kernel<3>, hg::Padding<Padding>, Options...>;
+
+}  // namespace
+
+TEST_CASE("cuts on and off the tile grid") {
+  check<Layer<8, 8>, 8, 8>({.height = 48, .width = 48});
+  check<Layer<8, 8>, 8, 8>({.height = 25, .width = 22});
+  check<Layer<8, 16>, 8, 16>({.batch = 2, .height = 13, .width = 37});
+}
+TEST_CASE("channels that fill no vector, fields smaller than a tile") {
+  check<Layer<11, 9>, 11, 9>({.height = 19, .width = 21});
+  check<Layer<9, 27>, 9, 27>({.height = 7, .width = 6});
+  check<Layer<24, 40>, 24, 40>({.height = 6, .width = 3});
+}
+TEST_CASE("periodic, other paddings") {
+  check<Layer<8, 8, 1, Width>, 8, 8>({.height = 12, .width = 22, .periodic = true});
+  check<Layer<8, 8, 1, Width>, 8, 8>({.batch = 2, .height = 14, .width = 7, .periodic = true});
+  check<Layer<8, 8, 0>, 8, 8>({.height = 20, .width = 19, .padding = 0});
+  check<Layer<8, 8, 2>, 8, 8>({.height = 12, .width = 9, .padding = 2});
+}
+TEST_CASE("gradients by finite differences, on every mesh; the same bits forward") {
+  support::check_composition<Layer<8, 9>, 8, 9, true>({.batch = 2, .height = 26, .width = 23});
+  support::check_composition<Layer<9, 8, 1, Width>, 9, 8, true>({.batch = 1, .height = 16, .width = 18});
+  using Two = hg::Sequential<Layer<3, 16>, hg::ReLU, Layer<16, 8>, hg::ReLU, Layer<8, 8>>;
+  support::check_composition<Two, 3, 8, true>({.batch = 1, .height = 27, .width = 22});
+}
