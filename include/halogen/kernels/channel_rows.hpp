@@ -1,8 +1,8 @@
 // Host: input rows as a reader sees them, turned over so that the channels of a point stand side by side.
 #pragma once
 
+#include "halogen/kernels/shuffle.hpp"
 #include "halogen/kernels/tiles.hpp"
-#include "halogen/kernels/transpose.hpp"
 
 namespace halogen::kernels {
 

@@ -6,10 +6,10 @@
 namespace halogen::kernels {
 namespace detail {
 
-/// Whether `value` takes the place of the largest so far; a NaN does, as in PyTorch.
+/// Whether `value` takes the place of the largest so far; a NaN does, as in PyTorch. Of values or vectors of them.
 template <class T>
-HALOGEN_FUNCTION bool exceeds(T value, T largest) {
-  return value > largest || value != value;
+HALOGEN_FUNCTION auto exceeds(T value, T largest) {
+  return (value > largest) | (value != value);
 }
 
 }  // namespace detail
@@ -26,13 +26,28 @@ struct MaxPoolRows {
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
     for (int ky = 0; ky < kernel[0]; ++ky) {
       input.load_row(n, c, y * stride[0] + ky, x0 * stride[1], inputs(count), scratch);
-      for (index_t i = 0; i < count; ++i) {
+      index_t i = kernel[1] == 2 && stride[1] == 2 ? row_of_pairs(scratch, count, ky == 0, out) : 0;
+      for (; i < count; ++i) {
         const T* window = scratch + i * stride[1];
         T best = ky == 0 ? window[0] : out[i];
         for (int kx = 0; kx < kernel[1]; ++kx) best = detail::exceeds(window[kx], best) ? window[kx] : best;
         out[i] = best;
       }
     }
+  }
+
+  /// One row of windows 2 wide, as many as fill vectors; returns how many.
+  static index_t row_of_pairs(const T* pairs, index_t count, bool first_row, T* out) {
+    using V = Vector<T>;
+    index_t i = 0;
+    for (; i + lanes<T> <= count; i += lanes<T>) {
+      V first, second;
+      load_pairs<T>(pairs + 2 * i, first, second);
+      V best = first_row ? first : load<V>(out + i);
+      best = detail::exceeds(first, best) ? first : best;
+      store(out + i, detail::exceeds(second, best) ? second : best);
+    }
+    return i;
   }
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
@@ -79,7 +94,11 @@ struct MaxPoolBackwardRows {
       for (int ky = 0; ky < kernel[0]; ++ky)
         input.load_row(n, first + c, o * stride[0] + ky, begin, width, rows + ky * width);
       const int own = static_cast<int>(y - o * stride[0]);
-      for (index_t i = 0; i < across.size(); ++i) {
+      const bool of_pairs = kernel[0] == 2 && kernel[1] == 2 && stride[1] == 2 && begin >= x0;
+      index_t i = of_pairs ? row_of_pairs(rows, width, g, own, std::min(across.size(), (x0 + count - begin) / 2),
+                                          out + (begin - x0))
+                           : 0;
+      for (; i < across.size(); ++i) {
         const index_t at = largest(rows + i * stride[1], width);
         if (at / kernel[1] != own) continue;
         const index_t x = begin + i * stride[1] + at % kernel[1] - x0;
@@ -106,6 +125,31 @@ struct MaxPoolBackwardRows {
   }
 
  private:
+  /// Row `own` of windows of 2 x 2 that do not overlap across, as many as fill vectors; returns how many.
+  static index_t row_of_pairs(const T* rows, index_t pitch, const T* g, int own, index_t count, T* out) {
+    using V = Vector<T>;
+    index_t i = 0;
+    for (; i + lanes<T> <= count; i += lanes<T>) {
+      V value[4], best, at{};
+      load_pairs<T>(rows + 2 * i, value[0], value[1]);
+      load_pairs<T>(rows + pitch + 2 * i, value[2], value[3]);
+      best = value[0];
+      HALOGEN_UNROLL
+      for (int k = 1; k < 4; ++k) {
+        const auto larger = detail::exceeds(value[k], best);
+        best = larger ? value[k] : best;
+        at = larger ? V{} + T(k) : at;
+      }
+      const V here = load<V>(g + i);
+      V first, second;
+      load_pairs<T>(out + 2 * i, first, second);
+      first += at == V{} + T(2 * own) ? here : V{};
+      second += at == V{} + T(2 * own + 1) ? here : V{};
+      store_pairs<T>(out + 2 * i, first, second);
+    }
+    return i;
+  }
+
   /// Position of the first largest point in the window, row-major.
   index_t largest(const T* window, index_t pitch) const {
     index_t at = 0;

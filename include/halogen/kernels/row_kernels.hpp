@@ -109,12 +109,26 @@ struct UpsampleBackwardRows {
     std::fill_n(out, count, T(0));
     for (index_t fy = rows.begin; fy < rows.end; ++fy) {
       fine.load_row(n, c, fy, columns.begin, columns.size(), scratch);
+      if (map[1].to == 2 * map[1].from) {
+        add_pairs(scratch, count, out);
+        continue;
+      }
       index_t fx = columns.begin;
       for (index_t i = 0; i < count; ++i) {
         const index_t end = map[1].output_of({x0 + i, x0 + i + 1}).end;
         for (; fx < end; ++fx) out[i] += scratch[fx - columns.begin];
       }
     }
+  }
+
+  static void add_pairs(const T* pairs, index_t count, T* out) {
+    index_t i = 0;
+    for (; i + lanes<T> <= count; i += lanes<T>) {
+      Vector<T> first, second;
+      load_pairs<T>(pairs + 2 * i, first, second);
+      store(out + i, load<Vector<T>>(out + i) + first + second);
+    }
+    for (; i < count; ++i) out[i] = out[i] + pairs[2 * i] + pairs[2 * i + 1];
   }
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {

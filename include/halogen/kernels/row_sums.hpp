@@ -28,15 +28,26 @@ struct RowSums {
 
 namespace detail {
 
-/// Sums of f(i).first and f(i).second over i in [0, count) in double, in eight lanes on the host.
-template <class F>
-HALOGEN_FUNCTION inline void sum_two(index_t count, F f, double& first, double& second) {
-  double a[8] = {}, b[8] = {};
+/// The part of sum_two that fills whole vectors; returns how many points.
+template <class T, class F>
+index_t sum_two_in_lanes(index_t count, F f, double& first, double& second) {
+  using D = Vector<double, lanes<T>>;
+  D a[2] = {}, b[2] = {};
   index_t i = 0;
-  for (; i + 8 <= count; i += 8) HALOGEN_UNROLL
-  for (int l = 0; l < 8; ++l) f(i + l, a[l], b[l]);
-  for (; i < count; ++i) f(i, a[i & 7], b[i & 7]);
-  for (int l = 0; l < 8; ++l) first += a[l], second += b[l];
+  for (; i + 2 * lanes<T> <= count; i += 2 * lanes<T>) HALOGEN_UNROLL
+  for (int k = 0; k < 2; ++k) f.template operator()<Vector<T>>(i + k * lanes<T>, a[k], b[k]);
+  const D total_a = a[0] + a[1], total_b = b[0] + b[1];
+  for (int l = 0; l < lanes<T>; ++l) first += total_a[l], second += total_b[l];
+  return i;
+}
+
+/// Sums over i in [0, count) in double, in lanes on the host: f.template operator()<T>(i, first, second) adds its two
+/// terms of point i, f.template operator()<Vector<T>>(...) of as many points from i on, to doubles of as many lanes.
+template <class T, class F>
+HALOGEN_FUNCTION void sum_two(index_t count, F f, double& first, double& second) {
+  index_t i = 0;
+  KOKKOS_IF_ON_HOST((i = sum_two_in_lanes<T>(count, f, first, second);))
+  for (; i < count; ++i) f.template operator()<T>(i, first, second);
 }
 
 }  // namespace detail
@@ -53,6 +64,22 @@ struct RowEpilogue {
   const double* mean = nullptr;  ///< over (n, c)
   bool relu = false;
 
+  /// A point or a vector of them, on the host and on the device.
+  template <class V>
+  HALOGEN_FUNCTION static V read(const T* from) {
+    if constexpr (std::is_same_v<V, T>)
+      return *from;
+    else
+      return load<V>(from);
+  }
+  template <class U, class V>
+  HALOGEN_FUNCTION static auto in_double(V value) {
+    if constexpr (std::is_same_v<V, U>)
+      return static_cast<double>(value);
+    else
+      return widen<U>(value);
+  }
+
   /// Adds row [x0, x0 + count) of channel c to the tile's accumulator.
   HALOGEN_FUNCTION void add_row(int n, int c, index_t y, index_t x0, index_t count, const T* row,
                                 RowSums& accumulator) const {
@@ -60,10 +87,10 @@ struct RowEpilogue {
     double first = 0, second = 0;
     if (kind == Kind::moments) {
       const double about = static_cast<double>(row[0]);
-      detail::sum_two(
+      detail::sum_two<T>(
           count,
-          [&](index_t i, double& sum, double& squares) {
-            const double d = static_cast<double>(row[i]) - about;
+          [row, about]<class V, class D>(index_t i, D& sum, D& squares) {
+            const D d = in_double<T>(read<V>(row + i)) - about;
             sum += d;
             squares += d * d;
           },
@@ -76,12 +103,14 @@ struct RowEpilogue {
       const double center = mean[index];
       const T a = affine.scale[index], b = affine.shift[index];
       const bool clips = relu;
-      detail::sum_two(
+      detail::sum_two<T>(
           count,
-          [&](index_t i, double& sum, double& product) {
-            const double g = clips && !(x[i] * a + b > T(0)) ? 0.0 : static_cast<double>(row[i]);
-            sum += g;
-            product += g * (static_cast<double>(x[i]) - center);
+          [=]<class V, class D>(index_t i, D& sum, D& product) {
+            const V v = read<V>(x + i);
+            V g = read<V>(row + i);
+            if (clips) g = v * a + b > T(0) ? g : V{};
+            sum += in_double<T>(g);
+            product += in_double<T>(g) * (in_double<T>(v) - center);
           },
           first, second);
       accumulator.add({first, second, 0});

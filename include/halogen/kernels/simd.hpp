@@ -64,6 +64,18 @@ inline void store(T* to, V value) {
   *reinterpret_cast<V*>(to) = value;
 }
 
+/// Each lane in double.
+template <class T>
+inline Vector<double, lanes<T>> widen(Vector<T> value) {
+#if defined(__CUDACC__)  // nvcc's front end does not know the builtin
+  Vector<double, lanes<T>> result;
+  for (int l = 0; l < lanes<T>; ++l) result[l] = static_cast<double>(value[l]);
+  return result;
+#else
+  return __builtin_convertvector(value, Vector<double, lanes<T>>);
+#endif
+}
+
 /// Sum of a vector's lanes, halves first.
 template <class T>
 inline T sum_of_lanes(Vector<T> vector) {

@@ -4,7 +4,7 @@
 #include <Kokkos_Core.hpp>
 
 #include "halogen/core/tensor_view.hpp"
-#include "halogen/kernels/simd.hpp"
+#include "halogen/kernels/shuffle.hpp"
 #include "halogen/placement/chunk.hpp"
 #include "halogen/stencil/window.hpp"
 
@@ -128,10 +128,26 @@ struct ValueReader {
 
  private:
   static void gather(const Resample& map, const T* from, index_t begin, index_t size, T* to) {
+    if (map.to == 2 * map.from) return gather_twice(from, begin, size, to);
     index_t source = map.source(begin), rest = floor_mod(begin * map.from, map.to);
     for (index_t i = 0; i < size; ++i) {
       to[i] = from[source];
       for (rest += map.from; rest >= map.to; rest -= map.to) ++source;
+    }
+  }
+
+  /// Each point for two: to[i] = from[(begin + i) / 2].
+  static void gather_twice(const T* from, index_t begin, index_t size, T* to) {
+    index_t i = 0;
+    if (begin % 2 != 0 && size > 0) to[i++] = from[begin / 2];
+    const T* source = from + (begin + i) / 2;
+    for (; i + 2 * lanes<T> <= size; i += 2 * lanes<T>, source += lanes<T>) {
+      const Vector<T> values = load<Vector<T>>(source);
+      store_pairs<T>(to + i, values, values);
+    }
+    for (bool second = false; i < size; ++i, second = !second) {
+      to[i] = *source;
+      source += second;
     }
   }
 

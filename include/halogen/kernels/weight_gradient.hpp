@@ -47,8 +47,15 @@ template <class T, int KW>
 template <class T>
 double sum_of_row(const T* row, index_t count) {
   double sum = 0, unused = 0;
-  sum_two(
-      count, [&](index_t i, double& a, double&) { a += static_cast<double>(row[i]); }, sum, unused);
+  sum_two<T>(
+      count,
+      [row]<class V, class D>(index_t i, D& total, D&) {
+        if constexpr (std::is_same_v<V, T>)
+          total += static_cast<double>(row[i]);
+        else
+          total += widen<T>(load<V>(row + i));
+      },
+      sum, unused);
   return sum;
 }
 

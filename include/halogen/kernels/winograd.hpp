@@ -3,8 +3,8 @@
 // which lose about half as many digits as 0, +-1, +-2. Its adjoint for the weights: dw = G^T [(A g A^T) . (B^T d B)] G.
 #pragma once
 
+#include "halogen/kernels/shuffle.hpp"
 #include "halogen/kernels/tiles.hpp"
-#include "halogen/kernels/transpose.hpp"
 #include "halogen/stencil/winograd.hpp"
 
 namespace halogen::kernels {
