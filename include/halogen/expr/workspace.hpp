@@ -107,10 +107,11 @@ class Workspace {
     if (plan.winograd(launch)) {
       const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);
       if (launch.kind == LaunchKind::conv_weight_gradient) {  // holds rows of both
-        wide = kernels::winograd_tile_columns(inputs + outputs, outputs, wide, value_size_);
+        wide = kernels::winograd_tile_columns(inputs + outputs, kernels::winograd_gradient_group, wide, value_size_);
         return {rows, columns, samples_, kernels::winograd_tile_rows, wide};
       }
-      wide = kernels::winograd_tile_columns(inputs, outputs, wide, value_size_);
+      wide = kernels::winograd_tile_columns(inputs, kernels::winograd_group(inputs, outputs, value_size_), wide,
+                                            value_size_);
       return {whole_tiles(rows, winograd_tile), whole_tiles(columns, winograd_tile), samples_,
               kernels::winograd_tile_rows, wide};
     }

@@ -49,17 +49,6 @@ inline void copy_row(const T* from, index_t count, T* to) {
   for_each_vector<T>(count, [&]<class V>(index_t i) { store(to + i, load<V>(from + i)); });
 }
 
-inline constexpr index_t cache_line = 64;
-
-template <class T>
-inline void prefetch_for_reading(const T* from, index_t count) {
-  for (index_t i = 0; i < count; i += cache_line / static_cast<index_t>(sizeof(T))) __builtin_prefetch(from + i, 0, 2);
-}
-template <class T>
-inline void prefetch_for_writing(T* to, index_t count) {
-  for (index_t i = 0; i < count; i += cache_line / static_cast<index_t>(sizeof(T))) __builtin_prefetch(to + i, 1, 2);
-}
-
 /// max(value, 0); a NaN stays one.
 template <class T>
 HALOGEN_FUNCTION T clip(T value, bool relu) {
@@ -102,13 +91,13 @@ struct ValueReader {
     return detail::clip(value, s.relu);
   }
 
-  /// Host: asks for what load_row will read.
-  void prefetch_row(int n, int c, index_t y, index_t x0, index_t count_of_row) const {
-    if (frame.outside(0, y)) return;
+  /// Host: where load_row will begin to read, null where nothing stands; one tensor.
+  static constexpr int tensors = 1;
+  const T* address(int, int n, int c, index_t y, index_t x) const {
+    if (frame.outside(0, y)) return nullptr;
     const SourceView<T>& s = find(c);
-    if (!s.resampled) return detail::prefetch_for_reading(s.tensor.row(n, c, y) + (x0 - s.tensor.x0), count_of_row);
-    const index_t begin = s.map[1].source(x0), end = s.map[1].source(x0 + count_of_row);
-    detail::prefetch_for_reading(s.tensor.row(n, c, s.map[0].source(y)) + (begin - s.tensor.x0), end - begin);
+    return s.resampled ? s.tensor.row(n, c, s.map[0].source(y)) + (s.map[1].source(x) - s.tensor.x0)
+                       : s.tensor.row(n, c, y) + (x - s.tensor.x0);
   }
 
   /// Host: the row's points [x0, x0 + count) into out.
@@ -197,14 +186,13 @@ struct GradientReader {
     return g * affine.scale[index] + (v * slope[index] + offset[index]);
   }
 
-  /// Host: asks for what load_row will read.
-  void prefetch_row(int n, int c, index_t y, index_t x0, index_t count) const {
-    y = floor_div(y, stuffing[0]);
-    if (frame.outside(0, y)) return;
-    x0 = floor_div(x0, stuffing[1]);
-    detail::prefetch_for_reading(gradient.row(n, c, y) + (x0 - gradient.x0), count / stuffing[1]);
-    if (affine.scale != nullptr || relu)
-      detail::prefetch_for_reading(value.row(n, c, y) + (x0 - value.x0), count / stuffing[1]);
+  /// Host: where load_row will begin to read, null where nothing stands; two tensors.
+  static constexpr int tensors = 2;
+  const T* address(int which, int n, int c, index_t y, index_t x) const {
+    y = floor_div(y, stuffing[0]), x = floor_div(x, stuffing[1]);
+    if (frame.outside(0, y)) return nullptr;
+    if (which == 0) return gradient.row(n, c, y) + (x - gradient.x0);
+    return affine.scale != nullptr || relu ? value.row(n, c, y) + (x - value.x0) : nullptr;
   }
 
   /// Host: the row's points [x0, x0 + count) into out.

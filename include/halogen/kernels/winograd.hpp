@@ -129,41 +129,53 @@ void transform_tiles(const T* const (&from)[Points], index_t width, index_t tile
   }
 }
 
-/// to[y * row_stride + output * channel_stride + x] = or += start + the outputs of Tiles tiles side by side, for one
-/// vector of outputs.
+/// to[y * row_stride + output * channel_stride + x] = or += start + the outputs of `blocks` times Tiles tiles side by
+/// side, for one vector of outputs. from[product * pitch + tile * width].
 template <class T, int Tiles, bool Add>
-[[gnu::noinline]] void transform_products(const T* from, index_t width, index_t pitch, Vector<T> start, T* to,
-                                          index_t row_stride, index_t channel_stride) {
+[[gnu::noinline]] void transform_products(const T* from, index_t width, index_t pitch, index_t blocks,
+                                          const Vector<T>& start, T* to, index_t row_stride, index_t channel_stride) {
   using V = Vector<T>;
   constexpr int columns = Tiles * winograd_tile;
-  V half[Tiles][winograd_tile][6];
-  for (int t = 0; t < Tiles; ++t) HALOGEN_UNROLL
-  for (int j = 0; j < 6; ++j) {
-    V m[6], down[4];
-    HALOGEN_UNROLL
-    for (int i = 0; i < 6; ++i) m[i] = load<V>(from + t * width + (6 * i + j) * pitch);
-    transform_output<T>(m, down);
-    HALOGEN_UNROLL
-    for (int i = 0; i < 4; ++i) half[t][i][j] = down[i];
-  }
-  for (int i = 0; i < winograd_tile; ++i, to += row_stride) {
-    V y[columns];
-    HALOGEN_UNROLL
-    for (int t = 0; t < Tiles; ++t) {
-      V across[4];
-      transform_output<T>(half[t][i], across);
+  for (; blocks > 0; --blocks, to += columns) {
+    V half[Tiles][winograd_tile][6];
+    for (int t = 0; t < Tiles; ++t, from += width) {
+      const T* row[6];  // advanced column by column: 36 addresses at once would not fit the registers
+      for (int i = 0; i < 6; ++i) row[i] = from + 6 * i * pitch;
       HALOGEN_UNROLL
-      for (int x = 0; x < 4; ++x) y[t * winograd_tile + x] = across[x] + start;
+      for (int j = 0; j < 6; ++j) {
+        V m[6], down[4];
+        HALOGEN_UNROLL
+        for (int i = 0; i < 6; ++i) {
+          m[i] = load<V>(row[i]);
+          row[i] += pitch;
+          HALOGEN_OPAQUE(row[i]);
+        }
+        transform_output<T>(m, down);
+        HALOGEN_UNROLL
+        for (int i = 0; i < 4; ++i) half[t][i][j] = down[i];
+      }
     }
-    HALOGEN_UNROLL
-    for (int x = 0; x < columns; x += lanes<T>) {
-      V block[lanes<T>];
+    T* line_of_row = to;
+    for (int i = 0; i < winograd_tile; ++i, line_of_row += row_stride) {
+      V y[columns];
       HALOGEN_UNROLL
-      for (int l = 0; l < lanes<T>; ++l) block[l] = y[x + l];
-      transpose<T>(block);
-      T* line = to + x;
+      for (int t = 0; t < Tiles; ++t) {
+        V across[4];
+        transform_output<T>(half[t][i], across);
+        HALOGEN_UNROLL
+        for (int x = 0; x < 4; ++x) y[t * winograd_tile + x] = across[x] + start;
+      }
       HALOGEN_UNROLL
-      for (int l = 0; l < lanes<T>; ++l, line += channel_stride) store(line, Add ? load<V>(line) + block[l] : block[l]);
+      for (int x = 0; x < columns; x += lanes<T>) {
+        V block[lanes<T>];
+        HALOGEN_UNROLL
+        for (int l = 0; l < lanes<T>; ++l) block[l] = y[x + l];
+        transpose<T>(block);
+        T* line = line_of_row + x;
+        HALOGEN_UNROLL
+        for (int l = 0; l < lanes<T>; ++l, line += channel_stride)
+          store(line, Add ? load<V>(line) + block[l] : block[l]);
+      }
     }
   }
 }

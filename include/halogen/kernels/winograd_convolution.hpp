@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "halogen/kernels/channel_rows.hpp"
+#include "halogen/kernels/lines_ahead.hpp"
 #include "halogen/kernels/winograd.hpp"
 
 namespace halogen::kernels {
@@ -42,13 +43,15 @@ template <class T, int Rows, int Vectors>
   for (int q = 0; q < Vectors; ++q) store(to + r * to_stride + q * lanes<T>, sum[r][q]);
 }
 
-template <class T, int Vectors>
+template <class T, int Vectors, class Ahead>
 inline void multiply_rows(const T* left, index_t left_stride, const T* right, int inner, T* to, index_t to_stride,
-                          index_t rows) {
+                          index_t rows, Ahead& ahead) {
   index_t r = 0;
-  for (; r + product_rows <= rows; r += product_rows)
+  for (; r + product_rows <= rows; r += product_rows) {
     multiply_block<T, product_rows, Vectors>(left + r * left_stride, left_stride, right, inner, to + r * to_stride,
                                              to_stride);
+    ahead.next();
+  }
   for (; r + 2 <= rows; r += 2)
     multiply_block<T, 2, Vectors>(left + r * left_stride, left_stride, right, inner, to + r * to_stride, to_stride);
   if (r < rows)
@@ -69,7 +72,7 @@ constexpr index_t winograd_packed_size(int outputs, int inputs, std::size_t valu
 }
 
 /// Transforms torch's (Out, In, 3, 3), flipped and transposed for the input gradient of inputs [first, first +
-/// outputs). One work item a pair of channels.
+/// outputs). One work item an input and vector of outputs.
 template <class T>
 struct PackWinogradWeights {
   const T* weights;
@@ -78,35 +81,40 @@ struct PackWinogradWeights {
   bool transposed;
   int first, layer_inputs;
 
-  index_t work() const { return winograd_width(outputs, sizeof(T)) * inputs; }
+  index_t work() const { return ceil_div(outputs, lanes<T>) * inputs; }
 
-  HALOGEN_FUNCTION void operator()(const index_t i) const {
+  void operator()(const index_t i) const {
+    using V = Vector<T>;
+    constexpr int block = detail::product_vectors * lanes<T>;
     const index_t width = winograd_width(outputs, sizeof(T));
-    const int out = static_cast<int>(i % width), in = static_cast<int>(i / width);
-    T u[6][6] = {};
-    if (out < outputs) {
-      const T* w = transposed ? weights + (index_t{in} * layer_inputs + first + out) * 9
-                              : weights + (index_t{out} * layer_inputs + in) * 9;
-      T half[3][6];  // by columns of the window
-      for (int x = 0; x < 3; ++x) {
-        T column[3];
-        for (int y = 0; y < 3; ++y) column[y] = w[transposed ? 8 - (3 * y + x) : 3 * y + x];
-        detail::transform_weights<T>(column, half[x]);
-      }
-      for (int y = 0; y < 6; ++y) {
-        const T row[3] = {half[0][y], half[1][y], half[2][y]};
-        detail::transform_weights<T>(row, u[y]);
-      }
+    const int in = static_cast<int>(i % inputs), out = static_cast<int>(i / inputs) * lanes<T>;
+    V half[3][6];  // by columns of the window
+    for (int x = 0; x < 3; ++x) {
+      V column[3];
+      for (int y = 0; y < 3; ++y) column[y] = tap(in, out, 3 * y + x);
+      detail::transform_weights<T>(column, half[x]);
     }
-    constexpr index_t block = detail::product_vectors * lanes<T>;
     const index_t block_width = width - out / block * block < block ? width % block : block;
-    T* to = packed + out / block * block * inputs + in * block_width + out % block;
-    for (int y = 0; y < 6; ++y)
-      for (int x = 0; x < 6; ++x) to[(y * 6 + x) * width * inputs] = u[y][x];
+    T* to = packed + out / block * block * index_t{inputs} + in * block_width + out % block;
+    for (int y = 0; y < 6; ++y) {
+      V u[6];
+      const V row[3] = {half[0][y], half[1][y], half[2][y]};
+      detail::transform_weights<T>(row, u);
+      for (int x = 0; x < 6; ++x) store(to + (y * 6 + x) * width * inputs, u[x]);
+    }
+  }
+
+ private:
+  Vector<T> tap(int in, int out, int k) const {
+    Vector<T> result{};
+    for (int l = 0; l < lanes<T> && out + l < outputs; ++l)
+      result[l] = transposed ? weights[(index_t{in} * layer_inputs + first + out + l) * 9 + 8 - k]
+                             : weights[(index_t{out + l} * layer_inputs + in) * 9 + k];
+    return result;
   }
 };
 
-/// Tiles across that are transformed and multiplied at once: their products stay in L2.
+/// Tiles across that are transformed and multiplied at once: their transforms and products stay in L2.
 inline index_t winograd_group(int inputs, int outputs, std::size_t value_bytes) {
   const index_t width = winograd_width(inputs, value_bytes) + winograd_width(outputs, value_bytes);
   const index_t per_tile = winograd_products * width * static_cast<index_t>(value_bytes);
@@ -115,12 +123,13 @@ inline index_t winograd_group(int inputs, int outputs, std::size_t value_bytes) 
 
 inline constexpr index_t winograd_tile_rows = 32;
 
-/// Columns of a tile of the launch, whole groups, such that its ring of rows stays in L2.
-inline index_t winograd_tile_columns(int inputs, int outputs, index_t columns, std::size_t value_bytes) {
-  const index_t group = winograd_group(inputs, outputs, value_bytes) * winograd_tile;
-  const index_t per_column = winograd_window * winograd_width(inputs, value_bytes) * static_cast<index_t>(value_bytes);
-  const index_t most = std::max<index_t>(1, 256 * 1024 / per_column / group), groups = ceil_div(columns, group);
-  return ceil_div(groups, ceil_div(groups, most)) * group;
+/// Columns of a tile of the launch, whole groups, such that its ring of rows for so many channels stays in L2.
+inline index_t winograd_tile_columns(int channels, index_t group, index_t columns, std::size_t value_bytes) {
+  const index_t per_column =
+      winograd_window * winograd_width(channels, value_bytes) * static_cast<index_t>(value_bytes);
+  const index_t points = group * winograd_tile, most = std::max<index_t>(1, 384 * 1024 / per_column / points);
+  const index_t groups = ceil_div(columns, points);
+  return ceil_div(groups, ceil_div(groups, most)) * points;
 }
 
 template <class ExecutionSpace, class T, class Reader>
@@ -185,7 +194,7 @@ struct WinogradConvolution {
       for (index_t t = 0; t < across; t += group()) {
         const index_t count = std::min(group(), across - t);
         transform_inputs(rows, y - padding[0], t, count, columns, left);
-        multiply(left, right, count, Ahead{part.sample, y, first + t * tile, part.columns.begin + t * tile, count});
+        multiply(left, right, count, part.sample, y, part.columns.begin + t * tile);
         transform_outputs(right, part.sample, y, part.columns.begin + t * tile, count);
       }
       if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;
@@ -207,41 +216,31 @@ struct WinogradConvolution {
     detail::transform_tiles<T>(from, left_width(), count, columns, left, left_pitch());
   }
 
-  /// What is read and written next, for the time in which products are summed: without it memory is waited for.
-  struct Ahead {
-    int sample;
-    index_t y, input_x, output_x, tiles;
-  };
-  void prefetch(const Ahead& ahead, int product) const {
-    const index_t lines = tile * (index_t{inputs} + outputs);
-    for (index_t i = lines * product / winograd_products; i < lines * (product + 1) / winograd_products; ++i) {
-      const index_t row = i % tile, channel = i / tile;
-      if (channel < inputs) {
-        const index_t y = ahead.y - padding[0] + winograd_window + row;
-        input.prefetch_row(ahead.sample, static_cast<int>(channel), y, ahead.input_x, ahead.tiles * tile);
-      } else if (ahead.y + row >= owned[0].begin && ahead.y + row < owned[0].end) {
-        const Interval columns = intersect({ahead.output_x, ahead.output_x + ahead.tiles * tile}, owned[1]);
-        if (!columns.empty())
-          detail::prefetch_for_writing(
-              &output.at(ahead.sample, static_cast<int>(channel) - inputs, ahead.y + row, columns.begin),
-              columns.size());
-      }
-    }
-  }
-
-  /// right[product][tile][output]
-  void multiply(const T* left, T* right, index_t count, const Ahead& ahead) const {
-    constexpr index_t block = detail::product_vectors * vector;
+  /// right[product][tile][output]; meanwhile memory is asked for what these tiles write, and read one row of tiles on.
+  void multiply(const T* left, T* right, index_t count, int sample, index_t y, index_t x) const {
+    constexpr index_t block = detail::product_vectors * vector, reads = Reader::tensors;
     const index_t width = right_width();
+    const auto locate = [&](index_t segment, bool& writes) -> const void* {
+      const index_t row = segment % tile, channel = segment / tile;
+      writes = channel >= reads * inputs;
+      if (!writes)
+        return input.address(static_cast<int>(channel % reads), sample, static_cast<int>(channel / reads),
+                             y - padding[0] + winograd_window + row, x - padding[1]);
+      const Interval rows = intersect(owned[0], {y + row, y + row + 1});
+      const int o = static_cast<int>(channel - reads * inputs);
+      return rows.empty() ? nullptr : &output.at(sample, o, y + row, std::max(x, owned[1].begin));
+    };
+    LinesAhead ahead(locate, tile * (reads * inputs + outputs), count * tile * static_cast<index_t>(sizeof(T)),
+                     winograd_products * ceil_div(width, block) * ceil_div(count, detail::product_rows));
     for (int p = 0; p < winograd_products; ++p) {
-      prefetch(ahead, p);
       const T* l = left + p * left_pitch();
       const T* w = weights + p * width * inputs;
       T* r = right + p * right_pitch();
       index_t o = 0;
       for (; o + block <= width; o += block)
-        detail::multiply_rows<T, detail::product_vectors>(l, left_width(), w + o * inputs, inputs, r + o, width, count);
-      if (o < width) detail::multiply_rows<T, 1>(l, left_width(), w + o * inputs, inputs, r + o, width, count);
+        detail::multiply_rows<T, detail::product_vectors>(l, left_width(), w + o * inputs, inputs, r + o, width, count,
+                                                          ahead);
+      if (o < width) detail::multiply_rows<T, 1>(l, left_width(), w + o * inputs, inputs, r + o, width, count, ahead);
     }
   }
 
@@ -251,30 +250,39 @@ struct WinogradConvolution {
       Vector<T> start{};
       if (bias != nullptr)
         for (int l = 0; l < vector && o + l < outputs; ++l) start[l] = bias[o + l];
-      for (index_t t = 0; t < count; t += tiles_at_once)
-        outputs_at(right + t * width + o, start, sample, o, y, x + t * tile);
+      // Whole blocks go straight to the output, others through memory.
+      index_t whole = 0;
+      if (o + vector <= outputs && y >= owned[0].begin && y + tile <= owned[0].end) {
+        const index_t first = ceil_div(std::max<index_t>(0, owned[1].begin - x), columns_at_once);
+        whole = std::max<index_t>(0, std::min(count * tile, owned[1].end - x) / columns_at_once - first);
+        for (index_t t = 0; t < first * tiles_at_once; t += tiles_at_once)
+          partial_block(right + t * width + o, start, sample, o, y, x + t * tile);
+        if (whole > 0)
+          whole_blocks(right + first * tiles_at_once * width + o, start, whole,
+                       &output.at(sample, o, y, x + first * columns_at_once));
+        whole = std::max<index_t>(0, first + whole);
+      }
+      for (index_t t = whole * tiles_at_once; t < count; t += tiles_at_once)
+        partial_block(right + t * width + o, start, sample, o, y, x + t * tile);
     }
   }
 
-  /// Whole blocks go straight to the output, others through memory.
-  void outputs_at(const T* products, Vector<T> start, int sample, int o, index_t y, index_t x) const {
-    const index_t width = right_width(), pitch = right_pitch();
+  void whole_blocks(const T* products, Vector<T> start, index_t blocks, T* to) const {
+    if (accumulate)
+      detail::transform_products<T, tiles_at_once, true>(products, right_width(), right_pitch(), blocks, start, to,
+                                                         output.row_stride, output.channel_stride);
+    else
+      detail::transform_products<T, tiles_at_once, false>(products, right_width(), right_pitch(), blocks, start, to,
+                                                          output.row_stride, output.channel_stride);
+  }
+
+  void partial_block(const T* products, Vector<T> start, int sample, int o, index_t y, index_t x) const {
     const Interval down = intersect({y, y + tile}, owned[0]), across = intersect({x, x + columns_at_once}, owned[1]);
     if (across.empty()) return;
     const int last = std::min(vector, outputs - o);
-    if (last == vector && down.size() == tile && across.size() == columns_at_once) {
-      T* to = &output.at(sample, o, y, x);
-      if (accumulate)
-        detail::transform_products<T, tiles_at_once, true>(products, width, pitch, start, to, output.row_stride,
-                                                           output.channel_stride);
-      else
-        detail::transform_products<T, tiles_at_once, false>(products, width, pitch, start, to, output.row_stride,
-                                                            output.channel_stride);
-      return;
-    }
     T block[tile][vector][columns_at_once];
-    detail::transform_products<T, tiles_at_once, false>(products, width, pitch, start, &block[0][0][0],
-                                                        vector * columns_at_once, columns_at_once);
+    detail::transform_products<T, tiles_at_once, false>(products, right_width(), right_pitch(), 1, start,
+                                                        &block[0][0][0], vector * columns_at_once, columns_at_once);
     for (index_t row = down.begin; row < down.end; ++row)
       for (int l = 0; l < last; ++l)
         for (index_t column = across.begin; column < across.end; ++column) {

@@ -37,20 +37,25 @@ template <class T, int Rows, int Vectors>
   for (int q = 0; q < Vectors; ++q) store(sum + r * sum_stride + q * lanes<T>, s[r][q]);
 }
 
-template <class T, int Vectors>
+template <class T, int Vectors, class Ahead>
 inline void accumulate_rows(const T* left, index_t left_stride, const T* right, index_t right_stride, index_t tiles,
-                            T* sum, index_t sum_stride, index_t rows) {
+                            T* sum, index_t sum_stride, index_t rows, Ahead& ahead) {
   constexpr int all = product_rows, few = 2;
   index_t r = 0;
-  for (; r + all <= rows; r += all)
+  for (; r + all <= rows; r += all) {
     accumulate_block<T, all, Vectors>(left + r, left_stride, right, right_stride, tiles, sum + r * sum_stride,
                                       sum_stride);
+    ahead.next();
+  }
   for (; r < rows; r += few)  // rows are padded to whole vectors
     accumulate_block<T, few, Vectors>(left + r, left_stride, right, right_stride, tiles, sum + r * sum_stride,
                                       sum_stride);
 }
 
 }  // namespace detail
+
+/// Tiles across that are transformed at once: many, since each group reads and writes all sums.
+inline constexpr index_t winograd_gradient_group = 48;
 
 /// Partial results as of WeightGradient: [block][outputs * inputs * 9 + outputs] in double, weights, then bias.
 template <class ExecutionSpace, class T>
@@ -111,7 +116,7 @@ struct WinogradWeightGradient {
   };
 
   Memory memory() const {
-    const index_t group = winograd_group(inputs, outputs, sizeof(T));
+    const index_t group = winograd_gradient_group;
     const index_t left = winograd_width(inputs, sizeof(T)), right = winograd_width(outputs, sizeof(T));
     const index_t columns = ceil_div(tiling.tile_columns, tile) * tile;
     return {{input, inputs, columns + 2, winograd_window},
@@ -137,12 +142,13 @@ struct WinogradWeightGradient {
       for (index_t row = y; row < y + tile; ++row)
         m.gradient.read(part.sample, row, part.columns.begin, across * tile,
                         [&](int o, const T* line) { bias[o] += detail::sum_of_row(line, part.columns.size()); });
-      for (index_t t = 0; t < across; t += m.group) add_group(m, y, t, std::min(m.group, across - t));
+      for (index_t t = 0; t < across; t += m.group) add_group(m, part, y, t, std::min(m.group, across - t));
     }
     add_to_result(m, result);
   }
 
-  void add_group(const Memory& m, index_t y, index_t t, index_t count) const {
+  /// One group of tiles; meanwhile memory is asked for what the same columns read one row of tiles on.
+  void add_group(const Memory& m, const Tile& part, index_t y, index_t t, index_t count) const {
     const index_t left_width = m.input.width(), right_width = m.gradient.width();
     const T *from_input[winograd_window], *from_gradient[tile];
     for (int i = 0; i < winograd_window; ++i)
@@ -151,16 +157,27 @@ struct WinogradWeightGradient {
     detail::transform_tiles<T>(from_input, left_width, count, m.columns, m.left, m.left_pitch);
     detail::transform_tiles<T>(from_gradient, right_width, count, m.columns, m.right, m.right_pitch);
     constexpr index_t block = detail::product_vectors * vector;
+    const auto locate = [&](index_t segment, bool&) -> const void* {
+      const index_t row = segment % tile, channel = segment / tile, x = part.columns.begin + t * tile;
+      if (y + tile + row >= part.rows.end) return nullptr;
+      if (channel < inputs)
+        return input.address(0, part.sample, static_cast<int>(channel), y - shape.padding[0] + winograd_window + row,
+                             x - shape.padding[1]);
+      const int o = static_cast<int>(channel - inputs);
+      return gradient.address(o % 2, part.sample, o / 2, y + tile + row, x);
+    };
+    LinesAhead ahead(locate, tile * (inputs + 2 * index_t{outputs}), count * tile * static_cast<index_t>(sizeof(T)),
+                     winograd_products * ceil_div(right_width, block) * ceil_div(left_width, detail::product_rows));
     for (int p = 0; p < winograd_products; ++p) {
       const T *left = m.left + p * m.left_pitch, *right = m.right + p * m.right_pitch;
       T* sum = m.sum + p * m.sum_pitch;
       index_t o = 0;
       for (; o + block <= right_width; o += block)
         detail::accumulate_rows<T, detail::product_vectors>(left, left_width, right + o, right_width, count, sum + o,
-                                                            right_width, left_width);
+                                                            right_width, left_width, ahead);
       if (o < right_width)
-        detail::accumulate_rows<T, 1>(left, left_width, right + o, right_width, count, sum + o, right_width,
-                                      left_width);
+        detail::accumulate_rows<T, 1>(left, left_width, right + o, right_width, count, sum + o, right_width, left_width,
+                                      ahead);
     }
   }
 
