@@ -156,8 +156,8 @@ struct ValueReader {
   /// Each point for two: to[i] = from[(begin + i) / 2].
   static void gather_twice(const T* from, index_t begin, index_t size, T* to) {
     index_t i = 0;
-    if (begin % 2 != 0 && size > 0) to[i++] = from[begin / 2];
-    const T* source = from + (begin + i) / 2;
+    if (begin % 2 != 0 && size > 0) to[i++] = from[floor_div(begin, 2)];
+    const T* source = from + floor_div(begin + i, 2);
     for (; i + 2 * lanes<T> <= size; i += 2 * lanes<T>, source += lanes<T>) {
       const Vector<T> values = load<Vector<T>>(source);
       store_pairs<T>(to + i, values, values);
