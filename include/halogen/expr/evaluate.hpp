@@ -42,19 +42,6 @@ class Evaluation {
 
   const Layout& layout() const { return layout_; }
 
-  /// What the margins of the input, a field of Rank dimensions, must hold in its last two or three.
-  template <int Rank>
-  std::array<detail::Margin, Rank> input_margins() const {
-    const TensorLayout& input = layout_.tensor(0);
-    std::array<detail::Margin, Rank> margins{};
-    for (int d = 2; d < Rank; ++d) {
-      const int s = spatial_dimensions - Rank + d;
-      margins[static_cast<std::size_t>(d)] = {input.owned[s].begin - input.stored[s].begin,
-                                              input.stored[s].end - input.owned[s].end};
-    }
-    return margins;
-  }
-
   /// Forward launches: afterwards prediction() holds the output until the next run.
   void forward(const TensorView<T>& input, const T* parameters) {
     begin(input);
@@ -305,13 +292,8 @@ class Evaluation {
       const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0;
       norms_.template finish_sums<T>(space_, norm, operands_.partial_sums(), tiles, parameters_.value(gamma),
                                      parameters_.gradient(gamma), parameters_.gradient(gamma + 1), again,
-                                     operands_.tables(norm, launch.sums), points_of(norm));
+                                     operands_.tables(norm, launch.sums), layout_.points_of(norm));
     }
-  }
-
-  double points_of(int norm) const {
-    const LevelLayout& level = layout_.level(plan().tensors[plan().norms[norm].tensor].level);
-    return static_cast<double>(level.points()) * (plan().norms[norm].channels / plan().norms[norm].groups);
   }
 
   /// Loss and its seed: the weights' sum over all ranks first, so that the gradient is exact as written.

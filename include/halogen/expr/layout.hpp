@@ -102,6 +102,12 @@ class Layout {
     return use;
   }
 
+  /// Points of one of a norm's groups, over all ranks.
+  double points_of(int norm) const {
+    const Norm& n = plan_.norms[norm];
+    return static_cast<double>(level(plan_.tensors[n.tensor].level).points()) * (n.channels / n.groups);
+  }
+
   const Workspace& workspace() const { return workspace_; }
 
   /// Bytes of the one allocation: stored tensors, then the workspace.

@@ -33,6 +33,19 @@ TensorView<typename Field::value_type> view_of(const Field& field) {
   return view;
 }
 
+/// What the margins of a plan's input, a field of Rank dimensions, must hold.
+template <int Rank>
+std::array<Margin, Rank> input_margins(const Layout& layout) {
+  const TensorLayout& input = layout.tensor(0);
+  std::array<Margin, Rank> margins{};
+  for (int d = 2; d < Rank; ++d) {
+    const int s = spatial_dimensions - Rank + d;
+    margins[static_cast<std::size_t>(d)] = {input.owned[s].begin - input.stored[s].begin,
+                                            input.stored[s].end - input.owned[s].end};
+  }
+  return margins;
+}
+
 template <class Field>
 SubMeshes sub_meshes(const Field& field) {
   const Decomposition pieces = field.decomposition();
@@ -108,7 +121,7 @@ class Network {
                               detail::sub_meshes(image), arena_, access_(E::plan(), image));
       key = std::move(wanted);
     }
-    image.reserve_margin(evaluation->template input_margins<Image::rank>());
+    image.reserve_margin(detail::input_margins<Image::rank>(evaluation->layout()));
     return *evaluation;
   }
 
