@@ -71,9 +71,9 @@ class Evaluation {
     kernel.compute = {operands_.value_reader(value), 0};
     kernel.output = to;
     kernel.channels = value.channels();
-    kernel.tiling = {layout_.owned(value.level, 1), layout_.owned(value.level, 2),
-                     layout_.samples() * layout_.planes(value.level), Workspace::tile_rows,
-                     std::max(index_t{1}, layout_.owned(value.level, 2).size())};
+    const Interval columns = layout_.owned(value.level, 2);
+    kernel.tiling = {layout_.owned(value.level, 1), columns, layout_.samples() * layout_.planes(value.level),
+                     Workspace::tile_rows, std::max(index_t{1}, columns.size())};
     kernel.launch(space_, "halogen::copy");
     space_.fence("halogen::copy");
   }
@@ -226,8 +226,7 @@ class Evaluation {
                                                node.window[0].kernel};
     run_range_kernel("halogen::pack_weights", pack.work(), pack);
     const kernels::WindowShape shape = window_shape(node, launch.kind);
-    const int level = output_level(plan(), launch);
-    for (int d = 0; d < 2; ++d) {
+    for (int d = 0, level = output_level(plan(), launch); d < 2; ++d) {
       kernel.padding[d] = shape.padding[d];
       kernel.owned[d] = layout_.owned(level, 1 + d);
       kernel.readable[d] = {-shape.padding[d],
