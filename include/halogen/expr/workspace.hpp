@@ -15,7 +15,7 @@ namespace halogen {
 inline kernels::WindowShape window_shape(const Node& node, LaunchKind kind) {
   kernels::WindowShape shape;
   for (int d = 0; d < 2; ++d) {
-    const Window& window = node.window[d];
+    const Window& window = node.window[1 + d];
     shape.kernel[d] = window.kernel;
     shape.dilation[d] = window.dilation;
     shape.padding[d] = window.padding;
@@ -26,6 +26,18 @@ inline kernels::WindowShape window_shape(const Node& node, LaunchKind kind) {
     }
   }
   return shape;
+}
+
+/// The same in depth, where a launch computes the given planes of each sample.
+inline kernels::DepthWindow depth_window(const Node& node, LaunchKind kind, const Interval& planes) {
+  const Window& window = node.window[0];
+  kernels::DepthWindow depth{
+      static_cast<int>(planes.size()), planes.begin, window.kernel, window.stride, window.dilation, window.padding};
+  if (kind == LaunchKind::conv_input_gradient) {
+    depth.padding = window.footprint() - 1 - window.padding;
+    depth.stride = 1;
+  }
+  return depth;
 }
 
 /// Level of the points that a launch computes, one by one.
@@ -51,7 +63,7 @@ class Workspace {
     for (int i = 0; i < plan.launches.size(); ++i) {
       const Launch& launch = plan.launches[i];
       const Node& node = plan.node_of(launch);
-      const int taps = node.window[0].kernel * node.window[1].kernel, inputs = launch.input.channels();
+      const int taps = node.window[1].kernel * node.window[2].kernel, inputs = plan.channels_in(launch);
       const std::size_t tiles = static_cast<std::size_t>(tiling(i).count());
       if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
         packed_values = std::max<std::size_t>(packed_values, packed_size(plan, launch, taps));
@@ -100,26 +112,27 @@ class Workspace {
   template <class Owned>
   kernels::Tiling make_tiling(const Plan& plan, const Launch& launch, Owned owned) const {
     const int level = output_level(plan, launch);
-    const Interval rows = owned(level, 0), columns = owned(level, 1);
-    const Node& node = plan.node_of(launch);
-    const kernels::WindowShape shape = window_shape(node, launch.kind);
+    const Interval rows = owned(level, 1), columns = owned(level, 2);
+    const int planes = samples_ * static_cast<int>(owned(level, 0).size());
+    const kernels::WindowShape shape = window_shape(plan.node_of(launch), launch.kind);
     index_t wide = columns.size();
     if (plan.winograd(launch)) {
       const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);
       if (launch.kind == LaunchKind::conv_weight_gradient) {  // holds rows of both
         wide = kernels::winograd_tile_columns(inputs + outputs, kernels::winograd_gradient_group, wide, value_size_);
-        return {rows, columns, samples_, kernels::winograd_tile_rows, wide};
+        return {rows, columns, planes, kernels::winograd_tile_rows, wide};
       }
       wide = kernels::winograd_tile_columns(inputs, kernels::winograd_group(inputs, outputs, value_size_), wide,
                                             value_size_);
-      return {whole_tiles(rows, winograd_tile), whole_tiles(columns, winograd_tile), samples_,
+      return {whole_tiles(rows, winograd_tile), whole_tiles(columns, winograd_tile), planes,
               kernels::winograd_tile_rows, wide};
     }
     if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
       wide = kernels::convolution_tile_columns(shape, plan.channels_in(launch), wide, value_size_);
     if (launch.kind == LaunchKind::conv_weight_gradient)
-      wide = kernels::weight_gradient_tile_columns(shape, launch.input.channels(), node.channels, wide, value_size_);
-    return {rows, columns, samples_, tile_rows, std::max(wide, index_t{1})};
+      wide = kernels::weight_gradient_tile_columns(shape, plan.channels_in(launch), plan.channels_out(launch), wide,
+                                                   value_size_);
+    return {rows, columns, planes, tile_rows, std::max(wide, index_t{1})};
   }
 
   int samples_ = 0;

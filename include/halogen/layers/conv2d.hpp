@@ -6,8 +6,9 @@
 //   placements of x           placements of y     forward                      backward
 //   Shard<0>                  Shard<0>            nothing                      weights' gradient in the bucket
 //   Shard<2>, Shard<3>        the same, derived   halo exchange of x's source  halo exchange of y's gradient; the
-//   bucket Replicate                 Replicate           nothing                      nothing Shard<1>, Partial does
-//   not compile: why::channels_are_cut, why::input_is_partial
+//                                                                                      bucket
+//   Replicate                 Replicate           nothing                      nothing
+//   Shard<1>, Partial         does not compile: why::channels_are_cut, why::input_is_partial
 //
 // Halo per dimension: at most padding before and dilation (kernel - 1) - padding after (stencil/window.hpp).
 // Accumulation: each output is summed whole by its owner in the order (c, i), from the bias on: bitwise the same on
@@ -21,11 +22,11 @@
 namespace halogen {
 namespace detail {
 
-constexpr void conv2d_forward(Planner& planner, const Node& node) {
+constexpr void convolution_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, LaunchKind::conv_forward, planner.read(node));
 }
 
-constexpr void conv2d_vjp(Planner& planner, const Node& node) {
+constexpr void convolution_vjp(Planner& planner, const Node& node) {
   const int reads = planner.gradient_of(node);
   if (reads < 0) return;
   const Value& input = planner.value_of(node.inputs[0]);
@@ -38,7 +39,31 @@ constexpr void conv2d_vjp(Planner& planner, const Node& node) {
   planner.emit_input_gradients(node, LaunchKind::conv_input_gradient, input, reads);
 }
 
-inline constexpr Operation conv2d_operation{"conv2d", conv2d_forward, conv2d_vjp};
+inline constexpr Operation conv2d_operation{"conv2d", convolution_forward, convolution_vjp};
+
+/// Appends a convolution with windows of so many dimensions to the graph, with its parameters.
+template <int In, int Out, int Dimensions>
+constexpr Traced add_convolution(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options) {
+  Graph& graph = *x.graph;
+  Node node;
+  node.operation = &operation;
+  node.layer = graph.next_layer();
+  graph.slide(Dimensions, node.layer);
+  if ((*x).channels != In) graph.refuse(Misfit::Kind::channels_differ, node.layer, In, (*x).channels);
+  node.inputs[0] = x.node;
+  node.channels = Out;
+  ParameterShape weight{.shape = {Out, In}, .rank = 2 + Dimensions, .fan_in = In};
+  for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
+  for (int d = 0; d < Dimensions; ++d) {
+    weight.shape[2 + d] = node.window[spatial_dimensions - Dimensions + d].kernel;
+    weight.fan_in *= weight.shape[2 + d];
+  }
+  node.level = graph.level_through((*x).level, node.window);
+  node.bias = options.bias;
+  node.parameter = graph.add_parameter("weight", weight);
+  if (node.bias) graph.add_parameter("bias", {.shape = {Out}, .rank = 1, .fan_in = weight.fan_in});
+  return {&graph, graph.add(node)};
+}
 
 }  // namespace detail
 
@@ -47,25 +72,10 @@ inline constexpr Operation conv2d_operation{"conv2d", conv2d_forward, conv2d_vjp
 template <int In, int Out, class... Options>
 struct Conv2d : Module<Conv2d<In, Out, Options...>> {
   static_assert(In > 0 && Out > 0, "a convolution has channels");
-  static constexpr detail::WindowOptions options = detail::window_options<Options...>();
+  static constexpr auto options = detail::window_options<2, Options...>();
 
   constexpr Traced forward(Traced x) const {
-    Graph& graph = *x.graph;
-    Node node;
-    node.operation = &detail::conv2d_operation;
-    node.layer = graph.next_layer();
-    if ((*x).channels != In) graph.refuse(Misfit::Kind::channels_differ, node.layer, In, (*x).channels);
-    node.inputs[0] = x.node;
-    node.channels = Out;
-    node.window[0] = options.window[0];
-    node.window[1] = options.window[1];
-    node.level = graph.level_through((*x).level, node.window[0], node.window[1]);
-    node.bias = options.bias;
-    const int fan_in = In * node.window[0].kernel * node.window[1].kernel;
-    node.parameter = graph.add_parameter(
-        "weight", {.shape = {Out, In, node.window[0].kernel, node.window[1].kernel}, .rank = 4, .fan_in = fan_in});
-    if (node.bias) graph.add_parameter("bias", {.shape = {Out}, .rank = 1, .fan_in = fan_in});
-    return {&graph, graph.add(node)};
+    return detail::add_convolution<In, Out>(x, detail::conv2d_operation, options);
   }
 };
 

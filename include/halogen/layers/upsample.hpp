@@ -1,10 +1,10 @@
 // UpsampleToSkip<Nearest>: y[o] = x[floor(o * n / m)] from n to the skip's m points, as
 // torch.nn.functional.interpolate(size=skip's, mode="nearest").
 //
-//   x: (N, C, h, w) -> y: (N, C, H, W), extents and cuts of the enclosing SkipConcat's input
+//   x: (N, C, h, w) -> y: (N, C, H, W), or with depth; extents and cuts of the enclosing SkipConcat's input
 //
 //   placements of x       placements of y   forward and backward
-//   Shard<2>, Shard<3>    the skip's        a halo where m is no multiple of n or cuts are odd, else nothing
+//   Shard<2> and beyond   the skip's        a halo where m is no multiple of n or cuts are odd, else nothing
 //   Shard<0>, Replicate   the same          nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //

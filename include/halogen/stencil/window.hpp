@@ -7,6 +7,9 @@
 
 namespace halogen {
 
+/// Dimensions that a window has: depth, height, width, in this order everywhere. A plane is a volume of depth 1.
+inline constexpr int spatial_dimensions = 3;
+
 /// The tiles of the global grid that hold the points.
 constexpr Interval whole_tiles(const Interval& points, index_t tile) {
   return {floor_div(points.begin, tile) * tile, ceil_div(points.end, tile) * tile};
@@ -70,7 +73,9 @@ struct Resample {
 
   constexpr bool operator==(const Resample&) const = default;
 
-  HALOGEN_FUNCTION constexpr index_t source(index_t output) const { return floor_div(output * from, to); }
+  HALOGEN_FUNCTION constexpr index_t source(index_t output) const {
+    return from == to ? output : floor_div(output * from, to);
+  }
 
   constexpr Interval input_of(const Interval& outputs) const {
     if (outputs.empty()) return {};
