@@ -7,10 +7,10 @@
 
 #include "halogen/expr/arena.hpp"
 #include "halogen/expr/collectives.hpp"
+#include "halogen/expr/halo_schedule.hpp"
 #include "halogen/expr/layout.hpp"
 #include "halogen/expr/operands.hpp"
 #include "halogen/expr/whole_parameters.hpp"
-#include "halogen/halo/exchange.hpp"
 #include "halogen/kernels/loss.hpp"
 #include "halogen/kernels/max_pool.hpp"
 #include "halogen/tensor/sharded.hpp"
@@ -23,7 +23,6 @@ namespace halogen {
 template <class PlanOf, class T, class Access = WholeParameters<T>>
 class Evaluation {
   using Space = execution_space;
-  using FieldExchange = HaloExchange<T, 2 + spatial_dimensions>;
 
  public:
   Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena, Access access = Access(plan()))
@@ -34,7 +33,7 @@ class Evaluation {
         norms_(plan(), layout_, meshes_.plane),
         parameters_(std::move(access)) {
     agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()), parameters_.reserve(); });
-    connect_exchanges();
+    halos_.emplace(plan(), layout_, operands_, meshes_.world);
   }
 
   Evaluation(const Evaluation&) = delete;  // operands refer to the layout
@@ -56,7 +55,7 @@ class Evaluation {
     parameters_.begin_backward(gradient);
     run_loss<Loss>(label, weight);
     run_range<plan().first_backward + 1, plan().launches.size()>();
-    finish_exchange();
+    halos_->finish(space_);
     parameters_.finish();
   }
 
@@ -92,7 +91,7 @@ class Evaluation {
     operands_.set_arena(*arena_);
     operands_.bind_input(input);
     std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});
-    start_exchange(0);
+    halos_->start(space_, 0);
   }
 
   template <int Begin, int End>
@@ -108,7 +107,6 @@ class Evaluation {
     constexpr const Node& node = plan().node_of(launch);
     constexpr int kh = node.window[1].kernel, kw = node.window[2].kernel;
     parameters_.before(I);
-    wait_for_halos(launch);
     if constexpr (launch.kind == LaunchKind::conv_forward && plan().winograd(launch))
       convolve_tiles(I, operands_.value_reader(launch.input, &node));
     else if constexpr (launch.kind == LaunchKind::conv_forward)
@@ -181,10 +179,17 @@ class Evaluation {
     kernel.compute = rows;
     kernel.output = operands_.tensor(launch.output);
     kernel.channels = plan().tensors[launch.output].channels;
-    kernel.tiling = layout_.workspace().tiling(i);
     kernel.accumulate = launch.accumulate;
     kernel.epilogue = operands_.epilogue(launch);
-    kernel.launch(space_, label);
+    launch_tiles(label, i, kernel);
+  }
+
+  template <class Kernel>
+  void launch_tiles(const char* label, int i, Kernel& kernel) {
+    halos_->run(space_, i, [&](const kernels::Tiling& tiling) {
+      kernel.tiling = tiling;
+      kernel.launch(space_, label);
+    });
   }
 
   template <int KH, int KW, class Reader>
@@ -205,7 +210,7 @@ class Evaluation {
                                        node.window[0].kernel};
     run_range_kernel("halogen::pack_weights", kernels::packed_size(kernel.outputs, kernel.inputs, KH * KW), pack);
     kernel.shape = window_shape(node, launch.kind);
-    kernel.launch(space_, transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d");
+    launch_tiles(transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d", i, kernel);
   }
 
   /// The same by Winograd's algorithm.
@@ -232,7 +237,7 @@ class Evaluation {
       kernel.readable[d] = {-shape.padding[d],
                             layout_.level(level).extent(1 + d) - shape.padding[d] + shape.footprint(d) - 1};
     }
-    kernel.launch(space_, transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d");
+    launch_tiles(transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d", i, kernel);
   }
 
   template <class Kernel, class Reader>
@@ -245,7 +250,6 @@ class Evaluation {
     if (launch.kind == LaunchKind::conv_forward && node.bias) kernel.bias = parameters_.value(node.parameter + 1);
     kernel.inputs = plan().channels_in(launch);
     kernel.outputs = plan().channels_out(launch);
-    kernel.tiling = layout_.workspace().tiling(i);
     kernel.accumulate = launch.accumulate;
     kernel.epilogue = operands_.epilogue(launch);
   }
@@ -262,7 +266,10 @@ class Evaluation {
     kernel.tiling = layout_.workspace().tiling(i);
     kernel.blocks = static_cast<int>(std::min<index_t>(Workspace::gradient_blocks, kernel.tiling.count()));
     kernel.partial = operands_.template workspace<double>(layout_.workspace().gradient_partials);
-    kernel.launch(space_, "halogen::conv2d_weight_gradient");
+    halos_->run_blocks(space_, i, kernel.blocks, [&](index_t begin, index_t end) {
+      kernel.first_block = static_cast<int>(begin), kernel.last_block = static_cast<int>(end);
+      kernel.launch(space_, "halogen::conv2d_weight_gradient");
+    });
     const index_t size = kernel.partial_size();
     run_range_kernel(  // the bias follows the weight in both layouts
         "halogen::reduce_weight_gradient", node.bias ? size : plan().graph.parameters[node.parameter].count,
@@ -278,7 +285,7 @@ class Evaluation {
   // -- sums -------------------------------------------------------------------------------------------------------
   void finish_launch(int i) {
     const Launch& launch = plan().launches[i];
-    if (launch.output >= 0 && plan().tensors[launch.output].last_write == i) start_exchange(launch.output);
+    if (launch.output >= 0 && plan().tensors[launch.output].last_write == i) halos_->start(space_, launch.output);
     const index_t tiles = layout_.workspace().tiling(i).count() / layout_.samples();  // of a sample
     if (launch.statistics >= 0) {
       const int gamma = plan().norms[launch.statistics].parameter;
@@ -305,7 +312,6 @@ class Evaluation {
     double* partial = operands_.template workspace<double>(layout_.workspace().loss_partials);
     double* sum = partial + tiling.count();
     loss_request_.wait();
-    wait_for_halos(launch);
     if constexpr (requires { Loss::is_sum; }) {
       loss_weight_ = 1;
     } else if (weight.data == nullptr) {
@@ -336,65 +342,18 @@ class Evaluation {
     space_.fence("halogen::sum");
   }
 
-  // -- halos ------------------------------------------------------------------------------------------------------
-  void connect_exchanges() {
-    send_ = transport_buffer("halogen::send");
-    receive_ = transport_buffer("halogen::receive");
-    for (int t = 0; t < plan().tensors.size(); ++t) {
-      exchanges_.emplace_back(layout_.tensor(t).strips, meshes_.world.rank());
-      exchanges_.back().connect(meshes_.world, send_.data(), receive_.data(), "halo of tensor " + std::to_string(t));
-    }
-  }
-
-  Kokkos::View<T*, transport_space> transport_buffer(const std::string& label) const {
-    return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
-                                             layout_.memory().exchange / 2 / sizeof(T));
-  }
-
-  StridedView<T, 2 + spatial_dimensions> strided(int tensor) const {
-    const TensorView<T> view = operands_.tensor(tensor);
-    return {view.data,
-            {view.sample_stride, view.channel_stride, view.plane_stride, view.row_stride, 1},
-            {layout_.first_sample(), 0, view.z0, view.y0, view.x0}};
-  }
-
-  /// One exchange is under way at a time: they share their buffers.
-  void start_exchange(int tensor) {
-    if (exchanges_[static_cast<std::size_t>(tensor)].empty()) return;
-    finish_exchange();
-    under_way_ = tensor;
-    FieldExchange& exchange = exchanges_[static_cast<std::size_t>(tensor)];
-    exchange.start(space_, strided(tensor));
-    exchange.copy_own(space_, strided(tensor), strided(tensor));
-  }
-
-  void finish_exchange() {
-    if (under_way_ < 0) return;
-    const int tensor = std::exchange(under_way_, -1);
-    exchanges_[static_cast<std::size_t>(tensor)].finish(space_, strided(tensor));
-  }
-
-  void wait_for_halos(const Launch& launch) {
-    if (under_way_ < 0) return;
-    bool reads = false;
-    plan().for_each_read(launch, [&](int tensor) { reads |= tensor == under_way_; });
-    if (reads) finish_exchange();
-  }
-
   Space space_;
   Layout layout_;
   SubMeshes meshes_;
   std::shared_ptr<Arena> arena_;
   Operands<T> operands_;
   NormCollectives norms_;
-  std::vector<FieldExchange> exchanges_;
-  Kokkos::View<T*, transport_space> send_, receive_;
+  std::optional<HaloSchedule<T>> halos_;
   Kokkos::View<double*, transport_space> loss_sum_{"halogen::loss_sum", 1};
   Request loss_request_;
   double loss_weight_ = 1;
   std::vector<char> norm_has_gradient_ = std::vector<char>(static_cast<std::size_t>(plan().norms.size()));
   Access parameters_;
-  int under_way_ = -1;
 };
 
 }  // namespace halogen

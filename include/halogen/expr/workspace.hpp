@@ -40,12 +40,6 @@ inline kernels::DepthWindow depth_window(const Node& node, LaunchKind kind, cons
   return depth;
 }
 
-/// Level of the points that a launch computes, one by one.
-inline int output_level(const Plan& plan, const Launch& launch) {
-  if (launch.kind == LaunchKind::conv_weight_gradient) return plan.node_of(launch).level;
-  return plan.tensors[launch.output].level;
-}
-
 /// Offsets in bytes behind the stored tensors of the arena; one set shared by all launches, tables one per norm.
 class Workspace {
  public:

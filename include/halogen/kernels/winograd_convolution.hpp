@@ -150,7 +150,7 @@ struct WinogradConvolution {
   RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, tiling.count(), *this, host_bytes(), 0);
+    launch_tiles(space, label, tiling.launched(), *this, host_bytes(), 0);
   }
 
   void operator()(const Team& team) const { run_on_host(team); }
@@ -185,7 +185,7 @@ struct WinogradConvolution {
     RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(outputs));
     for (int o = 0; o < outputs; ++o) sums[o] = {};
 
-    const Tile part(tiling, team.league_rank());
+    const Tile part(tiling, tiling.number(team.league_rank()));
     const index_t first = part.columns.begin - padding[1];
     const index_t across = ceil_div(part.columns.size(), tile);
     index_t next = part.rows.begin - padding[0];
@@ -206,7 +206,7 @@ struct WinogradConvolution {
                            sums[o]);
     }
     if (epilogue.kind != RowEpilogue<T>::Kind::none)
-      for (int o = 0; o < outputs; ++o) epilogue.partial[team.league_rank() * outputs + o] = sums[o];
+      for (int o = 0; o < outputs; ++o) epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = sums[o];
   }
 
   /// left[product][tile][input]
