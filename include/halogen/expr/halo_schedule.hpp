@@ -34,9 +34,11 @@ class HaloSchedule {
   void start(const execution_space& space, int tensor) {
     if (exchanges_[static_cast<std::size_t>(tensor)].empty()) return;
     finish(space);
-    under_way_ = tensor;
     Exchange& exchange = exchanges_[static_cast<std::size_t>(tensor)];
-    exchange.start(space, strided(tensor));
+    if (exchange.values() > 0) {
+      under_way_ = tensor;
+      exchange.start(space, strided(tensor));
+    }
     exchange.copy_own(space, strided(tensor), strided(tensor));
   }
 
