@@ -66,7 +66,8 @@ struct Alone {
 /// halos and sums: how many, wait_ms (both ranks waited), late_ms (one waited for the other), by_itself_ms (the same
 /// messages back to back; packing excluded). hidden = 1 - wait_ms / by_itself_ms, at least 0.
 template <class Step, class Trainer, class Image>
-void print_exchange(const Options& options, const hg::DeviceMesh<Mesh>& mesh, Step&& step, Trainer&, const Image& image) {
+void print_exchange(const Options& options, const hg::DeviceMesh<Mesh>& mesh, Step&& step, Trainer&,
+                    const Image& image) {
   const hg::Communicator& world = mesh.world();
   if (world.size() != 2) throw std::invalid_argument("unet_exchange wants 2 ranks");
   std::vector<double> halo_wait, halo_own, sum_wait, sum_own;

@@ -70,9 +70,8 @@ AnyField numbers(const hg::DeviceMesh<typename AnyField::mesh_type>& mesh, const
                  std::uint32_t first = 0) {
   AnyField field(mesh, extents);
   std::vector<float> piece;
-  hg::detail::for_each_point(field, mesh.rank(), [&](hg::index_t i) {
-    piece.push_back(number(first + static_cast<std::uint32_t>(i)));
-  });
+  hg::detail::for_each_point(field, mesh.rank(),
+                             [&](hg::index_t i) { piece.push_back(number(first + static_cast<std::uint32_t>(i))); });
   field.copy_from_host(piece);
   return field;
 }

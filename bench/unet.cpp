@@ -1,5 +1,5 @@
-// The U-Net of three levels, base 16, on 1 x 3 x size, cut over the ranks: unet_forward; unet_train, a step with MSE and
-// AdamW; unet_memory, what that step takes; unet_exchange, what it waits for (see exchange.hpp).
+// The U-Net of three levels, base 16, on 1 x 3 x size, cut over the ranks: unet_forward; unet_train, a step with MSE
+// and AdamW; unet_memory, what that step takes; unet_exchange, what it waits for (see exchange.hpp).
 #include "exchange.hpp"
 #include "memory.hpp"
 #include "protocol.hpp"

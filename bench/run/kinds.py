@@ -131,7 +131,8 @@ def beside_ranks(name, run):
 def threads_beside_ranks(name, run):
     """1 rank of 2 threads beside 2 ranks of 1 thread, at least 9 turns each."""
     size = names.BENCHES[name].size
-    sides = {"halogen": ranks_side(name, run, 2, size, size), "halogen_2threads": (ranks_side(name, run, 1, size, size)[0], 2)}
+    sides = {"halogen": ranks_side(name, run, 2, size, size),
+             "halogen_2threads": (ranks_side(name, run, 1, size, size)[0], 2)}
     meter = turns.Meter()
     lines = turns.interleave(sides, max(9, run.pairs) if run.pairs > 1 else 1, meter)
     turns.check_results(name, lines, list(lines))
