@@ -4,6 +4,7 @@
         --name unet_train --steps N --parameters FILE [--warm-up N] [--size 512]
 
 Parameters are plain tensors, the same on all ranks, as ShardTensor promotes them; the gradients it sums itself.
+Contiguous: its GroupNorm refuses channels_last.
 """
 
 import argparse
@@ -26,7 +27,6 @@ parser.add_argument("--steps", type=int, default=5)
 parser.add_argument("--warm-up", type=int, default=2)
 parser.add_argument("--parameters", required=True)
 parser.add_argument("--size", type=int, default=512)
-parser.add_argument("--setting", choices=["contiguous", "channels_last"], default="contiguous")
 chosen = parser.parse_args()
 protocol.set_threads()
 begin = dist.init_process_group  # it is given the device "cpu", which torch 2.15 refuses for its missing index
@@ -43,17 +43,15 @@ DistributedManager.initialize()
 ranks = dist.get_world_size()
 mesh = DistributedManager().initialize_mesh((ranks,), ("rows",))
 
-layout = torch.channels_last if chosen.setting == "channels_last" else torch.contiguous_format
 net, _, mode = models.model_of(chosen.name)
 if mode != "train":
     raise SystemExit("peer: ShardTensor is here for training alone")
 protocol.load_parameters(net, chosen.parameters)
-net = net.to(memory_format=layout)
 shape = (1, 3, chosen.size, chosen.size)
 
 
 def cut(tensor):
-    return scatter_tensor(tensor.contiguous(memory_format=layout), 0, mesh, (Shard(2),), tensor.shape, tensor.dtype)
+    return scatter_tensor(tensor, 0, mesh, (Shard(2),), tensor.shape, tensor.dtype)
 
 
 image = cut(protocol.numbers(shape))

@@ -73,7 +73,7 @@ def interleave(sides, pairs, meter):
     for _ in range(pairs):
         for side, (command, threads) in list(sides.items()):
             lines = turn(meter, command, threads)
-            if lines is None and side.startswith("halogen"):
+            if lines is None and str(side).startswith("halogen"):
                 raise SystemExit(1)
             if lines is None:
                 del sides[side], turns[side]
