@@ -6,7 +6,8 @@ namespace {
 template <int Channels>
 bool run(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh, hg::index_t size) {
   using Model = hg::Sequential<hg::Conv2d<Channels, Channels, hg::Kernel<3>, hg::Padding<1>>>;
-  return bench::both<Model, Channels>(options, mesh, "conv2d_" + std::to_string(Channels), size);
+  return bench::both<Model, bench::Field<Channels>>(options, mesh, "conv2d_" + std::to_string(Channels),
+                                                    {1, Channels, size, size});
 }
 
 }  // namespace

@@ -187,26 +187,31 @@ void measure_backward(const Options& options, const Image& image, const Cotangen
   });
 }
 
-/// BASE_forward and BASE_backward of a model that keeps the resolution, on (1, In, size, size); false for other names.
-template <class Model, int In>
-bool both(const Options& options, const hg::DeviceMesh<Mesh>& mesh, const std::string& base, hg::index_t size) {
+/// BASE_forward and BASE_backward of a model that keeps the resolution; false for other names.
+template <class Model, class Image>
+bool both(const Options& options, const hg::DeviceMesh<Mesh>& mesh, const std::string& base,
+          const typename Image::Extents& extents) {
+  using Output = typename hg::Network<Model, float>::template Prediction<Image>;
   if (options.name != base + "_forward" && options.name != base + "_backward") return false;
-  const auto image = numbers<Field<In>>(mesh, {1, In, size, size});
+  const auto image = numbers<Image>(mesh, extents);
   if (options.name == base + "_forward") {
     measure_forward<Model>(options, image);
   } else {
-    constexpr int out = hg::output_channels<Model, In>;
-    const auto after = static_cast<std::uint32_t>(In * size * size);
-    measure_backward<Model>(options, image, numbers<Field<out>>(mesh, {1, out, size, size}, after));
+    hg::index_t count = 1;
+    for (const hg::index_t extent : extents) count *= extent;
+    typename Output::Extents same = extents;
+    same[1] = Output::tensor_type::extents[1];
+    measure_backward<Model>(options, image, numbers<Output>(mesh, same, static_cast<std::uint32_t>(count)));
   }
   return true;
 }
 
 /// NAME alone: forward.
-template <class Model, int In>
-bool forward(const Options& options, const hg::DeviceMesh<Mesh>& mesh, const std::string& name, hg::index_t size) {
+template <class Model, class Image>
+bool forward(const Options& options, const hg::DeviceMesh<Mesh>& mesh, const std::string& name,
+             const typename Image::Extents& extents) {
   if (options.name != name) return false;
-  measure_forward<Model>(options, numbers<Field<In>>(mesh, {1, In, size, size}));
+  measure_forward<Model>(options, numbers<Image>(mesh, extents));
   return true;
 }
 
