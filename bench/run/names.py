@@ -57,6 +57,7 @@ BENCHES = {
     **both("conv2d_17_1023", "shapes", 10, windows(3, 17, 17, 1023), beside="conv2d_16"),
     **both("conv2d_24to40", "shapes", 20, windows(3, 24, 40, 512), beside="conv2d_32"),
     **both("conv2d_5x5", "shapes", 10, windows(5, 16, 16, 1024), beside="conv2d_16"),
+    **both("conv3d_8", "volume", 10, windows(3, 8, 8, 128, dimensions=3)),
     **both("conv_norm_relu_16", "layers", 10, windows(3, 16, 16, 1024)),
     "maxpool": Bench("beside_torch", "layers", 20, bytes=plane16 * 1.25),
     "groupnorm": Bench("beside_torch", "layers", 20, bytes=plane16 * 2),
