@@ -25,6 +25,7 @@ class Run:
         if threads not in self.machines:
             command = [str(self.build / "bench" / "bench_machine")]
             self.machines[threads] = turns.turn(turns.Meter(), command, threads)[-1]
+            print("bench: machine " + " ".join(f"{k}={v}" for k, v in self.machines[threads].items()), flush=True)
         return self.machines[threads]
 
     def program(self, name, *arguments, ranks=1, steps=None):

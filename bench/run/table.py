@@ -25,16 +25,17 @@ import json, sys
 import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot
+from PIL import Image
 rows, file = json.load(sys.stdin), sys.argv[1]
 labels = [label for label, _ in rows]
 figure, axes = pyplot.subplots(figsize=(7, 0.9 + 0.2 * len(rows)))
 colours = ["#2a7f62" if ratio >= 1 else "#b5533c" for _, ratio in rows]
-axes.barh(range(len(rows)), [ratio for _, ratio in rows], color=colours, height=0.7)
+axes.barh(range(len(rows)), [ratio - 1 for _, ratio in rows], left=1, color=colours, height=0.7)
 axes.axvline(1, color="black", linewidth=0.8)
 axes.set_xscale("log")
 axes.set_yticks(range(len(rows)), labels, fontsize=7)
 for i, (_, ratio) in enumerate(rows):
-    axes.text(ratio, i, f" {ratio:.2f}", va="center", ha="left" if ratio >= 1 else "right", fontsize=6)
+    axes.text(ratio, i, f" {ratio:.2f} ", va="center", ha="left" if ratio >= 1 else "right", fontsize=6)
 axes.set_ylim(len(rows) - 0.4, -0.6)
 axes.margins(x=0.12)
 axes.set_xlabel("time of the peer / time of Halogen", fontsize=8)
@@ -43,6 +44,7 @@ for side in ("top", "right"):
     axes.spines[side].set_visible(False)
 figure.tight_layout()
 figure.savefig(file, dpi=100)
+Image.open(file).convert("RGB").quantize(24).save(file, optimize=True)
 """
 
 
@@ -123,7 +125,7 @@ def markdown(records):
 def picture(records, file):
     bars = []
     for record in records:
-        if record.get("ratio") is None or names.BENCHES[record["name"]].kind in ("scaling", "exchange"):
+        if record.get("ratio") is None or names.BENCHES[record["name"]].kind in ("scaling", "exchange", "memory"):
             continue
         detail = f"{record['ranks']} ranks" if record["ranks"] > 1 else f"{record['threads']} thr."
         bars.append((f"{record['name']}, {detail}, {record['peer']}", record["ratio"]))
