@@ -4,8 +4,8 @@
 namespace {
 
 using Model = hg::Sequential<hg::Conv3d<8, 8, hg::Kernel<3>, hg::Padding<1>>>;
-using Image = hg::Sharded<hg::Tensor<float, hg::dyn, 8, hg::dyn, hg::dyn, hg::dyn>, bench::Mesh, hg::Shard<2>,
-                          hg::Shard<3>>;
+using Image =
+    hg::Sharded<hg::Tensor<float, hg::dyn, 8, hg::dyn, hg::dyn, hg::dyn>, bench::Mesh, hg::Shard<2>, hg::Shard<3>>;
 
 }  // namespace
 

@@ -124,11 +124,11 @@ class Layout {
       layout.stored[d] = space.needed_by(d, part(d));
     }
     const index_t per_line = row_alignment_bytes / static_cast<index_t>(value_size_);
-    // An odd number of cache lines a row: rows of neighbouring channels then do not share cache sets.
-    layout.row_stride = ceil_div(layout.stored[2].size(), per_line);
-    layout.row_stride = (layout.row_stride + (layout.row_stride % 2 == 0)) * per_line;
+    layout.row_stride = ceil_div(layout.stored[2].size(), per_line) * per_line;
     layout.plane_stride = layout.row_stride * layout.stored[1].size();
-    layout.channel_stride = layout.plane_stride * layout.stored[0].size();
+    // An odd number of cache lines a channel: the same row of neighbouring channels then does not share cache sets.
+    const index_t lines = layout.plane_stride / per_line * layout.stored[0].size();
+    layout.channel_stride = (lines + (lines % 2 == 0)) * per_line;
     layout.sample_stride = layout.channel_stride * tensor.channels;
     layout.bytes = static_cast<std::size_t>(layout.sample_stride * samples_) * value_size_;
     layout.strips = Strips(with_samples_and_channels(space, tensor.channels), pieces_, rank_);

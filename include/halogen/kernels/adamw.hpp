@@ -13,18 +13,20 @@ struct AdamWStep {
   const T* gradient;
   T* first_moment;
   T* second_moment;
-  double learning_rate, beta1, beta2, epsilon, weight_decay;
-  double correction1, correction2;  ///< 1 - beta^t
+  T decay;              ///< 1 - learning rate * weight decay
+  T step;               ///< learning rate / (1 - beta1^t)
+  T beta2, new1, new2;  ///< new: 1 - beta
+  T deviation;          ///< sqrt(1 - beta2^t)
+  T epsilon;
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     const T g = gradient[i];
-    T p = parameters[i] * static_cast<T>(1.0 - learning_rate * weight_decay);
-    const T m = first_moment[i] + (g - first_moment[i]) * static_cast<T>(1.0 - beta1);
-    const T v = second_moment[i] * static_cast<T>(beta2) + g * g * static_cast<T>(1.0 - beta2);
+    const T p = parameters[i] * decay;
+    const T m = first_moment[i] + (g - first_moment[i]) * new1;
+    const T v = second_moment[i] * beta2 + g * g * new2;
     first_moment[i] = m;
     second_moment[i] = v;
-    const T denominator = Kokkos::sqrt(v) / static_cast<T>(Kokkos::sqrt(correction2)) + static_cast<T>(epsilon);
-    parameters[i] = p - static_cast<T>(learning_rate / correction1) * (m / denominator);
+    parameters[i] = p - step * (m / (Kokkos::sqrt(v) / deviation + epsilon));
   }
 };
 

@@ -34,13 +34,13 @@ class OptimizerState {
                                        gradient.data(),
                                        first_.data(),
                                        second_.data(),
-                                       settings_.lr,
-                                       settings_.beta1,
-                                       settings_.beta2,
-                                       settings_.eps,
-                                       settings_.weight_decay,
-                                       1 - std::pow(settings_.beta1, t),
-                                       1 - std::pow(settings_.beta2, t)};
+                                       static_cast<T>(1 - settings_.lr * settings_.weight_decay),
+                                       static_cast<T>(settings_.lr / (1 - std::pow(settings_.beta1, t))),
+                                       static_cast<T>(settings_.beta2),
+                                       static_cast<T>(1 - settings_.beta1),
+                                       static_cast<T>(1 - settings_.beta2),
+                                       static_cast<T>(std::sqrt(1 - std::pow(settings_.beta2, t))),
+                                       static_cast<T>(settings_.eps)};
     const auto values = static_cast<index_t>(parameters.view().size());
     Kokkos::parallel_for("halogen::adamw", Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(0, values),
                          kernel);
