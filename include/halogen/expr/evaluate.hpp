@@ -8,7 +8,7 @@
 #include "halogen/expr/arena.hpp"
 #include "halogen/expr/collectives.hpp"
 #include "halogen/expr/layout.hpp"
-#include "halogen/expr/operands.hpp"
+#include "halogen/expr/tap_launches.hpp"
 #include "halogen/expr/whole_parameters.hpp"
 #include "halogen/halo/exchange.hpp"
 #include "halogen/kernels/loss.hpp"
@@ -106,9 +106,8 @@ class Evaluation {
 
   template <int Begin, int End>
   void run_range() {
-    [this]<int... I>(std::integer_sequence<int, I...>) {
-      (run<Begin + I>(), ...);
-    }(std::make_integer_sequence<int, End - Begin>{});
+    [this]<int... I>(std::integer_sequence<int, I...>) { (run<Begin + I>(), ...); }
+    (std::make_integer_sequence<int, End - Begin>{});
   }
 
   template <int I>
@@ -118,7 +117,9 @@ class Evaluation {
     constexpr int kh = node.window[0].kernel, kw = node.window[1].kernel;
     parameters_.before(I);
     wait_for_halos(launch);
-    if constexpr (launch.kind == LaunchKind::conv_forward && plan().winograd(launch))
+    if constexpr (by_taps(node, launch.kind))
+      run_by_taps(I);
+    else if constexpr (launch.kind == LaunchKind::conv_forward && plan().winograd(launch))
       convolve_tiles(I, operands_.value_reader(launch.input, &node));
     else if constexpr (launch.kind == LaunchKind::conv_forward)
       convolve<kh, kw>(I, operands_.value_reader(launch.input, &node));
@@ -134,6 +135,16 @@ class Evaluation {
       run_rows(I);
     finish_launch(I);
     parameters_.after(I);
+  }
+
+  void run_by_taps(int i) {
+    const Launch& launch = plan().launches[i];
+    const Node& node = plan().node_of(launch);
+    const TapLaunches<T> taps(space_, plan(), layout_, operands_);
+    if (launch.kind == LaunchKind::conv_weight_gradient)
+      return taps.weight_gradient(i, parameters_.gradient(node.parameter));
+    const bool has_bias = launch.kind == LaunchKind::conv_forward && node.bias;
+    taps.convolve(i, parameters_.value(node.parameter), has_bias ? parameters_.value(node.parameter + 1) : nullptr);
   }
 
   /// Everything that computes rows from rows; not templated on the launch, so compiled once per kernel.
@@ -197,8 +208,8 @@ class Evaluation {
   template <int KH, int KW, class Reader>
   void convolve(int i, const Reader& reader) {
     const Launch& launch = plan().launches[i];
+    const bool forward = launch.kind == LaunchKind::conv_forward;
     const Node& node = plan().node_of(launch);
-    const bool transposed = launch.kind == LaunchKind::conv_input_gradient;
     kernels::Convolution<Space, T, Reader, KH, KW> kernel;
     set_convolution(kernel, i, reader);
     const kernels::PackWeights<T> pack{parameters_.value(node.parameter),
@@ -206,12 +217,12 @@ class Evaluation {
                                        kernel.outputs,
                                        kernel.inputs,
                                        KH * KW,
-                                       transposed,
-                                       transposed ? operands_.first_channel(launch) : 0,
+                                       gathers_transposed(node, launch.kind),
+                                       forward ? 0 : operands_.first_channel(launch),
                                        plan().graph.parameters[node.parameter].shape[1]};
     run_range_kernel("halogen::pack_weights", kernels::packed_size(kernel.outputs, kernel.inputs, KH * KW), pack);
     kernel.shape = window_shape(node, launch.kind);
-    kernel.launch(space_, transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d");
+    kernel.launch(space_, forward ? "halogen::conv2d" : "halogen::conv2d_input_gradient");
   }
 
   /// The same by Winograd's algorithm.
@@ -262,7 +273,6 @@ class Evaluation {
     const Node& node = plan().node_of(launch);
     kernel.input = operands_.value_reader(launch.input, &node);
     kernel.gradient = operands_.gradient_reader(launch);
-    kernel.gradient.stuffing[0] = kernel.gradient.stuffing[1] = 1;
     kernel.inputs = launch.input.channels();
     kernel.outputs = node.channels;
     kernel.shape = window_shape(node, launch.kind);

@@ -44,7 +44,8 @@ struct Node {
   int parameter = -1;  ///< first of its parameters (weight, bias)
   Window window[2];
   bool bias = false;
-  int groups = 0;
+  int groups = 0;          ///< of a norm
+  int channel_groups = 1;  ///< of a convolution
   double epsilon = 0;
 };
 
@@ -102,10 +103,12 @@ struct Graph {
 
   /// The level seen from `parent` through the windows; the parent itself where no extent can change.
   constexpr int level_through(int parent, const Window& height, const Window& width) {
-    const auto keeps = [](const Window& w) { return w.stride == 1 && 2 * w.padding == w.footprint() - 1; };
+    const auto keeps = [](const Window& w) {
+      return w.stride == 1 && 2 * w.padding == w.footprint() - 1 + w.output_padding;
+    };
     if (keeps(height) && keeps(width)) return parent;
     Level level{parent, {height, width}};
-    for (Window& window : level.window) window.periodic = false;  // extents do not depend on the boundary
+    for (Window& window : level.window) window = window.of_extents();
     for (int i = 1; i < levels.size(); ++i)
       if (levels[i] == level) return i;
     return levels.push(level);

@@ -35,7 +35,8 @@ inline std::vector<LevelLayout> layout_levels(const Plan& plan, const Cut& heigh
           throw CollectiveError("a window of " + std::to_string(window.footprint()) + " points does not fit a " +
                                 names[d] + " of " + std::to_string(parent.extent(d)) + " with padding " +
                                 std::to_string(window.padding) + ": use a larger field or fewer levels");
-        layout.cut[d] = parent.cut[d].derived(window.stride, extent);
+        layout.cut[d] = window.transposed ? parent.cut[d].spread(window.stride, extent)
+                                          : parent.cut[d].derived(window.stride, extent);
       }
       levels.push_back(layout);
     }
@@ -119,10 +120,16 @@ class PlaneNeedsOf {
     const index_t tile = plan_.winograd(launch) ? winograd_tile : 1;
     switch (launch.kind) {
       case LaunchKind::conv_forward:
+        if (window.transposed) check_transposed(node, window, d, input_extent, output_extent);
         need_input(launch, d, p,
                    inside(window.input_of_tiles(output, tile, output_extent), input_extent, window.periodic));
         break;
       case LaunchKind::conv_weight_gradient:
+        if (window.transposed) {  // summed over the inputs
+          need_gradient(launch, d, p, inside(window.output_of(input), output_extent, window.periodic));
+          break;
+        }
+        [[fallthrough]];
       case LaunchKind::max_pool_forward:
         need_input(launch, d, p, inside(window.input_of(output), input_extent, window.periodic));
         break;
@@ -156,13 +163,26 @@ class PlaneNeedsOf {
   /// Gathering a gradient through a periodic window shifts outputs by whole fields; that needs extent = stride *
   /// outputs.
   static void check_commensurate(const Node& node, const Window& window, index_t input, index_t output) {
-    if (!window.periodic || output * window.stride == input) return;
-    if (window.padding == 0) return;  // no window crosses the end: nothing is periodic about it
-    throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name +
-                          ") has a periodic window of stride " + std::to_string(window.stride) + " over " +
-                          std::to_string(input) + " points with " + std::to_string(output) +
-                          " outputs; its gradient needs extent = stride * outputs: pad to keep "
-                          "the extent, or use Zero");
+    if (!window.periodic || window.commensurate(input, output)) return;
+    if (window.padding == 0 && !window.transposed) return;  // no window crosses the end: nothing is periodic about it
+    throw CollectiveError(
+        "layer " + std::to_string(node.layer) + " (" + node.operation->name + ") has a periodic window of stride " +
+        std::to_string(window.stride) + " over " + std::to_string(input) + " points with " + std::to_string(output) +
+        " outputs; " +
+        (window.transposed ? "it needs outputs = stride * extent" : "its gradient needs extent = stride * outputs") +
+        ": pad to keep the extent, or use Zero");
+  }
+
+  /// PyTorch's condition on output_size, which an extent taken from a skip may miss.
+  static void check_transposed(const Node& node, Window window, int d, index_t input, index_t output) {
+    check_commensurate(node, window, input, output);
+    window.output_padding = 0;
+    const index_t least = window.output_extent(input), room = std::max(window.stride, window.dilation);
+    if (output >= least && output < least + room) return;
+    throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") makes " +
+                          std::to_string(least) + " to " + std::to_string(least + room - 1) + " of " +
+                          std::to_string(input) + (d == 0 ? " rows" : " columns") + ", the skip has " +
+                          std::to_string(output) + ": give it the stride of what led down");
   }
 
   void check_widths() const {

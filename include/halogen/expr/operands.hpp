@@ -92,8 +92,7 @@ class Operands {
       if (!convolution) continue;
       // Only where a whole field of inputs is a whole number of outputs does the gradient go on at the other end.
       const index_t inputs = layout_.level(launch.input.level).extent(d);
-      reader.frame.periodic[d] = node.window[d].periodic && reader.frame.extent[d] * node.window[d].stride == inputs;
-      reader.stuffing[d] = node.window[d].stride;
+      reader.frame.periodic[d] = node.window[d].periodic && node.window[d].commensurate(inputs, reader.frame.extent[d]);
     }
     return reader;
   }

@@ -117,6 +117,7 @@ struct Plan {
         launch.kind != LaunchKind::conv_weight_gradient)
       return false;
     const Node& node = node_of(launch);
+    if (node.channel_groups > 1 || node.window[0].transposed) return false;
     return uses_winograd(node.window[0], node.window[1], channels_in(launch), channels_out(launch));
   }
 

@@ -4,33 +4,19 @@
 #include <algorithm>
 #include <vector>
 
+#include "halogen/expr/convolution_form.hpp"
 #include "halogen/expr/needs.hpp"
-#include "halogen/kernels/convolution.hpp"
+#include "halogen/kernels/tap_convolution.hpp"
 #include "halogen/kernels/weight_gradient.hpp"
 #include "halogen/kernels/winograd_weight_gradient.hpp"
 
 namespace halogen {
 
-/// The window that a launch runs: a convolution's own, or the adjoint's of its input gradient.
-inline kernels::WindowShape window_shape(const Node& node, LaunchKind kind) {
-  kernels::WindowShape shape;
-  for (int d = 0; d < 2; ++d) {
-    const Window& window = node.window[d];
-    shape.kernel[d] = window.kernel;
-    shape.dilation[d] = window.dilation;
-    shape.padding[d] = window.padding;
-    shape.stride[d] = window.stride;
-    if (kind == LaunchKind::conv_input_gradient) {  // stride becomes stuffing of what is read
-      shape.padding[d] = window.footprint() - 1 - window.padding;
-      shape.stride[d] = 1;
-    }
-  }
-  return shape;
-}
-
 /// Level of the points that a launch computes, one by one.
 inline int output_level(const Plan& plan, const Launch& launch) {
-  if (launch.kind == LaunchKind::conv_weight_gradient) return plan.node_of(launch).level;
+  const Node& node = plan.node_of(launch);
+  if (launch.kind == LaunchKind::conv_weight_gradient)
+    return node.window[0].transposed ? launch.input.level : node.level;
   return plan.tensors[launch.output].level;
 }
 
@@ -56,8 +42,7 @@ class Workspace {
       if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
         packed_values = std::max<std::size_t>(packed_values, packed_size(plan, launch, taps));
       if (launch.kind == LaunchKind::conv_weight_gradient)
-        gradients = std::max<std::size_t>(gradients,
-                                          gradient_blocks * (index_t{node.channels} * inputs * taps + node.channels));
+        gradients = std::max<std::size_t>(gradients, gradient_blocks * weight_gradient_values(plan.graph, node));
       if (launch.kind == LaunchKind::loss) loss = tiles + 2;
       if (launch.statistics >= 0 || launch.sums >= 0)
         sums = std::max(sums, tiles * static_cast<std::size_t>(plan.tensors[launch.output].channels));
@@ -93,8 +78,16 @@ class Workspace {
 
   index_t packed_size(const Plan& plan, const Launch& launch, int taps) const {
     const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);
+    if (by_taps(plan.node_of(launch), launch.kind))
+      return kernels::packed_tap_size(channel_groups(plan.graph, plan.node_of(launch), launch.kind), taps);
     return plan.winograd(launch) ? kernels::winograd_packed_size(outputs, inputs, value_size_)
                                  : kernels::packed_size(outputs, inputs, taps);
+  }
+
+  /// Of one block: weights, then a sum for each of their first channels or of the outputs.
+  static index_t weight_gradient_values(const Graph& graph, const Node& node) {
+    const ParameterShape& weight = graph.parameters[node.parameter];
+    return weight.count + std::max(weight.shape[0], node.channels);
   }
 
   template <class Owned>
@@ -104,6 +97,7 @@ class Workspace {
     const Node& node = plan.node_of(launch);
     const kernels::WindowShape shape = window_shape(node, launch.kind);
     index_t wide = columns.size();
+    if (by_taps(node, launch.kind)) return tap_tiling(plan, launch, rows, columns);
     if (plan.winograd(launch)) {
       const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);
       if (launch.kind == LaunchKind::conv_weight_gradient) {  // holds rows of both
@@ -120,6 +114,23 @@ class Workspace {
     if (launch.kind == LaunchKind::conv_weight_gradient)
       wide = kernels::weight_gradient_tile_columns(shape, launch.input.channels(), node.channels, wide, value_size_);
     return {rows, columns, samples_, tile_rows, std::max(wide, index_t{1})};
+  }
+
+  /// Rings hold one group; where they are small, more rows share what they read twice.
+  kernels::Tiling tap_tiling(const Plan& plan, const Launch& launch, Interval rows, Interval columns) const {
+    const Node& node = plan.node_of(launch);
+    const kernels::ChannelGroups groups = channel_groups(plan.graph, node, launch.kind);
+    const kernels::WindowShape shape = window_shape(node, launch.kind);
+    index_t wide = columns.size();
+    if (launch.kind == LaunchKind::conv_weight_gradient) {
+      wide = kernels::weight_gradient_tile_columns(shape, groups.inputs, 1, wide, value_size_);
+      return {rows, columns, samples_, 2 * tile_rows, std::max(wide, index_t{1})};
+    }
+    const kernels::TapWindow window{shape, gathers_transposed(node, launch.kind)};
+    const index_t phases = window.phases(1);
+    wide =
+        phases * kernels::convolution_tile_columns(window.ring(), groups.inputs, ceil_div(wide, phases), value_size_);
+    return {rows, columns, samples_, 2 * tile_rows, std::max(wide, index_t{1})};
   }
 
   int samples_ = 0;

@@ -22,7 +22,7 @@ struct PackWeights {
   T* packed;
   int outputs, inputs, taps;
   bool transposed;
-  int first;  ///< transposed: first input channel of the layer that the packed kernel produces
+  int first;  ///< of the layer's channels that the packed kernel produces
   int layer_inputs;
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
@@ -33,7 +33,7 @@ struct PackWeights {
     T value = 0;
     if (out < outputs)
       value = transposed ? weights[(index_t{in} * layer_inputs + first + out) * taps + (taps - 1 - tap)]
-                         : weights[(index_t{out} * layer_inputs + in) * taps + tap];
+                         : weights[(index_t{first + out} * layer_inputs + in) * taps + tap];
     packed[i] = value;
   }
 };

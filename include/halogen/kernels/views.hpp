@@ -171,12 +171,9 @@ struct GradientReader {
   const T* slope = nullptr;  ///< over (n, c), null without norm
   const T* offset = nullptr;
   bool relu = false;
-  int stuffing[2] = {1, 1};  ///< point e of the reader is point e / stuffing, or 0 between two: strided windows
-  Frame frame;               ///< extent of the gradient itself
+  Frame frame;  ///< extent of the gradient itself
 
   HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const {
-    if (floor_mod(y, stuffing[0]) != 0 || floor_mod(x, stuffing[1]) != 0) return T(0);
-    y = floor_div(y, stuffing[0]), x = floor_div(x, stuffing[1]);
     if (frame.outside(0, y) || frame.outside(1, x)) return T(0);
     T g = gradient.at(n, c, y, x);
     if (affine.scale == nullptr) return relu && !(value.at(n, c, y, x) > T(0)) ? T(0) : g;
@@ -189,7 +186,6 @@ struct GradientReader {
   /// Host: where load_row will begin to read, null where nothing stands; two tensors.
   static constexpr int tensors = 2;
   const T* address(int which, int n, int c, index_t y, index_t x) const {
-    y = floor_div(y, stuffing[0]), x = floor_div(x, stuffing[1]);
     if (frame.outside(0, y)) return nullptr;
     if (which == 0) return gradient.row(n, c, y) + (x - gradient.x0);
     return affine.scale != nullptr || relu ? value.row(n, c, y) + (x - value.x0) : nullptr;
@@ -197,13 +193,7 @@ struct GradientReader {
 
   /// Host: the row's points [x0, x0 + count) into out.
   void load_row(int n, int c, index_t y, index_t x0, index_t count, T* out) const {
-    if (floor_mod(y, stuffing[0]) != 0 || frame.outside(0, floor_div(y, stuffing[0])))
-      return (void)std::memset(out, 0, count * sizeof(T));
-    if (stuffing[1] != 1) {
-      for (index_t i = 0; i < count; ++i) out[i] = at(n, c, y, x0 + i);
-      return;
-    }
-    y = floor_div(y, stuffing[0]);
+    if (frame.outside(0, y)) return (void)std::memset(out, 0, count * sizeof(T));
     detail::read_inside(frame, x0, count, out, [&](index_t begin, index_t size, T* to) {
       const T* g = gradient.row(n, c, y) + (begin - gradient.x0);
       if (affine.scale == nullptr && !relu) return detail::copy_row(g, size, to);

@@ -1,6 +1,8 @@
 // Conv2d: y[n, k, o] = bias[k] + sum over c, i of w[k, c, i] * x[n, c, o * stride - padding + i * dilation]
 //
-//   x: (N, In, H, W)  w: (Out, In, KH, KW)  bias: (Out)  ->  y: (N, Out, H', W'),
+//   over the channels c of k's group: Groups<G> (torch's groups) lets the g-th Out / G outputs read the g-th In / G
+//   inputs; Groups<In> is a depthwise convolution
+//   x: (N, In, H, W)  w: (Out, In / G, KH, KW)  bias: (Out)  ->  y: (N, Out, H', W'),
 //   H' = floor((H + 2 padding - dilation (KH - 1) - 1) / stride) + 1, as torch.nn.Conv2d.
 //
 //   placements of x           placements of y     forward                      backward
@@ -12,7 +14,7 @@
 // Halo per dimension: at most padding before and dilation (kernel - 1) - padding after (stencil/window.hpp).
 // Accumulation: each output is summed whole by its owner in the order (c, i), from the bias on: bitwise the same on
 // any mesh. Weight gradients: value type within a tile of rows, double across tiles.
-// Starts as PyTorch: weight and bias uniform in +-1/sqrt(In KH KW).
+// Starts as PyTorch: weight and bias uniform in +-1/sqrt(In / G KH KW).
 #pragma once
 
 #include "halogen/layers/module.hpp"
@@ -40,32 +42,50 @@ constexpr void conv2d_vjp(Planner& planner, const Node& node) {
 
 inline constexpr Operation conv2d_operation{"conv2d", conv2d_forward, conv2d_vjp};
 
+/// The node of a convolution from In to Out channels, its level still that of x.
+constexpr Node convolution_node(Traced x, const Operation* operation, int in, int out, const WindowOptions& options) {
+  Graph& graph = *x.graph;
+  Node node;
+  node.operation = operation;
+  node.layer = graph.next_layer();
+  if ((*x).channels != in) graph.refuse(Misfit::Kind::channels_differ, node.layer, in, (*x).channels);
+  for (const int channels : {in, out})
+    if (channels % options.groups != 0)
+      graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, options.groups, channels);
+  node.inputs[0] = x.node;
+  node.channels = out;
+  node.channel_groups = options.groups;
+  for (int d = 0; d < 2; ++d) node.window[d] = options.window[d];
+  node.level = (*x).level;
+  node.bias = options.bias;
+  return node;
+}
+
+/// Adds it with its weight, (first, second, KH, KW), and bias.
+constexpr Traced add_convolution(Graph& graph, Node node, int first, int second) {
+  const int height = node.window[0].kernel, width = node.window[1].kernel, fan_in = second * height * width;
+  node.parameter =
+      graph.add_parameter("weight", {.shape = {first, second, height, width}, .rank = 4, .fan_in = fan_in});
+  if (node.bias) graph.add_parameter("bias", {.shape = {node.channels}, .rank = 1, .fan_in = fan_in});
+  return {&graph, graph.add(node)};
+}
+
 }  // namespace detail
 
-/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0), Dilation (1), Boundary<Height, Width>
-/// (Zero, Zero), Bias<bool> (true).
+/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0), Dilation (1), Groups (1), Boundary<Height,
+/// Width> (Zero, Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
 struct Conv2d : Module<Conv2d<In, Out, Options...>> {
   static_assert(In > 0 && Out > 0, "a convolution has channels");
   static constexpr detail::WindowOptions options = detail::window_options<Options...>();
+  static_assert(!options.to_skip && options.window[0].output_padding == 0 && options.window[1].output_padding == 0,
+                "OutputPadding belongs to ConvTranspose2d");
 
   constexpr Traced forward(Traced x) const {
     Graph& graph = *x.graph;
-    Node node;
-    node.operation = &detail::conv2d_operation;
-    node.layer = graph.next_layer();
-    if ((*x).channels != In) graph.refuse(Misfit::Kind::channels_differ, node.layer, In, (*x).channels);
-    node.inputs[0] = x.node;
-    node.channels = Out;
-    node.window[0] = options.window[0];
-    node.window[1] = options.window[1];
+    Node node = detail::convolution_node(x, &detail::conv2d_operation, In, Out, options);
     node.level = graph.level_through((*x).level, node.window[0], node.window[1]);
-    node.bias = options.bias;
-    const int fan_in = In * node.window[0].kernel * node.window[1].kernel;
-    node.parameter = graph.add_parameter(
-        "weight", {.shape = {Out, In, node.window[0].kernel, node.window[1].kernel}, .rank = 4, .fan_in = fan_in});
-    if (node.bias) graph.add_parameter("bias", {.shape = {Out}, .rank = 1, .fan_in = fan_in});
-    return {&graph, graph.add(node)};
+    return detail::add_convolution(graph, node, Out, In / options.groups);
   }
 };
 

@@ -44,6 +44,7 @@ struct MaxPool2d : Module<MaxPool2d<Size, Options...>> {
     return o;
   }();
   static_assert(!options.has_bias, "MaxPool2d has no bias");
+  static_assert(options.groups == 1, "MaxPool2d has no groups: each channel is its own");
   static_assert(!options.window[0].periodic && !options.window[1].periodic,
                 "MaxPool2d takes no Boundary: without padding no window leaves the field");
   static_assert(options.window[0].padding == 0 && options.window[1].padding == 0, "MaxPool2d takes no padding");

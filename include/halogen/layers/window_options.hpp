@@ -23,6 +23,20 @@ template <int Height, int Width = Height>
 struct Dilation {
   static_assert(Height > 0 && Width > 0, "a dilation is at least 1");
 };
+template <int Count>
+struct Groups {
+  static_assert(Count > 0, "channels form at least one group");
+};
+template <auto Height, auto Width = Height>
+struct OutputPadding {
+  static_assert(Height >= 0 && Width >= 0, "output padding is not negative");
+};
+/// OutputPadding<ToSkip>: as many points as the enclosing SkipConcat's input has.
+struct ToSkipExtents {
+  constexpr bool operator==(const ToSkipExtents&) const = default;
+  constexpr bool operator>=(int) const { return true; }
+};
+inline constexpr ToSkipExtents ToSkip{};
 template <bool On>
 struct Bias {};
 
@@ -30,7 +44,9 @@ namespace detail {
 
 struct WindowOptions {
   Window window[2];
+  int groups = 1;
   bool bias = true;
+  bool to_skip = false;
   bool has_stride = false, has_bias = false;
 
   template <int Height, int Width>
@@ -52,6 +68,17 @@ struct WindowOptions {
   template <class Height, class Width>
   constexpr void set(Boundary<Height, Width>) {
     window[0].periodic = Height::periodic, window[1].periodic = Width::periodic;
+  }
+  template <int Count>
+  constexpr void set(Groups<Count>) {
+    groups = Count;
+  }
+  template <auto Height, auto Width>
+  constexpr void set(OutputPadding<Height, Width>) {
+    if constexpr (std::is_same_v<decltype(Height), const ToSkipExtents>)
+      to_skip = true;
+    else
+      window[0].output_padding = Height, window[1].output_padding = Width;
   }
   template <bool On>
   constexpr void set(Bias<On>) {
