@@ -95,11 +95,11 @@ TEST_CASE("it is the adjoint of the convolution with its weights: <conv(x), y> =
   using Down = hg::Conv2d<3, 2, hg::Kernel<4>, hg::Stride<2>, hg::Padding<1>, hg::Bias<false>, Globe>;
   using Back = Up<2, 3, hg::Bias<false>, Globe>;
   const auto weights = support::numbers<double>(hg::Parameters<Down, double>::count, 1);  // (2, 3, 4, 4), of both
-  const auto x = support::numbers<double>(3 * 24 * 26, 2), y = support::numbers<double>(2 * 12 * 13, 3);
+  const auto x = support::numbers<double>(3 * 24 * 34, 2), y = support::numbers<double>(2 * 12 * 17, 3);
   for (const auto& mesh : support::meshes(1)) {
     CAPTURE(support::text(mesh));
-    const auto down = support::infer<Down, 3>(mesh, {1, 24, 26}, weights, x);
-    const auto back = support::infer<Back, 2>(mesh, {1, 12, 13}, weights, y);
+    const auto down = support::infer<Down, 3>(mesh, {1, 24, 34}, weights, x);
+    const auto back = support::infer<Back, 2>(mesh, {1, 12, 17}, weights, y);
     const double a = support::dot(down, y), b = support::dot(x, back);
     CHECK(std::abs(a) > 1);
     CHECK(std::abs(a - b) < 1e-12 * std::abs(a));

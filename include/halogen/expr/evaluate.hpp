@@ -174,6 +174,10 @@ class Evaluation {
         for (int d = 0; d < 2; ++d) rows.map[d] = resample(layout_.levels(), coarse, launch.input.level, d);
         return launch_rows("halogen::upsample_backward", i, rows);
       }
+      case LaunchKind::add: {
+        const auto [first, second] = operands_.terms(launch);
+        return launch_rows("halogen::add", i, kernels::SumRows<T>{first, second});
+      }
       case LaunchKind::store:
         return launch_rows("halogen::store", i,
                            kernels::CopyRows<T, kernels::ValueReader<T>>{operands_.value_reader(launch.input), 0});
@@ -201,6 +205,7 @@ class Evaluation {
     kernel.channels = plan().tensors[launch.output].channels;
     kernel.tiling = layout_.workspace().tiling(i);
     kernel.accumulate = launch.accumulate;
+    kernel.base = operands_.base(launch);
     kernel.epilogue = operands_.epilogue(launch);
     kernel.launch(space_, label);
   }
@@ -264,6 +269,7 @@ class Evaluation {
     kernel.outputs = plan().channels_out(launch);
     kernel.tiling = layout_.workspace().tiling(i);
     kernel.accumulate = launch.accumulate;
+    kernel.base = operands_.base(launch);
     kernel.epilogue = operands_.epilogue(launch);
   }
 

@@ -22,6 +22,8 @@ inline const char* launch_name(LaunchKind kind) {
       return "max_pool2d";
     case LaunchKind::max_pool_backward:
       return "max_pool2d backward";
+    case LaunchKind::add:
+      return "sum";
     case LaunchKind::store:
       return "store";
     case LaunchKind::store_backward:
@@ -43,6 +45,7 @@ inline std::string source_names(const Plan& plan, const Launch& launch) {
     const Activation& a = plan.activations[launch.reads];
     text += "d t" + std::to_string(a.gradient) + (a.norm >= 0 ? " through norm" + std::to_string(a.norm) : "") + ", ";
   }
+  if (launch.addend >= 0) text += "t" + std::to_string(launch.addend) + " + ";
   for (const Source& source : launch.input.sources) {
     std::string one = "t" + std::to_string(source.tensor);
     if (source.norm >= 0) one = "norm" + std::to_string(source.norm) + "(" + one + ")";
@@ -90,8 +93,8 @@ inline std::string explain(const Layout& layout, const ParameterBuckets* buckets
     if (launch.output >= 0) {
       const StoredTensor& tensor = plan.tensors[launch.output];
       const TensorLayout& piece = layout.tensor(launch.output);
-      text += format(" -> %st%d (%d, %d, %lld, %lld)", launch.accumulate ? "+= " : "", launch.output, layout.samples(),
-                     tensor.channels, static_cast<long long>(piece.owned[0].size()),
+      text += format(" -> %st%d (%d, %d, %lld, %lld)", launch.accumulate && launch.addend < 0 ? "+= " : "",
+                     launch.output, layout.samples(), tensor.channels, static_cast<long long>(piece.owned[0].size()),
                      static_cast<long long>(piece.owned[1].size()));
       if (tensor.last_write == i && piece.has_halo()) {
         const HaloStrips<4>::Traffic traffic = piece.strips.traffic(layout.rank());

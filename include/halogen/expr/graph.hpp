@@ -32,6 +32,7 @@ struct Operation {
   const char* name;
   void (*forward)(Planner&, const Node&);
   void (*vjp)(Planner&, const Node&);
+  bool is_sum = false;  ///< its inputs lie on each other, not side by side
 };
 
 struct Node {

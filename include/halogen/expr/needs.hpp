@@ -150,6 +150,7 @@ class PlaneNeedsOf {
                       resample(levels_, coarse, launch.input.level, d).output_of(level(coarse).cut[d].piece(p)));
         break;
       }
+      case LaunchKind::add:
       case LaunchKind::store:
         need_input(launch, d, p, input);
         break;

@@ -70,6 +70,15 @@ class Operands {
     return result;
   }
 
+  /// The two values that an addition reads.
+  std::pair<kernels::ValueReader<T>, kernels::ValueReader<T>> terms(const Launch& launch) const {
+    Value first, second;
+    first.level = second.level = launch.input.level;
+    for (const Source& source : launch.input.sources)
+      (first.channels() < plan_.node_of(launch).channels ? first : second).sources.push(source);
+    return {value_reader(first), value_reader(second)};
+  }
+
   /// The gradient that a backward launch reads, as it reads it.
   kernels::GradientReader<T> gradient_reader(const Launch& launch) const {
     const Activation& activation = plan_.activations[launch.reads];
@@ -97,17 +106,22 @@ class Operands {
     return reader;
   }
 
+  /// What a launch that accumulates adds to.
+  TensorView<T> base(const Launch& launch) const { return tensor(launch.addend >= 0 ? launch.addend : launch.output); }
+
   int first_channel(const Launch& launch) const {
     int first = 0;
     for (int i = 0; i < launch.source; ++i) first += launch.input.sources[i].channels;
-    return first;
+    if (launch.reads < 0) return first;
+    return plan_.node_of(launch).operation->is_sum ? first % plan_.node_of(launch).channels : first;
   }
 
   kernels::RowEpilogue<T> epilogue(const Launch& launch) const {
     using Kind = typename kernels::RowEpilogue<T>::Kind;
     kernels::RowEpilogue<T> epilogue;
-    if (launch.statistics < 0 && launch.sums < 0) return epilogue;
-    epilogue.kind = launch.statistics >= 0 ? Kind::moments : Kind::norm_sums;
+    if (launch.statistics < 0 && launch.sums < 0 && launch.mask < 0) return epilogue;
+    epilogue.kind = launch.statistics >= 0 ? Kind::moments : launch.sums >= 0 ? Kind::norm_sums : Kind::mask;
+    if (launch.mask >= 0) epilogue.mask = tensor(launch.mask);
     epilogue.partial = partial_sums();
     epilogue.channels = plan_.tensors[launch.output].channels;
     if (launch.sums >= 0) {

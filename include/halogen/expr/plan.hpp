@@ -63,6 +63,7 @@ enum class LaunchKind {
   conv_input_gradient,
   max_pool_forward,
   max_pool_backward,
+  add,    ///< the sum of two values, written out; their sources lie one behind the other
   store,  ///< a value written out, where a norm or a second resampling needs it stored
   store_backward,
   upsample_backward,
@@ -78,6 +79,8 @@ struct Launch {
   int reads = -1;   ///< activation whose gradient it reads
   int output = -1;  ///< stored tensor written
   bool accumulate = false;
+  int addend = -1;      ///< accumulate: stored tensor that it adds to, where that is not its output
+  int mask = -1;        ///< stored tensor: what it writes becomes 0 where that is not positive (a ReLU's vjp)
   int statistics = -1;  ///< norm whose moments it gathers from its output
   int sums = -1;        ///< activation whose norm sums it gathers: its output is that gradient, now complete
   int stage = 0;
@@ -135,7 +138,8 @@ struct Plan {
       if (activation.norm >= 0 || activation.relu) f(activation.tensor);
     }
     if (launch.sums >= 0) f(activations[launch.sums].tensor);
-    if (launch.accumulate) f(launch.output);
+    if (launch.accumulate) f(launch.addend >= 0 ? launch.addend : launch.output);
+    if (launch.mask >= 0) f(launch.mask);
   }
 
   /// Calls f(parameter, at_end) for each parameter tensor that the launch reads, `at_end` for those that only its sums

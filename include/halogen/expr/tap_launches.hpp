@@ -66,6 +66,7 @@ class TapLaunches {
     kernel.window = {window_shape(node, launch.kind), gathers_transposed(node, launch.kind)};
     kernel.tiling = layout_.workspace().tiling(i);
     kernel.accumulate = launch.accumulate;
+    kernel.base = operands_.base(launch);
     kernel.epilogue = operands_.epilogue(launch);
     const int taps = kernel.window.taps();
     const kernels::PackTapWeights<T> pack{weights, packed, kernel.groups, taps, kernel.window.transposed};

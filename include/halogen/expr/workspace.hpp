@@ -44,7 +44,7 @@ class Workspace {
       if (launch.kind == LaunchKind::conv_weight_gradient)
         gradients = std::max<std::size_t>(gradients, gradient_blocks * weight_gradient_values(plan.graph, node));
       if (launch.kind == LaunchKind::loss) loss = tiles + 2;
-      if (launch.statistics >= 0 || launch.sums >= 0)
+      if (launch.statistics >= 0 || launch.sums >= 0 || launch.mask >= 0)
         sums = std::max(sums, tiles * static_cast<std::size_t>(plan.tensors[launch.output].channels));
     }
     packed = take(packed_values * value_size);

@@ -104,6 +104,7 @@ struct Convolution {
   WindowShape shape;
   Tiling tiling;
   bool accumulate = false;
+  TensorView<T> base;  ///< accumulate: what is added to, the output itself or another tensor
   RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
@@ -170,10 +171,12 @@ struct Convolution {
       for (int i = 0; i < channel_block && o + i < outputs; ++i) {
         T* to = &output.at(tile.sample, o + i, y, tile.columns.begin + x);
         const T* from = block + i * Blocks * lanes<T>;
-        if (accumulate)
-          for_each_vector<T>(count, [&]<class V>(index_t j) { store<V>(to + j, load<V>(to + j) + load<V>(from + j)); });
-        else
+        if (!accumulate) {
           detail::copy_row(from, count, to);
+          continue;
+        }
+        const T* on = &base.at(tile.sample, o + i, y, tile.columns.begin + x);
+        for_each_vector<T>(count, [&]<class V>(index_t j) { store<V>(to + j, load<V>(on + j) + load<V>(from + j)); });
       }
     }
     return Blocks * lanes<T>;
@@ -190,7 +193,7 @@ struct Convolution {
         const index_t x = tile.columns.begin + i % tile.columns.size();
         T& to = output.at(tile.sample, o, y, x);
         const T sum = output_at(tile.sample, o, y, x);
-        to = accumulate ? to + sum : sum;
+        to = accumulate ? base.at(tile.sample, o, y, x) + sum : sum;
       });
       team.team_barrier();
       if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;

@@ -87,6 +87,7 @@ struct TapConvolution {
   TapWindow window;
   Tiling tiling;
   bool accumulate = false;
+  TensorView<T> base;  ///< accumulate: what is added to, the output itself or another tensor
   RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
@@ -184,26 +185,26 @@ struct TapConvolution {
     const int phases = window.phases(1);
     const index_t step_y = floor_div(y, window.phases(0));
     const int phase_y = static_cast<int>(y - step_y * window.phases(0));
-    const T* base = ring.row(0, step_y, 0);
+    const T* origin = ring.row(0, step_y, 0);
     const Interval& columns = work.tile.columns;
     for (int phase = 0; phase < phases; ++phase) {
-      work.taps.fill(ring, base, step_y, phase_y, phase, Outputs);
+      work.taps.fill(ring, origin, step_y, phase_y, phase, Outputs);
       // Steps of this phase inside the tile.
       const index_t begin = ceil_div(columns.begin - phase, phases), end = ceil_div(columns.end - phase, phases);
       for (index_t s = begin; s < end;) {
         const index_t left = end - s;
         if (left > (wide - 1) * lanes<T>)
-          s += steps_at<Outputs, wide>(work, ring, base, g, y, s, end, phase);
+          s += steps_at<Outputs, wide>(work, ring, origin, g, y, s, end, phase);
         else if (left > lanes<T>)
-          s += steps_at<Outputs, 2>(work, ring, base, g, y, s, end, phase);
+          s += steps_at<Outputs, 2>(work, ring, origin, g, y, s, end, phase);
         else
-          s += steps_at<Outputs, 1>(work, ring, base, g, y, s, end, phase);
+          s += steps_at<Outputs, 1>(work, ring, origin, g, y, s, end, phase);
       }
     }
   }
 
   template <int Outputs, int Blocks>
-  index_t steps_at(const Work& work, const Ring& ring, const T* base, int g, index_t y, index_t s, index_t end,
+  index_t steps_at(const Work& work, const Ring& ring, const T* origin, int g, index_t y, index_t s, index_t end,
                    int phase) const {
     constexpr index_t size = Blocks * lanes<T>;
     const int n = work.tile.sample, phases = window.phases(1);
@@ -221,25 +222,26 @@ struct TapConvolution {
       });
       if (!wanted) continue;
       detail::convolve_taps<T, Outputs, Blocks>(
-          base + (s - work.steps.begin), work.taps, ring.channel_stride(), weight_stride, groups.inputs,
+          origin + (s - work.steps.begin), work.taps, ring.channel_stride(), weight_stride, groups.inputs,
           weights + (g * blocks + b) * groups.inputs * weight_stride, start, to, size);
       if (direct) continue;
       for_outputs(g, static_cast<int>(b) * Outputs, static_cast<int>(b + 1) * Outputs, [&](int i, int o) {
+        const index_t x = s * phases + phase;
         put(work.block + (i - static_cast<int>(b) * Outputs) * size, count, phases,
-            &output.at(n, o, y, s * phases + phase));
+            accumulate ? &base.at(n, o, y, x) : nullptr, &output.at(n, o, y, x));
       });
     }
     return size;
   }
 
-  void put(const T* from, index_t count, int pitch, T* to) const {
-    if (pitch != 1) {
-      for (index_t i = 0; i < count; ++i) to[i * pitch] = accumulate ? to[i * pitch] + from[i] : from[i];
-    } else if (accumulate) {
-      for_each_vector<T>(count, [&]<class V>(index_t i) { store<V>(to + i, load<V>(to + i) + load<V>(from + i)); });
-    } else {
+  /// `on` is null where nothing is added to.
+  static void put(const T* from, index_t count, int pitch, const T* on, T* to) {
+    if (pitch != 1)
+      for (index_t i = 0; i < count; ++i) to[i * pitch] = on != nullptr ? on[i * pitch] + from[i] : from[i];
+    else if (on != nullptr)
+      for_each_vector<T>(count, [&]<class V>(index_t i) { store<V>(to + i, load<V>(on + i) + load<V>(from + i)); });
+    else
       detail::copy_row(from, count, to);
-    }
   }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
@@ -250,7 +252,7 @@ struct TapConvolution {
       const index_t y = tile.rows.begin + i / columns % rows, x = tile.columns.begin + i % columns;
       T& to = output.at(tile.sample, o, y, x);
       const T sum = output_at(tile.sample, o, y, x);
-      to = accumulate ? to + sum : sum;
+      to = accumulate ? base.at(tile.sample, o, y, x) + sum : sum;
     });
     if (epilogue.kind == RowEpilogue<T>::Kind::none) return;
     team.team_barrier();
