@@ -34,42 +34,6 @@ using Bits =
                    hg::ConvTranspose2d<2, 5, hg::Kernel<5, 3>, hg::Stride<3>, hg::Padding<1, 0>, hg::OutputPadding<0>>,
                    hg::ConvTranspose2d<5, 2, hg::Kernel<3>, hg::Bias<false>>>;
 
-/// As check_composition, for outputs of other extents than the input's.
-template <class Model, int In, int Out, bool Bitwise = false>
-void check_resizing(support::Sizes size, hg::index_t height, hg::index_t width) {
-  const auto parameters = support::numbers<double>(hg::Parameters<Model, double>::count, 1);
-  const auto input = support::numbers<double>(static_cast<std::size_t>(size.batch * In * size.height * size.width), 2);
-  const auto label = support::numbers<double>(static_cast<std::size_t>(size.batch * Out * height * width), 3);
-  const auto run = [&](const auto& mesh, const std::vector<double>& p, const std::vector<double>& x) {
-    return support::train_once<Model, In, Out, support::InnerProduct>(mesh, {size.batch, size.height, size.width}, p, x,
-                                                                      {height, width}, label);
-  };
-  const auto single = run(support::alone(), parameters, input);
-  REQUIRE(single.output.size() == label.size());
-  if (support::world().rank() == 0) {
-    const auto of_parameters = [&](const auto& p) { return run(support::alone(), p, input).loss; };
-    const auto of_input = [&](const auto& x) { return run(support::alone(), parameters, x).loss; };
-    CHECK(support::slope_error(of_parameters, parameters, single.parameter_gradient,
-                               support::numbers<double>(parameters.size(), 10)) < 1e-6);
-    CHECK(support::slope_error(of_input, input, single.input_gradient, support::numbers<double>(input.size(), 11)) <
-          1e-6);
-  }
-  const std::vector<float> narrow(parameters.begin(), parameters.end()), image(input.begin(), input.end());
-  const std::array<hg::index_t, 3> extents{size.batch, size.height, size.width};
-  for (const auto& mesh : support::meshes(static_cast<int>(size.batch))) {
-    CAPTURE(support::text(mesh));
-    const auto result = run(mesh, parameters, input);
-    CHECK(support::relative_error(result.output, single.output) < 1e-12);
-    CHECK(support::relative_error(result.input_gradient, single.input_gradient) < 1e-12);
-    CHECK(support::relative_error(result.parameter_gradient, single.parameter_gradient) < 1e-12);
-    if constexpr (Bitwise) {
-      const auto one = support::infer<Model, In>(support::alone(), extents, narrow, image);
-      const auto many = support::infer<Model, In>(mesh, extents, narrow, image);
-      CHECK(one == many);
-    }
-  }
-}
-
 }  // namespace
 
 TEST_CASE("PyTorch's: kernels beside strides, paddings, output paddings, gaps") {
@@ -88,8 +52,8 @@ TEST_CASE("PyTorch's: groups, dilations, growing fields") {
 }
 
 TEST_CASE("a U-Net of transposed convolutions to odd extents") { support::check_composition<UNet, 1, 2>(); }
-TEST_CASE("up and down again, periodic, with groups") { check_resizing<Wide, 2, 3>({2, 12, 17}, 12, 17); }
-TEST_CASE("strides of three, to the bit") { check_resizing<Bits, 2, 2, true>({2, 23, 31}, 26, 35); }
+TEST_CASE("up and down again, periodic, with groups") { support::check_resizing<Wide, 2, 3>({2, 12, 17}, 12, 17); }
+TEST_CASE("strides of three, to the bit") { support::check_resizing<Bits, 2, 2, true>({2, 23, 31}, 26, 35); }
 
 TEST_CASE("it is the adjoint of the convolution with its weights: <conv(x), y> = <x, transpose(y)>") {
   using Down = hg::Conv2d<3, 2, hg::Kernel<4>, hg::Stride<2>, hg::Padding<1>, hg::Bias<false>, Globe>;

@@ -332,7 +332,6 @@ def upsample():
 
 BILINEAR_CASES = [  # batch, channels, from, to
     (2, 2, (5, 6), (10, 12)), (2, 1, (6, 7), (13, 15)), (1, 1, (7, 9), (14, 19)), (2, 1, (5, 4), (15, 12)),
-    (1, 1, (9, 10), (7, 4)),  # downwards, without smoothing
 ]
 
 

@@ -79,4 +79,39 @@ void check_composition(Sizes size = {}) {
   }
 }
 
+/// The same for outputs of other extents than the input's.
+template <class Model, int In, int Out, bool Bitwise = false>
+void check_resizing(Sizes size, hg::index_t height, hg::index_t width) {
+  const auto parameters = numbers<double>(hg::Parameters<Model, double>::count, 1);
+  const auto input = numbers<double>(static_cast<std::size_t>(size.batch * In * size.height * size.width), 2);
+  const auto label = numbers<double>(static_cast<std::size_t>(size.batch * Out * height * width), 3);
+  const auto run = [&](const auto& mesh, const std::vector<double>& p, const std::vector<double>& x) {
+    return train_once<Model, In, Out, InnerProduct>(mesh, {size.batch, size.height, size.width}, p, x, {height, width},
+                                                    label);
+  };
+  const auto single = run(alone(), parameters, input);
+  REQUIRE(single.output.size() == label.size());
+  if (world().rank() == 0) {
+    const auto of_parameters = [&](const auto& p) { return run(alone(), p, input).loss; };
+    const auto of_input = [&](const auto& x) { return run(alone(), parameters, x).loss; };
+    CHECK(slope_error(of_parameters, parameters, single.parameter_gradient, numbers<double>(parameters.size(), 10)) <
+          1e-6);
+    CHECK(slope_error(of_input, input, single.input_gradient, numbers<double>(input.size(), 11)) < 1e-6);
+  }
+  const std::vector<float> narrow(parameters.begin(), parameters.end()), image(input.begin(), input.end());
+  const std::array<hg::index_t, 3> extents{size.batch, size.height, size.width};
+  for (const auto& mesh : meshes(static_cast<int>(size.batch))) {
+    CAPTURE(text(mesh));
+    const auto result = run(mesh, parameters, input);
+    CHECK(relative_error(result.output, single.output) < 1e-12);
+    CHECK(relative_error(result.input_gradient, single.input_gradient) < 1e-12);
+    CHECK(relative_error(result.parameter_gradient, single.parameter_gradient) < 1e-12);
+    if constexpr (Bitwise) {
+      const auto one = infer<Model, In>(alone(), extents, narrow, image);
+      const auto many = infer<Model, In>(mesh, extents, narrow, image);
+      CHECK(one == many);
+    }
+  }
+}
+
 }  // namespace support

@@ -11,6 +11,7 @@
 #include "halogen/expr/tap_launches.hpp"
 #include "halogen/expr/whole_parameters.hpp"
 #include "halogen/halo/exchange.hpp"
+#include "halogen/kernels/interpolate.hpp"
 #include "halogen/kernels/loss.hpp"
 #include "halogen/kernels/max_pool.hpp"
 #include "halogen/tensor/sharded.hpp"
@@ -169,10 +170,16 @@ class Evaluation {
         return launch_rows("halogen::max_pool_backward", i, rows);
       }
       case LaunchKind::upsample_backward: {
-        kernels::UpsampleBackwardRows<T> rows{operands_.gradient_reader(launch), {}};
+        const Source& source = launch.input.sources[launch.source];
         const int coarse = plan().tensors[launch.output].level;
-        for (int d = 0; d < 2; ++d) rows.map[d] = resample(layout_.levels(), coarse, launch.input.level, d);
-        return launch_rows("halogen::upsample_backward", i, rows);
+        Resample map[2];
+        for (int d = 0; d < 2; ++d) map[d] = resample(layout_.levels(), coarse, launch.input.level, d, source.linear);
+        const auto gradient = operands_.gradient_reader(launch);
+        if (source.linear)
+          return launch_rows("halogen::upsample_backward", i,
+                             kernels::InterpolateBackwardRows<T>{gradient, {map[0], map[1]}});
+        return launch_rows("halogen::upsample_backward", i,
+                           kernels::UpsampleBackwardRows<T>{gradient, {map[0], map[1]}});
       }
       case LaunchKind::add: {
         const auto [first, second] = operands_.terms(launch);

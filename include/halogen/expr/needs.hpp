@@ -54,9 +54,9 @@ inline std::vector<LevelLayout> layout_levels(const Plan& plan, const Cut& heigh
   return levels;
 }
 
-/// Nearest resampling from a stored tensor's level to a reader's, in dimension d.
-inline Resample resample(const std::vector<LevelLayout>& levels, int from, int to, int d) {
-  return {levels[static_cast<std::size_t>(from)].extent(d), levels[static_cast<std::size_t>(to)].extent(d)};
+/// Resampling from a stored tensor's level to a reader's, in dimension d.
+inline Resample resample(const std::vector<LevelLayout>& levels, int from, int to, int d, bool linear) {
+  return {levels[static_cast<std::size_t>(from)].extent(d), levels[static_cast<std::size_t>(to)].extent(d), linear};
 }
 
 /// Height and width of one stored tensor.
@@ -100,7 +100,8 @@ class PlaneNeedsOf {
     for (const Source& source : launch.input.sources) {
       const int own = plan_.tensors[source.tensor].level;
       need(source.tensor, d, p,
-           source.resampled ? resample(levels_, own, launch.input.level, d).input_of(interval) : interval);
+           source.resampled ? resample(levels_, own, launch.input.level, d, source.linear).input_of(interval)
+                            : interval);
     }
   }
 
@@ -147,7 +148,8 @@ class PlaneNeedsOf {
       case LaunchKind::upsample_backward: {
         const int coarse = plan_.tensors[launch.output].level;
         need_gradient(launch, d, p,
-                      resample(levels_, coarse, launch.input.level, d).output_of(level(coarse).cut[d].piece(p)));
+                      resample(levels_, coarse, launch.input.level, d, launch.input.sources[launch.source].linear)
+                          .output_of(level(coarse).cut[d].piece(p)));
         break;
       }
       case LaunchKind::add:

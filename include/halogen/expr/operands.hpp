@@ -61,7 +61,7 @@ class Operands {
       view.resampled = source.resampled;
       view.channels = source.channels;
       for (int d = 0; d < 2; ++d)
-        view.map[d] = resample(layout_.levels(), plan_.tensors[source.tensor].level, value.level, d);
+        view.map[d] = resample(layout_.levels(), plan_.tensors[source.tensor].level, value.level, d, source.linear);
     }
     for (int d = 0; d < 2; ++d) {
       result.frame.extent[d] = layout_.level(value.level).extent(d);

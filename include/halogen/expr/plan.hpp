@@ -14,6 +14,7 @@ struct Source {
   bool relu = false;
   bool resampled = false;
   int channels = 0;
+  bool linear = false;  ///< resampled between points, not to the nearest one
 };
 
 /// A value of the network: sources side by side along the channels (a concatenation is two reads).
