@@ -14,6 +14,7 @@
 #include "halogen/layers/max_pool2d.hpp"
 #include "halogen/layers/relu.hpp"
 #include "halogen/layers/residual.hpp"
+#include "halogen/layers/softmax.hpp"
 #include "halogen/layers/upsample.hpp"
 #include "halogen/models/unet.hpp"
 #include "halogen/tensor/distribute.hpp"

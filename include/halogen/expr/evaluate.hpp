@@ -14,6 +14,7 @@
 #include "halogen/kernels/interpolate.hpp"
 #include "halogen/kernels/loss.hpp"
 #include "halogen/kernels/max_pool.hpp"
+#include "halogen/kernels/softmax.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {
@@ -181,6 +182,16 @@ class Evaluation {
         return launch_rows("halogen::upsample_backward", i,
                            kernels::UpsampleBackwardRows<T>{gradient, {map[0], map[1]}});
       }
+      case LaunchKind::softmax_forward: {
+        const int all = node.channels;
+        return launch_points("halogen::softmax", i,
+                             kernels::SoftmaxPoint<T>{operands_.value_reader(launch.input), all, 0, all});
+      }
+      case LaunchKind::softmax_backward:
+        return launch_points("halogen::softmax_backward", i,
+                             kernels::SoftmaxBackwardPoint<T>{
+                                 operands_.gradient_reader(launch), operands_.tensor(launch.result), node.channels,
+                                 operands_.first_channel(launch), plan().tensors[launch.output].channels});
       case LaunchKind::add: {
         const auto [first, second] = operands_.terms(launch);
         return launch_rows("halogen::add", i, kernels::SumRows<T>{first, second});
@@ -205,11 +216,24 @@ class Evaluation {
 
   template <class Rows>
   void launch_rows(const char* label, int i, const Rows& rows) {
-    const Launch& launch = plan().launches[i];
     kernels::RowKernel<Space, T, Rows> kernel;
     kernel.compute = rows;
+    kernel.channels = plan().tensors[plan().launches[i].output].channels;
+    launch_kernel(label, i, kernel);
+  }
+
+  template <class Point>
+  void launch_points(const char* label, int i, const Point& point) {
+    kernels::PointKernel<Space, T, Point> kernel;
+    kernel.point = point;
+    launch_kernel(label, i, kernel);
+  }
+
+  /// Any kernel over tiles of the launch's output.
+  template <class Kernel>
+  void launch_kernel(const char* label, int i, Kernel& kernel) {
+    const Launch& launch = plan().launches[i];
     kernel.output = operands_.tensor(launch.output);
-    kernel.channels = plan().tensors[launch.output].channels;
     kernel.tiling = layout_.workspace().tiling(i);
     kernel.accumulate = launch.accumulate;
     kernel.base = operands_.base(launch);

@@ -153,10 +153,12 @@ class PlaneNeedsOf {
         break;
       }
       case LaunchKind::add:
+      case LaunchKind::softmax_forward:
       case LaunchKind::store:
         need_input(launch, d, p, input);
         break;
       case LaunchKind::store_backward:
+      case LaunchKind::softmax_backward:
       case LaunchKind::gradient_store:
       case LaunchKind::loss:
         break;

@@ -64,6 +64,8 @@ enum class LaunchKind {
   conv_input_gradient,
   max_pool_forward,
   max_pool_backward,
+  softmax_forward,
+  softmax_backward,
   add,    ///< the sum of two values, written out; their sources lie one behind the other
   store,  ///< a value written out, where a norm or a second resampling needs it stored
   store_backward,
@@ -78,6 +80,7 @@ struct Launch {
   Value input;      ///< what it reads forward (backward launches read it again)
   int source = -1;  ///< which source of the input a backward launch differentiates
   int reads = -1;   ///< activation whose gradient it reads
+  int result = -1;  ///< softmax_backward: what it wrote forward
   int output = -1;  ///< stored tensor written
   bool accumulate = false;
   int addend = -1;      ///< accumulate: stored tensor that it adds to, where that is not its output
@@ -130,9 +133,11 @@ struct Plan {
   constexpr void for_each_read(const Launch& launch, F f) const {
     const bool reads_input = launch.kind != LaunchKind::conv_input_gradient &&
                              launch.kind != LaunchKind::upsample_backward &&
-                             launch.kind != LaunchKind::gradient_store && launch.kind != LaunchKind::store_backward;
+                             launch.kind != LaunchKind::gradient_store && launch.kind != LaunchKind::store_backward &&
+                             launch.kind != LaunchKind::softmax_backward;
     if (reads_input)
       for (const Source& source : launch.input.sources) f(source.tensor);
+    if (launch.result >= 0) f(launch.result);
     if (launch.reads >= 0 && launch.kind != LaunchKind::loss) {
       const Activation& activation = activations[launch.reads];
       f(activation.gradient);

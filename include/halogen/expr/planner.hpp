@@ -117,10 +117,12 @@ class Planner {
     launch.input = input;
     launch.source = i;
     launch.reads = reads;
+    if (kind == LaunchKind::softmax_backward) launch.result = values_[node.index].sources[0].tensor;
     if (source.resampled) {
       launch.output = new_tensor(source.channels, input.level, true);
       plan_.launches.push(launch);
       launch.kind = LaunchKind::upsample_backward;
+      launch.result = -1;
       launch.reads = as_it_stands(launch.output);
     }
     contribute(launch, activation);
