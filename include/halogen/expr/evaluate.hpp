@@ -8,13 +8,11 @@
 #include "halogen/expr/arena.hpp"
 #include "halogen/expr/collectives.hpp"
 #include "halogen/expr/layout.hpp"
+#include "halogen/expr/row_launches.hpp"
 #include "halogen/expr/tap_launches.hpp"
 #include "halogen/expr/whole_parameters.hpp"
 #include "halogen/halo/exchange.hpp"
-#include "halogen/kernels/interpolate.hpp"
 #include "halogen/kernels/loss.hpp"
-#include "halogen/kernels/max_pool.hpp"
-#include "halogen/kernels/softmax.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {
@@ -75,19 +73,7 @@ class Evaluation {
   static constexpr const Plan& plan() { return PlanOf::plan(); }
 
   /// Copies a stored tensor's owned points (the prediction's, the input gradient's) to a field of the same cut.
-  void copy_tensor(int tensor, const TensorView<T>& to) const {
-    Value value;
-    value.level = plan().tensors[tensor].level;
-    value.sources.push({tensor, -1, false, false, plan().tensors[tensor].channels});
-    kernels::RowKernel<Space, T, kernels::CopyRows<T, kernels::ValueReader<T>>> kernel;
-    kernel.compute = {operands_.value_reader(value), 0};
-    kernel.output = to;
-    kernel.channels = value.channels();
-    kernel.tiling = {layout_.owned(value.level, 0), layout_.owned(value.level, 1), layout_.samples(),
-                     Workspace::tile_rows, std::max(index_t{1}, layout_.owned(value.level, 1).size())};
-    kernel.launch(space_, "halogen::copy");
-    space_.fence("halogen::copy");
-  }
+  void copy_tensor(int tensor, const TensorView<T>& to) const { row_launches().copy(tensor, to); }
 
   TensorView<T> prediction() const { return operands_.tensor(plan().prediction); }
 
@@ -134,10 +120,12 @@ class Evaluation {
     else if constexpr (launch.kind == LaunchKind::conv_weight_gradient)
       weight_gradient(I, kernels::WeightGradient<Space, T, kh, kw>{});
     else
-      run_rows(I);
+      row_launches().run(I);
     finish_launch(I);
     parameters_.after(I);
   }
+
+  RowLaunches<T> row_launches() const { return {space_, plan(), layout_, operands_}; }
 
   void run_by_taps(int i) {
     const Launch& launch = plan().launches[i];
@@ -147,98 +135,6 @@ class Evaluation {
       return taps.weight_gradient(i, parameters_.gradient(node.parameter));
     const bool has_bias = launch.kind == LaunchKind::conv_forward && node.bias;
     taps.convolve(i, parameters_.value(node.parameter), has_bias ? parameters_.value(node.parameter + 1) : nullptr);
-  }
-
-  /// Everything that computes rows from rows; not templated on the launch, so compiled once per kernel.
-  void run_rows(int i) {
-    const Launch& launch = plan().launches[i];
-    const Node& node = plan().node_of(launch);
-    switch (launch.kind) {
-      case LaunchKind::max_pool_forward: {
-        kernels::MaxPoolRows<T> rows{operands_.value_reader(launch.input), {}, {}};
-        set_window(rows, node);
-        return launch_rows("halogen::max_pool", i, rows);
-      }
-      case LaunchKind::max_pool_backward: {
-        kernels::MaxPoolBackwardRows<T> rows{operands_.value_reader(launch.input),
-                                             operands_.gradient_reader(launch),
-                                             operands_.first_channel(launch),
-                                             {},
-                                             {},
-                                             {}};
-        set_window(rows, node);
-        for (int d = 0; d < 2; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
-        return launch_rows("halogen::max_pool_backward", i, rows);
-      }
-      case LaunchKind::upsample_backward: {
-        const Source& source = launch.input.sources[launch.source];
-        const int coarse = plan().tensors[launch.output].level;
-        Resample map[2];
-        for (int d = 0; d < 2; ++d) map[d] = resample(layout_.levels(), coarse, launch.input.level, d, source.linear);
-        const auto gradient = operands_.gradient_reader(launch);
-        if (source.linear)
-          return launch_rows("halogen::upsample_backward", i,
-                             kernels::InterpolateBackwardRows<T>{gradient, {map[0], map[1]}});
-        return launch_rows("halogen::upsample_backward", i,
-                           kernels::UpsampleBackwardRows<T>{gradient, {map[0], map[1]}});
-      }
-      case LaunchKind::softmax_forward: {
-        const int all = node.channels;
-        return launch_points("halogen::softmax", i,
-                             kernels::SoftmaxPoint<T>{operands_.value_reader(launch.input), all, 0, all});
-      }
-      case LaunchKind::softmax_backward:
-        return launch_points("halogen::softmax_backward", i,
-                             kernels::SoftmaxBackwardPoint<T>{
-                                 operands_.gradient_reader(launch), operands_.tensor(launch.result), node.channels,
-                                 operands_.first_channel(launch), plan().tensors[launch.output].channels});
-      case LaunchKind::add: {
-        const auto [first, second] = operands_.terms(launch);
-        return launch_rows("halogen::add", i, kernels::SumRows<T>{first, second});
-      }
-      case LaunchKind::store:
-        return launch_rows("halogen::store", i,
-                           kernels::CopyRows<T, kernels::ValueReader<T>>{operands_.value_reader(launch.input), 0});
-      case LaunchKind::store_backward:
-        return launch_rows("halogen::store_backward", i,
-                           kernels::CopyRows<T, kernels::GradientReader<T>>{operands_.gradient_reader(launch),
-                                                                            operands_.first_channel(launch)});
-      default:
-        return launch_rows("halogen::gradient_store", i,
-                           kernels::CopyRows<T, kernels::GradientReader<T>>{operands_.gradient_reader(launch), 0});
-    }
-  }
-
-  template <class Rows>
-  static void set_window(Rows& rows, const Node& node) {
-    for (int d = 0; d < 2; ++d) rows.kernel[d] = node.window[d].kernel, rows.stride[d] = node.window[d].stride;
-  }
-
-  template <class Rows>
-  void launch_rows(const char* label, int i, const Rows& rows) {
-    kernels::RowKernel<Space, T, Rows> kernel;
-    kernel.compute = rows;
-    kernel.channels = plan().tensors[plan().launches[i].output].channels;
-    launch_kernel(label, i, kernel);
-  }
-
-  template <class Point>
-  void launch_points(const char* label, int i, const Point& point) {
-    kernels::PointKernel<Space, T, Point> kernel;
-    kernel.point = point;
-    launch_kernel(label, i, kernel);
-  }
-
-  /// Any kernel over tiles of the launch's output.
-  template <class Kernel>
-  void launch_kernel(const char* label, int i, Kernel& kernel) {
-    const Launch& launch = plan().launches[i];
-    kernel.output = operands_.tensor(launch.output);
-    kernel.tiling = layout_.workspace().tiling(i);
-    kernel.accumulate = launch.accumulate;
-    kernel.base = operands_.base(launch);
-    kernel.epilogue = operands_.epilogue(launch);
-    kernel.launch(space_, label);
   }
 
   template <int KH, int KW, class Reader>

@@ -1,0 +1,134 @@
+// Launches of everything that computes rows, or points, from rows: pools, resamplings, sums, softmax, stores. Not
+// templated on the launch, so compiled once for each kernel.
+#pragma once
+
+#include "halogen/expr/operands.hpp"
+#include "halogen/kernels/interpolate.hpp"
+#include "halogen/kernels/max_pool.hpp"
+#include "halogen/kernels/softmax.hpp"
+
+namespace halogen {
+
+template <class T>
+class RowLaunches {
+  using Space = execution_space;
+
+ public:
+  RowLaunches(const Space& space, const Plan& plan, const Layout& layout, const Operands<T>& operands)
+      : space_(space), plan_(plan), layout_(layout), operands_(operands) {}
+
+  /// Launch i of the plan.
+  void run(int i) const {
+    const Launch& launch = plan_.launches[i];
+    const Node& node = plan_.node_of(launch);
+    switch (launch.kind) {
+      case LaunchKind::max_pool_forward: {
+        kernels::MaxPoolRows<T> rows{operands_.value_reader(launch.input), {}, {}};
+        set_window(rows, node);
+        return launch_rows("halogen::max_pool", i, rows);
+      }
+      case LaunchKind::max_pool_backward: {
+        kernels::MaxPoolBackwardRows<T> rows{operands_.value_reader(launch.input),
+                                             operands_.gradient_reader(launch),
+                                             operands_.first_channel(launch),
+                                             {},
+                                             {},
+                                             {}};
+        set_window(rows, node);
+        for (int d = 0; d < 2; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
+        return launch_rows("halogen::max_pool_backward", i, rows);
+      }
+      case LaunchKind::upsample_backward: {
+        const Source& source = launch.input.sources[launch.source];
+        const int coarse = plan_.tensors[launch.output].level;
+        Resample map[2];
+        for (int d = 0; d < 2; ++d) map[d] = resample(layout_.levels(), coarse, launch.input.level, d, source.linear);
+        const auto gradient = operands_.gradient_reader(launch);
+        if (source.linear)
+          return launch_rows("halogen::upsample_backward", i,
+                             kernels::InterpolateBackwardRows<T>{gradient, {map[0], map[1]}});
+        return launch_rows("halogen::upsample_backward", i,
+                           kernels::UpsampleBackwardRows<T>{gradient, {map[0], map[1]}});
+      }
+      case LaunchKind::softmax_forward: {
+        const int all = node.channels;
+        return launch_points("halogen::softmax", i,
+                             kernels::SoftmaxPoint<T>{operands_.value_reader(launch.input), all, 0, all});
+      }
+      case LaunchKind::softmax_backward:
+        return launch_points("halogen::softmax_backward", i,
+                             kernels::SoftmaxBackwardPoint<T>{
+                                 operands_.gradient_reader(launch), operands_.tensor(launch.result), node.channels,
+                                 operands_.first_channel(launch), plan_.tensors[launch.output].channels});
+      case LaunchKind::add: {
+        const auto [first, second] = operands_.terms(launch);
+        return launch_rows("halogen::add", i, kernels::SumRows<T>{first, second});
+      }
+      case LaunchKind::store:
+        return launch_rows("halogen::store", i,
+                           kernels::CopyRows<T, kernels::ValueReader<T>>{operands_.value_reader(launch.input), 0});
+      case LaunchKind::store_backward:
+        return launch_rows("halogen::store_backward", i,
+                           kernels::CopyRows<T, kernels::GradientReader<T>>{operands_.gradient_reader(launch),
+                                                                            operands_.first_channel(launch)});
+      default:
+        return launch_rows("halogen::gradient_store", i,
+                           kernels::CopyRows<T, kernels::GradientReader<T>>{operands_.gradient_reader(launch), 0});
+    }
+  }
+
+  /// A stored tensor's owned points to a field of the same cut; waits.
+  void copy(int tensor, const TensorView<T>& to) const {
+    Value value;
+    value.level = plan_.tensors[tensor].level;
+    value.sources.push({tensor, -1, false, false, plan_.tensors[tensor].channels});
+    kernels::RowKernel<Space, T, kernels::CopyRows<T, kernels::ValueReader<T>>> kernel;
+    kernel.compute = {operands_.value_reader(value), 0};
+    kernel.output = to;
+    kernel.channels = value.channels();
+    kernel.tiling = {layout_.owned(value.level, 0), layout_.owned(value.level, 1), layout_.samples(),
+                     Workspace::tile_rows, std::max(index_t{1}, layout_.owned(value.level, 1).size())};
+    kernel.launch(space_, "halogen::copy");
+    space_.fence("halogen::copy");
+  }
+
+ private:
+  template <class Rows>
+  static void set_window(Rows& rows, const Node& node) {
+    for (int d = 0; d < 2; ++d) rows.kernel[d] = node.window[d].kernel, rows.stride[d] = node.window[d].stride;
+  }
+
+  template <class Rows>
+  void launch_rows(const char* label, int i, const Rows& rows) const {
+    kernels::RowKernel<Space, T, Rows> kernel;
+    kernel.compute = rows;
+    kernel.channels = plan_.tensors[plan_.launches[i].output].channels;
+    launch_kernel(label, i, kernel);
+  }
+
+  template <class Point>
+  void launch_points(const char* label, int i, const Point& point) const {
+    kernels::PointKernel<Space, T, Point> kernel;
+    kernel.point = point;
+    launch_kernel(label, i, kernel);
+  }
+
+  /// Any kernel over tiles of the launch's output.
+  template <class Kernel>
+  void launch_kernel(const char* label, int i, Kernel& kernel) const {
+    const Launch& launch = plan_.launches[i];
+    kernel.output = operands_.tensor(launch.output);
+    kernel.tiling = layout_.workspace().tiling(i);
+    kernel.accumulate = launch.accumulate;
+    kernel.base = operands_.base(launch);
+    kernel.epilogue = operands_.epilogue(launch);
+    kernel.launch(space_, label);
+  }
+
+  const Space& space_;
+  const Plan& plan_;
+  const Layout& layout_;
+  const Operands<T>& operands_;
+};
+
+}  // namespace halogen
