@@ -9,6 +9,7 @@
 #include "halogen/halo/redistribute.hpp"
 #include "halogen/halo/redistribute_between.hpp"
 #include "halogen/halo/redistribute_vjp.hpp"
+#include "halogen/layers/avg_pool2d.hpp"
 #include "halogen/layers/conv_transpose2d.hpp"
 #include "halogen/layers/group_norm.hpp"
 #include "halogen/layers/max_pool2d.hpp"

@@ -14,6 +14,8 @@ using Block = hg::Sequential<
     hg::Residual<hg::Sequential<Conv<C, C>, hg::GroupNorm<2, C>, hg::ReLU, Conv<C, C>, hg::GroupNorm<2, C>>>, hg::ReLU>;
 using ResNet = hg::Sequential<Conv<2, 4>, hg::GroupNorm<2, 4>, hg::ReLU, Block<4>, Block<4>, hg::Conv2d<4, 3>>;
 
+using Wide = hg::Sequential<Conv<2, 8>, Block<8>, Block<8>, Conv<8, 2>>;  // by Winograd's tiles
+
 /// Norm and ReLU before the convolutions: sums without ReLU, on each other.
 template <int C>
 using Before =
@@ -74,6 +76,7 @@ int count(const hg::Plan& plan, hg::LaunchKind kind) {
 }  // namespace
 
 TEST_CASE("ResNet blocks") { support::check_composition<ResNet, 2, 3>(); }
+TEST_CASE("ResNet blocks of more channels") { support::check_composition<Wide, 2, 2>(); }
 TEST_CASE("norms and ReLUs before convolutions") { support::check_composition<PreActivation, 2, 3>(); }
 TEST_CASE("without norms, of the image, as the output: to the bit") {
   support::check_composition<Enhance, 2, 2, true>({3, 11, 17});

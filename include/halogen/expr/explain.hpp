@@ -22,6 +22,10 @@ inline const char* launch_name(LaunchKind kind) {
       return "max_pool2d";
     case LaunchKind::max_pool_backward:
       return "max_pool2d backward";
+    case LaunchKind::avg_pool_forward:
+      return "avg_pool2d";
+    case LaunchKind::avg_pool_backward:
+      return "avg_pool2d backward";
     case LaunchKind::softmax_forward:
       return "softmax";
     case LaunchKind::softmax_backward:

@@ -132,12 +132,16 @@ class PlaneNeedsOf {
         }
         [[fallthrough]];
       case LaunchKind::max_pool_forward:
+      case LaunchKind::avg_pool_forward:
         need_input(launch, d, p, inside(window.input_of(output), input_extent, window.periodic));
         break;
       case LaunchKind::conv_input_gradient:
         check_commensurate(node, window, input_extent, output_extent);
         need_gradient(launch, d, p,
                       inside(window.output_of_tiles(input, tile, input_extent), output_extent, window.periodic));
+        break;
+      case LaunchKind::avg_pool_backward:
+        need_gradient(launch, d, p, inside(window.output_of(input), output_extent, false));
         break;
       case LaunchKind::max_pool_backward: {
         const Interval outputs = inside(window.output_of(input), output_extent, false);

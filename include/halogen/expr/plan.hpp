@@ -64,6 +64,8 @@ enum class LaunchKind {
   conv_input_gradient,
   max_pool_forward,
   max_pool_backward,
+  avg_pool_forward,
+  avg_pool_backward,
   softmax_forward,
   softmax_backward,
   add,    ///< the sum of two values, written out; their sources lie one behind the other
@@ -131,10 +133,10 @@ struct Plan {
   /// Calls f(tensor) for each stored tensor that the launch reads; a tensor may come twice.
   template <class F>
   constexpr void for_each_read(const Launch& launch, F f) const {
-    const bool reads_input = launch.kind != LaunchKind::conv_input_gradient &&
-                             launch.kind != LaunchKind::upsample_backward &&
-                             launch.kind != LaunchKind::gradient_store && launch.kind != LaunchKind::store_backward &&
-                             launch.kind != LaunchKind::softmax_backward;
+    const bool reads_input =
+        launch.kind != LaunchKind::conv_input_gradient && launch.kind != LaunchKind::upsample_backward &&
+        launch.kind != LaunchKind::gradient_store && launch.kind != LaunchKind::store_backward &&
+        launch.kind != LaunchKind::softmax_backward && launch.kind != LaunchKind::avg_pool_backward;
     if (reads_input)
       for (const Source& source : launch.input.sources) f(source.tensor);
     if (launch.result >= 0) f(launch.result);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "halogen/expr/operands.hpp"
+#include "halogen/kernels/avg_pool.hpp"
 #include "halogen/kernels/interpolate.hpp"
 #include "halogen/kernels/max_pool.hpp"
 #include "halogen/kernels/softmax.hpp"
@@ -37,6 +38,18 @@ class RowLaunches {
         set_window(rows, node);
         for (int d = 0; d < 2; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
         return launch_rows("halogen::max_pool_backward", i, rows);
+      }
+      case LaunchKind::avg_pool_forward: {
+        kernels::AvgPoolRows<T> rows{operands_.value_reader(launch.input), {}, {}};
+        set_window(rows, node);
+        return launch_rows("halogen::avg_pool", i, rows);
+      }
+      case LaunchKind::avg_pool_backward: {
+        kernels::AvgPoolBackwardRows<T> rows{
+            operands_.gradient_reader(launch), operands_.first_channel(launch), {}, {}, {}};
+        set_window(rows, node);
+        for (int d = 0; d < 2; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
+        return launch_rows("halogen::avg_pool_backward", i, rows);
       }
       case LaunchKind::upsample_backward: {
         const Source& source = launch.input.sources[launch.source];

@@ -10,7 +10,7 @@
 namespace halogen::kernels {
 
 /// Output channels of a group that one micro-kernel holds: 1 where depthwise.
-constexpr int tap_channel_block(int outputs) { return outputs < 3 ? outputs : channel_block; }
+HALOGEN_FUNCTION constexpr int tap_channel_block(int outputs) { return outputs < 3 ? outputs : channel_block; }
 
 /// Packed weights [group][output block][input][tap][block], zero where a block sticks out.
 constexpr index_t packed_tap_size(const ChannelGroups& groups, int taps) {

@@ -48,6 +48,8 @@ struct MaxPool2d : Module<MaxPool2d<Size, Options...>> {
   static_assert(!options.window[0].periodic && !options.window[1].periodic,
                 "MaxPool2d takes no Boundary: without padding no window leaves the field");
   static_assert(options.window[0].padding == 0 && options.window[1].padding == 0, "MaxPool2d takes no padding");
+  static_assert(!options.to_skip && options.window[0].output_padding == 0 && options.window[1].output_padding == 0,
+                "MaxPool2d takes no OutputPadding");
   static_assert(options.window[0].dilation == 1 && options.window[1].dilation == 1, "MaxPool2d takes no dilation");
 
   constexpr Traced forward(Traced x) const {
