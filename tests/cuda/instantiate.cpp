@@ -31,14 +31,13 @@ using Block = hg::Sequential<
     hg::Residual<hg::Sequential<hg::Conv2d<C, C, hg::Kernel<3>, hg::Padding<1>, hg::Groups<C>, Globe>,
                                 hg::GroupNorm<2, C>, hg::ReLU, hg::Conv2d<C, C, hg::Groups<2>>, hg::GroupNorm<2, C>>>,
     hg::ReLU>;
-using Windows =
-    hg::Sequential<hg::Conv2d<3, 4>, Block<4>,
-                   hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>,
-                                                 hg::ConvTranspose2d<4, 4, hg::Kernel<4>, hg::Stride<2>, hg::Padding<1>,
-                                                                     hg::OutputPadding<hg::ToSkip>>>>,
-                   hg::SkipConcat<hg::Sequential<hg::Conv2d<8, 4, hg::Kernel<3>, hg::Stride<2>, hg::Padding<1>>,
-                                                 hg::UpsampleToSkip<hg::Bilinear>>>,
-                   hg::Upsample<2, hg::Nearest>, hg::AvgPool2d<2>, hg::Conv2d<12, 4>, hg::Softmax>;
+using Windows = hg::Sequential<
+    hg::Conv2d<3, 4>, Block<4>,
+    hg::SkipConcat<hg::Sequential<
+        hg::MaxPool2d<2>, hg::ConvTranspose2d<4, 4, hg::Kernel<4>, hg::Stride<2>, hg::Padding<1>, hg::OutputToSkip>>>,
+    hg::SkipConcat<hg::Sequential<hg::Conv2d<8, 4, hg::Kernel<3>, hg::Stride<2>, hg::Padding<1>>,
+                                  hg::UpsampleToSkip<hg::Bilinear>>>,
+    hg::Upsample<2, hg::Nearest>, hg::AvgPool2d<2>, hg::Conv2d<12, 4>, hg::Softmax>;
 
 template <class T, class ModelType, int In, int Out>
 void train_one_step(const hg::Environment& env, hg::index_t height, hg::index_t width, hg::index_t out_height,

@@ -17,9 +17,9 @@ using Up = hg::ConvTranspose2d<In, Out, hg::Kernel<4>, hg::Stride<2>, hg::Paddin
 
 /// Down by pools to odd extents, up by transposed convolutions that take the skip's extents and cuts.
 template <class Inner>
-using Level = hg::SkipConcat<hg::Sequential<
-    hg::MaxPool2d<2>, Inner,
-    hg::ConvTranspose2d<3, 2, hg::Kernel<4>, hg::Stride<2>, hg::Padding<1>, hg::OutputPadding<hg::ToSkip>>>>;
+using Level = hg::SkipConcat<
+    hg::Sequential<hg::MaxPool2d<2>, Inner,
+                   hg::ConvTranspose2d<3, 2, hg::Kernel<4>, hg::Stride<2>, hg::Padding<1>, hg::OutputToSkip>>>;
 using Conv = hg::Conv2d<3, 3, hg::Kernel<3>, hg::Padding<1>, Globe>;
 using UNet = hg::Sequential<hg::Conv2d<1, 3>, Level<hg::Sequential<Conv, hg::GroupNorm<1, 3>, hg::ReLU>>,
                             hg::Conv2d<5, 2, hg::Kernel<3>, hg::Padding<1>, Globe>>;
@@ -85,8 +85,8 @@ TEST_CASE("kernel = stride sends nothing forward") {
 }
 
 TEST_CASE("a skip's extent that the window cannot make is refused, alike on all ranks") {
-  using Net = hg::SkipConcat<hg::Sequential<
-      hg::MaxPool2d<3>, hg::ConvTranspose2d<1, 1, hg::Kernel<2>, hg::Stride<2>, hg::OutputPadding<hg::ToSkip>>>>;
+  using Net = hg::SkipConcat<
+      hg::Sequential<hg::MaxPool2d<3>, hg::ConvTranspose2d<1, 1, hg::Kernel<2>, hg::Stride<2>, hg::OutputToSkip>>>;
   int refused = 0;
   for (const auto& mesh : support::meshes(1)) {
     try {

@@ -3,7 +3,7 @@
 //
 //   x: (N, In, H, W)  w: (In, Out / groups, KH, KW)  bias: (Out)  ->  y: (N, Out, H', W'),
 //   H' = (H - 1) stride - 2 padding + dilation (KH - 1) + output padding + 1, as torch.nn.ConvTranspose2d. With
-//   OutputPadding<ToSkip> H' and the cut are those of the enclosing SkipConcat's input (PyTorch's output_size).
+//   OutputToSkip H' and the cut are those of the enclosing SkipConcat's input (PyTorch's output_size).
 //
 //   placements of x           placements of y       forward                      backward
 //   Shard<0>                  Shard<0>              nothing                      weights' gradient in the bucket
@@ -27,7 +27,7 @@ inline constexpr Operation conv_transpose2d_operation{"conv_transpose2d", conv2d
 
 }  // namespace detail
 
-/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0), OutputPadding (0) or OutputPadding<ToSkip>,
+/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0), OutputPadding (0) or OutputToSkip,
 /// Dilation (1), Groups (1), Boundary<Height, Width> (Zero, Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
 struct ConvTranspose2d : Module<ConvTranspose2d<In, Out, Options...>> {

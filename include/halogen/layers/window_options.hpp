@@ -27,16 +27,12 @@ template <int Count>
 struct Groups {
   static_assert(Count > 0, "channels form at least one group");
 };
-template <auto Height, auto Width = Height>
+template <int Height, int Width = Height>
 struct OutputPadding {
   static_assert(Height >= 0 && Width >= 0, "output padding is not negative");
 };
-/// OutputPadding<ToSkip>: as many points as the enclosing SkipConcat's input has.
-struct ToSkipExtents {
-  constexpr bool operator==(const ToSkipExtents&) const = default;
-  constexpr bool operator>=(int) const { return true; }
-};
-inline constexpr ToSkipExtents ToSkip{};
+/// As much output padding as gives the extents of the enclosing SkipConcat's input.
+struct OutputToSkip {};
 template <bool On>
 struct Bias {};
 
@@ -73,13 +69,11 @@ struct WindowOptions {
   constexpr void set(Groups<Count>) {
     groups = Count;
   }
-  template <auto Height, auto Width>
+  template <int Height, int Width>
   constexpr void set(OutputPadding<Height, Width>) {
-    if constexpr (std::is_same_v<decltype(Height), const ToSkipExtents>)
-      to_skip = true;
-    else
-      window[0].output_padding = Height, window[1].output_padding = Width;
+    window[0].output_padding = Height, window[1].output_padding = Width;
   }
+  constexpr void set(OutputToSkip) { to_skip = true; }
   template <bool On>
   constexpr void set(Bias<On>) {
     bias = On, has_bias = true;
