@@ -7,9 +7,9 @@
 //
 //   placements of x           placements of y       forward                      backward
 //   Shard<0>                  Shard<0>              nothing                      weights' gradient in the bucket
-//   Shard<2>, Shard<3>        the same, c * stride  halo exchange of x's source  halo exchange of y's gradient; the
-//   bucket Replicate          Replicate             nothing                      nothing Shard<1>, Partial does not
-//   compile: why::channels_are_cut, why::input_is_partial
+//   Shard<2>, Shard<3>        the same, c * stride  halo exchange of x's source  halo exchange of y's gradient
+//   Replicate                 Replicate             nothing                      nothing
+//   Shard<1>, Partial         does not compile: why::channels_are_cut, why::input_is_partial
 //
 // Halo per dimension: the inputs that hold an output, at most (dilation (kernel - 1) - padding) / stride before and
 // padding / stride after (stencil/window.hpp); none where kernel = stride and padding = 0.
@@ -25,6 +25,12 @@ namespace detail {
 
 inline constexpr Operation conv_transpose2d_operation{"conv_transpose2d", conv2d_forward, conv2d_vjp};
 
+constexpr bool output_padding_fits(const WindowOptions& options) {
+  for (const Window& w : options.window)
+    if (w.output_padding >= std::max(w.stride, w.dilation)) return false;
+  return true;
+}
+
 }  // namespace detail
 
 /// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0), OutputPadding (0) or OutputToSkip,
@@ -37,11 +43,7 @@ struct ConvTranspose2d : Module<ConvTranspose2d<In, Out, Options...>> {
     for (Window& window : o.window) window.transposed = true;
     return o;
   }();
-  static constexpr bool fits(const Window& window) {
-    return window.output_padding < std::max(window.stride, window.dilation);
-  }
-  static_assert(fits(options.window[0]) && fits(options.window[1]),
-                "output padding is smaller than the stride or the dilation");
+  static_assert(detail::output_padding_fits(options), "output padding is smaller than the stride or the dilation");
 
   constexpr Traced forward(Traced x) const {
     Graph& graph = *x.graph;
