@@ -1,10 +1,13 @@
-// The plan of a U-Net on 64 ranks that do not exist: what it would launch and send, and whether it fits in memory.
-// Nothing is computed or allocated; this needs one process and no MPI.
+// The plan of a U-Net on 64 ranks that do not exist: what it would launch and send, and whether it fits in memory; on
+// the Earth's surface, on 2^33 pixels, and on 100 levels of the atmosphere. Nothing is computed or allocated; this
+// needs one process and no MPI.
 //
 // ranks: 0
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <halogen/halogen.hpp>
+#include <vector>
 
 using Globe = hg::Boundary<hg::Zero, hg::Periodic>;  // poles, longitude
 using Net = hg::UNet<7, 3, 16, Globe>;
@@ -12,28 +15,44 @@ using Mesh = hg::Mesh<"height", "width">;
 using Field =
     hg::Sharded<hg::Tensor<float, hg::dyn, 7, hg::dyn, hg::dyn>, Mesh, hg::Shard<2>, hg::Shard<3>>;  // (N, 7, H/h, W/w)
 
-double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1024 * 1024); }
+using Net3d = hg::UNet3d<7, 3, 16, hg::Boundary<hg::Zero, hg::Zero, hg::Periodic>>;
+using Levels = hg::Sharded<hg::Tensor<float, hg::dyn, 7, hg::dyn, hg::dyn, hg::dyn>, Mesh, hg::Shard<3>,
+                           hg::Shard<4>>;  // (N, 7, D, H/h, W/w)
+
+double gib(double bytes) { return bytes / (1024. * 1024 * 1024); }
+
+/// Of a training step, the most of any rank: pieces at the poles, and uneven ones, differ.
+template <class Image, class Model>
+void print_table(const char* title, const typename Image::Extents& extents,
+                 const std::vector<std::array<int, 2>>& meshes) {
+  std::printf("\n%s, a training step; the most of any rank\n", title);
+  std::puts("mesh     ranks   GiB in all   of one rank   GiB arena   of it kept   messages   MiB sent");
+  double single = 0;
+  for (const auto& shape : meshes) {
+    double memory = 0, arena = 0, kept = 0, messages = 0, bytes = 0;
+    for (int rank = 0; rank < shape[0] * shape[1]; ++rank) {
+      const hg::Layout layout = hg::layout_of<Image>(Model{}, hg::dry_mesh<Mesh>(shape, rank), extents);
+      memory = std::max(memory, static_cast<double>(layout.memory().total()));
+      arena = std::max(arena, static_cast<double>(layout.arena_bytes()));
+      kept = std::max(kept, static_cast<double>(layout.memory().kept));
+      messages = std::max(messages, static_cast<double>(layout.traffic().messages));
+      bytes = std::max(bytes, static_cast<double>(layout.traffic().bytes));
+    }
+    if (single == 0) single = memory;
+    std::printf("%2d x %-2d  %5d   %10.3f   %9.1f %%   %9.3f   %10.3f   %8.0f   %8.2f\n", shape[0], shape[1],
+                shape[0] * shape[1], gib(memory), 100 * memory / single, gib(arena), gib(kept), messages,
+                1024 * gib(bytes));
+  }
+}
 
 int main() {
   const Field::Extents extents{1, 7, 2700, 5400};  // the Earth in pixels of 7 km
   std::puts(hg::explain<Field>(Net{}, hg::dry_mesh<Mesh>({8, 8}), extents).c_str());
 
-  std::puts("mesh     ranks   MiB per rank   of one rank   messages per rank   MiB sent per rank   (the most of any)");
-  const hg::Layout single = hg::layout_of<Field>(Net{}, hg::dry_mesh<Mesh>({1, 1}), extents);
-  for (const auto& [height, width] : {std::pair{1, 1}, {2, 2}, {4, 4}, {8, 8}, {16, 4}, {4, 16}}) {
-    std::size_t memory = 0;
-    hg::index_t messages = 0, bytes = 0;
-    for (int rank = 0; rank < height * width; ++rank) {  // pieces at the poles, and uneven ones, differ
-      const auto mesh = hg::dry_mesh<Mesh>({height, width}, rank);
-      const hg::Layout layout = hg::layout_of<Field>(Net{}, mesh, extents);
-      memory = std::max(memory, layout.memory().total());
-      messages = std::max(messages, layout.traffic().messages);
-      bytes = std::max(bytes, layout.traffic().bytes);
-    }
-    std::printf("%2d x %-2d  %5d  %13.1f  %11.1f %%  %18lld  %18.2f\n", height, width, height * width, mib(memory),
-                100 * mib(memory) / mib(single.memory().total()), static_cast<long long>(messages),
-                mib(static_cast<std::size_t>(bytes)));
-  }
+  print_table<Field, Net>("UNet on 2700 x 5400", extents, {{1, 1}, {2, 2}, {4, 4}, {8, 8}, {16, 4}, {4, 16}});
+  print_table<Field, Net>("UNet on 65536 x 131072", {1, 7, 65536, 131072}, {{1, 1}, {2, 2}, {4, 4}, {8, 8}});
+  print_table<Levels, Net3d>("UNet3d on 100 x 1440 x 1440", {1, 7, 100, 1440, 1440},
+                             {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {4, 4}, {8, 4}, {8, 8}});
 
   // What does not fit says so, as the real run would on all ranks. Fields are cut as torch.chunk cuts: 63 pieces of
   // 43 rows are more than 2700, and nothing is left for the last.

@@ -58,6 +58,23 @@ void train_one_step(const hg::Environment& env, hg::index_t height, hg::index_t 
   if (env.is_root()) std::printf("loss %.9g, unweighted %.9g, output[0] %.9g\n", loss, unweighted, double(output[0]));
 }
 
+/// A network of volumes: a step of a trainer.
+void train_on_volumes(const hg::Environment& env) {
+  using Grid = hg::Mesh<"depth", "height">;
+  using Volume =
+      hg::Sharded<hg::Tensor<float, hg::dyn, 2, hg::dyn, hg::dyn, hg::dyn>, Grid, hg::Shard<2>, hg::Shard<3>>;
+  using Net = hg::Sequential<
+      hg::Conv3d<2, 4, hg::Kernel<3>, hg::Padding<1>>, hg::GroupNorm<2, 4>, hg::ReLU,
+      hg::SkipConcat<hg::Sequential<hg::MaxPool3d<2>, hg::Conv3d<4, 2>, hg::UpsampleToSkip<hg::Nearest>>>,
+      hg::Conv3d<6, 2, hg::Kernel<3, 1, 1>, hg::Padding<1, 0, 0>>>;
+  auto mesh = hg::device_mesh<Grid>(env.world(), {-1, 1});
+  const Volume image(mesh, {1, 2, 8, 12, 14}), label(mesh, {1, 2, 8, 12, 14});
+  Kokkos::deep_copy(label.storage().view, 1.f);
+  hg::Trainer trainer(Net{}, hg::AdamW{}, mesh, {.seed = 1});
+  const double loss = trainer.step(hg::mse, image, label).item();
+  if (env.is_root()) std::printf("loss of volumes %.9g\n", loss);
+}
+
 /// A stencil of declared neighbours, differentiated by dual numbers.
 struct Upwind {
   using footprint = hg::Footprint<hg::At<0, 0>, hg::At<0, -1>, hg::At<0, 1>>;
@@ -101,5 +118,6 @@ int main(int argc, char** argv) {
   train_one_step<float, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);
   train_one_step<double, Mixed, 4, 12>(env, 37, 54, 19, 27);
   train_one_step<float, Windows, 3, 4>(env, 36, 54, 36, 54);
+  train_on_volumes(env);
   step_a_field(env);
 }

@@ -36,12 +36,12 @@ TEST_CASE("strides, and a pool over what came up again") { support::check_compos
 TEST_CASE("overlapping windows of a pool") { support::check_composition<Overlaps, 2, 4, true>(); }
 
 TEST_CASE("adjoint identity of a linear model: <f(x), y> = <x, vjp(y)>") {
-  const support::Sizes size;
-  const auto input = support::numbers<double>(static_cast<std::size_t>(size.batch * 2 * size.height * size.width), 2);
+  const auto extents = support::usual_extents<support::Mesh>();
+  const auto input = support::numbers<double>(2 * support::points_of(extents), 2);
   const auto parameters = support::numbers<double>(hg::Parameters<LinearModel, double>::count, 1);
   for (const auto& mesh : support::meshes(2)) {
     CAPTURE(support::text(mesh));
-    const auto result = support::run_composition<LinearModel, 2, 2>(mesh, size, parameters, input);
+    const auto result = support::run_composition<LinearModel, 2, 2>(mesh, extents, parameters, input);
     CHECK(std::abs(result.loss) > 1e-6);
     CHECK(std::abs(support::dot(input, result.input_gradient) - result.loss) < 1e-12 * std::abs(result.loss));
   }

@@ -53,7 +53,7 @@ double error(const std::vector<T>& a, const std::vector<double>& b) {
 
 template <class Layer, int In, int Out>
 void check(const Shape& s) {
-  static_assert(hg::uses_winograd(Layer::options.window[0], Layer::options.window[1], In, Out));
+  static_assert(hg::uses_winograd(Layer::options.window[1], Layer::options.window[2], In, Out));
   const auto x = numbers<double>(static_cast<std::size_t>(s.batch * In * s.height * s.width), 1);
   const auto parameters = numbers<double>(static_cast<std::size_t>(Out * In * 9 + Out), 2);
   const std::vector<float> x_single(x.begin(), x.end()), parameters_single(parameters.begin(), parameters.end());
@@ -101,8 +101,8 @@ TEST_CASE("periodic, other paddings") {
   check<Layer<8, 8, 2>, 8, 8>({.height = 12, .width = 9, .padding = 2});
 }
 TEST_CASE("gradients by finite differences, on every mesh; the same bits forward") {
-  support::check_composition<Layer<8, 9>, 8, 9, true>({.batch = 2, .height = 26, .width = 23});
-  support::check_composition<Layer<9, 8, 1, Width>, 9, 8, true>({.batch = 1, .height = 16, .width = 18});
+  support::check_composition<Layer<8, 9>, 8, 9, true>({2, 26, 23});
+  support::check_composition<Layer<9, 8, 1, Width>, 9, 8, true>({1, 16, 18});
   using Two = hg::Sequential<Layer<3, 16>, hg::ReLU, Layer<16, 8>, hg::ReLU, Layer<8, 8>>;
-  support::check_composition<Two, 3, 8, true>({.batch = 1, .height = 27, .width = 22});
+  support::check_composition<Two, 3, 8, true>({1, 27, 22});
 }

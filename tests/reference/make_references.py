@@ -11,10 +11,10 @@ bytes. FOLDER is where the files go, by default the script's own.
 Rules that hold in all files:
   - Everything is computed in float64 and seeded. What is given (inputs, weights, gradients of outputs, targets) is
     rounded to float32 first, so that F32 holds it exactly and a test in float starts from the same numbers.
-  - conv2d, grouped_conv2d, conv_transpose2d, maxpool, upsample: given values are multiples of 1/64, so that all results, too, are exact in float32, in
+  - conv2d, grouped_conv2d, conv_transpose2d, conv3d, maxpool, maxpool3d, upsample: given values are multiples of 1/64, so that all results, too, are exact in float32, in
     any order of summation: every direct implementation, float or double, must agree to the last bit. All F32.
-  - groupnorm, adamw, mse, unet: given F32, computed F64.
-  - PyTorch's own dimension order: fields NCHW, weights OIHW. grad_* are the gradients of sum(output * grad_output).
+  - groupnorm, adamw, mse, unet, unet3d: given F32, computed F64.
+  - PyTorch's own dimension order: fields NCHW or NCDHW, weights OIHW or OIDHW. grad_* are the gradients of sum(output * grad_output).
   - Each case is checked here against a second formula in NumPy or against finite differences before it is written.
 
 The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
@@ -24,8 +24,10 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
   grouped_conv2d    as conv2d; weight (out, in / groups, kernel_h, kernel_w); parameters end with groups
   conv_transpose2d  as conv2d; weight (in, out / groups, kernel_h, kernel_w); parameters end with groups and
              [output_padding_h, output_padding_w] instead of [periodic_h, periodic_w]
+  conv3d     the same with depth before height; parameters has three numbers where conv2d's has two
   maxpool    caseK.{input, grad_output, output, grad_input}; of equal maxima the first, row by row, has the gradient
              caseK.parameters = [kernel_h, kernel_w, stride_h, stride_w]; no padding, a last partial window is dropped
+  maxpool3d  the same; caseK.parameters = [kernel_d, kernel_h, kernel_w, stride_d, stride_h, stride_w]
   groupnorm  relu(group_norm(input)), eps 1e-5: caseK.{input, gamma, beta, grad_output} and
              caseK.{output, grad_input, grad_gamma, grad_beta}; caseK.parameters = [groups]
   bilinear   align_corners=False: caseK.{input, grad_output} and, F64, caseK.{output, grad_input}
@@ -41,6 +43,8 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
              same Halogen model, then input, target, weight (0 in columns 13 to 17), output, loss
   unet_training  gradient.NAME for each parameter, after_2_steps.NAME (AdamW, lr 5e-3, the same batch twice),
              losses = [before the first step, before the second, after it]
+  unet3d     the same model of volumes, from `earth_unet` with three dimensions: parameters, input, target, output, loss
+             and gradient.NAME
 """
 import json
 import pathlib
@@ -54,7 +58,7 @@ from torch import nn
 
 FIELDS = ("input", "grad_output", "output", "grad_input")
 CONV_FIELDS = ("input", "weight", "bias", "grad_output", "output", "grad_input", "grad_weight", "grad_bias")
-LARGEST_FILE, LARGEST_TOTAL = 60_000, 400_000
+LARGEST_FILE, LARGEST_TOTAL = 80_000, 600_000
 DTYPES = {np.dtype("float32"): "F32", np.dtype("float64"): "F64", np.dtype("int64"): "I64"}
 
 
@@ -131,17 +135,19 @@ CONV_CASES = [  # channels in, out; height, width; kernel; stride; padding; dila
 def conv_by_index(x, w, b, g, stride, padding, dilation, periodic):
     """y[o] = b + sum_k w[k] x[o * stride - padding + k * dilation], index by index, with its gradients."""
     batch, _, *extents = x.shape
+    dimensions, every = len(extents), (slice(None), slice(None))
     y, gx, gw = np.zeros(g.shape), np.zeros(x.shape), np.zeros(w.shape)
-    for oh, ow, kh, kw in np.ndindex(*g.shape[2:], *w.shape[2:]):
-        at = [o * s - p + k * d for o, s, p, k, d in zip((oh, ow), stride, padding, (kh, kw), dilation)]
+    for index in np.ndindex(*g.shape[2:], *w.shape[2:]):
+        out, tap = index[:dimensions], index[dimensions:]
+        at = [o * s - p + k * d for o, s, p, k, d in zip(out, stride, padding, tap, dilation)]
         at = [i % n if wrap else i for i, n, wrap in zip(at, extents, periodic)]
         if not all(0 <= i < n for i, n in zip(at, extents)):
             continue
-        h, v = at
-        y[:, :, oh, ow] += x[:, :, h, v] @ w[:, :, kh, kw].T
-        gx[:, :, h, v] += g[:, :, oh, ow] @ w[:, :, kh, kw]
-        gw[:, :, kh, kw] += g[:, :, oh, ow].T @ x[:, :, h, v]
-    return y + b[:, None, None], gx, gw, g.sum((0, 2, 3))
+        point, out, tap = (*every, *at), (*every, *out), (*every, *tap)
+        y[out] += x[point] @ w[tap].T
+        gx[point] += g[out] @ w[tap]
+        gw[tap] += g[out].T @ x[point]
+    return y + b.reshape(-1, *[1] * dimensions), gx, gw, g.sum((0, *range(2, g.ndim)))
 
 
 def conv2d():
@@ -231,6 +237,42 @@ def conv_transpose2d():
     return tensors
 
 
+CONV3D_CASES = [  # channels in, out; depth, height, width; kernel; stride; padding; dilation; periodic
+    (2, 3, (4, 5, 6), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (0, 0, 0)),
+    (1, 2, (5, 4, 6), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (1, 0, 1)),
+    (3, 2, (3, 4, 5), (1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1), (0, 0, 0)),
+    (2, 1, (4, 4, 5), (2, 1, 3), (1, 1, 1), (0, 0, 1), (1, 1, 1), (0, 0, 0)),
+    (1, 2, (7, 6, 8), (3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1), (0, 0, 0)),
+    (1, 1, (6, 5, 7), (3, 3, 3), (1, 1, 1), (2, 1, 1), (2, 1, 1), (1, 1, 0)),
+    (2, 2, (6, 7, 9), (5, 3, 3), (3, 2, 1), (2, 1, 1), (1, 1, 1), (0, 0, 1)),
+    (1, 1, (6, 8, 6), (3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+    (1, 2, (3, 5, 4), (5, 3, 3), (1, 1, 1), (2, 1, 1), (1, 1, 1), (1, 0, 0)),  # deeper than the field
+]
+
+
+def conv3d():
+    random, tensors = np.random.default_rng(7), {}
+    for i, (c_in, c_out, extents, kernel, stride, padding, dilation, periodic) in enumerate(CONV3D_CASES):
+        x = dyadic(random, 2, c_in, *extents).requires_grad_()
+        w = dyadic(random, c_out, c_in, *kernel).requires_grad_()
+        b = dyadic(random, c_out).requires_grad_()
+        padded = x
+        for d in range(3):
+            pads = [0] * 6
+            pads[2 * (2 - d)] = pads[2 * (2 - d) + 1] = padding[d]
+            padded = F.pad(padded, pads, mode="circular" if periodic[d] else "constant")
+        y = F.conv3d(padded, w, b, stride=stride, dilation=dilation)
+        g = dyadic(random, *y.shape)
+        results = grads(y, g, x, w, b)
+        given = (x, w, b, g)
+        expected = conv_by_index(*(t.detach().numpy() for t in given), stride, padding, dilation, periodic)
+        for a, c in zip((y, *results), expected):
+            assert np.array_equal(a.detach().numpy(), c)
+        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(CONV_FIELDS, (*given, y, *results))}
+        tensors[f"case{i}.parameters"] = np.array([*kernel, *stride, *padding, *dilation, *periodic], np.int64)
+    return tensors
+
+
 # ---- maxpool ---------------------------------------------------------------------------------------------------------
 
 POOL_CASES = [  # kernel, stride, channels, height, width, what the input is
@@ -242,11 +284,11 @@ POOL_CASES = [  # kernel, stride, channels, height, width, what the input is
 def pool_by_index(x, g, kernel, stride):
     """The first of equal maxima, row by row, wins."""
     y, gx = np.zeros(g.shape), np.zeros(x.shape)
-    for n, c, h, w in np.ndindex(*g.shape):
-        window = x[n, c, h * stride : h * stride + kernel, w * stride : w * stride + kernel]
+    for n, c, *out in np.ndindex(*g.shape):
+        window = x[n, c][tuple(slice(o * s, o * s + k) for o, s, k in zip(out, stride, kernel))]
         at = np.unravel_index(np.argmax(window), window.shape)
-        y[n, c, h, w] = window[at]
-        gx[n, c, h * stride + at[0], w * stride + at[1]] += g[n, c, h, w]
+        y[n, c, *out] = window[at]
+        gx[n, c, *(o * s + a for o, s, a in zip(out, stride, at))] += g[n, c, *out]
     return y, gx
 
 
@@ -262,10 +304,32 @@ def maxpool():
         y = F.max_pool2d(x, kernel, stride)
         g = dyadic(random, *y.shape)
         gx, = grads(y, g, x)
-        for a, c in zip((y, gx), pool_by_index(x.detach().numpy(), g.numpy(), kernel, stride)):
+        for a, c in zip((y, gx), pool_by_index(x.detach().numpy(), g.numpy(), (kernel,) * 2, (stride,) * 2)):
             assert np.array_equal(a.detach().numpy(), c)
         tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(FIELDS, (x, g, y, gx))}
         tensors[f"case{i}.parameters"] = np.array([kernel, kernel, stride, stride], np.int64)
+    return tensors
+
+
+POOL3D_CASES = [  # kernel, stride, channels, depth, height, width, whether there are ties
+    ((2, 2, 2), (2, 2, 2), 2, (5, 6, 7), False), ((3, 3, 3), (2, 2, 2), 1, (7, 7, 8), True),
+    ((3, 2, 3), (1, 1, 1), 1, (4, 5, 6), True), ((1, 2, 2), (1, 2, 3), 1, (3, 6, 8), False),
+    ((2, 2, 2), (3, 2, 2), 1, (8, 4, 6), True),
+]
+
+
+def maxpool3d():
+    random, tensors = np.random.default_rng(8), {}
+    for i, (kernel, stride, channels, extents, ties) in enumerate(POOL3D_CASES):
+        x = dyadic(random, 2, channels, *extents)
+        x = (torch.floor(x).clamp(min=0) if ties else x).requires_grad_()
+        y = F.max_pool3d(x, kernel, stride)
+        g = dyadic(random, *y.shape)
+        gx, = grads(y, g, x)
+        for a, c in zip((y, gx), pool_by_index(x.detach().numpy(), g.numpy(), kernel, stride)):
+            assert np.array_equal(a.detach().numpy(), c)
+        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(FIELDS, (x, g, y, gx))}
+        tensors[f"case{i}.parameters"] = np.array([*kernel, *stride], np.int64)
     return tensors
 
 
@@ -469,6 +533,14 @@ class GlobeConv(nn.Conv2d):
         return F.conv2d(F.pad(F.pad(x, (1, 1, 0, 0), mode="circular"), (0, 0, 1, 1)), self.weight, self.bias)
 
 
+class GlobeConv3d(nn.Conv3d):
+    """3 x 3 x 3, padding 1: zeros below, above and beyond the poles, periodic in longitude."""
+
+    def forward(self, x):
+        around = F.pad(x, (1, 1, 0, 0, 0, 0), mode="circular")
+        return F.conv3d(F.pad(around, (0, 0, 1, 1, 1, 1)), self.weight, self.bias)
+
+
 class UpsampleToSkip(nn.Module):
     pass  # SkipConcat knows the size
 
@@ -487,40 +559,43 @@ class SkipConcat(nn.Module):
         return torch.cat([x, y], 1)
 
 
-def block(c_in, c_out, groups):
-    return nn.Sequential(GlobeConv(c_in, c_out, 3), nn.GroupNorm(groups, c_out), nn.ReLU(),
-                         GlobeConv(c_out, c_out, 3), nn.GroupNorm(groups, c_out), nn.ReLU())
-
-
-def level(inner):
-    return SkipConcat(nn.Sequential(nn.MaxPool2d(2), inner, UpsampleToSkip()))
-
-
-def earth_unet(c_in, c_out, base, groups):
+def earth_unet(c_in, c_out, base, groups, dimensions=2):
     """DESIGN's program (b): unnamed children are called by their index."""
+    globe, conv, pool = ((GlobeConv, nn.Conv2d, nn.MaxPool2d), (GlobeConv3d, nn.Conv3d, nn.MaxPool3d))[dimensions - 2]
+
+    def block(c_in, c_out):
+        return nn.Sequential(globe(c_in, c_out, 3), nn.GroupNorm(groups, c_out), nn.ReLU(),
+                             globe(c_out, c_out, 3), nn.GroupNorm(groups, c_out), nn.ReLU())
+
+    def level(inner):
+        return SkipConcat(nn.Sequential(pool(2), inner, UpsampleToSkip()))
+
     b, net = base, nn.Sequential()
-    net.add_module("enc1", block(c_in, b, groups))
-    net.add_module("1", level(nn.Sequential(block(b, 2 * b, groups),
-                                            level(block(2 * b, 4 * b, groups)),
-                                            block(6 * b, 2 * b, groups))))
-    net.add_module("dec1", block(3 * b, b, groups))
-    net.add_module("head", nn.Conv2d(b, c_out, 1))
+    net.add_module("enc1", block(c_in, b))
+    net.add_module("1", level(nn.Sequential(block(b, 2 * b), level(block(2 * b, 4 * b)), block(6 * b, 2 * b))))
+    net.add_module("dec1", block(3 * b, b))
+    net.add_module("head", conv(b, c_out, 1))
     return net.double()
+
+
+def start_unet(net, random):
+    """Starts every parameter away from 0, and returns them by name."""
+    with torch.no_grad():
+        for name, p in net.named_parameters():
+            if p.dim() > 1:
+                limit = (6 / p[0].numel()) ** 0.5  # variance 2 / fan in
+                p.copy_(uniform(random, -limit, limit, *p.shape))
+            else:  # gamma around 1, beta and bias around 0
+                is_gamma = name.endswith(".weight")
+                p.copy_(uniform(random, 0.75, 1.25, *p.shape) if is_gamma else uniform(random, -0.25, 0.25, *p.shape))
+    return {name: exact(p) for name, p in net.named_parameters()}
 
 
 def unet():
     random, net = np.random.default_rng(38), earth_unet(c_in=2, c_out=2, base=2, groups=1)
     names = [name for name, _ in net.named_parameters()]
     assert names == list(net.state_dict()) and names[0] == "enc1.0.weight" and names[-1] == "head.bias"
-    with torch.no_grad():
-        for name, p in net.named_parameters():
-            if p.dim() == 4:
-                limit = (6 / p[0].numel()) ** 0.5  # variance 2 / fan in
-                p.copy_(uniform(random, -limit, limit, *p.shape))
-            else:  # gamma around 1, beta and bias around 0
-                is_gamma = name.endswith(".weight")
-                p.copy_(uniform(random, 0.75, 1.25, *p.shape) if is_gamma else uniform(random, -0.25, 0.25, *p.shape))
-    start = {name: exact(p) for name, p in net.named_parameters()}
+    start = start_unet(net, random)
     x, target = uniform(random, -1, 1, 2, 2, 18, 22), uniform(random, -1, 1, 2, 2, 18, 22)
     latitude = torch.cos(torch.deg2rad(90 - 10 * (torch.arange(18, dtype=torch.float64) + 0.5)))[:, None]
     weight = (latitude * uniform(random, 0.5, 1, 2, 1, 18, 22)).float().double()
@@ -549,6 +624,20 @@ def unet():
     return forward, training
 
 
+def unet3d():
+    random, net = np.random.default_rng(54), earth_unet(c_in=2, c_out=1, base=1, groups=1, dimensions=3)
+    start = start_unet(net, random)
+    x, target = uniform(random, -1, 1, 2, 2, 8, 9, 12), uniform(random, -1, 1, 2, 1, 8, 9, 12)
+    prediction = net(x)
+    loss = mse_loss(prediction, target)
+    loss.backward()
+    gradients = {name: computed(p.grad) for name, p in net.named_parameters()}
+    assert all((g != 0).any() for g in gradients.values())  # so was the seed chosen
+    check_slope(net, lambda: mse_loss(net(x), target).item(), gradients, random)
+    return start | {"input": exact(x), "target": exact(target), "output": computed(prediction),
+                    "loss": np.float64(loss.item())} | {f"gradient.{name}": g for name, g in gradients.items()}
+
+
 def check_slope(net, loss, gradients, random):
     """Central differences along random directions, each tensor for itself: loss'(p + t d) = <gradient, d>."""
     for name, p in net.named_parameters():
@@ -571,10 +660,10 @@ def main():
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     forward, training = unet()
-    files = {"conv2d": conv2d(), "maxpool": maxpool(), "groupnorm": groupnorm(), "upsample": upsample(),
-             "grouped_conv2d": grouped_conv2d(), "conv_transpose2d": conv_transpose2d(), "bilinear": bilinear(),
-             "softmax": softmax(), "avgpool": avgpool(),
-             "adamw": adamw(), "mse": mse(), "unet": forward, "unet_training": training}
+    files = {"conv2d": conv2d(), "conv3d": conv3d(), "grouped_conv2d": grouped_conv2d(),
+             "conv_transpose2d": conv_transpose2d(), "maxpool": maxpool(), "maxpool3d": maxpool3d(), "avgpool": avgpool(),
+             "groupnorm": groupnorm(), "upsample": upsample(), "bilinear": bilinear(), "softmax": softmax(),
+             "adamw": adamw(), "mse": mse(), "unet": forward, "unet_training": training, "unet3d": unet3d()}
     total = 0
     for name, tensors in files.items():
         path = folder / f"{name}.safetensors"

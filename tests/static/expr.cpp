@@ -117,7 +117,7 @@ constexpr Pixels pixels(const Plan& plan) {
   int area[64] = {16};
   for (int l = 1; l < plan.graph.levels.size(); ++l) {
     const Level& level = plan.graph.levels[l];
-    area[l] = area[level.parent] / (level.window[0].stride * level.window[1].stride);
+    area[l] = area[level.parent] / (level.window[1].stride * level.window[2].stride);
   }
   for (int i = 0; i < plan.launches.size(); ++i) {
     int alive = 0;

@@ -8,7 +8,12 @@
 namespace support {
 
 /// A mesh of this rank alone, on every rank of any world: its results are the unsharded ones.
-inline hg::DeviceMesh<Mesh> alone() { return hg::device_mesh<Mesh>(hg::Communicator(), {1, 1, 1}); }
+template <class MeshType = Mesh>
+hg::DeviceMesh<MeshType> alone() {
+  typename hg::DeviceMesh<MeshType>::Coordinate ones;
+  ones.fill(1);
+  return hg::device_mesh<MeshType>(hg::Communicator(), ones);
+}
 
 inline double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);

@@ -12,6 +12,28 @@ template <class T, int Channels>
 using Field =
     hg::Sharded<hg::Tensor<T, hg::dyn, Channels, hg::dyn, hg::dyn>, Mesh, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
 
+/// The same with depth.
+using VolumeMesh = hg::Mesh<"data", "depth", "height", "width">;
+template <class T, int Channels>
+using Volume = hg::Sharded<hg::Tensor<T, hg::dyn, Channels, hg::dyn, hg::dyn, hg::dyn>, VolumeMesh, hg::Shard<0>,
+                           hg::Shard<2>, hg::Shard<3>, hg::Shard<4>>;
+
+/// The field that such a mesh cuts in all its dimensions but the channels.
+template <class MeshType, class T, int Channels>
+using FieldOn = std::conditional_t<MeshType::rank == 4, Volume<T, Channels>, Field<T, Channels>>;
+
+/// Extents of samples and space; and with channels, as fields take them.
+template <class MeshType>
+using Extents = std::array<hg::index_t, MeshType::rank>;
+template <std::size_t Rank>
+std::array<hg::index_t, Rank + 1> with_channels(const std::array<hg::index_t, Rank>& extents, hg::index_t channels) {
+  std::array<hg::index_t, Rank + 1> all;
+  all[0] = extents[0];
+  all[1] = channels;
+  std::copy(extents.begin() + 1, extents.end(), all.begin() + 2);
+  return all;
+}
+
 /// The world of the test's main, which owns the environment.
 inline hg::Communicator world() {
   static hg::Environment environment;
@@ -29,9 +51,33 @@ inline std::vector<hg::DeviceMesh<Mesh>> meshes(int batch) {
   return result;
 }
 
-template <class Mesh>
-std::string text(const hg::DeviceMesh<Mesh>& mesh) {
-  return std::to_string(mesh.extent(0)) + "x" + std::to_string(mesh.extent(1)) + "x" + std::to_string(mesh.extent(2));
+/// All meshes data x depth x height x width.
+inline std::vector<hg::DeviceMesh<VolumeMesh>> volume_meshes(int batch) {
+  const int ranks = world().size();
+  std::vector<hg::DeviceMesh<VolumeMesh>> result;
+  for (int data = 1; data <= batch; ++data)
+    for (int depth = 1; depth <= ranks; ++depth)
+      for (int height = 1; height <= ranks; ++height)
+        if (ranks % (data * depth * height) == 0)
+          result.push_back(
+              hg::device_mesh<VolumeMesh>(world(), {data, depth, height, ranks / (data * depth * height)}));
+  return result;
+}
+
+/// Those of either kind.
+template <class MeshType>
+std::vector<hg::DeviceMesh<MeshType>> meshes_of(int batch) {
+  if constexpr (MeshType::rank == 4)
+    return volume_meshes(batch);
+  else
+    return meshes(batch);
+}
+
+template <class MeshType>
+std::string text(const hg::DeviceMesh<MeshType>& mesh) {
+  std::string text;
+  for (const int extent : mesh.extents()) text += (text.empty() ? "" : "x") + std::to_string(extent);
+  return text;
 }
 
 /// loss = sum of p * y / N: its gradient with respect to p is y / N, any cotangent.
@@ -55,14 +101,13 @@ struct Result {
   hg::CommStatistics traffic;
 };
 
-/// One forward and backward. `label` is the loss's second argument, `weight` may be empty. extents: (N, H, W).
-template <class ModelType, int In, int Out, class Loss, class T>
-Result<T> train_once(const hg::DeviceMesh<Mesh>& mesh, std::array<hg::index_t, 3> extents,
-                     const std::vector<T>& parameters, const std::vector<T>& input,
-                     std::array<hg::index_t, 2> output_extents, const std::vector<T>& label,
-                     const std::vector<T>& weight = {}) {
-  const auto [n, h, w] = extents;
-  auto image = hg::distribute_tensor<Field<T, In>>(mesh, {n, In, h, w}, input);
+/// One forward and backward. `label` is the loss's second argument, `weight` may be empty. extents: (N, H, W), or
+/// (N, D, H, W) on a VolumeMesh.
+template <class ModelType, int In, int Out, class Loss, class MeshType, class T>
+Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> extents, const std::vector<T>& parameters,
+                     const std::vector<T>& input, std::array<hg::index_t, MeshType::rank - 1> output_extents,
+                     const std::vector<T>& label, const std::vector<T>& weight = {}) {
+  auto image = hg::distribute_tensor<FieldOn<MeshType, T, In>>(mesh, with_channels(extents, In), input);
   hg::Parameters<ModelType, T> values;
   values.copy_from_host(parameters);
   hg::Network<ModelType, T> network;
@@ -70,10 +115,9 @@ Result<T> train_once(const hg::DeviceMesh<Mesh>& mesh, std::array<hg::index_t, 3
   // The label is cut as the prediction, which only the network knows: distribute by its cuts.
   auto cut_as_prediction = [&]<int Channels>(const std::vector<T>& full) {
     const hg::Plan& plan = evaluation.plan();
-    const auto& level = evaluation.layout().level(plan.tensors[plan.prediction].level);
-    hg::Cut channels;
-    channels.bounds = {0, Channels};
-    Field<T, Channels> field(mesh, {image.cut(0), channels, level.cut[0], level.cut[1]});
+    const int level = plan.tensors[plan.prediction].level;
+    using Like = FieldOn<MeshType, T, Channels>;
+    Like field(mesh, evaluation.layout().template field_cuts<Like::rank>(level, Channels));
     std::vector<T> piece;
     hg::detail::for_each_point(field, mesh.rank(),
                                [&](hg::index_t i) { piece.push_back(full[static_cast<std::size_t>(i)]); });
@@ -100,11 +144,10 @@ Result<T> train_once(const hg::DeviceMesh<Mesh>& mesh, std::array<hg::index_t, 3
 }
 
 /// Forward only.
-template <class ModelType, int In, class T>
-std::vector<T> infer(const hg::DeviceMesh<Mesh>& mesh, std::array<hg::index_t, 3> extents,
-                     const std::vector<T>& parameters, const std::vector<T>& input) {
-  const auto [n, h, w] = extents;
-  auto image = hg::distribute_tensor<Field<T, In>>(mesh, {n, In, h, w}, input);
+template <class ModelType, int In, class MeshType, class T>
+std::vector<T> infer(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> extents, const std::vector<T>& parameters,
+                     const std::vector<T>& input) {
+  auto image = hg::distribute_tensor<FieldOn<MeshType, T, In>>(mesh, with_channels(extents, In), input);
   hg::Parameters<ModelType, T> values;
   values.copy_from_host(parameters);
   return hg::full_tensor(hg::infer(values, image));
@@ -132,10 +175,22 @@ std::vector<T> numbers(std::size_t count, std::uint64_t stream) {
   return values;
 }
 
-/// Whether a refusal says that a piece would have no row or column: such meshes are not this test's subject.
+/// Whether a refusal says that a piece would have no plane, row or column: such meshes are not this test's subject.
 inline bool leaves_a_piece_empty(const std::exception& error) {
   const std::string text = error.what();
   return text.find("without any") != std::string::npos;
+}
+
+/// The same, asked before anything runs.
+template <class Model, class Image, class MeshType>
+bool leaves_a_piece_empty(const hg::DeviceMesh<MeshType>& mesh, const typename Image::Extents& extents) {
+  try {
+    hg::layout_of<Image>(Model{}, mesh, extents);
+    return false;
+  } catch (const hg::CollectiveError& error) {
+    if (!leaves_a_piece_empty(error)) throw;
+    return true;
+  }
 }
 
 }  // namespace support

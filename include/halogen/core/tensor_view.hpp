@@ -5,18 +5,38 @@
 
 namespace halogen {
 
-/// One stored tensor (N, C, H, W) on this rank, margins included; rows are contiguous.
+/// One plane of one channel of one sample, at global depth z; z = 0 in a field without depth.
+struct PlaneAt {
+  int sample = 0, channel = 0;
+  index_t z = 0;
+};
+
+/// One stored tensor (N, C, H, W) or (N, C, D, H, W) on this rank, margins included; rows are contiguous. Kernels are
+/// two-dimensional: their sample n is owned plane z0 + n % planes of sample n / planes.
 template <class T>
 struct TensorView {
-  T* data = nullptr;
+  T* data = nullptr;  ///< element (z0, y0, x0); margin planes lie before it
   index_t sample_stride = 0, channel_stride = 0, row_stride = 0;
-  index_t y0 = 0, x0 = 0;  ///< global position of data[0], margins included
+  index_t y0 = 0, x0 = 0;  ///< global position of the first row and column, margins included
+  index_t plane_stride = 0, z0 = 0;
+  int planes = 1;  ///< owned
 
   /// The element at global x = x0 of a row; element x stands at [x - x0].
   HALOGEN_FUNCTION T* row(int n, int c, index_t y) const {
-    return data + n * sample_stride + c * channel_stride + (y - y0) * row_stride;
+    int plane = 0;
+    if (planes > 1) plane = n % planes, n /= planes;
+    return data + n * sample_stride + c * channel_stride + plane * plane_stride + (y - y0) * row_stride;
   }
   HALOGEN_FUNCTION T& at(int n, int c, index_t y, index_t x) const { return row(n, c, y)[x - x0]; }
+
+  /// The same by position in the volume, in the margins too.
+  HALOGEN_FUNCTION T* row(const PlaneAt& plane, index_t y) const {
+    return data + plane.sample * sample_stride + plane.channel * channel_stride + (plane.z - z0) * plane_stride +
+           (y - y0) * row_stride;
+  }
+  HALOGEN_FUNCTION T& at(const PlaneAt& plane, index_t y, index_t x) const { return row(plane, y)[x - x0]; }
+
+  HALOGEN_FUNCTION int sample_of(int n) const { return planes > 1 ? n / planes : n; }
 };
 
 }  // namespace halogen

@@ -26,7 +26,7 @@ template <int Needed, int Have>
 struct label_channels_differ {};
 
 /// A mesh dimension cuts tensor dimension TensorDimension (1 = channels); windows and norms need it whole.
-/// Fix: Shard<0> (batch), Shard<2> (height), Shard<3> (width) or Replicate.
+/// Fix: Shard<0> (batch), Shard<2> and beyond (depth, height, width) or Replicate.
 template <int MeshDimension, int TensorDimension>
 struct channels_are_cut {};
 
@@ -34,7 +34,12 @@ struct channels_are_cut {};
 template <int MeshDimension>
 struct input_is_partial {};
 
-/// Images, labels and weights have dimensions (N, C, H, W): Needed = 4.
+/// Layer has windows of Needed dimensions, layers before it of Have: a model is of planes (2) or volumes (3).
+template <int Layer, int Needed, int Have>
+struct windows_differ {};
+
+/// Images, labels and weights have dimensions (N, C, H, W), Needed = 4, or, where a model's windows have depth,
+/// (N, C, D, H, W), Needed = 5.
 template <int Needed, int Have>
 struct rank_differs {};
 

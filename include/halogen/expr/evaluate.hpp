@@ -23,6 +23,7 @@ namespace halogen {
 template <class PlanOf, class T, class Access = WholeParameters<T>>
 class Evaluation {
   using Space = execution_space;
+  using FieldExchange = HaloExchange<T, 2 + spatial_dimensions>;
 
  public:
   Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena, Access access = Access(plan()))
@@ -40,17 +41,6 @@ class Evaluation {
   Evaluation& operator=(const Evaluation&) = delete;
 
   const Layout& layout() const { return layout_; }
-
-  /// What the input's margins must hold, in rows and columns.
-  std::array<detail::Margin, 4> input_margins() const {
-    std::array<detail::Margin, 4> margins{};
-    for (int d = 0; d < 2; ++d) {
-      const TensorLayout& input = layout_.tensor(0);
-      margins[static_cast<std::size_t>(2 + d)] = {input.owned[d].begin - input.stored[d].begin,
-                                                  input.stored[d].end - input.owned[d].end};
-    }
-    return margins;
-  }
 
   /// Forward launches: afterwards prediction() holds the output until the next run.
   void forward(const TensorView<T>& input, const T* parameters) {
@@ -102,7 +92,7 @@ class Evaluation {
   void run() {
     constexpr const Launch& launch = plan().launches[I];
     constexpr const Node& node = plan().node_of(launch);
-    constexpr int kh = node.window[0].kernel, kw = node.window[1].kernel;
+    constexpr int kh = node.window[1].kernel, kw = node.window[2].kernel;
     parameters_.before(I);
     wait_for_halos(launch);
     if constexpr (by_taps(node, launch.kind))
@@ -151,7 +141,8 @@ class Evaluation {
                                        KH * KW,
                                        gathers_transposed(node, launch.kind),
                                        forward ? 0 : operands_.first_channel(launch),
-                                       plan().graph.parameters[node.parameter].shape[1]};
+                                       plan().graph.parameters[node.parameter].shape[1],
+                                       node.window[0].kernel};
     run_range_kernel("halogen::pack_weights", kernels::packed_size(kernel.outputs, kernel.inputs, KH * KW), pack);
     kernel.shape = window_shape(node, launch.kind);
     kernel.launch(space_, forward ? "halogen::conv2d" : "halogen::conv2d_input_gradient");
@@ -171,15 +162,15 @@ class Evaluation {
                                                kernel.inputs,
                                                transposed,
                                                transposed ? operands_.first_channel(launch) : 0,
-                                               plan().graph.parameters[node.parameter].shape[1]};
+                                               plan().graph.parameters[node.parameter].shape[1],
+                                               node.window[0].kernel};
     run_range_kernel("halogen::pack_weights", pack.work(), pack);
     const kernels::WindowShape shape = window_shape(node, launch.kind);
-    const int level = output_level(plan(), launch);
-    for (int d = 0; d < 2; ++d) {
+    for (int d = 0, level = output_level(plan(), launch); d < 2; ++d) {
       kernel.padding[d] = shape.padding[d];
-      kernel.owned[d] = layout_.owned(level, d);
+      kernel.owned[d] = layout_.owned(level, 1 + d);
       kernel.readable[d] = {-shape.padding[d],
-                            layout_.level(level).extent(d) - shape.padding[d] + shape.footprint(d) - 1};
+                            layout_.level(level).extent(1 + d) - shape.padding[d] + shape.footprint(d) - 1};
     }
     kernel.launch(space_, transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d");
   }
@@ -206,7 +197,7 @@ class Evaluation {
     const Node& node = plan().node_of(launch);
     kernel.input = operands_.value_reader(launch.input, &node);
     kernel.gradient = operands_.gradient_reader(launch);
-    kernel.inputs = launch.input.channels();
+    kernel.inputs = plan().channels_in(launch);
     kernel.outputs = node.channels;
     kernel.shape = window_shape(node, launch.kind);
     kernel.tiling = layout_.workspace().tiling(i);
@@ -229,27 +220,20 @@ class Evaluation {
   void finish_launch(int i) {
     const Launch& launch = plan().launches[i];
     if (launch.output >= 0 && plan().tensors[launch.output].last_write == i) start_exchange(launch.output);
-    const kernels::Tiling& tiling = layout_.workspace().tiling(i);
+    const index_t tiles = layout_.workspace().tiling(i).count() / layout_.samples();  // of a sample
     if (launch.statistics >= 0) {
       const int gamma = plan().norms[launch.statistics].parameter;
-      norms_.template finish_moments<T>(space_, launch.statistics, operands_.partial_sums(), tiling.per_sample(),
+      norms_.template finish_moments<T>(space_, launch.statistics, operands_.partial_sums(), tiles,
                                         parameters_.value(gamma), parameters_.value(gamma + 1),
                                         operands_.tables(launch.statistics, -1));
     }
     if (launch.sums >= 0) {
       const int norm = plan().activations[launch.sums].norm, gamma = plan().norms[norm].parameter;
       const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0;
-      norms_.template finish_sums<T>(space_, norm, operands_.partial_sums(), tiling.per_sample(),
-                                     parameters_.value(gamma), parameters_.gradient(gamma),
-                                     parameters_.gradient(gamma + 1), again, operands_.tables(norm, launch.sums),
-                                     points_of(norm));
+      norms_.template finish_sums<T>(space_, norm, operands_.partial_sums(), tiles, parameters_.value(gamma),
+                                     parameters_.gradient(gamma), parameters_.gradient(gamma + 1), again,
+                                     operands_.tables(norm, launch.sums), layout_.points_of(norm));
     }
-  }
-
-  double points_of(int norm) const {
-    const LevelLayout& level = layout_.level(plan().tensors[plan().norms[norm].tensor].level);
-    return static_cast<double>(level.extent(0)) * static_cast<double>(level.extent(1)) *
-           (plan().norms[norm].channels / plan().norms[norm].groups);
   }
 
   /// Loss and its seed: the weights' sum over all ranks first, so that the gradient is exact as written.
@@ -267,7 +251,7 @@ class Evaluation {
       loss_weight_ = 1;
     } else if (weight.data == nullptr) {
       const LevelLayout& level = layout_.level(plan().tensors[plan().prediction].level);
-      loss_weight_ = static_cast<double>(layout_.batch_cut().extent()) * level.extent(0) * level.extent(1) * channels;
+      loss_weight_ = static_cast<double>(layout_.batch_cut().extent()) * static_cast<double>(level.points()) * channels;
     } else {
       kernels::launch_tiles(space_, "halogen::weight_sum", tiling.count(),
                             kernels::WeightSum<Space, T>{weight, tiling, partial}, 0, 0);
@@ -308,11 +292,11 @@ class Evaluation {
                                              layout_.memory().exchange / 2 / sizeof(T));
   }
 
-  StridedView<T, 4> strided(int tensor) const {
+  StridedView<T, 2 + spatial_dimensions> strided(int tensor) const {
     const TensorView<T> view = operands_.tensor(tensor);
     return {view.data,
-            {view.sample_stride, view.channel_stride, view.row_stride, 1},
-            {layout_.first_sample(), 0, view.y0, view.x0}};
+            {view.sample_stride, view.channel_stride, view.plane_stride, view.row_stride, 1},
+            {layout_.first_sample(), 0, view.z0, view.y0, view.x0}};
   }
 
   /// One exchange is under way at a time: they share their buffers.
@@ -320,7 +304,7 @@ class Evaluation {
     if (exchanges_[static_cast<std::size_t>(tensor)].empty()) return;
     finish_exchange();
     under_way_ = tensor;
-    HaloExchange<T, 4>& exchange = exchanges_[static_cast<std::size_t>(tensor)];
+    FieldExchange& exchange = exchanges_[static_cast<std::size_t>(tensor)];
     exchange.start(space_, strided(tensor));
     exchange.copy_own(space_, strided(tensor), strided(tensor));
   }
@@ -344,7 +328,7 @@ class Evaluation {
   std::shared_ptr<Arena> arena_;
   Operands<T> operands_;
   NormCollectives norms_;
-  std::vector<HaloExchange<T, 4>> exchanges_;
+  std::vector<FieldExchange> exchanges_;
   Kokkos::View<T*, transport_space> send_, receive_;
   Kokkos::View<double*, transport_space> loss_sum_{"halogen::loss_sum", 1};
   Request loss_request_;

@@ -10,22 +10,20 @@
 namespace halogen {
 namespace detail {
 
-inline const char* launch_name(LaunchKind kind) {
-  switch (kind) {
+inline std::string launch_name(const Plan& plan, const Launch& launch) {
+  const auto operation = [&] { return std::string(plan.node_of(launch).operation->name); };
+  switch (launch.kind) {
     case LaunchKind::conv_forward:
-      return "conv2d";
-    case LaunchKind::conv_weight_gradient:
-      return "conv2d weight gradient";
-    case LaunchKind::conv_input_gradient:
-      return "conv2d input gradient";
     case LaunchKind::max_pool_forward:
-      return "max_pool2d";
-    case LaunchKind::max_pool_backward:
-      return "max_pool2d backward";
     case LaunchKind::avg_pool_forward:
-      return "avg_pool2d";
+      return operation();
+    case LaunchKind::conv_weight_gradient:
+      return operation() + " weight gradient";
+    case LaunchKind::conv_input_gradient:
+      return operation() + " input gradient";
+    case LaunchKind::max_pool_backward:
     case LaunchKind::avg_pool_backward:
-      return "avg_pool2d backward";
+      return operation() + " backward";
     case LaunchKind::softmax_forward:
       return "softmax";
     case LaunchKind::softmax_backward:
@@ -96,22 +94,26 @@ inline std::string explain(const Layout& layout, const ParameterBuckets* buckets
                             plan.tensors.size(), layout.decomposition().text().c_str(), layout.rank());
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
-    text += format("%5d  %-24s %s", launch.stage, detail::launch_name(launch.kind),
+    text += format("%5d  %-24s %s", launch.stage, detail::launch_name(plan, launch).c_str(),
                    detail::source_names(plan, launch).c_str());
     if (launch.output >= 0) {
       const StoredTensor& tensor = plan.tensors[launch.output];
       const TensorLayout& piece = layout.tensor(launch.output);
-      text += format(" -> %st%d (%d, %d, %lld, %lld)", launch.accumulate && launch.addend < 0 ? "+= " : "",
-                     launch.output, layout.samples(), tensor.channels, static_cast<long long>(piece.owned[0].size()),
-                     static_cast<long long>(piece.owned[1].size()));
+      const int first = layout.volume() ? 0 : 1;
+      text +=
+          format(" -> %st%d (%d, %d", launch.accumulate && launch.addend < 0 ? "+= " : "", launch.output, layout.samples(), tensor.channels);
+      for (int d = first; d < spatial_dimensions; ++d)
+        text += format(", %lld", static_cast<long long>(piece.owned[d].size()));
+      text += ")";
       if (tensor.last_write == i && piece.has_halo()) {
-        const HaloStrips<4>::Traffic traffic = piece.strips.traffic(layout.rank());
-        text += format("; halo rows %lld+%lld columns %lld+%lld, %lld messages, %lld values",
-                       static_cast<long long>(piece.owned[0].begin - piece.stored[0].begin),
-                       static_cast<long long>(piece.stored[0].end - piece.owned[0].end),
-                       static_cast<long long>(piece.owned[1].begin - piece.stored[1].begin),
-                       static_cast<long long>(piece.stored[1].end - piece.owned[1].end),
-                       static_cast<long long>(traffic.messages), static_cast<long long>(traffic.points));
+        const Strips::Traffic traffic = piece.strips.traffic(layout.rank());
+        text += "; halo";
+        for (int d = first; d < spatial_dimensions; ++d)
+          text += format(" %ss %lld+%lld", spatial_points[d],
+                         static_cast<long long>(piece.owned[d].begin - piece.stored[d].begin),
+                         static_cast<long long>(piece.stored[d].end - piece.owned[d].end));
+        text += format(", %lld messages, %lld values", static_cast<long long>(traffic.messages),
+                       static_cast<long long>(traffic.points));
       }
     }
     if (launch.statistics >= 0) text += format("; all_gather moments of norm%d", launch.statistics);

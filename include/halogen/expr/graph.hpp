@@ -16,11 +16,11 @@ namespace halogen {
 /// Most nodes and parameters of one model; a larger model defines HALOGEN_GRAPH_CAPACITY.
 inline constexpr int graph_capacity = HALOGEN_GRAPH_CAPACITY;
 
-/// One resolution: extents and cuts of `parent` seen through a window in height and width.
+/// One resolution: extents and cuts of `parent` seen through a window in depth, height and width.
 /// Two windows on one parent make one level only if they are equal.
 struct Level {
   int parent = -1;
-  Window window[2];
+  Window window[spatial_dimensions];
   constexpr bool operator==(const Level&) const = default;
 };
 
@@ -43,7 +43,7 @@ struct Node {
   int level = 0;
   int layer = -1;      ///< position in forward order, for messages
   int parameter = -1;  ///< first of its parameters (weight, bias)
-  Window window[2];
+  Window window[spatial_dimensions];
   bool bias = false;
   int groups = 0;          ///< of a norm
   int channel_groups = 1;  ///< of a convolution
@@ -53,7 +53,7 @@ struct Node {
 /// One named tensor inside the flat parameter array.
 struct ParameterShape {
   index_t offset = 0, count = 0;
-  int shape[4] = {0, 0, 0, 0};
+  int shape[2 + spatial_dimensions] = {};
   int rank = 0;
   enum class Start { uniform, ones, zeros } start = Start::uniform;
   int fan_in = 1;
@@ -61,7 +61,14 @@ struct ParameterShape {
 
 /// The first thing in a model that does not fit, as a value; lifted to a why:: tag at the model's use.
 struct Misfit {
-  enum class Kind { none, channels_differ, groups_do_not_divide, upsample_without_skip, levels_differ } kind{};
+  enum class Kind {
+    none,
+    channels_differ,
+    groups_do_not_divide,
+    upsample_without_skip,
+    levels_differ,
+    windows_differ
+  } kind{};
   int layer = 0, first = 0, second = 0;
 };
 
@@ -80,6 +87,7 @@ struct Graph {
   StaticVector<int, 32> skips;  ///< enclosing SkipConcats' inputs
   int output = 0;
   int layers = 0;
+  int windows = 0;  ///< dimensions of its windows, 2 or 3; 0 where it has none and takes either field
   Misfit misfit;
   std::vector<std::string>* names = nullptr;  ///< filled when a model is traced at run time
 
@@ -102,14 +110,23 @@ struct Graph {
     if (misfit.kind == Misfit::Kind::none) misfit = {kind, layer, first, second};
   }
 
+  /// `layer` has windows of so many dimensions, as all of a model must.
+  constexpr void slide(int dimensions, int layer) {
+    if (windows == 0) windows = dimensions;
+    if (windows != dimensions) refuse(Misfit::Kind::windows_differ, layer, dimensions, windows);
+  }
+
   /// The level seen from `parent` through the windows; the parent itself where no extent can change.
-  constexpr int level_through(int parent, const Window& height, const Window& width) {
-    const auto keeps = [](const Window& w) {
-      return w.stride == 1 && 2 * w.padding == w.footprint() - 1 + w.output_padding;
-    };
-    if (keeps(height) && keeps(width)) return parent;
-    Level level{parent, {height, width}};
-    for (Window& window : level.window) window = window.of_extents();
+  constexpr int level_through(int parent, const Window (&windows_of)[spatial_dimensions]) {
+    Level level;
+    level.parent = parent;
+    bool keeps = true;
+    for (int d = 0; d < spatial_dimensions; ++d) {
+      const Window& window = windows_of[d];
+      keeps = keeps && window.stride == 1 && 2 * window.padding == window.footprint() - 1 + window.output_padding;
+      level.window[d] = window.of_extents();
+    }
+    if (keeps) return parent;
     for (int i = 1; i < levels.size(); ++i)
       if (levels[i] == level) return i;
     return levels.push(level);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "halogen/expr/lifetimes.hpp"
 #include "halogen/expr/needs.hpp"
@@ -10,12 +12,15 @@
 
 namespace halogen {
 
+/// Strips of a stored tensor: samples, channels, depth, height, width.
+using Strips = HaloStrips<2 + spatial_dimensions>;
+
 /// One stored tensor on this rank.
 struct TensorLayout {
-  Interval owned[2], stored[2];  ///< rows and columns, without and with margins
-  index_t row_stride = 0, channel_stride = 0, sample_stride = 0;
+  Interval owned[spatial_dimensions], stored[spatial_dimensions];  ///< planes, rows, columns, without and with margins
+  index_t row_stride = 0, plane_stride = 0, channel_stride = 0, sample_stride = 0;
   std::size_t bytes = 0, offset = 0;  ///< in the arena
-  HaloStrips<4> strips;
+  Strips strips;
 
   bool has_halo() const { return !strips.receives.empty() || !strips.sends.empty(); }
 };
@@ -38,22 +43,24 @@ class Layout {
  public:
   static constexpr index_t row_alignment_bytes = 64;
 
-  /// Cuts of (batch, height, width); value_size in bytes. Throws CollectiveError as needs.hpp says.
-  Layout(const Plan& plan, const Decomposition& pieces, int rank, const Cut& batch, const Cut& height, const Cut& width,
-         std::size_t value_size)
+  /// Cuts of all dimensions of the input, (N, C, H, W) or (N, C, D, H, W); value_size in bytes. Throws CollectiveError
+  /// as needs.hpp says.
+  Layout(const Plan& plan, const Decomposition& pieces, int rank, std::span<const Cut> input, std::size_t value_size)
       : plan_(plan),
         pieces_(pieces),
         rank_(rank),
         value_size_(value_size),
-        samples_(static_cast<int>(batch.piece(pieces.part(rank, 0)).size())),
-        batch_(batch),
-        levels_(layout_levels(plan, height, width, pieces.text())) {
-    if (batch.first_empty_piece() >= 0)
+        volume_(input.size() == 5),
+        dimensions_(tensor_dimensions(volume_)),
+        batch_(input[0]),
+        samples_(static_cast<int>(batch_.piece(pieces.part(rank, 0)).size())),
+        levels_(layout_levels(plan, input.subspan(2), pieces.text())) {
+    if (batch_.first_empty_piece() >= 0)
       throw CollectiveError("mesh " + pieces.text() + " leaves a rank without any sample of a batch of " +
-                            std::to_string(batch.extent()) + ": use fewer ranks for the batch");
-    const PlaneNeedsOf needs(plan, levels_);
+                            std::to_string(batch_.extent()) + ": use fewer ranks for the batch");
+    const SpaceNeedsOf needs(plan, levels_);
     for (int t = 0; t < plan.tensors.size(); ++t)
-      tensors_.push_back(tensor_layout(plan.tensors[t], needs.planes()[static_cast<std::size_t>(t)]));
+      tensors_.push_back(tensor_layout(plan.tensors[t], needs.spaces()[static_cast<std::size_t>(t)]));
     place();
     size_workspace();
   }
@@ -70,17 +77,35 @@ class Layout {
   const TensorLayout& tensor(int t) const { return tensors_[static_cast<std::size_t>(t)]; }
   const MemoryUse& memory() const { return memory_; }
 
-  Interval owned(int l, int d) const { return level(l).cut[d].piece(pieces_.part(rank_, 2 + d)); }
+  bool volume() const { return volume_; }  ///< whether fields have depth
+  Interval owned(int l, int d) const { return level(l).cut[d].piece(part(d)); }
+  int planes(int l) const { return static_cast<int>(owned(l, 0).size()); }
+
+  /// Cuts of a field of so many channels on a level. Rank: 4, or 5 with depth.
+  template <int Rank>
+  std::array<Cut, Rank> field_cuts(int l, index_t channels) const {
+    std::array<Cut, Rank> cuts;
+    cuts[0] = batch_;
+    cuts[1] = Cut::chunk(channels, 1);
+    for (int d = 2; d < Rank; ++d) cuts[static_cast<std::size_t>(d)] = level(l).cut[spatial_dimensions - Rank + d];
+    return cuts;
+  }
 
   /// Halo messages and bytes that this rank sends, each stored tensor exchanged once.
   TrafficUse traffic() const {
     TrafficUse use;
     for (int t = 0; t < plan_.tensors.size(); ++t) {
-      const HaloStrips<4>::Traffic one = tensor(t).strips.traffic(rank_);
+      const Strips::Traffic one = tensor(t).strips.traffic(rank_);
       use.messages += one.messages;
       use.bytes += one.points * static_cast<index_t>(value_size_);
     }
     return use;
+  }
+
+  /// Points of one of a norm's groups, over all ranks.
+  double points_of(int norm) const {
+    const Norm& n = plan_.norms[norm];
+    return static_cast<double>(level(plan_.tensors[n.tensor].level).points()) * (n.channels / n.groups);
   }
 
   const Workspace& workspace() const { return workspace_; }
@@ -89,33 +114,39 @@ class Layout {
   std::size_t arena_bytes() const { return memory_.tensors + memory_.workspace; }
 
  private:
-  TensorLayout tensor_layout(const StoredTensor& tensor, const PlaneNeeds& plane) const {
+  /// The piece that this rank holds of depth, height or width.
+  int part(int d) const { return pieces_.part(rank_, dimensions_[static_cast<std::size_t>(2 + d)]); }
+
+  TensorLayout tensor_layout(const StoredTensor& tensor, const SpaceNeeds& space) const {
     TensorLayout layout;
-    for (int d = 0; d < 2; ++d) {
-      const int part = pieces_.part(rank_, 2 + d);
-      layout.owned[d] = plane.cut[d].piece(part);
-      layout.stored[d] = plane.needed_by(d, part);
+    for (int d = 0; d < spatial_dimensions; ++d) {
+      layout.owned[d] = space.cut[static_cast<std::size_t>(d)].piece(part(d));
+      layout.stored[d] = space.needed_by(d, part(d));
     }
     const index_t per_line = row_alignment_bytes / static_cast<index_t>(value_size_);
     // An odd number of cache lines a row: rows of neighbouring channels then do not share cache sets.
-    layout.row_stride = ceil_div(layout.stored[1].size(), per_line);
+    layout.row_stride = ceil_div(layout.stored[2].size(), per_line);
     layout.row_stride = (layout.row_stride + (layout.row_stride % 2 == 0)) * per_line;
-    layout.channel_stride = layout.row_stride * layout.stored[0].size();
+    layout.plane_stride = layout.row_stride * layout.stored[1].size();
+    layout.channel_stride = layout.plane_stride * layout.stored[0].size();
     layout.sample_stride = layout.channel_stride * tensor.channels;
     layout.bytes = static_cast<std::size_t>(layout.sample_stride * samples_) * value_size_;
-    layout.strips = HaloStrips<4>(with_samples_and_channels(plane, tensor.channels), pieces_, rank_);
+    layout.strips = Strips(with_samples_and_channels(space, tensor.channels), pieces_, rank_);
     return layout;
   }
 
-  /// (N, C, H, W): samples and channels are exchanged whole, each rank its own samples.
-  HaloNeeds<4> with_samples_and_channels(const PlaneNeeds& plane, int channels) const {
-    HaloNeeds<4> needs;
-    needs.dimension = {0, 1, 2, 3};
-    needs.cut = {batch_, Cut::chunk(channels, 1), plane.cut[0], plane.cut[1]};
+  /// Samples and channels are exchanged whole, each rank its own samples.
+  HaloNeeds<2 + spatial_dimensions> with_samples_and_channels(const SpaceNeeds& space, int channels) const {
+    HaloNeeds<2 + spatial_dimensions> needs;
+    needs.dimension = dimensions_;
+    needs.cut[0] = batch_;
+    needs.cut[1] = Cut::chunk(channels, 1);
     for (std::size_t d = 0; d < 2; ++d)
       for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
-    needs.needed[2] = plane.needed[0];
-    needs.needed[3] = plane.needed[1];
+    for (std::size_t d = 0; d < spatial_dimensions; ++d) {
+      needs.cut[2 + d] = space.cut[d];
+      needs.needed[2 + d] = space.needed[d];
+    }
     return needs;
   }
 
@@ -142,7 +173,7 @@ class Layout {
     std::size_t values = 0;
     for (const TensorLayout& layout : tensors_)
       for (const auto* strips : {&layout.strips.receives, &layout.strips.sends})
-        values = std::max(values, static_cast<std::size_t>(HaloStrips<4>::points(*strips)));
+        values = std::max(values, static_cast<std::size_t>(Strips::points(*strips)));
     memory_.exchange = 2 * values * value_size_;
   }
 
@@ -150,8 +181,10 @@ class Layout {
   Decomposition pieces_;
   int rank_;
   std::size_t value_size_;
-  int samples_;
+  bool volume_;
+  std::array<int, 2 + spatial_dimensions> dimensions_;
   Cut batch_;
+  int samples_;
   std::vector<LevelLayout> levels_;
   std::vector<TensorLayout> tensors_;
   Workspace workspace_;

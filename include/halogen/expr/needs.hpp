@@ -1,7 +1,8 @@
 // What each launch needs of each stored tensor on each piece: the run-time exact intervals of the halos.
 #pragma once
 
-#include <functional>
+#include <array>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,42 +14,61 @@ namespace halogen {
 
 /// Extents and cuts of one level of a planned model.
 struct LevelLayout {
-  Cut cut[2];
+  Cut cut[spatial_dimensions];
   index_t extent(int d) const { return cut[d].extent(); }
+  index_t points() const { return extent(0) * extent(1) * extent(2); }
 };
 
-/// Levels of a plan over an input with the given cuts. Throws CollectiveError, alike on all ranks, where a window
-/// does not fit or a piece of some level is left without a row or column.
-inline std::vector<LevelLayout> layout_levels(const Plan& plan, const Cut& height, const Cut& width,
+/// Names of depth, height, width, and of what a piece has of each.
+inline constexpr const char* spatial_names[spatial_dimensions] = {"depth", "height", "width"};
+inline constexpr const char* spatial_points[spatial_dimensions] = {"plane", "row", "column"};
+
+/// Dimensions of a field (N, C, D, H, W) or (N, C, H, W). The depth of the latter is called 4, a dimension that it does
+/// not have and no placement names: one plane, never cut.
+constexpr std::array<int, 2 + spatial_dimensions> tensor_dimensions(bool volume) {
+  return volume ? std::array{0, 1, 2, 3, 4} : std::array{0, 1, 4, 2, 3};
+}
+
+/// Depth, height and width from a field's spatial cuts, with a depth of one plane where it has none.
+inline LevelLayout finest_level(std::span<const Cut> space) {
+  if (space.size() == 2) return {{Cut::chunk(1, 1), space[0], space[1]}};
+  return {{space[0], space[1], space[2]}};
+}
+
+/// Levels of a plan over an input with the given cuts of height and width, or of depth too. Throws CollectiveError,
+/// alike on all ranks, where a window does not fit or a piece of some level is left without a row or column.
+inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space,
                                               const std::string& mesh_text) {
-  static constexpr const char* names[2] = {"height", "width"};
-  std::vector<LevelLayout> levels{{height, width}};
+  std::vector<LevelLayout> levels{finest_level(space)};
+  const int first = spatial_dimensions - static_cast<int>(space.size());
   for (int l = 0; l < plan.graph.levels.size(); ++l) {
     const Level& level = plan.graph.levels[l];
     if (l > 0) {
       LevelLayout layout;
       const LevelLayout& parent = levels[static_cast<std::size_t>(level.parent)];
-      for (int d = 0; d < 2; ++d) {
+      for (int d = 0; d < spatial_dimensions; ++d) {
         const Window& window = level.window[d];
         const index_t extent = window.output_extent(parent.extent(d));
         if (extent < 1)
           throw CollectiveError("a window of " + std::to_string(window.footprint()) + " points does not fit a " +
-                                names[d] + " of " + std::to_string(parent.extent(d)) + " with padding " +
+                                spatial_names[d] + " of " + std::to_string(parent.extent(d)) + " with padding " +
                                 std::to_string(window.padding) + ": use a larger field or fewer levels");
         layout.cut[d] = window.transposed ? parent.cut[d].spread(window.stride, extent)
                                           : parent.cut[d].derived(window.stride, extent);
       }
       levels.push_back(layout);
     }
-    for (int d = 0; d < 2; ++d) {
-      const LevelLayout& layout = levels.back();
+    const LevelLayout& layout = levels.back();
+    for (int d = first; d < spatial_dimensions; ++d) {
       const int empty = layout.cut[d].first_empty_piece();
-      if (empty >= 0)
-        throw CollectiveError("mesh " + mesh_text + " leaves piece " + std::to_string(empty) + " of " +
-                              std::to_string(layout.cut[d].parts()) + " without any " + (d == 0 ? "row" : "column") +
-                              " on level " + std::to_string(l) + " of " + std::to_string(layout.extent(0)) + " x " +
-                              std::to_string(layout.extent(1)) + ": use fewer ranks in " + names[d] +
-                              ", a larger field, or fewer levels");
+      if (empty < 0) continue;
+      std::string extents;
+      for (int e = first; e < spatial_dimensions; ++e)
+        extents += (e > first ? " x " : "") + std::to_string(layout.extent(e));
+      throw CollectiveError("mesh " + mesh_text + " leaves piece " + std::to_string(empty) + " of " +
+                            std::to_string(layout.cut[d].parts()) + " without any " + spatial_points[d] + " on level " +
+                            std::to_string(l) + " of " + extents + ": use fewer ranks in " + spatial_names[d] +
+                            ", a larger field, or fewer levels");
     }
   }
   return levels;
@@ -59,29 +79,28 @@ inline Resample resample(const std::vector<LevelLayout>& levels, int from, int t
   return {levels[static_cast<std::size_t>(from)].extent(d), levels[static_cast<std::size_t>(to)].extent(d), linear};
 }
 
-/// Height and width of one stored tensor.
-using PlaneNeeds = HaloNeeds<2>;
+/// Depth, height and width of one stored tensor.
+using SpaceNeeds = HaloNeeds<spatial_dimensions>;
 
 /// For every stored tensor the hull of what its readers, forward and backward, need beside the owned points.
-class PlaneNeedsOf {
+class SpaceNeedsOf {
  public:
-  PlaneNeedsOf(const Plan& plan, const std::vector<LevelLayout>& levels) : plan_(plan), levels_(levels) {
+  SpaceNeedsOf(const Plan& plan, const std::vector<LevelLayout>& levels) : plan_(plan), levels_(levels) {
     for (const StoredTensor& tensor : plan.tensors) {
-      PlaneNeeds needs;
-      needs.dimension = {2, 3};
-      for (std::size_t d = 0; d < 2; ++d) {
+      SpaceNeeds needs;
+      for (std::size_t d = 0; d < spatial_dimensions; ++d) {
         needs.cut[d] = level(tensor.level).cut[d];
         for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
       }
-      planes_.push_back(needs);
+      spaces_.push_back(needs);
     }
     for (const Launch& launch : plan.launches)
-      for (int d = 0; d < 2; ++d)
+      for (int d = 0; d < spatial_dimensions; ++d)
         for (int p = 0; p < level(0).cut[d].parts(); ++p) add(launch, d, p);
     check_widths();
   }
 
-  const std::vector<PlaneNeeds>& planes() const { return planes_; }
+  const std::vector<SpaceNeeds>& spaces() const { return spaces_; }
 
  private:
   const LevelLayout& level(int l) const { return levels_[static_cast<std::size_t>(l)]; }
@@ -92,7 +111,7 @@ class PlaneNeedsOf {
 
   void need(int tensor, int d, int p, const Interval& interval) {
     Interval& hull_so_far =
-        planes_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
+        spaces_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
     hull_so_far = hull(hull_so_far, interval);
   }
 
@@ -118,7 +137,7 @@ class PlaneNeedsOf {
     const Interval input = level(launch.input.level).cut[d].piece(p);
     const index_t input_extent = level(launch.input.level).extent(d);
     const index_t output_extent = level(node.level).extent(d);
-    const index_t tile = plan_.winograd(launch) ? winograd_tile : 1;
+    const index_t tile = d > 0 && plan_.winograd(launch) ? winograd_tile : 1;
     switch (launch.kind) {
       case LaunchKind::conv_forward:
         if (window.transposed) check_transposed(node, window, d, input_extent, output_extent);
@@ -190,20 +209,20 @@ class PlaneNeedsOf {
     if (output >= least && output < least + room) return;
     throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") makes " +
                           std::to_string(least) + " to " + std::to_string(least + room - 1) + " of " +
-                          std::to_string(input) + (d == 0 ? " rows" : " columns") + ", the skip has " +
+                          std::to_string(input) + " " + spatial_points[d] + "s, the skip has " +
                           std::to_string(output) + ": give it the stride of what led down");
   }
 
   void check_widths() const {
-    for (std::size_t t = 0; t < planes_.size(); ++t)
-      for (int d = 0; d < 2; ++d)
-        for (int p = 0; p < planes_[t].cut[d].parts(); ++p) {
-          const Interval need = planes_[t].needed_by(d, p);
-          const index_t extent = planes_[t].cut[d].extent();
+    for (std::size_t t = 0; t < spaces_.size(); ++t)
+      for (int d = 0; d < spatial_dimensions; ++d)
+        for (int p = 0; p < spaces_[t].cut[d].parts(); ++p) {
+          const Interval need = spaces_[t].needed_by(d, p);
+          const index_t extent = spaces_[t].cut[d].extent();
           const index_t beyond = std::max(-need.begin, need.end - extent);
           if (beyond > extent)
             throw CollectiveError("a periodic halo of " + std::to_string(beyond) + " points is wider than the whole " +
-                                  (d == 0 ? "height" : "width") + " of " + std::to_string(extent) + " on level " +
+                                  spatial_names[d] + " of " + std::to_string(extent) + " on level " +
                                   std::to_string(plan_.tensors[static_cast<int>(t)].level) +
                                   ": use a larger field, a smaller window, or fewer levels");
         }
@@ -211,7 +230,7 @@ class PlaneNeedsOf {
 
   const Plan& plan_;
   const std::vector<LevelLayout>& levels_;
-  std::vector<PlaneNeeds> planes_;
+  std::vector<SpaceNeeds> spaces_;
 };
 
 }  // namespace halogen

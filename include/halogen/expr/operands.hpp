@@ -19,12 +19,16 @@ class Operands {
   TensorView<T> tensor(int t) const {
     if (plan_.tensors[t].external) return input_;
     const TensorLayout& layout = layout_.tensor(t);
-    return {arena_->template at<T>(layout.offset),
+    const Interval& planes = layout.owned[0];
+    return {arena_->template at<T>(layout.offset) + (planes.begin - layout.stored[0].begin) * layout.plane_stride,
             layout.sample_stride,
             layout.channel_stride,
             layout.row_stride,
-            layout.stored[0].begin,
-            layout.stored[1].begin};
+            layout.stored[1].begin,
+            layout.stored[2].begin,
+            layout.plane_stride,
+            planes.begin,
+            static_cast<int>(planes.size())};
   }
 
   template <class V>
@@ -49,6 +53,7 @@ class Operands {
     return tables;
   }
 
+  /// A value as it stands, or as the windows of `reader` read it.
   kernels::ValueReader<T> value_reader(const Value& value, const Node* reader = nullptr) const {
     kernels::ValueReader<T> result;
     result.count = value.sources.size();
@@ -60,13 +65,16 @@ class Operands {
       view.relu = source.relu;
       view.resampled = source.resampled;
       view.channels = source.channels;
-      for (int d = 0; d < 2; ++d)
+      for (int d = 0; d < spatial_dimensions; ++d)
         view.map[d] = resample(layout_.levels(), plan_.tensors[source.tensor].level, value.level, d, source.linear);
     }
-    for (int d = 0; d < 2; ++d) {
+    for (int d = 0; d < spatial_dimensions; ++d) {
       result.frame.extent[d] = layout_.level(value.level).extent(d);
       result.frame.periodic[d] = reader != nullptr && reader->window[d].periodic;
     }
+    const int level = reader != nullptr ? reader->level : value.level;
+    result.depth =
+        depth_window(reader != nullptr ? *reader : Node{}, LaunchKind::conv_forward, layout_.owned(level, 0));
     return result;
   }
 
@@ -93,15 +101,17 @@ class Operands {
       reader.slope = norm.slope;
       reader.offset = norm.offset;
     }
-    const bool convolution =
-        launch.kind == LaunchKind::conv_input_gradient || launch.kind == LaunchKind::conv_weight_gradient;
+    const bool convolves = launch.kind == LaunchKind::conv_input_gradient;
+    const bool windowed = convolves || (launch.kind == LaunchKind::conv_weight_gradient && node.window[0].transposed);
     const int level = plan_.tensors[activation.gradient].level;
-    for (int d = 0; d < 2; ++d) {
+    reader.depth = depth_window(convolves ? node : Node{}, launch.kind, layout_.owned(output_level(plan_, launch), 0));
+    for (int d = 0; d < spatial_dimensions; ++d) {
       reader.frame.extent[d] = layout_.level(level).extent(d);
-      if (!convolution) continue;
+      if (!windowed) continue;
       // Only where a whole field of inputs is a whole number of outputs does the gradient go on at the other end.
       const index_t inputs = layout_.level(launch.input.level).extent(d);
       reader.frame.periodic[d] = node.window[d].periodic && node.window[d].commensurate(inputs, reader.frame.extent[d]);
+      if (convolves && flips(node, launch.kind)) reader.stuffing[d] = node.window[d].stride;
     }
     return reader;
   }

@@ -111,9 +111,12 @@ struct Plan {
 
   constexpr const Node& node_of(const Launch& launch) const { return graph.nodes[launch.node]; }
 
-  /// Channels that a convolution's launch reads and writes: of its input and output, or of their gradients.
+  /// Channels that a convolution's launch reads and writes: of its input and output, or of their gradients. What it
+  /// reads counts once for each plane of the window.
   constexpr int channels_in(const Launch& launch) const {
-    return launch.kind == LaunchKind::conv_input_gradient ? node_of(launch).channels : launch.input.channels();
+    const Node& node = node_of(launch);
+    const bool of_gradient = launch.kind == LaunchKind::conv_input_gradient;
+    return (of_gradient ? node.channels : launch.input.channels()) * node.window[0].kernel;
   }
   constexpr int channels_out(const Launch& launch) const {
     return launch.kind == LaunchKind::conv_input_gradient ? launch.input.sources[launch.source].channels
@@ -127,7 +130,7 @@ struct Plan {
       return false;
     const Node& node = node_of(launch);
     if (node.channel_groups > 1 || node.window[0].transposed) return false;
-    return uses_winograd(node.window[0], node.window[1], channels_in(launch), channels_out(launch));
+    return uses_winograd(node.window[1], node.window[2], channels_in(launch), channels_out(launch));
   }
 
   /// Calls f(tensor) for each stored tensor that the launch reads; a tensor may come twice.

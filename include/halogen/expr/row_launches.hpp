@@ -24,7 +24,7 @@ class RowLaunches {
     const Node& node = plan_.node_of(launch);
     switch (launch.kind) {
       case LaunchKind::max_pool_forward: {
-        kernels::MaxPoolRows<T> rows{operands_.value_reader(launch.input), {}, {}};
+        kernels::MaxPoolRows<T> rows{operands_.value_reader(launch.input, &node), {}, {}};
         set_window(rows, node);
         return launch_rows("halogen::max_pool", i, rows);
       }
@@ -36,11 +36,11 @@ class RowLaunches {
                                              {},
                                              {}};
         set_window(rows, node);
-        for (int d = 0; d < 2; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
+        for (int d = 0; d < spatial_dimensions; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
         return launch_rows("halogen::max_pool_backward", i, rows);
       }
       case LaunchKind::avg_pool_forward: {
-        kernels::AvgPoolRows<T> rows{operands_.value_reader(launch.input), {}, {}};
+        kernels::AvgPoolRows<T> rows{operands_.value_reader(launch.input, &node), {}, {}};
         set_window(rows, node);
         return launch_rows("halogen::avg_pool", i, rows);
       }
@@ -48,20 +48,21 @@ class RowLaunches {
         kernels::AvgPoolBackwardRows<T> rows{
             operands_.gradient_reader(launch), operands_.first_channel(launch), {}, {}, {}};
         set_window(rows, node);
-        for (int d = 0; d < 2; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
+        for (int d = 0; d < spatial_dimensions; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
         return launch_rows("halogen::avg_pool_backward", i, rows);
       }
       case LaunchKind::upsample_backward: {
         const Source& source = launch.input.sources[launch.source];
         const int coarse = plan_.tensors[launch.output].level;
-        Resample map[2];
-        for (int d = 0; d < 2; ++d) map[d] = resample(layout_.levels(), coarse, launch.input.level, d, source.linear);
+        Resample map[spatial_dimensions];
+        for (int d = 0; d < spatial_dimensions; ++d)
+          map[d] = resample(layout_.levels(), coarse, launch.input.level, d, source.linear);
         const auto gradient = operands_.gradient_reader(launch);
         if (source.linear)
           return launch_rows("halogen::upsample_backward", i,
-                             kernels::InterpolateBackwardRows<T>{gradient, {map[0], map[1]}});
+                             kernels::InterpolateBackwardRows<T>{gradient, {map[0], map[1], map[2]}});
         return launch_rows("halogen::upsample_backward", i,
-                           kernels::UpsampleBackwardRows<T>{gradient, {map[0], map[1]}});
+                           kernels::UpsampleBackwardRows<T>{gradient, {map[0], map[1], map[2]}});
       }
       case LaunchKind::softmax_forward: {
         const int all = node.channels;
@@ -99,8 +100,9 @@ class RowLaunches {
     kernel.compute = {operands_.value_reader(value), 0};
     kernel.output = to;
     kernel.channels = value.channels();
-    kernel.tiling = {layout_.owned(value.level, 0), layout_.owned(value.level, 1), layout_.samples(),
-                     Workspace::tile_rows, std::max(index_t{1}, layout_.owned(value.level, 1).size())};
+    const Interval columns = layout_.owned(value.level, 2);
+    kernel.tiling = {layout_.owned(value.level, 1), columns, layout_.samples() * layout_.planes(value.level),
+                     Workspace::tile_rows, std::max(index_t{1}, columns.size())};
     kernel.launch(space_, "halogen::copy");
     space_.fence("halogen::copy");
   }
@@ -108,7 +110,8 @@ class RowLaunches {
  private:
   template <class Rows>
   static void set_window(Rows& rows, const Node& node) {
-    for (int d = 0; d < 2; ++d) rows.kernel[d] = node.window[d].kernel, rows.stride[d] = node.window[d].stride;
+    for (int d = 0; d < spatial_dimensions; ++d)
+      rows.kernel[d] = node.window[d].kernel, rows.stride[d] = node.window[d].stride;
   }
 
   template <class Rows>

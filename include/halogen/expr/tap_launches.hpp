@@ -36,7 +36,7 @@ class TapLaunches {
       return correlate(i, slope, value, weights + (node.bias ? node.channels : 0), gradient);
     correlate(i, value, slope, weights, gradient);
     if (!node.bias) return;
-    const Interval rows = layout_.owned(node.level, 0), columns = layout_.owned(node.level, 1);
+    const Interval rows = layout_.owned(node.level, 1), columns = layout_.owned(node.level, 2);
     kernels::ChannelSums<Space, T, kernels::GradientReader<T>> sums;
     sums.points = slope;
     sums.channels = node.channels;

@@ -37,7 +37,7 @@ class Workspace {
     for (int i = 0; i < plan.launches.size(); ++i) {
       const Launch& launch = plan.launches[i];
       const Node& node = plan.node_of(launch);
-      const int taps = node.window[0].kernel * node.window[1].kernel, inputs = launch.input.channels();
+      const int taps = node.window[1].kernel * node.window[2].kernel, inputs = plan.channels_in(launch);
       const std::size_t tiles = static_cast<std::size_t>(tiling(i).count());
       if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
         packed_values = std::max<std::size_t>(packed_values, packed_size(plan, launch, taps));
@@ -93,44 +93,47 @@ class Workspace {
   template <class Owned>
   kernels::Tiling make_tiling(const Plan& plan, const Launch& launch, Owned owned) const {
     const int level = output_level(plan, launch);
-    const Interval rows = owned(level, 0), columns = owned(level, 1);
+    const Interval rows = owned(level, 1), columns = owned(level, 2);
+    const int planes = samples_ * static_cast<int>(owned(level, 0).size());
     const Node& node = plan.node_of(launch);
     const kernels::WindowShape shape = window_shape(node, launch.kind);
     index_t wide = columns.size();
-    if (by_taps(node, launch.kind)) return tap_tiling(plan, launch, rows, columns);
+    if (by_taps(node, launch.kind)) return tap_tiling(plan, launch, rows, columns, planes);
     if (plan.winograd(launch)) {
       const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);
       if (launch.kind == LaunchKind::conv_weight_gradient) {  // holds rows of both
         wide = kernels::winograd_tile_columns(inputs + outputs, kernels::winograd_gradient_group, wide, value_size_);
-        return {rows, columns, samples_, kernels::winograd_tile_rows, wide};
+        return {rows, columns, planes, kernels::winograd_tile_rows, wide};
       }
       wide = kernels::winograd_tile_columns(inputs, kernels::winograd_group(inputs, outputs, value_size_), wide,
                                             value_size_);
-      return {whole_tiles(rows, winograd_tile), whole_tiles(columns, winograd_tile), samples_,
+      return {whole_tiles(rows, winograd_tile), whole_tiles(columns, winograd_tile), planes,
               kernels::winograd_tile_rows, wide};
     }
     if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
       wide = kernels::convolution_tile_columns(shape, plan.channels_in(launch), wide, value_size_);
     if (launch.kind == LaunchKind::conv_weight_gradient)
-      wide = kernels::weight_gradient_tile_columns(shape, launch.input.channels(), node.channels, wide, value_size_);
-    return {rows, columns, samples_, tile_rows, std::max(wide, index_t{1})};
+      wide = kernels::weight_gradient_tile_columns(shape, plan.channels_in(launch), plan.channels_out(launch), wide,
+                                                   value_size_);
+    return {rows, columns, planes, tile_rows, std::max(wide, index_t{1})};
   }
 
   /// Rings hold one group; where they are small, more rows share what they read twice.
-  kernels::Tiling tap_tiling(const Plan& plan, const Launch& launch, Interval rows, Interval columns) const {
+  kernels::Tiling tap_tiling(const Plan& plan, const Launch& launch, Interval rows, Interval columns,
+                             int planes) const {
     const Node& node = plan.node_of(launch);
     const kernels::ChannelGroups groups = channel_groups(plan.graph, node, launch.kind);
     const kernels::WindowShape shape = window_shape(node, launch.kind);
     index_t wide = columns.size();
     if (launch.kind == LaunchKind::conv_weight_gradient) {
       wide = kernels::weight_gradient_tile_columns(shape, groups.inputs, 1, wide, value_size_);
-      return {rows, columns, samples_, 2 * tile_rows, std::max(wide, index_t{1})};
+      return {rows, columns, planes, 2 * tile_rows, std::max(wide, index_t{1})};
     }
     const kernels::TapWindow window{shape, gathers_transposed(node, launch.kind)};
     const index_t phases = window.phases(1);
     wide =
         phases * kernels::convolution_tile_columns(window.ring(), groups.inputs, ceil_div(wide, phases), value_size_);
-    return {rows, columns, samples_, 2 * tile_rows, std::max(wide, index_t{1})};
+    return {rows, columns, planes, 2 * tile_rows, std::max(wide, index_t{1})};
   }
 
   int samples_ = 0;

@@ -1,6 +1,7 @@
 // Who sends which box to whom: needed intersected with owned, over all ranks of the cut. Pure arithmetic.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -55,8 +56,8 @@ class HaloStrips {
       at(parts, d) = needs.cut[static_cast<std::size_t>(d)].parts();
       at(own, d) = pieces.part(rank, needs.dimension[static_cast<std::size_t>(d)]);
     }
-    Index images;
-    images.fill(3);
+    Index images;  // of the field: itself, and beside it where somebody reads beyond its ends
+    for (int d = 0; d < Rank; ++d) at(images, d) = leaves(needs, static_cast<std::size_t>(d)) ? 3 : 1;
     for_each(parts, [&](const Index& theirs) {
       int peer = rank;
       for (int d = 0; d < Rank; ++d)
@@ -64,7 +65,7 @@ class HaloStrips {
             pieces.with_part(peer, needs.dimension[static_cast<std::size_t>(d)], theirs[static_cast<std::size_t>(d)]);
       for_each(images, [&](Index image) {
         bool itself = peer == rank;
-        for (int& i : image) itself &= --i == 0;
+        for (int d = 0; d < Rank; ++d) itself &= (at(image, d) -= at(images, d) / 2) == 0;
         if (itself) return;
         add(receives, peer, strip(needs, theirs, own, image));
         add(sends, peer, strip(needs, own, theirs, image));
@@ -99,6 +100,11 @@ class HaloStrips {
   using Sides = std::optional<std::pair<Box<Rank>, Box<Rank>>>;
 
   static int& at(Index& index, int d) { return index[static_cast<std::size_t>(d)]; }
+
+  static bool leaves(const HaloNeeds<Rank>& needs, std::size_t d) {
+    return std::any_of(needs.needed[d].begin(), needs.needed[d].end(),
+                       [&](const Interval& need) { return need.begin < 0 || need.end > needs.cut[d].extent(); });
+  }
 
   /// All index tuples below `extents`, row-major.
   template <class F>

@@ -14,7 +14,15 @@ constexpr index_t packed_size(int outputs, int inputs, int taps) {
   return ceil_div(outputs, channel_block) * channel_block * inputs * taps;
 }
 
-/// Packs torch's (Out, In, KH, KW) for the forward pass, or flipped and transposed for the input gradient of inputs
+/// Where in torch's (Out, In, KD, KH, KW) the taps (kh, kw) begin that a packed kernel has between its output `out` and
+/// its input `in`, which counts (channel, kd). Outputs are the layer's from `first` on. Transposed, for the input
+/// gradient, they are the layer's inputs, and planes are flipped.
+HALOGEN_FUNCTION inline index_t window_plane(int out, int in, bool transposed, int first, int layer_inputs, int depth) {
+  if (!transposed) return index_t{first + out} * layer_inputs * depth + in;
+  return (index_t{in / depth} * layer_inputs + first + out) * depth + (depth - 1 - in % depth);
+}
+
+/// Packs torch's (Out, In, KD, KH, KW) for the forward pass, or flipped and transposed for the input gradient of inputs
 /// [first, first + outputs).
 template <class T>
 struct PackWeights {
@@ -22,8 +30,9 @@ struct PackWeights {
   T* packed;
   int outputs, inputs, taps;
   bool transposed;
-  int first;  ///< of the layer's channels that the packed kernel produces
-  int layer_inputs;
+  int first;         ///< of the layer's channels that the packed kernel produces
+  int layer_inputs;  ///< channels
+  int depth;         ///< KD
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     const int o_in_block = static_cast<int>(i % channel_block);
@@ -32,8 +41,8 @@ struct PackWeights {
     const int out = static_cast<int>(i / (index_t{channel_block} * taps * inputs)) * channel_block + o_in_block;
     T value = 0;
     if (out < outputs)
-      value = transposed ? weights[(index_t{in} * layer_inputs + first + out) * taps + (taps - 1 - tap)]
-                         : weights[(index_t{first + out} * layer_inputs + in) * taps + tap];
+      value = weights[window_plane(out, in, transposed, first, layer_inputs, depth) * taps +
+                      (transposed ? taps - 1 - tap : tap)];
     packed[i] = value;
   }
 };

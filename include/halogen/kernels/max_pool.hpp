@@ -14,26 +14,28 @@ HALOGEN_FUNCTION auto exceeds(T value, T largest) {
 
 }  // namespace detail
 
-/// y[o] = max over the window.
+/// y[o] = max over the window. The reader has the window's depth: its planes are channels.
 template <class T>
 struct MaxPoolRows {
   ValueReader<T> input;
-  int kernel[2], stride[2];
+  int kernel[spatial_dimensions], stride[spatial_dimensions];
 
-  index_t inputs(index_t columns) const { return (columns - 1) * stride[1] + kernel[1]; }
+  index_t inputs(index_t columns) const { return (columns - 1) * stride[2] + kernel[2]; }
   index_t scratch_size(index_t columns) const { return inputs(columns); }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
-    for (int ky = 0; ky < kernel[0]; ++ky) {
-      input.load_row(n, c, y * stride[0] + ky, x0 * stride[1], inputs(count), scratch);
-      index_t i = kernel[1] == 2 && stride[1] == 2 ? row_of_pairs(scratch, count, ky == 0, out) : 0;
-      for (; i < count; ++i) {
-        const T* window = scratch + i * stride[1];
-        T best = ky == 0 ? window[0] : out[i];
-        for (int kx = 0; kx < kernel[1]; ++kx) best = detail::exceeds(window[kx], best) ? window[kx] : best;
-        out[i] = best;
+    for (int kz = 0; kz < kernel[0]; ++kz)
+      for (int ky = 0; ky < kernel[1]; ++ky) {
+        input.load_row(n, c * kernel[0] + kz, y * stride[1] + ky, x0 * stride[2], inputs(count), scratch);
+        const bool starts = kz == 0 && ky == 0;
+        index_t i = kernel[2] == 2 && stride[2] == 2 ? row_of_pairs(scratch, count, starts, out) : 0;
+        for (; i < count; ++i) {
+          const T* window = scratch + i * stride[2];
+          T best = starts ? window[0] : out[i];
+          for (int kx = 0; kx < kernel[2]; ++kx) best = detail::exceeds(window[kx], best) ? window[kx] : best;
+          out[i] = best;
+        }
       }
-    }
   }
 
   /// One row of windows 2 wide, as many as fill vectors; returns how many.
@@ -51,24 +53,26 @@ struct MaxPoolRows {
   }
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
-    T best = input.at(n, c, y * stride[0], x * stride[1]);
-    for (int ky = 0; ky < kernel[0]; ++ky)
-      for (int kx = 0; kx < kernel[1]; ++kx) {
-        const T value = input.at(n, c, y * stride[0] + ky, x * stride[1] + kx);
-        best = detail::exceeds(value, best) ? value : best;
-      }
+    PlaneAt plane = input.depth.input(n, c * kernel[0]);
+    T best = input.at(plane, y * stride[1], x * stride[2]);
+    for (int kz = 0; kz < kernel[0]; ++kz, ++plane.z)
+      for (int ky = 0; ky < kernel[1]; ++ky)
+        for (int kx = 0; kx < kernel[2]; ++kx) {
+          const T value = input.at(plane, y * stride[1] + ky, x * stride[2] + kx);
+          best = detail::exceeds(value, best) ? value : best;
+        }
     return best;
   }
 };
 
-/// The gradient of input point (y, x) from every window that holds it and whose first largest it is.
+/// The gradient of input point (z, y, x) from every window that holds it and whose first largest it is.
 template <class T>
 struct MaxPoolBackwardRows {
   ValueReader<T> input;
   GradientReader<T> gradient;  ///< of the pooled tensor
   int first = 0;               ///< first input channel of the source that is differentiated
-  int kernel[2], stride[2];
-  index_t outputs[2];  ///< extents of the pooled tensor
+  int kernel[spatial_dimensions], stride[spatial_dimensions];
+  index_t outputs[spatial_dimensions];  ///< extents of the pooled tensor
 
   /// Outputs whose window holds an input of [begin, end).
   KOKKOS_FUNCTION Interval windows(int d, index_t begin, index_t end) const {
@@ -77,65 +81,46 @@ struct MaxPoolBackwardRows {
   }
 
   index_t scratch_size(index_t columns) const {
-    const index_t outputs_of = columns / stride[1] + kernel[1] + 1;
-    return outputs_of + ((outputs_of - 1) * stride[1] + kernel[1]) * kernel[0];
+    const index_t outputs_of = columns / stride[2] + kernel[2] + 1;
+    return outputs_of + ((outputs_of - 1) * stride[2] + kernel[2]) * kernel[0] * kernel[1];
   }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
     std::fill_n(out, count, T(0));
-    const Interval down = windows(0, y, y + 1), across = windows(1, x0, x0 + count);
+    const PlaneAt own = input.depth.input(n, first + c);
+    const Interval planes = windows(0, own.z, own.z + 1), down = windows(1, y, y + 1);
+    const Interval across = windows(2, x0, x0 + count);
     if (across.empty()) return;
-    const index_t begin = across.begin * stride[1];
-    const index_t width = (across.size() - 1) * stride[1] + kernel[1];
-    T* g = scratch;
-    T* rows = scratch + across.size();
-    for (index_t o = down.begin; o < down.end; ++o) {
-      gradient.load_row(n, first + c, o, across.begin, across.size(), g);
-      for (int ky = 0; ky < kernel[0]; ++ky)
-        input.load_row(n, first + c, o * stride[0] + ky, begin, width, rows + ky * width);
-      const int own = static_cast<int>(y - o * stride[0]);
-      const bool of_pairs = kernel[0] == 2 && kernel[1] == 2 && stride[1] == 2 && begin >= x0;
-      index_t i = of_pairs ? row_of_pairs(rows, width, g, own, std::min(across.size(), (x0 + count - begin) / 2),
-                                          out + (begin - x0))
-                           : 0;
-      for (; i < across.size(); ++i) {
-        const index_t at = largest(rows + i * stride[1], width);
-        if (at / kernel[1] != own) continue;
-        const index_t x = begin + i * stride[1] + at % kernel[1] - x0;
-        if (x >= 0 && x < count) out[x] += g[i];
-      }
-    }
+    for (index_t oz = planes.begin; oz < planes.end; ++oz)
+      for (index_t oy = down.begin; oy < down.end; ++oy)
+        add_windows(own, y, {own.sample, own.channel, oz}, oy, across, x0, count, out, scratch);
   }
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
-    const Interval down = windows(0, y, y + 1), across = windows(1, x, x + 1);
+    const PlaneAt own = input.depth.input(n, first + c);
+    const Interval planes = windows(0, own.z, own.z + 1), down = windows(1, y, y + 1), across = windows(2, x, x + 1);
+    PlaneAt output = own;
     T sum = 0;
-    for (index_t oy = down.begin; oy < down.end; ++oy)
-      for (index_t ox = across.begin; ox < across.end; ++ox) {
-        T best = input.at(n, first + c, oy * stride[0], ox * stride[1]);
-        index_t best_y = oy * stride[0], best_x = ox * stride[1];
-        for (int ky = 0; ky < kernel[0]; ++ky)
-          for (int kx = 0; kx < kernel[1]; ++kx) {
-            const T value = input.at(n, first + c, oy * stride[0] + ky, ox * stride[1] + kx);
-            if (detail::exceeds(value, best)) best = value, best_y = oy * stride[0] + ky, best_x = ox * stride[1] + kx;
-          }
-        if (best_y == y && best_x == x) sum += gradient.at(n, first + c, oy, ox);
-      }
+    for (output.z = planes.begin; output.z < planes.end; ++output.z)
+      for (index_t oy = down.begin; oy < down.end; ++oy)
+        for (index_t ox = across.begin; ox < across.end; ++ox)
+          if (is_largest(own, y, x, output, oy, ox)) sum += gradient.at(output, oy, ox);
     return sum;
   }
 
  private:
-  /// Row `own` of windows of 2 x 2 that do not overlap across, as many as fill vectors; returns how many.
-  static index_t row_of_pairs(const T* rows, index_t pitch, const T* g, int own, index_t count, T* out) {
+  /// Row `own` of windows of Rows rows of two that do not overlap across, as many as fill vectors; returns how many.
+  template <int Rows>
+  static index_t row_of_pairs(const T* rows, index_t pitch, const T* g, index_t own, index_t count, T* out) {
     using V = Vector<T>;
     index_t i = 0;
     for (; i + lanes<T> <= count; i += lanes<T>) {
-      V value[4], best, at{};
-      load_pairs<T>(rows + 2 * i, value[0], value[1]);
-      load_pairs<T>(rows + pitch + 2 * i, value[2], value[3]);
+      V value[2 * Rows], best, at{};
+      HALOGEN_UNROLL
+      for (int r = 0; r < Rows; ++r) load_pairs<T>(rows + r * pitch + 2 * i, value[2 * r], value[2 * r + 1]);
       best = value[0];
       HALOGEN_UNROLL
-      for (int k = 1; k < 4; ++k) {
+      for (int k = 1; k < 2 * Rows; ++k) {
         const auto larger = detail::exceeds(value[k], best);
         best = larger ? value[k] : best;
         at = larger ? V{} + T(k) : at;
@@ -150,15 +135,63 @@ struct MaxPoolBackwardRows {
     return i;
   }
 
-  /// Position of the first largest point in the window, row-major.
+  /// Host: the windows of one output row, as far as their largest lies in input row (own, y).
+  void add_windows(const PlaneAt& own, index_t y, const PlaneAt& output, index_t oy, Interval across, index_t x0,
+                   index_t count, T* out, T* scratch) const {
+    const index_t begin = across.begin * stride[2];
+    const index_t width = (across.size() - 1) * stride[2] + kernel[2];
+    T* g = scratch;
+    T* rows = scratch + across.size();
+    gradient.load_row(output, oy, across.begin, across.size(), g);
+    PlaneAt plane = output;
+    for (int kz = 0; kz < kernel[0]; ++kz)
+      for (int ky = 0; ky < kernel[1]; ++ky) {
+        plane.z = output.z * stride[0] + kz;
+        input.load_row(plane, oy * stride[1] + ky, begin, width, rows + (kz * kernel[1] + ky) * width);
+      }
+    const index_t own_row = (own.z - output.z * stride[0]) * kernel[1] + (y - oy * stride[1]);
+    const bool of_pairs = kernel[1] == 2 && kernel[2] == 2 && stride[2] == 2 && kernel[0] <= 2 && begin >= x0;
+    index_t i = 0;
+    if (of_pairs) {
+      const index_t pairs = std::min(across.size(), (x0 + count - begin) / 2);
+      T* to = out + (begin - x0);
+      i = kernel[0] == 1 ? row_of_pairs<2>(rows, width, g, own_row, pairs, to)
+                         : row_of_pairs<4>(rows, width, g, own_row, pairs, to);
+    }
+    for (; i < across.size(); ++i) {
+      const index_t at = largest(rows + i * stride[2], width);
+      if (at / kernel[2] != own_row) continue;
+      const index_t x = begin + i * stride[2] + at % kernel[2] - x0;
+      if (x >= 0 && x < count) out[x] += g[i];
+    }
+  }
+
+  /// Position of the first largest point in the window, row by row.
   index_t largest(const T* window, index_t pitch) const {
     index_t at = 0;
     T best = window[0];
-    for (int ky = 0; ky < kernel[0]; ++ky)
-      for (int kx = 0; kx < kernel[1]; ++kx)
-        if (detail::exceeds(window[ky * pitch + kx], best))
-          best = window[ky * pitch + kx], at = index_t{ky} * kernel[1] + kx;
+    for (int row = 0; row < kernel[0] * kernel[1]; ++row)
+      for (int kx = 0; kx < kernel[2]; ++kx)
+        if (detail::exceeds(window[row * pitch + kx], best))
+          best = window[row * pitch + kx], at = index_t{row} * kernel[2] + kx;
     return at;
+  }
+
+  KOKKOS_FUNCTION bool is_largest(const PlaneAt& own, index_t y, index_t x, const PlaneAt& output, index_t oy,
+                                  index_t ox) const {
+    const index_t y0 = oy * stride[1], x0 = ox * stride[2];
+    PlaneAt plane = output, best_plane;
+    plane.z = output.z * stride[0];
+    T best = input.at(plane, y0, x0);
+    best_plane = plane;
+    index_t best_y = y0, best_x = x0;
+    for (int kz = 0; kz < kernel[0]; ++kz, ++plane.z)
+      for (int ky = 0; ky < kernel[1]; ++ky)
+        for (int kx = 0; kx < kernel[2]; ++kx) {
+          const T value = input.at(plane, y0 + ky, x0 + kx);
+          if (detail::exceeds(value, best)) best = value, best_plane = plane, best_y = y0 + ky, best_x = x0 + kx;
+        }
+    return best_plane.z == own.z && best_y == y && best_x == x;
   }
 };
 

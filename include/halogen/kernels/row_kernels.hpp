@@ -118,25 +118,28 @@ struct SumRows {
 template <class T>
 struct UpsampleBackwardRows {
   GradientReader<T> fine;
-  Resample map[2];
+  Resample map[spatial_dimensions];
 
-  index_t scratch_size(index_t columns) const { return ceil_div(columns * map[1].to, map[1].from) + 2; }
+  index_t scratch_size(index_t columns) const { return ceil_div(columns * map[2].to, map[2].from) + 2; }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
-    const Interval rows = map[0].output_of({y, y + 1}), columns = map[1].output_of({x0, x0 + count});
+    PlaneAt plane = fine.depth.input(n, c);
+    const Interval planes = map[0].output_of({plane.z, plane.z + 1}), rows = map[1].output_of({y, y + 1});
+    const Interval columns = map[2].output_of({x0, x0 + count});
     std::fill_n(out, count, T(0));
-    for (index_t fy = rows.begin; fy < rows.end; ++fy) {
-      fine.load_row(n, c, fy, columns.begin, columns.size(), scratch);
-      if (map[1].to == 2 * map[1].from) {
-        add_pairs(scratch, count, out);
-        continue;
+    for (plane.z = planes.begin; plane.z < planes.end; ++plane.z)
+      for (index_t fy = rows.begin; fy < rows.end; ++fy) {
+        fine.load_row(plane, fy, columns.begin, columns.size(), scratch);
+        if (map[2].to == 2 * map[2].from) {
+          add_pairs(scratch, count, out);
+          continue;
+        }
+        index_t fx = columns.begin;
+        for (index_t i = 0; i < count; ++i) {
+          const index_t end = map[2].output_of({x0 + i, x0 + i + 1}).end;
+          for (; fx < end; ++fx) out[i] += scratch[fx - columns.begin];
+        }
       }
-      index_t fx = columns.begin;
-      for (index_t i = 0; i < count; ++i) {
-        const index_t end = map[1].output_of({x0 + i, x0 + i + 1}).end;
-        for (; fx < end; ++fx) out[i] += scratch[fx - columns.begin];
-      }
-    }
   }
 
   static void add_pairs(const T* pairs, index_t count, T* out) {
@@ -150,12 +153,18 @@ struct UpsampleBackwardRows {
   }
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
-    const index_t y1 = ceil_div((y + 1) * map[0].to, map[0].from), x1 = ceil_div((x + 1) * map[1].to, map[1].from);
+    PlaneAt plane = fine.depth.input(n, c);
+    const index_t z0 = first_fine(0, plane.z), z1 = first_fine(0, plane.z + 1), y1 = first_fine(1, y + 1);
+    const index_t x0 = first_fine(2, x), x1 = first_fine(2, x + 1);
     T sum = 0;
-    for (index_t fy = ceil_div(y * map[0].to, map[0].from); fy < y1; ++fy)
-      for (index_t fx = ceil_div(x * map[1].to, map[1].from); fx < x1; ++fx) sum += fine.at(n, c, fy, fx);
+    for (plane.z = z0; plane.z < z1; ++plane.z)
+      for (index_t fy = first_fine(1, y); fy < y1; ++fy)
+        for (index_t fx = x0; fx < x1; ++fx) sum += fine.at(plane, fy, fx);
     return sum;
   }
+
+ private:
+  KOKKOS_FUNCTION index_t first_fine(int d, index_t coarse) const { return ceil_div(coarse * map[d].to, map[d].from); }
 };
 
 }  // namespace halogen::kernels

@@ -105,7 +105,7 @@ struct RowEpilogue {
       accumulator.merge_moments({points, about + first / points, second - first * (first / points)});
     } else {
       const T* x = value.row(n, c, y) + (x0 - value.x0);
-      const int index = n * channels + c;
+      const int index = value.sample_of(n) * channels + c;
       const double center = mean[index];
       const T a = affine.scale[index], b = affine.shift[index];
       const bool clips = relu;

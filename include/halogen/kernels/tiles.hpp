@@ -8,7 +8,7 @@ namespace halogen::kernels {
 /// The points a rank computes, cut into tiles of rows and columns, for each sample.
 struct Tiling {
   Interval rows, columns;
-  int samples = 1;
+  int samples = 1;  ///< planes of all samples, where fields have depth
   index_t tile_rows = 8, tile_columns = 1;
   index_t down = 1, across = 1;  ///< tiles per sample
 

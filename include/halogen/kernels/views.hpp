@@ -19,13 +19,31 @@ struct Affine {
   int channels = 0;
 };
 
-/// A reader's window on the plane: beyond extent stands 0, or the other end's image in the margin.
+/// Where a reader's field ends: beyond extent stands 0, or the other end's image in the margin.
 struct Frame {
-  index_t extent[2] = {0, 0};
-  bool periodic[2] = {false, false};
+  index_t extent[spatial_dimensions] = {1, 0, 0};
+  bool periodic[spatial_dimensions] = {false, false, false};
 
   HALOGEN_FUNCTION bool outside(int dimension, index_t position) const {
     return !periodic[dimension] && (position < 0 || position >= extent[dimension]);
+  }
+};
+
+/// The depth of a window. Kernels are two-dimensional: they count the planes that they compute as samples, and the
+/// planes of a window as channels. Sample n is output plane first + n % planes of sample n / planes, channel c is tap
+/// c % kernel of channel c / kernel, as PyTorch's (Out, In, KD, KH, KW) lies in memory.
+struct DepthWindow {
+  int planes = 1;
+  index_t first = 0;
+  int kernel = 1, stride = 1, dilation = 1;
+  index_t padding = 0;
+
+  HALOGEN_FUNCTION PlaneAt input(int n, int c) const {
+    index_t z = first;
+    if (planes > 1) z += n % planes, n /= planes;
+    z = z * stride - padding;
+    if (kernel > 1) z += index_t{c % kernel} * dilation, c /= kernel;
+    return {n, c, z};
   }
 };
 
@@ -35,9 +53,9 @@ namespace detail {
 template <class T, class Read>
 inline void read_inside(const Frame& frame, index_t x0, index_t count, T* out, Read read) {
   index_t begin = x0, end = x0 + count;
-  if (!frame.periodic[1]) {
+  if (!frame.periodic[2]) {
     begin = begin < 0 ? 0 : begin;
-    end = end > frame.extent[1] ? frame.extent[1] : end;
+    end = end > frame.extent[2] ? frame.extent[2] : end;
     if (begin >= end) begin = end = x0;
     for (index_t x = x0; x < begin; ++x) out[x - x0] = T(0);
     for (index_t x = end; x < x0 + count; ++x) out[x - x0] = T(0);
@@ -113,7 +131,7 @@ struct SourceView {
   Affine<T> affine;
   bool relu = false;
   bool resampled = false;
-  Resample map[2];
+  Resample map[spatial_dimensions];
   int channels = 0;
 };
 
@@ -124,6 +142,7 @@ struct ValueReader {
   SourceView<T> sources[4];
   int count = 0;
   Frame frame;
+  DepthWindow depth;
 
   HALOGEN_FUNCTION const SourceView<T>& find(int& c) const {
     int i = 0;
@@ -131,69 +150,78 @@ struct ValueReader {
     return sources[i];
   }
 
-  HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const {
-    if (frame.outside(0, y) || frame.outside(1, x)) return T(0);
-    const SourceView<T>& s = find(c);
-    if (!s.resampled) return seen(s, n, c, y, x);
-    if (!s.map[0].linear) return seen(s, n, c, s.map[0].source(y), s.map[1].source(x));
-    const Resample::Between v = s.map[0].between(y), h = s.map[1].between(x);
-    const T down = detail::fraction<T>(v, s.map[0]), across = detail::fraction<T>(h, s.map[1]);
-    const T a = detail::interpolate(seen(s, n, c, v.first, h.first), seen(s, n, c, v.second, h.first), down);
-    const T b = detail::interpolate(seen(s, n, c, v.first, h.second), seen(s, n, c, v.second, h.second), down);
+  HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const { return at(depth.input(n, c), y, x); }
+
+  HALOGEN_FUNCTION T at(PlaneAt plane, index_t y, index_t x) const {
+    if (frame.outside(0, plane.z) || frame.outside(1, y) || frame.outside(2, x)) return T(0);
+    const SourceView<T>& s = find(plane.channel);
+    if (!s.resampled) return seen(s, plane, y, x);
+    plane.z = s.map[0].source(plane.z);
+    if (!s.map[1].linear) return seen(s, plane, s.map[1].source(y), s.map[2].source(x));
+    const Resample::Between v = s.map[1].between(y), h = s.map[2].between(x);
+    const T down = detail::fraction<T>(v, s.map[1]), across = detail::fraction<T>(h, s.map[2]);
+    const T a = detail::interpolate(seen(s, plane, v.first, h.first), seen(s, plane, v.second, h.first), down);
+    const T b = detail::interpolate(seen(s, plane, v.first, h.second), seen(s, plane, v.second, h.second), down);
     return detail::interpolate(a, b, across);
   }
 
   /// Host: where load_row will begin to read, null where nothing stands; one tensor.
   static constexpr int tensors = 1;
   const T* address(int, int n, int c, index_t y, index_t x) const {
-    if (frame.outside(0, y)) return nullptr;
-    const SourceView<T>& s = find(c);
-    return s.resampled ? s.tensor.row(n, c, s.map[0].source(y)) + (s.map[1].source(x) - s.tensor.x0)
-                       : s.tensor.row(n, c, y) + (x - s.tensor.x0);
+    PlaneAt plane = depth.input(n, c);
+    if (frame.outside(0, plane.z) || frame.outside(1, y)) return nullptr;
+    const SourceView<T>& s = find(plane.channel);
+    if (s.resampled) plane.z = s.map[0].source(plane.z), y = s.map[1].source(y), x = s.map[2].source(x);
+    return s.tensor.row(plane, y) + (x - s.tensor.x0);
   }
 
   /// Host: the row's points [x0, x0 + count) into out.
   void load_row(int n, int c, index_t y, index_t x0, index_t count_of_row, T* out) const {
-    if (frame.outside(0, y)) return (void)std::memset(out, 0, count_of_row * sizeof(T));
-    const SourceView<T>& s = find(c);
-    if (s.resampled && s.map[0].linear)
+    load_row(depth.input(n, c), y, x0, count_of_row, out);
+  }
+
+  void load_row(PlaneAt plane, index_t y, index_t x0, index_t count_of_row, T* out) const {
+    if (frame.outside(0, plane.z) || frame.outside(1, y)) return (void)std::memset(out, 0, count_of_row * sizeof(T));
+    const SourceView<T>& s = find(plane.channel);
+    if (s.resampled && s.map[1].linear)
       return detail::read_inside(frame, x0, count_of_row, out, [&](index_t begin, index_t size, T* to) {
-        load_between(s, n, c, y, begin, size, to);
+        load_between(s, plane, y, begin, size, to);
       });
-    const T* from = s.tensor.row(n, c, s.resampled ? s.map[0].source(y) : y);
+    if (s.resampled) plane.z = s.map[0].source(plane.z), y = s.map[1].source(y);
+    const T* from = s.tensor.row(plane, y);
     detail::read_inside(frame, x0, count_of_row, out, [&](index_t begin, index_t size, T* to) {
       const T* points = from + (begin - s.tensor.x0);
       if (s.resampled) {
-        gather(s.map[1], from - s.tensor.x0, begin, size, to);
+        gather(s.map[2], from - s.tensor.x0, begin, size, to);
         points = to;
       }
-      finish(s, n * s.affine.channels + c, points, size, to);
+      finish(s, plane.sample * s.affine.channels + plane.channel, points, size, to);
     });
   }
 
  private:
-  HALOGEN_FUNCTION static T seen(const SourceView<T>& s, int n, int c, index_t y, index_t x) {
-    const T value = s.tensor.at(n, c, y, x);
+  HALOGEN_FUNCTION static T seen(const SourceView<T>& s, const PlaneAt& plane, index_t y, index_t x) {
+    const T value = s.tensor.at(plane, y, x);
     if (s.affine.scale == nullptr) return detail::clip(value, s.relu);
-    const int index = n * s.affine.channels + c;
+    const int index = plane.sample * s.affine.channels + plane.channel;
     return detail::clip(value * s.affine.scale[index] + s.affine.shift[index], s.relu);
   }
 
   /// Two rows as the reader sees them, between them the row, between its points the result; piece by piece in L1.
-  static void load_between(const SourceView<T>& s, int n, int c, index_t y, index_t x0, index_t count, T* out) {
+  static void load_between(const SourceView<T>& s, const PlaneAt& plane, index_t y, index_t x0, index_t count, T* out) {
     constexpr index_t most = 1024;  // points of a coarse row at once
     T rows[2][most];
-    const Resample& map = s.map[1];
-    const Resample::Between v = s.map[0].between(y);
-    const T down = detail::fraction<T>(v, s.map[0]);
-    const int index = n * s.affine.channels + c;
+    const Resample& map = s.map[2];
+    const Resample::Between v = s.map[1].between(y);
+    const T down = detail::fraction<T>(v, s.map[1]);
+    const int index = plane.sample * s.affine.channels + plane.channel;
     const index_t piece = std::max<index_t>(1, (most - 3) * map.to / map.from);
     for (index_t begin = x0; begin < x0 + count; begin += piece) {
       const index_t end = std::min(begin + piece, x0 + count);
       const Interval source = map.input_of({begin, end});
       const index_t size = source.size(), skip = source.begin - s.tensor.x0;
-      finish(s, index, s.tensor.row(n, c, v.first) + skip, size, rows[0]);
-      finish(s, index, s.tensor.row(n, c, v.second) + skip, size, rows[1]);
+      finish(s, index, s.tensor.row(plane, v.first) + skip, size, rows[0]);
+      finish(s, index, s.tensor.row(plane, v.second) + skip, size, rows[1]);
       for_each_vector<T>(size, [&]<class V>(index_t i) {
         const V a = load<V>(rows[0] + i), b = load<V>(rows[1] + i);
         store<V>(rows[0] + i, a + (b - a) * down);
@@ -214,8 +242,8 @@ struct ValueReader {
   /// Each point for two: to[i] = from[(begin + i) / 2].
   static void gather_twice(const T* from, index_t begin, index_t size, T* to) {
     index_t i = 0;
-    if (begin % 2 != 0 && size > 0) to[i++] = from[begin / 2];
-    const T* source = from + (begin + i) / 2;
+    if (begin % 2 != 0 && size > 0) to[i++] = from[floor_div(begin, 2)];
+    const T* source = from + floor_div(begin + i, 2);
     for (; i + 2 * lanes<T> <= size; i += 2 * lanes<T>, source += lanes<T>) {
       const Vector<T> values = load<Vector<T>>(source);
       store_pairs<T>(to + i, values, values);
@@ -257,14 +285,19 @@ struct GradientReader {
   const T* slope = nullptr;  ///< over (n, c), null without norm
   const T* offset = nullptr;
   bool relu = false;
+  /// Point e of the reader is point e / stuffing, or 0 between two: strided windows.
+  int stuffing[spatial_dimensions] = {1, 1, 1};
   Frame frame;  ///< extent of the gradient itself
+  DepthWindow depth;
 
-  HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const {
-    if (frame.outside(0, y) || frame.outside(1, x)) return T(0);
-    T g = gradient.at(n, c, y, x);
-    if (affine.scale == nullptr) return relu && !(value.at(n, c, y, x) > T(0)) ? T(0) : g;
-    const int index = n * affine.channels + c;
-    const T v = value.at(n, c, y, x);
+  HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const { return at(depth.input(n, c), y, x); }
+
+  HALOGEN_FUNCTION T at(PlaneAt plane, index_t y, index_t x) const {
+    if (!unstuff(0, plane.z) || !unstuff(1, y) || !unstuff(2, x)) return T(0);
+    T g = gradient.at(plane, y, x);
+    if (affine.scale == nullptr) return relu && !(value.at(plane, y, x) > T(0)) ? T(0) : g;
+    const int index = plane.sample * affine.channels + plane.channel;
+    const T v = value.at(plane, y, x);
     if (relu && !(v * affine.scale[index] + affine.shift[index] > T(0))) g = T(0);
     return g * affine.scale[index] + (v * slope[index] + offset[index]);
   }
@@ -272,22 +305,34 @@ struct GradientReader {
   /// Host: where load_row will begin to read, null where nothing stands; two tensors.
   static constexpr int tensors = 2;
   const T* address(int which, int n, int c, index_t y, index_t x) const {
-    if (frame.outside(0, y)) return nullptr;
-    if (which == 0) return gradient.row(n, c, y) + (x - gradient.x0);
-    return affine.scale != nullptr || relu ? value.row(n, c, y) + (x - value.x0) : nullptr;
+    PlaneAt plane = depth.input(n, c);
+    if (!unstuff(0, plane.z) || !unstuff(1, y)) return nullptr;
+    x = floor_div(x, stuffing[2]);
+    if (which == 0) return gradient.row(plane, y) + (x - gradient.x0);
+    return affine.scale != nullptr || relu ? value.row(plane, y) + (x - value.x0) : nullptr;
   }
 
   /// Host: the row's points [x0, x0 + count) into out.
   void load_row(int n, int c, index_t y, index_t x0, index_t count, T* out) const {
-    if (frame.outside(0, y)) return (void)std::memset(out, 0, count * sizeof(T));
+    load_row(depth.input(n, c), y, x0, count, out);
+  }
+
+  void load_row(const PlaneAt& stuffed, index_t stuffed_y, index_t x0, index_t count, T* out) const {
+    PlaneAt plane = stuffed;
+    index_t y = stuffed_y;
+    if (!unstuff(0, plane.z) || !unstuff(1, y)) return (void)std::memset(out, 0, count * sizeof(T));
+    if (stuffing[2] != 1) {
+      for (index_t i = 0; i < count; ++i) out[i] = at(stuffed, stuffed_y, x0 + i);
+      return;
+    }
     detail::read_inside(frame, x0, count, out, [&](index_t begin, index_t size, T* to) {
-      const T* g = gradient.row(n, c, y) + (begin - gradient.x0);
+      const T* g = gradient.row(plane, y) + (begin - gradient.x0);
       if (affine.scale == nullptr && !relu) return detail::copy_row(g, size, to);
-      const T* v = value.row(n, c, y) + (begin - value.x0);
+      const T* v = value.row(plane, y) + (begin - value.x0);
       if (affine.scale == nullptr)
         return for_each_vector<T>(
             size, [&]<class V>(index_t i) { store<V>(to + i, load<V>(v + i) > T(0) ? load<V>(g + i) : V{}); });
-      const int index = n * affine.channels + c;
+      const int index = plane.sample * affine.channels + plane.channel;
       const T a = affine.scale[index], b = affine.shift[index], s = slope[index], o = offset[index];
       const bool clips = relu;
       for_each_vector<T>(size, [&]<class V>(index_t i) {
@@ -297,6 +342,16 @@ struct GradientReader {
         store<V>(to + i, d * a + (x * s + o));
       });
     });
+  }
+
+ private:
+  /// The gradient's own position, and whether there is one in dimension d.
+  HALOGEN_FUNCTION bool unstuff(int d, index_t& position) const {
+    if (stuffing[d] != 1) {
+      if (floor_mod(position, stuffing[d]) != 0) return false;
+      position = floor_div(position, stuffing[d]);
+    }
+    return !frame.outside(d, position);
   }
 };
 

@@ -7,7 +7,7 @@
 
 namespace halogen::kernels {
 
-/// Geometry of a window in both dimensions, as numbers for kernels.
+/// Geometry of a window in rows and columns, as numbers for kernels.
 struct WindowShape {
   int kernel[2] = {1, 1}, stride[2] = {1, 1}, dilation[2] = {1, 1};
   index_t padding[2] = {0, 0};  ///< may be negative in an adjoint

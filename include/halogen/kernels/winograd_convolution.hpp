@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "halogen/kernels/channel_rows.hpp"
+#include "halogen/kernels/convolution.hpp"
 #include "halogen/kernels/lines_ahead.hpp"
 #include "halogen/kernels/winograd.hpp"
 
@@ -71,7 +72,7 @@ constexpr index_t winograd_packed_size(int outputs, int inputs, std::size_t valu
   return winograd_products * winograd_width(outputs, value_bytes) * inputs;
 }
 
-/// Transforms torch's (Out, In, 3, 3), flipped and transposed for the input gradient of inputs [first, first +
+/// Transforms torch's (Out, In, KD, 3, 3), flipped and transposed for the input gradient of inputs [first, first +
 /// outputs). One work item an input and vector of outputs.
 template <class T>
 struct PackWinogradWeights {
@@ -79,7 +80,7 @@ struct PackWinogradWeights {
   T* packed;
   int outputs, inputs;
   bool transposed;
-  int first, layer_inputs;
+  int first, layer_inputs, depth;
 
   index_t work() const { return ceil_div(outputs, lanes<T>) * inputs; }
 
@@ -108,8 +109,8 @@ struct PackWinogradWeights {
   Vector<T> tap(int in, int out, int k) const {
     Vector<T> result{};
     for (int l = 0; l < lanes<T> && out + l < outputs; ++l)
-      result[l] = transposed ? weights[(index_t{in} * layer_inputs + first + out + l) * 9 + 8 - k]
-                             : weights[(index_t{out + l} * layer_inputs + in) * 9 + k];
+      result[l] =
+          weights[9 * window_plane(out + l, in, transposed, first, layer_inputs, depth) + (transposed ? 8 - k : k)];
     return result;
   }
 };

@@ -12,8 +12,7 @@
 // Accumulation: in row order, then times 1 / (KH KW). vjp: an input's owner adds the windows that hold it.
 #pragma once
 
-#include "halogen/layers/module.hpp"
-#include "halogen/layers/window_options.hpp"
+#include "halogen/layers/max_pool2d.hpp"
 
 namespace halogen {
 namespace detail {
@@ -35,31 +34,10 @@ inline constexpr Operation avg_pool2d_operation{"avg_pool2d", avg_pool2d_forward
 /// AvgPool2d<2> or AvgPool2d<3, Stride<2>>, AvgPool2d<2, Kernel<2, 1>>; stride defaults to the kernel.
 template <int Size, class... Options>
 struct AvgPool2d : Module<AvgPool2d<Size, Options...>> {
-  static constexpr detail::WindowOptions options = [] {
-    detail::WindowOptions o = detail::window_options<Kernel<Size>, Options...>();
-    for (Window& window : o.window)
-      if (!o.has_stride) window.stride = window.kernel;
-    return o;
-  }();
-  static_assert(!options.has_bias && options.groups == 1, "AvgPool2d has no bias and no groups");
-  static_assert(!options.window[0].periodic && !options.window[1].periodic,
-                "AvgPool2d takes no Boundary: without padding no window leaves the field");
-  static_assert(options.window[0].padding == 0 && options.window[1].padding == 0, "AvgPool2d takes no padding");
-  static_assert(!options.to_skip && options.window[0].output_padding == 0 && options.window[1].output_padding == 0,
-                "AvgPool2d takes no OutputPadding");
-  static_assert(options.window[0].dilation == 1 && options.window[1].dilation == 1, "AvgPool2d takes no dilation");
+  static constexpr auto options = detail::pool_options<2, Kernel<Size>, Options...>();
+  static_assert(detail::pools(options), "AvgPool2d takes only Kernel and Stride");
 
-  constexpr Traced forward(Traced x) const {
-    Graph& graph = *x.graph;
-    Node node;
-    node.operation = &detail::avg_pool2d_operation;
-    node.layer = graph.next_layer();
-    node.inputs[0] = x.node;
-    node.channels = (*x).channels;
-    for (int d = 0; d < 2; ++d) node.window[d] = options.window[d];
-    node.level = graph.level_through((*x).level, node.window[0], node.window[1]);
-    return {&graph, graph.add(node)};
-  }
+  constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::avg_pool2d_operation, options); }
 };
 
 }  // namespace halogen

@@ -8,8 +8,9 @@
 //   placements of x           placements of y     forward                      backward
 //   Shard<0>                  Shard<0>            nothing                      weights' gradient in the bucket
 //   Shard<2>, Shard<3>        the same, derived   halo exchange of x's source  halo exchange of y's gradient; the
-//   bucket Replicate                 Replicate           nothing                      nothing Shard<1>, Partial does
-//   not compile: why::channels_are_cut, why::input_is_partial
+//                                                                                      bucket
+//   Replicate                 Replicate           nothing                      nothing
+//   Shard<1>, Partial         does not compile: why::channels_are_cut, why::input_is_partial
 //
 // Halo per dimension: at most padding before and dilation (kernel - 1) - padding after (stencil/window.hpp).
 // Accumulation: each output is summed whole by its owner in the order (c, i), from the bias on: bitwise the same on
@@ -23,11 +24,11 @@
 namespace halogen {
 namespace detail {
 
-constexpr void conv2d_forward(Planner& planner, const Node& node) {
+constexpr void convolution_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, LaunchKind::conv_forward, planner.read(node));
 }
 
-constexpr void conv2d_vjp(Planner& planner, const Node& node) {
+constexpr void convolution_vjp(Planner& planner, const Node& node) {
   const int reads = planner.gradient_of(node);
   if (reads < 0) return;
   const Value& input = planner.value_of(node.inputs[0]);
@@ -40,14 +41,17 @@ constexpr void conv2d_vjp(Planner& planner, const Node& node) {
   planner.emit_input_gradients(node, LaunchKind::conv_input_gradient, input, reads);
 }
 
-inline constexpr Operation conv2d_operation{"conv2d", conv2d_forward, conv2d_vjp};
+inline constexpr Operation conv2d_operation{"conv2d", convolution_forward, convolution_vjp};
 
-/// The node of a convolution from In to Out channels, its level still that of x.
-constexpr Node convolution_node(Traced x, const Operation* operation, int in, int out, const WindowOptions& options) {
+/// The node of a convolution with windows of so many dimensions, its level still that of x.
+template <int Dimensions>
+constexpr Node convolution_node(Traced x, const Operation& operation, int in, int out,
+                                const WindowOptions<Dimensions>& options) {
   Graph& graph = *x.graph;
   Node node;
-  node.operation = operation;
+  node.operation = &operation;
   node.layer = graph.next_layer();
+  graph.slide(Dimensions, node.layer);
   if ((*x).channels != in) graph.refuse(Misfit::Kind::channels_differ, node.layer, in, (*x).channels);
   for (const int channels : {in, out})
     if (channels % options.groups != 0)
@@ -55,19 +59,30 @@ constexpr Node convolution_node(Traced x, const Operation* operation, int in, in
   node.inputs[0] = x.node;
   node.channels = out;
   node.channel_groups = options.groups;
-  for (int d = 0; d < 2; ++d) node.window[d] = options.window[d];
+  for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
   node.level = (*x).level;
   node.bias = options.bias;
   return node;
 }
 
-/// Adds it with its weight, (first, second, KH, KW), and bias.
-constexpr Traced add_convolution(Graph& graph, Node node, int first, int second) {
-  const int height = node.window[0].kernel, width = node.window[1].kernel, fan_in = second * height * width;
-  node.parameter =
-      graph.add_parameter("weight", {.shape = {first, second, height, width}, .rank = 4, .fan_in = fan_in});
-  if (node.bias) graph.add_parameter("bias", {.shape = {node.channels}, .rank = 1, .fan_in = fan_in});
+/// Appends it to the graph with its parameters: the weight is (first, second, kernel...).
+template <int Dimensions>
+constexpr Traced add_weighted(Graph& graph, Node node, int first, int second) {
+  ParameterShape weight{.shape = {first, second}, .rank = 2 + Dimensions, .fan_in = second};
+  for (int d = 0; d < Dimensions; ++d) {
+    weight.shape[2 + d] = node.window[spatial_dimensions - Dimensions + d].kernel;
+    weight.fan_in *= weight.shape[2 + d];
+  }
+  node.parameter = graph.add_parameter("weight", weight);
+  if (node.bias) graph.add_parameter("bias", {.shape = {node.channels}, .rank = 1, .fan_in = weight.fan_in});
   return {&graph, graph.add(node)};
+}
+
+template <int In, int Out, int Dimensions>
+constexpr Traced add_convolution(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options) {
+  Node node = convolution_node(x, operation, In, Out, options);
+  node.level = x.graph->level_through(node.level, node.window);
+  return add_weighted<Dimensions>(*x.graph, node, Out, In / options.groups);
 }
 
 }  // namespace detail
@@ -77,15 +92,11 @@ constexpr Traced add_convolution(Graph& graph, Node node, int first, int second)
 template <int In, int Out, class... Options>
 struct Conv2d : Module<Conv2d<In, Out, Options...>> {
   static_assert(In > 0 && Out > 0, "a convolution has channels");
-  static constexpr detail::WindowOptions options = detail::window_options<Options...>();
-  static_assert(!options.to_skip && options.window[0].output_padding == 0 && options.window[1].output_padding == 0,
-                "OutputPadding belongs to ConvTranspose2d");
+  static constexpr auto options = detail::window_options<2, Options...>();
+  static_assert(options.has_own_extent(), "OutputPadding belongs to ConvTranspose2d");
 
   constexpr Traced forward(Traced x) const {
-    Graph& graph = *x.graph;
-    Node node = detail::convolution_node(x, &detail::conv2d_operation, In, Out, options);
-    node.level = graph.level_through((*x).level, node.window[0], node.window[1]);
-    return detail::add_convolution(graph, node, Out, In / options.groups);
+    return detail::add_convolution<In, Out>(x, detail::conv2d_operation, options);
   }
 };
 

@@ -23,9 +23,9 @@
 namespace halogen {
 namespace detail {
 
-inline constexpr Operation conv_transpose2d_operation{"conv_transpose2d", conv2d_forward, conv2d_vjp};
+inline constexpr Operation conv_transpose2d_operation{"conv_transpose2d", convolution_forward, convolution_vjp};
 
-constexpr bool output_padding_fits(const WindowOptions& options) {
+constexpr bool output_padding_fits(const WindowOptions<2>& options) {
   for (const Window& w : options.window)
     if (w.output_padding >= std::max(w.stride, w.dilation)) return false;
   return true;
@@ -38,8 +38,8 @@ constexpr bool output_padding_fits(const WindowOptions& options) {
 template <int In, int Out, class... Options>
 struct ConvTranspose2d : Module<ConvTranspose2d<In, Out, Options...>> {
   static_assert(In > 0 && Out > 0, "a convolution has channels");
-  static constexpr detail::WindowOptions options = [] {
-    detail::WindowOptions o = detail::window_options<Options...>();
+  static constexpr auto options = [] {
+    auto o = detail::window_options<2, Options...>();
     for (Window& window : o.window) window.transposed = true;
     return o;
   }();
@@ -47,14 +47,14 @@ struct ConvTranspose2d : Module<ConvTranspose2d<In, Out, Options...>> {
 
   constexpr Traced forward(Traced x) const {
     Graph& graph = *x.graph;
-    Node node = detail::convolution_node(x, &detail::conv_transpose2d_operation, In, Out, options);
+    Node node = detail::convolution_node(x, detail::conv_transpose2d_operation, In, Out, options);
     if (!options.to_skip)
-      node.level = graph.level_through((*x).level, node.window[0], node.window[1]);
+      node.level = graph.level_through((*x).level, node.window);
     else if (graph.skips.empty())
       graph.refuse(Misfit::Kind::upsample_without_skip, node.layer);
     else
       node.level = graph.nodes[graph.skips.back()].level;
-    return detail::add_convolution(graph, node, In, Out / options.groups);
+    return detail::add_weighted<2>(graph, node, In, Out / options.groups);
   }
 };
 

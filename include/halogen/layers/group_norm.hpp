@@ -1,10 +1,10 @@
 // GroupNorm: y = gamma[c] * (x - mean[n, g]) / sqrt(variance[n, g] + epsilon) + beta[c], as torch.nn.GroupNorm;
 // mean and (biased) variance over the group's channels and the *whole* field of sample n, however it is cut.
 //
-//   x: (N, C, H, W) -> y: (N, C, H, W)  gamma, beta: (C)
+//   x: (N, C, H, W) or (N, C, D, H, W) -> y: the same  gamma, beta: (C)
 //
 //   placements of x       placements of y   forward                           backward
-//   Shard<2>, Shard<3>    the same          all_gather of (count, mean, M2)   all_reduce of two sums a group
+//   Shard<2> and beyond   the same          all_gather of (count, mean, M2)   all_reduce of two sums a group
 //   Shard<0>, Replicate   the same          nothing                           nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //

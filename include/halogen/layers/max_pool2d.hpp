@@ -19,17 +19,49 @@
 namespace halogen {
 namespace detail {
 
-constexpr void max_pool2d_forward(Planner& planner, const Node& node) {
+constexpr void max_pool_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, LaunchKind::max_pool_forward, planner.read(node));
 }
 
-constexpr void max_pool2d_vjp(Planner& planner, const Node& node) {
+constexpr void max_pool_vjp(Planner& planner, const Node& node) {
   const int reads = planner.gradient_of(node);
   if (reads >= 0)
     planner.emit_input_gradients(node, LaunchKind::max_pool_backward, planner.value_of(node.inputs[0]), reads);
 }
 
-inline constexpr Operation max_pool2d_operation{"max_pool2d", max_pool2d_forward, max_pool2d_vjp};
+inline constexpr Operation max_pool2d_operation{"max_pool2d", max_pool_forward, max_pool_vjp};
+
+/// A pool's windows: without stride of its own it steps by its kernel.
+template <int Dimensions, class... Options>
+constexpr WindowOptions<Dimensions> pool_options() {
+  WindowOptions<Dimensions> options = window_options<Dimensions, Options...>();
+  for (Window& window : options.window)
+    if (!options.has_stride) window.stride = window.kernel;
+  return options;
+}
+
+/// Whether they are what a pool can do: no bias, boundary, padding or dilation.
+template <int Dimensions>
+constexpr bool pools(const WindowOptions<Dimensions>& options) {
+  bool pools = !options.has_bias && options.groups == 1 && options.has_own_extent();
+  for (const Window& window : options.window)
+    pools = pools && !window.periodic && window.padding == 0 && window.dilation == 1;
+  return pools;
+}
+
+template <int Dimensions>
+constexpr Traced add_pool(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options) {
+  Graph& graph = *x.graph;
+  Node node;
+  node.operation = &operation;
+  node.layer = graph.next_layer();
+  graph.slide(Dimensions, node.layer);
+  node.inputs[0] = x.node;
+  node.channels = (*x).channels;
+  for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
+  node.level = graph.level_through((*x).level, node.window);
+  return {&graph, graph.add(node)};
+}
 
 }  // namespace detail
 
@@ -37,33 +69,10 @@ inline constexpr Operation max_pool2d_operation{"max_pool2d", max_pool2d_forward
 /// kernel.
 template <int Size, class... Options>
 struct MaxPool2d : Module<MaxPool2d<Size, Options...>> {
-  static constexpr detail::WindowOptions options = [] {
-    detail::WindowOptions o = detail::window_options<Kernel<Size>, Options...>();
-    for (Window& window : o.window)
-      if (!o.has_stride) window.stride = window.kernel;
-    return o;
-  }();
-  static_assert(!options.has_bias, "MaxPool2d has no bias");
-  static_assert(options.groups == 1, "MaxPool2d has no groups: each channel is its own");
-  static_assert(!options.window[0].periodic && !options.window[1].periodic,
-                "MaxPool2d takes no Boundary: without padding no window leaves the field");
-  static_assert(options.window[0].padding == 0 && options.window[1].padding == 0, "MaxPool2d takes no padding");
-  static_assert(!options.to_skip && options.window[0].output_padding == 0 && options.window[1].output_padding == 0,
-                "MaxPool2d takes no OutputPadding");
-  static_assert(options.window[0].dilation == 1 && options.window[1].dilation == 1, "MaxPool2d takes no dilation");
+  static constexpr auto options = detail::pool_options<2, Kernel<Size>, Options...>();
+  static_assert(detail::pools(options), "MaxPool2d takes only Kernel and Stride");
 
-  constexpr Traced forward(Traced x) const {
-    Graph& graph = *x.graph;
-    Node node;
-    node.operation = &detail::max_pool2d_operation;
-    node.layer = graph.next_layer();
-    node.inputs[0] = x.node;
-    node.channels = (*x).channels;
-    node.window[0] = options.window[0];
-    node.window[1] = options.window[1];
-    node.level = graph.level_through((*x).level, node.window[0], node.window[1]);
-    return {&graph, graph.add(node)};
-  }
+  constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::max_pool2d_operation, options); }
 };
 
 }  // namespace halogen

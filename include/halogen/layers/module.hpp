@@ -72,8 +72,8 @@ inline constexpr Operation concat_operation{"concat", concat_forward, no_vjp};
 
 }  // namespace detail
 
-/// a beside b along the channels, (N, Ca + Cb, H, W): two reads of whoever reads it next, no copy, no communication.
-/// Both of the same resolution; other combinations do not compile (why::levels_differ).
+/// a beside b along the channels, (N, Ca + Cb, H, W) or (N, Ca + Cb, D, H, W): two reads of whoever reads it next, no
+/// copy, no communication. Both of the same resolution; other combinations do not compile (why::levels_differ).
 constexpr Traced concat(Traced a, Traced b) {
   Graph& graph = *a.graph;
   Node node;
@@ -87,7 +87,8 @@ constexpr Traced concat(Traced a, Traced b) {
   return {&graph, graph.add(node)};
 }
 
-/// x beside Inner(x): (N, C, H, W) -> (N, C + C_inner, H, W). UpsampleToSkip inside returns to x's extents and cuts.
+/// x beside Inner(x): (N, C, H, W) -> (N, C + C_inner, H, W), or with depth. UpsampleToSkip inside returns to x's
+/// extents and cuts.
 template <class Inner>
 struct SkipConcat : Module<SkipConcat<Inner>> {
   constexpr Traced forward(Traced x) const {

@@ -1,7 +1,7 @@
 // ReLU: y = max(x, 0), as torch.nn.ReLU; its derivative at 0 is 0.
 //
-//   (N, C, H, W) -> the same; Shard<0>, Shard<2>, Shard<3> and Replicate stay as they are. No communication, no
-//   storage: readers clip as they read. A NaN stays one. Shard<1>, Partial: why::channels_are_cut,
+//   (N, C, H, W) or (N, C, D, H, W) -> the same; Shard<0>, Shard<2> and beyond, and Replicate stay as they are. No
+//   communication, no storage: readers clip as they read. A NaN stays one. Shard<1>, Partial: why::channels_are_cut,
 //   why::input_is_partial.
 #pragma once
 

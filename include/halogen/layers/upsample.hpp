@@ -5,10 +5,10 @@
 //   dimensions
 //
 //   x: (N, C, h, w) -> y: (N, C, Scale h, Scale w), cuts Scale c; or extents and cuts of the enclosing SkipConcat's or
-//   Residual's input
+//   Residual's input, where Nearest takes depth too
 //
 //   placements of x       placements of y           forward and backward
-//   Shard<2>, Shard<3>    the skip's, or Scale c    Bilinear a halo of 1; Nearest where m is no multiple of n or cuts
+//   Shard<2> and beyond   the skip's, or Scale c    Bilinear a halo of 1; Nearest where m is no multiple of n or cuts
 //                                                   are odd, else nothing
 //   Shard<0>, Replicate   the same                  nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
@@ -51,6 +51,7 @@ constexpr Node upsample_node(Traced x) {
   Node node;
   node.operation = std::is_same_v<Mode, Bilinear> ? &upsample_bilinear : &upsample_nearest;
   node.layer = x.graph->next_layer();
+  if (std::is_same_v<Mode, Bilinear>) x.graph->slide(2, node.layer);
   node.inputs[0] = x.node;
   node.channels = (*x).channels;
   node.level = (*x).level;
@@ -66,8 +67,9 @@ struct Upsample : Module<Upsample<Scale, Mode>> {
   constexpr Traced forward(Traced x) const {
     Graph& graph = *x.graph;
     Node node = detail::upsample_node<Mode>(x);
+    graph.slide(2, node.layer);
     const Window times{.kernel = Scale, .stride = Scale, .transposed = true};  // its extents and cuts
-    node.level = graph.level_through(node.level, times, times);
+    node.level = graph.level_through(node.level, {Window{}, times, times});
     return {&graph, graph.add(node)};
   }
 };

@@ -7,29 +7,31 @@
 
 namespace halogen {
 
-template <int Height, int Width = Height>
+/// One number for all dimensions of the window, or one for each: Kernel<3>, Kernel<3, 5> (height, width), Kernel<1, 3,
+/// 5> (depth, height, width).
+template <int... Sizes>
 struct Kernel {
-  static_assert(Height > 0 && Width > 0, "a kernel has at least one point");
+  static_assert(((Sizes > 0) && ...), "a kernel has at least one point");
 };
-template <int Height, int Width = Height>
+template <int... Steps>
 struct Stride {
-  static_assert(Height > 0 && Width > 0, "a stride is at least 1");
+  static_assert(((Steps > 0) && ...), "a stride is at least 1");
 };
-template <int Height, int Width = Height>
+template <int... Points>
 struct Padding {
-  static_assert(Height >= 0 && Width >= 0, "padding is not negative");
+  static_assert(((Points >= 0) && ...), "padding is not negative");
 };
-template <int Height, int Width = Height>
+template <int... Steps>
 struct Dilation {
-  static_assert(Height > 0 && Width > 0, "a dilation is at least 1");
+  static_assert(((Steps > 0) && ...), "a dilation is at least 1");
 };
 template <int Count>
 struct Groups {
   static_assert(Count > 0, "channels form at least one group");
 };
-template <int Height, int Width = Height>
+template <int... Points>
 struct OutputPadding {
-  static_assert(Height >= 0 && Width >= 0, "output padding is not negative");
+  static_assert(((Points >= 0) && ...), "output padding is not negative");
 };
 /// As much output padding as gives the extents of the enclosing SkipConcat's input.
 struct OutputToSkip {};
@@ -38,51 +40,71 @@ struct Bias {};
 
 namespace detail {
 
+/// Windows of the last Dimensions of depth, height, width; the others have one point.
+template <int Dimensions>
 struct WindowOptions {
-  Window window[2];
+  Window window[spatial_dimensions];
   int groups = 1;
   bool bias = true;
   bool to_skip = false;
   bool has_stride = false, has_bias = false;
 
-  template <int Height, int Width>
-  constexpr void set(Kernel<Height, Width>) {
-    window[0].kernel = Height, window[1].kernel = Width;
+  template <int... Sizes>
+  constexpr void set(Kernel<Sizes...>) {
+    each<Sizes...>([](Window& w, int size) { w.kernel = size; });
   }
-  template <int Height, int Width>
-  constexpr void set(Stride<Height, Width>) {
-    window[0].stride = Height, window[1].stride = Width, has_stride = true;
+  template <int... Steps>
+  constexpr void set(Stride<Steps...>) {
+    each<Steps...>([](Window& w, int step) { w.stride = step; });
+    has_stride = true;
   }
-  template <int Height, int Width>
-  constexpr void set(Padding<Height, Width>) {
-    window[0].padding = Height, window[1].padding = Width;
+  template <int... Points>
+  constexpr void set(Padding<Points...>) {
+    each<Points...>([](Window& w, int points) { w.padding = points; });
   }
-  template <int Height, int Width>
-  constexpr void set(Dilation<Height, Width>) {
-    window[0].dilation = Height, window[1].dilation = Width;
+  template <int... Steps>
+  constexpr void set(Dilation<Steps...>) {
+    each<Steps...>([](Window& w, int step) { w.dilation = step; });
   }
-  template <class Height, class Width>
-  constexpr void set(Boundary<Height, Width>) {
-    window[0].periodic = Height::periodic, window[1].periodic = Width::periodic;
+  template <class... Edges>
+  constexpr void set(Boundary<Edges...>) {
+    static_assert(sizeof...(Edges) == Dimensions, "a Boundary has one edge for each dimension of the window");
+    each<Edges::periodic...>([](Window& w, bool periodic) { w.periodic = periodic; });
   }
   template <int Count>
   constexpr void set(Groups<Count>) {
     groups = Count;
   }
-  template <int Height, int Width>
-  constexpr void set(OutputPadding<Height, Width>) {
-    window[0].output_padding = Height, window[1].output_padding = Width;
+  template <int... Points>
+  constexpr void set(OutputPadding<Points...>) {
+    each<Points...>([](Window& w, int points) { w.output_padding = points; });
   }
   constexpr void set(OutputToSkip) { to_skip = true; }
   template <bool On>
   constexpr void set(Bias<On>) {
     bias = On, has_bias = true;
   }
+
+  /// Without OutputPadding and OutputToSkip, which belong to transposed windows.
+  constexpr bool has_own_extent() const {
+    bool own = !to_skip;
+    for (const Window& w : window) own = own && w.output_padding == 0;
+    return own;
+  }
+
+  /// Calls f(window, value) for each dimension of the window.
+  template <auto... Values, class F>
+  constexpr void each(F f) {
+    constexpr int count = static_cast<int>(sizeof...(Values));
+    static_assert(count == 1 || count == Dimensions, "an option has one number, or one for each dimension");
+    const int values[] = {Values...};
+    for (int d = 0; d < Dimensions; ++d) f(window[spatial_dimensions - Dimensions + d], values[count == 1 ? 0 : d]);
+  }
 };
 
-template <class... Options>
-constexpr WindowOptions window_options() {
-  WindowOptions options;
+template <int Dimensions, class... Options>
+constexpr WindowOptions<Dimensions> window_options() {
+  WindowOptions<Dimensions> options;
   (options.set(Options{}), ...);
   return options;
 }

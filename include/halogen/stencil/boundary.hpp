@@ -13,10 +13,11 @@ struct Periodic {
   static constexpr bool periodic = true;
 };
 
-/// One boundary per spatial dimension: Boundary<Zero, Periodic> is height, width.
-template <class Height, class Width>
+/// One boundary per spatial dimension: Boundary<Zero, Periodic> is height, width; three are depth, height, width.
+template <class... Edges>
 struct Boundary {
-  static constexpr bool periodic[2] = {Height::periodic, Width::periodic};
+  static constexpr int dimensions = static_cast<int>(sizeof...(Edges));
+  static constexpr bool periodic[dimensions] = {Edges::periodic...};
 };
 
 }  // namespace halogen

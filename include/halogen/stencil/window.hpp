@@ -9,6 +9,9 @@
 
 namespace halogen {
 
+/// Dimensions that a window has: depth, height, width, in this order everywhere. A plane is a volume of depth 1.
+inline constexpr int spatial_dimensions = 3;
+
 /// The tiles of the global grid that hold the points.
 constexpr Interval whole_tiles(const Interval& points, index_t tile) {
   return {floor_div(points.begin, tile) * tile, ceil_div(points.end, tile) * tile};
@@ -46,6 +49,7 @@ struct Window {
     Window window = *this;
     window.periodic = false;
     if (!transposed) return window;
+    if (stride == 1 && 2 * padding == footprint() - 1 + output_padding) return {};
     return {
         .kernel = static_cast<int>(footprint()) - 2 * padding + output_padding, .stride = stride, .transposed = true};
   }
@@ -100,7 +104,9 @@ struct Resample {
   constexpr bool operator==(const Resample&) const = default;
 
   /// Nearest: the input that is read.
-  HALOGEN_FUNCTION constexpr index_t source(index_t output) const { return floor_div(output * from, to); }
+  HALOGEN_FUNCTION constexpr index_t source(index_t output) const {
+    return from == to ? output : floor_div(output * from, to);
+  }
 
   /// Linear: the two inputs that are read, and how far between them in units of 1 / (2 to).
   struct Between {

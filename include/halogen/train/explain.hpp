@@ -15,13 +15,17 @@ template <class Image, class ModelType>
 Layout layout_of(const ModelType&, const DeviceMesh<typename Image::mesh_type>& mesh,
                  const typename Image::Extents& extents, PlanKind kind = PlanKind::training) {
   const Decomposition pieces(mesh.extents(), Image::placements, Image::mesh_type::names);
-  const auto cut = [&](int d) { return Cut::chunk(extents[static_cast<std::size_t>(d)], pieces.parts(d)); };
+  std::array<Cut, Image::rank> cuts;
+  for (int d = 0; d < Image::rank; ++d) {
+    const auto at = static_cast<std::size_t>(d);
+    cuts[at] = Cut::chunk(extents[at], pieces.parts(d));
+  }
   constexpr int channels = Image::tensor_type::extents[1];
   const Plan& plan = kind == PlanKind::inference ? plan_of<ModelType, channels, PlanKind::inference>
                      : kind == PlanKind::training
                          ? plan_of<ModelType, channels, PlanKind::training>
                          : plan_of<ModelType, channels, PlanKind::training_with_input_gradient>;
-  return Layout(plan, pieces, mesh.rank(), cut(0), cut(2), cut(3), sizeof(typename Image::value_type));
+  return Layout(plan, pieces, mesh.rank(), cuts, sizeof(typename Image::value_type));
 }
 
 /// The plan in words: explain<Field>(UNet{}, dry_mesh<Grid>({8, 8}), {1, 7, 2700, 5400}).

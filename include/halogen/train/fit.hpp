@@ -21,6 +21,7 @@ enum class FitKind {
   groups_do_not_divide,
   upsample_without_skip,
   levels_differ,
+  windows_differ,
   label_channels_differ,
   channels_are_cut,
   input_is_partial,
@@ -33,10 +34,18 @@ struct Fit {
   int a = 0, b = 0, c = 0;
 };
 
-template <class Field>
+/// The dimensions of fields for a model: (N, C) and those of its windows, where it has any.
+template <class ModelType, class Image>
+inline constexpr int rank_for = [] {
+  constexpr int windows = graph_of<ModelType, input_channels<ModelType>>.windows;
+  if (windows != 0) return 2 + windows;
+  return Image::rank == 5 ? 5 : 4;
+}();
+
+template <int Rank, class Field>
 constexpr Fit fit_of_field() {
-  if constexpr (Field::rank != 4) {
-    return {FitKind::rank_differs, 4, Field::rank};
+  if constexpr (Field::rank != Rank) {
+    return {FitKind::rank_differs, Rank, Field::rank};
   } else {
     for (int i = 0; i < static_cast<int>(Field::placements.size()); ++i) {
       if (Field::placements[static_cast<std::size_t>(i)] == 1) return {FitKind::channels_are_cut, i, 1};
@@ -60,6 +69,8 @@ constexpr Fit fit_of_model() {
       return {FitKind::upsample_without_skip, misfit.layer};
     case Misfit::Kind::levels_differ:
       return {FitKind::levels_differ, misfit.layer, misfit.first, misfit.second};
+    case Misfit::Kind::windows_differ:
+      return {FitKind::windows_differ, misfit.layer, misfit.first, misfit.second};
   }
   return {};
 }
@@ -70,7 +81,7 @@ constexpr Fit fit_beside(int channels) {
   if constexpr (std::is_same_v<Other, NoWeight>) {
     return {};
   } else {
-    if (constexpr Fit own = fit_of_field<Other>(); own.kind != FitKind::fits) return own;
+    if (constexpr Fit own = fit_of_field<Image::rank, Other>(); own.kind != FitKind::fits) return own;
     for (std::size_t i = 0; i < Image::placements.size(); ++i)
       if (Image::placements[i] != Other::placements[i]) return {FitKind::placements_differ, static_cast<int>(i)};
     if (Other::tensor_type::extents[1] != channels)
@@ -81,7 +92,7 @@ constexpr Fit fit_beside(int channels) {
 
 template <class ModelType, class Image, class Label, class Weight>
 constexpr Fit find_fit() {
-  constexpr Fit image = fit_of_field<Image>();
+  constexpr Fit image = fit_of_field<rank_for<ModelType, Image>, Image>();
   if constexpr (image.kind != FitKind::fits) {
     return image;
   } else {
@@ -106,6 +117,8 @@ constexpr auto why_of() {
     return why::upsample_without_skip<F.a>{};
   else if constexpr (F.kind == FitKind::levels_differ)
     return why::levels_differ<F.a, F.b, F.c>{};
+  else if constexpr (F.kind == FitKind::windows_differ)
+    return why::windows_differ<F.a, F.b, F.c>{};
   else if constexpr (F.kind == FitKind::label_channels_differ)
     return why::label_channels_differ<F.a, F.b>{};
   else if constexpr (F.kind == FitKind::channels_are_cut)

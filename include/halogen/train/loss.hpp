@@ -1,9 +1,9 @@
 // Losses: sum of w * loss(p, y) / sum of w over all points and channels, as torch.nn.functional.mse_loss(weight=).
 //
-//   prediction, label: (N, C, H, W)  weight: (N, 1, H, W), the same for all channels  ->  a scalar, Replicate
-//   placements: all three alike (why::placements_differ); collectives: the sum of the weights, then the loss, one
-//   all_reduce of a double each. gradient = w * loss'(p, y) / sum of w.
-//   Accumulation: points in double, tiles in order; the mean divides by the global sum of weights.
+//   prediction, label: (N, C, H, W)  weight: (N, 1, H, W), the same for all channels  ->  a scalar, Replicate; or all
+//   with depth, (N, C, D, H, W) placements: all three alike (why::placements_differ); collectives: the sum of the
+//   weights, then the loss, one all_reduce of a double each. gradient = w * loss'(p, y) / sum of w. Accumulation:
+//   points in double, tiles in order; the mean divides by the global sum of weights.
 #pragma once
 
 #include "halogen/kernels/loss.hpp"

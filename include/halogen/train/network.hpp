@@ -16,39 +16,61 @@ namespace detail {
 
 template <class Field>
 TensorView<typename Field::value_type> view_of(const Field& field) {
+  constexpr std::size_t rows = Field::rank - 2;
   const auto& storage = field.storage();
-  return {storage.view.data(),
-          static_cast<index_t>(storage.view.stride(0)),
-          static_cast<index_t>(storage.view.stride(1)),
-          static_cast<index_t>(storage.view.stride(2)),
-          field.offset(2) - storage.margins[2].lo,
-          field.offset(3) - storage.margins[3].lo};
+  TensorView<typename Field::value_type> view{storage.view.data(),
+                                              static_cast<index_t>(storage.view.stride(0)),
+                                              static_cast<index_t>(storage.view.stride(1)),
+                                              static_cast<index_t>(storage.view.stride(rows)),
+                                              field.offset(rows) - storage.margins[rows].lo,
+                                              field.offset(rows + 1) - storage.margins[rows + 1].lo};
+  if constexpr (Field::rank == 5) {
+    view.plane_stride = static_cast<index_t>(storage.view.stride(2));
+    view.data += storage.margins[2].lo * view.plane_stride;
+    view.z0 = field.offset(2);
+    view.planes = static_cast<int>(field.local_extent(2));
+  }
+  return view;
+}
+
+/// What the margins of a plan's input, a field of Rank dimensions, must hold.
+template <int Rank>
+std::array<Margin, Rank> input_margins(const Layout& layout) {
+  const TensorLayout& input = layout.tensor(0);
+  std::array<Margin, Rank> margins{};
+  for (int d = 2; d < Rank; ++d) {
+    const int s = spatial_dimensions - Rank + d;
+    margins[static_cast<std::size_t>(d)] = {input.owned[s].begin - input.stored[s].begin,
+                                            input.stored[s].end - input.owned[s].end};
+  }
+  return margins;
 }
 
 template <class Field>
 SubMeshes sub_meshes(const Field& field) {
   const Decomposition pieces = field.decomposition();
   const auto& mesh = field.mesh();
-  return {mesh.world(), mesh.communicator(pieces.mask({2, 3})), mesh.communicator(pieces.mask({0, 2, 3}))};
+  return {mesh.world(), mesh.communicator(pieces.mask({2, 3, 4})), mesh.communicator(pieces.mask({0, 2, 3, 4}))};
 }
 
 /// Image with other channels.
 template <class Field, int Channels>
 struct with_channels;
-template <class T, int N, int C, int H, int W, class MeshType, class... Placements, int Channels>
-struct with_channels<Sharded<Tensor<T, N, C, H, W>, MeshType, Placements...>, Channels> {
-  using type = Sharded<Tensor<T, dyn, Channels, dyn, dyn>, MeshType, Placements...>;
+template <class T, int N, int C, int... Space, class MeshType, class... Placements, int Channels>
+struct with_channels<Sharded<Tensor<T, N, C, Space...>, MeshType, Placements...>, Channels> {
+  using type = Sharded<Tensor<T, dyn, Channels, (static_cast<void>(Space), dyn)...>, MeshType, Placements...>;
 };
 
 template <class Other>
 void check_same_cut(const Other& other, const Layout& layout, const char* what) {
   const int level = layout.plan().tensors[layout.plan().prediction].level;
-  const Cut* expected[4] = {&layout.batch_cut(), nullptr, &layout.level(level).cut[0], &layout.level(level).cut[1]};
-  for (int d : {0, 2, 3})
-    if (other.cut(d) != *expected[d])
+  const auto expected = layout.template field_cuts<Other::rank>(level, 1);
+  for (int d = 0; d < Other::rank; ++d)
+    if (d != 1 && other.cut(d) != expected[static_cast<std::size_t>(d)])
       throw CollectiveError(std::string(what) + " has " + std::to_string(other.extent(d)) + " points in dimension " +
                             std::to_string(d) + ", cut otherwise than the prediction's " +
-                            std::to_string(expected[d]->extent()) + ": give it the prediction's extents and cuts");
+                            std::to_string(expected[static_cast<std::size_t>(d)].extent()) +
+                            ": give it the prediction's extents and cuts");
 }
 
 /// Forward and backward of one evaluation; the gradient of replicated parameters stays this rank's share.
@@ -90,15 +112,16 @@ class Network {
     std::any& kept = slots_[static_cast<std::size_t>(Kind)];
     if (std::any_cast<Kept>(&kept) == nullptr) kept = std::make_shared<Slot<E>>();
     auto& [evaluation, key] = *std::any_cast<Kept&>(kept);
-    Key wanted{image.decomposition(), {image.cut(0), image.cut(2), image.cut(3)}, image.mesh().world()};
+    Key wanted{image.decomposition(), {}, image.mesh().world()};
+    std::copy(image.cuts().begin(), image.cuts().end(), wanted.cuts.begin());
     if (!evaluation || !(key == wanted)) {
       evaluation.reset();
-      evaluation = std::make_unique<E>(Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cut(0),
-                                              image.cut(2), image.cut(3), sizeof(T)),
-                                       detail::sub_meshes(image), arena_, access_(E::plan(), image));
+      evaluation =
+          std::make_unique<E>(Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(), sizeof(T)),
+                              detail::sub_meshes(image), arena_, access_(E::plan(), image));
       key = std::move(wanted);
     }
-    image.reserve_margin(evaluation->input_margins());
+    image.reserve_margin(detail::input_margins<Image::rank>(evaluation->layout()));
     return *evaluation;
   }
 
@@ -121,17 +144,15 @@ class Network {
   template <class Field, class Image, class E>
   static Field copy_of(const Image& image, const E& evaluation, int tensor) {
     const StoredTensor& stored = E::plan().tensors[tensor];
-    const LevelLayout& level = evaluation.layout().level(stored.level);
-    Cut channels;
-    channels.bounds = {0, stored.channels};
-    Field result(image.mesh(), {image.cut(0), channels, level.cut[0], level.cut[1]}, Field::Start::unwritten);
+    Field result(image.mesh(), evaluation.layout().template field_cuts<Field::rank>(stored.level, stored.channels),
+                 Field::Start::unwritten);
     evaluation.copy_tensor(tensor, detail::view_of(result));
     return result;
   }
 
   struct Key {
     Decomposition decomposition;
-    std::array<Cut, 3> cuts;
+    std::array<Cut, 5> cuts;  ///< of the image, the last unused without depth
     Communicator world;
     bool operator==(const Key&) const = default;
   };

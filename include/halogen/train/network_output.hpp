@@ -36,6 +36,11 @@ namespace detail {
 template <class ModelType, class T, class Where>
 struct image_of;
 template <class ModelType, class T, class MeshType, int... Codes>
+struct image_of<ModelType, T, Placed<MeshType, 5, Codes...>> {
+  using type = Sharded<Tensor<T, dyn, input_channels<ModelType>, dyn, dyn, dyn>, MeshType,
+                       typename placement_of<Codes>::type...>;
+};
+template <class ModelType, class T, class MeshType, int... Codes>
 struct image_of<ModelType, T, Placed<MeshType, 4, Codes...>> {
   using type =
       Sharded<Tensor<T, dyn, input_channels<ModelType>, dyn, dyn>, MeshType, typename placement_of<Codes>::type...>;
@@ -95,14 +100,14 @@ using ImageFor = typename image_of<ModelType, T, typename E::placed>::type;
 }
 
 template <class ModelType, class T, Expression E>
-  requires(E::placed::rank == 4 && Fits<ModelType, detail::ImageFor<ModelType, T, E>>)
+  requires(E::placed::rank >= 4 && Fits<ModelType, detail::ImageFor<ModelType, T, E>>)
 auto infer(const Parameters<ModelType, T>& parameters, const E& expression) {
   using Inner = expression_of<E>;
   return NetworkOutput<ModelType, T, Inner>(parameters, as_expression(expression));
 }
 
 template <class ModelType, class T, Expression E, class Why = WhyNot<ModelType, detail::ImageFor<ModelType, T, E>>>
-  requires(E::placed::rank == 4 && !Fits<ModelType, detail::ImageFor<ModelType, T, E>>)
+  requires(E::placed::rank >= 4 && !Fits<ModelType, detail::ImageFor<ModelType, T, E>>)
 void infer(const Parameters<ModelType, T>& parameters, const E& expression) = delete;
 
 }  // namespace halogen

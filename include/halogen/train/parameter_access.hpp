@@ -58,7 +58,7 @@ class ParameterAccess<T, Shard<0>> {
           "the image lies on another mesh than the one that the parameters are sharded over: use one");
     unsigned wide = 0;
     for (int d = 0; d < mesh.dimensions; ++d) wide |= static_cast<unsigned>(mesh.extent(d) > 1) << d;
-    const unsigned cuts = image.decomposition().mask({0, 2, 3}) & wide, both = sharded & cuts;
+    const unsigned cuts = image.decomposition().mask({0, 2, 3, 4}) & wide, both = sharded & cuts;
     if (both != 0 && both != (sharded & wide))
       throw CollectiveError(
           "of the mesh dimensions that parameters are sharded over some cut the image and some do not: shard over "

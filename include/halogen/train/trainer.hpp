@@ -16,8 +16,8 @@ struct TrainerOptions {
 };
 
 /// Trainer trainer(UNet{}, AdamW{.lr = 1e-3}, mesh, {.seed = 7}); value type float, or the last but one template
-/// argument. Images (N, C, H, W) may be cut in N, H and W. One step: halos and norm sums of the layers, two small sums
-/// of the loss, and
+/// argument. Images (N, C, H, W) or (N, C, D, H, W) may be cut in all but C. One step: halos and norm sums of the
+/// layers, two small sums of the loss, and
 ///
 ///   parameters, moments          gradient
 ///   Replicate                    one all_reduce

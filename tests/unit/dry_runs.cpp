@@ -1,0 +1,111 @@
+// What a training step will need of each rank of machines that are not here: bytes of memory and of halos for fields of
+// billions of points, as the layout says and by formulas. Nothing is allocated.
+#include <doctest/doctest.h>
+
+#include <halogen/halogen.hpp>
+
+namespace {
+
+using hg::index_t;
+using Grid = hg::Mesh<"depth", "height", "width">;
+using Volume = hg::Sharded<hg::Tensor<float, hg::dyn, 7, hg::dyn, hg::dyn, hg::dyn>, Grid, hg::Shard<2>, hg::Shard<3>,
+                           hg::Shard<4>>;
+using PlaneGrid = hg::Mesh<"height", "width">;
+using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, 7, hg::dyn, hg::dyn>, PlaneGrid, hg::Shard<2>, hg::Shard<3>>;
+constexpr int base = 16, out = 3;
+using Net3d = hg::UNet3d<7, out, base>;
+using Net2d = hg::UNet<7, out, base>;
+const Volume::Extents levels_of_the_earth{1, 7, 100, 1440, 1440};
+const Volume::Extents on_the_grid{1, 7, 128, 1536, 1536};  // cut on the grid of tiles (stencil/winograd.hpp)
+const Plane::Extents eight_billion{1, 7, 65536, 131072};   // 2^33 points
+
+/// Rows begin on cache lines, an odd number of them apart.
+index_t row(index_t points) {
+  const index_t lines = (points + 15) / 16;
+  return 16 * (lines + (lines % 2 == 0));
+}
+
+/// Bytes that forward keeps for backward: what each of eleven convolutions and two pools wrote, with a margin of
+/// `m` but for the last.
+index_t kept_bytes(index_t d, index_t h, index_t w, index_t m, bool volume) {
+  const auto level = [&](index_t scale, index_t margin) {
+    return (volume ? d / scale : 1) * (h / scale + 2 * margin) * row(w / scale + 2 * margin);
+  };
+  return 4 * (4 * base * level(1, m) + out * level(1, 0) + (1 + 4 * 2) * base * level(2, m) +
+              (2 + 2 * 4) * base * level(4, m));
+}
+
+/// Bytes that a rank amid others sends: of 13 values and 9 gradients (tests/mpi/traffic.cpp) its rim.
+index_t sent_bytes(index_t d, index_t h, index_t w, bool volume) {
+  const auto rim = [&](index_t scale) { return (volume ? d / scale : 1) * 2 * (h / scale + w / scale + 2); };
+  return 4 * ((7 + 7 * base) * rim(1) + 17 * base * rim(2) + 18 * base * rim(4));
+}
+
+}  // namespace
+
+TEST_CASE("a 3-D U-Net on 100 levels of 1440 x 1440, 1 to 64 ranks") {
+  const hg::Layout single = hg::layout_of<Volume>(Net3d{}, hg::dry_mesh<Grid>({1, 1, 1}), levels_of_the_earth);
+  CHECK(static_cast<index_t>(single.memory().kept) == kept_bytes(100, 1440, 1440, 0, true));
+  CHECK(single.traffic().bytes == 0);
+  CHECK(single.volume());
+  std::size_t last = single.arena_bytes();
+  for (const auto& [height, width] : {std::pair{2, 1}, {2, 2}, {4, 2}, {4, 4}, {8, 4}, {8, 8}}) {
+    std::size_t arena = 0, kept = 0;
+    for (int rank = 0; rank < height * width; ++rank) {
+      const auto mesh = hg::dry_mesh<Grid>({1, height, width}, rank);
+      const hg::Layout layout = hg::layout_of<Volume>(Net3d{}, mesh, levels_of_the_earth);
+      CHECK(layout.memory().kept <= layout.memory().tensors);
+      CHECK(layout.arena_bytes() == layout.memory().tensors + layout.memory().workspace);
+      arena = std::max(arena, layout.arena_bytes());
+      kept += layout.memory().kept;
+    }
+    CHECK(arena < 0.6 * static_cast<double>(last));  // twice the ranks, about half the bytes on each
+    CHECK(kept > single.memory().kept);              // all together: margins more
+    CHECK(static_cast<double>(kept) < 1.25 * static_cast<double>(single.memory().kept));
+    last = arena;
+  }
+}
+
+TEST_CASE("a rank amid 64: what it keeps, sends to the 8 around") {
+  const hg::Layout layout = hg::layout_of<Volume>(Net3d{}, hg::dry_mesh<Grid>({1, 8, 8}, 3 * 8 + 4), on_the_grid);
+  CHECK(static_cast<index_t>(layout.memory().kept) == kept_bytes(128, 192, 192, 1, true));
+  CHECK(layout.traffic().bytes == sent_bytes(128, 192, 192, true));
+  CHECK(layout.traffic().messages == 8 * (13 + 9));
+}
+
+TEST_CASE("levels cut over ranks too: messages to the 26 ranks around") {
+  const auto mesh = hg::dry_mesh<Grid>({4, 4, 4}, (1 * 4 + 2) * 4 + 1);
+  const hg::Layout layout = hg::layout_of<Volume>(Net3d{}, mesh, on_the_grid);
+  CHECK(layout.traffic().messages == 26 * (13 + 9));
+  const auto shell = [](index_t scale) {
+    const index_t d = 32 / scale, h = 384 / scale;
+    return (d + 2) * (h + 2) * (h + 2) - d * h * h;
+  };
+  CHECK(layout.traffic().bytes == 4 * ((7 + 7 * base) * shell(1) + 17 * base * shell(2) + 18 * base * shell(4)));
+}
+
+TEST_CASE("a 2-D U-Net on 2^33 points") {
+  const hg::Layout single = hg::layout_of<Plane>(Net2d{}, hg::dry_mesh<PlaneGrid>({1, 1}), eight_billion);
+  CHECK(static_cast<index_t>(single.memory().kept) == kept_bytes(1, 65536, 131072, 0, false));
+  CHECK(!single.volume());
+  const hg::Layout layout = hg::layout_of<Plane>(Net2d{}, hg::dry_mesh<PlaneGrid>({8, 8}, 3 * 8 + 4), eight_billion);
+  CHECK(static_cast<index_t>(layout.memory().kept) == kept_bytes(1, 8192, 16384, 1, false));
+  CHECK(layout.traffic().bytes == sent_bytes(1, 8192, 16384, false));
+}
+
+TEST_CASE("explain prints what the layout says") {
+  const auto mesh = hg::dry_mesh<Grid>({1, 8, 8}, 3 * 8 + 4);
+  const std::string text = hg::explain<Volume>(Net3d{}, mesh, levels_of_the_earth);
+  const hg::Layout layout = hg::layout_of<Volume>(Net3d{}, mesh, levels_of_the_earth);
+  const auto has = [&](const std::string& words) { return text.find(words) != std::string::npos; };
+  CHECK(has("mesh 1 x 8 x 8 (depth x height x width), rank 28"));
+  CHECK(has(
+      "conv3d                   t0 -> t1 (1, 16, 100, 180, 180); halo planes 0+0 rows 1+1 columns 1+1, 8 messages"));
+  CHECK(has("max_pool3d backward"));
+  CHECK(has("conv3d weight gradient"));
+  CHECK(has("halo exchange per rank: " + std::to_string(layout.traffic().messages) + " messages, " +
+            std::to_string(layout.traffic().bytes) + " bytes"));
+  const std::string flat = hg::explain<Plane>(Net2d{}, hg::dry_mesh<PlaneGrid>({8, 8}, 28), eight_billion);
+  CHECK(flat.find("conv2d                   t0 -> t1 (1, 16, 8192, 16384); halo rows 1+1 columns 1+1, 8 messages") !=
+        std::string::npos);
+}
