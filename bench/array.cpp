@@ -1,16 +1,8 @@
 // The array language beside hand-written MPI of the same pattern, in one process, in turn: host time of an operation on
-// tiny pieces, and redistributions from 4 KB to 64 MB a rank.
-//
-//   mpirun -n 2 bench_array [NAME]...
-#include <mpi.h>
-
+// tiny pieces, and redistributions from 4 KB to 64 MB a rank (see beside_mpi.hpp).
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <halogen/halogen.hpp>
-#include <string>
-#include <vector>
+
+#include "beside_mpi.hpp"
 
 namespace {
 
@@ -19,51 +11,6 @@ template <class P>
 using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, P>;
 using Rows = Plane<hg::Shard<0>>;
 using Columns = Plane<hg::Shard<1>>;
-using Clock = std::chrono::steady_clock;
-
-/// Kokkos allocations since the program began.
-int allocations = 0;
-void count_allocation(const Kokkos::Tools::SpaceHandle, const char*, const void*, const std::uint64_t) {
-  ++allocations;
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
-/// Microseconds of one call, all ranks starting together.
-template <class F>
-double time_of(int repeats, F f) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const auto begin = Clock::now();
-  for (int i = 0; i < repeats; ++i) f();
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / repeats;
-}
-
-/// Both in turn, 15 times; prints medians, the median ratio of one turn, and allocations after the first turn.
-template <class Ours, class Theirs>
-void compare(const hg::Environment& env, const std::string& name, int repeats, Ours ours, Theirs theirs) {
-  std::vector<double> a, b, ratios;
-  int before = 0;
-  for (int turn = 0; turn < 16; ++turn) {
-    const double halogen = time_of(repeats, ours), peer = time_of(repeats, theirs);
-    if (turn == 0) {
-      before = allocations;
-      continue;
-    }
-    a.push_back(halogen);
-    b.push_back(peer);
-    ratios.push_back(peer / halogen);
-  }
-  std::sort(ratios.begin(), ratios.end());
-  if (env.is_root())
-    std::printf(
-        "bench: name=%s ranks=%d halogen_us=%.2f peer=mpi peer_us=%.2f ratio=%.3f pairs=%.2f..%.2f allocations=%d\n",
-        name.c_str(), env.world().size(), median(a), median(b), ratios[ratios.size() / 2], ratios.front(),
-        ratios.back(), allocations - before);
-  std::fflush(stdout);
-}
 
 // -- a five-point stencil, periodic in the columns, zero beyond the rows; pieces of 16 x 16
 // -----------------------------
@@ -117,7 +64,7 @@ void operations(const hg::Environment& env, const hg::DeviceMesh<Line>& mesh, co
   if (name == "op_overhead_stencil") {
     HandStencil hand;
     const float k = 0.1f;
-    compare(
+    bench::compare(
         env, name, 2000,
         [&] {
           const auto v = hg::with_boundary<hg::Zero, hg::Periodic>(u);
@@ -126,7 +73,7 @@ void operations(const hg::Environment& env, const hg::DeviceMesh<Line>& mesh, co
         [&] { hand.step(k); });
   } else if (name == "op_overhead_pointwise") {
     std::vector<float> values(256);
-    compare(
+    bench::compare(
         env, name, 20000, [&] { u = 0.5f * u + 1.f; },
         [&] {
           for (float& value : values) value = 0.5f * value + 1.f;
@@ -135,7 +82,7 @@ void operations(const hg::Environment& env, const hg::DeviceMesh<Line>& mesh, co
   } else {
     std::vector<float> values(256, 1.f);
     double total = 0;
-    compare(
+    bench::compare(
         env, name, 2000, [&] { total += hg::sum(u).item(); },
         [&] {
           double sum = 0;
@@ -197,7 +144,7 @@ void redistribution(const hg::Environment& env, const hg::DeviceMesh<Line>& mesh
   hg::Redistribution<Columns, Rows> ours(rows, columns);
   HandTranspose hand(points);
   const int repeats = std::clamp(20000000 / (points * points), 3, 2000);
-  compare(
+  bench::compare(
       env, name, repeats, [&] { ours.move(rows, columns); }, [&] { hand.run(); });
 }
 
@@ -205,15 +152,10 @@ void redistribution(const hg::Environment& env, const hg::DeviceMesh<Line>& mesh
 
 int main(int argc, char** argv) {
   hg::Environment env(argc, argv);
-  Kokkos::Tools::Experimental::set_allocate_data_callback(count_allocation);
+  Kokkos::Tools::Experimental::set_allocate_data_callback(bench::count_allocation);
   const auto mesh = hg::device_mesh<Line>(env.world(), {-1});
-  const auto wanted = [&](const std::string& name) {
-    bool any = argc == 1;
-    for (int i = 1; i < argc; ++i) any = any || name.find(argv[i]) != std::string::npos;
-    return any;
-  };
   for (const char* name : {"op_overhead_pointwise", "op_overhead_stencil", "op_overhead_sum"})
-    if (wanted(name)) operations(env, mesh, name);
+    if (bench::wanted(argc, argv, name)) operations(env, mesh, name);
   // Squares of these sides on 2 ranks: 4 KB, 64 KB, 1 MB, 16 MB, 64 MB a rank.
   const std::pair<const char*, int> sizes[] = {{"redistribute_4K", 46},
                                                {"redistribute_64K", 182},
@@ -221,5 +163,5 @@ int main(int argc, char** argv) {
                                                {"redistribute_16M", 2896},
                                                {"redistribute_64M", 5792}};
   for (const auto& [name, points] : sizes)
-    if (wanted(name)) redistribution(env, mesh, name, points);
+    if (bench::wanted(argc, argv, name)) redistribution(env, mesh, name, points);
 }

@@ -1,9 +1,11 @@
 // What every bench program does alike: its options, its clock, its one line of JSON.
 //
-//   bench_X --name NAME --steps N [--warm-up N]     measures
-//   bench_X --name NAME --parameters FILE           writes the model's initial parameters, raw floats
+//   bench_X --name NAME --steps N [--warm-up N] [--mesh 2x1] [--size 512 | --size 1024x512]   measures
+//   bench_X --name NAME --parameters FILE                  writes the model's initial parameters, raw floats
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include <halogen/halogen.hpp>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bench {
@@ -19,10 +22,12 @@ namespace bench {
 using Mesh = hg::Mesh<"height", "width">;
 template <int Channels>
 using Field = hg::Sharded<hg::Tensor<float, hg::dyn, Channels, hg::dyn, hg::dyn>, Mesh, hg::Shard<2>, hg::Shard<3>>;
+using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::string name, parameters;
   int steps = 5, warm_up = 2;
+  std::array<int, 2> mesh{-1, 1}, size{};  ///< size: 0 where the name says it
 
   Options(int argc, char** argv) {
     for (int i = 1; i < argc; i += 2) {
@@ -37,9 +42,20 @@ struct Options {
         steps = std::stoi(value);
       else if (key == "--warm-up")
         warm_up = std::stoi(value);
+      else if (key == "--mesh")
+        mesh = pair(value);
+      else if (key == "--size")
+        size = pair(value);
       else
         throw std::invalid_argument("there is no option " + key);
     }
+  }
+
+  /// 2x1 as it stands, 512 as 512x512.
+  static std::array<int, 2> pair(const std::string& text) {
+    const auto cross = text.find('x');
+    const int first = std::stoi(text);
+    return {first, cross == std::string::npos ? first : std::stoi(text.substr(cross + 1))};
   }
 };
 
@@ -48,66 +64,155 @@ inline float number(std::uint32_t index) {
   return static_cast<float>(static_cast<double>(index * 2654435761U) / 4294967296.0 - 0.5);
 }
 
-/// (1, Channels, size, size) of the numbers from `first` on.
-template <int Channels>
-Field<Channels> field(const hg::DeviceMesh<Mesh>& mesh, hg::index_t size, std::uint32_t first = 0) {
-  std::vector<float> values(static_cast<std::size_t>(Channels * size * size));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = number(first + static_cast<std::uint32_t>(i));
-  return hg::from_local<Field<Channels>>(mesh, {1, Channels, size, size}, values);
-}
-
-/// Root mean square over the whole of a field on one rank.
+/// A field of the numbers from `first` on, in the order of the whole field.
 template <class AnyField>
-double root_mean_square(const AnyField& field) {
-  double sum = 0;
-  const std::vector<float> values = field.to_host();
-  for (const float value : values) sum += static_cast<double>(value) * value;
-  return std::sqrt(sum / static_cast<double>(values.size()));
+AnyField numbers(const hg::DeviceMesh<typename AnyField::mesh_type>& mesh, const typename AnyField::Extents& extents,
+                 std::uint32_t first = 0) {
+  AnyField field(mesh, extents);
+  std::vector<float> piece;
+  hg::detail::for_each_point(field, mesh.rank(),
+                             [&](hg::index_t i) { piece.push_back(number(first + static_cast<std::uint32_t>(i))); });
+  field.copy_from_host(piece);
+  return field;
 }
 
-/// Runs `step` and prints the milliseconds of each step after the warm-up. `result()`, outside the timing, is a number
-/// that the peer must reproduce.
-template <class Step, class Result>
-void measure(const Options& options, Step&& step, Result&& result) {
-  using Clock = std::chrono::steady_clock;
-  std::string list;
+/// Root mean square over all ranks of what each holds.
+inline double root_mean_square(const hg::Communicator& world, const std::vector<float>& values) {
+  double sum[2] = {0, static_cast<double>(values.size())};
+  for (const float value : values) sum[0] += static_cast<double>(value) * value;
+  world.all_reduce(sum, 2);
+  return std::sqrt(sum[0] / sum[1]);
+}
+
+inline std::string joined(const std::vector<double>& values) {
+  std::string text = "[";
+  for (const double value : values) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, text.size() == 1 ? "%.9g" : ", %.9g", value);
+    text += digits;
+  }
+  return text += ']';
+}
+
+/// Milliseconds of each step after the warm-up, all ranks starting together, until the last has ended.
+template <class Step>
+std::vector<double> milliseconds(const Options& options, const hg::Communicator& world, Step&& step) {
+  std::vector<double> all;
   for (int i = -options.warm_up; i < options.steps; ++i) {
+    world.barrier();
     const auto begin = Clock::now();
     step();
     Kokkos::fence();
-    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-    if (i >= 0) list += (list.empty() ? "" : ", ") + std::to_string(ms);
+    world.barrier();
+    if (i >= 0) all.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
   }
-  std::printf("{\"name\": \"%s\", \"threads\": %d, \"milliseconds\": [%s], \"result\": %.9g}\n", options.name.c_str(),
-              Kokkos::num_threads(), list.c_str(), static_cast<double>(result()));
+  return all;
 }
 
-/// Training with MSE and AdamW, or prediction, of one model on one field.
-template <class Model, int In, int Out>
-void measure_model(const Options& options, const hg::DeviceMesh<Mesh>& mesh, hg::index_t size, bool training) {
-  hg::Trainer trainer(Model{}, hg::AdamW{.lr = 1e-3}, mesh, {.seed = 1});
-  if (!options.parameters.empty()) {
-    const std::vector<float> values = trainer.parameters().to_host();
-    std::ofstream file(options.parameters, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(values.data()),
-               static_cast<std::streamsize>(values.size() * sizeof(float)));
-    if (!file.flush()) throw std::runtime_error("cannot write " + options.parameters);
-    return;
-  }
-  const auto image = field<In>(mesh, size);
-  if (training) {
-    const auto label = field<Out>(mesh, size, static_cast<std::uint32_t>(In * size * size));
-    double loss = 0;  // of the second step: it holds forward, backward and update; later ones drift with the rounding
-    int count = 0;
-    const auto step = [&] {
-      const double now = trainer.step(hg::mse, image, label).item();
-      if (++count <= 2) loss = now;
-    };
-    measure(options, step, [&] { return loss; });
+/// The line: `members` are further "key": value of the JSON object.
+inline void print_line(const Options& options, const hg::Communicator& world, const std::string& members) {
+  if (world.rank() == 0)
+    std::printf("{\"name\": \"%s\", \"threads\": %d, \"ranks\": %d, %s}\n", options.name.c_str(), Kokkos::num_threads(),
+                world.size(), members.c_str());
+}
+
+/// Runs `step` and prints its times. `result()`, outside the timing, are numbers that the peer must reproduce.
+template <class Step, class Result>
+void measure(const Options& options, const hg::Communicator& world, Step&& step, Result&& result) {
+  const std::string times = joined(milliseconds(options, world, step));
+  print_line(options, world, "\"milliseconds\": " + times + ", \"result\": " + joined(result()));
+}
+
+/// Where parameters are asked for: writes them and returns true.
+template <class AnyParameters>
+bool writes_parameters(const Options& options, const AnyParameters& parameters) {
+  if (options.parameters.empty()) return false;
+  const std::vector<float> values = parameters.to_host();
+  std::ofstream file(options.parameters, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(float)));
+  if (!file.flush()) throw std::runtime_error("cannot write " + options.parameters);
+  return true;
+}
+
+/// Forward alone. The output stays in the arena, as between the layers of a model.
+template <class Model, class Image>
+void measure_forward(const Options& options, const Image& image) {
+  const auto parameters = hg::initial_parameters<Model, float>(1);
+  if (writes_parameters(options, parameters)) return;
+  hg::Network<Model, float> network;
+  const auto step = [&] {
+    network.template evaluation<hg::PlanKind::inference>(image).forward(hg::detail::view_of(image), parameters.data());
+  };
+  const hg::Communicator& world = image.mesh().world();
+  measure(options, world, step, [&] {
+    const auto& evaluation = network.template evaluation<hg::PlanKind::inference>(image);
+    return std::vector{root_mean_square(world, network.prediction(image, evaluation).to_host())};
+  });
+}
+
+/// The gradient of the output is given: nothing to compute, as y.backward(g).
+struct Given {
+  struct pointwise {
+    static constexpr bool is_sum = true;
+    template <class T>
+    KOKKOS_FUNCTION static T value(T, T) {
+      return T(0);
+    }
+    template <class T>
+    KOKKOS_FUNCTION static T slope(T, T y) {
+      return y;
+    }
+  };
+};
+
+/// Forward and the gradients of input and parameters, from a cotangent placed as the output.
+template <class Model, class Image, class Cotangent>
+void measure_backward(const Options& options, const Image& image, const Cotangent& cotangent) {
+  const auto parameters = hg::initial_parameters<Model, float>(1);
+  if (writes_parameters(options, parameters)) return;
+  constexpr auto kind = hg::PlanKind::training_with_input_gradient;
+  hg::Network<Model, float> network;
+  const hg::Parameters<Model, float, hg::Partial<hg::Sum>> gradient("bench::gradient",
+                                                                    hg::detail::sub_meshes(image).samples);
+  const auto step = [&] {
+    hg::detail::run_training<Given>(network.template evaluation<kind>(image), parameters.data(), gradient.data(), image,
+                                    cotangent, hg::no_weight);
+  };
+  const hg::Communicator& world = image.mesh().world();
+  measure(options, world, step, [&] {
+    const auto& evaluation = network.template evaluation<kind>(image);
+    return std::vector{root_mean_square(world, network.prediction(image, evaluation).to_host()),
+                       root_mean_square(world, network.input_gradient(image, evaluation).to_host()),
+                       root_mean_square(world, gradient.to_host())};
+  });
+}
+
+/// BASE_forward and BASE_backward of a model that keeps the resolution; false for other names.
+template <class Model, class Image>
+bool both(const Options& options, const hg::DeviceMesh<Mesh>& mesh, const std::string& base,
+          const typename Image::Extents& extents) {
+  using Output = typename hg::Network<Model, float>::template Prediction<Image>;
+  if (options.name != base + "_forward" && options.name != base + "_backward") return false;
+  const auto image = numbers<Image>(mesh, extents);
+  if (options.name == base + "_forward") {
+    measure_forward<Model>(options, image);
   } else {
-    measure(
-        options, [&] { trainer.predict(image); }, [&] { return root_mean_square(trainer.predict(image)); });
+    hg::index_t count = 1;
+    for (const hg::index_t extent : extents) count *= extent;
+    typename Output::Extents same = extents;
+    same[1] = Output::tensor_type::extents[1];
+    measure_backward<Model>(options, image, numbers<Output>(mesh, same, static_cast<std::uint32_t>(count)));
   }
+  return true;
+}
+
+/// NAME alone: forward.
+template <class Model, class Image>
+bool forward(const Options& options, const hg::DeviceMesh<Mesh>& mesh, const std::string& name,
+             const typename Image::Extents& extents) {
+  if (options.name != name) return false;
+  measure_forward<Model>(options, numbers<Image>(mesh, extents));
+  return true;
 }
 
 /// main() of a bench program; `run(options, mesh)` is false for a name that it does not know.
@@ -115,7 +220,7 @@ template <class Run>
 int run_main(int argc, char** argv, Run&& run) {
   hg::Environment env(argc, argv);
   const Options options(argc, argv);
-  if (run(options, hg::device_mesh<Mesh>(env.world(), {1, 1}))) return 0;
+  if (run(options, hg::device_mesh<Mesh>(env.world(), options.mesh))) return 0;
   std::fprintf(stderr, "bench: there is no '%s' here\n", options.name.c_str());
   return 2;
 }

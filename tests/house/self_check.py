@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """self_check.py CXX: the checks themselves see the faults that they are there for, and accept what is right."""
+import os
 import pathlib
 import subprocess
 import sys
@@ -45,6 +46,64 @@ REFUSALS = [
     (EXPECT + TOO_LONG + TWIN, "lines long"),
 ]
 
+# counts of functions (chains of 1, 4 and 8 layers, U-Net) beside 100, 130, 170, 200 -> what instantiations.py must say
+COUNTS = [
+    ((100, 130, 170, 200), None),
+    ((109, 139, 179, 219), None),
+    ((100, 130, 170, 221), "compile_unet: 221 functions, 200 expected"),
+    ((100, 130, 186, 200), "seven layers more cost 86 functions"),
+    ((100, 115, 170, 200), "more than linear"),
+]
+
+# programs of a bench without a peer: what they print
+STUB = """#!/bin/sh
+echo '{"threads": '$OMP_NUM_THREADS', "milliseconds": [2.0], "result": [1.0], "fma_gflops": 50, "copy_gbs": 20}'
+"""
+# arguments of bench.py -> exit status, text
+BENCHES = [
+    (["--pairs", "1", "--threads", "1", "conv2d_8_forward"], 0, "bench: name=conv2d_8_forward threads=1 ranks=1 "
+     "halogen_ms=2 peer=none fma_share="),
+    (["--pairs", "1", "--threads", "1", "unet_train_2ranks_32"], 0, "halogen_ms=2 peer=none"),
+    (["no_such_name"], 1, "no name matches 'no_such_name'"),
+    (["--programs", "no_such_name"], 1, "no name matches"),
+    (["--programs", "conv2d_17_1023_forward"], 0, "bench_conv2d bench_machine bench_shapes"),
+    (["--pairs", "0", "maxpool"], 1, "--pairs wants at least 1"),
+    (["--settings", "fastest", "maxpool"], 1, "--settings are some of"),
+]
+
+
+def check_counts():
+    sys.path.insert(0, str(HERE))
+    import instantiations
+    right = True
+    for counts, expected in COUNTS:
+        found = " ".join(instantiations.faults_of(dict(zip(instantiations.NAMES, counts)), {},
+                                                  dict(zip(instantiations.NAMES, (100, 130, 170, 200)))))
+        if (expected is None and found) or (expected is not None and expected not in found):
+            print(f"expected {expected!r} of {counts}, but got {found!r}")
+            right = False
+    return right
+
+
+def check_bench():
+    """bench.py with stubs for programs and no peer."""
+    right = True
+    with tempfile.TemporaryDirectory() as folder:
+        bench = pathlib.Path(folder, "bench")
+        bench.mkdir()
+        for name in ("bench/bench_conv2d", "bench/bench_unet", "bench/bench_machine", "mpirun"):
+            pathlib.Path(folder, name).write_text(STUB)
+            pathlib.Path(folder, name).chmod(0o755)
+        environment = dict(os.environ, HALOGEN_BUILD_DIRECTORY=folder, HALOGEN_PEERS=str(bench / "none"),
+                           PATH=f"{folder}:{os.environ['PATH']}")
+        for arguments, status, text in BENCHES:
+            command = [sys.executable, str(HERE.parent.parent / "bench" / "run" / "bench.py"), *arguments]
+            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if done.returncode != status or text not in done.stdout:
+                print(f"expected {status} and {text!r} of {arguments}, but got {done.returncode} and\n{done.stdout}")
+                right = False
+    return right
+
 
 def check(command, expected, subject):
     done = subprocess.run([sys.executable] + command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -68,6 +127,8 @@ def main():
             path = pathlib.Path(root, "source.cpp")
             path.write_text(source)
             right &= check([str(HERE / "compile.py"), "--compiler", sys.argv[1], "refuse", str(path)], expected, source)
+    right &= check_counts()
+    right &= check_bench()
     return 0 if right else 1
 
 

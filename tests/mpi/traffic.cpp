@@ -149,6 +149,25 @@ TEST_CASE("a formula on paper: 32 rows on 2 x 2, periodic in width, cuts on the 
   }
 }
 
+TEST_CASE("tiles that need no halo run before it is waited for") {
+  if (support::world().size() != 2) return;
+  static int launched = 0;
+  const auto convolutions = [](const hg::DeviceMesh<support::Mesh>& mesh) {
+    Training<Net> training(mesh, 1, 256, 32);
+    training.step();
+    launched = 0;
+    Kokkos::Tools::Experimental::set_begin_parallel_for_callback(
+        [](const char* label, std::uint32_t, std::uint64_t*) { launched += std::string(label) == "halogen::conv2d"; });
+    training.step();
+    Kokkos::Tools::Experimental::set_begin_parallel_for_callback(nullptr);
+    return launched;
+  };
+  CHECK(convolutions(support::alone()) == 11);
+  // The interior of each but the 1 x 1 head, in one part or more with a poll after each, and what lies at the cut. (On
+  // the coarsest level all tiles lie there.)
+  CHECK(convolutions(hg::device_mesh<support::Mesh>(support::world(), {1, 2, 1})) >= 11 + 8);
+}
+
 TEST_CASE("one rank sends nothing") {
   Training<Net> training(support::alone());
   CHECK(training.step() > 0);

@@ -106,3 +106,7 @@ TEST_CASE("gradients by finite differences, on every mesh; the same bits forward
   using Two = hg::Sequential<Layer<3, 16>, hg::ReLU, Layer<16, 8>, hg::ReLU, Layer<8, 8>>;
   support::check_composition<Two, 3, 8, true>({1, 27, 22});
 }
+TEST_CASE("fields of many tiles") {
+  check<Layer<8, 8>, 8, 8>({.height = 150, .width = 41});
+  check<Layer<8, 9, 1, Width>, 8, 9>({.batch = 2, .height = 70, .width = 300, .periodic = true});
+}

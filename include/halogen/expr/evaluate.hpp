@@ -7,11 +7,11 @@
 
 #include "halogen/expr/arena.hpp"
 #include "halogen/expr/collectives.hpp"
+#include "halogen/expr/halo_schedule.hpp"
 #include "halogen/expr/layout.hpp"
 #include "halogen/expr/row_launches.hpp"
 #include "halogen/expr/tap_launches.hpp"
 #include "halogen/expr/whole_parameters.hpp"
-#include "halogen/halo/exchange.hpp"
 #include "halogen/kernels/loss.hpp"
 #include "halogen/tensor/sharded.hpp"
 
@@ -23,7 +23,6 @@ namespace halogen {
 template <class PlanOf, class T, class Access = WholeParameters<T>>
 class Evaluation {
   using Space = execution_space;
-  using FieldExchange = HaloExchange<T, 2 + spatial_dimensions>;
 
  public:
   Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena, Access access = Access(plan()))
@@ -34,7 +33,7 @@ class Evaluation {
         norms_(plan(), layout_, meshes_.plane),
         parameters_(std::move(access)) {
     agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()), parameters_.reserve(); });
-    connect_exchanges();
+    halos_.emplace(plan(), layout_, operands_, meshes_.world);
   }
 
   Evaluation(const Evaluation&) = delete;  // operands refer to the layout
@@ -56,14 +55,16 @@ class Evaluation {
     parameters_.begin_backward(gradient);
     run_loss<Loss>(label, weight);
     run_range<plan().first_backward + 1, plan().launches.size()>();
-    finish_exchange();
+    halos_->finish(space_);
     parameters_.finish();
   }
 
   static constexpr const Plan& plan() { return PlanOf::plan(); }
 
   /// Copies a stored tensor's owned points (the prediction's, the input gradient's) to a field of the same cut.
-  void copy_tensor(int tensor, const TensorView<T>& to) const { row_launches().copy(tensor, to); }
+  void copy_tensor(int tensor, const TensorView<T>& to) const {
+    copy_stored(space_, plan(), layout_, operands_, tensor, to);
+  }
 
   TensorView<T> prediction() const { return operands_.tensor(plan().prediction); }
 
@@ -79,7 +80,7 @@ class Evaluation {
     operands_.set_arena(*arena_);
     operands_.bind_input(input);
     std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});
-    start_exchange(0);
+    halos_->start(space_, 0);
   }
 
   template <int Begin, int End>
@@ -94,7 +95,6 @@ class Evaluation {
     constexpr const Node& node = plan().node_of(launch);
     constexpr int kh = node.window[1].kernel, kw = node.window[2].kernel;
     parameters_.before(I);
-    wait_for_halos(launch);
     if constexpr (by_taps(node, launch.kind))
       run_by_taps(I);
     else if constexpr (launch.kind == LaunchKind::conv_forward && plan().winograd(launch))
@@ -115,16 +115,24 @@ class Evaluation {
     parameters_.after(I);
   }
 
-  RowLaunches<T> row_launches() const { return {space_, plan(), layout_, operands_}; }
+  RowLaunches<T> row_launches() { return {space_, plan(), layout_, operands_, *halos_}; }
 
   void run_by_taps(int i) {
     const Launch& launch = plan().launches[i];
     const Node& node = plan().node_of(launch);
-    const TapLaunches<T> taps(space_, plan(), layout_, operands_);
+    const TapLaunches<T> taps(space_, plan(), layout_, operands_, *halos_);
     if (launch.kind == LaunchKind::conv_weight_gradient)
       return taps.weight_gradient(i, parameters_.gradient(node.parameter));
     const bool has_bias = launch.kind == LaunchKind::conv_forward && node.bias;
     taps.convolve(i, parameters_.value(node.parameter), has_bias ? parameters_.value(node.parameter + 1) : nullptr);
+  }
+
+  template <class Kernel>
+  void launch_tiles(const char* label, int i, Kernel& kernel) {
+    halos_->run(space_, i, [&](const kernels::Tiling& tiling) {
+      kernel.tiling = tiling;
+      kernel.launch(space_, label);
+    });
   }
 
   template <int KH, int KW, class Reader>
@@ -145,7 +153,7 @@ class Evaluation {
                                        node.window[0].kernel};
     run_range_kernel("halogen::pack_weights", kernels::packed_size(kernel.outputs, kernel.inputs, KH * KW), pack);
     kernel.shape = window_shape(node, launch.kind);
-    kernel.launch(space_, forward ? "halogen::conv2d" : "halogen::conv2d_input_gradient");
+    launch_tiles(forward ? "halogen::conv2d" : "halogen::conv2d_input_gradient", i, kernel);
   }
 
   /// The same by Winograd's algorithm.
@@ -172,7 +180,7 @@ class Evaluation {
       kernel.readable[d] = {-shape.padding[d],
                             layout_.level(level).extent(1 + d) - shape.padding[d] + shape.footprint(d) - 1};
     }
-    kernel.launch(space_, transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d");
+    launch_tiles(transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d", i, kernel);
   }
 
   template <class Kernel, class Reader>
@@ -185,7 +193,6 @@ class Evaluation {
     if (launch.kind == LaunchKind::conv_forward && node.bias) kernel.bias = parameters_.value(node.parameter + 1);
     kernel.inputs = plan().channels_in(launch);
     kernel.outputs = plan().channels_out(launch);
-    kernel.tiling = layout_.workspace().tiling(i);
     kernel.accumulate = launch.accumulate;
     kernel.base = operands_.base(launch);
     kernel.epilogue = operands_.epilogue(launch);
@@ -203,7 +210,10 @@ class Evaluation {
     kernel.tiling = layout_.workspace().tiling(i);
     kernel.blocks = static_cast<int>(std::min<index_t>(Workspace::gradient_blocks, kernel.tiling.count()));
     kernel.partial = operands_.template workspace<double>(layout_.workspace().gradient_partials);
-    kernel.launch(space_, "halogen::conv2d_weight_gradient");
+    halos_->run_blocks(space_, i, kernel.blocks, [&](index_t begin, index_t end) {
+      kernel.first_block = static_cast<int>(begin), kernel.last_block = static_cast<int>(end);
+      kernel.launch(space_, "halogen::conv2d_weight_gradient");
+    });
     const index_t size = kernel.partial_size();
     run_range_kernel(  // the bias follows the weight in both layouts
         "halogen::reduce_weight_gradient", node.bias ? size : plan().graph.parameters[node.parameter].count,
@@ -219,7 +229,7 @@ class Evaluation {
   // -- sums -------------------------------------------------------------------------------------------------------
   void finish_launch(int i) {
     const Launch& launch = plan().launches[i];
-    if (launch.output >= 0 && plan().tensors[launch.output].last_write == i) start_exchange(launch.output);
+    if (launch.output >= 0 && plan().tensors[launch.output].last_write == i) halos_->start(space_, launch.output);
     const index_t tiles = layout_.workspace().tiling(i).count() / layout_.samples();  // of a sample
     if (launch.statistics >= 0) {
       const int gamma = plan().norms[launch.statistics].parameter;
@@ -246,7 +256,6 @@ class Evaluation {
     double* partial = operands_.template workspace<double>(layout_.workspace().loss_partials);
     double* sum = partial + tiling.count();
     loss_request_.wait();
-    wait_for_halos(launch);
     if constexpr (requires { Loss::is_sum; }) {
       loss_weight_ = 1;
     } else if (weight.data == nullptr) {
@@ -277,65 +286,18 @@ class Evaluation {
     space_.fence("halogen::sum");
   }
 
-  // -- halos ------------------------------------------------------------------------------------------------------
-  void connect_exchanges() {
-    send_ = transport_buffer("halogen::send");
-    receive_ = transport_buffer("halogen::receive");
-    for (int t = 0; t < plan().tensors.size(); ++t) {
-      exchanges_.emplace_back(layout_.tensor(t).strips, meshes_.world.rank());
-      exchanges_.back().connect(meshes_.world, send_.data(), receive_.data(), "halo of tensor " + std::to_string(t));
-    }
-  }
-
-  Kokkos::View<T*, transport_space> transport_buffer(const std::string& label) const {
-    return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
-                                             layout_.memory().exchange / 2 / sizeof(T));
-  }
-
-  StridedView<T, 2 + spatial_dimensions> strided(int tensor) const {
-    const TensorView<T> view = operands_.tensor(tensor);
-    return {view.data,
-            {view.sample_stride, view.channel_stride, view.plane_stride, view.row_stride, 1},
-            {layout_.first_sample(), 0, view.z0, view.y0, view.x0}};
-  }
-
-  /// One exchange is under way at a time: they share their buffers.
-  void start_exchange(int tensor) {
-    if (exchanges_[static_cast<std::size_t>(tensor)].empty()) return;
-    finish_exchange();
-    under_way_ = tensor;
-    FieldExchange& exchange = exchanges_[static_cast<std::size_t>(tensor)];
-    exchange.start(space_, strided(tensor));
-    exchange.copy_own(space_, strided(tensor), strided(tensor));
-  }
-
-  void finish_exchange() {
-    if (under_way_ < 0) return;
-    const int tensor = std::exchange(under_way_, -1);
-    exchanges_[static_cast<std::size_t>(tensor)].finish(space_, strided(tensor));
-  }
-
-  void wait_for_halos(const Launch& launch) {
-    if (under_way_ < 0) return;
-    bool reads = false;
-    plan().for_each_read(launch, [&](int tensor) { reads |= tensor == under_way_; });
-    if (reads) finish_exchange();
-  }
-
   Space space_;
   Layout layout_;
   SubMeshes meshes_;
   std::shared_ptr<Arena> arena_;
   Operands<T> operands_;
   NormCollectives norms_;
-  std::vector<FieldExchange> exchanges_;
-  Kokkos::View<T*, transport_space> send_, receive_;
+  std::optional<HaloSchedule<T>> halos_;
   Kokkos::View<double*, transport_space> loss_sum_{"halogen::loss_sum", 1};
   Request loss_request_;
   double loss_weight_ = 1;
   std::vector<char> norm_has_gradient_ = std::vector<char>(static_cast<std::size_t>(plan().norms.size()));
   Access parameters_;
-  int under_way_ = -1;
 };
 
 }  // namespace halogen

@@ -82,6 +82,102 @@ inline Resample resample(const std::vector<LevelLayout>& levels, int from, int t
 /// Depth, height and width of one stored tensor.
 using SpaceNeeds = HaloNeeds<spatial_dimensions>;
 
+/// Level of the points that a launch computes, one by one.
+inline int output_level(const Plan& plan, const Launch& launch) {
+  const Node& node = plan.node_of(launch);
+  if (launch.kind == LaunchKind::conv_weight_gradient)
+    return node.window[0].transposed ? launch.input.level : node.level;
+  return plan.tensors[launch.output].level;
+}
+
+/// Which points of stored tensors a launch reads for the points that it computes, one dimension at a time.
+class LaunchReads {
+ public:
+  LaunchReads(const Plan& plan, const std::vector<LevelLayout>& levels) : plan_(plan), levels_(levels) {}
+
+  /// Calls need(tensor, interval) for each stored tensor that is read through a window, a resampling or their adjoints:
+  /// what is read point by point lies on the rank's own piece.
+  template <class Need>
+  void for_each(const Launch& launch, int d, const Interval& computed, Need need) const {
+    const Node& node = plan_.node_of(launch);
+    const Window& window = node.window[d];
+    const index_t input_extent = extent(launch.input.level, d), output_extent = extent(node.level, d);
+    const index_t tile = d > 0 && plan_.winograd(launch) ? winograd_tile : 1;
+    switch (launch.kind) {
+      case LaunchKind::conv_forward:
+        input(launch, d, inside(window.input_of_tiles(computed, tile, output_extent), input_extent, window.periodic),
+              need);
+        break;
+      case LaunchKind::conv_weight_gradient:
+        if (window.transposed) {  // summed over the inputs
+          gradient(launch, inside(window.output_of(computed), output_extent, window.periodic), need);
+          break;
+        }
+        [[fallthrough]];
+      case LaunchKind::max_pool_forward:
+      case LaunchKind::avg_pool_forward:
+        input(launch, d, inside(window.input_of(computed), input_extent, window.periodic), need);
+        break;
+      case LaunchKind::conv_input_gradient:
+        gradient(launch, inside(window.output_of_tiles(computed, tile, input_extent), output_extent, window.periodic),
+                 need);
+        break;
+      case LaunchKind::avg_pool_backward:
+        gradient(launch, inside(window.output_of(computed), output_extent, false), need);
+        break;
+      case LaunchKind::max_pool_backward: {
+        const Interval outputs = inside(window.output_of(computed), output_extent, false);
+        gradient(launch, outputs, need);
+        input(launch, d, window.input_of(outputs), need);
+        break;
+      }
+      case LaunchKind::upsample_backward: {
+        const int coarse = plan_.tensors[launch.output].level;
+        const bool linear = launch.input.sources[launch.source].linear;
+        gradient(launch, resample(levels_, coarse, launch.input.level, d, linear).output_of(computed), need);
+        break;
+      }
+      case LaunchKind::add:
+      case LaunchKind::softmax_forward:
+      case LaunchKind::store:
+        input(launch, d, computed, need);
+        break;
+      case LaunchKind::store_backward:
+      case LaunchKind::softmax_backward:
+      case LaunchKind::gradient_store:
+      case LaunchKind::loss:
+        break;
+    }
+  }
+
+ private:
+  index_t extent(int level, int d) const { return levels_[static_cast<std::size_t>(level)].extent(d); }
+
+  static Interval inside(Interval interval, index_t extent, bool periodic) {
+    return periodic ? interval : intersect(interval, {0, extent});
+  }
+
+  template <class Need>
+  void input(const Launch& launch, int d, const Interval& interval, Need& need) const {
+    for (const Source& source : launch.input.sources) {
+      const int own = plan_.tensors[source.tensor].level;
+      need(source.tensor, source.resampled
+                              ? resample(levels_, own, launch.input.level, d, source.linear).input_of(interval)
+                              : interval);
+    }
+  }
+
+  template <class Need>
+  void gradient(const Launch& launch, const Interval& interval, Need& need) const {
+    const Activation& activation = plan_.activations[launch.reads];
+    need(activation.gradient, interval);
+    if (activation.norm >= 0 || activation.relu) need(activation.tensor, interval);
+  }
+
+  const Plan& plan_;
+  const std::vector<LevelLayout>& levels_;
+};
+
 /// For every stored tensor the hull of what its readers, forward and backward, need beside the owned points.
 class SpaceNeedsOf {
  public:
@@ -105,87 +201,18 @@ class SpaceNeedsOf {
  private:
   const LevelLayout& level(int l) const { return levels_[static_cast<std::size_t>(l)]; }
 
-  static Interval inside(Interval interval, index_t extent, bool periodic) {
-    return periodic ? interval : intersect(interval, {0, extent});
-  }
-
-  void need(int tensor, int d, int p, const Interval& interval) {
-    Interval& hull_so_far =
-        spaces_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
-    hull_so_far = hull(hull_so_far, interval);
-  }
-
-  void need_input(const Launch& launch, int d, int p, const Interval& interval) {
-    for (const Source& source : launch.input.sources) {
-      const int own = plan_.tensors[source.tensor].level;
-      need(source.tensor, d, p,
-           source.resampled ? resample(levels_, own, launch.input.level, d, source.linear).input_of(interval)
-                            : interval);
-    }
-  }
-
-  void need_gradient(const Launch& launch, int d, int p, const Interval& interval) {
-    const Activation& activation = plan_.activations[launch.reads];
-    need(activation.gradient, d, p, interval);
-    if (activation.norm >= 0 || activation.relu) need(activation.tensor, d, p, interval);
-  }
-
   void add(const Launch& launch, int d, int p) {
     const Node& node = plan_.node_of(launch);
-    const Window& window = node.window[d];
-    const Interval output = level(node.level).cut[d].piece(p);
-    const Interval input = level(launch.input.level).cut[d].piece(p);
-    const index_t input_extent = level(launch.input.level).extent(d);
-    const index_t output_extent = level(node.level).extent(d);
-    const index_t tile = d > 0 && plan_.winograd(launch) ? winograd_tile : 1;
-    switch (launch.kind) {
-      case LaunchKind::conv_forward:
-        if (window.transposed) check_transposed(node, window, d, input_extent, output_extent);
-        need_input(launch, d, p,
-                   inside(window.input_of_tiles(output, tile, output_extent), input_extent, window.periodic));
-        break;
-      case LaunchKind::conv_weight_gradient:
-        if (window.transposed) {  // summed over the inputs
-          need_gradient(launch, d, p, inside(window.output_of(input), output_extent, window.periodic));
-          break;
-        }
-        [[fallthrough]];
-      case LaunchKind::max_pool_forward:
-      case LaunchKind::avg_pool_forward:
-        need_input(launch, d, p, inside(window.input_of(output), input_extent, window.periodic));
-        break;
-      case LaunchKind::conv_input_gradient:
-        check_commensurate(node, window, input_extent, output_extent);
-        need_gradient(launch, d, p,
-                      inside(window.output_of_tiles(input, tile, input_extent), output_extent, window.periodic));
-        break;
-      case LaunchKind::avg_pool_backward:
-        need_gradient(launch, d, p, inside(window.output_of(input), output_extent, false));
-        break;
-      case LaunchKind::max_pool_backward: {
-        const Interval outputs = inside(window.output_of(input), output_extent, false);
-        need_gradient(launch, d, p, outputs);
-        need_input(launch, d, p, window.input_of(outputs));
-        break;
-      }
-      case LaunchKind::upsample_backward: {
-        const int coarse = plan_.tensors[launch.output].level;
-        need_gradient(launch, d, p,
-                      resample(levels_, coarse, launch.input.level, d, launch.input.sources[launch.source].linear)
-                          .output_of(level(coarse).cut[d].piece(p)));
-        break;
-      }
-      case LaunchKind::add:
-      case LaunchKind::softmax_forward:
-      case LaunchKind::store:
-        need_input(launch, d, p, input);
-        break;
-      case LaunchKind::store_backward:
-      case LaunchKind::softmax_backward:
-      case LaunchKind::gradient_store:
-      case LaunchKind::loss:
-        break;
-    }
+    const index_t input = level(launch.input.level).extent(d), output = level(node.level).extent(d);
+    if (launch.kind == LaunchKind::conv_input_gradient) check_commensurate(node, node.window[d], input, output);
+    if (launch.kind == LaunchKind::conv_forward && node.window[d].transposed)
+      check_transposed(node, node.window[d], d, input, output);
+    const Interval computed = level(output_level(plan_, launch)).cut[d].piece(p);
+    LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](int tensor, const Interval& interval) {
+      Interval& hull_so_far =
+          spaces_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
+      hull_so_far = hull(hull_so_far, interval);
+    });
   }
 
   /// Gathering a gradient through a periodic window shifts outputs by whole fields; that needs extent = stride *

@@ -2,7 +2,7 @@
 // templated on the launch, so compiled once for each kernel.
 #pragma once
 
-#include "halogen/expr/operands.hpp"
+#include "halogen/expr/halo_schedule.hpp"
 #include "halogen/kernels/avg_pool.hpp"
 #include "halogen/kernels/interpolate.hpp"
 #include "halogen/kernels/max_pool.hpp"
@@ -10,13 +10,32 @@
 
 namespace halogen {
 
+/// A stored tensor's owned points to a field of the same cut; waits.
+template <class T>
+void copy_stored(const execution_space& space, const Plan& plan, const Layout& layout, const Operands<T>& operands,
+                 int tensor, const TensorView<T>& to) {
+  Value value;
+  value.level = plan.tensors[tensor].level;
+  value.sources.push({tensor, -1, false, false, plan.tensors[tensor].channels});
+  kernels::RowKernel<execution_space, T, kernels::CopyRows<T, kernels::ValueReader<T>>> kernel;
+  kernel.compute = {operands.value_reader(value), 0};
+  kernel.output = to;
+  kernel.channels = value.channels();
+  const Interval columns = layout.owned(value.level, 2);
+  kernel.tiling = {layout.owned(value.level, 1), columns, layout.samples() * layout.planes(value.level),
+                   Workspace::tile_rows, std::max(index_t{1}, columns.size())};
+  kernel.launch(space, "halogen::copy");
+  space.fence("halogen::copy");
+}
+
 template <class T>
 class RowLaunches {
   using Space = execution_space;
 
  public:
-  RowLaunches(const Space& space, const Plan& plan, const Layout& layout, const Operands<T>& operands)
-      : space_(space), plan_(plan), layout_(layout), operands_(operands) {}
+  RowLaunches(const Space& space, const Plan& plan, const Layout& layout, const Operands<T>& operands,
+              HaloSchedule<T>& halos)
+      : space_(space), plan_(plan), layout_(layout), operands_(operands), halos_(halos) {}
 
   /// Launch i of the plan.
   void run(int i) const {
@@ -91,22 +110,6 @@ class RowLaunches {
     }
   }
 
-  /// A stored tensor's owned points to a field of the same cut; waits.
-  void copy(int tensor, const TensorView<T>& to) const {
-    Value value;
-    value.level = plan_.tensors[tensor].level;
-    value.sources.push({tensor, -1, false, false, plan_.tensors[tensor].channels});
-    kernels::RowKernel<Space, T, kernels::CopyRows<T, kernels::ValueReader<T>>> kernel;
-    kernel.compute = {operands_.value_reader(value), 0};
-    kernel.output = to;
-    kernel.channels = value.channels();
-    const Interval columns = layout_.owned(value.level, 2);
-    kernel.tiling = {layout_.owned(value.level, 1), columns, layout_.samples() * layout_.planes(value.level),
-                     Workspace::tile_rows, std::max(index_t{1}, columns.size())};
-    kernel.launch(space_, "halogen::copy");
-    space_.fence("halogen::copy");
-  }
-
  private:
   template <class Rows>
   static void set_window(Rows& rows, const Node& node) {
@@ -134,17 +137,20 @@ class RowLaunches {
   void launch_kernel(const char* label, int i, Kernel& kernel) const {
     const Launch& launch = plan_.launches[i];
     kernel.output = operands_.tensor(launch.output);
-    kernel.tiling = layout_.workspace().tiling(i);
     kernel.accumulate = launch.accumulate;
     kernel.base = operands_.base(launch);
     kernel.epilogue = operands_.epilogue(launch);
-    kernel.launch(space_, label);
+    halos_.run(space_, i, [&](const kernels::Tiling& tiling) {
+      kernel.tiling = tiling;
+      kernel.launch(space_, label);
+    });
   }
 
   const Space& space_;
   const Plan& plan_;
   const Layout& layout_;
   const Operands<T>& operands_;
+  HaloSchedule<T>& halos_;
 };
 
 }  // namespace halogen

@@ -1,7 +1,7 @@
 // Launches of the kernels over lists of taps: grouped, depthwise and transposed convolutions and their gradients.
 #pragma once
 
-#include "halogen/expr/operands.hpp"
+#include "halogen/expr/halo_schedule.hpp"
 #include "halogen/kernels/tap_convolution.hpp"
 #include "halogen/kernels/tap_weight_gradient.hpp"
 
@@ -12,8 +12,9 @@ class TapLaunches {
   using Space = execution_space;
 
  public:
-  TapLaunches(const Space& space, const Plan& plan, const Layout& layout, const Operands<T>& operands)
-      : space_(space), plan_(plan), layout_(layout), operands_(operands) {}
+  TapLaunches(const Space& space, const Plan& plan, const Layout& layout, const Operands<T>& operands,
+              HaloSchedule<T>& halos)
+      : space_(space), plan_(plan), layout_(layout), operands_(operands), halos_(halos) {}
 
   /// Forward or input gradient of launch i.
   void convolve(int i, const T* weights, const T* bias) const {
@@ -64,14 +65,16 @@ class TapLaunches {
     if (launch.kind == LaunchKind::conv_input_gradient) kernel.first = operands_.first_channel(launch);
     kernel.outputs = plan_.tensors[launch.output].channels;
     kernel.window = {window_shape(node, launch.kind), gathers_transposed(node, launch.kind)};
-    kernel.tiling = layout_.workspace().tiling(i);
     kernel.accumulate = launch.accumulate;
     kernel.base = operands_.base(launch);
     kernel.epilogue = operands_.epilogue(launch);
     const int taps = kernel.window.taps();
     const kernels::PackTapWeights<T> pack{weights, packed, kernel.groups, taps, kernel.window.transposed};
     over("halogen::pack_weights", kernels::packed_tap_size(kernel.groups, taps), pack);
-    kernel.launch(space_, label);
+    halos_.run(space_, i, [&](const kernels::Tiling& tiling) {
+      kernel.tiling = tiling;
+      kernel.launch(space_, label);
+    });
   }
 
   template <class Points, class Windowed>
@@ -86,7 +89,10 @@ class TapLaunches {
     kernel.tiling = layout_.workspace().tiling(i);
     kernel.blocks = static_cast<int>(std::min<index_t>(Workspace::gradient_blocks, kernel.tiling.count()));
     kernel.partial = partial();
-    kernel.launch(space_, "halogen::conv2d_weight_gradient");
+    halos_.run_blocks(space_, i, kernel.blocks, [&](index_t begin, index_t end) {
+      kernel.first_block = static_cast<int>(begin), kernel.last_block = static_cast<int>(end);
+      kernel.launch(space_, "halogen::conv2d_weight_gradient");
+    });
     reduce(kernel.partial, size, kernel.partial_size(), kernel.blocks, gradient);
   }
 
@@ -103,6 +109,7 @@ class TapLaunches {
   const Plan& plan_;
   const Layout& layout_;
   const Operands<T>& operands_;
+  HaloSchedule<T>& halos_;
 };
 
 }  // namespace halogen

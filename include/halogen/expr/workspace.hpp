@@ -12,14 +12,6 @@
 
 namespace halogen {
 
-/// Level of the points that a launch computes, one by one.
-inline int output_level(const Plan& plan, const Launch& launch) {
-  const Node& node = plan.node_of(launch);
-  if (launch.kind == LaunchKind::conv_weight_gradient)
-    return node.window[0].transposed ? launch.input.level : node.level;
-  return plan.tensors[launch.output].level;
-}
-
 /// Offsets in bytes behind the stored tensors of the arena; one set shared by all launches, tables one per norm.
 class Workspace {
  public:

@@ -117,7 +117,7 @@ struct Convolution {
   RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, tiling.count(), *this, rows().bytes() + block_bytes() + sums_bytes(), sums_bytes());
+    launch_tiles(space, label, tiling.launched(), *this, rows().bytes() + block_bytes() + sums_bytes(), sums_bytes());
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -134,7 +134,7 @@ struct Convolution {
   void run_on_host(const Team& team) const {
     WindowRows<T, Reader> window = rows();
     Scratch scratch = Scratch::of(team, 1, window.bytes() + block_bytes() + sums_bytes());
-    const Tile tile(tiling, team.league_rank());
+    const Tile tile(tiling, tiling.number(team.league_rank()));
     window.begin(scratch, tile.sample, tile.columns);
     T* block = scratch.take<T>(block_size);
     RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(outputs));
@@ -153,7 +153,7 @@ struct Convolution {
                          &output.at(tile.sample, o, y, tile.columns.begin), sums[o]);
     }
     if (epilogue.kind != RowEpilogue<T>::Kind::none)
-      for (int o = 0; o < outputs; ++o) epilogue.partial[team.league_rank() * outputs + o] = sums[o];
+      for (int o = 0; o < outputs; ++o) epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = sums[o];
   }
 
   index_t columns_at(const Tile& tile, index_t y, index_t x, const T* const* first, index_t channel_stride,
@@ -192,7 +192,7 @@ struct Convolution {
   }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    const Tile tile(tiling, team.league_rank());
+    const Tile tile(tiling, tiling.number(team.league_rank()));
     RowSums* sums = static_cast<RowSums*>(team.team_scratch(0).get_shmem(outputs * sizeof(RowSums)));
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs), [&](const int o) { sums[o] = {}; });
     for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
@@ -213,8 +213,9 @@ struct Convolution {
       team.team_barrier();
     }
     if (epilogue.kind != RowEpilogue<T>::Kind::none)
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs),
-                           [&](const int o) { epilogue.partial[team.league_rank() * outputs + o] = sums[o]; });
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs), [&](const int o) {
+        epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = sums[o];
+      });
   }
 
   KOKKOS_FUNCTION T output_at(int n, int o, index_t y, index_t x) const {

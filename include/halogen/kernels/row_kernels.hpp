@@ -24,7 +24,7 @@ struct RowKernel {
   RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, tiling.count(), *this, host_bytes(), channels * sizeof(RowSums));
+    launch_tiles(space, label, tiling.launched(), *this, host_bytes(), channels * sizeof(RowSums));
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -42,7 +42,7 @@ struct RowKernel {
     Scratch scratch = Scratch::of(team, 1, host_bytes());
     T* line = scratch.take<T>(static_cast<std::size_t>(tiling.tile_columns));
     T* rest = scratch.take<T>(scratch_size());
-    const Tile tile(tiling, team.league_rank());
+    const Tile tile(tiling, tiling.number(team.league_rank()));
     const index_t columns = tile.columns.size();
     for (int c = 0; c < channels; ++c) {
       RowSums sums;
@@ -59,12 +59,13 @@ struct RowKernel {
         if (epilogue.kind != RowEpilogue<T>::Kind::none)
           epilogue.add_row(tile.sample, c, y, tile.columns.begin, columns, to, sums);
       }
-      if (epilogue.kind != RowEpilogue<T>::Kind::none) epilogue.partial[team.league_rank() * channels + c] = sums;
+      if (epilogue.kind != RowEpilogue<T>::Kind::none)
+        epilogue.partial[tiling.number(team.league_rank()) * channels + c] = sums;
     }
   }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    const Tile tile(tiling, team.league_rank());
+    const Tile tile(tiling, tiling.number(team.league_rank()));
     const int columns = static_cast<int>(tile.columns.size()), rows = static_cast<int>(tile.rows.size());
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, channels * rows * columns), [&](const int i) {
       const int c = i / (rows * columns);
@@ -80,7 +81,7 @@ struct RowKernel {
       for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
         epilogue.add_row(tile.sample, c, y, tile.columns.begin, columns,
                          &output.at(tile.sample, c, y, tile.columns.begin), sums);
-      epilogue.partial[team.league_rank() * channels + c] = sums;
+      epilogue.partial[tiling.number(team.league_rank()) * channels + c] = sums;
     });
   }
 };

@@ -84,7 +84,7 @@ struct PointKernel {
   RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, tiling.count(), *this, host_bytes(), 0);
+    launch_tiles(space, label, tiling.launched(), *this, host_bytes(), 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -107,7 +107,7 @@ struct PointKernel {
     T* sums_of_points = scratch.take<T>(2 * piece);
     RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(point.outputs));
     std::fill_n(sums, point.outputs, RowSums{});
-    const Tile tile(tiling, team.league_rank());
+    const Tile tile(tiling, tiling.number(team.league_rank()));
     const int n = tile.sample;
     for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
       for (index_t x = tile.columns.begin; x < tile.columns.end; x += piece) {
@@ -123,7 +123,8 @@ struct PointKernel {
                          sums[o]);
     }
     if (epilogue.kind != RowEpilogue<T>::Kind::none)
-      for (int o = 0; o < point.outputs; ++o) epilogue.partial[team.league_rank() * point.outputs + o] = sums[o];
+      for (int o = 0; o < point.outputs; ++o)
+        epilogue.partial[tiling.number(team.league_rank()) * point.outputs + o] = sums[o];
   }
 
   void put(const T* from, int n, int o, index_t y, index_t x, index_t count) const {
@@ -135,7 +136,7 @@ struct PointKernel {
   }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    const Tile tile(tiling, team.league_rank());
+    const Tile tile(tiling, tiling.number(team.league_rank()));
     const int rows = static_cast<int>(tile.rows.size()), columns = static_cast<int>(tile.columns.size());
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, point.outputs * rows * columns), [&](const int i) {
       const int o = i / (rows * columns);
@@ -150,7 +151,7 @@ struct PointKernel {
       for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
         epilogue.add_row(tile.sample, o, y, tile.columns.begin, columns,
                          &output.at(tile.sample, o, y, tile.columns.begin), sums);
-      epilogue.partial[team.league_rank() * point.outputs + o] = sums;
+      epilogue.partial[tiling.number(team.league_rank()) * point.outputs + o] = sums;
     });
   }
 };

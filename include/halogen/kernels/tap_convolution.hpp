@@ -91,7 +91,7 @@ struct TapConvolution {
   RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, tiling.count(), *this, host_bytes(), 0);
+    launch_tiles(space, label, tiling.launched(), *this, host_bytes(), 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -126,7 +126,7 @@ struct TapConvolution {
   };
 
   void run_on_host(const Team& team) const {
-    const Tile tile(tiling, team.league_rank());
+    const Tile tile(tiling, tiling.number(team.league_rank()));
     Within within{input, window.inputs_of(0, tile.rows), window.inputs_of(1, tile.columns)};
     const WindowShape shape = window.ring();
     Ring ring = rows(within, shape);
@@ -157,8 +157,9 @@ struct TapConvolution {
         if (epilogue.kind != RowEpilogue<T>::Kind::none) add_row(work, g, y);
       }
       if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;
-      for_outputs(g, 0, groups.outputs,
-                  [&](int i, int o) { epilogue.partial[team.league_rank() * outputs + o] = work.sums[i]; });
+      for_outputs(g, 0, groups.outputs, [&](int i, int o) {
+        epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = work.sums[i];
+      });
     }
   }
 
@@ -245,7 +246,7 @@ struct TapConvolution {
   }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    const Tile tile(tiling, team.league_rank());
+    const Tile tile(tiling, tiling.number(team.league_rank()));
     const int rows = static_cast<int>(tile.rows.size()), columns = static_cast<int>(tile.columns.size());
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs * rows * columns), [&](const int i) {
       const int o = i / (rows * columns);
@@ -261,7 +262,7 @@ struct TapConvolution {
       for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
         epilogue.add_row(tile.sample, o, y, tile.columns.begin, columns,
                          &output.at(tile.sample, o, y, tile.columns.begin), sums);
-      epilogue.partial[team.league_rank() * outputs + o] = sums;
+      epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = sums;
     });
   }
 

@@ -47,8 +47,8 @@ struct TapWeightGradient {
   Windowed window;
   ChannelGroups groups;  ///< outputs: of points, inputs: of the windowed operand
   WindowShape shape;
-  Tiling tiling;  ///< of the points
-  int blocks = 1;
+  Tiling tiling;                                    ///< of the points
+  int blocks = 1, first_block = 0, last_block = 1;  ///< all, and those to launch
   double* partial = nullptr;
 
   KOKKOS_FUNCTION int taps() const { return shape.kernel[0] * shape.kernel[1]; }
@@ -57,7 +57,7 @@ struct TapWeightGradient {
   KOKKOS_FUNCTION index_t partial_size() const { return weights() + channels(); }
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, blocks, *this, host_bytes(), 0);
+    launch_tiles(space, label, last_block - first_block, *this, host_bytes(), 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -93,9 +93,10 @@ struct TapWeightGradient {
     Scratch scratch = Scratch::of(team, 1, host_bytes());
     T* lines = scratch.take<T>(points_size());
     std::fill_n(lines, points_size(), T(0));
-    double* result = partial + team.league_rank() * partial_size();
+    const int block = first_block + team.league_rank();
+    double* result = partial + block * partial_size();
     std::fill_n(result, partial_size(), 0.0);
-    const Interval tiles = tiles_of(team.league_rank());
+    const Interval tiles = tiles_of(block);
     for (index_t t = tiles.begin; t < tiles.end; ++t) {
       const Tile tile(tiling, t);
       for (int g = 0; g < groups.count; ++g) {
@@ -146,8 +147,9 @@ struct TapWeightGradient {
   }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    double* result = partial + team.league_rank() * partial_size();
-    const Interval tiles = tiles_of(team.league_rank());
+    const int block = first_block + team.league_rank();
+    double* result = partial + block * partial_size();
+    const Interval tiles = tiles_of(block);
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, static_cast<int>(partial_size())), [&](const int i) {
       double total = 0;
       for (index_t t = tiles.begin; t < tiles.end; ++t) total += tile_sum(Tile(tiling, t), i);

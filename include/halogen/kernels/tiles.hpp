@@ -11,6 +11,8 @@ struct Tiling {
   int samples = 1;  ///< planes of all samples, where fields have depth
   index_t tile_rows = 8, tile_columns = 1;
   index_t down = 1, across = 1;  ///< tiles per sample
+  const int* order = nullptr;    ///< where only some tiles are launched, or in another order: their numbers
+  index_t first = 0, last = -1;  ///< which of the order, all where negative
 
   Tiling() = default;
   Tiling(Interval rows_, Interval columns_, int samples_, index_t tile_rows_, index_t tile_columns_)
@@ -24,6 +26,14 @@ struct Tiling {
 
   HALOGEN_FUNCTION index_t per_sample() const { return down * across; }
   HALOGEN_FUNCTION index_t count() const { return samples * per_sample(); }
+  HALOGEN_FUNCTION index_t launched() const { return last < 0 ? count() : last - first; }
+  HALOGEN_FUNCTION index_t number(index_t team) const { return order == nullptr ? first + team : order[first + team]; }
+
+  Tiling part(const int* numbers, index_t begin, index_t end) const {
+    Tiling result = *this;
+    result.order = numbers, result.first = begin, result.last = end;
+    return result;
+  }
 };
 
 struct Tile {

@@ -83,14 +83,14 @@ struct WeightGradient {
   GradientReader<T> gradient;
   int inputs = 0, outputs = 0;
   WindowShape shape;
-  Tiling tiling;  ///< of the output
-  int blocks = 1;
+  Tiling tiling;                                    ///< of the output
+  int blocks = 1, first_block = 0, last_block = 1;  ///< all, and those to launch
   double* partial = nullptr;
 
   KOKKOS_FUNCTION index_t partial_size() const { return index_t{outputs} * inputs * KH * KW + outputs; }
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, blocks, *this, host_bytes(), 0);
+    launch_tiles(space, label, last_block - first_block, *this, host_bytes(), 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -121,9 +121,9 @@ struct WeightGradient {
     window.begin(rest, 0, {0, tiling.tile_columns});
     T* g = rest.take<T>(gradient_size());
     T* line = rest.take<T>(static_cast<std::size_t>(padded_columns()));
-    double* result = partial + team.league_rank() * partial_size();
+    double* result = partial + (first_block + team.league_rank()) * partial_size();
     std::fill_n(result, partial_size(), 0.0);
-    const Interval tiles = tiles_of(team.league_rank());
+    const Interval tiles = tiles_of((first_block + team.league_rank()));
     for (index_t t = tiles.begin; t < tiles.end; ++t) {
       const Tile tile(tiling, t);
       Scratch again = scratch;
@@ -170,8 +170,8 @@ struct WeightGradient {
   }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    double* result = partial + team.league_rank() * partial_size();
-    const Interval tiles = tiles_of(team.league_rank());
+    double* result = partial + (first_block + team.league_rank()) * partial_size();
+    const Interval tiles = tiles_of((first_block + team.league_rank()));
     const int weights = outputs * inputs * KH * KW;
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, weights + outputs), [&](const int i) {
       double total = 0;

@@ -151,7 +151,7 @@ struct WinogradConvolution {
   RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, tiling.count(), *this, host_bytes(), 0);
+    launch_tiles(space, label, tiling.launched(), *this, host_bytes(), 0);
   }
 
   void operator()(const Team& team) const { run_on_host(team); }
@@ -186,7 +186,7 @@ struct WinogradConvolution {
     RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(outputs));
     for (int o = 0; o < outputs; ++o) sums[o] = {};
 
-    const Tile part(tiling, team.league_rank());
+    const Tile part(tiling, tiling.number(team.league_rank()));
     const index_t first = part.columns.begin - padding[1];
     const index_t across = ceil_div(part.columns.size(), tile);
     index_t next = part.rows.begin - padding[0];
@@ -207,7 +207,7 @@ struct WinogradConvolution {
                            sums[o]);
     }
     if (epilogue.kind != RowEpilogue<T>::Kind::none)
-      for (int o = 0; o < outputs; ++o) epilogue.partial[team.league_rank() * outputs + o] = sums[o];
+      for (int o = 0; o < outputs; ++o) epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = sums[o];
   }
 
   /// left[product][tile][input]
@@ -218,7 +218,8 @@ struct WinogradConvolution {
     detail::transform_tiles<T>(from, left_width(), count, columns, left, left_pitch());
   }
 
-  /// right[product][tile][output]; meanwhile memory is asked for what these tiles write, and read one row of tiles on.
+  /// right[product][tile][output]; meanwhile memory is asked for what these tiles write (and its
+  /// epilogue reads beside), and read one row of tiles on.
   void multiply(const T* left, T* right, index_t count, int sample, index_t y, index_t x) const {
     constexpr index_t block = detail::product_vectors * vector, reads = Reader::tensors;
     const index_t width = right_width();
@@ -228,11 +229,13 @@ struct WinogradConvolution {
       if (!writes)
         return input.address(static_cast<int>(channel % reads), sample, static_cast<int>(channel / reads),
                              y - padding[0] + winograd_window + row, x - padding[1]);
-      const Interval rows = intersect(owned[0], {y + row, y + row + 1});
-      const int o = static_cast<int>(channel - reads * inputs);
-      return rows.empty() ? nullptr : &output.at(sample, o, y + row, std::max(x, owned[1].begin));
+      if (!owned[0].contains({y + row, y + row + 1})) return nullptr;
+      const int o = static_cast<int>((channel - reads * inputs) % outputs);
+      const TensorView<T>& written = channel < reads * inputs + outputs ? output : epilogue.value;
+      return &written.at(sample, o, y + row, std::max(x, owned[1].begin));
     };
-    LinesAhead ahead(locate, tile * (reads * inputs + outputs), count * tile * static_cast<index_t>(sizeof(T)),
+    const index_t writes = (epilogue.kind == RowEpilogue<T>::Kind::norm_sums ? 2 : 1) * index_t{outputs};
+    LinesAhead ahead(locate, tile * (reads * inputs + writes), count * tile * static_cast<index_t>(sizeof(T)),
                      winograd_products * ceil_div(width, block) * ceil_div(count, detail::product_rows));
     for (int p = 0; p < winograd_products; ++p) {
       const T* l = left + p * left_pitch();

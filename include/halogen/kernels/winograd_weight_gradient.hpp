@@ -66,24 +66,25 @@ struct WinogradWeightGradient {
   GradientReader<T> gradient;
   int inputs = 0, outputs = 0;
   WindowShape shape;
-  Tiling tiling;  ///< of the output
-  int blocks = 1;
+  Tiling tiling;                                    ///< of the output
+  int blocks = 1, first_block = 0, last_block = 1;  ///< all, and those to launch
   double* partial = nullptr;
 
   index_t partial_size() const { return index_t{outputs} * inputs * 9 + outputs; }
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, blocks, *this, memory().bytes(), 0);
+    launch_tiles(space, label, last_block - first_block, *this, memory().bytes(), 0);
   }
 
   void operator()(const Team& team) const {
     Memory m = memory();
     Scratch scratch = Scratch::of(team, 1, m.bytes());
     m.take(scratch);
-    double* result = partial + team.league_rank() * partial_size();
+    const int block = first_block + team.league_rank();
+    double* result = partial + block * partial_size();
     std::fill_n(result, partial_size(), 0.0);
-    const index_t begin = tiling.count() * team.league_rank() / blocks;
-    const index_t end = tiling.count() * (team.league_rank() + 1) / blocks;
+    const index_t begin = tiling.count() * block / blocks;
+    const index_t end = tiling.count() * (block + 1) / blocks;
     for (index_t t = begin; t < end; ++t) add_tile(Tile(tiling, t), m, result);
   }
 

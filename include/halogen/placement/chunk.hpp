@@ -13,6 +13,9 @@ struct Interval {
   index_t begin = 0, end = 0;
 
   HALOGEN_FUNCTION constexpr index_t size() const { return end > begin ? end - begin : 0; }
+  constexpr bool contains(const Interval& other) const {
+    return other.size() == 0 || (begin <= other.begin && other.end <= end);
+  }
   HALOGEN_FUNCTION constexpr bool empty() const { return end <= begin; }
   constexpr bool operator==(const Interval&) const = default;
 };

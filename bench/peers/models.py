@@ -1,0 +1,67 @@
+"""The models of the bench programs in PyTorch: MODELS[base] = (how to make it, shape of its input).
+
+A name is a base, or a base and _forward, _backward or _train.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def block(channels_in, channels_out):
+    return nn.Sequential(
+        nn.Conv2d(channels_in, channels_out, 3, padding=1), nn.GroupNorm(8, channels_out), nn.ReLU(inplace=True),
+        nn.Conv2d(channels_out, channels_out, 3, padding=1), nn.GroupNorm(8, channels_out), nn.ReLU(inplace=True),
+    )
+
+
+class UNet(nn.Module):
+    """hg::UNet<3, 3, 16>."""
+
+    def __init__(self, channels_in=3, channels_out=3, base=16):
+        super().__init__()
+        self.enc1, self.enc2 = block(channels_in, base), block(base, 2 * base)
+        self.enc3, self.dec2 = block(2 * base, 4 * base), block(6 * base, 2 * base)
+        self.dec1, self.head = block(3 * base, base), nn.Conv2d(base, channels_out, 1)
+
+    def forward(self, x):
+        skip1 = self.enc1(x)
+        skip2 = self.enc2(F.max_pool2d(skip1, 2))
+        deep = self.enc3(F.max_pool2d(skip2, 2))
+        deep = self.dec2(torch.cat([skip2, F.interpolate(deep, scale_factor=2, mode="nearest")], 1))
+        return self.head(self.dec1(torch.cat([skip1, F.interpolate(deep, scale_factor=2, mode="nearest")], 1)))
+
+
+def conv2d(channels_in, channels_out, kernel=3):
+    return lambda: nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2)
+
+
+MODELS = {
+    "conv2d_8": (conv2d(8, 8), (1, 8, 1024, 1024)),
+    "conv2d_16": (conv2d(16, 16), (1, 16, 1024, 1024)),
+    "conv2d_32": (conv2d(32, 32), (1, 32, 512, 512)),
+    "conv2d_64": (conv2d(64, 64), (1, 64, 256, 256)),
+    "conv2d_128": (conv2d(128, 128), (1, 128, 128, 128)),
+    "conv2d_17_1023": (conv2d(17, 17), (1, 17, 1023, 1023)),
+    "conv2d_24to40": (conv2d(24, 40), (1, 24, 512, 512)),
+    "conv2d_5x5": (conv2d(16, 16, 5), (1, 16, 1024, 1024)),
+    "conv3d_8": (lambda: nn.Conv3d(8, 8, 3, padding=1), (1, 8, 128, 128, 128)),
+    "conv_norm_relu_16": (lambda: nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.GroupNorm(8, 16),
+                                                nn.ReLU(inplace=True)), (1, 16, 1024, 1024)),
+    "maxpool": (lambda: nn.MaxPool2d(2), (1, 16, 1024, 1024)),
+    "upsample_bilinear": (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), (1, 16, 512, 512)),
+    "groupnorm": (lambda: nn.GroupNorm(8, 16), (1, 16, 1024, 1024)),
+    "unet": (UNet, (1, 3, 512, 512)),
+}
+
+
+def model_of(name):
+    """(net, shape, mode), mode forward, backward or train."""
+    for mode in ("forward", "backward", "train"):
+        if name.removesuffix("_" + mode) in MODELS:
+            break
+    base = name.removesuffix("_" + mode)
+    if base not in MODELS:
+        raise SystemExit(f"peer: there is no '{name}' here")
+    make, shape = MODELS[base]
+    return make(), shape, mode if base != name else "forward"

@@ -1,0 +1,90 @@
+"""One bench name in PyTorch.
+
+    torch_peer.py --name NAME --steps N --parameters FILE [--warm-up N] [--size 512]
+                  [--setting contiguous|channels_last|compile]
+
+compile is torch.compile of the contiguous net; its first steps, in the warm-up, take as long as its compiler does.
+"""
+
+import argparse
+
+import torch
+from torch.nn import functional as F
+
+import models
+import protocol
+
+
+def forward(chosen, net, image):
+    net.eval()
+    with torch.no_grad():
+        times = protocol.milliseconds(chosen, lambda: net(image))
+        protocol.print_line(chosen, milliseconds=times, result=[protocol.root_mean_square([net(image)])])
+
+
+def backward(chosen, net, image, layout):
+    """Output, and the gradients of input and parameters, from a given gradient of the output."""
+    image.requires_grad_()
+    with torch.no_grad():
+        shape = net(image).shape
+    gradient = protocol.numbers(shape, image.numel()).contiguous(memory_format=layout)
+    kept = []
+
+    def step():
+        image.grad = None
+        net.zero_grad(set_to_none=True)
+        output = net(image)
+        output.backward(gradient)
+        kept[:] = [output]
+
+    times = protocol.milliseconds(chosen, step)
+    protocol.print_line(chosen, milliseconds=times, result=[
+        protocol.root_mean_square(kept), protocol.root_mean_square([image.grad]),
+        protocol.root_mean_square([p.grad for p in net.parameters()])])
+
+
+def train(chosen, net, image, layout):
+    """MSE and AdamW (the fused one, the fastest), as bench/unet.cpp."""
+    label = protocol.numbers(image.shape, image.numel()).contiguous(memory_format=layout)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)
+    losses = []
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss = F.mse_loss(net(image), label)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+
+    times = protocol.milliseconds(chosen, step)
+    protocol.print_line(chosen, milliseconds=times, result=[losses[1]])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--warm-up", type=int, default=2)
+    parser.add_argument("--parameters", required=True, help="raw floats that the Halogen program wrote")
+    parser.add_argument("--size", type=int, help="in place of the name's own, in every direction")
+    parser.add_argument("--setting", choices=["contiguous", "channels_last", "compile"], default="contiguous")
+    chosen = parser.parse_args()
+    protocol.set_threads()
+    net, shape, mode = models.model_of(chosen.name)
+    if chosen.size:
+        shape = (*shape[:2], *([chosen.size] * (len(shape) - 2)))
+    layout = torch.contiguous_format
+    if chosen.setting == "channels_last":
+        layout = torch.channels_last if len(shape) == 4 else torch.channels_last_3d
+    protocol.load_parameters(net, chosen.parameters)
+    net = net.to(memory_format=layout)
+    if chosen.setting == "compile":
+        net = torch.compile(net)
+    image = protocol.numbers(shape).contiguous(memory_format=layout)
+    if mode == "forward":
+        forward(chosen, net, image)
+    else:
+        {"backward": backward, "train": train}[mode](chosen, net, image, layout)
+
+
+main()

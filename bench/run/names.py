@@ -1,0 +1,101 @@
+"""The names of the bench: what runs them, and what they compute and move at the least."""
+
+import dataclasses
+import fnmatch
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    kind: str  # a function of kinds.py
+    program: str = ""  # bench_<program>, and its --name where that is another
+    steps: int = 10  # a turn
+    flops: float = 0  # of a step; a multiply-add is two
+    bytes: float = 0  # each input, output and gradient once
+    beside: str = ""  # the tuned shape whose time per FLOP this one's is compared with
+    ranks: tuple = (1,)
+    size: int = 0
+
+
+def windows(kernel, channels_in, channels_out, size, dimensions=2):
+    """(FLOPs, bytes) of a convolution; three times and twice that with all gradients."""
+    points = size**dimensions
+    return 2 * kernel**dimensions * channels_in * channels_out * points, 4 * (channels_in + channels_out) * points
+
+
+def both(base, program, steps, cost, kind="beside_torch", beside=""):
+    flops, moved = cost
+    return {f"{base}_forward": Bench(kind, program, steps, flops, moved, beside and beside + "_forward"),
+            f"{base}_backward": Bench(kind, program, max(3, steps // 2), 3 * flops, 2 * moved,
+                                      beside and beside + "_backward")}
+
+
+def unet_flops(size):
+    """Forward: (channels in, channels out, level, kernel) of each convolution of UNet<3, 3, 16>."""
+    layers = [(3, 16, 0), (16, 16, 0), (16, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 2), (96, 32, 1), (32, 32, 1),
+              (48, 16, 0), (16, 16, 0)]
+    head = windows(1, 16, 3, size)[0]
+    return sum(windows(3, a, b, size / 2**level)[0] for a, b, level in layers) + head
+
+
+def unet_training_flops(size):
+    """All three passes, less the gradient of the image, which nobody asks for."""
+    return 3 * unet_flops(size) - windows(3, 3, 16, size)[0]
+
+
+plane16 = 4 * 16 * 1024**2
+unet = unet_training_flops(512)
+in_process = ("op_overhead_pointwise", "op_overhead_stencil", "op_overhead_sum", "redistribute_4K", "redistribute_64K",
+              "redistribute_1M", "redistribute_16M", "redistribute_64M")
+halos = ("halo_rows", "halo_columns", "halo_rows_deep", "halo_rows_small")
+
+BENCHES = {
+    **both("conv2d_8", "conv2d", 20, windows(3, 8, 8, 1024)),
+    **both("conv2d_16", "conv2d", 10, windows(3, 16, 16, 1024)),
+    **both("conv2d_32", "conv2d", 20, windows(3, 32, 32, 512)),
+    **both("conv2d_64", "conv2d", 20, windows(3, 64, 64, 256)),
+    **both("conv2d_128", "conv2d", 20, windows(3, 128, 128, 128)),
+    **both("conv2d_17_1023", "shapes", 10, windows(3, 17, 17, 1023), beside="conv2d_16"),
+    **both("conv2d_24to40", "shapes", 20, windows(3, 24, 40, 512), beside="conv2d_32"),
+    **both("conv2d_5x5", "shapes", 10, windows(5, 16, 16, 1024), beside="conv2d_16"),
+    **both("conv3d_8", "volume", 10, windows(3, 8, 8, 128, dimensions=3)),
+    **both("conv_norm_relu_16", "layers", 10, windows(3, 16, 16, 1024)),
+    "maxpool": Bench("beside_torch", "layers", 20, bytes=plane16 * 1.25),
+    "groupnorm": Bench("beside_torch", "layers", 20, bytes=plane16 * 2),
+    "unet_forward": Bench("beside_torch", "unet", 5, unet_flops(512)),
+    "unet_train": Bench("beside_torch", "unet", 3, unet),
+    "unet_memory": Bench("memory", "unet", 3),
+    "unet_train_2ranks": Bench("beside_ranks", "unet unet_train", 3, unet, ranks=(2,), size=512),
+    "unet_train_2ranks_32": Bench("beside_ranks", "unet unet_train", 20, unet_training_flops(32), ranks=(2,), size=32),
+    "unet_threads_ranks": Bench("threads_beside_ranks", "unet unet_train", 3, unet, ranks=(2,), size=512),
+    "unet_strong_scaling": Bench("scaling", "unet unet_train", 3, unet, ranks=(1, 2, 4), size=512),
+    "unet_weak_scaling": Bench("scaling", "unet unet_train", 3, unet_training_flops(256), ranks=(1, 2, 4), size=256),
+    "unet_exchange": Bench("exchange", "unet", 9, ranks=(2,), size=512),
+    **{name: Bench("beside_mpi", "array", ranks=(2,)) for name in in_process},
+    **{name: Bench("beside_mpi", "halo", ranks=(2,)) for name in halos},
+    **{f"compile_chain_{depth}": Bench("compile_time") for depth in (1, 2, 4, 8, 16)},
+    "compile_unet": Bench("compile_time"),
+}
+
+
+def program_of(name):
+    """(executable, what it calls this)."""
+    words = BENCHES[name].program.split()
+    return f"bench_{words[0]}", words[-1] if len(words) > 1 else name
+
+
+def chosen_names(filters):
+    """Names that are a filter, match it as a glob or contain it; all of them without one."""
+    names = set()
+    for text in filters or ["*"]:
+        found = [text] if text in BENCHES else fnmatch.filter(BENCHES, text) or [n for n in BENCHES if text in n]
+        if not found:
+            raise SystemExit(f"bench: no name matches '{text}'; there are: {' '.join(BENCHES)}")
+        names.update(found)
+    return [name for name in BENCHES if name in names]
+
+
+def programs(names):
+    """Targets to build for these names."""
+    wanted = {f"bench_{BENCHES[name].program.split()[0]}" for name in names if BENCHES[name].program}
+    wanted |= {program_of(BENCHES[name].beside)[0] for name in names if BENCHES[name].beside}
+    return sorted(wanted | {"bench_machine"}) if wanted else []

@@ -1,0 +1,161 @@
+// The halo exchanges of a plan: begun when a tensor is complete, polled between tiles that need nothing of it, finished
+// before the tiles at the cuts.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "halogen/expr/operands.hpp"
+#include "halogen/halo/exchange.hpp"
+
+namespace halogen {
+
+template <class T>
+class HaloSchedule {
+  using Exchange = HaloExchange<T, 2 + spatial_dimensions>;
+
+ public:
+  /// Refers to plan, layout and operands. Collective over world.
+  HaloSchedule(const Plan& plan, const Layout& layout, const Operands<T>& operands, const Communicator& world)
+      : plan_(plan),
+        layout_(layout),
+        operands_(operands),
+        send_(buffer("halogen::send")),
+        receive_(buffer("halogen::receive")) {
+    for (int t = 0; t < plan.tensors.size(); ++t) {
+      exchanges_.emplace_back(layout.tensor(t).strips, world.rank());
+      exchanges_.back().connect(world, send_.data(), receive_.data(), "halo of tensor " + std::to_string(t));
+    }
+    order_tiles();
+  }
+
+  /// The tensor is complete. One exchange is under way at a time: they share their buffers.
+  void start(const execution_space& space, int tensor) {
+    if (exchanges_[static_cast<std::size_t>(tensor)].empty()) return;
+    finish(space);
+    Exchange& exchange = exchanges_[static_cast<std::size_t>(tensor)];
+    if (exchange.values() > 0) {
+      under_way_ = tensor;
+      exchange.start(space, strided(tensor));
+    }
+    exchange.copy_own(space, strided(tensor), strided(tensor));
+  }
+
+  void finish(const execution_space& space) {
+    if (under_way_ < 0) return;
+    const int tensor = std::exchange(under_way_, -1);
+    exchanges_[static_cast<std::size_t>(tensor)].finish(space, strided(tensor));
+  }
+
+  /// Runs launch_part(tiling) over all tiles of a launch: first those that need no halo under way, some at a time
+  /// between two polls, then, with the halo, those at the cuts.
+  template <class LaunchPart>
+  void run(const execution_space& space, int launch, LaunchPart launch_part) {
+    const kernels::Tiling& tiling = layout_.workspace().tiling(launch);
+    if (under_way_ < 0) return launch_part(tiling);
+    const Order& order = orders_[static_cast<std::size_t>(launch)];
+    const bool waits = std::ranges::find(order.reads, under_way_) != order.reads.end();
+    const int* numbers = order.reads.empty() ? nullptr : numbers_.data() + order.begin;
+    const index_t interior = waits ? order.interior : tiling.count();
+    polled(space, interior, [&](index_t begin, index_t end) { launch_part(tiling.part(numbers, begin, end)); });
+    if (!waits) return;
+    finish(space);
+    if (interior < tiling.count()) launch_part(tiling.part(numbers, interior, tiling.count()));
+  }
+
+  /// Runs launch_part(begin, end) over [0, count) of a launch that waits for the halos it reads.
+  template <class LaunchPart>
+  void run_blocks(const execution_space& space, int launch, index_t count, LaunchPart launch_part) {
+    const std::vector<int>& reads = orders_[static_cast<std::size_t>(launch)].reads;
+    if (std::ranges::find(reads, under_way_) != reads.end()) finish(space);
+    polled(space, count, launch_part);
+  }
+
+ private:
+  /// Tiles of a launch, those first that read own points alone; `reads`: tensors of whose halos the others read.
+  struct Order {
+    std::vector<int> reads;
+    std::size_t begin = 0;
+    index_t interior = 0;
+  };
+
+  Kokkos::View<T*, transport_space> buffer(const std::string& label) const {
+    return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
+                                             layout_.memory().exchange / 2 / sizeof(T));
+  }
+
+  StridedView<T, 2 + spatial_dimensions> strided(int tensor) const {
+    const TensorView<T> view = operands_.tensor(tensor);
+    return {view.data,
+            {view.sample_stride, view.channel_stride, view.plane_stride, view.row_stride, 1},
+            {layout_.first_sample(), 0, view.z0, view.y0, view.x0}};
+  }
+
+  /// On the host a launch ends before it returns: some teams at a time, and MPI moves in between. On a device launches
+  /// queue up and one is enough.
+  template <class LaunchPart>
+  void polled(const execution_space& space, index_t count, LaunchPart launch_part) {
+    constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, memory_space>::accessible;
+    const index_t teams = static_cast<index_t>(space.concurrency());
+    index_t share = count;
+    if (on_host && under_way_ >= 0) share = std::max(teams, ceil_div(ceil_div(count, parts), teams) * teams);
+    for (index_t begin = 0; begin < count; begin += share) {
+      launch_part(begin, std::min(begin + share, count));
+      if (under_way_ >= 0) exchanges_[static_cast<std::size_t>(under_way_)].test();
+    }
+  }
+
+  void order_tiles() {
+    std::vector<int> all;
+    for (int i = 0; i < plan_.launches.size(); ++i) {
+      const kernels::Tiling& tiling = layout_.workspace().tiling(i);
+      Order order;
+      order.begin = all.size();
+      std::vector<int> at_cuts;
+      for (index_t t = 0; t < tiling.count(); ++t)
+        (reads_halo(i, kernels::Tile(tiling, t), order.reads) ? at_cuts : all).push_back(static_cast<int>(t));
+      order.interior = static_cast<index_t>(all.size() - order.begin);
+      all.insert(all.end(), at_cuts.begin(), at_cuts.end());
+      if (order.reads.empty()) all.resize(order.begin);
+      orders_.push_back(std::move(order));
+    }
+    numbers_ = Kokkos::View<int*, memory_space>(Kokkos::view_alloc("halogen::tile_order", Kokkos::WithoutInitializing),
+                                                all.size());
+    Kokkos::deep_copy(numbers_,
+                      Kokkos::View<const int*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(all.data(), all.size()));
+  }
+
+  /// Whether the tile needs points of other ranks; adds the tensors to `reads`.
+  bool reads_halo(int launch, const kernels::Tile& tile, std::vector<int>& reads) const {
+    const Launch& what = plan_.launches[launch];
+    const int level = output_level(plan_, what);
+    const index_t plane = layout_.owned(level, 0).begin + tile.sample % layout_.planes(level);
+    const Interval computed[] = {{plane, plane + 1},
+                                 intersect(tile.rows, layout_.owned(level, 1)),
+                                 intersect(tile.columns, layout_.owned(level, 2))};
+    bool any = false;
+    for (int d = 0; d < spatial_dimensions; ++d)
+      LaunchReads(plan_, layout_.levels()).for_each(what, d, computed[d], [&](int tensor, const Interval& needed) {
+        const TensorLayout& at = layout_.tensor(tensor);
+        // Images of a dimension that is not cut are copied when the exchange begins.
+        if (layout_.level(plan_.tensors[tensor].level).cut[d].parts() == 1 || at.owned[d].contains(needed)) return;
+        any = true;
+        if (std::ranges::find(reads, tensor) == reads.end()) reads.push_back(tensor);
+      });
+    return any;
+  }
+
+  static constexpr index_t parts = 8;  ///< polls in the interior of one launch
+
+  const Plan& plan_;
+  const Layout& layout_;
+  const Operands<T>& operands_;
+  Kokkos::View<T*, transport_space> send_, receive_;
+  std::vector<Exchange> exchanges_;
+  std::vector<Order> orders_;
+  Kokkos::View<int*, memory_space> numbers_;
+  int under_way_ = -1;
+};
+
+}  // namespace halogen
