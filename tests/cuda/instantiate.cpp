@@ -25,6 +25,20 @@ struct Mixed : hg::Module<Mixed> {
   }
 };
 
+/// Groups, transposed windows, strided gradients, sums, interpolations, softmax.
+template <int C>
+using Block = hg::Sequential<
+    hg::Residual<hg::Sequential<hg::Conv2d<C, C, hg::Kernel<3>, hg::Padding<1>, hg::Groups<C>, Globe>,
+                                hg::GroupNorm<2, C>, hg::ReLU, hg::Conv2d<C, C, hg::Groups<2>>, hg::GroupNorm<2, C>>>,
+    hg::ReLU>;
+using Windows = hg::Sequential<
+    hg::Conv2d<3, 4>, Block<4>,
+    hg::SkipConcat<hg::Sequential<
+        hg::MaxPool2d<2>, hg::ConvTranspose2d<4, 4, hg::Kernel<4>, hg::Stride<2>, hg::Padding<1>, hg::OutputToSkip>>>,
+    hg::SkipConcat<hg::Sequential<hg::Conv2d<8, 4, hg::Kernel<3>, hg::Stride<2>, hg::Padding<1>>,
+                                  hg::UpsampleToSkip<hg::Bilinear>>>,
+    hg::Upsample<2, hg::Nearest>, hg::AvgPool2d<2>, hg::Conv2d<12, 4>, hg::Softmax>;
+
 template <class T, class ModelType, int In, int Out>
 void train_one_step(const hg::Environment& env, hg::index_t height, hg::index_t width, hg::index_t out_height,
                     hg::index_t out_width) {
@@ -103,6 +117,7 @@ int main(int argc, char** argv) {
   if (env.is_root()) std::puts(env.describe().c_str());
   train_one_step<float, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);
   train_one_step<double, Mixed, 4, 12>(env, 37, 54, 19, 27);
+  train_one_step<float, Windows, 3, 4>(env, 36, 54, 36, 54);
   train_on_volumes(env);
   step_a_field(env);
 }

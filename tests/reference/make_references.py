@@ -11,7 +11,7 @@ bytes. FOLDER is where the files go, by default the script's own.
 Rules that hold in all files:
   - Everything is computed in float64 and seeded. What is given (inputs, weights, gradients of outputs, targets) is
     rounded to float32 first, so that F32 holds it exactly and a test in float starts from the same numbers.
-  - conv2d, conv3d, maxpool, maxpool3d, upsample: given values are multiples of 1/64, so that all results, too, are exact in float32, in
+  - conv2d, grouped_conv2d, conv_transpose2d, conv3d, maxpool, maxpool3d, upsample: given values are multiples of 1/64, so that all results, too, are exact in float32, in
     any order of summation: every direct implementation, float or double, must agree to the last bit. All F32.
   - groupnorm, adamw, mse, unet, unet3d: given F32, computed F64.
   - PyTorch's own dimension order: fields NCHW or NCDHW, weights OIHW or OIDHW. grad_* are the gradients of sum(output * grad_output).
@@ -21,12 +21,19 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
   conv2d     caseK.{input, weight, bias, grad_output, output, grad_input, grad_weight, grad_bias}
              caseK.parameters = [kernel_h, kernel_w, stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w,
                                  periodic_h, periodic_w]; beyond the field are zeros where it is not periodic
+  grouped_conv2d    as conv2d; weight (out, in / groups, kernel_h, kernel_w); parameters end with groups
+  conv_transpose2d  as conv2d; weight (in, out / groups, kernel_h, kernel_w); parameters end with groups and
+             [output_padding_h, output_padding_w] instead of [periodic_h, periodic_w]
   conv3d     the same with depth before height; parameters has three numbers where conv2d's has two
   maxpool    caseK.{input, grad_output, output, grad_input}; of equal maxima the first, row by row, has the gradient
              caseK.parameters = [kernel_h, kernel_w, stride_h, stride_w]; no padding, a last partial window is dropped
   maxpool3d  the same; caseK.parameters = [kernel_d, kernel_h, kernel_w, stride_d, stride_h, stride_w]
   groupnorm  relu(group_norm(input)), eps 1e-5: caseK.{input, gamma, beta, grad_output} and
              caseK.{output, grad_input, grad_gamma, grad_beta}; caseK.parameters = [groups]
+  bilinear   align_corners=False: caseK.{input, grad_output} and, F64, caseK.{output, grad_input}
+  softmax    over the channels: caseK.{input, grad_output} and, F64, caseK.{output, grad_input}
+  avgpool    caseK.{input, grad_output} and, F64, caseK.{output, grad_input};
+             caseK.parameters = [kernel_h, kernel_w, stride_h, stride_w]
   upsample   nearest, input index floor(o n / m): caseK.{input, grad_output, output, grad_input}
   adamw      parameters (24), gradients (5, 24), parameters_after (5, 24): after each step; first_moment, second_moment
              (24): after the last; hyperparameters (F64) = [lr, beta1, beta2, eps, weight_decay]
@@ -50,7 +57,8 @@ import torch.nn.functional as F
 from torch import nn
 
 FIELDS = ("input", "grad_output", "output", "grad_input")
-LARGEST_FILE, LARGEST_TOTAL = 80_000, 400_000
+CONV_FIELDS = ("input", "weight", "bias", "grad_output", "output", "grad_input", "grad_weight", "grad_bias")
+LARGEST_FILE, LARGEST_TOTAL = 80_000, 600_000
 DTYPES = {np.dtype("float32"): "F32", np.dtype("float64"): "F64", np.dtype("int64"): "I64"}
 
 
@@ -157,9 +165,75 @@ def conv2d():
         expected = conv_by_index(*(t.detach().numpy() for t in given), stride, padding, dilation, periodic)
         for a, c in zip((y, *results), expected):
             assert np.array_equal(a.detach().numpy(), c)
-        names = ("input", "weight", "bias", "grad_output", "output", "grad_input", "grad_weight", "grad_bias")
-        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(names, (*given, y, *results))}
+        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(CONV_FIELDS, (*given, y, *results))}
         tensors[f"case{i}.parameters"] = np.array([*kernel, *stride, *padding, *dilation, *periodic], np.int64)
+    return tensors
+
+
+GROUPED_CASES = [  # channels in, out; groups; height, width; kernel; stride; padding; dilation; periodic
+    (3, 3, 3, 7, 9, (3, 3), (1, 1), (1, 1), (1, 1), (0, 1)),  # depthwise
+    (2, 4, 2, 7, 10, (3, 3), (2, 2), (1, 1), (1, 1), (0, 0)),  # two outputs for each input
+    (4, 6, 2, 7, 9, (3, 3), (1, 1), (1, 1), (1, 1), (0, 0)),
+    (10, 10, 2, 4, 6, (1, 1), (1, 1), (0, 0), (1, 1), (0, 0)),  # more outputs than one block holds
+    (4, 2, 2, 9, 11, (5, 3), (3, 2), (2, 1), (1, 2), (0, 0)),
+    (2, 2, 2, 8, 12, (4, 4), (2, 2), (1, 1), (1, 1), (0, 1)),
+    (2, 2, 2, 7, 9, (5, 5), (1, 1), (4, 4), (2, 2), (0, 1)),
+]
+
+
+def grouped_conv2d():
+    random, tensors = np.random.default_rng(11), {}
+    for i, (c_in, c_out, groups, height, width, kernel, *window, periodic) in enumerate(GROUPED_CASES):
+        stride, padding, dilation = window
+        x = dyadic(random, 2, c_in, height, width).requires_grad_()
+        w = dyadic(random, c_out, c_in // groups, *kernel).requires_grad_()
+        b = dyadic(random, c_out).requires_grad_()
+        padded = F.pad(x, (padding[1], padding[1], 0, 0), mode="circular" if periodic[1] else "constant")
+        padded = F.pad(padded, (0, 0, padding[0], padding[0]))
+        y = F.conv2d(padded, w, b, stride=stride, dilation=dilation, groups=groups)
+        g = dyadic(random, *y.shape)
+        results, given = grads(y, g, x, w, b), (x, w, b, g)
+        of_groups = [conv_by_index(xs, ws, bs, gs, stride, padding, dilation, periodic) for xs, ws, bs, gs in zip(
+            *(np.split(t.detach().numpy(), groups, axis) for t, axis in zip(given, (1, 0, 0, 1))))]
+        for a, axis, *parts in zip((y, *results), (1, 1, 0, 0), *of_groups):
+            assert np.array_equal(a.detach().numpy(), np.concatenate(parts, axis))
+        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(CONV_FIELDS, (*given, y, *results))}
+        tensors[f"case{i}.parameters"] = np.array([*kernel, *stride, *padding, *dilation, *periodic, groups], np.int64)
+    return tensors
+
+
+TRANSPOSED_CASES = [  # channels in, out; groups; height, width; kernel; stride; padding; dilation; output padding
+    (3, 2, 1, 5, 6, (2, 2), (2, 2), (0, 0), (1, 1), (0, 0)),
+    (1, 2, 1, 5, 6, (4, 4), (2, 2), (1, 1), (1, 1), (0, 0)),
+    (1, 5, 1, 4, 5, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1)),
+    (3, 2, 1, 6, 7, (3, 3), (1, 1), (1, 1), (1, 1), (0, 0)),
+    (2, 2, 1, 4, 4, (2, 1), (3, 2), (0, 0), (1, 1), (2, 0)),  # gaps between the windows
+    (3, 3, 3, 4, 6, (4, 4), (2, 2), (1, 1), (1, 1), (0, 0)),  # depthwise
+    (4, 6, 2, 3, 4, (3, 2), (2, 3), (0, 1), (2, 1), (0, 2)),
+    (2, 2, 2, 5, 5, (5, 5), (1, 1), (0, 0), (1, 1), (0, 0)),  # grows by 4
+]
+
+
+def conv_transpose2d():
+    random, tensors = np.random.default_rng(12), {}
+    for i, (c_in, c_out, groups, height, width, kernel, *window) in enumerate(TRANSPOSED_CASES):
+        stride, padding, dilation, output_padding = window
+        x = dyadic(random, 2, c_in, height, width).requires_grad_()
+        w = dyadic(random, c_in, c_out // groups, *kernel).requires_grad_()
+        b = dyadic(random, c_out).requires_grad_()
+        y = F.conv_transpose2d(x, w, b, stride, padding, output_padding, groups, dilation)
+        g = dyadic(random, *y.shape)
+        results, given = grads(y, g, x, w, b), (x, w, b, g)
+        ys, gxs, gws = [], [], []  # as the adjoint of conv2d
+        for xs, ws, bs, gs in zip(*(np.split(t.detach().numpy(), groups, a) for t, a in zip(given, (1, 0, 0, 1)))):
+            gx, spread, gw, _ = conv_by_index(gs, ws, np.zeros(len(ws)), xs, stride, padding, dilation, (0, 0))
+            ys.append(spread + bs[:, None, None]), gxs.append(gx), gws.append(gw)
+        expected = (np.concatenate(ys, 1), np.concatenate(gxs, 1), np.concatenate(gws, 0), g.numpy().sum((0, 2, 3)))
+        for a, c in zip((y, *results), expected):
+            assert np.array_equal(a.detach().numpy(), c)
+        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(CONV_FIELDS, (*given, y, *results))}
+        tensors[f"case{i}.parameters"] = np.array([*kernel, *stride, *padding, *dilation, *output_padding, groups],
+                                                  np.int64)
     return tensors
 
 
@@ -194,8 +268,7 @@ def conv3d():
         expected = conv_by_index(*(t.detach().numpy() for t in given), stride, padding, dilation, periodic)
         for a, c in zip((y, *results), expected):
             assert np.array_equal(a.detach().numpy(), c)
-        names = ("input", "weight", "bias", "grad_output", "output", "grad_input", "grad_weight", "grad_bias")
-        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(names, (*given, y, *results))}
+        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(CONV_FIELDS, (*given, y, *results))}
         tensors[f"case{i}.parameters"] = np.array([*kernel, *stride, *padding, *dilation, *periodic], np.int64)
     return tensors
 
@@ -318,6 +391,77 @@ def upsample():
             expected[:, :, rows[o], columns[p]] += g.numpy()[:, :, o, p]
         assert np.array_equal(gx.numpy(), expected)
         tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(FIELDS, (x, g, y, gx))}
+    return tensors
+
+
+BILINEAR_CASES = [  # batch, channels, from, to
+    (2, 2, (5, 6), (10, 12)), (2, 1, (6, 7), (13, 15)), (1, 1, (7, 9), (14, 19)), (2, 1, (5, 4), (15, 12)),
+]
+
+
+def bilinear_matrix(small, large):
+    """Output o stands at (o + 1/2) n / m - 1/2, clamped."""
+    matrix = np.zeros((large, small))
+    for o in range(large):
+        at = max((o + 0.5) * small / large - 0.5, 0.0)
+        first = int(at)
+        matrix[o, first] += 1 - (at - first)
+        matrix[o, min(first + 1, small - 1)] += at - first
+    return matrix
+
+
+def bilinear():
+    random, tensors = np.random.default_rng(13), {}
+    for i, (batch, channels, small, large) in enumerate(BILINEAR_CASES):
+        x = dyadic(random, batch, channels, *small).requires_grad_()
+        y = F.interpolate(x, size=large, mode="bilinear", align_corners=False)
+        g = dyadic(random, *y.shape)
+        gx, = grads(y, g, x)
+        down, across = (bilinear_matrix(n, m) for n, m in zip(small, large))
+        close(y.detach(), np.einsum("yh,xw,nchw->ncyx", down, across, x.detach().numpy()), 1e-14)
+        close(gx, np.einsum("yh,xw,ncyx->nchw", down, across, g.numpy()), 1e-14)
+        tensors |= {f"case{i}.{name}": f(t) for name, f, t in
+                    zip(FIELDS, (exact, exact, computed, computed), (x, g, y, gx))}
+    return tensors
+
+
+# ---- softmax ---------------------------------------------------------------------------------------------------------
+
+def softmax():
+    random, tensors = np.random.default_rng(14), {}
+    for i, (channels, height, width, scale) in enumerate([(3, 7, 9, 2), (5, 6, 7, 40), (1, 6, 6, 2), (19, 6, 6, 8)]):
+        x = uniform(random, -scale, scale, 2, channels, height, width).requires_grad_()
+        y = F.softmax(x, dim=1)
+        g = uniform(random, -1, 1, *y.shape)
+        gx, = grads(y, g, x)
+        e = np.exp(x.detach().numpy() - x.detach().numpy().max(1, keepdims=True))
+        expected = e / e.sum(1, keepdims=True)
+        close(y.detach(), expected, 1e-14)
+        assert np.abs(gx.numpy() - expected * (g.numpy() - (g.numpy() * expected).sum(1, keepdims=True))).max() < 1e-14
+        tensors |= {f"case{i}.{name}": f(t) for name, f, t in
+                    zip(FIELDS, (exact, exact, computed, computed), (x, g, y, gx))}
+    return tensors
+
+
+# ---- avgpool ---------------------------------------------------------------------------------------------------------
+
+def avgpool():
+    random, tensors = np.random.default_rng(15), {}
+    cases = [((2, 2), (2, 2), 2, 7, 9), ((3, 3), (2, 2), 1, 7, 10), ((3, 2), (1, 1), 1, 6, 7), ((2, 2), (3, 3), 1, 8, 11)]
+    for i, (kernel, stride, channels, height, width) in enumerate(cases):
+        x = dyadic(random, 2, channels, height, width).requires_grad_()
+        y = F.avg_pool2d(x, kernel, stride)
+        g = dyadic(random, *y.shape)
+        gx, = grads(y, g, x)
+        ones = np.ones((1, 1, *kernel)) / np.prod(kernel)
+        for c in range(channels):
+            at = slice(c, c + 1)
+            by_index = conv_by_index(x.detach().numpy()[:, at], ones, np.zeros(1), g.numpy()[:, at], stride, (0, 0),
+                                     (1, 1), (0, 0))
+            close(y.detach()[:, at], by_index[0]), close(gx[:, at], by_index[1])
+        tensors |= {f"case{i}.{name}": f(t) for name, f, t in
+                    zip(FIELDS, (exact, exact, computed, computed), (x, g, y, gx))}
+        tensors[f"case{i}.parameters"] = np.array([*kernel, *stride], np.int64)
     return tensors
 
 
@@ -516,7 +660,9 @@ def main():
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     forward, training = unet()
-    files = {"conv2d": conv2d(), "conv3d": conv3d(), "maxpool": maxpool(), "maxpool3d": maxpool3d(), "groupnorm": groupnorm(), "upsample": upsample(),
+    files = {"conv2d": conv2d(), "conv3d": conv3d(), "grouped_conv2d": grouped_conv2d(),
+             "conv_transpose2d": conv_transpose2d(), "maxpool": maxpool(), "maxpool3d": maxpool3d(), "avgpool": avgpool(),
+             "groupnorm": groupnorm(), "upsample": upsample(), "bilinear": bilinear(), "softmax": softmax(),
              "adamw": adamw(), "mse": mse(), "unet": forward, "unet_training": training, "unet3d": unet3d()}
     total = 0
     for name, tensors in files.items():

@@ -165,4 +165,53 @@ static_assert(resampling(22, 45));
 static_assert(resampling(1, 1) && resampling(1, 7) && resampling(5, 11) && resampling(7, 15) && resampling(4, 8));
 static_assert(resampling(11, 8) && resampling(9, 3) && resampling(5, 4));  // downward too
 
+// -- linear resampling
+/// Two inputs side by side around (2 o + 1) n / (2 m) - 1/2, clamped; output_of holds all readers of an input, and no
+/// output more; periodic by itself.
+constexpr bool between(index_t from, index_t to) {
+  const Resample map{from, to, true};
+  for (index_t o = -to; o < 2 * to; ++o) {
+    const Resample::Between b = map.between(o), image = map.between(o + to);
+    if (image.first != b.first + from || image.second != b.second + from || image.part != b.part) return false;
+    if (map.input_of({o, o + 1}) != Interval{b.first, b.second + 1}) return false;
+    if (map.input_of({o, o + 3}) != Interval{b.first, map.between(o + 2).second + 1}) return false;
+    if (o < 0 || o >= to) continue;
+    const index_t at = (2 * o + 1) * from - to;  // in 1 / (2 m)
+    if (2 * to * b.first + b.part != (at < 0 ? 0 : at) || b.part >= 2 * to) return false;
+    if (b.second != (b.first + 1 < from ? b.first + 1 : b.first)) return false;
+  }
+  for (index_t i = -from; i < 2 * from; ++i)
+    for (index_t size = 1; size < 4; ++size) {
+      const Interval outputs = map.output_of({i, i + size});
+      for (index_t o = -2 * to; o < 3 * to; ++o) {
+        const Resample::Between b = map.between(o);
+        const bool reads = (b.first >= i && b.first < i + size) || (b.second >= i && b.second < i + size);
+        if (inside(o, outputs) != reads) return false;
+      }
+    }
+  return map.input_of({1, 1}).empty() && map.output_of({1, 1}).empty();
+}
+static_assert(between(1, 1) && between(1, 3) && between(2, 2) && between(3, 1) && between(5, 3) && between(7, 2));
+static_assert(between(2, 4) && between(2, 5) && between(3, 7) && between(4, 5) && between(5, 10) && between(4, 12));
+
+// -- transposed windows
+/// The same readers with the roles exchanged; an extent that the window itself maps back to the input's.
+constexpr bool transposed_is_adjoint(const Window& w) {
+  Window t = w;
+  t.transposed = true;
+  for (index_t i = -6; i < 7; ++i)
+    if (t.input_of({i, i + 2}) != w.output_of({i, i + 2}) || t.output_of({i, i + 2}) != w.input_of({i, i + 2}))
+      return false;
+  for (index_t input = 1; input < 9; ++input)
+    for (t.output_padding = 0; t.output_padding < w.stride; ++t.output_padding) {
+      const index_t output = t.output_extent(input);
+      if (output != (input - 1) * w.stride - 2 * w.padding + w.footprint() + t.output_padding && output != 0)
+        return false;
+      if (output > 0 && w.output_extent(output) != input) return false;
+    }
+  return true;
+}
+static_assert(for_kernel(1, transposed_is_adjoint) && for_kernel(2, transposed_is_adjoint));
+static_assert(for_kernel(3, transposed_is_adjoint) && for_kernel(5, transposed_is_adjoint));
+
 }  // namespace

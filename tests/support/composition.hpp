@@ -98,4 +98,38 @@ void check_composition(Extents<MeshType> extents = usual_extents<MeshType>()) {
   CHECK(ran > refused);
 }
 
+/// The same for planes whose outputs are of other extents.
+template <class Model, int In, int Out, bool Bitwise = false>
+void check_resizing(Extents<Mesh> extents, hg::index_t height, hg::index_t width) {
+  const auto parameters = numbers<double>(hg::Parameters<Model, double>::count, 1);
+  const auto input = numbers<double>(In * points_of(extents), 2);
+  const auto label = numbers<double>(Out * points_of(Extents<Mesh>{extents[0], height, width}), 3);
+  const auto run = [&](const auto& mesh, const std::vector<double>& p, const std::vector<double>& x) {
+    return train_once<Model, In, Out, InnerProduct>(mesh, extents, p, x, {height, width}, label);
+  };
+  const auto alone = support::alone();
+  const auto single = run(alone, parameters, input);
+  REQUIRE(single.output.size() == label.size());
+  if (world().rank() == 0) {
+    const auto of_parameters = [&](const auto& p) { return run(alone, p, input).loss; };
+    const auto of_input = [&](const auto& x) { return run(alone, parameters, x).loss; };
+    CHECK(slope_error(of_parameters, parameters, single.parameter_gradient, numbers<double>(parameters.size(), 10)) <
+          1e-6);
+    CHECK(slope_error(of_input, input, single.input_gradient, numbers<double>(input.size(), 11)) < 1e-6);
+  }
+  const std::vector<float> narrow(parameters.begin(), parameters.end()), image(input.begin(), input.end());
+  for (const auto& mesh : meshes(static_cast<int>(extents[0]))) {
+    CAPTURE(text(mesh));
+    const auto result = run(mesh, parameters, input);
+    CHECK(relative_error(result.output, single.output) < 1e-12);
+    CHECK(relative_error(result.input_gradient, single.input_gradient) < 1e-12);
+    CHECK(relative_error(result.parameter_gradient, single.parameter_gradient) < 1e-12);
+    if constexpr (Bitwise) {
+      const auto one = infer<Model, In>(alone, extents, narrow, image);
+      const auto many = infer<Model, In>(mesh, extents, narrow, image);
+      CHECK(one == many);
+    }
+  }
+}
+
 }  // namespace support

@@ -9,7 +9,7 @@ namespace halogen::why {
 template <int Layer, int Needed, int Have>
 struct channels_differ {};
 
-/// Layer normalises Channels channels in Groups groups, which does not divide them.
+/// Layer normalises, or convolves from or to, Channels channels in Groups groups, which does not divide them.
 template <int Layer, int Groups, int Channels>
 struct groups_do_not_divide {};
 

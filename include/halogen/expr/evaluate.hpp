@@ -9,10 +9,10 @@
 #include "halogen/expr/collectives.hpp"
 #include "halogen/expr/halo_schedule.hpp"
 #include "halogen/expr/layout.hpp"
-#include "halogen/expr/operands.hpp"
+#include "halogen/expr/row_launches.hpp"
+#include "halogen/expr/tap_launches.hpp"
 #include "halogen/expr/whole_parameters.hpp"
 #include "halogen/kernels/loss.hpp"
-#include "halogen/kernels/max_pool.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {
@@ -63,18 +63,7 @@ class Evaluation {
 
   /// Copies a stored tensor's owned points (the prediction's, the input gradient's) to a field of the same cut.
   void copy_tensor(int tensor, const TensorView<T>& to) const {
-    Value value;
-    value.level = plan().tensors[tensor].level;
-    value.sources.push({tensor, -1, false, false, plan().tensors[tensor].channels});
-    kernels::RowKernel<Space, T, kernels::CopyRows<T, kernels::ValueReader<T>>> kernel;
-    kernel.compute = {operands_.value_reader(value), 0};
-    kernel.output = to;
-    kernel.channels = value.channels();
-    const Interval columns = layout_.owned(value.level, 2);
-    kernel.tiling = {layout_.owned(value.level, 1), columns, layout_.samples() * layout_.planes(value.level),
-                     Workspace::tile_rows, std::max(index_t{1}, columns.size())};
-    kernel.launch(space_, "halogen::copy");
-    space_.fence("halogen::copy");
+    copy_stored(space_, plan(), layout_, operands_, tensor, to);
   }
 
   TensorView<T> prediction() const { return operands_.tensor(plan().prediction); }
@@ -96,9 +85,8 @@ class Evaluation {
 
   template <int Begin, int End>
   void run_range() {
-    [this]<int... I>(std::integer_sequence<int, I...>) {
-      (run<Begin + I>(), ...);
-    }(std::make_integer_sequence<int, End - Begin>{});
+    [this]<int... I>(std::integer_sequence<int, I...>) { (run<Begin + I>(), ...); }
+    (std::make_integer_sequence<int, End - Begin>{});
   }
 
   template <int I>
@@ -107,7 +95,9 @@ class Evaluation {
     constexpr const Node& node = plan().node_of(launch);
     constexpr int kh = node.window[1].kernel, kw = node.window[2].kernel;
     parameters_.before(I);
-    if constexpr (launch.kind == LaunchKind::conv_forward && plan().winograd(launch))
+    if constexpr (by_taps(node, launch.kind))
+      run_by_taps(I);
+    else if constexpr (launch.kind == LaunchKind::conv_forward && plan().winograd(launch))
       convolve_tiles(I, operands_.value_reader(launch.input, &node));
     else if constexpr (launch.kind == LaunchKind::conv_forward)
       convolve<kh, kw>(I, operands_.value_reader(launch.input, &node));
@@ -120,68 +110,21 @@ class Evaluation {
     else if constexpr (launch.kind == LaunchKind::conv_weight_gradient)
       weight_gradient(I, kernels::WeightGradient<Space, T, kh, kw>{});
     else
-      run_rows(I);
+      row_launches().run(I);
     finish_launch(I);
     parameters_.after(I);
   }
 
-  /// Everything that computes rows from rows; not templated on the launch, so compiled once per kernel.
-  void run_rows(int i) {
+  RowLaunches<T> row_launches() { return {space_, plan(), layout_, operands_, *halos_}; }
+
+  void run_by_taps(int i) {
     const Launch& launch = plan().launches[i];
     const Node& node = plan().node_of(launch);
-    switch (launch.kind) {
-      case LaunchKind::max_pool_forward: {
-        kernels::MaxPoolRows<T> rows{operands_.value_reader(launch.input, &node), {}, {}};
-        set_window(rows, node);
-        return launch_rows("halogen::max_pool", i, rows);
-      }
-      case LaunchKind::max_pool_backward: {
-        kernels::MaxPoolBackwardRows<T> rows{operands_.value_reader(launch.input),
-                                             operands_.gradient_reader(launch),
-                                             operands_.first_channel(launch),
-                                             {},
-                                             {},
-                                             {}};
-        set_window(rows, node);
-        for (int d = 0; d < spatial_dimensions; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
-        return launch_rows("halogen::max_pool_backward", i, rows);
-      }
-      case LaunchKind::upsample_backward: {
-        kernels::UpsampleBackwardRows<T> rows{operands_.gradient_reader(launch), {}};
-        const int coarse = plan().tensors[launch.output].level;
-        for (int d = 0; d < spatial_dimensions; ++d)
-          rows.map[d] = resample(layout_.levels(), coarse, launch.input.level, d);
-        return launch_rows("halogen::upsample_backward", i, rows);
-      }
-      case LaunchKind::store:
-        return launch_rows("halogen::store", i,
-                           kernels::CopyRows<T, kernels::ValueReader<T>>{operands_.value_reader(launch.input), 0});
-      case LaunchKind::store_backward:
-        return launch_rows("halogen::store_backward", i,
-                           kernels::CopyRows<T, kernels::GradientReader<T>>{operands_.gradient_reader(launch),
-                                                                            operands_.first_channel(launch)});
-      default:
-        return launch_rows("halogen::gradient_store", i,
-                           kernels::CopyRows<T, kernels::GradientReader<T>>{operands_.gradient_reader(launch), 0});
-    }
-  }
-
-  template <class Rows>
-  static void set_window(Rows& rows, const Node& node) {
-    for (int d = 0; d < spatial_dimensions; ++d)
-      rows.kernel[d] = node.window[d].kernel, rows.stride[d] = node.window[d].stride;
-  }
-
-  template <class Rows>
-  void launch_rows(const char* label, int i, const Rows& rows) {
-    const Launch& launch = plan().launches[i];
-    kernels::RowKernel<Space, T, Rows> kernel;
-    kernel.compute = rows;
-    kernel.output = operands_.tensor(launch.output);
-    kernel.channels = plan().tensors[launch.output].channels;
-    kernel.accumulate = launch.accumulate;
-    kernel.epilogue = operands_.epilogue(launch);
-    launch_tiles(label, i, kernel);
+    const TapLaunches<T> taps(space_, plan(), layout_, operands_, *halos_);
+    if (launch.kind == LaunchKind::conv_weight_gradient)
+      return taps.weight_gradient(i, parameters_.gradient(node.parameter));
+    const bool has_bias = launch.kind == LaunchKind::conv_forward && node.bias;
+    taps.convolve(i, parameters_.value(node.parameter), has_bias ? parameters_.value(node.parameter + 1) : nullptr);
   }
 
   template <class Kernel>
@@ -195,8 +138,8 @@ class Evaluation {
   template <int KH, int KW, class Reader>
   void convolve(int i, const Reader& reader) {
     const Launch& launch = plan().launches[i];
+    const bool forward = launch.kind == LaunchKind::conv_forward;
     const Node& node = plan().node_of(launch);
-    const bool transposed = launch.kind == LaunchKind::conv_input_gradient;
     kernels::Convolution<Space, T, Reader, KH, KW> kernel;
     set_convolution(kernel, i, reader);
     const kernels::PackWeights<T> pack{parameters_.value(node.parameter),
@@ -204,13 +147,13 @@ class Evaluation {
                                        kernel.outputs,
                                        kernel.inputs,
                                        KH * KW,
-                                       transposed,
-                                       transposed ? operands_.first_channel(launch) : 0,
+                                       gathers_transposed(node, launch.kind),
+                                       forward ? 0 : operands_.first_channel(launch),
                                        plan().graph.parameters[node.parameter].shape[1],
                                        node.window[0].kernel};
     run_range_kernel("halogen::pack_weights", kernels::packed_size(kernel.outputs, kernel.inputs, KH * KW), pack);
     kernel.shape = window_shape(node, launch.kind);
-    launch_tiles(transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d", i, kernel);
+    launch_tiles(forward ? "halogen::conv2d" : "halogen::conv2d_input_gradient", i, kernel);
   }
 
   /// The same by Winograd's algorithm.
@@ -251,6 +194,7 @@ class Evaluation {
     kernel.inputs = plan().channels_in(launch);
     kernel.outputs = plan().channels_out(launch);
     kernel.accumulate = launch.accumulate;
+    kernel.base = operands_.base(launch);
     kernel.epilogue = operands_.epilogue(launch);
   }
 

@@ -15,13 +15,21 @@ inline std::string launch_name(const Plan& plan, const Launch& launch) {
   switch (launch.kind) {
     case LaunchKind::conv_forward:
     case LaunchKind::max_pool_forward:
+    case LaunchKind::avg_pool_forward:
       return operation();
     case LaunchKind::conv_weight_gradient:
       return operation() + " weight gradient";
     case LaunchKind::conv_input_gradient:
       return operation() + " input gradient";
     case LaunchKind::max_pool_backward:
+    case LaunchKind::avg_pool_backward:
       return operation() + " backward";
+    case LaunchKind::softmax_forward:
+      return "softmax";
+    case LaunchKind::softmax_backward:
+      return "softmax backward";
+    case LaunchKind::add:
+      return "sum";
     case LaunchKind::store:
       return "store";
     case LaunchKind::store_backward:
@@ -43,6 +51,7 @@ inline std::string source_names(const Plan& plan, const Launch& launch) {
     const Activation& a = plan.activations[launch.reads];
     text += "d t" + std::to_string(a.gradient) + (a.norm >= 0 ? " through norm" + std::to_string(a.norm) : "") + ", ";
   }
+  if (launch.addend >= 0) text += "t" + std::to_string(launch.addend) + " + ";
   for (const Source& source : launch.input.sources) {
     std::string one = "t" + std::to_string(source.tensor);
     if (source.norm >= 0) one = "norm" + std::to_string(source.norm) + "(" + one + ")";
@@ -92,7 +101,7 @@ inline std::string explain(const Layout& layout, const ParameterBuckets* buckets
       const TensorLayout& piece = layout.tensor(launch.output);
       const int first = layout.volume() ? 0 : 1;
       text +=
-          format(" -> %st%d (%d, %d", launch.accumulate ? "+= " : "", launch.output, layout.samples(), tensor.channels);
+          format(" -> %st%d (%d, %d", launch.accumulate && launch.addend < 0 ? "+= " : "", launch.output, layout.samples(), tensor.channels);
       for (int d = first; d < spatial_dimensions; ++d)
         text += format(", %lld", static_cast<long long>(piece.owned[d].size()));
       text += ")";

@@ -32,6 +32,7 @@ struct Operation {
   const char* name;
   void (*forward)(Planner&, const Node&);
   void (*vjp)(Planner&, const Node&);
+  bool is_sum = false;  ///< its inputs lie on each other, not side by side
 };
 
 struct Node {
@@ -44,7 +45,8 @@ struct Node {
   int parameter = -1;  ///< first of its parameters (weight, bias)
   Window window[spatial_dimensions];
   bool bias = false;
-  int groups = 0;
+  int groups = 0;          ///< of a norm
+  int channel_groups = 1;  ///< of a convolution
   double epsilon = 0;
 };
 
@@ -121,9 +123,8 @@ struct Graph {
     bool keeps = true;
     for (int d = 0; d < spatial_dimensions; ++d) {
       const Window& window = windows_of[d];
-      keeps = keeps && window.stride == 1 && 2 * window.padding == window.footprint() - 1;
-      level.window[d] = window;
-      level.window[d].periodic = false;  // extents do not depend on the boundary
+      keeps = keeps && window.stride == 1 && 2 * window.padding == window.footprint() - 1 + window.output_padding;
+      level.window[d] = window.of_extents();
     }
     if (keeps) return parent;
     for (int i = 1; i < levels.size(); ++i)

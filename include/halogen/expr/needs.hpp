@@ -53,7 +53,8 @@ inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const 
           throw CollectiveError("a window of " + std::to_string(window.footprint()) + " points does not fit a " +
                                 spatial_names[d] + " of " + std::to_string(parent.extent(d)) + " with padding " +
                                 std::to_string(window.padding) + ": use a larger field or fewer levels");
-        layout.cut[d] = parent.cut[d].derived(window.stride, extent);
+        layout.cut[d] = window.transposed ? parent.cut[d].spread(window.stride, extent)
+                                          : parent.cut[d].derived(window.stride, extent);
       }
       levels.push_back(layout);
     }
@@ -73,9 +74,9 @@ inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const 
   return levels;
 }
 
-/// Nearest resampling from a stored tensor's level to a reader's, in dimension d.
-inline Resample resample(const std::vector<LevelLayout>& levels, int from, int to, int d) {
-  return {levels[static_cast<std::size_t>(from)].extent(d), levels[static_cast<std::size_t>(to)].extent(d)};
+/// Resampling from a stored tensor's level to a reader's, in dimension d.
+inline Resample resample(const std::vector<LevelLayout>& levels, int from, int to, int d, bool linear) {
+  return {levels[static_cast<std::size_t>(from)].extent(d), levels[static_cast<std::size_t>(to)].extent(d), linear};
 }
 
 /// Depth, height and width of one stored tensor.
@@ -83,7 +84,9 @@ using SpaceNeeds = HaloNeeds<spatial_dimensions>;
 
 /// Level of the points that a launch computes, one by one.
 inline int output_level(const Plan& plan, const Launch& launch) {
-  if (launch.kind == LaunchKind::conv_weight_gradient) return plan.node_of(launch).level;
+  const Node& node = plan.node_of(launch);
+  if (launch.kind == LaunchKind::conv_weight_gradient)
+    return node.window[0].transposed ? launch.input.level : node.level;
   return plan.tensors[launch.output].level;
 }
 
@@ -106,12 +109,21 @@ class LaunchReads {
               need);
         break;
       case LaunchKind::conv_weight_gradient:
+        if (window.transposed) {  // summed over the inputs
+          gradient(launch, inside(window.output_of(computed), output_extent, window.periodic), need);
+          break;
+        }
+        [[fallthrough]];
       case LaunchKind::max_pool_forward:
+      case LaunchKind::avg_pool_forward:
         input(launch, d, inside(window.input_of(computed), input_extent, window.periodic), need);
         break;
       case LaunchKind::conv_input_gradient:
         gradient(launch, inside(window.output_of_tiles(computed, tile, input_extent), output_extent, window.periodic),
                  need);
+        break;
+      case LaunchKind::avg_pool_backward:
+        gradient(launch, inside(window.output_of(computed), output_extent, false), need);
         break;
       case LaunchKind::max_pool_backward: {
         const Interval outputs = inside(window.output_of(computed), output_extent, false);
@@ -121,13 +133,17 @@ class LaunchReads {
       }
       case LaunchKind::upsample_backward: {
         const int coarse = plan_.tensors[launch.output].level;
-        gradient(launch, resample(levels_, coarse, launch.input.level, d).output_of(computed), need);
+        const bool linear = launch.input.sources[launch.source].linear;
+        gradient(launch, resample(levels_, coarse, launch.input.level, d, linear).output_of(computed), need);
         break;
       }
+      case LaunchKind::add:
+      case LaunchKind::softmax_forward:
       case LaunchKind::store:
         input(launch, d, computed, need);
         break;
       case LaunchKind::store_backward:
+      case LaunchKind::softmax_backward:
       case LaunchKind::gradient_store:
       case LaunchKind::loss:
         break;
@@ -145,8 +161,9 @@ class LaunchReads {
   void input(const Launch& launch, int d, const Interval& interval, Need& need) const {
     for (const Source& source : launch.input.sources) {
       const int own = plan_.tensors[source.tensor].level;
-      need(source.tensor,
-           source.resampled ? resample(levels_, own, launch.input.level, d).input_of(interval) : interval);
+      need(source.tensor, source.resampled
+                              ? resample(levels_, own, launch.input.level, d, source.linear).input_of(interval)
+                              : interval);
     }
   }
 
@@ -185,9 +202,11 @@ class SpaceNeedsOf {
   const LevelLayout& level(int l) const { return levels_[static_cast<std::size_t>(l)]; }
 
   void add(const Launch& launch, int d, int p) {
-    if (launch.kind == LaunchKind::conv_input_gradient)
-      check_commensurate(plan_.node_of(launch), plan_.node_of(launch).window[d], level(launch.input.level).extent(d),
-                         level(plan_.node_of(launch).level).extent(d));
+    const Node& node = plan_.node_of(launch);
+    const index_t input = level(launch.input.level).extent(d), output = level(node.level).extent(d);
+    if (launch.kind == LaunchKind::conv_input_gradient) check_commensurate(node, node.window[d], input, output);
+    if (launch.kind == LaunchKind::conv_forward && node.window[d].transposed)
+      check_transposed(node, node.window[d], d, input, output);
     const Interval computed = level(output_level(plan_, launch)).cut[d].piece(p);
     LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](int tensor, const Interval& interval) {
       Interval& hull_so_far =
@@ -199,13 +218,26 @@ class SpaceNeedsOf {
   /// Gathering a gradient through a periodic window shifts outputs by whole fields; that needs extent = stride *
   /// outputs.
   static void check_commensurate(const Node& node, const Window& window, index_t input, index_t output) {
-    if (!window.periodic || output * window.stride == input) return;
-    if (window.padding == 0) return;  // no window crosses the end: nothing is periodic about it
-    throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name +
-                          ") has a periodic window of stride " + std::to_string(window.stride) + " over " +
-                          std::to_string(input) + " points with " + std::to_string(output) +
-                          " outputs; its gradient needs extent = stride * outputs: pad to keep "
-                          "the extent, or use Zero");
+    if (!window.periodic || window.commensurate(input, output)) return;
+    if (window.padding == 0 && !window.transposed) return;  // no window crosses the end: nothing is periodic about it
+    throw CollectiveError(
+        "layer " + std::to_string(node.layer) + " (" + node.operation->name + ") has a periodic window of stride " +
+        std::to_string(window.stride) + " over " + std::to_string(input) + " points with " + std::to_string(output) +
+        " outputs; " +
+        (window.transposed ? "it needs outputs = stride * extent" : "its gradient needs extent = stride * outputs") +
+        ": pad to keep the extent, or use Zero");
+  }
+
+  /// PyTorch's condition on output_size, which an extent taken from a skip may miss.
+  static void check_transposed(const Node& node, Window window, int d, index_t input, index_t output) {
+    check_commensurate(node, window, input, output);
+    window.output_padding = 0;
+    const index_t least = window.output_extent(input), room = std::max(window.stride, window.dilation);
+    if (output >= least && output < least + room) return;
+    throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") makes " +
+                          std::to_string(least) + " to " + std::to_string(least + room - 1) + " of " +
+                          std::to_string(input) + " " + spatial_points[d] + "s, the skip has " +
+                          std::to_string(output) + ": give it the stride of what led down");
   }
 
   void check_widths() const {

@@ -66,7 +66,7 @@ class Operands {
       view.resampled = source.resampled;
       view.channels = source.channels;
       for (int d = 0; d < spatial_dimensions; ++d)
-        view.map[d] = resample(layout_.levels(), plan_.tensors[source.tensor].level, value.level, d);
+        view.map[d] = resample(layout_.levels(), plan_.tensors[source.tensor].level, value.level, d, source.linear);
     }
     for (int d = 0; d < spatial_dimensions; ++d) {
       result.frame.extent[d] = layout_.level(value.level).extent(d);
@@ -76,6 +76,15 @@ class Operands {
     result.depth =
         depth_window(reader != nullptr ? *reader : Node{}, LaunchKind::conv_forward, layout_.owned(level, 0));
     return result;
+  }
+
+  /// The two values that an addition reads.
+  std::pair<kernels::ValueReader<T>, kernels::ValueReader<T>> terms(const Launch& launch) const {
+    Value first, second;
+    first.level = second.level = launch.input.level;
+    for (const Source& source : launch.input.sources)
+      (first.channels() < plan_.node_of(launch).channels ? first : second).sources.push(source);
+    return {value_reader(first), value_reader(second)};
   }
 
   /// The gradient that a backward launch reads, as it reads it.
@@ -93,30 +102,36 @@ class Operands {
       reader.offset = norm.offset;
     }
     const bool convolves = launch.kind == LaunchKind::conv_input_gradient;
+    const bool windowed = convolves || (launch.kind == LaunchKind::conv_weight_gradient && node.window[0].transposed);
     const int level = plan_.tensors[activation.gradient].level;
     reader.depth = depth_window(convolves ? node : Node{}, launch.kind, layout_.owned(output_level(plan_, launch), 0));
     for (int d = 0; d < spatial_dimensions; ++d) {
       reader.frame.extent[d] = layout_.level(level).extent(d);
-      if (!convolves) continue;
+      if (!windowed) continue;
       // Only where a whole field of inputs is a whole number of outputs does the gradient go on at the other end.
       const index_t inputs = layout_.level(launch.input.level).extent(d);
-      reader.frame.periodic[d] = node.window[d].periodic && reader.frame.extent[d] * node.window[d].stride == inputs;
-      reader.stuffing[d] = node.window[d].stride;
+      reader.frame.periodic[d] = node.window[d].periodic && node.window[d].commensurate(inputs, reader.frame.extent[d]);
+      if (convolves && flips(node, launch.kind)) reader.stuffing[d] = node.window[d].stride;
     }
     return reader;
   }
 
+  /// What a launch that accumulates adds to.
+  TensorView<T> base(const Launch& launch) const { return tensor(launch.addend >= 0 ? launch.addend : launch.output); }
+
   int first_channel(const Launch& launch) const {
     int first = 0;
     for (int i = 0; i < launch.source; ++i) first += launch.input.sources[i].channels;
-    return first;
+    if (launch.reads < 0) return first;
+    return plan_.node_of(launch).operation->is_sum ? first % plan_.node_of(launch).channels : first;
   }
 
   kernels::RowEpilogue<T> epilogue(const Launch& launch) const {
     using Kind = typename kernels::RowEpilogue<T>::Kind;
     kernels::RowEpilogue<T> epilogue;
-    if (launch.statistics < 0 && launch.sums < 0) return epilogue;
-    epilogue.kind = launch.statistics >= 0 ? Kind::moments : Kind::norm_sums;
+    if (launch.statistics < 0 && launch.sums < 0 && launch.mask < 0) return epilogue;
+    epilogue.kind = launch.statistics >= 0 ? Kind::moments : launch.sums >= 0 ? Kind::norm_sums : Kind::mask;
+    if (launch.mask >= 0) epilogue.mask = tensor(launch.mask);
     epilogue.partial = partial_sums();
     epilogue.channels = plan_.tensors[launch.output].channels;
     if (launch.sums >= 0) {

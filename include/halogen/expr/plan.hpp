@@ -14,6 +14,7 @@ struct Source {
   bool relu = false;
   bool resampled = false;
   int channels = 0;
+  bool linear = false;  ///< resampled between points, not to the nearest one
 };
 
 /// A value of the network: sources side by side along the channels (a concatenation is two reads).
@@ -63,6 +64,11 @@ enum class LaunchKind {
   conv_input_gradient,
   max_pool_forward,
   max_pool_backward,
+  avg_pool_forward,
+  avg_pool_backward,
+  softmax_forward,
+  softmax_backward,
+  add,    ///< the sum of two values, written out; their sources lie one behind the other
   store,  ///< a value written out, where a norm or a second resampling needs it stored
   store_backward,
   upsample_backward,
@@ -76,8 +82,11 @@ struct Launch {
   Value input;      ///< what it reads forward (backward launches read it again)
   int source = -1;  ///< which source of the input a backward launch differentiates
   int reads = -1;   ///< activation whose gradient it reads
+  int result = -1;  ///< softmax_backward: what it wrote forward
   int output = -1;  ///< stored tensor written
   bool accumulate = false;
+  int addend = -1;      ///< accumulate: stored tensor that it adds to, where that is not its output
+  int mask = -1;        ///< stored tensor: what it writes becomes 0 where that is not positive (a ReLU's vjp)
   int statistics = -1;  ///< norm whose moments it gathers from its output
   int sums = -1;        ///< activation whose norm sums it gathers: its output is that gradient, now complete
   int stage = 0;
@@ -120,24 +129,28 @@ struct Plan {
         launch.kind != LaunchKind::conv_weight_gradient)
       return false;
     const Node& node = node_of(launch);
+    if (node.channel_groups > 1 || node.window[0].transposed) return false;
     return uses_winograd(node.window[1], node.window[2], channels_in(launch), channels_out(launch));
   }
 
   /// Calls f(tensor) for each stored tensor that the launch reads; a tensor may come twice.
   template <class F>
   constexpr void for_each_read(const Launch& launch, F f) const {
-    const bool reads_input = launch.kind != LaunchKind::conv_input_gradient &&
-                             launch.kind != LaunchKind::upsample_backward &&
-                             launch.kind != LaunchKind::gradient_store && launch.kind != LaunchKind::store_backward;
+    const bool reads_input =
+        launch.kind != LaunchKind::conv_input_gradient && launch.kind != LaunchKind::upsample_backward &&
+        launch.kind != LaunchKind::gradient_store && launch.kind != LaunchKind::store_backward &&
+        launch.kind != LaunchKind::softmax_backward && launch.kind != LaunchKind::avg_pool_backward;
     if (reads_input)
       for (const Source& source : launch.input.sources) f(source.tensor);
+    if (launch.result >= 0) f(launch.result);
     if (launch.reads >= 0 && launch.kind != LaunchKind::loss) {
       const Activation& activation = activations[launch.reads];
       f(activation.gradient);
       if (activation.norm >= 0 || activation.relu) f(activation.tensor);
     }
     if (launch.sums >= 0) f(activations[launch.sums].tensor);
-    if (launch.accumulate) f(launch.output);
+    if (launch.accumulate) f(launch.addend >= 0 ? launch.addend : launch.output);
+    if (launch.mask >= 0) f(launch.mask);
   }
 
   /// Calls f(parameter, at_end) for each parameter tensor that the launch reads, `at_end` for those that only its sums

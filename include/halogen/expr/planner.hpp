@@ -53,6 +53,19 @@ class Planner {
     set_value(node, store(node.index, kind, input, node.channels, node.level));
   }
 
+  /// The sum of two values, one stored tensor: a norm's moments, a ReLU and every reader take it as any other.
+  constexpr void emit_sum(const Node& node, Value first, Value second) {
+    if (first.sources.size() + second.sources.size() > 4) {
+      Value& wide = first.sources.size() < second.sources.size() ? second : first;
+      wide = stored(node, wide);
+    }
+    if (first.sources.size() + second.sources.size() > 4) return emit_sum(node, first, second);
+    count_reader(first);
+    count_reader(second);
+    for (const Source& source : second.sources) first.sources.push(source);
+    set_value(node, store(node.index, LaunchKind::add, first, node.channels, node.level));
+  }
+
   /// Writes a value out so that it is one plain stored tensor: a norm needs its moments, a second resampling its map.
   constexpr Value stored(const Node& node, const Value& value) {
     count_reader(value);
@@ -88,28 +101,44 @@ class Planner {
 
   constexpr void emit(const Launch& launch) { plan_.launches.push(launch); }
 
-  /// One launch of `kind` for each source of `input` that needs a gradient; a resampled source gets it at the
-  /// reader's level first, then by the adjoint of the resampling.
+  /// One launch of `kind` for each source of `input` that needs a gradient.
   constexpr void emit_input_gradients(const Node& node, LaunchKind kind, const Value& input, int reads) {
+    for (int i = 0; i < input.sources.size(); ++i) emit_input_gradient(node, kind, input, i, reads);
+  }
+
+  /// A resampled source gets its gradient at the reader's level first, then by the adjoint of the resampling.
+  constexpr void emit_input_gradient(const Node& node, LaunchKind kind, const Value& input, int i, int reads) {
+    const Source& source = input.sources[i];
+    const int activation = find_activation(source);
+    if (!needs_gradient(activation)) return;
+    Launch launch;
+    launch.kind = kind;
+    launch.node = node.index;
+    launch.input = input;
+    launch.source = i;
+    launch.reads = reads;
+    if (kind == LaunchKind::softmax_backward) launch.result = values_[node.index].sources[0].tensor;
+    if (source.resampled) {
+      launch.output = new_tensor(source.channels, input.level, true);
+      plan_.launches.push(launch);
+      launch.kind = LaunchKind::upsample_backward;
+      launch.result = -1;
+      launch.reads = as_it_stands(launch.output);
+    }
+    contribute(launch, activation);
+  }
+
+  /// The gradient of a sum is that of each term: terms share the one tensor, where nobody else adds to theirs, or add
+  /// what others contribute to it. A term that has contributions already, or is part of a term, gets a copy.
+  constexpr void emit_sum_gradients(const Node& node) {
+    int reads = gradient_of(node);
+    if (reads < 0) return;
+    const Value input = plan_.launches[last_writer(values_[node.index].sources[0].tensor)].input;
+    reads = unmasked(reads);
     for (int i = 0; i < input.sources.size(); ++i) {
       const Source& source = input.sources[i];
-      const int activation = find_activation(source);
-      if (!needs_gradient(activation)) continue;
-      Launch launch;
-      launch.kind = kind;
-      launch.node = node.index;
-      launch.input = input;
-      launch.source = i;
-      launch.reads = reads;
-      if (source.resampled) {
-        launch.output = new_tensor(source.channels, input.level, true);
-        plan_.launches.push(launch);
-        Activation fine;  // the gradient at the fine level, read as it stands
-        fine.gradient = launch.output;
-        launch.kind = LaunchKind::upsample_backward;
-        launch.reads = plan_.activations.push(fine);
-      }
-      contribute(launch, activation);
+      if (source.resampled || source.channels != node.channels || !share(find_activation(source), reads))
+        emit_input_gradient(node, LaunchKind::store_backward, input, i, reads);
     }
   }
 
@@ -117,6 +146,64 @@ class Planner {
   struct StoreRecord {
     int node, launch;
   };
+
+  /// A gradient that is read as it is stored.
+  constexpr int as_it_stands(int tensor) {
+    Activation plain;
+    plain.gradient = tensor;
+    return plan_.activations.push(plain);
+  }
+
+  constexpr bool stands(int activation) const {
+    return plan_.activations[activation].norm < 0 && !plan_.activations[activation].relu;
+  }
+
+  constexpr int last_writer(int tensor) const {
+    int last = -1;
+    for (int i = 0; i < plan_.launches.size(); ++i)
+      if (plan_.launches[i].output == tensor) last = i;
+    return last;
+  }
+
+  /// The same gradient as it stands, without norm and ReLU before it: the ReLU's part is done by who wrote it last, as
+  /// rows leave; a norm's takes a launch, and so does the gradient of a loss or one that others share.
+  constexpr int unmasked(int reads) {
+    const Activation activation = plan_.activations[reads];
+    if (stands(reads)) return reads;
+    Launch& writer = plan_.launches[last_writer(activation.gradient)];
+    if (activation.norm < 0 && writer.kind != LaunchKind::loss && !shared_[activation.gradient]) {
+      writer.mask = activation.tensor;
+      return as_it_stands(activation.gradient);
+    }
+    const StoredTensor& like = plan_.tensors[activation.tensor];
+    Launch launch;
+    launch.kind = LaunchKind::gradient_store;
+    launch.node = 0;
+    launch.reads = reads;
+    launch.output = new_tensor(like.channels, like.level, true);
+    plan_.launches.push(launch);
+    return as_it_stands(launch.output);
+  }
+
+  /// Whether the activation takes the gradient that `reads` holds as its own, or as what its other readers add to.
+  constexpr bool share(int activation, int reads) {
+    Activation& a = plan_.activations[activation];
+    if (!needs_gradient(activation)) return true;
+    if (a.contributions > 0) return false;
+    const int tensor = plan_.activations[reads].gradient;
+    if (a.readers > 1) {
+      addends_[activation] = tensor;
+    } else {
+      Launch& writer = plan_.launches[last_writer(tensor)];
+      if (a.norm >= 0) {
+        if (writer.kind == LaunchKind::loss || writer.sums >= 0) return false;
+        writer.sums = activation;
+      }
+      a.gradient = tensor;
+    }
+    a.contributions = 1;
+    return shared_[tensor] = true;
+  }
 
   constexpr void mark_live() {
     live_[plan_.graph.output] = true;
@@ -176,7 +263,10 @@ class Planner {
   constexpr void contribute(Launch launch, int activation) {
     Activation& a = plan_.activations[activation];
     const StoredTensor& tensor = plan_.tensors[a.tensor];
-    if (a.gradient < 0) a.gradient = new_tensor(tensor.channels, tensor.level, true);
+    if (a.gradient < 0) {
+      a.gradient = new_tensor(tensor.channels, tensor.level, true);
+      if (addends_[activation] > 0) launch.addend = addends_[activation];
+    }
     launch.output = a.gradient;
     launch.accumulate = a.contributions++ > 0;
     if (a.contributions == a.readers && a.norm >= 0) launch.sums = activation;
@@ -190,25 +280,30 @@ class Planner {
       if (plan_.activations[i].tensor == tensor && plan_.activations[i].gradient >= 0) views.push(i);
     if (views.empty()) return -1;
     if (views.size() == 1) return views[0];
-    Activation sum;
-    sum.gradient = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
+    int plain = 0;  // a view whose gradient stands as it is needs no pass: the first other one adds to it
+    while (plain < views.size() && !stands(views[plain])) ++plain;
+    const int sum = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
+    bool first = true;
     for (int i = 0; i < views.size(); ++i) {
+      if (i == plain) continue;
       Launch launch;
       launch.kind = LaunchKind::gradient_store;
       launch.node = 0;
       launch.reads = views[i];
-      launch.output = sum.gradient;
-      launch.accumulate = i > 0;
+      launch.output = sum;
+      if (first && plain < views.size()) launch.addend = plan_.activations[views[plain]].gradient;
+      launch.accumulate = !first || launch.addend >= 0;
+      first = false;
       plan_.launches.push(launch);
     }
-    return plan_.activations.push(sum);
+    return as_it_stands(sum);
   }
 
   /// One stored tensor with the gradient of the input; it outlives the step, for the user.
   constexpr int gradient_of_input() {
     const int reads = gradient_of_tensor(0);
     const Activation activation = plan_.activations[reads];
-    if (activation.norm < 0 && !activation.relu) return activation.gradient;
+    if (stands(reads)) return activation.gradient;
     Launch launch;
     launch.kind = LaunchKind::gradient_store;
     launch.node = 0;
@@ -286,6 +381,8 @@ class Planner {
   Value values_[graph_capacity];
   bool live_[graph_capacity] = {};
   Value prediction_;
+  bool shared_[graph_capacity] = {};  ///< gradients that are more than one activation's
+  int addends_[graph_capacity] = {};  ///< gradients that activations' contributions are added to; 0: none
   StaticVector<StoreRecord, graph_capacity> stores_;
 };
 

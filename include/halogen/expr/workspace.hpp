@@ -4,41 +4,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "halogen/expr/convolution_form.hpp"
 #include "halogen/expr/needs.hpp"
-#include "halogen/kernels/convolution.hpp"
+#include "halogen/kernels/tap_convolution.hpp"
 #include "halogen/kernels/weight_gradient.hpp"
 #include "halogen/kernels/winograd_weight_gradient.hpp"
 
 namespace halogen {
-
-/// The window that a launch runs: a convolution's own, or the adjoint's of its input gradient.
-inline kernels::WindowShape window_shape(const Node& node, LaunchKind kind) {
-  kernels::WindowShape shape;
-  for (int d = 0; d < 2; ++d) {
-    const Window& window = node.window[1 + d];
-    shape.kernel[d] = window.kernel;
-    shape.dilation[d] = window.dilation;
-    shape.padding[d] = window.padding;
-    shape.stride[d] = window.stride;
-    if (kind == LaunchKind::conv_input_gradient) {  // stride becomes stuffing of what is read
-      shape.padding[d] = window.footprint() - 1 - window.padding;
-      shape.stride[d] = 1;
-    }
-  }
-  return shape;
-}
-
-/// The same in depth, where a launch computes the given planes of each sample.
-inline kernels::DepthWindow depth_window(const Node& node, LaunchKind kind, const Interval& planes) {
-  const Window& window = node.window[0];
-  kernels::DepthWindow depth{
-      static_cast<int>(planes.size()), planes.begin, window.kernel, window.stride, window.dilation, window.padding};
-  if (kind == LaunchKind::conv_input_gradient) {
-    depth.padding = window.footprint() - 1 - window.padding;
-    depth.stride = 1;
-  }
-  return depth;
-}
 
 /// Offsets in bytes behind the stored tensors of the arena; one set shared by all launches, tables one per norm.
 class Workspace {
@@ -62,10 +34,9 @@ class Workspace {
       if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
         packed_values = std::max<std::size_t>(packed_values, packed_size(plan, launch, taps));
       if (launch.kind == LaunchKind::conv_weight_gradient)
-        gradients = std::max<std::size_t>(gradients,
-                                          gradient_blocks * (index_t{node.channels} * inputs * taps + node.channels));
+        gradients = std::max<std::size_t>(gradients, gradient_blocks * weight_gradient_values(plan.graph, node));
       if (launch.kind == LaunchKind::loss) loss = tiles + 2;
-      if (launch.statistics >= 0 || launch.sums >= 0)
+      if (launch.statistics >= 0 || launch.sums >= 0 || launch.mask >= 0)
         sums = std::max(sums, tiles * static_cast<std::size_t>(plan.tensors[launch.output].channels));
     }
     packed = take(packed_values * value_size);
@@ -99,8 +70,16 @@ class Workspace {
 
   index_t packed_size(const Plan& plan, const Launch& launch, int taps) const {
     const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);
+    if (by_taps(plan.node_of(launch), launch.kind))
+      return kernels::packed_tap_size(channel_groups(plan.graph, plan.node_of(launch), launch.kind), taps);
     return plan.winograd(launch) ? kernels::winograd_packed_size(outputs, inputs, value_size_)
                                  : kernels::packed_size(outputs, inputs, taps);
+  }
+
+  /// Of one block: weights, then a sum for each of their first channels or of the outputs.
+  static index_t weight_gradient_values(const Graph& graph, const Node& node) {
+    const ParameterShape& weight = graph.parameters[node.parameter];
+    return weight.count + std::max(weight.shape[0], node.channels);
   }
 
   template <class Owned>
@@ -108,8 +87,10 @@ class Workspace {
     const int level = output_level(plan, launch);
     const Interval rows = owned(level, 1), columns = owned(level, 2);
     const int planes = samples_ * static_cast<int>(owned(level, 0).size());
-    const kernels::WindowShape shape = window_shape(plan.node_of(launch), launch.kind);
+    const Node& node = plan.node_of(launch);
+    const kernels::WindowShape shape = window_shape(node, launch.kind);
     index_t wide = columns.size();
+    if (by_taps(node, launch.kind)) return tap_tiling(plan, launch, rows, columns, planes);
     if (plan.winograd(launch)) {
       const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);
       if (launch.kind == LaunchKind::conv_weight_gradient) {  // holds rows of both
@@ -127,6 +108,24 @@ class Workspace {
       wide = kernels::weight_gradient_tile_columns(shape, plan.channels_in(launch), plan.channels_out(launch), wide,
                                                    value_size_);
     return {rows, columns, planes, tile_rows, std::max(wide, index_t{1})};
+  }
+
+  /// Rings hold one group; where they are small, more rows share what they read twice.
+  kernels::Tiling tap_tiling(const Plan& plan, const Launch& launch, Interval rows, Interval columns,
+                             int planes) const {
+    const Node& node = plan.node_of(launch);
+    const kernels::ChannelGroups groups = channel_groups(plan.graph, node, launch.kind);
+    const kernels::WindowShape shape = window_shape(node, launch.kind);
+    index_t wide = columns.size();
+    if (launch.kind == LaunchKind::conv_weight_gradient) {
+      wide = kernels::weight_gradient_tile_columns(shape, groups.inputs, 1, wide, value_size_);
+      return {rows, columns, planes, 2 * tile_rows, std::max(wide, index_t{1})};
+    }
+    const kernels::TapWindow window{shape, gathers_transposed(node, launch.kind)};
+    const index_t phases = window.phases(1);
+    wide =
+        phases * kernels::convolution_tile_columns(window.ring(), groups.inputs, ceil_div(wide, phases), value_size_);
+    return {rows, columns, planes, 2 * tile_rows, std::max(wide, index_t{1})};
   }
 
   int samples_ = 0;

@@ -15,10 +15,10 @@ constexpr index_t packed_size(int outputs, int inputs, int taps) {
 }
 
 /// Where in torch's (Out, In, KD, KH, KW) the taps (kh, kw) begin that a packed kernel has between its output `out` and
-/// its input `in`, which counts (channel, kd). Transposed, for the input gradient: outputs are the layer's inputs
-/// [first, ...), and planes are flipped.
+/// its input `in`, which counts (channel, kd). Outputs are the layer's from `first` on. Transposed, for the input
+/// gradient, they are the layer's inputs, and planes are flipped.
 HALOGEN_FUNCTION inline index_t window_plane(int out, int in, bool transposed, int first, int layer_inputs, int depth) {
-  if (!transposed) return index_t{out} * layer_inputs * depth + in;
+  if (!transposed) return index_t{first + out} * layer_inputs * depth + in;
   return (index_t{in / depth} * layer_inputs + first + out) * depth + (depth - 1 - in % depth);
 }
 
@@ -30,7 +30,7 @@ struct PackWeights {
   T* packed;
   int outputs, inputs, taps;
   bool transposed;
-  int first;         ///< transposed: first input channel of the layer that the packed kernel produces
+  int first;         ///< of the layer's channels that the packed kernel produces
   int layer_inputs;  ///< channels
   int depth;         ///< KD
 
@@ -113,6 +113,7 @@ struct Convolution {
   WindowShape shape;
   Tiling tiling;
   bool accumulate = false;
+  TensorView<T> base;  ///< accumulate: what is added to, the output itself or another tensor
   RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
@@ -179,10 +180,12 @@ struct Convolution {
       for (int i = 0; i < channel_block && o + i < outputs; ++i) {
         T* to = &output.at(tile.sample, o + i, y, tile.columns.begin + x);
         const T* from = block + i * Blocks * lanes<T>;
-        if (accumulate)
-          for_each_vector<T>(count, [&]<class V>(index_t j) { store<V>(to + j, load<V>(to + j) + load<V>(from + j)); });
-        else
+        if (!accumulate) {
           detail::copy_row(from, count, to);
+          continue;
+        }
+        const T* on = &base.at(tile.sample, o + i, y, tile.columns.begin + x);
+        for_each_vector<T>(count, [&]<class V>(index_t j) { store<V>(to + j, load<V>(on + j) + load<V>(from + j)); });
       }
     }
     return Blocks * lanes<T>;
@@ -199,7 +202,7 @@ struct Convolution {
         const index_t x = tile.columns.begin + i % tile.columns.size();
         T& to = output.at(tile.sample, o, y, x);
         const T sum = output_at(tile.sample, o, y, x);
-        to = accumulate ? to + sum : sum;
+        to = accumulate ? base.at(tile.sample, o, y, x) + sum : sum;
       });
       team.team_barrier();
       if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;

@@ -20,6 +20,7 @@ struct RowKernel {
   int channels = 0;
   Tiling tiling;
   bool accumulate = false;
+  TensorView<T> base;  ///< accumulate: what is added to, the output itself or another tensor
   RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
@@ -49,8 +50,9 @@ struct RowKernel {
         T* to = &output.at(tile.sample, c, y, tile.columns.begin);
         if (accumulate) {
           compute.row(tile.sample, c, y, tile.columns.begin, columns, line, rest);
+          const T* from = &base.at(tile.sample, c, y, tile.columns.begin);
           for_each_vector<T>(columns,
-                             [&]<class V>(index_t i) { store<V>(to + i, load<V>(to + i) + load<V>(line + i)); });
+                             [&]<class V>(index_t i) { store<V>(to + i, load<V>(from + i) + load<V>(line + i)); });
         } else {
           compute.row(tile.sample, c, y, tile.columns.begin, columns, to, rest);
         }
@@ -70,7 +72,7 @@ struct RowKernel {
       const index_t y = tile.rows.begin + i / columns % rows, x = tile.columns.begin + i % columns;
       T& to = output.at(tile.sample, c, y, x);
       const T value = compute.at(tile.sample, c, y, x);
-      to = accumulate ? to + value : value;
+      to = accumulate ? base.at(tile.sample, c, y, x) + value : value;
     });
     if (epilogue.kind == RowEpilogue<T>::Kind::none) return;
     team.team_barrier();
@@ -95,6 +97,22 @@ struct CopyRows {
     input.load_row(n, first + c, y, x0, count, out);
   }
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const { return input.at(n, first + c, y, x); }
+};
+
+/// out = the sum of two values.
+template <class T>
+struct SumRows {
+  ValueReader<T> first, second;
+
+  index_t scratch_size(index_t columns) const { return columns; }
+  void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
+    first.load_row(n, c, y, x0, count, out);
+    second.load_row(n, c, y, x0, count, scratch);
+    for_each_vector<T>(count, [&]<class V>(index_t i) { store<V>(out + i, load<V>(out + i) + load<V>(scratch + i)); });
+  }
+  KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
+    return first.at(n, c, y, x) + second.at(n, c, y, x);
+  }
 };
 
 /// Adjoint of nearest resampling: each coarse point adds the fine points that read it, in row order.

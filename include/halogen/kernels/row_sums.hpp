@@ -55,7 +55,7 @@ HALOGEN_FUNCTION void sum_two(index_t count, F f, double& first, double& second)
 /// What a kernel does with each finished row of its output.
 template <class T>
 struct RowEpilogue {
-  enum class Kind { none, moments, norm_sums } kind = Kind::none;
+  enum class Kind { none, moments, norm_sums, mask } kind = Kind::none;
   RowSums* partial = nullptr;  ///< [tile][channel]
   int channels = 0;
   // norm_sums: the rows are the gradient of relu(norm(value))
@@ -63,6 +63,7 @@ struct RowEpilogue {
   Affine<T> affine;
   const double* mean = nullptr;  ///< over (n, c)
   bool relu = false;
+  TensorView<T> mask;  ///< if any: rows become 0 where it is not positive, before they are summed
 
   /// A point or a vector of them, on the host and on the device.
   template <class V>
@@ -81,9 +82,14 @@ struct RowEpilogue {
   }
 
   /// Adds row [x0, x0 + count) of channel c to the tile's accumulator.
-  HALOGEN_FUNCTION void add_row(int n, int c, index_t y, index_t x0, index_t count, const T* row,
+  HALOGEN_FUNCTION void add_row(int n, int c, index_t y, index_t x0, index_t count, T* row,
                                 RowSums& accumulator) const {
     if (count <= 0) return;
+    if (mask.data != nullptr) {
+      const T* m = mask.row(n, c, y) + (x0 - mask.x0);
+      for (index_t i = 0; i < count; ++i) row[i] = m[i] > T(0) ? row[i] : T(0);
+    }
+    if (kind == Kind::mask) return;
     double first = 0, second = 0;
     if (kind == Kind::moments) {
       const double about = static_cast<double>(row[0]);

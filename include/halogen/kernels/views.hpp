@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
+#include <algorithm>
 
 #include "halogen/core/tensor_view.hpp"
 #include "halogen/kernels/shuffle.hpp"
@@ -67,6 +68,54 @@ inline void copy_row(const T* from, index_t count, T* to) {
   for_each_vector<T>(count, [&]<class V>(index_t i) { store(to + i, load<V>(from + i)); });
 }
 
+/// How far between its two points a reader of a linear resampling stands.
+template <class T>
+HALOGEN_FUNCTION T fraction(const Resample::Between& place, const Resample& map) {
+  return static_cast<T>(place.part) / static_cast<T>(2 * map.to);
+}
+
+/// One multiplication and addition, so that vectors and single points are rounded alike.
+template <class T>
+HALOGEN_FUNCTION T interpolate(T a, T b, T part) {
+  return a + (b - a) * part;
+}
+
+/// The outputs of a linear resampling by a whole factor that stand alike between two points of the field each: from
+/// `begin` on `steps` times the factor, all in [first, end).
+struct WholeSteps {
+  index_t factor = 1, begin = 0, steps = 0;
+
+  WholeSteps(const Resample& map, index_t first, index_t end) : begin(first) {
+    if (map.to % map.from != 0) return;
+    factor = map.to / map.from;
+    begin = ceil_div(std::max(first, factor), factor) * factor;
+    steps = std::max<index_t>(0, (std::min(end, map.to - factor) - begin) / factor);
+    if (steps == 0) begin = first;
+  }
+  index_t end() const { return begin + steps * factor; }
+};
+
+/// Points [begin, end) of a row that lies between the points of `from`, whose first is point `first`.
+template <class T>
+inline void interpolate_row(const Resample& map, const T* from, index_t first, index_t begin, index_t end, T* out) {
+  const WholeSteps whole(map, begin, end);
+  const auto each = [&](index_t x, index_t x_end) {
+    for (; x < x_end; ++x) {
+      const Resample::Between place = map.between(x);
+      out[x - begin] = interpolate(from[place.first - first], from[place.second - first], fraction<T>(place, map));
+    }
+  };
+  each(begin, whole.begin);
+  for (index_t phase = 0; phase < (whole.steps > 0 ? whole.factor : 0); ++phase) {
+    const Resample::Between place = map.between(whole.begin + phase);
+    const T part = fraction<T>(place, map);
+    const T* a = from + (place.first - first);
+    T* to = out + (whole.begin - begin) + phase;
+    for (index_t i = 0; i < whole.steps; ++i) to[i * whole.factor] = interpolate(a[i], a[i + 1], part);
+  }
+  each(whole.end(), end);
+}
+
 /// max(value, 0); a NaN stays one.
 template <class T>
 HALOGEN_FUNCTION T clip(T value, bool relu) {
@@ -106,11 +155,14 @@ struct ValueReader {
   HALOGEN_FUNCTION T at(PlaneAt plane, index_t y, index_t x) const {
     if (frame.outside(0, plane.z) || frame.outside(1, y) || frame.outside(2, x)) return T(0);
     const SourceView<T>& s = find(plane.channel);
-    if (s.resampled) plane.z = s.map[0].source(plane.z), y = s.map[1].source(y), x = s.map[2].source(x);
-    T value = s.tensor.at(plane, y, x);
-    const int index = plane.sample * s.affine.channels + plane.channel;
-    if (s.affine.scale != nullptr) value = value * s.affine.scale[index] + s.affine.shift[index];
-    return detail::clip(value, s.relu);
+    if (!s.resampled) return seen(s, plane, y, x);
+    plane.z = s.map[0].source(plane.z);
+    if (!s.map[1].linear) return seen(s, plane, s.map[1].source(y), s.map[2].source(x));
+    const Resample::Between v = s.map[1].between(y), h = s.map[2].between(x);
+    const T down = detail::fraction<T>(v, s.map[1]), across = detail::fraction<T>(h, s.map[2]);
+    const T a = detail::interpolate(seen(s, plane, v.first, h.first), seen(s, plane, v.second, h.first), down);
+    const T b = detail::interpolate(seen(s, plane, v.first, h.second), seen(s, plane, v.second, h.second), down);
+    return detail::interpolate(a, b, across);
   }
 
   /// Host: where load_row will begin to read, null where nothing stands; one tensor.
@@ -131,6 +183,10 @@ struct ValueReader {
   void load_row(PlaneAt plane, index_t y, index_t x0, index_t count_of_row, T* out) const {
     if (frame.outside(0, plane.z) || frame.outside(1, y)) return (void)std::memset(out, 0, count_of_row * sizeof(T));
     const SourceView<T>& s = find(plane.channel);
+    if (s.resampled && s.map[1].linear)
+      return detail::read_inside(frame, x0, count_of_row, out, [&](index_t begin, index_t size, T* to) {
+        load_between(s, plane, y, begin, size, to);
+      });
     if (s.resampled) plane.z = s.map[0].source(plane.z), y = s.map[1].source(y);
     const T* from = s.tensor.row(plane, y);
     detail::read_inside(frame, x0, count_of_row, out, [&](index_t begin, index_t size, T* to) {
@@ -144,6 +200,36 @@ struct ValueReader {
   }
 
  private:
+  HALOGEN_FUNCTION static T seen(const SourceView<T>& s, const PlaneAt& plane, index_t y, index_t x) {
+    const T value = s.tensor.at(plane, y, x);
+    if (s.affine.scale == nullptr) return detail::clip(value, s.relu);
+    const int index = plane.sample * s.affine.channels + plane.channel;
+    return detail::clip(value * s.affine.scale[index] + s.affine.shift[index], s.relu);
+  }
+
+  /// Two rows as the reader sees them, between them the row, between its points the result; piece by piece in L1.
+  static void load_between(const SourceView<T>& s, const PlaneAt& plane, index_t y, index_t x0, index_t count, T* out) {
+    constexpr index_t most = 1024;  // points of a coarse row at once
+    T rows[2][most];
+    const Resample& map = s.map[2];
+    const Resample::Between v = s.map[1].between(y);
+    const T down = detail::fraction<T>(v, s.map[1]);
+    const int index = plane.sample * s.affine.channels + plane.channel;
+    const index_t piece = std::max<index_t>(1, (most - 3) * map.to / map.from);
+    for (index_t begin = x0; begin < x0 + count; begin += piece) {
+      const index_t end = std::min(begin + piece, x0 + count);
+      const Interval source = map.input_of({begin, end});
+      const index_t size = source.size(), skip = source.begin - s.tensor.x0;
+      finish(s, index, s.tensor.row(plane, v.first) + skip, size, rows[0]);
+      finish(s, index, s.tensor.row(plane, v.second) + skip, size, rows[1]);
+      for_each_vector<T>(size, [&]<class V>(index_t i) {
+        const V a = load<V>(rows[0] + i), b = load<V>(rows[1] + i);
+        store<V>(rows[0] + i, a + (b - a) * down);
+      });
+      detail::interpolate_row(map, rows[0], source.begin, begin, end, out + (begin - x0));
+    }
+  }
+
   static void gather(const Resample& map, const T* from, index_t begin, index_t size, T* to) {
     if (map.to == 2 * map.from) return gather_twice(from, begin, size, to);
     index_t source = map.source(begin), rest = floor_mod(begin * map.from, map.to);

@@ -129,14 +129,21 @@ void transform_tiles(const T* const (&from)[Points], index_t width, index_t tile
   }
 }
 
-/// to[y * row_stride + output * channel_stride + x] = or += start + the outputs of `blocks` times Tiles tiles side by
-/// side, for one vector of outputs. from[product * pitch + tile * width].
+/// A place in a field: a point, and the way to the next row and channel.
+template <class T>
+struct Lines {
+  T* at;
+  index_t row_stride, channel_stride;
+};
+
+/// to = start + the outputs of `blocks` times Tiles tiles side by side, for one vector of outputs, with Add on top of
+/// what stands at `on`. from[product * pitch + tile * width].
 template <class T, int Tiles, bool Add>
 [[gnu::noinline]] void transform_products(const T* from, index_t width, index_t pitch, index_t blocks,
-                                          const Vector<T>& start, T* to, index_t row_stride, index_t channel_stride) {
+                                          const Vector<T>& start, const Lines<T>& to, const Lines<T>& on) {
   using V = Vector<T>;
   constexpr int columns = Tiles * winograd_tile;
-  for (; blocks > 0; --blocks, to += columns) {
+  for (index_t x0 = 0; x0 < blocks * columns; x0 += columns) {
     V half[Tiles][winograd_tile][6];
     for (int t = 0; t < Tiles; ++t, from += width) {
       const T* row[6];  // advanced column by column: 36 addresses at once would not fit the registers
@@ -155,8 +162,9 @@ template <class T, int Tiles, bool Add>
         for (int i = 0; i < 4; ++i) half[t][i][j] = down[i];
       }
     }
-    T* line_of_row = to;
-    for (int i = 0; i < winograd_tile; ++i, line_of_row += row_stride) {
+    T* line_of_row = to.at + x0;
+    const T* on_row = on.at + x0;
+    for (int i = 0; i < winograd_tile; ++i, line_of_row += to.row_stride, on_row += on.row_stride) {
       V y[columns];
       HALOGEN_UNROLL
       for (int t = 0; t < Tiles; ++t) {
@@ -172,9 +180,10 @@ template <class T, int Tiles, bool Add>
         for (int l = 0; l < lanes<T>; ++l) block[l] = y[x + l];
         transpose<T>(block);
         T* line = line_of_row + x;
+        const T* under = on_row + x;
         HALOGEN_UNROLL
-        for (int l = 0; l < lanes<T>; ++l, line += channel_stride)
-          store(line, Add ? load<V>(line) + block[l] : block[l]);
+        for (int l = 0; l < lanes<T>; ++l, line += to.channel_stride, under += on.channel_stride)
+          store(line, Add ? load<V>(under) + block[l] : block[l]);
       }
     }
   }

@@ -147,6 +147,7 @@ struct WinogradConvolution {
   Interval owned[2];            ///< rows and columns of the output to compute
   Tiling tiling;                ///< begins on the global grid, tiles of whole winograd tiles
   bool accumulate = false;
+  TensorView<T> base;  ///< accumulate: what is added to, the output itself or another tensor
   RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
@@ -262,8 +263,8 @@ struct WinogradConvolution {
         for (index_t t = 0; t < first * tiles_at_once; t += tiles_at_once)
           partial_block(right + t * width + o, start, sample, o, y, x + t * tile);
         if (whole > 0)
-          whole_blocks(right + first * tiles_at_once * width + o, start, whole,
-                       &output.at(sample, o, y, x + first * columns_at_once));
+          whole_blocks(right + first * tiles_at_once * width + o, start, whole, sample, o, y,
+                       x + first * columns_at_once);
         whole = std::max<index_t>(0, first + whole);
       }
       for (index_t t = whole * tiles_at_once; t < count; t += tiles_at_once)
@@ -271,13 +272,15 @@ struct WinogradConvolution {
     }
   }
 
-  void whole_blocks(const T* products, Vector<T> start, index_t blocks, T* to) const {
+  void whole_blocks(const T* products, Vector<T> start, index_t blocks, int sample, int o, index_t y, index_t x) const {
+    const detail::Lines<T> to{&output.at(sample, o, y, x), output.row_stride, output.channel_stride};
     if (accumulate)
-      detail::transform_products<T, tiles_at_once, true>(products, right_width(), right_pitch(), blocks, start, to,
-                                                         output.row_stride, output.channel_stride);
+      detail::transform_products<T, tiles_at_once, true>(
+          products, right_width(), right_pitch(), blocks, start, to,
+          {&base.at(sample, o, y, x), base.row_stride, base.channel_stride});
     else
       detail::transform_products<T, tiles_at_once, false>(products, right_width(), right_pitch(), blocks, start, to,
-                                                          output.row_stride, output.channel_stride);
+                                                          to);
   }
 
   void partial_block(const T* products, Vector<T> start, int sample, int o, index_t y, index_t x) const {
@@ -285,14 +288,14 @@ struct WinogradConvolution {
     if (across.empty()) return;
     const int last = std::min(vector, outputs - o);
     T block[tile][vector][columns_at_once];
-    detail::transform_products<T, tiles_at_once, false>(products, right_width(), right_pitch(), 1, start,
-                                                        &block[0][0][0], vector * columns_at_once, columns_at_once);
+    const detail::Lines<T> to{&block[0][0][0], vector * columns_at_once, columns_at_once};
+    detail::transform_products<T, tiles_at_once, false>(products, right_width(), right_pitch(), 1, start, to, to);
     for (index_t row = down.begin; row < down.end; ++row)
       for (int l = 0; l < last; ++l)
         for (index_t column = across.begin; column < across.end; ++column) {
           T& to = output.at(sample, o + l, row, column);
           const T value = block[row - y][l][column - x];
-          to = accumulate ? to + value : value;
+          to = accumulate ? base.at(sample, o + l, row, column) + value : value;
         }
   }
 };

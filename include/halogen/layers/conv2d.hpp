@@ -1,6 +1,8 @@
 // Conv2d: y[n, k, o] = bias[k] + sum over c, i of w[k, c, i] * x[n, c, o * stride - padding + i * dilation]
 //
-//   x: (N, In, H, W)  w: (Out, In, KH, KW)  bias: (Out)  ->  y: (N, Out, H', W'),
+//   over the channels c of k's group: Groups<G> (torch's groups) lets the g-th Out / G outputs read the g-th In / G
+//   inputs; Groups<In> is a depthwise convolution
+//   x: (N, In, H, W)  w: (Out, In / G, KH, KW)  bias: (Out)  ->  y: (N, Out, H', W'),
 //   H' = floor((H + 2 padding - dilation (KH - 1) - 1) / stride) + 1, as torch.nn.Conv2d.
 //
 //   placements of x           placements of y     forward                      backward
@@ -13,7 +15,7 @@
 // Halo per dimension: at most padding before and dilation (kernel - 1) - padding after (stencil/window.hpp).
 // Accumulation: each output is summed whole by its owner in the order (c, i), from the bias on: bitwise the same on
 // any mesh. Weight gradients: value type within a tile of rows, double across tiles.
-// Starts as PyTorch: weight and bias uniform in +-1/sqrt(In KH KW).
+// Starts as PyTorch: weight and bias uniform in +-1/sqrt(In / G KH KW).
 #pragma once
 
 #include "halogen/layers/module.hpp"
@@ -41,38 +43,57 @@ constexpr void convolution_vjp(Planner& planner, const Node& node) {
 
 inline constexpr Operation conv2d_operation{"conv2d", convolution_forward, convolution_vjp};
 
-/// Appends a convolution with windows of so many dimensions to the graph, with its parameters.
-template <int In, int Out, int Dimensions>
-constexpr Traced add_convolution(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options) {
+/// The node of a convolution with windows of so many dimensions, its level still that of x.
+template <int Dimensions>
+constexpr Node convolution_node(Traced x, const Operation& operation, int in, int out,
+                                const WindowOptions<Dimensions>& options) {
   Graph& graph = *x.graph;
   Node node;
   node.operation = &operation;
   node.layer = graph.next_layer();
   graph.slide(Dimensions, node.layer);
-  if ((*x).channels != In) graph.refuse(Misfit::Kind::channels_differ, node.layer, In, (*x).channels);
+  if ((*x).channels != in) graph.refuse(Misfit::Kind::channels_differ, node.layer, in, (*x).channels);
+  for (const int channels : {in, out})
+    if (channels % options.groups != 0)
+      graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, options.groups, channels);
   node.inputs[0] = x.node;
-  node.channels = Out;
-  ParameterShape weight{.shape = {Out, In}, .rank = 2 + Dimensions, .fan_in = In};
+  node.channels = out;
+  node.channel_groups = options.groups;
   for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
+  node.level = (*x).level;
+  node.bias = options.bias;
+  return node;
+}
+
+/// Appends it to the graph with its parameters: the weight is (first, second, kernel...).
+template <int Dimensions>
+constexpr Traced add_weighted(Graph& graph, Node node, int first, int second) {
+  ParameterShape weight{.shape = {first, second}, .rank = 2 + Dimensions, .fan_in = second};
   for (int d = 0; d < Dimensions; ++d) {
     weight.shape[2 + d] = node.window[spatial_dimensions - Dimensions + d].kernel;
     weight.fan_in *= weight.shape[2 + d];
   }
-  node.level = graph.level_through((*x).level, node.window);
-  node.bias = options.bias;
   node.parameter = graph.add_parameter("weight", weight);
-  if (node.bias) graph.add_parameter("bias", {.shape = {Out}, .rank = 1, .fan_in = weight.fan_in});
+  if (node.bias) graph.add_parameter("bias", {.shape = {node.channels}, .rank = 1, .fan_in = weight.fan_in});
   return {&graph, graph.add(node)};
+}
+
+template <int In, int Out, int Dimensions>
+constexpr Traced add_convolution(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options) {
+  Node node = convolution_node(x, operation, In, Out, options);
+  node.level = x.graph->level_through(node.level, node.window);
+  return add_weighted<Dimensions>(*x.graph, node, Out, In / options.groups);
 }
 
 }  // namespace detail
 
-/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0), Dilation (1), Boundary<Height, Width>
-/// (Zero, Zero), Bias<bool> (true).
+/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0), Dilation (1), Groups (1), Boundary<Height,
+/// Width> (Zero, Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
 struct Conv2d : Module<Conv2d<In, Out, Options...>> {
   static_assert(In > 0 && Out > 0, "a convolution has channels");
   static constexpr auto options = detail::window_options<2, Options...>();
+  static_assert(options.has_own_extent(), "OutputPadding belongs to ConvTranspose2d");
 
   constexpr Traced forward(Traced x) const {
     return detail::add_convolution<In, Out>(x, detail::conv2d_operation, options);

@@ -31,6 +31,7 @@ template <int In, int Out, class... Options>
 struct Conv3d : Module<Conv3d<In, Out, Options...>> {
   static_assert(In > 0 && Out > 0, "a convolution has channels");
   static constexpr auto options = detail::window_options<3, Options...>();
+  static_assert(options.groups == 1 && options.has_own_extent(), "Conv3d takes no Groups and no OutputPadding");
 
   constexpr Traced forward(Traced x) const {
     return detail::add_convolution<In, Out>(x, detail::conv3d_operation, options);

@@ -43,14 +43,14 @@ constexpr WindowOptions<Dimensions> pool_options() {
 /// Whether they are what a pool can do: no bias, boundary, padding or dilation.
 template <int Dimensions>
 constexpr bool pools(const WindowOptions<Dimensions>& options) {
-  bool pools = !options.has_bias;
+  bool pools = !options.has_bias && options.groups == 1 && options.has_own_extent();
   for (const Window& window : options.window)
     pools = pools && !window.periodic && window.padding == 0 && window.dilation == 1;
   return pools;
 }
 
 template <int Dimensions>
-constexpr Traced add_max_pool(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options) {
+constexpr Traced add_pool(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options) {
   Graph& graph = *x.graph;
   Node node;
   node.operation = &operation;
@@ -70,9 +70,9 @@ constexpr Traced add_max_pool(Traced x, const Operation& operation, const Window
 template <int Size, class... Options>
 struct MaxPool2d : Module<MaxPool2d<Size, Options...>> {
   static constexpr auto options = detail::pool_options<2, Kernel<Size>, Options...>();
-  static_assert(detail::pools(options), "MaxPool2d takes no Padding, Dilation, Boundary or Bias");
+  static_assert(detail::pools(options), "MaxPool2d takes only Kernel and Stride");
 
-  constexpr Traced forward(Traced x) const { return detail::add_max_pool(x, detail::max_pool2d_operation, options); }
+  constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::max_pool2d_operation, options); }
 };
 
 }  // namespace halogen

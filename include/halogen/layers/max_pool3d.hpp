@@ -26,9 +26,9 @@ inline constexpr Operation max_pool3d_operation{"max_pool3d", max_pool_forward, 
 template <int Size, class... Options>
 struct MaxPool3d : Module<MaxPool3d<Size, Options...>> {
   static constexpr auto options = detail::pool_options<3, Kernel<Size>, Options...>();
-  static_assert(detail::pools(options), "MaxPool3d takes no Padding, Dilation, Boundary or Bias");
+  static_assert(detail::pools(options), "MaxPool3d takes only Kernel and Stride");
 
-  constexpr Traced forward(Traced x) const { return detail::add_max_pool(x, detail::max_pool3d_operation, options); }
+  constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::max_pool3d_operation, options); }
 };
 
 }  // namespace halogen

@@ -12,6 +12,9 @@ namespace detail {
 
 constexpr void relu_forward(Planner& planner, const Node& node) {
   Value value = planner.value_of(node.inputs[0]);
+  bool linear = false;  // what is read between two points is clipped behind the interpolation, not before
+  for (const Source& source : value.sources) linear |= source.linear;
+  if (linear) value = planner.stored(node, value);
   for (int i = 0; i < value.sources.size(); ++i) value.sources[i].relu = true;
   planner.set_value(node, value);
 }

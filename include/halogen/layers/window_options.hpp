@@ -25,6 +25,16 @@ template <int... Steps>
 struct Dilation {
   static_assert(((Steps > 0) && ...), "a dilation is at least 1");
 };
+template <int Count>
+struct Groups {
+  static_assert(Count > 0, "channels form at least one group");
+};
+template <int... Points>
+struct OutputPadding {
+  static_assert(((Points >= 0) && ...), "output padding is not negative");
+};
+/// As much output padding as gives the extents of the enclosing SkipConcat's input.
+struct OutputToSkip {};
 template <bool On>
 struct Bias {};
 
@@ -34,7 +44,9 @@ namespace detail {
 template <int Dimensions>
 struct WindowOptions {
   Window window[spatial_dimensions];
+  int groups = 1;
   bool bias = true;
+  bool to_skip = false;
   bool has_stride = false, has_bias = false;
 
   template <int... Sizes>
@@ -59,9 +71,25 @@ struct WindowOptions {
     static_assert(sizeof...(Edges) == Dimensions, "a Boundary has one edge for each dimension of the window");
     each<Edges::periodic...>([](Window& w, bool periodic) { w.periodic = periodic; });
   }
+  template <int Count>
+  constexpr void set(Groups<Count>) {
+    groups = Count;
+  }
+  template <int... Points>
+  constexpr void set(OutputPadding<Points...>) {
+    each<Points...>([](Window& w, int points) { w.output_padding = points; });
+  }
+  constexpr void set(OutputToSkip) { to_skip = true; }
   template <bool On>
   constexpr void set(Bias<On>) {
     bias = On, has_bias = true;
+  }
+
+  /// Without OutputPadding and OutputToSkip, which belong to transposed windows.
+  constexpr bool has_own_extent() const {
+    bool own = !to_skip;
+    for (const Window& w : window) own = own && w.output_padding == 0;
+    return own;
   }
 
   /// Calls f(window, value) for each dimension of the window.

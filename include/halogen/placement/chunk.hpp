@@ -74,6 +74,13 @@ struct Cut {
     return cut;
   }
 
+  /// The cut of a transposed window's output: a fine row lives where the coarse row before it does, ends clamped.
+  Cut spread(index_t stride, index_t output_extent) const {
+    Cut cut = from(parts(), [&](int part) { return std::min(output_extent, bounds[part] * stride); });
+    cut.bounds.back() = output_extent;
+    return cut;
+  }
+
   /// First piece without a point, or -1.
   int first_empty_piece() const {
     for (int part = 0; part < parts(); ++part)

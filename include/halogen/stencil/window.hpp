@@ -1,6 +1,8 @@
 // The window algebra, in one dimension: the only place that knows which inputs an output needs.
 #pragma once
 
+#include <algorithm>
+
 #include "halogen/core/config.hpp"
 #include "halogen/placement/chunk.hpp"
 #include "halogen/stencil/halo.hpp"
@@ -16,27 +18,45 @@ constexpr Interval whole_tiles(const Interval& points, index_t tile) {
 }
 
 /// Output o reads inputs o * stride - padding + k * dilation, 0 <= k < kernel (torch.nn.Conv2d, MaxPool2d).
+/// Transposed, the same with the roles exchanged: output i * stride - padding + k * dilation reads input i
+/// (torch.nn.ConvTranspose2d).
 struct Window {
   int kernel = 1, stride = 1, dilation = 1, padding = 0;
   bool periodic = false;
+  bool transposed = false;
+  int output_padding = 0;  ///< transposed: outputs more, at the end
 
   constexpr bool operator==(const Window&) const = default;
 
-  /// Inputs from the first to the last tap of one output.
+  /// Inputs from the first to the last tap of one output (transposed: outputs of one input).
   constexpr index_t footprint() const { return index_t{kernel - 1} * dilation + 1; }
 
-  /// floor((input + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, PyTorch's formula; 0 where nothing fits.
+  /// PyTorch's formulas: floor((input + 2 padding - footprint) / stride) + 1, and transposed (input - 1) stride -
+  /// 2 padding + footprint + output_padding; 0 where nothing fits.
   constexpr index_t output_extent(index_t input) const {
+    if (transposed) return std::max<index_t>(0, (input - 1) * stride - 2 * padding + footprint() + output_padding);
     const index_t room = input + 2 * index_t{padding} - footprint();
     return room < 0 ? 0 : room / stride + 1;
   }
 
-  /// Smallest interval of inputs that the outputs need; may leave the field, where the boundary speaks.
-  constexpr Interval input_of(const Interval& outputs) const {
-    if (outputs.empty()) return {};
-    const index_t begin = outputs.begin * stride - padding;
-    return {begin, (outputs.end - 1) * stride - padding + footprint()};
+  /// Whether a whole field of inputs is a whole number of steps: only then do periodic windows fit at both ends.
+  constexpr bool commensurate(index_t inputs, index_t outputs) const {
+    return transposed ? inputs * stride == outputs : outputs * stride == inputs;
   }
+
+  /// One window for all that make the same extents and cuts of the same input.
+  constexpr Window of_extents() const {
+    Window window = *this;
+    window.periodic = false;
+    if (!transposed) return window;
+    if (stride == 1 && 2 * padding == footprint() - 1 + output_padding) return {};
+    return {
+        .kernel = static_cast<int>(footprint()) - 2 * padding + output_padding, .stride = stride, .transposed = true};
+  }
+
+  /// Smallest interval of inputs that the outputs need (transposed: unless stride and dilation leave gaps); may leave
+  /// the field, where the boundary speaks.
+  constexpr Interval input_of(const Interval& outputs) const { return transposed ? holding(outputs) : taps(outputs); }
 
   /// The same where outputs of a field of `extent` points are computed in whole tiles on the global grid of multiples
   /// of `tile`. What only outputs beyond the field would read is not needed.
@@ -51,11 +71,7 @@ struct Window {
 
   /// The adjoint: an interval that holds all outputs which read any of the inputs, the smallest unless stride and
   /// dilation leave gaps; may leave the output field.
-  constexpr Interval output_of(const Interval& inputs) const {
-    if (inputs.empty()) return {};
-    return {ceil_div(inputs.begin + padding - (footprint() - 1), stride),
-            floor_div(inputs.end - 1 + padding, stride) + 1};
-  }
+  constexpr Interval output_of(const Interval& inputs) const { return transposed ? taps(inputs) : holding(inputs); }
 
   /// Bound of what a rank must read beyond its own piece when the output is cut at ceil(c / stride); the last piece,
   /// which takes outputs beyond ceil(extent / stride), may need more.
@@ -64,28 +80,68 @@ struct Window {
     const int after = static_cast<int>(footprint()) - 1 - padding;  // the last output starts at c' - 1 or before
     return {before, after};
   }
+
+ private:
+  constexpr Interval taps(const Interval& steps) const {
+    if (steps.empty()) return {};
+    const index_t begin = steps.begin * stride - padding;
+    return {begin, (steps.end - 1) * stride - padding + footprint()};
+  }
+  constexpr Interval holding(const Interval& points) const {
+    if (points.empty()) return {};
+    return {ceil_div(points.begin + padding - (footprint() - 1), stride),
+            floor_div(points.end - 1 + padding, stride) + 1};
+  }
 };
 
-/// Nearest resampling from `from` to `to` points: output o reads input floor(o * from / to), as PyTorch's `size=`.
-/// Extends periodically by itself: o + to reads from + what o reads.
+/// Resampling from `from` to `to` points, as PyTorch's `size=`. Nearest: output o reads input floor(o * from / to).
+/// Linear (align_corners=False): output o stands at (o + 1/2) * from / to - 1/2, clamped to the field, between two
+/// inputs. Extends periodically by itself: o + to reads from + what o reads.
 struct Resample {
   index_t from = 1, to = 1;
+  bool linear = false;
 
   constexpr bool operator==(const Resample&) const = default;
 
+  /// Nearest: the input that is read.
   HALOGEN_FUNCTION constexpr index_t source(index_t output) const {
     return from == to ? output : floor_div(output * from, to);
   }
 
+  /// Linear: the two inputs that are read, and how far between them in units of 1 / (2 to).
+  struct Between {
+    index_t first, second, part;
+  };
+  HALOGEN_FUNCTION constexpr Between between(index_t output) const {
+    const index_t image = floor_div(output, to), along = (2 * (output - image * to) + 1) * from - to;
+    const index_t at = along < 0 ? 0 : along, first = at / (2 * to);
+    return {image * from + first, image * from + (first + 1 < from ? first + 1 : first), at % (2 * to)};
+  }
+
   constexpr Interval input_of(const Interval& outputs) const {
     if (outputs.empty()) return {};
+    if (linear) return {between(outputs.begin).first, between(outputs.end - 1).second + 1};
     return {source(outputs.begin), source(outputs.end - 1) + 1};
   }
 
-  /// Outputs that read any of the inputs: o * from / to in [begin, end).
-  constexpr Interval output_of(const Interval& inputs) const {
+  /// Outputs that read any of the inputs.
+  HALOGEN_FUNCTION constexpr Interval output_of(const Interval& inputs) const {
     if (inputs.empty()) return {};
+    if (linear) {
+      const index_t image = floor_div(inputs.begin, from), begin = inputs.begin - image * from;
+      return {image * to + (begin == 0 ? 0 : first_from(begin - 1)), end_before(inputs.end)};
+    }
     return {ceil_div(inputs.begin * to, from), ceil_div(inputs.end * to, from)};
+  }
+
+ private:
+  /// Linear: the first output of the field whose `first` is at least `input`, 0 <= input < from.
+  HALOGEN_FUNCTION constexpr index_t first_from(index_t input) const {
+    return input == 0 ? 0 : ceil_div(to * (2 * input + 1) - from, 2 * from);
+  }
+  HALOGEN_FUNCTION constexpr index_t end_before(index_t input) const {
+    const index_t image = floor_div(input, from);
+    return image * to + first_from(input - image * from);
   }
 };
 

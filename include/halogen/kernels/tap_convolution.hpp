@@ -1,0 +1,286 @@
+// Convolution by lists of taps: grouped and depthwise windows, transposed ones, and the input gradients of strided
+// ones, none of which multiplies a weight of another group or a zero between two points.
+// Accumulation: bias, then the group's input channels, then taps in row order; the same order for every output on any
+// mesh, tile and vector block, so results are equal to the bit. output = or += as `accumulate` says.
+#pragma once
+
+#include "halogen/kernels/convolution.hpp"
+#include "halogen/kernels/tap_rows.hpp"
+
+namespace halogen::kernels {
+
+/// Output channels of a group that one micro-kernel holds: 1 where depthwise.
+HALOGEN_FUNCTION constexpr int tap_channel_block(int outputs) { return outputs < 3 ? outputs : channel_block; }
+
+/// Packed weights [group][output block][input][tap][block], zero where a block sticks out.
+constexpr index_t packed_tap_size(const ChannelGroups& groups, int taps) {
+  const int block = tap_channel_block(groups.outputs);
+  return index_t{groups.count} * ceil_div(groups.outputs, block) * block * groups.inputs * taps;
+}
+
+/// Packs (outputs, inputs of a group, KH, KW); `swapped`: stored as (inputs, outputs of a group, KH, KW).
+template <class T>
+struct PackTapWeights {
+  const T* weights;
+  T* packed;
+  ChannelGroups groups;
+  int taps;
+  bool swapped;
+
+  KOKKOS_FUNCTION void operator()(const index_t i) const {
+    const int block = tap_channel_block(groups.outputs);
+    const index_t blocks = ceil_div(groups.outputs, block);
+    const int tap = static_cast<int>(i / block % taps), in = static_cast<int>(i / (block * taps) % groups.inputs);
+    const index_t outer = i / (index_t{block} * taps * groups.inputs), group = outer / blocks;
+    const index_t out = outer % blocks * block + i % block;
+    T value = 0;
+    if (out < groups.outputs)
+      value = swapped ? weights[((group * groups.inputs + in) * groups.outputs + out) * taps + tap]
+                      : weights[((group * groups.outputs + out) * groups.inputs + in) * taps + tap];
+    packed[i] = value;
+  }
+};
+
+namespace detail {
+
+/// Outputs x (Blocks vectors) from `inputs` channels, each through `count` taps; rows of `out` are `pitch` apart.
+template <class T, int Outputs, int Blocks>
+[[gnu::noinline]] void convolve_taps(const T* base, const TapList& taps, index_t channel_stride, index_t weight_stride,
+                                     int inputs, const T* weights, const T* start, T* out, index_t pitch) {
+  using V = Vector<T>;
+  V sum[Outputs][Blocks];
+  HALOGEN_UNROLL
+  for (int o = 0; o < Outputs; ++o) HALOGEN_UNROLL
+  for (int b = 0; b < Blocks; ++b) sum[o][b] = V{} + start[o];
+  for (int c = 0; c < inputs; ++c) {
+    for (int t = 0; t < taps.count; ++t) {
+      const T* in = base + taps.offset[t];
+      const T* w = weights + taps.weight[t];
+      V x[Blocks];
+      HALOGEN_UNROLL
+      for (int b = 0; b < Blocks; ++b) x[b] = load<V>(in + b * lanes<T>);
+      HALOGEN_UNROLL
+      for (int o = 0; o < Outputs; ++o) HALOGEN_UNROLL
+      for (int b = 0; b < Blocks; ++b) sum[o][b] += x[b] * w[o];
+    }
+    base += channel_stride;
+    weights += weight_stride;
+  }
+  HALOGEN_UNROLL
+  for (int o = 0; o < Outputs; ++o) HALOGEN_UNROLL
+  for (int b = 0; b < Blocks; ++b) store<V>(out + o * pitch + b * lanes<T>, sum[o][b]);
+}
+
+}  // namespace detail
+
+/// Channels [first, first + outputs) of a grouped window's output. Reader: ValueReader or GradientReader.
+template <class ExecutionSpace, class T, class Reader>
+struct TapConvolution {
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  Reader input;
+  TensorView<T> output;
+  const T* weights = nullptr;  ///< packed
+  const T* bias = nullptr;
+  ChannelGroups groups;
+  int first = 0, outputs = 0;
+  TapWindow window;
+  Tiling tiling;
+  bool accumulate = false;
+  TensorView<T> base;  ///< accumulate: what is added to, the output itself or another tensor
+  RowEpilogue<T> epilogue;
+
+  void launch(const ExecutionSpace& space, const char* label) const {
+    launch_tiles(space, label, tiling.launched(), *this, host_bytes(), 0);
+  }
+
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    KOKKOS_IF_ON_HOST((run_on_host(team);))
+    KOKKOS_IF_ON_DEVICE((run_on_device(team);))
+  }
+
+ private:
+  using Within = ReaderWithin<Reader>;
+  using Ring = WindowRows<T, Within>;
+  static constexpr int wide = detail::wide_block;
+  static constexpr index_t block_size = channel_block * wide * lanes<T>;
+
+  std::size_t sums_of_a_group() const { return static_cast<std::size_t>(groups.outputs); }
+  index_t steps(index_t columns) const { return columns / window.phases(1) + (window.phases(1) > 1 ? 2 : 0); }
+  Ring rows(const Within& within, const WindowShape& shape) const {
+    return {within, shape, groups.inputs, steps(tiling.tile_columns), 1};
+  }
+  std::size_t host_bytes() const {
+    const WindowShape shape = window.ring();
+    return rows({input, {}, {}}, shape).bytes() + TapList::bytes(window) + Scratch::bytes_of<T>(block_size) +
+           Scratch::bytes_of<RowSums>(sums_of_a_group());
+  }
+
+  /// What one tile's loops share.
+  struct Work {
+    Tile tile;
+    Interval steps;  ///< of columns
+    T* block;
+    TapList taps;
+    RowSums* sums;
+  };
+
+  void run_on_host(const Team& team) const {
+    const Tile tile(tiling, tiling.number(team.league_rank()));
+    Within within{input, window.inputs_of(0, tile.rows), window.inputs_of(1, tile.columns)};
+    const WindowShape shape = window.ring();
+    Ring ring = rows(within, shape);
+    Scratch scratch = Scratch::of(team, 1, host_bytes());
+    const int phases = window.phases(1);
+    Work work{tile,
+              {floor_div(tile.columns.begin, phases), floor_div(tile.columns.end - 1, phases) + 1},
+              scratch.take<T>(block_size),
+              TapList(scratch, window, ring),
+              scratch.take<RowSums>(sums_of_a_group())};
+    for (int g = first / groups.outputs; g * groups.outputs < first + outputs; ++g) {
+      within.first_channel = g * groups.inputs;
+      Scratch again = scratch;
+      ring.begin(again, tile.sample, work.steps);
+      std::fill_n(work.sums, groups.outputs, RowSums{});
+      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
+        ring.advance_to(floor_div(y, window.phases(0)));
+        switch (tap_channel_block(groups.outputs)) {
+          case 1:
+            group_row<1>(work, ring, g, y);
+            break;
+          case 2:
+            group_row<2>(work, ring, g, y);
+            break;
+          default:
+            group_row<channel_block>(work, ring, g, y);
+        }
+        if (epilogue.kind != RowEpilogue<T>::Kind::none) add_row(work, g, y);
+      }
+      if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;
+      for_outputs(g, 0, groups.outputs, [&](int i, int o) {
+        epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = work.sums[i];
+      });
+    }
+  }
+
+  /// Calls f(i, o) for the outputs [begin, end) of group g that are wanted: i counts in the group, o from `first`.
+  template <class F>
+  void for_outputs(int g, int begin, int end, F f) const {
+    for (int i = begin; i < end; ++i) {
+      const int o = g * groups.outputs + i - first;
+      if (i < groups.outputs && o >= 0 && o < outputs) f(i, o);
+    }
+  }
+
+  void add_row(const Work& work, int g, index_t y) const {
+    const Tile& tile = work.tile;
+    for_outputs(g, 0, groups.outputs, [&](int i, int o) {
+      epilogue.add_row(tile.sample, o, y, tile.columns.begin, tile.columns.size(),
+                       &output.at(tile.sample, o, y, tile.columns.begin), work.sums[i]);
+    });
+  }
+
+  /// One row of all outputs of a group: phase by phase, then from left to right.
+  template <int Outputs>
+  void group_row(Work& work, const Ring& ring, int g, index_t y) const {
+    const int phases = window.phases(1);
+    const index_t step_y = floor_div(y, window.phases(0));
+    const int phase_y = static_cast<int>(y - step_y * window.phases(0));
+    const T* origin = ring.row(0, step_y, 0);
+    const Interval& columns = work.tile.columns;
+    for (int phase = 0; phase < phases; ++phase) {
+      work.taps.fill(ring, origin, step_y, phase_y, phase, Outputs);
+      // Steps of this phase inside the tile.
+      const index_t begin = ceil_div(columns.begin - phase, phases), end = ceil_div(columns.end - phase, phases);
+      for (index_t s = begin; s < end;) {
+        const index_t left = end - s;
+        if (left > (wide - 1) * lanes<T>)
+          s += steps_at<Outputs, wide>(work, ring, origin, g, y, s, end, phase);
+        else if (left > lanes<T>)
+          s += steps_at<Outputs, 2>(work, ring, origin, g, y, s, end, phase);
+        else
+          s += steps_at<Outputs, 1>(work, ring, origin, g, y, s, end, phase);
+      }
+    }
+  }
+
+  template <int Outputs, int Blocks>
+  index_t steps_at(const Work& work, const Ring& ring, const T* origin, int g, index_t y, index_t s, index_t end,
+                   int phase) const {
+    constexpr index_t size = Blocks * lanes<T>;
+    const int n = work.tile.sample, phases = window.phases(1);
+    const index_t count = std::min(size, end - s), weight_stride = index_t{window.taps()} * Outputs;
+    const index_t blocks = ceil_div(groups.outputs, Outputs);
+    const bool direct = Outputs == 1 && !accumulate && phases == 1 && count == size;
+    for (index_t b = 0; b < blocks; ++b) {
+      T start[Outputs] = {};
+      T* to = work.block;
+      bool wanted = false;
+      for_outputs(g, static_cast<int>(b) * Outputs, static_cast<int>(b + 1) * Outputs, [&](int i, int o) {
+        if (bias != nullptr) start[i - static_cast<int>(b) * Outputs] = bias[first + o];
+        if (direct) to = &output.at(n, o, y, s);
+        wanted = true;
+      });
+      if (!wanted) continue;
+      detail::convolve_taps<T, Outputs, Blocks>(
+          origin + (s - work.steps.begin), work.taps, ring.channel_stride(), weight_stride, groups.inputs,
+          weights + (g * blocks + b) * groups.inputs * weight_stride, start, to, size);
+      if (direct) continue;
+      for_outputs(g, static_cast<int>(b) * Outputs, static_cast<int>(b + 1) * Outputs, [&](int i, int o) {
+        const index_t x = s * phases + phase;
+        put(work.block + (i - static_cast<int>(b) * Outputs) * size, count, phases,
+            accumulate ? &base.at(n, o, y, x) : nullptr, &output.at(n, o, y, x));
+      });
+    }
+    return size;
+  }
+
+  /// `on` is null where nothing is added to.
+  static void put(const T* from, index_t count, int pitch, const T* on, T* to) {
+    if (pitch != 1)
+      for (index_t i = 0; i < count; ++i) to[i * pitch] = on != nullptr ? on[i * pitch] + from[i] : from[i];
+    else if (on != nullptr)
+      for_each_vector<T>(count, [&]<class V>(index_t i) { store<V>(to + i, load<V>(on + i) + load<V>(from + i)); });
+    else
+      detail::copy_row(from, count, to);
+  }
+
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    const Tile tile(tiling, tiling.number(team.league_rank()));
+    const int rows = static_cast<int>(tile.rows.size()), columns = static_cast<int>(tile.columns.size());
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs * rows * columns), [&](const int i) {
+      const int o = i / (rows * columns);
+      const index_t y = tile.rows.begin + i / columns % rows, x = tile.columns.begin + i % columns;
+      T& to = output.at(tile.sample, o, y, x);
+      const T sum = output_at(tile.sample, o, y, x);
+      to = accumulate ? base.at(tile.sample, o, y, x) + sum : sum;
+    });
+    if (epilogue.kind == RowEpilogue<T>::Kind::none) return;
+    team.team_barrier();
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs), [&](const int o) {
+      RowSums sums;
+      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
+        epilogue.add_row(tile.sample, o, y, tile.columns.begin, columns,
+                         &output.at(tile.sample, o, y, tile.columns.begin), sums);
+      epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = sums;
+    });
+  }
+
+  KOKKOS_FUNCTION T output_at(int n, int o, index_t y, index_t x) const {
+    const int block = tap_channel_block(groups.outputs), g = (first + o) / groups.outputs;
+    const int in_group = (first + o) % groups.outputs;
+    const index_t blocks = ceil_div(groups.outputs, block);
+    const T* w = weights + ((g * blocks + in_group / block) * groups.inputs * window.taps()) * block + in_group % block;
+    T sum = bias != nullptr ? bias[first + o] : T(0);
+    for (int c = 0; c < groups.inputs; ++c)
+      for (int ky = 0; ky < window.shape.kernel[0]; ++ky)
+        for (int kx = 0; kx < window.shape.kernel[1]; ++kx, w += block) {
+          index_t input_y, input_x;
+          if (window.reads(0, y, ky, input_y) && window.reads(1, x, kx, input_x))
+            sum += *w * input.at(n, g * groups.inputs + c, input_y, input_x);
+        }
+    return sum;
+  }
+};
+
+}  // namespace halogen::kernels

@@ -1,0 +1,43 @@
+// AvgPool2d: y[n, c, o] = mean over the window of x[n, c, o * stride + i], as torch.nn.AvgPool2d without padding.
+//
+//   x: (N, C, H, W) -> y: (N, C, floor((H - KH) / SH) + 1, floor((W - KW) / SW) + 1); rows that do not fill a window
+//   are not read, their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride > kernel) too.
+//
+//   placements of x       placements of y     forward                           backward
+//   Shard<2>, Shard<3>    the same, derived   halo of kernel - 1 after, where    the same of y's gradient, before
+//                                             a window crosses a cut
+//   Shard<0>, Replicate   the same            nothing                           nothing
+//   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
+//
+// Accumulation: in row order, then times 1 / (KH KW). vjp: an input's owner adds the windows that hold it.
+#pragma once
+
+#include "halogen/layers/max_pool2d.hpp"
+
+namespace halogen {
+namespace detail {
+
+constexpr void avg_pool2d_forward(Planner& planner, const Node& node) {
+  planner.emit_forward(node, LaunchKind::avg_pool_forward, planner.read(node));
+}
+
+constexpr void avg_pool2d_vjp(Planner& planner, const Node& node) {
+  const int reads = planner.gradient_of(node);
+  if (reads >= 0)
+    planner.emit_input_gradients(node, LaunchKind::avg_pool_backward, planner.value_of(node.inputs[0]), reads);
+}
+
+inline constexpr Operation avg_pool2d_operation{"avg_pool2d", avg_pool2d_forward, avg_pool2d_vjp};
+
+}  // namespace detail
+
+/// AvgPool2d<2> or AvgPool2d<3, Stride<2>>, AvgPool2d<2, Kernel<2, 1>>; stride defaults to the kernel.
+template <int Size, class... Options>
+struct AvgPool2d : Module<AvgPool2d<Size, Options...>> {
+  static constexpr auto options = detail::pool_options<2, Kernel<Size>, Options...>();
+  static_assert(detail::pools(options), "AvgPool2d takes only Kernel and Stride");
+
+  constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::avg_pool2d_operation, options); }
+};
+
+}  // namespace halogen

@@ -1,0 +1,60 @@
+// add(a, b) and Residual<Inner>: y = a + b, and y = x + Inner(x), as torch's a + b.
+//
+//   (N, C, H, W), (N, C, H, W) -> (N, C, H, W)
+//
+//   placements of a and b                    placements of y   forward and backward
+//   Shard<0>, Shard<2>, Shard<3>, Replicate  the same          nothing
+//   Shard<1>, Partial                        does not compile: why::channels_are_cut, why::input_is_partial
+//
+// Halo: none. The sum is stored once, in one pass that applies each term's norm, ReLU and upsampling as it reads it;
+// a ReLU behind it is its readers', a norm's moments are gathered as its rows leave. So one tensor is exchanged for the
+// windows behind it, and not one for each term.
+// vjp: one gradient, which the terms share without a copy: whoever writes it last clips it by the ReLU behind the sum
+// and gathers the sums of a term's norm; a term with other readers gets it as what their contribution is added to.
+// Accumulation: a, then b.
+#pragma once
+
+#include "halogen/layers/module.hpp"
+
+namespace halogen {
+namespace detail {
+
+constexpr void add_forward(Planner& planner, const Node& node) {
+  planner.emit_sum(node, planner.value_of(node.inputs[0]), planner.value_of(node.inputs[1]));
+}
+
+constexpr void add_vjp(Planner& planner, const Node& node) { planner.emit_sum_gradients(node); }
+
+inline constexpr Operation add_operation{"add", add_forward, add_vjp, true};
+
+}  // namespace detail
+
+/// Both of the same channels and resolution; others do not compile: why::channels_differ, why::levels_differ.
+constexpr Traced add(Traced a, Traced b) {
+  Graph& graph = *a.graph;
+  Node node;
+  node.operation = &detail::add_operation;
+  node.inputs[0] = a.node;
+  node.inputs[1] = b.node;
+  node.channels = (*a).channels;
+  node.level = (*a).level;
+  node.layer = graph.layers - 1;
+  if ((*a).channels != (*b).channels)
+    graph.refuse(Misfit::Kind::channels_differ, node.layer, (*a).channels, (*b).channels);
+  if ((*a).level != (*b).level) graph.refuse(Misfit::Kind::levels_differ, node.layer, (*a).level, (*b).level);
+  return {&graph, graph.add(node)};
+}
+
+/// x + Inner(x): Inner keeps channels and resolution. UpsampleToSkip inside returns to x's extents and cuts.
+/// A shortcut that changes them is a struct with both branches and add(shortcut(x), body(x)).
+template <class Inner>
+struct Residual : Module<Residual<Inner>> {
+  constexpr Traced forward(Traced x) const {
+    x.graph->skips.push(x.node);
+    const Traced y = Module<Residual>::call(Inner{}, {"body", 0}, x);
+    x.graph->skips.pop();
+    return add(x, y);
+  }
+};
+
+}  // namespace halogen

@@ -1,0 +1,46 @@
+// Softmax: y[n, c, p] = exp(x[n, c, p]) / sum over k of exp(x[n, k, p]), over the channels of each point, as
+// torch.nn.Softmax(dim=1) (Softmax2d).
+//
+//   (N, C, H, W) -> the same
+//
+//   placements of x                          placements of y   forward and backward
+//   Shard<0>, Shard<2>, Shard<3>, Replicate  the same          nothing
+//   Shard<1>, Partial                        does not compile: why::channels_are_cut, why::input_is_partial
+//
+// Halo: none. y is stored: its vjp y (g - sum of g y) needs nothing else. The largest channel is subtracted first.
+// Accumulation: over the channels in their order.
+#pragma once
+
+#include "halogen/layers/module.hpp"
+
+namespace halogen {
+namespace detail {
+
+constexpr void softmax_forward(Planner& planner, const Node& node) {
+  planner.emit_forward(node, LaunchKind::softmax_forward, planner.read(node));
+}
+
+constexpr void softmax_vjp(Planner& planner, const Node& node) {
+  const int reads = planner.gradient_of(node);
+  if (reads >= 0)
+    planner.emit_input_gradients(node, LaunchKind::softmax_backward, planner.value_of(node.inputs[0]), reads);
+}
+
+inline constexpr Operation softmax_operation{"softmax", softmax_forward, softmax_vjp};
+
+}  // namespace detail
+
+struct Softmax : Module<Softmax> {
+  constexpr Traced forward(Traced x) const {
+    Graph& graph = *x.graph;
+    Node node;
+    node.operation = &detail::softmax_operation;
+    node.layer = graph.next_layer();
+    node.inputs[0] = x.node;
+    node.channels = (*x).channels;
+    node.level = (*x).level;
+    return {&graph, graph.add(node)};
+  }
+};
+
+}  // namespace halogen

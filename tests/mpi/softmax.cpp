@@ -1,0 +1,67 @@
+// Softmax over channels: PyTorch's stored tensors, compositions on every mesh; it sends nothing.
+#include "support/composition.hpp"
+#include "support/reference.hpp"
+
+namespace {
+
+/// Passes its input on and says how many channels it takes.
+template <int Channels>
+struct Takes : hg::Module<Takes<Channels>> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    if ((*x).channels != Channels) x.graph->refuse(hg::Misfit::Kind::channels_differ, 0, Channels, (*x).channels);
+    return x;
+  }
+};
+
+template <int Channels>
+void check_case(int number) {
+  using Model = hg::Sequential<Takes<Channels>, hg::Softmax>;
+  const support::Reference reference("softmax");
+  const std::string name = "case" + std::to_string(number) + ".";
+  const auto in = reference.shape(name + "input");
+  REQUIRE(in[1] == Channels);
+  int ran = 0;
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    CAPTURE(number);
+    try {
+      auto result = support::train_once<Model, Channels, Channels, support::InnerProduct>(
+          mesh, {in[0], in[2], in[3]}, {}, reference.values(name + "input"), {in[2], in[3]},
+          reference.values(name + "grad_output"));
+      for (double& g : result.input_gradient) g *= static_cast<double>(result.output.size());
+      CHECK(support::relative_error(result.output, reference.values(name + "output")) < 1e-14);
+      const auto expected = reference.values(name + "grad_input");
+      double error = 0;  // of one channel the gradient is 0
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        error = std::max(error, std::abs(result.input_gradient[i] - expected[i]));
+      CHECK(error < 1e-13);
+      CHECK(result.traffic.messages == hg::Tally{});
+      ++ran;
+    } catch (const hg::CollectiveError& error) {
+      if (!support::leaves_a_piece_empty(error)) throw;
+    }
+  }
+  CHECK(ran > 0);
+}
+
+using Globe = hg::Boundary<hg::Zero, hg::Periodic>;
+template <int In, int Out>
+using Conv = hg::Conv2d<In, Out, hg::Kernel<3>, hg::Padding<1>, Globe>;
+/// Of a norm, read by a window; of a value from two levels; of the input itself.
+using Behind = hg::Sequential<Conv<2, 4>, hg::GroupNorm<2, 4>, hg::Softmax, Conv<4, 3>, hg::ReLU>;
+using Levels = hg::Sequential<
+    hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>, Conv<2, 3>, hg::GroupNorm<1, 3>, hg::UpsampleToSkip<hg::Bilinear>>>,
+    hg::Softmax>;
+using Gate = hg::Residual<hg::Sequential<hg::Softmax, hg::Conv2d<2, 2>>>;
+
+}  // namespace
+
+TEST_CASE("PyTorch's: few and many channels, one, large values") {
+  check_case<3>(0);
+  check_case<5>(1);
+  check_case<1>(2);
+  check_case<19>(3);
+}
+TEST_CASE("between a norm and a window") { support::check_composition<Behind, 2, 3>(); }
+TEST_CASE("over two levels") { support::check_composition<Levels, 2, 5>(); }
+TEST_CASE("of the image, in a sum: to the bit") { support::check_composition<Gate, 2, 2, true>({1, 24, 300}); }
