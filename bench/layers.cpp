@@ -1,4 +1,5 @@
-// conv_norm_relu_16_{forward,backward}, maxpool, groupnorm: 16 channels of 1024 x 1024.
+// conv_norm_relu_16_{forward,backward}, maxpool, groupnorm: 16 channels of 1024 x 1024; upsample_bilinear: from
+// 512 x 512 to that.
 #include "protocol.hpp"
 
 namespace {
@@ -15,6 +16,8 @@ int main(int argc, char** argv) {
     const Image::Extents extents{1, 16, 1024, 1024};
     return bench::both<Block, Image>(options, mesh, "conv_norm_relu_16", extents) ||
            bench::forward<hg::Sequential<hg::MaxPool2d<2>>, Image>(options, mesh, "maxpool", extents) ||
+           bench::forward<hg::Sequential<hg::Upsample<2, hg::Bilinear>>, Image>(options, mesh, "upsample_bilinear",
+                                                                                {1, 16, 512, 512}) ||
            bench::forward<hg::Sequential<Norm>, Image>(options, mesh, "groupnorm", extents);
   });
 }

@@ -60,6 +60,7 @@ BENCHES = {
     **both("conv3d_8", "volume", 10, windows(3, 8, 8, 128, dimensions=3)),
     **both("conv_norm_relu_16", "layers", 10, windows(3, 16, 16, 1024)),
     "maxpool": Bench("beside_torch", "layers", 20, bytes=plane16 * 1.25),
+    "upsample_bilinear": Bench("beside_torch", "layers", 20, bytes=plane16 * 1.25),
     "groupnorm": Bench("beside_torch", "layers", 20, bytes=plane16 * 2),
     "unet_forward": Bench("beside_torch", "unet", 5, unet_flops(512)),
     "unet_train": Bench("beside_torch", "unet", 3, unet),
