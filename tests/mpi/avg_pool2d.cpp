@@ -1,3 +1,4 @@
+// optimise: 0
 // AvgPool2d: PyTorch's stored tensors, a composition on every mesh.
 #include "support/composition.hpp"
 #include "support/reference.hpp"

@@ -1,3 +1,4 @@
+// optimise: 0
 // Upsample and UpsampleToSkip, Bilinear and Nearest: PyTorch's stored tensors, compositions on every mesh, messages.
 #include "support/composition.hpp"
 #include "support/reference.hpp"

@@ -1,3 +1,4 @@
+// optimise: 0
 // Unusual compositions without norms: what is read raw and through ReLU, many sources side by side. Models are structs
 // with layers as members and a forward() of the user's own.
 #include "support/composition.hpp"

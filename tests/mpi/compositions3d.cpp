@@ -1,3 +1,4 @@
+// optimise: 0
 // Networks on volumes: convolutions, pools, norms, upsampling, concatenations in depth, height and width.
 #include "support/composition.hpp"
 

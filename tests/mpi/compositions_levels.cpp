@@ -1,3 +1,4 @@
+// optimise: 0
 // Unusual ways down and up again: upsampling upon upsampling, strides instead of pools, pools with overlaps; and the
 // adjoint identity of a linear model.
 #include "support/composition.hpp"

@@ -1,3 +1,4 @@
+// optimise: 0
 // Norms where one does not expect them: of the input, after a pool, as the output, several views of one tensor.
 #include "support/composition.hpp"
 

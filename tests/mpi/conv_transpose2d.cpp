@@ -1,3 +1,4 @@
+// optimise: 0
 // ConvTranspose2d: PyTorch's stored tensors, the adjoint identity beside Conv2d, compositions on every mesh, a U-Net's
 // way up to odd extents, and what is refused.
 #include "support/composition.hpp"

@@ -1,3 +1,4 @@
+// optimise: 0
 // ranks: 1 2 3 4 6
 // timeout: 300
 // Parameters, gradients and moments sharded over "data": the same training as replicated, 1/N of the bytes, and one

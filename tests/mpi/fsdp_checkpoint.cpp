@@ -1,3 +1,4 @@
+// optimise: 0
 // Sharded parameters to and from a file: the same bytes as replicated ones write, whatever the number of shards.
 #include <doctest/doctest.h>
 

@@ -1,3 +1,4 @@
+// optimise: 0
 // A network inside an expression: gradients with respect to its input, finite differences in double on every mesh.
 #include <doctest/doctest.h>
 

@@ -1,3 +1,4 @@
+// optimise: 0
 // A network's results do not depend on how mesh dimensions are put to tensor dimensions: replicated, hierarchical,
 // transposed.
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// optimise: 0
 // Residual and add: every way in which a sum's terms can share its gradient, on every mesh, beside finite differences;
 // launches and messages of a residual block.
 #include "support/composition.hpp"

@@ -1,3 +1,4 @@
+// optimise: 0
 // Softmax over channels: PyTorch's stored tensors, compositions on every mesh; it sends nothing.
 #include "support/composition.hpp"
 #include "support/reference.hpp"

@@ -29,7 +29,7 @@ class Workspace {
     for (int i = 0; i < plan.launches.size(); ++i) {
       const Launch& launch = plan.launches[i];
       const Node& node = plan.node_of(launch);
-      const int taps = node.window[1].kernel * node.window[2].kernel, inputs = plan.channels_in(launch);
+      const int taps = node.window[1].kernel * node.window[2].kernel;
       const std::size_t tiles = static_cast<std::size_t>(tiling(i).count());
       if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
         packed_values = std::max<std::size_t>(packed_values, packed_size(plan, launch, taps));
