@@ -139,7 +139,9 @@ TEST_CASE("PyTorch's: to extents that are no multiple") {
 TEST_CASE("behind norm and ReLU, before a ReLU") { support::check_composition<UNet, 2, 3>(); }
 TEST_CASE("strides of three: to the bit") { support::check_composition<Raw, 2, 3, true>({2, 24, 35}); }
 TEST_CASE("in sums, on each other: to the bit") { support::check_composition<Added, 2, 2, true>({1, 48, 47}); }
-TEST_CASE("factors on factors: to the bit") { support::check_resizing<Twice, 2, 2, true>({1, 11, 11}, 11 * 12, 11 * 12); }
+TEST_CASE("factors on factors: to the bit") {
+  support::check_resizing<Twice, 2, 2, true>({1, 11, 11}, 11 * 12, 11 * 12);
+}
 TEST_CASE("down: to the bit") { support::check_composition<Down, 2, 2, true>({1, 12, 17}); }
 TEST_CASE("beside a transposed convolution") { support::check_resizing<Beside, 2, 3, true>({1, 12, 17}, 24, 34); }
 

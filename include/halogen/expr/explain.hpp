@@ -100,8 +100,8 @@ inline std::string explain(const Layout& layout, const ParameterBuckets* buckets
       const StoredTensor& tensor = plan.tensors[launch.output];
       const TensorLayout& piece = layout.tensor(launch.output);
       const int first = layout.volume() ? 0 : 1;
-      text +=
-          format(" -> %st%d (%d, %d", launch.accumulate && launch.addend < 0 ? "+= " : "", launch.output, layout.samples(), tensor.channels);
+      text += format(" -> %st%d (%d, %d", launch.accumulate && launch.addend < 0 ? "+= " : "", launch.output,
+                     layout.samples(), tensor.channels);
       for (int d = first; d < spatial_dimensions; ++d)
         text += format(", %lld", static_cast<long long>(piece.owned[d].size()));
       text += ")";
