@@ -85,9 +85,8 @@ class Evaluation {
 
   template <int Begin, int End>
   void run_range() {
-    [this]<int... I>(std::integer_sequence<int, I...>) {
-      (run<Begin + I>(), ...);
-    }(std::make_integer_sequence<int, End - Begin>{});
+    [this]<int... I>(std::integer_sequence<int, I...>) { (run<Begin + I>(), ...); }
+    (std::make_integer_sequence<int, End - Begin>{});
   }
 
   template <int I>
@@ -111,7 +110,7 @@ class Evaluation {
     else if constexpr (launch.kind == LaunchKind::conv_weight_gradient)
       weight_gradient(I, kernels::WeightGradient<Space, T, kh, kw>{});
     else
-      row_launches().run(I);
+      row_launches().template run<launch.kind, launch.is_linear()>(I);
     finish_launch(I);
     parameters_.after(I);
   }

@@ -90,6 +90,9 @@ struct Launch {
   int statistics = -1;  ///< norm whose moments it gathers from its output
   int sums = -1;        ///< activation whose norm sums it gathers: its output is that gradient, now complete
   int stage = 0;
+
+  /// Whether it is the adjoint of a resampling between points.
+  constexpr bool is_linear() const { return kind == LaunchKind::upsample_backward && input.sources[source].linear; }
 };
 
 enum class PlanKind { inference, training, training_with_input_gradient };

@@ -1,5 +1,5 @@
-// Launches of everything that computes rows, or points, from rows: pools, resamplings, sums, softmax, stores. Not
-// templated on the launch, so compiled once for each kernel.
+// Launches of everything that computes rows, or points, from rows: pools, resamplings, sums, softmax, stores. Templated
+// on the kind of launch, so that each kernel is compiled once, and only where a model has it.
 #pragma once
 
 #include "halogen/expr/halo_schedule.hpp"
@@ -37,84 +37,72 @@ class RowLaunches {
               HaloSchedule<T>& halos)
       : space_(space), plan_(plan), layout_(layout), operands_(operands), halos_(halos) {}
 
-  /// Launch i of the plan.
+  /// Launch i of the plan, which is of this kind; Linear: the adjoint of a resampling between points.
+  template <LaunchKind Kind, bool Linear = false>
   void run(int i) const {
+    using Value = kernels::ValueReader<T>;
+    using Gradient = kernels::GradientReader<T>;
     const Launch& launch = plan_.launches[i];
     const Node& node = plan_.node_of(launch);
-    switch (launch.kind) {
-      case LaunchKind::max_pool_forward: {
-        kernels::MaxPoolRows<T> rows{operands_.value_reader(launch.input, &node), {}, {}};
-        set_window(rows, node);
-        return launch_rows("halogen::max_pool", i, rows);
-      }
-      case LaunchKind::max_pool_backward: {
-        kernels::MaxPoolBackwardRows<T> rows{operands_.value_reader(launch.input),
-                                             operands_.gradient_reader(launch),
-                                             operands_.first_channel(launch),
-                                             {},
-                                             {},
-                                             {}};
-        set_window(rows, node);
-        for (int d = 0; d < spatial_dimensions; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
-        return launch_rows("halogen::max_pool_backward", i, rows);
-      }
-      case LaunchKind::avg_pool_forward: {
-        kernels::AvgPoolRows<T> rows{operands_.value_reader(launch.input, &node), {}, {}};
-        set_window(rows, node);
-        return launch_rows("halogen::avg_pool", i, rows);
-      }
-      case LaunchKind::avg_pool_backward: {
-        kernels::AvgPoolBackwardRows<T> rows{
-            operands_.gradient_reader(launch), operands_.first_channel(launch), {}, {}, {}};
-        set_window(rows, node);
-        for (int d = 0; d < spatial_dimensions; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
-        return launch_rows("halogen::avg_pool_backward", i, rows);
-      }
-      case LaunchKind::upsample_backward: {
-        const Source& source = launch.input.sources[launch.source];
-        const int coarse = plan_.tensors[launch.output].level;
-        Resample map[spatial_dimensions];
-        for (int d = 0; d < spatial_dimensions; ++d)
-          map[d] = resample(layout_.levels(), coarse, launch.input.level, d, source.linear);
-        const auto gradient = operands_.gradient_reader(launch);
-        if (source.linear)
-          return launch_rows("halogen::upsample_backward", i,
-                             kernels::InterpolateBackwardRows<T>{gradient, {map[0], map[1], map[2]}});
-        return launch_rows("halogen::upsample_backward", i,
-                           kernels::UpsampleBackwardRows<T>{gradient, {map[0], map[1], map[2]}});
-      }
-      case LaunchKind::softmax_forward: {
-        const int all = node.channels;
-        return launch_points("halogen::softmax", i,
-                             kernels::SoftmaxPoint<T>{operands_.value_reader(launch.input), all, 0, all});
-      }
-      case LaunchKind::softmax_backward:
-        return launch_points("halogen::softmax_backward", i,
-                             kernels::SoftmaxBackwardPoint<T>{
-                                 operands_.gradient_reader(launch), operands_.tensor(launch.result), node.channels,
-                                 operands_.first_channel(launch), plan_.tensors[launch.output].channels});
-      case LaunchKind::add: {
-        const auto [first, second] = operands_.terms(launch);
-        return launch_rows("halogen::add", i, kernels::SumRows<T>{first, second});
-      }
-      case LaunchKind::store:
-        return launch_rows("halogen::store", i,
-                           kernels::CopyRows<T, kernels::ValueReader<T>>{operands_.value_reader(launch.input), 0});
-      case LaunchKind::store_backward:
-        return launch_rows("halogen::store_backward", i,
-                           kernels::CopyRows<T, kernels::GradientReader<T>>{operands_.gradient_reader(launch),
-                                                                            operands_.first_channel(launch)});
-      default:
-        return launch_rows("halogen::gradient_store", i,
-                           kernels::CopyRows<T, kernels::GradientReader<T>>{operands_.gradient_reader(launch), 0});
+    if constexpr (Kind == LaunchKind::max_pool_forward) {
+      kernels::MaxPoolRows<T> rows{operands_.value_reader(launch.input, &node), {}, {}};
+      launch_window("halogen::max_pool", i, rows);
+    } else if constexpr (Kind == LaunchKind::avg_pool_forward) {
+      kernels::AvgPoolRows<T> rows{operands_.value_reader(launch.input, &node), {}, {}};
+      launch_window("halogen::avg_pool", i, rows);
+    } else if constexpr (Kind == LaunchKind::max_pool_backward) {
+      const int first = operands_.first_channel(launch);
+      kernels::MaxPoolBackwardRows<T> rows{
+          operands_.value_reader(launch.input), operands_.gradient_reader(launch), first, {}, {}, {}};
+      set_outputs(rows, node);
+      launch_window("halogen::max_pool_backward", i, rows);
+    } else if constexpr (Kind == LaunchKind::avg_pool_backward) {
+      const int first = operands_.first_channel(launch);
+      kernels::AvgPoolBackwardRows<T> rows{operands_.gradient_reader(launch), first, {}, {}, {}};
+      set_outputs(rows, node);
+      launch_window("halogen::avg_pool_backward", i, rows);
+    } else if constexpr (Kind == LaunchKind::upsample_backward) {
+      std::conditional_t<Linear, kernels::InterpolateBackwardRows<T>, kernels::UpsampleBackwardRows<T>> rows{
+          operands_.gradient_reader(launch), {}};
+      const int coarse = plan_.tensors[launch.output].level;
+      for (int d = 0; d < spatial_dimensions; ++d)
+        rows.map[d] = resample(layout_.levels(), coarse, launch.input.level, d, Linear);
+      launch_rows("halogen::upsample_backward", i, rows);
+    } else if constexpr (Kind == LaunchKind::softmax_forward) {
+      const int all = node.channels;
+      launch_points("halogen::softmax", i, kernels::SoftmaxPoint<T>{operands_.value_reader(launch.input), all, 0, all});
+    } else if constexpr (Kind == LaunchKind::softmax_backward) {
+      launch_points("halogen::softmax_backward", i,
+                    kernels::SoftmaxBackwardPoint<T>{operands_.gradient_reader(launch), operands_.tensor(launch.result),
+                                                     node.channels, operands_.first_channel(launch),
+                                                     plan_.tensors[launch.output].channels});
+    } else if constexpr (Kind == LaunchKind::add) {
+      const auto [first, second] = operands_.terms(launch);
+      launch_rows("halogen::add", i, kernels::SumRows<T>{first, second});
+    } else if constexpr (Kind == LaunchKind::store) {
+      launch_rows("halogen::store", i, kernels::CopyRows<T, Value>{operands_.value_reader(launch.input), 0});
+    } else if constexpr (Kind == LaunchKind::store_backward) {
+      const int first = operands_.first_channel(launch);
+      launch_rows("halogen::store_backward", i,
+                  kernels::CopyRows<T, Gradient>{operands_.gradient_reader(launch), first});
+    } else {
+      static_assert(Kind == LaunchKind::gradient_store);
+      launch_rows("halogen::gradient_store", i, kernels::CopyRows<T, Gradient>{operands_.gradient_reader(launch), 0});
     }
   }
 
  private:
   template <class Rows>
-  static void set_window(Rows& rows, const Node& node) {
+  void launch_window(const char* label, int i, Rows& rows) const {
+    const Node& node = plan_.node_of(plan_.launches[i]);
     for (int d = 0; d < spatial_dimensions; ++d)
       rows.kernel[d] = node.window[d].kernel, rows.stride[d] = node.window[d].stride;
+    launch_rows(label, i, rows);
+  }
+
+  template <class Rows>
+  void set_outputs(Rows& rows, const Node& node) const {
+    for (int d = 0; d < spatial_dimensions; ++d) rows.outputs[d] = layout_.level(node.level).extent(d);
   }
 
   template <class Rows>
