@@ -19,9 +19,9 @@ const Volume::Extents levels_of_the_earth{1, 7, 100, 1440, 1440};
 const Volume::Extents on_the_grid{1, 7, 128, 1536, 1536};  // cut on the grid of tiles (stencil/winograd.hpp)
 const Plane::Extents eight_billion{1, 7, 65536, 131072};   // 2^33 points
 
-/// Rows begin on cache lines, an odd number of them apart.
-index_t row(index_t points) {
-  const index_t lines = (points + 15) / 16;
+/// Values of a channel: rows begin on cache lines, channels an odd number of them apart.
+index_t channel(index_t planes, index_t rows, index_t columns) {
+  const index_t lines = planes * rows * ((columns + 15) / 16);
   return 16 * (lines + (lines % 2 == 0));
 }
 
@@ -29,7 +29,7 @@ index_t row(index_t points) {
 /// `m` but for the last.
 index_t kept_bytes(index_t d, index_t h, index_t w, index_t m, bool volume) {
   const auto level = [&](index_t scale, index_t margin) {
-    return (volume ? d / scale : 1) * (h / scale + 2 * margin) * row(w / scale + 2 * margin);
+    return channel(volume ? d / scale : 1, h / scale + 2 * margin, w / scale + 2 * margin);
   };
   return 4 * (4 * base * level(1, m) + out * level(1, 0) + (1 + 4 * 2) * base * level(2, m) +
               (2 + 2 * 4) * base * level(4, m));
@@ -101,6 +101,7 @@ TEST_CASE("explain prints what the layout says") {
   CHECK(has("mesh 1 x 8 x 8 (depth x height x width), rank 28"));
   CHECK(has(
       "conv3d                   t0 -> t1 (1, 16, 100, 180, 180); halo planes 0+0 rows 1+1 columns 1+1, 8 messages"));
+  CHECK(has("; Winograd; all_gather moments of norm0"));  // 3 channels of 3 planes each are nine to its kernel
   CHECK(has("max_pool3d backward"));
   CHECK(has("conv3d weight gradient"));
   CHECK(has("halo exchange per rank: " + std::to_string(layout.traffic().messages) + " messages, " +
