@@ -108,7 +108,7 @@ void run(const hg::Environment& env, const earth::Options& options) {
   // Planned before anything is read, so that a mesh that does not fit ends here, on all ranks alike.
   const hg::Layout layout = hg::layout_of<Field<T, 7>>(Net{}, mesh, extents);
   const hg::Layout single = hg::layout_of<Field<T, 7>>(Net{}, hg::dry_mesh<Mesh>({1, 1}), extents);
-  const hg::Interval rows = layout.owned(0, 0), columns = layout.owned(0, 1);
+  const hg::Interval rows = layout.owned(0, 1), columns = layout.owned(0, 2);  // 0 is depth
   const earth::Box box{rows.begin, rows.end, columns.begin, columns.end};
   if (root)
     std::cout << env.describe() << " mesh=" << layout.decomposition().text() << " grid=" << options.grid.height << "x"
