@@ -1,47 +1,22 @@
 // optimise: 0
 // Softmax over channels: PyTorch's stored tensors, compositions on every mesh; it sends nothing.
 #include "support/composition.hpp"
-#include "support/reference.hpp"
+#include "support/stored.hpp"
 
 namespace {
 
-/// Passes its input on and says how many channels it takes.
-template <int Channels>
-struct Takes : hg::Module<Takes<Channels>> {
-  constexpr hg::Traced forward(hg::Traced x) const {
-    if ((*x).channels != Channels) x.graph->refuse(hg::Misfit::Kind::channels_differ, 0, Channels, (*x).channels);
-    return x;
-  }
-};
-
 template <int Channels>
 void check_case(int number) {
-  using Model = hg::Sequential<Takes<Channels>, hg::Softmax>;
-  const support::Reference reference("softmax");
-  const std::string name = "case" + std::to_string(number) + ".";
-  const auto in = reference.shape(name + "input");
-  REQUIRE(in[1] == Channels);
-  int ran = 0;
-  for (const auto& mesh : support::meshes(2)) {
-    CAPTURE(support::text(mesh));
-    CAPTURE(number);
-    try {
-      auto result = support::train_once<Model, Channels, Channels, support::InnerProduct>(
-          mesh, {in[0], in[2], in[3]}, {}, reference.values(name + "input"), {in[2], in[3]},
-          reference.values(name + "grad_output"));
-      for (double& g : result.input_gradient) g *= static_cast<double>(result.output.size());
-      CHECK(support::relative_error(result.output, reference.values(name + "output")) < 1e-14);
-      const auto expected = reference.values(name + "grad_input");
-      double error = 0;  // of one channel the gradient is 0
-      for (std::size_t i = 0; i < expected.size(); ++i)
-        error = std::max(error, std::abs(result.input_gradient[i] - expected[i]));
-      CHECK(error < 1e-13);
-      CHECK(result.traffic.messages == hg::Tally{});
-      ++ran;
-    } catch (const hg::CollectiveError& error) {
-      if (!support::leaves_a_piece_empty(error)) throw;
-    }
-  }
+  const int ran = support::check_stored<hg::Softmax, Channels, 3>(
+      "softmax", number, [](const auto& stored, const auto&, const auto& result) {
+        CHECK(support::relative_error(result.output, stored["output"]) < 1e-14);
+        const auto expected = stored["grad_input"];
+        double error = 0;  // of one channel the gradient is 0
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          error = std::max(error, std::abs(result.input_gradient[i] - expected[i]));
+        CHECK(error < 1e-13);
+        CHECK(result.traffic.messages == hg::Tally{});
+      });
   CHECK(ran > 0);
 }
 

@@ -1,34 +1,22 @@
 // The U-Net of models/ against PyTorch: names, forward, loss, gradients, two AdamW steps, on every mesh.
-#include <doctest/doctest.h>
-
-#include "support/network.hpp"
-#include "support/reference.hpp"
+#include "support/stored.hpp"
 
 namespace {
 
 using Net = hg::UNet<2, 2, 2, hg::Boundary<hg::Zero, hg::Periodic>, 1>;
 using support::relative_error;
 
-std::vector<double> all_parameters(const support::Reference& reference, const std::string& prefix) {
-  std::vector<double> all;
-  for (const std::string& name : hg::parameter_names<Net>()) {
-    const std::vector<double> one = reference.values(prefix + name);
-    all.insert(all.end(), one.begin(), one.end());
-  }
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("forward, loss and gradients are PyTorch's") {
   const support::Reference net("unet"), training("unet_training");
-  const std::vector<double> gradient = all_parameters(training, "gradient.");
+  const std::vector<double> gradient = support::all_parameters<Net>(training, "gradient.");
   int ran = 0;
   for (const auto& mesh : support::meshes(2)) {
     CAPTURE(support::text(mesh));
     try {
       const auto result = support::train_once<Net, 2, 2, hg::MeanSquaredError>(
-          mesh, {2, 18, 22}, all_parameters(net, ""), net.values("input"), {18, 22}, net.values("target"),
+          mesh, {2, 18, 22}, support::all_parameters<Net>(net, ""), net.values("input"), {18, 22}, net.values("target"),
           net.values("weight"));
       CHECK(relative_error(result.output, net.values("output")) < 1e-11);
       CHECK(relative_error(std::vector<double>{result.loss}, net.values("loss")) < 1e-12);
@@ -51,12 +39,13 @@ TEST_CASE("two steps of AdamW end where PyTorch's do") {
       auto weight = hg::distribute_tensor<support::Field<double, 1>>(mesh, {2, 1, 18, 22}, net.values("weight"));
       hg::Trainer<Net, hg::AdamW, support::Mesh, double> trainer(Net{}, hg::AdamW{.lr = 5e-3}, mesh);
       hg::Parameters<Net, double> start = trainer.parameters();
-      start.copy_from_host(all_parameters(net, ""));
+      start.copy_from_host(support::all_parameters<Net>(net, ""));
       for (int step = 0; step < 2; ++step) {
         const double loss = trainer.step(hg::mse, image, label, weight).item();
         CHECK(loss == doctest::Approx(training.values("losses")[static_cast<std::size_t>(step)]).epsilon(1e-9));
       }
-      CHECK(relative_error(trainer.parameters().to_host(), all_parameters(training, "after_2_steps.")) < 1e-8);
+      CHECK(relative_error(trainer.parameters().to_host(), support::all_parameters<Net>(training, "after_2_steps.")) <
+            1e-8);
     } catch (const hg::CollectiveError& error) {
       if (!support::leaves_a_piece_empty(error)) throw;
     }

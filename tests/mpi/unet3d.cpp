@@ -2,10 +2,8 @@
 // timeout: 300
 // Networks of volumes: MaxPool3d and the U-Net of models/ against PyTorch; the same training on every mesh, however its
 // dimensions are put to the field's; what a step sends, as the layout says and by a formula.
-#include <doctest/doctest.h>
-
 #include "support/alone.hpp"
-#include "support/reference.hpp"
+#include "support/stored.hpp"
 
 namespace {
 
@@ -14,57 +12,10 @@ using Net = hg::UNet3d<2, 1, 1, Globe, 1>;
 using support::relative_error;
 using support::VolumeMesh;
 
-template <int Channels>
-struct Takes : hg::Module<Takes<Channels>> {
-  constexpr hg::Traced forward(hg::Traced x) const {
-    if ((*x).channels != Channels) x.graph->refuse(hg::Misfit::Kind::channels_differ, 0, Channels, (*x).channels);
-    return x;
-  }
-};
-
-/// Calls check(mesh) on every mesh on which no piece of Model is empty; how many those were.
-template <class Model, int In, class Check>
-int on_meshes(support::Extents<VolumeMesh> extents, Check check) {
-  int ran = 0;
-  for (const auto& mesh : support::volume_meshes(static_cast<int>(extents[0]))) {
-    CAPTURE(support::text(mesh));
-    using Image = support::Volume<double, In>;
-    if (support::leaves_a_piece_empty<Model, Image>(mesh, support::with_channels(extents, In))) continue;
-    check(mesh);
-    ++ran;
-  }
-  return ran;
-}
-
 template <int Channels, class Pool>
 void check_pool(int number) {
-  using Model = hg::Sequential<Takes<Channels>, Pool>;
-  const support::Reference reference("maxpool3d");
-  const std::string name = "case" + std::to_string(number) + ".";
-  const auto in = reference.shape(name + "input"), out = reference.shape(name + "output");
-  REQUIRE(in[1] == Channels);
-  CAPTURE(number);
-  const int ran = on_meshes<Model, Channels>({in[0], in[2], in[3], in[4]}, [&](const auto& mesh) {
-    CHECK(support::infer<Model, Channels>(mesh, {in[0], in[2], in[3], in[4]}, {},
-                                          reference.values<float>(name + "input")) ==
-          reference.values<float>(name + "output"));
-    auto result = support::train_once<Model, Channels, Channels, support::InnerProduct>(
-        mesh, {in[0], in[2], in[3], in[4]}, {}, reference.values(name + "input"), {out[2], out[3], out[4]},
-        reference.values(name + "grad_output"));
-    for (double& g : result.input_gradient) g *= static_cast<double>(result.output.size());
-    CHECK(result.output == reference.values(name + "output"));
-    CHECK(relative_error(result.input_gradient, reference.values(name + "grad_input")) < 1e-14);
-  });
+  const int ran = support::check_stored_maxima<Pool, Channels, 4>("maxpool3d", number);
   if (support::world().size() <= 2) CHECK(ran > 0);
-}
-
-std::vector<double> all_parameters(const support::Reference& reference, const std::string& prefix) {
-  std::vector<double> all;
-  for (const std::string& name : hg::parameter_names<Net>()) {
-    const std::vector<double> one = reference.values(prefix + name);
-    all.insert(all.end(), one.begin(), one.end());
-  }
-  return all;
 }
 
 }  // namespace
@@ -84,12 +35,13 @@ TEST_CASE("names, shapes, forward, loss and gradients are PyTorch's") {
   for (int i = 0; i < parameters.size(); ++i)
     CHECK(std::vector<std::int64_t>(parameters[i].shape, parameters[i].shape + parameters[i].rank) ==
           net.shape(names[static_cast<std::size_t>(i)]));
-  const int ran = on_meshes<Net, 2>({2, 8, 9, 12}, [&](const auto& mesh) {
-    const auto result = support::train_once<Net, 2, 1, hg::MeanSquaredError>(
-        mesh, {2, 8, 9, 12}, all_parameters(net, ""), net.values("input"), {8, 9, 12}, net.values("target"));
+  const int ran = support::on_meshes<Net, 2>(std::array<hg::index_t, 4>{2, 8, 9, 12}, [&](const auto& mesh) {
+    const auto result =
+        support::train_once<Net, 2, 1, hg::MeanSquaredError>(mesh, {2, 8, 9, 12}, support::all_parameters<Net>(net, ""),
+                                                             net.values("input"), {8, 9, 12}, net.values("target"));
     CHECK(relative_error(result.output, net.values("output")) < 1e-11);
     CHECK(relative_error(std::vector<double>{result.loss}, net.values("loss")) < 1e-12);
-    CHECK(relative_error(result.parameter_gradient, all_parameters(net, "gradient.")) < 1e-10);
+    CHECK(relative_error(result.parameter_gradient, support::all_parameters<Net>(net, "gradient.")) < 1e-10);
   });
   CHECK(ran > 0);
 }

@@ -31,9 +31,7 @@ void launch_assign(const execution_space& space, const StridedView<T, Rank>& tar
   const auto bound = expression.bind(image);  // reductions in it are collective: before a rank without points leaves
   if (box.points() == 0) return;
   const AssignRows<std::decay_t<decltype(bound)>, T, Rank> kernel{bound, target, row_space(box, expression, image)};
-  Kokkos::parallel_for("halogen::assign",
-                       Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, kernel.space.count()),
-                       kernel);
+  launch_range(space, "halogen::assign", kernel.space.count(), kernel);
 }
 
 /// Writes the expression's values into a buffer shaped as `field`, which the expression does not read.

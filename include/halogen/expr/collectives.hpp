@@ -33,12 +33,13 @@ class NormCollectives {
                       const T* gamma, const T* beta, const kernels::NormTables<T>& tables) {
     const Norm& norm = plan_.norms[index];
     const index_t count = index_t{samples_} * norm.groups;
-    run(space, count, kernels::MergeMoments{partial, tiles, norm.channels, norm.groups, own_.data()});
+    launch_range(space, "halogen::norm", count,
+                 kernels::MergeMoments{partial, tiles, norm.channels, norm.groups, own_.data()});
     space.fence("halogen::merge_moments");
     plane_.all_gather(own_.data(), static_cast<std::size_t>(count) * sizeof(kernels::RowSums), gathered_.data());
-    run(space, count,
-        kernels::FinishMoments<T>{gathered_.data(), plane_.size(), count, norm.channels, norm.groups, norm.epsilon,
-                                  gamma, beta, tables});
+    launch_range(space, "halogen::norm", count,
+                 kernels::FinishMoments<T>{gathered_.data(), plane_.size(), count, norm.channels, norm.groups,
+                                           norm.epsilon, gamma, beta, tables});
   }
 
   /// One all_reduce of two sums a group and sample; gamma's and beta's gradients stay this rank's share.
@@ -48,22 +49,17 @@ class NormCollectives {
                    const kernels::NormTables<T>& tables, double points) {
     const Norm& norm = plan_.norms[index];
     const index_t count = index_t{samples_} * norm.groups;
-    run(space, norm.groups,
-        kernels::MergeNormSums<T>{partial, tiles, samples_, norm.channels, norm.groups, gamma, tables, gamma_gradient,
-                                  beta_gradient, accumulate, sums_.data()});
+    launch_range(space, "halogen::norm", norm.groups,
+                 kernels::MergeNormSums<T>{partial, tiles, samples_, norm.channels, norm.groups, gamma, tables,
+                                           gamma_gradient, beta_gradient, accumulate, sums_.data()});
     space.fence("halogen::merge_norm_sums");
     plane_.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));
-    run(space, count, kernels::FinishNormSums<T>{sums_.data(), points, norm.channels, norm.groups, tables});
+    launch_range(space, "halogen::norm", count,
+                 kernels::FinishNormSums<T>{sums_.data(), points, norm.channels, norm.groups, tables});
   }
 
  private:
   using Buffer = Kokkos::View<kernels::RowSums*, transport_space>;
-
-  template <class Functor>
-  static void run(const execution_space& space, index_t count, const Functor& functor) {
-    Kokkos::parallel_for("halogen::norm",
-                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, count), functor);
-  }
 
   const Plan& plan_;
   int samples_;

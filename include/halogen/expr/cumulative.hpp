@@ -100,11 +100,7 @@ struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail
     const auto totals = partial_results<A>(lines * (ranks.size() + 1));
     Kokkos::deep_copy(space, totals, A(0));
     A* own_totals = totals.data() + static_cast<index_t>(ranks.rank()) * lines;
-    const auto run = [&](auto kernel) {
-      Kokkos::parallel_for("halogen::scan",
-                           Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, kernel.count()),
-                           kernel);
-    };
+    const auto run = [&](auto kernel) { launch_range(space, "halogen::scan", kernel.count(), kernel); };
     A* before = totals.data() + static_cast<index_t>(ranks.size()) * lines;
     if (ranks.size() > 1) {
       run(ScanLines<Bound, T, rank, Dim, Reverse, false>{bound, points, strided_view(result), own_totals});

@@ -12,6 +12,7 @@
 #include "halogen/expr/row_launches.hpp"
 #include "halogen/expr/tap_launches.hpp"
 #include "halogen/expr/whole_parameters.hpp"
+#include "halogen/expr/window_launches.hpp"
 #include "halogen/kernels/loss.hpp"
 #include "halogen/tensor/sharded.hpp"
 
@@ -85,8 +86,9 @@ class Evaluation {
 
   template <int Begin, int End>
   void run_range() {
-    [this]<int... I>(std::integer_sequence<int, I...>) { (run<Begin + I>(), ...); }
-    (std::make_integer_sequence<int, End - Begin>{});
+    [this]<int... I>(std::integer_sequence<int, I...>) {
+      (run<Begin + I>(), ...);
+    }(std::make_integer_sequence<int, End - Begin>{});
   }
 
   template <int I>
@@ -97,133 +99,48 @@ class Evaluation {
     parameters_.before(I);
     if constexpr (by_taps(node, launch.kind))
       run_by_taps(I);
-    else if constexpr (launch.kind == LaunchKind::conv_forward && plan().winograd(launch))
-      convolve_tiles(I, operands_.value_reader(launch.input, &node));
-    else if constexpr (launch.kind == LaunchKind::conv_forward)
-      convolve<kh, kw>(I, operands_.value_reader(launch.input, &node));
-    else if constexpr (launch.kind == LaunchKind::conv_input_gradient && plan().winograd(launch))
-      convolve_tiles(I, operands_.gradient_reader(launch));
-    else if constexpr (launch.kind == LaunchKind::conv_input_gradient)
-      convolve<kh, kw>(I, operands_.gradient_reader(launch));
     else if constexpr (launch.kind == LaunchKind::conv_weight_gradient && plan().winograd(launch))
-      weight_gradient(I, kernels::WinogradWeightGradient<Space, T>{});
+      launches<WindowLaunches>().weight_gradient(I, kernels::WinogradWeightGradient<Space, T>{}, gradient_of(node));
     else if constexpr (launch.kind == LaunchKind::conv_weight_gradient)
-      weight_gradient(I, kernels::WeightGradient<Space, T, kh, kw>{});
+      launches<WindowLaunches>().weight_gradient(I, kernels::WeightGradient<Space, T, kh, kw>{}, gradient_of(node));
+    else if constexpr (launch.kind == LaunchKind::conv_forward)
+      convolve<I>(operands_.value_reader(launch.input, &node));
+    else if constexpr (launch.kind == LaunchKind::conv_input_gradient)
+      convolve<I>(operands_.gradient_reader(launch));
     else
-      row_launches().template run<launch.kind, launch.is_linear()>(I);
+      launches<RowLaunches>().template run<launch.kind, launch.is_linear()>(I);
     finish_launch(I);
     parameters_.after(I);
   }
 
-  RowLaunches<T> row_launches() { return {space_, plan(), layout_, operands_, *halos_}; }
+  template <template <class> class Kind>
+  Kind<T> launches() {
+    return {space_, plan(), layout_, operands_, *halos_};
+  }
+
+  const T* bias_of(const Launch& launch, const Node& node) {
+    return launch.kind == LaunchKind::conv_forward && node.bias ? parameters_.value(node.parameter + 1) : nullptr;
+  }
+  T* gradient_of(const Node& node) { return parameters_.gradient(node.parameter); }
 
   void run_by_taps(int i) {
     const Launch& launch = plan().launches[i];
     const Node& node = plan().node_of(launch);
-    const TapLaunches<T> taps(space_, plan(), layout_, operands_, *halos_);
     if (launch.kind == LaunchKind::conv_weight_gradient)
-      return taps.weight_gradient(i, parameters_.gradient(node.parameter));
-    const bool has_bias = launch.kind == LaunchKind::conv_forward && node.bias;
-    taps.convolve(i, parameters_.value(node.parameter), has_bias ? parameters_.value(node.parameter + 1) : nullptr);
+      return launches<TapLaunches>().weight_gradient(i, gradient_of(node));
+    launches<TapLaunches>().convolve(i, parameters_.value(node.parameter), bias_of(launch, node));
   }
 
-  template <class Kernel>
-  void launch_tiles(const char* label, int i, Kernel& kernel) {
-    halos_->run(space_, i, [&](const kernels::Tiling& tiling) {
-      kernel.tiling = tiling;
-      kernel.launch(space_, label);
-    });
-  }
-
-  template <int KH, int KW, class Reader>
-  void convolve(int i, const Reader& reader) {
-    const Launch& launch = plan().launches[i];
-    const bool forward = launch.kind == LaunchKind::conv_forward;
-    const Node& node = plan().node_of(launch);
-    kernels::Convolution<Space, T, Reader, KH, KW> kernel;
-    set_convolution(kernel, i, reader);
-    const kernels::PackWeights<T> pack{parameters_.value(node.parameter),
-                                       operands_.template workspace<T>(layout_.workspace().packed),
-                                       kernel.outputs,
-                                       kernel.inputs,
-                                       KH * KW,
-                                       gathers_transposed(node, launch.kind),
-                                       forward ? 0 : operands_.first_channel(launch),
-                                       plan().graph.parameters[node.parameter].shape[1],
-                                       node.window[0].kernel};
-    run_range_kernel("halogen::pack_weights", kernels::packed_size(kernel.outputs, kernel.inputs, KH * KW), pack);
-    kernel.shape = window_shape(node, launch.kind);
-    launch_tiles(forward ? "halogen::conv2d" : "halogen::conv2d_input_gradient", i, kernel);
-  }
-
-  /// The same by Winograd's algorithm.
-  template <class Reader>
-  void convolve_tiles(int i, const Reader& reader) {
-    const Launch& launch = plan().launches[i];
-    const Node& node = plan().node_of(launch);
-    const bool transposed = launch.kind == LaunchKind::conv_input_gradient;
-    kernels::WinogradConvolution<Space, T, Reader> kernel;
-    set_convolution(kernel, i, reader);
-    const kernels::PackWinogradWeights<T> pack{parameters_.value(node.parameter),
-                                               operands_.template workspace<T>(layout_.workspace().packed),
-                                               kernel.outputs,
-                                               kernel.inputs,
-                                               transposed,
-                                               transposed ? operands_.first_channel(launch) : 0,
-                                               plan().graph.parameters[node.parameter].shape[1],
-                                               node.window[0].kernel};
-    run_range_kernel("halogen::pack_weights", pack.work(), pack);
-    const kernels::WindowShape shape = window_shape(node, launch.kind);
-    for (int d = 0, level = output_level(plan(), launch); d < 2; ++d) {
-      kernel.padding[d] = shape.padding[d];
-      kernel.owned[d] = layout_.owned(level, 1 + d);
-      kernel.readable[d] = {-shape.padding[d],
-                            layout_.level(level).extent(1 + d) - shape.padding[d] + shape.footprint(d) - 1};
-    }
-    launch_tiles(transposed ? "halogen::conv2d_input_gradient" : "halogen::conv2d", i, kernel);
-  }
-
-  template <class Kernel, class Reader>
-  void set_convolution(Kernel& kernel, int i, const Reader& reader) {
-    const Launch& launch = plan().launches[i];
-    const Node& node = plan().node_of(launch);
-    kernel.input = reader;
-    kernel.output = operands_.tensor(launch.output);
-    kernel.weights = operands_.template workspace<T>(layout_.workspace().packed);
-    if (launch.kind == LaunchKind::conv_forward && node.bias) kernel.bias = parameters_.value(node.parameter + 1);
-    kernel.inputs = plan().channels_in(launch);
-    kernel.outputs = plan().channels_out(launch);
-    kernel.accumulate = launch.accumulate;
-    kernel.base = operands_.base(launch);
-    kernel.epilogue = operands_.epilogue(launch);
-  }
-
-  template <class Kernel>
-  void weight_gradient(int i, Kernel kernel) {
-    const Launch& launch = plan().launches[i];
-    const Node& node = plan().node_of(launch);
-    kernel.input = operands_.value_reader(launch.input, &node);
-    kernel.gradient = operands_.gradient_reader(launch);
-    kernel.inputs = plan().channels_in(launch);
-    kernel.outputs = node.channels;
-    kernel.shape = window_shape(node, launch.kind);
-    kernel.tiling = layout_.workspace().tiling(i);
-    kernel.blocks = static_cast<int>(std::min<index_t>(Workspace::gradient_blocks, kernel.tiling.count()));
-    kernel.partial = operands_.template workspace<double>(layout_.workspace().gradient_partials);
-    halos_->run_blocks(space_, i, kernel.blocks, [&](index_t begin, index_t end) {
-      kernel.first_block = static_cast<int>(begin), kernel.last_block = static_cast<int>(end);
-      kernel.launch(space_, "halogen::conv2d_weight_gradient");
-    });
-    const index_t size = kernel.partial_size();
-    run_range_kernel(  // the bias follows the weight in both layouts
-        "halogen::reduce_weight_gradient", node.bias ? size : plan().graph.parameters[node.parameter].count,
-        kernels::ReduceWeightGradient<T>{kernel.partial, size, size, kernel.blocks,
-                                         parameters_.gradient(node.parameter)});
-  }
-
-  template <class Functor>
-  void run_range_kernel(const char* label, index_t count, const Functor& functor) {
-    Kokkos::parallel_for(label, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space_, 0, count), functor);
+  template <int I, class Reader>
+  void convolve(const Reader& reader) {
+    constexpr const Launch& launch = plan().launches[I];
+    constexpr const Node& node = plan().node_of(launch);
+    const T *weights = parameters_.value(node.parameter), *bias = bias_of(launch, node);
+    if constexpr (plan().winograd(launch))
+      launches<WindowLaunches>().convolve_tiles(I, reader, weights, bias);
+    else
+      launches<WindowLaunches>().template convolve<node.window[1].kernel, node.window[2].kernel>(I, reader, weights,
+                                                                                                 bias);
   }
 
   // -- sums -------------------------------------------------------------------------------------------------------
@@ -281,7 +198,7 @@ class Evaluation {
   }
 
   void sum_partials(const double* partial, index_t count, double* sum) {
-    run_range_kernel("halogen::sum", 1, kernels::SumInOrder{partial, count, sum});
+    launch_range(space_, "halogen::sum", 1, kernels::SumInOrder{partial, count, sum});
     Kokkos::deep_copy(space_, loss_sum_, Kokkos::View<double*, memory_space, Kokkos::MemoryUnmanaged>(sum, 1));
     space_.fence("halogen::sum");
   }

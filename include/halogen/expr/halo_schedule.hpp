@@ -27,7 +27,7 @@ class HaloSchedule {
       exchanges_.emplace_back(layout.tensor(t).strips, world.rank());
       exchanges_.back().connect(world, send_.data(), receive_.data(), "halo of tensor " + std::to_string(t));
     }
-    order_tiles();
+    if (std::ranges::any_of(exchanges_, [](const Exchange& exchange) { return exchange.values() > 0; })) order_tiles();
   }
 
   /// The tensor is complete. One exchange is under way at a time: they share their buffers.
@@ -55,11 +55,11 @@ class HaloSchedule {
     const kernels::Tiling& tiling = layout_.workspace().tiling(launch);
     if (under_way_ < 0) return launch_part(tiling);
     const Order& order = orders_[static_cast<std::size_t>(launch)];
-    const bool waits = std::ranges::find(order.reads, under_way_) != order.reads.end();
     const int* numbers = order.reads.empty() ? nullptr : numbers_.data() + order.begin;
-    const index_t interior = waits ? order.interior : tiling.count();
+    const bool at_cuts_wait = waits(order);
+    const index_t interior = at_cuts_wait ? order.interior : tiling.count();
     polled(space, interior, [&](index_t begin, index_t end) { launch_part(tiling.part(numbers, begin, end)); });
-    if (!waits) return;
+    if (!at_cuts_wait) return;
     finish(space);
     if (interior < tiling.count()) launch_part(tiling.part(numbers, interior, tiling.count()));
   }
@@ -67,8 +67,7 @@ class HaloSchedule {
   /// Runs launch_part(begin, end) over [0, count) of a launch that waits for the halos it reads.
   template <class LaunchPart>
   void run_blocks(const execution_space& space, int launch, index_t count, LaunchPart launch_part) {
-    const std::vector<int>& reads = orders_[static_cast<std::size_t>(launch)].reads;
-    if (std::ranges::find(reads, under_way_) != reads.end()) finish(space);
+    if (under_way_ >= 0 && waits(orders_[static_cast<std::size_t>(launch)])) finish(space);
     polled(space, count, launch_part);
   }
 
@@ -79,6 +78,8 @@ class HaloSchedule {
     std::size_t begin = 0;
     index_t interior = 0;
   };
+
+  bool waits(const Order& order) const { return std::ranges::find(order.reads, under_way_) != order.reads.end(); }
 
   Kokkos::View<T*, transport_space> buffer(const std::string& label) const {
     return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing),

@@ -4,7 +4,7 @@
 #include "halogen/expr/arena.hpp"
 #include "halogen/expr/layout.hpp"
 #include "halogen/kernels/group_norm.hpp"
-#include "halogen/kernels/views.hpp"
+#include "halogen/kernels/tile_output.hpp"
 
 namespace halogen {
 
@@ -116,8 +116,16 @@ class Operands {
     return reader;
   }
 
-  /// What a launch that accumulates adds to.
-  TensorView<T> base(const Launch& launch) const { return tensor(launch.addend >= 0 ? launch.addend : launch.output); }
+  /// Where a launch writes, but for the tiles.
+  kernels::TileOutput<T> output(const Launch& launch) const {
+    kernels::TileOutput<T> output;
+    output.tensor = tensor(launch.output);
+    output.channels = plan_.tensors[launch.output].channels;
+    output.accumulate = launch.accumulate;
+    output.base = tensor(launch.addend >= 0 ? launch.addend : launch.output);
+    output.epilogue = epilogue(launch);
+    return output;
+  }
 
   int first_channel(const Launch& launch) const {
     int first = 0;
@@ -126,6 +134,7 @@ class Operands {
     return plan_.node_of(launch).operation->is_sum ? first % plan_.node_of(launch).channels : first;
   }
 
+ private:
   kernels::RowEpilogue<T> epilogue(const Launch& launch) const {
     using Kind = typename kernels::RowEpilogue<T>::Kind;
     kernels::RowEpilogue<T> epilogue;
@@ -144,7 +153,6 @@ class Operands {
     return epilogue;
   }
 
- private:
   kernels::Affine<T> affine(int norm) const {
     if (norm < 0) return {};
     const kernels::NormTables<T> table = tables(norm, -1);

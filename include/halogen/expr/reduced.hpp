@@ -187,8 +187,7 @@ void store_results(const execution_space& space, const Field& field, const A* va
     kernel.size[d] = field.owned(d).size();
     count *= kernel.size[d];
   }
-  Kokkos::parallel_for("halogen::store",
-                       Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, count), kernel);
+  launch_range(space, "halogen::store", count, kernel);
 }
 
 /// Values of the expression's own type, but indices for argmax and 64 bits for sums of integers.
@@ -247,9 +246,7 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
       positions = partial_results<std::int64_t>(count).data();
     const ReduceSome<Op, std::decay_t<decltype(bound)>, A, rank, Dims...> kernel{bound, row_space(own.own, inner),
                                                                                  values.data(), positions};
-    Kokkos::parallel_for("halogen::reduce",
-                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, kernel.count()),
-                         kernel);
+    launch_range(space, "halogen::reduce", kernel.count(), kernel);
     space.fence("halogen::reduce");
     const Communicator& ranks = shape->mesh().communicator(shape->decomposition().mask({Dims...}));
     const auto points = static_cast<std::size_t>(count);

@@ -128,9 +128,7 @@ A reduce_over(const Shape& shape, const E& expression) {
   points.pieces = ceil_div(points.size[rank - 1], points.piece);
   const auto partial = partial_results<A>(std::max<index_t>(points.count(), 1));
   const ReduceRows<Op, std::decay_t<decltype(bound)>, A, rank> kernel{bound, points, partial.data()};
-  Kokkos::parallel_for("halogen::reduce",
-                       Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, points.count()),
-                       kernel);
+  launch_range(space, "halogen::reduce", points.count(), kernel);
   space.fence("halogen::reduce");
   A total = Op::template start<A>();
   for (index_t i = 0; i < points.count(); ++i) total = Op::combine(total, partial(i));

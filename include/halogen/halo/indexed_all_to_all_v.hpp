@@ -152,8 +152,7 @@ class IndexedAllToAllV {
 
   template <class Functor>
   void launch(const char* label, index_t rows, const Functor& functor) {
-    Kokkos::parallel_for(label, Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space_, 0, rows),
-                         functor);
+    launch_range(space_, label, rows, functor);
     space_.fence("halogen::rows");
   }
 

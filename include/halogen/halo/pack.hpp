@@ -148,8 +148,7 @@ void launch_copy(const char* label, const execution_space& space, index_t values
       return;
     }
   }
-  Kokkos::parallel_for(label, Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, items),
-                       functor);
+  launch_range(space, label, items, functor);
 }
 
 /// The strips of one side of an exchange, where kernels can read them.

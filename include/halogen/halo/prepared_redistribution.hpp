@@ -154,9 +154,7 @@ class PreparedRedistribution {
   void make_zeros(const View& target) const {
     if (!zeros_) return;
     const index_t rows = target_.points() / target_.side[Rank - 1].size();
-    Kokkos::parallel_for("halogen::zeros",
-                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space_, 0, rows),
-                         ZeroBox<T, Rank>(target, target_));
+    launch_range(space_, "halogen::zeros", rows, ZeroBox<T, Rank>(target, target_));
   }
 
   template <class Space>

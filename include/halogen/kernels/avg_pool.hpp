@@ -2,6 +2,7 @@
 // KW).
 #pragma once
 
+#include "halogen/kernels/pool_windows.hpp"
 #include "halogen/kernels/row_kernels.hpp"
 
 namespace halogen::kernels {
@@ -10,18 +11,18 @@ namespace halogen::kernels {
 template <class T>
 struct AvgPoolRows {
   ValueReader<T> input;
-  int kernel[spatial_dimensions], stride[spatial_dimensions];
+  PoolWindows windows;
 
-  index_t inputs(index_t columns) const { return (columns - 1) * stride[2] + kernel[2]; }
+  index_t inputs(index_t columns) const { return (columns - 1) * windows.stride[2] + windows.kernel[2]; }
   index_t scratch_size(index_t columns) const { return inputs(columns); }
-  KOKKOS_FUNCTION T scale() const { return T(1) / static_cast<T>(kernel[1] * kernel[2]); }
+  KOKKOS_FUNCTION T scale() const { return T(1) / static_cast<T>(windows.kernel[1] * windows.kernel[2]); }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
-    for (int ky = 0; ky < kernel[1]; ++ky) {
-      input.load_row(n, c, y * stride[1] + ky, x0 * stride[2], inputs(count), scratch);
+    for (int ky = 0; ky < windows.kernel[1]; ++ky) {
+      input.load_row(n, c, y * windows.stride[1] + ky, x0 * windows.stride[2], inputs(count), scratch);
       for (index_t i = 0; i < count; ++i) {
         T sum = ky == 0 ? T(0) : out[i];
-        for (int kx = 0; kx < kernel[2]; ++kx) sum += scratch[i * stride[2] + kx];
+        for (int kx = 0; kx < windows.kernel[2]; ++kx) sum += scratch[i * windows.stride[2] + kx];
         out[i] = sum;
       }
     }
@@ -30,8 +31,9 @@ struct AvgPoolRows {
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
     T sum = 0;
-    for (int ky = 0; ky < kernel[1]; ++ky)
-      for (int kx = 0; kx < kernel[2]; ++kx) sum += input.at(n, c, y * stride[1] + ky, x * stride[2] + kx);
+    for (int ky = 0; ky < windows.kernel[1]; ++ky)
+      for (int kx = 0; kx < windows.kernel[2]; ++kx)
+        sum += input.at(n, c, y * windows.stride[1] + ky, x * windows.stride[2] + kx);
     return sum * scale();
   }
 };
@@ -41,26 +43,20 @@ template <class T>
 struct AvgPoolBackwardRows {
   GradientReader<T> gradient;  ///< of the pooled tensor
   int first = 0;               ///< first input channel of the source that is differentiated
-  int kernel[spatial_dimensions], stride[spatial_dimensions];
-  index_t outputs[spatial_dimensions];  ///< extents of the pooled tensor
+  PoolWindows windows;
+  KOKKOS_FUNCTION T scale() const { return T(1) / static_cast<T>(windows.kernel[1] * windows.kernel[2]); }
 
-  /// Outputs whose window holds an input of [begin, end).
-  KOKKOS_FUNCTION Interval windows(int d, index_t begin, index_t end) const {
-    const index_t from = ceil_div(begin - kernel[d] + 1, stride[d]), to = floor_div(end - 1, stride[d]) + 1;
-    return {from < 0 ? 0 : from, to > outputs[d] ? outputs[d] : to};
-  }
-  KOKKOS_FUNCTION T scale() const { return T(1) / static_cast<T>(kernel[1] * kernel[2]); }
-
-  index_t scratch_size(index_t columns) const { return columns / stride[2] + kernel[2] + 1; }
+  index_t scratch_size(index_t columns) const { return columns / windows.stride[2] + windows.kernel[2] + 1; }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
     std::fill_n(out, count, T(0));
-    const Interval down = windows(1, y, y + 1), across = windows(2, x0, x0 + count);
+    const Interval down = windows.holding(1, y, y + 1), across = windows.holding(2, x0, x0 + count);
     if (across.empty()) return;
     for (index_t o = down.begin; o < down.end; ++o) {
       gradient.load_row(n, first + c, o, across.begin, across.size(), scratch);
       for (index_t i = 0; i < across.size(); ++i) {
-        const index_t x = (across.begin + i) * stride[2] - x0, end = std::min<index_t>(count, x + kernel[2]);
+        const index_t x = (across.begin + i) * windows.stride[2] - x0,
+                      end = std::min<index_t>(count, x + windows.kernel[2]);
         for (index_t k = std::max<index_t>(x, 0); k < end; ++k) out[k] += scratch[i];
       }
     }
@@ -68,7 +64,7 @@ struct AvgPoolBackwardRows {
   }
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
-    const Interval down = windows(1, y, y + 1), across = windows(2, x, x + 1);
+    const Interval down = windows.holding(1, y, y + 1), across = windows.holding(2, x, x + 1);
     T sum = 0;
     for (index_t oy = down.begin; oy < down.end; ++oy)
       for (index_t ox = across.begin; ox < across.end; ++ox) sum += gradient.at(n, first + c, oy, ox);

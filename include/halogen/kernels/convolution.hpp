@@ -1,8 +1,9 @@
 // Direct convolution, forward and input gradient alike: one functor over tiles of the output.
 // Accumulation: bias, then input channels, then taps in row order; the same order for every output on any mesh,
-// tile and vector block, so results are equal to the bit. output = or += as `accumulate` says.
+// tile and vector block, so results are equal to the bit.
 #pragma once
 
+#include "halogen/kernels/tile_output.hpp"
 #include "halogen/kernels/window_rows.hpp"
 
 namespace halogen::kernels {
@@ -106,39 +107,38 @@ struct Convolution {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Reader input;
-  TensorView<T> output;
+  TileOutput<T> output;
   const T* weights = nullptr;  ///< packed
   const T* bias = nullptr;
-  int inputs = 0, outputs = 0;
+  int inputs = 0;
   WindowShape shape;
-  Tiling tiling;
-  bool accumulate = false;
-  TensorView<T> base;  ///< accumulate: what is added to, the output itself or another tensor
-  RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, tiling.launched(), *this, rows().bytes() + block_bytes() + sums_bytes(), sums_bytes());
+    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     KOKKOS_IF_ON_HOST((run_on_host(team);))
-    KOKKOS_IF_ON_DEVICE((run_on_device(team);))
+    KOKKOS_IF_ON_DEVICE(
+        (output.run_points(team, [this](int n, int o, index_t y, index_t x) { return output_at(n, o, y, x); });))
   }
 
  private:
-  WindowRows<T, Reader> rows() const { return {input, shape, inputs, tiling.tile_columns, 1}; }
+  WindowRows<T, Reader> rows() const { return {input, shape, inputs, output.tiling.tile_columns, 1}; }
   static constexpr index_t block_size = channel_block * detail::wide_block * lanes<T>;
-  static std::size_t block_bytes() { return Scratch::bytes_of<T>(block_size); }
-  std::size_t sums_bytes() const { return Scratch::bytes_of<RowSums>(static_cast<std::size_t>(outputs)); }
+  std::size_t outputs() const { return static_cast<std::size_t>(output.channels); }
+  std::size_t host_bytes() const {
+    return rows().bytes() + Scratch::bytes_of<T>(block_size) + Scratch::bytes_of<RowSums>(outputs());
+  }
 
   void run_on_host(const Team& team) const {
     WindowRows<T, Reader> window = rows();
-    Scratch scratch = Scratch::of(team, 1, window.bytes() + block_bytes() + sums_bytes());
-    const Tile tile(tiling, tiling.number(team.league_rank()));
+    Scratch scratch = Scratch::of(team, 1, host_bytes());
+    const Tile tile = output.tile(team);
     window.begin(scratch, tile.sample, tile.columns);
     T* block = scratch.take<T>(block_size);
-    RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(outputs));
-    for (int o = 0; o < outputs; ++o) sums[o] = {};
+    RowSums* sums = scratch.take<RowSums>(outputs());
+    std::fill_n(sums, output.channels, RowSums{});
     index_t taps[KW];
     for (int k = 0; k < KW; ++k) taps[k] = window.tap(k);
     for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
@@ -147,13 +147,9 @@ struct Convolution {
       for (int k = 0; k < KH; ++k) first[k] = window.row(0, y, k);
       for (index_t x = 0; x < tile.columns.size();)
         x += columns_at(tile, y, x, first, window.channel_stride(), taps, block);
-      if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;
-      for (int o = 0; o < outputs; ++o)
-        epilogue.add_row(tile.sample, o, y, tile.columns.begin, tile.columns.size(),
-                         &output.at(tile.sample, o, y, tile.columns.begin), sums[o]);
+      for (int o = 0; o < output.channels; ++o) output.sum_row(tile.sample, o, y, tile.columns, sums[o]);
     }
-    if (epilogue.kind != RowEpilogue<T>::Kind::none)
-      for (int o = 0; o < outputs; ++o) epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = sums[o];
+    for (int o = 0; o < output.channels; ++o) output.keep_sums(team, o, sums[o]);
   }
 
   index_t columns_at(const Tile& tile, index_t y, index_t x, const T* const* first, index_t channel_stride,
@@ -172,50 +168,16 @@ struct Convolution {
     const T* rows_at[KH];
     for (int k = 0; k < KH; ++k) rows_at[k] = first[k] + x;
     const index_t count = std::min<index_t>(Blocks * lanes<T>, tile.columns.size() - x);
-    for (int o = 0; o < outputs; o += channel_block) {
+    for (int o = 0; o < output.channels; o += channel_block) {
       T start[channel_block];
-      for (int i = 0; i < channel_block; ++i) start[i] = bias != nullptr && o + i < outputs ? bias[o + i] : T(0);
+      for (int i = 0; i < channel_block; ++i)
+        start[i] = bias != nullptr && o + i < output.channels ? bias[o + i] : T(0);
       detail::convolve_block<T, KH, KW, Blocks>(rows_at, channel_stride, taps, weights + index_t{o} * inputs * KH * KW,
                                                 start, inputs, block);
-      for (int i = 0; i < channel_block && o + i < outputs; ++i) {
-        T* to = &output.at(tile.sample, o + i, y, tile.columns.begin + x);
-        const T* from = block + i * Blocks * lanes<T>;
-        if (!accumulate) {
-          detail::copy_row(from, count, to);
-          continue;
-        }
-        const T* on = &base.at(tile.sample, o + i, y, tile.columns.begin + x);
-        for_each_vector<T>(count, [&]<class V>(index_t j) { store<V>(to + j, load<V>(on + j) + load<V>(from + j)); });
-      }
+      for (int i = 0; i < channel_block && o + i < output.channels; ++i)
+        output.put_row(tile.sample, o + i, y, tile.columns.begin + x, count, block + i * Blocks * lanes<T>);
     }
     return Blocks * lanes<T>;
-  }
-
-  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    const Tile tile(tiling, tiling.number(team.league_rank()));
-    RowSums* sums = static_cast<RowSums*>(team.team_scratch(0).get_shmem(outputs * sizeof(RowSums)));
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs), [&](const int o) { sums[o] = {}; });
-    for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
-      const int points = static_cast<int>(outputs * tile.columns.size());
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, points), [&](const int i) {
-        const int o = i / static_cast<int>(tile.columns.size());
-        const index_t x = tile.columns.begin + i % tile.columns.size();
-        T& to = output.at(tile.sample, o, y, x);
-        const T sum = output_at(tile.sample, o, y, x);
-        to = accumulate ? base.at(tile.sample, o, y, x) + sum : sum;
-      });
-      team.team_barrier();
-      if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs), [&](const int o) {
-        epilogue.add_row(tile.sample, o, y, tile.columns.begin, tile.columns.size(),
-                         &output.at(tile.sample, o, y, tile.columns.begin), sums[o]);
-      });
-      team.team_barrier();
-    }
-    if (epilogue.kind != RowEpilogue<T>::Kind::none)
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs), [&](const int o) {
-        epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = sums[o];
-      });
   }
 
   KOKKOS_FUNCTION T output_at(int n, int o, index_t y, index_t x) const {

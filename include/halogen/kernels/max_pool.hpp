@@ -1,6 +1,7 @@
 // Max pooling and its adjoint, any kernel and stride, no padding. Ties: the first largest in row order, as PyTorch.
 #pragma once
 
+#include "halogen/kernels/pool_windows.hpp"
 #include "halogen/kernels/row_kernels.hpp"
 
 namespace halogen::kernels {
@@ -18,21 +19,22 @@ HALOGEN_FUNCTION auto exceeds(T value, T largest) {
 template <class T>
 struct MaxPoolRows {
   ValueReader<T> input;
-  int kernel[spatial_dimensions], stride[spatial_dimensions];
+  PoolWindows windows;
 
-  index_t inputs(index_t columns) const { return (columns - 1) * stride[2] + kernel[2]; }
+  index_t inputs(index_t columns) const { return (columns - 1) * windows.stride[2] + windows.kernel[2]; }
   index_t scratch_size(index_t columns) const { return inputs(columns); }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
-    for (int kz = 0; kz < kernel[0]; ++kz)
-      for (int ky = 0; ky < kernel[1]; ++ky) {
-        input.load_row(n, c * kernel[0] + kz, y * stride[1] + ky, x0 * stride[2], inputs(count), scratch);
+    for (int kz = 0; kz < windows.kernel[0]; ++kz)
+      for (int ky = 0; ky < windows.kernel[1]; ++ky) {
+        input.load_row(n, c * windows.kernel[0] + kz, y * windows.stride[1] + ky, x0 * windows.stride[2], inputs(count),
+                       scratch);
         const bool starts = kz == 0 && ky == 0;
-        index_t i = kernel[2] == 2 && stride[2] == 2 ? row_of_pairs(scratch, count, starts, out) : 0;
+        index_t i = windows.kernel[2] == 2 && windows.stride[2] == 2 ? row_of_pairs(scratch, count, starts, out) : 0;
         for (; i < count; ++i) {
-          const T* window = scratch + i * stride[2];
+          const T* window = scratch + i * windows.stride[2];
           T best = starts ? window[0] : out[i];
-          for (int kx = 0; kx < kernel[2]; ++kx) best = detail::exceeds(window[kx], best) ? window[kx] : best;
+          for (int kx = 0; kx < windows.kernel[2]; ++kx) best = detail::exceeds(window[kx], best) ? window[kx] : best;
           out[i] = best;
         }
       }
@@ -53,12 +55,12 @@ struct MaxPoolRows {
   }
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
-    PlaneAt plane = input.depth.input(n, c * kernel[0]);
-    T best = input.at(plane, y * stride[1], x * stride[2]);
-    for (int kz = 0; kz < kernel[0]; ++kz, ++plane.z)
-      for (int ky = 0; ky < kernel[1]; ++ky)
-        for (int kx = 0; kx < kernel[2]; ++kx) {
-          const T value = input.at(plane, y * stride[1] + ky, x * stride[2] + kx);
+    PlaneAt plane = input.depth.input(n, c * windows.kernel[0]);
+    T best = input.at(plane, y * windows.stride[1], x * windows.stride[2]);
+    for (int kz = 0; kz < windows.kernel[0]; ++kz, ++plane.z)
+      for (int ky = 0; ky < windows.kernel[1]; ++ky)
+        for (int kx = 0; kx < windows.kernel[2]; ++kx) {
+          const T value = input.at(plane, y * windows.stride[1] + ky, x * windows.stride[2] + kx);
           best = detail::exceeds(value, best) ? value : best;
         }
     return best;
@@ -71,25 +73,19 @@ struct MaxPoolBackwardRows {
   ValueReader<T> input;
   GradientReader<T> gradient;  ///< of the pooled tensor
   int first = 0;               ///< first input channel of the source that is differentiated
-  int kernel[spatial_dimensions], stride[spatial_dimensions];
-  index_t outputs[spatial_dimensions];  ///< extents of the pooled tensor
-
-  /// Outputs whose window holds an input of [begin, end).
-  KOKKOS_FUNCTION Interval windows(int d, index_t begin, index_t end) const {
-    const index_t from = ceil_div(begin - kernel[d] + 1, stride[d]), to = floor_div(end - 1, stride[d]) + 1;
-    return {from < 0 ? 0 : from, to > outputs[d] ? outputs[d] : to};
-  }
+  PoolWindows windows;
 
   index_t scratch_size(index_t columns) const {
-    const index_t outputs_of = columns / stride[2] + kernel[2] + 1;
-    return outputs_of + ((outputs_of - 1) * stride[2] + kernel[2]) * kernel[0] * kernel[1];
+    const index_t outputs_of = columns / windows.stride[2] + windows.kernel[2] + 1;
+    return outputs_of +
+           ((outputs_of - 1) * windows.stride[2] + windows.kernel[2]) * windows.kernel[0] * windows.kernel[1];
   }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
     std::fill_n(out, count, T(0));
     const PlaneAt own = input.depth.input(n, first + c);
-    const Interval planes = windows(0, own.z, own.z + 1), down = windows(1, y, y + 1);
-    const Interval across = windows(2, x0, x0 + count);
+    const Interval planes = windows.holding(0, own.z, own.z + 1), down = windows.holding(1, y, y + 1);
+    const Interval across = windows.holding(2, x0, x0 + count);
     if (across.empty()) return;
     for (index_t oz = planes.begin; oz < planes.end; ++oz)
       for (index_t oy = down.begin; oy < down.end; ++oy)
@@ -98,7 +94,8 @@ struct MaxPoolBackwardRows {
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
     const PlaneAt own = input.depth.input(n, first + c);
-    const Interval planes = windows(0, own.z, own.z + 1), down = windows(1, y, y + 1), across = windows(2, x, x + 1);
+    const Interval planes = windows.holding(0, own.z, own.z + 1), down = windows.holding(1, y, y + 1),
+                   across = windows.holding(2, x, x + 1);
     PlaneAt output = own;
     T sum = 0;
     for (output.z = planes.begin; output.z < planes.end; ++output.z)
@@ -138,30 +135,31 @@ struct MaxPoolBackwardRows {
   /// Host: the windows of one output row, as far as their largest lies in input row (own, y).
   void add_windows(const PlaneAt& own, index_t y, const PlaneAt& output, index_t oy, Interval across, index_t x0,
                    index_t count, T* out, T* scratch) const {
-    const index_t begin = across.begin * stride[2];
-    const index_t width = (across.size() - 1) * stride[2] + kernel[2];
+    const index_t begin = across.begin * windows.stride[2];
+    const index_t width = (across.size() - 1) * windows.stride[2] + windows.kernel[2];
     T* g = scratch;
     T* rows = scratch + across.size();
     gradient.load_row(output, oy, across.begin, across.size(), g);
     PlaneAt plane = output;
-    for (int kz = 0; kz < kernel[0]; ++kz)
-      for (int ky = 0; ky < kernel[1]; ++ky) {
-        plane.z = output.z * stride[0] + kz;
-        input.load_row(plane, oy * stride[1] + ky, begin, width, rows + (kz * kernel[1] + ky) * width);
+    for (int kz = 0; kz < windows.kernel[0]; ++kz)
+      for (int ky = 0; ky < windows.kernel[1]; ++ky) {
+        plane.z = output.z * windows.stride[0] + kz;
+        input.load_row(plane, oy * windows.stride[1] + ky, begin, width, rows + (kz * windows.kernel[1] + ky) * width);
       }
-    const index_t own_row = (own.z - output.z * stride[0]) * kernel[1] + (y - oy * stride[1]);
-    const bool of_pairs = kernel[1] == 2 && kernel[2] == 2 && stride[2] == 2 && kernel[0] <= 2 && begin >= x0;
+    const index_t own_row = (own.z - output.z * windows.stride[0]) * windows.kernel[1] + (y - oy * windows.stride[1]);
+    const bool of_pairs = windows.kernel[1] == 2 && windows.kernel[2] == 2 && windows.stride[2] == 2 &&
+                          windows.kernel[0] <= 2 && begin >= x0;
     index_t i = 0;
     if (of_pairs) {
       const index_t pairs = std::min(across.size(), (x0 + count - begin) / 2);
       T* to = out + (begin - x0);
-      i = kernel[0] == 1 ? row_of_pairs<2>(rows, width, g, own_row, pairs, to)
-                         : row_of_pairs<4>(rows, width, g, own_row, pairs, to);
+      i = windows.kernel[0] == 1 ? row_of_pairs<2>(rows, width, g, own_row, pairs, to)
+                                 : row_of_pairs<4>(rows, width, g, own_row, pairs, to);
     }
     for (; i < across.size(); ++i) {
-      const index_t at = largest(rows + i * stride[2], width);
-      if (at / kernel[2] != own_row) continue;
-      const index_t x = begin + i * stride[2] + at % kernel[2] - x0;
+      const index_t at = largest(rows + i * windows.stride[2], width);
+      if (at / windows.kernel[2] != own_row) continue;
+      const index_t x = begin + i * windows.stride[2] + at % windows.kernel[2] - x0;
       if (x >= 0 && x < count) out[x] += g[i];
     }
   }
@@ -170,24 +168,24 @@ struct MaxPoolBackwardRows {
   index_t largest(const T* window, index_t pitch) const {
     index_t at = 0;
     T best = window[0];
-    for (int row = 0; row < kernel[0] * kernel[1]; ++row)
-      for (int kx = 0; kx < kernel[2]; ++kx)
+    for (int row = 0; row < windows.kernel[0] * windows.kernel[1]; ++row)
+      for (int kx = 0; kx < windows.kernel[2]; ++kx)
         if (detail::exceeds(window[row * pitch + kx], best))
-          best = window[row * pitch + kx], at = index_t{row} * kernel[2] + kx;
+          best = window[row * pitch + kx], at = index_t{row} * windows.kernel[2] + kx;
     return at;
   }
 
   KOKKOS_FUNCTION bool is_largest(const PlaneAt& own, index_t y, index_t x, const PlaneAt& output, index_t oy,
                                   index_t ox) const {
-    const index_t y0 = oy * stride[1], x0 = ox * stride[2];
+    const index_t y0 = oy * windows.stride[1], x0 = ox * windows.stride[2];
     PlaneAt plane = output, best_plane;
-    plane.z = output.z * stride[0];
+    plane.z = output.z * windows.stride[0];
     T best = input.at(plane, y0, x0);
     best_plane = plane;
     index_t best_y = y0, best_x = x0;
-    for (int kz = 0; kz < kernel[0]; ++kz, ++plane.z)
-      for (int ky = 0; ky < kernel[1]; ++ky)
-        for (int kx = 0; kx < kernel[2]; ++kx) {
+    for (int kz = 0; kz < windows.kernel[0]; ++kz, ++plane.z)
+      for (int ky = 0; ky < windows.kernel[1]; ++ky)
+        for (int kx = 0; kx < windows.kernel[2]; ++kx) {
           const T value = input.at(plane, y0 + ky, x0 + kx);
           if (detail::exceeds(value, best)) best = value, best_plane = plane, best_y = y0 + ky, best_x = x0 + kx;
         }

@@ -5,84 +5,52 @@
 #include <algorithm>
 #include <limits>
 
-#include "halogen/kernels/tiles.hpp"
+#include "halogen/kernels/tile_output.hpp"
 
 namespace halogen::kernels {
 
 /// Compute has: `void row(n, c, y, x0, count, T* out, T* scratch)` for host rows, `T at(n, c, y, x)` for one point,
-/// `index_t scratch_size(columns)`. output = or += as `accumulate` says.
+/// `index_t scratch_size(columns)`.
 template <class ExecutionSpace, class T, class Compute>
 struct RowKernel {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Compute compute;
-  TensorView<T> output;
-  int channels = 0;
-  Tiling tiling;
-  bool accumulate = false;
-  TensorView<T> base;  ///< accumulate: what is added to, the output itself or another tensor
-  RowEpilogue<T> epilogue;
+  TileOutput<T> output;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, tiling.launched(), *this, host_bytes(), channels * sizeof(RowSums));
+    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     KOKKOS_IF_ON_HOST((run_on_host(team);))
-    KOKKOS_IF_ON_DEVICE((run_on_device(team);))
+    KOKKOS_IF_ON_DEVICE(
+        (output.run_points(team, [this](int n, int c, index_t y, index_t x) { return compute.at(n, c, y, x); });))
   }
 
  private:
-  std::size_t scratch_size() const { return static_cast<std::size_t>(compute.scratch_size(tiling.tile_columns)); }
-  std::size_t host_bytes() const {
-    return Scratch::bytes_of<T>(static_cast<std::size_t>(tiling.tile_columns)) + Scratch::bytes_of<T>(scratch_size());
+  std::size_t columns() const { return static_cast<std::size_t>(output.tiling.tile_columns); }
+  std::size_t scratch_size() const {
+    return static_cast<std::size_t>(compute.scratch_size(output.tiling.tile_columns));
   }
+  std::size_t host_bytes() const { return Scratch::bytes_of<T>(columns()) + Scratch::bytes_of<T>(scratch_size()); }
 
   void run_on_host(const Team& team) const {
     Scratch scratch = Scratch::of(team, 1, host_bytes());
-    T* line = scratch.take<T>(static_cast<std::size_t>(tiling.tile_columns));
+    T* line = scratch.take<T>(columns());
     T* rest = scratch.take<T>(scratch_size());
-    const Tile tile(tiling, tiling.number(team.league_rank()));
-    const index_t columns = tile.columns.size();
-    for (int c = 0; c < channels; ++c) {
+    const Tile tile = output.tile(team);
+    const index_t x = tile.columns.begin, count = tile.columns.size();
+    for (int c = 0; c < output.channels; ++c) {
       RowSums sums;
       for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
-        T* to = &output.at(tile.sample, c, y, tile.columns.begin);
-        if (accumulate) {
-          compute.row(tile.sample, c, y, tile.columns.begin, columns, line, rest);
-          const T* from = &base.at(tile.sample, c, y, tile.columns.begin);
-          for_each_vector<T>(columns,
-                             [&]<class V>(index_t i) { store<V>(to + i, load<V>(from + i) + load<V>(line + i)); });
-        } else {
-          compute.row(tile.sample, c, y, tile.columns.begin, columns, to, rest);
-        }
-        if (epilogue.kind != RowEpilogue<T>::Kind::none)
-          epilogue.add_row(tile.sample, c, y, tile.columns.begin, columns, to, sums);
+        compute.row(tile.sample, c, y, x, count, output.accumulate ? line : &output.tensor.at(tile.sample, c, y, x),
+                    rest);
+        if (output.accumulate) output.put_row(tile.sample, c, y, x, count, line);
+        output.sum_row(tile.sample, c, y, tile.columns, sums);
       }
-      if (epilogue.kind != RowEpilogue<T>::Kind::none)
-        epilogue.partial[tiling.number(team.league_rank()) * channels + c] = sums;
+      output.keep_sums(team, c, sums);
     }
-  }
-
-  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    const Tile tile(tiling, tiling.number(team.league_rank()));
-    const int columns = static_cast<int>(tile.columns.size()), rows = static_cast<int>(tile.rows.size());
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, channels * rows * columns), [&](const int i) {
-      const int c = i / (rows * columns);
-      const index_t y = tile.rows.begin + i / columns % rows, x = tile.columns.begin + i % columns;
-      T& to = output.at(tile.sample, c, y, x);
-      const T value = compute.at(tile.sample, c, y, x);
-      to = accumulate ? base.at(tile.sample, c, y, x) + value : value;
-    });
-    if (epilogue.kind == RowEpilogue<T>::Kind::none) return;
-    team.team_barrier();
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, channels), [&](const int c) {
-      RowSums sums;
-      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
-        epilogue.add_row(tile.sample, c, y, tile.columns.begin, columns,
-                         &output.at(tile.sample, c, y, tile.columns.begin), sums);
-      epilogue.partial[tiling.number(team.league_rank()) * channels + c] = sums;
-    });
   }
 };
 

@@ -1,10 +1,10 @@
-// Softmax over the channels of each point, and its adjoint. output = or += as `accumulate` says.
+// Softmax over the channels of each point, and its adjoint.
 // Accumulation: sums over channels in their order, in the value type; the largest channel is subtracted first.
 #pragma once
 
 #include <algorithm>
 
-#include "halogen/kernels/tiles.hpp"
+#include "halogen/kernels/tile_output.hpp"
 
 namespace halogen::kernels {
 
@@ -12,7 +12,7 @@ namespace halogen::kernels {
 template <class T>
 struct SoftmaxPoint {
   ValueReader<T> input;
-  int channels = 0, first = 0, outputs = 0;  ///< first, outputs: which of them are computed
+  int channels = 0, first = 0;  ///< first: that is computed
 
   static constexpr int operands = 1;
   void load(int n, int c, index_t y, index_t x0, index_t count, T* to, T*) const {
@@ -43,12 +43,12 @@ struct SoftmaxPoint {
   }
 };
 
-/// dx[c] = y[c] (g[c] - sum of g y), for channels [first, first + outputs).
+/// dx[c] = y[c] (g[c] - sum of g y), for channels from `first` on.
 template <class T>
 struct SoftmaxBackwardPoint {
   GradientReader<T> gradient;
   TensorView<T> result;  ///< y
-  int channels = 0, first = 0, outputs = 0;
+  int channels = 0, first = 0;
 
   static constexpr int operands = 2;
   void load(int n, int c, index_t y, index_t x0, index_t count, T* to, T* second) const {
@@ -77,27 +77,25 @@ struct PointKernel {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Point point;
-  TensorView<T> output;
-  Tiling tiling;
-  bool accumulate = false;
-  TensorView<T> base;  ///< accumulate: what is added to, the output itself or another tensor
-  RowEpilogue<T> epilogue;
+  TileOutput<T> output;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, tiling.launched(), *this, host_bytes(), 0);
+    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     KOKKOS_IF_ON_HOST((run_on_host(team);))
-    KOKKOS_IF_ON_DEVICE((run_on_device(team);))
+    KOKKOS_IF_ON_DEVICE(
+        (output.run_points(team, [this](int n, int c, index_t y, index_t x) { return point.at(n, c, y, x); });))
   }
 
  private:
   static constexpr index_t piece = 128;
   std::size_t values() const { return static_cast<std::size_t>(point.channels * piece); }
+  std::size_t outputs() const { return static_cast<std::size_t>(output.channels); }
   std::size_t host_bytes() const {
     return Point::operands * Scratch::bytes_of<T>(values()) + Scratch::bytes_of<T>(2 * piece) +
-           Scratch::bytes_of<RowSums>(static_cast<std::size_t>(point.outputs));
+           Scratch::bytes_of<RowSums>(outputs());
   }
 
   void run_on_host(const Team& team) const {
@@ -105,9 +103,9 @@ struct PointKernel {
     T* rows = scratch.take<T>(values());
     T* second = Point::operands == 2 ? scratch.take<T>(values()) : nullptr;
     T* sums_of_points = scratch.take<T>(2 * piece);
-    RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(point.outputs));
-    std::fill_n(sums, point.outputs, RowSums{});
-    const Tile tile(tiling, tiling.number(team.league_rank()));
+    RowSums* sums = scratch.take<RowSums>(outputs());
+    std::fill_n(sums, output.channels, RowSums{});
+    const Tile tile = output.tile(team);
     const int n = tile.sample;
     for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
       for (index_t x = tile.columns.begin; x < tile.columns.end; x += piece) {
@@ -115,44 +113,11 @@ struct PointKernel {
         for (int c = 0; c < point.channels; ++c)
           point.load(n, c, y, x, count, rows + c * piece, second == nullptr ? nullptr : second + c * piece);
         point.compute(rows, second, sums_of_points, piece, count);
-        for (int o = 0; o < point.outputs; ++o) put(rows + (point.first + o) * piece, n, o, y, x, count);
+        for (int o = 0; o < output.channels; ++o) output.put_row(n, o, y, x, count, rows + (point.first + o) * piece);
       }
-      if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;
-      for (int o = 0; o < point.outputs; ++o)
-        epilogue.add_row(n, o, y, tile.columns.begin, tile.columns.size(), &output.at(n, o, y, tile.columns.begin),
-                         sums[o]);
+      for (int o = 0; o < output.channels; ++o) output.sum_row(n, o, y, tile.columns, sums[o]);
     }
-    if (epilogue.kind != RowEpilogue<T>::Kind::none)
-      for (int o = 0; o < point.outputs; ++o)
-        epilogue.partial[tiling.number(team.league_rank()) * point.outputs + o] = sums[o];
-  }
-
-  void put(const T* from, int n, int o, index_t y, index_t x, index_t count) const {
-    T* to = &output.at(n, o, y, x);
-    if (!accumulate) return detail::copy_row(from, count, to);
-    const T* on = &base.at(n, o, y, x);
-    for_each_vector<T>(
-        count, [&]<class V>(index_t i) { store<V>(to + i, kernels::load<V>(on + i) + kernels::load<V>(from + i)); });
-  }
-
-  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    const Tile tile(tiling, tiling.number(team.league_rank()));
-    const int rows = static_cast<int>(tile.rows.size()), columns = static_cast<int>(tile.columns.size());
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, point.outputs * rows * columns), [&](const int i) {
-      const int o = i / (rows * columns);
-      const index_t y = tile.rows.begin + i / columns % rows, x = tile.columns.begin + i % columns;
-      const T value = point.at(tile.sample, o, y, x);
-      output.at(tile.sample, o, y, x) = accumulate ? base.at(tile.sample, o, y, x) + value : value;
-    });
-    if (epilogue.kind == RowEpilogue<T>::Kind::none) return;
-    team.team_barrier();
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, point.outputs), [&](const int o) {
-      RowSums sums;
-      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
-        epilogue.add_row(tile.sample, o, y, tile.columns.begin, columns,
-                         &output.at(tile.sample, o, y, tile.columns.begin), sums);
-      epilogue.partial[tiling.number(team.league_rank()) * point.outputs + o] = sums;
-    });
+    for (int o = 0; o < output.channels; ++o) output.keep_sums(team, o, sums[o]);
   }
 };
 

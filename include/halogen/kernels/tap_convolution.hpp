@@ -1,7 +1,7 @@
 // Convolution by lists of taps: grouped and depthwise windows, transposed ones, and the input gradients of strided
 // ones, none of which multiplies a weight of another group or a zero between two points.
 // Accumulation: bias, then the group's input channels, then taps in row order; the same order for every output on any
-// mesh, tile and vector block, so results are equal to the bit. output = or += as `accumulate` says.
+// mesh, tile and vector block, so results are equal to the bit.
 #pragma once
 
 #include "halogen/kernels/convolution.hpp"
@@ -73,30 +73,27 @@ template <class T, int Outputs, int Blocks>
 
 }  // namespace detail
 
-/// Channels [first, first + outputs) of a grouped window's output. Reader: ValueReader or GradientReader.
+/// Channels from `first` on of a grouped window's output. Reader: ValueReader or GradientReader.
 template <class ExecutionSpace, class T, class Reader>
 struct TapConvolution {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Reader input;
-  TensorView<T> output;
+  TileOutput<T> output;
   const T* weights = nullptr;  ///< packed
   const T* bias = nullptr;
   ChannelGroups groups;
-  int first = 0, outputs = 0;
+  int first = 0;
   TapWindow window;
-  Tiling tiling;
-  bool accumulate = false;
-  TensorView<T> base;  ///< accumulate: what is added to, the output itself or another tensor
-  RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, tiling.launched(), *this, host_bytes(), 0);
+    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     KOKKOS_IF_ON_HOST((run_on_host(team);))
-    KOKKOS_IF_ON_DEVICE((run_on_device(team);))
+    KOKKOS_IF_ON_DEVICE(
+        (output.run_points(team, [this](int n, int o, index_t y, index_t x) { return output_at(n, o, y, x); });))
   }
 
  private:
@@ -108,7 +105,7 @@ struct TapConvolution {
   std::size_t sums_of_a_group() const { return static_cast<std::size_t>(groups.outputs); }
   index_t steps(index_t columns) const { return columns / window.phases(1) + (window.phases(1) > 1 ? 2 : 0); }
   Ring rows(const Within& within, const WindowShape& shape) const {
-    return {within, shape, groups.inputs, steps(tiling.tile_columns), 1};
+    return {within, shape, groups.inputs, steps(output.tiling.tile_columns), 1};
   }
   std::size_t host_bytes() const {
     const WindowShape shape = window.ring();
@@ -126,7 +123,7 @@ struct TapConvolution {
   };
 
   void run_on_host(const Team& team) const {
-    const Tile tile(tiling, tiling.number(team.league_rank()));
+    const Tile tile = output.tile(team);
     Within within{input, window.inputs_of(0, tile.rows), window.inputs_of(1, tile.columns)};
     const WindowShape shape = window.ring();
     Ring ring = rows(within, shape);
@@ -137,7 +134,7 @@ struct TapConvolution {
               scratch.take<T>(block_size),
               TapList(scratch, window, ring),
               scratch.take<RowSums>(sums_of_a_group())};
-    for (int g = first / groups.outputs; g * groups.outputs < first + outputs; ++g) {
+    for (int g = first / groups.outputs; g * groups.outputs < first + output.channels; ++g) {
       within.first_channel = g * groups.inputs;
       Scratch again = scratch;
       ring.begin(again, tile.sample, work.steps);
@@ -154,12 +151,10 @@ struct TapConvolution {
           default:
             group_row<channel_block>(work, ring, g, y);
         }
-        if (epilogue.kind != RowEpilogue<T>::Kind::none) add_row(work, g, y);
+        for_outputs(g, 0, groups.outputs,
+                    [&](int i, int o) { output.sum_row(tile.sample, o, y, tile.columns, work.sums[i]); });
       }
-      if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;
-      for_outputs(g, 0, groups.outputs, [&](int i, int o) {
-        epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = work.sums[i];
-      });
+      for_outputs(g, 0, groups.outputs, [&](int i, int o) { output.keep_sums(team, o, work.sums[i]); });
     }
   }
 
@@ -168,16 +163,8 @@ struct TapConvolution {
   void for_outputs(int g, int begin, int end, F f) const {
     for (int i = begin; i < end; ++i) {
       const int o = g * groups.outputs + i - first;
-      if (i < groups.outputs && o >= 0 && o < outputs) f(i, o);
+      if (i < groups.outputs && o >= 0 && o < output.channels) f(i, o);
     }
-  }
-
-  void add_row(const Work& work, int g, index_t y) const {
-    const Tile& tile = work.tile;
-    for_outputs(g, 0, groups.outputs, [&](int i, int o) {
-      epilogue.add_row(tile.sample, o, y, tile.columns.begin, tile.columns.size(),
-                       &output.at(tile.sample, o, y, tile.columns.begin), work.sums[i]);
-    });
   }
 
   /// One row of all outputs of a group: phase by phase, then from left to right.
@@ -211,14 +198,14 @@ struct TapConvolution {
     const int n = work.tile.sample, phases = window.phases(1);
     const index_t count = std::min(size, end - s), weight_stride = index_t{window.taps()} * Outputs;
     const index_t blocks = ceil_div(groups.outputs, Outputs);
-    const bool direct = Outputs == 1 && !accumulate && phases == 1 && count == size;
+    const bool direct = Outputs == 1 && !output.accumulate && phases == 1 && count == size;
     for (index_t b = 0; b < blocks; ++b) {
       T start[Outputs] = {};
       T* to = work.block;
       bool wanted = false;
       for_outputs(g, static_cast<int>(b) * Outputs, static_cast<int>(b + 1) * Outputs, [&](int i, int o) {
         if (bias != nullptr) start[i - static_cast<int>(b) * Outputs] = bias[first + o];
-        if (direct) to = &output.at(n, o, y, s);
+        if (direct) to = &output.tensor.at(n, o, y, s);
         wanted = true;
       });
       if (!wanted) continue;
@@ -227,43 +214,12 @@ struct TapConvolution {
           weights + (g * blocks + b) * groups.inputs * weight_stride, start, to, size);
       if (direct) continue;
       for_outputs(g, static_cast<int>(b) * Outputs, static_cast<int>(b + 1) * Outputs, [&](int i, int o) {
-        const index_t x = s * phases + phase;
-        put(work.block + (i - static_cast<int>(b) * Outputs) * size, count, phases,
-            accumulate ? &base.at(n, o, y, x) : nullptr, &output.at(n, o, y, x));
+        const T* from = work.block + (i - static_cast<int>(b) * Outputs) * size;
+        if (phases == 1) return output.put_row(n, o, y, s, count, from);
+        for (index_t k = 0; k < count; ++k) output.put(n, o, y, (s + k) * phases + phase, from[k]);
       });
     }
     return size;
-  }
-
-  /// `on` is null where nothing is added to.
-  static void put(const T* from, index_t count, int pitch, const T* on, T* to) {
-    if (pitch != 1)
-      for (index_t i = 0; i < count; ++i) to[i * pitch] = on != nullptr ? on[i * pitch] + from[i] : from[i];
-    else if (on != nullptr)
-      for_each_vector<T>(count, [&]<class V>(index_t i) { store<V>(to + i, load<V>(on + i) + load<V>(from + i)); });
-    else
-      detail::copy_row(from, count, to);
-  }
-
-  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    const Tile tile(tiling, tiling.number(team.league_rank()));
-    const int rows = static_cast<int>(tile.rows.size()), columns = static_cast<int>(tile.columns.size());
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs * rows * columns), [&](const int i) {
-      const int o = i / (rows * columns);
-      const index_t y = tile.rows.begin + i / columns % rows, x = tile.columns.begin + i % columns;
-      T& to = output.at(tile.sample, o, y, x);
-      const T sum = output_at(tile.sample, o, y, x);
-      to = accumulate ? base.at(tile.sample, o, y, x) + sum : sum;
-    });
-    if (epilogue.kind == RowEpilogue<T>::Kind::none) return;
-    team.team_barrier();
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, outputs), [&](const int o) {
-      RowSums sums;
-      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
-        epilogue.add_row(tile.sample, o, y, tile.columns.begin, columns,
-                         &output.at(tile.sample, o, y, tile.columns.begin), sums);
-      epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = sums;
-    });
   }
 
   KOKKOS_FUNCTION T output_at(int n, int o, index_t y, index_t x) const {

@@ -83,10 +83,6 @@ struct TapWeightGradient {
   std::size_t points_size() const { return static_cast<std::size_t>(rows_at_once * padded_columns()); }
   std::size_t host_bytes() const { return rows({window}).bytes() + Scratch::bytes_of<T>(points_size()); }
 
-  KOKKOS_FUNCTION Interval tiles_of(int block) const {
-    return {tiling.count() * block / blocks, tiling.count() * (block + 1) / blocks};
-  }
-
   void run_on_host(const Team& team) const {
     GroupOf group{window};
     Ring ring = rows(group);
@@ -96,7 +92,7 @@ struct TapWeightGradient {
     const int block = first_block + team.league_rank();
     double* result = partial + block * partial_size();
     std::fill_n(result, partial_size(), 0.0);
-    const Interval tiles = tiles_of(block);
+    const Interval tiles = tiling.of_block(block, blocks);
     for (index_t t = tiles.begin; t < tiles.end; ++t) {
       const Tile tile(tiling, t);
       for (int g = 0; g < groups.count; ++g) {
@@ -149,7 +145,7 @@ struct TapWeightGradient {
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
     const int block = first_block + team.league_rank();
     double* result = partial + block * partial_size();
-    const Interval tiles = tiles_of(block);
+    const Interval tiles = tiling.of_block(block, blocks);
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, static_cast<int>(partial_size())), [&](const int i) {
       double total = 0;
       for (index_t t = tiles.begin; t < tiles.end; ++t) total += tile_sum(Tile(tiling, t), i);
@@ -195,16 +191,12 @@ struct ChannelSums {
   }
 
  private:
-  KOKKOS_FUNCTION Interval tiles_of(int block) const {
-    return {tiling.count() * block / blocks, tiling.count() * (block + 1) / blocks};
-  }
-
   void run_on_host(const Team& team) const {
     Scratch scratch = Scratch::of(team, 1, Scratch::bytes_of<T>(static_cast<std::size_t>(tiling.tile_columns)));
     T* line = scratch.take<T>(static_cast<std::size_t>(tiling.tile_columns));
     double* result = partial + index_t{team.league_rank()} * channels;
     std::fill_n(result, channels, 0.0);
-    const Interval tiles = tiles_of(team.league_rank());
+    const Interval tiles = tiling.of_block(team.league_rank(), blocks);
     for (index_t t = tiles.begin; t < tiles.end; ++t) {
       const Tile tile(tiling, t);
       for (int c = 0; c < channels; ++c)
@@ -217,7 +209,7 @@ struct ChannelSums {
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
     double* result = partial + index_t{team.league_rank()} * channels;
-    const Interval tiles = tiles_of(team.league_rank());
+    const Interval tiles = tiling.of_block(team.league_rank(), blocks);
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, channels), [&](const int c) {
       double total = 0;
       for (index_t t = tiles.begin; t < tiles.end; ++t) {

@@ -29,6 +29,11 @@ struct Tiling {
   HALOGEN_FUNCTION index_t launched() const { return last < 0 ? count() : last - first; }
   HALOGEN_FUNCTION index_t number(index_t team) const { return order == nullptr ? first + team : order[first + team]; }
 
+  /// The tiles, not launched by number, that the given one of `blocks` blocks takes.
+  HALOGEN_FUNCTION Interval of_block(index_t block, index_t blocks) const {
+    return {count() * block / blocks, count() * (block + 1) / blocks};
+  }
+
   Tiling part(const int* numbers, index_t begin, index_t end) const {
     Tiling result = *this;
     result.order = numbers, result.first = begin, result.last = end;

@@ -110,10 +110,6 @@ struct WeightGradient {
            Scratch::bytes_of<T>(static_cast<std::size_t>(padded_columns()));
   }
 
-  KOKKOS_FUNCTION Interval tiles_of(int block) const {
-    return {tiling.count() * block / blocks, tiling.count() * (block + 1) / blocks};
-  }
-
   void run_on_host(const Team& team) const {
     WindowRows<T, ValueReader<T>> window = rows();
     Scratch scratch = Scratch::of(team, 1, host_bytes());
@@ -123,7 +119,7 @@ struct WeightGradient {
     T* line = rest.take<T>(static_cast<std::size_t>(padded_columns()));
     double* result = partial + (first_block + team.league_rank()) * partial_size();
     std::fill_n(result, partial_size(), 0.0);
-    const Interval tiles = tiles_of((first_block + team.league_rank()));
+    const Interval tiles = tiling.of_block(first_block + team.league_rank(), blocks);
     for (index_t t = tiles.begin; t < tiles.end; ++t) {
       const Tile tile(tiling, t);
       Scratch again = scratch;
@@ -171,7 +167,7 @@ struct WeightGradient {
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
     double* result = partial + (first_block + team.league_rank()) * partial_size();
-    const Interval tiles = tiles_of((first_block + team.league_rank()));
+    const Interval tiles = tiling.of_block(first_block + team.league_rank(), blocks);
     const int weights = outputs * inputs * KH * KW;
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, weights + outputs), [&](const int i) {
       double total = 0;

@@ -1,7 +1,7 @@
 // 3 x 3 convolution of stride 1 by Winograd's F(4 x 4, 3 x 3) on the host: forward and input gradient alike.
 // Tiles lie on the global grid of multiples of four, wherever a rank's piece begins: each output is then the same on
 // any mesh to the bit. Accumulation: input channels in order within each of the 36 products, then the transform, then
-// the bias. Relative error about 1e-6 in float, of the largest output. output = or += as `accumulate` says.
+// the bias. Relative error about 1e-6 in float, of the largest output.
 #pragma once
 
 #include <algorithm>
@@ -138,20 +138,16 @@ struct WinogradConvolution {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Reader input;
-  TensorView<T> output;
+  TileOutput<T> output;        ///< its tiling begins on the global grid, in tiles of whole winograd tiles
   const T* weights = nullptr;  ///< packed
   const T* bias = nullptr;
-  int inputs = 0, outputs = 0;
+  int inputs = 0;
   index_t padding[2] = {0, 0};  ///< output o reads inputs from o - padding on; may be negative in an adjoint
   Interval readable[2];         ///< inputs that some output of the whole field reads; beyond stands 0
   Interval owned[2];            ///< rows and columns of the output to compute
-  Tiling tiling;                ///< begins on the global grid, tiles of whole winograd tiles
-  bool accumulate = false;
-  TensorView<T> base;  ///< accumulate: what is added to, the output itself or another tensor
-  RowEpilogue<T> epilogue;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, tiling.launched(), *this, host_bytes(), 0);
+    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
   }
 
   void operator()(const Team& team) const { run_on_host(team); }
@@ -161,18 +157,20 @@ struct WinogradConvolution {
   static constexpr int tiles_at_once = vector > tile ? vector / tile : 1;  ///< that fill vectors of columns
   static constexpr int columns_at_once = tiles_at_once * tile;
 
-  index_t group() const { return winograd_group(inputs, outputs, sizeof(T)); }
+  index_t group() const { return winograd_group(inputs, output.channels, sizeof(T)); }
   index_t left_width() const { return winograd_width(inputs, sizeof(T)); }
-  index_t right_width() const { return winograd_width(outputs, sizeof(T)); }
+  index_t right_width() const { return winograd_width(output.channels, sizeof(T)); }
   // From product to product; not a multiple of 4 KiB.
   index_t left_pitch() const { return group() * left_width() + 2 * vector; }
   index_t right_pitch() const { return group() * right_width() + 2 * vector; }
-  ChannelRows<T, Reader> channel_rows() const { return {input, inputs, tiling.tile_columns + 2, winograd_window}; }
+  ChannelRows<T, Reader> channel_rows() const {
+    return {input, inputs, output.tiling.tile_columns + 2, winograd_window};
+  }
   std::size_t host_bytes() const {
     const auto bytes = [](index_t count) { return Scratch::bytes_of<T>(static_cast<std::size_t>(count)); };
     return channel_rows().bytes() + bytes(winograd_products * left_pitch()) + bytes(winograd_products * right_pitch()) +
            bytes(winograd_window * (tile * group() + 2) * vector) +
-           Scratch::bytes_of<RowSums>(static_cast<std::size_t>(outputs));
+           Scratch::bytes_of<RowSums>(static_cast<std::size_t>(output.channels));
   }
 
   void run_on_host(const Team& team) const {
@@ -183,10 +181,10 @@ struct WinogradConvolution {
     T* left = scratch.take<T>(static_cast<std::size_t>(winograd_products * left_pitch()));
     T* right = scratch.take<T>(static_cast<std::size_t>(winograd_products * right_pitch()));
     T* columns = scratch.take<T>(static_cast<std::size_t>(winograd_window * (tile * group() + 2) * vector));
-    RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(outputs));
-    for (int o = 0; o < outputs; ++o) sums[o] = {};
+    RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(output.channels));
+    std::fill_n(sums, output.channels, RowSums{});
 
-    const Tile part(tiling, tiling.number(team.league_rank()));
+    const Tile part = output.tile(team);
     const index_t first = part.columns.begin - padding[1];
     const index_t across = ceil_div(part.columns.size(), tile);
     index_t next = part.rows.begin - padding[0];
@@ -199,15 +197,11 @@ struct WinogradConvolution {
         multiply(left, right, count, part.sample, y, part.columns.begin + t * tile);
         transform_outputs(right, part.sample, y, part.columns.begin + t * tile, count);
       }
-      if (epilogue.kind == RowEpilogue<T>::Kind::none) continue;
       const Interval done = intersect({y, y + tile}, owned[0]), width = intersect(part.columns, owned[1]);
-      for (int o = 0; o < outputs; ++o)
-        for (index_t row = done.begin; row < done.end; ++row)
-          epilogue.add_row(part.sample, o, row, width.begin, width.size(), &output.at(part.sample, o, row, width.begin),
-                           sums[o]);
+      for (int o = 0; o < output.channels; ++o)
+        for (index_t row = done.begin; row < done.end; ++row) output.sum_row(part.sample, o, row, width, sums[o]);
     }
-    if (epilogue.kind != RowEpilogue<T>::Kind::none)
-      for (int o = 0; o < outputs; ++o) epilogue.partial[tiling.number(team.league_rank()) * outputs + o] = sums[o];
+    for (int o = 0; o < output.channels; ++o) output.keep_sums(team, o, sums[o]);
   }
 
   /// left[product][tile][input]
@@ -230,11 +224,11 @@ struct WinogradConvolution {
         return input.address(static_cast<int>(channel % reads), sample, static_cast<int>(channel / reads),
                              y - padding[0] + winograd_window + row, x - padding[1]);
       if (!owned[0].contains({y + row, y + row + 1})) return nullptr;
-      const int o = static_cast<int>((channel - reads * inputs) % outputs);
-      const TensorView<T>& written = channel < reads * inputs + outputs ? output : epilogue.value;
-      return &written.at(sample, o, y + row, std::max(x, owned[1].begin));
+      const index_t o = channel - reads * inputs, outputs = output.channels;
+      const TensorView<T>& written = o < outputs ? output.tensor : output.epilogue.value;
+      return &written.at(sample, static_cast<int>(o % outputs), y + row, std::max(x, owned[1].begin));
     };
-    const index_t writes = (epilogue.kind == RowEpilogue<T>::Kind::norm_sums ? 2 : 1) * index_t{outputs};
+    const index_t writes = (output.epilogue.kind == RowEpilogue<T>::Kind::norm_sums ? 2 : 1) * index_t{output.channels};
     LinesAhead ahead(locate, tile * (reads * inputs + writes), count * tile * static_cast<index_t>(sizeof(T)),
                      winograd_products * ceil_div(width, block) * ceil_div(count, detail::product_rows));
     for (int p = 0; p < winograd_products; ++p) {
@@ -251,6 +245,7 @@ struct WinogradConvolution {
 
   void transform_outputs(const T* right, int sample, index_t y, index_t x, index_t count) const {
     const index_t width = right_width();
+    const int outputs = output.channels;
     for (int o = 0; o < outputs; o += vector) {
       Vector<T> start{};
       if (bias != nullptr)
@@ -265,7 +260,7 @@ struct WinogradConvolution {
         if (whole > 0)
           whole_blocks(right + first * tiles_at_once * width + o, start, whole, sample, o, y,
                        x + first * columns_at_once);
-        whole = std::max<index_t>(0, first + whole);
+        whole += first;
       }
       for (index_t t = whole * tiles_at_once; t < count; t += tiles_at_once)
         partial_block(right + t * width + o, start, sample, o, y, x + t * tile);
@@ -273,11 +268,12 @@ struct WinogradConvolution {
   }
 
   void whole_blocks(const T* products, Vector<T> start, index_t blocks, int sample, int o, index_t y, index_t x) const {
-    const detail::Lines<T> to{&output.at(sample, o, y, x), output.row_stride, output.channel_stride};
-    if (accumulate)
+    const detail::Lines<T> to{&output.tensor.at(sample, o, y, x), output.tensor.row_stride,
+                              output.tensor.channel_stride};
+    if (output.accumulate)
       detail::transform_products<T, tiles_at_once, true>(
           products, right_width(), right_pitch(), blocks, start, to,
-          {&base.at(sample, o, y, x), base.row_stride, base.channel_stride});
+          {&output.base.at(sample, o, y, x), output.base.row_stride, output.base.channel_stride});
     else
       detail::transform_products<T, tiles_at_once, false>(products, right_width(), right_pitch(), blocks, start, to,
                                                           to);
@@ -286,17 +282,14 @@ struct WinogradConvolution {
   void partial_block(const T* products, Vector<T> start, int sample, int o, index_t y, index_t x) const {
     const Interval down = intersect({y, y + tile}, owned[0]), across = intersect({x, x + columns_at_once}, owned[1]);
     if (across.empty()) return;
-    const int last = std::min(vector, outputs - o);
+    const int last = std::min(vector, output.channels - o);
     T block[tile][vector][columns_at_once];
     const detail::Lines<T> to{&block[0][0][0], vector * columns_at_once, columns_at_once};
     detail::transform_products<T, tiles_at_once, false>(products, right_width(), right_pitch(), 1, start, to, to);
     for (index_t row = down.begin; row < down.end; ++row)
       for (int l = 0; l < last; ++l)
-        for (index_t column = across.begin; column < across.end; ++column) {
-          T& to = output.at(sample, o + l, row, column);
-          const T value = block[row - y][l][column - x];
-          to = accumulate ? base.at(sample, o + l, row, column) + value : value;
-        }
+        for (index_t column = across.begin; column < across.end; ++column)
+          output.put(sample, o + l, row, column, block[row - y][l][column - x]);
   }
 };
 

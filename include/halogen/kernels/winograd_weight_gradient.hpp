@@ -83,9 +83,8 @@ struct WinogradWeightGradient {
     const int block = first_block + team.league_rank();
     double* result = partial + block * partial_size();
     std::fill_n(result, partial_size(), 0.0);
-    const index_t begin = tiling.count() * block / blocks;
-    const index_t end = tiling.count() * (block + 1) / blocks;
-    for (index_t t = begin; t < end; ++t) add_tile(Tile(tiling, t), m, result);
+    const Interval tiles = tiling.of_block(block, blocks);
+    for (index_t t = tiles.begin; t < tiles.end; ++t) add_tile(Tile(tiling, t), m, result);
   }
 
  private:

@@ -29,7 +29,7 @@ struct Window {
   constexpr bool operator==(const Window&) const = default;
 
   /// Inputs from the first to the last tap of one output (transposed: outputs of one input).
-  constexpr index_t footprint() const { return index_t{kernel - 1} * dilation + 1; }
+  HALOGEN_FUNCTION constexpr index_t footprint() const { return index_t{kernel - 1} * dilation + 1; }
 
   /// PyTorch's formulas: floor((input + 2 padding - footprint) / stride) + 1, and transposed (input - 1) stride -
   /// 2 padding + footprint + output_padding; 0 where nothing fits.
@@ -71,7 +71,9 @@ struct Window {
 
   /// The adjoint: an interval that holds all outputs which read any of the inputs, the smallest unless stride and
   /// dilation leave gaps; may leave the output field.
-  constexpr Interval output_of(const Interval& inputs) const { return transposed ? taps(inputs) : holding(inputs); }
+  HALOGEN_FUNCTION constexpr Interval output_of(const Interval& inputs) const {
+    return transposed ? taps(inputs) : holding(inputs);
+  }
 
   /// Bound of what a rank must read beyond its own piece when the output is cut at ceil(c / stride); the last piece,
   /// which takes outputs beyond ceil(extent / stride), may need more.
@@ -82,12 +84,12 @@ struct Window {
   }
 
  private:
-  constexpr Interval taps(const Interval& steps) const {
+  HALOGEN_FUNCTION constexpr Interval taps(const Interval& steps) const {
     if (steps.empty()) return {};
     const index_t begin = steps.begin * stride - padding;
     return {begin, (steps.end - 1) * stride - padding + footprint()};
   }
-  constexpr Interval holding(const Interval& points) const {
+  HALOGEN_FUNCTION constexpr Interval holding(const Interval& points) const {
     if (points.empty()) return {};
     return {ceil_div(points.begin + padding - (footprint() - 1), stride),
             floor_div(points.end - 1 + padding, stride) + 1};

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "halogen/core/config.hpp"
+
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -17,6 +19,13 @@ using execution_space = Kokkos::DefaultExecutionSpace;
 using memory_space = execution_space::memory_space;
 
 inline constexpr bool runs_on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, memory_space>::accessible;
+
+/// One launch of functor(i) for i in [0, count).
+template <class Functor>
+void launch_range(const execution_space& space, const char* label, index_t count, const Functor& functor) {
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, count),
+                       functor);
+}
 
 /// Buffers given to the transport: plain host memory, or pinned host memory that device kernels write directly.
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)

@@ -42,8 +42,7 @@ class OptimizerState {
                                        static_cast<T>(std::sqrt(1 - std::pow(settings_.beta2, t))),
                                        static_cast<T>(settings_.eps)};
     const auto values = static_cast<index_t>(parameters.view().size());
-    Kokkos::parallel_for("halogen::adamw", Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(0, values),
-                         kernel);
+    launch_range(execution_space(), "halogen::adamw", values, kernel);
   }
   template <class Why = why::gradient_is_partial>
   void step(const Parameters<ModelType, T, P>& parameters,

@@ -1,0 +1,98 @@
+// Launches of the dense windows whose sizes the compiler knows, and of Winograd's algorithm: forward, input and weight
+// gradients.
+#pragma once
+
+#include "halogen/expr/launches.hpp"
+#include "halogen/kernels/winograd_weight_gradient.hpp"
+
+namespace halogen {
+
+template <class T>
+class WindowLaunches : Launches<T> {
+  using Base = Launches<T>;
+  using Space = execution_space;
+
+ public:
+  using Base::Base;
+
+  /// Forward where the reader is a value's, the input gradient where it is a gradient's.
+  template <int KH, int KW, class Reader>
+  void convolve(int i, const Reader& reader, const T* weights, const T* bias) const {
+    const Launch& launch = Base::launch(i);
+    const Node& node = Base::node(i);
+    kernels::Convolution<Space, T, Reader, KH, KW> kernel;
+    set(kernel, i, reader, bias);
+    const int outputs = Base::plan().channels_out(launch);
+    const kernels::PackWeights<T> pack{weights,
+                                       Base::packed(),
+                                       outputs,
+                                       kernel.inputs,
+                                       KH * KW,
+                                       gathers_transposed(node, launch.kind),
+                                       first_output(launch),
+                                       layer_inputs(node),
+                                       node.window[0].kernel};
+    launch_range(Base::space(), "halogen::pack_weights", kernels::packed_size(outputs, kernel.inputs, KH * KW), pack);
+    kernel.shape = window_shape(node, launch.kind);
+    Base::over_tiles(label(launch), i, kernel);
+  }
+
+  /// The same by Winograd's algorithm.
+  template <class Reader>
+  void convolve_tiles(int i, const Reader& reader, const T* weights, const T* bias) const {
+    const Launch& launch = Base::launch(i);
+    const Node& node = Base::node(i);
+    kernels::WinogradConvolution<Space, T, Reader> kernel;
+    set(kernel, i, reader, bias);
+    const kernels::PackWinogradWeights<T> pack{weights,
+                                               Base::packed(),
+                                               Base::plan().channels_out(launch),
+                                               kernel.inputs,
+                                               launch.kind == LaunchKind::conv_input_gradient,
+                                               first_output(launch),
+                                               layer_inputs(node),
+                                               node.window[0].kernel};
+    launch_range(Base::space(), "halogen::pack_weights", pack.work(), pack);
+    const kernels::WindowShape shape = window_shape(node, launch.kind);
+    for (int d = 0, level = output_level(Base::plan(), launch); d < 2; ++d) {
+      kernel.padding[d] = shape.padding[d];
+      kernel.owned[d] = Base::layout().owned(level, 1 + d);
+      kernel.readable[d] = {-shape.padding[d],
+                            Base::layout().level(level).extent(1 + d) - shape.padding[d] + shape.footprint(d) - 1};
+    }
+    Base::over_tiles(label(launch), i, kernel);
+  }
+
+  /// Of the weights, then of the bias, which lie one behind the other.
+  template <class Kernel>
+  void weight_gradient(int i, Kernel kernel, T* gradient) const {
+    const Launch& launch = Base::launch(i);
+    const Node& node = Base::node(i);
+    kernel.input = Base::operands().value_reader(launch.input, &node);
+    kernel.gradient = Base::operands().gradient_reader(launch);
+    kernel.inputs = Base::plan().channels_in(launch);
+    kernel.outputs = node.channels;
+    kernel.shape = window_shape(node, launch.kind);
+    Base::over_blocks(i, kernel, gradient,
+                      node.bias ? kernel.partial_size() : Base::plan().graph.parameters[node.parameter].count);
+  }
+
+ private:
+  static const char* label(const Launch& launch) {
+    return launch.kind == LaunchKind::conv_forward ? "halogen::conv2d" : "halogen::conv2d_input_gradient";
+  }
+  int first_output(const Launch& launch) const {
+    return launch.kind == LaunchKind::conv_forward ? 0 : Base::operands().first_channel(launch);
+  }
+  int layer_inputs(const Node& node) const { return Base::plan().graph.parameters[node.parameter].shape[1]; }
+
+  template <class Kernel, class Reader>
+  void set(Kernel& kernel, int i, const Reader& reader, const T* bias) const {
+    kernel.input = reader;
+    kernel.weights = Base::packed();
+    kernel.bias = bias;
+    kernel.inputs = Base::plan().channels_in(Base::launch(i));
+  }
+};
+
+}  // namespace halogen

@@ -1,0 +1,71 @@
+// What every kernel over tiles does with what it has computed: store it or add it, and sum its rows.
+#pragma once
+
+#include "halogen/kernels/tiles.hpp"
+
+namespace halogen::kernels {
+
+/// The output of a launch: tensor = or, with `accumulate`, base + the computed points; then the epilogue.
+template <class T>
+struct TileOutput {
+  TensorView<T> tensor;
+  int channels = 0;
+  Tiling tiling;
+  bool accumulate = false;
+  TensorView<T> base;  ///< accumulate: what is added to, the tensor itself or another
+  RowEpilogue<T> epilogue;
+
+  template <class Team>
+  KOKKOS_FUNCTION index_t number(const Team& team) const {
+    return tiling.number(team.league_rank());
+  }
+  template <class Team>
+  KOKKOS_FUNCTION Tile tile(const Team& team) const {
+    return {tiling, number(team)};
+  }
+  KOKKOS_FUNCTION bool summed() const { return epilogue.kind != RowEpilogue<T>::Kind::none; }
+
+  KOKKOS_FUNCTION void put(int n, int c, index_t y, index_t x, T value) const {
+    tensor.at(n, c, y, x) = accumulate ? base.at(n, c, y, x) + value : value;
+  }
+
+  /// Host: columns [x, x + count) of a row.
+  void put_row(int n, int c, index_t y, index_t x, index_t count, const T* from) const {
+    T* to = &tensor.at(n, c, y, x);
+    if (!accumulate) return detail::copy_row(from, count, to);
+    const T* on = &base.at(n, c, y, x);
+    for_each_vector<T>(count, [&]<class V>(index_t i) { store<V>(to + i, load<V>(on + i) + load<V>(from + i)); });
+  }
+
+  /// The epilogue of a finished row.
+  KOKKOS_FUNCTION void sum_row(int n, int c, index_t y, const Interval& columns, RowSums& sums) const {
+    if (summed()) epilogue.add_row(n, c, y, columns.begin, columns.size(), &tensor.at(n, c, y, columns.begin), sums);
+  }
+
+  /// The sums of all rows of channel c in the team's tile.
+  template <class Team>
+  KOKKOS_FUNCTION void keep_sums(const Team& team, int c, const RowSums& sums) const {
+    if (summed()) epilogue.partial[number(team) * channels + c] = sums;
+  }
+
+  /// Device: all points of the team's tile, each at(n, c, y, x).
+  template <class Team, class At>
+  KOKKOS_FUNCTION void run_points(const Team& team, At at) const {
+    const Tile part = tile(team);
+    const int rows = static_cast<int>(part.rows.size()), columns = static_cast<int>(part.columns.size());
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, channels * rows * columns), [&](const int i) {
+      const int c = i / (rows * columns);
+      const index_t y = part.rows.begin + i / columns % rows, x = part.columns.begin + i % columns;
+      put(part.sample, c, y, x, at(part.sample, c, y, x));
+    });
+    if (!summed()) return;
+    team.team_barrier();
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, channels), [&](const int c) {
+      RowSums sums;
+      for (index_t y = part.rows.begin; y < part.rows.end; ++y) sum_row(part.sample, c, y, part.columns, sums);
+      keep_sums(team, c, sums);
+    });
+  }
+};
+
+}  // namespace halogen::kernels
