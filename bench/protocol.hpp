@@ -150,33 +150,19 @@ void measure_forward(const Options& options, const Image& image) {
   });
 }
 
-/// The gradient of the output is given: nothing to compute, as y.backward(g).
-struct Given {
-  struct pointwise {
-    static constexpr bool is_sum = true;
-    template <class T>
-    KOKKOS_FUNCTION static T value(T, T) {
-      return T(0);
-    }
-    template <class T>
-    KOKKOS_FUNCTION static T slope(T, T y) {
-      return y;
-    }
-  };
-};
-
 /// Forward and the gradients of input and parameters, from a cotangent placed as the output.
 template <class Model, class Image, class Cotangent>
 void measure_backward(const Options& options, const Image& image, const Cotangent& cotangent) {
   const auto parameters = hg::initial_parameters<Model, float>(1);
   if (writes_parameters(options, parameters)) return;
-  constexpr auto kind = hg::PlanKind::training_with_input_gradient;
+  constexpr auto kind = hg::PlanKind::vjp;
   hg::Network<Model, float> network;
   const hg::Parameters<Model, float, hg::Partial<hg::Sum>> gradient("bench::gradient",
                                                                     hg::detail::sub_meshes(image).samples);
   const auto step = [&] {
-    hg::detail::run_training<Given>(network.template evaluation<kind>(image), parameters.data(), gradient.data(), image,
-                                    cotangent, hg::no_weight);
+    auto& evaluation = network.template evaluation<kind>(image);
+    evaluation.forward(hg::detail::view_of(image), parameters.data());
+    hg::detail::run_vjp(evaluation, cotangent, gradient.data());
   };
   const hg::Communicator& world = image.mesh().world();
   measure(options, world, step, [&] {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/grid.hpp"
+#include "support/stored.hpp"
 
 namespace {
 
@@ -50,4 +51,57 @@ TEST_CASE("the gradient of an expression of a network's output with respect to i
     }
     CHECK(std::isfinite(value));
   }
+}
+
+namespace {
+
+/// Output and gradients from a cotangent, as a network inside an expression takes them.
+template <class Net, int In, int Out>
+support::Result<double> vjp(const hg::DeviceMesh<support::Mesh>& mesh, const std::vector<double>& parameters,
+                            const std::vector<double>& input, const std::vector<double>& cotangent) {
+  const auto image = hg::distribute_tensor<support::Field<double, In>>(mesh, {2, In, height, width}, input);
+  const auto given = hg::distribute_tensor<support::Field<double, Out>>(mesh, {2, Out, height, width}, cotangent);
+  hg::Parameters<Net, double> values;
+  values.copy_from_host(parameters);
+  hg::Network<Net, double> network;
+  auto& evaluation = network.template evaluation<hg::PlanKind::vjp>(image);
+  hg::Parameters<Net, double, hg::Partial<hg::Sum>> gradient("gradient", mesh.world());
+  evaluation.forward(hg::detail::view_of(image), values.data());
+  hg::detail::run_vjp(evaluation, given, gradient.data());
+  CHECK(hg::full_tensor(given) == cotangent);  // it is read where it lies
+  return {hg::full_tensor(network.prediction(image, evaluation)),
+          hg::full_tensor(network.input_gradient(image, evaluation)),
+          hg::redistribute<hg::Replicate>(gradient).to_host(),
+          0,
+          {}};
+}
+
+/// The same gradients as a loss's that is the inner product with the cotangent, whose own gradient is stored.
+template <class Net, int Out>
+void check_vjp() {
+  const auto parameters = support::numbers<double>(hg::Parameters<Net, double>::count, 1);
+  const auto input = support::numbers<double>(2 * 2 * height * width, 2);
+  const auto cotangent = support::numbers<double>(2 * Out * height * width, 3);
+  const std::array<hg::index_t, 3> extents{2, height, width};
+  const int ran = support::on_meshes<Net, 2>(extents, [&](const auto& mesh) {
+    const auto expected = support::unscaled(support::train_once<Net, 2, Out, support::InnerProduct>(
+        mesh, extents, parameters, input, {height, width}, cotangent));
+    const auto result = vjp<Net, 2, Out>(mesh, parameters, input, cotangent);
+    CHECK(result.output == expected.output);
+    CHECK(support::relative_error(result.input_gradient, expected.input_gradient) < 1e-13);
+    CHECK(support::relative_error(result.parameter_gradient, expected.parameter_gradient) < 1e-13);
+  });
+  CHECK(ran > 0);
+}
+
+template <int In, int Out>
+using Conv = hg::Conv2d<In, Out, hg::Kernel<3>, hg::Padding<1>, Globe>;
+
+}  // namespace
+
+TEST_CASE("a given cotangent is read where it lies: by a window, a norm, a sum's terms") {
+  check_vjp<Conv<2, 3>, 3>();
+  check_vjp<hg::Sequential<Conv<2, 4>, hg::GroupNorm<2, 4>, hg::ReLU>, 4>();
+  check_vjp<hg::Sequential<Conv<2, 4>, hg::Residual<hg::Sequential<Conv<4, 4>, hg::GroupNorm<2, 4>>>>, 4>();
+  check_vjp<hg::Residual<hg::Sequential<Conv<2, 2>, hg::ReLU>>, 2>();
 }

@@ -55,9 +55,15 @@ class Evaluation {
   void backward(const TensorView<T>& label, const TensorView<T>& weight, T* gradient) {
     parameters_.begin_backward(gradient);
     run_loss<Loss>(label, weight);
-    run_range<plan().first_backward + 1, plan().launches.size()>();
-    halos_->finish(space_);
-    parameters_.finish();
+    run_backward<plan().first_backward + 1>();
+  }
+
+  /// The same of a vjp plan: from the prediction's gradient, of its cut, with room for the margins of that tensor.
+  void backward(const TensorView<T>& cotangent, T* gradient) {
+    parameters_.begin_backward(gradient);
+    operands_.bind_cotangent(cotangent);
+    halos_->start(space_, plan().cotangent);
+    run_backward<plan().first_backward>();
   }
 
   static constexpr const Plan& plan() { return PlanOf::plan(); }
@@ -82,6 +88,13 @@ class Evaluation {
     operands_.bind_input(input);
     std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});
     halos_->start(space_, 0);
+  }
+
+  template <int Begin>
+  void run_backward() {
+    run_range<Begin, plan().launches.size()>();
+    halos_->finish(space_);
+    parameters_.finish();
   }
 
   template <int Begin, int End>

@@ -15,9 +15,10 @@ class Operands {
 
   void set_arena(const Arena& arena) { arena_ = &arena; }
   void bind_input(const TensorView<T>& input) { input_ = input; }
+  void bind_cotangent(const TensorView<T>& cotangent) { cotangent_ = cotangent; }
 
   TensorView<T> tensor(int t) const {
-    if (plan_.tensors[t].external) return input_;
+    if (plan_.tensors[t].external) return t == plan_.cotangent ? cotangent_ : input_;
     const TensorLayout& layout = layout_.tensor(t);
     const Interval& planes = layout.owned[0];
     return {arena_->template at<T>(layout.offset) + (planes.begin - layout.stored[0].begin) * layout.plane_stride,
@@ -162,7 +163,7 @@ class Operands {
   const Plan& plan_;
   const Layout& layout_;
   const Arena* arena_;
-  TensorView<T> input_;
+  TensorView<T> input_, cotangent_;
 };
 
 }  // namespace halogen

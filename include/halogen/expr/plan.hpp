@@ -29,7 +29,7 @@ struct Value {
   }
 };
 
-/// A tensor with storage in the arena (or the user's, for the input).
+/// A tensor with storage in the arena (or the user's, for the input and a given cotangent).
 struct StoredTensor {
   int channels = 0;
   int level = 0;
@@ -95,7 +95,8 @@ struct Launch {
   constexpr bool is_linear() const { return kind == LaunchKind::upsample_backward && input.sources[source].linear; }
 };
 
-enum class PlanKind { inference, training, training_with_input_gradient };
+/// vjp: gradients of parameters and input from a given gradient of the prediction, the cotangent.
+enum class PlanKind { inference, training, training_with_input_gradient, vjp };
 
 struct Plan {
   Graph graph;
@@ -103,8 +104,9 @@ struct Plan {
   bool input_gradient_wanted = false;
   int input_gradient = -1;  ///< stored tensor of the input's gradient, where wanted
   int prediction = -1;      ///< stored tensor of the output
+  int cotangent = -1;       ///< its gradient, where given
   int stages = 0;
-  int first_backward = 0;  ///< launches before it are the forward pass
+  int first_backward = 0;  ///< launches before it are the forward pass; the loss, unless the cotangent is given
   StaticVector<StoredTensor, graph_capacity> tensors;
   StaticVector<Norm, graph_capacity> norms;
   StaticVector<Activation, graph_capacity> activations;

@@ -10,7 +10,8 @@ class Planner {
  public:
   constexpr Planner(const Graph& graph, PlanKind kind) : plan_(graph) {
     plan_.training = kind != PlanKind::inference;
-    plan_.input_gradient_wanted = kind == PlanKind::training_with_input_gradient;
+    plan_.input_gradient_wanted = kind == PlanKind::training_with_input_gradient || kind == PlanKind::vjp;
+    is_vjp_ = kind == PlanKind::vjp;
   }
 
   constexpr Plan plan() && {
@@ -27,7 +28,10 @@ class Planner {
     finish_output();
     plan_.first_backward = plan_.launches.size();
     if (plan_.training) {
-      seed();
+      if (is_vjp_)
+        take_cotangent();
+      else
+        seed();
       for (int i = plan_.graph.nodes.size(); i-- > 1;)
         if (live_[i]) vjp_with_stores(i);
     }
@@ -194,8 +198,9 @@ class Planner {
     if (a.readers > 1) {
       addends_[activation] = tensor;
     } else {
-      Launch& writer = plan_.launches[last_writer(tensor)];
       if (a.norm >= 0) {
+        if (tensor == plan_.cotangent) return false;
+        Launch& writer = plan_.launches[last_writer(tensor)];
         if (writer.kind == LaunchKind::loss || writer.sums >= 0) return false;
         writer.sums = activation;
       }
@@ -333,6 +338,18 @@ class Planner {
     contribute(loss, find_activation(prediction_.sources[0]));
   }
 
+  /// The prediction's gradient is the user's field, read where it lies: no launch reads the prediction beside it, and
+  /// none writes to it.
+  constexpr void take_cotangent() {
+    const int tensor = prediction_.sources[0].tensor;
+    plan_.cotangent = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
+    plan_.tensors[plan_.cotangent].external = true;
+    shared_[plan_.cotangent] = true;
+    Activation& a = plan_.activations[find_activation(prediction_.sources[0])];
+    a.gradient = plan_.cotangent;
+    a.readers = a.contributions = 1;
+  }
+
   /// A node's stores come after what they serve, so their adjoint runs in reverse order of emission.
   constexpr void vjp_with_stores(int node) {
     const bool output_stored = node == plan_.graph.output && plan_.prediction != values_[node].sources[0].tensor;
@@ -378,6 +395,7 @@ class Planner {
   }
 
   Plan plan_;
+  bool is_vjp_ = false;
   Value values_[graph_capacity];
   bool live_[graph_capacity] = {};
   Value prediction_;

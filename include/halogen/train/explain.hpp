@@ -21,11 +21,19 @@ Layout layout_of(const ModelType&, const DeviceMesh<typename Image::mesh_type>& 
     cuts[at] = Cut::chunk(extents[at], pieces.parts(d));
   }
   constexpr int channels = Image::tensor_type::extents[1];
-  const Plan& plan = kind == PlanKind::inference ? plan_of<ModelType, channels, PlanKind::inference>
-                     : kind == PlanKind::training
-                         ? plan_of<ModelType, channels, PlanKind::training>
-                         : plan_of<ModelType, channels, PlanKind::training_with_input_gradient>;
-  return Layout(plan, pieces, mesh.rank(), cuts, sizeof(typename Image::value_type));
+  const auto plan = [kind]() -> const Plan& {
+    switch (kind) {
+      case PlanKind::inference:
+        return plan_of<ModelType, channels, PlanKind::inference>;
+      case PlanKind::training:
+        return plan_of<ModelType, channels, PlanKind::training>;
+      case PlanKind::vjp:
+        return plan_of<ModelType, channels, PlanKind::vjp>;
+      default:
+        return plan_of<ModelType, channels, PlanKind::training_with_input_gradient>;
+    }
+  };
+  return Layout(plan(), pieces, mesh.rank(), cuts, sizeof(typename Image::value_type));
 }
 
 /// The plan in words: explain<Field>(UNet{}, dry_mesh<Grid>({8, 8}), {1, 7, 2700, 5400}).

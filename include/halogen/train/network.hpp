@@ -33,15 +33,15 @@ TensorView<typename Field::value_type> view_of(const Field& field) {
   return view;
 }
 
-/// What the margins of a plan's input, a field of Rank dimensions, must hold.
+/// What the margins of a field of Rank dimensions must hold that a plan reads in place: its input or cotangent.
 template <int Rank>
-std::array<Margin, Rank> input_margins(const Layout& layout) {
-  const TensorLayout& input = layout.tensor(0);
+std::array<Margin, Rank> margins_of(const Layout& layout, int tensor) {
+  const TensorLayout& piece = layout.tensor(tensor);
   std::array<Margin, Rank> margins{};
   for (int d = 2; d < Rank; ++d) {
     const int s = spatial_dimensions - Rank + d;
-    margins[static_cast<std::size_t>(d)] = {input.owned[s].begin - input.stored[s].begin,
-                                            input.stored[s].end - input.owned[s].end};
+    margins[static_cast<std::size_t>(d)] = {piece.owned[s].begin - piece.stored[s].begin,
+                                            piece.stored[s].end - piece.owned[s].end};
   }
   return margins;
 }
@@ -87,6 +87,14 @@ void run_training(E& evaluation, const T* parameters, T* gradient, const Image& 
   evaluation.template backward<typename Loss::pointwise>(view_of(label), weights, gradient);
 }
 
+/// The gradients of an evaluation of a vjp plan that has run forward, from its prediction's.
+template <class E, class T, class Cotangent>
+void run_vjp(E& evaluation, const Cotangent& cotangent, T* gradient) {
+  check_same_cut(cotangent, evaluation.layout(), "cotangent");
+  cotangent.reserve_margin(margins_of<Cotangent::rank>(evaluation.layout(), E::plan().cotangent));
+  evaluation.backward(view_of(cotangent), gradient);
+}
+
 }  // namespace detail
 
 /// Evaluations of one model in value type T, its parameters placed as P. Not copied: hold it by pointer.
@@ -121,7 +129,7 @@ class Network {
                               detail::sub_meshes(image), arena_, access_(E::plan(), image));
       key = std::move(wanted);
     }
-    image.reserve_margin(detail::input_margins<Image::rank>(evaluation->layout()));
+    image.reserve_margin(detail::margins_of<Image::rank>(evaluation->layout(), 0));
     return *evaluation;
   }
 
@@ -134,7 +142,7 @@ class Network {
     return copy_of<Prediction<Image>>(image, evaluation, E::plan().prediction);
   }
 
-  /// A copy of the gradient of the image, after a backward of training_with_input_gradient.
+  /// A copy of the gradient of the image, after a backward of training_with_input_gradient or vjp.
   template <class Image, class E>
   static Image input_gradient(const Image& image, const E& evaluation) {
     return copy_of<Image>(image, evaluation, E::plan().input_gradient);
@@ -165,7 +173,7 @@ class Network {
 
   detail::ParameterAccess<T, P> access_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
-  std::array<std::any, 3> slots_;  ///< one per PlanKind; the evaluation's type depends on the image's channels
+  std::array<std::any, 4> slots_;  ///< one per PlanKind; the evaluation's type depends on the image's channels
 };
 
 /// The model's output for an image: forward only, nothing kept. Placements of the image in and out; collectives: the

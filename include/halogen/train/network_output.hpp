@@ -13,23 +13,6 @@
 #include "halogen/train/network.hpp"
 
 namespace halogen {
-namespace kernels {
-
-/// The loss whose gradient is given: sum of p * y.
-struct GivenCotangent {
-  static constexpr bool is_sum = true;
-  template <class T>
-  KOKKOS_FUNCTION static T value(T p, T y) {
-    return p * y;
-  }
-  template <class T>
-  KOKKOS_FUNCTION static T slope(T, T y) {
-    return y;
-  }
-};
-
-}  // namespace kernels
-
 namespace detail {
 
 /// The field type in which a model takes its images.
@@ -56,8 +39,7 @@ struct NetworkOutput : detail::FieldStage<NetworkOutput<ModelType, T, E>,
   using Image = typename detail::image_of<ModelType, T, typename E::placed>::type;
   using Net = Network<ModelType, T>;
   using Result = typename Net::template Prediction<Image>;
-  static constexpr PlanKind plan =
-      detail::has_variable<E> ? PlanKind::training_with_input_gradient : PlanKind::inference;
+  static constexpr PlanKind plan = detail::has_variable<E> ? PlanKind::vjp : PlanKind::inference;
 
   Parameters<ModelType, T> parameters;
   E inner;
@@ -86,9 +68,9 @@ template <class ModelType, class T, class E, class C, class All>
 void pull(const NetworkOutput<ModelType, T, E>& node, const C& cotangent, All& gradients) {
   using Image = typename NetworkOutput<ModelType, T, E>::Image;
   const Image image = materialised<Image>(node.inner);
-  auto& evaluation = node.network->template evaluation<PlanKind::training_with_input_gradient>(image);
+  auto& evaluation = node.network->template evaluation<PlanKind::vjp>(image);
   const Parameters<ModelType, T, Partial<Sum>> unused("halogen::gradient", sub_meshes(image).samples);
-  evaluation.template backward<kernels::GivenCotangent>(view_of(cotangent), TensorView<T>{}, unused.data());
+  run_vjp(evaluation, cotangent, unused.data());
   backward(node.inner, leaf(Network<ModelType, T>::input_gradient(image, evaluation)), gradients);
 }
 
