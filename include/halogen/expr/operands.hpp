@@ -125,6 +125,7 @@ class Operands {
     output.accumulate = launch.accumulate;
     output.base = tensor(launch.addend >= 0 ? launch.addend : launch.output);
     output.epilogue = epilogue(launch);
+    output.streams = runs_on_host && layout_.tensor(launch.output).bytes >= streamed_bytes;
     return output;
   }
 
@@ -136,6 +137,9 @@ class Operands {
   }
 
  private:
+  /// Half of a common last-level cache: of such a tensor nothing is left there when the next launch reads it.
+  static constexpr std::size_t streamed_bytes = std::size_t{16} << 20;
+
   kernels::RowEpilogue<T> epilogue(const Launch& launch) const {
     using Kind = typename kernels::RowEpilogue<T>::Kind;
     kernels::RowEpilogue<T> epilogue;

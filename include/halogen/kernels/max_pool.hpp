@@ -27,12 +27,12 @@ struct MaxPoolRows {
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
     for (int kz = 0; kz < windows.kernel[0]; ++kz)
       for (int ky = 0; ky < windows.kernel[1]; ++ky) {
-        input.load_row(n, c * windows.kernel[0] + kz, y * windows.stride[1] + ky, x0 * windows.stride[2], inputs(count),
-                       scratch);
+        const T* in = input.row(input.depth.input(n, c * windows.kernel[0] + kz), y * windows.stride[1] + ky,
+                                x0 * windows.stride[2], inputs(count), scratch);
         const bool starts = kz == 0 && ky == 0;
-        index_t i = windows.kernel[2] == 2 && windows.stride[2] == 2 ? row_of_pairs(scratch, count, starts, out) : 0;
+        index_t i = windows.kernel[2] == 2 && windows.stride[2] == 2 ? row_of_pairs(in, count, starts, out) : 0;
         for (; i < count; ++i) {
-          const T* window = scratch + i * windows.stride[2];
+          const T* window = in + i * windows.stride[2];
           T best = starts ? window[0] : out[i];
           for (int kx = 0; kx < windows.kernel[2]; ++kx) best = detail::exceeds(window[kx], best) ? window[kx] : best;
           out[i] = best;

@@ -44,13 +44,13 @@ struct RowKernel {
     for (int c = 0; c < output.channels; ++c) {
       RowSums sums;
       for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
-        compute.row(tile.sample, c, y, x, count, output.accumulate ? line : &output.tensor.at(tile.sample, c, y, x),
-                    rest);
-        if (output.accumulate) output.put_row(tile.sample, c, y, x, count, line);
-        output.sum_row(tile.sample, c, y, tile.columns, sums);
+        T* row = output.row(tile.sample, c, y, x, line);
+        compute.row(tile.sample, c, y, x, count, row, rest);
+        output.finish_row(tile.sample, c, y, tile.columns, row, sums);
       }
       output.keep_sums(team, c, sums);
     }
+    if (output.streams) stream_fence();
   }
 };
 

@@ -1,10 +1,16 @@
 // Vectors for host inner loops: the compiler's own vector type, unaligned, of the machine's widest registers.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 #include "halogen/core/config.hpp"
+
+#if defined(__x86_64__) && !defined(__CUDACC__)
+#include <immintrin.h>
+#define HALOGEN_STREAMS 1
+#endif
 
 // nvcc's front end does not know the pragma; its host code is correct, only slower.
 #if defined(__GNUC__) && !defined(__CUDACC__) && !defined(__clang__)
@@ -64,6 +70,38 @@ inline void store(T* to, V value) {
   *reinterpret_cast<V*>(to) = value;
 }
 
+#if defined(HALOGEN_STREAMS)
+/// A store that goes past the caches; `to` is aligned as the vector is wide.
+template <class V, class T>
+inline void stream(T* to, V value) {
+  if constexpr (sizeof(V) == 64) {
+#if defined(__AVX512F__)
+    __m512i bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), bits);
+#endif
+  } else if constexpr (sizeof(V) == 32) {
+#if defined(__AVX__)
+    __m256i bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), bits);
+#endif
+  } else {
+    __m128i bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to), bits);
+  }
+}
+/// What was streamed before is in memory before what is stored after.
+inline void stream_fence() { _mm_sfence(); }
+#else
+template <class V, class T>
+inline void stream(T* to, V value) {
+  store(to, value);
+}
+inline void stream_fence() {}
+#endif
+
 /// Each lane in double.
 template <class T>
 inline Vector<double, lanes<T>> widen(Vector<T> value) {
@@ -93,6 +131,19 @@ inline void for_each_vector(index_t count, F&& f) {
   index_t i = 0;
   for (; i + lanes<T> <= count; i += lanes<T>) f.template operator()<Vector<T>>(i);
   for (; i < count; ++i) f.template operator()<T>(i);
+}
+
+/// A row past the caches, but for what shares a line with its neighbours.
+template <class T>
+inline void stream_row(const T* from, index_t count, T* to) {
+  constexpr std::uintptr_t line = 64;
+  const auto ahead = static_cast<index_t>((line - reinterpret_cast<std::uintptr_t>(to) % line) % line / sizeof(T));
+  index_t i = 0;
+  for (; i < count && i < ahead; ++i) to[i] = from[i];
+  constexpr index_t values = line / sizeof(T);
+  for (; i + values <= count; i += values) HALOGEN_UNROLL
+  for (index_t k = 0; k < values; k += lanes<T>) stream(to + i + k, load<Vector<T>>(from + i + k));
+  for (; i < count; ++i) to[i] = from[i];
 }
 
 }  // namespace halogen::kernels

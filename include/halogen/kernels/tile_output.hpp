@@ -14,6 +14,7 @@ struct TileOutput {
   bool accumulate = false;
   TensorView<T> base;  ///< accumulate: what is added to, the tensor itself or another
   RowEpilogue<T> epilogue;
+  bool streams = false;  ///< host: rows go past the caches, which are smaller than the tensor
 
   template <class Team>
   KOKKOS_FUNCTION index_t number(const Team& team) const {
@@ -29,12 +30,30 @@ struct TileOutput {
     tensor.at(n, c, y, x) = accumulate ? base.at(n, c, y, x) + value : value;
   }
 
-  /// Host: columns [x, x + count) of a row.
+  /// Host: columns [x, x + count) of a row whose sums are taken later.
   void put_row(int n, int c, index_t y, index_t x, index_t count, const T* from) const {
     T* to = &tensor.at(n, c, y, x);
     if (!accumulate) return detail::copy_row(from, count, to);
     const T* on = &base.at(n, c, y, x);
     for_each_vector<T>(count, [&]<class V>(index_t i) { store<V>(to + i, load<V>(on + i) + load<V>(from + i)); });
+  }
+
+  /// Host: where a row is best computed, in place or on `line`; finish_row() then does all that is left.
+  T* row(int n, int c, index_t y, index_t x, T* line) const {
+    return accumulate || streams ? line : &tensor.at(n, c, y, x);
+  }
+  void finish_row(int n, int c, index_t y, const Interval& columns, T* row, RowSums& sums) const {
+    const index_t x = columns.begin, count = columns.size();
+    if (accumulate) {
+      const T* on = &base.at(n, c, y, x);
+      for_each_vector<T>(count, [&]<class V>(index_t i) { store<V>(row + i, load<V>(on + i) + load<V>(row + i)); });
+    }
+    if (summed()) epilogue.add_row(n, c, y, x, count, row, sums);
+    T* to = &tensor.at(n, c, y, x);
+    if (streams)
+      stream_row(row, count, to);
+    else if (row != to)
+      detail::copy_row(row, count, to);
   }
 
   /// The epilogue of a finished row.

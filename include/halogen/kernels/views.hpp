@@ -106,12 +106,21 @@ inline void interpolate_row(const Resample& map, const T* from, index_t first, i
     }
   };
   each(begin, whole.begin);
-  for (index_t phase = 0; phase < (whole.steps > 0 ? whole.factor : 0); ++phase) {
+  T* const to = out + (whole.begin - begin);
+  index_t done = 0;  // steps
+  if (whole.factor == 2) {
+    const T* a = from + (whole.begin / 2 - 1 - first);
+    for (; done + lanes<T> <= whole.steps; done += lanes<T>) {
+      const auto left = load<Vector<T>>(a + done), here = load<Vector<T>>(a + done + 1),
+                 right = load<Vector<T>>(a + done + 2);
+      store_pairs<T>(to + 2 * done, left + (here - left) * T(0.75), here + (right - here) * T(0.25));
+    }
+  }
+  for (index_t phase = 0; phase < (whole.steps > done ? whole.factor : 0); ++phase) {
     const Resample::Between place = map.between(whole.begin + phase);
     const T part = fraction<T>(place, map);
     const T* a = from + (place.first - first);
-    T* to = out + (whole.begin - begin) + phase;
-    for (index_t i = 0; i < whole.steps; ++i) to[i * whole.factor] = interpolate(a[i], a[i + 1], part);
+    for (index_t i = done; i < whole.steps; ++i) to[i * whole.factor + phase] = interpolate(a[i], a[i + 1], part);
   }
   each(whole.end(), end);
 }
@@ -175,6 +184,17 @@ struct ValueReader {
     return s.tensor.row(plane, y) + (x - s.tensor.x0);
   }
 
+  /// Host: the row's points [x0, x0 + count), where they stand if they can be read there, else in `scratch`.
+  const T* row(const PlaneAt& plane, index_t y, index_t x0, index_t count_of_row, T* scratch) const {
+    PlaneAt own = plane;
+    const SourceView<T>& s = find(own.channel);
+    const bool stands = s.affine.scale == nullptr && !s.relu && !s.resampled && !frame.outside(0, plane.z) &&
+                        !frame.outside(1, y) && x0 >= 0 && x0 + count_of_row <= frame.extent[2];
+    if (stands) return s.tensor.row(own, y) + (x0 - s.tensor.x0);
+    load_row(plane, y, x0, count_of_row, scratch);
+    return scratch;
+  }
+
   /// Host: the row's points [x0, x0 + count) into out.
   void load_row(int n, int c, index_t y, index_t x0, index_t count_of_row, T* out) const {
     load_row(depth.input(n, c), y, x0, count_of_row, out);
@@ -211,6 +231,7 @@ struct ValueReader {
   static void load_between(const SourceView<T>& s, const PlaneAt& plane, index_t y, index_t x0, index_t count, T* out) {
     constexpr index_t most = 1024;  // points of a coarse row at once
     T rows[2][most];
+    const bool plain = s.affine.scale == nullptr && !s.relu;
     const Resample& map = s.map[2];
     const Resample::Between v = s.map[1].between(y);
     const T down = detail::fraction<T>(v, s.map[1]);
@@ -220,10 +241,15 @@ struct ValueReader {
       const index_t end = std::min(begin + piece, x0 + count);
       const Interval source = map.input_of({begin, end});
       const index_t size = source.size(), skip = source.begin - s.tensor.x0;
-      finish(s, index, s.tensor.row(plane, v.first) + skip, size, rows[0]);
-      finish(s, index, s.tensor.row(plane, v.second) + skip, size, rows[1]);
+      const T* between[2] = {s.tensor.row(plane, v.first) + skip, s.tensor.row(plane, v.second) + skip};
+      for (int r = 0; r < 2 && !plain; ++r) {
+        finish(s, index, between[r], size, rows[r]);
+        between[r] = rows[r];
+      }
+      const T* ahead = s.tensor.row(plane, v.second + 1) + skip;  // short rows: the hardware asks for each anew, late
       for_each_vector<T>(size, [&]<class V>(index_t i) {
-        const V a = load<V>(rows[0] + i), b = load<V>(rows[1] + i);
+        __builtin_prefetch(ahead + i);
+        const V a = load<V>(between[0] + i), b = load<V>(between[1] + i);
         store<V>(rows[0] + i, a + (b - a) * down);
       });
       detail::interpolate_row(map, rows[0], source.begin, begin, end, out + (begin - x0));
