@@ -26,14 +26,15 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
              [output_padding_h, output_padding_w] instead of [periodic_h, periodic_w]
   conv3d     the same with depth before height; parameters has three numbers where conv2d's has two
   maxpool    caseK.{input, grad_output, output, grad_input}; of equal maxima the first, row by row, has the gradient
-             caseK.parameters = [kernel_h, kernel_w, stride_h, stride_w]; no padding, a last partial window is dropped
-  maxpool3d  the same; caseK.parameters = [kernel_d, kernel_h, kernel_w, stride_d, stride_h, stride_w]
+             caseK.parameters = [kernel, stride, padding, dilation], each for height and width; a last partial window
+             is dropped, what padding adds is never the largest
+  maxpool3d  the same with depth before height
   groupnorm  relu(group_norm(input)), eps 1e-5: caseK.{input, gamma, beta, grad_output} and
              caseK.{output, grad_input, grad_gamma, grad_beta}; caseK.parameters = [groups]
   bilinear   align_corners=False: caseK.{input, grad_output} and, F64, caseK.{output, grad_input}
   softmax    over the channels: caseK.{input, grad_output} and, F64, caseK.{output, grad_input}
   avgpool    caseK.{input, grad_output} and, F64, caseK.{output, grad_input};
-             caseK.parameters = [kernel_h, kernel_w, stride_h, stride_w]
+             caseK.parameters = [kernel, stride, padding], each for height and width; zeros of the padding count
   upsample   nearest, input index floor(o n / m): caseK.{input, grad_output, output, grad_input}
   adamw      parameters (24), gradients (5, 24), parameters_after (5, 24): after each step; first_moment, second_moment
              (24): after the last; hyperparameters (F64) = [lr, beta1, beta2, eps, weight_decay]
@@ -275,61 +276,70 @@ def conv3d():
 
 # ---- maxpool ---------------------------------------------------------------------------------------------------------
 
-POOL_CASES = [  # kernel, stride, channels, height, width, what the input is
-    (2, 2, 2, 7, 9, "any"), (3, 2, 1, 7, 10, "any"), (3, 1, 1, 5, 7, "any"), (2, 3, 1, 8, 11, "any"),
-    (2, 2, 1, 7, 9, "ties"), (3, 1, 1, 5, 7, "ties"), (3, 2, 1, 7, 9, "negative"),
+POOL_CASES = [  # kernel, stride, channels, height, width, what the input is, padding, dilation
+    (2, 2, 2, 7, 9, "any", 0, 1), (3, 2, 1, 7, 10, "any", 0, 1), (3, 1, 1, 5, 7, "any", 0, 1),
+    (2, 3, 1, 8, 11, "any", 0, 1), (2, 2, 1, 7, 9, "ties", 0, 1), (3, 1, 1, 5, 7, "ties", 0, 1),
+    (3, 2, 1, 7, 9, "negative", 0, 1), (3, 2, 2, 9, 12, "negative", 1, 1), (2, 2, 1, 8, 10, "ties", 1, 1),
+    (3, 2, 1, 12, 13, "any", 0, 2), (3, 1, 1, 9, 11, "ties", 1, 2), (3, 2, 1, 9, 12, "lowest", 1, 1),
 ]
 
 
-def pool_by_index(x, g, kernel, stride):
-    """The first of equal maxima, row by row, wins."""
+def pool_by_index(x, g, kernel, stride, padding, dilation):
+    """The first of equal maxima inside the field, row by row, wins."""
     y, gx = np.zeros(g.shape), np.zeros(x.shape)
     for n, c, *out in np.ndindex(*g.shape):
-        window = x[n, c][tuple(slice(o * s, o * s + k) for o, s, k in zip(out, stride, kernel))]
+        taps = [[i for i in range(o * s - p, o * s - p + k * d, d) if 0 <= i < size]
+                for o, s, p, k, d, size in zip(out, stride, padding, kernel, dilation, x.shape[2:])]
+        window = x[n, c][np.ix_(*taps)]
         at = np.unravel_index(np.argmax(window), window.shape)
         y[n, c, *out] = window[at]
-        gx[n, c, *(o * s + a for o, s, a in zip(out, stride, at))] += g[n, c, *out]
+        gx[n, c, *(t[a] for t, a in zip(taps, at))] += g[n, c, *out]
     return y, gx
 
 
 def maxpool():
     random, tensors = np.random.default_rng(2), {}
-    for i, (kernel, stride, channels, height, width, kind) in enumerate(POOL_CASES):
+    for i, (kernel, stride, channels, height, width, kind, padding, dilation) in enumerate(POOL_CASES):
         x = dyadic(random, 2, channels, height, width)
         if kind == "ties":
             x = torch.floor(x).clamp(min=0)  # 0 or 1 (seldom 2), as after a ReLU
         if kind == "negative":
             x = -3 - x.abs()  # nothing outside of the field may ever win
+        if kind == "lowest":
+            x = torch.where(x > -1, x - torch.inf, x)  # windows of nothing else: the first inside the field wins
         x.requires_grad_()
-        y = F.max_pool2d(x, kernel, stride)
+        y = F.max_pool2d(x, kernel, stride, padding, dilation)
         g = dyadic(random, *y.shape)
         gx, = grads(y, g, x)
-        for a, c in zip((y, gx), pool_by_index(x.detach().numpy(), g.numpy(), (kernel,) * 2, (stride,) * 2)):
+        window = [(size,) * 2 for size in (kernel, stride, padding, dilation)]
+        for a, c in zip((y, gx), pool_by_index(x.detach().numpy(), g.numpy(), *window)):
             assert np.array_equal(a.detach().numpy(), c)
         tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(FIELDS, (x, g, y, gx))}
-        tensors[f"case{i}.parameters"] = np.array([kernel, kernel, stride, stride], np.int64)
+        tensors[f"case{i}.parameters"] = np.array(window, np.int64).reshape(-1)
     return tensors
 
 
-POOL3D_CASES = [  # kernel, stride, channels, depth, height, width, whether there are ties
-    ((2, 2, 2), (2, 2, 2), 2, (5, 6, 7), False), ((3, 3, 3), (2, 2, 2), 1, (7, 7, 8), True),
-    ((3, 2, 3), (1, 1, 1), 1, (4, 5, 6), True), ((1, 2, 2), (1, 2, 3), 1, (3, 6, 8), False),
-    ((2, 2, 2), (3, 2, 2), 1, (8, 4, 6), True),
+POOL3D_CASES = [  # kernel, stride, channels, (depth, height, width), whether there are ties, padding, dilation
+    ((2, 2, 2), (2, 2, 2), 2, (5, 6, 7), False, 0, 1), ((3, 3, 3), (2, 2, 2), 1, (7, 7, 8), True, 0, 1),
+    ((3, 2, 3), (1, 1, 1), 1, (4, 5, 6), True, 0, 1), ((1, 2, 2), (1, 2, 3), 1, (3, 6, 8), False, 0, 1),
+    ((2, 2, 2), (3, 2, 2), 1, (8, 4, 6), True, 0, 1), ((3, 3, 3), (2, 2, 2), 1, (7, 8, 9), False, 1, 1),
+    ((3, 2, 3), (1, 2, 1), 1, (6, 7, 8), True, (1, 0, 1), (2, 3, 1)),
 ]
 
 
 def maxpool3d():
     random, tensors = np.random.default_rng(8), {}
-    for i, (kernel, stride, channels, extents, ties) in enumerate(POOL3D_CASES):
+    for i, (kernel, stride, channels, extents, ties, *more) in enumerate(POOL3D_CASES):
+        padding, dilation = ((m,) * 3 if isinstance(m, int) else m for m in more)
         x = dyadic(random, 2, channels, *extents)
         x = (torch.floor(x).clamp(min=0) if ties else x).requires_grad_()
-        y = F.max_pool3d(x, kernel, stride)
+        y = F.max_pool3d(x, kernel, stride, padding, dilation)
         g = dyadic(random, *y.shape)
         gx, = grads(y, g, x)
-        for a, c in zip((y, gx), pool_by_index(x.detach().numpy(), g.numpy(), kernel, stride)):
+        for a, c in zip((y, gx), pool_by_index(x.detach().numpy(), g.numpy(), kernel, stride, padding, dilation)):
             assert np.array_equal(a.detach().numpy(), c)
         tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(FIELDS, (x, g, y, gx))}
-        tensors[f"case{i}.parameters"] = np.array([*kernel, *stride], np.int64)
+        tensors[f"case{i}.parameters"] = np.array([*kernel, *stride, *padding, *dilation], np.int64)
     return tensors
 
 
@@ -447,21 +457,22 @@ def softmax():
 
 def avgpool():
     random, tensors = np.random.default_rng(15), {}
-    cases = [((2, 2), (2, 2), 2, 7, 9), ((3, 3), (2, 2), 1, 7, 10), ((3, 2), (1, 1), 1, 6, 7), ((2, 2), (3, 3), 1, 8, 11)]
-    for i, (kernel, stride, channels, height, width) in enumerate(cases):
+    cases = [((2, 2), (2, 2), 2, 7, 9, (0, 0)), ((3, 3), (2, 2), 1, 7, 10, (0, 0)), ((3, 2), (1, 1), 1, 6, 7, (0, 0)),
+             ((2, 2), (3, 3), 1, 8, 11, (0, 0)), ((3, 3), (2, 2), 1, 8, 11, (1, 1)), ((3, 2), (1, 2), 1, 9, 10, (1, 0))]
+    for i, (kernel, stride, channels, height, width, padding) in enumerate(cases):
         x = dyadic(random, 2, channels, height, width).requires_grad_()
-        y = F.avg_pool2d(x, kernel, stride)
+        y = F.avg_pool2d(x, kernel, stride, padding)
         g = dyadic(random, *y.shape)
         gx, = grads(y, g, x)
         ones = np.ones((1, 1, *kernel)) / np.prod(kernel)
         for c in range(channels):
             at = slice(c, c + 1)
-            by_index = conv_by_index(x.detach().numpy()[:, at], ones, np.zeros(1), g.numpy()[:, at], stride, (0, 0),
+            by_index = conv_by_index(x.detach().numpy()[:, at], ones, np.zeros(1), g.numpy()[:, at], stride, padding,
                                      (1, 1), (0, 0))
             close(y.detach()[:, at], by_index[0]), close(gx[:, at], by_index[1])
         tensors |= {f"case{i}.{name}": f(t) for name, f, t in
                     zip(FIELDS, (exact, exact, computed, computed), (x, g, y, gx))}
-        tensors[f"case{i}.parameters"] = np.array([*kernel, *stride], np.int64)
+        tensors[f"case{i}.parameters"] = np.array([*kernel, *stride, *padding], np.int64)
     return tensors
 
 

@@ -128,7 +128,7 @@ class LaunchReads {
       case LaunchKind::max_pool_backward: {
         const Interval outputs = inside(window.output_of(computed), output_extent, false);
         gradient(launch, outputs, need);
-        input(launch, d, window.input_of(outputs), need);
+        input(launch, d, inside(window.input_of(outputs), input_extent, false), need);
         break;
       }
       case LaunchKind::upsample_backward: {

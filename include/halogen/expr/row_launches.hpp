@@ -94,7 +94,7 @@ class RowLaunches : Launches<T> {
   void launch_window(const char* label, int i, Rows& rows) const {
     const Node& node = Base::node(i);
     for (int d = 0; d < spatial_dimensions; ++d) {
-      rows.windows.kernel[d] = node.window[d].kernel, rows.windows.stride[d] = node.window[d].stride;
+      rows.windows.window[d] = node.window[d];
       rows.windows.outputs[d] = Base::layout().level(node.level).extent(d);
     }
     launch_rows(label, i, rows);

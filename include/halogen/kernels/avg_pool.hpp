@@ -1,5 +1,5 @@
-// Average pooling of planes and its adjoint, any kernel and stride, no padding. Sums in row order, then times 1 / (KH
-// KW).
+// Average pooling of planes and its adjoint, any kernel, stride and padding, whose zeros count. Sums in row order, then
+// times 1 / (KH KW).
 #pragma once
 
 #include "halogen/kernels/pool_windows.hpp"
@@ -13,16 +13,15 @@ struct AvgPoolRows {
   ValueReader<T> input;
   PoolWindows windows;
 
-  index_t inputs(index_t columns) const { return (columns - 1) * windows.stride[2] + windows.kernel[2]; }
-  index_t scratch_size(index_t columns) const { return inputs(columns); }
-  KOKKOS_FUNCTION T scale() const { return T(1) / static_cast<T>(windows.kernel[1] * windows.kernel[2]); }
+  index_t scratch_size(index_t columns) const { return windows.inputs(2, columns); }
+  KOKKOS_FUNCTION T scale() const { return T(1) / static_cast<T>(windows.kernel(1) * windows.kernel(2)); }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
-    for (int ky = 0; ky < windows.kernel[1]; ++ky) {
-      input.load_row(n, c, y * windows.stride[1] + ky, x0 * windows.stride[2], inputs(count), scratch);
+    for (int ky = 0; ky < windows.kernel(1); ++ky) {
+      input.load_row(n, c, windows.input(1, y, ky), windows.input(2, x0, 0), windows.inputs(2, count), scratch);
       for (index_t i = 0; i < count; ++i) {
         T sum = ky == 0 ? T(0) : out[i];
-        for (int kx = 0; kx < windows.kernel[2]; ++kx) sum += scratch[i * windows.stride[2] + kx];
+        for (int kx = 0; kx < windows.kernel(2); ++kx) sum += scratch[i * windows.stride(2) + kx];
         out[i] = sum;
       }
     }
@@ -31,9 +30,9 @@ struct AvgPoolRows {
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
     T sum = 0;
-    for (int ky = 0; ky < windows.kernel[1]; ++ky)
-      for (int kx = 0; kx < windows.kernel[2]; ++kx)
-        sum += input.at(n, c, y * windows.stride[1] + ky, x * windows.stride[2] + kx);
+    for (int ky = 0; ky < windows.kernel(1); ++ky)
+      for (int kx = 0; kx < windows.kernel(2); ++kx)
+        sum += input.at(n, c, windows.input(1, y, ky), windows.input(2, x, kx));
     return sum * scale();
   }
 };
@@ -44,9 +43,9 @@ struct AvgPoolBackwardRows {
   GradientReader<T> gradient;  ///< of the pooled tensor
   int first = 0;               ///< first input channel of the source that is differentiated
   PoolWindows windows;
-  KOKKOS_FUNCTION T scale() const { return T(1) / static_cast<T>(windows.kernel[1] * windows.kernel[2]); }
+  KOKKOS_FUNCTION T scale() const { return T(1) / static_cast<T>(windows.kernel(1) * windows.kernel(2)); }
 
-  index_t scratch_size(index_t columns) const { return columns / windows.stride[2] + windows.kernel[2] + 1; }
+  index_t scratch_size(index_t columns) const { return columns / windows.stride(2) + windows.kernel(2) + 1; }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
     std::fill_n(out, count, T(0));
@@ -55,8 +54,8 @@ struct AvgPoolBackwardRows {
     for (index_t o = down.begin; o < down.end; ++o) {
       gradient.load_row(n, first + c, o, across.begin, across.size(), scratch);
       for (index_t i = 0; i < across.size(); ++i) {
-        const index_t x = (across.begin + i) * windows.stride[2] - x0,
-                      end = std::min<index_t>(count, x + windows.kernel[2]);
+        const index_t x = windows.input(2, across.begin + i, 0) - x0,
+                      end = std::min<index_t>(count, x + windows.kernel(2));
         for (index_t k = std::max<index_t>(x, 0); k < end; ++k) out[k] += scratch[i];
       }
     }

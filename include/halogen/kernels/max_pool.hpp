@@ -1,4 +1,5 @@
-// Max pooling and its adjoint, any kernel and stride, no padding. Ties: the first largest in row order, as PyTorch.
+// Max pooling and its adjoint, any window. Ties: the first largest in row order, as PyTorch; what padding adds is never
+// the largest.
 #pragma once
 
 #include "halogen/kernels/pool_windows.hpp"
@@ -13,6 +14,19 @@ HALOGEN_FUNCTION auto exceeds(T value, T largest) {
   return (value > largest) | (value != value);
 }
 
+/// Points [x0, x0 + count) of a row inside the field, less than everything beyond its ends; `in` or `scratch`.
+template <class T>
+const T* row_for_maxima(const ValueReader<T>& reader, const PlaneAt& plane, index_t y, index_t x0, index_t count,
+                        T* scratch) {
+  const T* in = reader.row(plane, y, x0, count, scratch);
+  if (in != scratch) return in;
+  const index_t begin = std::clamp<index_t>(-x0, 0, count),
+                end = std::clamp<index_t>(reader.frame.extent[2] - x0, 0, count);
+  std::fill(scratch, scratch + begin, -std::numeric_limits<T>::infinity());
+  std::fill(scratch + end, scratch + count, -std::numeric_limits<T>::infinity());
+  return in;
+}
+
 }  // namespace detail
 
 /// y[o] = max over the window. The reader has the window's depth: its planes are channels.
@@ -21,23 +35,33 @@ struct MaxPoolRows {
   ValueReader<T> input;
   PoolWindows windows;
 
-  index_t inputs(index_t columns) const { return (columns - 1) * windows.stride[2] + windows.kernel[2]; }
-  index_t scratch_size(index_t columns) const { return inputs(columns); }
+  index_t scratch_size(index_t columns) const { return windows.inputs(2, columns); }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
-    for (int kz = 0; kz < windows.kernel[0]; ++kz)
-      for (int ky = 0; ky < windows.kernel[1]; ++ky) {
-        const T* in = input.row(input.depth.input(n, c * windows.kernel[0] + kz), y * windows.stride[1] + ky,
-                                x0 * windows.stride[2], inputs(count), scratch);
-        const bool starts = kz == 0 && ky == 0;
-        index_t i = windows.kernel[2] == 2 && windows.stride[2] == 2 ? row_of_pairs(in, count, starts, out) : 0;
+    const bool of_pairs = windows.kernel(2) == 2 && windows.stride(2) == 2 && windows.dilation(2) == 1;
+    bool starts = true;
+    for (int kz = 0; kz < windows.kernel(0); ++kz) {
+      const PlaneAt plane = input.depth.input(n, c * windows.kernel(0) + kz);
+      if (input.frame.outside(0, plane.z)) continue;
+      for (int ky = 0; ky < windows.kernel(1); ++ky) {
+        const index_t at = windows.input(1, y, ky);
+        if (input.frame.outside(1, at)) continue;
+        const T* in =
+            detail::row_for_maxima(input, plane, at, windows.input(2, x0, 0), windows.inputs(2, count), scratch);
+        index_t i = of_pairs ? row_of_pairs(in, count, starts, out) : 0;
         for (; i < count; ++i) {
-          const T* window = in + i * windows.stride[2];
+          const T* window = in + i * windows.stride(2);
           T best = starts ? window[0] : out[i];
-          for (int kx = 0; kx < windows.kernel[2]; ++kx) best = detail::exceeds(window[kx], best) ? window[kx] : best;
+          for (int kx = 0; kx < windows.kernel(2); ++kx) {
+            const T value = window[kx * windows.dilation(2)];
+            best = detail::exceeds(value, best) ? value : best;
+          }
           out[i] = best;
         }
+        starts = false;
       }
+    }
+    if (starts) std::fill_n(out, count, -std::numeric_limits<T>::infinity());
   }
 
   /// One row of windows 2 wide, as many as fill vectors; returns how many.
@@ -55,14 +79,17 @@ struct MaxPoolRows {
   }
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
-    PlaneAt plane = input.depth.input(n, c * windows.kernel[0]);
-    T best = input.at(plane, y * windows.stride[1], x * windows.stride[2]);
-    for (int kz = 0; kz < windows.kernel[0]; ++kz, ++plane.z)
-      for (int ky = 0; ky < windows.kernel[1]; ++ky)
-        for (int kx = 0; kx < windows.kernel[2]; ++kx) {
-          const T value = input.at(plane, y * windows.stride[1] + ky, x * windows.stride[2] + kx);
+    T best = -Kokkos::Experimental::infinity_v<T>;
+    for (int kz = 0; kz < windows.kernel(0); ++kz) {
+      const PlaneAt plane = input.depth.input(n, c * windows.kernel(0) + kz);
+      for (int ky = 0; ky < windows.kernel(1); ++ky)
+        for (int kx = 0; kx < windows.kernel(2); ++kx) {
+          const index_t at_y = windows.input(1, y, ky), at_x = windows.input(2, x, kx);
+          if (input.frame.outside(0, plane.z) || input.frame.outside(1, at_y) || input.frame.outside(2, at_x)) continue;
+          const T value = input.at(plane, at_y, at_x);
           best = detail::exceeds(value, best) ? value : best;
         }
+    }
     return best;
   }
 };
@@ -76,9 +103,8 @@ struct MaxPoolBackwardRows {
   PoolWindows windows;
 
   index_t scratch_size(index_t columns) const {
-    const index_t outputs_of = columns / windows.stride[2] + windows.kernel[2] + 1;
-    return outputs_of +
-           ((outputs_of - 1) * windows.stride[2] + windows.kernel[2]) * windows.kernel[0] * windows.kernel[1];
+    const index_t outputs_of = (columns + windows.window[2].footprint()) / windows.stride(2) + 1;
+    return outputs_of + windows.inputs(2, outputs_of) * windows.kernel(0) * windows.kernel(1);
   }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
@@ -94,8 +120,8 @@ struct MaxPoolBackwardRows {
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
     const PlaneAt own = input.depth.input(n, first + c);
-    const Interval planes = windows.holding(0, own.z, own.z + 1), down = windows.holding(1, y, y + 1),
-                   across = windows.holding(2, x, x + 1);
+    const Interval planes = windows.holding(0, own.z, own.z + 1), down = windows.holding(1, y, y + 1);
+    const Interval across = windows.holding(2, x, x + 1);
     PlaneAt output = own;
     T sum = 0;
     for (output.z = planes.begin; output.z < planes.end; ++output.z)
@@ -135,61 +161,82 @@ struct MaxPoolBackwardRows {
   /// Host: the windows of one output row, as far as their largest lies in input row (own, y).
   void add_windows(const PlaneAt& own, index_t y, const PlaneAt& output, index_t oy, Interval across, index_t x0,
                    index_t count, T* out, T* scratch) const {
-    const index_t begin = across.begin * windows.stride[2];
-    const index_t width = (across.size() - 1) * windows.stride[2] + windows.kernel[2];
+    const index_t tap_z = windows.tap(0, own.z, output.z), tap_y = windows.tap(1, y, oy);
+    if (tap_z < 0 || tap_y < 0) return;
+    const index_t begin = windows.input(2, across.begin, 0), width = windows.inputs(2, across.size());
     T* g = scratch;
     T* rows = scratch + across.size();
     gradient.load_row(output, oy, across.begin, across.size(), g);
     PlaneAt plane = output;
-    for (int kz = 0; kz < windows.kernel[0]; ++kz)
-      for (int ky = 0; ky < windows.kernel[1]; ++ky) {
-        plane.z = output.z * windows.stride[0] + kz;
-        input.load_row(plane, oy * windows.stride[1] + ky, begin, width, rows + (kz * windows.kernel[1] + ky) * width);
+    int first_row = -1;  // inside the field: where all points are alike, it has the largest
+    for (int kz = 0; kz < windows.kernel(0); ++kz)
+      for (int ky = 0; ky < windows.kernel(1); ++ky) {
+        const int row = kz * windows.kernel(1) + ky;
+        T* to = rows + row * width;
+        plane.z = windows.input(0, output.z, kz);
+        const index_t at = windows.input(1, oy, ky);
+        if (input.frame.outside(0, plane.z) || input.frame.outside(1, at)) {
+          std::fill_n(to, width, -std::numeric_limits<T>::infinity());
+          continue;
+        }
+        const T* in = detail::row_for_maxima(input, plane, at, begin, width, to);
+        if (in != to) detail::copy_row(in, width, to);
+        if (first_row < 0) first_row = row;
       }
-    const index_t own_row = (own.z - output.z * windows.stride[0]) * windows.kernel[1] + (y - oy * windows.stride[1]);
-    const bool of_pairs = windows.kernel[1] == 2 && windows.kernel[2] == 2 && windows.stride[2] == 2 &&
-                          windows.kernel[0] <= 2 && begin >= x0;
+    const index_t own_row = tap_z * windows.kernel(1) + tap_y;
     index_t i = 0;
-    if (of_pairs) {
+    if (pairs() && begin >= x0) {
       const index_t pairs = std::min(across.size(), (x0 + count - begin) / 2);
       T* to = out + (begin - x0);
-      i = windows.kernel[0] == 1 ? row_of_pairs<2>(rows, width, g, own_row, pairs, to)
+      i = windows.kernel(0) == 1 ? row_of_pairs<2>(rows, width, g, own_row, pairs, to)
                                  : row_of_pairs<4>(rows, width, g, own_row, pairs, to);
     }
     for (; i < across.size(); ++i) {
-      const index_t at = largest(rows + i * windows.stride[2], width);
-      if (at / windows.kernel[2] != own_row) continue;
-      const index_t x = begin + i * windows.stride[2] + at % windows.kernel[2] - x0;
+      const index_t at = largest(rows, width, i * windows.stride(2), begin, first_row);
+      if (at / windows.kernel(2) != own_row) continue;
+      const index_t x = begin + i * windows.stride(2) + at % windows.kernel(2) * windows.dilation(2) - x0;
       if (x >= 0 && x < count) out[x] += g[i];
     }
   }
 
-  /// Position of the first largest point in the window, row by row.
-  index_t largest(const T* window, index_t pitch) const {
-    index_t at = 0;
-    T best = window[0];
-    for (int row = 0; row < windows.kernel[0] * windows.kernel[1]; ++row)
-      for (int kx = 0; kx < windows.kernel[2]; ++kx)
-        if (detail::exceeds(window[row * pitch + kx], best))
-          best = window[row * pitch + kx], at = index_t{row} * windows.kernel[2] + kx;
+  /// Whether windows are two wide, one beside the other, with at most four rows and without padding.
+  bool pairs() const {
+    bool pairs = windows.kernel(0) <= 2 && windows.kernel(1) == 2 && windows.kernel(2) == 2 && windows.stride(2) == 2;
+    for (const Window& window : windows.window) pairs = pairs && window.padding == 0 && window.dilation == 1;
+    return pairs;
+  }
+
+  /// Position of the first largest point, row by row, of the window whose first tap is rows[.][along].
+  index_t largest(const T* rows, index_t pitch, index_t along, index_t begin, int first_row) const {
+    int kx = 0;
+    while (kx + 1 < windows.kernel(2) && input.frame.outside(2, begin + along + kx * windows.dilation(2))) ++kx;
+    index_t at = index_t{first_row} * windows.kernel(2) + kx;
+    T best = rows[first_row * pitch + along + kx * windows.dilation(2)];
+    for (int row = 0; row < windows.kernel(0) * windows.kernel(1); ++row)
+      for (kx = 0; kx < windows.kernel(2); ++kx) {
+        const T value = rows[row * pitch + along + kx * windows.dilation(2)];
+        if (detail::exceeds(value, best)) best = value, at = index_t{row} * windows.kernel(2) + kx;
+      }
     return at;
   }
 
   KOKKOS_FUNCTION bool is_largest(const PlaneAt& own, index_t y, index_t x, const PlaneAt& output, index_t oy,
                                   index_t ox) const {
-    const index_t y0 = oy * windows.stride[1], x0 = ox * windows.stride[2];
-    PlaneAt plane = output, best_plane;
-    plane.z = output.z * windows.stride[0];
-    T best = input.at(plane, y0, x0);
-    best_plane = plane;
-    index_t best_y = y0, best_x = x0;
-    for (int kz = 0; kz < windows.kernel[0]; ++kz, ++plane.z)
-      for (int ky = 0; ky < windows.kernel[1]; ++ky)
-        for (int kx = 0; kx < windows.kernel[2]; ++kx) {
-          const T value = input.at(plane, y0 + ky, x0 + kx);
-          if (detail::exceeds(value, best)) best = value, best_plane = plane, best_y = y0 + ky, best_x = x0 + kx;
+    PlaneAt plane = output;
+    T best = 0;
+    bool any = false, is_own = false;
+    for (int kz = 0; kz < windows.kernel(0); ++kz) {
+      plane.z = windows.input(0, output.z, kz);
+      for (int ky = 0; ky < windows.kernel(1); ++ky)
+        for (int kx = 0; kx < windows.kernel(2); ++kx) {
+          const index_t at_y = windows.input(1, oy, ky), at_x = windows.input(2, ox, kx);
+          if (input.frame.outside(0, plane.z) || input.frame.outside(1, at_y) || input.frame.outside(2, at_x)) continue;
+          const T value = input.at(plane, at_y, at_x);
+          if (any && !detail::exceeds(value, best)) continue;
+          any = true, best = value, is_own = plane.z == own.z && at_y == y && at_x == x;
         }
-    return best_plane.z == own.z && best_y == y && best_x == x;
+    }
+    return is_own;
   }
 };
 

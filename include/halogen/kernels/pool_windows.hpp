@@ -6,12 +6,28 @@
 namespace halogen::kernels {
 
 struct PoolWindows {
-  int kernel[spatial_dimensions], stride[spatial_dimensions];
+  Window window[spatial_dimensions];
   index_t outputs[spatial_dimensions];  ///< extents of the pooled tensor
 
-  /// Outputs whose window holds an input of [begin, end) in dimension d.
+  HALOGEN_FUNCTION int kernel(int d) const { return window[d].kernel; }
+  HALOGEN_FUNCTION int stride(int d) const { return window[d].stride; }
+  HALOGEN_FUNCTION int dilation(int d) const { return window[d].dilation; }
+  HALOGEN_FUNCTION index_t input(int d, index_t output, int tap) const {
+    return output * stride(d) - window[d].padding + index_t{tap} * dilation(d);
+  }
+  /// Inputs from the first to the last tap of so many outputs side by side.
+  HALOGEN_FUNCTION index_t inputs(int d, index_t count) const {
+    return (count - 1) * stride(d) + window[d].footprint();
+  }
+
+  /// Outputs that hold all those whose window reads an input of [begin, end) in dimension d.
   HALOGEN_FUNCTION Interval holding(int d, index_t begin, index_t end) const {
-    return intersect(Window{.kernel = kernel[d], .stride = stride[d]}.output_of({begin, end}), {0, outputs[d]});
+    return intersect(window[d].output_of({begin, end}), {0, outputs[d]});
+  }
+  /// The tap of `output` that reads `input`, negative or beyond the kernel where none does.
+  HALOGEN_FUNCTION index_t tap(int d, index_t input_point, index_t output) const {
+    const index_t along = input_point - input(d, output, 0);
+    return along % dilation(d) == 0 ? along / dilation(d) : -1;
   }
 };
 

@@ -1,10 +1,13 @@
-// AvgPool2d: y[n, c, o] = mean over the window of x[n, c, o * stride + i], as torch.nn.AvgPool2d without padding.
+// AvgPool2d: y[n, c, o] = mean over the window of x[n, c, o * stride - padding + i], as torch.nn.AvgPool2d: the zeros
+// of the padding count (count_include_pad=True).
 //
-//   x: (N, C, H, W) -> y: (N, C, floor((H - KH) / SH) + 1, floor((W - KW) / SW) + 1); rows that do not fill a window
-//   are not read, their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride > kernel) too.
+//   x: (N, C, H, W) -> y: (N, C, floor((H + 2 PH - KH) / SH) + 1, the same of W); rows that do not fill a window are
+//   not read, their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride > kernel) too.
 //
 //   placements of x       placements of y     forward                           backward
-//   Shard<2>, Shard<3>    the same, derived   halo of kernel - 1 after, where    the same of y's gradient, before
+//   Shard<2>, Shard<3>    the same, derived   halo of padding before and         the same of y's gradient, the other
+//   way
+//                                             kernel - 1 - padding after, where
 //                                             a window crosses a cut
 //   Shard<0>, Replicate   the same            nothing                           nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
@@ -31,11 +34,12 @@ inline constexpr Operation avg_pool2d_operation{"avg_pool2d", avg_pool2d_forward
 
 }  // namespace detail
 
-/// AvgPool2d<2> or AvgPool2d<3, Stride<2>>, AvgPool2d<2, Kernel<2, 1>>; stride defaults to the kernel.
+/// AvgPool2d<2> or AvgPool2d<3, Stride<2>, Padding<1>>, AvgPool2d<2, Kernel<2, 1>>; stride defaults to the kernel.
 template <int Size, class... Options>
 struct AvgPool2d : Module<AvgPool2d<Size, Options...>> {
   static constexpr auto options = detail::pool_options<2, Kernel<Size>, Options...>();
-  static_assert(detail::pools(options), "AvgPool2d takes only Kernel and Stride");
+  static_assert(detail::pools(options, false),
+                "AvgPool2d takes Kernel, Stride, and Padding of at most half the kernel");
 
   constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::avg_pool2d_operation, options); }
 };

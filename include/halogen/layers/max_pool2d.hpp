@@ -1,11 +1,14 @@
-// MaxPool2d: y[n, c, o] = max over the window of x[n, c, o * stride + i], as torch.nn.MaxPool2d without padding.
+// MaxPool2d: y[n, c, o] = max over the window of x[n, c, o * stride - padding + i * dilation], as torch.nn.MaxPool2d;
+// what padding adds is never the largest.
 //
-//   x: (N, C, H, W) -> y: (N, C, floor((H - KH) / SH) + 1, floor((W - KW) / SW) + 1); rows that do not fill a window
-//   are not read, their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride > kernel) too.
+//   x: (N, C, H, W) -> y: (N, C, floor((H + 2 PH - DH (KH - 1) - 1) / SH) + 1, the same of W); rows that do not fill a
+//   window are not read, their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride > kernel) too.
 //
 //   placements of x       placements of y     forward                           backward
-//   Shard<2>, Shard<3>    the same, derived   halo of kernel - 1 after, where    the same of y's gradient, before
-//                                             a window crosses a cut
+//   Shard<2>, Shard<3>    the same, derived   halo of padding before and         the same of y's gradient, the other
+//   way
+//                                             dilation (kernel - 1) - padding
+//                                             after, where a window crosses a cut
 //   Shard<0>, Replicate   the same            nothing                           nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
@@ -40,12 +43,13 @@ constexpr WindowOptions<Dimensions> pool_options() {
   return options;
 }
 
-/// Whether they are what a pool can do: no bias, boundary, padding or dilation.
+/// Whether they are what a pool can do: no bias, groups or boundary, and at most half the kernel of padding, so that
+/// every window has a point of the field (PyTorch's limit).
 template <int Dimensions>
-constexpr bool pools(const WindowOptions<Dimensions>& options) {
+constexpr bool pools(const WindowOptions<Dimensions>& options, bool dilates) {
   bool pools = !options.has_bias && options.groups == 1 && options.has_own_extent();
   for (const Window& window : options.window)
-    pools = pools && !window.periodic && window.padding == 0 && window.dilation == 1;
+    pools = pools && !window.periodic && 2 * window.padding <= window.kernel && (dilates || window.dilation == 1);
   return pools;
 }
 
@@ -65,12 +69,13 @@ constexpr Traced add_pool(Traced x, const Operation& operation, const WindowOpti
 
 }  // namespace detail
 
-/// MaxPool2d<2> or MaxPool2d<2, Stride<1>>, MaxPool2d<3, Stride<2>>, MaxPool2d<2, Kernel<2, 1>>; stride defaults to the
-/// kernel.
+/// MaxPool2d<2> or MaxPool2d<2, Stride<1>>, MaxPool2d<3, Stride<2>, Padding<1>>, MaxPool2d<2, Kernel<2, 1>>; stride
+/// defaults to the kernel.
 template <int Size, class... Options>
 struct MaxPool2d : Module<MaxPool2d<Size, Options...>> {
   static constexpr auto options = detail::pool_options<2, Kernel<Size>, Options...>();
-  static_assert(detail::pools(options), "MaxPool2d takes only Kernel and Stride");
+  static_assert(detail::pools(options, true),
+                "MaxPool2d takes Kernel, Stride, Dilation, and Padding of at most half the kernel");
 
   constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::max_pool2d_operation, options); }
 };

@@ -1,11 +1,14 @@
-// MaxPool3d: y[n, c, o] = max over the window of x[n, c, o * stride + i], as torch.nn.MaxPool3d without padding.
+// MaxPool3d: y[n, c, o] = max over the window of x[n, c, o * stride - padding + i * dilation], as torch.nn.MaxPool3d;
+// what padding adds is never the largest.
 //
-//   x: (N, C, D, H, W) -> y: (N, C, floor((D - KD) / SD) + 1, and so H and W); planes and rows that do not fill a
-//   window are not read, their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride > kernel) too.
+//   x: (N, C, D, H, W) -> y: (N, C, floor((D + 2 PD - DD (KD - 1) - 1) / SD) + 1, and so H and W); planes and rows that
+//   do not fill a window are not read, their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride >
+//   kernel) too.
 //
-//   placements of x                 placements of y     forward                           backward
-//   Shard<2>, Shard<3>, Shard<4>    the same, derived   halo of kernel - 1 after, where    the same of y's gradient,
-//                                                       a window crosses a cut             before
+//   placements of x                 placements of y     forward                            backward
+//   Shard<2>, Shard<3>, Shard<4>    the same, derived   halo of padding before and          the same of y's gradient,
+//                                                       dilation (kernel - 1) - padding     the other way
+//                                                       after, where a window crosses a cut
 //   Shard<0>, Replicate             the same            nothing                           nothing
 //   Shard<1>, Partial               does not compile: why::channels_are_cut, why::input_is_partial
 //
@@ -22,11 +25,12 @@ inline constexpr Operation max_pool3d_operation{"max_pool3d", max_pool_forward, 
 
 }  // namespace detail
 
-/// MaxPool3d<2> or MaxPool3d<3, Stride<2>>, MaxPool3d<2, Kernel<1, 2, 2>>; stride defaults to the kernel.
+/// MaxPool3d<2> or MaxPool3d<3, Stride<2>, Padding<1>>, MaxPool3d<2, Kernel<1, 2, 2>>; stride defaults to the kernel.
 template <int Size, class... Options>
 struct MaxPool3d : Module<MaxPool3d<Size, Options...>> {
   static constexpr auto options = detail::pool_options<3, Kernel<Size>, Options...>();
-  static_assert(detail::pools(options), "MaxPool3d takes only Kernel and Stride");
+  static_assert(detail::pools(options, true),
+                "MaxPool3d takes Kernel, Stride, Dilation, and Padding of at most half the kernel");
 
   constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::max_pool3d_operation, options); }
 };
