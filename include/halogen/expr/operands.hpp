@@ -137,8 +137,8 @@ class Operands {
   }
 
  private:
-  /// Half of a common last-level cache: of such a tensor nothing is left there when the next launch reads it.
-  static constexpr std::size_t streamed_bytes = std::size_t{16} << 20;
+  /// A common last-level cache: of such a tensor little is left there when the next launch reads it.
+  static constexpr std::size_t streamed_bytes = std::size_t{32} << 20;
 
   kernels::RowEpilogue<T> epilogue(const Launch& launch) const {
     using Kind = typename kernels::RowEpilogue<T>::Kind;
