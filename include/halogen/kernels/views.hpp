@@ -370,7 +370,6 @@ struct GradientReader {
     });
   }
 
- private:
   /// The gradient's own position, and whether there is one in dimension d.
   HALOGEN_FUNCTION bool unstuff(int d, index_t& position) const {
     if (stuffing[d] != 1) {
