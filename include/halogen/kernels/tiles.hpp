@@ -74,16 +74,16 @@ void launch_tiles(const ExecutionSpace& space, const char* label, index_t teams,
     throw std::length_error(std::string(label) + ": " + std::to_string(teams) + " teams in one launch, at most " +
                             std::to_string(std::numeric_limits<int>::max()) +
                             ": cut the field over more ranks, or its batch");
-  using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
   const int league = static_cast<int>(teams);
   if constexpr (device::runs_on<ExecutionSpace>) {
+    using Policy = Kokkos::TeamPolicy<ExecutionSpace, device::LaunchBounds>;
     Policy policy(space, league, device::team_size(space), device::vector_length);
     policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(device_bytes > 0 ? device_bytes + 64 : 0)));
     // The functor travels as the kernel's argument: by constant memory a launch would wait for the one before.
     Kokkos::parallel_for(
         label, Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight), functor);
   } else {
-    Policy policy(space, league, 1);
+    Kokkos::TeamPolicy<ExecutionSpace> policy(space, league, 1);
     policy.set_scratch_size(1, Kokkos::PerTeam(static_cast<int>(host_bytes)));
     Kokkos::parallel_for(label, policy, functor);
   }

@@ -153,17 +153,49 @@ struct ValueReader {
   Frame frame;
   DepthWindow depth;
 
-  HALOGEN_FUNCTION const SourceView<T>& find(int& c) const {
-    int i = 0;
-    while (c >= sources[i].channels) c -= sources[i++].channels;
-    return sources[i];
+  /// Which source holds channel c, which then counts in it.
+  HALOGEN_FUNCTION int find(int& c) const {
+    if (c < sources[0].channels) return 0;
+    c -= sources[0].channels;
+    if (c < sources[1].channels) return 1;
+    c -= sources[1].channels;
+    if (c < sources[2].channels) return 2;
+    c -= sources[2].channels;
+    return 3;
+  }
+
+  /// use(source) with that one. By no index that only the run knows, and all in one piece: a device thread would copy
+  /// the kernel's arguments to have their address.
+  template <class Use>
+  KOKKOS_FORCEINLINE_FUNCTION void with_source(int& c, Use& use) const {
+    const int i = find(c);
+    if (i == 0)
+      use(sources[0]);
+    else if (i == 1)
+      use(sources[1]);
+    else if (i == 2)
+      use(sources[2]);
+    else
+      use(sources[3]);
   }
 
   HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const { return at(depth.input(n, c), y, x); }
 
   HALOGEN_FUNCTION T at(PlaneAt plane, index_t y, index_t x) const {
     if (frame.outside(0, plane.z) || frame.outside(1, y) || frame.outside(2, x)) return T(0);
-    const SourceView<T>& s = find(plane.channel);
+    At here{plane, y, x, T(0)};
+    with_source(here.plane.channel, here);
+    return here.value;
+  }
+
+  struct At {
+    PlaneAt plane;
+    index_t y, x;
+    T value;
+    KOKKOS_FORCEINLINE_FUNCTION void operator()(const SourceView<T>& s) { value = at(s, plane, y, x); }
+  };
+
+  KOKKOS_FORCEINLINE_FUNCTION static T at(const SourceView<T>& s, PlaneAt plane, index_t y, index_t x) {
     if (!s.resampled) return seen(s, plane, y, x);
     plane.z = s.map[0].source(plane.z);
     if (!s.map[1].linear) return seen(s, plane, s.map[1].source(y), s.map[2].source(x));
@@ -179,7 +211,7 @@ struct ValueReader {
   const T* address(int, int n, int c, index_t y, index_t x) const {
     PlaneAt plane = depth.input(n, c);
     if (frame.outside(0, plane.z) || frame.outside(1, y)) return nullptr;
-    const SourceView<T>& s = find(plane.channel);
+    const SourceView<T>& s = sources[find(plane.channel)];
     if (s.resampled) plane.z = s.map[0].source(plane.z), y = s.map[1].source(y), x = s.map[2].source(x);
     return s.tensor.row(plane, y) + (x - s.tensor.x0);
   }
@@ -202,7 +234,7 @@ struct ValueReader {
 
   void load_row(PlaneAt plane, index_t y, index_t x0, index_t count_of_row, T* out) const {
     if (frame.outside(0, plane.z) || frame.outside(1, y)) return (void)std::memset(out, 0, count_of_row * sizeof(T));
-    const SourceView<T>& s = find(plane.channel);
+    const SourceView<T>& s = sources[find(plane.channel)];
     if (s.resampled && s.map[1].linear)
       return detail::read_inside(frame, x0, count_of_row, out, [&](index_t begin, index_t size, T* to) {
         load_between(s, plane, y, begin, size, to);
@@ -220,7 +252,7 @@ struct ValueReader {
   }
 
  private:
-  HALOGEN_FUNCTION static T seen(const SourceView<T>& s, const PlaneAt& plane, index_t y, index_t x) {
+  KOKKOS_FORCEINLINE_FUNCTION static T seen(const SourceView<T>& s, const PlaneAt& plane, index_t y, index_t x) {
     const T value = s.tensor.at(plane, y, x);
     if (s.affine.scale == nullptr) return detail::clip(value, s.relu);
     const int index = plane.sample * s.affine.channels + plane.channel;

@@ -22,16 +22,16 @@ struct WindowedConvolution {
   TapWindow window;
   bool split = true;            ///< by_mma, float: three products (mma.hpp)
 
-  KOKKOS_INLINE_FUNCTION ConvolutionShape shape() const { return {window, groups, sizeof(T)}; }
-  KOKKOS_INLINE_FUNCTION int first_group() const { return first / groups.outputs; }
-  KOKKOS_INLINE_FUNCTION int touched_groups() const { return (first + output.channels - 1) / groups.outputs + 1 - first_group(); }
+  KOKKOS_FORCEINLINE_FUNCTION ConvolutionShape shape() const { return {window, groups, sizeof(T)}; }
+  KOKKOS_FORCEINLINE_FUNCTION int first_group() const { return first / groups.outputs; }
+  KOKKOS_FORCEINLINE_FUNCTION int touched_groups() const { return (first + output.channels - 1) / groups.outputs + 1 - first_group(); }
 
   /// Teams of one tile: one for each chunk of outputs.
-  KOKKOS_INLINE_FUNCTION int teams_of_tile() const { return touched_groups() * shape().chunks(groups); }
+  KOKKOS_FORCEINLINE_FUNCTION int teams_of_tile() const { return touched_groups() * shape().chunks(groups); }
 
   /// The team's part.
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void run(const Team& team) const {
+  KOKKOS_FORCEINLINE_FUNCTION void run(const Team& team) const {
     const ConvolutionShape cut = shape();
     const int teams = teams_of_tile(), team_of_tile = team.league_rank() % teams;
     const index_t number = output.tiling.number(team.league_rank() / teams);
@@ -69,19 +69,19 @@ struct WindowedConvolution {
 
   /// Output channel, as it is written, of output o of the chunk; beyond the group's end that of its end.
   template <class Team>
-  KOKKOS_INLINE_FUNCTION int written(const Work<Team>& work, int o) const {
+  KOKKOS_FORCEINLINE_FUNCTION int written(const Work<Team>& work, int o) const {
     const int in_group = work.chunk + o < groups.outputs ? work.chunk + o : groups.outputs;
     return work.group * groups.outputs + in_group - first;
   }
 
   /// The weights of output `o` of a group's input channel `c`, as they lie in memory `block` apart.
-  KOKKOS_INLINE_FUNCTION const T* weights_of(int group, int o, int c) const {
+  KOKKOS_FORCEINLINE_FUNCTION const T* weights_of(int group, int o, int c) const {
     const index_t blocks = ceil_div(groups.outputs, block);
     return weights + ((group * blocks + o / block) * groups.inputs + c) * window.taps() * block + o % block;
   }
 
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void put(const Work<Team>& work, int o, index_t y, index_t x, T value) const {
+  KOKKOS_FORCEINLINE_FUNCTION void put(const Work<Team>& work, int o, index_t y, index_t x, T value) const {
     if (work.chunk + o >= groups.outputs) return;
     const int to = written(work, o);
     if (to < 0 || to >= output.channels) return;
@@ -98,7 +98,7 @@ struct WindowedConvolution {
     T* weights;
   };
   template <class Team>
-  KOKKOS_INLINE_FUNCTION Stage begin(const Work<Team>& work) const {
+  KOKKOS_FORCEINLINE_FUNCTION Stage begin(const Work<Team>& work) const {
     TeamScratch scratch(work.team, work.cut.bytes(window));
     Stage stage{work.cut.region(window), window.inputs_of(0, work.tile.rows), window.inputs_of(1, work.tile.columns),
                 nullptr, nullptr, nullptr, nullptr};
@@ -109,7 +109,7 @@ struct WindowedConvolution {
     return stage;
   }
   template <class Team>
-  KOKKOS_INLINE_FUNCTION Steps begin_phase(const Work<Team>& work, const Stage& stage, int phase) const {
+  KOKKOS_FORCEINLINE_FUNCTION Steps begin_phase(const Work<Team>& work, const Stage& stage, int phase) const {
     const Steps steps(window, work.tile, phase);
     work.team.team_barrier();
     if (work.team.team_rank() == 0 && is_first_lane())
@@ -118,7 +118,7 @@ struct WindowedConvolution {
     return steps;
   }
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void stage_input(const Work<Team>& work, const Stage& stage, int c) const {
+  KOKKOS_FORCEINLINE_FUNCTION void stage_input(const Work<Team>& work, const Stage& stage, int c) const {
     const int left = groups.inputs - c;
     device::stage(work.team, input, stage.region, work.tile.sample, work.group * groups.inputs + c, left, work.cut.slab,
                   stage.rows, stage.columns, stage.input);
@@ -126,7 +126,7 @@ struct WindowedConvolution {
 
   // -- on the tensor cores: outputs x points -----------------------------------------------------------------------
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void by_mma(const Work<Team>& work) const {
+  KOKKOS_FORCEINLINE_FUNCTION void by_mma(const Work<Team>& work) const {
     using Cut = ConvolutionShape;
     const Stage stage = begin(work);
     for (int phase = 0; phase < window.phases(0) * window.phases(1); ++phase) {
@@ -154,7 +154,7 @@ struct WindowedConvolution {
   static constexpr int point_blocks = ConvolutionShape::warp_points_down * across_blocks;
 
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void multiply_block(const Work<Team>& work, const Stage& stage, const Steps& steps,
+  KOKKOS_FORCEINLINE_FUNCTION void multiply_block(const Work<Team>& work, const Stage& stage, const Steps& steps,
                                              const Block& at) const {
     Sum<T> sum[row_blocks][point_blocks];
     HALOGEN_DEVICE_UNROLL
@@ -190,7 +190,7 @@ struct WindowedConvolution {
 
   /// Weights [tap][input of the slab][output], zeros beyond channels and outputs.
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void stage_weights(const Work<Team>& work, const Stage& stage, int c, int first_tap,
+  KOKKOS_FORCEINLINE_FUNCTION void stage_weights(const Work<Team>& work, const Stage& stage, int c, int first_tap,
                                             int taps) const {
     const int pitch = work.cut.weight_pitch(), wide = work.cut.outputs;
     each_of_team(work.team, taps * mma_inner * wide, [&](int i) {
@@ -201,7 +201,7 @@ struct WindowedConvolution {
     });
   }
 
-  KOKKOS_INLINE_FUNCTION void multiply_tap(const T* from, int channel, int down, int right, const T* tap_weights,
+  KOKKOS_FORCEINLINE_FUNCTION void multiply_tap(const T* from, int channel, int down, int right, const T* tap_weights,
                                            int pitch, Sum<T> (&sum)[row_blocks][point_blocks]) const {
     Left<T> left[row_blocks];
     HALOGEN_DEVICE_UNROLL
@@ -219,7 +219,7 @@ struct WindowedConvolution {
 
   // -- few channels: a column of points and a block of outputs a lane ----------------------------------------------
   template <int Outputs, class Team>
-  KOKKOS_INLINE_FUNCTION void by_points(const Work<Team>& work) const {
+  KOKKOS_FORCEINLINE_FUNCTION void by_points(const Work<Team>& work) const {
     constexpr int rows = ConvolutionShape::lane_rows;
     const Stage stage = begin(work);
     for (int phase = 0; phase < window.phases(0) * window.phases(1); ++phase) {
@@ -235,7 +235,7 @@ struct WindowedConvolution {
   }
 
   template <int Outputs, class Team>
-  KOKKOS_INLINE_FUNCTION void point_block(const Work<Team>& work, const Stage& stage, const Steps& steps,
+  KOKKOS_FORCEINLINE_FUNCTION void point_block(const Work<Team>& work, const Stage& stage, const Steps& steps,
                                           const Block& at) const {
     constexpr int rows = ConvolutionShape::lane_rows;
     T sum[held_lanes][Outputs][rows] = {};
@@ -281,7 +281,7 @@ struct WindowedConvolution {
 
   // -- windows too wide for scratch --------------------------------------------------------------------------------
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void unstaged(const Work<Team>& work) const {
+  KOKKOS_FORCEINLINE_FUNCTION void unstaged(const Work<Team>& work) const {
     const int columns = static_cast<int>(work.tile.columns.size());
     each_of_warps(work.team, work.cut.outputs * static_cast<int>(work.tile.rows.size()), [&](int i) {
       const int o = i % work.cut.outputs;
@@ -294,7 +294,7 @@ struct WindowedConvolution {
   }
 
   template <class Team>
-  KOKKOS_INLINE_FUNCTION T output_at(const Work<Team>& work, int o, index_t y, index_t x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T output_at(const Work<Team>& work, int o, index_t y, index_t x) const {
     T sum = 0;
     for (int c = 0; c < groups.inputs; ++c) {
       const T* w = weights_of(work.group, work.chunk + o, c);

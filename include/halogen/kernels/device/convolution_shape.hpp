@@ -30,7 +30,7 @@ struct ConvolutionShape {
   std::size_t value_bytes = 0;
 
   /// channels of one group; a tile holds the same number of steps of each phase.
-  KOKKOS_INLINE_FUNCTION ConvolutionShape(const TapWindow& window, const ChannelGroups& groups,
+  KOKKOS_FORCEINLINE_FUNCTION ConvolutionShape(const TapWindow& window, const ChannelGroups& groups,
                                           std::size_t bytes_of_value)
       : value_bytes(bytes_of_value) {
     if (window.taps() <= listed_taps) {
@@ -43,38 +43,38 @@ struct ConvolutionShape {
     slab = taps = 0;
   }
 
-  KOKKOS_INLINE_FUNCTION int chunks(const ChannelGroups& groups) const {
+  KOKKOS_FORCEINLINE_FUNCTION int chunks(const ChannelGroups& groups) const {
     return static_cast<int>(ceil_div(groups.outputs, outputs));
   }
-  KOKKOS_INLINE_FUNCTION Region region(const TapWindow& window) const {
+  KOKKOS_FORCEINLINE_FUNCTION Region region(const TapWindow& window) const {
     return {window, tile_rows, tile_columns, multiply == Multiply::by_mma ? 8 : 0};
   }
   /// by_mma: values from one input channel's weights to the next, in other banks.
-  KOKKOS_INLINE_FUNCTION int weight_pitch() const { return outputs + 8; }
+  KOKKOS_FORCEINLINE_FUNCTION int weight_pitch() const { return outputs + 8; }
 
-  KOKKOS_INLINE_FUNCTION std::size_t bytes(const TapWindow& window) const {
+  KOKKOS_FORCEINLINE_FUNCTION std::size_t bytes(const TapWindow& window) const {
     if (multiply == Multiply::unstaged) return 0;
     return list_bytes(window) + input_bytes(window) + weight_bytes(window);
   }
 
  private:
-  KOKKOS_INLINE_FUNCTION std::size_t list_bytes(const TapWindow& window) const {
+  KOKKOS_FORCEINLINE_FUNCTION std::size_t list_bytes(const TapWindow& window) const {
     return TeamScratch::bytes_of<Tap>(static_cast<std::size_t>(window.taps())) + TeamScratch::bytes_of<int>(1);
   }
-  KOKKOS_INLINE_FUNCTION std::size_t input_bytes(const TapWindow& window) const {
+  KOKKOS_FORCEINLINE_FUNCTION std::size_t input_bytes(const TapWindow& window) const {
     return aligned(static_cast<std::size_t>(slab) * static_cast<std::size_t>(region(window).channel));
   }
-  KOKKOS_INLINE_FUNCTION std::size_t weight_bytes(const TapWindow& window) const {
+  KOKKOS_FORCEINLINE_FUNCTION std::size_t weight_bytes(const TapWindow& window) const {
     return multiply == Multiply::by_mma ? aligned(static_cast<std::size_t>(taps * slab * weight_pitch()))
                                         : aligned(static_cast<std::size_t>(slab * window.taps() * outputs));
   }
-  KOKKOS_INLINE_FUNCTION std::size_t aligned(std::size_t values) const { return (values * value_bytes + 15) / 16 * 16; }
-  KOKKOS_INLINE_FUNCTION bool fits(const TapWindow& window) const {
+  KOKKOS_FORCEINLINE_FUNCTION std::size_t aligned(std::size_t values) const { return (values * value_bytes + 15) / 16 * 16; }
+  KOKKOS_FORCEINLINE_FUNCTION bool fits(const TapWindow& window) const {
     return region(window).fits() && bytes(window) <= scratch_limit;
   }
 
   /// Eight warps of 32 outputs x 64 points; fewer rows where scratch does not hold more.
-  KOKKOS_INLINE_FUNCTION bool by_mma(const TapWindow& window, const ChannelGroups& groups) {
+  KOKKOS_FORCEINLINE_FUNCTION bool by_mma(const TapWindow& window, const ChannelGroups& groups) {
     multiply = Multiply::by_mma;
     outputs = groups.outputs > warp_rows ? 2 * warp_rows : warp_rows;
     tile_columns = warp_points_across * window.phases(1);
@@ -88,7 +88,7 @@ struct ConvolutionShape {
   }
 
   /// Eight warps of `outputs` x 4 rows x 32 columns, of as many input channels as fit, at most eight.
-  KOKKOS_INLINE_FUNCTION bool by_points(const TapWindow& window, const ChannelGroups& groups) {
+  KOKKOS_FORCEINLINE_FUNCTION bool by_points(const TapWindow& window, const ChannelGroups& groups) {
     multiply = Multiply::by_points;
     outputs = groups.outputs >= 8 ? 8 : groups.outputs > 1 ? 4 : 1;
     tile_columns = warp_lanes * window.phases(1);

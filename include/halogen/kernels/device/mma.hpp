@@ -14,7 +14,7 @@ namespace halogen::kernels::device {
 inline constexpr int mma_rows = 16, mma_columns = 8, mma_inner = 8;
 
 /// To 10 bits of mantissa, to nearest, ties away from zero.
-KOKKOS_INLINE_FUNCTION float to_tf32(float value) {
+KOKKOS_FORCEINLINE_FUNCTION float to_tf32(float value) {
 #if defined(__CUDA_ARCH__)
   unsigned word;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(value));
@@ -30,12 +30,12 @@ KOKKOS_INLINE_FUNCTION float to_tf32(float value) {
 template <class T, int Values>
 struct Operand {
   T big[held_lanes][Values];
-  KOKKOS_INLINE_FUNCTION void set(int slot, int i, T value, bool) { big[slot][i] = value; }
+  KOKKOS_FORCEINLINE_FUNCTION void set(int slot, int i, T value, bool) { big[slot][i] = value; }
 };
 template <int Values>
 struct Operand<float, Values> {
   float big[held_lanes][Values], small[held_lanes][Values];
-  KOKKOS_INLINE_FUNCTION void set(int slot, int i, float value, bool split) {
+  KOKKOS_FORCEINLINE_FUNCTION void set(int slot, int i, float value, bool split) {
     big[slot][i] = to_tf32(value);
     if (split) small[slot][i] = to_tf32(value - big[slot][i]);
   }
@@ -44,12 +44,12 @@ struct Operand<float, Values> {
 /// 16 x 8 operand.
 template <class T>
 struct Left : Operand<T, 4> {
-  KOKKOS_INLINE_FUNCTION static int row(int lane, int i) { return lane / 4 + i % 2 * 8; }
-  KOKKOS_INLINE_FUNCTION static int inner(int lane, int i) { return lane % 4 + i / 2 * 4; }
+  KOKKOS_FORCEINLINE_FUNCTION static int row(int lane, int i) { return lane / 4 + i % 2 * 8; }
+  KOKKOS_FORCEINLINE_FUNCTION static int inner(int lane, int i) { return lane % 4 + i / 2 * 4; }
 
   /// From read(row, inner).
   template <class Read>
-  KOKKOS_INLINE_FUNCTION void load(bool split, Read read) {
+  KOKKOS_FORCEINLINE_FUNCTION void load(bool split, Read read) {
     each_lane([&](int lane, int slot) {
 HALOGEN_DEVICE_UNROLL
       for (int i = 0; i < 4; ++i) this->set(slot, i, read(row(lane, i), inner(lane, i)), split);
@@ -60,12 +60,12 @@ HALOGEN_DEVICE_UNROLL
 /// 8 x 8 operand.
 template <class T>
 struct Right : Operand<T, 2> {
-  KOKKOS_INLINE_FUNCTION static int inner(int lane, int i) { return lane % 4 + i * 4; }
-  KOKKOS_INLINE_FUNCTION static int column(int lane) { return lane / 4; }
+  KOKKOS_FORCEINLINE_FUNCTION static int inner(int lane, int i) { return lane % 4 + i * 4; }
+  KOKKOS_FORCEINLINE_FUNCTION static int column(int lane) { return lane / 4; }
 
   /// From read(inner, column).
   template <class Read>
-  KOKKOS_INLINE_FUNCTION void load(bool split, Read read) {
+  KOKKOS_FORCEINLINE_FUNCTION void load(bool split, Read read) {
     each_lane([&](int lane, int slot) {
 HALOGEN_DEVICE_UNROLL
       for (int i = 0; i < 2; ++i) this->set(slot, i, read(inner(lane, i), column(lane)), split);
@@ -78,17 +78,17 @@ template <class T>
 struct Sum {
   T value[held_lanes][4];
 
-  KOKKOS_INLINE_FUNCTION static int row(int lane, int i) { return lane / 4 + i / 2 * 8; }
-  KOKKOS_INLINE_FUNCTION static int column(int lane, int i) { return lane % 4 * 2 + i % 2; }
+  KOKKOS_FORCEINLINE_FUNCTION static int row(int lane, int i) { return lane / 4 + i / 2 * 8; }
+  KOKKOS_FORCEINLINE_FUNCTION static int column(int lane, int i) { return lane % 4 * 2 + i % 2; }
 
-  KOKKOS_INLINE_FUNCTION void clear() {
+  KOKKOS_FORCEINLINE_FUNCTION void clear() {
     for (int slot = 0; slot < held_lanes; ++slot)
 HALOGEN_DEVICE_UNROLL
       for (int i = 0; i < 4; ++i) value[slot][i] = T(0);
   }
   /// Calls visit(row, column, value).
   template <class Visit>
-  KOKKOS_INLINE_FUNCTION void each(Visit visit) const {
+  KOKKOS_FORCEINLINE_FUNCTION void each(Visit visit) const {
     each_lane([&](int lane, int slot) {
 HALOGEN_DEVICE_UNROLL
       for (int i = 0; i < 4; ++i) visit(row(lane, i), column(lane, i), value[slot][i]);
@@ -128,7 +128,7 @@ void multiply(const T (&a)[warp_lanes][4], const T (&b)[warp_lanes][2], T (&c)[w
 
 /// sum += left * right; `split` as both were loaded.
 template <class T>
-KOKKOS_INLINE_FUNCTION void multiply_add(const Left<T>& left, const Right<T>& right, Sum<T>& sum,
+KOKKOS_FORCEINLINE_FUNCTION void multiply_add(const Left<T>& left, const Right<T>& right, Sum<T>& sum,
                                          [[maybe_unused]] bool split) {
   if constexpr (std::is_same_v<T, float>)
     if (split) {

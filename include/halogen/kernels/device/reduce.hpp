@@ -11,13 +11,13 @@ inline constexpr std::size_t reduce_bytes = team_warps * sizeof(RowSums);
 
 /// Where warps leave their sums; to be asked for once.
 template <class Team>
-KOKKOS_INLINE_FUNCTION RowSums* reduce_scratch(const Team& team) {
+KOKKOS_FORCEINLINE_FUNCTION RowSums* reduce_scratch(const Team& team) {
   return static_cast<RowSums*>(team.team_scratch(0).get_shmem_aligned(reduce_bytes, 16));
 }
 
 /// add(i, sums) takes value i of [0, count) in; merge(sums, others) joins two. The result is every thread's.
 template <class Team, class Add, class Merge>
-KOKKOS_INLINE_FUNCTION RowSums reduce(const Team& team, RowSums* of_warps, index_t count, Add add, Merge merge) {
+KOKKOS_FORCEINLINE_FUNCTION RowSums reduce(const Team& team, RowSums* of_warps, index_t count, Add add, Merge merge) {
   RowSums own;
 #if defined(__CUDA_ARCH__)
   for (index_t i = team.team_rank() * warp_lanes + static_cast<int>(threadIdx.x); i < count;
@@ -42,13 +42,13 @@ KOKKOS_INLINE_FUNCTION RowSums reduce(const Team& team, RowSums* of_warps, index
 
 /// Sums of `first` and `second`.
 template <class Team, class Add>
-KOKKOS_INLINE_FUNCTION RowSums sum(const Team& team, RowSums* of_warps, index_t count, Add add) {
+KOKKOS_FORCEINLINE_FUNCTION RowSums sum(const Team& team, RowSums* of_warps, index_t count, Add add) {
   return reduce(team, of_warps, count, add, [](RowSums& sums, const RowSums& other) { sums.add(other); });
 }
 
 /// Whether the calling thread writes what the whole team knows.
 template <class Team>
-KOKKOS_INLINE_FUNCTION bool is_first_thread(const Team& team) {
+KOKKOS_FORCEINLINE_FUNCTION bool is_first_thread(const Team& team) {
   return team.team_rank() == 0 && is_first_lane();
 }
 

@@ -11,7 +11,7 @@ struct RowRange {
   int begin = 0, end = 0;
 
   RowRange() = default;
-  KOKKOS_INLINE_FUNCTION RowRange(const Frame& frame, index_t first, bool outside) {
+  KOKKOS_FORCEINLINE_FUNCTION RowRange(const Frame& frame, index_t first, bool outside) {
     constexpr int far = 1 << 30;
     if (outside) return;
     begin = -far, end = far;
@@ -20,17 +20,39 @@ struct RowRange {
     const index_t last = frame.extent[2] - first;
     end = static_cast<int>(last > far ? far : last);
   }
-  KOKKOS_INLINE_FUNCTION bool holds(int i) const { return i >= begin && i < end; }
+  KOKKOS_FORCEINLINE_FUNCTION bool holds(int i) const { return i >= begin && i < end; }
 };
 
 /// A value's row.
 template <class T>
 class ValueRow {
  public:
-  KOKKOS_INLINE_FUNCTION ValueRow(const ValueReader<T>& reader, PlaneAt plane, index_t y, index_t first) {
+  KOKKOS_FORCEINLINE_FUNCTION ValueRow(const ValueReader<T>& reader, PlaneAt plane, index_t y, index_t first) {
     range_ = {reader.frame, first, reader.frame.outside(0, plane.z) || reader.frame.outside(1, y)};
     if (range_.end <= range_.begin) return;
-    const SourceView<T>& s = reader.find(plane.channel);
+    Find find{*this, plane, y, first};
+    reader.with_source(find.plane.channel, find);
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION T at(int i) const {
+    if (!range_.holds(i)) return T(0);
+    if (!resampled_) return seen(near_[i]);
+    if (far_ == nullptr) return seen(near_[source(first_ + i)]);
+    const Resample::Between h = map_.between(first_ + i);
+    const T a = detail::interpolate(seen(near_[h.first]), seen(far_[h.first]), down_);
+    const T b = detail::interpolate(seen(near_[h.second]), seen(far_[h.second]), down_);
+    return detail::interpolate(a, b, detail::fraction<T>(h, map_));
+  }
+
+ private:
+  struct Find {
+    ValueRow& row;
+    PlaneAt plane;
+    index_t y, first;
+    KOKKOS_FORCEINLINE_FUNCTION void operator()(const SourceView<T>& source) { row.find(source, plane, y, first); }
+  };
+
+  KOKKOS_FORCEINLINE_FUNCTION void find(const SourceView<T>& s, PlaneAt plane, index_t y, index_t first) {
     if (s.affine.scale != nullptr) {
       const int index = plane.sample * s.affine.channels + plane.channel;
       scale_ = s.affine.scale[index], shift_ = s.affine.shift[index];
@@ -42,7 +64,8 @@ class ValueRow {
       return;
     }
     plane.z = s.map[0].source(plane.z);
-    map_ = &s.map[2];
+    map_ = s.map[2];
+    resampled_ = true;
     first_ = first;
     if (!s.map[1].linear) {
       near_ = s.tensor.row(plane, s.map[1].source(y)) - s.tensor.x0;
@@ -54,39 +77,28 @@ class ValueRow {
     far_ = s.tensor.row(plane, v.second) - s.tensor.x0;
   }
 
-  KOKKOS_INLINE_FUNCTION T at(int i) const {
-    if (!range_.holds(i)) return T(0);
-    if (map_ == nullptr) return seen(near_[i]);
-    if (far_ == nullptr) return seen(near_[source(first_ + i)]);
-    const Resample::Between h = map_->between(first_ + i);
-    const T a = detail::interpolate(seen(near_[h.first]), seen(far_[h.first]), down_);
-    const T b = detail::interpolate(seen(near_[h.second]), seen(far_[h.second]), down_);
-    return detail::interpolate(a, b, detail::fraction<T>(h, *map_));
-  }
-
- private:
-  KOKKOS_INLINE_FUNCTION T seen(T value) const {
+  KOKKOS_FORCEINLINE_FUNCTION T seen(T value) const {
     return detail::clip(scaled_ ? value * scale_ + shift_ : value, relu_);
   }
   /// A division of 64-bit numbers costs more than all the rest: doubling has none.
-  KOKKOS_INLINE_FUNCTION index_t source(index_t x) const {
-    return map_->to == 2 * map_->from ? x >> 1 : map_->source(x);
+  KOKKOS_FORCEINLINE_FUNCTION index_t source(index_t x) const {
+    return map_.to == 2 * map_.from ? x >> 1 : map_.source(x);
   }
 
   const T* near_ = nullptr;
   const T* far_ = nullptr;
-  const Resample* map_ = nullptr;
+  Resample map_;
   index_t first_ = 0;
   T scale_{}, shift_{}, down_{};
   RowRange range_;
-  bool scaled_ = false, relu_ = false;
+  bool scaled_ = false, relu_ = false, resampled_ = false;
 };
 
 /// A gradient's row.
 template <class T>
 class GradientRow {
  public:
-  KOKKOS_INLINE_FUNCTION GradientRow(const GradientReader<T>& reader, PlaneAt plane, index_t y, index_t first)
+  KOKKOS_FORCEINLINE_FUNCTION GradientRow(const GradientReader<T>& reader, PlaneAt plane, index_t y, index_t first)
       : stuffing_(reader.stuffing[2]), first_(first) {
     const bool stands = reader.unstuff(0, plane.z) && reader.unstuff(1, y);
     range_ = {reader.frame, stuffing_ == 1 ? first : 0, !stands};
@@ -102,7 +114,7 @@ class GradientRow {
     scaled_ = true;
   }
 
-  KOKKOS_INLINE_FUNCTION T at(int i) const {
+  KOKKOS_FORCEINLINE_FUNCTION T at(int i) const {
     if (stuffing_ == 1) return range_.holds(i) ? seen(i) : T(0);
     const index_t x = first_ + i, point = floor_div(x, stuffing_);
     if (point * stuffing_ != x || point < range_.begin || point >= range_.end) return T(0);
@@ -110,7 +122,7 @@ class GradientRow {
   }
 
  private:
-  KOKKOS_INLINE_FUNCTION T seen(index_t i) const {
+  KOKKOS_FORCEINLINE_FUNCTION T seen(index_t i) const {
     T g = gradient_[i];
     if (value_ == nullptr) return g;
     const T v = value_[i];
@@ -128,18 +140,18 @@ class GradientRow {
 };
 
 template <class T>
-KOKKOS_INLINE_FUNCTION ValueRow<T> row_of(const ValueReader<T>& reader, const PlaneAt& plane, index_t y,
+KOKKOS_FORCEINLINE_FUNCTION ValueRow<T> row_of(const ValueReader<T>& reader, const PlaneAt& plane, index_t y,
                                           index_t first) {
   return {reader, plane, y, first};
 }
 template <class T>
-KOKKOS_INLINE_FUNCTION GradientRow<T> row_of(const GradientReader<T>& reader, const PlaneAt& plane, index_t y,
+KOKKOS_FORCEINLINE_FUNCTION GradientRow<T> row_of(const GradientReader<T>& reader, const PlaneAt& plane, index_t y,
                                              index_t first) {
   return {reader, plane, y, first};
 }
 /// Of kernel channel c and sample n, which count planes.
 template <class Reader>
-KOKKOS_INLINE_FUNCTION auto row_of(const Reader& reader, int n, int c, index_t y, index_t first) {
+KOKKOS_FORCEINLINE_FUNCTION auto row_of(const Reader& reader, int n, int c, index_t y, index_t first) {
   return row_of(reader, reader.depth.input(n, c), y, first);
 }
 

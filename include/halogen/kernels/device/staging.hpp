@@ -12,17 +12,17 @@ namespace halogen::kernels::device {
 class TeamScratch {
  public:
   template <class Team>
-  KOKKOS_INLINE_FUNCTION TeamScratch(const Team& team, std::size_t bytes)
+  KOKKOS_FORCEINLINE_FUNCTION TeamScratch(const Team& team, std::size_t bytes)
       : next_(static_cast<char*>(team.team_scratch(0).get_shmem_aligned(bytes, 16))) {}
 
   template <class V>
-  KOKKOS_INLINE_FUNCTION V* take(std::size_t count) {
+  KOKKOS_FORCEINLINE_FUNCTION V* take(std::size_t count) {
     V* result = reinterpret_cast<V*>(next_);
     next_ += bytes_of<V>(count);
     return result;
   }
   template <class V>
-  KOKKOS_INLINE_FUNCTION static constexpr std::size_t bytes_of(std::size_t count) {
+  KOKKOS_FORCEINLINE_FUNCTION static constexpr std::size_t bytes_of(std::size_t count) {
     return (count * sizeof(V) + 15) / 16 * 16;
   }
 
@@ -31,7 +31,7 @@ class TeamScratch {
 };
 
 /// The smallest number from `size` on that is `rest` modulo 32: channels that far apart lie in other banks.
-KOKKOS_INLINE_FUNCTION constexpr int banked(int size, int rest) { return size + (rest - size % 32 + 32) % 32; }
+KOKKOS_FORCEINLINE_FUNCTION constexpr int banked(int size, int rest) { return size + (rest - size % 32 + 32) % 32; }
 
 /// Input points that a tile of outputs reads at most, and how they lie in scratch.
 struct Region {
@@ -40,23 +40,23 @@ struct Region {
 
   Region() = default;
   /// Of tiles of at most tile_rows x tile_columns outputs; `rest` as in banked().
-  KOKKOS_INLINE_FUNCTION Region(const TapWindow& window, index_t tile_rows, index_t tile_columns, int rest) {
+  KOKKOS_FORCEINLINE_FUNCTION Region(const TapWindow& window, index_t tile_rows, index_t tile_columns, int rest) {
     rows = most(window, 0, tile_rows), columns = most(window, 1, tile_columns);
     const index_t points = index_t{rows} * columns;
     channel = points > too_many ? too_many : banked(static_cast<int>(points), rest);
   }
   /// Plain rows.
-  KOKKOS_INLINE_FUNCTION static Region lines(int rows, int columns, int channel) {
+  KOKKOS_FORCEINLINE_FUNCTION static Region lines(int rows, int columns, int channel) {
     Region region;
     region.rows = rows, region.columns = columns, region.channel = channel;
     return region;
   }
-  KOKKOS_INLINE_FUNCTION bool fits() const { return channel < too_many; }
+  KOKKOS_FORCEINLINE_FUNCTION bool fits() const { return channel < too_many; }
 
   static constexpr int too_many = 1 << 20;
 
  private:
-  KOKKOS_INLINE_FUNCTION static int most(const TapWindow& window, int d, index_t tile) {
+  KOKKOS_FORCEINLINE_FUNCTION static int most(const TapWindow& window, int d, index_t tile) {
     const index_t reach = window.shape.footprint(d) - 1;
     const index_t inputs = window.transposed ? (tile - 1 + reach) / window.shape.stride[d] + 1
                                              : (tile - 1) * window.shape.stride[d] + reach + 1;
@@ -67,7 +67,7 @@ struct Region {
 /// Fills to[channel][row][column] with channels [first, first + count), the last `count - channels` of them zeros.
 /// rows, columns: what the tile needs; the rest of the region becomes zeros.
 template <class T, class Team, class Reader>
-KOKKOS_INLINE_FUNCTION void stage(const Team& team, const Reader& reader, const Region& region, int sample, int first,
+KOKKOS_FORCEINLINE_FUNCTION void stage(const Team& team, const Reader& reader, const Region& region, int sample, int first,
                                   int channels, int count, const Interval& rows, const Interval& columns, T* to) {
   const int height = static_cast<int>(rows.size()), width = static_cast<int>(columns.size());
   each_of_warps(team, count * region.rows, [&](int i) {
@@ -84,7 +84,7 @@ struct Steps {
   index_t begin[2];
   int count[2], phases[2], phase[2];
 
-  KOKKOS_INLINE_FUNCTION Steps(const TapWindow& window, const Tile& tile, int number) {
+  KOKKOS_FORCEINLINE_FUNCTION Steps(const TapWindow& window, const Tile& tile, int number) {
     const Interval side[2] = {tile.rows, tile.columns};
     phases[0] = window.phases(0), phases[1] = window.phases(1);
     phase[0] = number / phases[1], phase[1] = number % phases[1];
@@ -94,7 +94,7 @@ struct Steps {
       count[d] = static_cast<int>(end > begin[d] ? end - begin[d] : 0);
     }
   }
-  KOKKOS_INLINE_FUNCTION index_t output(int d, int step) const { return (begin[d] + step) * phases[d] + phase[d]; }
+  KOKKOS_FORCEINLINE_FUNCTION index_t output(int d, int step) const { return (begin[d] + step) * phases[d] + phase[d]; }
 };
 
 /// One tap of a phase: where the input of step (0, 0) lies in the region, and which of the window's taps it is.
@@ -103,7 +103,7 @@ struct Tap {
 };
 
 /// Writes the taps of a phase, in row order; returns how many. By one thread; the others learn it from `count`.
-KOKKOS_INLINE_FUNCTION int list_taps(const TapWindow& window, const Steps& steps, const Region& region,
+KOKKOS_FORCEINLINE_FUNCTION int list_taps(const TapWindow& window, const Steps& steps, const Region& region,
                                      const Interval& rows, const Interval& columns, Tap* taps) {
   int count = 0;
   for (int ky = 0; ky < window.shape.kernel[0]; ++ky) {
@@ -118,7 +118,7 @@ KOKKOS_INLINE_FUNCTION int list_taps(const TapWindow& window, const Steps& steps
 }
 
 /// Input points from one step to the next.
-KOKKOS_INLINE_FUNCTION int advance(const TapWindow& window, int d) {
+KOKKOS_FORCEINLINE_FUNCTION int advance(const TapWindow& window, int d) {
   return window.transposed ? 1 : window.shape.stride[d];
 }
 

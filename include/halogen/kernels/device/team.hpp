@@ -30,6 +30,8 @@ namespace halogen::kernels::device {
 
 inline constexpr int warp_lanes = 32;
 inline constexpr int team_warps = 8;  ///< 256 device threads
+/// Two teams on a multiprocessor at least: one multiplies while the other fills its scratch. 128 registers a thread.
+using LaunchBounds = Kokkos::LaunchBounds<warp_lanes * team_warps, 2>;
 /// Scratch of one team: 48 KiB are had without opting in; Kokkos keeps a few words of them.
 inline constexpr std::size_t scratch_limit = 48 * 1024 - 256;
 
@@ -64,27 +66,27 @@ constexpr int team_size(const ExecutionSpace&) {
 /// Calls f(lane, slot) for the lanes of this warp that the calling thread is: values of a lane lie at [slot] of arrays
 /// of held_lanes.
 template <class F>
-KOKKOS_INLINE_FUNCTION void each_lane(F f) {
+KOKKOS_FORCEINLINE_FUNCTION void each_lane(F f) {
   KOKKOS_IF_ON_DEVICE((f(static_cast<int>(threadIdx.x), 0);))
   KOKKOS_IF_ON_HOST((for (int lane = 0; lane < warp_lanes; ++lane) f(lane, lane);))
 }
 
 /// Calls f(i) for this warp's share of [0, count).
 template <class Team, class F>
-KOKKOS_INLINE_FUNCTION void each_of_warps(const Team& team, int count, F f) {
+KOKKOS_FORCEINLINE_FUNCTION void each_of_warps(const Team& team, int count, F f) {
   for (int i = team.team_rank(); i < count; i += team.team_size()) f(i);
 }
 
 /// Calls f(i) for [0, count), neighbouring i in neighbouring lanes.
 template <class F>
-KOKKOS_INLINE_FUNCTION void each_of_lanes(int count, F f) {
+KOKKOS_FORCEINLINE_FUNCTION void each_of_lanes(int count, F f) {
   KOKKOS_IF_ON_DEVICE((for (int i = static_cast<int>(threadIdx.x); i < count; i += warp_lanes) f(i);))
   KOKKOS_IF_ON_HOST((for (int i = 0; i < count; ++i) f(i);))
 }
 
 /// The same over all lanes of all warps.
 template <class Team, class F>
-KOKKOS_INLINE_FUNCTION void each_of_team(const Team& team, int count, F f) {
+KOKKOS_FORCEINLINE_FUNCTION void each_of_team(const Team& team, int count, F f) {
   KOKKOS_IF_ON_DEVICE((const int lanes = warp_lanes * team.team_size();
                        for (int i = team.team_rank() * warp_lanes + static_cast<int>(threadIdx.x); i < count;
                             i += lanes) f(i);))
@@ -92,7 +94,7 @@ KOKKOS_INLINE_FUNCTION void each_of_team(const Team& team, int count, F f) {
 }
 
 /// Two sums over the lanes of a warp, in every lane: halves of the warp in a fixed order.
-KOKKOS_INLINE_FUNCTION void sum_over_lanes(double& first, double& second) {
+KOKKOS_FORCEINLINE_FUNCTION void sum_over_lanes(double& first, double& second) {
 #if defined(__CUDA_ARCH__)
   for (int distance = warp_lanes / 2; distance > 0; distance /= 2) {
     first += __shfl_xor_sync(0xffffffffu, first, distance);
@@ -104,7 +106,7 @@ KOKKOS_INLINE_FUNCTION void sum_over_lanes(double& first, double& second) {
 }
 
 /// Whether the calling thread is the one of its warp that writes what all lanes hold.
-KOKKOS_INLINE_FUNCTION bool is_first_lane() {
+KOKKOS_FORCEINLINE_FUNCTION bool is_first_lane() {
   KOKKOS_IF_ON_DEVICE((return threadIdx.x == 0;))
   KOKKOS_IF_ON_HOST((return true;))
 }

@@ -8,7 +8,7 @@ namespace halogen::kernels::device {
 
 /// One computed point: base added, then masked.
 template <class T>
-KOKKOS_INLINE_FUNCTION void put(const TileOutput<T>& output, int n, int c, index_t y, index_t x, T value) {
+KOKKOS_FORCEINLINE_FUNCTION void put(const TileOutput<T>& output, int n, int c, index_t y, index_t x, T value) {
   if (output.accumulate) value += output.base.at(n, c, y, x);
   const TensorView<T>& mask = output.epilogue.mask;
   if (mask.data != nullptr && !(mask.at(n, c, y, x) > T(0))) value = T(0);
@@ -17,7 +17,7 @@ KOKKOS_INLINE_FUNCTION void put(const TileOutput<T>& output, int n, int c, index
 
 /// Moments about the tile's first value, of one channel by one warp.
 template <class T>
-KOKKOS_INLINE_FUNCTION RowSums tile_moments(const TensorView<T>& tensor, const Tile& tile, int c) {
+KOKKOS_FORCEINLINE_FUNCTION RowSums tile_moments(const TensorView<T>& tensor, const Tile& tile, int c) {
   const int columns = static_cast<int>(tile.columns.size());
   const double about = static_cast<double>(tensor.at(tile.sample, c, tile.rows.begin, tile.columns.begin));
   double sum = 0, squares = 0;
@@ -35,7 +35,7 @@ KOKKOS_INLINE_FUNCTION RowSums tile_moments(const TensorView<T>& tensor, const T
 
 /// Sums of g and g (x - mean), g the gradient behind the ReLU.
 template <class T>
-KOKKOS_INLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<T>& epilogue, const TensorView<T>& tensor,
+KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<T>& epilogue, const TensorView<T>& tensor,
                                               const Tile& tile, int c) {
   const int columns = static_cast<int>(tile.columns.size());
   const int index = epilogue.value.sample_of(tile.sample) * epilogue.channels + c;
@@ -58,7 +58,7 @@ KOKKOS_INLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<T>& epilogue, co
 /// The epilogue's sums over a finished tile, channels [begin, end), a channel a warp. The points come from the cache
 /// that they were just written to.
 template <class T, class Team>
-KOKKOS_INLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<T>& output, const Tile& tile, index_t number,
+KOKKOS_FORCEINLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<T>& output, const Tile& tile, index_t number,
                                      int begin, int end) {
   using Kind = typename RowEpilogue<T>::Kind;
   const RowEpilogue<T>& epilogue = output.epilogue;
@@ -74,7 +74,7 @@ KOKKOS_INLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<T>& outp
 
 /// All points of a tile, at(n, c, y, x) each, a row of a channel a warp; then its sums.
 template <class T, class Team, class At>
-KOKKOS_INLINE_FUNCTION void run_points(const Team& team, const TileOutput<T>& output, index_t number, At at) {
+KOKKOS_FORCEINLINE_FUNCTION void run_points(const Team& team, const TileOutput<T>& output, index_t number, At at) {
   const Tile tile(output.tiling, number);
   const int rows = static_cast<int>(tile.rows.size()), columns = static_cast<int>(tile.columns.size());
   each_of_warps(team, output.channels * rows, [&](int i) {

@@ -13,7 +13,7 @@ namespace halogen::kernels::device {
 /// channels and the value type alone.
 struct CorrelationShape {
   static constexpr int tile_rows = 32, tile_columns = 32;  ///< points whose products are summed in the value type
-  static constexpr int warp_outputs = 32, warp_inputs = mma_columns;
+  static constexpr int warp_outputs = mma_rows, warp_inputs = mma_columns;
   static constexpr int lane_taps = 9;  ///< taps that a warp sums at once
 
   bool by_mma = false;
@@ -21,13 +21,13 @@ struct CorrelationShape {
   int rows = 0;                          ///< by_mma: rows of points in scratch at once
   std::size_t value_bytes = 0;
 
-  KOKKOS_INLINE_FUNCTION CorrelationShape(const WindowShape& window, const ChannelGroups& groups,
+  KOKKOS_FORCEINLINE_FUNCTION CorrelationShape(const WindowShape& window, const ChannelGroups& groups,
                                           std::size_t bytes_of_value)
       : value_bytes(bytes_of_value) {
     if (groups.outputs * groups.inputs < 16) return;
     by_mma = true;
     outputs = groups.outputs > warp_outputs ? 2 * warp_outputs : warp_outputs;
-    for (int blocks = outputs > warp_outputs ? 4 : 8; blocks > 0; blocks /= 2) {
+    for (int blocks = team_warps * warp_outputs / outputs; blocks > 0; blocks /= 2) {
       inputs = blocks * warp_inputs;
       while (blocks > 1 && inputs / 2 >= groups.inputs) inputs /= 2, blocks /= 2;
       for (rows = 4; rows > 0; rows /= 2)
@@ -38,15 +38,15 @@ struct CorrelationShape {
   }
 
   /// Teams of one block of tiles: chunks of weights of all groups.
-  KOKKOS_INLINE_FUNCTION int chunks(const ChannelGroups& groups) const {
+  KOKKOS_FORCEINLINE_FUNCTION int chunks(const ChannelGroups& groups) const {
     return by_mma ? static_cast<int>(groups.count * ceil_div(groups.outputs, outputs) * ceil_div(groups.inputs, inputs))
                   : static_cast<int>(ceil_div(index_t{groups.count} * groups.outputs * groups.inputs, inputs));
   }
-  KOKKOS_INLINE_FUNCTION Region region(const WindowShape& window) const {
+  KOKKOS_FORCEINLINE_FUNCTION Region region(const WindowShape& window) const {
     return {TapWindow{window, false}, rows, tile_columns, 4};
   }
-  KOKKOS_INLINE_FUNCTION int points_pitch() const { return banked(rows * tile_columns, 4); }
-  KOKKOS_INLINE_FUNCTION std::size_t bytes(const WindowShape& window) const {
+  KOKKOS_FORCEINLINE_FUNCTION int points_pitch() const { return banked(rows * tile_columns, 4); }
+  KOKKOS_FORCEINLINE_FUNCTION std::size_t bytes(const WindowShape& window) const {
     if (!by_mma) return 0;
     const std::size_t points = static_cast<std::size_t>(outputs) * static_cast<std::size_t>(points_pitch());
     const std::size_t region_points = static_cast<std::size_t>(inputs) * static_cast<std::size_t>(region(window).channel);
@@ -73,15 +73,15 @@ struct WindowedCorrelation {
   double* partial = nullptr;  ///< [block][weights, then sums of the points of each channel]
   bool split = true;
 
-  KOKKOS_INLINE_FUNCTION int taps() const { return shape.kernel[0] * shape.kernel[1]; }
-  KOKKOS_INLINE_FUNCTION int channels() const { return groups.count * groups.outputs; }
-  KOKKOS_INLINE_FUNCTION index_t weights() const { return index_t{channels()} * groups.inputs * taps(); }
-  KOKKOS_INLINE_FUNCTION index_t partial_size() const { return weights() + channels(); }
-  KOKKOS_INLINE_FUNCTION CorrelationShape cut() const { return {shape, groups, sizeof(T)}; }
+  KOKKOS_FORCEINLINE_FUNCTION int taps() const { return shape.kernel[0] * shape.kernel[1]; }
+  KOKKOS_FORCEINLINE_FUNCTION int channels() const { return groups.count * groups.outputs; }
+  KOKKOS_FORCEINLINE_FUNCTION index_t weights() const { return index_t{channels()} * groups.inputs * taps(); }
+  KOKKOS_FORCEINLINE_FUNCTION index_t partial_size() const { return weights() + channels(); }
+  KOKKOS_FORCEINLINE_FUNCTION CorrelationShape cut() const { return {shape, groups, sizeof(T)}; }
 
   /// The team's part of the blocks from first_block on.
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void run(const Team& team, int first_block) const {
+  KOKKOS_FORCEINLINE_FUNCTION void run(const Team& team, int first_block) const {
     const CorrelationShape cut_of = cut();
     const int chunks = cut_of.chunks(groups), chunk = team.league_rank() % chunks;
     const int block = first_block + team.league_rank() / chunks;
@@ -104,7 +104,7 @@ struct WindowedCorrelation {
   };
 
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void by_mma(const Team& team, const CorrelationShape& cut_of, const Interval& tiles, int chunk,
+  KOKKOS_FORCEINLINE_FUNCTION void by_mma(const Team& team, const CorrelationShape& cut_of, const Interval& tiles, int chunk,
                                      double* result) const {
     const int down = static_cast<int>(ceil_div(groups.outputs, cut_of.outputs));
     const int across = static_cast<int>(ceil_div(groups.inputs, cut_of.inputs));
@@ -127,7 +127,7 @@ struct WindowedCorrelation {
   }
 
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void multiply_tile(const Team& team, const CorrelationShape& cut_of, const Chunk& at,
+  KOKKOS_FORCEINLINE_FUNCTION void multiply_tile(const Team& team, const CorrelationShape& cut_of, const Chunk& at,
                                             const Tile& tile, int o, int c, int tap, bool stands, bool starts,
                                             double* result, bool sums_points) const {
     Sum<T> sum[row_blocks][held_taps];
@@ -158,7 +158,7 @@ struct WindowedCorrelation {
 
   /// Some rows of a tile: points, and the region of the input that they multiply; zeros beyond.
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void stage_rows(const Team& team, const CorrelationShape& cut_of, const Chunk& at,
+  KOKKOS_FORCEINLINE_FUNCTION void stage_rows(const Team& team, const CorrelationShape& cut_of, const Chunk& at,
                                          const Tile& tile, const Interval& rows) const {
     const Region lines = Region::lines(cut_of.rows, CorrelationShape::tile_columns, at.pitch);
     stage(team, points, lines, tile.sample, at.group * groups.outputs + at.output, groups.outputs - at.output,
@@ -170,7 +170,7 @@ struct WindowedCorrelation {
 
   /// Adds the staged points of each channel, a channel a warp.
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void add_points(const Team& team, const CorrelationShape& cut_of, const Chunk& at, bool starts,
+  KOKKOS_FORCEINLINE_FUNCTION void add_points(const Team& team, const CorrelationShape& cut_of, const Chunk& at, bool starts,
                                          double* result) const {
     each_of_warps(team, cut_of.outputs, [&](int o) {
       if (at.output + o >= groups.outputs) return;
@@ -183,7 +183,7 @@ struct WindowedCorrelation {
     });
   }
 
-  KOKKOS_INLINE_FUNCTION void multiply_rows(const CorrelationShape& cut_of, const Chunk& at, int o, int c, int tap,
+  KOKKOS_FORCEINLINE_FUNCTION void multiply_rows(const CorrelationShape& cut_of, const Chunk& at, int o, int c, int tap,
                                             Sum<T> (&sum)[row_blocks][held_taps]) const {
     const int stride = shape.stride[1];
     int offset[held_taps];
@@ -215,7 +215,7 @@ struct WindowedCorrelation {
 
   // -- small groups: one output and input a warp -------------------------------------------------------------------
   template <class Team>
-  KOKKOS_INLINE_FUNCTION void by_pairs(const Team& team, const CorrelationShape& cut_of, const Interval& tiles,
+  KOKKOS_FORCEINLINE_FUNCTION void by_pairs(const Team& team, const CorrelationShape& cut_of, const Interval& tiles,
                                        int chunk, double* result) const {
     each_of_warps(team, cut_of.inputs, [&](int i) {
       const int pair = chunk * cut_of.inputs + i;
@@ -230,7 +230,7 @@ struct WindowedCorrelation {
     });
   }
 
-  KOKKOS_INLINE_FUNCTION void add_pair(const Tile& tile, int o, int c, int tap, bool starts, double* to,
+  KOKKOS_FORCEINLINE_FUNCTION void add_pair(const Tile& tile, int o, int c, int tap, bool starts, double* to,
                                        double* points_to) const {
     const int columns = static_cast<int>(tile.columns.size()), count = taps() - tap < held_taps ? taps() - tap : held_taps;
     T sum[held_taps] = {};
