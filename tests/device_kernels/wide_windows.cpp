@@ -1,4 +1,3 @@
-// ranks: 1 2 3
 // The device parts of the convolutions, run by this machine's threads, against convolutions written out here: tensor
 // core tiles with channels that fill none of them, windows whose weights do not fit scratch at once, points a lane,
 // windows that do not fit at all; in double, in float by three products and by one. Results are the same bits on any
@@ -87,13 +86,8 @@ using Width = hg::Boundary<hg::Zero, hg::Periodic>;
 }  // namespace
 
 TEST_CASE("channels that fill no tile, fields of several tiles, periodic") {
-  check<Conv<17, 35, hg::Kernel<3>, hg::Padding<1>, Width>>({.in = 17,
-                                                             .out = 35,
-                                                             .kernel = {3, 3},
-                                                             .padding = {1, 1},
-                                                             .periodic = true,
-                                                             .input = {19, 38}},
-                                                            true);
+  check<Conv<17, 35, hg::Kernel<3>, hg::Padding<1>, Width>>(
+      {.in = 17, .out = 35, .kernel = {3, 3}, .padding = {1, 1}, .periodic = true, .input = {19, 38}}, true);
   check<Conv<24, 72>>({.in = 24, .out = 72, .batch = 2, .input = {9, 33}}, true);
 }
 TEST_CASE("strides and dilations") {
@@ -114,13 +108,13 @@ TEST_CASE("groups, wide and depthwise") {
 }
 TEST_CASE("transposed, by phases") {
   check<Transposed<20, 16, hg::Kernel<4>, hg::Stride<2>, hg::Padding<1>>>({.in = 20,
-                                                                          .out = 16,
-                                                                          .kernel = {4, 4},
-                                                                          .stride = {2, 2},
-                                                                          .padding = {1, 1},
-                                                                          .transposed = true,
-                                                                          .input = {12, 35}},
-                                                                         true);
+                                                                           .out = 16,
+                                                                           .kernel = {4, 4},
+                                                                           .stride = {2, 2},
+                                                                           .padding = {1, 1},
+                                                                           .transposed = true,
+                                                                           .input = {12, 35}},
+                                                                          true);
 }
 TEST_CASE("few channels") {
   check<Conv<3, 9, hg::Kernel<5>, hg::Padding<2>>>(

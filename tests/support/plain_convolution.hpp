@@ -40,8 +40,8 @@ struct PlainConvolution {
                 hg::index_t column = x * stride[1] - padding[1] + k % kernel[1] * dilation[1];
                 if (periodic) column = hg::floor_mod(column, fine[1]);
                 if (row < 0 || row >= fine[0] || column < 0 || column >= fine[1]) continue;
-                const auto at_fine = static_cast<std::size_t>(
-                    ((n * (transposed ? out : in) + c) * fine[0] + row) * fine[1] + column);
+                const auto at_fine =
+                    static_cast<std::size_t>(((n * (transposed ? out : in) + c) * fine[0] + row) * fine[1] + column);
                 const auto at_coarse = static_cast<std::size_t>(((n * many + a) * coarse[0] + y) * coarse[1] + x);
                 transposed ? f(at_coarse, w, at_fine) : f(at_fine, w, at_coarse);
               }

@@ -34,7 +34,7 @@ class NormCollectives {
     const Norm& norm = plan_.norms[index];
     const index_t count = index_t{samples_} * norm.groups;
     kernels::MergeMoments<execution_space>{partial, tiles, norm.channels, norm.groups, own_.data()}.launch(space,
-                                                                                                        samples_);
+                                                                                                           samples_);
     space.fence("halogen::merge_moments");
     plane_.all_gather(own_.data(), static_cast<std::size_t>(count) * sizeof(kernels::RowSums), gathered_.data());
     launch_range(space, "halogen::norm", count,
@@ -49,8 +49,9 @@ class NormCollectives {
                    const kernels::NormTables<T>& tables, double points) {
     const Norm& norm = plan_.norms[index];
     const index_t count = index_t{samples_} * norm.groups;
-    kernels::MergeNormSums<execution_space, T>{partial, tiles, samples_, norm.channels, norm.groups, gamma, tables,
-                                               gamma_gradient, beta_gradient, accumulate, sums_.data()}
+    kernels::MergeNormSums<execution_space, T>{partial,       tiles,      samples_,    norm.channels,
+                                               norm.groups,   gamma,      tables,      gamma_gradient,
+                                               beta_gradient, accumulate, sums_.data()}
         .launch(space);
     space.fence("halogen::merge_norm_sums");
     plane_.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));

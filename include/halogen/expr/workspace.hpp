@@ -62,8 +62,8 @@ class Workspace {
     const kernels::Tiling& tiles = tiling(launch);
     const Launch& what = plan.launches[launch];
     if constexpr (!on_device) return static_cast<int>(std::min<index_t>(gradient_blocks, tiles.count()));
-    return kernels::device::correlation_blocks(window_shape(plan.node_of(what), what.kind),
-                                               groups_of(plan, what), value_size_, tiles.count());
+    return kernels::device::correlation_blocks(window_shape(plan.node_of(what), what.kind), groups_of(plan, what),
+                                               value_size_, tiles.count());
   }
   /// The same where only the points of `tiles` are summed.
   static int blocks(const kernels::Tiling& tiles) {
@@ -82,8 +82,8 @@ class Workspace {
 
  private:
   static constexpr bool on_device = kernels::device::runs_on<execution_space>;
-  static constexpr index_t device_tile = 32;        ///< rows and columns, where points are summed
-  static constexpr index_t device_rows = 8, device_columns = 64;  ///< where rows are computed from rows
+  static constexpr index_t device_tile = 32;                       ///< rows and columns, where points are summed
+  static constexpr index_t device_rows = 8, device_columns = 128;  ///< where rows are computed from rows
   static constexpr int channel_sum_blocks = 264;
 
   std::size_t take(std::size_t bytes) {

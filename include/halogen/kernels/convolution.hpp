@@ -122,14 +122,11 @@ struct Convolution {
       launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
   }
 
-  KOKKOS_FUNCTION device::WindowedConvolution<T, Reader> device_part() const {
+  KOKKOS_FORCEINLINE_FUNCTION device::WindowedConvolution<T, Reader> device_part() const {
     return {input, output, weights, bias, {1, output.channels, inputs}, channel_block, 0, {shape, false}, split};
   }
 
-  KOKKOS_FUNCTION void operator()(const Team& team) const {
-    HALOGEN_HOST_PART(run_on_host(team);)
-    HALOGEN_DEVICE_PART(device_part().run(team);)
-  }
+  void operator()(const Team& team) const { run_on_host(team); }
 
  private:
   WindowRows<T, Reader> rows() const { return {input, shape, inputs, output.tiling.tile_columns, 1}; }

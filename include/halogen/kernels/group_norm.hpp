@@ -44,8 +44,8 @@ struct MergeMoments {
   KOKKOS_FUNCTION void run_on_device(const Team& team, index_t i) const {
     const auto merge = [](RowSums& sums, const RowSums& other) { sums.merge_moments(other); };
     const RowSums sums = device::reduce(
-        team, device::reduce_scratch(team), values(),
-        [&](index_t k, RowSums& own) { own.merge_moments(value(i, k)); }, merge);
+        team, device::reduce_scratch(team), values(), [&](index_t k, RowSums& own) { own.merge_moments(value(i, k)); },
+        merge);
     if (device::is_first_thread(team)) result[i] = sums;
   }
 };
@@ -113,15 +113,14 @@ struct MergeNormSums {
       return partial[(n * tiles + tile) * channels + c];
     };
     HALOGEN_HOST_PART(merge(team.league_rank(), true, [&](int n, int c) {
-      RowSums sums;
-      for (index_t tile = 0; tile < tiles; ++tile) sums.add(partial_of(n, tile, c));
-      return sums;
-    });)
+                        RowSums sums;
+                        for (index_t tile = 0; tile < tiles; ++tile) sums.add(partial_of(n, tile, c));
+                        return sums;
+                      });)
     HALOGEN_DEVICE_PART(RowSums* scratch = device::reduce_scratch(team);
                         merge(team.league_rank(), device::is_first_thread(team), [&](int n, int c) {
-                          return device::sum(team, scratch, tiles, [&](index_t tile, RowSums& own) {
-                            own.add(partial_of(n, tile, c));
-                          });
+                          return device::sum(team, scratch, tiles,
+                                             [&](index_t tile, RowSums& own) { own.add(partial_of(n, tile, c)); });
                         });)
   }
 

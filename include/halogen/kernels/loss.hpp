@@ -44,8 +44,8 @@ struct WeightSum {
 
   KOKKOS_FUNCTION void run_on_device(const Team& team, const Tile& tile) const {
     const index_t columns = tile.columns.size();
-    const RowSums sums = device::sum(
-        team, device::reduce_scratch(team), tile.rows.size() * columns, [&](index_t i, RowSums& own) {
+    const RowSums sums =
+        device::sum(team, device::reduce_scratch(team), tile.rows.size() * columns, [&](index_t i, RowSums& own) {
           own.first += static_cast<double>(
               weight.at(tile.sample, 0, tile.rows.begin + i / columns, tile.columns.begin + i % columns));
         });

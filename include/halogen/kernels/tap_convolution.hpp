@@ -94,14 +94,11 @@ struct TapConvolution {
       launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
   }
 
-  KOKKOS_FUNCTION device::WindowedConvolution<T, Reader> device_part() const {
+  KOKKOS_FORCEINLINE_FUNCTION device::WindowedConvolution<T, Reader> device_part() const {
     return {input, output, weights, bias, groups, tap_channel_block(groups.outputs), first, window, split};
   }
 
-  KOKKOS_FUNCTION void operator()(const Team& team) const {
-    HALOGEN_HOST_PART(run_on_host(team);)
-    HALOGEN_DEVICE_PART(device_part().run(team);)
-  }
+  void operator()(const Team& team) const { run_on_host(team); }
 
  private:
   using Within = ReaderWithin<Reader>;

@@ -64,14 +64,11 @@ struct TapWeightGradient {
       launch_tiles(space, label, last_block - first_block, *this, host_bytes(), 0);
   }
 
-  KOKKOS_FUNCTION device::WindowedCorrelation<T, Points, Windowed> device_part() const {
+  KOKKOS_FORCEINLINE_FUNCTION device::WindowedCorrelation<T, Points, Windowed> device_part() const {
     return {points, window, groups, shape, tiling, blocks, partial, split};
   }
 
-  KOKKOS_FUNCTION void operator()(const Team& team) const {
-    HALOGEN_HOST_PART(run_on_host(team);)
-    HALOGEN_DEVICE_PART(device_part().run(team, first_block);)
-  }
+  void operator()(const Team& team) const { run_on_host(team); }
 
  private:
   static constexpr index_t rows_at_once = detail::correlated_rows;

@@ -65,7 +65,8 @@ struct Tile {
 };
 
 /// One launch of functor(team): host teams have one thread and `host_bytes` of scratch, device teams are
-/// device::team_warps warps with `device_bytes`. Throws std::length_error where there are more teams than an int counts.
+/// device::team_warps warps with `device_bytes`. Throws std::length_error where there are more teams than an int
+/// counts.
 template <class ExecutionSpace, class Functor>
 void launch_tiles(const ExecutionSpace& space, const char* label, index_t teams, const Functor& functor,
                   std::size_t host_bytes, std::size_t device_bytes) {

@@ -164,38 +164,18 @@ struct ValueReader {
     return 3;
   }
 
-  /// use(source) with that one. By no index that only the run knows, and all in one piece: a device thread would copy
-  /// the kernel's arguments to have their address.
-  template <class Use>
-  KOKKOS_FORCEINLINE_FUNCTION void with_source(int& c, Use& use) const {
+  /// That one, a copy of the members that are used. By no index that only the run knows: a device thread would copy
+  /// all of the kernel's arguments to have one.
+  KOKKOS_FORCEINLINE_FUNCTION SourceView<T> source_of(int& c) const {
     const int i = find(c);
-    if (i == 0)
-      use(sources[0]);
-    else if (i == 1)
-      use(sources[1]);
-    else if (i == 2)
-      use(sources[2]);
-    else
-      use(sources[3]);
+    return i == 0 ? sources[0] : i == 1 ? sources[1] : i == 2 ? sources[2] : sources[3];
   }
 
   HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const { return at(depth.input(n, c), y, x); }
 
   HALOGEN_FUNCTION T at(PlaneAt plane, index_t y, index_t x) const {
     if (frame.outside(0, plane.z) || frame.outside(1, y) || frame.outside(2, x)) return T(0);
-    At here{plane, y, x, T(0)};
-    with_source(here.plane.channel, here);
-    return here.value;
-  }
-
-  struct At {
-    PlaneAt plane;
-    index_t y, x;
-    T value;
-    KOKKOS_FORCEINLINE_FUNCTION void operator()(const SourceView<T>& s) { value = at(s, plane, y, x); }
-  };
-
-  KOKKOS_FORCEINLINE_FUNCTION static T at(const SourceView<T>& s, PlaneAt plane, index_t y, index_t x) {
+    const SourceView<T> s = source_of(plane.channel);
     if (!s.resampled) return seen(s, plane, y, x);
     plane.z = s.map[0].source(plane.z);
     if (!s.map[1].linear) return seen(s, plane, s.map[1].source(y), s.map[2].source(x));

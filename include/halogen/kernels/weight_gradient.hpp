@@ -99,14 +99,11 @@ struct WeightGradient {
       launch_tiles(space, label, last_block - first_block, *this, host_bytes(), 0);
   }
 
-  KOKKOS_FUNCTION device::WindowedCorrelation<T, GradientReader<T>, ValueReader<T>> device_part() const {
+  KOKKOS_FORCEINLINE_FUNCTION device::WindowedCorrelation<T, GradientReader<T>, ValueReader<T>> device_part() const {
     return {gradient, input, {1, outputs, inputs}, shape, tiling, blocks, partial, split};
   }
 
-  KOKKOS_FUNCTION void operator()(const Team& team) const {
-    HALOGEN_HOST_PART(run_on_host(team);)
-    HALOGEN_DEVICE_PART(device_part().run(team, first_block);)
-  }
+  void operator()(const Team& team) const { run_on_host(team); }
 
  private:
   WindowRows<T, ValueReader<T>> rows() const { return {input, shape, inputs, tiling.tile_columns, rows_at_once}; }

@@ -17,20 +17,22 @@ struct WindowedConvolution {
   const T* weights = nullptr;   ///< packed [group][block of outputs][input][tap][output of the block]
   const T* bias = nullptr;      ///< of the layer's outputs
   ChannelGroups groups;
-  int block = 1;                ///< outputs of a packed block
+  int block = 1;  ///< outputs of a packed block
   int first = 0;
   TapWindow window;
-  bool split = true;            ///< by_mma, float: three products (mma.hpp)
+  bool split = true;  ///< by_mma, float: three products (mma.hpp)
 
   KOKKOS_FORCEINLINE_FUNCTION ConvolutionShape shape() const { return {window, groups, sizeof(T)}; }
   KOKKOS_FORCEINLINE_FUNCTION int first_group() const { return first / groups.outputs; }
-  KOKKOS_FORCEINLINE_FUNCTION int touched_groups() const { return (first + output.channels - 1) / groups.outputs + 1 - first_group(); }
+  KOKKOS_FORCEINLINE_FUNCTION int touched_groups() const {
+    return (first + output.channels - 1) / groups.outputs + 1 - first_group();
+  }
 
   /// Teams of one tile: one for each chunk of outputs.
   KOKKOS_FORCEINLINE_FUNCTION int teams_of_tile() const { return touched_groups() * shape().chunks(groups); }
 
-  /// The team's part.
-  template <class Team>
+  /// The team's part, by the shape's way; Outputs: of a lane.
+  template <Multiply How, int Outputs, class Team>
   KOKKOS_FORCEINLINE_FUNCTION void run(const Team& team) const {
     const ConvolutionShape cut = shape();
     const int teams = teams_of_tile(), team_of_tile = team.league_rank() % teams;
@@ -38,27 +40,19 @@ struct WindowedConvolution {
     const int chunks = cut.chunks(groups);
     Work<Team> work{team, cut, Tile(output.tiling, number), first_group() + team_of_tile / chunks,
                     team_of_tile % chunks * cut.outputs};
-    if (cut.multiply == Multiply::by_mma) {
-      if constexpr (has_mma<T>) by_mma(work);
-    } else if (cut.multiply == Multiply::unstaged) {
+    if constexpr (How == Multiply::by_mma)
+      by_mma(work);
+    else if constexpr (How == Multiply::by_points)
+      by_points<Outputs>(work);
+    else
       unstaged(work);
-    } else {
-      switch (cut.outputs) {
-        case 1:
-          by_points<1>(work);
-          break;
-        case 4:
-          by_points<4>(work);
-          break;
-        default:
-          by_points<8>(work);
-      }
-    }
     const int begin = written(work, 0) < 0 ? 0 : written(work, 0), end = written(work, cut.outputs);
     sum_tile(team, output, work.tile, number, begin, end < output.channels ? end : output.channels);
   }
 
  private:
+  using Cut = ConvolutionShape;
+
   template <class Team>
   struct Work {
     const Team& team;
@@ -74,10 +68,11 @@ struct WindowedConvolution {
     return work.group * groups.outputs + in_group - first;
   }
 
-  /// The weights of output `o` of a group's input channel `c`, as they lie in memory `block` apart.
-  KOKKOS_FORCEINLINE_FUNCTION const T* weights_of(int group, int o, int c) const {
-    const index_t blocks = ceil_div(groups.outputs, block);
-    return weights + ((group * blocks + o / block) * groups.inputs + c) * window.taps() * block + o % block;
+  /// The weight of an output and input of a group; a block has 1, 2 or 4 outputs.
+  KOKKOS_FORCEINLINE_FUNCTION T weight(int group, int o, int c, int tap) const {
+    const int shift = block >> 1, blocks = (groups.outputs + block - 1) >> shift;
+    const int within = (((o >> shift) * groups.inputs + c) * window.taps() + tap) * block + (o & (block - 1));
+    return weights[index_t{group} * blocks * groups.inputs * window.taps() * block + within];
   }
 
   template <class Team>
@@ -85,7 +80,8 @@ struct WindowedConvolution {
     if (work.chunk + o >= groups.outputs) return;
     const int to = written(work, o);
     if (to < 0 || to >= output.channels) return;
-    device::put(output, work.tile.sample, to, y, x, bias != nullptr ? value + bias[first + to] : value);
+    if (bias != nullptr) value += bias[first + to];
+    output.tensor.at(work.tile.sample, to, y, x) = finished(output, work.tile.sample, to, y, x, value);
   }
 
   /// Scratch of the staged algorithms, and the taps of the phase under way.
@@ -100,8 +96,13 @@ struct WindowedConvolution {
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION Stage begin(const Work<Team>& work) const {
     TeamScratch scratch(work.team, work.cut.bytes(window));
-    Stage stage{work.cut.region(window), window.inputs_of(0, work.tile.rows), window.inputs_of(1, work.tile.columns),
-                nullptr, nullptr, nullptr, nullptr};
+    Stage stage{work.cut.region(window),
+                window.inputs_of(0, work.tile.rows),
+                window.inputs_of(1, work.tile.columns),
+                nullptr,
+                nullptr,
+                nullptr,
+                nullptr};
     stage.taps = scratch.template take<Tap>(static_cast<std::size_t>(window.taps()));
     stage.count = scratch.template take<int>(1);
     stage.input = scratch.template take<T>(static_cast<std::size_t>(work.cut.slab) * stage.region.channel);
@@ -127,7 +128,6 @@ struct WindowedConvolution {
   // -- on the tensor cores: outputs x points -----------------------------------------------------------------------
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void by_mma(const Work<Team>& work) const {
-    using Cut = ConvolutionShape;
     const Stage stage = begin(work);
     for (int phase = 0; phase < window.phases(0) * window.phases(1); ++phase) {
       const Steps steps = begin_phase(work, stage, phase);
@@ -155,7 +155,7 @@ struct WindowedConvolution {
 
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void multiply_block(const Work<Team>& work, const Stage& stage, const Steps& steps,
-                                             const Block& at) const {
+                                                  const Block& at) const {
     Sum<T> sum[row_blocks][point_blocks];
     HALOGEN_DEVICE_UNROLL
     for (int i = 0; i < row_blocks; ++i) HALOGEN_DEVICE_UNROLL
@@ -178,31 +178,52 @@ struct WindowedConvolution {
                        sum);
       }
     }
+    work.team.team_barrier();
     if (!at.stands) return;
+    T* rows = stage.input + work.team.team_rank() * Cut::result_size;
     HALOGEN_DEVICE_UNROLL
     for (int i = 0; i < row_blocks; ++i) HALOGEN_DEVICE_UNROLL
-    for (int j = 0; j < point_blocks; ++j) sum[i][j].each([&](int row, int column, T value) {
-        const int y = at.y + j / across_blocks, x = at.x + j % across_blocks * mma_columns + column;
-        if (y < steps.count[0] && x < steps.count[1])
-          put(work, at.output + i * mma_rows + row, steps.output(0, y), steps.output(1, x), value);
+    for (int r = 0; r < Cut::warp_points_down; ++r) {
+      HALOGEN_DEVICE_UNROLL
+      for (int j = 0; j < across_blocks; ++j)
+        sum[i][r * across_blocks + j].each(
+            [&](int row, int column, T value) { rows[row * Cut::result_pitch + j * mma_columns + column] = value; });
+      meet_lanes();
+      put_rows(work, steps, {true, at.output + i * mma_rows, at.y + r, at.x}, rows);
+      meet_lanes();
+    }
+  }
+
+  /// 16 outputs of one row of a warp's points, from scratch: neighbouring lanes write neighbouring points.
+  template <class Team>
+  KOKKOS_FORCEINLINE_FUNCTION void put_rows(const Work<Team>& work, const Steps& steps, const Block& at,
+                                            const T* rows) const {
+    if (at.y >= steps.count[0]) return;
+    const int left = steps.count[1] - at.x;
+    const index_t y = steps.output(0, at.y);
+    HALOGEN_DEVICE_ROLLED
+    for (int row = 0; row < mma_rows; ++row)
+      each_of_lanes(left < Cut::warp_points_across ? left : Cut::warp_points_across, [&](int x) {
+        put(work, at.output + row, y, steps.output(1, at.x + x), rows[row * Cut::result_pitch + x]);
       });
   }
 
   /// Weights [tap][input of the slab][output], zeros beyond channels and outputs.
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void stage_weights(const Work<Team>& work, const Stage& stage, int c, int first_tap,
-                                            int taps) const {
-    const int pitch = work.cut.weight_pitch(), wide = work.cut.outputs;
-    each_of_team(work.team, taps * mma_inner * wide, [&](int i) {
-      const int o = i % wide, k = i / wide % mma_inner, t = i / (wide * mma_inner);
-      const bool stands = work.chunk + o < groups.outputs && c + k < groups.inputs;
-      stage.weights[(t * mma_inner + k) * pitch + o] =
-          stands ? weights_of(work.group, work.chunk + o, c + k)[stage.taps[first_tap + t].weight * block] : T(0);
+                                                 int taps) const {
+    each_of_warps(work.team, taps * mma_inner, [&](int i) {
+      const int k = i % mma_inner, tap = stage.taps[first_tap + i / mma_inner].weight;
+      T* to = stage.weights + i * work.cut.weight_pitch();
+      each_of_lanes(work.cut.outputs, [&](int o) {
+        const bool stands = work.chunk + o < groups.outputs && c + k < groups.inputs;
+        to[o] = stands ? weight(work.group, work.chunk + o, c + k, tap) : T(0);
+      });
     });
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void multiply_tap(const T* from, int channel, int down, int right, const T* tap_weights,
-                                           int pitch, Sum<T> (&sum)[row_blocks][point_blocks]) const {
+                                                int pitch, Sum<T> (&sum)[row_blocks][point_blocks]) const {
     Left<T> left[row_blocks];
     HALOGEN_DEVICE_UNROLL
     for (int i = 0; i < row_blocks; ++i)
@@ -228,15 +249,14 @@ struct WindowedConvolution {
       const int items = down * across;
       for (int pass = 0; pass < items; pass += work.team.team_size()) {  // on the device one
         const int item = pass + work.team.team_rank();
-        point_block<Outputs>(work, stage, steps,
-                             {item < items, 0, item / across * rows, item % across * warp_lanes});
+        point_block<Outputs>(work, stage, steps, {item < items, 0, item / across * rows, item % across * warp_lanes});
       }
     }
   }
 
   template <int Outputs, class Team>
   KOKKOS_FORCEINLINE_FUNCTION void point_block(const Work<Team>& work, const Stage& stage, const Steps& steps,
-                                          const Block& at) const {
+                                               const Block& at) const {
     constexpr int rows = ConvolutionShape::lane_rows;
     T sum[held_lanes][Outputs][rows] = {};
     const int down = advance(window, 0) * stage.region.columns, right = advance(window, 1), taps = *stage.count;
@@ -244,11 +264,11 @@ struct WindowedConvolution {
       const int channels = groups.inputs - c < work.cut.slab ? groups.inputs - c : work.cut.slab;
       work.team.team_barrier();
       stage_input(work, stage, c);
-      each_of_team(work.team, channels * taps * Outputs, [&](int i) {
-        const int o = i % Outputs, t = i / Outputs % taps, k = i / (Outputs * taps);
-        stage.weights[i] = work.chunk + o < groups.outputs
-                               ? weights_of(work.group, work.chunk + o, c + k)[stage.taps[t].weight * block]
-                               : T(0);
+      each_of_warps(work.team, channels, [&](int k) {
+        each_of_lanes(taps * Outputs, [&](int i) {
+          const int o = work.chunk + i % Outputs, tap = stage.taps[i / Outputs].weight;
+          stage.weights[k * taps * Outputs + i] = o < groups.outputs ? weight(work.group, o, c + k, tap) : T(0);
+        });
       });
       work.team.team_barrier();
       if (!at.stands) continue;
@@ -296,25 +316,45 @@ struct WindowedConvolution {
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION T output_at(const Work<Team>& work, int o, index_t y, index_t x) const {
     T sum = 0;
-    for (int c = 0; c < groups.inputs; ++c) {
-      const T* w = weights_of(work.group, work.chunk + o, c);
-      for (int ky = 0; ky < window.shape.kernel[0]; ++ky)
-        for (int kx = 0; kx < window.shape.kernel[1]; ++kx, w += block) {
-          index_t input_y, input_x;
-          if (window.reads(0, y, ky, input_y) && window.reads(1, x, kx, input_x))
-            sum += *w * row_of(input, work.tile.sample, work.group * groups.inputs + c, input_y, input_x).at(0);
-        }
-    }
+    for (int c = 0; c < groups.inputs; ++c)
+      for (int k = 0; k < window.taps(); ++k) {
+        index_t input_y, input_x;
+        if (window.reads(0, y, k / window.shape.kernel[1], input_y) &&
+            window.reads(1, x, k % window.shape.kernel[1], input_x))
+          sum += weight(work.group, work.chunk + o, c, k) *
+                 row_of(input, work.tile.sample, work.group * groups.inputs + c, input_y, input_x).at(0);
+      }
     return sum;
   }
 };
 
-/// Launches a kernel whose device_part() is such a convolution.
+/// One way of a kernel whose device_part() is such a convolution: registers are had for it alone.
+template <class Kernel, Multiply How, int Outputs = 1>
+struct ConvolutionPart {
+  Kernel kernel;
+
+  KOKKOS_FORCEINLINE_FUNCTION void operator()(const typename Kernel::Team& team) const {
+    kernel.device_part().template run<How, Outputs>(team);
+  }
+};
+
 template <class ExecutionSpace, class Kernel>
 void launch_convolution(const ExecutionSpace& space, const char* label, const Kernel& kernel) {
+  using Cut = ConvolutionShape;
   const auto part = kernel.device_part();
-  launch_tiles(space, label, kernel.output.tiling.launched() * part.teams_of_tile(), kernel, 0,
-               part.shape().bytes(part.window));
+  const Cut cut = part.shape();
+  const auto launch = [&](const auto& functor) {
+    launch_tiles(space, label, kernel.output.tiling.launched() * part.teams_of_tile(), functor, 0,
+                 cut.bytes(part.window));
+  };
+  if (cut.multiply == Multiply::by_mma)
+    launch(ConvolutionPart<Kernel, Multiply::by_mma>{kernel});
+  else if (cut.multiply == Multiply::unstaged)
+    launch(ConvolutionPart<Kernel, Multiply::unstaged>{kernel});
+  else if (cut.outputs == 1)
+    launch(ConvolutionPart<Kernel, Multiply::by_points, 1>{kernel});
+  else
+    launch(ConvolutionPart<Kernel, Multiply::by_points, Cut::lane_outputs>{kernel});
 }
 
 }  // namespace halogen::kernels::device

@@ -20,7 +20,10 @@ enum class Multiply {
 /// A team computes `outputs` channels of one group for one tile of points.
 struct ConvolutionShape {
   static constexpr int warp_rows = 32, warp_points_down = 2, warp_points_across = 32;  ///< by_mma: of one warp
-  static constexpr int lane_rows = 4;                                                  ///< by_points: of one lane
+  static constexpr int lane_rows = 4, lane_outputs = 8;  ///< by_points: of one lane, which may have 1 output instead
+
+  /// by_mma: 16 outputs of 32 points, which a warp writes out by rows; each row begins in another bank.
+  static constexpr int result_pitch = warp_points_across + 8, result_size = mma_rows * result_pitch;
 
   Multiply multiply = Multiply::unstaged;
   int outputs = 1;
@@ -31,14 +34,14 @@ struct ConvolutionShape {
 
   /// channels of one group; a tile holds the same number of steps of each phase.
   KOKKOS_FORCEINLINE_FUNCTION ConvolutionShape(const TapWindow& window, const ChannelGroups& groups,
-                                          std::size_t bytes_of_value)
+                                               std::size_t bytes_of_value)
       : value_bytes(bytes_of_value) {
     if (window.taps() <= listed_taps) {
       if (groups.outputs >= mma_channels && groups.inputs >= mma_channels && by_mma(window, groups)) return;
       if (by_points(window, groups)) return;
     }
     multiply = Multiply::unstaged;
-    outputs = groups.outputs < 8 ? groups.outputs : 8;
+    outputs = groups.outputs < lane_outputs ? groups.outputs : lane_outputs;
     tile_rows = 8 * window.phases(0), tile_columns = warp_lanes * window.phases(1);
     slab = taps = 0;
   }
@@ -54,7 +57,10 @@ struct ConvolutionShape {
 
   KOKKOS_FORCEINLINE_FUNCTION std::size_t bytes(const TapWindow& window) const {
     if (multiply == Multiply::unstaged) return 0;
-    return list_bytes(window) + input_bytes(window) + weight_bytes(window);
+    const std::size_t operands = input_bytes(window) + weight_bytes(window);
+    const std::size_t results =
+        multiply == Multiply::by_mma ? aligned(static_cast<std::size_t>(team_warps * result_size)) : 0;
+    return list_bytes(window) + (operands > results ? operands : results);
   }
 
  private:
@@ -68,7 +74,9 @@ struct ConvolutionShape {
     return multiply == Multiply::by_mma ? aligned(static_cast<std::size_t>(taps * slab * weight_pitch()))
                                         : aligned(static_cast<std::size_t>(slab * window.taps() * outputs));
   }
-  KOKKOS_FORCEINLINE_FUNCTION std::size_t aligned(std::size_t values) const { return (values * value_bytes + 15) / 16 * 16; }
+  KOKKOS_FORCEINLINE_FUNCTION std::size_t aligned(std::size_t values) const {
+    return (values * value_bytes + 15) / 16 * 16;
+  }
   KOKKOS_FORCEINLINE_FUNCTION bool fits(const TapWindow& window) const {
     return region(window).fits() && bytes(window) <= scratch_limit;
   }
@@ -90,7 +98,7 @@ struct ConvolutionShape {
   /// Eight warps of `outputs` x 4 rows x 32 columns, of as many input channels as fit, at most eight.
   KOKKOS_FORCEINLINE_FUNCTION bool by_points(const TapWindow& window, const ChannelGroups& groups) {
     multiply = Multiply::by_points;
-    outputs = groups.outputs >= 8 ? 8 : groups.outputs > 1 ? 4 : 1;
+    outputs = groups.outputs > 1 ? lane_outputs : 1;
     tile_columns = warp_lanes * window.phases(1);
     for (int rows = team_warps * lane_rows; rows >= lane_rows; rows /= 2) {
       tile_rows = rows * window.phases(0);

@@ -51,7 +51,7 @@ struct Left : Operand<T, 4> {
   template <class Read>
   KOKKOS_FORCEINLINE_FUNCTION void load(bool split, Read read) {
     each_lane([&](int lane, int slot) {
-HALOGEN_DEVICE_UNROLL
+      HALOGEN_DEVICE_UNROLL
       for (int i = 0; i < 4; ++i) this->set(slot, i, read(row(lane, i), inner(lane, i)), split);
     });
   }
@@ -67,7 +67,7 @@ struct Right : Operand<T, 2> {
   template <class Read>
   KOKKOS_FORCEINLINE_FUNCTION void load(bool split, Read read) {
     each_lane([&](int lane, int slot) {
-HALOGEN_DEVICE_UNROLL
+      HALOGEN_DEVICE_UNROLL
       for (int i = 0; i < 2; ++i) this->set(slot, i, read(inner(lane, i), column(lane)), split);
     });
   }
@@ -82,15 +82,14 @@ struct Sum {
   KOKKOS_FORCEINLINE_FUNCTION static int column(int lane, int i) { return lane % 4 * 2 + i % 2; }
 
   KOKKOS_FORCEINLINE_FUNCTION void clear() {
-    for (int slot = 0; slot < held_lanes; ++slot)
-HALOGEN_DEVICE_UNROLL
-      for (int i = 0; i < 4; ++i) value[slot][i] = T(0);
+    for (int slot = 0; slot < held_lanes; ++slot) HALOGEN_DEVICE_UNROLL
+    for (int i = 0; i < 4; ++i) value[slot][i] = T(0);
   }
   /// Calls visit(row, column, value).
   template <class Visit>
   KOKKOS_FORCEINLINE_FUNCTION void each(Visit visit) const {
     each_lane([&](int lane, int slot) {
-HALOGEN_DEVICE_UNROLL
+      HALOGEN_DEVICE_UNROLL
       for (int i = 0; i < 4; ++i) visit(row(lane, i), column(lane, i), value[slot][i]);
     });
   }
@@ -129,7 +128,7 @@ void multiply(const T (&a)[warp_lanes][4], const T (&b)[warp_lanes][2], T (&c)[w
 /// sum += left * right; `split` as both were loaded.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void multiply_add(const Left<T>& left, const Right<T>& right, Sum<T>& sum,
-                                         [[maybe_unused]] bool split) {
+                                              [[maybe_unused]] bool split) {
   if constexpr (std::is_same_v<T, float>)
     if (split) {
       multiply(left.small, right.big, sum.value);
@@ -137,9 +136,5 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_add(const Left<T>& left, const Right<T
     }
   multiply(left.big, right.big, sum.value);
 }
-
-/// Whether there is an instruction for values of this type.
-template <class T>
-inline constexpr bool has_mma = std::is_same_v<T, float> || std::is_same_v<T, double>;
 
 }  // namespace halogen::kernels::device

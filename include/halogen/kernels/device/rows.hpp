@@ -30,29 +30,7 @@ class ValueRow {
   KOKKOS_FORCEINLINE_FUNCTION ValueRow(const ValueReader<T>& reader, PlaneAt plane, index_t y, index_t first) {
     range_ = {reader.frame, first, reader.frame.outside(0, plane.z) || reader.frame.outside(1, y)};
     if (range_.end <= range_.begin) return;
-    Find find{*this, plane, y, first};
-    reader.with_source(find.plane.channel, find);
-  }
-
-  KOKKOS_FORCEINLINE_FUNCTION T at(int i) const {
-    if (!range_.holds(i)) return T(0);
-    if (!resampled_) return seen(near_[i]);
-    if (far_ == nullptr) return seen(near_[source(first_ + i)]);
-    const Resample::Between h = map_.between(first_ + i);
-    const T a = detail::interpolate(seen(near_[h.first]), seen(far_[h.first]), down_);
-    const T b = detail::interpolate(seen(near_[h.second]), seen(far_[h.second]), down_);
-    return detail::interpolate(a, b, detail::fraction<T>(h, map_));
-  }
-
- private:
-  struct Find {
-    ValueRow& row;
-    PlaneAt plane;
-    index_t y, first;
-    KOKKOS_FORCEINLINE_FUNCTION void operator()(const SourceView<T>& source) { row.find(source, plane, y, first); }
-  };
-
-  KOKKOS_FORCEINLINE_FUNCTION void find(const SourceView<T>& s, PlaneAt plane, index_t y, index_t first) {
+    const SourceView<T> s = reader.source_of(plane.channel);
     if (s.affine.scale != nullptr) {
       const int index = plane.sample * s.affine.channels + plane.channel;
       scale_ = s.affine.scale[index], shift_ = s.affine.shift[index];
@@ -77,6 +55,17 @@ class ValueRow {
     far_ = s.tensor.row(plane, v.second) - s.tensor.x0;
   }
 
+  KOKKOS_FORCEINLINE_FUNCTION T at(int i) const {
+    if (!range_.holds(i)) return T(0);
+    if (!resampled_) return seen(near_[i]);
+    if (far_ == nullptr) return seen(near_[source(first_ + i)]);
+    const Resample::Between h = map_.between(first_ + i);
+    const T a = detail::interpolate(seen(near_[h.first]), seen(far_[h.first]), down_);
+    const T b = detail::interpolate(seen(near_[h.second]), seen(far_[h.second]), down_);
+    return detail::interpolate(a, b, detail::fraction<T>(h, map_));
+  }
+
+ private:
   KOKKOS_FORCEINLINE_FUNCTION T seen(T value) const {
     return detail::clip(scaled_ ? value * scale_ + shift_ : value, relu_);
   }
@@ -141,12 +130,12 @@ class GradientRow {
 
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION ValueRow<T> row_of(const ValueReader<T>& reader, const PlaneAt& plane, index_t y,
-                                          index_t first) {
+                                               index_t first) {
   return {reader, plane, y, first};
 }
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION GradientRow<T> row_of(const GradientReader<T>& reader, const PlaneAt& plane, index_t y,
-                                             index_t first) {
+                                                  index_t first) {
   return {reader, plane, y, first};
 }
 /// Of kernel channel c and sample n, which count planes.

@@ -67,15 +67,17 @@ struct Region {
 /// Fills to[channel][row][column] with channels [first, first + count), the last `count - channels` of them zeros.
 /// rows, columns: what the tile needs; the rest of the region becomes zeros.
 template <class T, class Team, class Reader>
-KOKKOS_FORCEINLINE_FUNCTION void stage(const Team& team, const Reader& reader, const Region& region, int sample, int first,
-                                  int channels, int count, const Interval& rows, const Interval& columns, T* to) {
+KOKKOS_FORCEINLINE_FUNCTION void stage(const Team& team, const Reader& reader, const Region& region, int sample,
+                                       int first, int channels, int count, const Interval& rows,
+                                       const Interval& columns, T* to) {
   const int height = static_cast<int>(rows.size()), width = static_cast<int>(columns.size());
   each_of_warps(team, count * region.rows, [&](int i) {
     const int c = i / region.rows, y = i % region.rows;
     T* line = to + c * region.channel + y * region.columns;
     if (c >= channels || y >= height) return each_of_lanes(region.columns, [&](int x) { line[x] = T(0); });
     const auto row = row_of(reader, sample, first + c, rows.begin + y, columns.begin);
-    each_of_lanes(region.columns, [&](int x) { line[x] = x < width ? row.at(x) : T(0); });
+    transfer_by_lanes<2, T>(
+        region.columns, [&](int x) { return x < width ? row.at(x) : T(0); }, [&](int x, T value) { line[x] = value; });
   });
 }
 
@@ -104,7 +106,7 @@ struct Tap {
 
 /// Writes the taps of a phase, in row order; returns how many. By one thread; the others learn it from `count`.
 KOKKOS_FORCEINLINE_FUNCTION int list_taps(const TapWindow& window, const Steps& steps, const Region& region,
-                                     const Interval& rows, const Interval& columns, Tap* taps) {
+                                          const Interval& rows, const Interval& columns, Tap* taps) {
   int count = 0;
   for (int ky = 0; ky < window.shape.kernel[0]; ++ky) {
     index_t y, x;

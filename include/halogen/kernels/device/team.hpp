@@ -9,8 +9,10 @@
 // Arrays in registers are indexed by loops that the device's compiler unrolls.
 #if defined(__CUDA_ARCH__)
 #define HALOGEN_DEVICE_UNROLL _Pragma("unroll")
+#define HALOGEN_DEVICE_ROLLED _Pragma("unroll 1")
 #else
 #define HALOGEN_DEVICE_UNROLL
+#define HALOGEN_DEVICE_ROLLED
 #endif
 
 // -DHALOGEN_DEVICE_KERNELS=n, for tests: the device parts run on the host, in teams of n threads where so many are at
@@ -50,6 +52,7 @@ template <class ExecutionSpace>
 inline constexpr bool runs_on = HALOGEN_DEVICE_KERNELS > 0 || !is_host<ExecutionSpace>;
 
 #if HALOGEN_DEVICE_KERNELS > 0
+static_assert(HALOGEN_DEVICE_KERNELS <= team_warps, "scratch is laid out for device::team_warps threads of a team");
 inline constexpr int vector_length = 1;
 template <class ExecutionSpace>
 int team_size(const ExecutionSpace& space) {
@@ -74,23 +77,39 @@ KOKKOS_FORCEINLINE_FUNCTION void each_lane(F f) {
 /// Calls f(i) for this warp's share of [0, count).
 template <class Team, class F>
 KOKKOS_FORCEINLINE_FUNCTION void each_of_warps(const Team& team, int count, F f) {
+  HALOGEN_DEVICE_ROLLED
   for (int i = team.team_rank(); i < count; i += team.team_size()) f(i);
 }
 
 /// Calls f(i) for [0, count), neighbouring i in neighbouring lanes.
 template <class F>
 KOKKOS_FORCEINLINE_FUNCTION void each_of_lanes(int count, F f) {
-  KOKKOS_IF_ON_DEVICE((for (int i = static_cast<int>(threadIdx.x); i < count; i += warp_lanes) f(i);))
-  KOKKOS_IF_ON_HOST((for (int i = 0; i < count; ++i) f(i);))
+#if defined(__CUDA_ARCH__)
+  HALOGEN_DEVICE_ROLLED
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += warp_lanes) f(i);
+#else
+  for (int i = 0; i < count; ++i) f(i);
+#endif
 }
 
-/// The same over all lanes of all warps.
-template <class Team, class F>
-KOKKOS_FORCEINLINE_FUNCTION void each_of_team(const Team& team, int count, F f) {
-  KOKKOS_IF_ON_DEVICE((const int lanes = warp_lanes * team.team_size();
-                       for (int i = team.team_rank() * warp_lanes + static_cast<int>(threadIdx.x); i < count;
-                            i += lanes) f(i);))
-  KOKKOS_IF_ON_HOST((for (int i = team.team_rank(); i < count; i += team.team_size()) f(i);))
+/// store(i, load(i)) for [0, count), neighbouring i in neighbouring lanes; AtOnce loads of a lane are under way before
+/// the first store, behind which the compiler could not move them.
+template <int AtOnce, class T, class Load, class Store>
+KOKKOS_FORCEINLINE_FUNCTION void transfer_by_lanes(int count, Load load, Store store) {
+#if defined(__CUDA_ARCH__)
+  HALOGEN_DEVICE_ROLLED
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += AtOnce * warp_lanes) {
+    T value[AtOnce];
+    HALOGEN_DEVICE_UNROLL
+    for (int k = 0; k < AtOnce; ++k)
+      if (i + k * warp_lanes < count) value[k] = load(i + k * warp_lanes);
+    HALOGEN_DEVICE_UNROLL
+    for (int k = 0; k < AtOnce; ++k)
+      if (i + k * warp_lanes < count) store(i + k * warp_lanes, value[k]);
+  }
+#else
+  for (int i = 0; i < count; ++i) store(i, load(i));
+#endif
 }
 
 /// Two sums over the lanes of a warp, in every lane: halves of the warp in a fixed order.
@@ -102,6 +121,13 @@ KOKKOS_FORCEINLINE_FUNCTION void sum_over_lanes(double& first, double& second) {
   }
 #else
   static_cast<void>(first), static_cast<void>(second);  // one thread has gone through all lanes
+#endif
+}
+
+/// What lanes of a warp wrote to scratch, its other lanes read.
+KOKKOS_FORCEINLINE_FUNCTION void meet_lanes() {
+#if defined(__CUDA_ARCH__)
+  __syncwarp();
 #endif
 }
 

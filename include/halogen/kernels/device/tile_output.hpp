@@ -6,13 +6,12 @@
 
 namespace halogen::kernels::device {
 
-/// One computed point: base added, then masked.
+/// What is stored for a computed point: base added, then masked.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void put(const TileOutput<T>& output, int n, int c, index_t y, index_t x, T value) {
-  if (output.accumulate) value += output.base.at(n, c, y, x);
+KOKKOS_FORCEINLINE_FUNCTION T finished(const TileOutput<T>& output, int n, int c, index_t y, index_t x, T value) {
+  if (output.accumulate) value = output.base.at(n, c, y, x) + value;
   const TensorView<T>& mask = output.epilogue.mask;
-  if (mask.data != nullptr && !(mask.at(n, c, y, x) > T(0))) value = T(0);
-  output.tensor.at(n, c, y, x) = value;
+  return mask.data != nullptr && !(mask.at(n, c, y, x) > T(0)) ? T(0) : value;
 }
 
 /// Moments about the tile's first value, of one channel by one warp.
@@ -36,7 +35,7 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums tile_moments(const TensorView<T>& tensor, co
 /// Sums of g and g (x - mean), g the gradient behind the ReLU.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<T>& epilogue, const TensorView<T>& tensor,
-                                              const Tile& tile, int c) {
+                                                   const Tile& tile, int c) {
   const int columns = static_cast<int>(tile.columns.size());
   const int index = epilogue.value.sample_of(tile.sample) * epilogue.channels + c;
   const double mean = epilogue.mean[index];
@@ -58,8 +57,8 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<T>& epilogu
 /// The epilogue's sums over a finished tile, channels [begin, end), a channel a warp. The points come from the cache
 /// that they were just written to.
 template <class T, class Team>
-KOKKOS_FORCEINLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<T>& output, const Tile& tile, index_t number,
-                                     int begin, int end) {
+KOKKOS_FORCEINLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<T>& output, const Tile& tile,
+                                          index_t number, int begin, int end) {
   using Kind = typename RowEpilogue<T>::Kind;
   const RowEpilogue<T>& epilogue = output.epilogue;
   if (epilogue.kind == Kind::none || epilogue.kind == Kind::mask) return;
@@ -80,10 +79,14 @@ KOKKOS_FORCEINLINE_FUNCTION void run_points(const Team& team, const TileOutput<T
   each_of_warps(team, output.channels * rows, [&](int i) {
     const int c = i / rows;
     const index_t y = tile.rows.begin + i % rows;
-    each_of_lanes(columns, [&](int x) {
-      const index_t at_x = tile.columns.begin + x;
-      put(output, tile.sample, c, y, at_x, at(tile.sample, c, y, at_x));
-    });
+    T* row = &output.tensor.at(tile.sample, c, y, tile.columns.begin);
+    transfer_by_lanes<4, T>(
+        columns,
+        [&](int x) {
+          const index_t at_x = tile.columns.begin + x;
+          return finished(output, tile.sample, c, y, at_x, at(tile.sample, c, y, at_x));
+        },
+        [&](int x, T value) { row[x] = value; });
   });
   sum_tile(team, output, tile, number, 0, output.channels);
 }

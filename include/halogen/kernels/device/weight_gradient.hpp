@@ -22,7 +22,7 @@ struct CorrelationShape {
   std::size_t value_bytes = 0;
 
   KOKKOS_FORCEINLINE_FUNCTION CorrelationShape(const WindowShape& window, const ChannelGroups& groups,
-                                          std::size_t bytes_of_value)
+                                               std::size_t bytes_of_value)
       : value_bytes(bytes_of_value) {
     if (groups.outputs * groups.inputs < 16) return;
     by_mma = true;
@@ -49,7 +49,8 @@ struct CorrelationShape {
   KOKKOS_FORCEINLINE_FUNCTION std::size_t bytes(const WindowShape& window) const {
     if (!by_mma) return 0;
     const std::size_t points = static_cast<std::size_t>(outputs) * static_cast<std::size_t>(points_pitch());
-    const std::size_t region_points = static_cast<std::size_t>(inputs) * static_cast<std::size_t>(region(window).channel);
+    const std::size_t region_points =
+        static_cast<std::size_t>(inputs) * static_cast<std::size_t>(region(window).channel);
     return (points * value_bytes + 15) / 16 * 16 + (region_points * value_bytes + 15) / 16 * 16;
   }
 };
@@ -79,15 +80,17 @@ struct WindowedCorrelation {
   KOKKOS_FORCEINLINE_FUNCTION index_t partial_size() const { return weights() + channels(); }
   KOKKOS_FORCEINLINE_FUNCTION CorrelationShape cut() const { return {shape, groups, sizeof(T)}; }
 
-  /// The team's part of the blocks from first_block on.
-  template <class Team>
+  /// The team's part of the blocks from first_block on, by the shape's way.
+  template <bool ByMma, class Team>
   KOKKOS_FORCEINLINE_FUNCTION void run(const Team& team, int first_block) const {
     const CorrelationShape cut_of = cut();
     const int chunks = cut_of.chunks(groups), chunk = team.league_rank() % chunks;
     const int block = first_block + team.league_rank() / chunks;
     double* result = partial + block * partial_size();
-    if (!cut_of.by_mma) return by_pairs(team, cut_of, tiling.of_block(block, blocks), chunk, result);
-    if constexpr (has_mma<T>) by_mma(team, cut_of, tiling.of_block(block, blocks), chunk, result);
+    if constexpr (ByMma)
+      by_mma(team, cut_of, tiling.of_block(block, blocks), chunk, result);
+    else
+      by_pairs(team, cut_of, tiling.of_block(block, blocks), chunk, result);
   }
 
  private:
@@ -104,13 +107,18 @@ struct WindowedCorrelation {
   };
 
   template <class Team>
-  KOKKOS_FORCEINLINE_FUNCTION void by_mma(const Team& team, const CorrelationShape& cut_of, const Interval& tiles, int chunk,
-                                     double* result) const {
+  KOKKOS_FORCEINLINE_FUNCTION void by_mma(const Team& team, const CorrelationShape& cut_of, const Interval& tiles,
+                                          int chunk, double* result) const {
     const int down = static_cast<int>(ceil_div(groups.outputs, cut_of.outputs));
     const int across = static_cast<int>(ceil_div(groups.inputs, cut_of.inputs));
     TeamScratch scratch(team, cut_of.bytes(shape));
-    Chunk at{chunk / (down * across), chunk / across % down * cut_of.outputs, chunk % across * cut_of.inputs,
-             cut_of.region(shape), cut_of.points_pitch(), nullptr, nullptr};
+    Chunk at{chunk / (down * across),
+             chunk / across % down * cut_of.outputs,
+             chunk % across * cut_of.inputs,
+             cut_of.region(shape),
+             cut_of.points_pitch(),
+             nullptr,
+             nullptr};
     at.lines = scratch.template take<T>(static_cast<std::size_t>(cut_of.outputs) * at.pitch);
     at.input_of = scratch.template take<T>(0);
     const int output_blocks = cut_of.outputs / CorrelationShape::warp_outputs;
@@ -128,8 +136,8 @@ struct WindowedCorrelation {
 
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void multiply_tile(const Team& team, const CorrelationShape& cut_of, const Chunk& at,
-                                            const Tile& tile, int o, int c, int tap, bool stands, bool starts,
-                                            double* result, bool sums_points) const {
+                                                 const Tile& tile, int o, int c, int tap, bool stands, bool starts,
+                                                 double* result, bool sums_points) const {
     Sum<T> sum[row_blocks][held_taps];
     HALOGEN_DEVICE_UNROLL
     for (int i = 0; i < row_blocks; ++i) HALOGEN_DEVICE_UNROLL
@@ -159,7 +167,7 @@ struct WindowedCorrelation {
   /// Some rows of a tile: points, and the region of the input that they multiply; zeros beyond.
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void stage_rows(const Team& team, const CorrelationShape& cut_of, const Chunk& at,
-                                         const Tile& tile, const Interval& rows) const {
+                                              const Tile& tile, const Interval& rows) const {
     const Region lines = Region::lines(cut_of.rows, CorrelationShape::tile_columns, at.pitch);
     stage(team, points, lines, tile.sample, at.group * groups.outputs + at.output, groups.outputs - at.output,
           cut_of.outputs, rows, tile.columns, at.lines);
@@ -170,8 +178,8 @@ struct WindowedCorrelation {
 
   /// Adds the staged points of each channel, a channel a warp.
   template <class Team>
-  KOKKOS_FORCEINLINE_FUNCTION void add_points(const Team& team, const CorrelationShape& cut_of, const Chunk& at, bool starts,
-                                         double* result) const {
+  KOKKOS_FORCEINLINE_FUNCTION void add_points(const Team& team, const CorrelationShape& cut_of, const Chunk& at,
+                                              bool starts, double* result) const {
     each_of_warps(team, cut_of.outputs, [&](int o) {
       if (at.output + o >= groups.outputs) return;
       double sum = 0, unused = 0;
@@ -184,7 +192,7 @@ struct WindowedCorrelation {
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void multiply_rows(const CorrelationShape& cut_of, const Chunk& at, int o, int c, int tap,
-                                            Sum<T> (&sum)[row_blocks][held_taps]) const {
+                                                 Sum<T> (&sum)[row_blocks][held_taps]) const {
     const int stride = shape.stride[1];
     int offset[held_taps];
     HALOGEN_DEVICE_UNROLL
@@ -216,7 +224,7 @@ struct WindowedCorrelation {
   // -- small groups: one output and input a warp -------------------------------------------------------------------
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void by_pairs(const Team& team, const CorrelationShape& cut_of, const Interval& tiles,
-                                       int chunk, double* result) const {
+                                            int chunk, double* result) const {
     each_of_warps(team, cut_of.inputs, [&](int i) {
       const int pair = chunk * cut_of.inputs + i;
       if (pair >= channels() * groups.inputs) return;
@@ -231,8 +239,9 @@ struct WindowedCorrelation {
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void add_pair(const Tile& tile, int o, int c, int tap, bool starts, double* to,
-                                       double* points_to) const {
-    const int columns = static_cast<int>(tile.columns.size()), count = taps() - tap < held_taps ? taps() - tap : held_taps;
+                                            double* points_to) const {
+    const int columns = static_cast<int>(tile.columns.size()),
+              count = taps() - tap < held_taps ? taps() - tap : held_taps;
     T sum[held_taps] = {};
     double all = 0;
     for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
@@ -242,8 +251,8 @@ struct WindowedCorrelation {
       for (int k = 0; k < held_taps; ++k) {
         if (k >= count) continue;
         const index_t input_y = shape.input(0, y, (tap + k) / shape.kernel[1]);
-        const auto from = row_of(window, tile.sample, c, input_y,
-                                 shape.input(1, tile.columns.begin, (tap + k) % shape.kernel[1]));
+        const auto from =
+            row_of(window, tile.sample, c, input_y, shape.input(1, tile.columns.begin, (tap + k) % shape.kernel[1]));
         each_of_lanes(columns, [&](int x) { sum[k] += line.at(x) * from.at(x * shape.stride[1]); });
       }
     }
@@ -261,12 +270,27 @@ struct WindowedCorrelation {
   }
 };
 
-/// Launches the blocks [first_block, last_block) of a kernel whose device_part() is such a correlation.
+/// One way of a kernel whose device_part() is such a correlation: registers are had for it alone.
+template <class Kernel, bool ByMma>
+struct CorrelationPart {
+  Kernel kernel;
+
+  KOKKOS_FORCEINLINE_FUNCTION void operator()(const typename Kernel::Team& team) const {
+    kernel.device_part().template run<ByMma>(team, kernel.first_block);
+  }
+};
+
+/// Launches the blocks [first_block, last_block).
 template <class ExecutionSpace, class Kernel>
 void launch_correlation(const ExecutionSpace& space, const char* label, const Kernel& kernel) {
   const auto part = kernel.device_part();
-  const index_t blocks = kernel.last_block - kernel.first_block;
-  launch_tiles(space, label, blocks * part.cut().chunks(part.groups), kernel, 0, part.cut().bytes(part.shape));
+  const CorrelationShape cut = part.cut();
+  const index_t teams = index_t{kernel.last_block - kernel.first_block} * cut.chunks(part.groups);
+  const std::size_t bytes = cut.bytes(part.shape);
+  if (cut.by_mma)
+    launch_tiles(space, label, teams, CorrelationPart<Kernel, true>{kernel}, 0, bytes);
+  else
+    launch_tiles(space, label, teams, CorrelationPart<Kernel, false>{kernel}, 0, bytes);
 }
 
 }  // namespace halogen::kernels::device
