@@ -12,7 +12,7 @@ inline constexpr std::size_t reduce_bytes = team_warps * sizeof(RowSums);
 /// Where warps leave their sums; to be asked for once.
 template <class Team>
 KOKKOS_FORCEINLINE_FUNCTION RowSums* reduce_scratch(const Team& team) {
-  return static_cast<RowSums*>(team.team_scratch(0).get_shmem_aligned(reduce_bytes, 16));
+  return static_cast<RowSums*>(team.team_scratch(0).get_shmem_aligned(std::size_t{reduce_bytes}, 16));
 }
 
 /// add(i, sums) takes value i of [0, count) in; merge(sums, others) joins two. The result is every thread's.
