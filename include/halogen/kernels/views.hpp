@@ -199,7 +199,7 @@ struct ValueReader {
   /// Host: the row's points [x0, x0 + count), where they stand if they can be read there, else in `scratch`.
   const T* row(const PlaneAt& plane, index_t y, index_t x0, index_t count_of_row, T* scratch) const {
     PlaneAt own = plane;
-    const SourceView<T>& s = find(own.channel);
+    const SourceView<T>& s = sources[find(own.channel)];
     const bool stands = s.affine.scale == nullptr && !s.relu && !s.resampled && !frame.outside(0, plane.z) &&
                         !frame.outside(1, y) && x0 >= 0 && x0 + count_of_row <= frame.extent[2];
     if (stands) return s.tensor.row(own, y) + (x0 - s.tensor.x0);
