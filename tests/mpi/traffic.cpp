@@ -168,6 +168,36 @@ TEST_CASE("tiles that need no halo run before it is waited for") {
   CHECK(convolutions(hg::device_mesh<support::Mesh>(support::world(), {1, 2, 1})) >= 11 + 8);
 }
 
+TEST_CASE("one kernel a launch that explain names, and what prepares weights and finishes sums") {
+  static std::map<std::string, int> kernels;
+  Training<Net> training(support::alone());
+  training.step();
+  kernels.clear();
+  Kokkos::Tools::Experimental::set_begin_parallel_for_callback([](const char* label, std::uint32_t, std::uint64_t*) {
+    ++kernels[std::string(label).substr(std::string("halogen::").size())];
+  });
+  training.step();
+  Kokkos::Tools::Experimental::set_begin_parallel_for_callback(nullptr);
+  const hg::Layout& layout = training.trainer.layout(training.image);
+  const hg::Plan& plan = layout.plan();
+  int convolutions = 0, weight_gradients = 0, norms = 0;
+  for (const hg::Launch& launch : plan.launches) {
+    convolutions += launch.kind == hg::LaunchKind::conv_forward || launch.kind == hg::LaunchKind::conv_input_gradient;
+    weight_gradients += launch.kind == hg::LaunchKind::conv_weight_gradient;
+    norms += (launch.statistics >= 0) + (launch.sums >= 0);
+  }
+  int stages = 0;
+  for (const char* name : {"conv2d", "conv2d_input_gradient", "conv2d_weight_gradient", "max_pool", "max_pool_backward",
+                           "upsample_backward", "loss", "gradient_store"})
+    stages += kernels[name];
+  CHECK(stages == plan.launches.size());
+  CHECK(hg::explain(layout).find(", " + std::to_string(stages) + " launches,") != std::string::npos);
+  CHECK(kernels["pack_weights"] == convolutions);
+  CHECK(kernels["reduce_weight_gradient"] == weight_gradients);
+  CHECK(kernels["norm"] == 2 * norms);
+  CHECK(kernels["sum"] + kernels["weight_sum"] == 3);
+}
+
 TEST_CASE("one rank sends nothing") {
   Training<Net> training(support::alone());
   CHECK(training.step() > 0);

@@ -17,7 +17,10 @@ namespace halogen {
 using index_t = std::int64_t;
 
 /// Floor and ceiling of a / b for b > 0 and any sign of a. Halo arithmetic meets negative positions.
-HALOGEN_FUNCTION constexpr index_t floor_div(index_t a, index_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+HALOGEN_FUNCTION constexpr index_t floor_div(index_t a, index_t b) {
+  const index_t quotient = a / b;  // one division: a device has no instruction for it
+  return quotient - (quotient * b > a ? 1 : 0);
+}
 HALOGEN_FUNCTION constexpr index_t ceil_div(index_t a, index_t b) { return -floor_div(-a, b); }
 HALOGEN_FUNCTION constexpr index_t floor_mod(index_t a, index_t b) { return a - floor_div(a, b) * b; }
 

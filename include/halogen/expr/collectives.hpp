@@ -33,8 +33,8 @@ class NormCollectives {
                       const T* gamma, const T* beta, const kernels::NormTables<T>& tables) {
     const Norm& norm = plan_.norms[index];
     const index_t count = index_t{samples_} * norm.groups;
-    launch_range(space, "halogen::norm", count,
-                 kernels::MergeMoments{partial, tiles, norm.channels, norm.groups, own_.data()});
+    kernels::MergeMoments<execution_space>{partial, tiles, norm.channels, norm.groups, own_.data()}.launch(space,
+                                                                                                           samples_);
     space.fence("halogen::merge_moments");
     plane_.all_gather(own_.data(), static_cast<std::size_t>(count) * sizeof(kernels::RowSums), gathered_.data());
     launch_range(space, "halogen::norm", count,
@@ -49,9 +49,10 @@ class NormCollectives {
                    const kernels::NormTables<T>& tables, double points) {
     const Norm& norm = plan_.norms[index];
     const index_t count = index_t{samples_} * norm.groups;
-    launch_range(space, "halogen::norm", norm.groups,
-                 kernels::MergeNormSums<T>{partial, tiles, samples_, norm.channels, norm.groups, gamma, tables,
-                                           gamma_gradient, beta_gradient, accumulate, sums_.data()});
+    kernels::MergeNormSums<execution_space, T>{partial,       tiles,      samples_,    norm.channels,
+                                               norm.groups,   gamma,      tables,      gamma_gradient,
+                                               beta_gradient, accumulate, sums_.data()}
+        .launch(space);
     space.fence("halogen::merge_norm_sums");
     plane_.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));
     launch_range(space, "halogen::norm", count,

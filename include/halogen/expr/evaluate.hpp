@@ -99,9 +99,8 @@ class Evaluation {
 
   template <int Begin, int End>
   void run_range() {
-    [this]<int... I>(std::integer_sequence<int, I...>) {
-      (run<Begin + I>(), ...);
-    }(std::make_integer_sequence<int, End - Begin>{});
+    [this]<int... I>(std::integer_sequence<int, I...>) { (run<Begin + I>(), ...); }
+    (std::make_integer_sequence<int, End - Begin>{});
   }
 
   template <int I>
@@ -193,7 +192,7 @@ class Evaluation {
       loss_weight_ = static_cast<double>(layout_.batch_cut().extent()) * static_cast<double>(level.points()) * channels;
     } else {
       kernels::launch_tiles(space_, "halogen::weight_sum", tiling.count(),
-                            kernels::WeightSum<Space, T>{weight, tiling, partial}, 0, 0);
+                            kernels::WeightSum<Space, T>{weight, tiling, partial}, 0, kernels::device::reduce_bytes);
       sum_partials(partial, tiling.count(), sum);
       meshes_.samples.all_reduce(loss_sum_.data(), 1);
       loss_weight_ = loss_sum_[0] * channels;
@@ -204,14 +203,14 @@ class Evaluation {
     parameters_.before(i);
     kernels::LossRows<Space, T, Loss> kernel{
         prediction(), label, weight, operands_.tensor(launch.output), channels, tiling, 1.0 / loss_weight_, partial};
-    kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, 0);
+    kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
     sum_partials(partial, tiling.count(), sum);
     loss_request_ = meshes_.samples.all_reduce_async(loss_sum_.data(), 1);
     finish_launch(i);
   }
 
   void sum_partials(const double* partial, index_t count, double* sum) {
-    launch_range(space_, "halogen::sum", 1, kernels::SumInOrder{partial, count, sum});
+    kernels::SumInOrder<Space>{partial, count, sum}.launch(space_);
     Kokkos::deep_copy(space_, loss_sum_, Kokkos::View<double*, memory_space, Kokkos::MemoryUnmanaged>(sum, 1));
     space_.fence("halogen::sum");
   }

@@ -41,7 +41,7 @@ class Launches {
   template <class Kernel>
   void over_blocks(int i, Kernel& kernel, T* gradient, index_t size) const {
     kernel.tiling = layout_.workspace().tiling(i);
-    kernel.blocks = blocks(kernel.tiling);
+    kernel.blocks = layout_.workspace().blocks(plan_, i);
     kernel.partial = partial();
     halos_.run_blocks(space_, i, kernel.blocks, [&](index_t begin, index_t end) {
       kernel.first_block = static_cast<int>(begin), kernel.last_block = static_cast<int>(end);
@@ -50,9 +50,6 @@ class Launches {
     reduce(kernel, size, kernel.partial_size(), gradient);
   }
 
-  static int blocks(const kernels::Tiling& tiling) {
-    return static_cast<int>(std::min<index_t>(Workspace::gradient_blocks, tiling.count()));
-  }
   double* partial() const { return operands_.template workspace<double>(layout_.workspace().gradient_partials); }
 
   /// The blocks' sums, each `stride` numbers, of which the first `size` are wanted.

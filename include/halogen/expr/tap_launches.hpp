@@ -40,8 +40,8 @@ class TapLaunches : Launches<T> {
     kernels::ChannelSums<Space, T, kernels::GradientReader<T>> sums;
     sums.points = slope;
     sums.channels = node.channels;
-    sums.tiling = {rows, columns, Base::layout().samples(), Workspace::tile_rows, std::max(columns.size(), index_t{1})};
-    sums.blocks = Base::blocks(sums.tiling);
+    sums.tiling = Workspace::summed(rows, columns, Base::layout().samples());
+    sums.blocks = Workspace::blocks(sums.tiling);
     sums.partial = Base::partial();
     sums.launch(Base::space(), "halogen::bias_gradient");
     Base::reduce(sums, node.channels, node.channels, gradient + weights);

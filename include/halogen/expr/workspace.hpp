@@ -9,6 +9,7 @@
 #include "halogen/kernels/tap_convolution.hpp"
 #include "halogen/kernels/weight_gradient.hpp"
 #include "halogen/kernels/winograd_weight_gradient.hpp"
+#include "halogen/tensor/space.hpp"
 
 namespace halogen {
 
@@ -34,7 +35,7 @@ class Workspace {
       if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
         packed_values = std::max<std::size_t>(packed_values, packed_size(plan, launch, taps));
       if (launch.kind == LaunchKind::conv_weight_gradient)
-        gradients = std::max<std::size_t>(gradients, gradient_blocks * weight_gradient_values(plan.graph, node));
+        gradients = std::max<std::size_t>(gradients, gradient_values(plan, launch, i));
       if (launch.kind == LaunchKind::loss) loss = tiles + 2;
       if (launch.statistics >= 0 || launch.sums >= 0 || launch.mask >= 0)
         sums = std::max(sums, tiles * static_cast<std::size_t>(plan.tensors[launch.output].channels));
@@ -55,6 +56,24 @@ class Workspace {
   }
 
   const kernels::Tiling& tiling(int launch) const { return tilings_[static_cast<std::size_t>(launch)]; }
+
+  /// Blocks of tiles whose sums a weight gradient adds in the end: never more than tiles.
+  int blocks(const Plan& plan, int launch) const {
+    const kernels::Tiling& tiles = tiling(launch);
+    const Launch& what = plan.launches[launch];
+    if constexpr (!on_device) return static_cast<int>(std::min<index_t>(gradient_blocks, tiles.count()));
+    return kernels::device::correlation_blocks(window_shape(plan.node_of(what), what.kind), groups_of(plan, what),
+                                               value_size_, tiles.count());
+  }
+  /// The same where only the points of `tiles` are summed.
+  static int blocks(const kernels::Tiling& tiles) {
+    return static_cast<int>(std::min<index_t>(on_device ? channel_sum_blocks : gradient_blocks, tiles.count()));
+  }
+  /// Tiles of a sum over all points of a field.
+  static kernels::Tiling summed(Interval rows, Interval columns, int planes) {
+    if constexpr (on_device) return {rows, columns, planes, device_tile, device_tile};
+    return {rows, columns, planes, tile_rows, std::max(columns.size(), index_t{1})};
+  }
   std::size_t table(int norm) const { return tables_[static_cast<std::size_t>(norm)]; }
   std::size_t vjp_table(int activation) const { return vjp_tables_[static_cast<std::size_t>(activation)]; }
   std::size_t bytes() const { return bytes_; }
@@ -62,6 +81,11 @@ class Workspace {
   std::size_t packed = 0, row_sums = 0, gradient_partials = 0, loss_partials = 0;  ///< offsets
 
  private:
+  static constexpr bool on_device = kernels::device::runs_on<execution_space>;
+  static constexpr index_t device_tile = 32;                       ///< rows and columns, where points are summed
+  static constexpr index_t device_rows = 8, device_columns = 128;  ///< where rows are computed from rows
+  static constexpr int channel_sum_blocks = 264;
+
   std::size_t take(std::size_t bytes) {
     const std::size_t offset = bytes_;
     bytes_ += (bytes + 63) / 64 * 64;
@@ -82,6 +106,34 @@ class Workspace {
     return weight.count + std::max(weight.shape[0], node.channels);
   }
 
+  static kernels::ChannelGroups groups_of(const Plan& plan, const Launch& launch) {
+    if (by_taps(plan.node_of(launch), launch.kind))
+      return channel_groups(plan.graph, plan.node_of(launch), launch.kind);
+    return {1, plan.channels_out(launch), plan.channels_in(launch)};
+  }
+
+  index_t gradient_values(const Plan& plan, const Launch& launch, int i) const {
+    const Node& node = plan.node_of(launch);
+    return std::max(blocks(plan, i) * weight_gradient_values(plan.graph, node),
+                    index_t{on_device ? channel_sum_blocks : gradient_blocks} * node.channels);
+  }
+
+  /// Tiles of device teams; sizes are the kernels' (kernels/device).
+  kernels::Tiling device_tiling(const Plan& plan, const Launch& launch, Interval rows, Interval columns,
+                                int planes) const {
+    const Node& node = plan.node_of(launch);
+    if (launch.kind == LaunchKind::conv_weight_gradient) {
+      using Cut = kernels::device::CorrelationShape;
+      return {rows, columns, planes, Cut::tile_rows, Cut::tile_columns};
+    }
+    if (launch.kind != LaunchKind::conv_forward && launch.kind != LaunchKind::conv_input_gradient)
+      return {rows, columns, planes, device_rows, device_columns};
+    const kernels::TapWindow window{window_shape(node, launch.kind),
+                                    by_taps(node, launch.kind) && gathers_transposed(node, launch.kind)};
+    const kernels::device::ConvolutionShape cut(window, groups_of(plan, launch), value_size_);
+    return {rows, columns, planes, cut.tile_rows, cut.tile_columns};
+  }
+
   template <class Owned>
   kernels::Tiling make_tiling(const Plan& plan, const Launch& launch, Owned owned) const {
     const int level = output_level(plan, launch);
@@ -90,6 +142,7 @@ class Workspace {
     const Node& node = plan.node_of(launch);
     const kernels::WindowShape shape = window_shape(node, launch.kind);
     index_t wide = columns.size();
+    if constexpr (on_device) return device_tiling(plan, launch, rows, columns, planes);
     if (by_taps(node, launch.kind)) return tap_tiling(plan, launch, rows, columns, planes);
     if (plan.winograd(launch)) {
       const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);

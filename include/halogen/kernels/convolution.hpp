@@ -3,7 +3,8 @@
 // tile and vector block, so results are equal to the bit.
 #pragma once
 
-#include "halogen/kernels/tile_output.hpp"
+#include "halogen/kernels/device/convolution.hpp"
+#include "halogen/kernels/device/precision.hpp"
 #include "halogen/kernels/window_rows.hpp"
 
 namespace halogen::kernels {
@@ -112,16 +113,20 @@ struct Convolution {
   const T* bias = nullptr;
   int inputs = 0;
   WindowShape shape;
+  bool split = !tf32_is_allowed();
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
+    if constexpr (device::runs_on<ExecutionSpace>)
+      device::launch_convolution(space, label, *this);
+    else
+      launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
   }
 
-  KOKKOS_FUNCTION void operator()(const Team& team) const {
-    KOKKOS_IF_ON_HOST((run_on_host(team);))
-    KOKKOS_IF_ON_DEVICE(
-        (output.run_points(team, [this](int n, int o, index_t y, index_t x) { return output_at(n, o, y, x); });))
+  KOKKOS_FORCEINLINE_FUNCTION device::WindowedConvolution<T, Reader> device_part() const {
+    return {input, output, weights, bias, {1, output.channels, inputs}, channel_block, 0, {shape, false}, split};
   }
+
+  void operator()(const Team& team) const { run_on_host(team); }
 
  private:
   WindowRows<T, Reader> rows() const { return {input, shape, inputs, output.tiling.tile_columns, 1}; }
@@ -178,16 +183,6 @@ struct Convolution {
         output.put_row(tile.sample, o + i, y, tile.columns.begin + x, count, block + i * Blocks * lanes<T>);
     }
     return Blocks * lanes<T>;
-  }
-
-  KOKKOS_FUNCTION T output_at(int n, int o, index_t y, index_t x) const {
-    T sum = bias != nullptr ? bias[o] : T(0);
-    const T* w = weights + index_t{o / channel_block} * channel_block * inputs * KH * KW + o % channel_block;
-    for (int c = 0; c < inputs; ++c)
-      for (int ky = 0; ky < KH; ++ky)
-        for (int kx = 0; kx < KW; ++kx, w += channel_block)
-          sum += *w * input.at(n, c, shape.input(0, y, ky), shape.input(1, x, kx));
-    return sum;
   }
 };
 

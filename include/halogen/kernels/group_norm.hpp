@@ -4,24 +4,49 @@
 //   gradient
 #pragma once
 
-#include "halogen/kernels/row_sums.hpp"
+#include "halogen/kernels/device/reduce.hpp"
+#include "halogen/kernels/tiles.hpp"
 
 namespace halogen::kernels {
 
-/// Moments of group g of sample n on this rank, tiles and channels in order. One work item per (n, g).
+/// Moments of group g of sample n on this rank, tiles and channels in a fixed order. One team per (n, g).
+template <class ExecutionSpace>
 struct MergeMoments {
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
   const RowSums* partial;  ///< [n * tiles + tile][channel]
   index_t tiles;           ///< per sample
   int channels, groups;
   RowSums* result;  ///< [n * groups + g]
 
-  KOKKOS_FUNCTION void operator()(const index_t i) const {
-    const index_t n = i / groups;
-    const int size = channels / groups, first = static_cast<int>(i % groups) * size;
+  void launch(const ExecutionSpace& space, index_t samples) const {
+    launch_tiles(space, "halogen::norm", samples * groups, *this, 0, device::reduce_bytes);
+  }
+
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    HALOGEN_HOST_PART(run_on_host(team.league_rank());)
+    HALOGEN_DEVICE_PART(run_on_device(team, team.league_rank());)
+  }
+
+ private:
+  /// Value k of group i: of a tile all channels, then of the next.
+  KOKKOS_FUNCTION const RowSums& value(index_t i, index_t k) const {
+    const int size = channels / groups;
+    return partial[(i / groups * tiles + k / size) * channels + i % groups * size + k % size];
+  }
+  KOKKOS_FUNCTION index_t values() const { return tiles * (channels / groups); }
+
+  void run_on_host(index_t i) const {
     RowSums sums;
-    for (index_t tile = n * tiles; tile < (n + 1) * tiles; ++tile)
-      for (int c = first; c < first + size; ++c) sums.merge_moments(partial[tile * channels + c]);
+    for (index_t k = 0; k < values(); ++k) sums.merge_moments(value(i, k));
     result[i] = sums;
+  }
+
+  KOKKOS_FUNCTION void run_on_device(const Team& team, index_t i) const {
+    const auto merge = [](RowSums& sums, const RowSums& other) { sums.merge_moments(other); };
+    const RowSums sums = device::reduce(
+        team, device::reduce_scratch(team), values(), [&](index_t k, RowSums& own) { own.merge_moments(value(i, k)); },
+        merge);
+    if (device::is_first_thread(team)) result[i] = sums;
   }
 };
 
@@ -65,9 +90,10 @@ struct FinishMoments {
 };
 
 /// Per channel: gradients of gamma and beta on this rank (added over samples and, with `accumulate`, activations),
-/// and per (n, g) the two sums that the input's gradient needs. One work item per group.
-template <class T>
+/// and per (n, g) the two sums that the input's gradient needs. One team per group.
+template <class ExecutionSpace, class T>
 struct MergeNormSums {
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
   const RowSums* partial;
   index_t tiles;
   int samples, channels, groups;
@@ -78,20 +104,44 @@ struct MergeNormSums {
   bool accumulate;
   double* result;  ///< [n * groups + g][2]
 
-  KOKKOS_FUNCTION void operator()(const index_t g) const {
+  void launch(const ExecutionSpace& space) const {
+    launch_tiles(space, "halogen::norm", groups, *this, 0, device::reduce_bytes);
+  }
+
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    const auto partial_of = [this](int n, index_t tile, int c) -> const RowSums& {
+      return partial[(n * tiles + tile) * channels + c];
+    };
+    HALOGEN_HOST_PART(merge(team.league_rank(), true, [&](int n, int c) {
+                        RowSums sums;
+                        for (index_t tile = 0; tile < tiles; ++tile) sums.add(partial_of(n, tile, c));
+                        return sums;
+                      });)
+    HALOGEN_DEVICE_PART(RowSums* scratch = device::reduce_scratch(team);
+                        merge(team.league_rank(), device::is_first_thread(team), [&](int n, int c) {
+                          return device::sum(team, scratch, tiles,
+                                             [&](index_t tile, RowSums& own) { own.add(partial_of(n, tile, c)); });
+                        });)
+  }
+
+ private:
+  /// sums_of(n, c): over the tiles of a sample, by all threads of the team, of which one writes.
+  template <class SumsOf>
+  KOKKOS_FUNCTION void merge(index_t g, bool writes, SumsOf sums_of) const {
     const int size = channels / groups, first = static_cast<int>(g) * size;
-    for (int n = 0; n < samples; ++n) result[2 * (n * groups + g)] = result[2 * (n * groups + g) + 1] = 0;
+    for (int n = 0; writes && n < samples; ++n) result[2 * (n * groups + g)] = result[2 * (n * groups + g) + 1] = 0;
     for (int c = first; c < first + size; ++c) {
       double by_gamma = 0, by_beta = 0;
       for (int n = 0; n < samples; ++n) {
-        RowSums sums;
-        for (index_t tile = n * tiles; tile < (n + 1) * tiles; ++tile) sums.add(partial[tile * channels + c]);
+        const RowSums sums = sums_of(n, c);
+        if (!writes) continue;
         const double along = sums.second * tables.inverse_deviation[n * channels + c];
         by_beta += sums.first;
         by_gamma += along;
         result[2 * (n * groups + g)] += static_cast<double>(gamma[c]) * sums.first;
         result[2 * (n * groups + g) + 1] += static_cast<double>(gamma[c]) * along;
       }
+      if (!writes) continue;
       gamma_gradient[c] = static_cast<T>(by_gamma + (accumulate ? static_cast<double>(gamma_gradient[c]) : 0.0));
       beta_gradient[c] = static_cast<T>(by_beta + (accumulate ? static_cast<double>(beta_gradient[c]) : 0.0));
     }

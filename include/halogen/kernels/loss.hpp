@@ -1,6 +1,7 @@
 // Losses of a prediction and a label, weighted: sum of w * loss(p, y) / sum of w, and their gradient.
 #pragma once
 
+#include "halogen/kernels/device/reduce.hpp"
 #include "halogen/kernels/tiles.hpp"
 
 namespace halogen::kernels {
@@ -27,15 +28,28 @@ struct WeightSum {
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     const Tile tile(tiling, team.league_rank());
+    HALOGEN_HOST_PART(partial[team.league_rank()] = run_on_host(tile);)
+    HALOGEN_DEVICE_PART(run_on_device(team, tile);)
+  }
+
+ private:
+  double run_on_host(const Tile& tile) const {
     double sum = 0;
-    Kokkos::parallel_reduce(
-        Kokkos::TeamThreadRange(team, static_cast<int>(tile.rows.size())),
-        [&](const int i, double& rows) {
-          const T* row = &weight.at(tile.sample, 0, tile.rows.begin + i, tile.columns.begin);
-          for (index_t x = 0; x < tile.columns.size(); ++x) rows += static_cast<double>(row[x]);
-        },
-        sum);
-    Kokkos::single(Kokkos::PerTeam(team), [&] { partial[team.league_rank()] = sum; });
+    for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
+      const T* row = &weight.at(tile.sample, 0, y, tile.columns.begin);
+      for (index_t x = 0; x < tile.columns.size(); ++x) sum += static_cast<double>(row[x]);
+    }
+    return sum;
+  }
+
+  KOKKOS_FUNCTION void run_on_device(const Team& team, const Tile& tile) const {
+    const index_t columns = tile.columns.size();
+    const RowSums sums =
+        device::sum(team, device::reduce_scratch(team), tile.rows.size() * columns, [&](index_t i, RowSums& own) {
+          own.first += static_cast<double>(
+              weight.at(tile.sample, 0, tile.rows.begin + i / columns, tile.columns.begin + i % columns));
+        });
+    if (device::is_first_thread(team)) partial[team.league_rank()] = sums.first;
   }
 };
 
@@ -51,15 +65,37 @@ struct LossRows {
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     const Tile tile(tiling, team.league_rank());
-    const int rows = static_cast<int>(tile.rows.size());
-    double sum = 0;
-    Kokkos::parallel_reduce(
-        Kokkos::TeamThreadRange(team, channels * rows),
-        [&](const int i, double& total) { total += row(tile, i / rows, tile.rows.begin + i % rows); }, sum);
-    Kokkos::single(Kokkos::PerTeam(team), [&] { partial[team.league_rank()] = sum; });
+    HALOGEN_HOST_PART(partial[team.league_rank()] = run_on_host(tile);)
+    HALOGEN_DEVICE_PART(run_on_device(team, tile);)
   }
 
-  KOKKOS_FUNCTION double row(const Tile& tile, int c, index_t y) const {
+ private:
+  KOKKOS_FUNCTION void run_on_device(const Team& team, const Tile& tile) const {
+    const index_t columns = tile.columns.size(), points = tile.rows.size() * columns;
+    const RowSums sums =
+        device::sum(team, device::reduce_scratch(team), channels * points, [&](index_t i, RowSums& own) {
+          const int c = static_cast<int>(i / points);
+          own.first += point(tile.sample, c, tile.rows.begin + i % points / columns, tile.columns.begin + i % columns);
+        });
+    if (device::is_first_thread(team)) partial[team.league_rank()] = sums.first;
+  }
+
+  /// Writes one point's gradient; its share of the loss.
+  KOKKOS_FUNCTION double point(int n, int c, index_t y, index_t x) const {
+    const T p = prediction.at(n, c, y, x), l = label.at(n, c, y, x);
+    const double weight_here = weight.data == nullptr ? 1.0 : static_cast<double>(weight.at(n, 0, y, x));
+    gradient.at(n, c, y, x) = static_cast<T>(scale * weight_here) * Loss::slope(p, l);
+    return weight_here * static_cast<double>(Loss::value(p, l));
+  }
+
+  double run_on_host(const Tile& tile) const {
+    double total = 0;
+    for (int c = 0; c < channels; ++c)
+      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) total += row(tile, c, y);
+    return total;
+  }
+
+  double row(const Tile& tile, int c, index_t y) const {
     const int n = tile.sample;
     const index_t x0 = tile.columns.begin;
     const T* p = &prediction.at(n, c, y, x0);
@@ -76,16 +112,28 @@ struct LossRows {
   }
 };
 
-/// result[0] = sum of partial[0, count), in order. One work item.
+/// result[0] = sum of partial[0, count), in a fixed order. One team.
+template <class ExecutionSpace>
 struct SumInOrder {
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
   const double* partial;
   index_t count;
   double* result;
 
-  KOKKOS_FUNCTION void operator()(const index_t) const {
-    double sum = 0;
-    for (index_t i = 0; i < count; ++i) sum += partial[i];
-    result[0] = sum;
+  void launch(const ExecutionSpace& space) const {
+    launch_tiles(space, "halogen::sum", 1, *this, 0, device::reduce_bytes);
+  }
+
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    HALOGEN_HOST_PART(double sum = 0; for (index_t i = 0; i < count; ++i) sum += partial[i]; result[0] = sum;)
+    HALOGEN_DEVICE_PART(run_on_device(team);)
+  }
+
+ private:
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    const RowSums sums = device::sum(team, device::reduce_scratch(team), count,
+                                     [&](index_t i, RowSums& own) { own.first += partial[i]; });
+    if (device::is_first_thread(team)) result[0] = sums.first;
   }
 };
 

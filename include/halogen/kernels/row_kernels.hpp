@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "halogen/kernels/tile_output.hpp"
+#include "halogen/kernels/device/tile_output.hpp"
 
 namespace halogen::kernels {
 
@@ -23,12 +23,16 @@ struct RowKernel {
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
-    KOKKOS_IF_ON_HOST((run_on_host(team);))
-    KOKKOS_IF_ON_DEVICE(
-        (output.run_points(team, [this](int n, int c, index_t y, index_t x) { return compute.at(n, c, y, x); });))
+    HALOGEN_HOST_PART(run_on_host(team);)
+    HALOGEN_DEVICE_PART(run_on_device(team);)
   }
 
  private:
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    device::run_points(team, output, output.number(team),
+                       [&](int n, int c, index_t y, index_t x) { return compute.at(n, c, y, x); });
+  }
+
   std::size_t columns() const { return static_cast<std::size_t>(output.tiling.tile_columns); }
   std::size_t scratch_size() const {
     return static_cast<std::size_t>(compute.scratch_size(output.tiling.tile_columns));

@@ -84,12 +84,16 @@ struct PointKernel {
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
-    KOKKOS_IF_ON_HOST((run_on_host(team);))
-    KOKKOS_IF_ON_DEVICE(
-        (output.run_points(team, [this](int n, int c, index_t y, index_t x) { return point.at(n, c, y, x); });))
+    HALOGEN_HOST_PART(run_on_host(team);)
+    HALOGEN_DEVICE_PART(run_on_device(team);)
   }
 
  private:
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    device::run_points(team, output, output.number(team),
+                       [&](int n, int c, index_t y, index_t x) { return point.at(n, c, y, x); });
+  }
+
   static constexpr index_t piece = 128;
   std::size_t values() const { return static_cast<std::size_t>(point.channels * piece); }
   std::size_t outputs() const { return static_cast<std::size_t>(output.channels); }

@@ -85,16 +85,20 @@ struct TapConvolution {
   ChannelGroups groups;
   int first = 0;
   TapWindow window;
+  bool split = !tf32_is_allowed();
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
+    if constexpr (device::runs_on<ExecutionSpace>)
+      device::launch_convolution(space, label, *this);
+    else
+      launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
   }
 
-  KOKKOS_FUNCTION void operator()(const Team& team) const {
-    KOKKOS_IF_ON_HOST((run_on_host(team);))
-    KOKKOS_IF_ON_DEVICE(
-        (output.run_points(team, [this](int n, int o, index_t y, index_t x) { return output_at(n, o, y, x); });))
+  KOKKOS_FORCEINLINE_FUNCTION device::WindowedConvolution<T, Reader> device_part() const {
+    return {input, output, weights, bias, groups, tap_channel_block(groups.outputs), first, window, split};
   }
+
+  void operator()(const Team& team) const { run_on_host(team); }
 
  private:
   using Within = ReaderWithin<Reader>;
@@ -220,22 +224,6 @@ struct TapConvolution {
       });
     }
     return size;
-  }
-
-  KOKKOS_FUNCTION T output_at(int n, int o, index_t y, index_t x) const {
-    const int block = tap_channel_block(groups.outputs), g = (first + o) / groups.outputs;
-    const int in_group = (first + o) % groups.outputs;
-    const index_t blocks = ceil_div(groups.outputs, block);
-    const T* w = weights + ((g * blocks + in_group / block) * groups.inputs * window.taps()) * block + in_group % block;
-    T sum = bias != nullptr ? bias[first + o] : T(0);
-    for (int c = 0; c < groups.inputs; ++c)
-      for (int ky = 0; ky < window.shape.kernel[0]; ++ky)
-        for (int kx = 0; kx < window.shape.kernel[1]; ++kx, w += block) {
-          index_t input_y, input_x;
-          if (window.reads(0, y, ky, input_y) && window.reads(1, x, kx, input_x))
-            sum += *w * input.at(n, g * groups.inputs + c, input_y, input_x);
-        }
-    return sum;
   }
 };
 

@@ -38,7 +38,7 @@ struct TapWindow {
     if (!transposed) return shape.first_input(d, output) + shape.footprint(d) - 1;
     return floor_div(output + shape.padding[d], shape.stride[d]);
   }
-  Interval inputs_of(int d, const Interval& outputs) const {
+  HALOGEN_FUNCTION Interval inputs_of(int d, const Interval& outputs) const {
     return {first_input(d, outputs.begin), last_input(d, outputs.end - 1) + 1};
   }
 

@@ -50,6 +50,7 @@ struct TapWeightGradient {
   Tiling tiling;                                    ///< of the points
   int blocks = 1, first_block = 0, last_block = 1;  ///< all, and those to launch
   double* partial = nullptr;
+  bool split = !tf32_is_allowed();
 
   KOKKOS_FUNCTION int taps() const { return shape.kernel[0] * shape.kernel[1]; }
   KOKKOS_FUNCTION int channels() const { return groups.count * groups.outputs; }
@@ -57,13 +58,17 @@ struct TapWeightGradient {
   KOKKOS_FUNCTION index_t partial_size() const { return weights() + channels(); }
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, last_block - first_block, *this, host_bytes(), 0);
+    if constexpr (device::runs_on<ExecutionSpace>)
+      device::launch_correlation(space, label, *this);
+    else
+      launch_tiles(space, label, last_block - first_block, *this, host_bytes(), 0);
   }
 
-  KOKKOS_FUNCTION void operator()(const Team& team) const {
-    KOKKOS_IF_ON_HOST((run_on_host(team);))
-    KOKKOS_IF_ON_DEVICE((run_on_device(team);))
+  KOKKOS_FORCEINLINE_FUNCTION device::WindowedCorrelation<T, Points, Windowed> device_part() const {
+    return {points, window, groups, shape, tiling, blocks, partial, split};
   }
+
+  void operator()(const Team& team) const { run_on_host(team); }
 
  private:
   static constexpr index_t rows_at_once = detail::correlated_rows;
@@ -141,32 +146,6 @@ struct TapWeightGradient {
     for (int i = 0; i < Taps; ++i) to[k + i] += static_cast<double>(sums[i]);
     return Taps;
   }
-
-  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    const int block = first_block + team.league_rank();
-    double* result = partial + block * partial_size();
-    const Interval tiles = tiling.of_block(block, blocks);
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, static_cast<int>(partial_size())), [&](const int i) {
-      double total = 0;
-      for (index_t t = tiles.begin; t < tiles.end; ++t) total += tile_sum(Tile(tiling, t), i);
-      result[i] = total;
-    });
-  }
-
-  KOKKOS_FUNCTION double tile_sum(const Tile& tile, index_t i) const {
-    const bool weight = i < weights();
-    const int o = static_cast<int>(weight ? i / (groups.inputs * taps()) : i - weights());
-    const int c = o / groups.outputs * groups.inputs + static_cast<int>(i / taps() % groups.inputs);
-    const int ky = static_cast<int>(i % taps()) / shape.kernel[1], kx = static_cast<int>(i % taps()) % shape.kernel[1];
-    double total = 0;
-    for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
-      for (index_t x = tile.columns.begin; x < tile.columns.end; ++x) {
-        const T p = points.at(tile.sample, o, y, x);
-        total += static_cast<double>(
-            weight ? p * window.at(tile.sample, c, shape.input(0, y, ky), shape.input(1, x, kx)) : p);
-      }
-    return total;
-  }
 };
 
 /// Sums over the tiles of one block of all points of each channel, in double: a transposed convolution's bias gradient.
@@ -186,8 +165,8 @@ struct ChannelSums {
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
-    KOKKOS_IF_ON_HOST((run_on_host(team);))
-    KOKKOS_IF_ON_DEVICE((run_on_device(team);))
+    HALOGEN_HOST_PART(run_on_host(team);)
+    HALOGEN_DEVICE_PART(run_on_device(team);)
   }
 
  private:
@@ -210,15 +189,18 @@ struct ChannelSums {
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
     double* result = partial + index_t{team.league_rank()} * channels;
     const Interval tiles = tiling.of_block(team.league_rank(), blocks);
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, channels), [&](const int c) {
-      double total = 0;
+    device::each_of_warps(team, channels, [&](int c) {
+      double total = 0, unused = 0;
       for (index_t t = tiles.begin; t < tiles.end; ++t) {
         const Tile tile(tiling, t);
-        for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
-          for (index_t x = tile.columns.begin; x < tile.columns.end; ++x)
-            total += static_cast<double>(points.at(tile.sample, c, y, x));
+        for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
+          const auto row = device::row_of(points, tile.sample, c, y, tile.columns.begin);
+          device::each_of_lanes(static_cast<int>(tile.columns.size()),
+                                [&](int x) { total += static_cast<double>(row.at(x)); });
+        }
       }
-      result[c] = total;
+      device::sum_over_lanes(total, unused);
+      if (device::is_first_lane()) result[c] = total;
     });
   }
 };

@@ -66,25 +66,6 @@ struct TileOutput {
   KOKKOS_FUNCTION void keep_sums(const Team& team, int c, const RowSums& sums) const {
     if (summed()) epilogue.partial[number(team) * channels + c] = sums;
   }
-
-  /// Device: all points of the team's tile, each at(n, c, y, x).
-  template <class Team, class At>
-  KOKKOS_FUNCTION void run_points(const Team& team, At at) const {
-    const Tile part = tile(team);
-    const int rows = static_cast<int>(part.rows.size()), columns = static_cast<int>(part.columns.size());
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, channels * rows * columns), [&](const int i) {
-      const int c = i / (rows * columns);
-      const index_t y = part.rows.begin + i / columns % rows, x = part.columns.begin + i % columns;
-      put(part.sample, c, y, x, at(part.sample, c, y, x));
-    });
-    if (!summed()) return;
-    team.team_barrier();
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, channels), [&](const int c) {
-      RowSums sums;
-      for (index_t y = part.rows.begin; y < part.rows.end; ++y) sum_row(part.sample, c, y, part.columns, sums);
-      keep_sums(team, c, sums);
-    });
-  }
 };
 
 }  // namespace halogen::kernels

@@ -1,6 +1,11 @@
 // Tiles of an output: one team a tile, the same on every execution space.
 #pragma once
 
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "halogen/kernels/device/team.hpp"
 #include "halogen/kernels/row_sums.hpp"
 
 namespace halogen::kernels {
@@ -59,21 +64,30 @@ struct Tile {
   }
 };
 
-/// One launch over tiles. Functor has run(team): host teams have one thread and `host_bytes` of scratch, device
-/// teams many and `device_bytes`.
+/// One launch of functor(team): host teams have one thread and `host_bytes` of scratch, device teams are
+/// device::team_warps warps with `device_bytes`. Throws std::length_error where there are more teams than an int
+/// counts.
 template <class ExecutionSpace, class Functor>
-void launch_tiles(const ExecutionSpace& space, const char* label, index_t tiles, const Functor& functor,
+void launch_tiles(const ExecutionSpace& space, const char* label, index_t teams, const Functor& functor,
                   std::size_t host_bytes, std::size_t device_bytes) {
-  if (tiles == 0) return;
-  constexpr bool on_host =
-      Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible;
-  using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
-  Policy policy(space, static_cast<int>(tiles), on_host ? 1 : 128);
-  if (on_host)
+  if (teams == 0) return;
+  if (teams > std::numeric_limits<int>::max())
+    throw std::length_error(std::string(label) + ": " + std::to_string(teams) + " teams in one launch, at most " +
+                            std::to_string(std::numeric_limits<int>::max()) +
+                            ": cut the field over more ranks, or its batch");
+  const int league = static_cast<int>(teams);
+  if constexpr (device::runs_on<ExecutionSpace>) {
+    using Policy = Kokkos::TeamPolicy<ExecutionSpace, device::LaunchBounds>;
+    Policy policy(space, league, device::team_size(space), device::vector_length);
+    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(device_bytes > 0 ? device_bytes + 64 : 0)));
+    // The functor travels as the kernel's argument: by constant memory a launch would wait for the one before.
+    Kokkos::parallel_for(
+        label, Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight), functor);
+  } else {
+    Kokkos::TeamPolicy<ExecutionSpace> policy(space, league, 1);
     policy.set_scratch_size(1, Kokkos::PerTeam(static_cast<int>(host_bytes)));
-  else
-    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(device_bytes)));
-  Kokkos::parallel_for(label, policy, functor);
+    Kokkos::parallel_for(label, policy, functor);
+  }
 }
 
 /// Carves typed arrays out of a team's scratch.

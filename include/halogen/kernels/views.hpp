@@ -153,17 +153,29 @@ struct ValueReader {
   Frame frame;
   DepthWindow depth;
 
-  HALOGEN_FUNCTION const SourceView<T>& find(int& c) const {
-    int i = 0;
-    while (c >= sources[i].channels) c -= sources[i++].channels;
-    return sources[i];
+  /// Which source holds channel c, which then counts in it.
+  HALOGEN_FUNCTION int find(int& c) const {
+    if (c < sources[0].channels) return 0;
+    c -= sources[0].channels;
+    if (c < sources[1].channels) return 1;
+    c -= sources[1].channels;
+    if (c < sources[2].channels) return 2;
+    c -= sources[2].channels;
+    return 3;
+  }
+
+  /// That one, a copy of the members that are used. By no index that only the run knows: a device thread would copy
+  /// all of the kernel's arguments to have one.
+  KOKKOS_FORCEINLINE_FUNCTION SourceView<T> source_of(int& c) const {
+    const int i = find(c);
+    return i == 0 ? sources[0] : i == 1 ? sources[1] : i == 2 ? sources[2] : sources[3];
   }
 
   HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const { return at(depth.input(n, c), y, x); }
 
   HALOGEN_FUNCTION T at(PlaneAt plane, index_t y, index_t x) const {
     if (frame.outside(0, plane.z) || frame.outside(1, y) || frame.outside(2, x)) return T(0);
-    const SourceView<T>& s = find(plane.channel);
+    const SourceView<T> s = source_of(plane.channel);
     if (!s.resampled) return seen(s, plane, y, x);
     plane.z = s.map[0].source(plane.z);
     if (!s.map[1].linear) return seen(s, plane, s.map[1].source(y), s.map[2].source(x));
@@ -179,7 +191,7 @@ struct ValueReader {
   const T* address(int, int n, int c, index_t y, index_t x) const {
     PlaneAt plane = depth.input(n, c);
     if (frame.outside(0, plane.z) || frame.outside(1, y)) return nullptr;
-    const SourceView<T>& s = find(plane.channel);
+    const SourceView<T>& s = sources[find(plane.channel)];
     if (s.resampled) plane.z = s.map[0].source(plane.z), y = s.map[1].source(y), x = s.map[2].source(x);
     return s.tensor.row(plane, y) + (x - s.tensor.x0);
   }
@@ -187,7 +199,7 @@ struct ValueReader {
   /// Host: the row's points [x0, x0 + count), where they stand if they can be read there, else in `scratch`.
   const T* row(const PlaneAt& plane, index_t y, index_t x0, index_t count_of_row, T* scratch) const {
     PlaneAt own = plane;
-    const SourceView<T>& s = find(own.channel);
+    const SourceView<T>& s = sources[find(own.channel)];
     const bool stands = s.affine.scale == nullptr && !s.relu && !s.resampled && !frame.outside(0, plane.z) &&
                         !frame.outside(1, y) && x0 >= 0 && x0 + count_of_row <= frame.extent[2];
     if (stands) return s.tensor.row(own, y) + (x0 - s.tensor.x0);
@@ -202,7 +214,7 @@ struct ValueReader {
 
   void load_row(PlaneAt plane, index_t y, index_t x0, index_t count_of_row, T* out) const {
     if (frame.outside(0, plane.z) || frame.outside(1, y)) return (void)std::memset(out, 0, count_of_row * sizeof(T));
-    const SourceView<T>& s = find(plane.channel);
+    const SourceView<T>& s = sources[find(plane.channel)];
     if (s.resampled && s.map[1].linear)
       return detail::read_inside(frame, x0, count_of_row, out, [&](index_t begin, index_t size, T* to) {
         load_between(s, plane, y, begin, size, to);
@@ -220,7 +232,7 @@ struct ValueReader {
   }
 
  private:
-  HALOGEN_FUNCTION static T seen(const SourceView<T>& s, const PlaneAt& plane, index_t y, index_t x) {
+  KOKKOS_FORCEINLINE_FUNCTION static T seen(const SourceView<T>& s, const PlaneAt& plane, index_t y, index_t x) {
     const T value = s.tensor.at(plane, y, x);
     if (s.affine.scale == nullptr) return detail::clip(value, s.relu);
     const int index = plane.sample * s.affine.channels + plane.channel;
@@ -370,7 +382,6 @@ struct GradientReader {
     });
   }
 
- private:
   /// The gradient's own position, and whether there is one in dimension d.
   HALOGEN_FUNCTION bool unstuff(int d, index_t& position) const {
     if (stuffing[d] != 1) {

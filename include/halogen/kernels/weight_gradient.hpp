@@ -3,6 +3,8 @@
 // in a fixed order that does not depend on the number of threads.
 #pragma once
 
+#include "halogen/kernels/device/precision.hpp"
+#include "halogen/kernels/device/weight_gradient.hpp"
 #include "halogen/kernels/window_rows.hpp"
 
 namespace halogen::kernels {
@@ -86,17 +88,22 @@ struct WeightGradient {
   Tiling tiling;                                    ///< of the output
   int blocks = 1, first_block = 0, last_block = 1;  ///< all, and those to launch
   double* partial = nullptr;
+  bool split = !tf32_is_allowed();
 
   KOKKOS_FUNCTION index_t partial_size() const { return index_t{outputs} * inputs * KH * KW + outputs; }
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, last_block - first_block, *this, host_bytes(), 0);
+    if constexpr (device::runs_on<ExecutionSpace>)
+      device::launch_correlation(space, label, *this);
+    else
+      launch_tiles(space, label, last_block - first_block, *this, host_bytes(), 0);
   }
 
-  KOKKOS_FUNCTION void operator()(const Team& team) const {
-    KOKKOS_IF_ON_HOST((run_on_host(team);))
-    KOKKOS_IF_ON_DEVICE((run_on_device(team);))
+  KOKKOS_FORCEINLINE_FUNCTION device::WindowedCorrelation<T, GradientReader<T>, ValueReader<T>> device_part() const {
+    return {gradient, input, {1, outputs, inputs}, shape, tiling, blocks, partial, split};
   }
+
+  void operator()(const Team& team) const { run_on_host(team); }
 
  private:
   WindowRows<T, ValueReader<T>> rows() const { return {input, shape, inputs, tiling.tile_columns, rows_at_once}; }
@@ -163,30 +170,6 @@ struct WeightGradient {
               result[((index_t{o + i} * inputs + c) * KH + ky) * KW + kx] += static_cast<double>(sums[i * KW + kx]);
         }
     }
-  }
-
-  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    double* result = partial + (first_block + team.league_rank()) * partial_size();
-    const Interval tiles = tiling.of_block(first_block + team.league_rank(), blocks);
-    const int weights = outputs * inputs * KH * KW;
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, weights + outputs), [&](const int i) {
-      double total = 0;
-      for (index_t t = tiles.begin; t < tiles.end; ++t) total += tile_sum(Tile(tiling, t), i, weights);
-      result[i] = total;
-    });
-  }
-
-  KOKKOS_FUNCTION double tile_sum(const Tile& tile, int i, int weights) const {
-    const int o = i < weights ? i / (inputs * KH * KW) : i - weights;
-    const int c = i / (KH * KW) % inputs, ky = i / KW % KH, kx = i % KW;
-    double total = 0;
-    for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
-      for (index_t x = tile.columns.begin; x < tile.columns.end; ++x) {
-        const T g = gradient.at(tile.sample, o, y, x);
-        total += static_cast<double>(
-            i < weights ? g * input.at(tile.sample, c, shape.input(0, y, ky), shape.input(1, x, kx)) : g);
-      }
-    return total;
   }
 };
 

@@ -27,8 +27,8 @@ constexpr Interval hull(const Interval& a, const Interval& b) {
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-constexpr Interval intersect(const Interval& a, const Interval& b) {
-  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+HALOGEN_FUNCTION constexpr Interval intersect(const Interval& a, const Interval& b) {
+  return {a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};  // std::max is no device function
 }
 
 /// First index of piece `part` of `extent` points in `parts` pieces, as torch.chunk: pieces of

@@ -1,0 +1,147 @@
+// Rows of a field as readers see them, for kernels that read points: what a whole row shares is found once, a point
+// then costs little. at(i) is the row's point `first` + i.
+#pragma once
+
+#include "halogen/kernels/views.hpp"
+
+namespace halogen::kernels::device {
+
+/// Points of a row that lie in the field, counted from `first`: all where periodic, none where the row lies outside.
+struct RowRange {
+  int begin = 0, end = 0;
+
+  RowRange() = default;
+  KOKKOS_FORCEINLINE_FUNCTION RowRange(const Frame& frame, index_t first, bool outside) {
+    constexpr int far = 1 << 30;
+    if (outside) return;
+    begin = -far, end = far;
+    if (frame.periodic[2]) return;
+    begin = static_cast<int>(-first < -far ? -far : -first);
+    const index_t last = frame.extent[2] - first;
+    end = static_cast<int>(last > far ? far : last);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION bool holds(int i) const { return i >= begin && i < end; }
+};
+
+/// A value's row.
+template <class T>
+class ValueRow {
+ public:
+  KOKKOS_FORCEINLINE_FUNCTION ValueRow(const ValueReader<T>& reader, PlaneAt plane, index_t y, index_t first) {
+    range_ = {reader.frame, first, reader.frame.outside(0, plane.z) || reader.frame.outside(1, y)};
+    if (range_.end <= range_.begin) return;
+    const SourceView<T> s = reader.source_of(plane.channel);
+    if (s.affine.scale != nullptr) {
+      const int index = plane.sample * s.affine.channels + plane.channel;
+      scale_ = s.affine.scale[index], shift_ = s.affine.shift[index];
+      scaled_ = true;
+    }
+    relu_ = s.relu;
+    if (!s.resampled) {
+      near_ = s.tensor.row(plane, y) + (first - s.tensor.x0);
+      return;
+    }
+    plane.z = s.map[0].source(plane.z);
+    map_ = s.map[2];
+    resampled_ = true;
+    first_ = first;
+    if (!s.map[1].linear) {
+      near_ = s.tensor.row(plane, s.map[1].source(y)) - s.tensor.x0;
+      return;
+    }
+    const Resample::Between v = s.map[1].between(y);
+    down_ = detail::fraction<T>(v, s.map[1]);
+    near_ = s.tensor.row(plane, v.first) - s.tensor.x0;
+    far_ = s.tensor.row(plane, v.second) - s.tensor.x0;
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION T at(int i) const {
+    if (!range_.holds(i)) return T(0);
+    if (!resampled_) return seen(near_[i]);
+    if (far_ == nullptr) return seen(near_[source(first_ + i)]);
+    const Resample::Between h = map_.between(first_ + i);
+    const T a = detail::interpolate(seen(near_[h.first]), seen(far_[h.first]), down_);
+    const T b = detail::interpolate(seen(near_[h.second]), seen(far_[h.second]), down_);
+    return detail::interpolate(a, b, detail::fraction<T>(h, map_));
+  }
+
+ private:
+  KOKKOS_FORCEINLINE_FUNCTION T seen(T value) const {
+    return detail::clip(scaled_ ? value * scale_ + shift_ : value, relu_);
+  }
+  /// A division of 64-bit numbers costs more than all the rest: doubling has none.
+  KOKKOS_FORCEINLINE_FUNCTION index_t source(index_t x) const {
+    return map_.to == 2 * map_.from ? x >> 1 : map_.source(x);
+  }
+
+  const T* near_ = nullptr;
+  const T* far_ = nullptr;
+  Resample map_;
+  index_t first_ = 0;
+  T scale_{}, shift_{}, down_{};
+  RowRange range_;
+  bool scaled_ = false, relu_ = false, resampled_ = false;
+};
+
+/// A gradient's row.
+template <class T>
+class GradientRow {
+ public:
+  KOKKOS_FORCEINLINE_FUNCTION GradientRow(const GradientReader<T>& reader, PlaneAt plane, index_t y, index_t first)
+      : stuffing_(reader.stuffing[2]), first_(first) {
+    const bool stands = reader.unstuff(0, plane.z) && reader.unstuff(1, y);
+    range_ = {reader.frame, stuffing_ == 1 ? first : 0, !stands};
+    if (range_.end <= range_.begin) return;
+    const index_t skip = stuffing_ == 1 ? first : 0;
+    gradient_ = reader.gradient.row(plane, y) + (skip - reader.gradient.x0);
+    relu_ = reader.relu;
+    if (relu_ || reader.affine.scale != nullptr) value_ = reader.value.row(plane, y) + (skip - reader.value.x0);
+    if (reader.affine.scale == nullptr) return;
+    const int index = plane.sample * reader.affine.channels + plane.channel;
+    scale_ = reader.affine.scale[index], shift_ = reader.affine.shift[index];
+    slope_ = reader.slope[index], offset_ = reader.offset[index];
+    scaled_ = true;
+  }
+
+  KOKKOS_FORCEINLINE_FUNCTION T at(int i) const {
+    if (stuffing_ == 1) return range_.holds(i) ? seen(i) : T(0);
+    const index_t x = first_ + i, point = floor_div(x, stuffing_);
+    if (point * stuffing_ != x || point < range_.begin || point >= range_.end) return T(0);
+    return seen(point);
+  }
+
+ private:
+  KOKKOS_FORCEINLINE_FUNCTION T seen(index_t i) const {
+    T g = gradient_[i];
+    if (value_ == nullptr) return g;
+    const T v = value_[i];
+    if (relu_ && !((scaled_ ? v * scale_ + shift_ : v) > T(0))) g = T(0);
+    return scaled_ ? g * scale_ + (v * slope_ + offset_) : g;
+  }
+
+  const T* gradient_ = nullptr;
+  const T* value_ = nullptr;
+  int stuffing_;
+  index_t first_;
+  T scale_{}, shift_{}, slope_{}, offset_{};
+  RowRange range_;
+  bool scaled_ = false, relu_ = false;
+};
+
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION ValueRow<T> row_of(const ValueReader<T>& reader, const PlaneAt& plane, index_t y,
+                                               index_t first) {
+  return {reader, plane, y, first};
+}
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION GradientRow<T> row_of(const GradientReader<T>& reader, const PlaneAt& plane, index_t y,
+                                                  index_t first) {
+  return {reader, plane, y, first};
+}
+/// Of kernel channel c and sample n, which count planes.
+template <class Reader>
+KOKKOS_FORCEINLINE_FUNCTION auto row_of(const Reader& reader, int n, int c, index_t y, index_t first) {
+  return row_of(reader, reader.depth.input(n, c), y, first);
+}
+
+}  // namespace halogen::kernels::device

@@ -1,0 +1,127 @@
+// Device: what the teams of a window's kernels share in scratch: the input region of a tile as its reader sees it, and
+// the taps of one phase.
+#pragma once
+
+#include "halogen/kernels/device/rows.hpp"
+#include "halogen/kernels/device/team.hpp"
+#include "halogen/kernels/tap_rows.hpp"
+
+namespace halogen::kernels::device {
+
+/// Carves a team's scratch; every array on 16 bytes.
+class TeamScratch {
+ public:
+  template <class Team>
+  KOKKOS_FORCEINLINE_FUNCTION TeamScratch(const Team& team, std::size_t bytes)
+      : next_(static_cast<char*>(team.team_scratch(0).get_shmem_aligned(bytes, 16))) {}
+
+  template <class V>
+  KOKKOS_FORCEINLINE_FUNCTION V* take(std::size_t count) {
+    V* result = reinterpret_cast<V*>(next_);
+    next_ += bytes_of<V>(count);
+    return result;
+  }
+  template <class V>
+  KOKKOS_FORCEINLINE_FUNCTION static constexpr std::size_t bytes_of(std::size_t count) {
+    return (count * sizeof(V) + 15) / 16 * 16;
+  }
+
+ private:
+  char* next_;
+};
+
+/// The smallest number from `size` on that is `rest` modulo 32: channels that far apart lie in other banks.
+KOKKOS_FORCEINLINE_FUNCTION constexpr int banked(int size, int rest) { return size + (rest - size % 32 + 32) % 32; }
+
+/// Input points that a tile of outputs reads at most, and how they lie in scratch.
+struct Region {
+  int rows = 0, columns = 0;
+  int channel = 0;  ///< points from one channel to the next
+
+  Region() = default;
+  /// Of tiles of at most tile_rows x tile_columns outputs; `rest` as in banked().
+  KOKKOS_FORCEINLINE_FUNCTION Region(const TapWindow& window, index_t tile_rows, index_t tile_columns, int rest) {
+    rows = most(window, 0, tile_rows), columns = most(window, 1, tile_columns);
+    const index_t points = index_t{rows} * columns;
+    channel = points > too_many ? too_many : banked(static_cast<int>(points), rest);
+  }
+  /// Plain rows.
+  KOKKOS_FORCEINLINE_FUNCTION static Region lines(int rows, int columns, int channel) {
+    Region region;
+    region.rows = rows, region.columns = columns, region.channel = channel;
+    return region;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION bool fits() const { return channel < too_many; }
+
+  static constexpr int too_many = 1 << 20;
+
+ private:
+  KOKKOS_FORCEINLINE_FUNCTION static int most(const TapWindow& window, int d, index_t tile) {
+    const index_t reach = window.shape.footprint(d) - 1;
+    const index_t inputs = window.transposed ? (tile - 1 + reach) / window.shape.stride[d] + 1
+                                             : (tile - 1) * window.shape.stride[d] + reach + 1;
+    return static_cast<int>(inputs < too_many ? inputs : too_many);
+  }
+};
+
+/// Fills to[channel][row][column] with channels [first, first + count), the last `count - channels` of them zeros.
+/// rows, columns: what the tile needs; the rest of the region becomes zeros.
+template <class T, class Team, class Reader>
+KOKKOS_FORCEINLINE_FUNCTION void stage(const Team& team, const Reader& reader, const Region& region, int sample,
+                                       int first, int channels, int count, const Interval& rows,
+                                       const Interval& columns, T* to) {
+  const int height = static_cast<int>(rows.size()), width = static_cast<int>(columns.size());
+  each_of_warps(team, count * region.rows, [&](int i) {
+    const int c = i / region.rows, y = i % region.rows;
+    T* line = to + c * region.channel + y * region.columns;
+    if (c >= channels || y >= height) return each_of_lanes(region.columns, [&](int x) { line[x] = T(0); });
+    const auto row = row_of(reader, sample, first + c, rows.begin + y, columns.begin);
+    transfer_by_lanes<2, T>(
+        region.columns, [&](int x) { return x < width ? row.at(x) : T(0); }, [&](int x, T value) { line[x] = value; });
+  });
+}
+
+/// Outputs of one phase among those of a tile: output step * phases + phase, steps [begin, begin + count).
+struct Steps {
+  index_t begin[2];
+  int count[2], phases[2], phase[2];
+
+  KOKKOS_FORCEINLINE_FUNCTION Steps(const TapWindow& window, const Tile& tile, int number) {
+    const Interval side[2] = {tile.rows, tile.columns};
+    phases[0] = window.phases(0), phases[1] = window.phases(1);
+    phase[0] = number / phases[1], phase[1] = number % phases[1];
+    for (int d = 0; d < 2; ++d) {
+      begin[d] = ceil_div(side[d].begin - phase[d], phases[d]);
+      const index_t end = ceil_div(side[d].end - phase[d], phases[d]);
+      count[d] = static_cast<int>(end > begin[d] ? end - begin[d] : 0);
+    }
+  }
+  KOKKOS_FORCEINLINE_FUNCTION index_t output(int d, int step) const { return (begin[d] + step) * phases[d] + phase[d]; }
+};
+
+/// One tap of a phase: where the input of step (0, 0) lies in the region, and which of the window's taps it is.
+struct Tap {
+  int offset, weight;
+};
+
+/// Writes the taps of a phase, in row order; returns how many. By one thread; the others learn it from `count`.
+KOKKOS_FORCEINLINE_FUNCTION int list_taps(const TapWindow& window, const Steps& steps, const Region& region,
+                                          const Interval& rows, const Interval& columns, Tap* taps) {
+  int count = 0;
+  for (int ky = 0; ky < window.shape.kernel[0]; ++ky) {
+    index_t y, x;
+    if (!window.reads(0, steps.output(0, 0), ky, y)) continue;
+    for (int kx = 0; kx < window.shape.kernel[1]; ++kx)
+      if (window.reads(1, steps.output(1, 0), kx, x))
+        taps[count++] = {static_cast<int>((y - rows.begin) * region.columns + (x - columns.begin)),
+                         ky * window.shape.kernel[1] + kx};
+  }
+  return count;
+}
+
+/// Input points from one step to the next.
+KOKKOS_FORCEINLINE_FUNCTION int advance(const TapWindow& window, int d) {
+  return window.transposed ? 1 : window.shape.stride[d];
+}
+
+}  // namespace halogen::kernels::device

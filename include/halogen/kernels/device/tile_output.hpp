@@ -1,0 +1,94 @@
+// Device: how a team's results leave it. Points one by one, with base and mask; then the sums of the finished tile.
+#pragma once
+
+#include "halogen/kernels/device/team.hpp"
+#include "halogen/kernels/tile_output.hpp"
+
+namespace halogen::kernels::device {
+
+/// What is stored for a computed point: base added, then masked.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T finished(const TileOutput<T>& output, int n, int c, index_t y, index_t x, T value) {
+  if (output.accumulate) value = output.base.at(n, c, y, x) + value;
+  const TensorView<T>& mask = output.epilogue.mask;
+  return mask.data != nullptr && !(mask.at(n, c, y, x) > T(0)) ? T(0) : value;
+}
+
+/// Moments about the tile's first value, of one channel by one warp.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION RowSums tile_moments(const TensorView<T>& tensor, const Tile& tile, int c) {
+  const int columns = static_cast<int>(tile.columns.size());
+  const double about = static_cast<double>(tensor.at(tile.sample, c, tile.rows.begin, tile.columns.begin));
+  double sum = 0, squares = 0;
+  for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
+    const T* row = &tensor.at(tile.sample, c, y, tile.columns.begin);
+    each_of_lanes(columns, [&](int x) {
+      const double d = static_cast<double>(row[x]) - about;
+      sum += d, squares += d * d;
+    });
+  }
+  sum_over_lanes(sum, squares);
+  const double points = static_cast<double>(tile.rows.size() * columns);
+  return {points, about + sum / points, squares - sum * (sum / points)};
+}
+
+/// Sums of g and g (x - mean), g the gradient behind the ReLU.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<T>& epilogue, const TensorView<T>& tensor,
+                                                   const Tile& tile, int c) {
+  const int columns = static_cast<int>(tile.columns.size());
+  const int index = epilogue.value.sample_of(tile.sample) * epilogue.channels + c;
+  const double mean = epilogue.mean[index];
+  const T scale = epilogue.affine.scale[index], shift = epilogue.affine.shift[index];
+  double sum = 0, product = 0;
+  for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
+    const T* row = &tensor.at(tile.sample, c, y, tile.columns.begin);
+    const T* value = &epilogue.value.at(tile.sample, c, y, tile.columns.begin);
+    each_of_lanes(columns, [&](int x) {
+      const T v = value[x];
+      const double g = epilogue.relu && !(v * scale + shift > T(0)) ? 0.0 : static_cast<double>(row[x]);
+      sum += g, product += g * (static_cast<double>(v) - mean);
+    });
+  }
+  sum_over_lanes(sum, product);
+  return {sum, product, 0};
+}
+
+/// The epilogue's sums over a finished tile, channels [begin, end), a channel a warp. The points come from the cache
+/// that they were just written to.
+template <class T, class Team>
+KOKKOS_FORCEINLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<T>& output, const Tile& tile,
+                                          index_t number, int begin, int end) {
+  using Kind = typename RowEpilogue<T>::Kind;
+  const RowEpilogue<T>& epilogue = output.epilogue;
+  if (epilogue.kind == Kind::none || epilogue.kind == Kind::mask) return;
+  team.team_barrier();
+  each_of_warps(team, end - begin, [&](int i) {
+    const int c = begin + i;
+    const RowSums sums = epilogue.kind == Kind::moments ? tile_moments(output.tensor, tile, c)
+                                                        : tile_norm_sums(epilogue, output.tensor, tile, c);
+    if (is_first_lane()) epilogue.partial[number * output.channels + c] = sums;
+  });
+}
+
+/// All points of a tile, at(n, c, y, x) each, a row of a channel a warp; then its sums.
+template <class T, class Team, class At>
+KOKKOS_FORCEINLINE_FUNCTION void run_points(const Team& team, const TileOutput<T>& output, index_t number, At at) {
+  const Tile tile(output.tiling, number);
+  const int rows = static_cast<int>(tile.rows.size()), columns = static_cast<int>(tile.columns.size());
+  each_of_warps(team, output.channels * rows, [&](int i) {
+    const int c = i / rows;
+    const index_t y = tile.rows.begin + i % rows;
+    T* row = &output.tensor.at(tile.sample, c, y, tile.columns.begin);
+    transfer_by_lanes<4, T>(
+        columns,
+        [&](int x) {
+          const index_t at_x = tile.columns.begin + x;
+          return finished(output, tile.sample, c, y, at_x, at(tile.sample, c, y, at_x));
+        },
+        [&](int x, T value) { row[x] = value; });
+  });
+  sum_tile(team, output, tile, number, 0, output.channels);
+}
+
+}  // namespace halogen::kernels::device
