@@ -99,8 +99,9 @@ class Evaluation {
 
   template <int Begin, int End>
   void run_range() {
-    [this]<int... I>(std::integer_sequence<int, I...>) { (run<Begin + I>(), ...); }
-    (std::make_integer_sequence<int, End - Begin>{});
+    [this]<int... I>(std::integer_sequence<int, I...>) {
+      (run<Begin + I>(), ...);
+    }(std::make_integer_sequence<int, End - Begin>{});
   }
 
   template <int I>

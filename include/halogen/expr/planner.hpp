@@ -1,7 +1,7 @@
 // Graph -> plan: constexpr code that fuses pointwise work into readers, plans the adjoint and finds every lifetime.
 #pragma once
 
-#include "halogen/expr/plan.hpp"
+#include "halogen/expr/plan_order.hpp"
 
 namespace halogen {
 
@@ -36,8 +36,8 @@ class Planner {
         if (live_[i]) vjp_with_stores(i);
     }
     if (plan_.input_gradient_wanted) plan_.input_gradient = gradient_of_input();
-    find_lifetimes();
-    number_stages();
+    find_lifetimes(plan_);
+    number_stages(plan_);
     return plan_;
   }
 
@@ -365,32 +365,6 @@ class Planner {
       if ((forward.output == plan_.prediction) != of_output) continue;
       const int reads = gradient_of_tensor(forward.output);
       if (reads >= 0) emit_input_gradients(plan_.graph.nodes[node], LaunchKind::store_backward, forward.input, reads);
-    }
-  }
-
-  constexpr void find_lifetimes() {
-    for (int i = 0; i < plan_.launches.size(); ++i) {
-      const Launch& launch = plan_.launches[i];
-      if (launch.output >= 0) {
-        StoredTensor& output = plan_.tensors[launch.output];
-        if (output.first_launch < 0) output.first_launch = i;
-        output.last_write = output.last_launch = i;
-      }
-      plan_.for_each_read(launch, [&](int tensor) { plan_.tensors[tensor].last_launch = i; });
-    }
-    plan_.tensors[plan_.prediction].last_launch = plan_.launches.size();  // the user may read them after the step
-    if (plan_.input_gradient >= 0) plan_.tensors[plan_.input_gradient].last_launch = plan_.launches.size();
-  }
-
-  /// A stage ends with the launch whose output is summed over ranks or completes a tensor that others read.
-  constexpr void number_stages() {
-    int stage = 0;
-    for (int i = 0; i < plan_.launches.size(); ++i) {
-      Launch& launch = plan_.launches[i];
-      launch.stage = stage;
-      const bool completes = launch.output >= 0 && plan_.tensors[launch.output].last_write == i;
-      plan_.stages = stage + 1;
-      if (completes || launch.statistics >= 0 || launch.sums >= 0) ++stage;
     }
   }
 
