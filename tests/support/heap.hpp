@@ -1,0 +1,31 @@
+// Counts what a test's process takes from the heap. Replaces operator new, so the one source of a test includes it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace support {
+
+struct Heap {
+  long calls = 0;
+  long of_data = 0;  ///< more than 32 bytes: not the labels of kernels, which are strings
+  std::size_t largest = 0;
+
+  /// nvcc compiles operator new for devices too, where nothing throws: so this is a function of its own.
+  void* take(std::size_t bytes) {
+    ++calls;
+    of_data += bytes > 32;
+    largest = std::max(largest, bytes);
+    if (void* memory = std::malloc(bytes)) return memory;
+    throw std::bad_alloc();
+  }
+};
+inline Heap heap;
+
+}  // namespace support
+
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return support::heap.take(bytes); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
