@@ -23,6 +23,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -43,14 +44,15 @@ std::recursive_mutex& mutex() {
   static auto* one = new std::recursive_mutex;
   return *one;
 }
-int open_for = 0;  // kernels and copies that run
+int running = 0;            // kernels and copies
+std::vector<char*> opened;  // blocks, for them
 
-/// What the host may touch: staging for the transport, copies for the host, memory that is no array of Halogen's.
+/// All arrays of Halogen but those that the transport reads and writes, which lie elsewhere on a device.
 bool is_device_memory(std::string_view label) {
   if (!label.starts_with("halogen::")) return false;
-  for (const std::string_view host : {"send", "receive", "whole", "sum", "summand", "loss", "moments", "all_moments",
-                                      "norm_sums", "partial", "staging_image", "gradient_image", "host"})
-    if (label.substr(9) == host) return false;
+  for (const std::string_view of_transport : {"send", "receive", "whole", "piece", "received", "staging", "sum",
+                                              "summand", "loss", "moments", "all_moments", "norm_sums", "partial"})
+    if (label.substr(9) == of_transport) return false;
   return true;
 }
 
@@ -60,13 +62,14 @@ void protect(char* data, const Block& block, bool open) {
 
 void begin() {
   const std::scoped_lock lock(mutex());
-  if (open_for++ == 0)
-    for (auto& [data, block] : blocks()) protect(data, block, true);
+  ++running;
 }
 void end() {
   const std::scoped_lock lock(mutex());
-  if (--open_for == 0)
-    for (auto& [data, block] : blocks()) protect(data, block, false);
+  if (--running > 0) return;
+  for (char* data : opened)
+    if (const auto block = blocks().find(data); block != blocks().end()) protect(data, block->second, false);
+  opened.clear();
 }
 
 /// Whether one of the calls that led here is MPI's.
@@ -78,23 +81,32 @@ bool within_mpi(void* const* calls, int count) {
                      [&](void* at) { return dladdr(at, &call) != 0 && call.dli_fbase == mpi.dli_fbase; });
 }
 
+/// A block is opened when it is first touched, and closed when the kernel has run: most are not touched by most
+/// kernels.
 void on_fault(int signal, siginfo_t* info, void*) {
   char* const at = static_cast<char*>(info->si_addr);
-  void* calls[64];
-  const int count = backtrace(calls, 64);
-  for (auto& [data, block] : blocks()) {
-    if (block.label.empty() || at < data || at >= data + block.bytes) continue;
-    if (within_mpi(calls, count)) return protect(data, block, true);  // until the next kernel has run
-    char text[512];
-    const int length = std::snprintf(text, sizeof text,
-                                     "access guard: the host touches byte %zu of %zu of '%s', device memory, outside a "
-                                     "kernel: copy it to the host first (to_host, deep_copy)\n",
-                                     static_cast<std::size_t>(at - data), block.size, block.label.c_str());
-    if (write(STDERR_FILENO, text, static_cast<std::size_t>(length)) < 0) _exit(EXIT_FAILURE);
-    backtrace_symbols_fd(calls, count, STDERR_FILENO);
-    _exit(EXIT_FAILURE);
+  const std::scoped_lock lock(mutex());
+  auto found = blocks().upper_bound(at);
+  if (found == blocks().begin() || (--found, at >= found->first + found->second.bytes) || found->second.label.empty()) {
+    std::signal(signal, SIG_DFL);  // some other fault: it comes again
+    return;
   }
-  std::signal(signal, SIG_DFL);  // some other fault: it comes again
+  auto& [data, block] = *found;
+  void* calls[64];
+  const int count = running > 0 ? 0 : backtrace(calls, 64);
+  if (running > 0 || within_mpi(calls, count)) {
+    protect(data, block, true);
+    opened.push_back(data);
+    return;
+  }
+  char text[512];
+  const int length = std::snprintf(text, sizeof text,
+                                   "access guard: the host touches byte %zu of %zu of '%s', device memory, outside a "
+                                   "kernel: copy it to the host first (to_host, deep_copy)\n",
+                                   static_cast<std::size_t>(at - data), block.size, block.label.c_str());
+  if (write(STDERR_FILENO, text, static_cast<std::size_t>(length)) > 0)
+    backtrace_symbols_fd(calls, count, STDERR_FILENO);
+  _exit(EXIT_FAILURE);
 }
 
 }  // namespace
@@ -137,7 +149,7 @@ void kokkosp_allocate_data(Kokkos_Profiling_SpaceHandle, const char* label, cons
   if (block == blocks().end() || !is_device_memory(label)) return;
   block->second.label = label;
   block->second.size = size;
-  if (open_for == 0) protect(block->first, block->second, false);
+  protect(block->first, block->second, false);
 }
 
 void kokkosp_begin_parallel_for(const char*, std::uint32_t, std::uint64_t*) { begin(); }

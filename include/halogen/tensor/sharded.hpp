@@ -268,7 +268,7 @@ class Sharded {
   typename Storage::View contiguous() const {
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
       return
-          typename Storage::View(Kokkos::view_alloc("halogen::piece", Kokkos::WithoutInitializing), local_extent(D)...);
+          typename Storage::View(Kokkos::view_alloc("halogen::owned", Kokkos::WithoutInitializing), local_extent(D)...);
     }(std::make_index_sequence<rank>{});
   }
 
