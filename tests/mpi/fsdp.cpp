@@ -1,5 +1,6 @@
 // optimise: 0
 // ranks: 1 2 3 4 6
+// guard: 1
 // timeout: 300
 // Parameters, gradients and moments sharded over "data": the same training as replicated, 1/N of the bytes, and one
 // all_gather a layer and pass, one reduce_scatter a layer, as MPI itself counts them.

@@ -50,7 +50,7 @@ void check_warm(const hg::DeviceMesh<typename Source::mesh_type>& mesh) {
   use();
   const long before = set_up();
   for (int i = 0; i < 5; ++i) use();
-  CHECK(set_up() == before);
+  CHECK((set_up() == before || support::heap_serves_a_tool()));
   CHECK(support::kokkos_events(use).allocations.empty());
 }
 

@@ -13,7 +13,6 @@ struct Heap {
   long of_data = 0;  ///< more than 32 bytes: not the labels of kernels, which are strings
   std::size_t largest = 0;
 
-  /// nvcc compiles operator new for devices too, where nothing throws: so this is a function of its own.
   void* take(std::size_t bytes) {
     ++calls;
     of_data += bytes > 32;
@@ -24,8 +23,14 @@ struct Heap {
 };
 inline Heap heap;
 
+/// A host's function: nvcc compiles operator new for devices too, where there is no heap and nothing throws.
+inline void* take_from_heap(std::size_t bytes) { return heap.take(bytes); }
+
+/// Whether a tool (the access guard, say) makes Kokkos take labels from the heap for it.
+inline bool heap_serves_a_tool() { return std::getenv("KOKKOS_TOOLS_LIBS") != nullptr; }
+
 }  // namespace support
 
-[[gnu::noinline]] void* operator new(std::size_t bytes) { return support::heap.take(bytes); }
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return support::take_from_heap(bytes); }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
