@@ -1,5 +1,5 @@
-// The driver functions that Kokkos calls, looked up when they are called: a program linked with these starts on a machine
-// without a driver and can say so (comm/device.hpp), where else the loader would end it.
+// The driver functions that Kokkos calls, looked up when they are called: a program linked with these starts on a
+// machine without a driver and can say so (comm/device.hpp), where else the loader would end it.
 #include <cuda.h>
 #include <dlfcn.h>
 

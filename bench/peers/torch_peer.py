@@ -4,7 +4,8 @@
                   [--setting contiguous|channels_last|compile] [--device cpu|cuda] [--precision float|bf16]
 
 bf16 is autocast: parameters, their gradients and the loss stay float. growth_mib of a training step: the peak of what
-PyTorch allocated on the device above what it held before the first. compile is torch.compile of the contiguous net; its first steps, in the warm-up, take as long as its compiler does.
+PyTorch allocated on the device above what it held before the first. compile is torch.compile of the contiguous net; its
+first steps, in the warm-up, take as long as its compiler does.
 """
 
 import argparse

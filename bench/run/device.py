@@ -30,7 +30,8 @@ def sides(name, run):
     size = ["--size", str(bench.size)]
     result = {"halogen": (run.program(name, *size), THREADS)}
     for setting in SETTINGS if peers.torch() else ():
-        command = kinds.side_of_torch(name, setting, parameters, *size, "--device", "cuda", "--precision", "bf16", own=own)
+        on_it = [*size, "--device", "cuda", "--precision", "bf16"]
+        command = kinds.side_of_torch(name, setting, parameters, *on_it, own=own)
         result[setting] = command, THREADS
     return result
 

@@ -185,18 +185,15 @@ class Evaluation {
     const int channels = plan().tensors[plan().prediction].channels;
     const kernels::Tiling& tiling = layout_.workspace().tiling(i);
     double* partial = operands_.template workspace<double>(layout_.workspace().loss_partials);
-    double divisor = 1;
+    const LevelLayout& level = layout_.level(plan().tensors[plan().prediction].level);
+    double divisor = channels;
     const double* weight_sum = nullptr;
-    if constexpr (!requires { Loss::is_sum; }) {
-      const LevelLayout& level = layout_.level(plan().tensors[plan().prediction].level);
-      divisor = channels;
-      if (weight.data == nullptr) {
-        divisor *= static_cast<double>(layout_.batch_cut().extent()) * static_cast<double>(level.points());
-      } else {
-        kernels::launch_tiles(space_, "halogen::weight_sum", tiling.count(),
-                              kernels::WeightSum<Space, T>{weight, tiling, partial}, 0, kernels::device::reduce_bytes);
-        weight_sum = loss_.add_weights(space_, partial, tiling.count());
-      }
+    if (weight.data == nullptr) {
+      divisor *= static_cast<double>(layout_.batch_cut().extent()) * static_cast<double>(level.points());
+    } else {
+      kernels::launch_tiles(space_, "halogen::weight_sum", tiling.count(),
+                            kernels::WeightSum<Space, T>{weight, tiling, partial}, 0, kernels::device::reduce_bytes);
+      weight_sum = loss_.add_weights(space_, partial, tiling.count());
     }
     parameters_.before(i);
     kernels::LossRows<Space, T, Loss> kernel{
