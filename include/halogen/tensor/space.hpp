@@ -13,7 +13,6 @@
 #include "halogen/comm/error.hpp"
 #include "halogen/core/config.hpp"
 
-
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
