@@ -28,6 +28,7 @@ double time_of(int repeats, F f) {
   MPI_Barrier(MPI_COMM_WORLD);
   const auto begin = Clock::now();
   for (int i = 0; i < repeats; ++i) f();
+  Kokkos::fence("bench::time_of");
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count() / repeats;
 }
 

@@ -1,4 +1,5 @@
-// conv2d_{8,16,32,64,128}_{forward,backward}: one 3 x 3 convolution with bias, as many channels out as in, padding 1.
+// conv2d_{8,16,32,64,128,256}_{forward,backward}: one 3 x 3 convolution with bias, as many channels out as in,
+// padding 1.
 #include "protocol.hpp"
 
 namespace {
@@ -7,7 +8,7 @@ template <int Channels>
 bool run(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh, hg::index_t size) {
   using Model = hg::Sequential<hg::Conv2d<Channels, Channels, hg::Kernel<3>, hg::Padding<1>>>;
   return bench::both<Model, bench::Field<Channels>>(options, mesh, "conv2d_" + std::to_string(Channels),
-                                                    {1, Channels, size, size});
+                                                    bench::square(options, Channels, size));
 }
 
 }  // namespace
@@ -15,6 +16,6 @@ bool run(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh,
 int main(int argc, char** argv) {
   return bench::run_main(argc, argv, [](const bench::Options& options, const auto& mesh) {
     return run<8>(options, mesh, 1024) || run<16>(options, mesh, 1024) || run<32>(options, mesh, 512) ||
-           run<64>(options, mesh, 256) || run<128>(options, mesh, 128);
+           run<64>(options, mesh, 256) || run<128>(options, mesh, 128) || run<256>(options, mesh, 64);
   });
 }

@@ -13,7 +13,7 @@ using Image = bench::Field<16>;
 
 int main(int argc, char** argv) {
   return bench::run_main(argc, argv, [](const bench::Options& options, const auto& mesh) {
-    const Image::Extents extents{1, 16, 1024, 1024};
+    const Image::Extents extents = bench::square(options, 16, 1024);
     return bench::both<Block, Image>(options, mesh, "conv_norm_relu_16", extents) ||
            bench::forward<hg::Sequential<hg::MaxPool2d<2>>, Image>(options, mesh, "maxpool", extents) ||
            bench::forward<hg::Sequential<hg::Upsample<2, hg::Bilinear>>, Image>(options, mesh, "upsample_bilinear",

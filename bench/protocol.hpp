@@ -59,6 +59,12 @@ struct Options {
   }
 };
 
+/// (1, channels, height, width): of --size, or else square.
+inline std::array<hg::index_t, 4> square(const Options& options, hg::index_t channels, hg::index_t size) {
+  const auto side = [&](int given) { return given == 0 ? size : hg::index_t{given}; };
+  return {1, channels, side(options.size[0]), side(options.size[1])};
+}
+
 /// Number `index` of a sequence in [-0.5, 0.5) that bench/peers/protocol.py knows as well.
 inline float number(std::uint32_t index) {
   return static_cast<float>(static_cast<double>(index * 2654435761U) / 4294967296.0 - 0.5);

@@ -11,6 +11,9 @@ set(HALOGEN_RUN_ENVIRONMENT
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
     OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1
     PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMP_WAIT_POLICY=passive)
+if(HALOGEN_CUDA)  # several ranks on one GPU: NCCL 2.30 can, with few thread blocks each and without multicast
+  list(APPEND HALOGEN_RUN_ENVIRONMENT NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_NVLS_ENABLE=0 NCCL_MAX_CTAS=2)
+endif()
 if(HALOGEN_SANITIZE)
   list(APPEND HALOGEN_RUN_ENVIRONMENT ASAN_OPTIONS=fast_unwind_on_malloc=0
        "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/leaks_of_mpi.supp:print_suppressions=0")
@@ -38,9 +41,25 @@ function(halogen_executable name)
     target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-O${argument_OPTIMISE}>")
   endif()
   halogen_language(${name})
+  halogen_lazy_driver(${name})
 endfunction()
 
-# halogen_run(TEST TARGET SOURCE ranks... ): one CTest entry per number of ranks, named TEST.RANKS; 0 is no mpirun
+# halogen_lazy_driver(TARGET): starts where there is no CUDA driver, to say so
+function(halogen_lazy_driver target)
+  if(HALOGEN_CUDA)
+    target_link_libraries(${target} PRIVATE lazy_cuda_driver)
+    target_link_options(${target} PRIVATE LINKER:--as-needed)
+  endif()
+endfunction()
+if(HALOGEN_CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  add_library(lazy_cuda_driver OBJECT "${PROJECT_SOURCE_DIR}/cmake/lazy_cuda_driver.cpp")
+  target_include_directories(lazy_cuda_driver PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(lazy_cuda_driver PUBLIC ${CMAKE_DL_LIBS})
+endif()
+
+# halogen_run(TEST TARGET SOURCE ranks... ): one CTest entry per number of ranks, named TEST.RANKS; 0 is no mpirun. In a
+# CUDA build all of them belong to the label device, and share one GPU.
 function(halogen_run test target source)
   halogen_comment("${source}" timeout 180 timeout)
   halogen_comment("${source}" label "" labels)
@@ -55,6 +74,10 @@ function(halogen_run test target source)
       add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${target}>)
     endif()
     string(REGEX REPLACE "\\..*" "" kind ${test})
+    if(HALOGEN_CUDA)
+      list(APPEND labels device)
+      set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)
+    endif()
     set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} PROCESSORS ${processors} LABELS "${kind};${labels}"
                          ENVIRONMENT "${HALOGEN_RUN_ENVIRONMENT}")
   endforeach()
@@ -65,6 +88,8 @@ function(halogen_ranks source default variable)
   halogen_comment("${source}" ranks "${default}" ranks)
   if(NOT HALOGEN_ENABLE_MPI)
     set(ranks 0)
+  elseif(HALOGEN_CUDA AND NOT ranks EQUAL 0)  # that share one GPU
+    list(FILTER ranks INCLUDE REGEX "^[124]$")
   endif()
   set(${variable} ${ranks} PARENT_SCOPE)
 endfunction()

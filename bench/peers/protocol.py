@@ -40,6 +40,11 @@ def root_mean_square(tensors):
     return (sum(v.square().sum().item() for v in values) / sum(v.numel() for v in values)) ** 0.5
 
 
+def barrier_of(device):
+    """What ends a step on that device."""
+    return torch.cuda.synchronize if device == "cuda" else lambda: None
+
+
 def milliseconds(chosen, step, barrier=lambda: None):
     """Of each step after the warm-up, all ranks starting together, until the last has ended."""
     result = []

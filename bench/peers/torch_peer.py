@@ -1,9 +1,11 @@
 """One bench name in PyTorch.
 
     torch_peer.py --name NAME --steps N --parameters FILE [--warm-up N] [--size 512]
-                  [--setting contiguous|channels_last|compile]
+                  [--setting contiguous|channels_last|compile] [--device cpu|cuda] [--precision float|bf16]
 
-compile is torch.compile of the contiguous net; its first steps, in the warm-up, take as long as its compiler does.
+bf16 is autocast: parameters, their gradients and the loss stay float. growth_mib of a training step: the peak of what
+PyTorch allocated on the device above what it held before the first. compile is torch.compile of the contiguous net; its
+first steps, in the warm-up, take as long as its compiler does.
 """
 
 import argparse
@@ -18,7 +20,7 @@ import protocol
 def forward(chosen, net, image):
     net.eval()
     with torch.no_grad():
-        times = protocol.milliseconds(chosen, lambda: net(image))
+        times = protocol.milliseconds(chosen, lambda: net(image), protocol.barrier_of(chosen.device))
         protocol.print_line(chosen, milliseconds=times, result=[protocol.root_mean_square([net(image)])])
 
 
@@ -27,7 +29,9 @@ def backward(chosen, net, image, layout):
     image.requires_grad_()
     with torch.no_grad():
         shape = net(image).shape
-    gradient = protocol.numbers(shape, image.numel()).contiguous(memory_format=layout)
+    gradient = protocol.numbers(shape, image.numel()).to(chosen.device).contiguous(memory_format=layout)
+    if chosen.precision == "bf16":
+        gradient = gradient.bfloat16()
     kept = []
 
     def step():
@@ -37,7 +41,7 @@ def backward(chosen, net, image, layout):
         output.backward(gradient)
         kept[:] = [output]
 
-    times = protocol.milliseconds(chosen, step)
+    times = protocol.milliseconds(chosen, step, protocol.barrier_of(chosen.device))
     protocol.print_line(chosen, milliseconds=times, result=[
         protocol.root_mean_square(kept), protocol.root_mean_square([image.grad]),
         protocol.root_mean_square([p.grad for p in net.parameters()])])
@@ -45,19 +49,24 @@ def backward(chosen, net, image, layout):
 
 def train(chosen, net, image, layout):
     """MSE and AdamW (the fused one, the fastest), as bench/unet.cpp."""
-    label = protocol.numbers(image.shape, image.numel()).contiguous(memory_format=layout)
+    label = protocol.numbers(image.shape, image.numel()).to(chosen.device).contiguous(memory_format=layout)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)
     losses = []
+    on_device = chosen.device == "cuda"
+    if on_device:
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = F.mse_loss(net(image), label)
+        loss = F.mse_loss(net(image).float(), label)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
 
-    times = protocol.milliseconds(chosen, step)
-    protocol.print_line(chosen, milliseconds=times, result=[losses[1]])
+    times = protocol.milliseconds(chosen, step, protocol.barrier_of(chosen.device))
+    growth = {"growth_mib": (torch.cuda.max_memory_allocated() - before) / 2**20} if on_device else {}
+    protocol.print_line(chosen, milliseconds=times, result=[losses[1]], **growth)
 
 
 def main():
@@ -68,6 +77,8 @@ def main():
     parser.add_argument("--parameters", required=True, help="raw floats that the Halogen program wrote")
     parser.add_argument("--size", type=int, help="in place of the name's own, in every direction")
     parser.add_argument("--setting", choices=["contiguous", "channels_last", "compile"], default="contiguous")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--precision", choices=["float", "bf16"], default="float")
     chosen = parser.parse_args()
     protocol.set_threads()
     net, shape, mode = models.model_of(chosen.name)
@@ -77,14 +88,15 @@ def main():
     if chosen.setting == "channels_last":
         layout = torch.channels_last if len(shape) == 4 else torch.channels_last_3d
     protocol.load_parameters(net, chosen.parameters)
-    net = net.to(memory_format=layout)
+    net = net.to(chosen.device, memory_format=layout)
     if chosen.setting == "compile":
         net = torch.compile(net)
-    image = protocol.numbers(shape).contiguous(memory_format=layout)
-    if mode == "forward":
-        forward(chosen, net, image)
-    else:
-        {"backward": backward, "train": train}[mode](chosen, net, image, layout)
+    image = protocol.numbers(shape).to(chosen.device).contiguous(memory_format=layout)
+    with torch.autocast(chosen.device, torch.bfloat16, enabled=chosen.precision == "bf16"):
+        if mode == "forward":
+            forward(chosen, net, image)
+        else:
+            {"backward": backward, "train": train}[mode](chosen, net, image, layout)
 
 
 main()

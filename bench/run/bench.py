@@ -2,7 +2,8 @@
 """Halogen beside its peers on this machine's CPU: both sides in turn, in the same minutes, at the same thread counts.
 
     bench.py [--pairs N] [--threads 1,2] [--settings contiguous,channels_last,compile] [filter...]
-    bench.py --programs [filter...]                          prints the targets to build for these names
+    bench.py --device [--pairs N] [filter...]                the names device_*, on a GPU beside PyTorch there
+    bench.py [--device] --programs [filter...]               prints the targets to build for these names
 
 A filter is a name, a part of one, or a glob; one that matches no name is an error. A line per name and thread count,
 with medians over all steps; ratio = peer / Halogen, so that above 1 Halogen is the faster. PyTorch has huge pages; of
@@ -26,6 +27,7 @@ import pathlib
 import platform
 import statistics
 
+import device
 import kinds
 import names
 from peers import say
@@ -71,8 +73,9 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--settings", default=",".join(kinds.SETTINGS))
     parser.add_argument("--programs", action="store_true")
+    parser.add_argument("--device", action="store_true")
     options = parser.parse_args()
-    chosen = names.chosen_names(options.filters)
+    chosen = names.chosen_names(options.filters, names.DEVICE_BENCHES if options.device else names.BENCHES)
     if options.programs:
         return print(" ".join(names.programs(chosen)))
     settings = options.settings.split(",")
@@ -84,7 +87,7 @@ def main():
     run = kinds.Run(build, options.pairs, [int(t) for t in options.threads.split(",")], settings)
     records = []
     for name in chosen:
-        for record in getattr(kinds, names.BENCHES[name].kind)(name, run):
+        for record in getattr(device if options.device else kinds, names.find(name).kind)(name, run):
             record["when"] = datetime.datetime.now().isoformat(timespec="minutes")
             records.append(record)
             print(text(record), flush=True)

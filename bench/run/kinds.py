@@ -32,7 +32,7 @@ class Run:
         """The command that measures `name`; (executable, its own name for it) come from the table."""
         executable, own = names.program_of(name)
         launcher = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
-        steps = steps or names.BENCHES[name].steps
+        steps = steps or names.find(name).steps
         return [*launcher, str(self.build / "bench" / executable), "--name", own, "--steps", str(steps), *arguments]
 
     def parameters(self, name):
@@ -45,14 +45,14 @@ class Run:
 
     def shares(self, name, threads, ms):
         """Of the peak of multiply-adds and of the bandwidth of a copy, both measured in this run."""
-        bench, machine = names.BENCHES[name], self.machine(threads)
+        bench, machine = names.find(name), self.machine(threads)
         flops, moved = bench.flops / ms / 1e6, bench.bytes / ms / 1e6
         return {"fma_share": flops / machine["fma_gflops"] if flops else None,
                 "copy_share": moved / machine["copy_gbs"] if moved else None, "machine": machine}
 
 
 def side_of_torch(name, setting, parameters, *arguments, own=None):
-    bench = names.BENCHES[name]
+    bench = names.find(name)
     return [peers.torch(), str(peers.FOLDER / "torch_peer.py"), "--name", own or name, "--steps", str(bench.steps),
             "--parameters", parameters, "--setting", setting, *arguments]
 

@@ -78,25 +78,52 @@ BENCHES = {
 }
 
 
+def on_device(base, program, channels, size):
+    """The same programs, built for CUDA, at a size that keeps a GPU busy."""
+    cost = windows(3, channels, channels, size)
+    both_ways = both(f"device_{base}", program, 20, cost, kind="on_device")
+    return {name: dataclasses.replace(bench, program=f"{program} {name.removeprefix('device_')}", size=size)
+            for name, bench in both_ways.items()}
+
+
+# only with bench.py --device
+DEVICE_BENCHES = {
+    **on_device("conv2d_8", "conv2d", 8, 2048),
+    **on_device("conv2d_16", "conv2d", 16, 2048),
+    **on_device("conv2d_32", "conv2d", 32, 2048),
+    **on_device("conv2d_64", "conv2d", 64, 1024),
+    **on_device("conv2d_128", "conv2d", 128, 1024),
+    **on_device("conv2d_256", "conv2d", 256, 512),
+    **on_device("conv_norm_relu_16", "layers", 16, 2048),
+    "device_unet_train": Bench("on_device", "unet unet_train", 10, unet_training_flops(2048), size=2048),
+    "device_unet_memory": Bench("memory_on_device", "unet unet_memory", 3, size=2048),
+}
+
+
 def program_of(name):
     """(executable, what it calls this)."""
-    words = BENCHES[name].program.split()
+    words = find(name).program.split()
     return f"bench_{words[0]}", words[-1] if len(words) > 1 else name
 
 
-def chosen_names(filters):
+def find(name):
+    return BENCHES.get(name) or DEVICE_BENCHES[name]
+
+
+def chosen_names(filters, benches=None):
     """Names that are a filter, match it as a glob or contain it; all of them without one."""
+    benches = BENCHES if benches is None else benches
     names = set()
     for text in filters or ["*"]:
-        found = [text] if text in BENCHES else fnmatch.filter(BENCHES, text) or [n for n in BENCHES if text in n]
+        found = [text] if text in benches else fnmatch.filter(benches, text) or [n for n in benches if text in n]
         if not found:
-            raise SystemExit(f"bench: no name matches '{text}'; there are: {' '.join(BENCHES)}")
+            raise SystemExit(f"bench: no name matches '{text}'; there are: {' '.join(benches)}")
         names.update(found)
-    return [name for name in BENCHES if name in names]
+    return [name for name in benches if name in names]
 
 
 def programs(names):
     """Targets to build for these names."""
-    wanted = {f"bench_{BENCHES[name].program.split()[0]}" for name in names if BENCHES[name].program}
-    wanted |= {program_of(BENCHES[name].beside)[0] for name in names if BENCHES[name].beside}
+    wanted = {program_of(name)[0] for name in names if find(name).program}
+    wanted |= {program_of(find(name).beside)[0] for name in names if find(name).beside}
     return sorted(wanted | {"bench_machine"}) if wanted else []

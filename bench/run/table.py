@@ -20,6 +20,7 @@ import peers
 root = pathlib.Path(__file__).resolve().parent.parent.parent
 MARKS = "<!-- table of bench/run/table.py -->\n", "<!-- end of the table -->\n"
 LARGEST_PICTURE = 100_000
+NO_TIMES = ("scaling", "exchange", "memory", "memory_on_device")
 PLOT = """
 import json, sys
 import matplotlib
@@ -87,7 +88,7 @@ def markdown(records):
     """One table for each kind of name."""
     kinds = {}
     for record in records:
-        kinds.setdefault(names.BENCHES[record["name"]].kind, []).append(record)
+        kinds.setdefault(names.find(record["name"]).kind, []).append(record)
     ratio_columns = time_columns(
         ("of pairs", spread), ("of FMA peak", lambda r: percent(r.get("fma_share"))),
         ("of copy bandwidth", lambda r: percent(r.get("copy_share"))),
@@ -96,13 +97,15 @@ def markdown(records):
                       f"{number(r[p + '_by_itself_ms'])}, {percent(r[p + '_hidden'])} hidden")
     tables = [
         ("Beside PyTorch", ["beside_torch"], ratio_columns),
+        ("On a GPU, beside PyTorch in bfloat16", ["on_device"], [
+            *ratio_columns[:8], ("of tensor cores", lambda r: percent(r.get("tensor_share"))), ratio_columns[8]]),
         ("Beside ShardTensor, and ranks beside threads", ["beside_ranks", "threads_beside_ranks"], ratio_columns[:7]),
         ("Over ranks", ["scaling"], time_columns(("efficiency", lambda r: percent(r["efficiency"])),
                                                  ("cores", lambda r: r["cores"]))),
         ("Communication of a step on 2 ranks", ["exchange"], [
             ("name", name), ("step, ms", lambda r: number(r["halogen_ms"])),
             ("pieces alone, ms", lambda r: number(r["peer_ms"])), part("halos"), part("sums")]),
-        ("Memory of a step", ["memory"], [
+        ("Memory of a step", ["memory", "memory_on_device"], [
             ("name", name), ("Halogen, MiB", lambda r: number(r["halogen_growth_mib"])),
             ("kept for backward", lambda r: number(r["halogen_kept_mib"])), ("peer", peer),
             ("peer, MiB", lambda r: number(r.get("peer_growth_mib"))),
@@ -125,7 +128,7 @@ def markdown(records):
 def picture(records, file):
     bars = []
     for record in records:
-        if record.get("ratio") is None or names.BENCHES[record["name"]].kind in ("scaling", "exchange", "memory"):
+        if record.get("ratio") is None or names.find(record["name"]).kind in NO_TIMES:
             continue
         detail = f"{record['ranks']} ranks" if record["ranks"] > 1 else f"{record['threads']} thr."
         bars.append((f"{record['name']}, {detail}, {record['peer']}", record["ratio"]))
@@ -146,7 +149,7 @@ def main():
     options = parser.parse_args()
     build = pathlib.Path(os.environ.get("HALOGEN_BUILD_DIRECTORY", root / "build" / "host"))
     found = json.loads((build / "bench.json").read_text())["records"]
-    order = list(names.BENCHES)
+    order = [*names.BENCHES, *names.DEVICE_BENCHES]
     records = sorted((r for r in found if r["name"] in order), key=lambda r: order.index(r["name"]))
     text = markdown(records)
     if options.docs:

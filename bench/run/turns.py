@@ -92,10 +92,10 @@ def ratios(ours, theirs):
     return [median_of([b]) / median_of([a]) for a, b in zip(ours, theirs)]
 
 
-def check_results(name, turns, sides):
+def check_results(name, turns, sides, tolerance=1e-3):
     """All sides computed the same."""
     first = turns[sides[0]][0]["result"]
     for side in sides:
         other = turns[side][0]["result"]
-        if len(first) != len(other) or any(abs(a - b) > 1e-3 * abs(a) for a, b in zip(first, other)):
+        if len(first) != len(other) or any(abs(a - b) > tolerance * abs(a) for a, b in zip(first, other)):
             raise SystemExit(f"bench: {name}: {side} gives {other}, {sides[0]} {first}: other work")

@@ -58,7 +58,7 @@ void train_one_step(const hg::Environment& env, hg::index_t height, hg::index_t 
   if (env.is_root()) std::printf("loss %.9g, unweighted %.9g, output[0] %.9g\n", loss, unweighted, double(output[0]));
 }
 
-/// A network of volumes: a step of a trainer.
+/// A network of volumes: a step of a trainer, and captured ones.
 void train_on_volumes(const hg::Environment& env) {
   using Grid = hg::Mesh<"depth", "height">;
   using Volume =
@@ -72,7 +72,10 @@ void train_on_volumes(const hg::Environment& env) {
   Kokkos::deep_copy(label.storage().view, 1.f);
   hg::Trainer trainer(Net{}, hg::AdamW{}, mesh, {.seed = 1});
   const double loss = trainer.step(hg::mse, image, label).item();
-  if (env.is_root()) std::printf("loss of volumes %.9g\n", loss);
+  auto captured = trainer.capture(hg::mse, image, label);
+  captured(), captured();
+  const double fourth = captured().item();
+  if (env.is_root()) std::printf("loss of volumes %.9g, of the fourth step %.9g\n", loss, fourth);
 }
 
 /// A stencil of declared neighbours, differentiated by dual numbers.

@@ -5,9 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include <map>
-
 #include "support/array.hpp"
+#include "support/kokkos_events.hpp"
 
 using namespace support;
 
@@ -38,19 +37,10 @@ hg::CommStatistics spent(F f) {
   return hg::comm_stats() - before;
 }
 
-std::map<std::string, int> allocated;
-
 /// Labels of what f allocates.
 template <class F>
 std::string allocations(F f) {
-  allocated.clear();
-  Kokkos::Tools::Experimental::set_allocate_data_callback(
-      [](Kokkos_Profiling_SpaceHandle, const char* label, const void*, std::uint64_t) { ++allocated[label]; });
-  f();
-  Kokkos::Tools::Experimental::set_allocate_data_callback(nullptr);
-  std::string text;
-  for (const auto& [label, count] : allocated) text += label + ":" + std::to_string(count) + " ";
-  return text;
+  return support::KokkosEvents::text(support::kokkos_events(f).allocations);
 }
 
 }  // namespace

@@ -6,29 +6,19 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <new>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "halogen/comm/agree.hpp"
 #include "halogen/comm/environment.hpp"
+#include "support/heap.hpp"
 #include "support/pmpi_counter.hpp"
 
 namespace hg = halogen;
 using hg::Transfer;
-
-static long allocations = 0;
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -422,12 +412,12 @@ TEST_CASE("nothing is allocated or set up once an operation is warm") {
     request.wait();
   };
   step();
-  const long before = allocations;
+  const long before = support::heap.calls;
 #ifdef HALOGEN_WITH_MPI
   const auto inits = pmpi::counts.inits;
 #endif
   for (int i = 0; i < 10; ++i) step();
-  CHECK(allocations == before);
+  CHECK(support::heap.calls == before);
 #ifdef HALOGEN_WITH_MPI
   CHECK(pmpi::counts.inits == inits);
 #endif

@@ -1,15 +1,16 @@
 // optimise: 0
 // ranks: 1 2 3 4 6
+// guard: 1
 // timeout: 300
 // Parameters, gradients and moments sharded over "data": the same training as replicated, 1/N of the bytes, and one
 // all_gather a layer and pass, one reduce_scatter a layer, as MPI itself counts them.
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <map>
 #include <numeric>
 
 #include "support/alone.hpp"
+#include "support/kokkos_events.hpp"
 #include "support/pmpi_counter.hpp"
 
 namespace {
@@ -125,23 +126,6 @@ std::int64_t pieces(const std::vector<std::int64_t>& buckets, int ranks) {
                          [&](std::int64_t sum, std::int64_t values) { return sum + (values + ranks - 1) / ranks; });
 }
 
-std::map<std::string, std::vector<std::uint64_t>>& allocations() {
-  static std::map<std::string, std::vector<std::uint64_t>> bytes;
-  return bytes;
-}
-
-/// What f allocates of Kokkos' memory, by label.
-template <class F>
-void count_allocations(F f) {
-  allocations().clear();
-  Kokkos::Tools::Experimental::set_allocate_data_callback(
-      [](Kokkos_Profiling_SpaceHandle, const char* label, const void*, std::uint64_t bytes) {
-        allocations()[label].push_back(bytes);
-      });
-  f();
-  Kokkos::Tools::Experimental::set_allocate_data_callback(nullptr);
-}
-
 template <class F>
 hg::CommStatistics spent_by(F f) {
 #ifdef HALOGEN_WITH_MPI
@@ -242,12 +226,12 @@ TEST_CASE("each rank holds 1/N of parameters, gradient and moments, and stages a
     const int ranks = mesh.extent(0);
     const Samples samples(mesh);
     hg::ParameterMemory memory;
-    count_allocations([&] {
-      Sharded<Net> trainer(Net{}, adamw, mesh);
-      trainer.step(hg::mse, samples.image, samples.label);
-      trainer.predict(samples.image);
-      memory = trainer.parameter_memory();
-    });
+    auto allocated = support::kokkos_events([&] {
+                       Sharded<Net> trainer(Net{}, adamw, mesh);
+                       trainer.step(hg::mse, samples.image, samples.label);
+                       trainer.predict(samples.image);
+                       memory = trainer.parameter_memory();
+                     }).allocations;
     const std::vector<std::int64_t> buckets = unet_buckets();
     const std::int64_t all = std::accumulate(buckets.begin(), buckets.end(), std::int64_t{0});
     CHECK(all == hg::Parameters<Net, double>::count);
@@ -265,7 +249,6 @@ TEST_CASE("each rank holds 1/N of parameters, gradient and moments, and stages a
     CHECK(hg::parameter_memory<Net, double>(dry, Sharding{}) == memory);
 
     using Bytes = std::vector<std::uint64_t>;  // what Kokkos says, each allocated once
-    auto& allocated = allocations();
     CHECK(allocated["halogen::parameters"] == Bytes{share});
     CHECK(allocated["halogen::gradient"] == Bytes{share});
     CHECK(allocated["halogen::first_moment"] == Bytes{share});
@@ -288,8 +271,7 @@ TEST_CASE("a step gathers each layer forward and again backward, reduces each gr
     const auto step = [&] { trainer.step(hg::mse, samples.image, samples.label, samples.weight).item(); };
     step();
     hg::CommStatistics spent;
-    count_allocations([&] { spent = spent_by(step); });
-    CHECK(allocations().empty());
+    CHECK(support::kokkos_events([&] { spent = spent_by(step); }).allocations.empty());
 
     const std::vector<std::int64_t> buckets = unet_buckets();
     const std::int64_t local = samples.image.local_shape()[0], share = pieces(buckets, ranks);

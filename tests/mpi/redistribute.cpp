@@ -41,8 +41,7 @@ Field field_on(const hg::DeviceMesh<typename Field::mesh_type>& mesh, int salt) 
 template <class Source, class Target>
 void check(const Source& source, const Target& target) {
   const support::RedistributionLaw law(support::placed(source), support::placed(target));
-  law.check(hg::detail::strided_view(source), hg::detail::strided_view(target),
-            [&] { hg::redistribute_to(source, target); });
+  law.check(source, target, [&] { hg::redistribute_to(source, target); });
 }
 
 /// A list of placements.

@@ -57,11 +57,6 @@ struct Part {
   }
 };
 
-template <class Field>
-hg::StridedView<double, 2> view_of(const Field& field) {
-  return field.empty() ? hg::StridedView<double, 2>{} : hg::detail::strided_view(field);
-}
-
 template <class Source, class Target, class A, class B>
 void check(const A& from, const B& to) {
   const std::pair<Source, support::Placed> given = from.template field<Source>(1);
@@ -69,7 +64,7 @@ void check(const A& from, const B& to) {
   const Source& source = given.first;
   const Target& target = wanted.first;
   auto move = hg::redistribution_between(world(), source, target);
-  support::RedistributionLaw(given.second, wanted.second).check(view_of(source), view_of(target), [&] {
+  support::RedistributionLaw(given.second, wanted.second).check(source, target, [&] {
     move.start(source);
     move.finish(target);
   });

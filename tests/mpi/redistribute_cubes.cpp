@@ -1,4 +1,5 @@
 // ranks: 1 2 3 4 6 8
+// guard: 1
 // redistribute on meshes of three dimensions: all 4096 pairs of placement tuples, every value and byte, and the adjoint
 // identity. Placements are numbers here, since the types of so many would take minutes to compile
 // (tests/mpi/redistribute.cpp and redistribute_vjp.cpp have the typed pairs).
@@ -20,12 +21,14 @@ hg::Communicator world() { return support::redistribution_world(); }
 
 /// Raw values of one rank's piece.
 struct Piece {
-  std::vector<double> values;
+  Kokkos::View<double*, hg::memory_space> values;
   hg::StridedView<double, 2> view;
 
-  explicit Piece(const hg::Box<2>& box) : values(static_cast<std::size_t>(box.points())) {
+  explicit Piece(const hg::Box<2>& box) : values("halogen::test_piece", static_cast<std::size_t>(box.points())) {
     view = {values.data(), {box.side[1].size(), 1}, {box.side[0].begin, box.side[1].begin}};
   }
+  std::vector<double> to_host() const { return hg::host_copy(values); }
+  void copy_from_host(const std::vector<double>& all) { hg::copy_to_view(values, all); }
 };
 
 support::Placed placed(const hg::DeviceMesh<Cube>& mesh, int tuple, int salt) {
@@ -52,7 +55,7 @@ void check(const hg::DeviceMesh<Cube>& mesh, int from, int to, int salt) {
   const support::Placed source = placed(mesh, from, salt), target = placed(mesh, to, 2 * salt);
   Piece in(source.pieces().box(world().rank())), out(target.pieces().box(world().rank()));
   auto prepared = prepare(mesh, source, target);
-  support::RedistributionLaw(source, target).check(in.view, out.view, [&] {
+  support::RedistributionLaw(source, target).check(in, out, [&] {
     prepared.start(in.view);
     prepared.finish(out.view);
   });
@@ -70,12 +73,12 @@ Piece filled(const support::Placed& field, int seed) {
   const hg::FieldPieces<2> pieces = field.pieces();
   const int rank = world().rank();
   Piece piece(pieces.box(rank));
+  std::vector<double> values;
   support::for_each_point([&](const support::Point& x) {
     if (support::holds(pieces.box(rank), x))
-      piece.values[static_cast<std::size_t>((x[0] - piece.view.origin[0]) * piece.view.stride[0] + x[1] -
-                                            piece.view.origin[1])] =
-          support::summand(seed + pieces.position(rank, field.mask(hg::partial_code)), x);
+      values.push_back(support::summand(seed + pieces.position(rank, field.mask(hg::partial_code)), x));
   });
+  piece.copy_from_host(values);
   return piece;
 }
 
@@ -88,7 +91,8 @@ double adjoint_defect(const hg::DeviceMesh<Cube>& mesh, const support::Placed& s
   forward.move(x.view, fx.view);
   backward.move(y.view, vy.view);
   const auto dot = [](const Piece& a, const Piece& b) {
-    return std::inner_product(a.values.begin(), a.values.end(), b.values.begin(), 0.0);
+    const std::vector<double> u = a.to_host(), v = b.to_host();
+    return std::inner_product(u.begin(), u.end(), v.begin(), 0.0);
   };
   return dot(fx, y) - dot(x, vy);
 }

@@ -3,54 +3,16 @@
 // formula on paper says; what it allocates: nothing from the second step on.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <map>
-#include <new>
-
 #include "support/alone.hpp"
+#include "support/heap.hpp"
+#include "support/kokkos_events.hpp"
 #include "support/pmpi_counter.hpp"
-
-static std::size_t largest_new = 0;
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  largest_new = std::max(largest_new, bytes);
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
 constexpr int in = 3, base = 8, groups = 8;
 using Net = hg::UNet<in, 1, base, hg::Boundary<hg::Zero, hg::Periodic>, groups>;
 using Pointwise = hg::Sequential<hg::Conv2d<in, 4>, hg::ReLU, hg::Conv2d<4, 1>>;
-/// Bytes and number of Kokkos allocations by label, while one of these lives.
-class Allocations {
- public:
-  Allocations() {
-    by_label().clear();
-    Kokkos::Tools::Experimental::set_allocate_data_callback(
-        [](Kokkos_Profiling_SpaceHandle, const char* label, const void*, std::uint64_t bytes) {
-          ++by_label()[label].first;
-          by_label()[label].second += bytes;
-        });
-  }
-  ~Allocations() { Kokkos::Tools::Experimental::set_allocate_data_callback(nullptr); }
-
-  std::string labels() const {
-    std::string text;
-    for (const auto& [label, use] : by_label()) text += label + " ";
-    return text;
-  }
-  std::uint64_t bytes(const std::string& label) const { return by_label()[label].second; }
-  int count(const std::string& label) const { return by_label()[label].first; }
-
- private:
-  static std::map<std::string, std::pair<int, std::uint64_t>>& by_label() {
-    static std::map<std::string, std::pair<int, std::uint64_t>> use;
-    return use;
-  }
-};
 
 template <class Model>
 struct Training {
@@ -151,16 +113,10 @@ TEST_CASE("a formula on paper: 32 rows on 2 x 2, periodic in width, cuts on the 
 
 TEST_CASE("tiles that need no halo run before it is waited for") {
   if (support::world().size() != 2) return;
-  static int launched = 0;
   const auto convolutions = [](const hg::DeviceMesh<support::Mesh>& mesh) {
     Training<Net> training(mesh, 1, 256, 32);
     training.step();
-    launched = 0;
-    Kokkos::Tools::Experimental::set_begin_parallel_for_callback(
-        [](const char* label, std::uint32_t, std::uint64_t*) { launched += std::string(label) == "halogen::conv2d"; });
-    training.step();
-    Kokkos::Tools::Experimental::set_begin_parallel_for_callback(nullptr);
-    return launched;
+    return support::kokkos_events([&] { training.step(); }).launches.at("halogen::conv2d");
   };
   CHECK(convolutions(support::alone()) == 11);
   // The interior of each but the 1 x 1 head, in one part or more with a poll after each, and what lies at the cut. (On
@@ -225,12 +181,10 @@ TEST_CASE("nothing is allocated from the second step on") {
     CAPTURE(support::text(mesh));
     Training<Net> training(mesh);
     training.step();
-    const Allocations allocations;
-    largest_new = 0;
+    CHECK(support::kokkos_events([&] { training.step(); }).allocations.empty());
+    support::heap.largest = 0;
     training.step();
-    training.step();
-    const std::size_t largest = largest_new;
-    CHECK(allocations.labels() == "");
+    const std::size_t largest = support::heap.largest;
     CHECK(largest < 256);  // labels as std::string, which Kokkos asks for, and lists of a few bounds; no data
   }
 }
@@ -240,15 +194,14 @@ TEST_CASE("what is allocated is what the layout says") {
   meshes.push_back(support::alone());
   for (const auto& mesh : meshes) {
     CAPTURE(support::text(mesh));
-    const Allocations allocations;
-    Training<Net> training(mesh);
-    training.step();
-    const hg::MemoryUse use = training.trainer.layout(training.image).memory();
-    CHECK(allocations.bytes("halogen::arena") == use.tensors + use.workspace);
-    CHECK(allocations.bytes("halogen::arena") + allocations.bytes("halogen::send") +
-              allocations.bytes("halogen::receive") ==
-          use.total());
-    CHECK(allocations.count("halogen::arena") == 1);
+    hg::MemoryUse use;
+    const auto made = support::kokkos_events([&] {
+      Training<Net> training(mesh);
+      training.step();
+      use = training.trainer.layout(training.image).memory();
+    });
+    CHECK(made.allocations.at("halogen::arena") == std::vector<std::uint64_t>{use.tensors + use.workspace});
+    CHECK(made.bytes("halogen::arena") + made.bytes("halogen::send") + made.bytes("halogen::receive") == use.total());
     CHECK(use.kept <= use.tensors);
   }
 }

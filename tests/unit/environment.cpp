@@ -1,4 +1,5 @@
 // timeout: 120
+// guard: no
 // What comm/environment.hpp promises of a whole process, so the tests start processes: this executable again, with one
 // of the skipped test cases ("child ...") and other environment variables, alone or under mpirun.
 #include "halogen/comm/environment.hpp"
@@ -124,6 +125,16 @@ TEST_CASE("child unwinds past a request that nobody answers" * doctest::skip()) 
   }
   std::this_thread::sleep_for(std::chrono::seconds(60));
 }
+TEST_CASE("a device that this build does not run on is refused in one sentence") {
+  const int compiled[] = {800, 900};
+  for (const int runs : {800, 890, 900}) CHECK_NOTHROW(hg::detail::check_architecture(compiled, runs, "device 0 (A)"));
+  for (const int other : {750, 1000}) CHECK_THROWS_AS(hg::detail::check_architecture(compiled, other, ""), hg::Error);
+  CHECK_THROWS_WITH(
+      hg::detail::check_architecture(compiled, 1030, "device 1 (B)"),
+      "this program was compiled for GPUs of compute capability 8.0, 9.0, but device 1 (B) has 10.3: build "
+      "it and Kokkos with -DCMAKE_CUDA_ARCHITECTURES=103, or hide that device with CUDA_VISIBLE_DEVICES");
+}
+
 TEST_CASE("threads are this process's processors, unless the user says otherwise") {
   const auto all = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   const Ended one = child("describes", "taskset -c 0");

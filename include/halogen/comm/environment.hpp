@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "halogen/comm/agree.hpp"
 #include "halogen/comm/communicator.hpp"
+#include "halogen/comm/device.hpp"
 #include "halogen/comm/launch.hpp"
 #include "halogen/comm/node.hpp"
 #include "halogen/comm/terminate.hpp"
@@ -27,7 +29,8 @@ namespace halogen {
 /// First object of main. Initialises MPI (where built in and launched by it) and Kokkos unless they already are, and
 /// finalises only what it initialised. Threads per rank are this rank's share of the node's hardware threads, devices
 /// go round the ranks of a node, unless the user said otherwise: OMP_NUM_THREADS, KOKKOS_NUM_THREADS, KOKKOS_DEVICE_ID
-/// or --kokkos-... on the command line. While it lives, an exception that nobody catches ends all ranks
+/// or --kokkos-... on the command line. Throws CollectiveError where this build needs a GPU and a rank finds none, or
+/// one of an architecture that it was not built for. While it lives, an exception that nobody catches ends all ranks
 /// (terminate.hpp). HALOGEN_TRANSPORT=self|mpi overrides whether MPI is started.
 ///
 ///   int main(int argc, char** argv) { halogen::Environment env(argc, argv); ... }
@@ -96,6 +99,7 @@ class Environment {
   void start_kokkos(int& argc, char** argv, const detail::NodeShare& node) {
     if (Kokkos::is_initialized()) return;
     if (Kokkos::is_finalized()) throw Error("Kokkos has been finalized and cannot start again in this process");
+    agree(world_, detail::check_devices);
     using detail::has_argument, detail::is_set;
     detail::TemporaryVariable binding("OMP_PROC_BIND", "false");
     std::optional<detail::TemporaryVariable> threads, warnings, device;

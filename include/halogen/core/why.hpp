@@ -50,6 +50,10 @@ struct placements_differ {};
 /// The optimiser takes gradients that are whole. Fix: redistribute<Replicate>(gradient), one all_reduce.
 struct gradient_is_partial {};
 
+/// The parameters of a trainer with shard_parameters are gathered by the host in the course of each step.
+/// Fix: call step(), or hold the parameters whole.
+struct sharded_step_is_not_captured {};
+
 /// Two operands of one expression are placed differently by mesh dimension MeshDimension. Nothing moves unasked. Fix:
 /// redistribute the one that is placed Have to To.
 template <int MeshDimension, class Have, class To>

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "halogen/comm/error.hpp"
 #include "halogen/tensor/space.hpp"
 
 namespace halogen {
@@ -21,12 +20,9 @@ class Arena {
   void reserve(std::size_t bytes) {
     if (bytes <= memory_.size()) return;
     memory_ = {};
-    try {
-      memory_ = Kokkos::View<std::byte*, memory_space>(Kokkos::view_alloc(label_, Kokkos::WithoutInitializing), bytes);
-    } catch (const std::exception&) {
-      throw Error("this rank's " + holds_ + " need " + std::to_string(bytes >> 20) +
-                  " MiB, which the system refuses: " + advice_);
-    }
+    memory_ = allocated(bytes, holds_, advice_, [&] {
+      return Kokkos::View<std::byte*, memory_space>(Kokkos::view_alloc(label_, Kokkos::WithoutInitializing), bytes);
+    });
     advise_huge_pages(memory_.data(), bytes);
   }
 

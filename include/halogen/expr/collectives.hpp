@@ -35,11 +35,15 @@ class NormCollectives {
     const index_t count = index_t{samples_} * norm.groups;
     kernels::MergeMoments<execution_space>{partial, tiles, norm.channels, norm.groups, own_.data()}.launch(space,
                                                                                                            samples_);
-    space.fence("halogen::merge_moments");
-    plane_.all_gather(own_.data(), static_cast<std::size_t>(count) * sizeof(kernels::RowSums), gathered_.data());
+    const kernels::RowSums* all = own_.data();
+    if (plane_.size() > 1) {
+      space.fence("halogen::merge_moments");
+      plane_.all_gather(own_.data(), static_cast<std::size_t>(count) * sizeof(kernels::RowSums), gathered_.data());
+      all = gathered_.data();
+    }
     launch_range(space, "halogen::norm", count,
-                 kernels::FinishMoments<T>{gathered_.data(), plane_.size(), count, norm.channels, norm.groups,
-                                           norm.epsilon, gamma, beta, tables});
+                 kernels::FinishMoments<T>{all, plane_.size(), count, norm.channels, norm.groups, norm.epsilon, gamma,
+                                           beta, tables});
   }
 
   /// One all_reduce of two sums a group and sample; gamma's and beta's gradients stay this rank's share.
@@ -53,8 +57,10 @@ class NormCollectives {
                                                norm.groups,   gamma,      tables,      gamma_gradient,
                                                beta_gradient, accumulate, sums_.data()}
         .launch(space);
-    space.fence("halogen::merge_norm_sums");
-    plane_.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));
+    if (plane_.size() > 1) {
+      space.fence("halogen::merge_norm_sums");
+      plane_.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));
+    }
     launch_range(space, "halogen::norm", count,
                  kernels::FinishNormSums<T>{sums_.data(), points, norm.channels, norm.groups, tables});
   }

@@ -9,11 +9,11 @@
 #include "halogen/expr/collectives.hpp"
 #include "halogen/expr/halo_schedule.hpp"
 #include "halogen/expr/layout.hpp"
+#include "halogen/expr/loss_sum.hpp"
 #include "halogen/expr/row_launches.hpp"
 #include "halogen/expr/tap_launches.hpp"
 #include "halogen/expr/whole_parameters.hpp"
 #include "halogen/expr/window_launches.hpp"
-#include "halogen/kernels/loss.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {
@@ -32,6 +32,7 @@ class Evaluation {
         arena_(std::move(arena)),
         operands_(plan(), layout_, *arena_),
         norms_(plan(), layout_, meshes_.plane),
+        loss_(meshes_.samples),
         parameters_(std::move(access)) {
     agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()), parameters_.reserve(); });
     halos_.emplace(plan(), layout_, operands_, meshes_.world);
@@ -75,11 +76,11 @@ class Evaluation {
 
   TensorView<T> prediction() const { return operands_.tensor(plan().prediction); }
 
-  /// This rank's and all ranks' loss; waits for the one small sum.
-  double loss() {
-    loss_request_.wait();
-    return loss_sum_[0] / loss_weight_;
-  }
+  /// This rank's and all ranks' loss; waits for the device and the one small sum.
+  double loss() { return loss_.value(space_); }
+  /// Where kernels find the sum of the last step's weights, null without: if it is not positive, nothing may be
+  /// updated.
+  const double* loss_weight() const { return loss_.weight_of_step(); }
 
  private:
   // -- run --------------------------------------------------------------------------------------------------------
@@ -184,36 +185,22 @@ class Evaluation {
     const int channels = plan().tensors[plan().prediction].channels;
     const kernels::Tiling& tiling = layout_.workspace().tiling(i);
     double* partial = operands_.template workspace<double>(layout_.workspace().loss_partials);
-    double* sum = partial + tiling.count();
-    loss_request_.wait();
-    if constexpr (requires { Loss::is_sum; }) {
-      loss_weight_ = 1;
-    } else if (weight.data == nullptr) {
-      const LevelLayout& level = layout_.level(plan().tensors[plan().prediction].level);
-      loss_weight_ = static_cast<double>(layout_.batch_cut().extent()) * static_cast<double>(level.points()) * channels;
+    const LevelLayout& level = layout_.level(plan().tensors[plan().prediction].level);
+    double divisor = channels;
+    const double* weight_sum = nullptr;
+    if (weight.data == nullptr) {
+      divisor *= static_cast<double>(layout_.batch_cut().extent()) * static_cast<double>(level.points());
     } else {
       kernels::launch_tiles(space_, "halogen::weight_sum", tiling.count(),
                             kernels::WeightSum<Space, T>{weight, tiling, partial}, 0, kernels::device::reduce_bytes);
-      sum_partials(partial, tiling.count(), sum);
-      meshes_.samples.all_reduce(loss_sum_.data(), 1);
-      loss_weight_ = loss_sum_[0] * channels;
-      if (!(loss_weight_ > 0))
-        throw CollectiveError("the loss weights sum to " + std::to_string(loss_weight_) +
-                              ": at least one must be positive, none NaN");
+      weight_sum = loss_.add_weights(space_, partial, tiling.count());
     }
     parameters_.before(i);
     kernels::LossRows<Space, T, Loss> kernel{
-        prediction(), label, weight, operands_.tensor(launch.output), channels, tiling, 1.0 / loss_weight_, partial};
+        prediction(), label, weight, operands_.tensor(launch.output), channels, tiling, divisor, weight_sum, partial};
     kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
-    sum_partials(partial, tiling.count(), sum);
-    loss_request_ = meshes_.samples.all_reduce_async(loss_sum_.data(), 1);
+    loss_.add_losses(space_, partial, tiling.count(), divisor, weight_sum != nullptr);
     finish_launch(i);
-  }
-
-  void sum_partials(const double* partial, index_t count, double* sum) {
-    kernels::SumInOrder<Space>{partial, count, sum}.launch(space_);
-    Kokkos::deep_copy(space_, loss_sum_, Kokkos::View<double*, memory_space, Kokkos::MemoryUnmanaged>(sum, 1));
-    space_.fence("halogen::sum");
   }
 
   Space space_;
@@ -223,9 +210,7 @@ class Evaluation {
   Operands<T> operands_;
   NormCollectives norms_;
   std::optional<HaloSchedule<T>> halos_;
-  Kokkos::View<double*, transport_space> loss_sum_{"halogen::loss_sum", 1};
-  Request loss_request_;
-  double loss_weight_ = 1;
+  LossSum loss_;
   std::vector<char> norm_has_gradient_ = std::vector<char>(static_cast<std::size_t>(plan().norms.size()));
   Access parameters_;
 };

@@ -123,8 +123,7 @@ class HaloSchedule {
     }
     numbers_ = Kokkos::View<int*, memory_space>(Kokkos::view_alloc("halogen::tile_order", Kokkos::WithoutInitializing),
                                                 all.size());
-    Kokkos::deep_copy(numbers_,
-                      Kokkos::View<const int*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(all.data(), all.size()));
+    copy_to_view(numbers_, all);
   }
 
   /// Whether the tile needs points of other ranks; adds the tensors to `reads`.

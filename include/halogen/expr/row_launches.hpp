@@ -10,7 +10,7 @@
 
 namespace halogen {
 
-/// A stored tensor's owned points to a field of the same cut; waits.
+/// A stored tensor's owned points to a field of the same cut.
 template <class T>
 void copy_stored(const execution_space& space, const Plan& plan, const Layout& layout, const Operands<T>& operands,
                  int tensor, const TensorView<T>& to) {
@@ -25,7 +25,6 @@ void copy_stored(const execution_space& space, const Plan& plan, const Layout& l
   kernel.output.tiling = {layout.owned(value.level, 1), columns, layout.samples() * layout.planes(value.level),
                           Workspace::tile_rows, std::max(index_t{1}, columns.size())};
   kernel.launch(space, "halogen::copy");
-  space.fence("halogen::copy");
 }
 
 template <class T>

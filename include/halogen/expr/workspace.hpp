@@ -36,7 +36,7 @@ class Workspace {
         packed_values = std::max<std::size_t>(packed_values, packed_size(plan, launch, taps));
       if (launch.kind == LaunchKind::conv_weight_gradient)
         gradients = std::max<std::size_t>(gradients, gradient_values(plan, launch, i));
-      if (launch.kind == LaunchKind::loss) loss = tiles + 2;
+      if (launch.kind == LaunchKind::loss) loss = tiles;
       if (launch.statistics >= 0 || launch.sums >= 0 || launch.mask >= 0)
         sums = std::max(sums, tiles * static_cast<std::size_t>(plan.tensors[launch.output].channels));
     }

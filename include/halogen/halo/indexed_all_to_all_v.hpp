@@ -47,9 +47,7 @@ struct AddRows {
 
 inline Kokkos::View<index_t*, memory_space> on_device(const std::vector<index_t>& numbers) {
   Kokkos::View<index_t*, memory_space> view("halogen::rows", numbers.size());
-  const auto host = Kokkos::create_mirror_view(view);
-  std::copy(numbers.begin(), numbers.end(), host.data());
-  Kokkos::deep_copy(view, host);
+  copy_to_view(view, numbers);
   return view;
 }
 

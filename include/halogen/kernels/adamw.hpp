@@ -7,19 +7,45 @@
 
 namespace halogen::kernels {
 
+/// What changes from step to step; on the device, so that a step's launches are the same each time.
+template <class T>
+struct AdamWSchedule {
+  index_t t;        ///< steps so far
+  T step;           ///< learning rate / (1 - beta1^t)
+  T deviation;      ///< sqrt(1 - beta2^t)
+  int is_updating;  ///< not where the loss has no weight, and so no gradient
+};
+
+/// To the next step. One work item.
+template <class T>
+struct AdamWAdvance {
+  AdamWSchedule<T>* schedule;
+  double lr, beta1, beta2;
+  const double* loss_weight;  ///< null: none
+
+  KOKKOS_FUNCTION void operator()(const index_t) const {
+    schedule->is_updating = loss_weight == nullptr || *loss_weight > 0;
+    if (!schedule->is_updating) return;
+    const auto t = static_cast<double>(++schedule->t);
+    schedule->step = static_cast<T>(lr / (1 - Kokkos::pow(beta1, t)));
+    schedule->deviation = static_cast<T>(Kokkos::sqrt(1 - Kokkos::pow(beta2, t)));
+  }
+};
+
 template <class T>
 struct AdamWStep {
   T* parameters;
   const T* gradient;
   T* first_moment;
   T* second_moment;
+  const AdamWSchedule<T>* schedule;
   T decay;              ///< 1 - learning rate * weight decay
-  T step;               ///< learning rate / (1 - beta1^t)
   T beta2, new1, new2;  ///< new: 1 - beta
-  T deviation;          ///< sqrt(1 - beta2^t)
   T epsilon;
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
+    if (!schedule->is_updating) return;
+    const T step = schedule->step, deviation = schedule->deviation;
     const T g = gradient[i];
     const T p = parameters[i] * decay;
     const T m = first_moment[i] + (g - first_moment[i]) * new1;

@@ -60,8 +60,9 @@ struct LossRows {
   TensorView<T> prediction, label, weight, gradient;
   int channels;
   Tiling tiling;
-  double scale;     ///< 1 / (sum of weights * channels), over all ranks
-  double* partial;  ///< [tile]
+  double divisor;            ///< points and channels over all ranks, or the factor of
+  const double* weight_sum;  ///< over all ranks, where there are weights
+  double* partial;           ///< [tile]
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     const Tile tile(tiling, team.league_rank());
@@ -70,18 +71,22 @@ struct LossRows {
   }
 
  private:
+  KOKKOS_FUNCTION double scale() const { return 1.0 / (weight_sum == nullptr ? divisor : *weight_sum * divisor); }
+
   KOKKOS_FUNCTION void run_on_device(const Team& team, const Tile& tile) const {
     const index_t columns = tile.columns.size(), points = tile.rows.size() * columns;
+    const double scale = this->scale();
     const RowSums sums =
         device::sum(team, device::reduce_scratch(team), channels * points, [&](index_t i, RowSums& own) {
           const int c = static_cast<int>(i / points);
-          own.first += point(tile.sample, c, tile.rows.begin + i % points / columns, tile.columns.begin + i % columns);
+          own.first +=
+              point(tile.sample, c, tile.rows.begin + i % points / columns, tile.columns.begin + i % columns, scale);
         });
     if (device::is_first_thread(team)) partial[team.league_rank()] = sums.first;
   }
 
   /// Writes one point's gradient; its share of the loss.
-  KOKKOS_FUNCTION double point(int n, int c, index_t y, index_t x) const {
+  KOKKOS_FUNCTION double point(int n, int c, index_t y, index_t x, double scale) const {
     const T p = prediction.at(n, c, y, x), l = label.at(n, c, y, x);
     const double weight_here = weight.data == nullptr ? 1.0 : static_cast<double>(weight.at(n, 0, y, x));
     gradient.at(n, c, y, x) = static_cast<T>(scale * weight_here) * Loss::slope(p, l);
@@ -89,13 +94,14 @@ struct LossRows {
   }
 
   double run_on_host(const Tile& tile) const {
+    const double scale = this->scale();
     double total = 0;
     for (int c = 0; c < channels; ++c)
-      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) total += row(tile, c, y);
+      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) total += row(tile, c, y, scale);
     return total;
   }
 
-  double row(const Tile& tile, int c, index_t y) const {
+  double row(const Tile& tile, int c, index_t y, double scale) const {
     const int n = tile.sample;
     const index_t x0 = tile.columns.begin;
     const T* p = &prediction.at(n, c, y, x0);

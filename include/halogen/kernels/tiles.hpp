@@ -77,6 +77,7 @@ void launch_tiles(const ExecutionSpace& space, const char* label, index_t teams,
                             ": cut the field over more ranks, or its batch");
   const int league = static_cast<int>(teams);
   if constexpr (device::runs_on<ExecutionSpace>) {
+    static_assert(sizeof(Functor) < 3840, "a kernel's functor fits into its 4 KiB of arguments");
     using Policy = Kokkos::TeamPolicy<ExecutionSpace, device::LaunchBounds>;
     Policy policy(space, league, device::team_size(space), device::vector_length);
     policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(device_bytes > 0 ? device_bytes + 64 : 0)));

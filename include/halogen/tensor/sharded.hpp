@@ -156,8 +156,7 @@ class Sharded {
     auto local = to_local();
     auto packed = contiguous();
     Kokkos::deep_copy(packed, local);
-    auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace{}, packed);
-    return {host.data(), host.data() + host.size()};
+    return host_copy(packed);
   }
 
   /// Overwrites the owned points, through all copies, from `count` row-major host values.
@@ -166,9 +165,7 @@ class Sharded {
     if (count != packed.size())
       throw Error("this rank's piece has " + std::to_string(packed.size()) + " points, but " + std::to_string(count) +
                   " were given: pass the owned points, row-major");
-    auto host = Kokkos::create_mirror_view(packed);
-    std::copy_n(values, count, host.data());
-    Kokkos::deep_copy(packed, host);
+    copy_to_view(packed, std::span(values, count));
     Kokkos::deep_copy(to_local(), packed);
   }
   void copy_from_host(const std::vector<value_type>& values) { copy_from_host(values.data(), values.size()); }
@@ -257,9 +254,13 @@ class Sharded {
   /// A buffer that nothing has touched yet.
   typename Storage::View allocate(const std::array<detail::Margin, rank>& margins) const {
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
-      typename Storage::View view(Kokkos::view_alloc("halogen::field", Kokkos::WithoutInitializing),
-                                  (margins[D].lo + local_extent(D) + margins[D].hi)...);
-      advise_huge_pages(view.data(), view.size() * sizeof(value_type));
+      const std::array<index_t, rank> extents{(margins[D].lo + local_extent(D) + margins[D].hi)...};
+      const std::size_t bytes = (sizeof(value_type) * ... * static_cast<std::size_t>(extents[D]));
+      auto view = allocated(bytes, "points of a field", "use more ranks or a smaller field", [&] {
+        const auto properties = Kokkos::view_alloc("halogen::field", Kokkos::WithoutInitializing);
+        return typename Storage::View(properties, extents[D]...);
+      });
+      advise_huge_pages(view.data(), bytes);
       return view;
     }(std::make_index_sequence<rank>{});
   }
@@ -267,7 +268,7 @@ class Sharded {
   typename Storage::View contiguous() const {
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
       return
-          typename Storage::View(Kokkos::view_alloc("halogen::piece", Kokkos::WithoutInitializing), local_extent(D)...);
+          typename Storage::View(Kokkos::view_alloc("halogen::owned", Kokkos::WithoutInitializing), local_extent(D)...);
     }(std::make_index_sequence<rank>{});
   }
 

@@ -5,8 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <string>
 #include <type_traits>
+#include <vector>
 
+#include "halogen/comm/error.hpp"
 #include "halogen/core/config.hpp"
 
 #if defined(__linux__)
@@ -20,19 +24,62 @@ using memory_space = execution_space::memory_space;
 
 inline constexpr bool runs_on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, memory_space>::accessible;
 
-/// One launch of functor(i) for i in [0, count).
-template <class Functor>
-void launch_range(const execution_space& space, const char* label, index_t count, const Functor& functor) {
-  Kokkos::parallel_for(label, Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>(space, 0, count),
-                       functor);
-}
-
 /// Buffers given to the transport: plain host memory, or pinned host memory that device kernels write directly.
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
 using transport_space = std::conditional_t<runs_on_host, Kokkos::HostSpace, Kokkos::SharedHostPinnedSpace>;
 #else
 using transport_space = Kokkos::HostSpace;
 #endif
+
+/// make(), which allocates `bytes`; throws Error, naming what they hold and what helps, where the memory is refused.
+template <class Make>
+auto allocated(std::size_t bytes, const std::string& holds, const std::string& advice, Make make) {
+  try {
+    return make();
+  } catch (const std::exception&) {
+    throw Error("this rank's " + holds + " need " + std::to_string(bytes >> 20) + " MiB, which the " +
+                (runs_on_host ? "system" : "device") + " refuses: " + advice);
+  }
+}
+
+/// The same policy, its functor passed as the kernel's arguments, which hold 4 KiB. Otherwise Kokkos would put a
+/// functor of more than 512 bytes into constant memory, and the host would wait there for the launch before.
+template <class Policy>
+auto by_arguments(const Policy& policy) {
+  return Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight);
+}
+
+/// functor(i) for i of [0, count), ordered on `space`.
+template <class Functor>
+void launch_range(const execution_space& space, const char* label, index_t count, const Functor& functor) {
+  using Policy = Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>;
+  Kokkos::parallel_for(label, by_arguments(Policy(space, 0, count)), functor);
+}
+
+/// `count` values of the host as a view, to copy from or into: unlike a mirror never the device's own memory.
+template <class T>
+Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> host_view(T* values, std::size_t count) {
+  return {values, count};
+}
+
+/// A copy of a view, of contiguous values, for the host to read.
+template <class View>
+std::vector<typename View::non_const_value_type> host_copy(const View& view) {
+  std::vector<typename View::non_const_value_type> values(view.size());
+  Kokkos::deep_copy(
+      host_view(values.data(), values.size()),
+      Kokkos::View<typename View::const_value_type*, typename View::memory_space, Kokkos::MemoryUnmanaged>(
+          view.data(), view.size()));
+  return values;
+}
+
+/// And the other way: `values` are as many as the view has.
+template <class View, class Values>
+void copy_to_view(const View& view, const Values& values) {
+  Kokkos::deep_copy(Kokkos::View<typename View::value_type*, typename View::memory_space, Kokkos::MemoryUnmanaged>(
+                        view.data(), view.size()),
+                    host_view(std::data(values), std::size(values)));
+}
 
 /// Asks for huge pages before memory is touched: first touch of 4 KiB pages costs more than a convolution on them.
 /// Does nothing where the system has none, or the memory is a device's.

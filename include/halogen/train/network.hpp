@@ -128,10 +128,14 @@ class Network {
           std::make_unique<E>(Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(), sizeof(T)),
                               detail::sub_meshes(image), arena_, access_(E::plan(), image));
       key = std::move(wanted);
+      ++evaluations_;
     }
     image.reserve_margin(detail::margins_of<Image::rank>(evaluation->layout(), 0));
     return *evaluation;
   }
+
+  /// How often one was made: while it stays, memory that launches were given stays where it is.
+  std::size_t evaluations() const { return evaluations_; }
 
   /// Bytes in which sharded parameters and their gradients are whole for a while.
   std::size_t staging_bytes() const { return access_.staging_bytes(); }
@@ -173,6 +177,7 @@ class Network {
 
   detail::ParameterAccess<T, P> access_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
+  std::size_t evaluations_ = 0;
   std::array<std::any, 4> slots_;  ///< one per PlanKind; the evaluation's type depends on the image's channels
 };
 

@@ -1,8 +1,6 @@
 // Optimisers: one kernel over the flat parameters. AdamW as torch.optim.AdamW.
 #pragma once
 
-#include <cmath>
-
 #include "halogen/core/why.hpp"
 #include "halogen/kernels/adamw.hpp"
 #include "halogen/train/parameters.hpp"
@@ -26,23 +24,25 @@ class OptimizerState {
         first_(parameters.zeros("halogen::first_moment")),
         second_(parameters.zeros("halogen::second_moment")) {}
 
-  /// parameters -= update of the gradient, which is placed as they are.
-  void step(const Parameters<ModelType, T, P>& parameters, const Parameters<ModelType, T, P>& gradient) {
-    ++steps_;
-    const double t = static_cast<double>(steps_);
+  /// parameters -= update of the gradient, which is placed as they are. Nothing is updated where *loss_weight, if there
+  /// is one, is not positive.
+  void step(const Parameters<ModelType, T, P>& parameters, const Parameters<ModelType, T, P>& gradient,
+            const double* loss_weight = nullptr) {
+    const execution_space space;
+    launch_range(
+        space, "halogen::adamw_schedule", 1,
+        kernels::AdamWAdvance<T>{schedule_.data(), settings_.lr, settings_.beta1, settings_.beta2, loss_weight});
     const kernels::AdamWStep<T> kernel{parameters.data(),
                                        gradient.data(),
                                        first_.data(),
                                        second_.data(),
+                                       schedule_.data(),
                                        static_cast<T>(1 - settings_.lr * settings_.weight_decay),
-                                       static_cast<T>(settings_.lr / (1 - std::pow(settings_.beta1, t))),
                                        static_cast<T>(settings_.beta2),
                                        static_cast<T>(1 - settings_.beta1),
                                        static_cast<T>(1 - settings_.beta2),
-                                       static_cast<T>(std::sqrt(1 - std::pow(settings_.beta2, t))),
                                        static_cast<T>(settings_.eps)};
-    const auto values = static_cast<index_t>(parameters.view().size());
-    launch_range(execution_space(), "halogen::adamw", values, kernel);
+    launch_range(space, "halogen::adamw", static_cast<index_t>(parameters.view().size()), kernel);
   }
   template <class Why = why::gradient_is_partial>
   void step(const Parameters<ModelType, T, P>& parameters,
@@ -53,7 +53,7 @@ class OptimizerState {
  private:
   AdamW settings_;
   Parameters<ModelType, T, P> first_, second_;
-  index_t steps_ = 0;
+  Kokkos::View<kernels::AdamWSchedule<T>, memory_space> schedule_{"halogen::adamw_schedule"};
 };
 
 }  // namespace halogen

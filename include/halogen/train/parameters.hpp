@@ -50,17 +50,12 @@ class Parameters {
     const ParameterShape& shape = graph().parameters[index];
     return {all.begin() + shape.offset, all.begin() + shape.offset + shape.count};
   }
-  std::vector<T> to_host() const {
-    auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace{}, values_);
-    return {host.data(), host.data() + host.size()};
-  }
+  std::vector<T> to_host() const { return host_copy(values_); }
   void copy_from_host(const std::vector<T>& all) {
     if (static_cast<index_t>(all.size()) != count)
       throw Error("this model has " + std::to_string(count) + " parameters, but " + std::to_string(all.size()) +
                   " were given");
-    auto host = Kokkos::create_mirror_view(values_);
-    std::copy(all.begin(), all.end(), host.data());
-    Kokkos::deep_copy(values_, host);
+    copy_to_view(values_, all);
   }
 
  private:

@@ -71,24 +71,25 @@ class Parameters<ModelType, T, Shard<0>> {
   /// the flat array, which is called in ascending order.
   template <class Values>
   void fill(Values values) {
-    auto host = Kokkos::create_mirror_view(values_);
+    std::vector<T> own(values_.size());
     for (const ParameterBuckets::Bucket& bucket : sharding_->buckets) {
       const auto value = values(bucket);
       const index_t first = bucket.begin + bucket.piece * sharding_->group.rank();
       for (index_t i = 0; i < bucket.piece; ++i)
-        host(bucket.offset + i) = first + i < bucket.end ? static_cast<T>(value(first + i)) : T(0);
+        own[static_cast<std::size_t>(bucket.offset + i)] =
+            first + i < bucket.end ? static_cast<T>(value(first + i)) : T(0);
     }
-    Kokkos::deep_copy(values_, host);
+    copy_to_view(values_, own);
   }
 
   /// Collective over the group. Calls f(bucket, values) with the whole of each bucket in turn, on the host.
   template <class F>
   void for_each_bucket(F f) const {
-    auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace{}, values_);
+    const std::vector<T> own = host_copy(values_);
     std::vector<T> whole;
     for (const ParameterBuckets::Bucket& bucket : sharding_->buckets) {
       whole.resize(static_cast<std::size_t>(bucket.piece * sharding_->buckets.ranks()));
-      sharding_->group.all_gather(host.data() + bucket.offset, static_cast<std::size_t>(bucket.piece) * sizeof(T),
+      sharding_->group.all_gather(own.data() + bucket.offset, static_cast<std::size_t>(bucket.piece) * sizeof(T),
                                   whole.data());
       f(bucket, whole.data());
     }

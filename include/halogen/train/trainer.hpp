@@ -1,9 +1,11 @@
 // Trainer: parameters, optimiser state and plan of one model on one mesh; the same source on any number of ranks.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <type_traits>
 
+#include "halogen/train/captured_step.hpp"
 #include "halogen/train/loss.hpp"
 #include "halogen/train/network.hpp"
 #include "halogen/train/optimizer.hpp"
@@ -66,15 +68,39 @@ class Trainer {
     Gradient& gradient = gradient_of(image);
     detail::run_training<Loss>(evaluation, parameters_.data(), gradient.data(), image, label, weight);
     if constexpr (sharded)
-      state_.step(parameters_, gradient);
+      state_.step(parameters_, gradient, evaluation.loss_weight());
     else
-      state_.step(parameters_, redistribute<Replicate>(gradient));
+      state_.step(parameters_, redistribute<Replicate>(gradient), evaluation.loss_weight());
     return {*this, image};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
             class Why = WhyNot<ModelType, Image, Label, Weight>>
     requires(!Fits<ModelType, Image, Label, Weight>)
   void step(const Loss&, const Image& image, const Label& label, const Weight& weight = no_weight) = delete;
+
+  /// The same step of these fields, to be called again and again: on a device one launch (captured_step.hpp).
+  template <class Loss, class Image, class Label, class Weight = NoWeight>
+    requires(!sharded && Fits<ModelType, Image, Label, Weight>)
+  CapturedStep<Trainer, Loss, Image, Label, Weight> capture(const Loss& loss, const Image& image, const Label& label,
+                                                            const Weight& weight = no_weight) {
+    return {*this, loss, image, label, weight};
+  }
+  template <class Loss, class Image, class Label, class Weight = NoWeight,
+            class Why =
+                std::conditional_t<sharded, why::sharded_step_is_not_captured, WhyNot<ModelType, Image, Label, Weight>>>
+    requires(sharded || !Fits<ModelType, Image, Label, Weight>)
+  void capture(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) = delete;
+
+  /// What a recorded step depends on: the evaluations made so far, and where its memory lies.
+  template <class Image, class Label, class Weight>
+  std::array<std::size_t, 5> memory_of_step(const Image& image, const Label& label, const Weight& weight) {
+    const auto address = [](const auto* data) { return reinterpret_cast<std::size_t>(data); };
+    network_->template evaluation<PlanKind::training>(image);
+    std::size_t weights = 0;
+    if constexpr (!std::is_same_v<Weight, NoWeight>) weights = address(weight.storage().view.data());
+    return {network_->evaluations(), address(image.storage().view.data()), address(label.storage().view.data()),
+            weights, address(gradient_of(image).data())};
+  }
 
   /// The model's output with the present parameters.
   template <class Image>

@@ -1,0 +1,77 @@
+// A trainer's step that is recorded once and then started as one launch.
+#pragma once
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "halogen/comm/communicator.hpp"
+#include "halogen/tensor/launch_graph.hpp"
+
+namespace halogen {
+namespace detail {
+
+/// Throws CollectiveError where a graph of launches would not hold all that a step over `ranks` does.
+inline void check_can_be_recorded(const Communicator& ranks) {
+  if (ranks.size() > 1 && ranks.transport_name() == "mpi")
+    throw CollectiveError("a step over " + std::to_string(ranks.size()) +
+                          " ranks cannot be captured on transport mpi, which moves data when the host calls it: use "
+                          "one rank or nccl, or call step()");
+}
+
+}  // namespace detail
+
+/// Made by Trainer::capture. Called it is trainer.step(loss, image, label, weight) of the fields given there, which it
+/// holds; write the next batch into them (copy_from_host, assign), since assignment rebinds. On a device the first call
+/// runs the step, the second records it (tensor/launch_graph.hpp), and from then on each call is one launch: the host
+/// neither allocates nor waits. Where memory has moved since (another image in between, a margin that grew) it is
+/// recorded anew. comm_stats() counts recorded steps once. Elsewhere each call runs the step. The trainer must outlive
+/// it. Errors: as step(), but on a device weights that sum to nothing are refused by item(), with nothing updated.
+template <class TrainerType, class Loss, class Image, class Label, class Weight, class Graph = LaunchGraph>
+class CapturedStep {
+ public:
+  /// Throws CollectiveError where steps are recorded, but this one cannot be.
+  CapturedStep(TrainerType& trainer, const Loss& loss, const Image& image, const Label& label, const Weight& weight)
+      : trainer_(trainer), loss_(loss), image_(image), label_(label), weight_(weight) {
+    if constexpr (Graph::records) detail::check_can_be_recorded(image.mesh().world());
+  }
+
+  auto operator()() {
+    if constexpr (Graph::records) {
+      if (std::exchange(has_run_, true)) return replay();
+    }
+    return step();
+  }
+
+  /// How often the step was recorded: from the second call on once, unless memory moves.
+  int recordings() const { return recordings_; }
+
+ private:
+  using Memory = std::array<std::size_t, 5>;
+
+  auto step() { return trainer_.step(loss_, image_, label_, weight_); }
+
+  auto replay() {
+    const execution_space space;
+    const Memory memory = trainer_.memory_of_step(image_, label_, weight_);
+    if (recordings_ == 0 || memory != recorded_) {
+      graph_.record(space, [this] { step(); });
+      recorded_ = memory;
+      ++recordings_;
+    }
+    graph_.launch(space);
+    return typename TrainerType::template Step<Image>(trainer_, image_);
+  }
+
+  TrainerType& trainer_;
+  Loss loss_;
+  Image image_;
+  Label label_;
+  Weight weight_;
+  Graph graph_;
+  Memory recorded_{};
+  bool has_run_ = false;
+  int recordings_ = 0;
+};
+
+}  // namespace halogen

@@ -1,0 +1,160 @@
+// ranks: 1 2 4
+// label: single
+// What makes a step one launch on a device: it allocates nothing and does not wait for the device; a captured step is
+// the step, recorded when it must be and refused where it cannot be.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <limits>
+
+#include "support/alone.hpp"
+#include "support/kokkos_events.hpp"
+
+namespace {
+
+using Globe = hg::Boundary<hg::Zero, hg::Periodic>;
+using Net = hg::UNet<2, 1, 4, Globe, 2>;
+using Trainer = hg::Trainer<Net, hg::AdamW, support::Mesh, double>;
+constexpr hg::index_t height = 24, width = 20;
+
+struct Training {
+  explicit Training(const hg::DeviceMesh<support::Mesh>& mesh, hg::index_t columns = width)
+      : image(of<2>(mesh, columns, 1)),
+        label(of<1>(mesh, columns, 2)),
+        weight(mesh, {1, 1, height, columns}),
+        trainer(Net{}, hg::AdamW{}, mesh, {.seed = 3}) {
+    Kokkos::deep_copy(weight.to_local(), 0.5);
+  }
+  template <int Channels>
+  static support::Field<double, Channels> of(const hg::DeviceMesh<support::Mesh>& mesh, hg::index_t columns,
+                                             std::uint64_t stream) {
+    const std::vector<double> values =
+        support::numbers<double>(static_cast<std::size_t>(Channels * height * columns), stream);
+    return hg::distribute_tensor<support::Field<double, Channels>>(mesh, {1, Channels, height, columns}, values);
+  }
+
+  support::Field<double, 2> image;
+  support::Field<double, 1> label, weight;
+  Trainer trainer;
+};
+
+/// A recorder that runs what it recorded, and counts.
+struct Recorder {
+  static constexpr bool records = true;
+  template <class F>
+  void record(const hg::execution_space&, F f) {
+    launches = f;
+  }
+  void launch(const hg::execution_space&) const {
+    launches();
+    ++launched();
+  }
+  static int& launched() {
+    static int count = 0;
+    return count;
+  }
+  std::function<void()> launches;
+};
+
+template <class Image, class Label, class Weight>
+using Recorded = hg::CapturedStep<Trainer, hg::MeanSquaredError, Image, Label, Weight, Recorder>;
+
+std::string refusal(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const hg::CollectiveError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a step of one rank allocates nothing and does not wait, with weights or without; item() waits once") {
+  Training training(support::alone());
+  const auto plain = [&] { training.trainer.step(hg::mse, training.image, training.label); };
+  const auto weighted = [&] { training.trainer.step(hg::mse, training.image, training.label, training.weight); };
+  plain(), weighted();
+  for (const std::function<void()>& step : {std::function<void()>(plain), std::function<void()>(weighted)}) {
+    const support::KokkosEvents events = support::kokkos_events([&] { step(), step(); });
+    CHECK(events.text(events.fences) == "");
+    CHECK(events.text(events.allocations) == "");
+    CHECK(events.launches.at("halogen::adamw") == 2);
+  }
+  const auto step = training.trainer.step(hg::mse, training.image, training.label);
+  CHECK(support::KokkosEvents::text(support::kokkos_events([&] { step.item(); }).fences) == "halogen::loss:1 ");
+}
+
+TEST_CASE("a captured step is the step") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  Training plain(mesh), captured(mesh);
+  auto step = captured.trainer.capture(hg::mse, captured.image, captured.label, captured.weight);
+  for (int t = 0; t < 4; ++t) {
+    CAPTURE(t);
+    const auto values = support::numbers<double>(plain.image.to_host().size(), static_cast<std::uint64_t>(10 + t));
+    plain.image.copy_from_host(values);
+    captured.image.copy_from_host(values);
+    const double loss = plain.trainer.step(hg::mse, plain.image, plain.label, plain.weight).item();
+    CHECK(step().item() == loss);
+  }
+  CHECK(captured.trainer.parameters().to_host() == plain.trainer.parameters().to_host());
+}
+
+TEST_CASE("recorded in the second call, and anew where memory has moved") {
+  const auto mesh = support::alone();
+  Training training(mesh), other(mesh), wider(mesh, width + 4);
+  Recorded<decltype(training.image), decltype(training.label), decltype(training.weight)> step(
+      training.trainer, hg::mse, training.image, training.label, training.weight);
+  const auto is_a_step = [&](int recordings, int launches) {
+    const double loss = other.trainer.step(hg::mse, other.image, other.label, other.weight).item();
+    Recorder::launched() = 0;
+    CHECK(step().item() == loss);
+    CHECK(step.recordings() == recordings);
+    CHECK(Recorder::launched() == launches);
+  };
+  is_a_step(0, 0);
+  is_a_step(1, 1);
+  is_a_step(1, 1);
+  training.image.copy_from_host(other.image.to_host());  // other values in the same memory
+  is_a_step(1, 1);
+  training.trainer.predict(training.image);  // another plan, which may make the arena grow
+  is_a_step(2, 1);
+  is_a_step(2, 1);
+  training.trainer.step(hg::mse, wider.image, wider.label, wider.weight);
+  other.trainer.step(hg::mse, wider.image, wider.label, wider.weight);
+  is_a_step(3, 1);
+  std::array<hg::detail::Margin, 4> margin{};
+  margin[3] = {9, 9};
+  training.image.reserve_margin(margin);
+  is_a_step(4, 1);
+}
+
+TEST_CASE("a recorded step over ranks of MPI is refused") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  Training training(mesh);
+  const std::string sentence = refusal([&] {
+    Recorded<decltype(training.image), decltype(training.label), hg::NoWeight>(
+        training.trainer, hg::mse, training.image, training.label, hg::no_weight);
+  });
+  if (mesh.size() == 1)
+    CHECK(sentence == "");
+  else
+    CHECK(
+        sentence.starts_with("a step over " + std::to_string(mesh.size()) + " ranks cannot be captured on transport"));
+}
+
+TEST_CASE("a loss without weight updates nothing") {
+  using Model = hg::Conv2d<1, 2>;
+  hg::OptimizerState<Model, double> state(hg::AdamW{}), same(hg::AdamW{});
+  hg::Parameters<Model, double> parameters, expected, gradient;
+  gradient.copy_from_host({1, 2, 3, std::numeric_limits<double>::quiet_NaN()});
+  const Kokkos::View<double, hg::memory_space> weight("weight");
+  state.step(parameters, gradient, weight.data());
+  CHECK(parameters.to_host() == std::vector<double>(4));
+  gradient.copy_from_host({1, 2, 3, 4});
+  Kokkos::deep_copy(weight, 2.0);
+  state.step(parameters, gradient, weight.data());
+  same.step(expected, gradient);
+  CHECK(parameters.to_host() == expected.to_host());
+  CHECK(expected.to_host()[0] != 0);
+}
