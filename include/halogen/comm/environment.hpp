@@ -38,7 +38,8 @@ namespace halogen {
 /// Threads per rank are this rank's share of the node's hardware threads, devices go round the ranks of a node, unless
 /// the user said otherwise: OMP_NUM_THREADS, KOKKOS_NUM_THREADS, KOKKOS_DEVICE_ID or --kokkos-... on the command line.
 /// Throws CollectiveError where this build needs a GPU and a rank finds none, or one of an architecture that it was not
-/// built for. While it lives, an exception that nobody catches ends all ranks (terminate.hpp). One inside another shares its ranks.
+/// built for. While it lives, an exception that nobody catches ends all ranks (terminate.hpp). One inside another
+/// shares its ranks.
 ///
 ///   int main(int argc, char** argv) { halogen::Environment env(argc, argv); ... }
 class Environment {
@@ -121,8 +122,9 @@ class Environment {
       }
 #else
     if (wanted == "nccl")
-      throw CollectiveError("HALOGEN_TRANSPORT=nccl, but this program was built without NCCL: configure Halogen with "
-                            "a Kokkos for CUDA and -DHALOGEN_WITH_NCCL=ON");
+      throw CollectiveError(
+          "HALOGEN_TRANSPORT=nccl, but this program was built without NCCL: configure Halogen with a "
+          "Kokkos for CUDA and -DHALOGEN_WITH_NCCL=ON");
 #endif
   }
 

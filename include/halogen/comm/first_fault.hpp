@@ -9,8 +9,8 @@
 
 namespace halogen::detail {
 
-/// Collective: all_gather(own, bytes, all) is called once. The sentence of the lowest rank on which f() throws, the same
-/// on all ranks, or nothing. Sentences are cut at 1 KiB.
+/// Collective: all_gather(own, bytes, all) is called once. The sentence of the lowest rank on which f() throws, the
+/// same on all ranks, or nothing. Sentences are cut at 1 KiB.
 template <class AllGather, class F>
 std::string first_fault(int size, AllGather&& all_gather, F&& f) {
   using Sentence = std::array<char, 1024>;

@@ -1,4 +1,5 @@
-// The stream that kernels and stream-ordered transports share; on the host, where a launch ends before it returns, nothing.
+// The stream that kernels and stream-ordered transports share; on the host, where a launch ends before it returns,
+// nothing.
 #pragma once
 
 #include <Kokkos_Macros.hpp>

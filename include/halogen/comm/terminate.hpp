@@ -27,7 +27,7 @@ namespace halogen::detail {
 inline std::shared_ptr<Transport> all_ranks;
 
 inline int launched_rank = 0;  ///< where all_ranks is not there yet
-inline bool has_mpi = false;     ///< whether an Environment has found or started it
+inline bool has_mpi = false;   ///< whether an Environment has found or started it
 
 inline void say(const std::string& words) {
   std::cout.flush();

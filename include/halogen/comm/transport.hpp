@@ -26,7 +26,8 @@ inline constexpr Pending nothing_pending = -1;
 
 /// Every collective starts without blocking; sizes are > 0 and the same on all ranks, and the ranks are at least two
 /// (Communicator sees to all three). Collectives of one communicator start in the same order on all its ranks.
-/// nothing_pending is done already; for other numbers test() returns true once, and the number is then free. Every fault is an Error naming operation and label().
+/// nothing_pending is done already; for other numbers test() returns true once, and the number is then free. Every
+/// fault is an Error naming operation and label().
 class Transport : public std::enable_shared_from_this<Transport> {
  public:
   Transport(int rank, int size, std::string label) : rank_(rank), size_(size), label_(std::move(label)) {}

@@ -24,8 +24,8 @@ namespace halogen::detail {
 inline std::size_t nccl_round_bytes = std::size_t{64} << 20;
 
 /// NCCL knows no tags and pairs the messages of two ranks in the order in which both post them, so they are posted in
-/// the order of tags, and under one tag in that given. What a rank sends itself is a copy on the stream. The first start
-/// compares lengths with the peers, since NCCL would hang or fill half a halo, and waits for that.
+/// the order of tags, and under one tag in that given. What a rank sends itself is a copy on the stream. The first
+/// start compares lengths with the peers, since NCCL would hang or fill half a halo, and waits for that.
 class NcclExchange final : public PreparedExchange {
  public:
   NcclExchange(std::shared_ptr<NcclHandle> handle, std::span<const Transfer> receives, std::span<const Transfer> sends,

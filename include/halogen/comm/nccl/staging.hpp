@@ -21,6 +21,36 @@ struct HostSegment {
   std::size_t bytes;
 };
 
+/// Memory of a space that grows without keeping its values. What outlives Kokkos, in a communicator of a static, is
+/// left to the end of the process.
+template <class Space>
+class StagingMemory {
+ public:
+  explicit StagingMemory(const char* label) : label_(label) {}
+  StagingMemory(const StagingMemory&) = delete;
+  StagingMemory& operator=(const StagingMemory&) = delete;
+  ~StagingMemory() { release(); }
+
+  void reserve(std::size_t bytes) {
+    if (bytes <= bytes_) return;
+    release();
+    data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<Space>(label_, bytes));
+    bytes_ = bytes;
+  }
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  void release() {
+    if (data_ != nullptr && !Kokkos::is_finalized()) Kokkos::kokkos_free<Space>(data_);
+    data_ = nullptr;
+  }
+
+  const char* label_;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
 /// One round: `in` segments lie side by side in in(), where the operation reads, `out` segments in out(), where it
 /// writes. Everything is queued on the stream but the last copy, out of pinned memory, which finish() makes. Places are
 /// reused and grow.
@@ -38,10 +68,9 @@ class NcclStaging {
       throw Error("a transfer of host memory over NCCL cannot be recorded into a graph: give device memory");
     bytes_in_ = total(sources), bytes_out_ = total(targets);
     const std::size_t bytes = room(bytes_in_) + bytes_out_;
-    if (device_.size() < bytes) {
-      const std::size_t more = std::max(bytes, 2 * device_.size());
-      device_ = Device(Kokkos::view_alloc("halogen::staging", Kokkos::WithoutInitializing), more);
-      pinned_ = Pinned(Kokkos::view_alloc("halogen::pinned", Kokkos::WithoutInitializing), more);
+    if (device_.bytes() < bytes) {
+      const std::size_t more = std::max(bytes, 2 * device_.bytes());
+      device_.reserve(more), pinned_.reserve(more);
     }
     std::byte* place = pinned_.data();
     for (const HostSegment& source : sources) {
@@ -68,11 +97,10 @@ class NcclStaging {
   }
 
  private:
-  using Device = Kokkos::View<std::byte*, Kokkos::DefaultExecutionSpace::memory_space>;
 #ifdef KOKKOS_ENABLE_CUDA
-  using Pinned = Kokkos::View<std::byte*, Kokkos::SharedHostPinnedSpace>;
+  using PinnedSpace = Kokkos::SharedHostPinnedSpace;
 #else
-  using Pinned = Kokkos::View<std::byte*, Kokkos::HostSpace>;
+  using PinnedSpace = Kokkos::HostSpace;
 #endif
 
   static std::size_t total(const std::vector<HostSegment>& segments) {
@@ -82,8 +110,8 @@ class NcclStaging {
   }
   static std::size_t room(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-  Device device_;
-  Pinned pinned_;
+  StagingMemory<Kokkos::DefaultExecutionSpace::memory_space> device_{"halogen::staging"};
+  StagingMemory<PinnedSpace> pinned_{"halogen::pinned"};
   std::size_t bytes_in_ = 0, bytes_out_ = 0;
   StreamMark end_;
 };

@@ -57,8 +57,8 @@ inline std::string why_no_nccl(const std::vector<NcclRecord>& records) {
     const std::string rank = "rank " + std::to_string(r);
     if (records[r].fault[0] != 0) return rank + ": " + records[r].fault.data();
     if (records[r].version != version)
-      return rank + " has NCCL " + nccl_version_text(records[r].version) + ", rank 0 has " + nccl_version_text(version) +
-             ": give all ranks one library (HALOGEN_NCCL_LIBRARY)";
+      return rank + " has NCCL " + nccl_version_text(records[r].version) + ", rank 0 has " +
+             nccl_version_text(version) + ": give all ranks one library (HALOGEN_NCCL_LIBRARY)";
   }
   if (ranks_may_share_gpus(version)) return {};
   std::map<std::string, std::size_t> users;
@@ -68,7 +68,8 @@ inline std::string why_no_nccl(const std::vector<NcclRecord>& records) {
     if (!is_new && !device.empty())
       return "ranks " + std::to_string(known->second) + " and " + std::to_string(r) + " share the GPU " + device +
              ", but this is NCCL " + nccl_version_text(version) +
-             ": give each rank a GPU of its own, or set NCCL_MULTI_RANK_GPU_ENABLE=1 and NCCL_NVLS_ENABLE=0 with NCCL " +
+             ": give each rank a GPU of its own, or set NCCL_MULTI_RANK_GPU_ENABLE=1 and NCCL_NVLS_ENABLE=0 with "
+             "NCCL " +
              nccl_version_text(nccl_of_shared_gpus) + " or newer, or use HALOGEN_TRANSPORT=mpi";
   }
   return {};

@@ -176,7 +176,7 @@ class NcclTransport final : public Transport {
   template <class Emit>
   Pending run(const char* name, int root, const Ends& ends, Emit emit) {
     const std::shared_ptr<const NcclOperation>& operation = this->operation(name, root);
-    if (on_device(ends)) {
+    if (on_device(name, ends)) {
       const auto* in = static_cast<const std::byte*>(ends.send);
       auto* out = static_cast<std::byte*>(ends.receive);
       handle_->issue(operation, [&](const NcclLibrary& nccl) { return emit(nccl, in, out, ends.sizes); });
@@ -202,9 +202,14 @@ class NcclTransport final : public Transport {
     }
   }
 
-  static bool on_device(const Ends& ends) {
-    const void* data = ends.gives != Part::none ? ends.send : ends.receive;
-    return data != nullptr && is_device_memory(data);
+  /// On a GPU there is one kind of memory in a call; a null is of no kind.
+  bool on_device(const char* name, const Ends& ends) const {
+    int kinds[2] = {0, 0};
+    if (ends.gives != Part::none && ends.send != nullptr) ++kinds[is_device_memory(ends.send) ? 1 : 0];
+    if (ends.takes != Part::none && ends.receive != nullptr) ++kinds[is_device_memory(ends.receive) ? 1 : 0];
+    if (has_stream && kinds[0] > 0 && kinds[1] > 0)
+      throw Error(std::string(name) + " on \"" + label() + "\" from device to host memory or back: give one kind");
+    return kinds[0] == 0;
   }
 
   /// A root's own piece of gather_v and scatter_v, which are messages; whatever else gives and takes is NCCL's to copy.

@@ -1,5 +1,5 @@
-// Who looks after operations that the host does not wait for: a thread polls NCCL for asynchronous errors and the stream
-// for operations that do not end.
+// Who looks after operations that the host does not wait for: a thread polls NCCL for asynchronous errors and the
+// stream for operations that do not end.
 #pragma once
 
 #ifdef HALOGEN_WITH_NCCL

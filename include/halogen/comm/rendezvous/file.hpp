@@ -35,7 +35,8 @@ class FileRendezvous final : public Rendezvous {
     const Clock::time_point end = deadline();
     for (int r = 0; r < size(); ++r) {
       std::string words;
-      await(end, "rank " + std::to_string(r), [&] { return (words = read(round + std::to_string(r))).size() == bytes; });
+      await(end, "rank " + std::to_string(r),
+            [&] { return (words = read(round + std::to_string(r))).size() == bytes; });
       std::memcpy(static_cast<char*>(all) + static_cast<std::size_t>(r) * bytes, words.data(), bytes);
     }
   }
