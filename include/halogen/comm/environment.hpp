@@ -88,10 +88,16 @@ class Environment {
 
  private:
   using Space = Kokkos::DefaultExecutionSpace;
+#ifdef HALOGEN_WITH_NCCL
+  static constexpr bool with_nccl = true;
+#else
+  static constexpr bool with_nccl = false;
+#endif
 
   /// Over MPI, or at a rendezvous; else there is one.
   void find_ranks([[maybe_unused]] int& argc, [[maybe_unused]] char**& argv) {
     const std::string wanted = detail::wanted_transport();
+    [[maybe_unused]] const bool can_meet = with_nccl && (wanted == "nccl" || (wanted.empty() && detail::has_stream));
 #ifdef HALOGEN_WITH_NCCL
     if (const std::shared_ptr<detail::Transport> outer = detail::nccl_world.lock()) {
       world_ = Communicator(outer->split(0, outer->rank(), "world"));
@@ -101,7 +107,7 @@ class Environment {
 #ifdef HALOGEN_WITH_MPI
     int initialized = 0;
     detail::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized", "world");
-    if (!initialized && detail::launched_by_mpi()) {
+    if (!initialized && detail::launched_by_mpi(can_meet)) {
       int provided = 0;  // MPI calls come from one thread only, so that even less than asked for will do
       detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", "world");
       initialized = owns_mpi_ = true;
@@ -115,7 +121,7 @@ class Environment {
     }
 #endif
 #ifdef HALOGEN_WITH_NCCL
-    if (wanted == "nccl" || (wanted.empty() && detail::has_stream))
+    if (can_meet)
       if (const detail::Launched launched = detail::launched_in_environment(); launched.size > 1) {
         detail::launched_rank = launched.rank;
         meeting_ = detail::meet(launched);

@@ -36,15 +36,16 @@ inline std::string wanted_transport() {
 }
 
 /// Whether a launcher of MPI programs started this process. Without one MPI stays away, since a program that runs alone
-/// should neither need nor pay for it. HALOGEN_TRANSPORT=mpi or self decides for launchers not known here.
-inline bool launched_by_mpi() {
+/// should neither need nor pay for it. HALOGEN_TRANSPORT=mpi or self decides for launchers not known here. What srun
+/// always sets counts unless the ranks can meet otherwise: without one of the others MPI would find each rank alone.
+inline bool launched_by_mpi(bool can_meet_otherwise) {
   const std::string wanted = wanted_transport();
   if (wanted == "self" || wanted == "mpi") return wanted == "mpi";
   if (is_set("HALOGEN_RENDEZVOUS")) return false;
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "PALS_RANKID",
-                               "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "SLURM_PROCID"})
+                               "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE"})
     if (is_set(variable)) return true;
-  return false;
+  return is_set("SLURM_PROCID") && !can_meet_otherwise;
 }
 
 /// This process among those that were started together, as its launcher tells without MPI.

@@ -2,8 +2,9 @@
 // than NCCL: what is posted in another order or with another length than at the peer is an error, what nobody answers
 // ends after NCCL_STANDIN_TIMEOUT seconds, sends wait for their receives, and all memory must be device memory in the
 // eyes of the test (nccl_standin_check_memory).
-// NCCL_STANDIN_FAULT=stall:RANK:CALL, error:RANK:CALL or refuse:RANK:CALL makes one rank's CALL-th group hang, hang
-// with an asynchronous error, or fail. NCCL_STANDIN_VERSION is the version that it claims to be.
+// NCCL_STANDIN_FAULT=KIND:RANK makes the groups of one rank, from when it is set: stall; error, stall with an
+// asynchronous error; late, end well but for an asynchronous error; refuse. NCCL_STANDIN_VERSION is the version that it
+// claims to be.
 #include <nccl.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ struct Call {
 };
 
 bool (*is_device_memory)(const void*) = nullptr;
-int process_rank = -1, groups = 0, depth = 0;
+int process_rank = -1, depth = 0;
 std::vector<Call> queue;
 
 std::int64_t width(ncclDataType_t type) {
@@ -139,13 +140,11 @@ ncclResult_t collective(const Call& call) {
   return ncclSuccess;
 }
 
-/// The fault that this group shall have, once.
+/// The fault that a group of this process shall have.
 std::string fault() {
   const char* text = std::getenv("NCCL_STANDIN_FAULT");
-  const int group = groups++;
   if (text == nullptr) return {};
-  const std::string words = text;
-  const std::string here = ":" + std::to_string(process_rank) + ":" + std::to_string(group);
+  const std::string words = text, here = ":" + std::to_string(process_rank);
   return words.ends_with(here) ? words.substr(0, words.size() - here.size()) : "";
 }
 
@@ -156,6 +155,7 @@ ncclResult_t run_group() {
   const std::string what = fault();
   if (what == "stall") return hang(comm, ncclSuccess);
   if (what == "error") return hang(comm, ncclSystemError);
+  if (what == "late") comm.error = ncclRemoteError;
   if (what == "refuse") return ncclInternalError;
   std::vector<Message> messages;
   for (const Call& call : calls) {

@@ -116,8 +116,11 @@ class NcclExchange final : public PreparedExchange {
   /// A message is as many rounds long for its sender as for its receiver; the last round is left under way.
   void start_staged() {
     const std::size_t most = std::max<std::size_t>(1, nccl_round_bytes / (receives_.size() + sends_.size()));
-    std::vector<Transfer> receives, sends;
-    for (std::size_t begin = 0;; begin += most) {
+    std::size_t longest = 0;
+    for (const std::vector<Transfer>* list : {&receives_, &sends_})
+      for (const Transfer& transfer : *list) longest = std::max(longest, transfer.bytes);
+    std::vector<Transfer>&receives = round_receives_, &sends = round_sends_;
+    for (std::size_t begin = 0; begin < longest; begin += most) {
       const auto pieces = [&](const std::vector<Transfer>& all, std::vector<Transfer>& some,
                               std::vector<HostSegment>& segments) {
         some.clear();
@@ -129,10 +132,9 @@ class NcclExchange final : public PreparedExchange {
           some.push_back(transfer);
         }
       };
-      wait();
+      if (begin > 0) wait();
       pieces(receives_, receives, staging_.targets);
       pieces(sends_, sends, staging_.sources);
-      if (receives.empty() && sends.empty()) return;
       post_staged(receives, sends);
     }
   }
@@ -160,7 +162,8 @@ class NcclExchange final : public PreparedExchange {
   std::shared_ptr<NcclHandle> handle_;
   std::string what_;
   SelfCopies copies_;
-  std::vector<Transfer> receives_, sends_;  // to and from others
+  std::vector<Transfer> receives_, sends_;              // to and from others
+  std::vector<Transfer> round_receives_, round_sends_;  // kept for their memory
   std::shared_ptr<const NcclOperation> operation_;
   bool on_device_ = true;
   bool lengths_agree_ = false;

@@ -63,7 +63,7 @@ class NcclHandle final : public NcclWatched {
     const ncclResult_t code = call(library_);
     exit(watched);
     NcclWatch::get().check();
-    check(code, sentence(*operation));
+    if (code != ncclSuccess) check(code, sentence(*operation));
   }
 
   /// The same for all that emit(library) issues, as one group.

@@ -185,7 +185,8 @@ class NcclTransport final : public Transport {
     }
     const std::size_t longest = *std::ranges::max_element(ends.sizes);
     const std::size_t most = std::max(nccl_round_bytes / ends.sizes.size() / 8 * 8, std::size_t{8});
-    std::vector<std::size_t> now(ends.sizes.size());
+    std::vector<std::size_t>& now = round_;
+    now.resize(ends.sizes.size());
     for (std::size_t begin = 0;; begin += most) {
       for (std::size_t r = 0; r < now.size(); ++r)
         now[r] = ends.sizes[r] > begin ? std::min(ends.sizes[r] - begin, most) : 0;
@@ -302,7 +303,7 @@ class NcclTransport final : public Transport {
   std::map<std::pair<std::string_view, int>, std::shared_ptr<const NcclOperation>> operations_;
   std::deque<NcclStaging> places_;
   std::vector<Pending> free_;
-  std::vector<std::size_t> sizes_;
+  std::vector<std::size_t> sizes_, round_;  // kept for their memory
   int arrived_ = 0;
 };
 
