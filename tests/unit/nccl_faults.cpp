@@ -73,6 +73,9 @@ TEST_CASE("child adds" * doctest::skip()) {
     if (env.is_root()) std::cout << env.describe() << "\nsum " << sum << std::endl;
   });
 }
+TEST_CASE("child opens the library" * doctest::skip()) {
+  std::cout << "version " << hg::detail::NcclLibrary::get().version() << std::endl;
+}
 TEST_CASE("child exchanges" * doctest::skip()) {
   uncaught([] {
     hg::Environment env;
@@ -178,6 +181,15 @@ TEST_CASE("a library that is missing, too old or another is one sentence with it
             "error: rank 0: this is NCCL 2.17.3, but 2.18.1 or newer is needed");
   said_once(ranks_of(2, "adds", at_port(), {"", "NCCL_STANDIN_VERSION=23002"}),
             "error: rank 1 has NCCL 2.30.2, rank 0 has 2.28.9: give all ranks one library");
+}
+
+TEST_CASE("NVIDIA's own library, where there is one, has every function that is called") {
+  const char* own = std::getenv("HALOGEN_TEST_NCCL");
+  if (own == nullptr || *own == '\0') return;
+  const Ended opened = ranks_of(1, "opens the library", "HALOGEN_NCCL_LIBRARY=" + std::string(own)).front();
+  CAPTURE(opened.output);
+  CHECK(opened.status == 0);
+  CHECK(count(opened.output, "version 2") == 1);
 }
 
 TEST_CASE("ranks share a GPU where NCCL can and was told so") {

@@ -73,9 +73,9 @@ class NcclLibrary {
  private:
   static void* open() {
     if (const char* chosen = std::getenv("HALOGEN_NCCL_LIBRARY")) return open(chosen);
-#ifdef HALOGEN_NCCL_FOUND
+#ifdef HALOGEN_NCCL_PATH
     if (void* library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL)) return library;
-    return open(HALOGEN_NCCL_FOUND);
+    return open(HALOGEN_NCCL_PATH);
 #else
     return open("libnccl.so.2");
 #endif
