@@ -25,6 +25,9 @@ inline bool lies_on_device(const void* data) {
 }
 
 inline void tell_device_memory_apart() {
+#ifndef KOKKOS_ENABLE_CUDA
+  halogen::detail::polls_of_a_mark = 2;  // and what the stream has passed is known late, as on a device
+#endif
 #if defined(HALOGEN_WITH_NCCL) && !defined(KOKKOS_ENABLE_CUDA)
   namespace tools = Kokkos::Tools::Experimental;
   tools::set_allocate_data_callback(

@@ -37,7 +37,7 @@ class HaloSchedule {
     Exchange& exchange = exchanges_[static_cast<std::size_t>(tensor)];
     if (exchange.values() > 0) {
       under_way_ = tensor;
-      exchange.start(space, strided(tensor));
+      exchange.start_behind(space, strided(tensor));
     }
     exchange.copy_own(space, strided(tensor), strided(tensor));
   }

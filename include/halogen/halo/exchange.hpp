@@ -47,6 +47,15 @@ class HaloExchange {
     exchange_.start();
   }
 
+  /// The same without waiting: messages that need the packing done are started by test() or finish(). Between the same
+  /// ranks nothing else may start meanwhile.
+  void start_behind(const execution_space& space, const StridedView<T, Rank>& tensor) {
+    if (sends_.values() > 0) sends_.template copy<true>(space, tensor, send_);
+    packed_.record();
+    is_behind_ = !world_.stream_ordered();
+    if (!is_behind_) exchange_.start();
+  }
+
   /// This rank's own part, from one tensor to another or to the margins of the same; between start and finish, while
   /// messages are under way.
   void copy_own(const execution_space& space, const StridedView<T, Rank>& from, const StridedView<T, Rank>& to) const {
@@ -65,10 +74,17 @@ class HaloExchange {
   }
 
   /// Makes the transport move; true when all has arrived.
-  bool test() { return exchange_.test(); }
+  bool test() {
+    if (is_behind_) {
+      if (!packed_.passed()) return false;
+      is_behind_ = false;
+      exchange_.start();
+    }
+    return exchange_.test();
+  }
 
   void finish(const execution_space& space, const StridedView<T, Rank>& tensor) {
-    exchange_.wait();
+    detail::poll_until([this] { return test(); });
     receives_.template copy<false>(space, tensor, receive_);
   }
 
@@ -113,6 +129,8 @@ class HaloExchange {
   T* send_ = nullptr;
   T* receive_ = nullptr;
   Exchange exchange_;
+  detail::StreamMark packed_;
+  bool is_behind_ = false;
 };
 
 }  // namespace halogen

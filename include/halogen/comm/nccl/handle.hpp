@@ -137,7 +137,7 @@ class NcclHandle final : public NcclWatched {
       if (count_ == places_.size()) {
         std::rotate(places_.begin(), places_.begin() + static_cast<std::ptrdiff_t>(first_), places_.end());
         first_ = 0;
-        places_.resize(std::max<std::size_t>(16, 2 * count_));
+        places_.resize(std::max<std::size_t>(256, 2 * count_));
       }
       ++count_;
       back().operation = operation;
