@@ -1,4 +1,5 @@
 // transports: nccl
+// guard: 0
 // timeout: 300
 // A U-Net trained over NCCL goes the way that it goes over MPI.
 #include <doctest/doctest.h>

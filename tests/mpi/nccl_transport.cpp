@@ -1,4 +1,5 @@
 // transports: nccl
+// guard: 1
 // The transport over NCCL where memory is a device's: what arrives, that messages of one pair are told apart though
 // NCCL knows no tags, and that nothing is waited for.
 #include <doctest/doctest.h>

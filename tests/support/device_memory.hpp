@@ -29,6 +29,8 @@ inline void tell_device_memory_apart() {
   halogen::detail::polls_of_a_mark = 2;  // and what the stream has passed is known late, as on a device
 #endif
 #if defined(HALOGEN_WITH_NCCL) && !defined(KOKKOS_ENABLE_CUDA)
+  const char* path = std::getenv("HALOGEN_NCCL_LIBRARY");
+  if (path == nullptr) return;  // not over the stand-in
   namespace tools = Kokkos::Tools::Experimental;
   tools::set_allocate_data_callback(
       [](Kokkos_Profiling_SpaceHandle, const char* label, const void* data, std::uint64_t bytes) {
@@ -39,8 +41,7 @@ inline void tell_device_memory_apart() {
     device_blocks().erase(static_cast<const char*>(data));
   });
   halogen::detail::is_device_memory = lies_on_device;
-  const char* path = std::getenv("HALOGEN_NCCL_LIBRARY");
-  void* library = path == nullptr ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return;
   if (void* check = dlsym(library, "nccl_standin_check_memory"))
     reinterpret_cast<void (*)(bool (*)(const void*))>(check)(lies_on_device);
