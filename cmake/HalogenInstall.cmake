@@ -14,5 +14,6 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/halogenConfig.cmake.i
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/halogenConfigVersion.cmake" COMPATIBILITY SameMinorVersion
                                  ARCH_INDEPENDENT)
 install(FILES "${PROJECT_BINARY_DIR}/halogenConfig.cmake" "${PROJECT_BINARY_DIR}/halogenConfigVersion.cmake"
-              "${PROJECT_SOURCE_DIR}/cmake/HalogenLanguage.cmake" DESTINATION "${halogen_package}")
+              "${PROJECT_SOURCE_DIR}/cmake/HalogenLanguage.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindNCCL.cmake"
+        DESTINATION "${halogen_package}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -1,3 +1,4 @@
+// transports: mpi nccl
 // Reductions over some dimensions, argmax, and numbers made of several reductions, beside plain loops.
 //
 // optimise: 0

@@ -1,3 +1,4 @@
+// transports: mpi nccl
 // iterate<N>: N steps with one exchange are N single steps to the bit, with a N-th of the messages.
 //
 // optimise: 0

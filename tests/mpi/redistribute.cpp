@@ -1,3 +1,4 @@
+// transports: mpi nccl
 // redistribute between every pair of placements on meshes of one and two dimensions: every value, and every byte
 // against the least that there must be. tests/mpi/redistribute_cubes.cpp does the same on three.
 //

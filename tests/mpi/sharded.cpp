@@ -1,3 +1,4 @@
+// transports: mpi nccl
 // label: single
 // Sharded fields: pieces and the whole, copies that share and clones that do not, margins, refusals. On 2-D meshes with
 // uneven and hierarchical cuts.

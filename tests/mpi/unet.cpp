@@ -1,3 +1,4 @@
+// transports: mpi nccl
 // The U-Net of models/ against PyTorch: names, forward, loss, gradients, two AdamW steps, on every mesh.
 #include "support/stored.hpp"
 

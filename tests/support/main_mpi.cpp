@@ -1,6 +1,7 @@
 // main of the tests in tests/mpi: doctest on every rank. Rank 0 reports, and every rank where something failed; the
 // verdict is the worst of all ranks. A failed REQUIRE (or an exception) leaves its test case while the other ranks wait
-// in the next collective, so there it ends all ranks. Without MPI this is a single process.
+// in the next collective, so there it ends all ranks. Without MPI this is a single process. Also the main of
+// tests/nccl.
 #define DOCTEST_CONFIG_IMPLEMENT
 #define DOCTEST_CONFIG_NO_POSIX_SIGNALS  // the ranks that are ended have nothing to say
 #include <doctest/doctest.h>
@@ -9,6 +10,8 @@
 #include <iostream>
 #include <sstream>
 #include <string>
+
+#include "support/device_memory.hpp"
 
 #if HALOGEN_WITH_MPI
 #include <mpi.h>
@@ -84,6 +87,7 @@ REGISTER_LISTENER("abort_on_leaving", 1, AbortOnLeaving);
 
 int main(int argc, char** argv) {
   halogen::Environment environment(argc, argv);
+  support::tell_device_memory_apart();
   doctest::Context context(argc, argv);
   context.setOption("no-colors", true);
   context.setCout(&report);

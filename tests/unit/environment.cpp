@@ -17,34 +17,12 @@
 #include <thread>
 
 #include "halogen/comm/device_mesh.hpp"
+#include "support/processes.hpp"
 
 namespace hg = halogen;
+using support::count, support::Ended, support::shell, support::this_executable;
 
 namespace {
-
-struct Ended {
-  int status = -1;
-  std::string output;
-  double seconds = 0;
-};
-
-std::string this_executable() {
-  std::array<char, 4096> path{};
-  const auto length = readlink("/proc/self/exe", path.data(), path.size() - 1);
-  return std::string(path.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
-}
-
-Ended shell(const std::string& command) {
-  const auto start = std::chrono::steady_clock::now();
-  Ended ended;
-  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  std::array<char, 512> part{};
-  while (std::fgets(part.data(), part.size(), pipe)) ended.output += part.data();
-  const int status = pclose(pipe);
-  ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return ended;
-}
 
 /// Runs the test case "child <name>" with `before` (variables, launcher) and further arguments.
 Ended child(const std::string& name, const std::string& before = "", const std::string& arguments = "") {
@@ -57,12 +35,6 @@ Ended children(int ranks, const std::string& name, const std::string& before = "
                          std::string("OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none ") +
                          "OMPI_MCA_mpi_yield_when_idle=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe " +
                          before + " mpirun -n " + std::to_string(ranks));
-}
-
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
 }
 
 bool mpi_can_run() {

@@ -33,6 +33,17 @@ class Communicator {
   std::string_view label() const { return transport_ ? std::string_view(transport_->label()) : "null"; }
   std::string_view transport_name() const { return transport_ ? transport_->name() : "null"; }
 
+  /// Whether operations on device memory take their place in the execution space's stream: done for the host once
+  /// started, nothing to fence before them. Those on host memory are done when waited for, on any transport.
+  bool stream_ordered() const { return transport_ && transport_->stream_ordered(); }
+  /// What may lie in device memory: the transfers of prepare(), the data of collectives. All ranks give the same kind.
+  bool messages_take_device_memory() const { return transport_ && transport_->messages_take_device_memory(); }
+  bool collectives_take_device_memory() const { return transport_ && transport_->collectives_take_device_memory(); }
+  /// Throws Error where an operation that the host did not wait for has failed: ask before a result is used.
+  void check_health() const {
+    if (transport_) transport_->check_health();
+  }
+
   /// Collective. Ranks of equal color form a communicator, ordered by key; color < 0 stays outside (null).
   Communicator split(int color, int key, std::string label) const {
     return Communicator(transport("split").split(color, key, std::move(label)));

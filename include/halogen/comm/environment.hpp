@@ -9,52 +9,49 @@
 
 #include <chrono>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "halogen/comm/agree.hpp"
 #include "halogen/comm/communicator.hpp"
 #include "halogen/comm/device.hpp"
+#include "halogen/comm/first_fault.hpp"
 #include "halogen/comm/launch.hpp"
 #include "halogen/comm/node.hpp"
+#include "halogen/comm/rendezvous/meet.hpp"
 #include "halogen/comm/terminate.hpp"
 
 #ifdef HALOGEN_WITH_MPI
 #include "halogen/comm/mpi/transport.hpp"
 #endif
+#ifdef HALOGEN_WITH_NCCL
+#include "halogen/comm/nccl/start.hpp"
+#endif
 
 namespace halogen {
 
-/// First object of main. Initialises MPI (where built in and launched by it) and Kokkos unless they already are, and
-/// finalises only what it initialised. Threads per rank are this rank's share of the node's hardware threads, devices
-/// go round the ranks of a node, unless the user said otherwise: OMP_NUM_THREADS, KOKKOS_NUM_THREADS, KOKKOS_DEVICE_ID
-/// or --kokkos-... on the command line. Throws CollectiveError where this build needs a GPU and a rank finds none, or
-/// one of an architecture that it was not built for. While it lives, an exception that nobody catches ends all ranks
-/// (terminate.hpp). HALOGEN_TRANSPORT=self|mpi overrides whether MPI is started.
+/// First object of main. Finds the other ranks: by MPI (where built in and launched by it), else for NCCL by what
+/// torchrun or srun set (rendezvous/meet.hpp). Initialises MPI and Kokkos unless they already are, and finalises only
+/// what it initialised. Fields travel over NCCL where the program has it, runs on GPUs, and all ranks can use it, else
+/// over MPI; HALOGEN_TRANSPORT=self|mpi|nccl decides otherwise, and what is then impossible is a CollectiveError.
+/// Threads per rank are this rank's share of the node's hardware threads, devices go round the ranks of a node, unless
+/// the user said otherwise: OMP_NUM_THREADS, KOKKOS_NUM_THREADS, KOKKOS_DEVICE_ID or --kokkos-... on the command line.
+/// Throws CollectiveError where this build needs a GPU and a rank finds none, or one of an architecture that it was not
+/// built for. While it lives, an exception that nobody catches ends all ranks (terminate.hpp). One inside another
+/// shares its ranks.
 ///
 ///   int main(int argc, char** argv) { halogen::Environment env(argc, argv); ... }
 class Environment {
  public:
   Environment(int& argc, char** argv) {
-#ifdef HALOGEN_WITH_MPI
-    int initialized = 0;
-    detail::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized", "world");
-    if (!initialized && detail::launched_by_mpi()) {
-      int provided = 0;  // MPI calls come from one thread only, so that even less than asked for will do
-      detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", "world");
-      initialized = owns_mpi_ = true;
-    }
-    if (initialized) {
-      world_ = Communicator(detail::MpiTransport::duplicate(MPI_COMM_WORLD, "world"));
-      owns_all_ranks_ = !detail::all_ranks;
-      if (owns_all_ranks_) detail::all_ranks = detail::MpiTransport::duplicate(MPI_COMM_WORLD, "all ranks");
-    }
-#endif
     previous_ = std::set_terminate(detail::terminate_all_ranks);
-    const detail::NodeShare node = detail::share_of_node(world_);
+    find_ranks(argc, argv);
+    detail::NodeShare node;
+    all_gather([&](int rank, int size, auto&& gather) { node = detail::share_of_node(rank, size, gather); });
     if (node.oversubscribed) detail::patient_polls = 0;
     start_kokkos(argc, argv, node);
+    choose_nccl();
     text_ = "halogen: transport=" + std::string(world_.transport_name()) + " ranks=" + std::to_string(world_.size()) +
             " (" + std::to_string(node.ranks) + " on this node)" + " execution_space=" + Space::name() +
             " threads=" + std::to_string(Kokkos::num_threads()) + " memory_space=" + Space::memory_space::name();
@@ -67,20 +64,19 @@ class Environment {
 
   /// During an exception the other ranks are given 5 s to arrive here as well, then all are ended.
   ~Environment() {
-    if (owns_kokkos_) Kokkos::finalize();
-    if (owns_mpi_) {
+    if (owns_mpi_ || meeting_) {
       using namespace std::chrono_literals;
       if (!detail::all_ranks_arrive(unwinding_ ? 5s : 24h * 365)) {
-        detail::say("error on rank " + std::to_string(world_.rank()) +
-                    ": left by an exception while other ranks were at work; ending all");
+        detail::say("error on rank " + std::to_string(world_.rank()) + ": " + why_others_are_missing());
         detail::leave(false);
       }
     }
-    std::set_terminate(previous_);
     if (owns_all_ranks_) detail::all_ranks.reset();
     world_ = Communicator();
+    if (owns_kokkos_) Kokkos::finalize();
+    std::set_terminate(previous_);
 #ifdef HALOGEN_WITH_MPI
-    if (owns_mpi_) MPI_Finalize();
+    if (owns_mpi_) detail::has_mpi = false, MPI_Finalize();
 #endif
   }
 
@@ -92,6 +88,88 @@ class Environment {
 
  private:
   using Space = Kokkos::DefaultExecutionSpace;
+#ifdef HALOGEN_WITH_NCCL
+  static constexpr bool with_nccl = true;
+#else
+  static constexpr bool with_nccl = false;
+#endif
+
+  /// Over MPI, or at a rendezvous; else there is one.
+  void find_ranks([[maybe_unused]] int& argc, [[maybe_unused]] char**& argv) {
+    const std::string wanted = detail::wanted_transport();
+    [[maybe_unused]] const bool can_meet = with_nccl && (wanted == "nccl" || (wanted.empty() && detail::has_stream));
+#ifdef HALOGEN_WITH_NCCL
+    if (const std::shared_ptr<detail::Transport> outer = detail::nccl_world.lock()) {
+      world_ = Communicator(outer->split(0, outer->rank(), "world"));
+      return;
+    }
+#endif
+#ifdef HALOGEN_WITH_MPI
+    int initialized = 0;
+    detail::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized", "world");
+    if (!initialized && detail::launched_by_mpi(can_meet)) {
+      int provided = 0;  // MPI calls come from one thread only, so that even less than asked for will do
+      detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", "world");
+      initialized = owns_mpi_ = true;
+    }
+    if (initialized) {
+      detail::has_mpi = true;
+      world_ = Communicator(detail::MpiTransport::duplicate(MPI_COMM_WORLD, "world"));
+      owns_all_ranks_ = !detail::all_ranks;
+      if (owns_all_ranks_) detail::all_ranks = detail::MpiTransport::duplicate(MPI_COMM_WORLD, "all ranks");
+      return;
+    }
+#endif
+#ifdef HALOGEN_WITH_NCCL
+    if (can_meet)
+      if (const detail::Launched launched = detail::launched_in_environment(); launched.size > 1) {
+        detail::launched_rank = launched.rank;
+        meeting_ = detail::meet(launched);
+      }
+#else
+    if (wanted == "nccl")
+      throw CollectiveError(
+          "HALOGEN_TRANSPORT=nccl, but this program was built without NCCL: configure Halogen with a "
+          "Kokkos for CUDA and -DHALOGEN_WITH_NCCL=ON");
+#endif
+  }
+
+  /// Calls use(rank, size, all_gather), where all_gather reaches all ranks whether or not there is a transport yet.
+  template <class Use>
+  void all_gather(Use&& use) {
+    if (meeting_)
+      return use(meeting_->rank(), meeting_->size(),
+                 [this](const void* own, std::size_t bytes, void* all) { meeting_->all_gather(own, bytes, all); });
+    use(world_.rank(), world_.size(),
+        [this](const void* own, std::size_t bytes, void* all) { world_.all_gather(own, bytes, all); });
+  }
+
+  void choose_nccl() {
+#ifdef HALOGEN_WITH_NCCL
+    const std::string wanted = detail::wanted_transport();
+    if (wanted == "self" || wanted == "mpi" || (wanted.empty() && !detail::has_stream)) return;
+    if (world_.transport_name() == "nccl") return;  // the outer Environment's
+    all_gather([&](int rank, int size, auto&& gather) {
+      if (size == 1) return;
+      auto [transport, why_not] = detail::start_nccl(rank, size, gather);
+      if (!transport && (meeting_ || !wanted.empty())) throw CollectiveError(why_not);
+      if (!transport) return;
+      owns_all_ranks_ = owns_all_ranks_ || !detail::all_ranks;
+      if (!detail::all_ranks) detail::all_ranks = transport->split(0, rank, "all ranks");
+      detail::nccl_world = transport;
+      world_ = Communicator(std::move(transport));
+    });
+#endif
+  }
+
+  std::string why_others_are_missing() const {
+    try {
+      world_.check_health();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "left by an exception while other ranks were at work; ending all";
+  }
 
   /// What we choose goes through Kokkos' own variables, set only for the time of the call, so that each of the user's
   /// choices, by variable or argument, wins over ours. OMP_PROC_BIND=false is what libgomp does by default; saying so
@@ -99,7 +177,10 @@ class Environment {
   void start_kokkos(int& argc, char** argv, const detail::NodeShare& node) {
     if (Kokkos::is_initialized()) return;
     if (Kokkos::is_finalized()) throw Error("Kokkos has been finalized and cannot start again in this process");
-    agree(world_, detail::check_devices);
+    all_gather([](int, int size, auto&& gather) {
+      const std::string fault = detail::first_fault(size, gather, detail::check_devices);
+      if (!fault.empty()) throw CollectiveError(fault);
+    });
     using detail::has_argument, detail::is_set;
     detail::TemporaryVariable binding("OMP_PROC_BIND", "false");
     std::optional<detail::TemporaryVariable> threads, warnings, device;
@@ -121,6 +202,7 @@ class Environment {
   }
 
   inline static int no_arguments_ = 0;
+  std::unique_ptr<detail::Rendezvous> meeting_;  // where there is no MPI
   Communicator world_;
   std::string text_;
   std::terminate_handler previous_ = nullptr;

@@ -11,7 +11,8 @@ namespace halogen {
 
 /// Made by Communicator::prepare; reuses its requests and allocates nothing when started. From start() until done the
 /// receives' memory must not be touched and the sends' not written. Two exchanges under way at once between the same
-/// ranks are told apart by tag, or by starting in the same order on both. A default-made one has no messages.
+/// ranks are told apart by tag, or by starting in the same order on both; over NCCL by their order alone. A
+/// default-made one has no messages.
 ///
 ///   auto exchange = comm.prepare(receives, sends, "halo of u");
 ///   for (...) { pack(); exchange.start(); interior(); exchange.wait(); strips(); }

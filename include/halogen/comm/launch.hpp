@@ -5,20 +5,98 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "halogen/comm/error.hpp"
 
 namespace halogen::detail {
 
 inline bool is_set(const char* variable) { return std::getenv(variable) != nullptr; }
 
-/// Whether a launcher of parallel programs started this process. Without one MPI stays away, since a program that runs
-/// alone should neither need nor pay for it. HALOGEN_TRANSPORT=mpi or self decides for launchers not known here.
-inline bool launched_by_mpi() {
-  if (const char* transport = std::getenv("HALOGEN_TRANSPORT")) return std::string_view(transport) != "self";
+/// The number in an environment variable, or `otherwise` where it is not set; throws CollectiveError for what is none.
+inline double number_of(const char* variable, double otherwise, double least, double most) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return otherwise;
+  char* end = nullptr;
+  const double number = std::strtod(text, &end);
+  if (end == text || *end != '\0' || !(number >= least && number <= most))
+    throw CollectiveError(std::string(variable) + "=" + text + " is no number from " + std::to_string(least) + " to " +
+                          std::to_string(most));
+  return number;
+}
+
+/// HALOGEN_TRANSPORT: self, mpi, nccl, or empty where the program decides.
+inline std::string wanted_transport() {
+  const char* text = std::getenv("HALOGEN_TRANSPORT");
+  const std::string wanted = text == nullptr ? "" : text;
+  if (!wanted.empty() && wanted != "self" && wanted != "mpi" && wanted != "nccl")
+    throw CollectiveError("HALOGEN_TRANSPORT=" + wanted + " is none of self, mpi and nccl");
+  return wanted;
+}
+
+/// Whether a launcher of MPI programs started this process. Without one MPI stays away, since a program that runs alone
+/// should neither need nor pay for it. HALOGEN_TRANSPORT=mpi or self decides for launchers not known here. What srun
+/// always sets counts unless the ranks can meet otherwise: without one of the others MPI would find each rank alone.
+inline bool launched_by_mpi(bool can_meet_otherwise) {
+  const std::string wanted = wanted_transport();
+  if (wanted == "self" || wanted == "mpi") return wanted == "mpi";
+  if (is_set("HALOGEN_RENDEZVOUS")) return false;
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "PALS_RANKID",
-                               "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "SLURM_PROCID"})
+                               "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE"})
     if (is_set(variable)) return true;
-  return false;
+  return is_set("SLURM_PROCID") && !can_meet_otherwise;
+}
+
+/// This process among those that were started together, as its launcher tells without MPI.
+struct Launched {
+  int rank = 0;
+  int size = 1;
+};
+
+/// RANK and WORLD_SIZE as torchrun sets them, else SLURM_PROCID and SLURM_NTASKS as srun does; else one process.
+inline Launched launched_in_environment() {
+  for (const auto& [rank, size] : {std::pair{"RANK", "WORLD_SIZE"}, std::pair{"SLURM_PROCID", "SLURM_NTASKS"}}) {
+    if (!is_set(rank) || !is_set(size)) continue;
+    Launched launched;
+    launched.size = static_cast<int>(number_of(size, 1, 1, 1e6));
+    launched.rank = static_cast<int>(number_of(rank, 0, 0, launched.size - 1));
+    return launched;
+  }
+  return {};
+}
+
+/// The first host of a Slurm list: "gpu[03-05,09],cpu1" -> "gpu03".
+inline std::string first_host(const std::string& list) {
+  const std::size_t end = list.find_first_of(",[");
+  std::string host = list.substr(0, end);
+  if (end != std::string::npos && list[end] == '[')
+    host += list.substr(end + 1, list.find_first_of(",-]", end + 1) - end - 1);
+  return host;
+}
+
+/// Where processes meet: "file:PATH" or "tcp://HOST:PORT". Under torchrun its own store listens at MASTER_PORT, so we
+/// take the next. Throws CollectiveError where nothing says.
+inline std::string rendezvous_address(const Launched& launched) {
+  const auto variable = [](const char* name) { return std::string(is_set(name) ? std::getenv(name) : ""); };
+  const std::string chosen = variable("HALOGEN_RENDEZVOUS");
+  if (chosen.starts_with("file:") && chosen.size() > 5) return chosen;
+  if (chosen.starts_with("tcp://") && chosen.rfind(':') > 6 && chosen.rfind(':') + 1 < chosen.size()) return chosen;
+  if (!chosen.empty())
+    throw CollectiveError("HALOGEN_RENDEZVOUS=" + chosen + " is neither file:/path nor tcp://host:port");
+  if (is_set("MASTER_ADDR") && is_set("MASTER_PORT")) {
+    const bool taken = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    const int port = static_cast<int>(number_of("MASTER_PORT", 0, 1, 65534)) + (taken ? 1 : 0);
+    return "tcp://" + variable("MASTER_ADDR") + ":" + std::to_string(port);
+  }
+  if (is_set("SLURM_STEP_NODELIST") && is_set("SLURM_JOB_ID")) {
+    const auto job = static_cast<long long>(number_of("SLURM_JOB_ID", 0, 0, 1e15));
+    const auto step = static_cast<long long>(number_of("SLURM_STEP_ID", 0, 0, 1e15));
+    return "tcp://" + first_host(variable("SLURM_STEP_NODELIST")) + ":" +
+           std::to_string(20000 + (job * 31 + step) % 20000);
+  }
+  throw CollectiveError(std::to_string(launched.size) + " processes were started, but nothing says where they meet: " +
+                        "set MASTER_ADDR and MASTER_PORT, or HALOGEN_RENDEZVOUS=file:/path or tcp://host:port");
 }
 
 /// Whether the command line holds an argument that begins so.

@@ -2,14 +2,16 @@
 #pragma once
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
+#include <functional>
+#include <string>
 #include <thread>
 #include <vector>
-
-#include "halogen/comm/communicator.hpp"
 
 namespace halogen::detail {
 
@@ -29,32 +31,59 @@ inline double container_limit() {
   return file >> quota >> period && period > 0 ? quota / period : 0;
 }
 
-/// Collective. A hardware thread that k ranks of the node may run on counts 1/k for each of them, so that bound ranks
-/// get all of their own and unbound ones an equal part; at least 1.
-inline NodeShare share_of_node(const Communicator& world) {
-  const Communicator node = world.split_by_node("node");
-  double share = std::thread::hardware_concurrency() / static_cast<double>(node.size());
+/// Equal for processes of one running system, whatever containers they are in.
+inline std::uint64_t node_identity() {
+  std::string name;
+  if (!(std::ifstream("/proc/sys/kernel/random/boot_id") >> name)) {
+    char host[256] = {};
+    gethostname(host, sizeof host - 1);
+    name = host;
+  }
+  return std::hash<std::string>()(name);
+}
+
+/// What ranks tell each other about the node they run on.
+struct NodePlace {
+  std::uint64_t node = node_identity();
+  bool knows_processors = false;
 #ifdef __linux__
-  struct Processors {  // nvcc 13 crashes on a vector of cpu_set_t, which has no name of its own
-    cpu_set_t set;
-  };
-  Processors own;
-  CPU_ZERO(&own.set);
-  if (sched_getaffinity(0, sizeof own.set, &own.set) == 0) {  // fails beyond 1024 processors
-    std::vector<Processors> all(static_cast<std::size_t>(node.size()));
-    node.all_gather(&own, sizeof own, all.data());
+  cpu_set_t processors{};
+#endif
+};
+
+/// Collective: all_gather(own, bytes, all) is called once. A hardware thread that k ranks of the node may run on counts
+/// 1/k for each of them, so that bound ranks get all of their own and unbound ones an equal part; at least 1.
+template <class AllGather>
+NodeShare share_of_node(int rank, int size, AllGather&& all_gather) {
+  NodePlace own;
+#ifdef __linux__
+  own.knows_processors = sched_getaffinity(0, sizeof own.processors, &own.processors) == 0;  // fails beyond 1024
+#endif
+  std::vector<NodePlace> all(static_cast<std::size_t>(size));
+  all_gather(&own, sizeof own, all.data());
+  const auto before = all.begin() + rank;
+  const auto here = [&own](const NodePlace& other) { return other.node == own.node; };
+  NodeShare result;
+  result.rank = static_cast<int>(std::count_if(all.begin(), before, here));
+  std::erase_if(all, [&here](const NodePlace& other) { return !here(other); });
+  result.ranks = static_cast<int>(all.size());
+  double share = std::thread::hardware_concurrency() / static_cast<double>(all.size());
+#ifdef __linux__
+  if (own.knows_processors) {
     share = 0;
     for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
-      if (!CPU_ISSET(processor, &own.set)) continue;
+      if (!CPU_ISSET(processor, &own.processors)) continue;
       int users = 0;
-      for (const Processors& other : all) users += CPU_ISSET(processor, &other.set) ? 1 : 0;
+      for (const NodePlace& other : all) users += CPU_ISSET(processor, &other.processors) ? 1 : 0;
       share += 1.0 / users;
     }
   }
 #endif
-  if (const double limit = container_limit(); limit > 0) share = std::min(share, limit / node.size());
+  if (const double limit = container_limit(); limit > 0) share = std::min(share, limit / result.ranks);
   share += 1e-9;  // thirds add up
-  return {node.rank(), node.size(), std::max(1, static_cast<int>(share)), share < 1};
+  result.threads = std::max(1, static_cast<int>(share));
+  result.oversubscribed = share < 1;
+  return result;
 }
 
 }  // namespace halogen::detail

@@ -9,13 +9,22 @@
 
 #include "halogen/comm/error.hpp"
 #include "halogen/comm/statistics.hpp"
+#include "halogen/comm/stream.hpp"
 #include "halogen/comm/transfer.hpp"
 
 namespace halogen::detail {
 
-/// memmove that accepts null for zero bytes, and costs nothing where both are the same place.
+/// memmove that accepts null for zero bytes, and costs nothing where both are the same place. From device memory to
+/// device memory it takes its place in the stream; between host and device it is done on return.
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
-  if (bytes > 0 && to != from) std::memmove(to, from, bytes);
+  if (bytes == 0 || to == from) return;
+  if constexpr (has_stream) {
+    const int on_device = is_device_memory(to) + is_device_memory(from);
+    if (on_device > 0) copy_in_order(to, from, bytes);
+    if (on_device == 1) wait_for_stream();
+    if (on_device > 0) return;
+  }
+  std::memmove(to, from, bytes);
 }
 
 /// Pairs the receives from `rank` with the sends to it, by tag and order, and copies them on demand. Throws Error where

@@ -23,8 +23,11 @@
 namespace halogen::detail {
 
 /// All ranks, on a communicator that carries nothing else: whatever is half done elsewhere cannot be mistaken for it.
-/// Set while an Environment lives; null means one process.
+/// Set while an Environment lives; null means one process. Over MPI where there is MPI.
 inline std::shared_ptr<Transport> all_ranks;
+
+inline int launched_rank = 0;  ///< where all_ranks is not there yet
+inline bool has_mpi = false;   ///< whether an Environment has found or started it
 
 inline void say(const std::string& words) {
   std::cout.flush();
@@ -36,16 +39,20 @@ inline void say(const std::string& words) {
 /// Whether every rank comes to call this within the time given.
 inline bool all_ranks_arrive(std::chrono::milliseconds patience) {
   if (!all_ranks || all_ranks->size() == 1) return true;
-  const Pending pending = all_ranks->barrier();
-  return poll_for(patience, [pending] { return all_ranks->test(pending); });
+  try {
+    const Pending pending = all_ranks->barrier();
+    return poll_for(patience, [pending] { return pending == nothing_pending || all_ranks->test(pending); });
+  } catch (const Error&) {  // the transport is what failed
+    return false;
+  }
 }
 
 /// Ends this process, and the others with it unless they end by themselves (`together`). SIGALRM ends it should MPI
-/// hang.
+/// hang. Without MPI it is the launcher that ends the others, or their own time-out.
 [[noreturn]] inline void leave([[maybe_unused]] bool together) {
   alarm(5);
 #ifdef HALOGEN_WITH_MPI
-  if (all_ranks) together ? MPI_Finalize() : MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  if (has_mpi) together ? MPI_Finalize() : MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
 #endif
   std::_Exit(EXIT_FAILURE);
 }
@@ -58,7 +65,7 @@ inline bool all_ranks_arrive(std::chrono::milliseconds patience) {
     sleep(5);
     std::_Exit(EXIT_FAILURE);
   }
-  const int rank = all_ranks ? all_ranks->rank() : 0;
+  const int rank = all_ranks ? all_ranks->rank() : launched_rank;
   std::string sentence = "terminated without an exception";
   try {
     if (std::current_exception()) std::rethrow_exception(std::current_exception());

@@ -1,4 +1,4 @@
-// What a transport has to offer. Users see Communicator; comm/self and comm/mpi implement this.
+// What a transport has to offer. Users see Communicator; comm/self, comm/mpi and comm/nccl implement this.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ inline constexpr Pending nothing_pending = -1;
 
 /// Every collective starts without blocking; sizes are > 0 and the same on all ranks, and the ranks are at least two
 /// (Communicator sees to all three). Collectives of one communicator start in the same order on all its ranks.
-/// test() returns true once, and the number is then free. Every fault is an Error naming operation and label().
+/// nothing_pending is done already; for other numbers test() returns true once, and the number is then free. Every
+/// fault is an Error naming operation and label().
 class Transport : public std::enable_shared_from_this<Transport> {
  public:
   Transport(int rank, int size, std::string label) : rank_(rank), size_(size), label_(std::move(label)) {}
@@ -38,6 +39,15 @@ class Transport : public std::enable_shared_from_this<Transport> {
   int size() const { return size_; }
   const std::string& label() const { return label_; }
   virtual std::string_view name() const = 0;
+
+  /// Whether operations on device memory are done for the host once started: they take their place in the stream of
+  /// the execution space, so that nobody fences before them or waits after them.
+  virtual bool stream_ordered() const { return false; }
+  /// Whether prepared exchanges, and whether collectives, take device memory at all; all take host memory.
+  virtual bool messages_take_device_memory() const { return false; }
+  virtual bool collectives_take_device_memory() const { return false; }
+  /// Throws Error where an operation that the host did not wait for has failed.
+  virtual void check_health() const {}
 
   virtual std::shared_ptr<Transport> split(int color, int key, std::string label) = 0;  // color < 0: null
   virtual std::shared_ptr<Transport> split_by_node(std::string label) = 0;

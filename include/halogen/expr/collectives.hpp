@@ -4,7 +4,7 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/expr/layout.hpp"
 #include "halogen/kernels/group_norm.hpp"
-#include "halogen/tensor/space.hpp"
+#include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
 
@@ -20,11 +20,11 @@ class NormCollectives {
  public:
   NormCollectives(const Plan& plan, const Layout& layout, Communicator plane)
       : plan_(plan), samples_(layout.samples()), plane_(std::move(plane)) {
-    std::size_t groups = 0;
-    for (const Norm& norm : plan.norms) groups = std::max(groups, static_cast<std::size_t>(norm.groups) * samples_);
-    own_ = Buffer("halogen::moments", groups);
-    gathered_ = Buffer("halogen::all_moments", groups * static_cast<std::size_t>(plane_.size()));
-    sums_ = Kokkos::View<double*, transport_space>("halogen::norm_sums", 2 * groups);
+    index_t groups = 0;
+    for (const Norm& norm : plan.norms) groups = std::max(groups, index_t{norm.groups} * samples_);
+    own_ = {"halogen::moments", groups, Travels::in_collectives, plane_};
+    gathered_ = {"halogen::all_moments", groups * plane_.size(), Travels::in_collectives, plane_};
+    sums_ = {"halogen::norm_sums", 2 * groups, Travels::in_collectives, plane_};
   }
 
   /// One all_gather; every rank merges in rank order and so ends with the same bits.
@@ -37,7 +37,7 @@ class NormCollectives {
                                                                                                            samples_);
     const kernels::RowSums* all = own_.data();
     if (plane_.size() > 1) {
-      space.fence("halogen::merge_moments");
+      settle(space, plane_, "halogen::merge_moments");
       plane_.all_gather(own_.data(), static_cast<std::size_t>(count) * sizeof(kernels::RowSums), gathered_.data());
       all = gathered_.data();
     }
@@ -58,7 +58,7 @@ class NormCollectives {
                                                beta_gradient, accumulate, sums_.data()}
         .launch(space);
     if (plane_.size() > 1) {
-      space.fence("halogen::merge_norm_sums");
+      settle(space, plane_, "halogen::merge_norm_sums");
       plane_.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));
     }
     launch_range(space, "halogen::norm", count,
@@ -66,13 +66,11 @@ class NormCollectives {
   }
 
  private:
-  using Buffer = Kokkos::View<kernels::RowSums*, transport_space>;
-
   const Plan& plan_;
   int samples_;
   Communicator plane_;
-  Buffer own_, gathered_;
-  Kokkos::View<double*, transport_space> sums_;
+  TransportBuffer<kernels::RowSums> own_, gathered_;
+  TransportBuffer<double> sums_;
 };
 
 }  // namespace halogen

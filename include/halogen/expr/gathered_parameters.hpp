@@ -32,8 +32,8 @@ class GatheredParameters {
 
   void reserve() {
     staging_->reserve(schedule_.staging_bytes());
-    staging_image_.reserve("halogen::staging_image", schedule_.staging_bytes() / sizeof(T));
-    gradient_image_.reserve("halogen::gradient_image", own_count());
+    staging_image_.reserve("halogen::staging_image", schedule_.staging_bytes() / sizeof(T), sharding_->group);
+    gradient_image_.reserve("halogen::gradient_image", own_count(), sharding_->group, sum_.rest);
   }
 
   /// `values` and `gradient` are this rank's arrays.
@@ -102,11 +102,12 @@ class GatheredParameters {
     const auto piece = static_cast<std::size_t>(bucket.piece);
     T* const whole = staging_image_.at(staging(), offset(stay));
     const T* own = values_ + bucket.offset;
-    if constexpr (!runs_on_host) {
+    if (staging_image_.needed()) {
       staging_image_.put(space_, own, offset(stay) + piece * group_rank(), piece);
       own = whole + piece * group_rank();
     }
-    space_.fence("halogen::gather");  // earlier launches may still read the memory, or write this piece
+    settle(space_, sharding_->group,
+           "halogen::gather");  // earlier launches may still read the memory, or write this piece
     std::ranges::fill(bytes_of_each_, piece * sizeof(T));
     Place& place = this->place(stay.bucket);
     place.request = sharding_->group.all_gather_v_async(own, piece * sizeof(T), whole, bytes_of_each_);
@@ -136,11 +137,11 @@ class GatheredParameters {
     place(stay.bucket).gradient = nullptr;
     reduction_.wait();
     staging_image_.put(space_, staging() + offset(stay), offset(stay), whole_count(stay));
-    space_.fence("halogen::reduce_scatter");
+    settle(space_, sharding_->group, "halogen::reduce_scatter");
     const T* const whole = staging_image_.at(staging(), offset(stay));
     T* const own = gradient_image_.at(gradient_, static_cast<std::size_t>(bucket.offset));
     if (!sum_.over_group) {
-      std::copy_n(whole + piece * group_rank(), piece, own);
+      detail::copy_bytes(own, whole + piece * group_rank(), piece * sizeof(T));
       return;
     }
     std::ranges::fill(counts_, piece);

@@ -21,8 +21,8 @@ class HaloSchedule {
       : plan_(plan),
         layout_(layout),
         operands_(operands),
-        send_(buffer("halogen::send")),
-        receive_(buffer("halogen::receive")) {
+        send_(buffer("halogen::send", world)),
+        receive_(buffer("halogen::receive", world)) {
     for (int t = 0; t < plan.tensors.size(); ++t) {
       exchanges_.emplace_back(layout.tensor(t).strips, world.rank());
       exchanges_.back().connect(world, send_.data(), receive_.data(), "halo of tensor " + std::to_string(t));
@@ -37,7 +37,7 @@ class HaloSchedule {
     Exchange& exchange = exchanges_[static_cast<std::size_t>(tensor)];
     if (exchange.values() > 0) {
       under_way_ = tensor;
-      exchange.start(space, strided(tensor));
+      exchange.start_behind(space, strided(tensor));
     }
     exchange.copy_own(space, strided(tensor), strided(tensor));
   }
@@ -81,9 +81,8 @@ class HaloSchedule {
 
   bool waits(const Order& order) const { return std::ranges::find(order.reads, under_way_) != order.reads.end(); }
 
-  Kokkos::View<T*, transport_space> buffer(const std::string& label) const {
-    return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing),
-                                             layout_.memory().exchange / 2 / sizeof(T));
+  TransportBuffer<T> buffer(const char* label, const Communicator& world) const {
+    return {label, static_cast<index_t>(layout_.memory().exchange / 2 / sizeof(T)), Travels::in_messages, world};
   }
 
   StridedView<T, 2 + spatial_dimensions> strided(int tensor) const {
@@ -151,7 +150,7 @@ class HaloSchedule {
   const Plan& plan_;
   const Layout& layout_;
   const Operands<T>& operands_;
-  Kokkos::View<T*, transport_space> send_, receive_;
+  TransportBuffer<T> send_, receive_;
   std::vector<Exchange> exchanges_;
   std::vector<Order> orders_;
   Kokkos::View<int*, memory_space> numbers_;

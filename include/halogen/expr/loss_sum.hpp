@@ -3,27 +3,27 @@
 
 #include <string>
 
-#include "halogen/comm/communicator.hpp"
 #include "halogen/kernels/loss.hpp"
-#include "halogen/tensor/space.hpp"
+#include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
 
-/// Both are summed by kernels into memory that the transport, the host and kernels read. Launches of one rank need them
-/// on the device alone, so there the host waits in value() and nowhere else; between ranks it carries them.
+/// Both are summed by kernels into memory that kernels and the transport read. One rank needs them on the device alone,
+/// and so do many whose transport takes its place in the stream: there the host waits in value() and nowhere else.
 class LossSum {
  public:
-  explicit LossSum(Communicator ranks) : ranks_(std::move(ranks)) {}
+  explicit LossSum(Communicator ranks)
+      : ranks_(std::move(ranks)), sums_("halogen::loss", 2, Travels::in_collectives, ranks_) {}
 
   /// The weights' sum over all ranks: where the next kernels read it.
   const double* add_weights(const execution_space& space, const double* partial, index_t count) {
     request_.wait();
     add(space, partial, count, weights);
     if (ranks_.size() > 1) {
-      space.fence("halogen::weight_sum");
+      settle(space, ranks_, "halogen::weight_sum");
       ranks_.all_reduce(weight_sum(), 1);
     }
-    if (runs_on_host || ranks_.size() > 1) check_weights();
+    if (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered())) check(sums_.to_host<1>(space)[weights]);
     return weight_sum();
   }
 
@@ -34,20 +34,22 @@ class LossSum {
     divisor_ = divisor;
     weighted_ = weighted;
     if (ranks_.size() == 1) return;
-    space.fence("halogen::loss");
+    settle(space, ranks_, "halogen::loss");
     request_ = ranks_.all_reduce_async(sums_.data() + losses, 1);
   }
 
   /// The sum that weights the last step; null without weights.
   const double* weight_of_step() const { return weighted_ ? sums_.data() + weights : nullptr; }
 
-  /// The loss, the same on all ranks; waits. Throws CollectiveError where the weights do not sum to something positive.
+  /// The loss, the same on all ranks; waits. Throws CollectiveError where the weights do not sum to something positive,
+  /// Error where the transport has failed meanwhile.
   double value(const execution_space& space) {
     request_.wait();
-    if (ranks_.size() == 1) space.fence("halogen::loss");
-    if (!weighted_) return sums_(losses) / divisor_;
-    check_weights();
-    return sums_(losses) / (sums_(weights) * divisor_);
+    const auto sums = sums_.to_host<2>(space);
+    ranks_.check_health();
+    if (!weighted_) return sums[losses] / divisor_;
+    check(sums[weights]);
+    return sums[losses] / (sums[weights] * divisor_);
   }
 
  private:
@@ -59,14 +61,14 @@ class LossSum {
     kernels::SumInOrder<execution_space>{partial, count, sums_.data() + slot}.launch(space);
   }
 
-  void check_weights() const {
-    if (!(sums_(weights) > 0))
-      throw CollectiveError("the loss weights sum to " + std::to_string(sums_(weights)) +
+  static void check(double weight_sum) {
+    if (!(weight_sum > 0))
+      throw CollectiveError("the loss weights sum to " + std::to_string(weight_sum) +
                             ": at least one must be positive, none NaN");
   }
 
   Communicator ranks_;
-  Kokkos::View<double*, transport_space> sums_{"halogen::loss", 2};
+  TransportBuffer<double> sums_;
   Request request_;
   double divisor_ = 1;
   bool weighted_ = false;

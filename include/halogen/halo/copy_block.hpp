@@ -59,16 +59,17 @@ class BlockCopy {
       });
     }
     exchange_ = HaloExchange<T, rank>(strips, own);
-    send_ = buffer("halogen::send");
-    receive_ = buffer("halogen::receive");
-    exchange_.connect(from.mesh().world(), send_.data(), receive_.data(), "copy_block");
+    const Communicator& world = from.mesh().world();
+    send_ = TransportBuffer<T>("halogen::send", exchange_.values(), Travels::in_messages, world);
+    receive_ = TransportBuffer<T>("halogen::receive", exchange_.values(), Travels::in_messages, world);
+    exchange_.connect(world, send_.data(), receive_.data(), "copy_block");
   }
 
   void run(const From& from, const To& to) {
     exchange_.start(space_, strided_view(from));
     exchange_.copy_own(space_, strided_view(from), strided_view(to));
     exchange_.finish(space_, strided_view(to));
-    space_.fence("halogen::block");
+    settle(space_, from.mesh().world(), "halogen::block");
   }
 
  private:
@@ -80,15 +81,11 @@ class BlockCopy {
     }
     return box;
   }
-  Kokkos::View<T*, transport_space> buffer(const char* label) const {
-    return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(std::string(label), Kokkos::WithoutInitializing),
-                                             exchange_.values());
-  }
 
   Block<From, To> block_;
   execution_space space_;
   HaloExchange<T, rank> exchange_;
-  Kokkos::View<T*, transport_space> send_, receive_;
+  TransportBuffer<T> send_, receive_;
 };
 
 }  // namespace detail

@@ -5,14 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "halogen/comm/communicator.hpp"
 #include "halogen/halo/pack.hpp"
+#include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
 
 /// Prepared once for a tensor's strips; start() packs and posts, finish() waits and unpacks. Buffers are the
 /// caller's (`send`, `receive`: at least values() of T where the transport can read), so that exchanges that are
-/// never under way together share them. Own periodic images are copied, not sent.
+/// never under way together share them. Own periodic images are copied, not sent. A transport in the stream's order is
+/// not waited for by the host.
 template <class T, int Rank>
 class HaloExchange {
  public:
@@ -34,17 +35,25 @@ class HaloExchange {
   index_t values() const { return std::max(receives_.values(), sends_.values()); }
 
   void connect(const Communicator& world, T* send, T* receive, std::string what) {
+    world_ = world;
     send_ = send;
     receive_ = receive;
     exchange_ = world.prepare(transfers(receive_list_, receive), transfers(send_list_, send), std::move(what));
   }
 
   void start(const execution_space& space, const StridedView<T, Rank>& tensor) {
-    if (sends_.values() > 0) {
-      sends_.template copy<true>(space, tensor, send_);
-      space.fence("halogen::pack");
-    }
+    if (sends_.values() > 0) sends_.template copy<true>(space, tensor, send_);
+    if (values() > 0) settle(space, world_, "halogen::pack");  // the last unpacking may still read what comes anew
     exchange_.start();
+  }
+
+  /// The same without waiting: messages that need the packing done are started by test() or finish(). Between the same
+  /// ranks nothing else may start meanwhile.
+  void start_behind(const execution_space& space, const StridedView<T, Rank>& tensor) {
+    if (sends_.values() > 0) sends_.template copy<true>(space, tensor, send_);
+    packed_.record();
+    is_behind_ = !world_.stream_ordered();
+    if (!is_behind_) exchange_.start();
   }
 
   /// This rank's own part, from one tensor to another or to the margins of the same; between start and finish, while
@@ -65,10 +74,17 @@ class HaloExchange {
   }
 
   /// Makes the transport move; true when all has arrived.
-  bool test() { return exchange_.test(); }
+  bool test() {
+    if (is_behind_) {
+      if (!packed_.passed()) return false;
+      is_behind_ = false;
+      exchange_.start();
+    }
+    return exchange_.test();
+  }
 
   void finish(const execution_space& space, const StridedView<T, Rank>& tensor) {
-    exchange_.wait();
+    detail::poll_until([this] { return test(); });
     receives_.template copy<false>(space, tensor, receive_);
   }
 
@@ -109,9 +125,12 @@ class HaloExchange {
 
   StripTable<Rank> receives_, sends_, own_from_, own_to_;
   std::vector<Part> receive_list_, send_list_;
+  Communicator world_ = Communicator::null();
   T* send_ = nullptr;
   T* receive_ = nullptr;
   Exchange exchange_;
+  detail::StreamMark packed_;
+  bool is_behind_ = false;
 };
 
 }  // namespace halogen

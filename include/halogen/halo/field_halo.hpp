@@ -53,7 +53,7 @@ struct FieldHalo {
   Reach<Rank> reach;                                 ///< what it was made for, where that is enough to tell
   std::array<std::vector<Interval>, Rank> needed{};  ///< and where it is not: each piece's needs
   HaloExchange<T, Rank> exchange;
-  Kokkos::View<T*, transport_space> send, receive;
+  TransportBuffer<T> send, receive;
 };
 template <class T, int Rank>
 struct FieldHalos {
@@ -93,8 +93,7 @@ void exchange_halo(const execution_space& space, const Field& field, Fits fits, 
     fresh->exchange =
         HaloExchange<T, Field::rank>(HaloStrips<Field::rank>(all, pieces, field.mesh().rank()), field.mesh().rank());
     const auto buffer = [&](const char* label) {
-      return Kokkos::View<T*, transport_space>(Kokkos::view_alloc(std::string(label), Kokkos::WithoutInitializing),
-                                               fresh->exchange.values());
+      return TransportBuffer<T>(label, fresh->exchange.values(), Travels::in_messages, field.mesh().world());
     };
     fresh->send = buffer("halogen::send");
     fresh->receive = buffer("halogen::receive");

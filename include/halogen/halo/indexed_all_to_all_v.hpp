@@ -9,6 +9,7 @@
 
 #include "halogen/comm/agree.hpp"
 #include "halogen/halo/piece_view.hpp"
+#include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
 namespace detail {
@@ -124,15 +125,15 @@ class IndexedAllToAllV {
     launch("halogen::collect_rows", rows, detail::CollectRows<T>{tensor.data(), index_.data(), width_, out_.data()});
     there_.start();
     there_.wait();
-    Kokkos::deep_copy(space_, flat(received.data(), in_.size()), in_);
-    space_.fence("halogen::rows");
+    in_.get(space_, received.data(), in_.size());
+    settle(space_, comm_, "halogen::rows");
   }
 
   template <class Received, class Tensor>
   void vjp(const Received& cotangent, const Tensor& gradient) {
     check(cotangent, received_, "cotangent"), check(gradient, tensor_, "gradient");
-    Kokkos::deep_copy(space_, in_, flat(const_cast<T*>(cotangent.data()), in_.size()));
-    space_.fence("halogen::rows");
+    in_.put(space_, cotangent.data(), in_.size());
+    settle(space_, comm_, "halogen::rows");
     back_.start();
     back_.wait();
     launch("halogen::add_rows", tensor_[0],
@@ -140,18 +141,14 @@ class IndexedAllToAllV {
   }
 
  private:
-  using Buffer = Kokkos::View<T*, transport_space>;
-  using Flat = Kokkos::View<T*, memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
-
-  static Buffer buffer(const std::string& label, index_t values) {
-    return Buffer(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
+  TransportBuffer<T> buffer(const char* label, index_t values) const {
+    return {label, values, Travels::in_messages, comm_};
   }
-  static Flat flat(T* data, std::size_t values) { return Flat(data, values); }
 
   template <class Functor>
   void launch(const char* label, index_t rows, const Functor& functor) {
     launch_range(space_, label, rows, functor);
-    space_.fence("halogen::rows");
+    settle(space_, comm_, "halogen::rows");
   }
 
   template <class V>
@@ -184,7 +181,7 @@ class IndexedAllToAllV {
   Extents tensor_, received_;
   index_t width_ = 1;
   Kokkos::View<index_t*, memory_space> index_, first_, place_;
-  Buffer out_, in_;
+  TransportBuffer<T> out_, in_;
   Exchange there_, back_;
   execution_space space_;
 };

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "halogen/comm/communicator.hpp"
 #include "halogen/halo/pack.hpp"
 #include "halogen/halo/redistribute_plan.hpp"
+#include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
 
@@ -41,7 +41,7 @@ class PartialSums {
   /// Packs the summands and starts the first collective.
   void start(const execution_space& space, const StridedView<T, Rank>& source) {
     summands_.template copy<true>(space, source, summand_.data());
-    space.fence("halogen::pack");
+    settle(space, scatter_.size() > 1 ? scatter_ : all_, "halogen::pack");
     if (scatter_.size() > 1)
       request_ = scatter_.reduce_scatter_v_async(summand_.data(), sum_.data(), counts_);
     else
@@ -59,15 +59,14 @@ class PartialSums {
   }
 
  private:
-  using Buffer = Kokkos::View<T*, transport_space>;
-  static Buffer buffer(const std::string& label, index_t values) {
-    return Buffer(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
+  TransportBuffer<T> buffer(const std::string& label, index_t values) const {
+    return TransportBuffer<T>(label, values, Travels::in_collectives, scatter_, all_);
   }
 
   Communicator scatter_, all_;
   std::vector<std::size_t> counts_;
   StripTable<Rank> summands_, sums_;
-  Buffer summand_, sum_;
+  TransportBuffer<T> summand_, sum_;
   Request request_;
 };
 

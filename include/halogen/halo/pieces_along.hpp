@@ -9,6 +9,7 @@
 
 #include "halogen/halo/pack.hpp"
 #include "halogen/halo/piece_view.hpp"
+#include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
 
@@ -39,8 +40,10 @@ class PiecesAlong {
       bytes_.push_back(counts_.back() * sizeof(T));
     }
     table_ = StripTable<Rank>(pieces, false);
-    if (!in_order) whole_values_ = buffer("halogen::whole", table_.values());
-    if (!runs_on_host) piece_values_ = buffer("halogen::piece", static_cast<index_t>(own_count()));
+    direct_ = runs_on_host || comm_.collectives_take_device_memory();
+    in_order_ = Dim == 0 && direct_;
+    if (!in_order_) whole_values_ = {"halogen::whole", table_.values(), Travels::in_collectives, comm_};
+    if (!direct_) piece_values_ = {"halogen::piece", static_cast<index_t>(own_count()), Travels::in_collectives, comm_};
   }
 
   const Communicator& communicator() const { return comm_; }
@@ -94,14 +97,6 @@ class PiecesAlong {
   }
 
  private:
-  /// Whether the pieces follow each other in the whole's memory, and the transport can read that.
-  static constexpr bool in_order = Dim == 0 && runs_on_host;
-  using Buffer = Kokkos::View<T*, transport_space>;
-  using Flat = Kokkos::View<T*, memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
-
-  static Buffer buffer(const std::string& label, index_t values) {
-    return Buffer(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
-  }
   std::size_t own_count() const { return counts_[static_cast<std::size_t>(comm_.rank())]; }
   std::size_t own_bytes() const { return own_count() * sizeof(T); }
   std::string text() const { return detail::named(operation_, comm_); }
@@ -119,38 +114,36 @@ class PiecesAlong {
 
   template <class V>
   const T* readable(const V& piece) {
-    if constexpr (runs_on_host) return piece.data();
-    Kokkos::deep_copy(space_, piece_values_, Flat(data_of(piece), own_count()));
-    space_.fence("halogen::piece");
-    return piece_values_.data();
+    if (!direct_) piece_values_.put(space_, piece.data(), own_count());
+    settle(space_, comm_, "halogen::piece");
+    return direct_ ? piece.data() : piece_values_.data();
   }
   template <class V>
   T* room_of_piece(const V& piece) {
-    return runs_on_host ? piece.data() : piece_values_.data();
+    return direct_ ? piece.data() : piece_values_.data();
   }
   template <class V>
   void store(const V& piece) {
-    if constexpr (runs_on_host) return;
-    Kokkos::deep_copy(space_, Flat(piece.data(), own_count()), piece_values_);
-    space_.fence("halogen::piece");
+    if (direct_) return;
+    piece_values_.get(space_, piece.data(), own_count());
+    settle(space_, comm_, "halogen::piece");
   }
 
   template <class V>
   const T* packed(const V& whole) {
-    if constexpr (in_order) return whole.data();
-    table_.template copy<true>(space_, strided(whole), whole_values_.data());
-    space_.fence("halogen::pack");
-    return whole_values_.data();
+    if (!in_order_) table_.template copy<true>(space_, strided(whole), whole_values_.data());
+    settle(space_, comm_, "halogen::pack");
+    return in_order_ ? whole.data() : whole_values_.data();
   }
   template <class V>
   T* room(const V& whole) {
-    return in_order ? whole.data() : whole_values_.data();
+    return in_order_ ? whole.data() : whole_values_.data();
   }
   template <class V>
   void unpack(const V& whole) {
-    if constexpr (in_order) return;
+    if (in_order_) return;
     table_.template copy<false>(space_, strided(whole), whole_values_.data());
-    space_.fence("halogen::unpack");
+    settle(space_, comm_, "halogen::unpack");
   }
 
   void check_alike(const std::vector<index_t>& sizes) const {
@@ -181,7 +174,9 @@ class PiecesAlong {
   Extents whole_, piece_;
   std::vector<std::size_t> counts_, bytes_;
   StripTable<Rank> table_;
-  Buffer whole_values_, piece_values_;
+  bool direct_ = true;     // the transport reads and writes pieces where they are
+  bool in_order_ = false;  // and the whole too: the pieces follow each other in its memory
+  TransportBuffer<T> whole_values_, piece_values_;
   execution_space space_;
 };
 

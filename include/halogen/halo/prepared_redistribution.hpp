@@ -76,8 +76,8 @@ class PreparedRedistribution {
         make_middle(own);
       }
     exchange_ = HaloExchange<T, Rank>(plan.strips, world.rank());
-    send_ = buffer<transport_space>("halogen::send", exchange_.values());
-    receive_ = buffer<transport_space>("halogen::receive", exchange_.values());
+    send_ = TransportBuffer<T>("halogen::send", exchange_.values(), Travels::in_messages, world);
+    receive_ = TransportBuffer<T>("halogen::receive", exchange_.values(), Travels::in_messages, world);
     exchange_.connect(world, send_.data(), receive_.data(), "redistribute");
   }
 
@@ -85,8 +85,7 @@ class PreparedRedistribution {
     if constexpr (Reducible<T>)
       if (sums_first_) return sums_.start(space_, source);
     exchange_.start(space_, source);
-    if (exchange_.own_values() > 0 && kept_.extent(0) == 0)
-      kept_ = buffer<memory_space>("halogen::kept", exchange_.own_values());
+    if (exchange_.own_values() > 0 && kept_.extent(0) == 0) kept_ = buffer("halogen::kept", exchange_.own_values());
     exchange_.keep_own(space_, source, kept_.data());
   }
 
@@ -125,7 +124,7 @@ class PreparedRedistribution {
     Box<Rank> all;
     for (const Box<Rank>& box : own)
       for (std::size_t d = 0; d < Rank; ++d) all.side[d] = hull(all.side[d], box.side[d]);
-    middle_values_ = buffer<memory_space>("halogen::middle", all.points());
+    middle_values_ = buffer("halogen::middle", all.points());
     middle_.data = middle_values_.data();
     index_t stride = 1;
     for (int d = Rank - 1; d >= 0; --d) {
@@ -157,9 +156,8 @@ class PreparedRedistribution {
     launch_range(space_, "halogen::zeros", rows, ZeroBox<T, Rank>(target, target_));
   }
 
-  template <class Space>
-  static Kokkos::View<T*, Space> buffer(const std::string& label, index_t values) {
-    return Kokkos::View<T*, Space>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
+  static Kokkos::View<T*, memory_space> buffer(const std::string& label, index_t values) {
+    return Kokkos::View<T*, memory_space>(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
   }
 
   execution_space space_;
@@ -169,7 +167,7 @@ class PreparedRedistribution {
   Kokkos::View<T*, memory_space> middle_values_, kept_;
   View middle_;
   HaloExchange<T, Rank> exchange_;
-  Kokkos::View<T*, transport_space> send_, receive_;
+  TransportBuffer<T> send_, receive_;
 };
 
 }  // namespace detail

@@ -24,7 +24,8 @@ using memory_space = execution_space::memory_space;
 
 inline constexpr bool runs_on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, memory_space>::accessible;
 
-/// Buffers given to the transport: plain host memory, or pinned host memory that device kernels write directly.
+/// Buffers of transports that take no device memory: plain host memory, or pinned host memory that device kernels write
+/// directly.
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
 using transport_space = std::conditional_t<runs_on_host, Kokkos::HostSpace, Kokkos::SharedHostPinnedSpace>;
 #else

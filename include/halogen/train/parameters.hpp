@@ -9,7 +9,7 @@
 #include "halogen/core/philox.hpp"
 #include "halogen/expr/trace.hpp"
 #include "halogen/placement/placement.hpp"
-#include "halogen/tensor/space.hpp"
+#include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
 
@@ -86,15 +86,19 @@ Parameters<ModelType, T> initial_parameters(std::uint64_t seed) {
   return parameters;
 }
 
-/// Partial -> Replicate: one all_reduce of the whole bucket, in place; staged where the transport cannot read device
+/// Partial -> Replicate: one all_reduce of the whole bucket, in place; staged where the transport does not take device
 /// memory. `gradient` and the result share their memory.
 template <class To, class ModelType, class T>
   requires std::is_same_v<To, Replicate>
 Parameters<ModelType, T> redistribute(const Parameters<ModelType, T, Partial<Sum>>& gradient) {
-  if (gradient.summed_over().size() > 1) {
+  const Communicator& ranks = gradient.summed_over();
+  if (ranks.size() > 1 && ranks.collectives_take_device_memory()) {
+    settle(execution_space(), ranks, "halogen::gradient");
+    ranks.all_reduce(gradient.data(), gradient.view().size());
+  } else if (ranks.size() > 1) {
     auto buffer = Kokkos::create_mirror_view(Kokkos::WithoutInitializing, transport_space{}, gradient.view());
     Kokkos::deep_copy(buffer, gradient.view());
-    gradient.summed_over().all_reduce(buffer.data(), buffer.size());
+    ranks.all_reduce(buffer.data(), buffer.size());
     Kokkos::deep_copy(gradient.view(), buffer);
   }
   return Parameters<ModelType, T>(gradient.view());

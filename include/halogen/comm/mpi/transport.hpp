@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "halogen/comm/mpi/device_memory.hpp"
 #include "halogen/comm/mpi/exchange.hpp"
 #include "halogen/comm/mpi/pending.hpp"
 #include "halogen/comm/self/transport.hpp"
@@ -41,6 +42,7 @@ class MpiTransport final : public Transport {
   }
 
   std::string_view name() const override { return "mpi"; }
+  bool messages_take_device_memory() const override { return takes_device_memory_; }
 
   std::shared_ptr<Transport> split(int color, int key, std::string label) override {
     MPI_Comm part = MPI_COMM_NULL;
@@ -243,6 +245,7 @@ class MpiTransport final : public Transport {
   }
 
   std::shared_ptr<const MpiHandle> handle_;
+  bool takes_device_memory_ = mpi_takes_device_memory();
   MpiCollectives collectives_;
 };
 

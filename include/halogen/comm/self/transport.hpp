@@ -31,6 +31,9 @@ class SelfTransport final : public Transport {
   explicit SelfTransport(std::string label) : Transport(0, 1, std::move(label)) {}
 
   std::string_view name() const override { return "self"; }
+  bool stream_ordered() const override { return has_stream; }
+  bool messages_take_device_memory() const override { return has_stream; }
+  bool collectives_take_device_memory() const override { return has_stream; }
 
   std::shared_ptr<Transport> split(int color, int, std::string label) override {
     return color < 0 ? nullptr : std::make_shared<SelfTransport>(std::move(label));

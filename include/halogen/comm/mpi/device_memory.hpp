@@ -1,0 +1,35 @@
+// Whether this MPI reads and writes device memory.
+#pragma once
+
+#ifdef HALOGEN_WITH_MPI
+
+#include <cstdlib>
+#include <string_view>
+
+#include "halogen/comm/mpi/handle.hpp"
+#include "halogen/comm/stream.hpp"
+
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+
+namespace halogen::detail {
+
+/// What Open MPI or MPICH says of itself, unless HALOGEN_MPI_GPU_AWARE is 0 or 1. Holds for messages: Open MPI's
+/// non-blocking reductions take host memory only, whatever it says.
+inline bool mpi_takes_device_memory() {
+  if (!has_stream) return false;
+  if (const char* text = std::getenv("HALOGEN_MPI_GPU_AWARE")) return std::string_view(text) == "1";
+#if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
+  return MPIX_Query_cuda_support() == 1;
+#elif defined(MPIX_GPU_SUPPORT_CUDA)
+  int is_supported = 0;
+  return MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &is_supported) == MPI_SUCCESS && is_supported != 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace halogen::detail
+
+#endif  // HALOGEN_WITH_MPI

@@ -1,0 +1,202 @@
+// An NCCL communicator that ends itself, and the one place where operations are issued and NCCL's codes become errors.
+#pragma once
+
+#ifdef HALOGEN_WITH_NCCL
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "halogen/comm/nccl/library.hpp"
+#include "halogen/comm/nccl/watch.hpp"
+#include "halogen/comm/stream.hpp"
+
+namespace halogen::detail {
+
+/// An operation as errors name it: shared, since it may be under way longer than whoever issued it lives.
+struct NcclOperation {
+  std::string what;
+  std::vector<int> peers;  ///< empty: all ranks
+};
+
+/// Owns a communicator of two ranks or more. Operations are issued on stream() and complete in its order.
+class NcclHandle final : public NcclWatched {
+  using Clock = std::chrono::steady_clock;
+
+ public:
+  NcclHandle(ncclComm_t comm, std::string label) : comm_(comm), label_(std::move(label)) {
+    check(library_.comm_user_rank(comm_, &rank_), "ncclCommUserRank");
+    check(library_.comm_count(comm_, &size_), "ncclCommCount");
+    NcclWatch::get().add(*this);
+  }
+  NcclHandle(const NcclHandle&) = delete;
+  NcclHandle& operator=(const NcclHandle&) = delete;
+  /// In an orderly end all ranks destroy it together, as NCCL asks; behind an exception they might never. A handle that
+  /// outlives the stream, in a static, leaves it to the end of the process.
+  ~NcclHandle() {
+    NcclWatch::get().remove(*this);
+    if (comm_ == nullptr || stream_ended()) return;
+    if (std::uncaught_exceptions() > 0 || NcclWatch::get().failed()) {
+      library_.comm_abort(comm_);
+    } else {
+      wait_for_stream();
+      library_.comm_destroy(comm_);
+    }
+  }
+
+  ncclComm_t comm() const { return comm_; }
+  const std::string& label() const { return label_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// One call that may wait for other ranks, watched. Throws Error for what NCCL refuses, and for the first fault of
+  /// any communicator so far.
+  template <class Call>
+  void call(const std::shared_ptr<const NcclOperation>& operation, Call&& call) {
+    const bool watched = enter(operation);
+    const ncclResult_t code = call(library_);
+    exit(watched);
+    NcclWatch::get().check();
+    if (code != ncclSuccess) check(code, sentence(*operation));
+  }
+
+  /// The same for all that emit(library) issues, as one group.
+  template <class Emit>
+  void issue(const std::shared_ptr<const NcclOperation>& operation, Emit&& emit) {
+    call(operation, [&](const NcclLibrary& nccl) {
+      const ncclResult_t begun = nccl.group_start();
+      if (begun != ncclSuccess) return begun;
+      const ncclResult_t emitted = emit(nccl), ended = nccl.group_end();
+      return emitted == ncclSuccess ? ended : emitted;
+    });
+  }
+
+  /// Throws Error with the first fault of any communicator.
+  void check_health() const { NcclWatch::get().check(); }
+
+  std::string sentence(const NcclOperation& operation) const {
+    std::string text = operation.what + " on \"" + label_ + "\"";
+    for (std::size_t i = 0; i < operation.peers.size(); ++i)
+      text += (i > 0 ? ", " : operation.peers.size() > 1 ? ", peers " : ", peer ") + std::to_string(operation.peers[i]);
+    return text;
+  }
+
+  static void check(ncclResult_t code, const std::string& operation) {
+    if (code == ncclSuccess || code == ncclInProgress) return;
+    throw Error(operation + ": NCCL says " + NcclLibrary::get().error_string(code) +
+                " (NCCL_DEBUG=WARN prints its reason)");
+  }
+
+  // -- the watch's thread -----------------------------------------------------------------------------------------
+  std::string fault() override {
+    const std::lock_guard lock(mutex_);
+    if (comm_ == nullptr) return {};
+    retire();
+    ncclResult_t code = ncclSuccess;
+    library_.comm_get_async_error(comm_, &code);
+    if (code != ncclSuccess && code != ncclInProgress)
+      return (under_way_.empty() ? "communicator \"" + label_ + "\"" : sentence(*under_way_.front().operation)) +
+             ": NCCL says " + library_.error_string(code) + " (NCCL_DEBUG=WARN prints its reason)";
+    const auto timeout = NcclWatch::get().timeout();
+    if (under_way_.empty() || Clock::now() - std::max(last_end_, under_way_.front().begin) < timeout) return {};
+    return sentence(*under_way_.front().operation) + ": no answer within " +
+           std::to_string(static_cast<double>(timeout.count()) / 1000).substr(0, 6) +
+           " s (HALOGEN_NCCL_TIMEOUT): a peer has ended, or runs another operation";
+  }
+
+  /// The main thread is left the time to come out of a call, unless the call is what hangs.
+  void abort() override {
+    const std::lock_guard lock(mutex_);
+    if (comm_ == nullptr || (issuing_ && aborts_++ == 0)) return;
+    library_.comm_abort(std::exchange(comm_, nullptr));
+    under_way_.clear();
+  }
+
+ private:
+  /// An operation from its issue until the stream has passed its end.
+  struct UnderWay {
+    std::shared_ptr<const NcclOperation> operation;
+    Clock::time_point begin;
+    StreamMark end;
+    bool issued = false;
+  };
+
+  /// First in, first out, in places that are used again with their marks.
+  class Queue {
+   public:
+    bool empty() const { return count_ == 0; }
+    UnderWay& front() { return places_[first_]; }
+    UnderWay& back() { return places_[(first_ + count_ - 1) % places_.size()]; }
+    void push(const std::shared_ptr<const NcclOperation>& operation) {
+      if (count_ == places_.size()) {
+        std::rotate(places_.begin(), places_.begin() + static_cast<std::ptrdiff_t>(first_), places_.end());
+        first_ = 0;
+        places_.resize(std::max<std::size_t>(256, 2 * count_));
+      }
+      ++count_;
+      back().operation = operation;
+      back().begin = Clock::now();
+      back().issued = false;
+    }
+    void pop() {
+      front().operation.reset();
+      first_ = (first_ + 1) % places_.size();
+      --count_;
+    }
+    void clear() {
+      while (!empty()) pop();
+    }
+
+   private:
+    std::vector<UnderWay> places_;
+    std::size_t first_ = 0, count_ = 0;
+  };
+
+  /// Launches that are recorded into a graph are not under way. Returns whether this one is.
+  bool enter(const std::shared_ptr<const NcclOperation>& operation) {
+    NcclWatch::get().check();
+    const bool watched = !is_capturing();
+    const std::lock_guard lock(mutex_);
+    issuing_ = true;
+    if (watched) under_way_.push(operation);
+    return watched;
+  }
+
+  void exit(bool watched) {
+    const std::lock_guard lock(mutex_);
+    issuing_ = false;
+    if (!watched || under_way_.empty()) return;  // aborted
+    under_way_.back().end.record();
+    under_way_.back().issued = true;
+    retire();
+  }
+
+  void retire() {
+    while (!under_way_.empty() && under_way_.front().issued && under_way_.front().end.passed()) {
+      under_way_.pop();
+      last_end_ = Clock::now();
+    }
+  }
+
+  const NcclLibrary& library_ = NcclLibrary::get();
+  ncclComm_t comm_;
+  std::string label_;
+  int rank_ = 0;
+  int size_ = 1;
+
+  std::mutex mutex_;
+  bool issuing_ = false;
+  int aborts_ = 0;
+  Queue under_way_;
+  Clock::time_point last_end_{};
+};
+
+}  // namespace halogen::detail
+
+#endif  // HALOGEN_WITH_NCCL

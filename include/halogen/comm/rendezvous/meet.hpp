@@ -1,0 +1,23 @@
+// Where processes meet that no MPI brought together.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "halogen/comm/rendezvous/file.hpp"
+#include "halogen/comm/rendezvous/tcp.hpp"
+
+namespace halogen::detail {
+
+/// At rendezvous_address(). Waits for all processes, HALOGEN_RENDEZVOUS_TIMEOUT seconds (300 unless set); throws Error
+/// where one does not come.
+inline std::unique_ptr<Rendezvous> meet(const Launched& launched) {
+  const std::chrono::milliseconds timeout(
+      static_cast<long long>(1000 * number_of("HALOGEN_RENDEZVOUS_TIMEOUT", 300, 0.01, 1e9)));
+  const std::string where = rendezvous_address(launched);
+  if (where.starts_with("file:")) return std::make_unique<FileRendezvous>(launched, where.substr(5), timeout);
+  const std::size_t host = where.find("//") + 2, colon = where.rfind(':');
+  return std::make_unique<TcpRendezvous>(launched, where.substr(host, colon - host), where.substr(colon + 1), timeout);
+}
+
+}  // namespace halogen::detail

@@ -1,0 +1,174 @@
+// Processes that meet at a port of rank 0's host.
+#pragma once
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "halogen/comm/rendezvous/rendezvous.hpp"
+
+namespace halogen::detail {
+
+/// A socket, closed at its end.
+class Socket {
+ public:
+  explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~Socket() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  explicit operator bool() const { return descriptor_ >= 0; }
+  int descriptor() const { return descriptor_; }
+
+  /// Neither takes longer than this for one part.
+  void limit(std::chrono::milliseconds patience) const {
+    const timeval time{static_cast<time_t>(patience.count() / 1000),
+                       static_cast<suseconds_t>(patience.count() % 1000 * 1000)};
+    setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+    setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+  }
+  bool send_all(const void* data, std::size_t bytes) const {
+    for (std::size_t done = 0; done < bytes;) {
+      const ssize_t now = send(descriptor_, static_cast<const char*>(data) + done, bytes - done, MSG_NOSIGNAL);
+      if (now <= 0) return false;
+      done += static_cast<std::size_t>(now);
+    }
+    return true;
+  }
+  bool receive_all(void* data, std::size_t bytes) const {
+    for (std::size_t done = 0; done < bytes;) {
+      const ssize_t now = recv(descriptor_, static_cast<char*>(data) + done, bytes - done, 0);
+      if (now <= 0) return false;
+      done += static_cast<std::size_t>(now);
+    }
+    return true;
+  }
+
+ private:
+  int descriptor_;
+};
+
+/// Rank 0 listens, and passes on what the others tell it. Who does not introduce itself as a rank of this run is turned
+/// away.
+class TcpRendezvous final : public Rendezvous {
+ public:
+  TcpRendezvous(const Launched& launched, const std::string& host, const std::string& port,
+                std::chrono::milliseconds timeout)
+      : Rendezvous(launched, "tcp://" + host + ":" + port, timeout), sockets_(static_cast<std::size_t>(size())) {
+    rank() == 0 ? listen_at(port) : connect_to(host, port);
+  }
+
+  void all_gather(const void* own, std::size_t bytes, void* all) override {
+    auto* words = static_cast<char*>(all);
+    const std::size_t total = bytes * static_cast<std::size_t>(size());
+    if (rank() == 0) {
+      std::memcpy(words, own, bytes);
+      for (int r = 1; r < size(); ++r)
+        if (!socket(r).receive_all(words + static_cast<std::size_t>(r) * bytes, bytes)) give_up(name(r));
+      for (int r = 1; r < size(); ++r)
+        if (!socket(r).send_all(words, total)) give_up(name(r));
+    } else if (!socket(0).send_all(own, bytes) || !socket(0).receive_all(words, total)) {
+      give_up("rank 0");
+    }
+  }
+
+ private:
+  using Introduction = std::array<std::uint32_t, 3>;
+  static constexpr std::uint32_t ours = 0x48414c4f;
+
+  struct Addresses {
+    addrinfo* first = nullptr;
+    ~Addresses() {
+      if (first != nullptr) freeaddrinfo(first);
+    }
+  };
+
+  static std::string name(int rank) { return "rank " + std::to_string(rank); }
+  Socket& socket(int rank) { return sockets_[static_cast<std::size_t>(rank)]; }
+
+  int look_up(const char* host, const std::string& port, Addresses& addresses) const {
+    addrinfo hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = host == nullptr ? AI_PASSIVE : 0;
+    return getaddrinfo(host, port.c_str(), &hints, &addresses.first);
+  }
+
+  /// On all interfaces: how the others name this host is their business.
+  void listen_at(const std::string& port) {
+    Addresses addresses;
+    if (const int code = look_up(nullptr, port, addresses); code != 0) throw Error(self() + ": " + gai_strerror(code));
+    Socket door;
+    int fault = 0;
+    for (addrinfo* at = addresses.first; at != nullptr && !door; at = at->ai_next) {
+      Socket candidate(::socket(at->ai_family, at->ai_socktype, at->ai_protocol));
+      const int yes = 1;
+      setsockopt(candidate.descriptor(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+      if (bind(candidate.descriptor(), at->ai_addr, at->ai_addrlen) == 0 && listen(candidate.descriptor(), 1024) == 0)
+        door = std::move(candidate);
+      else
+        fault = errno;
+    }
+    if (!door) throw Error(self() + " cannot listen: " + std::strerror(fault) + ": choose another port (MASTER_PORT)");
+    const Clock::time_point end = deadline();
+    for (int absent = size() - 1; absent > 0;) {
+      pollfd waiting{door.descriptor(), POLLIN, 0};
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+      if (left <= 0 || poll(&waiting, 1, static_cast<int>(left)) == 0) give_up(those_absent());
+      Socket guest(accept(door.descriptor(), nullptr, nullptr));
+      guest.limit(std::chrono::seconds(5));
+      Introduction words{};
+      if (!guest.receive_all(&words, sizeof words) || words[0] != ours) continue;
+      const int r = static_cast<int>(words[2]);
+      if (words[1] != static_cast<std::uint32_t>(size()) || r <= 0 || r >= size() || socket(r))
+        throw Error(self() + " was met by a second rank " + std::to_string(r) + ", or one of " +
+                    std::to_string(words[1]) + ": give each run an address of its own, each process its RANK");
+      guest.limit(timeout());
+      socket(r) = std::move(guest);
+      --absent;
+    }
+  }
+
+  std::string those_absent() {
+    std::string missing;
+    for (int r = 1; r < size(); ++r)
+      if (!socket(r)) missing += (missing.empty() ? "rank " : ", ") + std::to_string(r);
+    return missing;
+  }
+
+  void connect_to(const std::string& host, const std::string& port) {
+    const Introduction words{ours, static_cast<std::uint32_t>(size()), static_cast<std::uint32_t>(rank())};
+    for (const Clock::time_point end = deadline();;) {
+      Addresses addresses;
+      look_up(host.c_str(), port, addresses);
+      for (addrinfo* at = addresses.first; at != nullptr; at = at->ai_next) {
+        Socket candidate(::socket(at->ai_family, at->ai_socktype, at->ai_protocol));
+        if (connect(candidate.descriptor(), at->ai_addr, at->ai_addrlen) != 0) continue;
+        candidate.limit(timeout());
+        if (!candidate.send_all(&words, sizeof words)) continue;
+        socket(0) = std::move(candidate);
+        return;
+      }
+      if (Clock::now() > end) give_up("rank 0");
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+  std::vector<Socket> sockets_;  // rank 0: of the others; others: of rank 0
+};
+
+}  // namespace halogen::detail

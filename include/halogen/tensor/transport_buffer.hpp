@@ -1,0 +1,86 @@
+// Memory that launches and a transport share.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "halogen/comm/communicator.hpp"
+#include "halogen/tensor/space.hpp"
+
+namespace halogen {
+
+/// What a buffer travels in.
+enum class Travels { in_messages, in_collectives };
+
+inline bool takes_device_memory(const Communicator& ranks, Travels how) {
+  return how == Travels::in_messages ? ranks.messages_take_device_memory() : ranks.collectives_take_device_memory();
+}
+
+/// Before a transport reads, or receives into, what launches write or read: waits for them, unless the transport takes
+/// its place behind them in the stream.
+inline void settle(const execution_space& space, const Communicator& ranks, const char* label) {
+  if (!ranks.stream_ordered()) space.fence(label);
+}
+
+namespace detail {
+
+template <class To, class From, class T>
+void copy_values(const execution_space& space, T* to, const T* from, std::size_t count) {
+  Kokkos::deep_copy(space, Kokkos::View<T*, To, Kokkos::MemoryUnmanaged>(to, count),
+                    Kokkos::View<const T*, From, Kokkos::MemoryUnmanaged>(from, count));
+}
+
+}  // namespace detail
+
+/// Values without initial ones: in device memory where the transport takes it, else in transport_space, which kernels
+/// write directly. Of the host there is only one kind. Copies are shallow.
+template <class T>
+class TransportBuffer {
+ public:
+  TransportBuffer() = default;
+  template <class... More>
+  TransportBuffer(const std::string& label, index_t values, Travels how, const Communicator& ranks,
+                  const More&... more) {
+    if (!runs_on_host && (takes_device_memory(ranks, how) && ... && takes_device_memory(more, how)))
+      device_ = decltype(device_)(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
+    else
+      shared_ = decltype(shared_)(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
+  }
+
+  T* data() const { return device_.data() != nullptr ? device_.data() : shared_.data(); }
+  std::size_t size() const { return device_.size() + shared_.size(); }
+
+  /// Copies in the order of the launches: from their memory into the first `count` values, and back.
+  void put(const execution_space& space, const T* from, std::size_t count) const {
+    if (device_.data() != nullptr)
+      detail::copy_values<memory_space, memory_space>(space, device_.data(), from, count);
+    else
+      detail::copy_values<transport_space, memory_space>(space, shared_.data(), from, count);
+  }
+  void get(const execution_space& space, T* to, std::size_t count) const {
+    if (device_.data() != nullptr)
+      detail::copy_values<memory_space, memory_space>(space, to, device_.data(), count);
+    else
+      detail::copy_values<memory_space, transport_space>(space, to, shared_.data(), count);
+  }
+
+  /// The first Count values; waits for the launches that write them.
+  template <std::size_t Count>
+  std::array<T, Count> to_host(const execution_space& space) const {
+    std::array<T, Count> values;
+    if (device_.data() != nullptr)
+      detail::copy_values<Kokkos::HostSpace, memory_space>(space, values.data(), device_.data(), Count);
+    space.fence("halogen::to_host");
+    if (device_.data() == nullptr) std::copy_n(shared_.data(), Count, values.data());
+    return values;
+  }
+
+ private:
+  Kokkos::View<T*, memory_space> device_;
+  Kokkos::View<T*, transport_space> shared_;
+};
+
+}  // namespace halogen

@@ -1,0 +1,51 @@
+// On the host, memory that stands for a device's: what Kokkos allocates, but for what is called pinned. The library's
+// NCCL transport then stages all other memory, and the stand-in refuses it. Call after Kokkos has started.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <Kokkos_Core.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <halogen/comm/stream.hpp>
+#include <map>
+#include <string_view>
+
+namespace support {
+
+inline std::map<const char*, std::uint64_t>& device_blocks() {
+  static auto& blocks = *new std::map<const char*, std::uint64_t>;
+  return blocks;
+}
+
+inline bool lies_on_device(const void* data) {
+  const auto* place = static_cast<const char*>(data);
+  const auto block = device_blocks().upper_bound(place);
+  return block != device_blocks().begin() && place < std::prev(block)->first + std::prev(block)->second;
+}
+
+inline void tell_device_memory_apart() {
+#ifndef KOKKOS_ENABLE_CUDA
+  halogen::detail::polls_of_a_mark = 2;  // and what the stream has passed is known late, as on a device
+#endif
+#if defined(HALOGEN_WITH_NCCL) && !defined(KOKKOS_ENABLE_CUDA)
+  const char* path = std::getenv("HALOGEN_NCCL_LIBRARY");
+  if (path == nullptr) return;  // not over the stand-in
+  namespace tools = Kokkos::Tools::Experimental;
+  tools::set_allocate_data_callback(
+      [](Kokkos_Profiling_SpaceHandle, const char* label, const void* data, std::uint64_t bytes) {
+        if (std::string_view(label) == "halogen::pinned") return;
+        device_blocks()[static_cast<const char*>(data)] = bytes + sizeof(Kokkos::Impl::SharedAllocationHeader);
+      });
+  tools::set_deallocate_data_callback([](Kokkos_Profiling_SpaceHandle, const char*, const void* data, std::uint64_t) {
+    device_blocks().erase(static_cast<const char*>(data));
+  });
+  halogen::detail::is_device_memory = lies_on_device;
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return;
+  if (void* check = dlsym(library, "nccl_standin_check_memory"))
+    reinterpret_cast<void (*)(bool (*)(const void*))>(check)(lies_on_device);
+#endif
+}
+
+}  // namespace support
