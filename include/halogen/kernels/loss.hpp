@@ -130,7 +130,7 @@ struct SumInOrder {
     launch_tiles(space, "halogen::sum", 1, *this, 0, device::reduce_bytes);
   }
 
-  KOKKOS_FUNCTION void operator()(const Team& team) const {
+  KOKKOS_FUNCTION void operator()([[maybe_unused]] const Team& team) const {
     HALOGEN_HOST_PART(double sum = 0; for (index_t i = 0; i < count; ++i) sum += partial[i]; result[0] = sum;)
     HALOGEN_DEVICE_PART(run_on_device(team);)
   }
