@@ -92,6 +92,12 @@ constexpr bool sums_are_complete(const Plan& plan) {
 }
 static_assert(sums_are_complete(training) && sums_are_complete(inference));
 
+/// A norm of the image reads it where it lies: its moments, then the output; no copy.
+inline constexpr const Plan& of_image = plan_of<GroupNorm<2, 4>, 4, PlanKind::inference>;
+static_assert(of_image.launches.size() == 2 && of_image.launches[0].kind == LaunchKind::moments);
+static_assert(of_image.tensors.size() == 2 && sums_are_complete(of_image));
+static_assert(sums_are_complete(plan_of<GroupNorm<2, 4>, 4, PlanKind::vjp>));
+
 /// Nobody reads a tensor before it is complete, and nobody after its last launch.
 constexpr bool lifetimes_hold(const Plan& plan) {
   for (int i = 0; i < plan.launches.size(); ++i) {

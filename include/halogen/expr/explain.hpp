@@ -32,6 +32,8 @@ inline std::string launch_name(const Plan& plan, const Launch& launch) {
       return "sum";
     case LaunchKind::store:
       return "store";
+    case LaunchKind::moments:
+      return "moments";
     case LaunchKind::store_backward:
       return "store backward";
     case LaunchKind::upsample_backward:

@@ -145,6 +145,7 @@ class LaunchReads {
       case LaunchKind::store_backward:
       case LaunchKind::softmax_backward:
       case LaunchKind::gradient_store:
+      case LaunchKind::moments:
       case LaunchKind::loss:
         break;
     }

@@ -68,8 +68,9 @@ enum class LaunchKind {
   avg_pool_backward,
   softmax_forward,
   softmax_backward,
-  add,    ///< the sum of two values, written out; their sources lie one behind the other
-  store,  ///< a value written out, where a norm or a second resampling needs it stored
+  add,      ///< the sum of two values, written out; their sources lie one behind the other
+  store,    ///< a value written out, where a norm or a second resampling needs it stored
+  moments,  ///< of a tensor that no launch writes: its output is read
   store_backward,
   upsample_backward,
   gradient_store,  ///< gradients of several activations of one tensor, added into one

@@ -9,7 +9,7 @@ namespace halogen {
 constexpr void find_lifetimes(Plan& plan) {
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
-    if (launch.output >= 0) {
+    if (launch.output >= 0 && !plan.tensors[launch.output].external) {
       StoredTensor& output = plan.tensors[launch.output];
       if (output.first_launch < 0) output.first_launch = i;
       output.last_write = output.last_launch = i;

@@ -78,9 +78,17 @@ class Planner {
     return result;
   }
 
-  /// A norm over a stored tensor; the launch that wrote the tensor gathers its moments.
-  constexpr int add_norm(const Norm& norm) {
+  /// A norm over a stored tensor; the launch that wrote the tensor gathers its moments, one of its own those of the
+  /// user's field.
+  constexpr int add_norm(const Norm& norm, const Node& node) {
     const int index = plan_.norms.push(norm);
+    if (plan_.tensors[norm.tensor].external) {
+      Launch launch;
+      launch.kind = LaunchKind::moments;
+      launch.node = node.index;
+      launch.output = norm.tensor;
+      plan_.launches.push(launch);
+    }
     for (Launch& launch : plan_.launches.items)
       if (launch.output == norm.tensor && launch.statistics < 0) {
         launch.statistics = index;
@@ -93,7 +101,7 @@ class Planner {
   constexpr bool is_plain(const Value& value) const {
     if (value.sources.size() != 1) return false;
     const Source& source = value.sources[0];
-    if (source.norm >= 0 || source.relu || source.resampled || plan_.tensors[source.tensor].external) return false;
+    if (source.norm >= 0 || source.relu || source.resampled) return false;
     for (const Norm& norm : plan_.norms)
       if (norm.tensor == source.tensor) return false;
     return true;

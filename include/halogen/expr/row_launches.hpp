@@ -76,6 +76,9 @@ class RowLaunches : Launches<T> {
     } else if constexpr (Kind == LaunchKind::add) {
       const auto [first, second] = operands.terms(launch);
       launch_rows("halogen::add", i, kernels::SumRows<T>{first, second});
+    } else if constexpr (Kind == LaunchKind::moments) {
+      kernels::MomentsKernel<execution_space, T> kernel;
+      Base::over_tiles("halogen::moments", i, kernel);
     } else if constexpr (Kind == LaunchKind::store) {
       launch_rows("halogen::store", i, kernels::CopyRows<T, Value>{operands.value_reader(launch.input), 0});
     } else if constexpr (Kind == LaunchKind::store_backward) {

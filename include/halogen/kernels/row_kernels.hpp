@@ -58,6 +58,33 @@ struct RowKernel {
   }
 };
 
+/// The epilogue of an output that stands already.
+template <class ExecutionSpace, class T>
+struct MomentsKernel {
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  TileOutput<T> output;
+
+  void launch(const ExecutionSpace& space, const char* label) const {
+    launch_tiles(space, label, output.tiling.launched(), *this, 0, 0);
+  }
+
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    const Tile tile = output.tile(team);
+    HALOGEN_HOST_PART(run_on_host(team, tile);)
+    HALOGEN_DEVICE_PART(device::sum_tile(team, output, tile, output.number(team), 0, output.channels);)
+  }
+
+ private:
+  void run_on_host(const Team& team, const Tile& tile) const {
+    for (int c = 0; c < output.channels; ++c) {
+      RowSums sums;
+      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) output.sum_row(tile.sample, c, y, tile.columns, sums);
+      output.keep_sums(team, c, sums);
+    }
+  }
+};
+
 /// out = what the reader sees, channels [first, ...): stores a value, or a gradient recomputed.
 template <class T, class Reader>
 struct CopyRows {

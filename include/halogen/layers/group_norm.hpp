@@ -24,7 +24,7 @@ constexpr void group_norm_forward(Planner& planner, const Node& node) {
   Value value = planner.value_of(node.inputs[0]);
   if (!planner.is_plain(value)) value = planner.stored(node, value);
   Source& source = value.sources[0];
-  source.norm = planner.add_norm({source.tensor, node.groups, node.channels, node.parameter, node.epsilon});
+  source.norm = planner.add_norm({source.tensor, node.groups, node.channels, node.parameter, node.epsilon}, node);
   planner.set_value(node, value);
 }
 
