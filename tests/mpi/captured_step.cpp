@@ -9,6 +9,7 @@
 
 #include "support/alone.hpp"
 #include "support/kokkos_events.hpp"
+#include "support/refusal.hpp"
 
 namespace {
 
@@ -58,15 +59,6 @@ struct Recorder {
 
 template <class Image, class Label, class Weight>
 using Recorded = hg::CapturedStep<Trainer, hg::MeanSquaredError, Image, Label, Weight, Recorder>;
-
-std::string refusal(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const hg::CollectiveError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -132,7 +124,7 @@ TEST_CASE("recorded in the second call, and anew where memory has moved") {
 TEST_CASE("a recorded step over ranks of MPI is refused") {
   const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
   Training training(mesh);
-  const std::string sentence = refusal([&] {
+  const std::string sentence = support::refusal<hg::CollectiveError>([&] {
     Recorded<decltype(training.image), decltype(training.label), hg::NoWeight>(
         training.trainer, hg::mse, training.image, training.label, hg::no_weight);
   });

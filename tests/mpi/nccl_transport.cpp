@@ -13,6 +13,8 @@
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"
 
+#include "support/refusal.hpp"
+
 namespace hg = halogen;
 using hg::Transfer;
 
@@ -41,15 +43,6 @@ class OnDevice {
 
 /// The same numbers on all ranks.
 std::mt19937 shared_random(unsigned seed) { return std::mt19937(seed); }
-
-std::string sentence_of(auto&& f) {
-  try {
-    f();
-  } catch (const hg::Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 }  // namespace
 
@@ -176,11 +169,11 @@ TEST_CASE("one kind of memory in an exchange; lengths that differ are found befo
   double host = 0;
   const Transfer send[] = {{right, there.data(), 8}}, mixed[] = {{left, &host, 8}},
                  longer[] = {{left, here.data(), 16}};
-  CHECK(sentence_of([&] { (void)world.prepare(mixed, send, "halo of x"); }) ==
+  CHECK(support::refusal<hg::Error>([&] { (void)world.prepare(mixed, send, "halo of x"); }) ==
         "halo of x: some buffers lie in device memory, others in host memory: give one kind");
   const hg::Communicator ring = world.split(0, world.rank(), "ring");
   hg::Exchange exchange = ring.prepare(longer, send, "halo of x");
-  CHECK(sentence_of([&] { exchange.start(); }) ==
+  CHECK(support::refusal<hg::Error>([&] { exchange.start(); }) ==
         "halo of x on \"ring\", peer " + std::to_string(left) + ": sent 8 bytes where 16 were expected");
   CHECK(here.values() == std::vector<double>(4, 2.0));
 }

@@ -10,6 +10,7 @@
 
 #include "halogen/halo/redistribute_vjp.hpp"
 #include "support/redistribution.hpp"
+#include "support/refusal.hpp"
 
 namespace {
 
@@ -89,16 +90,6 @@ std::vector<Part<Line>> lines() {
   add({all.begin() + size / 2, all.end()});
   add({all.back()});
   return lines;
-}
-
-template <class F>
-std::string refusal(F f) {
-  try {
-    f();
-  } catch (const hg::CollectiveError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace
@@ -217,19 +208,21 @@ TEST_CASE("what does not fit is refused with one sentence on all ranks") {
   const auto all = lines()[0].field<Plane<Line, S0>>(1).first;
   const Plane<Line, S0> none;
   const std::string on = "redistribute_between on " + std::to_string(size) + " ranks: ";
-  CHECK(refusal([&] { hg::redistribute_between(world(), none, all); }) ==
+  CHECK(support::refusal<hg::CollectiveError>([&] { hg::redistribute_between(world(), none, all); }) ==
         on + "no rank has a source: give it on the ranks of its mesh");
-  CHECK(refusal([&] { hg::redistribute_between(world(), all, none); }) ==
+  CHECK(support::refusal<hg::CollectiveError>([&] { hg::redistribute_between(world(), all, none); }) ==
         on + "no rank has a target: give it on the ranks of its mesh");
   const auto mesh = hg::device_mesh<Line>(lines()[0].communicator, {size});
   const Plane<Line, S0> shorter(mesh, {rows - 1, columns});
-  CHECK(refusal([&] { hg::redistribute_between(world(), all, shorter); }) ==
+  CHECK(support::refusal<hg::CollectiveError>([&] { hg::redistribute_between(world(), all, shorter); }) ==
         "redistribute from 7 to 6 points in dimension 0: a field keeps its extents");
   if (size == 1) return;
   const auto& kept = world().rank() == size - 1 ? none : all;  // the last rank forgot to bring its piece
-  CHECK(refusal([&] { hg::redistribute_between(world(), kept, all); }) ==
+  CHECK(support::refusal<hg::CollectiveError>([&] { hg::redistribute_between(world(), kept, all); }) ==
         on + std::to_string(size - 1) + " have a source, that of rank 0 on mesh " + std::to_string(size) + " (a) of " +
             std::to_string(size) + ": give one field, cut alike, on the ranks of its mesh and no other");
   const auto otherwise = lines()[0].field<Plane<Line, S0>>(world().rank() == 0 ? 1 : 2).first;
-  CHECK(refusal([&] { hg::redistribute_between(world(), all, otherwise); }).find("cut alike") != std::string::npos);
+  CHECK(support::refusal<hg::CollectiveError>([&] {
+          hg::redistribute_between(world(), all, otherwise);
+        }).find("cut alike") != std::string::npos);
 }

@@ -10,6 +10,7 @@
 
 #include "halogen/tensor/distribute.hpp"
 #include "support/grid.hpp"
+#include "support/refusal.hpp"
 
 namespace hg = halogen;
 
@@ -42,16 +43,6 @@ void check_piece(const Field& field, hg::index_t first) {
       right = right && piece[static_cast<std::size_t>(i * shape[1] + j)] ==
                            static_cast<double>(first + (field.offset(0) + i) * field.extent(1) + field.offset(1) + j);
   CHECK(right);
-}
-
-template <class F>
-std::string refusal(F f) {
-  try {
-    f();
-  } catch (const hg::Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 bool says(const std::string& sentence, const std::string& words) { return sentence.find(words) != std::string::npos; }
@@ -100,7 +91,7 @@ TEST_CASE("from_local takes this rank's piece as it is, without communication") 
     const Plane plane = hg::from_local<Plane>(mesh, {11, 13}, counted<double>(points, 100 * mesh.rank()));
     CHECK(hg::comm_stats() == before);
     CHECK(plane.to_host() == counted<double>(points, 100 * mesh.rank()));
-    CHECK(says(refusal([&] {
+    CHECK(says(support::refusal<hg::Error>([&] {
                  hg::from_local<Plane>(mesh, {11, 13}, counted<double>(points + 1));
                }),
                std::to_string(points) + " points, but " + std::to_string(points + 1)));
@@ -165,16 +156,23 @@ TEST_CASE("a margin grows once, for all copies, and keeps the values") {
 
 TEST_CASE("what only the run can know is refused with its numbers, before anything is allocated") {
   const auto mesh = meshes().front();
-  CHECK(says(refusal([&] { Plane(mesh, {0, 13}); }), "extent 0 of dimension 0 is not positive"));
-  CHECK(says(refusal([&] { Plane(mesh, {4, -13}); }), "extent -13 of dimension 1"));
-  CHECK(says(refusal([&] { Rows(mesh, {14, 4}); }), "dimension 1 has 4 points, but its type says 3"));
+  CHECK(says(support::refusal<hg::Error>([&] { Plane(mesh, {0, 13}); }), "extent 0 of dimension 0 is not positive"));
+  CHECK(says(support::refusal<hg::Error>([&] { Plane(mesh, {4, -13}); }), "extent -13 of dimension 1"));
+  CHECK(says(support::refusal<hg::Error>([&] {
+               Rows(mesh, {14, 4});
+             }),
+             "dimension 1 has 4 points, but its type says 3"));
   std::array<hg::Cut, 2> cuts{hg::Cut::chunk(40, world().size() + 1), hg::Cut::chunk(13, mesh.extent(1))};
-  CHECK(says(refusal([&] { Plane(mesh, cuts); }), "cut into " + std::to_string(world().size() + 1) + " pieces"));
-  const std::string short_of = refusal([&] { hg::distribute_tensor<Plane>(mesh, {11, 13}, counted<double>(142)); });
+  CHECK(says(support::refusal<hg::Error>([&] { Plane(mesh, cuts); }),
+             "cut into " + std::to_string(world().size() + 1) + " pieces"));
+  const std::string short_of = support::refusal<hg::Error>([&] {
+    hg::distribute_tensor<Plane>(mesh, {11, 13}, counted<double>(142));
+  });
   CHECK(says(short_of, "needs 143 values on rank 0, but has 142"));  // and so on every rank
   Plane plane(mesh, {11, 13});
   const auto points = plane.to_host().size();
-  CHECK(says(refusal([&] { plane.copy_from_host(counted<double>(points + 1)); }), std::to_string(points) + " points"));
+  CHECK(says(support::refusal<hg::Error>([&] { plane.copy_from_host(counted<double>(points + 1)); }),
+             std::to_string(points) + " points"));
 }
 
 TEST_CASE("explicit and inferred sizes, and what does not add up") {

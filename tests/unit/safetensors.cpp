@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "support/refusal.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -41,15 +43,6 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
   std::string bytes(sizeof length, '\0');
   std::memcpy(bytes.data(), &length, sizeof length);
   return bytes + header + std::string(data_bytes, '\1');
-}
-
-std::string refusal(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "nothing was refused";
 }
 
 void check_refused(const std::string& said, const std::vector<std::string>& words) {
@@ -129,7 +122,8 @@ TEST_CASE("every file cut short anywhere is refused") {
   const auto path = folder.path / "short.safetensors";
   for (std::size_t bytes = 0; bytes < python_file.size(); ++bytes) {
     put(path, python_file.substr(0, bytes));
-    check_refused(refusal([&] { halogen::read_safetensors(path); }), {"cannot read '" + path.string() + "': "});
+    check_refused(support::refusal([&] { halogen::read_safetensors(path); }),
+                  {"cannot read '" + path.string() + "': "});
   }
 }
 
@@ -181,7 +175,7 @@ TEST_CASE("a header that does not fit its file is refused with what is wrong") {
   const auto path = folder.path / "bad.safetensors";
   for (const auto& bad : cases) {
     put(path, bad.file);
-    check_refused(refusal([&] { halogen::read_safetensors(path); }),
+    check_refused(support::refusal([&] { halogen::read_safetensors(path); }),
                   {"cannot read '" + path.string() + "': ", bad.words});
   }
   put(path, file_of("{" + a + "}", 8));  // the control
@@ -191,18 +185,20 @@ TEST_CASE("a header that does not fit its file is refused with what is wrong") {
 TEST_CASE("what is no file is refused") {
   const Folder folder;
   const auto none = folder.path / "none.safetensors";
-  check_refused(refusal([&] { halogen::read_safetensors(none); }), {none.string(), "No such file or directory"});
-  check_refused(refusal([&] { halogen::read_safetensors(folder.path); }), {folder.path.string(), "Is a directory"});
+  check_refused(support::refusal([&] { halogen::read_safetensors(none); }),
+                {none.string(), "No such file or directory"});
+  check_refused(support::refusal([&] { halogen::read_safetensors(folder.path); }),
+                {folder.path.string(), "Is a directory"});
 }
 
 TEST_CASE("a tensor gives its values only as what they are") {
   const auto tensor = halogen::named_tensor<float>("weight", {2}, {1.f, 2.f});
-  check_refused(refusal([&] { tensor.as<double>(); }), {"tensor 'weight' holds F32, not F64"});
-  check_refused(refusal([&] { tensor.as<std::int32_t>(); }), {"tensor 'weight' holds F32, not I32"});
+  check_refused(support::refusal([&] { tensor.as<double>(); }), {"tensor 'weight' holds F32, not F64"});
+  check_refused(support::refusal([&] { tensor.as<std::int32_t>(); }), {"tensor 'weight' holds F32, not I32"});
   auto damaged = tensor;
   damaged.data.pop_back();
-  check_refused(refusal([&] { damaged.as<float>(); }), {"tensor 'weight' has 7 bytes", "'F32'"});
-  check_refused(refusal([&] { halogen::find({tensor}, "bias"); }), {"there is no tensor 'bias'"});
+  check_refused(support::refusal([&] { damaged.as<float>(); }), {"tensor 'weight' has 7 bytes", "'F32'"});
+  check_refused(support::refusal([&] { halogen::find({tensor}, "bias"); }), {"there is no tensor 'bias'"});
 }
 
 TEST_CASE("what cannot be written is refused and leaves the older file as it was") {
@@ -219,7 +215,7 @@ TEST_CASE("what cannot be written is refused and leaves the older file as it was
   reserved.name = "__metadata__";
   garbled.name = "\xff";
   const auto refuses = [&](const std::vector<halogen::NamedTensor>& tensors, const std::string& words) {
-    check_refused(refusal([&] { halogen::write_safetensors(path, tensors); }),
+    check_refused(support::refusal([&] { halogen::write_safetensors(path, tensors); }),
                   {"cannot write '" + path.string(), words});
     CHECK(bytes_of(path) == before);
     CHECK_FALSE(fs::exists(path.string() + ".partial"));
@@ -237,7 +233,7 @@ TEST_CASE("what cannot be written is refused and leaves the older file as it was
   const rlimit small{4096, limit.rlim_max};
   ::setrlimit(RLIMIT_FSIZE, &small);
   const auto large = halogen::named_tensor("large", {100'000}, std::vector<float>(100'000, 1.f));
-  const std::string said = refusal([&] { halogen::write_safetensors(path, {large}); });
+  const std::string said = support::refusal([&] { halogen::write_safetensors(path, {large}); });
   ::setrlimit(RLIMIT_FSIZE, &limit);
   ::signal(SIGXFSZ, handler);
   check_refused(said, {"cannot write '" + path.string(), "File too large"});
@@ -245,10 +241,11 @@ TEST_CASE("what cannot be written is refused and leaves the older file as it was
   CHECK_FALSE(fs::exists(path.string() + ".partial"));
 
   const auto nowhere = folder.path / "none" / "weights.safetensors";
-  check_refused(refusal([&] { halogen::write_safetensors(nowhere, {good}); }), {nowhere.string(), "No such file"});
+  check_refused(support::refusal([&] { halogen::write_safetensors(nowhere, {good}); }),
+                {nowhere.string(), "No such file"});
   const auto taken = folder.path / "taken";
   fs::create_directories(taken / "inside");
-  check_refused(refusal([&] { halogen::write_safetensors(taken, {good}); }), {taken.string(), "directory"});
+  check_refused(support::refusal([&] { halogen::write_safetensors(taken, {good}); }), {taken.string(), "directory"});
   CHECK_FALSE(fs::exists(taken.string() + ".partial"));
 }
 
