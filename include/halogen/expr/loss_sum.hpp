@@ -23,7 +23,8 @@ class LossSum {
       settle(space, ranks_, "halogen::weight_sum");
       ranks_.all_reduce(weight_sum(), 1);
     }
-    if (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered())) check(sums_.to_host<1>(space)[weights]);
+    // On the host launches have ended, and MPI's sum has arrived in memory of the host.
+    if (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered())) check(*weight_sum());
     return weight_sum();
   }
 
@@ -45,7 +46,7 @@ class LossSum {
   /// Error where the transport has failed meanwhile.
   double value(const execution_space& space) {
     request_.wait();
-    const auto sums = sums_.to_host<2>(space);
+    const auto sums = sums_.to_host<2>(space, "halogen::loss");
     ranks_.check_health();
     if (!weighted_) return sums[losses] / divisor_;
     check(sums[weights]);

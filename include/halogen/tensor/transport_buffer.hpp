@@ -69,11 +69,11 @@ class TransportBuffer {
 
   /// The first Count values; waits for the launches that write them.
   template <std::size_t Count>
-  std::array<T, Count> to_host(const execution_space& space) const {
+  std::array<T, Count> to_host(const execution_space& space, const char* label) const {
     std::array<T, Count> values;
     if (device_.data() != nullptr)
       detail::copy_values<Kokkos::HostSpace, memory_space>(space, values.data(), device_.data(), Count);
-    space.fence("halogen::to_host");
+    space.fence(label);
     if (device_.data() == nullptr) std::copy_n(shared_.data(), Count, values.data());
     return values;
   }
