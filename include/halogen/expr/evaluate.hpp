@@ -48,6 +48,7 @@ class Evaluation {
     begin(input);
     parameters_.begin(parameters);
     run_range<0, plan().first_backward>();
+    halos_->send();
   }
 
   /// The loss launch and all backward launches; `gradient` (parameters' layout) gets this rank's sums, or this rank's

@@ -48,6 +48,11 @@ class HaloSchedule {
     exchanges_[static_cast<std::size_t>(tensor)].finish(space, strided(tensor));
   }
 
+  /// Starts the messages of an exchange whose packing was not done: before this rank waits for something else.
+  void send() {
+    if (under_way_ >= 0) exchanges_[static_cast<std::size_t>(under_way_)].send();
+  }
+
   /// Runs launch_part(tiling) over all tiles of a launch: first those that need no halo under way, some at a time
   /// between two polls, then, with the halo, those at the cuts.
   template <class LaunchPart>
@@ -59,7 +64,7 @@ class HaloSchedule {
     const bool at_cuts_wait = waits(order);
     const index_t interior = at_cuts_wait ? order.interior : tiling.count();
     polled(space, interior, [&](index_t begin, index_t end) { launch_part(tiling.part(numbers, begin, end)); });
-    if (!at_cuts_wait) return;
+    if (!at_cuts_wait) return send();
     finish(space);
     if (interior < tiling.count()) launch_part(tiling.part(numbers, interior, tiling.count()));
   }
@@ -69,6 +74,7 @@ class HaloSchedule {
   void run_blocks(const execution_space& space, int launch, index_t count, LaunchPart launch_part) {
     if (under_way_ >= 0 && waits(orders_[static_cast<std::size_t>(launch)])) finish(space);
     polled(space, count, launch_part);
+    send();
   }
 
  private:

@@ -47,13 +47,21 @@ class HaloExchange {
     exchange_.start();
   }
 
-  /// The same without waiting: messages that need the packing done are started by test() or finish(). Between the same
-  /// ranks nothing else may start meanwhile.
+  /// The same without waiting: messages that need the packing done are started by test(), send() or finish(). Between
+  /// the same ranks nothing else may start meanwhile.
   void start_behind(const execution_space& space, const StridedView<T, Rank>& tensor) {
     if (sends_.values() > 0) sends_.template copy<true>(space, tensor, send_);
     packed_.record();
     is_behind_ = !world_.stream_ordered();
-    if (!is_behind_) exchange_.start();
+    if (is_behind_)
+      test();  // on the host it is packed
+    else
+      exchange_.start();
+  }
+
+  /// Waits for the packing and starts the messages, for which others may wait while this rank waits for nothing.
+  void send() {
+    if (is_behind_) detail::poll_until([this] { return test() || !is_behind_; });
   }
 
   /// This rank's own part, from one tensor to another or to the margins of the same; between start and finish, while
