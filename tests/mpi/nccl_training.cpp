@@ -1,5 +1,5 @@
 // transports: nccl
-// guard: 0
+// guard: no
 // timeout: 300
 // A U-Net trained over NCCL goes the way that it goes over MPI.
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // transports: nccl
 // timeout: 300
-// guard: 0
+// guard: no
 // The transport over NCCL from start to end without MPI, and what it says when something fails. The tests start this
 // executable again as several ranks, each with one of the skipped test cases.
 #include <doctest/doctest.h>
