@@ -1,9 +1,7 @@
 // Conv3d against PyTorch's stored tensors and against plain loops, on every mesh of batch, depth, height and width;
 // what it sends, by a formula.
-#include <doctest/doctest.h>
-
 #include "support/alone.hpp"
-#include "support/reference.hpp"
+#include "support/stored.hpp"
 
 namespace {
 
@@ -14,39 +12,26 @@ using DepthWidth = hg::Boundary<hg::Periodic, hg::Zero, hg::Periodic>;
 /// Forward in float and double to the bit, and the vjp: the reference's results are exact in float.
 template <class Layer, int In, int Out>
 void check_case(int number) {
-  const support::Reference reference("conv3d");
-  const std::string name = "case" + std::to_string(number) + ".";
-  const auto in = reference.shape(name + "input"), out = reference.shape(name + "output");
-  REQUIRE(in[1] == In);
-  REQUIRE(out[1] == Out);
-  const support::Extents<support::VolumeMesh> extents{in[0], in[2], in[3], in[4]};
+  const support::StoredCase<4> stored("conv3d", number);
+  REQUIRE(stored.channels("input") == In);
+  REQUIRE(stored.channels("output") == Out);
   const auto joined = [&](const std::string& a, const std::string& b) {
-    std::vector<double> all = reference.values(name + a);
-    const std::vector<double> more = reference.values(name + b);
+    std::vector<double> all = stored[a];
+    const std::vector<double> more = stored[b];
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
   const std::vector<double> parameters = joined("weight", "bias"), gradient = joined("grad_weight", "grad_bias");
   const std::vector<float> single(parameters.begin(), parameters.end());
-  const double count = static_cast<double>(out[0] * out[1] * out[2] * out[3] * out[4]);
   CAPTURE(number);
-  int ran = 0;
-  for (const auto& mesh : support::volume_meshes(2)) {
-    CAPTURE(support::text(mesh));
-    using Image = support::Volume<double, In>;
-    if (support::leaves_a_piece_empty<Layer, Image>(mesh, support::with_channels(extents, In))) continue;
-    ++ran;
-    CHECK(support::infer<Layer, In>(mesh, extents, single, reference.values<float>(name + "input")) ==
-          reference.values<float>(name + "output"));
-    auto result = support::train_once<Layer, In, Out, support::InnerProduct>(
-        mesh, extents, parameters, reference.values(name + "input"), {out[2], out[3], out[4]},
-        reference.values(name + "grad_output"));
-    for (double& g : result.input_gradient) g *= count;
-    for (double& g : result.parameter_gradient) g *= count;
-    CHECK(result.output == reference.values(name + "output"));
-    CHECK(relative_error(result.input_gradient, reference.values(name + "grad_input")) < 1e-14);
+  const int ran = support::on_meshes<Layer, In>(stored.extents("input"), [&](const auto& mesh) {
+    CHECK(support::infer<Layer, In>(mesh, stored.extents("input"), single, stored.as<float>("input")) ==
+          stored.as<float>("output"));
+    const auto result = stored.run<Layer, In, Out>(mesh, parameters);
+    CHECK(result.output == stored["output"]);
+    CHECK(relative_error(result.input_gradient, stored["grad_input"]) < 1e-14);
     CHECK(relative_error(result.parameter_gradient, gradient) < 1e-14);
-  }
+  });
   if (support::world().size() <= 2) CHECK(ran > 0);
 }
 

@@ -64,7 +64,7 @@ class HaloSchedule {
     const bool at_cuts_wait = waits(order);
     const index_t interior = at_cuts_wait ? order.interior : tiling.count();
     polled(space, interior, [&](index_t begin, index_t end) { launch_part(tiling.part(numbers, begin, end)); });
-    if (!at_cuts_wait) return send();
+    if (!at_cuts_wait) return;
     finish(space);
     if (interior < tiling.count()) launch_part(tiling.part(numbers, interior, tiling.count()));
   }
@@ -74,7 +74,6 @@ class HaloSchedule {
   void run_blocks(const execution_space& space, int launch, index_t count, LaunchPart launch_part) {
     if (under_way_ >= 0 && waits(orders_[static_cast<std::size_t>(launch)])) finish(space);
     polled(space, count, launch_part);
-    send();
   }
 
  private:
@@ -110,6 +109,7 @@ class HaloSchedule {
       launch_part(begin, std::min(begin + share, count));
       if (under_way_ >= 0) exchanges_[static_cast<std::size_t>(under_way_)].test();
     }
+    send();
   }
 
   void order_tiles() {

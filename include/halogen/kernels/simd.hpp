@@ -70,37 +70,28 @@ inline void store(T* to, V value) {
   *reinterpret_cast<V*>(to) = value;
 }
 
-#if defined(HALOGEN_STREAMS)
-/// A store that goes past the caches; `to` is aligned as the vector is wide.
-template <class V, class T>
-inline void stream(T* to, V value) {
-  if constexpr (sizeof(V) == 64) {
-#if defined(__AVX512F__)
-    __m512i bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), bits);
+inline constexpr int cache_line = 64;
+
+/// A cache line that goes past the caches, to where one begins.
+inline void stream_line(void* to, const void* from) {
+#if defined(HALOGEN_STREAMS) && defined(__AVX__)
+  auto* const line = static_cast<__m256i*>(to);
+  const auto* const values = static_cast<const __m256i*>(from);
+  for (int i = 0; i < 2; ++i) _mm256_stream_si256(line + i, _mm256_loadu_si256(values + i));
+#elif defined(HALOGEN_STREAMS)
+  auto* const line = static_cast<__m128i*>(to);
+  const auto* const values = static_cast<const __m128i*>(from);
+  for (int i = 0; i < 4; ++i) _mm_stream_si128(line + i, _mm_loadu_si128(values + i));
+#else
+  std::memcpy(to, from, cache_line);
 #endif
-  } else if constexpr (sizeof(V) == 32) {
-#if defined(__AVX__)
-    __m256i bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), bits);
-#endif
-  } else {
-    __m128i bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to), bits);
-  }
 }
 /// What was streamed before is in memory before what is stored after.
-inline void stream_fence() { _mm_sfence(); }
-#else
-template <class V, class T>
-inline void stream(T* to, V value) {
-  store(to, value);
-}
-inline void stream_fence() {}
+inline void stream_fence() {
+#if defined(HALOGEN_STREAMS)
+  _mm_sfence();
 #endif
+}
 
 /// Each lane in double.
 template <class T>
@@ -136,13 +127,11 @@ inline void for_each_vector(index_t count, F&& f) {
 /// A row past the caches, but for what shares a line with its neighbours.
 template <class T>
 inline void stream_row(const T* from, index_t count, T* to) {
-  constexpr std::uintptr_t line = 64;
-  const auto ahead = static_cast<index_t>((line - reinterpret_cast<std::uintptr_t>(to) % line) % line / sizeof(T));
+  constexpr index_t values = cache_line / sizeof(T);
+  const auto into_line = static_cast<index_t>(reinterpret_cast<std::uintptr_t>(to) % cache_line / sizeof(T));
   index_t i = 0;
-  for (; i < count && i < ahead; ++i) to[i] = from[i];
-  constexpr index_t values = line / sizeof(T);
-  for (; i + values <= count; i += values) HALOGEN_UNROLL
-  for (index_t k = 0; k < values; k += lanes<T>) stream(to + i + k, load<Vector<T>>(from + i + k));
+  for (; i < count && (into_line + i) % values != 0; ++i) to[i] = from[i];
+  for (; i + values <= count; i += values) stream_line(to + i, from + i);
   for (; i < count; ++i) to[i] = from[i];
 }
 

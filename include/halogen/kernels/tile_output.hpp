@@ -34,8 +34,7 @@ struct TileOutput {
   void put_row(int n, int c, index_t y, index_t x, index_t count, const T* from) const {
     T* to = &tensor.at(n, c, y, x);
     if (!accumulate) return detail::copy_row(from, count, to);
-    const T* on = &base.at(n, c, y, x);
-    for_each_vector<T>(count, [&]<class V>(index_t i) { store<V>(to + i, load<V>(on + i) + load<V>(from + i)); });
+    add_base(n, c, y, x, count, from, to);
   }
 
   /// Host: where a row is best computed, in place or on `line`; finish_row() then does all that is left.
@@ -44,10 +43,7 @@ struct TileOutput {
   }
   void finish_row(int n, int c, index_t y, const Interval& columns, T* row, RowSums& sums) const {
     const index_t x = columns.begin, count = columns.size();
-    if (accumulate) {
-      const T* on = &base.at(n, c, y, x);
-      for_each_vector<T>(count, [&]<class V>(index_t i) { store<V>(row + i, load<V>(on + i) + load<V>(row + i)); });
-    }
+    if (accumulate) add_base(n, c, y, x, count, row, row);
     if (summed()) epilogue.add_row(n, c, y, x, count, row, sums);
     T* to = &tensor.at(n, c, y, x);
     if (streams)
@@ -65,6 +61,12 @@ struct TileOutput {
   template <class Team>
   KOKKOS_FUNCTION void keep_sums(const Team& team, int c, const RowSums& sums) const {
     if (summed()) epilogue.partial[number(team) * channels + c] = sums;
+  }
+
+ private:
+  void add_base(int n, int c, index_t y, index_t x, index_t count, const T* from, T* to) const {
+    const T* on = &base.at(n, c, y, x);
+    for_each_vector<T>(count, [&]<class V>(index_t i) { store<V>(to + i, load<V>(on + i) + load<V>(from + i)); });
   }
 };
 
