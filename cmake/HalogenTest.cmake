@@ -2,6 +2,7 @@
 #   // ranks: 1 2 4      numbers of MPI ranks it is run on (without MPI: once, as a single process)
 #   // label: single     further CTest labels; the tests labelled `single` also run in a build without MPI
 #   // timeout: 300      seconds
+#   // program: layers   tests/CMakeLists.txt: compiled as one with the sources of that program
 #   // optimise: 3       level, where the default does not do
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 
@@ -58,8 +59,8 @@ if(HALOGEN_CUDA)
   target_link_libraries(lazy_cuda_driver PUBLIC ${CMAKE_DL_LIBS})
 endif()
 
-# halogen_run(TEST TARGET SOURCE ranks... ): one CTest entry per number of ranks, named TEST.RANKS; 0 is no mpirun. In a
-# CUDA build all of them belong to the label device, and share one GPU.
+# halogen_run(TEST TARGET SOURCE ranks... ): one CTest entry per number of ranks, named TEST.RANKS; 0 is no mpirun. The
+# program gets HALOGEN_RUN_ARGUMENTS. In a CUDA build all of them belong to the label device, and share one GPU.
 function(halogen_run test target source)
   halogen_comment("${source}" timeout 180 timeout)
   halogen_comment("${source}" label "" labels)
@@ -67,11 +68,12 @@ function(halogen_run test target source)
     if(ranks EQUAL 0)
       set(name ${test})
       set(processors 1)
-      add_test(NAME ${name} COMMAND ${target})
+      add_test(NAME ${name} COMMAND ${target} ${HALOGEN_RUN_ARGUMENTS})
     else()
       set(name ${test}.${ranks})
       set(processors ${ranks})
-      add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${target}>)
+      add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${target}>
+                                    ${HALOGEN_RUN_ARGUMENTS})
     endif()
     string(REGEX REPLACE "\\..*" "" kind ${test})
     if(HALOGEN_CUDA)

@@ -5,6 +5,9 @@ compile.py --compiler CXX --flags FILE [--ccache PROGRAM] accept SOURCE...   eac
 compile.py ...                                            refuse SOURCE...   each compiles, but with -DREFUSE it fails
                                                                              and says every `// expect: TEXT` literally
 compile.py ...                                            alone DIRECTORY    each header below it compiles alone
+compile.py ...                                            precompile FOLDER  FOLDER holds halogen.hpp, compiled once:
+                                                                             with --precompiled FOLDER sources that
+                                                                             include it are read in a fraction of time
 """
 import argparse
 import concurrent.futures
@@ -16,10 +19,11 @@ import sys
 import tempfile
 
 LONGEST_REFUSAL = 40  # lines of compiler output
+WHOLE = "#include <halogen/halogen.hpp>\n"
 
 
 class Compiler:
-    def __init__(self, program, flags, ccache):
+    def __init__(self, program, flags, ccache, precompiled=""):
         self.is_nvcc = pathlib.Path(program).name.startswith("nvcc")
         self.is_clang = not self.is_nvcc and "clang" in pathlib.Path(program).name
         self.ccache = [ccache] if ccache and not ccache.endswith("NOTFOUND") else []
@@ -34,6 +38,10 @@ class Compiler:
             self.command += ["-fopenmp"]
         if self.is_clang:
             self.command += ["-Wno-unused-command-line-argument"]
+        self.precompiled = pathlib.Path(precompiled) / "everything.hpp" if precompiled else None
+
+    def object_of(self, header):
+        return header.with_suffix(".pch") if self.is_clang else header.with_suffix(".hpp.gch")
 
     @staticmethod
     def is_wanted(flag):
@@ -41,6 +49,9 @@ class Compiler:
 
     def run(self, source, *extra, cached=False):
         """(exit status, output). With cached, ccache answers for an unchanged source: it needs a real object."""
+        if self.precompiled and WHOLE in pathlib.Path(source).read_text():
+            first = ["-include-pch", self.object_of(self.precompiled)] if self.is_clang else ["-include", self.precompiled]
+            return self.call(self.command + ["-fsyntax-only", *map(str, first)], source, extra, False)
         if not cached:
             return self.call(self.command + ["-fsyntax-only"] * (not self.is_nvcc), source, extra, self.is_nvcc)
         return self.call(self.ccache + self.command + ["-O0"], source, extra, True)
@@ -93,6 +104,15 @@ def alone(compiler, directory):
         return in_parallel(accept, compiler, sources)
 
 
+def precompile(compiler, folder):
+    header = pathlib.Path(folder).absolute() / "everything.hpp"
+    header.parent.mkdir(parents=True, exist_ok=True)
+    header.write_text(WHOLE)
+    status, output = compiler.call(compiler.command + ["-x", "c++-header", "-o", str(compiler.object_of(header))], header,
+                                   (), False)
+    return [output] if status != 0 else []
+
+
 def in_parallel(check, compiler, sources):
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
         return [fault for faults in pool.map(lambda source: check(compiler, source), sources) for fault in faults]
@@ -103,12 +123,14 @@ def main():
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--flags", default="")
     parser.add_argument("--ccache", default="")
-    parser.add_argument("check", choices=["accept", "refuse", "alone"])
+    parser.add_argument("--precompiled", default="", help="folder of a `precompile` with the same compiler")
+    parser.add_argument("check", choices=["accept", "refuse", "alone", "precompile"])
     parser.add_argument("paths", nargs="+")
     arguments = parser.parse_args()
-    compiler = Compiler(arguments.compiler, arguments.flags, arguments.ccache)
-    if arguments.check == "alone":
-        faults = [fault for path in arguments.paths for fault in alone(compiler, path)]
+    compiler = Compiler(arguments.compiler, arguments.flags, arguments.ccache, arguments.precompiled)
+    if arguments.check in ("alone", "precompile"):
+        check = {"alone": alone, "precompile": precompile}[arguments.check]
+        faults = [fault for path in arguments.paths for fault in check(compiler, path)]
     else:
         faults = in_parallel({"accept": accept, "refuse": refuse}[arguments.check], compiler, arguments.paths)
     print("\n".join(faults))

@@ -1,3 +1,4 @@
+// program: arrays
 // What the array language sends and allocates: one halo exchange per field, one all_reduce per reduction, nothing new
 // from the second evaluation on; and what only the run can refuse, in its words, on all ranks.
 //
@@ -7,6 +8,8 @@
 
 #include "support/array.hpp"
 #include "support/kokkos_events.hpp"
+
+namespace test_array_costs {
 
 using namespace support;
 
@@ -191,3 +194,5 @@ TEST_CASE("what only the run can know is refused on all ranks with a sentence") 
           }).find("operands of one expression are cut differently in dimension 0 of 48 points") == 0);
   }
 }
+
+}  // namespace test_array_costs

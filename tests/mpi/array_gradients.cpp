@@ -1,3 +1,4 @@
+// program: gradients_of_stages
 // Gradients through slices and pads: finite differences in double, and the adjoint identity of linear ones.
 //
 // optimise: 0
@@ -5,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"
+
+namespace test_array_gradients {
 
 using namespace support;
 
@@ -55,3 +58,5 @@ TEST_CASE("gradients of products and functions of slices; faces between points")
               3, a, b) < differences);
   });
 }
+
+}  // namespace test_array_gradients

@@ -1,3 +1,4 @@
+// program: gradients_of_maps
 // Gradients through transpose, permute and along, of fields that every rank holds: finite differences in double, and
 // the adjoint identity of linear ones.
 //
@@ -6,6 +7,8 @@
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"
+
+namespace test_array_gradients_maps {
 
 using namespace support;
 
@@ -97,3 +100,5 @@ TEST_CASE("a field that every rank holds, and two mesh dimensions that cut one")
     CHECK(gradient_error(maker<Both>(mesh, way), f, 5, a) < differences);
   });
 }
+
+}  // namespace test_array_gradients_maps

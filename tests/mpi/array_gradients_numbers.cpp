@@ -1,3 +1,4 @@
+// program: gradients_of_maps
 // Gradients through reductions to a number and through stencil functors: finite differences in double.
 //
 // optimise: 0
@@ -5,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"
+
+namespace test_array_gradients_numbers {
 
 using namespace support;
 
@@ -76,3 +79,5 @@ TEST_CASE("stencil functors: derivatives by dual numbers, or their own") {
               1, a) < differences);
   });
 }
+
+}  // namespace test_array_gradients_numbers

@@ -1,3 +1,4 @@
+// program: gradients_of_reductions
 // Gradients through reductions over some dimensions: finite differences in double, and the adjoint identity.
 //
 // optimise: 0
@@ -5,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"
+
+namespace test_array_gradients_reductions {
 
 using namespace support;
 
@@ -49,3 +52,5 @@ TEST_CASE("reductions over some dimensions inside: anomalies, softmax, norms, ex
               1, a) < differences);
   });
 }
+
+}  // namespace test_array_gradients_reductions

@@ -1,3 +1,4 @@
+// program: gradients_of_stages
 // Gradients through cumulative_sum, concatenate and redistribute: finite differences in double, and the adjoint
 // identity of linear ones.
 //
@@ -6,6 +7,8 @@
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"
+
+namespace test_array_gradients_stages {
 
 using namespace support;
 
@@ -66,3 +69,5 @@ TEST_CASE("concatenate and redistribute: each part is given its piece of the cot
               2, a, b) < differences);
   });
 }
+
+}  // namespace test_array_gradients_stages

@@ -1,3 +1,4 @@
+// program: arrays
 // Two-byte storage: the conversions against arithmetic in double, and fields of them in every operation.
 //
 // optimise: 0
@@ -8,6 +9,8 @@
 #include <limits>
 
 #include "support/array.hpp"
+
+namespace test_array_half {
 
 using namespace support;
 
@@ -136,3 +139,5 @@ TEST_CASE_TEMPLATE("fields of two bytes: computed in float, rounded when stored,
             }) == 0);
     }
 }
+
+}  // namespace test_array_half

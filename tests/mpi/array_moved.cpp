@@ -1,3 +1,4 @@
+// program: arrays
 // cumulative_sum, concatenate, redistribute of expressions and stencil functors, beside plain loops.
 //
 // optimise: 0
@@ -5,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"
+
+namespace test_array_moved {
 
 using namespace support;
 
@@ -201,3 +204,5 @@ TEST_CASE("stencil functors: footprints in two dimensions and one, both boundari
           }) == 0);
   });
 }
+
+}  // namespace test_array_moved

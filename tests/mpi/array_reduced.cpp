@@ -1,4 +1,5 @@
 // transports: mpi nccl
+// program: arrays
 // Reductions over some dimensions, argmax, and numbers made of several reductions, beside plain loops.
 //
 // optimise: 0
@@ -8,6 +9,8 @@
 #include <limits>
 
 #include "support/array.hpp"
+
+namespace test_array_reduced {
 
 using namespace support;
 
@@ -226,3 +229,5 @@ TEST_CASE("numbers made of reductions: item(), conversion, in an expression") {
           std::count_if(a.values.begin(), a.values.end(), [](float v) { return v > 0; }));
   });
 }
+
+}  // namespace test_array_reduced

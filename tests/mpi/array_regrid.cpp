@@ -1,3 +1,4 @@
+// program: expressions
 // slice, pad, permute, transpose, along beside plain loops over host arrays: ranks 1 to 5, all meshes, uneven cuts.
 //
 // optimise: 0
@@ -5,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"
+
+namespace test_array_regrid {
 
 using namespace support;
 
@@ -224,3 +227,5 @@ TEST_CASE("fields that every rank holds, and a dimension that two mesh dimension
     CHECK(error(part, {13, 5}, [&](auto i) { return a(i[1], i[0]); }) == 0);
   });
 }
+
+}  // namespace test_array_regrid

@@ -1,7 +1,10 @@
 // optimise: 0
+// program: layers
 // AvgPool2d: PyTorch's stored tensors, a composition on every mesh.
 #include "support/composition.hpp"
 #include "support/stored.hpp"
+
+namespace test_avg_pool2d {
 
 namespace {
 
@@ -20,3 +23,5 @@ TEST_CASE("PyTorch's: whole windows, overlaps, gaps, padding") {
   support::check_stored<hg::AvgPool2d<1, hg::Kernel<3, 2>, hg::Stride<1, 2>, hg::Padding<1, 0>>, 1>("avgpool", 5);
 }
 TEST_CASE("overlapping windows: to the bit") { support::check_composition<Net, 2, 6, true>(); }
+
+}  // namespace test_avg_pool2d

@@ -1,7 +1,10 @@
 // optimise: 0
+// program: layers
 // Upsample and UpsampleToSkip, Bilinear and Nearest: PyTorch's stored tensors, compositions on every mesh, messages.
 #include "support/composition.hpp"
 #include "support/stored.hpp"
+
+namespace test_bilinear {
 
 namespace {
 
@@ -130,3 +133,5 @@ TEST_CASE("what is exchanged is one coarse point deep; nearest by a whole factor
     CHECK(sent == hg::Tally{sides, sides * 24 * 8});
   }
 }
+
+}  // namespace test_bilinear

@@ -1,4 +1,5 @@
 // label: single
+// program: collectives
 // The differentiable collectives on uneven pieces: against plain loops, the adjoint identity, what is sent as counted
 // below MPI, and the sentences for what does not fit.
 #include "halogen/halo/collectives_v.hpp"
@@ -13,6 +14,8 @@
 #include "support/heap.hpp"
 #include "support/kokkos_events.hpp"
 #include "support/pmpi_counter.hpp"
+
+namespace test_collectives_v {
 
 namespace {
 
@@ -372,3 +375,5 @@ TEST_CASE("what differs between ranks is one sentence on all of them, and nothin
   CHECK(moved.all_gathers.count + moved.gathers.count + moved.scatters.count + moved.reduce_scatters.count == 0);
   CHECK(moved.messages.count == 0);
 }
+
+}  // namespace test_collectives_v

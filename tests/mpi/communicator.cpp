@@ -1,6 +1,7 @@
 // ranks: 1 2 3 4 6
 // label: single
 // transports: mpi nccl
+// program: collectives
 // Laws of comm/communicator.hpp: what arrives, in which order, and that exactly what the statistics say was sent, as
 // counted below MPI. Over NCCL this is all host memory, which is staged; tests/nccl has device memory.
 #include "halogen/comm/communicator.hpp"
@@ -18,6 +19,8 @@
 #include "support/heap.hpp"
 #include "support/pmpi_counter.hpp"
 #include "support/refusal.hpp"
+
+namespace test_communicator {
 
 namespace hg = halogen;
 using hg::Transfer;
@@ -512,3 +515,5 @@ TEST_CASE("statistics subtract and reset") {
   hg::comm_stats().reset();
   CHECK(hg::comm_stats() == hg::CommStatistics{});
 }
+
+}  // namespace test_communicator

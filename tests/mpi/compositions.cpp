@@ -1,7 +1,10 @@
 // optimise: 0
+// program: compositions
 // Unusual compositions without norms: what is read raw and through ReLU, many sources side by side. Models are structs
 // with layers as members and a forward() of the user's own.
 #include "support/composition.hpp"
+
+namespace test_compositions {
 
 namespace {
 
@@ -57,3 +60,5 @@ TEST_CASE("five sources, three samples") { support::check_composition<FiveSource
 TEST_CASE("one tensor twice, and a layer that nobody reads") {
   support::check_composition<TwiceAndUnused, 2, 2, true>();
 }
+
+}  // namespace test_compositions

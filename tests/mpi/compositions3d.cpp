@@ -1,6 +1,9 @@
 // optimise: 0
+// program: volumes
 // Networks on volumes: convolutions, pools, norms, upsampling, concatenations in depth, height and width.
 #include "support/composition.hpp"
+
+namespace test_compositions3d {
 
 namespace {
 
@@ -88,3 +91,5 @@ TEST_CASE("adjoint identity of a linear model: <f(x), y> = <x, vjp(y)>") {
     CHECK(std::abs(support::dot(input, result.input_gradient) - result.loss) < 1e-12 * std::abs(result.loss));
   }
 }
+
+}  // namespace test_compositions3d

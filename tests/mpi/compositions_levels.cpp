@@ -1,7 +1,10 @@
 // optimise: 0
+// program: compositions
 // Unusual ways down and up again: upsampling upon upsampling, strides instead of pools, pools with overlaps; and the
 // adjoint identity of a linear model.
 #include "support/composition.hpp"
+
+namespace test_compositions_levels {
 
 namespace {
 
@@ -47,3 +50,5 @@ TEST_CASE("adjoint identity of a linear model: <f(x), y> = <x, vjp(y)>") {
     CHECK(std::abs(support::dot(input, result.input_gradient) - result.loss) < 1e-12 * std::abs(result.loss));
   }
 }
+
+}  // namespace test_compositions_levels

@@ -1,6 +1,9 @@
 // optimise: 0
+// program: compositions
 // Norms where one does not expect them: of the input, after a pool, as the output, several views of one tensor.
 #include "support/composition.hpp"
+
+namespace test_compositions_norms {
 
 namespace {
 
@@ -47,3 +50,5 @@ TEST_CASE("a norm of what was pooled, then up, without a convolution") { support
 TEST_CASE("a norm as the output, three samples") { support::check_composition<OfOutput, 2, 4>({3, 11, 12}); }
 TEST_CASE("one tensor raw, normed, and normed through ReLU") { support::check_composition<ThreeViews, 2, 2>(); }
 TEST_CASE("two norms of one tensor, normed together") { support::check_composition<NormsOfOne, 2, 8>(); }
+
+}  // namespace test_compositions_norms

@@ -1,7 +1,10 @@
+// program: windows
 // Conv2d against PyTorch's stored tensors, on every mesh of the started ranks: any kernel, stride, padding, dilation.
 #include <doctest/doctest.h>
 
 #include "support/windows.hpp"
+
+namespace test_conv2d {
 
 namespace {
 
@@ -54,3 +57,5 @@ TEST_CASE("a halo wider than the whole field is refused, alike on all ranks") {
   }
   CHECK(refused > 0);
 }
+
+}  // namespace test_conv2d

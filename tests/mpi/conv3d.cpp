@@ -1,7 +1,10 @@
+// program: windows
 // Conv3d against PyTorch's stored tensors and against plain loops, on every mesh of batch, depth, height and width;
 // what it sends, by a formula.
 #include "support/alone.hpp"
 #include "support/stored.hpp"
+
+namespace test_conv3d {
 
 namespace {
 
@@ -174,3 +177,5 @@ TEST_CASE("halo bytes are those of the faces, edges and corners") {
     CHECK(spent.messages.bytes == evaluation.layout().traffic().bytes);
   }
 }
+
+}  // namespace test_conv3d

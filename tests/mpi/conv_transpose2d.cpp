@@ -1,8 +1,11 @@
 // optimise: 0
+// program: layers
 // ConvTranspose2d: PyTorch's stored tensors, the adjoint identity beside Conv2d, compositions on every mesh, a U-Net's
 // way up to odd extents, and what is refused.
 #include "support/composition.hpp"
 #include "support/windows.hpp"
+
+namespace test_conv_transpose2d {
 
 namespace {
 
@@ -102,3 +105,5 @@ TEST_CASE("a skip's extent that the window cannot make is refused, alike on all 
   }
   CHECK(refused > 0);
 }
+
+}  // namespace test_conv_transpose2d

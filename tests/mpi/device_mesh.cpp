@@ -1,5 +1,6 @@
 // ranks: 1 2 3 4 6
 // label: single
+// program: collectives
 // Laws of comm/device_mesh.hpp: coordinates, every sub-mesh against a brute-force list of its members, and refusals.
 #include "halogen/comm/device_mesh.hpp"
 
@@ -10,6 +11,8 @@
 
 #include "halogen/comm/environment.hpp"
 #include "support/pmpi_counter.hpp"
+
+namespace test_device_mesh {
 
 namespace hg = halogen;
 using Line = hg::Mesh<"height">;
@@ -173,3 +176,5 @@ TEST_CASE("a dry mesh has any number of ranks and no communicators") {
                        "ranks to count",
                        hg::CollectiveError);
 }
+
+}  // namespace test_device_mesh

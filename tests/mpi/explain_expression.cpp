@@ -1,3 +1,5 @@
+// optimise: 0
+// program: expressions
 // explain(expression) says what its assignment does: compared with what was really sent.
 #include <doctest/doctest.h>
 
@@ -5,6 +7,8 @@
 #include <vector>
 
 #include "support/grid.hpp"
+
+namespace test_explain_expression {
 
 namespace {
 
@@ -42,3 +46,5 @@ TEST_CASE("halos, stages and kernels") {
     CHECK(hg::explain(unit).find("sum to a number, one all_reduce") != std::string::npos);
   }
 }
+
+}  // namespace test_explain_expression

@@ -1,3 +1,4 @@
+// program: gradients_of_reductions
 // Gradients of expressions with respect to fields: finite differences in double, the adjoint identity, every mesh.
 //
 // optimise: 0
@@ -9,6 +10,8 @@
 #include <vector>
 
 #include "support/grid.hpp"
+
+namespace test_expression_gradients {
 
 namespace {
 
@@ -118,3 +121,5 @@ TEST_CASE("descent through 50 steps finds the initial condition again") {
   }
   CHECK(last < 0.01 * first);
 }
+
+}  // namespace test_expression_gradients

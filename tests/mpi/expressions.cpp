@@ -1,3 +1,4 @@
+// program: expressions
 // The array language on every mesh: values against plain loops to the bit, halos as counted, rebinding, reductions.
 //
 // optimise: 0
@@ -9,6 +10,8 @@
 #include <vector>
 
 #include "support/grid.hpp"
+
+namespace test_expressions {
 
 namespace {
 
@@ -221,3 +224,5 @@ TEST_CASE("fields of one and three dimensions, cut in any of them, replicated to
   for (int i = 1; i < 9; ++i) expected += numbers<double>(9, 8)[static_cast<std::size_t>(i)];
   CHECK(sum == doctest::Approx(expected).epsilon(1e-14));
 }
+
+}  // namespace test_expressions

@@ -2,6 +2,7 @@
 // ranks: 1 2 3 4 6
 // guard: 1
 // timeout: 300
+// program: sharded_parameters
 // Parameters, gradients and moments sharded over "data": the same training as replicated, 1/N of the bytes, and one
 // all_gather a layer and pass, one reduce_scatter a layer, as MPI itself counts them.
 #include <doctest/doctest.h>
@@ -12,6 +13,8 @@
 #include "support/alone.hpp"
 #include "support/kokkos_events.hpp"
 #include "support/pmpi_counter.hpp"
+
+namespace test_fsdp {
 
 namespace {
 
@@ -316,3 +319,5 @@ TEST_CASE("an image on another mesh than the shards is refused, alike on all ran
   if (mesh.size() == 1) return;
   CHECK_THROWS_WITH_AS(trainer.predict(samples.image), doctest::Contains("lies on another mesh"), hg::CollectiveError);
 }
+
+}  // namespace test_fsdp

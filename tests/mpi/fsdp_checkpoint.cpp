@@ -1,4 +1,5 @@
 // optimise: 0
+// program: sharded_parameters
 // Sharded parameters to and from a file: the same bytes as replicated ones write, whatever the number of shards.
 #include <doctest/doctest.h>
 
@@ -7,6 +8,8 @@
 #include <halogen/io/checkpoint.hpp>
 
 #include "support/network.hpp"
+
+namespace test_fsdp_checkpoint {
 
 namespace {
 
@@ -61,3 +64,5 @@ TEST_CASE("a file that is missing or of another model is refused, alike on all r
   world.barrier();
   if (world.rank() == 0) std::filesystem::remove(path);
 }
+
+}  // namespace test_fsdp_checkpoint

@@ -1,6 +1,9 @@
+// program: windows
 // Conv2d with Groups: PyTorch's stored tensors, compositions on every mesh, gradients of sources that straddle groups.
 #include "support/composition.hpp"
 #include "support/windows.hpp"
+
+namespace test_grouped_conv2d {
 
 namespace {
 
@@ -72,3 +75,5 @@ TEST_CASE("a depthwise layer has a weight for each channel, sends what a dense o
     CHECK((grouped.messages.count > 0) == (mesh.size() > 1));
   }
 }
+
+}  // namespace test_grouped_conv2d

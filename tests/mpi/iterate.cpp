@@ -1,4 +1,5 @@
 // transports: mpi nccl
+// program: expressions
 // iterate<N>: N steps with one exchange are N single steps to the bit, with a N-th of the messages.
 //
 // optimise: 0
@@ -9,6 +10,8 @@
 #include <vector>
 
 #include "support/grid.hpp"
+
+namespace test_iterate {
 
 namespace {
 
@@ -151,3 +154,5 @@ TEST_CASE("a deep halo wider than the field, and steps that cannot share one, ar
                     hg::CollectiveError);
   }
 }
+
+}  // namespace test_iterate

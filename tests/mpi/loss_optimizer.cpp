@@ -1,3 +1,4 @@
+// program: networks
 // Mean squared error and AdamW against PyTorch's stored tensors, and what a loss refuses, alike on all ranks.
 #include <doctest/doctest.h>
 
@@ -5,6 +6,8 @@
 
 #include "support/network.hpp"
 #include "support/reference.hpp"
+
+namespace test_loss_optimizer {
 
 namespace {
 
@@ -133,3 +136,5 @@ TEST_CASE("weights that sum to nothing, and other extents, are refused on all ra
         doctest::Approx(reference.values("loss")[0]).epsilon(1e-12));
   CHECK(trainer.parameters().to_host() != identity);
 }
+
+}  // namespace test_loss_optimizer

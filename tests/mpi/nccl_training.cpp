@@ -1,6 +1,7 @@
 // transports: nccl
 // guard: no
 // timeout: 300
+// program: nccl
 // A U-Net trained over NCCL goes the way that it goes over MPI.
 #include <doctest/doctest.h>
 
@@ -8,6 +9,8 @@
 #include <vector>
 
 #include "support/network.hpp"
+
+namespace test_nccl_training {
 
 #ifdef HALOGEN_WITH_MPI
 
@@ -66,3 +69,5 @@ TEST_CASE("four steps over NCCL and over MPI: the same losses and parameters") {
 }
 
 #endif
+
+}  // namespace test_nccl_training

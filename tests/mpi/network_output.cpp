@@ -1,4 +1,5 @@
 // optimise: 0
+// program: compositions
 // A network inside an expression: gradients with respect to its input, finite differences in double on every mesh.
 #include <doctest/doctest.h>
 
@@ -8,6 +9,8 @@
 
 #include "support/grid.hpp"
 #include "support/stored.hpp"
+
+namespace test_network_output {
 
 namespace {
 
@@ -105,3 +108,5 @@ TEST_CASE("a given cotangent is read where it lies: by a window, a norm, a sum's
   check_vjp<hg::Sequential<Conv<2, 4>, hg::Residual<hg::Sequential<Conv<4, 4>, hg::GroupNorm<2, 4>>>>, 4>();
   check_vjp<hg::Residual<hg::Sequential<Conv<2, 2>, hg::ReLU>>, 2>();
 }
+
+}  // namespace test_network_output

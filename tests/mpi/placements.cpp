@@ -1,9 +1,12 @@
 // optimise: 0
+// program: expressions
 // A network's results do not depend on how mesh dimensions are put to tensor dimensions: replicated, hierarchical,
 // transposed.
 #include <doctest/doctest.h>
 
 #include "support/alone.hpp"
+
+namespace test_placements {
 
 namespace {
 
@@ -79,3 +82,5 @@ TEST_CASE("width, batch, height") { check<hg::Shard<3>, hg::Shard<0>, hg::Shard<
 TEST_CASE("a replicated dimension: its ranks compute the same") { check<hg::Replicate, hg::Shard<2>, hg::Shard<3>>(); }
 TEST_CASE("two mesh dimensions cut the height") { check<hg::Shard<2>, hg::Shard<3>, hg::Shard<2>>(); }
 TEST_CASE("everything replicated but the width") { check<hg::Replicate, hg::Shard<3>, hg::Replicate>(); }
+
+}  // namespace test_placements

@@ -1,5 +1,9 @@
+// optimise: 0
+// program: layers
 // MaxPool2d, GroupNorm with ReLU, and UpsampleToSkip<Nearest> against PyTorch's stored tensors, on every mesh.
 #include "support/stored.hpp"
+
+namespace test_pool_norm_upsample {
 
 namespace {
 
@@ -110,3 +114,5 @@ TEST_CASE("nearest upsampling to the skip's extent") {
   check_upsample<1>(1);
   check_upsample<1>(2);  // 45 -> 22 -> 45
 }
+
+}  // namespace test_pool_norm_upsample

@@ -1,4 +1,5 @@
 // transports: mpi nccl
+// program: redistribution
 // redistribute between every pair of placements on meshes of one and two dimensions: every value, and every byte
 // against the least that there must be. tests/mpi/redistribute_cubes.cpp does the same on three.
 //
@@ -14,6 +15,8 @@
 
 #include "halogen/tensor/distribute.hpp"
 #include "support/redistribution.hpp"
+
+namespace test_redistribute {
 
 namespace {
 
@@ -139,3 +142,5 @@ TEST_CASE("other extents are refused on all ranks, before anything moves") {
                        hg::CollectiveError);
   CHECK(hg::comm_stats() == before);
 }
+
+}  // namespace test_redistribute

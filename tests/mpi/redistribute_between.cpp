@@ -1,3 +1,5 @@
+// optimise: 0
+// program: redistribution
 // redistribute_between: fields on sub-meshes of some ranks (the first, the last, in reverse order, overlapping or not),
 // every pair of placements, and the sentences for what does not fit.
 #include "halogen/halo/redistribute_between.hpp"
@@ -11,6 +13,8 @@
 #include "halogen/halo/redistribute_vjp.hpp"
 #include "support/redistribution.hpp"
 #include "support/refusal.hpp"
+
+namespace test_redistribute_between {
 
 namespace {
 
@@ -226,3 +230,5 @@ TEST_CASE("what does not fit is refused with one sentence on all ranks") {
           hg::redistribute_between(world(), all, otherwise);
         }).find("cut alike") != std::string::npos);
 }
+
+}  // namespace test_redistribute_between

@@ -1,3 +1,5 @@
+// optimise: 0
+// program: redistribution
 // A kept Redistribution: used again it allocates and sets up nothing, and between start and finish there may be work,
 // polling and other collectives.
 #include <doctest/doctest.h>
@@ -10,6 +12,8 @@
 #include "support/kokkos_events.hpp"
 #include "support/pmpi_counter.hpp"
 #include "support/redistribution.hpp"
+
+namespace test_redistribute_handles {
 
 namespace {
 
@@ -98,3 +102,5 @@ TEST_CASE("between start and finish: work on the source, polling, other collecti
     }
   }
 }
+
+}  // namespace test_redistribute_handles

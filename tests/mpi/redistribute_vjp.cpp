@@ -1,3 +1,5 @@
+// optimise: 0
+// program: redistribution
 // redistribute_vjp: placements of the gradient, and <f(x), y> = <x, vjp(y)> over all ranks. Whole numbers: exact.
 #include "halogen/halo/redistribute_vjp.hpp"
 
@@ -9,6 +11,8 @@
 #include <vector>
 
 #include "support/redistribution.hpp"
+
+namespace test_redistribute_vjp {
 
 namespace {
 
@@ -112,3 +116,5 @@ TEST_CASE("the gradient of a gather is one reduce_scatter, of a slice nothing") 
   slice.local_copies = {};
   CHECK(slice == hg::CommStatistics{});
 }
+
+}  // namespace test_redistribute_vjp

@@ -1,7 +1,10 @@
 // optimise: 0
+// program: layers
 // Residual and add: every way in which a sum's terms can share its gradient, on every mesh, beside finite differences;
 // launches and messages of a residual block.
 #include "support/composition.hpp"
+
+namespace test_residual {
 
 namespace {
 
@@ -113,3 +116,5 @@ TEST_CASE("a sum sends what one tensor sends") {
     CHECK(traffic(Sum{}) == traffic(Alone{}));
   }
 }
+
+}  // namespace test_residual

@@ -1,5 +1,6 @@
 // transports: mpi nccl
 // label: single
+// program: collectives
 // Sharded fields: pieces and the whole, copies that share and clones that do not, margins, refusals. On 2-D meshes with
 // uneven and hierarchical cuts.
 #include "halogen/tensor/sharded.hpp"
@@ -11,6 +12,8 @@
 #include "halogen/tensor/distribute.hpp"
 #include "support/grid.hpp"
 #include "support/refusal.hpp"
+
+namespace test_sharded {
 
 namespace hg = halogen;
 
@@ -211,3 +214,5 @@ TEST_CASE("explicit and inferred sizes, and what does not add up") {
       ("rows is nan at (" + std::to_string(rows - 1) + ", 2): check the data or the time step").c_str(),
       hg::CollectiveError);
 }
+
+}  // namespace test_sharded

@@ -1,7 +1,10 @@
 // optimise: 0
+// program: layers
 // Softmax over channels: PyTorch's stored tensors, compositions on every mesh; it sends nothing.
 #include "support/composition.hpp"
 #include "support/stored.hpp"
+
+namespace test_softmax {
 
 namespace {
 
@@ -40,3 +43,5 @@ TEST_CASE("PyTorch's: few and many channels, one, large values") {
 TEST_CASE("between a norm and a window") { support::check_composition<Behind, 2, 3>(); }
 TEST_CASE("over two levels") { support::check_composition<Levels, 2, 5>(); }
 TEST_CASE("of the image, in a sum: to the bit") { support::check_composition<Gate, 2, 2, true>({1, 24, 300}); }
+
+}  // namespace test_softmax

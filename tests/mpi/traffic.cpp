@@ -1,4 +1,5 @@
 // ranks: 1 2 3 4 6
+// program: networks
 // What one training step sends, as MPI itself sees it, as the statistics count it, as the layout plans it and as a
 // formula on paper says; what it allocates: nothing from the second step on.
 #include <doctest/doctest.h>
@@ -7,6 +8,8 @@
 #include "support/heap.hpp"
 #include "support/kokkos_events.hpp"
 #include "support/pmpi_counter.hpp"
+
+namespace test_traffic {
 
 namespace {
 
@@ -203,3 +206,5 @@ TEST_CASE("what is allocated is what the layout says") {
     CHECK(use.kept <= use.tensors);
   }
 }
+
+}  // namespace test_traffic

@@ -1,9 +1,12 @@
 // timeout: 300
+// program: networks
 // Training is the same on any mesh: in double the loss after 20 steps; in float, where trajectories of ReLU networks
 // part by rounding alone, the first prediction and the first gradients.
 #include <doctest/doctest.h>
 
 #include "support/alone.hpp"
+
+namespace test_training_parity {
 
 namespace {
 
@@ -121,3 +124,5 @@ TEST_CASE("float: the first prediction and the first gradients, tensor by tensor
     }
   }
 }
+
+}  // namespace test_training_parity

@@ -1,6 +1,9 @@
 // transports: mpi nccl
+// program: networks
 // The U-Net of models/ against PyTorch: names, forward, loss, gradients, two AdamW steps, on every mesh.
 #include "support/stored.hpp"
+
+namespace test_unet {
 
 namespace {
 
@@ -52,3 +55,5 @@ TEST_CASE("two steps of AdamW end where PyTorch's do") {
     }
   }
 }
+
+}  // namespace test_unet

@@ -1,9 +1,12 @@
 // optimise: 0
 // timeout: 300
+// program: volumes
 // Networks of volumes: MaxPool3d and the U-Net of models/ against PyTorch; the same training on every mesh, however its
 // dimensions are put to the field's; what a step sends, as the layout says and by a formula.
 #include "support/alone.hpp"
 #include "support/stored.hpp"
+
+namespace test_unet3d {
 
 namespace {
 
@@ -144,3 +147,5 @@ TEST_CASE("a formula on paper: 24 x 16 x 64 on 2 x 2 in depth and width, periodi
   CHECK(spent.messages.bytes == 8 * (fine * ring(12, 16, 32) + middle * ring(6, 8, 16) + coarse * ring(3, 4, 8)));
   CHECK(spent.messages.bytes == trainer.layout(image).traffic().bytes);
 }
+
+}  // namespace test_unet3d

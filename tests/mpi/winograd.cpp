@@ -1,9 +1,12 @@
+// program: windows
 // Winograd's F(4 x 4, 3 x 3): against a convolution written out here, on every mesh of the started ranks; the same bits
 // in float on any mesh, however the cuts lie on the tile grid; its rounding error bounded; its halos.
 #include <doctest/doctest.h>
 
 #include "support/alone.hpp"
 #include "support/composition.hpp"
+
+namespace test_winograd {
 
 namespace {
 
@@ -110,3 +113,5 @@ TEST_CASE("fields of many tiles") {
   check<Layer<8, 8>, 8, 8>({.height = 150, .width = 41});
   check<Layer<8, 9, 1, Width>, 8, 9>({.batch = 2, .height = 70, .width = 300, .periodic = true});
 }
+
+}  // namespace test_winograd

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <malloc.h>
 
 #include <Kokkos_Core.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <halogen/comm/stream.hpp>
@@ -35,7 +37,9 @@ inline void tell_device_memory_apart() {
   tools::set_allocate_data_callback(
       [](Kokkos_Profiling_SpaceHandle, const char* label, const void* data, std::uint64_t bytes) {
         if (std::string_view(label) == "halogen::pinned") return;
-        device_blocks()[static_cast<const char*>(data)] = bytes + sizeof(Kokkos::Impl::SharedAllocationHeader);
+        // Kokkos adds a header, but counts it itself where nothing else is there: what malloc gave bounds both.
+        device_blocks()[static_cast<const char*>(data)] = std::min<std::uint64_t>(
+            bytes + sizeof(Kokkos::Impl::SharedAllocationHeader), malloc_usable_size(const_cast<void*>(data)));
       });
   tools::set_deallocate_data_callback([](Kokkos_Profiling_SpaceHandle, const char*, const void* data, std::uint64_t) {
     device_blocks().erase(static_cast<const char*>(data));

@@ -291,7 +291,7 @@ class Program:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--programs", type=int, default=152)
+    parser.add_argument("--programs", type=int, default=150)
     parser.add_argument("--files", type=int, default=6)
     parser.add_argument("--settings", type=int, default=3, help="of each file: see Setting")
     parser.add_argument("--out", type=pathlib.Path, required=True)

@@ -1,7 +1,7 @@
 // main of the tests in tests/mpi: doctest on every rank. Rank 0 reports, and every rank where something failed; the
 // verdict is the worst of all ranks. A failed REQUIRE (or an exception) leaves its test case while the other ranks wait
-// in the next collective, so there it ends all ranks. Without MPI this is a single process. Also the main of
-// tests/nccl.
+// in the next collective, so there it ends all ranks. A filter that lets no test case pass is a failure. Without MPI
+// this is a single process.
 #define DOCTEST_CONFIG_IMPLEMENT
 #define DOCTEST_CONFIG_NO_POSIX_SIGNALS  // the ranks that are ended have nothing to say
 #include <doctest/doctest.h>
@@ -44,6 +44,7 @@ void barrier_of_world() {}
 void abort_world() {}
 #endif
 
+unsigned test_cases = 0;    // that the filters let pass
 std::ostringstream report;  // what this rank's doctest printed
 
 /// Ends all ranks once this one has left a test case that its peers are still in.
@@ -74,7 +75,7 @@ struct AbortOnLeaving : doctest::IReporter {
   void test_case_end(const doctest::CurrentTestCaseStats&) override {}
   void report_query(const doctest::QueryData&) override {}
   void test_run_start() override {}
-  void test_run_end(const doctest::TestRunStats&) override {}
+  void test_run_end(const doctest::TestRunStats& run) override { test_cases = run.numTestCasesPassingFilters; }
   void subcase_start(const doctest::SubcaseSignature&) override {}
   void subcase_end() override {}
   void test_case_skipped(const doctest::TestCaseData&) override {}
@@ -91,7 +92,11 @@ int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
   context.setOption("no-colors", true);
   context.setCout(&report);
-  const int result = context.run();
+  int result = context.run();
+  if (test_cases == 0 && !context.shouldExit()) {
+    report << "no test case passes the filters\n";
+    result = 1;
+  }
   const int worst = worst_of_world(result);
   for (int rank = 0; rank < size_of_world(); ++rank) {
     if (rank == rank_of_world() && (rank == 0 || result != 0)) {

@@ -31,8 +31,10 @@ inline void check_cuda(cudaError_t code, const char* call) {
 /// The default execution space's, on which all launches of the library are.
 inline cudaStream_t stream() { return Kokkos::DefaultExecutionSpace().cuda_stream(); }
 
-/// Whether a kernel's memory; pinned and plain host memory is not.
+/// Whether a kernel's memory; pinned and plain host memory is not. There is none before Kokkos has chosen a device, and
+/// asking then would open another one.
 inline bool is_device_memory(const void* data) {
+  if (!Kokkos::is_initialized()) return false;
   cudaPointerAttributes attributes{};
   check_cuda(cudaPointerGetAttributes(&attributes, data), "cudaPointerGetAttributes");
   return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;

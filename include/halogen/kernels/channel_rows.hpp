@@ -1,6 +1,8 @@
 // Host: input rows as a reader sees them, turned over so that the channels of a point stand side by side.
 #pragma once
 
+#include <algorithm>
+
 #include "halogen/kernels/shuffle.hpp"
 #include "halogen/kernels/tiles.hpp"
 
@@ -41,10 +43,24 @@ class ChannelRows {
     if (y < readable_[0].begin || y >= readable_[0].end || inside.empty())
       return (void)std::memset(to, 0, static_cast<std::size_t>(columns_ * width_) * sizeof(T));
     for (int c = 0; c < channels_; c += vector) {
+      const T* lines[vector];
+      const int present = std::min(vector, channels_ - c);
+      bool stand = inside.size() == count;  // where they are: whole vectors are then turned without a copy
+      for (int l = 0; l < present && stand; ++l) {
+        lines[l] = reader_.standing_row(reader_.depth.input(sample, c + l), y, first, count);
+        stand = lines[l] != nullptr;
+      }
+      const index_t turned = stand ? count / vector * vector : 0;
       for (int l = 0; l < vector; ++l) {
         T* line = lines_ + l * columns_;
-        if (c + l >= channels_) {
+        if (l >= present) {
           std::memset(line, 0, static_cast<std::size_t>(columns_) * sizeof(T));
+          lines[l] = line;
+          continue;
+        }
+        if (stand) {
+          std::copy(lines[l] + turned, lines[l] + count, line + turned);
+          visit(c + l, lines[l]);
           continue;
         }
         std::memset(line, 0, static_cast<std::size_t>(inside.begin - first) * sizeof(T));
@@ -53,7 +69,9 @@ class ChannelRows {
                     static_cast<std::size_t>(columns_ - (inside.end - first)) * sizeof(T));
         visit(c + l, line);
       }
-      turn(to + c, count);
+      turn(lines, 0, turned, to + c);
+      for (int l = 0; l < vector; ++l) lines[l] = lines_ + l * columns_;
+      turn(lines, turned, count, to + c);
     }
   }
   void read(int sample, index_t y, index_t first, index_t count) {
@@ -63,11 +81,12 @@ class ChannelRows {
   const T* row(index_t y) const { return rows_ + floor_mod(y, slots_) * columns_ * width_; }
 
  private:
-  void turn(T* to, index_t count) const {
-    for (index_t x = 0; x < count; x += vector) {
+  /// Points [begin, end) of `vector` lines, whole vectors of them.
+  void turn(const T* const (&lines)[vector], index_t begin, index_t end, T* to) const {
+    for (index_t x = begin; x < end; x += vector) {
       Vector<T> block[vector];
       HALOGEN_UNROLL
-      for (int l = 0; l < vector; ++l) block[l] = load<Vector<T>>(lines_ + l * columns_ + x);
+      for (int l = 0; l < vector; ++l) block[l] = load<Vector<T>>(lines[l] + x);
       transpose<T>(block);
       HALOGEN_UNROLL
       for (int l = 0; l < vector; ++l) store(to + (x + l) * width_, block[l]);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "halogen/kernels/tile_output.hpp"
+#include "halogen/kernels/device/tile_output.hpp"
 
 namespace halogen::kernels {
 

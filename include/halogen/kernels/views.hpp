@@ -196,15 +196,13 @@ struct ValueReader {
     return s.tensor.row(plane, y) + (x - s.tensor.x0);
   }
 
-  /// Host: the row's points [x0, x0 + count), where they stand if they can be read there, else in `scratch`.
-  const T* row(const PlaneAt& plane, index_t y, index_t x0, index_t count_of_row, T* scratch) const {
-    PlaneAt own = plane;
-    const SourceView<T>& s = sources[find(own.channel)];
-    const bool stands = s.affine.scale == nullptr && !s.relu && !s.resampled && !frame.outside(0, plane.z) &&
-                        !frame.outside(1, y) && x0 >= 0 && x0 + count_of_row <= frame.extent[2];
-    if (stands) return s.tensor.row(own, y) + (x0 - s.tensor.x0);
-    load_row(plane, y, x0, count_of_row, scratch);
-    return scratch;
+  /// Host: the row's points [x0, x0 + count) where they stand, null unless they can be read there.
+  const T* standing_row(PlaneAt plane, index_t y, index_t x0, index_t count_of_row) const {
+    if (frame.outside(0, plane.z) || frame.outside(1, y) || x0 < 0 || x0 + count_of_row > frame.extent[2])
+      return nullptr;
+    const SourceView<T>& s = sources[find(plane.channel)];
+    if (s.affine.scale != nullptr || s.relu || s.resampled) return nullptr;
+    return s.tensor.row(plane, y) + (x0 - s.tensor.x0);
   }
 
   /// Host: the row's points [x0, x0 + count) into out.
@@ -348,6 +346,13 @@ struct GradientReader {
     x = floor_div(x, stuffing[2]);
     if (which == 0) return gradient.row(plane, y) + (x - gradient.x0);
     return affine.scale != nullptr || relu ? value.row(plane, y) + (x - value.x0) : nullptr;
+  }
+
+  /// Host: the row's points [x0, x0 + count) where they stand, null unless they can be read there.
+  const T* standing_row(PlaneAt plane, index_t y, index_t x0, index_t count) const {
+    const bool plain = affine.scale == nullptr && !relu && stuffing[2] == 1;
+    if (!plain || !unstuff(0, plane.z) || !unstuff(1, y) || x0 < 0 || x0 + count > frame.extent[2]) return nullptr;
+    return gradient.row(plane, y) + (x0 - gradient.x0);
   }
 
   /// Host: the row's points [x0, x0 + count) into out.

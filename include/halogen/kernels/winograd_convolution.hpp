@@ -47,8 +47,13 @@ template <class T, int Rows, int Vectors>
 template <class T, int Vectors, class Ahead>
 inline void multiply_rows(const T* left, index_t left_stride, const T* right, int inner, T* to, index_t to_stride,
                           index_t rows, Ahead& ahead) {
+  constexpr int all = product_rows * product_vectors / Vectors;
   index_t r = 0;
-  for (; r + product_rows <= rows; r += product_rows) {
+  for (; r + all <= rows; r += all) {
+    multiply_block<T, all, Vectors>(left + r * left_stride, left_stride, right, inner, to + r * to_stride, to_stride);
+    for (int i = 0; i < product_vectors / Vectors; ++i) ahead.next();
+  }
+  for (; r + product_rows <= rows && all > product_rows; r += product_rows) {
     multiply_block<T, product_rows, Vectors>(left + r * left_stride, left_stride, right, inner, to + r * to_stride,
                                              to_stride);
     ahead.next();

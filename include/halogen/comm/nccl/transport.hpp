@@ -166,7 +166,8 @@ class NcclTransport final : public Transport {
                [&](const NcclLibrary& nccl, const std::byte* in, std::byte* out, Sizes now) {
                  if (all_equal(now)) return nccl.all_gather(in, out, now[0], ncclUint8, comm(), stream());
                  return for_each_piece(now, [&](int root, std::size_t offset, std::size_t bytes) {
-                   return nccl.broadcast(in, out + offset, bytes, ncclUint8, root, comm(), stream());
+                   std::byte* to = out + offset;
+                   return nccl.broadcast(root == rank() ? in : to, to, bytes, ncclUint8, root, comm(), stream());
                  });
                });
   }
@@ -203,14 +204,20 @@ class NcclTransport final : public Transport {
     }
   }
 
-  /// On a GPU there is one kind of memory in a call; a null is of no kind.
+  /// On a GPU there is one kind of memory in a call; where nothing lies is of no kind.
   bool on_device(const char* name, const Ends& ends) const {
     int kinds[2] = {0, 0};
-    if (ends.gives != Part::none && ends.send != nullptr) ++kinds[is_device_memory(ends.send) ? 1 : 0];
-    if (ends.takes != Part::none && ends.receive != nullptr) ++kinds[is_device_memory(ends.receive) ? 1 : 0];
+    if (has_bytes(ends.gives, ends)) ++kinds[is_device_memory(ends.send) ? 1 : 0];
+    if (has_bytes(ends.takes, ends)) ++kinds[is_device_memory(ends.receive) ? 1 : 0];
     if (has_stream && kinds[0] > 0 && kinds[1] > 0)
       throw Error(std::string(name) + " on \"" + label() + "\" from device to host memory or back: give one kind");
     return kinds[0] == 0;
+  }
+
+  static bool has_bytes(Part part, const Ends& ends) {
+    return part == Part::own   ? ends.sizes[static_cast<std::size_t>(ends.own)] > 0
+           : part == Part::all ? before(ends.sizes, static_cast<int>(ends.sizes.size())) > 0
+                               : false;
   }
 
   /// A root's own piece of gather_v and scatter_v, which are messages; whatever else gives and takes is NCCL's to copy.
