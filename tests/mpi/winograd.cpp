@@ -1,6 +1,7 @@
 // program: windows
-// Winograd's F(4 x 4, 3 x 3): against a convolution written out here, on every mesh of the started ranks; the same bits
-// in float on any mesh, however the cuts lie on the tile grid; its rounding error bounded; its halos.
+// Winograd's F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5): against a convolution written out here, on every mesh of the started
+// ranks; the same bits in float on any mesh, however the cuts lie on the tile grid; its rounding error bounded; its
+// halos.
 #include <doctest/doctest.h>
 
 #include "support/alone.hpp"
@@ -15,26 +16,27 @@ using support::numbers;
 
 struct Shape {
   hg::index_t batch = 1, height = 24, width = 23;
-  int padding = 1;
+  int padding = 1, window = 3;
   bool periodic = false;  ///< in width
 };
 
 /// torch.nn.functional.conv2d in long double, (N, In, H, W) -> (N, Out, H', W').
 std::vector<double> convolved(const Shape& s, int in, int out, const std::vector<double>& x,
                               const std::vector<double>& parameters) {
-  const hg::index_t height = s.height + 2 * s.padding - 2, width = s.width + 2 * s.padding - 2;
+  const hg::index_t height = s.height + 2 * s.padding - s.window + 1, width = s.width + 2 * s.padding - s.window + 1;
+  const int taps = s.window * s.window;
   std::vector<double> y;
   for (hg::index_t n = 0; n < s.batch; ++n)
     for (int o = 0; o < out; ++o)
       for (hg::index_t r = 0; r < height; ++r)
         for (hg::index_t c = 0; c < width; ++c) {
-          long double sum = parameters[static_cast<std::size_t>(out * in * 9 + o)];
+          long double sum = parameters[static_cast<std::size_t>(out * in * taps + o)];
           for (int i = 0; i < in; ++i)
-            for (int k = 0; k < 9; ++k) {
-              hg::index_t row = r + k / 3 - s.padding, column = c + k % 3 - s.padding;
+            for (int k = 0; k < taps; ++k) {
+              hg::index_t row = r + k / s.window - s.padding, column = c + k % s.window - s.padding;
               if (s.periodic) column = (column + s.width) % s.width;
               if (row < 0 || row >= s.height || column < 0 || column >= s.width) continue;
-              sum += static_cast<long double>(parameters[static_cast<std::size_t>((o * in + i) * 9 + k)]) *
+              sum += static_cast<long double>(parameters[static_cast<std::size_t>((o * in + i) * taps + k)]) *
                      x[static_cast<std::size_t>(((n * in + i) * s.height + row) * s.width + column)];
             }
           y.push_back(static_cast<double>(sum));
@@ -56,9 +58,10 @@ double error(const std::vector<T>& a, const std::vector<double>& b) {
 
 template <class Layer, int In, int Out>
 void check(const Shape& s) {
-  static_assert(hg::uses_winograd(Layer::options.window[1], Layer::options.window[2], In, Out));
+  constexpr auto& window = Layer::options.window;
+  static_assert(hg::winograd_window(window[1], window[2], In, Out) == window[1].kernel);
   const auto x = numbers<double>(static_cast<std::size_t>(s.batch * In * s.height * s.width), 1);
-  const auto parameters = numbers<double>(static_cast<std::size_t>(Out * In * 9 + Out), 2);
+  const auto parameters = numbers<double>(static_cast<std::size_t>(Out * In * s.window * s.window + Out), 2);
   const std::vector<float> x_single(x.begin(), x.end()), parameters_single(parameters.begin(), parameters.end());
   const std::vector<double> x_rounded(x_single.begin(), x_single.end()),
       parameters_rounded(parameters_single.begin(), parameters_single.end());
@@ -84,6 +87,8 @@ void check(const Shape& s) {
 
 template <int In, int Out, int Padding = 1, class... Options>
 using Layer = hg::Conv2d<In, Out, hg::Kernel<3>, hg::Padding<Padding>, Options...>;
+template <int In, int Out, int Padding = 2, class... Options>
+using Wide = hg::Conv2d<In, Out, hg::Kernel<5>, hg::Padding<Padding>, Options...>;
 
 }  // namespace
 
@@ -102,6 +107,13 @@ TEST_CASE("periodic, other paddings") {
   check<Layer<8, 8, 1, Width>, 8, 8>({.batch = 2, .height = 14, .width = 7, .periodic = true});
   check<Layer<8, 8, 0>, 8, 8>({.height = 20, .width = 19, .padding = 0});
   check<Layer<8, 8, 2>, 8, 8>({.height = 12, .width = 9, .padding = 2});
+}
+TEST_CASE("windows of 5 x 5") {
+  check<Wide<16, 16>, 16, 16>({.height = 23, .width = 26, .padding = 2, .window = 5});
+  check<Wide<17, 18, 2, Width>, 17, 18>(
+      {.batch = 2, .height = 7, .width = 15, .padding = 2, .window = 5, .periodic = true});
+  check<Wide<16, 24, 0>, 16, 24>({.height = 20, .width = 19, .padding = 0, .window = 5});
+  support::check_composition<Wide<16, 17, 2, Width>, 16, 17, true>({1, 14, 9});
 }
 TEST_CASE("gradients by finite differences, on every mesh; the same bits forward") {
   support::check_composition<Layer<8, 9>, 8, 9, true>({2, 26, 23});

@@ -111,18 +111,19 @@ class Evaluation {
     constexpr const Launch& launch = plan().launches[I];
     constexpr const Node& node = plan().node_of(launch);
     constexpr int kh = node.window[1].kernel, kw = node.window[2].kernel;
-    constexpr bool tiles = plan().winograd(launch);
+    constexpr int winograd = plan().winograd(launch);
     parameters_.before(I);
     if constexpr (by_taps(node, launch.kind))
       run_by_taps(I);
-    else if constexpr (launch.kind == LaunchKind::conv_weight_gradient && tiles)
-      launches<WindowLaunches>().weight_gradient(I, kernels::WinogradWeightGradient<Space, T>{}, gradient_of(node));
+    else if constexpr (launch.kind == LaunchKind::conv_weight_gradient && winograd > 0)
+      launches<WindowLaunches>().weight_gradient(I, kernels::WinogradWeightGradient<Space, T, winograd>{},
+                                                 gradient_of(node));
     else if constexpr (launch.kind == LaunchKind::conv_weight_gradient)
       launches<WindowLaunches>().weight_gradient(I, kernels::WeightGradient<Space, T, kh, kw>{}, gradient_of(node));
     else if constexpr (launch.kind == LaunchKind::conv_forward)
-      convolve<tiles, kh, kw>(I, operands_.value_reader(launch.input, &node));
+      convolve<winograd, kh, kw>(I, operands_.value_reader(launch.input, &node));
     else if constexpr (launch.kind == LaunchKind::conv_input_gradient)
-      convolve<tiles, kh, kw>(I, operands_.gradient_reader(launch));
+      convolve<winograd, kh, kw>(I, operands_.gradient_reader(launch));
     else
       launches<RowLaunches>().template run<launch.kind, launch.is_linear()>(I);
     finish_launch(I);
@@ -147,13 +148,13 @@ class Evaluation {
     launches<TapLaunches>().convolve(i, parameters_.value(node.parameter), bias_of(launch, node));
   }
 
-  template <bool Winograd, int KH, int KW, class Reader>
+  template <int Winograd, int KH, int KW, class Reader>
   void convolve(int i, const Reader& reader) {
     const Launch& launch = plan().launches[i];
     const Node& node = plan().node_of(launch);
     const T *weights = parameters_.value(node.parameter), *bias = bias_of(launch, node);
-    if constexpr (Winograd)
-      launches<WindowLaunches>().convolve_tiles(i, reader, weights, bias);
+    if constexpr (Winograd > 0)
+      launches<WindowLaunches>().template convolve_tiles<Winograd>(i, reader, weights, bias);
     else
       launches<WindowLaunches>().template convolve<KH, KW>(i, reader, weights, bias);
   }

@@ -118,7 +118,7 @@ inline std::string explain(const Layout& layout, const ParameterBuckets* buckets
                        static_cast<long long>(traffic.points));
       }
     }
-    if (plan.winograd(launch)) text += "; Winograd";
+    if (plan.winograd(launch) > 0) text += "; Winograd";
     if (launch.statistics >= 0) text += format("; all_gather moments of norm%d", launch.statistics);
     if (launch.sums >= 0) text += format("; all_reduce sums of norm%d", plan.activations[launch.sums].norm);
     text += detail::parameter_traffic(schedule, i) + "\n";

@@ -129,14 +129,14 @@ struct Plan {
                                                           : node_of(launch).channels;
   }
 
-  /// Whether the launch computes whole tiles by Winograd's algorithm (stencil/winograd.hpp).
-  constexpr bool winograd(const Launch& launch) const {
+  /// The window of a launch that computes whole tiles by Winograd's algorithm (stencil/winograd.hpp), else 0.
+  constexpr int winograd(const Launch& launch) const {
     if (launch.kind != LaunchKind::conv_forward && launch.kind != LaunchKind::conv_input_gradient &&
         launch.kind != LaunchKind::conv_weight_gradient)
-      return false;
+      return 0;
     const Node& node = node_of(launch);
-    if (node.channel_groups > 1 || node.window[0].transposed) return false;
-    return uses_winograd(node.window[1], node.window[2], channels_in(launch), channels_out(launch));
+    if (node.channel_groups > 1 || node.window[0].transposed) return 0;
+    return winograd_window(node.window[1], node.window[2], channels_in(launch), channels_out(launch));
   }
 
   /// Calls f(tensor) for each stored tensor that the launch reads; a tensor may come twice.

@@ -38,20 +38,20 @@ class WindowLaunches : Launches<T> {
   }
 
   /// The same by Winograd's algorithm.
-  template <class Reader>
+  template <int Window, class Reader>
   void convolve_tiles(int i, const Reader& reader, const T* weights, const T* bias) const {
     const Launch& launch = Base::launch(i);
     const Node& node = Base::node(i);
-    kernels::WinogradConvolution<Space, T, Reader> kernel;
+    kernels::WinogradConvolution<Space, T, Window, Reader> kernel;
     set(kernel, i, reader, bias);
-    const kernels::PackWinogradWeights<T> pack{weights,
-                                               Base::packed(),
-                                               Base::plan().channels_out(launch),
-                                               kernel.inputs,
-                                               launch.kind == LaunchKind::conv_input_gradient,
-                                               first_output(launch),
-                                               layer_inputs(node),
-                                               node.window[0].kernel};
+    const kernels::PackWinogradWeights<T, Window> pack{weights,
+                                                       Base::packed(),
+                                                       Base::plan().channels_out(launch),
+                                                       kernel.inputs,
+                                                       launch.kind == LaunchKind::conv_input_gradient,
+                                                       first_output(launch),
+                                                       layer_inputs(node),
+                                                       node.window[0].kernel};
     launch_range(Base::space(), "halogen::pack_weights", pack.work(), pack);
     const kernels::WindowShape shape = window_shape(node, launch.kind);
     for (int d = 0, level = output_level(Base::plan(), launch); d < 2; ++d) {

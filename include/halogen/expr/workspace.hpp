@@ -96,8 +96,8 @@ class Workspace {
     const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);
     if (by_taps(plan.node_of(launch), launch.kind))
       return kernels::packed_tap_size(channel_groups(plan.graph, plan.node_of(launch), launch.kind), taps);
-    return plan.winograd(launch) ? kernels::winograd_packed_size(outputs, inputs, value_size_)
-                                 : kernels::packed_size(outputs, inputs, taps);
+    return plan.winograd(launch) > 0 ? kernels::winograd_packed_size(outputs, inputs, value_size_)
+                                     : kernels::packed_size(outputs, inputs, taps);
   }
 
   /// Of one block: weights, then a sum for each of their first channels or of the outputs.
@@ -144,16 +144,17 @@ class Workspace {
     index_t wide = columns.size();
     if constexpr (on_device) return device_tiling(plan, launch, rows, columns, planes);
     if (by_taps(node, launch.kind)) return tap_tiling(plan, launch, rows, columns, planes);
-    if (plan.winograd(launch)) {
+    if (const int window = plan.winograd(launch); window > 0) {
+      const int tile = winograd_tile(window);
       const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);
       if (launch.kind == LaunchKind::conv_weight_gradient) {  // holds rows of both
-        wide = kernels::winograd_tile_columns(inputs + outputs, kernels::winograd_gradient_group, wide, value_size_);
+        wide =
+            kernels::winograd_tile_columns(tile, inputs + outputs, kernels::winograd_gradient_group, wide, value_size_);
         return {rows, columns, planes, kernels::winograd_tile_rows, wide};
       }
-      wide = kernels::winograd_tile_columns(inputs, kernels::winograd_group(inputs, outputs, value_size_), wide,
+      wide = kernels::winograd_tile_columns(tile, inputs, kernels::winograd_group(inputs, outputs, value_size_), wide,
                                             value_size_);
-      return {whole_tiles(rows, winograd_tile), whole_tiles(columns, winograd_tile), planes,
-              kernels::winograd_tile_rows, wide};
+      return {whole_tiles(rows, tile), whole_tiles(columns, tile), planes, kernels::winograd_tile_rows, wide};
     }
     if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
       wide = kernels::convolution_tile_columns(shape, plan.channels_in(launch), wide, value_size_);

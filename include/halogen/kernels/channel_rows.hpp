@@ -35,47 +35,53 @@ class ChannelRows {
     lines_ = scratch.take<T>(static_cast<std::size_t>(vector * columns_));
   }
 
-  /// Reads row y of a sample from column `first` on; visit(channel, line) sees each line before it is turned.
+  /// Reads row y of a sample from column `first` on; visit(channel, line, count) sees the readable points of each line
+  /// before it is turned.
   template <class Visit>
   void read(int sample, index_t y, index_t first, index_t count, Visit visit) {
     T* to = rows_ + floor_mod(y, slots_) * columns_ * width_;
-    const Interval inside = intersect(readable_[1], {first, first + count});
+    const Interval inside = reader_.frame.columns_inside(intersect(readable_[1], {first, first + count}));
     if (y < readable_[0].begin || y >= readable_[0].end || inside.empty())
       return (void)std::memset(to, 0, static_cast<std::size_t>(columns_ * width_) * sizeof(T));
+    const Interval present = {inside.begin - first, inside.end - first};
     for (int c = 0; c < channels_; c += vector) {
-      const T* lines[vector];
-      const int present = std::min(vector, channels_ - c);
-      bool stand = inside.size() == count;  // where they are: whole vectors are then turned without a copy
-      for (int l = 0; l < present && stand; ++l) {
-        lines[l] = reader_.standing_row(reader_.depth.input(sample, c + l), y, first, count);
+      const int lines_here = std::min(vector, channels_ - c);
+      // Whole vectors of rows that stand somewhere are turned from there; the rest goes through lines of our own.
+      Interval whole = {ceil_div(present.begin, vector) * vector, present.end / vector * vector};
+      const T *lines[vector], *edges[vector];
+      bool stand = !whole.empty();
+      for (int l = 0; l < lines_here && stand; ++l) {
+        lines[l] = reader_.standing_row(reader_.depth.input(sample, c + l), y, inside.begin, inside.size());
         stand = lines[l] != nullptr;
       }
-      const index_t turned = stand ? count / vector * vector : 0;
+      if (!stand) whole = {0, 0};
       for (int l = 0; l < vector; ++l) {
         T* line = lines_ + l * columns_;
-        if (l >= present) {
+        edges[l] = line;
+        if (l >= lines_here) {
           std::memset(line, 0, static_cast<std::size_t>(columns_) * sizeof(T));
           lines[l] = line;
           continue;
         }
+        std::fill(line, line + present.begin, T(0));
+        std::fill(line + present.end, line + columns_, T(0));
         if (stand) {
-          std::copy(lines[l] + turned, lines[l] + count, line + turned);
-          visit(c + l, lines[l]);
-          continue;
+          lines[l] -= present.begin;
+          std::copy(lines[l] + present.begin, lines[l] + whole.begin, line + present.begin);
+          std::copy(lines[l] + whole.end, lines[l] + present.end, line + whole.end);
+        } else {
+          reader_.load_row(sample, c + l, y, inside.begin, inside.size(), line + present.begin);
+          lines[l] = line;
         }
-        std::memset(line, 0, static_cast<std::size_t>(inside.begin - first) * sizeof(T));
-        reader_.load_row(sample, c + l, y, inside.begin, inside.size(), line + (inside.begin - first));
-        std::memset(line + (inside.end - first), 0,
-                    static_cast<std::size_t>(columns_ - (inside.end - first)) * sizeof(T));
-        visit(c + l, line);
+        visit(c + l, lines[l] + present.begin, present.size());
       }
-      turn(lines, 0, turned, to + c);
-      for (int l = 0; l < vector; ++l) lines[l] = lines_ + l * columns_;
-      turn(lines, turned, count, to + c);
+      turn(edges, 0, whole.begin, to + c);
+      turn(lines, whole.begin, whole.end, to + c);
+      turn(edges, whole.end, count, to + c);
     }
   }
   void read(int sample, index_t y, index_t first, index_t count) {
-    read(sample, y, first, count, [](int, const T*) {});
+    read(sample, y, first, count, [](int, const T*, index_t) {});
   }
 
   const T* row(index_t y) const { return rows_ + floor_mod(y, slots_) * columns_ * width_; }

@@ -2,46 +2,64 @@
 // once they would fill the queue of misses, and the next load would wait for them after all.
 #pragma once
 
-#include <type_traits>
+#include <cstddef>
 
-#include "halogen/core/config.hpp"
+#include "halogen/kernels/tiles.hpp"
 
 namespace halogen::kernels {
 
-/// Segments of `bytes` each. Locate: `const void* operator()(index_t segment, bool& writes)`, null for none.
-template <class Locate>
+/// Rows of fields, each in as many steps as there are groups of tiles across.
 class LinesAhead {
  public:
-  /// calls: how often next() will be called.
-  LinesAhead(Locate locate, index_t segments, index_t bytes, index_t calls)
-      : locate_(locate),
-        segments_(segments),
-        lines_(ceil_div(bytes, line_bytes) + 1),
-        share_(static_cast<int>(ceil_div(segments * lines_, calls))) {}
+  explicit LinesAhead(index_t most_rows) : most_rows_(most_rows) {}
+
+  std::size_t bytes() const { return Scratch::bytes_of<Row>(static_cast<std::size_t>(most_rows_)); }
+  void take(Scratch& scratch) { rows_ = scratch.take<Row>(static_cast<std::size_t>(most_rows_)); }
+
+  /// Which rows. locate(row, x, writes) is where point x of it will be read or written, null for nowhere; groups begin
+  /// at points x0, x0 + group, ...
+  template <class Locate>
+  void aim(index_t x0, index_t group, Locate locate) {
+    count_ = 0;
+    for (index_t r = 0; r < most_rows_; ++r) {
+      bool writes = false;
+      const char* at = static_cast<const char*>(locate(r, x0, writes));
+      if (at == nullptr) continue;
+      rows_[count_++] = {at, static_cast<const char*>(locate(r, x0 + group, writes)) - at, writes};
+    }
+  }
+
+  /// Their lines in group g, of which `bytes` are used, will be asked for in so many calls of next().
+  void start(index_t g, index_t bytes, index_t calls) {
+    group_ = g;
+    lines_ = ceil_div(bytes, cache_line);
+    share_ = static_cast<int>(ceil_div(count_ * lines_, calls));
+    row_ = line_ = 0;
+  }
 
   void next() {
-    for (int i = 0; i < share_; ++i, ++line_) {
-      if (line_ >= lines_ || at_ == nullptr) {
-        if (segment_ >= segments_) return;
-        at_ = static_cast<const char*>(locate_(segment_++, writes_));
-        line_ = 0;
-        if (at_ == nullptr) continue;
-      }
-      if (writes_)
-        __builtin_prefetch(at_ + line_ * line_bytes, 1, 2);
+    for (int left = share_; left > 0 && row_ < count_;) {
+      const Row& row = rows_[row_];
+      const char* at = row.at + group_ * row.step;
+      const index_t end = std::min(lines_, line_ + left);
+      left -= static_cast<int>(end - line_);
+      if (row.writes)
+        for (; line_ < end; ++line_) __builtin_prefetch(at + line_ * cache_line, 1, 2);
       else
-        __builtin_prefetch(at_ + line_ * line_bytes, 0, 2);
+        for (; line_ < end; ++line_) __builtin_prefetch(at + line_ * cache_line, 0, 2);
+      if (line_ == lines_) line_ = 0, ++row_;
     }
   }
 
  private:
-  static constexpr index_t line_bytes = 64;
-  Locate locate_;
-  index_t segments_, lines_;
-  int share_;
-  index_t segment_ = 0, line_ = 0;
-  const char* at_ = nullptr;
-  bool writes_ = false;
+  struct Row {
+    const char* at;
+    std::ptrdiff_t step;  ///< to the next group
+    bool writes;
+  };
+  index_t most_rows_, count_ = 0, group_ = 0, lines_ = 0, row_ = 0, line_ = 0;
+  int share_ = 0;
+  Row* rows_ = nullptr;
 };
 
 }  // namespace halogen::kernels

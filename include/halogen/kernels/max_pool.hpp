@@ -18,7 +18,8 @@ HALOGEN_FUNCTION auto exceeds(T value, T largest) {
 template <class T>
 const T* row_for_maxima(const ValueReader<T>& reader, const PlaneAt& plane, index_t y, index_t x0, index_t count,
                         T* scratch) {
-  if (const T* in = reader.standing_row(plane, y, x0, count)) return in;
+  if (x0 >= 0 && x0 + count <= reader.frame.extent[2])
+    if (const T* in = reader.standing_row(plane, y, x0, count)) return in;
   reader.load_row(plane, y, x0, count, scratch);
   const index_t begin = std::clamp<index_t>(-x0, 0, count),
                 end = std::clamp<index_t>(reader.frame.extent[2] - x0, 0, count);

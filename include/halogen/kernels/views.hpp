@@ -27,6 +27,10 @@ struct Frame {
   HALOGEN_FUNCTION bool outside(int dimension, index_t position) const {
     return !periodic[dimension] && (position < 0 || position >= extent[dimension]);
   }
+  bool has_columns(index_t x0, index_t count) const { return columns_inside({x0, x0 + count}).size() == count; }
+  Interval columns_inside(const Interval& columns) const {
+    return periodic[2] ? columns : intersect(columns, {0, extent[2]});
+  }
 };
 
 /// The depth of a window. Kernels are two-dimensional: they count the planes that they compute as samples, and the
@@ -198,8 +202,7 @@ struct ValueReader {
 
   /// Host: the row's points [x0, x0 + count) where they stand, null unless they can be read there.
   const T* standing_row(PlaneAt plane, index_t y, index_t x0, index_t count_of_row) const {
-    if (frame.outside(0, plane.z) || frame.outside(1, y) || x0 < 0 || x0 + count_of_row > frame.extent[2])
-      return nullptr;
+    if (frame.outside(0, plane.z) || frame.outside(1, y) || !frame.has_columns(x0, count_of_row)) return nullptr;
     const SourceView<T>& s = sources[find(plane.channel)];
     if (s.affine.scale != nullptr || s.relu || s.resampled) return nullptr;
     return s.tensor.row(plane, y) + (x0 - s.tensor.x0);
@@ -351,7 +354,7 @@ struct GradientReader {
   /// Host: the row's points [x0, x0 + count) where they stand, null unless they can be read there.
   const T* standing_row(PlaneAt plane, index_t y, index_t x0, index_t count) const {
     const bool plain = affine.scale == nullptr && !relu && stuffing[2] == 1;
-    if (!plain || !unstuff(0, plane.z) || !unstuff(1, y) || x0 < 0 || x0 + count > frame.extent[2]) return nullptr;
+    if (!plain || !unstuff(0, plane.z) || !unstuff(1, y) || !frame.has_columns(x0, count)) return nullptr;
     return gradient.row(plane, y) + (x0 - gradient.x0);
   }
 

@@ -1,7 +1,10 @@
-// Winograd's F(4 x 4, 3 x 3): 36 products for 16 outputs of a 3 x 3 window instead of 144.
+// Winograd's F(4 x 4, 3 x 3): 36 products for 16 outputs of a 3 x 3 window instead of 144; and F(2 x 2, 5 x 5), of the
+// same transform of the inputs: 36 products for 4 outputs instead of 100.
 // Lavin and Gray (2016): y = A^T [(G w G^T) . (B^T d B)] A, here with the points 0, +-1/sqrt(2), +-sqrt(2), infinity,
 // which lose about half as many digits as 0, +-1, +-2. Its adjoint for the weights: dw = G^T [(A g A^T) . (B^T d B)] G.
 #pragma once
+
+#include <algorithm>
 
 #include "halogen/kernels/shuffle.hpp"
 #include "halogen/kernels/tiles.hpp"
@@ -9,15 +12,14 @@
 
 namespace halogen::kernels {
 
-inline constexpr int winograd_window = 6;     ///< inputs of one tile, and points of the transform
-inline constexpr int winograd_products = 36;  ///< products per tile and pair of channels
+inline constexpr int winograd_products = winograd_points * winograd_points;  ///< per tile and pair of channels
 
 namespace detail {
 
 template <class T>
 struct WinogradPoints {
   static constexpr T a = T(0.70710678118654752440), b = T(1.41421356237309504880);
-  static constexpr T a2 = T(0.5), b2 = T(2), a3 = a / 2, b3 = 2 * b, ab = T(2.5);
+  static constexpr T a2 = T(0.5), b2 = T(2), a3 = a / 2, b3 = 2 * b, a4 = T(0.25), b4 = T(4), ab = T(2.5);
 };
 
 /// v = B^T d, of a tile's inputs
@@ -35,18 +37,32 @@ inline void to_products(const V (&d)[6], V (&v)[6]) {
 }
 
 /// y = A^T m
-template <class T, class V>
-inline void transform_output(const V (&m)[6], V (&y)[4]) {
+template <class T, class V, int Tile>
+inline void transform_output(const V (&m)[6], V (&y)[Tile]) {
   using P = WinogradPoints<T>;
   const V sum_a = m[1] + m[2], difference_a = m[1] - m[2];
   const V sum_b = m[3] + m[4], difference_b = m[3] - m[4];
   y[0] = (m[0] + sum_a) + sum_b;
-  y[1] = P::a * difference_a + P::b * difference_b;
-  y[2] = P::a2 * sum_a + P::b2 * sum_b;
-  y[3] = (m[5] + P::a3 * difference_a) + P::b3 * difference_b;
+  if constexpr (Tile == 4) {
+    y[1] = P::a * difference_a + P::b * difference_b;
+    y[2] = P::a2 * sum_a + P::b2 * sum_b;
+    y[3] = (m[5] + P::a3 * difference_a) + P::b3 * difference_b;
+  } else {
+    y[1] = (m[5] + P::a * difference_a) + P::b * difference_b;
+  }
 }
 
 /// h = A g, of a tile's gradients: the adjoint of transform_output
+template <class T, class V>
+inline void to_products(const V (&g)[2], V (&h)[6]) {
+  using P = WinogradPoints<T>;
+  h[0] = g[0];
+  h[1] = g[0] + P::a * g[1];
+  h[2] = g[0] - P::a * g[1];
+  h[3] = g[0] + P::b * g[1];
+  h[4] = g[0] - P::b * g[1];
+  h[5] = g[1];
+}
 template <class T, class V>
 inline void to_products(const V (&g)[4], V (&h)[6]) {
   using P = WinogradPoints<T>;
@@ -61,29 +77,40 @@ inline void to_products(const V (&g)[4], V (&h)[6]) {
 }
 
 /// u = G w
-template <class T, class V>
-inline void transform_weights(const V (&w)[3], V (&u)[6]) {
+template <class T, class V, int Window>
+inline void transform_weights(const V (&w)[Window], V (&u)[6]) {
   using P = WinogradPoints<T>;
+  V even_a = w[0] + P::a2 * w[2], even_b = w[0] + P::b2 * w[2], odd_a = w[1], odd_b = w[1];
+  if constexpr (Window == 5) {
+    even_a += P::a4 * w[4], even_b += P::b4 * w[4];
+    odd_a += P::a2 * w[3], odd_b += P::b2 * w[3];
+  }
+  const V sum_a = even_a / T(-1.5), sum_b = even_b / T(6);
   u[0] = w[0];
-  const V sum_a = (w[0] + P::a2 * w[2]) / T(-1.5), sum_b = (w[0] + P::b2 * w[2]) / T(6);
-  u[1] = sum_a + (P::a / T(-1.5)) * w[1];
-  u[2] = sum_a - (P::a / T(-1.5)) * w[1];
-  u[3] = sum_b + (P::b / T(6)) * w[1];
-  u[4] = sum_b - (P::b / T(6)) * w[1];
-  u[5] = w[2];
+  u[1] = sum_a + (P::a / T(-1.5)) * odd_a;
+  u[2] = sum_a - (P::a / T(-1.5)) * odd_a;
+  u[3] = sum_b + (P::b / T(6)) * odd_b;
+  u[4] = sum_b - (P::b / T(6)) * odd_b;
+  u[5] = w[Window - 1];
 }
 
 /// w = G^T u, the adjoint of transform_weights
-template <class T, class V>
-inline void transform_weight_gradient(const V (&u)[6], V (&w)[3]) {
+template <class T, class V, int Window>
+inline void transform_weight_gradient(const V (&u)[6], V (&w)[Window]) {
   using P = WinogradPoints<T>;
   const V sum_a = (u[1] + u[2]) / T(-1.5), sum_b = (u[3] + u[4]) / T(6);
+  const V odd_a = (P::a / T(-1.5)) * (u[1] - u[2]), odd_b = (P::b / T(6)) * (u[3] - u[4]);
   w[0] = u[0] + (sum_a + sum_b);
-  w[1] = (P::a / T(-1.5)) * (u[1] - u[2]) + (P::b / T(6)) * (u[3] - u[4]);
-  w[2] = u[5] + (P::a2 * sum_a + P::b2 * sum_b);
+  w[1] = odd_a + odd_b;
+  w[2] = P::a2 * sum_a + P::b2 * sum_b;
+  if constexpr (Window == 5) {
+    w[3] = P::a2 * odd_a + P::b2 * odd_b;
+    w[4] = P::a4 * sum_a + P::b4 * sum_b;
+  }
+  w[Window - 1] = u[5] + w[Window - 1];
 }
 
-/// columns[i][x] = the transform of points from[...][x] down, for one vector of channels.
+/// columns[i][x] = the transform of points from[...][x] down, for the vector of channels that begins at offset c.
 template <class T, int Points>
 [[gnu::noinline]] void transform_columns(const T* const (&from)[Points], index_t c, index_t width, index_t points,
                                          T* columns) {
@@ -101,14 +128,14 @@ template <class T, int Points>
   }
 }
 
-/// to[6 i + j][tile] = the transform of columns[i][4 tile + (0 .. Points - 1)] across.
-template <class T, int Points>
+/// to[6 i + j][tile] = the transform of columns[i][Tile tile + (0 .. Points - 1)] across.
+template <class T, int Tile, int Points>
 [[gnu::noinline]] void transform_rows(const T* columns, index_t points, index_t tiles, T* to, index_t width,
                                       index_t pitch) {
   using V = Vector<T>;
   for (int i = 0; i < 6; ++i)
     for (index_t t = 0; t < tiles; ++t) {
-      const T* from = columns + (i * points + t * winograd_tile) * lanes<T>;
+      const T* from = columns + (i * points + t * Tile) * lanes<T>;
       V d[Points], v[6];
       HALOGEN_UNROLL
       for (int j = 0; j < Points; ++j) d[j] = load<V>(from + j * lanes<T>);
@@ -118,14 +145,21 @@ template <class T, int Points>
     }
 }
 
+inline constexpr index_t tiles_in_cache =
+    8;  ///< tiles at a time that L1 holds the transforms of, for a line of channels
+
 /// to[product][tile][channel] = the transforms of `tiles` tiles whose rows begin at from[0 .. Points - 1], Points = 6
-/// inputs or 4 gradients a side. columns: scratch of 6 (4 tiles + 2) vectors.
-template <class T, int Points>
-void transform_tiles(const T* const (&from)[Points], index_t width, index_t tiles, T* columns, T* to, index_t pitch) {
-  const index_t points = tiles * winograd_tile + Points - winograd_tile;
-  for (index_t c = 0; c < width; c += lanes<T>) {
-    transform_columns<T, Points>(from, c, width, points, columns);
-    transform_rows<T, Points>(columns, points, tiles, to + c, width, pitch);
+/// inputs or Tile gradients a side.
+template <class T, int Tile, int Points>
+void transform_tiles(const T* const (&from)[Points], index_t width, index_t tiles, T* to, index_t pitch) {
+  constexpr index_t overlap = Points - Tile;
+  alignas(vector_bytes) T columns[6 * (tiles_in_cache * Tile + overlap) * lanes<T>];
+  for (index_t t = 0; t < tiles; t += tiles_in_cache) {
+    const index_t count = std::min(tiles_in_cache, tiles - t), points = count * Tile + overlap;
+    for (index_t c = 0; c < width; c += lanes<T>) {
+      transform_columns<T, Points>(from, t * Tile * width + c, width, points, columns);
+      transform_rows<T, Tile, Points>(columns, points, count, to + t * width + c, width, pitch);
+    }
   }
 }
 
@@ -136,21 +170,21 @@ struct Lines {
   index_t row_stride, channel_stride;
 };
 
-/// to = start + the outputs of `blocks` times Tiles tiles side by side, for one vector of outputs, with Add on top of
-/// what stands at `on`. from[product * pitch + tile * width].
-template <class T, int Tiles, bool Add>
+/// to = start + the outputs of `blocks` times Tiles tiles of Tile x Tile side by side, for one vector of outputs, with
+/// Add on top of what stands at `on`. from[product * pitch + tile * width].
+template <class T, int Tile, int Tiles, bool Add>
 [[gnu::noinline]] void transform_products(const T* from, index_t width, index_t pitch, index_t blocks,
                                           const Vector<T>& start, const Lines<T>& to, const Lines<T>& on) {
   using V = Vector<T>;
-  constexpr int columns = Tiles * winograd_tile;
+  constexpr int columns = Tiles * Tile;
   for (index_t x0 = 0; x0 < blocks * columns; x0 += columns) {
-    V half[Tiles][winograd_tile][6];
+    V half[Tiles][Tile][6];
     for (int t = 0; t < Tiles; ++t, from += width) {
       const T* row[6];  // advanced column by column: 36 addresses at once would not fit the registers
       for (int i = 0; i < 6; ++i) row[i] = from + 6 * i * pitch;
       HALOGEN_UNROLL
       for (int j = 0; j < 6; ++j) {
-        V m[6], down[4];
+        V m[6], down[Tile];
         HALOGEN_UNROLL
         for (int i = 0; i < 6; ++i) {
           m[i] = load<V>(row[i]);
@@ -159,19 +193,19 @@ template <class T, int Tiles, bool Add>
         }
         transform_output<T>(m, down);
         HALOGEN_UNROLL
-        for (int i = 0; i < 4; ++i) half[t][i][j] = down[i];
+        for (int i = 0; i < Tile; ++i) half[t][i][j] = down[i];
       }
     }
     T* line_of_row = to.at + x0;
     const T* on_row = on.at + x0;
-    for (int i = 0; i < winograd_tile; ++i, line_of_row += to.row_stride, on_row += on.row_stride) {
+    for (int i = 0; i < Tile; ++i, line_of_row += to.row_stride, on_row += on.row_stride) {
       V y[columns];
       HALOGEN_UNROLL
       for (int t = 0; t < Tiles; ++t) {
-        V across[4];
+        V across[Tile];
         transform_output<T>(half[t][i], across);
         HALOGEN_UNROLL
-        for (int x = 0; x < 4; ++x) y[t * winograd_tile + x] = across[x] + start;
+        for (int x = 0; x < Tile; ++x) y[t * Tile + x] = across[x] + start;
       }
       HALOGEN_UNROLL
       for (int x = 0; x < columns; x += lanes<T>) {

@@ -1,7 +1,7 @@
-// 3 x 3 convolution of stride 1 by Winograd's F(4 x 4, 3 x 3) on the host: forward and input gradient alike.
-// Tiles lie on the global grid of multiples of four, wherever a rank's piece begins: each output is then the same on
-// any mesh to the bit. Accumulation: input channels in order within each of the 36 products, then the transform, then
-// the bias. Relative error about 1e-6 in float, of the largest output.
+// 3 x 3 and 5 x 5 convolutions of stride 1 by Winograd's F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) on the host: forward and
+// input gradient alike. Tiles lie on the global grid of multiples of four (two), wherever a rank's piece begins: each
+// output is then the same on any mesh to the bit. Accumulation: input channels in order within each of the 36 products,
+// then the transform, then the bias. Relative error about 1e-6 in float, of the largest output.
 #pragma once
 
 #include <algorithm>
@@ -44,9 +44,9 @@ template <class T, int Rows, int Vectors>
   for (int q = 0; q < Vectors; ++q) store(to + r * to_stride + q * lanes<T>, sum[r][q]);
 }
 
-template <class T, int Vectors, class Ahead>
+template <class T, int Vectors>
 inline void multiply_rows(const T* left, index_t left_stride, const T* right, int inner, T* to, index_t to_stride,
-                          index_t rows, Ahead& ahead) {
+                          index_t rows, LinesAhead& ahead) {
   constexpr int all = product_rows * product_vectors / Vectors;
   index_t r = 0;
   for (; r + all <= rows; r += all) {
@@ -77,9 +77,9 @@ constexpr index_t winograd_packed_size(int outputs, int inputs, std::size_t valu
   return winograd_products * winograd_width(outputs, value_bytes) * inputs;
 }
 
-/// Transforms torch's (Out, In, KD, 3, 3), flipped and transposed for the input gradient of inputs [first, first +
-/// outputs). One work item an input and vector of outputs.
-template <class T>
+/// Transforms torch's (Out, In, KD, Window, Window), flipped and transposed for the input gradient of inputs [first,
+/// first + outputs). One work item an input and vector of outputs.
+template <class T, int Window>
 struct PackWinogradWeights {
   const T* weights;
   T* packed;
@@ -94,17 +94,18 @@ struct PackWinogradWeights {
     constexpr int block = detail::product_vectors * lanes<T>;
     const index_t width = winograd_width(outputs, sizeof(T));
     const int in = static_cast<int>(i % inputs), out = static_cast<int>(i / inputs) * lanes<T>;
-    V half[3][6];  // by columns of the window
-    for (int x = 0; x < 3; ++x) {
-      V column[3];
-      for (int y = 0; y < 3; ++y) column[y] = tap(in, out, 3 * y + x);
+    V half[Window][6];  // by columns of the window
+    for (int x = 0; x < Window; ++x) {
+      V column[Window];
+      for (int y = 0; y < Window; ++y) column[y] = tap(in, out, Window * y + x);
       detail::transform_weights<T>(column, half[x]);
     }
     const index_t block_width = width - out / block * block < block ? width % block : block;
     T* to = packed + out / block * block * index_t{inputs} + in * block_width + out % block;
     for (int y = 0; y < 6; ++y) {
       V u[6];
-      const V row[3] = {half[0][y], half[1][y], half[2][y]};
+      V row[Window];
+      for (int x = 0; x < Window; ++x) row[x] = half[x][y];
       detail::transform_weights<T>(row, u);
       for (int x = 0; x < 6; ++x) store(to + (y * 6 + x) * width * inputs, u[x]);
     }
@@ -112,10 +113,11 @@ struct PackWinogradWeights {
 
  private:
   Vector<T> tap(int in, int out, int k) const {
+    constexpr int taps = Window * Window;
     Vector<T> result{};
     for (int l = 0; l < lanes<T> && out + l < outputs; ++l)
-      result[l] =
-          weights[9 * window_plane(out + l, in, transposed, first, layer_inputs, depth) + (transposed ? 8 - k : k)];
+      result[l] = weights[taps * window_plane(out + l, in, transposed, first, layer_inputs, depth) +
+                          (transposed ? taps - 1 - k : k)];
     return result;
   }
 };
@@ -130,15 +132,15 @@ inline index_t winograd_group(int inputs, int outputs, std::size_t value_bytes) 
 inline constexpr index_t winograd_tile_rows = 32;
 
 /// Columns of a tile of the launch, whole groups, such that its ring of rows for so many channels stays in L2.
-inline index_t winograd_tile_columns(int channels, index_t group, index_t columns, std::size_t value_bytes) {
+inline index_t winograd_tile_columns(int tile, int channels, index_t group, index_t columns, std::size_t value_bytes) {
   const index_t per_column =
-      winograd_window * winograd_width(channels, value_bytes) * static_cast<index_t>(value_bytes);
-  const index_t points = group * winograd_tile, most = std::max<index_t>(1, 384 * 1024 / per_column / points);
+      winograd_points * winograd_width(channels, value_bytes) * static_cast<index_t>(value_bytes);
+  const index_t points = group * tile, most = std::max<index_t>(1, 384 * 1024 / per_column / points);
   const index_t groups = ceil_div(columns, points);
   return ceil_div(groups, ceil_div(groups, most)) * points;
 }
 
-template <class ExecutionSpace, class T, class Reader>
+template <class ExecutionSpace, class T, int Window, class Reader>
 struct WinogradConvolution {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
@@ -158,7 +160,7 @@ struct WinogradConvolution {
   void operator()(const Team& team) const { run_on_host(team); }
 
  private:
-  static constexpr int tile = winograd_tile, vector = lanes<T>;
+  static constexpr int tile = winograd_tile(Window), vector = lanes<T>;
   static constexpr int tiles_at_once = vector > tile ? vector / tile : 1;  ///< that fill vectors of columns
   static constexpr int columns_at_once = tiles_at_once * tile;
 
@@ -169,13 +171,17 @@ struct WinogradConvolution {
   index_t left_pitch() const { return group() * left_width() + 2 * vector; }
   index_t right_pitch() const { return group() * right_width() + 2 * vector; }
   ChannelRows<T, Reader> channel_rows() const {
-    return {input, inputs, output.tiling.tile_columns + 2, winograd_window};
+    return {input, inputs, output.tiling.tile_columns + Window - 1, winograd_points};
+  }
+  /// Of a row of tiles: what it writes (and its epilogue reads beside), and what the next one reads.
+  LinesAhead lines_ahead() const {
+    const index_t written = output.epilogue.kind == RowEpilogue<T>::Kind::norm_sums ? 2 : 1;
+    return LinesAhead(tile * (index_t{Reader::tensors} * inputs + written * output.channels));
   }
   std::size_t host_bytes() const {
     const auto bytes = [](index_t count) { return Scratch::bytes_of<T>(static_cast<std::size_t>(count)); };
     return channel_rows().bytes() + bytes(winograd_products * left_pitch()) + bytes(winograd_products * right_pitch()) +
-           bytes(winograd_window * (tile * group() + 2) * vector) +
-           Scratch::bytes_of<RowSums>(static_cast<std::size_t>(output.channels));
+           lines_ahead().bytes() + Scratch::bytes_of<RowSums>(static_cast<std::size_t>(output.channels));
   }
 
   void run_on_host(const Team& team) const {
@@ -185,7 +191,8 @@ struct WinogradConvolution {
     rows.set_readable(readable[0], readable[1]);
     T* left = scratch.take<T>(static_cast<std::size_t>(winograd_products * left_pitch()));
     T* right = scratch.take<T>(static_cast<std::size_t>(winograd_products * right_pitch()));
-    T* columns = scratch.take<T>(static_cast<std::size_t>(winograd_window * (tile * group() + 2) * vector));
+    LinesAhead ahead = lines_ahead();
+    ahead.take(scratch);
     RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(output.channels));
     std::fill_n(sums, output.channels, RowSums{});
 
@@ -194,12 +201,14 @@ struct WinogradConvolution {
     const index_t across = ceil_div(part.columns.size(), tile);
     index_t next = part.rows.begin - padding[0];
     for (index_t y = part.rows.begin; y < part.rows.end; y += tile) {
-      for (const index_t end = y - padding[0] + winograd_window; next < end; ++next)
-        rows.read(part.sample, next, first, across * tile + 2);
+      for (const index_t end = y - padding[0] + winograd_points; next < end; ++next)
+        rows.read(part.sample, next, first, across * tile + Window - 1);
+      aim(ahead, part, y);
       for (index_t t = 0; t < across; t += group()) {
         const index_t count = std::min(group(), across - t);
-        transform_inputs(rows, y - padding[0], t, count, columns, left);
-        multiply(left, right, count, part.sample, y, part.columns.begin + t * tile);
+        transform_inputs(rows, y - padding[0], t, count, left);
+        ahead.start(t / group(), count * tile * static_cast<index_t>(sizeof(T)), calls_of_multiply(count));
+        multiply(left, right, count, ahead);
         transform_outputs(right, part.sample, y, part.columns.begin + t * tile, count);
       }
       const Interval done = intersect({y, y + tile}, owned[0]), width = intersect(part.columns, owned[1]);
@@ -210,32 +219,37 @@ struct WinogradConvolution {
   }
 
   /// left[product][tile][input]
-  void transform_inputs(const ChannelRows<T, Reader>& rows, index_t y, index_t t, index_t count, T* columns,
-                        T* left) const {
-    const T* from[winograd_window];
-    for (int i = 0; i < winograd_window; ++i) from[i] = rows.row(y + i) + t * tile * left_width();
-    detail::transform_tiles<T>(from, left_width(), count, columns, left, left_pitch());
+  void transform_inputs(const ChannelRows<T, Reader>& rows, index_t y, index_t t, index_t count, T* left) const {
+    const T* from[winograd_points];
+    for (int i = 0; i < winograd_points; ++i) from[i] = rows.row(y + i) + t * tile * left_width();
+    detail::transform_tiles<T, tile>(from, left_width(), count, left, left_pitch());
   }
 
-  /// right[product][tile][output]; meanwhile memory is asked for what these tiles write (and its
-  /// epilogue reads beside), and read one row of tiles on.
-  void multiply(const T* left, T* right, index_t count, int sample, index_t y, index_t x) const {
-    constexpr index_t block = detail::product_vectors * vector, reads = Reader::tensors;
-    const index_t width = right_width();
-    const auto locate = [&](index_t segment, bool& writes) -> const void* {
-      const index_t row = segment % tile, channel = segment / tile;
+  void aim(LinesAhead& ahead, const Tile& part, index_t y) const {
+    constexpr index_t reads = Reader::tensors;
+    const int outputs = output.channels;
+    ahead.aim(part.columns.begin, group() * tile, [&](index_t line, index_t x, bool& writes) -> const void* {
+      const index_t row = line % tile, channel = line / tile;
       writes = channel >= reads * inputs;
       if (!writes)
-        return input.address(static_cast<int>(channel % reads), sample, static_cast<int>(channel / reads),
-                             y - padding[0] + winograd_window + row, x - padding[1]);
+        return input.address(static_cast<int>(channel % reads), part.sample, static_cast<int>(channel / reads),
+                             y - padding[0] + winograd_points + row, x - padding[1]);
       if (!owned[0].contains({y + row, y + row + 1})) return nullptr;
-      const index_t o = channel - reads * inputs, outputs = output.channels;
+      const int o = static_cast<int>(channel - reads * inputs);
       const TensorView<T>& written = o < outputs ? output.tensor : output.epilogue.value;
-      return &written.at(sample, static_cast<int>(o % outputs), y + row, std::max(x, owned[1].begin));
-    };
-    const index_t writes = (output.epilogue.kind == RowEpilogue<T>::Kind::norm_sums ? 2 : 1) * index_t{output.channels};
-    LinesAhead ahead(locate, tile * (reads * inputs + writes), count * tile * static_cast<index_t>(sizeof(T)),
-                     winograd_products * ceil_div(width, block) * ceil_div(count, detail::product_rows));
+      return &written.at(part.sample, o % outputs, y + row, x);
+    });
+  }
+
+  index_t calls_of_multiply(index_t count) const {
+    return winograd_products * ceil_div(right_width(), detail::product_vectors * vector) *
+           ceil_div(count, detail::product_rows);
+  }
+
+  /// right[product][tile][output]
+  void multiply(const T* left, T* right, index_t count, LinesAhead& ahead) const {
+    constexpr index_t block = detail::product_vectors * vector;
+    const index_t width = right_width();
     for (int p = 0; p < winograd_products; ++p) {
       const T* l = left + p * left_pitch();
       const T* w = weights + p * width * inputs;
@@ -249,39 +263,42 @@ struct WinogradConvolution {
   }
 
   void transform_outputs(const T* right, int sample, index_t y, index_t x, index_t count) const {
+    for (index_t t = 0; t < count; t += detail::tiles_in_cache)
+      for (int o = 0; o < output.channels; o += vector)
+        transform_outputs(right + t * right_width() + o, sample, o, y, x + t * tile,
+                          std::min(detail::tiles_in_cache, count - t));
+  }
+
+  /// Of one vector of outputs: whole blocks go straight to the output, others through memory.
+  void transform_outputs(const T* right, int sample, int o, index_t y, index_t x, index_t count) const {
     const index_t width = right_width();
-    const int outputs = output.channels;
-    for (int o = 0; o < outputs; o += vector) {
-      Vector<T> start{};
-      if (bias != nullptr)
-        for (int l = 0; l < vector && o + l < outputs; ++l) start[l] = bias[o + l];
-      // Whole blocks go straight to the output, others through memory.
-      index_t whole = 0;
-      if (o + vector <= outputs && y >= owned[0].begin && y + tile <= owned[0].end) {
-        const index_t first = ceil_div(std::max<index_t>(0, owned[1].begin - x), columns_at_once);
-        whole = std::max<index_t>(0, std::min(count * tile, owned[1].end - x) / columns_at_once - first);
-        for (index_t t = 0; t < first * tiles_at_once; t += tiles_at_once)
-          partial_block(right + t * width + o, start, sample, o, y, x + t * tile);
-        if (whole > 0)
-          whole_blocks(right + first * tiles_at_once * width + o, start, whole, sample, o, y,
-                       x + first * columns_at_once);
-        whole += first;
-      }
-      for (index_t t = whole * tiles_at_once; t < count; t += tiles_at_once)
-        partial_block(right + t * width + o, start, sample, o, y, x + t * tile);
+    Vector<T> start{};
+    if (bias != nullptr)
+      for (int l = 0; l < vector && o + l < output.channels; ++l) start[l] = bias[o + l];
+    index_t whole = 0;
+    if (o + vector <= output.channels && y >= owned[0].begin && y + tile <= owned[0].end) {
+      const index_t first = ceil_div(std::max<index_t>(0, owned[1].begin - x), columns_at_once);
+      whole = std::max<index_t>(0, std::min(count * tile, owned[1].end - x) / columns_at_once - first);
+      for (index_t t = 0; t < first * tiles_at_once && t < count; t += tiles_at_once)
+        partial_block(right + t * width, start, sample, o, y, x + t * tile);
+      if (whole > 0)
+        whole_blocks(right + first * tiles_at_once * width, start, whole, sample, o, y, x + first * columns_at_once);
+      whole += first;
     }
+    for (index_t t = whole * tiles_at_once; t < count; t += tiles_at_once)
+      partial_block(right + t * width, start, sample, o, y, x + t * tile);
   }
 
   void whole_blocks(const T* products, Vector<T> start, index_t blocks, int sample, int o, index_t y, index_t x) const {
     const detail::Lines<T> to{&output.tensor.at(sample, o, y, x), output.tensor.row_stride,
                               output.tensor.channel_stride};
     if (output.accumulate)
-      detail::transform_products<T, tiles_at_once, true>(
+      detail::transform_products<T, tile, tiles_at_once, true>(
           products, right_width(), right_pitch(), blocks, start, to,
           {&output.base.at(sample, o, y, x), output.base.row_stride, output.base.channel_stride});
     else
-      detail::transform_products<T, tiles_at_once, false>(products, right_width(), right_pitch(), blocks, start, to,
-                                                          to);
+      detail::transform_products<T, tile, tiles_at_once, false>(products, right_width(), right_pitch(), blocks, start,
+                                                                to, to);
   }
 
   void partial_block(const T* products, Vector<T> start, int sample, int o, index_t y, index_t x) const {
@@ -290,7 +307,7 @@ struct WinogradConvolution {
     const int last = std::min(vector, output.channels - o);
     T block[tile][vector][columns_at_once];
     const detail::Lines<T> to{&block[0][0][0], vector * columns_at_once, columns_at_once};
-    detail::transform_products<T, tiles_at_once, false>(products, right_width(), right_pitch(), 1, start, to, to);
+    detail::transform_products<T, tile, tiles_at_once, false>(products, right_width(), right_pitch(), 1, start, to, to);
     for (index_t row = down.begin; row < down.end; ++row)
       for (int l = 0; l < last; ++l)
         for (index_t column = across.begin; column < across.end; ++column)

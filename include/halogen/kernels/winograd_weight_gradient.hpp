@@ -1,4 +1,4 @@
-// Gradient of a 3 x 3 convolution's weights and bias by Winograd's F(4 x 4, 3 x 3) on the host, stride 1:
+// Gradient of a convolution's weights and bias by Winograd's F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) on the host, stride 1:
 // dw = G^T [sum over tiles of (A g A^T) . (B^T d B)] G. Tiles are this rank's own: sums depend on the mesh as those of
 // the direct kernel do. Accumulation: value type within a tile of the launch, double across these and across blocks, in
 // a fixed order that does not depend on the number of threads.
@@ -37,9 +37,9 @@ template <class T, int Rows, int Vectors>
   for (int q = 0; q < Vectors; ++q) store(sum + r * sum_stride + q * lanes<T>, s[r][q]);
 }
 
-template <class T, int Vectors, class Ahead>
+template <class T, int Vectors>
 inline void accumulate_rows(const T* left, index_t left_stride, const T* right, index_t right_stride, index_t tiles,
-                            T* sum, index_t sum_stride, index_t rows, Ahead& ahead) {
+                            T* sum, index_t sum_stride, index_t rows, LinesAhead& ahead) {
   constexpr int all = product_rows, few = 2;
   index_t r = 0;
   for (; r + all <= rows; r += all) {
@@ -57,8 +57,9 @@ inline void accumulate_rows(const T* left, index_t left_stride, const T* right, 
 /// Tiles across that are transformed at once: many, since each group reads and writes all sums.
 inline constexpr index_t winograd_gradient_group = 48;
 
-/// Partial results as of WeightGradient: [block][outputs * inputs * 9 + outputs] in double, weights, then bias.
-template <class ExecutionSpace, class T>
+/// Partial results as of WeightGradient: [block][outputs * inputs * Window * Window + outputs] in double, weights, then
+/// bias.
+template <class ExecutionSpace, class T, int Window>
 struct WinogradWeightGradient {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
@@ -70,7 +71,7 @@ struct WinogradWeightGradient {
   int blocks = 1, first_block = 0, last_block = 1;  ///< all, and those to launch
   double* partial = nullptr;
 
-  index_t partial_size() const { return index_t{outputs} * inputs * 9 + outputs; }
+  index_t partial_size() const { return weight_count() + outputs; }
 
   void launch(const ExecutionSpace& space, const char* label) const {
     launch_tiles(space, label, last_block - first_block, *this, memory().bytes(), 0);
@@ -88,30 +89,33 @@ struct WinogradWeightGradient {
   }
 
  private:
-  static constexpr int tile = winograd_tile, vector = lanes<T>;
+  static constexpr int tile = winograd_tile(Window), vector = lanes<T>;
+
+  index_t weight_count() const { return index_t{outputs} * inputs * Window * Window; }
 
   /// Scratch of one team.
   struct Memory {
     ChannelRows<T, ValueReader<T>> input;
     ChannelRows<T, GradientReader<T>> gradient;
+    LinesAhead ahead;
     index_t group, left_pitch, right_pitch, sum_pitch;  ///< pitches from product to product
-    T *left = nullptr, *right = nullptr, *columns = nullptr, *sum = nullptr;
+    T *left = nullptr, *right = nullptr, *sum = nullptr;
 
     std::size_t bytes() const {
-      std::size_t total = input.bytes() + gradient.bytes();
+      std::size_t total = input.bytes() + gradient.bytes() + ahead.bytes();
       for (const index_t size : sizes()) total += Scratch::bytes_of<T>(static_cast<std::size_t>(size));
       return total;
     }
     void take(Scratch& scratch) {
       input.take(scratch);
       gradient.take(scratch);
+      ahead.take(scratch);
       const auto all = sizes();
-      T** to[] = {&left, &right, &columns, &sum};
+      T** to[] = {&left, &right, &sum};
       for (std::size_t i = 0; i < all.size(); ++i) *to[i] = scratch.take<T>(static_cast<std::size_t>(all[i]));
     }
-    std::array<index_t, 4> sizes() const {
-      return {winograd_products * left_pitch, winograd_products * right_pitch,
-              winograd_window * (tile * group + 2) * vector, winograd_products * sum_pitch};
+    std::array<index_t, 3> sizes() const {
+      return {winograd_products * left_pitch, winograd_products * right_pitch, winograd_products * sum_pitch};
     }
   };
 
@@ -119,8 +123,9 @@ struct WinogradWeightGradient {
     const index_t group = winograd_gradient_group;
     const index_t left = winograd_width(inputs, sizeof(T)), right = winograd_width(outputs, sizeof(T));
     const index_t columns = ceil_div(tiling.tile_columns, tile) * tile;
-    return {{input, inputs, columns + 2, winograd_window},
+    return {{input, inputs, columns + Window - 1, winograd_points},
             {gradient, outputs, columns, tile},
+            LinesAhead(tile * (inputs + 2 * index_t{outputs})),
             group,
             group * left + 2 * vector,
             group * right + 2 * vector,
@@ -130,78 +135,82 @@ struct WinogradWeightGradient {
   void add_tile(const Tile& part, Memory& m, double* result) const {
     // Beyond the tile the gradient counts as 0; what it is multiplied with must be a number all the same.
     const index_t y0 = part.rows.begin - shape.padding[0], x0 = part.columns.begin - shape.padding[1];
-    m.input.set_readable({y0, y0 + part.rows.size() + 2}, {x0, x0 + part.columns.size() + 2});
+    m.input.set_readable({y0, y0 + part.rows.size() + Window - 1}, {x0, x0 + part.columns.size() + Window - 1});
     m.gradient.set_readable(part.rows, part.columns);
     std::fill_n(m.sum, winograd_products * m.sum_pitch, T(0));
-    double* bias = result + index_t{outputs} * inputs * 9;
+    double* bias = result + weight_count();
     const index_t across = ceil_div(part.columns.size(), tile);
     index_t next = y0;
     for (index_t y = part.rows.begin; y < part.rows.end; y += tile) {
-      for (const index_t end = y - shape.padding[0] + winograd_window; next < end; ++next)
-        m.input.read(part.sample, next, x0, across * tile + 2);
+      for (const index_t end = y - shape.padding[0] + winograd_points; next < end; ++next)
+        m.input.read(part.sample, next, x0, across * tile + Window - 1);
       for (index_t row = y; row < y + tile; ++row)
         m.gradient.read(part.sample, row, part.columns.begin, across * tile,
-                        [&](int o, const T* line) { bias[o] += detail::sum_of_row(line, part.columns.size()); });
+                        [&](int o, const T* line, index_t count) { bias[o] += detail::sum_of_row(line, count); });
+      aim(m.ahead, part, y);
       for (index_t t = 0; t < across; t += m.group) add_group(m, part, y, t, std::min(m.group, across - t));
     }
     add_to_result(m, result);
   }
 
-  /// One group of tiles; meanwhile memory is asked for what the same columns read one row of tiles on.
-  void add_group(const Memory& m, const Tile& part, index_t y, index_t t, index_t count) const {
-    const index_t left_width = m.input.width(), right_width = m.gradient.width();
-    const T *from_input[winograd_window], *from_gradient[tile];
-    for (int i = 0; i < winograd_window; ++i)
-      from_input[i] = m.input.row(y - shape.padding[0] + i) + t * tile * left_width;
-    for (int i = 0; i < tile; ++i) from_gradient[i] = m.gradient.row(y + i) + t * tile * right_width;
-    detail::transform_tiles<T>(from_input, left_width, count, m.columns, m.left, m.left_pitch);
-    detail::transform_tiles<T>(from_gradient, right_width, count, m.columns, m.right, m.right_pitch);
-    constexpr index_t block = detail::product_vectors * vector;
-    const auto locate = [&](index_t segment, bool&) -> const void* {
-      const index_t row = segment % tile, channel = segment / tile, x = part.columns.begin + t * tile;
+  void aim(LinesAhead& ahead, const Tile& part, index_t y) const {
+    ahead.aim(part.columns.begin, winograd_gradient_group * tile, [&](index_t line, index_t x, bool&) -> const void* {
+      const index_t row = line % tile, channel = line / tile;
       if (y + tile + row >= part.rows.end) return nullptr;
       if (channel < inputs)
-        return input.address(0, part.sample, static_cast<int>(channel), y - shape.padding[0] + winograd_window + row,
+        return input.address(0, part.sample, static_cast<int>(channel), y - shape.padding[0] + winograd_points + row,
                              x - shape.padding[1]);
       const int o = static_cast<int>(channel - inputs);
       return gradient.address(o % 2, part.sample, o / 2, y + tile + row, x);
-    };
-    LinesAhead ahead(locate, tile * (inputs + 2 * index_t{outputs}), count * tile * static_cast<index_t>(sizeof(T)),
-                     winograd_products * ceil_div(right_width, block) * ceil_div(left_width, detail::product_rows));
+    });
+  }
+
+  /// One group of tiles; meanwhile memory is asked for what the same columns read one row of tiles on.
+  void add_group(Memory& m, const Tile& part, index_t y, index_t t, index_t count) const {
+    const index_t left_width = m.input.width(), right_width = m.gradient.width();
+    const T *from_input[winograd_points], *from_gradient[tile];
+    for (int i = 0; i < winograd_points; ++i)
+      from_input[i] = m.input.row(y - shape.padding[0] + i) + t * tile * left_width;
+    for (int i = 0; i < tile; ++i) from_gradient[i] = m.gradient.row(y + i) + t * tile * right_width;
+    detail::transform_tiles<T, tile>(from_input, left_width, count, m.left, m.left_pitch);
+    detail::transform_tiles<T, tile>(from_gradient, right_width, count, m.right, m.right_pitch);
+    constexpr index_t block = detail::product_vectors * vector;
+    m.ahead.start(t / m.group, count * tile * static_cast<index_t>(sizeof(T)),
+                  winograd_products * ceil_div(right_width, block) * ceil_div(left_width, detail::product_rows));
     for (int p = 0; p < winograd_products; ++p) {
       const T *left = m.left + p * m.left_pitch, *right = m.right + p * m.right_pitch;
       T* sum = m.sum + p * m.sum_pitch;
       index_t o = 0;
       for (; o + block <= right_width; o += block)
         detail::accumulate_rows<T, detail::product_vectors>(left, left_width, right + o, right_width, count, sum + o,
-                                                            right_width, left_width, ahead);
+                                                            right_width, left_width, m.ahead);
       if (o < right_width)
         detail::accumulate_rows<T, 1>(left, left_width, right + o, right_width, count, sum + o, right_width, left_width,
-                                      ahead);
+                                      m.ahead);
     }
   }
 
-  /// result[o][c][3 x 3] += G^T sum[.][c][o] G
+  /// result[o][c][Window x Window] += G^T sum[.][c][o] G
   void add_to_result(const Memory& m, double* result) const {
     using V = Vector<T>;
     const index_t width = m.gradient.width();
     for (int c = 0; c < inputs; ++c)
       for (int o = 0; o < outputs; o += vector) {
         const T* from = m.sum + c * width + o;
-        V half[3][6];
+        V half[Window][6];
         HALOGEN_UNROLL
         for (int j = 0; j < 6; ++j) {
-          V u[6], w[3];
+          V u[6], w[Window];
           for (int i = 0; i < 6; ++i) u[i] = load<V>(from + (6 * i + j) * m.sum_pitch);
           detail::transform_weight_gradient<T>(u, w);
-          for (int i = 0; i < 3; ++i) half[i][j] = w[i];
+          for (int i = 0; i < Window; ++i) half[i][j] = w[i];
         }
-        for (int i = 0; i < 3; ++i) {
-          V w[3];
+        for (int i = 0; i < Window; ++i) {
+          V w[Window];
           detail::transform_weight_gradient<T>(half[i], w);
-          for (int j = 0; j < 3; ++j)
+          for (int j = 0; j < Window; ++j)
             for (int l = 0; l < vector && o + l < outputs; ++l)
-              result[(index_t{o + l} * inputs + c) * 9 + 3 * i + j] += static_cast<double>(w[j][l]);
+              result[((index_t{o + l} * inputs + c) * Window + i) * Window + j] += static_cast<double>(w[j][l]);
         }
       }
   }

@@ -1,22 +1,29 @@
-// Which convolutions run by Winograd's F(4 x 4, 3 x 3), and the tile that their halos must hold whole.
+// Which convolutions run by Winograd's F(4 x 4, 3 x 3) or F(2 x 2, 5 x 5), and the tile that their halos must hold
+// whole.
 #pragma once
 
 #include "halogen/stencil/window.hpp"
 
 namespace halogen {
 
-inline constexpr int winograd_tile = 4;  ///< outputs of one tile in each dimension
+inline constexpr int winograd_points = 6;  ///< inputs of one tile, and points of the transform, in each dimension
 
-/// 3 x 3 windows of stride 1 between at least eight channels on each side, on the host: below that, transforms cost
-/// more than the products they save. A function of types alone, so that every rank and mesh computes alike.
-constexpr bool uses_winograd(const Window& height, const Window& width, int inputs, int outputs) {
+/// Outputs of one tile in each dimension: 4 of a window of 3, 2 of a window of 5.
+constexpr int winograd_tile(int window) { return winograd_points + 1 - window; }
+
+/// The window, 3 or 5, where it runs so, else 0: square windows of stride 1 on the host, between at least eight
+/// channels on each side, sixteen for 5 x 5: below that, transforms cost more than the products they save. A function
+/// of types alone, so that every rank and mesh computes alike.
+constexpr int winograd_window(const Window& height, const Window& width, int inputs, int outputs) {
 #if defined(__CUDACC__) || (defined(HALOGEN_DEVICE_KERNELS) && HALOGEN_DEVICE_KERNELS > 0)
   constexpr bool on_host = false;
 #else
   constexpr bool on_host = true;
 #endif
-  const auto fits = [](const Window& w) { return w.kernel == 3 && w.stride == 1 && w.dilation == 1; };
-  return on_host && fits(height) && fits(width) && inputs >= 8 && outputs >= 8;
+  const int window = height.kernel, channels = window == 3 ? 8 : 16;
+  const auto fits = [&](const Window& w) { return w.kernel == window && w.stride == 1 && w.dilation == 1; };
+  const bool has_tile = window == 3 || window == 5;
+  return on_host && has_tile && fits(height) && fits(width) && inputs >= channels && outputs >= channels ? window : 0;
 }
 
 }  // namespace halogen
