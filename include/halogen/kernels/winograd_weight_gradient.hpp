@@ -148,7 +148,7 @@ struct WinogradWeightGradient {
         m.gradient.read(part.sample, row, part.columns.begin, across * tile,
                         [&](int o, const T* line, index_t count) { bias[o] += detail::sum_of_row(line, count); });
       aim(m.ahead, part, y);
-      for (index_t t = 0; t < across; t += m.group) add_group(m, part, y, t, std::min(m.group, across - t));
+      for (index_t t = 0; t < across; t += m.group) add_group(m, y, t, std::min(m.group, across - t));
     }
     add_to_result(m, result);
   }
@@ -166,7 +166,7 @@ struct WinogradWeightGradient {
   }
 
   /// One group of tiles; meanwhile memory is asked for what the same columns read one row of tiles on.
-  void add_group(Memory& m, const Tile& part, index_t y, index_t t, index_t count) const {
+  void add_group(Memory& m, index_t y, index_t t, index_t count) const {
     const index_t left_width = m.input.width(), right_width = m.gradient.width();
     const T *from_input[winograd_points], *from_gradient[tile];
     for (int i = 0; i < winograd_points; ++i)
