@@ -61,4 +61,14 @@ struct float16 {
 template <class T>
 using compute_type = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>, float, T>;
 
+/// Bytes of a value as it is stored and as it is computed in.
+struct ValueBytes {
+  std::size_t stored = 0, computed = 0;
+
+  template <class T>
+  static constexpr ValueBytes of() {
+    return {sizeof(T), sizeof(compute_type<T>)};
+  }
+};
+
 }  // namespace halogen

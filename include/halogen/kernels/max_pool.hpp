@@ -15,8 +15,8 @@ HALOGEN_FUNCTION auto exceeds(T value, T largest) {
 }
 
 /// Points [x0, x0 + count) of a row inside the field, less than everything beyond its ends; `in` or `scratch`.
-template <class T>
-const T* row_for_maxima(const ValueReader<T>& reader, const PlaneAt& plane, index_t y, index_t x0, index_t count,
+template <class S, class T>
+const T* row_for_maxima(const ValueReader<S>& reader, const PlaneAt& plane, index_t y, index_t x0, index_t count,
                         T* scratch) {
   if (const T* in = reader.standing_row(plane, y, x0, count)) return in;
   reader.load_row(plane, y, x0, count, scratch);
@@ -30,9 +30,10 @@ const T* row_for_maxima(const ValueReader<T>& reader, const PlaneAt& plane, inde
 }  // namespace detail
 
 /// y[o] = max over the window. The reader has the window's depth: its planes are channels.
-template <class T>
+template <class S>
 struct MaxPoolRows {
-  ValueReader<T> input;
+  using T = compute_type<S>;
+  ValueReader<S> input;
   PoolWindows windows;
 
   index_t scratch_size(index_t columns) const { return windows.inputs(2, columns); }
@@ -95,10 +96,11 @@ struct MaxPoolRows {
 };
 
 /// The gradient of input point (z, y, x) from every window that holds it and whose first largest it is.
-template <class T>
+template <class S>
 struct MaxPoolBackwardRows {
-  ValueReader<T> input;
-  GradientReader<T> gradient;  ///< of the pooled tensor
+  using T = compute_type<S>;
+  ValueReader<S> input;
+  GradientReader<S> gradient;  ///< of the pooled tensor
   int first = 0;               ///< first input channel of the source that is differentiated
   PoolWindows windows;
 

@@ -138,12 +138,13 @@ inline index_t winograd_tile_columns(int channels, index_t group, index_t column
   return ceil_div(groups, ceil_div(groups, most)) * points;
 }
 
-template <class ExecutionSpace, class T, class Reader>
+template <class ExecutionSpace, class S, class Reader>
 struct WinogradConvolution {
+  using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Reader input;
-  TileOutput<T> output;        ///< its tiling begins on the global grid, in tiles of whole winograd tiles
+  TileOutput<S> output;        ///< its tiling begins on the global grid, in tiles of whole winograd tiles
   const T* weights = nullptr;  ///< packed
   const T* bias = nullptr;
   int inputs = 0;
@@ -230,11 +231,11 @@ struct WinogradConvolution {
                              y - padding[0] + winograd_window + row, x - padding[1]);
       if (!owned[0].contains({y + row, y + row + 1})) return nullptr;
       const index_t o = channel - reads * inputs, outputs = output.channels;
-      const TensorView<T>& written = o < outputs ? output.tensor : output.epilogue.value;
+      const TensorView<S>& written = o < outputs ? output.tensor : output.epilogue.value;
       return &written.at(sample, static_cast<int>(o % outputs), y + row, std::max(x, owned[1].begin));
     };
-    const index_t writes = (output.epilogue.kind == RowEpilogue<T>::Kind::norm_sums ? 2 : 1) * index_t{output.channels};
-    LinesAhead ahead(locate, tile * (reads * inputs + writes), count * tile * static_cast<index_t>(sizeof(T)),
+    const index_t writes = (output.epilogue.kind == RowEpilogue<S>::Kind::norm_sums ? 2 : 1) * index_t{output.channels};
+    LinesAhead ahead(locate, tile * (reads * inputs + writes), count * tile * static_cast<index_t>(sizeof(S)),
                      winograd_products * ceil_div(width, block) * ceil_div(count, detail::product_rows));
     for (int p = 0; p < winograd_products; ++p) {
       const T* l = left + p * left_pitch();
@@ -273,7 +274,7 @@ struct WinogradConvolution {
   }
 
   void whole_blocks(const T* products, Vector<T> start, index_t blocks, int sample, int o, index_t y, index_t x) const {
-    const detail::Lines<T> to{&output.tensor.at(sample, o, y, x), output.tensor.row_stride,
+    const detail::Lines<S> to{&output.tensor.at(sample, o, y, x), output.tensor.row_stride,
                               output.tensor.channel_stride};
     if (output.accumulate)
       detail::transform_products<T, tiles_at_once, true>(

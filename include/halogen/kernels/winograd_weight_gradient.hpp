@@ -58,12 +58,13 @@ inline void accumulate_rows(const T* left, index_t left_stride, const T* right, 
 inline constexpr index_t winograd_gradient_group = 48;
 
 /// Partial results as of WeightGradient: [block][outputs * inputs * 9 + outputs] in double, weights, then bias.
-template <class ExecutionSpace, class T>
+template <class ExecutionSpace, class S>
 struct WinogradWeightGradient {
+  using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
-  ValueReader<T> input;
-  GradientReader<T> gradient;
+  ValueReader<S> input;
+  GradientReader<S> gradient;
   int inputs = 0, outputs = 0;
   WindowShape shape;
   Tiling tiling;                                    ///< of the output
@@ -92,8 +93,8 @@ struct WinogradWeightGradient {
 
   /// Scratch of one team.
   struct Memory {
-    ChannelRows<T, ValueReader<T>> input;
-    ChannelRows<T, GradientReader<T>> gradient;
+    ChannelRows<T, ValueReader<S>> input;
+    ChannelRows<T, GradientReader<S>> gradient;
     index_t group, left_pitch, right_pitch, sum_pitch;  ///< pitches from product to product
     T *left = nullptr, *right = nullptr, *columns = nullptr, *sum = nullptr;
 
@@ -166,7 +167,7 @@ struct WinogradWeightGradient {
       const int o = static_cast<int>(channel - inputs);
       return gradient.address(o % 2, part.sample, o / 2, y + tile + row, x);
     };
-    LinesAhead ahead(locate, tile * (inputs + 2 * index_t{outputs}), count * tile * static_cast<index_t>(sizeof(T)),
+    LinesAhead ahead(locate, tile * (inputs + 2 * index_t{outputs}), count * tile * static_cast<index_t>(sizeof(S)),
                      winograd_products * ceil_div(right_width, block) * ceil_div(left_width, detail::product_rows));
     for (int p = 0; p < winograd_products; ++p) {
       const T *left = m.left + p * m.left_pitch, *right = m.right + p * m.right_pitch;

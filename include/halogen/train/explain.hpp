@@ -33,7 +33,7 @@ Layout layout_of(const ModelType&, const DeviceMesh<typename Image::mesh_type>& 
         return plan_of<ModelType, channels, PlanKind::training_with_input_gradient>;
     }
   };
-  return Layout(plan(), pieces, mesh.rank(), cuts, sizeof(typename Image::value_type));
+  return Layout(plan(), pieces, mesh.rank(), cuts, ValueBytes::of<typename Image::value_type>());
 }
 
 /// The plan in words: explain<Field>(UNet{}, dry_mesh<Grid>({8, 8}), {1, 7, 2700, 5400}).

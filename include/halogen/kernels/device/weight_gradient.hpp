@@ -56,10 +56,10 @@ struct CorrelationShape {
 };
 
 /// Blocks of tiles for so many weights: enough teams to fill a device, and no more partial results than that takes.
-inline int correlation_blocks(const WindowShape& window, const ChannelGroups& groups, std::size_t value_bytes,
+inline int correlation_blocks(const WindowShape& window, const ChannelGroups& groups, const ValueBytes& value_bytes,
                               index_t tiles) {
   constexpr index_t teams = 4 * 132;
-  const index_t blocks = ceil_div(teams, CorrelationShape(window, groups, value_bytes).chunks(groups));
+  const index_t blocks = ceil_div(teams, CorrelationShape(window, groups, value_bytes.computed).chunks(groups));
   return static_cast<int>(std::min(blocks, tiles));
 }
 
