@@ -124,6 +124,9 @@ inline std::string explain(const Layout& layout, const ParameterBuckets* buckets
     text += detail::parameter_traffic(schedule, i) + "\n";
   }
   const MemoryUse& memory = layout.memory();
+  const ValueBytes& bytes = layout.value_bytes();
+  if (bytes.stored != bytes.computed)
+    text += format("fields of %zu bytes a value, computed in %zu, as parameters are\n", bytes.stored, bytes.computed);
   text += format("memory per rank: tensors %.2f MiB (kept for backward %.2f), workspace %.2f MiB, exchange %.2f MiB\n",
                  detail::mib(memory.tensors), detail::mib(memory.kept), detail::mib(memory.workspace),
                  detail::mib(memory.exchange));
