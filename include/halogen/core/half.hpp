@@ -16,9 +16,13 @@ struct bfloat16 {
 
   bfloat16() = default;
   HALOGEN_FUNCTION explicit bfloat16(float value) {
+#if defined(__CUDA_ARCH__)
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const auto word = __builtin_bit_cast(std::uint32_t, value);
     const bool nan = (word & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(nan ? word >> 16 | 0x40u : (word + 0x7fffu + (word >> 16 & 1)) >> 16);
+#endif
   }
   HALOGEN_FUNCTION operator float() const { return __builtin_bit_cast(float, std::uint32_t{bits} << 16); }
 };
