@@ -50,8 +50,8 @@ void check(const PlainConvolution& plain, bool multiplies) {
   };
   // Numbers that bfloat16 holds: the output is rounded, and so are the gradients that are read and written.
   const auto held = [](const std::vector<double>& values) { return narrowed<float>(rounded<hg::bfloat16>(values)); };
-  const auto expected_half = plain.run(rounded<hg::bfloat16>(parameters), rounded<hg::bfloat16>(x),
-                                       rounded<hg::bfloat16>(cotangent));
+  const auto expected_half =
+      plain.run(rounded<hg::bfloat16>(parameters), rounded<hg::bfloat16>(x), rounded<hg::bfloat16>(cotangent));
   const auto run_half = [&](const auto& mesh) {
     return support::train_once<typename Layer::type, in, out, support::InnerProduct, hg::bfloat16>(
         mesh, {plain.batch, plain.input[0], plain.input[1]}, held(parameters), held(x),

@@ -114,8 +114,7 @@ Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> ext
                      const std::vector<T>& input, std::array<hg::index_t, MeshType::rank - 1> output_extents,
                      const std::vector<T>& label, const std::vector<T>& weight = {}) {
   using Value = std::conditional_t<std::is_void_v<S>, T, S>;
-  auto image =
-      hg::distribute_tensor<FieldOn<MeshType, Value, In>>(mesh, with_channels(extents, In), as<Value>(input));
+  auto image = hg::distribute_tensor<FieldOn<MeshType, Value, In>>(mesh, with_channels(extents, In), as<Value>(input));
   hg::Parameters<ModelType, T> values;
   values.copy_from_host(parameters);
   hg::Network<ModelType, T> network;
@@ -127,8 +126,9 @@ Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> ext
     using Like = FieldOn<MeshType, Value, Channels>;
     Like field(mesh, evaluation.layout().template field_cuts<Like::rank>(level, Channels));
     std::vector<Value> piece;
-    hg::detail::for_each_point(
-        field, mesh.rank(), [&](hg::index_t i) { piece.push_back(static_cast<Value>(full[static_cast<std::size_t>(i)])); });
+    hg::detail::for_each_point(field, mesh.rank(), [&](hg::index_t i) {
+      piece.push_back(static_cast<Value>(full[static_cast<std::size_t>(i)]));
+    });
     field.copy_from_host(piece);
     return field;
   };

@@ -70,7 +70,7 @@ struct ValueBytes {
   std::size_t stored = 0, computed = 0;
 
   template <class T>
-  static constexpr ValueBytes of() {
+  HALOGEN_FUNCTION static constexpr ValueBytes of() {
     return {sizeof(T), sizeof(compute_type<T>)};
   }
 };

@@ -203,8 +203,7 @@ struct TapConvolution {
     const int n = work.tile.sample, phases = window.phases(1);
     const index_t count = std::min(size, end - s), weight_stride = index_t{window.taps()} * Outputs;
     const index_t blocks = ceil_div(groups.outputs, Outputs);
-    const bool direct =
-        std::is_same_v<S, T> && Outputs == 1 && !output.accumulate && phases == 1 && count == size;
+    const bool direct = std::is_same_v<S, T> && Outputs == 1 && !output.accumulate && phases == 1 && count == size;
     for (index_t b = 0; b < blocks; ++b) {
       T start[Outputs] = {};
       T* to = work.block;

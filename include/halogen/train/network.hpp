@@ -97,7 +97,8 @@ void run_vjp(E& evaluation, const Cotangent& cotangent, T* gradient) {
 
 }  // namespace detail
 
-/// Evaluations of one model with parameters of T, placed as P, on fields of T or of a type that is computed in T. Not copied: hold it by pointer.
+/// Evaluations of one model with parameters of T, placed as P, on fields of T or of a type that is computed in T. Not
+/// copied: hold it by pointer.
 template <class ModelType, class T, Placement P = Replicate>
 class Network {
  public:
@@ -125,10 +126,9 @@ class Network {
     std::copy(image.cuts().begin(), image.cuts().end(), wanted.cuts.begin());
     if (!evaluation || !(key == wanted)) {
       evaluation.reset();
-      evaluation =
-          std::make_unique<E>(Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(),
-                                            ValueBytes::of<S>()),
-                              detail::sub_meshes(image), arena_, access_(E::plan(), image));
+      evaluation = std::make_unique<E>(
+          Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(), ValueBytes::of<S>()),
+          detail::sub_meshes(image), arena_, access_(E::plan(), image));
       key = std::move(wanted);
       ++evaluations_;
     }

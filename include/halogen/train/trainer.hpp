@@ -87,8 +87,8 @@ class Trainer {
     return {*this, loss, image, label, weight};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
-            class Why =
-                std::conditional_t<sharded, why::sharded_step_is_not_captured, WhyNot<ModelType, Image, Label, Weight, T>>>
+            class Why = std::conditional_t<sharded, why::sharded_step_is_not_captured,
+                                           WhyNot<ModelType, Image, Label, Weight, T>>>
     requires(sharded || !Fits<ModelType, Image, Label, Weight, T>)
   void capture(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) = delete;
 

@@ -102,12 +102,12 @@ struct WindowedConvolution {
   KOKKOS_FORCEINLINE_FUNCTION Stage<E> begin(const Work<Team>& work) const {
     TeamScratch scratch(work.team, work.cut.bytes(window));
     Stage<E> stage{work.cut.region(window),
-                window.inputs_of(0, work.tile.rows),
-                window.inputs_of(1, work.tile.columns),
-                nullptr,
-                nullptr,
-                nullptr,
-                nullptr};
+                   window.inputs_of(0, work.tile.rows),
+                   window.inputs_of(1, work.tile.columns),
+                   nullptr,
+                   nullptr,
+                   nullptr,
+                   nullptr};
     stage.taps = scratch.template take<Tap>(static_cast<std::size_t>(window.taps()));
     stage.count = scratch.template take<int>(1);
     stage.input = scratch.template take<E>(static_cast<std::size_t>(work.cut.slab) * stage.region.channel);
@@ -230,8 +230,9 @@ struct WindowedConvolution {
     });
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void multiply_tap(const Word* from, int channel, int down, int right, const Word* tap_weights,
-                                                int pitch, Sum<T> (&sum)[row_blocks][point_blocks]) const {
+  KOKKOS_FORCEINLINE_FUNCTION void multiply_tap(const Word* from, int channel, int down, int right,
+                                                const Word* tap_weights, int pitch,
+                                                Sum<T> (&sum)[row_blocks][point_blocks]) const {
     Left<Word> left[row_blocks];
     HALOGEN_DEVICE_UNROLL
     for (int i = 0; i < row_blocks; ++i)

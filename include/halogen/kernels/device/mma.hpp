@@ -5,8 +5,8 @@
 //
 // float: an operand has 10 bits of mantissa on the tensor cores. Split in two, x = big + small, and with three products
 // (big big, big small, small big) the relative error of a product is at most 2^-21 (float's own 2^-24); unsplit it is
-// 2^-10. Infinite operands give NaN where split. bfloat16: operands are rounded as they enter scratch (relative error of
-// a product at most 2^-7), products are exact.
+// 2^-10. Infinite operands give NaN where split. bfloat16: operands are rounded as they enter scratch (relative error
+// of a product at most 2^-7), products are exact.
 #pragma once
 
 #include "halogen/core/half.hpp"
