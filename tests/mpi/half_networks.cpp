@@ -1,5 +1,5 @@
 // ranks: 1 2 3 4
-// label: single
+// optimise: 0
 // Networks whose fields are of bfloat16. What a plan stores or sends is rounded once, to nearest; all else is what the
 // same network computes of the same numbers in float.
 #include <doctest/doctest.h>
@@ -225,6 +225,33 @@ TEST_CASE("predict, infer, value_and_grad, capture and a trainer of both") {
   const double of_float = training.trainer.step(hg::mse, other.image, other.label, other.weight).item();
   CHECK(of_float == doctest::Approx(step().item()).epsilon(13 * unit));
   CHECK(as<float>(training.trainer.predict(training.image).to_host()) != before);
+}
+
+TEST_CASE("parameters that ranks share are float, too") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  Training<bfloat16> whole(mesh);
+  hg::Trainer trainer(Net{}, hg::AdamW{.lr = 1e-2}, mesh, {.seed = 3}, hg::shard_parameters<"height">);
+  const auto losses = whole.losses(3);
+  for (const double loss : losses)
+    CHECK(trainer.step(hg::mse, whole.image, whole.label, whole.weight).item() == doctest::Approx(loss).epsilon(unit));
+  const std::string text = hg::explain<support::Field<bfloat16, 2>>(Net{}, mesh, {1, 2, height, width},
+                                                                    hg::shard_parameters<"height">);
+  CHECK(text.find(hg::explain(Net{}, whole.image).substr(0, 40)) == 0);
+  CHECK(2 * trainer.parameter_memory().parameters == trainer.parameter_memory().optimizer);
+}
+
+TEST_CASE("a network in an expression of a field of bfloat16 computes in float") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  const Training<bfloat16> half(mesh);
+  const Training<float> single(mesh);
+  const auto parameters = single.trainer.parameters();
+  const auto loss_of = [&](const auto& image) {
+    return hg::value_and_grad([&](auto x) { return hg::mean(hg::square(hg::infer(parameters, x))); })(image);
+  };
+  const auto [loss, gradient] = loss_of(half.image);
+  const auto [expected, expected_gradient] = loss_of(single.image);
+  CHECK(loss == expected);
+  CHECK(as<float>(gradient.to_host()) == rounded(as<float>(expected_gradient.to_host())));
 }
 
 TEST_CASE("a step allocates nothing and does not wait") {

@@ -47,7 +47,7 @@ std::string explain(const ModelType& model, const DeviceMesh<typename Image::mes
 template <class Image, class ModelType, ShardsParameters Sharding>
 std::string explain(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
                     const typename Image::Extents& extents, Sharding sharding, PlanKind kind = PlanKind::training) {
-  const auto sharded = sharding.template on<ModelType, typename Image::value_type>(mesh);
+  const auto sharded = sharding.template on<ModelType, compute_type<typename Image::value_type>>(mesh);
   return explain(layout_of<Image>(model, mesh, extents, kind), &sharded->buckets);
 }
 
