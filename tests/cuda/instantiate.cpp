@@ -124,7 +124,6 @@ int main(int argc, char** argv) {
   train_one_step<double, Mixed, 4, 12>(env, 37, 54, 19, 27);
   train_one_step<float, Windows, 3, 4>(env, 36, 54, 36, 54);
   train_one_step<hg::bfloat16, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);
-  train_one_step<hg::bfloat16, Windows, 3, 4>(env, 36, 54, 36, 54);
   train_on_volumes(env);
   step_a_field(env);
 }

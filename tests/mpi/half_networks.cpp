@@ -234,8 +234,8 @@ TEST_CASE("parameters that ranks share are float, too") {
   const auto losses = whole.losses(3);
   for (const double loss : losses)
     CHECK(trainer.step(hg::mse, whole.image, whole.label, whole.weight).item() == doctest::Approx(loss).epsilon(unit));
-  const std::string text = hg::explain<support::Field<bfloat16, 2>>(Net{}, mesh, {1, 2, height, width},
-                                                                    hg::shard_parameters<"height">);
+  const std::string text =
+      hg::explain<support::Field<bfloat16, 2>>(Net{}, mesh, {1, 2, height, width}, hg::shard_parameters<"height">);
   CHECK(text.find(hg::explain(Net{}, whole.image).substr(0, 40)) == 0);
   CHECK(2 * trainer.parameter_memory().parameters == trainer.parameter_memory().optimizer);
 }
