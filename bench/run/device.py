@@ -1,8 +1,8 @@
 """How names are measured on a GPU: Halogen's programs built for CUDA beside PyTorch on the same device, in turn.
 
 PyTorch computes under autocast to bfloat16, channels_last eagerly and by torch.compile; the faster counts. Halogen's side
-is in float, and in bfloat16 where the name ends in _bf16. Results agree
-to 3 %, since one side rounds to 8 bits.
+is in float, and its fields in bfloat16 where the name ends in _bf16. Results agree to 3 %, since one side or both round to
+8 bits.
 """
 
 import functools
