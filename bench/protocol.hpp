@@ -20,8 +20,10 @@
 namespace bench {
 
 using Mesh = hg::Mesh<"height", "width">;
+template <class T, int Channels>
+using FieldOf = hg::Sharded<hg::Tensor<T, hg::dyn, Channels, hg::dyn, hg::dyn>, Mesh, hg::Shard<2>, hg::Shard<3>>;
 template <int Channels>
-using Field = hg::Sharded<hg::Tensor<float, hg::dyn, Channels, hg::dyn, hg::dyn>, Mesh, hg::Shard<2>, hg::Shard<3>>;
+using Field = FieldOf<float, Channels>;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
@@ -74,10 +76,12 @@ inline float number(std::uint32_t index) {
 template <class AnyField>
 AnyField numbers(const hg::DeviceMesh<typename AnyField::mesh_type>& mesh, const typename AnyField::Extents& extents,
                  std::uint32_t first = 0) {
+  using T = typename AnyField::value_type;
   AnyField field(mesh, extents);
-  std::vector<float> piece;
-  hg::detail::for_each_point(field, mesh.rank(),
-                             [&](hg::index_t i) { piece.push_back(number(first + static_cast<std::uint32_t>(i))); });
+  std::vector<T> piece;
+  hg::detail::for_each_point(field, mesh.rank(), [&](hg::index_t i) {
+    piece.push_back(static_cast<T>(number(first + static_cast<std::uint32_t>(i))));
+  });
   field.copy_from_host(piece);
   return field;
 }

@@ -1,7 +1,7 @@
 // How long this rank waits in MPI: these definitions take the place of MPI's own (weak) functions and pass on to PMPI_.
-// A wait is tests of an operation in a row, from the first that does not find it to the one that does. Between polls the
-// rank computes: where a test comes later than a test or a yield of the core takes, the wait begins anew.
-// Include it in one source file of an executable.
+// A wait is tests of an operation in a row, from the first that does not find it to the one that does. Between polls
+// the rank computes: where a test comes later than a test or a yield of the core takes, the wait begins anew. Include
+// it in one source file of an executable.
 #pragma once
 
 #ifdef HALOGEN_WITH_MPI

@@ -3,7 +3,8 @@
     torch_peer.py --name NAME --steps N --parameters FILE [--warm-up N] [--size 512]
                   [--setting contiguous|channels_last|compile] [--device cpu|cuda] [--precision float|bf16]
 
-bf16 is autocast: parameters, their gradients and the loss stay float. growth_mib of a training step: the peak of what
+bf16 is autocast, entered anew for each forward pass, since it keeps the rounded weights as long as it lasts: parameters,
+their gradients and the loss stay float. growth_mib of a training step: the peak of what
 PyTorch allocated on the device above what it held before the first. compile is torch.compile of the contiguous net; its
 first steps, in the warm-up, take as long as its compiler does.
 """
@@ -17,17 +18,26 @@ import models
 import protocol
 
 
+def autocast(chosen):
+    return torch.autocast(chosen.device, torch.bfloat16, enabled=chosen.precision == "bf16")
+
+
 def forward(chosen, net, image):
     net.eval()
+
+    def step():
+        with autocast(chosen):
+            return net(image)
+
     with torch.no_grad():
-        times = protocol.milliseconds(chosen, lambda: net(image), protocol.barrier_of(chosen.device))
-        protocol.print_line(chosen, milliseconds=times, result=[protocol.root_mean_square([net(image)])])
+        times = protocol.milliseconds(chosen, step, protocol.barrier_of(chosen.device))
+        protocol.print_line(chosen, milliseconds=times, result=[protocol.root_mean_square([step()])])
 
 
 def backward(chosen, net, image, layout):
     """Output, and the gradients of input and parameters, from a given gradient of the output."""
     image.requires_grad_()
-    with torch.no_grad():
+    with torch.no_grad(), autocast(chosen):
         shape = net(image).shape
     gradient = protocol.numbers(shape, image.numel()).to(chosen.device).contiguous(memory_format=layout)
     if chosen.precision == "bf16":
@@ -37,7 +47,8 @@ def backward(chosen, net, image, layout):
     def step():
         image.grad = None
         net.zero_grad(set_to_none=True)
-        output = net(image)
+        with autocast(chosen):
+            output = net(image)
         output.backward(gradient)
         kept[:] = [output]
 
@@ -59,7 +70,9 @@ def train(chosen, net, image, layout):
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = F.mse_loss(net(image).float(), label)
+        with autocast(chosen):
+            output = net(image)
+        loss = F.mse_loss(output.float(), label)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -92,11 +105,10 @@ def main():
     if chosen.setting == "compile":
         net = torch.compile(net)
     image = protocol.numbers(shape).to(chosen.device).contiguous(memory_format=layout)
-    with torch.autocast(chosen.device, torch.bfloat16, enabled=chosen.precision == "bf16"):
-        if mode == "forward":
-            forward(chosen, net, image)
-        else:
-            {"backward": backward, "train": train}[mode](chosen, net, image, layout)
+    if mode == "forward":
+        forward(chosen, net, image)
+    else:
+        {"backward": backward, "train": train}[mode](chosen, net, image, layout)
 
 
 main()

@@ -96,7 +96,9 @@ DEVICE_BENCHES = {
     **on_device("conv2d_256", "conv2d", 256, 512),
     **on_device("conv_norm_relu_16", "layers", 16, 2048),
     "device_unet_train": Bench("on_device", "unet unet_train", 10, unet_training_flops(2048), size=2048),
+    "device_unet_train_bf16": Bench("on_device", "unet unet_train_bf16", 10, unet_training_flops(2048), size=2048),
     "device_unet_memory": Bench("memory_on_device", "unet unet_memory", 3, size=2048),
+    "device_unet_memory_bf16": Bench("memory_on_device", "unet unet_memory_bf16", 3, size=2048),
 }
 
 

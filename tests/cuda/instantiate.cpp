@@ -39,20 +39,22 @@ using Windows = hg::Sequential<
                                   hg::UpsampleToSkip<hg::Bilinear>>>,
     hg::Upsample<2, hg::Nearest>, hg::AvgPool2d<2>, hg::Conv2d<12, 4>, hg::Softmax>;
 
+/// With images of T, and labels and weights of what it is computed in.
 template <class T, class ModelType, int In, int Out>
 void train_one_step(const hg::Environment& env, hg::index_t height, hg::index_t width, hg::index_t out_height,
                     hg::index_t out_width) {
   auto mesh = hg::device_mesh<Mesh>(env.world(), {1, -1, 1});
   const Field<T, In> image(mesh, {2, In, height, width});
-  const Field<T, Out> label(mesh, {2, Out, out_height, out_width});
-  const Field<T, 1> weight(mesh, {2, 1, out_height, out_width});
-  Kokkos::deep_copy(image.storage().view, T(1));
-  Kokkos::deep_copy(weight.storage().view, T(1));
-  hg::Trainer<ModelType, hg::AdamW, Mesh, T> trainer(ModelType{}, hg::AdamW{}, mesh, {.seed = 1});
+  using Computed = hg::compute_type<T>;
+  const Field<Computed, Out> label(mesh, {2, Out, out_height, out_width});
+  const Field<Computed, 1> weight(mesh, {2, 1, out_height, out_width});
+  Kokkos::deep_copy(image.storage().view, T(1.f));
+  Kokkos::deep_copy(weight.storage().view, Computed(1));
+  hg::Trainer<ModelType, hg::AdamW, Mesh, Computed> trainer(ModelType{}, hg::AdamW{}, mesh, {.seed = 1});
   const double loss = trainer.step(hg::mse, image, label, weight).item();
   auto by_hand = hg::value_and_grad([&](auto net) { return hg::mse(net(image), label); });
   const double unweighted = by_hand(trainer.parameters()).first;
-  hg::Network<ModelType, T> network;
+  hg::Network<ModelType, Computed> network;
   network.template evaluation<hg::PlanKind::training_with_input_gradient>(image);
   const auto output = trainer.predict(image).to_host();
   if (env.is_root()) std::printf("loss %.9g, unweighted %.9g, output[0] %.9g\n", loss, unweighted, double(output[0]));
@@ -121,6 +123,7 @@ int main(int argc, char** argv) {
   train_one_step<float, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);
   train_one_step<double, Mixed, 4, 12>(env, 37, 54, 19, 27);
   train_one_step<float, Windows, 3, 4>(env, 36, 54, 36, 54);
+  train_one_step<hg::bfloat16, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);
   train_on_volumes(env);
   step_a_field(env);
 }

@@ -1,7 +1,7 @@
 // The device parts of the convolutions, run by this machine's threads, against convolutions written out here: tensor
 // core tiles with channels that fill none of them, windows whose weights do not fit scratch at once, points a lane,
-// windows that do not fit at all; in double, in float by three products and by one. Results are the same bits on any
-// mesh.
+// windows that do not fit at all; in double, in float by three products and by one, and of fields of bfloat16. Results
+// are the same bits on any mesh.
 #include <doctest/doctest.h>
 
 #include "support/alone.hpp"
@@ -17,9 +17,9 @@ template <class T>
 std::vector<T> narrowed(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
+template <class T = float>
 std::vector<double> rounded(const std::vector<double>& values) {
-  const auto narrow = narrowed<float>(values);
-  return {narrow.begin(), narrow.end()};
+  return support::as<double>(support::as<T>(support::as<float>(values)));
 }
 
 /// The largest error of output and gradients.
@@ -48,7 +48,19 @@ void check(const PlainConvolution& plain, bool multiplies) {
         mesh, {plain.batch, plain.input[0], plain.input[1]}, narrowed<T>(parameters), narrowed<T>(x),
         {plain.output(0), plain.output(1)}, narrowed<T>(cotangent));
   };
+  // Numbers that bfloat16 holds: the output is rounded, and so are the gradients that are read and written.
+  const auto held = [](const std::vector<double>& values) { return narrowed<float>(rounded<hg::bfloat16>(values)); };
+  const auto expected_half =
+      plain.run(rounded<hg::bfloat16>(parameters), rounded<hg::bfloat16>(x), rounded<hg::bfloat16>(cotangent));
+  const auto run_half = [&](const auto& mesh) {
+    return support::train_once<typename Layer::type, in, out, support::InnerProduct, hg::bfloat16>(
+        mesh, {plain.batch, plain.input[0], plain.input[1]}, held(parameters), held(x),
+        {plain.output(0), plain.output(1)}, held(cotangent));
+  };
   const auto alone = run(support::alone(), float{});
+  const auto alone_half = run_half(support::alone());
+  CHECK(relative_error(alone_half.output, expected_half.output) < 1.01 / 256);
+  CHECK(error(alone_half, expected_half) < 2.0 / 256);
   int ran = 0;
   for (const auto& mesh : support::meshes(static_cast<int>(plain.batch))) {
     CAPTURE(support::text(mesh));
@@ -58,6 +70,10 @@ void check(const PlainConvolution& plain, bool multiplies) {
       CHECK(error(single, expected_single) < 4e-6);
       CHECK(single.output == alone.output);  // to the bit
       CHECK(single.input_gradient == alone.input_gradient);
+      const auto half = run_half(mesh);
+      CHECK(half.output == alone_half.output);
+      CHECK(half.input_gradient == alone_half.input_gradient);
+      CHECK(error(half, expected_half) < 2.0 / 256);
       hg::allow_tf32(true);
       const double rough = error(run(mesh, float{}), expected_single);
       hg::allow_tf32(false);

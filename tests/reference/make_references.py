@@ -44,9 +44,12 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
              same Halogen model, then input, target, weight (0 in columns 13 to 17), output, loss
   unet_training  gradient.NAME for each parameter, after_2_steps.NAME (AdamW, lr 5e-3, the same batch twice),
              losses = [before the first step, before the second, after it]
+  unet_autocast  the first step of the same in float32 under torch.autocast to bfloat16, all F32 though PyTorch has
+             rounded: output, gradient.NAME, loss
   unet3d     the same model of volumes, from `earth_unet` with three dimensions: parameters, input, target, output, loss
              and gradient.NAME
 """
+import copy
 import json
 import pathlib
 import sys
@@ -624,6 +627,7 @@ def unet():
             gradients = {name: computed(p.grad) for name, p in net.named_parameters()}
             assert all((g != 0).all() for g in gradients.values())  # so was the seed chosen: no channel is dead
             check_slope(net, lambda: mse_loss(net(x), target, weight).item(), gradients, random)
+            autocast = under_autocast(net, x, target, weight, prediction)
         optimizer.step()
     after = {name: computed(p) for name, p in net.named_parameters()}
     losses.append(mse_loss(net(x), target, weight).item())
@@ -632,7 +636,22 @@ def unet():
     training = {f"gradient.{name}": value for name, value in gradients.items()}
     training |= {f"after_2_steps.{name}": value for name, value in after.items()}
     training["losses"] = np.array(losses)  # before step 1, before step 2, after it
-    return forward, training
+    return forward, training, autocast
+
+
+def under_autocast(net, x, target, weight, output):
+    """One step with parameters in float32 and activations in bfloat16, near what float64 computes."""
+    half = copy.deepcopy(net).float()
+    half.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        prediction = half(x.float())
+    loss = mse_loss(prediction.float(), target.float(), weight.float())
+    loss.backward()
+    result = {"output": exact(prediction.detach().double()), "loss": exact(loss.double())}
+    result |= {f"gradient.{name}": exact(p.grad.double()) for name, p in half.named_parameters()}
+    error = (prediction.double() - output).norm() / output.norm()
+    assert prediction.dtype == torch.bfloat16 and 2.0**-10 < error < 2.0**-5, error
+    return result
 
 
 def unet3d():
@@ -670,11 +689,11 @@ def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    forward, training = unet()
+    forward, training, autocast = unet()
     files = {"conv2d": conv2d(), "conv3d": conv3d(), "grouped_conv2d": grouped_conv2d(),
              "conv_transpose2d": conv_transpose2d(), "maxpool": maxpool(), "maxpool3d": maxpool3d(), "avgpool": avgpool(),
              "groupnorm": groupnorm(), "upsample": upsample(), "bilinear": bilinear(), "softmax": softmax(),
-             "adamw": adamw(), "mse": mse(), "unet": forward, "unet_training": training, "unet3d": unet3d()}
+             "adamw": adamw(), "mse": mse(), "unet": forward, "unet_training": training, "unet_autocast": autocast, "unet3d": unet3d()}
     total = 0
     for name, tensors in files.items():
         path = folder / f"{name}.safetensors"

@@ -101,13 +101,20 @@ struct Result {
   hg::CommStatistics traffic;
 };
 
+/// Numbers in another type, rounded.
+template <class To, class From>
+std::vector<To> as(const std::vector<From>& values) {
+  return std::vector<To>(values.begin(), values.end());
+}
+
 /// One forward and backward. `label` is the loss's second argument, `weight` may be empty. extents: (N, H, W), or
-/// (N, D, H, W) on a VolumeMesh.
-template <class ModelType, int In, int Out, class Loss, class MeshType, class T>
+/// (N, D, H, W) on a VolumeMesh. S: the value type of all fields, T where it is void.
+template <class ModelType, int In, int Out, class Loss, class S = void, class MeshType, class T>
 Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> extents, const std::vector<T>& parameters,
                      const std::vector<T>& input, std::array<hg::index_t, MeshType::rank - 1> output_extents,
                      const std::vector<T>& label, const std::vector<T>& weight = {}) {
-  auto image = hg::distribute_tensor<FieldOn<MeshType, T, In>>(mesh, with_channels(extents, In), input);
+  using Value = std::conditional_t<std::is_void_v<S>, T, S>;
+  auto image = hg::distribute_tensor<FieldOn<MeshType, Value, In>>(mesh, with_channels(extents, In), as<Value>(input));
   hg::Parameters<ModelType, T> values;
   values.copy_from_host(parameters);
   hg::Network<ModelType, T> network;
@@ -116,11 +123,12 @@ Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> ext
   auto cut_as_prediction = [&]<int Channels>(const std::vector<T>& full) {
     const hg::Plan& plan = evaluation.plan();
     const int level = plan.tensors[plan.prediction].level;
-    using Like = FieldOn<MeshType, T, Channels>;
+    using Like = FieldOn<MeshType, Value, Channels>;
     Like field(mesh, evaluation.layout().template field_cuts<Like::rank>(level, Channels));
-    std::vector<T> piece;
-    hg::detail::for_each_point(field, mesh.rank(),
-                               [&](hg::index_t i) { piece.push_back(full[static_cast<std::size_t>(i)]); });
+    std::vector<Value> piece;
+    hg::detail::for_each_point(field, mesh.rank(), [&](hg::index_t i) {
+      piece.push_back(static_cast<Value>(full[static_cast<std::size_t>(i)]));
+    });
     field.copy_from_host(piece);
     return field;
   };
@@ -138,8 +146,8 @@ Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> ext
   result.loss = evaluation.loss();
   result.parameter_gradient = hg::redistribute<hg::Replicate>(gradient).to_host();
   result.traffic = hg::comm_stats() - before;
-  result.output = hg::full_tensor(network.prediction(image, evaluation));
-  result.input_gradient = hg::full_tensor(network.input_gradient(image, evaluation));
+  result.output = as<T>(hg::full_tensor(network.prediction(image, evaluation)));
+  result.input_gradient = as<T>(hg::full_tensor(network.input_gradient(image, evaluation)));
   return result;
 }
 

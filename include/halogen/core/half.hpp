@@ -16,9 +16,13 @@ struct bfloat16 {
 
   bfloat16() = default;
   HALOGEN_FUNCTION explicit bfloat16(float value) {
+#if defined(__CUDA_ARCH__)
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const auto word = __builtin_bit_cast(std::uint32_t, value);
     const bool nan = (word & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(nan ? word >> 16 | 0x40u : (word + 0x7fffu + (word >> 16 & 1)) >> 16);
+#endif
   }
   HALOGEN_FUNCTION operator float() const { return __builtin_bit_cast(float, std::uint32_t{bits} << 16); }
 };
@@ -60,5 +64,15 @@ struct float16 {
 /// What a stored value is computed in: itself, and float for the two-byte ones.
 template <class T>
 using compute_type = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>, float, T>;
+
+/// Bytes of a value as it is stored and as it is computed in.
+struct ValueBytes {
+  std::size_t stored = 0, computed = 0;
+
+  template <class T>
+  HALOGEN_FUNCTION static constexpr ValueBytes of() {
+    return {sizeof(T), sizeof(compute_type<T>)};
+  }
+};
 
 }  // namespace halogen

@@ -47,6 +47,12 @@ struct rank_differs {};
 template <int MeshDimension>
 struct placements_differ {};
 
+/// A network with parameters of type Parameter takes images, labels and weights of that type, or of bfloat16 where it
+/// is float, not of Field. Fix: float parameters, or fields of their type; float16 has no range for gradients that are
+/// not scaled: bfloat16.
+template <class Parameter, class Field>
+struct field_values_differ {};
+
 /// The optimiser takes gradients that are whole. Fix: redistribute<Replicate>(gradient), one all_reduce.
 struct gradient_is_partial {};
 

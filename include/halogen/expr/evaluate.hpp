@@ -18,12 +18,14 @@
 
 namespace halogen {
 
-/// A plan laid out on this rank, with its exchanges prepared. PlanOf::plan() is the constexpr plan (trace.hpp); T the
-/// value type; Access finds the parameters. Everything is reused from run to run: from the second on nothing is
+/// A plan laid out on this rank, with its exchanges prepared. PlanOf::plan() is the constexpr plan (trace.hpp); S the
+/// value type of all that is stored or sent of fields, T = compute_type<S> that of parameters and of all computations;
+/// Access finds the parameters. Everything is reused from run to run: from the second on nothing is
 /// allocated.
-template <class PlanOf, class T, class Access = WholeParameters<T>>
+template <class PlanOf, class S, class Access = WholeParameters<compute_type<S>>>
 class Evaluation {
   using Space = execution_space;
+  using T = compute_type<S>;
 
  public:
   Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena, Access access = Access(plan()))
@@ -44,7 +46,7 @@ class Evaluation {
   const Layout& layout() const { return layout_; }
 
   /// Forward launches: afterwards prediction() holds the output until the next run.
-  void forward(const TensorView<T>& input, const T* parameters) {
+  void forward(const TensorView<S>& input, const T* parameters) {
     begin(input);
     parameters_.begin(parameters);
     run_range<0, plan().first_backward>();
@@ -53,15 +55,15 @@ class Evaluation {
 
   /// The loss launch and all backward launches; `gradient` (parameters' layout) gets this rank's sums, or this rank's
   /// piece of all ranks' where Access reduces.
-  template <class Loss>
-  void backward(const TensorView<T>& label, const TensorView<T>& weight, T* gradient) {
+  template <class Loss, class L, class W>
+  void backward(const TensorView<L>& label, const TensorView<W>& weight, T* gradient) {
     parameters_.begin_backward(gradient);
     run_loss<Loss>(label, weight);
     run_backward<plan().first_backward + 1>();
   }
 
   /// The same of a vjp plan: from the prediction's gradient, of its cut, with room for the margins of that tensor.
-  void backward(const TensorView<T>& cotangent, T* gradient) {
+  void backward(const TensorView<S>& cotangent, T* gradient) {
     parameters_.begin_backward(gradient);
     operands_.bind_cotangent(cotangent);
     halos_->start(space_, plan().cotangent);
@@ -71,11 +73,11 @@ class Evaluation {
   static constexpr const Plan& plan() { return PlanOf::plan(); }
 
   /// Copies a stored tensor's owned points (the prediction's, the input gradient's) to a field of the same cut.
-  void copy_tensor(int tensor, const TensorView<T>& to) const {
+  void copy_tensor(int tensor, const TensorView<S>& to) const {
     copy_stored(space_, plan(), layout_, operands_, tensor, to);
   }
 
-  TensorView<T> prediction() const { return operands_.tensor(plan().prediction); }
+  TensorView<S> prediction() const { return operands_.tensor(plan().prediction); }
 
   /// This rank's and all ranks' loss; waits for the device and the one small sum.
   double loss() { return loss_.value(space_); }
@@ -85,7 +87,7 @@ class Evaluation {
 
  private:
   // -- run --------------------------------------------------------------------------------------------------------
-  void begin(const TensorView<T>& input) {
+  void begin(const TensorView<S>& input) {
     operands_.set_arena(*arena_);
     operands_.bind_input(input);
     std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});
@@ -116,10 +118,10 @@ class Evaluation {
     if constexpr (by_taps(node, launch.kind))
       run_by_taps(I);
     else if constexpr (launch.kind == LaunchKind::conv_weight_gradient && winograd > 0)
-      launches<WindowLaunches>().weight_gradient(I, kernels::WinogradWeightGradient<Space, T, winograd>{},
+      launches<WindowLaunches>().weight_gradient(I, kernels::WinogradWeightGradient<Space, S, winograd>{},
                                                  gradient_of(node));
     else if constexpr (launch.kind == LaunchKind::conv_weight_gradient)
-      launches<WindowLaunches>().weight_gradient(I, kernels::WeightGradient<Space, T, kh, kw>{}, gradient_of(node));
+      launches<WindowLaunches>().weight_gradient(I, kernels::WeightGradient<Space, S, kh, kw>{}, gradient_of(node));
     else if constexpr (launch.kind == LaunchKind::conv_forward)
       convolve<winograd, kh, kw>(I, operands_.value_reader(launch.input, &node));
     else if constexpr (launch.kind == LaunchKind::conv_input_gradient)
@@ -131,7 +133,7 @@ class Evaluation {
   }
 
   template <template <class> class Kind>
-  Kind<T> launches() {
+  Kind<S> launches() {
     return {space_, plan(), layout_, operands_, *halos_};
   }
 
@@ -180,8 +182,8 @@ class Evaluation {
   }
 
   /// Loss and its seed: the weights' sum over all ranks first, so that the gradient is exact as written.
-  template <class Loss>
-  void run_loss(const TensorView<T>& label, const TensorView<T>& weight) {
+  template <class Loss, class L, class W>
+  void run_loss(const TensorView<L>& label, const TensorView<W>& weight) {
     constexpr int i = plan().first_backward;
     constexpr const Launch& launch = plan().launches[i];
     const int channels = plan().tensors[plan().prediction].channels;
@@ -194,11 +196,11 @@ class Evaluation {
       divisor *= static_cast<double>(layout_.batch_cut().extent()) * static_cast<double>(level.points());
     } else {
       kernels::launch_tiles(space_, "halogen::weight_sum", tiling.count(),
-                            kernels::WeightSum<Space, T>{weight, tiling, partial}, 0, kernels::device::reduce_bytes);
+                            kernels::WeightSum<Space, W>{weight, tiling, partial}, 0, kernels::device::reduce_bytes);
       weight_sum = loss_.add_weights(space_, partial, tiling.count());
     }
     parameters_.before(i);
-    kernels::LossRows<Space, T, Loss> kernel{
+    kernels::LossRows<Space, S, Loss, L, W> kernel{
         prediction(), label, weight, operands_.tensor(launch.output), channels, tiling, divisor, weight_sum, partial};
     kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
     loss_.add_losses(space_, partial, tiling.count(), divisor, weight_sum != nullptr);
@@ -209,9 +211,9 @@ class Evaluation {
   Layout layout_;
   SubMeshes meshes_;
   std::shared_ptr<Arena> arena_;
-  Operands<T> operands_;
+  Operands<S> operands_;
   NormCollectives norms_;
-  std::optional<HaloSchedule<T>> halos_;
+  std::optional<HaloSchedule<S>> halos_;
   LossSum loss_;
   std::vector<char> norm_has_gradient_ = std::vector<char>(static_cast<std::size_t>(plan().norms.size()));
   Access parameters_;

@@ -90,7 +90,7 @@ inline std::string explain(const Layout& layout, const ParameterBuckets* buckets
   using detail::format;
   const Plan& plan = layout.plan();
   ParameterSchedule schedule;
-  if (buckets != nullptr) schedule = ParameterSchedule(plan, *buckets, layout.value_size());
+  if (buckets != nullptr) schedule = ParameterSchedule(plan, *buckets, layout.value_bytes().computed);
   std::string text = format("plan: %s, %d stages, %d launches, %d stored tensors, mesh %s, rank %d\n",
                             plan.training ? "forward and backward" : "inference", plan.stages, plan.launches.size(),
                             plan.tensors.size(), layout.decomposition().text().c_str(), layout.rank());
@@ -124,6 +124,9 @@ inline std::string explain(const Layout& layout, const ParameterBuckets* buckets
     text += detail::parameter_traffic(schedule, i) + "\n";
   }
   const MemoryUse& memory = layout.memory();
+  const ValueBytes& bytes = layout.value_bytes();
+  if (bytes.stored != bytes.computed)
+    text += format("fields of %zu bytes a value, computed in %zu, as parameters are\n", bytes.stored, bytes.computed);
   text += format("memory per rank: tensors %.2f MiB (kept for backward %.2f), workspace %.2f MiB, exchange %.2f MiB\n",
                  detail::mib(memory.tensors), detail::mib(memory.kept), detail::mib(memory.workspace),
                  detail::mib(memory.exchange));
@@ -136,7 +139,7 @@ inline std::string explain(const Layout& layout, const ParameterBuckets* buckets
                          plan.training ? "; one all_reduce of the gradient" : "");
   const auto own = static_cast<std::size_t>(buckets->values_per_rank());
   text += format("parameters %lld over %d ranks: %zu on this one (%.2f MiB), gradient and two moments as many\n",
-                 parameters, buckets->ranks(), own, detail::mib(own * layout.value_size()));
+                 parameters, buckets->ranks(), own, detail::mib(own * layout.value_bytes().computed));
   text += format("sharded parameters: %d all_gathers, %d reduce_scatters, staging %.2f MiB\n", schedule.all_gathers(),
                  schedule.reduce_scatters(), detail::mib(schedule.staging_bytes()));
   return text;

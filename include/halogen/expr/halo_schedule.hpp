@@ -11,13 +11,13 @@
 
 namespace halogen {
 
-template <class T>
+template <class S>
 class HaloSchedule {
-  using Exchange = HaloExchange<T, 2 + spatial_dimensions>;
+  using Exchange = HaloExchange<S, 2 + spatial_dimensions>;
 
  public:
   /// Refers to plan, layout and operands. Collective over world.
-  HaloSchedule(const Plan& plan, const Layout& layout, const Operands<T>& operands, const Communicator& world)
+  HaloSchedule(const Plan& plan, const Layout& layout, const Operands<S>& operands, const Communicator& world)
       : plan_(plan),
         layout_(layout),
         operands_(operands),
@@ -86,12 +86,12 @@ class HaloSchedule {
 
   bool waits(const Order& order) const { return std::ranges::find(order.reads, under_way_) != order.reads.end(); }
 
-  TransportBuffer<T> buffer(const char* label, const Communicator& world) const {
-    return {label, static_cast<index_t>(layout_.memory().exchange / 2 / sizeof(T)), Travels::in_messages, world};
+  TransportBuffer<S> buffer(const char* label, const Communicator& world) const {
+    return {label, static_cast<index_t>(layout_.memory().exchange / 2 / sizeof(S)), Travels::in_messages, world};
   }
 
-  StridedView<T, 2 + spatial_dimensions> strided(int tensor) const {
-    const TensorView<T> view = operands_.tensor(tensor);
+  StridedView<S, 2 + spatial_dimensions> strided(int tensor) const {
+    const TensorView<S> view = operands_.tensor(tensor);
     return {view.data,
             {view.sample_stride, view.channel_stride, view.plane_stride, view.row_stride, 1},
             {layout_.first_sample(), 0, view.z0, view.y0, view.x0}};
@@ -155,8 +155,8 @@ class HaloSchedule {
 
   const Plan& plan_;
   const Layout& layout_;
-  const Operands<T>& operands_;
-  TransportBuffer<T> send_, receive_;
+  const Operands<S>& operands_;
+  TransportBuffer<S> send_, receive_;
   std::vector<Exchange> exchanges_;
   std::vector<Order> orders_;
   Kokkos::View<int*, memory_space> numbers_;

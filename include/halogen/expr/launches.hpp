@@ -7,20 +7,21 @@
 namespace halogen {
 
 /// Refers to an evaluation's parts. One layer's parameters are at hand where its launch is called.
-template <class T>
+template <class S>
 class Launches {
  public:
   using Space = execution_space;
+  using T = compute_type<S>;
 
-  Launches(const Space& space, const Plan& plan, const Layout& layout, const Operands<T>& operands,
-           HaloSchedule<T>& halos)
+  Launches(const Space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands,
+           HaloSchedule<S>& halos)
       : space_(space), plan_(plan), layout_(layout), operands_(operands), halos_(halos) {}
 
  protected:
   const Space& space() const { return space_; }
   const Plan& plan() const { return plan_; }
   const Layout& layout() const { return layout_; }
-  const Operands<T>& operands() const { return operands_; }
+  const Operands<S>& operands() const { return operands_; }
   const Launch& launch(int i) const { return plan_.launches[i]; }
   const Node& node(int i) const { return plan_.node_of(launch(i)); }
 
@@ -63,8 +64,8 @@ class Launches {
   const Space& space_;
   const Plan& plan_;
   const Layout& layout_;
-  const Operands<T>& operands_;
-  HaloSchedule<T>& halos_;
+  const Operands<S>& operands_;
+  HaloSchedule<S>& halos_;
 };
 
 }  // namespace halogen

@@ -43,13 +43,13 @@ class Layout {
  public:
   static constexpr index_t row_alignment_bytes = 64;
 
-  /// Cuts of all dimensions of the input, (N, C, H, W) or (N, C, D, H, W); value_size in bytes. Throws CollectiveError
-  /// as needs.hpp says.
-  Layout(const Plan& plan, const Decomposition& pieces, int rank, std::span<const Cut> input, std::size_t value_size)
+  /// Cuts of all dimensions of the input, (N, C, H, W) or (N, C, D, H, W); bytes of its values. Throws
+  /// CollectiveError as needs.hpp says.
+  Layout(const Plan& plan, const Decomposition& pieces, int rank, std::span<const Cut> input, ValueBytes value_bytes)
       : plan_(plan),
         pieces_(pieces),
         rank_(rank),
-        value_size_(value_size),
+        value_bytes_(value_bytes),
         volume_(input.size() == 5),
         dimensions_(tensor_dimensions(volume_)),
         batch_(input[0]),
@@ -68,7 +68,7 @@ class Layout {
   const Plan& plan() const { return plan_; }
   const Decomposition& decomposition() const { return pieces_; }
   int rank() const { return rank_; }
-  std::size_t value_size() const { return value_size_; }
+  const ValueBytes& value_bytes() const { return value_bytes_; }
   int samples() const { return samples_; }
   const Cut& batch_cut() const { return batch_; }
   index_t first_sample() const { return batch_.piece(pieces_.part(rank_, 0)).begin; }
@@ -97,7 +97,7 @@ class Layout {
     for (int t = 0; t < plan_.tensors.size(); ++t) {
       const Strips::Traffic one = tensor(t).strips.traffic(rank_);
       use.messages += one.messages;
-      use.bytes += one.points * static_cast<index_t>(value_size_);
+      use.bytes += one.points * static_cast<index_t>(value_bytes_.stored);
     }
     return use;
   }
@@ -123,14 +123,14 @@ class Layout {
       layout.owned[d] = space.cut[static_cast<std::size_t>(d)].piece(part(d));
       layout.stored[d] = space.needed_by(d, part(d));
     }
-    const index_t per_line = row_alignment_bytes / static_cast<index_t>(value_size_);
+    const index_t per_line = row_alignment_bytes / static_cast<index_t>(value_bytes_.stored);
     layout.row_stride = ceil_div(layout.stored[2].size(), per_line) * per_line;
     layout.plane_stride = layout.row_stride * layout.stored[1].size();
     // An odd number of cache lines a channel: the same row of neighbouring channels then does not share cache sets.
     const index_t lines = layout.plane_stride / per_line * layout.stored[0].size();
     layout.channel_stride = (lines + (lines % 2 == 0)) * per_line;
     layout.sample_stride = layout.channel_stride * tensor.channels;
-    layout.bytes = static_cast<std::size_t>(layout.sample_stride * samples_) * value_size_;
+    layout.bytes = static_cast<std::size_t>(layout.sample_stride * samples_) * value_bytes_.stored;
     layout.strips = Strips(with_samples_and_channels(space, tensor.channels), pieces_, rank_);
     return layout;
   }
@@ -168,19 +168,19 @@ class Layout {
 
   void size_workspace() {
     workspace_ = Workspace(
-        plan_, [this](int l, int d) { return owned(l, d); }, samples_, value_size_);
+        plan_, [this](int l, int d) { return owned(l, d); }, samples_, value_bytes_);
     memory_.workspace = workspace_.bytes();
     std::size_t values = 0;
     for (const TensorLayout& layout : tensors_)
       for (const auto* strips : {&layout.strips.receives, &layout.strips.sends})
         values = std::max(values, static_cast<std::size_t>(Strips::points(*strips)));
-    memory_.exchange = 2 * values * value_size_;
+    memory_.exchange = 2 * values * value_bytes_.stored;
   }
 
   const Plan& plan_;
   Decomposition pieces_;
   int rank_;
-  std::size_t value_size_;
+  ValueBytes value_bytes_;
   bool volume_;
   std::array<int, 2 + spatial_dimensions> dimensions_;
   Cut batch_;

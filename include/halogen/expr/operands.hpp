@@ -8,20 +8,23 @@
 
 namespace halogen {
 
-template <class T>
+/// S: the value type of stored tensors; tables are in compute_type<S>.
+template <class S>
 class Operands {
+  using T = compute_type<S>;
+
  public:
   Operands(const Plan& plan, const Layout& layout, const Arena& arena) : plan_(plan), layout_(layout), arena_(&arena) {}
 
   void set_arena(const Arena& arena) { arena_ = &arena; }
-  void bind_input(const TensorView<T>& input) { input_ = input; }
-  void bind_cotangent(const TensorView<T>& cotangent) { cotangent_ = cotangent; }
+  void bind_input(const TensorView<S>& input) { input_ = input; }
+  void bind_cotangent(const TensorView<S>& cotangent) { cotangent_ = cotangent; }
 
-  TensorView<T> tensor(int t) const {
+  TensorView<S> tensor(int t) const {
     if (plan_.tensors[t].external) return t == plan_.cotangent ? cotangent_ : input_;
     const TensorLayout& layout = layout_.tensor(t);
     const Interval& planes = layout.owned[0];
-    return {arena_->template at<T>(layout.offset) + (planes.begin - layout.stored[0].begin) * layout.plane_stride,
+    return {arena_->template at<S>(layout.offset) + (planes.begin - layout.stored[0].begin) * layout.plane_stride,
             layout.sample_stride,
             layout.channel_stride,
             layout.row_stride,
@@ -55,12 +58,12 @@ class Operands {
   }
 
   /// A value as it stands, or as the windows of `reader` read it.
-  kernels::ValueReader<T> value_reader(const Value& value, const Node* reader = nullptr) const {
-    kernels::ValueReader<T> result;
+  kernels::ValueReader<S> value_reader(const Value& value, const Node* reader = nullptr) const {
+    kernels::ValueReader<S> result;
     result.count = value.sources.size();
     for (int i = 0; i < result.count; ++i) {
       const Source& source = value.sources[i];
-      kernels::SourceView<T>& view = result.sources[i];
+      kernels::SourceView<S>& view = result.sources[i];
       view.tensor = tensor(source.tensor);
       view.affine = affine(source.norm);
       view.relu = source.relu;
@@ -80,7 +83,7 @@ class Operands {
   }
 
   /// The two values that an addition reads.
-  std::pair<kernels::ValueReader<T>, kernels::ValueReader<T>> terms(const Launch& launch) const {
+  std::pair<kernels::ValueReader<S>, kernels::ValueReader<S>> terms(const Launch& launch) const {
     Value first, second;
     first.level = second.level = launch.input.level;
     for (const Source& source : launch.input.sources)
@@ -89,10 +92,10 @@ class Operands {
   }
 
   /// The gradient that a backward launch reads, as it reads it.
-  kernels::GradientReader<T> gradient_reader(const Launch& launch) const {
+  kernels::GradientReader<S> gradient_reader(const Launch& launch) const {
     const Activation& activation = plan_.activations[launch.reads];
     const Node& node = plan_.node_of(launch);
-    kernels::GradientReader<T> reader;
+    kernels::GradientReader<S> reader;
     reader.gradient = tensor(activation.gradient);
     reader.relu = activation.relu;
     if (activation.norm >= 0 || activation.relu) reader.value = tensor(activation.tensor);
@@ -118,14 +121,14 @@ class Operands {
   }
 
   /// Where a launch writes, but for the tiles.
-  kernels::TileOutput<T> output(const Launch& launch) const {
-    kernels::TileOutput<T> output;
+  kernels::TileOutput<S> output(const Launch& launch) const {
+    kernels::TileOutput<S> output;
     output.tensor = tensor(launch.output);
     output.channels = plan_.tensors[launch.output].channels;
     output.accumulate = launch.accumulate;
     output.base = tensor(launch.addend >= 0 ? launch.addend : launch.output);
     output.epilogue = epilogue(launch);
-    output.streams = runs_on_host && layout_.tensor(launch.output).bytes >= streamed_bytes;
+    output.streams = runs_on_host && std::is_same_v<S, T> && layout_.tensor(launch.output).bytes >= streamed_bytes;
     return output;
   }
 
@@ -140,9 +143,9 @@ class Operands {
   /// A common last-level cache: of such a tensor little is left there when the next launch reads it.
   static constexpr std::size_t streamed_bytes = std::size_t{32} << 20;
 
-  kernels::RowEpilogue<T> epilogue(const Launch& launch) const {
-    using Kind = typename kernels::RowEpilogue<T>::Kind;
-    kernels::RowEpilogue<T> epilogue;
+  kernels::RowEpilogue<S> epilogue(const Launch& launch) const {
+    using Kind = typename kernels::RowEpilogue<S>::Kind;
+    kernels::RowEpilogue<S> epilogue;
     if (launch.statistics < 0 && launch.sums < 0 && launch.mask < 0) return epilogue;
     epilogue.kind = launch.statistics >= 0 ? Kind::moments : launch.sums >= 0 ? Kind::norm_sums : Kind::mask;
     if (launch.mask >= 0) epilogue.mask = tensor(launch.mask);
@@ -167,7 +170,7 @@ class Operands {
   const Plan& plan_;
   const Layout& layout_;
   const Arena* arena_;
-  TensorView<T> input_, cotangent_;
+  TensorView<S> input_, cotangent_;
 };
 
 }  // namespace halogen

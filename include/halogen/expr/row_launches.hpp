@@ -11,13 +11,13 @@
 namespace halogen {
 
 /// A stored tensor's owned points to a field of the same cut.
-template <class T>
-void copy_stored(const execution_space& space, const Plan& plan, const Layout& layout, const Operands<T>& operands,
-                 int tensor, const TensorView<T>& to) {
+template <class S>
+void copy_stored(const execution_space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands,
+                 int tensor, const TensorView<S>& to) {
   Value value;
   value.level = plan.tensors[tensor].level;
   value.sources.push({tensor, -1, false, false, plan.tensors[tensor].channels});
-  kernels::RowKernel<execution_space, T, kernels::CopyRows<T, kernels::ValueReader<T>>> kernel;
+  kernels::RowKernel<execution_space, S, kernels::CopyRows<S, kernels::ValueReader<S>>> kernel;
   kernel.compute = {operands.value_reader(value), 0};
   kernel.output.tensor = to;
   kernel.output.channels = value.channels();
@@ -27,9 +27,10 @@ void copy_stored(const execution_space& space, const Plan& plan, const Layout& l
   kernel.launch(space, "halogen::copy");
 }
 
-template <class T>
-class RowLaunches : Launches<T> {
-  using Base = Launches<T>;
+template <class S>
+class RowLaunches : Launches<S> {
+  using Base = Launches<S>;
+  using T = compute_type<S>;
 
  public:
   using Base::Base;
@@ -37,30 +38,30 @@ class RowLaunches : Launches<T> {
   /// Launch i of the plan, which is of this kind; Linear: the adjoint of a resampling between points.
   template <LaunchKind Kind, bool Linear = false>
   void run(int i) const {
-    using Value = kernels::ValueReader<T>;
-    using Gradient = kernels::GradientReader<T>;
+    using Value = kernels::ValueReader<S>;
+    using Gradient = kernels::GradientReader<S>;
     const Plan& plan = Base::plan();
     const Layout& layout = Base::layout();
-    const Operands<T>& operands = Base::operands();
+    const Operands<S>& operands = Base::operands();
     const Launch& launch = Base::launch(i);
     const Node& node = Base::node(i);
     if constexpr (Kind == LaunchKind::max_pool_forward) {
-      kernels::MaxPoolRows<T> rows{operands.value_reader(launch.input, &node), {}};
+      kernels::MaxPoolRows<S> rows{operands.value_reader(launch.input, &node), {}};
       launch_window("halogen::max_pool", i, rows);
     } else if constexpr (Kind == LaunchKind::avg_pool_forward) {
-      kernels::AvgPoolRows<T> rows{operands.value_reader(launch.input, &node), {}};
+      kernels::AvgPoolRows<S> rows{operands.value_reader(launch.input, &node), {}};
       launch_window("halogen::avg_pool", i, rows);
     } else if constexpr (Kind == LaunchKind::max_pool_backward) {
       const int first = operands.first_channel(launch);
-      kernels::MaxPoolBackwardRows<T> rows{
+      kernels::MaxPoolBackwardRows<S> rows{
           operands.value_reader(launch.input), operands.gradient_reader(launch), first, {}};
       launch_window("halogen::max_pool_backward", i, rows);
     } else if constexpr (Kind == LaunchKind::avg_pool_backward) {
       const int first = operands.first_channel(launch);
-      kernels::AvgPoolBackwardRows<T> rows{operands.gradient_reader(launch), first, {}};
+      kernels::AvgPoolBackwardRows<S> rows{operands.gradient_reader(launch), first, {}};
       launch_window("halogen::avg_pool_backward", i, rows);
     } else if constexpr (Kind == LaunchKind::upsample_backward) {
-      std::conditional_t<Linear, kernels::InterpolateBackwardRows<T>, kernels::UpsampleBackwardRows<T>> rows{
+      std::conditional_t<Linear, kernels::InterpolateBackwardRows<S>, kernels::UpsampleBackwardRows<S>> rows{
           operands.gradient_reader(launch), {}};
       const int coarse = plan.tensors[launch.output].level;
       for (int d = 0; d < spatial_dimensions; ++d)
@@ -68,26 +69,26 @@ class RowLaunches : Launches<T> {
       launch_rows("halogen::upsample_backward", i, rows);
     } else if constexpr (Kind == LaunchKind::softmax_forward) {
       launch_points("halogen::softmax", i,
-                    kernels::SoftmaxPoint<T>{operands.value_reader(launch.input), node.channels});
+                    kernels::SoftmaxPoint<S>{operands.value_reader(launch.input), node.channels});
     } else if constexpr (Kind == LaunchKind::softmax_backward) {
       launch_points("halogen::softmax_backward", i,
-                    kernels::SoftmaxBackwardPoint<T>{operands.gradient_reader(launch), operands.tensor(launch.result),
+                    kernels::SoftmaxBackwardPoint<S>{operands.gradient_reader(launch), operands.tensor(launch.result),
                                                      node.channels, operands.first_channel(launch)});
     } else if constexpr (Kind == LaunchKind::add) {
       const auto [first, second] = operands.terms(launch);
-      launch_rows("halogen::add", i, kernels::SumRows<T>{first, second});
+      launch_rows("halogen::add", i, kernels::SumRows<S>{first, second});
     } else if constexpr (Kind == LaunchKind::moments) {
-      kernels::MomentsKernel<execution_space, T> kernel;
+      kernels::MomentsKernel<execution_space, S> kernel;
       Base::over_tiles("halogen::moments", i, kernel);
     } else if constexpr (Kind == LaunchKind::store) {
-      launch_rows("halogen::store", i, kernels::CopyRows<T, Value>{operands.value_reader(launch.input), 0});
+      launch_rows("halogen::store", i, kernels::CopyRows<S, Value>{operands.value_reader(launch.input), 0});
     } else if constexpr (Kind == LaunchKind::store_backward) {
       const int first = operands.first_channel(launch);
       launch_rows("halogen::store_backward", i,
-                  kernels::CopyRows<T, Gradient>{operands.gradient_reader(launch), first});
+                  kernels::CopyRows<S, Gradient>{operands.gradient_reader(launch), first});
     } else {
       static_assert(Kind == LaunchKind::gradient_store);
-      launch_rows("halogen::gradient_store", i, kernels::CopyRows<T, Gradient>{operands.gradient_reader(launch), 0});
+      launch_rows("halogen::gradient_store", i, kernels::CopyRows<S, Gradient>{operands.gradient_reader(launch), 0});
     }
   }
 
@@ -104,14 +105,14 @@ class RowLaunches : Launches<T> {
 
   template <class Rows>
   void launch_rows(const char* label, int i, const Rows& rows) const {
-    kernels::RowKernel<execution_space, T, Rows> kernel;
+    kernels::RowKernel<execution_space, S, Rows> kernel;
     kernel.compute = rows;
     Base::over_tiles(label, i, kernel);
   }
 
   template <class Point>
   void launch_points(const char* label, int i, const Point& point) const {
-    kernels::PointKernel<execution_space, T, Point> kernel;
+    kernels::PointKernel<execution_space, S, Point> kernel;
     kernel.point = point;
     Base::over_tiles(label, i, kernel);
   }

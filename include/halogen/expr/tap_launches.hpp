@@ -7,9 +7,10 @@
 
 namespace halogen {
 
-template <class T>
-class TapLaunches : Launches<T> {
-  using Base = Launches<T>;
+template <class S>
+class TapLaunches : Launches<S> {
+  using Base = Launches<S>;
+  using T = compute_type<S>;
   using Space = execution_space;
 
  public:
@@ -37,7 +38,7 @@ class TapLaunches : Launches<T> {
     correlate(i, value, slope, weights, gradient);
     if (!node.bias) return;
     const Interval rows = Base::layout().owned(node.level, 1), columns = Base::layout().owned(node.level, 2);
-    kernels::ChannelSums<Space, T, kernels::GradientReader<T>> sums;
+    kernels::ChannelSums<Space, S, kernels::GradientReader<S>> sums;
     sums.points = slope;
     sums.channels = node.channels;
     sums.tiling = Workspace::summed(rows, columns, Base::layout().samples());
@@ -52,7 +53,7 @@ class TapLaunches : Launches<T> {
   void run(int i, const Reader& reader, const T* weights, const T* bias, const char* label) const {
     const Launch& launch = Base::launch(i);
     const Node& node = Base::node(i);
-    kernels::TapConvolution<Space, T, Reader> kernel;
+    kernels::TapConvolution<Space, S, Reader> kernel;
     kernel.input = reader;
     kernel.weights = Base::packed();
     kernel.bias = bias;
@@ -69,7 +70,7 @@ class TapLaunches : Launches<T> {
   void correlate(int i, const Points& points, const Windowed& window, index_t size, T* gradient) const {
     const Launch& launch = Base::launch(i);
     const Node& node = Base::node(i);
-    kernels::TapWeightGradient<Space, T, Points, Windowed> kernel;
+    kernels::TapWeightGradient<Space, S, Points, Windowed> kernel;
     kernel.points = points;
     kernel.window = window;
     kernel.groups = channel_groups(Base::plan().graph, node, launch.kind);

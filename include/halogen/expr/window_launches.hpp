@@ -7,9 +7,10 @@
 
 namespace halogen {
 
-template <class T>
-class WindowLaunches : Launches<T> {
-  using Base = Launches<T>;
+template <class S>
+class WindowLaunches : Launches<S> {
+  using Base = Launches<S>;
+  using T = compute_type<S>;
   using Space = execution_space;
 
  public:
@@ -20,7 +21,7 @@ class WindowLaunches : Launches<T> {
   void convolve(int i, const Reader& reader, const T* weights, const T* bias) const {
     const Launch& launch = Base::launch(i);
     const Node& node = Base::node(i);
-    kernels::Convolution<Space, T, Reader, KH, KW> kernel;
+    kernels::Convolution<Space, S, Reader, KH, KW> kernel;
     set(kernel, i, reader, bias);
     const int outputs = Base::plan().channels_out(launch);
     const kernels::PackWeights<T> pack{weights,
@@ -42,7 +43,7 @@ class WindowLaunches : Launches<T> {
   void convolve_tiles(int i, const Reader& reader, const T* weights, const T* bias) const {
     const Launch& launch = Base::launch(i);
     const Node& node = Base::node(i);
-    kernels::WinogradConvolution<Space, T, Window, Reader> kernel;
+    kernels::WinogradConvolution<Space, S, Window, Reader> kernel;
     set(kernel, i, reader, bias);
     const kernels::PackWinogradWeights<T, Window> pack{weights,
                                                        Base::packed(),

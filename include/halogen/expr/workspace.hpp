@@ -23,8 +23,8 @@ class Workspace {
   Workspace() = default;
 
   template <class Owned>
-  Workspace(const Plan& plan, Owned owned, int samples, std::size_t value_size)
-      : samples_(samples), value_size_(value_size) {
+  Workspace(const Plan& plan, Owned owned, int samples, ValueBytes value_bytes)
+      : samples_(samples), value_bytes_(value_bytes), value_size_(value_bytes.computed) {
     for (const Launch& launch : plan.launches) tilings_.push_back(make_tiling(plan, launch, owned));
     std::size_t packed_values = 0, sums = 0, gradients = 0, loss = 0;
     for (int i = 0; i < plan.launches.size(); ++i) {
@@ -40,18 +40,18 @@ class Workspace {
       if (launch.statistics >= 0 || launch.sums >= 0 || launch.mask >= 0)
         sums = std::max(sums, tiles * static_cast<std::size_t>(plan.tensors[launch.output].channels));
     }
-    packed = take(packed_values * value_size);
+    packed = take(packed_values * value_size_);
     row_sums = take(sums * sizeof(kernels::RowSums));
     gradient_partials = take(gradients * sizeof(double));
     loss_partials = take(loss * sizeof(double));
     for (const Norm& norm : plan.norms) {
       const std::size_t entries = static_cast<std::size_t>(samples) * norm.channels;
-      tables_.push_back(take(entries * (2 * sizeof(double) + 2 * value_size)));
+      tables_.push_back(take(entries * (2 * sizeof(double) + 2 * value_size_)));
     }
     for (const Activation& activation : plan.activations) {
       const std::size_t entries =
           activation.norm < 0 ? 0 : static_cast<std::size_t>(samples) * plan.norms[activation.norm].channels;
-      vjp_tables_.push_back(take(entries * 2 * value_size));
+      vjp_tables_.push_back(take(entries * 2 * value_size_));
     }
   }
 
@@ -63,7 +63,7 @@ class Workspace {
     const Launch& what = plan.launches[launch];
     if constexpr (!on_device) return static_cast<int>(std::min<index_t>(gradient_blocks, tiles.count()));
     return kernels::device::correlation_blocks(window_shape(plan.node_of(what), what.kind), groups_of(plan, what),
-                                               value_size_, tiles.count());
+                                               value_bytes_, tiles.count());
   }
   /// The same where only the points of `tiles` are summed.
   static int blocks(const kernels::Tiling& tiles) {
@@ -183,7 +183,8 @@ class Workspace {
   }
 
   int samples_ = 0;
-  std::size_t value_size_ = 0;
+  ValueBytes value_bytes_;
+  std::size_t value_size_ = 0;  ///< of what is computed: scratch, tables, packed weights
   std::size_t bytes_ = 0;
   std::vector<kernels::Tiling> tilings_;
   std::vector<std::size_t> tables_, vjp_tables_;

@@ -8,9 +8,10 @@
 namespace halogen::kernels {
 
 /// y[o] = mean over the window.
-template <class T>
+template <class S>
 struct AvgPoolRows {
-  ValueReader<T> input;
+  using T = compute_type<S>;
+  ValueReader<S> input;
   PoolWindows windows;
 
   index_t scratch_size(index_t columns) const { return windows.inputs(2, columns); }
@@ -38,9 +39,10 @@ struct AvgPoolRows {
 };
 
 /// The gradient of an input point: the sum over the windows that hold it, over their size.
-template <class T>
+template <class S>
 struct AvgPoolBackwardRows {
-  GradientReader<T> gradient;  ///< of the pooled tensor
+  using T = compute_type<S>;
+  GradientReader<S> gradient;  ///< of the pooled tensor
   int first = 0;               ///< first input channel of the source that is differentiated
   PoolWindows windows;
   KOKKOS_FUNCTION T scale() const { return T(1) / static_cast<T>(windows.kernel(1) * windows.kernel(2)); }

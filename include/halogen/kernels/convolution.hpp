@@ -103,12 +103,13 @@ inline index_t convolution_tile_columns(const WindowShape& shape, int inputs, in
 }
 
 /// Reader: ValueReader forward, GradientReader for the input gradient. KH, KW are the only numbers in the type.
-template <class ExecutionSpace, class T, class Reader, int KH, int KW>
+template <class ExecutionSpace, class S, class Reader, int KH, int KW>
 struct Convolution {
+  using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Reader input;
-  TileOutput<T> output;
+  TileOutput<S> output;
   const T* weights = nullptr;  ///< packed
   const T* bias = nullptr;
   int inputs = 0;
@@ -122,7 +123,7 @@ struct Convolution {
       launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION device::WindowedConvolution<T, Reader> device_part() const {
+  KOKKOS_FORCEINLINE_FUNCTION device::WindowedConvolution<S, Reader> device_part() const {
     return {input, output, weights, bias, {1, output.channels, inputs}, channel_block, 0, {shape, false}, split};
   }
 

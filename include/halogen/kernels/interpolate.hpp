@@ -5,9 +5,10 @@
 
 namespace halogen::kernels {
 
-template <class T>
+template <class S>
 struct InterpolateBackwardRows {
-  GradientReader<T> fine;
+  using T = compute_type<S>;
+  GradientReader<S> fine;
   Resample map[spatial_dimensions];  ///< rows and columns are resampled
 
   index_t scratch_size(index_t columns) const { return ceil_div((columns + 2) * map[2].to, map[2].from) + 2; }

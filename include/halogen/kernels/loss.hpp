@@ -19,10 +19,10 @@ struct SquaredError {
 };
 
 /// Sum of the weights of a tile's points, in double. One team a tile.
-template <class ExecutionSpace, class T>
+template <class ExecutionSpace, class W>
 struct WeightSum {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
-  TensorView<T> weight;
+  TensorView<W> weight;
   Tiling tiling;
   double* partial;  ///< [tile]
 
@@ -36,7 +36,7 @@ struct WeightSum {
   double run_on_host(const Tile& tile) const {
     double sum = 0;
     for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
-      const T* row = &weight.at(tile.sample, 0, y, tile.columns.begin);
+      const W* row = &weight.at(tile.sample, 0, y, tile.columns.begin);
       for (index_t x = 0; x < tile.columns.size(); ++x) sum += static_cast<double>(row[x]);
     }
     return sum;
@@ -53,11 +53,16 @@ struct WeightSum {
   }
 };
 
-/// Sum of w * loss over a tile in double, and gradient = scale * w * loss'. weight.data null: 1 everywhere.
-template <class ExecutionSpace, class T, class Loss>
+/// Sum of w * loss over a tile in double, and gradient = scale * w * loss'. weight.data null: 1 everywhere. Prediction
+/// and gradient are stored as S, label and weight as L and W; points are computed in compute_type<S>.
+template <class ExecutionSpace, class S, class Loss, class L = S, class W = S>
 struct LossRows {
+  using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
-  TensorView<T> prediction, label, weight, gradient;
+  TensorView<S> prediction;
+  TensorView<L> label;
+  TensorView<W> weight;
+  TensorView<S> gradient;
   int channels;
   Tiling tiling;
   double divisor;            ///< points and channels over all ranks, or the factor of
@@ -89,7 +94,7 @@ struct LossRows {
   KOKKOS_FUNCTION double point(int n, int c, index_t y, index_t x, double scale) const {
     const T p = prediction.at(n, c, y, x), l = label.at(n, c, y, x);
     const double weight_here = weight.data == nullptr ? 1.0 : static_cast<double>(weight.at(n, 0, y, x));
-    gradient.at(n, c, y, x) = static_cast<T>(scale * weight_here) * Loss::slope(p, l);
+    gradient.at(n, c, y, x) = static_cast<S>(static_cast<T>(scale * weight_here) * Loss::slope(p, l));
     return weight_here * static_cast<double>(Loss::value(p, l));
   }
 
@@ -104,15 +109,16 @@ struct LossRows {
   double row(const Tile& tile, int c, index_t y, double scale) const {
     const int n = tile.sample;
     const index_t x0 = tile.columns.begin;
-    const T* p = &prediction.at(n, c, y, x0);
-    const T* l = &label.at(n, c, y, x0);
-    const T* w = weight.data == nullptr ? nullptr : &weight.at(n, 0, y, x0);
-    T* g = &gradient.at(n, c, y, x0);
+    const S* p = &prediction.at(n, c, y, x0);
+    const L* l = &label.at(n, c, y, x0);
+    const W* w = weight.data == nullptr ? nullptr : &weight.at(n, 0, y, x0);
+    S* g = &gradient.at(n, c, y, x0);
     double total = 0;
     for (index_t x = 0; x < tile.columns.size(); ++x) {
       const double weight_here = w == nullptr ? 1.0 : static_cast<double>(w[x]);
-      total += weight_here * static_cast<double>(Loss::value(p[x], l[x]));
-      g[x] = static_cast<T>(scale * weight_here) * Loss::slope(p[x], l[x]);
+      const T predicted = p[x], wanted = l[x];
+      total += weight_here * static_cast<double>(Loss::value(predicted, wanted));
+      g[x] = static_cast<S>(static_cast<T>(scale * weight_here) * Loss::slope(predicted, wanted));
     }
     return total;
   }

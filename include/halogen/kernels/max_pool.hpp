@@ -15,8 +15,8 @@ HALOGEN_FUNCTION auto exceeds(T value, T largest) {
 }
 
 /// Points [x0, x0 + count) of a row inside the field, less than everything beyond its ends; `in` or `scratch`.
-template <class T>
-const T* row_for_maxima(const ValueReader<T>& reader, const PlaneAt& plane, index_t y, index_t x0, index_t count,
+template <class S, class T>
+const T* row_for_maxima(const ValueReader<S>& reader, const PlaneAt& plane, index_t y, index_t x0, index_t count,
                         T* scratch) {
   if (x0 >= 0 && x0 + count <= reader.frame.extent[2])
     if (const T* in = reader.standing_row(plane, y, x0, count)) return in;
@@ -31,9 +31,10 @@ const T* row_for_maxima(const ValueReader<T>& reader, const PlaneAt& plane, inde
 }  // namespace detail
 
 /// y[o] = max over the window. The reader has the window's depth: its planes are channels.
-template <class T>
+template <class S>
 struct MaxPoolRows {
-  ValueReader<T> input;
+  using T = compute_type<S>;
+  ValueReader<S> input;
   PoolWindows windows;
 
   index_t scratch_size(index_t columns) const { return windows.inputs(2, columns); }
@@ -96,10 +97,11 @@ struct MaxPoolRows {
 };
 
 /// The gradient of input point (z, y, x) from every window that holds it and whose first largest it is.
-template <class T>
+template <class S>
 struct MaxPoolBackwardRows {
-  ValueReader<T> input;
-  GradientReader<T> gradient;  ///< of the pooled tensor
+  using T = compute_type<S>;
+  ValueReader<S> input;
+  GradientReader<S> gradient;  ///< of the pooled tensor
   int first = 0;               ///< first input channel of the source that is differentiated
   PoolWindows windows;
 

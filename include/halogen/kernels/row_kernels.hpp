@@ -11,12 +11,13 @@ namespace halogen::kernels {
 
 /// Compute has: `void row(n, c, y, x0, count, T* out, T* scratch)` for host rows, `T at(n, c, y, x)` for one point,
 /// `index_t scratch_size(columns)`.
-template <class ExecutionSpace, class T, class Compute>
+template <class ExecutionSpace, class S, class Compute>
 struct RowKernel {
+  using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Compute compute;
-  TileOutput<T> output;
+  TileOutput<S> output;
 
   void launch(const ExecutionSpace& space, const char* label) const {
     launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
@@ -59,11 +60,12 @@ struct RowKernel {
 };
 
 /// The epilogue of an output that stands already.
-template <class ExecutionSpace, class T>
+template <class ExecutionSpace, class S>
 struct MomentsKernel {
+  using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
-  TileOutput<T> output;
+  TileOutput<S> output;
 
   void launch(const ExecutionSpace& space, const char* label) const {
     launch_tiles(space, label, output.tiling.launched(), *this, 0, 0);
@@ -86,8 +88,9 @@ struct MomentsKernel {
 };
 
 /// out = what the reader sees, channels [first, ...): stores a value, or a gradient recomputed.
-template <class T, class Reader>
+template <class S, class Reader>
 struct CopyRows {
+  using T = compute_type<S>;
   Reader input;
   int first = 0;
 
@@ -99,9 +102,10 @@ struct CopyRows {
 };
 
 /// out = the sum of two values.
-template <class T>
+template <class S>
 struct SumRows {
-  ValueReader<T> first, second;
+  using T = compute_type<S>;
+  ValueReader<S> first, second;
 
   index_t scratch_size(index_t columns) const { return columns; }
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
@@ -115,9 +119,10 @@ struct SumRows {
 };
 
 /// Adjoint of nearest resampling: each coarse point adds the fine points that read it, in row order.
-template <class T>
+template <class S>
 struct UpsampleBackwardRows {
-  GradientReader<T> fine;
+  using T = compute_type<S>;
+  GradientReader<S> fine;
   Resample map[spatial_dimensions];
 
   index_t scratch_size(index_t columns) const { return ceil_div(columns * map[2].to, map[2].from) + 2; }

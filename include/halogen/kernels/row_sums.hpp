@@ -53,21 +53,22 @@ HALOGEN_FUNCTION void sum_two(index_t count, F f, double& first, double& second)
 }  // namespace detail
 
 /// What a kernel does with each finished row of its output.
-template <class T>
+template <class S>
 struct RowEpilogue {
+  using T = compute_type<S>;
   enum class Kind { none, moments, norm_sums, mask } kind = Kind::none;
   RowSums* partial = nullptr;  ///< [tile][channel]
   int channels = 0;
   // norm_sums: the rows are the gradient of relu(norm(value))
-  TensorView<T> value;
+  TensorView<S> value;
   Affine<T> affine;
   const double* mean = nullptr;  ///< over (n, c)
   bool relu = false;
-  TensorView<T> mask;  ///< if any: rows become 0 where it is not positive, before they are summed
+  TensorView<S> mask;  ///< if any: rows become 0 where it is not positive, before they are summed
 
   /// A point or a vector of them, on the host and on the device.
   template <class V>
-  HALOGEN_FUNCTION static V read(const T* from) {
+  HALOGEN_FUNCTION static V read(const S* from) {
     if constexpr (std::is_same_v<V, T>)
       return *from;
     else
@@ -81,18 +82,18 @@ struct RowEpilogue {
       return widen<U>(value);
   }
 
-  /// Adds row [x0, x0 + count) of channel c to the tile's accumulator.
-  HALOGEN_FUNCTION void add_row(int n, int c, index_t y, index_t x0, index_t count, T* row,
+  /// Adds row [x0, x0 + count) of channel c, as it is stored, to the tile's accumulator.
+  HALOGEN_FUNCTION void add_row(int n, int c, index_t y, index_t x0, index_t count, S* row,
                                 RowSums& accumulator) const {
     if (count <= 0) return;
     if (mask.data != nullptr) {
-      const T* m = mask.row(n, c, y) + (x0 - mask.x0);
-      for (index_t i = 0; i < count; ++i) row[i] = m[i] > T(0) ? row[i] : T(0);
+      const S* m = mask.row(n, c, y) + (x0 - mask.x0);
+      for (index_t i = 0; i < count; ++i) row[i] = T(m[i]) > T(0) ? row[i] : S(T(0));
     }
     if (kind == Kind::mask) return;
     double first = 0, second = 0;
     if (kind == Kind::moments) {
-      const double about = static_cast<double>(row[0]);
+      const double about = static_cast<double>(T(row[0]));
       detail::sum_two<T>(
           count,
           [row, about]<class V, class D>(index_t i, D& sum, D& squares) {
@@ -104,7 +105,7 @@ struct RowEpilogue {
       const double points = static_cast<double>(count);
       accumulator.merge_moments({points, about + first / points, second - first * (first / points)});
     } else {
-      const T* x = value.row(n, c, y) + (x0 - value.x0);
+      const S* x = value.row(n, c, y) + (x0 - value.x0);
       const int index = value.sample_of(n) * channels + c;
       const double center = mean[index];
       const T a = affine.scale[index], b = affine.shift[index];

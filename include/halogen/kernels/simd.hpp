@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "halogen/core/config.hpp"
+#include "halogen/core/half.hpp"
 
 #if defined(__x86_64__) && !defined(__CUDACC__)
 #include <immintrin.h>
@@ -68,6 +69,46 @@ inline V load(const T* from) {
 template <class V, class T>
 inline void store(T* to, V value) {
   *reinterpret_cast<V*>(to) = value;
+}
+
+namespace detail {
+
+/// Lanes in another arithmetic type.
+template <class To, class From>
+inline To convert(From from) {
+#if defined(__CUDACC__)  // nvcc's front end does not know the builtin
+  To to;
+  for (unsigned l = 0; l < sizeof to / sizeof to[0]; ++l) to[l] = static_cast<decltype(to[0] + to[0])>(from[l]);
+  return to;
+#else
+  return __builtin_convertvector(from, To);
+#endif
+}
+
+}  // namespace detail
+
+/// bfloat16 is read and written as float, a number or a vector of them: widened, and rounded to nearest even.
+template <class V>
+inline V load(const bfloat16* from) {
+  if constexpr (std::is_same_v<V, float>) {
+    return *from;
+  } else {
+    constexpr int count = sizeof(V) / sizeof(float);
+    const auto halves = load<Vector<std::uint16_t, count>>(&from->bits);
+    return (V)(detail::convert<Vector<std::uint32_t, count>>(halves) << 16);
+  }
+}
+template <class V>
+inline void store(bfloat16* to, V value) {
+  if constexpr (std::is_same_v<V, float>) {
+    *to = bfloat16(value);
+  } else {
+    constexpr int count = sizeof(V) / sizeof(float);
+    const auto word = (Vector<std::uint32_t, count>)value;
+    auto rounded = (word + 0x7fffu + (word >> 16 & 1u)) >> 16;
+    rounded = (word & 0x7fffffffu) > 0x7f800000u ? word >> 16 | 0x40u : rounded;  // NaN
+    store(&to->bits, detail::convert<Vector<std::uint16_t, count>>(rounded));
+  }
 }
 
 inline constexpr int cache_line = 64;

@@ -9,9 +9,10 @@
 namespace halogen::kernels {
 
 /// y[c] = exp(x[c] - max) / sum of exp(x - max).
-template <class T>
+template <class S>
 struct SoftmaxPoint {
-  ValueReader<T> input;
+  using T = compute_type<S>;
+  ValueReader<S> input;
   int channels = 0, first = 0;  ///< first: that is computed
 
   static constexpr int operands = 1;
@@ -44,10 +45,11 @@ struct SoftmaxPoint {
 };
 
 /// dx[c] = y[c] (g[c] - sum of g y), for channels from `first` on.
-template <class T>
+template <class S>
 struct SoftmaxBackwardPoint {
-  GradientReader<T> gradient;
-  TensorView<T> result;  ///< y
+  using T = compute_type<S>;
+  GradientReader<S> gradient;
+  TensorView<S> result;  ///< y
   int channels = 0, first = 0;
 
   static constexpr int operands = 2;
@@ -66,18 +68,19 @@ struct SoftmaxBackwardPoint {
 
   KOKKOS_FUNCTION T at(int n, int o, index_t y, index_t x) const {
     T sum = 0;
-    for (int c = 0; c < channels; ++c) sum += gradient.at(n, c, y, x) * result.at(n, c, y, x);
-    return result.at(n, first + o, y, x) * (gradient.at(n, first + o, y, x) - sum);
+    for (int c = 0; c < channels; ++c) sum += gradient.at(n, c, y, x) * T(result.at(n, c, y, x));
+    return T(result.at(n, first + o, y, x)) * (gradient.at(n, first + o, y, x) - sum);
   }
 };
 
 /// Drives a computation over all channels of a point: pieces of rows, all channels in scratch.
-template <class ExecutionSpace, class T, class Point>
+template <class ExecutionSpace, class S, class Point>
 struct PointKernel {
+  using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Point point;
-  TileOutput<T> output;
+  TileOutput<S> output;
 
   void launch(const ExecutionSpace& space, const char* label) const {
     launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);

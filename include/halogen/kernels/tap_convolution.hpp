@@ -74,12 +74,13 @@ template <class T, int Outputs, int Blocks>
 }  // namespace detail
 
 /// Channels from `first` on of a grouped window's output. Reader: ValueReader or GradientReader.
-template <class ExecutionSpace, class T, class Reader>
+template <class ExecutionSpace, class S, class Reader>
 struct TapConvolution {
+  using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Reader input;
-  TileOutput<T> output;
+  TileOutput<S> output;
   const T* weights = nullptr;  ///< packed
   const T* bias = nullptr;
   ChannelGroups groups;
@@ -94,7 +95,7 @@ struct TapConvolution {
       launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION device::WindowedConvolution<T, Reader> device_part() const {
+  KOKKOS_FORCEINLINE_FUNCTION device::WindowedConvolution<S, Reader> device_part() const {
     return {input, output, weights, bias, groups, tap_channel_block(groups.outputs), first, window, split};
   }
 
@@ -202,14 +203,15 @@ struct TapConvolution {
     const int n = work.tile.sample, phases = window.phases(1);
     const index_t count = std::min(size, end - s), weight_stride = index_t{window.taps()} * Outputs;
     const index_t blocks = ceil_div(groups.outputs, Outputs);
-    const bool direct = Outputs == 1 && !output.accumulate && phases == 1 && count == size;
+    const bool direct = std::is_same_v<S, T> && Outputs == 1 && !output.accumulate && phases == 1 && count == size;
     for (index_t b = 0; b < blocks; ++b) {
       T start[Outputs] = {};
       T* to = work.block;
       bool wanted = false;
       for_outputs(g, static_cast<int>(b) * Outputs, static_cast<int>(b + 1) * Outputs, [&](int i, int o) {
         if (bias != nullptr) start[i - static_cast<int>(b) * Outputs] = bias[first + o];
-        if (direct) to = &output.tensor.at(n, o, y, s);
+        if constexpr (std::is_same_v<S, T>)
+          if (direct) to = &output.tensor.at(n, o, y, s);
         wanted = true;
       });
       if (!wanted) continue;

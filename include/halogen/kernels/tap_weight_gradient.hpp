@@ -39,8 +39,9 @@ template <class T, int Taps>
 
 /// Partial results [block][points' channels * window's channels of a group * taps + points' channels] in double:
 /// weights, then sums of the points, which are a convolution's bias gradient.
-template <class ExecutionSpace, class T, class Points, class Windowed>
+template <class ExecutionSpace, class S, class Points, class Windowed>
 struct TapWeightGradient {
+  using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Points points;
@@ -64,7 +65,7 @@ struct TapWeightGradient {
       launch_tiles(space, label, last_block - first_block, *this, host_bytes(), 0);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION device::WindowedCorrelation<T, Points, Windowed> device_part() const {
+  KOKKOS_FORCEINLINE_FUNCTION device::WindowedCorrelation<S, Points, Windowed> device_part() const {
     return {points, window, groups, shape, tiling, blocks, partial, split};
   }
 
@@ -150,8 +151,9 @@ struct TapWeightGradient {
 
 /// Sums over the tiles of one block of all points of each channel, in double: a transposed convolution's bias gradient.
 /// Partial results [block][channel].
-template <class ExecutionSpace, class T, class Points>
+template <class ExecutionSpace, class S, class Points>
 struct ChannelSums {
+  using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Points points;

@@ -5,15 +5,17 @@
 
 namespace halogen::kernels {
 
-/// The output of a launch: tensor = or, with `accumulate`, base + the computed points; then the epilogue.
-template <class T>
+/// The output of a launch: tensor = or, with `accumulate`, base + the computed points, rounded once where they are
+/// stored; then the epilogue, of what is stored.
+template <class S>
 struct TileOutput {
-  TensorView<T> tensor;
+  using T = compute_type<S>;
+  TensorView<S> tensor;
   int channels = 0;
   Tiling tiling;
   bool accumulate = false;
-  TensorView<T> base;  ///< accumulate: what is added to, the tensor itself or another
-  RowEpilogue<T> epilogue;
+  TensorView<S> base;  ///< accumulate: what is added to, the tensor itself or another
+  RowEpilogue<S> epilogue;
   bool streams = false;  ///< host: rows go past the caches, which are smaller than the tensor
 
   template <class Team>
@@ -24,32 +26,40 @@ struct TileOutput {
   KOKKOS_FUNCTION Tile tile(const Team& team) const {
     return {tiling, number(team)};
   }
-  KOKKOS_FUNCTION bool summed() const { return epilogue.kind != RowEpilogue<T>::Kind::none; }
+  KOKKOS_FUNCTION bool summed() const { return epilogue.kind != RowEpilogue<S>::Kind::none; }
 
   KOKKOS_FUNCTION void put(int n, int c, index_t y, index_t x, T value) const {
-    tensor.at(n, c, y, x) = accumulate ? base.at(n, c, y, x) + value : value;
+    tensor.at(n, c, y, x) = static_cast<S>(accumulate ? base.at(n, c, y, x) + value : value);
   }
 
   /// Host: columns [x, x + count) of a row whose sums are taken later.
   void put_row(int n, int c, index_t y, index_t x, index_t count, const T* from) const {
-    T* to = &tensor.at(n, c, y, x);
+    S* to = &tensor.at(n, c, y, x);
     if (!accumulate) return detail::copy_row(from, count, to);
     add_base(n, c, y, x, count, from, to);
   }
 
   /// Host: where a row is best computed, in place or on `line`; finish_row() then does all that is left.
   T* row(int n, int c, index_t y, index_t x, T* line) const {
-    return accumulate || streams ? line : &tensor.at(n, c, y, x);
+    if constexpr (std::is_same_v<S, T>)
+      return accumulate || streams ? line : &tensor.at(n, c, y, x);
+    else
+      return line;
   }
   void finish_row(int n, int c, index_t y, const Interval& columns, T* row, RowSums& sums) const {
     const index_t x = columns.begin, count = columns.size();
     if (accumulate) add_base(n, c, y, x, count, row, row);
-    if (summed()) epilogue.add_row(n, c, y, x, count, row, sums);
-    T* to = &tensor.at(n, c, y, x);
-    if (streams)
-      stream_row(row, count, to);
-    else if (row != to)
+    S* to = &tensor.at(n, c, y, x);
+    if constexpr (std::is_same_v<S, T>) {
+      if (summed()) epilogue.add_row(n, c, y, x, count, row, sums);
+      if (streams)
+        stream_row(row, count, to);
+      else if (row != to)
+        detail::copy_row(row, count, to);
+    } else {
       detail::copy_row(row, count, to);
+      if (summed()) epilogue.add_row(n, c, y, x, count, to, sums);
+    }
   }
 
   /// The epilogue of a finished row.
@@ -64,8 +74,9 @@ struct TileOutput {
   }
 
  private:
-  void add_base(int n, int c, index_t y, index_t x, index_t count, const T* from, T* to) const {
-    const T* on = &base.at(n, c, y, x);
+  template <class To>
+  void add_base(int n, int c, index_t y, index_t x, index_t count, const T* from, To* to) const {
+    const S* on = &base.at(n, c, y, x);
     for_each_vector<T>(count, [&]<class V>(index_t i) { store<V>(to + i, load<V>(on + i) + load<V>(from + i)); });
   }
 };

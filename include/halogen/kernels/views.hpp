@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "halogen/core/tensor_view.hpp"
-#include "halogen/kernels/shuffle.hpp"
+#include "halogen/kernels/resample_rows.hpp"
 #include "halogen/placement/chunk.hpp"
 #include "halogen/stencil/window.hpp"
 
@@ -67,66 +67,10 @@ inline void read_inside(const Frame& frame, index_t x0, index_t count, T* out, R
   if (end > begin) read(begin, end - begin, out + (begin - x0));
 }
 
-template <class T>
-inline void copy_row(const T* from, index_t count, T* to) {
-  for_each_vector<T>(count, [&]<class V>(index_t i) { store(to + i, load<V>(from + i)); });
-}
-
-/// How far between its two points a reader of a linear resampling stands.
-template <class T>
-HALOGEN_FUNCTION T fraction(const Resample::Between& place, const Resample& map) {
-  return static_cast<T>(place.part) / static_cast<T>(2 * map.to);
-}
-
-/// One multiplication and addition, so that vectors and single points are rounded alike.
-template <class T>
-HALOGEN_FUNCTION T interpolate(T a, T b, T part) {
-  return a + (b - a) * part;
-}
-
-/// The outputs of a linear resampling by a whole factor that stand alike between two points of the field each: from
-/// `begin` on `steps` times the factor, all in [first, end).
-struct WholeSteps {
-  index_t factor = 1, begin = 0, steps = 0;
-
-  WholeSteps(const Resample& map, index_t first, index_t end) : begin(first) {
-    if (map.to % map.from != 0) return;
-    factor = map.to / map.from;
-    begin = ceil_div(std::max(first, factor), factor) * factor;
-    steps = std::max<index_t>(0, (std::min(end, map.to - factor) - begin) / factor);
-    if (steps == 0) begin = first;
-  }
-  index_t end() const { return begin + steps * factor; }
-};
-
-/// Points [begin, end) of a row that lies between the points of `from`, whose first is point `first`.
-template <class T>
-inline void interpolate_row(const Resample& map, const T* from, index_t first, index_t begin, index_t end, T* out) {
-  const WholeSteps whole(map, begin, end);
-  const auto each = [&](index_t x, index_t x_end) {
-    for (; x < x_end; ++x) {
-      const Resample::Between place = map.between(x);
-      out[x - begin] = interpolate(from[place.first - first], from[place.second - first], fraction<T>(place, map));
-    }
-  };
-  each(begin, whole.begin);
-  T* const to = out + (whole.begin - begin);
-  index_t done = 0;  // steps
-  if (whole.factor == 2) {
-    const T* a = from + (whole.begin / 2 - 1 - first);
-    for (; done + lanes<T> <= whole.steps; done += lanes<T>) {
-      const auto left = load<Vector<T>>(a + done), here = load<Vector<T>>(a + done + 1),
-                 right = load<Vector<T>>(a + done + 2);
-      store_pairs<T>(to + 2 * done, left + (here - left) * T(0.75), here + (right - here) * T(0.25));
-    }
-  }
-  for (index_t phase = 0; phase < (whole.steps > done ? whole.factor : 0); ++phase) {
-    const Resample::Between place = map.between(whole.begin + phase);
-    const T part = fraction<T>(place, map);
-    const T* a = from + (place.first - first);
-    for (index_t i = done; i < whole.steps; ++i) to[i * whole.factor + phase] = interpolate(a[i], a[i + 1], part);
-  }
-  each(whole.end(), end);
+/// Rows of values, stored or computed in; what is stored is rounded here.
+template <class From, class To>
+inline void copy_row(const From* from, index_t count, To* to) {
+  for_each_vector<compute_type<To>>(count, [&]<class V>(index_t i) { store<V>(to + i, load<V>(from + i)); });
 }
 
 /// max(value, 0); a NaN stays one.
@@ -137,11 +81,12 @@ HALOGEN_FUNCTION T clip(T value, bool relu) {
 
 }  // namespace detail
 
-/// A stored tensor as a reader sees it: resampled, normalised, clipped, in this order.
-template <class T>
+/// A stored tensor as a reader sees it: resampled, normalised, clipped, in this order. S is stored; everything is
+/// computed in compute_type<S>, as in all that follows.
+template <class S>
 struct SourceView {
-  TensorView<T> tensor;
-  Affine<T> affine;
+  TensorView<S> tensor;
+  Affine<compute_type<S>> affine;
   bool relu = false;
   bool resampled = false;
   Resample map[spatial_dimensions];
@@ -149,10 +94,11 @@ struct SourceView {
 };
 
 /// A network value: up to four sources side by side along the channels.
-template <class T>
+template <class S>
 struct ValueReader {
-  using value_type = T;
-  SourceView<T> sources[4];
+  using T = compute_type<S>;
+  using stored_type = S;
+  SourceView<S> sources[4];
   int count = 0;
   Frame frame;
   DepthWindow depth;
@@ -170,7 +116,7 @@ struct ValueReader {
 
   /// That one, a copy of the members that are used. By no index that only the run knows: a device thread would copy
   /// all of the kernel's arguments to have one.
-  KOKKOS_FORCEINLINE_FUNCTION SourceView<T> source_of(int& c) const {
+  KOKKOS_FORCEINLINE_FUNCTION SourceView<S> source_of(int& c) const {
     const int i = find(c);
     return i == 0 ? sources[0] : i == 1 ? sources[1] : i == 2 ? sources[2] : sources[3];
   }
@@ -179,7 +125,7 @@ struct ValueReader {
 
   HALOGEN_FUNCTION T at(PlaneAt plane, index_t y, index_t x) const {
     if (frame.outside(0, plane.z) || frame.outside(1, y) || frame.outside(2, x)) return T(0);
-    const SourceView<T> s = source_of(plane.channel);
+    const SourceView<S> s = source_of(plane.channel);
     if (!s.resampled) return seen(s, plane, y, x);
     plane.z = s.map[0].source(plane.z);
     if (!s.map[1].linear) return seen(s, plane, s.map[1].source(y), s.map[2].source(x));
@@ -192,10 +138,10 @@ struct ValueReader {
 
   /// Host: where load_row will begin to read, null where nothing stands; one tensor.
   static constexpr int tensors = 1;
-  const T* address(int, int n, int c, index_t y, index_t x) const {
+  const S* address(int, int n, int c, index_t y, index_t x) const {
     PlaneAt plane = depth.input(n, c);
     if (frame.outside(0, plane.z) || frame.outside(1, y)) return nullptr;
-    const SourceView<T>& s = sources[find(plane.channel)];
+    const SourceView<S>& s = sources[find(plane.channel)];
     if (s.resampled) plane.z = s.map[0].source(plane.z), y = s.map[1].source(y), x = s.map[2].source(x);
     return s.tensor.row(plane, y) + (x - s.tensor.x0);
   }
@@ -203,9 +149,12 @@ struct ValueReader {
   /// Host: the row's points [x0, x0 + count) where they stand, null unless they can be read there.
   const T* standing_row(PlaneAt plane, index_t y, index_t x0, index_t count_of_row) const {
     if (frame.outside(0, plane.z) || frame.outside(1, y) || !frame.has_columns(x0, count_of_row)) return nullptr;
-    const SourceView<T>& s = sources[find(plane.channel)];
+    const SourceView<S>& s = sources[find(plane.channel)];
     if (s.affine.scale != nullptr || s.relu || s.resampled) return nullptr;
-    return s.tensor.row(plane, y) + (x0 - s.tensor.x0);
+    if constexpr (std::is_same_v<S, T>)
+      return s.tensor.row(plane, y) + (x0 - s.tensor.x0);
+    else
+      return nullptr;
   }
 
   /// Host: the row's points [x0, x0 + count) into out.
@@ -215,25 +164,23 @@ struct ValueReader {
 
   void load_row(PlaneAt plane, index_t y, index_t x0, index_t count_of_row, T* out) const {
     if (frame.outside(0, plane.z) || frame.outside(1, y)) return (void)std::memset(out, 0, count_of_row * sizeof(T));
-    const SourceView<T>& s = sources[find(plane.channel)];
+    const SourceView<S>& s = sources[find(plane.channel)];
     if (s.resampled && s.map[1].linear)
       return detail::read_inside(frame, x0, count_of_row, out, [&](index_t begin, index_t size, T* to) {
         load_between(s, plane, y, begin, size, to);
       });
     if (s.resampled) plane.z = s.map[0].source(plane.z), y = s.map[1].source(y);
-    const T* from = s.tensor.row(plane, y);
+    const S* from = s.tensor.row(plane, y);
     detail::read_inside(frame, x0, count_of_row, out, [&](index_t begin, index_t size, T* to) {
-      const T* points = from + (begin - s.tensor.x0);
-      if (s.resampled) {
-        gather(s.map[2], from - s.tensor.x0, begin, size, to);
-        points = to;
-      }
-      finish(s, plane.sample * s.affine.channels + plane.channel, points, size, to);
+      const int index = plane.sample * s.affine.channels + plane.channel;
+      if (!s.resampled) return finish(s, index, from + (begin - s.tensor.x0), size, to);
+      gather(s.map[2], from - s.tensor.x0, begin, size, to);
+      finish(s, index, static_cast<const T*>(to), size, to);
     });
   }
 
  private:
-  KOKKOS_FORCEINLINE_FUNCTION static T seen(const SourceView<T>& s, const PlaneAt& plane, index_t y, index_t x) {
+  KOKKOS_FORCEINLINE_FUNCTION static T seen(const SourceView<S>& s, const PlaneAt& plane, index_t y, index_t x) {
     const T value = s.tensor.at(plane, y, x);
     if (s.affine.scale == nullptr) return detail::clip(value, s.relu);
     const int index = plane.sample * s.affine.channels + plane.channel;
@@ -241,10 +188,10 @@ struct ValueReader {
   }
 
   /// Two rows as the reader sees them, between them the row, between its points the result; piece by piece in L1.
-  static void load_between(const SourceView<T>& s, const PlaneAt& plane, index_t y, index_t x0, index_t count, T* out) {
+  static void load_between(const SourceView<S>& s, const PlaneAt& plane, index_t y, index_t x0, index_t count, T* out) {
     constexpr index_t most = 1024;  // points of a coarse row at once
     T rows[2][most];
-    const bool plain = s.affine.scale == nullptr && !s.relu;
+    [[maybe_unused]] const bool plain = s.affine.scale == nullptr && !s.relu;
     const Resample& map = s.map[2];
     const Resample::Between v = s.map[1].between(y);
     const T down = detail::fraction<T>(v, s.map[1]);
@@ -254,12 +201,14 @@ struct ValueReader {
       const index_t end = std::min(begin + piece, x0 + count);
       const Interval source = map.input_of({begin, end});
       const index_t size = source.size(), skip = source.begin - s.tensor.x0;
-      const T* between[2] = {s.tensor.row(plane, v.first) + skip, s.tensor.row(plane, v.second) + skip};
-      for (int r = 0; r < 2 && !plain; ++r) {
-        finish(s, index, between[r], size, rows[r]);
-        between[r] = rows[r];
+      const S* stored[2] = {s.tensor.row(plane, v.first) + skip, s.tensor.row(plane, v.second) + skip};
+      const T* between[2] = {rows[0], rows[1]};
+      for (int r = 0; r < 2; ++r) {
+        if constexpr (std::is_same_v<S, T>)
+          if (plain) between[r] = stored[r];
+        if (between[r] == rows[r]) finish(s, index, stored[r], size, rows[r]);
       }
-      const T* ahead = s.tensor.row(plane, v.second + 1) + skip;  // short rows: the hardware asks for each anew, late
+      const S* ahead = s.tensor.row(plane, v.second + 1) + skip;  // short rows: the hardware asks for each anew, late
       for_each_vector<T>(size, [&]<class V>(index_t i) {
         __builtin_prefetch(ahead + i);
         const V a = load<V>(between[0] + i), b = load<V>(between[1] + i);
@@ -269,7 +218,7 @@ struct ValueReader {
     }
   }
 
-  static void gather(const Resample& map, const T* from, index_t begin, index_t size, T* to) {
+  static void gather(const Resample& map, const S* from, index_t begin, index_t size, T* to) {
     if (map.to == 2 * map.from) return gather_twice(from, begin, size, to);
     index_t source = map.source(begin), rest = floor_mod(begin * map.from, map.to);
     for (index_t i = 0; i < size; ++i) {
@@ -279,10 +228,10 @@ struct ValueReader {
   }
 
   /// Each point for two: to[i] = from[(begin + i) / 2].
-  static void gather_twice(const T* from, index_t begin, index_t size, T* to) {
+  static void gather_twice(const S* from, index_t begin, index_t size, T* to) {
     index_t i = 0;
     if (begin % 2 != 0 && size > 0) to[i++] = from[floor_div(begin, 2)];
-    const T* source = from + floor_div(begin + i, 2);
+    const S* source = from + floor_div(begin + i, 2);
     for (; i + 2 * lanes<T> <= size; i += 2 * lanes<T>, source += lanes<T>) {
       const Vector<T> values = load<Vector<T>>(source);
       store_pairs<T>(to + i, values, values);
@@ -293,7 +242,9 @@ struct ValueReader {
     }
   }
 
-  static void finish(const SourceView<T>& s, int index, const T* from, index_t size, T* to) {
+  /// From: stored values, or what was gathered of them to `to`.
+  template <class From>
+  static void finish(const SourceView<S>& s, int index, const From* from, index_t size, T* to) {
     if (s.affine.scale != nullptr) {
       const T scale = s.affine.scale[index], shift = s.affine.shift[index];
       if (s.relu)
@@ -308,7 +259,7 @@ struct ValueReader {
         const V value = load<V>(from + i);
         store<V>(to + i, value < T(0) ? V{} : value);
       });
-    } else if (from != to) {
+    } else if (static_cast<const void*>(from) != to) {
       detail::copy_row(from, size, to);
     }
   }
@@ -316,10 +267,11 @@ struct ValueReader {
 
 /// The gradient of a stored tensor, recomputed from the gradient of the activation that its readers saw:
 /// through ReLU g' = g where scale * x + shift > 0, through the norm scale * g' + slope * x + offset.
-template <class T>
+template <class S>
 struct GradientReader {
-  using value_type = T;
-  TensorView<T> gradient, value;
+  using T = compute_type<S>;
+  using stored_type = S;
+  TensorView<S> gradient, value;
   Affine<T> affine;
   const T* slope = nullptr;  ///< over (n, c), null without norm
   const T* offset = nullptr;
@@ -334,7 +286,7 @@ struct GradientReader {
   HALOGEN_FUNCTION T at(PlaneAt plane, index_t y, index_t x) const {
     if (!unstuff(0, plane.z) || !unstuff(1, y) || !unstuff(2, x)) return T(0);
     T g = gradient.at(plane, y, x);
-    if (affine.scale == nullptr) return relu && !(value.at(plane, y, x) > T(0)) ? T(0) : g;
+    if (affine.scale == nullptr) return relu && !(T(value.at(plane, y, x)) > T(0)) ? T(0) : g;
     const int index = plane.sample * affine.channels + plane.channel;
     const T v = value.at(plane, y, x);
     if (relu && !(v * affine.scale[index] + affine.shift[index] > T(0))) g = T(0);
@@ -343,7 +295,7 @@ struct GradientReader {
 
   /// Host: where load_row will begin to read, null where nothing stands; two tensors.
   static constexpr int tensors = 2;
-  const T* address(int which, int n, int c, index_t y, index_t x) const {
+  const S* address(int which, int n, int c, index_t y, index_t x) const {
     PlaneAt plane = depth.input(n, c);
     if (!unstuff(0, plane.z) || !unstuff(1, y)) return nullptr;
     x = floor_div(x, stuffing[2]);
@@ -355,7 +307,10 @@ struct GradientReader {
   const T* standing_row(PlaneAt plane, index_t y, index_t x0, index_t count) const {
     const bool plain = affine.scale == nullptr && !relu && stuffing[2] == 1;
     if (!plain || !unstuff(0, plane.z) || !unstuff(1, y) || !frame.has_columns(x0, count)) return nullptr;
-    return gradient.row(plane, y) + (x0 - gradient.x0);
+    if constexpr (std::is_same_v<S, T>)
+      return gradient.row(plane, y) + (x0 - gradient.x0);
+    else
+      return nullptr;
   }
 
   /// Host: the row's points [x0, x0 + count) into out.
@@ -372,9 +327,9 @@ struct GradientReader {
       return;
     }
     detail::read_inside(frame, x0, count, out, [&](index_t begin, index_t size, T* to) {
-      const T* g = gradient.row(plane, y) + (begin - gradient.x0);
+      const S* g = gradient.row(plane, y) + (begin - gradient.x0);
       if (affine.scale == nullptr && !relu) return detail::copy_row(g, size, to);
-      const T* v = value.row(plane, y) + (begin - value.x0);
+      const S* v = value.row(plane, y) + (begin - value.x0);
       if (affine.scale == nullptr)
         return for_each_vector<T>(
             size, [&]<class V>(index_t i) { store<V>(to + i, load<V>(v + i) > T(0) ? load<V>(g + i) : V{}); });

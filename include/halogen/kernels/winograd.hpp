@@ -163,18 +163,18 @@ void transform_tiles(const T* const (&from)[Points], index_t width, index_t tile
   }
 }
 
-/// A place in a field: a point, and the way to the next row and channel.
-template <class T>
+/// A place in a field of S: a point, and the way to the next row and channel.
+template <class S>
 struct Lines {
-  T* at;
+  S* at;
   index_t row_stride, channel_stride;
 };
 
 /// to = start + the outputs of `blocks` times Tiles tiles of Tile x Tile side by side, for one vector of outputs, with
 /// Add on top of what stands at `on`. from[product * pitch + tile * width].
-template <class T, int Tile, int Tiles, bool Add>
+template <class T, int Tile, int Tiles, bool Add, class S>
 [[gnu::noinline]] void transform_products(const T* from, index_t width, index_t pitch, index_t blocks,
-                                          const Vector<T>& start, const Lines<T>& to, const Lines<T>& on) {
+                                          const Vector<T>& start, const Lines<S>& to, const Lines<S>& on) {
   using V = Vector<T>;
   constexpr int columns = Tiles * Tile;
   for (index_t x0 = 0; x0 < blocks * columns; x0 += columns) {
@@ -196,8 +196,8 @@ template <class T, int Tile, int Tiles, bool Add>
         for (int i = 0; i < Tile; ++i) half[t][i][j] = down[i];
       }
     }
-    T* line_of_row = to.at + x0;
-    const T* on_row = on.at + x0;
+    S* line_of_row = to.at + x0;
+    const S* on_row = on.at + x0;
     for (int i = 0; i < Tile; ++i, line_of_row += to.row_stride, on_row += on.row_stride) {
       V y[columns];
       HALOGEN_UNROLL
@@ -213,11 +213,11 @@ template <class T, int Tile, int Tiles, bool Add>
         HALOGEN_UNROLL
         for (int l = 0; l < lanes<T>; ++l) block[l] = y[x + l];
         transpose<T>(block);
-        T* line = line_of_row + x;
-        const T* under = on_row + x;
+        S* line = line_of_row + x;
+        const S* under = on_row + x;
         HALOGEN_UNROLL
         for (int l = 0; l < lanes<T>; ++l, line += to.channel_stride, under += on.channel_stride)
-          store(line, Add ? load<V>(under) + block[l] : block[l]);
+          store<V>(line, Add ? load<V>(under) + block[l] : block[l]);
       }
     }
   }

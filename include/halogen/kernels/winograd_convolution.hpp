@@ -140,12 +140,13 @@ inline index_t winograd_tile_columns(int tile, int channels, index_t group, inde
   return ceil_div(groups, ceil_div(groups, most)) * points;
 }
 
-template <class ExecutionSpace, class T, int Window, class Reader>
+template <class ExecutionSpace, class S, int Window, class Reader>
 struct WinogradConvolution {
+  using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   Reader input;
-  TileOutput<T> output;        ///< its tiling begins on the global grid, in tiles of whole winograd tiles
+  TileOutput<S> output;        ///< its tiling begins on the global grid, in tiles of whole winograd tiles
   const T* weights = nullptr;  ///< packed
   const T* bias = nullptr;
   int inputs = 0;
@@ -175,7 +176,7 @@ struct WinogradConvolution {
   }
   /// Of a row of tiles: what it writes (and its epilogue reads beside), and what the next one reads.
   LinesAhead lines_ahead() const {
-    const index_t written = output.epilogue.kind == RowEpilogue<T>::Kind::norm_sums ? 2 : 1;
+    const index_t written = output.epilogue.kind == RowEpilogue<S>::Kind::norm_sums ? 2 : 1;
     return LinesAhead(tile * (index_t{Reader::tensors} * inputs + written * output.channels));
   }
   std::size_t host_bytes() const {
@@ -207,7 +208,7 @@ struct WinogradConvolution {
       for (index_t t = 0; t < across; t += group()) {
         const index_t count = std::min(group(), across - t);
         transform_inputs(rows, y - padding[0], t, count, left);
-        ahead.start(t / group(), count * tile * static_cast<index_t>(sizeof(T)), calls_of_multiply(count));
+        ahead.start(t / group(), count * tile * static_cast<index_t>(sizeof(S)), calls_of_multiply(count));
         multiply(left, right, count, ahead);
         transform_outputs(right, part.sample, y, part.columns.begin + t * tile, count);
       }
@@ -236,7 +237,7 @@ struct WinogradConvolution {
                              y - padding[0] + winograd_points + row, x - padding[1]);
       if (!owned[0].contains({y + row, y + row + 1})) return nullptr;
       const int o = static_cast<int>(channel - reads * inputs);
-      const TensorView<T>& written = o < outputs ? output.tensor : output.epilogue.value;
+      const TensorView<S>& written = o < outputs ? output.tensor : output.epilogue.value;
       return &written.at(part.sample, o % outputs, y + row, x);
     });
   }
@@ -290,7 +291,7 @@ struct WinogradConvolution {
   }
 
   void whole_blocks(const T* products, Vector<T> start, index_t blocks, int sample, int o, index_t y, index_t x) const {
-    const detail::Lines<T> to{&output.tensor.at(sample, o, y, x), output.tensor.row_stride,
+    const detail::Lines<S> to{&output.tensor.at(sample, o, y, x), output.tensor.row_stride,
                               output.tensor.channel_stride};
     if (output.accumulate)
       detail::transform_products<T, tile, tiles_at_once, true>(

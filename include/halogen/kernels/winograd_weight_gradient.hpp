@@ -59,12 +59,13 @@ inline constexpr index_t winograd_gradient_group = 48;
 
 /// Partial results as of WeightGradient: [block][outputs * inputs * Window * Window + outputs] in double, weights, then
 /// bias.
-template <class ExecutionSpace, class T, int Window>
+template <class ExecutionSpace, class S, int Window>
 struct WinogradWeightGradient {
+  using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
-  ValueReader<T> input;
-  GradientReader<T> gradient;
+  ValueReader<S> input;
+  GradientReader<S> gradient;
   int inputs = 0, outputs = 0;
   WindowShape shape;
   Tiling tiling;                                    ///< of the output
@@ -95,8 +96,8 @@ struct WinogradWeightGradient {
 
   /// Scratch of one team.
   struct Memory {
-    ChannelRows<T, ValueReader<T>> input;
-    ChannelRows<T, GradientReader<T>> gradient;
+    ChannelRows<T, ValueReader<S>> input;
+    ChannelRows<T, GradientReader<S>> gradient;
     LinesAhead ahead;
     index_t group, left_pitch, right_pitch, sum_pitch;  ///< pitches from product to product
     T *left = nullptr, *right = nullptr, *sum = nullptr;
@@ -175,7 +176,7 @@ struct WinogradWeightGradient {
     detail::transform_tiles<T, tile>(from_input, left_width, count, m.left, m.left_pitch);
     detail::transform_tiles<T, tile>(from_gradient, right_width, count, m.right, m.right_pitch);
     constexpr index_t block = detail::product_vectors * vector;
-    m.ahead.start(t / m.group, count * tile * static_cast<index_t>(sizeof(T)),
+    m.ahead.start(t / m.group, count * tile * static_cast<index_t>(sizeof(S)),
                   winograd_products * ceil_div(right_width, block) * ceil_div(left_width, detail::product_rows));
     for (int p = 0; p < winograd_products; ++p) {
       const T *left = m.left + p * m.left_pitch, *right = m.right + p * m.right_pitch;

@@ -33,7 +33,7 @@ Layout layout_of(const ModelType&, const DeviceMesh<typename Image::mesh_type>& 
         return plan_of<ModelType, channels, PlanKind::training_with_input_gradient>;
     }
   };
-  return Layout(plan(), pieces, mesh.rank(), cuts, sizeof(typename Image::value_type));
+  return Layout(plan(), pieces, mesh.rank(), cuts, ValueBytes::of<typename Image::value_type>());
 }
 
 /// The plan in words: explain<Field>(UNet{}, dry_mesh<Grid>({8, 8}), {1, 7, 2700, 5400}).
@@ -47,7 +47,7 @@ std::string explain(const ModelType& model, const DeviceMesh<typename Image::mes
 template <class Image, class ModelType, ShardsParameters Sharding>
 std::string explain(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
                     const typename Image::Extents& extents, Sharding sharding, PlanKind kind = PlanKind::training) {
-  const auto sharded = sharding.template on<ModelType, typename Image::value_type>(mesh);
+  const auto sharded = sharding.template on<ModelType, compute_type<typename Image::value_type>>(mesh);
   return explain(layout_of<Image>(model, mesh, extents, kind), &sharded->buckets);
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "halogen/core/half.hpp"
 #include "halogen/core/why.hpp"
 #include "halogen/expr/trace.hpp"
 #include "halogen/tensor/sharded.hpp"
@@ -133,11 +134,45 @@ constexpr auto why_of() {
 
 }  // namespace detail
 
-template <class ModelType, class Image, class Label = NoWeight, class Weight = NoWeight>
-concept Fits = detail::find_fit<ModelType, Image, Label, Weight>().kind == detail::FitKind::fits;
+namespace detail {
 
-/// The why:: tag of what does not fit; void where all does.
-template <class ModelType, class Image, class Label = NoWeight, class Weight = NoWeight>
-using WhyNot = decltype(detail::why_of<detail::find_fit<ModelType, Image, Label, Weight>()>());
+/// Whether a network with parameters of T takes fields of S: everything is computed in T, what is stored is rounded.
+template <class T, class S>
+inline constexpr bool takes_values = std::is_same_v<S, T> || (std::is_same_v<T, float> && std::is_same_v<S, bfloat16>);
+
+/// The first of Fields whose values it does not take; void where it takes all.
+template <class T, class... Fields>
+struct values_not_taken {
+  using type = void;
+};
+template <class T, class... Fields>
+struct values_not_taken<T, NoWeight, Fields...> : values_not_taken<T, Fields...> {};
+template <class T, class Field, class... Fields>
+struct values_not_taken<T, Field, Fields...>
+    : std::conditional_t<takes_values<T, typename Field::value_type>, values_not_taken<T, Fields...>,
+                         std::type_identity<typename Field::value_type>> {};
+
+template <class ModelType, class Image, class Label, class Weight, class T>
+constexpr auto why_not() {
+  using Other = typename values_not_taken<T, Image, Label, Weight>::type;
+  if constexpr (std::is_void_v<Other>)
+    return why_of<find_fit<ModelType, Image, Label, Weight>()>();
+  else
+    return why::field_values_differ<T, Other>{};
+}
+
+template <class ModelType, class Image, class Label, class Weight, class T>
+using WhyNotOf = decltype(why_not<ModelType, Image, Label, Weight, T>());
+
+}  // namespace detail
+
+/// The why:: tag of what does not fit; void where all does. T: the value type of the parameters.
+template <class ModelType, class Image, class Label = NoWeight, class Weight = NoWeight,
+          class T = compute_type<typename Image::value_type>>
+using WhyNot = detail::WhyNotOf<ModelType, Image, Label, Weight, T>;
+
+template <class ModelType, class Image, class Label = NoWeight, class Weight = NoWeight,
+          class T = compute_type<typename Image::value_type>>
+concept Fits = std::is_void_v<WhyNot<ModelType, Image, Label, Weight, T>>;
 
 }  // namespace halogen

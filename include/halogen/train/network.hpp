@@ -78,13 +78,13 @@ template <class Loss, class E, class T, class Image, class Label, class Weight>
 void run_training(E& evaluation, const T* parameters, T* gradient, const Image& image, const Label& label,
                   const Weight& weight) {
   check_same_cut(label, evaluation.layout(), "label");
-  TensorView<T> weights{};
-  if constexpr (!std::is_same_v<Weight, NoWeight>) {
-    check_same_cut(weight, evaluation.layout(), "weight");
-    weights = view_of(weight);
-  }
+  if constexpr (!std::is_same_v<Weight, NoWeight>) check_same_cut(weight, evaluation.layout(), "weight");
   evaluation.forward(view_of(image), parameters);
-  evaluation.template backward<typename Loss::pointwise>(view_of(label), weights, gradient);
+  using Pointwise = typename Loss::pointwise;
+  if constexpr (std::is_same_v<Weight, NoWeight>)
+    evaluation.template backward<Pointwise>(view_of(label), TensorView<typename Label::value_type>{}, gradient);
+  else
+    evaluation.template backward<Pointwise>(view_of(label), view_of(weight), gradient);
 }
 
 /// The gradients of an evaluation of a vjp plan that has run forward, from its prediction's.
@@ -97,7 +97,8 @@ void run_vjp(E& evaluation, const Cotangent& cotangent, T* gradient) {
 
 }  // namespace detail
 
-/// Evaluations of one model in value type T, its parameters placed as P. Not copied: hold it by pointer.
+/// Evaluations of one model with parameters of T, placed as P, on fields of T or of a type that is computed in T. Not
+/// copied: hold it by pointer.
 template <class ModelType, class T, Placement P = Replicate>
 class Network {
  public:
@@ -114,8 +115,9 @@ class Network {
   /// The evaluation for this image's extents, cuts and mesh; made anew only where they differ from the last.
   template <PlanKind Kind, class Image>
   auto& evaluation(const Image& image) {
+    using S = typename Image::value_type;
     constexpr int channels = Image::tensor_type::extents[1];
-    using E = Evaluation<PlanOf<ModelType, channels, Kind>, T, typename detail::ParameterAccess<T, P>::type>;
+    using E = Evaluation<PlanOf<ModelType, channels, Kind>, S, typename detail::ParameterAccess<T, P>::type>;
     using Kept = std::shared_ptr<Slot<E>>;
     std::any& kept = slots_[static_cast<std::size_t>(Kind)];
     if (std::any_cast<Kept>(&kept) == nullptr) kept = std::make_shared<Slot<E>>();
@@ -124,9 +126,9 @@ class Network {
     std::copy(image.cuts().begin(), image.cuts().end(), wanted.cuts.begin());
     if (!evaluation || !(key == wanted)) {
       evaluation.reset();
-      evaluation =
-          std::make_unique<E>(Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(), sizeof(T)),
-                              detail::sub_meshes(image), arena_, access_(E::plan(), image));
+      evaluation = std::make_unique<E>(
+          Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(), ValueBytes::of<S>()),
+          detail::sub_meshes(image), arena_, access_(E::plan(), image));
       key = std::move(wanted);
       ++evaluations_;
     }
@@ -184,7 +186,7 @@ class Network {
 /// The model's output for an image: forward only, nothing kept. Placements of the image in and out; collectives: the
 /// halos and norms of its layers. Allocates its arena anew; Trainer::predict and a kept Network do not.
 template <class ModelType, class T, class P, class Image>
-  requires(is_sharded<Image> && Fits<ModelType, Image>)
+  requires(is_sharded<Image> && Fits<ModelType, Image, NoWeight, NoWeight, T>)
 auto infer(const Parameters<ModelType, T, P>& parameters, const Image& image) {
   Network<ModelType, T, P> network(parameters);
   auto& evaluation = network.template evaluation<PlanKind::inference>(image);
@@ -192,8 +194,8 @@ auto infer(const Parameters<ModelType, T, P>& parameters, const Image& image) {
   return network.prediction(image, evaluation);
 }
 template <class ModelType, class T, class P, class TensorType, class MeshType, Placement... Placements,
-          class Why = WhyNot<ModelType, Sharded<TensorType, MeshType, Placements...>>>
-  requires(!Fits<ModelType, Sharded<TensorType, MeshType, Placements...>>)
+          class Why = WhyNot<ModelType, Sharded<TensorType, MeshType, Placements...>, NoWeight, NoWeight, T>>
+  requires(!Fits<ModelType, Sharded<TensorType, MeshType, Placements...>, NoWeight, NoWeight, T>)
 void infer(const Parameters<ModelType, T, P>& parameters,
            const Sharded<TensorType, MeshType, Placements...>& image) = delete;
 

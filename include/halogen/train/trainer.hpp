@@ -18,7 +18,9 @@ struct TrainerOptions {
 };
 
 /// Trainer trainer(UNet{}, AdamW{.lr = 1e-3}, mesh, {.seed = 7}); value type float, or the last but one template
-/// argument. Images (N, C, H, W) or (N, C, D, H, W) may be cut in all but C. One step: halos and norm sums of the
+/// argument; with float parameters images, labels and weights may each be of bfloat16: of bfloat16 images a step stores
+/// and sends two-byte values (activations, gradients of activations, halos) and computes in float. Images (N, C, H, W)
+/// or (N, C, D, H, W) may be cut in all but C. One step: halos and norm sums of the
 /// layers, two small sums of the loss, and
 ///
 ///   parameters, moments          gradient
@@ -61,9 +63,8 @@ class Trainer {
 
   /// Forward, backward, update. label: the prediction's shape and cut; weight: one channel, or none.
   template <class Loss, class Image, class Label, class Weight = NoWeight>
-    requires Fits<ModelType, Image, Label, Weight>
+    requires Fits<ModelType, Image, Label, Weight, T>
   Step<Image> step(const Loss&, const Image& image, const Label& label, const Weight& weight = no_weight) {
-    static_assert(std::is_same_v<typename Image::value_type, T>, "the trainer and its fields have one value type");
     auto& evaluation = network_->template evaluation<PlanKind::training>(image);
     Gradient& gradient = gradient_of(image);
     detail::run_training<Loss>(evaluation, parameters_.data(), gradient.data(), image, label, weight);
@@ -74,21 +75,21 @@ class Trainer {
     return {*this, image};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
-            class Why = WhyNot<ModelType, Image, Label, Weight>>
-    requires(!Fits<ModelType, Image, Label, Weight>)
+            class Why = WhyNot<ModelType, Image, Label, Weight, T>>
+    requires(!Fits<ModelType, Image, Label, Weight, T>)
   void step(const Loss&, const Image& image, const Label& label, const Weight& weight = no_weight) = delete;
 
   /// The same step of these fields, to be called again and again: on a device one launch (captured_step.hpp).
   template <class Loss, class Image, class Label, class Weight = NoWeight>
-    requires(!sharded && Fits<ModelType, Image, Label, Weight>)
+    requires(!sharded && Fits<ModelType, Image, Label, Weight, T>)
   CapturedStep<Trainer, Loss, Image, Label, Weight> capture(const Loss& loss, const Image& image, const Label& label,
                                                             const Weight& weight = no_weight) {
     return {*this, loss, image, label, weight};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
-            class Why =
-                std::conditional_t<sharded, why::sharded_step_is_not_captured, WhyNot<ModelType, Image, Label, Weight>>>
-    requires(sharded || !Fits<ModelType, Image, Label, Weight>)
+            class Why = std::conditional_t<sharded, why::sharded_step_is_not_captured,
+                                           WhyNot<ModelType, Image, Label, Weight, T>>>
+    requires(sharded || !Fits<ModelType, Image, Label, Weight, T>)
   void capture(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) = delete;
 
   /// What a recorded step depends on: the evaluations made so far, and where its memory lies.
@@ -104,14 +105,14 @@ class Trainer {
 
   /// The model's output with the present parameters.
   template <class Image>
-    requires Fits<ModelType, Image>
+    requires Fits<ModelType, Image, NoWeight, NoWeight, T>
   auto predict(const Image& image) {
     auto& evaluation = network_->template evaluation<PlanKind::inference>(image);
     evaluation.forward(detail::view_of(image), parameters_.data());
     return Net::prediction(image, evaluation);
   }
-  template <class Image, class Why = WhyNot<ModelType, Image>>
-    requires(!Fits<ModelType, Image>)
+  template <class Image, class Why = WhyNot<ModelType, Image, NoWeight, NoWeight, T>>
+    requires(!Fits<ModelType, Image, NoWeight, NoWeight, T>)
   void predict(const Image& image) = delete;
 
   const Parameters<ModelType, T, P>& parameters() const { return parameters_; }

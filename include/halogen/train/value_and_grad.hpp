@@ -12,16 +12,16 @@
 
 namespace halogen {
 
-/// The parameters as a variable: net(image) has the model's type and the image's.
-template <class ModelType>
+/// The parameters, of T, as a variable: net(image) has the model's type and the image's.
+template <class ModelType, class T>
 struct NetworkVariable {
   template <class Image>
-    requires Fits<ModelType, Image>
+    requires Fits<ModelType, Image, NoWeight, NoWeight, T>
   AppliedNetwork<ModelType, Image> operator()(const Image& image) const {
     return {image};
   }
-  template <class Image, class Why = WhyNot<ModelType, Image>>
-    requires(!Fits<ModelType, Image>)
+  template <class Image, class Why = WhyNot<ModelType, Image, NoWeight, NoWeight, T>>
+    requires(!Fits<ModelType, Image, NoWeight, NoWeight, T>)
   void operator()(const Image& image) const = delete;
 };
 
@@ -35,7 +35,7 @@ class ValueAndGrad {
   /// whole by one all_reduce. That of Shard<0> parameters is Shard<0>, summed. Collective over the image's mesh.
   template <class ModelType, class T, class P>
   auto operator()(const Parameters<ModelType, T, P>& parameters) {
-    return run(f_(NetworkVariable<ModelType>{}), parameters);
+    return run(f_(NetworkVariable<ModelType, T>{}), parameters);
   }
 
   /// (value, gradient...) of a sum or mean of an expression, one gradient per field, placed as the field.

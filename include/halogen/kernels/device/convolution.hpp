@@ -10,10 +10,14 @@
 
 namespace halogen::kernels::device {
 
-template <class T, class Reader>
+template <class S, class Reader>
 struct WindowedConvolution {
+  using T = compute_type<S>;
+  using Word = WordsOf<S>;  ///< by_mma: of operands in scratch
+  static_assert(sizeof(Word) == sizeof(T), "ConvolutionShape counts words as values");
+
   const Reader& input;
-  const TileOutput<T>& output;  ///< channels: those that are written, of the layer's from `first` on
+  const TileOutput<S>& output;  ///< channels: those that are written, of the layer's from `first` on
   const T* weights = nullptr;   ///< packed [group][block of outputs][input][tap][output of the block]
   const T* bias = nullptr;      ///< of the layer's outputs
   ChannelGroups groups;
@@ -85,32 +89,33 @@ struct WindowedConvolution {
   }
 
   /// Scratch of the staged algorithms, and the taps of the phase under way.
+  template <class E>
   struct Stage {
     Region region;
     Interval rows, columns;
     Tap* taps;
     int* count;
-    T* input;
-    T* weights;
+    E* input;
+    E* weights;
   };
-  template <class Team>
-  KOKKOS_FORCEINLINE_FUNCTION Stage begin(const Work<Team>& work) const {
+  template <class E, class Team>
+  KOKKOS_FORCEINLINE_FUNCTION Stage<E> begin(const Work<Team>& work) const {
     TeamScratch scratch(work.team, work.cut.bytes(window));
-    Stage stage{work.cut.region(window),
-                window.inputs_of(0, work.tile.rows),
-                window.inputs_of(1, work.tile.columns),
-                nullptr,
-                nullptr,
-                nullptr,
-                nullptr};
+    Stage<E> stage{work.cut.region(window),
+                   window.inputs_of(0, work.tile.rows),
+                   window.inputs_of(1, work.tile.columns),
+                   nullptr,
+                   nullptr,
+                   nullptr,
+                   nullptr};
     stage.taps = scratch.template take<Tap>(static_cast<std::size_t>(window.taps()));
     stage.count = scratch.template take<int>(1);
-    stage.input = scratch.template take<T>(static_cast<std::size_t>(work.cut.slab) * stage.region.channel);
-    stage.weights = scratch.template take<T>(0);
+    stage.input = scratch.template take<E>(static_cast<std::size_t>(work.cut.slab) * stage.region.channel);
+    stage.weights = scratch.template take<E>(0);
     return stage;
   }
-  template <class Team>
-  KOKKOS_FORCEINLINE_FUNCTION Steps begin_phase(const Work<Team>& work, const Stage& stage, int phase) const {
+  template <class E, class Team>
+  KOKKOS_FORCEINLINE_FUNCTION Steps begin_phase(const Work<Team>& work, const Stage<E>& stage, int phase) const {
     const Steps steps(window, work.tile, phase);
     work.team.team_barrier();
     if (work.team.team_rank() == 0 && is_first_lane())
@@ -118,17 +123,18 @@ struct WindowedConvolution {
     work.team.team_barrier();
     return steps;
   }
-  template <class Team>
-  KOKKOS_FORCEINLINE_FUNCTION void stage_input(const Work<Team>& work, const Stage& stage, int c) const {
+  /// Words hold neighbouring channels.
+  template <class E, class Team>
+  KOKKOS_FORCEINLINE_FUNCTION void stage_input(const Work<Team>& work, const Stage<E>& stage, int c) const {
     const int left = groups.inputs - c;
     device::stage(work.team, input, stage.region, work.tile.sample, work.group * groups.inputs + c, left, work.cut.slab,
-                  stage.rows, stage.columns, stage.input);
+                  stage.rows, stage.columns, stage.input, {WordOf<E>::values, 1, 1, 0});
   }
 
   // -- on the tensor cores: outputs x points -----------------------------------------------------------------------
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void by_mma(const Work<Team>& work) const {
-    const Stage stage = begin(work);
+    const Stage<Word> stage = begin<Word>(work);
     for (int phase = 0; phase < window.phases(0) * window.phases(1); ++phase) {
       const Steps steps = begin_phase(work, stage, phase);
       const int blocks = work.cut.outputs / Cut::warp_rows;
@@ -154,7 +160,7 @@ struct WindowedConvolution {
   static constexpr int point_blocks = ConvolutionShape::warp_points_down * across_blocks;
 
   template <class Team>
-  KOKKOS_FORCEINLINE_FUNCTION void multiply_block(const Work<Team>& work, const Stage& stage, const Steps& steps,
+  KOKKOS_FORCEINLINE_FUNCTION void multiply_block(const Work<Team>& work, const Stage<Word>& stage, const Steps& steps,
                                                   const Block& at) const {
     Sum<T> sum[row_blocks][point_blocks];
     HALOGEN_DEVICE_UNROLL
@@ -162,7 +168,7 @@ struct WindowedConvolution {
     for (int j = 0; j < point_blocks; ++j) sum[i][j].clear();
     const int count = *stage.count;
     const int down = advance(window, 0) * stage.region.columns, right = advance(window, 1);
-    for (int c = 0; c < groups.inputs; c += mma_inner) {
+    for (int c = 0; c < groups.inputs; c += mma_inner * WordOf<Word>::values) {
       work.team.team_barrier();
       stage_input(work, stage, c);
       for (int first_tap = 0; first_tap < count; first_tap += work.cut.taps) {
@@ -171,7 +177,7 @@ struct WindowedConvolution {
         stage_weights(work, stage, c, first_tap, taps);
         work.team.team_barrier();
         if (!at.stands) continue;
-        const T* from = stage.input + at.y * down + at.x * right;
+        const Word* from = stage.input + at.y * down + at.x * right;
         for (int t = 0; t < taps; ++t)
           multiply_tap(from + stage.taps[first_tap + t].offset, stage.region.channel, down, right,
                        stage.weights + t * mma_inner * work.cut.weight_pitch() + at.output, work.cut.weight_pitch(),
@@ -180,7 +186,7 @@ struct WindowedConvolution {
     }
     work.team.team_barrier();
     if (!at.stands) return;
-    T* rows = stage.input + work.team.team_rank() * Cut::result_size;
+    T* rows = reinterpret_cast<T*>(stage.input) + work.team.team_rank() * Cut::result_size;
     HALOGEN_DEVICE_UNROLL
     for (int i = 0; i < row_blocks; ++i) HALOGEN_DEVICE_UNROLL
     for (int r = 0; r < Cut::warp_points_down; ++r) {
@@ -210,28 +216,31 @@ struct WindowedConvolution {
 
   /// Weights [tap][input of the slab][output], zeros beyond channels and outputs.
   template <class Team>
-  KOKKOS_FORCEINLINE_FUNCTION void stage_weights(const Work<Team>& work, const Stage& stage, int c, int first_tap,
+  KOKKOS_FORCEINLINE_FUNCTION void stage_weights(const Work<Team>& work, const Stage<Word>& stage, int c, int first_tap,
                                                  int taps) const {
     each_of_warps(work.team, taps * mma_inner, [&](int i) {
-      const int k = i % mma_inner, tap = stage.taps[first_tap + i / mma_inner].weight;
-      T* to = stage.weights + i * work.cut.weight_pitch();
+      const int k = c + i % mma_inner * WordOf<Word>::values, tap = stage.taps[first_tap + i / mma_inner].weight;
+      Word* to = stage.weights + i * work.cut.weight_pitch();
       each_of_lanes(work.cut.outputs, [&](int o) {
-        const bool stands = work.chunk + o < groups.outputs && c + k < groups.inputs;
-        to[o] = stands ? weight(work.group, work.chunk + o, c + k, tap) : T(0);
+        to[o] = WordOf<Word>::make([&](int which) {
+          const bool stands = work.chunk + o < groups.outputs && k + which < groups.inputs;
+          return stands ? weight(work.group, work.chunk + o, k + which, tap) : T(0);
+        });
       });
     });
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void multiply_tap(const T* from, int channel, int down, int right, const T* tap_weights,
-                                                int pitch, Sum<T> (&sum)[row_blocks][point_blocks]) const {
-    Left<T> left[row_blocks];
+  KOKKOS_FORCEINLINE_FUNCTION void multiply_tap(const Word* from, int channel, int down, int right,
+                                                const Word* tap_weights, int pitch,
+                                                Sum<T> (&sum)[row_blocks][point_blocks]) const {
+    Left<Word> left[row_blocks];
     HALOGEN_DEVICE_UNROLL
     for (int i = 0; i < row_blocks; ++i)
       left[i].load(split, [&](int row, int inner) { return tap_weights[inner * pitch + i * mma_rows + row]; });
     HALOGEN_DEVICE_UNROLL
     for (int j = 0; j < point_blocks; ++j) {
-      const T* points = from + j / across_blocks * down + j % across_blocks * mma_columns * right;
-      Right<T> points_of;
+      const Word* points = from + j / across_blocks * down + j % across_blocks * mma_columns * right;
+      Right<Word> points_of;
       points_of.load(split, [&](int inner, int column) { return points[inner * channel + column * right]; });
       HALOGEN_DEVICE_UNROLL
       for (int i = 0; i < row_blocks; ++i) multiply_add(left[i], points_of, sum[i][j], split);
@@ -242,7 +251,7 @@ struct WindowedConvolution {
   template <int Outputs, class Team>
   KOKKOS_FORCEINLINE_FUNCTION void by_points(const Work<Team>& work) const {
     constexpr int rows = ConvolutionShape::lane_rows;
-    const Stage stage = begin(work);
+    const Stage<T> stage = begin<T>(work);
     for (int phase = 0; phase < window.phases(0) * window.phases(1); ++phase) {
       const Steps steps = begin_phase(work, stage, phase);
       const int down = (steps.count[0] + rows - 1) / rows, across = (steps.count[1] + warp_lanes - 1) / warp_lanes;
@@ -255,7 +264,7 @@ struct WindowedConvolution {
   }
 
   template <int Outputs, class Team>
-  KOKKOS_FORCEINLINE_FUNCTION void point_block(const Work<Team>& work, const Stage& stage, const Steps& steps,
+  KOKKOS_FORCEINLINE_FUNCTION void point_block(const Work<Team>& work, const Stage<T>& stage, const Steps& steps,
                                                const Block& at) const {
     constexpr int rows = ConvolutionShape::lane_rows;
     T sum[held_lanes][Outputs][rows] = {};

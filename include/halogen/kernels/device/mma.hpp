@@ -1,17 +1,59 @@
-// sum += left * right of 16 x 8 and 8 x 8 by one warp: mma.sync m16n8k8 of tf32 (float) or f64 (double), sums in the
-// value's own type. The only file that knows the instruction and which lane holds which element; elsewhere than on the
+// sum += left * right of 16 x 8 and 8 x 8 words by one warp: mma.sync m16n8k8 of tf32 (float) or f64 (double), a word a
+// value, m16n8k16 of bfloat16, a word two values side by side along the inner dimension. Sums in the type of what is
+// computed. The only file that knows the instruction and which lane holds which element; elsewhere than on the
 // device the same fragments lie in plain arrays, lane by lane, and the product is a loop.
 //
 // float: an operand has 10 bits of mantissa on the tensor cores. Split in two, x = big + small, and with three products
 // (big big, big small, small big) the relative error of a product is at most 2^-21 (float's own 2^-24); unsplit it is
-// 2^-10. Infinite operands give NaN where split.
+// 2^-10. Infinite operands give NaN where split. bfloat16: operands are rounded as they enter scratch (relative error
+// of a product at most 2^-7), products are exact.
 #pragma once
 
+#include "halogen/core/half.hpp"
 #include "halogen/kernels/device/team.hpp"
 
 namespace halogen::kernels::device {
 
-inline constexpr int mma_rows = 16, mma_columns = 8, mma_inner = 8;
+inline constexpr int mma_rows = 16, mma_columns = 8, mma_inner = 8;  ///< inner: words
+
+/// Two values side by side, the first in the lower half of a register.
+struct alignas(4) BfloatPair {
+  bfloat16 first, second;
+};
+
+/// A word of an operand and what it holds.
+template <class E>
+struct WordOf {
+  using value_type = E;
+  static constexpr int values = 1;
+  template <class Get>
+  KOKKOS_FORCEINLINE_FUNCTION static E make(Get get) {
+    return get(0);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static double sum(E word) { return static_cast<double>(word); }
+  KOKKOS_FORCEINLINE_FUNCTION static void add_product(E a, E b, E& sum) { sum += a * b; }
+};
+template <>
+struct WordOf<BfloatPair> {
+  using value_type = bfloat16;
+  static constexpr int values = 2;
+  /// From get(0) and get(1).
+  template <class Get>
+  KOKKOS_FORCEINLINE_FUNCTION static BfloatPair make(Get get) {
+    return {bfloat16(get(0)), bfloat16(get(1))};
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static double sum(BfloatPair word) {
+    return static_cast<double>(float(word.first)) + static_cast<double>(float(word.second));
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static void add_product(BfloatPair a, BfloatPair b, float& sum) {
+    sum += float(a.first) * float(b.first);
+    sum += float(a.second) * float(b.second);
+  }
+};
+
+/// The words of fields of S on the tensor cores.
+template <class S>
+using WordsOf = std::conditional_t<std::is_same_v<S, bfloat16>, BfloatPair, compute_type<S>>;
 
 /// To 10 bits of mantissa, to nearest, ties away from zero.
 KOKKOS_FORCEINLINE_FUNCTION float to_tf32(float value) {
@@ -41,9 +83,9 @@ struct Operand<float, Values> {
   }
 };
 
-/// 16 x 8 operand.
-template <class T>
-struct Left : Operand<T, 4> {
+/// 16 x 8 operand of words.
+template <class E>
+struct Left : Operand<E, 4> {
   KOKKOS_FORCEINLINE_FUNCTION static int row(int lane, int i) { return lane / 4 + i % 2 * 8; }
   KOKKOS_FORCEINLINE_FUNCTION static int inner(int lane, int i) { return lane % 4 + i / 2 * 4; }
 
@@ -57,9 +99,9 @@ struct Left : Operand<T, 4> {
   }
 };
 
-/// 8 x 8 operand.
-template <class T>
-struct Right : Operand<T, 2> {
+/// 8 x 8 operand of words.
+template <class E>
+struct Right : Operand<E, 2> {
   KOKKOS_FORCEINLINE_FUNCTION static int inner(int lane, int i) { return lane % 4 + i * 4; }
   KOKKOS_FORCEINLINE_FUNCTION static int column(int lane) { return lane / 4; }
 
@@ -110,26 +152,33 @@ __device__ __forceinline__ void multiply(const double (&a)[1][4], const double (
       : "+d"(c[0][0]), "+d"(c[0][1]), "+d"(c[0][2]), "+d"(c[0][3])
       : "d"(a[0][0]), "d"(a[0][1]), "d"(a[0][2]), "d"(a[0][3]), "d"(b[0][0]), "d"(b[0][1]));
 }
+__device__ __forceinline__ void multiply(const BfloatPair (&a)[1][4], const BfloatPair (&b)[1][2], float (&c)[1][4]) {
+  const auto word = [](const BfloatPair& pair) { return __builtin_bit_cast(unsigned, pair); };
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3])
+      : "r"(word(a[0][0])), "r"(word(a[0][1])), "r"(word(a[0][2])), "r"(word(a[0][3])), "r"(word(b[0][0])),
+        "r"(word(b[0][1])));
+}
 #else
-template <class T>
-void multiply(const T (&a)[warp_lanes][4], const T (&b)[warp_lanes][2], T (&c)[warp_lanes][4]) {
-  T left[mma_rows][mma_inner], right[mma_inner][mma_columns];
+template <class E, class T>
+void multiply(const E (&a)[warp_lanes][4], const E (&b)[warp_lanes][2], T (&c)[warp_lanes][4]) {
+  E left[mma_rows][mma_inner], right[mma_inner][mma_columns];
   for (int lane = 0; lane < warp_lanes; ++lane) {
-    for (int i = 0; i < 4; ++i) left[Left<T>::row(lane, i)][Left<T>::inner(lane, i)] = a[lane][i];
-    for (int i = 0; i < 2; ++i) right[Right<T>::inner(lane, i)][Right<T>::column(lane)] = b[lane][i];
+    for (int i = 0; i < 4; ++i) left[Left<E>::row(lane, i)][Left<E>::inner(lane, i)] = a[lane][i];
+    for (int i = 0; i < 2; ++i) right[Right<E>::inner(lane, i)][Right<E>::column(lane)] = b[lane][i];
   }
   for (int lane = 0; lane < warp_lanes; ++lane)
     for (int i = 0; i < 4; ++i)
       for (int k = 0; k < mma_inner; ++k)
-        c[lane][i] += left[Sum<T>::row(lane, i)][k] * right[k][Sum<T>::column(lane, i)];
+        WordOf<E>::add_product(left[Sum<T>::row(lane, i)][k], right[k][Sum<T>::column(lane, i)], c[lane][i]);
 }
 #endif
 
 /// sum += left * right; `split` as both were loaded.
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void multiply_add(const Left<T>& left, const Right<T>& right, Sum<T>& sum,
+template <class E, class T>
+KOKKOS_FORCEINLINE_FUNCTION void multiply_add(const Left<E>& left, const Right<E>& right, Sum<T>& sum,
                                               [[maybe_unused]] bool split) {
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<E, float>)
     if (split) {
       multiply(left.small, right.big, sum.value);
       multiply(left.big, right.small, sum.value);

@@ -24,13 +24,15 @@ struct RowRange {
 };
 
 /// A value's row.
-template <class T>
+template <class S>
 class ValueRow {
+  using T = compute_type<S>;
+
  public:
-  KOKKOS_FORCEINLINE_FUNCTION ValueRow(const ValueReader<T>& reader, PlaneAt plane, index_t y, index_t first) {
+  KOKKOS_FORCEINLINE_FUNCTION ValueRow(const ValueReader<S>& reader, PlaneAt plane, index_t y, index_t first) {
     range_ = {reader.frame, first, reader.frame.outside(0, plane.z) || reader.frame.outside(1, y)};
     if (range_.end <= range_.begin) return;
-    const SourceView<T> s = reader.source_of(plane.channel);
+    const SourceView<S> s = reader.source_of(plane.channel);
     if (s.affine.scale != nullptr) {
       const int index = plane.sample * s.affine.channels + plane.channel;
       scale_ = s.affine.scale[index], shift_ = s.affine.shift[index];
@@ -74,8 +76,8 @@ class ValueRow {
     return map_.to == 2 * map_.from ? x >> 1 : map_.source(x);
   }
 
-  const T* near_ = nullptr;
-  const T* far_ = nullptr;
+  const S* near_ = nullptr;
+  const S* far_ = nullptr;
   Resample map_;
   index_t first_ = 0;
   T scale_{}, shift_{}, down_{};
@@ -84,10 +86,12 @@ class ValueRow {
 };
 
 /// A gradient's row.
-template <class T>
+template <class S>
 class GradientRow {
+  using T = compute_type<S>;
+
  public:
-  KOKKOS_FORCEINLINE_FUNCTION GradientRow(const GradientReader<T>& reader, PlaneAt plane, index_t y, index_t first)
+  KOKKOS_FORCEINLINE_FUNCTION GradientRow(const GradientReader<S>& reader, PlaneAt plane, index_t y, index_t first)
       : stuffing_(reader.stuffing[2]), first_(first) {
     const bool stands = reader.unstuff(0, plane.z) && reader.unstuff(1, y);
     range_ = {reader.frame, stuffing_ == 1 ? first : 0, !stands};
@@ -119,8 +123,8 @@ class GradientRow {
     return scaled_ ? g * scale_ + (v * slope_ + offset_) : g;
   }
 
-  const T* gradient_ = nullptr;
-  const T* value_ = nullptr;
+  const S* gradient_ = nullptr;
+  const S* value_ = nullptr;
   int stuffing_;
   index_t first_;
   T scale_{}, shift_{}, slope_{}, offset_{};
@@ -128,13 +132,13 @@ class GradientRow {
   bool scaled_ = false, relu_ = false;
 };
 
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION ValueRow<T> row_of(const ValueReader<T>& reader, const PlaneAt& plane, index_t y,
+template <class S>
+KOKKOS_FORCEINLINE_FUNCTION ValueRow<S> row_of(const ValueReader<S>& reader, const PlaneAt& plane, index_t y,
                                                index_t first) {
   return {reader, plane, y, first};
 }
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION GradientRow<T> row_of(const GradientReader<T>& reader, const PlaneAt& plane, index_t y,
+template <class S>
+KOKKOS_FORCEINLINE_FUNCTION GradientRow<S> row_of(const GradientReader<S>& reader, const PlaneAt& plane, index_t y,
                                                   index_t first) {
   return {reader, plane, y, first};
 }

@@ -2,6 +2,7 @@
 // the taps of one phase.
 #pragma once
 
+#include "halogen/kernels/device/mma.hpp"
 #include "halogen/kernels/device/rows.hpp"
 #include "halogen/kernels/device/team.hpp"
 #include "halogen/kernels/tap_rows.hpp"
@@ -64,20 +65,33 @@ struct Region {
   }
 };
 
-/// Fills to[channel][row][column] with channels [first, first + count), the last `count - channels` of them zeros.
-/// rows, columns: what the tile needs; the rest of the region becomes zeros.
-template <class T, class Team, class Reader>
+/// Which points the words of a region hold: word (c, y, x) begins with channel c * channels, row y * rows, and where it
+/// holds two values, goes on with the next channel or row, so far away.
+struct Pairing {
+  int channels = 1, rows = 1;
+  int next_channel = 0, next_row = 0;
+};
+
+/// Fills to[c][row][column], `count` planes of words, from the reader's channels [first, first + channels) and from
+/// rows and columns, which are what the tile needs; zeros elsewhere. A row of values a warp.
+template <class E, class Team, class Reader>
 KOKKOS_FORCEINLINE_FUNCTION void stage(const Team& team, const Reader& reader, const Region& region, int sample,
                                        int first, int channels, int count, const Interval& rows,
-                                       const Interval& columns, T* to) {
+                                       const Interval& columns, E* to, const Pairing& pairing = {}) {
+  using V = typename WordOf<E>::value_type;
+  constexpr int values = WordOf<E>::values;
   const int height = static_cast<int>(rows.size()), width = static_cast<int>(columns.size());
-  each_of_warps(team, count * region.rows, [&](int i) {
-    const int c = i / region.rows, y = i % region.rows;
-    T* line = to + c * region.channel + y * region.columns;
-    if (c >= channels || y >= height) return each_of_lanes(region.columns, [&](int x) { line[x] = T(0); });
-    const auto row = row_of(reader, sample, first + c, rows.begin + y, columns.begin);
-    transfer_by_lanes<2, T>(
-        region.columns, [&](int x) { return x < width ? row.at(x) : T(0); }, [&](int x, T value) { line[x] = value; });
+  each_of_warps(team, values * count * region.rows, [&](int i) {
+    const int which = i % values, c = i / values / region.rows, y = i / values % region.rows;
+    V* line = reinterpret_cast<V*>(to + c * region.channel + y * region.columns) + which;
+    const int channel = values == 1 ? c : c * pairing.channels + which * pairing.next_channel;
+    const int at_row = values == 1 ? y : y * pairing.rows + which * pairing.next_row;
+    if (channel >= channels || at_row >= height)
+      return each_of_lanes(region.columns, [&](int x) { line[x * values] = V(0.f); });
+    const auto row = row_of(reader, sample, first + channel, rows.begin + at_row, columns.begin);
+    transfer_by_lanes<2, V>(
+        region.columns, [&](int x) { return x < width ? static_cast<V>(row.at(x)) : V(0.f); },
+        [&](int x, V value) { line[x * values] = value; });
   });
 }
 

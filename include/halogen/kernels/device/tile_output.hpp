@@ -7,21 +7,23 @@
 namespace halogen::kernels::device {
 
 /// What is stored for a computed point: base added, then masked.
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T finished(const TileOutput<T>& output, int n, int c, index_t y, index_t x, T value) {
+template <class S>
+KOKKOS_FORCEINLINE_FUNCTION S finished(const TileOutput<S>& output, int n, int c, index_t y, index_t x,
+                                       compute_type<S> value) {
+  using T = compute_type<S>;
   if (output.accumulate) value = output.base.at(n, c, y, x) + value;
-  const TensorView<T>& mask = output.epilogue.mask;
-  return mask.data != nullptr && !(mask.at(n, c, y, x) > T(0)) ? T(0) : value;
+  const TensorView<S>& mask = output.epilogue.mask;
+  return static_cast<S>(mask.data != nullptr && !(T(mask.at(n, c, y, x)) > T(0)) ? T(0) : value);
 }
 
 /// Moments about the tile's first value, of one channel by one warp.
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION RowSums tile_moments(const TensorView<T>& tensor, const Tile& tile, int c) {
+template <class S>
+KOKKOS_FORCEINLINE_FUNCTION RowSums tile_moments(const TensorView<S>& tensor, const Tile& tile, int c) {
   const int columns = static_cast<int>(tile.columns.size());
   const double about = static_cast<double>(tensor.at(tile.sample, c, tile.rows.begin, tile.columns.begin));
   double sum = 0, squares = 0;
   for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
-    const T* row = &tensor.at(tile.sample, c, y, tile.columns.begin);
+    const S* row = &tensor.at(tile.sample, c, y, tile.columns.begin);
     each_of_lanes(columns, [&](int x) {
       const double d = static_cast<double>(row[x]) - about;
       sum += d, squares += d * d;
@@ -33,17 +35,18 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums tile_moments(const TensorView<T>& tensor, co
 }
 
 /// Sums of g and g (x - mean), g the gradient behind the ReLU.
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<T>& epilogue, const TensorView<T>& tensor,
+template <class S>
+KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<S>& epilogue, const TensorView<S>& tensor,
                                                    const Tile& tile, int c) {
+  using T = compute_type<S>;
   const int columns = static_cast<int>(tile.columns.size());
   const int index = epilogue.value.sample_of(tile.sample) * epilogue.channels + c;
   const double mean = epilogue.mean[index];
   const T scale = epilogue.affine.scale[index], shift = epilogue.affine.shift[index];
   double sum = 0, product = 0;
   for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
-    const T* row = &tensor.at(tile.sample, c, y, tile.columns.begin);
-    const T* value = &epilogue.value.at(tile.sample, c, y, tile.columns.begin);
+    const S* row = &tensor.at(tile.sample, c, y, tile.columns.begin);
+    const S* value = &epilogue.value.at(tile.sample, c, y, tile.columns.begin);
     each_of_lanes(columns, [&](int x) {
       const T v = value[x];
       const double g = epilogue.relu && !(v * scale + shift > T(0)) ? 0.0 : static_cast<double>(row[x]);
@@ -56,11 +59,11 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<T>& epilogu
 
 /// The epilogue's sums over a finished tile, channels [begin, end), a channel a warp. The points come from the cache
 /// that they were just written to.
-template <class T, class Team>
-KOKKOS_FORCEINLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<T>& output, const Tile& tile,
+template <class S, class Team>
+KOKKOS_FORCEINLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<S>& output, const Tile& tile,
                                           index_t number, int begin, int end) {
-  using Kind = typename RowEpilogue<T>::Kind;
-  const RowEpilogue<T>& epilogue = output.epilogue;
+  using Kind = typename RowEpilogue<S>::Kind;
+  const RowEpilogue<S>& epilogue = output.epilogue;
   if (epilogue.kind == Kind::none || epilogue.kind == Kind::mask) return;
   team.team_barrier();
   each_of_warps(team, end - begin, [&](int i) {
@@ -72,21 +75,21 @@ KOKKOS_FORCEINLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<T>&
 }
 
 /// All points of a tile, at(n, c, y, x) each, a row of a channel a warp; then its sums.
-template <class T, class Team, class At>
-KOKKOS_FORCEINLINE_FUNCTION void run_points(const Team& team, const TileOutput<T>& output, index_t number, At at) {
+template <class S, class Team, class At>
+KOKKOS_FORCEINLINE_FUNCTION void run_points(const Team& team, const TileOutput<S>& output, index_t number, At at) {
   const Tile tile(output.tiling, number);
   const int rows = static_cast<int>(tile.rows.size()), columns = static_cast<int>(tile.columns.size());
   each_of_warps(team, output.channels * rows, [&](int i) {
     const int c = i / rows;
     const index_t y = tile.rows.begin + i % rows;
-    T* row = &output.tensor.at(tile.sample, c, y, tile.columns.begin);
-    transfer_by_lanes<4, T>(
+    S* row = &output.tensor.at(tile.sample, c, y, tile.columns.begin);
+    transfer_by_lanes<4, S>(
         columns,
         [&](int x) {
           const index_t at_x = tile.columns.begin + x;
           return finished(output, tile.sample, c, y, at_x, at(tile.sample, c, y, at_x));
         },
-        [&](int x, T value) { row[x] = value; });
+        [&](int x, S value) { row[x] = value; });
   });
   sum_tile(team, output, tile, number, 0, output.channels);
 }

@@ -18,12 +18,13 @@ struct CorrelationShape {
 
   bool by_mma = false;
   int outputs = 1, inputs = team_warps;  ///< of a team; by pairs: `inputs` pairs
-  int rows = 0;                          ///< by_mma: rows of points in scratch at once
-  std::size_t value_bytes = 0;
+  int rows = 0;                          ///< by_mma: rows of words in scratch at once
+  int rows_of_word = 1;                  ///< of points: two-byte values stand in words of two rows
+  std::size_t value_bytes = 0;           ///< of a word, and of a sum
 
   KOKKOS_FORCEINLINE_FUNCTION CorrelationShape(const WindowShape& window, const ChannelGroups& groups,
-                                               std::size_t bytes_of_value)
-      : value_bytes(bytes_of_value) {
+                                               const ValueBytes& bytes_of_value)
+      : rows_of_word(bytes_of_value.stored < bytes_of_value.computed ? 2 : 1), value_bytes(bytes_of_value.computed) {
     if (groups.outputs * groups.inputs < 16) return;
     by_mma = true;
     outputs = groups.outputs > warp_outputs ? 2 * warp_outputs : warp_outputs;
@@ -43,7 +44,7 @@ struct CorrelationShape {
                   : static_cast<int>(ceil_div(index_t{groups.count} * groups.outputs * groups.inputs, inputs));
   }
   KOKKOS_FORCEINLINE_FUNCTION Region region(const WindowShape& window) const {
-    return {TapWindow{window, false}, rows, tile_columns, 4};
+    return {TapWindow{window, false}, (rows - 1) * rows_of_word + 1, tile_columns, 4};
   }
   KOKKOS_FORCEINLINE_FUNCTION int points_pitch() const { return banked(rows * tile_columns, 4); }
   KOKKOS_FORCEINLINE_FUNCTION std::size_t bytes(const WindowShape& window) const {
@@ -56,15 +57,18 @@ struct CorrelationShape {
 };
 
 /// Blocks of tiles for so many weights: enough teams to fill a device, and no more partial results than that takes.
-inline int correlation_blocks(const WindowShape& window, const ChannelGroups& groups, std::size_t value_bytes,
+inline int correlation_blocks(const WindowShape& window, const ChannelGroups& groups, const ValueBytes& value_bytes,
                               index_t tiles) {
   constexpr index_t teams = 4 * 132;
   const index_t blocks = ceil_div(teams, CorrelationShape(window, groups, value_bytes).chunks(groups));
   return static_cast<int>(std::min(blocks, tiles));
 }
 
-template <class T, class Points, class Windowed>
+template <class S, class Points, class Windowed>
 struct WindowedCorrelation {
+  using T = compute_type<S>;
+  using Word = WordsOf<S>;
+
   const Points& points;
   const Windowed& window;
   ChannelGroups groups;  ///< outputs: of points, inputs: of the windowed operand
@@ -78,7 +82,7 @@ struct WindowedCorrelation {
   KOKKOS_FORCEINLINE_FUNCTION int channels() const { return groups.count * groups.outputs; }
   KOKKOS_FORCEINLINE_FUNCTION index_t weights() const { return index_t{channels()} * groups.inputs * taps(); }
   KOKKOS_FORCEINLINE_FUNCTION index_t partial_size() const { return weights() + channels(); }
-  KOKKOS_FORCEINLINE_FUNCTION CorrelationShape cut() const { return {shape, groups, sizeof(T)}; }
+  KOKKOS_FORCEINLINE_FUNCTION CorrelationShape cut() const { return {shape, groups, ValueBytes::of<S>()}; }
 
   /// The team's part of the blocks from first_block on, by the shape's way.
   template <bool ByMma, class Team>
@@ -102,8 +106,8 @@ struct WindowedCorrelation {
     int group, output, input;  ///< first ones, counted in the group
     Region region;
     int pitch;
-    T* lines;
-    T* input_of;
+    Word* lines;
+    Word* input_of;
   };
 
   template <class Team>
@@ -119,8 +123,8 @@ struct WindowedCorrelation {
              cut_of.points_pitch(),
              nullptr,
              nullptr};
-    at.lines = scratch.template take<T>(static_cast<std::size_t>(cut_of.outputs) * at.pitch);
-    at.input_of = scratch.template take<T>(0);
+    at.lines = scratch.template take<Word>(static_cast<std::size_t>(cut_of.outputs) * at.pitch);
+    at.input_of = scratch.template take<Word>(0);
     const int output_blocks = cut_of.outputs / CorrelationShape::warp_outputs;
     const int items = output_blocks * (cut_of.inputs / CorrelationShape::warp_inputs);
     for (int pass = 0; pass < items; pass += team.team_size())  // on the device one
@@ -142,8 +146,9 @@ struct WindowedCorrelation {
     HALOGEN_DEVICE_UNROLL
     for (int i = 0; i < row_blocks; ++i) HALOGEN_DEVICE_UNROLL
     for (int k = 0; k < held_taps; ++k) sum[i][k].clear();
-    for (index_t y = tile.rows.begin; y < tile.rows.end; y += cut_of.rows) {
-      const index_t end = y + cut_of.rows < tile.rows.end ? y + cut_of.rows : tile.rows.end;
+    const int rows = cut_of.rows * cut_of.rows_of_word;
+    for (index_t y = tile.rows.begin; y < tile.rows.end; y += rows) {
+      const index_t end = y + rows < tile.rows.end ? y + rows : tile.rows.end;
       team.team_barrier();
       stage_rows(team, cut_of, at, tile, {y, end});
       team.team_barrier();
@@ -164,16 +169,19 @@ struct WindowedCorrelation {
     }
   }
 
-  /// Some rows of a tile: points, and the region of the input that they multiply; zeros beyond.
+  /// Some rows of a tile: points, and the region of the input that they multiply; zeros beyond. Where words hold two
+  /// values, word row r of the points holds rows 2 r and 2 r + 1, and each row of the region stands with the one that a
+  /// tap reads for the next output row: words of all taps then lie alike.
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void stage_rows(const Team& team, const CorrelationShape& cut_of, const Chunk& at,
                                               const Tile& tile, const Interval& rows) const {
     const Region lines = Region::lines(cut_of.rows, CorrelationShape::tile_columns, at.pitch);
     stage(team, points, lines, tile.sample, at.group * groups.outputs + at.output, groups.outputs - at.output,
-          cut_of.outputs, rows, tile.columns, at.lines);
+          cut_of.outputs, rows, tile.columns, at.lines, {1, cut_of.rows_of_word, 0, 1});
     const TapWindow reads{shape, false};
     stage(team, window, at.region, tile.sample, at.group * groups.inputs + at.input, groups.inputs - at.input,
-          cut_of.inputs, reads.inputs_of(0, rows), reads.inputs_of(1, tile.columns), at.input_of);
+          cut_of.inputs, reads.inputs_of(0, rows), reads.inputs_of(1, tile.columns), at.input_of,
+          {1, 1, 0, shape.stride[0]});
   }
 
   /// Adds the staged points of each channel, a channel a warp.
@@ -184,7 +192,7 @@ struct WindowedCorrelation {
       if (at.output + o >= groups.outputs) return;
       double sum = 0, unused = 0;
       each_of_lanes(cut_of.rows * CorrelationShape::tile_columns,
-                    [&](int i) { sum += static_cast<double>(at.lines[o * at.pitch + i]); });
+                    [&](int i) { sum += WordOf<Word>::sum(at.lines[o * at.pitch + i]); });
       sum_over_lanes(sum, unused);
       double& to = result[at.group * groups.outputs + at.output + o];
       if (is_first_lane()) to = (starts ? 0.0 : to) + sum;
@@ -201,17 +209,18 @@ struct WindowedCorrelation {
                   (tap + k) % shape.kernel[1] * shape.dilation[1];
     for (int r = 0; r < cut_of.rows; ++r)
       for (int x = 0; x < CorrelationShape::tile_columns; x += mma_inner) {
-        Left<T> left[row_blocks];
+        Left<Word> left[row_blocks];
         HALOGEN_DEVICE_UNROLL
         for (int i = 0; i < row_blocks; ++i)
           left[i].load(split, [&](int row, int inner) {
             return at.lines[(o + i * mma_rows + row) * at.pitch + r * CorrelationShape::tile_columns + x + inner];
           });
-        const T* from = at.input_of + c * at.region.channel + r * shape.stride[0] * at.region.columns + x * stride;
+        const Word* from = at.input_of + c * at.region.channel +
+                           r * cut_of.rows_of_word * shape.stride[0] * at.region.columns + x * stride;
         HALOGEN_DEVICE_UNROLL
         for (int k = 0; k < held_taps; ++k) {
           if (tap + k >= taps()) continue;
-          Right<T> right;
+          Right<Word> right;
           right.load(split, [&](int inner, int column) {
             return from[column * at.region.channel + offset[k] + inner * stride];
           });
