@@ -31,7 +31,12 @@ struct MoveRows {
     To* target = to.row(sample, head, i % positions);
     const From* source = from.row(sample, head, i % positions);
     const int begin = runs_on_host ? 0 : static_cast<int>(item % width), end = runs_on_host ? width : begin + 1;
-    for (int e = begin; e < end; ++e) target[e] = Add ? target[e] + source[e] : source[e];
+    for (int e = begin; e < end; ++e) {
+      if constexpr (Add)
+        target[e] += source[e];
+      else
+        target[e] = source[e];
+    }
   }
 };
 
