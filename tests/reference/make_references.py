@@ -62,7 +62,7 @@ from torch import nn
 
 FIELDS = ("input", "grad_output", "output", "grad_input")
 CONV_FIELDS = ("input", "weight", "bias", "grad_output", "output", "grad_input", "grad_weight", "grad_bias")
-LARGEST_FILE, LARGEST_TOTAL = 80_000, 600_000
+LARGEST_FILE, LARGEST_TOTAL = 80_000, 700_000
 DTYPES = {np.dtype("float32"): "F32", np.dtype("float64"): "F64", np.dtype("int64"): "I64"}
 
 

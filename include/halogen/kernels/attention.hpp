@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "halogen/kernels/attention_rows.hpp"
+#include "halogen/kernels/device/attention.hpp"
+#include "halogen/kernels/device/precision.hpp"
 #include "halogen/kernels/exponential.hpp"
 #include "halogen/kernels/tiles.hpp"
 
@@ -25,17 +27,26 @@ struct AttentionForward {
   T* state = nullptr;     ///< state_values(shape) that launches share; none where one is first and last
   bool is_first = true, is_last = true;
   index_t first_team = 0;
+  bool split = !tf32_is_allowed();
 
-  static index_t teams(const AttentionShape& shape) { return AttentionTask::count(shape, shape.queries, columns); }
+  static index_t teams(const AttentionShape& shape) {
+    if constexpr (on_device)
+      return DevicePart::teams(shape);
+    else
+      return AttentionTask::count(shape, shape.queries, columns);
+  }
   static index_t state_values(const AttentionShape& shape) {
-    return teams(shape) * (shape.value_embedding + 2) * columns;
+    if constexpr (on_device)
+      return DevicePart::state_values(shape);
+    else
+      return teams(shape) * (shape.value_embedding + 2) * columns;
   }
 
   /// Of teams [begin, end) alone.
   void launch(const ExecutionSpace& space, index_t begin, index_t end) const {
     AttentionForward part = *this;
     part.first_team = begin;
-    launch_tiles(space, "halogen::attention", end - begin, part, host_bytes(), 0);
+    launch_tiles(space, "halogen::attention", end - begin, part, host_bytes(), DevicePart::bytes);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -46,6 +57,8 @@ struct AttentionForward {
  private:
   static constexpr index_t columns = detail::tile_columns<T>;
   static constexpr bool converts = !std::is_same_v<T, S>;
+  static constexpr bool on_device = device::runs_on<ExecutionSpace>;
+  using DevicePart = device::AttentionForward<T, S>;
   using V = Vector<T>;
 
   std::size_t values(index_t rows) const { return static_cast<std::size_t>(rows * columns); }
@@ -59,7 +72,10 @@ struct AttentionForward {
            Scratch::bytes_of<T>(room());
   }
 
-  KOKKOS_FUNCTION void run_on_device(const Team&) const {}
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    const DevicePart part{shape, query, key, value, output, logsumexp, state, is_first, is_last, split};
+    part.run(team, first_team + team.league_rank());
+  }
 
   void run_on_host(const Team& team) const {
     Scratch scratch = Scratch::of(team, 1, host_bytes());

@@ -6,48 +6,13 @@
 
 #include <limits>
 
-#include "halogen/kernels/attention_rows.hpp"
+#include "halogen/kernels/attention_saved.hpp"
+#include "halogen/kernels/device/attention_backward.hpp"
+#include "halogen/kernels/device/precision.hpp"
 #include "halogen/kernels/exponential.hpp"
 #include "halogen/kernels/tiles.hpp"
 
 namespace halogen::kernels {
-
-/// d of every query, packed. One work item a query.
-template <class T>
-struct AttentionDots {
-  HeadRows<const T> gradient, output;
-  index_t heads = 0, queries = 0;
-  int width = 0;
-  T* dots = nullptr;
-
-  KOKKOS_FUNCTION void operator()(const index_t i) const {
-    const index_t sample = i / queries / heads, head = i / queries % heads;
-    const T* g = gradient.row(sample, head, i % queries);
-    const T* o = output.row(sample, head, i % queries);
-    T sum = 0;
-    for (int e = 0; e < width; ++e) sum += g[e] * o[e];
-    dots[i] = sum;
-  }
-};
-
-/// What both backward kernels read.
-template <class T, class S>
-struct AttentionSaved {
-  AttentionShape shape;
-  HeadRows<const S> query, key, value;
-  HeadRows<const T> gradient;   ///< of the output
-  HeadRows<const T> logsumexp;  ///< of width 1
-  const T* dots = nullptr;      ///< packed
-
-  HALOGEN_FUNCTION T dot(index_t sample, index_t head, index_t query) const {
-    return dots[(sample * shape.heads + head) * shape.queries + query];
-  }
-  /// A query that saw nothing has no share in anything: exp(logit - infinity) = 0.
-  HALOGEN_FUNCTION T log_of_sum(index_t sample, index_t head, index_t query) const {
-    const T log = *logsumexp.row(sample, head, query);
-    return log < std::numeric_limits<T>::lowest() ? std::numeric_limits<T>::infinity() : log;
-  }
-};
 
 namespace detail {
 
@@ -77,12 +42,18 @@ struct AttentionQueryGradient {
   HeadRows<T> result;
   bool is_first = true;
   index_t first_team = 0;
+  bool split = !tf32_is_allowed();
 
-  static index_t teams(const AttentionShape& shape) { return AttentionTask::count(shape, shape.queries, columns); }
+  static index_t teams(const AttentionShape& shape) {
+    if constexpr (device::runs_on<ExecutionSpace>)
+      return DevicePart::teams(shape);
+    else
+      return AttentionTask::count(shape, shape.queries, columns);
+  }
   void launch(const ExecutionSpace& space, index_t begin, index_t end) const {
     AttentionQueryGradient part = *this;
     part.first_team = begin;
-    launch_tiles(space, "halogen::attention_dq", end - begin, part, host_bytes(), 0);
+    launch_tiles(space, "halogen::attention_dq", end - begin, part, host_bytes(), DevicePart::bytes);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -92,6 +63,7 @@ struct AttentionQueryGradient {
 
  private:
   static constexpr index_t columns = detail::tile_columns<T>;
+  using DevicePart = device::AttentionQueryGradient<T, S>;
   static constexpr bool converts = !std::is_same_v<T, S>;
 
   static std::size_t values(index_t rows) { return static_cast<std::size_t>(rows * columns); }
@@ -103,7 +75,10 @@ struct AttentionQueryGradient {
            Scratch::bytes_of<T>(room(shape.embedding)) + Scratch::bytes_of<T>(room(shape.value_embedding));
   }
 
-  KOKKOS_FUNCTION void run_on_device(const Team&) const {}
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    const DevicePart part{saved, result, is_first, split};
+    part.run(team, first_team + team.league_rank());
+  }
 
   void run_on_host(const Team& team) const {
     const AttentionShape& shape = saved.shape;
@@ -159,12 +134,18 @@ struct AttentionKeyGradient {
   AttentionSaved<T, S> saved;
   HeadRows<T> key_result, value_result;
   index_t first_team = 0;
+  bool split = !tf32_is_allowed();
 
-  static index_t teams(const AttentionShape& shape) { return AttentionTask::count(shape, shape.keys, columns); }
+  static index_t teams(const AttentionShape& shape) {
+    if constexpr (device::runs_on<ExecutionSpace>)
+      return DevicePart::teams(shape);
+    else
+      return AttentionTask::count(shape, shape.keys, columns);
+  }
   void launch(const ExecutionSpace& space, index_t begin, index_t end) const {
     AttentionKeyGradient part = *this;
     part.first_team = begin;
-    launch_tiles(space, "halogen::attention_dkdv", end - begin, part, host_bytes(), 0);
+    launch_tiles(space, "halogen::attention_dkdv", end - begin, part, host_bytes(), DevicePart::bytes);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -174,6 +155,7 @@ struct AttentionKeyGradient {
 
  private:
   static constexpr index_t columns = detail::tile_columns<T>;
+  using DevicePart = device::AttentionKeyGradient<T, S>;
   static constexpr bool converts = !std::is_same_v<T, S>;
 
   static std::size_t values(index_t rows) { return static_cast<std::size_t>(rows * columns); }
@@ -187,7 +169,10 @@ struct AttentionKeyGradient {
            Scratch::bytes_of<T>(room());
   }
 
-  KOKKOS_FUNCTION void run_on_device(const Team&) const {}
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    const DevicePart part{saved, key_result, value_result, split};
+    part.run(team, first_team + team.league_rank());
+  }
 
   void run_on_host(const Team& team) const {
     const AttentionShape& shape = saved.shape;
