@@ -223,9 +223,9 @@ TEST_CASE("logits of any size: no overflow, and a query that sees only -infinity
     const Field y = hg::scaled_dot_product_attention(field<Field>(mesh, q, way), field<Field>(mesh, k, way),
                                                      field<Field>(mesh, v, way));
     CHECK(error(y, {1, 1, 6, 2}, [&](auto i) { return static_cast<float>(v(0, 0, 3, i[3])); }) == 0);
-    Numbers lowest({1, 1, 9, 2}, [](auto) { return -1e38; });
-    const auto far = field<Field>(mesh, lowest, way);
-    const auto queries = field<Field>(mesh, q, way), values = field<Field>(mesh, v, way);
+    using Wide = Sequence<double>;
+    const auto far = field<Wide>(mesh, Numbers({1, 1, 9, 2}, [](auto) { return -1e308; }), way);
+    const auto queries = field<Wide>(mesh, q, way), values = field<Wide>(mesh, v, way);
     const auto [loss, dq, dv] = hg::value_and_grad(
         [&](auto q, auto v) { return hg::sum(hg::scaled_dot_product_attention(q, far, v)); })(queries, values);
     CHECK(loss == 0);

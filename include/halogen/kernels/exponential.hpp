@@ -57,7 +57,7 @@ inline V power_of_two(const V& shifted, Words word) {
 
 }  // namespace detail
 
-/// e^x of each lane, T or Vector<T>: within 1.25 units in the last place where the result is a normal number below
+/// e^x of each lane, T or Vector<T>: within 1.5 units in the last place where the result is a normal number below
 /// 2^127 (double: 2^1023); less than that is 0, more is infinity, NaN stays NaN.
 template <class T, class V>
 inline V exponential(V x) {

@@ -1,6 +1,6 @@
-// Device part of attention, forward: a team has a block of queries, and of a wide result some columns. Logits of 32 keys
-// at a time by tensor cores, their exponentials through scratch, and the product with the values by tensor cores again.
-// Accumulation: in T; float operands as kernels/device/mma.hpp has them.
+// Device part of attention, forward: a team has a block of queries, and of a wide result some columns. Logits of 32
+// keys at a time by tensor cores, their exponentials through scratch, and the product with the values by tensor cores
+// again. Accumulation: in T; float operands as kernels/device/mma.hpp has them.
 #pragma once
 
 #include <limits>
@@ -28,8 +28,8 @@ struct AttentionForward {
     return shape.samples * shape.heads * shape.queries *
            (shape.value_embedding + 2 * Tile::parts(shape.value_embedding));
   }
-  static constexpr std::size_t values = static_cast<std::size_t>(rows + others) * Tile::pitch +
-                                        static_cast<std::size_t>(rows) * (Tile::pair_pitch + 3);
+  static constexpr std::size_t values =
+      static_cast<std::size_t>(rows + others) * Tile::pitch + static_cast<std::size_t>(rows) * (Tile::pair_pitch + 3);
   static constexpr std::size_t bytes = TeamScratch::bytes_of<T>(values);
   static_assert(bytes <= scratch_limit);
 

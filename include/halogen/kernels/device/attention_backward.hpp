@@ -1,7 +1,7 @@
-// Device part of attention's gradients. dq: a team has a block of queries and goes through the keys; dk and dv: a block of
-// keys, and goes through the queries that see it. Of wide embeddings a team has some columns of the result. Logits and
-// g v^T by tensor cores, p and s through scratch, their products by tensor cores again.
-// Accumulation: in T; float operands as kernels/device/mma.hpp has them.
+// Device part of attention's gradients. dq: a team has a block of queries and goes through the keys; dk and dv: a block
+// of keys, and goes through the queries that see it. Of wide embeddings a team has some columns of the result. Logits
+// and g v^T by tensor cores, p and s through scratch, their products by tensor cores again. Accumulation: in T; float
+// operands as kernels/device/mma.hpp has them.
 #pragma once
 
 #include "halogen/kernels/attention_saved.hpp"
@@ -56,9 +56,9 @@ struct AttentionQueryGradient {
       add_products<Tile>(team, task, saved.gradient, saved.value, shape.value_embedding, T(1), k, seen, k == 0, split,
                          gradients, keys, products);
       logits.each_with(team, products, [&](int row, int column, T logit, T product) {
-          const bool hidden = row >= own || k + column >= seen || shape.hides(task.begin + row, k + column);
-          const T p = hidden ? T(0) : Kokkos::exp(logit - logs[row]);
-          pairs[row * Tile::pair_pitch + column] = hidden ? T(0) : p * (product - dots[row]);
+        const bool hidden = row >= own || k + column >= seen || shape.hides(task.begin + row, k + column);
+        const T p = hidden ? T(0) : Kokkos::exp(logit - logs[row]);
+        pairs[row * Tile::pair_pitch + column] = hidden ? T(0) : p * (product - dots[row]);
       });
       team.team_barrier();
       stage_positions<others, Tile::width>(team, saved.key, task.sample, task.head, k, seen - k, part * Tile::width,
@@ -118,8 +118,8 @@ struct AttentionKeyGradient {
     const index_t start = shape.first_that_sees(task.begin);
     for (index_t q = start; q < shape.queries; q += others) {
       Pairs logits, products;
-      add_products<Tile>(team, task, saved.key, saved.query, shape.embedding, factor, q, shape.queries, q == start, split,
-                         keys, queries, logits);
+      add_products<Tile>(team, task, saved.key, saved.query, shape.embedding, factor, q, shape.queries, q == start,
+                         split, keys, queries, logits);
       add_products<Tile>(team, task, saved.value, saved.gradient, shape.value_embedding, T(1), q, shape.queries,
                          q == start, split, value_rows, gradients, products);
       each_of_warps(team, others, [&](int i) {
@@ -130,11 +130,10 @@ struct AttentionKeyGradient {
       });
       team.team_barrier();
       logits.each_with(team, products, [&](int row, int column, T logit, T product) {
-          const bool hidden =
-              row >= own || q + column >= shape.queries || shape.hides(q + column, task.begin + row);
-          const T p = hidden ? T(0) : Kokkos::exp(logit - logs[column]);
-          shares[row * Tile::pair_pitch + column] = p;
-          slopes[row * Tile::pair_pitch + column] = hidden ? T(0) : p * (product - dots[column]);
+        const bool hidden = row >= own || q + column >= shape.queries || shape.hides(q + column, task.begin + row);
+        const T p = hidden ? T(0) : Kokkos::exp(logit - logs[column]);
+        shares[row * Tile::pair_pitch + column] = p;
+        slopes[row * Tile::pair_pitch + column] = hidden ? T(0) : p * (product - dots[column]);
       });
       if (Tile::parts(shape.embedding) > 1)
         stage_positions<others, Tile::width>(team, saved.query, task.sample, task.head, q, shape.queries - q,

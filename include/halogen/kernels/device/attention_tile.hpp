@@ -1,5 +1,5 @@
-// Device: what attention's kernels are made of: rows of queries, keys or values in scratch, and products of tiles by the
-// warps of a team.
+// Device: what attention's kernels are made of: rows of queries, keys or values in scratch, and products of tiles by
+// the warps of a team.
 #pragma once
 
 #include "halogen/kernels/attention_rows.hpp"
@@ -105,8 +105,8 @@ KOKKOS_FORCEINLINE_FUNCTION void stage_positions(const Team& team, const HeadRow
   });
 }
 
-/// products = a b^T of a block of positions (factor * a, in `own`) and the 32 from `first` on below `end` (b, in `other`),
-/// over a whole embedding. `own` is staged where it starts, or where the embedding has several parts.
+/// products = a b^T of a block of positions (factor * a, in `own`) and the 32 from `first` on below `end` (b, in
+/// `other`), over a whole embedding. `own` is staged where it starts, or where the embedding has several parts.
 template <class Tile, class T, class Team, class A, class B, class Products>
 KOKKOS_FORCEINLINE_FUNCTION void add_products(const Team& team, const AttentionTask& task, const HeadRows<const A>& a,
                                               const HeadRows<const B>& b, int embedding, T factor, index_t first,
