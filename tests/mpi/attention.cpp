@@ -249,6 +249,43 @@ TEST_CASE("the same bits on every mesh that leaves the sequence whole") {
   everywhere<Grid>([&](const auto& mesh, int way) { CHECK(run(mesh, way) == alone); });
 }
 
+TEST_CASE("all gradients by one kernel, or one by one, have the same bits; two bytes are only stored") {
+  const auto q = rows(1, 4, 100, 32, 21), k = rows(1, 4, 75, 32, 22), v = rows(1, 4, 75, 64, 23);
+  const auto check = [&]<class T>(const auto& mesh, int way, bool is_causal, T) {
+    using Field = Sequence<T>;
+    const auto a = field<Field>(mesh, q, way), b = field<Field>(mesh, k, way), c = field<Field>(mesh, v, way);
+    const auto f = [&](auto q, auto k, auto v) {
+      return hg::sum(hg::square(hg::scaled_dot_product_attention(q, k, v, {.is_causal = is_causal})));
+    };
+    const auto [loss, dq, dk, dv] = hg::value_and_grad(f)(a, b, c);
+    const auto query_alone = hg::grad([&](auto q) { return f(q, b, c); })(a);
+    const auto [key_alone, value_alone] = hg::grad([&](auto k, auto v) { return f(a, k, v); })(b, c);
+    const auto same = [](const auto& one, const auto& other) {
+      const auto left = one.to_host(), right = other.to_host();
+      return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                        [](auto x, auto y) { return static_cast<double>(x) == static_cast<double>(y); });
+    };
+    CHECK(same(dq, query_alone));
+    CHECK(same(dk, key_alone));
+    CHECK(same(dv, value_alone));
+    if constexpr (std::is_same_v<T, hg::bfloat16>) {
+      using Single = Sequence<float>;
+      const auto [single, sq, sk, sv] = hg::value_and_grad(f)(Single(a * 1.0f), Single(b * 1.0f), Single(c * 1.0f));
+      CHECK(loss == single);
+      CHECK(same(dq, Field(sq * 1.0f)));
+      CHECK(same(dk, Field(sk * 1.0f)));
+      CHECK(same(dv, Field(sv * 1.0f)));
+    }
+  };
+  everywhere<Line>([&](const auto& mesh, int way) {
+    for (const bool is_causal : {false, true}) {
+      check(mesh, way, is_causal, float{});
+      check(mesh, way, is_causal, double{});
+      check(mesh, way, is_causal, hg::bfloat16{});
+    }
+  });
+}
+
 TEST_CASE("messages and bytes") {
   const auto mesh = line();
   const int ranks = mesh.size(), rank = mesh.rank();

@@ -9,7 +9,7 @@
 
 #include "halogen/halo/pack.hpp"
 #include "halogen/kernels/attention.hpp"
-#include "halogen/kernels/attention_backward.hpp"
+#include "halogen/kernels/attention_gradients.hpp"
 #include "halogen/placement/ring.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
 
@@ -129,13 +129,16 @@ class AttentionRing {
       saved.shape = shape_of_piece(piece);
       saved.key = keys, saved.value = values;
       saved.dots = dots_.data();
-      if (pulled.query.data != nullptr)
+      const bool stays = step == 0 && schedule_.last_hop(piece) == 0, pulls_query = pulled.query.data != nullptr;
+      const auto key_result = stays || !pulls_keys ? pulled.key : key_sums(sums_[step % 2], piece);
+      const auto value_result = stays || !pulls_keys ? pulled.value : value_sums(sums_[step % 2], piece);
+      using All = kernels::AttentionGradients<execution_space, T, S>;
+      if (pulls_query && pulls_keys && All::suits(space_, saved.shape))
+        return launch(step, All{saved, pulled.query, key_result, value_result, step == first_});
+      if (pulls_query)
         launch(step, kernels::AttentionQueryGradient<execution_space, T, S>{saved, pulled.query, step == first_});
-      if (!pulls_keys) return;
-      const bool stays = step == 0 && schedule_.last_hop(piece) == 0;
-      launch(step, kernels::AttentionKeyGradient<execution_space, T, S>{
-                       saved, stays ? pulled.key : key_sums(sums_[step % 2], piece),
-                       stays ? pulled.value : value_sums(sums_[step % 2], piece)});
+      if (pulls_keys)
+        launch(step, kernels::AttentionKeyGradient<execution_space, T, S>{saved, key_result, value_result});
     };
     travel(pulled.saved.key, pulled.saved.value, run, [&](int step) {
       if (pulls_keys) pass_sums(step);
@@ -233,7 +236,9 @@ class AttentionRing {
     const auto i = static_cast<std::size_t>(step);
     const bool moves = i < moves_.size() && moves_[i].moves;
     const bool sums = i > 0 && i <= sum_moves_.size() && sum_moves_[i - 1].moves;
-    const index_t parts = runs_on_host && (moves || sums) ? std::min(parts_of_a_launch, teams) : 1;
+    const index_t parts = runs_on_host && (moves || sums)  // each with work for all threads
+                              ? std::clamp<index_t>(teams / space_.concurrency(), 1, parts_of_a_launch)
+                              : 1;
     for (index_t part = 0; part < parts; ++part) {
       kernel.launch(space_, teams * part / parts, teams * (part + 1) / parts);
       if (parts > 1 && moves) moves_[i].exchange.test();

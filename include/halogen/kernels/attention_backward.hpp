@@ -16,16 +16,16 @@ namespace halogen::kernels {
 
 namespace detail {
 
-/// Logits to p, g v^T to s; a column's logsumexp and dot, or all columns' own.
+/// q k^T to p, g v^T to s; a row's logsumexp and dot, or all columns' own.
 template <class T>
-inline void pull_tile(index_t count, T* logits, T* products, const T* logs, const T* dots, bool by_column) {
+inline void pull_tile(index_t count, T scale, T* logits, T* products, const T* logs, const T* dots, bool by_column) {
   using V = Vector<T>;
   constexpr index_t columns = tile_columns<T>;
   for (index_t i = 0; i < count; ++i)
     for (index_t x = 0; x < columns; x += lanes<T>) {
       const V log = by_column ? load<V>(logs + x) : V{} + logs[i];
       const V dot = by_column ? load<V>(dots + x) : V{} + dots[i];
-      const V p = exponential<T>(load<V>(logits + i * columns + x) - log);
+      const V p = exponential<T>(load<V>(logits + i * columns + x) * scale - log);
       store(logits + i * columns + x, p);
       store(products + i * columns + x, p * (load<V>(products + i * columns + x) - dot));
     }
@@ -95,7 +95,7 @@ struct AttentionQueryGradient {
     const AttentionTask task(first_team + team.league_rank(), shape.heads, shape.queries, columns);
     const index_t own = task.end - task.begin;
     const T factor = static_cast<T>(shape.scale);
-    detail::load_columns(saved.query, task.sample, task.head, task.begin, own, shape.embedding, factor, queries);
+    detail::load_columns(saved.query, task.sample, task.head, task.begin, own, shape.embedding, T(1), queries);
     detail::load_columns(saved.gradient, task.sample, task.head, task.begin, own, shape.value_embedding, T(1),
                          gradients);
     std::fill_n(logs, 2 * columns, T(0));
@@ -113,7 +113,7 @@ struct AttentionQueryGradient {
       detail::multiply_tile<false>(count, keys.data, keys.step, 1, queries, shape.embedding, logits);
       if (shape.hides(task.begin, k + count - 1)) detail::hide_queries(shape, task.begin, k, count, logits);
       detail::multiply_tile<false>(count, rows.data, rows.step, 1, gradients, shape.value_embedding, products);
-      detail::pull_tile(count, logits, products, logs, dots, true);
+      detail::pull_tile(count, factor, logits, products, logs, dots, true);
       detail::multiply_tile<true>(shape.embedding, keys.data, 1, keys.step, products, count, sums);
     }
     for (index_t x = 0; x < own; ++x) {
@@ -189,7 +189,7 @@ struct AttentionKeyGradient {
     const AttentionTask task(first_team + team.league_rank(), shape.heads, shape.keys, columns);
     const index_t own = task.end - task.begin;
     const T factor = static_cast<T>(shape.scale);
-    detail::load_columns(saved.key, task.sample, task.head, task.begin, own, shape.embedding, factor, keys);
+    detail::load_columns(saved.key, task.sample, task.head, task.begin, own, shape.embedding, T(1), keys);
     detail::load_columns(saved.value, task.sample, task.head, task.begin, own, shape.value_embedding, T(1),
                          value_columns);
     std::fill_n(key_sums, values(shape.embedding), T(0));
@@ -206,7 +206,7 @@ struct AttentionKeyGradient {
       detail::multiply_tile<false>(count, queries.data, queries.step, 1, keys, shape.embedding, logits);
       if (shape.hides(q, task.end - 1)) detail::hide_keys(shape, task.begin, q, count, logits);
       detail::multiply_tile<false>(count, rows.data, rows.step, 1, value_columns, shape.value_embedding, products);
-      detail::pull_tile(count, logits, products, logs, dots, false);
+      detail::pull_tile(count, factor, logits, products, logs, dots, false);
       detail::multiply_tile<true>(shape.value_embedding, rows.data, 1, rows.step, logits, count, value_sums);
       detail::multiply_tile<true>(shape.embedding, queries.data, 1, queries.step, products, count, key_sums);
     }

@@ -84,42 +84,52 @@ template <class T>
 inline constexpr int tile_columns = tile_vectors * lanes<T>;
 inline constexpr int tile_rows = 64;
 
-/// to[i][x] (+)= sum over k of left(i, k) * right[k][x]: `rows` rows of tile_columns columns. left(i, k) stands at
+/// to[i][x] (+)= sum over k of left(i, k) * right[k][x]: `Rows` rows of `Vectors` vectors. left(i, k) stands at
 /// left[i * row_step + k * inner_step]. Products are added one after the other from k = 0 on.
-template <bool Accumulate, int Rows, class T>
-inline void multiply_rows(const T* left, index_t row_step, index_t inner_step, const T* right, index_t inner, T* to) {
+template <bool Accumulate, int Rows, int Vectors, class T>
+inline void multiply_rows(const T* left, index_t row_step, index_t inner_step, const T* right, index_t right_pitch,
+                          index_t inner, T* to, index_t to_pitch) {
   using V = Vector<T>;
-  V sum[Rows][tile_vectors];
+  V sum[Rows][Vectors];
   HALOGEN_UNROLL
   for (int i = 0; i < Rows; ++i) HALOGEN_UNROLL
-  for (int v = 0; v < tile_vectors; ++v)
-    sum[i][v] = Accumulate ? load<V>(to + i * tile_columns<T> + v * lanes<T>) : V{};
+  for (int v = 0; v < Vectors; ++v) sum[i][v] = Accumulate ? load<V>(to + i * to_pitch + v * lanes<T>) : V{};
   for (index_t k = 0; k < inner; ++k) {
-    V column[tile_vectors];
+    V column[Vectors];
     HALOGEN_UNROLL
-    for (int v = 0; v < tile_vectors; ++v) column[v] = load<V>(right + k * tile_columns<T> + v * lanes<T>);
+    for (int v = 0; v < Vectors; ++v) column[v] = load<V>(right + k * right_pitch + v * lanes<T>);
     HALOGEN_UNROLL
     for (int i = 0; i < Rows; ++i) {
       const V value = V{} + left[i * row_step + k * inner_step];
       HALOGEN_UNROLL
-      for (int v = 0; v < tile_vectors; ++v) sum[i][v] += value * column[v];
+      for (int v = 0; v < Vectors; ++v) sum[i][v] += value * column[v];
     }
   }
   HALOGEN_UNROLL
   for (int i = 0; i < Rows; ++i) HALOGEN_UNROLL
-  for (int v = 0; v < tile_vectors; ++v) store(to + i * tile_columns<T> + v * lanes<T>, sum[i][v]);
+  for (int v = 0; v < Vectors; ++v) store(to + i * to_pitch + v * lanes<T>, sum[i][v]);
 }
 
-template <bool Accumulate, class T>
-inline void multiply_tile(index_t rows, const T* left, index_t row_step, index_t inner_step, const T* right,
-                          index_t inner, T* to) {
+/// The same for any number of rows.
+template <bool Accumulate, int Vectors, class T>
+inline void multiply_columns(index_t rows, const T* left, index_t row_step, index_t inner_step, const T* right,
+                             index_t right_pitch, index_t inner, T* to, index_t to_pitch) {
   constexpr int at_once = 4;
   index_t i = 0;
   for (; i + at_once <= rows; i += at_once)
-    multiply_rows<Accumulate, at_once>(left + i * row_step, row_step, inner_step, right, inner,
-                                       to + i * tile_columns<T>);
+    multiply_rows<Accumulate, at_once, Vectors>(left + i * row_step, row_step, inner_step, right, right_pitch, inner,
+                                                to + i * to_pitch, to_pitch);
   for (; i < rows; ++i)
-    multiply_rows<Accumulate, 1>(left + i * row_step, row_step, inner_step, right, inner, to + i * tile_columns<T>);
+    multiply_rows<Accumulate, 1, Vectors>(left + i * row_step, row_step, inner_step, right, right_pitch, inner,
+                                          to + i * to_pitch, to_pitch);
+}
+
+/// ... and a tile's columns.
+template <bool Accumulate, class T>
+inline void multiply_tile(index_t rows, const T* left, index_t row_step, index_t inner_step, const T* right,
+                          index_t inner, T* to) {
+  multiply_columns<Accumulate, tile_vectors>(rows, left, row_step, inner_step, right, tile_columns<T>, inner, to,
+                                             tile_columns<T>);
 }
 
 /// to[e][x] = factor * rows[x][e]; zeros in columns from `count` on.
