@@ -56,16 +56,9 @@ constexpr int static_extent(int d) {
 }
 template <class A, class B>
 constexpr bool extents_differ(int d) {
-  constexpr auto all = [] {
-    std::array<bool, 4> differ{};
-    for (int d = 0; d < 4; ++d) {
-      const int a = static_extent<typename field_operand<A>::type>(d),
-                b = static_extent<typename field_operand<B>::type>(d);
-      differ[static_cast<std::size_t>(d)] = a != dyn && b != dyn && a != b;
-    }
-    return differ;
-  }();
-  return all[static_cast<std::size_t>(d)];
+  const int a = static_extent<typename field_operand<A>::type>(d),
+            b = static_extent<typename field_operand<B>::type>(d);
+  return a != dyn && b != dyn && a != b;
 }
 
 template <class X>
@@ -98,8 +91,8 @@ constexpr auto operand_misfit() {
     return why::input_is_partial<i>{};
   else if constexpr (rank_of_operand<X>() != 4)
     return why::rank_differs<4, rank_of_operand<X>()>{};
-  else if constexpr (constexpr int i = embedding_cut<placed_at<X>>(); i >= 0)
-    return why::embedding_is_cut<i>{};
+  else if constexpr (constexpr int cut = embedding_cut<placed_at<X>>(); cut >= 0)
+    return why::embedding_is_cut<cut>{};
 }
 template <class A, class B, int... Alike>
 constexpr auto pair_misfit() {
@@ -107,8 +100,8 @@ constexpr auto pair_misfit() {
     return WhyNotJoined<A, B>{};
   } else {
     constexpr int d = [] {
-      for (const int d : {Alike...})
-        if (extents_differ<A, B>(d)) return d;
+      for (const int one : {Alike...})
+        if (extents_differ<A, B>(one)) return one;
       return -1;
     }();
     if constexpr (d >= 0)

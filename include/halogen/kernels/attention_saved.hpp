@@ -36,12 +36,12 @@ struct AttentionSaved {
   HeadRows<const T> logsumexp;  ///< of width 1
   const T* dots = nullptr;      ///< packed
 
-  HALOGEN_FUNCTION T dot(index_t sample, index_t head, index_t query) const {
-    return dots[(sample * shape.heads + head) * shape.queries + query];
+  HALOGEN_FUNCTION T dot(index_t sample, index_t head, index_t position) const {
+    return dots[(sample * shape.heads + head) * shape.queries + position];
   }
   /// A query that saw nothing has no share in anything: exp(logit - infinity) = 0.
-  HALOGEN_FUNCTION T log_of_sum(index_t sample, index_t head, index_t query) const {
-    const T log = *logsumexp.row(sample, head, query);
+  HALOGEN_FUNCTION T log_of_sum(index_t sample, index_t head, index_t position) const {
+    const T log = *logsumexp.row(sample, head, position);
     return log < std::numeric_limits<T>::lowest() ? std::numeric_limits<T>::infinity() : log;
   }
 };
