@@ -70,7 +70,7 @@ class AttentionRing {
       }
     if (schedule.ranks() == 1) return;
     for (TransportBuffer<S>& pair : pairs_)
-      pair = TransportBuffer<S>("halogen::keys", values_of(most_keys_), Travels::in_messages, ranks);
+      pair = TransportBuffer<S>("halogen::piece", values_of(most_keys_), Travels::in_messages, ranks);
     for (int step = 0; step + 1 < schedule.ranks(); ++step) {
       std::vector<Transfer> receives, sends;
       const int here = schedule.piece_at(step), coming = schedule.piece_at(step + 1);
@@ -275,8 +275,8 @@ class AttentionRing {
 
   void prepare_sums() {
     for (TransportBuffer<T>* buffer : {&sums_[0], &sums_[1], &incoming_})
-      *buffer = TransportBuffer<T>("halogen::key_sums", values_of(most_keys_), Travels::in_messages, ranks_);
-    home_ = TransportBuffer<T>("halogen::key_sums", values_of(keys_of(schedule_.rank)), Travels::in_messages, ranks_);
+      *buffer = TransportBuffer<T>("halogen::sum", values_of(most_keys_), Travels::in_messages, ranks_);
+    home_ = TransportBuffer<T>("halogen::receive", values_of(keys_of(schedule_.rank)), Travels::in_messages, ranks_);
     const int own = schedule_.rank, count = schedule_.ranks();
     for (int step = 0; step < count; ++step) {
       std::vector<Transfer> receives, sends;
