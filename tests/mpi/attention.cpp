@@ -1,5 +1,6 @@
 // transports: mpi nccl
 // label: single
+// optimise: 0
 // Attention over fields whose samples, heads or sequence are cut, beside PyTorch's tensors, plain loops and finite
 // differences, on every mesh of the ranks; what it sends against the formula of docs/communication.md.
 
@@ -327,6 +328,14 @@ TEST_CASE("messages and bytes") {
   const int home = rank + 1 == ranks ? ranks - 1 : 0;
   CHECK(pulled.messages.count == 3 * passed + home);
   CHECK(pulled.messages.bytes == 4 * (3 * passed + home) * square);
+
+  // held beside the fields, made at the first call of these shapes: two pieces of keys and values, four of sums
+  hg::empty_cache();
+  const auto made = kokkos_events([&] { static_cast<void>(hg::value_and_grad(f)(a, b, c)); });
+  const auto held = static_cast<std::uint64_t>(ranks > 1 ? 4 * pairs : 0);
+  CHECK(made.bytes("halogen::piece") == 2 * held);
+  CHECK(made.bytes("halogen::sum") == 3 * held);
+  CHECK(made.bytes("halogen::receive") == held);
 
   // nothing where the sequence is whole
   using Cut = Rows<float, Line, hg::Shard<1>>;

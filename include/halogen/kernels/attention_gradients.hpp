@@ -38,7 +38,7 @@ struct AttentionGradients {
 
  private:
   static constexpr index_t columns = detail::tile_columns<T>;
-  static constexpr int vectors = 4, width = vectors * lanes<T>;
+  static constexpr int vectors = vector_registers >= 32 ? 4 : 2, width = vectors * lanes<T>;
   static constexpr bool converts = !std::is_same_v<T, S>;
 
   static std::size_t values(index_t rows) { return static_cast<std::size_t>(rows * columns); }
