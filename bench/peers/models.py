@@ -32,6 +32,14 @@ class UNet(nn.Module):
         return self.head(self.dec1(torch.cat([skip1, F.interpolate(deep, scale_factor=2, mode="nearest")], 1)))
 
 
+class Attention(nn.Module):
+    """Of query, key and value one after the other in the first dimension."""
+
+    def forward(self, x):
+        query, key, value = x.unsqueeze(1).unbind(0)
+        return F.scaled_dot_product_attention(query, key, value)
+
+
 def conv2d(channels_in, channels_out, kernel=3):
     return lambda: nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2)
 
@@ -52,8 +60,16 @@ MODELS = {
     "maxpool": (lambda: nn.MaxPool2d(2), (1, 16, 1024, 1024)),
     "upsample_bilinear": (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), (1, 16, 512, 512)),
     "groupnorm": (lambda: nn.GroupNorm(8, 16), (1, 16, 1024, 1024)),
+    "attention": (Attention, (3, 8, 4096, 64)),
     "unet": (UNet, (1, 3, 512, 512)),
 }
+
+
+def resized(name, shape, size):
+    """In every direction, or as long a sequence."""
+    if name.startswith("attention"):
+        return (*shape[:2], size, shape[3])
+    return (*shape[:2], *([size] * (len(shape) - 2)))
 
 
 def model_of(name):

@@ -53,9 +53,8 @@ def backward(chosen, net, image, layout):
         kept[:] = [output]
 
     times = protocol.milliseconds(chosen, step, protocol.barrier_of(chosen.device))
-    protocol.print_line(chosen, milliseconds=times, result=[
-        protocol.root_mean_square(kept), protocol.root_mean_square([image.grad]),
-        protocol.root_mean_square([p.grad for p in net.parameters()])])
+    found = [kept, [image.grad], [p.grad for p in net.parameters()]]
+    protocol.print_line(chosen, milliseconds=times, result=[protocol.root_mean_square(g) for g in found if g])
 
 
 def train(chosen, net, image, layout):
@@ -96,7 +95,7 @@ def main():
     protocol.set_threads()
     net, shape, mode = models.model_of(chosen.name)
     if chosen.size:
-        shape = (*shape[:2], *([chosen.size] * (len(shape) - 2)))
+        shape = models.resized(chosen.name, shape, chosen.size)
     layout = torch.contiguous_format
     if chosen.setting == "channels_last":
         layout = torch.channels_last if len(shape) == 4 else torch.channels_last_3d

@@ -29,6 +29,18 @@ def both(base, program, steps, cost, kind="beside_torch", beside=""):
                                       beside and beside + "_backward")}
 
 
+def attention(length, heads=8, embedding=64):
+    """(FLOPs, bytes) of attention's forward: two products of every pair; backward adds five."""
+    return 4 * heads * length**2 * embedding, 4 * 4 * heads * length * embedding
+
+
+def both_of_attention(prefix, length, kind, steps, size=0):
+    flops, moved = attention(length)
+    return {f"{prefix}attention_forward": Bench(kind, "attention attention_forward", steps, flops, moved, size=size),
+            f"{prefix}attention_backward": Bench(kind, "attention attention_backward", max(3, steps // 2), 3.5 * flops,
+                                                 2 * moved, size=size)}
+
+
 def unet_flops(size):
     """Forward: (channels in, channels out, level, kernel) of each convolution of UNet<3, 3, 16>."""
     layers = [(3, 16, 0), (16, 16, 0), (16, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 2), (96, 32, 1), (32, 32, 1),
@@ -62,6 +74,7 @@ BENCHES = {
     "maxpool": Bench("beside_torch", "layers", 20, bytes=plane16 * 1.25),
     "upsample_bilinear": Bench("beside_torch", "layers", 20, bytes=plane16 * 1.25),
     "groupnorm": Bench("beside_torch", "layers", 20, bytes=plane16 * 3),  # read for the moments, and again beyond caches
+    **both_of_attention("", 4096, "beside_torch", 5),
     "unet_forward": Bench("beside_torch", "unet", 5, unet_flops(512)),
     "unet_train": Bench("beside_torch", "unet", 3, unet),
     "unet_memory": Bench("memory", "unet", 3),
@@ -95,6 +108,7 @@ DEVICE_BENCHES = {
     **on_device("conv2d_128", "conv2d", 128, 1024),
     **on_device("conv2d_256", "conv2d", 256, 512),
     **on_device("conv_norm_relu_16", "layers", 16, 2048),
+    **both_of_attention("device_", 16384, "on_device", 10, size=16384),
     "device_unet_train": Bench("on_device", "unet unet_train", 10, unet_training_flops(2048), size=2048),
     "device_unet_train_bf16": Bench("on_device", "unet unet_train_bf16", 10, unet_training_flops(2048), size=2048),
     "device_unet_memory": Bench("memory_on_device", "unet unet_memory", 3, size=2048),

@@ -1,6 +1,7 @@
 // Halogen: domain-parallel deep learning and stencil computing whose placements are types. Includes all but io/.
 #pragma once
 
+#include "halogen/autograd/attention.hpp"
 #include "halogen/comm/agree.hpp"
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"

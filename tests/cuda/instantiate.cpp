@@ -115,6 +115,19 @@ void step_a_field(const hg::Environment& env) {
     std::printf("expression loss %.9g, gradient norm %.9g, %.9g %.9g %.9g\n", loss, slope, sum, total, all);
 }
 
+/// Attention over a cut sequence, forward and backward, in each stored type.
+template <class T>
+void attend(const hg::Environment& env) {
+  using Line = hg::Mesh<"sequence">;
+  using Rows = hg::Sharded<hg::Tensor<T, hg::dyn, 2, hg::dyn, 24>, Line, hg::Shard<2>>;
+  const Rows u(hg::device_mesh<Line>(env.world(), {-1}), {1, 2, 100, 24});
+  const auto [loss, gradient] = hg::value_and_grad([](auto v) {
+    return hg::sum(hg::square(hg::scaled_dot_product_attention(v + 1.f, v, v + 1.f, {.is_causal = true})));
+  })(u);
+  const double sum = hg::sum(gradient).item();
+  if (env.is_root()) std::printf("attention %.9g, gradient %.9g\n", loss, sum);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -126,4 +139,7 @@ int main(int argc, char** argv) {
   train_one_step<hg::bfloat16, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);
   train_on_volumes(env);
   step_a_field(env);
+  attend<float>(env);
+  attend<double>(env);
+  attend<hg::bfloat16>(env);
 }

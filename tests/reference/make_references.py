@@ -33,6 +33,9 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
              caseK.{output, grad_input, grad_gamma, grad_beta}; caseK.parameters = [groups]
   bilinear   align_corners=False: caseK.{input, grad_output} and, F64, caseK.{output, grad_input}
   softmax    over the channels: caseK.{input, grad_output} and, F64, caseK.{output, grad_input}
+  attention  scaled_dot_product_attention of (N, H, L, E): caseK.{query, key, value, grad_output} and, F64,
+             caseK.{output, grad_query, grad_key, grad_value}; caseK.parameters = [is_causal, scale * 1000, 0 for the
+             default]; causal: query i sees keys 0..i, whatever the lengths
   avgpool    caseK.{input, grad_output} and, F64, caseK.{output, grad_input};
              caseK.parameters = [kernel, stride, padding], each for height and width; zeros of the padding count
   upsample   nearest, input index floor(o n / m): caseK.{input, grad_output, output, grad_input}
@@ -62,7 +65,7 @@ from torch import nn
 
 FIELDS = ("input", "grad_output", "output", "grad_input")
 CONV_FIELDS = ("input", "weight", "bias", "grad_output", "output", "grad_input", "grad_weight", "grad_bias")
-LARGEST_FILE, LARGEST_TOTAL = 80_000, 600_000
+LARGEST_FILE, LARGEST_TOTAL = 80_000, 700_000
 DTYPES = {np.dtype("float32"): "F32", np.dtype("float64"): "F64", np.dtype("int64"): "I64"}
 
 
@@ -685,6 +688,50 @@ def check_slope(net, loss, gradients, random):
         assert abs(difference - slope) < 1e-6 * max(abs(slope), 1e-2), (name, difference, slope)
 
 
+# ---- attention -------------------------------------------------------------------------------------------------------
+
+ATTENTION_CASES = [  # samples, heads, queries, keys, embedding, value embedding, causal, 1000 scale, largest query
+    (2, 3, 9, 9, 8, 8, 0, 0, 2),
+    (2, 1, 10, 7, 5, 6, 0, 300, 2),
+    (1, 2, 7, 12, 4, 8, 1, 0, 2),
+    (2, 2, 12, 7, 8, 3, 1, 0, 2),
+    (1, 1, 66, 69, 4, 3, 0, 0, 3),
+    (1, 1, 69, 66, 3, 4, 1, 500, 3),
+    (1, 2, 9, 11, 8, 8, 0, 0, 120),  # exponentials of logits overflow float
+]
+
+
+def attention():
+    random, tensors = np.random.default_rng(29), {}
+    for k, (n, h, l, s, e, v, causal, scale, largest) in enumerate(ATTENTION_CASES):
+        query = uniform(random, -largest, largest, n, h, l, e).requires_grad_()
+        key = uniform(random, -2, 2, n, h, s, e).requires_grad_()
+        value = uniform(random, -2, 2, n, h, s, v).requires_grad_()
+        g = uniform(random, -1, 1, n, h, l, v)
+        factor = scale / 1000 if scale else None
+        y = F.scaled_dot_product_attention(query, key, value, is_causal=bool(causal), scale=factor)
+        gradients = grads(y, g, query, key, value)
+        # second formula, in NumPy
+        q_, k_, v_, g_ = (x.detach().numpy() for x in (query, key, value, g))
+        factor = factor or 1 / np.sqrt(e)
+        logits = factor * np.einsum("nhle,nhse->nhls", q_, k_)
+        if causal:
+            logits = np.where(np.arange(s)[None, :] <= np.arange(l)[:, None], logits, -np.inf)
+        p = np.exp(logits - logits.max(-1, keepdims=True))
+        p /= p.sum(-1, keepdims=True)
+        close(y.detach().numpy(), p @ v_)
+        dp = g_ @ v_.swapaxes(-1, -2)
+        ds = p * (dp - (dp * p).sum(-1, keepdims=True))
+        for mine, other in zip((factor * ds @ k_, factor * ds.swapaxes(-1, -2) @ q_, p.swapaxes(-1, -2) @ g_), gradients):
+            close(mine, other.numpy(), 1e-11)
+        given = {"query": query, "key": key, "value": value, "grad_output": g}
+        tensors |= {f"case{k}.{name}": exact(x) for name, x in given.items()}
+        found = {"output": y} | dict(zip(("grad_query", "grad_key", "grad_value"), gradients))
+        tensors |= {f"case{k}.{name}": computed(x) for name, x in found.items()}
+        tensors[f"case{k}.parameters"] = np.array([causal, scale])
+    return tensors
+
+
 def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent)
     torch.set_num_threads(1)
@@ -693,6 +740,7 @@ def main():
     files = {"conv2d": conv2d(), "conv3d": conv3d(), "grouped_conv2d": grouped_conv2d(),
              "conv_transpose2d": conv_transpose2d(), "maxpool": maxpool(), "maxpool3d": maxpool3d(), "avgpool": avgpool(),
              "groupnorm": groupnorm(), "upsample": upsample(), "bilinear": bilinear(), "softmax": softmax(),
+             "attention": attention(),
              "adamw": adamw(), "mse": mse(), "unet": forward, "unet_training": training, "unet_autocast": autocast, "unet3d": unet3d()}
     total = 0
     for name, tensors in files.items():

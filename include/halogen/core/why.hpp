@@ -30,7 +30,8 @@ struct label_channels_differ {};
 template <int MeshDimension, int TensorDimension>
 struct channels_are_cut {};
 
-/// A field given to a network must be a value, not a sum that is still due. Fix: redistribute to Replicate or Shard.
+/// A field given to a network or to attention must be a value, not a sum that is still due. Fix: redistribute to
+/// Replicate or Shard.
 template <int MeshDimension>
 struct input_is_partial {};
 
@@ -39,7 +40,7 @@ template <int Layer, int Needed, int Have>
 struct windows_differ {};
 
 /// Images, labels and weights have dimensions (N, C, H, W), Needed = 4, or, where a model's windows have depth,
-/// (N, C, D, H, W), Needed = 5.
+/// (N, C, D, H, W), Needed = 5. Query, key and value of attention have (N, H, L, E), Needed = 4.
 template <int Needed, int Have>
 struct rank_differs {};
 
@@ -77,5 +78,15 @@ struct no_such_dimension {};
 /// double, int or int64. First, Second: the mesh dimension whose placement is Partial in source or target, -1 for none.
 template <int First, int Second>
 struct partial_is_a_sum {};
+
+/// Mesh dimension MeshDimension cuts the embedding of attention (dimension 3), which each product needs whole. Fix:
+/// redistribute to Shard<0> (batch), Shard<1> (heads), Shard<2> (sequence) or Replicate.
+template <int MeshDimension>
+struct embedding_is_cut {};
+
+/// Query, key and value of attention have First and Second points in dimension Dimension: batch, heads and embedding of
+/// query and key are alike, batch, heads and sequence of key and value.
+template <int Dimension, int First, int Second>
+struct attention_extents_differ {};
 
 }  // namespace halogen::why

@@ -146,6 +146,17 @@ inline Vector<double, lanes<T>> widen(Vector<T> value) {
 #endif
 }
 
+/// The larger of each lane; `a` where `b` is NaN.
+template <class T>
+inline Vector<T> larger_of(Vector<T> a, Vector<T> b) {
+#if defined(__CUDACC__)  // nvcc's front end does not choose between vectors
+  for (int l = 0; l < lanes<T>; ++l) a[l] = a[l] < b[l] ? b[l] : a[l];
+  return a;
+#else
+  return a < b ? b : a;
+#endif
+}
+
 /// Sum of a vector's lanes, halves first.
 template <class T>
 inline T sum_of_lanes(Vector<T> vector) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "halogen/kernels/device/tile_output.hpp"
+#include "halogen/kernels/exponential.hpp"
 
 namespace halogen::kernels {
 
@@ -28,7 +29,11 @@ struct SoftmaxPoint {
       for (index_t i = 0; i < count; ++i) largest[i] = std::max(largest[i], x[c * pitch + i]);
     std::fill_n(sum, count, T(0));
     for (int c = 0; c < channels; ++c)
-      for (index_t i = 0; i < count; ++i) sum[i] += x[c * pitch + i] = Kokkos::exp(x[c * pitch + i] - largest[i]);
+      for_each_vector<T>(count, [&]<class V>(index_t i) {
+        const V one = exponential<T>(kernels::load<V>(x + c * pitch + i) - kernels::load<V>(largest + i));
+        kernels::store(x + c * pitch + i, one);
+        kernels::store(sum + i, kernels::load<V>(sum + i) + one);
+      });
     for (int c = 0; c < channels; ++c)
       for (index_t i = 0; i < count; ++i) x[c * pitch + i] /= sum[i];
   }

@@ -124,6 +124,26 @@ KOKKOS_FORCEINLINE_FUNCTION void sum_over_lanes(double& first, double& second) {
 #endif
 }
 
+/// The sum and the largest of a warp's lanes, in every lane: halves of the warp in a fixed order.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T sum_of_lanes(T value) {
+#if defined(__CUDA_ARCH__)
+  for (int distance = warp_lanes / 2; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+#endif
+  return value;
+}
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T largest_of_lanes(T value) {
+#if defined(__CUDA_ARCH__)
+  for (int distance = warp_lanes / 2; distance > 0; distance /= 2) {
+    const T other = __shfl_xor_sync(0xffffffffu, value, distance);
+    value = value < other ? other : value;
+  }
+#endif
+  return value;
+}
+
 /// What lanes of a warp wrote to scratch, its other lanes read.
 KOKKOS_FORCEINLINE_FUNCTION void meet_lanes() {
 #if defined(__CUDA_ARCH__)

@@ -1,0 +1,201 @@
+// What attention's kernels share: how queries, keys and values lie in memory, which keys a query sees, and the product
+// of small matrices that the host's tiles are made of.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "halogen/core/half.hpp"
+#include "halogen/kernels/simd.hpp"
+
+namespace halogen::kernels {
+
+/// Rows of E neighbouring values, one for each sample, head and position of this rank.
+template <class T>
+struct HeadRows {
+  T* data = nullptr;
+  index_t sample_stride = 0, head_stride = 0, row_stride = 0;
+
+  HALOGEN_FUNCTION T* row(index_t sample, index_t head, index_t position) const {
+    return data + sample * sample_stride + head * head_stride + position * row_stride;
+  }
+  HALOGEN_FUNCTION HeadRows<const T> read_only() const { return {data, sample_stride, head_stride, row_stride}; }
+
+  /// Side by side: `positions` rows of `width` values of each head.
+  static HeadRows packed(T* data, index_t heads, index_t positions, index_t width) {
+    return {data, heads * positions * width, positions * width, width};
+  }
+};
+
+/// One launch: a rank's queries against one piece of keys.
+struct AttentionShape {
+  index_t samples = 0, heads = 0, queries = 0, keys = 0;
+  int embedding = 0, value_embedding = 0;
+  index_t first_query = 0, first_key = 0;  ///< global
+  bool is_causal = false;                  ///< query i sees keys 0..i
+  double scale = 1;
+
+  /// The piece's first keys, so many, are all that queries [0, end) see.
+  HALOGEN_FUNCTION index_t keys_seen(index_t end) const {
+    if (!is_causal) return keys;
+    const index_t seen = first_query + end - first_key;
+    return seen < 0 ? 0 : seen < keys ? seen : keys;
+  }
+  /// The first of this rank's queries that sees key `key` of the piece.
+  HALOGEN_FUNCTION index_t first_that_sees(index_t key) const {
+    if (!is_causal) return 0;
+    const index_t first = first_key + key - first_query;
+    return first < 0 ? 0 : first < queries ? first : queries;
+  }
+  /// Whether some query of [query, ...) does not see some key of [..., last_key].
+  HALOGEN_FUNCTION bool hides(index_t query, index_t last_key) const {
+    return is_causal && first_key + last_key > first_query + query;
+  }
+};
+
+/// Which sample, head and block of positions a team has. Of a causal triangle neighbouring teams have a long and a
+/// short block, so that threads with equally many teams have equally much to do.
+struct AttentionTask {
+  index_t sample, head, begin, end;
+
+  HALOGEN_FUNCTION AttentionTask(index_t team, index_t heads, index_t positions, index_t block) {
+    const index_t blocks = (positions + block - 1) / block, i = team % blocks;
+    const index_t number = i % 2 == 0 ? i / 2 : blocks - 1 - i / 2;
+    sample = team / blocks / heads;
+    head = team / blocks % heads;
+    begin = number * block;
+    end = begin + block < positions ? begin + block : positions;
+  }
+  HALOGEN_FUNCTION static index_t count(const AttentionShape& shape, index_t positions, index_t block) {
+    return shape.samples * shape.heads * ((positions + block - 1) / block);
+  }
+};
+
+namespace detail {
+
+// -- host ------------------------------------------------------------------------------------------------------------
+// A tile's matrices have one of the positions as their columns, neighbouring in memory and one register block wide; the
+// other operand is read value by value from where it lies. Nothing is transposed in the inner loops, and what is summed
+// or compared along the other position runs down the columns.
+
+inline constexpr int tile_vectors = vector_registers >= 32 ? 6 : 3;
+template <class T>
+inline constexpr int tile_columns = tile_vectors * lanes<T>;
+inline constexpr int tile_rows = 64;
+
+/// to[i][x] (+)= sum over k of left(i, k) * right[k][x]: `Rows` rows of `Vectors` vectors. left(i, k) stands at
+/// left[i * row_step + k * inner_step]. Products are added one after the other from k = 0 on.
+template <bool Accumulate, int Rows, int Vectors, class T>
+inline void multiply_rows(const T* left, index_t row_step, index_t inner_step, const T* right, index_t right_pitch,
+                          index_t inner, T* to, index_t to_pitch) {
+  using V = Vector<T>;
+  V sum[Rows][Vectors];
+  HALOGEN_UNROLL
+  for (int i = 0; i < Rows; ++i) HALOGEN_UNROLL
+  for (int v = 0; v < Vectors; ++v) sum[i][v] = Accumulate ? load<V>(to + i * to_pitch + v * lanes<T>) : V{};
+  for (index_t k = 0; k < inner; ++k) {
+    V column[Vectors];
+    HALOGEN_UNROLL
+    for (int v = 0; v < Vectors; ++v) column[v] = load<V>(right + k * right_pitch + v * lanes<T>);
+    HALOGEN_UNROLL
+    for (int i = 0; i < Rows; ++i) {
+      const V value = V{} + left[i * row_step + k * inner_step];
+      HALOGEN_UNROLL
+      for (int v = 0; v < Vectors; ++v) sum[i][v] += value * column[v];
+    }
+  }
+  HALOGEN_UNROLL
+  for (int i = 0; i < Rows; ++i) HALOGEN_UNROLL
+  for (int v = 0; v < Vectors; ++v) store(to + i * to_pitch + v * lanes<T>, sum[i][v]);
+}
+
+/// The same for any number of rows.
+template <bool Accumulate, int Vectors, class T>
+inline void multiply_columns(index_t rows, const T* left, index_t row_step, index_t inner_step, const T* right,
+                             index_t right_pitch, index_t inner, T* to, index_t to_pitch) {
+  constexpr int at_once = 4;
+  index_t i = 0;
+  for (; i + at_once <= rows; i += at_once)
+    multiply_rows<Accumulate, at_once, Vectors>(left + i * row_step, row_step, inner_step, right, right_pitch, inner,
+                                                to + i * to_pitch, to_pitch);
+  for (; i < rows; ++i)
+    multiply_rows<Accumulate, 1, Vectors>(left + i * row_step, row_step, inner_step, right, right_pitch, inner,
+                                          to + i * to_pitch, to_pitch);
+}
+
+/// ... and a tile's columns.
+template <bool Accumulate, class T>
+inline void multiply_tile(index_t rows, const T* left, index_t row_step, index_t inner_step, const T* right,
+                          index_t inner, T* to) {
+  multiply_columns<Accumulate, tile_vectors>(rows, left, row_step, inner_step, right, tile_columns<T>, inner, to,
+                                             tile_columns<T>);
+}
+
+/// to[e][x] = factor * rows[x][e]; zeros in columns from `count` on.
+template <class T, class S>
+inline void load_columns(const HeadRows<const S>& rows, index_t sample, index_t head, index_t first, index_t count,
+                         int width, T factor, T* to) {
+  for (index_t x = 0; x < tile_columns<T>; ++x) {
+    if (x < count) {
+      const S* row = rows.row(sample, head, first + x);
+      for (int e = 0; e < width; ++e) to[e * tile_columns<T> + x] = factor * static_cast<T>(row[e]);
+    } else {
+      for (int e = 0; e < width; ++e) to[e * tile_columns<T> + x] = T(0);
+    }
+  }
+}
+
+/// rows[x][e] = to[e][x] * factor[x].
+template <class T, class Factor>
+inline void store_columns(const T* from, index_t count, int width, const HeadRows<T>& rows, index_t sample,
+                          index_t head, index_t first, Factor factor) {
+  for (index_t x = 0; x < count; ++x) {
+    T* row = rows.row(sample, head, first + x);
+    const T by = factor(x);
+    for (int e = 0; e < width; ++e) row[e] = from[e * tile_columns<T> + x] * by;
+  }
+}
+
+/// -infinity where a causal query does not see a key. Rows are keys from `key` on, columns queries from `query` on.
+template <class T>
+inline void hide_queries(const AttentionShape& shape, index_t query, index_t key, index_t count, T* tile) {
+  for (index_t i = 0; i < count; ++i) {
+    const index_t hidden = shape.first_key + key + i - shape.first_query - query;
+    if (hidden > 0)
+      std::fill_n(tile + i * tile_columns<T>, std::min<index_t>(hidden, tile_columns<T>),
+                  -std::numeric_limits<T>::infinity());
+  }
+}
+/// The same with queries as rows and keys as columns.
+template <class T>
+inline void hide_keys(const AttentionShape& shape, index_t key, index_t query, index_t count, T* tile) {
+  for (index_t i = 0; i < count; ++i) {
+    const index_t seen = std::max<index_t>(shape.first_query + query + i - shape.first_key - key + 1, 0);
+    if (seen < tile_columns<T>)
+      std::fill_n(tile + i * tile_columns<T> + seen, tile_columns<T> - seen, -std::numeric_limits<T>::infinity());
+  }
+}
+
+/// Some rows as values of T: where they lie, or, stored in two bytes, converted into `room`.
+template <class T>
+struct TileRows {
+  const T* data;
+  index_t step;
+};
+template <class T, class S>
+inline TileRows<T> rows_as(const HeadRows<const S>& rows, index_t sample, index_t head, index_t first, index_t count,
+                           int width, [[maybe_unused]] T* room) {
+  if constexpr (std::is_same_v<T, S>) {
+    return {rows.row(sample, head, first), rows.row_stride};
+  } else {
+    for (index_t i = 0; i < count; ++i) {
+      const S* row = rows.row(sample, head, first + i);
+      for (int e = 0; e < width; ++e) room[i * width + e] = static_cast<T>(row[e]);
+    }
+    return {room, width};
+  }
+}
+
+}  // namespace detail
+}  // namespace halogen::kernels

@@ -1,0 +1,49 @@
+// What attention's backward kernels read.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include <limits>
+
+#include "halogen/kernels/attention_rows.hpp"
+
+namespace halogen::kernels {
+
+/// d of every query, packed. One work item a query.
+template <class T>
+struct AttentionDots {
+  HeadRows<const T> gradient, output;
+  index_t heads = 0, queries = 0;
+  int width = 0;
+  T* dots = nullptr;
+
+  KOKKOS_FUNCTION void operator()(const index_t i) const {
+    const index_t sample = i / queries / heads, head = i / queries % heads;
+    const T* g = gradient.row(sample, head, i % queries);
+    const T* o = output.row(sample, head, i % queries);
+    T sum = 0;
+    for (int e = 0; e < width; ++e) sum += g[e] * o[e];
+    dots[i] = sum;
+  }
+};
+
+/// What both backward kernels read.
+template <class T, class S>
+struct AttentionSaved {
+  AttentionShape shape;
+  HeadRows<const S> query, key, value;
+  HeadRows<const T> gradient;   ///< of the output
+  HeadRows<const T> logsumexp;  ///< of width 1
+  const T* dots = nullptr;      ///< packed
+
+  HALOGEN_FUNCTION T dot(index_t sample, index_t head, index_t position) const {
+    return dots[(sample * shape.heads + head) * shape.queries + position];
+  }
+  /// A query that saw nothing has no share in anything: exp(logit - infinity) = 0.
+  HALOGEN_FUNCTION T log_of_sum(index_t sample, index_t head, index_t position) const {
+    const T log = *logsumexp.row(sample, head, position);
+    return log < std::numeric_limits<T>::lowest() ? std::numeric_limits<T>::infinity() : log;
+  }
+};
+
+}  // namespace halogen::kernels

@@ -1,0 +1,170 @@
+// Device part of attention's gradients. dq: a team has a block of queries and goes through the keys; dk and dv: a block
+// of keys, and goes through the queries that see it. Of wide embeddings a team has some columns of the result. Logits
+// and g v^T by tensor cores, p and s through scratch, their products by tensor cores again. Accumulation: in T; float
+// operands as kernels/device/mma.hpp has them.
+#pragma once
+
+#include "halogen/kernels/attention_saved.hpp"
+#include "halogen/kernels/device/attention_tile.hpp"
+
+namespace halogen::kernels::device {
+
+template <class T, class S>
+struct AttentionQueryGradient {
+  using Tile = AttentionTile<32, sizeof(T) == 4 ? 64 : 32>;
+  static constexpr int rows = Tile::rows, others = Tile::others;
+
+  AttentionSaved<T, S> saved;
+  HeadRows<T> result;
+  bool is_first, split;
+
+  static index_t teams(const AttentionShape& shape) {
+    return AttentionTask::count(shape, shape.queries, rows) * Tile::parts(shape.embedding);
+  }
+  static constexpr std::size_t values = static_cast<std::size_t>(2 * rows + others) * Tile::pitch +
+                                        static_cast<std::size_t>(rows) * (Tile::pair_pitch + 2);
+  static constexpr std::size_t bytes = TeamScratch::bytes_of<T>(values);
+  static_assert(bytes <= scratch_limit);
+
+  template <class Team>
+  KOKKOS_FORCEINLINE_FUNCTION void run(const Team& team, index_t number) const {
+    const AttentionShape& shape = saved.shape;
+    const int parts = Tile::parts(shape.embedding), part = static_cast<int>(number % parts);
+    const AttentionTask task(number / parts, shape.heads, shape.queries, rows);
+    const int own = static_cast<int>(task.end - task.begin);
+    TeamScratch scratch(team, bytes);
+    T* queries = scratch.template take<T>(values);
+    T* gradients = queries + rows * Tile::pitch;
+    T* keys = gradients + rows * Tile::pitch;
+    T* pairs = keys + others * Tile::pitch;
+    T* logs = pairs + rows * Tile::pair_pitch;
+    T* dots = logs + rows;
+    each_of_warps(team, rows, [&](int row) {
+      if (!is_first_lane()) return;
+      logs[row] = row < own ? saved.log_of_sum(task.sample, task.head, task.begin + row) : T(0);
+      dots[row] = row < own ? saved.dot(task.sample, task.head, task.begin + row) : T(0);
+    });
+    HeldBlocks<T, Tile::result_blocks, Tile::width / mma_columns> sums;
+    sums.clear();
+    using Pairs = HeldBlocks<T, Tile::pair_blocks, others / mma_columns>;
+    const T factor = static_cast<T>(shape.scale);
+    const index_t seen = shape.keys_seen(task.end);
+    for (index_t k = 0; k < seen; k += others) {
+      Pairs logits, products;
+      add_products<Tile>(team, task, saved.query, saved.key, shape.embedding, factor, k, seen, k == 0, split, queries,
+                         keys, logits);
+      add_products<Tile>(team, task, saved.gradient, saved.value, shape.value_embedding, T(1), k, seen, k == 0, split,
+                         gradients, keys, products);
+      logits.each_with(team, products, [&](int row, int column, T logit, T product) {
+        const bool hidden = row >= own || k + column >= seen || shape.hides(task.begin + row, k + column);
+        const T p = hidden ? T(0) : Kokkos::exp(logit - logs[row]);
+        pairs[row * Tile::pair_pitch + column] = hidden ? T(0) : p * (product - dots[row]);
+      });
+      team.team_barrier();
+      stage_positions<others, Tile::width>(team, saved.key, task.sample, task.head, k, seen - k, part * Tile::width,
+                                           shape.embedding, T(1), keys);
+      team.team_barrier();
+      sums.template multiply<others>(
+          team, split, [&](int row, int i) { return pairs[row * Tile::pair_pitch + i]; },
+          [&](int i, int column) { return keys[i * Tile::pitch + column]; });
+    }
+    sums.change(team, [&](int row, int column, T sum) {
+      const int e = part * Tile::width + column;
+      if (row >= own || e >= shape.embedding) return sum;
+      T& to = result.row(task.sample, task.head, task.begin + row)[e];
+      to = is_first ? factor * sum : to + factor * sum;
+      return sum;
+    });
+  }
+};
+
+template <class T, class S>
+struct AttentionKeyGradient {
+  using Tile = AttentionTile<32, sizeof(T) == 4 ? 64 : 16>;
+  static constexpr int rows = Tile::rows, others = Tile::others;
+
+  AttentionSaved<T, S> saved;
+  HeadRows<T> key_result, value_result;
+  bool split;
+
+  static index_t teams(const AttentionShape& shape) {
+    return AttentionTask::count(shape, shape.keys, rows) * parts_of(shape);
+  }
+  static constexpr std::size_t values = static_cast<std::size_t>(2 * rows + 2 * others) * Tile::pitch +
+                                        static_cast<std::size_t>(2 * rows) * Tile::pair_pitch + 2 * others;
+  static constexpr std::size_t bytes = TeamScratch::bytes_of<T>(values);
+  static_assert(bytes <= scratch_limit);
+
+  template <class Team>
+  KOKKOS_FORCEINLINE_FUNCTION void run(const Team& team, index_t number) const {
+    const AttentionShape& shape = saved.shape;
+    const int parts = parts_of(shape), part = static_cast<int>(number % parts);
+    const AttentionTask task(number / parts, shape.heads, shape.keys, rows);
+    const int own = static_cast<int>(task.end - task.begin);
+    TeamScratch scratch(team, bytes);
+    T* keys = scratch.template take<T>(values);
+    T* value_rows = keys + rows * Tile::pitch;
+    T* queries = value_rows + rows * Tile::pitch;
+    T* gradients = queries + others * Tile::pitch;
+    T* shares = gradients + others * Tile::pitch;
+    T* slopes = shares + rows * Tile::pair_pitch;
+    T* logs = slopes + rows * Tile::pair_pitch;
+    T* dots = logs + others;
+    HeldBlocks<T, Tile::result_blocks, Tile::width / mma_columns> key_sums, value_sums;
+    key_sums.clear();
+    value_sums.clear();
+    using Pairs = HeldBlocks<T, Tile::pair_blocks, others / mma_columns>;
+    const T factor = static_cast<T>(shape.scale);
+    const index_t start = shape.first_that_sees(task.begin);
+    for (index_t q = start; q < shape.queries; q += others) {
+      Pairs logits, products;
+      add_products<Tile>(team, task, saved.key, saved.query, shape.embedding, factor, q, shape.queries, q == start,
+                         split, keys, queries, logits);
+      add_products<Tile>(team, task, saved.value, saved.gradient, shape.value_embedding, T(1), q, shape.queries,
+                         q == start, split, value_rows, gradients, products);
+      each_of_warps(team, others, [&](int i) {
+        if (!is_first_lane()) return;
+        const bool stands = q + i < shape.queries;
+        logs[i] = stands ? saved.log_of_sum(task.sample, task.head, q + i) : T(0);
+        dots[i] = stands ? saved.dot(task.sample, task.head, q + i) : T(0);
+      });
+      team.team_barrier();
+      logits.each_with(team, products, [&](int row, int column, T logit, T product) {
+        const bool hidden = row >= own || q + column >= shape.queries || shape.hides(q + column, task.begin + row);
+        const T p = hidden ? T(0) : Kokkos::exp(logit - logs[column]);
+        shares[row * Tile::pair_pitch + column] = p;
+        slopes[row * Tile::pair_pitch + column] = hidden ? T(0) : p * (product - dots[column]);
+      });
+      if (Tile::parts(shape.embedding) > 1)
+        stage_positions<others, Tile::width>(team, saved.query, task.sample, task.head, q, shape.queries - q,
+                                             part * Tile::width, shape.embedding, T(1), queries);
+      if (Tile::parts(shape.value_embedding) > 1)
+        stage_positions<others, Tile::width>(team, saved.gradient, task.sample, task.head, q, shape.queries - q,
+                                             part * Tile::width, shape.value_embedding, T(1), gradients);
+      team.team_barrier();
+      value_sums.template multiply<others>(
+          team, split, [&](int row, int i) { return shares[row * Tile::pair_pitch + i]; },
+          [&](int i, int column) { return gradients[i * Tile::pitch + column]; });
+      key_sums.template multiply<others>(
+          team, split, [&](int row, int i) { return slopes[row * Tile::pair_pitch + i]; },
+          [&](int i, int column) { return queries[i * Tile::pitch + column]; });
+    }
+    const auto write = [&](auto& sums, const HeadRows<T>& to, int embedding, T by) {
+      sums.change(team, [&](int row, int column, T sum) {
+        const int e = part * Tile::width + column;
+        if (row < own && e < embedding) to.row(task.sample, task.head, task.begin + row)[e] = by * sum;
+        return sum;
+      });
+    };
+    write(key_sums, key_result, shape.embedding, factor);
+    write(value_sums, value_result, shape.value_embedding, T(1));
+  }
+
+ private:
+  KOKKOS_FORCEINLINE_FUNCTION static int parts_of(const AttentionShape& shape) {
+    const int keys = Tile::parts(shape.embedding), values = Tile::parts(shape.value_embedding);
+    return keys > values ? keys : values;
+  }
+};
+
+}  // namespace halogen::kernels::device

@@ -1,0 +1,132 @@
+// Device: what attention's kernels are made of: rows of queries, keys or values in scratch, and products of tiles by
+// the warps of a team.
+#pragma once
+
+#include "halogen/kernels/attention_rows.hpp"
+#include "halogen/kernels/device/mma.hpp"
+#include "halogen/kernels/device/staging.hpp"
+
+namespace halogen::kernels::device {
+
+/// `Rows` positions against 32 others, `Width` values of their embeddings at once: an embedding that is longer goes
+/// through scratch in several parts, and a result that is wider is several teams'.
+template <int Rows, int Width>
+struct AttentionTile {
+  static constexpr int rows = Rows, width = Width, others = warp_lanes;
+  static constexpr int pitch = Width + 4, pair_pitch = others + 4;  ///< rows of an operand begin in other banks
+  static constexpr int pair_blocks = Rows / mma_rows * (others / mma_columns);
+  static constexpr int result_blocks = Rows / mma_rows * (Width / mma_columns);
+
+  /// Parts of an embedding.
+  KOKKOS_FORCEINLINE_FUNCTION static constexpr int parts(int embedding) { return (embedding + Width - 1) / Width; }
+};
+
+/// Blocks of 16 x 8 that a warp of a team holds of so many.
+template <int Blocks>
+inline constexpr int held_blocks = held_lanes == 1 ? (Blocks + team_warps - 1) / team_warps : Blocks;
+
+/// The blocks of a tile `Columns` blocks wide that a warp holds, as sums in registers.
+template <class T, int Blocks, int Columns>
+struct HeldBlocks {
+  Sum<T> sum[held_blocks<Blocks>];
+
+  KOKKOS_FORCEINLINE_FUNCTION void clear() {
+    HALOGEN_DEVICE_UNROLL
+    for (int i = 0; i < held_blocks<Blocks>; ++i) sum[i].clear();
+  }
+
+  /// Calls f(sum, first row, first column) for each.
+  template <class Team, class F>
+  KOKKOS_FORCEINLINE_FUNCTION void each_block(const Team& team, F f) {
+    HALOGEN_DEVICE_UNROLL
+    for (int i = 0; i < held_blocks<Blocks>; ++i) {
+      const int block = team.team_rank() + i * team.team_size();
+      if (block < Blocks) f(sum[i], block / Columns * mma_rows, block % Columns * mma_columns);
+    }
+  }
+
+  /// Adds left(row, k) * right(k, column) for k of [0, Inner).
+  template <int Inner, class Team, class ReadLeft, class ReadRight>
+  KOKKOS_FORCEINLINE_FUNCTION void multiply(const Team& team, bool split, ReadLeft read_left, ReadRight read_right) {
+    each_block(team, [&](Sum<T>& to, int row, int column) {
+      for (int k = 0; k < Inner; k += mma_inner) {
+        Left<T> left;
+        Right<T> right;
+        left.load(split, [&](int r, int inner) { return read_left(row + r, k + inner); });
+        right.load(split, [&](int inner, int c) { return read_right(k + inner, column + c); });
+        multiply_add(left, right, to, split);
+      }
+    });
+  }
+
+  /// Calls f(row, column, value, other's value) of each element.
+  template <class Team, class F>
+  KOKKOS_FORCEINLINE_FUNCTION void each_with(const Team& team, const HeldBlocks& other, F f) const {
+    HALOGEN_DEVICE_UNROLL
+    for (int i = 0; i < held_blocks<Blocks>; ++i) {
+      const int block = team.team_rank() + i * team.team_size();
+      if (block >= Blocks) continue;
+      const int row = block / Columns * mma_rows, column = block % Columns * mma_columns;
+      each_lane([&](int lane, int slot) {
+        HALOGEN_DEVICE_UNROLL
+        for (int j = 0; j < 4; ++j)
+          f(row + Sum<T>::row(lane, j), column + Sum<T>::column(lane, j), sum[i].value[slot][j],
+            other.sum[i].value[slot][j]);
+      });
+    }
+  }
+
+  /// value = f(row, column, value) of each element.
+  template <class Team, class F>
+  KOKKOS_FORCEINLINE_FUNCTION void change(const Team& team, F f) {
+    each_block(team, [&](Sum<T>& one, int row, int column) {
+      each_lane([&](int lane, int slot) {
+        HALOGEN_DEVICE_UNROLL
+        for (int i = 0; i < 4; ++i)
+          one.value[slot][i] = f(row + Sum<T>::row(lane, i), column + Sum<T>::column(lane, i), one.value[slot][i]);
+      });
+    });
+  }
+};
+
+/// to[i][e] = factor * values [column, column + Width) of position first + i; zeros from `count` and from the
+/// embedding's end on. A position a warp.
+template <int Rows, int Width, class T, class Team, class S>
+KOKKOS_FORCEINLINE_FUNCTION void stage_positions(const Team& team, const HeadRows<const S>& rows, index_t sample,
+                                                 index_t head, index_t first, index_t count, int column, int embedding,
+                                                 T factor, T* to) {
+  each_of_warps(team, Rows, [&](int i) {
+    T* line = to + i * (Width + 4);
+    if (i >= count) return each_of_lanes(Width, [&](int e) { line[e] = T(0); });
+    const S* from = rows.row(sample, head, first + i) + column;
+    transfer_by_lanes<2, T>(
+        Width, [&](int e) { return column + e < embedding ? factor * static_cast<T>(from[e]) : T(0); },
+        [&](int e, T value) { line[e] = value; });
+  });
+}
+
+/// products = a b^T of a block of positions (factor * a, in `own`) and the 32 from `first` on below `end` (b, in
+/// `other`), over a whole embedding. `own` is staged where it starts, or where the embedding has several parts.
+template <class Tile, class T, class Team, class A, class B, class Products>
+KOKKOS_FORCEINLINE_FUNCTION void add_products(const Team& team, const AttentionTask& task, const HeadRows<const A>& a,
+                                              const HeadRows<const B>& b, int embedding, T factor, index_t first,
+                                              index_t end, bool starts, bool split, T* own, T* other,
+                                              Products& products) {
+  const int parts = Tile::parts(embedding);
+  products.clear();
+  HALOGEN_DEVICE_ROLLED
+  for (int part = 0; part < parts; ++part) {
+    team.team_barrier();  // readers of what stood there are done
+    if (parts > 1 || starts)
+      stage_positions<Tile::rows, Tile::width>(team, a, task.sample, task.head, task.begin, task.end - task.begin,
+                                               part * Tile::width, embedding, factor, own);
+    stage_positions<Tile::others, Tile::width>(team, b, task.sample, task.head, first, end - first, part * Tile::width,
+                                               embedding, T(1), other);
+    team.team_barrier();
+    products.template multiply<Tile::width>(
+        team, split, [&](int row, int e) { return own[row * Tile::pitch + e]; },
+        [&](int e, int column) { return other[column * Tile::pitch + e]; });
+  }
+}
+
+}  // namespace halogen::kernels::device

@@ -1,0 +1,386 @@
+// transports: mpi nccl
+// label: single
+// optimise: 0
+// Attention over fields whose samples, heads or sequence are cut, beside PyTorch's tensors, plain loops and finite
+// differences, on every mesh of the ranks; what it sends against the formula of docs/communication.md.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/array.hpp"
+#include "support/kokkos_events.hpp"
+#include "support/reference.hpp"
+#include "support/refusal.hpp"
+
+namespace test_attention {
+
+using namespace support;
+
+namespace {
+
+using hg::dyn;
+using Line = hg::Mesh<"line">;
+template <class T, class MeshType, class... P>
+using Rows = hg::Sharded<hg::Tensor<T, dyn, dyn, dyn, dyn>, MeshType, P...>;
+template <class T>
+using Sequence = Rows<T, Line, hg::Shard<2>>;
+template <class T>
+using Both = Rows<T, Grid, hg::Shard<2>, hg::Shard<2>>;
+template <class T>
+using BatchSequence = Rows<T, Grid, hg::Shard<0>, hg::Shard<2>>;
+template <class T>
+using HeadsSequence = Rows<T, Grid, hg::Shard<2>, hg::Shard<1>>;
+template <class T>
+using BatchHeads = Rows<T, Grid, hg::Shard<1>, hg::Shard<0>>;
+template <class T>
+using Whole = Rows<T, Grid, hg::Replicate, hg::Shard<2>>;
+
+using Numbers = Array<double, 4>;
+
+/// softmax(scale q k^T) v as its definition has it.
+Numbers plain_attention(const Numbers& q, const Numbers& k, const Numbers& v, bool is_causal, double scale = 0) {
+  const auto [n, heads, length, embedding] = q.extents;
+  const index_t keys = k.extents[2];
+  if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(embedding));
+  Numbers result({n, heads, length, v.extents[3]}, [](auto) { return 0.0; });
+  for_each_index(Index<3>{n, heads, length}, [&](Index<3> i) {
+    const index_t seen = is_causal ? std::min(keys, i[2] + 1) : keys;
+    std::vector<double> p;
+    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (index_t j = 0; j < seen; ++j) {
+      double logit = 0;
+      for (index_t e = 0; e < q.extents[3]; ++e) logit += q(i[0], i[1], i[2], e) * k(i[0], i[1], j, e);
+      p.push_back(scale * logit);
+      largest = std::max(largest, p.back());
+    }
+    for (double& one : p) sum += one = std::exp(one - largest);
+    for (index_t e = 0; e < v.extents[3]; ++e)
+      for (index_t j = 0; j < seen; ++j)
+        result.values[result.offset({i[0], i[1], i[2], e})] +=
+            p[static_cast<std::size_t>(j)] / sum * v(i[0], i[1], j, e);
+  });
+  return result;
+}
+
+Numbers stored(const Reference& reference, const std::string& name) {
+  const auto shape = reference.shape(name);
+  const auto values = reference.values(name);
+  std::size_t n = 0;
+  return {{shape[0], shape[1], shape[2], shape[3]}, [&](auto) { return values[n++]; }};
+}
+
+/// Largest difference of a field from an array, in units of the array's largest value.
+template <class Field>
+double distance(const Field& field, const Numbers& expected) {
+  double largest = 0;
+  for (const double value : expected.values) largest = std::max(largest, std::abs(value));
+  return error(field, expected.extents, [&](auto i) { return expected(i); }) / largest;
+}
+
+/// Result and gradients of sum(result * g), each beside what is expected.
+template <template <class> class FieldOf, class T>
+void check_beside(const auto& mesh, int way, const Numbers (&given)[4], const Numbers (&expected)[4],
+                  const hg::AttentionOptions& options, double tolerance) {
+  using Field = FieldOf<T>;
+  const auto q = field<Field>(mesh, given[0], way), k = field<Field>(mesh, given[1], way),
+             v = field<Field>(mesh, given[2], way), g = field<Field>(mesh, given[3], way);
+  const Field y = hg::scaled_dot_product_attention(q, k, v, options);
+  CHECK(distance(y, expected[0]) < tolerance);
+  const auto [loss, dq, dk, dv] = hg::value_and_grad(
+      [&](auto q, auto k, auto v) { return hg::sum(hg::scaled_dot_product_attention(q, k, v, options) * g); })(q, k, v);
+  CHECK(distance(dq, expected[1]) < tolerance);
+  CHECK(distance(dk, expected[2]) < tolerance);
+  CHECK(distance(dv, expected[3]) < tolerance);
+}
+
+/// What f() sent.
+template <class F>
+hg::CommStatistics spent(F f) {
+  const auto before = hg::comm_stats();
+  f();
+  return hg::comm_stats() - before;
+}
+
+hg::DeviceMesh<Line> line() { return hg::device_mesh<Line>(grid_world(), {-1}); }
+
+/// Deterministic numbers for (samples, heads, positions, width).
+Numbers rows(index_t n, index_t heads, index_t positions, index_t width, int stream) {
+  return numbers<double>(Index<4>{n, heads, positions, width}, stream);
+}
+
+}  // namespace
+
+TEST_CASE("output and gradients are PyTorch's, whatever is cut") {
+  const Reference reference("attention");
+  for (int number = 0; number < 7; ++number) {
+    CAPTURE(number);
+    const std::string name = "case" + std::to_string(number) + ".";
+    const auto parameters = reference.values(name + "parameters");
+    hg::AttentionOptions options;
+    options.is_causal = parameters[0] != 0;
+    if (parameters[1] != 0) options.scale = parameters[1] / 1000;
+    const Numbers given[4] = {stored(reference, name + "query"), stored(reference, name + "key"),
+                              stored(reference, name + "value"), stored(reference, name + "grad_output")};
+    const Numbers expected[4] = {stored(reference, name + "output"), stored(reference, name + "grad_query"),
+                                 stored(reference, name + "grad_key"), stored(reference, name + "grad_value")};
+    everywhere<Line>([&](const auto& mesh, int way) {
+      check_beside<Sequence, double>(mesh, way, given, expected, options, 1e-12);
+      check_beside<Sequence, float>(mesh, way, given, expected, options, number == 6 ? 1e-3 : 2e-5);
+    });
+    everywhere<Grid>([&](const auto& mesh, int way) {
+      CAPTURE(mesh.extents()[1]);
+      check_beside<BatchSequence, double>(mesh, way, given, expected, options, 1e-12);
+      check_beside<HeadsSequence, double>(mesh, way, given, expected, options, 1e-12);
+      check_beside<BatchHeads, double>(mesh, way, given, expected, options, 1e-12);
+      check_beside<Both, double>(mesh, way, given, expected, options, 1e-12);
+      check_beside<Whole, double>(mesh, way, given, expected, options, 1e-12);
+    });
+  }
+}
+
+TEST_CASE("several tiles of queries and keys, on every line, beside plain loops") {
+  for (const bool is_causal : {false, true})
+    for (const auto& [length, keys] : {std::pair<index_t, index_t>{150, 131}, {67, 200}}) {
+      const auto q = rows(1, 2, length, 9, 1), k = rows(1, 2, keys, 9, 2), v = rows(1, 2, keys, 17, 3);
+      const auto expected = plain_attention(q, k, v, is_causal);
+      everywhere<Line>([&](const auto& mesh, int way) {
+        using Field = Sequence<double>;
+        const Field y = hg::scaled_dot_product_attention(field<Field>(mesh, q, way), field<Field>(mesh, k, way),
+                                                         field<Field>(mesh, v, way), {.is_causal = is_causal});
+        CHECK(distance(y, expected) < 1e-13);
+        using Half = Sequence<hg::bfloat16>;  // stored and sent in two bytes, computed in float
+        const auto q2 = field<Half>(mesh, q, way), k2 = field<Half>(mesh, k, way), v2 = field<Half>(mesh, v, way);
+        const Sequence<float> rough = hg::scaled_dot_product_attention(q2, k2, v2, {.is_causal = is_causal});
+        const Sequence<float> exact =
+            hg::scaled_dot_product_attention(Sequence<float>(q2 * 1.0f), Sequence<float>(k2 * 1.0f),
+                                             Sequence<float>(v2 * 1.0f), {.is_causal = is_causal});
+        CHECK(rough.to_host() == exact.to_host());  // two bytes hold these values: the same bits
+        CHECK(distance(rough, expected) < 2e-2);
+      });
+    }
+}
+
+TEST_CASE("gradients are finite differences', through expressions and of fields that stand in it several times") {
+  const auto a = rows(2, 2, 11, 3, 4), b = rows(2, 2, 6, 3, 5), target = rows(2, 2, 11, 3, 6);
+  everywhere<Line>([&](const auto& mesh, int way) {
+    using Field = Sequence<double>;
+    const auto goal = field<Field>(mesh, target, way);
+    for (const bool is_causal : {false, true}) {
+      const hg::AttentionOptions options{.is_causal = is_causal};
+      const auto cross = [&](auto q, auto k) {
+        return hg::mean(hg::square(hg::scaled_dot_product_attention(2.0 * q, k, hg::sin(k), options) - goal));
+      };
+      CHECK(gradient_error(maker<Field>(mesh, way), cross, 5, a, b) < 1e-8);
+      const auto own = [&](auto u) {
+        const auto once = hg::scaled_dot_product_attention(u, u, u, options);
+        return hg::sum(hg::scaled_dot_product_attention(u, once, once * u, options) * goal);
+      };
+      CHECK(gradient_error(maker<Field>(mesh, way), own, 7, a) < 1e-7);
+    }
+    const auto keys_alone = [&](auto k) {  // dq is not asked for
+      return hg::sum(hg::scaled_dot_product_attention(goal, k, k));
+    };
+    CHECK(gradient_error(maker<Field>(mesh, way), keys_alone, 5, b) < 1e-8);
+  });
+}
+
+TEST_CASE("equal keys give the mean of the values, and outputs that are 0 stay 0") {
+  everywhere<Line>([&](const auto& mesh, int way) {
+    using Field = Sequence<double>;
+    const Numbers q = rows(1, 2, 5, 4, 7), k({1, 2, 13, 4}, [](auto i) { return 0.25 * static_cast<double>(i[3]); });
+    Numbers v = rows(1, 2, 13, 3, 8);
+    for (index_t l = 0; l < 13; ++l) v.values[v.offset({0, 1, l, 2})] = 0;
+    const auto queries = field<Field>(mesh, q, way), keys = field<Field>(mesh, k, way),
+               values = field<Field>(mesh, v, way);
+    const Field y = hg::scaled_dot_product_attention(queries, keys, values);
+    CHECK(error(y, {1, 2, 5, 3}, [&](auto i) {
+            double mean = 0;
+            for (index_t l = 0; l < 13; ++l) mean += v(0, i[1], l, i[3]) / 13;
+            return mean;
+          }) < 1e-15);
+    const auto own = y.to_host();
+    for (std::size_t i = own.size() / 2 + 2; i < own.size(); i += 3) CHECK(own[i] == 0.0);  // column 2 of head 1
+    // all values 0: the output is 0 everywhere, the gradient of v is not
+    const Field zeros(mesh, values.cuts());
+    const Field ones = 0.0 * queries + 1.0;
+    const auto [loss, dq, dk, dv] = hg::value_and_grad([&](auto q, auto k, auto v) {
+      return hg::sum(hg::scaled_dot_product_attention(q, k, v));
+    })(queries, keys, zeros);
+    CHECK(loss == 0);
+    CHECK(error(dq, q.extents, [](auto) { return 0.0; }) == 0);
+    CHECK(error(dk, k.extents, [](auto) { return 0.0; }) == 0);
+    CHECK(error(dv, v.extents, [](auto) { return 5.0 / 13; }) < 1e-15);
+  });
+}
+
+TEST_CASE("logits of any size: no overflow, and a query that sees only -infinity gives 0") {
+  everywhere<Line>([&](const auto& mesh, int way) {
+    using Field = Sequence<float>;
+    Numbers q({1, 1, 6, 2}, [](auto) { return 1e4; }), k = rows(1, 1, 9, 2, 9), v = rows(1, 1, 9, 2, 10);
+    for (double& one : k.values) one = std::round(8 * one) * 1e3;
+    k.values[k.offset({0, 0, 3, 0})] = 2e4;  // the largest logit, by far
+    const Field y = hg::scaled_dot_product_attention(field<Field>(mesh, q, way), field<Field>(mesh, k, way),
+                                                     field<Field>(mesh, v, way));
+    CHECK(error(y, {1, 1, 6, 2}, [&](auto i) { return static_cast<float>(v(0, 0, 3, i[3])); }) == 0);
+    using Wide = Sequence<double>;
+    const auto far = field<Wide>(mesh, Numbers({1, 1, 9, 2}, [](auto) { return -1e308; }), way);
+    const auto queries = field<Wide>(mesh, q, way), values = field<Wide>(mesh, v, way);
+    const auto [loss, dq, dv] = hg::value_and_grad(
+        [&](auto q, auto v) { return hg::sum(hg::scaled_dot_product_attention(q, far, v)); })(queries, values);
+    CHECK(loss == 0);
+    CHECK(error(dq, q.extents, [](auto) { return 0.0; }) == 0);
+    CHECK(error(dv, v.extents, [](auto) { return 0.0; }) == 0);
+  });
+}
+
+TEST_CASE("the same bits on every mesh that leaves the sequence whole") {
+  const auto q = rows(3, 4, 70, 5, 11), k = rows(3, 4, 66, 5, 12), v = rows(3, 4, 66, 5, 13);
+  const auto one = hg::device_mesh<Grid>(hg::Communicator(), {1, 1});
+  const auto run = [&](const auto& mesh, int way) {
+    using Field = BatchHeads<float>;
+    const auto a = field<Field>(mesh, q, way), b = field<Field>(mesh, k, way), c = field<Field>(mesh, v, way);
+    const auto [loss, dq, dk, dv] = hg::value_and_grad(
+        [](auto q, auto k, auto v) { return hg::sum(hg::square(hg::scaled_dot_product_attention(q, k, v))); })(a, b, c);
+    return std::vector<std::vector<float>>{hg::full_tensor(Field(hg::scaled_dot_product_attention(a, b, c))),
+                                           hg::full_tensor(dq), hg::full_tensor(dk), hg::full_tensor(dv)};
+  };
+  const auto alone = run(one, 0);
+  everywhere<Grid>([&](const auto& mesh, int way) { CHECK(run(mesh, way) == alone); });
+}
+
+TEST_CASE("all gradients by one kernel, or one by one, have the same bits; two bytes are only stored") {
+  const auto q = rows(1, 4, 100, 32, 21), k = rows(1, 4, 75, 32, 22), v = rows(1, 4, 75, 64, 23);
+  const auto check = [&]<class T>(const auto& mesh, int way, bool is_causal, T) {
+    using Field = Sequence<T>;
+    const auto a = field<Field>(mesh, q, way), b = field<Field>(mesh, k, way), c = field<Field>(mesh, v, way);
+    const auto f = [&](auto q, auto k, auto v) {
+      return hg::sum(hg::square(hg::scaled_dot_product_attention(q, k, v, {.is_causal = is_causal})));
+    };
+    const auto [loss, dq, dk, dv] = hg::value_and_grad(f)(a, b, c);
+    const auto query_alone = hg::grad([&](auto q) { return f(q, b, c); })(a);
+    const auto [key_alone, value_alone] = hg::grad([&](auto k, auto v) { return f(a, k, v); })(b, c);
+    const auto same = [](const auto& one, const auto& other) {
+      const auto left = one.to_host(), right = other.to_host();
+      return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                        [](auto x, auto y) { return static_cast<double>(x) == static_cast<double>(y); });
+    };
+    CHECK(same(dq, query_alone));
+    CHECK(same(dk, key_alone));
+    CHECK(same(dv, value_alone));
+    if constexpr (std::is_same_v<T, hg::bfloat16>) {
+      using Single = Sequence<float>;
+      const auto [single, sq, sk, sv] = hg::value_and_grad(f)(Single(a * 1.0f), Single(b * 1.0f), Single(c * 1.0f));
+      CHECK(loss == single);
+      CHECK(same(dq, Field(sq * 1.0f)));
+      CHECK(same(dk, Field(sk * 1.0f)));
+      CHECK(same(dv, Field(sv * 1.0f)));
+    }
+  };
+  everywhere<Line>([&](const auto& mesh, int way) {
+    for (const bool is_causal : {false, true}) {
+      check(mesh, way, is_causal, float{});
+      check(mesh, way, is_causal, double{});
+      check(mesh, way, is_causal, hg::bfloat16{});
+    }
+  });
+}
+
+TEST_CASE("messages and bytes") {
+  const auto mesh = line();
+  const int ranks = mesh.size(), rank = mesh.rank();
+  const auto q = rows(2, 3, 48, 5, 14), k = rows(2, 3, 24, 5, 15), v = rows(2, 3, 24, 7, 16);
+  const index_t piece = 24 / ranks, pairs = 2 * 3 * piece * (5 + 7);
+  using Field = Sequence<float>;
+  const auto a = field<Field>(mesh, q), b = field<Field>(mesh, k), c = field<Field>(mesh, v);
+  Field y;
+  const auto forward = spent([&] { y = hg::scaled_dot_product_attention(a, b, c); });
+  CHECK(forward.messages.count == ranks - 1);
+  CHECK(forward.messages.bytes == 4 * (ranks - 1) * pairs);
+  CHECK(forward.all_reduces.count + forward.all_gathers.count + forward.broadcasts.count == 0);
+
+  const auto f = [](auto q, auto k, auto v) { return hg::sum(hg::scaled_dot_product_attention(q, k, v)); };
+  const auto backward = spent([&] { static_cast<void>(hg::value_and_grad(f)(a, b, c)); });
+  const int sums = ranks > 1 ? ranks : 0;
+  CHECK(backward.messages.count == 2 * (ranks - 1) + sums);
+  CHECK(backward.messages.bytes == 4 * (2 * (ranks - 1) + sums) * pairs);
+  const auto of_query = spent([&] { static_cast<void>(hg::grad([&](auto q) { return f(q, b, c); })(a)); });
+  CHECK(of_query.messages.count == 2 * (ranks - 1));
+
+  // values in two bytes travel so, gradients in four
+  using Half = Sequence<hg::bfloat16>;
+  const auto a2 = field<Half>(mesh, q), b2 = field<Half>(mesh, k), c2 = field<Half>(mesh, v);
+  const auto half = spent([&] { static_cast<void>(hg::value_and_grad(f)(a2, b2, c2)); });
+  CHECK(half.messages.bytes == 2 * 2 * (ranks - 1) * pairs + 4 * sums * pairs);
+
+  // causal with equal cuts: piece c goes from rank c to the last one, its gradients the same way and home
+  Field z;
+  const auto own = spent([&] { z = hg::scaled_dot_product_attention(b, b, b, {.is_causal = true}); });
+  const index_t square = 2 * 3 * piece * (5 + 5);
+  const int passed = rank + 1 < ranks ? rank + 1 : 0;
+  CHECK(own.messages.count == passed);
+  CHECK(own.messages.bytes == 4 * passed * square);
+  const auto pulled = spent([&] {
+    static_cast<void>(
+        hg::grad([](auto u) { return hg::sum(hg::scaled_dot_product_attention(u, u, u, {.is_causal = true})); })(b));
+  });
+  const int home = rank + 1 == ranks ? ranks - 1 : 0;
+  CHECK(pulled.messages.count == 3 * passed + home);
+  CHECK(pulled.messages.bytes == 4 * (3 * passed + home) * square);
+
+  // held beside the fields, made at the first call of these shapes: two pieces of keys and values, four of sums
+  hg::empty_cache();
+  const auto made = kokkos_events([&] { static_cast<void>(hg::value_and_grad(f)(a, b, c)); });
+  const auto held = static_cast<std::uint64_t>(ranks > 1 ? 4 * pairs : 0);
+  CHECK(made.bytes("halogen::piece") == 2 * held);
+  CHECK(made.bytes("halogen::sum") == 3 * held);
+  CHECK(made.bytes("halogen::receive") == held);
+
+  // nothing where the sequence is whole
+  using Cut = Rows<float, Line, hg::Shard<1>>;
+  const auto heads = field<Cut>(mesh, q);
+  CHECK(spent([&] { static_cast<void>(hg::value_and_grad(f)(heads, heads, heads)); }).messages.count == 0);
+}
+
+TEST_CASE("from the second evaluation on nothing is allocated; one stage, computed once") {
+  const auto mesh = line();
+  using Field = Sequence<double>;
+  const auto a = field<Field>(mesh, rows(1, 2, 24, 4, 17));
+  const auto target = field<Field>(mesh, rows(1, 2, 24, 4, 18));
+  Field y = a;
+  auto derive = hg::value_and_grad([&](auto q) {
+    const auto once = hg::scaled_dot_product_attention(q, q, q, {.is_causal = true});
+    return hg::mean(hg::square(once - target) + once);
+  });
+  const auto step = [&] {
+    y = hg::scaled_dot_product_attention(a, a, a);
+    static_cast<void>(derive(a));
+  };
+  for (int t = 0; t < 3; ++t) step();
+  const auto events = kokkos_events([&] { step(), step(); });
+  CHECK(KokkosEvents::text(events.allocations) == "");
+  const auto once = hg::scaled_dot_product_attention(a, a, a);
+  CHECK(hg::cost_of(once + once).stages == 1);
+  CHECK(hg::explain(once).find("attention") != std::string::npos);
+}
+
+TEST_CASE("what only the run can know is refused on all ranks with a sentence") {
+  const auto mesh = line();
+  using Field = Sequence<double>;
+  const auto make = [&](index_t n, index_t heads, index_t length, index_t width, int way = 0) {
+    return field<Field>(mesh, rows(n, heads, length, width, 19), way);
+  };
+  const auto q = make(1, 2, 24, 4);
+  const auto say = [&](const auto& k, const auto& v) {
+    return refusal<hg::CollectiveError>([&] { const Field y = hg::scaled_dot_product_attention(q, k, v); });
+  };
+  CHECK(say(make(1, 2, 24, 5), q).find("query and key have 4 and 5 points in dimension 3") != std::string::npos);
+  CHECK(say(make(1, 3, 24, 4), q).find("2 and 3 points in dimension 1") != std::string::npos);
+  CHECK(say(q, make(1, 2, 25, 4)).find("key and value have 24 and 25 points in dimension 2") != std::string::npos);
+  if (mesh.size() > 1) CHECK(say(q, make(1, 2, 24, 4, 1)).find("cut differently") != std::string::npos);
+  const auto other = hg::device_mesh<Line>(grid_world(), {-1});
+  CHECK(say(q, field<Field>(other, rows(1, 2, 24, 4, 20))).find("different meshes") != std::string::npos);
+}
+
+}  // namespace test_attention
