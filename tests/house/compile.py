@@ -4,13 +4,16 @@
 compile.py --compiler CXX --flags FILE [--ccache PROGRAM] accept SOURCE...   each compiles
 compile.py ...                                            refuse SOURCE...   each compiles, but with -DREFUSE it fails
                                                                              and says every `// expect: TEXT` literally
-compile.py ...                                            alone DIRECTORY    each header below it compiles alone
+compile.py ...                                            alone DIRECTORY    each header below it compiles alone, those
+                                                                             that include Kokkos behind a precompiled one
 compile.py ...                                            precompile FOLDER  FOLDER holds halogen.hpp, compiled once:
                                                                              with --precompiled FOLDER sources that
                                                                              include it are read in a fraction of time
 """
 import argparse
 import concurrent.futures
+import functools
+import hashlib
 import os
 import pathlib
 import re
@@ -20,10 +23,12 @@ import tempfile
 
 LONGEST_REFUSAL = 40  # lines of compiler output
 WHOLE = "#include <halogen/halogen.hpp>\n"
+KOKKOS = "Kokkos_Core.hpp"
 
 
 class Compiler:
-    def __init__(self, program, flags, ccache, precompiled=""):
+    def __init__(self, program, flags, ccache, precompiled="", passed=""):
+        self.passed = passed
         self.is_nvcc = pathlib.Path(program).name.startswith("nvcc")
         self.is_clang = not self.is_nvcc and "clang" in pathlib.Path(program).name
         self.ccache = [ccache] if ccache and not ccache.endswith("NOTFOUND") else []
@@ -40,6 +45,10 @@ class Compiler:
             self.command += ["-Wno-unused-command-line-argument"]
         self.precompiled = pathlib.Path(precompiled) / "everything.hpp" if precompiled else None
 
+    def first(self, header):
+        """Options that read a precompiled header before the source."""
+        return ["-include-pch", str(self.object_of(header))] if self.is_clang else ["-include", str(header)]
+
     def object_of(self, header):
         return header.with_suffix(".pch") if self.is_clang else header.with_suffix(".hpp.gch")
 
@@ -50,8 +59,7 @@ class Compiler:
     def run(self, source, *extra, cached=False):
         """(exit status, output). With cached, ccache answers for an unchanged source: it needs a real object."""
         if self.precompiled and WHOLE in pathlib.Path(source).read_text():
-            first = ["-include-pch", self.object_of(self.precompiled)] if self.is_clang else ["-include", self.precompiled]
-            return self.call(self.command + ["-fsyntax-only", *map(str, first)], source, extra, False)
+            return self.call(self.command + ["-fsyntax-only", *self.first(self.precompiled)], source, extra, False)
         if not cached:
             return self.call(self.command + ["-fsyntax-only"] * (not self.is_nvcc), source, extra, self.is_nvcc)
         return self.call(self.ccache + self.command + ["-O0"], source, extra, True)
@@ -94,20 +102,48 @@ def refuse(compiler, source):
 def alone(compiler, directory):
     """Every header twice over: alone, and a second time in one source (its include guard)."""
     root = pathlib.Path(directory).parent
+    passed = pathlib.Path(compiler.passed) if compiler.passed else None
+    known = set(passed.read_text().split()) if passed and passed.exists() else set()
+
+    @functools.cache
+    def reached(name):
+        """What a header includes, in the end: ours, and others by name."""
+        found = re.findall(r'^#include [<"](.*)[>"]', (root / name).read_text(), re.MULTILINE)
+        return {name}.union(*(reached(other) if (root / other).exists() else {other} for other in found))
+
+    def key(name):
+        texts = [(root / other).read_text() for other in sorted(reached(name)) if (root / other).exists()]
+        return hashlib.sha256("\0".join([name, *compiler.command, *texts]).encode()).hexdigest()
+
+    names = [header.relative_to(root).as_posix() for header in sorted(pathlib.Path(directory).rglob("*.hpp"))]
+    names = [name for name in names if key(name) not in known]
     with tempfile.TemporaryDirectory() as folder:
-        sources = []
-        for header in sorted(pathlib.Path(directory).rglob("*.hpp")):
-            name = header.relative_to(root).as_posix()
+        kokkos = pathlib.Path(folder, "kokkos.hpp")
+        faults = precompiled(compiler, kokkos, f"#include <{KOKKOS}>\n") if names else []
+
+        def check(name):
             source = pathlib.Path(folder, name.replace("/", "__") + ".cpp")
             source.write_text(f"#include <{name}>\n#include <{name}>\n")
-            sources.append(source)
-        return in_parallel(accept, compiler, sources)
+            first = compiler.first(kokkos) if KOKKOS in reached(name) else []
+            status, output = compiler.call(compiler.command + ["-fsyntax-only", *first], source, (), False)
+            if status != 0:
+                return [f"{name}: does not compile\n{output}"]
+            known.add(key(name))
+            return []
+
+        faults += in_parallel(lambda _, name: check(name), compiler, names)
+    if passed:
+        passed.write_text("\n".join(sorted(known)))
+    return faults
 
 
 def precompile(compiler, folder):
-    header = pathlib.Path(folder).absolute() / "everything.hpp"
+    return precompiled(compiler, pathlib.Path(folder).absolute() / "everything.hpp", WHOLE)
+
+
+def precompiled(compiler, header, text):
     header.parent.mkdir(parents=True, exist_ok=True)
-    header.write_text(WHOLE)
+    header.write_text(text)
     status, output = compiler.call(compiler.command + ["-x", "c++-header", "-o", str(compiler.object_of(header))], header,
                                    (), False)
     return [output] if status != 0 else []
@@ -123,11 +159,12 @@ def main():
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--flags", default="")
     parser.add_argument("--ccache", default="")
+    parser.add_argument("--passed", default="", help="alone: file of what passed, which is not compiled again")
     parser.add_argument("--precompiled", default="", help="folder of a `precompile` with the same compiler")
     parser.add_argument("check", choices=["accept", "refuse", "alone", "precompile"])
     parser.add_argument("paths", nargs="+")
     arguments = parser.parse_args()
-    compiler = Compiler(arguments.compiler, arguments.flags, arguments.ccache, arguments.precompiled)
+    compiler = Compiler(arguments.compiler, arguments.flags, arguments.ccache, arguments.precompiled, arguments.passed)
     if arguments.check in ("alone", "precompile"):
         check = {"alone": alone, "precompile": precompile}[arguments.check]
         faults = [fault for path in arguments.paths for fault in check(compiler, path)]
