@@ -243,24 +243,34 @@ auto sum_of_terms(const Tuple& all, const Sum&... sum) {
   }
 }
 
+// Not asked by requires-expressions in the lambdas below: nvcc's device pass finds them false there, and then leaves
+// out all kernels of what is behind them, without a word.
+template <class Term>
+inline constexpr bool is_node_term = false;
+template <class Node, class E>
+inline constexpr bool is_node_term<NodeTerm<Node, E>> = true;
+/// A term of such a node, which may stand several times in a region.
+template <class Term, class Node>
+inline constexpr bool may_repeat = false;
+template <class Node, class E>
+inline constexpr bool may_repeat<NodeTerm<Node, E>, Node> = requires(const Node& node) { node.identity; };
+
 template <class Grid, class Tuple, class All>
 void pass_to_nodes(const Grid& grid, const Tuple& all, All& gradients) {
   std::array<bool, std::tuple_size_v<Tuple> + 1> done{};
   const auto one = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
     using Term = std::tuple_element_t<K, Tuple>;
-    if constexpr (requires { typename Term::node_type; }) {
+    if constexpr (is_node_term<Term>) {
       if (done[K]) return;
       using Node = typename Term::node_type;
       const Node& node = std::get<K>(all).node;
       auto cotangent = CotangentOf<Node>::store(grid, node, std::get<K>(all).term);
       const auto same = [&]<std::size_t J>(std::integral_constant<std::size_t, J>) {
-        if constexpr (J > K && requires { std::get<J>(all).node.identity; }) {
-          if constexpr (std::is_same_v<typename std::tuple_element_t<J, Tuple>::node_type, Node>)
-            if (std::get<J>(all).node.identity == node.identity) {
-              CotangentOf<Node>::add(cotangent, grid, node, std::get<J>(all).term);
-              done[J] = true;
-            }
-        }
+        if constexpr (J > K && may_repeat<std::tuple_element_t<J, Tuple>, Node>)
+          if (std::get<J>(all).node.identity == node.identity) {
+            CotangentOf<Node>::add(cotangent, grid, node, std::get<J>(all).term);
+            done[J] = true;
+          }
       };
       [&]<std::size_t... J>(std::index_sequence<J...>) {
         (same(std::integral_constant<std::size_t, J>{}), ...);

@@ -5,7 +5,7 @@
 //   all three placed as     result      moves on that mesh dimension
 //   Shard<0>, Shard<1>      the same    nothing: samples and heads are whole
 //   Shard<2>                Shard<2>    keys and values travel round a ring, ranks - 1 messages a rank
-//   (docs/attention.md) Replicate               Replicate   nothing
+//   Replicate               Replicate   nothing
 //
 // Several mesh dimensions may cut the sequence; their ranks are one ring. Refused: Shard<3>, Partial, other placements
 // of one operand. Kept for backward: the result and one number a query and head, log(sum of exp(logits)).

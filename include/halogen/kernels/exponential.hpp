@@ -17,7 +17,7 @@ template <class T>
 struct ExponentialOf;
 template <>
 struct ExponentialOf<float> {
-  using Bits = std::int32_t;
+  using Bits = std::uint32_t;  // which wraps
   static constexpr int mantissa_bits = 23, bias = 127;
   static constexpr float lowest = -87.3365f, highest = 88.3762f, to_whole = 12582912.0f;  // 1.5 * 2^23
   static constexpr float log2_e = 1.44269504f, high = 0.693359375f, low = -2.12194440e-4f;
@@ -26,7 +26,7 @@ struct ExponentialOf<float> {
 };
 template <>
 struct ExponentialOf<double> {
-  using Bits = std::int64_t;
+  using Bits = std::uint64_t;
   static constexpr int mantissa_bits = 52, bias = 1023;
   static constexpr double lowest = -708.396, highest = 709.436, to_whole = 6755399441055744.0;  // 1.5 * 2^52
   static constexpr double log2_e = 1.4426950408889634, high = 0.693145751953125, low = 1.42860682030941723212e-6;

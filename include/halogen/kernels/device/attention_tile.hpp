@@ -48,15 +48,21 @@ struct HeldBlocks {
   /// Adds left(row, k) * right(k, column) for k of [0, Inner).
   template <int Inner, class Team, class ReadLeft, class ReadRight>
   KOKKOS_FORCEINLINE_FUNCTION void multiply(const Team& team, bool split, ReadLeft read_left, ReadRight read_right) {
-    each_block(team, [&](Sum<T>& to, int row, int column) {
-      for (int k = 0; k < Inner; k += mma_inner) {
+    const bool one_column = team.team_size() % Columns == 0;  // a warp's blocks stand below each other
+    for (int k = 0; k < Inner; k += mma_inner) {
+      Right<T> right;
+      HALOGEN_DEVICE_UNROLL
+      for (int i = 0; i < held_blocks<Blocks>; ++i) {
+        const int block = team.team_rank() + i * team.team_size();
+        if (block >= Blocks) continue;
+        const int row = block / Columns * mma_rows, column = block % Columns * mma_columns;
+        if (i == 0 || !one_column)
+          right.load(split, [&](int inner, int c) { return read_right(k + inner, column + c); });
         Left<T> left;
-        Right<T> right;
         left.load(split, [&](int r, int inner) { return read_left(row + r, k + inner); });
-        right.load(split, [&](int inner, int c) { return read_right(k + inner, column + c); });
-        multiply_add(left, right, to, split);
+        multiply_add(left, right, sum[i], split);
       }
-    });
+    }
   }
 
   /// Calls f(row, column, value, other's value) of each element.
