@@ -1,0 +1,64 @@
+// The array language and attention.
+#include "instantiate.hpp"
+
+namespace instantiate {
+namespace {
+
+/// A stencil of declared neighbours, differentiated by dual numbers.
+struct Upwind {
+  using footprint = hg::Footprint<hg::At<0, 0>, hg::At<0, -1>, hg::At<0, 1>>;
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T centre, T west, T east) const {
+    return centre > T(0) ? centre * (centre - west) : centre * (east - centre);
+  }
+};
+
+/// The array language: stencils, index maps, stages, deep halos, two-byte storage, gradients.
+void step_a_field(const hg::Environment& env) {
+  using Grid = hg::Mesh<"height", "width">;
+  using Plane = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
+  auto mesh = hg::device_mesh<Grid>(env.world(), {-1, 1});
+  auto u = hg::distribute_tensor<Plane>(mesh, {16, 24}, std::vector<float>(16 * 24, 1.f));
+  const auto step = [](auto v) { return v + 0.1f * (hg::shift<0, 1>(v) + hg::shift<1, -1>(v) - 2.f * v); };
+  u = step(hg::with_boundary<hg::Zero, hg::Periodic>(u));
+  u = u / hg::max(u);
+  auto [loss, du] = hg::value_and_grad([&](auto v) { return hg::dot(hg::shift<0, 1>(v), u); })(u);
+  const double slope = hg::norm(du).item();
+  Plane v = hg::pad<0>(hg::slice<0>(u, 1, 15), 1, 1) - hg::mean<1>(u, hg::keep_dimensions);
+  v = hg::stencil(Upwind{}, hg::with_boundary<hg::Zero, hg::Periodic>(v)) + hg::cumulative_sum<0>(u);
+  v = hg::iterate<2>([&](const auto& w) { return step(hg::with_boundary<hg::Zero, hg::Periodic>(w)); }, v);
+  const auto both = hg::concatenate<0>(u, hg::slice<0>(v, 0, 16, 2));
+  using Half = hg::Sharded<hg::Tensor<hg::bfloat16, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
+  const Half half = v * hg::along<1>(hg::max<0>(u));
+  auto [total, dv] = hg::value_and_grad([&](auto w) {
+    return hg::sum(hg::stencil(Upwind{}, w) / hg::norm(w)) + hg::sum(hg::square(hg::slice<1>(w, 0, 20, 3)));
+  })(v);
+  const double sum = hg::sum(half).item() + hg::sum(both).item() + static_cast<double>(hg::argmax(v));
+  const double all = hg::sum(dv).item();
+  if (env.is_root())
+    std::printf("expression loss %.9g, gradient norm %.9g, %.9g %.9g %.9g\n", loss, slope, sum, total, all);
+}
+
+/// Attention over a cut sequence, forward and backward, in each stored type.
+template <class T>
+void attend(const hg::Environment& env) {
+  using Line = hg::Mesh<"sequence">;
+  using Rows = hg::Sharded<hg::Tensor<T, hg::dyn, 2, hg::dyn, 24>, Line, hg::Shard<2>>;
+  const Rows u(hg::device_mesh<Line>(env.world(), {-1}), {1, 2, 100, 24});
+  const auto [loss, gradient] = hg::value_and_grad([](auto v) {
+    return hg::sum(hg::square(hg::scaled_dot_product_attention(v + 1.f, v, v + 1.f, {.is_causal = true})));
+  })(u);
+  const double sum = hg::sum(gradient).item();
+  if (env.is_root()) std::printf("attention %.9g, gradient %.9g\n", loss, sum);
+}
+
+}  // namespace
+
+void step_fields(const hg::Environment& env) {
+  step_a_field(env);
+  attend<float>(env);
+  attend<double>(env);
+  attend<hg::bfloat16>(env);
+}
+
+}  // namespace instantiate
