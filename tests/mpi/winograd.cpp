@@ -121,6 +121,54 @@ TEST_CASE("gradients by finite differences, on every mesh; the same bits forward
   using Two = hg::Sequential<Layer<3, 16>, hg::ReLU, Layer<16, 8>, hg::ReLU, Layer<8, 8>>;
   support::check_composition<Two, 3, 8, true>({1, 27, 22});
 }
+namespace {
+
+using Up = hg::UpsampleToSkip<hg::Nearest>;
+
+/// A concatenation whose parts both get gradients, one through ReLU.
+struct Joined {
+  Layer<3, 8> first;
+  Layer<3, 9> second;
+  hg::ReLU relu;
+  Layer<17, 8> join;
+  template <class X>
+  constexpr X forward(X x) const {
+    return join(hg::concat(relu(first(x)), second(x)));
+  }
+};
+/// Beside a value that came up again, norms on both sides.
+using Rising = hg::Sequential<
+    Layer<3, 8>, hg::GroupNorm<2, 8>, hg::ReLU,
+    hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>, Layer<8, 8, 1, hg::Bias<false>>, hg::GroupNorm<4, 8>, Up>>,
+    Layer<16, 8, 1, Width>>;
+
+template <int In, int Out, class... Options>
+using Volume = hg::Conv3d<In, Out, hg::Kernel<3>, hg::Padding<1>, Options...>;
+using Deep = hg::Sequential<Volume<2, 8>, hg::ReLU, Volume<8, 9, hg::Boundary<hg::Zero, hg::Zero, hg::Periodic>>,
+                            hg::ReLU, Volume<9, 8, hg::Bias<false>>>;
+
+/// Launches that sum weights' gradients in a pass of their own, and beside input gradients.
+template <class Model, int In>
+std::pair<int, int> passes() {
+  int own = 0, beside = 0;
+  for (const hg::Launch& launch : hg::plan_of<Model, In, hg::PlanKind::training>.launches)
+    own += launch.kind == hg::LaunchKind::conv_weight_gradient, beside += launch.weights;
+  return {own, beside};
+}
+
+}  // namespace
+
+TEST_CASE("gradients of weights beside those of inputs") {
+  if (hg::winograd_window(hg::Window{.kernel = 3}, hg::Window{.kernel = 3}, 8, 8) > 0) {  // on the host
+    CHECK(passes<Joined, 3>() == std::pair{2, 2});
+    CHECK(passes<Rising, 3>() == std::pair{1, 3});
+    CHECK(passes<Deep, 2>() == std::pair{1, 2});
+  }
+  support::check_composition<Joined, 3, 8, true>({2, 26, 23});
+  support::check_composition<Joined, 3, 8, true>({1, 70, 300});
+  support::check_composition<Rising, 3, 8>({1, 28, 36});
+  support::check_composition<Deep, 2, 8, true, support::VolumeMesh>({1, 8, 11, 12});
+}
 TEST_CASE("fields of many tiles") {
   check<Layer<8, 8>, 8, 8>({.height = 150, .width = 41});
   check<Layer<8, 9, 1, Width>, 8, 9>({.batch = 2, .height = 70, .width = 300, .periodic = true});

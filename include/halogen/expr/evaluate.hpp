@@ -124,6 +124,9 @@ class Evaluation {
       launches<WindowLaunches>().weight_gradient(I, kernels::WeightGradient<Space, S, kh, kw>{}, gradient_of(node));
     else if constexpr (launch.kind == LaunchKind::conv_forward)
       convolve<winograd, kh, kw>(I, operands_.value_reader(launch.input, &node));
+    else if constexpr (launch.weights)
+      launches<WindowLaunches>().template convolve_with_weights<winograd>(I, parameters_.value(node.parameter),
+                                                                          gradient_of(node));
     else if constexpr (launch.kind == LaunchKind::conv_input_gradient)
       convolve<winograd, kh, kw>(I, operands_.gradient_reader(launch));
     else

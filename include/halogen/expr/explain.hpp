@@ -20,7 +20,7 @@ inline std::string launch_name(const Plan& plan, const Launch& launch) {
     case LaunchKind::conv_weight_gradient:
       return operation() + " weight gradient";
     case LaunchKind::conv_input_gradient:
-      return operation() + " input gradient";
+      return operation() + (launch.weights ? " gradients" : " input gradient");
     case LaunchKind::max_pool_backward:
     case LaunchKind::avg_pool_backward:
       return operation() + " backward";

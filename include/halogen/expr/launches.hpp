@@ -57,7 +57,7 @@ class Launches {
   template <class Kernel>
   void reduce(const Kernel& kernel, index_t size, index_t stride, T* to) const {
     launch_range(space_, "halogen::reduce_weight_gradient", size,
-                 kernels::ReduceWeightGradient<T>{kernel.partial, size, stride, kernel.blocks, to});
+                 kernels::ReduceWeightGradient<T>{kernel.partial, stride, kernel.blocks, to});
   }
 
  private:

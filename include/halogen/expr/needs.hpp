@@ -122,6 +122,7 @@ class LaunchReads {
       case LaunchKind::conv_input_gradient:
         gradient(launch, inside(window.output_of_tiles(computed, tile, input_extent), output_extent, window.periodic),
                  need);
+        if (launch.weights) input_of(launch, launch.input.sources[launch.source], d, computed, need);
         break;
       case LaunchKind::avg_pool_backward:
         gradient(launch, inside(window.output_of(computed), output_extent, false), need);
@@ -161,12 +162,14 @@ class LaunchReads {
 
   template <class Need>
   void input(const Launch& launch, int d, const Interval& interval, Need& need) const {
-    for (const Source& source : launch.input.sources) {
-      const int own = plan_.tensors[source.tensor].level;
-      need(source.tensor, source.resampled
-                              ? resample(levels_, own, launch.input.level, d, source.linear).input_of(interval)
-                              : interval);
-    }
+    for (const Source& source : launch.input.sources) input_of(launch, source, d, interval, need);
+  }
+
+  template <class Need>
+  void input_of(const Launch& launch, const Source& source, int d, const Interval& interval, Need& need) const {
+    const int own = plan_.tensors[source.tensor].level;
+    need(source.tensor,
+         source.resampled ? resample(levels_, own, launch.input.level, d, source.linear).input_of(interval) : interval);
   }
 
   template <class Need>

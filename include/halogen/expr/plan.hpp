@@ -80,11 +80,12 @@ enum class LaunchKind {
 struct Launch {
   LaunchKind kind{};
   int node = -1;
-  Value input;      ///< what it reads forward (backward launches read it again)
-  int source = -1;  ///< which source of the input a backward launch differentiates
-  int reads = -1;   ///< activation whose gradient it reads
-  int result = -1;  ///< softmax_backward: what it wrote forward
-  int output = -1;  ///< stored tensor written
+  Value input;           ///< what it reads forward (backward launches read it again)
+  int source = -1;       ///< which source of the input a backward launch differentiates
+  int reads = -1;        ///< activation whose gradient it reads
+  int result = -1;       ///< softmax_backward: what it wrote forward
+  int output = -1;       ///< stored tensor written
+  bool weights = false;  ///< conv_input_gradient: it sums the gradient of the weights of its source as well
   bool accumulate = false;
   int addend = -1;      ///< accumulate: stored tensor that it adds to, where that is not its output
   int mask = -1;        ///< stored tensor: what it writes becomes 0 where that is not positive (a ReLU's vjp)
@@ -148,6 +149,7 @@ struct Plan {
         launch.kind != LaunchKind::softmax_backward && launch.kind != LaunchKind::avg_pool_backward;
     if (reads_input)
       for (const Source& source : launch.input.sources) f(source.tensor);
+    if (launch.weights) f(launch.input.sources[launch.source].tensor);
     if (launch.result >= 0) f(launch.result);
     if (launch.reads >= 0 && launch.kind != LaunchKind::loss) {
       const Activation& activation = activations[launch.reads];
@@ -176,7 +178,7 @@ struct Plan {
   template <class F>
   constexpr void for_each_parameter_gradient(const Launch& launch, F f) const {
     const Node& node = node_of(launch);
-    if (launch.kind == LaunchKind::conv_weight_gradient)
+    if (launch.kind == LaunchKind::conv_weight_gradient || launch.weights)
       for (int i = 0; i < 1 + node.bias; ++i) f(node.parameter + i);
     if (launch.sums >= 0)
       for (int i = 0; i < 2; ++i) f(norms[activations[launch.sums].norm].parameter + i);

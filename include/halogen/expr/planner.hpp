@@ -8,10 +8,9 @@ namespace halogen {
 /// Walks the graph forward, then backward; each node's Operation emits its launches through this interface.
 class Planner {
  public:
-  constexpr Planner(const Graph& graph, PlanKind kind) : plan_(graph) {
+  constexpr Planner(const Graph& graph, PlanKind kind) : plan_(graph), kind_(kind) {
     plan_.training = kind != PlanKind::inference;
     plan_.input_gradient_wanted = kind == PlanKind::training_with_input_gradient || kind == PlanKind::vjp;
-    is_vjp_ = kind == PlanKind::vjp;
   }
 
   constexpr Plan plan() && {
@@ -28,10 +27,7 @@ class Planner {
     finish_output();
     plan_.first_backward = plan_.launches.size();
     if (plan_.training) {
-      if (is_vjp_)
-        take_cotangent();
-      else
-        seed();
+      kind_ == PlanKind::vjp ? take_cotangent() : seed();
       for (int i = plan_.graph.nodes.size(); i-- > 1;)
         if (live_[i]) vjp_with_stores(i);
     }
@@ -113,13 +109,21 @@ class Planner {
 
   constexpr void emit(const Launch& launch) { plan_.launches.push(launch); }
 
-  /// One launch of `kind` for each source of `input` that needs a gradient.
-  constexpr void emit_input_gradients(const Node& node, LaunchKind kind, const Value& input, int reads) {
-    for (int i = 0; i < input.sources.size(); ++i) emit_input_gradient(node, kind, input, i, reads);
+  constexpr bool all_need_gradients(const Value& value) {
+    for (const Source& source : value.sources)
+      if (!needs_gradient(find_activation(source))) return false;
+    return true;
+  }
+
+  /// One launch of `kind` for each source of `input` that needs a gradient; `weights`: Launch::weights.
+  constexpr void emit_input_gradients(const Node& node, LaunchKind kind, const Value& input, int reads,
+                                      bool weights = false) {
+    for (int i = 0; i < input.sources.size(); ++i) emit_input_gradient(node, kind, input, i, reads, weights);
   }
 
   /// A resampled source gets its gradient at the reader's level first, then by the adjoint of the resampling.
-  constexpr void emit_input_gradient(const Node& node, LaunchKind kind, const Value& input, int i, int reads) {
+  constexpr void emit_input_gradient(const Node& node, LaunchKind kind, const Value& input, int i, int reads,
+                                     bool weights = false) {
     const Source& source = input.sources[i];
     const int activation = find_activation(source);
     if (!needs_gradient(activation)) return;
@@ -129,11 +133,13 @@ class Planner {
     launch.input = input;
     launch.source = i;
     launch.reads = reads;
+    launch.weights = weights;
     if (kind == LaunchKind::softmax_backward) launch.result = values_[node.index].sources[0].tensor;
     if (source.resampled) {
       launch.output = new_tensor(source.channels, input.level, true);
       plan_.launches.push(launch);
       launch.kind = LaunchKind::upsample_backward;
+      launch.weights = false;
       launch.result = -1;
       launch.reads = as_it_stands(launch.output);
     }
@@ -377,7 +383,7 @@ class Planner {
   }
 
   Plan plan_;
-  bool is_vjp_ = false;
+  PlanKind kind_;
   Value values_[graph_capacity];
   bool live_[graph_capacity] = {};
   Value prediction_;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "halogen/expr/launches.hpp"
-#include "halogen/kernels/winograd_weight_gradient.hpp"
+#include "halogen/kernels/winograd_weights.hpp"
 
 namespace halogen {
 
@@ -41,27 +41,39 @@ class WindowLaunches : Launches<S> {
   /// The same by Winograd's algorithm.
   template <int Window, class Reader>
   void convolve_tiles(int i, const Reader& reader, const T* weights, const T* bias) const {
+    kernels::WinogradConvolution<Space, S, Window, Reader> kernel;
+    run_tiles<Window>(i, kernel, reader, weights, bias);
+  }
+
+  /// The input gradient and, beside it, that of the weights between its source and all outputs; the first source's
+  /// launch also sums the bias's, which lies behind the weights'.
+  template <int Window>
+  void convolve_with_weights(int i, const T* weights, T* gradient) const {
     const Launch& launch = Base::launch(i);
     const Node& node = Base::node(i);
-    kernels::WinogradConvolution<Space, S, Window, Reader> kernel;
-    set(kernel, i, reader, bias);
-    const kernels::PackWinogradWeights<T, Window> pack{weights,
-                                                       Base::packed(),
-                                                       Base::plan().channels_out(launch),
-                                                       kernel.inputs,
-                                                       launch.kind == LaunchKind::conv_input_gradient,
-                                                       first_output(launch),
-                                                       layer_inputs(node),
-                                                       node.window[0].kernel};
-    launch_range(Base::space(), "halogen::pack_weights", pack.work(), pack);
-    const kernels::WindowShape shape = window_shape(node, launch.kind);
-    for (int d = 0, level = output_level(Base::plan(), launch); d < 2; ++d) {
-      kernel.padding[d] = shape.padding[d];
-      kernel.owned[d] = Base::layout().owned(level, 1 + d);
-      kernel.readable[d] = {-shape.padding[d],
-                            Base::layout().level(level).extent(1 + d) - shape.padding[d] + shape.footprint(d) - 1};
-    }
-    Base::over_tiles(label(launch), i, kernel);
+    kernels::WinogradConvolution<Space, S, Window, kernels::GradientReader<S>, kernels::WinogradWeights<S, Window>>
+        kernel;
+    auto& beside = kernel.beside;
+    Value source;
+    source.level = launch.input.level;
+    source.sources.push(launch.input.sources[launch.source]);
+    beside.input = Base::operands().value_reader(source);
+    beside.channels = Base::plan().channels_out(launch);
+    beside.gradients = Base::plan().channels_in(launch);
+    beside.depth = node.window[0].kernel;
+    beside.partial = Base::operands().template workspace<T>(Base::layout().workspace().gradient_partials);
+    run_tiles<Window>(i, kernel, Base::operands().gradient_reader(launch), weights, nullptr);
+
+    const index_t taps = index_t{beside.depth} * Window * Window, row = layer_inputs(node) * taps;
+    const index_t tiles = Base::layout().workspace().tiling(i).count();
+    launch_range(
+        Base::space(), "halogen::reduce_weight_gradient", beside.weight_count(),
+        kernels::ReduceWeightGradient<T, T>{beside.partial, beside.partial_size(), tiles,
+                                            gradient + first_output(launch) * taps, beside.channels * taps, row});
+    if (node.bias && launch.source == 0)
+      launch_range(Base::space(), "halogen::reduce_weight_gradient", beside.outputs(),
+                   kernels::ReduceWeightGradient<T, T>{beside.partial + beside.weight_count(), beside.partial_size(),
+                                                       tiles, gradient + node.channels * row});
   }
 
   /// Of the weights, then of the bias, which lie one behind the other.
@@ -80,7 +92,8 @@ class WindowLaunches : Launches<S> {
 
  private:
   static const char* label(const Launch& launch) {
-    return launch.kind == LaunchKind::conv_forward ? "halogen::conv2d" : "halogen::conv2d_input_gradient";
+    if (launch.kind == LaunchKind::conv_forward) return "halogen::conv2d";
+    return launch.weights ? "halogen::conv2d_gradients" : "halogen::conv2d_input_gradient";
   }
   int first_output(const Launch& launch) const {
     return launch.kind == LaunchKind::conv_forward ? 0 : Base::operands().first_channel(launch);
@@ -93,6 +106,30 @@ class WindowLaunches : Launches<S> {
     kernel.weights = Base::packed();
     kernel.bias = bias;
     kernel.inputs = Base::plan().channels_in(Base::launch(i));
+  }
+
+  template <int Window, class Kernel, class Reader>
+  void run_tiles(int i, Kernel& kernel, const Reader& reader, const T* weights, const T* bias) const {
+    const Launch& launch = Base::launch(i);
+    const Node& node = Base::node(i);
+    set(kernel, i, reader, bias);
+    const kernels::PackWinogradWeights<T, Window> pack{weights,
+                                                       Base::packed(),
+                                                       Base::plan().channels_out(launch),
+                                                       kernel.inputs,
+                                                       launch.kind == LaunchKind::conv_input_gradient,
+                                                       first_output(launch),
+                                                       layer_inputs(node),
+                                                       node.window[0].kernel};
+    launch_range(Base::space(), "halogen::pack_weights", pack.work(), pack);
+    const kernels::WindowShape shape = window_shape(node, launch.kind);
+    for (int d = 0, level = output_level(Base::plan(), launch); d < 2; ++d) {
+      kernel.padding[d] = shape.padding[d];
+      kernel.owned[d] = Base::layout().owned(level, 1 + d);
+      kernel.readable[d] = {-shape.padding[d],
+                            Base::layout().level(level).extent(1 + d) - shape.padding[d] + shape.footprint(d) - 1};
+    }
+    Base::over_tiles(label(launch), i, kernel);
   }
 };
 

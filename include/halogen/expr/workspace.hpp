@@ -35,14 +35,16 @@ class Workspace {
       if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
         packed_values = std::max<std::size_t>(packed_values, packed_size(plan, launch, taps));
       if (launch.kind == LaunchKind::conv_weight_gradient)
-        gradients = std::max<std::size_t>(gradients, gradient_values(plan, launch, i));
+        gradients = std::max(gradients, sizeof(double) * static_cast<std::size_t>(gradient_values(plan, launch, i)));
+      if (launch.weights)
+        gradients = std::max(gradients, value_size_ * tiles * static_cast<std::size_t>(beside_values(plan, launch)));
       if (launch.kind == LaunchKind::loss) loss = tiles;
       if (launch.statistics >= 0 || launch.sums >= 0 || launch.mask >= 0)
         sums = std::max(sums, tiles * static_cast<std::size_t>(plan.tensors[launch.output].channels));
     }
     packed = take(packed_values * value_size_);
     row_sums = take(sums * sizeof(kernels::RowSums));
-    gradient_partials = take(gradients * sizeof(double));
+    gradient_partials = take(gradients);
     loss_partials = take(loss * sizeof(double));
     for (const Norm& norm : plan.norms) {
       const std::size_t entries = static_cast<std::size_t>(samples) * norm.channels;
@@ -106,6 +108,13 @@ class Workspace {
     return weight.count + std::max(weight.shape[0], node.channels);
   }
 
+  /// Of one tile of an input gradient, where it sums the weights' as well.
+  static index_t beside_values(const Plan& plan, const Launch& launch) {
+    const Node& node = plan.node_of(launch);
+    const int taps = node.window[1].kernel * node.window[2].kernel;
+    return index_t{plan.channels_in(launch)} * plan.channels_out(launch) * taps + node.channels;
+  }
+
   static kernels::ChannelGroups groups_of(const Plan& plan, const Launch& launch) {
     if (by_taps(plan.node_of(launch), launch.kind))
       return channel_groups(plan.graph, plan.node_of(launch), launch.kind);
@@ -152,8 +161,8 @@ class Workspace {
             kernels::winograd_tile_columns(tile, inputs + outputs, kernels::winograd_gradient_group, wide, value_size_);
         return {rows, columns, planes, kernels::winograd_tile_rows, wide};
       }
-      wide = kernels::winograd_tile_columns(tile, inputs, kernels::winograd_group(inputs, outputs, value_size_), wide,
-                                            value_size_);
+      wide = kernels::winograd_tile_columns(tile, inputs + (launch.weights ? outputs : 0),
+                                            kernels::winograd_group(inputs, outputs, value_size_), wide, value_size_);
       return {whole_tiles(rows, tile), whole_tiles(columns, tile), planes, kernels::winograd_tile_rows, wide};
     }
     if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)

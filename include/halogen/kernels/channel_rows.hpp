@@ -35,8 +35,8 @@ class ChannelRows {
     lines_ = scratch.take<T>(static_cast<std::size_t>(vector * columns_));
   }
 
-  /// Reads row y of a sample from column `first` on; visit(channel, line, count) sees the readable points of each line
-  /// before it is turned.
+  /// Reads row y of a sample from column `first` on; visit(channel, x, line, count) sees the readable points of each
+  /// line, which begin at column x, before it is turned.
   template <class Visit>
   void read(int sample, index_t y, index_t first, index_t count, Visit visit) {
     T* to = rows_ + floor_mod(y, slots_) * columns_ * width_;
@@ -73,7 +73,7 @@ class ChannelRows {
           reader_.load_row(sample, c + l, y, inside.begin, inside.size(), line + present.begin);
           lines[l] = line;
         }
-        visit(c + l, lines[l] + present.begin, present.size());
+        visit(c + l, inside.begin, lines[l] + present.begin, present.size());
       }
       turn(edges, 0, whole.begin, to + c);
       turn(lines, whole.begin, whole.end, to + c);
@@ -81,7 +81,7 @@ class ChannelRows {
     }
   }
   void read(int sample, index_t y, index_t first, index_t count) {
-    read(sample, y, first, count, [](int, const T*, index_t) {});
+    read(sample, y, first, count, [](int, index_t, const T*, index_t) {});
   }
 
   const T* row(index_t y) const { return rows_ + floor_mod(y, slots_) * columns_ * width_; }

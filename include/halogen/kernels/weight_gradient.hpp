@@ -46,6 +46,18 @@ template <class T, int KW>
   for (int k = 0; k < KW; ++k) sums[o * KW + k] = sum_of_lanes<T>(sum[o][k]);
 }
 
+/// In the value type, as products are summed within a tile.
+template <class T>
+T sum_in_lanes(const T* row, index_t count) {
+  Vector<T> sums[4] = {};
+  index_t i = 0;
+  for (; i + 4 * lanes<T> <= count; i += 4 * lanes<T>) HALOGEN_UNROLL
+  for (int k = 0; k < 4; ++k) sums[k] += load<Vector<T>>(row + i + k * lanes<T>);
+  T sum = sum_of_lanes<T>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  for (; i < count; ++i) sum += row[i];
+  return sum;
+}
+
 template <class T>
 double sum_of_row(const T* row, index_t count) {
   double sum = 0, unused = 0;
@@ -174,18 +186,19 @@ struct WeightGradient {
   }
 };
 
-/// bucket[i] = sum of the blocks' partial results, rounded once.
-template <class T>
+/// bucket[i] = sum of the blocks' partial results, rounded once. Every `row` of them stand `row_stride` apart in the
+/// bucket.
+template <class T, class Partial = double>
 struct ReduceWeightGradient {
-  const double* partial;
-  index_t size, stride;
-  int blocks;
+  const Partial* partial;
+  index_t stride, blocks;
   T* bucket;
+  index_t row = std::numeric_limits<index_t>::max(), row_stride = 0;
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     double sum = 0;
-    for (int b = 0; b < blocks; ++b) sum += partial[b * stride + i];
-    bucket[i] = static_cast<T>(sum);
+    for (index_t b = 0; b < blocks; ++b) sum += static_cast<double>(partial[b * stride + i]);
+    bucket[i / row * row_stride + i % row] = static_cast<T>(sum);
   }
 };
 

@@ -140,7 +140,40 @@ inline index_t winograd_tile_columns(int tile, int channels, index_t group, inde
   return ceil_div(groups, ceil_div(groups, most)) * points;
 }
 
-template <class ExecutionSpace, class S, int Window, class Reader>
+/// A convolution's transforms in one team: [product][tile][channel] of the inputs and of what they are multiplied to.
+template <class T>
+struct WinogradTransforms {
+  T *left = nullptr, *right = nullptr;
+  index_t left_width, right_width;  ///< from tile to tile
+  index_t left_pitch, right_pitch;  ///< from product to product; not a multiple of 4 KiB
+};
+
+/// Who else uses the transformed inputs of a convolution: nobody (kernels/winograd_weights.hpp has somebody).
+struct NobodyBeside {
+  static index_t lines() { return 0; }  ///< channels whose rows it reads
+  struct Work {
+    template <class... Parts>
+    explicit Work(const Parts&...) {}
+    template <class... Parts>
+    static std::size_t bytes(const Parts&...) {
+      return 0;
+    }
+    template <class... Points>
+    void see(const Points&...) {}
+    void read(index_t) {}
+    template <class... Parts>
+    void add(const Parts&...) {}
+    void finish(index_t) {}
+  };
+  template <class Transforms>
+  static index_t calls(const Transforms&) {
+    return 0;
+  }  ///< of LinesAhead::next() a group
+  static const void* address(int, int, index_t, index_t) { return nullptr; }
+};
+
+/// Beside: who is handed the inputs of each group of tiles once the outputs have been computed from them.
+template <class ExecutionSpace, class S, int Window, class Reader, class Beside = NobodyBeside>
 struct WinogradConvolution {
   using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
@@ -153,6 +186,7 @@ struct WinogradConvolution {
   index_t padding[2] = {0, 0};  ///< output o reads inputs from o - padding on; may be negative in an adjoint
   Interval readable[2];         ///< inputs that some output of the whole field reads; beyond stands 0
   Interval owned[2];            ///< rows and columns of the output to compute
+  Beside beside;
 
   void launch(const ExecutionSpace& space, const char* label) const {
     launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
@@ -161,28 +195,31 @@ struct WinogradConvolution {
   void operator()(const Team& team) const { run_on_host(team); }
 
  private:
+  using Transforms = WinogradTransforms<T>;
+  using Also = typename Beside::Work;
   static constexpr int tile = winograd_tile(Window), vector = lanes<T>;
   static constexpr int tiles_at_once = vector > tile ? vector / tile : 1;  ///< that fill vectors of columns
   static constexpr int columns_at_once = tiles_at_once * tile;
 
   index_t group() const { return winograd_group(inputs, output.channels, sizeof(T)); }
-  index_t left_width() const { return winograd_width(inputs, sizeof(T)); }
-  index_t right_width() const { return winograd_width(output.channels, sizeof(T)); }
-  // From product to product; not a multiple of 4 KiB.
-  index_t left_pitch() const { return group() * left_width() + 2 * vector; }
-  index_t right_pitch() const { return group() * right_width() + 2 * vector; }
+  Transforms transforms() const {
+    const index_t left = winograd_width(inputs, sizeof(T)), right = winograd_width(output.channels, sizeof(T));
+    return {nullptr, nullptr, left, right, group() * left + 2 * vector, group() * right + 2 * vector};
+  }
   ChannelRows<T, Reader> channel_rows() const {
     return {input, inputs, output.tiling.tile_columns + Window - 1, winograd_points};
   }
   /// Of a row of tiles: what it writes (and its epilogue reads beside), and what the next one reads.
   LinesAhead lines_ahead() const {
-    const index_t written = output.epilogue.kind == RowEpilogue<S>::Kind::norm_sums ? 2 : 1;
-    return LinesAhead(tile * (index_t{Reader::tensors} * inputs + written * output.channels));
+    return LinesAhead(tile * (index_t{Reader::tensors} * inputs + written() * output.channels + beside.lines()));
   }
   std::size_t host_bytes() const {
     const auto bytes = [](index_t count) { return Scratch::bytes_of<T>(static_cast<std::size_t>(count)); };
-    return channel_rows().bytes() + bytes(winograd_products * left_pitch()) + bytes(winograd_products * right_pitch()) +
-           lines_ahead().bytes() + Scratch::bytes_of<RowSums>(static_cast<std::size_t>(output.channels));
+    const Transforms all = transforms();
+    return channel_rows().bytes() + bytes(winograd_products * all.left_pitch) +
+           bytes(winograd_products * all.right_pitch) + lines_ahead().bytes() +
+           Scratch::bytes_of<RowSums>(static_cast<std::size_t>(output.channels)) +
+           Also::bytes(beside, all, output.tiling.tile_columns);
   }
 
   void run_on_host(const Team& team) const {
@@ -190,41 +227,49 @@ struct WinogradConvolution {
     ChannelRows<T, Reader> rows = channel_rows();
     rows.take(scratch);
     rows.set_readable(readable[0], readable[1]);
-    T* left = scratch.take<T>(static_cast<std::size_t>(winograd_products * left_pitch()));
-    T* right = scratch.take<T>(static_cast<std::size_t>(winograd_products * right_pitch()));
+    Transforms all = transforms();
+    all.left = scratch.take<T>(static_cast<std::size_t>(winograd_products * all.left_pitch));
+    all.right = scratch.take<T>(static_cast<std::size_t>(winograd_products * all.right_pitch));
     LinesAhead ahead = lines_ahead();
     ahead.take(scratch);
     RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(output.channels));
     std::fill_n(sums, output.channels, RowSums{});
 
     const Tile part = output.tile(team);
+    Also also(beside, all, output.tiling.tile_columns, scratch, part, owned);
     const index_t first = part.columns.begin - padding[1];
     const index_t across = ceil_div(part.columns.size(), tile);
     index_t next = part.rows.begin - padding[0];
     for (index_t y = part.rows.begin; y < part.rows.end; y += tile) {
       for (const index_t end = y - padding[0] + winograd_points; next < end; ++next)
-        rows.read(part.sample, next, first, across * tile + Window - 1);
+        rows.read(part.sample, next, first, across * tile + Window - 1,
+                  [&](int c, index_t x, const T* line, index_t count) { also.see(c, next, x, line, count); });
+      also.read(y);
       aim(ahead, part, y);
       for (index_t t = 0; t < across; t += group()) {
         const index_t count = std::min(group(), across - t);
-        transform_inputs(rows, y - padding[0], t, count, left);
-        ahead.start(t / group(), count * tile * static_cast<index_t>(sizeof(S)), calls_of_multiply(count));
-        multiply(left, right, count, ahead);
-        transform_outputs(right, part.sample, y, part.columns.begin + t * tile, count);
+        transform_inputs(rows, y - padding[0], t, count, all);
+        ahead.start(t / group(), count * tile * static_cast<index_t>(sizeof(S)), calls_of_next(all, count));
+        multiply(all, count, ahead);
+        transform_outputs(all, part.sample, y, part.columns.begin + t * tile, count);
+        also.add(all, t, count, ahead);
       }
       const Interval done = intersect({y, y + tile}, owned[0]), width = intersect(part.columns, owned[1]);
       for (int o = 0; o < output.channels; ++o)
         for (index_t row = done.begin; row < done.end; ++row) output.sum_row(part.sample, o, row, width, sums[o]);
     }
     for (int o = 0; o < output.channels; ++o) output.keep_sums(team, o, sums[o]);
+    also.finish(output.number(team));
   }
 
-  /// left[product][tile][input]
-  void transform_inputs(const ChannelRows<T, Reader>& rows, index_t y, index_t t, index_t count, T* left) const {
+  void transform_inputs(const ChannelRows<T, Reader>& rows, index_t y, index_t t, index_t count,
+                        const Transforms& all) const {
     const T* from[winograd_points];
-    for (int i = 0; i < winograd_points; ++i) from[i] = rows.row(y + i) + t * tile * left_width();
-    detail::transform_tiles<T, tile>(from, left_width(), count, left, left_pitch());
+    for (int i = 0; i < winograd_points; ++i) from[i] = rows.row(y + i) + t * tile * all.left_width;
+    detail::transform_tiles<T, tile>(from, all.left_width, count, all.left, all.left_pitch);
   }
+
+  index_t written() const { return output.epilogue.kind == RowEpilogue<S>::Kind::norm_sums ? 2 : 1; }
 
   void aim(LinesAhead& ahead, const Tile& part, index_t y) const {
     constexpr index_t reads = Reader::tensors;
@@ -235,44 +280,49 @@ struct WinogradConvolution {
       if (!writes)
         return input.address(static_cast<int>(channel % reads), part.sample, static_cast<int>(channel / reads),
                              y - padding[0] + winograd_points + row, x - padding[1]);
+      const int o = static_cast<int>(channel - reads * inputs), beyond = o - static_cast<int>(written()) * outputs;
+      if (beyond >= 0) {
+        writes = false;
+        return y + tile + row < part.rows.end ? beside.address(part.sample, beyond, y + tile + row, x) : nullptr;
+      }
       if (!owned[0].contains({y + row, y + row + 1})) return nullptr;
-      const int o = static_cast<int>(channel - reads * inputs);
       const TensorView<S>& written = o < outputs ? output.tensor : output.epilogue.value;
       return &written.at(part.sample, o % outputs, y + row, x);
     });
   }
 
-  index_t calls_of_multiply(index_t count) const {
-    return winograd_products * ceil_div(right_width(), detail::product_vectors * vector) *
-           ceil_div(count, detail::product_rows);
+  /// Calls of LinesAhead::next() that a group of so many tiles makes.
+  index_t calls_of_next(const Transforms& all, index_t count) const {
+    const index_t blocks = ceil_div(all.right_width, index_t{detail::product_vectors} * vector);
+    return winograd_products * blocks * ceil_div(count, detail::product_rows) + beside.calls(all);
   }
 
-  /// right[product][tile][output]
-  void multiply(const T* left, T* right, index_t count, LinesAhead& ahead) const {
+  void multiply(const Transforms& all, index_t count, LinesAhead& ahead) const {
     constexpr index_t block = detail::product_vectors * vector;
-    const index_t width = right_width();
+    const index_t width = all.right_width;
     for (int p = 0; p < winograd_products; ++p) {
-      const T* l = left + p * left_pitch();
+      const T* l = all.left + p * all.left_pitch;
       const T* w = weights + p * width * inputs;
-      T* r = right + p * right_pitch();
+      T* r = all.right + p * all.right_pitch;
       index_t o = 0;
       for (; o + block <= width; o += block)
-        detail::multiply_rows<T, detail::product_vectors>(l, left_width(), w + o * inputs, inputs, r + o, width, count,
-                                                          ahead);
-      if (o < width) detail::multiply_rows<T, 1>(l, left_width(), w + o * inputs, inputs, r + o, width, count, ahead);
+        detail::multiply_rows<T, detail::product_vectors>(l, all.left_width, w + o * inputs, inputs, r + o, width,
+                                                          count, ahead);
+      if (o < width) detail::multiply_rows<T, 1>(l, all.left_width, w + o * inputs, inputs, r + o, width, count, ahead);
     }
   }
 
-  void transform_outputs(const T* right, int sample, index_t y, index_t x, index_t count) const {
+  void transform_outputs(const Transforms& all, int sample, index_t y, index_t x, index_t count) const {
     for (index_t t = 0; t < count; t += detail::tiles_in_cache)
       for (int o = 0; o < output.channels; o += vector)
-        transform_outputs(right + t * right_width() + o, sample, o, y, x + t * tile,
+        transform_outputs(all, all.right + t * all.right_width + o, sample, o, y, x + t * tile,
                           std::min(detail::tiles_in_cache, count - t));
   }
 
   /// Of one vector of outputs: whole blocks go straight to the output, others through memory.
-  void transform_outputs(const T* right, int sample, int o, index_t y, index_t x, index_t count) const {
-    const index_t width = right_width();
+  void transform_outputs(const Transforms& all, const T* right, int sample, int o, index_t y, index_t x,
+                         index_t count) const {
+    const index_t width = all.right_width;
     Vector<T> start{};
     if (bias != nullptr)
       for (int l = 0; l < vector && o + l < output.channels; ++l) start[l] = bias[o + l];
@@ -281,34 +331,38 @@ struct WinogradConvolution {
       const index_t first = ceil_div(std::max<index_t>(0, owned[1].begin - x), columns_at_once);
       whole = std::max<index_t>(0, std::min(count * tile, owned[1].end - x) / columns_at_once - first);
       for (index_t t = 0; t < first * tiles_at_once && t < count; t += tiles_at_once)
-        partial_block(right + t * width, start, sample, o, y, x + t * tile);
+        partial_block(all, right + t * width, start, sample, o, y, x + t * tile);
       if (whole > 0)
-        whole_blocks(right + first * tiles_at_once * width, start, whole, sample, o, y, x + first * columns_at_once);
+        whole_blocks(all, right + first * tiles_at_once * width, start, whole, sample, o, y,
+                     x + first * columns_at_once);
       whole += first;
     }
     for (index_t t = whole * tiles_at_once; t < count; t += tiles_at_once)
-      partial_block(right + t * width, start, sample, o, y, x + t * tile);
+      partial_block(all, right + t * width, start, sample, o, y, x + t * tile);
   }
 
-  void whole_blocks(const T* products, Vector<T> start, index_t blocks, int sample, int o, index_t y, index_t x) const {
+  void whole_blocks(const Transforms& all, const T* products, Vector<T> start, index_t blocks, int sample, int o,
+                    index_t y, index_t x) const {
     const detail::Lines<S> to{&output.tensor.at(sample, o, y, x), output.tensor.row_stride,
                               output.tensor.channel_stride};
     if (output.accumulate)
       detail::transform_products<T, tile, tiles_at_once, true>(
-          products, right_width(), right_pitch(), blocks, start, to,
+          products, all.right_width, all.right_pitch, blocks, start, to,
           {&output.base.at(sample, o, y, x), output.base.row_stride, output.base.channel_stride});
     else
-      detail::transform_products<T, tile, tiles_at_once, false>(products, right_width(), right_pitch(), blocks, start,
-                                                                to, to);
+      detail::transform_products<T, tile, tiles_at_once, false>(products, all.right_width, all.right_pitch, blocks,
+                                                                start, to, to);
   }
 
-  void partial_block(const T* products, Vector<T> start, int sample, int o, index_t y, index_t x) const {
+  void partial_block(const Transforms& all, const T* products, Vector<T> start, int sample, int o, index_t y,
+                     index_t x) const {
     const Interval down = intersect({y, y + tile}, owned[0]), across = intersect({x, x + columns_at_once}, owned[1]);
     if (across.empty()) return;
     const int last = std::min(vector, output.channels - o);
     T block[tile][vector][columns_at_once];
     const detail::Lines<T> to{&block[0][0][0], vector * columns_at_once, columns_at_once};
-    detail::transform_products<T, tile, tiles_at_once, false>(products, right_width(), right_pitch(), 1, start, to, to);
+    detail::transform_products<T, tile, tiles_at_once, false>(products, all.right_width, all.right_pitch, 1, start, to,
+                                                              to);
     for (index_t row = down.begin; row < down.end; ++row)
       for (int l = 0; l < last; ++l)
         for (index_t column = across.begin; column < across.end; ++column)

@@ -52,6 +52,52 @@ inline void accumulate_rows(const T* left, index_t left_stride, const T* right, 
                                       sum_stride);
 }
 
+/// Pairs of channels' sums of products, [product][left channel][right channel].
+template <class T>
+struct ProductSums {
+  T* data = nullptr;
+  index_t left_width, right_width;
+
+  index_t pitch() const { return left_width * right_width + 2 * lanes<T>; }
+  std::size_t size() const { return static_cast<std::size_t>(winograd_products * pitch()); }
+  /// Calls of LinesAhead::next() in add().
+  index_t calls() const {
+    return winograd_products * ceil_div(right_width, index_t{product_vectors} * lanes<T>) *
+           ceil_div(left_width, product_rows);
+  }
+
+  /// Adds the products of so many transformed tiles, [product][tile][channel].
+  void add(const WinogradTransforms<T>& tiles, index_t count, LinesAhead& ahead) const {
+    constexpr index_t block = product_vectors * lanes<T>;
+    for (int p = 0; p < winograd_products; ++p) {
+      const T *left = tiles.left + p * tiles.left_pitch, *right = tiles.right + p * tiles.right_pitch;
+      T* sum = data + p * pitch();
+      index_t o = 0;
+      for (; o + block <= right_width; o += block)
+        accumulate_rows<T, product_vectors>(left, left_width, right + o, right_width, count, sum + o, right_width,
+                                            left_width, ahead);
+      if (o < right_width)
+        accumulate_rows<T, 1>(left, left_width, right + o, right_width, count, sum + o, right_width, left_width, ahead);
+    }
+  }
+
+  /// w = G^T sums G of a left channel and the vector of right channels from `right` on.
+  template <int Window>
+  void weights(index_t left, index_t right, Vector<T> (&w)[Window][Window]) const {
+    using V = Vector<T>;
+    const T* from = data + left * right_width + right;
+    V half[Window][6];
+    HALOGEN_UNROLL
+    for (int j = 0; j < 6; ++j) {
+      V u[6], column[Window];
+      for (int i = 0; i < 6; ++i) u[i] = load<V>(from + (6 * i + j) * pitch());
+      transform_weight_gradient<T>(u, column);
+      for (int i = 0; i < Window; ++i) half[i][j] = column[i];
+    }
+    for (int i = 0; i < Window; ++i) transform_weight_gradient<T>(half[i], w[i]);
+  }
+};
+
 }  // namespace detail
 
 /// Tiles across that are transformed at once: many, since each group reads and writes all sums.
@@ -99,12 +145,13 @@ struct WinogradWeightGradient {
     ChannelRows<T, ValueReader<S>> input;
     ChannelRows<T, GradientReader<S>> gradient;
     LinesAhead ahead;
-    index_t group, left_pitch, right_pitch, sum_pitch;  ///< pitches from product to product
-    T *left = nullptr, *right = nullptr, *sum = nullptr;
+    index_t group;
+    WinogradTransforms<T> tiles;
+    detail::ProductSums<T> sums;
 
     std::size_t bytes() const {
       std::size_t total = input.bytes() + gradient.bytes() + ahead.bytes();
-      for (const index_t size : sizes()) total += Scratch::bytes_of<T>(static_cast<std::size_t>(size));
+      for (const std::size_t size : sizes()) total += Scratch::bytes_of<T>(size);
       return total;
     }
     void take(Scratch& scratch) {
@@ -112,11 +159,12 @@ struct WinogradWeightGradient {
       gradient.take(scratch);
       ahead.take(scratch);
       const auto all = sizes();
-      T** to[] = {&left, &right, &sum};
-      for (std::size_t i = 0; i < all.size(); ++i) *to[i] = scratch.take<T>(static_cast<std::size_t>(all[i]));
+      T** to[] = {&tiles.left, &tiles.right, &sums.data};
+      for (std::size_t i = 0; i < all.size(); ++i) *to[i] = scratch.take<T>(all[i]);
     }
-    std::array<index_t, 3> sizes() const {
-      return {winograd_products * left_pitch, winograd_products * right_pitch, winograd_products * sum_pitch};
+    std::array<std::size_t, 3> sizes() const {
+      return {static_cast<std::size_t>(winograd_products * tiles.left_pitch),
+              static_cast<std::size_t>(winograd_products * tiles.right_pitch), sums.size()};
     }
   };
 
@@ -128,9 +176,8 @@ struct WinogradWeightGradient {
             {gradient, outputs, columns, tile},
             LinesAhead(tile * (inputs + 2 * index_t{outputs})),
             group,
-            group * left + 2 * vector,
-            group * right + 2 * vector,
-            left * right + 2 * vector};
+            {nullptr, nullptr, left, right, group * left + 2 * vector, group * right + 2 * vector},
+            {nullptr, left, right}};
   }
 
   void add_tile(const Tile& part, Memory& m, double* result) const {
@@ -138,7 +185,7 @@ struct WinogradWeightGradient {
     const index_t y0 = part.rows.begin - shape.padding[0], x0 = part.columns.begin - shape.padding[1];
     m.input.set_readable({y0, y0 + part.rows.size() + Window - 1}, {x0, x0 + part.columns.size() + Window - 1});
     m.gradient.set_readable(part.rows, part.columns);
-    std::fill_n(m.sum, winograd_products * m.sum_pitch, T(0));
+    std::fill_n(m.sums.data, m.sums.size(), T(0));
     double* bias = result + weight_count();
     const index_t across = ceil_div(part.columns.size(), tile);
     index_t next = y0;
@@ -146,8 +193,9 @@ struct WinogradWeightGradient {
       for (const index_t end = y - shape.padding[0] + winograd_points; next < end; ++next)
         m.input.read(part.sample, next, x0, across * tile + Window - 1);
       for (index_t row = y; row < y + tile; ++row)
-        m.gradient.read(part.sample, row, part.columns.begin, across * tile,
-                        [&](int o, const T* line, index_t count) { bias[o] += detail::sum_of_row(line, count); });
+        m.gradient.read(
+            part.sample, row, part.columns.begin, across * tile,
+            [&](int o, index_t, const T* line, index_t count) { bias[o] += detail::sum_of_row(line, count); });
       aim(m.ahead, part, y);
       for (index_t t = 0; t < across; t += m.group) add_group(m, y, t, std::min(m.group, across - t));
     }
@@ -173,46 +221,22 @@ struct WinogradWeightGradient {
     for (int i = 0; i < winograd_points; ++i)
       from_input[i] = m.input.row(y - shape.padding[0] + i) + t * tile * left_width;
     for (int i = 0; i < tile; ++i) from_gradient[i] = m.gradient.row(y + i) + t * tile * right_width;
-    detail::transform_tiles<T, tile>(from_input, left_width, count, m.left, m.left_pitch);
-    detail::transform_tiles<T, tile>(from_gradient, right_width, count, m.right, m.right_pitch);
-    constexpr index_t block = detail::product_vectors * vector;
-    m.ahead.start(t / m.group, count * tile * static_cast<index_t>(sizeof(S)),
-                  winograd_products * ceil_div(right_width, block) * ceil_div(left_width, detail::product_rows));
-    for (int p = 0; p < winograd_products; ++p) {
-      const T *left = m.left + p * m.left_pitch, *right = m.right + p * m.right_pitch;
-      T* sum = m.sum + p * m.sum_pitch;
-      index_t o = 0;
-      for (; o + block <= right_width; o += block)
-        detail::accumulate_rows<T, detail::product_vectors>(left, left_width, right + o, right_width, count, sum + o,
-                                                            right_width, left_width, m.ahead);
-      if (o < right_width)
-        detail::accumulate_rows<T, 1>(left, left_width, right + o, right_width, count, sum + o, right_width, left_width,
-                                      m.ahead);
-    }
+    detail::transform_tiles<T, tile>(from_input, left_width, count, m.tiles.left, m.tiles.left_pitch);
+    detail::transform_tiles<T, tile>(from_gradient, right_width, count, m.tiles.right, m.tiles.right_pitch);
+    m.ahead.start(t / m.group, count * tile * static_cast<index_t>(sizeof(S)), m.sums.calls());
+    m.sums.add(m.tiles, count, m.ahead);
   }
 
-  /// result[o][c][Window x Window] += G^T sum[.][c][o] G
+  /// result[o][c][Window][Window] += the sums' weights
   void add_to_result(const Memory& m, double* result) const {
-    using V = Vector<T>;
-    const index_t width = m.gradient.width();
     for (int c = 0; c < inputs; ++c)
       for (int o = 0; o < outputs; o += vector) {
-        const T* from = m.sum + c * width + o;
-        V half[Window][6];
-        HALOGEN_UNROLL
-        for (int j = 0; j < 6; ++j) {
-          V u[6], w[Window];
-          for (int i = 0; i < 6; ++i) u[i] = load<V>(from + (6 * i + j) * m.sum_pitch);
-          detail::transform_weight_gradient<T>(u, w);
-          for (int i = 0; i < Window; ++i) half[i][j] = w[i];
-        }
-        for (int i = 0; i < Window; ++i) {
-          V w[Window];
-          detail::transform_weight_gradient<T>(half[i], w);
+        Vector<T> w[Window][Window];
+        m.sums.weights(c, o, w);
+        for (int i = 0; i < Window; ++i)
           for (int j = 0; j < Window; ++j)
             for (int l = 0; l < vector && o + l < outputs; ++l)
-              result[((index_t{o + l} * inputs + c) * Window + i) * Window + j] += static_cast<double>(w[j][l]);
-        }
+              result[((index_t{o + l} * inputs + c) * Window + i) * Window + j] += static_cast<double>(w[i][j][l]);
       }
   }
 };

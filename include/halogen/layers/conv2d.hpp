@@ -29,10 +29,26 @@ constexpr void convolution_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, LaunchKind::conv_forward, planner.read(node));
 }
 
+/// Whether its input gradients sum the weights' gradient as well (stencil/winograd.hpp): tiles of outputs on the grid
+/// of the inputs.
+constexpr bool sums_weights_beside(const Node& node, const Value& input) {
+  const Window* window = node.window;
+  const int gradients = node.channels * window[0].kernel;
+  if (node.level != input.level || node.channel_groups > 1 || window[0].transposed || window[0].kernel % 2 == 0)
+    return false;
+  for (const Source& source : input.sources)
+    if (!winograd_sums_weights(gradients, source.channels) ||
+        winograd_window(window[1], window[2], gradients, source.channels) == 0)
+      return false;
+  return true;
+}
+
 constexpr void convolution_vjp(Planner& planner, const Node& node) {
   const int reads = planner.gradient_of(node);
   if (reads < 0) return;
   const Value& input = planner.value_of(node.inputs[0]);
+  if (sums_weights_beside(node, input) && planner.all_need_gradients(input))
+    return planner.emit_input_gradients(node, LaunchKind::conv_input_gradient, input, reads, true);
   Launch weight;
   weight.kind = LaunchKind::conv_weight_gradient;
   weight.node = node.index;

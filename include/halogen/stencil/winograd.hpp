@@ -26,4 +26,8 @@ constexpr int winograd_window(const Window& height, const Window& width, int inp
   return on_host && has_tile && fits(height) && fits(width) && inputs >= channels && outputs >= channels ? window : 0;
 }
 
+/// Whether such an input gradient sums the weights' gradient as well, in one pass over the output's gradient: where
+/// the sums of all products stay in L2 beside the rest.
+constexpr bool winograd_sums_weights(int gradients, int channels) { return gradients * channels <= 1024; }
+
 }  // namespace halogen
