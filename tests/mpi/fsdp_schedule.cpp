@@ -16,8 +16,12 @@ constexpr const hg::Plan& training = hg::plan_of<ModelType, hg::input_channels<M
 template <int Channels>
 using Layer =
     hg::Sequential<hg::Conv2d<Channels, Channels, hg::Kernel<3>, hg::Padding<1>>, hg::GroupNorm<2, Channels>, hg::ReLU>;
-using Chain = hg::Sequential<Layer<8>, Layer<8>, Layer<8>, Layer<8>, Layer<8>, Layer<8>>;  // ends in a norm
-constexpr hg::index_t convolution = 9 * 8 * 8 + 8, norm = 2 * 8;
+template <int Channels>
+using ChainOf = hg::Sequential<Layer<Channels>, Layer<Channels>, Layer<Channels>, Layer<Channels>, Layer<Channels>,
+                               Layer<Channels>>;  // ends in a norm
+using Chain = ChainOf<8>;
+// their parameters (nvcc knows a global norm)
+constexpr hg::index_t conv = 9 * 8 * 8 + 8, norms = 2 * 8;
 
 /// The output of one layer read with and without its ReLU, and two layers whose output nobody reads.
 struct Branches : hg::Module<Branches> {
@@ -74,8 +78,7 @@ void check_schedule(const hg::ParameterBuckets& buckets) {
 
 TEST_CASE("a bucket is a convolution and the norms before it; the last takes the norms behind it too") {
   CHECK(sizes(hg::ParameterBuckets(graph<Chain>, 3)) ==
-        std::vector<hg::index_t>{convolution, norm + convolution, norm + convolution, norm + convolution,
-                                 norm + convolution, norm + convolution + norm});
+        std::vector<hg::index_t>{conv, norms + conv, norms + conv, norms + conv, norms + conv, norms + conv + norms});
   CHECK(sizes(hg::ParameterBuckets(graph<Branches>, 2)) == std::vector<hg::index_t>{20, 16, 8 + 20, 16, 8 + 18});
   CHECK(sizes(hg::ParameterBuckets(graph<hg::GroupNorm<2, 4>>, 2)) == std::vector<hg::index_t>{8});
   CHECK(hg::ParameterBuckets(graph<hg::ReLU>, 2).size() == 0);
@@ -83,11 +86,10 @@ TEST_CASE("a bucket is a convolution and the norms before it; the last takes the
 
 TEST_CASE("layers join up to a number of values, never beyond it unless alone") {
   const auto of = [](hg::index_t most) { return sizes(hg::ParameterBuckets(graph<Chain>, 2, most)); };
-  const hg::index_t two = 2 * convolution + norm;
-  CHECK(of(two) == std::vector<hg::index_t>{two, norm + convolution, norm + convolution, norm + convolution,
-                                            norm + convolution + norm});
-  CHECK(of(two + norm) == std::vector<hg::index_t>{two, two + norm, norm + convolution, norm + convolution + norm});
-  CHECK(of(two + 2 * norm) == std::vector<hg::index_t>{two, two + norm, two + 2 * norm});
+  const hg::index_t two = 2 * conv + norms;
+  CHECK(of(two) == std::vector<hg::index_t>{two, norms + conv, norms + conv, norms + conv, norms + conv + norms});
+  CHECK(of(two + norms) == std::vector<hg::index_t>{two, two + norms, norms + conv, norms + conv + norms});
+  CHECK(of(two + 2 * norms) == std::vector<hg::index_t>{two, two + norms, two + 2 * norms});
   CHECK(of(two - 1) == of(0));
   CHECK(of(1 << 20) == std::vector<hg::index_t>{graph<Chain>.parameter_count()});
 }
@@ -122,12 +124,24 @@ TEST_CASE("what launches use is in memory, whatever the model and the buckets") 
   }
 }
 
-TEST_CASE("a chain of equal layers stages two of them, however many there are; no image gradient, no first gather") {
+/// The most layers of a chain that are staged at a time, the last one and its two norms taken for each.
+template <int Channels>
+double staged_layers() {
+  const hg::ParameterBuckets buckets(graph<ChainOf<Channels>>, 2);
+  const hg::ParameterSchedule schedule(training<ChainOf<Channels>>, buckets, 4);
+  constexpr hg::index_t layer = 9 * Channels * Channels + Channels + 4 * Channels;
+  return static_cast<double>(schedule.staging_bytes()) / static_cast<double>((layer * 4 + 63) / 64 * 64);
+}
+
+TEST_CASE("a chain of equal layers stages two or three of them, however many; no image gradient, no first gather") {
   const hg::ParameterBuckets buckets(graph<Chain>, 2);
   const hg::ParameterSchedule schedule(training<Chain>, buckets, 4);
   const auto bytes = [](hg::index_t values) { return static_cast<std::size_t>(values * 4 + 63) / 64 * 64; };
-  CHECK(schedule.staging_bytes() <= 2 * bytes(convolution + 2 * norm));
-  CHECK(schedule.staging_bytes() >= 2 * bytes(convolution + norm));
+  // Three where one launch takes a layer's parameters and leaves their gradient, and the next layer's are on the way.
+  const int layers = training<Chain>.launches[training<Chain>.launches.size() - 2].weights ? 3 : 2;
+  CHECK(staged_layers<8>() <= layers);
+  CHECK(schedule.staging_bytes() >= layers * bytes(conv + norms));
+  CHECK(staged_layers<40>() <= 2);
   CHECK(schedule.all_gathers() == 6 + 5 - 1);  // forward, backward but the first, the last stays in between
   CHECK(schedule.reduce_scatters() == 6);
   const hg::Plan& inference = hg::plan_of<Chain, 8, hg::PlanKind::inference>;
