@@ -118,7 +118,8 @@ inline bool (*is_device_memory)(const void*) = [](const void*) { return true; };
 
 inline void copy_in_order(void* to, const void* from, std::size_t bytes) { std::memmove(to, from, bytes); }
 inline void wait_for_stream() {}
-inline bool is_capturing() { return false; }
+/// A variable, so that a test can play a recording.
+inline bool (*is_capturing)() = [] { return false; };
 inline bool stream_ended() { return false; }
 /// A variable, so that a test can let ranks share one.
 inline std::string (*device_identity)() = [] { return std::string(); };

@@ -46,6 +46,9 @@ class Transport : public std::enable_shared_from_this<Transport> {
   /// Whether prepared exchanges, and whether collectives, take device memory at all; all take host memory.
   virtual bool messages_take_device_memory() const { return false; }
   virtual bool collectives_take_device_memory() const { return false; }
+  /// Memory from which messages travel best, where there is some: Communicator::message_memory.
+  virtual std::shared_ptr<void> message_memory(std::size_t) { return nullptr; }
+  virtual std::size_t message_memory_bytes() const { return 0; }
   /// Throws Error where an operation that the host did not wait for has failed.
   virtual void check_health() const {}
 

@@ -4,13 +4,15 @@
 // eyes of the test (nccl_standin_check_memory).
 // NCCL_STANDIN_FAULT=KIND:RANK makes the groups of one rank, from when it is set: stall; error, stall with an
 // asynchronous error; late, end well but for an asynchronous error; refuse. NCCL_STANDIN_VERSION is the version that it
-// claims to be.
+// claims to be; NCCL_STANDIN_NO_WINDOWS=1 makes it one whose GPUs do not reach each other's memory,
+// NCCL_STANDIN_NO_MEMORY=1 one without device memory left.
 #include <nccl.h>
 
 #include <algorithm>
 #include <memory>
 #include <random>
 
+#include "windows.hpp"
 #include "wires.hpp"
 
 using namespace standin;
@@ -19,13 +21,27 @@ struct ncclComm {
   std::string name;
   std::unique_ptr<Wires> wires;
   int splits = 0;
+  std::unique_ptr<Signals> signals{};  // from the first window on
+  std::vector<std::unique_ptr<Window>> windows{};
   std::atomic<bool> aborted = false;
   std::atomic<ncclResult_t> error = ncclSuccess;
 };
 
 namespace {
 
-enum Operation : std::int64_t { message, all_reduce, reduce, reduce_scatter, all_gather, broadcast, split_ranks };
+enum Operation : std::int64_t {
+  message,
+  all_reduce,
+  reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  split_ranks,
+  register_window,
+  put,
+  signal_peer,
+  await
+};
 
 struct Call {
   ncclComm_t comm;
@@ -36,6 +52,9 @@ struct Call {
   ncclDataType_t type;
   ncclRedOp_t reduction;
   int root;  // or peer
+  const Window* window = nullptr;
+  std::size_t offset = 0;
+  std::vector<ncclWaitSignalDesc_t> awaited{};
 };
 
 bool (*is_device_memory)(const void*) = nullptr;
@@ -100,9 +119,10 @@ ncclResult_t collective(const Call& call) {
     return call.operation == broadcast && r != call.root ? 0 : call.operation == reduce_scatter ? bytes * size : bytes;
   };
   const auto takes = [&](int r) {
-    return call.operation == reduce && r != call.root                      ? 0
-           : call.operation == all_gather || call.operation == split_ranks ? bytes * size
-                                                                           : bytes;
+    return call.operation == reduce && r != call.root ? 0
+           : call.operation == all_gather || call.operation == split_ranks || call.operation == register_window
+               ? bytes * size
+               : bytes;
   };
   const auto header = [&](std::int64_t length) {
     return Header{call.operation, length, call.type, reduces ? call.reduction : -1, call.root};
@@ -140,6 +160,38 @@ ncclResult_t collective(const Call& call) {
   return ncclSuccess;
 }
 
+ncclResult_t refuse(const std::string& why) {
+  std::fprintf(stderr, "nccl stand-in: %s\n", why.c_str());
+  return ncclInvalidArgument;
+}
+
+int messages_put = 0;
+
+/// Carries out a put, a signal or a wait.
+ncclResult_t one_sided(const Call& call) {
+  ncclComm& comm = *call.comm;
+  if (!comm.signals) return refuse("signals before the first window"), ncclInvalidUsage;
+  if (call.operation == put) {
+    const auto bytes = static_cast<std::int64_t>(call.count) * width(call.type);
+    const auto peer = static_cast<std::size_t>(call.root);
+    std::memcpy(call.window->memory[peer]->data() + call.window->offsets[peer] + call.offset, call.send,
+                static_cast<std::size_t>(bytes));
+    ++messages_put;
+  }
+  if (call.operation != await) return comm.signals->give(call.root, comm.wires->rank()), ncclSuccess;
+  for (const ncclWaitSignalDesc_t& one : call.awaited) comm.signals->expect(one.peer, one.opCnt);
+  const auto end = Clock::now() + std::chrono::duration<double>(timeout_seconds());
+  for (const ncclWaitSignalDesc_t& one : call.awaited)
+    while (!comm.signals->arrived(one.peer) && !comm.aborted) {
+      if (Clock::now() > end)
+        return refuse("rank " + std::to_string(comm.wires->rank()) + " waits for " + std::to_string(one.opCnt) +
+                      " signals of " + std::to_string(one.peer) + ", and nobody answers"),
+               ncclSystemError;
+      usleep(50);
+    }
+  return ncclSuccess;
+}
+
 /// The fault that a group of this process shall have.
 std::string fault() {
   const char* text = std::getenv("NCCL_STANDIN_FAULT");
@@ -174,17 +226,26 @@ ncclResult_t run_group() {
   }
   ncclResult_t code = carry(comm, messages);
   for (const Call& call : calls)
-    if (call.operation != message && code == ncclSuccess && !comm.aborted) code = collective(call);
+    if (call.operation != message && code == ncclSuccess && !comm.aborted)
+      code = call.operation >= put ? one_sided(call) : collective(call);
   return code;
 }
 
+bool is_a_peer(ncclComm_t comm, int rank) {
+  return rank != comm->wires->rank() && rank >= 0 && rank < comm->wires->size();
+}
+
+ncclResult_t post(const Call& call) {
+  if ((call.operation == message || call.operation == put || call.operation == signal_peer) &&
+      !is_a_peer(call.comm, call.root))
+    return ncclInvalidArgument;
+  queue.push_back(call);
+  return depth > 0 ? ncclSuccess : run_group();
+}
 ncclResult_t post(ncclComm_t comm, Operation operation, const void* send, void* receive, std::size_t count,
                   ncclDataType_t type, ncclRedOp_t reduction, int root) {
-  if (operation == message && (root == comm->wires->rank() || root < 0 || root >= comm->wires->size()))
-    return ncclInvalidArgument;
-  queue.push_back(
+  return post(
       {comm, operation, static_cast<const char*>(send), static_cast<char*>(receive), count, type, reduction, root});
-  return depth > 0 ? ncclSuccess : run_group();
 }
 
 }  // namespace
@@ -192,6 +253,9 @@ ncclResult_t post(ncclComm_t comm, Operation operation, const void* send, void* 
 extern "C" {
 
 void nccl_standin_check_memory(bool (*is_device)(const void*)) { is_device_memory = is_device; }
+bool nccl_standin_has_allocated(const void* data) { return allocated_around(data) != nullptr; }
+/// How many messages this process has put.
+int nccl_standin_puts() { return messages_put; }
 
 ncclResult_t ncclGetVersion(int* version) {
   const char* text = std::getenv("NCCL_STANDIN_VERSION");
@@ -240,7 +304,11 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
 }
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) { return *count = comm->wires->size(), ncclSuccess; }
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) { return *rank = comm->wires->rank(), ncclSuccess; }
-ncclResult_t ncclCommDestroy(ncclComm_t comm) { return delete comm, ncclSuccess; }
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (!comm->windows.empty()) refuse("a communicator ends before its windows"), std::abort();
+  if (comm->signals && !comm->signals->all_were_awaited()) refuse("nobody waited for a signal"), std::abort();
+  return delete comm, ncclSuccess;
+}
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return comm->aborted = true, ncclSuccess;
 }  // its caller may be in it: kept
@@ -274,6 +342,90 @@ ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t send_cou
 ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t) {
   return post(comm, broadcast, send, receive, count, type, ncclSum, root);
+}
+
+ncclResult_t ncclMemAlloc(void** data, std::size_t bytes) {
+  if (std::getenv("NCCL_STANDIN_NO_MEMORY")) return ncclUnhandledCudaError;
+  auto memory = std::make_unique<SharedMemory>((bytes + 4095) / 4096 * 4096);
+  *data = memory->data();
+  const char* end = memory->data() + memory->bytes();
+  allocated()[end] = std::move(memory);
+  return ncclSuccess;
+}
+ncclResult_t ncclMemFree(void* data) {
+  SharedMemory* memory = allocated_around(data);
+  if (memory == nullptr || memory->data() != data) return refuse("free of what was not allocated");
+  allocated().erase(memory->data() + memory->bytes());
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, std::size_t bytes, ncclWindow_t* window, int flags) {
+  *window = nullptr;
+  if (std::getenv("NCCL_STANDIN_NO_WINDOWS")) return ncclSuccess;  // as NCCL says it
+  const SharedMemory* memory = allocated_around(data);
+  const auto size = static_cast<std::size_t>(comm->wires->size());
+  if (memory == nullptr || static_cast<char*>(data) + bytes > memory->data() + memory->bytes())
+    return refuse("a window of memory that ncclMemAlloc did not give");
+  if (reinterpret_cast<std::uintptr_t>(data) % NCCL_WIN_REQUIRED_ALIGNMENT != 0)
+    return refuse("a window that is not aligned");
+  if (flags != NCCL_WIN_COLL_SYMMETRIC || depth > 0) return refuse("a window that is not symmetric, or in a group");
+  const bool is_first = comm->signals == nullptr;
+  if (is_first) comm->signals = std::make_unique<Signals>(comm->wires->size());
+  struct Told {
+    Place memory, signals;
+    std::int64_t offset, bytes;
+  };
+  const Told own{memory->place(), comm->signals->place(), static_cast<char*>(data) - memory->data(),
+                 static_cast<std::int64_t>(bytes)};
+  std::vector<Told> all(size);
+  const ncclResult_t code =
+      collective({comm, register_window, reinterpret_cast<const char*>(&own), reinterpret_cast<char*>(all.data()),
+                  sizeof own / sizeof(std::int64_t), ncclInt64, ncclSum, -1});
+  if (code != ncclSuccess || comm->aborted) return code;
+  auto made = std::make_unique<Window>(Window{static_cast<char*>(data), own.bytes, {}, {}});
+  for (std::size_t r = 0; r < size; ++r) {
+    if (all[r].bytes != own.bytes) return refuse("a window of another size than on another rank");
+    const bool is_own = static_cast<int>(r) == comm->wires->rank();
+    made->memory.push_back(is_own ? nullptr : std::make_unique<SharedMemory>(all[r].memory));
+    made->offsets.push_back(all[r].offset);
+    if (is_first && !is_own) comm->signals->find(static_cast<int>(r), all[r].signals);
+  }
+  // Nobody ends before all have mapped what is theirs.
+  std::int32_t mapped = 0;
+  const ncclResult_t met = collective({comm, all_reduce, reinterpret_cast<const char*>(&mapped),
+                                       reinterpret_cast<char*>(&mapped), 1, ncclInt32, ncclSum, -1});
+  *window = reinterpret_cast<ncclWindow_t>(comm->windows.emplace_back(std::move(made)).get());
+  return met;
+}
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  const auto is_it = [&](const auto& one) { return one.get() == reinterpret_cast<Window*>(window); };
+  return std::erase_if(comm->windows, is_it) == 1 ? ncclSuccess : refuse("a window that is not there");
+}
+
+ncclResult_t ncclPutSignal(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                           std::size_t offset, int index, int context, unsigned flags, ncclComm_t comm, cudaStream_t) {
+  const auto* to = reinterpret_cast<const Window*>(window);
+  const auto bytes = static_cast<std::int64_t>(count) * width(type);
+  const auto holds = [&](const auto& one) { return one->holds(data, bytes); };
+  if (index != 0 || context != 0 || flags != 0) return refuse("a put with another signal than 0");
+  if (std::ranges::none_of(comm->windows, [&](const auto& one) { return one.get() == to; }))
+    return refuse("a put into a window that is not there");
+  if (std::ranges::none_of(comm->windows, holds)) return refuse("a put from memory that lies in no window");
+  if (offset + static_cast<std::size_t>(bytes) > static_cast<std::size_t>(to->bytes))
+    return refuse("a put beyond its window");
+  return post({comm, put, static_cast<const char*>(data), nullptr, count, type, ncclSum, peer, to, offset});
+}
+ncclResult_t ncclSignal(int peer, int index, int context, unsigned flags, ncclComm_t comm, cudaStream_t) {
+  if (index != 0 || context != 0 || flags != 0) return refuse("another signal than 0");
+  return post(comm, signal_peer, nullptr, nullptr, 0, ncclUint8, ncclSum, peer);
+}
+ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t* signals, ncclComm_t comm, cudaStream_t) {
+  if (count <= 0 || signals == nullptr) return refuse("a wait for no signal");
+  std::vector<ncclWaitSignalDesc_t> awaited(signals, signals + count);
+  for (const ncclWaitSignalDesc_t& one : awaited)
+    if (one.opCnt <= 0 || one.sigIdx != 0 || one.ctx != 0 || !is_a_peer(comm, one.peer))
+      return refuse("a wait for another signal than 0");
+  return post({comm, await, nullptr, nullptr, 0, ncclUint8, ncclSum, -1, nullptr, 0, std::move(awaited)});
 }
 
 }  // extern "C"

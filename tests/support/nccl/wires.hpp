@@ -30,7 +30,7 @@ struct Header {
   bool operator==(const Header&) const = default;
   std::string text() const {
     static const char* names[] = {"message",    "all_reduce", "reduce", "reduce_scatter",
-                                  "all_gather", "broadcast",  "split"};
+                                  "all_gather", "broadcast",  "split",  "register"};
     return std::string(names[operation]) + " of " + std::to_string(bytes) + " bytes (type " + std::to_string(type) +
            ", reduction " + std::to_string(reduction) + ", root " + std::to_string(root) + ")";
   }

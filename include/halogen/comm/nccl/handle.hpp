@@ -15,6 +15,7 @@
 
 #include "halogen/comm/nccl/library.hpp"
 #include "halogen/comm/nccl/watch.hpp"
+#include "halogen/comm/nccl/window_memory.hpp"
 #include "halogen/comm/stream.hpp"
 
 namespace halogen::detail {
@@ -30,9 +31,15 @@ class NcclHandle final : public NcclWatched {
   using Clock = std::chrono::steady_clock;
 
  public:
-  NcclHandle(ncclComm_t comm, std::string label) : comm_(comm), label_(std::move(label)) {
+  /// Collective where there is message memory.
+  NcclHandle(ncclComm_t comm, std::string label, std::shared_ptr<NcclWindowMemory> message_memory)
+      : comm_(comm), label_(std::move(label)), message_memory_(std::move(message_memory)) {
     check(library_.comm_user_rank(comm_, &rank_), "ncclCommUserRank");
     check(library_.comm_count(comm_, &size_), "ncclCommCount");
+    if (message_memory_)
+      check(library_.window_register(comm_, message_memory_->data(), message_memory_->bytes(), &window_,
+                                     nccl_windows::symmetric),
+            "ncclCommWindowRegister on \"" + label_ + "\"");
     NcclWatch::get().add(*this);
   }
   NcclHandle(const NcclHandle&) = delete;
@@ -46,6 +53,7 @@ class NcclHandle final : public NcclWatched {
       library_.comm_abort(comm_);
     } else {
       wait_for_stream();
+      if (window_ != nullptr) library_.window_deregister(comm_, window_);
       library_.comm_destroy(comm_);
     }
   }
@@ -54,6 +62,10 @@ class NcclHandle final : public NcclWatched {
   const std::string& label() const { return label_; }
   int rank() const { return rank_; }
   int size() const { return size_; }
+
+  /// The same on all ranks; null where they share no memory that GPUs could write to each other's.
+  nccl_windows::Window window() const { return window_; }
+  const std::shared_ptr<NcclWindowMemory>& message_memory() const { return message_memory_; }
 
   /// One call that may wait for other ranks, watched. Throws Error for what NCCL refuses, and for the first fault of
   /// any communicator so far.
@@ -69,12 +81,15 @@ class NcclHandle final : public NcclWatched {
   /// The same for all that emit(library) issues, as one group.
   template <class Emit>
   void issue(const std::shared_ptr<const NcclOperation>& operation, Emit&& emit) {
-    call(operation, [&](const NcclLibrary& nccl) {
-      const ncclResult_t begun = nccl.group_start();
-      if (begun != ncclSuccess) return begun;
-      const ncclResult_t emitted = emit(nccl), ended = nccl.group_end();
-      return emitted == ncclSuccess ? ended : emitted;
-    });
+    call(operation, [&](const NcclLibrary& nccl) { return grouped(nccl, emit); });
+  }
+
+  template <class Emit>
+  static ncclResult_t grouped(const NcclLibrary& nccl, Emit&& emit) {
+    const ncclResult_t begun = nccl.group_start();
+    if (begun != ncclSuccess) return begun;
+    const ncclResult_t emitted = emit(nccl), ended = nccl.group_end();
+    return emitted == ncclSuccess ? ended : emitted;
   }
 
   /// Throws Error with the first fault of any communicator.
@@ -189,6 +204,8 @@ class NcclHandle final : public NcclWatched {
   std::string label_;
   int rank_ = 0;
   int size_ = 1;
+  std::shared_ptr<NcclWindowMemory> message_memory_;
+  nccl_windows::Window window_ = nullptr;
 
   std::mutex mutex_;
   bool issuing_ = false;
