@@ -240,6 +240,21 @@ TEST_CASE("a message comes when its receiver is ready, and is counted once, put 
 #endif
 }
 
+TEST_CASE("ranks without messages are not waited for, from the first exchange of a communicator on") {
+  hg::Environment env;
+  const hg::Communicator all = env.world().split(0, env.world().rank(), "all");
+  if (all.size() < 3) return;
+  const OnDevice<int> there(4, 10 + all.rank(), all), here(4, 0, all);
+  const Transfer send[] = {{1, there.data(), 16}}, receive[] = {{0, here.data(), 16}};
+  const auto only = [&](int rank, const Transfer& one) {
+    return std::span(&one, all.rank() == rank ? std::size_t{1} : std::size_t{0});
+  };
+  hg::Exchange exchange = all.prepare(only(1, receive[0]), only(0, send[0]), "from 0 to 1");
+  exchange.start();
+  exchange.wait();
+  CHECK(here.values() == std::vector<int>(4, all.rank() == 1 ? 10 : 0));
+}
+
 TEST_CASE("memory for messages is given out in parts until there is none, and anew") {
   hg::Environment env;
   const hg::Communicator& world = env.world();

@@ -215,6 +215,8 @@ TEST_CASE("windows are named in the start-up line, or why there are none is said
             "error: rank 1 asks for windows of 64 MiB, rank 0 for windows of 256 MiB");
   said_once(output(2, windows + "NCCL_STANDIN_NO_WINDOWS=1"),
             "error: HALOGEN_NCCL_WINDOWS=1, but NCCL finds no way for these GPUs to write into each other's memory");
+  said_once(output(2, windows + "NCCL_STANDIN_NO_SIGNALS=1"),
+            "error: windows for messages (HALOGEN_NCCL_WINDOWS=1) on \"world\": NCCL says invalid argument");
   said_once(output(2, windows + "NCCL_STANDIN_NO_MEMORY=1"),
             "error: HALOGEN_NCCL_WINDOWS=1 needs 256 MiB of device memory, and NCCL says unhandled cuda error: set "
             "HALOGEN_NCCL_WINDOW_MIB to less");

@@ -5,7 +5,8 @@
 // NCCL_STANDIN_FAULT=KIND:RANK makes the groups of one rank, from when it is set: stall; error, stall with an
 // asynchronous error; late, end well but for an asynchronous error; refuse. NCCL_STANDIN_VERSION is the version that it
 // claims to be; NCCL_STANDIN_NO_WINDOWS=1 makes it one whose GPUs do not reach each other's memory,
-// NCCL_STANDIN_NO_MEMORY=1 one without device memory left.
+// NCCL_STANDIN_NO_SIGNALS=1 one that can register windows but do nothing with them, NCCL_STANDIN_NO_MEMORY=1 one
+// without device memory left.
 #include <nccl.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@ struct ncclComm {
   std::string name;
   std::unique_ptr<Wires> wires;
   int splits = 0;
+  bool has_signalled = false;
   std::unique_ptr<Signals> signals{};  // from the first window on
   std::vector<std::unique_ptr<Window>> windows{};
   std::atomic<bool> aborted = false;
@@ -38,6 +40,7 @@ enum Operation : std::int64_t {
   broadcast,
   split_ranks,
   register_window,
+  meeting,
   put,
   signal_peer,
   await
@@ -115,14 +118,13 @@ ncclResult_t collective(const Call& call) {
   const int size = comm.wires->size(), rank = comm.wires->rank();
   const std::int64_t bytes = static_cast<std::int64_t>(call.count) * width(call.type);
   const bool reduces = call.operation == all_reduce || call.operation == reduce || call.operation == reduce_scatter;
+  const bool gathers =
+      call.operation == all_gather || call.operation == split_ranks || call.operation == register_window;
   const auto gives = [&](int r) {
     return call.operation == broadcast && r != call.root ? 0 : call.operation == reduce_scatter ? bytes * size : bytes;
   };
   const auto takes = [&](int r) {
-    return call.operation == reduce && r != call.root ? 0
-           : call.operation == all_gather || call.operation == split_ranks || call.operation == register_window
-               ? bytes * size
-               : bytes;
+    return call.operation == reduce && r != call.root ? 0 : gathers ? bytes * size : bytes;
   };
   const auto header = [&](std::int64_t length) {
     return Header{call.operation, length, call.type, reduces ? call.reduction : -1, call.root};
@@ -167,10 +169,20 @@ ncclResult_t refuse(const std::string& why) {
 
 int messages_put = 0;
 
-/// Carries out a put, a signal or a wait.
+/// Returns when all ranks have come.
+ncclResult_t meet(ncclComm& comm) {
+  std::int32_t here = 0;
+  return collective({&comm, meeting, reinterpret_cast<const char*>(&here), reinterpret_cast<char*>(&here), 1, ncclInt32,
+                     ncclSum, -1});
+}
+
+/// Carries out a put, a signal or a wait. The first of a communicator waits for all its ranks, as NCCL's does.
 ncclResult_t one_sided(const Call& call) {
   ncclComm& comm = *call.comm;
   if (!comm.signals) return refuse("signals before the first window"), ncclInvalidUsage;
+  if (std::getenv("NCCL_STANDIN_NO_SIGNALS")) return ncclInvalidArgument;
+  if (!std::exchange(comm.has_signalled, true))
+    if (const ncclResult_t code = meet(comm); code != ncclSuccess || comm.aborted) return code;
   if (call.operation == put) {
     const auto bytes = static_cast<std::int64_t>(call.count) * width(call.type);
     const auto peer = static_cast<std::size_t>(call.root);
@@ -390,10 +402,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, std::size_t byt
     made->offsets.push_back(all[r].offset);
     if (is_first && !is_own) comm->signals->find(static_cast<int>(r), all[r].signals);
   }
-  // Nobody ends before all have mapped what is theirs.
-  std::int32_t mapped = 0;
-  const ncclResult_t met = collective({comm, all_reduce, reinterpret_cast<const char*>(&mapped),
-                                       reinterpret_cast<char*>(&mapped), 1, ncclInt32, ncclSum, -1});
+  const ncclResult_t met = meet(*comm);  // nobody ends before all have mapped what is theirs
   *window = reinterpret_cast<ncclWindow_t>(comm->windows.emplace_back(std::move(made)).get());
   return met;
 }

@@ -31,15 +31,9 @@ class NcclHandle final : public NcclWatched {
   using Clock = std::chrono::steady_clock;
 
  public:
-  /// Collective where there is message memory.
-  NcclHandle(ncclComm_t comm, std::string label, std::shared_ptr<NcclWindowMemory> message_memory)
-      : comm_(comm), label_(std::move(label)), message_memory_(std::move(message_memory)) {
+  NcclHandle(ncclComm_t comm, std::string label) : comm_(comm), label_(std::move(label)) {
     check(library_.comm_user_rank(comm_, &rank_), "ncclCommUserRank");
     check(library_.comm_count(comm_, &size_), "ncclCommCount");
-    if (message_memory_)
-      check(library_.window_register(comm_, message_memory_->data(), message_memory_->bytes(), &window_,
-                                     nccl_windows::symmetric),
-            "ncclCommWindowRegister on \"" + label_ + "\"");
     NcclWatch::get().add(*this);
   }
   NcclHandle(const NcclHandle&) = delete;
@@ -63,7 +57,22 @@ class NcclHandle final : public NcclWatched {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// The same on all ranks; null where they share no memory that GPUs could write to each other's.
+  /// Collective. All ranks signal, each to the next: to the first signal NCCL sets up what signals and puts need, for
+  /// which it waits for all ranks.
+  void open_window(std::shared_ptr<NcclWindowMemory> memory) {
+    message_memory_ = std::move(memory);
+    const auto operation =
+        std::make_shared<const NcclOperation>(NcclOperation{"windows for messages (HALOGEN_NCCL_WINDOWS=1)", {}});
+    call(operation, [&](const NcclLibrary& nccl) {
+      ncclResult_t code = nccl.window_register(comm_, message_memory_->data(), message_memory_->bytes(), &window_,
+                                               nccl_windows::symmetric);
+      if (code != ncclSuccess || window_ == nullptr) return code;
+      nccl_windows::Signals of_last{1, (rank_ + size_ - 1) % size_};
+      code = nccl.signal((rank_ + 1) % size_, 0, 0, 0, comm_, stream());
+      return code == ncclSuccess ? nccl.wait_signal(1, &of_last, comm_, stream()) : code;
+    });
+  }
+  /// Null where there is none, as where GPUs do not reach each other's memory.
   nccl_windows::Window window() const { return window_; }
   const std::shared_ptr<NcclWindowMemory>& message_memory() const { return message_memory_; }
 

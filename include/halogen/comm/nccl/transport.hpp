@@ -36,9 +36,11 @@ class NcclTransport final : public Transport {
     const NcclLibrary& nccl = NcclLibrary::get();
     int size = 0;
     NcclHandle::check(nccl.comm_count(comm, &size), "ncclCommCount");
-    if (size > 1)
-      return std::make_shared<NcclTransport>(
-          std::make_shared<NcclHandle>(comm, std::move(label), std::move(message_memory)));
+    if (size > 1) {
+      auto handle = std::make_shared<NcclHandle>(comm, std::move(label));
+      if (message_memory) handle->open_window(std::move(message_memory));
+      return std::make_shared<NcclTransport>(std::move(handle));
+    }
     NcclHandle::check(nccl.comm_destroy(comm), "ncclCommDestroy");
     return std::make_shared<SelfTransport>(std::move(label));
   }
