@@ -150,6 +150,7 @@ TEST_CASE("periodic meshes: left and right are told apart also where they are on
     const Transfer receives[] = {{left, from_left.data(), 64, 2}, {right, from_right.data(), 64, 1}};
     hg::Exchange exchange = ring.prepare(receives, sends, "halo");
     exchange.start();
+    exchange.wait();
     CHECK(from_left.values() == std::vector<double>(8, 10.0 * left + 2));
     CHECK(from_right.values() == std::vector<double>(8, 10.0 * right + 1));
   }

@@ -1,5 +1,6 @@
 // On the host, memory that stands for a device's: what Kokkos allocates, but for what is called pinned. The library's
-// NCCL transport then stages all other memory, and the stand-in refuses it. Call after Kokkos has started.
+// NCCL transport then stages all other memory, and the stand-in refuses it and has a side stream that lags. Call after
+// Kokkos has started.
 #pragma once
 
 #include <dlfcn.h>
@@ -53,6 +54,10 @@ inline void tell_device_memory_apart() {
   if (library == nullptr) return;
   if (void* ask = dlsym(library, "nccl_standin_has_allocated"))
     allocated_by_nccl = reinterpret_cast<bool (*)(const void*)>(ask);
+  if (void* queued = dlsym(library, "nccl_standin_queued"))
+    halogen::detail::side_stream_queued = reinterpret_cast<std::uint64_t (*)()>(queued);
+  if (void* done = dlsym(library, "nccl_standin_done"))
+    halogen::detail::side_stream_done = reinterpret_cast<std::uint64_t (*)()>(done);
   if (void* check = dlsym(library, "nccl_standin_check_memory"))
     reinterpret_cast<void (*)(bool (*)(const void*))>(check)(lies_on_device);
 #endif

@@ -34,7 +34,8 @@ class Communicator {
   std::string_view transport_name() const { return transport_ ? transport_->name() : "null"; }
 
   /// Whether operations on device memory take their place in the execution space's stream: done for the host once
-  /// started, nothing to fence before them. Those on host memory are done when waited for, on any transport.
+  /// started, nothing to fence before them; what is queued behind an exchange's test() or wait() finds its messages
+  /// there. Those on host memory are done when waited for, on any transport.
   bool stream_ordered() const { return transport_ && transport_->stream_ordered(); }
   /// What may lie in device memory: the transfers of prepare(), the data of collectives. All ranks give the same kind.
   bool messages_take_device_memory() const { return transport_ && transport_->messages_take_device_memory(); }

@@ -1,4 +1,5 @@
-// NCCL for tests on the host: a call is its place in the stream, so it returns when it has been carried out. Stricter
+// NCCL for tests on the host: a call is its place in the stream, so it returns when it has been carried out; one on the
+// side stream is carried out by a thread, where somebody asks how far that is (nccl_standin_queued). Stricter
 // than NCCL: what is posted in another order or with another length than at the peer is an error, what nobody answers
 // ends after NCCL_STANDIN_TIMEOUT seconds, sends wait for their receives, and all memory must be device memory in the
 // eyes of the test (nccl_standin_check_memory).
@@ -10,8 +11,11 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <random>
+#include <thread>
 
 #include "windows.hpp"
 #include "wires.hpp"
@@ -58,6 +62,7 @@ struct Call {
   const Window* window = nullptr;
   std::size_t offset = 0;
   std::vector<ncclWaitSignalDesc_t> awaited{};
+  cudaStream_t stream = nullptr;
 };
 
 bool (*is_device_memory)(const void*) = nullptr;
@@ -167,7 +172,7 @@ ncclResult_t refuse(const std::string& why) {
   return ncclInvalidArgument;
 }
 
-int messages_put = 0;
+std::atomic<int> messages_put = 0;
 
 /// Returns when all ranks have come.
 ncclResult_t meet(ncclComm& comm) {
@@ -204,6 +209,50 @@ ncclResult_t one_sided(const Call& call) {
   return ncclSuccess;
 }
 
+/// The side stream: what is queued there is carried out by a thread of its own, in order and late.
+class SideStream {
+ public:
+  static inline std::atomic<std::uint64_t> queued = 0, done = 0;
+
+  static SideStream& get() {
+    static SideStream& one = *new SideStream;  // its thread ends with the process
+    return one;
+  }
+  void queue(const std::vector<Call>& calls) {
+    const std::lock_guard lock(mutex_);
+    waiting_.insert(waiting_.end(), calls.begin(), calls.end());
+    queued += calls.size();
+  }
+
+ private:
+  SideStream() {
+    std::thread([this] { run(); }).detach();
+  }
+  void run() {
+    for (std::minstd_rand random(getpid());;) {
+      Call next{};
+      {
+        const std::lock_guard lock(mutex_);
+        if (!waiting_.empty()) {
+          next = waiting_.front();
+          waiting_.pop_front();
+        }
+      }
+      if (next.comm == nullptr) {
+        usleep(100);
+        continue;
+      }
+      usleep(random() % 4 == 0 ? 2000 : 0);
+      if (const ncclResult_t code = one_sided(next); code != ncclSuccess) next.comm->error = code;
+      ++done;
+    }
+  }
+
+  std::mutex mutex_;
+  std::deque<Call> waiting_;
+};
+bool has_side_stream = false;  // from when somebody asks for it, and waits
+
 /// The fault that a group of this process shall have.
 std::string fault() {
   const char* text = std::getenv("NCCL_STANDIN_FAULT");
@@ -236,6 +285,7 @@ ncclResult_t run_group() {
                           call.receive ? call.receive : const_cast<char*>(call.send),
                           call.receive == nullptr});
   }
+  if (has_side_stream && calls.front().stream != nullptr) return SideStream::get().queue(calls), ncclSuccess;
   ncclResult_t code = carry(comm, messages);
   for (const Call& call : calls)
     if (call.operation != message && code == ncclSuccess && !comm.aborted)
@@ -266,6 +316,8 @@ extern "C" {
 
 void nccl_standin_check_memory(bool (*is_device)(const void*)) { is_device_memory = is_device; }
 bool nccl_standin_has_allocated(const void* data) { return allocated_around(data) != nullptr; }
+std::uint64_t nccl_standin_queued() { return has_side_stream = true, SideStream::queued.load(); }
+std::uint64_t nccl_standin_done() { return SideStream::done; }
 /// How many messages this process has put.
 int nccl_standin_puts() { return messages_put; }
 
@@ -317,6 +369,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) { return *count = comm->wires->size(), ncclSuccess; }
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) { return *rank = comm->wires->rank(), ncclSuccess; }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (SideStream::queued != SideStream::done) refuse("a communicator ends before its stream"), std::abort();
   if (!comm->windows.empty()) refuse("a communicator ends before its windows"), std::abort();
   if (comm->signals && !comm->signals->all_were_awaited()) refuse("nobody waited for a signal"), std::abort();
   return delete comm, ncclSuccess;
@@ -412,7 +465,8 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
 }
 
 ncclResult_t ncclPutSignal(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
-                           std::size_t offset, int index, int context, unsigned flags, ncclComm_t comm, cudaStream_t) {
+                           std::size_t offset, int index, int context, unsigned flags, ncclComm_t comm,
+                           cudaStream_t stream) {
   const auto* to = reinterpret_cast<const Window*>(window);
   const auto bytes = static_cast<std::int64_t>(count) * width(type);
   const auto holds = [&](const auto& one) { return one->holds(data, bytes); };
@@ -422,19 +476,19 @@ ncclResult_t ncclPutSignal(const void* data, std::size_t count, ncclDataType_t t
   if (std::ranges::none_of(comm->windows, holds)) return refuse("a put from memory that lies in no window");
   if (offset + static_cast<std::size_t>(bytes) > static_cast<std::size_t>(to->bytes))
     return refuse("a put beyond its window");
-  return post({comm, put, static_cast<const char*>(data), nullptr, count, type, ncclSum, peer, to, offset});
+  return post({comm, put, static_cast<const char*>(data), nullptr, count, type, ncclSum, peer, to, offset, {}, stream});
 }
-ncclResult_t ncclSignal(int peer, int index, int context, unsigned flags, ncclComm_t comm, cudaStream_t) {
+ncclResult_t ncclSignal(int peer, int index, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream) {
   if (index != 0 || context != 0 || flags != 0) return refuse("another signal than 0");
-  return post(comm, signal_peer, nullptr, nullptr, 0, ncclUint8, ncclSum, peer);
+  return post({comm, signal_peer, nullptr, nullptr, 0, ncclUint8, ncclSum, peer, nullptr, 0, {}, stream});
 }
-ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t* signals, ncclComm_t comm, cudaStream_t) {
+ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t* signals, ncclComm_t comm, cudaStream_t stream) {
   if (count <= 0 || signals == nullptr) return refuse("a wait for no signal");
   std::vector<ncclWaitSignalDesc_t> awaited(signals, signals + count);
   for (const ncclWaitSignalDesc_t& one : awaited)
     if (one.opCnt <= 0 || one.sigIdx != 0 || one.ctx != 0 || !is_a_peer(comm, one.peer))
       return refuse("a wait for another signal than 0");
-  return post({comm, await, nullptr, nullptr, 0, ncclUint8, ncclSum, -1, nullptr, 0, std::move(awaited)});
+  return post({comm, await, nullptr, nullptr, 0, ncclUint8, ncclSum, -1, nullptr, 0, std::move(awaited), stream});
 }
 
 }  // extern "C"

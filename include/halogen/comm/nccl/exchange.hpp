@@ -58,6 +58,7 @@ class NcclExchange final : public PreparedExchange {
   void start() override {
     if (under_way_) throw Error(what_ + " on \"" + handle_->label() + "\" was started while still under way");
     handle_->check_health();
+    join();
     if (!receives_.empty() || !sends_.empty()) {
       if (!std::exchange(lengths_agree_, true)) compare();
       for (const Transfer& send : sends_) comm_stats().messages.add(send.bytes);
@@ -72,6 +73,7 @@ class NcclExchange final : public PreparedExchange {
   }
 
   bool test() override {
+    join();
     if (!under_way_) return true;
     handle_->check_health();
     if (!staging_.passed()) return false;
@@ -144,9 +146,20 @@ class NcclExchange final : public PreparedExchange {
     }
   }
 
+  /// Puts begin when the kernels before them have ended and run beside those behind, up to join().
   void start_with_puts() {
     if (!other_receives_.empty() || !other_sends_.empty()) post(other_receives_, other_sends_);
-    handle_->call(operation_, [&](const NcclLibrary& nccl) { return puts_.issue(nccl, *handle_); });
+    begin_.record(stream());
+    begin_.hold(side_stream());
+    handle_->call(
+        operation_, [&](const NcclLibrary& nccl) { return puts_.issue(nccl, *handle_, side_stream()); }, side_stream());
+    end_.record(side_stream());
+    is_beside_ = true;
+  }
+  void join() {
+    if (!std::exchange(is_beside_, false)) return;
+    end_.hold(stream());
+    handle_->check_health();
   }
 
   /// What is said of the messages from one rank to another.
@@ -259,6 +272,8 @@ class NcclExchange final : public PreparedExchange {
   bool on_device_ = true;
   bool lengths_agree_ = false;
   bool under_way_ = false;
+  bool is_beside_ = false;
+  StreamMark begin_, end_;  // of what is put
   NcclStaging staging_;
 };
 

@@ -26,7 +26,8 @@ struct NcclOperation {
   std::vector<int> peers;  ///< empty: all ranks
 };
 
-/// Owns a communicator of two ranks or more. Operations are issued on stream() and complete in its order.
+/// Owns a communicator of two ranks or more. Operations are issued on stream() and complete in its order, puts on
+/// side_stream().
 class NcclHandle final : public NcclWatched {
   using Clock = std::chrono::steady_clock;
 
@@ -77,12 +78,12 @@ class NcclHandle final : public NcclWatched {
   const std::shared_ptr<NcclWindowMemory>& message_memory() const { return message_memory_; }
 
   /// One call that may wait for other ranks, watched. Throws Error for what NCCL refuses, and for the first fault of
-  /// any communicator so far.
+  /// any communicator so far. `where`: the stream on which it queues its work.
   template <class Call>
-  void call(const std::shared_ptr<const NcclOperation>& operation, Call&& call) {
+  void call(const std::shared_ptr<const NcclOperation>& operation, Call&& call, cudaStream_t where = stream()) {
     const bool watched = enter(operation);
     const ncclResult_t code = call(library_);
-    exit(watched);
+    exit(watched, where);
     NcclWatch::get().check();
     if (code != ncclSuccess) check(code, sentence(*operation));
   }
@@ -192,11 +193,11 @@ class NcclHandle final : public NcclWatched {
     return watched;
   }
 
-  void exit(bool watched) {
+  void exit(bool watched, cudaStream_t where) {
     const std::lock_guard lock(mutex_);
     issuing_ = false;
     if (!watched || under_way_.empty()) return;  // aborted
-    under_way_.back().end.record();
+    under_way_.back().end.record(where);
     under_way_.back().issued = true;
     retire();
   }

@@ -12,7 +12,7 @@ namespace halogen::detail {
 
 /// A rank writes to its peer without the peer's help, so the peer says first that it is ready:
 ///
-///   1. a signal to each rank that sends here: what this rank receives into is free at this place of its stream
+///   1. a signal to each rank that sends here: what this rank receives into is free at this place
 ///   2. wait for one signal of each rank that is sent to
 ///   3. put each message and a signal behind it
 ///   4. wait for as many signals of each rank as it sends messages
@@ -37,8 +37,8 @@ class NcclWindowMessages {
     arrivals_.push_back({messages, peer});
   }
 
-  /// Takes its place in the stream. Within NcclHandle::call.
-  ncclResult_t issue(const NcclLibrary& nccl, const NcclHandle& handle) {
+  /// Within NcclHandle::call.
+  ncclResult_t issue(const NcclLibrary& nccl, const NcclHandle& handle, cudaStream_t where) {
     const auto all = [&](const auto& list, auto emit) {
       return NcclHandle::grouped(nccl, [&](const NcclLibrary&) {
         ncclResult_t code = ncclSuccess;
@@ -48,20 +48,19 @@ class NcclWindowMessages {
       });
     };
     const auto wait_for = [&](std::vector<nccl_windows::Signals>& signals) {
-      return nccl.wait_signal(static_cast<int>(signals.size()), signals.data(), handle.comm(), stream());
+      return nccl.wait_signal(static_cast<int>(signals.size()), signals.data(), handle.comm(), where);
     };
     ncclResult_t code = ncclSuccess;
     // Behind a fault the communicator may be gone; whoever called this throws it.
     const auto goes_on = [&](const auto& list) {
       return code == ncclSuccess && !list.empty() && !NcclWatch::get().failed();
     };
-    if (goes_on(ready_))
-      code = all(ready_, [&](int peer) { return nccl.signal(peer, 0, 0, 0, handle.comm(), stream()); });
+    if (goes_on(ready_)) code = all(ready_, [&](int peer) { return nccl.signal(peer, 0, 0, 0, handle.comm(), where); });
     if (goes_on(goes_)) code = wait_for(goes_);
     if (goes_on(puts_))
       code = all(puts_, [&](const Put& put) {
         return nccl.put_signal(put.data, put.bytes, ncclUint8, put.peer, handle.window(), put.offset, 0, 0, 0,
-                               handle.comm(), stream());
+                               handle.comm(), where);
       });
     if (goes_on(arrivals_)) code = wait_for(arrivals_);
     return code;
