@@ -242,7 +242,7 @@ class SideStream {
         usleep(100);
         continue;
       }
-      usleep(random() % 4 == 0 ? 2000 : 0);
+      if (random() % 16 == 0) usleep(2000);
       if (const ncclResult_t code = one_sided(next); code != ncclSuccess) next.comm->error = code;
       ++done;
     }
