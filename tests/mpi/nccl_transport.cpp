@@ -241,6 +241,29 @@ TEST_CASE("a message comes when its receiver is ready, and is counted once, put 
 #endif
 }
 
+TEST_CASE("two exchanges under way at once, and a sum of the same communicator meanwhile") {
+  hg::Environment env;
+  const hg::Communicator& ring = env.world();
+  const int size = ring.size(), rank = ring.rank(), left = (rank + size - 1) % size, right = (rank + 1) % size;
+  const OnDevice<int> there(5, 0, ring), here(5, 0, ring), back_there(3, 0, ring), back_here(3, 0, ring), sum(1, 0);
+  const Transfer sends[] = {{right, there.data(), 20}, {left, back_there.data(), 12}};
+  const Transfer receives[] = {{left, here.data(), 20}, {right, back_here.data(), 12}};
+  hg::Exchange first = ring.prepare(std::span(receives, 1), std::span(sends, 1), "to the right");
+  hg::Exchange second = ring.prepare(std::span(receives + 1, 1), std::span(sends + 1, 1), "to the left");
+  for (int round = 0; round < 6; ++round) {
+    there.write(100 * round + rank), back_there.write(100 * round + 50 + rank), sum.write(rank);
+    first.start();
+    if (rank % 2 == round % 2) usleep(2000);
+    second.start();
+    ring.all_reduce(sum.data(), 1);
+    second.wait();
+    REQUIRE(back_here.values() == std::vector<int>(3, 100 * round + 50 + right));
+    first.wait();
+    REQUIRE(here.values() == std::vector<int>(5, 100 * round + left));
+    REQUIRE(sum.values() == std::vector<int>{size * (size - 1) / 2});
+  }
+}
+
 TEST_CASE("ranks without messages are not waited for, from the first exchange of a communicator on") {
   hg::Environment env;
   const hg::Communicator all = env.world().split(0, env.world().rank(), "all");

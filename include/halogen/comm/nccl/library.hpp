@@ -31,10 +31,9 @@ using Window = void*;
 struct Signals {
   int count;
   int peer;
-  int index = 0, context = 0;  // NCCL knows no others before 2.31
+  int index = 0, context = 0;  // NCCL 2.30 knows no others
 };
-inline constexpr int symmetric = 1;             // NCCL_WIN_COLL_SYMMETRIC
-inline constexpr std::size_t alignment = 4096;  // NCCL_WIN_REQUIRED_ALIGNMENT
+inline constexpr int symmetric = 1;  // NCCL_WIN_COLL_SYMMETRIC
 
 using MemAlloc = ncclResult_t (*)(void**, std::size_t);
 using MemFree = ncclResult_t (*)(void*);
