@@ -1,4 +1,4 @@
-// transports: mpi nccl
+// transports: mpi nccl nccl_windows
 // label: single
 // optimise: 0
 // Attention over fields whose samples, heads or sequence are cut, beside PyTorch's tensors, plain loops and finite
@@ -332,7 +332,8 @@ TEST_CASE("messages and bytes") {
   // held beside the fields, made at the first call of these shapes: two pieces of keys and values, four of sums
   hg::empty_cache();
   const auto made = kokkos_events([&] { static_cast<void>(hg::value_and_grad(f)(a, b, c)); });
-  const auto held = static_cast<std::uint64_t>(ranks > 1 ? 4 * pairs : 0);
+  const bool are_in_windows = mesh.world().message_memory_bytes() > 0;  // not of Kokkos' making
+  const auto held = static_cast<std::uint64_t>(ranks > 1 && !are_in_windows ? 4 * pairs : 0);
   CHECK(made.bytes("halogen::piece") == 2 * held);
   CHECK(made.bytes("halogen::sum") == 3 * held);
   CHECK(made.bytes("halogen::receive") == held);

@@ -1,4 +1,4 @@
-// transports: nccl
+// transports: nccl nccl_windows
 // guard: no
 // timeout: 300
 // program: nccl

@@ -1,5 +1,6 @@
 // On the host, memory that stands for a device's: what Kokkos allocates, but for what is called pinned. The library's
-// NCCL transport then stages all other memory, and the stand-in refuses it. Call after Kokkos has started.
+// NCCL transport then stages all other memory, and the stand-in refuses it and has a side stream that lags. Call after
+// Kokkos has started.
 #pragma once
 
 #include <dlfcn.h>
@@ -20,7 +21,11 @@ inline std::map<const char*, std::uint64_t>& device_blocks() {
   return blocks;
 }
 
+/// What NCCL's stand-in has given lies on a device as well.
+inline bool (*allocated_by_nccl)(const void*) = [](const void*) { return false; };
+
 inline bool lies_on_device(const void* data) {
+  if (allocated_by_nccl(data)) return true;
   const auto* place = static_cast<const char*>(data);
   const auto block = device_blocks().upper_bound(place);
   return block != device_blocks().begin() && place < std::prev(block)->first + std::prev(block)->second;
@@ -47,6 +52,12 @@ inline void tell_device_memory_apart() {
   halogen::detail::is_device_memory = lies_on_device;
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return;
+  if (void* ask = dlsym(library, "nccl_standin_has_allocated"))
+    allocated_by_nccl = reinterpret_cast<bool (*)(const void*)>(ask);
+  if (void* queued = dlsym(library, "nccl_standin_queued"))
+    halogen::detail::side_stream_queued = reinterpret_cast<std::uint64_t (*)()>(queued);
+  if (void* done = dlsym(library, "nccl_standin_done"))
+    halogen::detail::side_stream_done = reinterpret_cast<std::uint64_t (*)()>(done);
   if (void* check = dlsym(library, "nccl_standin_check_memory"))
     reinterpret_cast<void (*)(bool (*)(const void*))>(check)(lies_on_device);
 #endif

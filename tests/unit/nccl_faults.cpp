@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -74,7 +75,9 @@ TEST_CASE("child adds" * doctest::skip()) {
   });
 }
 TEST_CASE("child opens the library" * doctest::skip()) {
-  std::cout << "version " << hg::detail::NcclLibrary::get().version() << std::endl;
+  const hg::detail::NcclLibrary& nccl = hg::detail::NcclLibrary::get();
+  const bool puts = nccl.version() >= hg::detail::nccl_of_windows;
+  std::cout << "version " << nccl.version() << (nccl.has_windows() == puts ? ", complete" : ", lacks") << std::endl;
 }
 TEST_CASE("child exchanges" * doctest::skip()) {
   uncaught([] {
@@ -83,7 +86,9 @@ TEST_CASE("child exchanges" * doctest::skip()) {
     const hg::Communicator& row = mesh.communicator_of<"width">();
     const int left = (row.rank() + row.size() - 1) % row.size(), right = (row.rank() + 1) % row.size();
     const Kokkos::View<double*> there("there", 4), here("here", 4);
-    const hg::Transfer sends[] = {{right, there.data(), 32}}, receives[] = {{left, here.data(), 32}};
+    const std::shared_ptr<void> out = row.message_memory(32), in = row.message_memory(32);
+    const hg::Transfer sends[] = {{right, out ? out.get() : there.data(), 32}},
+                       receives[] = {{left, in ? in.get() : here.data(), 32}};
     hg::Exchange exchange = row.prepare(receives, sends, "halo of u");
     exchange.start();
     setenv("NCCL_STANDIN_FAULT", std::getenv("FAULT"), 1);
@@ -184,6 +189,40 @@ TEST_CASE("a library that is missing, too old or another is one sentence with it
             "error: rank 1 has NCCL 2.30.2, rank 0 has 2.28.9: give all ranks one library");
 }
 
+const std::string windows = " HALOGEN_NCCL_WINDOWS=1 NCCL_STANDIN_VERSION=22907 ";
+
+TEST_CASE("windows are named in the start-up line, or why there are none is said once by all") {
+  const auto output = [](int size, const std::string& variables, const std::vector<std::string>& of_each = {}) {
+    std::string all;
+    for (const Ended& one : ranks_of(size, "adds", at_port() + " " + variables, of_each)) all += one.output;
+    return all;
+  };
+  const auto said_once = [&](const std::string& text, const std::string& sentence) {
+    CAPTURE(text);
+    CHECK(count(text, sentence) == 1);
+    CHECK(count(text, "transport=") == 0);
+  };
+  CHECK(count(output(3, windows), " nccl_windows=256MiB") == 1);
+  CHECK(count(output(2, windows + "HALOGEN_NCCL_WINDOW_MIB=3"), " nccl_windows=3MiB") == 1);
+  for (const std::string without : {"", " HALOGEN_NCCL_WINDOWS=0"}) CHECK(count(output(2, without), "windows") == 0);
+  said_once(output(2, windows + "NCCL_STANDIN_VERSION=22809"),
+            "error: HALOGEN_NCCL_WINDOWS=1 needs NCCL 2.29.0 or newer, but this is NCCL 2.28.9: name another with "
+            "HALOGEN_NCCL_LIBRARY, or set HALOGEN_NCCL_WINDOWS=0");
+  said_once(output(3, windows, {"", "", "HALOGEN_NCCL_WINDOWS=0"}),
+            "error: rank 2 asks for no windows, rank 0 for windows of 256 MiB: give all ranks one "
+            "HALOGEN_NCCL_WINDOWS and one HALOGEN_NCCL_WINDOW_MIB");
+  said_once(output(2, windows, {"", "HALOGEN_NCCL_WINDOW_MIB=64"}),
+            "error: rank 1 asks for windows of 64 MiB, rank 0 for windows of 256 MiB");
+  said_once(output(2, windows + "NCCL_STANDIN_NO_WINDOWS=1"),
+            "error: HALOGEN_NCCL_WINDOWS=1, but NCCL finds no way for these GPUs to write into each other's memory");
+  said_once(output(2, windows + "NCCL_STANDIN_NO_SIGNALS=1"),
+            "error: windows for messages (HALOGEN_NCCL_WINDOWS=1) on \"world\": NCCL says invalid argument");
+  said_once(output(2, windows + "NCCL_STANDIN_NO_MEMORY=1"),
+            "error: HALOGEN_NCCL_WINDOWS=1 needs 256 MiB of device memory, and NCCL says unhandled cuda error: set "
+            "HALOGEN_NCCL_WINDOW_MIB to less");
+  said_once(output(2, windows, {"", "HALOGEN_NCCL_WINDOWS=yes"}), "error: HALOGEN_NCCL_WINDOWS=yes is no number from");
+}
+
 TEST_CASE("NVIDIA's own library, where there is one, has every function that is called") {
   const char* own = std::getenv("HALOGEN_TEST_NCCL");
   if (own == nullptr || *own == '\0') return;
@@ -191,6 +230,7 @@ TEST_CASE("NVIDIA's own library, where there is one, has every function that is 
   CAPTURE(opened.output);
   CHECK(opened.status == 0);
   CHECK(count(opened.output, "version 2") == 1);
+  CHECK(count(opened.output, ", complete") == 1);
 }
 
 TEST_CASE("ranks share a GPU where NCCL can and was told so") {
@@ -207,8 +247,8 @@ TEST_CASE("ranks share a GPU where NCCL can and was told so") {
 TEST_CASE("a rank that hangs, an asynchronous error and a refusal are named, and the run ends") {
   const auto run = [](const std::string& variables) { return ranks_of(3, "exchanges", at_port() + " " + variables); };
   const std::string waits = "halo of u on \"mesh width\", peers 0, 1: no answer within 1.0";
-  {
-    const std::vector<Ended> ended = run("HALOGEN_NCCL_TIMEOUT=1 FAULT=stall:1");
+  for (const std::string& put : {std::string(), windows}) {
+    const std::vector<Ended> ended = run(put + "HALOGEN_NCCL_TIMEOUT=1 FAULT=stall:1");
     for (const Ended& one : ended) {
       CAPTURE(one.output);
       CHECK(one.status == 1);
@@ -227,8 +267,8 @@ TEST_CASE("a rank that hangs, an asynchronous error and a refusal are named, and
     CHECK(count(ended[0].output, "error on rank 0: all_reduce on \"mesh width\": ") == 1);
     CHECK(ended[0].status == 1);
   }
-  {
-    const std::vector<Ended> ended = run("HALOGEN_NCCL_TIMEOUT=3 FAULT=refuse:1");
+  for (const std::string& put : {std::string(), windows}) {
+    const std::vector<Ended> ended = run(put + "HALOGEN_NCCL_TIMEOUT=3 FAULT=refuse:1");
     CAPTURE(ended[1].output);
     CHECK(count(ended[1].output,
                 "error on rank 1: halo of u on \"mesh width\", peers 0, 2: NCCL says internal error") == 1);

@@ -34,11 +34,20 @@ class Communicator {
   std::string_view transport_name() const { return transport_ ? transport_->name() : "null"; }
 
   /// Whether operations on device memory take their place in the execution space's stream: done for the host once
-  /// started, nothing to fence before them. Those on host memory are done when waited for, on any transport.
+  /// started, nothing to fence before them; what is queued behind an exchange's test() or wait() finds its messages
+  /// there. Those on host memory are done when waited for, on any transport.
   bool stream_ordered() const { return transport_ && transport_->stream_ordered(); }
   /// What may lie in device memory: the transfers of prepare(), the data of collectives. All ranks give the same kind.
   bool messages_take_device_memory() const { return transport_ && transport_->messages_take_device_memory(); }
   bool collectives_take_device_memory() const { return transport_ && transport_->collectives_take_device_memory(); }
+  /// Local. Device memory from which and into which the messages of prepare() travel best (NCCL's windows,
+  /// docs/gpu.md), given back with the last copy of the pointer; null where the transport has none, or no piece so
+  /// large is left: all memory that it takes does then as well. It is taken back in the order of the stream.
+  std::shared_ptr<void> message_memory(std::size_t bytes) const {
+    return transport_ ? transport_->message_memory(bytes) : nullptr;
+  }
+  /// How much of it the transport has in all.
+  std::size_t message_memory_bytes() const { return transport_ ? transport_->message_memory_bytes() : 0; }
   /// Throws Error where an operation that the host did not wait for has failed: ask before a result is used.
   void check_health() const {
     if (transport_) transport_->check_health();

@@ -35,6 +35,7 @@ namespace halogen {
 /// torchrun or srun set (rendezvous/meet.hpp). Initialises MPI and Kokkos unless they already are, and finalises only
 /// what it initialised. Fields travel over NCCL where the program has it, runs on GPUs, and all ranks can use it, else
 /// over MPI; HALOGEN_TRANSPORT=self|mpi|nccl decides otherwise, and what is then impossible is a CollectiveError.
+/// HALOGEN_NCCL_WINDOWS=1 lets NCCL put halos into windows of their receivers (docs/gpu.md).
 /// Threads per rank are this rank's share of the node's hardware threads, devices go round the ranks of a node, unless
 /// the user said otherwise: OMP_NUM_THREADS, KOKKOS_NUM_THREADS, KOKKOS_DEVICE_ID or --kokkos-... on the command line.
 /// Throws CollectiveError where this build needs a GPU and a rank finds none, or one of an architecture that it was not
@@ -55,6 +56,8 @@ class Environment {
     text_ = "halogen: transport=" + std::string(world_.transport_name()) + " ranks=" + std::to_string(world_.size()) +
             " (" + std::to_string(node.ranks) + " on this node)" + " execution_space=" + Space::name() +
             " threads=" + std::to_string(Kokkos::num_threads()) + " memory_space=" + Space::memory_space::name();
+    if (const std::size_t bytes = world_.message_memory_bytes(); bytes > 0)
+      text_ += " nccl_windows=" + std::to_string(bytes >> 20) + "MiB";
     if (Kokkos::num_devices() > 0) text_ += " device=" + std::to_string(Kokkos::device_id());
   }
   /// For libraries and tests within a program that may or may not have one already.
@@ -83,7 +86,7 @@ class Environment {
   const Communicator& world() const { return world_; }
   bool is_root() const { return world_.rank() == 0; }
 
-  /// The start-up line: transport, ranks, execution space, threads of this rank, memory space and device.
+  /// The start-up line: transport, ranks, execution space, threads of this rank, memory space, windows and device.
   const std::string& describe() const { return text_; }
 
  private:

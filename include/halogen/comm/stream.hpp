@@ -6,8 +6,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "halogen/comm/error.hpp"
@@ -30,6 +32,16 @@ inline void check_cuda(cudaError_t code, const char* call) {
 
 /// The default execution space's, on which all launches of the library are.
 inline cudaStream_t stream() { return Kokkos::DefaultExecutionSpace().cuda_stream(); }
+
+/// One beside it, for messages that no kernel carries. Left to the end of the process.
+inline cudaStream_t side_stream() {
+  static const cudaStream_t made = [] {
+    cudaStream_t one = nullptr;
+    check_cuda(cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return one;
+  }();
+  return made;
+}
 
 /// Whether a kernel's memory; pinned and plain host memory is not. There is none before Kokkos has chosen a device, and
 /// asking then would open another one.
@@ -77,7 +89,7 @@ inline void prepare_watching_thread() {
   check_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
 }
 
-/// A place in the stream; recorded again it moves. passed() may be asked by any thread.
+/// A place in a stream; recorded again it moves. passed() may be asked by any thread.
 class StreamMark {
  public:
   StreamMark() = default;
@@ -90,11 +102,13 @@ class StreamMark {
     if (event_ != nullptr) cudaEventDestroy(event_);
   }
 
-  void record() {
+  void record(cudaStream_t where = stream()) {
     if (event_ == nullptr)
       check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    check_cuda(cudaEventRecord(event_, stream()), "cudaEventRecord");
+    check_cuda(cudaEventRecord(event_, where), "cudaEventRecord");
   }
+  /// What is queued on `later` from now on waits until this place is passed.
+  void hold(cudaStream_t later) const { check_cuda(cudaStreamWaitEvent(later, event_, 0), "cudaStreamWaitEvent"); }
   bool passed() const {
     if (event_ == nullptr) return true;
     const cudaError_t code = cudaEventQuery(event_);
@@ -112,13 +126,21 @@ class StreamMark {
 inline constexpr bool has_stream = false;
 
 inline void* stream() { return nullptr; }
+inline void* side_stream() {
+  static char beside;
+  return &beside;
+}
+/// How much was queued there, and how much of it is done. Variables, so that a test can have a side stream that lags.
+inline std::uint64_t (*side_stream_queued)() = [] { return std::uint64_t{0}; };
+inline std::uint64_t (*side_stream_done)() = [] { return std::uint64_t{0}; };
 
 /// On the host all memory is a kernel's; a variable, so that a test can tell some of it apart.
 inline bool (*is_device_memory)(const void*) = [](const void*) { return true; };
 
 inline void copy_in_order(void* to, const void* from, std::size_t bytes) { std::memmove(to, from, bytes); }
 inline void wait_for_stream() {}
-inline bool is_capturing() { return false; }
+/// A variable, so that a test can play a recording.
+inline bool (*is_capturing)() = [] { return false; };
 inline bool stream_ended() { return false; }
 /// A variable, so that a test can let ranks share one.
 inline std::string (*device_identity)() = [] { return std::string(); };
@@ -130,16 +152,24 @@ inline int polls_of_a_mark = 0;
 class StreamMark {
  public:
   StreamMark() = default;
-  StreamMark(StreamMark&& other) noexcept : left_(other.left_.exchange(0)) {}
+  StreamMark(StreamMark&& other) noexcept : left_(other.left_.exchange(0)), place_(other.place_.exchange(0)) {}
   StreamMark& operator=(StreamMark&& other) noexcept {
     left_ = other.left_.exchange(0);
+    place_ = other.place_.exchange(0);
     return *this;
   }
-  void record() { left_ = polls_of_a_mark; }
-  bool passed() const { return left_ <= 0 || --left_ < 0; }
+  void record(void* where = stream()) {
+    place_ = where == stream() ? 0 : side_stream_queued();
+    left_ = polls_of_a_mark;
+  }
+  bool passed() const { return side_stream_done() >= place_ && (left_ <= 0 || --left_ < 0); }
+  void hold(void*) const {
+    while (side_stream_done() < place_) std::this_thread::yield();
+  }
 
  private:
   mutable std::atomic<int> left_ = 0;
+  std::atomic<std::uint64_t> place_ = 0;  // in the side stream
 };
 
 #endif

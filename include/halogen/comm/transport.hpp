@@ -41,11 +41,15 @@ class Transport : public std::enable_shared_from_this<Transport> {
   virtual std::string_view name() const = 0;
 
   /// Whether operations on device memory are done for the host once started: they take their place in the stream of
-  /// the execution space, so that nobody fences before them or waits after them.
+  /// the execution space, so that nobody fences before them or waits after them. An exchange may run beside what is
+  /// queued behind it, up to the first test().
   virtual bool stream_ordered() const { return false; }
   /// Whether prepared exchanges, and whether collectives, take device memory at all; all take host memory.
   virtual bool messages_take_device_memory() const { return false; }
   virtual bool collectives_take_device_memory() const { return false; }
+  /// Memory from which messages travel best, where there is some: Communicator::message_memory.
+  virtual std::shared_ptr<void> message_memory(std::size_t) { return nullptr; }
+  virtual std::size_t message_memory_bytes() const { return 0; }
   /// Throws Error where an operation that the host did not wait for has failed.
   virtual void check_health() const {}
 

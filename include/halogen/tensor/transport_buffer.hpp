@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string>
 
 #include "halogen/comm/communicator.hpp"
@@ -35,8 +36,9 @@ void copy_values(const execution_space& space, T* to, const T* from, std::size_t
 
 }  // namespace detail
 
-/// Values without initial ones: in device memory where the transport takes it, else in transport_space, which kernels
-/// write directly. Of the host there is only one kind. Copies are shallow.
+/// Values without initial ones: in the transport's own memory for messages where it has some, in device memory where it
+/// takes that, else in transport_space, which kernels write directly. Of the host there is only one kind. Copies are
+/// shallow.
 template <class T>
 class TransportBuffer {
  public:
@@ -44,7 +46,11 @@ class TransportBuffer {
   template <class... More>
   TransportBuffer(const std::string& label, index_t values, Travels how, const Communicator& ranks,
                   const More&... more) {
-    if (!runs_on_host && (takes_device_memory(ranks, how) && ... && takes_device_memory(more, how)))
+    if (how == Travels::in_messages)
+      owned_by_transport_ = ranks.message_memory(static_cast<std::size_t>(values) * sizeof(T));
+    if (owned_by_transport_)
+      device_ = decltype(device_)(static_cast<T*>(owned_by_transport_.get()), values);
+    else if (!runs_on_host && (takes_device_memory(ranks, how) && ... && takes_device_memory(more, how)))
       device_ = decltype(device_)(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
     else
       shared_ = decltype(shared_)(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
@@ -79,6 +85,7 @@ class TransportBuffer {
   }
 
  private:
+  std::shared_ptr<void> owned_by_transport_;
   Kokkos::View<T*, memory_space> device_;
   Kokkos::View<T*, transport_space> shared_;
 };

@@ -66,4 +66,20 @@ ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t send_cou
 ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t);
 
+// Since 2.29.
+#define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_WIN_REQUIRED_ALIGNMENT 4096
+using ncclWindow_t = struct ncclWindow_vidmem*;
+struct ncclWaitSignalDesc_t {
+  int opCnt, peer, sigIdx, ctx;
+};
+ncclResult_t ncclMemAlloc(void** data, std::size_t bytes);
+ncclResult_t ncclMemFree(void* data);
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, std::size_t bytes, ncclWindow_t* window, int flags);
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
+ncclResult_t ncclPutSignal(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                           std::size_t offset, int index, int context, unsigned flags, ncclComm_t comm, cudaStream_t);
+ncclResult_t ncclSignal(int peer, int index, int context, unsigned flags, ncclComm_t comm, cudaStream_t);
+ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t* signals, ncclComm_t comm, cudaStream_t);
+
 }  // extern "C"

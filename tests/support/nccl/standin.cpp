@@ -1,16 +1,23 @@
-// NCCL for tests on the host: a call is its place in the stream, so it returns when it has been carried out. Stricter
+// NCCL for tests on the host: a call is its place in the stream, so it returns when it has been carried out; one on the
+// side stream is carried out by a thread, where somebody asks how far that is (nccl_standin_queued). Stricter
 // than NCCL: what is posted in another order or with another length than at the peer is an error, what nobody answers
 // ends after NCCL_STANDIN_TIMEOUT seconds, sends wait for their receives, and all memory must be device memory in the
 // eyes of the test (nccl_standin_check_memory).
 // NCCL_STANDIN_FAULT=KIND:RANK makes the groups of one rank, from when it is set: stall; error, stall with an
 // asynchronous error; late, end well but for an asynchronous error; refuse. NCCL_STANDIN_VERSION is the version that it
-// claims to be.
+// claims to be; NCCL_STANDIN_NO_WINDOWS=1 makes it one whose GPUs do not reach each other's memory,
+// NCCL_STANDIN_NO_SIGNALS=1 one that can register windows but do nothing with them, NCCL_STANDIN_NO_MEMORY=1 one
+// without device memory left.
 #include <nccl.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <random>
+#include <thread>
 
+#include "windows.hpp"
 #include "wires.hpp"
 
 using namespace standin;
@@ -19,13 +26,29 @@ struct ncclComm {
   std::string name;
   std::unique_ptr<Wires> wires;
   int splits = 0;
+  bool has_signalled = false;
+  std::unique_ptr<Signals> signals{};  // from the first window on
+  std::vector<std::unique_ptr<Window>> windows{};
   std::atomic<bool> aborted = false;
   std::atomic<ncclResult_t> error = ncclSuccess;
 };
 
 namespace {
 
-enum Operation : std::int64_t { message, all_reduce, reduce, reduce_scatter, all_gather, broadcast, split_ranks };
+enum Operation : std::int64_t {
+  message,
+  all_reduce,
+  reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  split_ranks,
+  register_window,
+  meeting,
+  put,
+  signal_peer,
+  await
+};
 
 struct Call {
   ncclComm_t comm;
@@ -36,6 +59,10 @@ struct Call {
   ncclDataType_t type;
   ncclRedOp_t reduction;
   int root;  // or peer
+  const Window* window = nullptr;
+  std::size_t offset = 0;
+  std::vector<ncclWaitSignalDesc_t> awaited{};
+  cudaStream_t stream = nullptr;
 };
 
 bool (*is_device_memory)(const void*) = nullptr;
@@ -96,13 +123,13 @@ ncclResult_t collective(const Call& call) {
   const int size = comm.wires->size(), rank = comm.wires->rank();
   const std::int64_t bytes = static_cast<std::int64_t>(call.count) * width(call.type);
   const bool reduces = call.operation == all_reduce || call.operation == reduce || call.operation == reduce_scatter;
+  const bool gathers =
+      call.operation == all_gather || call.operation == split_ranks || call.operation == register_window;
   const auto gives = [&](int r) {
     return call.operation == broadcast && r != call.root ? 0 : call.operation == reduce_scatter ? bytes * size : bytes;
   };
   const auto takes = [&](int r) {
-    return call.operation == reduce && r != call.root                      ? 0
-           : call.operation == all_gather || call.operation == split_ranks ? bytes * size
-                                                                           : bytes;
+    return call.operation == reduce && r != call.root ? 0 : gathers ? bytes * size : bytes;
   };
   const auto header = [&](std::int64_t length) {
     return Header{call.operation, length, call.type, reduces ? call.reduction : -1, call.root};
@@ -140,6 +167,92 @@ ncclResult_t collective(const Call& call) {
   return ncclSuccess;
 }
 
+ncclResult_t refuse(const std::string& why) {
+  std::fprintf(stderr, "nccl stand-in: %s\n", why.c_str());
+  return ncclInvalidArgument;
+}
+
+std::atomic<int> messages_put = 0;
+
+/// Returns when all ranks have come.
+ncclResult_t meet(ncclComm& comm) {
+  std::int32_t here = 0;
+  return collective({&comm, meeting, reinterpret_cast<const char*>(&here), reinterpret_cast<char*>(&here), 1, ncclInt32,
+                     ncclSum, -1});
+}
+
+/// Carries out a put, a signal or a wait. The first of a communicator waits for all its ranks, as NCCL's does.
+ncclResult_t one_sided(const Call& call) {
+  ncclComm& comm = *call.comm;
+  if (!comm.signals) return refuse("signals before the first window"), ncclInvalidUsage;
+  if (std::getenv("NCCL_STANDIN_NO_SIGNALS")) return ncclInvalidArgument;
+  if (!std::exchange(comm.has_signalled, true))
+    if (const ncclResult_t code = meet(comm); code != ncclSuccess || comm.aborted) return code;
+  if (call.operation == put) {
+    const auto bytes = static_cast<std::int64_t>(call.count) * width(call.type);
+    const auto peer = static_cast<std::size_t>(call.root);
+    std::memcpy(call.window->memory[peer]->data() + call.window->offsets[peer] + call.offset, call.send,
+                static_cast<std::size_t>(bytes));
+    ++messages_put;
+  }
+  if (call.operation != await) return comm.signals->give(call.root, comm.wires->rank()), ncclSuccess;
+  for (const ncclWaitSignalDesc_t& one : call.awaited) comm.signals->expect(one.peer, one.opCnt);
+  const auto end = Clock::now() + std::chrono::duration<double>(timeout_seconds());
+  for (const ncclWaitSignalDesc_t& one : call.awaited)
+    while (!comm.signals->arrived(one.peer) && !comm.aborted) {
+      if (Clock::now() > end)
+        return refuse("rank " + std::to_string(comm.wires->rank()) + " waits for " + std::to_string(one.opCnt) +
+                      " signals of " + std::to_string(one.peer) + ", and nobody answers"),
+               ncclSystemError;
+      usleep(50);
+    }
+  return ncclSuccess;
+}
+
+/// The side stream: what is queued there is carried out by a thread of its own, in order and late.
+class SideStream {
+ public:
+  static inline std::atomic<std::uint64_t> queued = 0, done = 0;
+
+  static SideStream& get() {
+    static SideStream& one = *new SideStream;  // its thread ends with the process
+    return one;
+  }
+  void queue(const std::vector<Call>& calls) {
+    const std::lock_guard lock(mutex_);
+    waiting_.insert(waiting_.end(), calls.begin(), calls.end());
+    queued += calls.size();
+  }
+
+ private:
+  SideStream() {
+    std::thread([this] { run(); }).detach();
+  }
+  void run() {
+    for (std::minstd_rand random(getpid());;) {
+      Call next{};
+      {
+        const std::lock_guard lock(mutex_);
+        if (!waiting_.empty()) {
+          next = waiting_.front();
+          waiting_.pop_front();
+        }
+      }
+      if (next.comm == nullptr) {
+        usleep(100);
+        continue;
+      }
+      if (random() % 16 == 0) usleep(2000);
+      if (const ncclResult_t code = one_sided(next); code != ncclSuccess) next.comm->error = code;
+      ++done;
+    }
+  }
+
+  std::mutex mutex_;
+  std::deque<Call> waiting_;
+};
+bool has_side_stream = false;  // from when somebody asks for it, and waits
+
 /// The fault that a group of this process shall have.
 std::string fault() {
   const char* text = std::getenv("NCCL_STANDIN_FAULT");
@@ -172,19 +285,29 @@ ncclResult_t run_group() {
                           call.receive ? call.receive : const_cast<char*>(call.send),
                           call.receive == nullptr});
   }
+  if (has_side_stream && calls.front().stream != nullptr) return SideStream::get().queue(calls), ncclSuccess;
   ncclResult_t code = carry(comm, messages);
   for (const Call& call : calls)
-    if (call.operation != message && code == ncclSuccess && !comm.aborted) code = collective(call);
+    if (call.operation != message && code == ncclSuccess && !comm.aborted)
+      code = call.operation >= put ? one_sided(call) : collective(call);
   return code;
 }
 
+bool is_a_peer(ncclComm_t comm, int rank) {
+  return rank != comm->wires->rank() && rank >= 0 && rank < comm->wires->size();
+}
+
+ncclResult_t post(const Call& call) {
+  if ((call.operation == message || call.operation == put || call.operation == signal_peer) &&
+      !is_a_peer(call.comm, call.root))
+    return ncclInvalidArgument;
+  queue.push_back(call);
+  return depth > 0 ? ncclSuccess : run_group();
+}
 ncclResult_t post(ncclComm_t comm, Operation operation, const void* send, void* receive, std::size_t count,
                   ncclDataType_t type, ncclRedOp_t reduction, int root) {
-  if (operation == message && (root == comm->wires->rank() || root < 0 || root >= comm->wires->size()))
-    return ncclInvalidArgument;
-  queue.push_back(
+  return post(
       {comm, operation, static_cast<const char*>(send), static_cast<char*>(receive), count, type, reduction, root});
-  return depth > 0 ? ncclSuccess : run_group();
 }
 
 }  // namespace
@@ -192,6 +315,11 @@ ncclResult_t post(ncclComm_t comm, Operation operation, const void* send, void* 
 extern "C" {
 
 void nccl_standin_check_memory(bool (*is_device)(const void*)) { is_device_memory = is_device; }
+bool nccl_standin_has_allocated(const void* data) { return allocated_around(data) != nullptr; }
+std::uint64_t nccl_standin_queued() { return has_side_stream = true, SideStream::queued.load(); }
+std::uint64_t nccl_standin_done() { return SideStream::done; }
+/// How many messages this process has put.
+int nccl_standin_puts() { return messages_put; }
 
 ncclResult_t ncclGetVersion(int* version) {
   const char* text = std::getenv("NCCL_STANDIN_VERSION");
@@ -240,7 +368,12 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
 }
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) { return *count = comm->wires->size(), ncclSuccess; }
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) { return *rank = comm->wires->rank(), ncclSuccess; }
-ncclResult_t ncclCommDestroy(ncclComm_t comm) { return delete comm, ncclSuccess; }
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (SideStream::queued != SideStream::done) refuse("a communicator ends before its stream"), std::abort();
+  if (!comm->windows.empty()) refuse("a communicator ends before its windows"), std::abort();
+  if (comm->signals && !comm->signals->all_were_awaited()) refuse("nobody waited for a signal"), std::abort();
+  return delete comm, ncclSuccess;
+}
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return comm->aborted = true, ncclSuccess;
 }  // its caller may be in it: kept
@@ -274,6 +407,88 @@ ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t send_cou
 ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t) {
   return post(comm, broadcast, send, receive, count, type, ncclSum, root);
+}
+
+ncclResult_t ncclMemAlloc(void** data, std::size_t bytes) {
+  if (std::getenv("NCCL_STANDIN_NO_MEMORY")) return ncclUnhandledCudaError;
+  auto memory = std::make_unique<SharedMemory>((bytes + 4095) / 4096 * 4096);
+  *data = memory->data();
+  const char* end = memory->data() + memory->bytes();
+  allocated()[end] = std::move(memory);
+  return ncclSuccess;
+}
+ncclResult_t ncclMemFree(void* data) {
+  SharedMemory* memory = allocated_around(data);
+  if (memory == nullptr || memory->data() != data) return refuse("free of what was not allocated");
+  allocated().erase(memory->data() + memory->bytes());
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, std::size_t bytes, ncclWindow_t* window, int flags) {
+  *window = nullptr;
+  if (std::getenv("NCCL_STANDIN_NO_WINDOWS")) return ncclSuccess;  // as NCCL says it
+  const SharedMemory* memory = allocated_around(data);
+  const auto size = static_cast<std::size_t>(comm->wires->size());
+  if (memory == nullptr || static_cast<char*>(data) + bytes > memory->data() + memory->bytes())
+    return refuse("a window of memory that ncclMemAlloc did not give");
+  if (reinterpret_cast<std::uintptr_t>(data) % NCCL_WIN_REQUIRED_ALIGNMENT != 0)
+    return refuse("a window that is not aligned");
+  if (flags != NCCL_WIN_COLL_SYMMETRIC || depth > 0) return refuse("a window that is not symmetric, or in a group");
+  const bool is_first = comm->signals == nullptr;
+  if (is_first) comm->signals = std::make_unique<Signals>(comm->wires->size());
+  struct Told {
+    Place memory, signals;
+    std::int64_t offset, bytes;
+  };
+  const Told own{memory->place(), comm->signals->place(), static_cast<char*>(data) - memory->data(),
+                 static_cast<std::int64_t>(bytes)};
+  std::vector<Told> all(size);
+  const ncclResult_t code =
+      collective({comm, register_window, reinterpret_cast<const char*>(&own), reinterpret_cast<char*>(all.data()),
+                  sizeof own / sizeof(std::int64_t), ncclInt64, ncclSum, -1});
+  if (code != ncclSuccess || comm->aborted) return code;
+  auto made = std::make_unique<Window>(Window{static_cast<char*>(data), own.bytes, {}, {}});
+  for (std::size_t r = 0; r < size; ++r) {
+    if (all[r].bytes != own.bytes) return refuse("a window of another size than on another rank");
+    const bool is_own = static_cast<int>(r) == comm->wires->rank();
+    made->memory.push_back(is_own ? nullptr : std::make_unique<SharedMemory>(all[r].memory));
+    made->offsets.push_back(all[r].offset);
+    if (is_first && !is_own) comm->signals->find(static_cast<int>(r), all[r].signals);
+  }
+  const ncclResult_t met = meet(*comm);  // nobody ends before all have mapped what is theirs
+  *window = reinterpret_cast<ncclWindow_t>(comm->windows.emplace_back(std::move(made)).get());
+  return met;
+}
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  const auto is_it = [&](const auto& one) { return one.get() == reinterpret_cast<Window*>(window); };
+  return std::erase_if(comm->windows, is_it) == 1 ? ncclSuccess : refuse("a window that is not there");
+}
+
+ncclResult_t ncclPutSignal(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                           std::size_t offset, int index, int context, unsigned flags, ncclComm_t comm,
+                           cudaStream_t stream) {
+  const auto* to = reinterpret_cast<const Window*>(window);
+  const auto bytes = static_cast<std::int64_t>(count) * width(type);
+  const auto holds = [&](const auto& one) { return one->holds(data, bytes); };
+  if (index != 0 || context != 0 || flags != 0) return refuse("a put with another signal than 0");
+  if (std::ranges::none_of(comm->windows, [&](const auto& one) { return one.get() == to; }))
+    return refuse("a put into a window that is not there");
+  if (std::ranges::none_of(comm->windows, holds)) return refuse("a put from memory that lies in no window");
+  if (offset + static_cast<std::size_t>(bytes) > static_cast<std::size_t>(to->bytes))
+    return refuse("a put beyond its window");
+  return post({comm, put, static_cast<const char*>(data), nullptr, count, type, ncclSum, peer, to, offset, {}, stream});
+}
+ncclResult_t ncclSignal(int peer, int index, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream) {
+  if (index != 0 || context != 0 || flags != 0) return refuse("another signal than 0");
+  return post({comm, signal_peer, nullptr, nullptr, 0, ncclUint8, ncclSum, peer, nullptr, 0, {}, stream});
+}
+ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t* signals, ncclComm_t comm, cudaStream_t stream) {
+  if (count <= 0 || signals == nullptr) return refuse("a wait for no signal");
+  std::vector<ncclWaitSignalDesc_t> awaited(signals, signals + count);
+  for (const ncclWaitSignalDesc_t& one : awaited)
+    if (one.opCnt <= 0 || one.sigIdx != 0 || one.ctx != 0 || !is_a_peer(comm, one.peer))
+      return refuse("a wait for another signal than 0");
+  return post({comm, await, nullptr, nullptr, 0, ncclUint8, ncclSum, -1, nullptr, 0, std::move(awaited), stream});
 }
 
 }  // extern "C"

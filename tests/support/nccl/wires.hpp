@@ -29,8 +29,8 @@ struct Header {
   std::int64_t operation, bytes, type, reduction, root;
   bool operator==(const Header&) const = default;
   std::string text() const {
-    static const char* names[] = {"message",    "all_reduce", "reduce", "reduce_scatter",
-                                  "all_gather", "broadcast",  "split"};
+    static const char* names[] = {"message",   "all_reduce", "reduce",   "reduce_scatter", "all_gather",
+                                  "broadcast", "split",      "register", "meeting"};
     return std::string(names[operation]) + " of " + std::to_string(bytes) + " bytes (type " + std::to_string(type) +
            ", reduction " + std::to_string(reduction) + ", root " + std::to_string(root) + ")";
   }

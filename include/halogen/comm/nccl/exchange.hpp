@@ -1,4 +1,4 @@
-// A prepared exchange over NCCL: all its sends and receives in one group on the stream.
+// A prepared exchange over NCCL: what lies in windows is put there, all else goes as one group of sends and receives.
 #pragma once
 
 #ifdef HALOGEN_WITH_NCCL
@@ -14,6 +14,7 @@
 
 #include "halogen/comm/nccl/handle.hpp"
 #include "halogen/comm/nccl/staging.hpp"
+#include "halogen/comm/nccl/window_messages.hpp"
 #include "halogen/comm/self_copy.hpp"
 #include "halogen/comm/transport.hpp"
 #include "halogen/comm/wait.hpp"
@@ -25,7 +26,9 @@ inline std::size_t nccl_round_bytes = std::size_t{64} << 20;
 
 /// NCCL knows no tags and pairs the messages of two ranks in the order in which both post them, so they are posted in
 /// the order of tags, and under one tag in that given. What a rank sends itself is a copy on the stream. The first
-/// start compares lengths with the peers, since NCCL would hang or fill half a halo, and waits for that.
+/// start compares lengths with the peers, since NCCL would hang or fill half a halo, and waits for that. There both
+/// ends also find out whether all messages from one to the other lie in windows: these are then put, but while a graph
+/// is recorded, since NCCL before 2.30 cannot record that.
 class NcclExchange final : public PreparedExchange {
  public:
   NcclExchange(std::shared_ptr<NcclHandle> handle, std::span<const Transfer> receives, std::span<const Transfer> sends,
@@ -55,18 +58,22 @@ class NcclExchange final : public PreparedExchange {
   void start() override {
     if (under_way_) throw Error(what_ + " on \"" + handle_->label() + "\" was started while still under way");
     handle_->check_health();
+    join();
     if (!receives_.empty() || !sends_.empty()) {
-      if (!std::exchange(lengths_agree_, true)) compare_lengths();
+      if (!std::exchange(lengths_agree_, true)) compare();
       for (const Transfer& send : sends_) comm_stats().messages.add(send.bytes);
-      if (on_device_)
+      if (!on_device_)
+        start_staged();
+      else if (puts_.empty() || is_capturing())
         post(receives_, sends_);
       else
-        start_staged();
+        start_with_puts();
     }
     copies_.copy();
   }
 
   bool test() override {
+    join();
     if (!under_way_) return true;
     handle_->check_health();
     if (!staging_.passed()) return false;
@@ -139,35 +146,134 @@ class NcclExchange final : public PreparedExchange {
     }
   }
 
-  /// Each rank tells those it sends to how many bytes these are, and hears it from those it receives from.
-  void compare_lengths() {
-    std::map<int, std::int64_t> expected, told, own;
-    for (const Transfer& receive : receives_) expected[receive.peer] += static_cast<std::int64_t>(receive.bytes);
-    for (const Transfer& send : sends_) own[send.peer] += static_cast<std::int64_t>(send.bytes);
-    std::vector<Transfer> receives, sends;
-    const auto add = [](int peer, std::int64_t& number, std::vector<Transfer>& list, std::vector<HostSegment>& words) {
-      list.push_back({peer, &number, sizeof number});
-      words.push_back({reinterpret_cast<std::byte*>(&number), sizeof number});
+  /// Puts begin when the kernels before them have ended and run beside those behind, up to join().
+  void start_with_puts() {
+    if (!other_receives_.empty() || !other_sends_.empty()) post(other_receives_, other_sends_);
+    begin_.record(stream());
+    begin_.hold(side_stream());
+    handle_->call(
+        operation_, [&](const NcclLibrary& nccl) { return puts_.issue(nccl, *handle_, side_stream()); }, side_stream());
+    end_.record(side_stream());
+    is_beside_ = true;
+  }
+  void join() {
+    if (!std::exchange(is_beside_, false)) return;
+    end_.hold(stream());
+    handle_->check_health();
+  }
+
+  /// What is said of the messages from one rank to another.
+  struct Traffic {
+    std::int64_t bytes = 0, messages = 0, in_windows = 0;
+    bool goes_by_puts(const Traffic& at_the_other_end) const {
+      return in_windows > 0 && in_windows == messages && at_the_other_end.in_windows == messages &&
+             at_the_other_end.messages == messages;
+    }
+  };
+  struct Traffics {
+    Traffic sent, received;
+  };
+
+  /// Each rank tells its peers what it sends them and what it receives.
+  void compare() {
+    std::map<int, Traffics> own, peers;
+    const auto add = [&](const Transfer& one, Traffic Traffics::*direction) {
+      Traffic& traffic = own[one.peer].*direction;
+      traffic.bytes += static_cast<std::int64_t>(one.bytes);
+      ++traffic.messages;
+      if (handle_->window() != nullptr && handle_->message_memory()->holds(one.data, one.bytes)) ++traffic.in_windows;
     };
-    for (const auto& [peer, bytes] : expected) add(peer, told[peer], receives, staging_.targets);
-    for (auto& [peer, bytes] : own) add(peer, bytes, sends, staging_.sources);
+    for (const Transfer& receive : receives_) add(receive, &Traffics::received);
+    for (const Transfer& send : sends_) add(send, &Traffics::sent);
+    std::vector<Words> tell, hear;
+    for (auto& [peer, traffics] : own) {
+      tell.push_back(words(peer, &traffics, 1));
+      hear.push_back(words(peer, &peers[peer], 1));
+    }
+    swap_words(tell, hear);
+    for (const auto& [peer, traffics] : own)
+      if (traffics.received.bytes != peers[peer].sent.bytes)
+        throw Error(sentence(peer) + ": sent " + std::to_string(peers[peer].sent.bytes) + " bytes where " +
+                    std::to_string(traffics.received.bytes) + " were expected");
+    choose_puts(own, peers);
+  }
+
+  /// Where a message is put, and how much fits there.
+  struct Place {
+    std::int64_t offset, bytes;
+  };
+
+  /// Receivers tell the places of all messages of those peers that put theirs.
+  void choose_puts(const std::map<int, Traffics>& own, const std::map<int, Traffics>& peers) {
+    std::map<int, std::vector<Place>> here, there;
+    for (const Transfer& receive : receives_)
+      if (own.at(receive.peer).received.goes_by_puts(peers.at(receive.peer).sent))
+        here[receive.peer].push_back({static_cast<std::int64_t>(handle_->message_memory()->offset_of(receive.data)),
+                                      static_cast<std::int64_t>(receive.bytes)});
+      else
+        other_receives_.push_back(receive);
+    for (const auto& [peer, traffics] : own)
+      if (traffics.sent.goes_by_puts(peers.at(peer).received))
+        there[peer].resize(static_cast<std::size_t>(traffics.sent.messages));
+    std::vector<Words> tell, hear;
+    for (auto& [peer, places] : here) tell.push_back(words(peer, places.data(), places.size()));
+    for (auto& [peer, places] : there) hear.push_back(words(peer, places.data(), places.size()));
+    if (!tell.empty() || !hear.empty()) swap_words(tell, hear);
+    for (const auto& [peer, places] : here) puts_.receive(peer, static_cast<int>(places.size()));
+    for (const auto& [peer, places] : there) {
+      auto place = places.begin();
+      for (const Transfer& send : sends_) {
+        if (send.peer != peer) continue;
+        if (place->bytes != static_cast<std::int64_t>(send.bytes))
+          throw Error(sentence(peer) + ": a message of " + std::to_string(send.bytes) + " bytes is sent where one of " +
+                      std::to_string(place->bytes) + " is expected");
+        puts_.put(peer, send.data, send.bytes, static_cast<std::size_t>((place++)->offset));
+      }
+    }
+    for (const Transfer& send : sends_)
+      if (!there.contains(send.peer)) other_sends_.push_back(send);
+  }
+
+  /// Words in host memory for a peer, or of one.
+  struct Words {
+    int peer;
+    HostSegment data;
+  };
+  template <class Word>
+  static Words words(int peer, Word* data, std::size_t count) {
+    return {peer, {reinterpret_cast<std::byte*>(data), count * sizeof(Word)}};
+  }
+  void swap_words(const std::vector<Words>& tell, const std::vector<Words>& hear) {
+    const auto list = [](const std::vector<Words>& all, std::vector<HostSegment>& segments) {
+      std::vector<Transfer> transfers;
+      for (const Words& words : all) {
+        transfers.push_back({words.peer, words.data.data, words.data.bytes});
+        segments.push_back(words.data);
+      }
+      return transfers;
+    };
+    std::vector<Transfer> receives = list(hear, staging_.targets), sends = list(tell, staging_.sources);
     post_staged(receives, sends);
     wait();
-    for (const auto& [peer, bytes] : expected)
-      if (told[peer] != bytes)
-        throw Error(what_ + " on \"" + handle_->label() + "\", peer " + std::to_string(peer) + ": sent " +
-                    std::to_string(told[peer]) + " bytes where " + std::to_string(bytes) + " were expected");
+  }
+
+  std::string sentence(int peer) const {
+    return what_ + " on \"" + handle_->label() + "\", peer " + std::to_string(peer);
   }
 
   std::shared_ptr<NcclHandle> handle_;
   std::string what_;
   SelfCopies copies_;
-  std::vector<Transfer> receives_, sends_;              // to and from others
+  std::vector<Transfer> receives_, sends_;  // to and from others
+  NcclWindowMessages puts_;
+  std::vector<Transfer> other_receives_, other_sends_;  // and what is not put
   std::vector<Transfer> round_receives_, round_sends_;  // kept for their memory
   std::shared_ptr<const NcclOperation> operation_;
   bool on_device_ = true;
   bool lengths_agree_ = false;
   bool under_way_ = false;
+  bool is_beside_ = false;
+  StreamMark begin_, end_;  // of what is put
   NcclStaging staging_;
 };
 

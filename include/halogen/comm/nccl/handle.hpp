@@ -15,6 +15,7 @@
 
 #include "halogen/comm/nccl/library.hpp"
 #include "halogen/comm/nccl/watch.hpp"
+#include "halogen/comm/nccl/window_memory.hpp"
 #include "halogen/comm/stream.hpp"
 
 namespace halogen::detail {
@@ -25,7 +26,8 @@ struct NcclOperation {
   std::vector<int> peers;  ///< empty: all ranks
 };
 
-/// Owns a communicator of two ranks or more. Operations are issued on stream() and complete in its order.
+/// Owns a communicator of two ranks or more. Operations are issued on stream() and complete in its order, puts on
+/// side_stream().
 class NcclHandle final : public NcclWatched {
   using Clock = std::chrono::steady_clock;
 
@@ -46,6 +48,7 @@ class NcclHandle final : public NcclWatched {
       library_.comm_abort(comm_);
     } else {
       wait_for_stream();
+      if (window_ != nullptr) library_.window_deregister(comm_, window_);
       library_.comm_destroy(comm_);
     }
   }
@@ -55,13 +58,32 @@ class NcclHandle final : public NcclWatched {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
+  /// Collective. All ranks signal, each to the next: to the first signal NCCL sets up what signals and puts need, for
+  /// which it waits for all ranks.
+  void open_window(std::shared_ptr<NcclWindowMemory> memory) {
+    message_memory_ = std::move(memory);
+    const auto operation =
+        std::make_shared<const NcclOperation>(NcclOperation{"windows for messages (HALOGEN_NCCL_WINDOWS=1)", {}});
+    call(operation, [&](const NcclLibrary& nccl) {
+      ncclResult_t code = nccl.window_register(comm_, message_memory_->data(), message_memory_->bytes(), &window_,
+                                               nccl_windows::symmetric);
+      if (code != ncclSuccess || window_ == nullptr) return code;
+      nccl_windows::Signals of_last{1, (rank_ + size_ - 1) % size_};
+      code = nccl.signal((rank_ + 1) % size_, 0, 0, 0, comm_, stream());
+      return code == ncclSuccess ? nccl.wait_signal(1, &of_last, comm_, stream()) : code;
+    });
+  }
+  /// Null where there is none, as where GPUs do not reach each other's memory.
+  nccl_windows::Window window() const { return window_; }
+  const std::shared_ptr<NcclWindowMemory>& message_memory() const { return message_memory_; }
+
   /// One call that may wait for other ranks, watched. Throws Error for what NCCL refuses, and for the first fault of
-  /// any communicator so far.
+  /// any communicator so far. `where`: the stream on which it queues its work.
   template <class Call>
-  void call(const std::shared_ptr<const NcclOperation>& operation, Call&& call) {
+  void call(const std::shared_ptr<const NcclOperation>& operation, Call&& call, cudaStream_t where = stream()) {
     const bool watched = enter(operation);
     const ncclResult_t code = call(library_);
-    exit(watched);
+    exit(watched, where);
     NcclWatch::get().check();
     if (code != ncclSuccess) check(code, sentence(*operation));
   }
@@ -69,12 +91,15 @@ class NcclHandle final : public NcclWatched {
   /// The same for all that emit(library) issues, as one group.
   template <class Emit>
   void issue(const std::shared_ptr<const NcclOperation>& operation, Emit&& emit) {
-    call(operation, [&](const NcclLibrary& nccl) {
-      const ncclResult_t begun = nccl.group_start();
-      if (begun != ncclSuccess) return begun;
-      const ncclResult_t emitted = emit(nccl), ended = nccl.group_end();
-      return emitted == ncclSuccess ? ended : emitted;
-    });
+    call(operation, [&](const NcclLibrary& nccl) { return grouped(nccl, emit); });
+  }
+
+  template <class Emit>
+  static ncclResult_t grouped(const NcclLibrary& nccl, Emit&& emit) {
+    const ncclResult_t begun = nccl.group_start();
+    if (begun != ncclSuccess) return begun;
+    const ncclResult_t emitted = emit(nccl), ended = nccl.group_end();
+    return emitted == ncclSuccess ? ended : emitted;
   }
 
   /// Throws Error with the first fault of any communicator.
@@ -168,11 +193,11 @@ class NcclHandle final : public NcclWatched {
     return watched;
   }
 
-  void exit(bool watched) {
+  void exit(bool watched, cudaStream_t where) {
     const std::lock_guard lock(mutex_);
     issuing_ = false;
     if (!watched || under_way_.empty()) return;  // aborted
-    under_way_.back().end.record();
+    under_way_.back().end.record(where);
     under_way_.back().issued = true;
     retire();
   }
@@ -189,6 +214,8 @@ class NcclHandle final : public NcclWatched {
   std::string label_;
   int rank_ = 0;
   int size_ = 1;
+  std::shared_ptr<NcclWindowMemory> message_memory_;
+  nccl_windows::Window window_ = nullptr;
 
   std::mutex mutex_;
   bool issuing_ = false;

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <nccl.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -18,6 +19,32 @@ namespace halogen::detail {
 inline constexpr int oldest_nccl = NCCL_VERSION(2, 18, 1);
 /// From here on several ranks may share a GPU.
 inline constexpr int nccl_of_shared_gpus = NCCL_VERSION(2, 30, 0);
+/// From here on hosts put messages into windows of their peers.
+inline constexpr int nccl_of_windows = NCCL_VERSION(2, 29, 0);
+
+/// What hosts call to put messages into windows, as NCCL 2.29 declares it: the toolkit's own nccl.h may be older. The
+/// device's side of windows is not used, since its layout changes from one version to the next.
+namespace nccl_windows {
+
+using Window = void*;
+/// ncclWaitSignalDesc_t: `count` signals of `peer`.
+struct Signals {
+  int count;
+  int peer;
+  int index = 0, context = 0;  // NCCL 2.30 knows no others
+};
+inline constexpr int symmetric = 1;  // NCCL_WIN_COLL_SYMMETRIC
+
+using MemAlloc = ncclResult_t (*)(void**, std::size_t);
+using MemFree = ncclResult_t (*)(void*);
+using Register = ncclResult_t (*)(ncclComm_t, void*, std::size_t, Window*, int flags);
+using Deregister = ncclResult_t (*)(ncclComm_t, Window);
+using PutSignal = ncclResult_t (*)(const void*, std::size_t count, ncclDataType_t, int peer, Window, std::size_t offset,
+                                   int index, int context, unsigned flags, ncclComm_t, cudaStream_t);
+using Signal = ncclResult_t (*)(int peer, int index, int context, unsigned flags, ncclComm_t, cudaStream_t);
+using WaitSignal = ncclResult_t (*)(int count, Signals*, ncclComm_t, cudaStream_t);
+
+}  // namespace nccl_windows
 
 /// 22809 -> "2.28.9"
 inline std::string nccl_version_text(int version) {
@@ -41,8 +68,12 @@ class NcclLibrary {
   void* library_ = open();
 
   template <class Function>
+  Function find_if_there(const char* name) const {
+    return reinterpret_cast<Function>(dlsym(library_, name));
+  }
+  template <class Function>
   Function find(const char* name) const {
-    if (void* symbol = dlsym(library_, name)) return reinterpret_cast<Function>(symbol);
+    if (const Function function = find_if_there<Function>(name)) return function;
     throw Error(std::string("the NCCL library has no ") + name + ": install NCCL " + nccl_version_text(oldest_nccl) +
                 " or newer");
   }
@@ -69,6 +100,19 @@ class NcclLibrary {
   HALOGEN_NCCL(all_gather, ncclAllGather);
   HALOGEN_NCCL(broadcast, ncclBroadcast);
 #undef HALOGEN_NCCL
+  // Null in versions before nccl_of_windows.
+  nccl_windows::MemAlloc mem_alloc = find_if_there<nccl_windows::MemAlloc>("ncclMemAlloc");
+  nccl_windows::MemFree mem_free = find_if_there<nccl_windows::MemFree>("ncclMemFree");
+  nccl_windows::Register window_register = find_if_there<nccl_windows::Register>("ncclCommWindowRegister");
+  nccl_windows::Deregister window_deregister = find_if_there<nccl_windows::Deregister>("ncclCommWindowDeregister");
+  nccl_windows::PutSignal put_signal = find_if_there<nccl_windows::PutSignal>("ncclPutSignal");
+  nccl_windows::Signal signal = find_if_there<nccl_windows::Signal>("ncclSignal");
+  nccl_windows::WaitSignal wait_signal = find_if_there<nccl_windows::WaitSignal>("ncclWaitSignal");
+
+  bool has_windows() const {
+    return version_ >= nccl_of_windows && mem_alloc && mem_free && window_register && window_deregister && put_signal &&
+           signal && wait_signal;
+  }
 
  private:
   static void* open() {

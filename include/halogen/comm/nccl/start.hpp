@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "halogen/comm/first_fault.hpp"
 #include "halogen/comm/nccl/transport.hpp"
 
 namespace halogen::detail {
@@ -27,7 +28,16 @@ struct NcclRecord {
   int version = 0;
   std::array<char, 64> device{};  // the same text for ranks that share one; nothing for none
   ncclUniqueId id{};              // rank 0's
+  std::array<char, 256> windows_fault{};
+  int window_mib = 0;  // of message memory; 0 where windows are not asked for
 };
+
+/// HALOGEN_NCCL_WINDOWS=1 asks for windows, of HALOGEN_NCCL_WINDOW_MIB (256): 0 where it does not.
+inline int wanted_window_mib() {
+  const bool wanted = number_of("HALOGEN_NCCL_WINDOWS", 0, 0, 1) > 0;
+  const double mib = number_of("HALOGEN_NCCL_WINDOW_MIB", 256, 1, 1 << 20);
+  return wanted ? static_cast<int>(mib) : 0;
+}
 
 inline NcclRecord own_nccl_record(int rank) {
   NcclRecord record;
@@ -41,6 +51,11 @@ inline NcclRecord own_nccl_record(int rank) {
     if (rank == 0) NcclHandle::check(nccl.get_unique_id(&record.id), "ncclGetUniqueId");
   } catch (const std::exception& error) {
     put(record.fault, error.what());
+  }
+  try {
+    record.window_mib = wanted_window_mib();
+  } catch (const std::exception& error) {
+    put(record.windows_fault, error.what());
   }
   return record;
 }
@@ -75,17 +90,55 @@ inline std::string why_no_nccl(const std::vector<NcclRecord>& records) {
   return {};
 }
 
+/// Why these ranks cannot use windows though one asked for them, or nothing; the same on all of them.
+inline std::string why_no_windows(const std::vector<NcclRecord>& records, bool has_windows) {
+  const int mib = records.front().window_mib;
+  const auto text = [](int found) {
+    return found == 0 ? std::string("no windows") : "windows of " + std::to_string(found) + " MiB";
+  };
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    if (records[r].windows_fault[0] != 0) return records[r].windows_fault.data();
+    if (records[r].window_mib != mib)
+      return "rank " + std::to_string(r) + " asks for " + text(records[r].window_mib) + ", rank 0 for " + text(mib) +
+             ": give all ranks one HALOGEN_NCCL_WINDOWS and one HALOGEN_NCCL_WINDOW_MIB";
+  }
+  if (mib == 0 || has_windows) return {};
+  return "HALOGEN_NCCL_WINDOWS=1 needs NCCL " + nccl_version_text(nccl_of_windows) + " or newer, but this is NCCL " +
+         nccl_version_text(records.front().version) +
+         ": name another with HALOGEN_NCCL_LIBRARY, or set HALOGEN_NCCL_WINDOWS=0";
+}
+
 /// Collective over those whom all_gather(own, bytes, all) reaches; two ranks or more, each with its device chosen. The
-/// transport, or null and why there is none, alike on all ranks.
+/// transport, or null and why there is none, alike on all ranks. Throws CollectiveError where windows are asked for and
+/// cannot be had: nobody who asks for them should measure something else.
 template <class AllGather>
 std::pair<std::shared_ptr<Transport>, std::string> start_nccl(int rank, int size, AllGather&& all_gather) {
   const NcclRecord own = own_nccl_record(rank);
   std::vector<NcclRecord> records(static_cast<std::size_t>(size));
   all_gather(&own, sizeof own, records.data());
   if (std::string why = why_no_nccl(records); !why.empty()) return {nullptr, std::move(why)};
+  const NcclLibrary& nccl = NcclLibrary::get();
+  // Some may hold what others could not get: all say so before they end.
+  const auto on_all_ranks = [&](auto f) {
+    const std::string fault = first_fault(size, all_gather, f);
+    if (!fault.empty()) throw CollectiveError(fault);
+  };
+  if (const std::string why = why_no_windows(records, nccl.has_windows()); !why.empty()) throw CollectiveError(why);
+  std::shared_ptr<NcclWindowMemory> memory;
+  if (own.window_mib > 0)
+    on_all_ranks([&] { memory = std::make_shared<NcclWindowMemory>(static_cast<std::size_t>(own.window_mib) << 20); });
   ncclComm_t comm = nullptr;
-  NcclHandle::check(NcclLibrary::get().comm_init_rank(&comm, size, records.front().id, rank), "ncclCommInitRank");
-  return {NcclTransport::adopt(comm, "world"), ""};
+  NcclHandle::check(nccl.comm_init_rank(&comm, size, records.front().id, rank), "ncclCommInitRank");
+  std::shared_ptr<Transport> transport;
+  if (memory == nullptr) return {NcclTransport::adopt(comm, "world", nullptr), ""};
+  on_all_ranks([&] {
+    transport = NcclTransport::adopt(comm, "world", memory);
+    if (transport->message_memory_bytes() == 0)
+      throw Error(
+          "HALOGEN_NCCL_WINDOWS=1, but NCCL finds no way for these GPUs to write into each other's memory "
+          "(NCCL_DEBUG=INFO prints its reason): set HALOGEN_NCCL_WINDOWS=0");
+  });
+  return {std::move(transport), ""};
 }
 
 }  // namespace halogen::detail

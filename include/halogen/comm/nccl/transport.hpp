@@ -30,12 +30,17 @@ class NcclTransport final : public Transport {
   explicit NcclTransport(std::shared_ptr<NcclHandle> handle)
       : Transport(handle->rank(), handle->size(), handle->label()), handle_(std::move(handle)) {}
 
-  /// Takes ownership of `comm`.
-  static std::shared_ptr<Transport> adopt(ncclComm_t comm, std::string label) {
+  /// Takes ownership of `comm`. Collective over it where there is message memory.
+  static std::shared_ptr<Transport> adopt(ncclComm_t comm, std::string label,
+                                          std::shared_ptr<NcclWindowMemory> message_memory) {
     const NcclLibrary& nccl = NcclLibrary::get();
     int size = 0;
     NcclHandle::check(nccl.comm_count(comm, &size), "ncclCommCount");
-    if (size > 1) return std::make_shared<NcclTransport>(std::make_shared<NcclHandle>(comm, std::move(label)));
+    if (size > 1) {
+      auto handle = std::make_shared<NcclHandle>(comm, std::move(label));
+      if (message_memory) handle->open_window(std::move(message_memory));
+      return std::make_shared<NcclTransport>(std::move(handle));
+    }
     NcclHandle::check(nccl.comm_destroy(comm), "ncclCommDestroy");
     return std::make_shared<SelfTransport>(std::move(label));
   }
@@ -45,6 +50,12 @@ class NcclTransport final : public Transport {
   bool messages_take_device_memory() const override { return true; }
   bool collectives_take_device_memory() const override { return true; }
   void check_health() const override { handle_->check_health(); }
+  std::shared_ptr<void> message_memory(std::size_t bytes) override {
+    return handle_->window() == nullptr ? nullptr : handle_->message_memory()->take(bytes);
+  }
+  std::size_t message_memory_bytes() const override {
+    return handle_->window() == nullptr ? 0 : handle_->message_memory()->bytes();
+  }
 
   std::shared_ptr<Transport> split(int color, int key, std::string label) override {
     ncclComm_t part = nullptr;
@@ -52,7 +63,7 @@ class NcclTransport final : public Transport {
     handle_->call(operation("split"), [&](const NcclLibrary& nccl) {
       return nccl.comm_split(handle_->comm(), color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &part, nullptr);
     });
-    return color < 0 ? nullptr : adopt(part, std::move(label));
+    return color < 0 ? nullptr : adopt(part, std::move(label), handle_->message_memory());
   }
 
   std::shared_ptr<Transport> split_by_node(std::string label) override {
