@@ -27,6 +27,7 @@ struct ncclComm {
   std::unique_ptr<Wires> wires;
   int splits = 0;
   bool has_signalled = false;
+  std::atomic<int> beside = 0;         // operations on the side stream
   std::unique_ptr<Signals> signals{};  // from the first window on
   std::vector<std::unique_ptr<Window>> windows{};
   std::atomic<bool> aborted = false;
@@ -222,6 +223,7 @@ class SideStream {
     const std::lock_guard lock(mutex_);
     waiting_.insert(waiting_.end(), calls.begin(), calls.end());
     queued += calls.size();
+    for (const Call& call : calls) ++call.comm->beside;
   }
 
  private:
@@ -244,6 +246,7 @@ class SideStream {
       }
       if (random() % 16 == 0) usleep(2000);
       if (const ncclResult_t code = one_sided(next); code != ncclSuccess) next.comm->error = code;
+      --next.comm->beside;
       ++done;
     }
   }
@@ -369,7 +372,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) { return *count = comm->wires->size(), ncclSuccess; }
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) { return *rank = comm->wires->rank(), ncclSuccess; }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  if (SideStream::queued != SideStream::done) refuse("a communicator ends before its stream"), std::abort();
+  if (comm->beside != 0) refuse("a communicator ends before its stream"), std::abort();
   if (!comm->windows.empty()) refuse("a communicator ends before its windows"), std::abort();
   if (comm->signals && !comm->signals->all_were_awaited()) refuse("nobody waited for a signal"), std::abort();
   return delete comm, ncclSuccess;
