@@ -224,7 +224,7 @@ TEST_CASE("by hand: value_and_grad of sharded parameters gives the sharded gradi
   });
 }
 
-TEST_CASE("each rank holds 1/N of parameters, gradient and moments, and stages at most two layers") {
+TEST_CASE("each rank holds 1/N of parameters, gradient and moments, and stages at most three layers") {
   on_meshes([](const auto& mesh) {
     const int ranks = mesh.extent(0);
     const Samples samples(mesh);
@@ -245,7 +245,8 @@ TEST_CASE("each rank holds 1/N of parameters, gradient and moments, and stages a
     CHECK(share < static_cast<std::size_t>(8 * (all / ranks + 11 + 1)));  // rounded up once a bucket
     std::int64_t largest = 0;                                             // of one bucket, filled up to equal pieces
     for (const std::int64_t values : buckets) largest = std::max(largest, (values + ranks - 1) / ranks * ranks);
-    CHECK(memory.staging <= static_cast<std::size_t>(2 * (8 * largest + 64)));
+    // The parameters and the gradient of a layer, and the next one's parameters beside the launch of both gradients.
+    CHECK(memory.staging <= static_cast<std::size_t>(3 * (8 * largest + 64)));
     CHECK((memory.staging > 0) == (ranks > 1));
     CHECK(hg::parameter_memory<Net, double>(mesh, Sharding{}) == memory);
     const auto dry = hg::dry_mesh<support::Mesh>(mesh.extents(), mesh.rank());
