@@ -121,6 +121,7 @@ TEST_CASE("gradients by finite differences, on every mesh; the same bits forward
   using Two = hg::Sequential<Layer<3, 16>, hg::ReLU, Layer<16, 8>, hg::ReLU, Layer<8, 8>>;
   support::check_composition<Two, 3, 8, true>({1, 27, 22});
 }
+
 namespace {
 
 using Up = hg::UpsampleToSkip<hg::Nearest>;

@@ -97,6 +97,13 @@ struct Launch {
   constexpr bool is_linear() const { return kind == LaunchKind::upsample_backward && input.sources[source].linear; }
 };
 
+/// The window by which a convolution runs as Winograd's tiles from so many channels to so many (stencil/winograd.hpp),
+/// else 0.
+constexpr int winograd_window(const Node& node, int inputs, int outputs) {
+  if (node.channel_groups > 1 || node.window[0].transposed) return 0;
+  return winograd_window(node.window[1], node.window[2], inputs, outputs);
+}
+
 /// vjp: gradients of parameters and input from a given gradient of the prediction, the cotangent.
 enum class PlanKind { inference, training, training_with_input_gradient, vjp };
 
@@ -135,9 +142,7 @@ struct Plan {
     if (launch.kind != LaunchKind::conv_forward && launch.kind != LaunchKind::conv_input_gradient &&
         launch.kind != LaunchKind::conv_weight_gradient)
       return 0;
-    const Node& node = node_of(launch);
-    if (node.channel_groups > 1 || node.window[0].transposed) return 0;
-    return winograd_window(node.window[1], node.window[2], channels_in(launch), channels_out(launch));
+    return winograd_window(node_of(launch), channels_in(launch), channels_out(launch));
   }
 
   /// Calls f(tensor) for each stored tensor that the launch reads; a tensor may come twice.

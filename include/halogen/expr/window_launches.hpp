@@ -61,6 +61,7 @@ class WindowLaunches : Launches<S> {
     beside.channels = Base::plan().channels_out(launch);
     beside.gradients = Base::plan().channels_in(launch);
     beside.depth = node.window[0].kernel;
+    beside.bias = node.bias && launch.source == 0;
     beside.partial = Base::operands().template workspace<T>(Base::layout().workspace().gradient_partials);
     run_tiles<Window>(i, kernel, Base::operands().gradient_reader(launch), weights, nullptr);
 
@@ -70,7 +71,7 @@ class WindowLaunches : Launches<S> {
         Base::space(), "halogen::reduce_weight_gradient", beside.weight_count(),
         kernels::ReduceWeightGradient<T, T>{beside.partial, beside.partial_size(), tiles,
                                             gradient + first_output(launch) * taps, beside.channels * taps, row});
-    if (node.bias && launch.source == 0)
+    if (beside.bias)
       launch_range(Base::space(), "halogen::reduce_weight_gradient", beside.outputs(),
                    kernels::ReduceWeightGradient<T, T>{beside.partial + beside.weight_count(), beside.partial_size(),
                                                        tiles, gradient + node.channels * row});

@@ -18,6 +18,7 @@ struct WinogradWeights {
   int channels = 0;      ///< of these
   int gradients = 0;     ///< channels of the output's gradient, each once for every plane of the window
   int depth = 1;         ///< planes of the window, an odd number
+  bool bias = false;     ///< whether gradients are summed as well; else their sums stand as 0
   T* partial = nullptr;
 
   int outputs() const { return gradients / depth; }
@@ -55,7 +56,7 @@ struct WinogradWeights {
 
     /// A row of gradients as it is read: each of the tile's own is once, in the window's middle plane.
     void see(int channel, index_t y, index_t x, const T* line, index_t count) {
-      if (channel % of_.depth != of_.depth / 2 || !own_[0].contains({y, y + 1})) return;
+      if (!of_.bias || channel % of_.depth != of_.depth / 2 || !own_[0].contains({y, y + 1})) return;
       const Interval own = intersect(own_[1], {x, x + count});
       bias_[channel / of_.depth] += static_cast<double>(detail::sum_in_lanes<T>(line + (own.begin - x), own.size()));
     }

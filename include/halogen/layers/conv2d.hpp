@@ -32,13 +32,10 @@ constexpr void convolution_forward(Planner& planner, const Node& node) {
 /// Whether its input gradients sum the weights' gradient as well (stencil/winograd.hpp): tiles of outputs on the grid
 /// of the inputs.
 constexpr bool sums_weights_beside(const Node& node, const Value& input) {
-  const Window* window = node.window;
-  const int gradients = node.channels * window[0].kernel;
-  if (node.level != input.level || node.channel_groups > 1 || window[0].transposed || window[0].kernel % 2 == 0)
-    return false;
+  const int planes = node.window[0].kernel, gradients = node.channels * planes;
+  if (node.level != input.level || planes % 2 == 0) return false;
   for (const Source& source : input.sources)
-    if (!winograd_sums_weights(gradients, source.channels) ||
-        winograd_window(window[1], window[2], gradients, source.channels) == 0)
+    if (!winograd_sums_weights(gradients, source.channels) || winograd_window(node, gradients, source.channels) == 0)
       return false;
   return true;
 }
