@@ -50,3 +50,39 @@ TEST_CASE("mean and norm statistics about a large mean") {
   CHECK(output[0] == doctest::Approx(1 / std::sqrt(1 + 1e-5)).epsilon(1e-5));
   CHECK(output[1] == doctest::Approx(-1 / std::sqrt(1 + 1e-5)).epsilon(1e-5));
 }
+
+TEST_CASE("a norm behind a convolution between many channels: moments taken as its outputs are computed") {
+  const hg::Environment environment;
+  const auto mesh = hg::device_mesh<Mesh>(hg::Communicator(), {1});
+  constexpr int channels = 24;                    // 16 + 8: a wide vector and a narrow one
+  constexpr hg::index_t rows = 37, columns = 59;  // whole blocks of tiles, and parts of them
+  using Image = hg::Sharded<hg::Tensor<float, hg::dyn, channels, hg::dyn, hg::dyn>, Mesh, hg::Shard<2>>;
+  struct Net : hg::Sequential<hg::Conv2d<channels, channels, hg::Kernel<3>, hg::Padding<1>>,
+                              hg::GroupNorm<channels, channels>> {};
+  std::vector<float> numbers(channels * channels * 9), image(channels * rows * columns);
+  for (int c = 0; c < channels; ++c) numbers[(c * channels + c) * 9 + 4] = 1;              // each channel is kept
+  for (int c = 0; c < channels; ++c) numbers.push_back(static_cast<float>(500 - 40 * c));  // and lifted
+  numbers.resize(numbers.size() + channels, 1.f);                                          // gamma
+  numbers.resize(numbers.size() + channels, 0.f);                                          // beta
+  for (std::size_t i = 0; i < image.size(); ++i)
+    image[i] = static_cast<float>(i % (7 + i / (rows * columns))) + (i % 59 == 3 ? 9.f : 0.f);
+  hg::Parameters<Net, float> parameters;
+  parameters.copy_from_host(numbers);
+  Image field(mesh, {1, channels, rows, columns});
+  field.copy_from_host(image);
+  const auto output = hg::infer(parameters, field).to_host();
+  double worst = 0;
+  for (std::size_t c = 0; c < channels; ++c) {
+    const std::size_t points = rows * columns;
+    double mean = 0, variance = 0;
+    for (std::size_t i = 0; i < points; ++i) mean += image[c * points + i] / static_cast<double>(points);
+    for (std::size_t i = 0; i < points; ++i)
+      variance += std::pow(image[c * points + i] - mean, 2) / static_cast<double>(points);
+    for (std::size_t i = 0; i < points; ++i) {
+      const double expected = (image[c * points + i] - mean) / std::sqrt(variance + 1e-5);
+      const double error = std::abs(output[c * points + i] - expected);
+      if (!(error <= worst)) worst = error;  // NaN too
+    }
+  }
+  CHECK(worst < 1e-3);  // the convolution's own rounding, of values up to 520, over deviations of 2 and more
+}

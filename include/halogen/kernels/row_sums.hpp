@@ -52,6 +52,19 @@ HALOGEN_FUNCTION void sum_two(index_t count, F f, double& first, double& second)
 
 }  // namespace detail
 
+/// Moments of lanes<T> channels whose points come as vectors of channels, in double about each channel's first.
+template <class T>
+struct LaneMoments {
+  double about[lanes<T>] = {}, first[lanes<T>] = {}, second[lanes<T>] = {};
+  index_t count = 0;  ///< points of each channel
+
+  RowSums of(int lane) const {
+    if (count == 0) return {};
+    const double points = static_cast<double>(count), sum = first[lane];
+    return {points, about[lane] + sum / points, second[lane] - sum * (sum / points)};
+  }
+};
+
 /// What a kernel does with each finished row of its output.
 template <class S>
 struct RowEpilogue {

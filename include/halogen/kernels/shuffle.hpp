@@ -50,37 +50,37 @@ inline V every_other(V a, V b, std::integer_sequence<int, I...>) {
 }  // namespace detail
 
 template <class T>
-using Lanes = std::make_integer_sequence<int, lanes<T>>;
+using LaneIndices = std::make_integer_sequence<int, lanes<T>>;
 
 /// A vector of pairs' first or second values, from 2 lanes<T> values.
 template <class T>
 inline void load_pairs(const T* from, Vector<T>& first, Vector<T>& second) {
   const Vector<T> a = load<Vector<T>>(from), b = load<Vector<T>>(from + lanes<T>);
-  first = detail::every_second(a, b, Lanes<T>{});
-  second = detail::every_other(a, b, Lanes<T>{});
+  first = detail::every_second(a, b, LaneIndices<T>{});
+  second = detail::every_other(a, b, LaneIndices<T>{});
 }
 
 /// The inverse of load_pairs.
 template <class T>
 inline void store_pairs(T* to, Vector<T> first, Vector<T> second) {
-  store(to, detail::interleave_low(first, second, Lanes<T>{}));
-  store(to + lanes<T>, detail::interleave_high(first, second, Lanes<T>{}));
+  store(to, detail::interleave_low(first, second, LaneIndices<T>{}));
+  store(to + lanes<T>, detail::interleave_high(first, second, LaneIndices<T>{}));
 }
 
-/// rows[i][j] -> rows[j][i] for lanes<T> vectors.
-template <class T>
-inline void transpose(Vector<T> (&rows)[lanes<T>]) {
-  constexpr int count = lanes<T>;
+/// rows[i][j] -> rows[j][i] for as many vectors as they have lanes.
+template <class T, int Count>
+inline void transpose(Vector<T, Count> (&rows)[Count]) {
+  constexpr std::make_integer_sequence<int, Count> all{};
   HALOGEN_UNROLL
-  for (int step = 1; step < count; step *= 2) {
-    Vector<T> next[count];
+  for (int step = 1; step < Count; step *= 2) {
+    Vector<T, Count> next[Count];
     HALOGEN_UNROLL
-    for (int i = 0; i < count / 2; ++i) {
-      next[2 * i] = detail::interleave_low(rows[i], rows[i + count / 2], Lanes<T>{});
-      next[2 * i + 1] = detail::interleave_high(rows[i], rows[i + count / 2], Lanes<T>{});
+    for (int i = 0; i < Count / 2; ++i) {
+      next[2 * i] = detail::interleave_low(rows[i], rows[i + Count / 2], all);
+      next[2 * i + 1] = detail::interleave_high(rows[i], rows[i + Count / 2], all);
     }
     HALOGEN_UNROLL
-    for (int i = 0; i < count; ++i) rows[i] = next[i];
+    for (int i = 0; i < Count; ++i) rows[i] = next[i];
   }
 }
 

@@ -1,4 +1,4 @@
-// Vectors for host inner loops: the compiler's own vector type, unaligned, of the machine's widest registers.
+// Vectors for host inner loops: the compiler's own vector type, loaded from and stored to any address.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,9 @@
 // and spill the rest. Code for the device is not concerned.
 #if defined(__GNUC__) && !defined(__CUDA_ARCH__)
 #define HALOGEN_OPAQUE(pointer) __asm__("" : "+r"(pointer))
+#define HALOGEN_OPAQUE_MEMORY(array) __asm__("" : "+m"(array))
 #else
+#define HALOGEN_OPAQUE_MEMORY(array) static_cast<void>(array)
 #define HALOGEN_OPAQUE(pointer) static_cast<void>(pointer)
 #endif
 
@@ -43,6 +45,18 @@ inline constexpr int vector_bytes = 32;
 inline constexpr int vector_bytes = 16;
 #endif
 
+// What is laid out for vectors, as the transforms and products of Winograd's algorithm are, runs in vectors of 64 bytes
+// where they are twice as fast or nearly: on Intel's AVX-512, but not on AMD's Zen 4, which splits them.
+#if defined(HALOGEN_WIDE_VECTOR_BYTES)
+inline constexpr int wide_vector_bytes = HALOGEN_WIDE_VECTOR_BYTES;
+#elif defined(__AVX512VL__) && !defined(__SSE4A__) && !defined(HALOGEN_VECTOR_BYTES)
+inline constexpr int wide_vector_bytes = 64;
+#else
+inline constexpr int wide_vector_bytes = vector_bytes;
+#endif
+static_assert(wide_vector_bytes == vector_bytes || wide_vector_bytes == 2 * vector_bytes,
+              "HALOGEN_WIDE_VECTOR_BYTES is HALOGEN_VECTOR_BYTES or twice that");
+
 #if defined(__AVX512VL__) || defined(__aarch64__)
 inline constexpr int vector_registers = 32;
 #else
@@ -52,7 +66,12 @@ inline constexpr int vector_registers = 16;
 namespace detail {
 template <class T, int Lanes>
 struct vector_of {
-  typedef T type __attribute__((vector_size(Lanes * sizeof(T)), aligned(sizeof(T)), may_alias));
+  typedef T type __attribute__((vector_size(Lanes * sizeof(T))));
+};
+/// V where it stands in memory, at any address. Only there: attributes are lost where a type is deduced.
+template <class V>
+struct stored {
+  typedef V type __attribute__((aligned(1), may_alias));
 };
 }  // namespace detail
 
@@ -61,14 +80,16 @@ using Vector = typename detail::vector_of<T, Lanes>::type;
 
 template <class T>
 inline constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
+template <class T>
+inline constexpr int wide_lanes = wide_vector_bytes / static_cast<int>(sizeof(T));
 
 template <class V, class T>
 inline V load(const T* from) {
-  return *reinterpret_cast<const V*>(from);
+  return *reinterpret_cast<const typename detail::stored<V>::type*>(from);
 }
 template <class V, class T>
 inline void store(T* to, V value) {
-  *reinterpret_cast<V*>(to) = value;
+  *reinterpret_cast<typename detail::stored<V>::type*>(to) = value;
 }
 
 namespace detail {
@@ -142,7 +163,12 @@ inline Vector<double, lanes<T>> widen(Vector<T> value) {
   for (int l = 0; l < lanes<T>; ++l) result[l] = static_cast<double>(value[l]);
   return result;
 #else
-  return __builtin_convertvector(value, Vector<double, lanes<T>>);
+#if defined(HALOGEN_STREAMS) && defined(__AVX512F__)
+  if constexpr (sizeof(value) == 32 && sizeof(T) == 4)  // g++ converts halves and puts them together
+    return (Vector<double, lanes<T>>)_mm512_maskz_cvtps_pd(0xff, (__m256)value);
+  else
+#endif
+    return __builtin_convertvector(value, Vector<double, lanes<T>>);
 #endif
 }
 
@@ -174,6 +200,16 @@ inline void for_each_vector(index_t count, F&& f) {
   index_t i = 0;
   for (; i + lanes<T> <= count; i += lanes<T>) f.template operator()<Vector<T>>(i);
   for (; i < count; ++i) f.template operator()<T>(i);
+}
+
+/// Calls f with the lanes of a vector and where it begins, for values [0, count): wide vectors as long as they fit. The
+/// last one may reach beyond.
+template <class T, class F>
+inline void for_each_lanes(index_t count, F&& f) {
+  index_t i = 0;
+  if constexpr (wide_lanes<T> > lanes<T>)
+    for (; i + wide_lanes<T> <= count; i += wide_lanes<T>) f.template operator()<wide_lanes<T>>(i);
+  for (; i < count; i += lanes<T>) f.template operator()<lanes<T>>(i);
 }
 
 /// A row past the caches, but for what shares a line with its neighbours.

@@ -62,8 +62,8 @@ struct TileOutput {
     }
   }
 
-  /// The epilogue of a finished row.
-  KOKKOS_FUNCTION void sum_row(int n, int c, index_t y, const Interval& columns, RowSums& sums) const {
+  /// Host: the epilogue of a finished row.
+  void sum_row(int n, int c, index_t y, const Interval& columns, RowSums& sums) const {
     if (summed()) epilogue.add_row(n, c, y, columns.begin, columns.size(), &tensor.at(n, c, y, columns.begin), sums);
   }
 

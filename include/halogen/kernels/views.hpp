@@ -298,7 +298,7 @@ struct GradientReader {
   const S* address(int which, int n, int c, index_t y, index_t x) const {
     PlaneAt plane = depth.input(n, c);
     if (!unstuff(0, plane.z) || !unstuff(1, y)) return nullptr;
-    x = floor_div(x, stuffing[2]);
+    if (stuffing[2] != 1) x = floor_div(x, stuffing[2]);
     if (which == 0) return gradient.row(plane, y) + (x - gradient.x0);
     return affine.scale != nullptr || relu ? value.row(plane, y) + (x - value.x0) : nullptr;
   }

@@ -111,34 +111,34 @@ inline void transform_weight_gradient(const V (&u)[6], V (&w)[Window]) {
 }
 
 /// columns[i][x] = the transform of points from[...][x] down, for the vector of channels that begins at offset c.
-template <class T, int Points>
+template <class T, int Lanes, int Points>
 [[gnu::noinline]] void transform_columns(const T* const (&from)[Points], index_t c, index_t width, index_t points,
                                          T* columns) {
-  using V = Vector<T>;
+  using V = Vector<T, Lanes>;
   const T* row[Points];
   for (int i = 0; i < Points; ++i) row[i] = from[i] + c;
-  const index_t pitch = points * lanes<T>;
+  const index_t pitch = points * Lanes;
   for (index_t x = 0; x < points; ++x) {
     V d[Points], v[6];
     HALOGEN_UNROLL
     for (int i = 0; i < Points; ++i) d[i] = load<V>(row[i] + x * width);
     to_products<T>(d, v);
     HALOGEN_UNROLL
-    for (int i = 0; i < 6; ++i) store(columns + i * pitch + x * lanes<T>, v[i]);
+    for (int i = 0; i < 6; ++i) store(columns + i * pitch + x * Lanes, v[i]);
   }
 }
 
 /// to[6 i + j][tile] = the transform of columns[i][Tile tile + (0 .. Points - 1)] across.
-template <class T, int Tile, int Points>
+template <class T, int Lanes, int Tile, int Points>
 [[gnu::noinline]] void transform_rows(const T* columns, index_t points, index_t tiles, T* to, index_t width,
                                       index_t pitch) {
-  using V = Vector<T>;
+  using V = Vector<T, Lanes>;
   for (int i = 0; i < 6; ++i)
     for (index_t t = 0; t < tiles; ++t) {
-      const T* from = columns + (i * points + t * Tile) * lanes<T>;
+      const T* from = columns + (i * points + t * Tile) * Lanes;
       V d[Points], v[6];
       HALOGEN_UNROLL
-      for (int j = 0; j < Points; ++j) d[j] = load<V>(from + j * lanes<T>);
+      for (int j = 0; j < Points; ++j) d[j] = load<V>(from + j * Lanes);
       to_products<T>(d, v);
       HALOGEN_UNROLL
       for (int j = 0; j < 6; ++j) store(to + (6 * i + j) * pitch + t * width, v[j]);
@@ -153,13 +153,13 @@ inline constexpr index_t tiles_in_cache =
 template <class T, int Tile, int Points>
 void transform_tiles(const T* const (&from)[Points], index_t width, index_t tiles, T* to, index_t pitch) {
   constexpr index_t overlap = Points - Tile;
-  alignas(vector_bytes) T columns[6 * (tiles_in_cache * Tile + overlap) * lanes<T>];
+  alignas(wide_vector_bytes) T columns[6 * (tiles_in_cache * Tile + overlap) * wide_lanes<T>];
   for (index_t t = 0; t < tiles; t += tiles_in_cache) {
     const index_t count = std::min(tiles_in_cache, tiles - t), points = count * Tile + overlap;
-    for (index_t c = 0; c < width; c += lanes<T>) {
-      transform_columns<T, Points>(from, t * Tile * width + c, width, points, columns);
-      transform_rows<T, Tile, Points>(columns, points, count, to + t * width + c, width, pitch);
-    }
+    for_each_lanes<T>(width, [&]<int Lanes>(index_t c) {
+      transform_columns<T, Lanes>(from, t * Tile * width + c, width, points, columns);
+      transform_rows<T, Lanes, Tile, Points>(columns, points, count, to + t * width + c, width, pitch);
+    });
   }
 }
 
@@ -170,16 +170,66 @@ struct Lines {
   index_t row_stride, channel_stride;
 };
 
-/// to = start + the outputs of `blocks` times Tiles tiles of Tile x Tile side by side, for one vector of outputs, with
-/// Add on top of what stands at `on`. from[product * pitch + tile * width].
-template <class T, int Tile, int Tiles, bool Add, class S>
+/// Columns of the tiles that fill vectors of so many lanes.
+template <int Lanes, int Tile>
+inline constexpr int block_columns = Lanes > Tile ? Lanes / Tile* Tile : Tile;
+
+/// Moments of as many channels as a vector has lanes, in registers. Vectors go through memory: there they are widened
+/// as they are loaded.
+template <class T, int Lanes>
+class ChannelMoments {
+ public:
+  /// first(): a value of each channel, asked for where none has been seen.
+  template <class First>
+  ChannelMoments(const LaneMoments<T>* from, First first) {
+    T values[Lanes];
+    if (from->count == 0) store(values, first());
+    for (int i = 0; i < count; ++i)
+      about_[i] = from->count == 0 ? widen<T>(load<Vector<T>>(values + i * lanes<T>)) : load<D>(from[i].about);
+  }
+  void add(const T* values) {
+    HALOGEN_UNROLL
+    for (int i = 0; i < count; ++i) {
+      const D d = widen<T>(load<Vector<T>>(values + i * lanes<T>)) - about_[i];
+      first_[i] += d;
+      second_[i] += d * d;
+    }
+  }
+  void keep(LaneMoments<T>* to, index_t points) const {
+    for (int i = 0; i < count; ++i) {
+      store(to[i].about, about_[i]);
+      store(to[i].first, load<D>(to[i].first) + first_[i]);
+      store(to[i].second, load<D>(to[i].second) + second_[i]);
+      to[i].count += points;
+    }
+  }
+
+ private:
+  using D = Vector<double, lanes<T>>;
+  static constexpr int count = Lanes / lanes<T>;
+  D about_[count], first_[count] = {}, second_[count] = {};
+};
+
+enum class Then { nothing, add, sum };  ///< with the outputs of a transform: add what stands there, take moments
+
+/// to = start + the outputs of `blocks` blocks of tiles of Tile x Tile side by side, for one vector of outputs: each
+/// block as many columns as the vector has lanes. add: on top of what stands at `on`; sum: moments of them as well, of
+/// each lanes<T> outputs. from[product * pitch + tile * width].
+template <class T, int Lanes, int Tile, Then then, class S>
 [[gnu::noinline]] void transform_products(const T* from, index_t width, index_t pitch, index_t blocks,
-                                          const Vector<T>& start, const Lines<S>& to, const Lines<S>& on) {
-  using V = Vector<T>;
-  constexpr int columns = Tiles * Tile;
+                                          const Vector<T, Lanes>& start, const Lines<S>& to, const Lines<S>& on,
+                                          LaneMoments<T>* moments) {
+  using V = Vector<T, Lanes>;
+  constexpr int columns = block_columns<Lanes, Tile>, tiles = columns / Tile;
+  [[maybe_unused]] ChannelMoments<T, Lanes> sums(moments, [&] {
+    V first = start;  // A^T begins with a row of ones, but for its last
+    for (int p = 0; p < 30; ++p)
+      if (p % 6 != 5) first += load<V>(from + p * pitch);
+    return first;
+  });
   for (index_t x0 = 0; x0 < blocks * columns; x0 += columns) {
-    V half[Tiles][Tile][6];
-    for (int t = 0; t < Tiles; ++t, from += width) {
+    V half[tiles][Tile][6];
+    for (int t = 0; t < tiles; ++t, from += width) {
       const T* row[6];  // advanced column by column: 36 addresses at once would not fit the registers
       for (int i = 0; i < 6; ++i) row[i] = from + 6 * i * pitch;
       HALOGEN_UNROLL
@@ -201,26 +251,35 @@ template <class T, int Tile, int Tiles, bool Add, class S>
     for (int i = 0; i < Tile; ++i, line_of_row += to.row_stride, on_row += on.row_stride) {
       V y[columns];
       HALOGEN_UNROLL
-      for (int t = 0; t < Tiles; ++t) {
+      for (int t = 0; t < tiles; ++t) {
         V across[Tile];
         transform_output<T>(half[t][i], across);
         HALOGEN_UNROLL
         for (int x = 0; x < Tile; ++x) y[t * Tile + x] = across[x] + start;
       }
-      HALOGEN_UNROLL
-      for (int x = 0; x < columns; x += lanes<T>) {
-        V block[lanes<T>];
+      if constexpr (then == Then::sum) {
+        T values[columns * Lanes];
         HALOGEN_UNROLL
-        for (int l = 0; l < lanes<T>; ++l) block[l] = y[x + l];
+        for (int x = 0; x < columns; ++x) store(values + x * Lanes, y[x]);
+        HALOGEN_OPAQUE_MEMORY(values);
+        HALOGEN_UNROLL
+        for (int x = 0; x < columns; ++x) sums.add(values + x * Lanes);
+      }
+      HALOGEN_UNROLL
+      for (int x = 0; x < columns; x += Lanes) {
+        V block[Lanes];
+        HALOGEN_UNROLL
+        for (int l = 0; l < Lanes; ++l) block[l] = y[x + l];
         transpose<T>(block);
         S* line = line_of_row + x;
         const S* under = on_row + x;
         HALOGEN_UNROLL
-        for (int l = 0; l < lanes<T>; ++l, line += to.channel_stride, under += on.channel_stride)
-          store<V>(line, Add ? load<V>(under) + block[l] : block[l]);
+        for (int l = 0; l < Lanes; ++l, line += to.channel_stride, under += on.channel_stride)
+          store<V>(line, then == Then::add ? load<V>(under) + block[l] : block[l]);
       }
     }
   }
+  if constexpr (then == Then::sum) sums.keep(moments, blocks * columns * Tile);
 }
 
 }  // namespace detail

@@ -8,70 +8,10 @@
 
 #include "halogen/kernels/channel_rows.hpp"
 #include "halogen/kernels/convolution.hpp"
-#include "halogen/kernels/lines_ahead.hpp"
 #include "halogen/kernels/winograd.hpp"
+#include "halogen/kernels/winograd_products.hpp"
 
 namespace halogen::kernels {
-namespace detail {
-
-inline constexpr int product_rows = vector_registers >= 32 ? 8 : 4;  ///< tiles that one micro-kernel holds
-inline constexpr int product_vectors = 2;                            ///< vectors of outputs that it holds
-
-/// to[r][q] = sum over k of left[r][k] * right[k][q]: Rows x Vectors accumulators. A leaf of its own: inlined, g++
-/// spills.
-template <class T, int Rows, int Vectors>
-[[gnu::noinline]] void multiply_block(const T* left, index_t left_stride, const T* right, int inner, T* to,
-                                      index_t to_stride) {
-  using V = Vector<T>;
-  V sum[Rows][Vectors];
-  HALOGEN_UNROLL
-  for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
-  for (int q = 0; q < Vectors; ++q) sum[r][q] = V{};
-  for (int k = 0; k < inner; ++k) {
-    V u[Vectors];
-    HALOGEN_UNROLL
-    for (int q = 0; q < Vectors; ++q) u[q] = load<V>(right + q * lanes<T>);
-    right += Vectors * lanes<T>;
-    HALOGEN_UNROLL
-    for (int r = 0; r < Rows; ++r) {
-      const T v = left[r * left_stride + k];
-      HALOGEN_UNROLL
-      for (int q = 0; q < Vectors; ++q) sum[r][q] += u[q] * v;
-    }
-  }
-  HALOGEN_UNROLL
-  for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
-  for (int q = 0; q < Vectors; ++q) store(to + r * to_stride + q * lanes<T>, sum[r][q]);
-}
-
-template <class T, int Vectors>
-inline void multiply_rows(const T* left, index_t left_stride, const T* right, int inner, T* to, index_t to_stride,
-                          index_t rows, LinesAhead& ahead) {
-  constexpr int all = product_rows * product_vectors / Vectors;
-  index_t r = 0;
-  for (; r + all <= rows; r += all) {
-    multiply_block<T, all, Vectors>(left + r * left_stride, left_stride, right, inner, to + r * to_stride, to_stride);
-    for (int i = 0; i < product_vectors / Vectors; ++i) ahead.next();
-  }
-  for (; r + product_rows <= rows && all > product_rows; r += product_rows) {
-    multiply_block<T, product_rows, Vectors>(left + r * left_stride, left_stride, right, inner, to + r * to_stride,
-                                             to_stride);
-    ahead.next();
-  }
-  for (; r + 2 <= rows; r += 2)
-    multiply_block<T, 2, Vectors>(left + r * left_stride, left_stride, right, inner, to + r * to_stride, to_stride);
-  if (r < rows)
-    multiply_block<T, 1, Vectors>(left + r * left_stride, left_stride, right, inner, to + r * to_stride, to_stride);
-}
-
-}  // namespace detail
-
-/// Channels padded to whole vectors.
-constexpr index_t winograd_width(int channels, std::size_t value_bytes) {
-  const index_t vector = vector_bytes / static_cast<index_t>(value_bytes);
-  return ceil_div(channels, vector) * vector;
-}
-
 /// Transformed weights [product][block of outputs][input][output in block].
 constexpr index_t winograd_packed_size(int outputs, int inputs, std::size_t value_bytes) {
   return winograd_products * winograd_width(outputs, value_bytes) * inputs;
@@ -91,7 +31,6 @@ struct PackWinogradWeights {
 
   void operator()(const index_t i) const {
     using V = Vector<T>;
-    constexpr int block = detail::product_vectors * lanes<T>;
     const index_t width = winograd_width(outputs, sizeof(T));
     const int in = static_cast<int>(i % inputs), out = static_cast<int>(i / inputs) * lanes<T>;
     V half[Window][6];  // by columns of the window
@@ -100,8 +39,8 @@ struct PackWinogradWeights {
       for (int y = 0; y < Window; ++y) column[y] = tap(in, out, Window * y + x);
       detail::transform_weights<T>(column, half[x]);
     }
-    const index_t block_width = width - out / block * block < block ? width % block : block;
-    T* to = packed + out / block * block * index_t{inputs} + in * block_width + out % block;
+    const Interval block = detail::product_block<T>(width, out);
+    T* to = packed + block.begin * inputs + in * block.size() + (out - block.begin);
     for (int y = 0; y < 6; ++y) {
       V u[6];
       V row[Window];
@@ -144,8 +83,9 @@ inline index_t winograd_tile_columns(int tile, int channels, index_t group, inde
 template <class T>
 struct WinogradTransforms {
   T *left = nullptr, *right = nullptr;
-  index_t left_width, right_width;  ///< from tile to tile
-  index_t left_pitch, right_pitch;  ///< from product to product; not a multiple of 4 KiB
+  index_t left_width, right_width;    ///< from tile to tile
+  index_t left_pitch, right_pitch;    ///< from product to product; not a multiple of 4 KiB
+  LaneMoments<T>* moments = nullptr;  ///< of each vector of outputs
 };
 
 /// Who else uses the transformed inputs of a convolution: nobody (kernels/winograd_weights.hpp has somebody).
@@ -198,8 +138,6 @@ struct WinogradConvolution {
   using Transforms = WinogradTransforms<T>;
   using Also = typename Beside::Work;
   static constexpr int tile = winograd_tile(Window), vector = lanes<T>;
-  static constexpr int tiles_at_once = vector > tile ? vector / tile : 1;  ///< that fill vectors of columns
-  static constexpr int columns_at_once = tiles_at_once * tile;
 
   index_t group() const { return winograd_group(inputs, output.channels, sizeof(T)); }
   Transforms transforms() const {
@@ -219,6 +157,7 @@ struct WinogradConvolution {
     return channel_rows().bytes() + bytes(winograd_products * all.left_pitch) +
            bytes(winograd_products * all.right_pitch) + lines_ahead().bytes() +
            Scratch::bytes_of<RowSums>(static_cast<std::size_t>(output.channels)) +
+           Scratch::bytes_of<LaneMoments<T>>(static_cast<std::size_t>(all.right_width / vector)) +
            Also::bytes(beside, all, output.tiling.tile_columns);
   }
 
@@ -234,6 +173,8 @@ struct WinogradConvolution {
     ahead.take(scratch);
     RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(output.channels));
     std::fill_n(sums, output.channels, RowSums{});
+    all.moments = scratch.take<LaneMoments<T>>(static_cast<std::size_t>(all.right_width / vector));
+    std::fill_n(all.moments, all.right_width / vector, LaneMoments<T>{});
 
     const Tile part = output.tile(team);
     Also also(beside, all, output.tiling.tile_columns, scratch, part, owned);
@@ -254,11 +195,13 @@ struct WinogradConvolution {
         transform_outputs(all, part.sample, y, part.columns.begin + t * tile, count);
         also.add(all, t, count, ahead);
       }
+      if (sums_in_lanes()) continue;
       const Interval done = intersect({y, y + tile}, owned[0]), width = intersect(part.columns, owned[1]);
       for (int o = 0; o < output.channels; ++o)
         for (index_t row = done.begin; row < done.end; ++row) output.sum_row(part.sample, o, row, width, sums[o]);
     }
-    for (int o = 0; o < output.channels; ++o) output.keep_sums(team, o, sums[o]);
+    for (int o = 0; o < output.channels; ++o)
+      output.keep_sums(team, o, sums_in_lanes() ? all.moments[o / vector].of(o % vector) : sums[o]);
     also.finish(output.number(team));
   }
 
@@ -267,6 +210,13 @@ struct WinogradConvolution {
     const T* from[winograd_points];
     for (int i = 0; i < winograd_points; ++i) from[i] = rows.row(y + i) + t * tile * all.left_width;
     detail::transform_tiles<T, tile>(from, all.left_width, count, all.left, all.left_pitch);
+  }
+
+  /// Moments are taken where outputs leave the transform; other epilogues, and those of what is stored otherwise, read
+  /// finished rows.
+  bool sums_in_lanes() const {
+    return std::is_same_v<S, T> && output.epilogue.kind == RowEpilogue<S>::Kind::moments && !output.accumulate &&
+           output.epilogue.mask.data == nullptr;
   }
 
   index_t written() const { return output.epilogue.kind == RowEpilogue<S>::Kind::norm_sums ? 2 : 1; }
@@ -293,80 +243,101 @@ struct WinogradConvolution {
 
   /// Calls of LinesAhead::next() that a group of so many tiles makes.
   index_t calls_of_next(const Transforms& all, index_t count) const {
-    const index_t blocks = ceil_div(all.right_width, index_t{detail::product_vectors} * vector);
-    return winograd_products * blocks * ceil_div(count, detail::product_rows) + beside.calls(all);
+    return winograd_products * detail::product_blocks<T>(all.right_width) * ceil_div(count, detail::product_rows) +
+           beside.calls(all);
   }
 
   void multiply(const Transforms& all, index_t count, LinesAhead& ahead) const {
-    constexpr index_t block = detail::product_vectors * vector;
     const index_t width = all.right_width;
     for (int p = 0; p < winograd_products; ++p) {
       const T* l = all.left + p * all.left_pitch;
       const T* w = weights + p * width * inputs;
       T* r = all.right + p * all.right_pitch;
-      index_t o = 0;
-      for (; o + block <= width; o += block)
-        detail::multiply_rows<T, detail::product_vectors>(l, all.left_width, w + o * inputs, inputs, r + o, width,
-                                                          count, ahead);
-      if (o < width) detail::multiply_rows<T, 1>(l, all.left_width, w + o * inputs, inputs, r + o, width, count, ahead);
+      detail::for_each_product_block<T>(width, [&]<int Vectors, int Lanes>(index_t o) {
+        detail::multiply_rows<T, Vectors, Lanes>(l, all.left_width, w + o * inputs, inputs, r + o, width, count, ahead);
+      });
     }
   }
 
   void transform_outputs(const Transforms& all, int sample, index_t y, index_t x, index_t count) const {
     for (index_t t = 0; t < count; t += detail::tiles_in_cache)
-      for (int o = 0; o < output.channels; o += vector)
-        transform_outputs(all, all.right + t * all.right_width + o, sample, o, y, x + t * tile,
-                          std::min(detail::tiles_in_cache, count - t));
+      for_each_lanes<T>(output.channels, [&]<int Lanes>(index_t o) {
+        transform_outputs<Lanes>(all, all.right + t * all.right_width + o, sample, static_cast<int>(o), y, x + t * tile,
+                                 std::min(detail::tiles_in_cache, count - t));
+      });
   }
 
   /// Of one vector of outputs: whole blocks go straight to the output, others through memory.
+  template <int Lanes>
   void transform_outputs(const Transforms& all, const T* right, int sample, int o, index_t y, index_t x,
                          index_t count) const {
+    constexpr index_t columns = detail::block_columns<Lanes, tile>, tiles = columns / tile;
     const index_t width = all.right_width;
-    Vector<T> start{};
+    Vector<T, Lanes> start{};
     if (bias != nullptr)
-      for (int l = 0; l < vector && o + l < output.channels; ++l) start[l] = bias[o + l];
+      for (int l = 0; l < Lanes && o + l < output.channels; ++l) start[l] = bias[o + l];
     index_t whole = 0;
-    if (o + vector <= output.channels && y >= owned[0].begin && y + tile <= owned[0].end) {
-      const index_t first = ceil_div(std::max<index_t>(0, owned[1].begin - x), columns_at_once);
-      whole = std::max<index_t>(0, std::min(count * tile, owned[1].end - x) / columns_at_once - first);
-      for (index_t t = 0; t < first * tiles_at_once && t < count; t += tiles_at_once)
-        partial_block(all, right + t * width, start, sample, o, y, x + t * tile);
+    if (o + Lanes <= output.channels && y >= owned[0].begin && y + tile <= owned[0].end) {
+      const index_t first = ceil_div(std::max<index_t>(0, owned[1].begin - x), columns);
+      whole = std::max<index_t>(0, std::min(count * tile, owned[1].end - x) / columns - first);
+      for (index_t t = 0; t < first * tiles && t < count; t += tiles)
+        partial_block<Lanes>(all, right + t * width, start, sample, o, y, x + t * tile);
       if (whole > 0)
-        whole_blocks(all, right + first * tiles_at_once * width, start, whole, sample, o, y,
-                     x + first * columns_at_once);
+        whole_blocks<Lanes>(all, right + first * tiles * width, start, whole, sample, o, y, x + first * columns);
       whole += first;
     }
-    for (index_t t = whole * tiles_at_once; t < count; t += tiles_at_once)
-      partial_block(all, right + t * width, start, sample, o, y, x + t * tile);
+    for (index_t t = whole * tiles; t < count; t += tiles)
+      partial_block<Lanes>(all, right + t * width, start, sample, o, y, x + t * tile);
   }
 
-  void whole_blocks(const Transforms& all, const T* products, Vector<T> start, index_t blocks, int sample, int o,
-                    index_t y, index_t x) const {
+  template <int Lanes>
+  void whole_blocks(const Transforms& all, const T* products, const Vector<T, Lanes>& start, index_t blocks, int sample,
+                    int o, index_t y, index_t x) const {
     const detail::Lines<S> to{&output.tensor.at(sample, o, y, x), output.tensor.row_stride,
                               output.tensor.channel_stride};
+    const auto transform = [&]<detail::Then then>(const detail::Lines<S>& on) {
+      detail::transform_products<T, Lanes, tile, then>(products, all.right_width, all.right_pitch, blocks, start, to,
+                                                       on, all.moments + o / vector);
+    };
     if (output.accumulate)
-      detail::transform_products<T, tile, tiles_at_once, true>(
-          products, all.right_width, all.right_pitch, blocks, start, to,
+      transform.template operator()<detail::Then::add>(
           {&output.base.at(sample, o, y, x), output.base.row_stride, output.base.channel_stride});
+    else if (sums_in_lanes())
+      transform.template operator()<detail::Then::sum>(to);
     else
-      detail::transform_products<T, tile, tiles_at_once, false>(products, all.right_width, all.right_pitch, blocks,
-                                                                start, to, to);
+      transform.template operator()<detail::Then::nothing>(to);
   }
 
-  void partial_block(const Transforms& all, const T* products, Vector<T> start, int sample, int o, index_t y,
-                     index_t x) const {
-    const Interval down = intersect({y, y + tile}, owned[0]), across = intersect({x, x + columns_at_once}, owned[1]);
-    if (across.empty()) return;
-    const int last = std::min(vector, output.channels - o);
-    T block[tile][vector][columns_at_once];
-    const detail::Lines<T> to{&block[0][0][0], vector * columns_at_once, columns_at_once};
-    detail::transform_products<T, tile, tiles_at_once, false>(products, all.right_width, all.right_pitch, 1, start, to,
-                                                              to);
+  template <int Lanes>
+  void partial_block(const Transforms& all, const T* products, const Vector<T, Lanes>& start, int sample, int o,
+                     index_t y, index_t x) const {
+    constexpr int columns = detail::block_columns<Lanes, tile>;
+    const Interval down = intersect({y, y + tile}, owned[0]), across = intersect({x, x + columns}, owned[1]);
+    if (across.empty() || down.empty()) return;
+    const int last = std::min(Lanes, output.channels - o);
+    T block[tile][Lanes][columns];
+    const detail::Lines<T> to{&block[0][0][0], Lanes * columns, columns};
+    detail::transform_products<T, Lanes, tile, detail::Then::nothing>(products, all.right_width, all.right_pitch, 1,
+                                                                      start, to, to, all.moments);
     for (index_t row = down.begin; row < down.end; ++row)
       for (int l = 0; l < last; ++l)
         for (index_t column = across.begin; column < across.end; ++column)
           output.put(sample, o + l, row, column, block[row - y][l][column - x]);
+    if (!sums_in_lanes()) return;
+    const auto values = [&](index_t row, index_t column) {
+      Vector<T, Lanes> result{};
+      for (int l = 0; l < last; ++l) result[l] = block[row - y][l][column - x];
+      return result;
+    };
+    detail::ChannelMoments<T, Lanes> moments(all.moments + o / vector,
+                                             [&] { return values(down.begin, across.begin); });
+    for (index_t row = down.begin; row < down.end; ++row)
+      for (index_t column = across.begin; column < across.end; ++column) {
+        T point[Lanes];
+        store(point, values(row, column));
+        moments.add(point);
+      }
+    moments.keep(all.moments + o / vector, down.size() * across.size());
   }
 };
 

@@ -11,18 +11,18 @@ namespace halogen::kernels {
 namespace detail {
 
 /// sum[r][q] += sum over tiles of left[tile][r] * right[tile][q]. A leaf of its own: inlined, g++ spills.
-template <class T, int Rows, int Vectors>
+template <class T, int Rows, int Vectors, int Lanes>
 [[gnu::noinline]] void accumulate_block(const T* left, index_t left_stride, const T* right, index_t right_stride,
                                         index_t tiles, T* sum, index_t sum_stride) {
-  using V = Vector<T>;
+  using V = Vector<T, Lanes>;
   V s[Rows][Vectors];
   HALOGEN_UNROLL
   for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
-  for (int q = 0; q < Vectors; ++q) s[r][q] = load<V>(sum + r * sum_stride + q * lanes<T>);
+  for (int q = 0; q < Vectors; ++q) s[r][q] = load<V>(sum + r * sum_stride + q * Lanes);
   for (index_t t = 0; t < tiles; ++t) {
     V u[Vectors];
     HALOGEN_UNROLL
-    for (int q = 0; q < Vectors; ++q) u[q] = load<V>(right + q * lanes<T>);
+    for (int q = 0; q < Vectors; ++q) u[q] = load<V>(right + q * Lanes);
     HALOGEN_UNROLL
     for (int r = 0; r < Rows; ++r) {
       const T v = left[r];
@@ -34,22 +34,24 @@ template <class T, int Rows, int Vectors>
   }
   HALOGEN_UNROLL
   for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
-  for (int q = 0; q < Vectors; ++q) store(sum + r * sum_stride + q * lanes<T>, s[r][q]);
+  for (int q = 0; q < Vectors; ++q) store(sum + r * sum_stride + q * Lanes, s[r][q]);
 }
 
-template <class T, int Vectors>
+template <class T, int Vectors, int Lanes>
 inline void accumulate_rows(const T* left, index_t left_stride, const T* right, index_t right_stride, index_t tiles,
                             T* sum, index_t sum_stride, index_t rows, LinesAhead& ahead) {
-  constexpr int all = product_rows, few = 2;
+  constexpr int all = product_rows * product_vectors / Vectors;
   index_t r = 0;
-  for (; r + all <= rows; r += all) {
-    accumulate_block<T, all, Vectors>(left + r, left_stride, right, right_stride, tiles, sum + r * sum_stride,
-                                      sum_stride);
-    ahead.next();
-  }
-  for (; r < rows; r += few)  // rows are padded to whole vectors
-    accumulate_block<T, few, Vectors>(left + r, left_stride, right, right_stride, tiles, sum + r * sum_stride,
-                                      sum_stride);
+  const auto take = [&]<int Rows>() {
+    accumulate_block<T, Rows, Vectors, Lanes>(left + r, left_stride, right, right_stride, tiles, sum + r * sum_stride,
+                                              sum_stride);
+    r += Rows;
+    for (int i = 0; i < Rows / product_rows; ++i) ahead.next();
+  };
+  while (r + all <= rows) take.template operator()<all>();
+  if constexpr (all > product_rows)
+    while (r + product_rows <= rows) take.template operator()<product_rows>();
+  while (r < rows) take.template operator()<2>();  // rows are padded to whole vectors
 }
 
 /// Pairs of channels' sums of products, [product][left channel][right channel].
@@ -62,22 +64,18 @@ struct ProductSums {
   std::size_t size() const { return static_cast<std::size_t>(winograd_products * pitch()); }
   /// Calls of LinesAhead::next() in add().
   index_t calls() const {
-    return winograd_products * ceil_div(right_width, index_t{product_vectors} * lanes<T>) *
-           ceil_div(left_width, product_rows);
+    return winograd_products * product_blocks<T>(right_width) * ceil_div(left_width, product_rows);
   }
 
   /// Adds the products of so many transformed tiles, [product][tile][channel].
   void add(const WinogradTransforms<T>& tiles, index_t count, LinesAhead& ahead) const {
-    constexpr index_t block = product_vectors * lanes<T>;
     for (int p = 0; p < winograd_products; ++p) {
       const T *left = tiles.left + p * tiles.left_pitch, *right = tiles.right + p * tiles.right_pitch;
       T* sum = data + p * pitch();
-      index_t o = 0;
-      for (; o + block <= right_width; o += block)
-        accumulate_rows<T, product_vectors>(left, left_width, right + o, right_width, count, sum + o, right_width,
-                                            left_width, ahead);
-      if (o < right_width)
-        accumulate_rows<T, 1>(left, left_width, right + o, right_width, count, sum + o, right_width, left_width, ahead);
+      for_each_product_block<T>(right_width, [&]<int Vectors, int Lanes>(index_t o) {
+        accumulate_rows<T, Vectors, Lanes>(left, left_width, right + o, right_width, count, sum + o, right_width,
+                                           left_width, ahead);
+      });
     }
   }
 

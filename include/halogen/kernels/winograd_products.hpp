@@ -1,0 +1,98 @@
+// The products of Winograd's algorithm: for each of its 36, a small dense matrix product over channels, in blocks of
+// outputs whose sums stay in registers.
+#pragma once
+
+#include <algorithm>
+
+#include "halogen/kernels/lines_ahead.hpp"
+#include "halogen/kernels/simd.hpp"
+
+namespace halogen::kernels {
+
+/// Channels padded to whole vectors.
+constexpr index_t winograd_width(int channels, std::size_t value_bytes) {
+  const index_t vector = vector_bytes / static_cast<index_t>(value_bytes);
+  return ceil_div(channels, vector) * vector;
+}
+
+namespace detail {
+
+inline constexpr int product_rows = vector_registers >= 32 ? 8 : 4;  ///< tiles that one micro-kernel holds
+inline constexpr int product_vectors = 2;                            ///< vectors of outputs that it holds
+
+/// Calls f<vectors, lanes>(first output) for each block of `width` outputs: as many wide vectors as fit, by twos.
+template <class T, class F>
+inline void for_each_product_block(index_t width, F&& f) {
+  constexpr int wide = wide_lanes<T>;
+  index_t o = 0;
+  for (; o + product_vectors * wide <= width; o += product_vectors * wide)
+    f.template operator()<product_vectors, wide>(o);
+  for (; o + wide <= width; o += wide) f.template operator()<1, wide>(o);
+  if constexpr (wide > lanes<T>)
+    if (o < width) f.template operator()<1, lanes<T>>(o);
+}
+
+/// The block that output `out` lies in.
+template <class T>
+inline Interval product_block(index_t width, index_t out) {
+  Interval result;
+  for_each_product_block<T>(width, [&]<int Vectors, int Lanes>(index_t o) {
+    if (out >= o && out < o + Vectors * Lanes) result = {o, o + Vectors * Lanes};
+  });
+  return result;
+}
+
+template <class T>
+inline index_t product_blocks(index_t width) {
+  index_t count = 0;
+  for_each_product_block<T>(width, [&]<int, int>(index_t) { ++count; });
+  return count;
+}
+
+/// to[r][q] = sum over k of left[r][k] * right[k][q]: Rows x Vectors accumulators. A leaf of its own: inlined, g++
+/// spills.
+template <class T, int Rows, int Vectors, int Lanes>
+[[gnu::noinline]] void multiply_block(const T* left, index_t left_stride, const T* right, int inner, T* to,
+                                      index_t to_stride) {
+  using V = Vector<T, Lanes>;
+  V sum[Rows][Vectors];
+  HALOGEN_UNROLL
+  for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
+  for (int q = 0; q < Vectors; ++q) sum[r][q] = V{};
+  for (int k = 0; k < inner; ++k) {
+    V u[Vectors];
+    HALOGEN_UNROLL
+    for (int q = 0; q < Vectors; ++q) u[q] = load<V>(right + q * Lanes);
+    right += Vectors * Lanes;
+    HALOGEN_UNROLL
+    for (int r = 0; r < Rows; ++r) {
+      const T v = left[r * left_stride + k];
+      HALOGEN_UNROLL
+      for (int q = 0; q < Vectors; ++q) sum[r][q] += u[q] * v;
+    }
+  }
+  HALOGEN_UNROLL
+  for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
+  for (int q = 0; q < Vectors; ++q) store(to + r * to_stride + q * Lanes, sum[r][q]);
+}
+
+template <class T, int Vectors, int Lanes>
+inline void multiply_rows(const T* left, index_t left_stride, const T* right, int inner, T* to, index_t to_stride,
+                          index_t rows, LinesAhead& ahead) {
+  constexpr int all = product_rows * product_vectors / Vectors;
+  index_t r = 0;
+  const auto take = [&]<int Rows>() {
+    multiply_block<T, Rows, Vectors, Lanes>(left + r * left_stride, left_stride, right, inner, to + r * to_stride,
+                                            to_stride);
+    r += Rows;
+    for (int i = 0; i < Rows / product_rows; ++i) ahead.next();
+  };
+  while (r + all <= rows) take.template operator()<all>();
+  if constexpr (all > product_rows)
+    while (r + product_rows <= rows) take.template operator()<product_rows>();
+  while (r + 2 <= rows) take.template operator()<2>();
+  if (r < rows) take.template operator()<1>();
+}
+
+}  // namespace detail
+}  // namespace halogen::kernels
