@@ -11,6 +11,15 @@
 #define HALOGEN_FUNCTION
 #endif
 
+// nvcc's front end does not know the pragma; its host code is correct, only slower.
+#if defined(__GNUC__) && !defined(__CUDACC__) && !defined(__clang__)
+#define HALOGEN_UNROLL _Pragma("GCC unroll 16")
+#elif defined(__clang__)
+#define HALOGEN_UNROLL _Pragma("unroll")
+#else
+#define HALOGEN_UNROLL
+#endif
+
 namespace halogen {
 
 /// Global extents, offsets and counts: 64-bit everywhere, since one field may exceed 2^31 points.

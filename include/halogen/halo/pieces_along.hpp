@@ -108,7 +108,8 @@ class PiecesAlong {
   template <class V>
   static StridedView<T, Rank> strided(const V& view) {
     StridedView<T, Rank> strided{data_of(view), {}, {}};
-    for (int d = 0; d < Rank; ++d) strided.stride[d] = static_cast<index_t>(view.stride(d));
+    HALOGEN_UNROLL  // as in strided_view()
+        for (int d = 0; d < Rank; ++d) strided.stride[d] = static_cast<index_t>(view.stride(d));
     return strided;
   }
 

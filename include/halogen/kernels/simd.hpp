@@ -13,30 +13,20 @@
 #define HALOGEN_STREAMS 1
 #endif
 
-// nvcc's front end does not know the pragma; its host code is correct, only slower.
-#if defined(__GNUC__) && !defined(__CUDACC__) && !defined(__clang__)
-#define HALOGEN_UNROLL _Pragma("GCC unroll 16")
-#elif defined(__clang__)
-#define HALOGEN_UNROLL _Pragma("unroll")
-#else
-#define HALOGEN_UNROLL
-#endif
-
 // Hides where a pointer came from, so that the compiler does not keep every offset from it in a register of its own
 // and spill the rest. Code for the device is not concerned.
 #if defined(__GNUC__) && !defined(__CUDA_ARCH__)
 #define HALOGEN_OPAQUE(pointer) __asm__("" : "+r"(pointer))
 #define HALOGEN_OPAQUE_MEMORY(array) __asm__("" : "+m"(array))
 #else
-#define HALOGEN_OPAQUE_MEMORY(array) static_cast<void>(array)
 #define HALOGEN_OPAQUE(pointer) static_cast<void>(pointer)
+#define HALOGEN_OPAQUE_MEMORY(array) static_cast<void>(array)
 #endif
 
 namespace halogen::kernels {
 
 // AVX-512 machines: 32-byte vectors with 32 registers. Windows read at every offset, and 64-byte loads that are not
-// aligned each touch two cache lines (Zen 4: 39 beside 78 GFLOP/s in the weight gradient). -DHALOGEN_VECTOR_BYTES=64
-// suits machines with two 64-byte load ports.
+// aligned each touch two cache lines (Zen 4: 39 beside 78 GFLOP/s in the weight gradient).
 #if defined(HALOGEN_VECTOR_BYTES)
 inline constexpr int vector_bytes = HALOGEN_VECTOR_BYTES;
 #elif defined(__AVX__)

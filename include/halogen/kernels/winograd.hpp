@@ -170,9 +170,9 @@ struct Lines {
   index_t row_stride, channel_stride;
 };
 
-/// Columns of the tiles that fill vectors of so many lanes.
+/// Columns of the tiles that fill vectors of so many lanes, both powers of two.
 template <int Lanes, int Tile>
-inline constexpr int block_columns = Lanes > Tile ? Lanes / Tile* Tile : Tile;
+inline constexpr int block_columns = Lanes > Tile ? Lanes : Tile;
 
 /// Moments of as many channels as a vector has lanes, in registers. Vectors go through memory: there they are widened
 /// as they are loaded.
