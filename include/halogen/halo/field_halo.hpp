@@ -35,13 +35,9 @@ namespace detail {
 template <class Field>
 StridedView<typename Field::value_type, Field::rank> strided_view(const Field& field,
                                                                   const typename Field::Storage& buffer) {
-  StridedView<typename Field::value_type, Field::rank> view{buffer.view.data(), {}, {}};
-  // Unrolled: where d is no constant, g++ 12 with -O2 -mtune=cascadelake makes stride(1) of Kokkos 4.7 stride(2).
-  HALOGEN_UNROLL
-  for (int d = 0; d < Field::rank; ++d) {
-    view.stride[d] = static_cast<index_t>(buffer.view.stride(d));
+  auto view = strided_view_of<Field::rank>(buffer.view.data(), buffer.view);
+  for (int d = 0; d < Field::rank; ++d)
     view.origin[d] = field.offset(d) - buffer.margins[static_cast<std::size_t>(d)].lo;
-  }
   return view;
 }
 template <class Field>

@@ -107,10 +107,7 @@ class PiecesAlong {
   }
   template <class V>
   static StridedView<T, Rank> strided(const V& view) {
-    StridedView<T, Rank> strided{data_of(view), {}, {}};
-    HALOGEN_UNROLL  // as in strided_view()
-        for (int d = 0; d < Rank; ++d) strided.stride[d] = static_cast<index_t>(view.stride(d));
-    return strided;
+    return detail::strided_view_of<Rank>(data_of(view), view);
   }
 
   template <class V>

@@ -10,6 +10,12 @@ namespace halogen::kernels {
 struct RowSums {
   double first = 0, second = 0, third = 0;
 
+  /// Moments of `count` values from the sums of their differences to `about` and of the squares of these.
+  HALOGEN_FUNCTION static RowSums moments(index_t count, double about, double sum, double squares) {
+    const double points = static_cast<double>(count);
+    return {points, about + sum / points, squares - sum * (sum / points)};
+  }
+
   /// Chan, Golub, LeVeque (1983): moments of two disjoint sets from theirs.
   HALOGEN_FUNCTION void merge_moments(const RowSums& other) {
     const double count = first + other.first;
@@ -59,9 +65,7 @@ struct LaneMoments {
   index_t count = 0;  ///< points of each channel
 
   RowSums of(int lane) const {
-    if (count == 0) return {};
-    const double points = static_cast<double>(count), sum = first[lane];
-    return {points, about[lane] + sum / points, second[lane] - sum * (sum / points)};
+    return count == 0 ? RowSums{} : RowSums::moments(count, about[lane], first[lane], second[lane]);
   }
 };
 
@@ -115,8 +119,7 @@ struct RowEpilogue {
             squares += d * d;
           },
           first, second);
-      const double points = static_cast<double>(count);
-      accumulator.merge_moments({points, about + first / points, second - first * (first / points)});
+      accumulator.merge_moments(RowSums::moments(count, about, first, second));
     } else {
       const S* x = value.row(n, c, y) + (x0 - value.x0);
       const int index = value.sample_of(n) * channels + c;

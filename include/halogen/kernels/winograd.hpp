@@ -179,11 +179,11 @@ inline constexpr int block_columns = Lanes > Tile ? Lanes : Tile;
 template <class T, int Lanes>
 class ChannelMoments {
  public:
-  /// first(): a value of each channel, asked for where none has been seen.
+  /// first(values): a value of each channel, asked for where none has been seen.
   template <class First>
-  ChannelMoments(const LaneMoments<T>* from, First first) {
+  void begin(const LaneMoments<T>* from, First first) {
     T values[Lanes];
-    if (from->count == 0) store(values, first());
+    if (from->count == 0) first(values);
     for (int i = 0; i < count; ++i)
       about_[i] = from->count == 0 ? widen<T>(load<Vector<T>>(values + i * lanes<T>)) : load<D>(from[i].about);
   }
@@ -221,12 +221,15 @@ template <class T, int Lanes, int Tile, Then then, class S>
                                           LaneMoments<T>* moments) {
   using V = Vector<T, Lanes>;
   constexpr int columns = block_columns<Lanes, Tile>, tiles = columns / Tile;
-  [[maybe_unused]] ChannelMoments<T, Lanes> sums(moments, [&] {
-    V first = start;  // A^T begins with a row of ones, but for its last
-    for (int p = 0; p < 30; ++p)
-      if (p % 6 != 5) first += load<V>(from + p * pitch);
-    return first;
-  });
+  struct Nothing {};
+  std::conditional_t<then == Then::sum, ChannelMoments<T, Lanes>, Nothing> sums;
+  if constexpr (then == Then::sum)
+    sums.begin(moments, [&](T* values) {
+      V first = start;  // A^T begins with a row of ones, but for its last
+      for (int p = 0; p < 30; ++p)
+        if (p % 6 != 5) first += load<V>(from + p * pitch);
+      store(values, first);
+    });
   for (index_t x0 = 0; x0 < blocks * columns; x0 += columns) {
     V half[tiles][Tile][6];
     for (int t = 0; t < tiles; ++t, from += width) {

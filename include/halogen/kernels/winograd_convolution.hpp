@@ -254,7 +254,10 @@ struct WinogradConvolution {
       const T* w = weights + p * width * inputs;
       T* r = all.right + p * all.right_pitch;
       detail::for_each_product_block<T>(width, [&]<int Vectors, int Lanes>(index_t o) {
-        detail::multiply_rows<T, Vectors, Lanes>(l, all.left_width, w + o * inputs, inputs, r + o, width, count, ahead);
+        detail::for_each_product_rows<Vectors>(count, ahead, [&]<int Rows>(index_t t) {
+          detail::multiply_block<T, Rows, Vectors, Lanes>(l + t * all.left_width, all.left_width, w + o * inputs,
+                                                          inputs, r + t * width + o, width);
+        });
       });
     }
   }
@@ -324,17 +327,15 @@ struct WinogradConvolution {
         for (index_t column = across.begin; column < across.end; ++column)
           output.put(sample, o + l, row, column, block[row - y][l][column - x]);
     if (!sums_in_lanes()) return;
-    const auto values = [&](index_t row, index_t column) {
-      Vector<T, Lanes> result{};
-      for (int l = 0; l < last; ++l) result[l] = block[row - y][l][column - x];
-      return result;
+    const auto values = [&](index_t row, index_t column, T* point) {
+      for (int l = 0; l < Lanes; ++l) point[l] = block[row - y][l][column - x];
     };
-    detail::ChannelMoments<T, Lanes> moments(all.moments + o / vector,
-                                             [&] { return values(down.begin, across.begin); });
+    detail::ChannelMoments<T, Lanes> moments;
+    moments.begin(all.moments + o / vector, [&](T* point) { values(down.begin, across.begin, point); });
     for (index_t row = down.begin; row < down.end; ++row)
       for (index_t column = across.begin; column < across.end; ++column) {
         T point[Lanes];
-        store(point, values(row, column));
+        values(row, column, point);
         moments.add(point);
       }
     moments.keep(all.moments + o / vector, down.size() * across.size());

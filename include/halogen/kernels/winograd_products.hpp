@@ -27,9 +27,25 @@ inline void for_each_product_block(index_t width, F&& f) {
   index_t o = 0;
   for (; o + product_vectors * wide <= width; o += product_vectors * wide)
     f.template operator()<product_vectors, wide>(o);
-  for (; o + wide <= width; o += wide) f.template operator()<1, wide>(o);
-  if constexpr (wide > lanes<T>)
-    if (o < width) f.template operator()<1, lanes<T>>(o);
+  for_each_lanes<T>(width - o, [&]<int Lanes>(index_t i) { f.template operator()<1, Lanes>(o + i); });
+}
+
+/// Calls f<Rows>(first row) for blocks of rows whose sums of so many vectors each fit the registers, and asks memory
+/// for what is ahead after each product_rows of them.
+template <int Vectors, class F>
+inline void for_each_product_rows(index_t rows, LinesAhead& ahead, F&& f) {
+  constexpr int most = product_rows * product_vectors / Vectors;
+  index_t r = 0;
+  const auto take = [&]<int Rows>() {
+    f.template operator()<Rows>(r);
+    r += Rows;
+    for (int i = 0; i < Rows / product_rows; ++i) ahead.next();
+  };
+  while (r + most <= rows) take.template operator()<most>();
+  if constexpr (most > product_rows)
+    while (r + product_rows <= rows) take.template operator()<product_rows>();
+  while (r + 2 <= rows) take.template operator()<2>();
+  if (r < rows) take.template operator()<1>();
 }
 
 /// The block that output `out` lies in.
@@ -74,24 +90,6 @@ template <class T, int Rows, int Vectors, int Lanes>
   HALOGEN_UNROLL
   for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
   for (int q = 0; q < Vectors; ++q) store(to + r * to_stride + q * Lanes, sum[r][q]);
-}
-
-template <class T, int Vectors, int Lanes>
-inline void multiply_rows(const T* left, index_t left_stride, const T* right, int inner, T* to, index_t to_stride,
-                          index_t rows, LinesAhead& ahead) {
-  constexpr int all = product_rows * product_vectors / Vectors;
-  index_t r = 0;
-  const auto take = [&]<int Rows>() {
-    multiply_block<T, Rows, Vectors, Lanes>(left + r * left_stride, left_stride, right, inner, to + r * to_stride,
-                                            to_stride);
-    r += Rows;
-    for (int i = 0; i < Rows / product_rows; ++i) ahead.next();
-  };
-  while (r + all <= rows) take.template operator()<all>();
-  if constexpr (all > product_rows)
-    while (r + product_rows <= rows) take.template operator()<product_rows>();
-  while (r + 2 <= rows) take.template operator()<2>();
-  if (r < rows) take.template operator()<1>();
 }
 
 }  // namespace detail

@@ -37,23 +37,6 @@ template <class T, int Rows, int Vectors, int Lanes>
   for (int q = 0; q < Vectors; ++q) store(sum + r * sum_stride + q * Lanes, s[r][q]);
 }
 
-template <class T, int Vectors, int Lanes>
-inline void accumulate_rows(const T* left, index_t left_stride, const T* right, index_t right_stride, index_t tiles,
-                            T* sum, index_t sum_stride, index_t rows, LinesAhead& ahead) {
-  constexpr int all = product_rows * product_vectors / Vectors;
-  index_t r = 0;
-  const auto take = [&]<int Rows>() {
-    accumulate_block<T, Rows, Vectors, Lanes>(left + r, left_stride, right, right_stride, tiles, sum + r * sum_stride,
-                                              sum_stride);
-    r += Rows;
-    for (int i = 0; i < Rows / product_rows; ++i) ahead.next();
-  };
-  while (r + all <= rows) take.template operator()<all>();
-  if constexpr (all > product_rows)
-    while (r + product_rows <= rows) take.template operator()<product_rows>();
-  while (r < rows) take.template operator()<2>();  // rows are padded to whole vectors
-}
-
 /// Pairs of channels' sums of products, [product][left channel][right channel].
 template <class T>
 struct ProductSums {
@@ -73,8 +56,10 @@ struct ProductSums {
       const T *left = tiles.left + p * tiles.left_pitch, *right = tiles.right + p * tiles.right_pitch;
       T* sum = data + p * pitch();
       for_each_product_block<T>(right_width, [&]<int Vectors, int Lanes>(index_t o) {
-        accumulate_rows<T, Vectors, Lanes>(left, left_width, right + o, right_width, count, sum + o, right_width,
-                                           left_width, ahead);
+        for_each_product_rows<Vectors>(left_width, ahead, [&]<int Rows>(index_t r) {
+          accumulate_block<T, Rows, Vectors, Lanes>(left + r, left_width, right + o, right_width, count,
+                                                    sum + r * right_width + o, right_width);
+        });
       });
     }
   }
