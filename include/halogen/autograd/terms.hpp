@@ -72,9 +72,8 @@ auto wrap(const Shift<Dim, Offset, E>& e, Edge<T...> edge, Total<S...> shift) {
 }
 template <class F, class... A, class... T, int... S>
 auto wrap(const Pointwise<F, A...>& e, Edge<T...> edge, Total<S...> shift) {
-  return std::apply(
-      [&](const A&... a) { return Pointwise<F, decltype(wrap(a, edge, shift))...>(e.f, wrap(a, edge, shift)...); },
-      e.args);
+  return e.args.apply(
+      [&](const A&... a) { return Pointwise<F, decltype(wrap(a, edge, shift))...>(e.f, wrap(a, edge, shift)...); });
 }
 
 /// A field of E's values on a grid.
@@ -140,17 +139,18 @@ auto terms(const Grid& grid, const E& e, const P& path, Total<S...> shift);
 template <int Argument, class Grid, class F, class... A, class P, int... S>
 auto argument_terms(const Grid& grid, const Pointwise<F, A...>& e, const P& path, Total<S...> shift) {
   using Arg = std::tuple_element_t<Argument, std::tuple<A...>>;
+  using Operand = Packed<Argument, Arg>;
   if constexpr (!has_variable<Arg>) {
     return std::tuple<>{};
   } else {
-    const auto partial = std::apply([&](const A&... a) { return partial_of<F, Argument>(e.f, a...); }, e.args);
+    const auto partial = e.args.apply([&](const A&... a) { return partial_of<F, Argument>(e.f, a...); });
     using Partial = std::decay_t<decltype(partial)>;
     if constexpr (std::is_same_v<Partial, NoPartial>)
       return std::tuple<>{};
     else if constexpr (std::is_arithmetic_v<Partial>)
-      return terms(grid, std::get<Argument>(e.args), path * partial, shift);
+      return terms(grid, e.args.Operand::value, path * partial, shift);
     else
-      return terms(grid, std::get<Argument>(e.args), path * shifted<0>(partial, shift), shift);
+      return terms(grid, e.args.Operand::value, path * shifted<0>(partial, shift), shift);
   }
 }
 

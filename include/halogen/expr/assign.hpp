@@ -25,12 +25,12 @@ struct AssignRows {
 };
 
 /// One kernel over the points of `box`. `image` as in bind().
-template <class T, int Rank, class E>
+template <class T, int Rank, class E, class Reads>
 void launch_assign(const execution_space& space, const StridedView<T, Rank>& target, const Box<Rank>& box,
-                   const E& expression, const Offsets& image = {}) {
+                   const E& expression, const Reads& reads, const Offsets& image = {}) {
   const auto bound = expression.bind(image);  // reductions in it are collective: before a rank without points leaves
   if (box.points() == 0) return;
-  const AssignRows<std::decay_t<decltype(bound)>, T, Rank> kernel{bound, target, row_space(box, expression, image)};
+  const AssignRows<std::decay_t<decltype(bound)>, T, Rank> kernel{bound, target, row_space(box, reads, image)};
   launch_range(space, "halogen::assign", kernel.space.count(), kernel);
 }
 
@@ -40,9 +40,9 @@ void write_values(const Field& field, const typename Field::Storage& buffer, con
   const EvaluationScope scope;
   const execution_space space;
   const Grid<Field::rank> grid(field);
-  check_alike(field, expression);
-  exchange_halos(space, grid, expression);
-  launch_assign(space, strided_view(field, buffer), grid.own, expression);
+  const auto reads = reads_on(*field.shape(), expression);
+  exchange_halos(space, grid, reads);
+  launch_assign(space, strided_view(field, buffer), grid.own, expression, reads);
 }
 
 /// A new buffer with the expression's values, shaped as `field`.
@@ -61,41 +61,64 @@ Field computed(const std::shared_ptr<const typename Field::Shape>& shape, const 
   return field;
 }
 
+/// The shape of the first field that is read and lies as one of this type would, or null.
+template <class Field>
+std::shared_ptr<const typename Field::Shape> shape_read(const Reads<typename Field::Shape>& reads) {
+  if (reads.size() == 0)
+    throw CollectiveError("an expression that reads no field has no mesh: give its target a mesh and extents first");
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    const auto& read = reads[i];
+    if (read.shape != nullptr && std::ranges::equal(read.placements, Field::placements) && !read.access.regridded &&
+        read.access.is_shift(Field::rank))
+      return *read.shape;
+  }
+  return nullptr;
+}
+
+template <class Field>
+using PerhapsCuts = std::array<std::optional<Cut>, Field::rank>;
+
+/// The cuts of those dimensions that some field has as one of this type would.
+template <class Field>
+PerhapsCuts<Field> cuts_read(const Reads<typename Field::Shape>& reads) {
+  const Decomposition pieces(reads[0].mesh->extents(), Field::placements, Field::mesh_type::names);
+  PerhapsCuts<Field> cuts;
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    if (reads[i].access.regridded) continue;
+    for (int d = 0; d < reads[i].dimensions(); ++d) {
+      const int source = reads[i].source(d);
+      if (source >= 0 && reads[i].cut(d).parts() == pieces.parts(source))
+        cuts[static_cast<std::size_t>(source)] = reads[i].cut(d);
+    }
+  }
+  return cuts;
+}
+
+/// A shape with these cuts; where there is none, as torch.chunk of the extent.
+template <class Field>
+std::shared_ptr<const typename Field::Shape> shape_with(const DeviceMesh<typename Field::mesh_type>& mesh,
+                                                        const PerhapsCuts<Field>& cuts,
+                                                        const typename Field::Extents& extents) {
+  const Decomposition pieces(mesh.extents(), Field::placements, Field::mesh_type::names);
+  std::array<Cut, Field::rank> all;
+  for (std::size_t d = 0; d < Field::rank; ++d)
+    all[d] = cuts[d] ? *cuts[d] : Cut::chunk(std::max<index_t>(extents[d], 1), pieces.parts(static_cast<int>(d)));
+  return Field::make_shape(mesh, all);
+}
+
 /// Mesh and cuts of the expression as a field of this type has them: those of one of its fields where that is its grid.
 template <class Field, class E>
 std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
-  using Shape = typename Field::Shape;
-  std::shared_ptr<const Shape> shape;
-  std::array<std::optional<Cut>, Field::rank> cuts;  // of dimensions that some field has as the grid does
-  const auto* mesh = static_cast<const DeviceMesh<typename Field::mesh_type>*>(nullptr);
-  expression.each_leaf(Access{}, [&](const auto& leaf, const Access& access) {
-    using Leaf = std::decay_t<decltype(leaf)>;
-    if (mesh == nullptr) mesh = &leaf.mesh();
-    if constexpr (std::is_same_v<typename Leaf::Shape, Shape>)
-      if (!shape && Leaf::placements == Field::placements && !access.regridded && access.is_shift(Leaf::rank))
-        shape = leaf.shape();
-    if (shape || access.regridded) return;
-    const Decomposition pieces(leaf.mesh().extents(), Field::placements, Field::mesh_type::names);
-    for (int d = 0; d < Leaf::rank; ++d) {
-      const int source = access.source[static_cast<std::size_t>(d)];
-      if (source >= 0 && leaf.cut(d).parts() == pieces.parts(source))
-        cuts[static_cast<std::size_t>(source)] = leaf.cut(d);
-    }
-  });
-  if (mesh == nullptr)
-    throw CollectiveError("an expression that reads no field has no mesh: give its target a mesh and extents first");
-  if (!shape) {
-    const Decomposition pieces(mesh->extents(), Field::placements, Field::mesh_type::names);
-    std::array<Cut, Field::rank> all;
-    for (int d = 0; d < Field::rank; ++d) {
-      auto& cut = cuts[static_cast<std::size_t>(d)];
-      if (!cut) cut = expression.cut(d);
-      all[static_cast<std::size_t>(d)] =
-          cut.value_or(Cut::chunk(std::max<index_t>(expression.extent(d), 1), pieces.parts(d)));
-    }
-    shape = Field::make_shape(*mesh, all);
+  const Reads<typename Field::Shape> reads(expression);
+  if (auto shape = shape_read<Field>(reads)) return shape;
+  PerhapsCuts<Field> cuts = cuts_read<Field>(reads);
+  typename Field::Extents extents;
+  for (int d = 0; d < Field::rank; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    if (!cuts[i]) cuts[i] = expression.cut(d);
+    extents[i] = expression.extent(d);
   }
-  return shape;
+  return shape_with<Field>(*reads[0].mesh, cuts, extents);
 }
 
 /// Whether an expression may be assigned to a field: the same mesh, dimensions and placements.

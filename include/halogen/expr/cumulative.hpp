@@ -86,12 +86,12 @@ struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail
     const execution_space space;
     const auto shape = shape_of<Result>(inner);
     const Grid<rank> own(*shape);
-    check_alike(*shape, inner);
-    exchange_halos(space, own, inner);
+    const auto reads = reads_on(*shape, inner);
+    exchange_halos(space, own, reads);
     const Result result(shape, Result::Start::unwritten);
     const auto bound = inner.bind({});
     using Bound = std::decay_t<decltype(bound)>;
-    const RowSpace<rank> points = row_space(own.own, inner);
+    const RowSpace<rank> points = row_space(own.own, reads);
     index_t lines = 1;
     for (int d = 0; d < rank; ++d)
       if (d != Dim) lines *= shape->owned(d).size();

@@ -25,7 +25,7 @@ namespace detail {
 template <class E, class F>
 void each_operand(const E& e, F f) {
   if constexpr (requires { e.args; })
-    std::apply([&](const auto&... a) { (f(a), ...); }, e.args);
+    e.args.apply([&](const auto&... a) { (f(a), ...); });
   else if constexpr (requires { e.parts; })
     std::apply([&](const auto&... a) { (f(a), ...); }, e.parts);
   else if constexpr (requires { e.inner; })
@@ -67,13 +67,22 @@ class Explanation {
       const auto shape = shape_of<field_of_t<E>>(e);
       line("kernel over ", box_text(*shape), " points of ", extents_text(*shape), " on ",
            shape->decomposition().text());
-      each_exchange(
-          Grid<E::placed::rank>(*shape), e, [](const void*) { return false; },
-          [&](const auto& field, const auto& needed) { exchange(field, needed); });
+      const Reads<std::decay_t<decltype(*shape)>, Exchange> reads(e);
+      reads.each_exchange(
+          Grid<E::placed::rank>(*shape), [](const void*) { return false; }, Exchange{*this});
     }
   }
 
  private:
+  /// What Reads calls for a field whose halo is exchanged.
+  struct Exchange {
+    Explanation& to;
+    template <class Field, class Needed>
+    void operator()(const Field& field, const Needed& needed) const {
+      to.exchange(field, needed);
+    }
+  };
+
   template <class... Parts>
   void line(const Parts&... parts) {
     ((text += parts), ...);

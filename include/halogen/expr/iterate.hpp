@@ -26,6 +26,7 @@ class DeepHalo {
   static constexpr int rank = First::rank;
   static_assert(((Fields::rank == rank) && ...), "iterate takes fields of one grid");
   using All = std::index_sequence_for<Fields...>;
+  using StepReads = Reads<typename First::Shape>;
 
  public:
   DeepHalo(Step& step, const Fields&... fields) : step_(step), now_(fields...) {}
@@ -33,8 +34,8 @@ class DeepHalo {
   std::tuple<Fields...> run() {
     const EvaluationScope scope;
     const auto expressions = next();
-    each(expressions, [&](const auto& e) { check_alike(*std::get<0>(now_).shape(), e); });
-    find_radius(expressions);
+    each(expressions, [&](const auto& e) { widen_radius(reads_on(shape(), e)); });
+    check_radius();
     Reach<rank> grown = radius_times(Steps);
     const execution_space space;
     std::apply([&](const Fields&... field) { (fill(space, field, grown), ...); }, now_);
@@ -53,29 +54,28 @@ class DeepHalo {
   static void each(const Expressions& expressions, F f) {
     std::apply([&](const auto&... e) { (f(e), ...); }, expressions);
   }
+  const typename First::Shape& shape() const { return *std::get<0>(now_).shape(); }
   bool is_state(const void* storage) const {
     return std::apply([&](const Fields&... field) { return ((&field.storage() == storage) || ...); }, now_);
   }
 
   /// How far one step reads its own fields, and in which dimensions their other end continues them.
-  template <class Expressions>
-  void find_radius(const Expressions& expressions) {
-    each(expressions, [&](const auto& e) {
-      e.each_leaf(Access{}, [&](const auto& field, const Access& access) {
-        using Field = std::decay_t<decltype(field)>;
-        if (!is_state(&field.storage())) return;
-        if (!access.is_shift(Field::rank) || access.regridded)
-          throw CollectiveError(
-              "iterate: the step reads its own field through a slice, a pad or a permutation; a step of shifts only "
-              "can "
-              "share one exchange");
-        for (std::size_t d = 0; d < rank; ++d) {
-          radius_.lo[d] = std::max(radius_.lo[d], -access.offset[d]);
-          radius_.hi[d] = std::max(radius_.hi[d], access.offset[d]);
-          radius_.periodic[d] = radius_.periodic[d] || (access.periodic[d] && access.offset[d] != 0);
-        }
-      });
-    });
+  void widen_radius(const StepReads& reads) {
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+      const Access& access = reads[i].access;
+      if (!is_state(reads[i].storage)) continue;
+      if (!access.is_shift(rank) || access.regridded)
+        throw CollectiveError(
+            "iterate: the step reads its own field through a slice, a pad or a permutation; a step of shifts only can "
+            "share one exchange");
+      for (std::size_t d = 0; d < rank; ++d) {
+        radius_.lo[d] = std::max(radius_.lo[d], -access.offset[d]);
+        radius_.hi[d] = std::max(radius_.hi[d], access.offset[d]);
+        radius_.periodic[d] = radius_.periodic[d] || (access.periodic[d] && access.offset[d] != 0);
+      }
+    }
+  }
+  void check_radius() const {
     for (std::size_t d = 0; d < rank; ++d) {
       const index_t deep = Steps * std::max(radius_.lo[d], radius_.hi[d]);
       const index_t extent = std::get<0>(now_).extent(static_cast<int>(d));
@@ -105,9 +105,10 @@ class DeepHalo {
   void advance(const execution_space& space, const Reach<rank>& grown) {
     const EvaluationScope scope;
     const auto expressions = next();
-    const Grid<rank> grid(*std::get<0>(now_).shape(), grown);
+    const Grid<rank> grid(shape(), grown);
     each(expressions, [&](const auto& e) {
-      exchange_halos(space, grid, e, [&](const void* storage) { return is_state(storage); });
+      StepReads(e).each_exchange(
+          grid, [&](const void* storage) { return is_state(storage); }, FillMargins{space});
     });
     std::tuple<Fields...> after = now_;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -129,16 +130,16 @@ class DeepHalo {
     }
     result.reserve_margin(margins);
     expression.bind({});  // computes its reductions, on ranks without points too
-    launch_images(space, strided_view(result), grid, expression);
+    launch_images(space, strided_view(result), grid, expression, StepReads(expression));
     field = result;
   }
 
   /// The points beyond a periodic end are images: boundaries and coordinates are asked at the points that they show.
   template <class T, class E>
   void launch_images(const execution_space& space, const StridedView<T, rank>& target, const Grid<rank>& grid,
-                     const E& expression, Box<rank> box = {}, Offsets image = {}, int d = 0) {
+                     const E& expression, const StepReads& reads, Box<rank> box = {}, Offsets image = {}, int d = 0) {
     if (d == 0) box = grid.own;
-    if (d == rank) return launch_assign(space, target, box, expression, image);
+    if (d == rank) return launch_assign(space, target, box, expression, reads, image);
     const auto i = static_cast<std::size_t>(d);
     const index_t extent = grid.cut[i]->extent();
     const Interval own = grid.own.side[i];
@@ -146,7 +147,7 @@ class DeepHalo {
       box.side[i] = intersect(own, {side * extent, (side + 1) * extent});
       if (box.side[i].empty()) continue;
       image[i] = -side * extent;
-      launch_images(space, target, grid, expression, box, image, d + 1);
+      launch_images(space, target, grid, expression, reads, box, image, d + 1);
     }
   }
 

@@ -6,19 +6,22 @@
 namespace halogen {
 namespace detail {
 
-/// A few values of different types; std::tuple is no device code.
-template <class...>
-struct Pack {};
-template <class A, class... Rest>
-struct Pack<A, Rest...> {
-  A first;
-  Pack<Rest...> rest;
+template <std::size_t I, class A>
+struct Packed {
+  A value;
 };
-inline Pack<> make_pack() { return {}; }
-template <class A, class... Rest>
-Pack<A, Rest...> make_pack(A first, Rest... rest) {
-  return {first, make_pack(rest...)};
-}
+template <class Sequence, class... A>
+struct PackOf;
+template <std::size_t... I, class... A>
+struct PackOf<std::index_sequence<I...>, A...> : Packed<I, A>... {
+  template <class F>
+  KOKKOS_FUNCTION decltype(auto) apply(const F& f) const {
+    return f(Packed<I, A>::value...);
+  }
+};
+/// A few values of different types: an aggregate, since std::tuple is no device code and costs a compiler far more.
+template <class... A>
+using Pack = PackOf<std::index_sequence_for<A...>, A...>;
 
 /// Whether a row has one value for all x; what depends on such rows only is computed once a row, not once a point.
 template <class Row>
@@ -30,15 +33,8 @@ template <class F, class... Rows>
 struct PointwiseRow {
   F f;
   Pack<Rows...> rows;
-  KOKKOS_FUNCTION auto operator()(index_t x) const { return call(f, rows, x); }
-
- private:
-  template <class A, class... Rest, class... Values>
-  KOKKOS_FUNCTION static auto call(const F& f, const Pack<A, Rest...>& rows, index_t x, Values... values) {
-    if constexpr (sizeof...(Rest) == 0)
-      return f(values..., rows.first(x));
-    else
-      return call(f, rows.rest, x, values..., rows.first(x));
+  KOKKOS_FUNCTION auto operator()(index_t x) const {
+    return rows.apply([&](const Rows&... row) { return f(row(x)...); });
   }
 };
 
@@ -48,7 +44,7 @@ struct BoundPointwise {
   Pack<Bounds...> args;
   template <bool Checked, int Axis>
   KOKKOS_FUNCTION auto row(const Position& at) const {
-    return finish(rows<Checked, Axis>(args, at));
+    return args.apply([&](const Bounds&... arg) { return finish(arg.template row<Checked, Axis>(at)...); });
   }
 
  private:
@@ -57,41 +53,29 @@ struct BoundPointwise {
     return {value};
   }
   template <class... Rows>
-  KOKKOS_FUNCTION auto finish(const Pack<Rows...>& rows) const {
-    const PointwiseRow<F, Rows...> row{f, rows};
+  KOKKOS_FUNCTION auto finish(const Rows&... rows) const {
+    const PointwiseRow<F, Rows...> row{f, {{rows}...}};
     if constexpr ((is_constant_row<Rows> && ...))
       return constant(row(0));
     else
       return row;
-  }
-  template <bool Checked, int Axis, class A, class... Rest>
-  KOKKOS_FUNCTION static auto rows(const Pack<A, Rest...>& args, const Position& at) {
-    if constexpr (sizeof...(Rest) == 0)
-      return join(args.first.template row<Checked, Axis>(at), Pack<>{});
-    else
-      return join(args.first.template row<Checked, Axis>(at), rows<Checked, Axis>(args.rest, at));
-  }
-  template <class A, class... Rest>
-  KOKKOS_FUNCTION static Pack<A, Rest...> join(A first, const Pack<Rest...>& rest) {
-    return {first, rest};
   }
 };
 
 template <class... Args>
 using placed_of = typename join<typename Args::placed...>::type;
 
-/// The extent along d that all of them share; throws CollectiveError where they differ.
+/// What two operands' extents along d are together, of which -1 fits any; throws CollectiveError where they differ.
+inline index_t joint_extent(int d, index_t a, index_t b) {
+  if (a >= 0 && b >= 0 && a != b)
+    throw CollectiveError("operands of one expression have " + std::to_string(a) + " and " + std::to_string(b) +
+                          " points in dimension " + std::to_string(d) + ": give them the same extents");
+  return b >= 0 ? b : a;
+}
 template <class... E>
 index_t common_extent(int d, const E&... expressions) {
   index_t extent = -1;
-  const auto add = [&](index_t one) {
-    if (one >= 0 && extent >= 0 && one != extent)
-      throw CollectiveError("operands of one expression have " + std::to_string(extent) + " and " +
-                            std::to_string(one) + " points in dimension " + std::to_string(d) +
-                            ": give them the same extents");
-    if (one >= 0) extent = one;
-  };
-  (add(expressions.extent(d)), ...);
+  ((extent = joint_extent(d, extent, expressions.extent(d))), ...);
   return extent;
 }
 
@@ -105,32 +89,29 @@ struct Pointwise
       ExpressionNode<std::decay_t<std::invoke_result_t<F, typename Args::value_type...>>, detail::placed_of<Args...>>;
   static constexpr bool is_number = std::is_same_v<typename Base::placed, NotPlaced>;
   F f;
-  std::tuple<Args...> args;
+  detail::Pack<Args...> args;
 
-  explicit Pointwise(F function, Args... operands) : f(function), args(std::move(operands)...) {
+  explicit Pointwise(F function, Args... operands) : f(function), args{{std::move(operands)}...} {
     if constexpr (!is_number)
       for (int d = 0; d < Base::placed::rank; ++d) extent(d);
   }
 
   index_t extent(int d) const {
-    return std::apply([d](const Args&... operands) { return detail::common_extent(d, operands...); }, args);
+    return args.apply([d](const Args&... operands) { return detail::common_extent(d, operands...); });
   }
   std::optional<Cut> cut(int d) const {
     std::optional<Cut> found;
-    std::apply([&](const Args&... operands) { ((found ? void() : void(found = operands.cut(d))), ...); }, args);
+    args.apply([&](const Args&... operands) { ((found ? void() : void(found = operands.cut(d))), ...); });
     return found;
   }
   auto bind(const Offsets& image) const {
-    return std::apply(
-        [&](const Args&... operands) {
-          return detail::BoundPointwise<F, decltype(operands.bind(image))...>{
-              f, detail::make_pack(operands.bind(image)...)};
-        },
-        args);
+    return args.apply([&](const Args&... operands) {
+      return detail::BoundPointwise<F, decltype(operands.bind(image))...>{f, {{operands.bind(image)}...}};
+    });
   }
   template <class Visit>
   void each_leaf(const Access& access, Visit&& visit) const {
-    std::apply([&](const Args&... operands) { (operands.each_leaf(access, visit), ...); }, args);
+    args.apply([&](const Args&... operands) { (operands.each_leaf(access, visit), ...); });
   }
 
   /// The value of an expression of numbers and reductions only. Collective.

@@ -225,8 +225,8 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
     const execution_space space;
     const auto shape = shape_of<field_of_t<E>>(inner);
     const Grid<rank> own(*shape);
-    check_alike(*shape, inner);
-    exchange_halos(space, own, inner);
+    const auto reads = reads_on(*shape, inner);
+    exchange_halos(space, own, reads);
     std::array<Cut, Kept::kept> cuts;
     index_t count = 1;
     for (std::size_t d = 0; d < cuts.size(); ++d) {
@@ -244,7 +244,7 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
       positions = values.data() + count;
     else if constexpr (is_arg)
       positions = partial_results<std::int64_t>(count).data();
-    const ReduceSome<Op, std::decay_t<decltype(bound)>, A, rank, Dims...> kernel{bound, row_space(own.own, inner),
+    const ReduceSome<Op, std::decay_t<decltype(bound)>, A, rank, Dims...> kernel{bound, row_space(own.own, reads),
                                                                                  values.data(), positions};
     launch_range(space, "halogen::reduce", kernel.count(), kernel);
     space.fence("halogen::reduce");

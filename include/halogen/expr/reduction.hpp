@@ -120,10 +120,10 @@ A reduce_over(const Shape& shape, const E& expression) {
   constexpr int rank = Shape::rank;
   const execution_space space;
   const Grid<rank> grid(shape);
-  check_alike(shape, expression);
-  exchange_halos(space, grid, expression);
+  const auto reads = reads_on(shape, expression);
+  exchange_halos(space, grid, reads);
   const auto bound = expression.bind({});
-  auto points = row_space(grid.own, expression);
+  auto points = row_space(grid.own, reads);
   points.piece = 4096;
   points.pieces = ceil_div(points.size[rank - 1], points.piece);
   const auto partial = partial_results<A>(std::max<index_t>(points.count(), 1));
