@@ -65,12 +65,13 @@ inline index_t product_blocks(index_t width) {
   return count;
 }
 
-/// to[r][q] = sum over k of left[r][k] * right[k][q]: Rows x Vectors accumulators. A leaf of its own: inlined, g++
-/// spills.
-template <class T, int Rows, int Vectors, int Lanes>
+/// to[r][q] = sum over k of left[r][k] * right[k][q]: Rows x Vectors accumulators. Stride: left_stride where it is
+/// known at compile time, else 0, and its multiples take a register a row. A leaf of its own: inlined, g++ spills.
+template <class T, int Rows, int Vectors, int Lanes, int Stride>
 [[gnu::noinline]] void multiply_block(const T* left, index_t left_stride, const T* right, int inner, T* to,
                                       index_t to_stride) {
   using V = Vector<T, Lanes>;
+  if constexpr (Stride > 0) left_stride = Stride;
   V sum[Rows][Vectors];
   HALOGEN_UNROLL
   for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
