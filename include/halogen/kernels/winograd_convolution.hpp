@@ -248,16 +248,6 @@ struct WinogradConvolution {
   }
 
   void multiply(const Transforms& all, index_t count, LinesAhead& ahead) const {
-    if (all.left_width == vector)
-      multiply_rows<vector>(all, count, ahead);
-    else if (all.left_width == 2 * vector)
-      multiply_rows<2 * vector>(all, count, ahead);
-    else
-      multiply_rows<0>(all, count, ahead);
-  }
-
-  template <int Stride>
-  void multiply_rows(const Transforms& all, index_t count, LinesAhead& ahead) const {
     const index_t width = all.right_width;
     for (int p = 0; p < winograd_products; ++p) {
       const T* l = all.left + p * all.left_pitch;
@@ -265,8 +255,8 @@ struct WinogradConvolution {
       T* r = all.right + p * all.right_pitch;
       detail::for_each_product_block<T>(width, [&]<int Vectors, int Lanes>(index_t o) {
         detail::for_each_product_rows<Vectors>(count, ahead, [&]<int Rows>(index_t t) {
-          detail::multiply_block<T, Rows, Vectors, Lanes, Stride>(l + t * all.left_width, all.left_width,
-                                                                  w + o * inputs, inputs, r + t * width + o, width);
+          detail::multiply_block<T, Rows, Vectors, Lanes>(l + t * all.left_width, all.left_width, w + o * inputs,
+                                                          inputs, r + t * width + o, width);
         });
       });
     }

@@ -68,8 +68,8 @@ inline index_t product_blocks(index_t width) {
 /// to[r][q] = sum over k of left[r][k] * right[k][q]: Rows x Vectors accumulators. Stride: left_stride where it is
 /// known at compile time, else 0, and its multiples take a register a row. A leaf of its own: inlined, g++ spills.
 template <class T, int Rows, int Vectors, int Lanes, int Stride>
-[[gnu::noinline]] void multiply_block(const T* left, index_t left_stride, const T* right, int inner, T* to,
-                                      index_t to_stride) {
+[[gnu::noinline]] void multiply_strided_block(const T* left, index_t left_stride, const T* right, int inner, T* to,
+                                              index_t to_stride) {
   using V = Vector<T, Lanes>;
   if constexpr (Stride > 0) left_stride = Stride;
   V sum[Rows][Vectors];
@@ -91,6 +91,21 @@ template <class T, int Rows, int Vectors, int Lanes, int Stride>
   HALOGEN_UNROLL
   for (int r = 0; r < Rows; ++r) HALOGEN_UNROLL
   for (int q = 0; q < Vectors; ++q) store(to + r * to_stride + q * Lanes, sum[r][q]);
+}
+
+/// The same. Multiples of a stride that is not constant take an index register a row: so many rows spill them.
+template <class T, int Rows, int Vectors, int Lanes>
+inline void multiply_block(const T* left, index_t left_stride, const T* right, int inner, T* to, index_t to_stride) {
+  const auto multiply = [&]<int Stride>() {
+    multiply_strided_block<T, Rows, Vectors, Lanes, Stride>(left, left_stride, right, inner, to, to_stride);
+  };
+  constexpr bool spills = Rows > product_rows;
+  if (spills && left_stride == lanes<T>)
+    multiply.template operator()<spills ? lanes<T> : 0>();
+  else if (spills && left_stride == 2 * lanes<T>)
+    multiply.template operator()<spills ? 2 * lanes<T> : 0>();
+  else
+    multiply.template operator()<0>();
 }
 
 }  // namespace detail
