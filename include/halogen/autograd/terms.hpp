@@ -7,6 +7,8 @@
 // (backward.hpp).
 #pragma once
 
+#include <tuple>
+
 #include "halogen/autograd/variable.hpp"
 
 namespace halogen::detail {

@@ -109,6 +109,7 @@ std::shared_ptr<const typename Field::Shape> shape_with(const DeviceMesh<typenam
 /// Mesh and cuts of the expression as a field of this type has them: those of one of its fields where that is its grid.
 template <class Field, class E>
 std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
+  const EvaluationScope scope;  // the fields of its stages stay what they are
   const Reads<typename Field::Shape> reads(expression);
   if (auto shape = shape_read<Field>(reads)) return shape;
   PerhapsCuts<Field> cuts = cuts_read<Field>(reads);

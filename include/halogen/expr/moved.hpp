@@ -1,6 +1,8 @@
 // Stages that move data because they are asked to: redistribute and concatenate of expressions.
 #pragma once
 
+#include <tuple>
+
 #include "halogen/expr/assign.hpp"
 #include "halogen/expr/regrid.hpp"
 #include "halogen/halo/copy_block.hpp"

@@ -15,7 +15,12 @@ struct PackOf;
 template <std::size_t... I, class... A>
 struct PackOf<std::index_sequence<I...>, A...> : Packed<I, A>... {
   template <class F>
-  KOKKOS_FUNCTION decltype(auto) apply(const F& f) const {
+  decltype(auto) apply(const F& f) const {
+    return f(Packed<I, A>::value...);
+  }
+  /// The same in kernels; of a function of the host's nvcc would warn.
+  template <class F>
+  KOKKOS_FUNCTION decltype(auto) apply_in_kernel(const F& f) const {
     return f(Packed<I, A>::value...);
   }
 };
@@ -34,7 +39,7 @@ struct PointwiseRow {
   F f;
   Pack<Rows...> rows;
   KOKKOS_FUNCTION auto operator()(index_t x) const {
-    return rows.apply([&](const Rows&... row) { return f(row(x)...); });
+    return rows.apply_in_kernel([&](const Rows&... row) { return f(row(x)...); });
   }
 };
 
@@ -44,7 +49,7 @@ struct BoundPointwise {
   Pack<Bounds...> args;
   template <bool Checked, int Axis>
   KOKKOS_FUNCTION auto row(const Position& at) const {
-    return args.apply([&](const Bounds&... arg) { return finish(arg.template row<Checked, Axis>(at)...); });
+    return args.apply_in_kernel([&](const Bounds&... arg) { return finish(arg.template row<Checked, Axis>(at)...); });
   }
 
  private:

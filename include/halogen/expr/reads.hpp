@@ -140,7 +140,7 @@ class Reads {
     int source(int d) const { return access.source[static_cast<std::size_t>(d)]; }
   };
 
-  /// Computes the expression's stages. The expression must outlive this.
+  /// Computes the expression's stages. Expression and EvaluationScope must outlive this.
   template <class E>
   explicit Reads(const E& expression) {
     expression.each_leaf(Access{}, *this);

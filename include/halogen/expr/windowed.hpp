@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <tuple>
 
 #include "halogen/expr/expression.hpp"
 
