@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"
+#include "support/heap.hpp"
 #include "support/kokkos_events.hpp"
 
 namespace test_array_costs {
@@ -132,6 +133,18 @@ TEST_CASE("from the second evaluation on nothing is allocated") {
     return hg::mean(hg::square(a)) + hg::norm(v - hg::mean<1>(v, hg::keep_dimensions));
   });
   steady("gradient", [&] { u = u - 0.01 * std::get<1>(derive(u)); });
+}
+
+TEST_CASE("a step takes nothing from the heap, however many fields it reads") {
+  auto u = field<Rows>(line(), numbers<double>(extents, 84));
+  const Rows v = u;
+  const auto step = [&] {
+    u = (u + v) * (u - v) + (v + u) * (v - u) + hg::shift<0, 1>(u) * v - hg::shift<1, -1>(v) * u + (u - v) * u;
+  };
+  for (int t = 0; t < 3; ++t) step();
+  const long before = support::heap.of_data;
+  step();
+  CHECK((support::heap.of_data == before || support::heap_serves_a_tool()));
 }
 
 TEST_CASE("from the second evaluation on nothing is allocated: what moves") {

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "halogen/expr/pointwise.hpp"
@@ -143,7 +144,17 @@ class Reads {
   /// Computes the expression's stages. Expression and EvaluationScope must outlive this.
   template <class E>
   explicit Reads(const E& expression) {
+    if (!spare().empty()) {
+      list_ = std::move(spare().back());
+      spare().pop_back();
+    }
     expression.each_leaf(Access{}, *this);
+  }
+  Reads(Reads&&) = default;
+  Reads& operator=(Reads&&) = delete;
+  ~Reads() {
+    list_.clear();
+    if (list_.capacity() > 0) spare().push_back(std::move(list_));
   }
 
   /// Called by each_leaf().
@@ -152,32 +163,32 @@ class Reads {
     Read read{access,       &field.mesh(), nullptr,          Field::placements,
               field.cuts(), &field,        &field.storage(), &exchange<Field>};
     if constexpr (std::is_same_v<typename Field::Shape, Shape>) read.shape = &field.shape();
-    if (count_ < few)
-      few_[count_] = read;
-    else
-      more_.push_back(read);
-    ++count_;
+    list_.push_back(read);
   }
 
-  std::size_t size() const { return count_; }
-  const Read& operator[](std::size_t i) const { return i < few ? *few_[i] : more_[i - few]; }
+  std::size_t size() const { return list_.size(); }
+  const Read& operator[](std::size_t i) const { return list_[i]; }
 
   /// Calls use(field, reach or needs) once for each buffer that is read beyond its piece, with the hull of all its
   /// reads. `fresh(storage)`: its margins are already filled.
   template <class Fresh>
   void each_exchange(const Grid<rank>& grid, Fresh fresh, const Use& use) const {
-    for (std::size_t i = 0; i < count_; ++i) {
-      const Read& read = (*this)[i];
+    for (std::size_t i = 0; i < list_.size(); ++i) {
+      const Read& read = list_[i];
       if (!fresh(read.storage) && !repeats(i)) read.exchange(*this, grid, read.field, use);
     }
   }
 
  private:
-  static constexpr std::size_t few = 8;  ///< as many reads need no allocation
+  /// Lists that nobody holds any more: stepping allocates nothing.
+  static std::vector<std::vector<Read>>& spare() {
+    static std::vector<std::vector<Read>> lists;
+    return lists;
+  }
 
   bool repeats(std::size_t i) const {
     for (std::size_t j = 0; j < i; ++j)
-      if ((*this)[j].storage == (*this)[i].storage) return true;
+      if (list_[j].storage == list_[i].storage) return true;
     return false;
   }
 
@@ -201,9 +212,7 @@ class Reads {
       use(field, all);
   }
 
-  std::array<std::optional<Read>, few> few_;
-  std::vector<Read> more_;
-  std::size_t count_ = 0;
+  std::vector<Read> list_;
 };
 
 /// Throws CollectiveError where a field lies on another mesh than the grid, or, unless seen through a slice or a pad,
@@ -242,7 +251,7 @@ inline void check_extent(int d, index_t extent, index_t grid) {
 template <class Shape, class E>
 Reads<Shape> reads_on(const Shape& grid, const E& expression) {
   for (int d = 0; d < Shape::rank; ++d) check_extent(d, expression.extent(d), grid.extent(d));
-  const Reads<Shape> reads(expression);
+  Reads<Shape> reads(expression);
   check_alike(grid, reads);
   return reads;
 }
