@@ -66,12 +66,10 @@ template <class Field>
 std::shared_ptr<const typename Field::Shape> shape_read(const Reads<typename Field::Shape>& reads) {
   if (reads.size() == 0)
     throw CollectiveError("an expression that reads no field has no mesh: give its target a mesh and extents first");
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    const auto& read = reads[i];
+  for (const auto& read : reads)
     if (read.shape != nullptr && std::ranges::equal(read.placements, Field::placements) && !read.access.regridded &&
         read.access.is_shift(Field::rank))
       return *read.shape;
-  }
   return nullptr;
 }
 
@@ -80,15 +78,14 @@ using PerhapsCuts = std::array<std::optional<Cut>, Field::rank>;
 
 /// The cuts of those dimensions that some field has as one of this type would.
 template <class Field>
-PerhapsCuts<Field> cuts_read(const Reads<typename Field::Shape>& reads) {
-  const Decomposition pieces(reads[0].mesh->extents(), Field::placements, Field::mesh_type::names);
+PerhapsCuts<Field> cuts_read(const Reads<typename Field::Shape>& reads, const Decomposition& pieces) {
   PerhapsCuts<Field> cuts;
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    if (reads[i].access.regridded) continue;
-    for (int d = 0; d < reads[i].dimensions(); ++d) {
-      const int source = reads[i].source(d);
-      if (source >= 0 && reads[i].cut(d).parts() == pieces.parts(source))
-        cuts[static_cast<std::size_t>(source)] = reads[i].cut(d);
+  for (const auto& read : reads) {
+    if (read.access.regridded) continue;
+    for (int d = 0; d < read.dimensions(); ++d) {
+      const int source = read.source(d);
+      if (source >= 0 && read.cut(d).parts() == pieces.parts(source))
+        cuts[static_cast<std::size_t>(source)] = read.cut(d);
     }
   }
   return cuts;
@@ -97,9 +94,8 @@ PerhapsCuts<Field> cuts_read(const Reads<typename Field::Shape>& reads) {
 /// A shape with these cuts; where there is none, as torch.chunk of the extent.
 template <class Field>
 std::shared_ptr<const typename Field::Shape> shape_with(const DeviceMesh<typename Field::mesh_type>& mesh,
-                                                        const PerhapsCuts<Field>& cuts,
+                                                        const Decomposition& pieces, const PerhapsCuts<Field>& cuts,
                                                         const typename Field::Extents& extents) {
-  const Decomposition pieces(mesh.extents(), Field::placements, Field::mesh_type::names);
   std::array<Cut, Field::rank> all;
   for (std::size_t d = 0; d < Field::rank; ++d)
     all[d] = cuts[d] ? *cuts[d] : Cut::chunk(std::max<index_t>(extents[d], 1), pieces.parts(static_cast<int>(d)));
@@ -112,14 +108,16 @@ std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
   const EvaluationScope scope;  // the fields of its stages stay what they are
   const Reads<typename Field::Shape> reads(expression);
   if (auto shape = shape_read<Field>(reads)) return shape;
-  PerhapsCuts<Field> cuts = cuts_read<Field>(reads);
+  const auto& mesh = *reads.begin()->mesh;
+  const Decomposition pieces(mesh.extents(), Field::placements, Field::mesh_type::names);
+  PerhapsCuts<Field> cuts = cuts_read<Field>(reads, pieces);
   typename Field::Extents extents;
   for (int d = 0; d < Field::rank; ++d) {
     const auto i = static_cast<std::size_t>(d);
     if (!cuts[i]) cuts[i] = expression.cut(d);
     extents[i] = expression.extent(d);
   }
-  return shape_with<Field>(*reads[0].mesh, cuts, extents);
+  return shape_with<Field>(mesh, pieces, cuts, extents);
 }
 
 /// Whether an expression may be assigned to a field: the same mesh, dimensions and placements.

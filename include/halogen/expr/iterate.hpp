@@ -61,9 +61,9 @@ class DeepHalo {
 
   /// How far one step reads its own fields, and in which dimensions their other end continues them.
   void widen_radius(const StepReads& reads) {
-    for (std::size_t i = 0; i < reads.size(); ++i) {
-      const Access& access = reads[i].access;
-      if (!is_state(reads[i].storage)) continue;
+    for (const auto& read : reads) {
+      const Access& access = read.access;
+      if (!is_state(read.storage)) continue;
       if (!access.is_shift(rank) || access.regridded)
         throw CollectiveError(
             "iterate: the step reads its own field through a slice, a pad or a permutation; a step of shifts only can "

@@ -65,8 +65,8 @@ RowSpace<Rank> row_space(const Box<Rank>& box, const Reads& reads, const Offsets
   RowSpace<Rank> space;
   std::array<Interval, max_rank> inside;
   inside.fill({-Access::far, Access::far});
-  for (std::size_t i = 0; i < reads.size(); ++i)
-    for (std::size_t d = 0; d < Rank; ++d) inside[d] = intersect(inside[d], reads[i].access.inside[d]);
+  for (const auto& read : reads)
+    for (std::size_t d = 0; d < Rank; ++d) inside[d] = intersect(inside[d], read.access.inside[d]);
   for (std::size_t d = 0; d < Rank; ++d) {
     space.begin[d] = box.side[d].begin;
     space.size[d] = box.side[d].size();

@@ -67,7 +67,7 @@ bool uniform_reach(const Grid<Rank>& grid, const Field& field, const Access& acc
   return true;
 }
 
-/// What each piece of the field holds so that all reads by `visit_accesses` find their points.
+/// What each piece of the field holds so that all reads that `each_access` visits find their points.
 template <int Rank, class Field, class EachAccess>
 HaloNeeds<Field::rank> needs_of(const Grid<Rank>& grid, const Field& field, EachAccess each_access) {
   HaloNeeds<Field::rank> needs;
@@ -167,16 +167,19 @@ class Reads {
   }
 
   std::size_t size() const { return list_.size(); }
-  const Read& operator[](std::size_t i) const { return list_[i]; }
+  auto begin() const { return list_.begin(); }
+  auto end() const { return list_.end(); }
 
   /// Calls use(field, reach or needs) once for each buffer that is read beyond its piece, with the hull of all its
   /// reads. `fresh(storage)`: its margins are already filled.
   template <class Fresh>
   void each_exchange(const Grid<rank>& grid, Fresh fresh, const Use& use) const {
-    for (std::size_t i = 0; i < list_.size(); ++i) {
-      const Read& read = list_[i];
-      if (!fresh(read.storage) && !repeats(i)) read.exchange(*this, grid, read.field, use);
-    }
+    for (const Read& read : list_)
+      if (!fresh(read.storage) && !repeats(read)) read.exchange(*this, grid, read.field, use);
+  }
+  void each_exchange(const Grid<rank>& grid, const Use& use) const {
+    each_exchange(
+        grid, [](const void*) { return false; }, use);
   }
 
  private:
@@ -186,18 +189,17 @@ class Reads {
     return lists;
   }
 
-  bool repeats(std::size_t i) const {
-    for (std::size_t j = 0; j < i; ++j)
-      if (list_[j].storage == list_[i].storage) return true;
-    return false;
+  /// Whether an earlier read is of the same buffer.
+  bool repeats(const Read& read) const {
+    return std::any_of(list_.data(), &read, [&](const Read& other) { return other.storage == read.storage; });
   }
 
   template <class Field>
   static void exchange(const Reads& reads, const Grid<rank>& grid, const void* of, const Use& use) {
     const Field& field = *static_cast<const Field*>(of);
     const auto each_access = [&](auto visit) {
-      for (std::size_t i = 0; i < reads.size(); ++i)
-        if (reads[i].storage == &field.storage()) visit(reads[i].access);
+      for (const Read& read : reads)
+        if (read.storage == &field.storage()) visit(read.access);
     };
     Reach<Field::rank> all;
     bool uniform = true;
@@ -219,8 +221,7 @@ class Reads {
 /// is cut otherwise.
 template <class Shape>
 void check_alike(const Shape& grid, const Reads<Shape>& reads) {
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    const auto& read = reads[i];
+  for (const auto& read : reads) {
     if (!(read.mesh->world() == grid.mesh().world()) || read.mesh->extents() != grid.mesh().extents())
       throw CollectiveError("operands of one expression lie on different meshes: distribute them on one");
     if (read.access.regridded) continue;
@@ -259,8 +260,7 @@ Reads<Shape> reads_on(const Shape& grid, const E& expression) {
 /// The hull of all reads of each buffer, then one exchange for each.
 template <class Shape>
 void exchange_halos(const execution_space& space, const Grid<Shape::rank>& grid, const Reads<Shape>& reads) {
-  reads.each_exchange(
-      grid, [](const void*) { return false; }, FillMargins{space});
+  reads.each_exchange(grid, FillMargins{space});
 }
 
 }  // namespace detail
