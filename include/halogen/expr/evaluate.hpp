@@ -123,12 +123,12 @@ class Evaluation {
     else if constexpr (launch.kind == LaunchKind::conv_weight_gradient)
       launches<WindowLaunches>().weight_gradient(I, kernels::WeightGradient<Space, S, kh, kw>{}, gradient_of(node));
     else if constexpr (launch.kind == LaunchKind::conv_forward)
-      convolve<winograd, kh, kw>(I, operands_.value_reader(launch.input, &node));
+      convolve<winograd, plan().winograd_by_rows(launch), kh, kw>(I, operands_.value_reader(launch.input, &node));
     else if constexpr (launch.weights)
-      launches<WindowLaunches>().template convolve_with_weights<winograd>(I, parameters_.value(node.parameter),
-                                                                          gradient_of(node));
+      launches<WindowLaunches>().template convolve_with_weights<winograd, plan().winograd_by_rows(launch)>(
+          I, parameters_.value(node.parameter), gradient_of(node));
     else if constexpr (launch.kind == LaunchKind::conv_input_gradient)
-      convolve<winograd, kh, kw>(I, operands_.gradient_reader(launch));
+      convolve<winograd, plan().winograd_by_rows(launch), kh, kw>(I, operands_.gradient_reader(launch));
     else
       launches<RowLaunches>().template run<launch.kind, launch.is_linear()>(I);
     finish_launch(I);
@@ -153,12 +153,14 @@ class Evaluation {
     launches<TapLaunches>().convolve(i, parameters_.value(node.parameter), bias_of(launch, node));
   }
 
-  template <int Winograd, int KH, int KW, class Reader>
+  template <int Winograd, bool ByRows, int KH, int KW, class Reader>
   void convolve(int i, const Reader& reader) {
     const Launch& launch = plan().launches[i];
     const Node& node = plan().node_of(launch);
     const T *weights = parameters_.value(node.parameter), *bias = bias_of(launch, node);
-    if constexpr (Winograd > 0)
+    if constexpr (ByRows)
+      launches<WindowLaunches>().template convolve_rows<Winograd>(i, reader, weights, bias);
+    else if constexpr (Winograd > 0)
       launches<WindowLaunches>().template convolve_tiles<Winograd>(i, reader, weights, bias);
     else
       launches<WindowLaunches>().template convolve<KH, KW>(i, reader, weights, bias);

@@ -102,8 +102,7 @@ class LaunchReads {
     const Node& node = plan_.node_of(launch);
     const Window& window = node.window[d];
     const index_t input_extent = extent(launch.input.level, d), output_extent = extent(node.level, d);
-    const int winograd = plan_.winograd(launch);
-    const index_t tile = d > 0 && winograd > 0 ? winograd_tile(winograd) : 1;
+    const index_t tile = plan_.grid(launch, d);
     switch (launch.kind) {
       case LaunchKind::conv_forward:
         input(launch, d, inside(window.input_of_tiles(computed, tile, output_extent), input_extent, window.periodic),

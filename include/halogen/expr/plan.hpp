@@ -145,6 +145,18 @@ struct Plan {
     return winograd_window(node_of(launch), channels_in(launch), channels_out(launch));
   }
 
+  /// Whether it transforms down the columns alone (stencil/winograd.hpp).
+  constexpr bool winograd_by_rows(const Launch& launch) const {
+    const int in = channels_in(launch), out = channels_out(launch);
+    return launch.kind != LaunchKind::conv_weight_gradient && halogen::winograd_by_rows(winograd(launch), in, out) &&
+           (!launch.weights || winograd_rows_sum_weights(in, out));
+  }
+  /// Points of dimension d that it computes together, on the global grid of their multiples: 1 but for Winograd's.
+  constexpr int grid(const Launch& launch, int d) const {
+    const int window = winograd(launch);
+    return window == 0 || d == 0 || (d == 2 && winograd_by_rows(launch)) ? 1 : winograd_tile(window);
+  }
+
   /// Calls f(tensor) for each stored tensor that the launch reads; a tensor may come twice.
   template <class F>
   constexpr void for_each_read(const Launch& launch, F f) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "halogen/expr/launches.hpp"
+#include "halogen/kernels/winograd_row_weights.hpp"
 #include "halogen/kernels/winograd_weights.hpp"
 
 namespace halogen {
@@ -42,17 +43,24 @@ class WindowLaunches : Launches<S> {
   template <int Window, class Reader>
   void convolve_tiles(int i, const Reader& reader, const T* weights, const T* bias) const {
     kernels::WinogradConvolution<Space, S, Window, Reader> kernel;
-    run_tiles<Window>(i, kernel, reader, weights, bias);
+    run_tiles(i, kernel, reader, weights, bias);
+  }
+  template <int Window, class Reader>
+  void convolve_rows(int i, const Reader& reader, const T* weights, const T* bias) const {
+    kernels::WinogradRows<Space, S, Window, Reader> kernel;
+    run_tiles(i, kernel, reader, weights, bias);
   }
 
   /// The input gradient and, beside it, that of the weights between its source and all outputs; the first source's
   /// launch also sums the bias's, which lies behind the weights'.
-  template <int Window>
+  template <int Window, bool ByRows>
   void convolve_with_weights(int i, const T* weights, T* gradient) const {
+    using Reader = kernels::GradientReader<S>;
+    using Tiles = kernels::WinogradConvolution<Space, S, Window, Reader, kernels::WinogradWeights<S, Window>>;
+    using Rows = kernels::WinogradRows<Space, S, Window, Reader, kernels::WinogradRowWeights<S, Window>>;
     const Launch& launch = Base::launch(i);
     const Node& node = Base::node(i);
-    kernels::WinogradConvolution<Space, S, Window, kernels::GradientReader<S>, kernels::WinogradWeights<S, Window>>
-        kernel;
+    std::conditional_t<ByRows, Rows, Tiles> kernel;
     auto& beside = kernel.beside;
     Value source;
     source.level = launch.input.level;
@@ -63,7 +71,7 @@ class WindowLaunches : Launches<S> {
     beside.depth = node.window[0].kernel;
     beside.bias = node.bias && launch.source == 0;
     beside.partial = Base::operands().template workspace<T>(Base::layout().workspace().gradient_partials);
-    run_tiles<Window>(i, kernel, Base::operands().gradient_reader(launch), weights, nullptr);
+    run_tiles(i, kernel, Base::operands().gradient_reader(launch), weights, nullptr);
 
     const index_t taps = index_t{beside.depth} * Window * Window, row = layer_inputs(node) * taps;
     const index_t tiles = Base::layout().workspace().tiling(i).count();
@@ -109,19 +117,19 @@ class WindowLaunches : Launches<S> {
     kernel.inputs = Base::plan().channels_in(Base::launch(i));
   }
 
-  template <int Window, class Kernel, class Reader>
+  template <class Kernel, class Reader>
   void run_tiles(int i, Kernel& kernel, const Reader& reader, const T* weights, const T* bias) const {
     const Launch& launch = Base::launch(i);
     const Node& node = Base::node(i);
     set(kernel, i, reader, bias);
-    const kernels::PackWinogradWeights<T, Window> pack{weights,
-                                                       Base::packed(),
-                                                       Base::plan().channels_out(launch),
-                                                       kernel.inputs,
-                                                       launch.kind == LaunchKind::conv_input_gradient,
-                                                       first_output(launch),
-                                                       layer_inputs(node),
-                                                       node.window[0].kernel};
+    const typename Kernel::Pack pack{weights,
+                                     Base::packed(),
+                                     Base::plan().channels_out(launch),
+                                     kernel.inputs,
+                                     launch.kind == LaunchKind::conv_input_gradient,
+                                     first_output(launch),
+                                     layer_inputs(node),
+                                     node.window[0].kernel};
     launch_range(Base::space(), "halogen::pack_weights", pack.work(), pack);
     const kernels::WindowShape shape = window_shape(node, launch.kind);
     for (int d = 0, level = output_level(Base::plan(), launch); d < 2; ++d) {

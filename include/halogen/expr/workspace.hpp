@@ -8,6 +8,7 @@
 #include "halogen/expr/needs.hpp"
 #include "halogen/kernels/tap_convolution.hpp"
 #include "halogen/kernels/weight_gradient.hpp"
+#include "halogen/kernels/winograd_rows.hpp"
 #include "halogen/kernels/winograd_weight_gradient.hpp"
 #include "halogen/tensor/space.hpp"
 
@@ -98,6 +99,8 @@ class Workspace {
     const int inputs = plan.channels_in(launch), outputs = plan.channels_out(launch);
     if (by_taps(plan.node_of(launch), launch.kind))
       return kernels::packed_tap_size(channel_groups(plan.graph, plan.node_of(launch), launch.kind), taps);
+    if (plan.winograd_by_rows(launch))
+      return kernels::winograd_rows_packed_size(outputs, inputs, plan.winograd(launch));
     return plan.winograd(launch) > 0 ? kernels::winograd_packed_size(outputs, inputs, value_size_)
                                      : kernels::packed_size(outputs, inputs, taps);
   }
@@ -161,6 +164,9 @@ class Workspace {
             kernels::winograd_tile_columns(tile, inputs + outputs, kernels::winograd_gradient_group, wide, value_size_);
         return {rows, columns, planes, kernels::winograd_tile_rows, wide};
       }
+      if (plan.winograd_by_rows(launch))
+        return {whole_tiles(rows, tile), columns, planes, kernels::winograd_tile_rows,
+                kernels::winograd_rows_columns(inputs + (launch.weights ? outputs : 0), wide, value_size_)};
       wide = kernels::winograd_tile_columns(tile, inputs + (launch.weights ? outputs : 0),
                                             kernels::winograd_group(inputs, outputs, value_size_), wide, value_size_);
       return {whole_tiles(rows, tile), whole_tiles(columns, tile), planes, kernels::winograd_tile_rows, wide};

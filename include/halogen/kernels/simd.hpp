@@ -7,6 +7,7 @@
 
 #include "halogen/core/config.hpp"
 #include "halogen/core/half.hpp"
+#include "halogen/core/vector_bytes.hpp"
 
 #if defined(__x86_64__) && !defined(__CUDACC__)
 #include <immintrin.h>
@@ -24,34 +25,6 @@
 #endif
 
 namespace halogen::kernels {
-
-// AVX-512 machines: 32-byte vectors with 32 registers. Windows read at every offset, and 64-byte loads that are not
-// aligned each touch two cache lines (Zen 4: 39 beside 78 GFLOP/s in the weight gradient).
-#if defined(HALOGEN_VECTOR_BYTES)
-inline constexpr int vector_bytes = HALOGEN_VECTOR_BYTES;
-#elif defined(__AVX__)
-inline constexpr int vector_bytes = 32;
-#else
-inline constexpr int vector_bytes = 16;
-#endif
-
-// What is laid out for vectors, as the transforms and products of Winograd's algorithm are, runs in vectors of 64 bytes
-// where they are twice as fast or nearly: on Intel's AVX-512, but not on AMD's Zen 4, which splits them.
-#if defined(HALOGEN_WIDE_VECTOR_BYTES)
-inline constexpr int wide_vector_bytes = HALOGEN_WIDE_VECTOR_BYTES;
-#elif defined(__AVX512VL__) && !defined(__SSE4A__) && !defined(HALOGEN_VECTOR_BYTES)
-inline constexpr int wide_vector_bytes = 64;
-#else
-inline constexpr int wide_vector_bytes = vector_bytes;
-#endif
-static_assert(wide_vector_bytes == vector_bytes || wide_vector_bytes == 2 * vector_bytes,
-              "HALOGEN_WIDE_VECTOR_BYTES is HALOGEN_VECTOR_BYTES or twice that");
-
-#if defined(__AVX512VL__) || defined(__aarch64__)
-inline constexpr int vector_registers = 32;
-#else
-inline constexpr int vector_registers = 16;
-#endif
 
 namespace detail {
 template <class T, int Lanes>
@@ -124,20 +97,22 @@ inline void store(bfloat16* to, V value) {
 
 inline constexpr int cache_line = 64;
 
-/// A cache line that goes past the caches, to where one begins.
-inline void stream_line(void* to, const void* from) {
-#if defined(HALOGEN_STREAMS) && defined(__AVX__)
-  auto* const line = static_cast<__m256i*>(to);
-  const auto* const values = static_cast<const __m256i*>(from);
-  for (int i = 0; i < 2; ++i) _mm256_stream_si256(line + i, _mm256_loadu_si256(values + i));
-#elif defined(HALOGEN_STREAMS)
-  auto* const line = static_cast<__m128i*>(to);
-  const auto* const values = static_cast<const __m128i*>(from);
-  for (int i = 0; i < 4; ++i) _mm_stream_si128(line + i, _mm_loadu_si128(values + i));
-#else
-  std::memcpy(to, from, cache_line);
+/// A vector that goes past the caches, to a multiple of its size; with its neighbours it should fill a line.
+template <class V>
+inline void stream(void* to, V value) {
+#if defined(HALOGEN_STREAMS) && defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64) return _mm512_stream_si512(static_cast<__m512i*>(to), (__m512i)value);
 #endif
+#if defined(HALOGEN_STREAMS) && defined(__AVX__)
+  if constexpr (sizeof(V) == 32) return _mm256_stream_si256(static_cast<__m256i*>(to), (__m256i)value);
+#endif
+#if defined(HALOGEN_STREAMS)
+  if constexpr (sizeof(V) == 16) return _mm_stream_si128(static_cast<__m128i*>(to), (__m128i)value);
+#endif
+  std::memcpy(to, &value, sizeof value);
 }
+inline bool begins_line(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % cache_line == 0; }
+
 /// What was streamed before is in memory before what is stored after.
 inline void stream_fence() {
 #if defined(HALOGEN_STREAMS)
@@ -209,7 +184,8 @@ inline void stream_row(const T* from, index_t count, T* to) {
   const auto into_line = static_cast<index_t>(reinterpret_cast<std::uintptr_t>(to) % cache_line / sizeof(T));
   index_t i = 0;
   for (; i < count && (into_line + i) % values != 0; ++i) to[i] = from[i];
-  for (; i + values <= count; i += values) stream_line(to + i, from + i);
+  for (; i + values <= count; i += values)
+    for (index_t j = 0; j < values; j += lanes<T>) stream(to + i + j, load<Vector<T>>(from + i + j));
   for (; i < count; ++i) to[i] = from[i];
 }
 

@@ -117,6 +117,7 @@ template <class ExecutionSpace, class S, int Window, class Reader, class Beside 
 struct WinogradConvolution {
   using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+  using Pack = PackWinogradWeights<T, Window>;
 
   Reader input;
   TileOutput<S> output;        ///< its tiling begins on the global grid, in tiles of whole winograd tiles

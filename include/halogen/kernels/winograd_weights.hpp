@@ -8,10 +8,10 @@
 
 namespace halogen::kernels {
 
-/// The Beside of a WinogradConvolution over gradients whose outputs lie on the same grid, point by point. Partial
+/// What an input gradient sums for the weights beside its outputs, which lie on the same grid, point by point. Partial
 /// results [tile][weights' outputs * channels * depth * Window * Window, then the gradients' sums].
 template <class S, int Window>
-struct WinogradWeights {
+struct WeightsBeside {
   using T = compute_type<S>;
 
   ValueReader<S> input;  ///< the convolution's, on its own points
@@ -25,6 +25,47 @@ struct WinogradWeights {
   index_t weight_count() const { return index_t{gradients} * channels * Window * Window; }
   index_t partial_size() const { return weight_count() + outputs(); }
 
+  /// The sum of a pair of channels at tap (i, j) of the flipped window, of a tile of the launch.
+  void keep_weight(index_t tile, int gradient, int channel, int i, int j, T sum) const {
+    const int plane = depth - 1 - gradient % depth;
+    const index_t window = (index_t{gradient / depth} * channels + channel) * depth + plane;
+    partial[tile * partial_size() + (window + 1) * Window * Window - 1 - (i * Window + j)] = sum;
+  }
+
+  /// Sums of the gradients: rows as they are read, each of the tile's own once, in the window's middle plane.
+  struct Sums {
+    const WeightsBeside& of;
+    Interval own[2];
+    double* sums;
+
+    static std::size_t bytes(const WeightsBeside& of) {
+      return Scratch::bytes_of<double>(static_cast<std::size_t>(of.outputs()));
+    }
+    Sums(const WeightsBeside& of_, Scratch& scratch, const Tile& part, const Interval (&owned)[2])
+        : of(of_),
+          own{intersect(part.rows, owned[0]), intersect(part.columns, owned[1])},
+          sums(scratch.take<double>(static_cast<std::size_t>(of_.outputs()))) {
+      std::fill_n(sums, of.outputs(), 0.0);
+    }
+    void see(int channel, index_t y, index_t x, const T* line, index_t count) {
+      if (!of.bias || channel % of.depth != of.depth / 2 || !own[0].contains({y, y + 1})) return;
+      const Interval here = intersect(own[1], {x, x + count});
+      sums[channel / of.depth] += static_cast<double>(detail::sum_in_lanes<T>(line + (here.begin - x), here.size()));
+    }
+    void keep(index_t tile) const {
+      for (int o = 0; o < of.outputs(); ++o)
+        of.partial[tile * of.partial_size() + of.weight_count() + o] = static_cast<T>(sums[o]);
+    }
+  };
+};
+
+/// The Beside of a WinogradConvolution over gradients.
+template <class S, int Window>
+struct WinogradWeights : WeightsBeside<S, Window> {
+  using Base = WeightsBeside<S, Window>;
+  using T = typename Base::T;
+  using Base::channels, Base::input, Base::gradients;
+
   index_t lines() const { return channels; }
   index_t calls(const WinogradTransforms<T>& all) const { return sums(all).calls(); }
   const S* address(int sample, int channel, index_t y, index_t x) const {
@@ -35,31 +76,19 @@ struct WinogradWeights {
   class Work {
    public:
     static std::size_t bytes(const WinogradWeights& of, const WinogradTransforms<T>& all, index_t columns) {
-      return of.rows(columns).bytes() + Scratch::bytes_of<T>(of.sums(all).size()) +
-             Scratch::bytes_of<double>(static_cast<std::size_t>(of.outputs()));
+      return of.rows(columns).bytes() + Scratch::bytes_of<T>(of.sums(all).size()) + Base::Sums::bytes(of);
     }
 
     Work(const WinogradWeights& of, const WinogradTransforms<T>& all, index_t columns, Scratch& scratch,
          const Tile& part, const Interval (&owned)[2])
-        : of_(of),
-          rows_(of.rows(columns)),
-          sums_(of.sums(all)),
-          part_(part),
-          own_{intersect(part.rows, owned[0]), intersect(part.columns, owned[1])} {
+        : of_(of), rows_(of.rows(columns)), sums_(of.sums(all)), part_(part), bias_(of, scratch, part, owned) {
       rows_.take(scratch);
-      rows_.set_readable(own_[0], own_[1]);
+      rows_.set_readable(bias_.own[0], bias_.own[1]);
       sums_.data = scratch.take<T>(sums_.size());
       std::fill_n(sums_.data, sums_.size(), T(0));
-      bias_ = scratch.take<double>(static_cast<std::size_t>(of.outputs()));
-      std::fill_n(bias_, of.outputs(), 0.0);
     }
 
-    /// A row of gradients as it is read: each of the tile's own is once, in the window's middle plane.
-    void see(int channel, index_t y, index_t x, const T* line, index_t count) {
-      if (!of_.bias || channel % of_.depth != of_.depth / 2 || !own_[0].contains({y, y + 1})) return;
-      const Interval own = intersect(own_[1], {x, x + count});
-      bias_[channel / of_.depth] += static_cast<double>(detail::sum_in_lanes<T>(line + (own.begin - x), own.size()));
-    }
+    void see(int channel, index_t y, index_t x, const T* line, index_t count) { bias_.see(channel, y, x, line, count); }
 
     /// The inputs of the row of tiles at y.
     void read(index_t y) {
@@ -77,19 +106,15 @@ struct WinogradWeights {
     }
 
     void finish(index_t number) const {
-      T* to = of_.partial + number * of_.partial_size();
       for (int g = 0; g < of_.gradients; ++g)
         for (int c = 0; c < of_.channels; c += lanes<T>) {
           Vector<T> w[Window][Window];
           sums_.weights(g, c, w);
-          const int plane = of_.depth - 1 - g % of_.depth;
-          for (int l = 0; l < lanes<T> && c + l < of_.channels; ++l) {
-            T* last = to + ((index_t{g / of_.depth} * of_.channels + c + l) * of_.depth + plane + 1) * Window * Window;
+          for (int l = 0; l < lanes<T> && c + l < of_.channels; ++l)
             for (int i = 0; i < Window; ++i)
-              for (int j = 0; j < Window; ++j) *--last = w[i][j][l];
-          }
+              for (int j = 0; j < Window; ++j) of_.keep_weight(number, g, c + l, i, j, w[i][j][l]);
         }
-      for (int o = 0; o < of_.outputs(); ++o) to[of_.weight_count() + o] = static_cast<T>(bias_[o]);
+      bias_.keep(number);
     }
 
    private:
@@ -97,8 +122,7 @@ struct WinogradWeights {
     ChannelRows<T, ValueReader<S>> rows_;
     detail::ProductSums<T> sums_;
     const Tile& part_;
-    Interval own_[2];
-    double* bias_;
+    typename Base::Sums bias_;
     index_t y_ = 0;
   };
 

@@ -13,7 +13,8 @@
 //   Shard<1>, Partial         does not compile: why::channels_are_cut, why::input_is_partial
 //
 // Halo per dimension: at most padding before and dilation (kernel - 1) - padding after (stencil/window.hpp); 3 x 3 (5 x
-// 5) windows that run by Winograd's tiles (stencil/winograd.hpp) up to 3 (1) more where a cut lies between two tiles.
+// 5) windows that run by Winograd's tiles (stencil/winograd.hpp) up to 3 (1) more where a cut lies between two tiles,
+// across columns but where channels are few.
 // Accumulation: each output is summed whole by its owner in the order (c, i), from the bias on: bitwise the same on
 // any mesh. Weight gradients: value type within a tile of rows, double across tiles.
 // Starts as PyTorch: weight and bias uniform in +-1/sqrt(In / G KH KW).

@@ -1,7 +1,8 @@
-// Which convolutions run by Winograd's F(4 x 4, 3 x 3) or F(2 x 2, 5 x 5), and the tile that their halos must hold
-// whole.
+// Which convolutions run by Winograd's F(4 x 4, 3 x 3), F(4, 3) or F(2 x 2, 5 x 5), and the tile that their halos must
+// hold whole.
 #pragma once
 
+#include "halogen/core/vector_bytes.hpp"
 #include "halogen/stencil/window.hpp"
 
 namespace halogen {
@@ -26,8 +27,15 @@ constexpr int winograd_window(const Window& height, const Window& width, int inp
   return on_host && has_tile && fits(height) && fits(width) && inputs >= channels && outputs >= channels ? window : 0;
 }
 
+/// Whether one of such a window transforms down the columns alone (kernels/winograd_rows.hpp): where vectors are wide
+/// and so few channels would not fill them, but points of a row do.
+constexpr bool winograd_by_rows(int window, int inputs, int outputs) {
+  return wide_vector_bytes > vector_bytes && window == 3 && (inputs < 16 || outputs < 16);
+}
+
 /// Whether such an input gradient sums the weights' gradient as well, in one pass over the output's gradient: where
-/// the sums of all products stay in L2 beside the rest.
+/// the sums of all products stay in L2 beside the rest. Down the columns alone they are vectors.
 constexpr bool winograd_sums_weights(int gradients, int channels) { return gradients * channels <= 1024; }
+constexpr bool winograd_rows_sum_weights(int gradients, int channels) { return gradients * channels <= 224; }
 
 }  // namespace halogen

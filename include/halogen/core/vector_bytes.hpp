@@ -1,0 +1,34 @@
+// How wide the vectors of host kernels are: numbers that the planner knows as well.
+#pragma once
+
+namespace halogen {
+
+// AVX-512 machines: 32-byte vectors with 32 registers. Windows read at every offset, and 64-byte loads that are not
+// aligned each touch two cache lines (Zen 4: 39 beside 78 GFLOP/s in the weight gradient).
+#if defined(HALOGEN_VECTOR_BYTES)
+inline constexpr int vector_bytes = HALOGEN_VECTOR_BYTES;
+#elif defined(__AVX__)
+inline constexpr int vector_bytes = 32;
+#else
+inline constexpr int vector_bytes = 16;
+#endif
+
+// What is laid out for vectors, as the transforms and products of Winograd's algorithm are, runs in vectors of 64 bytes
+// where they are twice as fast or nearly: on Intel's AVX-512, but not on AMD's Zen 4, which splits them.
+#if defined(HALOGEN_WIDE_VECTOR_BYTES)
+inline constexpr int wide_vector_bytes = HALOGEN_WIDE_VECTOR_BYTES;
+#elif defined(__AVX512VL__) && !defined(__SSE4A__) && !defined(HALOGEN_VECTOR_BYTES)
+inline constexpr int wide_vector_bytes = 64;
+#else
+inline constexpr int wide_vector_bytes = vector_bytes;
+#endif
+static_assert(wide_vector_bytes == vector_bytes || wide_vector_bytes == 2 * vector_bytes,
+              "HALOGEN_WIDE_VECTOR_BYTES is HALOGEN_VECTOR_BYTES or twice that");
+
+#if defined(__AVX512VL__) || defined(__aarch64__)
+inline constexpr int vector_registers = 32;
+#else
+inline constexpr int vector_registers = 16;
+#endif
+
+}  // namespace halogen
