@@ -114,6 +114,7 @@ class Evaluation {
     constexpr const Node& node = plan().node_of(launch);
     constexpr int kh = node.window[1].kernel, kw = node.window[2].kernel;
     constexpr int winograd = plan().winograd(launch);
+    constexpr bool by_rows = plan().winograd_by_rows(launch);  // named, since nvcc 13.0 crashes on it as an argument
     parameters_.before(I);
     if constexpr (by_taps(node, launch.kind))
       run_by_taps(I);
@@ -123,12 +124,12 @@ class Evaluation {
     else if constexpr (launch.kind == LaunchKind::conv_weight_gradient)
       launches<WindowLaunches>().weight_gradient(I, kernels::WeightGradient<Space, S, kh, kw>{}, gradient_of(node));
     else if constexpr (launch.kind == LaunchKind::conv_forward)
-      convolve<winograd, plan().winograd_by_rows(launch), kh, kw>(I, operands_.value_reader(launch.input, &node));
+      convolve<winograd, by_rows, kh, kw>(I, operands_.value_reader(launch.input, &node));
     else if constexpr (launch.weights)
-      launches<WindowLaunches>().template convolve_with_weights<winograd, plan().winograd_by_rows(launch)>(
-          I, parameters_.value(node.parameter), gradient_of(node));
+      launches<WindowLaunches>().template convolve_with_weights<winograd, by_rows>(I, parameters_.value(node.parameter),
+                                                                                   gradient_of(node));
     else if constexpr (launch.kind == LaunchKind::conv_input_gradient)
-      convolve<winograd, plan().winograd_by_rows(launch), kh, kw>(I, operands_.gradient_reader(launch));
+      convolve<winograd, by_rows, kh, kw>(I, operands_.gradient_reader(launch));
     else
       launches<RowLaunches>().template run<launch.kind, launch.is_linear()>(I);
     finish_launch(I);
