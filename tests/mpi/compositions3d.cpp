@@ -1,4 +1,3 @@
-// optimise: 0
 // program: volumes
 // Networks on volumes: convolutions, pools, norms, upsampling, concatenations in depth, height and width.
 #include "support/composition.hpp"

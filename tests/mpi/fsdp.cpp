@@ -1,4 +1,3 @@
-// optimise: 0
 // ranks: 1 2 3 4 6
 // guard: 1
 // timeout: 300

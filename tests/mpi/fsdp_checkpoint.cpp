@@ -1,4 +1,3 @@
-// optimise: 0
 // program: sharded_parameters
 // Sharded parameters to and from a file: the same bytes as replicated ones write, whatever the number of shards.
 #include <doctest/doctest.h>

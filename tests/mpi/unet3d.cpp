@@ -1,4 +1,3 @@
-// optimise: 0
 // timeout: 300
 // program: volumes
 // Networks of volumes: MaxPool3d and the U-Net of models/ against PyTorch; the same training on every mesh, however its

@@ -1,4 +1,3 @@
-// optimise: 0
 // The proofs of winograd.cpp with vectors of the width that this machine would not choose: its kernels by vectors of
 // channels where it has those by rows, and the other way round.
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors without registers of their width
