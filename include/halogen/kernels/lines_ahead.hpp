@@ -16,16 +16,20 @@ class LinesAhead {
   std::size_t bytes() const { return Scratch::bytes_of<Row>(static_cast<std::size_t>(most_rows_)); }
   void take(Scratch& scratch) { rows_ = scratch.take<Row>(static_cast<std::size_t>(most_rows_)); }
 
-  /// Which rows. locate(row, x, writes) is where point x of it will be read or written, null for nowhere; groups begin
-  /// at points x0, x0 + group, ...
+  /// Which rows, so many of each channel one after the other. locate(row, x, writes) is where point x of it will be
+  /// read or written, null for nowhere; groups begin at points x0, x0 + group, ...
   template <class Locate>
-  void aim(index_t x0, index_t group, Locate locate) {
+  void aim(index_t rows_of_channel, index_t x0, index_t group, Locate locate) {
     count_ = 0;
-    for (index_t r = 0; r < most_rows_; ++r) {
-      bool writes = false;
-      const char* at = static_cast<const char*>(locate(r, x0, writes));
-      if (at == nullptr) continue;
-      rows_[count_++] = {at, static_cast<const char*>(locate(r, x0 + group, writes)) - at, writes};
+    for (index_t r = 0; r < most_rows_;) {
+      std::ptrdiff_t step = 0;
+      for (const index_t end = r + rows_of_channel, first = count_; r < end; ++r) {
+        bool writes = false;
+        const char* at = static_cast<const char*>(locate(r, x0, writes));
+        if (at == nullptr) continue;
+        if (count_ == first) step = static_cast<const char*>(locate(r, x0 + group, writes)) - at;
+        rows_[count_++] = {at, step, writes};
+      }
     }
   }
 

@@ -225,7 +225,7 @@ struct WinogradConvolution {
   void aim(LinesAhead& ahead, const Tile& part, index_t y) const {
     constexpr index_t reads = Reader::tensors;
     const int outputs = output.channels;
-    ahead.aim(part.columns.begin, group() * tile, [&](index_t line, index_t x, bool& writes) -> const void* {
+    ahead.aim(tile, part.columns.begin, group() * tile, [&](index_t line, index_t x, bool& writes) -> const void* {
       const index_t row = line % tile, channel = line / tile;
       writes = channel >= reads * inputs;
       if (!writes)

@@ -186,15 +186,16 @@ struct WinogradWeightGradient {
   }
 
   void aim(LinesAhead& ahead, const Tile& part, index_t y) const {
-    ahead.aim(part.columns.begin, winograd_gradient_group * tile, [&](index_t line, index_t x, bool&) -> const void* {
-      const index_t row = line % tile, channel = line / tile;
-      if (y + tile + row >= part.rows.end) return nullptr;
-      if (channel < inputs)
-        return input.address(0, part.sample, static_cast<int>(channel), y - shape.padding[0] + winograd_points + row,
-                             x - shape.padding[1]);
-      const int o = static_cast<int>(channel - inputs);
-      return gradient.address(o % 2, part.sample, o / 2, y + tile + row, x);
-    });
+    ahead.aim(tile, part.columns.begin, winograd_gradient_group * tile,
+              [&](index_t line, index_t x, bool&) -> const void* {
+                const index_t row = line % tile, channel = line / tile;
+                if (y + tile + row >= part.rows.end) return nullptr;
+                if (channel < inputs)
+                  return input.address(0, part.sample, static_cast<int>(channel),
+                                       y - shape.padding[0] + winograd_points + row, x - shape.padding[1]);
+                const int o = static_cast<int>(channel - inputs);
+                return gradient.address(o % 2, part.sample, o / 2, y + tile + row, x);
+              });
   }
 
   /// One group of tiles; meanwhile memory is asked for what the same columns read one row of tiles on.
