@@ -170,6 +170,13 @@ TEST_CASE("gradients of weights beside those of inputs") {
   support::check_composition<Rising, 3, 8>({1, 28, 36});
   support::check_composition<Deep, 2, 8, true, support::VolumeMesh>({1, 8, 11, 12});
 }
+TEST_CASE("a field of NaN, whose transforms stay in the scratch memory, and then another") {
+  using Model = Layer<8, 9>;
+  const std::array<hg::index_t, 3> extents{1, 24, 300};
+  const std::vector<double> nothing(8 * 24 * 300, std::nan("")), parameters(hg::Parameters<Model, double>::count, 1.0);
+  CHECK(std::isnan(support::infer<Model, 8>(support::alone(), extents, parameters, nothing).back()));
+  support::check_composition<Model, 8, 9, true>({1, 16, 30});
+}
 TEST_CASE("fields of many tiles") {
   check<Layer<8, 8>, 8, 8>({.height = 150, .width = 41});
   check<Layer<8, 9, 1, Width>, 8, 9>({.batch = 2, .height = 70, .width = 300, .periodic = true});

@@ -141,7 +141,11 @@ class Operands {
 
  private:
   /// A common last-level cache: of such a tensor little is left there when the next launch reads it.
+#ifdef HALOGEN_STREAMED_BYTES  // for tests
+  static constexpr std::size_t streamed_bytes = HALOGEN_STREAMED_BYTES;
+#else
   static constexpr std::size_t streamed_bytes = std::size_t{32} << 20;
+#endif
 
   kernels::RowEpilogue<S> epilogue(const Launch& launch) const {
     using Kind = typename kernels::RowEpilogue<S>::Kind;

@@ -167,9 +167,11 @@ class Workspace {
       if (plan.winograd_by_rows(launch))
         return {whole_tiles(rows, tile), columns, planes, kernels::winograd_tile_rows,
                 kernels::winograd_rows_columns(inputs + (launch.weights ? outputs : 0), wide, value_size_)};
+      const Interval whole = whole_tiles(columns, tile);
       wide = kernels::winograd_tile_columns(tile, inputs + (launch.weights ? outputs : 0),
-                                            kernels::winograd_group(inputs, outputs, value_size_), wide, value_size_);
-      return {whole_tiles(rows, tile), whole_tiles(columns, tile), planes, kernels::winograd_tile_rows, wide};
+                                            kernels::winograd_group(inputs, outputs, value_size_), whole.size(),
+                                            value_size_);
+      return {whole_tiles(rows, tile), whole, planes, kernels::winograd_tile_rows, wide};
     }
     if (launch.kind == LaunchKind::conv_forward || launch.kind == LaunchKind::conv_input_gradient)
       wide = kernels::convolution_tile_columns(shape, plan.channels_in(launch), wide, value_size_);

@@ -17,7 +17,8 @@ class LinesAhead {
   void take(Scratch& scratch) { rows_ = scratch.take<Row>(static_cast<std::size_t>(most_rows_)); }
 
   /// Which rows, so many of each channel one after the other. locate(row, x, writes) is where point x of it will be
-  /// read or written, null for nowhere; groups begin at points x0, x0 + group, ...
+  /// read or written, null for nowhere, whatever x; groups begin at points x0, x0 + group, ..., alike in all rows of a
+  /// channel.
   template <class Locate>
   void aim(index_t rows_of_channel, index_t x0, index_t group, Locate locate) {
     count_ = 0;

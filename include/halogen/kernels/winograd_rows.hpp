@@ -68,10 +68,10 @@ template <class T, int Points>
 }
 
 /// Rows to[i] = start + the outputs of products[i * pitch], so many vectors of each. streams: past the caches; they
-/// begin at lines of it.
+/// begin at lines of it. A function of its own: g++ may contract one inlined copy otherwise than another.
 template <class T, int Tile, class S>
-inline void transform_lines_back(const T* products, index_t pitch, int vectors, T start, S* to, index_t row_stride,
-                                 bool streams) {
+[[gnu::noinline]] void transform_lines_back(const T* products, index_t pitch, int vectors, T start, S* to,
+                                            index_t row_stride, bool streams) {
   using V = Vector<T, wide_lanes<T>>;
   for (int x = 0; x < vectors * wide_lanes<T>; x += wide_lanes<T>) {
     V m[winograd_points], y[Tile];
@@ -141,6 +141,7 @@ inline index_t winograd_rows_columns(int channels, index_t columns, std::size_t 
 }
 
 /// Host: rows as a reader sees them, transformed down the columns: [product][channel][x], for Points rows at a time.
+/// Behind the columns stand zeros, as many as a vector has lanes: taps read beyond, and 0 * NaN is NaN.
 template <class T, class Reader, int Points>
 class TransformedLines {
  public:
@@ -216,11 +217,11 @@ class TransformedLines {
       if (row >= next) visit(c, row, inside.begin, at != nullptr ? at : line + present.begin, inside.size());
     }
     T* to = transforms_ + c * pitch_;
-    const index_t product = channels_ * pitch_;
-    if (!all_stand) return detail::transform_lines<T>(lines, 0, columns.size(), to, product);
+    const index_t product = channels_ * pitch_, end = columns.size() + lanes;
+    if (!all_stand) return detail::transform_lines<T>(lines, 0, end, to, product);
     detail::transform_lines<T>(lines, 0, middle.begin, to, product);
     detail::transform_lines<T>(stands, middle.begin, middle.end, to, product);
-    detail::transform_lines<T>(lines, middle.end, columns.size(), to, product);
+    detail::transform_lines<T>(lines, middle.end, end, to, product);
   }
 
   const Reader& reader_;

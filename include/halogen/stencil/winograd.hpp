@@ -28,7 +28,8 @@ constexpr int winograd_window(const Window& height, const Window& width, int inp
 }
 
 /// Whether one of such a window transforms down the columns alone (kernels/winograd_rows.hpp): where vectors are wide
-/// and so few channels would not fill them, but points of a row do.
+/// and so few channels would not fill them, but points of a row do. A function of types and of the machine compiled
+/// for: halos depend on it, so all ranks of a run are of one build.
 constexpr bool winograd_by_rows(int window, int inputs, int outputs) {
   return wide_vector_bytes > vector_bytes && window == 3 && (inputs < 16 || outputs < 16);
 }
