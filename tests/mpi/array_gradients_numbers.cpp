@@ -65,6 +65,19 @@ TEST_CASE("reductions to a number inside: norms, means, extremes, several in one
   });
 }
 
+TEST_CASE("casts: on to other numbers unchanged, from integers none") {
+  const auto a = numbers<double>(Index<2>{6, 5}, 77);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    CHECK(gradient_error(
+              maker<Plane>(mesh, way),
+              [](auto v) {
+                const auto steps = hg::cast<double>(hg::cast<int>(4.0 * v));
+                return hg::sum(steps * hg::shift<0, 1>(v) + hg::square(hg::cast<double>(v)) * v);
+              },
+              1, a) < differences);
+  });
+}
+
 TEST_CASE("stencil functors: derivatives by dual numbers, or their own") {
   const auto a = numbers<double>(Index<2>{6, 5}, 76);
   everywhere<Grid>([&](const auto& mesh, int way) {

@@ -274,7 +274,10 @@ struct Cast {
   }
   template <int, class A>
   static auto partial(const A&) {
-    return 1.0f;
+    if constexpr (std::is_integral_v<To>)
+      return NoPartial{};
+    else
+      return 1.0f;
   }
 };
 template <class To, FieldOperand A>
