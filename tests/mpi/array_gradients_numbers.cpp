@@ -28,6 +28,14 @@ struct Limited {
     return slope > 0.0 ? slope * corner : exp(slope) / sqrt(2.0 + corner * corner);
   }
 };
+struct Rooted {
+  using footprint = hg::Footprint<hg::At<0, 0>, hg::At<0, -1>>;
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T centre, T west) const {
+    using Kokkos::sqrt;
+    return centre - sqrt(west);
+  }
+};
 struct Own {  // its own derivatives; its values are of one type only
   using footprint = hg::Footprint<hg::At<0, 0>, hg::At<-2, 0>>;
   KOKKOS_FUNCTION double operator()(double a, double b) const { return a * a * b; }
@@ -62,6 +70,36 @@ TEST_CASE("reductions to a number inside: norms, means, extremes, several in one
                 return hg::sum(inner * hg::shift<0, 1>(w / (2.0 + m)) * hg::shift<1, -1>(w * m)) + m * m;
               },
               2, a) < differences);
+  });
+}
+
+TEST_CASE("sums of shifts alone: what lies beyond the ends takes nothing") {
+  const auto a = numbers<double>(Index<2>{6, 5}, 78);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    CHECK(gradient_error(
+              maker<Plane>(mesh, way),
+              [](auto v) {
+                return hg::sum(hg::shift<0, 1>(v)) + hg::mean(hg::shift<1, -2>(v) - v) +
+                       hg::sum(hg::shift<0, 1>(2.0 * hg::slice<1>(v, 1, 4)));
+              },
+              1, a) < differences);
+  });
+}
+
+TEST_CASE("quotients: exact by integers, and of any size; roots of what does not vary") {
+  const auto a = numbers<double>(Index<2>{6, 5}, 79);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane>(mesh, a, way);
+    const auto third = hg::grad([](auto v) { return hg::sum(v / 3); })(u);
+    const auto tiny = hg::grad([](auto v) { return hg::sum(1e-200 / (v * 0.0 + 1e-180)); })(u);
+    for (const double g : third.to_host()) CHECK(std::abs(g - 1.0 / 3) < 1e-16);
+    for (const double g : tiny.to_host()) CHECK(g == 0);
+    CHECK(gradient_error(
+              maker<Plane>(mesh, way),
+              [](auto v) {
+                return hg::sum(hg::stencil(Rooted{}, hg::with_boundary<hg::Zero, hg::Zero>(hg::square(v) + 0.5)));
+              },
+              1, a) < differences);
   });
 }
 

@@ -67,6 +67,18 @@ TEST_CASE_TEMPLATE("cumulative_sum along a cut dimension and along another", T, 
   }
 }
 
+TEST_CASE("beyond the ends of an expression without any field stands 0 too") {
+  const Array<double, 2> a(Index<2>{6, 5}, [](Index<2>) { return 0.0; });
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane<double>>(mesh, a, way);
+    const auto rows = hg::with_boundary<hg::Zero, hg::Zero>(hg::cast<double>(hg::global_index<0>(u)) + 1.0);
+    const Plane<double> next = u + hg::shift<0, 1>(rows);
+    CHECK(error(next, {6, 5}, [](auto i) { return i[0] < 5 ? static_cast<double>(i[0] + 2) : 0.0; }) == 0);
+    const Plane<double> wider = hg::pad<1>(u, 0, 1) + hg::pad<1>(hg::cast<double>(hg::global_index<1>(u)) + 1.0, 0, 1);
+    CHECK(error(wider, {6, 6}, [](auto i) { return i[1] < 5 ? static_cast<double>(i[1] + 1) : 0.0; }) == 0);
+  });
+}
+
 TEST_CASE("cumulative_sum in one, three and four dimensions") {
   using Line = hg::Mesh<"line">;
   using Vector = hg::Sharded<hg::Tensor<double, dyn>, Line, hg::Shard<0>>;

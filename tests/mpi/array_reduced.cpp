@@ -54,6 +54,19 @@ const auto where_largest = [](const auto& line) {
 
 }  // namespace
 
+TEST_CASE("means of integers, and of what is true, are fractions") {
+  const Index<2> extents{5, 7};
+  const auto a = numbers<int>(extents, 29);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane<int>>(mesh, a, way);
+    const Rows<double> means = hg::mean<1>(u), positive = hg::mean<1>(u > 0);
+    CHECK(error(means, {5}, over(a, 1, average)) < 1e-13);
+    CHECK(error(positive, {5}, over(a, 1, [](const auto& line) {
+                  return static_cast<double>(std::count_if(line.begin(), line.end(), [](int v) { return v > 0; })) / 7;
+                })) < 1e-13);
+  });
+}
+
 TEST_CASE_TEMPLATE("over one dimension of two", T, double, float) {
   const double tolerance = std::is_same_v<T, double> ? 1e-13 : 2e-6;
   for (const Index<2> extents : {Index<2>{7, 150}, Index<2>{31, 2}, Index<2>{1, 1}}) {

@@ -178,6 +178,13 @@ TEST_CASE("gradients are finite differences', through expressions and of fields 
       };
       CHECK(gradient_error(maker<Field>(mesh, way), own, 7, a) < 1e-7);
     }
+    for (const double scale : {-0.5, 0.0}) {
+      const hg::AttentionOptions options{.is_causal = true, .scale = scale};
+      const auto scaled = [&](auto q, auto k) {
+        return hg::sum(hg::scaled_dot_product_attention(q, k, hg::sin(k), options) * goal);
+      };
+      CHECK(gradient_error(maker<Field>(mesh, way), scaled, 5, a, b) < 1e-8);
+    }
     const auto keys_alone = [&](auto k) {  // dq is not asked for
       return hg::sum(hg::scaled_dot_product_attention(goal, k, k));
     };

@@ -87,6 +87,9 @@ void pull(const Redistributed<Target, E>& node, const C& cotangent, All& gradien
 /// One step's adjoint after the other, back from the last; the fields between them are computed again.
 template <int N, class Step, class E, class C, class All>
 void pull(const Iterated<N, Step, E>& node, const C& cotangent, All& gradients) {
+  static_assert(!step_has_variable<Step, E>,
+                "iterate: its gradient is that of the field it starts from, and this step holds another variable: "
+                "write the steps one after the other");
   using Field = typename Iterated<N, Step, E>::Result;
   std::vector<Field> states{materialised<Field>(node.inner)};
   for (int k = 1; k < N; ++k) states.push_back(as_expression(node.step(states.back())));

@@ -40,8 +40,12 @@ template <int Dim, bool Reverse, class E>
 inline constexpr bool has_variable<CumulativeSum<Dim, Reverse, E>> = has_variable<E>;
 template <class Target, class E>
 inline constexpr bool has_variable<Redistributed<Target, E>> = has_variable<E>;
+/// Whether a step of iterate() holds variables beside the field that it is given.
+template <class Step, class E>
+inline constexpr bool step_has_variable =
+    has_variable<decltype(as_expression(std::declval<Step&>()(std::declval<const field_of_t<E>&>())))>;
 template <int N, class Step, class E>
-inline constexpr bool has_variable<Iterated<N, Step, E>> = has_variable<E>;
+inline constexpr bool has_variable<Iterated<N, Step, E>> = has_variable<E> || step_has_variable<Step, E>;
 template <int Dim, class... E>
 inline constexpr bool has_variable<Concatenated<Dim, E...>> = (has_variable<E> || ...);
 
@@ -57,7 +61,9 @@ struct Filled : ExpressionNode<T, Where> {
   index_t extent(int d) const { return extents[static_cast<std::size_t>(d)]; }
   BoundConstant<T> bind(const Offsets&) const { return {value}; }
   template <class Visit>
-  void each_leaf(const Access&, Visit&&) const {}
+  void each_leaf(const Access& access, Visit&& visit) const {
+    visit(access);
+  }
 };
 
 }  // namespace detail

@@ -42,12 +42,13 @@ struct Dual {
   KOKKOS_FUNCTION friend bool operator==(Dual a, Dual b) { return a.value == b.value; }
 };
 
-// Write `using Kokkos::sqrt; sqrt(x)` in a functor, and numbers and duals both find theirs.
+// Write `using Kokkos::sqrt; sqrt(x)` in a functor, and numbers and duals both find theirs. What does not depend on the
+// variable stays so where the function has no derivative: 0 * infinity is NaN.
 #define HALOGEN_DUAL(function, partial)                                  \
   template <class T>                                                     \
   KOKKOS_FUNCTION Dual<T> function(Dual<T> a) {                          \
     [[maybe_unused]] const T x = a.value, y = Kokkos::function(a.value); \
-    return {y, a.derivative * (partial)};                                \
+    return {y, a.derivative == T(0) ? T(0) : a.derivative * (partial)};  \
   }
 HALOGEN_DUAL(sin, Kokkos::cos(x))
 HALOGEN_DUAL(cos, -Kokkos::sin(x))

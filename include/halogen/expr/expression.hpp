@@ -81,7 +81,8 @@ struct Access {
 ///   bind(image)               -> what a kernel evaluates: row<Checked, Axis>(position) gives x -> value, x along Axis
 ///                                (-1: the same value for all x). `image` is added to indices before boundaries and
 ///                                coordinates are asked: not 0 where iterate() works on a periodic image.
-///   each_leaf(access, visit)  -> visit(field, access) for every field that it reads
+///   each_leaf(access, visit)  -> visit(field, access) for every field that it reads, visit(access) for what has a grid
+///                                and no field: boundaries around it are asked for too
 ///   extent(d), cut(d)         -> of its grid along d; -1 and nothing where any will do
 /// Checked rows ask boundaries at every point, unchecked ones are for points inside.
 template <class T, class Where>

@@ -167,7 +167,7 @@ struct Iterated : detail::FieldStage<Iterated<N, Step, E>, detail::field_of_t<E>
   Iterated(Step f, E e) : step(f), inner(std::move(e)) {}
 
   index_t extent(int d) const { return inner.extent(d); }
-  Cut grid(int d) const { return *inner.cut(d); }
+  Cut grid(int d) const { return this->field().cut(d); }
   Result compute() const {
     Step f = step;
     return std::get<0>(detail::DeepHalo<N, Step, Result>(f, detail::materialised<Result>(inner)).run());

@@ -63,10 +63,7 @@ struct RowSpace {
 template <int Rank, class Reads>
 RowSpace<Rank> row_space(const Box<Rank>& box, const Reads& reads, const Offsets& image = {}) {
   RowSpace<Rank> space;
-  std::array<Interval, max_rank> inside;
-  inside.fill({-Access::far, Access::far});
-  for (const auto& read : reads)
-    for (std::size_t d = 0; d < Rank; ++d) inside[d] = intersect(inside[d], read.access.inside[d]);
+  const std::array<Interval, max_rank>& inside = reads.inside();
   for (std::size_t d = 0; d < Rank; ++d) {
     space.begin[d] = box.side[d].begin;
     space.size[d] = box.side[d].size();

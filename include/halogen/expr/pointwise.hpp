@@ -180,6 +180,14 @@ auto apply(F f, const X&... x) {
 /// The partial derivative of what does not change smoothly: no gradient flows.
 struct NoPartial {};
 
+namespace detail {
+/// 1 in a type in which its quotients are as exact as the operands'.
+template <class A, class B>
+constexpr auto one_of() {
+  return static_cast<std::common_type_t<float, typename A::value_type, typename B::value_type>>(1);
+}
+}  // namespace detail
+
 // Each operation: a functor with its value and, for gradients, partial<I>(operands...) as an expression.
 #define HALOGEN_BINARY(Name, function, value_expression, first_partial, second_partial) \
   struct Name {                                                                         \
@@ -224,7 +232,7 @@ struct NoPartial {};
 HALOGEN_BINARY(Plus, operator+, a + b, 1.0f, 1.0f)
 HALOGEN_BINARY(Minus, operator-, a - b, 1.0f, -1.0f)
 HALOGEN_BINARY(Times, operator*, a* b, b, a)
-HALOGEN_BINARY(Divides, operator/, a / b, 1.0f / b, -(a / (b * b)))
+HALOGEN_BINARY(Divides, operator/, a / b, (detail::one_of<A, B>() / b), -((a / b) / b))
 HALOGEN_BINARY(Less, operator<, a < b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(Greater, operator>, a > b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(LessEqual, operator<=, a <= b, NoPartial{}, NoPartial{})

@@ -148,6 +148,7 @@ class Reads {
       list_ = std::move(spare().back());
       spare().pop_back();
     }
+    inside_.fill({-Access::far, Access::far});
     expression.each_leaf(Access{}, *this);
   }
   Reads(Reads&&) = default;
@@ -158,13 +159,20 @@ class Reads {
   }
 
   /// Called by each_leaf().
+  void operator()(const Access& access) {
+    for (std::size_t d = 0; d < inside_.size(); ++d) inside_[d] = intersect(inside_[d], access.inside[d]);
+  }
   template <class Field>
   void operator()(const Field& field, const Access& access) {
+    (*this)(access);
     Read read{access,       &field.mesh(), nullptr,          Field::placements,
               field.cuts(), &field,        &field.storage(), &exchange<Field>};
     if constexpr (std::is_same_v<typename Field::Shape, Shape>) read.shape = &field.shape();
     list_.push_back(read);
   }
+
+  /// Evaluated points for which every node is asked for a point of its own grid.
+  const std::array<Interval, max_rank>& inside() const { return inside_; }
 
   std::size_t size() const { return list_.size(); }
   auto begin() const { return list_.begin(); }
@@ -215,6 +223,7 @@ class Reads {
   }
 
   std::vector<Read> list_;
+  std::array<Interval, max_rank> inside_;
 };
 
 /// Throws CollectiveError where a field lies on another mesh than the grid, or, unless seen through a slice or a pad,

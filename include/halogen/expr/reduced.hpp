@@ -171,10 +171,10 @@ struct StoreResults {
       offset += (begin[d] + rest % size[d] - target.origin[d]) * target.stride[d];
       rest /= size[d];
     }
-    if constexpr (std::is_integral_v<A>)
+    if constexpr (std::is_integral_v<T>)
       target.data[offset] = static_cast<T>(values[i]);
     else
-      target.data[offset] = static_cast<T>(scale * values[i]);
+      target.data[offset] = static_cast<T>(scale * static_cast<double>(values[i]));
   }
 };
 
@@ -190,11 +190,12 @@ void store_results(const execution_space& space, const Field& field, const A* va
   launch_range(space, "halogen::store", count, kernel);
 }
 
-/// Values of the expression's own type, but indices for argmax and 64 bits for sums of integers.
-template <class Op, class E, int... Reduced>
+/// Values of the expression's own type, but indices for argmax, 64 bits for sums of integers and double for their
+/// means.
+template <class Op, bool Mean, class E, int... Reduced>
 using ReducedField =
     typename field_of<std::conditional_t<std::is_same_v<Op, ArgMaxOp> || std::is_integral_v<typename E::value_type>,
-                                         std::int64_t, typename E::value_type>,
+                                         std::conditional_t<Mean, double, std::int64_t>, typename E::value_type>,
                       typename reduced_place<typename E::placed, Reduced...>::type>::type;
 
 }  // namespace detail
@@ -202,8 +203,8 @@ using ReducedField =
 /// The field that remains when dimensions Dims of E are reduced; made by sum<...>, mean<...>, max<...>, min<...>,
 /// argmax<...>. Sums are kept in double and rounded once.
 template <class Op, bool Mean, class E, int... Dims>
-struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::ReducedField<Op, E, Dims...>> {
-  using Base = detail::FieldStage<Reduced, detail::ReducedField<Op, E, Dims...>>;
+struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::ReducedField<Op, Mean, E, Dims...>> {
+  using Base = detail::FieldStage<Reduced, detail::ReducedField<Op, Mean, E, Dims...>>;
   using Result = typename Base::Result;
   using A = detail::Accumulator<typename E::value_type>;
   static constexpr int rank = E::placed::rank;

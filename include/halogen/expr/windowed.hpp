@@ -149,7 +149,9 @@ struct GlobalIndex : ExpressionNode<index_t, Where> {
   index_t extent(int d) const { return extents[static_cast<std::size_t>(d)]; }
   detail::BoundIndex<Dim> bind(const Offsets& image) const { return {image[Dim]}; }
   template <class Visit>
-  void each_leaf(const Access&, Visit&&) const {}
+  void each_leaf(const Access& access, Visit&& visit) const {
+    visit(access);
+  }
 };
 
 namespace detail {

@@ -16,7 +16,8 @@ namespace halogen::kernels {
 
 namespace detail {
 
-/// q k^T to p, g v^T to s; a row's logsumexp and dot, or all columns' own.
+/// q k^T to p, g v^T to s; a row's logsumexp and dot, or all columns' own. What a causal query does not see is made 0
+/// afterwards: scaled, -infinity would be so for scales above 0 alone.
 template <class T>
 inline void pull_tile(index_t count, T scale, T* logits, T* products, const T* logs, const T* dots, bool by_column) {
   using V = Vector<T>;
@@ -111,9 +112,10 @@ struct AttentionQueryGradient {
       const auto rows =
           detail::rows_as(saved.value, task.sample, task.head, k, count, shape.value_embedding, value_room);
       detail::multiply_tile<false>(count, keys.data, keys.step, 1, queries, shape.embedding, logits);
-      if (shape.hides(task.begin, k + count - 1)) detail::hide_queries(shape, task.begin, k, count, logits);
       detail::multiply_tile<false>(count, rows.data, rows.step, 1, gradients, shape.value_embedding, products);
       detail::pull_tile(count, factor, logits, products, logs, dots, true);
+      if (shape.hides(task.begin, k + count - 1))  // only products are read
+        detail::hide_queries(shape, task.begin, k, count, T(0), products);
       detail::multiply_tile<true>(shape.embedding, keys.data, 1, keys.step, products, count, sums);
     }
     for (index_t x = 0; x < own; ++x) {
@@ -204,9 +206,10 @@ struct AttentionKeyGradient {
       const auto rows = detail::rows_as(saved.gradient, task.sample, task.head, q, count, shape.value_embedding,
                                         static_cast<T*>(nullptr));
       detail::multiply_tile<false>(count, queries.data, queries.step, 1, keys, shape.embedding, logits);
-      if (shape.hides(q, task.end - 1)) detail::hide_keys(shape, task.begin, q, count, logits);
       detail::multiply_tile<false>(count, rows.data, rows.step, 1, value_columns, shape.value_embedding, products);
       detail::pull_tile(count, factor, logits, products, logs, dots, false);
+      if (shape.hides(q, task.end - 1))
+        for (T* tile : {logits, products}) detail::hide_keys(shape, task.begin, q, count, T(0), tile);
       detail::multiply_tile<true>(shape.value_embedding, rows.data, 1, rows.step, logits, count, value_sums);
       detail::multiply_tile<true>(shape.embedding, queries.data, 1, queries.step, products, count, key_sums);
     }

@@ -92,9 +92,10 @@ struct AttentionGradients {
         const auto keys = detail::rows_as(saved.key, sample, head, k, count, shape.embedding, key_room);
         const auto rows = detail::rows_as(saved.value, sample, head, k, count, shape.value_embedding, value_room);
         detail::multiply_tile<false>(count, keys.data, keys.step, 1, queries, shape.embedding, logits);
-        if (shape.hides(q, k + count - 1)) detail::hide_queries(shape, q, k, count, logits);
         detail::multiply_tile<false>(count, rows.data, rows.step, 1, gradients, shape.value_embedding, products);
         detail::pull_tile(count, factor, logits, products, logs, dots, true);
+        if (shape.hides(q, k + count - 1))
+          for (T* tile : {logits, products}) detail::hide_queries(shape, q, k, count, T(0), tile);
         detail::multiply_tile<true>(shape.embedding, keys.data, 1, keys.step, products, count, sums);
         add_rows(count, logits, gradient_rows, own, shape.value_embedding, value_result.row(sample, head, k),
                  value_result.row_stride);

@@ -157,23 +157,20 @@ inline void store_columns(const T* from, index_t count, int width, const HeadRow
   }
 }
 
-/// -infinity where a causal query does not see a key. Rows are keys from `key` on, columns queries from `query` on.
+/// `hidden` where a causal query does not see a key. Rows are keys from `key` on, columns queries from `query` on.
 template <class T>
-inline void hide_queries(const AttentionShape& shape, index_t query, index_t key, index_t count, T* tile) {
+inline void hide_queries(const AttentionShape& shape, index_t query, index_t key, index_t count, T hidden, T* tile) {
   for (index_t i = 0; i < count; ++i) {
-    const index_t hidden = shape.first_key + key + i - shape.first_query - query;
-    if (hidden > 0)
-      std::fill_n(tile + i * tile_columns<T>, std::min<index_t>(hidden, tile_columns<T>),
-                  -std::numeric_limits<T>::infinity());
+    const index_t columns = shape.first_key + key + i - shape.first_query - query;
+    if (columns > 0) std::fill_n(tile + i * tile_columns<T>, std::min<index_t>(columns, tile_columns<T>), hidden);
   }
 }
 /// The same with queries as rows and keys as columns.
 template <class T>
-inline void hide_keys(const AttentionShape& shape, index_t key, index_t query, index_t count, T* tile) {
+inline void hide_keys(const AttentionShape& shape, index_t key, index_t query, index_t count, T hidden, T* tile) {
   for (index_t i = 0; i < count; ++i) {
     const index_t seen = std::max<index_t>(shape.first_query + query + i - shape.first_key - key + 1, 0);
-    if (seen < tile_columns<T>)
-      std::fill_n(tile + i * tile_columns<T> + seen, tile_columns<T> - seen, -std::numeric_limits<T>::infinity());
+    if (seen < tile_columns<T>) std::fill_n(tile + i * tile_columns<T> + seen, tile_columns<T> - seen, hidden);
   }
 }
 

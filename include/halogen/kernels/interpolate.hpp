@@ -41,8 +41,8 @@ struct InterpolateBackwardRows {
 
   void add_row(T down, const T* from, const Interval& columns, index_t x0, index_t count, T* out) const {
     const index_t factor = std::max<index_t>(1, map[2].to / map[2].from);
-    const detail::WholeSteps whole(map[2], std::max(columns.begin, (x0 + 1) * factor),
-                                   std::min(columns.end, (x0 + count - 1) * factor));
+    const auto within = [&](index_t x) { return std::clamp(x * factor, columns.begin, columns.end); };
+    const detail::WholeSteps whole(map[2], within(x0 + 1), within(x0 + count - 1));
     for (index_t x = columns.begin; x < whole.begin; ++x) add_point(down, from[x - columns.begin], x, x0, count, out);
     for (index_t phase = 0; phase < (whole.steps > 0 ? whole.factor : 0); ++phase) {
       const Resample::Between place = map[2].between(whole.begin + phase);

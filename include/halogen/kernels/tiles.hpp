@@ -85,6 +85,10 @@ void launch_tiles(const ExecutionSpace& space, const char* label, index_t teams,
     Kokkos::parallel_for(
         label, Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight), functor);
   } else {
+    if (host_bytes > std::size_t{std::numeric_limits<int>::max()})
+      throw std::length_error(std::string(label) + ": rows take " + std::to_string(host_bytes) +
+                              " bytes of scratch memory a thread, at most " +
+                              std::to_string(std::numeric_limits<int>::max()) + ": cut the field's columns");
     Kokkos::TeamPolicy<ExecutionSpace> policy(space, league, 1);
     policy.set_scratch_size(1, Kokkos::PerTeam(static_cast<int>(host_bytes)));
     Kokkos::parallel_for(label, policy, functor);
