@@ -48,6 +48,13 @@ struct Own {  // its own derivatives; its values are of one type only
   }
 };
 
+/// The whole gradient of f beside finite differences, on every mesh.
+template <class F>
+void check_gradient(const Array<double, 2>& a, F f) {
+  everywhere<Grid>(
+      [&](const auto& mesh, int way) { CHECK(gradient_error(maker<Plane>(mesh, way), f, 1, a) < differences); });
+}
+
 }  // namespace
 
 TEST_CASE("reductions to a number inside: norms, means, extremes, several in one loss") {
@@ -75,14 +82,9 @@ TEST_CASE("reductions to a number inside: norms, means, extremes, several in one
 
 TEST_CASE("sums of shifts alone: what lies beyond the ends takes nothing") {
   const auto a = numbers<double>(Index<2>{6, 5}, 78);
-  everywhere<Grid>([&](const auto& mesh, int way) {
-    CHECK(gradient_error(
-              maker<Plane>(mesh, way),
-              [](auto v) {
-                return hg::sum(hg::shift<0, 1>(v)) + hg::mean(hg::shift<1, -2>(v) - v) +
-                       hg::sum(hg::shift<0, 1>(2.0 * hg::slice<1>(v, 1, 4)));
-              },
-              1, a) < differences);
+  check_gradient(a, [](auto v) {
+    return hg::sum(hg::shift<0, 1>(v)) + hg::mean(hg::shift<1, -2>(v) - v) +
+           hg::sum(hg::shift<0, 1>(2.0 * hg::slice<1>(v, 1, 4)));
   });
 }
 
@@ -94,40 +96,27 @@ TEST_CASE("quotients: exact by integers, and of any size; roots of what does not
     const auto tiny = hg::grad([](auto v) { return hg::sum(1e-200 / (v * 0.0 + 1e-180)); })(u);
     for (const double g : third.to_host()) CHECK(std::abs(g - 1.0 / 3) < 1e-16);
     for (const double g : tiny.to_host()) CHECK(g == 0);
-    CHECK(gradient_error(
-              maker<Plane>(mesh, way),
-              [](auto v) {
-                return hg::sum(hg::stencil(Rooted{}, hg::with_boundary<hg::Zero, hg::Zero>(hg::square(v) + 0.5)));
-              },
-              1, a) < differences);
+  });
+  check_gradient(a, [](auto v) {
+    return hg::sum(hg::stencil(Rooted{}, hg::with_boundary<hg::Zero, hg::Zero>(hg::square(v) + 0.5)));
   });
 }
 
 TEST_CASE("casts: on to other numbers unchanged, from integers none") {
   const auto a = numbers<double>(Index<2>{6, 5}, 77);
-  everywhere<Grid>([&](const auto& mesh, int way) {
-    CHECK(gradient_error(
-              maker<Plane>(mesh, way),
-              [](auto v) {
-                const auto steps = hg::cast<double>(hg::cast<int>(4.0 * v));
-                return hg::sum(steps * hg::shift<0, 1>(v) + hg::square(hg::cast<double>(v)) * v);
-              },
-              1, a) < differences);
+  check_gradient(a, [](auto v) {
+    const auto steps = hg::cast<double>(hg::cast<int>(4.0 * v));
+    return hg::sum(steps * hg::shift<0, 1>(v) + hg::square(hg::cast<double>(v)) * v);
   });
 }
 
 TEST_CASE("stencil functors: derivatives by dual numbers, or their own") {
   const auto a = numbers<double>(Index<2>{6, 5}, 76);
-  everywhere<Grid>([&](const auto& mesh, int way) {
-    CHECK(gradient_error(
-              maker<Plane>(mesh, way),
-              [](auto v) {
-                const auto w = hg::with_boundary<hg::Zero, hg::Periodic>(v);
-                const auto once = hg::stencil(Limited{}, w);
-                return hg::sum(once * v) + hg::sum(hg::square(hg::stencil(Limited{}, once + v))) +
-                       hg::mean(hg::stencil(Own{}, hg::with_boundary<hg::Periodic, hg::Zero>(v)));
-              },
-              1, a) < differences);
+  check_gradient(a, [](auto v) {
+    const auto w = hg::with_boundary<hg::Zero, hg::Periodic>(v);
+    const auto once = hg::stencil(Limited{}, w);
+    return hg::sum(once * v) + hg::sum(hg::square(hg::stencil(Limited{}, once + v))) +
+           hg::mean(hg::stencil(Own{}, hg::with_boundary<hg::Periodic, hg::Zero>(v)));
   });
 }
 
