@@ -48,6 +48,14 @@ struct Own {  // its own derivatives; its values are of one type only
   }
 };
 
+/// Halves of its odd rows: the row's number must stay an integer.
+struct Halved {
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T value, hg::index_t row) const {
+    return value * value / (row / 2 * 2 == row ? T(1.0) : T(2.0));
+  }
+};
+
 /// The whole gradient of f beside finite differences, on every mesh.
 template <class F>
 void check_gradient(const Array<double, 2>& a, F f) {
@@ -117,6 +125,22 @@ TEST_CASE("stencil functors: derivatives by dual numbers, or their own") {
     const auto once = hg::stencil(Limited{}, w);
     return hg::sum(once * v) + hg::sum(hg::square(hg::stencil(Limited{}, once + v))) +
            hg::mean(hg::stencil(Own{}, hg::with_boundary<hg::Periodic, hg::Zero>(v)));
+  });
+}
+
+TEST_CASE("functors of integers beside reals: integers stay what they are") {
+  const auto a = numbers<double>(Index<2>{6, 5}, 75);
+  check_gradient(a, [](auto v) { return hg::sum(hg::apply(Halved{}, v, hg::global_index<0>(v)) * v); });
+}
+
+TEST_CASE("the gradient of a norm at 0 is 0, and elsewhere the unit vector") {
+  const auto a = numbers<double>(Index<2>{6, 5}, 74);
+  check_gradient(a, [](auto v) { return hg::norm(v) + hg::sum(hg::norm<1>(v)); });
+  const Array<double, 2> zeros(a.extents, [](auto) { return 0; });
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto g =
+        hg::grad([](auto v) { return hg::norm(v) + hg::sum(hg::norm<0>(v)); })(field<Plane>(mesh, zeros, way));
+    for (const double v : g.to_host()) CHECK(v == 0);
   });
 }
 

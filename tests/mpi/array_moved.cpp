@@ -50,21 +50,32 @@ TEST_CASE_TEMPLATE("cumulative_sum along a cut dimension and along another", T, 
     for_each_index(extents, [&](Index<2> i) { both.values[both.offset(i)] = right(i) + both(i[0] - 1, i[1]); });
     everywhere<Grid>([&](const auto& mesh, int way) {
       const auto u = field<Plane<T>>(mesh, a, way);
-      const Plane<T> along_rows = hg::cumulative_sum<1>(u), along_columns = hg::cumulative_sum<0>(u);
-      const Plane<T> nested = hg::cumulative_sum<0>(hg::cumulative_sum<1>(u));
+      using Sums = Plane<std::conditional_t<std::is_integral_v<T>, std::int64_t, T>>;
+      const Sums along_rows = hg::cumulative_sum<1>(u), along_columns = hg::cumulative_sum<0>(u);
+      const Sums nested = hg::cumulative_sum<0>(hg::cumulative_sum<1>(u));
       CHECK(error(along_rows, extents, right) < tolerance);
       CHECK(error(along_columns, extents, down) < tolerance);
       CHECK(error(nested, extents, both) < tolerance * 10);
       // trapezoids from the expression's neighbours, and the sum's own neighbours
-      const Plane<T> inner =
-          hg::cumulative_sum<1>(u + hg::shift<1, -1>(u)) - hg::shift<1, -1>(hg::cumulative_sum<1>(u));
+      const Sums inner = hg::cumulative_sum<1>(u + hg::shift<1, -1>(u)) - hg::shift<1, -1>(hg::cumulative_sum<1>(u));
       CHECK(error(inner, extents, right) < tolerance * 2);
-      const Plane<T> sliced = hg::cumulative_sum<1>(hg::slice<1>(u, extents[1] / 2, extents[1]));
+      const Sums sliced = hg::cumulative_sum<1>(hg::slice<1>(u, extents[1] / 2, extents[1]));
       CHECK(error(sliced, {extents[0], extents[1] - extents[1] / 2}, [&](auto i) {
               return right(i[0], i[1] + extents[1] / 2) - right(i[0], extents[1] / 2 - 1);
             }) < tolerance * 2);
     });
   }
+}
+
+TEST_CASE("cumulative sums of what is true, and of narrow integers, count in 64 bits") {
+  const Index<2> extents{3, 700};
+  const Array<std::int8_t, 2> a(extents, [](auto) { return 100; });
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane<std::int8_t>>(mesh, a, way);
+    const Plane<std::int64_t> sums = hg::cumulative_sum<1>(u), counts = hg::cumulative_sum<1>(u > 0);
+    CHECK(error(sums, extents, [](auto i) { return 100 * (i[1] + 1); }) == 0);
+    CHECK(error(counts, extents, [](auto i) { return i[1] + 1; }) == 0);
+  });
 }
 
 TEST_CASE("beyond the ends of an expression without any field stands 0 too") {

@@ -243,4 +243,57 @@ TEST_CASE("numbers made of reductions: item(), conversion, in an expression") {
   });
 }
 
+TEST_CASE("what keep_dimensions leaves has one point where it is stored") {
+  using Kept = hg::Sharded<hg::Tensor<double, dyn, dyn>, Grid, hg::Shard<0>, hg::Replicate>;
+  const Index<2> extents{7, 13};
+  const auto a = numbers<double>(extents, 28);
+  const auto row_mean = [&](index_t y) { return over(a, 1, average)({y}); };
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane<double>>(mesh, a, way);
+    const auto kept = hg::mean<1>(u, hg::keep_dimensions);
+    const Kept alone = kept, twice = hg::concatenate<1>(kept, 2.0 * kept);
+    CHECK(error(alone, {7, 1}, [&](auto i) { return row_mean(i[0]); }) < 1e-13);
+    CHECK(error(twice, {7, 2}, [&](auto i) { return (1.0 + i[1]) * row_mean(i[0]); }) < 1e-13);
+    const Rows<double> again = hg::mean<1>(kept), sums = hg::sum<1>(kept + 0.0);
+    const Rows<std::int64_t> where = hg::argmax<1>(kept);
+    CHECK(error(again, {7}, [&](auto i) { return row_mean(i[0]); }) < 1e-13);
+    CHECK(error(sums, {7}, [&](auto i) { return row_mean(i[0]); }) < 1e-13);
+    CHECK(error(where, {7}, [](auto) { return 0; }) == 0);
+    CHECK(hg::argmax(kept) == [&] {
+      std::int64_t best = 0;
+      for (index_t y = 1; y < 7; ++y)
+        if (row_mean(y) > row_mean(best)) best = y;
+      return best;
+    }());
+    const Kept running = hg::cumulative_sum<1>(kept);
+    CHECK(error(running, {7, 1}, [&](auto i) { return row_mean(i[0]); }) < 1e-13);
+    using Whole = hg::Sharded<hg::Tensor<double, dyn, dyn>, Grid, hg::Replicate, hg::Replicate>;
+    const Whole whole = hg::redistribute<Whole>(kept);
+    CHECK(error(whole, {7, 1}, [&](auto i) { return row_mean(i[0]); }) < 1e-13);
+    // beside the field it still fits any extent, and has no end along the dimension that it left
+    const Plane<double> anomaly = u - hg::with_boundary<hg::Zero, hg::Zero>(kept + 0.0);
+    CHECK(error(anomaly, extents, [&](auto i) { return a(i) - row_mean(i[0]); }) < 1e-13);
+    const Kept below = hg::shift<0, 1>(hg::pad<0>(kept, 1, 0));
+    CHECK(error(below, {8, 1}, [&](auto i) { return i[0] < 7 ? row_mean(i[0]) : 0.0; }) < 1e-13);
+    CHECK_THROWS_WITH_AS(hg::pad<1>(kept, 0, 1),
+                         "pad of dimension 1, which keep_dimensions or along left to fit any extent: assign the "
+                         "expression to a field first, where it has 1 point",
+                         hg::CollectiveError);
+    CHECK_THROWS_AS(hg::slice<1>(kept, 0, 1), hg::CollectiveError);
+    CHECK_THROWS_AS(hg::concatenate<0>(kept, u), hg::CollectiveError);
+  });
+}
+
+TEST_CASE("norms and products of integers do not overflow") {
+  const Index<2> extents{5, 6};
+  const Array<int, 2> big(extents, [](auto) { return 50000; });
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane<int>>(mesh, big, way);
+    CHECK(hg::norm(u).item() == doctest::Approx(50000 * std::sqrt(30.0)));
+    CHECK(hg::dot(u, u).item() == 30 * std::int64_t{2500000000});
+    const Rows<double> rows = hg::norm<1>(u);
+    CHECK(error(rows, {5}, [](auto) { return 50000 * std::sqrt(6.0); }) < 1e-9);
+  });
+}
+
 }  // namespace test_array_reduced

@@ -77,6 +77,17 @@ TEST_CASE("a step of one rank allocates nothing and does not wait, with weights 
   CHECK(support::KokkosEvents::text(support::kokkos_events([&] { step.item(); }).fences) == "halogen::loss:1 ");
 }
 
+TEST_CASE("a kept network infers as a new one does, and allocates nothing from the second image on") {
+  const Training training(support::alone());
+  const auto& parameters = training.trainer.parameters();
+  hg::Network<Net, double> network;
+  const auto expected = hg::infer(parameters, training.image).to_host();
+  CHECK(network.infer(parameters, training.image).to_host() == expected);
+  const auto events = support::kokkos_events([&] { network.infer(parameters, training.image); });
+  CHECK(events.text(events.allocations) == "");
+  CHECK(network.infer(parameters, training.image).to_host() == expected);
+}
+
 TEST_CASE("a captured step is the step") {
   const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
   Training plain(mesh), captured(mesh);
@@ -92,7 +103,7 @@ TEST_CASE("a captured step is the step") {
   CHECK(captured.trainer.parameters().to_host() == plain.trainer.parameters().to_host());
 }
 
-TEST_CASE("recorded in the second call, and anew where memory has moved") {
+TEST_CASE("recorded in an evaluation's second call, and anew where memory has moved") {
   const auto mesh = support::alone();
   Training training(mesh), other(mesh), wider(mesh, width + 4);
   Recorded<decltype(training.image), decltype(training.label), decltype(training.weight)> step(
@@ -110,10 +121,12 @@ TEST_CASE("recorded in the second call, and anew where memory has moved") {
   training.image.copy_from_host(other.image.to_host());  // other values in the same memory
   is_a_step(1, 1);
   training.trainer.predict(training.image);  // another plan, which may make the arena grow
+  is_a_step(1, 0);
   is_a_step(2, 1);
   is_a_step(2, 1);
   training.trainer.step(hg::mse, wider.image, wider.label, wider.weight);
   other.trainer.step(hg::mse, wider.image, wider.label, wider.weight);
+  is_a_step(2, 0);  // what an evaluation's first step finds out no graph can hold
   is_a_step(3, 1);
   std::array<hg::detail::Margin, 4> margin{};
   margin[3] = {9, 9};

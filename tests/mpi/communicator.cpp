@@ -458,7 +458,9 @@ TEST_CASE("faults are errors with the operation, the communicator and the peer i
   CHECK(support::refusal<hg::Error>([&] { world.all_to_all_v(x, sixteen, y, {}); }) == "all_to_all_v" + few);
   CHECK(support::refusal<hg::Error>([&] { world.all_gather_v(x, 8, y, sixteen); }) ==
         "all_gather_v" + named + "rank " + std::to_string(rank) + " has 8 bytes, but its list of sizes says 16");
-  if (size > 1) CHECK(contains(support::refusal<hg::Error>([&] { world.broadcast(x, 8, size); }), "broadcast: rank"));
+  CHECK(contains(support::refusal<hg::Error>([&] { world.broadcast(x, 8, size); }), "broadcast: rank"));
+  CHECK(contains(support::refusal<hg::Error>([&] { world.scatter_v(x, std::vector<std::size_t>(size), y, 0, -1); }),
+                 "scatter_v: rank -1"));
   if (size == 1) return;
 
   // from the left 24 bytes arrive where 16, then where 32 were expected

@@ -320,4 +320,22 @@ TEST_CASE("an image on another mesh than the shards is refused, alike on all ran
   CHECK_THROWS_WITH_AS(trainer.predict(samples.image), doctest::Contains("lies on another mesh"), hg::CollectiveError);
 }
 
+TEST_CASE("value_and_grad follows parameters of other buckets; an optimiser's moments refuse them") {
+  on_meshes([](const auto& mesh) {
+    const Samples samples(mesh);
+    const auto layers = hg::initial_parameters<Net, double>(7, mesh, hg::shard_parameters<"data">);
+    const auto whole =
+        hg::initial_parameters<Net, double>(7, mesh, hg::ShardParameters<"data">{.bucket_bytes = std::size_t{1} << 20});
+    auto step = hg::value_and_grad([&](auto net) { return hg::mse(net(samples.image), samples.label); });
+    const auto [loss, gradient] = step(layers);
+    const auto [same, other] = step(whole);
+    CHECK(loss == same);
+    CHECK(hg::redistribute<hg::Replicate>(gradient).to_host() == hg::redistribute<hg::Replicate>(other).to_host());
+    hg::OptimizerState<Net, double, hg::Shard<0>> state(adamw, layers);
+    CHECK_THROWS_WITH_AS(state.step(layers, other), doctest::Contains("sharded otherwise than those that its moments"),
+                         hg::CollectiveError);
+    state.step(layers, gradient);
+  });
+}
+
 }  // namespace test_fsdp

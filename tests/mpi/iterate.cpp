@@ -152,6 +152,35 @@ TEST_CASE("a deep halo wider than the field, and steps that cannot share one, ar
                          hg::CollectiveError);
     CHECK_THROWS_AS(hg::iterate<2>([](const auto& x) { return x - hg::pad<0>(hg::slice<0>(x, 1, 6), 0, 1); }, u),
                     hg::CollectiveError);
+    // another field read through a slice along the periodic dimension: its images are not where the step's are
+    const auto wide = hg::distribute_tensor<Plane<float>>(mesh, {6, 9}, numbers<float>(54, 11));
+    const auto sliced = [&](const auto& x) {
+      const auto p = hg::with_boundary<hg::Zero, hg::Periodic>(x);
+      return hg::shift<1, 1>(p) - hg::slice<1>(wide, 1, 8);
+    };
+    CHECK_THROWS_WITH_AS(hg::iterate<2>(sliced, u),
+                         "iterate: along dimension 1, where the step's own field of 7 points is periodic, it reads a "
+                         "part of a field of 9 through a slice or a pad: assign that part to a field before",
+                         hg::CollectiveError);
+    const auto pair = [](const auto& x, const auto& y) { return std::tuple(x + hg::shift<0, 1>(x), y * 2.f); };
+    CHECK_THROWS_WITH_AS(hg::iterate<2>(pair, u, wide),
+                         "iterate: its fields have 7 and 9 points in dimension 1: give them the same extents",
+                         hg::CollectiveError);
+  }
+}
+
+TEST_CASE("another field through a slice along a dimension without images") {
+  for (const auto& mesh : support::grids()) {
+    const auto tall = hg::distribute_tensor<Plane<float>>(mesh, {15, 12}, numbers<float>(180, 12));
+    const auto rows = hg::distribute_tensor<Plane<float>>(mesh, {13, 12}, numbers<float>(156, 13));
+    const hg::index_t first = mesh.extent(0) == 1 ? 2 : 1;  // what a cut leaves within reach
+    check_equal<2>(mesh, 13, 12, [&](const auto& field) {
+      const auto u = hg::with_boundary<hg::Zero, hg::Periodic>(field);
+      return u +
+             0.1f * hg::shift<1, 1>(u) *
+                 hg::slice<0>(hg::with_boundary<hg::Zero, hg::Periodic>(tall), first, first + 13) +
+             hg::shift<0, 1>(u) * rows;
+    });
   }
 }
 

@@ -93,6 +93,29 @@ TEST_CASE("AdamW's defaults are PyTorch's") {
         std::vector<double>(h.begin() + 1, h.end()));
 }
 
+TEST_CASE("settings with which AdamW goes astray are refused") {
+  using State = hg::OptimizerState<Identity, double>;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(refusal([&] { State(hg::AdamW{.lr = -1}); }) == "AdamW: lr = -1.000000: give a finite number of 0 or more");
+  CHECK(refusal([&] { State(hg::AdamW{.beta1 = 1}); }) == "AdamW: beta1 = 1.000000: give 0 or more and less than 1");
+  CHECK(says(refusal([&] { State(hg::AdamW{.lr = nan}); }), "lr = nan"));
+  CHECK(says(refusal([&] { State(hg::AdamW{.beta2 = nan}); }), "beta2 = nan"));
+  CHECK(says(refusal([&] { State(hg::AdamW{.eps = -1e-8}); }), "eps = "));
+  CHECK(says(refusal([&] { State(hg::AdamW{.weight_decay = -0.1}); }), "weight_decay = -0.1"));
+  CHECK(refusal([&] { State(hg::AdamW{.lr = 0, .beta1 = 0, .beta2 = 0, .eps = 0, .weight_decay = 0}); }) == "");
+}
+
+TEST_CASE("a label on a mesh that numbers the ranks otherwise is refused on the ranks that differ") {
+  const auto& world = support::world();
+  const auto mesh = hg::device_mesh<support::Mesh>(world, {1, 1, -1});
+  const auto turned = hg::device_mesh<support::Mesh>(world.split(0, -world.rank(), "turned"), {1, 1, -1});
+  const Field<3> image(mesh, {2, 3, 5, 7}), label(turned, {2, 3, 5, 7});
+  hg::Trainer<Identity, hg::AdamW, support::Mesh, double> trainer(Identity{}, hg::AdamW{}, mesh);
+  if (mesh.rank() == turned.rank()) return;
+  CHECK_THROWS_WITH_AS(trainer.step(hg::mse, image, label),
+                       doctest::Contains("label lies on a mesh where this rank is "), hg::Error);
+}
+
 TEST_CASE("weights that sum to nothing, and other extents, are refused on all ranks alike; the next step is right") {
   const support::Reference reference("mse");
   const int ranks = support::world().size();

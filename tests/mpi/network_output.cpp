@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <halogen/halogen.hpp>
+#include <limits>
 #include <vector>
 
 #include "support/grid.hpp"
@@ -107,6 +108,37 @@ TEST_CASE("a given cotangent is read where it lies: by a window, a norm, a sum's
   check_vjp<hg::Sequential<Conv<2, 4>, hg::GroupNorm<2, 4>, hg::ReLU>, 4>();
   check_vjp<hg::Sequential<Conv<2, 4>, hg::Residual<hg::Sequential<Conv<4, 4>, hg::GroupNorm<2, 4>>>>, 4>();
   check_vjp<hg::Residual<hg::Sequential<Conv<2, 2>, hg::ReLU>>, 2>();
+}
+
+TEST_CASE("backward reads the image that forward read, whatever has been computed since") {
+  using Normed = hg::Sequential<hg::GroupNorm<1, 2>, hg::ReLU, hg::Conv2d<2, 2, hg::Kernel<3>, hg::Padding<1>, Globe>>;
+  const auto parameters = hg::initial_parameters<Normed, double>(3);
+  for (const auto& mesh : support::grids()) {
+    const auto x = hg::distribute_tensor<Field>(mesh, {2, 2, height, width}, numbers());
+    const Field half = 0.5 * x;
+    auto f = hg::value_and_grad([&](auto v) { return hg::mean(hg::square(hg::infer(parameters, 0.5 * v))); });
+    auto g = hg::value_and_grad([&](auto v) { return hg::mean(hg::square(hg::infer(parameters, v))); });
+    const auto [value, gradient] = f(x);
+    const auto [same, expected] = g(half);
+    CHECK(value == same);
+    auto twice = hg::full_tensor(gradient);
+    for (double& v : twice) v *= 2;
+    CHECK(support::relative_error(twice, hg::full_tensor(expected)) < 1e-13);
+  }
+}
+
+TEST_CASE("a gradient passes a ReLU of NaN, as torch.nn.functional.relu's") {
+  using Clipped = hg::Sequential<hg::Conv2d<2, 3>, hg::ReLU>;
+  const auto parameters = hg::initial_parameters<Clipped, double>(3);
+  const auto weight = parameters.to_host(0);
+  auto values = numbers();
+  values[5] = std::numeric_limits<double>::quiet_NaN();  // of sample 0, channel 0
+  for (const auto& mesh : support::grids()) {
+    const auto x = hg::distribute_tensor<Field>(mesh, {2, 2, height, width}, values);
+    const auto whole = hg::full_tensor(hg::grad([&](auto v) { return hg::sum(hg::infer(parameters, v)); })(x));
+    for (const std::size_t c : {0, 1})
+      CHECK(whole[c * height * width + 5] == doctest::Approx(weight[c] + weight[2 + c] + weight[4 + c]));
+  }
 }
 
 }  // namespace test_network_output

@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "halogen/halo/copy_block.hpp"
 #include "halogen/tensor/distribute.hpp"
 #include "support/redistribution.hpp"
 
@@ -141,6 +142,23 @@ TEST_CASE("other extents are refused on all ranks, before anything moves") {
                        "redistribute from 11 to 10 points in dimension 1: a field keeps its extents",
                        hg::CollectiveError);
   CHECK(hg::comm_stats() == before);
+}
+
+TEST_CASE("meshes that number their ranks otherwise are refused on all ranks, before anything moves") {
+  const auto turned = world().split(0, -world().rank(), "turned");
+  const auto mesh = hg::device_mesh<hg::Mesh<"a">>(world(), {-1});
+  const auto other = hg::device_mesh<hg::Mesh<"a">>(turned, {-1});
+  const Plane<hg::Mesh<"a">, S0> by_rows(mesh, {rows, columns});
+  const Plane<hg::Mesh<"a">, S1> elsewhere(other, {rows, columns});
+  if (world().size() == 1) return;
+  const auto before = hg::comm_stats().messages;
+  const std::string sentence = "redistribute: the rank that is 0 of one mesh is " + std::to_string(world().size() - 1) +
+                               " of the other: make both over communicators that number the ranks alike";
+  CHECK_THROWS_WITH_AS(hg::redistribute_to(by_rows, elsewhere), sentence.c_str(), hg::CollectiveError);
+  CHECK_THROWS_AS(
+      hg::copy_block(by_rows, Plane<hg::Mesh<"a">, S0>(other, {rows, columns}), {0, 0}, {0, 0}, {rows, columns}),
+      hg::CollectiveError);
+  CHECK(hg::comm_stats().messages == before);
 }
 
 }  // namespace test_redistribute

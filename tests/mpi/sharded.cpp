@@ -168,6 +168,16 @@ TEST_CASE("what only the run can know is refused with its numbers, before anythi
   std::array<hg::Cut, 2> cuts{hg::Cut::chunk(40, world().size() + 1), hg::Cut::chunk(13, mesh.extent(1))};
   CHECK(says(support::refusal<hg::Error>([&] { Plane(mesh, cuts); }),
              "cut into " + std::to_string(world().size() + 1) + " pieces"));
+  cuts = {hg::Cut::chunk(40, mesh.extent(0)), hg::Cut::chunk(13, mesh.extent(1))};
+  cuts[0].bounds.front() = -1;
+  CHECK(says(support::refusal<hg::Error>([&] { Plane(mesh, cuts); }), "a cut of dimension 0 has bounds that do not"));
+  cuts[0] = hg::Cut::of_sizes(std::vector<hg::index_t>(static_cast<std::size_t>(mesh.extent(0)), 0));
+  CHECK(says(support::refusal<hg::Error>([&] { Plane(mesh, cuts); }), "extent 0 of dimension 0 is not positive"));
+  CHECK(says(support::refusal<hg::Error>([&] { hg::with_sizes<Plane>(mesh, {0, 13}, {}); }), "extent 0 of dimension"));
+  CHECK(says(support::refusal<hg::Error>([&] {
+               hg::distribute_tensor<Plane>(mesh, {11, 13}, counted<double>(143), {.source_rank = world().size()});
+             }),
+             "distribute_tensor from rank " + std::to_string(world().size()) + " of"));
   const std::string short_of = support::refusal<hg::Error>([&] {
     hg::distribute_tensor<Plane>(mesh, {11, 13}, counted<double>(142));
   });

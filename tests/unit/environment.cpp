@@ -84,6 +84,11 @@ TEST_CASE("child throws a collective error on the first rank only" * doctest::sk
   if (env.is_root()) end_with<hg::CollectiveError>("a lonely collective error");
   env.world().barrier();
 }
+TEST_CASE("child throws a collective error on a sub-mesh without rank 0" * doctest::skip()) {
+  hg::Environment env;
+  if (env.world().rank() > 0) end_with<hg::CollectiveError>("all of a sub-mesh broke alike");
+  env.world().barrier();
+}
 TEST_CASE("child throws in a thread" * doctest::skip()) {
   hg::Environment env;
   std::thread([] { throw std::runtime_error("a thread broke"); }).join();
@@ -120,6 +125,19 @@ TEST_CASE("threads are this process's processors, unless the user says otherwise
 #ifdef KOKKOS_ENABLE_OPENMP
   CHECK(count(one.output, "a region of 1 threads") == 1);
   CHECK(count(child("describes").output, "a region of " + std::to_string(all) + " threads") == 1);
+#endif
+}
+
+TEST_CASE("a transport that the program was built without is refused") {
+#ifndef HALOGEN_WITH_MPI
+  const Ended mpi = child("describes", "HALOGEN_TRANSPORT=mpi");
+  CHECK(mpi.status != 0);
+  CHECK(count(mpi.output, "HALOGEN_TRANSPORT=mpi, but this program was built without MPI") == 1);
+#endif
+#ifndef HALOGEN_WITH_NCCL
+  const Ended nccl = child("describes", "HALOGEN_TRANSPORT=nccl");
+  CHECK(nccl.status != 0);
+  CHECK(count(nccl.output, "HALOGEN_TRANSPORT=nccl, but this program was built without NCCL") == 1);
 #endif
 }
 
@@ -179,6 +197,10 @@ TEST_CASE("an exception on one rank ends all ranks, one of all is said once") {
   CHECK(lonely.status != 0);
   CHECK(count(lonely.output, "error: a lonely collective error\n") == 1);
   CHECK(lonely.seconds < 10);
+  const Ended some = children(3, "throws a collective error on a sub-mesh without rank 0");
+  CHECK(some.status != 0);
+  CHECK(count(some.output, "error on rank 1: all of a sub-mesh broke alike\n") == 1);
+  CHECK(some.seconds < 10);
   const Ended unwound = children(2, "unwinds past a request that nobody answers");
   CHECK(unwound.status != 0);
   CHECK(count(unwound.output, "error on rank 0: left by an exception while") == 1);

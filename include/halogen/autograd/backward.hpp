@@ -66,7 +66,7 @@ void pull(const Reduced<Op, Mean, E, Dims...>& node, const C& cotangent, All& gr
   const auto spread = [](const auto& e) { return along_kept<Reduced<Op, Mean, E, Dims...>>(e); };
   if constexpr (std::is_same_v<Op, SumOp>) {
     using T = typename E::value_type;
-    const Filled<T, typename E::placed> scale(static_cast<T>(node.scale()), *shape_of<field_of_t<E>>(node.inner));
+    const Filled<T, typename E::placed> scale(static_cast<T>(1 / node.divisor()), *shape_of<field_of_t<E>>(node.inner));
     backward(node.inner, spread(leaf(cotangent)) * scale, gradients);  // the scale has the extents that are reduced
   } else {
     backward(node.inner, where(node.inner == spread(leaf(node.field())), spread(leaf(cotangent)), 0.0f), gradients);
@@ -80,16 +80,15 @@ void pull(const CumulativeSum<Dim, Reverse, E>& node, const C& cotangent, All& g
 }
 template <class Target, class E, class C, class All>
 void pull(const Redistributed<Target, E>& node, const C& cotangent, All& gradients) {
-  using Field = field_of_t<E, typename C::value_type>;
-  const Field back(shape_of<Field>(node.inner), Field::Start::unwritten);
-  backward(node.inner, leaf(redistribute_to(cotangent, back)), gradients);
+  if constexpr (std::is_floating_point_v<compute_type<typename Target::value_type>>) {
+    using Field = field_of_t<E, typename C::value_type>;
+    const Field back(shape_of<Field>(node.inner), Field::Start::unwritten);
+    backward(node.inner, leaf(redistribute_to(cotangent, back)), gradients);
+  }
 }
 /// One step's adjoint after the other, back from the last; the fields between them are computed again.
 template <int N, class Step, class E, class C, class All>
 void pull(const Iterated<N, Step, E>& node, const C& cotangent, All& gradients) {
-  static_assert(!step_has_variable<Step, E>,
-                "iterate: its gradient is that of the field it starts from, and this step holds another variable: "
-                "write the steps one after the other");
   using Field = typename Iterated<N, Step, E>::Result;
   std::vector<Field> states{materialised<Field>(node.inner)};
   for (int k = 1; k < N; ++k) states.push_back(as_expression(node.step(states.back())));
@@ -107,13 +106,13 @@ void pull(const Concatenated<Dim, E...>& node, const C& cotangent, All& gradient
   typename C::Extents from{}, to{}, count{};
   const auto part = [&](const auto& e) {
     using Part = std::decay_t<decltype(e)>;
-    for (int d = 0; d < C::rank; ++d) count[static_cast<std::size_t>(d)] = e.extent(d);
+    for (int d = 0; d < C::rank; ++d) count[static_cast<std::size_t>(d)] = stored_extent(e, d);
     if constexpr (has_variable<Part>) {
       const C own(shape_of<C>(e), C::Start::unwritten);
       copy_block(cotangent, own, from, to, count);
       backward(e, leaf(own), gradients);
     }
-    from[Dim] += e.extent(Dim);
+    from[Dim] += count[Dim];
   };
   std::apply([&](const E&... e) { (part(e), ...); }, node.parts);
 }

@@ -9,6 +9,10 @@ namespace detail {
 /// f of the fields as variables.
 template <class F, class... Fields>
 auto call_with_variables(F& f, const Fields&... fields) {
+  static_assert(
+      (std::is_floating_point_v<compute_type<typename Fields::value_type>> && ...),
+      "gradient_needs_real_fields: a field of integers has no gradient: capture it in the function instead of "
+      "passing it");
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return as_expression(f(VariableLeaf<static_cast<int>(I), Fields>(fields)...));
   }(std::index_sequence_for<Fields...>{});

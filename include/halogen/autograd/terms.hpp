@@ -127,9 +127,11 @@ template <class F, int I, class... A>
 auto partial_of(const F& f, const A&... a) {
   if constexpr (requires { F::template partial<I>(a...); }) {
     return F::template partial<I>(a...);
+  } else if constexpr (std::is_integral_v<typename std::tuple_element_t<I, std::tuple<A...>>::value_type>) {
+    return NoPartial{};
   } else {
     using T = std::common_type_t<float, typename A::value_type...>;
-    static_assert(std::is_invocable_v<F, std::conditional_t<true, Dual<T>, A>...>,
+    static_assert(std::is_invocable_v<F, dual_argument<T, typename A::value_type>...>,
                   "no_derivative: make the functor's operator() a template of its values' type, or define partial<I>");
     return Pointwise<PartialOf<F, I>, A...>(PartialOf<F, I>{f}, a...);
   }

@@ -18,8 +18,6 @@ struct VariableLeaf : FieldLeaf<Field> {
 
 namespace detail {
 
-template <class E>
-inline constexpr bool has_variable = false;
 template <int Index, class Field>
 inline constexpr bool has_variable<VariableLeaf<Index, Field>> = true;
 template <int Dim, int Offset, class E>
@@ -40,12 +38,8 @@ template <int Dim, bool Reverse, class E>
 inline constexpr bool has_variable<CumulativeSum<Dim, Reverse, E>> = has_variable<E>;
 template <class Target, class E>
 inline constexpr bool has_variable<Redistributed<Target, E>> = has_variable<E>;
-/// Whether a step of iterate() holds variables beside the field that it is given.
-template <class Step, class E>
-inline constexpr bool step_has_variable =
-    has_variable<decltype(as_expression(std::declval<Step&>()(std::declval<const field_of_t<E>&>())))>;
 template <int N, class Step, class E>
-inline constexpr bool has_variable<Iterated<N, Step, E>> = has_variable<E> || step_has_variable<Step, E>;
+inline constexpr bool has_variable<Iterated<N, Step, E>> = has_variable<E>;
 template <int Dim, class... E>
 inline constexpr bool has_variable<Concatenated<Dim, E...>> = (has_variable<E> || ...);
 

@@ -26,6 +26,17 @@ inline void agree_on(const Communicator& comm, bool failed, std::string sentence
   throw CollectiveError(sentence);
 }
 
+/// Collective over a's ranks, unless both are handles to one mesh. Throws CollectiveError where two meshes of as many
+/// ranks do not number the same ranks alike.
+template <class A, class B>
+void require_same_ranks(const A& a, const B& b, const std::string& what) {
+  if constexpr (std::is_same_v<A, B>)
+    if (a == b) return;
+  agree_on(a.world(), a.rank() != b.rank(),
+           what + ": the rank that is " + std::to_string(a.rank()) + " of one mesh is " + std::to_string(b.rank()) +
+               " of the other: make both over communicators that number the ranks alike");
+}
+
 }  // namespace detail
 
 /// Collective. Runs f() on every rank and returns its value (by value) where no rank failed; otherwise every rank

@@ -127,7 +127,8 @@ class Communicator {
 
   /// To each rank r the next send_bytes[r] of `send`, from each the next receive_bytes[r] of `receive`, in rank order.
   /// Messages, one for each pair that has something to say, prepared anew each time: keep a prepare() for repetition.
-  /// Throws Error where there is not one size for each rank, or a peer sends less or more than is received.
+  /// Throws Error where there is not one size for each rank, or a peer sends less or more than is received; a size that
+  /// is 0 at one end of a pair alone is the caller's fault and waits for ever, as in MPI_Alltoallv.
   void all_to_all_v(const void* send, std::span<const std::size_t> send_bytes, void* receive,
                     std::span<const std::size_t> receive_bytes) const {
     total_of("all_to_all_v", send_bytes);
@@ -139,8 +140,8 @@ class Communicator {
   }
 
   void broadcast(void* data, std::size_t bytes, int root) const {
-    if (silent("broadcast", bytes)) return;
     check_rank(root, "broadcast");
+    if (silent("broadcast", bytes)) return;
     comm_stats().broadcasts.add(bytes);
     finish(transport_->broadcast(data, bytes, root));
   }
@@ -149,8 +150,8 @@ class Communicator {
   void gather_v(const void* send, std::size_t bytes, void* receive, std::span<const std::size_t> bytes_of_each,
                 int root) const {
     const std::size_t total = check_sizes("gather_v", bytes, bytes_of_each);
-    if (silent("gather_v", total)) return detail::copy_bytes(receive, send, bytes);
     check_rank(root, "gather_v");
+    if (silent("gather_v", total)) return detail::copy_bytes(receive, send, bytes);
     comm_stats().gathers.add(bytes);
     finish(transport_->gather_v(send, receive, bytes_of_each, root));
   }
@@ -159,8 +160,8 @@ class Communicator {
   void scatter_v(const void* send, std::span<const std::size_t> bytes_of_each, void* receive, std::size_t bytes,
                  int root) const {
     const std::size_t total = check_sizes("scatter_v", bytes, bytes_of_each);
-    if (silent("scatter_v", total)) return detail::copy_bytes(receive, send, bytes);
     check_rank(root, "scatter_v");
+    if (silent("scatter_v", total)) return detail::copy_bytes(receive, send, bytes);
     comm_stats().scatters.add(bytes);
     finish(transport_->scatter_v(send, receive, bytes_of_each, root));
   }

@@ -101,6 +101,12 @@ class Environment {
   void find_ranks([[maybe_unused]] int& argc, [[maybe_unused]] char**& argv) {
     const std::string wanted = detail::wanted_transport();
     [[maybe_unused]] const bool can_meet = with_nccl && (wanted == "nccl" || (wanted.empty() && detail::has_stream));
+#ifndef HALOGEN_WITH_MPI
+    if (wanted == "mpi")
+      throw CollectiveError(
+          "HALOGEN_TRANSPORT=mpi, but this program was built without MPI: link halogen::mpi, and configure "
+          "Halogen with -DHALOGEN_ENABLE_MPI=ON");
+#endif
 #ifdef HALOGEN_WITH_NCCL
     if (const std::shared_ptr<detail::Transport> outer = detail::nccl_world.lock()) {
       world_ = Communicator(outer->split(0, outer->rank(), "world"));

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -58,7 +59,9 @@ inline bool all_ranks_arrive(std::chrono::milliseconds patience) {
 }
 
 /// For std::set_terminate. A CollectiveError is every rank's: rank 0 prints `error: ...` and the others give it 2 s to
-/// do so. Anything else is one rank's: it prints `error on rank r: ...` and aborts all. Runs before the stack unwinds.
+/// do so; where it does not come, since the error is one of a sub-mesh without it, the lowest rank that has one speaks
+/// and aborts all. Anything else is one rank's: it prints `error on rank r: ...` and aborts all. Runs before the stack
+/// unwinds.
 [[noreturn]] inline void terminate_all_ranks() noexcept {
   static std::atomic_flag speaking;
   if (speaking.test_and_set()) {  // a second thread, or an exception in here
@@ -71,7 +74,12 @@ inline bool all_ranks_arrive(std::chrono::milliseconds patience) {
     if (std::current_exception()) std::rethrow_exception(std::current_exception());
   } catch (const CollectiveError& error) {
     if (rank == 0) say(std::string("error: ") + error.what());
-    leave(all_ranks_arrive(std::chrono::seconds(2)));
+    const bool together = all_ranks_arrive(std::chrono::seconds(2));
+    if (!together && rank > 0) {
+      usleep(static_cast<useconds_t>(std::min(20'000 * (rank - 1), 900'000)));
+      say("error on rank " + std::to_string(rank) + ": " + error.what());
+    }
+    leave(together);
   } catch (const std::exception& error) {
     sentence = error.what();
   } catch (...) {

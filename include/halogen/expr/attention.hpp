@@ -212,7 +212,9 @@ struct Attention
 
   Attention(Q q, K k, V v, AttentionOptions o) : parts(std::move(q), std::move(k), std::move(v)), options(o) {}
 
-  index_t extent(int d) const { return d == 3 ? std::get<2>(parts).extent(3) : std::get<0>(parts).extent(d); }
+  index_t extent(int d) const {
+    return d == 3 ? detail::stored_extent(std::get<2>(parts), 3) : detail::stored_extent(std::get<0>(parts), d);
+  }
   Cut grid(int d) const { return this->field().cut(d); }
 
   /// query, key and value as fields.

@@ -66,17 +66,22 @@ struct ScanLines {
   }
 };
 
+/// Values of the expression's own type, but 64 bits for integers, as torch.cumsum.
+template <class E>
+using ScannedField =
+    field_of_t<E, std::conditional_t<std::is_integral_v<typename E::value_type>, std::int64_t, typename E::value_type>>;
+
 }  // namespace detail
 
 /// Running sums of E along Dim; Reverse from the far end. Made by cumulative_sum.
 template <int Dim, bool Reverse, class E>
-struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail::field_of_t<E>> {
-  using Result = detail::field_of_t<E>;
+struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail::ScannedField<E>> {
+  using Result = detail::ScannedField<E>;
   static constexpr int rank = E::placed::rank;
   E inner;
   explicit CumulativeSum(E e) : inner(std::move(e)) {}
 
-  index_t extent(int d) const { return inner.extent(d); }
+  index_t extent(int d) const { return detail::stored_extent(inner, d); }
   Cut grid(int d) const { return this->field().cut(d); }
 
   Result compute() const {
@@ -116,8 +121,8 @@ struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail
   }
 };
 
-/// out[i] = sum of x[0..i] along Dim, as torch.cumsum; kept in double and rounded once. Placements in = placements out;
-/// where Dim is cut one all_gather of one number a line.
+/// out[i] = sum of x[0..i] along Dim, as torch.cumsum: of integers in 64 bits, else in double and rounded once.
+/// Placements in = placements out; where Dim is cut one all_gather of one number a line.
 template <int Dim, FieldOperand X>
   requires detail::HasDimension<Dim, X>
 auto cumulative_sum(const X& x) {

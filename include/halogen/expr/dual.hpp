@@ -70,6 +70,11 @@ KOKKOS_FUNCTION Dual<T> fmin(Dual<T> a, Dual<T> b) {
   return b.value < a.value ? b : a;
 }
 
+/// What stands for a value of type V where another argument is the variable: integers stay what they are, since they
+/// divide and index otherwise.
+template <class T, class V>
+using dual_argument = std::conditional_t<std::is_integral_v<V>, V, Dual<T>>;
+
 /// The partial derivative of F with respect to its Index-th value.
 template <class F, int Index>
 struct PartialOf {
@@ -83,7 +88,23 @@ struct PartialOf {
   template <int... I, class... Values>
   KOKKOS_FUNCTION auto seeded(std::integer_sequence<int, I...>, Values... values) const {
     using T = std::common_type_t<float, Values...>;
-    return f(Dual<T>(static_cast<T>(values), T(I == Index ? 1 : 0))...).derivative;
+    return derivative_of<T>(f(argument<T, I>(values)...));
+  }
+  template <class T, int I, class V>
+  KOKKOS_FUNCTION static dual_argument<T, V> argument(V value) {
+    if constexpr (std::is_integral_v<V>)
+      return value;
+    else
+      return {static_cast<T>(value), T(I == Index ? 1 : 0)};
+  }
+  template <class T>
+  KOKKOS_FUNCTION static T derivative_of(Dual<T> value) {
+    return value.derivative;
+  }
+  template <class T, class N>
+    requires std::is_arithmetic_v<N>
+  KOKKOS_FUNCTION static T derivative_of(N) {
+    return T(0);
   }
 };
 

@@ -1,6 +1,7 @@
 // The array language: expressions over Sharded fields. Operators build types; assignment runs one fused kernel.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -107,6 +108,16 @@ template <class X>
 concept GridNode = Expression<X> && requires { typename X::grid_tag; };
 
 namespace detail {
+
+/// The expression's extent along d where it is stored: 1 where any will do.
+template <class E>
+index_t stored_extent(const E& e, int d) {
+  return std::max<index_t>(e.extent(d), 1);
+}
+
+/// Whether an expression depends on what a gradient is asked of (autograd/variable.hpp).
+template <class E>
+inline constexpr bool has_variable = false;
 
 /// Tells a node from others like it; copies are the same node.
 class NodeIdentity {

@@ -162,10 +162,10 @@ class GatheredParameters {
   std::shared_ptr<Arena> staging_;
   ParameterSchedule schedule_;
   std::vector<std::size_t> bytes_of_each_, counts_;
-  std::vector<Place> places_;
-  Request reduction_;
   execution_space space_;
   TransportImage<T> staging_image_, gradient_image_;
+  std::vector<Place> places_;  // requests end before their buffers do
+  Request reduction_;
   const T* values_ = nullptr;
   T* gradient_ = nullptr;
 };

@@ -19,6 +19,9 @@ auto as_tuple(const std::tuple<X...>& x) {
   return std::apply([](const X&... one) { return std::tuple(as_expression(one)...); }, x);
 }
 
+template <class... E>
+inline constexpr bool has_variable<std::tuple<E...>> = (has_variable<E> || ...);
+
 /// N steps of a system of fields on one grid.
 template <int Steps, class Step, class... Fields>
 class DeepHalo {
@@ -33,8 +36,10 @@ class DeepHalo {
 
   std::tuple<Fields...> run() {
     const EvaluationScope scope;
+    check_fields();
     const auto expressions = next();
     each(expressions, [&](const auto& e) { widen_radius(reads_on(shape(), e)); });
+    each(expressions, [&](const auto& e) { check_others(reads_on(shape(), e)); });
     check_radius();
     Reach<rank> grown = radius_times(Steps);
     const execution_space space;
@@ -48,6 +53,9 @@ class DeepHalo {
     auto expressions = std::apply([&](const Fields&... field) { return as_tuple(step_(field...)); }, now_);
     static_assert(std::tuple_size_v<decltype(expressions)> == sizeof...(Fields),
                   "iterate: the step returns as many expressions as it takes fields");
+    static_assert(!has_variable<decltype(expressions)>,
+                  "iterate: its gradient is that of the field it starts from, and this step holds another variable: "
+                  "write the steps one after the other");
     return expressions;
   }
   template <class Expressions, class F>
@@ -75,6 +83,37 @@ class DeepHalo {
       }
     }
   }
+  /// All lie alike: each is read, and written, where the first one is.
+  void check_fields() const {
+    std::apply([&](const Fields&... field) { (check_field(*field.shape()), ...); }, now_);
+  }
+  void check_field(const typename First::Shape& other) const {
+    for (int d = 0; d < rank; ++d)
+      if (other.extent(d) != shape().extent(d))
+        throw CollectiveError("iterate: its fields have " + std::to_string(shape().extent(d)) + " and " +
+                              std::to_string(other.extent(d)) + " points in dimension " + std::to_string(d) +
+                              ": give them the same extents");
+    if (!(other == shape()))
+      throw CollectiveError(
+          "iterate: its fields lie on different meshes or are cut differently: redistribute_to(one, the other)");
+  }
+
+  /// An image of a point beyond a periodic end is one period of the state away, in all that is read.
+  void check_others(const StepReads& reads) const {
+    for (const auto& read : reads)
+      for (int d = 0; d < read.dimensions(); ++d) {
+        const int source = read.source(d);
+        if (source < 0 || !radius_.periodic[static_cast<std::size_t>(source)]) continue;
+        const auto i = static_cast<std::size_t>(d);
+        if (read.access.scale[i] == 1 && read.access.divisor[i] == 1 && read.cut(d).extent() == shape().extent(source))
+          continue;
+        throw CollectiveError(
+            "iterate: along dimension " + std::to_string(source) + ", where the step's own field of " +
+            std::to_string(shape().extent(source)) + " points is periodic, it reads a part of a field of " +
+            std::to_string(read.cut(d).extent()) + " through a slice or a pad: assign that part to a field before");
+      }
+  }
+
   void check_radius() const {
     for (std::size_t d = 0; d < rank; ++d) {
       const index_t deep = Steps * std::max(radius_.lo[d], radius_.hi[d]);

@@ -34,7 +34,7 @@ struct Redistributed : detail::FieldStage<Redistributed<Target, E>, Target> {
   E inner;
   explicit Redistributed(E e) : inner(std::move(e)) {}
 
-  index_t extent(int d) const { return inner.extent(d); }
+  index_t extent(int d) const { return detail::stored_extent(inner, d); }
   Cut grid(int d) const { return this->field().cut(d); }
   Target compute() const { return redistribute<Target>(detail::materialised<Source>(inner)); }
 };
@@ -61,12 +61,17 @@ struct Concatenated
 
   explicit Concatenated(E... e) : parts(std::move(e)...) {
     for (int d = 0; d < rank; ++d)
-      if (d != Dim) std::apply([d](const E&... e) { detail::common_extent(d, e...); }, parts);
+      if (d != Dim)
+        std::apply(
+            [d](const auto& first, const auto&... e) {
+              (detail::joint_extent(d, detail::stored_extent(first, d), detail::stored_extent(e, d)), ...);
+            },
+            parts);
   }
 
   index_t extent(int d) const {
-    if (d != Dim) return std::get<0>(parts).extent(d);
-    return std::apply([](const E&... e) { return (e.extent(Dim) + ...); }, parts);
+    if (d != Dim) return detail::stored_extent(std::get<0>(parts), d);
+    return std::apply([](const E&... e) { return (detail::stored_extent(e, Dim) + ...); }, parts);
   }
   Cut grid(int d) const { return this->field().cut(d); }
 

@@ -18,6 +18,7 @@ class ParameterBuckets {
     index_t begin = 0, end = 0;  ///< in the flat array
     index_t piece = 0;           ///< values that each rank keeps
     index_t offset = 0;          ///< of the piece in every rank's own array
+    bool operator==(const Bucket&) const = default;
   };
 
   ParameterBuckets(const Graph& graph, int ranks, index_t most_values = 0) : ranks_(ranks) {
@@ -42,6 +43,7 @@ class ParameterBuckets {
   /// The bucket of a parameter, counted as in Graph::parameters.
   int bucket_of(int parameter) const { return bucket_of_[static_cast<std::size_t>(parameter)]; }
   index_t values_per_rank() const { return values_per_rank_; }
+  bool operator==(const ParameterBuckets&) const = default;
 
  private:
   /// A layer ends after whatever is no norm; norms after the last one belong to it.

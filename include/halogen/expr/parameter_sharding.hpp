@@ -12,6 +12,7 @@ struct ParameterSharding {
   Communicator group;
   Communicator replicas;   ///< the ranks that hold the same piece
   unsigned mesh_mask = 0;  ///< the mesh dimensions that `group` spans
+  bool operator==(const ParameterSharding&) const = default;
 };
 
 /// Which ranks' gradients add up: those of the group, where the group cuts the field, and `rest`.

@@ -164,7 +164,7 @@ struct StoreResults {
   StridedView<T, Rank> target;
   index_t begin[Rank], size[Rank];
   const A* values;
-  double scale;
+  double divisor;
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     index_t rest = i, offset = 0;
     for (int d = Rank - 1; d >= 0; --d) {
@@ -174,13 +174,13 @@ struct StoreResults {
     if constexpr (std::is_integral_v<T>)
       target.data[offset] = static_cast<T>(values[i]);
     else
-      target.data[offset] = static_cast<T>(scale * static_cast<double>(values[i]));
+      target.data[offset] = static_cast<T>(static_cast<double>(values[i]) / divisor);
   }
 };
 
 template <class A, class Field>
-void store_results(const execution_space& space, const Field& field, const A* values, double scale) {
-  StoreResults<typename Field::value_type, A, Field::rank> kernel{strided_view(field), {}, {}, values, scale};
+void store_results(const execution_space& space, const Field& field, const A* values, double divisor) {
+  StoreResults<typename Field::value_type, A, Field::rank> kernel{strided_view(field), {}, {}, values, divisor};
   index_t count = 1;
   for (int d = 0; d < Field::rank; ++d) {
     kernel.begin[d] = field.owned(d).begin;
@@ -212,13 +212,15 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
   E inner;
   explicit Reduced(E e) : inner(std::move(e)) {}
 
-  index_t extent(int d) const { return inner.extent(Kept::dims[static_cast<std::size_t>(d)]); }
+  index_t extent(int d) const { return detail::stored_extent(inner, Kept::dims[static_cast<std::size_t>(d)]); }
   Cut grid(int d) const { return this->field().cut(d); }
 
-  double scale() const {
-    double scale = 1;
-    if constexpr (Mean) ((scale /= static_cast<double>(inner.extent(Dims))), ...);
-    return scale;
+  /// What a sum is divided by: the points that a mean is taken of.
+  double divisor() const {
+    if constexpr (Mean)
+      return (static_cast<double>(detail::stored_extent(inner, Dims)) * ...);
+    else
+      return 1;
   }
 
   Result compute() const {
@@ -256,7 +258,7 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
       store_results(space, result, positions, 1);
     } else {
       all_reduce<Op>(ranks, values.data(), points);
-      store_results(space, result, values.data(), scale());
+      store_results(space, result, values.data(), divisor());
     }
     space.fence("halogen::store");  // the memory of the values serves the next reduction
     return result;
@@ -315,11 +317,11 @@ HALOGEN_REDUCED(min, MinOp, false)
 
 template <int First, int... Dims, FieldOperand X>
 auto norm(const X& x) {
-  return sqrt(sum<First, Dims...>(square(x)));
+  return detail::root_of_squares(sum<First, Dims...>(square(detail::wide(x))));
 }
 template <int First, int... Dims, FieldOperand X>
 auto norm(const X& x, KeepDimensions) {
-  return sqrt(sum<First, Dims...>(square(x), keep_dimensions));
+  return detail::root_of_squares(sum<First, Dims...>(square(detail::wide(x)), keep_dimensions));
 }
 
 /// The index along Dim of the largest value, the first of equal ones, NaN counting as largest; as torch.argmax.
@@ -340,7 +342,7 @@ std::int64_t argmax(const X& x) {
     index_t product = 1;
     for (int d = rank - 1; d >= 0; --d) {
       stride[static_cast<std::size_t>(d)] = product;
-      product *= e.extent(d);
+      product *= detail::stored_extent(e, d);
     }
     const auto index = ((global_index<static_cast<int>(D)>(e) * stride[D]) + ...);
     return min(where(e == largest || e != e, index, std::numeric_limits<index_t>::max())).item();

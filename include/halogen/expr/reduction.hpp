@@ -138,6 +138,36 @@ A reduce_over(const Shape& shape, const E& expression) {
   return total;
 }
 
+/// What squares and products are taken of: integers in 64 bits, and in double where a root follows.
+template <class To, class X>
+auto widened(const X& x) {
+  const auto e = as_expression(x);
+  if constexpr (std::is_integral_v<typename std::decay_t<decltype(e)>::value_type>)
+    return cast<To>(e);
+  else
+    return e;
+}
+template <class X>
+auto wide(const X& x) {
+  return widened<double>(x);
+}
+
+/// sqrt of a sum of squares, whose derivative at 0 is 0, as that of torch.linalg.norm.
+struct RootOfSquares {
+  template <class A>
+  KOKKOS_FUNCTION auto operator()(A a) const {
+    return Kokkos::sqrt(a);
+  }
+  template <int, class A>
+  static auto partial(const A& a) {
+    return where(a == 0.0f, 0.0f, 0.5f / sqrt(a));
+  }
+};
+template <class A>
+auto root_of_squares(const A& a) {
+  return apply(RootOfSquares{}, a);
+}
+
 }  // namespace detail
 
 /// Scale times the reduction of E; computed once per evaluation, when its value is asked for or an expression that
@@ -196,16 +226,16 @@ template <FieldOperand X>
 auto min(const X& x) {
   return Reduction<detail::MinOp, expression_of<X>>(as_expression(x));
 }
-/// sum(a * b).
+/// sum(a * b), of integers in 64 bits.
 template <class A, class B>
   requires detail::Joinable<A, B>
 auto dot(const A& a, const B& b) {
-  return sum(a * b);
+  return sum(detail::widened<std::int64_t>(a) * detail::widened<std::int64_t>(b));
 }
-/// Euclidean norm: sqrt(sum(square(x))).
+/// Euclidean norm: sqrt(sum(square(x))), of integers in double.
 template <FieldOperand X>
 auto norm(const X& x) {
-  return sqrt(sum(square(x)));
+  return detail::root_of_squares(sum(square(detail::wide(x))));
 }
 
 }  // namespace halogen

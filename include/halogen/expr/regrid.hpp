@@ -215,9 +215,19 @@ namespace detail {
 template <int Dim, class X>
 concept HasDimension = FieldOperand<X> && (Dim >= 0 && Dim < placed_at<X>::rank);
 
+/// Throws CollectiveError for a dimension without an extent of its own.
+template <class E>
+void check_closed(const E& e, int d, const char* what) {
+  if (e.extent(d) < 0)
+    throw CollectiveError(std::string(what) + " of dimension " + std::to_string(d) +
+                          ", which keep_dimensions or along left to fit any extent: assign the expression to a field "
+                          "first, where it has 1 point");
+}
+
 template <int Dim, bool Strided, class X>
 auto make_slice(const X& x, index_t begin, index_t end, index_t step) {
   const auto inner = as_expression(x);
+  check_closed(inner, Dim, "slice");
   if (begin < 0 || end > inner.extent(Dim) || begin >= end || step < 1)
     throw CollectiveError(
         "slice [" + std::to_string(begin) + ", " + std::to_string(end) + ") with step " + std::to_string(step) +
@@ -252,6 +262,7 @@ template <int Dim, FieldOperand X>
   requires detail::HasDimension<Dim, X>
 auto pad(const X& x, index_t before, index_t after) {
   const auto inner = detail::zero_bounded(as_expression(x));
+  detail::check_closed(inner, Dim, "pad");
   if (before < 0 || after < 0)
     throw CollectiveError("pad by " + std::to_string(before) + " and " + std::to_string(after) +
                           " points of dimension " + std::to_string(Dim) + ": give 0 or more; slice takes points away");

@@ -125,8 +125,8 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   auto bind(const Offsets& image) const {
     detail::BoundBounded<decltype(inner.bind(image)), Boundaries::periodic...> bound{inner.bind(image), {}, {}};
     for (int d = 0; d < rank; ++d) {
-      bound.begin[d] = -image[static_cast<std::size_t>(d)];
-      bound.end[d] = inner.extent(d) - image[static_cast<std::size_t>(d)];
+      bound.begin[d] = is_open(d) ? -Access::far : -image[static_cast<std::size_t>(d)];
+      bound.end[d] = is_open(d) ? Access::far : inner.extent(d) - image[static_cast<std::size_t>(d)];
     }
     return bound;
   }
@@ -134,10 +134,14 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   void each_leaf(Access access, Visit&& visit) const {
     for (int d = 0; d < rank; ++d) {
       access.periodic[static_cast<std::size_t>(d)] = periodic[static_cast<std::size_t>(d)];
-      if (!periodic[static_cast<std::size_t>(d)]) access.keep_inside(d, inner.extent(d));
+      if (!periodic[static_cast<std::size_t>(d)] && !is_open(d)) access.keep_inside(d, inner.extent(d));
     }
     inner.each_leaf(access, visit);
   }
+
+ private:
+  /// The same at all indices: it has no ends.
+  bool is_open(int d) const { return inner.extent(d) < 0; }
 };
 
 /// The global index along Dim, as index_t, at every point of a grid.

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "halogen/comm/agree.hpp"
 #include "halogen/halo/field_halo.hpp"
 #include "halogen/halo/kept_moves.hpp"
 
@@ -43,6 +44,7 @@ class BlockCopy {
   explicit BlockCopy(const Block<From, To>& block) : block_(block) {
     const auto& from = *block.shapes.from;
     const auto& to = *block.shapes.to;
+    require_same_ranks(from.mesh(), to.mesh(), "copy_block");
     const int own = from.mesh().rank();
     HaloStrips<rank> strips;
     for (int receiver = 0; receiver < from.mesh().size(); ++receiver) {
@@ -84,8 +86,8 @@ class BlockCopy {
 
   Block<From, To> block_;
   execution_space space_;
-  HaloExchange<T, rank> exchange_;
   TransportBuffer<T> send_, receive_;
+  HaloExchange<T, rank> exchange_;  // ends before its buffers do
 };
 
 }  // namespace detail

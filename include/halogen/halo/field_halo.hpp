@@ -50,8 +50,8 @@ template <class T, int Rank>
 struct FieldHalo {
   Reach<Rank> reach;                                 ///< what it was made for, where that is enough to tell
   std::array<std::vector<Interval>, Rank> needed{};  ///< and where it is not: each piece's needs
-  HaloExchange<T, Rank> exchange;
   TransportBuffer<T> send, receive;
+  HaloExchange<T, Rank> exchange;  // ends before its buffers do
 };
 template <class T, int Rank>
 struct FieldHalos {

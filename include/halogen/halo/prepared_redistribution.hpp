@@ -166,8 +166,8 @@ class PreparedRedistribution {
   typename sums_of<T, Rank>::type sums_;
   Kokkos::View<T*, memory_space> middle_values_, kept_;
   View middle_;
-  HaloExchange<T, Rank> exchange_;
   TransportBuffer<T> send_, receive_;
+  HaloExchange<T, Rank> exchange_;  // ends before its buffers do
 };
 
 }  // namespace detail

@@ -18,6 +18,7 @@
 #include <string>
 #include <type_traits>
 
+#include "halogen/comm/agree.hpp"
 #include "halogen/core/why.hpp"
 #include "halogen/halo/field_halo.hpp"
 #include "halogen/halo/kept_moves.hpp"
@@ -66,6 +67,7 @@ class Redistribution {
       throw CollectiveError("redistribute from " + std::to_string(from.mesh().size()) + " to " +
                             std::to_string(to.mesh().size()) +
                             " ranks: both meshes must have the same ranks, or use redistribute_between");
+    detail::require_same_ranks(from.mesh(), to.mesh(), "redistribute");
     prepare(from.mesh().world(), pieces_of(from), pieces_of(to), from);
   }
 

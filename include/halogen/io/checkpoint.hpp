@@ -57,7 +57,7 @@ void save_parameters(const std::filesystem::path& file, const Parameters<ModelTy
 template <class ModelType, class T>
 void load_parameters(const std::filesystem::path& file, Parameters<ModelType, T>& parameters,
                      const Communicator& world) {
-  agree(world, [&] { parameters.copy_from_host(detail::read_parameters<ModelType, T>(file)); });
+  parameters.copy_from_host(agree(world, [&] { return detail::read_parameters<ModelType, T>(file); }));
 }
 
 /// Collective over the mesh of the shards: bucket by bucket to rank 0, which alone holds all for a while, on the host,

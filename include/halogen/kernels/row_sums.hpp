@@ -105,7 +105,7 @@ struct RowEpilogue {
     if (count <= 0) return;
     if (mask.data != nullptr) {
       const S* m = mask.row(n, c, y) + (x0 - mask.x0);
-      for (index_t i = 0; i < count; ++i) row[i] = T(m[i]) > T(0) ? row[i] : S(T(0));
+      for (index_t i = 0; i < count; ++i) row[i] = T(m[i]) <= T(0) ? S(T(0)) : row[i];
     }
     if (kind == Kind::mask) return;
     double first = 0, second = 0;
@@ -131,7 +131,7 @@ struct RowEpilogue {
           [=]<class V, class D>(index_t i, D& sum, D& product) {
             const V v = read<V>(x + i);
             V g = read<V>(row + i);
-            if (clips) g = v * a + b > T(0) ? g : V{};
+            if (clips) g = v * a + b <= T(0) ? V{} : g;
             sum += in_double<T>(g);
             product += in_double<T>(g) * (in_double<T>(v) - center);
           },

@@ -286,10 +286,10 @@ struct GradientReader {
   HALOGEN_FUNCTION T at(PlaneAt plane, index_t y, index_t x) const {
     if (!unstuff(0, plane.z) || !unstuff(1, y) || !unstuff(2, x)) return T(0);
     T g = gradient.at(plane, y, x);
-    if (affine.scale == nullptr) return relu && !(T(value.at(plane, y, x)) > T(0)) ? T(0) : g;
+    if (affine.scale == nullptr) return relu && T(value.at(plane, y, x)) <= T(0) ? T(0) : g;
     const int index = plane.sample * affine.channels + plane.channel;
     const T v = value.at(plane, y, x);
-    if (relu && !(v * affine.scale[index] + affine.shift[index] > T(0))) g = T(0);
+    if (relu && v * affine.scale[index] + affine.shift[index] <= T(0)) g = T(0);
     return g * affine.scale[index] + (v * slope[index] + offset[index]);
   }
 
@@ -332,14 +332,14 @@ struct GradientReader {
       const S* v = value.row(plane, y) + (begin - value.x0);
       if (affine.scale == nullptr)
         return for_each_vector<T>(
-            size, [&]<class V>(index_t i) { store<V>(to + i, load<V>(v + i) > T(0) ? load<V>(g + i) : V{}); });
+            size, [&]<class V>(index_t i) { store<V>(to + i, load<V>(v + i) <= T(0) ? V{} : load<V>(g + i)); });
       const int index = plane.sample * affine.channels + plane.channel;
       const T a = affine.scale[index], b = affine.shift[index], s = slope[index], o = offset[index];
       const bool clips = relu;
       for_each_vector<T>(size, [&]<class V>(index_t i) {
         const V x = load<V>(v + i);
         V d = load<V>(g + i);
-        if (clips) d = x * a + b > T(0) ? d : V{};
+        if (clips) d = x * a + b <= T(0) ? V{} : d;
         store<V>(to + i, d * a + (x * s + o));
       });
     });

@@ -1,6 +1,7 @@
 // Between one host array of the whole field and its pieces: distribute_tensor, from_local, full_tensor.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -33,6 +34,9 @@ void for_each_point(const Field& field, int rank, F f) {
     if (d < 0) return;
   }
 }
+
+template <class Field>
+inline constexpr bool is_whole = std::ranges::find(Field::placements, partial_code) == Field::placements.end();
 
 template <class Field>
 std::vector<std::size_t> piece_bytes(const Field& field) {
@@ -139,9 +143,14 @@ void require_finite(const Field& field, const std::string& name) {
 template <class Field>
 Field distribute_tensor(const DeviceMesh<typename Field::mesh_type>& mesh, const typename Field::Extents& extents,
                         const std::vector<typename Field::value_type>& values, DistributeOptions options = {}) {
+  static_assert(detail::is_whole<Field>,
+                "distribute_tensor_of_summands: distribute the values as Replicate or Shard, then redistribute them");
   using T = typename Field::value_type;
   Field field(mesh, extents);
   const index_t count = std::accumulate(extents.begin(), extents.end(), index_t{1}, std::multiplies<>());
+  if (options.source_rank < 0 || options.source_rank >= mesh.size())
+    throw CollectiveError("distribute_tensor from rank " + std::to_string(options.source_rank) + " of " +
+                          std::to_string(mesh.size()) + ": give one of the mesh's ranks");
   agree(mesh.world(), [&] {
     if (mesh.rank() == options.source_rank && static_cast<index_t>(values.size()) != count)
       throw Error("distribute_tensor needs " + std::to_string(count) + " values on rank " +
@@ -161,6 +170,8 @@ Field distribute_tensor(const DeviceMesh<typename Field::mesh_type>& mesh, const
 /// Collective: the whole field on every rank, row-major. One all_gather_v; for small fields and tests.
 template <class Field>
 std::vector<typename Field::value_type> full_tensor(const Field& field) {
+  static_assert(detail::is_whole<Field>,
+                "full_tensor_of_summands: a Partial field is a sum that is still due: redistribute it first");
   using T = typename Field::value_type;
   const std::vector<T> piece = field.to_host();
   const std::vector<std::size_t> bytes = detail::piece_bytes(field);

@@ -1,6 +1,7 @@
 // Sharded<T, Mesh, Placements...>: a field whose placement is its type; each rank holds its piece, with margins.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>
@@ -36,11 +37,20 @@ class Shape {
  public:
   static constexpr int rank = Rank;
 
-  /// Throws CollectiveError where a cut has not the mesh's number of pieces, or a static extent differs from its own.
+  /// Throws CollectiveError where a cut has not the mesh's number of pieces, its bounds do not ascend from 0, or a
+  /// static extent differs from its own.
   Shape(const DeviceMesh<MeshType>& mesh, std::array<Cut, Rank> cuts, std::span<const int> codes,
         std::span<const int> static_extents)
       : mesh_(mesh), cuts_(std::move(cuts)), pieces_(mesh.extents(), codes, MeshType::names) {
     for (int d = 0; d < Rank; ++d) {
+      const std::vector<index_t>& bounds = cut(d).bounds;
+      if (bounds.empty() || bounds.front() != 0 || !std::ranges::is_sorted(bounds))
+        throw CollectiveError("a cut of dimension " + std::to_string(d) +
+                              " has bounds that do not ascend from 0: give one piece behind the other, of 0 points or "
+                              "more");
+      if (extent(d) <= 0)
+        throw CollectiveError("extent " + std::to_string(extent(d)) + " of dimension " + std::to_string(d) +
+                              " is not positive");
       const int needed = static_extents[static_cast<std::size_t>(d)];
       if (needed != dyn && needed != extent(d))
         throw CollectiveError("dimension " + std::to_string(d) + " has " + std::to_string(extent(d)) +

@@ -24,9 +24,10 @@ inline void check_can_be_recorded(const Communicator& ranks) {
 /// Made by Trainer::capture. Called it is trainer.step(loss, image, label, weight) of the fields given there, which it
 /// holds; write the next batch into them (copy_from_host, assign), since assignment rebinds. On a device the first call
 /// runs the step, the second records it (tensor/launch_graph.hpp), and from then on each call is one launch: the host
-/// neither allocates nor waits. Where memory has moved since (another image in between, a margin that grew) it is
-/// recorded anew. comm_stats() counts recorded steps once. Elsewhere each call runs the step. The trainer must outlive
-/// it. Errors: as step(), but on a device weights that sum to nothing are refused by item(), with nothing updated.
+/// neither allocates nor waits. Where memory has moved since (a margin that grew) it is recorded anew, after another
+/// image in between at the second call. comm_stats() counts recorded steps once. Elsewhere each call runs the step. The
+/// trainer must outlive it. Errors: as step(), but on a device weights that sum to nothing are refused by item(), with
+/// nothing updated.
 template <class TrainerType, class Loss, class Image, class Label, class Weight, class Graph = LaunchGraph>
 class CapturedStep {
  public:
@@ -38,9 +39,10 @@ class CapturedStep {
 
   auto operator()() {
     if constexpr (Graph::records) {
-      if (std::exchange(has_run_, true)) return replay();
+      const Memory memory = trainer_.memory_of_step(image_, label_, weight_);
+      if (std::exchange(evaluations_, memory[0]) == memory[0]) return replay(memory);
     }
-    return step();
+    return step();  // the first of an evaluation finds out and allocates what no graph can hold
   }
 
   /// How often the step was recorded: from the second call on once, unless memory moves.
@@ -51,9 +53,8 @@ class CapturedStep {
 
   auto step() { return trainer_.step(loss_, image_, label_, weight_); }
 
-  auto replay() {
+  auto replay(const Memory& memory) {
     const execution_space space;
-    const Memory memory = trainer_.memory_of_step(image_, label_, weight_);
     if (recordings_ == 0 || memory != recorded_) {
       graph_.record(space, [this] { step(); });
       recorded_ = memory;
@@ -70,7 +71,7 @@ class CapturedStep {
   Weight weight_;
   Graph graph_;
   Memory recorded_{};
-  bool has_run_ = false;
+  std::size_t evaluations_ = 0;  ///< of the last call
   int recordings_ = 0;
 };
 

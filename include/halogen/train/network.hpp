@@ -65,6 +65,9 @@ template <class Other>
 void check_same_cut(const Other& other, const Layout& layout, const char* what) {
   const int level = layout.plan().tensors[layout.plan().prediction].level;
   const auto expected = layout.template field_cuts<Other::rank>(level, 1);
+  if (other.mesh().rank() != layout.rank())
+    throw Error(std::string(what) + " lies on a mesh where this rank is " + std::to_string(other.mesh().rank()) +
+                ", the image on one where it is " + std::to_string(layout.rank()) + ": use one mesh");
   for (int d = 0; d < Other::rank; ++d)
     if (d != 1 && other.cut(d) != expected[static_cast<std::size_t>(d)])
       throw CollectiveError(std::string(what) + " has " + std::to_string(other.extent(d)) + " points in dimension " +
@@ -136,6 +139,19 @@ class Network {
     return *evaluation;
   }
 
+  /// The model's output for an image: forward only, and from the second image of these extents and cuts on without any
+  /// allocation but the output's. Placements and collectives as infer below.
+  template <class Image>
+    requires Fits<ModelType, Image, NoWeight, NoWeight, T>
+  Prediction<Image> infer(const Parameters<ModelType, T, P>& parameters, const Image& image) {
+    auto& evaluation = this->template evaluation<PlanKind::inference>(image);
+    evaluation.forward(detail::view_of(image), parameters.data());
+    return prediction(image, evaluation);
+  }
+
+  /// Whether these parameters are laid out as those that it was made for.
+  bool serves(const Parameters<ModelType, T, P>& parameters) const { return access_.serves(parameters); }
+
   /// How often one was made: while it stays, memory that launches were given stays where it is.
   std::size_t evaluations() const { return evaluations_; }
 
@@ -184,14 +200,11 @@ class Network {
 };
 
 /// The model's output for an image: forward only, nothing kept. Placements of the image in and out; collectives: the
-/// halos and norms of its layers. Allocates its arena anew; Trainer::predict and a kept Network do not.
+/// halos and norms of its layers. Allocates its arena anew; Trainer::predict and Network::infer do not.
 template <class ModelType, class T, class P, class Image>
   requires(is_sharded<Image> && Fits<ModelType, Image, NoWeight, NoWeight, T>)
 auto infer(const Parameters<ModelType, T, P>& parameters, const Image& image) {
-  Network<ModelType, T, P> network(parameters);
-  auto& evaluation = network.template evaluation<PlanKind::inference>(image);
-  evaluation.forward(detail::view_of(image), parameters.data());
-  return network.prediction(image, evaluation);
+  return Network<ModelType, T, P>(parameters).infer(parameters, image);
 }
 template <class ModelType, class T, class P, class TensorType, class MeshType, Placement... Placements,
           class Why = WhyNot<ModelType, Sharded<TensorType, MeshType, Placements...>, NoWeight, NoWeight, T>>

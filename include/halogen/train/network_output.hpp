@@ -41,9 +41,15 @@ struct NetworkOutput : detail::FieldStage<NetworkOutput<ModelType, T, E>,
   using Result = typename Net::template Prediction<Image>;
   static constexpr PlanKind plan = detail::has_variable<E> ? PlanKind::vjp : PlanKind::inference;
 
+  /// Backward reads the image where forward read it, so that it is kept as long as the network.
+  struct Run {
+    Net network;
+    Image image;
+  };
+
   Parameters<ModelType, T> parameters;
   E inner;
-  std::shared_ptr<Net> network = std::make_shared<Net>();
+  std::shared_ptr<Run> run = std::make_shared<Run>();
   NetworkOutput(const Parameters<ModelType, T>& p, E e) : parameters(p), inner(std::move(e)) {}
 
   index_t extent(int d) const { return this->field().extent(d); }
@@ -51,7 +57,8 @@ struct NetworkOutput : detail::FieldStage<NetworkOutput<ModelType, T, E>,
 
   Result compute() const {
     const Image image = detail::materialised<Image>(inner);
-    auto& evaluation = network->template evaluation<plan>(image);
+    if constexpr (plan == PlanKind::vjp) run->image = image;
+    auto& evaluation = run->network.template evaluation<plan>(image);
     evaluation.forward(detail::view_of(image), parameters.data());
     return Net::prediction(image, evaluation);
   }
@@ -66,9 +73,9 @@ inline constexpr const char* stage_text<NetworkOutput<ModelType, T, E>> = "netwo
 
 template <class ModelType, class T, class E, class C, class All>
 void pull(const NetworkOutput<ModelType, T, E>& node, const C& cotangent, All& gradients) {
-  using Image = typename NetworkOutput<ModelType, T, E>::Image;
-  const Image image = materialised<Image>(node.inner);
-  auto& evaluation = node.network->template evaluation<PlanKind::vjp>(image);
+  node.field();  // forward has run
+  const auto& image = node.run->image;
+  auto& evaluation = node.run->network.template evaluation<PlanKind::vjp>(image);
   const Parameters<ModelType, T, Partial<Sum>> unused("halogen::gradient", sub_meshes(image).samples);
   run_vjp(evaluation, cotangent, unused.data());
   backward(node.inner, leaf(Network<ModelType, T>::input_gradient(image, evaluation)), gradients);

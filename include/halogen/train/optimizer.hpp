@@ -1,6 +1,10 @@
 // Optimisers: one kernel over the flat parameters. AdamW as torch.optim.AdamW.
 #pragma once
 
+#include <cmath>
+#include <string>
+#include <utility>
+
 #include "halogen/core/why.hpp"
 #include "halogen/kernels/adamw.hpp"
 #include "halogen/train/parameters.hpp"
@@ -12,15 +16,29 @@ struct AdamW {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
 };
 
-/// AdamW's moments for one model, placed as its parameters. step() emits no communication.
+/// Throws CollectiveError for settings with which a step would go astray, as torch.optim.AdamW refuses them.
+inline const AdamW& checked(const AdamW& settings) {
+  const auto refuse = [](const char* name, double value, const char* wanted) {
+    throw CollectiveError("AdamW: " + std::string(name) + " = " + std::to_string(value) + ": give " + wanted);
+  };
+  for (const auto& [name, value] :
+       {std::pair{"lr", settings.lr}, std::pair{"eps", settings.eps}, std::pair{"weight_decay", settings.weight_decay}})
+    if (!(value >= 0 && std::isfinite(value))) refuse(name, value, "a finite number of 0 or more");
+  for (const auto& [name, value] : {std::pair{"beta1", settings.beta1}, std::pair{"beta2", settings.beta2}})
+    if (!(value >= 0 && value < 1)) refuse(name, value, "0 or more and less than 1");
+  return settings;
+}
+
+/// AdamW's moments for one model, placed as its parameters. step() emits no communication. Throws CollectiveError for
+/// settings that are no AdamW's, and for parameters that are sharded otherwise than those it was made for.
 template <class ModelType, class T, Placement P = Replicate>
 class OptimizerState {
  public:
   explicit OptimizerState(AdamW settings)
     requires std::is_same_v<P, Replicate>
-      : settings_(settings), first_("halogen::first_moment"), second_("halogen::second_moment") {}
+      : settings_(checked(settings)), first_("halogen::first_moment"), second_("halogen::second_moment") {}
   OptimizerState(AdamW settings, const Parameters<ModelType, T, P>& parameters)
-      : settings_(settings),
+      : settings_(checked(settings)),
         first_(parameters.zeros("halogen::first_moment")),
         second_(parameters.zeros("halogen::second_moment")) {}
 
@@ -28,6 +46,10 @@ class OptimizerState {
   /// is one, is not positive.
   void step(const Parameters<ModelType, T, P>& parameters, const Parameters<ModelType, T, P>& gradient,
             const double* loss_weight = nullptr) {
+    if (!parameters.is_laid_out_as(first_) || !gradient.is_laid_out_as(first_))
+      throw CollectiveError(
+          "AdamW: the parameters or their gradient are sharded otherwise than those that its moments were made for: "
+          "make the OptimizerState from these parameters");
     const execution_space space;
     launch_range(
         space, "halogen::adamw_schedule", 1,

@@ -27,6 +27,10 @@ class ParameterAccess<T, Replicate> {
   type operator()(const Plan& plan, const Image&) const {
     return type(plan);
   }
+  template <class ModelType>
+  static constexpr bool serves(const Parameters<ModelType, T>&) {
+    return true;
+  }
   static constexpr std::size_t staging_bytes() { return 0; }
 };
 
@@ -44,6 +48,11 @@ class ParameterAccess<T, Shard<0>> {
   template <class Image>
   type operator()(const Plan& plan, const Image& image) const {
     return type(plan, sharding_, gradient_sum(image), staging_);
+  }
+
+  template <class ModelType>
+  bool serves(const Parameters<ModelType, T, Shard<0>>& parameters) const {
+    return *parameters.sharding() == *sharding_;
   }
 
   std::size_t staging_bytes() const { return staging_->bytes(); }

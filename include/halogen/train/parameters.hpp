@@ -36,6 +36,7 @@ class Parameters {
   T* data() const { return values_.data(); }
   const Kokkos::View<T*, memory_space>& view() const { return values_; }
 
+  bool is_laid_out_as(const Parameters&) const { return true; }
   /// Zeros of the same layout.
   Parameters zeros(const std::string& label) const { return Parameters(label); }
   Parameters clone() const {

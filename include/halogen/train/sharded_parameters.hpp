@@ -59,6 +59,7 @@ class Parameters<ModelType, T, Shard<0>> {
   T* data() const { return values_.data(); }
   const Kokkos::View<T*, memory_space>& view() const { return values_; }
 
+  bool is_laid_out_as(const Parameters& other) const { return *sharding_ == *other.sharding_; }
   /// Zeros of the same layout.
   Parameters zeros(const std::string& label) const { return Parameters(sharding_, label); }
   Parameters clone() const {

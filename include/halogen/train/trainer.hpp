@@ -107,9 +107,7 @@ class Trainer {
   template <class Image>
     requires Fits<ModelType, Image, NoWeight, NoWeight, T>
   auto predict(const Image& image) {
-    auto& evaluation = network_->template evaluation<PlanKind::inference>(image);
-    evaluation.forward(detail::view_of(image), parameters_.data());
-    return Net::prediction(image, evaluation);
+    return network_->infer(parameters_, image);
   }
   template <class Image, class Why = WhyNot<ModelType, Image, NoWeight, NoWeight, T>>
     requires(!Fits<ModelType, Image, NoWeight, NoWeight, T>)

@@ -50,7 +50,9 @@ class ValueAndGrad {
   auto run(const NetworkLoss<Loss, ModelType, Image, Label, Weight>& loss,
            const Parameters<ModelType, T, P>& parameters) {
     using Kept = std::shared_ptr<Network<ModelType, T, P>>;
-    if (std::any_cast<Kept>(&network_) == nullptr) network_ = std::make_shared<Network<ModelType, T, P>>(parameters);
+    const auto* kept = std::any_cast<Kept>(&network_);
+    if (kept == nullptr || !(*kept)->serves(parameters))
+      network_ = std::make_shared<Network<ModelType, T, P>>(parameters);
     auto& evaluation = std::any_cast<Kept&>(network_)->template evaluation<PlanKind::training>(loss.image);
     const auto gradient = gradient_of(parameters, loss.image);
     detail::run_training<Loss>(evaluation, parameters.data(), gradient.data(), loss.image, loss.label, loss.weight);

@@ -21,7 +21,8 @@
 
 namespace halogen::detail {
 
-/// Host memory goes through NCCL in rounds of about so many bytes. A variable, so that a test can make all data long.
+/// Host memory goes through NCCL in rounds of about so many bytes, a 16th a message. A variable, so that a test can
+/// make all data long.
 inline std::size_t nccl_round_bytes = std::size_t{64} << 20;
 
 /// NCCL knows no tags and pairs the messages of two ranks in the order in which both post them, so they are posted in
@@ -120,9 +121,10 @@ class NcclExchange final : public PreparedExchange {
     poll_until([this] { return test(); });
   }
 
-  /// A message is as many rounds long for its sender as for its receiver; the last round is left under way.
+  /// A message is as many rounds long for its sender as for its receiver, whatever else either has to say; the last
+  /// round is left under way.
   void start_staged() {
-    const std::size_t most = std::max<std::size_t>(1, nccl_round_bytes / (receives_.size() + sends_.size()));
+    const std::size_t most = std::max<std::size_t>(1, nccl_round_bytes / 16);
     std::size_t longest = 0;
     for (const std::vector<Transfer>* list : {&receives_, &sends_})
       for (const Transfer& transfer : *list) longest = std::max(longest, transfer.bytes);

@@ -119,7 +119,7 @@ class GradientRow {
     T g = gradient_[i];
     if (value_ == nullptr) return g;
     const T v = value_[i];
-    if (relu_ && !((scaled_ ? v * scale_ + shift_ : v) > T(0))) g = T(0);
+    if (relu_ && (scaled_ ? v * scale_ + shift_ : v) <= T(0)) g = T(0);
     return scaled_ ? g * scale_ + (v * slope_ + offset_) : g;
   }
 

@@ -13,7 +13,7 @@ KOKKOS_FORCEINLINE_FUNCTION S finished(const TileOutput<S>& output, int n, int c
   using T = compute_type<S>;
   if (output.accumulate) value = output.base.at(n, c, y, x) + value;
   const TensorView<S>& mask = output.epilogue.mask;
-  return static_cast<S>(mask.data != nullptr && !(T(mask.at(n, c, y, x)) > T(0)) ? T(0) : value);
+  return static_cast<S>(mask.data != nullptr && T(mask.at(n, c, y, x)) <= T(0) ? T(0) : value);
 }
 
 /// Moments about the tile's first value, of one channel by one warp.
@@ -49,7 +49,7 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<S>& epilogu
     const S* value = &epilogue.value.at(tile.sample, c, y, tile.columns.begin);
     each_of_lanes(columns, [&](int x) {
       const T v = value[x];
-      const double g = epilogue.relu && !(v * scale + shift > T(0)) ? 0.0 : static_cast<double>(row[x]);
+      const double g = epilogue.relu && v * scale + shift <= T(0) ? 0.0 : static_cast<double>(row[x]);
       sum += g, product += g * (static_cast<double>(v) - mean);
     });
   }
