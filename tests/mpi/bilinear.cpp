@@ -109,6 +109,12 @@ TEST_CASE("in sums, on each other: to the bit") { support::check_composition<Add
 TEST_CASE("factors on factors: to the bit") {
   support::check_resizing<Twice, 2, 2, true>({1, 11, 11}, 11 * 12, 11 * 12);
 }
+TEST_CASE("to the resolution that it has, behind an upsampling") {
+  using Again = hg::Sequential<hg::Conv2d<2, 3>, hg::Upsample<2, hg::Nearest>, hg::Upsample<1, hg::Nearest>>;
+  support::check_resizing<Again, 2, 3, true>({1, 12, 17}, 24, 34);
+  using Smooth = hg::Sequential<hg::Conv2d<2, 3>, hg::Upsample<2, hg::Bilinear>, hg::Upsample<1, hg::Bilinear>>;
+  support::check_resizing<Smooth, 2, 3, true>({1, 12, 17}, 24, 34);
+}
 TEST_CASE("down: to the bit") { support::check_composition<Down, 2, 2, true>({1, 12, 17}); }
 TEST_CASE("beside a transposed convolution") { support::check_resizing<Beside, 2, 3, true>({1, 12, 17}, 24, 34); }
 

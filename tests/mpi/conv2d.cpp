@@ -39,6 +39,24 @@ TEST_CASE("wide kernels, dilations, rectangles") {
 TEST_CASE("a kernel wider than the field") {
   check_case<hg::Conv2d<1, 2, hg::Kernel<5>, hg::Padding<2>, Width>, 1, 2>(12, true);
 }
+TEST_CASE("a periodic window that never crosses the end needs no images for its gradient") {
+  using Inside = hg::Conv2d<2, 2, hg::Kernel<5>, Width>;
+  for (const auto& mesh : support::meshes(1)) {
+    try {
+      const auto got = support::train_once<Inside, 2, 2, support::InnerProduct>(
+          mesh, {1, 24, 7}, support::numbers<double>(102, 1), support::numbers<double>(2 * 24 * 7, 2), {20, 3},
+          support::numbers<double>(2 * 20 * 3, 3));
+      using Plain = hg::Conv2d<2, 2, hg::Kernel<5>>;
+      const auto expected = support::train_once<Plain, 2, 2, support::InnerProduct>(
+          mesh, {1, 24, 7}, support::numbers<double>(102, 1), support::numbers<double>(2 * 24 * 7, 2), {20, 3},
+          support::numbers<double>(2 * 20 * 3, 3));
+      CHECK(got.input_gradient == expected.input_gradient);
+      CHECK(got.traffic == expected.traffic);
+    } catch (const hg::CollectiveError& error) {
+      if (!support::leaves_a_piece_empty(error)) throw;
+    }
+  }
+}
 TEST_CASE("a halo wider than the whole field is refused, alike on all ranks") {
   using Wide =
       hg::Conv2d<1, 1, hg::Kernel<1, 5>, hg::Dilation<1, 2>, hg::Padding<0, 4>, Width>;  // 4 beyond a width of 3

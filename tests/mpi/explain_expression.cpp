@@ -42,6 +42,14 @@ TEST_CASE("halos, stages and kernels") {
     CHECK(cost.stages == 1);  // norm stands twice and is computed once
     CHECK(cost.kernels == 2);
     CHECK(check_cost((u - hg::mean<1>(u, hg::keep_dimensions)) / hg::norm(v)).stages == 2);
+    // an iteration: its operand, its steps and the assignment; what it reads beside is exchanged every step
+    const auto step = [&](auto x) {
+      const auto p = hg::with_boundary<hg::Zero, hg::Periodic>(x);
+      return hg::shift<0, 1>(p) + hg::shift<1, -1>(p) * hg::shift<1, 2>(v);
+    };
+    CHECK(check_cost(hg::iterate<3>(step, u * 1.0)).kernels == 5);
+    CHECK(check_cost(hg::iterate<3>(step, hg::as_expression(u)) * 2.0).kernels == 4);
+    CHECK(check_cost(hg::redistribute<Plane>(hg::as_expression(u)) + v).kernels == 1);
     CHECK(hg::explain(stencil).find("2+1") == std::string::npos);  // before + after: 1 above, 2 below
     CHECK(hg::explain(unit).find("sum to a number, one all_reduce") != std::string::npos);
   }

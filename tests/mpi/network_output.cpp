@@ -108,6 +108,54 @@ TEST_CASE("a given cotangent is read where it lies: by a window, a norm, a sum's
   check_vjp<hg::Sequential<Conv<2, 4>, hg::GroupNorm<2, 4>, hg::ReLU>, 4>();
   check_vjp<hg::Sequential<Conv<2, 4>, hg::Residual<hg::Sequential<Conv<4, 4>, hg::GroupNorm<2, 4>>>>, 4>();
   check_vjp<hg::Residual<hg::Sequential<Conv<2, 2>, hg::ReLU>>, 2>();
+  check_vjp<hg::Residual<hg::Sequential<hg::Residual<Conv<2, 2>>, hg::ReLU>>, 2>();
+}
+
+TEST_CASE("one output in several regions, and one pullback called twice, are pulled from what forward made") {
+  const auto parameters = hg::initial_parameters<Model, double>(3);
+  for (const auto& mesh : support::grids()) {
+    const auto x = hg::distribute_tensor<Field>(mesh, {2, 2, height, width}, numbers());
+    const auto one = hg::grad([&](auto v) {
+      const auto y = hg::infer(parameters, v);
+      return hg::mean(hg::square(y) + 0.5 * hg::sin(y));
+    })(x);
+    const auto two = hg::grad([&](auto v) {
+      const auto y = hg::infer(parameters, v);
+      return hg::mean(hg::square(y)) + 0.5 * hg::mean(hg::sin(y));
+    })(x);
+    CHECK(support::relative_error(hg::full_tensor(two), hg::full_tensor(one)) < 1e-12);
+    const auto [y, pullback] = hg::vjp([&](auto v) { return hg::infer(parameters, v) * 2.0; }, x);
+    const auto first = pullback(y), second = pullback(y);
+    CHECK(hg::full_tensor(std::get<0>(first)) == hg::full_tensor(std::get<0>(second)));
+  }
+}
+
+TEST_CASE("an expression knows a network's extents without running it") {
+  const auto parameters = hg::initial_parameters<Model, double>(3);
+  for (const auto& mesh : support::grids()) {
+    const auto x = hg::distribute_tensor<Field>(mesh, {2, 2, height, width}, numbers());
+    const auto before = hg::comm_stats();
+    const auto expression = 1.0 + hg::infer(parameters, 0.5 * x) * 2.0;
+    CHECK(hg::comm_stats() == before);
+    const Field half = 0.5 * x;
+    const auto expected = hg::infer(parameters, half);
+    for (int d = 0; d < 4; ++d) CHECK(expression.extent(d) == expected.extent(d));
+    const std::decay_t<decltype(expected)> y = expression;
+    auto values = hg::full_tensor(expected);
+    for (double& value : values) value = 1.0 + value * 2.0;
+    CHECK(hg::full_tensor(y) == values);
+  }
+}
+
+TEST_CASE("a model of any channels takes those of the expression") {
+  using Pool = hg::AvgPool2d<2>;
+  const hg::Parameters<Pool, double> none;
+  for (const auto& mesh : support::grids()) {
+    const auto x = hg::distribute_tensor<Field>(mesh, {2, 2, height, width}, numbers());
+    const auto g = hg::grad([&](auto v) { return hg::sum(hg::infer(none, hg::square(v))); })(x);
+    const auto values = hg::full_tensor(x), whole = hg::full_tensor(g);
+    for (std::size_t i = 0; i < values.size(); ++i) CHECK(whole[i] == doctest::Approx(values[i] / 2));
+  }
 }
 
 TEST_CASE("backward reads the image that forward read, whatever has been computed since") {

@@ -30,11 +30,12 @@ using PreActivation = hg::Sequential<Conv<2, 3>, Before<3>, Before<3>, hg::Group
 using Enhance = hg::Sequential<hg::Residual<hg::Sequential<Conv<2, 3>, hg::ReLU, Conv<3, 2>>>, hg::Residual<Conv<2, 2>>,
                                hg::ReLU, hg::Residual<hg::Sequential<hg::ReLU, Conv<2, 2>>>>;
 
-/// A shortcut of its own: two norms meet in the sum, both branches change channels and extents.
+/// A shortcut of its own, as torchvision's: two norms meet in the sum, both branches change channels and extents.
 struct Shortcut : hg::Module<Shortcut> {
   constexpr hg::Traced forward(hg::Traced x) const {
     using Body = hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<3>, hg::Stride<2>, hg::Padding<1>>, hg::GroupNorm<2, 4>>;
-    return hg::ReLU{}(hg::add(Body{}(x), Body{}(x)));
+    using Projection = hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<1>, hg::Stride<2>>, hg::GroupNorm<2, 4>>;
+    return hg::ReLU{}(hg::add(Body{}(x), Projection{}(x)));
   }
 };
 using Projected = hg::SkipConcat<hg::Sequential<Shortcut, Block<4>, hg::UpsampleToSkip<hg::Nearest>>>;
@@ -71,6 +72,17 @@ struct NormOfSum : hg::Module<NormOfSum> {
 template <class Model, int In>
 constexpr hg::Plan plan_of = hg::PlanOf<Model, In, hg::PlanKind::training>::plan();
 
+/// x + relu(x + conv(x)): the sum's ReLU shares the gradient that is given.
+using Global = hg::Residual<hg::Sequential<hg::Residual<Conv<4, 4>>, hg::ReLU>>;
+
+/// Behind a 1 x 1 convolution of stride 2.
+template <class... Options>
+constexpr int level_of() {
+  hg::Graph graph(2);
+  hg::Conv2d<2, 4, hg::Kernel<1>, hg::Stride<2>>{}(hg::Traced{&graph, 0});
+  return (*hg::Conv2d<2, 4, Options...>{}(hg::Traced{&graph, 0})).level;
+}
+
 int count(const hg::Plan& plan, hg::LaunchKind kind) {
   int all = 0;
   for (const hg::Launch& launch : plan.launches) all += launch.kind == kind;
@@ -89,6 +101,16 @@ TEST_CASE("a shortcut with a norm of its own, strided") { support::check_composi
 TEST_CASE("one value twice, concatenations and levels under a sum") { support::check_composition<Odd, 2, 8, true>(); }
 TEST_CASE("branches, sums of sums") { support::check_composition<Branches, 2, 4>(); }
 TEST_CASE("a norm of a sum") { support::check_composition<NormOfSum, 2, 2>(); }
+TEST_CASE("a ReLU of a sum beside what it is added to is the output") {
+  support::check_composition<hg::Sequential<Conv<2, 4>, Global>, 2, 4>();
+}
+TEST_CASE("one extent is one level: 3 x 3 with padding 1 and 1 x 1, strided; another stride or margin is none") {
+  CHECK(level_of<hg::Kernel<3>, hg::Padding<1>, hg::Stride<2>>() == level_of<hg::Kernel<1>, hg::Stride<2>>());
+  CHECK(level_of<hg::Kernel<3>, hg::Padding<2>, hg::Dilation<2>, hg::Stride<2>>() ==
+        level_of<hg::Kernel<1>, hg::Stride<2>>());
+  CHECK(level_of<hg::Kernel<2>, hg::Stride<2>>() != level_of<hg::Kernel<1>, hg::Stride<2>>());
+  CHECK(level_of<hg::Kernel<3>, hg::Padding<1>, hg::Stride<3>>() != level_of<hg::Kernel<1>, hg::Stride<2>>());
+}
 
 TEST_CASE("a block's backward has no launch but its convolutions'; forward it stores one sum") {
   using Plain = hg::Sequential<Conv<2, 4>, hg::GroupNorm<2, 4>, hg::ReLU, hg::Conv2d<4, 3>>;

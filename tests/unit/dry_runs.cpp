@@ -93,6 +93,24 @@ TEST_CASE("a 2-D U-Net on 2^33 points") {
   CHECK(layout.traffic().bytes == sent_bytes(1, 8192, 16384, false));
 }
 
+TEST_CASE("explain follows a field's own cuts, and names no collective of one rank") {
+  using Line = hg::Mesh<"height">;
+  using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, 3, hg::dyn, hg::dyn>, Line, hg::Shard<2>>;
+  const auto mesh = hg::dry_mesh<Line>({4}, 1);
+  using Model = hg::Sequential<hg::Conv2d<3, 8, hg::Kernel<3>, hg::Padding<1>>, hg::GroupNorm<2, 8>, hg::ReLU>;
+  CHECK_THROWS_AS(hg::layout_of<Rows>(Model{}, mesh, {1, 3, 9, 40}), hg::CollectiveError);  // chunks of 3, 3, 3, 0
+  const std::array<hg::Cut, 4> cuts{hg::Cut::chunk(1, 1), hg::Cut::chunk(3, 1), hg::Cut::balanced(9, 4),
+                                    hg::Cut::chunk(40, 1)};
+  const hg::Layout layout = hg::layout_of<Rows>(Model{}, mesh, cuts);
+  CHECK(layout.owned(0, 1) == hg::Interval{3, 5});
+  const std::string cut = hg::explain(layout);
+  const std::string whole = hg::explain<Rows>(Model{}, hg::dry_mesh<Line>({1}), {1, 3, 9, 40});
+  for (const char* words : {"all_gather moments", "all_reduce sums", "one all_reduce of the gradient"}) {
+    CHECK(cut.find(words) != std::string::npos);
+    CHECK(whole.find(words) == std::string::npos);
+  }
+}
+
 TEST_CASE("explain prints what the layout says") {
   const auto mesh = hg::dry_mesh<Grid>({1, 8, 8}, 3 * 8 + 4);
   const std::string text = hg::explain<Volume>(Net3d{}, mesh, levels_of_the_earth);

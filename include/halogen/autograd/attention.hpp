@@ -13,6 +13,16 @@ template <class Q, class K, class V>
 inline constexpr const char* stage_text<Attention<Q, K, V>> =
     "attention, keys and values go round the ranks that cut the sequence";
 
+template <class Q, class K, class V, class Operand>
+inline constexpr bool operand_stands<Attention<Q, K, V>, Operand> = [] {
+  using Field = decltype(operand_field<typename Attention<Q, K, V>::S, typename Attention<Q, K, V>::Where>(
+      std::declval<const Operand&>()));
+  if constexpr (requires(const Operand& operand) { operand.inner.field; })
+    return std::is_same_v<Field, std::decay_t<decltype(std::declval<const Operand&>().inner.field)>>;
+  else
+    return stands_as<Field, Operand>;
+}();
+
 /// dq stays where it is; dk and dv travel with their keys and values and end at home.
 template <class Q, class K, class V, class C, class All>
 void pull(const Attention<Q, K, V>& node, const C& cotangent, All& gradients) {

@@ -164,7 +164,10 @@ class Environment {
       if (!transport && (meeting_ || !wanted.empty())) throw CollectiveError(why_not);
       if (!transport) return;
       owns_all_ranks_ = owns_all_ranks_ || !detail::all_ranks;
-      if (!detail::all_ranks) detail::all_ranks = transport->split(0, rank, "all ranks");
+      if (!detail::all_ranks) {
+        detail::all_ranks = transport->split(0, rank, "all ranks");
+        Communicator(detail::all_ranks).barrier();  // connects them now: its waits must be bounded when it is needed
+      }
       detail::nccl_world = transport;
       world_ = Communicator(std::move(transport));
     });

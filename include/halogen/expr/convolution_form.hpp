@@ -59,7 +59,7 @@ inline kernels::DepthWindow depth_window(const Node& node, LaunchKind kind, cons
   const Window& window = node.window[0];
   kernels::DepthWindow depth{
       static_cast<int>(planes.size()), planes.begin, window.kernel, window.stride, window.dilation, window.padding};
-  if (flips(node, kind)) {
+  if (kind == LaunchKind::conv_input_gradient && !node.window[0].transposed) {  // by lists of taps as well
     depth.padding = window.footprint() - 1 - window.padding;
     depth.stride = 1;
   }

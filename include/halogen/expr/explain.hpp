@@ -6,6 +6,7 @@
 
 #include "halogen/expr/layout.hpp"
 #include "halogen/expr/parameter_schedule.hpp"
+#include "halogen/expr/parameter_sharding.hpp"
 
 namespace halogen {
 namespace detail {
@@ -72,11 +73,11 @@ std::string format(const char* pattern, Values... values) {
 }
 
 /// What a launch starts or completes of sharded parameters.
-inline std::string parameter_traffic(const ParameterSchedule& schedule, int launch) {
+inline std::string parameter_traffic(const ParameterSchedule& schedule, int launch, bool reduces) {
   std::string text;
   for (const BucketStay& stay : schedule.stays()) {
     if (!stay.gradient && stay.block.first == launch) text += format("; all_gather bucket %d", stay.bucket);
-    if (stay.gradient && stay.last_use == launch) text += format("; reduce_scatter bucket %d", stay.bucket);
+    if (stay.gradient && stay.last_use == launch && reduces) text += format("; reduce_scatter bucket %d", stay.bucket);
   }
   return text;
 }
@@ -85,12 +86,20 @@ inline double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1024
 
 }  // namespace detail
 
-/// One line a launch, then memory and traffic of this rank. `buckets` where parameters are sharded.
-inline std::string explain(const Layout& layout, const ParameterBuckets* buckets = nullptr) {
+/// One line a launch, then memory and traffic of this rank. `sharding` where parameters are sharded.
+inline std::string explain(const Layout& layout, const ParameterSharding* sharding = nullptr) {
   using detail::format;
   const Plan& plan = layout.plan();
+  const Decomposition& pieces = layout.decomposition();
+  const unsigned samples = pieces.mask({0, 2, 3, 4});
+  const bool cuts_planes = pieces.size(pieces.mask({2, 3, 4})) > 1;
   ParameterSchedule schedule;
-  if (buckets != nullptr) schedule = ParameterSchedule(plan, *buckets, layout.value_bytes().computed);
+  bool shards = false, reduces = false;  // over more than one rank, whose gradients differ
+  if (sharding != nullptr) {
+    schedule = ParameterSchedule(plan, sharding->buckets, layout.value_bytes().computed);
+    shards = sharding->buckets.ranks() > 1;
+    reduces = pieces.size(sharding->mesh_mask & samples) > 1;
+  }
   std::string text = format("plan: %s, %d stages, %d launches, %d stored tensors, mesh %s, rank %d\n",
                             plan.training ? "forward and backward" : "inference", plan.stages, plan.launches.size(),
                             plan.tensors.size(), layout.decomposition().text().c_str(), layout.rank());
@@ -119,9 +128,11 @@ inline std::string explain(const Layout& layout, const ParameterBuckets* buckets
       }
     }
     if (plan.winograd(launch) > 0) text += "; Winograd";
-    if (launch.statistics >= 0) text += format("; all_gather moments of norm%d", launch.statistics);
-    if (launch.sums >= 0) text += format("; all_reduce sums of norm%d", plan.activations[launch.sums].norm);
-    text += detail::parameter_traffic(schedule, i) + "\n";
+    if (launch.statistics >= 0 && cuts_planes) text += format("; all_gather moments of norm%d", launch.statistics);
+    if (launch.sums >= 0 && cuts_planes)
+      text += format("; all_reduce sums of norm%d", plan.activations[launch.sums].norm);
+    if (shards) text += detail::parameter_traffic(schedule, i, reduces);
+    text += "\n";
   }
   const MemoryUse& memory = layout.memory();
   const ValueBytes& bytes = layout.value_bytes();
@@ -134,14 +145,16 @@ inline std::string explain(const Layout& layout, const ParameterBuckets* buckets
   text += format("halo exchange per rank: %lld messages, %lld bytes\n", static_cast<long long>(traffic.messages),
                  static_cast<long long>(traffic.bytes));
   const auto parameters = static_cast<long long>(plan.graph.parameter_count());
-  if (buckets == nullptr)
+  if (sharding == nullptr)
     return text + format("parameters %lld, gradient and two moments as many%s\n", parameters,
-                         plan.training ? "; one all_reduce of the gradient" : "");
-  const auto own = static_cast<std::size_t>(buckets->values_per_rank());
+                         plan.training && pieces.size(samples) > 1 ? "; one all_reduce of the gradient" : "");
+  const ParameterBuckets& buckets = sharding->buckets;
+  const auto own = static_cast<std::size_t>(buckets.values_per_rank());
   text += format("parameters %lld over %d ranks: %zu on this one (%.2f MiB), gradient and two moments as many\n",
-                 parameters, buckets->ranks(), own, detail::mib(own * layout.value_bytes().computed));
-  text += format("sharded parameters: %d all_gathers, %d reduce_scatters, staging %.2f MiB\n", schedule.all_gathers(),
-                 schedule.reduce_scatters(), detail::mib(schedule.staging_bytes()));
+                 parameters, buckets.ranks(), own, detail::mib(own * layout.value_bytes().computed));
+  text += format("sharded parameters: %d all_gathers, %d reduce_scatters, staging %.2f MiB\n",
+                 shards ? schedule.all_gathers() : 0, reduces ? schedule.reduce_scatters() : 0,
+                 detail::mib(schedule.staging_bytes()));
   return text;
 }
 

@@ -54,6 +54,40 @@ inline constexpr const char* stage_text<Concatenated<Dim, E...>> = "concatenate,
 template <int N, class Step, class E>
 inline constexpr const char* stage_text<Iterated<N, Step, E>> = "iterate, one deep exchange";
 
+/// The field type in which a stage stores its operands before it begins; void where it reads them in its own kernel.
+template <class E>
+struct stage_operand {
+  using type = void;
+};
+template <class Target, class E>
+struct stage_operand<Redistributed<Target, E>> {
+  using type = typename Redistributed<Target, E>::Source;
+};
+template <int Dim, class... E>
+struct stage_operand<Concatenated<Dim, E...>> {
+  using type = typename Concatenated<Dim, E...>::Result;
+};
+template <int N, class Step, class E>
+struct stage_operand<Iterated<N, Step, E>> {
+  using type = typename Iterated<N, Step, E>::Result;
+};
+/// Whether materialised<Field>(E) is a field that is there: no kernel.
+template <class Field, class E>
+inline constexpr bool stands_as = false;
+template <class Field, class E, class... B>
+inline constexpr bool stands_as<Field, Bounded<E, B...>> = [] {
+  if constexpr (requires { typename E::Field; })
+    return std::is_same_v<typename E::Field, Field>;
+  else if constexpr (requires { typename E::stage_tag; })
+    return std::is_same_v<typename E::Result, Field>;
+  else
+    return false;
+}();
+
+/// Whether a stage reads this operand where it stands.
+template <class Stage, class Operand>
+inline constexpr bool operand_stands = stands_as<typename stage_operand<Stage>::type, Operand>;
+
 class Explanation {
  public:
   ExpressionCost cost;
@@ -95,12 +129,30 @@ class Explanation {
       for (const void* one : seen_)
         if (one == e.identity.key()) return;
       seen_.push_back(e.identity.key());
-      each_operand(e, [&](const auto& operand) { region(operand); });
+      each_operand(e, [&](const auto& operand) {
+        if constexpr (operand_stands<E, std::decay_t<decltype(operand)>>)
+          stages(operand);
+        else
+          region(operand);
+      });
       ++cost.stages;
       line("stage ", std::to_string(cost.stages), ": ", stage_text<E>);
+      steps(e);
     } else {
       each_operand(e, [&](const auto& operand) { stages(operand); });
     }
+  }
+
+  /// What iterate does beside its first operand.
+  template <class E>
+  void steps(const E&) {}
+  template <int N, class Step, class E>
+  void steps(const Iterated<N, Step, E>& e) {
+    using Field = typename Iterated<N, Step, E>::Result;
+    Step step = e.step;
+    DeepHalo<N, Step, Field>(step, materialised<Field>(e.inner)).each_exchange(Exchange{*this});
+    cost.kernels += N;
+    line("  ", std::to_string(N), " kernels, one a step");
   }
 
   template <class Field>

@@ -116,7 +116,8 @@ struct Graph {
     if (windows != dimensions) refuse(Misfit::Kind::windows_differ, layer, dimensions, windows);
   }
 
-  /// The level seen from `parent` through the windows; the parent itself where no extent can change.
+  /// The level seen from `parent` through the windows; the parent itself where no extent can change. Windows that make
+  /// the same extents and cuts of any input lead to one level.
   constexpr int level_through(int parent, const Window (&windows_of)[spatial_dimensions]) {
     Level level;
     level.parent = parent;
@@ -127,8 +128,13 @@ struct Graph {
       level.window[d] = window.of_extents();
     }
     if (keeps) return parent;
+    const auto is_same = [&](const Level& other) {
+      bool same = other.parent == parent;
+      for (int d = 0; d < spatial_dimensions; ++d) same = same && other.window[d].makes_extents_of(level.window[d]);
+      return same;
+    };
     for (int i = 1; i < levels.size(); ++i)
-      if (levels[i] == level) return i;
+      if (is_same(levels[i])) return i;
     return levels.push(level);
   }
 

@@ -36,16 +36,23 @@ class DeepHalo {
 
   std::tuple<Fields...> run() {
     const EvaluationScope scope;
-    check_fields();
-    const auto expressions = next();
-    each(expressions, [&](const auto& e) { widen_radius(reads_on(shape(), e)); });
-    each(expressions, [&](const auto& e) { check_others(reads_on(shape(), e)); });
-    check_radius();
-    Reach<rank> grown = radius_times(Steps);
+    find_radius();
+    const Reach<rank> grown = radius_times(Steps);
     const execution_space space;
-    std::apply([&](const Fields&... field) { (fill(space, field, grown), ...); }, now_);
+    std::apply([&](const Fields&... field) { (fill(field, grown, FillMargins{space}), ...); }, now_);
     for (int done = 1; done <= Steps; ++done) advance(space, radius_times(Steps - done));
     return now_;
+  }
+
+  /// Calls use(field, reach or needs) for every exchange of a run, of which nothing is done.
+  template <class Use>
+  void each_exchange(const Use& use) {
+    const EvaluationScope scope;
+    find_radius();
+    const Reach<rank> grown = radius_times(Steps);
+    std::apply([&](const Fields&... field) { (fill(field, grown, use), ...); }, now_);
+    for (int done = 1; done <= Steps; ++done)
+      each_other_exchange<Use>(next(), Grid<rank>(shape(), radius_times(Steps - done)), use);
   }
 
  private:
@@ -65,6 +72,14 @@ class DeepHalo {
   const typename First::Shape& shape() const { return *std::get<0>(now_).shape(); }
   bool is_state(const void* storage) const {
     return std::apply([&](const Fields&... field) { return ((&field.storage() == storage) || ...); }, now_);
+  }
+
+  void find_radius() {
+    check_fields();
+    const auto expressions = next();
+    each(expressions, [&](const auto& e) { widen_radius(reads_on(shape(), e)); });
+    each(expressions, [&](const auto& e) { check_others(reads_on(shape(), e)); });
+    check_radius();
   }
 
   /// How far one step reads its own fields, and in which dimensions their other end continues them.
@@ -135,9 +150,18 @@ class DeepHalo {
     return reach;
   }
 
-  template <class Field>
-  static void fill(const execution_space& space, const Field& field, const Reach<rank>& reach) {
-    if (!(reach == Reach<rank>{})) halo_exchange(space, field, reach);
+  template <class Field, class Use>
+  static void fill(const Field& field, const Reach<rank>& reach, const Use& use) {
+    if (!(reach == Reach<rank>{})) use(field, reach);
+  }
+
+  /// Of the fields that the step reads beside its own.
+  template <class Use, class Expressions>
+  void each_other_exchange(const Expressions& expressions, const Grid<rank>& grid, const Use& use) const {
+    each(expressions, [&](const auto& e) {
+      Reads<typename First::Shape, Use>(e).each_exchange(
+          grid, [&](const void* storage) { return is_state(storage); }, use);
+    });
   }
 
   /// One step on the owned points and `grown` more; all fields from their values before it.
@@ -145,10 +169,7 @@ class DeepHalo {
     const EvaluationScope scope;
     const auto expressions = next();
     const Grid<rank> grid(shape(), grown);
-    each(expressions, [&](const auto& e) {
-      StepReads(e).each_exchange(
-          grid, [&](const void* storage) { return is_state(storage); }, FillMargins{space});
-    });
+    each_other_exchange<FillMargins>(expressions, grid, {space});
     std::tuple<Fields...> after = now_;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (compute(space, grid, std::get<I>(after), std::get<I>(expressions)), ...);

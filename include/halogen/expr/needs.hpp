@@ -118,8 +118,10 @@ class LaunchReads {
       case LaunchKind::avg_pool_forward:
         input(launch, d, inside(window.input_of(computed), input_extent, window.periodic), need);
         break;
-      case LaunchKind::conv_input_gradient:
-        gradient(launch, inside(window.output_of_tiles(computed, tile, input_extent), output_extent, window.periodic),
+      case LaunchKind::conv_input_gradient:  // goes on at the other end as its reader does
+        gradient(launch,
+                 inside(window.output_of_tiles(computed, tile, input_extent), output_extent,
+                        window.periodic && window.commensurate(input_extent, output_extent)),
                  need);
         if (launch.weights) input_of(launch, launch.input.sources[launch.source], d, computed, need);
         break;

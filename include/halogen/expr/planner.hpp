@@ -188,9 +188,10 @@ class Planner {
   constexpr int unmasked(int reads) {
     const Activation activation = plan_.activations[reads];
     if (stands(reads)) return reads;
-    Launch& writer = plan_.launches[last_writer(activation.gradient)];
-    if (activation.norm < 0 && writer.kind != LaunchKind::loss && !shared_[activation.gradient]) {
-      writer.mask = activation.tensor;
+    const int writer = last_writer(activation.gradient);  // none of a cotangent that is given
+    if (writer >= 0 && activation.norm < 0 && plan_.launches[writer].kind != LaunchKind::loss &&
+        !shared_[activation.gradient]) {
+      plan_.launches[writer].mask = activation.tensor;
       return as_it_stands(activation.gradient);
     }
     const StoredTensor& like = plan_.tensors[activation.tensor];

@@ -34,7 +34,7 @@ constexpr void upsample_forward(Planner& planner, const Node& node) {
   Value value = planner.value_of(node.inputs[0]);
   bool resampled = false;
   for (const Source& source : value.sources) resampled |= source.resampled;
-  if (resampled) value = planner.stored(node, value);
+  if (resampled && value.level != node.level) value = planner.stored(node, value);
   if (value.level != node.level)
     for (int i = 0; i < value.sources.size(); ++i) value.sources[i].resampled = true, value.sources[i].linear = Linear;
   value.level = node.level;

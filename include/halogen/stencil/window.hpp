@@ -54,6 +54,13 @@ struct Window {
         .kernel = static_cast<int>(footprint()) - 2 * padding + output_padding, .stride = stride, .transposed = true};
   }
 
+  /// Whether another such window makes the same extents and cuts of every input: 3 x 3 with padding 1 and 1 x 1, of one
+  /// stride.
+  constexpr bool makes_extents_of(const Window& other) const {
+    if (transposed || other.transposed) return of_extents() == other.of_extents();
+    return stride == other.stride && footprint() - 2 * padding == other.footprint() - 2 * other.padding;
+  }
+
   /// Smallest interval of inputs that the outputs need (transposed: unless stride and dilation leave gaps); may leave
   /// the field, where the boundary speaks.
   constexpr Interval input_of(const Interval& outputs) const { return transposed ? holding(outputs) : taps(outputs); }

@@ -8,18 +8,13 @@
 
 namespace halogen {
 
-/// The layout of a model on `rank` of a mesh (real or dry) for fields of type Image with the given global extents,
-/// cut as torch.chunk. Allocates nothing and moves nothing; throws CollectiveError as the run would.
+/// The layout of a model on `rank` of a mesh (real or dry) for fields of type Image with the given cuts. Allocates
+/// nothing and moves nothing; throws CollectiveError as the run would.
 template <class Image, class ModelType>
   requires Fits<ModelType, Image>
 Layout layout_of(const ModelType&, const DeviceMesh<typename Image::mesh_type>& mesh,
-                 const typename Image::Extents& extents, PlanKind kind = PlanKind::training) {
+                 const std::array<Cut, Image::rank>& cuts, PlanKind kind = PlanKind::training) {
   const Decomposition pieces(mesh.extents(), Image::placements, Image::mesh_type::names);
-  std::array<Cut, Image::rank> cuts;
-  for (int d = 0; d < Image::rank; ++d) {
-    const auto at = static_cast<std::size_t>(d);
-    cuts[at] = Cut::chunk(extents[at], pieces.parts(d));
-  }
   constexpr int channels = Image::tensor_type::extents[1];
   const auto plan = [kind]() -> const Plan& {
     switch (kind) {
@@ -36,6 +31,20 @@ Layout layout_of(const ModelType&, const DeviceMesh<typename Image::mesh_type>& 
   return Layout(plan(), pieces, mesh.rank(), cuts, ValueBytes::of<typename Image::value_type>());
 }
 
+/// The same for fields with the given global extents, cut as torch.chunk.
+template <class Image, class ModelType>
+  requires Fits<ModelType, Image>
+Layout layout_of(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
+                 const typename Image::Extents& extents, PlanKind kind = PlanKind::training) {
+  const Decomposition pieces(mesh.extents(), Image::placements, Image::mesh_type::names);
+  std::array<Cut, Image::rank> cuts;
+  for (int d = 0; d < Image::rank; ++d) {
+    const auto at = static_cast<std::size_t>(d);
+    cuts[at] = Cut::chunk(extents[at], pieces.parts(d));
+  }
+  return layout_of<Image>(model, mesh, cuts, kind);
+}
+
 /// The plan in words: explain<Field>(UNet{}, dry_mesh<Grid>({8, 8}), {1, 7, 2700, 5400}).
 template <class Image, class ModelType>
 std::string explain(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
@@ -48,15 +57,13 @@ template <class Image, class ModelType, ShardsParameters Sharding>
 std::string explain(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
                     const typename Image::Extents& extents, Sharding sharding, PlanKind kind = PlanKind::training) {
   const auto sharded = sharding.template on<ModelType, compute_type<typename Image::value_type>>(mesh);
-  return explain(layout_of<Image>(model, mesh, extents, kind), &sharded->buckets);
+  return explain(layout_of<Image>(model, mesh, extents, kind), sharded.get());
 }
 
-/// The plan of a training step on this field.
+/// The plan of a training step on this field, cut as it is.
 template <class ModelType, class Image>
 std::string explain(const ModelType& model, const Image& image, PlanKind kind = PlanKind::training) {
-  typename Image::Extents extents;
-  for (int d = 0; d < Image::rank; ++d) extents[static_cast<std::size_t>(d)] = image.extent(d);
-  return explain<Image>(model, image.mesh(), extents, kind);
+  return explain(layout_of<Image>(model, image.mesh(), image.cuts(), kind));
 }
 
 }  // namespace halogen

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "halogen/autograd/gradient.hpp"
 #include "halogen/expr/explain_expression.hpp"
@@ -15,28 +16,47 @@
 namespace halogen {
 namespace detail {
 
-/// The field type in which a model takes its images.
-template <class ModelType, class T, class Where>
+/// The channels that E's type tells; dyn where it does not.
+template <class E>
+inline constexpr int channels_of = dyn;
+template <class Field>
+inline constexpr int channels_of<FieldLeaf<Field>> = Field::tensor_type::extents[1];
+template <int Index, class Field>
+inline constexpr int channels_of<VariableLeaf<Index, Field>> = Field::tensor_type::extents[1];
+template <int Dim, int Offset, class E>
+inline constexpr int channels_of<Shift<Dim, Offset, E>> = channels_of<E>;
+template <class E, class... B>
+inline constexpr int channels_of<Bounded<E, B...>> = channels_of<E>;
+template <class F, class... A>
+inline constexpr int channels_of<Pointwise<F, A...>> = [] {
+  int channels = dyn;
+  ((channels = channels == dyn ? channels_of<A> : channels), ...);
+  return channels;
+}();
+
+/// The field type in which a model takes E as its image: with E's channels, else those of the model's first layer.
+template <class T, int Channels, class Where>
 struct image_of;
-template <class ModelType, class T, class MeshType, int... Codes>
-struct image_of<ModelType, T, Placed<MeshType, 5, Codes...>> {
-  using type = Sharded<Tensor<T, dyn, input_channels<ModelType>, dyn, dyn, dyn>, MeshType,
-                       typename placement_of<Codes>::type...>;
+template <class T, int Channels, class MeshType, int... Codes>
+struct image_of<T, Channels, Placed<MeshType, 5, Codes...>> {
+  using type = Sharded<Tensor<T, dyn, Channels, dyn, dyn, dyn>, MeshType, typename placement_of<Codes>::type...>;
 };
-template <class ModelType, class T, class MeshType, int... Codes>
-struct image_of<ModelType, T, Placed<MeshType, 4, Codes...>> {
-  using type =
-      Sharded<Tensor<T, dyn, input_channels<ModelType>, dyn, dyn>, MeshType, typename placement_of<Codes>::type...>;
+template <class T, int Channels, class MeshType, int... Codes>
+struct image_of<T, Channels, Placed<MeshType, 4, Codes...>> {
+  using type = Sharded<Tensor<T, dyn, Channels, dyn, dyn>, MeshType, typename placement_of<Codes>::type...>;
 };
+template <class ModelType, class T, class E>
+using ImageFor =
+    typename image_of<T, channels_of<E> == dyn ? input_channels<ModelType> : channels_of<E>, typename E::placed>::type;
 
 }  // namespace detail
 
 /// A model's output for E; made by infer(parameters, expression).
 template <class ModelType, class T, class E>
-struct NetworkOutput : detail::FieldStage<NetworkOutput<ModelType, T, E>,
-                                          typename Network<ModelType, T>::template Prediction<
-                                              typename detail::image_of<ModelType, T, typename E::placed>::type>> {
-  using Image = typename detail::image_of<ModelType, T, typename E::placed>::type;
+struct NetworkOutput
+    : detail::FieldStage<NetworkOutput<ModelType, T, E>,
+                         typename Network<ModelType, T>::template Prediction<detail::ImageFor<ModelType, T, E>>> {
+  using Image = detail::ImageFor<ModelType, T, E>;
   using Net = Network<ModelType, T>;
   using Result = typename Net::template Prediction<Image>;
   static constexpr PlanKind plan = detail::has_variable<E> ? PlanKind::vjp : PlanKind::inference;
@@ -45,6 +65,7 @@ struct NetworkOutput : detail::FieldStage<NetworkOutput<ModelType, T, E>,
   struct Run {
     Net network;
     Image image;
+    bool has_kept = false;  ///< what forward left for one backward is there
   };
 
   Parameters<ModelType, T> parameters;
@@ -52,12 +73,24 @@ struct NetworkOutput : detail::FieldStage<NetworkOutput<ModelType, T, E>,
   std::shared_ptr<Run> run = std::make_shared<Run>();
   NetworkOutput(const Parameters<ModelType, T>& p, E e) : parameters(p), inner(std::move(e)) {}
 
-  index_t extent(int d) const { return this->field().extent(d); }
+  /// Known without a run.
+  index_t extent(int d) const {
+    if (d == 0) return detail::stored_extent(inner, 0);
+    if (d == 1) return Result::tensor_type::extents[1];
+    constexpr int dimensions = Result::rank - 2;
+    std::array<Cut, dimensions> space;
+    for (int s = 0; s < dimensions; ++s)
+      space[static_cast<std::size_t>(s)] = {{0, detail::stored_extent(inner, 2 + s)}};
+    const Plan& planned = plan_of<ModelType, Image::tensor_type::extents[1], plan>;
+    const std::vector<LevelLayout> levels = layout_levels(planned, space, "1");
+    const int level = planned.tensors[planned.prediction].level;
+    return levels[static_cast<std::size_t>(level)].extent(spatial_dimensions - dimensions + d - 2);
+  }
   Cut grid(int d) const { return this->field().cut(d); }
 
   Result compute() const {
     const Image image = detail::materialised<Image>(inner);
-    if constexpr (plan == PlanKind::vjp) run->image = image;
+    if constexpr (plan == PlanKind::vjp) run->image = image, run->has_kept = true;
     auto& evaluation = run->network.template evaluation<plan>(image);
     evaluation.forward(detail::view_of(image), parameters.data());
     return Net::prediction(image, evaluation);
@@ -70,23 +103,24 @@ template <class ModelType, class T, class E>
 inline constexpr bool has_variable<NetworkOutput<ModelType, T, E>> = has_variable<E>;
 template <class ModelType, class T, class E>
 inline constexpr const char* stage_text<NetworkOutput<ModelType, T, E>> = "network, see explain of the model";
+template <class ModelType, class T, class E>
+struct stage_operand<NetworkOutput<ModelType, T, E>> {
+  using type = typename NetworkOutput<ModelType, T, E>::Image;
+};
 
 template <class ModelType, class T, class E, class C, class All>
 void pull(const NetworkOutput<ModelType, T, E>& node, const C& cotangent, All& gradients) {
   node.field();  // forward has run
   const auto& image = node.run->image;
   auto& evaluation = node.run->network.template evaluation<PlanKind::vjp>(image);
+  if (!std::exchange(node.run->has_kept, false))  // another region's backward has used its memory again
+    evaluation.forward(view_of(image), node.parameters.data());
   const Parameters<ModelType, T, Partial<Sum>> unused("halogen::gradient", sub_meshes(image).samples);
   run_vjp(evaluation, cotangent, unused.data());
   backward(node.inner, leaf(Network<ModelType, T>::input_gradient(image, evaluation)), gradients);
 }
 
 }  // namespace detail
-
-namespace detail {
-template <class ModelType, class T, class E>
-using ImageFor = typename image_of<ModelType, T, typename E::placed>::type;
-}
 
 template <class ModelType, class T, Expression E>
   requires(E::placed::rank >= 4 && Fits<ModelType, detail::ImageFor<ModelType, T, E>>)

@@ -4,12 +4,14 @@
 #ifdef HALOGEN_WITH_NCCL
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "halogen/comm/nccl/watch.hpp"
 #include "halogen/comm/nccl/window_memory.hpp"
 #include "halogen/comm/stream.hpp"
+#include "halogen/comm/wait.hpp"
 
 namespace halogen::detail {
 
@@ -24,6 +27,28 @@ namespace halogen::detail {
 struct NcclOperation {
   std::string what;
   std::vector<int> peers;  ///< empty: all ranks
+};
+
+/// Aborts a communicator on a thread of its own. ncclCommAbort waits for the device, and so for kernels of
+/// communicators whose own abort comes later, and for graphs that hold its operations: whoever called it must go on
+/// meanwhile.
+class NcclAbort {
+ public:
+  void begin(const NcclLibrary& library, ncclComm_t comm) {
+    ended_ = std::make_shared<std::atomic<bool>>(false);
+    std::thread([&library, comm, ended = ended_] {
+      prepare_watching_thread();
+      library.comm_abort(comm);
+      *ended = true;
+    }).detach();
+  }
+  /// For a while: one that does not end is left to the end of the process.
+  void wait() const {
+    if (ended_) poll_for(std::chrono::seconds(10), [this] { return ended_->load(); });
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> ended_;
 };
 
 /// Owns a communicator of two ranks or more. Operations are issued on stream() and complete in its order, puts on
@@ -43,9 +68,12 @@ class NcclHandle final : public NcclWatched {
   /// outlives the stream, in a static, leaves it to the end of the process.
   ~NcclHandle() {
     NcclWatch::get().remove(*this);
-    if (comm_ == nullptr || stream_ended()) return;
-    if (std::uncaught_exceptions() > 0 || NcclWatch::get().failed()) {
-      library_.comm_abort(comm_);
+    if (stream_ended()) return;
+    if (comm_ == nullptr) {
+      abort_.wait();
+    } else if (std::uncaught_exceptions() > 0 || NcclWatch::get().failed()) {
+      abort_.begin(library_, comm_);
+      abort_.wait();
     } else {
       wait_for_stream();
       if (window_ != nullptr) library_.window_deregister(comm_, window_);
@@ -139,7 +167,7 @@ class NcclHandle final : public NcclWatched {
   void abort() override {
     const std::lock_guard lock(mutex_);
     if (comm_ == nullptr || (issuing_ && aborts_++ == 0)) return;
-    library_.comm_abort(std::exchange(comm_, nullptr));
+    abort_.begin(library_, std::exchange(comm_, nullptr));
     under_way_.clear();
   }
 
@@ -220,6 +248,7 @@ class NcclHandle final : public NcclWatched {
   std::mutex mutex_;
   bool issuing_ = false;
   int aborts_ = 0;
+  NcclAbort abort_;
   Queue under_way_;
   Clock::time_point last_end_{};
 };

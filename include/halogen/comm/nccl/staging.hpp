@@ -44,6 +44,7 @@ class StagingMemory {
   void release() {
     if (data_ != nullptr && !Kokkos::is_finalized()) Kokkos::kokkos_free<Space>(data_);
     data_ = nullptr;
+    bytes_ = 0;
   }
 
   const char* label_;
@@ -68,7 +69,7 @@ class NcclStaging {
       throw Error("a transfer of host memory over NCCL cannot be recorded into a graph: give device memory");
     bytes_in_ = total(sources), bytes_out_ = total(targets);
     const std::size_t bytes = room(bytes_in_) + bytes_out_;
-    if (device_.bytes() < bytes) {
+    if (std::min(device_.bytes(), pinned_.bytes()) < bytes) {  // a refused allocation may have left one alone
       const std::size_t more = std::max(bytes, 2 * device_.bytes());
       device_.reserve(more), pinned_.reserve(more);
     }

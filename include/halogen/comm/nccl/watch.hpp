@@ -24,7 +24,7 @@ class NcclWatched {
  public:
   /// The sentence of its fault, or nothing. Called by the watch's thread.
   virtual std::string fault() = 0;
-  /// Ends what is under way, so that neither host nor stream waits for it any longer.
+  /// Begins to end what is under way, so that neither host nor stream waits for it any longer; returns at once.
   virtual void abort() = 0;
 
  protected:

@@ -145,12 +145,21 @@ __device__ __forceinline__ void multiply(const float (&a)[1][4], const float (&b
         "r"(__float_as_uint(a[0][3])), "r"(__float_as_uint(b[0][0])), "r"(__float_as_uint(b[0][1])));
 }
 __device__ __forceinline__ void multiply(const double (&a)[1][4], const double (&b)[1][2], double (&c)[1][4]) {
-#if __CUDA_ARCH__ < 900
-#error "Halogen's device kernels need compute capability 9.0 (-arch=sm_90): mma.m16n8k8 of double"
-#endif
+#if __CUDA_ARCH__ >= 900
   asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+d"(c[0][0]), "+d"(c[0][1]), "+d"(c[0][2]), "+d"(c[0][3])
       : "d"(a[0][0]), "d"(a[0][1]), "d"(a[0][2]), "d"(a[0][3]), "d"(b[0][0]), "d"(b[0][1]));
+#else  // the same registers as four products of 8 x 4 by 4 x 8: upper and lower rows, each half of the inner dimension
+  const auto product = [](double left, double right, double& first, double& second) {
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+        : "+d"(first), "+d"(second)
+        : "d"(left), "d"(right));
+  };
+  for (int half = 0; half < 2; ++half) {
+    product(a[0][2 * half], b[0][half], c[0][0], c[0][1]);
+    product(a[0][2 * half + 1], b[0][half], c[0][2], c[0][3]);
+  }
+#endif
 }
 __device__ __forceinline__ void multiply(const BfloatPair (&a)[1][4], const BfloatPair (&b)[1][2], float (&c)[1][4]) {
   const auto word = [](const BfloatPair& pair) { return __builtin_bit_cast(unsigned, pair); };
