@@ -95,6 +95,13 @@ void add(char* sum, const char* value, std::size_t count, ncclDataType_t type, n
   std::abort();
 }
 
+/// Calls of this process on the way, what on a device are its kernels.
+std::atomic<int> calls_under_way = 0;
+struct UnderWay {
+  UnderWay() { ++calls_under_way; }
+  ~UnderWay() { --calls_under_way; }
+};
+
 /// Hangs as NCCL does: until somebody aborts, or the test has waited long enough.
 ncclResult_t hang(ncclComm& comm, ncclResult_t error) {
   comm.error = error;
@@ -289,6 +296,7 @@ ncclResult_t run_group() {
                           call.receive == nullptr});
   }
   if (has_side_stream && calls.front().stream != nullptr) return SideStream::get().queue(calls), ncclSuccess;
+  const UnderWay here;
   ncclResult_t code = carry(comm, messages);
   for (const Call& call : calls)
     if (call.operation != message && code == ncclSuccess && !comm.aborted)
@@ -377,9 +385,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (comm->signals && !comm->signals->all_were_awaited()) refuse("nobody waited for a signal"), std::abort();
   return delete comm, ncclSuccess;
 }
+/// Waits for the device, as NCCL does: for calls on other communicators too, which must be aborted meanwhile.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  return comm->aborted = true, ncclSuccess;
-}  // its caller may be in it: kept
+  comm->aborted = true;  // its caller may be in it: kept
+  const auto end = Clock::now() + std::chrono::seconds(20);
+  while (calls_under_way > 0 && Clock::now() < end) usleep(1000);
+  return ncclSuccess;
+}
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) { return *error = comm->error, ncclSuccess; }
 ncclResult_t ncclGroupStart() { return ++depth, ncclSuccess; }
 ncclResult_t ncclGroupEnd() { return --depth == 0 ? run_group() : ncclSuccess; }

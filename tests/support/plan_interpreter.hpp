@@ -1,0 +1,400 @@
+// Graphs node by node and plans launch by launch, in plain loops over fields of one dimension: what a planner makes is
+// compared with what was traced. A plan that breaks its word (what it reads, how long tensors live, what is complete)
+// throws. Convolutions take one tap, whatever their windows: a planner asks only to which level a window leads.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <valarray>
+#include <vector>
+
+#include "halogen/expr/plan.hpp"
+
+namespace support {
+
+namespace hg = halogen;
+using Row = std::valarray<double>;
+using Field = std::vector<Row>;       ///< [channel][point]
+using Parameters = std::vector<Row>;  ///< by their number in the graph; weights are [output][input]
+
+template <class... Words>
+void expect(bool holds, const Words&... words) {
+  if (holds) return;
+  std::ostringstream text;
+  (text << ... << words);
+  throw std::runtime_error(text.str());
+}
+
+inline int channels_of(const Field& x) { return static_cast<int>(x.size()); }
+inline int points_of(const Field& x) { return x.empty() ? 0 : static_cast<int>(x[0].size()); }
+inline Field channels_from(int first, int count, const Field& x) {
+  expect(first + count <= channels_of(x), count, " channels from ", first, " on of ", channels_of(x));
+  return Field(x.begin() + first, x.begin() + first + count);
+}
+inline void expect_one_shape(const Field& x, const Field& y) {
+  expect(channels_of(x) == channels_of(y) && points_of(x) == points_of(y), "fields of two shapes");
+}
+
+// -- what layers compute, and their adjoints -----------------------------------------------------------------------
+inline Field added(Field x, const Field& y) {
+  expect_one_shape(x, y);
+  for (int c = 0; c < channels_of(x); ++c) x[c] += y[c];
+  return x;
+}
+
+inline Field clipped(Field x) {
+  for (Row& row : x) row[row < 0.] = 0;
+  return x;
+}
+inline Field clip_adjoint(Field gradient, const Field& x) {
+  expect_one_shape(gradient, x);
+  for (int c = 0; c < channels_of(x); ++c) gradient[c][x[c] <= 0.] = 0;
+  return gradient;
+}
+
+inline Field convolved(const Field& x, const Row& weight, const Row* bias, int outputs) {
+  Field y(outputs, Row(points_of(x)));
+  for (int k = 0; k < outputs; ++k) {
+    if (bias != nullptr) y[k] = (*bias)[k];
+    for (int c = 0; c < channels_of(x); ++c) y[k] += weight[k * channels_of(x) + c] * x[c];
+  }
+  return y;
+}
+inline Field convolution_adjoint(const Field& gradient, const Row& weight) {
+  const int outputs = channels_of(gradient), inputs = static_cast<int>(weight.size()) / outputs;
+  Field result(inputs, Row(points_of(gradient)));
+  for (int k = 0; k < outputs; ++k)
+    for (int c = 0; c < inputs; ++c) result[c] += weight[k * inputs + c] * gradient[k];
+  return result;
+}
+
+/// Pools and resamplings: shares(c, o, f) calls f(i, share) for the points of channel c that its output o is made of.
+template <class Shares>
+Field gathered(const Field& x, int points, Shares shares) {
+  Field y(x.size(), Row(points));
+  for (int c = 0; c < channels_of(x); ++c)
+    for (int o = 0; o < points; ++o) shares(c, o, [&](auto i, double share) { y[c][o] += share * x[c][i]; });
+  return y;
+}
+template <class Shares>
+Field gather_adjoint(const Field& gradient, int points, Shares shares) {
+  Field result(gradient.size(), Row(points));
+  for (int c = 0; c < channels_of(gradient); ++c)
+    for (int o = 0; o < points_of(gradient); ++o)
+      shares(c, o, [&](auto i, double share) { result[c][i] += share * gradient[c][o]; });
+  return result;
+}
+
+inline auto average(const hg::Window& window, int points) {
+  return [=](int, int output, auto f) {
+    for (int k = 0; k < window.kernel; ++k) {
+      const int input = output * window.stride - window.padding + k * window.dilation;
+      if (input >= 0 && input < points) f(input, 1. / window.kernel);
+    }
+  };
+}
+/// The first largest of each window.
+inline auto largest(const hg::Window& window, const Field& x) {
+  return [taps = average(window, points_of(x)), x](int c, int output, auto f) {
+    int at = -1;
+    taps(c, output, [&](int input, double) { at = at < 0 || x[c][input] > x[c][at] ? input : at; });
+    f(at, 1.);
+  };
+}
+inline auto resampling(int from, int to, bool linear) {
+  return [resample = hg::Resample{from, to, linear}](int, int output, auto f) {
+    if (!resample.linear) return f(resample.source(output), 1.);
+    const hg::Resample::Between between = resample.between(output);
+    const double share = static_cast<double>(between.part) / static_cast<double>(2 * resample.to);
+    f(between.first, 1 - share);
+    f(between.second, share);
+  };
+}
+
+inline Field softmax(Field x) {
+  Row top = x[0], sum(points_of(x));
+  for (const Row& row : x) top[row > top] = Row(row[row > top]);
+  for (Row& row : x) sum += row = std::exp(row - top);
+  for (Row& row : x) row /= sum;
+  return x;
+}
+inline Field softmax_adjoint(Field gradient, const Field& y) {
+  Row sum(points_of(y));
+  for (int c = 0; c < channels_of(y); ++c) sum += gradient[c] * y[c];
+  for (int c = 0; c < channels_of(y); ++c) gradient[c] = y[c] * (gradient[c] - sum);
+  return gradient;
+}
+
+inline double mean(const Row& row) { return row.sum() / static_cast<double>(row.size()); }
+/// The same values in so many rows: one of a group of channels, or of each channel.
+inline Field in_rows(const Field& x, int rows) {
+  const std::size_t from = x[0].size(), to = from * x.size() / rows;
+  Field y(rows, Row(to));
+  for (std::size_t i = 0; i < from * x.size(); ++i) y[i / to][i % to] = x[i / from][i % from];
+  return y;
+}
+/// About the mean of each group, in units of its deviation.
+inline Field normal(const Field& x, const hg::Norm& norm) {
+  Field y = in_rows(x, norm.groups);
+  for (Row& row : y) row -= mean(row);
+  for (Row& row : y) row /= std::sqrt(mean(row * row) + norm.epsilon);
+  return in_rows(y, norm.channels);
+}
+inline Field normalised(const Field& x, const hg::Norm& norm, const Parameters& parameters) {
+  Field y = normal(x, norm);
+  for (int c = 0; c < norm.channels; ++c)
+    y[c] = parameters[norm.parameter][c] * y[c] + parameters[norm.parameter + 1][c];
+  return y;
+}
+inline Field norm_adjoint(Field gradient, const Field& x, const hg::Norm& norm, const Row& gamma) {
+  for (int c = 0; c < norm.channels; ++c) gradient[c] *= gamma[c];
+  const Field values = in_rows(x, norm.groups), along = in_rows(normal(x, norm), norm.groups);
+  gradient = in_rows(gradient, norm.groups);
+  for (int g = 0; g < norm.groups; ++g) {
+    gradient[g] -= mean(gradient[g]) + mean(gradient[g] * along[g]) * along[g];
+    gradient[g] /= std::sqrt(mean(std::pow(values[g] - mean(values[g]), 2.)) + norm.epsilon);
+  }
+  return in_rows(gradient, norm.channels);
+}
+
+// -- a graph -------------------------------------------------------------------------------------------------------
+/// Points of each level, where the input has so many.
+inline std::vector<int> points_of_levels(const hg::Graph& graph, int points) {
+  std::vector<int> result{points};
+  for (int i = 1; i < graph.levels.size(); ++i)
+    result.push_back(static_cast<int>(graph.levels[i].window[2].output_extent(result[graph.levels[i].parent])));
+  return result;
+}
+
+/// What a node's layer is defined to be, where its output has so many points; y: of a layer with two inputs.
+inline Field run_node(const hg::Node& node, const Parameters& parameters, Field x, const Field& y, int points) {
+  const std::string_view name = node.operation->name;
+  const Row* parameter = node.parameter < 0 ? nullptr : &parameters[node.parameter];
+  if (name == "conv2d") return convolved(x, *parameter, node.bias ? parameter + 1 : nullptr, node.channels);
+  if (name == "relu") return clipped(x);
+  if (name == "group_norm")
+    return normalised(x, {-1, node.groups, node.channels, node.parameter, node.epsilon}, parameters);
+  if (name == "max_pool2d") return gathered(x, points, largest(node.window[2], x));
+  if (name == "avg_pool2d") return gathered(x, points, average(node.window[2], points_of(x)));
+  if (name == "softmax") return softmax(x);
+  if (name == "upsample_nearest" || name == "upsample_bilinear")
+    return gathered(x, points, resampling(points_of(x), points, name == "upsample_bilinear"));
+  if (name == "add") return added(x, y);
+  expect(name == "concat", "a layer that nobody defined: ", name);
+  x.insert(x.end(), y.begin(), y.end());
+  return x;
+}
+
+/// The output of a graph.
+inline Field run_graph(const hg::Graph& graph, const Parameters& parameters, const Field& input) {
+  const std::vector<int> points = points_of_levels(graph, points_of(input));
+  std::vector<Field> values{input};
+  for (int i = 1; i < graph.nodes.size(); ++i) {
+    const hg::Node& node = graph.nodes[i];
+    const Field &x = values[node.inputs[0]], &y = values[std::max(0, node.inputs[1])];
+    values.push_back(run_node(node, parameters, x, y, points[node.level]));
+  }
+  return values[graph.output];
+}
+
+// -- a plan --------------------------------------------------------------------------------------------------------
+/// A plan that has run: what its launches left.
+class PlanRun {
+ public:
+  PlanRun(const hg::Plan& plan, const Parameters& parameters, const Field& input, const Field& cotangent)
+      : plan_(plan), parameters_(parameters), cotangent_(cotangent) {
+    points_ = points_of_levels(plan.graph, points_of(input));
+    for (const hg::StoredTensor& tensor : plan.tensors)  // NaN until written
+      tensors_.emplace_back(tensor.channels, Row(std::nan(""), points_[tensor.level]));
+    tensors_[0] = input;
+    if (plan.cotangent >= 0) tensors_[plan.cotangent] = cotangent;
+    for (const Row& parameter : parameters) gradient_.emplace_back(parameter.size());
+    written_ = gradient_;
+    for (; now_ < plan.launches.size(); ++now_) {
+      try {
+        run();
+      } catch (const std::runtime_error& fault) {
+        throw std::runtime_error("launch " + std::to_string(now_) + ": " + fault.what());
+      }
+    }
+  }
+
+  const Field& tensor(int index) const { return tensors_[index]; }
+  const Parameters& gradient_of_parameters() const { return gradient_; }
+
+ private:
+  using Kind = hg::LaunchKind;
+  const hg::Launch& launch() const { return plan_.launches[now_]; }
+  const hg::Node& node() const { return plan_.node_of(launch()); }
+  const hg::Source& source() const { return launch().input.sources[launch().source]; }
+
+  void run() {
+    const Kind kind = launch().kind;
+    if (kind == Kind::conv_weight_gradient)
+      sum_weights(gradient(), input(), 0);
+    else if (kind != Kind::moments)
+      store(launch().reads < 0 ? forward(kind) : backward(kind, gradient()));
+    if (launch().statistics >= 0) gather_moments(plan_.norms[launch().statistics]);
+    if (launch().sums >= 0) gather_sums(plan_.activations[launch().sums]);
+  }
+
+  Field forward(Kind kind) const {
+    const int points = points_[node().level], channels = node().channels;
+    const Row* parameter = node().parameter < 0 ? nullptr : &parameters_[node().parameter];
+    const Field x = input();
+    if (kind == Kind::conv_forward) return convolved(x, *parameter, node().bias ? parameter + 1 : nullptr, channels);
+    if (kind == Kind::max_pool_forward) return gathered(x, points, largest(node().window[2], x));
+    if (kind == Kind::avg_pool_forward) return gathered(x, points, average(node().window[2], points_of(x)));
+    if (kind == Kind::softmax_forward) return softmax(x);
+    if (kind == Kind::add) return added(channels_from(0, channels, x), channels_from(channels, channels, x));
+    expect(kind == Kind::store || kind == Kind::loss, "computes nothing forward");
+    return kind == Kind::loss ? cotangent_ : x;
+  }
+
+  Field backward(Kind kind, const Field& slope) {
+    const int points = points_[launch().input.level], coarse = points_[plan_.tensors[launch().output].level];
+    const hg::Window& window = node().window[2];
+    if (kind == Kind::gradient_store) return slope;
+    if (kind == Kind::max_pool_backward) return of_source(gather_adjoint(slope, points, largest(window, input())));
+    if (kind == Kind::avg_pool_backward) return of_source(gather_adjoint(slope, points, average(window, points)));
+    expect(points_of(slope) == points, "level of its gradient");
+    if (kind == Kind::store_backward) return of_source(slope);
+    if (kind == Kind::softmax_backward) return of_source(softmax_adjoint(slope, read(launch().result)));
+    if (kind == Kind::upsample_backward)
+      return gather_adjoint(slope, coarse, resampling(coarse, points, source().linear));
+    expect(kind == Kind::conv_input_gradient, "computes nothing backward");
+    if (launch().weights) sum_weights(slope, value(source()), first_channel());
+    return of_source(convolution_adjoint(slope, parameters_[node().parameter]));
+  }
+
+  /// partial: what it adds to, complete with itself at the earliest.
+  const Field& read(int tensor, bool partial = false) const {
+    bool declared = false;
+    plan_.for_each_read(launch(), [&](int each) { declared |= each == tensor; });
+    expect(declared, "undeclared read of t", tensor);
+    const hg::StoredTensor& stored = plan_.tensors[tensor];
+    if (stored.external) return tensors_[tensor];
+    const bool lives = stored.first_launch >= 0 && stored.first_launch <= now_ && now_ <= stored.last_launch;
+    expect(lives, "reads t", tensor, " outside its lifetime");
+    expect(partial || stored.last_write < now_, "reads t", tensor, " before it is complete");
+    return tensors_[tensor];
+  }
+
+  const hg::Norm& norm_of(int tensor, int norm) const {
+    expect(norms_with_moments_.count(norm) > 0, "reads norm ", norm, " before its statistics");
+    expect(plan_.norms[norm].tensor == tensor, "norm ", norm, " is not of t", tensor);
+    return plan_.norms[norm];
+  }
+
+  Field value(const hg::Source& source) const {
+    const int level = launch().input.level;
+    Field x = read(source.tensor);
+    expect(channels_of(x) == source.channels, "channels of t", source.tensor);
+    if (source.norm >= 0) x = normalised(x, norm_of(source.tensor, source.norm), parameters_);
+    if (source.relu) x = clipped(x);
+    if (source.resampled) return gathered(x, points_[level], resampling(points_of(x), points_[level], source.linear));
+    expect(plan_.tensors[source.tensor].level == level, "level of t", source.tensor);
+    return x;
+  }
+  Field input() const {
+    Field result;
+    for (const hg::Source& source : launch().input.sources)
+      for (Row& row : value(source)) result.push_back(std::move(row));
+    return result;
+  }
+
+  /// Of the stored tensor, from that of an activation of it.
+  Field gradient() const {
+    const hg::Activation& activation = plan_.activations[launch().reads];
+    expect(activation.gradient >= 0, "activation ", launch().reads, " has no gradient");
+    const Field& result = read(activation.gradient);
+    if (activation.norm < 0 && !activation.relu) return result;
+    const Field& x = read(activation.tensor);
+    if (activation.norm < 0) return clip_adjoint(result, x);
+    expect(sums_.count(launch().reads) > 0, "reads the sums of activation ", launch().reads, " before they are there");
+    const hg::Norm& norm = norm_of(activation.tensor, activation.norm);
+    return norm_adjoint(through_relu(activation, norm, result, x), x, norm, parameters_[norm.parameter]);
+  }
+  Field through_relu(const hg::Activation& activation, const hg::Norm& norm, const Field& slope, const Field& x) const {
+    return activation.relu ? clip_adjoint(slope, normalised(x, norm, parameters_)) : slope;
+  }
+
+  /// Where the launch's source lies in what its node reads: of an add, each term takes all channels.
+  int first_channel() const {
+    int first = 0;
+    for (int i = 0; i < launch().source; ++i) first += launch().input.sources[i].channels;
+    return node().operation->is_sum ? first % node().channels : first;
+  }
+  Field of_source(const Field& x) const { return channels_from(first_channel(), source().channels, x); }
+
+  void store(Field field) {
+    const int to = launch().output, addend = launch().addend >= 0 ? launch().addend : to;
+    const bool adds_to_output = launch().accumulate && addend == to;
+    expect(!plan_.tensors[to].external, "writes the user's field");
+    expect(adds_to_output || plan_.tensors[to].first_launch == now_, "overwrites t", to);
+    expect_one_shape(field, tensors_[to]);
+    if (launch().accumulate) field = added(field, read(addend, adds_to_output));
+    if (launch().mask >= 0) field = clip_adjoint(field, read(launch().mask));
+    tensors_[to] = field;
+  }
+
+  /// again: other activations of a norm have theirs in it already.
+  void add_gradient(int parameter, int at, double value, bool again = false) {
+    bool declared = false;
+    plan_.for_each_parameter_gradient(launch(), [&](int each) { declared |= each == parameter; });
+    expect(declared, "undeclared gradient of parameter ", parameter);
+    expect(again || written_[parameter][at] == 0, "gradient of parameter ", parameter, " written twice");
+    written_[parameter][at] = 1;
+    gradient_[parameter][at] += value;
+  }
+
+  /// Of inputs from `first` on; with the first ones the bias's.
+  void sum_weights(const Field& slope, const Field& x, int first) {
+    expect(launch().input.level == node().level, "level of a convolution's input");
+    const int weight = node().parameter, inputs = static_cast<int>(parameters_[weight].size()) / node().channels;
+    for (int k = 0; k < channels_of(slope); ++k) {
+      for (int c = 0; c < channels_of(x); ++c) add_gradient(weight, k * inputs + first + c, (slope[k] * x[c]).sum());
+      if (node().bias && first == 0) add_gradient(weight + 1, k, slope[k].sum());
+    }
+  }
+
+  void gather_moments(const hg::Norm& norm) {
+    const hg::StoredTensor& stored = plan_.tensors[norm.tensor];
+    expect(launch().output == norm.tensor && stored.channels == norm.channels, "a norm that is not of its output");
+    expect(stored.external || stored.last_write == now_, "statistics before t", norm.tensor, " is complete");
+    norms_with_moments_.insert(launch().statistics);
+  }
+
+  /// Those of gamma and beta; norm_adjoint computes the sums over groups again.
+  void gather_sums(const hg::Activation& activation) {
+    const hg::Norm& norm = norm_of(activation.tensor, activation.norm);
+    expect(launch().output == activation.gradient, "sums of another gradient than t", activation.gradient);
+    expect(plan_.tensors[launch().output].last_write == now_, "sums before t", launch().output, " is complete");
+    expect(sums_.insert(launch().sums).second, "sums of activation ", launch().sums, " twice");
+    const Field& x = read(activation.tensor);
+    const Field along = normal(x, norm);
+    const Field slope = through_relu(activation, norm, tensors_[launch().output], x);
+    const bool again = !norms_with_gradient_.insert(activation.norm).second;
+    for (int c = 0; c < norm.channels; ++c) {
+      add_gradient(norm.parameter, c, (slope[c] * along[c]).sum(), again);
+      add_gradient(norm.parameter + 1, c, slope[c].sum(), again);
+    }
+  }
+
+  const hg::Plan& plan_;
+  const Parameters& parameters_;
+  const Field& cotangent_;
+  std::vector<int> points_;  ///< of each level
+  int now_ = 0;              ///< the launch that runs
+  std::vector<Field> tensors_;
+  std::set<int> norms_with_moments_, norms_with_gradient_, sums_;  ///< sums_: of activations
+  Parameters gradient_, written_;                                  ///< written_: 1 where
+};
+
+}  // namespace support

@@ -1,0 +1,337 @@
+// Graphs of layers drawn at run time, so many and so strange as no test spells out: each plan of them computes what the
+// graph says, its gradients are those of finite differences, and it keeps its word on the way
+// (support/plan_interpreter.hpp). What fails is printed with its seed and the script of its graph.
+#ifndef _GLIBCXX_ASSERTIONS
+#define _GLIBCXX_ASSERTIONS  // an index of the planner beyond an array aborts
+#endif
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "halogen/core/philox.hpp"
+#include "halogen/layers/avg_pool2d.hpp"
+#include "halogen/layers/conv2d.hpp"
+#include "halogen/layers/group_norm.hpp"
+#include "halogen/layers/max_pool2d.hpp"
+#include "halogen/layers/relu.hpp"
+#include "halogen/layers/residual.hpp"
+#include "halogen/layers/softmax.hpp"
+#include "halogen/layers/upsample.hpp"
+#include "support/plan_interpreter.hpp"
+
+namespace test_random_plans {
+
+namespace hg = halogen;
+
+namespace {
+
+using support::expect;
+using support::Field;
+using support::Parameters;
+using support::Row;
+
+constexpr int graphs = 5000, most_layers = 13, most_failures = 20;
+constexpr int input_channels = 8, input_points = 8;
+constexpr int most_channels = 32, most_points = 16;  // of a concatenation, of what an upsampling makes
+
+class Draw {
+ public:
+  explicit Draw(int seed) : seed_(static_cast<std::uint64_t>(seed)) {}
+
+  double unit() { return hg::uniform_at(seed_, 0, drawn_++); }
+  double number() { return 2 * unit() - 1; }
+  int below(int end) { return static_cast<int>(unit() * end); }
+  bool coin() { return below(2) == 1; }
+
+  /// Numbers in the shape of `like`.
+  Field numbers(Field like) {
+    for (Row& row : like)
+      for (double& value : row) value = number();
+    return like;
+  }
+
+ private:
+  std::uint64_t seed_, drawn_ = 0;
+};
+
+/// f.operator()<C>() for the C channels of a value, which its layers have in their types.
+template <class F>
+hg::Traced with_channels(hg::Traced x, F f) {
+  const int channels = (*x).channels;
+  if (channels == 8) return f.template operator()<8>();
+  if (channels == 16) return f.template operator()<16>();
+  if (channels == 24) return f.template operator()<24>();
+  return f.template operator()<most_channels>();
+}
+
+/// A 3 x 3 window of these channels sums its weights' gradient beside its input's (stencil/winograd.hpp).
+hg::Traced convolution(hg::Traced x, bool wide, bool bias) {
+  return with_channels(x, [&]<int C>() {
+    using Window = hg::Kernel<3>;
+    if (wide && bias) return hg::Conv2d<C, 8, Window, hg::Padding<1>>{}(x);
+    if (wide) return hg::Conv2d<C, 8, Window, hg::Padding<1>, hg::Bias<false>>{}(x);
+    if (bias) return hg::Conv2d<C, 8>{}(x);
+    return hg::Conv2d<C, 8, hg::Bias<false>>{}(x);
+  });
+}
+
+hg::Traced group_norm(hg::Traced x, bool single) {
+  return with_channels(x, [&]<int C>() { return single ? hg::GroupNorm<1, C>{}(x) : hg::GroupNorm<4, C>{}(x); });
+}
+
+/// A graph and how it came about.
+class RandomGraph {
+ public:
+  explicit RandomGraph(Draw& draw) : draw_(draw) {
+    values_.push_back({&graph_, 0});
+    const int steps = 2 + draw_.below(most_layers - 1);
+    for (int i = 0; i < steps || values_.size() == 1; ++i) step();
+    graph_.output = values_.back().node;
+  }
+  RandomGraph(const RandomGraph&) = delete;  // values point into the graph
+
+  const hg::Graph& graph() const { return graph_; }
+  const std::string& script() const { return script_; }
+
+ private:
+  void step() {
+    const int at = draw_.below(3) > 0 ? recent() : draw_.below(count());
+    const hg::Traced x = values_[at];
+    switch (draw_.below(14)) {
+      case 0:
+      case 1: {
+        const bool wide = draw_.coin(), bias = draw_.coin();
+        const std::string name = wide ? "conv3x3" : "conv1x1";
+        return keep(bias ? name : name + "_without_bias", {at}, convolution(x, wide, bias));
+      }
+      case 2:
+      case 3:
+        return keep("relu", {at}, hg::ReLU{}(x));
+      case 4:
+      case 5: {
+        const bool single = draw_.coin();
+        return keep(single ? "norm1" : "norm4", {at}, group_norm(x, single));
+      }
+      case 6:
+        return pool(at);
+      case 7:
+        return upsample(at);
+      case 8:
+        return upsample_to_skip(at);
+      case 9:
+        if (draw_.below(3) == 0) keep("softmax", {at}, hg::Softmax{}(x));
+        return;
+      case 13:
+        return concat(at);
+      default:
+        return add(at);
+    }
+  }
+
+  int count() const { return static_cast<int>(values_.size()); }
+  int recent() { return count() - 1 - draw_.below(std::min(3, count())); }
+  int points(int at) const { return support::points_of_levels(graph_, input_points)[(*values_[at]).level]; }
+
+  void keep(const std::string& layer, std::initializer_list<int> of, hg::Traced result) {
+    script_ += " v" + std::to_string(count()) + " = " + layer + "(";
+    for (const int value : of) script_ += (script_.back() == '(' ? "v" : ", v") + std::to_string(value);
+    script_ += ");";
+    values_.push_back(result);
+  }
+
+  void pool(int at) {
+    if (points(at) % 2 != 0 || points(at) < 4) return;
+    const hg::Traced x = values_[at];
+    switch (draw_.below(4)) {
+      case 0:
+        return keep("max_pool", {at}, hg::MaxPool2d<2>{}(x));
+      case 1:
+        return keep("avg_pool", {at}, hg::AvgPool2d<2>{}(x));
+      case 2:
+        return keep("max_pool_of_level", {at}, hg::MaxPool2d<3, hg::Stride<1>, hg::Padding<1>>{}(x));
+      default:
+        return keep("avg_pool_overlapping", {at}, hg::AvgPool2d<3, hg::Stride<2>, hg::Padding<1>>{}(x));
+    }
+  }
+
+  void upsample(int at) {
+    if (2 * points(at) > most_points) return;
+    const hg::Traced x = values_[at];
+    switch (draw_.below(4)) {
+      case 0:
+        return keep("nearest2", {at}, hg::Upsample<2, hg::Nearest>{}(x));
+      case 1:
+        return keep("bilinear2", {at}, hg::Upsample<2, hg::Bilinear>{}(x));
+      case 2:
+        return keep("nearest1", {at}, hg::Upsample<1, hg::Nearest>{}(x));
+      default:
+        return keep("bilinear1", {at}, hg::Upsample<1, hg::Bilinear>{}(x));
+    }
+  }
+
+  void upsample_to_skip(int at) {
+    const int like = draw_.below(count());
+    graph_.skips.push(values_[like].node);
+    if (draw_.coin())
+      keep("bilinear_to_skip", {at, like}, hg::UpsampleToSkip<hg::Bilinear>{}(values_[at]));
+    else
+      keep("nearest_to_skip", {at, like}, hg::UpsampleToSkip<hg::Nearest>{}(values_[at]));
+    graph_.skips.pop();
+  }
+
+  /// A value with which `fits` holds; -1: none.
+  template <class Fits>
+  int partner(int at, Fits fits) {
+    std::vector<int> fitting;
+    for (int i = 0; i < count(); ++i)
+      if ((*values_[i]).level == (*values_[at]).level && fits((*values_[i]).channels)) fitting.push_back(i);
+    return fitting.empty() ? -1 : fitting[draw_.below(static_cast<int>(fitting.size()))];
+  }
+
+  void add(int at) {
+    const int channels = (*values_[at]).channels;
+    const int other = partner(at, [&](int others) { return others == channels; });
+    join("add", hg::add, at, other);
+  }
+  void concat(int at) {
+    const int channels = (*values_[at]).channels;
+    const int other = partner(at, [&](int others) { return others + channels <= most_channels; });
+    if (other >= 0) join("concat", hg::concat, at, other);
+  }
+  void join(const char* layer, hg::Traced (*of)(hg::Traced, hg::Traced), int first, int second) {
+    if (draw_.coin()) std::swap(first, second);
+    keep(layer, {first, second}, of(values_[first], values_[second]));
+  }
+
+  Draw& draw_;
+  hg::Graph graph_{input_channels};
+  std::vector<hg::Traced> values_;
+  std::string script_;
+};
+
+double dot(const Field& x, const Field& y) {
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += (x[i] * y[i]).sum();
+  return sum;
+}
+
+Field moved(Field x, const Field& direction, double step) {
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] += step * direction[i];
+  return x;
+}
+
+bool are_close(double a, double b) { return std::abs(a - b) < 1e-4 * (1 + std::abs(a) + std::abs(b)); }
+
+/// The derivative at 0 by differences; none where two steps disagree: something is clipped between them.
+template <class F>
+std::optional<double> slope(F loss) {
+  const auto over = [&](double step) { return (loss(step) - loss(-step)) / (2 * step); };
+  const double result = over(1e-6);
+  if (!are_close(result, over(1e-7))) return {};
+  return result;
+}
+
+Parameters draw_parameters(const hg::Graph& graph, Draw& draw) {
+  Parameters parameters;
+  for (const hg::ParameterShape& shape : graph.parameters) {
+    const int inputs = shape.rank > 1 ? shape.shape[1] : 1;
+    parameters.push_back(draw.numbers({Row(shape.shape[0] * inputs)})[0] / std::sqrt(inputs));
+    if (shape.start == hg::ParameterShape::Start::ones) parameters.back() = 1 + 0.3 * parameters.back();
+  }
+  return parameters;
+}
+
+/// Numbers for a graph, and what it makes of them by its definition.
+struct Sample {
+  Sample(const hg::Graph& of, Draw& draw) : graph(of) {
+    parameters = draw_parameters(graph, draw);
+    input = draw.numbers(Field(input_channels, Row(input_points)));
+    output = support::run_graph(graph, parameters, input);
+    cotangent = draw.numbers(output);
+    along_parameters = draw.numbers(parameters);
+    along_input = draw.numbers(input);
+    slope_of_parameters = slope([&](double step) {
+      return dot(support::run_graph(graph, moved(parameters, along_parameters, step), input), cotangent);
+    });
+    slope_of_input = slope([&](double step) {
+      return dot(support::run_graph(graph, parameters, moved(input, along_input, step)), cotangent);
+    });
+  }
+
+  const hg::Graph& graph;
+  Parameters parameters, along_parameters;
+  Field input, along_input, output, cotangent;
+  std::optional<double> slope_of_parameters, slope_of_input;
+};
+
+void check_slope(const char* of, const Field& gradient, const Field& along, std::optional<double> by_differences) {
+  const double planned = dot(gradient, along);
+  expect(std::isfinite(planned), "gradient of ", of, ": ", planned);
+  if (!by_differences.has_value()) return;
+  expect(are_close(planned, *by_differences), "gradient of ", of, ": ", planned, ", by differences ", *by_differences);
+}
+
+void check_plan(const Sample& sample, hg::PlanKind kind) {
+  const auto plan = std::make_unique<hg::Plan>(hg::make_plan(sample.graph, kind));
+  const support::PlanRun run(*plan, sample.parameters, sample.input, sample.cotangent);
+  const Field& prediction = run.tensor(plan->prediction);
+  support::expect_one_shape(prediction, sample.output);
+  const Field difference = moved(prediction, sample.output, -1);
+  const double error = std::sqrt(dot(difference, difference) / (1 + dot(sample.output, sample.output)));
+  expect(error < 1e-12, "the prediction is wrong by ", error);  // NaN too
+  if (kind == hg::PlanKind::inference) return;
+  check_slope("parameters", run.gradient_of_parameters(), sample.along_parameters, sample.slope_of_parameters);
+  if (!plan->input_gradient_wanted) return;
+  support::expect_one_shape(run.tensor(plan->input_gradient), sample.input);
+  check_slope("the input", run.tensor(plan->input_gradient), sample.along_input, sample.slope_of_input);
+}
+
+/// What is planned now. An assertion in the planner aborts; then the test ends with these words.
+std::string subject;
+void print_subject(int) { std::fprintf(stderr, "%s\n", subject.c_str()); }
+
+/// Slopes to compare with, of two.
+int check_graph(int seed) {
+  Draw draw(seed);
+  const RandomGraph random(draw);
+  expect(random.graph().misfit.kind == hg::Misfit::Kind::none, "a misfit was drawn:", random.script());
+  const Sample sample(random.graph(), draw);
+  constexpr std::pair<hg::PlanKind, const char*> kinds[] = {
+      {hg::PlanKind::inference, "inference"},
+      {hg::PlanKind::training, "training"},
+      {hg::PlanKind::training_with_input_gradient, "training with the input's gradient"},
+      {hg::PlanKind::vjp, "vjp"}};
+  for (const auto& [kind, name] : kinds) {
+    subject = "seed " + std::to_string(seed) + ", " + name + ":" + random.script();
+    check_plan(sample, kind);
+  }
+  return sample.slope_of_parameters.has_value() + sample.slope_of_input.has_value();
+}
+
+}  // namespace
+
+TEST_CASE("plans of random graphs compute what the graphs say") {
+  std::signal(SIGABRT, print_subject);
+  int failures = 0, slopes = 0;
+  for (int seed = 0; seed < graphs && failures < most_failures; ++seed) {
+    subject = "seed " + std::to_string(seed);
+    try {
+      slopes += check_graph(seed);
+    } catch (const std::exception& fault) {
+      ++failures;
+      FAIL_CHECK((subject + "\n" + fault.what()));
+    }
+  }
+  CHECK(slopes > 1.9 * graphs);  // most are not at a kink
+}
+
+}  // namespace test_random_plans
