@@ -73,8 +73,8 @@ inline void require_finite(double value, const std::string& what, double learnin
 
 /// Small pictures of the Earth, added up over ranks; rank 0 draws.
 inline void draw(const earth::Options& options, const earth::Ranks& ranks, const hg::Communicator& world,
-          const earth::Sample& sample, const earth::Planes& predicted, const Field<float, 1>& cuts, double ratio,
-          const std::vector<double>& losses, const std::vector<double>& ratios) {
+                 const earth::Sample& sample, const earth::Planes& predicted, const Field<float, 1>& cuts, double ratio,
+                 const std::vector<double>& losses, const std::vector<double>& ratios) {
   const auto picture = [&](earth::Box region, const earth::Planes& field) {
     earth::Canvas canvas(region);
     canvas.add(field);

@@ -10,7 +10,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <valarray>
 #include <vector>
 
@@ -41,7 +40,6 @@ inline void expect_one_shape(const Field& x, const Field& y) {
   expect(channels_of(x) == channels_of(y) && points_of(x) == points_of(y), "fields of two shapes");
 }
 
-// -- what layers compute, and their adjoints -----------------------------------------------------------------------
 inline Field added(Field x, const Field& y) {
   expect_one_shape(x, y);
   for (int c = 0; c < channels_of(x); ++c) x[c] += y[c];
@@ -119,8 +117,9 @@ inline auto resampling(int from, int to, bool linear) {
 
 inline Field softmax(Field x) {
   Row top = x[0], sum(points_of(x));
-  for (const Row& row : x) top[row > top] = Row(row[row > top]);
-  for (Row& row : x) sum += row = std::exp(row - top);
+  for (const Row& row : x) top[row > top] = row[row > top];
+  for (Row& row : x) row = std::exp(row - top);
+  for (const Row& row : x) sum += row;
   for (Row& row : x) row /= sum;
   return x;
 }
@@ -163,7 +162,6 @@ inline Field norm_adjoint(Field gradient, const Field& x, const hg::Norm& norm, 
   return in_rows(gradient, norm.channels);
 }
 
-// -- a graph -------------------------------------------------------------------------------------------------------
 /// Points of each level, where the input has so many.
 inline std::vector<int> points_of_levels(const hg::Graph& graph, int points) {
   std::vector<int> result{points};
@@ -179,7 +177,7 @@ inline Field run_node(const hg::Node& node, const Parameters& parameters, Field 
   if (name == "conv2d") return convolved(x, *parameter, node.bias ? parameter + 1 : nullptr, node.channels);
   if (name == "relu") return clipped(x);
   if (name == "group_norm")
-    return normalised(x, {-1, node.groups, node.channels, node.parameter, node.epsilon}, parameters);
+    return normalised(x, hg::Norm{-1, node.groups, node.channels, node.parameter, node.epsilon}, parameters);
   if (name == "max_pool2d") return gathered(x, points, largest(node.window[2], x));
   if (name == "avg_pool2d") return gathered(x, points, average(node.window[2], points_of(x)));
   if (name == "softmax") return softmax(x);
@@ -203,7 +201,6 @@ inline Field run_graph(const hg::Graph& graph, const Parameters& parameters, con
   return values[graph.output];
 }
 
-// -- a plan --------------------------------------------------------------------------------------------------------
 /// A plan that has run: what its launches left.
 class PlanRun {
  public:
@@ -252,9 +249,13 @@ class PlanRun {
     if (kind == Kind::max_pool_forward) return gathered(x, points, largest(node().window[2], x));
     if (kind == Kind::avg_pool_forward) return gathered(x, points, average(node().window[2], points_of(x)));
     if (kind == Kind::softmax_forward) return softmax(x);
-    if (kind == Kind::add) return added(channels_from(0, channels, x), channels_from(channels, channels, x));
-    expect(kind == Kind::store || kind == Kind::loss, "computes nothing forward");
-    return kind == Kind::loss ? cotangent_ : x;
+    if (kind == Kind::store) return x;
+    if (kind == Kind::loss) return cotangent_;
+    expect(kind == Kind::add, "computes nothing forward");
+    int first = 0;
+    for (int i = 0; first < channels; ++i) first += launch().input.sources[i].channels;
+    expect(first == channels && channels_of(x) == 2 * channels, "terms of other channels");
+    return added(channels_from(0, channels, x), channels_from(channels, channels, x));
   }
 
   Field backward(Kind kind, const Field& slope) {
@@ -305,7 +306,7 @@ class PlanRun {
   Field input() const {
     Field result;
     for (const hg::Source& source : launch().input.sources)
-      for (Row& row : value(source)) result.push_back(std::move(row));
+      for (const Row& row : value(source)) result.push_back(row);
     return result;
   }
 
@@ -313,16 +314,14 @@ class PlanRun {
   Field gradient() const {
     const hg::Activation& activation = plan_.activations[launch().reads];
     expect(activation.gradient >= 0, "activation ", launch().reads, " has no gradient");
-    const Field& result = read(activation.gradient);
+    Field result = read(activation.gradient);
     if (activation.norm < 0 && !activation.relu) return result;
     const Field& x = read(activation.tensor);
     if (activation.norm < 0) return clip_adjoint(result, x);
     expect(sums_.count(launch().reads) > 0, "reads the sums of activation ", launch().reads, " before they are there");
     const hg::Norm& norm = norm_of(activation.tensor, activation.norm);
-    return norm_adjoint(through_relu(activation, norm, result, x), x, norm, parameters_[norm.parameter]);
-  }
-  Field through_relu(const hg::Activation& activation, const hg::Norm& norm, const Field& slope, const Field& x) const {
-    return activation.relu ? clip_adjoint(slope, normalised(x, norm, parameters_)) : slope;
+    if (activation.relu) result = clip_adjoint(result, normalised(x, norm, parameters_));
+    return norm_adjoint(result, x, norm, parameters_[norm.parameter]);
   }
 
   /// Where the launch's source lies in what its node reads: of an add, each term takes all channels.
@@ -379,7 +378,8 @@ class PlanRun {
     expect(sums_.insert(launch().sums).second, "sums of activation ", launch().sums, " twice");
     const Field& x = read(activation.tensor);
     const Field along = normal(x, norm);
-    const Field slope = through_relu(activation, norm, tensors_[launch().output], x);
+    Field slope = tensors_[launch().output];
+    if (activation.relu) slope = clip_adjoint(slope, normalised(x, norm, parameters_));
     const bool again = !norms_with_gradient_.insert(activation.norm).second;
     for (int c = 0; c < norm.channels; ++c) {
       add_gradient(norm.parameter, c, (slope[c] * along[c]).sum(), again);

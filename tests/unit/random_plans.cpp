@@ -92,7 +92,7 @@ hg::Traced group_norm(hg::Traced x, bool single) {
 class RandomGraph {
  public:
   explicit RandomGraph(Draw& draw) : draw_(draw) {
-    values_.push_back({&graph_, 0});
+    values_.push_back(hg::Traced{&graph_, 0});
     const int steps = 2 + draw_.below(most_layers - 1);
     for (int i = 0; i < steps || values_.size() == 1; ++i) step();
     graph_.output = values_.back().node;
@@ -244,7 +244,7 @@ Parameters draw_parameters(const hg::Graph& graph, Draw& draw) {
   Parameters parameters;
   for (const hg::ParameterShape& shape : graph.parameters) {
     const int inputs = shape.rank > 1 ? shape.shape[1] : 1;
-    parameters.push_back(draw.numbers({Row(shape.shape[0] * inputs)})[0] / std::sqrt(inputs));
+    parameters.push_back(draw.numbers(Field{Row(shape.shape[0] * inputs)})[0] / std::sqrt(inputs));
     if (shape.start == hg::ParameterShape::Start::ones) parameters.back() = 1 + 0.3 * parameters.back();
   }
   return parameters;
