@@ -97,10 +97,11 @@ void operations(const hg::Environment& env, const hg::DeviceMesh<Line>& mesh, co
 // -- rows to columns
 // ---------------------------------------------------------------------------------------------------
 
-/// What one writes by hand: pack the blocks of the others, start, copy one's own, unpack as they arrive.
+/// What one writes by hand: pack the blocks of the others, start, copy one's own; theirs arrive where they belong.
+/// Large pages, as fields have.
 struct HandTranspose {
   int rank, size, rows, columns;  ///< of this rank's row piece
-  std::vector<float> from, to, send, receive;
+  Kokkos::View<float*> from, to, send;
   std::vector<MPI_Request> requests;
 
   explicit HandTranspose(int points) {
@@ -109,11 +110,15 @@ struct HandTranspose {
     rows = points / size;
     columns = points;
     const auto count = static_cast<std::size_t>(rows * columns);
-    from.resize(count), to.resize(count), send.resize(count), receive.resize(count);
+    for (Kokkos::View<float*>* one : {&from, &to, &send}) {
+      *one = Kokkos::View<float*>(Kokkos::view_alloc("hand", Kokkos::WithoutInitializing), count);
+      hg::advise_huge_pages(one->data(), count * sizeof(float));
+      std::fill_n(one->data(), count, 0.f);
+    }
     const int block = rows * (columns / size);
     for (int p = 0; p < size; ++p)
       if (p != rank)
-        MPI_Recv_init(receive.data() + p * block, block, MPI_FLOAT, p, 0, MPI_COMM_WORLD, &requests.emplace_back());
+        MPI_Recv_init(to.data() + p * block, block, MPI_FLOAT, p, 0, MPI_COMM_WORLD, &requests.emplace_back());
     for (int p = 0; p < size; ++p)
       if (p != rank)
         MPI_Send_init(send.data() + p * block, block, MPI_FLOAT, p, 0, MPI_COMM_WORLD, &requests.emplace_back());
@@ -131,9 +136,6 @@ struct HandTranspose {
     for (int y = 0; y < rows; ++y)  // `to` has all rows of this rank's columns
       std::memcpy(to.data() + (rank * rows + y) * width, from.data() + y * columns + rank * width, bytes);
     MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
-    for (int p = 0; p < size; ++p)
-      if (p != rank)
-        std::memcpy(to.data() + p * block, receive.data() + p * block, static_cast<std::size_t>(block) * sizeof(float));
   }
 };
 

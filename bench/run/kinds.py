@@ -154,6 +154,8 @@ def scaling(name, run):
     sides = {f"halogen {r}": ranks_side(name, run, r, bench.size * (r if weak else 1), bench.size) for r in bench.ranks}
     meter = turns.Meter()
     lines = turns.interleave(sides, run.pairs, meter)
+    if not weak:
+        turns.check_results(name, lines, list(lines))
     for ranks in bench.ranks:
         record = {"name": name, "threads": 1, "ranks": ranks,
                   "halogen_ms": turns.median_of(lines[f"halogen {ranks}"])}

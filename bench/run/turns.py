@@ -97,5 +97,5 @@ def check_results(name, turns, sides, tolerance=1e-3):
     first = turns[sides[0]][0]["result"]
     for side in sides:
         other = turns[side][0]["result"]
-        if len(first) != len(other) or any(abs(a - b) > tolerance * abs(a) for a, b in zip(first, other)):
+        if len(first) != len(other) or any(not abs(a - b) <= tolerance * abs(a) for a, b in zip(first, other)):
             raise SystemExit(f"bench: {name}: {side} gives {other}, {sides[0]} {first}: other work")

@@ -48,6 +48,14 @@ struct Own {  // its own derivatives; its values are of one type only
   }
 };
 
+struct AtLeast {
+  template <class A, class B>
+  KOKKOS_FUNCTION auto operator()(A value, B least) const {
+    using Kokkos::fmax;
+    return fmax(value, least - 2);
+  }
+};
+
 /// Halves of its odd rows: the row's number must stay an integer.
 struct Halved {
   template <class T>
@@ -126,6 +134,11 @@ TEST_CASE("stencil functors: derivatives by dual numbers, or their own") {
     return hg::sum(once * v) + hg::sum(hg::square(hg::stencil(Limited{}, once + v))) +
            hg::mean(hg::stencil(Own{}, hg::with_boundary<hg::Periodic, hg::Zero>(v)));
   });
+}
+
+TEST_CASE("functors that take the larger of a real and an integer") {
+  const auto a = numbers<double>(Index<2>{6, 5}, 73);
+  check_gradient(a, [](auto v) { return hg::sum(hg::apply(AtLeast{}, 4.0 * v, hg::global_index<0>(v)) * v); });
 }
 
 TEST_CASE("functors of integers beside reals: integers stay what they are") {

@@ -265,6 +265,8 @@ TEST_CASE("what keep_dimensions leaves has one point where it is stored") {
         if (row_mean(y) > row_mean(best)) best = y;
       return best;
     }());
+    const Kept doubled = hg::shift<1, 1>(hg::iterate<2>([](const auto& v) { return 2.0 * v; }, kept));
+    CHECK(error(doubled, {7, 1}, [](auto) { return 0.0; }) == 0);
     const Kept running = hg::cumulative_sum<1>(kept);
     CHECK(error(running, {7, 1}, [&](auto i) { return row_mean(i[0]); }) < 1e-13);
     using Whole = hg::Sharded<hg::Tensor<double, dyn, dyn>, Grid, hg::Replicate, hg::Replicate>;

@@ -105,13 +105,13 @@ TEST_CASE("settings with which AdamW goes astray are refused") {
   CHECK(refusal([&] { State(hg::AdamW{.lr = 0, .beta1 = 0, .beta2 = 0, .eps = 0, .weight_decay = 0}); }) == "");
 }
 
-TEST_CASE("a label on a mesh that numbers the ranks otherwise is refused on the ranks that differ") {
+TEST_CASE("a label on a mesh that numbers the ranks otherwise is refused") {
   const auto& world = support::world();
   const auto mesh = hg::device_mesh<support::Mesh>(world, {1, 1, -1});
   const auto turned = hg::device_mesh<support::Mesh>(world.split(0, -world.rank(), "turned"), {1, 1, -1});
-  const Field<3> image(mesh, {2, 3, 5, 7}), label(turned, {2, 3, 5, 7});
+  const Field<3> image(mesh, {2, 3, 5, 12}), label(turned, {2, 3, 5, 12});
   hg::Trainer<Identity, hg::AdamW, support::Mesh, double> trainer(Identity{}, hg::AdamW{}, mesh);
-  if (mesh.rank() == turned.rank()) return;
+  if (world.size() % 2 == 1) return;  // of an odd number the one in the middle has one number on both
   CHECK_THROWS_WITH_AS(trainer.step(hg::mse, image, label),
                        doctest::Contains("label lies on a mesh where this rank is "), hg::Error);
 }

@@ -189,4 +189,51 @@ TEST_CASE("a gradient passes a ReLU of NaN, as torch.nn.functional.relu's") {
   }
 }
 
+TEST_CASE("a forward pass without a backward one leaves nothing under way that the next one would read") {
+  using Late = hg::Sequential<hg::Conv2d<2, 4>, hg::AvgPool2d<3, hg::Stride<1>, hg::Padding<1>>,
+                              hg::Conv2d<4, 4, hg::Kernel<5>, hg::Padding<2>>, hg::ReLU, hg::Conv2d<4, 1>>;
+  const auto parameters = hg::initial_parameters<Late, double>(3);
+  for (const auto& mesh : support::grids()) {
+    const auto x = hg::distribute_tensor<Field>(mesh, {2, 2, height, width}, numbers());
+    const auto [y, pullback] = hg::vjp([&](auto v) { return hg::infer(parameters, v); }, x);
+    const auto expected = hg::grad([&](auto v) {
+      const auto z = hg::infer(parameters, v);
+      return 0.5 * hg::sum(hg::square(z));
+    })(x);
+    const auto first = pullback(y);
+    CHECK(support::relative_error(hg::full_tensor(std::get<0>(first)), hg::full_tensor(expected)) < 1e-12);
+  }
+}
+
+TEST_CASE("channels that only the run knows are compared with the model's") {
+  using Head = hg::Conv2d<3, 1>;
+  using Pool = hg::AvgPool2d<2>;
+  const auto parameters = hg::initial_parameters<Head, double>(3);
+  const hg::Parameters<Pool, double> none;
+  const hg::Parameters<hg::AvgPool2d<3, hg::Stride<1>, hg::Padding<1>>, double> nothing;
+  for (const auto& mesh : support::grids()) {
+    const auto x = hg::distribute_tensor<Field>(mesh, {2, 2, height, width}, numbers());
+    const auto both = hg::concatenate<1>(x, x);
+    CHECK_THROWS_WITH_AS(hg::sum(hg::infer(parameters, both)).item(), "dimension 1 has 4 points, but its type says 3",
+                         hg::CollectiveError);
+    CHECK_THROWS_AS(hg::sum(hg::infer(none, hg::cumulative_sum<2>(x))).item(), hg::CollectiveError);
+    // a network's channels are known
+    const auto g = hg::grad([&](auto v) { return hg::sum(hg::infer(none, hg::infer(nothing, v))); })(x);
+    CHECK(hg::full_tensor(g)[5 * width + 5] == doctest::Approx(0.25));  // of nine means of nine, in means of four
+  }
+}
+
+TEST_CASE("backward reads the image where it lies after other readers have made its margin grow") {
+  using Normed = hg::Sequential<hg::GroupNorm<1, 2>, hg::ReLU, hg::Conv2d<2, 2, hg::Kernel<3>, hg::Padding<1>, Globe>>;
+  const auto parameters = hg::initial_parameters<Normed, double>(3);
+  for (const auto& mesh : support::grids()) {
+    const auto loss = [&](auto v) { return hg::sum(hg::infer(parameters, v) * hg::shift<2, 3>(v)); };
+    const auto fresh = [&] { return hg::distribute_tensor<Field>(mesh, {2, 2, height, width}, numbers()).clone(); };
+    hg::empty_cache();  // else its buffer may have had that margin before
+    const auto x = fresh();
+    const auto first = hg::full_tensor(hg::grad(loss)(x)), second = hg::full_tensor(hg::grad(loss)(x));
+    CHECK(first == second);
+  }
+}
+
 }  // namespace test_network_output

@@ -140,6 +140,7 @@ class Communicator {
   }
 
   void broadcast(void* data, std::size_t bytes, int root) const {
+    transport("broadcast");
     check_rank(root, "broadcast");
     if (silent("broadcast", bytes)) return;
     comm_stats().broadcasts.add(bytes);

@@ -40,6 +40,9 @@ struct Dual {
   KOKKOS_FUNCTION friend bool operator<=(Dual a, Dual b) { return a.value <= b.value; }
   KOKKOS_FUNCTION friend bool operator>=(Dual a, Dual b) { return a.value >= b.value; }
   KOKKOS_FUNCTION friend bool operator==(Dual a, Dual b) { return a.value == b.value; }
+
+  KOKKOS_FUNCTION friend Dual fmax(Dual a, Dual b) { return a.value < b.value ? b : a; }
+  KOKKOS_FUNCTION friend Dual fmin(Dual a, Dual b) { return b.value < a.value ? b : a; }
 };
 
 // Write `using Kokkos::sqrt; sqrt(x)` in a functor, and numbers and duals both find theirs. What does not depend on the
@@ -60,14 +63,6 @@ HALOGEN_DUAL(tanh, T(1) - y * y)
 template <class T>
 KOKKOS_FUNCTION Dual<T> abs(Dual<T> a) {
   return a.value < T(0) ? -a : a;
-}
-template <class T>
-KOKKOS_FUNCTION Dual<T> fmax(Dual<T> a, Dual<T> b) {
-  return a.value < b.value ? b : a;
-}
-template <class T>
-KOKKOS_FUNCTION Dual<T> fmin(Dual<T> a, Dual<T> b) {
-  return b.value < a.value ? b : a;
 }
 
 /// What stands for a value of type V where another argument is the variable: integers stay what they are, since they

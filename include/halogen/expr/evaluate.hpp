@@ -62,6 +62,9 @@ class Evaluation {
     run_backward<plan().first_backward + 1>();
   }
 
+  /// The same input, which lies elsewhere since forward.
+  void rebind_input(const TensorView<S>& input) { operands_.bind_input(input); }
+
   /// The same of a vjp plan: from the prediction's gradient, of its cut, with room for the margins of that tensor.
   void backward(const TensorView<S>& cotangent, T* gradient) {
     parameters_.begin_backward(gradient);
@@ -88,6 +91,7 @@ class Evaluation {
  private:
   // -- run --------------------------------------------------------------------------------------------------------
   void begin(const TensorView<S>& input) {
+    halos_->drop();
     operands_.set_arena(*arena_);
     operands_.bind_input(input);
     std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});

@@ -12,7 +12,8 @@
 
 namespace halogen {
 
-/// What one assignment costs this rank. Messages are those of halos, sent.
+/// What one assignment costs this rank. Messages are those of halos, sent. Stages inside a step of iterate() are not
+/// counted, its kernels and halos are.
 struct ExpressionCost {
   int kernels = 0;    ///< fused kernels: the assignment's own and its stages'
   int stages = 0;     ///< parts that are computed before, since they move or sum

@@ -17,11 +17,10 @@ namespace halogen {
 inline constexpr int graph_capacity = HALOGEN_GRAPH_CAPACITY;
 
 /// One resolution: extents and cuts of `parent` seen through a window in depth, height and width.
-/// Two windows on one parent make one level only if they are equal.
+/// Windows on one parent that make the same extents and cuts of any input make one level.
 struct Level {
   int parent = -1;
   Window window[spatial_dimensions];
-  constexpr bool operator==(const Level&) const = default;
 };
 
 class Planner;

@@ -48,6 +48,14 @@ class HaloSchedule {
     exchanges_[static_cast<std::size_t>(tensor)].finish(space, strided(tensor));
   }
 
+  /// Waits for what is under way and leaves it: a forward pass had no backward one to read it, and its memory will be
+  /// used anew.
+  void drop() {
+    if (under_way_ < 0) return;
+    Exchange& exchange = exchanges_[static_cast<std::size_t>(std::exchange(under_way_, -1))];
+    detail::poll_until([&] { return exchange.test(); });
+  }
+
   /// Starts the messages of an exchange whose packing was not done: before this rank waits for something else.
   void send() {
     if (under_way_ >= 0) exchanges_[static_cast<std::size_t>(under_way_)].send();

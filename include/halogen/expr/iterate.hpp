@@ -115,6 +115,7 @@ class DeepHalo {
 
   /// An image of a point beyond a periodic end is one period of the state away, in all that is read.
   void check_others(const StepReads& reads) const {
+    if (Steps == 1) return;  // no image is evaluated
     for (const auto& read : reads)
       for (int d = 0; d < read.dimensions(); ++d) {
         const int source = read.source(d);
@@ -226,7 +227,7 @@ struct Iterated : detail::FieldStage<Iterated<N, Step, E>, detail::field_of_t<E>
   E inner;
   Iterated(Step f, E e) : step(f), inner(std::move(e)) {}
 
-  index_t extent(int d) const { return inner.extent(d); }
+  index_t extent(int d) const { return detail::stored_extent(inner, d); }
   Cut grid(int d) const { return this->field().cut(d); }
   Result compute() const {
     Step f = step;

@@ -88,7 +88,7 @@ struct Launch {
   bool weights = false;  ///< conv_input_gradient: it sums the gradient of the weights of its source as well
   bool accumulate = false;
   int addend = -1;      ///< accumulate: stored tensor that it adds to, where that is not its output
-  int mask = -1;        ///< stored tensor: what it writes becomes 0 where that is not positive (a ReLU's vjp)
+  int mask = -1;        ///< stored tensor: what it writes becomes 0 where that is <= 0 (a ReLU's vjp)
   int statistics = -1;  ///< norm whose moments it gathers from its output
   int sums = -1;        ///< activation whose norm sums it gathers: its output is that gradient, now complete
   int stage = 0;

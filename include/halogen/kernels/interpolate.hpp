@@ -1,4 +1,4 @@
-// Adjoint of linear resampling: each coarse point adds the fine points that read it, with their weights, in row order.
+// Adjoint of linear resampling: each coarse point adds the fine points that read it, with their weights, row by row.
 #pragma once
 
 #include "halogen/kernels/row_kernels.hpp"

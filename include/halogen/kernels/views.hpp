@@ -266,7 +266,7 @@ struct ValueReader {
 };
 
 /// The gradient of a stored tensor, recomputed from the gradient of the activation that its readers saw:
-/// through ReLU g' = g where scale * x + shift > 0, through the norm scale * g' + slope * x + offset.
+/// through ReLU g' = 0 where scale * x + shift <= 0, else g, through the norm scale * g' + slope * x + offset.
 template <class S>
 struct GradientReader {
   using T = compute_type<S>;

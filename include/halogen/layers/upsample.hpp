@@ -15,7 +15,7 @@
 //
 // Nothing is stored: readers look coarse rows up, behind norm and ReLU. A ReLU behind Bilinear, and a second
 // resampling, need the first one written out. vjp: the gradient at the fine level is stored by its writer, then each
-// coarse point adds the fine points that read it, by its owner, in row order.
+// coarse point adds the fine points that read it, by its owner, row by row.
 #pragma once
 
 #include "halogen/layers/module.hpp"

@@ -51,15 +51,22 @@ class Shape {
       if (extent(d) <= 0)
         throw CollectiveError("extent " + std::to_string(extent(d)) + " of dimension " + std::to_string(d) +
                               " is not positive");
-      const int needed = static_extents[static_cast<std::size_t>(d)];
-      if (needed != dyn && needed != extent(d))
-        throw CollectiveError("dimension " + std::to_string(d) + " has " + std::to_string(extent(d)) +
-                              " points, but its type says " + std::to_string(needed));
       if (cut(d).parts() != pieces_.parts(d))
         throw CollectiveError("dimension " + std::to_string(d) + " is cut into " + std::to_string(cut(d).parts()) +
                               " pieces, but mesh " + pieces_.text() + " has " + std::to_string(pieces_.parts(d)) +
                               " for it: give as many pieces as the mesh has");
       owned_[static_cast<std::size_t>(d)] = cut(d).piece(pieces_.part(mesh.rank(), d));
+    }
+    check_extents(static_extents);
+  }
+
+  /// Throws CollectiveError where an extent is not what a field's type says.
+  void check_extents(std::span<const int> static_extents) const {
+    for (int d = 0; d < Rank; ++d) {
+      const int needed = static_extents[static_cast<std::size_t>(d)];
+      if (needed != dyn && needed != extent(d))
+        throw CollectiveError("dimension " + std::to_string(d) + " has " + std::to_string(extent(d)) +
+                              " points, but its type says " + std::to_string(needed));
     }
   }
 
@@ -131,8 +138,9 @@ class Sharded {
   }
 
   /// Placed and cut exactly as `shape`, another field's shape().
-  explicit Sharded(std::shared_ptr<const Shape> shape, Start start = Start::zeros)
-      : shape_(std::move(shape)), storage_(take_buffer()) {
+  explicit Sharded(std::shared_ptr<const Shape> shape, Start start = Start::zeros) : shape_(std::move(shape)) {
+    shape_->check_extents(TensorType::extents);
+    storage_ = take_buffer();
     if (start == Start::zeros) Kokkos::deep_copy(storage_->view, value_type(0));
   }
 

@@ -14,6 +14,7 @@ template <class Image, class ModelType>
   requires Fits<ModelType, Image>
 Layout layout_of(const ModelType&, const DeviceMesh<typename Image::mesh_type>& mesh,
                  const std::array<Cut, Image::rank>& cuts, PlanKind kind = PlanKind::training) {
+  Image::make_shape(mesh, cuts);  // refuses what no such field can be
   const Decomposition pieces(mesh.extents(), Image::placements, Image::mesh_type::names);
   constexpr int channels = Image::tensor_type::extents[1];
   const auto plan = [kind]() -> const Plan& {

@@ -100,6 +100,9 @@ struct NetworkOutput
 namespace detail {
 
 template <class ModelType, class T, class E>
+inline constexpr int channels_of<NetworkOutput<ModelType, T, E>> =
+    NetworkOutput<ModelType, T, E>::Result::tensor_type::extents[1];
+template <class ModelType, class T, class E>
 inline constexpr bool has_variable<NetworkOutput<ModelType, T, E>> = has_variable<E>;
 template <class ModelType, class T, class E>
 inline constexpr const char* stage_text<NetworkOutput<ModelType, T, E>> = "network, see explain of the model";
@@ -113,8 +116,10 @@ void pull(const NetworkOutput<ModelType, T, E>& node, const C& cotangent, All& g
   node.field();  // forward has run
   const auto& image = node.run->image;
   auto& evaluation = node.run->network.template evaluation<PlanKind::vjp>(image);
-  if (!std::exchange(node.run->has_kept, false))  // another region's backward has used its memory again
-    evaluation.forward(view_of(image), node.parameters.data());
+  if (std::exchange(node.run->has_kept, false))
+    evaluation.rebind_input(view_of(image));  // other readers may have made its margin grow since
+  else
+    evaluation.forward(view_of(image), node.parameters.data());  // another region's backward has used its memory again
   const Parameters<ModelType, T, Partial<Sum>> unused("halogen::gradient", sub_meshes(image).samples);
   run_vjp(evaluation, cotangent, unused.data());
   backward(node.inner, leaf(Network<ModelType, T>::input_gradient(image, evaluation)), gradients);
