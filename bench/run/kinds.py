@@ -28,10 +28,12 @@ class Run:
             print("bench: machine " + " ".join(f"{k}={v}" for k, v in self.machines[threads].items()), flush=True)
         return self.machines[threads]
 
-    def program(self, name, *arguments, ranks=1, steps=None):
-        """The command that measures `name`; (executable, its own name for it) come from the table."""
+    def program(self, name, *arguments, ranks=1, steps=None, alone=False):
+        """The command that measures `name`; (executable, its own name for it) come from the table. alone: as many
+        programs of one rank instead."""
         executable, own = names.program_of(name)
         launcher = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
+        launcher += ["env", "HALOGEN_TRANSPORT=self"] if alone else []
         steps = steps or names.find(name).steps
         return [*launcher, str(self.build / "bench" / executable), "--name", own, "--steps", str(steps), *arguments]
 
@@ -102,8 +104,8 @@ def beside_torch(name, run):
         yield record
 
 
-def ranks_side(name, run, ranks, height, width):
-    return run.program(name, "--size", f"{height}x{width}", ranks=ranks), 1
+def ranks_side(name, run, ranks, height, width, alone=False):
+    return run.program(name, "--size", f"{height}x{width}", ranks=ranks, alone=alone), 1
 
 
 def beside_ranks(name, run):
@@ -148,19 +150,25 @@ def threads_beside_ranks(name, run):
 
 
 def scaling(name, run):
-    """Strong: one field on more ranks. Weak: a field as much larger as there are ranks more. One thread a rank."""
+    """Strong: one field on more ranks. Weak: a field as much larger as there are ranks more. One thread a rank. Beside
+    them each rank's piece as a field of its own, as many programs at once: what the cores give."""
     bench = names.BENCHES[name]
     weak = "weak" in name
-    sides = {f"halogen {r}": ranks_side(name, run, r, bench.size * (r if weak else 1), bench.size) for r in bench.ranks}
+    sides = {}
+    for r in bench.ranks:
+        height = bench.size * (r if weak else 1)
+        sides[f"halogen {r}"] = ranks_side(name, run, r, height, bench.size)
+        sides[f"halogen {r} alone"] = ranks_side(name, run, r, height // r, bench.size, alone=True)
     meter = turns.Meter()
     lines = turns.interleave(sides, run.pairs, meter)
     if not weak:
-        turns.check_results(name, lines, list(lines))
+        turns.check_results(name, lines, [f"halogen {r}" for r in bench.ranks])
     for ranks in bench.ranks:
+        alone = turns.median_of(lines[f"halogen {ranks} alone"])
         record = {"name": name, "threads": 1, "ranks": ranks,
                   "halogen_ms": turns.median_of(lines[f"halogen {ranks}"])}
         compared(record, lines, f"halogen {ranks}", "halogen 1", "halogen_1rank")
-        record.update(efficiency=record["ratio"] / (1 if weak else ranks), cores=os.cpu_count())
+        record.update(efficiency=record["ratio"] / (1 if weak else ranks), cores=os.cpu_count(), alone_ms=alone)
         yield {**record, **meter.members(), "turns": lines}
 
 

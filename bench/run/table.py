@@ -101,6 +101,7 @@ def markdown(records):
             *ratio_columns[:8], ("of tensor cores", lambda r: percent(r.get("tensor_share"))), ratio_columns[8]]),
         ("Beside ShardTensor, and ranks beside threads", ["beside_ranks", "threads_beside_ranks"], ratio_columns[:7]),
         ("Over ranks", ["scaling"], time_columns(("efficiency", lambda r: percent(r["efficiency"])),
+                                                 ("pieces alone, ms", lambda r: number(r.get("alone_ms"))),
                                                  ("cores", lambda r: r["cores"]))),
         ("Communication of a step on 2 ranks", ["exchange"], [
             ("name", name), ("step, ms", lambda r: number(r["halogen_ms"])),

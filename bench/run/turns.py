@@ -68,7 +68,8 @@ def turn(meter, command, threads):
 
 
 def interleave(sides, pairs, meter):
-    """{side: a line of each turn} of {side: (command, threads)}. A peer that fails is left out; Halogen must not."""
+    """{side: a line of each turn} of {side: (command, threads)}. A peer that fails is left out; Halogen must not. Of
+    processes that each print a line the slowest counts."""
     sides, turns = dict(sides), {side: [] for side in sides}
     for _ in range(pairs):
         for side, (command, threads) in list(sides.items()):
@@ -78,7 +79,7 @@ def interleave(sides, pairs, meter):
             if lines is None:
                 del sides[side], turns[side]
             else:
-                turns[side].append(lines[-1])
+                turns[side].append(max(lines, key=lambda line: median_of([line])))
     return turns
 
 

@@ -177,6 +177,15 @@ TEST_CASE("a field of NaN, whose transforms stay in the scratch memory, and then
   CHECK(std::isnan(support::infer<Model, 8>(support::alone(), extents, parameters, nothing).back()));
   support::check_composition<Model, 8, 9, true>({1, 16, 30});
 }
+TEST_CASE("rows that go past the caches where the output is large, and not where its pieces are smaller") {
+  constexpr hg::index_t height = 770, width = 768;
+  const std::vector<float> x = numbers<float>(16 * height * width, 1), parameters = numbers<float>(16 * 145, 2);
+  const auto whole = support::infer<Layer<16, 16>, 16>(support::alone(), {1, height, width}, parameters, x);
+  for (const auto& mesh : support::meshes(1)) {
+    const auto pieces = support::infer<Layer<16, 16>, 16>(mesh, {1, height, width}, parameters, x);
+    CHECK(std::equal(pieces.begin(), pieces.end(), whole.begin(), whole.end()));
+  }
+}
 TEST_CASE("fields of many tiles") {
   check<Layer<8, 8>, 8, 8>({.height = 150, .width = 41});
   check<Layer<8, 9, 1, Width>, 8, 9>({.batch = 2, .height = 70, .width = 300, .periodic = true});

@@ -168,6 +168,7 @@ template <class S>
 struct Lines {
   S* at;
   index_t row_stride, channel_stride;
+  bool streams = false;  ///< vectors stored there fill lines of the cache and go past it
 };
 
 /// Columns of the tiles that fill vectors of so many lanes, both powers of two.
@@ -276,6 +277,11 @@ template <class T, int Lanes, int Tile, Then then, class S>
         transpose<T>(block);
         S* line = line_of_row + x;
         const S* under = on_row + x;
+        if (std::is_same_v<S, T> && then != Then::add && to.streams) {
+          HALOGEN_UNROLL
+          for (int l = 0; l < Lanes; ++l, line += to.channel_stride) stream(line, block[l]);
+          continue;
+        }
         HALOGEN_UNROLL
         for (int l = 0; l < Lanes; ++l, line += to.channel_stride, under += on.channel_stride)
           store<V>(line, then == Then::add ? load<V>(under) + block[l] : block[l]);

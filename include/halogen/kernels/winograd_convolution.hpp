@@ -204,6 +204,7 @@ struct WinogradConvolution {
     for (int o = 0; o < output.channels; ++o)
       output.keep_sums(team, o, sums_in_lanes() ? all.moments[o / vector].of(o % vector) : sums[o]);
     also.finish(output.number(team));
+    if (output.streams) stream_fence();
   }
 
   void transform_inputs(const ChannelRows<T, Reader>& rows, index_t y, index_t t, index_t count,
@@ -218,6 +219,13 @@ struct WinogradConvolution {
   bool sums_in_lanes() const {
     return std::is_same_v<S, T> && output.epilogue.kind == RowEpilogue<S>::Kind::moments && !output.accumulate &&
            output.epilogue.mask.data == nullptr;
+  }
+
+  /// Whether vectors of so many outputs, which begin at such a place, fill lines that go past the caches.
+  template <int Lanes>
+  bool streams(const S* to) const {
+    return Lanes * sizeof(S) == cache_line && output.streams && !output.accumulate && begins_line(to) &&
+           begins_line(to + output.tensor.row_stride) && begins_line(to + output.tensor.channel_stride);
   }
 
   index_t written() const { return output.epilogue.kind == RowEpilogue<S>::Kind::norm_sums ? 2 : 1; }
@@ -238,7 +246,8 @@ struct WinogradConvolution {
       }
       if (!owned[0].contains({y + row, y + row + 1})) return nullptr;
       const TensorView<S>& written = o < outputs ? output.tensor : output.epilogue.value;
-      return &written.at(part.sample, o % outputs, y + row, x);
+      const S* to = &written.at(part.sample, o % outputs, y + row, x);
+      return o < outputs && streams<wide_lanes<T>>(to) ? nullptr : to;
     });
   }
 
@@ -297,8 +306,8 @@ struct WinogradConvolution {
   template <int Lanes>
   void whole_blocks(const Transforms& all, const T* products, const Vector<T, Lanes>& start, index_t blocks, int sample,
                     int o, index_t y, index_t x) const {
-    const detail::Lines<S> to{&output.tensor.at(sample, o, y, x), output.tensor.row_stride,
-                              output.tensor.channel_stride};
+    S* at = &output.tensor.at(sample, o, y, x);
+    const detail::Lines<S> to{at, output.tensor.row_stride, output.tensor.channel_stride, streams<Lanes>(at)};
     const auto transform = [&]<detail::Then then>(const detail::Lines<S>& on) {
       detail::transform_products<T, Lanes, tile, then>(products, all.right_width, all.right_pitch, blocks, start, to,
                                                        on, all.moments + o / vector);
