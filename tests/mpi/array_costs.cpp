@@ -135,6 +135,16 @@ TEST_CASE("from the second evaluation on nothing is allocated") {
   steady("gradient", [&] { u = u - 0.01 * std::get<1>(derive(u)); });
 }
 
+TEST_CASE("fields of the same pieces share their exchanges") {
+  const auto mesh = line();
+  const auto u = field<Rows>(mesh, numbers<double>(extents, 84)), v = u.clone();
+  Rows w = hg::shift<0, 1>(u);
+  const std::string allocated = allocations([&] { w = hg::shift<0, 1>(v); });
+  CAPTURE(allocated);
+  CHECK(allocated.find("halogen::send") == std::string::npos);
+  CHECK(allocated.find("halogen::receive") == std::string::npos);
+}
+
 TEST_CASE("a step takes as little from the heap, Kokkos' own, however many fields it reads") {
   auto u = field<Rows>(line(), numbers<double>(extents, 84));
   const Rows v = u;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <typeindex>
+#include <unordered_map>
 #include <utility>
 
 #include "halogen/comm/communicator.hpp"
@@ -59,6 +61,14 @@ class DeviceMesh {
   }
   const Communicator& world() const { return state_->communicators.back(); }
 
+  /// What is prepared once for this mesh and ends with it: one object of each type, all handles have the same.
+  template <class Kept>
+  Kept& kept() const {
+    std::shared_ptr<void>& kept = state_->kept[typeid(Kept)];
+    if (!kept) kept = std::make_shared<Kept>();
+    return *static_cast<Kept*>(kept.get());
+  }
+
   /// Whether both are handles to the same mesh.
   bool operator==(const DeviceMesh&) const = default;
 
@@ -69,6 +79,7 @@ class DeviceMesh {
     Coordinate coordinate;
     int rank;
     std::array<Communicator, masks> communicators;
+    mutable std::unordered_map<std::type_index, std::shared_ptr<void>> kept{};  // ends before the communicators do
   };
 
   static std::size_t index(int dimension) { return static_cast<std::size_t>(dimension); }

@@ -226,20 +226,21 @@ struct Attention
   template <class Query, class Key, class Value>
   Ring& ring(const Query& query, const Key& key, const Value& value) const {
     using Shapes = detail::AttentionKey<typename Query::Shape, typename Key::Shape, typename Value::Shape>;
-    return detail::KeptMoves<Shapes, Ring>::get({query.shape(), key.shape(), value.shape(), options.is_causal}, [&] {
-      const Decomposition& pieces = query.decomposition();
-      RingSchedule schedule;
-      schedule.rank = pieces.part(query.mesh().rank(), 2);
-      schedule.queries = query.cut(2), schedule.keys = key.cut(2);
-      schedule.is_causal = options.is_causal;
-      kernels::AttentionShape shape;
-      shape.samples = query.local_extent(0), shape.heads = query.local_extent(1);
-      shape.queries = query.local_extent(2), shape.first_query = query.offset(2);
-      shape.embedding = static_cast<int>(query.extent(3));
-      shape.value_embedding = static_cast<int>(value.extent(3));
-      shape.is_causal = options.is_causal;
-      return std::make_unique<Ring>(query.mesh().communicator(pieces.mask({2})), schedule, shape);
-    });
+    return detail::KeptMoves<Shapes, Ring>::of_program().get(
+        Shapes{query.shape(), key.shape(), value.shape(), options.is_causal}, [&] {
+          const Decomposition& pieces = query.decomposition();
+          RingSchedule schedule;
+          schedule.rank = pieces.part(query.mesh().rank(), 2);
+          schedule.queries = query.cut(2), schedule.keys = key.cut(2);
+          schedule.is_causal = options.is_causal;
+          kernels::AttentionShape shape;
+          shape.samples = query.local_extent(0), shape.heads = query.local_extent(1);
+          shape.queries = query.local_extent(2), shape.first_query = query.offset(2);
+          shape.embedding = static_cast<int>(query.extent(3));
+          shape.value_embedding = static_cast<int>(value.extent(3));
+          shape.is_causal = options.is_causal;
+          return std::make_unique<Ring>(query.mesh().communicator(pieces.mask({2})), schedule, shape);
+        });
   }
   double scale(index_t embedding) const {
     return options.scale.value_or(1 / std::sqrt(static_cast<double>(embedding)));

@@ -100,9 +100,9 @@ void copy_block(const From& from, const To& to, const typename From::Extents& fr
                 const typename From::Extents& to_begin, const typename From::Extents& count) {
   const detail::Block<From, To> block{{from.shape(), to.shape()}, from_begin, to_begin, count};
   using Copy = detail::BlockCopy<From, To>;
-  detail::KeptMoves<detail::Block<From, To>, Copy>::get(block, [&] {
-    return std::make_unique<Copy>(block);
-  }).run(from, to);
+  detail::KeptMoves<detail::Block<From, To>, Copy>::of_program()
+      .get(block, [&] { return std::make_unique<Copy>(block); })
+      .run(from, to);
 }
 
 }  // namespace halogen

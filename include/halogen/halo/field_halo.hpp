@@ -1,4 +1,4 @@
-// The halo of a free-standing field: one prepared exchange per buffer, made anew only when wider margins are needed.
+// The halo of a free-standing field: exchanges are prepared once for fields of the same pieces and kept by their mesh.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 
 #include "halogen/comm/error.hpp"
 #include "halogen/halo/exchange.hpp"
+#include "halogen/halo/kept_moves.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {
@@ -45,18 +46,49 @@ StridedView<typename Field::value_type, Field::rank> strided_view(const Field& f
   return strided_view(field, field.storage());
 }
 
-/// One prepared exchange of a buffer. A buffer keeps the last few, since several expressions read it.
+/// What a halo is prepared for: pieces, and how far readers reach, or else what each piece needs.
+template <int Rank>
+struct HaloAsked {
+  const Decomposition& pieces;
+  const std::array<Cut, Rank>& cuts;
+  const Reach<Rank>& reach;
+  const std::array<std::vector<Interval>, Rank>& needed;
+};
+template <int Rank>
+struct HaloKey {
+  Decomposition pieces;
+  std::array<Cut, Rank> cuts;
+  Reach<Rank> reach;
+  std::array<std::vector<Interval>, Rank> needed;
+
+  explicit HaloKey(const HaloAsked<Rank>& asked)
+      : pieces(asked.pieces), cuts(asked.cuts), reach(asked.reach), needed(asked.needed) {}
+  bool operator==(const HaloAsked<Rank>& asked) const {
+    return reach == asked.reach && cuts == asked.cuts && pieces == asked.pieces && needed == asked.needed;
+  }
+};
+
+/// One prepared exchange, for all fields of a mesh that have these pieces.
 template <class T, int Rank>
 struct FieldHalo {
-  Reach<Rank> reach;                                 ///< what it was made for, where that is enough to tell
-  std::array<std::vector<Interval>, Rank> needed{};  ///< and where it is not: each piece's needs
+  std::array<Margin, Rank> margins;
   TransportBuffer<T> send, receive;
   HaloExchange<T, Rank> exchange;  // ends before its buffers do
-};
-template <class T, int Rank>
-struct FieldHalos {
-  static constexpr std::size_t most = 4;
-  std::vector<std::unique_ptr<FieldHalo<T, Rank>>> made;
+
+  FieldHalo(const Communicator& world, const Decomposition& pieces, const HaloNeeds<Rank>& needs)
+      : exchange(HaloStrips<Rank>(needs, pieces, world.rank()), world.rank()) {
+    for (int d = 0; d < Rank; ++d) {
+      const int part = pieces.part(world.rank(), d);
+      const Interval need = needs.needed_by(d, part), own = needs.cut[static_cast<std::size_t>(d)].piece(part);
+      margins[static_cast<std::size_t>(d)] = {own.begin - need.begin, need.end - own.end};
+    }
+    const auto buffer = [&](const char* label) {
+      return TransportBuffer<T>(label, exchange.values(), Travels::in_messages, world);
+    };
+    send = buffer("halogen::send");
+    receive = buffer("halogen::receive");
+    exchange.connect(world, send.data(), receive.data(), "halo of a field");
+  }
 };
 
 inline void check_halo_fits(index_t lo, index_t hi, index_t extent, int dimension) {
@@ -66,44 +98,21 @@ inline void check_halo_fits(index_t lo, index_t hi, index_t extent, int dimensio
                           std::to_string(extent) + ": use a larger field or smaller shifts");
 }
 
-/// The exchange for which fits(halo) holds, or a new one for needs(); margins grow where they must.
-template <class Field, class Fits, class Needs, class Name>
-void exchange_halo(const execution_space& space, const Field& field, Fits fits, Needs needs, Name name) {
-  using T = typename Field::value_type;
-  using Halo = FieldHalo<T, Field::rank>;
-  using Halos = FieldHalos<T, Field::rank>;
-  if (!field.storage().halo) field.storage().halo = std::make_shared<Halos>();
-  auto& made = static_cast<Halos*>(field.storage().halo.get())->made;
-  Halo* halo = nullptr;
-  for (const auto& one : made)
-    if (fits(*one)) halo = one.get();
-  if (halo == nullptr) {
-    const HaloNeeds<Field::rank> all = needs();
-    const Decomposition& pieces = field.decomposition();
-    std::array<Margin, Field::rank> margins;
-    for (int d = 0; d < Field::rank; ++d) {
-      const Interval need = all.needed_by(d, pieces.part(field.mesh().rank(), d)), own = field.owned(d);
-      margins[static_cast<std::size_t>(d)] = {own.begin - need.begin, need.end - own.end};
-    }
-    field.reserve_margin(margins);
-    auto fresh = std::make_unique<Halo>();
-    name(*fresh);
-    fresh->exchange =
-        HaloExchange<T, Field::rank>(HaloStrips<Field::rank>(all, pieces, field.mesh().rank()), field.mesh().rank());
-    const auto buffer = [&](const char* label) {
-      return TransportBuffer<T>(label, fresh->exchange.values(), Travels::in_messages, field.mesh().world());
-    };
-    fresh->send = buffer("halogen::send");
-    fresh->receive = buffer("halogen::receive");
-    fresh->exchange.connect(field.mesh().world(), fresh->send.data(), fresh->receive.data(), "halo of a field");
-    if (made.size() == Halos::most) made.erase(made.begin());
-    halo = made.emplace_back(std::move(fresh)).get();
-  }
-  if (halo->exchange.empty()) return;
-  const StridedView<T, Field::rank> view = strided_view(field);
-  halo->exchange.start(space, view);
-  halo->exchange.copy_own(space, view, view);
-  halo->exchange.finish(space, view);
+/// The exchange that was prepared for what is asked, or a new one for needs(); margins grow where they must.
+template <class Field, class Needs>
+void exchange_halo(const execution_space& space, const Field& field, const Reach<Field::rank>& reach,
+                   const std::array<std::vector<Interval>, Field::rank>& needed, Needs needs) {
+  using Halo = FieldHalo<typename Field::value_type, Field::rank>;
+  using Halos = KeptMoves<HaloKey<Field::rank>, Halo, 64>;
+  const HaloAsked<Field::rank> asked{field.decomposition(), field.cuts(), reach, needed};
+  Halo& halo = field.mesh().template kept<Halos>().get(
+      asked, [&] { return std::make_unique<Halo>(field.mesh().world(), field.decomposition(), needs()); });
+  field.reserve_margin(halo.margins);
+  if (halo.exchange.empty()) return;
+  const auto view = strided_view(field);
+  halo.exchange.start(space, view);
+  halo.exchange.copy_own(space, view, view);
+  halo.exchange.finish(space, view);
 }
 
 }  // namespace detail
@@ -129,20 +138,16 @@ HaloNeeds<Field::rank> halo_needs(const Field& field, const Reach<Field::rank>& 
 }
 
 /// Collective: fills the margins so that readers may reach so far. One message per intersecting peer; nothing at all
-/// where nothing is needed. From the second call for a buffer on nothing is allocated.
+/// where nothing is needed. From the second call on, for fields of the same pieces, nothing is allocated but a margin.
 template <class Field>
 void halo_exchange(const execution_space& space, const Field& field, const Reach<Field::rank>& reach) {
-  detail::exchange_halo(
-      space, field, [&](const auto& halo) { return halo.needed[0].empty() && halo.reach == reach; },
-      [&] { return halo_needs(field, reach); }, [&](auto& halo) { halo.reach = reach; });
+  detail::exchange_halo(space, field, reach, {}, [&] { return halo_needs(field, reach); });
 }
 
 /// The same where pieces need different amounts: needed[d][p] holds piece p's own points and what readers want.
 template <class Field>
 void halo_exchange(const execution_space& space, const Field& field, const HaloNeeds<Field::rank>& needs) {
-  detail::exchange_halo(
-      space, field, [&](const auto& halo) { return halo.needed == needs.needed; }, [&] { return needs; },
-      [&](auto& halo) { halo.needed = needs.needed; });
+  detail::exchange_halo(space, field, {}, needs.needed, [&]() -> const auto& { return needs; });
 }
 
 }  // namespace halogen

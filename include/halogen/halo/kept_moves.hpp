@@ -10,32 +10,45 @@
 
 namespace halogen::detail {
 
-/// The last few moves of one type, by what they move between (Key has ==). All ranks ask in the same order.
-template <class Key, class Move>
+/// The last few moves of one type, by what they move between (Key has ==): of a mesh (DeviceMesh::kept) or of the
+/// program. All ranks ask in the same order.
+template <class Key, class Move, std::size_t Most = 16>
 class KeptMoves {
  public:
-  template <class Make>
-  static Move& get(const Key& key, Make make) {
-    auto& list = all();
-    for (const auto& [known, move] : list)
-      if (known == key) return *move;
-    if (list.size() == most) list.erase(list.begin());
-    return *list.emplace_back(key, make()).second;
+  KeptMoves() { all().push_back(this); }
+  ~KeptMoves() { std::erase(all(), this); }
+  KeptMoves(const KeptMoves&) = delete;
+  KeptMoves& operator=(const KeptMoves&) = delete;
+
+  /// asked: a Key, or what one is made from and compared with.
+  template <class Asked, class Make>
+  Move& get(const Asked& asked, Make make) {
+    for (const auto& [known, move] : moves_)
+      if (known == asked) return *move;
+    if (moves_.size() == Most) moves_.erase(moves_.begin());
+    return *moves_.emplace_back(Key(asked), make()).second;
+  }
+
+  static KeptMoves& of_program() {
+    static KeptMoves& moves = *new KeptMoves;  // emptied with all others, never destroyed after Kokkos
+    return moves;
   }
 
  private:
-  static constexpr std::size_t most = 16;
-  using List = std::vector<std::pair<Key, std::unique_ptr<Move>>>;
-
-  static List& all() {
-    static List& list = *[] {
-      auto* made = new List;  // emptied below, never destroyed after Kokkos
-      caches().push_back([made] { made->clear(); });
-      Kokkos::push_finalize_hook([made] { made->clear(); });
+  static std::vector<KeptMoves*>& all() {
+    static std::vector<KeptMoves*>& list = *[] {
+      auto* made = new std::vector<KeptMoves*>;
+      const auto clear = [made] {
+        for (KeptMoves* one : *made) one->moves_.clear();
+      };
+      caches().push_back(clear);
+      Kokkos::push_finalize_hook(clear);
       return made;
     }();
     return list;
   }
+
+  std::vector<std::pair<Key, std::unique_ptr<Move>>> moves_;
 };
 
 /// Two shapes, compared by what they say.

@@ -113,9 +113,9 @@ template <class Target, class Source>
 Target redistribute_to(const Source& field, const Target& target) {
   using Move = Redistribution<Target, Source>;
   using Key = detail::BetweenShapes<typename Source::Shape, typename Target::Shape>;
-  detail::KeptMoves<Key, Move>::get({field.shape(), target.shape()}, [&] {
-    return std::make_unique<Move>(field, target);
-  }).move(field, target);
+  detail::KeptMoves<Key, Move>::of_program()
+      .get(Key{field.shape(), target.shape()}, [&] { return std::make_unique<Move>(field, target); })
+      .move(field, target);
   return target;
 }
 

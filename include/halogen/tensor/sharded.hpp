@@ -95,8 +95,7 @@ struct Storage {
   std::shared_ptr<const Shape<MeshType, Rank>> shape;
   View view;
   std::array<Margin, Rank> margins{};
-  int growths = 0;             ///< how often the margin has grown
-  std::shared_ptr<void> halo;  ///< its prepared exchanges (halo/field_halo.hpp)
+  int growths = 0;  ///< how often the margin has grown
 };
 
 }  // namespace detail

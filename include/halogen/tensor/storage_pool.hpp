@@ -1,5 +1,5 @@
-// Buffers of fields that died, kept for new fields of the same shape: their memory is touched, their margins have grown
-// and their halo exchange is prepared, so that from the second step on nothing is allocated.
+// Buffers of fields that died, kept for new fields of the same shape: their memory is touched and their margins have
+// grown, so that from the second step on nothing is allocated.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -61,7 +61,8 @@ class StoragePool {
 
 }  // namespace detail
 
-/// Frees the buffers that are kept for reuse, as torch.cuda.empty_cache(). Local.
+/// Frees the buffers that are kept for reuse, as torch.cuda.empty_cache(), prepared exchanges included. Call it on all
+/// ranks alike where they talk over NCCL: exchanges that are prepared anew compare their lengths.
 inline void empty_cache() {
   for (const auto& empty : detail::caches()) empty();
 }
