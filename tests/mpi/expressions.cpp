@@ -153,6 +153,22 @@ TEST_CASE("reductions, coordinates and a reduction inside an expression") {
   }
 }
 
+TEST_CASE("numbers and fields are assigned through all copies, too") {
+  for (const auto& mesh : meshes()) {
+    Plane<double> u(mesh, {6, 5});
+    const Plane<double> copy = u, v = hg::distribute_tensor<Plane<double>>(mesh, {6, 5}, numbers<double>(30, 4));
+    hg::assign(u, 3);
+    CHECK(hg::full_tensor(copy) == std::vector<double>(30, 3.0));
+    u /= 2;
+    CHECK(hg::full_tensor(copy) == std::vector<double>(30, 1.5));
+    hg::assign(u, v);
+    CHECK(hg::full_tensor(copy) == numbers<double>(30, 4));
+    u /= v;
+    CHECK(hg::full_tensor(copy) == std::vector<double>(30, 1.0));
+    CHECK(hg::full_tensor(v) == numbers<double>(30, 4));
+  }
+}
+
 TEST_CASE("assign and += write through all copies, boundaries nest") {
   for (const auto& mesh : meshes()) {
     auto u = hg::distribute_tensor<Plane<double>>(mesh, {6, 6}, numbers<double>(36, 4));

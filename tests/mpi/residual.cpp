@@ -56,7 +56,7 @@ struct Odd : hg::Module<Odd> {
 struct Branches : hg::Module<Branches> {
   constexpr hg::Traced forward(hg::Traced x) const {
     const auto a = hg::ReLU{}(Conv<2, 2>{}(x)), b = hg::ReLU{}(Conv<2, 2>{}(a)), c = Conv<2, 2>{}(a);
-    const auto sum = hg::ReLU{}(hg::add(hg::add(b, c), a));
+    const auto sum = hg::ReLU{}(b + c + a);
     return hg::concat(hg::add(sum, hg::GroupNorm<1, 2>{}(Conv<2, 2>{}(b))), hg::add(c, sum));
   }
 };

@@ -84,6 +84,9 @@ TEST_CASE("what is written is read back: names, order, dtypes, shapes, values") 
   CHECK(halogen::find(read, "größe \"of\" it").as<std::int64_t>()[1] == std::int64_t{1} << 40);
   CHECK(halogen::find(read, "empty").as<float>().empty());
   CHECK_FALSE(fs::exists(path.string() + ".partial"));
+  const auto half = halogen::named_tensor<halogen::bfloat16>("half", {1}, {halogen::bfloat16(-2.f)});
+  CHECK(half.dtype == "BF16");
+  CHECK(half.data == std::vector<std::byte>{std::byte{0}, std::byte{0xc0}});
 
   halogen::write_safetensors(path, {});
   CHECK(halogen::read_safetensors(path).empty());
@@ -115,6 +118,7 @@ TEST_CASE("a file of Python's safetensors is read") {
   CHECK(halogen::find(tensors, "step").shape.empty());
   CHECK(halogen::find(tensors, "half").dtype == "F16");
   CHECK(halogen::find(tensors, "half").data == std::vector<std::byte>{std::byte{0}, std::byte{0x3c}});
+  CHECK(static_cast<float>(halogen::find(tensors, "half").as<halogen::float16>().front()) == 1.f);
 }
 
 TEST_CASE("every file cut short anywhere is refused") {

@@ -61,7 +61,8 @@ class DeviceMesh {
   }
   const Communicator& world() const { return state_->communicators.back(); }
 
-  /// What is prepared once for this mesh and ends with it: one object of each type, all handles have the same.
+  /// What is prepared once for this mesh and ends with it: one object of each type, all handles have the same. It may
+  /// not hold the mesh.
   template <class Kept>
   Kept& kept() const {
     std::shared_ptr<void>& kept = state_->kept[typeid(Kept)];

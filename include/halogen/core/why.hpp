@@ -70,9 +70,13 @@ struct redistribute_operand {};
 template <int First, int Second>
 struct operands_differ_in_rank {};
 
-/// shift, global_index or with_boundary names dimension Dimension of an expression of Rank dimensions.
+/// shift, slice, pad, transpose or cumulative_sum names dimension Dimension of an expression of Rank dimensions.
 template <int Dimension, int Rank>
 struct no_such_dimension {};
+
+/// A stencil's neighbour is given by Distances distances, in a field of Rank dimensions: one for each.
+template <int Distances, int Rank>
+struct footprint_differs_in_rank {};
 
 /// A field keeps its dimensions and value type when it is redistributed, and summands are Partial<Sum> of float,
 /// double, int or int64. First, Second: the mesh dimension whose placement is Partial in source or target, -1 for none.

@@ -151,6 +151,12 @@ void assign(Field& field, const E& expression) {
   values.rebind(detail::evaluated(field, expression));
   Kokkos::deep_copy(execution_space{}, field.to_local(), values.to_local());
 }
+/// The same of a number or another field.
+template <class Field, Operand E>
+  requires is_sharded<Field> && (!Expression<E>)
+void assign(Field& field, const E& e) {
+  assign(field, as_expression(e));
+}
 template <class Field, Operand E>
   requires is_sharded<Field>
 Field& operator+=(Field& field, const E& e) {
@@ -167,6 +173,12 @@ template <class Field, Operand E>
   requires is_sharded<Field>
 Field& operator*=(Field& field, const E& e) {
   assign(field, field * e);
+  return field;
+}
+template <class Field, Operand E>
+  requires is_sharded<Field>
+Field& operator/=(Field& field, const E& e) {
+  assign(field, field / e);
   return field;
 }
 

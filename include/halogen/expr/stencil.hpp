@@ -23,6 +23,20 @@ auto stencil_of(const F& f, const E& e, Footprint<Neighbours...>) {
 template <class F>
 concept HasFootprint = requires { typename F::footprint; };
 
+template <int... Distance>
+constexpr int distances(At<Distance...>) {
+  return sizeof...(Distance);
+}
+/// The number of distances of the first neighbour that has not `rank` of them, or rank.
+template <class... Neighbours>
+constexpr int distances_beside(int rank, Footprint<Neighbours...>) {
+  int found = rank;
+  ((found == rank ? found = distances(Neighbours{}) : found), ...);
+  return found;
+}
+template <class F, class X>
+inline constexpr int distances_of = distances_beside(placed_at<X>::rank, typename F::footprint{});
+
 }  // namespace detail
 
 /// f at every point of u, of the neighbours that F::footprint names:
@@ -33,11 +47,17 @@ concept HasFootprint = requires { typename F::footprint; };
 ///   };
 ///   u = hg::stencil(Upwind{}, hg::with_boundary<hg::Zero, hg::Periodic>(u));
 ///
-/// The halo follows from the footprint. Where operator() is a template of its values' type, its derivatives are found
-/// by calling it with dual numbers; it may define partial<I>(neighbours...) instead.
+/// The halo follows from the footprint; each neighbour has a distance for each dimension of u. Where operator() is a
+/// template of its values' type, its derivatives are found by calling it with dual numbers; it may define
+/// partial<I>(neighbours...) instead.
 template <detail::HasFootprint F, FieldOperand X>
+  requires(detail::distances_of<F, X> == placed_at<X>::rank)
 auto stencil(F f, const X& x) {
   return detail::stencil_of(f, as_expression(x), typename F::footprint{});
 }
+template <detail::HasFootprint F, FieldOperand X,
+          class Why = why::footprint_differs_in_rank<detail::distances_of<F, X>, placed_at<X>::rank>>
+  requires(detail::distances_of<F, X> != placed_at<X>::rank)
+auto stencil(F f, const X& x) = delete;
 
 }  // namespace halogen

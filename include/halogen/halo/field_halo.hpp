@@ -138,7 +138,8 @@ HaloNeeds<Field::rank> halo_needs(const Field& field, const Reach<Field::rank>& 
 }
 
 /// Collective: fills the margins so that readers may reach so far. One message per intersecting peer; nothing at all
-/// where nothing is needed. From the second call on, for fields of the same pieces, nothing is allocated but a margin.
+/// where nothing is needed. From the second call on, for fields of the same pieces, nothing is allocated but a margin;
+/// all such calls are given one stream.
 template <class Field>
 void halo_exchange(const execution_space& space, const Field& field, const Reach<Field::rank>& reach) {
   detail::exchange_halo(space, field, reach, {}, [&] { return halo_needs(field, reach); });

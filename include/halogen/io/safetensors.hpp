@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "halogen/core/half.hpp"
+
 namespace halogen {
 namespace detail {
 
@@ -40,8 +42,14 @@ constexpr std::uint64_t dtype_bytes(std::string_view dtype) {
 
 template <class T>
 std::string dtype_name() {
-  static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8, "T has no safetensors dtype");
-  return (std::is_floating_point_v<T> ? "F" : std::is_unsigned_v<T> ? "U" : "I") + std::to_string(8 * sizeof(T));
+  if constexpr (std::is_same_v<T, bfloat16>)
+    return "BF16";
+  else if constexpr (std::is_same_v<T, float16>)
+    return "F16";
+  else {
+    static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8, "T has no safetensors dtype");
+    return (std::is_floating_point_v<T> ? "F" : std::is_unsigned_v<T> ? "U" : "I") + std::to_string(8 * sizeof(T));
+  }
 }
 
 }  // namespace detail

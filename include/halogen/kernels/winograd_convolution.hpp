@@ -221,11 +221,13 @@ struct WinogradConvolution {
            output.epilogue.mask.data == nullptr;
   }
 
-  /// Whether vectors of so many outputs, which begin at such a place, fill lines that go past the caches.
+  /// Whether vectors of so many outputs, which begin at such a place, fill lines that go past the caches: where no
+  /// epilogue reads them again. The answer is the same a group of tiles further on.
   template <int Lanes>
   bool streams(const S* to) const {
-    return Lanes * sizeof(S) == cache_line && output.streams && !output.accumulate && begins_line(to) &&
-           begins_line(to + output.tensor.row_stride) && begins_line(to + output.tensor.channel_stride);
+    return Lanes * sizeof(S) == cache_line && output.streams && !output.accumulate &&
+           (!output.summed() || sums_in_lanes()) && begins_line(to) && begins_line(to + output.tensor.row_stride) &&
+           begins_line(to + output.tensor.channel_stride);
   }
 
   index_t written() const { return output.epilogue.kind == RowEpilogue<S>::Kind::norm_sums ? 2 : 1; }
@@ -247,7 +249,8 @@ struct WinogradConvolution {
       if (!owned[0].contains({y + row, y + row + 1})) return nullptr;
       const TensorView<S>& written = o < outputs ? output.tensor : output.epilogue.value;
       const S* to = &written.at(part.sample, o % outputs, y + row, x);
-      return o < outputs && streams<wide_lanes<T>>(to) ? nullptr : to;
+      const bool in_wide_vectors = o < outputs / wide_lanes<T> * wide_lanes<T>;
+      return in_wide_vectors && streams<wide_lanes<T>>(to) ? nullptr : to;
     });
   }
 

@@ -45,6 +45,8 @@ constexpr Traced add(Traced a, Traced b) {
   return {&graph, graph.add(node)};
 }
 
+constexpr Traced operator+(Traced a, Traced b) { return add(a, b); }
+
 /// x + Inner(x): Inner keeps channels and resolution. UpsampleToSkip inside returns to x's extents and cuts.
 /// A shortcut that changes them is a struct with both branches and add(shortcut(x), body(x)).
 template <class Inner>
