@@ -158,17 +158,19 @@ def scaling(name, run):
     for r in bench.ranks:
         height = bench.size * (r if weak else 1)
         sides[f"halogen {r}"] = ranks_side(name, run, r, height, bench.size)
-        sides[f"halogen {r} alone"] = ranks_side(name, run, r, height // r, bench.size, alone=True)
+        if r > 1:
+            sides[f"halogen {r} alone"] = ranks_side(name, run, r, height // r, bench.size, alone=True)
     meter = turns.Meter()
     lines = turns.interleave(sides, run.pairs, meter)
     if not weak:
         turns.check_results(name, lines, [f"halogen {r}" for r in bench.ranks])
     for ranks in bench.ranks:
-        alone = turns.median_of(lines[f"halogen {ranks} alone"])
+        alone = lines.get(f"halogen {ranks} alone", lines[f"halogen {ranks}"])
         record = {"name": name, "threads": 1, "ranks": ranks,
                   "halogen_ms": turns.median_of(lines[f"halogen {ranks}"])}
         compared(record, lines, f"halogen {ranks}", "halogen 1", "halogen_1rank")
-        record.update(efficiency=record["ratio"] / (1 if weak else ranks), cores=os.cpu_count(), alone_ms=alone)
+        record.update(efficiency=record["ratio"] / (1 if weak else ranks), cores=os.cpu_count(),
+                      alone_ms=turns.median_of(alone))
         yield {**record, **meter.members(), "turns": lines}
 
 

@@ -143,19 +143,13 @@ template <class Field, Expression E, class Why = detail::WhyNotJoined<Field, E>>
   requires(is_sharded<Field> && !detail::AssignableTo<Field, E>)
 void evaluate_into(Field& field, const E& expression) = delete;
 
-/// Writes the values into the field's own buffer, seen by all its copies.
-template <class Field, Expression E>
-  requires detail::AssignableTo<Field, E>
-void assign(Field& field, const E& expression) {
-  Field values(field);
-  values.rebind(detail::evaluated(field, expression));
-  Kokkos::deep_copy(execution_space{}, field.to_local(), values.to_local());
-}
-/// The same of a number or another field.
+/// Writes the values of an expression, a field or a number into the field's own buffer, seen by all its copies.
 template <class Field, Operand E>
-  requires is_sharded<Field> && (!Expression<E>)
+  requires detail::AssignableTo<Field, expression_of<E>>
 void assign(Field& field, const E& e) {
-  assign(field, as_expression(e));
+  Field values(field);
+  values.rebind(detail::evaluated(field, as_expression(e)));
+  Kokkos::deep_copy(execution_space{}, field.to_local(), values.to_local());
 }
 template <class Field, Operand E>
   requires is_sharded<Field>

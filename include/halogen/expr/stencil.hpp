@@ -23,15 +23,11 @@ auto stencil_of(const F& f, const E& e, Footprint<Neighbours...>) {
 template <class F>
 concept HasFootprint = requires { typename F::footprint; };
 
-template <int... Distance>
-constexpr int distances(At<Distance...>) {
-  return sizeof...(Distance);
-}
 /// The number of distances of the first neighbour that has not `rank` of them, or rank.
 template <class... Neighbours>
 constexpr int distances_beside(int rank, Footprint<Neighbours...>) {
   int found = rank;
-  ((found == rank ? found = distances(Neighbours{}) : found), ...);
+  ((found == rank ? found = static_cast<int>(Neighbours::size()) : found), ...);
   return found;
 }
 template <class F, class X>
