@@ -97,6 +97,8 @@ TEST_CASE("a captured step is the step") {
     const auto values = support::numbers<double>(plain.image.to_host().size(), static_cast<std::uint64_t>(10 + t));
     plain.image.copy_from_host(values);
     captured.image.copy_from_host(values);
+    plain.trainer.set_learning_rate(1e-3 / (t + 1));
+    captured.trainer.set_learning_rate(1e-3 / (t + 1));
     const double loss = plain.trainer.step(hg::mse, plain.image, plain.label, plain.weight).item();
     CHECK(step().item() == loss);
   }

@@ -49,6 +49,55 @@ TEST_CASE("saved and loaded, sharded and replicated in any combination") {
   if (world.rank() == 0) std::filesystem::remove(path), std::filesystem::remove(plain);
 }
 
+TEST_CASE("a training that goes on from a checkpoint ends where it would have ended, replicated and sharded") {
+  const hg::Communicator world = support::world();
+  const auto path = file_of("training");
+  constexpr hg::AdamW settings{.lr = 1e-2};
+  for (const auto& mesh : support::meshes(6)) {
+    CAPTURE(support::text(mesh));
+    const std::array<hg::index_t, 4> of_image{12, 3, 24, 24}, of_label{12, 1, 24, 24};
+    const auto image =
+        hg::distribute_tensor<support::Field<float, 3>>(mesh, of_image, support::numbers<float>(12 * 3 * 24 * 24, 1));
+    const auto label =
+        hg::distribute_tensor<support::Field<float, 1>>(mesh, of_label, support::numbers<float>(12 * 24 * 24, 2));
+    const auto run = [&](auto& trainer, int steps) {
+      double loss = 0;
+      for (int i = 0; i < steps; ++i) loss = trainer.step(hg::mse, image, label).item();
+      return loss;
+    };
+    const auto shards = hg::shard_parameters<"data">;
+    hg::Trainer whole(Net{}, settings, mesh, {.seed = 5}), again(Net{}, settings, mesh, {.seed = 6});
+    hg::Trainer sharded(Net{}, settings, mesh, {.seed = 7}, shards), other(Net{}, settings, mesh, {.seed = 8}, shards);
+    run(whole, 3);
+    hg::save_checkpoint(path, whole, world);
+    run(again, 1);
+    hg::load_checkpoint(path, again, world);
+    hg::load_checkpoint(path, sharded, world);
+    CHECK(again.optimizer_state().steps() == 3);
+    world.barrier();  // before the file is written anew
+    hg::save_checkpoint(path, sharded, world);
+    hg::load_checkpoint(path, other, world);
+    const double loss = run(whole, 3);
+    CHECK(run(again, 3) == loss);
+    CHECK(again.parameters().to_host() == whole.parameters().to_host());
+    CHECK(run(sharded, 3) == doctest::Approx(loss).epsilon(1e-5));
+    CHECK(run(other, 3) == doctest::Approx(loss).epsilon(1e-5));
+    CHECK(hg::redistribute<hg::Replicate>(other.parameters()).to_host() ==
+          hg::redistribute<hg::Replicate>(sharded.parameters()).to_host());
+
+    hg::Parameters<Net, float> alone;
+    hg::load_parameters(path, alone, world);  // a checkpoint's parameters alone
+    world.barrier();
+    hg::save_parameters(path, alone, world);
+    const auto before = again.parameters().to_host();
+    CHECK_THROWS_AS(hg::load_checkpoint(path, again, world), hg::CollectiveError);  // no moments there
+    CHECK(again.parameters().to_host() == before);
+    CHECK(again.optimizer_state().steps() == 6);
+    world.barrier();
+  }
+  if (world.rank() == 0) std::filesystem::remove(path);
+}
+
 TEST_CASE("a file that is missing or of another model is refused, alike on all ranks, and changes nothing") {
   const hg::Communicator world = support::world();
   const auto mesh = hg::device_mesh<support::Mesh>(world, {-1, 1, 1});

@@ -2,6 +2,7 @@
 // Mean squared error and AdamW against PyTorch's stored tensors, and what a loss refuses, alike on all ranks.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "support/network.hpp"
@@ -82,6 +83,38 @@ TEST_CASE("five steps of AdamW") {
       CHECK(std::abs(got[i] - expected[i]) <= 1e-13 * std::abs(expected[i]));
     }
   }
+}
+
+TEST_CASE("the learning rate of a schedule, and going on after so many steps, by the formula") {
+  using Model = hg::Conv2d<1, 1, hg::Kernel<1>, hg::Bias<false>>;
+  const hg::AdamW defaults;
+  hg::OptimizerState<Model, double> state(hg::AdamW{.lr = 0.3});
+  hg::Parameters<Model, double> parameters, gradient;
+  parameters.copy_from_host({0.7});
+  double p = 0.7, m = 0, v = 0;
+  const auto step = [&](int t, double lr, double g) {
+    gradient.copy_from_host({g});
+    state.step(parameters, gradient);
+    m = defaults.beta1 * m + (1 - defaults.beta1) * g;
+    v = defaults.beta2 * v + (1 - defaults.beta2) * g * g;
+    p -= lr * defaults.weight_decay * p;
+    p -= lr * (m / (1 - std::pow(defaults.beta1, t))) /
+         (std::sqrt(v / (1 - std::pow(defaults.beta2, t))) + defaults.eps);
+    CHECK(parameters.to_host()[0] == doctest::Approx(p).epsilon(1e-13));
+  };
+  step(1, 0.3, 0.25);
+  for (int t = 2; t < 6; ++t) {
+    state.set_learning_rate(0.3 / t);
+    CHECK(state.learning_rate() == 0.3 / t);
+    step(t, 0.3 / t, 0.5 - 0.2 * t);
+  }
+  CHECK(state.steps() == 5);
+  CHECK(state.first_moment().to_host()[0] == doctest::Approx(m));
+  CHECK(state.second_moment().to_host()[0] == doctest::Approx(v));
+  CHECK(says(refusal([&] { state.set_learning_rate(-1); }), "lr = -1.000000"));
+  CHECK(state.learning_rate() == 0.3 / 5);
+  state.set_steps(99);
+  step(100, 0.3 / 5, 0.125);
 }
 
 TEST_CASE("AdamW's defaults are PyTorch's") {

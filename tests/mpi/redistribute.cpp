@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -108,6 +109,30 @@ TEST_CASE("redistribute chunks the target on the source's mesh") {
   CHECK(by_columns.cut(1) == hg::Cut::chunk(columns, world().size()));
   CHECK(hg::full_tensor(by_columns) == values);
   CHECK(hg::full_tensor(hg::redistribute<Plane<hg::Mesh<"a">, R>>(by_columns)) == values);
+}
+
+TEST_CASE("what some of the ranks redistribute meanwhile does not change what all of them keep") {
+  // On the mesh of all ranks more shapes than are kept, and again those that just still are. Ranks that prepared one of
+  // these anew while others kept theirs would wait for them.
+  using Mesh = hg::Mesh<"a">;
+  const auto some = world().split(world().rank() < 2 ? 0 : -1, world().rank(), "some");
+  const auto all = hg::device_mesh<Mesh>(world(), {-1});
+  std::optional<hg::DeviceMesh<Mesh>> part;
+  if (some) part = hg::device_mesh<Mesh>(some, {-1});
+  const auto moves = [](const hg::DeviceMesh<Mesh>& mesh, hg::index_t extent) {
+    std::vector<double> values(static_cast<std::size_t>(rows * extent));
+    std::iota(values.begin(), values.end(), 1.0);
+    const auto by_rows = hg::distribute_tensor<Plane<Mesh, S0>>(mesh, {rows, extent}, values);
+    const auto by_columns = hg::redistribute<Plane<Mesh, S1>>(by_rows);
+    Plane<Mesh, S0> block(mesh, {rows, extent});
+    hg::copy_block(by_columns, block, {0, 0}, {0, 0}, {rows, extent});
+    return hg::full_tensor(block) == values;
+  };
+  for (hg::index_t extent = 3; extent < 3 + 50; ++extent) {
+    CHECK(moves(all, extent));
+    if (part && extent % 3 == 0) CHECK(moves(*part, extent));
+    for (const hg::index_t before : {14, 30}) CHECK(moves(all, std::max<hg::index_t>(3, extent - before)));
+  }
 }
 
 TEST_CASE("any value type that is not added, and every one that is") {

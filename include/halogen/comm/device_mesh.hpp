@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <typeindex>
 #include <unordered_map>
@@ -60,6 +61,12 @@ class DeviceMesh {
     return communicator(((1u << index_of<Names>) | ... | 0u));
   }
   const Communicator& world() const { return state_->communicators.back(); }
+
+  /// All of them, by mask.
+  std::span<const Communicator> communicators() const { return state_->communicators; }
+
+  /// What all handles to this mesh have, and no other.
+  std::shared_ptr<const void> identity() const { return state_; }
 
   /// What is prepared once for this mesh and ends with it: one object of each type, all handles have the same. It may
   /// not hold the mesh.

@@ -149,7 +149,7 @@ template <class Field, Operand E>
 void assign(Field& field, const E& e) {
   Field values(field);
   values.rebind(detail::evaluated(field, as_expression(e)));
-  Kokkos::deep_copy(execution_space{}, field.to_local(), values.to_local());
+  copy_points(execution_space{}, field.to_local(), values.to_local());
 }
 template <class Field, Operand E>
   requires is_sharded<Field>

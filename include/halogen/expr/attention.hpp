@@ -154,14 +154,18 @@ auto operand_field(const E& e) {
 }
 
 /// What an attention is prepared for.
-template <class QueryShape, class KeyShape, class ValueShape>
-struct AttentionKey {
-  std::shared_ptr<const QueryShape> query;
-  std::shared_ptr<const KeyShape> key;
-  std::shared_ptr<const ValueShape> value;
+struct AttentionAsked {
+  FieldPlace<4> query, key, value;
   bool is_causal;
-  bool operator==(const AttentionKey& other) const {
-    return *query == *other.query && *key == *other.key && *value == *other.value && is_causal == other.is_causal;
+};
+struct AttentionKey {
+  FieldPlaceKey<4> query, key, value;
+  bool is_causal;
+
+  explicit AttentionKey(const AttentionAsked& asked)
+      : query(asked.query), key(asked.key), value(asked.value), is_causal(asked.is_causal) {}
+  bool operator==(const AttentionAsked& asked) const {
+    return query == asked.query && key == asked.key && value == asked.value && is_causal == asked.is_causal;
   }
 };
 
@@ -225,9 +229,10 @@ struct Attention
   /// The prepared ring of such fields; local, since who sends what follows from the shapes.
   template <class Query, class Key, class Value>
   Ring& ring(const Query& query, const Key& key, const Value& value) const {
-    using Shapes = detail::AttentionKey<typename Query::Shape, typename Key::Shape, typename Value::Shape>;
-    return detail::KeptMoves<Shapes, Ring>::of_program().get(
-        Shapes{query.shape(), key.shape(), value.shape(), options.is_causal}, [&] {
+    return query.mesh().template kept<detail::KeptMoves<detail::AttentionKey, Ring>>().get(
+        detail::AttentionAsked{detail::place_of(query), detail::place_of(key), detail::place_of(value),
+                               options.is_causal},
+        [&] {
           const Decomposition& pieces = query.decomposition();
           RingSchedule schedule;
           schedule.rank = pieces.part(query.mesh().rank(), 2);

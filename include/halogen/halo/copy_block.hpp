@@ -13,81 +13,88 @@ namespace detail {
 
 /// Calls f(peer, box) for every part of `wanted` (global indices of the source) that some rank holds, the nearest
 /// holder of each: the one that differs from `receiver` only where the source is cut.
-template <class Field, int Rank, class F>
-void for_each_holder(const Field& source, int receiver, const Box<Rank>& wanted, F f, int d = 0, int peer = -1,
-                     Box<Rank> box = {}) {
+template <int Rank, class F>
+void for_each_holder(const FieldPlace<Rank>& source, int receiver, const Box<Rank>& wanted, F f, int d = 0,
+                     int peer = -1, Box<Rank> box = {}) {
   if (d == 0) peer = receiver;
   if (d == Rank) return f(peer, box);
   const auto at = static_cast<std::size_t>(d);
-  for (int part = 0; part < source.cut(d).parts(); ++part) {
-    box.side[at] = intersect(wanted.side[at], source.cut(d).piece(part));
+  for (int part = 0; part < source.cuts[at].parts(); ++part) {
+    box.side[at] = intersect(wanted.side[at], source.cuts[at].piece(part));
     if (!box.side[at].empty())
-      for_each_holder(source, receiver, wanted, f, d + 1, source.decomposition().with_part(peer, d, part), box);
+      for_each_holder(source, receiver, wanted, f, d + 1, source.pieces.with_part(peer, d, part), box);
   }
 }
 
 /// A block's place in two fields, and its extents.
-template <class From, class To>
-struct Block {
-  BetweenShapes<typename From::Shape, typename To::Shape> shapes;
-  typename From::Extents from_begin, to_begin, count;
-  bool operator==(const Block&) const = default;
+template <int Rank>
+struct BlockPlace {
+  std::array<index_t, Rank> from_begin, to_begin, count;
+  bool operator==(const BlockPlace&) const = default;
+};
+template <int Rank>
+struct BlockAsked {
+  Between<Rank> fields;
+  BlockPlace<Rank> place;
+};
+template <int Rank>
+struct BlockKey {
+  BetweenKey<Rank> fields;
+  BlockPlace<Rank> place;
+
+  explicit BlockKey(const BlockAsked<Rank>& asked) : fields(asked.fields), place(asked.place) {}
+  bool operator==(const BlockAsked<Rank>& asked) const { return place == asked.place && fields == asked.fields; }
 };
 
 /// One block's move, prepared.
-template <class From, class To>
+template <class T, int Rank>
 class BlockCopy {
-  static constexpr int rank = From::rank;
-  using T = typename From::value_type;
-
  public:
-  explicit BlockCopy(const Block<From, To>& block) : block_(block) {
-    const auto& from = *block.shapes.from;
-    const auto& to = *block.shapes.to;
-    require_same_ranks(from.mesh(), to.mesh(), "copy_block");
-    const int own = from.mesh().rank();
-    HaloStrips<rank> strips;
-    for (int receiver = 0; receiver < from.mesh().size(); ++receiver) {
-      Box<rank> wanted;
-      for (int d = 0; d < rank; ++d) {
+  BlockCopy(const Communicator& world, const BlockAsked<Rank>& block) : place_(block.place), world_(world) {
+    const auto& [from, to] = block.fields;
+    const int own = world.rank();
+    HaloStrips<Rank> strips;
+    for (int receiver = 0; receiver < world.size(); ++receiver) {
+      Box<Rank> wanted;
+      for (int d = 0; d < Rank; ++d) {
         const auto i = static_cast<std::size_t>(d);
-        wanted.side[i] = intersect(to.cut(d).piece(to.decomposition().part(receiver, d)),
-                                   {block.to_begin[i], block.to_begin[i] + block.count[i]});
+        wanted.side[i] = intersect(to.cuts[i].piece(to.pieces.part(receiver, d)),
+                                   {place_.to_begin[i], place_.to_begin[i] + place_.count[i]});
       }
       if (wanted.points() == 0) continue;
-      for_each_holder(from, receiver, moved(wanted, -1), [&](int peer, const Box<rank>& box) {
+      for_each_holder(from, receiver, moved(wanted, -1), [&](int peer, const Box<Rank>& box) {
         if (receiver == own) strips.receives.push_back({peer, box, moved(box, 1)});
         if (peer == own) strips.sends.push_back({receiver, box, moved(box, 1)});
       });
     }
-    exchange_ = HaloExchange<T, rank>(strips, own);
-    const Communicator& world = from.mesh().world();
+    exchange_ = HaloExchange<T, Rank>(strips, own);
     send_ = TransportBuffer<T>("halogen::send", exchange_.values(), Travels::in_messages, world);
     receive_ = TransportBuffer<T>("halogen::receive", exchange_.values(), Travels::in_messages, world);
     exchange_.connect(world, send_.data(), receive_.data(), "copy_block");
   }
 
-  void run(const From& from, const To& to) {
-    exchange_.start(space_, strided_view(from));
-    exchange_.copy_own(space_, strided_view(from), strided_view(to));
-    exchange_.finish(space_, strided_view(to));
-    settle(space_, from.mesh().world(), "halogen::block");
+  void run(const StridedView<T, Rank>& from, const StridedView<T, Rank>& to) {
+    exchange_.start(space_, from);
+    exchange_.copy_own(space_, from, to);
+    exchange_.finish(space_, to);
+    settle(space_, world_, "halogen::block");
   }
 
  private:
   /// The box in the other field: +1 from source to target, -1 back.
-  Box<rank> moved(Box<rank> box, int sign) const {
-    for (std::size_t d = 0; d < rank; ++d) {
-      const index_t shift = sign * (block_.to_begin[d] - block_.from_begin[d]);
+  Box<Rank> moved(Box<Rank> box, int sign) const {
+    for (std::size_t d = 0; d < Rank; ++d) {
+      const index_t shift = sign * (place_.to_begin[d] - place_.from_begin[d]);
       box.side[d] = {box.side[d].begin + shift, box.side[d].end + shift};
     }
     return box;
   }
 
-  Block<From, To> block_;
+  BlockPlace<Rank> place_;
+  Communicator world_;
   execution_space space_;
   TransportBuffer<T> send_, receive_;
-  HaloExchange<T, rank> exchange_;  // ends before its buffers do
+  HaloExchange<T, Rank> exchange_;  // ends before its buffers do
 };
 
 }  // namespace detail
@@ -98,11 +105,17 @@ template <class From, class To>
   requires std::is_same_v<typename From::value_type, typename To::value_type> && (From::rank == To::rank)
 void copy_block(const From& from, const To& to, const typename From::Extents& from_begin,
                 const typename From::Extents& to_begin, const typename From::Extents& count) {
-  const detail::Block<From, To> block{{from.shape(), to.shape()}, from_begin, to_begin, count};
-  using Copy = detail::BlockCopy<From, To>;
-  detail::KeptMoves<detail::Block<From, To>, Copy>::of_program()
-      .get(block, [&] { return std::make_unique<Copy>(block); })
-      .run(from, to);
+  constexpr int rank = From::rank;
+  using Copy = detail::BlockCopy<typename From::value_type, rank>;
+  const detail::BlockAsked<rank> block{detail::between(from, to), {from_begin, to_begin, count}};
+  const auto prepare = [&] {
+    detail::require_same_ranks(from.mesh(), to.mesh(), "copy_block");
+    return std::make_unique<Copy>(from.mesh().world(), block);
+  };
+  from.mesh()
+      .template kept<detail::KeptMoves<detail::BlockKey<rank>, Copy>>()
+      .get(block, prepare)
+      .run(detail::strided_view(from), detail::strided_view(to));
 }
 
 }  // namespace halogen

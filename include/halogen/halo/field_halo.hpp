@@ -49,22 +49,19 @@ StridedView<typename Field::value_type, Field::rank> strided_view(const Field& f
 /// What a halo is prepared for: pieces, and how far readers reach, or else what each piece needs.
 template <int Rank>
 struct HaloAsked {
-  const Decomposition& pieces;
-  const std::array<Cut, Rank>& cuts;
+  FieldPlace<Rank> field;
   const Reach<Rank>& reach;
   const std::array<std::vector<Interval>, Rank>& needed;
 };
 template <int Rank>
 struct HaloKey {
-  Decomposition pieces;
-  std::array<Cut, Rank> cuts;
+  FieldPlaceKey<Rank> field;
   Reach<Rank> reach;
   std::array<std::vector<Interval>, Rank> needed;
 
-  explicit HaloKey(const HaloAsked<Rank>& asked)
-      : pieces(asked.pieces), cuts(asked.cuts), reach(asked.reach), needed(asked.needed) {}
+  explicit HaloKey(const HaloAsked<Rank>& asked) : field(asked.field), reach(asked.reach), needed(asked.needed) {}
   bool operator==(const HaloAsked<Rank>& asked) const {
-    return reach == asked.reach && cuts == asked.cuts && pieces == asked.pieces && needed == asked.needed;
+    return reach == asked.reach && field == asked.field && needed == asked.needed;
   }
 };
 
@@ -104,7 +101,7 @@ void exchange_halo(const execution_space& space, const Field& field, const Reach
                    const std::array<std::vector<Interval>, Field::rank>& needed, Needs needs) {
   using Halo = FieldHalo<typename Field::value_type, Field::rank>;
   using Halos = KeptMoves<HaloKey<Field::rank>, Halo, 64>;
-  const HaloAsked<Field::rank> asked{field.decomposition(), field.cuts(), reach, needed};
+  const HaloAsked<Field::rank> asked{place_of(field), reach, needed};
   Halo& halo = field.mesh().template kept<Halos>().get(
       asked, [&] { return std::make_unique<Halo>(field.mesh().world(), field.decomposition(), needs()); });
   field.reserve_margin(halo.margins);

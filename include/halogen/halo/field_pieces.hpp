@@ -36,6 +36,7 @@ class FieldPieces {
 
   const std::vector<int>& extents() const { return extents_; }
   const std::vector<int>& ranks() const { return ranks_; }
+  std::span<const int> codes() const { return pieces_.codes(); }
   const Cut& cut(int d) const { return cuts_[static_cast<std::size_t>(d)]; }
   int size() const { return static_cast<int>(ranks_.size()); }
 

@@ -2,17 +2,19 @@
 // cost no allocation and no planning.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "halogen/tensor/decomposition.hpp"
 #include "halogen/tensor/storage_pool.hpp"
 
 namespace halogen::detail {
 
-/// The last few moves of one type, by what they move between (Key has ==): of a mesh (DeviceMesh::kept) or of the
-/// program. All ranks ask in the same order.
-template <class Key, class Move, std::size_t Most = 16>
+/// The last few moves of one type, by what they were prepared for: of a mesh (DeviceMesh::kept), whose ranks all ask in
+/// the same order.
+template <class Key, class Move, std::size_t Most = 32>
 class KeptMoves {
  public:
   KeptMoves() { all().push_back(this); }
@@ -20,24 +22,25 @@ class KeptMoves {
   KeptMoves(const KeptMoves&) = delete;
   KeptMoves& operator=(const KeptMoves&) = delete;
 
-  /// asked: a Key, or what one is made from and compared with.
+  /// asked: what a Key is compared with and made from. make(): a std::unique_ptr<Move>.
   template <class Asked, class Make>
   Move& get(const Asked& asked, Make make) {
-    for (const auto& [known, move] : moves_)
-      if (known == asked) return *move;
-    if (moves_.size() == Most) moves_.erase(moves_.begin());
+    if (Move* known = find(asked)) return *known;
+    if (moves_.size() == Most) moves_.erase(moves_.begin());  // its memory may serve the new one
     return *moves_.emplace_back(Key(asked), make()).second;
   }
 
-  static KeptMoves& of_program() {
-    static KeptMoves& moves = *new KeptMoves;  // emptied with all others, never destroyed after Kokkos
-    return moves;
+ private:
+  template <class Asked>
+  Move* find(const Asked& asked) {
+    for (const auto& [key, move] : moves_)
+      if (key == asked) return move.get();
+    return nullptr;
   }
 
- private:
   static std::vector<KeptMoves*>& all() {
     static std::vector<KeptMoves*>& list = *[] {
-      auto* made = new std::vector<KeptMoves*>;
+      auto* made = new std::vector<KeptMoves*>;  // emptied below, never destroyed after Kokkos
       const auto clear = [made] {
         for (KeptMoves* one : *made) one->moves_.clear();
       };
@@ -51,12 +54,48 @@ class KeptMoves {
   std::vector<std::pair<Key, std::unique_ptr<Move>>> moves_;
 };
 
-/// Two shapes, compared by what they say.
-template <class From, class To>
-struct BetweenShapes {
-  std::shared_ptr<const From> from;
-  std::shared_ptr<const To> to;
-  bool operator==(const BetweenShapes& other) const { return *from == *other.from && *to == *other.to; }
+/// How a field lies, without its type.
+template <int Rank>
+struct FieldPlace {
+  const Decomposition& pieces;
+  const std::array<Cut, Rank>& cuts;
+  std::shared_ptr<const void> mesh;  ///< where it need not be that which keeps
 };
+
+/// The same, to be kept: a mesh is only known again.
+template <int Rank>
+struct FieldPlaceKey {
+  Decomposition pieces;
+  std::array<Cut, Rank> cuts;
+  std::weak_ptr<const void> mesh;
+
+  explicit FieldPlaceKey(const FieldPlace<Rank>& place) : pieces(place.pieces), cuts(place.cuts), mesh(place.mesh) {}
+  bool operator==(const FieldPlace<Rank>& place) const {
+    return pieces == place.pieces && cuts == place.cuts && !mesh.owner_before(place.mesh) &&
+           !place.mesh.owner_before(mesh);
+  }
+};
+
+/// Two of them: the mesh of the first keeps.
+template <int Rank>
+struct Between {
+  FieldPlace<Rank> from, to;
+};
+template <int Rank>
+struct BetweenKey {
+  FieldPlaceKey<Rank> from, to;
+
+  explicit BetweenKey(const Between<Rank>& asked) : from(asked.from), to(asked.to) {}
+  bool operator==(const Between<Rank>& asked) const { return from == asked.from && to == asked.to; }
+};
+
+template <class Field>
+FieldPlace<Field::rank> place_of(const Field& field) {
+  return {field.decomposition(), field.cuts(), nullptr};
+}
+template <class From, class To>
+Between<From::rank> between(const From& from, const To& to) {
+  return {place_of(from), {to.decomposition(), to.cuts(), to.mesh().identity()}};
+}
 
 }  // namespace halogen::detail

@@ -6,30 +6,9 @@
 #include <vector>
 
 #include "halogen/halo/boxes.hpp"
-#include "halogen/tensor/space.hpp"
+#include "halogen/tensor/strided_view.hpp"
 
 namespace halogen {
-
-/// A tensor of Rank dimensions as packing sees it: strides, and the global index of its first element.
-template <class T, int Rank>
-struct StridedView {
-  T* data = nullptr;
-  index_t stride[Rank] = {}, origin[Rank] = {};
-};
-
-namespace detail {
-
-/// A Kokkos view's strides, its first element that of global index 0.
-template <int Rank, class T, class View>
-StridedView<T, Rank> strided_view_of(T* data, const View& view) {
-  StridedView<T, Rank> result{data, {}, {}};
-  // Unrolled: where d is no constant, g++ 12 with -O2 -mtune=cascadelake makes stride(1) of Kokkos 4.7 stride(2).
-  HALOGEN_UNROLL
-  for (int d = 0; d < Rank; ++d) result.stride[d] = static_cast<index_t>(view.stride(d));
-  return result;
-}
-
-}  // namespace detail
 
 /// One strip's place in the tensor and in the buffer.
 template <int Rank>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -169,6 +170,18 @@ class PreparedRedistribution {
   TransportBuffer<T> send_, receive_;
   HaloExchange<T, Rank> exchange_;  // ends before its buffers do
 };
+
+/// Collective over `world`. `communicators`: of the source's mesh by mask; none on a rank outside it.
+template <class T, int Rank>
+PreparedRedistribution<T, Rank> prepare_redistribution(const Communicator& world, const FieldPieces<Rank>& from,
+                                                       const FieldPieces<Rank>& to,
+                                                       std::span<const Communicator> communicators) {
+  const bool one_mesh = from.extents() == to.extents() && from.ranks() == to.ranks();
+  const PlacementMoves moves = one_mesh ? moves_on_one_mesh(from.codes(), to.codes())
+                                        : moves_between_meshes(from.codes(), to.codes(), to.size());
+  const auto ranks = [&](unsigned mask) { return communicators.empty() ? Communicator() : communicators[mask]; };
+  return {world, from, to, moves, ranks(moves.scatter), ranks(moves.all)};
+}
 
 }  // namespace detail
 }  // namespace halogen

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 
@@ -50,6 +51,21 @@ concept Redistributable =
     is_sharded<Target> && is_sharded<Source> && Target::rank == Source::rank &&
     std::is_same_v<typename Target::value_type, typename Source::value_type> && adds<Target> && adds<Source>;
 
+template <class Field>
+using PreparedFor = PreparedRedistribution<typename Field::value_type, Field::rank>;
+
+/// Collective over the source's mesh. Throws CollectiveError where extents differ, or the meshes have other ranks.
+template <class Source, class Target>
+PreparedFor<Source> prepare_redistribution(const Source& from, const Target& to) {
+  if (from.mesh().size() != to.mesh().size())
+    throw CollectiveError("redistribute from " + std::to_string(from.mesh().size()) + " to " +
+                          std::to_string(to.mesh().size()) +
+                          " ranks: both meshes must have the same ranks, or use redistribute_between");
+  require_same_ranks(from.mesh(), to.mesh(), "redistribute");
+  return prepare_redistribution<typename Source::value_type, Source::rank>(from.mesh().world(), pieces_of(from),
+                                                                           pieces_of(to), from.mesh().communicators());
+}
+
 }  // namespace detail
 
 /// A prepared move from fields like one to fields like another; used again and again it allocates nothing. start()
@@ -58,24 +74,15 @@ concept Redistributable =
 template <class Target, class Source>
   requires detail::Redistributable<Target, Source>
 class Redistribution {
-  static constexpr int rank = Source::rank;
-
  public:
   /// Collective over the source's mesh. Throws CollectiveError where extents differ, or the meshes have other ranks.
-  Redistribution(const Source& from, const Target& to) {
-    if (from.mesh().size() != to.mesh().size())
-      throw CollectiveError("redistribute from " + std::to_string(from.mesh().size()) + " to " +
-                            std::to_string(to.mesh().size()) +
-                            " ranks: both meshes must have the same ranks, or use redistribute_between");
-    detail::require_same_ranks(from.mesh(), to.mesh(), "redistribute");
-    prepare(from.mesh().world(), pieces_of(from), pieces_of(to), from);
-  }
+  Redistribution(const Source& from, const Target& to) : prepared_(detail::prepare_redistribution(from, to)) {}
 
   /// Collective over `world`, between fields on meshes of some of its ranks (halo/redistribute_between.hpp).
-  Redistribution(const Communicator& world, const Source& from, const FieldPieces<rank>& source,
-                 const FieldPieces<rank>& target) {
-    prepare(world, source, target, from);
-  }
+  Redistribution(const Communicator& world, const Source& from, const FieldPieces<Source::rank>& source,
+                 const FieldPieces<Source::rank>& target)
+      : prepared_(detail::prepare_redistribution<typename Source::value_type, Source::rank>(
+            world, source, target, from.empty() ? std::span<const Communicator>() : from.mesh().communicators())) {}
 
   void start(const Source& from) { prepared_.start(view(from)); }
   /// Makes the transport move; true once what start() posted has arrived.
@@ -85,37 +92,24 @@ class Redistribution {
 
  private:
   template <class Field>
-  static StridedView<typename Source::value_type, rank> view(const Field& field) {
+  static StridedView<typename Source::value_type, Source::rank> view(const Field& field) {
     if (field.empty()) return {};
     return detail::strided_view(field);
   }
 
-  /// The collectives are a matter of types where both fields lie on one mesh.
-  static constexpr bool same_dimensions = Source::placements.size() == Target::placements.size();
-  static constexpr PlacementMoves on_one_mesh =
-      same_dimensions ? moves_on_one_mesh(Source::placements, Target::placements) : PlacementMoves{};
-
-  void prepare(const Communicator& world, const FieldPieces<rank>& source, const FieldPieces<rank>& target,
-               const Source& from) {
-    const bool one_mesh = same_dimensions && source.extents() == target.extents() && source.ranks() == target.ranks();
-    const PlacementMoves moves =
-        one_mesh ? on_one_mesh : moves_between_meshes(Source::placements, Target::placements, target.size());
-    const auto ranks = [&](unsigned mask) { return from.empty() ? Communicator() : from.mesh().communicator(mask); };
-    prepared_ = {world, source, target, moves, ranks(moves.scatter), ranks(moves.all)};
-  }
-
-  detail::PreparedRedistribution<typename Source::value_type, rank> prepared_;
+  detail::PreparedFor<Source> prepared_;
 };
 
 /// The field's values written into `target`, which says mesh and cuts. Prepared once for fields of these shapes.
 template <class Target, class Source>
   requires detail::Redistributable<Target, Source>
 Target redistribute_to(const Source& field, const Target& target) {
-  using Move = Redistribution<Target, Source>;
-  using Key = detail::BetweenShapes<typename Source::Shape, typename Target::Shape>;
-  detail::KeptMoves<Key, Move>::of_program()
-      .get(Key{field.shape(), target.shape()}, [&] { return std::make_unique<Move>(field, target); })
-      .move(field, target);
+  using Prepared = detail::PreparedFor<Source>;
+  field.mesh()
+      .template kept<detail::KeptMoves<detail::BetweenKey<Source::rank>, Prepared>>()
+      .get(detail::between(field, target),
+           [&] { return std::make_unique<Prepared>(detail::prepare_redistribution(field, target)); })
+      .move(detail::strided_view(field), detail::strided_view(target));
   return target;
 }
 

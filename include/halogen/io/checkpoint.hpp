@@ -1,4 +1,5 @@
-// Parameters to and from a safetensors file, under PyTorch's names: torch's load_state_dict reads it.
+// Parameters, and the state of a training that goes on, to and from a safetensors file. Parameters stand there under
+// PyTorch's names: torch's load_state_dict reads those of save_parameters.
 #pragma once
 
 #include "halogen/comm/agree.hpp"
@@ -9,30 +10,30 @@ namespace halogen {
 
 namespace detail {
 
-/// All parameters of a model by name and shape; values(i) are those of parameter i.
-template <class ModelType, class T, class Values>
-std::vector<NamedTensor> named_parameters(Values values) {
+/// Adds all parameters of a model by name and shape, from their flat array.
+template <class ModelType, class T>
+void add_parameters(std::vector<NamedTensor>& tensors, const std::string& prefix, const std::vector<T>& all) {
   const Graph& graph = Parameters<ModelType, T>::graph();
   const std::vector<std::string> names = parameter_names<ModelType>();
-  std::vector<NamedTensor> tensors;
   for (int i = 0; i < graph.parameters.size(); ++i) {
     const ParameterShape& shape = graph.parameters[i];
-    tensors.push_back(named_tensor<T>(names[static_cast<std::size_t>(i)],
-                                      std::vector<std::int64_t>(shape.shape, shape.shape + shape.rank), values(i)));
+    const auto first = all.begin() + shape.offset;
+    tensors.push_back(named_tensor<T>(prefix + names[static_cast<std::size_t>(i)],
+                                      std::vector<std::int64_t>(shape.shape, shape.shape + shape.rank),
+                                      std::vector<T>(first, first + shape.count)));
   }
-  return tensors;
 }
 
-/// The flat array from a file's tensors, which have the model's names and shapes.
+/// The flat array from a file's tensors, which have the model's names, after the prefix, and shapes.
 template <class ModelType, class T>
-std::vector<T> read_parameters(const std::filesystem::path& file) {
-  const std::vector<NamedTensor> tensors = read_safetensors(file);
+std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std::string& prefix,
+                             const std::filesystem::path& file) {
   const std::vector<std::string> names = parameter_names<ModelType>();
   const Graph& graph = Parameters<ModelType, T>::graph();
   std::vector<T> all;
   for (int i = 0; i < graph.parameters.size(); ++i) {
     const ParameterShape& shape = graph.parameters[i];
-    const NamedTensor& tensor = find(tensors, names[static_cast<std::size_t>(i)]);
+    const NamedTensor& tensor = find(tensors, prefix + names[static_cast<std::size_t>(i)]);
     if (tensor.shape != std::vector<std::int64_t>(shape.shape, shape.shape + shape.rank))
       throw Error("'" + file.string() + "': tensor '" + tensor.name + "' has another shape than the model's");
     const std::vector<T> values = tensor.template as<T>();
@@ -41,52 +42,32 @@ std::vector<T> read_parameters(const std::filesystem::path& file) {
   return all;
 }
 
-}  // namespace detail
-
-/// Collective: parameters are Replicate, so rank 0 writes them whole. Fails on all ranks alike, with one sentence.
+/// Collective: the whole flat array on rank 0, on the host; bucket by bucket where they are sharded, over the mesh of
+/// the shards. Other ranks may hold nothing.
 template <class ModelType, class T>
-void save_parameters(const std::filesystem::path& file, const Parameters<ModelType, T>& parameters,
-                     const Communicator& world) {
-  agree(world, [&] {
-    if (world.rank() != 0) return;
-    write_safetensors(file, detail::named_parameters<ModelType, T>([&](int i) { return parameters.to_host(i); }));
-  });
+std::vector<T> whole_on_root(const Parameters<ModelType, T>& parameters, const Communicator& world) {
+  return world.rank() == 0 ? parameters.to_host() : std::vector<T>();
 }
-
-/// Collective: every rank reads the file. Fails on all ranks alike where a tensor is missing or has another shape.
 template <class ModelType, class T>
-void load_parameters(const std::filesystem::path& file, Parameters<ModelType, T>& parameters,
-                     const Communicator& world) {
-  parameters.copy_from_host(agree(world, [&] { return detail::read_parameters<ModelType, T>(file); }));
-}
-
-/// Collective over the mesh of the shards: bucket by bucket to rank 0, which alone holds all for a while, on the host,
-/// and writes the same file as above.
-template <class ModelType, class T>
-void save_parameters(const std::filesystem::path& file, const Parameters<ModelType, T, Shard<0>>& parameters,
-                     const Communicator& world) {
+std::vector<T> whole_on_root(const Parameters<ModelType, T, Shard<0>>& parameters, const Communicator& world) {
   std::vector<T> all;
   if (parameters.sharding()->replicas.rank() == 0)  // the group of rank 0; others hold the same
     parameters.for_each_bucket([&](const ParameterBuckets::Bucket& bucket, const T* values) {
       if (world.rank() == 0) all.insert(all.end(), values, values + (bucket.end - bucket.begin));
     });
-  agree(world, [&] {
-    if (world.rank() != 0) return;
-    write_safetensors(file, detail::named_parameters<ModelType, T>([&](int i) {
-                        const ParameterShape& shape = parameters.graph().parameters[i];
-                        return std::vector<T>(all.begin() + shape.offset, all.begin() + shape.offset + shape.count);
-                      }));
-  });
+  return all;
 }
 
-/// Collective: rank 0 reads the file and sends it bucket by bucket, of which each rank keeps its piece.
+/// Collective: sets them from rank 0's flat array, which it sends bucket by bucket where they are sharded.
 template <class ModelType, class T>
-void load_parameters(const std::filesystem::path& file, Parameters<ModelType, T, Shard<0>>& parameters,
-                     const Communicator& world) {
-  std::vector<T> all;
-  agree(world, [&] {
-    if (world.rank() == 0) all = detail::read_parameters<ModelType, T>(file);
-  });
+void set_from_root(Parameters<ModelType, T> parameters, std::vector<T> all, const Communicator& world) {
+  all.resize(static_cast<std::size_t>(Parameters<ModelType, T>::count));
+  world.broadcast(all.data(), all.size() * sizeof(T), 0);
+  parameters.copy_from_host(all);
+}
+template <class ModelType, class T>
+void set_from_root(Parameters<ModelType, T, Shard<0>> parameters, const std::vector<T>& all,
+                   const Communicator& world) {
   std::vector<T> whole;
   parameters.fill([&](const ParameterBuckets::Bucket& bucket) {
     const auto count = static_cast<std::size_t>(bucket.end - bucket.begin);
@@ -97,6 +78,87 @@ void load_parameters(const std::filesystem::path& file, Parameters<ModelType, T,
     world.broadcast(whole.data(), count * sizeof(T), 0);
     return [&](index_t i) { return whole[static_cast<std::size_t>(i - bucket.begin)]; };
   });
+}
+
+inline constexpr const char *moment_prefix[] = {"optimizer.exp_avg.", "optimizer.exp_avg_sq."},
+                            *steps_name = "optimizer.step";
+
+}  // namespace detail
+
+/// Collective over the parameters' ranks: rank 0 writes them, whole. Fails on all ranks alike, with one sentence.
+template <class ModelType, class T, Placement P>
+void save_parameters(const std::filesystem::path& file, const Parameters<ModelType, T, P>& parameters,
+                     const Communicator& world) {
+  const std::vector<T> all = detail::whole_on_root(parameters, world);
+  agree(world, [&] {
+    if (world.rank() != 0) return;
+    std::vector<NamedTensor> tensors;
+    detail::add_parameters<ModelType>(tensors, "", all);
+    write_safetensors(file, tensors);
+  });
+}
+
+/// Collective: rank 0 reads the file and sends each rank what it holds. Fails on all ranks alike, with nothing changed,
+/// where a tensor is missing or has another shape.
+template <class ModelType, class T, Placement P>
+void load_parameters(const std::filesystem::path& file, Parameters<ModelType, T, P>& parameters,
+                     const Communicator& world) {
+  std::vector<T> all;
+  agree(world, [&] {
+    if (world.rank() == 0) all = detail::parameters_in<ModelType, T>(read_safetensors(file), "", file);
+  });
+  detail::set_from_root(parameters, all, world);
+}
+
+/// Collective over the mesh of a Trainer: its parameters, AdamW's moments ("optimizer.exp_avg.<name>",
+/// "optimizer.exp_avg_sq.<name>") and the number of steps ("optimizer.step"), written by rank 0. A Trainer of the same
+/// model that loads them goes on as this one does, on any mesh and with its own settings; load_parameters reads the
+/// parameters alone. Fails on all ranks alike, with one sentence.
+template <class AnyTrainer>
+void save_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, const Communicator& world) {
+  using ModelType = typename std::remove_cvref_t<decltype(trainer.parameters())>::model_type;
+  auto& state = trainer.optimizer_state();
+  const auto parameters = detail::whole_on_root(trainer.parameters(), world),
+             first = detail::whole_on_root(state.first_moment(), world),
+             second = detail::whole_on_root(state.second_moment(), world);
+  const std::int64_t steps = state.steps();
+  agree(world, [&] {
+    if (world.rank() != 0) return;
+    std::vector<NamedTensor> tensors;
+    detail::add_parameters<ModelType>(tensors, "", parameters);
+    detail::add_parameters<ModelType>(tensors, detail::moment_prefix[0], first);
+    detail::add_parameters<ModelType>(tensors, detail::moment_prefix[1], second);
+    tensors.push_back(named_tensor<std::int64_t>(detail::steps_name, {}, {steps}));
+    write_safetensors(file, tensors);
+  });
+}
+
+/// Collective: sets parameters, moments and number of steps from such a file, which any mesh may have written. Fails on
+/// all ranks alike, with nothing changed, where a tensor is missing or has another shape.
+template <class AnyTrainer>
+void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, const Communicator& world) {
+  using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
+  using ModelType = typename Held::model_type;
+  using T = typename Held::value_type;
+  std::vector<T> parameters, first, second;
+  std::int64_t steps = 0;
+  agree(world, [&] {
+    if (world.rank() != 0) return;
+    const std::vector<NamedTensor> tensors = read_safetensors(file);
+    parameters = detail::parameters_in<ModelType, T>(tensors, "", file);
+    first = detail::parameters_in<ModelType, T>(tensors, detail::moment_prefix[0], file);
+    second = detail::parameters_in<ModelType, T>(tensors, detail::moment_prefix[1], file);
+    const std::vector<std::int64_t> read = find(tensors, detail::steps_name).template as<std::int64_t>();
+    if (read.size() != 1 || read[0] < 0)
+      throw Error("'" + file.string() + "': tensor '" + detail::steps_name + "' is no number of steps");
+    steps = read[0];
+  });
+  auto& state = trainer.optimizer_state();
+  detail::set_from_root(trainer.parameters(), parameters, world);
+  detail::set_from_root(state.first_moment(), first, world);
+  detail::set_from_root(state.second_moment(), second, world);
+  world.broadcast(&steps, sizeof steps, 0);
+  state.set_steps(steps);
 }
 
 }  // namespace halogen

@@ -11,23 +11,39 @@ namespace halogen::kernels {
 template <class T>
 struct AdamWSchedule {
   index_t t;        ///< steps so far
+  double lr;        ///< of the next step
+  T decay;          ///< 1 - learning rate * weight decay
   T step;           ///< learning rate / (1 - beta1^t)
   T deviation;      ///< sqrt(1 - beta2^t)
   int is_updating;  ///< not where the loss has no weight, and so no gradient
+};
+
+/// Sets the learning rate, and the steps so far where they are not negative. One work item.
+template <class T>
+struct AdamWSet {
+  AdamWSchedule<T>* schedule;
+  double lr;
+  index_t t = -1;
+
+  KOKKOS_FUNCTION void operator()(const index_t) const {
+    schedule->lr = lr;
+    if (t >= 0) schedule->t = t;
+  }
 };
 
 /// To the next step. One work item.
 template <class T>
 struct AdamWAdvance {
   AdamWSchedule<T>* schedule;
-  double lr, beta1, beta2;
+  double beta1, beta2, weight_decay;
   const double* loss_weight;  ///< null: none
 
   KOKKOS_FUNCTION void operator()(const index_t) const {
     schedule->is_updating = loss_weight == nullptr || *loss_weight > 0;
     if (!schedule->is_updating) return;
     const auto t = static_cast<double>(++schedule->t);
-    schedule->step = static_cast<T>(lr / (1 - Kokkos::pow(beta1, t)));
+    schedule->decay = static_cast<T>(1 - schedule->lr * weight_decay);
+    schedule->step = static_cast<T>(schedule->lr / (1 - Kokkos::pow(beta1, t)));
     schedule->deviation = static_cast<T>(Kokkos::sqrt(1 - Kokkos::pow(beta2, t)));
   }
 };
@@ -39,7 +55,6 @@ struct AdamWStep {
   T* first_moment;
   T* second_moment;
   const AdamWSchedule<T>* schedule;
-  T decay;              ///< 1 - learning rate * weight decay
   T beta2, new1, new2;  ///< new: 1 - beta
   T epsilon;
 
@@ -47,7 +62,7 @@ struct AdamWStep {
     if (!schedule->is_updating) return;
     const T step = schedule->step, deviation = schedule->deviation;
     const T g = gradient[i];
-    const T p = parameters[i] * decay;
+    const T p = parameters[i] * schedule->decay;
     const T m = first_moment[i] + (g - first_moment[i]) * new1;
     const T v = second_moment[i] * beta2 + g * g * new2;
     first_moment[i] = m;

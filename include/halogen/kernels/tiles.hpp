@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "halogen/core/any_functor.hpp"
 #include "halogen/kernels/device/team.hpp"
 #include "halogen/kernels/row_sums.hpp"
 
@@ -91,7 +92,14 @@ void launch_tiles(const ExecutionSpace& space, const char* label, index_t teams,
                               std::to_string(std::numeric_limits<int>::max()) + ": cut the field's columns");
     Kokkos::TeamPolicy<ExecutionSpace> policy(space, league, 1);
     policy.set_scratch_size(1, Kokkos::PerTeam(static_cast<int>(host_bytes)));
-    Kokkos::parallel_for(label, policy, functor);
+    if constexpr (halogen::detail::launches_wait<ExecutionSpace>) {
+      using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+      const halogen::detail::AnyFunctor<const Team&> any{
+          &functor, [](const void* of, const Team& team) { (*static_cast<const Functor*>(of))(team); }};
+      Kokkos::parallel_for(label, policy, any);
+    } else {
+      Kokkos::parallel_for(label, policy, functor);
+    }
   }
 }
 

@@ -31,6 +31,9 @@ class Decomposition {
     std::copy(names.begin(), names.end(), names_.begin());
   }
 
+  /// One per mesh dimension (placement_code).
+  std::span<const int> codes() const { return std::span(codes_).first(static_cast<std::size_t>(rank_)); }
+
   /// Pieces of tensor dimension `dimension`; 1 where no mesh dimension cuts it.
   int parts(int dimension) const {
     int parts = 1;

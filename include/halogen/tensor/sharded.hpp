@@ -13,6 +13,7 @@
 #include "halogen/tensor/decomposition.hpp"
 #include "halogen/tensor/space.hpp"
 #include "halogen/tensor/storage_pool.hpp"
+#include "halogen/tensor/strided_view.hpp"
 
 namespace halogen {
 namespace detail {
@@ -140,7 +141,7 @@ class Sharded {
   explicit Sharded(std::shared_ptr<const Shape> shape, Start start = Start::zeros) : shape_(std::move(shape)) {
     shape_->check_extents(TensorType::extents);
     storage_ = take_buffer();
-    if (start == Start::zeros) Kokkos::deep_copy(storage_->view, value_type(0));
+    if (start == Start::zeros) set_zero(storage_->view);
   }
 
   const DeviceMesh<MeshType>& mesh() const { return shape_->mesh(); }
@@ -172,7 +173,7 @@ class Sharded {
   std::vector<value_type> to_host() const {
     auto local = to_local();
     auto packed = contiguous();
-    Kokkos::deep_copy(packed, local);
+    copy(packed, local);
     return host_copy(packed);
   }
 
@@ -183,14 +184,14 @@ class Sharded {
       throw Error("this rank's piece has " + std::to_string(packed.size()) + " points, but " + std::to_string(count) +
                   " were given: pass the owned points, row-major");
     copy_to_view(packed, std::span(values, count));
-    Kokkos::deep_copy(to_local(), packed);
+    copy(to_local(), packed);
   }
   void copy_from_host(const std::vector<value_type>& values) { copy_from_host(values.data(), values.size()); }
 
   Sharded clone() const {
-    Sharded copy(shape_, Start::unwritten);
-    Kokkos::deep_copy(copy.to_local(), to_local());
-    return copy;
+    Sharded result(shape_, Start::unwritten);
+    copy(result.to_local(), to_local());
+    return result;
   }
 
   /// A field of the expression's shape and values.
@@ -241,14 +242,14 @@ class Sharded {
     const auto old = storage_->view;
     const auto before = storage_->margins;
     storage_->view = allocate(margins);
-    Kokkos::deep_copy(storage_->view, value_type(0));
+    set_zero(storage_->view);
     storage_->margins = margins;
     ++storage_->growths;
     [&]<std::size_t... D>(std::index_sequence<D...>) {
       const auto kept = Kokkos::subview(
           storage_->view,
           std::pair<index_t, index_t>(margins[D].lo - before[D].lo, margins[D].lo + local_extent(D) + before[D].hi)...);
-      Kokkos::deep_copy(kept, old);
+      copy(kept, old);
     }(std::make_index_sequence<rank>{});
   }
   int margin_growths() const { return storage_->growths; }
@@ -256,6 +257,19 @@ class Sharded {
   Storage& storage() const { return *storage_; }
 
  private:
+  /// As Kokkos::deep_copy: whatever ran before is over, and so is this when it returns.
+  template <class To, class From>
+  static void copy(const To& to, const From& from) {
+    Kokkos::fence("halogen::copy");
+    const execution_space space;
+    copy_points(space, to, from);
+    space.fence("halogen::copy");
+  }
+  static void set_zero(const typename Storage::View& view) {
+    Kokkos::deep_copy(Kokkos::View<value_type*, memory_space, Kokkos::MemoryUnmanaged>(view.data(), view.size()),
+                      value_type(0));
+  }
+
   static std::array<Cut, rank> chunked(const DeviceMesh<MeshType>& mesh, const Extents& extents) {
     const Decomposition pieces(mesh.extents(), placements, MeshType::names);
     std::array<Cut, rank> cuts;

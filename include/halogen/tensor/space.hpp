@@ -3,6 +3,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "halogen/comm/error.hpp"
+#include "halogen/core/any_functor.hpp"
 #include "halogen/core/config.hpp"
 
 #if defined(__linux__)
@@ -54,7 +56,20 @@ auto by_arguments(const Policy& policy) {
 template <class Functor>
 void launch_range(const execution_space& space, const char* label, index_t count, const Functor& functor) {
   using Policy = Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>;
-  Kokkos::parallel_for(label, by_arguments(Policy(space, 0, count)), functor);
+  if constexpr (detail::launches_wait<execution_space>) {
+    struct Parts {
+      const Functor& functor;
+      index_t count, parts;
+    } const all{functor, count, std::min<index_t>(count, space.concurrency())};
+    const detail::AnyFunctor<index_t> any{&all, [](const void* from, index_t part) {
+                                            const Parts& of = *static_cast<const Parts*>(from);
+                                            const index_t end = of.count * (part + 1) / of.parts;
+                                            for (index_t i = of.count * part / of.parts; i < end; ++i) of.functor(i);
+                                          }};
+    Kokkos::parallel_for(label, Policy(space, 0, all.parts), any);
+  } else {
+    Kokkos::parallel_for(label, by_arguments(Policy(space, 0, count)), functor);
+  }
 }
 
 /// `count` values of the host as a view, to copy from or into: unlike a mirror never the device's own memory.

@@ -36,11 +36,15 @@ class OptimizerState {
  public:
   explicit OptimizerState(AdamW settings)
     requires std::is_same_v<P, Replicate>
-      : settings_(checked(settings)), first_("halogen::first_moment"), second_("halogen::second_moment") {}
+      : settings_(checked(settings)), first_("halogen::first_moment"), second_("halogen::second_moment") {
+    set(settings_.lr);
+  }
   OptimizerState(AdamW settings, const Parameters<ModelType, T, P>& parameters)
       : settings_(checked(settings)),
         first_(parameters.zeros("halogen::first_moment")),
-        second_(parameters.zeros("halogen::second_moment")) {}
+        second_(parameters.zeros("halogen::second_moment")) {
+    set(settings_.lr);
+  }
 
   /// parameters -= update of the gradient, which is placed as they are. Nothing is updated where *loss_weight, if there
   /// is one, is not positive.
@@ -51,15 +55,14 @@ class OptimizerState {
           "AdamW: the parameters or their gradient are sharded otherwise than those that its moments were made for: "
           "make the OptimizerState from these parameters");
     const execution_space space;
-    launch_range(
-        space, "halogen::adamw_schedule", 1,
-        kernels::AdamWAdvance<T>{schedule_.data(), settings_.lr, settings_.beta1, settings_.beta2, loss_weight});
+    launch_range(space, "halogen::adamw_schedule", 1,
+                 kernels::AdamWAdvance<T>{schedule_.data(), settings_.beta1, settings_.beta2, settings_.weight_decay,
+                                          loss_weight});
     const kernels::AdamWStep<T> kernel{parameters.data(),
                                        gradient.data(),
                                        first_.data(),
                                        second_.data(),
                                        schedule_.data(),
-                                       static_cast<T>(1 - settings_.lr * settings_.weight_decay),
                                        static_cast<T>(settings_.beta2),
                                        static_cast<T>(1 - settings_.beta1),
                                        static_cast<T>(1 - settings_.beta2),
@@ -70,12 +73,36 @@ class OptimizerState {
   void step(const Parameters<ModelType, T, P>& parameters,
             const Parameters<ModelType, T, Partial<Sum>>& gradient) = delete;
 
+  /// Of the next steps, captured ones too; nothing is waited for. Give all ranks the same.
+  void set_learning_rate(double lr) {
+    AdamW settings = settings_;
+    settings.lr = lr;
+    settings_ = checked(settings);
+    set(lr);
+  }
+  double learning_rate() const { return settings_.lr; }
+
+  /// Updates so far; waits for the device.
+  index_t steps() const { return host_copy(Kokkos::View<const Schedule*, memory_space>(schedule_))[0].t; }
+
+  /// torch's exp_avg and exp_avg_sq. Copies share their memory: what is copied into one is the state's.
+  const Parameters<ModelType, T, P>& first_moment() const { return first_; }
+  const Parameters<ModelType, T, P>& second_moment() const { return second_; }
+  /// Goes on as after so many steps, which left the moments that it now has.
+  void set_steps(index_t steps) { set(settings_.lr, steps); }
+
   std::size_t bytes() const { return (first_.view().size() + second_.view().size()) * sizeof(T); }
 
  private:
+  using Schedule = kernels::AdamWSchedule<T>;
+
+  void set(double lr, index_t steps = -1) {
+    launch_range(execution_space{}, "halogen::adamw_schedule", 1, kernels::AdamWSet<T>{schedule_.data(), lr, steps});
+  }
+
   AdamW settings_;
   Parameters<ModelType, T, P> first_, second_;
-  Kokkos::View<kernels::AdamWSchedule<T>, memory_space> schedule_{"halogen::adamw_schedule"};
+  Kokkos::View<Schedule[1], memory_space> schedule_{"halogen::adamw_schedule"};
 };
 
 }  // namespace halogen

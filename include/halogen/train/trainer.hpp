@@ -114,6 +114,14 @@ class Trainer {
   void predict(const Image& image) = delete;
 
   const Parameters<ModelType, T, P>& parameters() const { return parameters_; }
+  /// Moments and settings; io/checkpoint.hpp saves and loads them.
+  OptimizerState<ModelType, T, P>& optimizer_state() { return state_; }
+
+  /// Of the next steps, captured ones too. Give all ranks the same. Throws CollectiveError for what is no rate.
+  ///
+  ///   trainer.set_learning_rate(1e-3 * 0.5 * (1 + std::cos(pi * epoch / epochs)));
+  void set_learning_rate(double lr) { state_.set_learning_rate(lr); }
+  double learning_rate() const { return state_.learning_rate(); }
 
   /// Bytes on this rank, as allocated; gradient and staging from the first step on.
   ParameterMemory parameter_memory() const {

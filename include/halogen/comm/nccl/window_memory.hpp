@@ -44,7 +44,7 @@ class NcclWindowMemory : public std::enable_shared_from_this<NcclWindowMemory> {
   std::shared_ptr<void> take(std::size_t bytes) {
     const std::size_t room = (bytes + grain - 1) / grain * grain;
     for (auto gap = free_.begin(); room > 0 && gap != free_.end(); ++gap) {
-      const auto [begin, size] = *gap;
+      const std::size_t begin = gap->first, size = gap->second;  // clang 14 captures no bindings
       if (size < room) continue;
       free_.erase(gap);
       if (size > room) free_[begin + room] = size - room;
