@@ -70,4 +70,22 @@ TEST_CASE("concatenate and redistribute: each part is given its piece of the cot
   });
 }
 
+TEST_CASE("what fits any partners owes what all of them were given, wherever they lie") {
+  const auto a = numbers<double>(Index<2>{5, 6}, 76);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane>(mesh, a, way);
+    CHECK(adjoint_error([](auto v) { return hg::concatenate<1>(v, hg::sum<1>(v, hg::keep_dimensions)); }, u) < exact);
+    CHECK(adjoint_error([](auto v) { return hg::concatenate<0>(hg::mean<0>(v, hg::keep_dimensions), v); }, u) < exact);
+    CHECK(gradient_error(
+              maker<Plane>(mesh, way),
+              [](auto v) {
+                const auto m = hg::mean<1>(v, hg::keep_dimensions), n = hg::sum<0>(v, hg::keep_dimensions);
+                return hg::sum(hg::slice<0>(m, 1, 5) * hg::slice<0>(v, 1, 5)) +
+                       hg::sum(hg::slice<1>(n, 0, 6, 2) * hg::square(hg::slice<1>(v, 0, 6, 2))) +
+                       hg::sum(hg::pad<0>(m, 1, 0) * hg::pad<0>(v, 0, 1));
+              },
+              1, a) < differences);
+  });
+}
+
 }  // namespace test_array_gradients_stages

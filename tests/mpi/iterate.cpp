@@ -196,6 +196,21 @@ TEST_CASE("another field through a slice along a dimension without images") {
                  hg::slice<0>(hg::with_boundary<hg::Zero, hg::Periodic>(tall), first, first + 13) +
              hg::shift<0, 1>(u) * rows;
     });
+    const auto faces = hg::distribute_tensor<Plane<float>>(mesh, {14, 12}, numbers<float>(168, 14));  // no boundary
+    check_equal<2>(mesh, 13, 12, [&](const auto& field) {
+      const auto u = hg::with_boundary<hg::Zero, hg::Periodic>(field);
+      return u + 0.1f * (hg::shift<1, 1>(u) - u) - (hg::slice<0>(faces, 1, 14) - hg::slice<0>(faces, 0, 13));
+    });
+  }
+}
+
+TEST_CASE("indices of periodic images through a slice with a step") {
+  for (const auto& mesh : support::grids()) {
+    const Plane<float> fine(mesh, {13, 24});
+    check_equal<3>(mesh, 13, 12, [&](const auto& field) {
+      const auto u = hg::with_boundary<hg::Zero, hg::Periodic>(field);
+      return u + 0.1f * hg::shift<1, -1>(u) + hg::cast<float>(hg::slice<1>(hg::global_index<1>(fine), 1, 24, 2));
+    });
   }
 }
 

@@ -58,9 +58,9 @@ void pull(const Attention<Q, K, V>& node, const C& cotangent, All& gradients) {
     pulled.value = head_rows(value_gradient);
   }
   node.ring(query, key, value).backward(node.scale(query.extent(3)), pulled);
-  if constexpr (has_variable<Q>) backward(std::get<0>(node.parts), leaf(query_gradient), gradients);
-  if constexpr (has_variable<K>) backward(std::get<1>(node.parts), leaf(key_gradient), gradients);
-  if constexpr (has_variable<V>) backward(std::get<2>(node.parts), leaf(value_gradient), gradients);
+  if constexpr (has_variable<Q>) backward_from(std::get<0>(node.parts), query_gradient, gradients);
+  if constexpr (has_variable<K>) backward_from(std::get<1>(node.parts), key_gradient, gradients);
+  if constexpr (has_variable<V>) backward_from(std::get<2>(node.parts), value_gradient, gradients);
 }
 
 }  // namespace halogen::detail

@@ -47,14 +47,25 @@ auto leaf(const Field& field) {
 
 template <int Dim, class E, bool Strided, class C, class All>
 void pull(const Resliced<Dim, E, Strided>& node, const C& cotangent, All& gradients) {
-  const auto inner = leaf(cotangent);
-  using Inner = std::decay_t<decltype(inner)>;
-  if constexpr (Strided)
-    backward(node.inner, zero_bounded(Spread<Dim, Inner>(inner, node.begin, node.step, node.inner.extent(Dim))),
-             gradients);
-  else
-    backward(node.inner, zero_bounded(Resliced<Dim, Inner, false>(inner, -node.begin, 1, node.inner.extent(Dim))),
-             gradients);
+  using Inner = std::decay_t<decltype(leaf(cotangent))>;
+  using Back = std::conditional_t<Strided, Spread<Dim, Inner>, Resliced<Dim, Inner, false>>;
+  const index_t count = node.inner.extent(Dim);
+  const auto back = zero_bounded(Strided ? Back(leaf(cotangent), node.begin, node.step, count)
+                                         : Back(leaf(cotangent), -node.begin, 1, count));
+  bool alike = C::placements == field_of_t<E, typename C::value_type>::placements;
+  for (int d = 0; d < C::rank; ++d) alike = alike && (d == Dim || node.inner.extent(d) >= 0);
+  if (alike) return backward(node.inner, back, gradients);
+  // The operand fits any partners, and its cotangent lies as they do.
+  auto cuts = cotangent.cuts();
+  Cut& cut = cuts[Dim];
+  if (const std::optional<Cut> own = node.inner.cut(Dim); own && own->parts() == cut.parts()) {
+    cut = *own;
+  } else {
+    for (index_t& bound : cut.bounds) bound = std::clamp<index_t>(node.begin + bound * node.step, 0, count);
+    cut.bounds.front() = 0;
+    cut.bounds.back() = count;
+  }
+  backward_from(node.inner, computed<C>(C::make_shape(cotangent.mesh(), cuts), back), gradients);
 }
 template <class E, class... B, class C, class All>
 void pull(const Bounded<E, B...>& node, const C& cotangent, All& gradients) {
@@ -110,7 +121,7 @@ void pull(const Concatenated<Dim, E...>& node, const C& cotangent, All& gradient
     if constexpr (has_variable<Part>) {
       const C own(shape_of<C>(e), C::Start::unwritten);
       copy_block(cotangent, own, from, to, count);
-      backward(e, leaf(own), gradients);
+      backward_from(e, own, gradients);
     }
     from[Dim] += count[Dim];
   };

@@ -22,7 +22,8 @@ struct NotPlaced {};
 /// A mesh dimension that an expression does not care for: it has all it needs wherever that dimension cuts.
 inline constexpr int any_code = -4;
 
-/// Where an expression lives: mesh type, dimensions (-1: as many as its partners have), one code per mesh dimension.
+/// Where an expression lives: mesh type, dimensions (-n: as many as its partners have, at least n), one code per mesh
+/// dimension.
 template <class MeshType, int Rank, int... Codes>
 struct Placed {
   using mesh_type = MeshType;
@@ -153,10 +154,11 @@ template <class M, int R, int... C>
 struct join_two<NotPlaced, Placed<M, R, C...>> {
   using type = Placed<M, R, C...>;
 };
+constexpr bool ranks_join(int a, int b) { return a == b || (a < 0 && (b < 0 || -a <= b)) || (b < 0 && -b <= a); }
 template <class M, int R, int... C, int S, int... D>
-  requires(sizeof...(C) == sizeof...(D) && (R == S || R < 0 || S < 0) && ((join_codes(C, D) != -3) && ...))
+  requires(sizeof...(C) == sizeof...(D) && ranks_join(R, S) && ((join_codes(C, D) != -3) && ...))
 struct join_two<Placed<M, R, C...>, Placed<M, S, D...>> {
-  using type = Placed<M, (R < 0 ? S : R), join_codes(C, D)...>;
+  using type = Placed<M, (R < 0 && S < 0 ? (R < S ? R : S) : R < 0 ? S : R), join_codes(C, D)...>;
 };
 
 template <class... P>

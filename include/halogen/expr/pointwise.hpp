@@ -153,6 +153,8 @@ constexpr auto why_not_joined() {
     return why::operands_differ_in_rank<0, 0>{};
   } else if constexpr (A::rank != B::rank && A::rank >= 0 && B::rank >= 0) {
     return why::operands_differ_in_rank<A::rank, B::rank>{};
+  } else if constexpr (!ranks_join(A::rank, B::rank)) {  // along names a dimension that its partner has not
+    return why::no_such_dimension<-(A::rank < 0 ? A::rank : B::rank) - 1, (A::rank < 0 ? B::rank : A::rank)>{};
   } else if constexpr (A::codes.size() != B::codes.size()) {
     return why::operands_differ_in_rank<static_cast<int>(A::codes.size()), static_cast<int>(B::codes.size())>{};
   } else {

@@ -36,6 +36,8 @@ struct Grid {
     return grown.periodic[d] ? all : intersect(all, {0, cut[d]->extent()});
   }
   Interval piece(std::size_t d, int part) const { return wide(d, cut[d]->piece(part)); }
+  /// Whether points beyond a periodic end are computed: what they read lies beyond that end as well.
+  bool evaluates_images(std::size_t d) const { return grown.periodic[d] && (grown.lo[d] > 0 || grown.hi[d] > 0); }
 };
 
 /// How far an access reaches beyond a field that is cut as the evaluated grid; false where pieces differ in that.
@@ -92,10 +94,10 @@ HaloNeeds<Field::rank> needs_of(const Grid<Rank>& grid, const Field& field, Each
         else  // the whole field on each rank: any piece's reads
           for (int q = 0; q < grid.cut[s]->parts(); ++q)
             read = hull(read, access.read(static_cast<int>(d), grid.piece(s, q), grid.grown.periodic[s]));
-        if (!access.periodic[d]) read = intersect(read, {0, cut.extent()});
+        const bool images = access.periodic[d] || (source >= 0 && grid.evaluates_images(s));
+        if (!images) read = intersect(read, {0, cut.extent()});
         if (read.empty()) continue;
-        if (access.periodic[d])
-          check_halo_fits(-read.begin, read.end - cut.extent(), cut.extent(), static_cast<int>(d));
+        if (images) check_halo_fits(-read.begin, read.end - cut.extent(), cut.extent(), static_cast<int>(d));
         const Interval own = cut.piece(p);
         const index_t most = std::max<index_t>(own.size(), 16);
         if (read.begin < own.begin - most || read.end > own.end + most)

@@ -90,6 +90,15 @@ struct BoundMapped {
   }
 };
 
+template <int... Dims>
+constexpr bool all_differ() {
+  const int dims[] = {Dims..., -1};
+  for (std::size_t i = 0; i < sizeof...(Dims); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (dims[i] == dims[j]) return false;
+  return true;
+}
+
 /// The placement code along the outer grid of one along the inner.
 template <int Code, int... Dims>
 constexpr int place_code() {
@@ -130,7 +139,8 @@ struct Resliced : ExpressionNode<typename E::value_type, typename E::placed> {
     const std::optional<Cut> cut = inner.cut(d);
     return d == Dim && cut ? detail::resliced(*cut, begin, step, count) : cut;
   }
-  auto bind(const Offsets& image) const {
+  auto bind(Offsets image) const {
+    image[Dim] *= step;
     return detail::BoundResliced<decltype(inner.bind(image)), Dim, Strided>{inner.bind(image), begin, step};
   }
   template <class Visit>
@@ -166,8 +176,8 @@ struct Spread : ExpressionNode<typename E::value_type, typename E::placed> {
   }
 };
 
-/// E with its dimension j as dimension Dims[j] of a grid of Rank dimensions (-1: of its partners), the same at all
-/// indices of the others. Made by along (some others) and permute (none).
+/// E with its dimension j as dimension Dims[j] of a grid of Rank dimensions (-n: of its partners', n or more), the same
+/// at all indices of the others. Made by along (some others) and permute (none).
 template <class E, int Rank, int... Dims>
 struct Mapped
     : ExpressionNode<typename E::value_type, typename detail::place_along<typename E::placed, Rank,
@@ -310,7 +320,10 @@ void transpose(const X& x) = delete;
 template <int... Dims, FieldOperand X>
   requires(sizeof...(Dims) == placed_at<X>::rank)
 auto along(const X& x) {
-  return Mapped<expression_of<X>, -1, Dims...>(as_expression(x));
+  static_assert(((Dims >= 0 && Dims < max_rank) && ...), "along names dimensions of its partners");
+  static_assert(detail::all_differ<Dims...>(), "along names each dimension of its partners once");
+  constexpr int least = std::max({1, Dims + 1 ...});
+  return Mapped<expression_of<X>, -least, Dims...>(as_expression(x));
 }
 
 }  // namespace halogen

@@ -10,6 +10,16 @@ namespace halogen {
 
 namespace detail {
 
+/// The tensor of that name in the file; throws Error where there is none.
+inline const NamedTensor& tensor_in(const std::vector<NamedTensor>& tensors, const std::string& name,
+                                    const std::filesystem::path& file) {
+  try {
+    return find(tensors, name);
+  } catch (const std::runtime_error& none) {
+    throw Error("'" + file.string() + "': " + none.what());
+  }
+}
+
 /// Adds all parameters of a model by name and shape, from their flat array.
 template <class ModelType, class T>
 void add_parameters(std::vector<NamedTensor>& tensors, const std::string& prefix, const std::vector<T>& all) {
@@ -33,7 +43,7 @@ std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std:
   std::vector<T> all;
   for (int i = 0; i < graph.parameters.size(); ++i) {
     const ParameterShape& shape = graph.parameters[i];
-    const NamedTensor& tensor = find(tensors, prefix + names[static_cast<std::size_t>(i)]);
+    const NamedTensor& tensor = tensor_in(tensors, prefix + names[static_cast<std::size_t>(i)], file);
     if (tensor.shape != std::vector<std::int64_t>(shape.shape, shape.shape + shape.rank))
       throw Error("'" + file.string() + "': tensor '" + tensor.name + "' has another shape than the model's");
     const std::vector<T> values = tensor.template as<T>();
@@ -42,11 +52,11 @@ std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std:
   return all;
 }
 
-/// Collective: the whole flat array on rank 0, on the host; bucket by bucket where they are sharded, over the mesh of
-/// the shards. Other ranks may hold nothing.
+/// Collective: the whole flat array on rank 0, on the host, nothing elsewhere; bucket by bucket where they are sharded.
+/// That all ranks agree tells rank 0 that none has failed, before it writes over an older file.
 template <class ModelType, class T>
 std::vector<T> whole_on_root(const Parameters<ModelType, T>& parameters, const Communicator& world) {
-  return world.rank() == 0 ? parameters.to_host() : std::vector<T>();
+  return agree(world, [&] { return world.rank() == 0 ? parameters.to_host() : std::vector<T>(); });
 }
 template <class ModelType, class T>
 std::vector<T> whole_on_root(const Parameters<ModelType, T, Shard<0>>& parameters, const Communicator& world) {
@@ -55,6 +65,11 @@ std::vector<T> whole_on_root(const Parameters<ModelType, T, Shard<0>>& parameter
     parameters.for_each_bucket([&](const ParameterBuckets::Bucket& bucket, const T* values) {
       if (world.rank() == 0) all.insert(all.end(), values, values + (bucket.end - bucket.begin));
     });
+  agree(world, [&] {
+    if (world.rank() == 0 && static_cast<index_t>(all.size()) != parameters.count)
+      throw Error("rank 0 of \"" + std::string(world.label()) +
+                  "\" is not rank 0 of the mesh of these parameters: give the communicator of their mesh");
+  });
   return all;
 }
 
@@ -99,7 +114,7 @@ void save_parameters(const std::filesystem::path& file, const Parameters<ModelTy
 }
 
 /// Collective: rank 0 reads the file and sends each rank what it holds. Fails on all ranks alike, with nothing changed,
-/// where a tensor is missing or has another shape.
+/// where a tensor is missing or has another shape or type.
 template <class ModelType, class T, Placement P>
 void load_parameters(const std::filesystem::path& file, Parameters<ModelType, T, P>& parameters,
                      const Communicator& world) {
@@ -111,13 +126,13 @@ void load_parameters(const std::filesystem::path& file, Parameters<ModelType, T,
 }
 
 /// Collective over the mesh of a Trainer: its parameters, AdamW's moments ("optimizer.exp_avg.<name>",
-/// "optimizer.exp_avg_sq.<name>") and the number of steps ("optimizer.step"), written by rank 0. A Trainer of the same
-/// model that loads them goes on as this one does, on any mesh and with its own settings; load_parameters reads the
-/// parameters alone. Fails on all ranks alike, with one sentence.
+/// "optimizer.exp_avg_sq.<name>") and the number of steps ("optimizer.step"), written by rank 0. No settings: the
+/// learning rate is the loading trainer's. load_parameters reads the parameters alone. Fails on all ranks alike, with
+/// one sentence.
 template <class AnyTrainer>
-void save_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, const Communicator& world) {
+void save_checkpoint(const std::filesystem::path& file, const AnyTrainer& trainer, const Communicator& world) {
   using ModelType = typename std::remove_cvref_t<decltype(trainer.parameters())>::model_type;
-  auto& state = trainer.optimizer_state();
+  const auto& state = trainer.optimizer_state();
   const auto parameters = detail::whole_on_root(trainer.parameters(), world),
              first = detail::whole_on_root(state.first_moment(), world),
              second = detail::whole_on_root(state.second_moment(), world);
@@ -133,8 +148,9 @@ void save_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, con
   });
 }
 
-/// Collective: sets parameters, moments and number of steps from such a file, which any mesh may have written. Fails on
-/// all ranks alike, with nothing changed, where a tensor is missing or has another shape.
+/// Collective: sets parameters, moments and number of steps from such a file of the same model and value type, which
+/// any mesh may have written, sharded or not. Fails on all ranks alike, with nothing changed, where a tensor is missing
+/// or has another shape or type.
 template <class AnyTrainer>
 void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, const Communicator& world) {
   using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
@@ -145,10 +161,14 @@ void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, con
   agree(world, [&] {
     if (world.rank() != 0) return;
     const std::vector<NamedTensor> tensors = read_safetensors(file);
+    if (std::ranges::find(tensors, detail::steps_name, &NamedTensor::name) == tensors.end())
+      throw Error("'" + file.string() + "' is no checkpoint, it has no tensor '" + detail::steps_name +
+                  "': load_parameters reads parameters alone");
     parameters = detail::parameters_in<ModelType, T>(tensors, "", file);
     first = detail::parameters_in<ModelType, T>(tensors, detail::moment_prefix[0], file);
     second = detail::parameters_in<ModelType, T>(tensors, detail::moment_prefix[1], file);
-    const std::vector<std::int64_t> read = find(tensors, detail::steps_name).template as<std::int64_t>();
+    const std::vector<std::int64_t> read =
+        detail::tensor_in(tensors, detail::steps_name, file).template as<std::int64_t>();
     if (read.size() != 1 || read[0] < 0)
       throw Error("'" + file.string() + "': tensor '" + detail::steps_name + "' is no number of steps");
     steps = read[0];

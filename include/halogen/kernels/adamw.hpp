@@ -18,15 +18,15 @@ struct AdamWSchedule {
   int is_updating;  ///< not where the loss has no weight, and so no gradient
 };
 
-/// Sets the learning rate, and the steps so far where they are not negative. One work item.
+/// Sets the learning rate and the steps so far, where they are not negative. One work item.
 template <class T>
 struct AdamWSet {
   AdamWSchedule<T>* schedule;
   double lr;
-  index_t t = -1;
+  index_t t;
 
   KOKKOS_FUNCTION void operator()(const index_t) const {
-    schedule->lr = lr;
+    if (lr >= 0) schedule->lr = lr;
     if (t >= 0) schedule->t = t;
   }
 };

@@ -37,14 +37,16 @@ class OptimizerState {
   explicit OptimizerState(AdamW settings)
     requires std::is_same_v<P, Replicate>
       : settings_(checked(settings)), first_("halogen::first_moment"), second_("halogen::second_moment") {
-    set(settings_.lr);
+    set(settings_.lr, 0);
   }
   OptimizerState(AdamW settings, const Parameters<ModelType, T, P>& parameters)
       : settings_(checked(settings)),
         first_(parameters.zeros("halogen::first_moment")),
         second_(parameters.zeros("halogen::second_moment")) {
-    set(settings_.lr);
+    set(settings_.lr, 0);
   }
+  OptimizerState(OptimizerState&&) = default;
+  OptimizerState& operator=(OptimizerState&&) = default;
 
   /// parameters -= update of the gradient, which is placed as they are. Nothing is updated where *loss_weight, if there
   /// is one, is not positive.
@@ -78,7 +80,7 @@ class OptimizerState {
     AdamW settings = settings_;
     settings.lr = lr;
     settings_ = checked(settings);
-    set(lr);
+    set(lr, -1);
   }
   double learning_rate() const { return settings_.lr; }
 
@@ -89,14 +91,18 @@ class OptimizerState {
   const Parameters<ModelType, T, P>& first_moment() const { return first_; }
   const Parameters<ModelType, T, P>& second_moment() const { return second_; }
   /// Goes on as after so many steps, which left the moments that it now has.
-  void set_steps(index_t steps) { set(settings_.lr, steps); }
+  void set_steps(index_t steps) {
+    if (steps < 0) throw CollectiveError("AdamW: " + std::to_string(steps) + " steps: give 0 or more");
+    set(-1, steps);
+  }
 
   std::size_t bytes() const { return (first_.view().size() + second_.view().size()) * sizeof(T); }
 
  private:
   using Schedule = kernels::AdamWSchedule<T>;
 
-  void set(double lr, index_t steps = -1) {
+  /// What is negative stays as it is.
+  void set(double lr, index_t steps) {
     launch_range(execution_space{}, "halogen::adamw_schedule", 1, kernels::AdamWSet<T>{schedule_.data(), lr, steps});
   }
 

@@ -114,12 +114,13 @@ class Trainer {
   void predict(const Image& image) = delete;
 
   const Parameters<ModelType, T, P>& parameters() const { return parameters_; }
-  /// Moments and settings; io/checkpoint.hpp saves and loads them.
+  /// Moments, number of steps, learning rate; io/checkpoint.hpp saves and loads the first two.
   OptimizerState<ModelType, T, P>& optimizer_state() { return state_; }
+  const OptimizerState<ModelType, T, P>& optimizer_state() const { return state_; }
 
   /// Of the next steps, captured ones too. Give all ranks the same. Throws CollectiveError for what is no rate.
   ///
-  ///   trainer.set_learning_rate(1e-3 * 0.5 * (1 + std::cos(pi * epoch / epochs)));
+  ///   trainer.set_learning_rate(1e-3 * 0.5 * (1 + std::cos(std::numbers::pi * epoch / epochs)));
   void set_learning_rate(double lr) { state_.set_learning_rate(lr); }
   double learning_rate() const { return state_.learning_rate(); }
 
