@@ -289,16 +289,10 @@ template <int... Dims, FieldOperand X>
 auto permute(const X& x) {
   // Mapped says the opposite: where the operand's dimension j stands in the result.
   return [&]<std::size_t... J>(std::index_sequence<J...>) {
-    constexpr auto position = [](int of) {
-      constexpr int dims[] = {Dims...};
-      int at = -1;
-      for (int d = 0; d < static_cast<int>(sizeof...(Dims)); ++d)
-        if (dims[d] == of) at = d;
-      return at;
-    };
-    static_assert(((position(static_cast<int>(J)) >= 0) && ...), "permute names every dimension of its operand once");
-    return Mapped<expression_of<X>, static_cast<int>(sizeof...(Dims)), position(static_cast<int>(J))...>(
-        as_expression(x));
+    static_assert(((detail::inner_axis<static_cast<int>(J), Dims...>() >= 0) && ...),
+                  "permute names every dimension of its operand once");
+    return Mapped<expression_of<X>, static_cast<int>(sizeof...(Dims)),
+                  detail::inner_axis<static_cast<int>(J), Dims...>()...>(as_expression(x));
   }(std::make_index_sequence<sizeof...(Dims)>{});
 }
 

@@ -25,19 +25,13 @@ class KeptMoves {
   /// asked: what a Key is compared with and made from. make(): a std::unique_ptr<Move>.
   template <class Asked, class Make>
   Move& get(const Asked& asked, Make make) {
-    if (Move* known = find(asked)) return *known;
+    for (const auto& [key, move] : moves_)
+      if (key == asked) return *move;
     if (moves_.size() == Most) moves_.erase(moves_.begin());  // its memory may serve the new one
     return *moves_.emplace_back(Key(asked), make()).second;
   }
 
  private:
-  template <class Asked>
-  Move* find(const Asked& asked) {
-    for (const auto& [key, move] : moves_)
-      if (key == asked) return move.get();
-    return nullptr;
-  }
-
   static std::vector<KeptMoves*>& all() {
     static std::vector<KeptMoves*>& list = *[] {
       auto* made = new std::vector<KeptMoves*>;  // emptied below, never destroyed after Kokkos

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstring>
 #include <vector>
 
 #include "halogen/halo/boxes.hpp"
@@ -79,16 +78,6 @@ KOKKOS_FUNCTION T* row_of_strip(const StridedView<T, Rank>& tensor, const Packed
 
 /// Rows that one work item copies.
 inline constexpr index_t rows_per_item = runs_on_host ? 32 : 1;
-
-/// `count` values, `to_step` and `from_step` apart.
-template <class T>
-KOKKOS_FUNCTION void copy_row(T* to, index_t to_step, const T* from, index_t from_step, index_t count) {
-  KOKKOS_IF_ON_HOST((if (to_step == 1 && from_step == 1) {
-    std::memcpy(static_cast<void*>(to), from, static_cast<std::size_t>(count) * sizeof(T));
-    return;
-  }))
-  for (index_t x = 0; x < count; ++x) to[x * to_step] = from[x * from_step];
-}
 
 /// Copies rows between a tensor and the buffer.
 template <class T, int Rank, bool Pack>

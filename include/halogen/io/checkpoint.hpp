@@ -161,14 +161,14 @@ void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, con
   agree(world, [&] {
     if (world.rank() != 0) return;
     const std::vector<NamedTensor> tensors = read_safetensors(file);
-    if (std::ranges::find(tensors, detail::steps_name, &NamedTensor::name) == tensors.end())
+    const auto counted = std::ranges::find(tensors, detail::steps_name, &NamedTensor::name);
+    if (counted == tensors.end())
       throw Error("'" + file.string() + "' is no checkpoint, it has no tensor '" + detail::steps_name +
                   "': load_parameters reads parameters alone");
     parameters = detail::parameters_in<ModelType, T>(tensors, "", file);
     first = detail::parameters_in<ModelType, T>(tensors, detail::moment_prefix[0], file);
     second = detail::parameters_in<ModelType, T>(tensors, detail::moment_prefix[1], file);
-    const std::vector<std::int64_t> read =
-        detail::tensor_in(tensors, detail::steps_name, file).template as<std::int64_t>();
+    const std::vector<std::int64_t> read = counted->as<std::int64_t>();
     if (read.size() != 1 || read[0] < 0)
       throw Error("'" + file.string() + "': tensor '" + detail::steps_name + "' is no number of steps");
     steps = read[0];

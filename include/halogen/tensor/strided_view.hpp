@@ -14,6 +14,16 @@ struct StridedView {
   index_t stride[Rank] = {}, origin[Rank] = {};
 };
 
+/// `count` values, `to_step` and `from_step` apart.
+template <class T>
+KOKKOS_FUNCTION void copy_row(T* to, index_t to_step, const T* from, index_t from_step, index_t count) {
+  KOKKOS_IF_ON_HOST((if (to_step == 1 && from_step == 1) {
+    std::memcpy(static_cast<void*>(to), from, static_cast<std::size_t>(count) * sizeof(T));
+    return;
+  }))
+  for (index_t x = 0; x < count; ++x) to[x * to_step] = from[x * from_step];
+}
+
 namespace detail {
 
 /// A Kokkos view's strides, its first element that of global index 0.
@@ -55,11 +65,7 @@ struct CopyPoints {
       source += row % extent[d] * from.stride[d];
       target += row % extent[d] * to.stride[d];
     }
-    const index_t size = begin + count < width ? count : width - begin;
-    if (runs_on_host && a == 1 && b == 1)
-      std::memcpy(target, source, static_cast<std::size_t>(size) * sizeof(T));
-    else
-      for (index_t x = 0; x < size; ++x) target[x * b] = source[x * a];
+    copy_row(target, b, source, a, begin + count < width ? count : width - begin);
   }
 };
 
