@@ -14,11 +14,12 @@ inline constexpr int vector_bytes = 16;
 #endif
 
 // What is laid out for vectors, as the transforms and products of Winograd's algorithm are, runs in vectors of 64 bytes
-// where they are twice as fast or nearly: on Intel's AVX-512 and AMD's from Zen 5 on (known by vp2intersect), but not on
-// Zen 4, which splits them.
+// where they are twice as fast or nearly: on Intel's AVX-512 and AMD's from Zen 5 on (known by vp2intersect), but not
+// on Zen 4, which splits them.
 #if defined(HALOGEN_WIDE_VECTOR_BYTES)
 inline constexpr int wide_vector_bytes = HALOGEN_WIDE_VECTOR_BYTES;
-#elif defined(__AVX512VL__) && (!defined(__SSE4A__) || defined(__AVX512VP2INTERSECT__)) && !defined(HALOGEN_VECTOR_BYTES)
+#elif defined(__AVX512VL__) && (!defined(__SSE4A__) || defined(__AVX512VP2INTERSECT__)) && \
+    !defined(HALOGEN_VECTOR_BYTES)
 inline constexpr int wide_vector_bytes = 64;
 #else
 inline constexpr int wide_vector_bytes = vector_bytes;

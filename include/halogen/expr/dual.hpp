@@ -59,10 +59,38 @@ HALOGEN_DUAL(exp, y)
 HALOGEN_DUAL(log, T(1) / x)
 HALOGEN_DUAL(sqrt, T(0.5) / y)
 HALOGEN_DUAL(tanh, T(1) - y * y)
+HALOGEN_DUAL(tan, T(1) + y * y)
+HALOGEN_DUAL(asin, T(1) / Kokkos::sqrt(T(1) - x * x))
+HALOGEN_DUAL(acos, T(-1) / Kokkos::sqrt(T(1) - x * x))
+HALOGEN_DUAL(atan, T(1) / (T(1) + x * x))
+HALOGEN_DUAL(sinh, Kokkos::cosh(x))
+HALOGEN_DUAL(cosh, Kokkos::sinh(x))
+HALOGEN_DUAL(expm1, Kokkos::exp(x))
+HALOGEN_DUAL(log1p, T(1) / (T(1) + x))
+HALOGEN_DUAL(erf, T(1.1283791670955126) * Kokkos::exp(-x * x))
 #undef HALOGEN_DUAL
 template <class T>
 KOKKOS_FUNCTION Dual<T> abs(Dual<T> a) {
   return a.value < T(0) ? -a : a;
+}
+
+template <class T>
+KOKKOS_FUNCTION Dual<T> pow(Dual<T> a, Dual<T> b) {
+  const T y = Kokkos::pow(a.value, b.value);
+  T derivative = 0;
+  if (a.derivative != T(0)) derivative += a.derivative * b.value * Kokkos::pow(a.value, b.value - T(1));
+  if (b.derivative != T(0) && a.value != T(0)) derivative += b.derivative * y * Kokkos::log(a.value);
+  return {y, derivative};
+}
+template <class T, class N>
+  requires std::is_arithmetic_v<N>
+KOKKOS_FUNCTION Dual<T> pow(Dual<T> a, N b) {
+  return pow(a, Dual<T>(b));
+}
+template <class T, class N>
+  requires std::is_arithmetic_v<N>
+KOKKOS_FUNCTION Dual<T> pow(N a, Dual<T> b) {
+  return pow(Dual<T>(a), b);
 }
 
 /// What stands for a value of type V where another argument is the variable: integers stay what they are, since they

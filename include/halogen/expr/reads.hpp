@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "halogen/expr/pointwise.hpp"
+#include "halogen/expr/functions.hpp"
 
 namespace halogen {
 namespace detail {

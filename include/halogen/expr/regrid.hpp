@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "halogen/expr/pointwise.hpp"
+#include "halogen/expr/functions.hpp"
 
 namespace halogen {
 namespace detail {

@@ -1,7 +1,7 @@
 // User stencils: a functor of neighbouring values, at offsets that it declares.
 #pragma once
 
-#include "halogen/expr/pointwise.hpp"
+#include "halogen/expr/functions.hpp"
 
 namespace halogen {
 
