@@ -119,10 +119,11 @@ TEST_CASE("a NaN is seen, whichever operand it is") {
   const double specials[] = {nan, infinity, -infinity, 0.5};
   const Array<double, 2> a(extents, [&](const Index<2>& i) { return specials[(i[0] + i[1]) % 4]; });
   const Plane u = field<Plane>(mesh, a);
-  const PlaneOf<int> nans =
-      hg::cast<int>(hg::isnan(u)) + 10 * hg::cast<int>(hg::isfinite(u)) +
-      100 * hg::cast<int>(hg::isnan(hg::maximum(u, 1.0))) + 1000 * hg::cast<int>(hg::isnan(hg::min(1.0, u))) +
-      10000 * hg::cast<int>(hg::isnan(hg::relu(u))) + 100000 * hg::cast<int>(hg::isnan(hg::clamp(u, 0.0, 1.0)));
+  const PlaneOf<int> nans = hg::cast<int>(hg::isnan(u)) + 10 * hg::cast<int>(hg::isfinite(u)) +
+                            100 * hg::cast<int>(hg::isnan(hg::maximum(u, 1.0)) && hg::isnan(hg::maximum(1.0, u))) +
+                            1000 * hg::cast<int>(hg::isnan(hg::min(u, 1.0)) && hg::isnan(hg::min(1.0, u))) +
+                            10000 * hg::cast<int>(hg::isnan(hg::relu(u))) +
+                            100000 * hg::cast<int>(hg::isnan(hg::clamp(u, 0.0, 1.0)));
   CHECK(error(nans, extents, [&](const Index<2>& i) {
           const int n = std::isnan(a(i)) ? 1 : 0;
           return 111101 * n + 10 * (std::isfinite(a(i)) ? 1 : 0);
