@@ -89,7 +89,7 @@ struct RowEpilogue {
     if constexpr (std::is_same_v<V, T>)
       return *from;
     else
-      return load<V>(from);
+      return load_ahead<V>(from);
   }
   template <class U, class V>
   HALOGEN_FUNCTION static auto in_double(V value) {

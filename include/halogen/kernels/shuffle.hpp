@@ -55,7 +55,7 @@ using LaneIndices = std::make_integer_sequence<int, lanes<T>>;
 /// A vector of pairs' first or second values, from 2 lanes<T> values.
 template <class T>
 inline void load_pairs(const T* from, Vector<T>& first, Vector<T>& second) {
-  const Vector<T> a = load<Vector<T>>(from), b = load<Vector<T>>(from + lanes<T>);
+  const Vector<T> a = load_ahead<Vector<T>>(from), b = load_ahead<Vector<T>>(from + lanes<T>);
   first = detail::every_second(a, b, LaneIndices<T>{});
   second = detail::every_other(a, b, LaneIndices<T>{});
 }

@@ -70,7 +70,7 @@ inline void read_inside(const Frame& frame, index_t x0, index_t count, T* out, R
 /// Rows of values, stored or computed in; what is stored is rounded here.
 template <class From, class To>
 inline void copy_row(const From* from, index_t count, To* to) {
-  for_each_vector<compute_type<To>>(count, [&]<class V>(index_t i) { store<V>(to + i, load<V>(from + i)); });
+  for_each_vector<compute_type<To>>(count, [&]<class V>(index_t i) { store<V>(to + i, load_ahead<V>(from + i)); });
 }
 
 /// max(value, 0); a NaN stays one.
@@ -249,14 +249,14 @@ struct ValueReader {
       const T scale = s.affine.scale[index], shift = s.affine.shift[index];
       if (s.relu)
         for_each_vector<T>(size, [&]<class V>(index_t i) {
-          const V value = load<V>(from + i) * scale + shift;
+          const V value = load_ahead<V>(from + i) * scale + shift;
           store<V>(to + i, value < T(0) ? V{} : value);
         });
       else
-        for_each_vector<T>(size, [&]<class V>(index_t i) { store<V>(to + i, load<V>(from + i) * scale + shift); });
+        for_each_vector<T>(size, [&]<class V>(index_t i) { store<V>(to + i, load_ahead<V>(from + i) * scale + shift); });
     } else if (s.relu) {
       for_each_vector<T>(size, [&]<class V>(index_t i) {
-        const V value = load<V>(from + i);
+        const V value = load_ahead<V>(from + i);
         store<V>(to + i, value < T(0) ? V{} : value);
       });
     } else if (static_cast<const void*>(from) != to) {
@@ -332,13 +332,13 @@ struct GradientReader {
       const S* v = value.row(plane, y) + (begin - value.x0);
       if (affine.scale == nullptr)
         return for_each_vector<T>(
-            size, [&]<class V>(index_t i) { store<V>(to + i, load<V>(v + i) <= T(0) ? V{} : load<V>(g + i)); });
+            size, [&]<class V>(index_t i) { store<V>(to + i, load_ahead<V>(v + i) <= T(0) ? V{} : load_ahead<V>(g + i)); });
       const int index = plane.sample * affine.channels + plane.channel;
       const T a = affine.scale[index], b = affine.shift[index], s = slope[index], o = offset[index];
       const bool clips = relu;
       for_each_vector<T>(size, [&]<class V>(index_t i) {
-        const V x = load<V>(v + i);
-        V d = load<V>(g + i);
+        const V x = load_ahead<V>(v + i);
+        V d = load_ahead<V>(g + i);
         if (clips) d = x * a + b <= T(0) ? V{} : d;
         store<V>(to + i, d * a + (x * s + o));
       });
