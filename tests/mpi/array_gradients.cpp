@@ -43,6 +43,26 @@ TEST_CASE("adjoints of slice and pad, with steps, nested, shifted, of a periodic
   }
 }
 
+TEST_CASE("gradients through neighbours of a periodic field of very few points") {
+  for (const Index<2> extents : {Index<2>{1, 1}, Index<2>{2, 3}, Index<2>{3, 1}, Index<2>{5, 2}}) {
+    const auto a = numbers<double>(extents, 64);
+    everywhere<Grid>([&](const auto& mesh, int way) {
+      const auto apart = [](auto v) {
+        const auto w = hg::with_boundary<hg::Periodic, hg::Periodic>(v);
+        return hg::shift<0, 2>(w) - hg::shift<0, -2>(w) + 3.0 * hg::shift<1, 1>(w) - hg::shift<1, -4>(w);
+      };
+      CHECK(adjoint_error(apart, field<Plane>(mesh, a, way)) < exact);
+      CHECK(gradient_error(
+                maker<Plane>(mesh, way),
+                [&](auto v) {
+                  const auto w = hg::with_boundary<hg::Periodic, hg::Periodic>(v);
+                  return hg::sum(hg::sin(apart(v)) * hg::shift<0, -1>(w)) + hg::mean(apart(v) * hg::shift<1, 2>(w * w));
+                },
+                1, a) < differences);
+    });
+  }
+}
+
 TEST_CASE("gradients of products and functions of slices; faces between points") {
   const auto a = numbers<double>(Index<2>{7, 6}, 61), b = numbers<double>(Index<2>{8, 6}, 62);
   everywhere<Grid>([&](const auto& mesh, int way) {

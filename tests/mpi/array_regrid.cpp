@@ -65,6 +65,23 @@ TEST_CASE("slices beside each other and beside fields that are cut otherwise") {
   });
 }
 
+TEST_CASE("periodic fields narrower than what is read of them are passed more than once") {
+  for (const Index<2> extents : {Index<2>{1, 1}, Index<2>{2, 1}, Index<2>{3, 2}, Index<2>{1, 5}, Index<2>{4, 7}}) {
+    const auto a = numbers<double>(extents, 30), b = numbers<double>(extents, 31);
+    const auto wrapped = [&](const auto& array, index_t i, index_t j) {
+      return array(hg::floor_mod(i, extents[0]), hg::floor_mod(j, extents[1]));
+    };
+    everywhere<Grid>([&](const auto& mesh, int way) {
+      const auto u = field<Plane<double>>(mesh, a, way), v = field<Plane<double>>(mesh, b, way);
+      const auto w = hg::with_boundary<hg::Periodic, hg::Periodic>(u);
+      const Plane<double> far = hg::shift<1, 9>(w) - hg::shift<0, -11>(w) * v + hg::shift<0, 4>(hg::shift<1, -3>(w));
+      CHECK(error(far, extents, [&](auto i) {
+              return wrapped(a, i[0], i[1] + 9) - wrapped(a, i[0] - 11, i[1]) * b(i) + wrapped(a, i[0] + 4, i[1] - 3);
+            }) < 1e-15);
+    });
+  }
+}
+
 TEST_CASE("slices of a periodic field read over its ends, those with a step too") {
   const Index<2> extents{7, 12};
   const auto a = numbers<float>(extents, 4);

@@ -79,7 +79,6 @@ class DeepHalo {
     const auto expressions = next();
     each(expressions, [&](const auto& e) { widen_radius(reads_on(shape(), e)); });
     each(expressions, [&](const auto& e) { check_others(reads_on(shape(), e)); });
-    check_radius();
   }
 
   /// How far one step reads its own fields, and in which dimensions their other end continues them.
@@ -128,18 +127,6 @@ class DeepHalo {
             std::to_string(shape().extent(source)) + " points is periodic, it reads a part of a field of " +
             std::to_string(read.cut(d).extent()) + " through a slice or a pad: assign that part to a field before");
       }
-  }
-
-  void check_radius() const {
-    for (std::size_t d = 0; d < rank; ++d) {
-      const index_t deep = Steps * std::max(radius_.lo[d], radius_.hi[d]);
-      const index_t extent = std::get<0>(now_).extent(static_cast<int>(d));
-      if (deep > extent)
-        throw CollectiveError("iterate<" + std::to_string(Steps) + "> of a step that reads " +
-                              std::to_string(deep / Steps) + " points away in dimension " + std::to_string(d) +
-                              " needs a halo of " + std::to_string(deep) + " points, wider than the whole field of " +
-                              std::to_string(extent) + ": take fewer steps at once");
-    }
   }
 
   Reach<rank> radius_times(index_t steps) const {
@@ -204,7 +191,8 @@ class DeepHalo {
     const auto i = static_cast<std::size_t>(d);
     const index_t extent = grid.cut[i]->extent();
     const Interval own = grid.own.side[i];
-    for (int side = -1; side <= 1; ++side) {
+    if (own.empty()) return;
+    for (index_t side = floor_div(own.begin, extent); side * extent < own.end; ++side) {
       box.side[i] = intersect(own, {side * extent, (side + 1) * extent});
       if (box.side[i].empty()) continue;
       image[i] = -side * extent;
@@ -241,8 +229,7 @@ struct Iterated : detail::FieldStage<Iterated<N, Step, E>, detail::field_of_t<E>
 ///   u = hg::iterate<4>([](auto u) { return diffuse(hg::with_boundary<hg::Zero, hg::Periodic>(u)); }, u);
 ///   std::tie(h, v) = hg::iterate<8>([](auto h, auto v) { return std::tuple(h - dt * ..., v - dt * ...); }, h, v);
 ///
-/// Collective; placements in and out alike. Other fields that the step reads are exchanged as they need be. Throws
-/// CollectiveError where N times the step's reach is wider than the field.
+/// Collective; placements in and out alike. Other fields that the step reads are exchanged as they need be.
 template <int N, class Step, class Field>
   requires(N >= 1 && is_sharded<Field>)
 Field iterate(Step step, const Field& field) {

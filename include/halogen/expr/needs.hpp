@@ -199,7 +199,6 @@ class SpaceNeedsOf {
     for (const Launch& launch : plan.launches)
       for (int d = 0; d < spatial_dimensions; ++d)
         for (int p = 0; p < level(0).cut[d].parts(); ++p) add(launch, d, p);
-    check_widths();
   }
 
   const std::vector<SpaceNeeds>& spaces() const { return spaces_; }
@@ -244,21 +243,6 @@ class SpaceNeedsOf {
                           std::to_string(least) + " to " + std::to_string(least + room - 1) + " of " +
                           std::to_string(input) + " " + spatial_points[d] + "s, the skip has " +
                           std::to_string(output) + ": give it the stride of what led down");
-  }
-
-  void check_widths() const {
-    for (std::size_t t = 0; t < spaces_.size(); ++t)
-      for (int d = 0; d < spatial_dimensions; ++d)
-        for (int p = 0; p < spaces_[t].cut[d].parts(); ++p) {
-          const Interval need = spaces_[t].needed_by(d, p);
-          const index_t extent = spaces_[t].cut[d].extent();
-          const index_t beyond = std::max(-need.begin, need.end - extent);
-          if (beyond > extent)
-            throw CollectiveError("a periodic halo of " + std::to_string(beyond) + " points is wider than the whole " +
-                                  spatial_names[d] + " of " + std::to_string(extent) + " on level " +
-                                  std::to_string(plan_.tensors[static_cast<int>(t)].level) +
-                                  ": use a larger field, a smaller window, or fewer levels");
-        }
   }
 
   const Plan& plan_;

@@ -97,7 +97,6 @@ HaloNeeds<Field::rank> needs_of(const Grid<Rank>& grid, const Field& field, Each
         const bool images = access.periodic[d] || (source >= 0 && grid.evaluates_images(s));
         if (!images) read = intersect(read, {0, cut.extent()});
         if (read.empty()) continue;
-        if (images) check_halo_fits(-read.begin, read.end - cut.extent(), cut.extent(), static_cast<int>(d));
         const Interval own = cut.piece(p);
         const index_t most = std::max<index_t>(own.size(), 16);
         if (read.begin < own.begin - most || read.end > own.end + most)

@@ -23,7 +23,7 @@ struct Box {
   }
 };
 
-/// One strip: `from` as its owner knows it, `to` as the reader does (a periodic image lies an extent away).
+/// One strip: `from` as its owner knows it, `to` as the reader does (a periodic image lies some extents away).
 template <int Rank>
 struct Strip {
   int peer;
@@ -56,8 +56,8 @@ class HaloStrips {
       at(parts, d) = needs.cut[static_cast<std::size_t>(d)].parts();
       at(own, d) = pieces.part(rank, needs.dimension[static_cast<std::size_t>(d)]);
     }
-    Index images;  // of the field: itself, and beside it where somebody reads beyond its ends
-    for (int d = 0; d < Rank; ++d) at(images, d) = leaves(needs, static_cast<std::size_t>(d)) ? 3 : 1;
+    Index images;  // of the field: itself, and on either side of it as many as somebody reads
+    for (int d = 0; d < Rank; ++d) at(images, d) = 1 + 2 * images_beside(needs, static_cast<std::size_t>(d));
     for_each(parts, [&](const Index& theirs) {
       int peer = rank;
       for (int d = 0; d < Rank; ++d)
@@ -101,9 +101,12 @@ class HaloStrips {
 
   static int& at(Index& index, int d) { return index[static_cast<std::size_t>(d)]; }
 
-  static bool leaves(const HaloNeeds<Rank>& needs, std::size_t d) {
-    return std::any_of(needs.needed[d].begin(), needs.needed[d].end(),
-                       [&](const Interval& need) { return need.begin < 0 || need.end > needs.cut[d].extent(); });
+  /// More than one where a halo is wider than the whole field.
+  static int images_beside(const HaloNeeds<Rank>& needs, std::size_t d) {
+    const index_t extent = needs.cut[d].extent();
+    index_t beyond = 0;
+    for (const Interval& need : needs.needed[d]) beyond = std::max({beyond, -need.begin, need.end - extent});
+    return extent == 0 ? 0 : static_cast<int>(ceil_div(beyond, extent));
   }
 
   /// All index tuples below `extents`, row-major.

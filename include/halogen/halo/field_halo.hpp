@@ -88,13 +88,6 @@ struct FieldHalo {
   }
 };
 
-inline void check_halo_fits(index_t lo, index_t hi, index_t extent, int dimension) {
-  if (std::max(lo, hi) > extent)
-    throw CollectiveError("a periodic halo of " + std::to_string(std::max(lo, hi)) +
-                          " points is wider than the whole dimension " + std::to_string(dimension) + " of " +
-                          std::to_string(extent) + ": use a larger field or smaller shifts");
-}
-
 /// The exchange that was prepared for what is asked, or a new one for needs(); margins grow where they must.
 template <class Field, class Needs>
 void exchange_halo(const execution_space& space, const Field& field, const Reach<Field::rank>& reach,
@@ -114,14 +107,12 @@ void exchange_halo(const execution_space& space, const Field& field, const Reach
 
 }  // namespace detail
 
-/// What every piece of a field needs so that readers may reach so far. Throws CollectiveError where a periodic halo is
-/// wider than the whole field.
+/// What every piece of a field needs so that readers may reach so far.
 template <class Field>
 HaloNeeds<Field::rank> halo_needs(const Field& field, const Reach<Field::rank>& reach) {
   HaloNeeds<Field::rank> needs;
   for (std::size_t d = 0; d < Field::rank; ++d) {
     const Cut& cut = field.cut(static_cast<int>(d));
-    if (reach.periodic[d]) detail::check_halo_fits(reach.lo[d], reach.hi[d], cut.extent(), static_cast<int>(d));
     needs.dimension[d] = static_cast<int>(d);
     needs.cut[d] = cut;
     for (int p = 0; p < cut.parts(); ++p) {

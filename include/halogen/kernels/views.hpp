@@ -253,7 +253,8 @@ struct ValueReader {
           store<V>(to + i, value < T(0) ? V{} : value);
         });
       else
-        for_each_vector<T>(size, [&]<class V>(index_t i) { store<V>(to + i, load_ahead<V>(from + i) * scale + shift); });
+        for_each_vector<T>(size,
+                           [&]<class V>(index_t i) { store<V>(to + i, load_ahead<V>(from + i) * scale + shift); });
     } else if (s.relu) {
       for_each_vector<T>(size, [&]<class V>(index_t i) {
         const V value = load_ahead<V>(from + i);
@@ -331,8 +332,9 @@ struct GradientReader {
       if (affine.scale == nullptr && !relu) return detail::copy_row(g, size, to);
       const S* v = value.row(plane, y) + (begin - value.x0);
       if (affine.scale == nullptr)
-        return for_each_vector<T>(
-            size, [&]<class V>(index_t i) { store<V>(to + i, load_ahead<V>(v + i) <= T(0) ? V{} : load_ahead<V>(g + i)); });
+        return for_each_vector<T>(size, [&]<class V>(index_t i) {
+          store<V>(to + i, load_ahead<V>(v + i) <= T(0) ? V{} : load_ahead<V>(g + i));
+        });
       const int index = plane.sample * affine.channels + plane.channel;
       const T a = affine.scale[index], b = affine.shift[index], s = slope[index], o = offset[index];
       const bool clips = relu;
