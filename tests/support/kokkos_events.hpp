@@ -44,7 +44,7 @@ KokkosEvents kokkos_events(F f) {
   before = get_callbacks();
   set_allocate_data_callback(
       [](Kokkos_Profiling_SpaceHandle space, const char* label, const void* at, std::uint64_t n) {
-        events.allocations[label].push_back(n);
+        if (n > 0) events.allocations[label].push_back(n);  // Kokkos asks for 0 bytes a launch on a GPU
         if (before.allocate_data != nullptr) before.allocate_data(space, label, at, n);
       });
   set_begin_parallel_for_callback([](const char* label, std::uint32_t device, std::uint64_t* id) {

@@ -84,6 +84,9 @@ class Evaluation {
 
   /// This rank's and all ranks' loss; waits for the device and the one small sum.
   double loss() { return loss_.value(space_); }
+  /// What the loss of the last step is made of, for a step that is started again without the host.
+  const LossMean& loss_mean() const { return loss_.mean(); }
+  void set_loss_mean(const LossMean& mean) { loss_.set_mean(mean); }
   /// Where kernels find the sum of the last step's weights, null without: if it is not positive, nothing may be
   /// updated.
   const double* loss_weight() const { return loss_.weight_of_step(); }
@@ -213,7 +216,7 @@ class Evaluation {
     kernels::LossRows<Space, S, Loss, L, W> kernel{
         prediction(), label, weight, operands_.tensor(launch.output), channels, tiling, divisor, weight_sum, partial};
     kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
-    loss_.add_losses(space_, partial, tiling.count(), divisor, weight_sum != nullptr);
+    loss_.add_losses(space_, partial, tiling.count(), {divisor, weight_sum != nullptr});
     finish_launch(i);
   }
 

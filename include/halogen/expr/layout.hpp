@@ -18,6 +18,7 @@ using Strips = HaloStrips<2 + spatial_dimensions>;
 /// One stored tensor on this rank.
 struct TensorLayout {
   Interval owned[spatial_dimensions], stored[spatial_dimensions];  ///< planes, rows, columns, without and with margins
+  detail::Margin margins[spatial_dimensions];                      ///< of the rank that needs most
   index_t row_stride = 0, plane_stride = 0, channel_stride = 0, sample_stride = 0;
   std::size_t bytes = 0, offset = 0;  ///< in the arena
   Strips strips;
@@ -122,6 +123,8 @@ class Layout {
     for (int d = 0; d < spatial_dimensions; ++d) {
       layout.owned[d] = space.cut[static_cast<std::size_t>(d)].piece(part(d));
       layout.stored[d] = space.needed_by(d, part(d));
+      for (int p = 0; p < space.cut[static_cast<std::size_t>(d)].parts(); ++p)
+        layout.margins[d].widen(space.cut[static_cast<std::size_t>(d)].piece(p), space.needed_by(d, p));
     }
     const index_t per_line = row_alignment_bytes / static_cast<index_t>(value_bytes_.stored);
     layout.row_stride = ceil_div(layout.stored[2].size(), per_line) * per_line;

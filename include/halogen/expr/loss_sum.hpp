@@ -8,6 +8,12 @@
 
 namespace halogen {
 
+/// How a loss follows from the sums: divided by `divisor`, and by the weights' sum where it is `weighted`.
+struct LossMean {
+  double divisor = 1;
+  bool weighted = false;
+};
+
 /// Both are summed by kernels into memory that kernels and the transport read. One rank needs them on the device alone,
 /// and so do many whose transport takes its place in the stream: there the host waits in value() and nowhere else.
 class LossSum {
@@ -28,19 +34,22 @@ class LossSum {
     return weight_sum();
   }
 
-  /// What all points lose; the mean divides by `divisor`, and by the weights' sum where it is `weighted`.
-  void add_losses(const execution_space& space, const double* partial, index_t count, double divisor, bool weighted) {
+  /// What all points lose, of which the loss will be this mean.
+  void add_losses(const execution_space& space, const double* partial, index_t count, const LossMean& mean) {
     request_.wait();
     add(space, partial, count, losses);
-    divisor_ = divisor;
-    weighted_ = weighted;
+    mean_ = mean;
     if (ranks_.size() == 1) return;
     settle(space, ranks_, "halogen::loss");
     request_ = ranks_.all_reduce_async(sums_.data() + losses, 1);
   }
 
   /// The sum that weights the last step; null without weights.
-  const double* weight_of_step() const { return weighted_ ? sums_.data() + weights : nullptr; }
+  const double* weight_of_step() const { return mean_.weighted ? sums_.data() + weights : nullptr; }
+
+  /// Of the last step; a step that is started again without the host says which it was.
+  const LossMean& mean() const { return mean_; }
+  void set_mean(const LossMean& mean) { mean_ = mean; }
 
   /// The loss, the same on all ranks; waits. Throws CollectiveError where the weights do not sum to something positive,
   /// Error where the transport has failed meanwhile.
@@ -48,9 +57,9 @@ class LossSum {
     request_.wait();
     const auto sums = sums_.to_host<2>(space, "halogen::loss");
     ranks_.check_health();
-    if (!weighted_) return sums[losses] / divisor_;
+    if (!mean_.weighted) return sums[losses] / mean_.divisor;
     check(sums[weights]);
-    return sums[losses] / (sums[weights] * divisor_);
+    return sums[losses] / (sums[weights] * mean_.divisor);
   }
 
  private:
@@ -71,8 +80,7 @@ class LossSum {
   Communicator ranks_;
   TransportBuffer<double> sums_;
   Request request_;
-  double divisor_ = 1;
-  bool weighted_ = false;
+  LossMean mean_;
 };
 
 }  // namespace halogen

@@ -68,17 +68,15 @@ struct HaloKey {
 /// One prepared exchange, for all fields of a mesh that have these pieces.
 template <class T, int Rank>
 struct FieldHalo {
-  std::array<Margin, Rank> margins;
+  std::array<Margin, Rank> margins{};  // of the rank that needs most: fields' memory moves on all ranks or on none
   TransportBuffer<T> send, receive;
   HaloExchange<T, Rank> exchange;  // ends before its buffers do
 
   FieldHalo(const Communicator& world, const Decomposition& pieces, const HaloNeeds<Rank>& needs)
       : exchange(HaloStrips<Rank>(needs, pieces, world.rank()), world.rank()) {
-    for (int d = 0; d < Rank; ++d) {
-      const int part = pieces.part(world.rank(), d);
-      const Interval need = needs.needed_by(d, part), own = needs.cut[static_cast<std::size_t>(d)].piece(part);
-      margins[static_cast<std::size_t>(d)] = {own.begin - need.begin, need.end - own.end};
-    }
+    for (std::size_t d = 0; d < Rank; ++d)
+      for (int part = 0; part < needs.cut[d].parts(); ++part)
+        margins[d].widen(needs.cut[d].piece(part), needs.needed[d][static_cast<std::size_t>(part)]);
     const auto buffer = [&](const char* label) {
       return TransportBuffer<T>(label, exchange.values(), Travels::in_messages, world);
     };

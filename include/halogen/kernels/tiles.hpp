@@ -6,6 +6,7 @@
 #include <string>
 
 #include "halogen/core/any_functor.hpp"
+#include "halogen/core/launched.hpp"
 #include "halogen/kernels/device/team.hpp"
 #include "halogen/kernels/row_sums.hpp"
 
@@ -85,6 +86,7 @@ void launch_tiles(const ExecutionSpace& space, const char* label, index_t teams,
     // The functor travels as the kernel's argument: by constant memory a launch would wait for the one before.
     Kokkos::parallel_for(
         label, Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight), functor);
+    halogen::detail::check_launched(label);
   } else {
     if (host_bytes > std::size_t{std::numeric_limits<int>::max()})
       throw std::length_error(std::string(label) + ": rows take " + std::to_string(host_bytes) +

@@ -14,6 +14,7 @@
 #include "halogen/comm/error.hpp"
 #include "halogen/core/any_functor.hpp"
 #include "halogen/core/config.hpp"
+#include "halogen/core/launched.hpp"
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -69,6 +70,7 @@ void launch_range(const execution_space& space, const char* label, index_t count
     Kokkos::parallel_for(label, Policy(space, 0, all.parts), any);
   } else {
     Kokkos::parallel_for(label, by_arguments(Policy(space, 0, count)), functor);
+    detail::check_launched(label);
   }
 }
 

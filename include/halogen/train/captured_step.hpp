@@ -6,9 +6,14 @@
 #include <utility>
 
 #include "halogen/comm/communicator.hpp"
+#include "halogen/expr/loss_sum.hpp"
 #include "halogen/tensor/launch_graph.hpp"
 
 namespace halogen {
+
+/// Numbers that are others once memory of a step has moved or another evaluation was made, of which there are [0].
+using StepMemory = std::array<std::size_t, 6>;
+
 namespace detail {
 
 /// Throws CollectiveError where a graph of launches would not hold all that a step over `ranks` does.
@@ -24,10 +29,11 @@ inline void check_can_be_recorded(const Communicator& ranks) {
 /// Made by Trainer::capture. Called it is trainer.step(loss, image, label, weight) of the fields given there, which it
 /// holds; write the next batch into them (copy_from_host, assign), since assignment rebinds. On a device the first call
 /// runs the step, the second records it (tensor/launch_graph.hpp), and from then on each call is one launch: the host
-/// neither allocates nor waits. Where memory has moved since (a margin that grew) it is recorded anew, after another
-/// image in between at the second call. comm_stats() counts recorded steps once. Elsewhere each call runs the step. The
-/// trainer must outlive it. Errors: as step(), but on a device weights that sum to nothing are refused by item(), with
-/// nothing updated.
+/// neither allocates nor waits. Where memory has moved since (a margin that grew, another optimiser state) it is
+/// recorded anew, after another image in between at the second call; all ranks record together. While a tool of Kokkos
+/// listens, which waits behind each launch, each call runs the step. comm_stats() counts recorded steps once. Elsewhere
+/// each call runs the step. The trainer must outlive it. Errors: as step(), but on a device weights that sum to nothing
+/// are refused by item(), with nothing updated.
 template <class TrainerType, class Loss, class Image, class Label, class Weight, class Graph = LaunchGraph>
 class CapturedStep {
  public:
@@ -39,7 +45,8 @@ class CapturedStep {
 
   auto operator()() {
     if constexpr (Graph::records) {
-      const Memory memory = trainer_.memory_of_step(image_, label_, weight_);
+      if (Kokkos::Tools::profileLibraryLoaded()) return step();
+      const StepMemory memory = trainer_.memory_of_step(image_, label_, weight_);
       if (std::exchange(evaluations_, memory[0]) == memory[0]) return replay(memory);
     }
     return step();  // the first of an evaluation finds out and allocates what no graph can hold
@@ -49,18 +56,18 @@ class CapturedStep {
   int recordings() const { return recordings_; }
 
  private:
-  using Memory = std::array<std::size_t, 5>;
-
   auto step() { return trainer_.step(loss_, image_, label_, weight_); }
 
-  auto replay(const Memory& memory) {
+  auto replay(const StepMemory& memory) {
     const execution_space space;
     if (recordings_ == 0 || memory != recorded_) {
       graph_.record(space, [this] { step(); });
       recorded_ = memory;
+      mean_ = trainer_.loss_mean(image_);
       ++recordings_;
     }
     graph_.launch(space);
+    trainer_.set_loss_mean(image_, mean_);  // another step may have come between
     return typename TrainerType::template Step<Image>(trainer_, image_);
   }
 
@@ -70,7 +77,8 @@ class CapturedStep {
   Label label_;
   Weight weight_;
   Graph graph_;
-  Memory recorded_{};
+  StepMemory recorded_{};
+  LossMean mean_;
   std::size_t evaluations_ = 0;  ///< of the last call
   int recordings_ = 0;
 };

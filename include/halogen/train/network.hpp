@@ -33,16 +33,13 @@ TensorView<typename Field::value_type> view_of(const Field& field) {
   return view;
 }
 
-/// What the margins of a field of Rank dimensions must hold that a plan reads in place: its input or cotangent.
+/// What the margins of a field of Rank dimensions must hold that a plan reads in place, its input or cotangent: on all
+/// ranks as much as on any, so that its memory moves on all of them or on none.
 template <int Rank>
 std::array<Margin, Rank> margins_of(const Layout& layout, int tensor) {
   const TensorLayout& piece = layout.tensor(tensor);
   std::array<Margin, Rank> margins{};
-  for (int d = 2; d < Rank; ++d) {
-    const int s = spatial_dimensions - Rank + d;
-    margins[static_cast<std::size_t>(d)] = {piece.owned[s].begin - piece.stored[s].begin,
-                                            piece.stored[s].end - piece.owned[s].end};
-  }
+  for (int d = 2; d < Rank; ++d) margins[static_cast<std::size_t>(d)] = piece.margins[spatial_dimensions - Rank + d];
   return margins;
 }
 

@@ -96,6 +96,9 @@ class OptimizerState {
     set(-1, steps);
   }
 
+  /// Another number for each state that was made: whoever has kept pointers into it knows it again.
+  std::size_t identity() const { return identity_; }
+
   std::size_t bytes() const { return (first_.view().size() + second_.view().size()) * sizeof(T); }
 
  private:
@@ -106,7 +109,13 @@ class OptimizerState {
     launch_range(execution_space{}, "halogen::adamw_schedule", 1, kernels::AdamWSet<T>{schedule_.data(), lr, steps});
   }
 
+  static std::size_t next_identity() {
+    static std::size_t made = 0;
+    return ++made;
+  }
+
   AdamW settings_;
+  std::size_t identity_ = next_identity();
   Parameters<ModelType, T, P> first_, second_;
   Kokkos::View<Schedule[1], memory_space> schedule_{"halogen::adamw_schedule"};
 };

@@ -8,8 +8,8 @@
 #include "halogen/comm/communicator.hpp"
 #include "halogen/core/philox.hpp"
 #include "halogen/expr/trace.hpp"
+#include "halogen/expr/transport_image.hpp"
 #include "halogen/placement/placement.hpp"
-#include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
 
@@ -88,21 +88,28 @@ Parameters<ModelType, T> initial_parameters(std::uint64_t seed) {
 }
 
 /// Partial -> Replicate: one all_reduce of the whole bucket, in place; staged where the transport does not take device
-/// memory. `gradient` and the result share their memory.
+/// memory, in `image`, which allocates at the first call alone. `gradient` and the result share their memory.
+template <class To, class ModelType, class T>
+  requires std::is_same_v<To, Replicate>
+Parameters<ModelType, T> redistribute(const Parameters<ModelType, T, Partial<Sum>>& gradient,
+                                      TransportImage<T>& image) {
+  const Communicator& ranks = gradient.summed_over();
+  if (ranks.size() > 1) {
+    const execution_space space;
+    const std::size_t count = gradient.view().size();
+    image.reserve("halogen::gradient_image", count, ranks);
+    image.put(space, gradient.data(), 0, count);
+    settle(space, ranks, "halogen::gradient");
+    ranks.all_reduce(image.at(gradient.data(), 0), count);
+    image.get(space, gradient.data(), 0, count);
+  }
+  return Parameters<ModelType, T>(gradient.view());
+}
 template <class To, class ModelType, class T>
   requires std::is_same_v<To, Replicate>
 Parameters<ModelType, T> redistribute(const Parameters<ModelType, T, Partial<Sum>>& gradient) {
-  const Communicator& ranks = gradient.summed_over();
-  if (ranks.size() > 1 && ranks.collectives_take_device_memory()) {
-    settle(execution_space(), ranks, "halogen::gradient");
-    ranks.all_reduce(gradient.data(), gradient.view().size());
-  } else if (ranks.size() > 1) {
-    auto buffer = Kokkos::create_mirror_view(Kokkos::WithoutInitializing, transport_space{}, gradient.view());
-    Kokkos::deep_copy(buffer, gradient.view());
-    ranks.all_reduce(buffer.data(), buffer.size());
-    Kokkos::deep_copy(gradient.view(), buffer);
-  }
-  return Parameters<ModelType, T>(gradient.view());
+  TransportImage<T> image;
+  return redistribute<To>(gradient, image);
 }
 
 }  // namespace halogen

@@ -71,7 +71,7 @@ class Trainer {
     if constexpr (sharded)
       state_.step(parameters_, gradient, evaluation.loss_weight());
     else
-      state_.step(parameters_, redistribute<Replicate>(gradient), evaluation.loss_weight());
+      state_.step(parameters_, redistribute<Replicate>(gradient, gradient_image_), evaluation.loss_weight());
     return {*this, image};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
@@ -92,15 +92,26 @@ class Trainer {
     requires(sharded || !Fits<ModelType, Image, Label, Weight, T>)
   void capture(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) = delete;
 
-  /// What a recorded step depends on: the evaluations made so far, and where its memory lies.
+  /// What a recorded step depends on: the evaluations made so far, and how often its memory has moved or was another's.
+  /// The same numbers on all ranks, so that they record, and start what was recorded, together.
   template <class Image, class Label, class Weight>
-  std::array<std::size_t, 5> memory_of_step(const Image& image, const Label& label, const Weight& weight) {
-    const auto address = [](const auto* data) { return reinterpret_cast<std::size_t>(data); };
+  StepMemory memory_of_step(const Image& image, const Label& label, const Weight& weight) {
+    const auto growths = [](const auto& field) { return static_cast<std::size_t>(field.margin_growths()); };
     network_->template evaluation<PlanKind::training>(image);
-    std::size_t weights = 0;
-    if constexpr (!std::is_same_v<Weight, NoWeight>) weights = address(weight.storage().view.data());
-    return {network_->evaluations(), address(image.storage().view.data()), address(label.storage().view.data()),
-            weights, address(gradient_of(image).data())};
+    gradient_of(image);
+    StepMemory memory{network_->evaluations(), growths(image), growths(label), 0, gradients_, state_.identity()};
+    if constexpr (!std::is_same_v<Weight, NoWeight>) memory[3] = growths(weight);
+    return memory;
+  }
+
+  /// How the last step's loss follows from its sums, and the same of a step that was recorded.
+  template <class Image>
+  LossMean loss_mean(const Image& image) {
+    return network_->template evaluation<PlanKind::training>(image).loss_mean();
+  }
+  template <class Image>
+  void set_loss_mean(const Image& image, const LossMean& mean) {
+    network_->template evaluation<PlanKind::training>(image).set_loss_mean(mean);
   }
 
   /// The model's output with the present parameters.
@@ -150,7 +161,10 @@ class Trainer {
       if (!gradient_) gradient_.emplace(parameters_.zeros("halogen::gradient"));
     } else {
       const Communicator ranks = detail::sub_meshes(image).samples;
-      if (!gradient_ || !(gradient_->summed_over() == ranks)) gradient_.emplace("halogen::gradient", ranks);
+      if (!gradient_ || !(gradient_->summed_over() == ranks)) {
+        gradient_.emplace("halogen::gradient", ranks);
+        ++gradients_;
+      }
     }
     return *gradient_;
   }
@@ -158,6 +172,8 @@ class Trainer {
   Parameters<ModelType, T, P> parameters_;
   OptimizerState<ModelType, T, P> state_;
   std::optional<Gradient> gradient_;
+  std::size_t gradients_ = 0;  ///< made so far
+  TransportImage<T> gradient_image_;
   std::unique_ptr<Net> network_;
 };
 
