@@ -23,6 +23,9 @@ static_assert(graph<3, 1, 8>.parameter_count() == unet(3, 1, 8));
 static_assert(graph<7, 3, 16>.parameters.size() == 4 * 2 * 5 + 2);
 static_assert(graph<7, 3, 16>.layers == 5 * 6 + 2 + 2 + 1);  // blocks, pools, upsamplings, head
 static_assert(input_channels<UNet<7, 3, 16>> == 7);
+using Doubled = SkipConcat<Sequential<MaxPool2d<2>, UpsampleToSkip<Nearest>>>;  // twice as many channels, of any number
+static_assert(input_channels<Sequential<Doubled, Conv2d<8, 1>>> == 4);
+static_assert(input_channels<Doubled> == 1);
 
 /// Each tensor begins where the last one ends, and holds the product of its extents.
 constexpr bool gapless(const Graph& g) {

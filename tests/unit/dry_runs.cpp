@@ -4,6 +4,8 @@
 
 #include <halogen/halogen.hpp>
 
+#include "support/refusal.hpp"
+
 namespace {
 
 using hg::index_t;
@@ -109,6 +111,17 @@ TEST_CASE("explain follows a field's own cuts, and names no collective of one ra
     CHECK(cut.find(words) != std::string::npos);
     CHECK(whole.find(words) == std::string::npos);
   }
+}
+
+TEST_CASE("a window that does not fit is named as its layer has it") {
+  const auto refused = [](auto model) {
+    return support::refusal([&] { hg::layout_of<Plane>(model, hg::dry_mesh<PlaneGrid>({1, 1}), {1, 7, 2, 40}); });
+  };
+  CHECK(refused(hg::ConvTranspose2d<7, 1, hg::Kernel<2>, hg::Padding<3>>{}) ==
+        "a window of 2 points does not fit a height of 2 with padding 3: use a larger field or fewer levels");
+  CHECK(refused(hg::Sequential<hg::Conv2d<7, 8, hg::Kernel<3>, hg::Padding<1>>,
+                               hg::Conv2d<8, 8, hg::Kernel<3>, hg::Dilation<2>, hg::Padding<1>>>{}) ==
+        "a window of 5 points does not fit a height of 2 with padding 1: use a larger field or fewer levels");
 }
 
 TEST_CASE("explain prints what the layout says") {

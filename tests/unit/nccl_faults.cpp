@@ -4,6 +4,9 @@
 // The transport over NCCL from start to end without MPI, and what it says when something fails. The tests start this
 // executable again as several ranks, each with one of the skipped test cases.
 #include <doctest/doctest.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -47,6 +50,18 @@ int port() {
   return ++next;
 }
 std::string at_port() { return "MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port()); }
+std::string at_ipv6() {
+  const std::string port_text = std::to_string(port());
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_family = AF_INET6;
+  hints.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo("::1", port_text.c_str(), &hints, &found) != 0) return at_port();
+  const int door = socket(found->ai_family, found->ai_socktype, found->ai_protocol);
+  const bool works = door >= 0 && bind(door, found->ai_addr, found->ai_addrlen) == 0;  // not all systems have it
+  if (door >= 0) close(door);
+  freeaddrinfo(found);
+  return works ? "HALOGEN_RENDEZVOUS=tcp://[::1]:" + port_text : at_port();
+}
 std::string at_file() {
   static int runs = 0;
   return "HALOGEN_RENDEZVOUS=file:/tmp/halogen-meet-" + std::to_string(getpid()) + "-" + std::to_string(runs++);
@@ -104,7 +119,7 @@ TEST_CASE("child exchanges" * doctest::skip()) {
 TEST_CASE("several processes meet at a port or in a file, and need no MPI") {
   for (const int size : {2, 3, 4})
     for (const std::string& where :
-         {at_port(), at_file(), "HALOGEN_RENDEZVOUS=tcp://localhost:" + std::to_string(port())}) {
+         {at_port(), at_file(), at_ipv6(), "HALOGEN_RENDEZVOUS=tcp://localhost:" + std::to_string(port())}) {
       const std::vector<Ended> ended = ranks_of(size, "adds", where);
       for (const Ended& one : ended) CHECK(one.status == 0);
       CAPTURE(ended[0].output);
@@ -165,6 +180,9 @@ TEST_CASE("a rank that does not come is named, as is an address that is missing 
   CHECK(count(twice[0].output, "was met by a second rank 1, or one of 3: give each run an address of its own") == 1);
   const Ended unknown = ranks_of(1, "adds", "HALOGEN_TRANSPORT=gloo").front();
   CHECK(count(unknown.output, "error: HALOGEN_TRANSPORT=gloo is none of self, mpi and nccl") == 1);
+  const std::vector<Ended> own = ranks_of(2, "adds", at_port() + " HALOGEN_RENDEZVOUS_TIMEOUT=1",
+                                          {"", "HALOGEN_RENDEZVOUS_TIMEOUT=abc"});  // one rank's own mistake
+  CHECK(count(own[1].output, "error on rank 1: HALOGEN_RENDEZVOUS_TIMEOUT") == 1);
   const Ended nonsense = ranks_of(1, "adds", "WORLD_SIZE=2 HALOGEN_RENDEZVOUS=/tmp/x").front();
   CHECK(count(nonsense.output, "HALOGEN_RENDEZVOUS=/tmp/x is neither file:/path nor tcp://host:port") == 1);
 }

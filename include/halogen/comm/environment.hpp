@@ -116,6 +116,12 @@ class Environment {
 #ifdef HALOGEN_WITH_MPI
     int initialized = 0;
     detail::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized", "world");
+    int finalized = 0;
+    detail::check_mpi(MPI_Finalized(&finalized), "MPI_Finalized", "world");
+    if (finalized)
+      throw CollectiveError(
+          "MPI has been finalized and cannot start again in this process: make one Environment for "
+          "the whole program");
     if (!initialized && detail::launched_by_mpi(can_meet)) {
       int provided = 0;  // MPI calls come from one thread only, so that even less than asked for will do
       detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", "world");
@@ -133,7 +139,9 @@ class Environment {
     if (can_meet)
       if (const detail::Launched launched = detail::launched_in_environment(); launched.size > 1) {
         detail::launched_rank = launched.rank;
+        detail::have_met = false;
         meeting_ = detail::meet(launched);
+        detail::have_met = true;
       }
 #else
     if (wanted == "nccl")

@@ -117,6 +117,7 @@ inline std::vector<char*> take_kokkos_arguments(int& argc, char** argv) {
       taken.push_back(argv[i]);
     else
       argv[kept++] = argv[i];
+  if (kept < argc) argv[kept] = nullptr;
   argc = kept;
   taken.push_back(nullptr);
   return taken;

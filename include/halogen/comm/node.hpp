@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,9 +43,15 @@ inline std::uint64_t node_identity() {
   return std::hash<std::string>()(name);
 }
 
+/// Another number for each container, among those of one node: its share of processors is its own.
+inline std::uint64_t container_identity() {
+  struct stat root {};
+  return stat("/sys/fs/cgroup", &root) == 0 ? static_cast<std::uint64_t>(root.st_ino) : 0;
+}
+
 /// What ranks tell each other about the node they run on.
 struct NodePlace {
-  std::uint64_t node = node_identity();
+  std::uint64_t node = node_identity(), container = container_identity();
   bool knows_processors = false;
 #ifdef __linux__
   cpu_set_t processors{};
@@ -79,7 +86,11 @@ NodeShare share_of_node(int rank, int size, AllGather&& all_gather) {
     }
   }
 #endif
-  if (const double limit = container_limit(); limit > 0) share = std::min(share, limit / result.ranks);
+  if (const double limit = container_limit(); limit > 0) {
+    const auto sharing = std::count_if(all.begin(), all.end(),
+                                       [&own](const NodePlace& other) { return other.container == own.container; });
+    share = std::min(share, limit / static_cast<double>(sharing));
+  }
   share += 1e-9;  // thirds add up
   result.threads = std::max(1, static_cast<int>(share));
   result.oversubscribed = share < 1;

@@ -28,6 +28,7 @@ namespace halogen::detail {
 inline std::shared_ptr<Transport> all_ranks;
 
 inline int launched_rank = 0;  ///< where all_ranks is not there yet
+inline bool have_met = true;   ///< false while processes that no MPI started look for each other
 inline bool has_mpi = false;   ///< whether an Environment has found or started it
 
 inline void say(const std::string& words) {
@@ -74,6 +75,7 @@ inline bool all_ranks_arrive(std::chrono::milliseconds patience) {
     if (std::current_exception()) std::rethrow_exception(std::current_exception());
   } catch (const CollectiveError& error) {
     if (rank == 0) say(std::string("error: ") + error.what());
+    if (!have_met && rank > 0) say("error on rank " + std::to_string(rank) + ": " + error.what());
     const bool together = all_ranks_arrive(std::chrono::seconds(2));
     if (!together && rank > 0) {
       usleep(static_cast<useconds_t>(std::min(20'000 * (rank - 1), 900'000)));

@@ -9,7 +9,7 @@ namespace halogen {
 
 /// Memory that grows to the largest plan it has served. Values do not survive growth. Huge pages where the system
 /// has them: first touch of 4 KiB pages costs more than a convolution on them. Throws Error, naming the bytes, where
-/// the memory is refused.
+/// the memory is refused, and is then as large as before.
 class Arena {
  public:
   /// What it holds, and what helps where there is too much of it, are words for that Error.
@@ -19,11 +19,14 @@ class Arena {
 
   void reserve(std::size_t bytes) {
     if (bytes <= memory_.size()) return;
-    memory_ = {};
-    memory_ = allocated(bytes, holds_, advice_, [&] {
-      return Kokkos::View<std::byte*, memory_space>(Kokkos::view_alloc(label_, Kokkos::WithoutInitializing), bytes);
-    });
-    advise_huge_pages(memory_.data(), bytes);
+    const std::size_t before = memory_.size();
+    memory_ = {};  // both at once might not fit
+    try {
+      allocate(bytes);
+    } catch (const Error&) {
+      if (before > 0) allocate(before);  // plans that fitted will run again
+      throw;
+    }
   }
 
   std::size_t bytes() const { return memory_.size(); }
@@ -34,6 +37,13 @@ class Arena {
   }
 
  private:
+  void allocate(std::size_t bytes) {
+    memory_ = allocated(bytes, holds_, advice_, [&] {
+      return Kokkos::View<std::byte*, memory_space>(Kokkos::view_alloc(label_, Kokkos::WithoutInitializing), bytes);
+    });
+    advise_huge_pages(memory_.data(), bytes);
+  }
+
   std::string label_, holds_, advice_;
   Kokkos::View<std::byte*, memory_space> memory_;
 };

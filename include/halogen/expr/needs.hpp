@@ -35,6 +35,14 @@ inline LevelLayout finest_level(std::span<const Cut> space) {
   return {{space[0], space[1], space[2]}};
 }
 
+/// Of the first layer that leads to level l; the level's own window keeps only what makes its extents.
+inline const Window& first_window_to(const Plan& plan, int l, int d) {
+  for (const Node& node : plan.graph.nodes)
+    if (node.level == l && node.inputs[0] >= 0 && plan.graph.nodes[node.inputs[0]].level == plan.graph.levels[l].parent)
+      return node.window[d];
+  return plan.graph.levels[l].window[d];
+}
+
 /// Levels of a plan over an input with the given cuts of height and width, or of depth too. Throws CollectiveError,
 /// alike on all ranks, where a window does not fit or a piece of some level is left without a row or column.
 inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space,
@@ -49,10 +57,12 @@ inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const 
       for (int d = 0; d < spatial_dimensions; ++d) {
         const Window& window = level.window[d];
         const index_t extent = window.output_extent(parent.extent(d));
-        if (extent < 1)
-          throw CollectiveError("a window of " + std::to_string(window.footprint()) + " points does not fit a " +
+        if (extent < 1) {
+          const Window& of_layer = first_window_to(plan, l, d);
+          throw CollectiveError("a window of " + std::to_string(of_layer.footprint()) + " points does not fit a " +
                                 spatial_names[d] + " of " + std::to_string(parent.extent(d)) + " with padding " +
-                                std::to_string(window.padding) + ": use a larger field or fewer levels");
+                                std::to_string(of_layer.padding) + ": use a larger field or fewer levels");
+        }
         layout.cut[d] = window.transposed ? parent.cut[d].spread(window.stride, extent)
                                           : parent.cut[d].derived(window.stride, extent);
       }

@@ -15,16 +15,23 @@ constexpr Graph trace(int input_channels, std::vector<std::string>* names = null
   return graph;
 }
 
-/// The channels that a model's first layer takes; 1 for a model that takes any number.
-template <class ModelType>
-inline constexpr int input_channels = [] {
-  const Graph graph = trace<ModelType>(0);
-  return graph.misfit.kind == Misfit::Kind::channels_differ ? graph.misfit.first : 1;
-}();
-
 /// The graph of a model applied to a field of InputChannels channels.
 template <class ModelType, int InputChannels>
 inline constexpr Graph graph_of = trace<ModelType>(InputChannels);
+
+/// The channels that a model takes: those that its first layer with weights asks for, less where what comes before it
+/// makes more of them; 1 for a model that takes any number.
+template <class ModelType>
+inline constexpr int input_channels = [] {
+  constexpr int asked = [] {
+    const Graph graph = trace<ModelType>(0);
+    return graph.misfit.kind == Misfit::Kind::channels_differ ? graph.misfit.first : 1;
+  }();
+  if constexpr (graph_of<ModelType, asked>.misfit.kind != Misfit::Kind::none)
+    for (int channels = 1; channels < asked; ++channels)
+      if (trace<ModelType>(channels).misfit.kind == Misfit::Kind::none) return channels;
+  return asked;
+}();
 
 /// The channels of its output.
 template <class ModelType, int InputChannels>

@@ -92,6 +92,8 @@ void exchange_halo(const execution_space& space, const Field& field, const Reach
                    const std::array<std::vector<Interval>, Field::rank>& needed, Needs needs) {
   using Halo = FieldHalo<typename Field::value_type, Field::rank>;
   using Halos = KeptMoves<HaloKey<Field::rank>, Halo, 64>;
+  if (field.mesh().is_dry())
+    throw Error("a field on a dry mesh is read beyond its piece: no rank holds what lies there");
   const HaloAsked<Field::rank> asked{place_of(field), reach, needed};
   Halo& halo = field.mesh().template kept<Halos>().get(
       asked, [&] { return std::make_unique<Halo>(field.mesh().world(), field.decomposition(), needs()); });

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <type_traits>
@@ -35,9 +36,23 @@ using transport_space = std::conditional_t<runs_on_host, Kokkos::HostSpace, Kokk
 using transport_space = Kokkos::HostSpace;
 #endif
 
-/// make(), which allocates `bytes`; throws Error, naming what they hold and what helps, where the memory is refused.
+namespace detail {
+/// One function per kind of buffer that is kept for reuse, which frees those that nobody holds.
+inline std::vector<std::function<void()>>& free_buffers() {
+  static std::vector<std::function<void()>> all;
+  return all;
+}
+}  // namespace detail
+
+/// make(), which allocates `bytes`; where the memory is refused once more without the buffers that are only kept for
+/// reuse, then throws Error, naming what they hold and what helps.
 template <class Make>
 auto allocated(std::size_t bytes, const std::string& holds, const std::string& advice, Make make) {
+  try {
+    return make();
+  } catch (const std::exception&) {
+    for (const auto& free : detail::free_buffers()) free();
+  }
   try {
     return make();
   } catch (const std::exception&) {

@@ -9,10 +9,12 @@
 #include <memory>
 #include <vector>
 
+#include "halogen/tensor/space.hpp"
+
 namespace halogen {
 namespace detail {
 
-/// What empty_cache() has to empty: one function per kind of buffer.
+/// What empty_cache() has to empty beside free buffers: one function per kind.
 inline std::vector<std::function<void()>>& caches() {
   static std::vector<std::function<void()>> all;
   return all;
@@ -51,7 +53,7 @@ class StoragePool {
   static std::vector<std::shared_ptr<Storage>>& all() {
     static std::vector<std::shared_ptr<Storage>>& list = *[] {
       auto* made = new std::vector<std::shared_ptr<Storage>>;  // emptied below, never destroyed after Kokkos
-      caches().push_back([made] { std::erase_if(*made, is_free); });
+      free_buffers().push_back([made] { std::erase_if(*made, is_free); });
       Kokkos::push_finalize_hook([made] { made->clear(); });
       return made;
     }();
@@ -64,6 +66,7 @@ class StoragePool {
 /// Frees the buffers that are kept for reuse, as torch.cuda.empty_cache(), prepared exchanges included. Call it on all
 /// ranks alike where they talk over NCCL: exchanges that are prepared anew compare their lengths.
 inline void empty_cache() {
+  for (const auto& free : detail::free_buffers()) free();
   for (const auto& empty : detail::caches()) empty();
 }
 

@@ -18,12 +18,15 @@ template <class Field>
 TensorView<typename Field::value_type> view_of(const Field& field) {
   constexpr std::size_t rows = Field::rank - 2;
   const auto& storage = field.storage();
-  TensorView<typename Field::value_type> view{storage.view.data(),
-                                              static_cast<index_t>(storage.view.stride(0)),
-                                              static_cast<index_t>(storage.view.stride(1)),
-                                              static_cast<index_t>(storage.view.stride(rows)),
-                                              field.offset(rows) - storage.margins[rows].lo,
-                                              field.offset(rows + 1) - storage.margins[rows + 1].lo};
+  const auto sample = static_cast<index_t>(storage.view.stride(0)),
+             channel = static_cast<index_t>(storage.view.stride(1));
+  TensorView<typename Field::value_type> view{
+      storage.view.data() + storage.margins[0].lo * sample + storage.margins[1].lo * channel,
+      sample,
+      channel,
+      static_cast<index_t>(storage.view.stride(rows)),
+      field.offset(rows) - storage.margins[rows].lo,
+      field.offset(rows + 1) - storage.margins[rows + 1].lo};
   if constexpr (Field::rank == 5) {
     view.plane_stride = static_cast<index_t>(storage.view.stride(2));
     view.data += storage.margins[2].lo * view.plane_stride;
@@ -126,11 +129,11 @@ class Network {
     std::copy(image.cuts().begin(), image.cuts().end(), wanted.cuts.begin());
     if (!evaluation || !(key == wanted)) {
       evaluation.reset();
+      ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
       evaluation = std::make_unique<E>(
           Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(), ValueBytes::of<S>()),
           detail::sub_meshes(image), arena_, access_(E::plan(), image));
       key = std::move(wanted);
-      ++evaluations_;
     }
     image.reserve_margin(detail::margins_of<Image::rank>(evaluation->layout(), 0));
     return *evaluation;

@@ -27,6 +27,12 @@ template <int Dim, int Offset, class E>
 inline constexpr int channels_of<Shift<Dim, Offset, E>> = channels_of<E>;
 template <class E, class... B>
 inline constexpr int channels_of<Bounded<E, B...>> = channels_of<E>;
+template <class... E>
+inline constexpr int channels_of<Concatenated<1, E...>> =
+    ((channels_of<E> == dyn) || ...) ? dyn : (channels_of<E> + ...);
+template <int Dim, class... E>
+  requires(Dim != 1)
+inline constexpr int channels_of<Concatenated<Dim, E...>> = channels_of<std::tuple_element_t<0, std::tuple<E...>>>;
 template <class F, class... A>
 inline constexpr int channels_of<Pointwise<F, A...>> = [] {
   int channels = dyn;

@@ -37,10 +37,10 @@ class Parameters {
   const Kokkos::View<T*, memory_space>& view() const { return values_; }
 
   bool is_laid_out_as(const Parameters&) const { return true; }
-  /// Zeros of the same layout.
-  Parameters zeros(const std::string& label) const { return Parameters(label); }
+  /// Zeros of the same layout, and a sum over the same ranks.
+  Parameters zeros(const std::string& label) const { return Parameters(label, summed_over_); }
   Parameters clone() const {
-    Parameters copy;
+    Parameters copy("halogen::parameters", summed_over_);
     Kokkos::deep_copy(copy.values_, values_);
     return copy;
   }
@@ -88,7 +88,7 @@ Parameters<ModelType, T> initial_parameters(std::uint64_t seed) {
 }
 
 /// Partial -> Replicate: one all_reduce of the whole bucket, in place; staged where the transport does not take device
-/// memory, in `image`, which allocates at the first call alone. `gradient` and the result share their memory.
+/// memory, in `image`, which allocates at the first call alone. `gradient` and the result share their memory: once.
 template <class To, class ModelType, class T>
   requires std::is_same_v<To, Replicate>
 Parameters<ModelType, T> redistribute(const Parameters<ModelType, T, Partial<Sum>>& gradient,

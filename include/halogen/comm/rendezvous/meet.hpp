@@ -16,8 +16,10 @@ inline std::unique_ptr<Rendezvous> meet(const Launched& launched) {
       static_cast<long long>(1000 * number_of("HALOGEN_RENDEZVOUS_TIMEOUT", 300, 0.01, 1e9)));
   const std::string where = rendezvous_address(launched);
   if (where.starts_with("file:")) return std::make_unique<FileRendezvous>(launched, where.substr(5), timeout);
-  const std::size_t host = where.find("//") + 2, colon = where.rfind(':');
-  return std::make_unique<TcpRendezvous>(launched, where.substr(host, colon - host), where.substr(colon + 1), timeout);
+  const std::size_t colon = where.rfind(':');
+  std::string host = where.substr(6, colon - 6);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);  // IPv6's
+  return std::make_unique<TcpRendezvous>(launched, host, where.substr(colon + 1), timeout);
 }
 
 }  // namespace halogen::detail

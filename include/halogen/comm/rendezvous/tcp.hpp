@@ -2,6 +2,7 @@
 #pragma once
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -44,6 +45,7 @@ class Socket {
   bool send_all(const void* data, std::size_t bytes) const {
     for (std::size_t done = 0; done < bytes;) {
       const ssize_t now = send(descriptor_, static_cast<const char*>(data) + done, bytes - done, MSG_NOSIGNAL);
+      if (now < 0 && errno == EINTR) continue;
       if (now <= 0) return false;
       done += static_cast<std::size_t>(now);
     }
@@ -52,6 +54,7 @@ class Socket {
   bool receive_all(void* data, std::size_t bytes) const {
     for (std::size_t done = 0; done < bytes;) {
       const ssize_t now = recv(descriptor_, static_cast<char*>(data) + done, bytes - done, 0);
+      if (now < 0 && errno == EINTR) continue;
       if (now <= 0) return false;
       done += static_cast<std::size_t>(now);
     }
@@ -108,16 +111,22 @@ class TcpRendezvous final : public Rendezvous {
     return getaddrinfo(host, port.c_str(), &hints, &addresses.first);
   }
 
-  /// On all interfaces: how the others name this host is their business.
+  /// On all interfaces, by IPv6 and IPv4 where the system has both: how the others name this host is their business.
   void listen_at(const std::string& port) {
     Addresses addresses;
     if (const int code = look_up(nullptr, port, addresses); code != 0) throw Error(self() + ": " + gai_strerror(code));
+    std::vector<const addrinfo*> candidates;
+    for (const addrinfo* at = addresses.first; at != nullptr; at = at->ai_next)
+      candidates.insert(at->ai_family == AF_INET6 ? candidates.begin() : candidates.end(), at);
     Socket door;
     int fault = 0;
-    for (addrinfo* at = addresses.first; at != nullptr && !door; at = at->ai_next) {
+    for (const addrinfo* at : candidates) {
+      if (door) break;
       Socket candidate(::socket(at->ai_family, at->ai_socktype, at->ai_protocol));
-      const int yes = 1;
+      const int yes = 1, no = 0;
       setsockopt(candidate.descriptor(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+      if (at->ai_family == AF_INET6)
+        setsockopt(candidate.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);  // a door for both
       if (bind(candidate.descriptor(), at->ai_addr, at->ai_addrlen) == 0 && listen(candidate.descriptor(), 1024) == 0)
         door = std::move(candidate);
       else

@@ -1,0 +1,59 @@
+// Memory that is refused: what fitted before goes on fitting, and buffers that nobody holds are given up first.
+#include <doctest/doctest.h>
+
+#include <halogen/halogen.hpp>
+#include <new>
+
+#include "support/kokkos_events.hpp"
+#include "support/refusal.hpp"
+
+namespace {
+
+constexpr std::size_t absurd = std::size_t{1} << 60;
+
+}  // namespace
+
+TEST_CASE("an arena that may not grow is as large as before") {
+  hg::Arena arena;
+  CHECK(support::refusal([&] { arena.reserve(absurd); }).find("refuses: use more ranks or a smaller field") !=
+        std::string::npos);
+  CHECK(arena.bytes() == 0);
+  arena.reserve(4096);
+  CHECK_THROWS_AS(arena.reserve(absurd), hg::Error);
+  CHECK(arena.bytes() == 4096);
+  Kokkos::View<std::byte*, hg::memory_space, Kokkos::MemoryUnmanaged> bytes(arena.at<std::byte>(0), 4096);
+  Kokkos::deep_copy(bytes, std::byte{1});
+}
+
+TEST_CASE("a refusal frees what is kept for reuse, and asks once more") {
+  int calls = 0, freed = 0;
+  hg::detail::free_buffers().push_back([&] { ++freed; });
+  const int made = hg::allocated(1, "numbers", "nothing", [&] {
+    if (++calls == 1) throw std::bad_alloc();
+    return 7;
+  });
+  CHECK(made == 7);
+  CHECK(calls == 2);
+  CHECK(freed == 1);
+  CHECK(support::refusal([&] {
+          hg::allocated(std::size_t{5} << 20, "numbers", "take fewer", []() -> int { throw std::bad_alloc(); });
+        }).find("this rank's numbers need 5 MiB") == 0);
+  CHECK(freed == 2);
+  hg::detail::free_buffers().pop_back();
+}
+
+TEST_CASE("buffers of fields that died are what a refusal frees") {
+  using Grid = hg::Mesh<"height">;
+  using Field = hg::Sharded<hg::Tensor<float, hg::dyn>, Grid, hg::Shard<0>>;
+  const hg::Environment environment;
+  const auto mesh = hg::device_mesh<Grid>(environment.world(), {-1});
+  const auto allocations = [&] {
+    const auto events = support::kokkos_events([&] { const Field field(mesh, {1000}); });
+    return events.allocations.size();
+  };
+  allocations();
+  CHECK(allocations() == 0);  // a buffer is used again
+  CHECK_THROWS_AS(hg::Arena().reserve(absurd), hg::Error);
+  CHECK(allocations() == 1);
+  CHECK(allocations() == 0);
+}
