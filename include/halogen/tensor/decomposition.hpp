@@ -13,6 +13,20 @@
 #include "halogen/placement/placement.hpp"
 
 namespace halogen {
+namespace detail {
+
+/// Margin of one dimension: points stored before and after the owned ones.
+struct Margin {
+  index_t lo = 0, hi = 0;
+
+  /// To hold all of `needed` beside the owned points.
+  void widen(const Interval& own, const Interval& needed) {
+    lo = std::max(lo, own.begin - needed.begin);
+    hi = std::max(hi, needed.end - own.end);
+  }
+};
+
+}  // namespace detail
 
 /// Mesh extents and one placement code per mesh dimension. Several mesh dimensions may cut one tensor dimension;
 /// pieces then count row-major over them.

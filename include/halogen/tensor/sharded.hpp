@@ -27,17 +27,6 @@ struct add_pointers<T, 0> {
   using type = T;
 };
 
-/// Margin of one dimension: points stored before and after the owned ones.
-struct Margin {
-  index_t lo = 0, hi = 0;
-
-  /// To hold all of `needed` beside the owned points.
-  void widen(const Interval& own, const Interval& needed) {
-    lo = std::max(lo, own.begin - needed.begin);
-    hi = std::max(hi, needed.end - own.end);
-  }
-};
-
 /// Where a field's pieces lie; shared by fields that are made from each other.
 template <class MeshType, int Rank>
 class Shape {
