@@ -36,6 +36,8 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
   attention  scaled_dot_product_attention of (N, H, L, E): caseK.{query, key, value, grad_output} and, F64,
              caseK.{output, grad_query, grad_key, grad_value}; caseK.parameters = [is_causal, scale * 1000, 0 for the
              default]; causal: query i sees keys 0..i, whatever the lengths
+  activations        relu, leaky_relu (0.2), elu (0.5), silu, gelu, tanh, sigmoid: caseK.{input, grad_output} and, F64,
+             caseK.{output, grad_input}
   avgpool    caseK.{input, grad_output} and, F64, caseK.{output, grad_input};
              caseK.parameters = [kernel, stride, padding], each for height and width; zeros of the padding count
   upsample   nearest, input index floor(o n / m): caseK.{input, grad_output, output, grad_input}
@@ -54,6 +56,7 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
 """
 import copy
 import json
+import math
 import pathlib
 import sys
 
@@ -65,7 +68,7 @@ from torch import nn
 
 FIELDS = ("input", "grad_output", "output", "grad_input")
 CONV_FIELDS = ("input", "weight", "bias", "grad_output", "output", "grad_input", "grad_weight", "grad_bias")
-LARGEST_FILE, LARGEST_TOTAL = 80_000, 700_000
+LARGEST_FILE, LARGEST_TOTAL = 80_000, 800_000
 DTYPES = {np.dtype("float32"): "F32", np.dtype("float64"): "F64", np.dtype("int64"): "I64"}
 
 
@@ -459,6 +462,31 @@ def softmax():
     return tensors
 
 
+# ---- activations -----------------------------------------------------------------------------------------------------
+
+def activations():
+    random, tensors = np.random.default_rng(23), {}
+    erf = np.vectorize(math.erf)
+    cases = [(F.relu, lambda x: np.maximum(x, 0)),
+             (lambda x: F.leaky_relu(x, 0.2), lambda x: np.where(x > 0, x, 0.2 * x)),
+             (lambda x: F.elu(x, 0.5), lambda x: np.where(x > 0, x, 0.5 * np.expm1(x))),
+             (F.silu, lambda x: x / (1 + np.exp(-x))), (F.gelu, lambda x: x / 2 * (1 + erf(x / math.sqrt(2)))),
+             (torch.tanh, np.tanh), (torch.sigmoid, lambda x: 1 / (1 + np.exp(-x)))]
+    for i, (function, by_numpy) in enumerate(cases):
+        x = uniform(random, -6, 6, 2, 3, 7, 11).requires_grad_()
+        y = function(x)
+        g = uniform(random, -1, 1, *y.shape)
+        gx, = grads(y, g, x)
+        at, step = x.detach().numpy(), 1e-6
+        close(y.detach(), by_numpy(at), 1e-14)
+        away = np.abs(at) > 2 * step
+        slope = (by_numpy(at + step) - by_numpy(at - step)) / (2 * step) * g.numpy()
+        assert np.abs(gx.numpy() - slope)[away].max() < 1e-8
+        tensors |= {f"case{i}.{name}": f(t) for name, f, t in
+                    zip(FIELDS, (exact, exact, computed, computed), (x, g, y, gx))}
+    return tensors
+
+
 # ---- avgpool ---------------------------------------------------------------------------------------------------------
 
 def avgpool():
@@ -740,6 +768,7 @@ def main():
     files = {"conv2d": conv2d(), "conv3d": conv3d(), "grouped_conv2d": grouped_conv2d(),
              "conv_transpose2d": conv_transpose2d(), "maxpool": maxpool(), "maxpool3d": maxpool3d(), "avgpool": avgpool(),
              "groupnorm": groupnorm(), "upsample": upsample(), "bilinear": bilinear(), "softmax": softmax(),
+             "activations": activations(),
              "attention": attention(),
              "adamw": adamw(), "mse": mse(), "unet": forward, "unet_training": training, "unet_autocast": autocast, "unet3d": unet3d()}
     total = 0

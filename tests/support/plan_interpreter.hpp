@@ -46,13 +46,59 @@ inline Field added(Field x, const Field& y) {
   return x;
 }
 
-inline Field clipped(Field x) {
-  for (Row& row : x) row[row < 0.] = 0;
+/// f(x) of an activation layer, by its definition.
+inline double activated(const hg::Nonlinearity& function, double x) {
+  using Kind = hg::Nonlinearity::Kind;
+  switch (function.kind) {
+    case Kind::relu:
+      return x > 0 ? x : 0;
+    case Kind::leaky_relu:
+      return x > 0 ? x : function.parameter * x;
+    case Kind::elu:
+      return x > 0 ? x : function.parameter * std::expm1(x);
+    case Kind::silu:
+      return x / (1 + std::exp(-x));
+    case Kind::gelu:
+      return x / 2 * std::erfc(-x / std::sqrt(2.));
+    case Kind::tanh:
+      return std::tanh(x);
+    case Kind::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    default:
+      return x;
+  }
+}
+inline double derivative(const hg::Nonlinearity& function, double x) {
+  using Kind = hg::Nonlinearity::Kind;
+  const double y = activated(function, x);
+  switch (function.kind) {
+    case Kind::relu:
+      return x > 0 ? 1 : 0;
+    case Kind::leaky_relu:
+      return x > 0 ? 1 : function.parameter;
+    case Kind::elu:
+      return x > 0 ? 1 : y + function.parameter;
+    case Kind::silu:
+      return (1 + y * std::exp(-x)) / (1 + std::exp(-x));
+    case Kind::gelu:
+      return std::erfc(-x / std::sqrt(2.)) / 2 + x * std::exp(-x * x / 2) / std::sqrt(8 * std::atan(1.));
+    case Kind::tanh:
+      return 1 - y * y;
+    case Kind::sigmoid:
+      return y * (1 - y);
+    default:
+      return 1;
+  }
+}
+inline Field activated(const hg::Nonlinearity& function, Field x) {
+  for (Row& row : x)
+    for (double& point : row) point = activated(function, point);
   return x;
 }
-inline Field clip_adjoint(Field gradient, const Field& x) {
+inline Field activation_adjoint(const hg::Nonlinearity& function, Field gradient, const Field& x) {
   expect_one_shape(gradient, x);
-  for (int c = 0; c < channels_of(x); ++c) gradient[c][x[c] <= 0.] = 0;
+  for (int c = 0; c < channels_of(x); ++c)
+    for (std::size_t i = 0; i < x[c].size(); ++i) gradient[c][i] *= derivative(function, x[c][i]);
   return gradient;
 }
 
@@ -175,7 +221,7 @@ inline Field run_node(const hg::Node& node, const Parameters& parameters, Field 
   const std::string_view name = node.operation->name;
   const Row* parameter = node.parameter < 0 ? nullptr : &parameters[node.parameter];
   if (name == "conv2d") return convolved(x, *parameter, node.bias ? parameter + 1 : nullptr, node.channels);
-  if (name == "relu") return clipped(x);
+  if (node.function) return activated(node.function, x);
   if (name == "group_norm")
     return normalised(x, hg::Norm{-1, node.groups, node.channels, node.parameter, node.epsilon}, parameters);
   if (name == "max_pool2d") return gathered(x, points, largest(node.window[2], x));
@@ -298,7 +344,7 @@ class PlanRun {
     Field x = read(source.tensor);
     expect(channels_of(x) == source.channels, "channels of t", source.tensor);
     if (source.norm >= 0) x = normalised(x, norm_of(source.tensor, source.norm), parameters_);
-    if (source.relu) x = clipped(x);
+    x = activated(source.function, x);
     if (source.resampled) return gathered(x, points_[level], resampling(points_of(x), points_[level], source.linear));
     expect(plan_.tensors[source.tensor].level == level, "level of t", source.tensor);
     return x;
@@ -315,12 +361,12 @@ class PlanRun {
     const hg::Activation& activation = plan_.activations[launch().reads];
     expect(activation.gradient >= 0, "activation ", launch().reads, " has no gradient");
     Field result = read(activation.gradient);
-    if (activation.norm < 0 && !activation.relu) return result;
+    if (activation.norm < 0 && !activation.function) return result;
     const Field& x = read(activation.tensor);
-    if (activation.norm < 0) return clip_adjoint(result, x);
+    if (activation.norm < 0) return activation_adjoint(activation.function, result, x);
     expect(sums_.count(launch().reads) > 0, "reads the sums of activation ", launch().reads, " before they are there");
     const hg::Norm& norm = norm_of(activation.tensor, activation.norm);
-    if (activation.relu) result = clip_adjoint(result, normalised(x, norm, parameters_));
+    result = activation_adjoint(activation.function, result, normalised(x, norm, parameters_));
     return norm_adjoint(result, x, norm, parameters_[norm.parameter]);
   }
 
@@ -339,7 +385,7 @@ class PlanRun {
     expect(adds_to_output || plan_.tensors[to].first_launch == now_, "overwrites t", to);
     expect_one_shape(field, tensors_[to]);
     if (launch().accumulate) field = added(field, read(addend, adds_to_output));
-    if (launch().mask >= 0) field = clip_adjoint(field, read(launch().mask));
+    if (launch().mask >= 0) field = activation_adjoint(launch().mask_function, field, read(launch().mask));
     tensors_[to] = field;
   }
 
@@ -379,7 +425,7 @@ class PlanRun {
     const Field& x = read(activation.tensor);
     const Field along = normal(x, norm);
     Field slope = tensors_[launch().output];
-    if (activation.relu) slope = clip_adjoint(slope, normalised(x, norm, parameters_));
+    slope = activation_adjoint(activation.function, slope, normalised(x, norm, parameters_));
     const bool again = !norms_with_gradient_.insert(activation.norm).second;
     for (int c = 0; c < norm.channels; ++c) {
       add_gradient(norm.parameter, c, (slope[c] * along[c]).sum(), again);

@@ -20,7 +20,9 @@
 #include "halogen/core/philox.hpp"
 #include "halogen/layers/avg_pool2d.hpp"
 #include "halogen/layers/conv2d.hpp"
+#include "halogen/layers/gelu.hpp"
 #include "halogen/layers/group_norm.hpp"
+#include "halogen/layers/leaky_relu.hpp"
 #include "halogen/layers/max_pool2d.hpp"
 #include "halogen/layers/relu.hpp"
 #include "halogen/layers/residual.hpp"
@@ -115,7 +117,7 @@ class RandomGraph {
       }
       case 2:
       case 3:
-        return keep("relu", {at}, hg::ReLU{}(x));
+        return activation(at);
       case 4:
       case 5: {
         const bool single = draw_.coin();
@@ -160,6 +162,20 @@ class RandomGraph {
         return keep("max_pool_of_level", {at}, hg::MaxPool2d<3, hg::Stride<1>, hg::Padding<1>>{}(x));
       default:
         return keep("avg_pool_overlapping", {at}, hg::AvgPool2d<3, hg::Stride<2>, hg::Padding<1>>{}(x));
+    }
+  }
+
+  void activation(int at) {
+    const hg::Traced x = values_[at];
+    switch (draw_.below(6)) {
+      case 0:
+        return keep("gelu", {at}, hg::GELU{}(x));
+      case 1:
+        return keep("leaky_relu", {at}, hg::LeakyReLU<std::ratio<1, 5>>{}(x));
+      case 2:
+        return keep("leakier_relu", {at}, hg::LeakyReLU<std::ratio<1, 2>>{}(x));
+      default:
+        return keep("relu", {at}, hg::ReLU{}(x));
     }
   }
 

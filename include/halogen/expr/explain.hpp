@@ -58,7 +58,7 @@ inline std::string source_names(const Plan& plan, const Launch& launch) {
   for (const Source& source : launch.input.sources) {
     std::string one = "t" + std::to_string(source.tensor);
     if (source.norm >= 0) one = "norm" + std::to_string(source.norm) + "(" + one + ")";
-    if (source.relu) one = "relu(" + one + ")";
+    if (source.function) one = name_of(source.function.kind) + ("(" + one + ")");
     text += one + (source.resampled ? "^ " : " ");
   }
   while (!text.empty() && (text.back() == ' ' || text.back() == ',')) text.pop_back();

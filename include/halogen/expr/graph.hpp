@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "halogen/core/nonlinearity.hpp"
 #include "halogen/core/static_vector.hpp"
 #include "halogen/stencil/window.hpp"
 
@@ -47,6 +48,7 @@ struct Node {
   int groups = 0;          ///< of a norm
   int channel_groups = 1;  ///< of a convolution
   double epsilon = 0;
+  Nonlinearity function;  ///< of an activation layer
 };
 
 /// One named tensor inside the flat parameter array.

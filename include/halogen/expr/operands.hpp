@@ -66,7 +66,7 @@ class Operands {
       kernels::SourceView<S>& view = result.sources[i];
       view.tensor = tensor(source.tensor);
       view.affine = affine(source.norm);
-      view.relu = source.relu;
+      view.function = source.function;
       view.resampled = source.resampled;
       view.channels = source.channels;
       for (int d = 0; d < spatial_dimensions; ++d)
@@ -97,8 +97,8 @@ class Operands {
     const Node& node = plan_.node_of(launch);
     kernels::GradientReader<S> reader;
     reader.gradient = tensor(activation.gradient);
-    reader.relu = activation.relu;
-    if (activation.norm >= 0 || activation.relu) reader.value = tensor(activation.tensor);
+    reader.function = activation.function;
+    if (activation.reads_value()) reader.value = tensor(activation.tensor);
     if (activation.norm >= 0) {
       const kernels::NormTables<T> norm = tables(activation.norm, launch.reads);
       reader.affine = affine(activation.norm);
@@ -152,7 +152,7 @@ class Operands {
     kernels::RowEpilogue<S> epilogue;
     if (launch.statistics < 0 && launch.sums < 0 && launch.mask < 0) return epilogue;
     epilogue.kind = launch.statistics >= 0 ? Kind::moments : launch.sums >= 0 ? Kind::norm_sums : Kind::mask;
-    if (launch.mask >= 0) epilogue.mask = tensor(launch.mask);
+    if (launch.mask >= 0) epilogue.mask = tensor(launch.mask), epilogue.mask_function = launch.mask_function;
     epilogue.partial = partial_sums();
     epilogue.channels = plan_.tensors[launch.output].channels;
     if (launch.sums >= 0) {
@@ -160,7 +160,7 @@ class Operands {
       epilogue.value = tensor(activation.tensor);
       epilogue.affine = affine(activation.norm);
       epilogue.mean = tables(activation.norm, -1).mean;
-      epilogue.relu = activation.relu;
+      epilogue.function = activation.function;
     }
     return epilogue;
   }

@@ -6,12 +6,12 @@
 
 namespace halogen {
 
-/// A stored tensor seen by a reader: normalised by `norm` and clipped by `relu` where set, resampled to the
+/// A stored tensor seen by a reader: normalised by `norm` and put through `function` where set, resampled to the
 /// reader's level where its own differs. Nothing of this is ever written to memory.
 struct Source {
   int tensor = -1;
   int norm = -1;
-  bool relu = false;
+  Nonlinearity function;
   bool resampled = false;
   int channels = 0;
   bool linear = false;  ///< resampled between points, not to the nearest one
@@ -47,15 +47,18 @@ struct Norm {
   double epsilon = 0;
 };
 
-/// A stored tensor as its readers see it, (tensor, norm, relu). Its gradient is what backward stores; the
+/// A stored tensor as its readers see it, (tensor, norm, function). Its gradient is what backward stores; the
 /// gradient of the stored tensor itself is recomputed from it by whoever reads it.
 struct Activation {
   int tensor = -1;
   int norm = -1;
-  bool relu = false;
+  Nonlinearity function;
   int gradient = -1;      ///< stored tensor that holds it
   int readers = 0;        ///< launches that will contribute
   int contributions = 0;  ///< that have
+
+  /// Whether the stored tensor's gradient depends on the tensor as well: it is not the activation's as it stands.
+  constexpr bool reads_value() const { return norm >= 0 || function; }
 };
 
 enum class LaunchKind {
@@ -87,10 +90,11 @@ struct Launch {
   int output = -1;       ///< stored tensor written
   bool weights = false;  ///< conv_input_gradient: it sums the gradient of the weights of its source as well
   bool accumulate = false;
-  int addend = -1;      ///< accumulate: stored tensor that it adds to, where that is not its output
-  int mask = -1;        ///< stored tensor: what it writes becomes 0 where that is <= 0 (a ReLU's vjp)
-  int statistics = -1;  ///< norm whose moments it gathers from its output
-  int sums = -1;        ///< activation whose norm sums it gathers: its output is that gradient, now complete
+  int addend = -1;             ///< accumulate: stored tensor that it adds to, where that is not its output
+  int mask = -1;               ///< stored tensor x: what it writes is multiplied by f'(x) (an activation layer's vjp)
+  Nonlinearity mask_function;  ///< f
+  int statistics = -1;         ///< norm whose moments it gathers from its output
+  int sums = -1;               ///< activation whose norm sums it gathers: its output is that gradient, now complete
   int stage = 0;
 
   /// Whether it is the adjoint of a resampling between points.
@@ -171,7 +175,7 @@ struct Plan {
     if (launch.reads >= 0 && launch.kind != LaunchKind::loss) {
       const Activation& activation = activations[launch.reads];
       f(activation.gradient);
-      if (activation.norm >= 0 || activation.relu) f(activation.tensor);
+      if (activation.reads_value()) f(activation.tensor);
     }
     if (launch.sums >= 0) f(activations[launch.sums].tensor);
     if (launch.accumulate) f(launch.addend >= 0 ? launch.addend : launch.output);

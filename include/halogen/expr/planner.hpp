@@ -20,7 +20,7 @@ class Planner {
     image.channels = plan_.graph.nodes[0].channels;
     image.external = true;
     image.requires_gradient = plan_.input_gradient_wanted;
-    input.sources.push({plan_.tensors.push(image), -1, false, false, image.channels});
+    input.sources.push({plan_.tensors.push(image), -1, {}, false, image.channels});
     values_[0] = input;
     for (int i = 1; i < plan_.graph.nodes.size(); ++i)
       if (live_[i]) plan_.graph.nodes[i].operation->forward(*this, plan_.graph.nodes[i]);
@@ -53,7 +53,8 @@ class Planner {
     set_value(node, store(node.index, kind, input, node.channels, node.level));
   }
 
-  /// The sum of two values, one stored tensor: a norm's moments, a ReLU and every reader take it as any other.
+  /// The sum of two values, one stored tensor: a norm's moments, an activation layer and every reader take it as any
+  /// other.
   constexpr void emit_sum(const Node& node, Value first, Value second) {
     if (first.sources.size() + second.sources.size() > 4) {
       Value& wide = first.sources.size() < second.sources.size() ? second : first;
@@ -97,7 +98,7 @@ class Planner {
   constexpr bool is_plain(const Value& value) const {
     if (value.sources.size() != 1) return false;
     const Source& source = value.sources[0];
-    if (source.norm >= 0 || source.relu || source.resampled) return false;
+    if (source.norm >= 0 || source.function || source.resampled) return false;
     for (const Norm& norm : plan_.norms)
       if (norm.tensor == source.tensor) return false;
     return true;
@@ -172,9 +173,7 @@ class Planner {
     return plan_.activations.push(plain);
   }
 
-  constexpr bool stands(int activation) const {
-    return plan_.activations[activation].norm < 0 && !plan_.activations[activation].relu;
-  }
+  constexpr bool stands(int activation) const { return !plan_.activations[activation].reads_value(); }
 
   constexpr int last_writer(int tensor) const {
     int last = -1;
@@ -183,8 +182,8 @@ class Planner {
     return last;
   }
 
-  /// The same gradient as it stands, without norm and ReLU before it: the ReLU's part is done by who wrote it last, as
-  /// rows leave; a norm's takes a launch, and so does the gradient of a loss or one that others share.
+  /// The same gradient as it stands, without norm and function before it: the function's part is done by who wrote it
+  /// last, as rows leave; a norm's takes a launch, and so does the gradient of a loss or one that others share.
   constexpr int unmasked(int reads) {
     const Activation activation = plan_.activations[reads];
     if (stands(reads)) return reads;
@@ -192,6 +191,7 @@ class Planner {
     if (writer >= 0 && activation.norm < 0 && plan_.launches[writer].kind != LaunchKind::loss &&
         !shared_[activation.gradient]) {
       plan_.launches[writer].mask = activation.tensor;
+      plan_.launches[writer].mask_function = activation.function;
       return as_it_stands(activation.gradient);
     }
     const StoredTensor& like = plan_.tensors[activation.tensor];
@@ -254,19 +254,19 @@ class Planner {
     plan_.launches.push(launch);
     Value value;
     value.level = level;
-    value.sources.push({launch.output, -1, false, false, channels});
+    value.sources.push({launch.output, -1, {}, false, channels});
     return value;
   }
 
   constexpr int find_activation(const Source& source) {
     for (int i = 0; i < plan_.activations.size(); ++i) {
       const Activation& a = plan_.activations[i];
-      if (a.tensor == source.tensor && a.norm == source.norm && a.relu == source.relu) return i;
+      if (a.tensor == source.tensor && a.norm == source.norm && a.function == source.function) return i;
     }
     Activation activation;
     activation.tensor = source.tensor;
     activation.norm = source.norm;
-    activation.relu = source.relu;
+    activation.function = source.function;
     return plan_.activations.push(activation);
   }
 
@@ -336,7 +336,7 @@ class Planner {
   /// The prediction is one plain stored tensor, so that a loss and the user can read it.
   constexpr void finish_output() {
     Value output = values_[plan_.graph.output];
-    const bool plain = output.sources.size() == 1 && output.sources[0].norm < 0 && !output.sources[0].relu &&
+    const bool plain = output.sources.size() == 1 && output.sources[0].norm < 0 && !output.sources[0].function &&
                        !output.sources[0].resampled && !plan_.tensors[output.sources[0].tensor].external;
     if (!plain) output = stored(plan_.graph.nodes[plan_.graph.output], output);
     plan_.prediction = output.sources[0].tensor;

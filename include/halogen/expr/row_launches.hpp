@@ -16,7 +16,7 @@ void copy_stored(const execution_space& space, const Plan& plan, const Layout& l
                  int tensor, const TensorView<S>& to) {
   Value value;
   value.level = plan.tensors[tensor].level;
-  value.sources.push({tensor, -1, false, false, plan.tensors[tensor].channels});
+  value.sources.push({tensor, -1, {}, false, plan.tensors[tensor].channels});
   kernels::RowKernel<execution_space, S, kernels::CopyRows<S, kernels::ValueReader<S>>> kernel;
   kernel.compute = {operands.value_reader(value), 0};
   kernel.output.tensor = to;

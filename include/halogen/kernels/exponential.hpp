@@ -55,6 +55,34 @@ inline V power_of_two(const V& shifted, Words word) {
   return power;
 }
 
+/// The parts of e^x: 2^n and the powers of r.
+template <class T, class V>
+struct Powers {
+  using Number = ExponentialOf<T>;
+  V r, two_to_n;
+
+  explicit Powers(V x) {
+    using Bits = typename Number::Bits;
+    const V shifted = x * Number::log2_e + Number::to_whole;  // n stands in the lowest bits
+    const V n = shifted - Number::to_whole;
+    r = (x - n * Number::high) - n * Number::low;
+    if constexpr (sizeof(V) == sizeof(T))
+      two_to_n = power_of_two<T>(shifted, Bits{});
+    else
+      two_to_n = power_of_two<T>(shifted, Vector<Bits>{});
+  }
+
+  /// The sum over k >= First of power[k] r^(k - First).
+  template <int First>
+  V polynomial_from() const {
+    constexpr int degree = sizeof(Number::power) / sizeof(T) - 1;
+    V sum = V{} + Number::power[degree];
+    HALOGEN_UNROLL
+    for (int k = degree - 1; k >= First; --k) sum = sum * r + Number::power[k];
+    return sum;
+  }
+};
+
 }  // namespace detail
 
 /// e^x of each lane, T or Vector<T>: within 1.5 units in the last place where the result is a normal number below
@@ -70,21 +98,30 @@ inline V exponential(V x) {
   }
 #else
   using Number = detail::ExponentialOf<T>;
-  using Bits = typename Number::Bits;
-  const V shifted = x * Number::log2_e + Number::to_whole;  // n stands in the lowest bits
-  const V n = shifted - Number::to_whole;
-  const V r = (x - n * Number::high) - n * Number::low;
-  constexpr int degree = sizeof(Number::power) / sizeof(T) - 1;
-  V sum = V{} + Number::power[degree];
-  HALOGEN_UNROLL
-  for (int k = degree - 1; k >= 0; --k) sum = sum * r + Number::power[k];
-  V result = sum;
-  if constexpr (sizeof(V) == sizeof(T))
-    result *= detail::power_of_two<T>(shifted, Bits{});
-  else
-    result *= detail::power_of_two<T>(shifted, Vector<Bits>{});
+  const detail::Powers<T, V> of(x);
+  const V result = of.template polynomial_from<0>() * of.two_to_n;
   const V positive = x > Number::highest ? V{} + std::numeric_limits<T>::infinity() : result;
   return x < Number::lowest ? V{} : positive;
+#endif
+}
+
+/// e^x - 1 of each lane, T or Vector<T>, as exact for small x: within 3 units in the last place.
+template <class T, class V>
+inline V exponential_minus_one(V x) {
+#if defined(__CUDACC__)
+  if constexpr (sizeof(V) == sizeof(T)) {
+    return Kokkos::expm1(x);
+  } else {
+    for (int l = 0; l < lanes<T>; ++l) x[l] = Kokkos::expm1(x[l]);
+    return x;
+  }
+#else
+  using Number = detail::ExponentialOf<T>;
+  const detail::Powers<T, V> of(x);
+  const V of_rest = of.r + of.r * of.r * of.template polynomial_from<2>();  // e^r - 1
+  const V result = of_rest * of.two_to_n + (of.two_to_n - T(1));
+  const V above = x > Number::highest ? V{} + std::numeric_limits<T>::infinity() : result;
+  return x < Number::lowest ? V{} - T(1) : above;
 #endif
 }
 

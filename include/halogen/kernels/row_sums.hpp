@@ -76,16 +76,17 @@ struct RowEpilogue {
   enum class Kind { none, moments, norm_sums, mask } kind = Kind::none;
   RowSums* partial = nullptr;  ///< [tile][channel]
   int channels = 0;
-  // norm_sums: the rows are the gradient of relu(norm(value))
+  // norm_sums: the rows are the gradient of function(norm(value))
   TensorView<S> value;
   Affine<T> affine;
   const double* mean = nullptr;  ///< over (n, c)
-  bool relu = false;
-  TensorView<S> mask;  ///< if any: rows become 0 where it is not positive, before they are summed
+  Nonlinearity function;
+  TensorView<S> mask;  ///< if any: rows are multiplied by mask_function's derivative there, before they are summed
+  Nonlinearity mask_function;
 
   /// A point or a vector of them, on the host and on the device.
-  template <class V>
-  HALOGEN_FUNCTION static V read(const S* from) {
+  template <class V, class From>
+  HALOGEN_FUNCTION static V read(const From* from) {
     if constexpr (std::is_same_v<V, T>)
       return *from;
     else
@@ -105,7 +106,10 @@ struct RowEpilogue {
     if (count <= 0) return;
     if (mask.data != nullptr) {
       const S* m = mask.row(n, c, y) + (x0 - mask.x0);
-      for (index_t i = 0; i < count; ++i) row[i] = T(m[i]) <= T(0) ? S(T(0)) : row[i];
+      if (only_clips(mask_function))
+        for (index_t i = 0; i < count; ++i) row[i] = T(m[i]) <= T(0) ? S(T(0)) : row[i];
+      else
+        pass_back_row<T>(mask_function, row, m, T(1), T(0), count, row);
     }
     if (kind == Kind::mask) return;
     double first = 0, second = 0;
@@ -125,19 +129,36 @@ struct RowEpilogue {
       const int index = value.sample_of(n) * channels + c;
       const double center = mean[index];
       const T a = affine.scale[index], b = affine.shift[index];
-      const bool clips = relu;
-      detail::sum_two<T>(
-          count,
-          [=]<class V, class D>(index_t i, D& sum, D& product) {
-            const V v = read<V>(x + i);
-            V g = read<V>(row + i);
-            if (clips) g = v * a + b <= T(0) ? V{} : g;
-            sum += in_double<T>(g);
-            product += in_double<T>(g) * (in_double<T>(v) - center);
-          },
-          first, second);
+      if (only_clips(function)) {
+        sum_products(row, x, count, center, a, b, static_cast<bool>(function), first, second);
+      } else {
+        constexpr index_t most = 512;
+        T passed[most];
+        for (index_t begin = 0; begin < count; begin += most) {
+          const index_t size = count - begin < most ? count - begin : most;
+          pass_back_row<T>(function, row + begin, x + begin, a, b, size, passed);
+          sum_products(passed, x + begin, size, center, a, b, false, first, second);
+        }
+      }
       accumulator.add({first, second, 0});
     }
+  }
+
+ private:
+  /// Adds the sums of g and of g (x - center); with `clips` g is 0 where a x + b is not positive.
+  template <class G>
+  HALOGEN_FUNCTION static void sum_products(const G* row, const S* x, index_t count, double center, T a, T b,
+                                            bool clips, double& first, double& second) {
+    detail::sum_two<T>(
+        count,
+        [=]<class V, class D>(index_t i, D& sum, D& product) {
+          const V v = read<V>(x + i);
+          V g = read<V>(row + i);
+          if (clips) g = v * a + b <= T(0) ? V{} : g;
+          sum += in_double<T>(g);
+          product += in_double<T>(g) * (in_double<T>(v) - center);
+        },
+        first, second);
   }
 };
 

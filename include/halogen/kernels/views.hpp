@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "halogen/core/tensor_view.hpp"
+#include "halogen/kernels/nonlinearity.hpp"
 #include "halogen/kernels/resample_rows.hpp"
 #include "halogen/placement/chunk.hpp"
 #include "halogen/stencil/window.hpp"
@@ -73,21 +74,15 @@ inline void copy_row(const From* from, index_t count, To* to) {
   for_each_vector<compute_type<To>>(count, [&]<class V>(index_t i) { store<V>(to + i, load_ahead<V>(from + i)); });
 }
 
-/// max(value, 0); a NaN stays one.
-template <class T>
-HALOGEN_FUNCTION T clip(T value, bool relu) {
-  return relu && value < T(0) ? T(0) : value;
-}
-
 }  // namespace detail
 
-/// A stored tensor as a reader sees it: resampled, normalised, clipped, in this order. S is stored; everything is
-/// computed in compute_type<S>, as in all that follows.
+/// A stored tensor as a reader sees it: resampled, normalised, put through a function, in this order. S is stored;
+/// everything is computed in compute_type<S>, as in all that follows.
 template <class S>
 struct SourceView {
   TensorView<S> tensor;
   Affine<compute_type<S>> affine;
-  bool relu = false;
+  Nonlinearity function;
   bool resampled = false;
   Resample map[spatial_dimensions];
   int channels = 0;
@@ -150,7 +145,7 @@ struct ValueReader {
   const T* standing_row(PlaneAt plane, index_t y, index_t x0, index_t count_of_row) const {
     if (frame.outside(0, plane.z) || frame.outside(1, y) || !frame.has_columns(x0, count_of_row)) return nullptr;
     const SourceView<S>& s = sources[find(plane.channel)];
-    if (s.affine.scale != nullptr || s.relu || s.resampled) return nullptr;
+    if (s.affine.scale != nullptr || s.function || s.resampled) return nullptr;
     if constexpr (std::is_same_v<S, T>)
       return s.tensor.row(plane, y) + (x0 - s.tensor.x0);
     else
@@ -182,16 +177,16 @@ struct ValueReader {
  private:
   KOKKOS_FORCEINLINE_FUNCTION static T seen(const SourceView<S>& s, const PlaneAt& plane, index_t y, index_t x) {
     const T value = s.tensor.at(plane, y, x);
-    if (s.affine.scale == nullptr) return detail::clip(value, s.relu);
+    if (s.affine.scale == nullptr) return activated(value, s.function);
     const int index = plane.sample * s.affine.channels + plane.channel;
-    return detail::clip(value * s.affine.scale[index] + s.affine.shift[index], s.relu);
+    return activated(value * s.affine.scale[index] + s.affine.shift[index], s.function);
   }
 
   /// Two rows as the reader sees them, between them the row, between its points the result; piece by piece in L1.
   static void load_between(const SourceView<S>& s, const PlaneAt& plane, index_t y, index_t x0, index_t count, T* out) {
     constexpr index_t most = 1024;  // points of a coarse row at once
     T rows[2][most];
-    [[maybe_unused]] const bool plain = s.affine.scale == nullptr && !s.relu;
+    [[maybe_unused]] const bool plain = s.affine.scale == nullptr && !s.function;
     const Resample& map = s.map[2];
     const Resample::Between v = s.map[1].between(y);
     const T down = detail::fraction<T>(v, s.map[1]);
@@ -245,9 +240,10 @@ struct ValueReader {
   /// From: stored values, or what was gathered of them to `to`.
   template <class From>
   static void finish(const SourceView<S>& s, int index, const From* from, index_t size, T* to) {
+    const bool clips = s.function.kind == Nonlinearity::Kind::relu;
     if (s.affine.scale != nullptr) {
       const T scale = s.affine.scale[index], shift = s.affine.shift[index];
-      if (s.relu)
+      if (clips)
         for_each_vector<T>(size, [&]<class V>(index_t i) {
           const V value = load_ahead<V>(from + i) * scale + shift;
           store<V>(to + i, value < T(0) ? V{} : value);
@@ -255,7 +251,7 @@ struct ValueReader {
       else
         for_each_vector<T>(size,
                            [&]<class V>(index_t i) { store<V>(to + i, load_ahead<V>(from + i) * scale + shift); });
-    } else if (s.relu) {
+    } else if (clips) {
       for_each_vector<T>(size, [&]<class V>(index_t i) {
         const V value = load_ahead<V>(from + i);
         store<V>(to + i, value < T(0) ? V{} : value);
@@ -263,11 +259,12 @@ struct ValueReader {
     } else if (static_cast<const void*>(from) != to) {
       detail::copy_row(from, size, to);
     }
+    if (!only_clips(s.function)) activate_row(s.function, size, to);
   }
 };
 
 /// The gradient of a stored tensor, recomputed from the gradient of the activation that its readers saw:
-/// through ReLU g' = 0 where scale * x + shift <= 0, else g, through the norm scale * g' + slope * x + offset.
+/// through the function f g' = f'(scale * x + shift) g, through the norm scale * g' + slope * x + offset.
 template <class S>
 struct GradientReader {
   using T = compute_type<S>;
@@ -276,7 +273,7 @@ struct GradientReader {
   Affine<T> affine;
   const T* slope = nullptr;  ///< over (n, c), null without norm
   const T* offset = nullptr;
-  bool relu = false;
+  Nonlinearity function;
   /// Point e of the reader is point e / stuffing, or 0 between two: strided windows.
   int stuffing[spatial_dimensions] = {1, 1, 1};
   Frame frame;  ///< extent of the gradient itself
@@ -286,12 +283,13 @@ struct GradientReader {
 
   HALOGEN_FUNCTION T at(PlaneAt plane, index_t y, index_t x) const {
     if (!unstuff(0, plane.z) || !unstuff(1, y) || !unstuff(2, x)) return T(0);
-    T g = gradient.at(plane, y, x);
-    if (affine.scale == nullptr) return relu && T(value.at(plane, y, x)) <= T(0) ? T(0) : g;
-    const int index = plane.sample * affine.channels + plane.channel;
+    const T g = gradient.at(plane, y, x);
+    if (!reads_value()) return g;
     const T v = value.at(plane, y, x);
-    if (relu && v * affine.scale[index] + affine.shift[index] <= T(0)) g = T(0);
-    return g * affine.scale[index] + (v * slope[index] + offset[index]);
+    if (affine.scale == nullptr) return passed_back(g, v, function);
+    const int index = plane.sample * affine.channels + plane.channel;
+    return passed_back(g, v * affine.scale[index] + affine.shift[index], function) * affine.scale[index] +
+           (v * slope[index] + offset[index]);
   }
 
   /// Host: where load_row will begin to read, null where nothing stands; two tensors.
@@ -301,12 +299,12 @@ struct GradientReader {
     if (!unstuff(0, plane.z) || !unstuff(1, y)) return nullptr;
     if (stuffing[2] != 1) x = floor_div(x, stuffing[2]);
     if (which == 0) return gradient.row(plane, y) + (x - gradient.x0);
-    return affine.scale != nullptr || relu ? value.row(plane, y) + (x - value.x0) : nullptr;
+    return reads_value() ? value.row(plane, y) + (x - value.x0) : nullptr;
   }
 
   /// Host: the row's points [x0, x0 + count) where they stand, null unless they can be read there.
   const T* standing_row(PlaneAt plane, index_t y, index_t x0, index_t count) const {
-    const bool plain = affine.scale == nullptr && !relu && stuffing[2] == 1;
+    const bool plain = !reads_value() && stuffing[2] == 1;
     if (!plain || !unstuff(0, plane.z) || !unstuff(1, y) || !frame.has_columns(x0, count)) return nullptr;
     if constexpr (std::is_same_v<S, T>)
       return gradient.row(plane, y) + (x0 - gradient.x0);
@@ -323,28 +321,18 @@ struct GradientReader {
     PlaneAt plane = stuffed;
     index_t y = stuffed_y;
     if (!unstuff(0, plane.z) || !unstuff(1, y)) return (void)std::memset(out, 0, count * sizeof(T));
-    if (stuffing[2] != 1) {
-      for (index_t i = 0; i < count; ++i) out[i] = at(stuffed, stuffed_y, x0 + i);
-      return;
+    if (stuffing[2] == 1) return load_standing(plane, y, x0, count, out);
+    const Interval points{ceil_div(x0, stuffing[2]), ceil_div(x0 + count, stuffing[2])};
+    T* standing = out + (count - points.size());  // each lies where it goes to or behind
+    load_standing(plane, y, points.begin, points.size(), standing);
+    index_t filled = 0;
+    for (index_t i = 0; i < points.size(); ++i) {
+      const index_t to = (points.begin + i) * stuffing[2] - x0;
+      const T point = standing[i];
+      while (filled < to) out[filled++] = T(0);
+      out[filled++] = point;
     }
-    detail::read_inside(frame, x0, count, out, [&](index_t begin, index_t size, T* to) {
-      const S* g = gradient.row(plane, y) + (begin - gradient.x0);
-      if (affine.scale == nullptr && !relu) return detail::copy_row(g, size, to);
-      const S* v = value.row(plane, y) + (begin - value.x0);
-      if (affine.scale == nullptr)
-        return for_each_vector<T>(size, [&]<class V>(index_t i) {
-          store<V>(to + i, load_ahead<V>(v + i) <= T(0) ? V{} : load_ahead<V>(g + i));
-        });
-      const int index = plane.sample * affine.channels + plane.channel;
-      const T a = affine.scale[index], b = affine.shift[index], s = slope[index], o = offset[index];
-      const bool clips = relu;
-      for_each_vector<T>(size, [&]<class V>(index_t i) {
-        const V x = load_ahead<V>(v + i);
-        V d = load_ahead<V>(g + i);
-        if (clips) d = x * a + b <= T(0) ? V{} : d;
-        store<V>(to + i, d * a + (x * s + o));
-      });
-    });
+    while (filled < count) out[filled++] = T(0);
   }
 
   /// The gradient's own position, and whether there is one in dimension d.
@@ -354,6 +342,41 @@ struct GradientReader {
       position = floor_div(position, stuffing[d]);
     }
     return !frame.outside(d, position);
+  }
+
+ private:
+  HALOGEN_FUNCTION bool reads_value() const { return affine.scale != nullptr || function; }
+
+  /// Of the gradient's own row y.
+  void load_standing(const PlaneAt& plane, index_t y, index_t x0, index_t count, T* out) const {
+    detail::read_inside(frame, x0, count, out, [&](index_t begin, index_t size, T* to) {
+      const S* g = gradient.row(plane, y) + (begin - gradient.x0);
+      if (!reads_value()) return detail::copy_row(g, size, to);
+      const S* v = value.row(plane, y) + (begin - value.x0);
+      if (!only_clips(function)) return load_passed_back(plane, g, v, size, to);
+      if (affine.scale == nullptr)
+        return for_each_vector<T>(size, [&]<class V>(index_t i) {
+          store<V>(to + i, load_ahead<V>(v + i) <= T(0) ? V{} : load_ahead<V>(g + i));
+        });
+      const int index = plane.sample * affine.channels + plane.channel;
+      const T a = affine.scale[index], b = affine.shift[index], s = slope[index], o = offset[index];
+      const bool clips = static_cast<bool>(function);
+      for_each_vector<T>(size, [&]<class V>(index_t i) {
+        const V x = load_ahead<V>(v + i);
+        V d = load_ahead<V>(g + i);
+        if (clips) d = x * a + b <= T(0) ? V{} : d;
+        store<V>(to + i, d * a + (x * s + o));
+      });
+    });
+  }
+
+  void load_passed_back(const PlaneAt& plane, const S* g, const S* v, index_t size, T* to) const {
+    if (affine.scale == nullptr) return pass_back_row<T>(function, g, v, T(1), T(0), size, to);
+    const int index = plane.sample * affine.channels + plane.channel;
+    const T a = affine.scale[index], b = affine.shift[index], s = slope[index], o = offset[index];
+    pass_back_row<T>(function, g, v, a, b, size, to);
+    for_each_vector<T>(size,
+                       [&]<class V>(index_t i) { store<V>(to + i, load<V>(to + i) * a + (load<V>(v + i) * s + o)); });
   }
 };
 

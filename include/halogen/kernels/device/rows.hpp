@@ -38,7 +38,7 @@ class ValueRow {
       scale_ = s.affine.scale[index], shift_ = s.affine.shift[index];
       scaled_ = true;
     }
-    relu_ = s.relu;
+    function_ = s.function;
     if (!s.resampled) {
       near_ = s.tensor.row(plane, y) + (first - s.tensor.x0);
       return;
@@ -69,7 +69,7 @@ class ValueRow {
 
  private:
   KOKKOS_FORCEINLINE_FUNCTION T seen(T value) const {
-    return detail::clip(scaled_ ? value * scale_ + shift_ : value, relu_);
+    return activated(scaled_ ? value * scale_ + shift_ : value, function_);
   }
   /// A division of 64-bit numbers costs more than all the rest: doubling has none.
   KOKKOS_FORCEINLINE_FUNCTION index_t source(index_t x) const {
@@ -82,7 +82,8 @@ class ValueRow {
   index_t first_ = 0;
   T scale_{}, shift_{}, down_{};
   RowRange range_;
-  bool scaled_ = false, relu_ = false, resampled_ = false;
+  Nonlinearity function_;
+  bool scaled_ = false, resampled_ = false;
 };
 
 /// A gradient's row.
@@ -98,8 +99,8 @@ class GradientRow {
     if (range_.end <= range_.begin) return;
     const index_t skip = stuffing_ == 1 ? first : 0;
     gradient_ = reader.gradient.row(plane, y) + (skip - reader.gradient.x0);
-    relu_ = reader.relu;
-    if (relu_ || reader.affine.scale != nullptr) value_ = reader.value.row(plane, y) + (skip - reader.value.x0);
+    function_ = reader.function;
+    if (function_ || reader.affine.scale != nullptr) value_ = reader.value.row(plane, y) + (skip - reader.value.x0);
     if (reader.affine.scale == nullptr) return;
     const int index = plane.sample * reader.affine.channels + plane.channel;
     scale_ = reader.affine.scale[index], shift_ = reader.affine.shift[index];
@@ -119,7 +120,7 @@ class GradientRow {
     T g = gradient_[i];
     if (value_ == nullptr) return g;
     const T v = value_[i];
-    if (relu_ && (scaled_ ? v * scale_ + shift_ : v) <= T(0)) g = T(0);
+    g = passed_back(g, scaled_ ? v * scale_ + shift_ : v, function_);
     return scaled_ ? g * scale_ + (v * slope_ + offset_) : g;
   }
 
@@ -129,7 +130,8 @@ class GradientRow {
   index_t first_;
   T scale_{}, shift_{}, slope_{}, offset_{};
   RowRange range_;
-  bool scaled_ = false, relu_ = false;
+  Nonlinearity function_;
+  bool scaled_ = false;
 };
 
 template <class S>

@@ -6,14 +6,15 @@
 
 namespace halogen::kernels::device {
 
-/// What is stored for a computed point: base added, then masked.
+/// What is stored for a computed point: base added, then passed back through the mask's function.
 template <class S>
 KOKKOS_FORCEINLINE_FUNCTION S finished(const TileOutput<S>& output, int n, int c, index_t y, index_t x,
                                        compute_type<S> value) {
   using T = compute_type<S>;
   if (output.accumulate) value = output.base.at(n, c, y, x) + value;
   const TensorView<S>& mask = output.epilogue.mask;
-  return static_cast<S>(mask.data != nullptr && T(mask.at(n, c, y, x)) <= T(0) ? T(0) : value);
+  if (mask.data != nullptr) value = passed_back(value, T(mask.at(n, c, y, x)), output.epilogue.mask_function);
+  return static_cast<S>(value);
 }
 
 /// Moments about the tile's first value, of one channel by one warp.
@@ -34,7 +35,7 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums tile_moments(const TensorView<S>& tensor, co
   return {points, about + sum / points, squares - sum * (sum / points)};
 }
 
-/// Sums of g and g (x - mean), g the gradient behind the ReLU.
+/// Sums of g and g (x - mean), g the gradient through the function.
 template <class S>
 KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<S>& epilogue, const TensorView<S>& tensor,
                                                    const Tile& tile, int c) {
@@ -49,7 +50,7 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<S>& epilogu
     const S* value = &epilogue.value.at(tile.sample, c, y, tile.columns.begin);
     each_of_lanes(columns, [&](int x) {
       const T v = value[x];
-      const double g = epilogue.relu && v * scale + shift <= T(0) ? 0.0 : static_cast<double>(row[x]);
+      const auto g = static_cast<double>(passed_back(T(row[x]), v * scale + shift, epilogue.function));
       sum += g, product += g * (static_cast<double>(v) - mean);
     });
   }

@@ -1,0 +1,12 @@
+// SiLU: y = x / (1 + e^-x), as torch.nn.SiLU; swish by its other name.
+//
+//   Shapes, placements, storage and vjp: activation.hpp.
+#pragma once
+
+#include "halogen/layers/activation.hpp"
+
+namespace halogen {
+
+struct SiLU : detail::ActivationLayer<SiLU, Nonlinearity::Kind::silu> {};
+
+}  // namespace halogen
