@@ -85,6 +85,11 @@ TEST_CASE("what fits any partners owes what all of them were given, wherever the
                        hg::sum(hg::pad<0>(m, 1, 0) * hg::pad<0>(v, 0, 1));
               },
               1, a) < differences);
+    const auto turned = numbers<double>(Index<2>{6, 5}, 77);  // whole on every rank, beside what is cut
+    const auto beside = [&](auto v) { return hg::sum(hg::square(hg::concatenate<1>(u, hg::transpose<0, 1>(v)))); };
+    CHECK(gradient_error(maker<Whole>(mesh, way), beside, 1, turned) < differences);
+    const auto as_it_is = [&](auto v) { return hg::sum(hg::square(hg::concatenate<1>(u, hg::permute<0, 1>(v)))); };
+    CHECK(gradient_error(maker<Whole>(mesh, way), as_it_is, 1, a) < differences);
   });
 }
 

@@ -189,6 +189,11 @@ TEST_CASE("gradients are finite differences', through expressions and of fields 
       return hg::sum(hg::scaled_dot_product_attention(goal, k, k));
     };
     CHECK(gradient_error(maker<Field>(mesh, way), keys_alone, 5, b) < 1e-8);
+    const auto turned = rows(2, 11, 2, 3, 7);  // whole on every rank, (N, L, H, E)
+    const auto queries_alone = [&](auto q) {
+      return hg::sum(hg::square(hg::scaled_dot_product_attention(hg::transpose<1, 2>(q), goal, goal)));
+    };
+    CHECK(gradient_error(maker<Rows<double, Line, hg::Replicate>>(mesh, way), queries_alone, 5, turned) < 1e-8);
   });
 }
 

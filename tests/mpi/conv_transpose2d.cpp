@@ -57,6 +57,16 @@ TEST_CASE("PyTorch's: groups, dilations, growing fields") {
 
 TEST_CASE("a U-Net of transposed convolutions to odd extents") { support::check_composition<UNet, 1, 2>(); }
 TEST_CASE("up and down again, periodic, with groups") { support::check_resizing<Wide, 2, 3>({2, 12, 17}, 12, 17); }
+TEST_CASE("of what is interpolated as it is read, beyond what its outputs read") {
+  using Down = hg::Conv2d<1, 2, hg::Kernel<4>, hg::Stride<4>>;
+  using Twice = hg::Upsample<2, hg::Bilinear>;
+  using Returns = hg::SkipConcat<
+      hg::Sequential<Down, Twice, hg::ConvTranspose2d<2, 2, hg::Kernel<2>, hg::Stride<2>, hg::OutputToSkip>>>;
+  support::check_composition<Returns, 1, 3>({1, 16, 40});
+  using Padded =
+      hg::Sequential<hg::Conv2d<1, 2>, Twice, hg::ConvTranspose2d<2, 2, hg::Kernel<1>, hg::Stride<2>, hg::Padding<1>>>;
+  support::check_resizing<Padded, 1, 2>({1, 12, 10}, 45, 37);
+}
 TEST_CASE("strides of three, to the bit") { support::check_resizing<Bits, 2, 2, true>({2, 23, 31}, 26, 35); }
 
 TEST_CASE("it is the adjoint of the convolution with its weights: <conv(x), y> = <x, transpose(y)>") {

@@ -334,8 +334,8 @@ void backward(const E& e, const P& path, All& gradients) {
 
 template <class E, class C, class All>
 void backward_from(const E& e, const C& cotangent, All& gradients) {
-  if constexpr (has_variable<E>)
-    backward_on(GridOf<E>{cotangent.shape()}, e, leaf(cotangent), gradients, unshifted<E>());
+  using Grid = CotangentGrid<typename FieldLeaf<C>::placed>;
+  if constexpr (has_variable<E>) backward_on(Grid{cotangent.shape()}, e, leaf(cotangent), gradients, unshifted<E>());
 }
 
 }  // namespace halogen::detail

@@ -102,6 +102,9 @@ struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail
       if (d != Dim) lines *= shape->owned(d).size();
     if (lines == 0) return result;
     const Communicator& ranks = shape->mesh().communicator(shape->decomposition().mask({Dim}));
+    if (!ranks && shape->decomposition().parts(Dim) > 1)
+      throw Error(
+          "a cumulative sum along a cut dimension cannot be computed on a dry mesh: other ranks' totals are not there");
     const auto totals = partial_results<A>(lines * (ranks.size() + 1));
     Kokkos::deep_copy(space, totals, A(0));
     A* own_totals = totals.data() + static_cast<index_t>(ranks.rank()) * lines;

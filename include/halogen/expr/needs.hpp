@@ -121,6 +121,7 @@ class LaunchReads {
       case LaunchKind::conv_weight_gradient:
         if (window.transposed) {  // summed over the inputs
           gradient(launch, inside(window.output_of(computed), output_extent, window.periodic), need);
+          input(launch, d, computed, need);  // its own points, which may be resampled
           break;
         }
         [[fallthrough]];
@@ -187,7 +188,7 @@ class LaunchReads {
   void gradient(const Launch& launch, const Interval& interval, Need& need) const {
     const Activation& activation = plan_.activations[launch.reads];
     need(activation.gradient, interval);
-    if (activation.norm >= 0 || activation.relu) need(activation.tensor, interval);
+    if (activation.reads_value()) need(activation.tensor, interval);
   }
 
   const Plan& plan_;
