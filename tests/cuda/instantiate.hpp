@@ -8,7 +8,7 @@ namespace instantiate {
 
 void train_half(const hg::Environment& env);     ///< images of two bytes (instantiate_half.cpp)
 void train_volumes(const hg::Environment& env);  ///< the same source
-void step_fields(const hg::Environment& env);    ///< the array language and attention (instantiate_arrays.cpp)
+void step_fields(const hg::Environment& env);    ///< the array language, attention, moves (instantiate_arrays.cpp)
 
 using Globe = hg::Boundary<hg::Zero, hg::Periodic>;
 using Mesh = hg::Mesh<"data", "height", "width">;

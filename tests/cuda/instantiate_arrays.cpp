@@ -1,4 +1,4 @@
-// The array language and attention.
+// The array language, attention, and whatever moves fields.
 #include "instantiate.hpp"
 
 namespace instantiate {
@@ -52,10 +52,39 @@ void attend(const hg::Environment& env) {
   if (env.is_root()) std::printf("attention %.9g, gradient %.9g\n", loss, sum);
 }
 
+/// Redistributions and their adjoint, rows by index, parameters in pieces.
+void move_fields(const hg::Environment& env) {
+  using Line = hg::Mesh<"data">;
+  using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
+  using Columns = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, hg::Shard<1>>;
+  using Sum = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, hg::Partial<hg::Sum>>;
+  const auto mesh = hg::device_mesh<Line>(env.world(), {-1});
+  const auto rows = hg::distribute_tensor<Rows>(mesh, {16, 24}, std::vector<float>(16 * 24, 1.f));
+  const Sum partial(mesh, {16, 24});
+  hg::redistribute_to(rows, partial);
+  const auto columns = hg::redistribute<Columns>(partial);
+  const auto back = hg::redistribute_vjp(columns, rows);
+
+  const Kokkos::View<float**, Kokkos::LayoutRight, hg::memory_space> tensor("rows", 4, 3);
+  Kokkos::deep_copy(tensor, 2.f);
+  const std::vector<std::vector<hg::index_t>> indices(static_cast<std::size_t>(env.world().size()), {3, 0, 3});
+  hg::IndexedAllToAllV<float, 2> exchange(env.world(), {4, 3}, indices);
+  const Kokkos::View<float**, Kokkos::LayoutRight, hg::memory_space> received("received", exchange.received_rows(), 3);
+  exchange.forward(tensor, received);
+  exchange.vjp(received, tensor);
+
+  using Image = hg::Sharded<hg::Tensor<float, hg::dyn, 2, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
+  const Image image(mesh, {2, 2, 8, 8});
+  hg::Trainer trainer(hg::Conv2d<2, 2>{}, hg::AdamW{}, mesh, {.seed = 1}, hg::shard_parameters<"data">);
+  const double loss = trainer.step(hg::mse, image, image).item(), sum = hg::sum(back).item();
+  if (env.is_root()) std::printf("moved %.9g, loss of sharded parameters %.9g\n", sum, loss);
+}
+
 }  // namespace
 
 void step_fields(const hg::Environment& env) {
   step_a_field(env);
+  move_fields(env);
   attend<float>(env);
   attend<double>(env);
   attend<hg::bfloat16>(env);

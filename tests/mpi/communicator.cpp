@@ -17,6 +17,7 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/comm/environment.hpp"
 #include "support/heap.hpp"
+#include "support/over_nccl.hpp"
 #include "support/pmpi_counter.hpp"
 #include "support/refusal.hpp"
 
@@ -26,11 +27,6 @@ namespace hg = halogen;
 using hg::Transfer;
 
 namespace {
-
-bool is_over_nccl() {
-  const char* transport = std::getenv("HALOGEN_TRANSPORT");
-  return transport != nullptr && std::string(transport) == "nccl";
-}
 
 /// Runs f and checks that the library's statistics of it equal what MPI was asked for. Chunks of one collective are
 /// several calls, so calls are compared only where nothing was long; bytes always.
@@ -43,7 +39,7 @@ hg::CommStatistics counted(F&& f, [[maybe_unused]] bool in_chunks = false) {
   f();
   const hg::CommStatistics spent = hg::comm_stats() - before;
 #ifdef HALOGEN_WITH_MPI
-  if (is_over_nccl()) return spent;
+  if (support::is_over_nccl()) return spent;
   const pmpi::Counts end = pmpi::counts;
   const auto same = [&](const char* kind, const hg::Tally& ours, const pmpi::Tally& a, const pmpi::Tally& b) {
     CAPTURE(kind);
@@ -157,7 +153,7 @@ TEST_CASE("messages to one peer under one tag arrive in their order, also cut in
     for (int i = 0; i < 1000; ++i) REQUIRE(in[i] == 1000 * left + i);
     std::int64_t messages = 0;
     for (const Transfer& send : sends) messages += (send.bytes + longest - 1) / longest;
-    if (is_over_nccl()) messages = static_cast<std::int64_t>(sends.size());
+    if (support::is_over_nccl()) messages = static_cast<std::int64_t>(sends.size());
     if (world.size() > 1) CHECK(spent.messages == hg::Tally{messages, 4000});
   }
 }

@@ -59,7 +59,7 @@ double error(const std::vector<T>& a, const std::vector<double>& b) {
 template <class Layer, int In, int Out>
 void check(const Shape& s) {
   constexpr auto& window = Layer::options.window;
-  static_assert(hg::winograd_window(window[1], window[2], In, Out) == window[1].kernel);
+  static_assert(hg::winograd_window(window[1], window[2], In, Out) == (hg::has_winograd ? window[1].kernel : 0));
   const auto x = numbers<double>(static_cast<std::size_t>(s.batch * In * s.height * s.width), 1);
   const auto parameters = numbers<double>(static_cast<std::size_t>(Out * In * s.window * s.window + Out), 2);
   const std::vector<float> x_single(x.begin(), x.end()), parameters_single(parameters.begin(), parameters.end());
@@ -172,7 +172,7 @@ std::pair<int, int> passes() {
 }  // namespace
 
 TEST_CASE("gradients of weights beside those of inputs") {
-  if (hg::winograd_window(hg::Window{.kernel = 3}, hg::Window{.kernel = 3}, 8, 8) > 0) {  // on the host
+  if (hg::has_winograd) {
     CHECK(passes<Joined, 3>() == std::pair{2, 2});
     CHECK(passes<Rising, 3>() == std::pair{1, 3});
     CHECK(passes<Deep, 2>() == std::pair{1, 2});

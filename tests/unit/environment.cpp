@@ -26,7 +26,7 @@ namespace {
 
 /// Runs the test case "child <name>" with `before` (variables, launcher) and further arguments.
 Ended child(const std::string& name, const std::string& before = "", const std::string& arguments = "") {
-  const std::string clean = "env -u OMP_NUM_THREADS -u OMP_PROC_BIND -u KOKKOS_NUM_THREADS ";
+  const std::string clean = "env -u OMP_NUM_THREADS -u OMP_PROC_BIND -u KOKKOS_NUM_THREADS -u HALOGEN_TRANSPORT ";
   return shell(clean + before + " " + this_executable() + " --no-skip '--test-case=child " + name + "' " + arguments);
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("an exception that nobody catches is said once, and ends the process")
 
 TEST_CASE("threads of ranks that share a node") {
   if (!mpi_can_run()) return;
-  const Ended four = children(4, "describes");
+  const Ended four = children(4, "describes", "HALOGEN_TRANSPORT=mpi");
   const int each = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) / 4);
   CHECK(count(four.output, "halogen: transport=mpi ranks=4 (4 on this node) execution_space=") == 1);
   CHECK(count(four.output, threads(each)) == 1);

@@ -21,8 +21,6 @@
 #include "halogen/comm/environment.hpp"
 #include "support/processes.hpp"
 
-#ifndef KOKKOS_ENABLE_CUDA  // faults are the stand-in's
-
 namespace hg = halogen;
 using support::count, support::Ended;
 
@@ -80,6 +78,37 @@ const bool shares_a_gpu = [] {
 }();
 
 }  // namespace
+
+TEST_CASE("child waits for a rank that stays away" * doctest::skip()) {
+  uncaught([] {
+    hg::Environment env;
+    const auto mesh = hg::device_mesh<hg::Mesh<"height", "width">>(env.world(), {1, -1});
+    const hg::Communicator& row = mesh.communicator_of<"width">();
+    const Kokkos::View<double*, hg::memory_space> there("there", 4), here("here", 4);
+    const hg::Transfer sends[] = {{1 - row.rank(), there.data(), 32}}, receives[] = {{1 - row.rank(), here.data(), 32}};
+    hg::Exchange exchange = row.prepare(receives, sends, "halo of u");
+    exchange.start(), exchange.wait();
+    Kokkos::fence();
+    std::cout << "met" << std::endl;
+    if (row.rank() == 0) exchange.start();
+    std::this_thread::sleep_for(std::chrono::seconds(20));
+    std::cout << "unharmed" << std::endl;
+    std::quick_exit(0);
+  });
+}
+
+TEST_CASE("a rank that stays away is waited for as long as was said, by its name") {
+  const std::vector<Ended> ended =
+      ranks_of(2, "waits for a rank that stays away", at_port() + " HALOGEN_NCCL_TIMEOUT=2");
+  CAPTURE(ended[0].output);
+  CAPTURE(ended[1].output);
+  CHECK(count(ended[0].output, "met") == 1);
+  CHECK(count(ended[1].output, "met") == 1);
+  CHECK(count(ended[0].output, "error on rank 0: halo of u on \"mesh width\", peers 1: no answer within 2.0") == 1);
+  CHECK(ended[0].status == 1);
+}
+
+#ifndef KOKKOS_ENABLE_CUDA  // what follows are faults of the stand-in
 
 TEST_CASE("child adds" * doctest::skip()) {
   uncaught([] {

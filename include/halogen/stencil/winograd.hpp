@@ -12,19 +12,22 @@ inline constexpr int winograd_points = 6;  ///< inputs of one tile, and points o
 /// Outputs of one tile in each dimension: 4 of a window of 3, 2 of a window of 5.
 constexpr int winograd_tile(int window) { return winograd_points + 1 - window; }
 
+/// Kernels of the host have such tiles, those of a device multiply on tensor cores.
+#if defined(__CUDACC__) || (defined(HALOGEN_DEVICE_KERNELS) && HALOGEN_DEVICE_KERNELS > 0)
+inline constexpr bool has_winograd = false;
+#else
+inline constexpr bool has_winograd = true;
+#endif
+
 /// The window, 3 or 5, where it runs so, else 0: square windows of stride 1 on the host, between at least eight
 /// channels on each side, sixteen for 5 x 5: below that, transforms cost more than the products they save. A function
 /// of types alone, so that every rank and mesh computes alike.
 constexpr int winograd_window(const Window& height, const Window& width, int inputs, int outputs) {
-#if defined(__CUDACC__) || (defined(HALOGEN_DEVICE_KERNELS) && HALOGEN_DEVICE_KERNELS > 0)
-  constexpr bool on_host = false;
-#else
-  constexpr bool on_host = true;
-#endif
   const int window = height.kernel, channels = window == 3 ? 8 : 16;
   const auto fits = [&](const Window& w) { return w.kernel == window && w.stride == 1 && w.dilation == 1; };
   const bool has_tile = window == 3 || window == 5;
-  return on_host && has_tile && fits(height) && fits(width) && inputs >= channels && outputs >= channels ? window : 0;
+  return has_winograd && has_tile && fits(height) && fits(width) && inputs >= channels && outputs >= channels ? window
+                                                                                                              : 0;
 }
 
 /// Whether one of such a window transforms down the columns alone (kernels/winograd_rows.hpp): where vectors are wide
