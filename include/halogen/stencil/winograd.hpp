@@ -31,15 +31,16 @@ constexpr int winograd_window(const Window& height, const Window& width, int inp
 }
 
 /// Whether one of such a window transforms down the columns alone (kernels/winograd_rows.hpp): where vectors are wide
-/// and so few channels would not fill them, but points of a row do. A function of types and of the machine compiled
-/// for: halos depend on it, so all ranks of a run are of one build.
+/// and so few channels, or 17 to 20 outputs, would leave most lanes of one empty, but points of a row do not. A
+/// function of types and of the machine compiled for: halos depend on it, so all ranks of a run are of one build.
 constexpr bool winograd_by_rows(int window, int inputs, int outputs) {
-  return wide_vector_bytes > vector_bytes && window == 3 && (inputs < 16 || outputs < 16);
+  return wide_vector_bytes > vector_bytes && window == 3 &&
+         (inputs < 16 || outputs < 16 || (outputs > 16 && outputs <= 20));
 }
 
 /// Whether such an input gradient sums the weights' gradient as well, in one pass over the output's gradient: where
 /// the sums of all products stay in L2 beside the rest. Down the columns alone they are vectors.
 constexpr bool winograd_sums_weights(int gradients, int channels) { return gradients * channels <= 1024; }
-constexpr bool winograd_rows_sum_weights(int gradients, int channels) { return gradients * channels <= 224; }
+constexpr bool winograd_rows_sum_weights(int gradients, int channels) { return gradients * channels <= 300; }
 
 }  // namespace halogen
