@@ -102,65 +102,63 @@ inline const NamedTensor& find(const std::vector<NamedTensor>& tensors, std::str
   return *found;
 }
 
-/// Writes the tensors, named in the file in the order given; the data of the widest elements lies first, so that all of
-/// it is aligned. The bytes go to `path` + ".partial", are synchronised to the disk and renamed: a write that ends
-/// early leaves an older file at `path` as it was. Not collective: one writer at a time for a path. std::runtime_error:
-/// a name twice or reserved, data that does not fill its shape, whatever the system refuses.
-inline void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) try {
+/// A tensor of a file: what is said of it, without data, and where its data lie.
+struct TensorPlace {
+  NamedTensor tensor;
+  std::uint64_t begin = 0, bytes = 0;  ///< begin: from the first byte of the file on
+};
+
+namespace detail {
+
+/// A file's first bytes, up to the data, and where each tensor's lie.
+struct SafetensorsLayout {
+  std::string header;
+  std::vector<std::uint64_t> begin;  ///< of each tensor, from the first byte of the file on
+  std::uint64_t end = 0;             ///< of the file
+};
+
+/// The data of the widest elements lie first, so that all are aligned. `bytes` of each tensor.
+inline SafetensorsLayout safetensors_layout(const std::vector<NamedTensor>& tensors,
+                                            const std::vector<std::uint64_t>& bytes) try {
   std::set<std::string_view> names{"__metadata__"};
-  for (const auto& tensor : tensors) {
-    if (!names.insert(tensor.name).second) throw std::runtime_error("the name '" + tensor.name + "' is taken");
-    tensor.check_bytes(tensor.data.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!names.insert(tensors[i].name).second) throw std::runtime_error("the name '" + tensors[i].name + "' is taken");
+    tensors[i].check_bytes(bytes[i]);
   }
-  std::vector<std::size_t> layout(tensors.size()), begin(tensors.size());
-  std::iota(layout.begin(), layout.end(), std::size_t{0});
-  std::ranges::stable_sort(layout, {}, [&](auto i) { return 8 - detail::dtype_bytes(tensors[i].dtype); });
-  for (std::size_t end = 0; const std::size_t i : layout) begin[i] = std::exchange(end, end + tensors[i].data.size());
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](auto i) { return 8 - dtype_bytes(tensors[i].dtype); });
+  SafetensorsLayout layout;
+  layout.begin.resize(tensors.size());
+  for (const std::size_t i : order) layout.begin[i] = std::exchange(layout.end, layout.end + bytes[i]);
   auto entries = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < tensors.size(); ++i)
     entries[tensors[i].name] = {{"dtype", tensors[i].dtype},
                                 {"shape", tensors[i].shape},
-                                {"data_offsets", {begin[i], begin[i] + tensors[i].data.size()}}};
-  std::string header = entries.dump();
-  header.append((8 - header.size() % 8) % 8, ' ');
-  const std::uint64_t length = header.size();
-  if (length > detail::longest_header) throw std::runtime_error("its header would be longer than the 100 MB allowed");
-  const std::string partial = path.string() + ".partial";
-  std::ofstream file(partial, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(&length), sizeof length) << header;
-  for (const std::size_t i : layout)
-    file.write(reinterpret_cast<const char*>(tensors[i].data.data()), std::ssize(tensors[i].data));
-  file.close();
-  const int written = file ? ::open(partial.c_str(), O_RDONLY) : -1;
-  const bool good = written >= 0 && ::fsync(written) == 0 && std::rename(partial.c_str(), path.c_str()) == 0;
-  const std::string cause = std::generic_category().message(errno);
-  if (written >= 0) ::close(written);
-  if (good) return;
-  std::remove(partial.c_str());
-  throw std::runtime_error(cause);
+                                {"data_offsets", {layout.begin[i], layout.begin[i] + bytes[i]}}};
+  std::string text = entries.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const std::uint64_t length = text.size();
+  if (length > longest_header) throw std::runtime_error("its header would be longer than the 100 MB allowed");
+  layout.header.assign(reinterpret_cast<const char*>(&length), sizeof length);
+  layout.header += text;
+  for (std::uint64_t& begin : layout.begin) begin += layout.header.size();
+  layout.end += layout.header.size();
+  return layout;
 } catch (const nlohmann::json::exception&) {
-  throw std::runtime_error("cannot write '" + path.string() + "': the name of a tensor is not UTF-8");
-} catch (const std::exception& error) {
-  throw std::runtime_error("cannot write '" + path.string() + "': " + error.what());
+  throw std::runtime_error("the name of a tensor is not UTF-8");
 }
 
-/// All tensors of a file, in the order of its header; `__metadata__` is skipped. Nothing is allocated that the file is
-/// not long enough to fill. Not collective. std::runtime_error for a file that is missing, truncated or of another
-/// format, or whose tensors overlap, leave bytes over, reach out of the file or do not have the size of their shape.
-inline std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path) try {
+/// The tensors of an open file of so many bytes, in the order of its header.
+inline std::vector<TensorPlace> safetensors_places(std::istream& file, std::uint64_t file_bytes) try {
   using Json = nlohmann::ordered_json;
   const auto refuse = [](const std::string& cause) { throw std::runtime_error(cause); };
-  std::error_code error;
-  const std::uint64_t file_bytes = std::filesystem::file_size(path, error);
-  if (error) refuse(error.message());
-  std::ifstream file(path, std::ios::binary);
-  if (!file) refuse(std::generic_category().message(errno));
   const auto get = [&](void* bytes, std::uint64_t n) {
     if (!file.read(static_cast<char*>(bytes), static_cast<std::streamsize>(n))) refuse("it ends too early");
   };
   std::uint64_t length = 0;
   get(&length, sizeof length);
-  if (length > std::min(detail::longest_header, file_bytes - sizeof length))
+  if (length > std::min(longest_header, file_bytes - sizeof length))
     refuse("its header of " + std::to_string(length) + " bytes is longer than the file or than the 100 MB allowed");
   std::string header(length, ' ');
   get(header.data(), length);
@@ -172,32 +170,96 @@ inline std::vector<NamedTensor> read_safetensors(const std::filesystem::path& pa
     return true;
   });
   entries.erase("__metadata__");  // throws where the header is no object
-  std::vector<NamedTensor> tensors;
-  std::vector<std::array<std::uint64_t, 3>> layout;  // begin, end, index into tensors
+  const std::uint64_t data = sizeof length + length;
+  std::vector<TensorPlace> places;
+  std::vector<std::array<std::uint64_t, 3>> order;  // begin, end, index into places
   for (const auto& entry : entries.items()) {
     const std::vector<std::uint64_t> offsets = entry.value().at("data_offsets");
-    tensors.push_back({entry.key(), entry.value().at("dtype"), entry.value().at("shape"), {}});
+    const NamedTensor tensor{entry.key(), entry.value().at("dtype"), entry.value().at("shape"), {}};
     if (offsets.size() != 2 || offsets[0] > offsets[1]) refuse("tensor '" + entry.key() + "' has bad data_offsets");
-    tensors.back().check_bytes(offsets[1] - offsets[0]);
-    layout.push_back({offsets[0], offsets[1], tensors.size() - 1});
+    tensor.check_bytes(offsets[1] - offsets[0]);
+    order.push_back({offsets[0], offsets[1], places.size()});
+    places.push_back({tensor, data + offsets[0], offsets[1] - offsets[0]});
   }
-  std::ranges::sort(layout);
-  std::uint64_t end = 0, data_bytes = file_bytes - sizeof length - length;
-  for (const auto& [first, last, i] : layout) {
+  std::ranges::sort(order);
+  std::uint64_t end = 0, data_bytes = file_bytes - data;
+  for (const auto& [first, last, i] : order) {
     if (first != end || last > data_bytes)
-      refuse("tensor '" + tensors[i].name + "' has data bytes " + std::to_string(first) + " to " +
+      refuse("tensor '" + places[i].tensor.name + "' has data bytes " + std::to_string(first) + " to " +
              std::to_string(last) + ", but the one before it ends at " + std::to_string(end) + " and the file at " +
              std::to_string(data_bytes));
     end = last;
-    tensors[i].data.resize(last - first);
-    get(tensors[i].data.data(), last - first);
   }
   if (end != data_bytes) refuse(std::to_string(data_bytes - end) + " data bytes after the last tensor belong to none");
-  return tensors;
+  return places;
 } catch (const nlohmann::json::exception&) {
-  throw std::runtime_error("cannot read '" + path.string() + "': its header is not the JSON of a safetensors file");
+  throw std::runtime_error("its header is not the JSON of a safetensors file");
+}
+
+/// Calls read(file, its tensors) of a file that can be opened; every fault says which file it is.
+template <class Read>
+auto with_safetensors(const std::filesystem::path& path, Read read) try {
+  std::error_code error;
+  const std::uint64_t file_bytes = std::filesystem::file_size(path, error);
+  if (error) throw std::runtime_error(error.message());
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error(std::generic_category().message(errno));
+  return read(file, safetensors_places(file, file_bytes));
 } catch (const std::exception& error) {
   throw std::runtime_error("cannot read '" + path.string() + "': " + error.what());
+}
+
+}  // namespace detail
+
+/// Writes the tensors, named in the file in the order given; the data of the widest elements lies first, so that all of
+/// it is aligned. The bytes go to `path` + ".partial", are synchronised to the disk and renamed: a write that ends
+/// early leaves an older file at `path` as it was. Not collective: one writer at a time for a path. std::runtime_error:
+/// a name twice or reserved, data that does not fill its shape, whatever the system refuses.
+inline void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) try {
+  std::vector<std::uint64_t> bytes;
+  for (const NamedTensor& tensor : tensors) bytes.push_back(tensor.data.size());
+  const detail::SafetensorsLayout layout = detail::safetensors_layout(tensors, bytes);
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return layout.begin[i]; });
+  const std::string partial = path.string() + ".partial";
+  std::ofstream file(partial, std::ios::binary);
+  file << layout.header;
+  for (const std::size_t i : order)
+    file.write(reinterpret_cast<const char*>(tensors[i].data.data()), std::ssize(tensors[i].data));
+  file.close();
+  const int written = file ? ::open(partial.c_str(), O_RDONLY) : -1;
+  const bool good = written >= 0 && ::fsync(written) == 0 && std::rename(partial.c_str(), path.c_str()) == 0;
+  const std::string cause = std::generic_category().message(errno);
+  if (written >= 0) ::close(written);
+  if (good) return;
+  std::remove(partial.c_str());
+  throw std::runtime_error(cause);
+} catch (const std::exception& error) {
+  throw std::runtime_error("cannot write '" + path.string() + "': " + error.what());
+}
+
+/// Names, dtypes, shapes and places of a file's tensors, in the order of its header; no data is read. Errors: as
+/// read_safetensors.
+inline std::vector<TensorPlace> read_safetensors_header(const std::filesystem::path& path) {
+  return detail::with_safetensors(path, [](std::istream&, const std::vector<TensorPlace>& places) { return places; });
+}
+
+/// All tensors of a file, in the order of its header; `__metadata__` is skipped. Nothing is allocated that the file is
+/// not long enough to fill. Not collective. std::runtime_error for a file that is missing, truncated or of another
+/// format, or whose tensors overlap, leave bytes over, reach out of the file or do not have the size of their shape.
+inline std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path) {
+  return detail::with_safetensors(path, [](std::istream& file, const std::vector<TensorPlace>& places) {
+    std::vector<NamedTensor> tensors;
+    for (const TensorPlace& place : places) {
+      NamedTensor& tensor = tensors.emplace_back(place.tensor);
+      tensor.data.resize(place.bytes);
+      file.seekg(static_cast<std::streamoff>(place.begin));
+      if (!file.read(reinterpret_cast<char*>(tensor.data.data()), static_cast<std::streamsize>(place.bytes)))
+        throw std::runtime_error("it ends too early");
+    }
+    return tensors;
+  });
 }
 
 }  // namespace halogen

@@ -14,25 +14,37 @@
 namespace halogen {
 namespace detail {
 
-/// Calls f(global row-major index) for each point of `rank`'s piece, in the piece's row-major order.
+/// Calls f(global row-major index of the first, how many) for each run of points of `rank`'s piece that also lie one
+/// behind the other in the whole field, in the piece's row-major order.
 template <class Field, class F>
-void for_each_point(const Field& field, int rank, F f) {
+void for_each_run(const Field& field, int rank, F f) {
   const Decomposition pieces = field.decomposition();
   std::array<Interval, Field::rank> box;
   for (int d = 0; d < Field::rank; ++d) {
     box[d] = field.cut(d).piece(pieces.part(rank, d));
     if (box[d].empty()) return;
   }
+  int along = Field::rank - 1;  // dimensions behind it are whole
+  index_t run = box[along].size();
+  while (along > 0 && box[along].size() == field.extent(along)) run *= box[--along].size();
   std::array<index_t, Field::rank> at;
   for (int d = 0; d < Field::rank; ++d) at[d] = box[d].begin;
   for (;;) {
     index_t index = 0;
     for (int d = 0; d < Field::rank; ++d) index = index * field.extent(d) + at[d];
-    f(index);
-    int d = Field::rank - 1;
+    f(index, run);
+    int d = along - 1;
     while (d >= 0 && ++at[d] == box[d].end) at[d] = box[d].begin, --d;
     if (d < 0) return;
   }
+}
+
+/// Calls f(global row-major index) for each point of `rank`'s piece, in the piece's row-major order.
+template <class Field, class F>
+void for_each_point(const Field& field, int rank, F f) {
+  for_each_run(field, rank, [&](index_t first, index_t count) {
+    for (index_t i = first; i < first + count; ++i) f(i);
+  });
 }
 
 template <class Field>
@@ -167,7 +179,8 @@ Field distribute_tensor(const DeviceMesh<typename Field::mesh_type>& mesh, const
   return field;
 }
 
-/// Collective: the whole field on every rank, row-major. One all_gather_v; for small fields and tests.
+/// Collective: the whole field on every rank, row-major. One all_gather_v; for small fields and tests (large ones go to
+/// a file piece by piece: io/fields.hpp).
 template <class Field>
 std::vector<typename Field::value_type> full_tensor(const Field& field) {
   static_assert(detail::is_whole<Field>,

@@ -1,0 +1,230 @@
+// Fields to and from a safetensors file, each rank its own piece: nobody ever holds a whole field. Opt-in: needs
+// nlohmann-json, and a file system that all ranks see.
+#pragma once
+
+#include <tuple>
+#include <utility>
+
+#include "halogen/io/safetensors.hpp"
+#include "halogen/tensor/distribute.hpp"
+
+namespace halogen {
+
+/// A field and its name in a file: NamedField{"sst", u}.
+template <class Field>
+struct NamedField {
+  std::string name;
+  Field field;
+};
+template <class Field>
+NamedField(const char*, Field) -> NamedField<Field>;
+
+namespace detail {
+
+/// A file that is open for reading or writing at any place. Throws std::runtime_error with the system's words.
+class PlacedFile {
+ public:
+  PlacedFile(const std::filesystem::path& path, int flags)
+      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+    if (descriptor_ < 0) refuse();
+  }
+  PlacedFile(const PlacedFile&) = delete;
+  PlacedFile& operator=(const PlacedFile&) = delete;
+  ~PlacedFile() { ::close(descriptor_); }
+
+  void write(const void* from, std::uint64_t bytes, std::uint64_t at) const {
+    const char* data = static_cast<const char*>(from);
+    each(bytes, [&](std::uint64_t done) {
+      return ::pwrite(descriptor_, data + done, bytes - done, static_cast<off_t>(at + done));
+    });
+  }
+  void read(void* to, std::uint64_t bytes, std::uint64_t at) const {
+    char* data = static_cast<char*>(to);
+    each(bytes, [&](std::uint64_t done) {
+      return ::pread(descriptor_, data + done, bytes - done, static_cast<off_t>(at + done));
+    });
+  }
+  void resize(std::uint64_t bytes) const {
+    if (::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) refuse();
+  }
+  void synchronise() const {
+    if (::fsync(descriptor_) != 0) refuse();
+  }
+
+ private:
+  [[noreturn]] static void refuse() { throw std::runtime_error(std::generic_category().message(errno)); }
+
+  /// The system may move less than it was asked for.
+  template <class Move>
+  static void each(std::uint64_t bytes, Move move) {
+    for (std::uint64_t done = 0; done < bytes;) {
+      const ssize_t moved = move(done);
+      if (moved == 0) throw std::runtime_error("it ends too early");
+      if (moved < 0 && errno != EINTR) refuse();
+      if (moved > 0) done += static_cast<std::uint64_t>(moved);
+    }
+  }
+
+  int descriptor_;
+};
+
+/// Whether this rank is the one of those that hold its piece which writes it.
+template <class Field>
+bool is_first_holder(const Field& field) {
+  for (int d = 0; d < Field::mesh_type::rank; ++d)
+    if (Field::placements[static_cast<std::size_t>(d)] == replicate_code && field.mesh().coordinate(d) != 0)
+      return false;
+  return true;
+}
+
+template <class Field>
+std::vector<std::int64_t> shape_in_file(const Field& field) {
+  std::vector<std::int64_t> shape;
+  for (int d = 0; d < Field::rank; ++d) shape.push_back(field.extent(d));
+  return shape;
+}
+
+inline std::string text_of(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return "(" + text + ")";
+}
+
+template <class Field>
+void write_piece(const PlacedFile& file, std::uint64_t begin, const Field& field) {
+  constexpr std::uint64_t width = sizeof(typename Field::value_type);
+  if (!is_first_holder(field)) return;
+  const auto piece = field.to_host();
+  std::size_t at = 0;
+  for_each_run(field, field.mesh().rank(), [&](index_t first, index_t count) {
+    file.write(&piece[at], static_cast<std::uint64_t>(count) * width,
+               begin + static_cast<std::uint64_t>(first) * width);
+    at += static_cast<std::size_t>(count);
+  });
+}
+
+/// The place of a tensor whose dtype is T's and whose shape has so many dimensions.
+template <class T>
+TensorPlace place_of(const std::filesystem::path& path, const std::string& name, std::size_t dimensions) {
+  for (const TensorPlace& place : read_safetensors_header(path)) {
+    if (place.tensor.name != name) continue;
+    const auto refuse = [&](const std::string& what) {
+      throw std::runtime_error("'" + path.string() + "': tensor '" + name + "' " + what);
+    };
+    if (place.tensor.dtype != dtype_name<T>())
+      refuse("holds " + place.tensor.dtype + ", but the field " + dtype_name<T>() +
+             ": load it into a field of that type, and cast that");
+    if (place.tensor.shape.size() != dimensions)
+      refuse("is " + text_of(place.tensor.shape) + ", but the field has " + std::to_string(dimensions) +
+             " dimensions: give a field of as many");
+    return place;
+  }
+  throw std::runtime_error("'" + path.string() + "': there is no tensor '" + name + "'");
+}
+
+}  // namespace detail
+
+/// Collective over the ranks of the fields' meshes, which number the same ranks alike. Writes one file that
+/// write_safetensors might have written: each rank its own pieces where they belong (of copies the first rank's),
+/// through a copy of the piece in host memory; no field is gathered. The bytes go to `path` + ".partial", are
+/// synchronised and renamed: a write that ends early leaves an older file as it was. Pieces that are cut along the last
+/// dimensions are written row by row; cut along the first, at once. Throws CollectiveError on all ranks with one
+/// sentence: a name twice or reserved, a file that some rank cannot open or write. A Partial field does not compile:
+/// redistribute it first.
+///
+///   hg::save_fields("state.safetensors", hg::NamedField{"u", u}, hg::NamedField{"v", v});
+template <class... Fields>
+  requires(sizeof...(Fields) > 0)
+void save_fields(const std::filesystem::path& path, const NamedField<Fields>&... named) {
+  static_assert((detail::is_whole<Fields> && ...),
+                "save_fields_of_summands: a Partial field is a sum that is still due: redistribute it first");
+  const auto& mesh = std::get<0>(std::tie(named...)).field.mesh();
+  if (mesh.is_dry()) throw Error("save_fields: a field on a dry mesh has no other ranks' values");
+  (detail::require_same_ranks(mesh, named.field.mesh(), "save_fields"), ...);
+  const Communicator& world = mesh.world();
+  const std::string partial = path.string() + ".partial";
+  const auto on_all = [&](auto f) {
+    return agree(world, [&]() -> decltype(f()) {
+      try {
+        return f();
+      } catch (const std::exception& error) {
+        throw Error("cannot write '" + path.string() + "': " + error.what());
+      }
+    });
+  };
+  const detail::SafetensorsLayout layout = on_all([&] {
+    std::vector<NamedTensor> tensors;
+    std::vector<std::uint64_t> bytes;
+    const auto describe = [&]<class Field>(const NamedField<Field>& one) {
+      using T = typename Field::value_type;
+      tensors.push_back({one.name, detail::dtype_name<T>(), detail::shape_in_file(one.field), {}});
+      std::uint64_t size = sizeof(T);
+      for (const std::int64_t extent : tensors.back().shape) size *= static_cast<std::uint64_t>(extent);
+      bytes.push_back(size);
+    };
+    (describe(named), ...);
+    return detail::safetensors_layout(tensors, bytes);
+  });
+  on_all([&] {
+    if (world.rank() != 0) return;
+    const detail::PlacedFile file(partial, O_WRONLY | O_CREAT | O_TRUNC);
+    file.write(layout.header.data(), layout.header.size(), 0);
+    file.resize(layout.end);
+  });
+  try {
+    on_all([&] {
+      const detail::PlacedFile file(partial, O_WRONLY);
+      std::size_t i = 0;
+      (detail::write_piece(file, layout.begin[i++], named.field), ...);
+      file.synchronise();
+    });
+    on_all([&] {
+      if (world.rank() == 0) std::filesystem::rename(partial, path);
+    });
+  } catch (const CollectiveError&) {
+    if (world.rank() == 0) std::remove(partial.c_str());
+    throw;
+  }
+}
+
+/// Collective over the field's mesh: each rank reads its own piece of that tensor, however the file was written and the
+/// field is cut. Throws CollectiveError on all ranks with one sentence, the field unchanged: no such file or tensor,
+/// another dtype or shape.
+template <class Field>
+void load_field(const std::filesystem::path& path, const std::string& name, Field& field) {
+  static_assert(detail::is_whole<Field>, "load_field_of_summands: load it as Replicate or Shard, then redistribute it");
+  using T = typename Field::value_type;
+  const std::vector<T> piece = agree(field.mesh().world(), [&] {
+    const TensorPlace place = detail::place_of<T>(path, name, Field::rank);
+    if (const auto shape = detail::shape_in_file(field); place.tensor.shape != shape)
+      throw Error("'" + path.string() + "': tensor '" + name + "' is " + detail::text_of(place.tensor.shape) +
+                  ", but the field " + detail::text_of(shape) + ": give a field of the file's extents");
+    const detail::PlacedFile file(path, O_RDONLY);
+    std::size_t points = 1, at = 0;
+    for (int d = 0; d < Field::rank; ++d) points *= static_cast<std::size_t>(field.local_extent(d));
+    std::vector<T> values(points);
+    detail::for_each_run(field, field.mesh().rank(), [&](index_t first, index_t count) {
+      file.read(&values[at], static_cast<std::uint64_t>(count) * sizeof(T),
+                place.begin + static_cast<std::uint64_t>(first) * sizeof(T));
+      at += static_cast<std::size_t>(count);
+    });
+    return values;
+  });
+  field.copy_from_host(piece);
+}
+
+/// The same into a new field of the file's extents, cut as torch.chunk cuts:
+///   auto u = hg::load_field<Field>("state.safetensors", "u", mesh);
+template <class Field>
+Field load_field(const std::filesystem::path& path, const std::string& name,
+                 const DeviceMesh<typename Field::mesh_type>& mesh) {
+  const auto shape = agree(
+      mesh.world(), [&] { return detail::place_of<typename Field::value_type>(path, name, Field::rank).tensor.shape; });
+  typename Field::Extents extents;
+  std::copy(shape.begin(), shape.end(), extents.begin());
+  Field field(mesh, extents);
+  load_field(path, name, field);
+  return field;
+}
+
+}  // namespace halogen
