@@ -84,14 +84,14 @@ TEST_CASE("child waits for a rank that stays away" * doctest::skip()) {
     hg::Environment env;
     const auto mesh = hg::device_mesh<hg::Mesh<"height", "width">>(env.world(), {1, -1});
     const hg::Communicator& row = mesh.communicator_of<"width">();
-    const Kokkos::View<double*, hg::memory_space> there("there", 4), here("here", 4);
+    const Kokkos::View<double*> there("there", 4), here("here", 4);
     const hg::Transfer sends[] = {{1 - row.rank(), there.data(), 32}}, receives[] = {{1 - row.rank(), here.data(), 32}};
     hg::Exchange exchange = row.prepare(receives, sends, "halo of u");
     exchange.start(), exchange.wait();
     Kokkos::fence();
     std::cout << "met" << std::endl;
     if (row.rank() == 0) exchange.start();
-    std::this_thread::sleep_for(std::chrono::seconds(20));
+    std::this_thread::sleep_for(std::chrono::seconds(10));
     std::cout << "unharmed" << std::endl;
     std::quick_exit(0);
   });
@@ -104,7 +104,7 @@ TEST_CASE("a rank that stays away is waited for as long as was said, by its name
   CAPTURE(ended[1].output);
   CHECK(count(ended[0].output, "met") == 1);
   CHECK(count(ended[1].output, "met") == 1);
-  CHECK(count(ended[0].output, "error on rank 0: halo of u on \"mesh width\", peers 1: no answer within 2.0") == 1);
+  CHECK(count(ended[0].output, "error on rank 0: halo of u on \"mesh width\", peer 1: no answer within 2.0") == 1);
   CHECK(ended[0].status == 1);
 }
 
@@ -252,6 +252,17 @@ TEST_CASE("windows are named in the start-up line, or why there are none is said
   CHECK(count(output(3, windows), " nccl_windows=256MiB") == 1);
   CHECK(count(output(2, windows + "HALOGEN_NCCL_WINDOW_MIB=3"), " nccl_windows=3MiB") == 1);
   for (const std::string without : {"", " HALOGEN_NCCL_WINDOWS=0"}) CHECK(count(output(2, without), "windows") == 0);
+  const std::string automatic = windows + "HALOGEN_NCCL_WINDOWS=auto ";
+  CHECK(count(output(3, automatic), " nccl_windows=256MiB") == 1);
+  for (const std::string lack :
+       {"NCCL_STANDIN_VERSION=22809", "NCCL_STANDIN_NO_WINDOWS=1", "NCCL_STANDIN_NO_MEMORY=1"}) {
+    const std::string text = output(2, automatic + lack);
+    CAPTURE(text);
+    CHECK(count(text, "sum 1") == 1);
+    CHECK(count(text, "windows") == 0);
+  }
+  said_once(output(2, windows, {"", "HALOGEN_NCCL_WINDOWS=auto"}),
+            "error: rank 1 asks for windows of 256 MiB where they can be had, rank 0 for windows of 256 MiB: give all");
   said_once(output(2, windows + "NCCL_STANDIN_VERSION=22809"),
             "error: HALOGEN_NCCL_WINDOWS=1 needs NCCL 2.29.0 or newer, but this is NCCL 2.28.9: name another with "
             "HALOGEN_NCCL_LIBRARY, or set HALOGEN_NCCL_WINDOWS=0");

@@ -43,8 +43,8 @@ constexpr WindowOptions<Dimensions> pool_options() {
   return options;
 }
 
-/// Whether they are what a pool can do: no bias, groups or boundary, and at most half the kernel of padding, so that
-/// every window has a point of the field (PyTorch's limit).
+/// Whether they are what a pool can do: no bias, groups or boundary, and at most half the kernel of padding
+/// (PyTorch's limit): so that every window has a point of the field, but for dilated ones, whose maximum may be -inf.
 template <int Dimensions>
 constexpr bool pools(const WindowOptions<Dimensions>& options, bool dilates) {
   bool pools = !options.has_bias && options.groups == 1 && options.has_own_extent();

@@ -60,7 +60,7 @@ constexpr Node upsample_node(Traced x) {
 
 }  // namespace detail
 
-template <int Scale, class Mode>
+template <int Scale, class Mode = Nearest>
 struct Upsample : Module<Upsample<Scale, Mode>> {
   static_assert(Scale > 0, "an upsampling has a whole factor");
 

@@ -29,12 +29,19 @@ struct NcclRecord {
   std::array<char, 64> device{};  // the same text for ranks that share one; nothing for none
   ncclUniqueId id{};              // rank 0's
   std::array<char, 256> windows_fault{};
-  int window_mib = 0;  // of message memory; 0 where windows are not asked for
+  int window_mib = 0;             // of message memory; 0 where windows are not asked for
+  bool windows_optional = false;  // none where they cannot be had
 };
 
-/// HALOGEN_NCCL_WINDOWS=1 asks for windows, of HALOGEN_NCCL_WINDOW_MIB (256): 0 where it does not.
+/// HALOGEN_NCCL_WINDOWS=auto.
+inline bool windows_are_optional() {
+  const char* text = std::getenv("HALOGEN_NCCL_WINDOWS");
+  return text != nullptr && std::string_view(text) == "auto";
+}
+
+/// HALOGEN_NCCL_WINDOWS=1, or auto, asks for windows, of HALOGEN_NCCL_WINDOW_MIB (256): 0 where it does not.
 inline int wanted_window_mib() {
-  const bool wanted = number_of("HALOGEN_NCCL_WINDOWS", 0, 0, 1) > 0;
+  const bool wanted = windows_are_optional() || number_of("HALOGEN_NCCL_WINDOWS", 0, 0, 1) > 0;
   const double mib = number_of("HALOGEN_NCCL_WINDOW_MIB", 256, 1, 1 << 20);
   return wanted ? static_cast<int>(mib) : 0;
 }
@@ -54,6 +61,7 @@ inline NcclRecord own_nccl_record(int rank) {
   }
   try {
     record.window_mib = wanted_window_mib();
+    record.windows_optional = windows_are_optional();
   } catch (const std::exception& error) {
     put(record.windows_fault, error.what());
   }
@@ -93,24 +101,27 @@ inline std::string why_no_nccl(const std::vector<NcclRecord>& records) {
 /// Why these ranks cannot use windows though one asked for them, or nothing; the same on all of them.
 inline std::string why_no_windows(const std::vector<NcclRecord>& records, bool has_windows) {
   const int mib = records.front().window_mib;
-  const auto text = [](int found) {
-    return found == 0 ? std::string("no windows") : "windows of " + std::to_string(found) + " MiB";
+  const bool optional = records.front().windows_optional;
+  const auto text = [](const NcclRecord& record) {
+    if (record.window_mib == 0) return std::string("no windows");
+    return "windows of " + std::to_string(record.window_mib) + " MiB" +
+           (record.windows_optional ? " where they can be had" : "");
   };
   for (std::size_t r = 0; r < records.size(); ++r) {
     if (records[r].windows_fault[0] != 0) return records[r].windows_fault.data();
-    if (records[r].window_mib != mib)
-      return "rank " + std::to_string(r) + " asks for " + text(records[r].window_mib) + ", rank 0 for " + text(mib) +
+    if (records[r].window_mib != mib || records[r].windows_optional != optional)
+      return "rank " + std::to_string(r) + " asks for " + text(records[r]) + ", rank 0 for " + text(records.front()) +
              ": give all ranks one HALOGEN_NCCL_WINDOWS and one HALOGEN_NCCL_WINDOW_MIB";
   }
-  if (mib == 0 || has_windows) return {};
+  if (mib == 0 || has_windows || optional) return {};
   return "HALOGEN_NCCL_WINDOWS=1 needs NCCL " + nccl_version_text(nccl_of_windows) + " or newer, but this is NCCL " +
          nccl_version_text(records.front().version) +
          ": name another with HALOGEN_NCCL_LIBRARY, or set HALOGEN_NCCL_WINDOWS=0";
 }
 
 /// Collective over those whom all_gather(own, bytes, all) reaches; two ranks or more, each with its device chosen. The
-/// transport, or null and why there is none, alike on all ranks. Throws CollectiveError where windows are asked for and
-/// cannot be had: nobody who asks for them should measure something else.
+/// transport, or null and why there is none, alike on all ranks. Throws CollectiveError where windows are asked for by
+/// 1 and cannot be had: nobody who asks so should measure something else; by `auto` messages are then sent.
 template <class AllGather>
 std::pair<std::shared_ptr<Transport>, std::string> start_nccl(int rank, int size, AllGather&& all_gather) {
   const NcclRecord own = own_nccl_record(rank);
@@ -125,15 +136,22 @@ std::pair<std::shared_ptr<Transport>, std::string> start_nccl(int rank, int size
   };
   if (const std::string why = why_no_windows(records, nccl.has_windows()); !why.empty()) throw CollectiveError(why);
   std::shared_ptr<NcclWindowMemory> memory;
-  if (own.window_mib > 0)
-    on_all_ranks([&] { memory = std::make_shared<NcclWindowMemory>(static_cast<std::size_t>(own.window_mib) << 20); });
+  if (own.window_mib > 0 && nccl.has_windows()) {
+    const auto allocate = [&] {
+      memory = std::make_shared<NcclWindowMemory>(static_cast<std::size_t>(own.window_mib) << 20);
+    };
+    if (!own.windows_optional)
+      on_all_ranks(allocate);
+    else if (!first_fault(size, all_gather, allocate).empty())
+      memory.reset();
+  }
   ncclComm_t comm = nullptr;
   NcclHandle::check(nccl.comm_init_rank(&comm, size, records.front().id, rank), "ncclCommInitRank");
   std::shared_ptr<Transport> transport;
   if (memory == nullptr) return {NcclTransport::adopt(comm, "world", nullptr), ""};
   on_all_ranks([&] {
     transport = NcclTransport::adopt(comm, "world", memory);
-    if (transport->message_memory_bytes() == 0)
+    if (transport->message_memory_bytes() == 0 && !own.windows_optional)
       throw Error(
           "HALOGEN_NCCL_WINDOWS=1, but NCCL finds no way for these GPUs to write into each other's memory "
           "(NCCL_DEBUG=INFO prints its reason): set HALOGEN_NCCL_WINDOWS=0");
