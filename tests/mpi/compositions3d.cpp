@@ -59,8 +59,13 @@ using Linear = Conv<In, Out, hg::Bias<false>, Options...>;
 using LinearModel = hg::Sequential<Linear<2, 3, Globe>, hg::SkipConcat<hg::Sequential<Linear<3, 2, hg::Stride<2>>, Up>>,
                                    Linear<5, 2, hg::Boundary<hg::Periodic, hg::Periodic, hg::Zero>>>;
 
+/// Sums, softmax over the channels, an activation with a derivative of its own.
+using Sums = hg::Sequential<hg::Residual<hg::Sequential<Conv<2, 4, Globe>, hg::GroupNorm<2, 4>, hg::SiLU, Conv<4, 2>>>,
+                            hg::ReLU, hg::Residual<hg::Sequential<Conv<2, 2>, hg::Softmax>>>;
+
 }  // namespace
 
+TEST_CASE("sums and softmax") { check<Sums, 2, 2, false>(); }
 TEST_CASE("zero or periodic in depth, height, width") {
   using Z = hg::Zero;
   using P = hg::Periodic;

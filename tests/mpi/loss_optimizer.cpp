@@ -18,13 +18,15 @@ const std::vector<double> identity{1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0};
 template <int Channels>
 using Field = support::Field<double, Channels>;
 
-void check_mse(const std::string& prefix, bool weighted) {
-  const support::Reference reference("mse");
+/// file.safetensors has what PyTorch computes, prefix.loss and so on.
+template <class Loss>
+void check_loss(const std::string& file, const std::string& prefix, bool weighted) {
+  const support::Reference reference(file);
   int ran = 0;
   for (const auto& mesh : support::meshes(2)) {
     CAPTURE(support::text(mesh));
     try {
-      const auto result = support::train_once<Identity, 3, 3, hg::MeanSquaredError>(
+      const auto result = support::train_once<Identity, 3, 3, Loss>(
           mesh, {2, 5, 7}, identity, reference.values("prediction"), {5, 7}, reference.values("target"),
           weighted ? reference.values("weight") : std::vector<double>{});
       CHECK(result.output == reference.values("prediction"));
@@ -58,8 +60,16 @@ bool says(const std::string& sentence, const std::string& words) { return senten
 
 }  // namespace
 
-TEST_CASE("weighted mean squared error and its gradient") { check_mse("", true); }
-TEST_CASE("mean squared error without weights") { check_mse("unweighted_", false); }
+TEST_CASE("weighted mean squared error and its gradient") { check_loss<hg::MeanSquaredError>("mse", "", true); }
+TEST_CASE("mean squared error without weights") { check_loss<hg::MeanSquaredError>("mse", "unweighted_", false); }
+TEST_CASE("absolute and Huber's error, cross entropy of logits, weighted or not") {
+  for (const bool weighted : {true, false}) {
+    const std::string prefix = weighted ? "." : ".unweighted_";
+    check_loss<hg::MeanAbsoluteError>("losses", "l1" + prefix, weighted);
+    check_loss<hg::HuberLoss>("losses", "huber" + prefix, weighted);
+    check_loss<hg::BinaryCrossEntropyWithLogits>("losses", "bce_with_logits" + prefix, weighted);
+  }
+}
 
 TEST_CASE("five steps of AdamW") {
   using Model = hg::Conv2d<2, 3, hg::Kernel<2>, hg::Bias<false>>;

@@ -45,6 +45,8 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
              (24): after the last; hyperparameters (F64) = [lr, beta1, beta2, eps, weight_decay]
   mse        prediction, target, weight; loss = sum(w d^2) / sum(w), w expanded to d's shape; grad_prediction;
              unweighted_loss = mean(d^2); unweighted_grad_prediction
+  losses     the same of l1, huber (delta 1) and bce_with_logits: prediction, target, weight; NAME.loss,
+             NAME.grad_prediction, NAME.unweighted_loss, NAME.unweighted_grad_prediction
   unet       the parameters of `earth_unet` below in forward order, named as its state_dict, which are the names of the
              same Halogen model, then input, target, weight (0 in columns 13 to 17), output, loss
   unet_training  gradient.NAME for each parameter, after_2_steps.NAME (AdamW, lr 5e-3, the same batch twice),
@@ -569,6 +571,32 @@ def mse():
             "unweighted_loss": computed(plain), "unweighted_grad_prediction": computed(grad_plain)}
 
 
+# ---- losses ----------------------------------------------------------------------------------------------------------
+
+def losses():
+    random, tensors = np.random.default_rng(24), {}
+    logistic = lambda p: 1 / (1 + np.exp(-p))
+    kinds = {"l1": (F.l1_loss, lambda p, y: np.abs(p - y)),
+             "huber": (F.huber_loss, lambda p, y: np.where(np.abs(p - y) < 1, (p - y)**2 / 2, np.abs(p - y) - 0.5)),
+             "bce_with_logits": (F.binary_cross_entropy_with_logits,
+                                 lambda p, y: -y * np.log(logistic(p)) - (1 - y) * np.log(1 - logistic(p)))}
+    prediction = uniform(random, -3, 3, 2, 3, 5, 7).requires_grad_()
+    target, weight = uniform(random, 0, 1, 2, 3, 5, 7), uniform(random, 0, 1, 2, 1, 5, 7)
+    with torch.no_grad():
+        prediction[0, 0, 0, 0] = target[0, 0, 0, 0]  # no error at all
+    for name, (function, by_numpy) in kinds.items():
+        wide = weight.expand_as(prediction)
+        weighted = (wide * function(prediction, target, reduction="none")).sum() / wide.sum()
+        plain = function(prediction, target)
+        p, y, w = prediction.detach().numpy(), target.numpy(), wide.numpy()
+        close(weighted.detach(), (w * by_numpy(p, y)).sum() / w.sum(), 1e-13)
+        close(plain.detach(), by_numpy(p, y).mean(), 1e-13)
+        tensors |= {f"{name}.loss": computed(weighted), f"{name}.unweighted_loss": computed(plain),
+                    f"{name}.grad_prediction": computed(torch.autograd.grad(weighted, prediction)[0]),
+                    f"{name}.unweighted_grad_prediction": computed(torch.autograd.grad(plain, prediction)[0])}
+    return {"prediction": exact(prediction), "target": exact(target), "weight": exact(weight)} | tensors
+
+
 # ---- unet ------------------------------------------------------------------------------------------------------------
 
 class GlobeConv(nn.Conv2d):
@@ -770,7 +798,7 @@ def main():
              "groupnorm": groupnorm(), "upsample": upsample(), "bilinear": bilinear(), "softmax": softmax(),
              "activations": activations(),
              "attention": attention(),
-             "adamw": adamw(), "mse": mse(), "unet": forward, "unet_training": training, "unet_autocast": autocast, "unet3d": unet3d()}
+             "adamw": adamw(), "mse": mse(), "losses": losses(), "unet": forward, "unet_training": training, "unet_autocast": autocast, "unet3d": unet3d()}
     total = 0
     for name, tensors in files.items():
         path = folder / f"{name}.safetensors"

@@ -18,6 +18,44 @@ struct SquaredError {
   }
 };
 
+/// |p - y|; the derivative where they are equal is 0, as PyTorch's.
+struct AbsoluteError {
+  template <class T>
+  KOKKOS_FUNCTION static T value(T p, T y) {
+    return Kokkos::abs(p - y);
+  }
+  template <class T>
+  KOKKOS_FUNCTION static T slope(T p, T y) {
+    return static_cast<T>(p > y) - static_cast<T>(p < y);
+  }
+};
+
+/// (p - y)^2 / 2 where |p - y| < 1, else |p - y| - 1/2.
+struct HuberError {
+  template <class T>
+  KOKKOS_FUNCTION static T value(T p, T y) {
+    const T d = Kokkos::abs(p - y);
+    return d < T(1) ? d * d / T(2) : d - T(0.5);
+  }
+  template <class T>
+  KOKKOS_FUNCTION static T slope(T p, T y) {
+    const T d = p - y;
+    return d > T(1) ? T(1) : d < T(-1) ? T(-1) : d;
+  }
+};
+
+/// -y log(s) - (1 - y) log(1 - s) with s = 1 / (1 + e^-p), which neither overflows nor loses small s.
+struct CrossEntropyOfLogit {
+  template <class T>
+  KOKKOS_FUNCTION static T value(T p, T y) {
+    return (p > T(0) ? p : T(0)) - p * y + Kokkos::log1p(Kokkos::exp(-Kokkos::abs(p)));
+  }
+  template <class T>
+  KOKKOS_FUNCTION static T slope(T p, T y) {
+    return T(1) / (T(1) + Kokkos::exp(-p)) - y;
+  }
+};
+
 /// Sum of the weights of a tile's points, in double. One team a tile.
 template <class ExecutionSpace, class W>
 struct WeightSum {

@@ -54,6 +54,7 @@ class TransportBuffer {
       device_ = decltype(device_)(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
     else
       shared_ = decltype(shared_)(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
+    advise_huge_pages(data(), static_cast<std::size_t>(values) * sizeof(T));
   }
 
   T* data() const { return device_.data() != nullptr ? device_.data() : shared_.data(); }

@@ -48,4 +48,22 @@ struct MeanSquaredError : LossFunction<MeanSquaredError> {
 };
 inline constexpr MeanSquaredError mse{};
 
+/// Mean absolute error, as torch.nn.L1Loss.
+struct MeanAbsoluteError : LossFunction<MeanAbsoluteError> {
+  using pointwise = kernels::AbsoluteError;
+};
+inline constexpr MeanAbsoluteError l1{};
+
+/// As torch.nn.HuberLoss with its delta of 1: squared where prediction and label are close, absolute elsewhere.
+struct HuberLoss : LossFunction<HuberLoss> {
+  using pointwise = kernels::HuberError;
+};
+inline constexpr HuberLoss huber{};
+
+/// As torch.nn.BCEWithLogitsLoss: the prediction is a logit, the label a probability, channel by channel.
+struct BinaryCrossEntropyWithLogits : LossFunction<BinaryCrossEntropyWithLogits> {
+  using pointwise = kernels::CrossEntropyOfLogit;
+};
+inline constexpr BinaryCrossEntropyWithLogits bce_with_logits{};
+
 }  // namespace halogen
