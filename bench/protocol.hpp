@@ -87,9 +87,10 @@ AnyField numbers(const hg::DeviceMesh<typename AnyField::mesh_type>& mesh, const
 }
 
 /// Root mean square over all ranks of what each holds.
-inline double root_mean_square(const hg::Communicator& world, const std::vector<float>& values) {
+template <class T>
+double root_mean_square(const hg::Communicator& world, const std::vector<T>& values) {
   double sum[2] = {0, static_cast<double>(values.size())};
-  for (const float value : values) sum[0] += static_cast<double>(value) * value;
+  for (const T& value : values) sum[0] += static_cast<double>(value) * static_cast<double>(value);
   world.all_reduce(sum, 2);
   return std::sqrt(sum[0] / sum[1]);
 }
@@ -209,6 +210,21 @@ bool forward(const Options& options, const hg::DeviceMesh<Mesh>& mesh, const std
   if (options.name != name) return false;
   measure_forward<Model>(options, numbers<Image>(mesh, extents));
   return true;
+}
+
+/// run.operator()<T>(options) for fields of T: float; in programs for a device bfloat16 where the name ends in _bf16,
+/// which the options that it is given do not.
+template <class Run>
+bool with_value_type(const Options& options, Run run) {
+  if constexpr (!hg::runs_on_host) {
+    const std::string half = "_bf16";
+    if (options.name.ends_with(half)) {
+      Options plain = options;
+      plain.name.resize(plain.name.size() - half.size());
+      return run.template operator()<hg::bfloat16>(plain);
+    }
+  }
+  return run.template operator()<float>(options);
 }
 
 /// main() of a bench program; `run(options, mesh)` is false for a name that it does not know.

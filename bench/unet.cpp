@@ -1,6 +1,6 @@
 // The U-Net of three levels, base 16, on 1 x 3 x size, cut over the ranks: unet_forward; unet_train, a step with MSE
-// and AdamW; unet_memory, what that step takes; unet_exchange, what it waits for (see exchange.hpp). NAME_bf16: the
-// same with images, and so all activations, of bfloat16.
+// and AdamW; unet_memory, what that step takes; unet_exchange, what it waits for (see exchange.hpp). On a device
+// NAME_bf16: the same with images, and so all activations, of bfloat16.
 #include "exchange.hpp"
 #include "memory.hpp"
 #include "protocol.hpp"
@@ -10,9 +10,10 @@ namespace {
 using Model = hg::UNet<3, 3, 16>;
 using Label = bench::Field<3>;
 
-/// `what` with images of T.
+/// With images of T.
 template <class T>
-bool run(const bench::Options& options, const std::string& what, const hg::DeviceMesh<bench::Mesh>& mesh) {
+bool run(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh) {
+  const std::string& what = options.name;
   using Image = bench::FieldOf<T, 3>;
   const hg::index_t height = options.size[0] == 0 ? 512 : options.size[0];
   const hg::index_t width = options.size[1] == 0 ? 512 : options.size[1];
@@ -38,7 +39,7 @@ bool run(const bench::Options& options, const std::string& what, const hg::Devic
         options, mesh.world(), [&] { trainer.predict(image); },
         [&] {
           const auto output = trainer.predict(image).to_host();
-          return std::vector{bench::root_mean_square(mesh.world(), std::vector<float>(output.begin(), output.end()))};
+          return std::vector{bench::root_mean_square(mesh.world(), output)};
         });
   else if (what == "unet_memory")
     bench::print_memory(options, mesh.world(), train, trainer, image);
@@ -52,10 +53,7 @@ bool run(const bench::Options& options, const std::string& what, const hg::Devic
 }  // namespace
 
 int main(int argc, char** argv) {
-  return bench::run_main(argc, argv, [](const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh) {
-    const std::string half = "_bf16";
-    if (options.name.ends_with(half))
-      return run<hg::bfloat16>(options, options.name.substr(0, options.name.size() - half.size()), mesh);
-    return run<float>(options, options.name, mesh);
+  return bench::run_main(argc, argv, [](const bench::Options& all, const hg::DeviceMesh<bench::Mesh>& mesh) {
+    return bench::with_value_type(all, [&]<class T>(const bench::Options& options) { return run<T>(options, mesh); });
   });
 }

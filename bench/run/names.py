@@ -91,23 +91,37 @@ BENCHES = {
 }
 
 
-def on_device(base, program, channels, size):
-    """The same programs, built for CUDA, at a size that keeps a GPU busy."""
-    cost = windows(3, channels, channels, size)
-    both_ways = both(f"device_{base}", program, 20, cost, kind="on_device")
-    return {name: dataclasses.replace(bench, program=f"{program} {name.removeprefix('device_')}", size=size)
-            for name, bench in both_ways.items()}
+def on_device(program, size, benches):
+    """The same programs, built for CUDA, at a size that keeps a GPU busy; NAME_bf16: of fields of two bytes."""
+    found = {}
+    for name, bench in benches.items():
+        for suffix, share in (("", 1), ("_bf16", 0.5)):
+            found[f"device_{name}{suffix}"] = dataclasses.replace(
+                bench, kind="on_device", program=f"{program} {name}{suffix}", bytes=share * bench.bytes, size=size)
+    return found
+
+
+def windows_on_device(base, program, channels, size):
+    return on_device(program, size, both(base, program, 20, windows(3, channels, channels, size)))
+
+
+def rows_on_device(name, size, passes):
+    """What moves 16 x 2048 x 2048 values so often, and computes little."""
+    return on_device("layers", size, {name: Bench("on_device", "layers", 20, bytes=4 * 16 * 2048**2 * passes)})
 
 
 # only with bench.py --device
 DEVICE_BENCHES = {
-    **on_device("conv2d_8", "conv2d", 8, 2048),
-    **on_device("conv2d_16", "conv2d", 16, 2048),
-    **on_device("conv2d_32", "conv2d", 32, 2048),
-    **on_device("conv2d_64", "conv2d", 64, 1024),
-    **on_device("conv2d_128", "conv2d", 128, 1024),
-    **on_device("conv2d_256", "conv2d", 256, 512),
-    **on_device("conv_norm_relu_16", "layers", 16, 2048),
+    **windows_on_device("conv2d_8", "conv2d", 8, 2048),
+    **windows_on_device("conv2d_16", "conv2d", 16, 2048),
+    **windows_on_device("conv2d_32", "conv2d", 32, 2048),
+    **windows_on_device("conv2d_64", "conv2d", 64, 1024),
+    **windows_on_device("conv2d_128", "conv2d", 128, 1024),
+    **windows_on_device("conv2d_256", "conv2d", 256, 512),
+    **windows_on_device("conv_norm_relu_16", "layers", 16, 2048),
+    **rows_on_device("maxpool", 2048, 1.25),
+    **rows_on_device("upsample_bilinear", 1024, 1.25),
+    **rows_on_device("groupnorm", 2048, 3),
     **both_of_attention("device_", 16384, "on_device", 10, size=16384),
     "device_unet_train": Bench("on_device", "unet unet_train", 10, unet_training_flops(2048), size=2048),
     "device_unet_train_bf16": Bench("on_device", "unet unet_train_bf16", 10, unet_training_flops(2048), size=2048),
