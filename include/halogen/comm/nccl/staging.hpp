@@ -111,7 +111,7 @@ class NcclStaging {
   }
   static std::size_t room(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-  StagingMemory<Kokkos::DefaultExecutionSpace::memory_space> device_{"halogen::staging"};
+  StagingMemory<Kokkos::DefaultExecutionSpace::memory_space> device_{"halogen::nccl_staging"};
   StagingMemory<PinnedSpace> pinned_{"halogen::pinned"};
   std::size_t bytes_in_ = 0, bytes_out_ = 0;
   StreamMark end_;
