@@ -8,7 +8,7 @@ template <class T, int Channels>
 bool run(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh, hg::index_t size) {
   using Model = hg::Sequential<hg::Conv2d<Channels, Channels, hg::Kernel<3>, hg::Padding<1>>>;
   return bench::both<Model, bench::FieldOf<T, Channels>>(options, mesh, "conv2d_" + std::to_string(Channels),
-                                                    bench::square(options, Channels, size));
+                                                         bench::square(options, Channels, size));
 }
 
 }  // namespace

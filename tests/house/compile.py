@@ -9,6 +9,9 @@ compile.py ...                                            alone DIRECTORY    eac
 compile.py ...                                            precompile FOLDER  FOLDER holds halogen.hpp, compiled once:
                                                                              with --precompiled FOLDER sources that
                                                                              include it are read in a fraction of time
+compile.py --compiler nvcc ...                            stacks SOURCE...   no kernel takes more stack than a few spilled
+                                                                             registers: one that copies its arguments
+                                                                             there (an address taken is enough) does
 """
 import argparse
 import concurrent.futures
@@ -22,6 +25,7 @@ import sys
 import tempfile
 
 LONGEST_REFUSAL = 40  # lines of compiler output
+LARGEST_STACK = 400  # bytes of a thread of a device
 WHOLE = "#include <halogen/halogen.hpp>\n"
 KOKKOS = "Kokkos_Core.hpp"
 
@@ -99,6 +103,17 @@ def refuse(compiler, source):
     return faults + ([output] if faults else [])
 
 
+def stacks(compiler, source):
+    status, output = compiler.call(compiler.command + ["-O1", "-Xptxas=-v"], source, (), True)
+    if status != 0:
+        return [f"{source}: does not compile\n{output}"]
+    found = re.findall(r"Function properties for (\S+)\s+(\d+) bytes stack frame", output)
+    if not any("Convolution" in name for name, _ in found):
+        return [f"{source}: ptxas says nothing of a convolution's stack\n{output}"]
+    return [f"{name} has a stack of {size} bytes, more than {LARGEST_STACK}" for name, size in found
+            if int(size) > LARGEST_STACK]
+
+
 def alone(compiler, directory):
     """Every header twice over: alone, and a second time in one source (its include guard)."""
     root = pathlib.Path(directory).parent
@@ -161,7 +176,7 @@ def main():
     parser.add_argument("--ccache", default="")
     parser.add_argument("--passed", default="", help="alone: file of what passed, which is not compiled again")
     parser.add_argument("--precompiled", default="", help="folder of a `precompile` with the same compiler")
-    parser.add_argument("check", choices=["accept", "refuse", "alone", "precompile"])
+    parser.add_argument("check", choices=["accept", "refuse", "alone", "precompile", "stacks"])
     parser.add_argument("paths", nargs="+")
     arguments = parser.parse_args()
     compiler = Compiler(arguments.compiler, arguments.flags, arguments.ccache, arguments.precompiled, arguments.passed)
@@ -169,7 +184,7 @@ def main():
         check = {"alone": alone, "precompile": precompile}[arguments.check]
         faults = [fault for path in arguments.paths for fault in check(compiler, path)]
     else:
-        faults = in_parallel({"accept": accept, "refuse": refuse}[arguments.check], compiler, arguments.paths)
+        faults = in_parallel({"accept": accept, "refuse": refuse, "stacks": stacks}[arguments.check], compiler, arguments.paths)
     print("\n".join(faults))
     return 1 if faults else 0
 

@@ -185,9 +185,7 @@ void over_points(index_t count, To* to, F f, const From*... from) {
 }  // namespace detail
 
 /// Whether a function is none but ReLU, which kernels clip by as they go.
-HALOGEN_FUNCTION constexpr bool only_clips(const Nonlinearity& function) {
-  return function.kind <= Nonlinearity::Kind::relu;
-}
+HALOGEN_FUNCTION constexpr bool only_clips(Nonlinearity function) { return function.kind <= Nonlinearity::Kind::relu; }
 
 /// f(x) of a row, in place.
 template <class T>
@@ -214,36 +212,35 @@ template <class T, class From, class Value, class To>
 
 namespace detail {
 
-// Of a point. Kinds beyond ReLU are a call: kernels keep their registers for what they compute.
+// Of a point. Kinds beyond ReLU are a call, by values: kernels keep their registers for what they compute, and their
+// arguments where they are.
 template <class T>
-[[gnu::noinline]] HALOGEN_FUNCTION T activated_otherwise(T x, const Nonlinearity& function) {
-  KOKKOS_IF_ON_HOST((activate_row<T>(function, 1, &x); return x;))
-  KOKKOS_IF_ON_DEVICE((return with_kind(function.kind, [&]<NonlinearityKind Kind>() {
-                                return value_of<Kind, T>(x, static_cast<T>(function.parameter));
-                              });))
+[[gnu::noinline]] HALOGEN_FUNCTION T activated_otherwise(T x, NonlinearityKind kind, T parameter) {
+  KOKKOS_IF_ON_HOST((activate_row<T>({kind, static_cast<double>(parameter)}, 1, &x); return x;))
+  KOKKOS_IF_ON_DEVICE(
+      (return with_kind(kind, [=]<NonlinearityKind Kind>() { return value_of<Kind, T>(x, parameter); });))
 }
 template <class T>
-[[gnu::noinline]] HALOGEN_FUNCTION T passed_back_otherwise(T g, T x, const Nonlinearity& function) {
-  KOKKOS_IF_ON_HOST((pass_back_row<T>(function, &g, &x, T(1), T(0), 1, &g); return g;))
-  KOKKOS_IF_ON_DEVICE((return with_kind(function.kind, [&]<NonlinearityKind Kind>() {
-                                return adjoint_of<Kind, T>(g, x, static_cast<T>(function.parameter));
-                              });))
+[[gnu::noinline]] HALOGEN_FUNCTION T passed_back_otherwise(T g, T x, NonlinearityKind kind, T parameter) {
+  KOKKOS_IF_ON_HOST((pass_back_row<T>({kind, static_cast<double>(parameter)}, &g, &x, T(1), T(0), 1, &g); return g;))
+  KOKKOS_IF_ON_DEVICE(
+      (return with_kind(kind, [=]<NonlinearityKind Kind>() { return adjoint_of<Kind, T>(g, x, parameter); });))
 }
 
 }  // namespace detail
 
 /// f(x) of a point.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T activated(T x, const Nonlinearity& function) {
+KOKKOS_FORCEINLINE_FUNCTION T activated(T x, Nonlinearity function) {
   if (only_clips(function)) return function && x < T(0) ? T(0) : x;
-  return detail::activated_otherwise(x, function);
+  return detail::activated_otherwise(x, function.kind, static_cast<T>(function.parameter));
 }
 
 /// f'(x) g of a point.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T passed_back(T g, T x, const Nonlinearity& function) {
+KOKKOS_FORCEINLINE_FUNCTION T passed_back(T g, T x, Nonlinearity function) {
   if (only_clips(function)) return function && x <= T(0) ? T(0) : g;
-  return detail::passed_back_otherwise(g, x, function);
+  return detail::passed_back_otherwise(g, x, function.kind, static_cast<T>(function.parameter));
 }
 
 }  // namespace halogen::kernels
