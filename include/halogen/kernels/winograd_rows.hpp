@@ -19,10 +19,13 @@ inline constexpr int line_vectors = 3;                               ///< of eac
 /// Calls f<outputs>(first) for blocks of channels [0, channels); the last may reach beyond.
 template <class F>
 inline void for_each_line_block(int channels, F&& f) {
-  constexpr int half = line_outputs / 2;
+  constexpr int half = line_outputs / 2, quarter = line_outputs / 4;
   int o = 0;
   for (; o + half < channels; o += line_outputs) f.template operator()<line_outputs>(o);
-  if (o < channels) f.template operator()<half>(o);
+  if (o + quarter < channels)
+    f.template operator()<half>(o);
+  else if (o < channels)
+    f.template operator()<quarter>(o);
 }
 
 /// to[o][vector] = sum over channels and taps across. A leaf of its own: inlined, g++ spills.
