@@ -1,6 +1,7 @@
 // Fields to and from a file, each rank its own piece: the bytes that write_safetensors writes of the whole, read by any
 // mesh and cut; what is refused, on all ranks alike; no rank takes memory for more than its piece.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -22,10 +23,17 @@ using Cube = hg::Sharded<hg::Tensor<T, hg::dyn, hg::dyn, hg::dyn>, Grid, P...>;
 template <class T>
 using Plane = Cube<T, hg::Shard<1>, hg::Shard<2>>;
 
-/// One name for all ranks, another for each number of them.
+/// One name for all ranks, another for each run.
 std::filesystem::path file_of(const std::string& name) {
+  auto run = static_cast<std::int64_t>(getpid());
+  grid_world().broadcast(&run, sizeof run, 0);
   return std::filesystem::temp_directory_path() /
-         ("halogen_fields_" + std::to_string(grid_world().size()) + "_" + name + ".safetensors");
+         ("halogen_fields_" + std::to_string(run) + "_" + name + ".safetensors");
+}
+
+void remove_file(const std::filesystem::path& path) {
+  grid_world().barrier();
+  if (grid_world().rank() == 0) std::filesystem::remove(path);
 }
 
 std::vector<char> bytes_of(const std::filesystem::path& path) {
@@ -59,6 +67,7 @@ void check_copies(const hg::DeviceMesh<Grid>& mesh, int way) {
   CHECK(hg::full_tensor(otherwise) == values);
   CHECK(otherwise.cuts() == cuts);
   CHECK(hg::full_tensor(hg::load_field<Wide>(path, "v", mesh)) == v.values);
+  remove_file(path), remove_file(plain);
 }
 
 }  // namespace
@@ -83,8 +92,7 @@ TEST_CASE("no rank takes memory for more than its piece") {
   CHECK(support::heap.largest >= piece);  // it is the heap that is measured
   CHECK(support::heap.largest <= piece + 70'000);
   CHECK(back.extent(1) == 1024);
-  grid_world().barrier();
-  if (grid_world().rank() == 0) std::filesystem::remove(path);
+  remove_file(path);
 }
 
 TEST_CASE("what does not fit is refused on all ranks with a sentence, and leaves file and field as they were") {
@@ -125,6 +133,12 @@ TEST_CASE("what does not fit is refused on all ranks with a sentence, and leaves
   grid_world().barrier();
   CHECK(refusal<CollectiveError>([&] { hg::load_field(path, "u", u); }).starts_with("cannot read '" + path.string()));
   CHECK(u.to_host() == field<Plane<double>>(mesh, a).to_host());
+  remove_file(path);
+
+  Plane<double> dry(hg::dry_mesh<Grid>({2, 1}), {2, 24, 4});
+  CHECK(refusal<hg::Error>([&] { hg::load_field(path, "u", dry); }) ==
+        "load_field: the ranks of a dry mesh are not there to write or read their pieces");
+  CHECK(refusal<hg::Error>([&] { hg::save_fields(path, hg::NamedField{std::string("u"), dry}); }).starts_with("save_"));
 }
 
 }  // namespace test_field_files

@@ -274,7 +274,7 @@ TEST_CASE("windows are named in the start-up line, or why there are none is said
   said_once(output(2, windows + "NCCL_STANDIN_NO_WINDOWS=1"),
             "error: HALOGEN_NCCL_WINDOWS=1, but NCCL finds no way for these GPUs to write into each other's memory");
   said_once(output(2, windows + "NCCL_STANDIN_NO_SIGNALS=1"),
-            "error: windows for messages (HALOGEN_NCCL_WINDOWS=1) on \"world\": NCCL says invalid argument");
+            "error: windows for messages (HALOGEN_NCCL_WINDOWS) on \"world\": NCCL says invalid argument");
   said_once(output(2, windows + "NCCL_STANDIN_NO_MEMORY=1"),
             "error: HALOGEN_NCCL_WINDOWS=1 needs 256 MiB of device memory, and NCCL says unhandled cuda error: set "
             "HALOGEN_NCCL_WINDOW_MIB to less");

@@ -109,6 +109,7 @@ TEST_CASE_TEMPLATE("ends, NaN, and the same bits in a row's last points", T, flo
     const bool bounded = f.kind == Kind::tanh || f.kind == Kind::sigmoid;
     CHECK(ends[0] == (bounded ? T(1) : infinity));
     CHECK(ends[1] == (f.kind == Kind::sigmoid ? T(0.5) : T(0)));
+    CHECK(!std::signbit(ends[1]));
     CHECK(ends[2] != ends[2]);
     CHECK(ends[3] == (bounded ? T(1) : T(200)));
     const T far = static_cast<T>(defined(f, -200));

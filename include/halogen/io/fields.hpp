@@ -17,7 +17,7 @@ struct NamedField {
   Field field;
 };
 template <class Field>
-NamedField(const char*, Field) -> NamedField<Field>;
+NamedField(std::string, Field) -> NamedField<Field>;
 
 namespace detail {
 
@@ -103,6 +103,11 @@ void write_piece(const PlacedFile& file, std::uint64_t begin, const Field& field
   });
 }
 
+template <class MeshHandle>
+void refuse_dry_mesh(const MeshHandle& mesh, const std::string& call) {
+  if (mesh.is_dry()) throw Error(call + ": the ranks of a dry mesh are not there to write or read their pieces");
+}
+
 /// The place of a tensor whose dtype is T's and whose shape has so many dimensions.
 template <class T>
 TensorPlace place_of(const std::filesystem::path& path, const std::string& name, std::size_t dimensions) {
@@ -139,7 +144,7 @@ void save_fields(const std::filesystem::path& path, const NamedField<Fields>&...
   static_assert((detail::is_whole<Fields> && ...),
                 "save_fields_of_summands: a Partial field is a sum that is still due: redistribute it first");
   const auto& mesh = std::get<0>(std::tie(named...)).field.mesh();
-  if (mesh.is_dry()) throw Error("save_fields: a field on a dry mesh has no other ranks' values");
+  detail::refuse_dry_mesh(mesh, "save_fields");
   (detail::require_same_ranks(mesh, named.field.mesh(), "save_fields"), ...);
   const Communicator& world = mesh.world();
   const std::string partial = path.string() + ".partial";
@@ -165,13 +170,13 @@ void save_fields(const std::filesystem::path& path, const NamedField<Fields>&...
     (describe(named), ...);
     return detail::safetensors_layout(tensors, bytes);
   });
-  on_all([&] {
-    if (world.rank() != 0) return;
-    const detail::PlacedFile file(partial, O_WRONLY | O_CREAT | O_TRUNC);
-    file.write(layout.header.data(), layout.header.size(), 0);
-    file.resize(layout.end);
-  });
   try {
+    on_all([&] {
+      if (world.rank() != 0) return;
+      const detail::PlacedFile file(partial, O_WRONLY | O_CREAT | O_TRUNC);
+      file.write(layout.header.data(), layout.header.size(), 0);
+      file.resize(layout.end);
+    });
     on_all([&] {
       const detail::PlacedFile file(partial, O_WRONLY);
       std::size_t i = 0;
@@ -193,6 +198,7 @@ void save_fields(const std::filesystem::path& path, const NamedField<Fields>&...
 template <class Field>
 void load_field(const std::filesystem::path& path, const std::string& name, Field& field) {
   static_assert(detail::is_whole<Field>, "load_field_of_summands: load it as Replicate or Shard, then redistribute it");
+  detail::refuse_dry_mesh(field.mesh(), "load_field");
   using T = typename Field::value_type;
   const std::vector<T> piece = agree(field.mesh().world(), [&] {
     const TensorPlace place = detail::place_of<T>(path, name, Field::rank);
@@ -218,6 +224,7 @@ void load_field(const std::filesystem::path& path, const std::string& name, Fiel
 template <class Field>
 Field load_field(const std::filesystem::path& path, const std::string& name,
                  const DeviceMesh<typename Field::mesh_type>& mesh) {
+  detail::refuse_dry_mesh(mesh, "load_field");
   const auto shape = agree(
       mesh.world(), [&] { return detail::place_of<typename Field::value_type>(path, name, Field::rank).tensor.shape; });
   typename Field::Extents extents;

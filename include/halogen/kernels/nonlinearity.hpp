@@ -70,7 +70,7 @@ KOKKOS_FORCEINLINE_FUNCTION V logistic(V x) {
 template <class T, class V>
 KOKKOS_FORCEINLINE_FUNCTION V hyperbolic_tangent(V x) {
   const V t = exponential_minus_one_anywhere<T>(T(-2) * (x < T(0) ? -x : x));
-  const V magnitude = -t / (T(2) + t);
+  const V magnitude = (V{} - t) / (T(2) + t);  // -t would be -0 of 0
   return x < T(0) ? -magnitude : magnitude;
 }
 

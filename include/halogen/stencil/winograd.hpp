@@ -31,11 +31,12 @@ constexpr int winograd_window(const Window& height, const Window& width, int inp
 }
 
 /// Whether one of such a window transforms down the columns alone (kernels/winograd_rows.hpp): where vectors are wide
-/// and so few channels, or 17 to 20 outputs, would leave most lanes of one empty, but points of a row do not. A
-/// function of types and of the machine compiled for: halos depend on it, so all ranks of a run are of one build.
+/// and so few channels, or 17 to 20 outputs of at most 32 inputs, would leave most lanes of one empty, but points of a
+/// row do not. A function of types and of the machine compiled for: halos depend on it, so all ranks of a run are of
+/// one build.
 constexpr bool winograd_by_rows(int window, int inputs, int outputs) {
   return wide_vector_bytes > vector_bytes && window == 3 &&
-         (inputs < 16 || outputs < 16 || (outputs > 16 && outputs <= 20));
+         (inputs < 16 || outputs < 16 || (inputs <= 32 && outputs > 16 && outputs <= 20));
 }
 
 /// Whether such an input gradient sums the weights' gradient as well, in one pass over the output's gradient: where

@@ -18,6 +18,7 @@ namespace detail {
 /// behind the other in the whole field, in the piece's row-major order.
 template <class Field, class F>
 void for_each_run(const Field& field, int rank, F f) {
+  static_assert(Field::rank > 0);
   const Decomposition pieces = field.decomposition();
   std::array<Interval, Field::rank> box;
   for (int d = 0; d < Field::rank; ++d) {

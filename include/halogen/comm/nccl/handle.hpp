@@ -91,7 +91,7 @@ class NcclHandle final : public NcclWatched {
   void open_window(std::shared_ptr<NcclWindowMemory> memory) {
     message_memory_ = std::move(memory);
     const auto operation =
-        std::make_shared<const NcclOperation>(NcclOperation{"windows for messages (HALOGEN_NCCL_WINDOWS=1)", {}});
+        std::make_shared<const NcclOperation>(NcclOperation{"windows for messages (HALOGEN_NCCL_WINDOWS)", {}});
     call(operation, [&](const NcclLibrary& nccl) {
       ncclResult_t code = nccl.window_register(comm_, message_memory_->data(), message_memory_->bytes(), &window_,
                                                nccl_windows::symmetric);
@@ -100,6 +100,7 @@ class NcclHandle final : public NcclWatched {
       code = nccl.signal((rank_ + 1) % size_, 0, 0, 0, comm_, stream());
       return code == ncclSuccess ? nccl.wait_signal(1, &of_last, comm_, stream()) : code;
     });
+    if (window_ == nullptr) message_memory_.reset();  // of no use
   }
   /// Null where there is none, as where GPUs do not reach each other's memory.
   nccl_windows::Window window() const { return window_; }
