@@ -69,6 +69,22 @@ struct NormOfSum : hg::Module<NormOfSum> {
   }
 };
 
+/// Convolutions that write a sum, behind it functions whose derivative depends on the value; one reads its own sum.
+using Smooth = hg::Sequential<Conv<2, 3>, hg::Residual<Conv<3, 3>>, hg::GELU,
+                              hg::Residual<hg::Sequential<Conv<3, 3>, hg::SiLU, Conv<3, 3>>>, hg::Tanh, Conv<3, 2>>;
+
+/// Two convolutions in one sum, of which the later adds the earlier; one of two readers, which adds nothing; a sum of a
+/// sum; a term that is written after the convolution.
+struct Terms : hg::Module<Terms> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const auto a = hg::ELU{}(Conv<2, 3>{}(x) + hg::Conv2d<2, 3>{}(x));
+    const auto twice = Conv<3, 3>{}(a), late = Conv<3, 3>{}(a);
+    const auto sum = Conv<3, 3>{}(hg::GELU{}(twice)) + twice;
+    return hg::SiLU{}(late + hg::MaxPool2d<3, hg::Stride<1>, hg::Padding<1>>{}(sum)) +
+           Conv<3, 3>{}(sum + Conv<3, 3>{}(sum));
+  }
+};
+
 template <class Model, int In>
 constexpr hg::Plan plan_of = hg::PlanOf<Model, In, hg::PlanKind::training>::plan();
 
@@ -97,6 +113,8 @@ TEST_CASE("norms and ReLUs before convolutions") { support::check_composition<Pr
 TEST_CASE("without norms, of the image, as the output: to the bit") {
   support::check_composition<Enhance, 2, 2, true>({3, 11, 17});
 }
+TEST_CASE("smooth functions of sums that convolutions write") { support::check_composition<Smooth, 2, 2>(); }
+TEST_CASE("which convolution writes a sum") { support::check_composition<Terms, 2, 3>(); }
 TEST_CASE("a shortcut with a norm of its own, strided") { support::check_composition<Projected, 2, 6>(); }
 TEST_CASE("one value twice, concatenations and levels under a sum") { support::check_composition<Odd, 2, 8, true>(); }
 TEST_CASE("branches, sums of sums") { support::check_composition<Branches, 2, 4>(); }
@@ -123,6 +141,22 @@ TEST_CASE("a block's backward has no launch but its convolutions'; forward it st
   // A norm of what others read too: one launch for its gradient, added to theirs. One store is the output's.
   CHECK(count(plan_of<PreActivation, 2>, hg::LaunchKind::gradient_store) == 3);
   CHECK(count(plan_of<PreActivation, 2>, hg::LaunchKind::store_backward) == 1);
+}
+
+TEST_CASE("a convolution's output is not stored where it adds the other term itself") {
+  const auto adders = [](const hg::Plan& plan) {
+    int all = 0;
+    for (const hg::Launch& launch : plan.launches)
+      all += launch.kind == hg::LaunchKind::conv_forward && launch.addend >= 0;
+    return all;
+  };
+  const auto forward = [](const hg::Plan& plan) { return plan.first_backward; };
+  CHECK(adders(plan_of<ResNet, 2>) == 0);  // a norm stands between
+  CHECK(adders(plan_of<PreActivation, 2>) == 2);
+  CHECK(forward(plan_of<PreActivation, 2>) == 1 + 2 * 2 + 1);  // convolutions, the store of the output
+  CHECK(adders(plan_of<Smooth, 2>) == 1);                      // the second adds to a GELU of what is stored
+  CHECK(adders(plan_of<Terms, 2>) == 3);
+  CHECK(count(plan_of<Terms, 2>, hg::LaunchKind::add) == 2);
 }
 
 TEST_CASE("a sum sends what one tensor sends") {

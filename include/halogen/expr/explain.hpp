@@ -47,14 +47,14 @@ inline std::string launch_name(const Plan& plan, const Launch& launch) {
   return "";
 }
 
-/// "relu(norm0(t3))^ t5": sources side by side; ^ marks one that is resampled as it is read.
+/// "relu(norm0(t3))^ t5, + t4": sources side by side, ^ marks one that is resampled as it is read; then what the rows
+/// are added to as they leave.
 inline std::string source_names(const Plan& plan, const Launch& launch) {
   std::string text;
   if (launch.reads >= 0 && launch.kind != LaunchKind::loss) {
     const Activation& a = plan.activations[launch.reads];
     text += "d t" + std::to_string(a.gradient) + (a.norm >= 0 ? " through norm" + std::to_string(a.norm) : "") + ", ";
   }
-  if (launch.addend >= 0) text += "t" + std::to_string(launch.addend) + " + ";
   for (const Source& source : launch.input.sources) {
     std::string one = "t" + std::to_string(source.tensor);
     if (source.norm >= 0) one = "norm" + std::to_string(source.norm) + "(" + one + ")";
@@ -62,7 +62,7 @@ inline std::string source_names(const Plan& plan, const Launch& launch) {
     text += one + (source.resampled ? "^ " : " ");
   }
   while (!text.empty() && (text.back() == ' ' || text.back() == ',')) text.pop_back();
-  return text;
+  return text + (launch.addend >= 0 ? ", + t" + std::to_string(launch.addend) : "");
 }
 
 template <class... Values>

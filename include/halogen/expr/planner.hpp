@@ -2,19 +2,20 @@
 #pragma once
 
 #include "halogen/expr/plan_order.hpp"
+#include "halogen/expr/plan_values.hpp"
 
 namespace halogen {
 
 /// Walks the graph forward, then backward; each node's Operation emits its launches through this interface.
-class Planner {
+class Planner : public PlanValues {
  public:
-  constexpr Planner(const Graph& graph, PlanKind kind) : plan_(graph), kind_(kind) {
+  constexpr Planner(const Graph& graph, PlanKind kind) : PlanValues(graph), kind_(kind) {
     plan_.training = kind != PlanKind::inference;
     plan_.input_gradient_wanted = kind == PlanKind::training_with_input_gradient || kind == PlanKind::vjp;
+    std::ranges::fill(due_, -1);
   }
 
   constexpr Plan plan() && {
-    mark_live();
     Value input;
     StoredTensor image;
     image.channels = plan_.graph.nodes[0].channels;
@@ -38,9 +39,6 @@ class Planner {
   }
 
   // -- for forward ----------------------------------------------------------------------------------------------
-  constexpr const Value& value_of(int node) const { return values_[node]; }
-  constexpr void set_value(const Node& node, const Value& value) { values_[node.index] = value; }
-
   /// A value that a launch of `node` reads: from now on its sources have one reader more.
   constexpr const Value& read(const Node& node) {
     const Value& value = values_[node.inputs[0]];
@@ -54,8 +52,10 @@ class Planner {
   }
 
   /// The sum of two values, one stored tensor: a norm's moments, an activation layer and every reader take it as any
-  /// other.
+  /// other. A convolution that is a term, and nobody else's, adds the other one as its rows leave.
   constexpr void emit_sum(const Node& node, Value first, Value second) {
+    for (int term : {0, 1})
+      if (add_in_convolution(node, term)) return;
     if (first.sources.size() + second.sources.size() > 4) {
       Value& wide = first.sources.size() < second.sources.size() ? second : first;
       wide = stored(node, wide);
@@ -94,19 +94,11 @@ class Planner {
     return index;
   }
 
-  /// Whether `value` is one stored tensor as it was written, whose moments nobody has asked for.
-  constexpr bool is_plain(const Value& value) const {
-    if (value.sources.size() != 1) return false;
-    const Source& source = value.sources[0];
-    if (source.norm >= 0 || source.function || source.resampled) return false;
-    for (const Norm& norm : plan_.norms)
-      if (norm.tensor == source.tensor) return false;
-    return true;
-  }
-
   // -- for vjp --------------------------------------------------------------------------------------------------
   /// The activation to read for the gradient of what `node` stored; -1 where none is due.
-  constexpr int gradient_of(const Node& node) { return gradient_of_tensor(values_[node.index].sources[0].tensor); }
+  constexpr int gradient_of(const Node& node) {
+    return due_[node.index] >= 0 ? due_[node.index] : gradient_of_tensor(values_[node.index].sources[0].tensor);
+  }
 
   constexpr void emit(const Launch& launch) { plan_.launches.push(launch); }
 
@@ -152,8 +144,13 @@ class Planner {
   constexpr void emit_sum_gradients(const Node& node) {
     int reads = gradient_of(node);
     if (reads < 0) return;
-    const Value input = plan_.launches[last_writer(values_[node.index].sources[0].tensor)].input;
+    const Launch writer = plan_.launches[last_writer(values_[node.index].sources[0].tensor)];
+    Value input = writer.input;
     reads = unmasked(reads);
+    if (writer.kind == LaunchKind::conv_forward) {
+      due_[writer.node] = reads;
+      input = values_[node.inputs[node.inputs[0] == writer.node]];
+    }
     for (int i = 0; i < input.sources.size(); ++i) {
       const Source& source = input.sources[i];
       if (source.resampled || source.channels != node.channels || !share(find_activation(source), reads))
@@ -165,22 +162,6 @@ class Planner {
   struct StoreRecord {
     int node, launch;
   };
-
-  /// A gradient that is read as it is stored.
-  constexpr int as_it_stands(int tensor) {
-    Activation plain;
-    plain.gradient = tensor;
-    return plan_.activations.push(plain);
-  }
-
-  constexpr bool stands(int activation) const { return !plan_.activations[activation].reads_value(); }
-
-  constexpr int last_writer(int tensor) const {
-    int last = -1;
-    for (int i = 0; i < plan_.launches.size(); ++i)
-      if (plan_.launches[i].output == tensor) last = i;
-    return last;
-  }
 
   /// The same gradient as it stands, without norm and function before it: the function's part is done by who wrote it
   /// last, as rows leave; a norm's takes a launch, and so does the gradient of a loss or one that others share.
@@ -225,20 +206,19 @@ class Planner {
     return shared_[tensor] = true;
   }
 
-  constexpr void mark_live() {
-    live_[plan_.graph.output] = true;
-    for (int i = plan_.graph.nodes.size(); i-- > 0;)
-      if (live_[i])
-        for (int input : plan_.graph.nodes[i].inputs)
-          if (input >= 0) live_[input] = true;
-  }
-
-  constexpr int new_tensor(int channels, int level, bool gradient) {
-    StoredTensor tensor;
-    tensor.channels = channels;
-    tensor.level = level;
-    tensor.gradient = gradient;
-    return plan_.tensors.push(tensor);
+  /// Whether input `term` of a sum is a convolution's output that has no other reader, and the other input one stored
+  /// tensor as it was written before: then the convolution writes the sum.
+  constexpr bool add_in_convolution(const Node& node, int term) {
+    const int convolution = node.inputs[term], other = node.inputs[1 - term];
+    const int tensor = values_[other].sources[0].tensor, by = last_writer(values_[convolution].sources[0].tensor);
+    if (by < 0 || last_writer(tensor) >= by || !is_raw(values_[other]) || readers_of(convolution) != 1) return false;
+    Launch& launch = plan_.launches[by];
+    if (launch.kind != LaunchKind::conv_forward || launch.node != convolution) return false;
+    count_reader(values_[other]);
+    launch.accumulate = true;
+    launch.addend = tensor;
+    set_value(node, values_[convolution]);
+    return true;
   }
 
   constexpr Value store(int node, LaunchKind kind, const Value& input, int channels, int level) {
@@ -256,27 +236,6 @@ class Planner {
     value.level = level;
     value.sources.push({launch.output, -1, {}, false, channels});
     return value;
-  }
-
-  constexpr int find_activation(const Source& source) {
-    for (int i = 0; i < plan_.activations.size(); ++i) {
-      const Activation& a = plan_.activations[i];
-      if (a.tensor == source.tensor && a.norm == source.norm && a.function == source.function) return i;
-    }
-    Activation activation;
-    activation.tensor = source.tensor;
-    activation.norm = source.norm;
-    activation.function = source.function;
-    return plan_.activations.push(activation);
-  }
-
-  constexpr void count_reader(const Value& value) {
-    for (const Source& source : value.sources) ++plan_.activations[find_activation(source)].readers;
-  }
-
-  constexpr bool needs_gradient(int activation) const {
-    const Activation& a = plan_.activations[activation];
-    return a.norm >= 0 || plan_.tensors[a.tensor].requires_gradient;
   }
 
   /// `launch` writes or adds its share of the activation's gradient; the last share gathers the norm's sums.
@@ -336,9 +295,8 @@ class Planner {
   /// The prediction is one plain stored tensor, so that a loss and the user can read it.
   constexpr void finish_output() {
     Value output = values_[plan_.graph.output];
-    const bool plain = output.sources.size() == 1 && output.sources[0].norm < 0 && !output.sources[0].function &&
-                       !output.sources[0].resampled && !plan_.tensors[output.sources[0].tensor].external;
-    if (!plain) output = stored(plan_.graph.nodes[plan_.graph.output], output);
+    if (!is_raw(output) || plan_.tensors[output.sources[0].tensor].external)
+      output = stored(plan_.graph.nodes[plan_.graph.output], output);
     plan_.prediction = output.sources[0].tensor;
     prediction_ = output;
   }
@@ -383,13 +341,11 @@ class Planner {
     }
   }
 
-  Plan plan_;
   PlanKind kind_;
-  Value values_[graph_capacity];
-  bool live_[graph_capacity] = {};
   Value prediction_;
   bool shared_[graph_capacity] = {};  ///< gradients that are more than one activation's
   int addends_[graph_capacity] = {};  ///< gradients that activations' contributions are added to; 0: none
+  int due_[graph_capacity];           ///< gradients of convolutions that write a sum; -1: its tensor's
   StaticVector<StoreRecord, graph_capacity> stores_;
 };
 
