@@ -19,6 +19,7 @@
 #include "halogen/layers/leaky_relu.hpp"
 #include "halogen/layers/max_pool2d.hpp"
 #include "halogen/layers/max_pool3d.hpp"
+#include "halogen/layers/pad.hpp"
 #include "halogen/layers/relu.hpp"
 #include "halogen/layers/residual.hpp"
 #include "halogen/layers/sigmoid.hpp"

@@ -25,6 +25,8 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
   conv_transpose2d  as conv2d; weight (in, out / groups, kernel_h, kernel_w); parameters end with groups and
              [output_padding_h, output_padding_w] instead of [periodic_h, periodic_w]
   conv3d     the same with depth before height; parameters has three numbers where conv2d's has two
+  padded_conv2d     as conv2d; parameters end with the edge of each dimension: 0 zero, 1 periodic, 2 reflect, 3 replicate
+  pads       caseK.{input, grad_output, output, grad_input}; parameters = [edge, points, for each dimension of space]
   maxpool    caseK.{input, grad_output, output, grad_input}; of equal maxima the first, row by row, has the gradient
              caseK.parameters = [kernel, stride, padding, dilation], each for height and width; a last partial window
              is dropped, what padding adds is never the largest
@@ -70,7 +72,7 @@ from torch import nn
 
 FIELDS = ("input", "grad_output", "output", "grad_input")
 CONV_FIELDS = ("input", "weight", "bias", "grad_output", "output", "grad_input", "grad_weight", "grad_bias")
-LARGEST_FILE, LARGEST_TOTAL = 80_000, 800_000
+LARGEST_FILE, LARGEST_TOTAL = 80_000, 900_000
 DTYPES = {np.dtype("float32"): "F32", np.dtype("float64"): "F64", np.dtype("int64"): "I64"}
 
 
@@ -179,6 +181,82 @@ def conv2d():
             assert np.array_equal(a.detach().numpy(), c)
         tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(CONV_FIELDS, (*given, y, *results))}
         tensors[f"case{i}.parameters"] = np.array([*kernel, *stride, *padding, *dilation, *periodic], np.int64)
+    return tensors
+
+
+# ---- edges ------------------------------------------------------------------------------------------------------------
+
+EDGES = ("constant", "circular", "reflect", "replicate")
+PADDED_CASES = [  # channels in, out; height, width; kernel; stride; padding; dilation; edges
+    (2, 3, 7, 9, (3, 3), (1, 1), (1, 1), (1, 1), (2, 3)),
+    (1, 2, 9, 8, (5, 5), (1, 1), (2, 2), (1, 1), (3, 2)),
+    (2, 2, 8, 8, (3, 3), (2, 2), (1, 1), (1, 1), (2, 1)),
+    (1, 2, 9, 7, (3, 5), (1, 1), (2, 2), (2, 1), (2, 0)),
+    (8, 8, 7, 6, (3, 3), (1, 1), (1, 1), (1, 1), (2, 2)),
+    (1, 2, 8, 4, (7, 3), (1, 1), (3, 1), (1, 1), (3, 2)),
+    (1, 2, 8, 4, (7, 3), (1, 1), (3, 1), (1, 1), (2, 3)),
+    (2, 1, 10, 9, (4, 3), (3, 2), (3, 2), (1, 1), (2, 3)),
+]
+PAD_CASES = [(2, (5, 7), 2, (1, 2)), (1, (4, 6), 3, (2, 3)), (1, (4, 5, 4), 2, (1, 2, 1)), (2, (3, 4, 5), 3, (1, 2, 3))]
+
+
+def padded_by_torch(x, padding, edges):
+    for d, (points, edge) in enumerate(zip(padding, edges)):
+        pads = [0] * (2 * len(padding))
+        pads[2 * (len(padding) - 1 - d)] = pads[2 * (len(padding) - 1 - d) + 1] = points
+        x = F.pad(x, pads, mode=EDGES[edge])
+    return x
+
+
+def padded_by_index(x, padding, edges):
+    modes = ("constant", "wrap", "reflect", "edge")
+    for d, (points, edge) in enumerate(zip(padding, edges)):
+        width = [(0, 0)] * x.ndim
+        width[2 + d] = (points, points)
+        x = np.pad(x, width, mode=modes[edge])
+    return x
+
+
+def padded_adjoint(gradient, shape, padding, edges):
+    """Each point's gradient added where its padded index came from; -1 came from nowhere."""
+    indices = padded_by_index(np.arange(1.0, 1 + math.prod(shape)).reshape(shape), padding, edges).astype(int) - 1
+    result = np.zeros(math.prod(shape))
+    np.add.at(result, indices[indices >= 0], gradient[indices >= 0])
+    return result.reshape(shape)
+
+
+def padded_conv2d():
+    random, tensors = np.random.default_rng(31), {}
+    for i, (c_in, c_out, height, width, kernel, stride, padding, dilation, edges) in enumerate(PADDED_CASES):
+        x = dyadic(random, 2, c_in, height, width).requires_grad_()
+        w = dyadic(random, c_out, c_in, *kernel).requires_grad_()
+        b = dyadic(random, c_out).requires_grad_()
+        y = F.conv2d(padded_by_torch(x, padding, edges), w, b, stride=stride, dilation=dilation)
+        g = dyadic(random, *y.shape)
+        results, given = grads(y, g, x, w, b), (x, w, b, g)
+        xs, ws, bs, gs = (t.detach().numpy() for t in given)
+        ys, gx, gw, gb = conv_by_index(padded_by_index(xs, padding, edges), ws, bs, gs, stride, (0, 0), dilation, (0, 0))
+        for a, c in zip((y, *results), (ys, padded_adjoint(gx, xs.shape, padding, edges), gw, gb)):
+            assert np.array_equal(a.detach().numpy(), c)
+        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(CONV_FIELDS, (*given, y, *results))}
+        tensors[f"case{i}.parameters"] = np.array([*kernel, *stride, *padding, *dilation, *edges], np.int64)
+    return tensors
+
+
+def pads():
+    random, tensors = np.random.default_rng(32), {}
+    for i, (channels, extents, edge, padding) in enumerate(PAD_CASES):
+        edges = [edge] * len(extents)
+        x = dyadic(random, 2, channels, *extents).requires_grad_()
+        layer = {(2, 2): nn.ReflectionPad2d, (3, 2): nn.ReplicationPad2d, (2, 3): nn.ReflectionPad3d,
+                 (3, 3): nn.ReplicationPad3d}[edge, len(extents)]
+        y = layer(tuple(points for points in reversed(padding) for _ in range(2)))(x)
+        g = dyadic(random, *y.shape)
+        gx, = grads(y, g, x)
+        assert np.array_equal(y.detach().numpy(), padded_by_index(x.detach().numpy(), padding, edges))
+        assert np.array_equal(gx.numpy(), padded_adjoint(g.numpy(), x.shape, padding, edges))
+        tensors |= {f"case{i}.{name}": exact(t) for name, t in zip(FIELDS, (x, g, y, gx))}
+        tensors[f"case{i}.parameters"] = np.array([edge, *padding], np.int64)
     return tensors
 
 
@@ -794,6 +872,7 @@ def main():
     torch.use_deterministic_algorithms(True)
     forward, training, autocast = unet()
     files = {"conv2d": conv2d(), "conv3d": conv3d(), "grouped_conv2d": grouped_conv2d(),
+             "padded_conv2d": padded_conv2d(), "pads": pads(),
              "conv_transpose2d": conv_transpose2d(), "maxpool": maxpool(), "maxpool3d": maxpool3d(), "avgpool": avgpool(),
              "groupnorm": groupnorm(), "upsample": upsample(), "bilinear": bilinear(), "softmax": softmax(),
              "activations": activations(),

@@ -165,6 +165,40 @@ static_assert(resampling(22, 45));
 static_assert(resampling(1, 1) && resampling(1, 7) && resampling(5, 11) && resampling(7, 15) && resampling(4, 8));
 static_assert(resampling(11, 8) && resampling(9, 3) && resampling(5, 4));  // downward too
 
+// -- pads
+/// Each output reads one input, numpy's; images_of has the readers beside it; intervals are hulls.
+constexpr bool pads(index_t from, index_t width, Edge edge) {
+  const Resample map{from, from + 2 * width, false, edge};
+  for (index_t o = 0; o < map.to; ++o) {
+    const index_t i = o - width, last = from - 1;
+    const index_t low = edge == Edge::reflect ? -i : 0, high = edge == Edge::reflect ? 2 * last - i : last;
+    if (map.source(o) != (i < 0 ? low : i > last ? high : i)) return false;
+    for (index_t end = o + 1; end <= map.to; ++end) {
+      Interval read;
+      for (index_t each = o; each < end; ++each) read = hull(read, {map.source(each), map.source(each) + 1});
+      if (map.input_of({o, end}) != read) return false;
+    }
+  }
+  for (index_t i = 0; i < from; ++i) {
+    const Resample::Images images = map.images_of(i);
+    for (index_t o = 0; o < map.to; ++o) {
+      const int counted = (o == i + width) + inside(o, images.low) + inside(o, images.high);
+      if (counted != (map.source(o) == i)) return false;
+    }
+    for (index_t end = i + 1; end <= from; ++end) {
+      Interval readers;
+      for (index_t o = 0; o < map.to; ++o)
+        if (inside(map.source(o), {i, end})) readers = hull(readers, {o, o + 1});
+      if (map.output_of({i, end}) != readers) return false;
+    }
+  }
+  return map.input_of({1, 1}).empty() && map.output_of({1, 1}).empty();
+}
+static_assert(pads(2, 1, Edge::reflect) && pads(5, 1, Edge::reflect) && pads(5, 4, Edge::reflect));
+static_assert(pads(7, 3, Edge::reflect) && pads(9, 2, Edge::reflect) && pads(4, 2, Edge::reflect));
+static_assert(pads(1, 3, Edge::replicate) && pads(4, 2, Edge::replicate) && pads(7, 1, Edge::replicate));
+static_assert(pads(2, 5, Edge::replicate) && pads(5, 1, Edge::replicate));
+
 // -- linear resampling
 /// Two inputs side by side around (2 o + 1) n / (2 m) - 1/2, clamped; output_of holds all readers of an input, and no
 /// output more; periodic by itself.

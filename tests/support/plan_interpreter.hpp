@@ -151,8 +151,8 @@ inline auto largest(const hg::Window& window, const Field& x) {
     f(at, 1.);
   };
 }
-inline auto resampling(int from, int to, bool linear) {
-  return [resample = hg::Resample{from, to, linear}](int, int output, auto f) {
+inline auto resampling(int from, int to, bool linear, hg::Edge edge = hg::Edge::zero) {
+  return [resample = hg::Resample{from, to, linear, edge}](int, int output, auto f) {
     if (!resample.linear) return f(resample.source(output), 1.);
     const hg::Resample::Between between = resample.between(output);
     const double share = static_cast<double>(between.part) / static_cast<double>(2 * resample.to);
@@ -229,6 +229,11 @@ inline Field run_node(const hg::Node& node, const Parameters& parameters, Field 
   if (name == "softmax") return softmax(x);
   if (name == "upsample_nearest" || name == "upsample_bilinear")
     return gathered(x, points, resampling(points_of(x), points, name == "upsample_bilinear"));
+  if (name == "pad") return gathered(x, points, [&](int, int output, auto f) {
+      const int last = points_of(x) - 1, i = output - node.window[2].padding;
+      if (node.window[2].pads == hg::Edge::reflect) return f(i < 0 ? -i : i > last ? 2 * last - i : i, 1.);
+      f(std::clamp(i, 0, last), 1.);
+    });
   if (name == "add") return added(x, y);
   expect(name == "concat", "a layer that nobody defined: ", name);
   x.insert(x.end(), y.begin(), y.end());
@@ -314,7 +319,7 @@ class PlanRun {
     if (kind == Kind::store_backward) return of_source(slope);
     if (kind == Kind::softmax_backward) return of_source(softmax_adjoint(slope, read(launch().result)));
     if (kind == Kind::upsample_backward)
-      return gather_adjoint(slope, coarse, resampling(coarse, points, source().linear));
+      return gather_adjoint(slope, coarse, resampling(coarse, points, source().linear, source().pads[2]));
     expect(kind == Kind::conv_input_gradient, "computes nothing backward");
     if (launch().weights) sum_weights(slope, value(source()), first_channel());
     return of_source(convolution_adjoint(slope, parameters_[node().parameter]));
@@ -345,7 +350,8 @@ class PlanRun {
     expect(channels_of(x) == source.channels, "channels of t", source.tensor);
     if (source.norm >= 0) x = normalised(x, norm_of(source.tensor, source.norm), parameters_);
     x = activated(source.function, x);
-    if (source.resampled) return gathered(x, points_[level], resampling(points_of(x), points_[level], source.linear));
+    if (source.resampled)
+      return gathered(x, points_[level], resampling(points_of(x), points_[level], source.linear, source.pads[2]));
     expect(plan_.tensors[source.tensor].level == level, "level of t", source.tensor);
     return x;
   }

@@ -24,6 +24,7 @@
 #include "halogen/layers/group_norm.hpp"
 #include "halogen/layers/leaky_relu.hpp"
 #include "halogen/layers/max_pool2d.hpp"
+#include "halogen/layers/pad.hpp"
 #include "halogen/layers/relu.hpp"
 #include "halogen/layers/residual.hpp"
 #include "halogen/layers/softmax.hpp"
@@ -108,7 +109,7 @@ class RandomGraph {
   void step() {
     const int at = draw_.below(3) > 0 ? recent() : draw_.below(count());
     const hg::Traced x = values_[at];
-    switch (draw_.below(14)) {
+    switch (draw_.below(15)) {
       case 0:
       case 1: {
         const bool wide = draw_.coin(), bias = draw_.coin();
@@ -134,6 +135,8 @@ class RandomGraph {
         return;
       case 13:
         return concat(at);
+      case 14:
+        return pad(at);
       default:
         return add(at);
     }
@@ -192,6 +195,14 @@ class RandomGraph {
       default:
         return keep("bilinear1", {at}, hg::Upsample<1, hg::Bilinear>{}(x));
     }
+  }
+
+  void pad(int at) {
+    if (points(at) < 2 || points(at) + 4 > most_points) return;
+    if (draw_.coin())
+      keep("reflect1", {at}, hg::ReflectionPad2d<1>{}(values_[at]));
+    else
+      keep("replicate2", {at}, hg::ReplicationPad2d<2>{}(values_[at]));
   }
 
   void upsample_to_skip(int at) {

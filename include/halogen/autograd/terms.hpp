@@ -39,7 +39,7 @@ auto add_offset(Total<S...>) {
 }
 
 template <class... B>
-struct Edge {};  // the boundaries of the variable
+struct Ends {};  // the boundaries of the variable
 
 // -- a path whose root position may be a periodic image: reads that no shift moves across an edge wrap ----------------
 // Only where everything it reads continues periodically; else the path is stored first and read as a field.
@@ -52,7 +52,7 @@ inline constexpr bool wraps<Filled<C, Where>, T, S> = true;
 template <class Op, class E, bool Mean, class T, class S>
 inline constexpr bool wraps<Reduction<Op, E, Mean>, T, S> = true;
 template <class E, class... B, class... T, int... S>
-inline constexpr bool wraps<Bounded<E, B...>, Edge<T...>, Total<S...>> =
+inline constexpr bool wraps<Bounded<E, B...>, Ends<T...>, Total<S...>> =
     is_stored<E> && ((!T::periodic || B::periodic || S == 0) && ...);
 template <int Dim, int Offset, class E, class T, class S>
 inline constexpr bool wraps<Shift<Dim, Offset, E>, T, S> = wraps<E, T, decltype(add_offset<Dim, Offset>(S{}))>;
@@ -60,20 +60,20 @@ template <class F, class... A, class T, class S>
 inline constexpr bool wraps<Pointwise<F, A...>, T, S> = (wraps<A, T, S> && ...);
 
 template <class E, class... T, int... S>
-auto wrap(const E& e, Edge<T...>, Total<S...>) {
+auto wrap(const E& e, Ends<T...>, Total<S...>) {
   return e;
 }
 template <class E, class... B, class... T, int... S>
-auto wrap(const Bounded<E, B...>& e, Edge<T...>, Total<S...>) {
+auto wrap(const Bounded<E, B...>& e, Ends<T...>, Total<S...>) {
   return Bounded<E, std::conditional_t<T::periodic, Periodic, B>...>(e.inner);
 }
 template <int Dim, int Offset, class E, class... T, int... S>
-auto wrap(const Shift<Dim, Offset, E>& e, Edge<T...> edge, Total<S...> shift) {
+auto wrap(const Shift<Dim, Offset, E>& e, Ends<T...> edge, Total<S...> shift) {
   auto inner = wrap(e.inner, edge, add_offset<Dim, Offset>(shift));
   return Shift<Dim, Offset, decltype(inner)>(inner);
 }
 template <class F, class... A, class... T, int... S>
-auto wrap(const Pointwise<F, A...>& e, Edge<T...> edge, Total<S...> shift) {
+auto wrap(const Pointwise<F, A...>& e, Ends<T...> edge, Total<S...> shift) {
   return e.args.apply(
       [&](const A&... a) { return Pointwise<F, decltype(wrap(a, edge, shift))...>(e.f, wrap(a, edge, shift)...); });
 }
@@ -104,14 +104,14 @@ auto stored_cotangent(const Grid& grid, const E& e) {
 
 /// The path as the variable's grid sees it: at index - S, beyond the ends what the variable's boundary says.
 template <class Grid, class P, class... B, int... S>
-auto closed(const Grid& grid, const P& path, Edge<B...> edge, Total<S...> shift) {
+auto closed(const Grid& grid, const P& path, Ends<B...> edge, Total<S...> shift) {
   if constexpr (((S == 0) && ...)) {
     return path;
   } else {
     constexpr bool crosses = ((B::periodic && S != 0) || ...);
     if constexpr (!crosses) {
       return shifted<0>(Bounded<P, B...>(path), negated(shift));
-    } else if constexpr (wraps<P, Edge<B...>, Total<(S * 0)...>>) {
+    } else if constexpr (wraps<P, Ends<B...>, Total<(S * 0)...>>) {
       auto wrapped = wrap(path, edge, Total<(S * 0)...>{});
       return shifted<0>(Bounded<decltype(wrapped), B...>(wrapped), negated(shift));
     } else {
@@ -171,18 +171,18 @@ auto node_terms(const Grid& grid, const Shift<Dim, Offset, E>& e, const P& path,
 }
 template <class Grid, int Index, class Field, class... B, class P, int... S>
 auto node_terms(const Grid& grid, const Bounded<VariableLeaf<Index, Field>, B...>&, const P& path, Total<S...> shift) {
-  auto term = closed(grid, path, Edge<B...>{}, shift);
+  auto term = closed(grid, path, Ends<B...>{}, shift);
   return std::tuple(VariableTerm<Index, decltype(term)>{term});
 }
 template <class Grid, class E, class... B, class P, int... S>
 auto node_terms(const Grid& grid, const Bounded<E, B...>& e, const P& path, Total<S...> shift) {
   if constexpr (GridNode<E>) {
-    auto term = closed(grid, path, Edge<B...>{}, shift);
+    auto term = closed(grid, path, Ends<B...>{}, shift);
     return std::tuple(NodeTerm<E, decltype(term)>{e.inner, term});
   } else if constexpr (((S == 0) && ...)) {
     return terms(grid, e.inner, path, shift);
   } else {
-    auto term = closed(grid, path, Edge<B...>{}, shift);
+    auto term = closed(grid, path, Ends<B...>{}, shift);
     return std::tuple(NodeTerm<Bounded<E, B...>, decltype(term)>{e, term});
   }
 }

@@ -138,7 +138,7 @@ class Evaluation {
     else if constexpr (launch.kind == LaunchKind::conv_input_gradient)
       convolve<winograd, by_rows, kh, kw>(I, operands_.gradient_reader(launch));
     else
-      launches<RowLaunches>().template run<launch.kind, launch.is_linear()>(I);
+      launches<RowLaunches>().template run<launch.kind, launch.resampling()>(I);
     finish_launch(I);
     parameters_.after(I);
   }

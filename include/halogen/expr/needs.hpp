@@ -64,6 +64,7 @@ inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const 
                                 std::to_string(of_layer.padding) + ": use a larger field or fewer levels");
         }
         layout.cut[d] = window.transposed ? parent.cut[d].spread(window.stride, extent)
+                        : window.is_pad() ? parent.cut[d].padded(window.padding, extent)
                                           : parent.cut[d].derived(window.stride, extent);
       }
       levels.push_back(layout);
@@ -81,12 +82,24 @@ inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const 
                             ", a larger field, or fewer levels");
     }
   }
+  for (const Node& node : plan.graph.nodes)
+    for (int d = 0; d < spatial_dimensions; ++d) {
+      const Window& window = node.window[d];
+      if (window.pads != Edge::reflect) continue;
+      const index_t extent = levels[static_cast<std::size_t>(plan.graph.nodes[node.inputs[0]].level)].extent(d);
+      if (window.padding >= extent)
+        throw CollectiveError("layer " + std::to_string(node.layer) + " reflects " + std::to_string(window.padding) +
+                              " points at the ends of a " + spatial_names[d] + " of " + std::to_string(extent) +
+                              ": a mirror image has at most " + std::to_string(extent - 1) +
+                              "; pad less, or use ReplicateEdge");
+    }
   return levels;
 }
 
 /// Resampling from a stored tensor's level to a reader's, in dimension d.
-inline Resample resample(const std::vector<LevelLayout>& levels, int from, int to, int d, bool linear) {
-  return {levels[static_cast<std::size_t>(from)].extent(d), levels[static_cast<std::size_t>(to)].extent(d), linear};
+inline Resample resample(const std::vector<LevelLayout>& levels, const Source& source, int from, int to, int d) {
+  return {levels[static_cast<std::size_t>(from)].extent(d), levels[static_cast<std::size_t>(to)].extent(d),
+          source.linear, source.pads[d]};
 }
 
 /// Depth, height and width of one stored tensor.
@@ -147,8 +160,8 @@ class LaunchReads {
       }
       case LaunchKind::upsample_backward: {
         const int coarse = plan_.tensors[launch.output].level;
-        const bool linear = launch.input.sources[launch.source].linear;
-        gradient(launch, resample(levels_, coarse, launch.input.level, d, linear).output_of(computed), need);
+        const Source& source = launch.input.sources[launch.source];
+        gradient(launch, resample(levels_, source, coarse, launch.input.level, d).output_of(computed), need);
         break;
       }
       case LaunchKind::add:
@@ -181,7 +194,7 @@ class LaunchReads {
   void input_of(const Launch& launch, const Source& source, int d, const Interval& interval, Need& need) const {
     const int own = plan_.tensors[source.tensor].level;
     need(source.tensor,
-         source.resampled ? resample(levels_, own, launch.input.level, d, source.linear).input_of(interval) : interval);
+         source.resampled ? resample(levels_, source, own, launch.input.level, d).input_of(interval) : interval);
   }
 
   template <class Need>

@@ -70,7 +70,7 @@ class Operands {
       view.resampled = source.resampled;
       view.channels = source.channels;
       for (int d = 0; d < spatial_dimensions; ++d)
-        view.map[d] = resample(layout_.levels(), plan_.tensors[source.tensor].level, value.level, d, source.linear);
+        view.map[d] = resample(layout_.levels(), source, plan_.tensors[source.tensor].level, value.level, d);
     }
     for (int d = 0; d < spatial_dimensions; ++d) {
       result.frame.extent[d] = layout_.level(value.level).extent(d);

@@ -14,8 +14,18 @@ struct Source {
   Nonlinearity function;
   bool resampled = false;
   int channels = 0;
-  bool linear = false;  ///< resampled between points, not to the nearest one
+  bool linear = false;               ///< resampled between points, not to the nearest one
+  Edge pads[spatial_dimensions] = {};  ///< reflect, replicate: resampled to a field that a pad has made wider
+
+  constexpr bool is_padded() const {
+    bool padded = false;
+    for (const Edge edge : pads) padded |= edge != Edge::zero;
+    return padded;
+  }
 };
+
+/// How a source is seen at another resolution, for the kernel of its adjoint.
+enum class Resampling { nearest, linear, padded };
 
 /// A value of the network: sources side by side along the channels (a concatenation is two reads).
 struct Value {
@@ -97,8 +107,12 @@ struct Launch {
   int sums = -1;               ///< activation whose norm sums it gathers: its output is that gradient, now complete
   int stage = 0;
 
-  /// Whether it is the adjoint of a resampling between points.
-  constexpr bool is_linear() const { return kind == LaunchKind::upsample_backward && input.sources[source].linear; }
+  /// Of which resampling it is the adjoint; nearest where it is none.
+  constexpr Resampling resampling() const {
+    if (kind != LaunchKind::upsample_backward) return Resampling::nearest;
+    const Source& resampled = input.sources[source];
+    return resampled.linear ? Resampling::linear : resampled.is_padded() ? Resampling::padded : Resampling::nearest;
+  }
 };
 
 /// The window by which a convolution runs as Winograd's tiles from so many channels to so many (stencil/winograd.hpp),

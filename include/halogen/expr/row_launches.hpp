@@ -6,6 +6,7 @@
 #include "halogen/kernels/avg_pool.hpp"
 #include "halogen/kernels/interpolate.hpp"
 #include "halogen/kernels/max_pool.hpp"
+#include "halogen/kernels/pad.hpp"
 #include "halogen/kernels/softmax.hpp"
 
 namespace halogen {
@@ -35,8 +36,8 @@ class RowLaunches : Launches<S> {
  public:
   using Base::Base;
 
-  /// Launch i of the plan, which is of this kind; Linear: the adjoint of a resampling between points.
-  template <LaunchKind Kind, bool Linear = false>
+  /// Launch i of the plan, which is of this kind; the adjoint of which resampling, if any.
+  template <LaunchKind Kind, Resampling Resampled = Resampling::nearest>
   void run(int i) const {
     using Value = kernels::ValueReader<S>;
     using Gradient = kernels::GradientReader<S>;
@@ -61,11 +62,13 @@ class RowLaunches : Launches<S> {
       kernels::AvgPoolBackwardRows<S> rows{operands.gradient_reader(launch), first, {}};
       launch_window("halogen::avg_pool_backward", i, rows);
     } else if constexpr (Kind == LaunchKind::upsample_backward) {
-      std::conditional_t<Linear, kernels::InterpolateBackwardRows<S>, kernels::UpsampleBackwardRows<S>> rows{
-          operands.gradient_reader(launch), {}};
+      using Adjoint = std::conditional_t<Resampled == Resampling::linear, kernels::InterpolateBackwardRows<S>,
+                                         std::conditional_t<Resampled == Resampling::padded, kernels::PadBackwardRows<S>,
+                                                            kernels::UpsampleBackwardRows<S>>>;
+      Adjoint rows{operands.gradient_reader(launch), {}};
       const int coarse = plan.tensors[launch.output].level;
       for (int d = 0; d < spatial_dimensions; ++d)
-        rows.map[d] = resample(layout.levels(), coarse, launch.input.level, d, Linear);
+        rows.map[d] = resample(layout.levels(), launch.input.sources[launch.source], coarse, launch.input.level, d);
       launch_rows("halogen::upsample_backward", i, rows);
     } else if constexpr (Kind == LaunchKind::softmax_forward) {
       launch_points("halogen::softmax", i,

@@ -135,7 +135,7 @@ struct UpsampleBackwardRows {
     for (plane.z = planes.begin; plane.z < planes.end; ++plane.z)
       for (index_t fy = rows.begin; fy < rows.end; ++fy) {
         fine.load_row(plane, fy, columns.begin, columns.size(), scratch);
-        if (map[2].to == 2 * map[2].from) {
+        if (map[2].doubles()) {
           add_pairs(scratch, count, out);
           continue;
         }

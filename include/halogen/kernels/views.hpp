@@ -214,12 +214,24 @@ struct ValueReader {
   }
 
   static void gather(const Resample& map, const S* from, index_t begin, index_t size, T* to) {
-    if (map.to == 2 * map.from) return gather_twice(from, begin, size, to);
+    if (map.from == map.to) return detail::copy_row(from + begin, size, to);
+    if (map.pads()) return gather_padded(map, from, begin, size, to);
+    if (map.doubles()) return gather_twice(from, begin, size, to);
     index_t source = map.source(begin), rest = floor_mod(begin * map.from, map.to);
     for (index_t i = 0; i < size; ++i) {
       to[i] = from[source];
       for (rest += map.from; rest >= map.to; rest -= map.to) ++source;
     }
+  }
+
+  /// The field's own points side by side, images one by one.
+  static void gather_padded(const Resample& map, const S* from, index_t begin, index_t size, T* to) {
+    const Interval own = intersect({map.before(), map.before() + map.from}, {begin, begin + size});
+    const index_t first = own.empty() ? begin + size : own.begin;
+    for (index_t x = begin; x < first; ++x) to[x - begin] = from[map.source(x)];
+    if (own.empty()) return;
+    detail::copy_row(from + (own.begin - map.before()), own.size(), to + (own.begin - begin));
+    for (index_t x = own.end; x < begin + size; ++x) to[x - begin] = from[map.source(x)];
   }
 
   /// Each point for two: to[i] = from[(begin + i) / 2].

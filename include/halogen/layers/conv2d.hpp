@@ -20,8 +20,7 @@
 // Starts as PyTorch: weight and bias uniform in +-1/sqrt(In / G KH KW).
 #pragma once
 
-#include "halogen/layers/module.hpp"
-#include "halogen/layers/window_options.hpp"
+#include "halogen/layers/pad.hpp"
 
 namespace halogen {
 namespace detail {
@@ -93,10 +92,15 @@ constexpr Traced add_weighted(Graph& graph, Node node, int first, int second) {
   return {&graph, graph.add(node)};
 }
 
+/// Where a boundary reflects or replicates, it reads a padded x without padding of its own.
 template <int In, int Out, int Dimensions>
 constexpr Traced add_convolution(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options) {
   Node node = convolution_node(x, operation, In, Out, options);
+  for (Window& window : node.window) window.pads = Edge::zero;
   node.level = x.graph->level_through(node.level, node.window);
+  node.inputs[0] = pad(x, options.window, node.layer).node;
+  for (int d = 0; d < spatial_dimensions; ++d)
+    if (options.window[d].is_pad()) node.window[d].padding = 0;
   return add_weighted<Dimensions>(*x.graph, node, Out, In / options.groups);
 }
 

@@ -43,6 +43,7 @@ struct ConvTranspose2d : Module<ConvTranspose2d<In, Out, Options...>> {
     for (Window& window : o.window) window.transposed = true;
     return o;
   }();
+  static_assert(!options.pads(), "a transposed convolution pads with zeros or periodically, as torch's with zeros");
   static_assert(detail::output_padding_fits(options), "output padding is smaller than the stride or the dilation");
 
   constexpr Traced forward(Traced x) const {

@@ -2,6 +2,8 @@
 // Periodic>>.
 #pragma once
 
+#include <type_traits>
+
 #include "halogen/stencil/boundary.hpp"
 #include "halogen/stencil/window.hpp"
 
@@ -69,7 +71,10 @@ struct WindowOptions {
   template <class... Edges>
   constexpr void set(Boundary<Edges...>) {
     static_assert(sizeof...(Edges) == Dimensions, "a Boundary has one edge for each dimension of the window");
-    each<Edges::periodic...>([](Window& w, bool periodic) { w.periodic = periodic; });
+    each<Edges::edge...>([](Window& w, Edge edge) {
+      w.periodic = edge == Edge::periodic;
+      w.pads = edge == Edge::reflect || edge == Edge::replicate ? edge : Edge::zero;
+    });
   }
   template <int Count>
   constexpr void set(Groups<Count>) {
@@ -92,12 +97,19 @@ struct WindowOptions {
     return own;
   }
 
+  /// Whether a boundary reflects or replicates what is padded.
+  constexpr bool pads() const {
+    bool pads = false;
+    for (const Window& w : window) pads |= w.is_pad();
+    return pads;
+  }
+
   /// Calls f(window, value) for each dimension of the window.
   template <auto... Values, class F>
   constexpr void each(F f) {
     constexpr int count = static_cast<int>(sizeof...(Values));
     static_assert(count == 1 || count == Dimensions, "an option has one number, or one for each dimension");
-    const int values[] = {Values...};
+    const std::common_type_t<decltype(Values)...> values[] = {Values...};
     for (int d = 0; d < Dimensions; ++d) f(window[spatial_dimensions - Dimensions + d], values[count == 1 ? 0 : d]);
   }
 };

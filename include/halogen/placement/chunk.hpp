@@ -81,6 +81,14 @@ struct Cut {
     return cut;
   }
 
+  /// The cut of a padded field: each piece keeps its points, the ends take what was padded.
+  Cut padded(index_t before, index_t output_extent) const {
+    Cut cut = from(parts(), [&](int part) { return bounds[part] + before; });
+    cut.bounds.front() = 0;
+    cut.bounds.back() = output_extent;
+    return cut;
+  }
+
   /// First piece without a point, or -1.
   int first_empty_piece() const {
     for (int part = 0; part < parts(); ++part)

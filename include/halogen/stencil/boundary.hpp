@@ -3,14 +3,31 @@
 
 namespace halogen {
 
+/// Where the points beyond an edge come from: nowhere, the other end, or an index of the field's own.
+enum class Edge { zero, periodic, reflect, replicate };
+
 /// Beyond the edge stands 0 (after the reader's prologue, as in PyTorch's zero padding).
 struct Zero {
+  static constexpr Edge edge = Edge::zero;
   static constexpr bool periodic = false;
 };
 
-/// Beyond the edge the field goes on at its other end: longitude.
+/// Beyond the edge the field goes on at its other end: longitude. PyTorch's padding_mode='circular'.
 struct Periodic {
+  static constexpr Edge edge = Edge::periodic;
   static constexpr bool periodic = true;
+};
+
+/// Beyond the edge stands the mirror image, about the last point: u(-i) = u(i). PyTorch's padding_mode='reflect'.
+struct Reflect {
+  static constexpr Edge edge = Edge::reflect;
+  static constexpr bool periodic = false;
+};
+
+/// Beyond the edge stands the last point: no gradient across it. PyTorch's padding_mode='replicate'.
+struct ReplicateEdge {
+  static constexpr Edge edge = Edge::replicate;
+  static constexpr bool periodic = false;
 };
 
 /// One boundary per spatial dimension: Boundary<Zero, Periodic> is height, width; three are depth, height, width.

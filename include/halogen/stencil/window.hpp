@@ -5,6 +5,7 @@
 
 #include "halogen/core/config.hpp"
 #include "halogen/placement/chunk.hpp"
+#include "halogen/stencil/boundary.hpp"
 #include "halogen/stencil/halo.hpp"
 
 namespace halogen {
@@ -24,7 +25,8 @@ struct Window {
   int kernel = 1, stride = 1, dilation = 1, padding = 0;
   bool periodic = false;
   bool transposed = false;
-  int output_padding = 0;  ///< transposed: outputs more, at the end
+  int output_padding = 0;   ///< transposed: outputs more, at the end
+  Edge pads = Edge::zero;   ///< reflect, replicate: a pad, whose output o is the input's point o - padding, or its image
 
   constexpr bool operator==(const Window&) const = default;
 
@@ -48,6 +50,7 @@ struct Window {
   constexpr Window of_extents() const {
     Window window = *this;
     window.periodic = false;
+    if (is_pad()) window.pads = Edge::replicate;
     if (!transposed) return window;
     if (stride == 1 && 2 * padding == footprint() - 1 + output_padding) return {};
     return {
@@ -57,9 +60,12 @@ struct Window {
   /// Whether another such window makes the same extents and cuts of every input: 3 x 3 with padding 1 and 1 x 1, of one
   /// stride.
   constexpr bool makes_extents_of(const Window& other) const {
-    if (transposed || other.transposed) return of_extents() == other.of_extents();
+    const bool exact = transposed || other.transposed || is_pad() || other.is_pad();
+    if (exact) return of_extents() == other.of_extents();
     return stride == other.stride && footprint() - 2 * padding == other.footprint() - 2 * other.padding;
   }
+
+  constexpr bool is_pad() const { return pads != Edge::zero; }
 
   /// Smallest interval of inputs that the outputs need (transposed: unless stride and dilation leave gaps); may leave
   /// the field, where the boundary speaks.
@@ -106,15 +112,35 @@ struct Window {
 /// Resampling from `from` to `to` points, as PyTorch's `size=`. Nearest: output o reads input floor(o * from / to).
 /// Linear (align_corners=False): output o stands at (o + 1/2) * from / to - 1/2, clamped to the field, between two
 /// inputs. Extends periodically by itself: o + to reads from + what o reads.
+/// With an edge that reflects or replicates, a pad of as many points on either side: output o reads input o - before(),
+/// or, beyond the ends, that point's image.
 struct Resample {
   index_t from = 1, to = 1;
   bool linear = false;
+  Edge edge = Edge::zero;
 
   constexpr bool operator==(const Resample&) const = default;
 
-  /// Nearest: the input that is read.
+  HALOGEN_FUNCTION constexpr bool pads() const { return edge != Edge::zero; }
+  HALOGEN_FUNCTION constexpr bool doubles() const { return to == 2 * from && !pads(); }
+  HALOGEN_FUNCTION constexpr index_t before() const { return (to - from) / 2; }
+
+  /// Nearest, pads: the input that is read.
   HALOGEN_FUNCTION constexpr index_t source(index_t output) const {
+    if (pads()) return image(output - before());
     return from == to ? output : floor_div(output * from, to);
+  }
+
+  /// Pads: the outputs that read input i are i + before(), and those beyond either end in `low` and `high`.
+  struct Images {
+    Interval low, high;
+  };
+  HALOGEN_FUNCTION constexpr Images images_of(index_t input) const {
+    const index_t last = from - 1, width = before();
+    if (edge == Edge::replicate)
+      return {{0, input == 0 ? width : 0}, {width + from, width + from + (input == last ? width : 0)}};
+    const index_t low = width - input, high = width + 2 * last - input;
+    return {{low, low + (input > 0 && low >= 0)}, {high, high + (input < last && high < to)}};
   }
 
   /// Linear: the two inputs that are read, and how far between them in units of 1 / (2 to).
@@ -130,6 +156,7 @@ struct Resample {
   constexpr Interval input_of(const Interval& outputs) const {
     if (outputs.empty()) return {};
     if (linear) return {between(outputs.begin).first, between(outputs.end - 1).second + 1};
+    if (pads()) return sources(outputs);
     return {source(outputs.begin), source(outputs.end - 1) + 1};
   }
 
@@ -140,10 +167,48 @@ struct Resample {
       const index_t image = floor_div(inputs.begin, from), begin = inputs.begin - image * from;
       return {image * to + (begin == 0 ? 0 : first_from(begin - 1)), end_before(inputs.end)};
     }
+    if (pads()) return readers(inputs);
     return {ceil_div(inputs.begin * to, from), ceil_div(inputs.end * to, from)};
   }
 
  private:
+  /// Pads: the index of its own that point i, perhaps beyond an end, is the image of.
+  HALOGEN_FUNCTION constexpr index_t image(index_t i) const {
+    const index_t last = from - 1;
+    if (i < 0) return edge == Edge::reflect ? -i : 0;
+    if (i > last) return edge == Edge::reflect ? 2 * last - i : last;
+    return i;
+  }
+  /// Pads: what holds all images of outputs, and all outputs that are images of inputs. An image moves away from its
+  /// end as its point does, so that ends of intervals suffice.
+  HALOGEN_FUNCTION constexpr Interval sources(const Interval& outputs) const {
+    const index_t begin = outputs.begin - before(), end = outputs.end - before();
+    Interval all = intersect({begin, end}, {0, from});
+    const auto hold = [&](const Interval& beyond) {
+      if (beyond.empty()) return;
+      const index_t a = image(beyond.begin), b = image(beyond.end - 1);
+      const Interval images{a < b ? a : b, (a < b ? b : a) + 1};
+      all = all.empty() ? images
+                        : Interval{images.begin < all.begin ? images.begin : all.begin,
+                                   images.end > all.end ? images.end : all.end};
+    };
+    hold({begin, end < 0 ? end : 0});
+    hold({begin > from ? begin : from, end});
+    return all;
+  }
+  HALOGEN_FUNCTION constexpr Interval readers(const Interval& inputs) const {
+    Interval all{inputs.begin + before(), inputs.end + before()};
+    const auto hold = [&](const Interval& images) {
+      if (images.empty()) return;
+      if (images.begin < all.begin) all.begin = images.begin;
+      if (images.end > all.end) all.end = images.end;
+    };
+    const index_t lowest = before(), highest = from - 1 - before();  // whose reflections lie furthest out
+    for (const index_t input : {inputs.begin, lowest, highest, inputs.end - 1})
+      if (inputs.begin <= input && input < inputs.end) hold(images_of(input).low), hold(images_of(input).high);
+    return all;
+  }
+
   /// Linear: the first output of the field whose `first` is at least `input`, 0 <= input < from.
   HALOGEN_FUNCTION constexpr index_t first_from(index_t input) const {
     return input == 0 ? 0 : ceil_div(to * (2 * input + 1) - from, 2 * from);

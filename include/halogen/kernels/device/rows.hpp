@@ -73,7 +73,7 @@ class ValueRow {
   }
   /// A division of 64-bit numbers costs more than all the rest: doubling has none.
   KOKKOS_FORCEINLINE_FUNCTION index_t source(index_t x) const {
-    return map_.to == 2 * map_.from ? x >> 1 : map_.source(x);
+    return map_.doubles() ? x >> 1 : map_.source(x);
   }
 
   const S* near_ = nullptr;

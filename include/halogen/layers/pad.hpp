@@ -1,0 +1,81 @@
+// ReflectionPad2d<P>, ReplicationPad2d<P> and their 3d: the field and P points more on either side, as torch.nn's. Also
+// what Conv2d and Conv3d read beyond an edge with Boundary<Reflect, ReplicateEdge>.
+//   reflect:    y[i] = x[-(i - P)] before the field, x[2 (H - 1) - (i - P)] behind it; P < H
+//   replicate:  y[i] = x[0] before, x[H - 1] behind
+//
+//   x: (N, C, H, W) -> y: (N, C, H + 2 PH, W + 2 PW), each piece its points, the first and the last what is padded; or
+//   (N, C, D, H, W) likewise
+//
+//   placements of x          placements of y   forward and backward
+//   Shard<2> and beyond      the same          nothing, but where a piece has at most P points, and what a reader's own
+//                                              window needs
+//   Shard<0>, Replicate      the same          nothing
+//   Shard<1>, Partial        does not compile: why::channels_are_cut, why::input_is_partial
+//
+// Nothing is copied: readers look images up, behind norm and activation. A pad of what is upsampled or padded already
+// needs that written out. vjp: the gradient of the padded field is stored by its writer, then each point adds its
+// images to its own, by its owner. Errors: CollectiveError where P >= H of a reflection.
+#pragma once
+
+#include "halogen/layers/module.hpp"
+#include "halogen/layers/window_options.hpp"
+
+namespace halogen {
+namespace detail {
+
+constexpr void pad_forward(Planner& planner, const Node& node) {
+  Value value = planner.value_of(node.inputs[0]);
+  bool resampled = false;
+  for (const Source& source : value.sources) resampled |= source.resampled;
+  if (value.level == node.level) return planner.set_value(node, value);
+  if (resampled) value = planner.stored(node, value);
+  for (int i = 0; i < value.sources.size(); ++i) {
+    value.sources[i].resampled = true;
+    for (int d = 0; d < spatial_dimensions; ++d) value.sources[i].pads[d] = node.window[d].pads;
+  }
+  value.level = node.level;
+  planner.set_value(node, value);
+}
+
+inline constexpr Operation pad_operation{"pad", pad_forward, no_vjp};
+
+/// x seen through those of the windows that pad: x itself where none does.
+constexpr Traced pad(Traced x, const Window (&windows)[spatial_dimensions], int layer) {
+  Graph& graph = *x.graph;
+  Node node;
+  for (int d = 0; d < spatial_dimensions; ++d)
+    if (windows[d].is_pad() && windows[d].padding > 0)
+      node.window[d] = {.padding = windows[d].padding, .pads = windows[d].pads};
+  node.level = graph.level_through((*x).level, node.window);
+  if (node.level == (*x).level) return x;
+  node.operation = &pad_operation;
+  node.layer = layer;
+  node.inputs[0] = x.node;
+  node.channels = (*x).channels;
+  return {&graph, graph.add(node)};
+}
+
+template <class Self, int Dimensions, Edge Kind, int... Points>
+struct PadLayer : Module<Self> {
+  constexpr Traced forward(Traced x) const {
+    auto options = window_options<Dimensions, Padding<Points...>>();
+    options.template each<Kind>([](Window& w, Edge edge) { w.pads = edge; });
+    const int layer = x.graph->next_layer();
+    x.graph->slide(Dimensions, layer);
+    return pad(x, options.window, layer);
+  }
+};
+
+}  // namespace detail
+
+/// One number, or height and width (depth, height and width).
+template <int... Points>
+struct ReflectionPad2d : detail::PadLayer<ReflectionPad2d<Points...>, 2, Edge::reflect, Points...> {};
+template <int... Points>
+struct ReplicationPad2d : detail::PadLayer<ReplicationPad2d<Points...>, 2, Edge::replicate, Points...> {};
+template <int... Points>
+struct ReflectionPad3d : detail::PadLayer<ReflectionPad3d<Points...>, 3, Edge::reflect, Points...> {};
+template <int... Points>
+struct ReplicationPad3d : detail::PadLayer<ReplicationPad3d<Points...>, 3, Edge::replicate, Points...> {};
+
+}  // namespace halogen
