@@ -32,7 +32,8 @@ using Windows = hg::Sequential<
     hg::SkipConcat<hg::Sequential<hg::Conv2d<8, 4, hg::Kernel<3>, hg::Stride<2>, hg::Padding<1>>,
                                   hg::UpsampleToSkip<hg::Bilinear>>>,
     hg::Upsample<2, hg::Nearest>, hg::AvgPool2d<2>,
-    hg::Conv2d<12, 4, hg::Kernel<3>, hg::Padding<1>, hg::Boundary<hg::Reflect, hg::ReplicateEdge>>, hg::GELU, hg::Conv2d<4, 4>, hg::Softmax>;
+    hg::Conv2d<12, 4, hg::Kernel<3>, hg::Padding<1>, hg::Boundary<hg::Reflect, hg::ReplicateEdge>>, hg::GELU,
+    hg::Conv2d<4, 4>, hg::Softmax>;
 
 }  // namespace
 }  // namespace instantiate

@@ -27,23 +27,28 @@ void check_case(int number) {
 }
 
 /// Behind norm and activation, sums around it, one tensor read with three boundaries.
-using Blocks = hg::Sequential<Conv<2, 4, Globe>, hg::GroupNorm<2, 4>, hg::GELU, Conv<4, 4, hg::Boundary<ReplicateEdge, Reflect>, 5>,
+using Blocks = hg::Sequential<Conv<2, 4, Globe>, hg::GroupNorm<2, 4>, hg::GELU,
+                              Conv<4, 4, hg::Boundary<ReplicateEdge, Reflect>, 5>,
                               hg::Residual<hg::Sequential<hg::ReLU, Conv<4, 4, Mirror>>>, Conv<4, 3, Walls>>;
 struct Readers : hg::Module<Readers> {
   constexpr hg::Traced forward(hg::Traced x) const {
     const auto a = hg::SiLU{}(Conv<2, 3, Mirror>{}(x));
-    return hg::concat(Conv<3, 2, Mirror>{}(a), hg::concat(Conv<3, 2, Walls>{}(a), Conv<3, 2, hg::Boundary<Zero, Periodic>>{}(a)));
+    return hg::concat(Conv<3, 2, Mirror>{}(a),
+                      hg::concat(Conv<3, 2, Walls>{}(a), Conv<3, 2, hg::Boundary<Zero, Periodic>>{}(a)));
   }
 };
 /// By Winograd's tiles; concatenated; what is pooled and upsampled is padded too.
-using UNet = hg::Sequential<
-    Conv<2, 8, Mirror>, hg::GroupNorm<2, 8>, hg::ReLU,
-    hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>, Conv<8, 8, Mirror>, hg::UpsampleToSkip<hg::Nearest>, Conv<8, 8, Walls>>>,
-    Conv<16, 8, Globe>, Conv<8, 2, Mirror>>;
-using Padded = hg::Sequential<hg::Conv2d<2, 3>, hg::Tanh, hg::ReflectionPad2d<2, 3>, hg::MaxPool2d<3, hg::Stride<1>>,
-                              hg::ReplicationPad2d<1>, hg::GroupNorm<3, 3>, hg::ReflectionPad2d<1>, hg::ReplicationPad2d<2>>;
-using Volume = hg::Sequential<hg::Conv3d<1, 2, hg::Kernel<3>, hg::Padding<1>, hg::Boundary<ReplicateEdge, Reflect, Periodic>>,
-                              hg::ReLU, hg::Conv3d<2, 2, hg::Kernel<3>, hg::Padding<1>, hg::Boundary<Reflect, Zero, ReplicateEdge>>>;
+using UNet = hg::Sequential<Conv<2, 8, Mirror>, hg::GroupNorm<2, 8>, hg::ReLU,
+                            hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>, Conv<8, 8, Mirror>,
+                                                          hg::UpsampleToSkip<hg::Nearest>, Conv<8, 8, Walls>>>,
+                            Conv<16, 8, Globe>, Conv<8, 2, Mirror>>;
+using Padded =
+    hg::Sequential<hg::Conv2d<2, 3>, hg::Tanh, hg::ReflectionPad2d<2, 3>, hg::MaxPool2d<3, hg::Stride<1>>,
+                   hg::ReplicationPad2d<1>, hg::GroupNorm<3, 3>, hg::ReflectionPad2d<1>, hg::ReplicationPad2d<2>>;
+using Volume =
+    hg::Sequential<hg::Conv3d<1, 2, hg::Kernel<3>, hg::Padding<1>, hg::Boundary<ReplicateEdge, Reflect, Periodic>>,
+                   hg::ReLU,
+                   hg::Conv3d<2, 2, hg::Kernel<3>, hg::Padding<1>, hg::Boundary<Reflect, Zero, ReplicateEdge>>>;
 
 template <class Model, int In>
 constexpr hg::Plan plan_of = hg::PlanOf<Model, In, hg::PlanKind::training>::plan();
@@ -54,8 +59,11 @@ TEST_CASE("PyTorch's convolutions: any kernel, stride, dilation and mixture of e
   check_case<Conv<2, 3, hg::Boundary<Reflect, ReplicateEdge>>, 2, 3>(0);
   check_case<Conv<1, 2, hg::Boundary<ReplicateEdge, Reflect>, 5>, 1, 2>(1);
   check_case<hg::Conv2d<2, 2, hg::Kernel<3>, hg::Stride<2>, hg::Padding<1>, Globe>, 2, 2>(2);
-  check_case<hg::Conv2d<1, 2, hg::Kernel<3, 5>, hg::Padding<2>, hg::Dilation<2, 1>, hg::Boundary<Reflect, Zero>>, 1, 2>(3);
-  check_case<hg::Conv2d<2, 1, hg::Kernel<4, 3>, hg::Stride<3, 2>, hg::Padding<3, 2>, hg::Boundary<Reflect, ReplicateEdge>>, 2, 1>(7);
+  check_case<hg::Conv2d<1, 2, hg::Kernel<3, 5>, hg::Padding<2>, hg::Dilation<2, 1>, hg::Boundary<Reflect, Zero>>, 1, 2>(
+      3);
+  check_case<
+      hg::Conv2d<2, 1, hg::Kernel<4, 3>, hg::Stride<3, 2>, hg::Padding<3, 2>, hg::Boundary<Reflect, ReplicateEdge>>, 2,
+      1>(7);
 }
 TEST_CASE("PyTorch's: pieces thinner than the padding") {
   check_case<hg::Conv2d<1, 2, hg::Kernel<7, 3>, hg::Padding<3, 1>, hg::Boundary<ReplicateEdge, Reflect>>, 1, 2>(5);
@@ -104,7 +112,8 @@ TEST_CASE("a mirror image ends before the field does") {
 
 TEST_CASE("no pass and no tensor forward; backward one launch more") {
   constexpr auto& padded = plan_of<hg::Sequential<Conv<2, 4, Mirror>, Conv<4, 2, Mirror>>, 2>;
-  constexpr auto& plain = plan_of<hg::Sequential<Conv<2, 4, hg::Boundary<Zero, Zero>>, Conv<4, 2, hg::Boundary<Zero, Zero>>>, 2>;
+  constexpr auto& plain =
+      plan_of<hg::Sequential<Conv<2, 4, hg::Boundary<Zero, Zero>>, Conv<4, 2, hg::Boundary<Zero, Zero>>>, 2>;
   CHECK(padded.first_backward == plain.first_backward);
   CHECK(padded.launches.size() == plain.launches.size() + 1);
 }
@@ -115,7 +124,9 @@ TEST_CASE("it sends what zero padding sends") {
     const auto traffic = [&]<class Edges>(Edges) {
       using Model = hg::Sequential<Conv<2, 3, Edges>, hg::Tanh, Conv<3, 2, Edges>>;
       const auto parameters = support::numbers<double>(hg::Parameters<Model, double>::count, 1);
-      return support::run_composition<Model, 2, 2>(mesh, {1, 24, 23}, parameters, support::numbers<double>(2 * 24 * 23, 2)).traffic;
+      return support::run_composition<Model, 2, 2>(mesh, {1, 24, 23}, parameters,
+                                                   support::numbers<double>(2 * 24 * 23, 2))
+          .traffic;
     };
     CHECK(traffic(Mirror{}) == traffic(hg::Boundary<Zero, Zero>{}));
     CHECK(traffic(Walls{}) == traffic(hg::Boundary<Zero, Zero>{}));

@@ -229,7 +229,8 @@ inline Field run_node(const hg::Node& node, const Parameters& parameters, Field 
   if (name == "softmax") return softmax(x);
   if (name == "upsample_nearest" || name == "upsample_bilinear")
     return gathered(x, points, resampling(points_of(x), points, name == "upsample_bilinear"));
-  if (name == "pad") return gathered(x, points, [&](int, int output, auto f) {
+  if (name == "pad")
+    return gathered(x, points, [&](int, int output, auto f) {
       const int last = points_of(x) - 1, i = output - node.window[2].padding;
       if (node.window[2].pads == hg::Edge::reflect) return f(i < 0 ? -i : i > last ? 2 * last - i : i, 1.);
       f(std::clamp(i, 0, last), 1.);

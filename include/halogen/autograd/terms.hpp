@@ -9,6 +9,7 @@
 
 #include <tuple>
 
+#include "halogen/autograd/folded.hpp"
 #include "halogen/autograd/variable.hpp"
 
 namespace halogen::detail {
@@ -102,11 +103,32 @@ auto stored_cotangent(const Grid& grid, const E& e) {
   return computed<CotangentField<Grid, E>>(grid.shape, e);
 }
 
+/// P along Dim at index - S, and at the images of points beyond the ends what was read there.
+template <int Dim, class Grid, class P, class... B, int... S>
+auto folded(const Grid& grid, const P& path, Ends<B...> ends, Total<S...> shift) {
+  if constexpr (Dim == sizeof...(S)) {
+    return path;
+  } else {
+    constexpr Edge edges[] = {B::edge...};
+    constexpr int offsets[] = {S...};
+    if constexpr (has_images(edges[Dim]) && offsets[Dim] != 0)
+      return folded<Dim + 1>(grid, Folded<Dim, offsets[Dim], edges[Dim], P>(path, grid.extent(Dim)), ends, shift);
+    else
+      return folded<Dim + 1>(grid, path, ends, shift);
+  }
+}
+
+template <class B>
+using without_images = std::conditional_t<has_images(B::edge), Zero, B>;
+
 /// The path as the variable's grid sees it: at index - S, beyond the ends what the variable's boundary says.
 template <class Grid, class P, class... B, int... S>
 auto closed(const Grid& grid, const P& path, Ends<B...> edge, Total<S...> shift) {
   if constexpr (((S == 0) && ...)) {
     return path;
+  } else if constexpr ((has_images(B::edge) || ...)) {
+    const Total<(has_images(B::edge) ? 0 : S)...> rest;
+    return folded<0>(grid, closed(grid, path, Ends<without_images<B>...>{}, rest), edge, shift);
   } else {
     constexpr bool crosses = ((B::periodic && S != 0) || ...);
     if constexpr (!crosses) {

@@ -11,7 +11,7 @@
 #include "halogen/core/half.hpp"
 #include "halogen/core/why.hpp"
 #include "halogen/halo/field_halo.hpp"
-#include "halogen/stencil/boundary.hpp"
+#include "halogen/stencil/window.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {
@@ -37,37 +37,45 @@ using Position = Kokkos::Array<index_t, max_rank>;
 using Offsets = std::array<index_t, max_rank>;
 
 /// How a node's points follow from those of the grid that is evaluated, per dimension of the node:
-/// (scale * x[source] + offset) / divisor, where that is whole; source -1: `offset` for all. `inside` is the part of
-/// the evaluated grid whose reads need no boundary check.
+/// (scale * x[source] + offset) / divisor, where that is whole; source -1: `offset` for all.
 struct Access {
   std::array<int, max_rank> source{0, 1, 2, 3, 4};
   Offsets scale{1, 1, 1, 1, 1}, offset{}, divisor{1, 1, 1, 1, 1};
   std::array<bool, max_rank> periodic{};
-  bool regridded = false;  ///< seen through a slice or a pad, whose cuts may differ by some points
-  std::array<Interval, max_rank> inside{};
+  std::array<Edge, max_rank>
+      edge{};  ///< reflect, replicate: what is read beyond the node's `extent` points is an image
+  Offsets extent{};
+  bool regridded = false;                    ///< seen through a slice or a pad, whose cuts may differ by some points
+  std::array<Interval, max_rank> inside{};   ///< evaluated points whose reads need no boundary check
+  std::array<Interval, max_rank> reading{};  ///< evaluated points that read at all: no boundary has put 0 for them
 
   static constexpr index_t far = index_t{1} << 60;
-  Access() { inside.fill({-far, far}); }
+  Access() { inside.fill({-far, far}), reading.fill({-far, far}); }
 
   /// The node's points that a piece of the evaluated grid reads along `d`: those inside all boundaries, or
   /// all, where `piece` holds periodic images that boundaries see elsewhere.
   Interval read(int d, const Interval& piece, bool images = false) const {
     const auto i = static_cast<std::size_t>(d);
     if (source[i] < 0) return {offset[i], offset[i] + 1};
-    const Interval reading = images ? piece : intersect(piece, inside[static_cast<std::size_t>(source[i])]);
-    if (reading.empty()) return {};
-    return {ceil_div(scale[i] * reading.begin + offset[i], divisor[i]),
-            floor_div(scale[i] * (reading.end - 1) + offset[i], divisor[i]) + 1};
+    const Interval points = seen(i, images ? piece : readers(i, piece));
+    const index_t out = beyond(d, piece);
+    if (out == 0) return points;
+    return Resample{extent[i], extent[i] + 2 * out, false, edge[i]}.input_of({points.begin + out, points.end + out});
+  }
+
+  /// How far beyond the ends images are read by the evaluated points of `piece`.
+  index_t beyond(int d, const Interval& piece) const {
+    const auto i = static_cast<std::size_t>(d);
+    if (source[i] < 0 || !has_images(edge[i])) return 0;
+    const Interval points = seen(i, readers(i, piece));
+    return points.empty() ? 0 : std::max({index_t{0}, -points.begin, points.end - extent[i]});
   }
 
   /// Leaves only those evaluated points for which the node's index along `d` is below `extent`.
-  void keep_inside(int d, index_t extent) {
-    const auto i = static_cast<std::size_t>(d);
-    if (source[i] < 0) return;
-    Interval& own = inside[static_cast<std::size_t>(source[i])];
-    own =
-        intersect(own, {ceil_div(-offset[i], scale[i]), floor_div(extent * divisor[i] - 1 - offset[i], scale[i]) + 1});
-  }
+  void keep_inside(int d, index_t extent) { check_outside(d, extent), read_inside(d, extent); }
+  /// Others are checked, or read nothing.
+  void check_outside(int d, index_t extent) { narrow(inside, d, extent); }
+  void read_inside(int d, index_t extent) { narrow(reading, d, extent); }
 
   /// Whether the node's grid is the evaluated one, but for shifts.
   bool is_shift(int rank) const {
@@ -76,6 +84,22 @@ struct Access {
       if (source[i] != d || scale[i] != 1 || divisor[i] != 1) return false;
     }
     return true;
+  }
+
+ private:
+  Interval readers(std::size_t i, const Interval& piece) const {
+    return intersect(piece, reading[static_cast<std::size_t>(source[i])]);
+  }
+  Interval seen(std::size_t i, const Interval& points) const {
+    if (points.empty()) return {};
+    return {ceil_div(scale[i] * points.begin + offset[i], divisor[i]),
+            floor_div(scale[i] * (points.end - 1) + offset[i], divisor[i]) + 1};
+  }
+  void narrow(std::array<Interval, max_rank>& points, int d, index_t below) const {
+    const auto i = static_cast<std::size_t>(d);
+    if (source[i] < 0) return;
+    Interval& own = points[static_cast<std::size_t>(source[i])];
+    own = intersect(own, {ceil_div(-offset[i], scale[i]), floor_div(below * divisor[i] - 1 - offset[i], scale[i]) + 1});
   }
 };
 

@@ -93,6 +93,10 @@ class DeepHalo {
       for (std::size_t d = 0; d < rank; ++d) {
         radius_.lo[d] = std::max(radius_.lo[d], -access.offset[d]);
         radius_.hi[d] = std::max(radius_.hi[d], access.offset[d]);
+        if (has_images(access.edge[d])) {  // of points as far inside
+          radius_.lo[d] = std::max(radius_.lo[d], access.offset[d]);
+          radius_.hi[d] = std::max(radius_.hi[d], -access.offset[d]);
+        }
         radius_.periodic[d] = radius_.periodic[d] || (access.periodic[d] && access.offset[d] != 0);
       }
     }
@@ -120,6 +124,10 @@ class DeepHalo {
         const int source = read.source(d);
         if (source < 0 || !radius_.periodic[static_cast<std::size_t>(source)]) continue;
         const auto i = static_cast<std::size_t>(d);
+        if (has_images(read.access.edge[i]) && read.access.offset[i] != 0)
+          throw CollectiveError("iterate: along dimension " + std::to_string(source) +
+                                ", where the step's own field is periodic, it reads another field with Reflect or "
+                                "ReplicateEdge at a distance: give that one Periodic, or iterate one step");
         if (read.access.scale[i] == 1 && read.access.divisor[i] == 1 && read.cut(d).extent() == shape().extent(source))
           continue;
         throw CollectiveError(

@@ -14,12 +14,12 @@ struct Source {
   Nonlinearity function;
   bool resampled = false;
   int channels = 0;
-  bool linear = false;               ///< resampled between points, not to the nearest one
+  bool linear = false;                 ///< resampled between points, not to the nearest one
   Edge pads[spatial_dimensions] = {};  ///< reflect, replicate: resampled to a field that a pad has made wider
 
   constexpr bool is_padded() const {
     bool padded = false;
-    for (const Edge edge : pads) padded |= edge != Edge::zero;
+    for (const Edge edge : pads) padded |= has_images(edge);
     return padded;
   }
 };

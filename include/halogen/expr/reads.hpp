@@ -40,6 +40,11 @@ struct Grid {
   bool evaluates_images(std::size_t d) const { return grown.periodic[d] && (grown.lo[d] > 0 || grown.hi[d] > 0); }
 };
 
+/// Whether the first and the last piece hold all images that a read at such an offset finds.
+inline bool holds_images(const Cut& cut, index_t offset) {
+  return std::min(cut.piece(0).size(), cut.piece(cut.parts() - 1).size()) > std::abs(offset);
+}
+
 /// How far an access reaches beyond a field that is cut as the evaluated grid; false where pieces differ in that.
 template <int Rank, class Field>
 bool uniform_reach(const Grid<Rank>& grid, const Field& field, const Access& access, Reach<Field::rank>& reach) {
@@ -48,6 +53,7 @@ bool uniform_reach(const Grid<Rank>& grid, const Field& field, const Access& acc
     const int source = access.source[d];
     const auto s = static_cast<std::size_t>(source);
     const bool plain = source >= 0 && access.scale[d] == 1 && access.divisor[d] == 1;
+    if (has_images(access.edge[d]) && !holds_images(cut, access.offset[d])) return false;
     if (plain && cut.parts() > 1 && (grid.cut[s] == &cut || *grid.cut[s] == cut)) {
       reach.lo[d] = std::max<index_t>(0, grid.grown.lo[s] - access.offset[d]);
       reach.hi[d] = std::max<index_t>(0, grid.grown.hi[s] + access.offset[d]);
@@ -227,6 +233,18 @@ class Reads {
   std::array<Interval, max_rank> inside_;
 };
 
+/// Throws CollectiveError where a mirror image would have to be longer than the field.
+template <class Read>
+void check_images(const Read& read, int d, index_t grid_extent) {
+  const auto i = static_cast<std::size_t>(d);
+  const index_t beyond = read.access.beyond(d, {0, grid_extent}), extent = read.access.extent[i];
+  if (read.access.edge[i] == Edge::reflect && beyond >= extent)
+    throw CollectiveError("an expression reads " + std::to_string(beyond) + " points beyond the ends of dimension " +
+                          std::to_string(d) + " with " + std::to_string(extent) +
+                          ", which reflects: a mirror image has at most " + std::to_string(extent - 1) +
+                          "; shift less, or use ReplicateEdge");
+}
+
 /// Throws CollectiveError where a field lies on another mesh than the grid, or, unless seen through a slice or a pad,
 /// is cut otherwise.
 template <class Shape>
@@ -238,6 +256,7 @@ void check_alike(const Shape& grid, const Reads<Shape>& reads) {
     for (int d = 0; d < read.dimensions(); ++d) {
       const int source = read.source(d);
       if (source < 0) continue;
+      check_images(read, d, grid.extent(source));
       const Cut &cut = read.cut(d), &grid_cut = grid.cut(source);
       if (cut.parts() != 1 && cut.parts() != grid_cut.parts())
         throw CollectiveError("a field cut into " + std::to_string(cut.parts()) + " pieces stands along dimension " +

@@ -208,6 +208,7 @@ struct Mapped
     Access mapped;
     mapped.regridded = access.regridded;
     mapped.inside = access.inside;
+    mapped.reading = access.reading;
     for (std::size_t j = 0; j < dims.size(); ++j) {
       const auto d = static_cast<std::size_t>(dims[j]);
       mapped.source[j] = access.source[d];

@@ -62,9 +62,10 @@ class RowLaunches : Launches<S> {
       kernels::AvgPoolBackwardRows<S> rows{operands.gradient_reader(launch), first, {}};
       launch_window("halogen::avg_pool_backward", i, rows);
     } else if constexpr (Kind == LaunchKind::upsample_backward) {
-      using Adjoint = std::conditional_t<Resampled == Resampling::linear, kernels::InterpolateBackwardRows<S>,
-                                         std::conditional_t<Resampled == Resampling::padded, kernels::PadBackwardRows<S>,
-                                                            kernels::UpsampleBackwardRows<S>>>;
+      using Adjoint =
+          std::conditional_t<Resampled == Resampling::linear, kernels::InterpolateBackwardRows<S>,
+                             std::conditional_t<Resampled == Resampling::padded, kernels::PadBackwardRows<S>,
+                                                kernels::UpsampleBackwardRows<S>>>;
       Adjoint rows{operands.gradient_reader(launch), {}};
       const int coarse = plan.tensors[launch.output].level;
       for (int d = 0; d < spatial_dimensions; ++d)

@@ -15,13 +15,16 @@ struct ShiftedRow {
   KOKKOS_FUNCTION auto operator()(index_t x) const { return inner(x + offset); }
 };
 
-template <class Row, bool Checked>
+template <class Row, bool Checked, Edge Along>
 struct BoundedRow {
   Row inner;
   bool alive;  ///< the row lies inside in all dimensions but its own
   index_t begin, end;
   KOKKOS_FUNCTION auto operator()(index_t x) const {
-    if constexpr (Checked) {
+    if constexpr (Checked && has_images(Along)) {
+      const auto value = inner(begin + image_of(Along, x - begin, end - begin));
+      return alive ? value : decltype(value)(0);
+    } else if constexpr (Checked) {
       using T = decltype(inner(x));
       return alive && x >= begin && x < end ? inner(x) : T(0);
     } else {
@@ -52,25 +55,43 @@ struct BoundShift {
   }
 };
 
-template <class B, bool... Periodic>
+template <class B, Edge... Edges>
 struct BoundBounded {
-  static constexpr int rank = sizeof...(Periodic);
+  static constexpr int rank = sizeof...(Edges);
   B inner;
   index_t begin[rank], end[rank];
   template <bool Checked, int Axis>
   KOKKOS_FUNCTION auto row(const Position& at) const {
-    constexpr bool repeats[rank] = {Periodic...};
+    constexpr Edge edges[rank] = {Edges...};
     bool alive = true;
     if constexpr (Checked)
       for (int d = 0; d < rank; ++d)
-        alive = alive && (d == Axis || repeats[d] || (at[d] >= begin[d] && at[d] < end[d]));
-    index_t first = -Access::far, last = Access::far;
-    if constexpr (Axis >= 0)
-      if (!repeats[Axis]) first = begin[Axis], last = end[Axis];
-    return make<Checked>(inner.template row<Checked, Axis>(at), alive, first, last);
+        alive = alive && (d == Axis || edges[d] != Edge::zero || (at[d] >= begin[d] && at[d] < end[d]));
+    if constexpr (Axis < 0)
+      return make<Checked, Edge::periodic>(inner_row<Checked, Axis>(at), alive, -Access::far, Access::far);
+    else if constexpr (edges[Axis] == Edge::periodic)
+      return make<Checked, Edge::periodic>(inner_row<Checked, Axis>(at), alive, -Access::far, Access::far);
+    else
+      return make<Checked, edges[Axis]>(inner_row<Checked, Axis>(at), alive, begin[Axis], end[Axis]);
   }
-  template <bool Checked, class Row>
-  KOKKOS_FUNCTION static BoundedRow<Row, Checked> make(Row row, bool alive, index_t begin, index_t end) {
+
+ private:
+  /// The row where `at` is, or its image.
+  template <bool Checked, int Axis>
+  KOKKOS_FUNCTION auto inner_row(const Position& at) const {
+    if constexpr (Checked && (has_images(Edges) || ...)) {
+      constexpr Edge edges[rank] = {Edges...};
+      Position seen = at;
+      for (int d = 0; d < rank; ++d)
+        if (d != Axis && has_images(edges[d]))
+          seen[d] = begin[d] + image_of(edges[d], at[d] - begin[d], end[d] - begin[d]);
+      return inner.template row<Checked, Axis>(seen);
+    } else {
+      return inner.template row<Checked, Axis>(at);
+    }
+  }
+  template <bool Checked, Edge Along, class Row>
+  KOKKOS_FUNCTION static BoundedRow<Row, Checked, Along> make(Row row, bool alive, index_t begin, index_t end) {
     return {row, alive, begin, end};
   }
 };
@@ -111,7 +132,8 @@ struct Shift : ExpressionNode<typename E::value_type, typename E::placed> {
   }
 };
 
-/// E inside its grid; beyond its ends 0 (Zero) or the other end (Periodic), one Boundary per dimension.
+/// E inside its grid; beyond its ends 0 (Zero), the other end (Periodic), the mirror image (Reflect) or the last point
+/// (ReplicateEdge), one Boundary per dimension.
 template <class E, class... Boundaries>
 struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   static constexpr int rank = sizeof...(Boundaries);
@@ -123,7 +145,7 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   index_t extent(int d) const { return inner.extent(d); }
   std::optional<Cut> cut(int d) const { return inner.cut(d); }
   auto bind(const Offsets& image) const {
-    detail::BoundBounded<decltype(inner.bind(image)), Boundaries::periodic...> bound{inner.bind(image), {}, {}};
+    detail::BoundBounded<decltype(inner.bind(image)), Boundaries::edge...> bound{inner.bind(image), {}, {}};
     for (int d = 0; d < rank; ++d) {
       bound.begin[d] = is_open(d) ? -Access::far : -image[static_cast<std::size_t>(d)];
       bound.end[d] = is_open(d) ? Access::far : inner.extent(d) - image[static_cast<std::size_t>(d)];
@@ -132,9 +154,15 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   }
   template <class Visit>
   void each_leaf(Access access, Visit&& visit) const {
+    constexpr Edge edges[] = {Boundaries::edge...};
     for (int d = 0; d < rank; ++d) {
-      access.periodic[static_cast<std::size_t>(d)] = periodic[static_cast<std::size_t>(d)];
-      if (!periodic[static_cast<std::size_t>(d)] && !is_open(d)) access.keep_inside(d, inner.extent(d));
+      const auto i = static_cast<std::size_t>(d);
+      access.periodic[i] = periodic[i];
+      access.edge[i] = edges[d];
+      access.extent[i] = inner.extent(d);
+      if (periodic[i] || is_open(d)) continue;
+      access.check_outside(d, inner.extent(d));
+      if (!has_images(edges[d])) access.read_inside(d, inner.extent(d));
     }
     inner.each_leaf(access, visit);
   }
@@ -238,7 +266,8 @@ auto global_index(const X& x) {
   return GlobalIndex<Dim, placed_at<X>>(extents);
 }
 
-/// with_boundary<Zero, Periodic>(u): what lies beyond u's ends, one per dimension.
+/// with_boundary<Zero, Periodic>(u): what lies beyond u's ends, one per dimension; Reflect (u(-i) = u(i)) and
+/// ReplicateEdge (u(-i) = u(0): no gradient across the edge) too.
 template <class... Boundaries, class X>
   requires is_sharded<X> && (sizeof...(Boundaries) == X::rank)
 auto with_boundary(const X& x) {
@@ -247,8 +276,9 @@ auto with_boundary(const X& x) {
 template <class... Boundaries, Expression X>
   requires(sizeof...(Boundaries) == X::placed::rank)
 auto with_boundary(const X& x) {
-  static_assert(detail::is_stored<X> || !(Boundaries::periodic || ...),
-                "a periodic boundary belongs to a field, not to an expression: give it to the expression's fields");
+  static_assert(detail::is_stored<X> || ((Boundaries::edge == Edge::zero) && ...),
+                "a boundary that reads other points belongs to a field, not to an expression: give it to the "
+                "expression's fields");
   return Bounded<X, Boundaries...>(x);
 }
 

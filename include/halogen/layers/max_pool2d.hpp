@@ -49,7 +49,8 @@ template <int Dimensions>
 constexpr bool pools(const WindowOptions<Dimensions>& options, bool dilates) {
   bool pools = !options.has_bias && options.groups == 1 && options.has_own_extent();
   for (const Window& window : options.window)
-    pools = pools && !window.periodic && !window.is_pad() && 2 * window.padding <= window.kernel && (dilates || window.dilation == 1);
+    pools = pools && !window.periodic && !window.is_pad() && 2 * window.padding <= window.kernel &&
+            (dilates || window.dilation == 1);
   return pools;
 }
 

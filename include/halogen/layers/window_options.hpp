@@ -73,7 +73,7 @@ struct WindowOptions {
     static_assert(sizeof...(Edges) == Dimensions, "a Boundary has one edge for each dimension of the window");
     each<Edges::edge...>([](Window& w, Edge edge) {
       w.periodic = edge == Edge::periodic;
-      w.pads = edge == Edge::reflect || edge == Edge::replicate ? edge : Edge::zero;
+      w.pads = has_images(edge) ? edge : Edge::zero;
     });
   }
   template <int Count>

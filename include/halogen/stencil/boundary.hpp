@@ -1,10 +1,23 @@
 // What a window reads beyond the field's edge; part of the reader's type, not of the tensor.
 #pragma once
 
+#include "halogen/core/config.hpp"
+
 namespace halogen {
 
 /// Where the points beyond an edge come from: nowhere, the other end, or an index of the field's own.
 enum class Edge { zero, periodic, reflect, replicate };
+
+/// Whether a point beyond the edge is the image of one inside, which is read instead.
+HALOGEN_FUNCTION constexpr bool has_images(Edge edge) { return edge == Edge::reflect || edge == Edge::replicate; }
+
+/// That point, of a field of `extent` points: at most extent - 1 beyond where it reflects.
+HALOGEN_FUNCTION constexpr index_t image_of(Edge edge, index_t point, index_t extent) {
+  const index_t last = extent - 1;
+  if (point < 0) return edge == Edge::reflect ? -point : 0;
+  if (point > last) return edge == Edge::reflect ? 2 * last - point : last;
+  return point;
+}
 
 /// Beyond the edge stands 0 (after the reader's prologue, as in PyTorch's zero padding).
 struct Zero {

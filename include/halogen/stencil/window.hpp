@@ -25,8 +25,8 @@ struct Window {
   int kernel = 1, stride = 1, dilation = 1, padding = 0;
   bool periodic = false;
   bool transposed = false;
-  int output_padding = 0;   ///< transposed: outputs more, at the end
-  Edge pads = Edge::zero;   ///< reflect, replicate: a pad, whose output o is the input's point o - padding, or its image
+  int output_padding = 0;  ///< transposed: outputs more, at the end
+  Edge pads = Edge::zero;  ///< reflect, replicate: a pad, whose output o is the input's point o - padding, or its image
 
   constexpr bool operator==(const Window&) const = default;
 
@@ -65,7 +65,7 @@ struct Window {
     return stride == other.stride && footprint() - 2 * padding == other.footprint() - 2 * other.padding;
   }
 
-  constexpr bool is_pad() const { return pads != Edge::zero; }
+  constexpr bool is_pad() const { return has_images(pads); }
 
   /// Smallest interval of inputs that the outputs need (transposed: unless stride and dilation leave gaps); may leave
   /// the field, where the boundary speaks.
@@ -121,13 +121,13 @@ struct Resample {
 
   constexpr bool operator==(const Resample&) const = default;
 
-  HALOGEN_FUNCTION constexpr bool pads() const { return edge != Edge::zero; }
+  HALOGEN_FUNCTION constexpr bool pads() const { return has_images(edge); }
   HALOGEN_FUNCTION constexpr bool doubles() const { return to == 2 * from && !pads(); }
   HALOGEN_FUNCTION constexpr index_t before() const { return (to - from) / 2; }
 
   /// Nearest, pads: the input that is read.
   HALOGEN_FUNCTION constexpr index_t source(index_t output) const {
-    if (pads()) return image(output - before());
+    if (pads()) return image_of(edge, output - before(), from);
     return from == to ? output : floor_div(output * from, to);
   }
 
@@ -172,13 +172,6 @@ struct Resample {
   }
 
  private:
-  /// Pads: the index of its own that point i, perhaps beyond an end, is the image of.
-  HALOGEN_FUNCTION constexpr index_t image(index_t i) const {
-    const index_t last = from - 1;
-    if (i < 0) return edge == Edge::reflect ? -i : 0;
-    if (i > last) return edge == Edge::reflect ? 2 * last - i : last;
-    return i;
-  }
   /// Pads: what holds all images of outputs, and all outputs that are images of inputs. An image moves away from its
   /// end as its point does, so that ends of intervals suffice.
   HALOGEN_FUNCTION constexpr Interval sources(const Interval& outputs) const {
@@ -186,7 +179,7 @@ struct Resample {
     Interval all = intersect({begin, end}, {0, from});
     const auto hold = [&](const Interval& beyond) {
       if (beyond.empty()) return;
-      const index_t a = image(beyond.begin), b = image(beyond.end - 1);
+      const index_t a = image_of(edge, beyond.begin, from), b = image_of(edge, beyond.end - 1, from);
       const Interval images{a < b ? a : b, (a < b ? b : a) + 1};
       all = all.empty() ? images
                         : Interval{images.begin < all.begin ? images.begin : all.begin,

@@ -72,9 +72,7 @@ class ValueRow {
     return activated(scaled_ ? value * scale_ + shift_ : value, function_);
   }
   /// A division of 64-bit numbers costs more than all the rest: doubling has none.
-  KOKKOS_FORCEINLINE_FUNCTION index_t source(index_t x) const {
-    return map_.doubles() ? x >> 1 : map_.source(x);
-  }
+  KOKKOS_FORCEINLINE_FUNCTION index_t source(index_t x) const { return map_.doubles() ? x >> 1 : map_.source(x); }
 
   const S* near_ = nullptr;
   const S* far_ = nullptr;

@@ -1,0 +1,87 @@
+// The adjoint of a read with Reflect or ReplicateEdge: a gather, to which the images of points beyond the ends are
+// added.
+#pragma once
+
+#include "halogen/expr/windowed.hpp"
+
+namespace halogen {
+namespace detail {
+
+/// The sum over all points i with image(i + S) = j of P(i), along Dim, for a P on a grid of [begin, end).
+template <class B, int Dim, int S, Edge E>
+struct BoundFolded {
+  B inner;
+  index_t begin, end;
+
+  template <bool Checked, int Axis>
+  KOKKOS_FUNCTION auto row(const Position& at) const {
+    if constexpr (Checked)
+      return Sum<Axis>{inner, at, begin, end};
+    else
+      return BoundShift<B, Dim, -S>{inner}.template row<false, Axis>(at);
+  }
+
+ private:
+  template <int Axis>
+  struct Sum {
+    B inner;
+    Position at;
+    index_t begin, end;
+
+    KOKKOS_FUNCTION auto operator()(index_t x) const {
+      const index_t j = Dim == Axis ? x : at[Dim];
+      using T = decltype(value(j, x));
+      T sum = j - S >= begin && j - S < end ? value(j - S, x) : T(0);
+      constexpr int reach = S < 0 ? -S : S;
+      for (int k = 1; k <= reach; ++k) {
+        const index_t beyond = S < 0 ? begin - k : end - 1 + k, i = beyond - S;
+        if (i >= begin && i < end && begin + image_of(E, beyond - begin, end - begin) == j) sum += value(i, x);
+      }
+      return sum;
+    }
+    KOKKOS_FUNCTION auto value(index_t i, index_t x) const {
+      if constexpr (Dim == Axis) {
+        return inner.template row<true, Axis>(at)(i);
+      } else {
+        Position there = at;
+        there[Dim] = i;
+        return inner.template row<true, Axis>(there)(x);
+      }
+    }
+  };
+};
+
+}  // namespace detail
+
+/// E at index - S along Dim, and beside an end what was read beyond it. `points`: of the grid along Dim.
+template <int Dim, int S, Edge Kind, class E>
+struct Folded : ExpressionNode<typename E::value_type, typename E::placed> {
+  E inner;
+  index_t points;
+  Folded(E e, index_t count) : inner(std::move(e)), points(count) {}
+
+  index_t extent(int d) const { return inner.extent(d); }
+  std::optional<Cut> cut(int d) const { return inner.cut(d); }
+  auto bind(const Offsets& image) const {
+    return detail::BoundFolded<decltype(inner.bind(image)), Dim, S, Kind>{inner.bind(image), -image[Dim],
+                                                                          points - image[Dim]};
+  }
+  /// Points as far from both ends as images lie are a shift; those near them read at most as far on the other side.
+  template <class Visit>
+  void each_leaf(Access access, Visit&& visit) const {
+    constexpr index_t reach = (S < 0 ? -S : S) + 1;
+    Access away = access;
+    away.offset[Dim] -= reach * access.divisor[Dim];
+    away.check_outside(Dim, std::max<index_t>(0, points - 2 * reach));
+    access.inside = away.inside;
+    for (const int shift : {-S, S}) {
+      Access read = access;
+      read.offset[Dim] += shift * access.divisor[Dim];
+      read.read_inside(Dim, points);
+      inner.each_leaf(read, visit);
+      if (Kind == Edge::replicate) break;
+    }
+  }
+};
+
+}  // namespace halogen

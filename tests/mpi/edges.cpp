@@ -1,0 +1,237 @@
+// transports: mpi nccl
+// program: expressions
+// Fields that reflect or replicate at their edges: a loop's own indices, finite differences, the adjoint identity,
+// iterate, messages; on every mesh, pieces thinner than the shifts and without points included.
+//
+// optimise: 0
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <halogen/halogen.hpp>
+#include <string>
+#include <vector>
+
+#include "support/grid.hpp"
+
+namespace test_edges {
+
+namespace {
+
+using hg::Periodic;
+using hg::Reflect;
+using hg::ReplicateEdge;
+using hg::Zero;
+using support::Grid;
+using Plane = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
+
+std::vector<double> numbers(int count, int stream) {
+  std::vector<double> values;
+  for (int i = 0; i < count; ++i)
+    values.push_back(2 * hg::uniform_at(5, static_cast<std::uint64_t>(stream), static_cast<std::uint64_t>(i)) - 1);
+  return values;
+}
+
+/// The field on the host, read as numpy's pad has it.
+struct Host {
+  int height, width;
+  std::vector<double> values;
+
+  template <class B>
+  static int inside(int i, int n) {
+    if (i >= 0 && i < n) return i;
+    if (std::is_same_v<B, Zero>) return -1;
+    if (std::is_same_v<B, Periodic>) return (i % n + n) % n;
+    if (std::is_same_v<B, ReplicateEdge>) return std::clamp(i, 0, n - 1);
+    return i < 0 ? -i : 2 * (n - 1) - i;
+  }
+  template <class B0, class B1>
+  double at(int y, int x) const {
+    y = inside<B0>(y, height), x = inside<B1>(x, width);
+    return y < 0 || x < 0 ? 0 : values[static_cast<std::size_t>(y * width + x)];
+  }
+};
+
+/// Shifts of up to three, both ways, along both dimensions at once too, one of what was shifted.
+template <class U>
+auto wide(const U& u) {
+  return hg::shift<0, -3>(u) - 2.0 * hg::shift<0, 2>(u) + 3.0 * hg::shift<1, 3>(u) - 4.0 * hg::shift<1, -1>(u) +
+         5.0 * hg::shift<0, 1>(hg::shift<1, -2>(u)) - 6.0 * hg::shift<1, 2>(hg::shift<0, -1>(u));
+}
+template <class B0, class B1>
+double wide(const Host& u, int y, int x) {
+  const auto at = [&](int i, int j) { return u.at<B0, B1>(y + i, x + j); };
+  return at(-3, 0) - 2 * at(2, 0) + 3 * at(0, 3) - 4 * at(0, -1) + 5 * at(1, -2) - 6 * at(-1, 2);
+}
+
+template <class B0, class B1>
+void check_values(const hg::DeviceMesh<Grid>& mesh, int height, int width) {
+  CAPTURE(height);
+  const Host host{height, width, numbers(height * width, 1)};
+  const auto u = hg::distribute_tensor<Plane>(mesh, {height, width}, host.values);
+  const Plane result = wide(hg::with_boundary<B0, B1>(u));
+  const std::vector<double> full = hg::full_tensor(result);
+  double worst = 0;
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x)
+      worst = std::max(worst, std::abs(full[static_cast<std::size_t>(y * width + x)] - wide<B0, B1>(host, y, x)));
+  CHECK(worst < 1e-14);
+}
+
+template <class Loss>
+double worst_difference(const hg::DeviceMesh<Grid>& mesh, int height, int width, Loss loss) {
+  const std::vector<double> values = numbers(height * width, 2);
+  const auto field = [&](const std::vector<double>& of) {
+    return hg::distribute_tensor<Plane>(mesh, {height, width}, of);
+  };
+  auto f = hg::value_and_grad(loss);
+  const auto [value, slope] = f(field(values));
+  const std::vector<double> gradient = hg::full_tensor(slope);
+  double worst = std::isfinite(value) ? 0 : 1e300;
+  for (std::size_t i = 0; i<values.size(); i += values.size()> 30 ? 3 : 1) {
+    double moved[2];
+    for (int side = 0; side < 2; ++side) {
+      std::vector<double> x = values;
+      x[i] += side == 0 ? -1e-5 : 1e-5;
+      const auto u = field(x);
+      moved[side] = loss(u).item();
+    }
+    worst = std::max(worst, std::abs((moved[1] - moved[0]) / 2e-5 - gradient[i]));
+  }
+  return worst;
+}
+
+template <class B0, class B1>
+auto rough = [](auto v) {
+  const auto u = hg::with_boundary<B0, B1>(v);
+  return hg::mean(hg::square(wide(u)) * hg::exp(0.3 * hg::shift<1, 1>(u)) + hg::sin(wide(u)) * v);
+};
+
+template <class B0, class B1>
+auto diffuse = [](const auto& field) {
+  const auto u = hg::with_boundary<B0, B1>(field);
+  return u + 0.1 * (hg::shift<0, 1>(u) + hg::shift<0, -1>(u) + hg::shift<1, 2>(u) + hg::shift<1, -1>(u) - 4.0 * u) *
+                 hg::cos(0.1 * hg::cast<double>(hg::global_index<1>(field)));
+};
+template <class B0, class B1>
+auto upwind = [](const auto& field) {
+  const auto u = hg::with_boundary<B0, B1>(field);
+  return u - 0.3 * (u - hg::shift<0, -2>(u)) - 0.2 * (u - hg::shift<1, 1>(u));
+};
+
+template <int N, class Step>
+void check_iterate(const hg::DeviceMesh<Grid>& mesh, int height, int width, Step step) {
+  auto u = hg::distribute_tensor<Plane>(mesh, {height, width}, numbers(height * width, 3)), v = u;
+  for (int t = 0; t < N; ++t) u = step(u);
+  v = hg::iterate<N>(step, v);
+  CHECK(hg::full_tensor(u) == hg::full_tensor(v));
+}
+
+}  // namespace
+
+TEST_CASE("values: what numpy's pad reads") {
+  for (const auto& mesh : support::grids())
+    for (const auto [height, width] : {std::pair{9, 11}, std::pair{4, 5}, std::pair{24, 23}}) {
+      check_values<Reflect, ReplicateEdge>(mesh, height, width);
+      check_values<ReplicateEdge, Reflect>(mesh, height, width);
+      check_values<Reflect, Reflect>(mesh, height, width);
+      check_values<ReplicateEdge, Periodic>(mesh, height, width);
+      check_values<Zero, Reflect>(mesh, height, width);
+    }
+}
+
+TEST_CASE("one field with three boundaries in one expression, a slice of it, a permuted one") {
+  constexpr int n = 12;
+  const Host host{n, n, numbers(n * n, 4)};
+  for (const auto& mesh : support::grids()) {
+    const auto u = hg::distribute_tensor<Plane>(mesh, {n, n}, host.values);
+    const auto mirror = hg::with_boundary<Reflect, Reflect>(u);
+    const auto walls = hg::with_boundary<ReplicateEdge, ReplicateEdge>(u);
+    const Plane result = hg::shift<0, 2>(mirror) + 3.0 * hg::shift<0, 2>(walls) - hg::shift<0, 2>(u);
+    const std::vector<double> full = hg::full_tensor(result);
+    double worst = 0;
+    for (int y = 0; y < n; ++y)
+      for (int x = 0; x < n; ++x)
+        worst =
+            std::max(worst, std::abs(full[static_cast<std::size_t>(y * n + x)] - host.at<Reflect, Reflect>(y + 2, x) -
+                                     3 * host.at<ReplicateEdge, Zero>(y + 2, x) + host.at<Zero, Zero>(y + 2, x)));
+    CHECK(worst < 1e-14);
+    const auto part = hg::slice<0>(hg::shift<0, -2>(mirror), 0, 7);
+    const Plane piece = part;
+    const std::vector<double> sliced = hg::full_tensor(piece);
+    CHECK(sliced[0] == host.at<Reflect, Zero>(-2, 0));
+    CHECK(sliced[6 * n + 3] == host.at<Reflect, Zero>(4, 3));
+  }
+}
+
+TEST_CASE("gradients are those of finite differences") {
+  for (const auto& mesh : support::grids())
+    for (const auto [height, width] : {std::pair{9, 11}, std::pair{4, 5}}) {
+      CHECK(worst_difference(mesh, height, width, rough<Reflect, ReplicateEdge>) < 1e-8);
+      CHECK(worst_difference(mesh, height, width, rough<ReplicateEdge, Reflect>) < 1e-8);
+      CHECK(worst_difference(mesh, height, width, rough<Reflect, Periodic>) < 1e-8);
+      CHECK(worst_difference(mesh, height, width, rough<Zero, ReplicateEdge>) < 1e-8);
+    }
+}
+
+TEST_CASE("gradients through steps, stored between and not") {
+  for (const auto& mesh : support::grids()) {
+    CHECK(worst_difference(mesh, 9, 11, [](auto v) {
+            return hg::mean(hg::square(hg::iterate<3>(diffuse<Reflect, ReplicateEdge>, v)));
+          }) < 1e-9);
+    CHECK(worst_difference(mesh, 9, 11, [](auto v) {
+            const auto u = hg::with_boundary<Reflect, Reflect>(hg::iterate<2>(upwind<ReplicateEdge, Periodic>, v));
+            return hg::sum(hg::square(hg::shift<0, 1>(u) - hg::shift<1, -2>(u)) * v);
+          }) < 1e-8);
+  }
+}
+
+TEST_CASE("the adjoint identity") {
+  for (const auto& mesh : support::grids()) {
+    const auto x = hg::distribute_tensor<Plane>(mesh, {9, 11}, numbers(99, 5)),
+               y = hg::distribute_tensor<Plane>(mesh, {9, 11}, numbers(99, 6));
+    auto f = hg::value_and_grad([&](auto v) { return hg::dot(wide(hg::with_boundary<Reflect, ReplicateEdge>(v)), y); });
+    const auto [forward, adjoint] = f(x);
+    CHECK(hg::dot(x, adjoint).item() == doctest::Approx(forward).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("iterate: to the bit") {
+  for (const auto& mesh : support::grids()) {
+    check_iterate<3>(mesh, 24, 28, diffuse<Reflect, ReplicateEdge>);
+    check_iterate<4>(mesh, 13, 11, diffuse<ReplicateEdge, Reflect>);
+    check_iterate<2>(mesh, 5, 4, diffuse<Reflect, Reflect>);
+    check_iterate<3>(mesh, 24, 28, upwind<Reflect, Reflect>);
+    check_iterate<3>(mesh, 7, 6, upwind<Reflect, ReplicateEdge>);
+    check_iterate<3>(mesh, 7, 12, upwind<ReplicateEdge, Periodic>);
+  }
+}
+
+TEST_CASE("it sends what a zero boundary sends") {
+  const auto mesh = hg::device_mesh<Grid>(support::grid_world(), {-1, 1});
+  const auto u = hg::distribute_tensor<Plane>(mesh, {60, 16}, numbers(960, 7));
+  const auto traffic = [&](auto e) {
+    const auto before = hg::comm_stats();
+    const Plane result = e;
+    return (hg::comm_stats() - before).messages;
+  };
+  const auto zero = traffic(wide(hg::with_boundary<Zero, Zero>(u)));
+  CHECK(traffic(wide(hg::with_boundary<Reflect, Reflect>(u))) == zero);
+  CHECK(traffic(wide(hg::with_boundary<ReplicateEdge, ReplicateEdge>(u))) == zero);
+}
+
+TEST_CASE("a mirror image ends before the field does") {
+  for (const auto& mesh : support::grids()) {
+    const auto u = hg::distribute_tensor<Plane>(mesh, {3, 12}, numbers(36, 8));
+    try {
+      const Plane result = hg::shift<0, -3>(hg::with_boundary<Reflect, Zero>(u));
+      CHECK(false);
+    } catch (const hg::CollectiveError& error) {
+      CHECK(std::string(error.what()).find("reads 3 points beyond the ends of dimension 0 with 3") !=
+            std::string::npos);
+    }
+  }
+}
+
+}  // namespace test_edges
