@@ -27,6 +27,18 @@ inline constexpr int wide_vector_bytes = vector_bytes;
 static_assert(wide_vector_bytes == vector_bytes || wide_vector_bytes == 2 * vector_bytes,
               "HALOGEN_WIDE_VECTOR_BYTES is HALOGEN_VECTOR_BYTES or twice that");
 
+// Doubles that are summed at once fill one register, whatever the vectors are: where they fill two, as halves of a
+// vector, g++ moves them through memory (GroupNorm on AVX2: 7.8 beside 3.9 ms).
+#if defined(HALOGEN_VECTOR_BYTES)
+inline constexpr int double_register_bytes = HALOGEN_VECTOR_BYTES;
+#elif defined(__AVX512F__)
+inline constexpr int double_register_bytes = 64;
+#elif defined(__AVX__)
+inline constexpr int double_register_bytes = 32;
+#else
+inline constexpr int double_register_bytes = 16;
+#endif
+
 #if defined(__AVX512VL__) || defined(__aarch64__)
 inline constexpr int vector_registers = 32;
 #else

@@ -37,18 +37,20 @@ namespace detail {
 /// The part of sum_two that fills whole vectors; returns how many points.
 template <class T, class F>
 index_t sum_two_in_lanes(index_t count, F f, double& first, double& second) {
-  using D = Vector<double, lanes<T>>;
-  D a[2] = {}, b[2] = {};
+  constexpr int together = summed_lanes<T>, vectors = 2 * lanes<T> / together;
+  using D = Vector<double, together>;
+  D a[vectors] = {}, b[vectors] = {};
   index_t i = 0;
   for (; i + 2 * lanes<T> <= count; i += 2 * lanes<T>) HALOGEN_UNROLL
-  for (int k = 0; k < 2; ++k) f.template operator()<Vector<T>>(i + k * lanes<T>, a[k], b[k]);
-  const D total_a = a[0] + a[1], total_b = b[0] + b[1];
-  for (int l = 0; l < lanes<T>; ++l) first += total_a[l], second += total_b[l];
+  for (int k = 0; k < vectors; ++k) f.template operator()<Vector<T, together>>(i + k * together, a[k], b[k]);
+  for (int k = 1; k < vectors; ++k) a[0] += a[k], b[0] += b[k];
+  for (int l = 0; l < together; ++l) first += a[0][l], second += b[0][l];
   return i;
 }
 
 /// Sums over i in [0, count) in double, in lanes on the host: f.template operator()<T>(i, first, second) adds its two
-/// terms of point i, f.template operator()<Vector<T>>(...) of as many points from i on, to doubles of as many lanes.
+/// terms of point i, f.template operator()<V>(...) with V a vector of T those of as many points from i on, to doubles of
+/// as many lanes.
 template <class T, class F>
 HALOGEN_FUNCTION void sum_two(index_t count, F f, double& first, double& second) {
   index_t i = 0;

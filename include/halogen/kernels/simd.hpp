@@ -45,6 +45,9 @@ template <class T>
 inline constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
 template <class T>
 inline constexpr int wide_lanes = wide_vector_bytes / static_cast<int>(sizeof(T));
+/// Points that are summed in double at once: as many as fill one register there.
+template <class T>
+inline constexpr int summed_lanes = lanes<T> < double_register_bytes / 8 ? lanes<T> : double_register_bytes / 8;
 
 template <class V, class T>
 inline V load(const T* from) {
@@ -129,21 +132,16 @@ inline V load_ahead(const T* from) {
   return load<V>(from);
 }
 
-/// Each lane in double.
-template <class T>
-inline Vector<double, lanes<T>> widen(Vector<T> value) {
-#if defined(__CUDACC__)  // nvcc's front end does not know the builtin
-  Vector<double, lanes<T>> result;
-  for (int l = 0; l < lanes<T>; ++l) result[l] = static_cast<double>(value[l]);
-  return result;
-#else
+/// Each lane in double, of a vector of T.
+template <class T, class V>
+inline auto widen(V value) {
+  using D = Vector<double, static_cast<int>(sizeof(V) / sizeof(T))>;
 #if defined(HALOGEN_STREAMS) && defined(__AVX512F__)
   if constexpr (sizeof(value) == 32 && sizeof(T) == 4)  // g++ converts halves and puts them together
-    return (Vector<double, lanes<T>>)_mm512_maskz_cvtps_pd(0xff, (__m256)value);
+    return (D)_mm512_maskz_cvtps_pd(0xff, (__m256)value);
   else
 #endif
-    return __builtin_convertvector(value, Vector<double, lanes<T>>);
-#endif
+    return detail::convert<D>(value);
 }
 
 /// The larger of each lane; `a` where `b` is NaN.

@@ -185,29 +185,38 @@ class ChannelMoments {
   void begin(const LaneMoments<T>* from, First first) {
     T values[Lanes];
     if (from->count == 0) first(values);
-    for (int i = 0; i < count; ++i)
-      about_[i] = from->count == 0 ? widen<T>(load<Vector<T>>(values + i * lanes<T>)) : load<D>(from[i].about);
+    for (int i = 0; i < count; ++i) about_[i] = from->count == 0 ? wide(values, i) : load<D>(of(from, i).about + part(i));
   }
   void add(const T* values) {
     HALOGEN_UNROLL
     for (int i = 0; i < count; ++i) {
-      const D d = widen<T>(load<Vector<T>>(values + i * lanes<T>)) - about_[i];
+      const D d = wide(values, i) - about_[i];
       first_[i] += d;
       second_[i] += d * d;
     }
   }
   void keep(LaneMoments<T>* to, index_t points) const {
     for (int i = 0; i < count; ++i) {
-      store(to[i].about, about_[i]);
-      store(to[i].first, load<D>(to[i].first) + first_[i]);
-      store(to[i].second, load<D>(to[i].second) + second_[i]);
-      to[i].count += points;
+      LaneMoments<T>& moments = of(to, i);
+      store(moments.about + part(i), about_[i]);
+      store(moments.first + part(i), load<D>(moments.first + part(i)) + first_[i]);
+      store(moments.second + part(i), load<D>(moments.second + part(i)) + second_[i]);
+      if (part(i) == 0) moments.count += points;
     }
   }
 
  private:
-  using D = Vector<double, lanes<T>>;
-  static constexpr int count = Lanes / lanes<T>;
+  static constexpr int together = summed_lanes<T>, count = Lanes / together;
+  using D = Vector<double, together>;
+
+  static D wide(const T* values, int i) { return widen<T>(load<Vector<T, together>>(values + i * together)); }
+  /// Vector i is part of those of lanes<T> channels, from the part(i)th on.
+  template <class M>
+  static M& of(M* moments, int i) {
+    return moments[i * together / lanes<T>];
+  }
+  static constexpr int part(int i) { return i * together % lanes<T>; }
+
   D about_[count], first_[count] = {}, second_[count] = {};
 };
 
