@@ -26,6 +26,8 @@ using hg::Zero;
 using support::Grid;
 using Plane = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
 
+using Turned = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Grid, hg::Shard<1>, hg::Shard<0>>;
+
 std::vector<double> numbers(int count, int stream) {
   std::vector<double> values;
   for (int i = 0; i < count; ++i)
@@ -141,7 +143,7 @@ TEST_CASE("values: what numpy's pad reads") {
     }
 }
 
-TEST_CASE("one field with three boundaries in one expression, a slice of it, a permuted one") {
+TEST_CASE("one field with three boundaries in one expression, slices of it, permuted") {
   constexpr int n = 12;
   const Host host{n, n, numbers(n * n, 4)};
   for (const auto& mesh : support::grids()) {
@@ -162,6 +164,8 @@ TEST_CASE("one field with three boundaries in one expression, a slice of it, a p
     const std::vector<double> sliced = hg::full_tensor(piece);
     CHECK(sliced[0] == host.at<Reflect, Zero>(-2, 0));
     CHECK(sliced[6 * n + 3] == host.at<Reflect, Zero>(4, 3));
+    const Turned turned = hg::transpose<0, 1>(hg::shift<1, 3>(mirror)) * 2.0;
+    CHECK(hg::full_tensor(turned)[11 * n + 2] == 2 * host.at<Reflect, Reflect>(2, 14));
   }
 }
 
@@ -187,6 +191,64 @@ TEST_CASE("gradients through steps, stored between and not") {
   }
 }
 
+/// dot(shift<0, S>(v), shift<0, T>(w)) by v, for each a boundary: what stands beside v in the product moves on its own.
+template <int S, class B, int T, class C>
+void check_pair(const hg::DeviceMesh<Grid>& mesh, int height) {
+  constexpr int width = 3;
+  const Host v{height, width, numbers(height * width, 8)}, w{height, width, numbers(height * width, 9)};
+  const auto field = [&](const Host& host) { return hg::distribute_tensor<Plane>(mesh, {height, width}, host.values); };
+  const Plane weight = field(w);
+  auto f = hg::value_and_grad([&](auto u) {
+    return hg::dot(hg::shift<0, S>(hg::with_boundary<B, Zero>(u)), hg::shift<0, T>(hg::with_boundary<C, Zero>(weight)));
+  });
+  const auto [value, slope] = f(field(v));
+  std::vector<double> expected(v.values.size());
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x)
+      if (const int to = Host::inside<B>(y + S, height); to >= 0)
+        expected[static_cast<std::size_t>(to * width + x)] += w.at<C, Zero>(y + T, x);
+  const std::vector<double> gradient = hg::full_tensor(slope);
+  double worst = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(gradient[i] - expected[i]));
+  CAPTURE(S);
+  CAPTURE(T);
+  CHECK(worst < 1e-13);
+}
+
+TEST_CASE("gradients beside another field, shifts as long as the field and longer") {
+  for (const auto& mesh : support::grids()) {
+    for (const int height : {4, 5, 7, 12}) {
+      CAPTURE(height);
+      check_pair<-3, Reflect, 0, Reflect>(mesh, height);
+      check_pair<3, Reflect, 0, Reflect>(mesh, height);
+      check_pair<-3, Reflect, 1, Reflect>(mesh, height);
+      check_pair<2, Reflect, 1, Periodic>(mesh, height);
+      check_pair<-2, ReplicateEdge, -1, Periodic>(mesh, height);
+      check_pair<2, ReplicateEdge, 1, Periodic>(mesh, height);
+      check_pair<-3, ReplicateEdge, 3, Reflect>(mesh, height);
+    }
+    check_pair<-5, ReplicateEdge, 1, ReplicateEdge>(mesh, 4);
+    check_pair<4, ReplicateEdge, -1, ReplicateEdge>(mesh, 4);
+    check_pair<4, ReplicateEdge, 1, Periodic>(mesh, 4);
+  }
+}
+
+TEST_CASE("long shifts, wide fields: nothing is read that is not there") {
+  for (const auto& mesh : support::grids()) {
+    const Host host{32, 3000, numbers(32 * 3000, 10)};
+    const auto u = hg::distribute_tensor<Plane>(mesh, {32, 3000}, host.values);
+    const Plane far = hg::shift<0, 20>(hg::with_boundary<Reflect, Zero>(u)),
+                zero = hg::shift<0, -25>(hg::with_boundary<Zero, Reflect>(u));
+    const std::vector<double> mirrored = hg::full_tensor(far), beside = hg::full_tensor(zero);
+    for (const int y : {0, 11, 12, 31})
+      for (const int x : {0, 1499, 2999}) {
+        const auto i = static_cast<std::size_t>(y * 3000 + x);
+        CHECK(mirrored[i] == host.at<Reflect, Zero>(y + 20, x));
+        CHECK(beside[i] == host.at<Zero, Reflect>(y - 25, x));
+      }
+  }
+}
+
 TEST_CASE("the adjoint identity") {
   for (const auto& mesh : support::grids()) {
     const auto x = hg::distribute_tensor<Plane>(mesh, {9, 11}, numbers(99, 5)),
@@ -205,6 +267,31 @@ TEST_CASE("iterate: to the bit") {
     check_iterate<3>(mesh, 24, 28, upwind<Reflect, Reflect>);
     check_iterate<3>(mesh, 7, 6, upwind<Reflect, ReplicateEdge>);
     check_iterate<3>(mesh, 7, 12, upwind<ReplicateEdge, Periodic>);
+    for (const auto [height, width] : {std::pair{8, 8}, std::pair{8, 9}}) {  // beside a field with other boundaries
+      const auto c = hg::distribute_tensor<Plane>(mesh, {height, width}, numbers(height * width, 11));
+      check_iterate<3>(mesh, height, width, [&](const auto& field) {
+        const auto p = hg::with_boundary<Zero, Periodic>(field);
+        const auto k = hg::with_boundary<Reflect, ReplicateEdge>(c);
+        return p + 0.1 * (hg::shift<1, 1>(p) - p) * (k + hg::shift<0, 1>(k));
+      });
+    }
+  }
+}
+
+TEST_CASE("iterate refuses images beyond a periodic state's end") {
+  for (const auto& mesh : support::grids()) {
+    const auto u = hg::distribute_tensor<Plane>(mesh, {8, 8}, numbers(64, 12)), c = u;
+    const auto step = [&](const auto& field) {
+      const auto p = hg::with_boundary<Zero, Periodic>(field);
+      return p + hg::shift<1, 1>(p) * hg::shift<1, 1>(hg::with_boundary<Zero, Reflect>(c));
+    };
+    try {
+      hg::iterate<2>(step, u);
+      CHECK(false);
+    } catch (const hg::CollectiveError& error) {
+      CHECK(std::string(error.what()).find("reads a field with Reflect or ReplicateEdge at a distance") !=
+            std::string::npos);
+    }
   }
 }
 
@@ -231,6 +318,8 @@ TEST_CASE("a mirror image ends before the field does") {
       CHECK(std::string(error.what()).find("reads 3 points beyond the ends of dimension 0 with 3") !=
             std::string::npos);
     }
+    CHECK_THROWS_AS(hg::sum(hg::slice<0>(hg::shift<0, 4>(hg::with_boundary<Reflect, Zero>(u)), 0, 3)).item(),
+                    hg::CollectiveError);
   }
 }
 

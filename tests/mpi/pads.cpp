@@ -96,6 +96,34 @@ TEST_CASE("behind norms and activations, in sums") { support::check_composition<
 TEST_CASE("one tensor, three boundaries: to the bit") { support::check_composition<Readers, 2, 6, true>(); }
 TEST_CASE("levels, concatenations, Winograd's tiles") { support::check_composition<UNet, 2, 2>(); }
 TEST_CASE("pads of pads, of pools, before a norm") { support::check_resizing<Padded, 2, 3>({2, 12, 11}, 22, 23); }
+/// Behind a pad a window that keeps no extent returns to where the pad began; strided it is of one level with its
+/// zero-padded twin. Readers of one pad share what is written out for it.
+struct Idiom : hg::Module<Idiom> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    using Body = hg::Sequential<hg::ReflectionPad2d<1>, hg::Conv2d<2, 2, hg::Kernel<3>>, hg::ReLU,
+                                hg::ReplicationPad2d<2>, hg::Conv2d<2, 2, hg::Kernel<3>, hg::Dilation<2>>>;
+    using Down = hg::Conv2d<2, 3, hg::Kernel<3>, hg::Stride<2>>;
+    const auto y = hg::Residual<Body>{}(x);
+    const auto strided = hg::Sequential<hg::ReflectionPad2d<1>, Down>{}(y) + hg::Conv2d<2, 3, hg::Stride<2>>{}(y);
+    return hg::Residual<
+        hg::Sequential<hg::ReplicationPad2d<1, 2>, Conv<3, 3, Mirror>, hg::Conv2d<3, 3, hg::Kernel<3, 5>>>>{}(strided);
+  }
+};
+
+struct Shared : hg::Module<Shared> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const auto up = hg::Upsample<2>{}(hg::Conv2d<2, 3>{}(x));
+    return hg::concat(Conv<3, 2, Mirror>{}(up), Conv<3, 2, Mirror>{}(up));
+  }
+};
+
+TEST_CASE("PyTorch's idiom, a pad and a window without padding, in sums and strided") {
+  support::check_resizing<Idiom, 2, 3>({2, 24, 23}, 12, 12);
+  constexpr auto& shared = plan_of<Shared, 2>;
+  int stores = 0;
+  for (const hg::Launch& launch : shared.launches) stores += launch.kind == hg::LaunchKind::store;
+  CHECK(stores == 2);  // what is upsampled, once for both; the output
+}
 TEST_CASE("volumes: to the bit") { support::check_composition<Volume, 1, 2, true, support::VolumeMesh>(); }
 
 TEST_CASE("a mirror image ends before the field does") {

@@ -28,7 +28,7 @@ TEST_CASE("loss, weight gradient and bias gradient of a large constant field") {
   const double prediction = static_cast<double>(0.3f) * static_cast<double>(0.1f) + static_cast<double>(0.7f);
   CHECK(relative(loss, prediction * prediction) < 2e-7);  // a plain float sum would be off by percents
   CHECK(relative(gradient.to_host()[0], 2 * prediction * static_cast<double>(0.1f)) <
-        5e-6);                                                    // 512 terms a lane in float, then double
+        1e-5);                                                    // 512 terms a lane in float, then double
   CHECK(relative(gradient.to_host()[1], 2 * prediction) < 2e-7);  // double throughout
 }
 

@@ -32,10 +32,13 @@ struct BoundFolded {
       const index_t j = Dim == Axis ? x : at[Dim];
       using T = decltype(value(j, x));
       T sum = j - S >= begin && j - S < end ? value(j - S, x) : T(0);
-      constexpr int reach = S < 0 ? -S : S;
-      for (int k = 1; k <= reach; ++k) {
-        const index_t beyond = S < 0 ? begin - k : end - 1 + k, i = beyond - S;
-        if (i >= begin && i < end && begin + image_of(E, beyond - begin, end - begin) == j) sum += value(i, x);
+      constexpr index_t reach = S < 0 ? -S : S;
+      const Resample padded{end - begin, end - begin + 2 * reach, false, E};
+      const Resample::Images images = padded.images_of(j - begin);
+      const Interval& beyond = S < 0 ? images.low : images.high;
+      for (index_t at = beyond.begin; at < beyond.end; ++at) {
+        const index_t i = begin + at - reach - S;
+        if (i >= begin && i < end) sum += value(i, x);
       }
       return sum;
     }
@@ -66,7 +69,8 @@ struct Folded : ExpressionNode<typename E::value_type, typename E::placed> {
     return detail::BoundFolded<decltype(inner.bind(image)), Dim, S, Kind>{inner.bind(image), -image[Dim],
                                                                           points - image[Dim]};
   }
-  /// Points as far from both ends as images lie are a shift; those near them read at most as far on the other side.
+  /// Points further from both ends than images lie are a shift; those near them read up to their own index where they
+  /// replicate, as far on the other side where they reflect.
   template <class Visit>
   void each_leaf(Access access, Visit&& visit) const {
     constexpr index_t reach = (S < 0 ? -S : S) + 1;
@@ -74,12 +78,12 @@ struct Folded : ExpressionNode<typename E::value_type, typename E::placed> {
     away.offset[Dim] -= reach * access.divisor[Dim];
     away.check_outside(Dim, std::max<index_t>(0, points - 2 * reach));
     access.inside = away.inside;
-    for (const int shift : {-S, S}) {
+    constexpr int other = Kind == Edge::reflect ? S : 0;
+    for (int shift = std::min(-S, other); shift <= std::max(-S, other); ++shift) {
       Access read = access;
       read.offset[Dim] += shift * access.divisor[Dim];
       read.read_inside(Dim, points);
       inner.each_leaf(read, visit);
-      if (Kind == Edge::replicate) break;
     }
   }
 };

@@ -57,7 +57,8 @@ struct Access {
   Interval read(int d, const Interval& piece, bool images = false) const {
     const auto i = static_cast<std::size_t>(d);
     if (source[i] < 0) return {offset[i], offset[i] + 1};
-    const Interval points = seen(i, images ? piece : readers(i, piece));
+    if (images) return seen(i, piece);
+    const Interval points = seen(i, readers(i, piece));
     const index_t out = beyond(d, piece);
     if (out == 0) return points;
     return Resample{extent[i], extent[i] + 2 * out, false, edge[i]}.input_of({points.begin + out, points.end + out});

@@ -118,17 +118,22 @@ struct Graph {
   }
 
   /// The level seen from `parent` through the windows; the parent itself where no extent can change. Windows that make
-  /// the same extents and cuts of any input lead to one level.
-  constexpr int level_through(int parent, const Window (&windows_of)[spatial_dimensions]) {
+  /// the same extents and cuts of any input lead to one level; one behind a pad to that of a window which pads as much.
+  constexpr int level_through(int parent, const Window (&windows)[spatial_dimensions]) {
     Level level;
     level.parent = parent;
-    bool keeps = true;
+    bool keeps = true, plain = true;
+    Window wider[spatial_dimensions];  // where parent is padded, the same seen from what was padded
     for (int d = 0; d < spatial_dimensions; ++d) {
-      const Window& window = windows_of[d];
+      const Window& window = windows[d];
       keeps = keeps && window.stride == 1 && 2 * window.padding == window.footprint() - 1 + window.output_padding;
+      plain = plain && !window.transposed && !window.is_pad();
       level.window[d] = window.of_extents();
+      wider[d] = window;
+      wider[d].padding += levels[parent].window[d].padding;
     }
     if (keeps) return parent;
+    if (plain && is_pad(parent)) return level_through(levels[parent].parent, wider);
     const auto is_same = [&](const Level& other) {
       bool same = other.parent == parent;
       for (int d = 0; d < spatial_dimensions; ++d) same = same && other.window[d].makes_extents_of(level.window[d]);
@@ -152,6 +157,13 @@ struct Graph {
   }
 
  private:
+  /// Whether a level is that of a padded field.
+  constexpr bool is_pad(int level) const {
+    bool pads = false;
+    for (const Window& window : levels[level].window) pads |= window.is_pad();
+    return pads;
+  }
+
   std::string path_name() const {
     std::string text;
     for (int i = 1; i < path.size(); ++i)

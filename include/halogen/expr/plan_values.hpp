@@ -5,6 +5,7 @@
 
 namespace halogen {
 
+/// What a Planner and the operations of layers ask of a plan in the making, and what no launch follows from.
 class PlanValues {
  public:
   constexpr const Value& value_of(int node) const { return values_[node]; }

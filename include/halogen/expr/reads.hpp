@@ -53,7 +53,7 @@ bool uniform_reach(const Grid<Rank>& grid, const Field& field, const Access& acc
     const int source = access.source[d];
     const auto s = static_cast<std::size_t>(source);
     const bool plain = source >= 0 && access.scale[d] == 1 && access.divisor[d] == 1;
-    if (has_images(access.edge[d]) && !holds_images(cut, access.offset[d])) return false;
+    if (has_images(access.edge[d]) && access.offset[d] != 0 && !holds_images(cut, access.offset[d])) return false;
     if (plain && cut.parts() > 1 && (grid.cut[s] == &cut || *grid.cut[s] == cut)) {
       reach.lo[d] = std::max<index_t>(0, grid.grown.lo[s] - access.offset[d]);
       reach.hi[d] = std::max<index_t>(0, grid.grown.hi[s] + access.offset[d]);
@@ -105,7 +105,7 @@ HaloNeeds<Field::rank> needs_of(const Grid<Rank>& grid, const Field& field, Each
         if (read.empty()) continue;
         const Interval own = cut.piece(p);
         const index_t most = std::max<index_t>(own.size(), 16);
-        if (read.begin < own.begin - most || read.end > own.end + most)
+        if (access.regridded && (read.begin < own.begin - most || read.end > own.end + most))
           throw CollectiveError("an expression reads points " + std::to_string(read.begin) + ".." +
                                 std::to_string(read.end) + " of dimension " + std::to_string(d) +
                                 " where a rank holds " + std::to_string(own.begin) + ".." + std::to_string(own.end) +
@@ -252,11 +252,11 @@ void check_alike(const Shape& grid, const Reads<Shape>& reads) {
   for (const auto& read : reads) {
     if (!(read.mesh->world() == grid.mesh().world()) || read.mesh->extents() != grid.mesh().extents())
       throw CollectiveError("operands of one expression lie on different meshes: distribute them on one");
-    if (read.access.regridded) continue;
     for (int d = 0; d < read.dimensions(); ++d) {
       const int source = read.source(d);
       if (source < 0) continue;
       check_images(read, d, grid.extent(source));
+      if (read.access.regridded) continue;
       const Cut &cut = read.cut(d), &grid_cut = grid.cut(source);
       if (cut.parts() != 1 && cut.parts() != grid_cut.parts())
         throw CollectiveError("a field cut into " + std::to_string(cut.parts()) + " pieces stands along dimension " +

@@ -22,8 +22,8 @@ struct BoundedRow {
   index_t begin, end;
   KOKKOS_FUNCTION auto operator()(index_t x) const {
     if constexpr (Checked && has_images(Along)) {
-      const auto value = inner(begin + image_of(Along, x - begin, end - begin));
-      return alive ? value : decltype(value)(0);
+      using T = decltype(inner(x));
+      return alive ? inner(begin + image_of(Along, x - begin, end - begin)) : T(0);
     } else if constexpr (Checked) {
       using T = decltype(inner(x));
       return alive && x >= begin && x < end ? inner(x) : T(0);
@@ -158,9 +158,10 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
     for (int d = 0; d < rank; ++d) {
       const auto i = static_cast<std::size_t>(d);
       access.periodic[i] = periodic[i];
+      access.edge[i] = Edge::zero;
+      if (periodic[i] || is_open(d)) continue;
       access.edge[i] = edges[d];
       access.extent[i] = inner.extent(d);
-      if (periodic[i] || is_open(d)) continue;
       access.check_outside(d, inner.extent(d));
       if (!has_images(edges[d])) access.read_inside(d, inner.extent(d));
     }

@@ -49,8 +49,8 @@ index_t sum_two_in_lanes(index_t count, F f, double& first, double& second) {
 }
 
 /// Sums over i in [0, count) in double, in lanes on the host: f.template operator()<T>(i, first, second) adds its two
-/// terms of point i, f.template operator()<V>(...) with V a vector of T those of as many points from i on, to doubles of
-/// as many lanes.
+/// terms of point i, f.template operator()<V>(...) with V a vector of T those of as many points from i on, to doubles
+/// of as many lanes.
 template <class T, class F>
 HALOGEN_FUNCTION void sum_two(index_t count, F f, double& first, double& second) {
   index_t i = 0;

@@ -185,7 +185,8 @@ class ChannelMoments {
   void begin(const LaneMoments<T>* from, First first) {
     T values[Lanes];
     if (from->count == 0) first(values);
-    for (int i = 0; i < count; ++i) about_[i] = from->count == 0 ? wide(values, i) : load<D>(of(from, i).about + part(i));
+    for (int i = 0; i < count; ++i)
+      about_[i] = from->count == 0 ? wide(values, i) : load<D>(of(from, i).about + part(i));
   }
   void add(const T* values) {
     HALOGEN_UNROLL

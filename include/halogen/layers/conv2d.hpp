@@ -96,11 +96,11 @@ constexpr Traced add_weighted(Graph& graph, Node node, int first, int second) {
 template <int In, int Out, int Dimensions>
 constexpr Traced add_convolution(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options) {
   Node node = convolution_node(x, operation, In, Out, options);
-  for (Window& window : node.window) window.pads = Edge::zero;
-  node.level = x.graph->level_through(node.level, node.window);
-  node.inputs[0] = pad(x, options.window, node.layer).node;
-  for (int d = 0; d < spatial_dimensions; ++d)
-    if (options.window[d].is_pad()) node.window[d].padding = 0;
+  const Traced padded = pad(x, options.window, node.layer);
+  for (Window& window : node.window)
+    if (window.is_pad()) window.padding = 0, window.pads = Edge::zero;
+  node.inputs[0] = padded.node;
+  node.level = x.graph->level_through((*padded).level, node.window);
   return add_weighted<Dimensions>(*x.graph, node, Out, In / options.groups);
 }
 

@@ -17,6 +17,8 @@
 // images to its own, by its owner. Errors: CollectiveError where P >= H of a reflection.
 #pragma once
 
+#include <algorithm>
+
 #include "halogen/layers/module.hpp"
 #include "halogen/layers/window_options.hpp"
 
@@ -27,7 +29,6 @@ constexpr void pad_forward(Planner& planner, const Node& node) {
   Value value = planner.value_of(node.inputs[0]);
   bool resampled = false;
   for (const Source& source : value.sources) resampled |= source.resampled;
-  if (value.level == node.level) return planner.set_value(node, value);
   if (resampled) value = planner.stored(node, value);
   for (int i = 0; i < value.sources.size(); ++i) {
     value.sources[i].resampled = true;
@@ -39,7 +40,7 @@ constexpr void pad_forward(Planner& planner, const Node& node) {
 
 inline constexpr Operation pad_operation{"pad", pad_forward, no_vjp};
 
-/// x seen through those of the windows that pad: x itself where none does.
+/// x seen through those of the windows that pad: x itself where none does. Readers of the same pad share it.
 constexpr Traced pad(Traced x, const Window (&windows)[spatial_dimensions], int layer) {
   Graph& graph = *x.graph;
   Node node;
@@ -52,6 +53,9 @@ constexpr Traced pad(Traced x, const Window (&windows)[spatial_dimensions], int 
   node.layer = layer;
   node.inputs[0] = x.node;
   node.channels = (*x).channels;
+  for (const Node& other : graph.nodes)
+    if (other.operation == &pad_operation && other.inputs[0] == x.node && std::ranges::equal(other.window, node.window))
+      return {&graph, other.index};
   return {&graph, graph.add(node)};
 }
 
