@@ -1,5 +1,5 @@
 // optimise: 0
-// program: windows
+// program: layers
 // What windows read beyond an edge that reflects or replicates, and pads alone: PyTorch's stored tensors, compositions
 // on every mesh beside finite differences, messages, launches.
 #include "support/composition.hpp"
