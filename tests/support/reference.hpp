@@ -1,6 +1,7 @@
 // Stored PyTorch tensors (tests/reference/make_references.py), widened to double.
 #pragma once
 
+#include <cstdlib>
 #include <halogen/io/safetensors.hpp>
 #include <string>
 #include <vector>
@@ -10,7 +11,13 @@ namespace support {
 class Reference {
  public:
   explicit Reference(const std::string& name)
-      : tensors_(hg_read(std::string(HALOGEN_TEST_DATA) + "/" + name + ".safetensors")) {}
+      : tensors_(halogen::read_safetensors(folder() + "/" + name + ".safetensors")) {}
+
+  /// Where the tests were built, or $HALOGEN_TEST_DATA on another machine (docs/gpu.md).
+  static std::string folder() {
+    const char* elsewhere = std::getenv("HALOGEN_TEST_DATA");
+    return elsewhere != nullptr ? elsewhere : HALOGEN_TEST_DATA;
+  }
 
   const halogen::NamedTensor& tensor(const std::string& name) const { return halogen::find(tensors_, name); }
 
@@ -25,7 +32,6 @@ class Reference {
   const std::vector<halogen::NamedTensor>& all() const { return tensors_; }
 
  private:
-  static std::vector<halogen::NamedTensor> hg_read(const std::string& path) { return halogen::read_safetensors(path); }
   template <class T, class V>
   static std::vector<T> widened(const V& values) {
     return std::vector<T>(values.begin(), values.end());
