@@ -92,10 +92,11 @@ void on_meshes(F f) {
 constexpr hg::AdamW adamw{.lr = 5e-3};
 
 template <class Model, class S>
-void check_same_training(const hg::DeviceMesh<support::Mesh>& mesh, S sharding, int steps = 4) {
+void check_same_training(const hg::DeviceMesh<support::Mesh>& mesh, S sharding, int steps = 4,
+                         const hg::AdamW& settings = adamw) {
   const Samples samples(mesh);
-  Replicated<Model> replicated(Model{}, adamw, mesh, {.seed = 7});
-  Sharded<Model, S> sharded(Model{}, adamw, mesh, {.seed = 7}, sharding);
+  Replicated<Model> replicated(Model{}, settings, mesh, {.seed = 7});
+  Sharded<Model, S> sharded(Model{}, settings, mesh, {.seed = 7}, sharding);
   CHECK(hg::redistribute<hg::Replicate>(sharded.parameters()).to_host() == replicated.parameters().to_host());
   for (int step = 0; step < steps; ++step) {
     CAPTURE(step);
@@ -164,6 +165,13 @@ TEST_CASE("the same for models that branch, for one layer, and for buckets of se
     check_same_training<OneLayer>(mesh, Sharding{});
     check_same_training<Branches>(mesh, Sharding{.bucket_bytes = 500});
     check_same_training<EndsInNorm>(mesh, Sharding{.bucket_bytes = 1 << 20});
+  });
+}
+
+TEST_CASE("the same with gradients clipped: the norm is that of all shards") {
+  on_meshes([](const auto& mesh) {
+    check_same_training<EndsInNorm>(mesh, Sharding{}, 3, {.lr = 5e-3, .max_norm = 1e-3});
+    check_same_training<EndsInNorm>(mesh, hg::shard_parameters<"data", "height">, 3, {.lr = 5e-3, .max_norm = 1e-3});
   });
 }
 

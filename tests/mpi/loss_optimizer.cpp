@@ -95,6 +95,41 @@ TEST_CASE("five steps of AdamW") {
   }
 }
 
+TEST_CASE("five steps with the gradient clipped to a norm of 1") {
+  using Model = hg::Conv2d<2, 3, hg::Kernel<2>, hg::Bias<false>>;
+  const support::Reference reference("adamw");
+  const std::vector<double> gradients = reference.values("clipped_gradients"),
+                            after = reference.values("clipped_after");
+  hg::OptimizerState<Model, double> state(hg::AdamW{.lr = 5e-3, .weight_decay = 0.1, .max_norm = 1});
+  hg::Parameters<Model, double> parameters, gradient;
+  parameters.copy_from_host(reference.values("parameters"));
+  for (std::ptrdiff_t step = 0; step < 5; ++step) {
+    gradient.copy_from_host({gradients.begin() + 24 * step, gradients.begin() + 24 * (step + 1)});
+    state.step(parameters, gradient);
+    CAPTURE(step);
+    const std::vector<double> expected(after.begin() + 24 * step, after.begin() + 24 * (step + 1));
+    CHECK(relative_error(parameters.to_host(), expected) < 1e-13);
+  }
+}
+
+TEST_CASE("the norm of many values: one step by the formula") {
+  using Model = hg::Conv2d<24, 64, hg::Kernel<7>>;  // three levels of blocks
+  using Parameters = hg::Parameters<Model, double>;
+  static_assert(Parameters::count > 256 * 256);
+  const auto values = support::numbers<double>(Parameters::count, 5);
+  double square = 0;
+  for (const double g : values) square += g * g;
+  const double scale = 0.25 / (std::sqrt(square) + 1e-6);
+  Parameters parameters, gradient;
+  parameters.copy_from_host(std::vector<double>(Parameters::count, 1));
+  gradient.copy_from_host(values);
+  hg::OptimizerState<Model, double> state(hg::AdamW{.max_norm = 0.25});
+  state.step(parameters, gradient);
+  std::vector<double> expected;
+  for (const double g : values) expected.push_back(0.1 * scale * g);
+  CHECK(relative_error(state.first_moment().to_host(), expected) < 1e-12);
+}
+
 TEST_CASE("the learning rate of a schedule, and going on after so many steps, by the formula") {
   using Model = hg::Conv2d<1, 1, hg::Kernel<1>, hg::Bias<false>>;
   const hg::AdamW defaults;

@@ -43,7 +43,8 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
   avgpool    caseK.{input, grad_output} and, F64, caseK.{output, grad_input};
              caseK.parameters = [kernel, stride, padding], each for height and width; zeros of the padding count
   upsample   nearest, input index floor(o n / m): caseK.{input, grad_output, output, grad_input}
-  adamw      parameters (24), gradients (5, 24), parameters_after (5, 24): after each step; first_moment, second_moment
+  adamw      parameters (24), gradients (5, 24), parameters_after (5, 24): after each step; clipped_gradients,
+             clipped_after: from the same parameters, clip_grad_norm_ to 1 before each step, weight_decay 0.1; first_moment, second_moment
              (24): after the last; hyperparameters (F64) = [lr, beta1, beta2, eps, weight_decay]
   mse        prediction, target, weight; loss = sum(w d^2) / sum(w), w expanded to d's shape; grad_prediction;
              unweighted_loss = mean(d^2); unweighted_grad_prediction
@@ -613,10 +614,21 @@ def adamw():
         value = value - 5e-3 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
         close(p.detach(), value, 1e-14)
         after.append(p.detach().numpy().copy())
+    clipped = nn.Parameter(start.clone())
+    optimizer_of_clipped, clipped_after, norms = torch.optim.AdamW([clipped], lr=5e-3, weight_decay=0.1), [], []
+    smaller = uniform(random, -1, 1, steps, count) * torch.tensor([0.125, 1.0, 4.0, 0.0, 0.5]).double()[:, None]
+    for t in range(steps):
+        clipped.grad = smaller[t].clone()
+        norms.append(float(nn.utils.clip_grad_norm_([clipped], 1.0)))
+        assert abs(norms[-1] - np.sqrt((smaller[t].numpy() ** 2).sum())) < 1e-14
+        optimizer_of_clipped.step()
+        clipped_after.append(clipped.detach().numpy().copy())
+    assert min(norms) < 1 < max(norms)
     state = optimizer.state[p]
     np.testing.assert_allclose(state["exp_avg"].numpy(), m, rtol=1e-12)
     np.testing.assert_allclose(state["exp_avg_sq"].numpy(), v, rtol=1e-12)
     return {"parameters": exact(start), "gradients": exact(gradients), "parameters_after": np.stack(after),
+            "clipped_gradients": exact(smaller), "clipped_after": np.stack(clipped_after),
             "first_moment": computed(state["exp_avg"]), "second_moment": computed(state["exp_avg_sq"]),
             "hyperparameters": np.array([5e-3, 0.9, 0.999, 1e-8, 0.01])}  # lr, beta1, beta2, eps, weight_decay
 

@@ -15,6 +15,7 @@ struct AdamWSchedule {
   T decay;          ///< 1 - learning rate * weight decay
   T step;           ///< learning rate / (1 - beta1^t)
   T deviation;      ///< sqrt(1 - beta2^t)
+  T clip;           ///< of the gradient, at most 1
   int is_updating;  ///< not where the loss has no weight, and so no gradient
 };
 
@@ -36,7 +37,9 @@ template <class T>
 struct AdamWAdvance {
   AdamWSchedule<T>* schedule;
   double beta1, beta2, weight_decay;
-  const double* loss_weight;  ///< null: none
+  const double* loss_weight;      ///< null: none
+  const double* gradient_square;  ///< of its norm; null: it is not clipped
+  double max_norm;
 
   KOKKOS_FUNCTION void operator()(const index_t) const {
     schedule->is_updating = loss_weight == nullptr || *loss_weight > 0;
@@ -45,6 +48,8 @@ struct AdamWAdvance {
     schedule->decay = static_cast<T>(1 - schedule->lr * weight_decay);
     schedule->step = static_cast<T>(schedule->lr / (1 - Kokkos::pow(beta1, t)));
     schedule->deviation = static_cast<T>(Kokkos::sqrt(1 - Kokkos::pow(beta2, t)));
+    const double most = gradient_square == nullptr ? 1 : max_norm / (Kokkos::sqrt(*gradient_square) + 1e-6);
+    schedule->clip = static_cast<T>(most >= 1 ? 1 : most);  // of NaN NaN, as PyTorch's
   }
 };
 
@@ -61,7 +66,7 @@ struct AdamWStep {
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     if (!schedule->is_updating) return;
     const T step = schedule->step, deviation = schedule->deviation;
-    const T g = gradient[i];
+    const T g = gradient[i] * schedule->clip;
     const T p = parameters[i] * schedule->decay;
     const T m = first_moment[i] + (g - first_moment[i]) * new1;
     const T v = second_moment[i] * beta2 + g * g * new2;

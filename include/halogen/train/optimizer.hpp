@@ -2,18 +2,21 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "halogen/core/why.hpp"
 #include "halogen/kernels/adamw.hpp"
-#include "halogen/train/parameters.hpp"
+#include "halogen/train/gradient_norm.hpp"
+#include "halogen/train/sharded_parameters.hpp"
 
 namespace halogen {
 
-/// Settings, with torch.optim.AdamW's defaults; OptimizerState holds the moments.
+/// Settings, with torch.optim.AdamW's defaults; OptimizerState holds the moments. A positive max_norm clips the
+/// gradient before each step to that norm over all parameters, as torch.nn.utils.clip_grad_norm_.
 struct AdamW {
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2, max_norm = 0;
 };
 
 /// Throws CollectiveError for settings with which a step would go astray, as torch.optim.AdamW refuses them.
@@ -22,14 +25,16 @@ inline const AdamW& checked(const AdamW& settings) {
     throw CollectiveError("AdamW: " + std::string(name) + " = " + std::to_string(value) + ": give " + wanted);
   };
   for (const auto& [name, value] :
-       {std::pair{"lr", settings.lr}, std::pair{"eps", settings.eps}, std::pair{"weight_decay", settings.weight_decay}})
+       {std::pair{"lr", settings.lr}, std::pair{"eps", settings.eps}, std::pair{"weight_decay", settings.weight_decay},
+        std::pair{"max_norm", settings.max_norm}})
     if (!(value >= 0 && std::isfinite(value))) refuse(name, value, "a finite number of 0 or more");
   for (const auto& [name, value] : {std::pair{"beta1", settings.beta1}, std::pair{"beta2", settings.beta2}})
     if (!(value >= 0 && value < 1)) refuse(name, value, "0 or more and less than 1");
   return settings;
 }
 
-/// AdamW's moments for one model, placed as its parameters. step() emits no communication. Throws CollectiveError for
+/// AdamW's moments for one model, placed as its parameters. step() emits no communication, but one all_reduce of one
+/// number where shards are clipped. Throws CollectiveError for
 /// settings that are no AdamW's, and for parameters that are sharded otherwise than those it was made for.
 template <class ModelType, class T, Placement P = Replicate>
 class OptimizerState {
@@ -37,13 +42,16 @@ class OptimizerState {
   explicit OptimizerState(AdamW settings)
     requires std::is_same_v<P, Replicate>
       : settings_(checked(settings)), first_("halogen::first_moment"), second_("halogen::second_moment") {
-    set(settings_.lr, 0);
+    start(Communicator());
   }
   OptimizerState(AdamW settings, const Parameters<ModelType, T, P>& parameters)
       : settings_(checked(settings)),
         first_(parameters.zeros("halogen::first_moment")),
         second_(parameters.zeros("halogen::second_moment")) {
-    set(settings_.lr, 0);
+    if constexpr (std::is_same_v<P, Replicate>)
+      start(Communicator());
+    else
+      start(parameters.sharding()->group);
   }
   OptimizerState(OptimizerState&&) = default;
   OptimizerState& operator=(OptimizerState&&) = default;
@@ -57,9 +65,10 @@ class OptimizerState {
           "AdamW: the parameters or their gradient are sharded otherwise than those that its moments were made for: "
           "make the OptimizerState from these parameters");
     const execution_space space;
+    const double* square = norm_ ? norm_->square(space, gradient.data(), gradient.view().size()) : nullptr;
     launch_range(space, "halogen::adamw_schedule", 1,
                  kernels::AdamWAdvance<T>{schedule_.data(), settings_.beta1, settings_.beta2, settings_.weight_decay,
-                                          loss_weight});
+                                          loss_weight, square, settings_.max_norm});
     const kernels::AdamWStep<T> kernel{parameters.data(),
                                        gradient.data(),
                                        first_.data(),
@@ -104,6 +113,11 @@ class OptimizerState {
  private:
   using Schedule = kernels::AdamWSchedule<T>;
 
+  void start(const Communicator& shards) {
+    if (settings_.max_norm > 0) norm_.emplace(first_.view().size(), shards);
+    set(settings_.lr, 0);
+  }
+
   /// What is negative stays as it is.
   void set(double lr, index_t steps) {
     launch_range(execution_space{}, "halogen::adamw_schedule", 1, kernels::AdamWSet<T>{schedule_.data(), lr, steps});
@@ -117,6 +131,7 @@ class OptimizerState {
   AdamW settings_;
   std::size_t identity_ = next_identity();
   Parameters<ModelType, T, P> first_, second_;
+  std::optional<GradientNorm> norm_;
   Kokkos::View<Schedule[1], memory_space> schedule_{"halogen::adamw_schedule"};
 };
 
