@@ -30,14 +30,13 @@ struct BoundFolded {
 
     KOKKOS_FUNCTION auto operator()(index_t x) const {
       const index_t j = Dim == Axis ? x : at[Dim];
-      using T = decltype(value(j, x));
-      T sum = j - S >= begin && j - S < end ? value(j - S, x) : T(0);
       constexpr index_t reach = S < 0 ? -S : S;
       const Resample padded{end - begin, end - begin + 2 * reach, false, E};
       const Resample::Images images = padded.images_of(j - begin);
       const Interval& beyond = S < 0 ? images.low : images.high;
-      for (index_t at = beyond.begin; at < beyond.end; ++at) {
-        const index_t i = begin + at - reach - S;
+      decltype(value(j, x)) sum = 0;
+      for (index_t k = beyond.begin - 1; k < beyond.end; ++k) {  // one call: what it inlines may be long
+        const index_t i = k < beyond.begin ? j - S : begin + k - reach - S;
         if (i >= begin && i < end) sum += value(i, x);
       }
       return sum;
