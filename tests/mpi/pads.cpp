@@ -117,6 +117,21 @@ struct Shared : hg::Module<Shared> {
   }
 };
 
+/// The channels that are written out forward.
+template <class Model, int In>
+int stored_channels() {
+  constexpr auto& plan = plan_of<Model, In>;
+  int channels = 0;
+  for (const hg::Launch& launch : plan.launches)
+    if (launch.kind == hg::LaunchKind::store) channels += plan.tensors[launch.output].channels;
+  return channels;
+}
+
+TEST_CASE("of a skip beside what is upsampled the latter alone is written out") {
+  using Level = hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>, hg::Conv2d<4, 3>, hg::UpsampleToSkip<hg::Nearest>>>;
+  CHECK(stored_channels<hg::Sequential<hg::Conv2d<2, 4>, Level, Conv<7, 2, Mirror>>, 2>() == 3);
+}
+
 TEST_CASE("PyTorch's idiom, a pad and a window without padding, in sums and strided") {
   support::check_resizing<Idiom, 2, 3>({2, 24, 23}, 12, 12);
   constexpr auto& shared = plan_of<Shared, 2>;

@@ -12,9 +12,10 @@
 //   Shard<0>, Replicate      the same          nothing
 //   Shard<1>, Partial        does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Nothing is copied: readers look images up, behind norm and activation. A pad of what is upsampled or padded already
-// needs that written out. vjp: the gradient of the padded field is stored by its writer, then each point adds its
-// images to its own, by its owner. Errors: CollectiveError where P >= H of a reflection.
+// Nothing is copied: readers look images up, behind norm and activation. Of a concatenation the parts that are
+// upsampled or padded already are written out, each alone. vjp: the gradient of the padded field is stored by its
+// writer, then each point adds its images to its own, by its owner. Errors: CollectiveError where P >= H of a
+// reflection.
 #pragma once
 
 #include <algorithm>
@@ -27,12 +28,16 @@ namespace detail {
 
 constexpr void pad_forward(Planner& planner, const Node& node) {
   Value value = planner.value_of(node.inputs[0]);
-  bool resampled = false;
-  for (const Source& source : value.sources) resampled |= source.resampled;
-  if (resampled) value = planner.stored(node, value);
   for (int i = 0; i < value.sources.size(); ++i) {
-    value.sources[i].resampled = true;
-    for (int d = 0; d < spatial_dimensions; ++d) value.sources[i].pads[d] = node.window[d].pads;
+    Source& source = value.sources[i];
+    if (source.resampled) {
+      Value alone;
+      alone.level = value.level;
+      alone.sources.push(source);
+      source = planner.stored(node, alone).sources[0];
+    }
+    source.resampled = true;
+    for (int d = 0; d < spatial_dimensions; ++d) source.pads[d] = node.window[d].pads;
   }
   value.level = node.level;
   planner.set_value(node, value);
