@@ -73,10 +73,10 @@ struct Access {
   }
 
   /// Leaves only those evaluated points for which the node's index along `d` is below `extent`.
-  void keep_inside(int d, index_t extent) { check_outside(d, extent), read_inside(d, extent); }
+  void keep_inside(int d, index_t extent) { narrow(d, extent, &inside, &reading); }
   /// Others are checked, or read nothing.
-  void check_outside(int d, index_t extent) { narrow(inside, d, extent); }
-  void read_inside(int d, index_t extent) { narrow(reading, d, extent); }
+  void check_outside(int d, index_t extent) { narrow(d, extent, &inside); }
+  void read_inside(int d, index_t extent) { narrow(d, extent, &reading); }
 
   /// Whether the node's grid is the evaluated one, but for shifts.
   bool is_shift(int rank) const {
@@ -96,11 +96,13 @@ struct Access {
     return {ceil_div(scale[i] * points.begin + offset[i], divisor[i]),
             floor_div(scale[i] * (points.end - 1) + offset[i], divisor[i]) + 1};
   }
-  void narrow(std::array<Interval, max_rank>& points, int d, index_t below) const {
+  template <class... Points>
+  void narrow(int d, index_t below, Points*... points) const {
     const auto i = static_cast<std::size_t>(d);
     if (source[i] < 0) return;
-    Interval& own = points[static_cast<std::size_t>(source[i])];
-    own = intersect(own, {ceil_div(-offset[i], scale[i]), floor_div(below * divisor[i] - 1 - offset[i], scale[i]) + 1});
+    const auto s = static_cast<std::size_t>(source[i]);
+    const Interval kept{ceil_div(-offset[i], scale[i]), floor_div(below * divisor[i] - 1 - offset[i], scale[i]) + 1};
+    (..., ((*points)[s] = intersect((*points)[s], kept)));
   }
 };
 

@@ -162,8 +162,10 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
       if (periodic[i] || is_open(d)) continue;
       access.edge[i] = edges[d];
       access.extent[i] = inner.extent(d);
-      access.check_outside(d, inner.extent(d));
-      if (!has_images(edges[d])) access.read_inside(d, inner.extent(d));
+      if (has_images(edges[d]))
+        access.check_outside(d, inner.extent(d));
+      else
+        access.keep_inside(d, inner.extent(d));
     }
     inner.each_leaf(access, visit);
   }
