@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/grid.hpp"
+#include "support/network.hpp"
 
 namespace test_edges {
 
@@ -28,12 +29,7 @@ using Plane = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Grid, hg::Shard<
 
 using Turned = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, Grid, hg::Shard<1>, hg::Shard<0>>;
 
-std::vector<double> numbers(int count, int stream) {
-  std::vector<double> values;
-  for (int i = 0; i < count; ++i)
-    values.push_back(2 * hg::uniform_at(5, static_cast<std::uint64_t>(stream), static_cast<std::uint64_t>(i)) - 1);
-  return values;
-}
+using support::numbers;
 
 /// The field on the host, read as numpy's pad has it.
 struct Host {
@@ -70,7 +66,7 @@ double wide(const Host& u, int y, int x) {
 template <class B0, class B1>
 void check_values(const hg::DeviceMesh<Grid>& mesh, int height, int width) {
   CAPTURE(height);
-  const Host host{height, width, numbers(height * width, 1)};
+  const Host host{height, width, numbers<double>(height * width, 1)};
   const auto u = hg::distribute_tensor<Plane>(mesh, {height, width}, host.values);
   const Plane result = wide(hg::with_boundary<B0, B1>(u));
   const std::vector<double> full = hg::full_tensor(result);
@@ -83,7 +79,7 @@ void check_values(const hg::DeviceMesh<Grid>& mesh, int height, int width) {
 
 template <class Loss>
 double worst_difference(const hg::DeviceMesh<Grid>& mesh, int height, int width, Loss loss) {
-  const std::vector<double> values = numbers(height * width, 2);
+  const std::vector<double> values = numbers<double>(height * width, 2);
   const auto field = [&](const std::vector<double>& of) {
     return hg::distribute_tensor<Plane>(mesh, {height, width}, of);
   };
@@ -126,7 +122,7 @@ auto upwind = [](const auto& field) {
 
 template <int N, class Step>
 void check_iterate(const hg::DeviceMesh<Grid>& mesh, int height, int width, Step step) {
-  auto u = hg::distribute_tensor<Plane>(mesh, {height, width}, numbers(height * width, 3)), v = u;
+  auto u = hg::distribute_tensor<Plane>(mesh, {height, width}, numbers<double>(height * width, 3)), v = u;
   for (int t = 0; t < N; ++t) u = step(u);
   v = hg::iterate<N>(step, v);
   CHECK(hg::full_tensor(u) == hg::full_tensor(v));
@@ -147,7 +143,7 @@ TEST_CASE("values: what numpy's pad reads") {
 
 TEST_CASE("one field with three boundaries in one expression, slices of it, permuted") {
   constexpr int n = 12;
-  const Host host{n, n, numbers(n * n, 4)};
+  const Host host{n, n, numbers<double>(n * n, 4)};
   for (const auto& mesh : support::grids()) {
     const auto u = hg::distribute_tensor<Plane>(mesh, {n, n}, host.values);
     const auto mirror = hg::with_boundary<Reflect, Reflect>(u);
@@ -197,7 +193,7 @@ TEST_CASE("gradients through steps, stored between and not") {
 template <int S, class B, int T, class C>
 void check_pair(const hg::DeviceMesh<Grid>& mesh, int height) {
   constexpr int width = 3;
-  const Host v{height, width, numbers(height * width, 8)}, w{height, width, numbers(height * width, 9)};
+  const Host v{height, width, numbers<double>(height * width, 8)}, w{height, width, numbers<double>(height * width, 9)};
   const auto field = [&](const Host& host) { return hg::distribute_tensor<Plane>(mesh, {height, width}, host.values); };
   const Plane weight = field(w);
   auto f = hg::value_and_grad([&](auto u) {
@@ -237,7 +233,7 @@ TEST_CASE("gradients beside another field, shifts as long as the field and longe
 
 TEST_CASE("long shifts, wide fields: nothing is read that is not there") {
   for (const auto& mesh : support::grids()) {
-    const Host host{32, 3000, numbers(32 * 3000, 10)};
+    const Host host{32, 3000, numbers<double>(32 * 3000, 10)};
     const auto u = hg::distribute_tensor<Plane>(mesh, {32, 3000}, host.values);
     const Plane far = hg::shift<0, 20>(hg::with_boundary<Reflect, Zero>(u)),
                 zero = hg::shift<0, -25>(hg::with_boundary<Zero, Reflect>(u));
@@ -253,8 +249,8 @@ TEST_CASE("long shifts, wide fields: nothing is read that is not there") {
 
 TEST_CASE("the adjoint identity") {
   for (const auto& mesh : support::grids()) {
-    const auto x = hg::distribute_tensor<Plane>(mesh, {9, 11}, numbers(99, 5)),
-               y = hg::distribute_tensor<Plane>(mesh, {9, 11}, numbers(99, 6));
+    const auto x = hg::distribute_tensor<Plane>(mesh, {9, 11}, numbers<double>(99, 5)),
+               y = hg::distribute_tensor<Plane>(mesh, {9, 11}, numbers<double>(99, 6));
     auto f = hg::value_and_grad([&](auto v) { return hg::dot(wide(hg::with_boundary<Reflect, ReplicateEdge>(v)), y); });
     const auto [forward, adjoint] = f(x);
     CHECK(hg::dot(x, adjoint).item() == doctest::Approx(forward).epsilon(1e-12));
@@ -270,7 +266,7 @@ TEST_CASE("iterate: to the bit") {
     check_iterate<3>(mesh, 7, 6, upwind<Reflect, ReplicateEdge>);
     check_iterate<3>(mesh, 7, 12, upwind<ReplicateEdge, Periodic>);
     for (const auto [height, width] : {std::pair{8, 8}, std::pair{8, 9}}) {  // beside a field with other boundaries
-      const auto c = hg::distribute_tensor<Plane>(mesh, {height, width}, numbers(height * width, 11));
+      const auto c = hg::distribute_tensor<Plane>(mesh, {height, width}, numbers<double>(height * width, 11));
       check_iterate<3>(mesh, height, width, [&](const auto& field) {
         const auto p = hg::with_boundary<Zero, Periodic>(field);
         const auto k = hg::with_boundary<Reflect, ReplicateEdge>(c);
@@ -282,7 +278,7 @@ TEST_CASE("iterate: to the bit") {
 
 TEST_CASE("iterate refuses images beyond a periodic state's end") {
   for (const auto& mesh : support::grids()) {
-    const auto u = hg::distribute_tensor<Plane>(mesh, {8, 8}, numbers(64, 12)), c = u;
+    const auto u = hg::distribute_tensor<Plane>(mesh, {8, 8}, numbers<double>(64, 12)), c = u;
     const auto step = [&](const auto& field) {
       const auto p = hg::with_boundary<Zero, Periodic>(field);
       return p + hg::shift<1, 1>(p) * hg::shift<1, 1>(hg::with_boundary<Zero, Reflect>(c));
@@ -299,7 +295,7 @@ TEST_CASE("iterate refuses images beyond a periodic state's end") {
 
 TEST_CASE("it sends what a zero boundary sends") {
   const auto mesh = hg::device_mesh<Grid>(support::grid_world(), {-1, 1});
-  const auto u = hg::distribute_tensor<Plane>(mesh, {60, 16}, numbers(960, 7));
+  const auto u = hg::distribute_tensor<Plane>(mesh, {60, 16}, numbers<double>(960, 7));
   const auto traffic = [&](auto e) {
     const auto before = hg::comm_stats();
     const Plane result = e;
@@ -312,7 +308,7 @@ TEST_CASE("it sends what a zero boundary sends") {
 
 TEST_CASE("a mirror image ends before the field does") {
   for (const auto& mesh : support::grids()) {
-    const auto u = hg::distribute_tensor<Plane>(mesh, {3, 12}, numbers(36, 8));
+    const auto u = hg::distribute_tensor<Plane>(mesh, {3, 12}, numbers<double>(36, 8));
     try {
       const Plane result = hg::shift<0, -3>(hg::with_boundary<Reflect, Zero>(u));
       CHECK(false);

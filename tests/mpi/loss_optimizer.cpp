@@ -113,7 +113,7 @@ TEST_CASE("five steps with the gradient clipped to a norm of 1") {
 }
 
 TEST_CASE("the norm of many values: one step by the formula") {
-  using Model = hg::Conv2d<24, 64, hg::Kernel<7>>;  // three levels of blocks
+  using Model = hg::Conv2d<24, 64, hg::Kernel<7>>;  // many blocks
   using Parameters = hg::Parameters<Model, double>;
   static_assert(Parameters::count > 256 * 256);
   const auto values = support::numbers<double>(Parameters::count, 5);

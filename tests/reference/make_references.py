@@ -147,6 +147,17 @@ CONV_CASES = [  # channels in, out; height, width; kernel; stride; padding; dila
 ]
 
 
+EDGES = ("constant", "circular", "reflect", "replicate")
+
+
+def padded_by_torch(x, padding, edges):
+    for d, (points, edge) in enumerate(zip(padding, edges)):
+        pads = [0] * (2 * len(padding))
+        pads[2 * (len(padding) - 1 - d)] = pads[2 * (len(padding) - 1 - d) + 1] = points
+        x = F.pad(x, pads, mode=EDGES[edge])
+    return x
+
+
 def conv_by_index(x, w, b, g, stride, padding, dilation, periodic):
     """y[o] = b + sum_k w[k] x[o * stride - padding + k * dilation], index by index, with its gradients."""
     batch, _, *extents = x.shape
@@ -171,8 +182,7 @@ def conv2d():
         x = dyadic(random, 2, c_in, height, width).requires_grad_()
         w = dyadic(random, c_out, c_in, *kernel).requires_grad_()
         b = dyadic(random, c_out).requires_grad_()
-        padded = F.pad(x, (padding[1], padding[1], 0, 0), mode="circular" if periodic[1] else "constant")
-        padded = F.pad(padded, (0, 0, padding[0], padding[0]))
+        padded = padded_by_torch(x, padding, periodic)
         y = F.conv2d(padded, w, b, stride=stride, dilation=dilation)
         g = dyadic(random, *y.shape)
         results = grads(y, g, x, w, b)
@@ -187,7 +197,6 @@ def conv2d():
 
 # ---- edges ------------------------------------------------------------------------------------------------------------
 
-EDGES = ("constant", "circular", "reflect", "replicate")
 PADDED_CASES = [  # channels in, out; height, width; kernel; stride; padding; dilation; edges
     (2, 3, 7, 9, (3, 3), (1, 1), (1, 1), (1, 1), (2, 3)),
     (1, 2, 9, 8, (5, 5), (1, 1), (2, 2), (1, 1), (3, 2)),
@@ -199,14 +208,6 @@ PADDED_CASES = [  # channels in, out; height, width; kernel; stride; padding; di
     (2, 1, 10, 9, (4, 3), (3, 2), (3, 2), (1, 1), (2, 3)),
 ]
 PAD_CASES = [(2, (5, 7), 2, (1, 2)), (1, (4, 6), 3, (2, 3)), (1, (4, 5, 4), 2, (1, 2, 1)), (2, (3, 4, 5), 3, (1, 2, 3))]
-
-
-def padded_by_torch(x, padding, edges):
-    for d, (points, edge) in enumerate(zip(padding, edges)):
-        pads = [0] * (2 * len(padding))
-        pads[2 * (len(padding) - 1 - d)] = pads[2 * (len(padding) - 1 - d) + 1] = points
-        x = F.pad(x, pads, mode=EDGES[edge])
-    return x
 
 
 def padded_by_index(x, padding, edges):
@@ -279,8 +280,7 @@ def grouped_conv2d():
         x = dyadic(random, 2, c_in, height, width).requires_grad_()
         w = dyadic(random, c_out, c_in // groups, *kernel).requires_grad_()
         b = dyadic(random, c_out).requires_grad_()
-        padded = F.pad(x, (padding[1], padding[1], 0, 0), mode="circular" if periodic[1] else "constant")
-        padded = F.pad(padded, (0, 0, padding[0], padding[0]))
+        padded = padded_by_torch(x, padding, periodic)
         y = F.conv2d(padded, w, b, stride=stride, dilation=dilation, groups=groups)
         g = dyadic(random, *y.shape)
         results, given = grads(y, g, x, w, b), (x, w, b, g)
@@ -347,11 +347,7 @@ def conv3d():
         x = dyadic(random, 2, c_in, *extents).requires_grad_()
         w = dyadic(random, c_out, c_in, *kernel).requires_grad_()
         b = dyadic(random, c_out).requires_grad_()
-        padded = x
-        for d in range(3):
-            pads = [0] * 6
-            pads[2 * (2 - d)] = pads[2 * (2 - d) + 1] = padding[d]
-            padded = F.pad(padded, pads, mode="circular" if periodic[d] else "constant")
+        padded = padded_by_torch(x, padding, periodic)
         y = F.conv3d(padded, w, b, stride=stride, dilation=dilation)
         g = dyadic(random, *y.shape)
         results = grads(y, g, x, w, b)

@@ -41,16 +41,16 @@ using Offsets = std::array<index_t, max_rank>;
 struct Access {
   std::array<int, max_rank> source{0, 1, 2, 3, 4};
   Offsets scale{1, 1, 1, 1, 1}, offset{}, divisor{1, 1, 1, 1, 1};
-  std::array<bool, max_rank> periodic{};
-  std::array<Edge, max_rank>
-      edge{};  ///< reflect, replicate: what is read beyond the node's `extent` points is an image
-  Offsets extent{};
+  std::array<Edge, max_rank> edge{};         ///< what is read beyond the node's points
+  Offsets extent{};                          ///< their number, where those beyond are images
   bool regridded = false;                    ///< seen through a slice or a pad, whose cuts may differ by some points
   std::array<Interval, max_rank> inside{};   ///< evaluated points whose reads need no boundary check
   std::array<Interval, max_rank> reading{};  ///< evaluated points that read at all: no boundary has put 0 for them
 
   static constexpr index_t far = index_t{1} << 60;
   Access() { inside.fill({-far, far}), reading.fill({-far, far}); }
+
+  bool periodic(std::size_t d) const { return edge[d] == Edge::periodic; }
 
   /// The node's points that a piece of the evaluated grid reads along `d`: those inside all boundaries, or
   /// all, where `piece` holds periodic images that boundaries see elsewhere.

@@ -1,6 +1,7 @@
 // The flat graph that a model appends itself to: ordinary constexpr values, one node a layer.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -158,11 +159,7 @@ struct Graph {
 
  private:
   /// Whether a level is that of a padded field.
-  constexpr bool is_pad(int level) const {
-    bool pads = false;
-    for (const Window& window : levels[level].window) pads |= window.is_pad();
-    return pads;
-  }
+  constexpr bool is_pad(int level) const { return std::ranges::any_of(levels[level].window, &Window::is_pad); }
 
   std::string path_name() const {
     std::string text;

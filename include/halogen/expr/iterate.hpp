@@ -97,7 +97,7 @@ class DeepHalo {
           radius_.lo[d] = std::max(radius_.lo[d], access.offset[d]);
           radius_.hi[d] = std::max(radius_.hi[d], -access.offset[d]);
         }
-        radius_.periodic[d] = radius_.periodic[d] || (access.periodic[d] && access.offset[d] != 0);
+        radius_.periodic[d] = radius_.periodic[d] || (access.periodic(d) && access.offset[d] != 0);
       }
     }
   }

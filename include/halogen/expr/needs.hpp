@@ -85,7 +85,7 @@ inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const 
   for (const Node& node : plan.graph.nodes)
     for (int d = 0; d < spatial_dimensions; ++d) {
       const Window& window = node.window[d];
-      if (window.pads != Edge::reflect || node.operation->name != std::string_view("pad")) continue;
+      if (window.pads != Edge::reflect) continue;
       const index_t extent = levels[static_cast<std::size_t>(plan.graph.nodes[node.inputs[0]].level)].extent(d);
       if (window.padding >= extent)
         throw CollectiveError("layer " + std::to_string(node.layer) + " reflects " + std::to_string(window.padding) +

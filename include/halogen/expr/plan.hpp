@@ -17,11 +17,7 @@ struct Source {
   bool linear = false;                 ///< resampled between points, not to the nearest one
   Edge pads[spatial_dimensions] = {};  ///< reflect, replicate: resampled to a field that a pad has made wider
 
-  constexpr bool is_padded() const {
-    bool padded = false;
-    for (const Edge edge : pads) padded |= has_images(edge);
-    return padded;
-  }
+  constexpr bool is_padded() const { return std::ranges::any_of(pads, has_images); }
 };
 
 /// How a source is seen at another resolution, for the kernel of its adjoint.

@@ -57,7 +57,7 @@ bool uniform_reach(const Grid<Rank>& grid, const Field& field, const Access& acc
     if (plain && cut.parts() > 1 && (grid.cut[s] == &cut || *grid.cut[s] == cut)) {
       reach.lo[d] = std::max<index_t>(0, grid.grown.lo[s] - access.offset[d]);
       reach.hi[d] = std::max<index_t>(0, grid.grown.hi[s] + access.offset[d]);
-      reach.periodic[d] = (access.periodic[d] || grid.grown.periodic[s]) && (reach.lo[d] > 0 || reach.hi[d] > 0);
+      reach.periodic[d] = (access.periodic(d) || grid.grown.periodic[s]) && (reach.lo[d] > 0 || reach.hi[d] > 0);
     } else if (cut.parts() == 1) {
       Interval all = access.read(static_cast<int>(d), {0, 1});
       if (source >= 0) {
@@ -67,7 +67,7 @@ bool uniform_reach(const Grid<Rank>& grid, const Field& field, const Access& acc
       }
       reach.lo[d] = std::max<index_t>(0, -all.begin);
       reach.hi[d] = std::max<index_t>(0, all.end - cut.extent());
-      reach.periodic[d] = access.periodic[d] || (source >= 0 && grid.grown.periodic[s]);
+      reach.periodic[d] = access.periodic(d) || (source >= 0 && grid.grown.periodic[s]);
     } else {
       return false;
     }
@@ -100,7 +100,7 @@ HaloNeeds<Field::rank> needs_of(const Grid<Rank>& grid, const Field& field, Each
         else  // the whole field on each rank: any piece's reads
           for (int q = 0; q < grid.cut[s]->parts(); ++q)
             read = hull(read, access.read(static_cast<int>(d), grid.piece(s, q), grid.grown.periodic[s]));
-        const bool images = access.periodic[d] || (source >= 0 && grid.evaluates_images(s));
+        const bool images = access.periodic(d) || (source >= 0 && grid.evaluates_images(s));
         if (!images) read = intersect(read, {0, cut.extent()});
         if (read.empty()) continue;
         const Interval own = cut.piece(p);

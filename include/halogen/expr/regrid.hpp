@@ -215,7 +215,8 @@ struct Mapped
       mapped.scale[j] = access.scale[d];
       mapped.offset[j] = access.offset[d];
       mapped.divisor[j] = access.divisor[d];
-      mapped.periodic[j] = access.periodic[d];
+      mapped.edge[j] = access.edge[d];
+      mapped.extent[j] = access.extent[d];
     }
     inner.each_leaf(mapped, visit);
   }

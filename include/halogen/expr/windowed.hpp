@@ -137,7 +137,6 @@ struct Shift : ExpressionNode<typename E::value_type, typename E::placed> {
 template <class E, class... Boundaries>
 struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   static constexpr int rank = sizeof...(Boundaries);
-  static constexpr std::array<bool, rank> periodic{Boundaries::periodic...};
   E inner;
 
   explicit Bounded(E e) : inner(std::move(e)) {}
@@ -157,11 +156,9 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
     constexpr Edge edges[] = {Boundaries::edge...};
     for (int d = 0; d < rank; ++d) {
       const auto i = static_cast<std::size_t>(d);
-      access.periodic[i] = periodic[i];
-      access.edge[i] = Edge::zero;
-      if (periodic[i] || is_open(d)) continue;
-      access.edge[i] = edges[d];
+      access.edge[i] = is_open(d) && has_images(edges[d]) ? Edge::zero : edges[d];
       access.extent[i] = inner.extent(d);
+      if (edges[d] == Edge::periodic || is_open(d)) continue;
       if (has_images(edges[d]))
         access.check_outside(d, inner.extent(d));
       else

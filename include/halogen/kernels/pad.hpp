@@ -35,37 +35,39 @@ struct PadBackwardRows {
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
     T sum = 0;
     each_row(n, c, y, [&](const PlaneAt& plane, index_t at_y) {
-      sum += padded.at(plane, at_y, x + map[2].before());
-      if (map[2].pads()) sum = with_images(plane, at_y, x, sum);
+      sum = with_images(plane, at_y, x, sum + padded.at(plane, at_y, x + map[2].before()));
     });
     return sum;
   }
 
  private:
-  /// f(position) for the padded position of point i and for those of its images.
+  /// f(position) for the padded positions of point i's images.
   template <class F>
   KOKKOS_FUNCTION static void each_image(const Resample& map, index_t i, F f) {
-    f(i + map.before());
     if (!map.pads()) return;
     const Resample::Images images = map.images_of(i);
     for (index_t at = images.low.begin; at < images.low.end; ++at) f(at);
     for (index_t at = images.high.begin; at < images.high.end; ++at) f(at);
   }
+  /// The same, its own position first.
+  template <class F>
+  KOKKOS_FUNCTION static void each_position(const Resample& map, index_t i, F f) {
+    f(i + map.before());
+    each_image(map, i, f);
+  }
   template <class F>
   KOKKOS_FUNCTION void each_row(int n, int c, index_t y, F f) const {
     const PlaneAt own = padded.depth.input(n, c);
-    each_image(map[0], own.z, [&](index_t z) {
+    each_position(map[0], own.z, [&](index_t z) {
       PlaneAt plane = own;
       plane.z = z;
-      each_image(map[1], y, [&](index_t at_y) { f(plane, at_y); });
+      each_position(map[1], y, [&](index_t at_y) { f(plane, at_y); });
     });
   }
 
   /// The sum so far and the images of column x.
   KOKKOS_FUNCTION T with_images(const PlaneAt& plane, index_t y, index_t x, T sum) const {
-    const Resample::Images images = map[2].images_of(x);
-    for (index_t at = images.low.begin; at < images.low.end; ++at) sum += padded.at(plane, y, at);
-    for (index_t at = images.high.begin; at < images.high.end; ++at) sum += padded.at(plane, y, at);
+    each_image(map[2], x, [&](index_t at) { sum += padded.at(plane, y, at); });
     return sum;
   }
 };

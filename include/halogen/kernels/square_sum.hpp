@@ -1,5 +1,4 @@
-// The sum of squares of a flat array, in double and in one order whatever the threads: blocks, then blocks of their
-// sums.
+// Sums of squares of the blocks of a flat array, in double and in one order whatever the threads.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -10,9 +9,9 @@ namespace halogen::kernels {
 
 inline constexpr index_t square_block = 256;
 
-/// Work item b adds the values of block b, or their squares, in order.
-template <class T, bool Squares>
-struct SumBlocks {
+/// Work item b adds the squares of block b in order.
+template <class T>
+struct SumSquares {
   const T* from;
   index_t count;
   double* to;
@@ -22,7 +21,7 @@ struct SumBlocks {
     double sum = 0;
     for (index_t i = begin; i < end; ++i) {
       const auto value = static_cast<double>(from[i]);
-      sum += Squares ? value * value : value;
+      sum += value * value;
     }
     to[b] = sum;
   }

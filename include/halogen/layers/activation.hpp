@@ -31,12 +31,12 @@ struct ActivationLayer : Module<Self> {
 
   constexpr Traced forward(Traced x) const {
     Graph& graph = *x.graph;
-    Node node = *x;
+    Node node;
     node.operation = &activation_operation<Kind>;
     node.layer = graph.next_layer();
     node.inputs[0] = x.node;
-    node.inputs[1] = -1;
-    node.parameter = -1;
+    node.channels = (*x).channels;
+    node.level = (*x).level;
     node.function = {Kind, Self::parameter};
     return {&graph, graph.add(node)};
   }

@@ -9,9 +9,12 @@
 // Halo: none. The sum is stored once: by the convolution that is a term, where it has no norm, activation or other
 // reader and the other term is stored as it is; else by one pass that applies each term's norm, activation and
 // upsampling as it reads it. An activation behind it is its readers', a norm's moments are gathered as its rows leave.
-// So one tensor is exchanged for the windows behind it, and not one for each term. vjp: one gradient, which the terms
-// share without a copy: whoever writes it last clips it by the ReLU behind the sum and gathers the sums of a term's
-// norm; a term with other readers gets it as what their contribution is added to. Accumulation: a, then b.
+// So one tensor is exchanged for the windows behind it, and not one for each term.
+//
+// vjp: one gradient, which the terms share without a copy: whoever writes it last clips it by the ReLU behind the sum
+// and gathers the sums of a term's norm; a term with other readers gets it as what their contribution is added to.
+//
+// Accumulation: a, then b.
 #pragma once
 
 #include "halogen/layers/module.hpp"

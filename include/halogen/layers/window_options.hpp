@@ -2,6 +2,7 @@
 // Periodic>>.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "halogen/stencil/boundary.hpp"
@@ -98,11 +99,7 @@ struct WindowOptions {
   }
 
   /// Whether a boundary reflects or replicates what is padded.
-  constexpr bool pads() const {
-    bool pads = false;
-    for (const Window& w : window) pads |= w.is_pad();
-    return pads;
-  }
+  constexpr bool pads() const { return std::ranges::any_of(window, &Window::is_pad); }
 
   /// Calls f(window, value) for each dimension of the window.
   template <auto... Values, class F>

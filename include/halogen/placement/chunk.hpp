@@ -21,14 +21,14 @@ struct Interval {
 };
 
 /// Smallest interval that holds both; an empty one adds nothing.
-constexpr Interval hull(const Interval& a, const Interval& b) {
+HALOGEN_FUNCTION constexpr Interval hull(const Interval& a, const Interval& b) {
   if (a.empty()) return b;
   if (b.empty()) return a;
-  return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
+  return {a.begin < b.begin ? a.begin : b.begin, a.end > b.end ? a.end : b.end};  // std::max is no device function
 }
 
 HALOGEN_FUNCTION constexpr Interval intersect(const Interval& a, const Interval& b) {
-  return {a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};  // std::max is no device function
+  return {a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
 }
 
 /// First index of piece `part` of `extent` points in `parts` pieces, as torch.chunk: pieces of

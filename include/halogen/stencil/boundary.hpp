@@ -19,29 +19,24 @@ HALOGEN_FUNCTION constexpr index_t image_of(Edge edge, index_t point, index_t ex
   return point;
 }
 
-/// Beyond the edge stands 0 (after the reader's prologue, as in PyTorch's zero padding).
-struct Zero {
-  static constexpr Edge edge = Edge::zero;
-  static constexpr bool periodic = false;
+/// Base of what follows; not of namespace detail, where calls on fields would then look for functions.
+template <Edge Kind>
+struct EdgeIs {
+  static constexpr Edge edge = Kind;
+  static constexpr bool periodic = Kind == Edge::periodic;
 };
+
+/// Beyond the edge stands 0 (after the reader's prologue, as in PyTorch's zero padding).
+struct Zero : EdgeIs<Edge::zero> {};
 
 /// Beyond the edge the field goes on at its other end: longitude. PyTorch's padding_mode='circular'.
-struct Periodic {
-  static constexpr Edge edge = Edge::periodic;
-  static constexpr bool periodic = true;
-};
+struct Periodic : EdgeIs<Edge::periodic> {};
 
 /// Beyond the edge stands the mirror image, about the last point: u(-i) = u(i). PyTorch's padding_mode='reflect'.
-struct Reflect {
-  static constexpr Edge edge = Edge::reflect;
-  static constexpr bool periodic = false;
-};
+struct Reflect : EdgeIs<Edge::reflect> {};
 
 /// Beyond the edge stands the last point: no gradient across it. PyTorch's padding_mode='replicate'.
-struct ReplicateEdge {
-  static constexpr Edge edge = Edge::replicate;
-  static constexpr bool periodic = false;
-};
+struct ReplicateEdge : EdgeIs<Edge::replicate> {};
 
 /// One boundary per spatial dimension: Boundary<Zero, Periodic> is height, width; three are depth, height, width.
 template <class... Edges>

@@ -174,31 +174,25 @@ struct Resample {
  private:
   /// Pads: what holds all images of outputs, and all outputs that are images of inputs. An image moves away from its
   /// end as its point does, so that ends of intervals suffice.
-  HALOGEN_FUNCTION constexpr Interval sources(const Interval& outputs) const {
-    const index_t begin = outputs.begin - before(), end = outputs.end - before();
-    Interval all = intersect({begin, end}, {0, from});
-    const auto hold = [&](const Interval& beyond) {
-      if (beyond.empty()) return;
-      const index_t a = image_of(edge, beyond.begin, from), b = image_of(edge, beyond.end - 1, from);
-      const Interval images{a < b ? a : b, (a < b ? b : a) + 1};
-      all = all.empty() ? images
-                        : Interval{images.begin < all.begin ? images.begin : all.begin,
-                                   images.end > all.end ? images.end : all.end};
+  constexpr Interval sources(const Interval& outputs) const {
+    const Interval points{outputs.begin - before(), outputs.end - before()};
+    const auto images = [&](const Interval& beyond) -> Interval {
+      if (beyond.empty()) return {};
+      const index_t first = image_of(edge, beyond.begin, from), last = image_of(edge, beyond.end - 1, from);
+      return hull(Interval{first, first + 1}, Interval{last, last + 1});
     };
-    hold({begin, end < 0 ? end : 0});
-    hold({begin > from ? begin : from, end});
-    return all;
+    const Interval ends = hull(images({points.begin, std::min<index_t>(points.end, 0)}),
+                               images({std::max(points.begin, from), points.end}));
+    return hull(intersect(points, {0, from}), ends);
   }
   HALOGEN_FUNCTION constexpr Interval readers(const Interval& inputs) const {
     Interval all{inputs.begin + before(), inputs.end + before()};
-    const auto hold = [&](const Interval& images) {
-      if (images.empty()) return;
-      if (images.begin < all.begin) all.begin = images.begin;
-      if (images.end > all.end) all.end = images.end;
-    };
     const index_t lowest = before(), highest = from - 1 - before();  // whose reflections lie furthest out
-    for (const index_t input : {inputs.begin, lowest, highest, inputs.end - 1})
-      if (inputs.begin <= input && input < inputs.end) hold(images_of(input).low), hold(images_of(input).high);
+    for (const index_t input : {inputs.begin, lowest, highest, inputs.end - 1}) {
+      if (input < inputs.begin || input >= inputs.end) continue;
+      const Images images = images_of(input);
+      all = hull(all, hull(images.low, images.high));
+    }
     return all;
   }
 
