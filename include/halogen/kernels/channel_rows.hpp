@@ -96,7 +96,7 @@ class ChannelRows {
 
   /// Points [begin, end) of as many lines as a vector has lanes, whole vectors of them.
   template <int Lanes>
-  void turn(const T* const (&lines)[Lanes], index_t begin, index_t end, T* to) const {
+  [[gnu::noinline]] void turn(const T* const (&lines)[Lanes], index_t begin, index_t end, T* to) const {
     using V = Vector<T, Lanes>;
     for (index_t x = begin; x < end; x += Lanes) {
       V block[Lanes];

@@ -29,23 +29,30 @@ inline V shuffle(V a, V b) {
 #endif
 }
 
-template <class V, int... I>
+/// Of each Size lanes of a and b by themselves: the first halves' lanes in turn, and the second halves'.
+template <int Size, class V, int... I>
 inline V interleave_low(V a, V b, std::integer_sequence<int, I...>) {
-  return shuffle<(I / 2 + I % 2 * static_cast<int>(sizeof...(I)))...>(a, b);
+  constexpr int count = sizeof...(I);
+  return shuffle<(I / Size * Size + I % Size / 2 + I % 2 * count)...>(a, b);
 }
-template <class V, int... I>
+template <int Size, class V, int... I>
 inline V interleave_high(V a, V b, std::integer_sequence<int, I...>) {
   constexpr int count = sizeof...(I);
-  return shuffle<(count / 2 + I / 2 + I % 2 * count)...>(a, b);
+  return shuffle<(I / Size * Size + Size / 2 + I % Size / 2 + I % 2 * count)...>(a, b);
 }
-template <class V, int... I>
+/// Of a and b side by side, every second group of Size lanes, and the others.
+template <int Size, class V, int... I>
 inline V every_second(V a, V b, std::integer_sequence<int, I...>) {
-  return shuffle<2 * I...>(a, b);
+  return shuffle<(2 * (I / Size) * Size + I % Size)...>(a, b);
 }
-template <class V, int... I>
+template <int Size, class V, int... I>
 inline V every_other(V a, V b, std::integer_sequence<int, I...>) {
-  return shuffle<(2 * I + 1)...>(a, b);
+  return shuffle<((2 * (I / Size) + 1) * Size + I % Size)...>(a, b);
 }
+
+/// Lanes of the 16 bytes that a shuffle reaches in one instruction everywhere.
+template <class T, int Count>
+inline constexpr int reach = Count < 16 / static_cast<int>(sizeof(T)) ? Count : 16 / static_cast<int>(sizeof(T));
 
 }  // namespace detail
 
@@ -56,28 +63,39 @@ using LaneIndices = std::make_integer_sequence<int, lanes<T>>;
 template <class T>
 inline void load_pairs(const T* from, Vector<T>& first, Vector<T>& second) {
   const Vector<T> a = load_ahead<Vector<T>>(from), b = load_ahead<Vector<T>>(from + lanes<T>);
-  first = detail::every_second(a, b, LaneIndices<T>{});
-  second = detail::every_other(a, b, LaneIndices<T>{});
+  first = detail::every_second<1>(a, b, LaneIndices<T>{});
+  second = detail::every_other<1>(a, b, LaneIndices<T>{});
 }
 
 /// The inverse of load_pairs.
 template <class T>
 inline void store_pairs(T* to, Vector<T> first, Vector<T> second) {
-  store(to, detail::interleave_low(first, second, LaneIndices<T>{}));
-  store(to + lanes<T>, detail::interleave_high(first, second, LaneIndices<T>{}));
+  store(to, detail::interleave_low<lanes<T>>(first, second, LaneIndices<T>{}));
+  store(to + lanes<T>, detail::interleave_high<lanes<T>>(first, second, LaneIndices<T>{}));
 }
 
-/// rows[i][j] -> rows[j][i] for as many vectors as they have lanes.
+/// rows[i][j] -> rows[j][i] for as many vectors as they have lanes: first within the 16 bytes that most shuffles reach,
+/// then those among themselves.
 template <class T, int Count>
-inline void transpose(Vector<T, Count> (&rows)[Count]) {
+[[gnu::always_inline]] inline void transpose(Vector<T, Count> (&rows)[Count]) {
+  constexpr int together = detail::reach<T, Count>;
   constexpr std::make_integer_sequence<int, Count> all{};
   HALOGEN_UNROLL
   for (int step = 1; step < Count; step *= 2) {
     Vector<T, Count> next[Count];
     HALOGEN_UNROLL
     for (int i = 0; i < Count / 2; ++i) {
-      next[2 * i] = detail::interleave_low(rows[i], rows[i + Count / 2], all);
-      next[2 * i + 1] = detail::interleave_high(rows[i], rows[i + Count / 2], all);
+      const int within = i % (together / 2), group = 2 * (i - within);
+      if (step < together) {
+        const Vector<T, Count> a = rows[group + within], b = rows[group + within + together / 2];
+        next[group + 2 * within] = detail::interleave_low<together>(a, b, all);
+        next[group + 2 * within + 1] = detail::interleave_high<together>(a, b, all);
+      } else {
+        const int lane = i % together, pair = i - lane;
+        const Vector<T, Count> a = rows[2 * pair + lane], b = rows[2 * pair + together + lane];
+        next[i] = detail::every_second<together>(a, b, all);
+        next[Count / 2 + i] = detail::every_other<together>(a, b, all);
+      }
     }
     HALOGEN_UNROLL
     for (int i = 0; i < Count; ++i) rows[i] = next[i];

@@ -171,9 +171,9 @@ struct Lines {
   bool streams = false;  ///< vectors stored there fill lines of the cache and go past it
 };
 
-/// Columns of the tiles that fill vectors of so many lanes, both powers of two.
-template <int Lanes, int Tile>
-inline constexpr int block_columns = Lanes > Tile ? Lanes : Tile;
+/// Columns of a block of tiles: they fill vectors of so many lanes, and a line of the cache.
+template <class T, int Lanes, int Tile>
+inline constexpr int block_columns = std::max({Lanes, Tile, cache_line / static_cast<int>(sizeof(T))});
 
 /// Moments of as many channels as a vector has lanes, in registers. Vectors go through memory: there they are widened
 /// as they are loaded.
@@ -231,7 +231,7 @@ template <class T, int Lanes, int Tile, Then then, class S>
                                           const Vector<T, Lanes>& start, const Lines<S>& to, const Lines<S>& on,
                                           LaneMoments<T>* moments) {
   using V = Vector<T, Lanes>;
-  constexpr int columns = block_columns<Lanes, Tile>, tiles = columns / Tile;
+  constexpr int columns = block_columns<T, Lanes, Tile>, tiles = columns / Tile, vectors = columns / Lanes;
   struct Nothing {};
   std::conditional_t<then == Then::sum, ChannelMoments<T, Lanes>, Nothing> sums;
   if constexpr (then == Then::sum)
@@ -279,23 +279,26 @@ template <class T, int Lanes, int Tile, Then then, class S>
         HALOGEN_UNROLL
         for (int x = 0; x < columns; ++x) sums.add(values + x * Lanes);
       }
+      V block[vectors][Lanes];
       HALOGEN_UNROLL
-      for (int x = 0; x < columns; x += Lanes) {
-        V block[Lanes];
+      for (int v = 0; v < vectors; ++v) {
         HALOGEN_UNROLL
-        for (int l = 0; l < Lanes; ++l) block[l] = y[x + l];
-        transpose<T>(block);
-        S* line = line_of_row + x;
-        const S* under = on_row + x;
-        if (std::is_same_v<S, T> && then != Then::add && to.streams) {
-          HALOGEN_UNROLL
-          for (int l = 0; l < Lanes; ++l, line += to.channel_stride) stream(line, block[l]);
-          continue;
-        }
-        HALOGEN_UNROLL
-        for (int l = 0; l < Lanes; ++l, line += to.channel_stride, under += on.channel_stride)
-          store<V>(line, then == Then::add ? load<V>(under) + block[l] : block[l]);
+        for (int l = 0; l < Lanes; ++l) block[v][l] = y[v * Lanes + l];
+        transpose<T>(block[v]);
       }
+      S* line = line_of_row;
+      const S* under = on_row;
+      const bool streams = std::is_same_v<S, T> && then != Then::add && to.streams;
+      if (streams) {
+        HALOGEN_UNROLL
+        for (int l = 0; l < Lanes; ++l, line += to.channel_stride) HALOGEN_UNROLL
+        for (int v = 0; v < vectors; ++v) stream(line + v * Lanes, block[v][l]);
+        continue;
+      }
+      HALOGEN_UNROLL
+      for (int l = 0; l < Lanes; ++l, line += to.channel_stride, under += on.channel_stride) HALOGEN_UNROLL
+      for (int v = 0; v < vectors; ++v)
+        store<V>(line + v * Lanes, then == Then::add ? load<V>(under + v * Lanes) + block[v][l] : block[v][l]);
     }
   }
   if constexpr (then == Then::sum) sums.keep(moments, blocks * columns * Tile);

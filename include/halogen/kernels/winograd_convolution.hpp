@@ -225,7 +225,7 @@ struct WinogradConvolution {
   /// epilogue reads them again. The answer is the same a group of tiles further on.
   template <int Lanes>
   bool streams(const S* to) const {
-    return Lanes * sizeof(S) == cache_line && output.streams && !output.accumulate &&
+    return detail::block_columns<T, Lanes, tile> * sizeof(S) == cache_line && output.streams && !output.accumulate &&
            (!output.summed() || sums_in_lanes()) && begins_line(to) && begins_line(to + output.tensor.row_stride) &&
            begins_line(to + output.tensor.channel_stride);
   }
@@ -249,8 +249,8 @@ struct WinogradConvolution {
       if (!owned[0].contains({y + row, y + row + 1})) return nullptr;
       const TensorView<S>& written = o < outputs ? output.tensor : output.epilogue.value;
       const S* to = &written.at(part.sample, o % outputs, y + row, x);
-      const bool in_wide_vectors = o < outputs / wide_lanes<T> * wide_lanes<T>;
-      return in_wide_vectors && streams<wide_lanes<T>>(to) ? nullptr : to;
+      const bool in_whole_vectors = o < outputs / lanes<T> * lanes<T>;
+      return in_whole_vectors && streams<lanes<T>>(to) ? nullptr : to;
     });
   }
 
@@ -287,7 +287,7 @@ struct WinogradConvolution {
   template <int Lanes>
   void transform_outputs(const Transforms& all, const T* right, int sample, int o, index_t y, index_t x,
                          index_t count) const {
-    constexpr index_t columns = detail::block_columns<Lanes, tile>, tiles = columns / tile;
+    constexpr index_t columns = detail::block_columns<T, Lanes, tile>, tiles = columns / tile;
     const index_t width = all.right_width;
     Vector<T, Lanes> start{};
     if (bias != nullptr)
@@ -327,7 +327,7 @@ struct WinogradConvolution {
   template <int Lanes>
   void partial_block(const Transforms& all, const T* products, const Vector<T, Lanes>& start, int sample, int o,
                      index_t y, index_t x) const {
-    constexpr int columns = detail::block_columns<Lanes, tile>;
+    constexpr int columns = detail::block_columns<T, Lanes, tile>;
     const Interval down = intersect({y, y + tile}, owned[0]), across = intersect({x, x + columns}, owned[1]);
     if (across.empty() || down.empty()) return;
     const int last = std::min(Lanes, output.channels - o);
