@@ -132,7 +132,7 @@ void check_iterate(const hg::DeviceMesh<Grid>& mesh, int height, int width, Step
 
 TEST_CASE("values: what numpy's pad reads") {
   for (const auto& mesh : support::grids())
-    for (const auto [height, width] : {std::pair{9, 11}, std::pair{4, 5}, std::pair{24, 23}}) {
+    for (const auto& [height, width] : {std::pair{9, 11}, std::pair{4, 5}, std::pair{24, 23}}) {
       check_values<Reflect, ReplicateEdge>(mesh, height, width);
       check_values<ReplicateEdge, Reflect>(mesh, height, width);
       check_values<Reflect, Reflect>(mesh, height, width);
@@ -169,7 +169,7 @@ TEST_CASE("one field with three boundaries in one expression, slices of it, perm
 
 TEST_CASE("gradients are those of finite differences") {
   for (const auto& mesh : support::grids())
-    for (const auto [height, width] : {std::pair{9, 11}, std::pair{4, 5}}) {
+    for (const auto& [height, width] : {std::pair{9, 11}, std::pair{4, 5}}) {
       CHECK(worst_difference(mesh, height, width, rough<Reflect, ReplicateEdge>) < 1e-8);
       CHECK(worst_difference(mesh, height, width, rough<ReplicateEdge, Reflect>) < 1e-8);
       CHECK(worst_difference(mesh, height, width, rough<Reflect, Periodic>) < 1e-8);
@@ -265,7 +265,7 @@ TEST_CASE("iterate: to the bit") {
     check_iterate<3>(mesh, 24, 28, upwind<Reflect, Reflect>);
     check_iterate<3>(mesh, 7, 6, upwind<Reflect, ReplicateEdge>);
     check_iterate<3>(mesh, 7, 12, upwind<ReplicateEdge, Periodic>);
-    for (const auto [height, width] : {std::pair{8, 8}, std::pair{8, 9}}) {  // beside a field with other boundaries
+    for (const auto& [height, width] : {std::pair{8, 8}, std::pair{8, 9}}) {  // beside a field with other boundaries
       const auto c = hg::distribute_tensor<Plane>(mesh, {height, width}, numbers<double>(height * width, 11));
       check_iterate<3>(mesh, height, width, [&](const auto& field) {
         const auto p = hg::with_boundary<Zero, Periodic>(field);

@@ -109,7 +109,7 @@ class RandomGraph {
   void step() {
     const int at = draw_.below(3) > 0 ? recent() : draw_.below(count());
     const hg::Traced x = values_[at];
-    switch (draw_.below(15)) {
+    switch (draw_.below(16)) {
       case 0:
       case 1: {
         const bool wide = draw_.coin(), bias = draw_.coin();
@@ -137,6 +137,8 @@ class RandomGraph {
         return concat(at);
       case 14:
         return pad(at);
+      case 15:
+        return pooled_block(at);
       default:
         return add(at);
     }
@@ -166,6 +168,20 @@ class RandomGraph {
       default:
         return keep("avg_pool_overlapping", {at}, hg::AvgPool2d<3, hg::Stride<2>, hg::Padding<1>>{}(x));
     }
+  }
+
+  /// An encoder's step: a convolution, norm and activation or not, a pool, and who reads that.
+  void pooled_block(int at) {
+    if (points(at) % 2 != 0 || points(at) < 4) return;
+    const auto last = [&] { return count() - 1; };
+    keep("conv3x3", {at}, convolution(values_[at], true, true));
+    if (draw_.coin()) keep("norm4", {last()}, group_norm(values_.back(), false));
+    if (draw_.below(3) > 0) activation(last());
+    keep("max_pool", {last()}, hg::MaxPool2d<2>{}(values_.back()));
+    const int pool = last();
+    if (draw_.coin()) activation(pool);
+    keep("conv3x3", {last()}, convolution(values_.back(), true, true));
+    if (draw_.below(3) == 0) keep("conv1x1", {pool}, convolution(values_[pool], false, true));
   }
 
   void activation(int at) {
@@ -272,7 +288,8 @@ Parameters draw_parameters(const hg::Graph& graph, Draw& draw) {
   for (const hg::ParameterShape& shape : graph.parameters) {
     const int inputs = shape.rank > 1 ? shape.shape[1] : 1;
     parameters.push_back(draw.numbers(Field{Row(shape.shape[0] * inputs)})[0] / std::sqrt(inputs));
-    if (shape.start == hg::ParameterShape::Start::ones) parameters.back() = 1 + 0.3 * parameters.back();
+    if (shape.start == hg::ParameterShape::Start::ones)  // about 1 or -1
+      for (double& gamma : parameters.back()) gamma = (draw.coin() ? 1 : -1) * (1 + 0.3 * gamma);
   }
   return parameters;
 }
