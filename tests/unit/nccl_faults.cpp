@@ -44,7 +44,7 @@ std::vector<Ended> ranks_of(int size, const std::string& name, const std::string
 }
 
 int port() {
-  static int next = 21000 + getpid() % 20000;
+  static int next = 20000 + getpid() % 12000;  // below those that systems give out
   return ++next;
 }
 std::string at_port() { return "MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port()); }
@@ -156,6 +156,30 @@ TEST_CASE("several processes meet at a port or in a file, and need no MPI") {
                                        std::to_string(size) + " on this node)") == 1);
       CHECK(count(ended[0].output, "sum " + std::to_string(size * (size - 1) / 2)) == 1);
     }
+}
+
+TEST_CASE("a process that comes before rank 0 does not meet itself, nor keeps the port from it") {
+  int first = 0, last = 0;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first >> last;
+  if (first == 0) return;
+  const std::string there = std::to_string(first + (last - first) / 4 * 2);  // of those that the system gives out
+  addrinfo hints{}, *at = nullptr;
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  REQUIRE(getaddrinfo("127.0.0.1", there.c_str(), &hints, &at) == 0);
+  bool met_itself = false;
+  for (int i = 0; i < 4 * (last - first) && !met_itself; ++i) {
+    const hg::detail::Socket early(*at);
+    const bool connected = early.connect_to(*at);
+    REQUIRE_FALSE(connected);
+    met_itself = early.meets_itself();
+    if (!met_itself) continue;
+    hg::detail::Launched one;
+    one.size = 1;
+    CHECK_NOTHROW(hg::detail::TcpRendezvous(one, "127.0.0.1", there, std::chrono::seconds(1)));
+  }
+  freeaddrinfo(at);
+  CHECK(met_itself);
 }
 
 TEST_CASE("one process needs neither address nor NCCL") {
@@ -303,7 +327,9 @@ TEST_CASE("ranks share a GPU where NCCL can and was told so") {
 }
 
 TEST_CASE("a rank that hangs, an asynchronous error and a refusal are named, and the run ends") {
-  const auto run = [](const std::string& variables) { return ranks_of(3, "exchanges", at_port() + " " + variables); };
+  const auto run = [](const std::string& variables, const std::string& of_rank_1 = "") {
+    return ranks_of(3, "exchanges", at_port() + " " + variables, {"", of_rank_1});
+  };
   const std::string waits = "halo of u on \"mesh width\", peers 0, 1: no answer within 1.0";
   for (const std::string& put : {std::string(), windows}) {
     const std::vector<Ended> ended = run(put + "HALOGEN_NCCL_TIMEOUT=1 FAULT=stall:1");
@@ -333,8 +359,8 @@ TEST_CASE("a rank that hangs, an asynchronous error and a refusal are named, and
     CHECK(ended[0].status == 1);
     CHECK(ended[2].status == 1);
   }
-  for (const std::string unheard : {"", " FAULT_UNHEARD=1"}) {  // found between two calls; by a thread that makes none
-    const std::vector<Ended> ended = run("HALOGEN_NCCL_TIMEOUT=30 FAULT=late:1" + unheard);
+  for (const std::string unheard : {"", "FAULT_UNHEARD=1"}) {  // found between two calls; by a thread that makes none
+    const std::vector<Ended> ended = run("HALOGEN_NCCL_TIMEOUT=30 FAULT=late:1", unheard);
     CAPTURE(ended[1].output);
     CHECK(count(ended[1].output, "error on rank 1: communicator \"mesh width\": NCCL says remote process exited") == 1);
     CHECK(ended[1].status == 1);

@@ -93,7 +93,7 @@ inline std::string rendezvous_address(const Launched& launched) {
     const auto job = static_cast<long long>(number_of("SLURM_JOB_ID", 0, 0, 1e15));
     const auto step = static_cast<long long>(number_of("SLURM_STEP_ID", 0, 0, 1e15));
     return "tcp://" + first_host(variable("SLURM_STEP_NODELIST")) + ":" +
-           std::to_string(20000 + (job * 31 + step) % 20000);
+           std::to_string(20000 + (job * 31 + step) % 12000);  // below those that systems give out
   }
   throw CollectiveError(std::to_string(launched.size) + " processes were started, but nothing says where they meet: " +
                         "set MASTER_ADDR and MASTER_PORT, or HALOGEN_RENDEZVOUS=file:/path or tcp://host:port");

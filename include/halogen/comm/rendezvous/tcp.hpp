@@ -24,6 +24,11 @@ namespace halogen::detail {
 class Socket {
  public:
   explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
+  /// For such an address, whose port it shares with what was closed, or is about to be.
+  explicit Socket(const addrinfo& at) : Socket(socket(at.ai_family, at.ai_socktype, at.ai_protocol)) {
+    const int yes = 1;
+    setsockopt(descriptor_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  }
   Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
   Socket& operator=(Socket&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);
@@ -41,6 +46,18 @@ class Socket {
                        static_cast<suseconds_t>(patience.count() % 1000 * 1000)};
     setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
     setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+  }
+  /// While nobody listens there, the system may give the socket that very port as its own: it then meets itself, and
+  /// holds the port of who has yet to come.
+  bool connect_to(const addrinfo& at) const {
+    return connect(descriptor_, at.ai_addr, at.ai_addrlen) == 0 && !meets_itself();
+  }
+  bool meets_itself() const {
+    sockaddr_storage own{}, peer{};
+    socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+    return getsockname(descriptor_, reinterpret_cast<sockaddr*>(&own), &own_bytes) == 0 &&
+           getpeername(descriptor_, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) == 0 &&
+           std::memcmp(&own, &peer, sizeof own) == 0;
   }
   bool send_all(const void* data, std::size_t bytes) const {
     for (std::size_t done = 0; done < bytes;) {
@@ -122,9 +139,8 @@ class TcpRendezvous final : public Rendezvous {
     int fault = 0;
     for (const addrinfo* at : candidates) {
       if (door) break;
-      Socket candidate(::socket(at->ai_family, at->ai_socktype, at->ai_protocol));
-      const int yes = 1, no = 0;
-      setsockopt(candidate.descriptor(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+      Socket candidate(*at);
+      const int no = 0;
       if (at->ai_family == AF_INET6)
         setsockopt(candidate.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);  // a door for both
       if (bind(candidate.descriptor(), at->ai_addr, at->ai_addrlen) == 0 && listen(candidate.descriptor(), 1024) == 0)
@@ -165,8 +181,8 @@ class TcpRendezvous final : public Rendezvous {
       Addresses addresses;
       look_up(host.c_str(), port, addresses);
       for (addrinfo* at = addresses.first; at != nullptr; at = at->ai_next) {
-        Socket candidate(::socket(at->ai_family, at->ai_socktype, at->ai_protocol));
-        if (connect(candidate.descriptor(), at->ai_addr, at->ai_addrlen) != 0) continue;
+        Socket candidate(*at);
+        if (!candidate.connect_to(*at)) continue;
         candidate.limit(timeout());
         if (!candidate.send_all(&words, sizeof words)) continue;
         socket(0) = std::move(candidate);
