@@ -74,7 +74,7 @@ inline constexpr index_t winograd_tile_rows = 32;
 inline index_t winograd_tile_columns(int tile, int channels, index_t group, index_t columns, std::size_t value_bytes) {
   const index_t per_column =
       winograd_points * winograd_width(channels, value_bytes) * static_cast<index_t>(value_bytes);
-  const index_t points = group * tile, most = std::max<index_t>(1, 384 * 1024 / per_column / points);
+  const index_t points = group * tile, most = std::max<index_t>(1, 448 * 1024 / per_column / points);
   const index_t groups = ceil_div(columns, points);
   return ceil_div(groups, ceil_div(groups, most)) * points;
 }

@@ -117,7 +117,7 @@ class Wires {
                          messages[i].header.text().c_str());
         return Outcome::deadlock;
       }
-      if (!moved) usleep(200);
+      if (!moved) usleep(50);
     }
   }
 
