@@ -31,7 +31,8 @@ void step_a_field(const hg::Environment& env) {
   using Half = hg::Sharded<hg::Tensor<hg::bfloat16, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
   const Half half = v * hg::along<1>(hg::max<0>(u));
   auto [total, dv] = hg::value_and_grad([&](auto w) {
-    return hg::sum(hg::stencil(Upwind{}, w) / hg::norm(w)) + hg::sum(hg::square(hg::slice<1>(w, 0, 20, 3)));
+    return hg::sum(hg::stencil(Upwind{}, w) / hg::norm(w)) + hg::sum(hg::square(hg::slice<1>(w, 0, 20, 3))) +
+           hg::sum(hg::stencil(Upwind{}, hg::with_boundary<hg::Zero, hg::Zero>(hg::square(w))));
   })(v);
   const double sum = hg::sum(half).item() + hg::sum(both).item() + static_cast<double>(hg::argmax(v));
   const double all = hg::sum(dv).item();

@@ -71,12 +71,6 @@ void uncaught(F f) noexcept {
   f();
 }
 
-/// Before main makes its Environment.
-const bool shares_a_gpu = [] {
-  if (std::getenv("SHARED_GPU")) hg::detail::device_identity = [] { return std::string("GPU-1"); };
-  return true;
-}();
-
 }  // namespace
 
 TEST_CASE("child waits for a rank that stays away" * doctest::skip()) {
@@ -109,6 +103,16 @@ TEST_CASE("a rank that stays away is waited for as long as was said, by its name
 }
 
 #ifndef KOKKOS_ENABLE_CUDA  // what follows are faults of the stand-in
+
+namespace {
+
+/// Before main makes its Environment.
+const bool shares_a_gpu = [] {
+  if (std::getenv("SHARED_GPU")) hg::detail::device_identity = [] { return std::string("GPU-1"); };
+  return true;
+}();
+
+}  // namespace
 
 TEST_CASE("child adds" * doctest::skip()) {
   uncaught([] {

@@ -267,6 +267,11 @@ template <class Term, class Node>
 inline constexpr bool may_repeat = false;
 template <class Node, class E>
 inline constexpr bool may_repeat<NodeTerm<Node, E>, Node> = requires(const Node& node) { node.identity; };
+/// A function of its own: where the lambda below does not call it, nvcc looks up the member all the same.
+template <class Node>
+bool is_repeated(const Node& node, const Node& other) {
+  return node.identity == other.identity;
+}
 
 template <class Grid, class Tuple, class All>
 void pass_to_nodes(const Grid& grid, const Tuple& all, All& gradients) {
@@ -280,7 +285,7 @@ void pass_to_nodes(const Grid& grid, const Tuple& all, All& gradients) {
       auto cotangent = CotangentOf<Node>::store(grid, node, std::get<K>(all).term);
       const auto same = [&]<std::size_t J>(std::integral_constant<std::size_t, J>) {
         if constexpr (J > K && may_repeat<std::tuple_element_t<J, Tuple>, Node>)
-          if (std::get<J>(all).node.identity == node.identity) {
+          if (is_repeated(std::get<J>(all).node, node)) {
             CotangentOf<Node>::add(cotangent, grid, node, std::get<J>(all).term);
             done[J] = true;
           }
