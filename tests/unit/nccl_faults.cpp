@@ -48,16 +48,21 @@ int port() {
   return ++next;
 }
 std::string at_port() { return "MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port()); }
+/// Null where the system has none of that family.
+std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> look_up(int family, const char* host, const std::string& port) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_family = family;
+  hints.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(host, port.c_str(), &hints, &found) != 0) found = nullptr;
+  return {found, freeaddrinfo};
+}
 std::string at_ipv6() {
   const std::string port_text = std::to_string(port());
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_family = AF_INET6;
-  hints.ai_socktype = SOCK_STREAM;
-  if (getaddrinfo("::1", port_text.c_str(), &hints, &found) != 0) return at_port();
+  const auto found = look_up(AF_INET6, "::1", port_text);
+  if (!found) return at_port();
   const int door = socket(found->ai_family, found->ai_socktype, found->ai_protocol);
   const bool works = door >= 0 && bind(door, found->ai_addr, found->ai_addrlen) == 0;  // not all systems have it
   if (door >= 0) close(door);
-  freeaddrinfo(found);
   return works ? "HALOGEN_RENDEZVOUS=tcp://[::1]:" + port_text : at_port();
 }
 std::string at_file() {
@@ -167,10 +172,8 @@ TEST_CASE("a process that comes before rank 0 does not meet itself, nor keeps th
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first >> last;
   if (first == 0) return;
   const std::string there = std::to_string(first + (last - first) / 4 * 2);  // of those that the system gives out
-  addrinfo hints{}, *at = nullptr;
-  hints.ai_family = AF_INET;
-  hints.ai_socktype = SOCK_STREAM;
-  REQUIRE(getaddrinfo("127.0.0.1", there.c_str(), &hints, &at) == 0);
+  const auto at = look_up(AF_INET, "127.0.0.1", there);
+  REQUIRE(at != nullptr);
   bool met_itself = false;
   for (int i = 0; i < 4 * (last - first) && !met_itself; ++i) {
     const hg::detail::Socket early(*at);
@@ -182,7 +185,6 @@ TEST_CASE("a process that comes before rank 0 does not meet itself, nor keeps th
     one.size = 1;
     CHECK_NOTHROW(hg::detail::TcpRendezvous(one, "127.0.0.1", there, std::chrono::seconds(1)));
   }
-  freeaddrinfo(at);
   CHECK(met_itself);
 }
 
