@@ -26,7 +26,7 @@ Result plain(const Numbers& q, const Numbers& k, const Numbers& v, const Numbers
   const auto [n, heads, length, embedding] = q.extents;
   const index_t keys = k.extents[2], width = v.extents[3];
   const double scale = 1 / std::sqrt(static_cast<double>(embedding));
-  for_each_index(Index<3>{n, heads, length}, [&](Index<3> i) {
+  for_each_index(Index<3>{n, heads, length}, [&, embedding = embedding](Index<3> i) {
     const auto at = [&](const Numbers& a, index_t position, index_t e) { return a.offset({i[0], i[1], position, e}); };
     const auto seen = static_cast<std::size_t>(is_causal ? std::min(keys, i[2] + 1) : keys);
     std::vector<double> p(seen), slope(seen);

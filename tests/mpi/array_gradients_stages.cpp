@@ -79,7 +79,8 @@ TEST_CASE("what fits any partners owes what all of them were given, wherever the
     CHECK(gradient_error(
               maker<Plane>(mesh, way),
               [](auto v) {
-                const auto m = hg::mean<1>(v, hg::keep_dimensions), n = hg::sum<0>(v, hg::keep_dimensions);
+                const auto m = hg::mean<1>(v, hg::keep_dimensions);
+                const auto n = hg::sum<0>(v, hg::keep_dimensions);
                 return hg::sum(hg::slice<0>(m, 1, 5) * hg::slice<0>(v, 1, 5)) +
                        hg::sum(hg::slice<1>(n, 0, 6, 2) * hg::square(hg::slice<1>(v, 0, 6, 2))) +
                        hg::sum(hg::pad<0>(m, 1, 0) * hg::pad<0>(v, 0, 1));

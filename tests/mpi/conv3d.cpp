@@ -76,7 +76,7 @@ void for_each_product(int batch, int in, int out, const Axis (&axis)[3], F f) {
 template <class Layer, int in, int out>
 void check_loops(const Axis (&axes)[3]) {
   constexpr int batch = 2;
-  const auto& [d, h, w] = axes;
+  const Axis &d = axes[0], &h = axes[1], &w = axes[2];
   const support::Extents<support::VolumeMesh> extents{batch, d.extent, h.extent, w.extent};
   const auto planes = static_cast<std::size_t>(d.outputs() * h.outputs() * w.outputs());
   const auto parameters = support::numbers<double>(hg::Parameters<Layer, double>::count, 1);
@@ -105,11 +105,10 @@ void check_loops(const Axis (&axes)[3]) {
   CHECK(ran > 0);
 }
 
-constexpr int in = 3, out = 5, batch = 2;
+constexpr int in = 3, out = 5;
 constexpr Axis axes[3] = {{12, 3, 2, 1, 1, false}, {11, 3, 1, 2, 2, true}, {18, 5, 1, 2, 1, true}};
 using Layer = hg::Conv3d<in, out, hg::Kernel<3, 3, 5>, hg::Stride<2, 1, 1>, hg::Padding<1, 2, 2>, hg::Dilation<1, 2, 1>,
                          hg::Boundary<hg::Zero, hg::Periodic, hg::Periodic>>;
-constexpr support::Extents<support::VolumeMesh> extents{batch, 12, 11, 18};
 
 }  // namespace
 

@@ -61,8 +61,8 @@ TEST_CASE("a periodic and zero bounded stencil of two fields") {
   for (const auto& mesh : meshes()) {
     const Plane target = field(mesh, numbers(3));
     CHECK(worst_difference(mesh, [&](auto a, auto b) {
-            const auto u = hg::with_boundary<hg::Zero, hg::Periodic>(a),
-                       v = hg::with_boundary<hg::Zero, hg::Periodic>(b);
+            const auto u = hg::with_boundary<hg::Zero, hg::Periodic>(a);
+            const auto v = hg::with_boundary<hg::Zero, hg::Periodic>(b);
             const auto step = u + 0.1 * (hg::shift<0, 1>(u) + hg::shift<0, -1>(u) + hg::shift<1, 1>(u) +
                                          hg::shift<1, -2>(u) - 4.0 * u);
             return hg::mean(hg::square(step * hg::exp(hg::shift<1, 1>(v)) - target) +
@@ -74,7 +74,8 @@ TEST_CASE("a periodic and zero bounded stencil of two fields") {
 TEST_CASE("every pointwise function, branches, products of shifts") {
   for (const auto& mesh : meshes()) {
     CHECK(worst_difference(mesh, [&](auto u, auto v) {
-            const auto p = 2.0 + u, q = hg::shift<0, 1>(v) - hg::shift<1, -1>(u);
+            const auto p = 2.0 + u;
+            const auto q = hg::shift<0, 1>(v) - hg::shift<1, -1>(u);
             return hg::sum(hg::log(p) * hg::sqrt(p) + hg::sin(q) * hg::cos(v) - hg::abs(v) +
                            hg::maximum(u, v) * hg::minimum(u, 0.3) + hg::where(u > v, q * q, -q) / p +
                            hg::cast<double>(hg::square(q)));

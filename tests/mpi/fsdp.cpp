@@ -40,6 +40,7 @@ struct EndsInNorm : hg::Sequential<hg::Conv2d<in, 4>, hg::GroupNorm<2, 4>, hg::C
 struct OneLayer : hg::Conv2d<in, 1, hg::Kernel<3>, hg::Padding<1>> {};
 
 using Sharding = hg::ShardParameters<"data">;
+using ShardingOverTwo = hg::ShardParameters<"data", "height">;
 template <class Model, class S = Sharding>
 using Sharded = hg::Trainer<Model, hg::AdamW, support::Mesh, double, S>;
 template <class Model>
@@ -206,7 +207,7 @@ TEST_CASE("ranks that see the same samples may share parameters too: their gradi
   const auto gradient = hg::value_and_grad(loss_of)(shards).second;
   CHECK(support::relative_error(hg::redistribute<hg::Replicate>(gradient).to_host(),
                                 hg::redistribute<hg::Replicate>(expected).to_host()) < 1e-12);
-  Sharded<EndsInNorm, hg::ShardParameters<"data", "height">> both(EndsInNorm{}, adamw, mesh, {.seed = 7});
+  Sharded<EndsInNorm, ShardingOverTwo> both(EndsInNorm{}, adamw, mesh, {.seed = 7});
   if (mesh.extent(0) > 1 && mesh.extent(1) > 1)
     CHECK_THROWS_WITH_AS(both.step(hg::mse, image, label), doctest::Contains("some cut the image and some do not"),
                          hg::CollectiveError);
@@ -335,8 +336,7 @@ TEST_CASE("value_and_grad follows parameters of other buckets; an optimiser's mo
   on_meshes([](const auto& mesh) {
     const Samples samples(mesh);
     const auto layers = hg::initial_parameters<Net, double>(7, mesh, hg::shard_parameters<"data">);
-    const auto whole =
-        hg::initial_parameters<Net, double>(7, mesh, hg::ShardParameters<"data">{.bucket_bytes = std::size_t{1} << 20});
+    const auto whole = hg::initial_parameters<Net, double>(7, mesh, Sharding{.bucket_bytes = std::size_t{1} << 20});
     auto step = hg::value_and_grad([&](auto net) { return hg::mse(net(samples.image), samples.label); });
     const auto [loss, gradient] = step(layers);
     const auto [same, other] = step(whole);

@@ -14,6 +14,7 @@ namespace test_fsdp_checkpoint {
 namespace {
 
 using Net = hg::UNet<3, 1, 4, hg::Boundary<hg::Zero, hg::Zero>, 2>;
+using Sharding = hg::ShardParameters<"data">;
 
 std::filesystem::path file_of(const std::string& name) {
   return std::filesystem::temp_directory_path() /
@@ -41,7 +42,7 @@ TEST_CASE("saved and loaded, sharded and replicated in any combination") {
     hg::Parameters<Net, float> read;
     hg::load_parameters(path, read, world);
     CHECK(read.to_host() == whole.to_host());
-    auto other = hg::initial_parameters<Net, float>(6, mesh, hg::ShardParameters<"data">{.bucket_bytes = 5000});
+    auto other = hg::initial_parameters<Net, float>(6, mesh, Sharding{.bucket_bytes = 5000});
     CHECK(hg::redistribute<hg::Replicate>(other).to_host() != whole.to_host());
     hg::load_parameters(path, other, world);
     CHECK(hg::redistribute<hg::Replicate>(other).to_host() == whole.to_host());

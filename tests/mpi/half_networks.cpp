@@ -122,7 +122,7 @@ TEST_CASE("softmax, sums and norms in float; of several stored tensors each adds
   constexpr std::array<hg::index_t, 3> extents{2, 16, 24};
   const auto truth = run<float, Net, 2, 2>(support::alone(), extents, extents);
   const auto [forward, all] = stored_tensors<Net, 2>();
-  const int ran = support::on_meshes<Net, 2>(extents, [&](const auto& mesh) {
+  const int ran = support::on_meshes<Net, 2>(extents, [&, forward = forward, all = all](const auto& mesh) {
     const auto half = run<bfloat16, Net, 2, 2>(mesh, extents, extents);
     CHECK(rms_error(as<double>(half.output), as<double>(truth.output)) < std::sqrt(forward) * unit);
     CHECK(rms_error(as<double>(half.input_gradient), as<double>(truth.input_gradient)) < std::sqrt(all) * unit);
@@ -138,9 +138,10 @@ TEST_CASE("as near to double as PyTorch's autocast is, and near that") {
   const auto gradient = support::all_parameters<Net>(training, "gradient."),
              gradient_of_autocast = support::all_parameters<Net>(autocast, "gradient.");
   const auto [forward, all] = stored_tensors<Net, 2>();
-  const int ran = support::on_meshes<Net, 2>(std::array<hg::index_t, 3>{2, 18, 22}, [&](const auto& mesh) {
+  const std::array<hg::index_t, 3> extents{2, 18, 22};
+  const int ran = support::on_meshes<Net, 2>(extents, [&, forward = forward, all = all](const auto& mesh) {
     const auto half = support::train_once<Net, 2, 2, hg::MeanSquaredError, bfloat16>(
-        mesh, {2, 18, 22}, as<float>(support::all_parameters<Net>(net, "")), net.values<float>("input"), {18, 22},
+        mesh, extents, as<float>(support::all_parameters<Net>(net, "")), net.values<float>("input"), {18, 22},
         net.values<float>("target"), net.values<float>("weight"));
     const auto check = [&](const Numbers& ours, const std::vector<double>& truth, const std::vector<double>& theirs,
                            double stages) {

@@ -18,11 +18,11 @@ struct KokkosEvents {
   template <class Uses>
   static std::string text(const Uses& uses) {
     std::string text;
-    for (const auto& [label, use] : uses) {
-      if constexpr (requires { use.size(); })
-        text += label + ":" + std::to_string(use.size()) + " ";
+    for (const auto& use : uses) {
+      if constexpr (requires { use.second.size(); })
+        text += use.first + ":" + std::to_string(use.second.size()) + " ";
       else
-        text += label + ":" + std::to_string(use) + " ";
+        text += use.first + ":" + std::to_string(use.second) + " ";
     }
     return text;
   }

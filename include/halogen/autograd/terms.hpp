@@ -165,18 +165,18 @@ auto terms(const Grid& grid, const E& e, const P& path, Total<S...> shift);
 template <int Argument, class Grid, class F, class... A, class P, int... S>
 auto argument_terms(const Grid& grid, const Pointwise<F, A...>& e, const P& path, Total<S...> shift) {
   using Arg = std::tuple_element_t<Argument, std::tuple<A...>>;
-  using Operand = Packed<Argument, Arg>;
   if constexpr (!has_variable<Arg>) {
     return std::tuple<>{};
   } else {
+    const Arg& argument = static_cast<const Packed<Argument, Arg>&>(e.args).value;
     const auto partial = e.args.apply([&](const A&... a) { return partial_of<F, Argument>(e.f, a...); });
     using Partial = std::decay_t<decltype(partial)>;
     if constexpr (std::is_same_v<Partial, NoPartial>)
       return std::tuple<>{};
     else if constexpr (std::is_arithmetic_v<Partial>)
-      return terms(grid, e.args.Operand::value, path * partial, shift);
+      return terms(grid, argument, path * partial, shift);
     else
-      return terms(grid, e.args.Operand::value, path * shifted<0>(partial, shift), shift);
+      return terms(grid, argument, path * shifted<0>(partial, shift), shift);
   }
 }
 

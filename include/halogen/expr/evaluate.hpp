@@ -8,6 +8,7 @@
 #include "halogen/expr/arena.hpp"
 #include "halogen/expr/collectives.hpp"
 #include "halogen/expr/halo_schedule.hpp"
+#include "halogen/expr/launch_form.hpp"
 #include "halogen/expr/layout.hpp"
 #include "halogen/expr/loss_sum.hpp"
 #include "halogen/expr/row_launches.hpp"
@@ -49,7 +50,7 @@ class Evaluation {
   void forward(const TensorView<S>& input, const T* parameters) {
     begin(input);
     parameters_.begin(parameters);
-    run_range<0, plan().first_backward>();
+    run_range<0, first_backward>();
     halos_->send();
   }
 
@@ -59,7 +60,7 @@ class Evaluation {
   void backward(const TensorView<L>& label, const TensorView<W>& weight, T* gradient) {
     parameters_.begin_backward(gradient);
     run_loss<Loss>(label, weight);
-    run_backward<plan().first_backward + 1>();
+    run_backward<first_backward + 1>();
   }
 
   /// The same input, which lies elsewhere since forward.
@@ -70,10 +71,12 @@ class Evaluation {
     parameters_.begin_backward(gradient);
     operands_.bind_cotangent(cotangent);
     halos_->start(space_, plan().cotangent);
-    run_backward<plan().first_backward>();
+    run_backward<first_backward>();
   }
 
-  static constexpr const Plan& plan() { return PlanOf::plan(); }
+  /// Not constexpr: nvcc would evaluate each look into it beforehand, and keep a copy of the whole plan, 2 MB, for
+  /// each.
+  static const Plan& plan() { return PlanOf::plan(); }
 
   /// Copies a stored tensor's owned points (the prediction's, the input gradient's) to a field of the same cut.
   void copy_tensor(int tensor, const TensorView<S>& to) const {
@@ -92,6 +95,9 @@ class Evaluation {
   const double* loss_weight() const { return loss_.weight_of_step(); }
 
  private:
+  static constexpr int first_backward = PlanOf::plan().first_backward;
+  static constexpr std::array forms = launch_forms<PlanOf::plan().launches.size()>(PlanOf::plan());
+
   // -- run --------------------------------------------------------------------------------------------------------
   void begin(const TensorView<S>& input) {
     halos_->drop();
@@ -103,7 +109,7 @@ class Evaluation {
 
   template <int Begin>
   void run_backward() {
-    run_range<Begin, plan().launches.size()>();
+    run_range<Begin, static_cast<int>(forms.size())>();
     halos_->finish(space_);
     parameters_.finish();
   }
@@ -111,36 +117,35 @@ class Evaluation {
   template <int Begin, int End>
   void run_range() {
     [this]<int... I>(std::integer_sequence<int, I...>) {
-      (run<Begin + I>(), ...);
+      (this->template run<forms[Begin + I]>(Begin + I), ...);
     }(std::make_integer_sequence<int, End - Begin>{});
   }
 
-  template <int I>
-  void run() {
-    constexpr const Launch& launch = plan().launches[I];
-    constexpr const Node& node = plan().node_of(launch);
-    constexpr int kh = node.window[1].kernel, kw = node.window[2].kernel;
-    constexpr int winograd = plan().winograd(launch);
-    constexpr bool by_rows = plan().winograd_by_rows(launch);  // named, since nvcc 13.0 crashes on it as an argument
-    parameters_.before(I);
-    if constexpr (by_taps(node, launch.kind))
-      run_by_taps(I);
-    else if constexpr (launch.kind == LaunchKind::conv_weight_gradient && winograd > 0)
-      launches<WindowLaunches>().weight_gradient(I, kernels::WinogradWeightGradient<Space, S, winograd>{},
+  template <LaunchForm Form>
+  void run(int i) {
+    constexpr int winograd = Form.winograd, kh = Form.kernel_height, kw = Form.kernel_width;
+    constexpr bool by_rows = Form.winograd_by_rows;
+    const Launch& launch = plan().launches[i];
+    const Node& node = plan().node_of(launch);
+    parameters_.before(i);
+    if constexpr (Form.by_taps)
+      run_by_taps(i);
+    else if constexpr (Form.kind == LaunchKind::conv_weight_gradient && winograd > 0)
+      launches<WindowLaunches>().weight_gradient(i, kernels::WinogradWeightGradient<Space, S, winograd>{},
                                                  gradient_of(node));
-    else if constexpr (launch.kind == LaunchKind::conv_weight_gradient)
-      launches<WindowLaunches>().weight_gradient(I, kernels::WeightGradient<Space, S, kh, kw>{}, gradient_of(node));
-    else if constexpr (launch.kind == LaunchKind::conv_forward)
-      convolve<winograd, by_rows, kh, kw>(I, operands_.value_reader(launch.input, &node));
-    else if constexpr (launch.weights)
-      launches<WindowLaunches>().template convolve_with_weights<winograd, by_rows>(I, parameters_.value(node.parameter),
+    else if constexpr (Form.kind == LaunchKind::conv_weight_gradient)
+      launches<WindowLaunches>().weight_gradient(i, kernels::WeightGradient<Space, S, kh, kw>{}, gradient_of(node));
+    else if constexpr (Form.kind == LaunchKind::conv_forward)
+      convolve<winograd, by_rows, kh, kw>(i, operands_.value_reader(launch.input, &node));
+    else if constexpr (Form.weights)
+      launches<WindowLaunches>().template convolve_with_weights<winograd, by_rows>(i, parameters_.value(node.parameter),
                                                                                    gradient_of(node));
-    else if constexpr (launch.kind == LaunchKind::conv_input_gradient)
-      convolve<winograd, by_rows, kh, kw>(I, operands_.gradient_reader(launch));
+    else if constexpr (Form.kind == LaunchKind::conv_input_gradient)
+      convolve<winograd, by_rows, kh, kw>(i, operands_.gradient_reader(launch));
     else
-      launches<RowLaunches>().template run<launch.kind, launch.resampling()>(I);
-    finish_launch(I);
-    parameters_.after(I);
+      launches<RowLaunches>().template run<Form.kind, Form.resampling>(i);
+    finish_launch(i);
+    parameters_.after(i);
   }
 
   template <template <class> class Kind>
@@ -197,8 +202,8 @@ class Evaluation {
   /// Loss and its seed: the weights' sum over all ranks first, so that the gradient is exact as written.
   template <class Loss, class L, class W>
   void run_loss(const TensorView<L>& label, const TensorView<W>& weight) {
-    constexpr int i = plan().first_backward;
-    constexpr const Launch& launch = plan().launches[i];
+    constexpr int i = first_backward;
+    const Launch& launch = plan().launches[i];
     const int channels = plan().tensors[plan().prediction].channels;
     const kernels::Tiling& tiling = layout_.workspace().tiling(i);
     double* partial = operands_.template workspace<double>(layout_.workspace().loss_partials);

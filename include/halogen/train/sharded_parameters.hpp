@@ -12,6 +12,7 @@ namespace halogen {
 
 /// Shards parameters, gradients and the optimiser's state over the mesh dimensions of these names (FSDP). Layers whose
 /// parameters together fit bucket_bytes are gathered and reduced as one; 0: each by itself.
+/// For nvcc 13.0 name it by an alias ahead of the first shard_parameters<...> (docs/gpu.md).
 template <fixed_string... Names>
 struct ShardParameters {
   static constexpr int mesh_dimensions = sizeof...(Names);
