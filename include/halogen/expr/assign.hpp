@@ -7,6 +7,7 @@
 namespace halogen {
 namespace detail {
 
+HALOGEN_LOOPS_BEGIN
 template <class Bound, class T, int Rank>
 struct AssignRows {
   Bound expression;
@@ -23,6 +24,7 @@ struct AssignRows {
     });
   }
 };
+HALOGEN_LOOPS_END
 
 /// One kernel over the points of `box`. `image` as in bind().
 template <class T, int Rank, class E, class Reads>

@@ -5,17 +5,26 @@
 
 #include "halogen/expr/reads.hpp"
 
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
-#define HALOGEN_INDEPENDENT _Pragma("GCC ivdep")
-#elif defined(__clang__)
+// HALOGEN_INDEPENDENT: the iterations of the loop behind it are. clang warns where such a loop stays scalar, at the
+// function in which it ends up: not between HALOGEN_LOOPS_BEGIN and HALOGEN_LOOPS_END.
+#if defined(__clang__)
 #define HALOGEN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define HALOGEN_LOOPS_BEGIN _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wpass-failed\"")
+#define HALOGEN_LOOPS_END _Pragma("clang diagnostic pop")
+#else
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#define HALOGEN_INDEPENDENT _Pragma("GCC ivdep")
 #else
 #define HALOGEN_INDEPENDENT
+#endif
+#define HALOGEN_LOOPS_BEGIN
+#define HALOGEN_LOOPS_END
 #endif
 
 namespace halogen {
 namespace detail {
 
+HALOGEN_LOOPS_BEGIN
 /// The points of a launch: rows of a box along its last dimension, cut into pieces; `inside` are the points whose
 /// reads all lie in the field, so that they need no checks.
 template <int Rank>
@@ -58,6 +67,7 @@ struct RowSpace {
         (body(at, x0, a, std::true_type{}); body(at, a, b, std::false_type{}); body(at, b, x1, std::true_type{});))
   }
 };
+HALOGEN_LOOPS_END
 
 /// The points of `box`, and of these the ones whose reads all lie inside the fields. `image` as in bind().
 template <int Rank, class Reads>
