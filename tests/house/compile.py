@@ -11,7 +11,9 @@ compile.py ...                                            precompile FOLDER  FOL
                                                                              include it are read in a fraction of time
 compile.py --compiler nvcc ...                            stacks SOURCE...   no kernel takes more stack than a few spilled
                                                                              registers: one that copies its arguments
-                                                                             there (an address taken is enough) does
+                                                                             there (an address taken is enough) does;
+                                                                             and nvcc keeps to its memory: each look into a
+                                                                             constexpr plan would cost it a copy
 """
 import argparse
 import concurrent.futures
@@ -20,12 +22,14 @@ import hashlib
 import os
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
 
 LONGEST_REFUSAL = 40  # lines of compiler output
 LARGEST_STACK = 400  # bytes of a thread of a device
+LARGEST_NVCC = 2.0  # GB for one small network
 WHOLE = "#include <halogen/halogen.hpp>\n"
 KOKKOS = "Kokkos_Core.hpp"
 
@@ -110,8 +114,12 @@ def stacks(compiler, source):
     found = re.findall(r"Function properties for (\S+)\s+(\d+) bytes stack frame", output)
     if not any("Convolution" in name for name, _ in found):
         return [f"{source}: ptxas says nothing of a convolution's stack\n{output}"]
-    return [f"{name} has a stack of {size} bytes, more than {LARGEST_STACK}" for name, size in found
-            if int(size) > LARGEST_STACK]
+    faults = [f"{name} has a stack of {size} bytes, more than {LARGEST_STACK}" for name, size in found
+              if int(size) > LARGEST_STACK]
+    gigabytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+    if gigabytes > LARGEST_NVCC:
+        faults.append(f"{source}: nvcc took {gigabytes:.1f} GB, more than {LARGEST_NVCC}")
+    return faults
 
 
 def alone(compiler, directory):
