@@ -15,8 +15,8 @@ constexpr bool gathers_transposed(const Node& node, LaunchKind kind) {
 /// Whether the kernels over lists of taps run it: groups, and transposed windows unless they are the flipped window of
 /// a stride of 1. All others are dense windows with sizes that the compiler knows, or have depth.
 constexpr bool by_taps(const Node& node, LaunchKind kind) {
+  if (!is_convolution(kind)) return false;
   const bool gathers = kind == LaunchKind::conv_input_gradient;
-  if (!gathers && kind != LaunchKind::conv_forward && kind != LaunchKind::conv_weight_gradient) return false;
   if (node.channel_groups > 1) return true;
   if (!gathers || node.window[0].transposed) return node.window[0].transposed && !gathers;
   const bool plane = node.window[0].footprint() == 1 && node.window[0].stride == 1;

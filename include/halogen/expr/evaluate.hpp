@@ -123,25 +123,24 @@ class Evaluation {
 
   template <LaunchForm Form>
   void run(int i) {
-    constexpr int winograd = Form.winograd, kh = Form.kernel_height, kw = Form.kernel_width;
-    constexpr bool by_rows = Form.winograd_by_rows;
     const Launch& launch = plan().launches[i];
     const Node& node = plan().node_of(launch);
     parameters_.before(i);
     if constexpr (Form.by_taps)
       run_by_taps(i);
-    else if constexpr (Form.kind == LaunchKind::conv_weight_gradient && winograd > 0)
-      launches<WindowLaunches>().weight_gradient(i, kernels::WinogradWeightGradient<Space, S, winograd>{},
+    else if constexpr (Form.kind == LaunchKind::conv_weight_gradient && Form.winograd > 0)
+      launches<WindowLaunches>().weight_gradient(i, kernels::WinogradWeightGradient<Space, S, Form.winograd>{},
                                                  gradient_of(node));
     else if constexpr (Form.kind == LaunchKind::conv_weight_gradient)
-      launches<WindowLaunches>().weight_gradient(i, kernels::WeightGradient<Space, S, kh, kw>{}, gradient_of(node));
+      launches<WindowLaunches>().weight_gradient(
+          i, kernels::WeightGradient<Space, S, Form.kernel_height, Form.kernel_width>{}, gradient_of(node));
     else if constexpr (Form.kind == LaunchKind::conv_forward)
-      convolve<winograd, by_rows, kh, kw>(i, operands_.value_reader(launch.input, &node));
+      convolve<Form>(i, operands_.value_reader(launch.input, &node));
     else if constexpr (Form.weights)
-      launches<WindowLaunches>().template convolve_with_weights<winograd, by_rows>(i, parameters_.value(node.parameter),
-                                                                                   gradient_of(node));
+      launches<WindowLaunches>().template convolve_with_weights<Form.winograd, Form.winograd_by_rows>(
+          i, parameters_.value(node.parameter), gradient_of(node));
     else if constexpr (Form.kind == LaunchKind::conv_input_gradient)
-      convolve<winograd, by_rows, kh, kw>(i, operands_.gradient_reader(launch));
+      convolve<Form>(i, operands_.gradient_reader(launch));
     else
       launches<RowLaunches>().template run<Form.kind, Form.resampling>(i);
     finish_launch(i);
@@ -166,17 +165,17 @@ class Evaluation {
     launches<TapLaunches>().convolve(i, parameters_.value(node.parameter), bias_of(launch, node));
   }
 
-  template <int Winograd, bool ByRows, int KH, int KW, class Reader>
+  template <LaunchForm Form, class Reader>
   void convolve(int i, const Reader& reader) {
     const Launch& launch = plan().launches[i];
     const Node& node = plan().node_of(launch);
     const T *weights = parameters_.value(node.parameter), *bias = bias_of(launch, node);
-    if constexpr (ByRows)
-      launches<WindowLaunches>().template convolve_rows<Winograd>(i, reader, weights, bias);
-    else if constexpr (Winograd > 0)
-      launches<WindowLaunches>().template convolve_tiles<Winograd>(i, reader, weights, bias);
+    if constexpr (Form.winograd_by_rows)
+      launches<WindowLaunches>().template convolve_rows<Form.winograd>(i, reader, weights, bias);
+    else if constexpr (Form.winograd > 0)
+      launches<WindowLaunches>().template convolve_tiles<Form.winograd>(i, reader, weights, bias);
     else
-      launches<WindowLaunches>().template convolve<KH, KW>(i, reader, weights, bias);
+      launches<WindowLaunches>().template convolve<Form.kernel_height, Form.kernel_width>(i, reader, weights, bias);
   }
 
   // -- sums -------------------------------------------------------------------------------------------------------

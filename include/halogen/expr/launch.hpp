@@ -11,12 +11,12 @@
 #define HALOGEN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define HALOGEN_LOOPS_BEGIN _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wpass-failed\"")
 #define HALOGEN_LOOPS_END _Pragma("clang diagnostic pop")
-#else
-#if defined(__GNUC__) && !defined(__CUDACC__)
+#elif defined(__GNUC__) && !defined(__CUDACC__)
 #define HALOGEN_INDEPENDENT _Pragma("GCC ivdep")
 #else
 #define HALOGEN_INDEPENDENT
 #endif
+#ifndef HALOGEN_LOOPS_BEGIN
 #define HALOGEN_LOOPS_BEGIN
 #define HALOGEN_LOOPS_END
 #endif

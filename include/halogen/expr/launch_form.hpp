@@ -27,10 +27,7 @@ struct LaunchForm {
     if (by_taps) return;
     winograd = plan.winograd(launch);
     winograd_by_rows = plan.winograd_by_rows(launch);
-    const bool is_direct =
-        winograd == 0 && (kind == LaunchKind::conv_forward || kind == LaunchKind::conv_input_gradient ||
-                          kind == LaunchKind::conv_weight_gradient);
-    if (!is_direct) return;
+    if (winograd > 0 || !is_convolution(kind)) return;
     kernel_height = plan.node_of(launch).window[1].kernel;
     kernel_width = plan.node_of(launch).window[2].kernel;
   }

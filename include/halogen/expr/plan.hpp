@@ -86,6 +86,11 @@ enum class LaunchKind {
   loss
 };
 
+constexpr bool is_convolution(LaunchKind kind) {
+  return kind == LaunchKind::conv_forward || kind == LaunchKind::conv_weight_gradient ||
+         kind == LaunchKind::conv_input_gradient;
+}
+
 struct Launch {
   LaunchKind kind{};
   int node = -1;
@@ -153,9 +158,7 @@ struct Plan {
 
   /// The window of a launch that computes whole tiles by Winograd's algorithm (stencil/winograd.hpp), else 0.
   constexpr int winograd(const Launch& launch) const {
-    if (launch.kind != LaunchKind::conv_forward && launch.kind != LaunchKind::conv_input_gradient &&
-        launch.kind != LaunchKind::conv_weight_gradient)
-      return 0;
+    if (!is_convolution(launch.kind)) return 0;
     return winograd_window(node_of(launch), channels_in(launch), channels_out(launch));
   }
 

@@ -53,6 +53,7 @@ struct reduced_place<Placed<M, Rank, Codes...>, Reduced...> {
 /// A value and where it stands; the first of equal ones wins, NaN wins over all.
 struct ArgMaxOp {};
 
+HALOGEN_LOOPS_BEGIN
 /// Results of one run of up to `width` kept points along the last dimension, or of one kept point where that is
 /// reduced. Partial results of this rank's piece, accumulated in A.
 template <class Op, class Bound, class A, int Rank, int... Reduced>
@@ -157,6 +158,7 @@ struct ReduceSome {
     }
   }
 };
+HALOGEN_LOOPS_END
 
 /// Writes row-major partial results into a field's piece.
 template <class T, class A, int Rank>
