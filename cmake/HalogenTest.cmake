@@ -6,11 +6,12 @@
 #   // optimise: 3       level, where the default does not do
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 
-# Open MPI as root and with more ranks than cores (environment, not flags: other MPIs ignore it), and threads that
-# sleep while they wait, since CTest runs several tests at once.
+# Open MPI as root, with more ranks than cores, and on one machine, where it need not look for networks for longer than
+# many a test takes (environment, not flags: other MPIs ignore it); and threads that sleep while they wait, since CTest
+# runs several tests at once.
 set(HALOGEN_RUN_ENVIRONMENT
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-    OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1
+    OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_pml=ob1 OMPI_MCA_osc=^ucx
     PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMP_WAIT_POLICY=passive)
 if(HALOGEN_CUDA)  # several ranks on one GPU: NCCL 2.30 can, with few thread blocks each and without multicast
   list(APPEND HALOGEN_RUN_ENVIRONMENT NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_NVLS_ENABLE=0 NCCL_MAX_CTAS=2)

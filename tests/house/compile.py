@@ -14,6 +14,8 @@ compile.py --compiler nvcc ...                            stacks SOURCE...   no 
                                                                              there (an address taken is enough) does;
                                                                              and nvcc keeps to its memory: each look into a
                                                                              constexpr plan would cost it a copy
+With --passed FOLDER what passed there is not compiled again: the same text, of ours that it includes too, with the same
+compiler and flags.
 """
 import argparse
 import concurrent.futures
@@ -32,11 +34,24 @@ LARGEST_STACK = 400  # bytes of a thread of a device
 LARGEST_NVCC = 2.0  # GB for one small network
 WHOLE = "#include <halogen/halogen.hpp>\n"
 KOKKOS = "Kokkos_Core.hpp"
+INCLUDE = pathlib.Path(__file__).resolve().parent.parent.parent / "include"
+
+
+@functools.cache
+def reached(path):
+    """What a file includes, in the end: names, and of what is ours the paths, itself too."""
+    names = re.findall(r'^#include [<"](.*)[>"]', path.read_text(), re.MULTILINE)
+    found = {folder / name for name in names for folder in (path.parent, INCLUDE) if (folder / name).exists()}
+    return {path}.union(names, *(reached(file) for file in found))
+
+
+def ours(path):
+    return sorted(file for file in reached(path) if isinstance(file, pathlib.Path))
 
 
 class Compiler:
     def __init__(self, program, flags, ccache, precompiled="", passed=""):
-        self.passed = passed
+        self.passed = pathlib.Path(passed) if passed else None
         self.is_nvcc = pathlib.Path(program).name.startswith("nvcc")
         self.is_clang = not self.is_nvcc and "clang" in pathlib.Path(program).name
         self.ccache = [ccache] if ccache and not ccache.endswith("NOTFOUND") else []
@@ -52,6 +67,32 @@ class Compiler:
         if self.is_clang:
             self.command += ["-Wno-unused-command-line-argument"]
         self.precompiled = pathlib.Path(precompiled) / "everything.hpp" if precompiled else None
+
+    @functools.cached_property
+    def version(self):
+        return subprocess.run([self.command[0], "--version"], stdout=subprocess.PIPE, text=True).stdout
+
+    def key(self, check, path, *more):
+        """Of all that the outcome of a check depends on."""
+        files = [pathlib.Path(__file__), *ours(path)]
+        texts = [check, path.name, self.version, *self.command, *(file.read_text() for file in files), *more]
+        return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+    def mark(self, check, path):
+        """The file that stands where this check has passed."""
+        return self.passed / self.key(check.__name__, pathlib.Path(path).absolute()) if self.passed else None
+
+    def once(self, check, path):
+        """check(self, path), unless it has passed before."""
+        mark = self.mark(check, path)
+        if mark and mark.exists():
+            print(f"{path}: unchanged since it passed")
+            return []
+        faults = check(self, path)
+        if mark and not faults:
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+        return faults
 
     def first(self, header):
         """Options that read a precompiled header before the source."""
@@ -124,44 +165,34 @@ def stacks(compiler, source):
 
 def alone(compiler, directory):
     """Every header twice over: alone, and a second time in one source (its include guard)."""
-    root = pathlib.Path(directory).parent
-    passed = pathlib.Path(compiler.passed) if compiler.passed else None
-    known = set(passed.read_text().split()) if passed and passed.exists() else set()
-
-    @functools.cache
-    def reached(name):
-        """What a header includes, in the end: ours, and others by name."""
-        found = re.findall(r'^#include [<"](.*)[>"]', (root / name).read_text(), re.MULTILINE)
-        return {name}.union(*(reached(other) if (root / other).exists() else {other} for other in found))
-
-    def key(name):
-        texts = [(root / other).read_text() for other in sorted(reached(name)) if (root / other).exists()]
-        return hashlib.sha256("\0".join([name, *compiler.command, *texts]).encode()).hexdigest()
-
-    names = [header.relative_to(root).as_posix() for header in sorted(pathlib.Path(directory).rglob("*.hpp"))]
-    names = [name for name in names if key(name) not in known]
     with tempfile.TemporaryDirectory() as folder:
         kokkos = pathlib.Path(folder, "kokkos.hpp")
-        faults = precompiled(compiler, kokkos, f"#include <{KOKKOS}>\n") if names else []
 
-        def check(name):
+        def header_alone(compiler, header):
+            name = header.relative_to(INCLUDE).as_posix()
             source = pathlib.Path(folder, name.replace("/", "__") + ".cpp")
             source.write_text(f"#include <{name}>\n#include <{name}>\n")
-            first = compiler.first(kokkos) if KOKKOS in reached(name) else []
+            first = compiler.first(kokkos) if KOKKOS in reached(header) else []
             status, output = compiler.call(compiler.command + ["-fsyntax-only", *first], source, (), False)
-            if status != 0:
-                return [f"{name}: does not compile\n{output}"]
-            known.add(key(name))
-            return []
+            return [] if status == 0 else [f"{name}: does not compile\n{output}"]
 
-        faults += in_parallel(lambda _, name: check(name), compiler, names)
-    if passed:
-        passed.write_text("\n".join(sorted(known)))
-    return faults
+        marks = {header: compiler.mark(header_alone, header) for header in sorted(pathlib.Path(directory).rglob("*.hpp"))}
+        changed = [header for header, mark in marks.items() if not (mark and mark.exists())]
+        faults = precompiled(compiler, kokkos, f"#include <{KOKKOS}>\n") if changed else []
+        return faults + in_parallel(header_alone, compiler, changed)
 
 
 def precompile(compiler, folder):
-    return precompiled(compiler, pathlib.Path(folder).absolute() / "everything.hpp", WHOLE)
+    header, whole = pathlib.Path(folder).absolute() / "everything.hpp", INCLUDE / "halogen" / "halogen.hpp"
+    times = [str(file.stat().st_mtime_ns) for file in ours(whole)]  # clang++ looks at them too
+    key, mark = compiler.key("precompile", whole, *times), header.with_suffix(".key")
+    if mark.exists() and mark.read_text() == key:
+        return []
+    mark.unlink(missing_ok=True)
+    faults = precompiled(compiler, header, WHOLE)
+    if not faults:
+        mark.write_text(key)
+    return faults
 
 
 def precompiled(compiler, header, text):
@@ -174,7 +205,7 @@ def precompiled(compiler, header, text):
 
 def in_parallel(check, compiler, sources):
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        return [fault for faults in pool.map(lambda source: check(compiler, source), sources) for fault in faults]
+        return [fault for faults in pool.map(functools.partial(compiler.once, check), sources) for fault in faults]
 
 
 def main():
@@ -182,7 +213,7 @@ def main():
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--flags", default="")
     parser.add_argument("--ccache", default="")
-    parser.add_argument("--passed", default="", help="alone: file of what passed, which is not compiled again")
+    parser.add_argument("--passed", default="", help="folder of marks of what passed, which is not compiled again")
     parser.add_argument("--precompiled", default="", help="folder of a `precompile` with the same compiler")
     parser.add_argument("check", choices=["accept", "refuse", "alone", "precompile", "stacks"])
     parser.add_argument("paths", nargs="+")

@@ -46,6 +46,9 @@ REFUSALS = [
     (EXPECT + TOO_LONG + TWIN, "lines long"),
 ]
 
+# a header that the refused source includes, as it becomes -> text that `compile.py --passed` must say after a first pass
+CHANGES = [("#define MARK 3\n", "unchanged since it passed"), ("#define MARK 2\n", "the control")]
+
 # counts of functions (chains of 1, 4 and 8 layers, U-Net) beside 100, 130, 170, 200 -> what instantiations.py must say
 COUNTS = [
     ((100, 130, 170, 200), None),
@@ -70,6 +73,24 @@ BENCHES = [
     (["--pairs", "0", "maxpool"], 1, "--pairs wants at least 1"),
     (["--settings", "fastest", "maxpool"], 1, "--settings are some of"),
 ]
+
+
+def check_passed():
+    """What has passed is compiled again as soon as something that it includes is another."""
+    right = True
+    for text, expected in CHANGES:
+        with tempfile.TemporaryDirectory() as folder:
+            source, header = pathlib.Path(folder, "source.cpp"), pathlib.Path(folder, "mark.hpp")
+            source.write_text(EXPECT + '#include "mark.hpp"\n' + TWIN.replace("take<3>", "take<MARK>"))
+            command = [sys.executable, str(HERE / "compile.py"), "--compiler", sys.argv[1], "--passed",
+                       str(pathlib.Path(folder, "passed")), "refuse", str(source)]
+            for there, says in (("#define MARK 3\n", "\n"), (text, expected)):
+                header.write_text(there)
+                found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+                if says not in found:
+                    print(f"expected {says!r} with {there!r}, but got\n{found}")
+                    right = False
+    return right
 
 
 def check_counts():
@@ -127,6 +148,7 @@ def main():
             path = pathlib.Path(root, "source.cpp")
             path.write_text(source)
             right &= check([str(HERE / "compile.py"), "--compiler", sys.argv[1], "refuse", str(path)], expected, source)
+    right &= check_passed()
     right &= check_counts()
     right &= check_bench()
     return 0 if right else 1
