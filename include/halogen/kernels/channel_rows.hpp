@@ -8,7 +8,8 @@
 
 namespace halogen::kernels {
 
-/// A ring of `slots` rows [x][channel], channels padded with zeros to whole vectors.
+/// A ring of `slots` rows [vector of channels][x][lane], channels padded with zeros to whole vectors, which are those of
+/// for_each_lanes(): each lies by itself, so that a line of the cache is filled, and read, at once.
 template <class T, class Reader>
 class ChannelRows {
  public:
@@ -21,7 +22,7 @@ class ChannelRows {
         columns_(ceil_div(columns, most) * most),
         width_(ceil_div(channels, vector) * vector) {}
 
-  index_t width() const { return width_; }  ///< values from one point to the next
+  index_t columns() const { return columns_; }  ///< the vector that begins at channel c begins at c * columns()
   std::size_t bytes() const {
     return Scratch::bytes_of<T>(static_cast<std::size_t>(slots_ * columns_ * width_)) +
            Scratch::bytes_of<T>(static_cast<std::size_t>(most * columns_));
@@ -43,8 +44,8 @@ class ChannelRows {
     const Interval inside = reader_.frame.columns_inside(intersect(readable_[1], {first, first + count}));
     if (y < readable_[0].begin || y >= readable_[0].end || inside.empty())
       return (void)std::memset(to, 0, static_cast<std::size_t>(columns_ * width_) * sizeof(T));
-    for_each_lanes<T>(channels_, [&]<int Lanes>(index_t c) {
-      read_lines<Lanes>(sample, static_cast<int>(c), y, inside, first, count, to + c, visit);
+    for_each_lanes<T>(width_, [&]<int Lanes>(index_t c) {
+      read_lines<Lanes>(sample, static_cast<int>(c), y, inside, first, count, to + c * columns_, visit);
     });
   }
   void read(int sample, index_t y, index_t first, index_t count) {
@@ -104,7 +105,7 @@ class ChannelRows {
       for (int l = 0; l < Lanes; ++l) block[l] = load<V>(lines[l] + x);
       transpose<T>(block);
       HALOGEN_UNROLL
-      for (int l = 0; l < Lanes; ++l) store(to + (x + l) * width_, block[l]);
+      for (int l = 0; l < Lanes; ++l) store(to + (x + l) * Lanes, block[l]);
     }
   }
 

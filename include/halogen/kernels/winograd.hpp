@@ -110,18 +110,17 @@ inline void transform_weight_gradient(const V (&u)[6], V (&w)[Window]) {
   w[Window - 1] = u[5] + w[Window - 1];
 }
 
-/// columns[i][x] = the transform of points from[...][x] down, for the vector of channels that begins at offset c.
+/// columns[i][x] = the transform of points from[...][offset + x] down, of a vector of channels.
 template <class T, int Lanes, int Points>
-[[gnu::noinline]] void transform_columns(const T* const (&from)[Points], index_t c, index_t width, index_t points,
-                                         T* columns) {
+[[gnu::noinline]] void transform_columns(const T* const (&from)[Points], index_t offset, index_t points, T* columns) {
   using V = Vector<T, Lanes>;
   const T* row[Points];
-  for (int i = 0; i < Points; ++i) row[i] = from[i] + c;
+  for (int i = 0; i < Points; ++i) row[i] = from[i] + offset;
   const index_t pitch = points * Lanes;
   for (index_t x = 0; x < points; ++x) {
     V d[Points], v[6];
     HALOGEN_UNROLL
-    for (int i = 0; i < Points; ++i) d[i] = load<V>(row[i] + x * width);
+    for (int i = 0; i < Points; ++i) d[i] = load<V>(row[i] + x * Lanes);
     to_products<T>(d, v);
     HALOGEN_UNROLL
     for (int i = 0; i < 6; ++i) store(columns + i * pitch + x * Lanes, v[i]);
@@ -148,16 +147,17 @@ template <class T, int Lanes, int Tile, int Points>
 inline constexpr index_t tiles_in_cache =
     8;  ///< tiles at a time that L1 holds the transforms of, for a line of channels
 
-/// to[product][tile][channel] = the transforms of `tiles` tiles whose rows begin at from[0 .. Points - 1], Points = 6
-/// inputs or Tile gradients a side.
+/// to[product][tile][channel] = the transforms of `tiles` tiles from tile `first` of the rows of ChannelRows from[0 ..
+/// Points - 1] on, Points = 6 inputs or Tile gradients a side.
 template <class T, int Tile, int Points>
-void transform_tiles(const T* const (&from)[Points], index_t width, index_t tiles, T* to, index_t pitch) {
+void transform_tiles(const T* const (&from)[Points], index_t row_columns, index_t first, index_t width, index_t tiles,
+                     T* to, index_t pitch) {
   constexpr index_t overlap = Points - Tile;
   alignas(wide_vector_bytes) T columns[6 * (tiles_in_cache * Tile + overlap) * wide_lanes<T>];
   for (index_t t = 0; t < tiles; t += tiles_in_cache) {
     const index_t count = std::min(tiles_in_cache, tiles - t), points = count * Tile + overlap;
     for_each_lanes<T>(width, [&]<int Lanes>(index_t c) {
-      transform_columns<T, Lanes>(from, t * Tile * width + c, width, points, columns);
+      transform_columns<T, Lanes>(from, c * row_columns + (first + t) * Tile * Lanes, points, columns);
       transform_rows<T, Lanes, Tile, Points>(columns, points, count, to + t * width + c, width, pitch);
     });
   }
@@ -242,10 +242,11 @@ template <class T, int Lanes, int Tile, Then then, class S>
       store(values, first);
     });
   for (index_t x0 = 0; x0 < blocks * columns; x0 += columns) {
-    V half[tiles][Tile][6];
+    alignas(wide_vector_bytes) T across[Tile][columns][Lanes];
     for (int t = 0; t < tiles; ++t, from += width) {
       const T* row[6];  // advanced column by column: 36 addresses at once would not fit the registers
       for (int i = 0; i < 6; ++i) row[i] = from + 6 * i * pitch;
+      V half[Tile][6];
       HALOGEN_UNROLL
       for (int j = 0; j < 6; ++j) {
         V m[6], down[Tile];
@@ -257,7 +258,14 @@ template <class T, int Lanes, int Tile, Then then, class S>
         }
         transform_output<T>(m, down);
         HALOGEN_UNROLL
-        for (int i = 0; i < Tile; ++i) half[t][i][j] = down[i];
+        for (int i = 0; i < Tile; ++i) half[i][j] = down[i];
+      }
+      HALOGEN_UNROLL
+      for (int i = 0; i < Tile; ++i) {
+        V y[Tile];
+        transform_output<T>(half[i], y);
+        HALOGEN_UNROLL
+        for (int x = 0; x < Tile; ++x) store(across[i][t * Tile + x], y[x] + start);
       }
     }
     S* line_of_row = to.at + x0;
@@ -265,19 +273,11 @@ template <class T, int Lanes, int Tile, Then then, class S>
     for (int i = 0; i < Tile; ++i, line_of_row += to.row_stride, on_row += on.row_stride) {
       V y[columns];
       HALOGEN_UNROLL
-      for (int t = 0; t < tiles; ++t) {
-        V across[Tile];
-        transform_output<T>(half[t][i], across);
-        HALOGEN_UNROLL
-        for (int x = 0; x < Tile; ++x) y[t * Tile + x] = across[x] + start;
-      }
+      for (int x = 0; x < columns; ++x) y[x] = load<V>(across[i][x]);
       if constexpr (then == Then::sum) {
-        T values[columns * Lanes];
+        HALOGEN_OPAQUE_MEMORY(across);
         HALOGEN_UNROLL
-        for (int x = 0; x < columns; ++x) store(values + x * Lanes, y[x]);
-        HALOGEN_OPAQUE_MEMORY(values);
-        HALOGEN_UNROLL
-        for (int x = 0; x < columns; ++x) sums.add(values + x * Lanes);
+        for (int x = 0; x < columns; ++x) sums.add(across[i][x]);
       }
       V block[vectors][Lanes];
       HALOGEN_UNROLL

@@ -152,11 +152,17 @@ struct WinogradConvolution {
   LinesAhead lines_ahead() const {
     return LinesAhead(tile * (index_t{Reader::tensors} * inputs + written() * output.channels + beside.lines()));
   }
+  /// Whether products replace what they are of: one block holds all outputs of a tile, and nobody else reads its
+  /// inputs.
+  static bool in_place(const Transforms& all) {
+    return std::is_same_v<Beside, NobodyBeside> && all.left_width == all.right_width &&
+           detail::product_blocks<T>(all.right_width) == 1;
+  }
   std::size_t host_bytes() const {
     const auto bytes = [](index_t count) { return Scratch::bytes_of<T>(static_cast<std::size_t>(count)); };
     const Transforms all = transforms();
     return channel_rows().bytes() + bytes(winograd_products * all.left_pitch) +
-           bytes(winograd_products * all.right_pitch) + lines_ahead().bytes() +
+           (in_place(all) ? 0 : bytes(winograd_products * all.right_pitch)) + lines_ahead().bytes() +
            Scratch::bytes_of<RowSums>(static_cast<std::size_t>(output.channels)) +
            Scratch::bytes_of<LaneMoments<T>>(static_cast<std::size_t>(all.right_width / vector)) +
            Also::bytes(beside, all, output.tiling.tile_columns);
@@ -169,7 +175,8 @@ struct WinogradConvolution {
     rows.set_readable(readable[0], readable[1]);
     Transforms all = transforms();
     all.left = scratch.take<T>(static_cast<std::size_t>(winograd_products * all.left_pitch));
-    all.right = scratch.take<T>(static_cast<std::size_t>(winograd_products * all.right_pitch));
+    all.right =
+        in_place(all) ? all.left : scratch.take<T>(static_cast<std::size_t>(winograd_products * all.right_pitch));
     LinesAhead ahead = lines_ahead();
     ahead.take(scratch);
     RowSums* sums = scratch.take<RowSums>(static_cast<std::size_t>(output.channels));
@@ -210,8 +217,8 @@ struct WinogradConvolution {
   void transform_inputs(const ChannelRows<T, Reader>& rows, index_t y, index_t t, index_t count,
                         const Transforms& all) const {
     const T* from[winograd_points];
-    for (int i = 0; i < winograd_points; ++i) from[i] = rows.row(y + i) + t * tile * all.left_width;
-    detail::transform_tiles<T, tile>(from, all.left_width, count, all.left, all.left_pitch);
+    for (int i = 0; i < winograd_points; ++i) from[i] = rows.row(y + i);
+    detail::transform_tiles<T, tile>(from, rows.columns(), t, all.left_width, count, all.left, all.left_pitch);
   }
 
   /// Moments are taken where outputs leave the transform; other epilogues, and those of what is stored otherwise, read

@@ -200,13 +200,13 @@ struct WinogradWeightGradient {
 
   /// One group of tiles; meanwhile memory is asked for what the same columns read one row of tiles on.
   void add_group(Memory& m, index_t y, index_t t, index_t count) const {
-    const index_t left_width = m.input.width(), right_width = m.gradient.width();
     const T *from_input[winograd_points], *from_gradient[tile];
-    for (int i = 0; i < winograd_points; ++i)
-      from_input[i] = m.input.row(y - shape.padding[0] + i) + t * tile * left_width;
-    for (int i = 0; i < tile; ++i) from_gradient[i] = m.gradient.row(y + i) + t * tile * right_width;
-    detail::transform_tiles<T, tile>(from_input, left_width, count, m.tiles.left, m.tiles.left_pitch);
-    detail::transform_tiles<T, tile>(from_gradient, right_width, count, m.tiles.right, m.tiles.right_pitch);
+    for (int i = 0; i < winograd_points; ++i) from_input[i] = m.input.row(y - shape.padding[0] + i);
+    for (int i = 0; i < tile; ++i) from_gradient[i] = m.gradient.row(y + i);
+    detail::transform_tiles<T, tile>(from_input, m.input.columns(), t, m.tiles.left_width, count, m.tiles.left,
+                                     m.tiles.left_pitch);
+    detail::transform_tiles<T, tile>(from_gradient, m.gradient.columns(), t, m.tiles.right_width, count, m.tiles.right,
+                                     m.tiles.right_pitch);
     m.ahead.start(t / m.group, count * tile * static_cast<index_t>(sizeof(S)), m.sums.calls());
     m.sums.add(m.tiles, count, m.ahead);
   }
