@@ -8,8 +8,8 @@
 
 namespace halogen::kernels {
 
-/// A ring of `slots` rows [vector of channels][x][lane], channels padded with zeros to whole vectors, which are those of
-/// for_each_lanes(): each lies by itself, so that a line of the cache is filled, and read, at once.
+/// A ring of `slots` rows [vector of channels][x][lane], channels padded with zeros to whole vectors, which are those
+/// of for_each_lanes(): each lies by itself, so that a line of the cache is filled, and read, at once.
 template <class T, class Reader>
 class ChannelRows {
  public:
