@@ -78,20 +78,23 @@ class Compiler:
         texts = [check, path.name, self.version, *self.command, *(file.read_text() for file in files), *more]
         return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
+    @functools.cache
     def mark(self, check, path):
         """The file that stands where this check has passed."""
         return self.passed / self.key(check.__name__, pathlib.Path(path).absolute()) if self.passed else None
 
+    def has_passed(self, check, path):
+        return self.passed is not None and self.mark(check, path).exists()
+
     def once(self, check, path):
         """check(self, path), unless it has passed before."""
-        mark = self.mark(check, path)
-        if mark and mark.exists():
+        if self.has_passed(check, path):
             print(f"{path}: unchanged since it passed")
             return []
         faults = check(self, path)
-        if mark and not faults:
-            mark.parent.mkdir(parents=True, exist_ok=True)
-            mark.touch()
+        if self.passed and not faults:
+            self.passed.mkdir(parents=True, exist_ok=True)
+            self.mark(check, path).touch()
         return faults
 
     def first(self, header):
@@ -176,8 +179,8 @@ def alone(compiler, directory):
             status, output = compiler.call(compiler.command + ["-fsyntax-only", *first], source, (), False)
             return [] if status == 0 else [f"{name}: does not compile\n{output}"]
 
-        marks = {header: compiler.mark(header_alone, header) for header in sorted(pathlib.Path(directory).rglob("*.hpp"))}
-        changed = [header for header, mark in marks.items() if not (mark and mark.exists())]
+        headers = sorted(pathlib.Path(directory).rglob("*.hpp"))
+        changed = [header for header in headers if not compiler.has_passed(header_alone, header)]
         faults = precompiled(compiler, kokkos, f"#include <{KOKKOS}>\n") if changed else []
         return faults + in_parallel(header_alone, compiler, changed)
 

@@ -22,6 +22,7 @@ class ChannelRows {
         columns_(ceil_div(columns, most) * most),
         width_(ceil_div(channels, vector) * vector) {}
 
+  index_t width() const { return width_; }      ///< channels, those of padding too
   index_t columns() const { return columns_; }  ///< the vector that begins at channel c begins at c * columns()
   std::size_t bytes() const {
     return Scratch::bytes_of<T>(static_cast<std::size_t>(slots_ * columns_ * width_)) +

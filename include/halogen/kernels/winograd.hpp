@@ -147,17 +147,20 @@ template <class T, int Lanes, int Tile, int Points>
 inline constexpr index_t tiles_in_cache =
     8;  ///< tiles at a time that L1 holds the transforms of, for a line of channels
 
-/// to[product][tile][channel] = the transforms of `tiles` tiles from tile `first` of the rows of ChannelRows from[0 ..
-/// Points - 1] on, Points = 6 inputs or Tile gradients a side.
-template <class T, int Tile, int Points>
-void transform_tiles(const T* const (&from)[Points], index_t row_columns, index_t first, index_t width, index_t tiles,
-                     T* to, index_t pitch) {
+/// to[product][tile][channel] = the transforms of `tiles` tiles from tile `first` on of ChannelRows' rows y .. y +
+/// Points
+/// - 1, Points = 6 inputs or Tile gradients a side.
+template <int Tile, int Points, class T, class Rows>
+void transform_tiles(const Rows& rows, index_t y, index_t first, index_t tiles, T* to, index_t pitch) {
+  const T* from[Points];
+  for (int i = 0; i < Points; ++i) from[i] = rows.row(y + i);
+  const index_t width = rows.width();
   constexpr index_t overlap = Points - Tile;
   alignas(wide_vector_bytes) T columns[6 * (tiles_in_cache * Tile + overlap) * wide_lanes<T>];
   for (index_t t = 0; t < tiles; t += tiles_in_cache) {
     const index_t count = std::min(tiles_in_cache, tiles - t), points = count * Tile + overlap;
     for_each_lanes<T>(width, [&]<int Lanes>(index_t c) {
-      transform_columns<T, Lanes>(from, c * row_columns + (first + t) * Tile * Lanes, points, columns);
+      transform_columns<T, Lanes>(from, c * rows.columns() + (first + t) * Tile * Lanes, points, columns);
       transform_rows<T, Lanes, Tile, Points>(columns, points, count, to + t * width + c, width, pitch);
     });
   }

@@ -197,7 +197,7 @@ struct WinogradConvolution {
       aim(ahead, part, y);
       for (index_t t = 0; t < across; t += group()) {
         const index_t count = std::min(group(), across - t);
-        transform_inputs(rows, y - padding[0], t, count, all);
+        detail::transform_tiles<tile, winograd_points>(rows, y - padding[0], t, count, all.left, all.left_pitch);
         ahead.start(t / group(), count * tile * static_cast<index_t>(sizeof(S)), calls_of_next(all, count));
         multiply(all, count, ahead);
         transform_outputs(all, part.sample, y, part.columns.begin + t * tile, count);
@@ -212,13 +212,6 @@ struct WinogradConvolution {
       output.keep_sums(team, o, sums_in_lanes() ? all.moments[o / vector].of(o % vector) : sums[o]);
     also.finish(output.number(team));
     if (output.streams) stream_fence();
-  }
-
-  void transform_inputs(const ChannelRows<T, Reader>& rows, index_t y, index_t t, index_t count,
-                        const Transforms& all) const {
-    const T* from[winograd_points];
-    for (int i = 0; i < winograd_points; ++i) from[i] = rows.row(y + i);
-    detail::transform_tiles<T, tile>(from, rows.columns(), t, all.left_width, count, all.left, all.left_pitch);
   }
 
   /// Moments are taken where outputs leave the transform; other epilogues, and those of what is stored otherwise, read

@@ -200,13 +200,9 @@ struct WinogradWeightGradient {
 
   /// One group of tiles; meanwhile memory is asked for what the same columns read one row of tiles on.
   void add_group(Memory& m, index_t y, index_t t, index_t count) const {
-    const T *from_input[winograd_points], *from_gradient[tile];
-    for (int i = 0; i < winograd_points; ++i) from_input[i] = m.input.row(y - shape.padding[0] + i);
-    for (int i = 0; i < tile; ++i) from_gradient[i] = m.gradient.row(y + i);
-    detail::transform_tiles<T, tile>(from_input, m.input.columns(), t, m.tiles.left_width, count, m.tiles.left,
-                                     m.tiles.left_pitch);
-    detail::transform_tiles<T, tile>(from_gradient, m.gradient.columns(), t, m.tiles.right_width, count, m.tiles.right,
-                                     m.tiles.right_pitch);
+    const index_t first = y - shape.padding[0];
+    detail::transform_tiles<tile, winograd_points>(m.input, first, t, count, m.tiles.left, m.tiles.left_pitch);
+    detail::transform_tiles<tile, tile>(m.gradient, y, t, count, m.tiles.right, m.tiles.right_pitch);
     m.ahead.start(t / m.group, count * tile * static_cast<index_t>(sizeof(S)), m.sums.calls());
     m.sums.add(m.tiles, count, m.ahead);
   }

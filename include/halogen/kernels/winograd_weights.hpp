@@ -99,9 +99,7 @@ struct WinogradWeights : WeightsBeside<S, Window> {
 
     /// Tiles [t, t + count) of that row, whose gradients are transformed.
     void add(const WinogradTransforms<T>& all, index_t t, index_t count, LinesAhead& ahead) const {
-      const T* from[tile];
-      for (int i = 0; i < tile; ++i) from[i] = rows_.row(y_ + i);
-      detail::transform_tiles<T, tile>(from, rows_.columns(), t, all.right_width, count, all.right, all.right_pitch);
+      detail::transform_tiles<tile, tile>(rows_, y_, t, count, all.right, all.right_pitch);
       sums_.add(all, count, ahead);
     }
 
