@@ -143,6 +143,7 @@ struct Plan {
   constexpr explicit Plan(const Graph& g) : graph(g) {}
 
   constexpr const Node& node_of(const Launch& launch) const { return graph.nodes[launch.node]; }
+  constexpr const Node& node_of(int launch) const { return node_of(launches[launch]); }
 
   /// Channels that a convolution's launch reads and writes: of its input and output, or of their gradients. What it
   /// reads counts once for each plane of the window.

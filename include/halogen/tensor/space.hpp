@@ -70,7 +70,8 @@ auto by_arguments(const Policy& policy) {
 
 /// functor(i) for i of [0, count), ordered on `space`.
 template <class Functor>
-void launch_range(const execution_space& space, const char* label, index_t count, const Functor& functor) {
+HALOGEN_NOINLINE void launch_range(const execution_space& space, const char* label, index_t count,
+                                   const Functor& functor) {
   using Policy = Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>;
   if constexpr (detail::launches_wait<execution_space>) {
     struct Parts {
