@@ -34,5 +34,9 @@
 #include "halogen/train/trainer.hpp"
 #include "halogen/train/value_and_grad.hpp"
 
+#define HALOGEN_LISTED_ARRAY 1
+#define HALOGEN_LISTED_NETWORK 1
+#include "halogen/compiled/declarations.hpp"
+
 /// The library's short name, as its documentation spells it.
 namespace hg = halogen;

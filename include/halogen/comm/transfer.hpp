@@ -46,7 +46,9 @@ constexpr std::size_t bytes_of(Scalar scalar) { return scalar == Scalar::int32 |
 inline std::size_t max_message_bytes = (std::size_t{1} << 30) - 4096;
 
 /// One transfer for each rank, to or from the next bytes[r] of `data`.
-inline std::vector<Transfer> side_by_side(void* data, std::span<const std::size_t> bytes) {
+std::vector<Transfer> side_by_side(void* data, std::span<const std::size_t> bytes);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::vector<Transfer> side_by_side(void* data, std::span<const std::size_t> bytes) {
   std::vector<Transfer> transfers;
   std::size_t offset = 0;
   for (std::size_t rank = 0; rank < bytes.size(); ++rank) {
@@ -55,6 +57,7 @@ inline std::vector<Transfer> side_by_side(void* data, std::span<const std::size_
   }
   return transfers;
 }
+#endif
 
 }  // namespace detail
 }  // namespace halogen

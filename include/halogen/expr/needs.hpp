@@ -45,8 +45,10 @@ inline const Window& first_window_to(const Plan& plan, int l, int d) {
 
 /// Levels of a plan over an input with the given cuts of height and width, or of depth too. Throws CollectiveError,
 /// alike on all ranks, where a window does not fit or a piece of some level is left without a row or column.
-inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space,
-                                              const std::string& mesh_text) {
+std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space, const std::string& mesh_text);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space,
+                                                      const std::string& mesh_text) {
   std::vector<LevelLayout> levels{finest_level(space)};
   const int first = spatial_dimensions - static_cast<int>(space.size());
   for (int l = 0; l < plan.graph.levels.size(); ++l) {
@@ -95,6 +97,7 @@ inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const 
     }
   return levels;
 }
+#endif
 
 /// Resampling from a stored tensor's level to a reader's, in dimension d.
 inline Resample resample(const std::vector<LevelLayout>& levels, const Source& source, int from, int to, int d) {
@@ -121,62 +124,7 @@ class LaunchReads {
   /// Calls need(tensor, interval) for each stored tensor that is read through a window, a resampling or their adjoints:
   /// what is read point by point lies on the rank's own piece.
   template <class Need>
-  void for_each(const Launch& launch, int d, const Interval& computed, Need need) const {
-    const Node& node = plan_.node_of(launch);
-    const Window& window = node.window[d];
-    const index_t input_extent = extent(launch.input.level, d), output_extent = extent(node.level, d);
-    const index_t tile = plan_.grid(launch, d);
-    switch (launch.kind) {
-      case LaunchKind::conv_forward:
-        input(launch, d, inside(window.input_of_tiles(computed, tile, output_extent), input_extent, window.periodic),
-              need);
-        break;
-      case LaunchKind::conv_weight_gradient:
-        if (window.transposed) {  // summed over the inputs
-          gradient(launch, inside(window.output_of(computed), output_extent, window.periodic), need);
-          input(launch, d, computed, need);  // its own points, which may be resampled
-          break;
-        }
-        [[fallthrough]];
-      case LaunchKind::max_pool_forward:
-      case LaunchKind::avg_pool_forward:
-        input(launch, d, inside(window.input_of(computed), input_extent, window.periodic), need);
-        break;
-      case LaunchKind::conv_input_gradient:  // goes on at the other end as its reader does
-        gradient(launch,
-                 inside(window.output_of_tiles(computed, tile, input_extent), output_extent,
-                        window.periodic && window.commensurate(input_extent, output_extent)),
-                 need);
-        if (launch.weights) input_of(launch, launch.input.sources[launch.source], d, computed, need);
-        break;
-      case LaunchKind::avg_pool_backward:
-        gradient(launch, inside(window.output_of(computed), output_extent, false), need);
-        break;
-      case LaunchKind::max_pool_backward: {
-        const Interval outputs = inside(window.output_of(computed), output_extent, false);
-        gradient(launch, outputs, need);
-        input(launch, d, inside(window.input_of(outputs), input_extent, false), need);
-        break;
-      }
-      case LaunchKind::upsample_backward: {
-        const int coarse = plan_.tensors[launch.output].level;
-        const Source& source = launch.input.sources[launch.source];
-        gradient(launch, resample(levels_, source, coarse, launch.input.level, d).output_of(computed), need);
-        break;
-      }
-      case LaunchKind::add:
-      case LaunchKind::softmax_forward:
-      case LaunchKind::store:
-        input(launch, d, computed, need);
-        break;
-      case LaunchKind::store_backward:
-      case LaunchKind::softmax_backward:
-      case LaunchKind::gradient_store:
-      case LaunchKind::moments:
-      case LaunchKind::loss:
-        break;
-    }
-  }
+  void for_each(const Launch& launch, int d, const Interval& computed, Need need) const;
 
  private:
   index_t extent(int level, int d) const { return levels_[static_cast<std::size_t>(level)].extent(d); }
@@ -191,87 +139,165 @@ class LaunchReads {
   }
 
   template <class Need>
-  void input_of(const Launch& launch, const Source& source, int d, const Interval& interval, Need& need) const {
-    const int own = plan_.tensors[source.tensor].level;
-    need(source.tensor,
-         source.resampled ? resample(levels_, source, own, launch.input.level, d).input_of(interval) : interval);
-  }
+  void input_of(const Launch& launch, const Source& source, int d, const Interval& interval, Need& need) const;
 
   template <class Need>
-  void gradient(const Launch& launch, const Interval& interval, Need& need) const {
-    const Activation& activation = plan_.activations[launch.reads];
-    need(activation.gradient, interval);
-    if (activation.reads_value()) need(activation.tensor, interval);
-  }
+  void gradient(const Launch& launch, const Interval& interval, Need& need) const;
 
   const Plan& plan_;
   const std::vector<LevelLayout>& levels_;
 };
 
+template <class Need>
+void LaunchReads::for_each(const Launch& launch, int d, const Interval& computed, Need need) const {
+  const Node& node = plan_.node_of(launch);
+  const Window& window = node.window[d];
+  const index_t input_extent = extent(launch.input.level, d), output_extent = extent(node.level, d);
+  const index_t tile = plan_.grid(launch, d);
+  switch (launch.kind) {
+    case LaunchKind::conv_forward:
+      input(launch, d, inside(window.input_of_tiles(computed, tile, output_extent), input_extent, window.periodic),
+            need);
+      break;
+    case LaunchKind::conv_weight_gradient:
+      if (window.transposed) {  // summed over the inputs
+        gradient(launch, inside(window.output_of(computed), output_extent, window.periodic), need);
+        input(launch, d, computed, need);  // its own points, which may be resampled
+        break;
+      }
+      [[fallthrough]];
+    case LaunchKind::max_pool_forward:
+    case LaunchKind::avg_pool_forward:
+      input(launch, d, inside(window.input_of(computed), input_extent, window.periodic), need);
+      break;
+    case LaunchKind::conv_input_gradient:  // goes on at the other end as its reader does
+      gradient(launch,
+               inside(window.output_of_tiles(computed, tile, input_extent), output_extent,
+                      window.periodic && window.commensurate(input_extent, output_extent)),
+               need);
+      if (launch.weights) input_of(launch, launch.input.sources[launch.source], d, computed, need);
+      break;
+    case LaunchKind::avg_pool_backward:
+      gradient(launch, inside(window.output_of(computed), output_extent, false), need);
+      break;
+    case LaunchKind::max_pool_backward: {
+      const Interval outputs = inside(window.output_of(computed), output_extent, false);
+      gradient(launch, outputs, need);
+      input(launch, d, inside(window.input_of(outputs), input_extent, false), need);
+      break;
+    }
+    case LaunchKind::upsample_backward: {
+      const int coarse = plan_.tensors[launch.output].level;
+      const Source& source = launch.input.sources[launch.source];
+      gradient(launch, resample(levels_, source, coarse, launch.input.level, d).output_of(computed), need);
+      break;
+    }
+    case LaunchKind::add:
+    case LaunchKind::softmax_forward:
+    case LaunchKind::store:
+      input(launch, d, computed, need);
+      break;
+    case LaunchKind::store_backward:
+    case LaunchKind::softmax_backward:
+    case LaunchKind::gradient_store:
+    case LaunchKind::moments:
+    case LaunchKind::loss:
+      break;
+  }
+}
+
+template <class Need>
+void LaunchReads::input_of(const Launch& launch, const Source& source, int d, const Interval& interval,
+                           Need& need) const {
+  const int own = plan_.tensors[source.tensor].level;
+  need(source.tensor,
+       source.resampled ? resample(levels_, source, own, launch.input.level, d).input_of(interval) : interval);
+}
+
+template <class Need>
+void LaunchReads::gradient(const Launch& launch, const Interval& interval, Need& need) const {
+  const Activation& activation = plan_.activations[launch.reads];
+  need(activation.gradient, interval);
+  if (activation.reads_value()) need(activation.tensor, interval);
+}
+
 /// For every stored tensor the hull of what its readers, forward and backward, need beside the owned points.
 class SpaceNeedsOf {
  public:
-  SpaceNeedsOf(const Plan& plan, const std::vector<LevelLayout>& levels) : plan_(plan), levels_(levels) {
-    for (const StoredTensor& tensor : plan.tensors) {
-      SpaceNeeds needs;
-      for (std::size_t d = 0; d < spatial_dimensions; ++d) {
-        needs.cut[d] = level(tensor.level).cut[d];
-        for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
-      }
-      spaces_.push_back(needs);
-    }
-    for (const Launch& launch : plan.launches)
-      for (int d = 0; d < spatial_dimensions; ++d)
-        for (int p = 0; p < level(0).cut[d].parts(); ++p) add(launch, d, p);
-  }
+  SpaceNeedsOf(const Plan& plan, const std::vector<LevelLayout>& levels);
 
   const std::vector<SpaceNeeds>& spaces() const { return spaces_; }
 
  private:
   const LevelLayout& level(int l) const { return levels_[static_cast<std::size_t>(l)]; }
 
-  void add(const Launch& launch, int d, int p) {
-    const Node& node = plan_.node_of(launch);
-    const index_t input = level(launch.input.level).extent(d), output = level(node.level).extent(d);
-    if (launch.kind == LaunchKind::conv_input_gradient) check_commensurate(node, node.window[d], input, output);
-    if (launch.kind == LaunchKind::conv_forward && node.window[d].transposed)
-      check_transposed(node, node.window[d], d, input, output);
-    const Interval computed = level(output_level(plan_, launch)).cut[d].piece(p);
-    LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](int tensor, const Interval& interval) {
-      Interval& hull_so_far =
-          spaces_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
-      hull_so_far = hull(hull_so_far, interval);
-    });
-  }
+  void add(const Launch& launch, int d, int p);
 
   /// Gathering a gradient through a periodic window shifts outputs by whole fields; that needs extent = stride *
   /// outputs.
-  static void check_commensurate(const Node& node, const Window& window, index_t input, index_t output) {
-    if (!window.periodic || window.commensurate(input, output)) return;
-    if (window.padding == 0 && !window.transposed) return;  // no window crosses the end: nothing is periodic about it
-    throw CollectiveError(
-        "layer " + std::to_string(node.layer) + " (" + node.operation->name + ") has a periodic window of stride " +
-        std::to_string(window.stride) + " over " + std::to_string(input) + " points with " + std::to_string(output) +
-        " outputs; " +
-        (window.transposed ? "it needs outputs = stride * extent" : "its gradient needs extent = stride * outputs") +
-        ": pad to keep the extent, or use Zero");
-  }
+  static void check_commensurate(const Node& node, const Window& window, index_t input, index_t output);
 
   /// PyTorch's condition on output_size, which an extent taken from a skip may miss.
-  static void check_transposed(const Node& node, Window window, int d, index_t input, index_t output) {
-    check_commensurate(node, window, input, output);
-    window.output_padding = 0;
-    const index_t least = window.output_extent(input), room = std::max(window.stride, window.dilation);
-    if (output >= least && output < least + room) return;
-    throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") makes " +
-                          std::to_string(least) + " to " + std::to_string(least + room - 1) + " of " +
-                          std::to_string(input) + " " + spatial_points[d] + "s, the skip has " +
-                          std::to_string(output) + ": give it the stride of what led down");
-  }
+  static void check_transposed(const Node& node, Window window, int d, index_t input, index_t output);
 
   const Plan& plan_;
   const std::vector<LevelLayout>& levels_;
   std::vector<SpaceNeeds> spaces_;
 };
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE SpaceNeedsOf::SpaceNeedsOf(const Plan& plan, const std::vector<LevelLayout>& levels)
+    : plan_(plan), levels_(levels) {
+  for (const StoredTensor& tensor : plan.tensors) {
+    SpaceNeeds needs;
+    for (std::size_t d = 0; d < spatial_dimensions; ++d) {
+      needs.cut[d] = level(tensor.level).cut[d];
+      for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
+    }
+    spaces_.push_back(needs);
+  }
+  for (const Launch& launch : plan.launches)
+    for (int d = 0; d < spatial_dimensions; ++d)
+      for (int p = 0; p < level(0).cut[d].parts(); ++p) add(launch, d, p);
+}
+
+HALOGEN_INLINE void SpaceNeedsOf::add(const Launch& launch, int d, int p) {
+  const Node& node = plan_.node_of(launch);
+  const index_t input = level(launch.input.level).extent(d), output = level(node.level).extent(d);
+  if (launch.kind == LaunchKind::conv_input_gradient) check_commensurate(node, node.window[d], input, output);
+  if (launch.kind == LaunchKind::conv_forward && node.window[d].transposed)
+    check_transposed(node, node.window[d], d, input, output);
+  const Interval computed = level(output_level(plan_, launch)).cut[d].piece(p);
+  LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](int tensor, const Interval& interval) {
+    Interval& hull_so_far =
+        spaces_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
+    hull_so_far = hull(hull_so_far, interval);
+  });
+}
+
+HALOGEN_INLINE void SpaceNeedsOf::check_commensurate(const Node& node, const Window& window, index_t input,
+                                                     index_t output) {
+  if (!window.periodic || window.commensurate(input, output)) return;
+  if (window.padding == 0 && !window.transposed) return;  // no window crosses the end: nothing is periodic about it
+  throw CollectiveError(
+      "layer " + std::to_string(node.layer) + " (" + node.operation->name + ") has a periodic window of stride " +
+      std::to_string(window.stride) + " over " + std::to_string(input) + " points with " + std::to_string(output) +
+      " outputs; " +
+      (window.transposed ? "it needs outputs = stride * extent" : "its gradient needs extent = stride * outputs") +
+      ": pad to keep the extent, or use Zero");
+}
+
+HALOGEN_INLINE void SpaceNeedsOf::check_transposed(const Node& node, Window window, int d, index_t input,
+                                                   index_t output) {
+  check_commensurate(node, window, input, output);
+  window.output_padding = 0;
+  const index_t least = window.output_extent(input), room = std::max(window.stride, window.dilation);
+  if (output >= least && output < least + room) return;
+  throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") makes " +
+                        std::to_string(least) + " to " + std::to_string(least + room - 1) + " of " +
+                        std::to_string(input) + " " + spatial_points[d] + "s, the skip has " + std::to_string(output) +
+                        ": give it the stride of what led down");
+}
+#endif
 
 }  // namespace halogen

@@ -65,12 +65,15 @@ class Parameters {
 };
 
 /// PyTorch's start of parameter `p`, drawn by (seed, tensor, element): the same on any mesh.
-inline double initial_value(const Graph& graph, std::uint64_t seed, int p, index_t element) {
+double initial_value(const Graph& graph, std::uint64_t seed, int p, index_t element);
+#if HALOGEN_BODIES
+HALOGEN_INLINE double initial_value(const Graph& graph, std::uint64_t seed, int p, index_t element) {
   const ParameterShape& shape = graph.parameters[p];
   if (shape.start != ParameterShape::Start::uniform) return shape.start == ParameterShape::Start::ones ? 1.0 : 0.0;
   const double unit = uniform_at(seed, static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(element));
   return (2 * unit - 1) * (1.0 / std::sqrt(static_cast<double>(shape.fan_in)));
 }
+#endif
 
 /// All of them, float a rounding of double.
 template <class ModelType, class T>
