@@ -37,23 +37,18 @@ struct Flags {
 #else
   static constexpr bool nccl = false;
 #endif
-#if defined(HALOGEN_STREAMED_BYTES)
-  static constexpr bool streams = true;
-#else
-  static constexpr bool streams = false;
-#endif
 };
 
 /// halogen::compiled defines `here` for its own flags. A program that was compiled with others refers to another type,
 /// which does not link: the linker's message names the numbers that the library should have been built with.
 template <int KokkosVersion, class ExecutionSpace, int Compiler, int VectorBytes, int WideVectorBytes, bool Fma,
-          int GraphCapacity, bool Mpi, bool Nccl, int DeviceKernels, bool Streams>
+          int GraphCapacity, bool Mpi, bool Nccl, int DeviceKernels>
 struct built_with_other_flags {
   static const char here;
 };
 
 using OwnFlags = built_with_other_flags<KOKKOS_VERSION, execution_space, Flags::compiler, vector_bytes,
                                         wide_vector_bytes, Flags::fma, graph_capacity, Flags::mpi, Flags::nccl,
-                                        HALOGEN_DEVICE_KERNELS, Flags::streams>;
+                                        HALOGEN_DEVICE_KERNELS>;
 
 }  // namespace halogen::compiled

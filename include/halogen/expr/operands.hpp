@@ -8,6 +8,12 @@
 
 namespace halogen {
 
+namespace detail {
+/// A common last-level cache: of a tensor of so many bytes little is left there when the next launch reads it. Tests set
+/// it lower.
+inline std::size_t streamed_bytes = std::size_t{32} << 20;
+}  // namespace detail
+
 /// S: the value type of stored tensors; tables are in compute_type<S>.
 template <class S>
 class Operands {
@@ -47,12 +53,6 @@ class Operands {
   int first_channel(const Launch& launch) const;
 
  private:
-  /// A common last-level cache: of such a tensor little is left there when the next launch reads it.
-#ifdef HALOGEN_STREAMED_BYTES  // for tests
-  static constexpr std::size_t streamed_bytes = HALOGEN_STREAMED_BYTES;
-#else
-  static constexpr std::size_t streamed_bytes = std::size_t{32} << 20;
-#endif
 
   kernels::RowEpilogue<S> epilogue(const Launch& launch) const;
 
@@ -165,7 +165,7 @@ kernels::TileOutput<S> Operands<S>::output(const Launch& launch) const {
   output.accumulate = launch.accumulate;
   output.base = tensor(launch.addend >= 0 ? launch.addend : launch.output);
   output.epilogue = epilogue(launch);
-  output.streams = runs_on_host && std::is_same_v<S, T> && layout_.tensor(launch.output).bytes >= streamed_bytes;
+  output.streams = runs_on_host && std::is_same_v<S, T> && layout_.tensor(launch.output).bytes >= detail::streamed_bytes;
   return output;
 }
 

@@ -1,0 +1,27 @@
+# halogen::compiled, a static library beside the headers: ordinary functions, and the instantiations that
+# include/halogen/compiled/list.inc names. Who links it compiles less and gets the same results; docs/install.md.
+option(HALOGEN_BUILD_COMPILED "Build and install halogen::compiled" ${PROJECT_IS_TOP_LEVEL})
+
+# halogen_compiled_library(TARGET LINKED...): the library, compiled with what LINKED says of halogen::halogen
+function(halogen_compiled_library target)
+  add_library(${target} STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/src/bodies.cpp")
+  foreach(part RANGE 5)  # as PARTS of scripts/compiled_list
+    set(source "${PROJECT_BINARY_DIR}/compiled/instantiations_${part}.cpp")
+    file(CONFIGURE OUTPUT "${source}" CONTENT
+         "#define HALOGEN_PART ${part}\n#include \"${PROJECT_SOURCE_DIR}/src/instantiations.cpp\"\n")
+    target_sources(${target} PRIVATE "${source}")
+  endforeach()
+  target_link_libraries(${target} PUBLIC halogen ${ARGN})
+  target_compile_definitions(${target} PUBLIC HALOGEN_COMPILED=1)
+  # kernels are optimised whatever a program is, unless that asks for a debugger
+  target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<CONFIG:Debug>>>:-O3>")
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  halogen_language(${target})
+endfunction()
+
+halogen_compiled_library(halogen_compiled)
+add_library(halogen::compiled ALIAS halogen_compiled)
+set_target_properties(halogen_compiled PROPERTIES EXPORT_NAME compiled)
+if(HALOGEN_BUILD_COMPILED)
+  set_target_properties(halogen_compiled PROPERTIES EXCLUDE_FROM_ALL OFF)
+endif()
