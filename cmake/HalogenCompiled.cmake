@@ -2,21 +2,32 @@
 # include/halogen/compiled/list.inc names. Who links it compiles less and gets the same results; docs/install.md.
 option(HALOGEN_BUILD_COMPILED "Build and install halogen::compiled" ${PROJECT_IS_TOP_LEVEL})
 
-# halogen_compiled_library(TARGET LINKED...): the library, compiled with what LINKED says of halogen::halogen
-function(halogen_compiled_library target)
-  add_library(${target} STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/src/bodies.cpp")
-  foreach(part RANGE 5)  # as PARTS of scripts/compiled_list
-    set(source "${PROJECT_BINARY_DIR}/compiled/instantiations_${part}.cpp")
-    file(CONFIGURE OUTPUT "${source}" CONTENT
-         "#define HALOGEN_PART ${part}\n#include \"${PROJECT_SOURCE_DIR}/src/instantiations.cpp\"\n")
-    target_sources(${target} PRIVATE "${source}")
-  endforeach()
-  target_link_libraries(${target} PUBLIC halogen ${ARGN})
+# the listed instantiations; no transport shows in them
+add_library(halogen_instantiations OBJECT EXCLUDE_FROM_ALL)
+foreach(part RANGE 5)  # as PARTS of scripts/compiled_list
+  set(source "${PROJECT_BINARY_DIR}/compiled/instantiations_${part}.cpp")
+  file(CONFIGURE OUTPUT "${source}" CONTENT
+       "#define HALOGEN_PART ${part}\n#include \"${PROJECT_SOURCE_DIR}/src/instantiations.cpp\"\n")
+  target_sources(halogen_instantiations PRIVATE "${source}")
+endforeach()
+
+# halogen_compiled_options(TARGET)
+function(halogen_compiled_options target)
+  target_link_libraries(${target} PUBLIC halogen)
   target_compile_definitions(${target} PUBLIC HALOGEN_COMPILED=1)
   # kernels are optimised whatever a program is, unless that asks for a debugger
   target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<CONFIG:Debug>>>:-O3>")
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   halogen_language(${target})
+endfunction()
+halogen_compiled_options(halogen_instantiations)
+
+# halogen_compiled_library(TARGET LINKED...): the library, its ordinary functions compiled with what LINKED says too
+function(halogen_compiled_library target)
+  add_library(${target} STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/src/bodies.cpp"
+                               $<TARGET_OBJECTS:halogen_instantiations>)
+  target_link_libraries(${target} PUBLIC ${ARGN})
+  halogen_compiled_options(${target})
 endfunction()
 
 halogen_compiled_library(halogen_compiled)

@@ -30,7 +30,7 @@ struct ActivationLayer : Module<Self> {
   static constexpr double parameter = 0;
 
   constexpr Traced forward(Traced x) const {
-    Graph& graph = *x.graph;
+    GraphDraft& graph = *x.graph;
     Node node;
     node.operation = &activation_operation<Kind>;
     node.layer = graph.next_layer();

@@ -75,7 +75,7 @@ inline constexpr Operation concat_operation{"concat", concat_forward, no_vjp};
 /// a beside b along the channels, (N, Ca + Cb, H, W) or (N, Ca + Cb, D, H, W): two reads of whoever reads it next, no
 /// copy, no communication. Both of the same resolution; other combinations do not compile (why::levels_differ).
 constexpr Traced concat(Traced a, Traced b) {
-  Graph& graph = *a.graph;
+  GraphDraft& graph = *a.graph;
   Node node;
   node.operation = &detail::concat_operation;
   node.inputs[0] = a.node;
