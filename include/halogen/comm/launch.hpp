@@ -26,10 +26,15 @@ inline double number_of(const char* variable, double otherwise, double least, do
   return number;
 }
 
-/// HALOGEN_TRANSPORT: self, mpi, nccl, or empty where the program decides.
-inline std::string wanted_transport() {
+/// HALOGEN_TRANSPORT as it stands there.
+inline std::string asked_transport() {
   const char* text = std::getenv("HALOGEN_TRANSPORT");
-  const std::string wanted = text == nullptr ? "" : text;
+  return text == nullptr ? "" : text;
+}
+
+/// HALOGEN_TRANSPORT: self, mpi, nccl, or empty where the program decides. Throws CollectiveError for anything else.
+inline std::string wanted_transport() {
+  std::string wanted = asked_transport();
   if (!wanted.empty() && wanted != "self" && wanted != "mpi" && wanted != "nccl")
     throw CollectiveError("HALOGEN_TRANSPORT=" + wanted + " is none of self, mpi and nccl");
   return wanted;
@@ -39,7 +44,7 @@ inline std::string wanted_transport() {
 /// should neither need nor pay for it. HALOGEN_TRANSPORT=mpi or self decides for launchers not known here. What srun
 /// always sets counts unless the ranks can meet otherwise: without one of the others MPI would find each rank alone.
 inline bool launched_by_mpi(bool can_meet_otherwise) {
-  const std::string wanted = wanted_transport();
+  const std::string wanted = asked_transport();
   if (wanted == "self" || wanted == "mpi") return wanted == "mpi";
   if (is_set("HALOGEN_RENDEZVOUS")) return false;
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "PALS_RANKID",
