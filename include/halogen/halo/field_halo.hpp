@@ -89,10 +89,11 @@ struct FieldHalo {
 /// The exchange that was prepared for what is asked, or a new one for needs(); margins grow where they must.
 template <class Field, class Needs>
 void exchange_halo(const execution_space& space, const Field& field, const Reach<Field::rank>& reach,
-                   const std::array<std::vector<Interval>, Field::rank>& needed, Needs needs) {
+                   const std::array<std::vector<Interval>, Field::rank>& needed, Needs needs,
+                   const char* user = "halo_exchange") {
   using Halo = FieldHalo<typename Field::value_type, Field::rank>;
   using Halos = KeptMoves<HaloKey<Field::rank>, Halo, 64>;
-  if (field.mesh().is_dry())
+  if (field.mesh(user).is_dry())
     throw Error("a field on a dry mesh is read beyond its piece: no rank holds what lies there");
   const HaloAsked<Field::rank> asked{place_of(field), reach, needed};
   Halo& halo = field.mesh().template kept<Halos>().get(
@@ -112,7 +113,7 @@ template <class Field>
 HaloNeeds<Field::rank> halo_needs(const Field& field, const Reach<Field::rank>& reach) {
   HaloNeeds<Field::rank> needs;
   for (std::size_t d = 0; d < Field::rank; ++d) {
-    const Cut& cut = field.cut(static_cast<int>(d));
+    const Cut& cut = field.cut(static_cast<int>(d), "halo_needs");
     needs.dimension[d] = static_cast<int>(d);
     needs.cut[d] = cut;
     for (int p = 0; p < cut.parts(); ++p) {

@@ -56,8 +56,8 @@ using PreparedFor = PreparedRedistribution<typename Field::value_type, Field::ra
 
 /// Collective over the source's mesh. Throws CollectiveError where extents differ, or the meshes have other ranks.
 template <class Source, class Target>
-PreparedFor<Source> prepare_redistribution(const Source& from, const Target& to) {
-  if (from.mesh().size() != to.mesh().size())
+PreparedFor<Source> prepare_redistribution(const Source& from, const Target& to, const char* user) {
+  if (from.mesh(user).size() != to.mesh(user).size())
     throw CollectiveError("redistribute from " + std::to_string(from.mesh().size()) + " to " +
                           std::to_string(to.mesh().size()) +
                           " ranks: both meshes must have the same ranks, or use redistribute_between");
@@ -76,28 +76,34 @@ template <class Target, class Source>
 class Redistribution {
  public:
   /// Collective over the source's mesh. Throws CollectiveError where extents differ, or the meshes have other ranks.
-  Redistribution(const Source& from, const Target& to) : prepared_(detail::prepare_redistribution(from, to)) {}
+  Redistribution(const Source& from, const Target& to)
+      : prepared_(detail::prepare_redistribution(from, to, "Redistribution")) {}
 
   /// Collective over `world`, between fields on meshes of some of its ranks (halo/redistribute_between.hpp).
   Redistribution(const Communicator& world, const Source& from, const FieldPieces<Source::rank>& source,
                  const FieldPieces<Source::rank>& target)
       : prepared_(detail::prepare_redistribution<typename Source::value_type, Source::rank>(
-            world, source, target, from.empty() ? std::span<const Communicator>() : from.mesh().communicators())) {}
+            world, source, target, from.empty() ? std::span<const Communicator>() : from.mesh().communicators())),
+        has_source_(!from.empty()),
+        has_target_(target.mesh_rank_of(world.rank()) >= 0) {}
 
-  void start(const Source& from) { prepared_.start(view(from)); }
+  void start(const Source& from) { prepared_.start(view(from, has_source_)); }
   /// Makes the transport move; true once what start() posted has arrived.
   bool test() { return prepared_.test(); }
-  void finish(const Target& to) { prepared_.finish(view(to)); }
-  void move(const Source& from, const Target& to) { prepared_.move(view(from), view(to)); }
+  void finish(const Target& to) { prepared_.finish(view(to, has_target_)); }
+  void move(const Source& from, const Target& to) { prepared_.move(view(from, has_source_), view(to, has_target_)); }
 
  private:
+  /// Of nothing on a rank that has none.
   template <class Field>
-  static StridedView<typename Source::value_type, Source::rank> view(const Field& field) {
+  static StridedView<typename Source::value_type, Source::rank> view(const Field& field, bool has_one) {
+    if (field.empty() && has_one) detail::refuse_unmade("Redistribution");
     if (field.empty()) return {};
     return detail::strided_view(field);
   }
 
   detail::PreparedFor<Source> prepared_;
+  bool has_source_ = true, has_target_ = true;
 };
 
 /// The field's values written into `target`, which says mesh and cuts. Prepared once for fields of these shapes.
@@ -105,10 +111,10 @@ template <class Target, class Source>
   requires detail::Redistributable<Target, Source>
 Target redistribute_to(const Source& field, const Target& target) {
   using Prepared = detail::PreparedFor<Source>;
-  field.mesh()
+  field.mesh("redistribute_to")
       .template kept<detail::KeptMoves<detail::BetweenKey<Source::rank>, Prepared>>()
-      .get(detail::between(field, target),
-           [&] { return std::make_unique<Prepared>(detail::prepare_redistribution(field, target)); })
+      .get(detail::between(field, target, "redistribute_to"),
+           [&] { return std::make_unique<Prepared>(detail::prepare_redistribution(field, target, "redistribute_to")); })
       .move(detail::strided_view(field), detail::strided_view(target));
   return target;
 }
@@ -119,7 +125,7 @@ template <class Target, class Source>
   requires detail::Redistributable<Target, Source>
 Target redistribute(const Source& field) {
   typename Target::Extents extents;
-  for (int d = 0; d < Source::rank; ++d) extents[static_cast<std::size_t>(d)] = field.extent(d);
+  for (int d = 0; d < Source::rank; ++d) extents[static_cast<std::size_t>(d)] = field.extent(d, "redistribute");
   return redistribute_to(field, Target(field.mesh(), extents));
 }
 

@@ -143,9 +143,9 @@ template <class... Fields>
 void save_fields(const std::filesystem::path& path, const NamedField<Fields>&... named) {
   static_assert((detail::is_whole<Fields> && ...),
                 "save_fields_of_summands: a Partial field is a sum that is still due: redistribute it first");
-  const auto& mesh = std::get<0>(std::tie(named...)).field.mesh();
+  const auto& mesh = std::get<0>(std::tie(named...)).field.mesh("save_fields");
   detail::refuse_dry_mesh(mesh, "save_fields");
-  (detail::require_same_ranks(mesh, named.field.mesh(), "save_fields"), ...);
+  (detail::require_same_ranks(mesh, named.field.mesh("save_fields"), "save_fields"), ...);
   const Communicator& world = mesh.world();
   const std::string partial = path.string() + ".partial";
   const auto on_all = [&](auto f) {
@@ -198,7 +198,7 @@ void save_fields(const std::filesystem::path& path, const NamedField<Fields>&...
 template <class Field>
 void load_field(const std::filesystem::path& path, const std::string& name, Field& field) {
   static_assert(detail::is_whole<Field>, "load_field_of_summands: load it as Replicate or Shard, then redistribute it");
-  detail::refuse_dry_mesh(field.mesh(), "load_field");
+  detail::refuse_dry_mesh(field.mesh("load_field"), "load_field");
   using T = typename Field::value_type;
   const std::vector<T> piece = agree(field.mesh().world(), [&] {
     const TensorPlace place = detail::place_of<T>(path, name, Field::rank);

@@ -136,7 +136,7 @@ Field from_local_inferred(const DeviceMesh<typename Field::mesh_type>& mesh, con
 /// Collective: throws CollectiveError on all ranks where a value is NaN or infinite, naming the field and one point.
 template <class Field>
 void require_finite(const Field& field, const std::string& name) {
-  agree(field.mesh().world(), [&] {
+  agree(field.mesh("require_finite").world(), [&] {
     const auto values = field.to_host();
     std::size_t i = 0;
     detail::for_each_point(field, field.mesh().rank(), [&](index_t global) {
@@ -187,10 +187,11 @@ std::vector<typename Field::value_type> full_tensor(const Field& field) {
   static_assert(detail::is_whole<Field>,
                 "full_tensor_of_summands: a Partial field is a sum that is still due: redistribute it first");
   using T = typename Field::value_type;
+  const Communicator& world = field.mesh("full_tensor").world();
   const std::vector<T> piece = field.to_host();
   const std::vector<std::size_t> bytes = detail::piece_bytes(field);
   std::vector<T> gathered(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}) / sizeof(T));
-  field.mesh().world().all_gather_v(piece.data(), piece.size() * sizeof(T), gathered.data(), bytes);
+  world.all_gather_v(piece.data(), piece.size() * sizeof(T), gathered.data(), bytes);
   index_t count = 1;
   for (int d = 0; d < Field::rank; ++d) count *= field.extent(d);
   std::vector<T> full(static_cast<std::size_t>(count));

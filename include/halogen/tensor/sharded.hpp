@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -84,6 +85,13 @@ class Shape {
   std::array<Interval, Rank> owned_{};
 };
 
+/// Throws CollectiveError: all ranks run the same program. `user`: the function that was given the field.
+[[noreturn]] inline void refuse_unmade(const char* user) {
+  throw CollectiveError(std::string(user) +
+                        " is given a field that was never made: give the field a mesh and extents, or assign an "
+                        "expression or another field to it, before it is used");
+}
+
 /// Shared by all copies of one Sharded, so that a margin grown once has grown for all.
 template <class T, class MeshType, int Rank>
 struct Storage {
@@ -114,7 +122,8 @@ class Sharded {
   using Storage = detail::Storage<value_type, MeshType, rank>;
   using Extents = std::array<index_t, rank>;
 
-  /// Empty; assign another to it.
+  /// Empty; assign another to it, or an expression. Any other use throws a CollectiveError that names the function
+  /// which the field was given to: the last argument of what follows is the caller's name, and never given by users.
   Sharded() = default;
 
   /// Zeros of the given global extents, cut as torch.chunk.
@@ -134,30 +143,34 @@ class Sharded {
 
   /// Placed and cut exactly as `shape`, another field's shape().
   explicit Sharded(std::shared_ptr<const Shape> shape, Start start = Start::zeros) : shape_(std::move(shape)) {
-    shape_->check_extents(TensorType::extents);
+    made("Sharded").check_extents(TensorType::extents);
     storage_ = take_buffer();
     if (start == Start::zeros) set_zero(storage_->view);
   }
 
-  const DeviceMesh<MeshType>& mesh() const { return shape_->mesh(); }
-  const Decomposition& decomposition() const { return shape_->decomposition(); }
-  const std::shared_ptr<const Shape>& shape() const { return shape_; }
+  const DeviceMesh<MeshType>& mesh(const char* user = "mesh") const { return made(user).mesh(); }
+  const Decomposition& decomposition(const char* user = "decomposition") const { return made(user).decomposition(); }
+  const std::shared_ptr<const Shape>& shape(const char* user = "shape") const {
+    made(user);
+    return shape_;
+  }
 
-  const Cut& cut(int d) const { return shape_->cut(d); }
-  index_t extent(int d) const { return cut(d).extent(); }
-  Interval owned(int d) const { return shape_->owned(d); }
+  const Cut& cut(int d, const char* user = "cut") const { return made(user).cut(d); }
+  index_t extent(int d, const char* user = "extent") const { return made(user).extent(d); }
+  Interval owned(int d, const char* user = "owned") const { return made(user).owned(d); }
   /// Global index of this rank's first point.
-  index_t offset(int d) const { return owned(d).begin; }
-  index_t local_extent(int d) const { return owned(d).size(); }
-  Extents local_shape() const {
+  index_t offset(int d, const char* user = "offset") const { return owned(d, user).begin; }
+  index_t local_extent(int d, const char* user = "local_extent") const { return owned(d, user).size(); }
+  Extents local_shape(const char* user = "local_shape") const {
     Extents shape{};
-    for (int d = 0; d < rank; ++d) shape[d] = local_extent(d);
+    for (int d = 0; d < rank; ++d) shape[d] = local_extent(d, user);
     return shape;
   }
 
   /// The owned points as a strided Kokkos view: no copy, no margin. Take it anew after the field was first read by a
   /// network or a shift, which may have grown its margin once, and after an assignment, which rebinds.
-  auto to_local() const {
+  auto to_local(const char* user = "to_local") const {
+    made(user);
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
       return Kokkos::subview(storage_->view, std::pair<index_t, index_t>(storage_->margins[D].lo,
                                                                          storage_->margins[D].lo + local_extent(D))...);
@@ -166,7 +179,7 @@ class Sharded {
 
   /// The owned points on the host, row-major.
   std::vector<value_type> to_host() const {
-    auto local = to_local();
+    auto local = to_local("to_host");
     auto packed = contiguous();
     copy(packed, local);
     return host_copy(packed);
@@ -174,6 +187,7 @@ class Sharded {
 
   /// Overwrites the owned points, through all copies, from `count` row-major host values.
   void copy_from_host(const value_type* values, std::size_t count) {
+    made("copy_from_host");
     auto packed = contiguous();
     if (count != packed.size())
       throw Error("this rank's piece has " + std::to_string(packed.size()) + " points, but " + std::to_string(count) +
@@ -184,7 +198,7 @@ class Sharded {
   void copy_from_host(const std::vector<value_type>& values) { copy_from_host(values.data(), values.size()); }
 
   Sharded clone() const {
-    Sharded result(shape_, Start::unwritten);
+    Sharded result(shape("clone"), Start::unwritten);
     copy(result.to_local(), to_local());
     return result;
   }
@@ -206,8 +220,8 @@ class Sharded {
 
   /// A buffer of this shape for new values, one that nobody holds any more where there is one: stepping allocates
   /// nothing.
-  std::shared_ptr<Storage> take_buffer() const {
-    if (std::shared_ptr<Storage> free = detail::StoragePool<Storage>::take(*shape_)) {
+  std::shared_ptr<Storage> take_buffer(const char* user = "take_buffer") const {
+    if (std::shared_ptr<Storage> free = detail::StoragePool<Storage>::take(made(user))) {
       free->growths = 0;
       return free;
     }
@@ -222,11 +236,12 @@ class Sharded {
   void rebind(std::shared_ptr<Storage> buffer) { storage_ = std::move(buffer); }
 
   /// Global cuts, one per tensor dimension.
-  const std::array<Cut, rank>& cuts() const { return shape_->cuts(); }
+  const std::array<Cut, rank>& cuts(const char* user = "cuts") const { return made(user).cuts(); }
   bool empty() const { return storage_ == nullptr; }
 
   /// Makes room beside the owned points, once; copies follow. Values are kept, those in the margins too.
   void reserve_margin(const std::array<detail::Margin, rank>& needed) const {
+    made("reserve_margin");
     std::array<detail::Margin, rank> margins = storage_->margins;
     bool grows = false;
     for (int d = 0; d < rank; ++d) {
@@ -247,11 +262,19 @@ class Sharded {
       copy(kept, old);
     }(std::make_index_sequence<rank>{});
   }
-  int margin_growths() const { return storage_->growths; }
+  int margin_growths() const { return storage("margin_growths").growths; }
 
-  Storage& storage() const { return *storage_; }
+  Storage& storage(const char* user = "storage") const {
+    made(user);
+    return *storage_;
+  }
 
  private:
+  /// Where the pieces lie: what every use of a field asks for first.
+  const Shape& made(const char* user) const {
+    if (shape_ == nullptr) detail::refuse_unmade(user);
+    return *shape_;
+  }
   /// As Kokkos::deep_copy: whatever ran before is over, and so is this when it returns.
   template <class To, class From>
   static void copy(const To& to, const From& from) {
