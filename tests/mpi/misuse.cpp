@@ -4,9 +4,11 @@
 // extents beyond what can be counted, extents that differ between ranks.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <halogen/halogen.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "support/refusal.hpp"
 
@@ -117,6 +119,112 @@ TEST_CASE("a field that was never made: networks") {
         [&] { hg::value_and_grad([&](auto net) { return hg::mse(net(unmade), image); })(parameters); });
   names("value_and_grad",
         [&] { hg::value_and_grad([&](auto u) { return hg::mean(hg::infer(parameters, u)); })(unmade); });
+}
+
+TEST_CASE("a field of more bytes than can be counted is refused with its numbers, however it is made") {
+  using Bytes = hg::Sharded<hg::Tensor<signed char, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
+  using Cube = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn, hg::dyn>, Line, hg::Shard<2>>;
+  using Numbers = hg::Sharded<hg::Tensor<double, hg::dyn>, Line, hg::Shard<0>>;
+  const auto mesh = line();
+  constexpr hg::index_t one = 1;
+  const auto refused = [](const std::string& extents, const std::string& bytes, auto make) {
+    CHECK(support::refusal<hg::CollectiveError>(make) ==
+          "a field of " + extents + " points of " + bytes +
+              " has more than 2^60 bytes, the most that can be counted: give smaller extents");
+  };
+  const Rows::Extents square{one << 32, one << 32}, half{one << 31, one << 31};
+  refused("(4294967296 x 4294967296)", "4 bytes", [&] { Rows field(mesh, square); });
+  refused("(4294967296 x 4294967296)", "1 byte", [&] { Bytes field(mesh, square); });
+  refused("(2147483648 x 2147483648)", "4 bytes", [&] { Rows field(mesh, half); });
+  refused("(2147483648 x 2147483648)", "4 bytes", [&] { hg::from_local<Rows>(mesh, half, {}); });
+  refused("(2147483648 x 2147483648)", "4 bytes", [&] { hg::distribute_tensor<Rows>(mesh, half, {}); });
+  refused("(9223372036854775807)", "8 bytes", [&] { Numbers field(mesh, {INT64_MAX}); });
+  refused("(3037000500 x 3037000500 x 2)", "8 bytes", [&] { Cube field(mesh, {3037000500, 3037000500, 2}); });
+  const int parts = mesh.size();
+  refused("(4294967296 x 4294967296)", "4 bytes", [&] {
+    Rows field(mesh, {hg::Cut::balanced(square[0], parts), hg::Cut::chunk(square[1], 1)});
+  });
+  const std::vector<hg::index_t> sizes(static_cast<std::size_t>(parts), INT64_MAX);
+  refused("(9223372036854775807)", "8 bytes", [&] { Numbers field(mesh, {hg::Cut::of_sizes(sizes)}); });
+  refused("(9223372036854775807)", "8 bytes", [&] { hg::from_local_inferred<Numbers>(mesh, {INT64_MAX}, {}); });
+  refused("(2147483648 x 2147483648)", "4 bytes", [&] {
+    const auto bytes = Bytes::make_shape(mesh, {hg::Cut::balanced(one << 31, parts), hg::Cut::chunk(one << 28, 1)});
+    CHECK(bytes->extent(1) == one << 28);
+    Rows::make_shape(mesh, {hg::Cut::balanced(one << 31, parts), hg::Cut::chunk(one << 31, 1)});
+  });
+  refused("(1 x 1 x 2147483648 x 2147483648)", "4 bytes", [&] {
+    hg::explain<Image>(Net{}, hg::dry_mesh<Line>({64}), {1, 1, one << 31, one << 31});
+  });
+}
+
+TEST_CASE("a pad of more points than can be counted") {
+  const auto mesh = line();
+  const Rows u(mesh, {6, 2});
+  for (const auto& [before, after] : {std::pair{INT64_MAX, std::int64_t{0}}, std::pair{std::int64_t{1}, INT64_MAX}})
+    CHECK(support::refusal<hg::CollectiveError>([&] {
+            hg::pad<0>(u, before, after);
+          }).ends_with("give 0 or more, at most 2^60; slice takes points away"));
+}
+
+TEST_CASE("extents that differ between ranks end alike on all of them, whatever comes first") {
+  const auto mesh = line();
+  if (mesh.size() == 1) return;
+  const hg::index_t last = mesh.rank() == mesh.size() - 1 ? 1 : 0;
+  const std::string rows =
+      "dimension 0 of a field has 6 points on one rank and 7 on another: give all ranks the same "
+      "extents, those of the whole field and not of a piece";
+  const auto said = [](auto f) { return support::refusal<hg::CollectiveError>(f); };
+  const auto made = [&] { return Rows(mesh, {6 + last, 2}); };
+  Rows other;
+  CHECK(said([&] { hg::full_tensor(made()); }) == rows);
+  CHECK(said([&] { hg::distribute_tensor<Rows>(mesh, {6 + last, 2}, std::vector<float>(12)); }) == rows);
+  CHECK(said([&] { other = hg::shift<0, 1>(made()) + 1.0f; }) == rows);
+  CHECK(said([&] { hg::mean(made()).item(); }) == rows);
+  CHECK(said([&] { hg::sum(made() * 2.0f).item(); }) == rows);
+  CHECK(said([&] {
+          const auto sums = hg::sum<0>(made());
+          hg::Sharded<hg::Tensor<double, hg::dyn>, Line, hg::Replicate> stored = sums;
+        }) == rows);
+  CHECK(said([&] { other = hg::cumulative_sum<0>(made()); }) == rows);
+  CHECK(said([&] { hg::redistribute<Whole>(made()); }) == rows);
+  CHECK(said([&] { hg::require_finite(made(), "u"); }) == rows);
+  CHECK(said([&] { hg::halo_exchange(hg::execution_space{}, made(), hg::Reach<2>{{1, 0}, {1, 0}}); }) == rows);
+  const std::string height = "dimension 2 of a field has 8 points on one rank and 9 on another: ";
+  const auto parameters = hg::initial_parameters<Net, float>(1);
+  hg::Trainer trainer(Net{}, hg::AdamW{}, mesh);
+  const auto image = [&] { return Image(mesh, {1, 1, 8 + last, 4}); };
+  CHECK(said([&] { hg::infer(parameters, image()); }).starts_with(height));
+  CHECK(said([&] { trainer.step(hg::mse, image(), image()); }).starts_with(height));
+  // the same extents, cut otherwise
+  hg::Cut cut = hg::Cut::balanced(12, mesh.size());
+  if (mesh.rank() == 0) ++cut.bounds[1];
+  const Rows uneven(mesh, {cut, hg::Cut::chunk(2, 1)});
+  CHECK(said([&] { hg::full_tensor(uneven); }) ==
+        "a field is cut otherwise on one rank than on another: give all ranks the same cuts");
+}
+
+TEST_CASE("extents are compared once for a field that the program makes, and never for one that follows from others") {
+  const auto mesh = line();
+  const auto checks = [&](auto f) {
+    const hg::CommStatistics before = hg::comm_stats();
+    f();
+    return (hg::comm_stats() - before).checks.count;
+  };
+  const int once = mesh.size() > 1 ? 1 : 0;
+  Rows u(mesh, {12, 2});
+  Whole whole;
+  CHECK(checks([&] { u = u + 1.0f; }) == 0);  // nothing is sent
+  CHECK(checks([&] { u = hg::shift<0, 1>(u); }) == once);
+  CHECK(checks([&] {
+          for (int i = 0; i < 3; ++i) u = hg::shift<0, 1>(u) / hg::norm(u);
+          hg::full_tensor(u);
+          whole = hg::redistribute<Whole>(u);
+          hg::full_tensor(whole);
+          const Rows v = hg::shift<0, -1>(u);
+          hg::full_tensor(v);
+        }) == 0);
+  const Rows distributed = hg::distribute_tensor<Rows>(mesh, {12, 2}, std::vector<float>(24));
+  CHECK(checks([&] { hg::full_tensor(distributed); }) == 0);
 }
 
 }  // namespace test_misuse

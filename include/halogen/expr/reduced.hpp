@@ -229,6 +229,7 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
     using namespace detail;
     const execution_space space;
     const auto shape = shape_of<field_of_t<E>>(inner);
+    shape->agree(shape->decomposition().mask({Dims...}));
     const Grid<rank> own(*shape);
     const auto reads = reads_on(*shape, inner);
     exchange_halos(space, own, reads);

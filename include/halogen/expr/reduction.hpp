@@ -134,6 +134,7 @@ A reduce_over(const Shape& shape, const E& expression) {
   for (index_t i = 0; i < points.count(); ++i) total = Op::combine(total, partial(i));
   unsigned mask = 0;
   for (int d = 0; d < rank; ++d) mask |= shape.decomposition().mask({d});
+  shape.agree(mask);
   all_reduce<Op>(shape.mesh().communicator(mask), &total, 1);
   return total;
 }

@@ -112,7 +112,9 @@ void copy_block(const From& from, const To& to, const typename From::Extents& fr
     detail::require_same_ranks(from.mesh(), to.mesh(), "copy_block");
     return std::make_unique<Copy>(from.mesh().world(), block);
   };
-  from.mesh("copy_block")
+  from.shape("copy_block")->agree();
+  to.shape("copy_block")->agree();
+  from.mesh()
       .template kept<detail::KeptMoves<detail::BlockKey<rank>, Copy>>()
       .get(block, prepare)
       .run(detail::strided_view(from), detail::strided_view(to));

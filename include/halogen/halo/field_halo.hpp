@@ -95,6 +95,7 @@ void exchange_halo(const execution_space& space, const Field& field, const Reach
   using Halos = KeptMoves<HaloKey<Field::rank>, Halo, 64>;
   if (field.mesh(user).is_dry())
     throw Error("a field on a dry mesh is read beyond its piece: no rank holds what lies there");
+  field.shape()->agree_between_pieces();
   const HaloAsked<Field::rank> asked{place_of(field), reach, needed};
   Halo& halo = field.mesh().template kept<Halos>().get(
       asked, [&] { return std::make_unique<Halo>(field.mesh().world(), field.decomposition(), needs()); });

@@ -57,6 +57,7 @@ using PreparedFor = PreparedRedistribution<typename Field::value_type, Field::ra
 /// Collective over the source's mesh. Throws CollectiveError where extents differ, or the meshes have other ranks.
 template <class Source, class Target>
 PreparedFor<Source> prepare_redistribution(const Source& from, const Target& to, const char* user) {
+  from.shape(user)->agree();
   if (from.mesh(user).size() != to.mesh(user).size())
     throw CollectiveError("redistribute from " + std::to_string(from.mesh().size()) + " to " +
                           std::to_string(to.mesh().size()) +
@@ -111,7 +112,9 @@ template <class Target, class Source>
   requires detail::Redistributable<Target, Source>
 Target redistribute_to(const Source& field, const Target& target) {
   using Prepared = detail::PreparedFor<Source>;
-  field.mesh("redistribute_to")
+  field.shape("redistribute_to")->agree();
+  target.shape("redistribute_to")->agree();
+  field.mesh()
       .template kept<detail::KeptMoves<detail::BetweenKey<Source::rank>, Prepared>>()
       .get(detail::between(field, target, "redistribute_to"),
            [&] { return std::make_unique<Prepared>(detail::prepare_redistribution(field, target, "redistribute_to")); })
@@ -124,9 +127,11 @@ Target redistribute_to(const Source& field, const Target& target) {
 template <class Target, class Source>
   requires detail::Redistributable<Target, Source>
 Target redistribute(const Source& field) {
-  typename Target::Extents extents;
-  for (int d = 0; d < Source::rank; ++d) extents[static_cast<std::size_t>(d)] = field.extent(d, "redistribute");
-  return redistribute_to(field, Target(field.mesh(), extents));
+  const Decomposition pieces(field.mesh("redistribute").extents(), Target::placements, Target::mesh_type::names);
+  std::array<Cut, Target::rank> cuts;
+  for (int d = 0; d < Target::rank; ++d)
+    cuts[static_cast<std::size_t>(d)] = Cut::chunk(field.extent(d), pieces.parts(d));
+  return redistribute_to(field, Target(Target::make_shape(field.mesh(), cuts)));
 }
 
 template <class Target, class Source,

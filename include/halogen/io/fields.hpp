@@ -84,12 +84,6 @@ std::vector<std::int64_t> shape_in_file(const Field& field) {
   return shape;
 }
 
-inline std::string text_of(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
-  return "(" + text + ")";
-}
-
 template <class Field>
 void write_piece(const PlacedFile& file, std::uint64_t begin, const Field& field) {
   constexpr std::uint64_t width = sizeof(typename Field::value_type);
@@ -146,6 +140,7 @@ void save_fields(const std::filesystem::path& path, const NamedField<Fields>&...
   const auto& mesh = std::get<0>(std::tie(named...)).field.mesh("save_fields");
   detail::refuse_dry_mesh(mesh, "save_fields");
   (detail::require_same_ranks(mesh, named.field.mesh("save_fields"), "save_fields"), ...);
+  (named.field.shape()->agree(), ...);
   const Communicator& world = mesh.world();
   const std::string partial = path.string() + ".partial";
   const auto on_all = [&](auto f) {

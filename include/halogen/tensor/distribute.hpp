@@ -128,7 +128,7 @@ Field from_local_inferred(const DeviceMesh<typename Field::mesh_type>& mesh, con
     }
     cuts[static_cast<std::size_t>(d)] = Cut::of_sizes(sizes);
   }
-  Field field(mesh, cuts);
+  Field field(Field::make_shape(mesh, cuts));  // from what all ranks said
   agree(mesh.world(), [&] { field.copy_from_host(piece); });
   return field;
 }
@@ -136,7 +136,8 @@ Field from_local_inferred(const DeviceMesh<typename Field::mesh_type>& mesh, con
 /// Collective: throws CollectiveError on all ranks where a value is NaN or infinite, naming the field and one point.
 template <class Field>
 void require_finite(const Field& field, const std::string& name) {
-  agree(field.mesh("require_finite").world(), [&] {
+  field.shape("require_finite")->agree();
+  agree(field.mesh().world(), [&] {
     const auto values = field.to_host();
     std::size_t i = 0;
     detail::for_each_point(field, field.mesh().rank(), [&](index_t global) {
@@ -160,6 +161,7 @@ Field distribute_tensor(const DeviceMesh<typename Field::mesh_type>& mesh, const
                 "distribute_tensor_of_summands: distribute the values as Replicate or Shard, then redistribute them");
   using T = typename Field::value_type;
   Field field(mesh, extents);
+  field.shape()->agree();
   const index_t count = std::accumulate(extents.begin(), extents.end(), index_t{1}, std::multiplies<>());
   if (options.source_rank < 0 || options.source_rank >= mesh.size())
     throw CollectiveError("distribute_tensor from rank " + std::to_string(options.source_rank) + " of " +
@@ -187,7 +189,8 @@ std::vector<typename Field::value_type> full_tensor(const Field& field) {
   static_assert(detail::is_whole<Field>,
                 "full_tensor_of_summands: a Partial field is a sum that is still due: redistribute it first");
   using T = typename Field::value_type;
-  const Communicator& world = field.mesh("full_tensor").world();
+  field.shape("full_tensor")->agree();
+  const Communicator& world = field.mesh().world();
   const std::vector<T> piece = field.to_host();
   const std::vector<std::size_t> bytes = detail::piece_bytes(field);
   std::vector<T> gathered(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}) / sizeof(T));

@@ -12,6 +12,7 @@
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/core/extents.hpp"
 #include "halogen/tensor/decomposition.hpp"
+#include "halogen/tensor/field_size.hpp"
 #include "halogen/tensor/space.hpp"
 #include "halogen/tensor/storage_pool.hpp"
 #include "halogen/tensor/strided_view.hpp"
@@ -28,6 +29,10 @@ struct add_pointers<T, 0> {
   using type = T;
 };
 
+/// Whose extents and cuts a shape has: those that the program gave, on each rank for itself, or those that follow from
+/// another field's.
+enum class Origin { given, derived };
+
 /// Where a field's pieces lie; shared by fields that are made from each other.
 template <class MeshType, int Rank>
 class Shape {
@@ -37,17 +42,15 @@ class Shape {
   /// Throws CollectiveError where a cut has not the mesh's number of pieces, its bounds do not ascend from 0, or a
   /// static extent differs from its own.
   Shape(const DeviceMesh<MeshType>& mesh, std::array<Cut, Rank> cuts, std::span<const int> codes,
-        std::span<const int> static_extents)
+        std::span<const int> static_extents, Origin origin)
       : mesh_(mesh), cuts_(std::move(cuts)), pieces_(mesh.extents(), codes, MeshType::names) {
+    if (origin == Origin::derived) agreed_.push_back(~0u);
     for (int d = 0; d < Rank; ++d) {
       const std::vector<index_t>& bounds = cut(d).bounds;
       if (bounds.empty() || bounds.front() != 0 || !std::ranges::is_sorted(bounds))
         throw CollectiveError("a cut of dimension " + std::to_string(d) +
                               " has bounds that do not ascend from 0: give one piece behind the other, of 0 points or "
                               "more");
-      if (extent(d) <= 0)
-        throw CollectiveError("extent " + std::to_string(extent(d)) + " of dimension " + std::to_string(d) +
-                              " is not positive");
       if (cut(d).parts() != pieces_.parts(d))
         throw CollectiveError("dimension " + std::to_string(d) + " is cut into " + std::to_string(cut(d).parts()) +
                               " pieces, but mesh " + pieces_.text() + " has " + std::to_string(pieces_.parts(d)) +
@@ -67,6 +70,29 @@ class Shape {
     }
   }
 
+  /// Throws CollectiveError where the field has more bytes than can be counted.
+  void check_bytes(std::size_t value_bytes) const {
+    std::array<index_t, Rank> extents;
+    for (int d = 0; d < Rank; ++d) extents[static_cast<std::size_t>(d)] = extent(d);
+    check_extents_of_field(extents, value_bytes);
+  }
+
+  /// Collective over the ranks that differ in the mesh dimensions of `mask`, who are about to communicate: throws
+  /// CollectiveError on all of them where they were given other extents or cuts. Once for a shape.
+  void agree(unsigned mask) const {
+    const Communicator& ranks = mesh_.communicator(mask);
+    if (ranks.size() < 2 || std::ranges::any_of(agreed_, [mask](unsigned one) { return (mask & ~one) == 0; })) return;
+    agree_on_cuts(ranks, cuts_);
+    agreed_.push_back(mask);
+  }
+  /// The same over all ranks of the mesh, and over those that hold other pieces.
+  void agree() const { agree((1u << MeshType::rank) - 1); }
+  void agree_between_pieces() const {
+    unsigned mask = 0;
+    for (int d = 0; d < Rank; ++d) mask |= pieces_.mask({d});
+    agree(mask);
+  }
+
   const DeviceMesh<MeshType>& mesh() const { return mesh_; }
   const Decomposition& decomposition() const { return pieces_; }
   const std::array<Cut, Rank>& cuts() const { return cuts_; }
@@ -83,6 +109,7 @@ class Shape {
   std::array<Cut, Rank> cuts_;
   Decomposition pieces_;
   std::array<Interval, Rank> owned_{};
+  mutable std::vector<unsigned> agreed_;  ///< masks of mesh dimensions over which all ranks have the same cuts
 };
 
 /// Throws CollectiveError: all ranks run the same program. `user`: the function that was given the field.
@@ -134,16 +161,21 @@ class Sharded {
 
   /// Explicit cuts, one per tensor dimension.
   Sharded(const DeviceMesh<MeshType>& mesh, std::array<Cut, rank> cuts, Start start = Start::zeros)
-      : Sharded(make_shape(mesh, std::move(cuts)), start) {}
+      : Sharded(make_shape(mesh, std::move(cuts), detail::Origin::given), start) {}
 
-  /// Throws CollectiveError where the cuts fit neither the mesh nor the type.
-  static std::shared_ptr<const Shape> make_shape(const DeviceMesh<MeshType>& mesh, std::array<Cut, rank> cuts) {
-    return std::make_shared<const Shape>(mesh, std::move(cuts), placements, TensorType::extents);
+  /// Throws CollectiveError where the cuts fit neither the mesh nor the type. Cuts that do not follow from another
+  /// field's are `given`: ranks compare them before they first communicate about the field.
+  static std::shared_ptr<const Shape> make_shape(const DeviceMesh<MeshType>& mesh, std::array<Cut, rank> cuts,
+                                                 detail::Origin origin = detail::Origin::derived) {
+    auto shape = std::make_shared<const Shape>(mesh, std::move(cuts), placements, TensorType::extents, origin);
+    shape->check_bytes(sizeof(value_type));
+    return shape;
   }
 
   /// Placed and cut exactly as `shape`, another field's shape().
   explicit Sharded(std::shared_ptr<const Shape> shape, Start start = Start::zeros) : shape_(std::move(shape)) {
     made("Sharded").check_extents(TensorType::extents);
+    shape_->check_bytes(sizeof(value_type));
     storage_ = take_buffer();
     if (start == Start::zeros) set_zero(storage_->view);
   }
@@ -290,13 +322,9 @@ class Sharded {
 
   static std::array<Cut, rank> chunked(const DeviceMesh<MeshType>& mesh, const Extents& extents) {
     const Decomposition pieces(mesh.extents(), placements, MeshType::names);
+    detail::check_extents_of_field(extents, sizeof(value_type));
     std::array<Cut, rank> cuts;
-    for (int d = 0; d < rank; ++d) {
-      if (extents[d] <= 0)
-        throw CollectiveError("extent " + std::to_string(extents[d]) + " of dimension " + std::to_string(d) +
-                              " is not positive");
-      cuts[d] = Cut::chunk(extents[d], pieces.parts(d));
-    }
+    for (int d = 0; d < rank; ++d) cuts[d] = Cut::chunk(extents[d], pieces.parts(d));
     return cuts;
   }
 

@@ -128,6 +128,7 @@ class Network {
     Key wanted{image.decomposition(user), {}, image.mesh().world()};
     std::copy(image.cuts().begin(), image.cuts().end(), wanted.cuts.begin());
     if (!evaluation || !(key == wanted)) {
+      image.shape()->agree();
       evaluation.reset();
       ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
       evaluation = std::make_unique<E>(
@@ -174,8 +175,8 @@ class Network {
   template <class Field, class Image, class E>
   static Field copy_of(const Image& image, const E& evaluation, int tensor) {
     const StoredTensor& stored = E::plan().tensors[tensor];
-    Field result(image.mesh(), evaluation.layout().template field_cuts<Field::rank>(stored.level, stored.channels),
-                 Field::Start::unwritten);
+    const auto cuts = evaluation.layout().template field_cuts<Field::rank>(stored.level, stored.channels);
+    Field result(Field::make_shape(image.mesh(), cuts), Field::Start::unwritten);
     evaluation.copy_tensor(tensor, detail::view_of(result));
     return result;
   }
