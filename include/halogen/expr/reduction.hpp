@@ -10,6 +10,7 @@
 namespace halogen {
 namespace detail {
 
+namespace types {
 /// How numbers become one. Sums are kept in double (integers: 64 bits), in a fixed order of rows and pieces.
 struct SumOp {
   static constexpr ReduceOp over_ranks = ReduceOp::sum;
@@ -50,6 +51,10 @@ struct MinOp {
     return b < a || b != b ? b : a;
   }
 };
+}  // namespace types
+using types::MaxOp;
+using types::MinOp;
+using types::SumOp;
 
 template <class T>
 using Accumulator = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
@@ -153,6 +158,7 @@ auto wide(const X& x) {
   return widened<double>(x);
 }
 
+namespace types {
 /// sqrt of a sum of squares, whose derivative at 0 is 0, as that of torch.linalg.norm.
 struct RootOfSquares {
   template <class A>
@@ -164,6 +170,8 @@ struct RootOfSquares {
     return where(a == 0.0f, 0.0f, 0.5f / sqrt(a));
   }
 };
+}  // namespace types
+using types::RootOfSquares;
 template <class A>
 auto root_of_squares(const A& a) {
   return apply(RootOfSquares{}, a);

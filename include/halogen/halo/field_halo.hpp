@@ -69,14 +69,17 @@ struct HaloKey {
 template <class T, int Rank>
 struct FieldHalo {
   std::array<Margin, Rank> margins{};  // of the rank that needs most: fields' memory moves on all ranks or on none
+  bool reaches_other_pieces = false;   // any rank's, alike on all ranks
   TransportBuffer<T> send, receive;
   HaloExchange<T, Rank> exchange;  // ends before its buffers do
 
   FieldHalo(const Communicator& world, const Decomposition& pieces, const HaloNeeds<Rank>& needs)
       : exchange(HaloStrips<Rank>(needs, pieces, world.rank()), world.rank()) {
-    for (std::size_t d = 0; d < Rank; ++d)
+    for (std::size_t d = 0; d < Rank; ++d) {
       for (int part = 0; part < needs.cut[d].parts(); ++part)
         margins[d].widen(needs.cut[d].piece(part), needs.needed[d][static_cast<std::size_t>(part)]);
+      reaches_other_pieces |= needs.cut[d].parts() > 1 && (margins[d].lo > 0 || margins[d].hi > 0);
+    }
     const auto buffer = [&](const char* label) {
       return TransportBuffer<T>(label, exchange.values(), Travels::in_messages, world);
     };
@@ -95,10 +98,10 @@ void exchange_halo(const execution_space& space, const Field& field, const Reach
   using Halos = KeptMoves<HaloKey<Field::rank>, Halo, 64>;
   if (field.mesh(user).is_dry())
     throw Error("a field on a dry mesh is read beyond its piece: no rank holds what lies there");
-  field.shape()->agree_between_pieces();
   const HaloAsked<Field::rank> asked{place_of(field), reach, needed};
   Halo& halo = field.mesh().template kept<Halos>().get(
       asked, [&] { return std::make_unique<Halo>(field.mesh().world(), field.decomposition(), needs()); });
+  if (halo.reaches_other_pieces) field.shape()->agree_between_pieces();
   field.reserve_margin(halo.margins);
   if (halo.exchange.empty()) return;
   const auto view = strided_view(field);
