@@ -88,7 +88,7 @@ template <class Field>
 void write_piece(const PlacedFile& file, std::uint64_t begin, const Field& field) {
   constexpr std::uint64_t width = sizeof(typename Field::value_type);
   if (!is_first_holder(field)) return;
-  const auto piece = field.to_host();
+  const auto piece = field.to_host_array();
   std::size_t at = 0;
   for_each_run(field, field.mesh().rank(), [&](index_t first, index_t count) {
     file.write(&piece[at], static_cast<std::uint64_t>(count) * width,
@@ -195,7 +195,7 @@ void load_field(const std::filesystem::path& path, const std::string& name, Fiel
   static_assert(detail::is_whole<Field>, "load_field_of_summands: load it as Replicate or Shard, then redistribute it");
   detail::refuse_dry_mesh(field.mesh("load_field"), "load_field");
   using T = typename Field::value_type;
-  const std::vector<T> piece = agree(field.mesh().world(), [&] {
+  const auto piece = agree(field.mesh().world(), [&] {
     const TensorPlace place = detail::place_of<T>(path, name, Field::rank);
     if (const auto shape = detail::shape_in_file(field); place.tensor.shape != shape)
       throw Error("'" + path.string() + "': tensor '" + name + "' is " + detail::text_of(place.tensor.shape) +
@@ -203,15 +203,16 @@ void load_field(const std::filesystem::path& path, const std::string& name, Fiel
     const detail::PlacedFile file(path, O_RDONLY);
     std::size_t points = 1, at = 0;
     for (int d = 0; d < Field::rank; ++d) points *= static_cast<std::size_t>(field.local_extent(d));
-    std::vector<T> values(points);
+    detail::HostArray<T> values(points);
     detail::for_each_run(field, field.mesh().rank(), [&](index_t first, index_t count) {
       file.read(&values[at], static_cast<std::uint64_t>(count) * sizeof(T),
                 place.begin + static_cast<std::uint64_t>(first) * sizeof(T));
       at += static_cast<std::size_t>(count);
     });
+    detail::make_values<T>(values);
     return values;
   });
-  field.copy_from_host(piece);
+  field.copy_from_host(piece.data(), piece.size());
 }
 
 /// The same into a new field of the file's extents, cut as torch.chunk cuts:

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "halogen/core/half.hpp"
+#include "halogen/core/host_array.hpp"
 
 namespace halogen {
 namespace detail {
@@ -46,8 +47,10 @@ std::string dtype_name() {
     return "BF16";
   else if constexpr (std::is_same_v<T, float16>)
     return "F16";
+  else if constexpr (std::is_same_v<T, bool>)
+    return "BOOL";
   else {
-    static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8, "T has no safetensors dtype");
+    static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8, "T has no safetensors dtype");
     return (std::is_floating_point_v<T> ? "F" : std::is_unsigned_v<T> ? "U" : "I") + std::to_string(8 * sizeof(T));
   }
 }
@@ -82,16 +85,18 @@ struct NamedTensor {
     const std::string asked = detail::dtype_name<T>();
     if (dtype != asked) throw std::runtime_error("tensor '" + name + "' holds " + dtype + ", not " + asked);
     check_bytes(data.size());
-    std::vector<T> values(data.size() / sizeof(T));
-    if (!values.empty()) std::memcpy(values.data(), data.data(), data.size());
-    return values;
+    detail::HostArray<T> values(data.size() / sizeof(T));
+    if (values.size() > 0) std::memcpy(values.data(), data.data(), data.size());
+    detail::make_values<T>(values);
+    return detail::as_vector(std::move(values));
   }
 };
 
 /// A tensor of T's dtype with a copy of the values; that they fill the shape is checked when it is written.
 template <class T>
 NamedTensor named_tensor(std::string name, std::vector<std::int64_t> shape, const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
+  const auto& array = detail::as_array(values);
+  const auto bytes = std::as_bytes(std::span(array.data(), array.size()));
   return {std::move(name), detail::dtype_name<T>(), std::move(shape), {bytes.begin(), bytes.end()}};
 }
 

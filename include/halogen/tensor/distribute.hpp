@@ -61,6 +61,13 @@ std::vector<std::size_t> piece_bytes(const Field& field) {
   return bytes;
 }
 
+/// Of all ranks' pieces, copies counted as often as they are held.
+template <class Field>
+std::size_t points_of_all(const Field& field) {
+  const std::vector<std::size_t> bytes = piece_bytes(field);
+  return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}) / sizeof(typename Field::value_type);
+}
+
 }  // namespace detail
 
 struct DistributeOptions {
@@ -171,14 +178,15 @@ Field distribute_tensor(const DeviceMesh<typename Field::mesh_type>& mesh, const
       throw Error("distribute_tensor needs " + std::to_string(count) + " values on rank " +
                   std::to_string(options.source_rank) + ", but has " + std::to_string(values.size()));
   });
-  std::vector<T> ordered;
+  std::size_t at = 0;
+  detail::HostArray<T> ordered(mesh.rank() == options.source_rank ? detail::points_of_all(field) : 0);
   if (mesh.rank() == options.source_rank)
     for (int r = 0; r < mesh.size(); ++r)
-      detail::for_each_point(field, r, [&](index_t i) { ordered.push_back(values[static_cast<std::size_t>(i)]); });
+      detail::for_each_point(field, r, [&](index_t i) { ordered[at++] = values[static_cast<std::size_t>(i)]; });
   const std::vector<std::size_t> bytes = detail::piece_bytes(field);
-  std::vector<T> piece(bytes[static_cast<std::size_t>(mesh.rank())] / sizeof(T));
+  detail::HostArray<T> piece(bytes[static_cast<std::size_t>(mesh.rank())] / sizeof(T));
   mesh.world().scatter_v(ordered.data(), bytes, piece.data(), piece.size() * sizeof(T), options.source_rank);
-  field.copy_from_host(piece);
+  field.copy_from_host(piece.data(), piece.size());
   return field;
 }
 
@@ -191,9 +199,9 @@ std::vector<typename Field::value_type> full_tensor(const Field& field) {
   using T = typename Field::value_type;
   field.shape("full_tensor")->agree();
   const Communicator& world = field.mesh().world();
-  const std::vector<T> piece = field.to_host();
+  const detail::HostArray<T> piece = field.to_host_array();
   const std::vector<std::size_t> bytes = detail::piece_bytes(field);
-  std::vector<T> gathered(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}) / sizeof(T));
+  detail::HostArray<T> gathered(detail::points_of_all(field));
   world.all_gather_v(piece.data(), piece.size() * sizeof(T), gathered.data(), bytes);
   index_t count = 1;
   for (int d = 0; d < Field::rank; ++d) count *= field.extent(d);

@@ -210,8 +210,10 @@ class Sharded {
   }
 
   /// The owned points on the host, row-major.
-  std::vector<value_type> to_host() const {
-    auto local = to_local("to_host");
+  std::vector<value_type> to_host() const { return detail::as_vector(to_host_array("to_host")); }
+  /// The same, one behind the other in memory where the values are bool as well.
+  detail::HostArray<value_type> to_host_array(const char* user = "to_host_array") const {
+    auto local = to_local(user);
     auto packed = contiguous();
     copy(packed, local);
     return host_copy(packed);
@@ -227,7 +229,10 @@ class Sharded {
     copy_to_view(packed, std::span(values, count));
     copy(to_local(), packed);
   }
-  void copy_from_host(const std::vector<value_type>& values) { copy_from_host(values.data(), values.size()); }
+  void copy_from_host(const std::vector<value_type>& values) {
+    const auto& array = detail::as_array(values);
+    copy_from_host(array.data(), array.size());
+  }
 
   Sharded clone() const {
     Sharded result(shape("clone"), Start::unwritten);

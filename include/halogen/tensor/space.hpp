@@ -15,6 +15,7 @@
 #include "halogen/comm/error.hpp"
 #include "halogen/core/any_functor.hpp"
 #include "halogen/core/config.hpp"
+#include "halogen/core/host_array.hpp"
 #include "halogen/core/launched.hpp"
 
 #if defined(__linux__)
@@ -97,8 +98,8 @@ Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> host_view(T* values
 
 /// A copy of a view, of contiguous values, for the host to read.
 template <class View>
-std::vector<typename View::non_const_value_type> host_copy(const View& view) {
-  std::vector<typename View::non_const_value_type> values(view.size());
+detail::HostArray<typename View::non_const_value_type> host_copy(const View& view) {
+  detail::HostArray<typename View::non_const_value_type> values(view.size());
   Kokkos::deep_copy(
       host_view(values.data(), values.size()),
       Kokkos::View<typename View::const_value_type*, typename View::memory_space, Kokkos::MemoryUnmanaged>(
