@@ -40,7 +40,8 @@ namespace halogen {
 /// the user said otherwise: OMP_NUM_THREADS, KOKKOS_NUM_THREADS, KOKKOS_DEVICE_ID or --kokkos-... on the command line.
 /// Throws CollectiveError where this build needs a GPU and a rank finds none, or one of an architecture that it was not
 /// built for. While it lives, an exception that nobody catches ends all ranks (terminate.hpp). One inside another
-/// shares its ranks.
+/// shares its ranks. Fields, parameters and trainers may outlive it, as global variables do, but not be used then: their
+/// memory ends with the process.
 ///
 ///   int main(int argc, char** argv) { halogen::Environment env(argc, argv); ... }
 class Environment {

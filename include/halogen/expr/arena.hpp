@@ -45,7 +45,7 @@ class Arena {
   }
 
   std::string label_, holds_, advice_;
-  Kokkos::View<std::byte*, memory_space> memory_;
+  detail::Lasting<Kokkos::View<std::byte*, memory_space>> memory_;
 };
 
 }  // namespace halogen

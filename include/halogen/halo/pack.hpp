@@ -179,7 +179,7 @@ class StripTable {
   }
 
  private:
-  Kokkos::View<PackedStrip<Rank>*, memory_space> table_;
+  detail::Lasting<Kokkos::View<PackedStrip<Rank>*, memory_space>> table_;
   index_t rows_ = 0, values_ = 0;
 };
 

@@ -51,13 +51,32 @@ concept Redistributable =
     is_sharded<Target> && is_sharded<Source> && Target::rank == Source::rank &&
     std::is_same_v<typename Target::value_type, typename Source::value_type> && adds<Target> && adds<Source>;
 
+/// Whether points may move between ranks: not where each rank has what its piece of the target is made of.
+template <class Source, class Target>
+constexpr bool may_move() {
+  if constexpr (Source::placements.size() != Target::placements.size()) return true;
+  for (std::size_t i = 0; i < Source::placements.size(); ++i) {
+    const int from = Source::placements[i], to = Target::placements[i % Target::placements.size()];
+    if (from != replicate_code && to != partial_code) return true;
+  }
+  return false;
+}
+
+/// Collective: ranks that are about to move points compare the fields that they were given.
+template <class Source, class Target>
+void agree_on_fields(const Source& from, const Target& to, const char* user) {
+  const auto& source = *from.shape(user);
+  const auto& target = *to.shape(user);
+  if constexpr (may_move<Source, Target>()) source.agree(), target.agree();
+}
+
 template <class Field>
 using PreparedFor = PreparedRedistribution<typename Field::value_type, Field::rank>;
 
 /// Collective over the source's mesh. Throws CollectiveError where extents differ, or the meshes have other ranks.
 template <class Source, class Target>
 PreparedFor<Source> prepare_redistribution(const Source& from, const Target& to, const char* user) {
-  from.shape(user)->agree();
+  agree_on_fields(from, to, user);
   if (from.mesh(user).size() != to.mesh(user).size())
     throw CollectiveError("redistribute from " + std::to_string(from.mesh().size()) + " to " +
                           std::to_string(to.mesh().size()) +
@@ -112,8 +131,7 @@ template <class Target, class Source>
   requires detail::Redistributable<Target, Source>
 Target redistribute_to(const Source& field, const Target& target) {
   using Prepared = detail::PreparedFor<Source>;
-  field.shape("redistribute_to")->agree();
-  target.shape("redistribute_to")->agree();
+  detail::agree_on_fields(field, target, "redistribute_to");
   field.mesh()
       .template kept<detail::KeptMoves<detail::BetweenKey<Source::rank>, Prepared>>()
       .get(detail::between(field, target, "redistribute_to"),

@@ -127,6 +127,8 @@ struct Storage {
   View view;
   std::array<Margin, Rank> margins{};
   int growths = 0;  ///< how often the margin has grown
+
+  ~Storage() { end_with_process(view); }
 };
 
 }  // namespace detail

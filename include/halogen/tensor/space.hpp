@@ -90,6 +90,32 @@ void launch_range(const execution_space& space, const char* label, index_t count
   }
 }
 
+namespace detail {
+
+/// Puts a view aside that outlives Kokkos, as those of a global variable do: its memory then ends with the process.
+/// Kokkos would abort it.
+template <class View>
+void end_with_process(const View& view) {
+  if (!Kokkos::is_finalized() || view.data() == nullptr) return;
+  static std::vector<View>& kept = *new std::vector<View>;  // never destroyed
+  kept.push_back(view);
+}
+
+/// A view that may outlive Kokkos. For members, not for kernels.
+template <class View>
+struct Lasting : View {
+  using View::View;
+  Lasting() = default;
+  Lasting(const View& view) : View(view) {}  // NOLINT: is one
+  Lasting(const Lasting&) = default;
+  Lasting(Lasting&&) = default;
+  Lasting& operator=(const Lasting&) = default;
+  Lasting& operator=(Lasting&&) = default;
+  ~Lasting() { end_with_process<View>(*this); }
+};
+
+}  // namespace detail
+
 /// `count` values of the host as a view, to copy from or into: unlike a mirror never the device's own memory.
 template <class T>
 Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> host_view(T* values, std::size_t count) {
