@@ -5,7 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <halogen/halogen.hpp>
+#include <halogen/io/checkpoint.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -225,6 +227,25 @@ TEST_CASE("extents are compared once for a field that the program makes, and nev
         }) == 0);
   const Rows distributed = hg::distribute_tensor<Rows>(mesh, {12, 2}, std::vector<float>(24));
   CHECK(checks([&] { hg::full_tensor(distributed); }) == 0);
+}
+
+TEST_CASE("a file of another model is refused with its name, the tensor, and both types and shapes") {
+  using Wide = hg::Conv2d<1, 4, hg::Kernel<3>, hg::Padding<1>>;
+  const auto mesh = line();
+  const auto file = std::filesystem::temp_directory_path() / ("misuse_" + std::to_string(mesh.size()) + ".safetensors");
+  hg::save_parameters(file, hg::initial_parameters<Net, float>(1), mesh.world());
+  auto wide = hg::initial_parameters<Wide, float>(2);
+  auto exact = hg::initial_parameters<Net, double>(2);
+  const auto kept = wide.to_host();
+  const auto said = [&](auto& parameters) {
+    return support::refusal<hg::CollectiveError>([&] { hg::load_parameters(file, parameters, mesh.world()); });
+  };
+  const std::string tensor = "'" + file.string() + "': tensor 'weight' is F32 (1 x 1 x 3 x 3), but the model's is ";
+  CHECK(said(wide) == tensor + "F32 (4 x 1 x 3 x 3): give a file of this model and value type");
+  CHECK(said(exact) == tensor + "F64 (1 x 1 x 3 x 3): give a file of this model and value type");
+  CHECK(wide.to_host() == kept);
+  mesh.world().barrier();
+  if (mesh.rank() == 0) std::filesystem::remove(file);
 }
 
 }  // namespace test_misuse
