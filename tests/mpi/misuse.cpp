@@ -159,6 +159,19 @@ TEST_CASE("a field of more bytes than can be counted is refused with its numbers
   });
 }
 
+TEST_CASE("fewer extents than the field has dimensions") {
+  const auto mesh = line();
+  const auto said = [](auto f) { return support::refusal<hg::CollectiveError>(f); };
+  const std::string few =
+      "extent 0 of dimension 3 is not positive: a field of 4 dimensions takes as many extents, of "
+      "which only 3 were given, or the others are 0";
+  CHECK(said([&] { Image field(mesh, {1, 8, 8}); }) == few);
+  CHECK(said([&] { hg::from_local<Image>(mesh, {1, 8, 8}, {}); }) == few);
+  CHECK(said([&] { hg::distribute_tensor<Image>(mesh, {1, 8, 8}, {}); }) == few);
+  CHECK(said([&] { hg::explain<Image>(Net{}, hg::dry_mesh<Line>({2}), {1, 8, 8}); }) == few);
+  CHECK(said([&] { Image field(mesh, {1, 1, 0, 8}); }) == "extent 0 of dimension 2 is not positive");
+}
+
 TEST_CASE("a pad of more points than can be counted") {
   const auto mesh = line();
   const Rows u(mesh, {6, 2});

@@ -1,7 +1,7 @@
 // How large a field may be, and whether all ranks mean the same one.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -32,7 +32,12 @@ inline void check_extents_of_field(std::span<const index_t> extents, std::size_t
   for (std::size_t d = 0; d < extents.size(); ++d)
     if (extents[d] <= 0)
       throw CollectiveError("extent " + std::to_string(extents[d]) + " of dimension " + std::to_string(d) +
-                            " is not positive");
+                            " is not positive" +
+                            (std::ranges::any_of(extents.subspan(d), [](index_t extent) { return extent != 0; })
+                                 ? ""
+                                 : ": a field of " + std::to_string(extents.size()) +
+                                       " dimensions takes as many extents, of which only " + std::to_string(d) +
+                                       " were given, or the others are 0"));
   for (const index_t extent : extents)
     if ((room /= extent) == 0)
       throw CollectiveError("a field of " + text_of(extents) + " points of " + std::to_string(value_bytes) +
