@@ -196,7 +196,7 @@ TEST_CASE("what only the run can know is refused on all ranks with a sentence") 
   CHECK(refused([&] { static_cast<void>(hg::slice<1>(u, -1, 3)); }).find("slice [-1, 3)") == 0);
   CHECK(refused([&] { static_cast<void>(hg::slice<0>(u, 0, 8, 0)); }).find("slice [0, 8) with step 0") == 0);
   CHECK(refused([&] { static_cast<void>(hg::pad<0>(u, -1, 2)); }) ==
-        "pad by -1 and 2 points of dimension 0: give 0 or more; slice takes points away");
+        "pad by -1 and 2 points of dimension 0: give 0 or more, at most 2^60; slice takes points away");
   CHECK(refused([&] { static_cast<void>(u + narrow); }) ==
         "operands of one expression have 6 and 3 points in dimension 1: give them the same extents");
   CHECK(refused([&] {

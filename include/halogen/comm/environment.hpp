@@ -40,7 +40,8 @@ namespace halogen {
 /// the user said otherwise: OMP_NUM_THREADS, KOKKOS_NUM_THREADS, KOKKOS_DEVICE_ID or --kokkos-... on the command line.
 /// Throws CollectiveError where this build needs a GPU and a rank finds none, or one of an architecture that it was not
 /// built for. While it lives, an exception that nobody catches ends all ranks (terminate.hpp). One inside another
-/// shares its ranks.
+/// shares its ranks. Fields, parameters and trainers may outlive it, as global variables do, but not be used then: their
+/// memory ends with the process.
 ///
 ///   int main(int argc, char** argv) { halogen::Environment env(argc, argv); ... }
 class Environment {
@@ -48,6 +49,10 @@ class Environment {
   Environment(int& argc, char** argv) {
     previous_ = std::set_terminate(detail::terminate_all_ranks);
     find_ranks(argc, argv);
+    all_gather([this](int, int size, auto&& gather) {
+      const std::string fault = detail::first_fault(size, gather, [this] { check_transport(); });
+      if (!fault.empty()) throw CollectiveError(fault);
+    });
     detail::NodeShare node;
     all_gather([&](int rank, int size, auto&& gather) { node = detail::share_of_node(rank, size, gather); });
     if (node.oversubscribed) detail::patient_polls = 0;
@@ -99,7 +104,7 @@ class Environment {
 
   /// Over MPI, or at a rendezvous; else there is one.
   void find_ranks([[maybe_unused]] int& argc, [[maybe_unused]] char**& argv) {
-    const std::string wanted = detail::wanted_transport();
+    const std::string wanted = detail::asked_transport();
     [[maybe_unused]] const bool can_meet = with_nccl && (wanted == "nccl" || (wanted.empty() && detail::has_stream));
 #ifndef HALOGEN_WITH_MPI
     if (wanted == "mpi")
@@ -143,12 +148,20 @@ class Environment {
         meeting_ = detail::meet(launched);
         detail::have_met = true;
       }
-#else
-    if (wanted == "nccl")
+#endif
+  }
+
+  /// Throws where HALOGEN_TRANSPORT asks for what cannot be had. The ranks are found by then, so that all end alike.
+  void check_transport() const {
+    const std::string wanted = detail::wanted_transport();
+    if (wanted == "nccl" && !with_nccl)
       throw CollectiveError(
           "HALOGEN_TRANSPORT=nccl, but this program was built without NCCL: configure Halogen with a "
           "Kokkos for CUDA and -DHALOGEN_WITH_NCCL=ON");
-#endif
+    if (wanted == "self" && world_.size() > 1)
+      throw CollectiveError("HALOGEN_TRANSPORT=self, but this program has initialised MPI, with " +
+                            std::to_string(world_.size()) +
+                            " ranks: leave MPI to halogen::Environment, start one process, or unset the variable");
   }
 
   /// Calls use(rank, size, all_gather), where all_gather reaches all ranks whether or not there is a transport yet.

@@ -29,12 +29,17 @@ HALOGEN_INLINE double number_of(const char* variable, double otherwise, double l
 }
 #endif
 
-/// HALOGEN_TRANSPORT: self, mpi, nccl, or empty where the program decides.
+/// HALOGEN_TRANSPORT as it stands there.
+inline std::string asked_transport() {
+  const char* text = std::getenv("HALOGEN_TRANSPORT");
+  return text == nullptr ? "" : text;
+}
+
+/// HALOGEN_TRANSPORT: self, mpi, nccl, or empty where the program decides. Throws CollectiveError for anything else.
 std::string wanted_transport();
 #if HALOGEN_BODIES
 HALOGEN_INLINE std::string wanted_transport() {
-  const char* text = std::getenv("HALOGEN_TRANSPORT");
-  const std::string wanted = text == nullptr ? "" : text;
+  std::string wanted = asked_transport();
   if (!wanted.empty() && wanted != "self" && wanted != "mpi" && wanted != "nccl")
     throw CollectiveError("HALOGEN_TRANSPORT=" + wanted + " is none of self, mpi and nccl");
   return wanted;
@@ -47,7 +52,7 @@ HALOGEN_INLINE std::string wanted_transport() {
 bool launched_by_mpi(bool can_meet_otherwise);
 #if HALOGEN_BODIES
 HALOGEN_INLINE bool launched_by_mpi(bool can_meet_otherwise) {
-  const std::string wanted = wanted_transport();
+  const std::string wanted = asked_transport();
   if (wanted == "self" || wanted == "mpi") return wanted == "mpi";
   if (is_set("HALOGEN_RENDEZVOUS")) return false;
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "PALS_RANKID",

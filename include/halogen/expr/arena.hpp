@@ -30,7 +30,7 @@ class Arena {
   void allocate(std::size_t bytes);
 
   std::string label_, holds_, advice_;
-  Kokkos::View<std::byte*, memory_space> memory_;
+  detail::Lasting<Kokkos::View<std::byte*, memory_space>> memory_;
 };
 
 #if HALOGEN_BODIES

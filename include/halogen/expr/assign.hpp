@@ -49,8 +49,9 @@ void write_values(const Field& field, const typename Field::Storage& buffer, con
 
 /// A new buffer with the expression's values, shaped as `field`.
 template <class Field, class E>
-std::shared_ptr<typename Field::Storage> evaluated(const Field& field, const E& expression) {
-  std::shared_ptr<typename Field::Storage> buffer = field.take_buffer();
+std::shared_ptr<typename Field::Storage> evaluated(const Field& field, const E& expression,
+                                                   const char* user = "an assignment") {
+  std::shared_ptr<typename Field::Storage> buffer = field.take_buffer(user);
   write_values(field, *buffer, expression);
   return buffer;
 }
@@ -150,7 +151,7 @@ template <class Field, Operand E>
   requires detail::AssignableTo<Field, expression_of<E>>
 void assign(Field& field, const E& e) {
   Field values(field);
-  values.rebind(detail::evaluated(field, as_expression(e)));
+  values.rebind(detail::evaluated(field, as_expression(e), "assign"));
   copy_points(execution_space{}, field.to_local(), values.to_local());
 }
 template <class Field, Operand E>

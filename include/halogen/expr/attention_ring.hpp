@@ -337,8 +337,8 @@ class AttentionRing {
   std::array<TransportBuffer<T>, 2> sums_;
   TransportBuffer<T> incoming_, home_;
   std::vector<Move> moves_, sum_moves_;
-  Kokkos::View<T*, memory_space> state_, dots_, zeros_;
-  Kokkos::View<S*, memory_space> staged_;
+  detail::Lasting<Kokkos::View<T*, memory_space>> state_, dots_, zeros_;
+  detail::Lasting<Kokkos::View<S*, memory_space>> staged_;
 };
 
 }  // namespace halogen::detail

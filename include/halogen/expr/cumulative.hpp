@@ -90,6 +90,7 @@ struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail
     using A = Accumulator<T>;
     const execution_space space;
     const auto shape = shape_of<Result>(inner);
+    shape->agree(shape->decomposition().mask({Dim}));
     const Grid<rank> own(*shape);
     const auto reads = reads_on(*shape, inner);
     exchange_halos(space, own, reads);

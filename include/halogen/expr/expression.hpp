@@ -272,7 +272,8 @@ struct FieldLeaf<Sharded<TensorType, MeshType, P...>>
                 "a Partial field is a sum that is still due: redistribute it before it is read");
 
   Field field;
-  explicit FieldLeaf(Field f) : field(std::move(f)) {}
+  /// Throws CollectiveError, naming the reader, where the field was never made.
+  explicit FieldLeaf(Field f, const char* reader = "an expression") : field(std::move(f)) { field.mesh(reader); }
 
   index_t extent(int d) const { return field.extent(d); }
   std::optional<Cut> cut(int d) const { return field.cut(d); }

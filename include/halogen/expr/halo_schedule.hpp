@@ -72,7 +72,7 @@ class HaloSchedule {
   TransportBuffer<S> send_, receive_;
   std::vector<Exchange> exchanges_;
   std::vector<Order> orders_;
-  Kokkos::View<int*, memory_space> numbers_;
+  detail::Lasting<Kokkos::View<int*, memory_space>> numbers_;
   int under_way_ = -1;
 };
 

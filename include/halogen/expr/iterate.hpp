@@ -69,7 +69,7 @@ class DeepHalo {
   static void each(const Expressions& expressions, F f) {
     std::apply([&](const auto&... e) { (f(e), ...); }, expressions);
   }
-  const typename First::Shape& shape() const { return *std::get<0>(now_).shape(); }
+  const typename First::Shape& shape() const { return *std::get<0>(now_).shape("iterate"); }
   bool is_state(const void* storage) const {
     return std::apply([&](const Fields&... field) { return ((&field.storage() == storage) || ...); }, now_);
   }
@@ -103,7 +103,7 @@ class DeepHalo {
   }
   /// All lie alike: each is read, and written, where the first one is.
   void check_fields() const {
-    std::apply([&](const Fields&... field) { (check_field(*field.shape()), ...); }, now_);
+    std::apply([&](const Fields&... field) { (check_field(*field.shape("iterate")), ...); }, now_);
   }
   void check_field(const typename First::Shape& other) const {
     for (int d = 0; d < rank; ++d)

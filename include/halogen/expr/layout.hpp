@@ -126,7 +126,12 @@ HALOGEN_INLINE Layout::Layout(const Plan& plan, const Decomposition& pieces, int
       levels_(layout_levels(plan, input.subspan(2), pieces.text())) {
   if (batch_.first_empty_piece() >= 0)
     throw CollectiveError("mesh " + pieces.text() + " leaves a rank without any sample of a batch of " +
-                          std::to_string(batch_.extent()) + ": use fewer ranks for the batch");
+                          std::to_string(batch_.extent()) + ": " +
+                          (batch_.extent() < batch_.parts()
+                               ? ""
+                               : "cut the batch with Cut::balanced(" + std::to_string(batch_.extent()) + ", " +
+                                     std::to_string(batch_.parts()) + "), or ") +
+                          "use fewer ranks for the batch");
   const SpaceNeedsOf needs(plan, levels_);
   for (int t = 0; t < plan.tensors.size(); ++t)
     tensors_.push_back(tensor_layout(plan.tensors[t], needs.spaces()[static_cast<std::size_t>(t)]));

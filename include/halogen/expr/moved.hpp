@@ -79,7 +79,7 @@ struct Concatenated
     const auto first = detail::shape_of<Result>(std::get<0>(parts));
     std::array<Cut, rank> cuts = first->cuts();
     cuts[Dim] = Cut::chunk(extent(Dim), first->decomposition().parts(Dim));
-    const Result result(first->mesh(), cuts, Result::Start::unwritten);
+    const Result result(Result::make_shape(first->mesh(), cuts), Result::Start::unwritten);
     typename Result::Extents from{}, to{}, count{};
     const auto add = [&](const auto& part) {
       const Result field = detail::materialised<Result>(part);

@@ -43,6 +43,47 @@ inline const Window& first_window_to(const Plan& plan, int l, int d) {
   return plan.graph.levels[l].window[d];
 }
 
+/// The cut of what a window makes of a level that is cut so.
+inline Cut cut_through(const Window& window, const Cut& parent, index_t extent) {
+  if (window.transposed) return parent.spread(window.stride, extent);
+  return window.is_pad() ? parent.padded(window.padding, extent) : parent.derived(window.stride, extent);
+}
+
+/// Whether all pieces of all levels have points where the input is cut so along d.
+inline bool fills_all_levels(const Plan& plan, int d, const Cut& input) {
+  std::vector<Cut> cuts{input};
+  for (int l = 1; l < plan.graph.levels.size(); ++l) {
+    const Level& level = plan.graph.levels[l];
+    const Cut& parent = cuts[static_cast<std::size_t>(level.parent)];
+    const index_t extent = level.window[d].output_extent(parent.extent());
+    if (extent < 1) return false;
+    cuts.push_back(cut_through(level.window[d], parent, extent));
+  }
+  return std::ranges::all_of(cuts, [](const Cut& cut) { return cut.first_empty_piece() < 0; });
+}
+
+/// "cut the height with Cut::balanced(9, 4), ", or by sizes that keep level l balanced, where that fills all pieces.
+inline std::string cut_that_fits(const Plan& plan, int d, const Cut& input, int l, index_t coarse_extent) {
+  const int parts = input.parts();
+  const std::string cut = "cut the " + std::string(spatial_names[d]) + " with Cut::";
+  if (fills_all_levels(plan, d, Cut::balanced(input.extent(), parts)))
+    return cut + "balanced(" + std::to_string(input.extent()) + ", " + std::to_string(parts) + "), ";
+  index_t stride = 1;
+  for (; l > 0; l = plan.graph.levels[l].parent)
+    if (!plan.graph.levels[l].window[d].transposed) stride *= plan.graph.levels[l].window[d].stride;
+  std::vector<index_t> sizes;
+  index_t begin = 0;
+  for (int p = 1; p <= parts; ++p) {
+    const index_t end = p == parts ? input.extent() : stride * balanced_offset(coarse_extent, parts, p);
+    sizes.push_back(end - begin);
+    begin = end;
+  }
+  if (parts > 16 || std::ranges::min(sizes) < 1 || !fills_all_levels(plan, d, Cut::of_sizes(sizes))) return "";
+  std::string list;
+  for (const index_t size : sizes) list += (list.empty() ? "" : ", ") + std::to_string(size);
+  return cut + "of_sizes({" + list + "}), ";
+}
+
 /// Levels of a plan over an input with the given cuts of height and width, or of depth too. Throws CollectiveError,
 /// alike on all ranks, where a window does not fit or a piece of some level is left without a row or column.
 std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space, const std::string& mesh_text);
@@ -65,9 +106,7 @@ HALOGEN_INLINE std::vector<LevelLayout> layout_levels(const Plan& plan, std::spa
                                 spatial_names[d] + " of " + std::to_string(parent.extent(d)) + " with padding " +
                                 std::to_string(of_layer.padding) + ": use a larger field or fewer levels");
         }
-        layout.cut[d] = window.transposed ? parent.cut[d].spread(window.stride, extent)
-                        : window.is_pad() ? parent.cut[d].padded(window.padding, extent)
-                                          : parent.cut[d].derived(window.stride, extent);
+        layout.cut[d] = cut_through(window, parent.cut[d], extent);
       }
       levels.push_back(layout);
     }
@@ -80,8 +119,9 @@ HALOGEN_INLINE std::vector<LevelLayout> layout_levels(const Plan& plan, std::spa
         extents += (e > first ? " x " : "") + std::to_string(layout.extent(e));
       throw CollectiveError("mesh " + mesh_text + " leaves piece " + std::to_string(empty) + " of " +
                             std::to_string(layout.cut[d].parts()) + " without any " + spatial_points[d] + " on level " +
-                            std::to_string(l) + " of " + extents + ": use fewer ranks in " + spatial_names[d] +
-                            ", a larger field, or fewer levels");
+                            std::to_string(l) + " of " + extents + ": " +
+                            cut_that_fits(plan, d, levels.front().cut[d], l, layout.extent(d)) + "use fewer ranks in " +
+                            spatial_names[d] + ", a larger field, or fewer levels");
     }
   }
   for (const Node& node : plan.graph.nodes)

@@ -50,8 +50,11 @@ struct reduced_place<Placed<M, Rank, Codes...>, Reduced...> {
   using type = Placed<M, Reduces<Rank, Reduced...>::kept, Reduces<Rank, Reduced...>::code(Codes)...>;
 };
 
+namespace types {
 /// A value and where it stands; the first of equal ones wins, NaN wins over all.
 struct ArgMaxOp {};
+}  // namespace types
+using types::ArgMaxOp;
 
 HALOGEN_LOOPS_BEGIN
 /// Results of one run of up to `width` kept points along the last dimension, or of one kept point where that is
@@ -229,6 +232,7 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
     using namespace detail;
     const execution_space space;
     const auto shape = shape_of<field_of_t<E>>(inner);
+    shape->agree(shape->decomposition().mask({Dims...}));
     const Grid<rank> own(*shape);
     const auto reads = reads_on(*shape, inner);
     exchange_halos(space, own, reads);

@@ -10,6 +10,7 @@
 namespace halogen {
 namespace detail {
 
+namespace types {
 /// How numbers become one. Sums are kept in double (integers: 64 bits), in a fixed order of rows and pieces.
 struct SumOp {
   static constexpr ReduceOp over_ranks = ReduceOp::sum;
@@ -50,6 +51,10 @@ struct MinOp {
     return b < a || b != b ? b : a;
   }
 };
+}  // namespace types
+using types::MaxOp;
+using types::MinOp;
+using types::SumOp;
 
 template <class T>
 using Accumulator = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
@@ -134,6 +139,7 @@ A reduce_over(const Shape& shape, const E& expression) {
   for (index_t i = 0; i < points.count(); ++i) total = Op::combine(total, partial(i));
   unsigned mask = 0;
   for (int d = 0; d < rank; ++d) mask |= shape.decomposition().mask({d});
+  shape.agree(mask);
   all_reduce<Op>(shape.mesh().communicator(mask), &total, 1);
   return total;
 }
@@ -152,6 +158,7 @@ auto wide(const X& x) {
   return widened<double>(x);
 }
 
+namespace types {
 /// sqrt of a sum of squares, whose derivative at 0 is 0, as that of torch.linalg.norm.
 struct RootOfSquares {
   template <class A>
@@ -163,6 +170,8 @@ struct RootOfSquares {
     return where(a == 0.0f, 0.0f, 0.5f / sqrt(a));
   }
 };
+}  // namespace types
+using types::RootOfSquares;
 template <class A>
 auto root_of_squares(const A& a) {
   return apply(RootOfSquares{}, a);

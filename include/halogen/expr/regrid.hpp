@@ -275,9 +275,10 @@ template <int Dim, FieldOperand X>
 auto pad(const X& x, index_t before, index_t after) {
   const auto inner = detail::zero_bounded(as_expression(x));
   detail::check_closed(inner, Dim, "pad");
-  if (before < 0 || after < 0)
+  if (before < 0 || after < 0 || before > detail::most_bytes || after > detail::most_bytes)
     throw CollectiveError("pad by " + std::to_string(before) + " and " + std::to_string(after) +
-                          " points of dimension " + std::to_string(Dim) + ": give 0 or more; slice takes points away");
+                          " points of dimension " + std::to_string(Dim) +
+                          ": give 0 or more, at most 2^60; slice takes points away");
   return Resliced<Dim, std::decay_t<decltype(inner)>, false>(inner, -before, 1, inner.extent(Dim) + before + after);
 }
 template <int Dim, FieldOperand X, class Why = why::no_such_dimension<Dim, placed_at<X>::rank>>

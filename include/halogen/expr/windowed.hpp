@@ -271,7 +271,7 @@ auto global_index(const X& x) {
 template <class... Boundaries, class X>
   requires is_sharded<X> && (sizeof...(Boundaries) == X::rank)
 auto with_boundary(const X& x) {
-  return Bounded<FieldLeaf<X>, Boundaries...>(FieldLeaf<X>(x));
+  return Bounded<FieldLeaf<X>, Boundaries...>(FieldLeaf<X>(x, "with_boundary"));
 }
 template <class... Boundaries, Expression X>
   requires(sizeof...(Boundaries) == X::placed::rank)

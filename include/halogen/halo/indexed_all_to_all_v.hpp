@@ -104,7 +104,7 @@ class IndexedAllToAllV {
   Communicator comm_;
   Extents tensor_, received_;
   index_t width_ = 1;
-  Kokkos::View<index_t*, memory_space> index_, first_, place_;
+  detail::Lasting<Kokkos::View<index_t*, memory_space>> index_, first_, place_;
   TransportBuffer<T> out_, in_;
   Exchange there_, back_;
   execution_space space_;

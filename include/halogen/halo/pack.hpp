@@ -151,7 +151,7 @@ class StripTable {
   void copy(const execution_space& space, const StridedView<T, Rank>& tensor, T* buffer) const;
 
  private:
-  Kokkos::View<PackedStrip<Rank>*, memory_space> table_;
+  detail::Lasting<Kokkos::View<PackedStrip<Rank>*, memory_space>> table_;
   index_t rows_ = 0, values_ = 0;
 };
 

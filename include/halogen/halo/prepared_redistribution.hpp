@@ -165,7 +165,7 @@ class PreparedRedistribution {
   Box<Rank> target_;
   bool sums_first_ = false, in_place_ = false, zeros_ = false;
   typename sums_of<T, Rank>::type sums_;
-  Kokkos::View<T*, memory_space> middle_values_, kept_;
+  detail::Lasting<Kokkos::View<T*, memory_space>> middle_values_, kept_;
   View middle_;
   TransportBuffer<T> send_, receive_;
   HaloExchange<T, Rank> exchange_;  // ends before its buffers do

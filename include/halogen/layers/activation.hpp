@@ -24,6 +24,7 @@ constexpr void activation_forward(Planner& planner, const Node& node) {
 template <Nonlinearity::Kind Kind>
 inline constexpr Operation activation_operation{name_of(Kind), activation_forward, no_vjp};
 
+namespace types {
 /// Base of an activation layer: Self has `static constexpr double parameter`, or none.
 template <class Self, Nonlinearity::Kind Kind>
 struct ActivationLayer : Module<Self> {
@@ -41,5 +42,7 @@ struct ActivationLayer : Module<Self> {
     return {&graph, graph.add(node)};
   }
 };
+}  // namespace types
+using types::ActivationLayer;
 
 }  // namespace halogen::detail

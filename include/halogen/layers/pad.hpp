@@ -64,6 +64,7 @@ constexpr Traced pad(Traced x, const Window (&windows)[spatial_dimensions], int 
   return {&graph, graph.add(node)};
 }
 
+namespace types {
 template <class Self, int Dimensions, Edge Kind, int... Points>
 struct PadLayer : Module<Self> {
   constexpr Traced forward(Traced x) const {
@@ -74,6 +75,8 @@ struct PadLayer : Module<Self> {
     return pad(x, options.window, layer);
   }
 };
+}  // namespace types
+using types::PadLayer;
 
 }  // namespace detail
 

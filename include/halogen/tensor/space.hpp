@@ -15,6 +15,7 @@
 #include "halogen/comm/error.hpp"
 #include "halogen/core/any_functor.hpp"
 #include "halogen/core/config.hpp"
+#include "halogen/core/host_array.hpp"
 #include "halogen/core/launched.hpp"
 
 #if defined(__linux__)
@@ -90,6 +91,32 @@ HALOGEN_NOINLINE void launch_range(const execution_space& space, const char* lab
   }
 }
 
+namespace detail {
+
+/// Puts a view aside that outlives Kokkos, as those of a global variable do: its memory then ends with the process.
+/// Kokkos would abort it.
+template <class View>
+void end_with_process(const View& view) {
+  if (!Kokkos::is_finalized() || view.data() == nullptr) return;
+  static std::vector<View>& kept = *new std::vector<View>;  // never destroyed
+  kept.push_back(view);
+}
+
+/// A view that may outlive Kokkos. For members, not for kernels.
+template <class View>
+struct Lasting : View {
+  using View::View;
+  Lasting() = default;
+  Lasting(const View& view) : View(view) {}  // NOLINT: is one
+  Lasting(const Lasting&) = default;
+  Lasting(Lasting&&) = default;
+  Lasting& operator=(const Lasting&) = default;
+  Lasting& operator=(Lasting&&) = default;
+  ~Lasting() { end_with_process<View>(*this); }
+};
+
+}  // namespace detail
+
 /// `count` values of the host as a view, to copy from or into: unlike a mirror never the device's own memory.
 template <class T>
 Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> host_view(T* values, std::size_t count) {
@@ -98,8 +125,8 @@ Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> host_view(T* values
 
 /// A copy of a view, of contiguous values, for the host to read.
 template <class View>
-std::vector<typename View::non_const_value_type> host_copy(const View& view) {
-  std::vector<typename View::non_const_value_type> values(view.size());
+detail::HostArray<typename View::non_const_value_type> host_copy(const View& view) {
+  detail::HostArray<typename View::non_const_value_type> values(view.size());
   Kokkos::deep_copy(
       host_view(values.data(), values.size()),
       Kokkos::View<typename View::const_value_type*, typename View::memory_space, Kokkos::MemoryUnmanaged>(

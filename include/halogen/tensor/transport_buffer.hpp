@@ -60,8 +60,8 @@ class TransportBuffer {
 
  private:
   std::shared_ptr<void> owned_by_transport_;
-  Kokkos::View<T*, memory_space> device_;
-  Kokkos::View<T*, transport_space> shared_;
+  detail::Lasting<Kokkos::View<T*, memory_space>> device_;
+  detail::Lasting<Kokkos::View<T*, transport_space>> shared_;
 };
 
 template <class T>

@@ -38,6 +38,7 @@ template <class Image, class ModelType>
 Layout layout_of(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
                  const typename Image::Extents& extents, PlanKind kind = PlanKind::training) {
   const Decomposition pieces(mesh.extents(), Image::placements, Image::mesh_type::names);
+  detail::check_extents_of_field(extents, sizeof(typename Image::value_type));
   std::array<Cut, Image::rank> cuts;
   for (int d = 0; d < Image::rank; ++d) {
     const auto at = static_cast<std::size_t>(d);
@@ -64,7 +65,7 @@ std::string explain(const ModelType& model, const DeviceMesh<typename Image::mes
 /// The plan of a training step on this field, cut as it is.
 template <class ModelType, class Image>
 std::string explain(const ModelType& model, const Image& image, PlanKind kind = PlanKind::training) {
-  return explain(layout_of<Image>(model, image.mesh(), image.cuts(), kind));
+  return explain(layout_of<Image>(model, image.mesh("explain"), image.cuts("explain"), kind));
 }
 
 }  // namespace halogen

@@ -24,7 +24,7 @@ class GradientNorm {
  private:
   Communicator ranks_;
   TransportBuffer<double> square_;
-  Kokkos::View<double*, memory_space> sums_;
+  detail::Lasting<Kokkos::View<double*, memory_space>> sums_;
 };
 
 template <class T>

@@ -135,7 +135,7 @@ class OptimizerState {
   std::size_t identity_ = next_identity();
   Parameters<ModelType, T, P> first_, second_;
   std::optional<GradientNorm> norm_;
-  Kokkos::View<Schedule[1], memory_space> schedule_{"halogen::adamw_schedule"};
+  detail::Lasting<Kokkos::View<Schedule[1], memory_space>> schedule_{"halogen::adamw_schedule"};
 };
 
 }  // namespace halogen

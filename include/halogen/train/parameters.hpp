@@ -60,7 +60,7 @@ class Parameters {
   }
 
  private:
-  Kokkos::View<T*, memory_space> values_;
+  detail::Lasting<Kokkos::View<T*, memory_space>> values_;
   Communicator summed_over_;
 };
 

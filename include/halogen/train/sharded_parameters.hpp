@@ -99,7 +99,7 @@ class Parameters<ModelType, T, Shard<0>> {
 
  private:
   std::shared_ptr<const ParameterSharding> sharding_;
-  Kokkos::View<T*, memory_space> values_;
+  detail::Lasting<Kokkos::View<T*, memory_space>> values_;
 };
 
 /// PyTorch's start, the same values as initial_parameters<ModelType, T>(seed); each rank draws its own.

@@ -53,7 +53,8 @@ class ValueAndGrad {
     const auto* kept = std::any_cast<Kept>(&network_);
     if (kept == nullptr || !(*kept)->serves(parameters))
       network_ = std::make_shared<Network<ModelType, T, P>>(parameters);
-    auto& evaluation = std::any_cast<Kept&>(network_)->template evaluation<PlanKind::training>(loss.image);
+    auto& evaluation =
+        std::any_cast<Kept&>(network_)->template evaluation<PlanKind::training>(loss.image, "value_and_grad");
     const auto gradient = gradient_of(parameters, loss.image);
     detail::run_training<Loss>(evaluation, parameters.data(), gradient.data(), loss.image, loss.label, loss.weight);
     return std::pair{evaluation.loss(), gradient};
