@@ -52,6 +52,8 @@ template <class C, class Where, class T, class S>
 inline constexpr bool wraps<Filled<C, Where>, T, S> = true;
 template <class Op, class E, bool Mean, class T, class S>
 inline constexpr bool wraps<Reduction<Op, E, Mean>, T, S> = true;
+template <class E, class T, class S>
+inline constexpr bool wraps<ArgMax<E>, T, S> = true;
 template <class E, class... B, class... T, int... S>
 inline constexpr bool wraps<Bounded<E, B...>, Ends<T...>, Total<S...>> =
     is_stored<E> && ((!T::periodic || B::periodic || S == 0) && ...);

@@ -296,6 +296,8 @@ class NcclTransport final : public Transport {
         return ncclInt32;
       case Scalar::int64:
         return ncclInt64;
+      case Scalar::uint64:
+        return ncclUint64;
       case Scalar::float32:
         return ncclFloat32;
       case Scalar::float64:
