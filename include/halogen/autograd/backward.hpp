@@ -20,7 +20,7 @@ struct Gradients {
     if (sum.empty())
       sum = computed<Field>(std::get<Index>(variables).shape(), as_expression(term));
     else
-      sum = sum + term;
+      sum.rebind(evaluated(sum, sum + term));
   }
 
   /// The gradients; zeros where nothing depends on a variable.
@@ -140,7 +140,7 @@ struct CotangentOf {
   }
   template <class C, class Grid, class E>
   static void add(C& cotangent, const Grid&, const Node&, const E& term) {
-    cotangent = cotangent + term;
+    cotangent.rebind(evaluated(cotangent, cotangent + term));
   }
   template <class C, class All>
   static void pass(const Node& node, const C& cotangent, All& gradients) {
@@ -173,7 +173,8 @@ struct CotangentOf<Mapped<Inner, Rank, Dims...>> {
   }
   template <class C, class Grid, class E>
   static void add(C& cotangent, const Grid& grid, const Node& node, const E& term) {
-    cotangent = cotangent + store(grid, node, term);
+    const auto more = store(grid, node, term);
+    cotangent.rebind(evaluated(cotangent, cotangent + more));
   }
   template <class C, class All>
   static void pass(const Node& node, const C& cotangent, All& gradients) {

@@ -78,6 +78,11 @@ struct no_such_dimension {};
 /// smoothly. Fix: differentiate something real, as max(u) for argmax(u); a sum of cast<double>(...) for one of integers.
 struct integer_has_no_gradient {};
 
+/// An expression of fields of From is assigned to a field of To, which has fewer digits. Fix: cast<To>(expression), or
+/// a field of From. Numbers are no fields: u = 2.0 * u is right for a u of float.
+template <class From, class To>
+struct values_are_narrowed {};
+
 /// A stencil's neighbour is given by Distances distances, in a field of Rank dimensions: one for each.
 template <int Distances, int Rank>
 struct footprint_differs_in_rank {};

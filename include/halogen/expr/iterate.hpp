@@ -176,6 +176,7 @@ class DeepHalo {
   template <class Field, class E>
   void compute(const execution_space& space, const Grid<rank>& grid, Field& field, const E& expression) {
     static_assert(AssignableTo<Field, E>, "iterate: a step keeps the placement of its fields");
+    check_width<typename Field::value_type>(expression);
     auto buffer = field.take_buffer();
     Field result(field);
     result.rebind(buffer);
