@@ -43,13 +43,16 @@ struct Dual {
 
   /// The operand that is no NaN; of equal ones each has half the derivative, as in PyTorch.
   KOKKOS_FUNCTION friend Dual fmax(Dual a, Dual b) {
-    return a.value == b.value ? halved(a, b) : a.value < b.value || a.value != a.value ? b : a;
+    return a.value == b.value ? halved(a, b) : a.value < b.value || is_real(b, a) ? b : a;
   }
   KOKKOS_FUNCTION friend Dual fmin(Dual a, Dual b) {
-    return a.value == b.value ? halved(a, b) : b.value < a.value || a.value != a.value ? b : a;
+    return a.value == b.value ? halved(a, b) : b.value < a.value || is_real(b, a) ? b : a;
   }
 
  private:
+  KOKKOS_FUNCTION static bool is_real(Dual a, Dual but_not) {
+    return a.value == a.value && but_not.value != but_not.value;
+  }
   KOKKOS_FUNCTION static Dual halved(Dual a, Dual b) { return {a.value, (a.derivative + b.derivative) / T(2)}; }
 };
 

@@ -53,8 +53,8 @@ struct FlooredQuotient {
     using T = std::common_type_t<float, A, B>;
     if (b == B(0)) return static_cast<T>(a) / static_cast<T>(b);
     const T quotient = (static_cast<T>(a) - static_cast<T>(floored_remainder(a, b))) / static_cast<T>(b);
-    const bool is_below = Kokkos::isinf(static_cast<T>(b)) && a != A(0) && (a < A(0)) != (b < B(0));
-    return is_below ? T(-1) : Kokkos::nearbyint(quotient);
+    const bool is_below = (a < A(0)) != (b < B(0)) && a != A(0) && Kokkos::isfinite(static_cast<T>(a));
+    return is_below && Kokkos::isinf(static_cast<T>(b)) ? T(-1) : Kokkos::nearbyint(quotient);
   }
 };
 }  // namespace detail
