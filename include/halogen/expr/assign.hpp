@@ -123,8 +123,8 @@ std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
 }
 
 /// Bytes of the widest real numbers that the fields of an expression hold, 0 where it has none of them: where it is of
-/// integers or truths, or depends on no field. Numbers do not count, so that 2.0 * u is of u's own width, nor does what a
-/// functor or a cast has made narrower. Two-byte numbers are floats that a field stores in two bytes.
+/// integers or truths, or depends on no field. Numbers do not count, so that 2.0 * u is of u's own width, nor does what
+/// a functor or a cast has made narrower. Two-byte numbers are floats that a field stores in two bytes.
 template <class E>
 struct real_bytes;
 template <class E>

@@ -195,7 +195,7 @@ HALOGEN_BINARY(Maximum, maximum, (a < b || b != b ? b : a), where(a < b, 0.0f, w
 HALOGEN_BINARY(Minimum, minimum, (b < a || b != b ? b : a), where(b < a, 0.0f, where(a == b, 0.5f, 1.0f)),
                where(a < b, 0.0f, where(a == b, 0.5f, 1.0f)))
 // What is constant has the derivative 0 where the formula says 0 * infinity: u^0, and 0^v for v >= 0.
-HALOGEN_BINARY(Power, pow, detail::power(a, b), where(b == 0.0f, 0.0f, b * pow(a, b - 1.0f)),
+HALOGEN_BINARY(Power, pow, detail::power(a, b), where(b == 0.0f, 0.0f, b* pow(a, b - 1.0f)),
                where(a == 0.0f && b >= 0.0f, 0.0f, pow(a, b) * log(a)))
 // Both derivatives are 0 at (0, 0), as in PyTorch.
 HALOGEN_BINARY(ArcTangent2, atan2, Kokkos::atan2(a, b),

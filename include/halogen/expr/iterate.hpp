@@ -126,8 +126,8 @@ class DeepHalo {
         const auto i = static_cast<std::size_t>(d);
         if (has_images(read.access.edge[i]) && read.access.offset[i] != 0)
           throw CollectiveError("iterate: along dimension " + std::to_string(source) +
-                                ", where the step's own field is periodic, it reads a field with Reflect or "
-                                "ReplicateEdge at a distance: give that one Periodic, or iterate one step");
+                                ", where the step's own field is periodic, it reads a field with Reflect, Odd "
+                                "or ReplicateEdge at a distance: give that one Periodic, or iterate one step");
         if (read.access.scale[i] == 1 && read.access.divisor[i] == 1 && read.cut(d).extent() == shape().extent(source))
           continue;
         throw CollectiveError(

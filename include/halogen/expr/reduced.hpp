@@ -195,13 +195,13 @@ void store_results(const execution_space& space, const Field& field, const A* va
 /// Values of the expression's own type, but indices for argmax, 64 bits for sums of integers and double for their
 /// means.
 template <class Op, bool Mean, class E, int... Reduced>
-using ReducedField =
-    typename field_of<std::conditional_t<std::is_same_v<Op, ArgMaxOp> || std::is_integral_v<typename E::value_type>,
-                                         std::conditional_t<Mean, double,
-                                                            std::conditional_t<std::is_same_v<Op, ArgMaxOp>, std::int64_t,
-                                                                               Accumulator<typename E::value_type>>>,
-                                         typename E::value_type>,
-                      typename reduced_place<typename E::placed, Reduced...>::type>::type;
+using ReducedField = typename field_of<
+    std::conditional_t<std::is_same_v<Op, ArgMaxOp> || std::is_integral_v<typename E::value_type>,
+                       std::conditional_t<Mean, double,
+                                          std::conditional_t<std::is_same_v<Op, ArgMaxOp>, std::int64_t,
+                                                             Accumulator<typename E::value_type>>>,
+                       typename E::value_type>,
+    typename reduced_place<typename E::placed, Reduced...>::type>::type;
 
 }  // namespace detail
 

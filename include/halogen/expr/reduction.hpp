@@ -55,9 +55,9 @@ struct MinOp {
 /// What values of T are summed and compared in: integers in 64 bits, of their own sign where they have 64. The mean of
 /// such integers is in range where their sum is not: it is summed in double, which is what it is rounded to.
 template <class T, bool Mean = false>
-using Accumulator = std::conditional_t<
-    !std::is_integral_v<T> || (Mean && sizeof(T) == 8), double,
-    std::conditional_t<std::is_unsigned_v<T> && sizeof(T) == 8, std::uint64_t, std::int64_t>>;
+using Accumulator =
+    std::conditional_t<!std::is_integral_v<T> || (Mean && sizeof(T) == 8), double,
+                       std::conditional_t<std::is_unsigned_v<T> && sizeof(T) == 8, std::uint64_t, std::int64_t>>;
 
 /// One partial result per work item of the row space.
 template <class Op, class Bound, class A, int Rank>

@@ -105,8 +105,7 @@ struct AttentionForward {
       const auto keys = detail::rows_as(key, task.sample, task.head, k, count, shape.embedding, converted);
       detail::multiply_tile<false>(count, keys.data, keys.step, 1, queries, shape.embedding, tile);
       const bool hides = shape.hides(task.begin, k + count - 1);
-      if (hides)
-        detail::hide_queries(shape, task.begin, k, count, -std::numeric_limits<T>::infinity(), tile);
+      if (hides) detail::hide_queries(shape, task.begin, k, count, -std::numeric_limits<T>::infinity(), tile);
       if (exponentiate(count, tile, largest, total, shrink))
         for (int e = 0; e < shape.value_embedding; ++e) scale(sums + e * columns, shrink);
       const auto rows = detail::rows_as(value, task.sample, task.head, k, count, shape.value_embedding, converted);
