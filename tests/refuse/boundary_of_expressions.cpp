@@ -7,4 +7,4 @@ using Net = Layer<halogen::Odd, halogen::Periodic>;
 #else
 using Net = Layer<halogen::Reflect, halogen::Periodic>;
 #endif
-constexpr bool has_bias = Net::options.bias;
+static_assert(Net::options.bias);

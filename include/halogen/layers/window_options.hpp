@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "halogen/core/why.hpp"
 #include "halogen/stencil/boundary.hpp"
 #include "halogen/stencil/window.hpp"
 
@@ -44,10 +43,6 @@ struct Bias {};
 
 namespace detail {
 
-/// Boundaries that layers do not have: their readers look points up, and turn no sign, and fill with 0 alone.
-template <class B>
-inline constexpr bool is_of_expressions = B::edge == Edge::odd || B::value != 0;
-
 /// Windows of the last Dimensions of depth, height, width; the others have one point.
 template <int Dimensions>
 struct WindowOptions {
@@ -74,11 +69,7 @@ struct WindowOptions {
   constexpr void set(Dilation<Steps...>) {
     each<Steps...>([](Window& w, int step) { w.dilation = step; });
   }
-  template <class... Edges, class Why = why::boundary_of_expressions<Edges...>>
-    requires(is_of_expressions<Edges> || ...)
-  constexpr void set(Boundary<Edges...>) = delete;
   template <class... Edges>
-    requires(!is_of_expressions<Edges> && ...)
   constexpr void set(Boundary<Edges...>) {
     static_assert(sizeof...(Edges) == Dimensions, "a Boundary has one edge for each dimension of the window");
     each<Edges::edge...>([](Window& w, Edge edge) {

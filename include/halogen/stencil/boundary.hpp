@@ -2,6 +2,7 @@
 #pragma once
 
 #include "halogen/core/config.hpp"
+#include "halogen/core/why.hpp"
 
 namespace halogen {
 
@@ -55,9 +56,26 @@ struct ConstantEdge : EdgeIs<Edge::zero> {
   static constexpr double value = static_cast<double>(Numerator) / Denominator;
 };
 
+namespace detail {
+
+/// Boundaries of expressions alone: the readers of layers look points up, turn no sign, and fill with 0.
+template <class B>
+inline constexpr bool is_of_expressions = B::edge == Edge::odd || B::value != 0;
+template <class... Edges>
+  requires(!is_of_expressions<Edges> && ...)
+constexpr int layer_has(Edges...) {
+  return 0;
+}
+template <class... Edges, class Why = why::boundary_of_expressions<Edges...>>
+  requires(is_of_expressions<Edges> || ...)
+constexpr int layer_has(Edges...) = delete;
+
+}  // namespace detail
+
 /// One boundary per spatial dimension: Boundary<Zero, Periodic> is height, width; three are depth, height, width.
 template <class... Edges>
 struct Boundary {
+  using checked = decltype(detail::layer_has(Edges{}...));
   static constexpr int dimensions = static_cast<int>(sizeof...(Edges));
   static constexpr bool periodic[dimensions] = {Edges::periodic...};
 };
