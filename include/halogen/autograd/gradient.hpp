@@ -18,6 +18,14 @@ auto call_with_variables(const char* user, F& f, const Fields&... fields) {
   }(std::index_sequence_for<Fields...>{});
 }
 
+/// Says so where a result has no gradient.
+template <class E>
+  requires(!std::is_integral_v<typename E::value_type>)
+void check_differentiable(const E&) {}
+template <class E, class Why = why::integer_has_no_gradient>
+  requires std::is_integral_v<typename E::value_type>
+void check_differentiable(const E&) = delete;
+
 }  // namespace detail
 
 /// (value, gradient with respect to each field): f takes the fields as variables and returns a number made of sums,
@@ -29,6 +37,7 @@ auto value_and_grad_of(F& f, const Fields&... fields) {
   const auto loss = detail::call_with_variables("value_and_grad", f, fields...);
   static_assert(std::is_same_v<typename std::decay_t<decltype(loss)>::placed, NotPlaced>,
                 "gradient_needs_a_scalar: return a sum(...), a mean(...) or another number made of reductions");
+  detail::check_differentiable(loss);
   detail::Gradients<Fields...> gradients(fields...);
   detail::backward(loss, Constant<double>(1), gradients);
   return std::tuple_cat(std::tuple(static_cast<double>(loss.item())), gradients.finish());
@@ -52,6 +61,7 @@ template <class F, class... Fields>
   requires(is_sharded<Fields> && ...)
 auto vjp(F f, const Fields&... fields) {
   const auto expression = detail::call_with_variables("vjp", f, fields...);
+  detail::check_differentiable(expression);
   using Value = detail::field_of_t<std::decay_t<decltype(expression)>>;
   Value value = expression;
   auto pullback = [expression, gradients = detail::Gradients<Fields...>(fields...)](const Value& cotangent) {

@@ -33,7 +33,7 @@ inline constexpr bool has_variable<Mapped<E, Rank, Dims...>> = has_variable<E>;
 template <class Op, class E, bool Mean>
 inline constexpr bool has_variable<Reduction<Op, E, Mean>> = has_variable<E>;
 template <class Op, bool Mean, class E, int... Dims>
-inline constexpr bool has_variable<Reduced<Op, Mean, E, Dims...>> = has_variable<E>;
+inline constexpr bool has_variable<Reduced<Op, Mean, E, Dims...>> = has_variable<E> && !std::is_same_v<Op, ArgMaxOp>;
 template <int Dim, bool Reverse, class E>
 inline constexpr bool has_variable<CumulativeSum<Dim, Reverse, E>> = has_variable<E>;
 template <class Target, class E>

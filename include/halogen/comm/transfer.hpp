@@ -25,18 +25,19 @@ struct Transfer {
 
 /// What all_reduce and reduce_scatter_v can add.
 template <class T>
-concept Reducible =
-    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int64_t> || std::same_as<T, int>;
+concept Reducible = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int64_t> ||
+                    std::same_as<T, std::uint64_t> || std::same_as<T, int>;
 
 namespace detail {
 
-enum class Scalar { int32, int64, float32, float64 };
+enum class Scalar { int32, int64, uint64, float32, float64 };
 
 template <Reducible T>
 constexpr Scalar scalar_of() {
   if constexpr (std::same_as<T, float>) return Scalar::float32;
   if constexpr (std::same_as<T, double>) return Scalar::float64;
   if constexpr (std::same_as<T, std::int64_t>) return Scalar::int64;
+  if constexpr (std::same_as<T, std::uint64_t>) return Scalar::uint64;
   if constexpr (std::same_as<T, int>) return Scalar::int32;
 }
 

@@ -74,12 +74,28 @@ struct operands_differ_in_rank {};
 template <int Dimension, int Rank>
 struct no_such_dimension {};
 
+/// The result that is differentiated is an integer: argmax, a sum or an extreme of integers, a count. It does not
+/// change smoothly. Fix: differentiate something real, as max(u) for argmax(u); a sum of cast<double>(...) for one of
+/// integers.
+struct integer_has_no_gradient {};
+
+/// An expression of fields of From is assigned to a field of To, which has fewer digits. Fix: cast<To>(expression), or
+/// a field of From. Numbers are no fields: u = 2.0 * u is right for a u of float.
+template <class From, class To>
+struct values_are_narrowed {};
+
+/// Odd and ConstantEdge are boundaries of expressions, not of layers. Fix: Zero, Periodic, Reflect or ReplicateEdge; or
+/// the stencil as an expression, with_boundary<Odd, ...>(u).
+template <class... Edges>
+struct boundary_of_expressions {};
+
 /// A stencil's neighbour is given by Distances distances, in a field of Rank dimensions: one for each.
 template <int Distances, int Rank>
 struct footprint_differs_in_rank {};
 
 /// A field keeps its dimensions and value type when it is redistributed, and summands are Partial<Sum> of float,
-/// double, int or int64. First, Second: the mesh dimension whose placement is Partial in source or target, -1 for none.
+/// double, int, int64 or uint64. First, Second: the mesh dimension whose placement is Partial in source or target, -1
+/// for none.
 template <int First, int Second>
 struct partial_is_a_sum {};
 

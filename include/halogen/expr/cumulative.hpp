@@ -68,8 +68,8 @@ struct ScanLines {
 
 /// Values of the expression's own type, but 64 bits for integers, as torch.cumsum.
 template <class E>
-using ScannedField =
-    field_of_t<E, std::conditional_t<std::is_integral_v<typename E::value_type>, std::int64_t, typename E::value_type>>;
+using ScannedField = field_of_t<E, std::conditional_t<std::is_integral_v<typename E::value_type>,
+                                                      Accumulator<typename E::value_type>, typename E::value_type>>;
 
 }  // namespace detail
 

@@ -41,6 +41,8 @@ template <class E>
 inline constexpr const char* stage_text<Reduction<MaxOp, E, false>> = "max to a number, one all_reduce";
 template <class E>
 inline constexpr const char* stage_text<Reduction<MinOp, E, false>> = "min to a number, one all_reduce";
+template <class E>
+inline constexpr const char* stage_text<ArgMax<E>> = "argmax to an index, two all_reduces";
 template <class Op, bool Mean, class E, int... D>
 inline constexpr const char* stage_text<Reduced<Op, Mean, E, D...>> =
     std::is_same_v<Op, ArgMaxOp> ? "argmax over a dimension, two all_reduces where it is cut"

@@ -126,8 +126,8 @@ class DeepHalo {
         const auto i = static_cast<std::size_t>(d);
         if (has_images(read.access.edge[i]) && read.access.offset[i] != 0)
           throw CollectiveError("iterate: along dimension " + std::to_string(source) +
-                                ", where the step's own field is periodic, it reads a field with Reflect or "
-                                "ReplicateEdge at a distance: give that one Periodic, or iterate one step");
+                                ", where the step's own field is periodic, it reads a field with Reflect, Odd "
+                                "or ReplicateEdge at a distance: give that one Periodic, or iterate one step");
         if (read.access.scale[i] == 1 && read.access.divisor[i] == 1 && read.cut(d).extent() == shape().extent(source))
           continue;
         throw CollectiveError(
@@ -176,6 +176,7 @@ class DeepHalo {
   template <class Field, class E>
   void compute(const execution_space& space, const Grid<rank>& grid, Field& field, const E& expression) {
     static_assert(AssignableTo<Field, E>, "iterate: a step keeps the placement of its fields");
+    check_width<typename Field::value_type>(expression);
     auto buffer = field.take_buffer();
     Field result(field);
     result.rebind(buffer);

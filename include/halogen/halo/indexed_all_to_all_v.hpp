@@ -60,7 +60,7 @@ inline Kokkos::View<index_t*, memory_space> on_device(const std::vector<index_t>
 ///            takes                           writes (`=`)                                          emits
 ///   forward  this rank's tensor              the rows received, those of rank 0 first              all_to_all
 ///   vjp      a cotangent of those rows       for each row of the tensor the sum over all its uses  all_to_all
-///            (float, double, int, int64)
+///            (float, double, int, int64, uint64)
 ///
 /// all_to_all: one message to each rank that is sent rows, prepared once. Views are row-major in memory_space. To make
 /// it is collective (two all_reduces, one all_gather of the counts); throws CollectiveError with one sentence on all

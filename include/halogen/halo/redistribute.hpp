@@ -11,7 +11,7 @@
 // may be uneven. Where several ranks hold a point (Replicate), it comes from the one that shares the receiver's
 // coordinate there, so replicas serve disjoint receivers. The target may lie on a mesh of another shape, or of fewer or
 // more ranks (halo/redistribute_between.hpp); summands are then made on coordinate 0. Any value type is moved; summands
-// are Partial<Sum> of float, double, int or int64, others do not compile (why::partial_is_a_sum).
+// are Partial<Sum> of float, double, int, int64 or uint64, others do not compile (why::partial_is_a_sum).
 #pragma once
 
 #include <memory>

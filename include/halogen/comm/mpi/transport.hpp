@@ -264,6 +264,8 @@ HALOGEN_INLINE MPI_Datatype MpiTransport::type_of(Scalar scalar) {
       return MPI_INT;
     case Scalar::int64:
       return MPI_INT64_T;
+    case Scalar::uint64:
+      return MPI_UINT64_T;
     case Scalar::float32:
       return MPI_FLOAT;
     case Scalar::float64:

@@ -352,6 +352,8 @@ HALOGEN_INLINE ncclDataType_t NcclTransport::type_of(Scalar scalar) {
       return ncclInt32;
     case Scalar::int64:
       return ncclInt64;
+    case Scalar::uint64:
+      return ncclUint64;
     case Scalar::float32:
       return ncclFloat32;
     case Scalar::float64:
