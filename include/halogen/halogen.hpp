@@ -6,6 +6,7 @@
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"
 #include "halogen/expr/explain_expression.hpp"
+#include "halogen/expr/statistics.hpp"
 #include "halogen/halo/collectives_v.hpp"
 #include "halogen/halo/redistribute.hpp"
 #include "halogen/halo/redistribute_between.hpp"

@@ -163,6 +163,7 @@ HALOGEN_UNARY(Truncation, trunc, Kokkos::trunc(a), NoPartial{})
 HALOGEN_UNARY(Rounding, round, Kokkos::nearbyint(a), NoPartial{})  // halves to even, as in PyTorch
 HALOGEN_UNARY(IsNan, isnan, Kokkos::isnan(a), NoPartial{})
 HALOGEN_UNARY(IsFinite, isfinite, Kokkos::isfinite(a), NoPartial{})
+HALOGEN_UNARY(Detach, detach, a, NoPartial{})  // the value, through which no gradient flows
 
 // A NaN is the larger and the smaller, as in PyTorch.
 HALOGEN_BINARY(Maximum, maximum, (a < b || b != b ? b : a), where(a >= b, 1.0f, 0.0f), where(a < b, 1.0f, 0.0f))
