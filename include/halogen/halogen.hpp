@@ -2,6 +2,7 @@
 #pragma once
 
 #include "halogen/autograd/attention.hpp"
+#include "halogen/autograd/rearranged.hpp"
 #include "halogen/comm/agree.hpp"
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"

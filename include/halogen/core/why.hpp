@@ -70,7 +70,7 @@ struct redistribute_operand {};
 template <int First, int Second>
 struct operands_differ_in_rank {};
 
-/// shift, slice, pad, transpose or cumulative_sum names dimension Dimension of an expression of Rank dimensions.
+/// shift, slice, pad, transpose, flip, roll or cumulative_sum names dimension Dimension of an expression of Rank dimensions.
 template <int Dimension, int Rank>
 struct no_such_dimension {};
 
