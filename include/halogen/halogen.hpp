@@ -3,6 +3,7 @@
 
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/rearranged.hpp"
+#include "halogen/autograd/reshaped.hpp"
 #include "halogen/comm/agree.hpp"
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"

@@ -34,14 +34,14 @@ KOKKOS_FUNCTION auto floored_remainder(A a, B b) {
 }
 }  // namespace detail
 
-#define HALOGEN_BINARY_FUNCTION(Name, function)                       \
-  template <class A, class B>                                         \
-    requires detail::Joinable<A, B>                                   \
-  auto function(const A& a, const B& b) {                             \
-    return apply(Name{}, a, b);                                       \
-  }                                                                   \
-  template <class A, class B, class Why = detail::WhyNotJoined<A, B>> \
-    requires detail::Unjoinable<A, B>                                 \
+#define HALOGEN_BINARY_FUNCTION(Name, function)                         \
+  template <class A, class B>                                           \
+    requires detail::Combinable<A, B>                                   \
+  auto function(const A& a, const B& b) {                               \
+    return apply(Name{}, a, b);                                         \
+  }                                                                     \
+  template <class A, class B, class Why = detail::WhyNotCombined<A, B>> \
+    requires detail::Uncombinable<A, B>                                 \
   void function(const A& a, const B& b) = delete;
 
 // Each operation: a functor with its value and, for gradients, partial<I>(operands...) as an expression.
@@ -117,7 +117,7 @@ struct Where {
   }
 };
 template <class C, class A, class B>
-  requires detail::Joinable<C, A, B>
+  requires detail::Combinable<C, A, B>
 auto where(const C& condition, const A& a, const B& b) {
   return apply(Where{}, condition, a, b);
 }

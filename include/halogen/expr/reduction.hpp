@@ -228,7 +228,7 @@ auto min(const X& x) {
 }
 /// sum(a * b), of integers in 64 bits.
 template <class A, class B>
-  requires detail::Joinable<A, B>
+  requires detail::Combinable<A, B>
 auto dot(const A& a, const B& b) {
   return sum(detail::widened<std::int64_t>(a) * detail::widened<std::int64_t>(b));
 }
