@@ -2,6 +2,7 @@
 #pragma once
 
 #include "halogen/autograd/attention.hpp"
+#include "halogen/autograd/contraction.hpp"
 #include "halogen/autograd/rearranged.hpp"
 #include "halogen/autograd/reshaped.hpp"
 #include "halogen/comm/agree.hpp"
