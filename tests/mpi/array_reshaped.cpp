@@ -79,6 +79,12 @@ TEST_CASE("static extents of 1 broadcast on either side, in one and both dimensi
     CHECK(hg::dot(u, row).item() == doctest::Approx(expected).epsilon(1e-12));
     const Plane<double> of_slice = hg::slice<0>(u, 1, 5) - row;
     CHECK(error(of_slice, {4, 7}, [&](auto i) { return a(i[0] + 1, i[1]) - r(0, i[1]); }) == 0);
+    const Plane<double> of_maps = u * hg::transpose<0, 1>(hg::transpose<0, 1>(row)) -
+                                  hg::squeeze<1>(hg::unsqueeze<1>(row)) * hg::slice<1>(row, 0, 7) +
+                                  (row + hg::mean<0>(row, hg::keep_dimensions)) * column;
+    CHECK(error(of_maps, extents, [&](auto i) {
+            return a(i) * r(0, i[1]) - r(0, i[1]) * r(0, i[1]) + 2 * r(0, i[1]) * c(i[0], 0);
+          }) < exact);
     Plane<double> w = u.clone();
     w += row;
     CHECK(error(w, extents, [&](auto i) { return a(i) + r(0, i[1]); }) == 0);

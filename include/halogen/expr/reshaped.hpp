@@ -89,6 +89,16 @@ struct Selected
   }
 };
 
+namespace detail {
+
+template <int Dim, class E>
+struct one_point<Selected<Dim, E>> {
+  static constexpr unsigned without(unsigned mask) { return (mask & ((1u << Dim) - 1u)) | (mask >> (Dim + 1) << Dim); }
+  static constexpr unsigned single = without(one_point<E>::single), open = without(one_point<E>::open);
+};
+
+}  // namespace detail
+
 /// The points of E with its dimensions [Dim, Dim + From) as To others. Made by flatten (To 1) and unflatten (From 1).
 template <class E, int Dim, int From, int To>
 struct Reshaped

@@ -151,6 +151,8 @@ Field rearranged(const Field& source, int dimension, const std::vector<LineRun>&
   using Move = detail::Rearrangement<typename Field::value_type, Field::rank>;
   const Field result(source.shape(), Field::Start::unwritten);
   const bool moves = source.cut(dimension).parts() > 1;
+  if (moves && source.mesh().is_dry())
+    throw Error("points of a field on a dry mesh are moved between ranks: no rank holds what lies elsewhere");
   Field from = source;
   if (runs.front().mirrored) {
     const execution_space space;
