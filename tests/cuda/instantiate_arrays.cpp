@@ -53,6 +53,28 @@ void attend(const hg::Environment& env) {
   if (env.is_root()) std::printf("attention %.9g, gradient %.9g\n", loss, sum);
 }
 
+/// Statistics, other orders and dimensions, broadcasting and products, with their gradients.
+void rearrange_fields(const hg::Environment& env) {
+  using Line = hg::Mesh<"data">;
+  using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
+  using Row = hg::Sharded<hg::Tensor<float, 1, hg::dyn>, Line, hg::Replicate>;
+  using Whole = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, hg::Replicate>;
+  const auto mesh = hg::device_mesh<Line>(env.world(), {-1});
+  const auto rows = hg::distribute_tensor<Rows>(mesh, {16, 24}, std::vector<float>(16 * 24, 1.f));
+  const Row row(mesh, {1, 24});
+  const Whole weights(mesh, {24, 24});
+  const auto [loss, du, dv, dw] = hg::value_and_grad([](auto u, auto v, auto w) {
+    const auto scaled = hg::softmax<1>((u - v) / (1.f + hg::std<0>(u, hg::keep_dimensions)));
+    const auto turned = hg::flip<0>(hg::roll<1>(scaled, 3)) + hg::expand<0>(v);
+    const auto groups = hg::flatten<0, 1>(hg::unflatten<0>(turned, 8, 2)) * hg::select<0>(hg::unsqueeze<0>(v), 0);
+    const auto product = hg::matmul(groups, w);
+    const auto covariance = hg::redistribute<Whole>(hg::einsum<"ni,nj->ij">(u, product));
+    return hg::var(product) + hg::logsumexp(u) + hg::sum(hg::log_softmax<1>(covariance)) + hg::sum(hg::var<1>(u));
+  })(rows, row, weights);
+  const double sum = hg::sum(du).item() + hg::sum(dv).item() + hg::sum(dw).item();
+  if (env.is_root()) std::printf("rearranged %.9g, gradients %.9g\n", loss, sum);
+}
+
 /// Redistributions and their adjoint, rows by index, parameters in pieces.
 void move_fields(const hg::Environment& env) {
   using Line = hg::Mesh<"data">;
@@ -86,6 +108,7 @@ void move_fields(const hg::Environment& env) {
 void step_fields(const hg::Environment& env) {
   step_a_field(env);
   move_fields(env);
+  rearrange_fields(env);
   attend<float>(env);
   attend<double>(env);
   attend<hg::bfloat16>(env);

@@ -1,7 +1,7 @@
 // Gradients of expressions with respect to fields: value_and_grad, grad and vjp.
 #pragma once
 
-#include "halogen/autograd/backward.hpp"
+#include "halogen/autograd/broadcast.hpp"
 
 namespace halogen {
 namespace detail {

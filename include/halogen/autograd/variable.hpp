@@ -19,6 +19,9 @@ struct VariableLeaf : FieldLeaf<Field> {
 namespace detail {
 
 template <int Index, class Field>
+struct one_point<VariableLeaf<Index, Field>> : one_point<FieldLeaf<Field>> {};
+
+template <int Index, class Field>
 inline constexpr bool has_variable<VariableLeaf<Index, Field>> = true;
 template <int Dim, int Offset, class E>
 inline constexpr bool has_variable<Shift<Dim, Offset, E>> = has_variable<E>;
@@ -26,6 +29,8 @@ template <class E, class... B>
 inline constexpr bool has_variable<Bounded<E, B...>> = has_variable<E>;
 template <class F, class... A>
 inline constexpr bool has_variable<Pointwise<F, A...>> = (has_variable<A> || ...);
+template <class E, unsigned Mask>
+inline constexpr bool has_variable<Broadcast<E, Mask>> = has_variable<E>;
 template <int Dim, class E, bool Strided>
 inline constexpr bool has_variable<Resliced<Dim, E, Strided>> = has_variable<E>;
 template <class E, int Rank, int... Dims>

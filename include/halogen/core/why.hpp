@@ -70,7 +70,7 @@ struct redistribute_operand {};
 template <int First, int Second>
 struct operands_differ_in_rank {};
 
-/// shift, slice, pad, transpose or cumulative_sum names dimension Dimension of an expression of Rank dimensions.
+/// shift, slice, pad, transpose, select, flip, roll or cumulative_sum names dimension Dimension of an expression of Rank dimensions.
 template <int Dimension, int Rank>
 struct no_such_dimension {};
 
@@ -88,6 +88,11 @@ struct values_are_narrowed {};
 /// the stencil as an expression, with_boundary<Odd, ...>(u).
 template <class... Edges>
 struct boundary_of_expressions {};
+
+/// flatten joins dimensions of which mesh dimension MeshDimension cuts one behind the first, First: points that follow
+/// each other in the result would lie on all ranks. Fix: redistribute to Shard<First> or Replicate.
+template <int MeshDimension, int First>
+struct flattened_dimension_is_cut {};
 
 /// A stencil's neighbour is given by Distances distances, in a field of Rank dimensions: one for each.
 template <int Distances, int Rank>

@@ -74,6 +74,12 @@ struct Access {
 
   /// Leaves only those evaluated points for which the node's index along `d` is below `extent`.
   void keep_inside(int d, index_t extent) { narrow(d, extent, &inside, &reading); }
+  /// The node's index along `d` is the same for all evaluated points.
+  void fix(std::size_t d, index_t index) {
+    source[d] = -1;
+    scale[d] = divisor[d] = 1;
+    offset[d] = index;
+  }
   /// Others are checked, or read nothing.
   void check_outside(int d, index_t extent) { narrow(d, extent, &inside); }
   void read_inside(int d, index_t extent) { narrow(d, extent, &reading); }
@@ -99,7 +105,10 @@ struct Access {
   template <class... Points>
   void narrow(int d, index_t below, Points*... points) const {
     const auto i = static_cast<std::size_t>(d);
-    if (source[i] < 0) return;
+    if (source[i] < 0) {  // one index for all evaluated points
+      if (offset[i] < 0 || offset[i] >= below * divisor[i]) (..., ((*points)[0] = {}));
+      return;
+    }
     const auto s = static_cast<std::size_t>(source[i]);
     const Interval kept{ceil_div(-offset[i], scale[i]), floor_div(below * divisor[i] - 1 - offset[i], scale[i]) + 1};
     (..., ((*points)[s] = intersect((*points)[s], kept)));

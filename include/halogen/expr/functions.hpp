@@ -59,14 +59,14 @@ struct FlooredQuotient {
 };
 }  // namespace detail
 
-#define HALOGEN_BINARY_FUNCTION(Name, function)                       \
-  template <class A, class B>                                         \
-    requires detail::Joinable<A, B>                                   \
-  auto function(const A& a, const B& b) {                             \
-    return apply(Name{}, a, b);                                       \
-  }                                                                   \
-  template <class A, class B, class Why = detail::WhyNotJoined<A, B>> \
-    requires detail::Unjoinable<A, B>                                 \
+#define HALOGEN_BINARY_FUNCTION(Name, function)                         \
+  template <class A, class B>                                           \
+    requires detail::Combinable<A, B>                                   \
+  auto function(const A& a, const B& b) {                               \
+    return apply(Name{}, a, b);                                         \
+  }                                                                     \
+  template <class A, class B, class Why = detail::WhyNotCombined<A, B>> \
+    requires detail::Uncombinable<A, B>                                 \
   void function(const A& a, const B& b) = delete;
 
 // Each operation: a functor with its value and, for gradients, partial<I>(operands...) as an expression.
@@ -142,7 +142,7 @@ struct Where {
   }
 };
 template <class C, class A, class B>
-  requires detail::Joinable<C, A, B>
+  requires detail::Combinable<C, A, B>
 auto where(const C& condition, const A& a, const B& b) {
   return apply(Where{}, condition, a, b);
 }
@@ -188,6 +188,7 @@ HALOGEN_UNARY(Truncation, trunc, Kokkos::trunc(a), NoPartial{})
 HALOGEN_UNARY(Rounding, round, Kokkos::nearbyint(a), NoPartial{})  // halves to even, as in PyTorch
 HALOGEN_UNARY(IsNan, isnan, Kokkos::isnan(a), NoPartial{})
 HALOGEN_UNARY(IsFinite, isfinite, Kokkos::isfinite(a), NoPartial{})
+HALOGEN_UNARY(Detach, detach, a, NoPartial{})  // the value, through which no gradient flows
 
 // A NaN is the larger and the smaller; each of two equal operands has half the gradient: as in PyTorch.
 HALOGEN_BINARY(Maximum, maximum, (a < b || b != b ? b : a), where(a < b, 0.0f, where(a == b, 0.5f, 1.0f)),

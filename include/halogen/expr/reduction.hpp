@@ -242,7 +242,7 @@ auto min(const X& x) {
 }
 /// sum(a * b), of integers in 64 bits.
 template <class A, class B>
-  requires detail::Joinable<A, B>
+  requires detail::Combinable<A, B>
 auto dot(const A& a, const B& b) {
   using T = std::common_type_t<typename expression_of<A>::value_type, typename expression_of<B>::value_type>;
   using Wide = std::conditional_t<std::is_integral_v<T>, detail::Accumulator<T>, std::int64_t>;
