@@ -47,8 +47,14 @@ struct built_with_other_flags {
   static const char here;
 };
 
-using OwnFlags = built_with_other_flags<KOKKOS_VERSION, execution_space, Flags::compiler, vector_bytes,
-                                        wide_vector_bytes, Flags::fma, graph_capacity, Flags::mpi, Flags::nccl,
-                                        HALOGEN_DEVICE_KERNELS>;
+using OwnFlags =
+    built_with_other_flags<KOKKOS_VERSION, execution_space, Flags::compiler, vector_bytes, wide_vector_bytes,
+                           Flags::fma, graph_capacity, Flags::mpi, Flags::nccl, HALOGEN_DEVICE_KERNELS>;
+
+#if HALOGEN_COMPILED
+namespace {
+[[gnu::used]] const char* const flags_fit = &OwnFlags::here;
+}
+#endif
 
 }  // namespace halogen::compiled

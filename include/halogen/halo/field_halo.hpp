@@ -73,21 +73,24 @@ struct FieldHalo {
   TransportBuffer<T> send, receive;
   HaloExchange<T, Rank> exchange;  // ends before its buffers do
 
-  FieldHalo(const Communicator& world, const Decomposition& pieces, const HaloNeeds<Rank>& needs)
-      : exchange(HaloStrips<Rank>(needs, pieces, world.rank()), world.rank()) {
-    for (std::size_t d = 0; d < Rank; ++d) {
-      for (int part = 0; part < needs.cut[d].parts(); ++part)
-        margins[d].widen(needs.cut[d].piece(part), needs.needed[d][static_cast<std::size_t>(part)]);
-      reaches_other_pieces |= needs.cut[d].parts() > 1 && (margins[d].lo > 0 || margins[d].hi > 0);
-    }
-    const auto buffer = [&](const char* label) {
-      return TransportBuffer<T>(label, exchange.values(), Travels::in_messages, world);
-    };
-    send = buffer("halogen::send");
-    receive = buffer("halogen::receive");
-    exchange.connect(world, send.data(), receive.data(), "halo of a field");
-  }
+  FieldHalo(const Communicator& world, const Decomposition& pieces, const HaloNeeds<Rank>& needs);
 };
+
+template <class T, int Rank>
+FieldHalo<T, Rank>::FieldHalo(const Communicator& world, const Decomposition& pieces, const HaloNeeds<Rank>& needs)
+    : exchange(HaloStrips<Rank>(needs, pieces, world.rank()), world.rank()) {
+  for (std::size_t d = 0; d < Rank; ++d) {
+    for (int part = 0; part < needs.cut[d].parts(); ++part)
+      margins[d].widen(needs.cut[d].piece(part), needs.needed[d][static_cast<std::size_t>(part)]);
+    reaches_other_pieces |= needs.cut[d].parts() > 1 && (margins[d].lo > 0 || margins[d].hi > 0);
+  }
+  const auto buffer = [&](const char* label) {
+    return TransportBuffer<T>(label, exchange.values(), Travels::in_messages, world);
+  };
+  send = buffer("halogen::send");
+  receive = buffer("halogen::receive");
+  exchange.connect(world, send.data(), receive.data(), "halo of a field");
+}
 
 /// The exchange that was prepared for what is asked, or a new one for needs(); margins grow where they must.
 template <class Field, class Needs>
