@@ -3,13 +3,8 @@
 option(HALOGEN_BUILD_COMPILED "Build and install halogen::compiled" ${PROJECT_IS_TOP_LEVEL})
 
 # the listed instantiations; no transport shows in them
-add_library(halogen_instantiations OBJECT EXCLUDE_FROM_ALL)
-foreach(part RANGE 5)  # as PARTS of scripts/compiled_list
-  set(source "${PROJECT_BINARY_DIR}/compiled/instantiations_${part}.cpp")
-  file(CONFIGURE OUTPUT "${source}" CONTENT
-       "#define HALOGEN_PART ${part}\n#include \"${PROJECT_SOURCE_DIR}/src/instantiations.cpp\"\n")
-  target_sources(halogen_instantiations PRIVATE "${source}")
-endforeach()
+file(GLOB shares "${PROJECT_SOURCE_DIR}/src/instantiations/*.cpp")  # as PARTS of scripts/compiled_list
+add_library(halogen_instantiations OBJECT EXCLUDE_FROM_ALL ${shares})
 
 # halogen_compiled_options(TARGET)
 function(halogen_compiled_options target)

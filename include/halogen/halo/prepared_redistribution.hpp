@@ -181,13 +181,15 @@ void PreparedRedistribution<T, Rank>::make_middle(const std::vector<Box<Rank>>& 
 
 template <class T, int Rank>
 void PreparedRedistribution<T, Rank>::finish_sums(const View& target) {
-  if (in_place_) {
-    make_zeros(target);
-    return sums_.finish(space_, target);
+  if constexpr (Reducible<T>) {
+    if (in_place_) {
+      make_zeros(target);
+      return sums_.finish(space_, target);
+    }
+    sums_.finish(space_, middle_);
+    exchange_.start(space_, middle_);
+    finish_from(middle_, target);
   }
-  sums_.finish(space_, middle_);
-  exchange_.start(space_, middle_);
-  finish_from(middle_, target);
 }
 
 template <class T, int Rank>

@@ -1,4 +1,4 @@
-// A share of the list of halogen::compiled: CMakeLists.txt compiles this once for each HALOGEN_PART.
+// Share HALOGEN_PART of the list of halogen::compiled. Shares are sources, so that they are compiled side by side.
 #include <halogen/halogen.hpp>
 
 #define HALOGEN_LISTED_ARRAY 1
