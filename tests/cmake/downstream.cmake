@@ -1,4 +1,4 @@
-# NAME is find_package (installed into a folder of its own first) or add_subdirectory.
+# NAME is find_package (installed into a folder of its own first) or add_subdirectory, of which FetchContent is a case.
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 set(project "${SOURCE}/tests/cmake/downstream")
 if(NAME STREQUAL "find_package")
@@ -7,6 +7,9 @@ if(NAME STREQUAL "find_package")
 else()
   run(${configure} -S "${project}" -B "${WORK}/build" "-DCMAKE_PREFIX_PATH=${prefix_path}"
       "-DHALOGEN_SOURCE=${SOURCE}" -DHALOGEN_ENABLE_MPI=${MPI})
+  # fetched it is the same subdirectory: that it configures is enough
+  run(${configure} -S "${project}" -B "${WORK}/fetched" "-DCMAKE_PREFIX_PATH=${prefix_path}"
+      "-DHALOGEN_FETCHED=${SOURCE}" -DHALOGEN_ENABLE_MPI=${MPI})
 endif()
 run("${CMAKE_COMMAND}" --build "${WORK}/build")
 # same_output(COMMAND...): header-only and with halogen::compiled the program prints the same, to the last digit

@@ -51,7 +51,7 @@ using OwnFlags =
     built_with_other_flags<KOKKOS_VERSION, execution_space, Flags::compiler, vector_bytes, wide_vector_bytes,
                            Flags::fma, graph_capacity, Flags::mpi, Flags::nccl, HALOGEN_DEVICE_KERNELS>;
 
-#if HALOGEN_COMPILED
+#if HALOGEN_COMPILED && !defined(HALOGEN_PART)  // a share of the library fits all of its variants
 namespace {
 [[gnu::used]] const char* const flags_fit = &OwnFlags::here;
 }
