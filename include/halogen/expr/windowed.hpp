@@ -203,6 +203,8 @@ struct Shift : ExpressionNode<typename E::value_type, typename E::placed> {
 template <class E, class... Boundaries>
 struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   static constexpr int rank = sizeof...(Boundaries);
+  static_assert(!std::is_unsigned_v<typename E::value_type> || ((Boundaries::edge != Edge::odd) && ...),
+                "an Odd boundary takes the other sign, which unsigned values do not have");
   E inner;
 
   explicit Bounded(E e) : inner(std::move(e)) {}
