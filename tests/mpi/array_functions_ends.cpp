@@ -1,4 +1,3 @@
-// program: arrays
 // ranks: 1
 // Values and derivatives of the functions of values beside PyTorch's, at signed zeros, ties, the ends of their domains,
 // infinities and NaN: as expressions, and those of them that functors may call by dual numbers.
@@ -110,6 +109,19 @@ HALOGEN_TEST_FUNCTOR(fmax)
 HALOGEN_TEST_FUNCTOR(fmin)
 #undef HALOGEN_TEST_FUNCTOR
 
+struct Product {
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T x, T y) const {
+    return x * y;
+  }
+};
+struct Quotient {
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T x, T y) const {
+    return x / y;
+  }
+};
+
 /// u^0 of a neighbour: constant, wherever u is 0.
 struct PowerOfNeighbour {
   using footprint = hg::Footprint<hg::At<0>, hg::At<1>>;
@@ -167,6 +179,7 @@ TEST_CASE("functions of two values at zeros, ties, infinities and NaN are PyTorc
       "maximum", [](auto u, auto v) { return hg::maximum(u, v); }, false);  // either 0 is the larger
   table.two(
       "minimum", [](auto u, auto v) { return hg::minimum(u, v); }, false);
+  table.two("multiply", [](auto u, auto v) { return u * v; });
   table.two("divide", [](auto u, auto v) { return u / v; });
   table.two("where", [](auto u, auto v) { return hg::where(u > v, u, v); });
 }
@@ -191,6 +204,8 @@ TEST_CASE("what functors may call has the same derivatives by dual numbers") {
   HALOGEN_TEST_DUAL(cosh)
   HALOGEN_TEST_DUAL(tanh)
 #undef HALOGEN_TEST_DUAL
+  table.two("multiply", [](auto u, auto v) { return hg::apply(Product{}, u, v); });
+  table.two("divide", [](auto u, auto v) { return hg::apply(Quotient{}, u, v); });
   table.two("pow", [](auto u, auto v) { return hg::apply(Dual_pow{}, u, v); });
   table.two(
       "fmax", [](auto u, auto v) { return hg::apply(Dual_fmax{}, u, v); }, false);

@@ -166,6 +166,10 @@ TEST_CASE("one dimension and three, other value types, slices and permutations o
           }) == 0);
     const auto c = numbers<double>(Index<2>{9, 8}, 5);
     const auto walls = hg::with_boundary<Odd, Odd>(field<Plane>(mesh, c, way));
+    using Turned = hg::Sharded<hg::Tensor<double, dyn, dyn>, Grid, hg::Shard<1>, hg::Shard<0>>;
+    const auto corners = hg::with_boundary<Five, Half>(field<Plane>(mesh, c, way));
+    const Turned turned = hg::transpose<0, 1>(hg::shift<0, -2>(hg::shift<1, 1>(corners)));
+    CHECK(error(turned, {8, 9}, [&](auto i) { return at<Five, Half>(c, Index<2>{i[1] - 2, i[0] + 1}); }) == 0);
     const Plane part = hg::slice<0>(hg::shift<0, -2>(walls), 0, 7);
     CHECK(error(part, {7, 8}, [&](auto i) { return at<Odd, Odd>(c, Index<2>{i[0] - 2, i[1]}); }) == 0);
     const auto number = hg::sum(hg::shift<0, 1>(walls) * hg::shift<1, -1>(walls)).item();

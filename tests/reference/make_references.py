@@ -888,7 +888,7 @@ ONE_VALUE = {
     "clamp": lambda x: torch.clamp(x, -1.0, 1.5)}
 TWO_VALUES = {
     "pow": torch.pow, "hypot": torch.hypot, "atan2": torch.atan2, "maximum": torch.maximum, "minimum": torch.minimum,
-    "fmax": torch.fmax, "fmin": torch.fmin, "remainder": torch.remainder, "divide": torch.divide,
+    "fmax": torch.fmax, "fmin": torch.fmin, "remainder": torch.remainder, "multiply": torch.multiply, "divide": torch.divide,
     "where": lambda a, b: torch.where(a > b, a, b)}
 
 

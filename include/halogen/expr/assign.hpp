@@ -1,6 +1,9 @@
 // Assignment: one halo exchange per field read, then one kernel, whatever the expression.
 #pragma once
 
+#include <algorithm>
+#include <tuple>
+
 #include "halogen/expr/launch.hpp"
 #include "halogen/expr/stage.hpp"
 

@@ -146,9 +146,13 @@ class Explanation {
     }
   }
 
-  /// What iterate does beside its first operand.
+  /// What a stage does beside reading its operands once: argmax looks for where the largest value is, iterate steps.
   template <class E>
   void steps(const E&) {}
+  template <class E>
+  void steps(const ArgMax<E>& e) {
+    region(e.inner);
+  }
   template <int N, class Step, class E>
   void steps(const Iterated<N, Step, E>& e) {
     using Field = typename Iterated<N, Step, E>::Result;

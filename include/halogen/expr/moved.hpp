@@ -32,7 +32,7 @@ template <class Target, class E>
 struct Redistributed : detail::FieldStage<Redistributed<Target, E>, Target> {
   using Source = detail::field_of_t<E, typename Target::value_type>;
   E inner;
-  explicit Redistributed(E e) : inner(std::move(e)) {}
+  explicit Redistributed(E e) : inner(std::move(e)) { detail::check_width<typename Target::value_type>(inner); }
 
   index_t extent(int d) const { return detail::stored_extent(inner, d); }
   Cut grid(int d) const { return this->field().cut(d); }

@@ -353,7 +353,9 @@ struct ArgMax : ExpressionNode<std::int64_t, NotPlaced> {
   }
   operator std::int64_t() const { return item(); }  // NOLINT: an index is a number
 
-  detail::BoundConstant<std::int64_t> bind(const Offsets&) const { return {item()}; }
+  detail::BoundConstant<std::int64_t> bind(const Offsets&) const {
+    return detail::BoundConstant<std::int64_t>{item()};
+  }
   template <class Visit>
   void each_leaf(const Access&, Visit&&) const {
     item();

@@ -46,15 +46,17 @@ struct OddRow {
   }
 };
 
-/// `other` for the whole row, or `own` beyond the ends along it.
+/// `other` for the whole row where it lies outside, and `own` beyond the ends along it; where both hold that of the
+/// first dimension.
 template <class Row, class T>
 struct FilledRow {
   Row inner;
-  bool outside;
+  bool outside, own_is_first;
   T other, own;
   index_t begin, end;
   KOKKOS_FUNCTION T operator()(index_t x) const {
-    return outside ? other : x < begin || x >= end ? own : static_cast<T>(inner(x));
+    if ((x < begin || x >= end) && (own_is_first || !outside)) return own;
+    return outside ? other : static_cast<T>(inner(x));
   }
 };
 
@@ -149,13 +151,13 @@ struct BoundFilled {
  private:
   template <int Axis, class Row>
   KOKKOS_FUNCTION FilledRow<Row, T> make(const Position& at, Row row) const {
-    FilledRow<Row, T> result{row, false, T(0), T(0), -Access::far, Access::far};
+    FilledRow<Row, T> result{row, false, false, T(0), T(0), -Access::far, Access::far};
     for (int d = Rank - 1; d >= 0; --d) {
       if (!filled[d]) continue;
       if (d == Axis) {
         result.own = value[d], result.begin = begin[d], result.end = end[d];
       } else if (at[d] < begin[d] || at[d] >= end[d]) {
-        result.outside = true, result.other = value[d];
+        result.outside = true, result.own_is_first = Axis >= 0 && Axis < d, result.other = value[d];
       }
     }
     return result;
@@ -203,6 +205,8 @@ struct Shift : ExpressionNode<typename E::value_type, typename E::placed> {
 template <class E, class... Boundaries>
 struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   static constexpr int rank = sizeof...(Boundaries);
+  static_assert(!std::is_unsigned_v<typename E::value_type> || ((Boundaries::edge != Edge::odd) && ...),
+                "an Odd boundary takes the other sign, which unsigned values do not have");
   E inner;
 
   explicit Bounded(E e) : inner(std::move(e)) {}

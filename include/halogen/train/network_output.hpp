@@ -77,7 +77,9 @@ struct NetworkOutput
   Parameters<ModelType, T> parameters;
   E inner;
   std::shared_ptr<Run> run = std::make_shared<Run>();
-  NetworkOutput(const Parameters<ModelType, T>& p, E e) : parameters(p), inner(std::move(e)) {}
+  NetworkOutput(const Parameters<ModelType, T>& p, E e) : parameters(p), inner(std::move(e)) {
+    detail::check_width<T>(inner);
+  }
 
   /// Known without a run.
   index_t extent(int d) const {
