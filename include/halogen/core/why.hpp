@@ -78,6 +78,10 @@ struct no_such_dimension {};
 template <int Distances, int Rank>
 struct footprint_differs_in_rank {};
 
+/// A function that takes a field is given an expression, which holds no values. Fix: assign it first, Field v = u + 1,
+/// and give v.
+struct expression_is_no_field {};
+
 /// A field keeps its dimensions and value type when it is redistributed, and summands are Partial<Sum> of float,
 /// double, int or int64. First, Second: the mesh dimension whose placement is Partial in source or target, -1 for none.
 template <int First, int Second>

@@ -350,6 +350,7 @@ class Sharded {
   }
 
   typename Storage::View contiguous() const {
+    detail::require_environment();
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
       return
           typename Storage::View(Kokkos::view_alloc("halogen::owned", Kokkos::WithoutInitializing), local_extent(D)...);
@@ -359,6 +360,12 @@ class Sharded {
   std::shared_ptr<const Shape> shape_;
   std::shared_ptr<Storage> storage_;
 };
+
+namespace detail {
+/// An expression, which holds no values until it is assigned to a field.
+template <class X>
+concept Unstored = requires { typename X::expression_tag; };
+}  // namespace detail
 
 template <class X>
 inline constexpr bool is_sharded = false;

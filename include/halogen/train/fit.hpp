@@ -154,11 +154,12 @@ struct values_not_taken<T, Field, Fields...>
 
 template <class ModelType, class Image, class Label, class Weight, class T>
 constexpr auto why_not() {
-  using Other = typename values_not_taken<T, Image, Label, Weight>::type;
-  if constexpr (std::is_void_v<Other>)
+  if constexpr (Unstored<Image> || Unstored<Label> || Unstored<Weight>)
+    return why::expression_is_no_field{};
+  else if constexpr (std::is_void_v<typename values_not_taken<T, Image, Label, Weight>::type>)
     return why_of<find_fit<ModelType, Image, Label, Weight>()>();
   else
-    return why::field_values_differ<T, Other>{};
+    return why::field_values_differ<T, typename values_not_taken<T, Image, Label, Weight>::type>{};
 }
 
 template <class ModelType, class Image, class Label, class Weight, class T>
