@@ -5,8 +5,14 @@
 
 namespace halogen::why {
 
-/// Layer (position in forward order, from 0) takes Needed channels, but its input has Have.
-template <int Layer, int Needed, int Have>
+/// Where a layer stands in its model: its position in the outermost container, in the one within, and so on, as
+/// PyTorch's names of parameters count.
+template <int... Positions>
+struct path {};
+
+/// Layer (position in forward order, from 0) takes Needed channels, but its input has Have. Written is its type as the
+/// model's author wrote it, or the container's that joins two values; Path where it stands.
+template <int Layer, int Needed, int Have, class Written, class Path>
 struct channels_differ {};
 
 /// Layer normalises, or convolves from or to, Channels channels in Groups groups, which does not divide them.
