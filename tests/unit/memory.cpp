@@ -28,7 +28,14 @@ struct Globals {
   std::optional<hg::Trainer<Net, hg::AdamW, Line>> trainer;
   std::optional<hg::Redistribution<Whole, Image>> move;
   ~Globals() {
-    if (!field.empty()) std::puts("globals end");
+    if (field.empty()) return;
+    const auto says = [](auto f) { std::puts(("after: " + support::refusal<hg::CollectiveError>(f)).c_str()); };
+    says([&] { field.to_host(); });
+    says([&] { field = field + 1.0f; });
+    says([&] { Image another(*mesh, {1, 1, 4, 4}); });
+    says([&] { hg::initial_parameters<Net, float>(2); });
+    says([&] { parameters->to_host(); });
+    std::puts("globals end");
   }
 } globals;
 
@@ -96,6 +103,10 @@ TEST_CASE("what outlives its Environment ends with the process, without a word")
       support::shell("env -u OMP_PROC_BIND " + support::this_executable() + " --no-skip '--test-case=child leaves*'");
   CAPTURE(ended.output);
   CHECK(ended.status == 0);
+  CHECK(support::count(ended.output,
+                       "after: there is no halogen::Environment: make one first in main, "
+                       "halogen::Environment env(argc, argv), and use fields and parameters only while "
+                       "it lives\n") == 5);
   CHECK(support::count(ended.output, "globals end\n") == 1);
   CHECK(support::count(ended.output, "Kokkos") == 0);
 }

@@ -5,8 +5,14 @@
 
 namespace halogen::why {
 
-/// Layer (position in forward order, from 0) takes Needed channels, but its input has Have.
-template <int Layer, int Needed, int Have>
+/// Where a layer stands in its model: its position in the outermost container, in the one within, and so on, as
+/// PyTorch's names of parameters count.
+template <int... Positions>
+struct path {};
+
+/// Layer (position in forward order, from 0) takes Needed channels, but its input has Have. Written is its type as the
+/// model's author wrote it, or the container's that joins two values; Path where it stands.
+template <int Layer, int Needed, int Have, class Written, class Path>
 struct channels_differ {};
 
 /// Layer normalises, or convolves from or to, Channels channels in Groups groups, which does not divide them.
@@ -97,6 +103,10 @@ struct flattened_dimension_is_cut {};
 /// A stencil's neighbour is given by Distances distances, in a field of Rank dimensions: one for each.
 template <int Distances, int Rank>
 struct footprint_differs_in_rank {};
+
+/// A function that takes a field is given an expression, which holds no values. Fix: assign it first, Field v = u + 1,
+/// and give v.
+struct expression_is_no_field {};
 
 /// A field keeps its dimensions and value type when it is redistributed, and summands are Partial<Sum> of float,
 /// double, int, int64 or uint64. First, Second: the mesh dimension whose placement is Partial in source or target, -1

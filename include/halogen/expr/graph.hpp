@@ -72,13 +72,16 @@ struct Misfit {
     windows_differ
   } kind{};
   int layer = 0, first = 0, second = 0;
+  const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
+  int depth = 0, path[16]{};      ///< positions in the containers around it, the outermost first
 };
 
 /// One step of the path that names a parameter: a name, or an index where there is none.
 struct PathStep {
   std::string_view name;
   int index = 0;
-  int children = 0;  ///< how many were named by their order of call so far
+  int children = 0;               ///< how many were named by their order of call so far
+  const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
 };
 
 /// What a graph is beside its tables.
@@ -131,7 +134,9 @@ struct GraphDraft : BasicGraph<StaticVector> {
   }
 
   constexpr void refuse(Misfit::Kind kind, int layer, int first = 0, int second = 0) {
-    if (misfit.kind == Misfit::Kind::none) misfit = {kind, layer, first, second};
+    if (misfit.kind != Misfit::Kind::none) return;
+    misfit = {kind, layer, first, second, path.back().written};
+    for (int i = 1; i < path.size() && misfit.depth < 16; ++i) misfit.path[misfit.depth++] = path[i].index;
   }
 
   /// `layer` has windows of so many dimensions, as all of a model must.

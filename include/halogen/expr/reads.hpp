@@ -289,6 +289,7 @@ Reads<Shape> reads_on(const Shape& grid, const E& expression) {
 /// The hull of all reads of each buffer, then one exchange for each.
 template <class Shape>
 void exchange_halos(const execution_space& space, const Grid<Shape::rank>& grid, const Reads<Shape>& reads) {
+  require_environment();
   reads.each_exchange(grid, FillMargins{space});
 }
 

@@ -1,6 +1,7 @@
 // From a model's type to its graph and plans, once per type and number of input channels.
 #pragma once
 
+#include "halogen/core/type_of.hpp"
 #include "halogen/expr/planner.hpp"
 
 namespace halogen {
@@ -9,6 +10,7 @@ template <class ModelType>
 constexpr GraphDraft trace(int input_channels, std::vector<std::string>* names = nullptr) {
   GraphDraft graph(input_channels);
   graph.names = names;
+  graph.path.back().written = detail::address_of_type<ModelType>;
   const Traced output = ModelType{}.forward(Traced{&graph, 0});
   graph.output = output.node;
   graph.names = nullptr;

@@ -162,4 +162,8 @@ template <class Target, class Source,
   requires(is_sharded<Target> && is_sharded<Source> && !detail::Redistributable<Target, Source>)
 Target redistribute_to(const Source& field, const Target& target) = delete;
 
+template <class Target, detail::Unstored E, class Why = why::expression_is_no_field>
+  requires is_sharded<Target>
+Target redistribute_to(const E& expression, const Target& target) = delete;
+
 }  // namespace halogen

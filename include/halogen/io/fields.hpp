@@ -88,7 +88,7 @@ TensorPlace place_of(const std::filesystem::path& path, const std::string& name,
 ///
 ///   hg::save_fields("state.safetensors", hg::NamedField{"u", u}, hg::NamedField{"v", v});
 template <class... Fields>
-  requires(sizeof...(Fields) > 0)
+  requires(sizeof...(Fields) > 0 && !(detail::Unstored<Fields> || ...))
 void save_fields(const std::filesystem::path& path, const NamedField<Fields>&... named) {
   static_assert((detail::is_whole<Fields> && ...),
                 "save_fields_of_summands: a Partial field is a sum that is still due: redistribute it first");
@@ -136,6 +136,10 @@ void save_fields(const std::filesystem::path& path, const NamedField<Fields>&...
     if (replacement) replacement->take_name();
   });
 }
+
+template <class... Fields, class Why = why::expression_is_no_field>
+  requires(detail::Unstored<Fields> || ...)
+void save_fields(const std::filesystem::path& path, const NamedField<Fields>&... named) = delete;
 
 /// Collective over the field's mesh: each rank reads its own piece of that tensor, however the file was written and the
 /// field is cut. Throws CollectiveError on all ranks with one sentence, the field unchanged: no such file or tensor,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "halogen/core/fixed_string.hpp"
+#include "halogen/core/type_of.hpp"
 #include "halogen/expr/planner.hpp"
 
 namespace halogen {
@@ -24,6 +25,7 @@ struct Module {
 
   template <class Layer>
   static constexpr Traced call(const Layer& layer, PathStep step, Traced x) {
+    step.written = detail::address_of_type<Layer>;
     x.graph->path.push(step);
     const Traced y = layer.forward(x);
     x.graph->path.pop();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "halogen/comm/agree.hpp"
+#include "halogen/core/why.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {
@@ -142,6 +143,7 @@ Field from_local_inferred(const DeviceMesh<typename Field::mesh_type>& mesh, con
 
 /// Collective: throws CollectiveError on all ranks where a value is NaN or infinite, naming the field and one point.
 template <class Field>
+  requires(!detail::Unstored<Field>)
 void require_finite(const Field& field, const std::string& name) {
   field.shape("require_finite")->agree();
   agree(field.mesh().world(), [&] {
@@ -190,9 +192,13 @@ Field distribute_tensor(const DeviceMesh<typename Field::mesh_type>& mesh, const
   return field;
 }
 
+template <detail::Unstored E, class Why = why::expression_is_no_field>
+void require_finite(const E& expression, const std::string& name) = delete;
+
 /// Collective: the whole field on every rank, row-major. One all_gather_v; for small fields and tests (large ones go to
 /// a file piece by piece: io/fields.hpp).
 template <class Field>
+  requires(!detail::Unstored<Field>)
 std::vector<typename Field::value_type> full_tensor(const Field& field) {
   static_assert(detail::is_whole<Field>,
                 "full_tensor_of_summands: a Partial field is a sum that is still due: redistribute it first");
@@ -211,5 +217,8 @@ std::vector<typename Field::value_type> full_tensor(const Field& field) {
     detail::for_each_point(field, r, [&](index_t i) { full[static_cast<std::size_t>(i)] = gathered[at++]; });
   return full;
 }
+
+template <detail::Unstored E, class Why = why::expression_is_no_field>
+void full_tensor(const E& expression) = delete;
 
 }  // namespace halogen

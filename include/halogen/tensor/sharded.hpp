@@ -43,8 +43,7 @@ class Shape {
   /// static extent differs from its own.
   Shape(const DeviceMesh<MeshType>& mesh, std::array<Cut, Rank> cuts, std::span<const int> codes,
         std::span<const int> static_extents, Origin origin)
-      : mesh_(mesh), cuts_(std::move(cuts)), pieces_(mesh.extents(), codes, MeshType::names) {
-    if (origin == Origin::derived) agreed_.push_back(~0u);
+      : mesh_(mesh), cuts_(std::move(cuts)), pieces_(mesh.extents(), codes, MeshType::names), origin_(origin) {
     for (int d = 0; d < Rank; ++d) {
       const std::vector<index_t>& bounds = cut(d).bounds;
       if (bounds.empty() || bounds.front() != 0 || !std::ranges::is_sorted(bounds))
@@ -80,6 +79,7 @@ class Shape {
   /// Collective over the ranks that differ in the mesh dimensions of `mask`, who are about to communicate: throws
   /// CollectiveError on all of them where they were given other extents or cuts. Once for a shape.
   void agree(unsigned mask) const {
+    if (origin_ == Origin::derived) return;
     const Communicator& ranks = mesh_.communicator(mask);
     if (ranks.size() < 2 || std::ranges::any_of(agreed_, [mask](unsigned one) { return (mask & ~one) == 0; })) return;
     agree_on_cuts(ranks, cuts_);
@@ -109,6 +109,7 @@ class Shape {
   std::array<Cut, Rank> cuts_;
   Decomposition pieces_;
   std::array<Interval, Rank> owned_{};
+  Origin origin_;
   mutable std::vector<unsigned> agreed_;  ///< masks of mesh dimensions over which all ranks have the same cuts
 };
 
@@ -152,7 +153,7 @@ class Sharded {
   using Extents = std::array<index_t, rank>;
 
   /// Empty; assign another to it, or an expression. Any other use throws a CollectiveError that names the function
-  /// which the field was given to: the last argument of what follows is the caller's name, and never given by users.
+  /// which the field was given to. A function that takes fields passes its name to what it asks first, as `user`.
   Sharded() = default;
 
   /// Zeros of the given global extents, cut as torch.chunk.
@@ -350,6 +351,7 @@ class Sharded {
   }
 
   typename Storage::View contiguous() const {
+    detail::require_environment();
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
       return
           typename Storage::View(Kokkos::view_alloc("halogen::owned", Kokkos::WithoutInitializing), local_extent(D)...);
@@ -359,6 +361,12 @@ class Sharded {
   std::shared_ptr<const Shape> shape_;
   std::shared_ptr<Storage> storage_;
 };
+
+namespace detail {
+/// An expression, which holds no values until it is assigned to a field.
+template <class X>
+concept Unstored = requires { typename X::expression_tag; };
+}  // namespace detail
 
 template <class X>
 inline constexpr bool is_sharded = false;

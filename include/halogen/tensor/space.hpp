@@ -38,6 +38,15 @@ using transport_space = Kokkos::HostSpace;
 #endif
 
 namespace detail {
+/// Before anything is allocated or launched: throws CollectiveError where Kokkos does not run.
+inline void require_environment() {
+  if (!Kokkos::is_initialized())
+    throw CollectiveError(
+        "there is no halogen::Environment: make one first in main, halogen::Environment env(argc, argv), and use "
+        "fields "
+        "and parameters only while it lives");
+}
+
 /// One function per kind of buffer that is kept for reuse, which frees those that nobody holds.
 inline std::vector<std::function<void()>>& free_buffers() {
   static std::vector<std::function<void()>> all;
@@ -49,6 +58,7 @@ inline std::vector<std::function<void()>>& free_buffers() {
 /// reuse, then throws Error, naming what they hold and what helps.
 template <class Make>
 auto allocated(std::size_t bytes, const std::string& holds, const std::string& advice, Make make) {
+  detail::require_environment();
   try {
     return make();
   } catch (const std::exception&) {
@@ -73,6 +83,7 @@ auto by_arguments(const Policy& policy) {
 template <class Functor>
 HALOGEN_NOINLINE void launch_range(const execution_space& space, const char* label, index_t count,
                                    const Functor& functor) {
+  detail::require_environment();
   using Policy = Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>;
   if constexpr (detail::launches_wait<execution_space>) {
     struct Parts {
@@ -126,6 +137,7 @@ Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> host_view(T* values
 /// A copy of a view, of contiguous values, for the host to read.
 template <class View>
 detail::HostArray<typename View::non_const_value_type> host_copy(const View& view) {
+  detail::require_environment();
   detail::HostArray<typename View::non_const_value_type> values(view.size());
   Kokkos::deep_copy(
       host_view(values.data(), values.size()),
@@ -137,6 +149,7 @@ detail::HostArray<typename View::non_const_value_type> host_copy(const View& vie
 /// And the other way: `values` are as many as the view has.
 template <class View, class Values>
 void copy_to_view(const View& view, const Values& values) {
+  detail::require_environment();
   Kokkos::deep_copy(Kokkos::View<typename View::value_type*, typename View::memory_space, Kokkos::MemoryUnmanaged>(
                         view.data(), view.size()),
                     host_view(std::data(values), std::size(values)));

@@ -64,8 +64,12 @@ std::string explain(const ModelType& model, const DeviceMesh<typename Image::mes
 
 /// The plan of a training step on this field, cut as it is.
 template <class ModelType, class Image>
+  requires is_sharded<Image>
 std::string explain(const ModelType& model, const Image& image, PlanKind kind = PlanKind::training) {
   return explain(layout_of<Image>(model, image.mesh("explain"), image.cuts("explain"), kind));
 }
+
+template <class ModelType, detail::Unstored E, class Why = why::expression_is_no_field>
+void explain(const ModelType& model, const E& expression, PlanKind kind = PlanKind::training) = delete;
 
 }  // namespace halogen

@@ -28,7 +28,7 @@ class Parameters {
 
   /// Zeros. Partial ones are a sum over the ranks of `summed_over`.
   explicit Parameters(const std::string& label = "halogen::parameters", Communicator summed_over = {})
-      : values_(label, count), summed_over_(std::move(summed_over)) {}
+      : values_((detail::require_environment(), label), count), summed_over_(std::move(summed_over)) {}
   explicit Parameters(Kokkos::View<T*, memory_space> values) : values_(std::move(values)) {}
 
   const Communicator& summed_over() const { return summed_over_; }

@@ -54,7 +54,8 @@ class Parameters<ModelType, T, Shard<0>> {
   /// Zeros.
   explicit Parameters(std::shared_ptr<const ParameterSharding> sharding,
                       const std::string& label = "halogen::parameters")
-      : sharding_(std::move(sharding)), values_(label, sharding_->buckets.values_per_rank()) {}
+      : sharding_(std::move(sharding)),
+        values_((detail::require_environment(), label), sharding_->buckets.values_per_rank()) {}
 
   const std::shared_ptr<const ParameterSharding>& sharding() const { return sharding_; }
   T* data() const { return values_.data(); }
