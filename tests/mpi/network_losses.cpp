@@ -87,9 +87,12 @@ TEST_CASE("any loss of one network: finite differences, and the network runs onc
   const auto parameters = hg::initial_parameters<Model, double>(4);
   for (const auto& mesh : support::grids()) {
     const auto x = drawn<double>(mesh, 1), y = drawn<double>(mesh, 2), w = drawn<double>(mesh, 3);
+    using One = hg::Sharded<hg::Tensor<double, hg::dyn, 1, hg::dyn, hg::dyn>, Grid, hg::Shard<2>, hg::Shard<3>>;
+    const One one = hg::sum<1>(w, hg::keep_dimensions) + 3.0;  // of one channel beside two
     const auto value = [&](const auto& out) {
       return hg::mean(hg::square(w) * hg::square(out - y)) + 0.1 * hg::norm(hg::shift<3, 1>(out) - out) +
-             hg::logsumexp(out) * hg::var(out);
+             hg::logsumexp(out) * hg::var(out) +
+             hg::mean(one * (hg::logsumexp<1>(out, hg::keep_dimensions) - hg::sum<1>(y * out, hg::keep_dimensions)));
     };
     auto step = hg::value_and_grad([&](auto net) {
       const auto out = net(x);
