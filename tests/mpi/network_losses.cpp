@@ -23,7 +23,7 @@ using Model = hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<3>, hg::Padding<1>, Glo
 using Small = hg::Sequential<hg::Conv2d<2, 2, hg::Kernel<3>, hg::Padding<1>>, hg::Tanh>;
 template <class T>
 using Field = hg::Sharded<hg::Tensor<T, hg::dyn, 2, hg::dyn, hg::dyn>, Grid, hg::Shard<2>, hg::Shard<3>>;
-constexpr hg::index_t height = 6, width = 7, count = 2 * 2 * height * width;
+constexpr hg::index_t height = 11, width = 11, count = 2 * 2 * height * width;
 
 template <class T>
 Field<T> drawn(const hg::DeviceMesh<Grid>& mesh, int stream) {
