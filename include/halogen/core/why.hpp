@@ -36,7 +36,8 @@ struct label_channels_differ {};
 template <int MeshDimension, int TensorDimension>
 struct channels_are_cut {};
 
-/// A field given to a network or to attention must be a value, not a sum that is still due. Fix: redistribute to
+/// A field given to a network or to attention, and a product in an expression, must be a value, not a sum that is still
+/// due. Fix: redistribute to
 /// Replicate or Shard.
 template <int MeshDimension>
 struct input_is_partial {};
@@ -76,7 +77,8 @@ struct redistribute_operand {};
 template <int First, int Second>
 struct operands_differ_in_rank {};
 
-/// shift, slice, pad, transpose, select, flip, roll or cumulative_sum names dimension Dimension of an expression of Rank dimensions.
+/// shift, slice, pad, transpose, select, squeeze, unflatten, flip, roll or cumulative_sum names dimension Dimension of
+/// an expression of Rank dimensions.
 template <int Dimension, int Rank>
 struct no_such_dimension {};
 

@@ -80,6 +80,10 @@ struct one_point<FieldLeaf<Field>> {
   }();
   static constexpr unsigned open = 0;
 };
+/// A stage as its field.
+template <class E>
+  requires requires { typename E::stage_tag; }
+struct one_point<E> : one_point<FieldLeaf<typename E::Result>> {};
 template <class E, class... B>
 struct one_point<Bounded<E, B...>> : one_point<E> {};
 template <int Dim, int Offset, class E>

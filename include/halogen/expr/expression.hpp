@@ -160,6 +160,8 @@ inline constexpr bool has_variable = false;
 class NodeIdentity {
  public:
   bool operator==(const NodeIdentity&) const = default;
+  /// Nodes count in the order in which they are made: operands before what holds them.
+  std::uint64_t number() const { return number_; }
 
  private:
   static std::uint64_t next() {

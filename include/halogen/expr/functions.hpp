@@ -35,6 +35,15 @@ KOKKOS_FUNCTION auto magnitude(A a) {
   else
     return a < A(0) ? -a : a;
 }
+/// Of the dividend's sign, as std::fmod; of integers too.
+template <class A, class B>
+KOKKOS_FUNCTION auto truncated_remainder(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<T>(a) % static_cast<T>(b));
+  else
+    return Kokkos::fmod(static_cast<T>(a), static_cast<T>(b));
+}
 template <class A, class B>
 KOKKOS_FUNCTION auto floored_remainder(A a, B b) {
   using T = std::common_type_t<A, B>;
@@ -178,6 +187,14 @@ HALOGEN_UNARY(HyperbolicCosine, cosh, Kokkos::cosh(a), sinh(a))
 HALOGEN_UNARY(ExponentialMinusOne, expm1, Kokkos::expm1(a), exp(a))
 HALOGEN_UNARY(LogarithmOfOnePlus, log1p, Kokkos::log1p(a), 1.0f / (1.0f + a))
 HALOGEN_UNARY(LogarithmToBase10, log10, Kokkos::log10(a), detail::number_of<A>(0.43429448190325183) / a)
+HALOGEN_UNARY(LogarithmToBase2, log2, Kokkos::log2(a), detail::number_of<A>(1.4426950408889634) / a)
+HALOGEN_UNARY(PowerOf2, exp2, Kokkos::exp2(a), detail::number_of<A>(0.69314718055994531) * exp2(a))
+HALOGEN_UNARY(InverseHyperbolicSine, asinh, Kokkos::asinh(a), rsqrt(square(a) + 1.0f))
+HALOGEN_UNARY(InverseHyperbolicCosine, acosh, Kokkos::acosh(a), rsqrt(square(a) - 1.0f))
+HALOGEN_UNARY(InverseHyperbolicTangent, atanh, Kokkos::atanh(a), 1.0f / (1.0f - square(a)))
+HALOGEN_UNARY(ComplementaryErrorFunction, erfc, Kokkos::erfc(a),
+              -(detail::number_of<A>(1.1283791670955126) * exp(-square(a))))
+HALOGEN_UNARY(Reciprocal, reciprocal, 1.0f / a, -square(1.0f / a))
 HALOGEN_UNARY(ErrorFunction, erf, Kokkos::erf(a), detail::number_of<A>(1.1283791670955126) * exp(-square(a)))
 HALOGEN_UNARY(ReciprocalSquareRoot, rsqrt, A(1) / Kokkos::sqrt(a), -0.5f * (rsqrt(a) * rsqrt(a) * rsqrt(a)))
 HALOGEN_UNARY(Logistic, sigmoid, detail::logistic(a), sigmoid(a) * (1.0f - sigmoid(a)))
@@ -187,6 +204,7 @@ HALOGEN_UNARY(Ceiling, ceil, Kokkos::ceil(a), NoPartial{})
 HALOGEN_UNARY(Truncation, trunc, Kokkos::trunc(a), NoPartial{})
 HALOGEN_UNARY(Rounding, round, Kokkos::nearbyint(a), NoPartial{})  // halves to even, as in PyTorch
 HALOGEN_UNARY(IsNan, isnan, Kokkos::isnan(a), NoPartial{})
+HALOGEN_UNARY(IsInfinite, isinf, Kokkos::isinf(a), NoPartial{})
 HALOGEN_UNARY(IsFinite, isfinite, Kokkos::isfinite(a), NoPartial{})
 HALOGEN_UNARY(Detach, detach, a, NoPartial{})  // the value, through which no gradient flows
 
@@ -205,6 +223,9 @@ HALOGEN_BINARY(ArcTangent2, atan2, Kokkos::atan2(a, b),
 HALOGEN_BINARY(Hypotenuse, hypot, Kokkos::hypot(a, b), (a / hypot(a, b)), (b / hypot(a, b)))
 // Of the divisor's sign, as in PyTorch and Python: remainder(longitude, 360.0f).
 HALOGEN_BINARY(Remainder, remainder, detail::floored_remainder(a, b), 1.0f, -apply(detail::FlooredQuotient{}, a, b))
+
+HALOGEN_BINARY(TruncatedRemainder, fmod, detail::truncated_remainder(a, b), 1.0f, -trunc(a / b))
+HALOGEN_BINARY(LogicalXor, logical_xor, !a != !b, NoPartial{}, NoPartial{})
 
 // maximum and minimum by the names they have in C++, as torch.max(a, b); max(u) is the largest value of u.
 HALOGEN_BINARY_FUNCTION(Maximum, max)
