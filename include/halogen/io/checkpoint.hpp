@@ -4,6 +4,7 @@
 
 #include "halogen/comm/agree.hpp"
 #include "halogen/io/safetensors.hpp"
+#include "halogen/tensor/field_size.hpp"
 #include "halogen/train/sharded_parameters.hpp"
 
 namespace halogen {
