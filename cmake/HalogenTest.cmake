@@ -82,11 +82,17 @@ if(HALOGEN_CUDA)
   target_link_libraries(lazy_cuda_driver PUBLIC ${CMAKE_DL_LIBS})
 endif()
 
-# halogen_run(TEST TARGET SOURCE ranks... ): one CTest entry per number of ranks, named TEST.RANKS; 0 is no mpirun. The
+# halogen_run(TEST TARGET SOURCES ranks... ): one CTest entry per number of ranks, named TEST.RANKS; 0 is no mpirun. The
 # program gets HALOGEN_RUN_ARGUMENTS. In a CUDA build all of them belong to the label device, and share one GPU.
-function(halogen_run test target source)
-  halogen_comment("${source}" timeout 180 timeout)
-  halogen_comment("${source}" label "" labels)
+function(halogen_run test target sources)
+  set(timeout 0)
+  foreach(source IN LISTS sources)
+    halogen_comment("${source}" timeout 180 seconds)
+    halogen_comment("${source}" label "" labels)
+    if(seconds GREATER timeout)
+      set(timeout ${seconds})
+    endif()
+  endforeach()
   foreach(ranks IN LISTS ARGN)
     if(ranks EQUAL 0)
       set(name ${test})
