@@ -376,7 +376,7 @@ TEST_CASE_FIXTURE(Fixture, "gradients of the functions that no other test differ
                              hg::atanh(x) * hg::erfc(y)) +
                      hg::sum(hg::reciprocal(0.5 + x) * y + hg::fmod(7.3 + x, 2.0 + 0.1 * y));
             },
-            1, a, b) < 1e-8);
+            1, a, b) < 1e-6);  // third derivatives near the ends are large
 }
 
 TEST_CASE("the table has a row for every computation, and a computation for every row") {
