@@ -117,7 +117,7 @@ TEST_CASE("a field that was never made: networks") {
   names("label", [&] { trainer.step(hg::mse, image, unmade); });
   names("weight", [&] { trainer.step(hg::mse, image, image, unmade); });
   names("explain", [&] { hg::explain(Net{}, unmade); });
-  names("value_and_grad",
+  names("an expression",  // net(unmade) is one
         [&] { hg::value_and_grad([&](auto net) { return hg::mse(net(unmade), image); })(parameters); });
   names("value_and_grad",
         [&] { hg::value_and_grad([&](auto u) { return hg::mean(hg::infer(parameters, u)); })(unmade); });
