@@ -9,6 +9,11 @@ if(TARGET halogen_io)  # a file of its own, read only where nlohmann_json is fou
   install(EXPORT halogenIoTargets NAMESPACE halogen:: DESTINATION "${halogen_package}")
 endif()
 
+if(HALOGEN_BUILD_COMPILED)  # likewise: absent where it was not built
+  install(TARGETS halogen_compiled EXPORT halogenCompiledTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT halogenCompiledTargets NAMESPACE halogen:: DESTINATION "${halogen_package}")
+endif()
+
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/halogenConfig.cmake.in"
                               "${PROJECT_BINARY_DIR}/halogenConfig.cmake" INSTALL_DESTINATION "${halogen_package}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/halogenConfigVersion.cmake" COMPATIBILITY SameMinorVersion

@@ -4,6 +4,7 @@
 #   // timeout: 300      seconds
 #   // program: layers   tests/CMakeLists.txt: compiled as one with the sources of that program
 #   // optimise: 3       level, where the default does not do
+#   // compiled: no      header-only, since it sets what halogen::compiled was built with
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 
 # Open MPI as root, with more ranks than cores, and on one machine, where it need not look for networks for longer than
@@ -33,11 +34,32 @@ function(halogen_comment source key default variable)
   set(${variable} ${words} PARENT_SCOPE)
 endfunction()
 
-# halogen_executable(NAME SOURCES... [OPTIMISE LEVEL]): an executable of this project, with warnings
+# nvcc takes longer for the whole library than for the few programs that a CUDA build checks
+if(HALOGEN_CUDA)
+  set(halogen_links_compiled OFF)
+else()
+  set(halogen_links_compiled ON)
+endif()
+option(HALOGEN_LINK_COMPILED "Tests, examples and bench link halogen::compiled" ${halogen_links_compiled})
+
+# halogen_libraries(VARIANT VARIABLE): what a program of this project links. VARIANT: compiled, or headers
+function(halogen_libraries variant variable)
+  if(variant STREQUAL "compiled" AND HALOGEN_LINK_COMPILED)
+    set(${variable} halogen::compiled PARENT_SCOPE)
+  else()
+    set(${variable} halogen::halogen PARENT_SCOPE)
+  endif()
+endfunction()
+
+# halogen_executable(NAME SOURCES... [OPTIMISE LEVEL] [LIBRARIES TARGET...]): an executable of this project, with
+# warnings. It links halogen::compiled unless LIBRARIES says what else
 function(halogen_executable name)
-  cmake_parse_arguments(PARSE_ARGV 1 argument "" "OPTIMISE" "")
+  cmake_parse_arguments(PARSE_ARGV 1 argument "" "OPTIMISE" "LIBRARIES")
   add_executable(${name} ${argument_UNPARSED_ARGUMENTS})
-  target_link_libraries(${name} PRIVATE halogen::halogen)
+  if(NOT argument_LIBRARIES)
+    halogen_libraries(compiled argument_LIBRARIES)
+  endif()
+  target_link_libraries(${name} PRIVATE ${argument_LIBRARIES})
   target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>")
   if(DEFINED argument_OPTIMISE)
     target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-O${argument_OPTIMISE}>")
@@ -60,11 +82,17 @@ if(HALOGEN_CUDA)
   target_link_libraries(lazy_cuda_driver PUBLIC ${CMAKE_DL_LIBS})
 endif()
 
-# halogen_run(TEST TARGET SOURCE ranks... ): one CTest entry per number of ranks, named TEST.RANKS; 0 is no mpirun. The
+# halogen_run(TEST TARGET SOURCES ranks... ): one CTest entry per number of ranks, named TEST.RANKS; 0 is no mpirun. The
 # program gets HALOGEN_RUN_ARGUMENTS. In a CUDA build all of them belong to the label device, and share one GPU.
-function(halogen_run test target source)
-  halogen_comment("${source}" timeout 180 timeout)
-  halogen_comment("${source}" label "" labels)
+function(halogen_run test target sources)
+  set(timeout 0)
+  foreach(source IN LISTS sources)
+    halogen_comment("${source}" timeout 180 seconds)
+    halogen_comment("${source}" label "" labels)
+    if(seconds GREATER timeout)
+      set(timeout ${seconds})
+    endif()
+  endforeach()
   foreach(ranks IN LISTS ARGN)
     if(ranks EQUAL 0)
       set(name ${test})

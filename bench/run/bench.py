@@ -51,7 +51,7 @@ def text(record):
 
 
 def key(record):
-    return [record.get(part) for part in ("name", "threads", "ranks", "beside_peer", "compiler")]
+    return [record.get(part) for part in ("name", "threads", "ranks", "beside_peer", "compiler", "library")]
 
 
 def write(file, records):

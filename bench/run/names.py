@@ -87,7 +87,7 @@ BENCHES = {
     **{name: Bench("beside_mpi", "array", ranks=(2,)) for name in in_process},
     **{name: Bench("beside_mpi", "halo", ranks=(2,)) for name in halos},
     **{f"compile_chain_{depth}": Bench("compile_time") for depth in (1, 2, 4, 8, 16)},
-    "compile_unet": Bench("compile_time"),
+    **{name: Bench("compile_time") for name in ("compile_hello", "compile_unet", "compile_change")},
 }
 
 

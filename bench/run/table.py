@@ -113,7 +113,8 @@ def markdown(records):
             ("kept for backward", lambda r: number(r.get("peer_kept_mib")))]),
         ("Beside hand-written MPI", ["beside_mpi"], time_columns(("of pairs", spread))),
         ("Compiling", ["compile_time"], [
-            ("name", name), ("compiler", lambda r: r["compiler"]), ("s", lambda r: number(r["seconds"])),
+            ("name", name), ("compiler", lambda r: r["compiler"]), ("with", lambda r: r["library"]),
+            ("CPU s", lambda r: number(r["cpu_seconds"])), ("s", lambda r: number(r["seconds"])),
             ("MiB", lambda r: number(r["peak_mib"])), ("object, KiB", lambda r: number(r.get("object_kib"))),
             ("functions", lambda r: r.get("functions", "")), ("instantiations", lambda r: r.get("instantiations", "")),
             ("longest symbol", lambda r: r.get("longest_symbol", ""))]),

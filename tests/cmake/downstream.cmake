@@ -1,4 +1,4 @@
-# NAME is find_package (installed into a folder of its own first) or add_subdirectory.
+# NAME is find_package (installed into a folder of its own first) or add_subdirectory, of which FetchContent is a case.
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 set(project "${SOURCE}/tests/cmake/downstream")
 if(NAME STREQUAL "find_package")
@@ -7,9 +7,31 @@ if(NAME STREQUAL "find_package")
 else()
   run(${configure} -S "${project}" -B "${WORK}/build" "-DCMAKE_PREFIX_PATH=${prefix_path}"
       "-DHALOGEN_SOURCE=${SOURCE}" -DHALOGEN_ENABLE_MPI=${MPI})
+  # fetched it is the same subdirectory: that it configures is enough
+  run(${configure} -S "${project}" -B "${WORK}/fetched" "-DCMAKE_PREFIX_PATH=${prefix_path}"
+      "-DHALOGEN_FETCHED=${SOURCE}" -DHALOGEN_ENABLE_MPI=${MPI})
 endif()
 run("${CMAKE_COMMAND}" --build "${WORK}/build")
-run("${WORK}/build/downstream")
+# same_output(COMMAND...): header-only and with halogen::compiled the program prints the same, to the last digit
+function(same_output)
+  foreach(program IN ITEMS downstream downstream_compiled)
+    execute_process(COMMAND ${ARGN} "${WORK}/build/${program}" RESULT_VARIABLE status OUTPUT_VARIABLE ${program})
+    message("${${program}}")
+    if(NOT status EQUAL 0)
+      message(FATAL_ERROR "failed (${status}): ${ARGN} ${program}")
+    endif()
+  endforeach()
+  if(NOT downstream STREQUAL downstream_compiled)
+    message(FATAL_ERROR "header-only and with halogen::compiled the results differ")
+  endif()
+endfunction()
+same_output()
 if(MPI)
-  run(${MPIEXEC} 3 "${WORK}/build/downstream")
+  same_output(${MPIEXEC} 3)
+endif()
+
+execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK}/build" --target downstream_other_flags
+                RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said)
+if(status EQUAL 0 OR NOT said MATCHES "undefined reference to .*built_with_other_flags<")
+  message(FATAL_ERROR "a program with other flags than halogen::compiled must not link, and say so: ${said}")
 endif()

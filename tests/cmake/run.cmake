@@ -9,5 +9,7 @@ endfunction()
 
 string(REPLACE ";" "\\;" prefix_path "${PREFIX_PATH}")
 set(configure "${CMAKE_COMMAND}" -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DKokkos_DIR=${KOKKOS}"
-    "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}")
+    "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}"
+    # as Halogen's own build, so that ccache knows its objects here
+    -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O3 -DNDEBUG" -DCMAKE_CXX_EXTENSIONS=OFF)
 file(REMOVE_RECURSE "${WORK}")

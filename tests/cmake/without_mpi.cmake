@@ -1,8 +1,8 @@
-# Halogen configured without MPI: the tests labelled `single` are built and pass, and the downstream project runs
+# Halogen configured without MPI, header-only: the tests labelled `single` are built and pass, and the downstream project runs
 # against what such a build installs, without linking MPI.
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 run(${configure} -S "${SOURCE}" -B "${WORK}" "-DCMAKE_PREFIX_PATH=${prefix_path}" -DHALOGEN_ENABLE_MPI=OFF
-    -DHALOGEN_BUILD_EXAMPLES=OFF)
+    -DHALOGEN_BUILD_EXAMPLES=OFF -DHALOGEN_LINK_COMPILED=OFF -DHALOGEN_BUILD_COMPILED=OFF)
 run("${CMAKE_COMMAND}" --build "${WORK}" --target single_tests -j 2)
 run("${CMAKE_CTEST_COMMAND}" --test-dir "${WORK}" -L single --no-tests=error --output-on-failure)
 

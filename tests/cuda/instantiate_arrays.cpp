@@ -53,6 +53,32 @@ void attend(const hg::Environment& env) {
   if (env.is_root()) std::printf("attention %.9g, gradient %.9g\n", loss, sum);
 }
 
+/// Statistics, other orders and dimensions, broadcasting and products, with their gradients.
+void rearrange_fields(const hg::Environment& env) {
+  using Line = hg::Mesh<"data">;
+  using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
+  using Row = hg::Sharded<hg::Tensor<float, 1, hg::dyn>, Line, hg::Replicate>;
+  using Whole = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, hg::Replicate>;
+  const auto mesh = hg::device_mesh<Line>(env.world(), {-1});
+  const auto rows = hg::distribute_tensor<Rows>(mesh, {16, 24}, std::vector<float>(16 * 24, 1.f));
+  const Row row(mesh, {1, 24});
+  const Whole weights(mesh, {24, 24});
+  // one expression each: a long one would be compiled for many minutes
+  double sum = 0;
+  const auto add = [&sum](const auto& result) { sum += std::get<0>(result); };
+  add(hg::value_and_grad([](auto u, auto v) { return hg::sum(hg::softmax<1>(u - v)); })(rows, row));
+  add(hg::value_and_grad([](auto u) { return hg::sum(u / hg::std<0>(u, hg::keep_dimensions)); })(rows));
+  add(hg::value_and_grad([](auto u) { return hg::sum(hg::flip<0>(u) * hg::roll<1>(u, 3)); })(rows));
+  add(hg::value_and_grad([](auto v) { return hg::sum(hg::expand<0>(v) + hg::select<0>(hg::unsqueeze<0>(v), 0)); })(row));
+  add(hg::value_and_grad([](auto u) { return hg::sum(hg::flatten<0, 1>(hg::unflatten<0>(u, 8, 2))); })(rows));
+  add(hg::value_and_grad([](auto u, auto w) { return hg::var(hg::matmul(u, w)); })(rows, weights));
+  add(hg::value_and_grad([](auto u) {
+    return hg::sum(hg::redistribute<Whole>(hg::einsum<"ni,nj->ij">(u, u)));
+  })(rows));
+  add(hg::value_and_grad([](auto u) { return hg::logsumexp(u) + hg::sum(hg::log_softmax<1>(u)); })(rows));
+  if (env.is_root()) std::printf("rearranged %.9g\n", sum);
+}
+
 /// Redistributions and their adjoint, rows by index, parameters in pieces.
 void move_fields(const hg::Environment& env) {
   using Line = hg::Mesh<"data">;
@@ -86,6 +112,7 @@ void move_fields(const hg::Environment& env) {
 void step_fields(const hg::Environment& env) {
   step_a_field(env);
   move_fields(env);
+  rearrange_fields(env);
   attend<float>(env);
   attend<double>(env);
   attend<hg::bfloat16>(env);

@@ -217,11 +217,14 @@ def main():
     parser.add_argument("--flags", default="")
     parser.add_argument("--ccache", default="")
     parser.add_argument("--passed", default="", help="folder of marks of what passed, which is not compiled again")
+    parser.add_argument("--define", default="", help="a macro, as NAME=1")
     parser.add_argument("--precompiled", default="", help="folder of a `precompile` with the same compiler")
     parser.add_argument("check", choices=["accept", "refuse", "alone", "precompile", "stacks"])
     parser.add_argument("paths", nargs="+")
     arguments = parser.parse_args()
     compiler = Compiler(arguments.compiler, arguments.flags, arguments.ccache, arguments.precompiled, arguments.passed)
+    if arguments.define:
+        compiler.command.append("-D" + arguments.define)
     if arguments.check in ("alone", "precompile"):
         check = {"alone": alone, "precompile": precompile}[arguments.check]
         faults = [fault for path in arguments.paths for fault in check(compiler, path)]

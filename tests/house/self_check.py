@@ -32,6 +32,9 @@ TREES = [
     ({"expr/a.hpp": "#include <nlohmann/json.hpp>\n"}, "do not include nlohmann"),
     ({"io/a.hpp": "#include <nlohmann/json.hpp>\n"}, None),
     ({"expr/a.hpp": "#include <halogen/halogen.hpp>\n", "halogen.hpp": ""}, "includes the umbrella"),
+    ({"io/a.hpp": "#include <halogen/compiled/b.hpp>\n", "compiled/b.hpp": ""}, "must not include 'compiled'"),
+    ({"array.hpp": "#include <halogen/compiled/b.hpp>\n", "compiled/b.hpp": ""}, None),
+    ({"other.hpp": ""}, "only the umbrellas"),
     ({"misc/a.hpp": ""}, "no room 'misc'"),
     ({"core/a.hpp": "//\n" * 401}, "401 lines"),
 ]

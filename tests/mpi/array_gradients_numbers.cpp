@@ -104,6 +104,34 @@ TEST_CASE("sums of shifts alone: what lies beyond the ends takes nothing") {
   });
 }
 
+TEST_CASE("points that attain an extreme share its gradient; where there is a NaN it is attained by NaN alone") {
+  const Index<2> extents{6, 5};
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Array<double, 2> ties(extents, [](auto i) { return i[0] % 3 == 1 && i[1] > 2 ? 7
+                                                           : i[1] == 0               ? -3
+                                                                                     : 0.5; }),
+      with_nan(extents, [&](auto i) { return i[1] == 4 && i[0] > 3 ? nan : static_cast<double>(i[1]); });
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane>(mesh, ties, way), v = field<Plane>(mesh, with_nan, way);
+    const auto of_all = hg::grad([](auto w) { return hg::max(w) - hg::min(w) + hg::argmax(w) * 0.0; })(u);
+    CHECK(error(of_all, extents, [&](auto i) {
+            return ties(i) == 7 ? 1 / 4.0 : ties(i) == -3 ? -1 / 6.0 : 0;
+          }) < 1e-16);
+    const auto of_rows = hg::grad([](auto w) { return hg::sum(hg::max<1>(w)) + hg::sum(hg::min<0>(w)); })(u);
+    CHECK(error(of_rows, extents, [&](auto i) {
+            const double by_row = i[0] % 3 == 1 ? (ties(i) == 7 ? 1 / 2.0 : 0) : ties(i) == 0.5 ? 1 / 4.0 : 0;
+            const double by_column = i[1] == 0 ? 1 / 6.0 : i[1] < 3 ? 1 / 6.0 : ties(i) == 0.5 ? 1 / 4.0 : 0;
+            return by_row + by_column;
+          }) < 1e-15);
+    const auto of_nan = hg::grad([](auto w) { return hg::max(w); })(v);
+    CHECK(error(of_nan, extents, [](auto i) { return i[1] == 4 && i[0] > 3 ? 1 / 2.0 : 0; }) == 0);
+    // an index takes no gradient, and lets through that of what it stands beside
+    const auto beside =
+        hg::grad([](auto w) { return hg::sum(w * hg::argmax(w)) + hg::sum(hg::sum<1>(w) * hg::argmax<1>(w)); })(u);
+    CHECK(error(beside, extents, [](auto i) { return 8 + (i[0] % 3 == 1 ? 3 : 1); }) == 0);
+  });
+}
+
 TEST_CASE("quotients: exact by integers, and of any size; roots of what does not vary") {
   const auto a = numbers<double>(Index<2>{6, 5}, 79);
   everywhere<Grid>([&](const auto& mesh, int way) {

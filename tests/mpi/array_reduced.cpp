@@ -104,13 +104,55 @@ TEST_CASE("integers: sums of 64 bits, extremes, argmax of equal ones is the firs
       CHECK(error(first, {extents[1]}, over(a, 0, where_largest)) == 0);
       CHECK(error(least, {extents[0]}, over(a, 1, smallest)) == 0);
       CHECK(error(second, {extents[0]}, over(a, 1, where_largest)) == 0);
-      CHECK(hg::argmax(u) == std::max_element(a.values.begin(), a.values.end()) - a.values.begin());
-      CHECK(hg::argmax(hg::shift<1, 1>(u) * 3) == [&] {
+      CHECK(hg::argmax(u).item() == std::max_element(a.values.begin(), a.values.end()) - a.values.begin());
+      CHECK(hg::argmax(hg::shift<1, 1>(u) * 3).item() == [&] {
         const Array<int, 2> moved(extents, [&](auto i) { return a(i[0], i[1] + 1); });
         return std::max_element(moved.values.begin(), moved.values.end()) - moved.values.begin();
       }());
     });
   }
+}
+
+TEST_CASE("integers of 64 bits: unsigned ones stay so, the mean of large ones does not overflow") {
+  using Wide = std::uint64_t;
+  const Index<2> extents{3, 7};
+  const Wide most = ~Wide{0};
+  const Array<Wide, 2> a(extents, [&](auto i) { return i[1] == 2 ? most - static_cast<Wide>(i[0]) : Wide{5}; });
+  const std::int64_t now = 1700000000000000000;  // nanoseconds since 1970
+  const Array<std::int64_t, 2> times(extents, [&](auto i) { return now + i[0]; });
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Plane<Wide>>(mesh, a, way);
+    const auto t = field<Plane<std::int64_t>>(mesh, times, way);
+    static_assert(std::is_same_v<decltype(hg::max(u).item()), Wide>);
+    CHECK(hg::max(u).item() == most);
+    CHECK(hg::min(u).item() == 5);
+    CHECK(hg::argmax(u).item() == 2);
+    CHECK(std::abs(hg::mean(u).item() / (3 * 18446744073709551615.0 / 21) - 1) < 1e-15);
+    CHECK(hg::sum(hg::slice<0>(u, 1, 2)).item() == most - 1 + 30);
+    CHECK(hg::sum(hg::where(u > 5u, Wide{1} << 63, Wide{0})).item() == Wide{3} << 63);
+    CHECK(hg::dot(hg::slice<1>(u, 2, 3) - (most - 3), 1u).item() == 3 + 2 + 1);
+    const Rows<Wide> largest = hg::max<1>(u), smallest = hg::min<1>(u);
+    const Rows<std::int64_t> at = hg::argmax<1>(u);
+    const Rows<double> means = hg::mean<1>(t);
+    const Plane<Wide> sums = hg::cumulative_sum<1>(hg::where(u > 5u, most / 2 + 1, u));
+    for (const Wide value : hg::full_tensor(smallest)) CHECK(value == 5);
+    for (const std::int64_t index : hg::full_tensor(at)) CHECK(index == 2);
+    for (Wide i = 0; i < 3; ++i) {
+      CHECK(hg::full_tensor(largest)[i] == most - i);
+      CHECK(hg::full_tensor(means)[i] == static_cast<double>(now));
+      CHECK(hg::full_tensor(sums)[7 * i + 6] == most / 2 + 31);
+    }
+    CHECK(hg::mean(t).item() == static_cast<double>(now));
+    CHECK(hg::norm(t).item() == doctest::Approx(std::sqrt(21.0) * static_cast<double>(now)));
+  });
+  using Unsigned = Plane<std::uint32_t>;
+  const Array<std::uint32_t, 2> large(extents, [](auto) { return 4294967295u; });
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Unsigned>(mesh, large, way);
+    CHECK(hg::sum(u).item() == 21 * std::int64_t{4294967295});
+    CHECK(hg::mean(u).item() == 4294967295.0);
+    CHECK(hg::max(u).item() == 4294967295);
+  });
 }
 
 TEST_CASE("NaN and infinities: NaN is the largest and the smallest, -infinity can be the largest") {
@@ -135,10 +177,10 @@ TEST_CASE("NaN and infinities: NaN is the largest and the smallest, -infinity ca
     CHECK(at_own[1] == 4);
     CHECK(at_own[0] == 2);
     CHECK(at_row_own[3] == 0);
-    CHECK(hg::argmax(v) == 9 + 4);
-    CHECK(hg::argmax(u) == 2);
+    CHECK(hg::argmax(v).item() == 9 + 4);
+    CHECK(hg::argmax(u).item() == 2);
     CHECK(hg::max(hg::slice<0>(u, 3, 4)).item() == -inf);
-    CHECK(hg::argmax(hg::slice<0>(u, 3, 4)) == 0);
+    CHECK(hg::argmax(hg::slice<0>(u, 3, 4)).item() == 0);
     CHECK(hg::min(-u).item() == -inf);
   });
 }
@@ -259,7 +301,7 @@ TEST_CASE("what keep_dimensions leaves has one point where it is stored") {
     CHECK(error(again, {7}, [&](auto i) { return row_mean(i[0]); }) < 1e-13);
     CHECK(error(sums, {7}, [&](auto i) { return row_mean(i[0]); }) < 1e-13);
     CHECK(error(where, {7}, [](auto) { return 0; }) == 0);
-    CHECK(hg::argmax(kept) == [&] {
+    CHECK(hg::argmax(kept).item() == [&] {
       std::int64_t best = 0;
       for (index_t y = 1; y < 7; ++y)
         if (row_mean(y) > row_mean(best)) best = y;

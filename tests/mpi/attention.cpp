@@ -1,5 +1,6 @@
 // transports: mpi nccl nccl_windows
 // label: single
+// program: attention
 // Attention over fields whose samples, heads or sequence are cut, beside PyTorch's tensors, plain loops and finite
 // differences, on every mesh of the ranks; what it sends against the formula of docs/communication.md.
 

@@ -287,7 +287,7 @@ TEST_CASE("iterate refuses images beyond a periodic state's end") {
       hg::iterate<2>(step, u);
       CHECK(false);
     } catch (const hg::CollectiveError& error) {
-      CHECK(std::string(error.what()).find("reads a field with Reflect or ReplicateEdge at a distance") !=
+      CHECK(std::string(error.what()).find("reads a field with Reflect, Odd or ReplicateEdge at a distance") !=
             std::string::npos);
     }
   }

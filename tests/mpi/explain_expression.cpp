@@ -42,6 +42,9 @@ TEST_CASE("halos, stages and kernels") {
     CHECK(cost.stages == 1);  // norm stands twice and is computed once
     CHECK(cost.kernels == 2);
     CHECK(check_cost((u - hg::mean<1>(u, hg::keep_dimensions)) / hg::norm(v)).stages == 2);
+    const auto twice = check_cost(u * hg::argmax(hg::shift<0, 1>(v)));  // the largest value, then where it is
+    CHECK(twice.stages == 1);
+    CHECK(twice.kernels == 3);
     // an iteration: its operand, its steps and the assignment; what it reads beside is exchanged every step
     const auto step = [&](auto x) {
       const auto p = hg::with_boundary<hg::Zero, hg::Periodic>(x);

@@ -94,7 +94,7 @@ using Global = hg::Residual<hg::Sequential<hg::Residual<Conv<4, 4>>, hg::ReLU>>;
 /// Behind a 1 x 1 convolution of stride 2.
 template <class... Options>
 constexpr int level_of() {
-  hg::Graph graph(2);
+  hg::GraphDraft graph(2);
   hg::Conv2d<2, 4, hg::Kernel<1>, hg::Stride<2>>{}(hg::Traced{&graph, 0});
   return (*hg::Conv2d<2, 4, Options...>{}(hg::Traced{&graph, 0})).level;
 }

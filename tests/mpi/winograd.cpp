@@ -1,7 +1,6 @@
 // Winograd's F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5): against a convolution written out here, on every mesh of the started
 // ranks; the same bits in float on any mesh, however the cuts lie on the tile grid; its rounding error bounded; its
 // halos. Rows of any size go past the caches here; other tests' fields are too small for that.
-#define HALOGEN_STREAMED_BYTES 0
 #include <doctest/doctest.h>
 
 #include "support/alone.hpp"
@@ -10,6 +9,8 @@
 namespace test_winograd {
 
 namespace {
+
+[[maybe_unused]] const bool rows_of_any_size_stream = (hg::detail::streamed_bytes = 0, true);
 
 using Width = hg::Boundary<hg::Zero, hg::Periodic>;
 using support::numbers;

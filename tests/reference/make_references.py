@@ -38,6 +38,10 @@ The tensors, K = 0, 1, ... counting cases; `parameters` is I64:
   attention  scaled_dot_product_attention of (N, H, L, E): caseK.{query, key, value, grad_output} and, F64,
              caseK.{output, grad_query, grad_key, grad_value}; caseK.parameters = [is_causal, scale * 1000, 0 for the
              default]; causal: query i sees keys 0..i, whatever the lengths
+  functions  the array language's functions of values, F64, in float64 at signed zeros, ties, ends of domains, infinities
+             and NaN: points (n), NAME.value, NAME.derivative (n) of functions of one value; firsts, seconds (m), all
+             pairs of some points, NAME.value, NAME.first, NAME.second (m) of functions of two; clamp.value,
+             clamp.derivative (n): between the numbers -1 and 1.5
   activations        relu, leaky_relu (0.2), elu (0.5), silu, gelu, tanh, sigmoid: caseK.{input, grad_output} and, F64,
              caseK.{output, grad_input}
   avgpool    caseK.{input, grad_output} and, F64, caseK.{output, grad_input};
@@ -73,7 +77,7 @@ from torch import nn
 
 FIELDS = ("input", "grad_output", "output", "grad_input")
 CONV_FIELDS = ("input", "weight", "bias", "grad_output", "output", "grad_input", "grad_weight", "grad_bias")
-LARGEST_FILE, LARGEST_TOTAL = 80_000, 900_000
+LARGEST_FILE, LARGEST_TOTAL = 80_000, 1_000_000
 DTYPES = {np.dtype("float32"): "F32", np.dtype("float64"): "F64", np.dtype("int64"): "I64"}
 
 
@@ -90,7 +94,8 @@ def write(path, tensors):
     text += b" " * (-len(text) % 8)
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
     read = safetensors.numpy.load_file(path)
-    assert all(np.array_equal(read[name], array) and read[name].dtype == array.dtype for name, array in arrays.items())
+    assert all(read[name].tobytes() == array.tobytes() and read[name].dtype == array.dtype
+               for name, array in arrays.items())
     assert path.stat().st_size < LARGEST_FILE, (path.name, path.stat().st_size)
 
 
@@ -874,6 +879,50 @@ def attention():
     return tensors
 
 
+ONE_VALUE = {
+    "square": torch.square, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "exp": torch.exp, "expm1": torch.expm1,
+    "log": torch.log, "log1p": torch.log1p, "log10": torch.log10, "erf": torch.erf, "abs": torch.abs,
+    "sign": torch.sign, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan, "asin": torch.asin, "acos": torch.acos,
+    "atan": torch.atan, "sinh": torch.sinh, "cosh": torch.cosh, "tanh": torch.tanh, "sigmoid": torch.sigmoid,
+    "relu": torch.relu, "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "round": torch.round,
+    "clamp": lambda x: torch.clamp(x, -1.0, 1.5)}
+TWO_VALUES = {
+    "pow": torch.pow, "hypot": torch.hypot, "atan2": torch.atan2, "maximum": torch.maximum, "minimum": torch.minimum,
+    "fmax": torch.fmax, "fmin": torch.fmin, "remainder": torch.remainder, "multiply": torch.multiply, "divide": torch.divide,
+    "where": lambda a, b: torch.where(a > b, a, b)}
+
+
+def functions():
+    """Values and derivatives; each derivative is checked by central differences where those are sound."""
+    inf, nan = math.inf, math.nan
+    points = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.0, 2.5, -2.5, 30.0, -30.0, 800.0, -800.0, inf, -inf, nan]
+    some = [0.0, -0.0, 0.5, 1.0, -1.0, -1.5, 2.0, -2.0, 3.0, inf, -inf, nan]
+
+    def derived(f, *values):
+        given = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in values]
+        y = f(*given)
+        slopes = torch.autograd.grad(y.sum(), given) if y.requires_grad else [torch.zeros_like(v) for v in given]
+        step = 1e-6
+        for k, slope in enumerate(slopes):
+            moved = [[v.detach() + (step * sign if i == k else 0) for i, v in enumerate(given)] for sign in (1, -1)]
+            up, down = f(*moved[0]), f(*moved[1])
+            left, right = (y.detach() - down) / step, (up - y.detach()) / step
+            sound = (torch.abs(left) < 1e4) & (torch.abs(left - right) < 1e-3) & (torch.abs(y.detach()) < 1e3)
+            for v in given:
+                sound &= torch.isfinite(v.detach())
+            assert torch.all(torch.abs((left + right) / 2 - slope)[sound] < 1e-4), (f, slope)
+        return [computed(x) for x in (y, *slopes)]
+
+    tensors = {"points": np.array(points)}
+    for name, f in ONE_VALUE.items():
+        tensors[f"{name}.value"], tensors[f"{name}.derivative"] = derived(f, points)
+    firsts, seconds = [a for a in some for _ in some], [b for _ in some for b in some]
+    tensors |= {"firsts": np.array(firsts), "seconds": np.array(seconds)}
+    for name, f in TWO_VALUES.items():
+        tensors |= dict(zip((f"{name}.value", f"{name}.first", f"{name}.second"), derived(f, firsts, seconds)))
+    return tensors
+
+
 def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent)
     torch.set_num_threads(1)
@@ -883,7 +932,7 @@ def main():
              "padded_conv2d": padded_conv2d(), "pads": pads(),
              "conv_transpose2d": conv_transpose2d(), "maxpool": maxpool(), "maxpool3d": maxpool3d(), "avgpool": avgpool(),
              "groupnorm": groupnorm(), "upsample": upsample(), "bilinear": bilinear(), "softmax": softmax(),
-             "activations": activations(),
+             "functions": functions(), "activations": activations(),
              "attention": attention(),
              "adamw": adamw(), "mse": mse(), "losses": losses(), "unet": forward, "unet_training": training, "unet_autocast": autocast, "unet3d": unet3d()}
     total = 0

@@ -1,5 +1,7 @@
 // A layer within the model takes other channels than it gets: by Trainer::step.
-// expect: why::channels_differ<2, 8, 4>
+// expect: why::channels_differ<2, 8, 4,
+// expect: Conv2d<8, 1>
+// expect: why::path<2>
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"data", "height", "width">;

@@ -1,5 +1,6 @@
 // A network of a concatenation: its channels are the sum of the parts'.
-// expect: why::channels_differ<0, 3, 4>
+// expect: why::channels_differ<0, 3, 4,
+// expect: Conv2d<3, 1>
 #include <halogen/halogen.hpp>
 
 using Mesh = hg::Mesh<"height">;

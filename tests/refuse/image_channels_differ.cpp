@@ -1,5 +1,6 @@
 // The image has other channels than the first layer takes: by Trainer::predict.
-// expect: why::channels_differ<0, 3, 5>
+// expect: why::channels_differ<0, 3, 5,
+// expect: Conv2d<3, 1>
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"data", "height", "width">;

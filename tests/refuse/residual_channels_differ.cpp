@@ -1,5 +1,6 @@
 // x + f(x) where f makes other channels: by infer.
-// expect: why::channels_differ<0, 3, 4>
+// expect: why::channels_differ<0, 3, 4,
+// expect: Residual<
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"data", "height", "width">;

@@ -440,7 +440,7 @@ class PlanRun {
     }
   }
 
-  const hg::Plan& plan_;
+  hg::Plan plan_;  // views: what they look at outlives the run
   const Parameters& parameters_;
   const Field& cotangent_;
   std::vector<int> points_;  ///< of each level

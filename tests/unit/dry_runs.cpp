@@ -124,6 +124,39 @@ TEST_CASE("a window that does not fit is named as its layer has it") {
         "a window of 5 points does not fit a height of 2 with padding 1: use a larger field or fewer levels");
 }
 
+TEST_CASE("pieces without a row: the sentence names a cut that has none, and it does") {
+  using Image = hg::Sharded<hg::Tensor<float, hg::dyn, 1, hg::dyn, hg::dyn>, hg::Mesh<"data", "width">, hg::Shard<0>,
+                            hg::Shard<3>>;
+  using Pools = hg::Sequential<hg::MaxPool2d<2>, hg::MaxPool2d<2>, hg::MaxPool2d<2>>;
+  const auto refused = []<class Model>(Model model, std::array<int, 2> ranks, hg::index_t batch, hg::index_t width) {
+    return support::refusal<hg::CollectiveError>([&] {
+      hg::layout_of<Image>(model, hg::dry_mesh<hg::Mesh<"data", "width">>(ranks), {batch, 1, 8, width});
+    });
+  };
+  const auto fits = []<class Model>(Model model, std::array<int, 2> ranks, const hg::Cut& batch, const hg::Cut& width) {
+    hg::layout_of<Image>(model, hg::dry_mesh<hg::Mesh<"data", "width">>(ranks),
+                         {batch, hg::Cut::chunk(1, 1), hg::Cut::chunk(8, 1), width});
+  };
+  const auto whole = [](hg::index_t extent) { return hg::Cut::chunk(extent, 1); };
+  const std::string of_four = "mesh 1 x 4 (data x width) leaves piece 3 of 4 without any column on level ";
+  const std::string fewer = "use fewer ranks in width, a larger field, or fewer levels";
+  CHECK(refused(hg::Conv2d<1, 1>{}, {1, 4}, 1, 9) ==
+        of_four + "0 of 8 x 9: cut the width with Cut::balanced(9, 4), " + fewer);
+  CHECK_NOTHROW(fits(hg::Conv2d<1, 1>{}, {1, 4}, whole(1), hg::Cut::balanced(9, 4)));
+  CHECK(refused(Pools{}, {1, 4}, 1, 41) == of_four + "3 of 1 x 5: cut the width with Cut::balanced(41, 4), " + fewer);
+  CHECK_NOTHROW(fits(Pools{}, {1, 4}, whole(1), hg::Cut::balanced(41, 4)));
+  CHECK(refused(Pools{}, {1, 4}, 1, 43) ==
+        of_four + "3 of 1 x 5: cut the width with Cut::of_sizes({16, 8, 8, 11}), " + fewer);  // balanced would not do
+  CHECK_THROWS_AS(fits(Pools{}, {1, 4}, whole(1), hg::Cut::balanced(43, 4)), hg::CollectiveError);
+  CHECK_NOTHROW(fits(Pools{}, {1, 4}, whole(1), hg::Cut::of_sizes({16, 8, 8, 11})));
+  CHECK(refused(hg::Conv2d<1, 1>{}, {1, 4}, 1, 3) == of_four + "0 of 8 x 3: " + fewer);  // no cut does
+  const std::string samples = "mesh 4 x 1 (data x width) leaves a rank without any sample of a batch of ";
+  CHECK(refused(hg::Conv2d<1, 1>{}, {4, 1}, 5, 8) ==
+        samples + "5: cut the batch with Cut::balanced(5, 4), or use fewer ranks for the batch");
+  CHECK_NOTHROW(fits(hg::Conv2d<1, 1>{}, {4, 1}, hg::Cut::balanced(5, 4), whole(8)));
+  CHECK(refused(hg::Conv2d<1, 1>{}, {4, 1}, 3, 8) == samples + "3: use fewer ranks for the batch");
+}
+
 TEST_CASE("a training step on 3 x 512 x 512 takes at most 180 MiB, 115 of them kept for backward; ranks divide both") {
   using Image = hg::Sharded<hg::Tensor<float, hg::dyn, 3, hg::dyn, hg::dyn>, PlaneGrid, hg::Shard<2>, hg::Shard<3>>;
   const auto layout = [](int height, int width, int rank) {

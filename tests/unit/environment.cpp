@@ -102,6 +102,17 @@ TEST_CASE("child unwinds past a request that nobody answers" * doctest::skip()) 
   }
   std::this_thread::sleep_for(std::chrono::seconds(60));
 }
+#ifdef HALOGEN_WITH_MPI
+TEST_CASE("child starts MPI itself" * doctest::skip()) {
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  [&]() noexcept {  // a refusal ends the process, as out of main
+    hg::Environment env;
+    std::cout << env.describe() << std::endl;
+  }();
+  MPI_Finalize();
+}
+#endif
 TEST_CASE("a device that this build does not run on is refused in one sentence") {
   const int compiled[] = {800, 900};
   for (const int runs : {800, 890, 900}) CHECK_NOTHROW(hg::detail::check_architecture(compiled, runs, "device 0 (A)"));
@@ -135,10 +146,30 @@ TEST_CASE("a transport that the program was built without is refused") {
   CHECK(count(mpi.output, "HALOGEN_TRANSPORT=mpi, but this program was built without MPI") == 1);
 #endif
 #ifndef HALOGEN_WITH_NCCL
+  const std::string without_nccl = "error: HALOGEN_TRANSPORT=nccl, but this program was built without NCCL";
   const Ended nccl = child("describes", "HALOGEN_TRANSPORT=nccl");
   CHECK(nccl.status != 0);
-  CHECK(count(nccl.output, "HALOGEN_TRANSPORT=nccl, but this program was built without NCCL") == 1);
+  CHECK(count(nccl.output, without_nccl) == 1);
+  if (mpi_can_run()) {  // ranks that MPI connects say it once
+    const Ended ranks = children(2, "describes", "HALOGEN_TRANSPORT=nccl");
+    CHECK(ranks.status != 0);
+    CHECK(count(ranks.output, without_nccl) == 1);
+    CHECK(count(ranks.output, "halogen: transport=") == 0);
+  }
 #endif
+}
+
+TEST_CASE("HALOGEN_TRANSPORT that is no transport, or self where the program has MPI already, is refused once") {
+  if (!mpi_can_run()) return;
+  const Ended other = children(2, "describes", "HALOGEN_TRANSPORT=ucx");
+  CHECK(other.status != 0);
+  CHECK(count(other.output, "error: HALOGEN_TRANSPORT=ucx is none of self, mpi and nccl") == 1);
+  const Ended self = children(2, "starts MPI itself", "HALOGEN_TRANSPORT=self");
+  CHECK(self.status != 0);
+  CHECK(count(self.output, "error: HALOGEN_TRANSPORT=self, but this program has initialised MPI, with 2 ranks") == 1);
+  const Ended alone = children(1, "starts MPI itself", "HALOGEN_TRANSPORT=self");
+  CHECK(alone.status == 0);
+  CHECK(count(alone.output, "halogen: transport=self ranks=1 ") == 1);
 }
 
 TEST_CASE("starting says nothing else and leaves no variables behind") {

@@ -1,15 +1,43 @@
 // Memory that is refused: what fitted before goes on fitting, and buffers that nobody holds are given up first.
 #include <doctest/doctest.h>
 
+#include <cstdio>
 #include <halogen/halogen.hpp>
 #include <new>
+#include <optional>
+#include <string>
 
 #include "support/kokkos_events.hpp"
+#include "support/processes.hpp"
 #include "support/refusal.hpp"
 
 namespace {
 
 constexpr std::size_t absurd = std::size_t{1} << 60;
+
+using Line = hg::Mesh<"x">;
+using Image = hg::Sharded<hg::Tensor<float, hg::dyn, 1, hg::dyn, hg::dyn>, Line, hg::Shard<2>>;
+using Whole = hg::Sharded<hg::Tensor<float, hg::dyn, 1, hg::dyn, hg::dyn>, Line, hg::Replicate>;
+using Net = hg::Sequential<hg::Conv2d<1, 2, hg::Kernel<3>, hg::Padding<1>>, hg::GroupNorm<1, 2>, hg::Conv2d<2, 1>>;
+
+/// In global variables, which end after the Environment of main.
+struct Globals {
+  Image field;
+  std::optional<hg::DeviceMesh<Line>> mesh;
+  std::optional<hg::Parameters<Net, float>> parameters;
+  std::optional<hg::Trainer<Net, hg::AdamW, Line>> trainer;
+  std::optional<hg::Redistribution<Whole, Image>> move;
+  ~Globals() {
+    if (field.empty()) return;
+    const auto says = [](auto f) { std::puts(("after: " + support::refusal<hg::CollectiveError>(f)).c_str()); };
+    says([&] { field.to_host(); });
+    says([&] { field = field + 1.0f; });
+    says([&] { Image another(*mesh, {1, 1, 4, 4}); });
+    says([&] { hg::initial_parameters<Net, float>(2); });
+    says([&] { parameters->to_host(); });
+    std::puts("globals end");
+  }
+} globals;
 
 }  // namespace
 
@@ -56,4 +84,29 @@ TEST_CASE("buffers of fields that died are what a refusal frees") {
   CHECK_THROWS_AS(hg::Arena().reserve(absurd), hg::Error);
   CHECK(allocations() == 1);
   CHECK(allocations() == 0);
+}
+
+TEST_CASE("child leaves all kinds of things in global variables" * doctest::skip()) {
+  globals.mesh = hg::device_mesh<Line>(hg::Environment().world(), {-1});
+  globals.field = Image(*globals.mesh, {1, 1, 8, 8});
+  globals.field = hg::shift<2, 1>(hg::with_boundary<hg::Zero, hg::Zero, hg::Periodic, hg::Zero>(globals.field)) + 1.0f;
+  globals.parameters = hg::initial_parameters<Net, float>(1);
+  globals.trainer.emplace(Net{}, hg::AdamW{.max_norm = 1}, *globals.mesh);
+  globals.trainer->step(hg::mse, globals.field, globals.field).item();
+  const Whole whole(*globals.mesh, {1, 1, 8, 8});
+  globals.move.emplace(globals.field, whole);
+  globals.move->move(globals.field, whole);
+}
+
+TEST_CASE("what outlives its Environment ends with the process, without a word") {
+  const support::Ended ended =
+      support::shell("env -u OMP_PROC_BIND " + support::this_executable() + " --no-skip '--test-case=child leaves*'");
+  CAPTURE(ended.output);
+  CHECK(ended.status == 0);
+  CHECK(support::count(ended.output,
+                       "after: there is no halogen::Environment: make one first in main, "
+                       "halogen::Environment env(argc, argv), and use fields and parameters only while "
+                       "it lives\n") == 5);
+  CHECK(support::count(ended.output, "globals end\n") == 1);
+  CHECK(support::count(ended.output, "Kokkos") == 0);
 }

@@ -102,7 +102,7 @@ class RandomGraph {
   }
   RandomGraph(const RandomGraph&) = delete;  // values point into the graph
 
-  const hg::Graph& graph() const { return graph_; }
+  const hg::GraphDraft& graph() const { return graph_; }
   const std::string& script() const { return script_; }
 
  private:
@@ -256,7 +256,7 @@ class RandomGraph {
   }
 
   Draw& draw_;
-  hg::Graph graph_{input_channels};
+  hg::GraphDraft graph_{input_channels};
   std::vector<hg::Traced> values_;
   std::string script_;
 };
@@ -283,7 +283,7 @@ std::optional<double> slope(F loss) {
   return result;
 }
 
-Parameters draw_parameters(const hg::Graph& graph, Draw& draw) {
+Parameters draw_parameters(const hg::GraphDraft& graph, Draw& draw) {
   Parameters parameters;
   for (const hg::ParameterShape& shape : graph.parameters) {
     const int inputs = shape.rank > 1 ? shape.shape[1] : 1;
@@ -296,7 +296,7 @@ Parameters draw_parameters(const hg::Graph& graph, Draw& draw) {
 
 /// Numbers for a graph, and what it makes of them by its definition.
 struct Sample {
-  Sample(const hg::Graph& of, Draw& draw) : graph(of) {
+  Sample(const hg::GraphDraft& of, Draw& draw) : graph(of) {
     parameters = draw_parameters(graph, draw);
     input = draw.numbers(Field(input_channels, Row(input_points)));
     output = support::run_graph(graph, parameters, input);
@@ -311,7 +311,7 @@ struct Sample {
     });
   }
 
-  const hg::Graph& graph;
+  const hg::GraphDraft& graph;
   Parameters parameters, along_parameters;
   Field input, along_input, output, cotangent;
   std::optional<double> slope_of_parameters, slope_of_input;
@@ -325,7 +325,7 @@ void check_slope(const char* of, const Field& gradient, const Field& along, std:
 }
 
 void check_plan(const Sample& sample, hg::PlanKind kind) {
-  const auto plan = std::make_unique<hg::Plan>(hg::make_plan(sample.graph, kind));
+  const auto plan = std::make_unique<hg::PlanDraft>(hg::make_plan(sample.graph, kind));
   const support::PlanRun run(*plan, sample.parameters, sample.input, sample.cotangent);
   const Field& prediction = run.tensor(plan->prediction);
   support::expect_one_shape(prediction, sample.output);

@@ -5,7 +5,10 @@
 
 #if __has_include(<nlohmann/json.hpp>)
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -251,6 +254,72 @@ TEST_CASE("what cannot be written is refused and leaves the older file as it was
   fs::create_directories(taken / "inside");
   check_refused(support::refusal([&] { halogen::write_safetensors(taken, {good}); }), {taken.string(), "directory"});
   CHECK_FALSE(fs::exists(taken.string() + ".partial"));
+}
+
+TEST_CASE("a symbolic link stays, and what it means is replaced") {
+  const Folder folder;
+  const auto a = halogen::named_tensor<float>("a", {1}, {1.f}), b = halogen::named_tensor<float>("b", {1}, {2.f});
+  fs::create_directories(folder.path / "run");
+  const auto target = folder.path / "run" / "step_1.safetensors", link = folder.path / "latest",
+             second = folder.path / "l";
+  fs::create_symlink("run/step_1.safetensors", link);  // relative, and of what is not there yet
+  fs::create_symlink(link, second);
+  halogen::write_safetensors(link, {a});
+  CHECK(fs::is_symlink(link));
+  CHECK(fs::is_regular_file(fs::symlink_status(target)));
+  halogen::write_safetensors(second, {b});
+  CHECK(fs::is_symlink(second));
+  CHECK(fs::is_symlink(link));
+  CHECK(halogen::read_safetensors(target)[0].name == "b");
+  CHECK(std::distance(fs::directory_iterator(target.parent_path()), {}) == 1);  // no partial file
+  fs::create_symlink("loop", folder.path / "loop");
+  check_refused(support::refusal([&] { halogen::write_safetensors(folder.path / "loop", {a}); }),
+                {"loop", "symbolic links"});
+}
+
+TEST_CASE("what is no regular file is not replaced, also behind a link") {
+  const Folder folder;
+  const auto a = halogen::named_tensor<float>("a", {1}, {1.f});
+  const auto pipe = folder.path / "pipe", link = folder.path / "link";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  fs::create_symlink(pipe, link);
+  for (const auto& path : {pipe, link}) {
+    check_refused(support::refusal([&] { halogen::write_safetensors(path, {a}); }),
+                  {"cannot write '" + path.string(), "it is a pipe, which a file must not replace"});
+    CHECK(fs::is_fifo(path));
+    CHECK_FALSE(fs::exists(path.string() + ".partial"));
+  }
+  CHECK(support::refusal([] { halogen::detail::target_of("/dev/null"); }) ==
+        "it is a device, which a file must not replace: give the path of a regular file");
+}
+
+TEST_CASE("what a killed save left goes at the next read or save, but not what a live one writes") {
+  const Folder folder;
+  const auto a = halogen::named_tensor<float>("a", {1}, {1.f});
+  const auto path = folder.path / "run.safetensors", link = folder.path / "link";
+  const fs::path partial = path.string() + ".partial";
+  fs::create_symlink(path, link);
+  put(partial, std::string(1000, 'x'));  // killed at its first save
+  CHECK_THROWS_AS(halogen::read_safetensors(path), std::runtime_error);
+  CHECK_FALSE(fs::exists(partial));
+  halogen::write_safetensors(path, {a});
+  for (const auto& read : {path, link}) {
+    put(partial, std::string(1000, 'x'));
+    CHECK(halogen::read_safetensors_header(read).size() == 1);
+    CHECK_FALSE(fs::exists(partial));
+  }
+  put(partial, std::string(1000, 'x'));
+  halogen::write_safetensors(path, {a});
+  CHECK_FALSE(fs::exists(partial));
+  CHECK(halogen::read_safetensors(path).size() == 1);
+  {
+    halogen::detail::Replacement live(path);
+    live.file().write("abc", 3, 0);
+    CHECK(halogen::read_safetensors(path).size() == 1);
+    CHECK(bytes_of(partial) == "abc");
+  }
+  CHECK_FALSE(fs::exists(partial));  // it ended early
+  CHECK(halogen::read_safetensors(path).size() == 1);
 }
 
 #ifdef HALOGEN_TEST_DATA

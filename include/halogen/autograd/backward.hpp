@@ -20,7 +20,7 @@ struct Gradients {
     if (sum.empty())
       sum = computed<Field>(std::get<Index>(variables).shape(), as_expression(term));
     else
-      sum = sum + term;
+      sum.rebind(evaluated(sum, sum + term));
   }
 
   /// The gradients; zeros where nothing depends on a variable.
@@ -73,14 +73,15 @@ void pull(const Bounded<E, B...>& node, const C& cotangent, All& gradients) {
 }
 template <class Op, bool Mean, class E, int... Dims, class C, class All>
 void pull(const Reduced<Op, Mean, E, Dims...>& node, const C& cotangent, All& gradients) {
-  static_assert(!std::is_same_v<Op, ArgMaxOp>, "argmax has no gradient");
   const auto spread = [](const auto& e) { return along_kept<Reduced<Op, Mean, E, Dims...>>(e); };
   if constexpr (std::is_same_v<Op, SumOp>) {
     using T = typename E::value_type;
     const Filled<T, typename E::placed> scale(static_cast<T>(1 / node.divisor()), *shape_of<field_of_t<E>>(node.inner));
     backward(node.inner, spread(leaf(cotangent)) * scale, gradients);  // the scale has the extents that are reduced
   } else {
-    backward(node.inner, where(node.inner == spread(leaf(node.field())), spread(leaf(cotangent)), 0.0f), gradients);
+    const auto attains = node.inner == spread(leaf(node.field())) || node.inner != node.inner;
+    const auto count = reduce_dims<SumOp, false, Dims...>(where(attains, 1, 0)).compute();
+    backward(node.inner, where(attains, spread(leaf(cotangent)) / spread(leaf(count)), 0.0f), gradients);
   }
 }
 template <int Dim, bool Reverse, class E, class C, class All>
@@ -139,7 +140,7 @@ struct CotangentOf {
   }
   template <class C, class Grid, class E>
   static void add(C& cotangent, const Grid&, const Node&, const E& term) {
-    cotangent = cotangent + term;
+    cotangent.rebind(evaluated(cotangent, cotangent + term));
   }
   template <class C, class All>
   static void pass(const Node& node, const C& cotangent, All& gradients) {
@@ -172,7 +173,8 @@ struct CotangentOf<Mapped<Inner, Rank, Dims...>> {
   }
   template <class C, class Grid, class E>
   static void add(C& cotangent, const Grid& grid, const Node& node, const E& term) {
-    cotangent = cotangent + store(grid, node, term);
+    const auto more = store(grid, node, term);
+    cotangent.rebind(evaluated(cotangent, cotangent + more));
   }
   template <class C, class All>
   static void pass(const Node& node, const C& cotangent, All& gradients) {
@@ -206,7 +208,8 @@ struct CotangentOf<Mapped<Inner, Rank, Dims...>> {
   }
 };
 
-/// A reduction to one number: its cotangent is the sum over the region.
+/// A reduction to one number: its cotangent is the sum over the region. Points that attain an extreme, or are NaN where
+/// there is one, share its gradient equally, as in PyTorch.
 template <class Op, class Inner, bool Mean>
 struct CotangentOf<Reduction<Op, Inner, Mean>> {
   using Node = Reduction<Op, Inner, Mean>;
@@ -230,11 +233,12 @@ struct CotangentOf<Reduction<Op, Inner, Mean>> {
     using Here = Filled<T, typename Inner::placed>;
     if constexpr (std::is_same_v<Op, SumOp>)
       backward(node.inner, Here(static_cast<T>(Mean ? cotangent / node.count() : cotangent), *shape), gradients);
-    else
-      backward(
-          node.inner,
-          where(node.inner == static_cast<typename Inner::value_type>(node.item()), static_cast<T>(cotangent), T(0)),
-          gradients);
+    else {
+      const auto value = static_cast<typename Inner::value_type>(node.item());
+      const auto attains = node.inner == value || node.inner != node.inner;
+      const auto count = static_cast<double>(sum(where(attains, 1, 0)).item());
+      backward(node.inner, where(attains, static_cast<T>(cotangent / count), T(0)), gradients);
+    }
   }
 };
 

@@ -1,4 +1,4 @@
-// The adjoint of a read with Reflect or ReplicateEdge: a gather, to which the images of points beyond the ends are
+// The adjoint of a read with Reflect, Odd or ReplicateEdge: a gather, to which the images of points beyond the ends are
 // added.
 #pragma once
 
@@ -7,7 +7,8 @@
 namespace halogen {
 namespace detail {
 
-/// The sum over all points i with image(i + S) = j of P(i), along Dim, for a P on a grid of [begin, end).
+/// The sum over all points i with image(i + S) = j of P(i), odd images with the other sign, along Dim, for a P on a
+/// grid of [begin, end).
 template <class B, int Dim, int S, Edge E>
 struct BoundFolded {
   B inner;
@@ -37,7 +38,9 @@ struct BoundFolded {
       decltype(value(j, x)) sum = 0;
       for (index_t k = beyond.begin - 1; k < beyond.end; ++k) {  // one call: what it inlines may be long
         const index_t i = k < beyond.begin ? j - S : begin + k - reach - S;
-        if (i >= begin && i < end) sum += value(i, x);
+        if (i < begin || i >= end) continue;
+        const auto share = value(i, x);
+        sum += E == Edge::odd && k >= beyond.begin ? -share : share;
       }
       return sum;
     }
@@ -77,7 +80,7 @@ struct Folded : ExpressionNode<typename E::value_type, typename E::placed> {
     away.offset[Dim] -= reach * access.divisor[Dim];
     away.check_outside(Dim, std::max<index_t>(0, points - 2 * reach));
     access.inside = away.inside;
-    constexpr int other = Kind == Edge::reflect ? S : 0;
+    constexpr int other = mirrors(Kind) ? S : 0;
     for (int shift = std::min(-S, other); shift <= std::max(-S, other); ++shift) {
       Access read = access;
       read.offset[Dim] += shift * access.divisor[Dim];

@@ -1,22 +1,30 @@
 // Gradients of expressions with respect to fields: value_and_grad, grad and vjp.
 #pragma once
 
-#include "halogen/autograd/backward.hpp"
+#include "halogen/autograd/broadcast.hpp"
 
 namespace halogen {
 namespace detail {
 
-/// f of the fields as variables.
+/// f of the fields as variables of `user`.
 template <class F, class... Fields>
-auto call_with_variables(F& f, const Fields&... fields) {
+auto call_with_variables(const char* user, F& f, const Fields&... fields) {
   static_assert(
       (std::is_floating_point_v<compute_type<typename Fields::value_type>> && ...),
       "gradient_needs_real_fields: a field of integers has no gradient: capture it in the function instead of "
       "passing it");
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return as_expression(f(VariableLeaf<static_cast<int>(I), Fields>(fields)...));
+    return as_expression(f(VariableLeaf<static_cast<int>(I), Fields>(fields, user)...));
   }(std::index_sequence_for<Fields...>{});
 }
+
+/// Says so where a result has no gradient.
+template <class E>
+  requires(!std::is_integral_v<typename E::value_type>)
+void check_differentiable(const E&) {}
+template <class E, class Why = why::integer_has_no_gradient>
+  requires std::is_integral_v<typename E::value_type>
+void check_differentiable(const E&) = delete;
 
 }  // namespace detail
 
@@ -26,9 +34,10 @@ template <class F, class... Fields>
   requires(is_sharded<Fields> && ...)
 auto value_and_grad_of(F& f, const Fields&... fields) {
   const detail::EvaluationScope scope;
-  const auto loss = detail::call_with_variables(f, fields...);
+  const auto loss = detail::call_with_variables("value_and_grad", f, fields...);
   static_assert(std::is_same_v<typename std::decay_t<decltype(loss)>::placed, NotPlaced>,
                 "gradient_needs_a_scalar: return a sum(...), a mean(...) or another number made of reductions");
+  detail::check_differentiable(loss);
   detail::Gradients<Fields...> gradients(fields...);
   detail::backward(loss, Constant<double>(1), gradients);
   return std::tuple_cat(std::tuple(static_cast<double>(loss.item())), gradients.finish());
@@ -51,7 +60,8 @@ auto grad(F f) {
 template <class F, class... Fields>
   requires(is_sharded<Fields> && ...)
 auto vjp(F f, const Fields&... fields) {
-  const auto expression = detail::call_with_variables(f, fields...);
+  const auto expression = detail::call_with_variables("vjp", f, fields...);
+  detail::check_differentiable(expression);
   using Value = detail::field_of_t<std::decay_t<decltype(expression)>>;
   Value value = expression;
   auto pullback = [expression, gradients = detail::Gradients<Fields...>(fields...)](const Value& cotangent) {

@@ -52,6 +52,8 @@ template <class C, class Where, class T, class S>
 inline constexpr bool wraps<Filled<C, Where>, T, S> = true;
 template <class Op, class E, bool Mean, class T, class S>
 inline constexpr bool wraps<Reduction<Op, E, Mean>, T, S> = true;
+template <class E, class T, class S>
+inline constexpr bool wraps<ArgMax<E>, T, S> = true;
 template <class E, class... B, class... T, int... S>
 inline constexpr bool wraps<Bounded<E, B...>, Ends<T...>, Total<S...>> =
     is_stored<E> && ((!T::periodic || B::periodic || S == 0) && ...);
@@ -120,6 +122,9 @@ auto folded(const Grid& grid, const P& path, Ends<B...> ends, Total<S...> shift)
 
 template <class B>
 using without_images = std::conditional_t<has_images(B::edge), Zero, B>;
+/// What a path, which is a derivative, has beyond the ends: a constant there has none.
+template <class B>
+using path_end = std::conditional_t<B::periodic, Periodic, Zero>;
 
 /// The path as the variable's grid sees it: at index - S, beyond the ends what the variable's boundary says.
 template <class Grid, class P, class... B, int... S>
@@ -132,14 +137,14 @@ auto closed(const Grid& grid, const P& path, Ends<B...> edge, Total<S...> shift)
   } else {
     constexpr bool crosses = ((B::periodic && S != 0) || ...);
     if constexpr (!crosses) {
-      return shifted<0>(Bounded<P, B...>(path), negated(shift));
+      return shifted<0>(Bounded<P, path_end<B>...>(path), negated(shift));
     } else if constexpr (wraps<P, Ends<B...>, Total<(S * 0)...>>) {
       auto wrapped = wrap(path, edge, Total<(S * 0)...>{});
-      return shifted<0>(Bounded<decltype(wrapped), B...>(wrapped), negated(shift));
+      return shifted<0>(Bounded<decltype(wrapped), path_end<B>...>(wrapped), negated(shift));
     } else {
       const auto field = stored_cotangent(grid, path);
       using Leaf = FieldLeaf<std::decay_t<decltype(field)>>;
-      return shifted<0>(Bounded<Leaf, B...>(Leaf(field)), negated(shift));
+      return shifted<0>(Bounded<Leaf, path_end<B>...>(Leaf(field)), negated(shift));
     }
   }
 }

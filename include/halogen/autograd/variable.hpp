@@ -19,6 +19,9 @@ struct VariableLeaf : FieldLeaf<Field> {
 namespace detail {
 
 template <int Index, class Field>
+struct one_point<VariableLeaf<Index, Field>> : one_point<FieldLeaf<Field>> {};
+
+template <int Index, class Field>
 inline constexpr bool has_variable<VariableLeaf<Index, Field>> = true;
 template <int Dim, int Offset, class E>
 inline constexpr bool has_variable<Shift<Dim, Offset, E>> = has_variable<E>;
@@ -26,6 +29,8 @@ template <class E, class... B>
 inline constexpr bool has_variable<Bounded<E, B...>> = has_variable<E>;
 template <class F, class... A>
 inline constexpr bool has_variable<Pointwise<F, A...>> = (has_variable<A> || ...);
+template <class E, unsigned Mask>
+inline constexpr bool has_variable<Broadcast<E, Mask>> = has_variable<E>;
 template <int Dim, class E, bool Strided>
 inline constexpr bool has_variable<Resliced<Dim, E, Strided>> = has_variable<E>;
 template <class E, int Rank, int... Dims>
@@ -33,7 +38,7 @@ inline constexpr bool has_variable<Mapped<E, Rank, Dims...>> = has_variable<E>;
 template <class Op, class E, bool Mean>
 inline constexpr bool has_variable<Reduction<Op, E, Mean>> = has_variable<E>;
 template <class Op, bool Mean, class E, int... Dims>
-inline constexpr bool has_variable<Reduced<Op, Mean, E, Dims...>> = has_variable<E>;
+inline constexpr bool has_variable<Reduced<Op, Mean, E, Dims...>> = has_variable<E> && !std::is_same_v<Op, ArgMaxOp>;
 template <int Dim, bool Reverse, class E>
 inline constexpr bool has_variable<CumulativeSum<Dim, Reverse, E>> = has_variable<E>;
 template <class Target, class E>

@@ -15,7 +15,9 @@ namespace halogen {
 namespace detail {
 
 /// Collective. `failed` and its sentence are this rank's; throws the lowest failing rank's sentence everywhere.
-inline void agree_on(const Communicator& comm, bool failed, std::string sentence) {
+void agree_on(const Communicator& comm, bool failed, std::string sentence);
+#if HALOGEN_BODIES
+HALOGEN_INLINE void agree_on(const Communicator& comm, bool failed, std::string sentence) {
   int lowest = failed ? comm.rank() : comm.size();
   comm.all_reduce(&lowest, 1, ReduceOp::min);
   if (lowest == comm.size()) return;
@@ -25,6 +27,7 @@ inline void agree_on(const Communicator& comm, bool failed, std::string sentence
   comm.broadcast(sentence.data(), sentence.size(), lowest);
   throw CollectiveError(sentence);
 }
+#endif
 
 /// Collective over a's ranks, unless both are handles to one mesh. Throws CollectiveError where two meshes of as many
 /// ranks do not number the same ranks alike.

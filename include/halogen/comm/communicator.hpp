@@ -65,25 +65,11 @@ class Communicator {
   /// Local: announces messages that start() will move, as often as wanted. `what` names them in errors. Throws Error
   /// for a peer or tag out of range and for unpaired messages of this rank to itself.
   [[nodiscard]] Exchange prepare(std::span<const Transfer> receives, std::span<const Transfer> sends,
-                                 std::string what) const {
-    detail::Transport& carrier = transport("prepare");
-    for (const std::span<const Transfer> list : {receives, sends})
-      for (const Transfer& transfer : list) {
-        check_rank(transfer.peer, what);
-        if (transfer.tag < 0 || transfer.tag > max_tag)
-          throw Error(what + ": tag " + std::to_string(transfer.tag) + " is outside 0.." + std::to_string(max_tag));
-      }
-    return Exchange(carrier.prepare(receives, sends, std::move(what)));
-  }
+                                 std::string what) const;
 
   /// In place; every rank ends with the same bits.
   template <Reducible T>
-  [[nodiscard]] Request all_reduce_async(T* data, std::size_t count, ReduceOp op = ReduceOp::sum) const {
-    const std::size_t bytes = count * sizeof(T);
-    if (silent("all_reduce", bytes)) return {};
-    comm_stats().all_reduces.add(bytes);
-    return {transport_, transport_->all_reduce(data, count, detail::scalar_of<T>(), op)};
-  }
+  [[nodiscard]] Request all_reduce_async(T* data, std::size_t count, ReduceOp op = ReduceOp::sum) const;
   template <Reducible T>
   void all_reduce(T* data, std::size_t count, ReduceOp op = ReduceOp::sum) const {
     all_reduce_async(data, count, op).wait();
@@ -93,12 +79,7 @@ class Communicator {
   /// pass all counts; `receive` does not overlap `send`. Throws Error where there is not one count for each rank.
   template <Reducible T>
   [[nodiscard]] Request reduce_scatter_v_async(const T* send, T* receive, std::span<const std::size_t> counts,
-                                               ReduceOp op = ReduceOp::sum) const {
-    const std::size_t bytes = total_of("reduce_scatter_v", counts) * sizeof(T);
-    if (silent("reduce_scatter_v", bytes)) return detail::copy_bytes(receive, send, bytes), Request();
-    comm_stats().reduce_scatters.add(bytes);
-    return {transport_, transport_->reduce_scatter_v(send, receive, counts, detail::scalar_of<T>(), op)};
-  }
+                                               ReduceOp op = ReduceOp::sum) const;
   template <Reducible T>
   void reduce_scatter_v(const T* send, T* receive, std::span<const std::size_t> counts,
                         ReduceOp op = ReduceOp::sum) const {
@@ -106,20 +87,11 @@ class Communicator {
   }
 
   /// `bytes` from every rank, in rank order; send may be this rank's own place in receive.
-  void all_gather(const void* send, std::size_t bytes, void* receive) const {
-    if (silent("all_gather", bytes)) return detail::copy_bytes(receive, send, bytes);
-    comm_stats().all_gathers.add(bytes);
-    finish(transport_->all_gather(send, receive, bytes));
-  }
+  void all_gather(const void* send, std::size_t bytes, void* receive) const;
 
   /// The same with bytes_of_each[r] bytes from rank r; throws Error where `bytes` is not this rank's entry.
   [[nodiscard]] Request all_gather_v_async(const void* send, std::size_t bytes, void* receive,
-                                           std::span<const std::size_t> bytes_of_each) const {
-    const std::size_t total = check_sizes("all_gather_v", bytes, bytes_of_each);
-    if (silent("all_gather_v", total)) return detail::copy_bytes(receive, send, bytes), Request();
-    comm_stats().all_gathers.add(bytes);
-    return {transport_, transport_->all_gather_v(send, receive, bytes_of_each)};
-  }
+                                           std::span<const std::size_t> bytes_of_each) const;
   void all_gather_v(const void* send, std::size_t bytes, void* receive,
                     std::span<const std::size_t> bytes_of_each) const {
     all_gather_v_async(send, bytes, receive, bytes_of_each).wait();
@@ -130,84 +102,151 @@ class Communicator {
   /// Throws Error where there is not one size for each rank, or a peer sends less or more than is received; a size that
   /// is 0 at one end of a pair alone is the caller's fault and waits for ever, as in MPI_Alltoallv.
   void all_to_all_v(const void* send, std::span<const std::size_t> send_bytes, void* receive,
-                    std::span<const std::size_t> receive_bytes) const {
-    total_of("all_to_all_v", send_bytes);
-    total_of("all_to_all_v", receive_bytes);
-    const std::vector<Transfer> sends = detail::side_by_side(const_cast<void*>(send), send_bytes);
-    Exchange exchange = prepare(detail::side_by_side(receive, receive_bytes), sends, "all_to_all_v");
-    exchange.start();
-    exchange.wait();
-  }
+                    std::span<const std::size_t> receive_bytes) const;
 
-  void broadcast(void* data, std::size_t bytes, int root) const {
-    transport("broadcast");
-    check_rank(root, "broadcast");
-    if (silent("broadcast", bytes)) return;
-    comm_stats().broadcasts.add(bytes);
-    finish(transport_->broadcast(data, bytes, root));
-  }
+  void broadcast(void* data, std::size_t bytes, int root) const;
 
   /// To the root, in rank order; only the root's `receive` is used. All ranks pass all sizes.
   void gather_v(const void* send, std::size_t bytes, void* receive, std::span<const std::size_t> bytes_of_each,
-                int root) const {
-    const std::size_t total = check_sizes("gather_v", bytes, bytes_of_each);
-    check_rank(root, "gather_v");
-    if (silent("gather_v", total)) return detail::copy_bytes(receive, send, bytes);
-    comm_stats().gathers.add(bytes);
-    finish(transport_->gather_v(send, receive, bytes_of_each, root));
-  }
+                int root) const;
 
   /// From the root, whose `send` alone is used, in rank order. All ranks pass all sizes.
   void scatter_v(const void* send, std::span<const std::size_t> bytes_of_each, void* receive, std::size_t bytes,
-                 int root) const {
-    const std::size_t total = check_sizes("scatter_v", bytes, bytes_of_each);
-    check_rank(root, "scatter_v");
-    if (silent("scatter_v", total)) return detail::copy_bytes(receive, send, bytes);
-    comm_stats().scatters.add(bytes);
-    finish(transport_->scatter_v(send, receive, bytes_of_each, root));
-  }
+                 int root) const;
 
-  void barrier() const {
-    if (silent("barrier", 1)) return;
-    comm_stats().barriers.add(0);
-    finish(transport_->barrier());
-  }
+  void barrier() const;
 
   /// Whether both are handles to the same communicator.
   bool operator==(const Communicator&) const = default;
 
  private:
-  detail::Transport& transport(const char* operation) const {
-    if (!transport_) throw Error(std::string(operation) + " on a null communicator, which has no ranks");
-    return *transport_;
-  }
+  detail::Transport& transport(const char* operation) const;
   bool silent(const char* operation, std::size_t bytes) const { return transport(operation).size() == 1 || bytes == 0; }
   void finish(detail::Pending pending) const { Request(transport_, pending).wait(); }
 
-  void check_rank(int rank, const std::string& what) const {
-    if (rank < 0 || rank >= size())
-      throw Error(what + ": rank " + std::to_string(rank) + " is not in communicator \"" + std::string(label()) +
-                  "\" of " + std::to_string(size()));
-  }
+  void check_rank(int rank, const std::string& what) const;
 
-  std::size_t total_of(const char* operation, std::span<const std::size_t> sizes) const {
-    if (sizes.size() != static_cast<std::size_t>(transport(operation).size()))
-      throw Error(std::string(operation) + " on \"" + std::string(label()) + "\": " + std::to_string(sizes.size()) +
-                  " sizes for " + std::to_string(size()) + " ranks: give one for each");
-    return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
-  }
+  std::size_t total_of(const char* operation, std::span<const std::size_t> sizes) const;
 
-  std::size_t check_sizes(const char* operation, std::size_t own, std::span<const std::size_t> bytes_of_each) const {
-    const std::size_t total = total_of(operation, bytes_of_each);
-    const auto rank = static_cast<std::size_t>(transport_->rank());
-    if (bytes_of_each[rank] != own)
-      throw Error(std::string(operation) + " on \"" + std::string(label()) + "\": rank " + std::to_string(rank) +
-                  " has " + std::to_string(own) + " bytes, but its list of sizes says " +
-                  std::to_string(bytes_of_each[rank]));
-    return total;
-  }
+  std::size_t check_sizes(const char* operation, std::size_t own, std::span<const std::size_t> bytes_of_each) const;
 
   std::shared_ptr<detail::Transport> transport_;
 };
+
+template <Reducible T>
+Request Communicator::all_reduce_async(T* data, std::size_t count, ReduceOp op) const {
+  const std::size_t bytes = count * sizeof(T);
+  if (silent("all_reduce", bytes)) return {};
+  comm_stats().all_reduces.add(bytes);
+  return {transport_, transport_->all_reduce(data, count, detail::scalar_of<T>(), op)};
+}
+
+template <Reducible T>
+Request Communicator::reduce_scatter_v_async(const T* send, T* receive, std::span<const std::size_t> counts,
+                                             ReduceOp op) const {
+  const std::size_t bytes = total_of("reduce_scatter_v", counts) * sizeof(T);
+  if (silent("reduce_scatter_v", bytes)) return detail::copy_bytes(receive, send, bytes), Request();
+  comm_stats().reduce_scatters.add(bytes);
+  return {transport_, transport_->reduce_scatter_v(send, receive, counts, detail::scalar_of<T>(), op)};
+}
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE Exchange Communicator::prepare(std::span<const Transfer> receives, std::span<const Transfer> sends,
+                                              std::string what) const {
+  detail::Transport& carrier = transport("prepare");
+  for (const std::span<const Transfer> list : {receives, sends})
+    for (const Transfer& transfer : list) {
+      check_rank(transfer.peer, what);
+      if (transfer.tag < 0 || transfer.tag > max_tag)
+        throw Error(what + ": tag " + std::to_string(transfer.tag) + " is outside 0.." + std::to_string(max_tag));
+    }
+  return Exchange(carrier.prepare(receives, sends, std::move(what)));
+}
+
+HALOGEN_INLINE void Communicator::all_gather(const void* send, std::size_t bytes, void* receive) const {
+  if (silent("all_gather", bytes)) return detail::copy_bytes(receive, send, bytes);
+  comm_stats().all_gathers.add(bytes);
+  finish(transport_->all_gather(send, receive, bytes));
+}
+
+HALOGEN_INLINE Request Communicator::all_gather_v_async(const void* send, std::size_t bytes, void* receive,
+                                                        std::span<const std::size_t> bytes_of_each) const {
+  const std::size_t total = check_sizes("all_gather_v", bytes, bytes_of_each);
+  if (silent("all_gather_v", total)) return detail::copy_bytes(receive, send, bytes), Request();
+  comm_stats().all_gathers.add(bytes);
+  return {transport_, transport_->all_gather_v(send, receive, bytes_of_each)};
+}
+
+HALOGEN_INLINE void Communicator::all_to_all_v(const void* send, std::span<const std::size_t> send_bytes, void* receive,
+                                               std::span<const std::size_t> receive_bytes) const {
+  total_of("all_to_all_v", send_bytes);
+  total_of("all_to_all_v", receive_bytes);
+  const std::vector<Transfer> sends = detail::side_by_side(const_cast<void*>(send), send_bytes);
+  Exchange exchange = prepare(detail::side_by_side(receive, receive_bytes), sends, "all_to_all_v");
+  exchange.start();
+  exchange.wait();
+}
+
+HALOGEN_INLINE void Communicator::broadcast(void* data, std::size_t bytes, int root) const {
+  transport("broadcast");
+  check_rank(root, "broadcast");
+  if (silent("broadcast", bytes)) return;
+  comm_stats().broadcasts.add(bytes);
+  finish(transport_->broadcast(data, bytes, root));
+}
+
+HALOGEN_INLINE void Communicator::gather_v(const void* send, std::size_t bytes, void* receive,
+                                           std::span<const std::size_t> bytes_of_each, int root) const {
+  const std::size_t total = check_sizes("gather_v", bytes, bytes_of_each);
+  check_rank(root, "gather_v");
+  if (silent("gather_v", total)) return detail::copy_bytes(receive, send, bytes);
+  comm_stats().gathers.add(bytes);
+  finish(transport_->gather_v(send, receive, bytes_of_each, root));
+}
+
+HALOGEN_INLINE void Communicator::scatter_v(const void* send, std::span<const std::size_t> bytes_of_each, void* receive,
+                                            std::size_t bytes, int root) const {
+  const std::size_t total = check_sizes("scatter_v", bytes, bytes_of_each);
+  check_rank(root, "scatter_v");
+  if (silent("scatter_v", total)) return detail::copy_bytes(receive, send, bytes);
+  comm_stats().scatters.add(bytes);
+  finish(transport_->scatter_v(send, receive, bytes_of_each, root));
+}
+
+HALOGEN_INLINE void Communicator::barrier() const {
+  if (silent("barrier", 1)) return;
+  comm_stats().barriers.add(0);
+  finish(transport_->barrier());
+}
+
+HALOGEN_INLINE detail::Transport& Communicator::transport(const char* operation) const {
+  if (!transport_) throw Error(std::string(operation) + " on a null communicator, which has no ranks");
+  return *transport_;
+}
+
+HALOGEN_INLINE void Communicator::check_rank(int rank, const std::string& what) const {
+  if (rank < 0 || rank >= size())
+    throw Error(what + ": rank " + std::to_string(rank) + " is not in communicator \"" + std::string(label()) +
+                "\" of " + std::to_string(size()));
+}
+
+HALOGEN_INLINE std::size_t Communicator::total_of(const char* operation, std::span<const std::size_t> sizes) const {
+  if (sizes.size() != static_cast<std::size_t>(transport(operation).size()))
+    throw Error(std::string(operation) + " on \"" + std::string(label()) + "\": " + std::to_string(sizes.size()) +
+                " sizes for " + std::to_string(size()) + " ranks: give one for each");
+  return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+}
+
+HALOGEN_INLINE std::size_t Communicator::check_sizes(const char* operation, std::size_t own,
+                                                     std::span<const std::size_t> bytes_of_each) const {
+  const std::size_t total = total_of(operation, bytes_of_each);
+  const auto rank = static_cast<std::size_t>(transport_->rank());
+  if (bytes_of_each[rank] != own)
+    throw Error(std::string(operation) + " on \"" + std::string(label()) + "\": rank " + std::to_string(rank) +
+                " has " + std::to_string(own) + " bytes, but its list of sizes says " +
+                std::to_string(bytes_of_each[rank]));
+  return total;
+}
+#endif
 
 }  // namespace halogen

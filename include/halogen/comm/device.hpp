@@ -12,7 +12,9 @@
 namespace halogen::detail {
 
 /// Throws Error where code compiled for these compute capabilities (900 is 9.0) does not run on a device of `found`.
-inline void check_architecture(std::span<const int> compiled, int found, const std::string& device) {
+void check_architecture(std::span<const int> compiled, int found, const std::string& device);
+#if HALOGEN_BODIES
+HALOGEN_INLINE void check_architecture(std::span<const int> compiled, int found, const std::string& device) {
   const auto runs = [found](int one) { return one / 100 == found / 100 && one <= found; };
   if (std::ranges::any_of(compiled, runs)) return;
   const auto text = [](int number) { return std::to_string(number / 100) + "." + std::to_string(number / 10 % 10); };
@@ -22,9 +24,12 @@ inline void check_architecture(std::span<const int> compiled, int found, const s
               text(found) + ": build it and Kokkos with -DCMAKE_CUDA_ARCHITECTURES=" + std::to_string(found / 10) +
               ", or hide that device with CUDA_VISIBLE_DEVICES");
 }
+#endif
 
 /// Throws Error where this build needs a device and there is none that it runs on.
-inline void check_devices() {
+void check_devices();
+#if HALOGEN_BODIES
+HALOGEN_INLINE void check_devices() {
 #ifdef KOKKOS_ENABLE_CUDA
   int count = 0;
   cudaError_t status = cudaGetDeviceCount(&count);
@@ -44,5 +49,6 @@ inline void check_devices() {
 #endif
 #endif
 }
+#endif
 
 }  // namespace halogen::detail

@@ -40,48 +40,20 @@ namespace halogen {
 /// the user said otherwise: OMP_NUM_THREADS, KOKKOS_NUM_THREADS, KOKKOS_DEVICE_ID or --kokkos-... on the command line.
 /// Throws CollectiveError where this build needs a GPU and a rank finds none, or one of an architecture that it was not
 /// built for. While it lives, an exception that nobody catches ends all ranks (terminate.hpp). One inside another
-/// shares its ranks.
+/// shares its ranks. Fields, parameters and trainers may outlive it, as global variables do, but not be used then:
+/// their memory ends with the process.
 ///
 ///   int main(int argc, char** argv) { halogen::Environment env(argc, argv); ... }
 class Environment {
  public:
-  Environment(int& argc, char** argv) {
-    previous_ = std::set_terminate(detail::terminate_all_ranks);
-    find_ranks(argc, argv);
-    detail::NodeShare node;
-    all_gather([&](int rank, int size, auto&& gather) { node = detail::share_of_node(rank, size, gather); });
-    if (node.oversubscribed) detail::patient_polls = 0;
-    start_kokkos(argc, argv, node);
-    choose_nccl();
-    text_ = "halogen: transport=" + std::string(world_.transport_name()) + " ranks=" + std::to_string(world_.size()) +
-            " (" + std::to_string(node.ranks) + " on this node)" + " execution_space=" + Space::name() +
-            " threads=" + std::to_string(Kokkos::num_threads()) + " memory_space=" + Space::memory_space::name();
-    if (const std::size_t bytes = world_.message_memory_bytes(); bytes > 0)
-      text_ += " nccl_windows=" + std::to_string(bytes >> 20) + "MiB";
-    if (Kokkos::num_devices() > 0) text_ += " device=" + std::to_string(Kokkos::device_id());
-  }
+  Environment(int& argc, char** argv);
   /// For libraries and tests within a program that may or may not have one already.
   Environment() : Environment(no_arguments_, nullptr) {}
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
   /// During an exception the other ranks are given 5 s to arrive here as well, then all are ended.
-  ~Environment() {
-    if (owns_mpi_ || meeting_) {
-      using namespace std::chrono_literals;
-      if (!detail::all_ranks_arrive(unwinding_ ? 5s : 24h * 365)) {
-        detail::say("error on rank " + std::to_string(world_.rank()) + ": " + why_others_are_missing());
-        detail::leave(false);
-      }
-    }
-    if (owns_all_ranks_) detail::all_ranks.reset();
-    world_ = Communicator();
-    if (owns_kokkos_) Kokkos::finalize();
-    std::set_terminate(previous_);
-#ifdef HALOGEN_WITH_MPI
-    if (owns_mpi_) detail::has_mpi = false, MPI_Finalize();
-#endif
-  }
+  ~Environment();
 
   const Communicator& world() const { return world_; }
   bool is_root() const { return world_.rank() == 0; }
@@ -98,128 +70,23 @@ class Environment {
 #endif
 
   /// Over MPI, or at a rendezvous; else there is one.
-  void find_ranks([[maybe_unused]] int& argc, [[maybe_unused]] char**& argv) {
-    const std::string wanted = detail::wanted_transport();
-    [[maybe_unused]] const bool can_meet = with_nccl && (wanted == "nccl" || (wanted.empty() && detail::has_stream));
-#ifndef HALOGEN_WITH_MPI
-    if (wanted == "mpi")
-      throw CollectiveError(
-          "HALOGEN_TRANSPORT=mpi, but this program was built without MPI: link halogen::mpi, and configure "
-          "Halogen with -DHALOGEN_ENABLE_MPI=ON");
-#endif
-#ifdef HALOGEN_WITH_NCCL
-    if (const std::shared_ptr<detail::Transport> outer = detail::nccl_world.lock()) {
-      world_ = Communicator(outer->split(0, outer->rank(), "world"));
-      return;
-    }
-#endif
-#ifdef HALOGEN_WITH_MPI
-    int initialized = 0;
-    detail::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized", "world");
-    int finalized = 0;
-    detail::check_mpi(MPI_Finalized(&finalized), "MPI_Finalized", "world");
-    if (finalized)
-      throw CollectiveError(
-          "MPI has been finalized and cannot start again in this process: make one Environment for "
-          "the whole program");
-    if (!initialized && detail::launched_by_mpi(can_meet)) {
-      int provided = 0;  // MPI calls come from one thread only, so that even less than asked for will do
-      detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", "world");
-      initialized = owns_mpi_ = true;
-    }
-    if (initialized) {
-      detail::has_mpi = true;
-      world_ = Communicator(detail::MpiTransport::duplicate(MPI_COMM_WORLD, "world"));
-      owns_all_ranks_ = !detail::all_ranks;
-      if (owns_all_ranks_) detail::all_ranks = detail::MpiTransport::duplicate(MPI_COMM_WORLD, "all ranks");
-      return;
-    }
-#endif
-#ifdef HALOGEN_WITH_NCCL
-    if (can_meet)
-      if (const detail::Launched launched = detail::launched_in_environment(); launched.size > 1) {
-        detail::launched_rank = launched.rank;
-        detail::have_met = false;
-        meeting_ = detail::meet(launched);
-        detail::have_met = true;
-      }
-#else
-    if (wanted == "nccl")
-      throw CollectiveError(
-          "HALOGEN_TRANSPORT=nccl, but this program was built without NCCL: configure Halogen with a "
-          "Kokkos for CUDA and -DHALOGEN_WITH_NCCL=ON");
-#endif
-  }
+  void find_ranks([[maybe_unused]] int& argc, [[maybe_unused]] char**& argv);
+
+  /// Throws where HALOGEN_TRANSPORT asks for what cannot be had. The ranks are found by then, so that all end alike.
+  void check_transport() const;
 
   /// Calls use(rank, size, all_gather), where all_gather reaches all ranks whether or not there is a transport yet.
   template <class Use>
-  void all_gather(Use&& use) {
-    if (meeting_)
-      return use(meeting_->rank(), meeting_->size(),
-                 [this](const void* own, std::size_t bytes, void* all) { meeting_->all_gather(own, bytes, all); });
-    use(world_.rank(), world_.size(),
-        [this](const void* own, std::size_t bytes, void* all) { world_.all_gather(own, bytes, all); });
-  }
+  void all_gather(Use&& use);
 
-  void choose_nccl() {
-#ifdef HALOGEN_WITH_NCCL
-    const std::string wanted = detail::wanted_transport();
-    if (wanted == "self" || wanted == "mpi" || (wanted.empty() && !detail::has_stream)) return;
-    if (world_.transport_name() == "nccl") return;  // the outer Environment's
-    all_gather([&](int rank, int size, auto&& gather) {
-      if (size == 1) return;
-      auto [transport, why_not] = detail::start_nccl(rank, size, gather);
-      if (!transport && (meeting_ || !wanted.empty())) throw CollectiveError(why_not);
-      if (!transport) return;
-      owns_all_ranks_ = owns_all_ranks_ || !detail::all_ranks;
-      if (!detail::all_ranks) {
-        detail::all_ranks = transport->split(0, rank, "all ranks");
-        Communicator(detail::all_ranks).barrier();  // connects them now: its waits must be bounded when it is needed
-      }
-      detail::nccl_world = transport;
-      world_ = Communicator(std::move(transport));
-    });
-#endif
-  }
+  void choose_nccl();
 
-  std::string why_others_are_missing() const {
-    try {
-      world_.check_health();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "left by an exception while other ranks were at work; ending all";
-  }
+  std::string why_others_are_missing() const;
 
   /// What we choose goes through Kokkos' own variables, set only for the time of the call, so that each of the user's
   /// choices, by variable or argument, wins over ours. OMP_PROC_BIND=false is what libgomp does by default; saying so
   /// stops Kokkos from recommending a binding, which would put all ranks of a node on the same core.
-  void start_kokkos(int& argc, char** argv, const detail::NodeShare& node) {
-    if (Kokkos::is_initialized()) return;
-    if (Kokkos::is_finalized()) throw Error("Kokkos has been finalized and cannot start again in this process");
-    all_gather([](int, int size, auto&& gather) {
-      const std::string fault = detail::first_fault(size, gather, detail::check_devices);
-      if (!fault.empty()) throw CollectiveError(fault);
-    });
-    using detail::has_argument, detail::is_set;
-    detail::TemporaryVariable binding("OMP_PROC_BIND", "false");
-    std::optional<detail::TemporaryVariable> threads, warnings, device;
-    if (!is_set("OMP_NUM_THREADS") && !is_set("KOKKOS_NUM_THREADS") &&
-        !has_argument(argc, argv, "--kokkos-num-threads") && !has_argument(argc, argv, "--kokkos-threads")) {
-      threads.emplace("KOKKOS_NUM_THREADS", std::to_string(node.threads));
-#ifdef KOKKOS_ENABLE_OPENMP
-      omp_set_num_threads(node.threads);  // before Kokkos runs its first parallel region, with every hardware thread
-#endif
-      if (node.oversubscribed) warnings.emplace("KOKKOS_DISABLE_WARNINGS", "true");  // one thread each is the least
-    }
-    if (Kokkos::num_devices() > 0 && !is_set("KOKKOS_MAP_DEVICE_ID_BY") &&
-        !has_argument(argc, argv, "--kokkos-device-id") && !has_argument(argc, argv, "--kokkos-map-device-id-by"))
-      device.emplace("KOKKOS_DEVICE_ID", std::to_string(node.rank % Kokkos::num_devices()));
-    std::vector<char*> own = detail::take_kokkos_arguments(argc, argv);
-    int count = static_cast<int>(own.size()) - 1;
-    Kokkos::initialize(count, own.data());
-    owns_kokkos_ = true;
-  }
+  void start_kokkos(int& argc, char** argv, const detail::NodeShare& node);
 
   inline static int no_arguments_ = 0;
   std::unique_ptr<detail::Rendezvous> meeting_;  // where there is no MPI
@@ -231,5 +98,170 @@ class Environment {
   bool owns_all_ranks_ = false;
   bool owns_kokkos_ = false;
 };
+
+template <class Use>
+void Environment::all_gather(Use&& use) {
+  if (meeting_)
+    return use(meeting_->rank(), meeting_->size(),
+               [this](const void* own, std::size_t bytes, void* all) { meeting_->all_gather(own, bytes, all); });
+  use(world_.rank(), world_.size(),
+      [this](const void* own, std::size_t bytes, void* all) { world_.all_gather(own, bytes, all); });
+}
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE Environment::Environment(int& argc, char** argv) {
+  previous_ = std::set_terminate(detail::terminate_all_ranks);
+  find_ranks(argc, argv);
+  all_gather([this](int, int size, auto&& gather) {
+    const std::string fault = detail::first_fault(size, gather, [this] { check_transport(); });
+    if (!fault.empty()) throw CollectiveError(fault);
+  });
+  detail::NodeShare node;
+  all_gather([&](int rank, int size, auto&& gather) { node = detail::share_of_node(rank, size, gather); });
+  if (node.oversubscribed) detail::patient_polls = 0;
+  start_kokkos(argc, argv, node);
+  choose_nccl();
+  text_ = "halogen: transport=" + std::string(world_.transport_name()) + " ranks=" + std::to_string(world_.size()) +
+          " (" + std::to_string(node.ranks) + " on this node)" + " execution_space=" + Space::name() +
+          " threads=" + std::to_string(Kokkos::num_threads()) + " memory_space=" + Space::memory_space::name();
+  if (const std::size_t bytes = world_.message_memory_bytes(); bytes > 0)
+    text_ += " nccl_windows=" + std::to_string(bytes >> 20) + "MiB";
+  if (Kokkos::num_devices() > 0) text_ += " device=" + std::to_string(Kokkos::device_id());
+}
+
+HALOGEN_INLINE Environment::~Environment() {
+  if (owns_mpi_ || meeting_) {
+    using namespace std::chrono_literals;
+    if (!detail::all_ranks_arrive(unwinding_ ? 5s : 24h * 365)) {
+      detail::say("error on rank " + std::to_string(world_.rank()) + ": " + why_others_are_missing());
+      detail::leave(false);
+    }
+  }
+  if (owns_all_ranks_) detail::all_ranks.reset();
+  world_ = Communicator();
+  if (owns_kokkos_) Kokkos::finalize();
+  std::set_terminate(previous_);
+#ifdef HALOGEN_WITH_MPI
+  if (owns_mpi_) detail::has_mpi = false, MPI_Finalize();
+#endif
+}
+
+HALOGEN_INLINE void Environment::find_ranks([[maybe_unused]] int& argc, [[maybe_unused]] char**& argv) {
+  const std::string wanted = detail::asked_transport();
+  [[maybe_unused]] const bool can_meet = with_nccl && (wanted == "nccl" || (wanted.empty() && detail::has_stream));
+#ifndef HALOGEN_WITH_MPI
+  if (wanted == "mpi")
+    throw CollectiveError(
+        "HALOGEN_TRANSPORT=mpi, but this program was built without MPI: link halogen::mpi, and configure "
+        "Halogen with -DHALOGEN_ENABLE_MPI=ON");
+#endif
+#ifdef HALOGEN_WITH_NCCL
+  if (const std::shared_ptr<detail::Transport> outer = detail::nccl_world.lock()) {
+    world_ = Communicator(outer->split(0, outer->rank(), "world"));
+    return;
+  }
+#endif
+#ifdef HALOGEN_WITH_MPI
+  int initialized = 0;
+  detail::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized", "world");
+  int finalized = 0;
+  detail::check_mpi(MPI_Finalized(&finalized), "MPI_Finalized", "world");
+  if (finalized)
+    throw CollectiveError(
+        "MPI has been finalized and cannot start again in this process: make one Environment for "
+        "the whole program");
+  if (!initialized && detail::launched_by_mpi(can_meet)) {
+    int provided = 0;  // MPI calls come from one thread only, so that even less than asked for will do
+    detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", "world");
+    initialized = owns_mpi_ = true;
+  }
+  if (initialized) {
+    detail::has_mpi = true;
+    world_ = Communicator(detail::MpiTransport::duplicate(MPI_COMM_WORLD, "world"));
+    owns_all_ranks_ = !detail::all_ranks;
+    if (owns_all_ranks_) detail::all_ranks = detail::MpiTransport::duplicate(MPI_COMM_WORLD, "all ranks");
+    return;
+  }
+#endif
+#ifdef HALOGEN_WITH_NCCL
+  if (can_meet)
+    if (const detail::Launched launched = detail::launched_in_environment(); launched.size > 1) {
+      detail::launched_rank = launched.rank;
+      detail::have_met = false;
+      meeting_ = detail::meet(launched);
+      detail::have_met = true;
+    }
+#endif
+}
+
+HALOGEN_INLINE void Environment::check_transport() const {
+  const std::string wanted = detail::wanted_transport();
+  if (wanted == "nccl" && !with_nccl)
+    throw CollectiveError(
+        "HALOGEN_TRANSPORT=nccl, but this program was built without NCCL: configure Halogen with a "
+        "Kokkos for CUDA and -DHALOGEN_WITH_NCCL=ON");
+  if (wanted == "self" && world_.size() > 1)
+    throw CollectiveError("HALOGEN_TRANSPORT=self, but this program has initialised MPI, with " +
+                          std::to_string(world_.size()) +
+                          " ranks: leave MPI to halogen::Environment, start one process, or unset the variable");
+}
+
+HALOGEN_INLINE void Environment::choose_nccl() {
+#ifdef HALOGEN_WITH_NCCL
+  const std::string wanted = detail::wanted_transport();
+  if (wanted == "self" || wanted == "mpi" || (wanted.empty() && !detail::has_stream)) return;
+  if (world_.transport_name() == "nccl") return;  // the outer Environment's
+  all_gather([&](int rank, int size, auto&& gather) {
+    if (size == 1) return;
+    auto [transport, why_not] = detail::start_nccl(rank, size, gather);
+    if (!transport && (meeting_ || !wanted.empty())) throw CollectiveError(why_not);
+    if (!transport) return;
+    owns_all_ranks_ = owns_all_ranks_ || !detail::all_ranks;
+    if (!detail::all_ranks) {
+      detail::all_ranks = transport->split(0, rank, "all ranks");
+      Communicator(detail::all_ranks).barrier();  // connects them now: its waits must be bounded when it is needed
+    }
+    detail::nccl_world = transport;
+    world_ = Communicator(std::move(transport));
+  });
+#endif
+}
+
+HALOGEN_INLINE std::string Environment::why_others_are_missing() const {
+  try {
+    world_.check_health();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "left by an exception while other ranks were at work; ending all";
+}
+
+HALOGEN_INLINE void Environment::start_kokkos(int& argc, char** argv, const detail::NodeShare& node) {
+  if (Kokkos::is_initialized()) return;
+  if (Kokkos::is_finalized()) throw Error("Kokkos has been finalized and cannot start again in this process");
+  all_gather([](int, int size, auto&& gather) {
+    const std::string fault = detail::first_fault(size, gather, detail::check_devices);
+    if (!fault.empty()) throw CollectiveError(fault);
+  });
+  using detail::has_argument, detail::is_set;
+  detail::TemporaryVariable binding("OMP_PROC_BIND", "false");
+  std::optional<detail::TemporaryVariable> threads, warnings, device;
+  if (!is_set("OMP_NUM_THREADS") && !is_set("KOKKOS_NUM_THREADS") &&
+      !has_argument(argc, argv, "--kokkos-num-threads") && !has_argument(argc, argv, "--kokkos-threads")) {
+    threads.emplace("KOKKOS_NUM_THREADS", std::to_string(node.threads));
+#ifdef KOKKOS_ENABLE_OPENMP
+    omp_set_num_threads(node.threads);  // before Kokkos runs its first parallel region, with every hardware thread
+#endif
+    if (node.oversubscribed) warnings.emplace("KOKKOS_DISABLE_WARNINGS", "true");  // one thread each is the least
+  }
+  if (Kokkos::num_devices() > 0 && !is_set("KOKKOS_MAP_DEVICE_ID_BY") &&
+      !has_argument(argc, argv, "--kokkos-device-id") && !has_argument(argc, argv, "--kokkos-map-device-id-by"))
+    device.emplace("KOKKOS_DEVICE_ID", std::to_string(node.rank % Kokkos::num_devices()));
+  std::vector<char*> own = detail::take_kokkos_arguments(argc, argv);
+  int count = static_cast<int>(own.size()) - 1;
+  Kokkos::initialize(count, own.data());
+  owns_kokkos_ = true;
+}
+#endif
 
 }  // namespace halogen

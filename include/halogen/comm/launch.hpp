@@ -15,7 +15,9 @@ namespace halogen::detail {
 inline bool is_set(const char* variable) { return std::getenv(variable) != nullptr; }
 
 /// The number in an environment variable, or `otherwise` where it is not set; throws CollectiveError for what is none.
-inline double number_of(const char* variable, double otherwise, double least, double most) {
+double number_of(const char* variable, double otherwise, double least, double most);
+#if HALOGEN_BODIES
+HALOGEN_INLINE double number_of(const char* variable, double otherwise, double least, double most) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return otherwise;
   char* end = nullptr;
@@ -25,21 +27,32 @@ inline double number_of(const char* variable, double otherwise, double least, do
                           std::to_string(most));
   return number;
 }
+#endif
 
-/// HALOGEN_TRANSPORT: self, mpi, nccl, or empty where the program decides.
-inline std::string wanted_transport() {
+/// HALOGEN_TRANSPORT as it stands there.
+inline std::string asked_transport() {
   const char* text = std::getenv("HALOGEN_TRANSPORT");
-  const std::string wanted = text == nullptr ? "" : text;
+  return text == nullptr ? "" : text;
+}
+
+/// HALOGEN_TRANSPORT: self, mpi, nccl, or empty where the program decides. Throws CollectiveError for anything else.
+std::string wanted_transport();
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string wanted_transport() {
+  std::string wanted = asked_transport();
   if (!wanted.empty() && wanted != "self" && wanted != "mpi" && wanted != "nccl")
     throw CollectiveError("HALOGEN_TRANSPORT=" + wanted + " is none of self, mpi and nccl");
   return wanted;
 }
+#endif
 
 /// Whether a launcher of MPI programs started this process. Without one MPI stays away, since a program that runs alone
 /// should neither need nor pay for it. HALOGEN_TRANSPORT=mpi or self decides for launchers not known here. What srun
 /// always sets counts unless the ranks can meet otherwise: without one of the others MPI would find each rank alone.
-inline bool launched_by_mpi(bool can_meet_otherwise) {
-  const std::string wanted = wanted_transport();
+bool launched_by_mpi(bool can_meet_otherwise);
+#if HALOGEN_BODIES
+HALOGEN_INLINE bool launched_by_mpi(bool can_meet_otherwise) {
+  const std::string wanted = asked_transport();
   if (wanted == "self" || wanted == "mpi") return wanted == "mpi";
   if (is_set("HALOGEN_RENDEZVOUS")) return false;
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "PALS_RANKID",
@@ -47,6 +60,7 @@ inline bool launched_by_mpi(bool can_meet_otherwise) {
     if (is_set(variable)) return true;
   return is_set("SLURM_PROCID") && !can_meet_otherwise;
 }
+#endif
 
 /// This process among those that were started together, as its launcher tells without MPI.
 struct Launched {
@@ -55,7 +69,9 @@ struct Launched {
 };
 
 /// RANK and WORLD_SIZE as torchrun sets them, else SLURM_PROCID and SLURM_NTASKS as srun does; else one process.
-inline Launched launched_in_environment() {
+Launched launched_in_environment();
+#if HALOGEN_BODIES
+HALOGEN_INLINE Launched launched_in_environment() {
   for (const auto& [rank, size] : {std::pair{"RANK", "WORLD_SIZE"}, std::pair{"SLURM_PROCID", "SLURM_NTASKS"}}) {
     if (!is_set(rank) || !is_set(size)) continue;
     Launched launched;
@@ -65,6 +81,7 @@ inline Launched launched_in_environment() {
   }
   return {};
 }
+#endif
 
 /// The first host of a Slurm list: "gpu[03-05,09],cpu1" -> "gpu03".
 inline std::string first_host(const std::string& list) {
@@ -77,7 +94,9 @@ inline std::string first_host(const std::string& list) {
 
 /// Where processes meet: "file:PATH" or "tcp://HOST:PORT". Under torchrun its own store listens at MASTER_PORT, so we
 /// take the next. Throws CollectiveError where nothing says.
-inline std::string rendezvous_address(const Launched& launched) {
+std::string rendezvous_address(const Launched& launched);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string rendezvous_address(const Launched& launched) {
   const auto variable = [](const char* name) { return std::string(is_set(name) ? std::getenv(name) : ""); };
   const std::string chosen = variable("HALOGEN_RENDEZVOUS");
   if (chosen.starts_with("file:") && chosen.size() > 5) return chosen;
@@ -98,6 +117,7 @@ inline std::string rendezvous_address(const Launched& launched) {
   throw CollectiveError(std::to_string(launched.size) + " processes were started, but nothing says where they meet: " +
                         "set MASTER_ADDR and MASTER_PORT, or HALOGEN_RENDEZVOUS=file:/path or tcp://host:port");
 }
+#endif
 
 /// Whether the command line holds an argument that begins so.
 inline bool has_argument(int argc, const char* const* argv, std::string_view beginning) {
@@ -108,7 +128,9 @@ inline bool has_argument(int argc, const char* const* argv, std::string_view beg
 
 /// Moves the arguments that are Kokkos' own out of the command line, behind the program's name and before a null: the
 /// others, --help among them, are the program's.
-inline std::vector<char*> take_kokkos_arguments(int& argc, char** argv) {
+std::vector<char*> take_kokkos_arguments(int& argc, char** argv);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::vector<char*> take_kokkos_arguments(int& argc, char** argv) {
   static char program[] = "halogen";
   std::vector<char*> taken{argc > 0 ? argv[0] : program};
   int kept = std::min(argc, 1);
@@ -122,6 +144,7 @@ inline std::vector<char*> take_kokkos_arguments(int& argc, char** argv) {
   taken.push_back(nullptr);
   return taken;
 }
+#endif
 
 /// Sets an environment variable for the time being, unless the user has set it.
 class TemporaryVariable {

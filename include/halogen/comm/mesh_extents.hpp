@@ -17,7 +17,9 @@ namespace halogen::detail {
 inline constexpr int as_many_as_needed = -1;
 
 /// "2 x 3 (height x width)"
-inline std::string mesh_text(std::span<const int> extents, std::span<const std::string_view> names) {
+std::string mesh_text(std::span<const int> extents, std::span<const std::string_view> names);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string mesh_text(std::span<const int> extents, std::span<const std::string_view> names) {
   std::string numbers;
   std::string words;
   for (std::size_t i = 0; i < extents.size(); ++i) {
@@ -26,10 +28,13 @@ inline std::string mesh_text(std::span<const int> extents, std::span<const std::
   }
   return numbers + " (" + words + ")";
 }
+#endif
 
 /// Replaces one -1 by what `ranks` leaves for it and returns the number of ranks of the mesh. Needs no communication:
 /// given equal arguments every rank throws the same CollectiveError.
-inline int infer_extents(std::span<int> extents, std::span<const std::string_view> names, int ranks) {
+int infer_extents(std::span<int> extents, std::span<const std::string_view> names, int ranks);
+#if HALOGEN_BODIES
+HALOGEN_INLINE int infer_extents(std::span<int> extents, std::span<const std::string_view> names, int ranks) {
   const std::string mesh = "mesh " + mesh_text(extents, names);
   int* inferred = nullptr;
   std::int64_t product = 1;
@@ -61,6 +66,7 @@ inline int infer_extents(std::span<int> extents, std::span<const std::string_vie
   }
   return ranks;
 }
+#endif
 
 /// Collective, one all_reduce: ranks that were given different extents would otherwise wait for each other.
 template <std::size_t Rank>

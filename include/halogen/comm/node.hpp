@@ -25,15 +25,20 @@ struct NodeShare {
 };
 
 /// Processors that the container may use at once, in fractions; 0 where there is no limit (cgroup v2).
-inline double container_limit() {
+double container_limit();
+#if HALOGEN_BODIES
+HALOGEN_INLINE double container_limit() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   double quota = 0;
   double period = 0;
   return file >> quota >> period && period > 0 ? quota / period : 0;
 }
+#endif
 
 /// Equal for processes of one running system, whatever containers they are in.
-inline std::uint64_t node_identity() {
+std::uint64_t node_identity();
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::uint64_t node_identity() {
   std::string name;
   if (!(std::ifstream("/proc/sys/kernel/random/boot_id") >> name)) {
     char host[256] = {};
@@ -42,12 +47,16 @@ inline std::uint64_t node_identity() {
   }
   return std::hash<std::string>()(name);
 }
+#endif
 
 /// Another number for each container, among those of one node: its share of processors is its own.
-inline std::uint64_t container_identity() {
+std::uint64_t container_identity();
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::uint64_t container_identity() {
   struct stat root {};
   return stat("/sys/fs/cgroup", &root) == 0 ? static_cast<std::uint64_t>(root.st_ino) : 0;
 }
+#endif
 
 /// What ranks tell each other about the node they run on.
 struct NodePlace {

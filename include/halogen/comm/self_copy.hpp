@@ -31,31 +31,9 @@ inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
 /// one is left over or the sizes of a pair differ: between ranks that would hang or fail, so it fails here too.
 class SelfCopies {
  public:
-  SelfCopies(int rank, std::span<const Transfer> receives, std::span<const Transfer> sends, const std::string& what) {
-    const auto wanted = [rank](const Transfer& transfer) { return transfer.peer == rank && transfer.bytes > 0; };
-    std::vector<const Transfer*> open;
-    for (const Transfer& send : sends)
-      if (wanted(send)) open.push_back(&send);
-    for (const Transfer& receive : receives) {
-      if (!wanted(receive)) continue;
-      auto send = open.begin();
-      while (send != open.end() && (*send)->tag != receive.tag) ++send;
-      if (send == open.end()) throw Error(what + ": nothing is sent that rank " + name(rank, receive) + " receives");
-      if ((*send)->bytes != receive.bytes)
-        throw Error(what + ": rank " + name(rank, **send) + " sends " + std::to_string((*send)->bytes) +
-                    " bytes but receives " + std::to_string(receive.bytes));
-      copies_.push_back({receive.data, (*send)->data, receive.bytes});
-      open.erase(send);
-    }
-    if (!open.empty()) throw Error(what + ": nothing receives what rank " + name(rank, *open.front()) + " sends");
-  }
+  SelfCopies(int rank, std::span<const Transfer> receives, std::span<const Transfer> sends, const std::string& what);
 
-  void copy() const {
-    for (const Copy& copy : copies_) {
-      copy_bytes(copy.to, copy.from, copy.bytes);
-      comm_stats().local_copies.add(copy.bytes);
-    }
-  }
+  void copy() const;
 
  private:
   struct Copy {
@@ -70,5 +48,34 @@ class SelfCopies {
 
   std::vector<Copy> copies_;
 };
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE SelfCopies::SelfCopies(int rank, std::span<const Transfer> receives, std::span<const Transfer> sends,
+                                      const std::string& what) {
+  const auto wanted = [rank](const Transfer& transfer) { return transfer.peer == rank && transfer.bytes > 0; };
+  std::vector<const Transfer*> open;
+  for (const Transfer& send : sends)
+    if (wanted(send)) open.push_back(&send);
+  for (const Transfer& receive : receives) {
+    if (!wanted(receive)) continue;
+    auto send = open.begin();
+    while (send != open.end() && (*send)->tag != receive.tag) ++send;
+    if (send == open.end()) throw Error(what + ": nothing is sent that rank " + name(rank, receive) + " receives");
+    if ((*send)->bytes != receive.bytes)
+      throw Error(what + ": rank " + name(rank, **send) + " sends " + std::to_string((*send)->bytes) +
+                  " bytes but receives " + std::to_string(receive.bytes));
+    copies_.push_back({receive.data, (*send)->data, receive.bytes});
+    open.erase(send);
+  }
+  if (!open.empty()) throw Error(what + ": nothing receives what rank " + name(rank, *open.front()) + " sends");
+}
+
+HALOGEN_INLINE void SelfCopies::copy() const {
+  for (const Copy& copy : copies_) {
+    copy_bytes(copy.to, copy.from, copy.bytes);
+    comm_stats().local_copies.add(copy.bytes);
+  }
+}
+#endif
 
 }  // namespace halogen::detail

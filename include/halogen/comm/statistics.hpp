@@ -30,6 +30,7 @@ struct CommStatistics {
   Tally gathers;
   Tally scatters;
   Tally barriers;
+  Tally checks;  // all_reduces that compare what ranks were given, once for a field
 
   void reset() { *this = {}; }
   bool operator==(const CommStatistics&) const = default;
@@ -40,7 +41,7 @@ struct CommStatistics {
             a.all_reduces - b.all_reduces, a.reduce_scatters - b.reduce_scatters,
             a.all_gathers - b.all_gathers, a.broadcasts - b.broadcasts,
             a.gathers - b.gathers,         a.scatters - b.scatters,
-            a.barriers - b.barriers};
+            a.barriers - b.barriers,       a.checks - b.checks};
   }
 };
 

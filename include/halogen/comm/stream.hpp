@@ -94,32 +94,40 @@ class StreamMark {
  public:
   StreamMark() = default;
   StreamMark(StreamMark&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
-  StreamMark& operator=(StreamMark&& other) noexcept {
-    std::swap(event_, other.event_);
-    return *this;
-  }
+  StreamMark& operator=(StreamMark&& other) noexcept;
   ~StreamMark() {
     if (event_ != nullptr) cudaEventDestroy(event_);
   }
 
-  void record(cudaStream_t where = stream()) {
-    if (event_ == nullptr)
-      check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    check_cuda(cudaEventRecord(event_, where), "cudaEventRecord");
-  }
+  void record(cudaStream_t where = stream());
   /// What is queued on `later` from now on waits until this place is passed.
   void hold(cudaStream_t later) const { check_cuda(cudaStreamWaitEvent(later, event_, 0), "cudaStreamWaitEvent"); }
-  bool passed() const {
-    if (event_ == nullptr) return true;
-    const cudaError_t code = cudaEventQuery(event_);
-    if (code == cudaErrorNotReady) return false;
-    check_cuda(code, "cudaEventQuery");
-    return true;
-  }
+  bool passed() const;
 
  private:
   cudaEvent_t event_ = nullptr;
 };
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE StreamMark& StreamMark::operator=(StreamMark&& other) noexcept {
+  std::swap(event_, other.event_);
+  return *this;
+}
+
+HALOGEN_INLINE void StreamMark::record(cudaStream_t where) {
+  if (event_ == nullptr)
+    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  check_cuda(cudaEventRecord(event_, where), "cudaEventRecord");
+}
+
+HALOGEN_INLINE bool StreamMark::passed() const {
+  if (event_ == nullptr) return true;
+  const cudaError_t code = cudaEventQuery(event_);
+  if (code == cudaErrorNotReady) return false;
+  check_cuda(code, "cudaEventQuery");
+  return true;
+}
+#endif
 
 #else
 

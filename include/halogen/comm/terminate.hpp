@@ -31,15 +31,20 @@ inline int launched_rank = 0;  ///< where all_ranks is not there yet
 inline bool have_met = true;   ///< false while processes that no MPI started look for each other
 inline bool has_mpi = false;   ///< whether an Environment has found or started it
 
-inline void say(const std::string& words) {
+void say(const std::string& words);
+#if HALOGEN_BODIES
+HALOGEN_INLINE void say(const std::string& words) {
   std::cout.flush();
   std::fflush(nullptr);
   std::fputs((words + "\n").c_str(), stderr);
   std::fflush(stderr);
 }
+#endif
 
 /// Whether every rank comes to call this within the time given.
-inline bool all_ranks_arrive(std::chrono::milliseconds patience) {
+bool all_ranks_arrive(std::chrono::milliseconds patience);
+#if HALOGEN_BODIES
+HALOGEN_INLINE bool all_ranks_arrive(std::chrono::milliseconds patience) {
   if (!all_ranks || all_ranks->size() == 1) return true;
   try {
     const Pending pending = all_ranks->barrier();
@@ -48,6 +53,7 @@ inline bool all_ranks_arrive(std::chrono::milliseconds patience) {
     return false;
   }
 }
+#endif
 
 /// Ends this process, and the others with it unless they end by themselves (`together`). SIGALRM ends it should MPI
 /// hang. Without MPI it is the launcher that ends the others, or their own time-out.
@@ -63,7 +69,9 @@ inline bool all_ranks_arrive(std::chrono::milliseconds patience) {
 /// do so; where it does not come, since the error is one of a sub-mesh without it, the lowest rank that has one speaks
 /// and aborts all. Anything else is one rank's: it prints `error on rank r: ...` and aborts all. Runs before the stack
 /// unwinds.
-[[noreturn]] inline void terminate_all_ranks() noexcept {
+[[noreturn]] void terminate_all_ranks() noexcept;
+#if HALOGEN_BODIES
+HALOGEN_INLINE void terminate_all_ranks() noexcept {
   static std::atomic_flag speaking;
   if (speaking.test_and_set()) {  // a second thread, or an exception in here
     sleep(5);
@@ -90,5 +98,6 @@ inline bool all_ranks_arrive(std::chrono::milliseconds patience) {
   say((all_ranks && all_ranks->size() > 1 ? "error on rank " + std::to_string(rank) : "error") + ": " + sentence);
   leave(false);
 }
+#endif
 
 }  // namespace halogen::detail

@@ -25,18 +25,19 @@ struct Transfer {
 
 /// What all_reduce and reduce_scatter_v can add.
 template <class T>
-concept Reducible =
-    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int64_t> || std::same_as<T, int>;
+concept Reducible = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int64_t> ||
+                    std::same_as<T, std::uint64_t> || std::same_as<T, int>;
 
 namespace detail {
 
-enum class Scalar { int32, int64, float32, float64 };
+enum class Scalar { int32, int64, uint64, float32, float64 };
 
 template <Reducible T>
 constexpr Scalar scalar_of() {
   if constexpr (std::same_as<T, float>) return Scalar::float32;
   if constexpr (std::same_as<T, double>) return Scalar::float64;
   if constexpr (std::same_as<T, std::int64_t>) return Scalar::int64;
+  if constexpr (std::same_as<T, std::uint64_t>) return Scalar::uint64;
   if constexpr (std::same_as<T, int>) return Scalar::int32;
 }
 
@@ -46,7 +47,9 @@ constexpr std::size_t bytes_of(Scalar scalar) { return scalar == Scalar::int32 |
 inline std::size_t max_message_bytes = (std::size_t{1} << 30) - 4096;
 
 /// One transfer for each rank, to or from the next bytes[r] of `data`.
-inline std::vector<Transfer> side_by_side(void* data, std::span<const std::size_t> bytes) {
+std::vector<Transfer> side_by_side(void* data, std::span<const std::size_t> bytes);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::vector<Transfer> side_by_side(void* data, std::span<const std::size_t> bytes) {
   std::vector<Transfer> transfers;
   std::size_t offset = 0;
   for (std::size_t rank = 0; rank < bytes.size(); ++rank) {
@@ -55,6 +58,7 @@ inline std::vector<Transfer> side_by_side(void* data, std::span<const std::size_
   }
   return transfers;
 }
+#endif
 
 }  // namespace detail
 }  // namespace halogen

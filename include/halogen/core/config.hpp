@@ -20,6 +20,27 @@
 #define HALOGEN_UNROLL
 #endif
 
+// The library halogen::compiled (docs/install.md) holds the bodies of ordinary functions. A program that links it is
+// compiled with HALOGEN_COMPILED=1 and sees their declarations alone; one source of the library defines
+// HALOGEN_COMPILING_BODIES and emits them. Everyone else sees inline functions.
+#if !defined(HALOGEN_COMPILED)
+#define HALOGEN_COMPILED 0
+#endif
+#if defined(HALOGEN_COMPILING_BODIES)
+#define HALOGEN_BODIES 1
+#define HALOGEN_INLINE
+#else
+#define HALOGEN_BODIES !HALOGEN_COMPILED
+#define HALOGEN_INLINE inline
+#endif
+
+/// HALOGEN_NOINLINE marks what is compiled once for all its callers.
+#if defined(__GNUC__)
+#define HALOGEN_NOINLINE __attribute__((noinline))
+#else
+#define HALOGEN_NOINLINE
+#endif
+
 namespace halogen {
 
 /// Global extents, offsets and counts: 64-bit everywhere, since one field may exceed 2^31 points.

@@ -27,4 +27,33 @@ struct StaticVector {
   constexpr const T* end() const { return items.data() + count; }
 };
 
+/// A table that lies elsewhere, read as a StaticVector is.
+template <class T, int = 0>
+struct TableView {
+  const T* items = nullptr;
+  int count = 0;
+
+  constexpr TableView() = default;
+  constexpr TableView(const T* first, int size) : items(first), count(size) {}
+  template <int Capacity>
+  constexpr TableView(const StaticVector<T, Capacity>& table) : items(table.begin()), count(table.size()) {}
+  template <std::size_t Size>
+  constexpr TableView(const std::array<T, Size>& table) : items(table.data()), count(static_cast<int>(Size)) {}
+
+  constexpr int size() const { return count; }
+  constexpr bool empty() const { return count == 0; }
+  constexpr const T& operator[](int i) const { return items[i]; }
+  constexpr const T& back() const { return items[count - 1]; }
+  constexpr const T* begin() const { return items; }
+  constexpr const T* end() const { return items + count; }
+};
+
+/// The first Size items of a StaticVector, for a static object that is as large as need be.
+template <int Size, class T, int Capacity>
+constexpr std::array<T, static_cast<std::size_t>(Size)> exact(const StaticVector<T, Capacity>& table) {
+  std::array<T, static_cast<std::size_t>(Size)> items{};
+  for (int i = 0; i < Size; ++i) items[static_cast<std::size_t>(i)] = table[i];
+  return items;
+}
+
 }  // namespace halogen

@@ -5,8 +5,14 @@
 
 namespace halogen::why {
 
-/// Layer (position in forward order, from 0) takes Needed channels, but its input has Have.
-template <int Layer, int Needed, int Have>
+/// Where a layer stands in its model: its position in the outermost container, in the one within, and so on, as
+/// PyTorch's names of parameters count.
+template <int... Positions>
+struct path {};
+
+/// Layer (position in forward order, from 0) takes Needed channels, but its input has Have. Written is its type as the
+/// model's author wrote it, or the container's that joins two values; Path where it stands.
+template <int Layer, int Needed, int Have, class Written, class Path>
 struct channels_differ {};
 
 /// Layer normalises, or convolves from or to, Channels channels in Groups groups, which does not divide them.
@@ -30,7 +36,8 @@ struct label_channels_differ {};
 template <int MeshDimension, int TensorDimension>
 struct channels_are_cut {};
 
-/// A field given to a network or to attention must be a value, not a sum that is still due. Fix: redistribute to
+/// A field given to a network or to attention, and a product in an expression, must be a value, not a sum that is still
+/// due. Fix: redistribute to
 /// Replicate or Shard.
 template <int MeshDimension>
 struct input_is_partial {};
@@ -70,16 +77,42 @@ struct redistribute_operand {};
 template <int First, int Second>
 struct operands_differ_in_rank {};
 
-/// shift, slice, pad, transpose or cumulative_sum names dimension Dimension of an expression of Rank dimensions.
+/// shift, slice, pad, transpose, select, squeeze, unflatten, flip, roll or cumulative_sum names dimension Dimension of
+/// an expression of Rank dimensions.
 template <int Dimension, int Rank>
 struct no_such_dimension {};
+
+/// The result that is differentiated is an integer: argmax, a sum or an extreme of integers, a count. It does not
+/// change smoothly. Fix: differentiate something real, as max(u) for argmax(u); a sum of cast<double>(...) for one of
+/// integers.
+struct integer_has_no_gradient {};
+
+/// An expression of fields of From is assigned to a field of To, which has fewer digits. Fix: cast<To>(expression), or
+/// a field of From. Numbers are no fields: u = 2.0 * u is right for a u of float.
+template <class From, class To>
+struct values_are_narrowed {};
+
+/// Odd and ConstantEdge are boundaries of expressions, not of layers. Fix: Zero, Periodic, Reflect or ReplicateEdge; or
+/// the stencil as an expression, with_boundary<Odd, ...>(u).
+template <class... Edges>
+struct boundary_of_expressions {};
+
+/// flatten joins dimensions of which mesh dimension MeshDimension cuts one behind the first, First: points that follow
+/// each other in the result would lie on all ranks. Fix: redistribute to Shard<First> or Replicate.
+template <int MeshDimension, int First>
+struct flattened_dimension_is_cut {};
 
 /// A stencil's neighbour is given by Distances distances, in a field of Rank dimensions: one for each.
 template <int Distances, int Rank>
 struct footprint_differs_in_rank {};
 
+/// A function that takes a field is given an expression, which holds no values. Fix: assign it first, Field v = u + 1,
+/// and give v.
+struct expression_is_no_field {};
+
 /// A field keeps its dimensions and value type when it is redistributed, and summands are Partial<Sum> of float,
-/// double, int or int64. First, Second: the mesh dimension whose placement is Partial in source or target, -1 for none.
+/// double, int, int64 or uint64. First, Second: the mesh dimension whose placement is Partial in source or target, -1
+/// for none.
 template <int First, int Second>
 struct partial_is_a_sum {};
 

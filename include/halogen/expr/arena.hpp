@@ -17,17 +17,7 @@ class Arena {
                  const char* advice = "use more ranks or a smaller field")
       : label_(label), holds_(holds), advice_(advice) {}
 
-  void reserve(std::size_t bytes) {
-    if (bytes <= memory_.size()) return;
-    const std::size_t before = memory_.size();
-    memory_ = {};  // both at once might not fit
-    try {
-      allocate(bytes);
-    } catch (const Error&) {
-      if (before > 0) allocate(before);  // plans that fitted will run again
-      throw;
-    }
-  }
+  void reserve(std::size_t bytes);
 
   std::size_t bytes() const { return memory_.size(); }
 
@@ -37,15 +27,31 @@ class Arena {
   }
 
  private:
-  void allocate(std::size_t bytes) {
-    memory_ = allocated(bytes, holds_, advice_, [&] {
-      return Kokkos::View<std::byte*, memory_space>(Kokkos::view_alloc(label_, Kokkos::WithoutInitializing), bytes);
-    });
-    advise_huge_pages(memory_.data(), bytes);
-  }
+  void allocate(std::size_t bytes);
 
   std::string label_, holds_, advice_;
-  Kokkos::View<std::byte*, memory_space> memory_;
+  detail::Lasting<Kokkos::View<std::byte*, memory_space>> memory_;
 };
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE void Arena::reserve(std::size_t bytes) {
+  if (bytes <= memory_.size()) return;
+  const std::size_t before = memory_.size();
+  memory_ = {};  // both at once might not fit
+  try {
+    allocate(bytes);
+  } catch (const Error&) {
+    if (before > 0) allocate(before);  // plans that fitted will run again
+    throw;
+  }
+}
+
+HALOGEN_INLINE void Arena::allocate(std::size_t bytes) {
+  memory_ = allocated(bytes, holds_, advice_, [&] {
+    return Kokkos::View<std::byte*, memory_space>(Kokkos::view_alloc(label_, Kokkos::WithoutInitializing), bytes);
+  });
+  advise_huge_pages(memory_.data(), bytes);
+}
+#endif
 
 }  // namespace halogen

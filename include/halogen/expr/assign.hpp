@@ -1,6 +1,9 @@
 // Assignment: one halo exchange per field read, then one kernel, whatever the expression.
 #pragma once
 
+#include <algorithm>
+#include <tuple>
+
 #include "halogen/expr/launch.hpp"
 #include "halogen/expr/stage.hpp"
 
@@ -49,8 +52,9 @@ void write_values(const Field& field, const typename Field::Storage& buffer, con
 
 /// A new buffer with the expression's values, shaped as `field`.
 template <class Field, class E>
-std::shared_ptr<typename Field::Storage> evaluated(const Field& field, const E& expression) {
-  std::shared_ptr<typename Field::Storage> buffer = field.take_buffer();
+std::shared_ptr<typename Field::Storage> evaluated(const Field& field, const E& expression,
+                                                   const char* user = "an assignment") {
+  std::shared_ptr<typename Field::Storage> buffer = field.take_buffer(user);
   write_values(field, *buffer, expression);
   return buffer;
 }
@@ -122,6 +126,54 @@ std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
   return shape_with<Field>(mesh, pieces, cuts, extents);
 }
 
+/// Bytes of the widest real numbers that the fields of an expression hold, 0 where it has none of them: where it is of
+/// integers or truths, or depends on no field. Numbers do not count, so that 2.0 * u is of u's own width, nor does what
+/// a functor or a cast has made narrower. Two-byte numbers are floats that a field stores in two bytes.
+template <class E>
+struct real_bytes;
+template <class E>
+inline constexpr std::size_t real_bytes_of = real_bytes<E>::value;
+template <class E>
+struct real_bytes {
+ private:
+  template <class... Parts>
+  static constexpr std::size_t widest(const std::tuple<Parts...>*) {
+    return std::max({std::size_t{0}, real_bytes_of<Parts>...});
+  }
+  static constexpr std::size_t find() {
+    if constexpr (std::is_same_v<typename E::placed, NotPlaced> || !std::is_floating_point_v<typename E::value_type>)
+      return 0;
+    else if constexpr (requires(const E& e) { e.field; })
+      return sizeof(typename E::value_type);
+    else if constexpr (requires(const E& e) { e.parts; })
+      return widest(static_cast<const std::decay_t<decltype(E::parts)>*>(nullptr));
+    else if constexpr (requires(const E& e) { e.inner; })
+      return real_bytes_of<std::decay_t<decltype(E::inner)>>;
+    else
+      return 0;
+  }
+
+ public:
+  static constexpr std::size_t value = find();
+};
+template <class F, class... Args>
+struct real_bytes<Pointwise<F, Args...>> {
+  using T = typename Pointwise<F, Args...>::value_type;
+  static constexpr std::size_t widest = std::max({std::size_t{0}, real_bytes_of<Args>...});
+  static constexpr std::size_t value = std::is_floating_point_v<T> ? std::min(sizeof(T), widest) : 0;
+};
+
+/// Whether values of the expression's fields would lose digits in a field of T that nobody has asked for.
+template <class T, class E>
+inline constexpr bool narrows = real_bytes_of<E> > (std::is_integral_v<T> ? 0 : sizeof(compute_type<T>));
+
+template <class T, class E>
+  requires(!narrows<T, E>)
+void check_width(const E&) {}
+template <class T, class E, class Why = why::values_are_narrowed<typename E::value_type, T>>
+  requires narrows<T, E>
+void check_width(const E&) = delete;
+
 /// Whether an expression may be assigned to a field: the same mesh, dimensions and placements.
 template <class Field, class E>
 concept AssignableTo = is_sharded<Field> && Expression<E> &&
@@ -133,7 +185,7 @@ concept AssignableTo = is_sharded<Field> && Expression<E> &&
 /// keep theirs. Collective. Placement of the expression in and out; one halo exchange per field read beyond its
 /// piece. An empty field takes the expression's mesh and cuts.
 template <class Field, Expression E>
-  requires detail::AssignableTo<Field, E>
+  requires(detail::AssignableTo<Field, E> && !detail::narrows<typename Field::value_type, E>)
 void evaluate_into(Field& field, const E& expression) {
   const detail::EvaluationScope scope;
   if (field.empty())
@@ -141,18 +193,28 @@ void evaluate_into(Field& field, const E& expression) {
   else
     field.rebind(detail::evaluated(field, expression));
 }
+template <class Field, Expression E,
+          class Why = why::values_are_narrowed<typename E::value_type, typename Field::value_type>>
+  requires(detail::AssignableTo<Field, E> && detail::narrows<typename Field::value_type, E>)
+void evaluate_into(Field& field, const E& expression) = delete;
 template <class Field, Expression E, class Why = detail::WhyNotJoined<Field, E>>
   requires(is_sharded<Field> && !detail::AssignableTo<Field, E>)
 void evaluate_into(Field& field, const E& expression) = delete;
 
 /// Writes the values of an expression, a field or a number into the field's own buffer, seen by all its copies.
 template <class Field, Operand E>
-  requires detail::AssignableTo<Field, expression_of<E>>
+  requires(detail::AssignableTo<Field, expression_of<E>> &&
+           !detail::narrows<typename Field::value_type, expression_of<E>>)
 void assign(Field& field, const E& e) {
   Field values(field);
-  values.rebind(detail::evaluated(field, as_expression(e)));
+  values.rebind(detail::evaluated(field, as_expression(e), "assign"));
   copy_points(execution_space{}, field.to_local(), values.to_local());
 }
+template <class Field, Operand E,
+          class Why = why::values_are_narrowed<typename expression_of<E>::value_type, typename Field::value_type>>
+  requires(detail::AssignableTo<Field, expression_of<E>> &&
+           detail::narrows<typename Field::value_type, expression_of<E>>)
+void assign(Field& field, const E& e) = delete;
 template <class Field, Operand E>
   requires is_sharded<Field>
 Field& operator+=(Field& field, const E& e) {

@@ -254,6 +254,8 @@ struct Attention
   Result compute() const {
     const auto [query, key, value] = fields();
     detail::check_attention(query, key, value);
+    query.shape()->agree(query.decomposition().mask({2}));  // keys and values are cut alike
+    key.shape()->agree(key.decomposition().mask({2}));
     std::array<Cut, 4> cuts{query.cut(0), query.cut(1), query.cut(2), value.cut(3)};
     const Result result(Result::make_shape(query.mesh(), cuts), Result::Start::unwritten);
     cuts[3] = Cut{{0, 1}};

@@ -68,8 +68,8 @@ struct ScanLines {
 
 /// Values of the expression's own type, but 64 bits for integers, as torch.cumsum.
 template <class E>
-using ScannedField =
-    field_of_t<E, std::conditional_t<std::is_integral_v<typename E::value_type>, std::int64_t, typename E::value_type>>;
+using ScannedField = field_of_t<E, std::conditional_t<std::is_integral_v<typename E::value_type>,
+                                                      Accumulator<typename E::value_type>, typename E::value_type>>;
 
 }  // namespace detail
 
@@ -90,6 +90,7 @@ struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail
     using A = Accumulator<T>;
     const execution_space space;
     const auto shape = shape_of<Result>(inner);
+    shape->agree(shape->decomposition().mask({Dim}));
     const Grid<rank> own(*shape);
     const auto reads = reads_on(*shape, inner);
     exchange_halos(space, own, reads);

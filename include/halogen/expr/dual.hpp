@@ -24,10 +24,10 @@ struct Dual {
   KOKKOS_FUNCTION friend Dual operator+(Dual a, Dual b) { return {a.value + b.value, a.derivative + b.derivative}; }
   KOKKOS_FUNCTION friend Dual operator-(Dual a, Dual b) { return {a.value - b.value, a.derivative - b.derivative}; }
   KOKKOS_FUNCTION friend Dual operator*(Dual a, Dual b) {
-    return {a.value * b.value, a.derivative * b.value + a.value * b.derivative};
+    return {a.value * b.value, share(a.derivative, b.value) + share(b.derivative, a.value)};
   }
   KOKKOS_FUNCTION friend Dual operator/(Dual a, Dual b) {
-    return {a.value / b.value, (a.derivative - a.value / b.value * b.derivative) / b.value};
+    return {a.value / b.value, (a.derivative - share(b.derivative, a.value / b.value)) / b.value};
   }
   KOKKOS_FUNCTION Dual operator-() const { return {-value, -derivative}; }
   KOKKOS_FUNCTION Dual& operator+=(Dual b) { return *this = *this + b; }
@@ -41,8 +41,24 @@ struct Dual {
   KOKKOS_FUNCTION friend bool operator>=(Dual a, Dual b) { return a.value >= b.value; }
   KOKKOS_FUNCTION friend bool operator==(Dual a, Dual b) { return a.value == b.value; }
 
-  KOKKOS_FUNCTION friend Dual fmax(Dual a, Dual b) { return a.value < b.value ? b : a; }
-  KOKKOS_FUNCTION friend Dual fmin(Dual a, Dual b) { return b.value < a.value ? b : a; }
+  /// The operand that is no NaN; of equal ones each has half the derivative, as in PyTorch.
+  KOKKOS_FUNCTION friend Dual fmax(Dual a, Dual b) {
+    return a.value == b.value ? halved(a, b) : a.value < b.value || is_real(b, a) ? b : a;
+  }
+  KOKKOS_FUNCTION friend Dual fmin(Dual a, Dual b) {
+    return a.value == b.value ? halved(a, b) : b.value < a.value || is_real(b, a) ? b : a;
+  }
+
+ private:
+  /// What does not depend on the variable takes no share, though the factor be infinite or NaN.
+  KOKKOS_FUNCTION static T share(T derivative, T factor) {
+    const T product = derivative * factor;
+    return derivative == T(0) ? T(0) : product;
+  }
+  KOKKOS_FUNCTION static bool is_real(Dual a, Dual but_not) {
+    return a.value == a.value && but_not.value != but_not.value;
+  }
+  KOKKOS_FUNCTION static Dual halved(Dual a, Dual b) { return {a.value, (a.derivative + b.derivative) / T(2)}; }
 };
 
 // Write `using Kokkos::sqrt; sqrt(x)` in a functor, and numbers and duals both find theirs. What does not depend on the
@@ -71,15 +87,18 @@ HALOGEN_DUAL(erf, T(1.1283791670955126) * Kokkos::exp(-x * x))
 #undef HALOGEN_DUAL
 template <class T>
 KOKKOS_FUNCTION Dual<T> abs(Dual<T> a) {
-  return a.value < T(0) ? -a : a;
+  const T y = Kokkos::abs(a.value);
+  return {y, a.value < T(0) ? -a.derivative : a.value > T(0) ? a.derivative : T(0)};
 }
 
 template <class T>
 KOKKOS_FUNCTION Dual<T> pow(Dual<T> a, Dual<T> b) {
   const T y = Kokkos::pow(a.value, b.value);
   T derivative = 0;
-  if (a.derivative != T(0)) derivative += a.derivative * b.value * Kokkos::pow(a.value, b.value - T(1));
-  if (b.derivative != T(0) && a.value != T(0)) derivative += b.derivative * y * Kokkos::log(a.value);
+  if (a.derivative != T(0) && b.value != T(0))  // u^0 is constant, and so is 0^v for v >= 0
+    derivative += a.derivative * b.value * Kokkos::pow(a.value, b.value - T(1));
+  if (b.derivative != T(0) && !(a.value == T(0) && b.value >= T(0)))
+    derivative += b.derivative * y * Kokkos::log(a.value);
   return {y, derivative};
 }
 template <class T, class N>

@@ -11,7 +11,9 @@
 namespace halogen {
 namespace detail {
 
-inline std::string launch_name(const Plan& plan, const Launch& launch) {
+std::string launch_name(const Plan& plan, const Launch& launch);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string launch_name(const Plan& plan, const Launch& launch) {
   const auto operation = [&] { return std::string(plan.node_of(launch).operation->name); };
   switch (launch.kind) {
     case LaunchKind::conv_forward:
@@ -46,10 +48,13 @@ inline std::string launch_name(const Plan& plan, const Launch& launch) {
   }
   return "";
 }
+#endif
 
 /// "relu(norm0(t3))^ t5, + t4": sources side by side, ^ marks one that is resampled as it is read; then what the rows
 /// are added to as they leave.
-inline std::string source_names(const Plan& plan, const Launch& launch) {
+std::string source_names(const Plan& plan, const Launch& launch);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string source_names(const Plan& plan, const Launch& launch) {
   std::string text;
   if (launch.reads >= 0 && launch.kind != LaunchKind::loss) {
     const Activation& a = plan.activations[launch.reads];
@@ -64,6 +69,7 @@ inline std::string source_names(const Plan& plan, const Launch& launch) {
   while (!text.empty() && (text.back() == ' ' || text.back() == ',')) text.pop_back();
   return text + (launch.addend >= 0 ? ", + t" + std::to_string(launch.addend) : "");
 }
+#endif
 
 template <class... Values>
 std::string format(const char* pattern, Values... values) {
@@ -73,7 +79,9 @@ std::string format(const char* pattern, Values... values) {
 }
 
 /// What a launch starts or completes of sharded parameters.
-inline std::string parameter_traffic(const ParameterSchedule& schedule, int launch, bool reduces) {
+std::string parameter_traffic(const ParameterSchedule& schedule, int launch, bool reduces);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string parameter_traffic(const ParameterSchedule& schedule, int launch, bool reduces) {
   std::string text;
   for (const BucketStay& stay : schedule.stays()) {
     if (!stay.gradient && stay.block.first == launch) text += format("; all_gather bucket %d", stay.bucket);
@@ -81,13 +89,16 @@ inline std::string parameter_traffic(const ParameterSchedule& schedule, int laun
   }
   return text;
 }
+#endif
 
 inline double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
 
 }  // namespace detail
 
 /// One line a launch, then memory and traffic of this rank. `sharding` where parameters are sharded.
-inline std::string explain(const Layout& layout, const ParameterSharding* sharding = nullptr) {
+std::string explain(const Layout& layout, const ParameterSharding* sharding = nullptr);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding* sharding) {
   using detail::format;
   const Plan& plan = layout.plan();
   const Decomposition& pieces = layout.decomposition();
@@ -157,5 +168,6 @@ inline std::string explain(const Layout& layout, const ParameterSharding* shardi
                  detail::mib(schedule.staging_bytes()));
   return text;
 }
+#endif
 
 }  // namespace halogen

@@ -41,6 +41,8 @@ template <class E>
 inline constexpr const char* stage_text<Reduction<MaxOp, E, false>> = "max to a number, one all_reduce";
 template <class E>
 inline constexpr const char* stage_text<Reduction<MinOp, E, false>> = "min to a number, one all_reduce";
+template <class E>
+inline constexpr const char* stage_text<ArgMax<E>> = "argmax to an index, two all_reduces";
 template <class Op, bool Mean, class E, int... D>
 inline constexpr const char* stage_text<Reduced<Op, Mean, E, D...>> =
     std::is_same_v<Op, ArgMaxOp> ? "argmax over a dimension, two all_reduces where it is cut"
@@ -144,9 +146,13 @@ class Explanation {
     }
   }
 
-  /// What iterate does beside its first operand.
+  /// What a stage does beside reading its operands once: argmax looks for where the largest value is, iterate steps.
   template <class E>
   void steps(const E&) {}
+  template <class E>
+  void steps(const ArgMax<E>& e) {
+    region(e.inner);
+  }
   template <int N, class Step, class E>
   void steps(const Iterated<N, Step, E>& e) {
     using Field = typename Iterated<N, Step, E>::Result;

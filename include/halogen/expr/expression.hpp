@@ -74,6 +74,12 @@ struct Access {
 
   /// Leaves only those evaluated points for which the node's index along `d` is below `extent`.
   void keep_inside(int d, index_t extent) { narrow(d, extent, &inside, &reading); }
+  /// The node's index along `d` is the same for all evaluated points.
+  void fix(std::size_t d, index_t index) {
+    source[d] = -1;
+    scale[d] = divisor[d] = 1;
+    offset[d] = index;
+  }
   /// Others are checked, or read nothing.
   void check_outside(int d, index_t extent) { narrow(d, extent, &inside); }
   void read_inside(int d, index_t extent) { narrow(d, extent, &reading); }
@@ -99,7 +105,10 @@ struct Access {
   template <class... Points>
   void narrow(int d, index_t below, Points*... points) const {
     const auto i = static_cast<std::size_t>(d);
-    if (source[i] < 0) return;
+    if (source[i] < 0) {  // one index for all evaluated points
+      if (offset[i] < 0 || offset[i] >= below * divisor[i]) (..., ((*points)[0] = {}));
+      return;
+    }
     const auto s = static_cast<std::size_t>(source[i]);
     const Interval kept{ceil_div(-offset[i], scale[i]), floor_div(below * divisor[i] - 1 - offset[i], scale[i]) + 1};
     (..., ((*points)[s] = intersect((*points)[s], kept)));
@@ -151,6 +160,8 @@ inline constexpr bool has_variable = false;
 class NodeIdentity {
  public:
   bool operator==(const NodeIdentity&) const = default;
+  /// Nodes count in the order in which they are made: operands before what holds them.
+  std::uint64_t number() const { return number_; }
 
  private:
   static std::uint64_t next() {
@@ -272,7 +283,8 @@ struct FieldLeaf<Sharded<TensorType, MeshType, P...>>
                 "a Partial field is a sum that is still due: redistribute it before it is read");
 
   Field field;
-  explicit FieldLeaf(Field f) : field(std::move(f)) {}
+  /// Throws CollectiveError, naming the reader, where the field was never made.
+  explicit FieldLeaf(Field f, const char* reader = "an expression") : field(std::move(f)) { field.mesh(reader); }
 
   index_t extent(int d) const { return field.extent(d); }
   std::optional<Cut> cut(int d) const { return field.cut(d); }

@@ -30,54 +30,22 @@ class GatheredParameters {
         counts_(bytes_of_each_.size()),
         places_(static_cast<std::size_t>(buckets().size())) {}
 
-  void reserve() {
-    staging_->reserve(schedule_.staging_bytes());
-    staging_image_.reserve("halogen::staging_image", schedule_.staging_bytes() / sizeof(T), sharding_->group);
-    gradient_image_.reserve("halogen::gradient_image", own_count(), sharding_->group, sum_.rest);
-  }
+  void reserve();
 
   /// `values` and `gradient` are this rank's arrays.
-  void begin(const T* values) {
-    values_ = values;
-    for (int b = 0; b < buckets().size(); ++b) place(b).value = alone() ? values + buckets()[b].offset : nullptr;
-  }
+  void begin(const T* values);
 
-  void begin_backward(T* gradient) {
-    gradient_ = gradient;
-    for (int b = 0; b < buckets().size(); ++b) place(b).gradient = alone() ? gradient + buckets()[b].offset : nullptr;
-  }
+  void begin_backward(T* gradient);
 
-  void before(int launch) {
-    for (const BucketStay& stay : schedule_.stays())
-      if (stay.gradient && stay.block.first == launch) open(stay);
-    for (const BucketStay& stay : schedule_.stays())
-      if (!stay.gradient && stay.block.first == launch) gather(stay);
-  }
+  void before(int launch);
 
-  void after(int launch) {
-    for (const BucketStay& stay : schedule_.stays()) {
-      if (stay.gradient && stay.last_use == launch) reduce(stay);
-      if (!stay.gradient && stay.last_use == launch) place(stay.bucket).value = nullptr;
-    }
-  }
+  void after(int launch);
 
   /// Afterwards `gradient` holds this rank's piece of the sum over all ranks.
-  void finish() {
-    reduction_.wait();
-    if (alone()) gradient_image_.put(space_, gradient_, 0, own_count());
-    sum_.rest.all_reduce(gradient_image_.at(gradient_, 0), own_count());
-    gradient_image_.get(space_, gradient_, 0, own_count());
-  }
+  void finish();
 
-  const T* value(int parameter) {
-    const int b = buckets().bucket_of(parameter);
-    arrive(b);
-    return place(b).value + within(parameter, b);
-  }
-  T* gradient(int parameter) {
-    const int b = buckets().bucket_of(parameter);
-    return place(b).gradient + within(parameter, b);
-  }
+  const T* value(int parameter);
+  T* gradient(int parameter);
 
   const ParameterSchedule& schedule() const { return schedule_; }
 
@@ -97,56 +65,14 @@ class GatheredParameters {
     return plan_->graph.parameters[parameter].offset - buckets()[bucket].begin;
   }
 
-  void gather(const BucketStay& stay) {
-    const ParameterBuckets::Bucket& bucket = buckets()[stay.bucket];
-    const auto piece = static_cast<std::size_t>(bucket.piece);
-    T* const whole = staging_image_.at(staging(), offset(stay));
-    const T* own = values_ + bucket.offset;
-    if (staging_image_.needed()) {
-      staging_image_.put(space_, own, offset(stay) + piece * group_rank(), piece);
-      own = whole + piece * group_rank();
-    }
-    settle(space_, sharding_->group,
-           "halogen::gather");  // earlier launches may still read the memory, or write this piece
-    std::ranges::fill(bytes_of_each_, piece * sizeof(T));
-    Place& place = this->place(stay.bucket);
-    place.request = sharding_->group.all_gather_v_async(own, piece * sizeof(T), whole, bytes_of_each_);
-    place.arriving = &stay;
-    place.value = staging() + offset(stay);
-  }
+  void gather(const BucketStay& stay);
 
-  void arrive(int bucket) {
-    Place& place = this->place(bucket);
-    if (place.arriving == nullptr) return;
-    const BucketStay& stay = *std::exchange(place.arriving, nullptr);
-    place.request.wait();
-    staging_image_.get(space_, staging() + offset(stay), offset(stay), whole_count(stay));
-  }
+  void arrive(int bucket);
 
   /// Zeros, since a layer that the output does not depend on adds nothing.
-  void open(const BucketStay& stay) {
-    reduction_.wait();
-    T* const whole = staging() + offset(stay);
-    Kokkos::deep_copy(space_, Kokkos::View<T*, memory_space, Kokkos::MemoryUnmanaged>(whole, whole_count(stay)), T(0));
-    place(stay.bucket).gradient = whole;
-  }
+  void open(const BucketStay& stay);
 
-  void reduce(const BucketStay& stay) {
-    const ParameterBuckets::Bucket& bucket = buckets()[stay.bucket];
-    const auto piece = static_cast<std::size_t>(bucket.piece);
-    place(stay.bucket).gradient = nullptr;
-    reduction_.wait();
-    staging_image_.put(space_, staging() + offset(stay), offset(stay), whole_count(stay));
-    settle(space_, sharding_->group, "halogen::reduce_scatter");
-    const T* const whole = staging_image_.at(staging(), offset(stay));
-    T* const own = gradient_image_.at(gradient_, static_cast<std::size_t>(bucket.offset));
-    if (!sum_.over_group) {
-      detail::copy_bytes(own, whole + piece * group_rank(), piece * sizeof(T));
-      return;
-    }
-    std::ranges::fill(counts_, piece);
-    reduction_ = sharding_->group.reduce_scatter_v_async(whole, own, counts_);
-  }
+  void reduce(const BucketStay& stay);
 
   std::size_t group_rank() const { return static_cast<std::size_t>(sharding_->group.rank()); }
   std::size_t own_count() const { return static_cast<std::size_t>(buckets().values_per_rank()); }
@@ -169,5 +95,115 @@ class GatheredParameters {
   const T* values_ = nullptr;
   T* gradient_ = nullptr;
 };
+
+template <class T>
+void GatheredParameters<T>::reserve() {
+  staging_->reserve(schedule_.staging_bytes());
+  staging_image_.reserve("halogen::staging_image", schedule_.staging_bytes() / sizeof(T), sharding_->group);
+  gradient_image_.reserve("halogen::gradient_image", own_count(), sharding_->group, sum_.rest);
+}
+
+template <class T>
+void GatheredParameters<T>::begin(const T* values) {
+  values_ = values;
+  for (int b = 0; b < buckets().size(); ++b) place(b).value = alone() ? values + buckets()[b].offset : nullptr;
+}
+
+template <class T>
+void GatheredParameters<T>::begin_backward(T* gradient) {
+  gradient_ = gradient;
+  for (int b = 0; b < buckets().size(); ++b) place(b).gradient = alone() ? gradient + buckets()[b].offset : nullptr;
+}
+
+template <class T>
+void GatheredParameters<T>::before(int launch) {
+  for (const BucketStay& stay : schedule_.stays())
+    if (stay.gradient && stay.block.first == launch) open(stay);
+  for (const BucketStay& stay : schedule_.stays())
+    if (!stay.gradient && stay.block.first == launch) gather(stay);
+}
+
+template <class T>
+void GatheredParameters<T>::after(int launch) {
+  for (const BucketStay& stay : schedule_.stays()) {
+    if (stay.gradient && stay.last_use == launch) reduce(stay);
+    if (!stay.gradient && stay.last_use == launch) place(stay.bucket).value = nullptr;
+  }
+}
+
+template <class T>
+void GatheredParameters<T>::finish() {
+  reduction_.wait();
+  if (alone()) gradient_image_.put(space_, gradient_, 0, own_count());
+  sum_.rest.all_reduce(gradient_image_.at(gradient_, 0), own_count());
+  gradient_image_.get(space_, gradient_, 0, own_count());
+}
+
+template <class T>
+const T* GatheredParameters<T>::value(int parameter) {
+  const int b = buckets().bucket_of(parameter);
+  arrive(b);
+  return place(b).value + within(parameter, b);
+}
+
+template <class T>
+T* GatheredParameters<T>::gradient(int parameter) {
+  const int b = buckets().bucket_of(parameter);
+  return place(b).gradient + within(parameter, b);
+}
+
+template <class T>
+void GatheredParameters<T>::gather(const BucketStay& stay) {
+  const ParameterBuckets::Bucket& bucket = buckets()[stay.bucket];
+  const auto piece = static_cast<std::size_t>(bucket.piece);
+  T* const whole = staging_image_.at(staging(), offset(stay));
+  const T* own = values_ + bucket.offset;
+  if (staging_image_.needed()) {
+    staging_image_.put(space_, own, offset(stay) + piece * group_rank(), piece);
+    own = whole + piece * group_rank();
+  }
+  settle(space_, sharding_->group,
+         "halogen::gather");  // earlier launches may still read the memory, or write this piece
+  std::ranges::fill(bytes_of_each_, piece * sizeof(T));
+  Place& place = this->place(stay.bucket);
+  place.request = sharding_->group.all_gather_v_async(own, piece * sizeof(T), whole, bytes_of_each_);
+  place.arriving = &stay;
+  place.value = staging() + offset(stay);
+}
+
+template <class T>
+void GatheredParameters<T>::arrive(int bucket) {
+  Place& place = this->place(bucket);
+  if (place.arriving == nullptr) return;
+  const BucketStay& stay = *std::exchange(place.arriving, nullptr);
+  place.request.wait();
+  staging_image_.get(space_, staging() + offset(stay), offset(stay), whole_count(stay));
+}
+
+template <class T>
+void GatheredParameters<T>::open(const BucketStay& stay) {
+  reduction_.wait();
+  T* const whole = staging() + offset(stay);
+  Kokkos::deep_copy(space_, Kokkos::View<T*, memory_space, Kokkos::MemoryUnmanaged>(whole, whole_count(stay)), T(0));
+  place(stay.bucket).gradient = whole;
+}
+
+template <class T>
+void GatheredParameters<T>::reduce(const BucketStay& stay) {
+  const ParameterBuckets::Bucket& bucket = buckets()[stay.bucket];
+  const auto piece = static_cast<std::size_t>(bucket.piece);
+  place(stay.bucket).gradient = nullptr;
+  reduction_.wait();
+  staging_image_.put(space_, staging() + offset(stay), offset(stay), whole_count(stay));
+  settle(space_, sharding_->group, "halogen::reduce_scatter");
+  const T* const whole = staging_image_.at(staging(), offset(stay));
+  T* const own = gradient_image_.at(gradient_, static_cast<std::size_t>(bucket.offset));
+  if (!sum_.over_group) {
+    detail::copy_bytes(own, whole + piece * group_rank(), piece * sizeof(T));
+    return;
+  }
+  std::ranges::fill(counts_, piece);
+  reduction_ = sharding_->group.reduce_scatter_v_async(whole, own, counts_);
+}
 
 }  // namespace halogen

@@ -72,28 +72,53 @@ struct Misfit {
     windows_differ
   } kind{};
   int layer = 0, first = 0, second = 0;
+  const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
+  int depth = 0, path[16]{};      ///< positions in the containers around it, the outermost first
 };
 
 /// One step of the path that names a parameter: a name, or an index where there is none.
 struct PathStep {
   std::string_view name;
   int index = 0;
-  int children = 0;  ///< how many were named by their order of call so far
+  int children = 0;               ///< how many were named by their order of call so far
+  const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
 };
 
-struct Graph {
-  StaticVector<Node, graph_capacity> nodes;
-  StaticVector<Level, 64> levels;
-  StaticVector<ParameterShape, graph_capacity> parameters;
-  StaticVector<PathStep, 32> path;
-  StaticVector<int, 32> skips;  ///< enclosing SkipConcats' inputs
+/// What a graph is beside its tables.
+struct GraphNumbers {
   int output = 0;
   int layers = 0;
   int windows = 0;  ///< dimensions of its windows, 2 or 3; 0 where it has none and takes either field
   Misfit misfit;
+};
+
+/// Table is StaticVector where a graph is made, and TableView where it stands at its exact size.
+template <template <class, int> class Table>
+struct BasicGraph : GraphNumbers {
+  Table<Node, graph_capacity> nodes;
+  Table<Level, 64> levels;
+  Table<ParameterShape, graph_capacity> parameters;
+
+  constexpr index_t parameter_count() const {
+    return parameters.empty() ? 0 : parameters.back().offset + parameters.back().count;
+  }
+};
+
+/// The graph of a model: views of static tables (trace.hpp), or of a draft's.
+using Graph = BasicGraph<TableView>;
+
+/// A graph while a model appends itself to it.
+struct GraphDraft : BasicGraph<StaticVector> {
+  StaticVector<PathStep, 32> path;
+  StaticVector<int, 32> skips;                ///< enclosing SkipConcats' inputs
   std::vector<std::string>* names = nullptr;  ///< filled when a model is traced at run time
 
-  constexpr explicit Graph(int input_channels) {
+  constexpr operator Graph() const& {  // NOLINT: a draft is read as any graph, while it lives
+    return {*this, nodes, levels, parameters};
+  }
+  operator Graph() const&& = delete;
+
+  constexpr explicit GraphDraft(int input_channels) {
     levels.push({});
     Node input;
     input.channels = input_channels;
@@ -109,7 +134,9 @@ struct Graph {
   }
 
   constexpr void refuse(Misfit::Kind kind, int layer, int first = 0, int second = 0) {
-    if (misfit.kind == Misfit::Kind::none) misfit = {kind, layer, first, second};
+    if (misfit.kind != Misfit::Kind::none) return;
+    misfit = {kind, layer, first, second, path.back().written};
+    for (int i = 1; i < path.size() && misfit.depth < 16; ++i) misfit.path[misfit.depth++] = path[i].index;
   }
 
   /// `layer` has windows of so many dimensions, as all of a model must.
@@ -153,10 +180,6 @@ struct Graph {
     return parameters.push(parameter);
   }
 
-  constexpr index_t parameter_count() const {
-    return parameters.empty() ? 0 : parameters.back().offset + parameters.back().count;
-  }
-
  private:
   /// Whether a level is that of a padded field.
   constexpr bool is_pad(int level) const { return std::ranges::any_of(levels[level].window, &Window::is_pad); }
@@ -171,7 +194,7 @@ struct Graph {
 
 /// A value while a model is traced: a node of the graph. Layers take one and return one.
 struct Traced {
-  Graph* graph;
+  GraphDraft* graph;
   int node;
 
   constexpr const Node& operator*() const { return graph->nodes[node]; }

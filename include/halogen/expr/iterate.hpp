@@ -69,7 +69,7 @@ class DeepHalo {
   static void each(const Expressions& expressions, F f) {
     std::apply([&](const auto&... e) { (f(e), ...); }, expressions);
   }
-  const typename First::Shape& shape() const { return *std::get<0>(now_).shape(); }
+  const typename First::Shape& shape() const { return *std::get<0>(now_).shape("iterate"); }
   bool is_state(const void* storage) const {
     return std::apply([&](const Fields&... field) { return ((&field.storage() == storage) || ...); }, now_);
   }
@@ -103,7 +103,7 @@ class DeepHalo {
   }
   /// All lie alike: each is read, and written, where the first one is.
   void check_fields() const {
-    std::apply([&](const Fields&... field) { (check_field(*field.shape()), ...); }, now_);
+    std::apply([&](const Fields&... field) { (check_field(*field.shape("iterate")), ...); }, now_);
   }
   void check_field(const typename First::Shape& other) const {
     for (int d = 0; d < rank; ++d)
@@ -126,8 +126,8 @@ class DeepHalo {
         const auto i = static_cast<std::size_t>(d);
         if (has_images(read.access.edge[i]) && read.access.offset[i] != 0)
           throw CollectiveError("iterate: along dimension " + std::to_string(source) +
-                                ", where the step's own field is periodic, it reads a field with Reflect or "
-                                "ReplicateEdge at a distance: give that one Periodic, or iterate one step");
+                                ", where the step's own field is periodic, it reads a field with Reflect, Odd "
+                                "or ReplicateEdge at a distance: give that one Periodic, or iterate one step");
         if (read.access.scale[i] == 1 && read.access.divisor[i] == 1 && read.cut(d).extent() == shape().extent(source))
           continue;
         throw CollectiveError(
@@ -176,6 +176,7 @@ class DeepHalo {
   template <class Field, class E>
   void compute(const execution_space& space, const Grid<rank>& grid, Field& field, const E& expression) {
     static_assert(AssignableTo<Field, E>, "iterate: a step keeps the placement of its fields");
+    check_width<typename Field::value_type>(expression);
     auto buffer = field.take_buffer();
     Field result(field);
     result.rebind(buffer);

@@ -17,27 +17,28 @@ struct LaunchForm {
   int winograd = 0;      ///< the window that is computed by Winograd's tiles, else 0
   bool winograd_by_rows = false;
   int kernel_height = 0, kernel_width = 0;  ///< of a convolution by direct loops
-
-  constexpr LaunchForm() = default;
-  constexpr LaunchForm(const Plan& plan, const Launch& launch)
-      : kind(launch.kind),
-        resampling(launch.resampling()),
-        by_taps(halogen::by_taps(plan.node_of(launch), launch.kind)),
-        weights(launch.weights) {
-    if (by_taps) return;
-    winograd = plan.winograd(launch);
-    winograd_by_rows = plan.winograd_by_rows(launch);
-    if (winograd > 0 || !is_convolution(kind)) return;
-    kernel_height = plan.node_of(launch).window[1].kernel;
-    kernel_width = plan.node_of(launch).window[2].kernel;
-  }
 };
+
+constexpr LaunchForm launch_form(const Plan& plan, const Launch& launch) {
+  LaunchForm form;
+  form.kind = launch.kind;
+  form.resampling = launch.resampling();
+  form.by_taps = by_taps(plan.node_of(launch), launch.kind);
+  form.weights = launch.weights;
+  if (form.by_taps) return form;
+  form.winograd = plan.winograd(launch);
+  form.winograd_by_rows = plan.winograd_by_rows(launch);
+  if (form.winograd > 0 || !is_convolution(form.kind)) return form;
+  form.kernel_height = plan.node_of(launch).window[1].kernel;
+  form.kernel_width = plan.node_of(launch).window[2].kernel;
+  return form;
+}
 
 /// Of all launches of a plan; Count is their number.
 template <int Count>
 constexpr std::array<LaunchForm, Count> launch_forms(const Plan& plan) {
   std::array<LaunchForm, Count> forms;
-  for (int i = 0; i < Count; ++i) forms[i] = LaunchForm(plan, plan.launches[i]);
+  for (int i = 0; i < Count; ++i) forms[i] = launch_form(plan, plan.launches[i]);
   return forms;
 }
 

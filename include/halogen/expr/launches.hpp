@@ -17,7 +17,6 @@ class Launches {
            HaloSchedule<S>& halos)
       : space_(space), plan_(plan), layout_(layout), operands_(operands), halos_(halos) {}
 
- protected:
   const Space& space() const { return space_; }
   const Plan& plan() const { return plan_; }
   const Layout& layout() const { return layout_; }
@@ -25,6 +24,7 @@ class Launches {
   const Launch& launch(int i) const { return plan_.launches[i]; }
   const Node& node(int i) const { return plan_.node_of(launch(i)); }
 
+ protected:
   T* packed() const { return operands_.template workspace<T>(layout_.workspace().packed); }
 
   /// A kernel over the tiles of launch i's output.

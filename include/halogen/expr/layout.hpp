@@ -46,25 +46,7 @@ class Layout {
 
   /// Cuts of all dimensions of the input, (N, C, H, W) or (N, C, D, H, W); bytes of its values. Throws
   /// CollectiveError as needs.hpp says.
-  Layout(const Plan& plan, const Decomposition& pieces, int rank, std::span<const Cut> input, ValueBytes value_bytes)
-      : plan_(plan),
-        pieces_(pieces),
-        rank_(rank),
-        value_bytes_(value_bytes),
-        volume_(input.size() == 5),
-        dimensions_(tensor_dimensions(volume_)),
-        batch_(input[0]),
-        samples_(static_cast<int>(batch_.piece(pieces.part(rank, 0)).size())),
-        levels_(layout_levels(plan, input.subspan(2), pieces.text())) {
-    if (batch_.first_empty_piece() >= 0)
-      throw CollectiveError("mesh " + pieces.text() + " leaves a rank without any sample of a batch of " +
-                            std::to_string(batch_.extent()) + ": use fewer ranks for the batch");
-    const SpaceNeedsOf needs(plan, levels_);
-    for (int t = 0; t < plan.tensors.size(); ++t)
-      tensors_.push_back(tensor_layout(plan.tensors[t], needs.spaces()[static_cast<std::size_t>(t)]));
-    place();
-    size_workspace();
-  }
+  Layout(const Plan& plan, const Decomposition& pieces, int rank, std::span<const Cut> input, ValueBytes value_bytes);
 
   const Plan& plan() const { return plan_; }
   const Decomposition& decomposition() const { return pieces_; }
@@ -93,21 +75,10 @@ class Layout {
   }
 
   /// Halo messages and bytes that this rank sends, each stored tensor exchanged once.
-  TrafficUse traffic() const {
-    TrafficUse use;
-    for (int t = 0; t < plan_.tensors.size(); ++t) {
-      const Strips::Traffic one = tensor(t).strips.traffic(rank_);
-      use.messages += one.messages;
-      use.bytes += one.points * static_cast<index_t>(value_bytes_.stored);
-    }
-    return use;
-  }
+  TrafficUse traffic() const;
 
   /// Points of one of a norm's groups, over all ranks.
-  double points_of(int norm) const {
-    const Norm& n = plan_.norms[norm];
-    return static_cast<double>(level(plan_.tensors[n.tensor].level).points()) * (n.channels / n.groups);
-  }
+  double points_of(int norm) const;
 
   const Workspace& workspace() const { return workspace_; }
 
@@ -118,67 +89,14 @@ class Layout {
   /// The piece that this rank holds of depth, height or width.
   int part(int d) const { return pieces_.part(rank_, dimensions_[static_cast<std::size_t>(2 + d)]); }
 
-  TensorLayout tensor_layout(const StoredTensor& tensor, const SpaceNeeds& space) const {
-    TensorLayout layout;
-    for (int d = 0; d < spatial_dimensions; ++d) {
-      layout.owned[d] = space.cut[static_cast<std::size_t>(d)].piece(part(d));
-      layout.stored[d] = space.needed_by(d, part(d));
-      for (int p = 0; p < space.cut[static_cast<std::size_t>(d)].parts(); ++p)
-        layout.margins[d].widen(space.cut[static_cast<std::size_t>(d)].piece(p), space.needed_by(d, p));
-    }
-    const index_t per_line = row_alignment_bytes / static_cast<index_t>(value_bytes_.stored);
-    layout.row_stride = ceil_div(layout.stored[2].size(), per_line) * per_line;
-    layout.plane_stride = layout.row_stride * layout.stored[1].size();
-    // An odd number of cache lines a channel: the same row of neighbouring channels then does not share cache sets.
-    const index_t lines = layout.plane_stride / per_line * layout.stored[0].size();
-    layout.channel_stride = (lines + (lines % 2 == 0)) * per_line;
-    layout.sample_stride = layout.channel_stride * tensor.channels;
-    layout.bytes = static_cast<std::size_t>(layout.sample_stride * samples_) * value_bytes_.stored;
-    layout.strips = Strips(with_samples_and_channels(space, tensor.channels), pieces_, rank_);
-    return layout;
-  }
+  TensorLayout tensor_layout(const StoredTensor& tensor, const SpaceNeeds& space) const;
 
   /// Samples and channels are exchanged whole, each rank its own samples.
-  HaloNeeds<2 + spatial_dimensions> with_samples_and_channels(const SpaceNeeds& space, int channels) const {
-    HaloNeeds<2 + spatial_dimensions> needs;
-    needs.dimension = dimensions_;
-    needs.cut[0] = batch_;
-    needs.cut[1] = Cut::chunk(channels, 1);
-    for (std::size_t d = 0; d < 2; ++d)
-      for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
-    for (std::size_t d = 0; d < spatial_dimensions; ++d) {
-      needs.cut[2 + d] = space.cut[d];
-      needs.needed[2 + d] = space.needed[d];
-    }
-    return needs;
-  }
+  HaloNeeds<2 + spatial_dimensions> with_samples_and_channels(const SpaceNeeds& space, int channels) const;
 
-  void place() {
-    std::vector<int> stored;
-    std::vector<Block> blocks;
-    for (int t = 0; t < plan_.tensors.size(); ++t) {
-      const StoredTensor& tensor = plan_.tensors[t];
-      if (tensor.external || tensor.first_launch < 0) continue;
-      stored.push_back(t);
-      blocks.push_back({tensors_[static_cast<std::size_t>(t)].bytes, tensor.first_launch, tensor.last_launch});
-      if (plan_.training && tensor.first_launch < plan_.first_backward && tensor.last_launch >= plan_.first_backward)
-        memory_.kept += blocks.back().bytes;
-    }
-    memory_.tensors = place_blocks(blocks);
-    for (std::size_t i = 0; i < stored.size(); ++i)
-      tensors_[static_cast<std::size_t>(stored[i])].offset = blocks[i].offset;
-  }
+  void place();
 
-  void size_workspace() {
-    workspace_ = Workspace(
-        plan_, [this](int l, int d) { return owned(l, d); }, samples_, value_bytes_);
-    memory_.workspace = workspace_.bytes();
-    std::size_t values = 0;
-    for (const TensorLayout& layout : tensors_)
-      for (const auto* strips : {&layout.strips.receives, &layout.strips.sends})
-        values = std::max(values, static_cast<std::size_t>(Strips::points(*strips)));
-    memory_.exchange = 2 * values * value_bytes_.stored;
-  }
+  void size_workspace();
 
   const Plan& plan_;
   Decomposition pieces_;
@@ -193,5 +111,110 @@ class Layout {
   Workspace workspace_;
   MemoryUse memory_;
 };
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE Layout::Layout(const Plan& plan, const Decomposition& pieces, int rank, std::span<const Cut> input,
+                              ValueBytes value_bytes)
+    : plan_(plan),
+      pieces_(pieces),
+      rank_(rank),
+      value_bytes_(value_bytes),
+      volume_(input.size() == 5),
+      dimensions_(tensor_dimensions(volume_)),
+      batch_(input[0]),
+      samples_(static_cast<int>(batch_.piece(pieces.part(rank, 0)).size())),
+      levels_(layout_levels(plan, input.subspan(2), pieces.text())) {
+  if (batch_.first_empty_piece() >= 0)
+    throw CollectiveError("mesh " + pieces.text() + " leaves a rank without any sample of a batch of " +
+                          std::to_string(batch_.extent()) + ": " +
+                          (batch_.extent() < batch_.parts()
+                               ? ""
+                               : "cut the batch with Cut::balanced(" + std::to_string(batch_.extent()) + ", " +
+                                     std::to_string(batch_.parts()) + "), or ") +
+                          "use fewer ranks for the batch");
+  const SpaceNeedsOf needs(plan, levels_);
+  for (int t = 0; t < plan.tensors.size(); ++t)
+    tensors_.push_back(tensor_layout(plan.tensors[t], needs.spaces()[static_cast<std::size_t>(t)]));
+  place();
+  size_workspace();
+}
+
+HALOGEN_INLINE TrafficUse Layout::traffic() const {
+  TrafficUse use;
+  for (int t = 0; t < plan_.tensors.size(); ++t) {
+    const Strips::Traffic one = tensor(t).strips.traffic(rank_);
+    use.messages += one.messages;
+    use.bytes += one.points * static_cast<index_t>(value_bytes_.stored);
+  }
+  return use;
+}
+
+HALOGEN_INLINE double Layout::points_of(int norm) const {
+  const Norm& n = plan_.norms[norm];
+  return static_cast<double>(level(plan_.tensors[n.tensor].level).points()) * (n.channels / n.groups);
+}
+
+HALOGEN_INLINE TensorLayout Layout::tensor_layout(const StoredTensor& tensor, const SpaceNeeds& space) const {
+  TensorLayout layout;
+  for (int d = 0; d < spatial_dimensions; ++d) {
+    layout.owned[d] = space.cut[static_cast<std::size_t>(d)].piece(part(d));
+    layout.stored[d] = space.needed_by(d, part(d));
+    for (int p = 0; p < space.cut[static_cast<std::size_t>(d)].parts(); ++p)
+      layout.margins[d].widen(space.cut[static_cast<std::size_t>(d)].piece(p), space.needed_by(d, p));
+  }
+  const index_t per_line = row_alignment_bytes / static_cast<index_t>(value_bytes_.stored);
+  layout.row_stride = ceil_div(layout.stored[2].size(), per_line) * per_line;
+  layout.plane_stride = layout.row_stride * layout.stored[1].size();
+  // An odd number of cache lines a channel: the same row of neighbouring channels then does not share cache sets.
+  const index_t lines = layout.plane_stride / per_line * layout.stored[0].size();
+  layout.channel_stride = (lines + (lines % 2 == 0)) * per_line;
+  layout.sample_stride = layout.channel_stride * tensor.channels;
+  layout.bytes = static_cast<std::size_t>(layout.sample_stride * samples_) * value_bytes_.stored;
+  layout.strips = Strips(with_samples_and_channels(space, tensor.channels), pieces_, rank_);
+  return layout;
+}
+
+HALOGEN_INLINE HaloNeeds<2 + spatial_dimensions> Layout::with_samples_and_channels(const SpaceNeeds& space,
+                                                                                   int channels) const {
+  HaloNeeds<2 + spatial_dimensions> needs;
+  needs.dimension = dimensions_;
+  needs.cut[0] = batch_;
+  needs.cut[1] = Cut::chunk(channels, 1);
+  for (std::size_t d = 0; d < 2; ++d)
+    for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
+  for (std::size_t d = 0; d < spatial_dimensions; ++d) {
+    needs.cut[2 + d] = space.cut[d];
+    needs.needed[2 + d] = space.needed[d];
+  }
+  return needs;
+}
+
+HALOGEN_INLINE void Layout::place() {
+  std::vector<int> stored;
+  std::vector<Block> blocks;
+  for (int t = 0; t < plan_.tensors.size(); ++t) {
+    const StoredTensor& tensor = plan_.tensors[t];
+    if (tensor.external || tensor.first_launch < 0) continue;
+    stored.push_back(t);
+    blocks.push_back({tensors_[static_cast<std::size_t>(t)].bytes, tensor.first_launch, tensor.last_launch});
+    if (plan_.training && tensor.first_launch < plan_.first_backward && tensor.last_launch >= plan_.first_backward)
+      memory_.kept += blocks.back().bytes;
+  }
+  memory_.tensors = place_blocks(blocks);
+  for (std::size_t i = 0; i < stored.size(); ++i)
+    tensors_[static_cast<std::size_t>(stored[i])].offset = blocks[i].offset;
+}
+
+HALOGEN_INLINE void Layout::size_workspace() {
+  workspace_ = Workspace(
+      plan_, [this](int l, int d) { return owned(l, d); }, samples_, value_bytes_);
+  memory_.workspace = workspace_.bytes();
+  std::size_t values = 0;
+  for (const TensorLayout& layout : tensors_)
+    for (const auto* strips : {&layout.strips.receives, &layout.strips.sends})
+      values = std::max(values, static_cast<std::size_t>(Strips::points(*strips)));
+  memory_.exchange = 2 * values * value_bytes_.stored;
+}
+#endif
 
 }  // namespace halogen

@@ -19,7 +19,9 @@ struct Block {
 
 /// Sets all offsets: largest first, each at the lowest place that is free while it lives. Returns the bytes of the
 /// whole.
-inline std::size_t place_blocks(std::vector<Block>& blocks) {
+std::size_t place_blocks(std::vector<Block>& blocks);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::size_t place_blocks(std::vector<Block>& blocks) {
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t b) { return blocks[b].bytes; });
@@ -41,5 +43,6 @@ inline std::size_t place_blocks(std::vector<Block>& blocks) {
   }
   return end;
 }
+#endif
 
 }  // namespace halogen

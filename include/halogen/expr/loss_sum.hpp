@@ -22,27 +22,10 @@ class LossSum {
       : ranks_(std::move(ranks)), sums_("halogen::loss", 2, Travels::in_collectives, ranks_) {}
 
   /// The weights' sum over all ranks: where the next kernels read it.
-  const double* add_weights(const execution_space& space, const double* partial, index_t count) {
-    request_.wait();
-    add(space, partial, count, weights);
-    if (ranks_.size() > 1) {
-      settle(space, ranks_, "halogen::weight_sum");
-      ranks_.all_reduce(weight_sum(), 1);
-    }
-    // On the host launches have ended, and MPI's sum has arrived in memory of the host.
-    if (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered())) check(*weight_sum());
-    return weight_sum();
-  }
+  const double* add_weights(const execution_space& space, const double* partial, index_t count);
 
   /// What all points lose, of which the loss will be this mean.
-  void add_losses(const execution_space& space, const double* partial, index_t count, const LossMean& mean) {
-    request_.wait();
-    add(space, partial, count, losses);
-    mean_ = mean;
-    if (ranks_.size() == 1) return;
-    settle(space, ranks_, "halogen::loss");
-    request_ = ranks_.all_reduce_async(sums_.data() + losses, 1);
-  }
+  void add_losses(const execution_space& space, const double* partial, index_t count, const LossMean& mean);
 
   /// The sum that weights the last step; null without weights.
   const double* weight_of_step() const { return mean_.weighted ? sums_.data() + weights : nullptr; }
@@ -53,14 +36,7 @@ class LossSum {
 
   /// The loss, the same on all ranks; waits. Throws CollectiveError where the weights do not sum to something positive,
   /// Error where the transport has failed meanwhile.
-  double value(const execution_space& space) {
-    request_.wait();
-    const auto sums = sums_.to_host<2>(space, "halogen::loss");
-    ranks_.check_health();
-    if (!mean_.weighted) return sums[losses] / mean_.divisor;
-    check(sums[weights]);
-    return sums[losses] / (sums[weights] * mean_.divisor);
-  }
+  double value(const execution_space& space);
 
  private:
   enum Slot { weights, losses };
@@ -71,16 +47,51 @@ class LossSum {
     kernels::SumInOrder<execution_space>{partial, count, sums_.data() + slot}.launch(space);
   }
 
-  static void check(double weight_sum) {
-    if (!(weight_sum > 0))
-      throw CollectiveError("the loss weights sum to " + std::to_string(weight_sum) +
-                            ": at least one must be positive, none NaN");
-  }
+  static void check(double weight_sum);
 
   Communicator ranks_;
   TransportBuffer<double> sums_;
   Request request_;
   LossMean mean_;
 };
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE const double* LossSum::add_weights(const execution_space& space, const double* partial, index_t count) {
+  request_.wait();
+  add(space, partial, count, weights);
+  if (ranks_.size() > 1) {
+    settle(space, ranks_, "halogen::weight_sum");
+    ranks_.all_reduce(weight_sum(), 1);
+  }
+  // On the host launches have ended, and MPI's sum has arrived in memory of the host.
+  if (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered())) check(*weight_sum());
+  return weight_sum();
+}
+
+HALOGEN_INLINE void LossSum::add_losses(const execution_space& space, const double* partial, index_t count,
+                                        const LossMean& mean) {
+  request_.wait();
+  add(space, partial, count, losses);
+  mean_ = mean;
+  if (ranks_.size() == 1) return;
+  settle(space, ranks_, "halogen::loss");
+  request_ = ranks_.all_reduce_async(sums_.data() + losses, 1);
+}
+
+HALOGEN_INLINE double LossSum::value(const execution_space& space) {
+  request_.wait();
+  const auto sums = sums_.to_host<2>(space, "halogen::loss");
+  ranks_.check_health();
+  if (!mean_.weighted) return sums[losses] / mean_.divisor;
+  check(sums[weights]);
+  return sums[losses] / (sums[weights] * mean_.divisor);
+}
+
+HALOGEN_INLINE void LossSum::check(double weight_sum) {
+  if (!(weight_sum > 0))
+    throw CollectiveError("the loss weights sum to " + std::to_string(weight_sum) +
+                          ": at least one must be positive, none NaN");
+}
+#endif
 
 }  // namespace halogen

@@ -32,7 +32,7 @@ template <class Target, class E>
 struct Redistributed : detail::FieldStage<Redistributed<Target, E>, Target> {
   using Source = detail::field_of_t<E, typename Target::value_type>;
   E inner;
-  explicit Redistributed(E e) : inner(std::move(e)) {}
+  explicit Redistributed(E e) : inner(std::move(e)) { detail::check_width<typename Target::value_type>(inner); }
 
   index_t extent(int d) const { return detail::stored_extent(inner, d); }
   Cut grid(int d) const { return this->field().cut(d); }
@@ -79,7 +79,7 @@ struct Concatenated
     const auto first = detail::shape_of<Result>(std::get<0>(parts));
     std::array<Cut, rank> cuts = first->cuts();
     cuts[Dim] = Cut::chunk(extent(Dim), first->decomposition().parts(Dim));
-    const Result result(first->mesh(), cuts, Result::Start::unwritten);
+    const Result result(Result::make_shape(first->mesh(), cuts), Result::Start::unwritten);
     typename Result::Extents from{}, to{}, count{};
     const auto add = [&](const auto& part) {
       const Result field = detail::materialised<Result>(part);

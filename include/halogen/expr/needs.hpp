@@ -43,10 +43,53 @@ inline const Window& first_window_to(const Plan& plan, int l, int d) {
   return plan.graph.levels[l].window[d];
 }
 
+/// The cut of what a window makes of a level that is cut so.
+inline Cut cut_through(const Window& window, const Cut& parent, index_t extent) {
+  if (window.transposed) return parent.spread(window.stride, extent);
+  return window.is_pad() ? parent.padded(window.padding, extent) : parent.derived(window.stride, extent);
+}
+
+/// Whether all pieces of all levels have points where the input is cut so along d.
+inline bool fills_all_levels(const Plan& plan, int d, const Cut& input) {
+  std::vector<Cut> cuts{input};
+  for (int l = 1; l < plan.graph.levels.size(); ++l) {
+    const Level& level = plan.graph.levels[l];
+    const Cut& parent = cuts[static_cast<std::size_t>(level.parent)];
+    const index_t extent = level.window[d].output_extent(parent.extent());
+    if (extent < 1) return false;
+    cuts.push_back(cut_through(level.window[d], parent, extent));
+  }
+  return std::ranges::all_of(cuts, [](const Cut& cut) { return cut.first_empty_piece() < 0; });
+}
+
+/// "cut the height with Cut::balanced(9, 4), ", or by sizes that keep level l balanced, where that fills all pieces.
+inline std::string cut_that_fits(const Plan& plan, int d, const Cut& input, int l, index_t coarse_extent) {
+  const int parts = input.parts();
+  const std::string cut = "cut the " + std::string(spatial_names[d]) + " with Cut::";
+  if (fills_all_levels(plan, d, Cut::balanced(input.extent(), parts)))
+    return cut + "balanced(" + std::to_string(input.extent()) + ", " + std::to_string(parts) + "), ";
+  index_t stride = 1;
+  for (; l > 0; l = plan.graph.levels[l].parent)
+    if (!plan.graph.levels[l].window[d].transposed) stride *= plan.graph.levels[l].window[d].stride;
+  std::vector<index_t> sizes;
+  index_t begin = 0;
+  for (int p = 1; p <= parts; ++p) {
+    const index_t end = p == parts ? input.extent() : stride * balanced_offset(coarse_extent, parts, p);
+    sizes.push_back(end - begin);
+    begin = end;
+  }
+  if (parts > 16 || std::ranges::min(sizes) < 1 || !fills_all_levels(plan, d, Cut::of_sizes(sizes))) return "";
+  std::string list;
+  for (const index_t size : sizes) list += (list.empty() ? "" : ", ") + std::to_string(size);
+  return cut + "of_sizes({" + list + "}), ";
+}
+
 /// Levels of a plan over an input with the given cuts of height and width, or of depth too. Throws CollectiveError,
 /// alike on all ranks, where a window does not fit or a piece of some level is left without a row or column.
-inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space,
-                                              const std::string& mesh_text) {
+std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space, const std::string& mesh_text);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space,
+                                                      const std::string& mesh_text) {
   std::vector<LevelLayout> levels{finest_level(space)};
   const int first = spatial_dimensions - static_cast<int>(space.size());
   for (int l = 0; l < plan.graph.levels.size(); ++l) {
@@ -63,9 +106,7 @@ inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const 
                                 spatial_names[d] + " of " + std::to_string(parent.extent(d)) + " with padding " +
                                 std::to_string(of_layer.padding) + ": use a larger field or fewer levels");
         }
-        layout.cut[d] = window.transposed ? parent.cut[d].spread(window.stride, extent)
-                        : window.is_pad() ? parent.cut[d].padded(window.padding, extent)
-                                          : parent.cut[d].derived(window.stride, extent);
+        layout.cut[d] = cut_through(window, parent.cut[d], extent);
       }
       levels.push_back(layout);
     }
@@ -78,8 +119,9 @@ inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const 
         extents += (e > first ? " x " : "") + std::to_string(layout.extent(e));
       throw CollectiveError("mesh " + mesh_text + " leaves piece " + std::to_string(empty) + " of " +
                             std::to_string(layout.cut[d].parts()) + " without any " + spatial_points[d] + " on level " +
-                            std::to_string(l) + " of " + extents + ": use fewer ranks in " + spatial_names[d] +
-                            ", a larger field, or fewer levels");
+                            std::to_string(l) + " of " + extents + ": " +
+                            cut_that_fits(plan, d, levels.front().cut[d], l, layout.extent(d)) + "use fewer ranks in " +
+                            spatial_names[d] + ", a larger field, or fewer levels");
     }
   }
   for (const Node& node : plan.graph.nodes)
@@ -95,6 +137,7 @@ inline std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const 
     }
   return levels;
 }
+#endif
 
 /// Resampling from a stored tensor's level to a reader's, in dimension d.
 inline Resample resample(const std::vector<LevelLayout>& levels, const Source& source, int from, int to, int d) {
@@ -121,62 +164,7 @@ class LaunchReads {
   /// Calls need(tensor, interval) for each stored tensor that is read through a window, a resampling or their adjoints:
   /// what is read point by point lies on the rank's own piece.
   template <class Need>
-  void for_each(const Launch& launch, int d, const Interval& computed, Need need) const {
-    const Node& node = plan_.node_of(launch);
-    const Window& window = node.window[d];
-    const index_t input_extent = extent(launch.input.level, d), output_extent = extent(node.level, d);
-    const index_t tile = plan_.grid(launch, d);
-    switch (launch.kind) {
-      case LaunchKind::conv_forward:
-        input(launch, d, inside(window.input_of_tiles(computed, tile, output_extent), input_extent, window.periodic),
-              need);
-        break;
-      case LaunchKind::conv_weight_gradient:
-        if (window.transposed) {  // summed over the inputs
-          gradient(launch, inside(window.output_of(computed), output_extent, window.periodic), need);
-          input(launch, d, computed, need);  // its own points, which may be resampled
-          break;
-        }
-        [[fallthrough]];
-      case LaunchKind::max_pool_forward:
-      case LaunchKind::avg_pool_forward:
-        input(launch, d, inside(window.input_of(computed), input_extent, window.periodic), need);
-        break;
-      case LaunchKind::conv_input_gradient:  // goes on at the other end as its reader does
-        gradient(launch,
-                 inside(window.output_of_tiles(computed, tile, input_extent), output_extent,
-                        window.periodic && window.commensurate(input_extent, output_extent)),
-                 need);
-        if (launch.weights) input_of(launch, launch.input.sources[launch.source], d, computed, need);
-        break;
-      case LaunchKind::avg_pool_backward:
-        gradient(launch, inside(window.output_of(computed), output_extent, false), need);
-        break;
-      case LaunchKind::max_pool_backward: {
-        const Interval outputs = inside(window.output_of(computed), output_extent, false);
-        gradient(launch, outputs, need);
-        input(launch, d, inside(window.input_of(outputs), input_extent, false), need);
-        break;
-      }
-      case LaunchKind::upsample_backward: {
-        const int coarse = plan_.tensors[launch.output].level;
-        const Source& source = launch.input.sources[launch.source];
-        gradient(launch, resample(levels_, source, coarse, launch.input.level, d).output_of(computed), need);
-        break;
-      }
-      case LaunchKind::add:
-      case LaunchKind::softmax_forward:
-      case LaunchKind::store:
-        input(launch, d, computed, need);
-        break;
-      case LaunchKind::store_backward:
-      case LaunchKind::softmax_backward:
-      case LaunchKind::gradient_store:
-      case LaunchKind::moments:
-      case LaunchKind::loss:
-        break;
-    }
-  }
+  void for_each(const Launch& launch, int d, const Interval& computed, Need need) const;
 
  private:
   index_t extent(int level, int d) const { return levels_[static_cast<std::size_t>(level)].extent(d); }
@@ -191,87 +179,165 @@ class LaunchReads {
   }
 
   template <class Need>
-  void input_of(const Launch& launch, const Source& source, int d, const Interval& interval, Need& need) const {
-    const int own = plan_.tensors[source.tensor].level;
-    need(source.tensor,
-         source.resampled ? resample(levels_, source, own, launch.input.level, d).input_of(interval) : interval);
-  }
+  void input_of(const Launch& launch, const Source& source, int d, const Interval& interval, Need& need) const;
 
   template <class Need>
-  void gradient(const Launch& launch, const Interval& interval, Need& need) const {
-    const Activation& activation = plan_.activations[launch.reads];
-    need(activation.gradient, interval);
-    if (activation.reads_value()) need(activation.tensor, interval);
-  }
+  void gradient(const Launch& launch, const Interval& interval, Need& need) const;
 
   const Plan& plan_;
   const std::vector<LevelLayout>& levels_;
 };
 
+template <class Need>
+void LaunchReads::for_each(const Launch& launch, int d, const Interval& computed, Need need) const {
+  const Node& node = plan_.node_of(launch);
+  const Window& window = node.window[d];
+  const index_t input_extent = extent(launch.input.level, d), output_extent = extent(node.level, d);
+  const index_t tile = plan_.grid(launch, d);
+  switch (launch.kind) {
+    case LaunchKind::conv_forward:
+      input(launch, d, inside(window.input_of_tiles(computed, tile, output_extent), input_extent, window.periodic),
+            need);
+      break;
+    case LaunchKind::conv_weight_gradient:
+      if (window.transposed) {  // summed over the inputs
+        gradient(launch, inside(window.output_of(computed), output_extent, window.periodic), need);
+        input(launch, d, computed, need);  // its own points, which may be resampled
+        break;
+      }
+      [[fallthrough]];
+    case LaunchKind::max_pool_forward:
+    case LaunchKind::avg_pool_forward:
+      input(launch, d, inside(window.input_of(computed), input_extent, window.periodic), need);
+      break;
+    case LaunchKind::conv_input_gradient:  // goes on at the other end as its reader does
+      gradient(launch,
+               inside(window.output_of_tiles(computed, tile, input_extent), output_extent,
+                      window.periodic && window.commensurate(input_extent, output_extent)),
+               need);
+      if (launch.weights) input_of(launch, launch.input.sources[launch.source], d, computed, need);
+      break;
+    case LaunchKind::avg_pool_backward:
+      gradient(launch, inside(window.output_of(computed), output_extent, false), need);
+      break;
+    case LaunchKind::max_pool_backward: {
+      const Interval outputs = inside(window.output_of(computed), output_extent, false);
+      gradient(launch, outputs, need);
+      input(launch, d, inside(window.input_of(outputs), input_extent, false), need);
+      break;
+    }
+    case LaunchKind::upsample_backward: {
+      const int coarse = plan_.tensors[launch.output].level;
+      const Source& source = launch.input.sources[launch.source];
+      gradient(launch, resample(levels_, source, coarse, launch.input.level, d).output_of(computed), need);
+      break;
+    }
+    case LaunchKind::add:
+    case LaunchKind::softmax_forward:
+    case LaunchKind::store:
+      input(launch, d, computed, need);
+      break;
+    case LaunchKind::store_backward:
+    case LaunchKind::softmax_backward:
+    case LaunchKind::gradient_store:
+    case LaunchKind::moments:
+    case LaunchKind::loss:
+      break;
+  }
+}
+
+template <class Need>
+void LaunchReads::input_of(const Launch& launch, const Source& source, int d, const Interval& interval,
+                           Need& need) const {
+  const int own = plan_.tensors[source.tensor].level;
+  need(source.tensor,
+       source.resampled ? resample(levels_, source, own, launch.input.level, d).input_of(interval) : interval);
+}
+
+template <class Need>
+void LaunchReads::gradient(const Launch& launch, const Interval& interval, Need& need) const {
+  const Activation& activation = plan_.activations[launch.reads];
+  need(activation.gradient, interval);
+  if (activation.reads_value()) need(activation.tensor, interval);
+}
+
 /// For every stored tensor the hull of what its readers, forward and backward, need beside the owned points.
 class SpaceNeedsOf {
  public:
-  SpaceNeedsOf(const Plan& plan, const std::vector<LevelLayout>& levels) : plan_(plan), levels_(levels) {
-    for (const StoredTensor& tensor : plan.tensors) {
-      SpaceNeeds needs;
-      for (std::size_t d = 0; d < spatial_dimensions; ++d) {
-        needs.cut[d] = level(tensor.level).cut[d];
-        for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
-      }
-      spaces_.push_back(needs);
-    }
-    for (const Launch& launch : plan.launches)
-      for (int d = 0; d < spatial_dimensions; ++d)
-        for (int p = 0; p < level(0).cut[d].parts(); ++p) add(launch, d, p);
-  }
+  SpaceNeedsOf(const Plan& plan, const std::vector<LevelLayout>& levels);
 
   const std::vector<SpaceNeeds>& spaces() const { return spaces_; }
 
  private:
   const LevelLayout& level(int l) const { return levels_[static_cast<std::size_t>(l)]; }
 
-  void add(const Launch& launch, int d, int p) {
-    const Node& node = plan_.node_of(launch);
-    const index_t input = level(launch.input.level).extent(d), output = level(node.level).extent(d);
-    if (launch.kind == LaunchKind::conv_input_gradient) check_commensurate(node, node.window[d], input, output);
-    if (launch.kind == LaunchKind::conv_forward && node.window[d].transposed)
-      check_transposed(node, node.window[d], d, input, output);
-    const Interval computed = level(output_level(plan_, launch)).cut[d].piece(p);
-    LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](int tensor, const Interval& interval) {
-      Interval& hull_so_far =
-          spaces_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
-      hull_so_far = hull(hull_so_far, interval);
-    });
-  }
+  void add(const Launch& launch, int d, int p);
 
   /// Gathering a gradient through a periodic window shifts outputs by whole fields; that needs extent = stride *
   /// outputs.
-  static void check_commensurate(const Node& node, const Window& window, index_t input, index_t output) {
-    if (!window.periodic || window.commensurate(input, output)) return;
-    if (window.padding == 0 && !window.transposed) return;  // no window crosses the end: nothing is periodic about it
-    throw CollectiveError(
-        "layer " + std::to_string(node.layer) + " (" + node.operation->name + ") has a periodic window of stride " +
-        std::to_string(window.stride) + " over " + std::to_string(input) + " points with " + std::to_string(output) +
-        " outputs; " +
-        (window.transposed ? "it needs outputs = stride * extent" : "its gradient needs extent = stride * outputs") +
-        ": pad to keep the extent, or use Zero");
-  }
+  static void check_commensurate(const Node& node, const Window& window, index_t input, index_t output);
 
   /// PyTorch's condition on output_size, which an extent taken from a skip may miss.
-  static void check_transposed(const Node& node, Window window, int d, index_t input, index_t output) {
-    check_commensurate(node, window, input, output);
-    window.output_padding = 0;
-    const index_t least = window.output_extent(input), room = std::max(window.stride, window.dilation);
-    if (output >= least && output < least + room) return;
-    throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") makes " +
-                          std::to_string(least) + " to " + std::to_string(least + room - 1) + " of " +
-                          std::to_string(input) + " " + spatial_points[d] + "s, the skip has " +
-                          std::to_string(output) + ": give it the stride of what led down");
-  }
+  static void check_transposed(const Node& node, Window window, int d, index_t input, index_t output);
 
   const Plan& plan_;
   const std::vector<LevelLayout>& levels_;
   std::vector<SpaceNeeds> spaces_;
 };
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE SpaceNeedsOf::SpaceNeedsOf(const Plan& plan, const std::vector<LevelLayout>& levels)
+    : plan_(plan), levels_(levels) {
+  for (const StoredTensor& tensor : plan.tensors) {
+    SpaceNeeds needs;
+    for (std::size_t d = 0; d < spatial_dimensions; ++d) {
+      needs.cut[d] = level(tensor.level).cut[d];
+      for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
+    }
+    spaces_.push_back(needs);
+  }
+  for (const Launch& launch : plan.launches)
+    for (int d = 0; d < spatial_dimensions; ++d)
+      for (int p = 0; p < level(0).cut[d].parts(); ++p) add(launch, d, p);
+}
+
+HALOGEN_INLINE void SpaceNeedsOf::add(const Launch& launch, int d, int p) {
+  const Node& node = plan_.node_of(launch);
+  const index_t input = level(launch.input.level).extent(d), output = level(node.level).extent(d);
+  if (launch.kind == LaunchKind::conv_input_gradient) check_commensurate(node, node.window[d], input, output);
+  if (launch.kind == LaunchKind::conv_forward && node.window[d].transposed)
+    check_transposed(node, node.window[d], d, input, output);
+  const Interval computed = level(output_level(plan_, launch)).cut[d].piece(p);
+  LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](int tensor, const Interval& interval) {
+    Interval& hull_so_far =
+        spaces_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
+    hull_so_far = hull(hull_so_far, interval);
+  });
+}
+
+HALOGEN_INLINE void SpaceNeedsOf::check_commensurate(const Node& node, const Window& window, index_t input,
+                                                     index_t output) {
+  if (!window.periodic || window.commensurate(input, output)) return;
+  if (window.padding == 0 && !window.transposed) return;  // no window crosses the end: nothing is periodic about it
+  throw CollectiveError(
+      "layer " + std::to_string(node.layer) + " (" + node.operation->name + ") has a periodic window of stride " +
+      std::to_string(window.stride) + " over " + std::to_string(input) + " points with " + std::to_string(output) +
+      " outputs; " +
+      (window.transposed ? "it needs outputs = stride * extent" : "its gradient needs extent = stride * outputs") +
+      ": pad to keep the extent, or use Zero");
+}
+
+HALOGEN_INLINE void SpaceNeedsOf::check_transposed(const Node& node, Window window, int d, index_t input,
+                                                   index_t output) {
+  check_commensurate(node, window, input, output);
+  window.output_padding = 0;
+  const index_t least = window.output_extent(input), room = std::max(window.stride, window.dilation);
+  if (output >= least && output < least + room) return;
+  throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") makes " +
+                        std::to_string(least) + " to " + std::to_string(least + room - 1) + " of " +
+                        std::to_string(input) + " " + spatial_points[d] + "s, the skip has " + std::to_string(output) +
+                        ": give it the stride of what led down");
+}
+#endif
 
 }  // namespace halogen

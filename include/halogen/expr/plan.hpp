@@ -126,8 +126,8 @@ constexpr int winograd_window(const Node& node, int inputs, int outputs) {
 /// vjp: gradients of parameters and input from a given gradient of the prediction, the cotangent.
 enum class PlanKind { inference, training, training_with_input_gradient, vjp };
 
-struct Plan {
-  Graph graph;
+/// What a plan is beside its tables.
+struct PlanNumbers {
   bool training = false;
   bool input_gradient_wanted = false;
   int input_gradient = -1;  ///< stored tensor of the input's gradient, where wanted
@@ -135,14 +135,19 @@ struct Plan {
   int cotangent = -1;       ///< its gradient, where given
   int stages = 0;
   int first_backward = 0;  ///< launches before it are the forward pass; the loss, unless the cotangent is given
-  StaticVector<StoredTensor, graph_capacity> tensors;
-  StaticVector<Norm, graph_capacity> norms;
-  StaticVector<Activation, graph_capacity> activations;
-  StaticVector<Launch, 2 * graph_capacity> launches;
+};
 
-  constexpr explicit Plan(const Graph& g) : graph(g) {}
+/// Table as in BasicGraph.
+template <template <class, int> class Table, class GraphType>
+struct BasicPlan : PlanNumbers {
+  GraphType graph;
+  Table<StoredTensor, graph_capacity> tensors;
+  Table<Norm, graph_capacity> norms;
+  Table<Activation, graph_capacity> activations;
+  Table<Launch, 2 * graph_capacity> launches;
 
   constexpr const Node& node_of(const Launch& launch) const { return graph.nodes[launch.node]; }
+  constexpr const Node& node_of(int launch) const { return node_of(launches[launch]); }
 
   /// Channels that a convolution's launch reads and writes: of its input and output, or of their gradients. What it
   /// reads counts once for each plane of the window.
@@ -217,6 +222,19 @@ struct Plan {
     if (launch.sums >= 0)
       for (int i = 0; i < 2; ++i) f(norms[activations[launch.sums].norm].parameter + i);
   }
+};
+
+/// The plan that is run: views of static tables (trace.hpp), or of a draft's.
+using Plan = BasicPlan<TableView, Graph>;
+
+/// A plan while a Planner makes it.
+struct PlanDraft : BasicPlan<StaticVector, GraphDraft> {
+  constexpr explicit PlanDraft(const GraphDraft& of) : BasicPlan{{}, of, {}, {}, {}, {}} {}
+
+  constexpr operator Plan() const& {  // NOLINT: a draft is read as any plan, while it lives
+    return {*this, graph, tensors, norms, activations, launches};
+  }
+  operator Plan() const&& = delete;
 };
 
 }  // namespace halogen

@@ -6,7 +6,7 @@
 namespace halogen {
 
 /// The launches that write a stored tensor first and last, and the last that reads it.
-constexpr void find_lifetimes(Plan& plan) {
+constexpr void find_lifetimes(PlanDraft& plan) {
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
     if (launch.output >= 0 && !plan.tensors[launch.output].external) {
@@ -21,7 +21,7 @@ constexpr void find_lifetimes(Plan& plan) {
 }
 
 /// A stage ends with the launch whose output is summed over ranks or completes a tensor that others read.
-constexpr void number_stages(Plan& plan) {
+constexpr void number_stages(PlanDraft& plan) {
   int stage = 0;
   for (int i = 0; i < plan.launches.size(); ++i) {
     Launch& launch = plan.launches[i];

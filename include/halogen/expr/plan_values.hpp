@@ -20,7 +20,7 @@ class PlanValues {
   }
 
  protected:
-  constexpr explicit PlanValues(const Graph& graph) : plan_(graph) {
+  constexpr explicit PlanValues(const GraphDraft& graph) : plan_(graph) {
     live_[plan_.graph.output] = true;
     for (int i = plan_.graph.nodes.size(); i-- > 0;)
       if (live_[i])
@@ -88,7 +88,7 @@ class PlanValues {
     return a.norm >= 0 || plan_.tensors[a.tensor].requires_gradient;
   }
 
-  Plan plan_;
+  PlanDraft plan_;
   Value values_[graph_capacity];
   bool live_[graph_capacity] = {};  ///< what the output depends on
 };

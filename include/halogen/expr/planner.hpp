@@ -9,13 +9,13 @@ namespace halogen {
 /// Walks the graph forward, then backward; each node's Operation emits its launches through this interface.
 class Planner : public PlanValues {
  public:
-  constexpr Planner(const Graph& graph, PlanKind kind) : PlanValues(graph), kind_(kind) {
+  constexpr Planner(const GraphDraft& graph, PlanKind kind) : PlanValues(graph), kind_(kind) {
     plan_.training = kind != PlanKind::inference;
     plan_.input_gradient_wanted = kind == PlanKind::training_with_input_gradient || kind == PlanKind::vjp;
     std::ranges::fill(due_, -1);
   }
 
-  constexpr Plan plan() && {
+  constexpr PlanDraft plan() && {
     Value input;
     StoredTensor image;
     image.channels = plan_.graph.nodes[0].channels;
@@ -350,6 +350,6 @@ class Planner : public PlanValues {
 };
 
 /// The plan of a traced graph; training plans forward and backward together, inference keeps nothing.
-constexpr Plan make_plan(const Graph& graph, PlanKind kind) { return Planner(graph, kind).plan(); }
+constexpr PlanDraft make_plan(const GraphDraft& graph, PlanKind kind) { return Planner(graph, kind).plan(); }
 
 }  // namespace halogen

@@ -1,7 +1,7 @@
 // Pointwise nodes: a functor of values, applied point by point. The usual functions: functions.hpp.
 #pragma once
 
-#include "halogen/expr/windowed.hpp"
+#include "halogen/expr/broadcast.hpp"
 
 namespace halogen {
 namespace detail {
@@ -73,8 +73,12 @@ using placed_of = typename join<typename Args::placed...>::type;
 /// What two operands' extents along d are together, of which -1 fits any; throws CollectiveError where they differ.
 inline index_t joint_extent(int d, index_t a, index_t b) {
   if (a >= 0 && b >= 0 && a != b)
-    throw CollectiveError("operands of one expression have " + std::to_string(a) + " and " + std::to_string(b) +
-                          " points in dimension " + std::to_string(d) + ": give them the same extents");
+    throw CollectiveError(
+        "operands of one expression have " + std::to_string(a) + " and " + std::to_string(b) + " points in dimension " +
+        std::to_string(d) +
+        (a == 1 || b == 1
+             ? ": give them the same extents, or broadcast the one of 1 point by expand<" + std::to_string(d) + ">(it)"
+             : ": give them the same extents"));
   return b >= 0 ? b : a;
 }
 template <class... E>
@@ -134,6 +138,12 @@ struct Pointwise
 
 namespace detail {
 
+template <class F, class... A>
+struct one_point<Pointwise<F, A...>> {
+  static constexpr unsigned single = (~0u & ... & one_point<A>::single);
+  static constexpr unsigned open = (~0u & ... & one_point<A>::open);
+};
+
 template <class... X>
 inline constexpr bool any_field = (FieldOperand<X> || ...);
 
@@ -170,13 +180,29 @@ constexpr auto why_not_joined() {
 template <class A, class B>
 using WhyNotJoined = decltype(why_not_joined<placed_at<A>, placed_at<B>>());
 
+/// The same of operands that are broadcast beside each other.
+template <class... X>
+using combined = typename join<typename broadcast_of<common_single<X...>, X>::placed...>::type;
+template <class... X>
+concept Combinable = (Operand<X> && ...) && any_field<X...> && !std::is_same_v<combined<X...>, Conflict>;
+template <class... X>
+concept Uncombinable = (Operand<X> && ...) && any_field<X...> && std::is_same_v<combined<X...>, Conflict>;
+template <class A, class B, class, class>
+struct why_not_combined {
+  using type = decltype(why_not_joined<typename broadcast_of<common_single<A, B>, A>::placed,
+                                       typename broadcast_of<common_single<A, B>, B>::placed>());
+};
+template <class A, class B>
+using WhyNotCombined = typename why_not_combined<A, B, placed_at<A>, placed_at<B>>::type;
+
 }  // namespace detail
 
 /// Any functor of values, point by point: apply(MyFunctor{}, u, v). It must be callable on the device.
 template <class F, class... X>
-  requires detail::Joinable<X...>
+  requires detail::Combinable<X...>
 auto apply(F f, const X&... x) {
-  return Pointwise<F, expression_of<X>...>(f, as_expression(x)...);
+  constexpr unsigned common = detail::common_single<X...>;
+  return Pointwise<F, detail::broadcast_of<common, X>...>(f, detail::broadcast_beside<common>(x)...);
 }
 
 }  // namespace halogen

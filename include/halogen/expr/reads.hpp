@@ -238,11 +238,11 @@ template <class Read>
 void check_images(const Read& read, int d, index_t grid_extent) {
   const auto i = static_cast<std::size_t>(d);
   const index_t beyond = read.access.beyond(d, {0, grid_extent}), extent = read.access.extent[i];
-  if (read.access.edge[i] == Edge::reflect && beyond >= extent)
+  if (mirrors(read.access.edge[i]) && beyond >= extent)
     throw CollectiveError("an expression reads " + std::to_string(beyond) + " points beyond the ends of dimension " +
                           std::to_string(d) + " with " + std::to_string(extent) +
                           ", which reflects: a mirror image has at most " + std::to_string(extent - 1) +
-                          "; shift less, or use ReplicateEdge");
+                          (read.access.edge[i] == Edge::odd ? "; shift less" : "; shift less, or use ReplicateEdge"));
 }
 
 /// Throws CollectiveError where a field lies on another mesh than the grid, or, unless seen through a slice or a pad,
@@ -289,6 +289,7 @@ Reads<Shape> reads_on(const Shape& grid, const E& expression) {
 /// The hull of all reads of each buffer, then one exchange for each.
 template <class Shape>
 void exchange_halos(const execution_space& space, const Grid<Shape::rank>& grid, const Reads<Shape>& reads) {
+  require_environment();
   reads.each_exchange(grid, FillMargins{space});
 }
 

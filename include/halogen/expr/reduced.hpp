@@ -50,8 +50,11 @@ struct reduced_place<Placed<M, Rank, Codes...>, Reduced...> {
   using type = Placed<M, Reduces<Rank, Reduced...>::kept, Reduces<Rank, Reduced...>::code(Codes)...>;
 };
 
+namespace types {
 /// A value and where it stands; the first of equal ones wins, NaN wins over all.
 struct ArgMaxOp {};
+}  // namespace types
+using types::ArgMaxOp;
 
 HALOGEN_LOOPS_BEGIN
 /// Results of one run of up to `width` kept points along the last dimension, or of one kept point where that is
@@ -195,10 +198,13 @@ void store_results(const execution_space& space, const Field& field, const A* va
 /// Values of the expression's own type, but indices for argmax, 64 bits for sums of integers and double for their
 /// means.
 template <class Op, bool Mean, class E, int... Reduced>
-using ReducedField =
-    typename field_of<std::conditional_t<std::is_same_v<Op, ArgMaxOp> || std::is_integral_v<typename E::value_type>,
-                                         std::conditional_t<Mean, double, std::int64_t>, typename E::value_type>,
-                      typename reduced_place<typename E::placed, Reduced...>::type>::type;
+using ReducedField = typename field_of<
+    std::conditional_t<std::is_same_v<Op, ArgMaxOp> || std::is_integral_v<typename E::value_type>,
+                       std::conditional_t<Mean, double,
+                                          std::conditional_t<std::is_same_v<Op, ArgMaxOp>, std::int64_t,
+                                                             Accumulator<typename E::value_type>>>,
+                       typename E::value_type>,
+    typename reduced_place<typename E::placed, Reduced...>::type>::type;
 
 }  // namespace detail
 
@@ -208,7 +214,7 @@ template <class Op, bool Mean, class E, int... Dims>
 struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::ReducedField<Op, Mean, E, Dims...>> {
   using Base = detail::FieldStage<Reduced, detail::ReducedField<Op, Mean, E, Dims...>>;
   using Result = typename Base::Result;
-  using A = detail::Accumulator<typename E::value_type>;
+  using A = detail::Accumulator<typename E::value_type, Mean>;
   static constexpr int rank = E::placed::rank;
   using Kept = detail::Reduces<rank, Dims...>;
   E inner;
@@ -229,6 +235,7 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
     using namespace detail;
     const execution_space space;
     const auto shape = shape_of<field_of_t<E>>(inner);
+    shape->agree(shape->decomposition().mask({Dims...}));
     const Grid<rank> own(*shape);
     const auto reads = reads_on(*shape, inner);
     exchange_halos(space, own, reads);
@@ -243,9 +250,10 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
     if (count == 0) return result;      // and so have all ranks that share this piece
 
     constexpr bool is_arg = std::is_same_v<Op, ArgMaxOp>;
-    const auto values = partial_results<A>(is_arg && std::is_integral_v<A> ? 2 * count : count);
+    constexpr bool side_by_side = std::is_same_v<A, std::int64_t>;  // one memory for all of a type
+    const auto values = partial_results<A>(is_arg && side_by_side ? 2 * count : count);
     std::int64_t* positions = nullptr;
-    if constexpr (is_arg && std::is_integral_v<A>)
+    if constexpr (is_arg && side_by_side)
       positions = values.data() + count;
     else if constexpr (is_arg)
       positions = partial_results<std::int64_t>(count).data();
@@ -332,23 +340,48 @@ auto argmax(const X& x) {
   return detail::reduce_dims<detail::ArgMaxOp, false, Dim>(x);
 }
 
-/// The row-major global index of the largest value, the first of equal ones. Collective.
-template <FieldOperand X>
-std::int64_t argmax(const X& x) {
-  const auto e = as_expression(x);
-  constexpr int rank = decltype(e)::placed::rank;
-  const detail::EvaluationScope scope;
-  const auto largest = max(e).item();
-  return [&]<std::size_t... D>(std::index_sequence<D...>) -> std::int64_t {
+/// The row-major global index of the largest value of E, the first of equal ones, NaN counting as largest. A number as
+/// Reduction is one: computed once per evaluation. Collective; two all_reduces. No gradient flows through it.
+template <class E>
+struct ArgMax : ExpressionNode<std::int64_t, NotPlaced> {
+  E inner;
+  detail::StageResult<std::int64_t> identity;
+  explicit ArgMax(E e) : inner(std::move(e)) {}
+
+  std::int64_t item() const {
+    return identity.get([this] { return first(std::make_index_sequence<static_cast<std::size_t>(rank)>{}); });
+  }
+  operator std::int64_t() const { return item(); }  // NOLINT: an index is a number
+
+  detail::BoundConstant<std::int64_t> bind(const Offsets&) const {
+    return detail::BoundConstant<std::int64_t>{item()};
+  }
+  template <class Visit>
+  void each_leaf(const Access&, Visit&&) const {
+    item();
+  }
+
+ private:
+  static constexpr int rank = E::placed::rank;
+
+  template <std::size_t... D>
+  std::int64_t first(std::index_sequence<D...>) const {
+    const auto largest = max(inner).item();
     std::array<index_t, rank> stride{};
     index_t product = 1;
     for (int d = rank - 1; d >= 0; --d) {
       stride[static_cast<std::size_t>(d)] = product;
-      product *= detail::stored_extent(e, d);
+      product *= detail::stored_extent(inner, d);
     }
-    const auto index = ((global_index<static_cast<int>(D)>(e) * stride[D]) + ...);
-    return min(where(e == largest || e != e, index, std::numeric_limits<index_t>::max())).item();
-  }(std::make_index_sequence<static_cast<std::size_t>(rank)>{});
+    const auto index = ((global_index<static_cast<int>(D)>(inner) * stride[D]) + ...);
+    return min(where(inner == largest || inner != inner, index, std::numeric_limits<index_t>::max())).item();
+  }
+};
+
+/// The row-major global index of the largest value: torch.argmax of the whole field.
+template <FieldOperand X>
+auto argmax(const X& x) {
+  return ArgMax<expression_of<X>>(as_expression(x));
 }
 
 }  // namespace halogen

@@ -10,7 +10,9 @@
 namespace halogen {
 namespace detail {
 
-/// How numbers become one. Sums are kept in double (integers: 64 bits), in a fixed order of rows and pieces.
+namespace types {
+/// How numbers become one. Sums are kept in double (integers: 64 bits, but their mean where they have 64 bits
+/// themselves), in a fixed order of rows and pieces.
 struct SumOp {
   static constexpr ReduceOp over_ranks = ReduceOp::sum;
   template <class A>
@@ -50,9 +52,17 @@ struct MinOp {
     return b < a || b != b ? b : a;
   }
 };
+}  // namespace types
+using types::MaxOp;
+using types::MinOp;
+using types::SumOp;
 
-template <class T>
-using Accumulator = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+/// What values of T are summed and compared in: integers in 64 bits, of their own sign where they have 64. The mean of
+/// such integers is in range where their sum is not: it is summed in double, which is what it is rounded to.
+template <class T, bool Mean = false>
+using Accumulator =
+    std::conditional_t<!std::is_integral_v<T> || (Mean && sizeof(T) == 8), double,
+                       std::conditional_t<std::is_unsigned_v<T> && sizeof(T) == 8, std::uint64_t, std::int64_t>>;
 
 /// One partial result per work item of the row space.
 template <class Op, class Bound, class A, int Rank>
@@ -134,6 +144,7 @@ A reduce_over(const Shape& shape, const E& expression) {
   for (index_t i = 0; i < points.count(); ++i) total = Op::combine(total, partial(i));
   unsigned mask = 0;
   for (int d = 0; d < rank; ++d) mask |= shape.decomposition().mask({d});
+  shape.agree(mask);
   all_reduce<Op>(shape.mesh().communicator(mask), &total, 1);
   return total;
 }
@@ -152,6 +163,7 @@ auto wide(const X& x) {
   return widened<double>(x);
 }
 
+namespace types {
 /// sqrt of a sum of squares, whose derivative at 0 is 0, as that of torch.linalg.norm.
 struct RootOfSquares {
   template <class A>
@@ -163,6 +175,8 @@ struct RootOfSquares {
     return where(a == 0.0f, 0.0f, 0.5f / sqrt(a));
   }
 };
+}  // namespace types
+using types::RootOfSquares;
 template <class A>
 auto root_of_squares(const A& a) {
   return apply(RootOfSquares{}, a);
@@ -176,7 +190,7 @@ auto root_of_squares(const A& a) {
 template <class Op, class E, bool Mean = false>
 struct Reduction
     : ExpressionNode<std::conditional_t<Mean, double, detail::Accumulator<typename E::value_type>>, NotPlaced> {
-  using A = detail::Accumulator<typename E::value_type>;
+  using A = detail::Accumulator<typename E::value_type, Mean>;
   using Result = std::conditional_t<Mean, double, A>;
   E inner;
   detail::StageResult<Result> identity;
@@ -228,9 +242,11 @@ auto min(const X& x) {
 }
 /// sum(a * b), of integers in 64 bits.
 template <class A, class B>
-  requires detail::Joinable<A, B>
+  requires detail::Combinable<A, B>
 auto dot(const A& a, const B& b) {
-  return sum(detail::widened<std::int64_t>(a) * detail::widened<std::int64_t>(b));
+  using T = std::common_type_t<typename expression_of<A>::value_type, typename expression_of<B>::value_type>;
+  using Wide = std::conditional_t<std::is_integral_v<T>, detail::Accumulator<T>, std::int64_t>;
+  return sum(detail::widened<Wide>(a) * detail::widened<Wide>(b));
 }
 /// Euclidean norm: sqrt(sum(square(x))), of integers in double.
 template <FieldOperand X>

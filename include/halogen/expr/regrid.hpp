@@ -224,6 +224,24 @@ struct Mapped
 
 namespace detail {
 
+/// A mapped operand's dimensions keep their points, those that it lacks fit any.
+template <class E, int Rank, int... Dims>
+struct one_point<Mapped<E, Rank, Dims...>> {
+  static constexpr unsigned moved(unsigned mask) {
+    unsigned moved = 0;
+    int j = 0;
+    ((moved |= (mask >> j++ & 1u) << Dims), ...);
+    return moved;
+  }
+  static constexpr unsigned lacks = Rank > 0 ? ((1u << (Rank > 0 ? Rank : 0)) - 1u) & ~(0u | ... | (1u << Dims)) : 0u;
+  static constexpr unsigned single = Rank > 0 ? lacks | moved(one_point<E>::single) : 0u;
+  static constexpr unsigned open = Rank > 0 ? lacks | moved(one_point<E>::open) : 0u;
+};
+template <int Dim, class E, bool Strided>
+struct one_point<Resliced<Dim, E, Strided>> {
+  static constexpr unsigned single = one_point<E>::single & ~(1u << Dim), open = one_point<E>::open & ~(1u << Dim);
+};
+
 template <int Dim, class X>
 concept HasDimension = FieldOperand<X> && (Dim >= 0 && Dim < placed_at<X>::rank);
 
@@ -275,9 +293,10 @@ template <int Dim, FieldOperand X>
 auto pad(const X& x, index_t before, index_t after) {
   const auto inner = detail::zero_bounded(as_expression(x));
   detail::check_closed(inner, Dim, "pad");
-  if (before < 0 || after < 0)
+  if (before < 0 || after < 0 || before > detail::most_bytes || after > detail::most_bytes)
     throw CollectiveError("pad by " + std::to_string(before) + " and " + std::to_string(after) +
-                          " points of dimension " + std::to_string(Dim) + ": give 0 or more; slice takes points away");
+                          " points of dimension " + std::to_string(Dim) +
+                          ": give 0 or more, at most 2^60; slice takes points away");
   return Resliced<Dim, std::decay_t<decltype(inner)>, false>(inner, -before, 1, inner.extent(Dim) + before + after);
 }
 template <int Dim, FieldOperand X, class Why = why::no_such_dimension<Dim, placed_at<X>::rank>>

@@ -34,7 +34,7 @@ class RowLaunches : Launches<S> {
   using T = compute_type<S>;
 
  public:
-  using Base::Base;
+  explicit RowLaunches(const Launches<S>& at) : Base(at) {}
 
   /// Launch i of the plan, which is of this kind; the adjoint of which resampling, if any.
   template <LaunchKind Kind, Resampling Resampled = Resampling::nearest>

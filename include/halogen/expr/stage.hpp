@@ -59,6 +59,7 @@ class StageResult {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
+namespace types {
 /// Base of stages whose result is a field; Self has compute() -> Field and grid(d) -> Cut.
 template <class Self, class ResultField>
 struct FieldStage
@@ -81,6 +82,8 @@ struct FieldStage
     visit(field(), access);
   }
 };
+}  // namespace types
+using types::FieldStage;
 
 /// The field type of an expression's values, T stored.
 template <class T, class Where>

@@ -14,7 +14,7 @@ class TapLaunches : Launches<S> {
   using Space = execution_space;
 
  public:
-  using Base::Base;
+  explicit TapLaunches(const Launches<S>& at) : Base(at) {}
 
   /// Forward or input gradient of launch i.
   void convolve(int i, const T* weights, const T* bias) const {

@@ -40,7 +40,7 @@ class TransportImage {
   }
 
   bool needed_ = false;
-  Kokkos::View<T*, transport_space> image_;
+  detail::Lasting<Kokkos::View<T*, transport_space>> image_;
 };
 
 }  // namespace halogen

@@ -15,7 +15,7 @@ class WindowLaunches : Launches<S> {
   using Space = execution_space;
 
  public:
-  using Base::Base;
+  explicit WindowLaunches(const Launches<S>& at) : Base(at) {}
 
   /// Forward where the reader is a value's, the input gradient where it is a gradient's.
   template <int KH, int KW, class Reader>

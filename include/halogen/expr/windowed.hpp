@@ -33,6 +33,33 @@ struct BoundedRow {
   }
 };
 
+/// The other sign where the point read is an odd image: in other dimensions (`negated`), or along the row.
+template <class Row, bool Along>
+struct OddRow {
+  Row inner;
+  bool negated;
+  index_t begin, end;
+  KOKKOS_FUNCTION auto operator()(index_t x) const {
+    using T = decltype(inner(x));
+    const T value = inner(x);
+    return negated != (Along && (x < begin || x >= end)) ? static_cast<T>(-value) : value;
+  }
+};
+
+/// `other` for the whole row where it lies outside, and `own` beyond the ends along it; where both hold that of the
+/// first dimension.
+template <class Row, class T>
+struct FilledRow {
+  Row inner;
+  bool outside, own_is_first;
+  T other, own;
+  index_t begin, end;
+  KOKKOS_FUNCTION T operator()(index_t x) const {
+    if ((x < begin || x >= end) && (own_is_first || !outside)) return own;
+    return outside ? other : static_cast<T>(inner(x));
+  }
+};
+
 template <class B, int Dim, int Offset>
 struct BoundShift {
   B inner;
@@ -68,11 +95,11 @@ struct BoundBounded {
       for (int d = 0; d < rank; ++d)
         alive = alive && (d == Axis || edges[d] != Edge::zero || (at[d] >= begin[d] && at[d] < end[d]));
     if constexpr (Axis < 0)
-      return make<Checked, Edge::periodic>(inner_row<Checked, Axis>(at), alive, -Access::far, Access::far);
+      return make<Checked, Edge::periodic>(at, inner_row<Checked, Axis>(at), alive, -Access::far, Access::far);
     else if constexpr (edges[Axis] == Edge::periodic)
-      return make<Checked, Edge::periodic>(inner_row<Checked, Axis>(at), alive, -Access::far, Access::far);
+      return make<Checked, Edge::periodic, Axis>(at, inner_row<Checked, Axis>(at), alive, -Access::far, Access::far);
     else
-      return make<Checked, edges[Axis]>(inner_row<Checked, Axis>(at), alive, begin[Axis], end[Axis]);
+      return make<Checked, edges[Axis], Axis>(at, inner_row<Checked, Axis>(at), alive, begin[Axis], end[Axis]);
   }
 
  private:
@@ -90,9 +117,50 @@ struct BoundBounded {
       return inner.template row<Checked, Axis>(at);
     }
   }
-  template <bool Checked, Edge Along, class Row>
-  KOKKOS_FUNCTION static BoundedRow<Row, Checked, Along> make(Row row, bool alive, index_t begin, index_t end) {
-    return {row, alive, begin, end};
+  template <bool Checked, Edge Along, int Axis = -1, class Row>
+  KOKKOS_FUNCTION auto make(const Position& at, Row row, bool alive, index_t first, index_t last) const {
+    using Bounded = BoundedRow<Row, Checked, Along>;
+    const Bounded bounded{row, alive, first, last};
+    if constexpr (Checked && ((Edges == Edge::odd) || ...)) {
+      constexpr Edge edges[rank] = {Edges...};
+      bool negated = false;
+      for (int d = 0; d < rank; ++d)
+        if (d != Axis && edges[d] == Edge::odd) negated = negated != (at[d] < begin[d] || at[d] >= end[d]);
+      return OddRow<Bounded, Along == Edge::odd>{bounded, negated, first, last};
+    } else {
+      return bounded;
+    }
+  }
+};
+
+/// B, but beyond the ends of those dimensions that are `filled` the value of the first of them.
+template <class B, class T, int Rank>
+struct BoundFilled {
+  B inner;
+  T value[Rank];
+  bool filled[Rank];
+  index_t begin[Rank], end[Rank];
+  template <bool Checked, int Axis>
+  KOKKOS_FUNCTION auto row(const Position& at) const {
+    if constexpr (Checked)
+      return make<Axis>(at, inner.template row<true, Axis>(at));
+    else
+      return inner.template row<false, Axis>(at);
+  }
+
+ private:
+  template <int Axis, class Row>
+  KOKKOS_FUNCTION FilledRow<Row, T> make(const Position& at, Row row) const {
+    FilledRow<Row, T> result{row, false, false, T(0), T(0), -Access::far, Access::far};
+    for (int d = Rank - 1; d >= 0; --d) {
+      if (!filled[d]) continue;
+      if (d == Axis) {
+        result.own = value[d], result.begin = begin[d], result.end = end[d];
+      } else if (at[d] < begin[d] || at[d] >= end[d]) {
+        result.outside = true, result.own_is_first = Axis >= 0 && Axis < d, result.other = value[d];
+      }
+    }
+    return result;
   }
 };
 
@@ -132,11 +200,13 @@ struct Shift : ExpressionNode<typename E::value_type, typename E::placed> {
   }
 };
 
-/// E inside its grid; beyond its ends 0 (Zero), the other end (Periodic), the mirror image (Reflect) or the last point
-/// (ReplicateEdge), one Boundary per dimension.
+/// E inside its grid; beyond its ends 0 (Zero), a number (ConstantEdge), the other end (Periodic), the mirror image
+/// (Reflect), that with the other sign (Odd) or the last point (ReplicateEdge), one Boundary per dimension.
 template <class E, class... Boundaries>
 struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   static constexpr int rank = sizeof...(Boundaries);
+  static_assert(!std::is_unsigned_v<typename E::value_type> || ((Boundaries::edge != Edge::odd) && ...),
+                "an Odd boundary takes the other sign, which unsigned values do not have");
   E inner;
 
   explicit Bounded(E e) : inner(std::move(e)) {}
@@ -149,7 +219,10 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
       bound.begin[d] = is_open(d) ? -Access::far : -image[static_cast<std::size_t>(d)];
       bound.end[d] = is_open(d) ? Access::far : inner.extent(d) - image[static_cast<std::size_t>(d)];
     }
-    return bound;
+    if constexpr (((Boundaries::value != 0) || ...))
+      return filled(bound);
+    else
+      return bound;
   }
   template <class Visit>
   void each_leaf(Access access, Visit&& visit) const {
@@ -168,6 +241,18 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   }
 
  private:
+  template <class Bound>
+  static auto filled(const Bound& bound) {
+    using T = typename E::value_type;
+    static_assert(
+        ((!std::is_integral_v<T> || Boundaries::value == static_cast<double>(static_cast<T>(Boundaries::value))) &&
+         ...),
+        "a ConstantEdge of a field of integers is an integer");
+    detail::BoundFilled<Bound, T, rank> result{
+        bound, {static_cast<T>(Boundaries::value)...}, {(Boundaries::edge == Edge::zero)...}, {}, {}};
+    for (int d = 0; d < rank; ++d) result.begin[d] = bound.begin[d], result.end[d] = bound.end[d];
+    return result;
+  }
   /// The same at all indices: it has no ends.
   bool is_open(int d) const { return inner.extent(d) < 0; }
 };
@@ -266,12 +351,12 @@ auto global_index(const X& x) {
   return GlobalIndex<Dim, placed_at<X>>(extents);
 }
 
-/// with_boundary<Zero, Periodic>(u): what lies beyond u's ends, one per dimension; Reflect (u(-i) = u(i)) and
-/// ReplicateEdge (u(-i) = u(0): no gradient across the edge) too.
+/// with_boundary<Zero, Periodic>(u): what lies beyond u's ends, one per dimension; Reflect (u(-i) = u(i)), Odd (u(-i) =
+/// -u(i): a wall where u is 0), ReplicateEdge (u(-i) = u(0): no gradient across the edge) and ConstantEdge<5> too.
 template <class... Boundaries, class X>
   requires is_sharded<X> && (sizeof...(Boundaries) == X::rank)
 auto with_boundary(const X& x) {
-  return Bounded<FieldLeaf<X>, Boundaries...>(FieldLeaf<X>(x));
+  return Bounded<FieldLeaf<X>, Boundaries...>(FieldLeaf<X>(x, "with_boundary"));
 }
 template <class... Boundaries, Expression X>
   requires(sizeof...(Boundaries) == X::placed::rank)

@@ -107,11 +107,13 @@ void copy_block(const From& from, const To& to, const typename From::Extents& fr
                 const typename From::Extents& to_begin, const typename From::Extents& count) {
   constexpr int rank = From::rank;
   using Copy = detail::BlockCopy<typename From::value_type, rank>;
-  const detail::BlockAsked<rank> block{detail::between(from, to), {from_begin, to_begin, count}};
+  const detail::BlockAsked<rank> block{detail::between(from, to, "copy_block"), {from_begin, to_begin, count}};
   const auto prepare = [&] {
     detail::require_same_ranks(from.mesh(), to.mesh(), "copy_block");
     return std::make_unique<Copy>(from.mesh().world(), block);
   };
+  from.shape("copy_block")->agree();
+  to.shape("copy_block")->agree();
   from.mesh()
       .template kept<detail::KeptMoves<detail::BlockKey<rank>, Copy>>()
       .get(block, prepare)

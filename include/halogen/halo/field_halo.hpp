@@ -69,34 +69,42 @@ struct HaloKey {
 template <class T, int Rank>
 struct FieldHalo {
   std::array<Margin, Rank> margins{};  // of the rank that needs most: fields' memory moves on all ranks or on none
+  bool reaches_other_pieces = false;   // any rank's, alike on all ranks
   TransportBuffer<T> send, receive;
   HaloExchange<T, Rank> exchange;  // ends before its buffers do
 
-  FieldHalo(const Communicator& world, const Decomposition& pieces, const HaloNeeds<Rank>& needs)
-      : exchange(HaloStrips<Rank>(needs, pieces, world.rank()), world.rank()) {
-    for (std::size_t d = 0; d < Rank; ++d)
-      for (int part = 0; part < needs.cut[d].parts(); ++part)
-        margins[d].widen(needs.cut[d].piece(part), needs.needed[d][static_cast<std::size_t>(part)]);
-    const auto buffer = [&](const char* label) {
-      return TransportBuffer<T>(label, exchange.values(), Travels::in_messages, world);
-    };
-    send = buffer("halogen::send");
-    receive = buffer("halogen::receive");
-    exchange.connect(world, send.data(), receive.data(), "halo of a field");
-  }
+  FieldHalo(const Communicator& world, const Decomposition& pieces, const HaloNeeds<Rank>& needs);
 };
+
+template <class T, int Rank>
+FieldHalo<T, Rank>::FieldHalo(const Communicator& world, const Decomposition& pieces, const HaloNeeds<Rank>& needs)
+    : exchange(HaloStrips<Rank>(needs, pieces, world.rank()), world.rank()) {
+  for (std::size_t d = 0; d < Rank; ++d) {
+    for (int part = 0; part < needs.cut[d].parts(); ++part)
+      margins[d].widen(needs.cut[d].piece(part), needs.needed[d][static_cast<std::size_t>(part)]);
+    reaches_other_pieces |= needs.cut[d].parts() > 1 && (margins[d].lo > 0 || margins[d].hi > 0);
+  }
+  const auto buffer = [&](const char* label) {
+    return TransportBuffer<T>(label, exchange.values(), Travels::in_messages, world);
+  };
+  send = buffer("halogen::send");
+  receive = buffer("halogen::receive");
+  exchange.connect(world, send.data(), receive.data(), "halo of a field");
+}
 
 /// The exchange that was prepared for what is asked, or a new one for needs(); margins grow where they must.
 template <class Field, class Needs>
 void exchange_halo(const execution_space& space, const Field& field, const Reach<Field::rank>& reach,
-                   const std::array<std::vector<Interval>, Field::rank>& needed, Needs needs) {
+                   const std::array<std::vector<Interval>, Field::rank>& needed, Needs needs,
+                   const char* user = "halo_exchange") {
   using Halo = FieldHalo<typename Field::value_type, Field::rank>;
   using Halos = KeptMoves<HaloKey<Field::rank>, Halo, 64>;
-  if (field.mesh().is_dry())
+  if (field.mesh(user).is_dry())
     throw Error("a field on a dry mesh is read beyond its piece: no rank holds what lies there");
   const HaloAsked<Field::rank> asked{place_of(field), reach, needed};
   Halo& halo = field.mesh().template kept<Halos>().get(
       asked, [&] { return std::make_unique<Halo>(field.mesh().world(), field.decomposition(), needs()); });
+  if (halo.reaches_other_pieces) field.shape()->agree_between_pieces();
   field.reserve_margin(halo.margins);
   if (halo.exchange.empty()) return;
   const auto view = strided_view(field);
@@ -112,7 +120,7 @@ template <class Field>
 HaloNeeds<Field::rank> halo_needs(const Field& field, const Reach<Field::rank>& reach) {
   HaloNeeds<Field::rank> needs;
   for (std::size_t d = 0; d < Field::rank; ++d) {
-    const Cut& cut = field.cut(static_cast<int>(d));
+    const Cut& cut = field.cut(static_cast<int>(d), "halo_needs");
     needs.dimension[d] = static_cast<int>(d);
     needs.cut[d] = cut;
     for (int p = 0; p < cut.parts(); ++p) {

@@ -21,18 +21,7 @@ class FieldPieces {
  public:
   /// `ranks[m]` is the communicator's number of mesh rank m; empty where both numberings agree.
   FieldPieces(std::span<const int> extents, std::span<const int> codes, std::span<const std::string_view> names,
-              std::array<Cut, Rank> cuts, std::vector<int> ranks = {})
-      : extents_(extents.begin(), extents.end()),
-        pieces_(extents, codes, names),
-        cuts_(std::move(cuts)),
-        ranks_(std::move(ranks)) {
-    if (ranks_.empty()) {
-      ranks_.resize(static_cast<std::size_t>(size(~0u)));
-      std::iota(ranks_.begin(), ranks_.end(), 0);
-    }
-    mesh_ranks_.assign(static_cast<std::size_t>(*std::max_element(ranks_.begin(), ranks_.end())) + 1, -1);
-    for (int m = 0; m < size(); ++m) mesh_ranks_[static_cast<std::size_t>(rank_of(m))] = m;
-  }
+              std::array<Cut, Rank> cuts, std::vector<int> ranks = {});
 
   const std::vector<int>& extents() const { return extents_; }
   const std::vector<int>& ranks() const { return ranks_; }
@@ -46,11 +35,7 @@ class FieldPieces {
     return rank < static_cast<int>(mesh_ranks_.size()) ? mesh_ranks_[static_cast<std::size_t>(rank)] : -1;
   }
 
-  Box<Rank> box(int mesh_rank) const {
-    Box<Rank> box;
-    for (int d = 0; d < Rank; ++d) box.side[static_cast<std::size_t>(d)] = cut(d).piece(pieces_.part(mesh_rank, d));
-    return box;
-  }
+  Box<Rank> box(int mesh_rank) const;
 
   /// The mesh rank that differs from `mesh_rank` only in holding piece `part` of dimension d.
   int with_part(int mesh_rank, int d, int part) const { return pieces_.with_part(mesh_rank, d, part); }
@@ -58,47 +43,83 @@ class FieldPieces {
   /// Mesh ranks that differ only in the mesh dimensions of `mask`: how many, and the position of one among them,
   /// row-major, as in DeviceMesh::communicator(mask).
   int size(unsigned mask) const { return pieces_.size(mask); }
-  int position(int mesh_rank, unsigned mask) const {
-    int position = 0;
-    for_each_dimension([&](std::size_t i, int stride) {
-      if (mask >> i & 1) position = position * extents_[i] + mesh_rank / stride % extents_[i];
-    });
-    return position;
-  }
+  int position(int mesh_rank, unsigned mask) const;
 
   /// The mesh rank at `position` among those that differ from `mesh_rank` only in the dimensions of `mask`.
-  int at_position(int mesh_rank, unsigned mask, int position) const {
-    int result = mesh_rank, places = size(mask);
-    for_each_dimension([&](std::size_t i, int stride) {
-      if (!(mask >> i & 1)) return;
-      places /= extents_[i];
-      result += (position / places % extents_[i] - mesh_rank / stride % extents_[i]) * stride;
-    });
-    return result;
-  }
+  int at_position(int mesh_rank, unsigned mask, int position) const;
 
   /// `mesh_rank` with the coordinates of `other` in the dimensions of `mask`.
-  int moved(int mesh_rank, int other, unsigned mask) const {
-    int result = mesh_rank;
-    for_each_dimension([&](std::size_t i, int stride) {
-      if (mask >> i & 1) result += (other / stride % extents_[i] - mesh_rank / stride % extents_[i]) * stride;
-    });
-    return result;
-  }
+  int moved(int mesh_rank, int other, unsigned mask) const;
 
  private:
   /// f(mesh dimension, ranks from one coordinate to the next), first dimension first.
   template <class F>
-  void for_each_dimension(F f) const {
-    int stride = size();
-    for (std::size_t i = 0; i < extents_.size(); ++i) f(i, stride /= extents_[i]);
-  }
+  void for_each_dimension(F f) const;
 
   std::vector<int> extents_;
   Decomposition pieces_;
   std::array<Cut, Rank> cuts_;
   std::vector<int> ranks_, mesh_ranks_;
 };
+
+template <int Rank>
+FieldPieces<Rank>::FieldPieces(std::span<const int> extents, std::span<const int> codes,
+                               std::span<const std::string_view> names, std::array<Cut, Rank> cuts,
+                               std::vector<int> ranks)
+    : extents_(extents.begin(), extents.end()),
+      pieces_(extents, codes, names),
+      cuts_(std::move(cuts)),
+      ranks_(std::move(ranks)) {
+  if (ranks_.empty()) {
+    ranks_.resize(static_cast<std::size_t>(size(~0u)));
+    std::iota(ranks_.begin(), ranks_.end(), 0);
+  }
+  mesh_ranks_.assign(static_cast<std::size_t>(*std::max_element(ranks_.begin(), ranks_.end())) + 1, -1);
+  for (int m = 0; m < size(); ++m) mesh_ranks_[static_cast<std::size_t>(rank_of(m))] = m;
+}
+
+template <int Rank>
+Box<Rank> FieldPieces<Rank>::box(int mesh_rank) const {
+  Box<Rank> box;
+  for (int d = 0; d < Rank; ++d) box.side[static_cast<std::size_t>(d)] = cut(d).piece(pieces_.part(mesh_rank, d));
+  return box;
+}
+
+template <int Rank>
+int FieldPieces<Rank>::position(int mesh_rank, unsigned mask) const {
+  int position = 0;
+  for_each_dimension([&](std::size_t i, int stride) {
+    if (mask >> i & 1) position = position * extents_[i] + mesh_rank / stride % extents_[i];
+  });
+  return position;
+}
+
+template <int Rank>
+int FieldPieces<Rank>::at_position(int mesh_rank, unsigned mask, int position) const {
+  int result = mesh_rank, places = size(mask);
+  for_each_dimension([&](std::size_t i, int stride) {
+    if (!(mask >> i & 1)) return;
+    places /= extents_[i];
+    result += (position / places % extents_[i] - mesh_rank / stride % extents_[i]) * stride;
+  });
+  return result;
+}
+
+template <int Rank>
+int FieldPieces<Rank>::moved(int mesh_rank, int other, unsigned mask) const {
+  int result = mesh_rank;
+  for_each_dimension([&](std::size_t i, int stride) {
+    if (mask >> i & 1) result += (other / stride % extents_[i] - mesh_rank / stride % extents_[i]) * stride;
+  });
+  return result;
+}
+
+template <int Rank>
+template <class F>
+void FieldPieces<Rank>::for_each_dimension(F f) const {
+  int stride = size();
+  for (std::size_t i = 0; i < extents_.size(); ++i) f(i, stride /= extents_[i]);
+}
 
 /// Of a field whose mesh ranks are the ranks of its communicator.
 template <class Field>

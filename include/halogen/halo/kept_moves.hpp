@@ -84,12 +84,12 @@ struct BetweenKey {
 };
 
 template <class Field>
-FieldPlace<Field::rank> place_of(const Field& field) {
-  return {field.decomposition(), field.cuts(), nullptr};
+FieldPlace<Field::rank> place_of(const Field& field, const char* user = "a field") {
+  return {field.decomposition(user), field.cuts(), nullptr};
 }
 template <class From, class To>
-Between<From::rank> between(const From& from, const To& to) {
-  return {place_of(from), {to.decomposition(), to.cuts(), to.mesh().identity()}};
+Between<From::rank> between(const From& from, const To& to, const char* user) {
+  return {place_of(from, user), {to.decomposition(user), to.cuts(), to.mesh().identity()}};
 }
 
 }  // namespace halogen::detail

@@ -138,49 +138,61 @@ template <int Rank>
 class StripTable {
  public:
   StripTable() = default;
-  StripTable(const std::vector<Strip<Rank>>& strips, bool receiving) {
-    std::vector<PackedStrip<Rank>> packed;
-    for (const Strip<Rank>& strip : strips) {
-      const Box<Rank>& box = receiving ? strip.to : strip.from;
-      PackedStrip<Rank> one{};
-      index_t rows = 1;
-      for (int d = 0; d < Rank; ++d) {
-        one.begin[d] = box.side[static_cast<std::size_t>(d)].begin;
-        one.size[d] = box.side[static_cast<std::size_t>(d)].size();
-        if (d + 1 < Rank) rows *= one.size[d];
-      }
-      one.first_row = rows_;
-      one.offset = values_;
-      rows_ += rows;
-      values_ += box.points();
-      packed.push_back(one);
-    }
-    table_ = Kokkos::View<PackedStrip<Rank>*, memory_space>("halogen::strips", packed.size());
-    copy_to_view(table_, packed);
-  }
+  StripTable(const std::vector<Strip<Rank>>& strips, bool receiving);
 
   index_t values() const { return values_; }
 
   /// From these strips of one tensor to `target`'s, as many and as large, of another.
   template <class T>
   void copy_across(const execution_space& space, const StridedView<T, Rank>& from, const StripTable& target,
-                   const StridedView<T, Rank>& to) const {
-    if (rows_ == 0) return;
-    const CopyAcross<T, Rank> functor{from, to, table_.data(), target.table_.data(), static_cast<int>(table_.extent(0)),
-                                      rows_};
-    launch_copy("halogen::own", space, values_, functor);
-  }
+                   const StridedView<T, Rank>& to) const;
 
   template <bool Pack, class T>
-  void copy(const execution_space& space, const StridedView<T, Rank>& tensor, T* buffer) const {
-    if (rows_ == 0) return;
-    const CopyStrips<T, Rank, Pack> functor{tensor, table_.data(), static_cast<int>(table_.extent(0)), rows_, buffer};
-    launch_copy(Pack ? "halogen::pack" : "halogen::unpack", space, values_, functor);
-  }
+  void copy(const execution_space& space, const StridedView<T, Rank>& tensor, T* buffer) const;
 
  private:
-  Kokkos::View<PackedStrip<Rank>*, memory_space> table_;
+  detail::Lasting<Kokkos::View<PackedStrip<Rank>*, memory_space>> table_;
   index_t rows_ = 0, values_ = 0;
 };
+
+template <int Rank>
+StripTable<Rank>::StripTable(const std::vector<Strip<Rank>>& strips, bool receiving) {
+  std::vector<PackedStrip<Rank>> packed;
+  for (const Strip<Rank>& strip : strips) {
+    const Box<Rank>& box = receiving ? strip.to : strip.from;
+    PackedStrip<Rank> one{};
+    index_t rows = 1;
+    for (int d = 0; d < Rank; ++d) {
+      one.begin[d] = box.side[static_cast<std::size_t>(d)].begin;
+      one.size[d] = box.side[static_cast<std::size_t>(d)].size();
+      if (d + 1 < Rank) rows *= one.size[d];
+    }
+    one.first_row = rows_;
+    one.offset = values_;
+    rows_ += rows;
+    values_ += box.points();
+    packed.push_back(one);
+  }
+  table_ = Kokkos::View<PackedStrip<Rank>*, memory_space>("halogen::strips", packed.size());
+  copy_to_view(table_, packed);
+}
+
+template <int Rank>
+template <class T>
+void StripTable<Rank>::copy_across(const execution_space& space, const StridedView<T, Rank>& from,
+                                   const StripTable& target, const StridedView<T, Rank>& to) const {
+  if (rows_ == 0) return;
+  const CopyAcross<T, Rank> functor{from, to, table_.data(), target.table_.data(), static_cast<int>(table_.extent(0)),
+                                    rows_};
+  launch_copy("halogen::own", space, values_, functor);
+}
+
+template <int Rank>
+template <bool Pack, class T>
+void StripTable<Rank>::copy(const execution_space& space, const StridedView<T, Rank>& tensor, T* buffer) const {
+  if (rows_ == 0) return;
+  const CopyStrips<T, Rank, Pack> functor{tensor, table_.data(), static_cast<int>(table_.extent(0)), rows_, buffer};
+  launch_copy(Pack ? "halogen::pack" : "halogen::unpack", space, values_, functor);
+}
 
 }  // namespace halogen

@@ -25,15 +25,21 @@ concept PieceView = Kokkos::is_view_v<V> && static_cast<int>(V::rank()) == Rank 
 namespace detail {
 
 /// `all_gather_v on "world": `, the beginning of its sentences.
-inline std::string named(const char* operation, const Communicator& comm) {
+std::string named(const char* operation, const Communicator& comm);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string named(const char* operation, const Communicator& comm) {
   return std::string(operation) + " on \"" + std::string(comm.label()) + "\": ";
 }
+#endif
 
-inline std::string shape_text(std::span<const index_t> extents) {
+std::string shape_text(std::span<const index_t> extents);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string shape_text(std::span<const index_t> extents) {
   std::string text;
   for (const index_t extent : extents) text += (text.empty() ? "" : " x ") + std::to_string(extent);
   return text;
 }
+#endif
 
 template <class V>
 std::array<index_t, V::rank()> extents_of(const V& view) {
@@ -55,7 +61,9 @@ void check_same_numbers(const Communicator& comm, const std::vector<index_t>& nu
 }
 
 /// Collective, one all_reduce: the rank that all name as root. Throws CollectiveError where they differ, or for none.
-inline int checked_root(const char* operation, const Communicator& comm, int root) {
+int checked_root(const char* operation, const Communicator& comm, int root);
+#if HALOGEN_BODIES
+HALOGEN_INLINE int checked_root(const char* operation, const Communicator& comm, int root) {
   check_same_numbers(comm, {root}, [&](std::size_t, const std::string& a, const std::string& b) {
     return named(operation, comm) + "the root is " + a + " on one rank and " + b + " on another: name one root";
   });
@@ -64,6 +72,7 @@ inline int checked_root(const char* operation, const Communicator& comm, int roo
                           std::to_string(comm.size()) + " ranks: name one of 0.." + std::to_string(comm.size() - 1));
   return root;
 }
+#endif
 
 /// Throws Error where a view has another shape than promised, or gaps.
 template <class V, std::size_t Rank>

@@ -75,43 +75,54 @@ struct RedistributePlanner {
   /// Calls f(mesh rank of the sender, box) for every part of the source that target mesh rank `t` takes. Where several
   /// hold it, the sender shares the receiver's coordinates: replicas serve disjoint receivers.
   template <class F>
-  void for_each_part(int t, F f) const {
-    if (to.position(t, moves.first) != 0) return;
-    const int receiver = from.mesh_rank_of(to.rank_of(t));
-    visit(t, to.box(t), receiver >= 0 ? receiver : t % from.size(), 0, f);
-  }
+  void for_each_part(int t, F f) const;
 
   template <class F>
-  void visit(int t, Box<Rank> box, int sender, int d, F& f) const {
-    if (d == Rank) {
-      if (moves.one_mesh && from.position(sender, moves.own) != from.position(t, moves.own)) return;
-      return f(moves.one_mesh || moves.scatter == 0 ? sender : holder(sender, t), box);
-    }
-    const auto at = static_cast<std::size_t>(d);
-    const Interval wanted = box.side[at];
-    for (int part = 0; part < from.cut(d).parts(); ++part) {
-      box.side[at] = intersect(wanted, from.cut(d).piece(part));
-      if (!box.side[at].empty()) visit(t, box, from.with_part(sender, d, part), d + 1, f);
-    }
-  }
+  void visit(int t, Box<Rank> box, int sender, int d, F& f) const;
 
   /// On one mesh a summand's group scatters as the target is cut, so that the receiver's coordinate holds its sum. On
   /// two meshes: the member of `sender`'s group that takes the same box as `t`, one of several in turn, else any.
-  int holder(int sender, int t) const {
-    const Box<Rank> wanted = to.box(t);
-    const int members = from.size(moves.scatter);
-    index_t turn = 0;
-    for (const Interval& side : wanted.side) turn += side.begin;
-    std::vector<int> takers;
-    for (int m = 0; m < members; ++m) {
-      const int member = from.at_position(sender, moves.scatter, m), target = to.mesh_rank_of(from.rank_of(member));
-      if (target >= 0 && to.position(target, moves.first) == 0 && to.box(target).side == wanted.side)
-        takers.push_back(member);
-    }
-    if (!takers.empty()) return takers[static_cast<std::size_t>(turn) % takers.size()];
-    return from.at_position(sender, moves.scatter, static_cast<int>(turn % members));
-  }
+  int holder(int sender, int t) const;
 };
+
+template <int Rank>
+template <class F>
+void RedistributePlanner<Rank>::for_each_part(int t, F f) const {
+  if (to.position(t, moves.first) != 0) return;
+  const int receiver = from.mesh_rank_of(to.rank_of(t));
+  visit(t, to.box(t), receiver >= 0 ? receiver : t % from.size(), 0, f);
+}
+
+template <int Rank>
+template <class F>
+void RedistributePlanner<Rank>::visit(int t, Box<Rank> box, int sender, int d, F& f) const {
+  if (d == Rank) {
+    if (moves.one_mesh && from.position(sender, moves.own) != from.position(t, moves.own)) return;
+    return f(moves.one_mesh || moves.scatter == 0 ? sender : holder(sender, t), box);
+  }
+  const auto at = static_cast<std::size_t>(d);
+  const Interval wanted = box.side[at];
+  for (int part = 0; part < from.cut(d).parts(); ++part) {
+    box.side[at] = intersect(wanted, from.cut(d).piece(part));
+    if (!box.side[at].empty()) visit(t, box, from.with_part(sender, d, part), d + 1, f);
+  }
+}
+
+template <int Rank>
+int RedistributePlanner<Rank>::holder(int sender, int t) const {
+  const Box<Rank> wanted = to.box(t);
+  const int members = from.size(moves.scatter);
+  index_t turn = 0;
+  for (const Interval& side : wanted.side) turn += side.begin;
+  std::vector<int> takers;
+  for (int m = 0; m < members; ++m) {
+    const int member = from.at_position(sender, moves.scatter, m), target = to.mesh_rank_of(from.rank_of(member));
+    if (target >= 0 && to.position(target, moves.first) == 0 && to.box(target).side == wanted.side)
+      takers.push_back(member);
+  }
+  if (!takers.empty()) return takers[static_cast<std::size_t>(turn) % takers.size()];
+  return from.at_position(sender, moves.scatter, static_cast<int>(turn % members));
+}
 
 }  // namespace detail
 

@@ -39,7 +39,9 @@ using gradient_field_t = typename detail::gradient_field<Field>::type;
 template <class Source, class Cotangent>
   requires detail::Redistributable<gradient_field_t<Source>, Cotangent>
 gradient_field_t<Source> redistribute_vjp(const Cotangent& cotangent, const Source& source) {
-  return redistribute_to(cotangent, gradient_field_t<Source>(source.mesh(), source.cuts()));
+  using Gradient = gradient_field_t<Source>;
+  const auto& mesh = source.mesh("redistribute_vjp");
+  return redistribute_to(cotangent, Gradient(Gradient::make_shape(mesh, source.cuts())));
 }
 
 }  // namespace halogen

@@ -4,6 +4,7 @@
 
 #include "halogen/comm/agree.hpp"
 #include "halogen/io/safetensors.hpp"
+#include "halogen/tensor/field_size.hpp"
 #include "halogen/train/sharded_parameters.hpp"
 
 namespace halogen {
@@ -44,8 +45,11 @@ std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std:
   for (int i = 0; i < graph.parameters.size(); ++i) {
     const ParameterShape& shape = graph.parameters[i];
     const NamedTensor& tensor = tensor_in(tensors, prefix + names[static_cast<std::size_t>(i)], file);
-    if (tensor.shape != std::vector<std::int64_t>(shape.shape, shape.shape + shape.rank))
-      throw Error("'" + file.string() + "': tensor '" + tensor.name + "' has another shape than the model's");
+    const std::vector<std::int64_t> needed(shape.shape, shape.shape + shape.rank);
+    if (tensor.shape != needed || tensor.dtype != dtype_name<T>())
+      throw Error("'" + file.string() + "': tensor '" + tensor.name + "' is " + tensor.dtype + " " +
+                  text_of(tensor.shape) + ", but the model's is " + dtype_name<T>() + " " + text_of(needed) +
+                  ": give a file of this model and value type");
     const std::vector<T> values = tensor.template as<T>();
     all.insert(all.end(), values.begin(), values.end());
   }

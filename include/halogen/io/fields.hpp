@@ -2,9 +2,11 @@
 // nlohmann-json, and a file system that all ranks see.
 #pragma once
 
+#include <optional>
 #include <tuple>
 #include <utility>
 
+#include "halogen/io/placed_file.hpp"
 #include "halogen/io/safetensors.hpp"
 #include "halogen/tensor/distribute.hpp"
 
@@ -20,53 +22,6 @@ template <class Field>
 NamedField(std::string, Field) -> NamedField<Field>;
 
 namespace detail {
-
-/// A file that is open for reading or writing at any place. Throws std::runtime_error with the system's words.
-class PlacedFile {
- public:
-  PlacedFile(const std::filesystem::path& path, int flags)
-      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    if (descriptor_ < 0) refuse();
-  }
-  PlacedFile(const PlacedFile&) = delete;
-  PlacedFile& operator=(const PlacedFile&) = delete;
-  ~PlacedFile() { ::close(descriptor_); }
-
-  void write(const void* from, std::uint64_t bytes, std::uint64_t at) const {
-    const char* data = static_cast<const char*>(from);
-    each(bytes, [&](std::uint64_t done) {
-      return ::pwrite(descriptor_, data + done, bytes - done, static_cast<off_t>(at + done));
-    });
-  }
-  void read(void* to, std::uint64_t bytes, std::uint64_t at) const {
-    char* data = static_cast<char*>(to);
-    each(bytes, [&](std::uint64_t done) {
-      return ::pread(descriptor_, data + done, bytes - done, static_cast<off_t>(at + done));
-    });
-  }
-  void resize(std::uint64_t bytes) const {
-    if (::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) refuse();
-  }
-  void synchronise() const {
-    if (::fsync(descriptor_) != 0) refuse();
-  }
-
- private:
-  [[noreturn]] static void refuse() { throw std::runtime_error(std::generic_category().message(errno)); }
-
-  /// The system may move less than it was asked for.
-  template <class Move>
-  static void each(std::uint64_t bytes, Move move) {
-    for (std::uint64_t done = 0; done < bytes;) {
-      const ssize_t moved = move(done);
-      if (moved == 0) throw std::runtime_error("it ends too early");
-      if (moved < 0 && errno != EINTR) refuse();
-      if (moved > 0) done += static_cast<std::uint64_t>(moved);
-    }
-  }
-
-  int descriptor_;
-};
 
 /// Whether this rank is the one of those that hold its piece which writes it.
 template <class Field>
@@ -84,17 +39,11 @@ std::vector<std::int64_t> shape_in_file(const Field& field) {
   return shape;
 }
 
-inline std::string text_of(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
-  return "(" + text + ")";
-}
-
 template <class Field>
 void write_piece(const PlacedFile& file, std::uint64_t begin, const Field& field) {
   constexpr std::uint64_t width = sizeof(typename Field::value_type);
   if (!is_first_holder(field)) return;
-  const auto piece = field.to_host();
+  const auto piece = field.to_host_array();
   std::size_t at = 0;
   for_each_run(field, field.mesh().rank(), [&](index_t first, index_t count) {
     file.write(&piece[at], static_cast<std::uint64_t>(count) * width,
@@ -132,22 +81,22 @@ TensorPlace place_of(const std::filesystem::path& path, const std::string& name,
 /// Collective over the ranks of the fields' meshes, which number the same ranks alike. Writes one file that
 /// write_safetensors might have written: each rank its own pieces where they belong (of copies the first rank's),
 /// through a copy of the piece in host memory; no field is gathered. The bytes go to `path` + ".partial", are
-/// synchronised and renamed: a write that ends early leaves an older file as it was. Pieces that are cut along the last
-/// dimensions are written row by row; cut along the first, at once. Throws CollectiveError on all ranks with one
-/// sentence: a name twice or reserved, a file that some rank cannot open or write. A Partial field does not compile:
-/// redistribute it first.
+/// synchronised and renamed (behind symbolic links): a write that ends early leaves an older file as it was. Pieces
+/// that are cut along the last dimensions are written row by row; cut along the first, at once. Throws CollectiveError
+/// on all ranks with one sentence: a name twice or reserved, a file that some rank cannot open or write. A Partial
+/// field does not compile: redistribute it first.
 ///
 ///   hg::save_fields("state.safetensors", hg::NamedField{"u", u}, hg::NamedField{"v", v});
 template <class... Fields>
-  requires(sizeof...(Fields) > 0)
+  requires(sizeof...(Fields) > 0 && !(detail::Unstored<Fields> || ...))
 void save_fields(const std::filesystem::path& path, const NamedField<Fields>&... named) {
   static_assert((detail::is_whole<Fields> && ...),
                 "save_fields_of_summands: a Partial field is a sum that is still due: redistribute it first");
-  const auto& mesh = std::get<0>(std::tie(named...)).field.mesh();
+  const auto& mesh = std::get<0>(std::tie(named...)).field.mesh("save_fields");
   detail::refuse_dry_mesh(mesh, "save_fields");
-  (detail::require_same_ranks(mesh, named.field.mesh(), "save_fields"), ...);
+  (detail::require_same_ranks(mesh, named.field.mesh("save_fields"), "save_fields"), ...);
+  (named.field.shape()->agree(), ...);
   const Communicator& world = mesh.world();
-  const std::string partial = path.string() + ".partial";
   const auto on_all = [&](auto f) {
     return agree(world, [&]() -> decltype(f()) {
       try {
@@ -170,27 +119,27 @@ void save_fields(const std::filesystem::path& path, const NamedField<Fields>&...
     (describe(named), ...);
     return detail::safetensors_layout(tensors, bytes);
   });
-  try {
-    on_all([&] {
-      if (world.rank() != 0) return;
-      const detail::PlacedFile file(partial, O_WRONLY | O_CREAT | O_TRUNC);
-      file.write(layout.header.data(), layout.header.size(), 0);
-      file.resize(layout.end);
-    });
-    on_all([&] {
-      const detail::PlacedFile file(partial, O_WRONLY);
-      std::size_t i = 0;
-      (detail::write_piece(file, layout.begin[i++], named.field), ...);
-      file.synchronise();
-    });
-    on_all([&] {
-      if (world.rank() == 0) std::filesystem::rename(partial, path);
-    });
-  } catch (const CollectiveError&) {
-    if (world.rank() == 0) std::remove(partial.c_str());
-    throw;
-  }
+  std::optional<detail::Replacement> replacement;  // rank 0's; removed where the write ends early
+  on_all([&] {
+    if (world.rank() != 0) return;
+    replacement.emplace(path);
+    replacement->file().write(layout.header.data(), layout.header.size(), 0);
+    replacement->file().resize(layout.end);
+  });
+  on_all([&] {
+    const detail::PlacedFile file(detail::partial_of(detail::target_of(path)), O_WRONLY);
+    std::size_t i = 0;
+    (detail::write_piece(file, layout.begin[i++], named.field), ...);
+    file.synchronise();
+  });
+  on_all([&] {
+    if (replacement) replacement->take_name();
+  });
 }
+
+template <class... Fields, class Why = why::expression_is_no_field>
+  requires(detail::Unstored<Fields> || ...)
+void save_fields(const std::filesystem::path& path, const NamedField<Fields>&... named) = delete;
 
 /// Collective over the field's mesh: each rank reads its own piece of that tensor, however the file was written and the
 /// field is cut. Throws CollectiveError on all ranks with one sentence, the field unchanged: no such file or tensor,
@@ -198,9 +147,9 @@ void save_fields(const std::filesystem::path& path, const NamedField<Fields>&...
 template <class Field>
 void load_field(const std::filesystem::path& path, const std::string& name, Field& field) {
   static_assert(detail::is_whole<Field>, "load_field_of_summands: load it as Replicate or Shard, then redistribute it");
-  detail::refuse_dry_mesh(field.mesh(), "load_field");
+  detail::refuse_dry_mesh(field.mesh("load_field"), "load_field");
   using T = typename Field::value_type;
-  const std::vector<T> piece = agree(field.mesh().world(), [&] {
+  const auto piece = agree(field.mesh().world(), [&] {
     const TensorPlace place = detail::place_of<T>(path, name, Field::rank);
     if (const auto shape = detail::shape_in_file(field); place.tensor.shape != shape)
       throw Error("'" + path.string() + "': tensor '" + name + "' is " + detail::text_of(place.tensor.shape) +
@@ -208,15 +157,16 @@ void load_field(const std::filesystem::path& path, const std::string& name, Fiel
     const detail::PlacedFile file(path, O_RDONLY);
     std::size_t points = 1, at = 0;
     for (int d = 0; d < Field::rank; ++d) points *= static_cast<std::size_t>(field.local_extent(d));
-    std::vector<T> values(points);
+    detail::HostArray<T> values(points);
     detail::for_each_run(field, field.mesh().rank(), [&](index_t first, index_t count) {
       file.read(&values[at], static_cast<std::uint64_t>(count) * sizeof(T),
                 place.begin + static_cast<std::uint64_t>(first) * sizeof(T));
       at += static_cast<std::size_t>(count);
     });
+    detail::make_values<T>(values);
     return values;
   });
-  field.copy_from_host(piece);
+  field.copy_from_host(piece.data(), piece.size());
 }
 
 /// The same into a new field of the file's extents, cut as torch.chunk cuts:

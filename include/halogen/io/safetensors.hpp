@@ -2,14 +2,10 @@
 // Source: https://huggingface.co/docs/safetensors ("Format"); PyTorch's load_file reads what is written here.
 #pragma once
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +18,8 @@
 #include <vector>
 
 #include "halogen/core/half.hpp"
+#include "halogen/core/host_array.hpp"
+#include "halogen/io/placed_file.hpp"
 
 namespace halogen {
 namespace detail {
@@ -46,8 +44,10 @@ std::string dtype_name() {
     return "BF16";
   else if constexpr (std::is_same_v<T, float16>)
     return "F16";
+  else if constexpr (std::is_same_v<T, bool>)
+    return "BOOL";
   else {
-    static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8, "T has no safetensors dtype");
+    static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8, "T has no safetensors dtype");
     return (std::is_floating_point_v<T> ? "F" : std::is_unsigned_v<T> ? "U" : "I") + std::to_string(8 * sizeof(T));
   }
 }
@@ -82,16 +82,18 @@ struct NamedTensor {
     const std::string asked = detail::dtype_name<T>();
     if (dtype != asked) throw std::runtime_error("tensor '" + name + "' holds " + dtype + ", not " + asked);
     check_bytes(data.size());
-    std::vector<T> values(data.size() / sizeof(T));
-    if (!values.empty()) std::memcpy(values.data(), data.data(), data.size());
-    return values;
+    detail::HostArray<T> values(data.size() / sizeof(T));
+    if (values.size() > 0) std::memcpy(values.data(), data.data(), data.size());
+    detail::make_values<T>(values);
+    return detail::as_vector(std::move(values));
   }
 };
 
 /// A tensor of T's dtype with a copy of the values; that they fill the shape is checked when it is written.
 template <class T>
 NamedTensor named_tensor(std::string name, std::vector<std::int64_t> shape, const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
+  const auto& array = detail::as_array(values);
+  const auto bytes = std::as_bytes(std::span(array.data(), array.size()));
   return {std::move(name), detail::dtype_name<T>(), std::move(shape), {bytes.begin(), bytes.end()}};
 }
 
@@ -199,6 +201,7 @@ inline std::vector<TensorPlace> safetensors_places(std::istream& file, std::uint
 /// Calls read(file, its tensors) of a file that can be opened; every fault says which file it is.
 template <class Read>
 auto with_safetensors(const std::filesystem::path& path, Read read) try {
+  remove_left_over(path);
   std::error_code error;
   const std::uint64_t file_bytes = std::filesystem::file_size(path, error);
   if (error) throw std::runtime_error(error.message());
@@ -213,8 +216,9 @@ auto with_safetensors(const std::filesystem::path& path, Read read) try {
 
 /// Writes the tensors, named in the file in the order given; the data of the widest elements lies first, so that all of
 /// it is aligned. The bytes go to `path` + ".partial", are synchronised to the disk and renamed: a write that ends
-/// early leaves an older file at `path` as it was. Not collective: one writer at a time for a path. std::runtime_error:
-/// a name twice or reserved, data that does not fill its shape, whatever the system refuses.
+/// early leaves an older file at `path` as it was. What a killed process has left there goes when the file is next
+/// written or read. A symbolic link stays: its target is replaced. Not collective. std::runtime_error: a name twice or
+/// reserved, data that does not fill its shape, a path that is no regular file, whatever the system refuses.
 inline void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) try {
   std::vector<std::uint64_t> bytes;
   for (const NamedTensor& tensor : tensors) bytes.push_back(tensor.data.size());
@@ -222,19 +226,14 @@ inline void write_safetensors(const std::filesystem::path& path, const std::vect
   std::vector<std::size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return layout.begin[i]; });
-  const std::string partial = path.string() + ".partial";
-  std::ofstream file(partial, std::ios::binary);
-  file << layout.header;
-  for (const std::size_t i : order)
-    file.write(reinterpret_cast<const char*>(tensors[i].data.data()), std::ssize(tensors[i].data));
-  file.close();
-  const int written = file ? ::open(partial.c_str(), O_RDONLY) : -1;
-  const bool good = written >= 0 && ::fsync(written) == 0 && std::rename(partial.c_str(), path.c_str()) == 0;
-  const std::string cause = std::generic_category().message(errno);
-  if (written >= 0) ::close(written);
-  if (good) return;
-  std::remove(partial.c_str());
-  throw std::runtime_error(cause);
+  detail::Replacement replacement(path);
+  std::uint64_t at = layout.header.size();
+  replacement.file().write(layout.header.data(), at, 0);
+  for (const std::size_t i : order) {
+    replacement.file().write(tensors[i].data.data(), bytes[i], at);
+    at += bytes[i];
+  }
+  replacement.take_name();
 } catch (const std::exception& error) {
   throw std::runtime_error("cannot write '" + path.string() + "': " + error.what());
 }

@@ -104,12 +104,13 @@ struct AttentionForward {
       const index_t count = std::min<index_t>(detail::tile_rows, seen - k);
       const auto keys = detail::rows_as(key, task.sample, task.head, k, count, shape.embedding, converted);
       detail::multiply_tile<false>(count, keys.data, keys.step, 1, queries, shape.embedding, tile);
-      if (shape.hides(task.begin, k + count - 1))
-        detail::hide_queries(shape, task.begin, k, count, -std::numeric_limits<T>::infinity(), tile);
+      const bool hides = shape.hides(task.begin, k + count - 1);
+      if (hides) detail::hide_queries(shape, task.begin, k, count, -std::numeric_limits<T>::infinity(), tile);
       if (exponentiate(count, tile, largest, total, shrink))
         for (int e = 0; e < shape.value_embedding; ++e) scale(sums + e * columns, shrink);
       const auto rows = detail::rows_as(value, task.sample, task.head, k, count, shape.value_embedding, converted);
-      detail::multiply_tile<true>(shape.value_embedding, rows.data, 1, rows.step, tile, count, sums);
+      detail::multiply_seen(rows, shape.value_embedding, tile, count, hides,
+                            detail::SeenColumns{shape, k, task.begin, true}, sums);
     }
     if (is_last)
       finish(task, sums, largest, total);

@@ -114,9 +114,11 @@ struct AttentionQueryGradient {
       detail::multiply_tile<false>(count, keys.data, keys.step, 1, queries, shape.embedding, logits);
       detail::multiply_tile<false>(count, rows.data, rows.step, 1, gradients, shape.value_embedding, products);
       detail::pull_tile(count, factor, logits, products, logs, dots, true);
-      if (shape.hides(task.begin, k + count - 1))  // only products are read
+      const bool hides = shape.hides(task.begin, k + count - 1);
+      if (hides)  // only products are read
         detail::hide_queries(shape, task.begin, k, count, T(0), products);
-      detail::multiply_tile<true>(shape.embedding, keys.data, 1, keys.step, products, count, sums);
+      detail::multiply_seen(keys, shape.embedding, products, count, hides,
+                            detail::SeenColumns{shape, k, task.begin, true}, sums);
     }
     for (index_t x = 0; x < own; ++x) {
       T* row = result.row(task.sample, task.head, task.begin + x);
@@ -208,10 +210,12 @@ struct AttentionKeyGradient {
       detail::multiply_tile<false>(count, queries.data, queries.step, 1, keys, shape.embedding, logits);
       detail::multiply_tile<false>(count, rows.data, rows.step, 1, value_columns, shape.value_embedding, products);
       detail::pull_tile(count, factor, logits, products, logs, dots, false);
-      if (shape.hides(q, task.end - 1))
+      const bool hides = shape.hides(q, task.end - 1);
+      const detail::SeenColumns seen{shape, task.begin, q, false};
+      if (hides)
         for (T* tile : {logits, products}) detail::hide_keys(shape, task.begin, q, count, T(0), tile);
-      detail::multiply_tile<true>(shape.value_embedding, rows.data, 1, rows.step, logits, count, value_sums);
-      detail::multiply_tile<true>(shape.embedding, queries.data, 1, queries.step, products, count, key_sums);
+      detail::multiply_seen(rows, shape.value_embedding, logits, count, hides, seen, value_sums);
+      detail::multiply_seen(queries, shape.embedding, products, count, hides, seen, key_sums);
     }
     detail::store_columns(key_sums, own, shape.embedding, key_result, task.sample, task.head, task.begin,
                           [factor](index_t) { return factor; });

@@ -94,12 +94,14 @@ struct AttentionGradients {
         detail::multiply_tile<false>(count, keys.data, keys.step, 1, queries, shape.embedding, logits);
         detail::multiply_tile<false>(count, rows.data, rows.step, 1, gradients, shape.value_embedding, products);
         detail::pull_tile(count, factor, logits, products, logs, dots, true);
-        if (shape.hides(q, k + count - 1))
+        const bool hides = shape.hides(q, k + count - 1);
+        const detail::SeenColumns seen_by{shape, k, q, true};
+        if (hides)
           for (T* tile : {logits, products}) detail::hide_queries(shape, q, k, count, T(0), tile);
-        detail::multiply_tile<true>(shape.embedding, keys.data, 1, keys.step, products, count, sums);
-        add_rows(count, logits, gradient_rows, own, shape.value_embedding, value_result.row(sample, head, k),
-                 value_result.row_stride);
-        add_rows(count, products, query_rows, own, shape.embedding, key_result.row(sample, head, k),
+        detail::multiply_seen(keys, shape.embedding, products, count, hides, seen_by, sums);
+        add_rows(count, logits, gradient_rows, own, shape.value_embedding, hides, seen_by,
+                 value_result.row(sample, head, k), value_result.row_stride);
+        add_rows(count, products, query_rows, own, shape.embedding, hides, seen_by, key_result.row(sample, head, k),
                  key_result.row_stride);
       }
       for (index_t x = 0; x < own; ++x) {
@@ -116,9 +118,16 @@ struct AttentionGradients {
     }
   }
 
-  /// to[k][e] += sum over the block's queries of tile[k][query] * rows[query][e].
+  /// to[k][e] += sum over the block's queries of tile[k][query] * rows[query][e]; as multiply_seen where pairs are
+  /// hidden.
   static void add_rows(index_t count, const T* tile, const detail::TileRows<T>& rows, index_t queries, int embedding,
-                       T* to, index_t pitch) {
+                       bool hides, const detail::SeenColumns& seen, T* to, index_t pitch) {
+    if (hides && !detail::are_finite(rows, queries, embedding)) {
+      for (index_t k = 0; k < count; ++k)
+        for (index_t q = seen.begin(k); q < queries; ++q)
+          for (int e = 0; e < embedding; ++e) to[k * pitch + e] += tile[k * columns + q] * rows.data[q * rows.step + e];
+      return;
+    }
     for (int e = 0; e < embedding; e += width)
       detail::multiply_columns<true, vectors>(count, tile, columns, 1, rows.data + e, rows.step, queries, to + e,
                                               pitch);

@@ -157,6 +157,59 @@ inline void store_columns(const T* from, index_t count, int width, const HeadRow
   }
 }
 
+/// Some rows as values of T: where they lie, or, stored in two bytes, converted into `room`.
+template <class T>
+struct TileRows {
+  const T* data;
+  index_t step;
+};
+
+/// Whether none of some rows' values is infinite or NaN.
+template <class T>
+inline bool are_finite(const TileRows<T>& rows, index_t count, int width) {
+  using V = Vector<T>;
+  V zeros{};
+  T zero = 0;
+  for (index_t i = 0; i < count; ++i) {
+    const T* row = rows.data + i * rows.step;
+    int e = 0;
+    for (; e + lanes<T> <= width; e += lanes<T>) zeros += load<V>(row + e) * T(0);
+    for (; e < width; ++e) zero += row[e] * T(0);
+  }
+  for (int l = 0; l < lanes<T>; ++l) zero += zeros[l];
+  return zero == T(0);
+}
+
+/// The columns of a tile that its row i sees: with keys from `key` on as rows queries from `query` on, or the other way
+/// round.
+struct SeenColumns {
+  const AttentionShape& shape;
+  index_t key, query;
+  bool keys_are_rows;
+
+  index_t begin(index_t i) const {
+    return keys_are_rows ? std::max<index_t>(shape.first_key + key + i - shape.first_query - query, 0) : 0;
+  }
+  index_t end(index_t i, index_t columns) const {
+    if (keys_are_rows) return columns;
+    return std::clamp<index_t>(shape.first_query + query + i - shape.first_key - key + 1, 0, columns);
+  }
+};
+
+/// to[e][x] += sum over the tile's rows i of rows[i][e] * tile[i][x]. Of a tile that hides pairs: what is not seen has
+/// 0 in the tile, and is not multiplied where that would not be 0.
+template <class T>
+inline void multiply_seen(const TileRows<T>& rows, int width, const T* tile, index_t count, bool hides,
+                          const SeenColumns& seen, T* to) {
+  constexpr index_t columns = tile_columns<T>;
+  if (!hides || are_finite(rows, count, width))
+    return multiply_tile<true>(width, rows.data, 1, rows.step, tile, count, to);
+  for (index_t i = 0; i < count; ++i)
+    for (int e = 0; e < width; ++e)
+      for (index_t x = seen.begin(i); x < seen.end(i, columns); ++x)
+        to[e * columns + x] += rows.data[i * rows.step + e] * tile[i * columns + x];
+}
+
 /// `hidden` where a causal query does not see a key. Rows are keys from `key` on, columns queries from `query` on.
 template <class T>
 inline void hide_queries(const AttentionShape& shape, index_t query, index_t key, index_t count, T hidden, T* tile) {
@@ -174,12 +227,7 @@ inline void hide_keys(const AttentionShape& shape, index_t key, index_t query, i
   }
 }
 
-/// Some rows as values of T: where they lie, or, stored in two bytes, converted into `room`.
-template <class T>
-struct TileRows {
-  const T* data;
-  index_t step;
-};
+/// So many rows from `first` on.
 template <class T, class S>
 inline TileRows<T> rows_as(const HeadRows<const S>& rows, index_t sample, index_t head, index_t first, index_t count,
                            int width, [[maybe_unused]] T* room) {

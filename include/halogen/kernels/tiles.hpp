@@ -70,8 +70,8 @@ struct Tile {
 /// device::team_warps warps with `device_bytes`. Throws std::length_error where there are more teams than an int
 /// counts.
 template <class ExecutionSpace, class Functor>
-void launch_tiles(const ExecutionSpace& space, const char* label, index_t teams, const Functor& functor,
-                  std::size_t host_bytes, std::size_t device_bytes) {
+HALOGEN_NOINLINE void launch_tiles(const ExecutionSpace& space, const char* label, index_t teams,
+                                   const Functor& functor, std::size_t host_bytes, std::size_t device_bytes) {
   if (teams == 0) return;
   if (teams > std::numeric_limits<int>::max())
     throw std::length_error(std::string(label) + ": " + std::to_string(teams) + " teams in one launch, at most " +

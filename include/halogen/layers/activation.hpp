@@ -24,13 +24,14 @@ constexpr void activation_forward(Planner& planner, const Node& node) {
 template <Nonlinearity::Kind Kind>
 inline constexpr Operation activation_operation{name_of(Kind), activation_forward, no_vjp};
 
+namespace types {
 /// Base of an activation layer: Self has `static constexpr double parameter`, or none.
 template <class Self, Nonlinearity::Kind Kind>
 struct ActivationLayer : Module<Self> {
   static constexpr double parameter = 0;
 
   constexpr Traced forward(Traced x) const {
-    Graph& graph = *x.graph;
+    GraphDraft& graph = *x.graph;
     Node node;
     node.operation = &activation_operation<Kind>;
     node.layer = graph.next_layer();
@@ -41,5 +42,7 @@ struct ActivationLayer : Module<Self> {
     return {&graph, graph.add(node)};
   }
 };
+}  // namespace types
+using types::ActivationLayer;
 
 }  // namespace halogen::detail

@@ -61,7 +61,7 @@ inline constexpr Operation conv2d_operation{"conv2d", convolution_forward, convo
 template <int Dimensions>
 constexpr Node convolution_node(Traced x, const Operation& operation, int in, int out,
                                 const WindowOptions<Dimensions>& options) {
-  Graph& graph = *x.graph;
+  GraphDraft& graph = *x.graph;
   Node node;
   node.operation = &operation;
   node.layer = graph.next_layer();
@@ -81,7 +81,7 @@ constexpr Node convolution_node(Traced x, const Operation& operation, int in, in
 
 /// Appends it to the graph with its parameters: the weight is (first, second, kernel...).
 template <int Dimensions>
-constexpr Traced add_weighted(Graph& graph, Node node, int first, int second) {
+constexpr Traced add_weighted(GraphDraft& graph, Node node, int first, int second) {
   ParameterShape weight{.shape = {first, second}, .rank = 2 + Dimensions, .fan_in = second};
   for (int d = 0; d < Dimensions; ++d) {
     weight.shape[2 + d] = node.window[spatial_dimensions - Dimensions + d].kernel;

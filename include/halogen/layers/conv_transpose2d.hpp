@@ -47,7 +47,7 @@ struct ConvTranspose2d : Module<ConvTranspose2d<In, Out, Options...>> {
   static_assert(detail::output_padding_fits(options), "output padding is smaller than the stride or the dilation");
 
   constexpr Traced forward(Traced x) const {
-    Graph& graph = *x.graph;
+    GraphDraft& graph = *x.graph;
     Node node = detail::convolution_node(x, detail::conv_transpose2d_operation, In, Out, options);
     if (!options.to_skip)
       node.level = graph.level_through((*x).level, node.window);

@@ -38,7 +38,7 @@ struct GroupNorm : Module<GroupNorm<Groups, Channels>> {
   static constexpr double epsilon = 1e-5;
 
   constexpr Traced forward(Traced x) const {
-    Graph& graph = *x.graph;
+    GraphDraft& graph = *x.graph;
     Node node;
     node.operation = &detail::group_norm_operation;
     node.layer = graph.next_layer();

@@ -56,7 +56,7 @@ constexpr bool pools(const WindowOptions<Dimensions>& options, bool dilates) {
 
 template <int Dimensions>
 constexpr Traced add_pool(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options) {
-  Graph& graph = *x.graph;
+  GraphDraft& graph = *x.graph;
   Node node;
   node.operation = &operation;
   node.layer = graph.next_layer();

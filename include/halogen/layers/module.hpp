@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "halogen/core/fixed_string.hpp"
+#include "halogen/core/type_of.hpp"
 #include "halogen/expr/planner.hpp"
 
 namespace halogen {
@@ -24,6 +25,7 @@ struct Module {
 
   template <class Layer>
   static constexpr Traced call(const Layer& layer, PathStep step, Traced x) {
+    step.written = detail::address_of_type<Layer>;
     x.graph->path.push(step);
     const Traced y = layer.forward(x);
     x.graph->path.pop();
@@ -75,7 +77,7 @@ inline constexpr Operation concat_operation{"concat", concat_forward, no_vjp};
 /// a beside b along the channels, (N, Ca + Cb, H, W) or (N, Ca + Cb, D, H, W): two reads of whoever reads it next, no
 /// copy, no communication. Both of the same resolution; other combinations do not compile (why::levels_differ).
 constexpr Traced concat(Traced a, Traced b) {
-  Graph& graph = *a.graph;
+  GraphDraft& graph = *a.graph;
   Node node;
   node.operation = &detail::concat_operation;
   node.inputs[0] = a.node;

@@ -47,7 +47,7 @@ inline constexpr Operation pad_operation{"pad", pad_forward, no_vjp};
 
 /// x seen through those of the windows that pad: x itself where none does. Readers of the same pad share it.
 constexpr Traced pad(Traced x, const Window (&windows)[spatial_dimensions], int layer) {
-  Graph& graph = *x.graph;
+  GraphDraft& graph = *x.graph;
   Node node;
   for (int d = 0; d < spatial_dimensions; ++d)
     if (windows[d].is_pad() && windows[d].padding > 0)
@@ -64,6 +64,7 @@ constexpr Traced pad(Traced x, const Window (&windows)[spatial_dimensions], int 
   return {&graph, graph.add(node)};
 }
 
+namespace types {
 template <class Self, int Dimensions, Edge Kind, int... Points>
 struct PadLayer : Module<Self> {
   constexpr Traced forward(Traced x) const {
@@ -74,6 +75,8 @@ struct PadLayer : Module<Self> {
     return pad(x, options.window, layer);
   }
 };
+}  // namespace types
+using types::PadLayer;
 
 }  // namespace detail
 

@@ -34,7 +34,7 @@ inline constexpr Operation add_operation{"add", add_forward, add_vjp, true};
 
 /// Both of the same channels and resolution; others do not compile: why::channels_differ, why::levels_differ.
 constexpr Traced add(Traced a, Traced b) {
-  Graph& graph = *a.graph;
+  GraphDraft& graph = *a.graph;
   Node node;
   node.operation = &detail::add_operation;
   node.inputs[0] = a.node;

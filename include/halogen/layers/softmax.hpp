@@ -32,7 +32,7 @@ inline constexpr Operation softmax_operation{"softmax", softmax_forward, softmax
 
 struct Softmax : Module<Softmax> {
   constexpr Traced forward(Traced x) const {
-    Graph& graph = *x.graph;
+    GraphDraft& graph = *x.graph;
     Node node;
     node.operation = &detail::softmax_operation;
     node.layer = graph.next_layer();

@@ -65,7 +65,7 @@ struct Upsample : Module<Upsample<Scale, Mode>> {
   static_assert(Scale > 0, "an upsampling has a whole factor");
 
   constexpr Traced forward(Traced x) const {
-    Graph& graph = *x.graph;
+    GraphDraft& graph = *x.graph;
     Node node = detail::upsample_node<Mode>(x);
     graph.slide(2, node.layer);
     const Window times{.kernel = Scale, .stride = Scale, .transposed = true};  // its extents and cuts
@@ -77,7 +77,7 @@ struct Upsample : Module<Upsample<Scale, Mode>> {
 template <class Mode>
 struct UpsampleToSkip : Module<UpsampleToSkip<Mode>> {
   constexpr Traced forward(Traced x) const {
-    Graph& graph = *x.graph;
+    GraphDraft& graph = *x.graph;
     Node node = detail::upsample_node<Mode>(x);
     if (graph.skips.empty())
       graph.refuse(Misfit::Kind::upsample_without_skip, node.layer);

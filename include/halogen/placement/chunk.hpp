@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "halogen/core/config.hpp"
@@ -58,11 +59,15 @@ struct Cut {
     return from(parts, [&](int part) { return balanced_offset(extent, parts, part); });
   }
 
-  /// Pieces of the given sizes, which may be 0.
+  /// Pieces of the given sizes, which may be 0. A sum beyond what can be counted ends as the largest number: a field
+  /// of so many points is refused.
   static Cut of_sizes(const std::vector<index_t>& sizes) {
     Cut cut;
     cut.bounds.assign(1, 0);
-    for (const index_t size : sizes) cut.bounds.push_back(cut.bounds.back() + size);
+    for (const index_t size : sizes) {
+      const index_t end = cut.bounds.back(), most = std::numeric_limits<index_t>::max();
+      cut.bounds.push_back(size > most - end ? most : end + size);
+    }
     return cut;
   }
 

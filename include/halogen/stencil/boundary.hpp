@@ -2,20 +2,25 @@
 #pragma once
 
 #include "halogen/core/config.hpp"
+#include "halogen/core/why.hpp"
 
 namespace halogen {
 
 /// Where the points beyond an edge come from: nowhere, the other end, or an index of the field's own.
-enum class Edge { zero, periodic, reflect, replicate };
+enum class Edge { zero, periodic, reflect, replicate, odd };
 
 /// Whether a point beyond the edge is the image of one inside, which is read instead.
-HALOGEN_FUNCTION constexpr bool has_images(Edge edge) { return edge == Edge::reflect || edge == Edge::replicate; }
+HALOGEN_FUNCTION constexpr bool has_images(Edge edge) { return edge != Edge::zero && edge != Edge::periodic; }
 
-/// That point, of a field of `extent` points: at most extent - 1 beyond where it reflects.
+/// Whether the image is that of a mirror at the last point, whose value a reader takes as it is or, odd, with the other
+/// sign.
+HALOGEN_FUNCTION constexpr bool mirrors(Edge edge) { return edge == Edge::reflect || edge == Edge::odd; }
+
+/// That point, of a field of `extent` points: at most extent - 1 beyond where it mirrors.
 HALOGEN_FUNCTION constexpr index_t image_of(Edge edge, index_t point, index_t extent) {
   const index_t last = extent - 1;
-  if (point < 0) return edge == Edge::reflect ? -point : 0;
-  if (point > last) return edge == Edge::reflect ? 2 * last - point : last;
+  if (point < 0) return mirrors(edge) ? -point : 0;
+  if (point > last) return mirrors(edge) ? 2 * last - point : last;
   return point;
 }
 
@@ -24,6 +29,7 @@ template <Edge Kind>
 struct EdgeIs {
   static constexpr Edge edge = Kind;
   static constexpr bool periodic = Kind == Edge::periodic;
+  static constexpr double value = 0;  ///< what stands beyond an Edge::zero
 };
 
 /// Beyond the edge stands 0 (after the reader's prologue, as in PyTorch's zero padding).
@@ -38,9 +44,38 @@ struct Reflect : EdgeIs<Edge::reflect> {};
 /// Beyond the edge stands the last point: no gradient across it. PyTorch's padding_mode='replicate'.
 struct ReplicateEdge : EdgeIs<Edge::replicate> {};
 
+/// Beyond the edge stands the mirror image about the last point with the other sign: u(-i) = -u(i). A wall on which u
+/// is 0, for differences of any order: the first and the last point lie on it and hold 0. Of expressions, not of
+/// layers.
+struct Odd : EdgeIs<Edge::odd> {};
+
+/// Beyond the edge stands Numerator / Denominator. Of expressions, not of layers.
+template <int Numerator, int Denominator = 1>
+struct ConstantEdge : EdgeIs<Edge::zero> {
+  static_assert(Denominator > 0, "a ConstantEdge has a positive denominator");
+  static constexpr double value = static_cast<double>(Numerator) / Denominator;
+};
+
+namespace detail {
+
+/// Boundaries of expressions alone: the readers of layers look points up, turn no sign, and fill with 0.
+template <class B>
+inline constexpr bool is_of_expressions = B::edge == Edge::odd || B::value != 0;
+template <class... Edges>
+  requires(!is_of_expressions<Edges> && ...)
+constexpr int layer_has(Edges...) {
+  return 0;
+}
+template <class... Edges, class Why = why::boundary_of_expressions<Edges...>>
+  requires(is_of_expressions<Edges> || ...)
+constexpr int layer_has(Edges...) = delete;
+
+}  // namespace detail
+
 /// One boundary per spatial dimension: Boundary<Zero, Periodic> is height, width; three are depth, height, width.
 template <class... Edges>
 struct Boundary {
+  using checked = decltype(detail::layer_has(Edges{}...));
   static constexpr int dimensions = static_cast<int>(sizeof...(Edges));
   static constexpr bool periodic[dimensions] = {Edges::periodic...};
 };

@@ -49,79 +49,95 @@ class Decomposition {
   std::span<const int> codes() const { return std::span(codes_).first(static_cast<std::size_t>(rank_)); }
 
   /// Pieces of tensor dimension `dimension`; 1 where no mesh dimension cuts it.
-  int parts(int dimension) const {
-    int parts = 1;
-    for (int i = 0; i < rank_; ++i)
-      if (codes_[i] == dimension) parts *= extents_[i];
-    return parts;
-  }
+  int parts(int dimension) const;
 
   /// The piece of `dimension` that `rank` holds.
-  int part(int rank, int dimension) const {
-    const Numbers coordinate = coordinates(rank);
-    int part = 0;
-    for (int i = 0; i < rank_; ++i)
-      if (codes_[i] == dimension) part = part * extents_[i] + coordinate[i];
-    return part;
-  }
+  int part(int rank, int dimension) const;
 
   /// The rank that differs from `rank` only in holding piece `part` of `dimension`.
-  int with_part(int rank, int dimension, int part) const {
-    Numbers coordinate = coordinates(rank);
-    for (int i = rank_; i-- > 0;)
-      if (codes_[i] == dimension) {
-        coordinate[i] = part % extents_[i];
-        part /= extents_[i];
-      }
-    int result = 0;
-    for (int i = 0; i < rank_; ++i) result = result * extents_[i] + coordinate[i];
-    return result;
-  }
+  int with_part(int rank, int dimension, int part) const;
 
   /// Mesh dimensions that cut one of the tensor dimensions, as DeviceMesh::communicator takes them.
-  unsigned mask(std::initializer_list<int> dimensions) const {
-    unsigned mask = 0;
-    for (int i = 0; i < rank_; ++i)
-      for (int dimension : dimensions)
-        if (codes_[i] == dimension) mask |= 1u << i;
-    return mask;
-  }
+  unsigned mask(std::initializer_list<int> dimensions) const;
 
   /// Ranks of the sub-mesh that `mask` spans.
-  int size(unsigned mask) const {
-    int size = 1;
-    for (int i = 0; i < rank_; ++i)
-      if (mask >> i & 1) size *= extents_[i];
-    return size;
-  }
+  int size(unsigned mask) const;
 
   /// "2 x 3 (height x width)"
-  std::string text() const {
-    std::string numbers, words;
-    for (int i = 0; i < rank_; ++i) {
-      numbers += (i ? " x " : "") + std::to_string(extents_[i]);
-      words += (i ? " x " : "") + std::string(names_[i]);
-    }
-    return numbers + " (" + words + ")";
-  }
+  std::string text() const;
 
   bool operator==(const Decomposition&) const = default;
 
  private:
   using Numbers = std::array<int, max_mesh_rank>;
 
-  Numbers coordinates(int rank) const {
-    Numbers coordinate{};
-    for (int i = rank_; i-- > 0;) {
-      coordinate[i] = rank % extents_[i];
-      rank /= extents_[i];
-    }
-    return coordinate;
-  }
+  Numbers coordinates(int rank) const;
 
   int rank_ = 0;
   Numbers extents_{}, codes_{};
   std::array<std::string_view, max_mesh_rank> names_{};
 };
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE int Decomposition::parts(int dimension) const {
+  int parts = 1;
+  for (int i = 0; i < rank_; ++i)
+    if (codes_[i] == dimension) parts *= extents_[i];
+  return parts;
+}
+
+HALOGEN_INLINE int Decomposition::part(int rank, int dimension) const {
+  const Numbers coordinate = coordinates(rank);
+  int part = 0;
+  for (int i = 0; i < rank_; ++i)
+    if (codes_[i] == dimension) part = part * extents_[i] + coordinate[i];
+  return part;
+}
+
+HALOGEN_INLINE int Decomposition::with_part(int rank, int dimension, int part) const {
+  Numbers coordinate = coordinates(rank);
+  for (int i = rank_; i-- > 0;)
+    if (codes_[i] == dimension) {
+      coordinate[i] = part % extents_[i];
+      part /= extents_[i];
+    }
+  int result = 0;
+  for (int i = 0; i < rank_; ++i) result = result * extents_[i] + coordinate[i];
+  return result;
+}
+
+HALOGEN_INLINE unsigned Decomposition::mask(std::initializer_list<int> dimensions) const {
+  unsigned mask = 0;
+  for (int i = 0; i < rank_; ++i)
+    for (int dimension : dimensions)
+      if (codes_[i] == dimension) mask |= 1u << i;
+  return mask;
+}
+
+HALOGEN_INLINE int Decomposition::size(unsigned mask) const {
+  int size = 1;
+  for (int i = 0; i < rank_; ++i)
+    if (mask >> i & 1) size *= extents_[i];
+  return size;
+}
+
+HALOGEN_INLINE std::string Decomposition::text() const {
+  std::string numbers, words;
+  for (int i = 0; i < rank_; ++i) {
+    numbers += (i ? " x " : "") + std::to_string(extents_[i]);
+    words += (i ? " x " : "") + std::string(names_[i]);
+  }
+  return numbers + " (" + words + ")";
+}
+
+HALOGEN_INLINE auto Decomposition::coordinates(int rank) const -> Numbers {
+  Numbers coordinate{};
+  for (int i = rank_; i-- > 0;) {
+    coordinate[i] = rank % extents_[i];
+    rank /= extents_[i];
+  }
+  return coordinate;
+}
+#endif
 
 }  // namespace halogen

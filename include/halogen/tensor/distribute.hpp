@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "halogen/comm/agree.hpp"
+#include "halogen/core/why.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {
@@ -59,6 +60,13 @@ std::vector<std::size_t> piece_bytes(const Field& field) {
     for (int d = 0; d < Field::rank; ++d)
       bytes[r] *= static_cast<std::size_t>(field.cut(d).piece(pieces.part(static_cast<int>(r), d)).size());
   return bytes;
+}
+
+/// Of all ranks' pieces, copies counted as often as they are held.
+template <class Field>
+std::size_t points_of_all(const Field& field) {
+  const std::vector<std::size_t> bytes = piece_bytes(field);
+  return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}) / sizeof(typename Field::value_type);
 }
 
 }  // namespace detail
@@ -128,14 +136,16 @@ Field from_local_inferred(const DeviceMesh<typename Field::mesh_type>& mesh, con
     }
     cuts[static_cast<std::size_t>(d)] = Cut::of_sizes(sizes);
   }
-  Field field(mesh, cuts);
+  Field field(Field::make_shape(mesh, cuts));  // from what all ranks said
   agree(mesh.world(), [&] { field.copy_from_host(piece); });
   return field;
 }
 
 /// Collective: throws CollectiveError on all ranks where a value is NaN or infinite, naming the field and one point.
 template <class Field>
+  requires(!detail::Unstored<Field>)
 void require_finite(const Field& field, const std::string& name) {
+  field.shape("require_finite")->agree();
   agree(field.mesh().world(), [&] {
     const auto values = field.to_host();
     std::size_t i = 0;
@@ -160,6 +170,7 @@ Field distribute_tensor(const DeviceMesh<typename Field::mesh_type>& mesh, const
                 "distribute_tensor_of_summands: distribute the values as Replicate or Shard, then redistribute them");
   using T = typename Field::value_type;
   Field field(mesh, extents);
+  field.shape()->agree();
   const index_t count = std::accumulate(extents.begin(), extents.end(), index_t{1}, std::multiplies<>());
   if (options.source_rank < 0 || options.source_rank >= mesh.size())
     throw CollectiveError("distribute_tensor from rank " + std::to_string(options.source_rank) + " of " +
@@ -169,28 +180,35 @@ Field distribute_tensor(const DeviceMesh<typename Field::mesh_type>& mesh, const
       throw Error("distribute_tensor needs " + std::to_string(count) + " values on rank " +
                   std::to_string(options.source_rank) + ", but has " + std::to_string(values.size()));
   });
-  std::vector<T> ordered;
+  std::size_t at = 0;
+  detail::HostArray<T> ordered(mesh.rank() == options.source_rank ? detail::points_of_all(field) : 0);
   if (mesh.rank() == options.source_rank)
     for (int r = 0; r < mesh.size(); ++r)
-      detail::for_each_point(field, r, [&](index_t i) { ordered.push_back(values[static_cast<std::size_t>(i)]); });
+      detail::for_each_point(field, r, [&](index_t i) { ordered[at++] = values[static_cast<std::size_t>(i)]; });
   const std::vector<std::size_t> bytes = detail::piece_bytes(field);
-  std::vector<T> piece(bytes[static_cast<std::size_t>(mesh.rank())] / sizeof(T));
+  detail::HostArray<T> piece(bytes[static_cast<std::size_t>(mesh.rank())] / sizeof(T));
   mesh.world().scatter_v(ordered.data(), bytes, piece.data(), piece.size() * sizeof(T), options.source_rank);
-  field.copy_from_host(piece);
+  field.copy_from_host(piece.data(), piece.size());
   return field;
 }
+
+template <detail::Unstored E, class Why = why::expression_is_no_field>
+void require_finite(const E& expression, const std::string& name) = delete;
 
 /// Collective: the whole field on every rank, row-major. One all_gather_v; for small fields and tests (large ones go to
 /// a file piece by piece: io/fields.hpp).
 template <class Field>
+  requires(!detail::Unstored<Field>)
 std::vector<typename Field::value_type> full_tensor(const Field& field) {
   static_assert(detail::is_whole<Field>,
                 "full_tensor_of_summands: a Partial field is a sum that is still due: redistribute it first");
   using T = typename Field::value_type;
-  const std::vector<T> piece = field.to_host();
+  field.shape("full_tensor")->agree();
+  const Communicator& world = field.mesh().world();
+  const detail::HostArray<T> piece = field.to_host_array();
   const std::vector<std::size_t> bytes = detail::piece_bytes(field);
-  std::vector<T> gathered(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}) / sizeof(T));
-  field.mesh().world().all_gather_v(piece.data(), piece.size() * sizeof(T), gathered.data(), bytes);
+  detail::HostArray<T> gathered(detail::points_of_all(field));
+  world.all_gather_v(piece.data(), piece.size() * sizeof(T), gathered.data(), bytes);
   index_t count = 1;
   for (int d = 0; d < Field::rank; ++d) count *= field.extent(d);
   std::vector<T> full(static_cast<std::size_t>(count));
@@ -199,5 +217,8 @@ std::vector<typename Field::value_type> full_tensor(const Field& field) {
     detail::for_each_point(field, r, [&](index_t i) { full[static_cast<std::size_t>(i)] = gathered[at++]; });
   return full;
 }
+
+template <detail::Unstored E, class Why = why::expression_is_no_field>
+void full_tensor(const E& expression) = delete;
 
 }  // namespace halogen

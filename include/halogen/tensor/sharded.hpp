@@ -5,12 +5,14 @@
 #include <array>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/core/extents.hpp"
 #include "halogen/tensor/decomposition.hpp"
+#include "halogen/tensor/field_size.hpp"
 #include "halogen/tensor/space.hpp"
 #include "halogen/tensor/storage_pool.hpp"
 #include "halogen/tensor/strided_view.hpp"
@@ -27,6 +29,10 @@ struct add_pointers<T, 0> {
   using type = T;
 };
 
+/// Whose extents and cuts a shape has: those that the program gave, on each rank for itself, or those that follow from
+/// another field's.
+enum class Origin { given, derived };
+
 /// Where a field's pieces lie; shared by fields that are made from each other.
 template <class MeshType, int Rank>
 class Shape {
@@ -36,17 +42,14 @@ class Shape {
   /// Throws CollectiveError where a cut has not the mesh's number of pieces, its bounds do not ascend from 0, or a
   /// static extent differs from its own.
   Shape(const DeviceMesh<MeshType>& mesh, std::array<Cut, Rank> cuts, std::span<const int> codes,
-        std::span<const int> static_extents)
-      : mesh_(mesh), cuts_(std::move(cuts)), pieces_(mesh.extents(), codes, MeshType::names) {
+        std::span<const int> static_extents, Origin origin)
+      : mesh_(mesh), cuts_(std::move(cuts)), pieces_(mesh.extents(), codes, MeshType::names), origin_(origin) {
     for (int d = 0; d < Rank; ++d) {
       const std::vector<index_t>& bounds = cut(d).bounds;
       if (bounds.empty() || bounds.front() != 0 || !std::ranges::is_sorted(bounds))
         throw CollectiveError("a cut of dimension " + std::to_string(d) +
                               " has bounds that do not ascend from 0: give one piece behind the other, of 0 points or "
                               "more");
-      if (extent(d) <= 0)
-        throw CollectiveError("extent " + std::to_string(extent(d)) + " of dimension " + std::to_string(d) +
-                              " is not positive");
       if (cut(d).parts() != pieces_.parts(d))
         throw CollectiveError("dimension " + std::to_string(d) + " is cut into " + std::to_string(cut(d).parts()) +
                               " pieces, but mesh " + pieces_.text() + " has " + std::to_string(pieces_.parts(d)) +
@@ -66,6 +69,30 @@ class Shape {
     }
   }
 
+  /// Throws CollectiveError where the field has more bytes than can be counted.
+  void check_bytes(std::size_t value_bytes) const {
+    std::array<index_t, Rank> extents;
+    for (int d = 0; d < Rank; ++d) extents[static_cast<std::size_t>(d)] = extent(d);
+    check_extents_of_field(extents, value_bytes);
+  }
+
+  /// Collective over the ranks that differ in the mesh dimensions of `mask`, who are about to communicate: throws
+  /// CollectiveError on all of them where they were given other extents or cuts. Once for a shape.
+  void agree(unsigned mask) const {
+    if (origin_ == Origin::derived) return;
+    const Communicator& ranks = mesh_.communicator(mask);
+    if (ranks.size() < 2 || std::ranges::any_of(agreed_, [mask](unsigned one) { return (mask & ~one) == 0; })) return;
+    agree_on_cuts(ranks, cuts_);
+    agreed_.push_back(mask);
+  }
+  /// The same over all ranks of the mesh, and over those that hold other pieces.
+  void agree() const { agree((1u << MeshType::rank) - 1); }
+  void agree_between_pieces() const {
+    unsigned mask = 0;
+    for (int d = 0; d < Rank; ++d) mask |= pieces_.mask({d});
+    agree(mask);
+  }
+
   const DeviceMesh<MeshType>& mesh() const { return mesh_; }
   const Decomposition& decomposition() const { return pieces_; }
   const std::array<Cut, Rank>& cuts() const { return cuts_; }
@@ -82,7 +109,16 @@ class Shape {
   std::array<Cut, Rank> cuts_;
   Decomposition pieces_;
   std::array<Interval, Rank> owned_{};
+  Origin origin_;
+  mutable std::vector<unsigned> agreed_;  ///< masks of mesh dimensions over which all ranks have the same cuts
 };
+
+/// Throws CollectiveError: all ranks run the same program. `user`: the function that was given the field.
+[[noreturn]] inline void refuse_unmade(const char* user) {
+  throw CollectiveError(std::string(user) +
+                        " is given a field that was never made: give the field a mesh and extents, or assign an "
+                        "expression or another field to it, before it is used");
+}
 
 /// Shared by all copies of one Sharded, so that a margin grown once has grown for all.
 template <class T, class MeshType, int Rank>
@@ -92,6 +128,8 @@ struct Storage {
   View view;
   std::array<Margin, Rank> margins{};
   int growths = 0;  ///< how often the margin has grown
+
+  ~Storage() { end_with_process(view); }
 };
 
 }  // namespace detail
@@ -114,7 +152,8 @@ class Sharded {
   using Storage = detail::Storage<value_type, MeshType, rank>;
   using Extents = std::array<index_t, rank>;
 
-  /// Empty; assign another to it.
+  /// Empty; assign another to it, or an expression. Any other use throws a CollectiveError that names the function
+  /// which the field was given to. A function that takes fields passes its name to what it asks first, as `user`.
   Sharded() = default;
 
   /// Zeros of the given global extents, cut as torch.chunk.
@@ -125,39 +164,48 @@ class Sharded {
 
   /// Explicit cuts, one per tensor dimension.
   Sharded(const DeviceMesh<MeshType>& mesh, std::array<Cut, rank> cuts, Start start = Start::zeros)
-      : Sharded(make_shape(mesh, std::move(cuts)), start) {}
+      : Sharded(make_shape(mesh, std::move(cuts), detail::Origin::given), start) {}
 
-  /// Throws CollectiveError where the cuts fit neither the mesh nor the type.
-  static std::shared_ptr<const Shape> make_shape(const DeviceMesh<MeshType>& mesh, std::array<Cut, rank> cuts) {
-    return std::make_shared<const Shape>(mesh, std::move(cuts), placements, TensorType::extents);
+  /// Throws CollectiveError where the cuts fit neither the mesh nor the type. Cuts that do not follow from another
+  /// field's are `given`: ranks compare them before they first communicate about the field.
+  static std::shared_ptr<const Shape> make_shape(const DeviceMesh<MeshType>& mesh, std::array<Cut, rank> cuts,
+                                                 detail::Origin origin = detail::Origin::derived) {
+    auto shape = std::make_shared<const Shape>(mesh, std::move(cuts), placements, TensorType::extents, origin);
+    shape->check_bytes(sizeof(value_type));
+    return shape;
   }
 
   /// Placed and cut exactly as `shape`, another field's shape().
   explicit Sharded(std::shared_ptr<const Shape> shape, Start start = Start::zeros) : shape_(std::move(shape)) {
-    shape_->check_extents(TensorType::extents);
+    made("Sharded").check_extents(TensorType::extents);
+    shape_->check_bytes(sizeof(value_type));
     storage_ = take_buffer();
     if (start == Start::zeros) set_zero(storage_->view);
   }
 
-  const DeviceMesh<MeshType>& mesh() const { return shape_->mesh(); }
-  const Decomposition& decomposition() const { return shape_->decomposition(); }
-  const std::shared_ptr<const Shape>& shape() const { return shape_; }
+  const DeviceMesh<MeshType>& mesh(const char* user = "mesh") const { return made(user).mesh(); }
+  const Decomposition& decomposition(const char* user = "decomposition") const { return made(user).decomposition(); }
+  const std::shared_ptr<const Shape>& shape(const char* user = "shape") const {
+    made(user);
+    return shape_;
+  }
 
-  const Cut& cut(int d) const { return shape_->cut(d); }
-  index_t extent(int d) const { return cut(d).extent(); }
-  Interval owned(int d) const { return shape_->owned(d); }
+  const Cut& cut(int d, const char* user = "cut") const { return made(user).cut(d); }
+  index_t extent(int d, const char* user = "extent") const { return made(user).extent(d); }
+  Interval owned(int d, const char* user = "owned") const { return made(user).owned(d); }
   /// Global index of this rank's first point.
-  index_t offset(int d) const { return owned(d).begin; }
-  index_t local_extent(int d) const { return owned(d).size(); }
-  Extents local_shape() const {
+  index_t offset(int d, const char* user = "offset") const { return owned(d, user).begin; }
+  index_t local_extent(int d, const char* user = "local_extent") const { return owned(d, user).size(); }
+  Extents local_shape(const char* user = "local_shape") const {
     Extents shape{};
-    for (int d = 0; d < rank; ++d) shape[d] = local_extent(d);
+    for (int d = 0; d < rank; ++d) shape[d] = local_extent(d, user);
     return shape;
   }
 
   /// The owned points as a strided Kokkos view: no copy, no margin. Take it anew after the field was first read by a
   /// network or a shift, which may have grown its margin once, and after an assignment, which rebinds.
-  auto to_local() const {
+  auto to_local(const char* user = "to_local") const {
+    made(user);
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
       return Kokkos::subview(storage_->view, std::pair<index_t, index_t>(storage_->margins[D].lo,
                                                                          storage_->margins[D].lo + local_extent(D))...);
@@ -165,8 +213,10 @@ class Sharded {
   }
 
   /// The owned points on the host, row-major.
-  std::vector<value_type> to_host() const {
-    auto local = to_local();
+  std::vector<value_type> to_host() const { return detail::as_vector(to_host_array("to_host")); }
+  /// The same, one behind the other in memory where the values are bool as well.
+  detail::HostArray<value_type> to_host_array(const char* user = "to_host_array") const {
+    auto local = to_local(user);
     auto packed = contiguous();
     copy(packed, local);
     return host_copy(packed);
@@ -174,6 +224,7 @@ class Sharded {
 
   /// Overwrites the owned points, through all copies, from `count` row-major host values.
   void copy_from_host(const value_type* values, std::size_t count) {
+    made("copy_from_host");
     auto packed = contiguous();
     if (count != packed.size())
       throw Error("this rank's piece has " + std::to_string(packed.size()) + " points, but " + std::to_string(count) +
@@ -181,10 +232,13 @@ class Sharded {
     copy_to_view(packed, std::span(values, count));
     copy(to_local(), packed);
   }
-  void copy_from_host(const std::vector<value_type>& values) { copy_from_host(values.data(), values.size()); }
+  void copy_from_host(const std::vector<value_type>& values) {
+    const auto& array = detail::as_array(values);
+    copy_from_host(array.data(), array.size());
+  }
 
   Sharded clone() const {
-    Sharded result(shape_, Start::unwritten);
+    Sharded result(shape("clone"), Start::unwritten);
     copy(result.to_local(), to_local());
     return result;
   }
@@ -206,8 +260,8 @@ class Sharded {
 
   /// A buffer of this shape for new values, one that nobody holds any more where there is one: stepping allocates
   /// nothing.
-  std::shared_ptr<Storage> take_buffer() const {
-    if (std::shared_ptr<Storage> free = detail::StoragePool<Storage>::take(*shape_)) {
+  std::shared_ptr<Storage> take_buffer(const char* user = "take_buffer") const {
+    if (std::shared_ptr<Storage> free = detail::StoragePool<Storage>::take(made(user))) {
       free->growths = 0;
       return free;
     }
@@ -222,11 +276,12 @@ class Sharded {
   void rebind(std::shared_ptr<Storage> buffer) { storage_ = std::move(buffer); }
 
   /// Global cuts, one per tensor dimension.
-  const std::array<Cut, rank>& cuts() const { return shape_->cuts(); }
+  const std::array<Cut, rank>& cuts(const char* user = "cuts") const { return made(user).cuts(); }
   bool empty() const { return storage_ == nullptr; }
 
   /// Makes room beside the owned points, once; copies follow. Values are kept, those in the margins too.
   void reserve_margin(const std::array<detail::Margin, rank>& needed) const {
+    made("reserve_margin");
     std::array<detail::Margin, rank> margins = storage_->margins;
     bool grows = false;
     for (int d = 0; d < rank; ++d) {
@@ -247,11 +302,19 @@ class Sharded {
       copy(kept, old);
     }(std::make_index_sequence<rank>{});
   }
-  int margin_growths() const { return storage_->growths; }
+  int margin_growths() const { return storage("margin_growths").growths; }
 
-  Storage& storage() const { return *storage_; }
+  Storage& storage(const char* user = "storage") const {
+    made(user);
+    return *storage_;
+  }
 
  private:
+  /// Where the pieces lie: what every use of a field asks for first.
+  const Shape& made(const char* user) const {
+    if (shape_ == nullptr) detail::refuse_unmade(user);
+    return *shape_;
+  }
   /// As Kokkos::deep_copy: whatever ran before is over, and so is this when it returns.
   template <class To, class From>
   static void copy(const To& to, const From& from) {
@@ -267,13 +330,9 @@ class Sharded {
 
   static std::array<Cut, rank> chunked(const DeviceMesh<MeshType>& mesh, const Extents& extents) {
     const Decomposition pieces(mesh.extents(), placements, MeshType::names);
+    detail::check_extents_of_field(extents, sizeof(value_type));
     std::array<Cut, rank> cuts;
-    for (int d = 0; d < rank; ++d) {
-      if (extents[d] <= 0)
-        throw CollectiveError("extent " + std::to_string(extents[d]) + " of dimension " + std::to_string(d) +
-                              " is not positive");
-      cuts[d] = Cut::chunk(extents[d], pieces.parts(d));
-    }
+    for (int d = 0; d < rank; ++d) cuts[d] = Cut::chunk(extents[d], pieces.parts(d));
     return cuts;
   }
 
@@ -292,6 +351,7 @@ class Sharded {
   }
 
   typename Storage::View contiguous() const {
+    detail::require_environment();
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
       return
           typename Storage::View(Kokkos::view_alloc("halogen::owned", Kokkos::WithoutInitializing), local_extent(D)...);
@@ -301,6 +361,12 @@ class Sharded {
   std::shared_ptr<const Shape> shape_;
   std::shared_ptr<Storage> storage_;
 };
+
+namespace detail {
+/// An expression, which holds no values until it is assigned to a field.
+template <class X>
+concept Unstored = requires { typename X::expression_tag; };
+}  // namespace detail
 
 template <class X>
 inline constexpr bool is_sharded = false;

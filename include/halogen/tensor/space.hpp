@@ -15,6 +15,7 @@
 #include "halogen/comm/error.hpp"
 #include "halogen/core/any_functor.hpp"
 #include "halogen/core/config.hpp"
+#include "halogen/core/host_array.hpp"
 #include "halogen/core/launched.hpp"
 
 #if defined(__linux__)
@@ -37,6 +38,15 @@ using transport_space = Kokkos::HostSpace;
 #endif
 
 namespace detail {
+/// Before anything is allocated or launched: throws CollectiveError where Kokkos does not run.
+inline void require_environment() {
+  if (!Kokkos::is_initialized())
+    throw CollectiveError(
+        "there is no halogen::Environment: make one first in main, halogen::Environment env(argc, argv), and use "
+        "fields "
+        "and parameters only while it lives");
+}
+
 /// One function per kind of buffer that is kept for reuse, which frees those that nobody holds.
 inline std::vector<std::function<void()>>& free_buffers() {
   static std::vector<std::function<void()>> all;
@@ -48,6 +58,7 @@ inline std::vector<std::function<void()>>& free_buffers() {
 /// reuse, then throws Error, naming what they hold and what helps.
 template <class Make>
 auto allocated(std::size_t bytes, const std::string& holds, const std::string& advice, Make make) {
+  detail::require_environment();
   try {
     return make();
   } catch (const std::exception&) {
@@ -70,7 +81,9 @@ auto by_arguments(const Policy& policy) {
 
 /// functor(i) for i of [0, count), ordered on `space`.
 template <class Functor>
-void launch_range(const execution_space& space, const char* label, index_t count, const Functor& functor) {
+HALOGEN_NOINLINE void launch_range(const execution_space& space, const char* label, index_t count,
+                                   const Functor& functor) {
+  detail::require_environment();
   using Policy = Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index_t>>;
   if constexpr (detail::launches_wait<execution_space>) {
     struct Parts {
@@ -89,6 +102,32 @@ void launch_range(const execution_space& space, const char* label, index_t count
   }
 }
 
+namespace detail {
+
+/// Puts a view aside that outlives Kokkos, as those of a global variable do: its memory then ends with the process.
+/// Kokkos would abort it.
+template <class View>
+void end_with_process(const View& view) {
+  if (!Kokkos::is_finalized() || view.data() == nullptr) return;
+  static std::vector<View>& kept = *new std::vector<View>;  // never destroyed
+  kept.push_back(view);
+}
+
+/// A view that may outlive Kokkos. For members, not for kernels.
+template <class View>
+struct Lasting : View {
+  using View::View;
+  Lasting() = default;
+  Lasting(const View& view) : View(view) {}  // NOLINT: is one
+  Lasting(const Lasting&) = default;
+  Lasting(Lasting&&) = default;
+  Lasting& operator=(const Lasting&) = default;
+  Lasting& operator=(Lasting&&) = default;
+  ~Lasting() { end_with_process<View>(*this); }
+};
+
+}  // namespace detail
+
 /// `count` values of the host as a view, to copy from or into: unlike a mirror never the device's own memory.
 template <class T>
 Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> host_view(T* values, std::size_t count) {
@@ -97,8 +136,9 @@ Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> host_view(T* values
 
 /// A copy of a view, of contiguous values, for the host to read.
 template <class View>
-std::vector<typename View::non_const_value_type> host_copy(const View& view) {
-  std::vector<typename View::non_const_value_type> values(view.size());
+detail::HostArray<typename View::non_const_value_type> host_copy(const View& view) {
+  detail::require_environment();
+  detail::HostArray<typename View::non_const_value_type> values(view.size());
   Kokkos::deep_copy(
       host_view(values.data(), values.size()),
       Kokkos::View<typename View::const_value_type*, typename View::memory_space, Kokkos::MemoryUnmanaged>(
@@ -109,6 +149,7 @@ std::vector<typename View::non_const_value_type> host_copy(const View& view) {
 /// And the other way: `values` are as many as the view has.
 template <class View, class Values>
 void copy_to_view(const View& view, const Values& values) {
+  detail::require_environment();
   Kokkos::deep_copy(Kokkos::View<typename View::value_type*, typename View::memory_space, Kokkos::MemoryUnmanaged>(
                         view.data(), view.size()),
                     host_view(std::data(values), std::size(values)));

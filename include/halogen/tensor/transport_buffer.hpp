@@ -45,50 +45,65 @@ class TransportBuffer {
   TransportBuffer() = default;
   template <class... More>
   TransportBuffer(const std::string& label, index_t values, Travels how, const Communicator& ranks,
-                  const More&... more) {
-    if (how == Travels::in_messages)
-      owned_by_transport_ = ranks.message_memory(static_cast<std::size_t>(values) * sizeof(T));
-    if (owned_by_transport_)
-      device_ = decltype(device_)(static_cast<T*>(owned_by_transport_.get()), values);
-    else if (!runs_on_host && (takes_device_memory(ranks, how) && ... && takes_device_memory(more, how)))
-      device_ = decltype(device_)(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
-    else
-      shared_ = decltype(shared_)(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
-    advise_huge_pages(data(), static_cast<std::size_t>(values) * sizeof(T));
-  }
+                  const More&... more);
 
   T* data() const { return device_.data() != nullptr ? device_.data() : shared_.data(); }
   std::size_t size() const { return device_.size() + shared_.size(); }
 
   /// Copies in the order of the launches: from their memory into the first `count` values, and back.
-  void put(const execution_space& space, const T* from, std::size_t count) const {
-    if (device_.data() != nullptr)
-      detail::copy_values<memory_space, memory_space>(space, device_.data(), from, count);
-    else
-      detail::copy_values<transport_space, memory_space>(space, shared_.data(), from, count);
-  }
-  void get(const execution_space& space, T* to, std::size_t count) const {
-    if (device_.data() != nullptr)
-      detail::copy_values<memory_space, memory_space>(space, to, device_.data(), count);
-    else
-      detail::copy_values<memory_space, transport_space>(space, to, shared_.data(), count);
-  }
+  void put(const execution_space& space, const T* from, std::size_t count) const;
+  void get(const execution_space& space, T* to, std::size_t count) const;
 
   /// The first Count values; waits for the launches that write them.
   template <std::size_t Count>
-  std::array<T, Count> to_host(const execution_space& space, const char* label) const {
-    std::array<T, Count> values;
-    if (device_.data() != nullptr)
-      detail::copy_values<Kokkos::HostSpace, memory_space>(space, values.data(), device_.data(), Count);
-    space.fence(label);
-    if (device_.data() == nullptr) std::copy_n(shared_.data(), Count, values.data());
-    return values;
-  }
+  std::array<T, Count> to_host(const execution_space& space, const char* label) const;
 
  private:
   std::shared_ptr<void> owned_by_transport_;
-  Kokkos::View<T*, memory_space> device_;
-  Kokkos::View<T*, transport_space> shared_;
+  detail::Lasting<Kokkos::View<T*, memory_space>> device_;
+  detail::Lasting<Kokkos::View<T*, transport_space>> shared_;
 };
+
+template <class T>
+template <class... More>
+TransportBuffer<T>::TransportBuffer(const std::string& label, index_t values, Travels how, const Communicator& ranks,
+                                    const More&... more) {
+  if (how == Travels::in_messages)
+    owned_by_transport_ = ranks.message_memory(static_cast<std::size_t>(values) * sizeof(T));
+  if (owned_by_transport_)
+    device_ = decltype(device_)(static_cast<T*>(owned_by_transport_.get()), values);
+  else if (!runs_on_host && (takes_device_memory(ranks, how) && ... && takes_device_memory(more, how)))
+    device_ = decltype(device_)(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
+  else
+    shared_ = decltype(shared_)(Kokkos::view_alloc(label, Kokkos::WithoutInitializing), values);
+  advise_huge_pages(data(), static_cast<std::size_t>(values) * sizeof(T));
+}
+
+template <class T>
+void TransportBuffer<T>::put(const execution_space& space, const T* from, std::size_t count) const {
+  if (device_.data() != nullptr)
+    detail::copy_values<memory_space, memory_space>(space, device_.data(), from, count);
+  else
+    detail::copy_values<transport_space, memory_space>(space, shared_.data(), from, count);
+}
+
+template <class T>
+void TransportBuffer<T>::get(const execution_space& space, T* to, std::size_t count) const {
+  if (device_.data() != nullptr)
+    detail::copy_values<memory_space, memory_space>(space, to, device_.data(), count);
+  else
+    detail::copy_values<memory_space, transport_space>(space, to, shared_.data(), count);
+}
+
+template <class T>
+template <std::size_t Count>
+std::array<T, Count> TransportBuffer<T>::to_host(const execution_space& space, const char* label) const {
+  std::array<T, Count> values;
+  if (device_.data() != nullptr)
+    detail::copy_values<Kokkos::HostSpace, memory_space>(space, values.data(), device_.data(), Count);
+  space.fence(label);
+  if (device_.data() == nullptr) std::copy_n(shared_.data(), Count, values.data());
+  return values;
+}
 
 }  // namespace halogen

@@ -38,6 +38,7 @@ template <class Image, class ModelType>
 Layout layout_of(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
                  const typename Image::Extents& extents, PlanKind kind = PlanKind::training) {
   const Decomposition pieces(mesh.extents(), Image::placements, Image::mesh_type::names);
+  detail::check_extents_of_field(extents, sizeof(typename Image::value_type));
   std::array<Cut, Image::rank> cuts;
   for (int d = 0; d < Image::rank; ++d) {
     const auto at = static_cast<std::size_t>(d);
@@ -63,8 +64,12 @@ std::string explain(const ModelType& model, const DeviceMesh<typename Image::mes
 
 /// The plan of a training step on this field, cut as it is.
 template <class ModelType, class Image>
+  requires is_sharded<Image>
 std::string explain(const ModelType& model, const Image& image, PlanKind kind = PlanKind::training) {
-  return explain(layout_of<Image>(model, image.mesh(), image.cuts(), kind));
+  return explain(layout_of<Image>(model, image.mesh("explain"), image.cuts("explain"), kind));
 }
+
+template <class ModelType, detail::Unstored E, class Why = why::expression_is_no_field>
+void explain(const ModelType& model, const E& expression, PlanKind kind = PlanKind::training) = delete;
 
 }  // namespace halogen

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <utility>
 
 #include "halogen/core/half.hpp"
+#include "halogen/core/type_of.hpp"
 #include "halogen/core/why.hpp"
 #include "halogen/expr/trace.hpp"
 #include "halogen/tensor/sharded.hpp"
@@ -33,6 +36,8 @@ enum class FitKind {
 struct Fit {
   FitKind kind = FitKind::fits;
   int a = 0, b = 0, c = 0;
+  const char* written = nullptr;  ///< of a model's misfit, as its depth and path
+  int depth = 0, path[16]{};
 };
 
 /// The dimensions of fields for a model: (N, C) and those of its windows, where it has any.
@@ -62,8 +67,11 @@ constexpr Fit fit_of_model() {
   switch (misfit.kind) {
     case Misfit::Kind::none:
       return {};
-    case Misfit::Kind::channels_differ:
-      return {FitKind::channels_differ, misfit.layer, misfit.first, misfit.second};
+    case Misfit::Kind::channels_differ: {
+      Fit fit{FitKind::channels_differ, misfit.layer, misfit.first, misfit.second, misfit.written, misfit.depth};
+      for (int i = 0; i < misfit.depth; ++i) fit.path[i] = misfit.path[i];
+      return fit;
+    }
     case Misfit::Kind::groups_do_not_divide:
       return {FitKind::groups_do_not_divide, misfit.layer, misfit.first, misfit.second};
     case Misfit::Kind::upsample_without_skip:
@@ -108,10 +116,15 @@ constexpr Fit find_fit() {
   }
 }
 
+template <Fit F, std::size_t... I>
+constexpr auto channels_differ_of(std::index_sequence<I...>) {
+  return why::channels_differ<F.a, F.b, F.c, type_of_address<F.written>, why::path<F.path[I]...>>{};
+}
+
 template <Fit F>
 constexpr auto why_of() {
   if constexpr (F.kind == FitKind::channels_differ)
-    return why::channels_differ<F.a, F.b, F.c>{};
+    return channels_differ_of<F>(std::make_index_sequence<F.depth>{});
   else if constexpr (F.kind == FitKind::groups_do_not_divide)
     return why::groups_do_not_divide<F.a, F.b, F.c>{};
   else if constexpr (F.kind == FitKind::upsample_without_skip)
@@ -154,11 +167,12 @@ struct values_not_taken<T, Field, Fields...>
 
 template <class ModelType, class Image, class Label, class Weight, class T>
 constexpr auto why_not() {
-  using Other = typename values_not_taken<T, Image, Label, Weight>::type;
-  if constexpr (std::is_void_v<Other>)
+  if constexpr (Unstored<Image> || Unstored<Label> || Unstored<Weight>)
+    return why::expression_is_no_field{};
+  else if constexpr (std::is_void_v<typename values_not_taken<T, Image, Label, Weight>::type>)
     return why_of<find_fit<ModelType, Image, Label, Weight>()>();
   else
-    return why::field_values_differ<T, Other>{};
+    return why::field_values_differ<T, typename values_not_taken<T, Image, Label, Weight>::type>{};
 }
 
 template <class ModelType, class Image, class Label, class Weight, class T>

@@ -19,22 +19,25 @@ class GradientNorm {
   /// Its square. One all_reduce of it over the ranks of shards, else nothing is sent; no allocation, and on a device
   /// the host waits for nothing that the transport does not wait for.
   template <class T>
-  const double* square(const execution_space& space, const T* gradient, std::size_t values) {
-    const auto blocks = static_cast<index_t>(sums_.size());
-    launch_range(space, "halogen::gradient_norm", blocks,
-                 kernels::SumSquares<T>{gradient, static_cast<index_t>(values), sums_.data()});
-    kernels::SumInOrder<execution_space>{sums_.data(), blocks, square_.data()}.launch(space);
-    if (ranks_.size() > 1) {
-      settle(space, ranks_, "halogen::gradient_norm");
-      ranks_.all_reduce(square_.data(), 1);
-    }
-    return square_.data();
-  }
+  const double* square(const execution_space& space, const T* gradient, std::size_t values);
 
  private:
   Communicator ranks_;
   TransportBuffer<double> square_;
-  Kokkos::View<double*, memory_space> sums_;
+  detail::Lasting<Kokkos::View<double*, memory_space>> sums_;
 };
+
+template <class T>
+const double* GradientNorm::square(const execution_space& space, const T* gradient, std::size_t values) {
+  const auto blocks = static_cast<index_t>(sums_.size());
+  launch_range(space, "halogen::gradient_norm", blocks,
+               kernels::SumSquares<T>{gradient, static_cast<index_t>(values), sums_.data()});
+  kernels::SumInOrder<execution_space>{sums_.data(), blocks, square_.data()}.launch(space);
+  if (ranks_.size() > 1) {
+    settle(space, ranks_, "halogen::gradient_norm");
+    ranks_.all_reduce(square_.data(), 1);
+  }
+  return square_.data();
+}
 
 }  // namespace halogen

@@ -65,7 +65,7 @@ template <class Other>
 void check_same_cut(const Other& other, const Layout& layout, const char* what) {
   const int level = layout.plan().tensors[layout.plan().prediction].level;
   const auto expected = layout.template field_cuts<Other::rank>(level, 1);
-  if (other.mesh().rank() != layout.rank())
+  if (other.mesh(what).rank() != layout.rank())
     throw Error(std::string(what) + " lies on a mesh where this rank is " + std::to_string(other.mesh().rank()) +
                 ", the image on one where it is " + std::to_string(layout.rank()) + ": use one mesh");
   for (int d = 0; d < Other::rank; ++d)
@@ -117,7 +117,7 @@ class Network {
 
   /// The evaluation for this image's extents, cuts and mesh; made anew only where they differ from the last.
   template <PlanKind Kind, class Image>
-  auto& evaluation(const Image& image) {
+  auto& evaluation(const Image& image, const char* user = "a network") {
     using S = typename Image::value_type;
     constexpr int channels = Image::tensor_type::extents[1];
     using E = Evaluation<PlanOf<ModelType, channels, Kind>, S, typename detail::ParameterAccess<T, P>::type>;
@@ -125,9 +125,10 @@ class Network {
     std::any& kept = slots_[static_cast<std::size_t>(Kind)];
     if (std::any_cast<Kept>(&kept) == nullptr) kept = std::make_shared<Slot<E>>();
     auto& [evaluation, key] = *std::any_cast<Kept&>(kept);
-    Key wanted{image.decomposition(), {}, image.mesh().world()};
+    Key wanted{image.decomposition(user), {}, image.mesh().world()};
     std::copy(image.cuts().begin(), image.cuts().end(), wanted.cuts.begin());
     if (!evaluation || !(key == wanted)) {
+      image.shape()->agree();
       evaluation.reset();
       ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
       evaluation = std::make_unique<E>(
@@ -144,7 +145,7 @@ class Network {
   template <class Image>
     requires Fits<ModelType, Image, NoWeight, NoWeight, T>
   Prediction<Image> infer(const Parameters<ModelType, T, P>& parameters, const Image& image) {
-    auto& evaluation = this->template evaluation<PlanKind::inference>(image);
+    auto& evaluation = this->template evaluation<PlanKind::inference>(image, "infer");
     evaluation.forward(detail::view_of(image), parameters.data());
     return prediction(image, evaluation);
   }
@@ -174,8 +175,8 @@ class Network {
   template <class Field, class Image, class E>
   static Field copy_of(const Image& image, const E& evaluation, int tensor) {
     const StoredTensor& stored = E::plan().tensors[tensor];
-    Field result(image.mesh(), evaluation.layout().template field_cuts<Field::rank>(stored.level, stored.channels),
-                 Field::Start::unwritten);
+    const auto cuts = evaluation.layout().template field_cuts<Field::rank>(stored.level, stored.channels);
+    Field result(Field::make_shape(image.mesh(), cuts), Field::Start::unwritten);
     evaluation.copy_tensor(tensor, detail::view_of(result));
     return result;
   }

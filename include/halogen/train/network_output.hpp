@@ -3,6 +3,9 @@
 //
 //   auto [loss, dx] = value_and_grad([&](auto x) { return mean(square(infer(parameters, x) - y)); })(image);
 //
+// In value_and_grad(f)(parameters) the network is a variable, net(x) such a stage too, and its parameters are given a
+// gradient (train/value_and_grad.hpp).
+//
 // Placements of x in and out; collectives of its layers, forward and backward.
 #pragma once
 
@@ -57,15 +60,16 @@ using ImageFor =
 
 }  // namespace detail
 
-/// A model's output for E; made by infer(parameters, expression).
-template <class ModelType, class T, class E>
+/// A model's output for E; made by infer(parameters, expression), and by net(x) where the parameters are the
+/// Variable-th argument of what is differentiated.
+template <class ModelType, class T, class E, int Variable = -1>
 struct NetworkOutput
-    : detail::FieldStage<NetworkOutput<ModelType, T, E>,
+    : detail::FieldStage<NetworkOutput<ModelType, T, E, Variable>,
                          typename Network<ModelType, T>::template Prediction<detail::ImageFor<ModelType, T, E>>> {
   using Image = detail::ImageFor<ModelType, T, E>;
   using Net = Network<ModelType, T>;
   using Result = typename Net::template Prediction<Image>;
-  static constexpr PlanKind plan = detail::has_variable<E> ? PlanKind::vjp : PlanKind::inference;
+  static constexpr PlanKind plan = detail::has_variable<E> || Variable >= 0 ? PlanKind::vjp : PlanKind::inference;
 
   /// Backward reads the image where forward read it, so that it is kept as long as the network.
   struct Run {
@@ -76,8 +80,12 @@ struct NetworkOutput
 
   Parameters<ModelType, T> parameters;
   E inner;
-  std::shared_ptr<Run> run = std::make_shared<Run>();
-  NetworkOutput(const Parameters<ModelType, T>& p, E e) : parameters(p), inner(std::move(e)) {}
+  std::shared_ptr<Run> run;
+  detail::NodeIdentity made;
+  NetworkOutput(const Parameters<ModelType, T>& p, E e, std::shared_ptr<Run> kept = std::make_shared<Run>())
+      : parameters(p), inner(std::move(e)), run(std::move(kept)) {
+    detail::check_width<T>(inner);
+  }
 
   /// Known without a run.
   index_t extent(int d) const {
@@ -105,20 +113,25 @@ struct NetworkOutput
 
 namespace detail {
 
-template <class ModelType, class T, class E>
-inline constexpr int channels_of<NetworkOutput<ModelType, T, E>> =
-    NetworkOutput<ModelType, T, E>::Result::tensor_type::extents[1];
-template <class ModelType, class T, class E>
-inline constexpr bool has_variable<NetworkOutput<ModelType, T, E>> = has_variable<E>;
-template <class ModelType, class T, class E>
-inline constexpr const char* stage_text<NetworkOutput<ModelType, T, E>> = "network, see explain of the model";
-template <class ModelType, class T, class E>
-struct stage_operand<NetworkOutput<ModelType, T, E>> {
-  using type = typename NetworkOutput<ModelType, T, E>::Image;
+template <class ModelType, class T, class E, int Variable>
+inline constexpr int channels_of<NetworkOutput<ModelType, T, E, Variable>> =
+    NetworkOutput<ModelType, T, E, Variable>::Result::tensor_type::extents[1];
+template <class ModelType, class T, class E, int Variable>
+inline constexpr bool has_variable<NetworkOutput<ModelType, T, E, Variable>> = has_variable<E> || Variable >= 0;
+template <class ModelType, class T, class E, int Variable>
+inline constexpr const char* stage_text<NetworkOutput<ModelType, T, E, Variable>> = "network, see explain of the model";
+template <class ModelType, class T, class E, int Variable>
+struct stage_operand<NetworkOutput<ModelType, T, E, Variable>> {
+  using type = typename NetworkOutput<ModelType, T, E, Variable>::Image;
 };
 
-template <class ModelType, class T, class E, class C, class All>
-void pull(const NetworkOutput<ModelType, T, E>& node, const C& cotangent, All& gradients) {
+/// Whether gradients collect what a network's output is owed until all is known, so that it runs backward once.
+template <class All>
+inline constexpr bool defers_networks = false;
+
+/// Backward of a network, from the cotangent of its output in the type that it stores.
+template <class ModelType, class T, class E, int Variable, class C, class All>
+void pull_network(const NetworkOutput<ModelType, T, E, Variable>& node, const C& cotangent, All& gradients) {
   node.field();  // forward has run
   const auto& image = node.run->image;
   auto& evaluation = node.run->network.template evaluation<PlanKind::vjp>(image);
@@ -126,9 +139,21 @@ void pull(const NetworkOutput<ModelType, T, E>& node, const C& cotangent, All& g
     evaluation.rebind_input(view_of(image));  // other readers may have made its margin grow since
   else
     evaluation.forward(view_of(image), node.parameters.data());  // another region's backward has used its memory again
-  const Parameters<ModelType, T, Partial<Sum>> unused("halogen::gradient", sub_meshes(image).samples);
-  run_vjp(evaluation, cotangent, unused.data());
-  backward(node.inner, leaf(Network<ModelType, T>::input_gradient(image, evaluation)), gradients);
+  const Parameters<ModelType, T, Partial<Sum>> share("halogen::gradient", sub_meshes(image).samples);
+  run_vjp(evaluation, cotangent, share.data());
+  if constexpr (Variable >= 0) gradients.template add_parameters<Variable>(share);
+  if constexpr (has_variable<E>)
+    backward(node.inner, leaf(Network<ModelType, T>::input_gradient(image, evaluation)), gradients);
+}
+
+template <class ModelType, class T, class E, int Variable, class C, class All>
+void pull(const NetworkOutput<ModelType, T, E, Variable>& node, const C& cotangent, All& gradients) {
+  using Owed = field_of_t<FieldLeaf<C>, T>;
+  const Owed owed = materialised<Owed>(leaf(cotangent));  // of the network's type where the loss is of another
+  if constexpr (defers_networks<All>)
+    gradients.defer(node, owed);
+  else
+    pull_network(node, owed, gradients);
 }
 
 }  // namespace detail

@@ -20,7 +20,9 @@ struct AdamW {
 };
 
 /// Throws CollectiveError for settings with which a step would go astray, as torch.optim.AdamW refuses them.
-inline const AdamW& checked(const AdamW& settings) {
+const AdamW& checked(const AdamW& settings);
+#if HALOGEN_BODIES
+HALOGEN_INLINE const AdamW& checked(const AdamW& settings) {
   const auto refuse = [](const char* name, double value, const char* wanted) {
     throw CollectiveError("AdamW: " + std::string(name) + " = " + std::to_string(value) + ": give " + wanted);
   };
@@ -32,6 +34,7 @@ inline const AdamW& checked(const AdamW& settings) {
     if (!(value >= 0 && value < 1)) refuse(name, value, "0 or more and less than 1");
   return settings;
 }
+#endif
 
 /// AdamW's moments for one model, placed as its parameters. step() emits no communication, but one all_reduce of one
 /// number where shards are clipped. Throws CollectiveError for
@@ -132,7 +135,7 @@ class OptimizerState {
   std::size_t identity_ = next_identity();
   Parameters<ModelType, T, P> first_, second_;
   std::optional<GradientNorm> norm_;
-  Kokkos::View<Schedule[1], memory_space> schedule_{"halogen::adamw_schedule"};
+  detail::Lasting<Kokkos::View<Schedule[1], memory_space>> schedule_{"halogen::adamw_schedule"};
 };
 
 }  // namespace halogen

@@ -28,7 +28,7 @@ class Parameters {
 
   /// Zeros. Partial ones are a sum over the ranks of `summed_over`.
   explicit Parameters(const std::string& label = "halogen::parameters", Communicator summed_over = {})
-      : values_(label, count), summed_over_(std::move(summed_over)) {}
+      : values_((detail::require_environment(), label), count), summed_over_(std::move(summed_over)) {}
   explicit Parameters(Kokkos::View<T*, memory_space> values) : values_(std::move(values)) {}
 
   const Communicator& summed_over() const { return summed_over_; }
@@ -60,17 +60,20 @@ class Parameters {
   }
 
  private:
-  Kokkos::View<T*, memory_space> values_;
+  detail::Lasting<Kokkos::View<T*, memory_space>> values_;
   Communicator summed_over_;
 };
 
 /// PyTorch's start of parameter `p`, drawn by (seed, tensor, element): the same on any mesh.
-inline double initial_value(const Graph& graph, std::uint64_t seed, int p, index_t element) {
+double initial_value(const Graph& graph, std::uint64_t seed, int p, index_t element);
+#if HALOGEN_BODIES
+HALOGEN_INLINE double initial_value(const Graph& graph, std::uint64_t seed, int p, index_t element) {
   const ParameterShape& shape = graph.parameters[p];
   if (shape.start != ParameterShape::Start::uniform) return shape.start == ParameterShape::Start::ones ? 1.0 : 0.0;
   const double unit = uniform_at(seed, static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(element));
   return (2 * unit - 1) * (1.0 / std::sqrt(static_cast<double>(shape.fan_in)));
 }
+#endif
 
 /// All of them, float a rounding of double.
 template <class ModelType, class T>

@@ -54,7 +54,8 @@ class Parameters<ModelType, T, Shard<0>> {
   /// Zeros.
   explicit Parameters(std::shared_ptr<const ParameterSharding> sharding,
                       const std::string& label = "halogen::parameters")
-      : sharding_(std::move(sharding)), values_(label, sharding_->buckets.values_per_rank()) {}
+      : sharding_(std::move(sharding)),
+        values_((detail::require_environment(), label), sharding_->buckets.values_per_rank()) {}
 
   const std::shared_ptr<const ParameterSharding>& sharding() const { return sharding_; }
   T* data() const { return values_.data(); }
@@ -99,7 +100,7 @@ class Parameters<ModelType, T, Shard<0>> {
 
  private:
   std::shared_ptr<const ParameterSharding> sharding_;
-  Kokkos::View<T*, memory_space> values_;
+  detail::Lasting<Kokkos::View<T*, memory_space>> values_;
 };
 
 /// PyTorch's start, the same values as initial_parameters<ModelType, T>(seed); each rank draws its own.

@@ -65,7 +65,7 @@ class Trainer {
   template <class Loss, class Image, class Label, class Weight = NoWeight>
     requires Fits<ModelType, Image, Label, Weight, T>
   Step<Image> step(const Loss&, const Image& image, const Label& label, const Weight& weight = no_weight) {
-    auto& evaluation = network_->template evaluation<PlanKind::training>(image);
+    auto& evaluation = network_->template evaluation<PlanKind::training>(image, "step");
     Gradient& gradient = gradient_of(image);
     detail::run_training<Loss>(evaluation, parameters_.data(), gradient.data(), image, label, weight);
     if constexpr (sharded)
@@ -97,7 +97,7 @@ class Trainer {
   template <class Image, class Label, class Weight>
   StepMemory memory_of_step(const Image& image, const Label& label, const Weight& weight) {
     const auto growths = [](const auto& field) { return static_cast<std::size_t>(field.margin_growths()); };
-    network_->template evaluation<PlanKind::training>(image);
+    network_->template evaluation<PlanKind::training>(image, "capture");
     gradient_of(image);
     StepMemory memory{network_->evaluations(), growths(image), growths(label), 0, gradients_, state_.identity()};
     if constexpr (!std::is_same_v<Weight, NoWeight>) memory[3] = growths(weight);

@@ -1,28 +1,85 @@
 // value_and_grad: a loss and its gradient, of a network with respect to its parameters, or of an expression with
-// respect to fields.
+// respect to fields and to the parameters of networks in it.
 #pragma once
 
 #include <any>
 #include <memory>
 #include <utility>
 
-#include "halogen/autograd/gradient.hpp"
 #include "halogen/train/loss.hpp"
-#include "halogen/train/network.hpp"
+#include "halogen/train/network_gradients.hpp"
 
 namespace halogen {
 
-/// The parameters, of T, as a variable: net(image) has the model's type and the image's.
-template <class ModelType, class T>
-struct NetworkVariable {
-  template <class Image>
-    requires Fits<ModelType, Image, NoWeight, NoWeight, T>
-  AppliedNetwork<ModelType, Image> operator()(const Image& image) const {
-    return {image};
+/// net(image): what losses like mse take, and an expression.
+template <class ModelType, class Image, class Node>
+struct NetworkCall : AppliedNetwork<ModelType, Image>, Node {
+  NetworkCall(const Image& image, const Node& node) : AppliedNetwork<ModelType, Image>{image}, Node(node) {}
+};
+template <class ModelType, class Image, class Node>
+auto as_expression(const NetworkCall<ModelType, Image, Node>& call) {
+  return detail::zero_bounded(static_cast<const Node&>(call));
+}
+
+namespace detail {
+
+template <class X>
+inline constexpr bool is_parameters = false;
+template <class ModelType, class T, class P>
+inline constexpr bool is_parameters<Parameters<ModelType, T, P>> = true;
+
+/// The networks of an expression with their plans and memory, in the order in which it calls them: kept from step to
+/// step.
+struct CalledNetworks {
+  std::vector<std::any> runs;
+  std::size_t called = 0;
+
+  template <class Run>
+  std::shared_ptr<Run> next() {
+    if (called == runs.size()) runs.emplace_back();
+    std::any& kept = runs[called++];
+    if (std::any_cast<std::shared_ptr<Run>>(&kept) == nullptr) kept = std::make_shared<Run>();
+    return std::any_cast<std::shared_ptr<Run>&>(kept);
   }
-  template <class Image, class Why = WhyNot<ModelType, Image, NoWeight, NoWeight, T>>
-    requires(!Fits<ModelType, Image, NoWeight, NoWeight, T>)
-  void operator()(const Image& image) const = delete;
+};
+
+}  // namespace detail
+
+/// Parameters, of T, as the Index-th variable: net(image) is given to a loss, or stands in an expression as net(x) of
+/// an expression does. Those of a sharded optimiser (P Shard<0>) are for losses alone.
+template <class ModelType, class T, class P = Replicate, int Index = 0>
+struct NetworkVariable {
+  const Parameters<ModelType, T, P>& parameters;
+  detail::CalledNetworks& networks;
+
+  template <class Image>
+    requires(is_sharded<Image> && Fits<ModelType, Image, NoWeight, NoWeight, T>)
+  auto operator()(const Image& image) const {
+    if constexpr (std::is_same_v<P, Replicate> && std::is_same_v<compute_type<typename Image::value_type>, T>)
+      return NetworkCall<ModelType, Image, NodeOf<Image>>(image, node(image));
+    else
+      return AppliedNetwork<ModelType, Image>{image};
+  }
+  template <Expression X>
+    requires(std::is_same_v<P, Replicate> && X::placed::rank >= 4 && Fits<ModelType, detail::ImageFor<ModelType, T, X>>)
+  auto operator()(const X& x) const {
+    return node(x);
+  }
+  template <class TensorType, class MeshType, Placement... Placements,
+            class Why = WhyNot<ModelType, Sharded<TensorType, MeshType, Placements...>, NoWeight, NoWeight, T>>
+    requires(!Fits<ModelType, Sharded<TensorType, MeshType, Placements...>, NoWeight, NoWeight, T>)
+  void operator()(const Sharded<TensorType, MeshType, Placements...>& image) const = delete;
+  template <Expression X, class Why = WhyNot<ModelType, detail::ImageFor<ModelType, T, X>>>
+    requires(X::placed::rank >= 4 && !Fits<ModelType, detail::ImageFor<ModelType, T, X>>)
+  void operator()(const X& x) const = delete;
+
+ private:
+  template <class X>
+  using NodeOf = NetworkOutput<ModelType, T, expression_of<X>, Index>;
+  template <class X>
+  NodeOf<X> node(const X& x) const {
+    return {parameters, as_expression(x), networks.next<typename NodeOf<X>::Run>()};
+  }
 };
 
 /// Made by value_and_grad. Keep it from step to step: it keeps its plan and its arena.
@@ -33,9 +90,24 @@ class ValueAndGrad {
 
   /// (loss, gradient). The gradient of Replicate parameters is Partial; redistribute<Replicate>(gradient) makes it
   /// whole by one all_reduce. That of Shard<0> parameters is Shard<0>, summed. Collective over the image's mesh.
+  /// Of an expression in which net(x) stands: a tuple (value, gradient).
   template <class ModelType, class T, class P>
   auto operator()(const Parameters<ModelType, T, P>& parameters) {
-    return run(f_(NetworkVariable<ModelType, T>{}), parameters);
+    const detail::EvaluationScope scope;
+    called_.called = 0;
+    return run(f_(variable<0>(parameters)), parameters);
+  }
+
+  /// (value, gradient...) of an expression of several networks, and of fields, each gradient as above.
+  template <class... Arguments>
+    requires(sizeof...(Arguments) > 1 && (detail::is_parameters<Arguments> || ...) &&
+             ((detail::is_parameters<Arguments> || is_sharded<Arguments>)&&...))
+  auto operator()(const Arguments&... arguments) {
+    const detail::EvaluationScope scope;
+    called_.called = 0;
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return run(f_(variable<static_cast<int>(I)>(arguments)...), arguments...);
+    }(std::index_sequence_for<Arguments...>{});
   }
 
   /// (value, gradient...) of a sum or mean of an expression, one gradient per field, placed as the field.
@@ -46,6 +118,27 @@ class ValueAndGrad {
   }
 
  private:
+  template <int Index, class ModelType, class T, class P>
+  NetworkVariable<ModelType, T, P, Index> variable(const Parameters<ModelType, T, P>& parameters) {
+    return {parameters, called_};
+  }
+  template <int Index, class Field>
+    requires is_sharded<Field>
+  static VariableLeaf<Index, Field> variable(const Field& field) {
+    return VariableLeaf<Index, Field>(field);
+  }
+
+  /// One forward pass, and one backward, of each network.
+  template <FieldOperand E, class... Arguments>
+  static auto run(const E& expression, const Arguments&... arguments) {
+    const auto loss = as_expression(expression);
+    static_assert(std::is_same_v<typename std::decay_t<decltype(loss)>::placed, NotPlaced>,
+                  "gradient_needs_a_scalar: return a sum(...), a mean(...) or another number made of reductions");
+    detail::NetworkGradients<Arguments...> gradients(arguments...);
+    detail::backward(loss, Constant<double>(1), gradients);
+    return std::tuple_cat(std::tuple(static_cast<double>(loss.item())), gradients.finish());
+  }
+
   template <class Loss, class ModelType, class Image, class Label, class Weight, class T, class P>
   auto run(const NetworkLoss<Loss, ModelType, Image, Label, Weight>& loss,
            const Parameters<ModelType, T, P>& parameters) {
@@ -53,7 +146,8 @@ class ValueAndGrad {
     const auto* kept = std::any_cast<Kept>(&network_);
     if (kept == nullptr || !(*kept)->serves(parameters))
       network_ = std::make_shared<Network<ModelType, T, P>>(parameters);
-    auto& evaluation = std::any_cast<Kept&>(network_)->template evaluation<PlanKind::training>(loss.image);
+    auto& evaluation =
+        std::any_cast<Kept&>(network_)->template evaluation<PlanKind::training>(loss.image, "value_and_grad");
     const auto gradient = gradient_of(parameters, loss.image);
     detail::run_training<Loss>(evaluation, parameters.data(), gradient.data(), loss.image, loss.label, loss.weight);
     return std::pair{evaluation.loss(), gradient};
@@ -71,6 +165,7 @@ class ValueAndGrad {
 
   F f_;
   std::any network_;
+  detail::CalledNetworks called_;
 };
 
 /// f takes a network variable and returns a loss of it:
@@ -78,6 +173,11 @@ class ValueAndGrad {
 ///   auto step = hg::value_and_grad([&](auto net) { return hg::mse(net(image), label, weight); });
 ///   auto [loss, gradient] = step(parameters);
 ///   state.step(parameters, hg::redistribute<hg::Replicate>(gradient));
+///
+/// Or any expression of it:
+///
+///   auto step = hg::value_and_grad([&](auto net) { return hg::mean(w * hg::square(net(x) - y)) +
+///   hg::mean(hg::abs(net(x0))); }); auto [loss, gradient] = step(parameters);
 template <class F>
 ValueAndGrad<F> value_and_grad(F f) {
   return ValueAndGrad<F>(std::move(f));

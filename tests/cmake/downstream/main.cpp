@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   for (int step = 0; step < 3; ++step) {
     last = trainer.step(hg::mse, image, label).item();
     if (step == 0) first = last;
-    if (env.is_root()) std::printf("loss %.7f\n", last);
+    if (env.is_root()) std::printf("loss %.17g\n", last);
   }
   return std::isfinite(last) && last < first ? EXIT_SUCCESS : EXIT_FAILURE;
 }

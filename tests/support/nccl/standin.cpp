@@ -91,6 +91,7 @@ void add(char* sum, const char* value, std::size_t count, ncclRedOp_t op) {
 void add(char* sum, const char* value, std::size_t count, ncclDataType_t type, ncclRedOp_t op) {
   if (type == ncclInt32) return add<std::int32_t>(sum, value, count, op);
   if (type == ncclInt64) return add<std::int64_t>(sum, value, count, op);
+  if (type == ncclUint64) return add<std::uint64_t>(sum, value, count, op);
   if (type == ncclFloat32) return add<float>(sum, value, count, op);
   if (type == ncclFloat64) return add<double>(sum, value, count, op);
   std::abort();

@@ -17,7 +17,9 @@ namespace halogen::detail {
 
 /// What Open MPI or MPICH says of itself, unless HALOGEN_MPI_GPU_AWARE is 0 or 1. Holds for messages: Open MPI's
 /// non-blocking reductions take host memory only, whatever it says.
-inline bool mpi_takes_device_memory() {
+bool mpi_takes_device_memory();
+#if HALOGEN_BODIES
+HALOGEN_INLINE bool mpi_takes_device_memory() {
   if (!has_stream) return false;
   if (const char* text = std::getenv("HALOGEN_MPI_GPU_AWARE")) return std::string_view(text) == "1";
 #if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
@@ -29,6 +31,7 @@ inline bool mpi_takes_device_memory() {
   return false;
 #endif
 }
+#endif
 
 }  // namespace halogen::detail
 

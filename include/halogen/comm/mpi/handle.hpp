@@ -20,7 +20,9 @@
 namespace halogen::detail {
 
 /// Throws Error `<operation> on "<label>", peer <peer>: <MPI's text>` unless the code says success.
-inline void check_mpi(int code, std::string_view operation, std::string_view label, int peer = -1) {
+void check_mpi(int code, std::string_view operation, std::string_view label, int peer = -1);
+#if HALOGEN_BODIES
+HALOGEN_INLINE void check_mpi(int code, std::string_view operation, std::string_view label, int peer) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
@@ -29,6 +31,7 @@ inline void check_mpi(int code, std::string_view operation, std::string_view lab
               (peer < 0 ? "" : ", peer " + std::to_string(peer)) + ": " +
               (length > 0 ? std::string(text, length) : "MPI error code " + std::to_string(code)));
 }
+#endif
 
 /// Owns a communicator of ours (a duplicate or a split, never MPI_COMM_WORLD itself), on which errors return.
 class MpiHandle {
@@ -38,28 +41,36 @@ class MpiHandle {
   }
   MpiHandle(const MpiHandle&) = delete;
   MpiHandle& operator=(const MpiHandle&) = delete;
-  ~MpiHandle() {
-    int finalized = 0;  // handles may outlive the Environment, in statics
-    if (MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) MPI_Comm_free(&comm_);
-  }
+  ~MpiHandle();
 
   MPI_Comm comm() const { return comm_; }
   const std::string& label() const { return label_; }
-  int rank() const {
-    int rank = 0;
-    check_mpi(MPI_Comm_rank(comm_, &rank), "MPI_Comm_rank", label_);
-    return rank;
-  }
-  int size() const {
-    int size = 0;
-    check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size", label_);
-    return size;
-  }
+  int rank() const;
+  int size() const;
 
  private:
   MPI_Comm comm_;
   std::string label_;
 };
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE MpiHandle::~MpiHandle() {
+  int finalized = 0;  // handles may outlive the Environment, in statics
+  if (MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) MPI_Comm_free(&comm_);
+}
+
+HALOGEN_INLINE int MpiHandle::rank() const {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm_, &rank), "MPI_Comm_rank", label_);
+  return rank;
+}
+
+HALOGEN_INLINE int MpiHandle::size() const {
+  int size = 0;
+  check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size", label_);
+  return size;
+}
+#endif
 
 }  // namespace halogen::detail
 

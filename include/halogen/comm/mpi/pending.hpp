@@ -36,38 +36,44 @@ struct MpiCollective {
 /// Places are recycled with their capacity: from the second use on nothing is allocated.
 class MpiCollectives {
  public:
-  Pending open(std::string_view operation) {
-    if (free_.empty()) {
-      free_.push_back(static_cast<Pending>(places_.size()));
-      places_.emplace_back();
-    }
-    const Pending pending = free_.back();
-    free_.pop_back();
-    MpiCollective& place = (*this)[pending];
-    place.operation = operation;
-    place.requests.clear();
-    place.counts.clear();
-    place.displacements.clear();
-    return pending;
-  }
+  Pending open(std::string_view operation);
 
   MpiCollective& operator[](Pending pending) { return places_[static_cast<std::size_t>(pending)]; }
 
-  bool test(Pending pending, std::string_view label) {
-    MpiCollective& place = (*this)[pending];
-    int done = 0;
-    const int code =
-        MPI_Testall(static_cast<int>(place.requests.size()), place.requests.data(), &done, MPI_STATUSES_IGNORE);
-    if (code == MPI_SUCCESS && !done) return false;
-    free_.push_back(pending);
-    check_mpi(code, place.operation, label);
-    return true;
-  }
+  bool test(Pending pending, std::string_view label);
 
  private:
   std::deque<MpiCollective> places_;
   std::vector<Pending> free_;
 };
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE Pending MpiCollectives::open(std::string_view operation) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<Pending>(places_.size()));
+    places_.emplace_back();
+  }
+  const Pending pending = free_.back();
+  free_.pop_back();
+  MpiCollective& place = (*this)[pending];
+  place.operation = operation;
+  place.requests.clear();
+  place.counts.clear();
+  place.displacements.clear();
+  return pending;
+}
+
+HALOGEN_INLINE bool MpiCollectives::test(Pending pending, std::string_view label) {
+  MpiCollective& place = (*this)[pending];
+  int done = 0;
+  const int code =
+      MPI_Testall(static_cast<int>(place.requests.size()), place.requests.data(), &done, MPI_STATUSES_IGNORE);
+  if (code == MPI_SUCCESS && !done) return false;
+  free_.push_back(pending);
+  check_mpi(code, place.operation, label);
+  return true;
+}
+#endif
 
 }  // namespace halogen::detail
 

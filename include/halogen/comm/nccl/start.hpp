@@ -46,7 +46,9 @@ inline int wanted_window_mib() {
   return wanted ? static_cast<int>(mib) : 0;
 }
 
-inline NcclRecord own_nccl_record(int rank) {
+NcclRecord own_nccl_record(int rank);
+#if HALOGEN_BODIES
+HALOGEN_INLINE NcclRecord own_nccl_record(int rank) {
   NcclRecord record;
   const auto put = [](auto& place, const std::string& text) {
     std::strncpy(place.data(), text.c_str(), place.size() - 1);
@@ -67,6 +69,7 @@ inline NcclRecord own_nccl_record(int rank) {
   }
   return record;
 }
+#endif
 
 inline bool ranks_may_share_gpus(int version) {
   const char* text = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
@@ -74,7 +77,9 @@ inline bool ranks_may_share_gpus(int version) {
 }
 
 /// Why these ranks cannot use NCCL together, or nothing; the same on all of them.
-inline std::string why_no_nccl(const std::vector<NcclRecord>& records) {
+std::string why_no_nccl(const std::vector<NcclRecord>& records);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string why_no_nccl(const std::vector<NcclRecord>& records) {
   const int version = records.front().version;
   for (std::size_t r = 0; r < records.size(); ++r) {
     const std::string rank = "rank " + std::to_string(r);
@@ -97,9 +102,12 @@ inline std::string why_no_nccl(const std::vector<NcclRecord>& records) {
   }
   return {};
 }
+#endif
 
 /// Why these ranks cannot use windows though one asked for them, or nothing; the same on all of them.
-inline std::string why_no_windows(const std::vector<NcclRecord>& records, bool has_windows) {
+std::string why_no_windows(const std::vector<NcclRecord>& records, bool has_windows);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string why_no_windows(const std::vector<NcclRecord>& records, bool has_windows) {
   const int mib = records.front().window_mib;
   const bool optional = records.front().windows_optional;
   const auto text = [](const NcclRecord& record) {
@@ -118,6 +126,7 @@ inline std::string why_no_windows(const std::vector<NcclRecord>& records, bool h
          nccl_version_text(records.front().version) +
          ": name another with HALOGEN_NCCL_LIBRARY, or set HALOGEN_NCCL_WINDOWS=0";
 }
+#endif
 
 /// Collective over those whom all_gather(own, bytes, all) reaches; two ranks or more, each with its device chosen. The
 /// transport, or null and why there is none, alike on all ranks. Throws CollectiveError where windows are asked for by

@@ -11,7 +11,9 @@ namespace halogen::detail {
 
 /// At rendezvous_address(). Waits for all processes, HALOGEN_RENDEZVOUS_TIMEOUT seconds (300 unless set); throws Error
 /// where one does not come.
-inline std::unique_ptr<Rendezvous> meet(const Launched& launched) {
+std::unique_ptr<Rendezvous> meet(const Launched& launched);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::unique_ptr<Rendezvous> meet(const Launched& launched) {
   const std::chrono::milliseconds timeout(
       static_cast<long long>(1000 * number_of("HALOGEN_RENDEZVOUS_TIMEOUT", 300, 0.01, 1e9)));
   const std::string where = rendezvous_address(launched);
@@ -21,5 +23,6 @@ inline std::unique_ptr<Rendezvous> meet(const Launched& launched) {
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);  // IPv6's
   return std::make_unique<TcpRendezvous>(launched, host, where.substr(colon + 1), timeout);
 }
+#endif
 
 }  // namespace halogen::detail

@@ -55,9 +55,9 @@ struct AttentionForward {
                                            shape.value_embedding, T(1), keys);
       team.team_barrier();
       sums.change(team, [&](int row, int, T sum) { return sum * shrink[row]; });
-      sums.template multiply<others>(
-          team, split, [&](int row, int i) { return pairs[row * Tile::pair_pitch + i]; },
-          [&](int i, int column) { return keys[i * Tile::pitch + column]; });
+      multiply_seen<Tile>(
+          team, split, shape.hides(task.begin, k + others - 1), pairs, keys,
+          [&](int row, int i) { return k + i < seen && !shape.hides(task.begin + row, k + i); }, sums);
     }
     team.team_barrier();
     end(team, task, part, largest, total, sums);

@@ -64,9 +64,9 @@ struct AttentionQueryGradient {
       stage_positions<others, Tile::width>(team, saved.key, task.sample, task.head, k, seen - k, part * Tile::width,
                                            shape.embedding, T(1), keys);
       team.team_barrier();
-      sums.template multiply<others>(
-          team, split, [&](int row, int i) { return pairs[row * Tile::pair_pitch + i]; },
-          [&](int i, int column) { return keys[i * Tile::pitch + column]; });
+      multiply_seen<Tile>(
+          team, split, shape.hides(task.begin, k + others - 1), pairs, keys,
+          [&](int row, int i) { return k + i < seen && !shape.hides(task.begin + row, k + i); }, sums);
     }
     sums.change(team, [&](int row, int column, T sum) {
       const int e = part * Tile::width + column;
@@ -142,12 +142,12 @@ struct AttentionKeyGradient {
         stage_positions<others, Tile::width>(team, saved.gradient, task.sample, task.head, q, shape.queries - q,
                                              part * Tile::width, shape.value_embedding, T(1), gradients);
       team.team_barrier();
-      value_sums.template multiply<others>(
-          team, split, [&](int row, int i) { return shares[row * Tile::pair_pitch + i]; },
-          [&](int i, int column) { return gradients[i * Tile::pitch + column]; });
-      key_sums.template multiply<others>(
-          team, split, [&](int row, int i) { return slopes[row * Tile::pair_pitch + i]; },
-          [&](int i, int column) { return queries[i * Tile::pitch + column]; });
+      const bool hides = shape.hides(q, task.begin + rows - 1);
+      const auto is_seen = [&](int row, int i) {
+        return q + i < shape.queries && !shape.hides(q + i, task.begin + row);
+      };
+      multiply_seen<Tile>(team, split, hides, shares, gradients, is_seen, value_sums);
+      multiply_seen<Tile>(team, split, hides, slopes, queries, is_seen, key_sums);
     }
     const auto write = [&](auto& sums, const HeadRows<T>& to, int embedding, T by) {
       sums.change(team, [&](int row, int column, T sum) {

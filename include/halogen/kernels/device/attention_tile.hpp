@@ -135,4 +135,31 @@ KOKKOS_FORCEINLINE_FUNCTION void add_products(const Team& team, const AttentionT
   }
 }
 
+/// Whether none of the values staged of `Rows` positions is infinite or NaN; every warp looks at all.
+template <int Rows, int Width, class T>
+KOKKOS_FORCEINLINE_FUNCTION bool are_finite(const T* staged) {
+  T zero = 0;
+  each_of_lanes(Rows * Width, [&](int i) { zero += staged[i / Width * (Width + 4) + i % Width] * T(0); });
+  return sum_of_lanes(zero) == T(0);
+}
+
+/// sums += pairs * staged of a tile: pairs[row][i], staged[i][column]. Of a tile that hides pairs: what is not seen has
+/// 0 in `pairs`, and is not multiplied where that would not be 0. is_seen(row, i).
+template <class Tile, class T, class Team, class IsSeen, class Sums>
+KOKKOS_FORCEINLINE_FUNCTION void multiply_seen(const Team& team, bool split, bool hides, const T* pairs,
+                                               const T* staged, IsSeen is_seen, Sums& sums) {
+  if (hides && !are_finite<Tile::others, Tile::width>(staged)) {
+    sums.change(team, [&](int row, int column, T sum) {
+      HALOGEN_DEVICE_ROLLED
+      for (int i = 0; i < Tile::others; ++i)
+        if (is_seen(row, i)) sum += pairs[row * Tile::pair_pitch + i] * staged[i * Tile::pitch + column];
+      return sum;
+    });
+    return;
+  }
+  sums.template multiply<Tile::others>(
+      team, split, [&](int row, int i) { return pairs[row * Tile::pair_pitch + i]; },
+      [&](int i, int column) { return staged[i * Tile::pitch + column]; });
+}
+
 }  // namespace halogen::kernels::device

@@ -1,0 +1,23 @@
+// The array language alone: fields, expressions, reductions, redistribution, attention, and their gradients.
+#pragma once
+
+#include "halogen/autograd/attention.hpp"
+#include "halogen/autograd/contraction.hpp"
+#include "halogen/autograd/rearranged.hpp"
+#include "halogen/autograd/reshaped.hpp"
+#include "halogen/comm/agree.hpp"
+#include "halogen/comm/device_mesh.hpp"
+#include "halogen/comm/environment.hpp"
+#include "halogen/expr/explain_expression.hpp"
+#include "halogen/expr/statistics.hpp"
+#include "halogen/halo/collectives_v.hpp"
+#include "halogen/halo/redistribute.hpp"
+#include "halogen/halo/redistribute_between.hpp"
+#include "halogen/halo/redistribute_vjp.hpp"
+#include "halogen/tensor/distribute.hpp"
+
+#define HALOGEN_LISTED_ARRAY 1
+#include "halogen/compiled/declarations.hpp"
+#undef HALOGEN_LISTED_ARRAY
+
+namespace hg = halogen;

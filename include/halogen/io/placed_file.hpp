@@ -1,0 +1,148 @@
+// Files that are read and written at any place, and files that replace an older one when they are whole.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+namespace halogen::detail {
+
+/// A file that is open for reading or writing at any place. Throws std::runtime_error with the system's words.
+class PlacedFile {
+ public:
+  PlacedFile(const std::filesystem::path& path, int flags)
+      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+    if (descriptor_ < 0) refuse();
+  }
+  PlacedFile(const PlacedFile&) = delete;
+  PlacedFile& operator=(const PlacedFile&) = delete;
+  ~PlacedFile() { ::close(descriptor_); }
+
+  void write(const void* from, std::uint64_t bytes, std::uint64_t at) const {
+    const char* data = static_cast<const char*>(from);
+    each(bytes, [&](std::uint64_t done) {
+      return ::pwrite(descriptor_, data + done, bytes - done, static_cast<off_t>(at + done));
+    });
+  }
+  void read(void* to, std::uint64_t bytes, std::uint64_t at) const {
+    char* data = static_cast<char*>(to);
+    each(bytes, [&](std::uint64_t done) {
+      return ::pread(descriptor_, data + done, bytes - done, static_cast<off_t>(at + done));
+    });
+  }
+  void resize(std::uint64_t bytes) const {
+    if (::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) refuse();
+  }
+  void synchronise() const {
+    if (::fsync(descriptor_) != 0) refuse();
+  }
+
+  /// Waits until no other process has it locked; false where the file system knows no locks.
+  bool lock() const {
+    while (::flock(descriptor_, LOCK_EX) != 0)
+      if (errno != EINTR) return false;
+    return true;
+  }
+  /// The same at once or not at all.
+  bool try_lock() const { return ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0; }
+  /// Whether the file still has that name.
+  bool is_at(const std::filesystem::path& path) const {
+    struct stat own {};
+    struct stat named {};
+    return ::fstat(descriptor_, &own) == 0 && ::stat(path.c_str(), &named) == 0 && own.st_ino == named.st_ino &&
+           own.st_dev == named.st_dev;
+  }
+
+ private:
+  [[noreturn]] static void refuse() { throw std::runtime_error(std::generic_category().message(errno)); }
+
+  /// The system may move less than it was asked for.
+  template <class Move>
+  static void each(std::uint64_t bytes, Move move) {
+    for (std::uint64_t done = 0; done < bytes;) {
+      const ssize_t moved = move(done);
+      if (moved == 0) throw std::runtime_error("it ends too early");
+      if (moved < 0 && errno != EINTR) refuse();
+      if (moved > 0) done += static_cast<std::uint64_t>(moved);
+    }
+  }
+
+  int descriptor_;
+};
+
+/// What a path means in the end, behind symbolic links, whether or not it is there. Throws std::runtime_error where
+/// that is there but no regular file, which nothing may replace.
+inline std::filesystem::path target_of(std::filesystem::path path) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  for (int links = 0; fs::is_symlink(fs::symlink_status(path, none)); ++links) {
+    if (links == 40) throw std::runtime_error("too many symbolic links");
+    const fs::path next = fs::read_symlink(path, none);
+    path = next.is_absolute() ? next : path.parent_path() / next;
+  }
+  const fs::file_status status = fs::status(path, none);
+  if (!fs::exists(status) || fs::is_regular_file(status)) return path;
+  throw std::runtime_error(std::string("it is ") +
+                           (fs::is_directory(status) ? "a directory"
+                            : fs::is_fifo(status)    ? "a pipe"
+                            : fs::is_socket(status)  ? "a socket"
+                                                     : "a device") +
+                           ", which a file must not replace: give the path of a regular file");
+}
+
+inline std::filesystem::path partial_of(const std::filesystem::path& target) { return target.string() + ".partial"; }
+
+/// What is written beside a file until it is whole and takes its name. While it lives other processes see by its lock
+/// that somebody writes it. Throws std::runtime_error with the system's words.
+class Replacement {
+ public:
+  explicit Replacement(const std::filesystem::path& path) : target_(target_of(path)), partial_(partial_of(target_)) {
+    if (std::filesystem::is_symlink(partial_)) std::filesystem::remove(partial_);
+    for (;;) {  // another process may take it for left over before it is locked
+      file_.emplace(target_of(partial_), O_WRONLY | O_CREAT);
+      if (!file_->lock() || file_->is_at(partial_)) break;
+    }
+    file_->resize(0);
+  }
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+  ~Replacement() {
+    if (!done_) std::remove(partial_.c_str());
+  }
+
+  const PlacedFile& file() const { return *file_; }
+  const std::filesystem::path& partial() const { return partial_; }
+
+  void take_name() {
+    file_->synchronise();
+    std::filesystem::rename(partial_, target_);
+    done_ = true;
+  }
+
+ private:
+  std::filesystem::path target_, partial_;
+  std::optional<PlacedFile> file_;
+  bool done_ = false;
+};
+
+/// Removes what a save that was killed has left beside a file: a partial file that no process has locked. Where it may
+/// not be removed, or the file system knows no locks, it stays.
+inline void remove_left_over(const std::filesystem::path& path) try {
+  const std::filesystem::path partial = partial_of(target_of(path));
+  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(partial))) return;
+  const PlacedFile file(partial, O_RDWR);
+  if (file.try_lock() && file.is_at(partial)) ::unlink(partial.c_str());
+} catch (const std::exception&) {  // it is in nobody's way
+}
+
+}  // namespace halogen::detail

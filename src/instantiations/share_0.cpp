@@ -1,0 +1,2 @@
+#define HALOGEN_PART 0
+#include "share.hpp"

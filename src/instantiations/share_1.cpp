@@ -1,0 +1,2 @@
+#define HALOGEN_PART 1
+#include "share.hpp"

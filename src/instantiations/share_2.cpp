@@ -1,0 +1,2 @@
+#define HALOGEN_PART 2
+#include "share.hpp"

@@ -1,0 +1,2 @@
+#define HALOGEN_PART 3
+#include "share.hpp"

@@ -1,0 +1,2 @@
+#define HALOGEN_PART 4
+#include "share.hpp"

@@ -1,0 +1,2 @@
+#define HALOGEN_PART 5
+#include "share.hpp"

@@ -1,0 +1,139 @@
+// program: attention
+// ranks: 1 3 4
+// Causal attention of positions some of which are NaN or infinite: a query takes nothing from keys and values that it
+// does not see, nor they from it, however the sequence is cut. Beside plain loops over what is seen.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/array.hpp"
+
+namespace test_attention_masked {
+
+using namespace support;
+
+namespace {
+
+using Line = hg::Mesh<"line">;
+template <class T>
+using Sequence = hg::Sharded<hg::Tensor<T, hg::dyn, hg::dyn, hg::dyn, hg::dyn>, Line, hg::Shard<2>>;
+using Numbers = Array<double, 4>;
+
+struct Result {
+  Numbers output, query, key, value;
+};
+
+/// Causal attention and the gradients of sum(output * g), pair by pair of those that are seen.
+Result plain(const Numbers& q, const Numbers& k, const Numbers& v, const Numbers& g) {
+  const auto zeros = [](const Numbers& like) { return Numbers(like.extents, [](auto) { return 0.0; }); };
+  Result result{zeros(g), zeros(q), zeros(k), zeros(v)};
+  const auto [n, heads, length, embedding] = q.extents;
+  const index_t keys = k.extents[2], width = v.extents[3];
+  const double scale = 1 / std::sqrt(static_cast<double>(embedding));
+  for_each_index(Index<3>{n, heads, length}, [&, embedding = embedding](Index<3> i) {
+    const auto at = [&](const Numbers& a, index_t position, index_t e) { return a.offset({i[0], i[1], position, e}); };
+    const index_t seen = std::min(keys, i[2] + 1);
+    std::vector<double> p;
+    double sum = 0, dot = 0;
+    for (index_t j = 0; j < seen; ++j) {
+      double logit = 0;
+      for (index_t e = 0; e < embedding; ++e) logit += scale * q.values[at(q, i[2], e)] * k.values[at(k, j, e)];
+      p.push_back(std::exp(logit));
+      sum += p.back();
+    }
+    for (index_t j = 0; j < seen; ++j) {
+      const double share = p[static_cast<std::size_t>(j)] /= sum;
+      for (index_t e = 0; e < width; ++e) {
+        result.output.values[at(g, i[2], e)] += share * v.values[at(v, j, e)];
+        result.value.values[at(v, j, e)] += share * g.values[at(g, i[2], e)];
+        dot += share * v.values[at(v, j, e)] * g.values[at(g, i[2], e)];
+      }
+    }
+    for (index_t j = 0; j < seen; ++j) {
+      double slope = -dot;
+      for (index_t e = 0; e < width; ++e) slope += g.values[at(g, i[2], e)] * v.values[at(v, j, e)];
+      slope *= scale * p[static_cast<std::size_t>(j)];
+      for (index_t e = 0; e < embedding; ++e) {
+        result.query.values[at(q, i[2], e)] += slope * k.values[at(k, j, e)];
+        result.key.values[at(k, j, e)] += slope * q.values[at(q, i[2], e)];
+      }
+    }
+  });
+  return result;
+}
+
+constexpr bool on_device = HALOGEN_DEVICE_KERNELS > 0;  // threads in its place take their time
+/// On the host in one kernel, or several; on a device in several parts.
+const std::vector<index_t> widths = on_device ? std::vector<index_t>{40} : std::vector<index_t>{32, 7};
+
+/// Largest difference where the expected value is finite; 1e300 where one of both is and the other is not.
+template <class Field>
+double beside(const Field& field, const Numbers& expected) {
+  const auto all = hg::full_tensor(field);
+  double worst = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const double found = static_cast<double>(all[i]);
+    if (std::isfinite(found) != std::isfinite(expected.values[i])) return 1e300;
+    if (std::isfinite(found)) worst = std::max(worst, std::abs(found - expected.values[i]));
+  }
+  return worst;
+}
+
+template <class T>
+void check(const auto& mesh, int way, const Numbers (&given)[4], double tolerance) {
+  using Field = Sequence<T>;
+  const auto expected = plain(given[0], given[1], given[2], given[3]);
+  const auto q = field<Field>(mesh, given[0], way), k = field<Field>(mesh, given[1], way),
+             v = field<Field>(mesh, given[2], way);
+  const auto g = field<Sequence<hg::compute_type<T>>>(mesh, given[3], way);
+  const auto attention = [](auto q, auto k, auto v) {
+    return hg::scaled_dot_product_attention(q, k, v, {.is_causal = true});
+  };
+  const auto [output, pull] = hg::vjp(attention, q, k, v);
+  const auto [dq, dk, dv] = pull(g);
+  CHECK(beside(output, expected.output) < tolerance);
+  CHECK(beside(dq, expected.query) < tolerance);
+  CHECK(beside(dk, expected.key) < tolerance);
+  CHECK(beside(dv, expected.value) < tolerance);
+  const auto [same, pull_query] = hg::vjp([&](auto q) { return attention(q, k, v); }, q);  // by a kernel of its own
+  CHECK(beside(std::get<0>(pull_query(g)), expected.query) < tolerance);
+  const auto [again, pull_keys] = hg::vjp([&](auto k, auto v) { return attention(q, k, v); }, k, v);
+  CHECK(beside(std::get<0>(pull_keys(g)), expected.key) < tolerance);
+  CHECK(beside(std::get<1>(pull_keys(g)), expected.value) < tolerance);
+}
+
+}  // namespace
+
+TEST_CASE("what is NaN or infinite reaches only those that see it") {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  // Which of query, key, value and cotangent, at which position, is what.
+  struct Spot {
+    int which;
+    index_t position;
+    double value;
+  };
+  for (const index_t width : widths) {
+    const Index<4> extents{1, 3, 83, width};
+    for (const Spot& spot : {Spot{1, 61, nan}, Spot{2, 40, infinity}, Spot{0, 20, nan}, Spot{3, 33, nan},
+                             Spot{1, 82, nan}, Spot{2, 0, nan}}) {
+      CAPTURE(width);
+      CAPTURE(spot.which);
+      CAPTURE(spot.position);
+      Numbers given[4] = {numbers<double>(extents, 1), numbers<double>(extents, 2), numbers<double>(extents, 3),
+                          numbers<double>(extents, 4)};
+      for (Numbers& one : given)
+        for (double& value : one.values) value = std::round(64 * value) / 64;  // two bytes hold them
+      given[spot.which].values[given[spot.which].offset({0, 1, spot.position, 3})] = spot.value;
+      everywhere<Line>([&](const auto& mesh, int way) {
+        if (on_device && way > 0) return;
+        check<double>(mesh, way, given, 1e-12);
+        check<float>(mesh, way, given, 1e-4);
+        if (way == 0 && !on_device) check<hg::bfloat16>(mesh, way, given, 2e-1);
+      });
+    }
+  }
+}
+
+}  // namespace test_attention_masked

@@ -1,0 +1,15 @@
+// A product that is still to be summed over ranks, as an operand.
+// expect: why::input_is_partial<0>
+#include <halogen/halogen.hpp>
+
+template <class P>
+using Matrix = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, hg::Mesh<"line">, P>;
+
+void multiply(const Matrix<hg::Shard<1>>& u, const Matrix<hg::Shard<0>>& v) {
+#ifdef REFUSE
+  auto sum = hg::matmul(hg::matmul(u, v), v);
+#else
+  auto sum = hg::matmul(hg::redistribute<Matrix<hg::Shard<1>>>(hg::matmul(u, v)), v);
+#endif
+  static_cast<void>(sum);
+}
