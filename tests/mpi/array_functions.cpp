@@ -1,4 +1,4 @@
-// program: arrays
+// program: functions
 // The functions of values: those of the standard library, point by point; their gradients beside finite differences.
 //
 // optimise: 0

@@ -1,4 +1,4 @@
-// program: gradients_of_stages
+// program: shapes
 // flip and roll beside plain loops, in all dimensions, cut or not, with the messages that they send and their adjoints.
 //
 // optimise: 0

@@ -1,4 +1,4 @@
-// program: gradients_of_maps
+// program: shapes
 // Broadcasting of extents of 1, select, squeeze, unsqueeze, expand, unflatten and flatten beside plain loops, what they
 // send, what they refuse, and their gradients.
 //
