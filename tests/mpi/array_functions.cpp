@@ -1,4 +1,4 @@
-// program: functions
+// program: arrays
 // The functions of values: those of the standard library, point by point; their gradients beside finite differences.
 //
 // optimise: 0

@@ -1,4 +1,4 @@
-// program: shapes
+// program: gradients_of_maps
 // matmul and einsum beside plain loops, every index whole or cut, what they send, and their gradients beside finite
 // differences.
 //

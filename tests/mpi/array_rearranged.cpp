@@ -1,4 +1,4 @@
-// program: shapes
+// program: gradients_of_stages
 // flip and roll beside plain loops, in all dimensions, cut or not, with the messages that they send and their adjoints.
 //
 // optimise: 0

@@ -1,4 +1,4 @@
-// program: shapes
+// program: gradients_of_maps
 // Broadcasting of extents of 1, select, squeeze, unsqueeze, expand, unflatten and flatten beside plain loops, what they
 // send, what they refuse, and their gradients.
 //

@@ -1,5 +1,5 @@
 // transports: mpi nccl
-// program: boundaries
+// program: expressions
 // Fields that reflect or replicate at their edges: a loop's own indices, finite differences, the adjoint identity,
 // iterate, messages; on every mesh, pieces thinner than the shifts and without points included.
 //

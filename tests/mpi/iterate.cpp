@@ -1,5 +1,5 @@
 // transports: mpi nccl
-// program: boundaries
+// program: expressions
 // iterate<N>: N steps with one exchange are N single steps to the bit, with a N-th of the messages.
 //
 // optimise: 0

@@ -1,4 +1,4 @@
-// program: boundaries
+// program: expressions
 // Walls of expressions: Odd, u(-i) = -u(i), and ConstantEdge, beside a loop's own indices, on every mesh, pieces
 // without points included; gradients, iterate, stencils; and that with Odd a difference of fourth order is of fourth
 // order at the wall.

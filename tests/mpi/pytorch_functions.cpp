@@ -1,4 +1,4 @@
-// program: functions
+// program: expressions
 // Every row of docs/pytorch_functions.md that says `here` or `spelled` is computed here, and its value compared with
 // plain loops. A row without a line below, or a line without a row, is a failure: the table cannot go stale.
 //
