@@ -10,6 +10,9 @@ add_library(halogen_instantiations OBJECT EXCLUDE_FROM_ALL ${shares})
 function(halogen_compiled_options target)
   target_link_libraries(${target} PUBLIC halogen)
   target_compile_definitions(${target} PUBLIC HALOGEN_COMPILED=1)
+  # g++ multiplies and adds in one rounding from -O2 on, or with this from -O1 on: a program that compiles some kernels
+  # itself rounds as the library does
+  target_compile_options(${target} PUBLIC $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fexpensive-optimizations>)
   # kernels are optimised whatever a program is, unless that asks for a debugger
   target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<CONFIG:Debug>>>:-O3>")
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -1,6 +1,9 @@
 // The array language alone: fields, expressions, reductions, redistribution, attention, and their gradients.
 #pragma once
 
+// first, so that a refusal that stands there shows no long way of includes
+#include "halogen/tensor/distribute.hpp"
+
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/contraction.hpp"
 #include "halogen/autograd/rearranged.hpp"
@@ -14,7 +17,6 @@
 #include "halogen/halo/redistribute.hpp"
 #include "halogen/halo/redistribute_between.hpp"
 #include "halogen/halo/redistribute_vjp.hpp"
-#include "halogen/tensor/distribute.hpp"
 
 #define HALOGEN_LISTED_ARRAY 1
 #include "halogen/compiled/declarations.hpp"

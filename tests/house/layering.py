@@ -19,6 +19,9 @@ KOKKOS = re.compile(r"^Kokkos_|^KokkosExp")
 TRANSPORT = re.compile(r"^(mpi|nccl)\.h$")
 THIRD_PARTY = re.compile(r"^(CLI|nlohmann|stb|fmt|doctest|gtest)/")
 
+CONFIG = "halogen/core/config.hpp"
+CONFIGURED = re.compile(r"^#if.*\bHALOGEN_(BODIES|COMPILED)\b", re.MULTILINE)
+
 LONGEST_HEADER = 400
 LONGEST_MODEL = 150
 LONGEST_EXAMPLE = 80
@@ -60,6 +63,9 @@ def header_faults(header, include_root):
         if name not in UMBRELLAS:
             yield f"{name}: only the umbrellas {', '.join(UMBRELLAS)} lie outside the rooms"
         return
+    if CONFIGURED.search(header.read_text()) and CONFIG not in [target for target, _ in included(header, include_root)] + [
+            "halogen/" + name]:
+        yield f"{name}: uses a macro of {CONFIG} and does not include it: undefined it would hide functions"
     room = parts[0]
     if room not in ROOMS:
         yield f"{name}: there is no room '{room}'"

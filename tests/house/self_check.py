@@ -37,6 +37,8 @@ TREES = [
     ({"other.hpp": ""}, "only the umbrellas"),
     ({"misc/a.hpp": ""}, "no room 'misc'"),
     ({"core/a.hpp": "//\n" * 401}, "401 lines"),
+    ({"mesh/a.hpp": "#if HALOGEN_BODIES\n#endif\n"}, "does not include it"),
+    ({"mesh/a.hpp": '#include "halogen/core/config.hpp"\n#if HALOGEN_BODIES\n#endif\n', "core/config.hpp": ""}, None),
 ]
 
 # source -> text that `compile.py refuse` must say, or None

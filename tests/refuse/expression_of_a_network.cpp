@@ -1,4 +1,4 @@
-// A network as a variable is given an expression as its image.
+// A loss of a network whose image is an expression; the array language computes one: mean(square(net(u * 2.0f) - label)).
 // expect: why::expression_is_no_field
 #include <halogen/halogen.hpp>
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "halogen/comm/communicator.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen {
 

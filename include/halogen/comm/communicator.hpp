@@ -14,6 +14,7 @@
 #include "halogen/comm/self/transport.hpp"
 #include "halogen/comm/self_copy.hpp"
 #include "halogen/comm/statistics.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen {
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "halogen/comm/error.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 

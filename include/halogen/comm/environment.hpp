@@ -21,6 +21,7 @@
 #include "halogen/comm/node.hpp"
 #include "halogen/comm/rendezvous/meet.hpp"
 #include "halogen/comm/terminate.hpp"
+#include "halogen/core/config.hpp"
 
 #ifdef HALOGEN_WITH_MPI
 #include "halogen/comm/mpi/transport.hpp"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "halogen/comm/error.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 

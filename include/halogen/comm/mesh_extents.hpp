@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "halogen/comm/communicator.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "halogen/core/config.hpp"
+
 namespace halogen::detail {
 
 /// Which rank of how many on this node, and how many hardware threads are this rank's to use.

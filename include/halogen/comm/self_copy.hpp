@@ -11,6 +11,7 @@
 #include "halogen/comm/statistics.hpp"
 #include "halogen/comm/stream.hpp"
 #include "halogen/comm/transfer.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "halogen/comm/error.hpp"
+#include "halogen/core/config.hpp"
 
 #ifdef KOKKOS_ENABLE_CUDA
 #include <cuda_runtime.h>

@@ -16,6 +16,7 @@
 #include "halogen/comm/error.hpp"
 #include "halogen/comm/transport.hpp"
 #include "halogen/comm/wait.hpp"
+#include "halogen/core/config.hpp"
 
 #ifdef HALOGEN_WITH_MPI
 #include "halogen/comm/mpi/handle.hpp"

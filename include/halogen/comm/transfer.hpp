@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "halogen/core/config.hpp"
+
 namespace halogen {
 
 enum class ReduceOp { sum, product, min, max };

@@ -3,6 +3,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include "halogen/core/config.hpp"
 #include "halogen/core/vector_bytes.hpp"
 #include "halogen/expr/graph.hpp"
 #include "halogen/tensor/space.hpp"

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "halogen/core/config.hpp"
 #include "halogen/tensor/space.hpp"
 
 namespace halogen {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "halogen/core/config.hpp"
 #include "halogen/expr/layout.hpp"
 #include "halogen/expr/parameter_schedule.hpp"
 #include "halogen/expr/parameter_sharding.hpp"

@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "halogen/core/config.hpp"
 #include "halogen/expr/lifetimes.hpp"
 #include "halogen/expr/needs.hpp"
 #include "halogen/expr/workspace.hpp"

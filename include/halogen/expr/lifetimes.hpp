@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "halogen/core/config.hpp"
+
 namespace halogen {
 
 /// Bytes in use from launch `first` to launch `last`, both included.

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "halogen/core/config.hpp"
 #include "halogen/kernels/loss.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
 

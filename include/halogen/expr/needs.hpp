@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "halogen/comm/error.hpp"
+#include "halogen/core/config.hpp"
 #include "halogen/expr/plan.hpp"
 #include "halogen/halo/boxes.hpp"
 

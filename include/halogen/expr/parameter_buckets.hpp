@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "halogen/core/config.hpp"
 #include "halogen/expr/graph.hpp"
 
 namespace halogen {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "halogen/core/config.hpp"
 #include "halogen/expr/lifetimes.hpp"
 #include "halogen/expr/parameter_buckets.hpp"
 #include "halogen/expr/plan.hpp"

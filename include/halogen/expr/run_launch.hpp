@@ -2,6 +2,7 @@
 // programs share it, and halogen::compiled holds it for the usual forms.
 #pragma once
 
+#include "halogen/core/config.hpp"
 #include "halogen/expr/launch_form.hpp"
 #include "halogen/expr/row_launches.hpp"
 #include "halogen/expr/tap_launches.hpp"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "halogen/core/config.hpp"
 #include "halogen/expr/convolution_form.hpp"
 #include "halogen/expr/needs.hpp"
 #include "halogen/kernels/tap_convolution.hpp"

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "halogen/core/any_functor.hpp"
+#include "halogen/core/config.hpp"
 #include "halogen/core/launched.hpp"
 #include "halogen/kernels/device/team.hpp"
 #include "halogen/kernels/row_sums.hpp"

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "halogen/core/config.hpp"
 #include "halogen/placement/chunk.hpp"
 #include "halogen/placement/placement.hpp"
 

@@ -17,6 +17,14 @@ struct AppliedNetwork {
   const Image& image;
 };
 
+namespace detail {
+template <class ModelType, class Image>
+void applied_network(const AppliedNetwork<ModelType, Image>&);
+/// An expression that is not net(image) of a field.
+template <class X>
+concept NoNetwork = Unstored<X> && !requires(const X& x) { applied_network(x); };
+}  // namespace detail
+
 /// loss(net(image), label, weight), not yet computed.
 template <class Loss, class ModelType, class Image, class Label, class Weight>
 struct NetworkLoss {
@@ -40,6 +48,8 @@ struct LossFunction {
     requires(!Fits<ModelType, Image, Label, Weight>)
   void operator()(AppliedNetwork<ModelType, Image> prediction, const Label& label,
                   const Weight& weight = no_weight) const = delete;
+  template <detail::NoNetwork E, class Label, class Weight = NoWeight, class Why = why::expression_is_no_field>
+  void operator()(const E& prediction, const Label& label, const Weight& weight = no_weight) const = delete;
 };
 
 /// Mean squared error.

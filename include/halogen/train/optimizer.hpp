@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "halogen/core/config.hpp"
 #include "halogen/core/why.hpp"
 #include "halogen/kernels/adamw.hpp"
 #include "halogen/train/gradient_norm.hpp"

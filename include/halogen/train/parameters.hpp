@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "halogen/comm/communicator.hpp"
+#include "halogen/core/config.hpp"
 #include "halogen/core/philox.hpp"
 #include "halogen/expr/trace.hpp"
 #include "halogen/expr/transport_image.hpp"

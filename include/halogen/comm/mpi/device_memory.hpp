@@ -8,6 +8,7 @@
 
 #include "halogen/comm/mpi/handle.hpp"
 #include "halogen/comm/stream.hpp"
+#include "halogen/core/config.hpp"
 
 #if __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "halogen/comm/error.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 

@@ -10,6 +10,7 @@
 
 #include "halogen/comm/mpi/handle.hpp"
 #include "halogen/comm/transport.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 

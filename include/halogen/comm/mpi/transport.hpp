@@ -15,6 +15,7 @@
 #include "halogen/comm/mpi/pending.hpp"
 #include "halogen/comm/self/transport.hpp"
 #include "halogen/comm/self_copy.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 

@@ -18,6 +18,7 @@
 #include "halogen/comm/self_copy.hpp"
 #include "halogen/comm/transport.hpp"
 #include "halogen/comm/wait.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 

@@ -16,6 +16,7 @@
 
 #include "halogen/comm/first_fault.hpp"
 #include "halogen/comm/nccl/transport.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 

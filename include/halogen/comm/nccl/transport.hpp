@@ -17,6 +17,7 @@
 #include "halogen/comm/nccl/exchange.hpp"
 #include "halogen/comm/node.hpp"
 #include "halogen/comm/self/transport.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 

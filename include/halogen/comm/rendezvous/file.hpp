@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "halogen/comm/rendezvous/rendezvous.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 

@@ -6,6 +6,7 @@
 
 #include "halogen/comm/rendezvous/file.hpp"
 #include "halogen/comm/rendezvous/tcp.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "halogen/comm/rendezvous/rendezvous.hpp"
+#include "halogen/core/config.hpp"
 
 namespace halogen::detail {
 
