@@ -4,7 +4,7 @@
 #   // timeout: 300      seconds
 #   // program: layers   tests/CMakeLists.txt: compiled as one with the sources of that program
 #   // optimise: 3       level, where the default does not do
-#   // compiled: no      header-only, since it sets what halogen::compiled was built with
+#   // compiled: no      header-only: it sets what halogen::compiled was built with, or compares bits at -O0
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 
 # Open MPI as root, with more ranks than cores, and on one machine, where it need not look for networks for longer than
