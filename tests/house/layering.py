@@ -10,11 +10,13 @@ import sys
 
 ROOMS = ["core", "mesh", "placement", "stencil",  # type floor
          "comm", "tensor", "halo",  # motion floor
-         "kernels", "expr", "autograd", "layers", "models", "train", "io",  # meaning floor
+         "kernels", "array", "autograd", "graph", "plan", "run", "layers", "models", "train", "io",  # meaning floor
          "compiled"]  # what halogen::compiled holds of all rooms; only umbrellas include it
 UMBRELLAS = ("halogen.hpp", "array.hpp", "network.hpp", "io.hpp")
 TYPE_FLOOR = ROOMS[:4]
 MOTION_FLOOR = ROOMS[4:7]
+PLANNER = ("graph", "plan", "run")
+NO_KOKKOS = TYPE_FLOOR + ["graph", "plan", "layers"]
 KOKKOS = re.compile(r"^Kokkos_|^KokkosExp")
 TRANSPORT = re.compile(r"^(mpi|nccl)\.h$")
 THIRD_PARTY = re.compile(r"^(CLI|nlohmann|stb|fmt|doctest|gtest)/")
@@ -34,6 +36,10 @@ def forbidden_rooms(room):
     later = ROOMS[ROOMS.index(room) + 1:]
     if room == "kernels":  # pointers and strides, nothing of ranks
         return later + MOTION_FLOOR
+    if room in PLANNER:  # what joins the two languages lies above both, or in layers and train
+        later = later + ["array", "autograd"]
+    if room in ("graph", "plan"):  # values only
+        return later + MOTION_FLOOR + ["kernels"]
     if room == "layers":
         return later + ["comm"]
     return later
@@ -80,7 +86,7 @@ def header_faults(header, include_root):
         elif target_room in forbidden_rooms(room):
             yield f"{name}: room '{room}' must not include '{target_room}' ({target})"
         elif target_room is None:
-            if KOKKOS.match(target) and room in TYPE_FLOOR + ["layers"]:
+            if KOKKOS.match(target) and room in NO_KOKKOS:
                 yield f"{name}: room '{room}' must not include Kokkos ({target})"
             if TRANSPORT.match(target) and not (room == "comm" and parts[1] in ("mpi", "nccl")):
                 yield f"{name}: only comm/mpi and comm/nccl include {target}"

@@ -1,5 +1,5 @@
 // The graph and the plan of the three-level U-Net, pinned: a change here is a change of what runs.
-#include "halogen/expr/trace.hpp"
+#include "halogen/plan/trace.hpp"
 #include "halogen/models/unet.hpp"
 
 namespace {

@@ -13,7 +13,7 @@
 #include <valarray>
 #include <vector>
 
-#include "halogen/expr/plan.hpp"
+#include "halogen/plan/plan.hpp"
 
 namespace support {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "halogen/autograd/gradient.hpp"
-#include "halogen/expr/attention.hpp"
-#include "halogen/expr/explain_expression.hpp"
+#include "halogen/array/attention.hpp"
+#include "halogen/array/explain_expression.hpp"
 
 namespace halogen::detail {
 

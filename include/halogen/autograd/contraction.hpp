@@ -4,7 +4,7 @@
 #pragma once
 
 #include "halogen/autograd/gradient.hpp"
-#include "halogen/expr/contraction.hpp"
+#include "halogen/array/contraction.hpp"
 
 namespace halogen::detail {
 

@@ -2,7 +2,7 @@
 // added.
 #pragma once
 
-#include "halogen/expr/windowed.hpp"
+#include "halogen/array/windowed.hpp"
 
 namespace halogen {
 namespace detail {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "halogen/autograd/gradient.hpp"
-#include "halogen/expr/rearranged.hpp"
+#include "halogen/array/rearranged.hpp"
 
 namespace halogen::detail {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "halogen/autograd/gradient.hpp"
-#include "halogen/expr/reshaped.hpp"
+#include "halogen/array/reshaped.hpp"
 
 namespace halogen::detail {
 

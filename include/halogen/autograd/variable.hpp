@@ -1,11 +1,11 @@
 // The arguments of a function that is differentiated, and which expressions depend on them.
 #pragma once
 
-#include "halogen/expr/cumulative.hpp"
-#include "halogen/expr/dual.hpp"
-#include "halogen/expr/iterate.hpp"
-#include "halogen/expr/reduced.hpp"
-#include "halogen/expr/stencil.hpp"
+#include "halogen/array/cumulative.hpp"
+#include "halogen/array/dual.hpp"
+#include "halogen/array/iterate.hpp"
+#include "halogen/array/reduced.hpp"
+#include "halogen/array/stencil.hpp"
 
 namespace halogen {
 

@@ -5,7 +5,7 @@
 
 #include "halogen/core/config.hpp"
 #include "halogen/core/vector_bytes.hpp"
-#include "halogen/expr/graph.hpp"
+#include "halogen/graph/graph.hpp"
 #include "halogen/tensor/space.hpp"
 
 #if !defined(HALOGEN_DEVICE_KERNELS)

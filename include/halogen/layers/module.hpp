@@ -8,7 +8,7 @@
 
 #include "halogen/core/fixed_string.hpp"
 #include "halogen/core/type_of.hpp"
-#include "halogen/expr/planner.hpp"
+#include "halogen/plan/planner.hpp"
 
 namespace halogen {
 

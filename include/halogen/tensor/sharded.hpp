@@ -250,7 +250,7 @@ class Sharded {
     evaluate_into(*this, expression);
   }
 
-  /// Rebinds to a buffer with the expression's values; older copies of this field keep theirs (expr/assign.hpp).
+  /// Rebinds to a buffer with the expression's values; older copies of this field keep theirs (array/assign.hpp).
   template <class E>
     requires requires { typename E::expression_tag; }
   Sharded& operator=(const E& expression) {

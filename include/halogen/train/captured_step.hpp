@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "halogen/comm/communicator.hpp"
-#include "halogen/expr/loss_sum.hpp"
+#include "halogen/run/loss_sum.hpp"
 #include "halogen/tensor/launch_graph.hpp"
 
 namespace halogen {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "halogen/expr/explain.hpp"
+#include "halogen/run/explain.hpp"
 #include "halogen/train/network.hpp"
 
 namespace halogen {

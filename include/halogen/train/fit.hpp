@@ -8,7 +8,7 @@
 #include "halogen/core/half.hpp"
 #include "halogen/core/type_of.hpp"
 #include "halogen/core/why.hpp"
-#include "halogen/expr/trace.hpp"
+#include "halogen/plan/trace.hpp"
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "halogen/expr/evaluate.hpp"
+#include "halogen/run/evaluate.hpp"
 #include "halogen/train/fit.hpp"
 #include "halogen/train/parameter_access.hpp"
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "halogen/autograd/gradient.hpp"
-#include "halogen/expr/explain_expression.hpp"
+#include "halogen/array/explain_expression.hpp"
 #include "halogen/train/network.hpp"
 
 namespace halogen {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "halogen/expr/gathered_parameters.hpp"
-#include "halogen/expr/whole_parameters.hpp"
+#include "halogen/run/gathered_parameters.hpp"
+#include "halogen/run/whole_parameters.hpp"
 #include "halogen/tensor/sharded.hpp"
 #include "halogen/train/sharded_parameters.hpp"
 

@@ -1,7 +1,7 @@
 // Bytes on one rank of what belongs to parameters, replicated or sharded; known without any rank.
 #pragma once
 
-#include "halogen/expr/parameter_schedule.hpp"
+#include "halogen/run/parameter_schedule.hpp"
 #include "halogen/train/sharded_parameters.hpp"
 
 namespace halogen {

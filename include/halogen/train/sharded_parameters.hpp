@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "halogen/comm/device_mesh.hpp"
-#include "halogen/expr/parameter_sharding.hpp"
+#include "halogen/run/parameter_sharding.hpp"
 #include "halogen/train/parameters.hpp"
 
 namespace halogen {

@@ -1,0 +1,243 @@
+// Assignment: one halo exchange per field read, then one kernel, whatever the expression.
+#pragma once
+
+#include <algorithm>
+#include <tuple>
+
+#include "halogen/array/row_space.hpp"
+#include "halogen/array/stage.hpp"
+
+namespace halogen {
+namespace detail {
+
+HALOGEN_LOOPS_BEGIN
+template <class Bound, class T, int Rank>
+struct AssignRows {
+  Bound expression;
+  StridedView<T, Rank> target;
+  RowSpace<Rank> space;
+
+  KOKKOS_FUNCTION void operator()(const index_t i) const {
+    space.visit(i, [&](const Position& at, index_t begin, index_t end, auto checked) {
+      if (begin >= end) return;
+      const auto row = expression.template row<decltype(checked)::value, Rank - 1>(at);
+      T* out = line_of<Rank - 1>(target, at);
+      HALOGEN_INDEPENDENT
+      for (index_t x = begin; x < end; ++x) out[x] = static_cast<T>(row(x));
+    });
+  }
+};
+HALOGEN_LOOPS_END
+
+/// One kernel over the points of `box`. `image` as in bind().
+template <class T, int Rank, class E, class Reads>
+void launch_assign(const execution_space& space, const StridedView<T, Rank>& target, const Box<Rank>& box,
+                   const E& expression, const Reads& reads, const Offsets& image = {}) {
+  const auto bound = expression.bind(image);  // reductions in it are collective: before a rank without points leaves
+  if (box.points() == 0) return;
+  const AssignRows<std::decay_t<decltype(bound)>, T, Rank> kernel{bound, target, row_space(box, reads, image)};
+  launch_range(space, "halogen::assign", kernel.space.count(), kernel);
+}
+
+/// Writes the expression's values into a buffer shaped as `field`, which the expression does not read.
+template <class Field, class E>
+void write_values(const Field& field, const typename Field::Storage& buffer, const E& expression) {
+  const EvaluationScope scope;
+  const execution_space space;
+  const Grid<Field::rank> grid(field);
+  const auto reads = reads_on(*field.shape(), expression);
+  exchange_halos(space, grid, reads);
+  launch_assign(space, strided_view(field, buffer), grid.own, expression, reads);
+}
+
+/// A new buffer with the expression's values, shaped as `field`.
+template <class Field, class E>
+std::shared_ptr<typename Field::Storage> evaluated(const Field& field, const E& expression,
+                                                   const char* user = "an assignment") {
+  std::shared_ptr<typename Field::Storage> buffer = field.take_buffer(user);
+  write_values(field, *buffer, expression);
+  return buffer;
+}
+
+/// A new field with the expression's values.
+template <class Field, class E>
+Field computed(const std::shared_ptr<const typename Field::Shape>& shape, const E& expression) {
+  const Field field(shape, Field::Start::unwritten);
+  write_values(field, field.storage(), expression);
+  return field;
+}
+
+/// The shape of the first field that is read and lies as one of this type would, or null.
+template <class Field>
+std::shared_ptr<const typename Field::Shape> shape_read(const Reads<typename Field::Shape>& reads) {
+  if (reads.size() == 0)
+    throw CollectiveError("an expression that reads no field has no mesh: give its target a mesh and extents first");
+  for (const auto& read : reads)
+    if (read.shape != nullptr && std::ranges::equal(read.placements, Field::placements) && !read.access.regridded &&
+        read.access.is_shift(Field::rank))
+      return *read.shape;
+  return nullptr;
+}
+
+template <class Field>
+using PerhapsCuts = std::array<std::optional<Cut>, Field::rank>;
+
+/// The cuts of those dimensions that some field has as one of this type would.
+template <class Field>
+PerhapsCuts<Field> cuts_read(const Reads<typename Field::Shape>& reads, const Decomposition& pieces) {
+  PerhapsCuts<Field> cuts;
+  for (const auto& read : reads) {
+    if (read.access.regridded) continue;
+    for (int d = 0; d < read.dimensions(); ++d) {
+      const int source = read.source(d);
+      if (source >= 0 && read.cut(d).parts() == pieces.parts(source))
+        cuts[static_cast<std::size_t>(source)] = read.cut(d);
+    }
+  }
+  return cuts;
+}
+
+/// A shape with these cuts; where there is none, as torch.chunk of the extent.
+template <class Field>
+std::shared_ptr<const typename Field::Shape> shape_with(const DeviceMesh<typename Field::mesh_type>& mesh,
+                                                        const Decomposition& pieces, const PerhapsCuts<Field>& cuts,
+                                                        const typename Field::Extents& extents) {
+  std::array<Cut, Field::rank> all;
+  for (std::size_t d = 0; d < Field::rank; ++d)
+    all[d] = cuts[d] ? *cuts[d] : Cut::chunk(std::max<index_t>(extents[d], 1), pieces.parts(static_cast<int>(d)));
+  return Field::make_shape(mesh, all);
+}
+
+/// Mesh and cuts of the expression as a field of this type has them: those of one of its fields where that is its grid.
+template <class Field, class E>
+std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
+  const EvaluationScope scope;  // the fields of its stages stay what they are
+  const Reads<typename Field::Shape> reads(expression);
+  if (auto shape = shape_read<Field>(reads)) return shape;
+  const auto& mesh = *reads.begin()->mesh;
+  const Decomposition pieces(mesh.extents(), Field::placements, Field::mesh_type::names);
+  PerhapsCuts<Field> cuts = cuts_read<Field>(reads, pieces);
+  typename Field::Extents extents;
+  for (int d = 0; d < Field::rank; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    if (!cuts[i]) cuts[i] = expression.cut(d);
+    extents[i] = expression.extent(d);
+  }
+  return shape_with<Field>(mesh, pieces, cuts, extents);
+}
+
+/// Bytes of the widest real numbers that the fields of an expression hold, 0 where it has none of them: where it is of
+/// integers or truths, or depends on no field. Numbers do not count, so that 2.0 * u is of u's own width, nor does what
+/// a functor or a cast has made narrower. Two-byte numbers are floats that a field stores in two bytes.
+template <class E>
+struct real_bytes;
+template <class E>
+inline constexpr std::size_t real_bytes_of = real_bytes<E>::value;
+template <class E>
+struct real_bytes {
+ private:
+  template <class... Parts>
+  static constexpr std::size_t widest(const std::tuple<Parts...>*) {
+    return std::max({std::size_t{0}, real_bytes_of<Parts>...});
+  }
+  static constexpr std::size_t find() {
+    if constexpr (std::is_same_v<typename E::placed, NotPlaced> || !std::is_floating_point_v<typename E::value_type>)
+      return 0;
+    else if constexpr (requires(const E& e) { e.field; })
+      return sizeof(typename E::value_type);
+    else if constexpr (requires(const E& e) { e.parts; })
+      return widest(static_cast<const std::decay_t<decltype(E::parts)>*>(nullptr));
+    else if constexpr (requires(const E& e) { e.inner; })
+      return real_bytes_of<std::decay_t<decltype(E::inner)>>;
+    else
+      return 0;
+  }
+
+ public:
+  static constexpr std::size_t value = find();
+};
+template <class F, class... Args>
+struct real_bytes<Pointwise<F, Args...>> {
+  using T = typename Pointwise<F, Args...>::value_type;
+  static constexpr std::size_t widest = std::max({std::size_t{0}, real_bytes_of<Args>...});
+  static constexpr std::size_t value = std::is_floating_point_v<T> ? std::min(sizeof(T), widest) : 0;
+};
+
+/// Whether values of the expression's fields would lose digits in a field of T that nobody has asked for.
+template <class T, class E>
+inline constexpr bool narrows = real_bytes_of<E> > (std::is_integral_v<T> ? 0 : sizeof(compute_type<T>));
+
+template <class T, class E>
+  requires(!narrows<T, E>)
+void check_width(const E&) {}
+template <class T, class E, class Why = why::values_are_narrowed<typename E::value_type, T>>
+  requires narrows<T, E>
+void check_width(const E&) = delete;
+
+/// Whether an expression may be assigned to a field: the same mesh, dimensions and placements.
+template <class Field, class E>
+concept AssignableTo = is_sharded<Field> && Expression<E> &&
+                       std::is_same_v<placed_of<FieldLeaf<Field>, E>, typename FieldLeaf<Field>::placed>;
+
+}  // namespace detail
+
+/// field = expression: rebinds the field to a buffer with the values, reused from step to step; copies of the field
+/// keep theirs. Collective. Placement of the expression in and out; one halo exchange per field read beyond its
+/// piece. An empty field takes the expression's mesh and cuts.
+template <class Field, Expression E>
+  requires(detail::AssignableTo<Field, E> && !detail::narrows<typename Field::value_type, E>)
+void evaluate_into(Field& field, const E& expression) {
+  const detail::EvaluationScope scope;
+  if (field.empty())
+    field = detail::computed<Field>(detail::shape_of<Field>(expression), expression);
+  else
+    field.rebind(detail::evaluated(field, expression));
+}
+template <class Field, Expression E,
+          class Why = why::values_are_narrowed<typename E::value_type, typename Field::value_type>>
+  requires(detail::AssignableTo<Field, E> && detail::narrows<typename Field::value_type, E>)
+void evaluate_into(Field& field, const E& expression) = delete;
+template <class Field, Expression E, class Why = detail::WhyNotJoined<Field, E>>
+  requires(is_sharded<Field> && !detail::AssignableTo<Field, E>)
+void evaluate_into(Field& field, const E& expression) = delete;
+
+/// Writes the values of an expression, a field or a number into the field's own buffer, seen by all its copies.
+template <class Field, Operand E>
+  requires(detail::AssignableTo<Field, expression_of<E>> &&
+           !detail::narrows<typename Field::value_type, expression_of<E>>)
+void assign(Field& field, const E& e) {
+  Field values(field);
+  values.rebind(detail::evaluated(field, as_expression(e), "assign"));
+  copy_points(execution_space{}, field.to_local(), values.to_local());
+}
+template <class Field, Operand E,
+          class Why = why::values_are_narrowed<typename expression_of<E>::value_type, typename Field::value_type>>
+  requires(detail::AssignableTo<Field, expression_of<E>> &&
+           detail::narrows<typename Field::value_type, expression_of<E>>)
+void assign(Field& field, const E& e) = delete;
+template <class Field, Operand E>
+  requires is_sharded<Field>
+Field& operator+=(Field& field, const E& e) {
+  assign(field, field + e);
+  return field;
+}
+template <class Field, Operand E>
+  requires is_sharded<Field>
+Field& operator-=(Field& field, const E& e) {
+  assign(field, field - e);
+  return field;
+}
+template <class Field, Operand E>
+  requires is_sharded<Field>
+Field& operator*=(Field& field, const E& e) {
+  assign(field, field * e);
+  return field;
+}
+template <class Field, Operand E>
+  requires is_sharded<Field>
+Field& operator/=(Field& field, const E& e) {
+  assign(field, field / e);
+  return field;
+}
+
+}  // namespace halogen

@@ -1,0 +1,118 @@
+// Broadcasting: an operand that has one point along a dimension, beside operands that have more, is the same at all
+// their points. Static extents of 1 broadcast by themselves (u * v of Tensor<T, dyn, dyn> and Tensor<T, 1, dyn>),
+// an extent that only the run knows is named: u * expand<0>(v). Nothing moves: a mesh dimension that cuts the others
+// holds v whole.
+#pragma once
+
+#include "halogen/array/windowed.hpp"
+
+namespace halogen {
+namespace detail {
+
+constexpr bool names_dimension(unsigned mask, int d) { return d >= 0 && (mask >> d & 1u) != 0; }
+
+template <class B, unsigned Mask>
+struct BoundBroadcast {
+  B inner;
+  template <bool Checked, int Axis>
+  KOKKOS_FUNCTION auto row(Position at) const {
+    constexpr bool same_for_all = Axis >= 0 && (Mask >> (Axis < 0 ? 0 : Axis) & 1u) != 0;
+    for (int d = 0; d < max_rank; ++d)
+      if ((Mask >> d & 1u) != 0) at[d] = 0;
+    return inner.template row < Checked, same_for_all ? -1 : Axis > (at);
+  }
+};
+
+template <class Where>
+struct whole_where_others_are_cut;
+template <class M, int Rank, int... Codes>
+struct whole_where_others_are_cut<Placed<M, Rank, Codes...>> {
+  using type = Placed<M, Rank, (Codes < 0 ? any_code : Codes)...>;
+};
+
+}  // namespace detail
+
+/// E, of one point along the dimensions of Mask, as its partners need it: the same at all their indices.
+template <class E, unsigned Mask>
+struct Broadcast
+    : ExpressionNode<typename E::value_type, typename detail::whole_where_others_are_cut<typename E::placed>::type> {
+  E inner;
+  detail::NodeIdentity identity;
+  explicit Broadcast(E e) : inner(std::move(e)) {}
+
+  index_t extent(int d) const { return detail::names_dimension(Mask, d) ? -1 : inner.extent(d); }
+  std::optional<Cut> cut(int d) const {
+    const std::optional<Cut> cut = detail::names_dimension(Mask, d) ? std::nullopt : inner.cut(d);
+    return cut && cut->parts() > 1 ? cut : std::nullopt;
+  }
+  auto bind(Offsets image) const {
+    for (std::size_t d = 0; d < image.size(); ++d)
+      if (detail::names_dimension(Mask, static_cast<int>(d))) image[d] = 0;
+    return detail::BoundBroadcast<decltype(inner.bind(image)), Mask>{inner.bind(image)};
+  }
+  template <class Visit>
+  void each_leaf(Access access, Visit&& visit) const {
+    for (std::size_t d = 0; d < access.source.size(); ++d)
+      if (detail::names_dimension(Mask, static_cast<int>(d))) access.fix(d, 0);
+    inner.each_leaf(access, visit);
+  }
+};
+
+namespace detail {
+
+/// Of which dimensions (bits) an expression has one point, as its type says: `single`, of these `open` fit any partner
+/// already. Numbers have no dimension, and so all.
+template <class E>
+struct one_point {
+  static constexpr unsigned single = std::is_same_v<typename E::placed, NotPlaced> ? ~0u : 0u;
+  static constexpr unsigned open = single;
+};
+template <class Field>
+struct one_point<FieldLeaf<Field>> {
+  static constexpr unsigned single = [] {
+    unsigned single = 0;
+    for (int d = 0; d < Field::rank; ++d) {
+      bool is_single = Field::tensor_type::extents[static_cast<std::size_t>(d)] == 1;
+      for (const int code : Field::placements) is_single = is_single && code != d;  // a cut one lies on one rank
+      if (is_single) single |= 1u << d;
+    }
+    return single;
+  }();
+  static constexpr unsigned open = 0;
+};
+/// A stage as its field.
+template <class E>
+  requires requires { typename E::stage_tag; }
+struct one_point<E> : one_point<FieldLeaf<typename E::Result>> {};
+template <class E, class... B>
+struct one_point<Bounded<E, B...>> : one_point<E> {};
+template <int Dim, int Offset, class E>
+struct one_point<Shift<Dim, Offset, E>> : one_point<E> {};
+template <class E, unsigned Mask>
+struct one_point<Broadcast<E, Mask>> {
+  static constexpr unsigned single = one_point<E>::single | Mask;
+  static constexpr unsigned open = one_point<E>::open | Mask;
+};
+
+/// Dimensions of which all operands have one point.
+template <class... X>
+inline constexpr unsigned common_single = (~0u & ... & one_point<expression_of<X>>::single);
+
+template <unsigned Mask, class E>
+auto broadcast_over(const E& e) {
+  if constexpr (Mask == 0)
+    return e;
+  else
+    return Broadcast<E, Mask>(e);
+}
+/// An operand beside others that have one point in the dimensions of Common only.
+template <unsigned Common, class X>
+auto broadcast_beside(const X& x) {
+  using Points = one_point<expression_of<X>>;
+  return broadcast_over<Points::single & ~Points::open & ~Common>(as_expression(x));
+}
+template <unsigned Common, class X>
+using broadcast_of = decltype(broadcast_beside<Common>(std::declval<const X&>()));
+
+}  // namespace detail
+}  // namespace halogen

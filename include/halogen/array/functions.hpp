@@ -1,0 +1,261 @@
+// The usual functions of values, point by point, with their partial derivatives: arithmetic, comparisons, where, casts,
+// and the mathematical functions by their names in PyTorch. Types promote as in C++.
+#pragma once
+
+#include "halogen/array/pointwise.hpp"
+
+namespace halogen {
+
+/// The partial derivative of what does not change smoothly: no gradient flows.
+struct NoPartial {};
+
+namespace detail {
+/// A number in a type in which its products and quotients are as exact as the operands'.
+template <class... Operands>
+constexpr auto number_of(double value) {
+  return static_cast<std::common_type_t<float, typename Operands::value_type...>>(value);
+}
+/// a to the power of b in their common type, so that pow(u, 2) of a float is a float.
+template <class A, class B>
+KOKKOS_FUNCTION auto power(A a, B b) {
+  using T = std::conditional_t<std::is_integral_v<A> && std::is_integral_v<B>, double, std::common_type_t<A, B>>;
+  return Kokkos::pow(static_cast<T>(a), static_cast<T>(b));
+}
+/// 1 / (1 + exp(-a)) of a as what exp makes of it: minus an unsigned a would be a large number.
+template <class A>
+KOKKOS_FUNCTION auto logistic(A a) {
+  using T = decltype(Kokkos::exp(a));
+  return T(1) / (T(1) + Kokkos::exp(-static_cast<T>(a)));
+}
+/// |a|; of -0.0 it is 0.0.
+template <class A>
+KOKKOS_FUNCTION auto magnitude(A a) {
+  if constexpr (std::is_floating_point_v<A>)
+    return Kokkos::abs(a);
+  else
+    return a < A(0) ? -a : a;
+}
+/// Of the dividend's sign, as std::fmod; of integers too.
+template <class A, class B>
+KOKKOS_FUNCTION auto truncated_remainder(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<T>(a) % static_cast<T>(b));
+  else
+    return Kokkos::fmod(static_cast<T>(a), static_cast<T>(b));
+}
+template <class A, class B>
+KOKKOS_FUNCTION auto floored_remainder(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  if constexpr (std::is_integral_v<T>) {
+    const T rest = static_cast<T>(a) % static_cast<T>(b);
+    return rest != 0 && (rest < 0) != (static_cast<T>(b) < 0) ? rest + static_cast<T>(b) : rest;
+  } else {
+    const T rest = Kokkos::fmod(static_cast<T>(a), static_cast<T>(b));
+    return rest != T(0) && (rest < T(0)) != (static_cast<T>(b) < T(0)) ? rest + static_cast<T>(b) : rest;
+  }
+}
+/// The integer n of a = n b + remainder(a, b).
+struct FlooredQuotient {
+  template <class A, class B>
+  KOKKOS_FUNCTION auto operator()(A a, B b) const {
+    using T = std::common_type_t<float, A, B>;
+    if (b == B(0)) return static_cast<T>(a) / static_cast<T>(b);
+    const T quotient = (static_cast<T>(a) - static_cast<T>(floored_remainder(a, b))) / static_cast<T>(b);
+    const bool is_below = (a < A(0)) != (b < B(0)) && a != A(0) && Kokkos::isfinite(static_cast<T>(a));
+    return is_below && Kokkos::isinf(static_cast<T>(b)) ? T(-1) : Kokkos::nearbyint(quotient);
+  }
+};
+}  // namespace detail
+
+#define HALOGEN_BINARY_FUNCTION(Name, function)                         \
+  template <class A, class B>                                           \
+    requires detail::Combinable<A, B>                                   \
+  auto function(const A& a, const B& b) {                               \
+    return apply(Name{}, a, b);                                         \
+  }                                                                     \
+  template <class A, class B, class Why = detail::WhyNotCombined<A, B>> \
+    requires detail::Uncombinable<A, B>                                 \
+  void function(const A& a, const B& b) = delete;
+
+// Each operation: a functor with its value and, for gradients, partial<I>(operands...) as an expression.
+#define HALOGEN_BINARY(Name, function, value_expression, first_partial, second_partial) \
+  struct Name {                                                                         \
+    template <class A, class B>                                                         \
+    KOKKOS_FUNCTION auto operator()(A a, B b) const {                                   \
+      return value_expression;                                                          \
+    }                                                                                   \
+    template <int I, class A, class B>                                                  \
+    static auto partial([[maybe_unused]] const A& a, [[maybe_unused]] const B& b) {     \
+      if constexpr (I == 0)                                                             \
+        return first_partial;                                                           \
+      else                                                                              \
+        return second_partial;                                                          \
+    }                                                                                   \
+  };                                                                                    \
+  HALOGEN_BINARY_FUNCTION(Name, function)
+
+#define HALOGEN_UNARY(Name, function, value_expression, the_partial) \
+  struct Name {                                                      \
+    template <class A>                                               \
+    KOKKOS_FUNCTION auto operator()(A a) const {                     \
+      return value_expression;                                       \
+    }                                                                \
+    template <int, class A>                                          \
+    static auto partial([[maybe_unused]] const A& a) {               \
+      return the_partial;                                            \
+    }                                                                \
+  };                                                                 \
+  template <class A>                                                 \
+    requires FieldOperand<A>                                         \
+  auto function(const A& a) {                                        \
+    return apply(Name{}, a);                                         \
+  }
+
+HALOGEN_BINARY(Plus, operator+, a + b, 1.0f, 1.0f)
+HALOGEN_BINARY(Minus, operator-, a - b, 1.0f, -1.0f)
+HALOGEN_BINARY(Times, operator*, a* b, b, a)
+HALOGEN_BINARY(Divides, operator/, a / b, (detail::number_of<A, B>(1) / b), -((a / b) / b))
+HALOGEN_BINARY(Less, operator<, a < b, NoPartial{}, NoPartial{})
+HALOGEN_BINARY(Greater, operator>, a > b, NoPartial{}, NoPartial{})
+HALOGEN_BINARY(LessEqual, operator<=, a <= b, NoPartial{}, NoPartial{})
+HALOGEN_BINARY(GreaterEqual, operator>=, a >= b, NoPartial{}, NoPartial{})
+HALOGEN_BINARY(EqualTo, operator==, a == b, NoPartial{}, NoPartial{})
+HALOGEN_BINARY(NotEqualTo, operator!=, a != b, NoPartial{}, NoPartial{})
+HALOGEN_BINARY(LogicalAnd, operator&&, a&& b, NoPartial{}, NoPartial{})
+HALOGEN_BINARY(LogicalOr, operator||, a || b, NoPartial{}, NoPartial{})
+HALOGEN_UNARY(Negate, operator-, -a, -1.0f)
+HALOGEN_UNARY(LogicalNot, operator!, !a, NoPartial{})
+HALOGEN_UNARY(Square, square, a* a, 2.0f * a)
+HALOGEN_UNARY(Sine, sin, Kokkos::sin(a), cos(a))
+HALOGEN_UNARY(Cosine, cos, Kokkos::cos(a), -sin(a))
+HALOGEN_UNARY(Exponential, exp, Kokkos::exp(a), exp(a))
+HALOGEN_UNARY(Logarithm, log, Kokkos::log(a), 1.0f / a)
+HALOGEN_UNARY(SquareRoot, sqrt, Kokkos::sqrt(a), 0.5f / sqrt(a))
+HALOGEN_UNARY(HyperbolicTangent, tanh, Kokkos::tanh(a), 1.0f - square(tanh(a)))
+
+/// condition ? a : b, point by point; both branches are evaluated.
+struct Where {
+  template <class C, class A, class B>
+  KOKKOS_FUNCTION auto operator()(C condition, A a, B b) const {
+    return condition ? a : b;
+  }
+  template <int I, class C, class A, class B>
+  static auto partial(const C& condition, const A&, const B&) {
+    if constexpr (I == 0)
+      return NoPartial{};
+    else if constexpr (I == 1)
+      return apply(Where{}, condition, 1.0f, 0.0f);
+    else
+      return apply(Where{}, condition, 0.0f, 1.0f);
+  }
+};
+template <class C, class A, class B>
+  requires detail::Combinable<C, A, B>
+auto where(const C& condition, const A& a, const B& b) {
+  return apply(Where{}, condition, a, b);
+}
+
+/// The value as another type: cast<double>(u).
+template <class To>
+struct Cast {
+  template <class A>
+  KOKKOS_FUNCTION To operator()(A a) const {
+    return static_cast<To>(a);
+  }
+  template <int, class A>
+  static auto partial(const A&) {
+    if constexpr (std::is_integral_v<To>)
+      return NoPartial{};
+    else
+      return 1.0f;
+  }
+};
+template <class To, FieldOperand A>
+auto cast(const A& a) {
+  return apply(Cast<To>{}, a);
+}
+
+HALOGEN_UNARY(AbsoluteValue, abs, detail::magnitude(a), where(a < 0.0f, -1.0f, where(a > 0.0f, 1.0f, 0.0f)))
+HALOGEN_UNARY(Sign, sign, static_cast<A>((A(0) < a) - (a < A(0))), NoPartial{})
+HALOGEN_UNARY(Tangent, tan, Kokkos::tan(a), 1.0f + square(tan(a)))
+HALOGEN_UNARY(ArcSine, asin, Kokkos::asin(a), rsqrt(1.0f - square(a)))
+HALOGEN_UNARY(ArcCosine, acos, Kokkos::acos(a), -rsqrt(1.0f - square(a)))
+HALOGEN_UNARY(ArcTangent, atan, Kokkos::atan(a), 1.0f / (1.0f + square(a)))
+HALOGEN_UNARY(HyperbolicSine, sinh, Kokkos::sinh(a), cosh(a))
+HALOGEN_UNARY(HyperbolicCosine, cosh, Kokkos::cosh(a), sinh(a))
+HALOGEN_UNARY(ExponentialMinusOne, expm1, Kokkos::expm1(a), exp(a))
+HALOGEN_UNARY(LogarithmOfOnePlus, log1p, Kokkos::log1p(a), 1.0f / (1.0f + a))
+HALOGEN_UNARY(LogarithmToBase10, log10, Kokkos::log10(a), detail::number_of<A>(0.43429448190325183) / a)
+HALOGEN_UNARY(LogarithmToBase2, log2, Kokkos::log2(a), detail::number_of<A>(1.4426950408889634) / a)
+HALOGEN_UNARY(PowerOf2, exp2, Kokkos::exp2(a), detail::number_of<A>(0.69314718055994531) * exp2(a))
+HALOGEN_UNARY(InverseHyperbolicSine, asinh, Kokkos::asinh(a), rsqrt(square(a) + 1.0f))
+HALOGEN_UNARY(InverseHyperbolicCosine, acosh, Kokkos::acosh(a), rsqrt(square(a) - 1.0f))
+HALOGEN_UNARY(InverseHyperbolicTangent, atanh, Kokkos::atanh(a), 1.0f / (1.0f - square(a)))
+HALOGEN_UNARY(ComplementaryErrorFunction, erfc, Kokkos::erfc(a),
+              -(detail::number_of<A>(1.1283791670955126) * exp(-square(a))))
+HALOGEN_UNARY(Reciprocal, reciprocal, 1.0f / a, -square(1.0f / a))
+HALOGEN_UNARY(ErrorFunction, erf, Kokkos::erf(a), detail::number_of<A>(1.1283791670955126) * exp(-square(a)))
+HALOGEN_UNARY(ReciprocalSquareRoot, rsqrt, A(1) / Kokkos::sqrt(a), -0.5f * (rsqrt(a) * rsqrt(a) * rsqrt(a)))
+HALOGEN_UNARY(Logistic, sigmoid, detail::logistic(a), sigmoid(a) * (1.0f - sigmoid(a)))
+HALOGEN_UNARY(Rectifier, relu, (a < A(0) ? A(0) : a), where(a <= 0.0f, 0.0f, 1.0f))
+HALOGEN_UNARY(Floor, floor, Kokkos::floor(a), NoPartial{})
+HALOGEN_UNARY(Ceiling, ceil, Kokkos::ceil(a), NoPartial{})
+HALOGEN_UNARY(Truncation, trunc, Kokkos::trunc(a), NoPartial{})
+HALOGEN_UNARY(Rounding, round, Kokkos::nearbyint(a), NoPartial{})  // halves to even, as in PyTorch
+HALOGEN_UNARY(IsNan, isnan, Kokkos::isnan(a), NoPartial{})
+HALOGEN_UNARY(IsInfinite, isinf, Kokkos::isinf(a), NoPartial{})
+HALOGEN_UNARY(IsFinite, isfinite, Kokkos::isfinite(a), NoPartial{})
+HALOGEN_UNARY(Detach, detach, a, NoPartial{})  // the value, through which no gradient flows
+
+// A NaN is the larger and the smaller; each of two equal operands has half the gradient: as in PyTorch.
+HALOGEN_BINARY(Maximum, maximum, (a < b || b != b ? b : a), where(a < b, 0.0f, where(a == b, 0.5f, 1.0f)),
+               where(b < a, 0.0f, where(a == b, 0.5f, 1.0f)))
+HALOGEN_BINARY(Minimum, minimum, (b < a || b != b ? b : a), where(b < a, 0.0f, where(a == b, 0.5f, 1.0f)),
+               where(a < b, 0.0f, where(a == b, 0.5f, 1.0f)))
+// What is constant has the derivative 0 where the formula says 0 * infinity: u^0, and 0^v for v >= 0.
+HALOGEN_BINARY(Power, pow, detail::power(a, b), where(b == 0.0f, 0.0f, b* pow(a, b - 1.0f)),
+               where(a == 0.0f && b >= 0.0f, 0.0f, pow(a, b) * log(a)))
+// Both derivatives are 0 at (0, 0), as in PyTorch.
+HALOGEN_BINARY(ArcTangent2, atan2, Kokkos::atan2(a, b),
+               where(a == 0.0f && b == 0.0f, 0.0f, b / (square(a) + square(b))),
+               where(a == 0.0f && b == 0.0f, 0.0f, -a / (square(a) + square(b))))
+HALOGEN_BINARY(Hypotenuse, hypot, Kokkos::hypot(a, b), (a / hypot(a, b)), (b / hypot(a, b)))
+// Of the divisor's sign, as in PyTorch and Python: remainder(longitude, 360.0f).
+HALOGEN_BINARY(Remainder, remainder, detail::floored_remainder(a, b), 1.0f, -apply(detail::FlooredQuotient{}, a, b))
+
+HALOGEN_BINARY(TruncatedRemainder, fmod, detail::truncated_remainder(a, b), 1.0f, -trunc(a / b))
+HALOGEN_BINARY(LogicalXor, logical_xor, !a != !b, NoPartial{}, NoPartial{})
+
+// maximum and minimum by the names they have in C++, as torch.max(a, b); max(u) is the largest value of u.
+HALOGEN_BINARY_FUNCTION(Maximum, max)
+HALOGEN_BINARY_FUNCTION(Minimum, min)
+
+/// Between two numbers. The derivative is 1 between them and 0 at them and beyond, as in PyTorch.
+struct Clamp {
+  template <class A, class Low, class High>
+  KOKKOS_FUNCTION auto operator()(A a, Low low, High high) const {
+    return Minimum{}(Maximum{}(a, low), high);
+  }
+  template <int I, class A, class Low, class High>
+  static auto partial(const A& a, const Low& low, const High& high) {
+    if constexpr (I == 0)
+      return where(low < a && a < high, 1.0f, 0.0f);
+    else
+      return NoPartial{};
+  }
+};
+/// Between two bounds, numbers or fields: torch.clamp. At a bound that is a field, both have half the gradient.
+template <class A, class Low, class High>
+auto clamp(const A& a, const Low& low, const High& high) {
+  if constexpr (std::is_arithmetic_v<Low> && std::is_arithmetic_v<High>)
+    return apply(Clamp{}, a, low, high);
+  else
+    return minimum(maximum(a, low), high);
+}
+
+#undef HALOGEN_BINARY
+#undef HALOGEN_BINARY_FUNCTION
+#undef HALOGEN_UNARY
+
+}  // namespace halogen

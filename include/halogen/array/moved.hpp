@@ -1,0 +1,106 @@
+// Stages that move data because they are asked to: redistribute and concatenate of expressions.
+#pragma once
+
+#include <tuple>
+
+#include "halogen/array/assign.hpp"
+#include "halogen/array/regrid.hpp"
+#include "halogen/halo/copy_block.hpp"
+#include "halogen/halo/redistribute.hpp"
+
+namespace halogen {
+namespace detail {
+
+/// The expression as a field of this type: a field's or a stage's own, or one that is computed now.
+template <class Field, class E>
+Field materialised(const E& expression) {
+  const EvaluationScope scope;
+  if constexpr (requires { expression.inner.field; }) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(expression.inner.field)>, Field>) return expression.inner.field;
+  }
+  if constexpr (requires { typename std::decay_t<decltype(expression.inner)>::stage_tag; }) {
+    if constexpr (std::is_same_v<typename std::decay_t<decltype(expression.inner)>::Result, Field>)
+      return expression.inner.field();
+  }
+  return computed<Field>(shape_of<Field>(expression), expression);
+}
+
+}  // namespace detail
+
+/// E placed as Target, on E's mesh, cut as torch.chunk; made by redistribute<Target>(expression).
+template <class Target, class E>
+struct Redistributed : detail::FieldStage<Redistributed<Target, E>, Target> {
+  using Source = detail::field_of_t<E, typename Target::value_type>;
+  E inner;
+  explicit Redistributed(E e) : inner(std::move(e)) { detail::check_width<typename Target::value_type>(inner); }
+
+  index_t extent(int d) const { return detail::stored_extent(inner, d); }
+  Cut grid(int d) const { return this->field().cut(d); }
+  Target compute() const { return redistribute<Target>(detail::materialised<Source>(inner)); }
+};
+
+/// An expression placed otherwise: what the table of halo/redistribute.hpp says moves, once per evaluation.
+template <class Target, Expression E>
+  requires(is_sharded<Target> && Target::rank == E::placed::rank)
+auto redistribute(const E& expression) {
+  using Inner = expression_of<E>;
+  return Redistributed<Target, Inner>(as_expression(expression));
+}
+
+/// Fields one after the other along Dim; made by concatenate.
+template <int Dim, class... E>
+struct Concatenated
+    : detail::FieldStage<
+          Concatenated<Dim, E...>,
+          typename detail::field_of<std::common_type_t<typename E::value_type...>, detail::placed_of<E...>>::type> {
+  using Base = detail::FieldStage<Concatenated, typename detail::field_of<std::common_type_t<typename E::value_type...>,
+                                                                          detail::placed_of<E...>>::type>;
+  using Result = typename Base::Result;
+  static constexpr int rank = Result::rank;
+  std::tuple<E...> parts;
+
+  explicit Concatenated(E... e) : parts(std::move(e)...) {
+    for (int d = 0; d < rank; ++d)
+      if (d != Dim)
+        std::apply(
+            [d](const auto& first, const auto&... e) {
+              (detail::joint_extent(d, detail::stored_extent(first, d), detail::stored_extent(e, d)), ...);
+            },
+            parts);
+  }
+
+  index_t extent(int d) const {
+    if (d != Dim) return detail::stored_extent(std::get<0>(parts), d);
+    return std::apply([](const E&... e) { return (detail::stored_extent(e, Dim) + ...); }, parts);
+  }
+  Cut grid(int d) const { return this->field().cut(d); }
+
+  Result compute() const {
+    const auto first = detail::shape_of<Result>(std::get<0>(parts));
+    std::array<Cut, rank> cuts = first->cuts();
+    cuts[Dim] = Cut::chunk(extent(Dim), first->decomposition().parts(Dim));
+    const Result result(Result::make_shape(first->mesh(), cuts), Result::Start::unwritten);
+    typename Result::Extents from{}, to{}, count{};
+    const auto add = [&](const auto& part) {
+      const Result field = detail::materialised<Result>(part);
+      for (int d = 0; d < rank; ++d) count[static_cast<std::size_t>(d)] = field.extent(d);
+      copy_block(field, result, from, to, count);
+      to[Dim] += field.extent(Dim);
+    };
+    std::apply([&](const E&... e) { (add(e), ...); }, parts);
+    return result;
+  }
+};
+
+/// Fields of one placement joined along Dim, as torch.cat. Along a dimension that is cut the points move to where the
+/// result's chunks are, each once; along another nothing is sent. Throws CollectiveError where other extents differ.
+template <int Dim, FieldOperand... X>
+  requires(sizeof...(X) > 0 && detail::Joinable<X...> && (detail::HasDimension<Dim, X> && ...))
+auto concatenate(const X&... x) {
+  return Concatenated<Dim, expression_of<X>...>(as_expression(x)...);
+}
+template <int Dim, FieldOperand A, FieldOperand B, class Why = detail::WhyNotJoined<A, B>>
+  requires detail::Unjoinable<A, B>
+void concatenate(const A& a, const B& b) = delete;
+
+}  // namespace halogen

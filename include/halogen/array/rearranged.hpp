@@ -1,0 +1,76 @@
+// flip and roll: the points of a dimension in another order, the dimension cut or not.
+//
+//   u placed as         flip<D>(u), roll<D>(u, n): placed as u, cut as u; on that mesh dimension moves
+//   Shard<D>            each point once at most, one message to each rank that takes some
+//   Shard<d>, d != D    nothing
+//   Replicate           nothing
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "halogen/array/explain_expression.hpp"
+#include "halogen/array/moved.hpp"
+#include "halogen/halo/rearrange.hpp"
+
+namespace halogen {
+
+/// E with its points along Dim in the order of some runs. Made by flip and roll.
+template <int Dim, class E>
+struct Rearranged : detail::FieldStage<Rearranged<Dim, E>, detail::field_of_t<E>> {
+  using Result = detail::field_of_t<E>;
+  E inner;
+  std::vector<LineRun> runs;
+  Rearranged(E e, std::vector<LineRun> order) : inner(std::move(e)), runs(std::move(order)) {}
+
+  index_t extent(int d) const { return detail::stored_extent(inner, d); }
+  Cut grid(int d) const { return this->field().cut(d); }
+  Result compute() const { return rearranged(detail::materialised<Result>(inner), Dim, runs); }
+
+  /// Those that bring every point back.
+  std::vector<LineRun> back() const {
+    std::vector<LineRun> back = runs;
+    for (LineRun& run : back) std::swap(run.from, run.to);
+    return back;
+  }
+};
+
+namespace detail {
+
+template <int Dim, class E>
+inline constexpr const char* stage_text<Rearranged<Dim, E>> =
+    "flip or roll, each point moves once at most where its dimension is cut";
+template <int Dim, class E>
+struct stage_operand<Rearranged<Dim, E>> {
+  using type = typename Rearranged<Dim, E>::Result;
+};
+
+}  // namespace detail
+
+/// The points of dimension Dim in the opposite order, as torch.flip. Collective where Dim is cut.
+template <int Dim, FieldOperand X>
+  requires detail::HasDimension<Dim, X>
+auto flip(const X& x) {
+  const auto inner = as_expression(x);
+  return Rearranged<Dim, expression_of<X>>(inner, {{0, 0, detail::stored_extent(inner, Dim), true}});
+}
+template <int Dim, FieldOperand X, class Why = why::no_such_dimension<Dim, placed_at<X>::rank>>
+  requires(!detail::HasDimension<Dim, X>)
+void flip(const X& x) = delete;
+
+/// Point i of dimension Dim becomes point i + by, those beyond an end come in at the other, as torch.roll; any whole
+/// `by`, the same on all ranks. Collective where Dim is cut.
+template <int Dim, FieldOperand X>
+  requires detail::HasDimension<Dim, X>
+auto roll(const X& x, index_t by) {
+  const auto inner = as_expression(x);
+  const index_t extent = detail::stored_extent(inner, Dim), first = floor_mod(by, extent);
+  std::vector<LineRun> runs{{0, first, extent - first}};
+  if (first > 0) runs.push_back({extent - first, 0, first});
+  return Rearranged<Dim, expression_of<X>>(inner, runs);
+}
+template <int Dim, FieldOperand X, class Why = why::no_such_dimension<Dim, placed_at<X>::rank>>
+  requires(!detail::HasDimension<Dim, X>)
+void roll(const X& x, index_t by) = delete;
+
+}  // namespace halogen

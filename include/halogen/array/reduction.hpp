@@ -1,0 +1,257 @@
+// Reductions of expressions to one number: sum, mean, max, min, norm, dot, argmax. A stage of their own, one
+// all_reduce.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "halogen/array/assign.hpp"
+
+namespace halogen {
+namespace detail {
+
+namespace types {
+/// How numbers become one. Sums are kept in double (integers: 64 bits, but their mean where they have 64 bits
+/// themselves), in a fixed order of rows and pieces.
+struct SumOp {
+  static constexpr ReduceOp over_ranks = ReduceOp::sum;
+  template <class A>
+  KOKKOS_FUNCTION static A start() {
+    return A(0);
+  }
+  template <class A>
+  KOKKOS_FUNCTION static A combine(A a, A b) {
+    return a + b;
+  }
+};
+struct MaxOp {
+  static constexpr ReduceOp over_ranks = ReduceOp::max;
+  template <class A>
+  KOKKOS_FUNCTION static A start() {
+    if constexpr (std::is_integral_v<A>)
+      return Kokkos::Experimental::finite_min_v<A>;
+    else
+      return -Kokkos::Experimental::infinity_v<A>;
+  }
+  template <class A>
+  KOKKOS_FUNCTION static A combine(A a, A b) {
+    return b > a || b != b ? b : a;
+  }
+};
+struct MinOp {
+  static constexpr ReduceOp over_ranks = ReduceOp::min;
+  template <class A>
+  KOKKOS_FUNCTION static A start() {
+    if constexpr (std::is_integral_v<A>)
+      return Kokkos::Experimental::finite_max_v<A>;
+    else
+      return Kokkos::Experimental::infinity_v<A>;
+  }
+  template <class A>
+  KOKKOS_FUNCTION static A combine(A a, A b) {
+    return b < a || b != b ? b : a;
+  }
+};
+}  // namespace types
+using types::MaxOp;
+using types::MinOp;
+using types::SumOp;
+
+/// What values of T are summed and compared in: integers in 64 bits, of their own sign where they have 64. The mean of
+/// such integers is in range where their sum is not: it is summed in double, which is what it is rounded to.
+template <class T, bool Mean = false>
+using Accumulator =
+    std::conditional_t<!std::is_integral_v<T> || (Mean && sizeof(T) == 8), double,
+                       std::conditional_t<std::is_unsigned_v<T> && sizeof(T) == 8, std::uint64_t, std::int64_t>>;
+
+/// One partial result per work item of the row space.
+template <class Op, class Bound, class A, int Rank>
+struct ReduceRows {
+  static constexpr int lanes = runs_on_host ? 8 : 1;  ///< partial results of a row, to be independent of each other
+  Bound expression;
+  RowSpace<Rank> space;
+  A* partial;
+
+  KOKKOS_FUNCTION void operator()(const index_t i) const {
+    A lane[lanes];
+    for (A& l : lane) l = Op::template start<A>();
+    space.visit(i, [&](const Position& at, index_t begin, index_t end, auto checked) {
+      if (begin >= end) return;
+      const auto row = expression.template row<decltype(checked)::value, Rank - 1>(at);
+      index_t x = begin;
+      for (; x + lanes <= end; x += lanes)
+        for (int l = 0; l < lanes; ++l) lane[l] = Op::combine(lane[l], static_cast<A>(row(x + l)));
+      for (; x < end; ++x) lane[0] = Op::combine(lane[0], static_cast<A>(row(x)));
+    });
+    A total = lane[0];
+    for (int l = 1; l < lanes; ++l) total = Op::combine(total, lane[l]);
+    partial[i] = total;
+  }
+};
+
+/// Memory for partial results that the host can read; kept for the next reduction of this type.
+template <class A>
+Kokkos::View<A*, transport_space> partial_results(index_t count) {
+  using View = Kokkos::View<A*, transport_space>;
+  static View& kept = *[] {
+    auto* made = new View;
+    caches().push_back([made] { *made = View(); });
+    Kokkos::push_finalize_hook([made] { *made = View(); });
+    return made;
+  }();
+  if (static_cast<index_t>(kept.extent(0)) < count)
+    kept = View(Kokkos::view_alloc("halogen::partial", Kokkos::WithoutInitializing), count);
+  return kept;
+}
+
+/// MPI's max and min pass over NaN, so a rank's NaN travels beside them: in `flags`, as many as values.
+template <class Op, class A>
+void all_reduce(const Communicator& ranks, A* values, std::size_t count) {
+  if (ranks.size() == 1) return;
+  if constexpr (Op::over_ranks == ReduceOp::sum || std::is_integral_v<A>) {
+    ranks.all_reduce(values, count, Op::over_ranks);
+  } else {
+    const A sign = Op::over_ranks == ReduceOp::max ? A(1) : A(-1);
+    const auto both = partial_results<A>(static_cast<index_t>(2 * count));
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool nan = values[i] != values[i];
+      both(i) = nan ? Op::template start<A>() : values[i];
+      both(count + i) = nan ? sign : A(0);
+    }
+    ranks.all_reduce(both.data(), 2 * count, Op::over_ranks);
+    for (std::size_t i = 0; i < count; ++i)
+      values[i] = both(count + i) == sign ? std::numeric_limits<A>::quiet_NaN() : both(i);
+  }
+}
+
+/// Over all points of a grid.
+template <class Op, class A, class Shape, class E>
+A reduce_over(const Shape& shape, const E& expression) {
+  constexpr int rank = Shape::rank;
+  const execution_space space;
+  const Grid<rank> grid(shape);
+  const auto reads = reads_on(shape, expression);
+  exchange_halos(space, grid, reads);
+  const auto bound = expression.bind({});
+  auto points = row_space(grid.own, reads);
+  points.piece = 4096;
+  points.pieces = ceil_div(points.size[rank - 1], points.piece);
+  const auto partial = partial_results<A>(std::max<index_t>(points.count(), 1));
+  const ReduceRows<Op, std::decay_t<decltype(bound)>, A, rank> kernel{bound, points, partial.data()};
+  launch_range(space, "halogen::reduce", points.count(), kernel);
+  space.fence("halogen::reduce");
+  A total = Op::template start<A>();
+  for (index_t i = 0; i < points.count(); ++i) total = Op::combine(total, partial(i));
+  unsigned mask = 0;
+  for (int d = 0; d < rank; ++d) mask |= shape.decomposition().mask({d});
+  shape.agree(mask);
+  all_reduce<Op>(shape.mesh().communicator(mask), &total, 1);
+  return total;
+}
+
+/// What squares and products are taken of: integers in 64 bits, and in double where a root follows.
+template <class To, class X>
+auto widened(const X& x) {
+  const auto e = as_expression(x);
+  if constexpr (std::is_integral_v<typename std::decay_t<decltype(e)>::value_type>)
+    return cast<To>(e);
+  else
+    return e;
+}
+template <class X>
+auto wide(const X& x) {
+  return widened<double>(x);
+}
+
+namespace types {
+/// sqrt of a sum of squares, whose derivative at 0 is 0, as that of torch.linalg.norm.
+struct RootOfSquares {
+  template <class A>
+  KOKKOS_FUNCTION auto operator()(A a) const {
+    return Kokkos::sqrt(a);
+  }
+  template <int, class A>
+  static auto partial(const A& a) {
+    return where(a == 0.0f, 0.0f, 0.5f / sqrt(a));
+  }
+};
+}  // namespace types
+using types::RootOfSquares;
+template <class A>
+auto root_of_squares(const A& a) {
+  return apply(RootOfSquares{}, a);
+}
+
+}  // namespace detail
+
+/// Scale times the reduction of E; computed once per evaluation, when its value is asked for or an expression that
+/// holds it is evaluated. Collective. Replicate out; one all_reduce of one number over the mesh dimensions that cut the
+/// field.
+template <class Op, class E, bool Mean = false>
+struct Reduction
+    : ExpressionNode<std::conditional_t<Mean, double, detail::Accumulator<typename E::value_type>>, NotPlaced> {
+  using A = detail::Accumulator<typename E::value_type, Mean>;
+  using Result = std::conditional_t<Mean, double, A>;
+  E inner;
+  detail::StageResult<Result> identity;
+  explicit Reduction(E e) : inner(std::move(e)) {}
+
+  Result item() const {
+    return identity.get([this]() -> Result {
+      const A total = detail::reduce_over<Op, A>(*detail::shape_of<detail::field_of_t<E>>(inner), inner);
+      if constexpr (Mean)
+        return static_cast<double>(total) / count();
+      else
+        return total;
+    });
+  }
+  operator Result() const { return item(); }  // NOLINT: a reduction is a number
+
+  /// Points of the global grid.
+  double count() const {
+    double points = 1;
+    for (int d = 0; d < E::placed::rank; ++d) points *= static_cast<double>(std::max<index_t>(inner.extent(d), 1));
+    return points;
+  }
+
+  auto bind(const Offsets&) const { return detail::BoundConstant<Result>{item()}; }
+  template <class Visit>
+  void each_leaf(const Access&, Visit&&) const {
+    item();  // its own stage, with its own halos, before those of the expression around it
+  }
+};
+
+/// Sum over all points of the global field.
+template <FieldOperand X>
+auto sum(const X& x) {
+  return Reduction<detail::SumOp, expression_of<X>>(as_expression(x));
+}
+/// Sum over the global number of points.
+template <FieldOperand X>
+auto mean(const X& x) {
+  return Reduction<detail::SumOp, expression_of<X>, true>(as_expression(x));
+}
+/// Largest and smallest value; NaN where there is one.
+template <FieldOperand X>
+auto max(const X& x) {
+  return Reduction<detail::MaxOp, expression_of<X>>(as_expression(x));
+}
+template <FieldOperand X>
+auto min(const X& x) {
+  return Reduction<detail::MinOp, expression_of<X>>(as_expression(x));
+}
+/// sum(a * b), of integers in 64 bits.
+template <class A, class B>
+  requires detail::Combinable<A, B>
+auto dot(const A& a, const B& b) {
+  using T = std::common_type_t<typename expression_of<A>::value_type, typename expression_of<B>::value_type>;
+  using Wide = std::conditional_t<std::is_integral_v<T>, detail::Accumulator<T>, std::int64_t>;
+  return sum(detail::widened<Wide>(a) * detail::widened<Wide>(b));
+}
+/// Euclidean norm: sqrt(sum(square(x))), of integers in double.
+template <FieldOperand X>
+auto norm(const X& x) {
+  return detail::root_of_squares(sum(square(detail::wide(x))));
+}
+
+}  // namespace halogen

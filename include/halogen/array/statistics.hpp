@@ -1,0 +1,129 @@
+// Variances and what is made of exponentials: var, std, logsumexp, softmax, log_softmax, over all points or over the
+// dimensions named. They are expressions of reductions, so that placements, messages and gradients follow from these.
+//
+//   function              value                                   reductions, each one all_reduce where D is cut
+//   var<D>(u)             sum (u - mean)^2 / (N - correction)     two: the mean, then the squares
+//   logsumexp<D>(u)       m + log(sum exp(u - m)), m the maximum  two: the maximum, then the sum
+//   softmax<D>(u)         exp(u - m) / sum exp(u - m)             two, and one kernel
+//
+// The mean, the squares and their sum are taken in double and rounded once. No gradient passes through a maximum or the
+// mean of a variance: what they owe is 0.
+#pragma once
+
+#include <algorithm>
+
+#include "halogen/array/reduced.hpp"
+
+namespace halogen {
+namespace detail {
+
+/// In double, in which deviations from a mean are taken.
+template <class X>
+auto in_double(const X& x) {
+  const auto e = as_expression(x);
+  if constexpr (std::is_same_v<typename std::decay_t<decltype(e)>::value_type, double>)
+    return e;
+  else
+    return cast<double>(e);
+}
+/// Back in the operand's type: integers stay double.
+template <class X, class E>
+auto in_type_of(const E& e) {
+  using T = typename expression_of<X>::value_type;
+  if constexpr (std::is_same_v<T, double> || std::is_integral_v<T>)
+    return e;
+  else
+    return cast<T>(e);
+}
+
+/// Points along some dimensions, all where none is named.
+template <int... Dims, class E>
+double points_along(const E& e) {
+  double points = 1;
+  for (int d = 0; d < E::placed::rank; ++d)
+    if (sizeof...(Dims) == 0 || ((d == Dims) || ...)) points *= static_cast<double>(stored_extent(e, d));
+  return points;
+}
+
+template <int... Dims, class X, class... Keep>
+auto variance(const X& x, double correction, Keep... keep) {
+  const auto wide = in_double(x);
+  const double divisor = std::max(0.0, points_along<Dims...>(wide) - correction);
+  if constexpr (sizeof...(Dims) == 0)
+    return sum(square(wide - detach(mean(wide)))) / divisor;
+  else
+    return sum<Dims...>(square(wide - detach(mean<Dims...>(wide, keep_dimensions))), keep...) / divisor;
+}
+
+/// What is taken from all exponents; 0 where the largest is infinite, as in PyTorch.
+template <class M>
+auto finite_part(const M& largest) {
+  return detach(where(isfinite(largest), largest, typename M::value_type(0)));
+}
+
+}  // namespace detail
+
+/// The sum of squared deviations from the mean over N - correction, as torch.var: NaN where N is not larger than the
+/// correction. Of integers in double.
+template <FieldOperand X>
+auto var(const X& x, double correction = 1) {
+  return detail::variance(x, correction);
+}
+template <int First, int... Dims, FieldOperand X>
+auto var(const X& x, double correction = 1) {
+  return detail::in_type_of<X>(detail::variance<First, Dims...>(x, correction));
+}
+template <int First, int... Dims, FieldOperand X>
+auto var(const X& x, KeepDimensions keep, double correction = 1) {
+  return detail::in_type_of<X>(detail::variance<First, Dims...>(x, correction, keep));
+}
+
+/// The square root of var, whose derivative at 0 is 0, as that of torch.std.
+template <FieldOperand X>
+auto std(const X& x, double correction = 1) {
+  return detail::root_of_squares(detail::variance(x, correction));
+}
+template <int First, int... Dims, FieldOperand X>
+auto std(const X& x, double correction = 1) {
+  return detail::in_type_of<X>(detail::root_of_squares(detail::variance<First, Dims...>(x, correction)));
+}
+template <int First, int... Dims, FieldOperand X>
+auto std(const X& x, KeepDimensions keep, double correction = 1) {
+  return detail::in_type_of<X>(detail::root_of_squares(detail::variance<First, Dims...>(x, correction, keep)));
+}
+
+/// log(sum(exp(x))) without overflow, as torch.logsumexp. Of integers in double.
+template <FieldOperand X>
+auto logsumexp(const X& x) {
+  const auto wide = detail::wide(x);
+  const auto largest = detail::finite_part(max(wide));
+  return log(sum(exp(wide - largest))) + largest;
+}
+template <int First, int... Dims, FieldOperand X>
+auto logsumexp(const X& x) {
+  const auto wide = detail::wide(x);
+  const auto largest = max<First, Dims...>(wide);
+  const auto kept = detail::finite_part(detail::keep(largest));
+  return log(sum<First, Dims...>(exp(wide - kept))) + detail::finite_part(as_expression(largest));
+}
+template <int First, int... Dims, FieldOperand X>
+auto logsumexp(const X& x, KeepDimensions) {
+  const auto wide = detail::wide(x);
+  const auto largest = detail::finite_part(max<First, Dims...>(wide, keep_dimensions));
+  return log(sum<First, Dims...>(exp(wide - largest), keep_dimensions)) + largest;
+}
+
+/// exp(x) over its sum along the dimensions named, as torch.softmax; NaN where all along them are -infinity.
+template <int First, int... Dims, FieldOperand X>
+auto softmax(const X& x) {
+  const auto wide = detail::wide(x);
+  const auto powers = exp(wide - detach(max<First, Dims...>(wide, keep_dimensions)));
+  return powers / sum<First, Dims...>(powers, keep_dimensions);
+}
+/// Its logarithm, as torch.log_softmax.
+template <int First, int... Dims, FieldOperand X>
+auto log_softmax(const X& x) {
+  return detail::wide(x) - logsumexp<First, Dims...>(x, keep_dimensions);
+}
+
+}  // namespace halogen

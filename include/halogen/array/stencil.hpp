@@ -1,0 +1,59 @@
+// User stencils: a functor of neighbouring values, at offsets that it declares.
+#pragma once
+
+#include "halogen/array/functions.hpp"
+
+namespace halogen {
+
+/// One neighbour, by its distance in each dimension.
+template <int... Distance>
+using At = std::integer_sequence<int, Distance...>;
+
+/// The neighbours that a stencil reads, in the order of its operator()'s values.
+template <class... Neighbours>
+struct Footprint {};
+
+namespace detail {
+
+template <class F, class E, class... Neighbours>
+auto stencil_of(const F& f, const E& e, Footprint<Neighbours...>) {
+  return Pointwise<F, decltype(shifted<0>(e, Neighbours{}))...>(f, shifted<0>(e, Neighbours{})...);
+}
+
+template <class F>
+concept HasFootprint = requires { typename F::footprint; };
+
+/// The number of distances of the first neighbour that has not `rank` of them, or rank.
+template <class... Neighbours>
+constexpr int distances_beside(int rank, Footprint<Neighbours...>) {
+  int found = rank;
+  ((found == rank ? found = static_cast<int>(Neighbours::size()) : found), ...);
+  return found;
+}
+template <class F, class X>
+inline constexpr int distances_of = distances_beside(placed_at<X>::rank, typename F::footprint{});
+
+}  // namespace detail
+
+/// f at every point of u, of the neighbours that F::footprint names:
+///
+///   struct Upwind {
+///     using footprint = hg::Footprint<hg::At<0, 0>, hg::At<0, -1>, hg::At<0, 1>>;
+///     template <class T> KOKKOS_FUNCTION T operator()(T centre, T west, T east) const { ... }
+///   };
+///   u = hg::stencil(Upwind{}, hg::with_boundary<hg::Zero, hg::Periodic>(u));
+///
+/// The halo follows from the footprint; each neighbour has a distance for each dimension of u. Where operator() is a
+/// template of its values' type, its derivatives are found by calling it with dual numbers; it may define
+/// partial<I>(neighbours...) instead.
+template <detail::HasFootprint F, FieldOperand X>
+  requires(detail::distances_of<F, X> == placed_at<X>::rank)
+auto stencil(F f, const X& x) {
+  return detail::stencil_of(f, as_expression(x), typename F::footprint{});
+}
+template <detail::HasFootprint F, FieldOperand X,
+          class Why = why::footprint_differs_in_rank<detail::distances_of<F, X>, placed_at<X>::rank>>
+  requires(detail::distances_of<F, X> != placed_at<X>::rank)
+auto stencil(F f, const X& x) = delete;
+
+}  // namespace halogen

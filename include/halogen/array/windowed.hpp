@@ -1,0 +1,370 @@
+// Nodes that move or bound what is read: shift, with_boundary, global_index.
+#pragma once
+
+#include <algorithm>
+
+#include "halogen/array/expression.hpp"
+
+namespace halogen {
+namespace detail {
+
+template <class Row>
+struct ShiftedRow {
+  Row inner;
+  index_t offset;
+  KOKKOS_FUNCTION auto operator()(index_t x) const { return inner(x + offset); }
+};
+
+template <class Row, bool Checked, Edge Along>
+struct BoundedRow {
+  Row inner;
+  bool alive;  ///< the row lies inside in all dimensions but its own
+  index_t begin, end;
+  KOKKOS_FUNCTION auto operator()(index_t x) const {
+    if constexpr (Checked && has_images(Along)) {
+      using T = decltype(inner(x));
+      return alive ? inner(begin + image_of(Along, x - begin, end - begin)) : T(0);
+    } else if constexpr (Checked) {
+      using T = decltype(inner(x));
+      return alive && x >= begin && x < end ? inner(x) : T(0);
+    } else {
+      return inner(x);
+    }
+  }
+};
+
+/// The other sign where the point read is an odd image: in other dimensions (`negated`), or along the row.
+template <class Row, bool Along>
+struct OddRow {
+  Row inner;
+  bool negated;
+  index_t begin, end;
+  KOKKOS_FUNCTION auto operator()(index_t x) const {
+    using T = decltype(inner(x));
+    const T value = inner(x);
+    return negated != (Along && (x < begin || x >= end)) ? static_cast<T>(-value) : value;
+  }
+};
+
+/// `other` for the whole row where it lies outside, and `own` beyond the ends along it; where both hold that of the
+/// first dimension.
+template <class Row, class T>
+struct FilledRow {
+  Row inner;
+  bool outside, own_is_first;
+  T other, own;
+  index_t begin, end;
+  KOKKOS_FUNCTION T operator()(index_t x) const {
+    if ((x < begin || x >= end) && (own_is_first || !outside)) return own;
+    return outside ? other : static_cast<T>(inner(x));
+  }
+};
+
+template <class B, int Dim, int Offset>
+struct BoundShift {
+  B inner;
+  template <bool Checked, int Axis>
+  KOKKOS_FUNCTION auto row(Position at) const {
+    if constexpr (Dim == Axis) {
+      return make(inner.template row<Checked, Axis>(at));
+    } else {
+      at[Dim] += Offset;
+      return inner.template row<Checked, Axis>(at);
+    }
+  }
+  template <class Row>
+  KOKKOS_FUNCTION static ShiftedRow<Row> make(Row row) {
+    return {row, Offset};
+  }
+  template <class T>
+  KOKKOS_FUNCTION static ConstantRow<T> make(ConstantRow<T> row) {
+    return row;
+  }
+};
+
+template <class B, Edge... Edges>
+struct BoundBounded {
+  static constexpr int rank = sizeof...(Edges);
+  B inner;
+  index_t begin[rank], end[rank];
+  template <bool Checked, int Axis>
+  KOKKOS_FUNCTION auto row(const Position& at) const {
+    constexpr Edge edges[rank] = {Edges...};
+    bool alive = true;
+    if constexpr (Checked)
+      for (int d = 0; d < rank; ++d)
+        alive = alive && (d == Axis || edges[d] != Edge::zero || (at[d] >= begin[d] && at[d] < end[d]));
+    if constexpr (Axis < 0)
+      return make<Checked, Edge::periodic>(at, inner_row<Checked, Axis>(at), alive, -Access::far, Access::far);
+    else if constexpr (edges[Axis] == Edge::periodic)
+      return make<Checked, Edge::periodic, Axis>(at, inner_row<Checked, Axis>(at), alive, -Access::far, Access::far);
+    else
+      return make<Checked, edges[Axis], Axis>(at, inner_row<Checked, Axis>(at), alive, begin[Axis], end[Axis]);
+  }
+
+ private:
+  /// The row where `at` is, or its image.
+  template <bool Checked, int Axis>
+  KOKKOS_FUNCTION auto inner_row(const Position& at) const {
+    if constexpr (Checked && (has_images(Edges) || ...)) {
+      constexpr Edge edges[rank] = {Edges...};
+      Position seen = at;
+      for (int d = 0; d < rank; ++d)
+        if (d != Axis && has_images(edges[d]))
+          seen[d] = begin[d] + image_of(edges[d], at[d] - begin[d], end[d] - begin[d]);
+      return inner.template row<Checked, Axis>(seen);
+    } else {
+      return inner.template row<Checked, Axis>(at);
+    }
+  }
+  template <bool Checked, Edge Along, int Axis = -1, class Row>
+  KOKKOS_FUNCTION auto make(const Position& at, Row row, bool alive, index_t first, index_t last) const {
+    using Bounded = BoundedRow<Row, Checked, Along>;
+    const Bounded bounded{row, alive, first, last};
+    if constexpr (Checked && ((Edges == Edge::odd) || ...)) {
+      constexpr Edge edges[rank] = {Edges...};
+      bool negated = false;
+      for (int d = 0; d < rank; ++d)
+        if (d != Axis && edges[d] == Edge::odd) negated = negated != (at[d] < begin[d] || at[d] >= end[d]);
+      return OddRow<Bounded, Along == Edge::odd>{bounded, negated, first, last};
+    } else {
+      return bounded;
+    }
+  }
+};
+
+/// B, but beyond the ends of those dimensions that are `filled` the value of the first of them.
+template <class B, class T, int Rank>
+struct BoundFilled {
+  B inner;
+  T value[Rank];
+  bool filled[Rank];
+  index_t begin[Rank], end[Rank];
+  template <bool Checked, int Axis>
+  KOKKOS_FUNCTION auto row(const Position& at) const {
+    if constexpr (Checked)
+      return make<Axis>(at, inner.template row<true, Axis>(at));
+    else
+      return inner.template row<false, Axis>(at);
+  }
+
+ private:
+  template <int Axis, class Row>
+  KOKKOS_FUNCTION FilledRow<Row, T> make(const Position& at, Row row) const {
+    FilledRow<Row, T> result{row, false, false, T(0), T(0), -Access::far, Access::far};
+    for (int d = Rank - 1; d >= 0; --d) {
+      if (!filled[d]) continue;
+      if (d == Axis) {
+        result.own = value[d], result.begin = begin[d], result.end = end[d];
+      } else if (at[d] < begin[d] || at[d] >= end[d]) {
+        result.outside = true, result.own_is_first = Axis >= 0 && Axis < d, result.other = value[d];
+      }
+    }
+    return result;
+  }
+};
+
+template <int Dim>
+struct BoundIndex {
+  index_t image;
+  template <bool Checked, int Axis>
+  KOKKOS_FUNCTION auto row(const Position& at) const {
+    if constexpr (Dim == Axis)
+      return Along{image};
+    else
+      return ConstantRow<index_t>{at[Dim] + image};
+  }
+  struct Along {
+    index_t image;
+    KOKKOS_FUNCTION index_t operator()(index_t x) const { return x + image; }
+  };
+};
+
+}  // namespace detail
+
+/// E at index + Offset of dimension Dim.
+template <int Dim, int Offset, class E>
+struct Shift : ExpressionNode<typename E::value_type, typename E::placed> {
+  E inner;
+  explicit Shift(E e) : inner(std::move(e)) {}
+
+  index_t extent(int d) const { return inner.extent(d); }
+  std::optional<Cut> cut(int d) const { return inner.cut(d); }
+  auto bind(const Offsets& image) const {
+    return detail::BoundShift<decltype(inner.bind(image)), Dim, Offset>{inner.bind(image)};
+  }
+  template <class Visit>
+  void each_leaf(Access access, Visit&& visit) const {
+    access.offset[Dim] += Offset * access.divisor[Dim];
+    inner.each_leaf(access, visit);
+  }
+};
+
+/// E inside its grid; beyond its ends 0 (Zero), a number (ConstantEdge), the other end (Periodic), the mirror image
+/// (Reflect), that with the other sign (Odd) or the last point (ReplicateEdge), one Boundary per dimension.
+template <class E, class... Boundaries>
+struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
+  static constexpr int rank = sizeof...(Boundaries);
+  static_assert(!std::is_unsigned_v<typename E::value_type> || ((Boundaries::edge != Edge::odd) && ...),
+                "an Odd boundary takes the other sign, which unsigned values do not have");
+  E inner;
+
+  explicit Bounded(E e) : inner(std::move(e)) {}
+
+  index_t extent(int d) const { return inner.extent(d); }
+  std::optional<Cut> cut(int d) const { return inner.cut(d); }
+  auto bind(const Offsets& image) const {
+    detail::BoundBounded<decltype(inner.bind(image)), Boundaries::edge...> bound{inner.bind(image), {}, {}};
+    for (int d = 0; d < rank; ++d) {
+      bound.begin[d] = is_open(d) ? -Access::far : -image[static_cast<std::size_t>(d)];
+      bound.end[d] = is_open(d) ? Access::far : inner.extent(d) - image[static_cast<std::size_t>(d)];
+    }
+    if constexpr (((Boundaries::value != 0) || ...))
+      return filled(bound);
+    else
+      return bound;
+  }
+  template <class Visit>
+  void each_leaf(Access access, Visit&& visit) const {
+    constexpr Edge edges[] = {Boundaries::edge...};
+    for (int d = 0; d < rank; ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      access.edge[i] = is_open(d) && has_images(edges[d]) ? Edge::zero : edges[d];
+      access.extent[i] = inner.extent(d);
+      if (edges[d] == Edge::periodic || is_open(d)) continue;
+      if (has_images(edges[d]))
+        access.check_outside(d, inner.extent(d));
+      else
+        access.keep_inside(d, inner.extent(d));
+    }
+    inner.each_leaf(access, visit);
+  }
+
+ private:
+  template <class Bound>
+  static auto filled(const Bound& bound) {
+    using T = typename E::value_type;
+    static_assert(
+        ((!std::is_integral_v<T> || Boundaries::value == static_cast<double>(static_cast<T>(Boundaries::value))) &&
+         ...),
+        "a ConstantEdge of a field of integers is an integer");
+    detail::BoundFilled<Bound, T, rank> result{
+        bound, {static_cast<T>(Boundaries::value)...}, {(Boundaries::edge == Edge::zero)...}, {}, {}};
+    for (int d = 0; d < rank; ++d) result.begin[d] = bound.begin[d], result.end[d] = bound.end[d];
+    return result;
+  }
+  /// The same at all indices: it has no ends.
+  bool is_open(int d) const { return inner.extent(d) < 0; }
+};
+
+/// The global index along Dim, as index_t, at every point of a grid.
+template <int Dim, class Where>
+struct GlobalIndex : ExpressionNode<index_t, Where> {
+  std::array<index_t, max_rank> extents;
+  explicit GlobalIndex(const std::array<index_t, max_rank>& of) : extents(of) {}
+
+  index_t extent(int d) const { return extents[static_cast<std::size_t>(d)]; }
+  detail::BoundIndex<Dim> bind(const Offsets& image) const { return {image[Dim]}; }
+  template <class Visit>
+  void each_leaf(const Access& access, Visit&& visit) const {
+    visit(access);
+  }
+};
+
+namespace detail {
+
+/// A node with a grid of its own reads Zero beyond its ends unless told otherwise.
+template <class E, std::size_t... D>
+auto zero_bounded(const E& e, std::index_sequence<D...>) {
+  return Bounded<E, std::enable_if_t<(D >= 0), Zero>...>(e);
+}
+template <class E>
+auto zero_bounded(const E& e) {
+  return zero_bounded(e, std::make_index_sequence<E::placed::rank>{});
+}
+
+/// A node that is a field, or is stored as one before it is read.
+template <class E>
+inline constexpr bool is_stored = requires(const E& e) { e.field; } || requires { typename E::stage_tag; };
+
+/// E at index + S, one offset per dimension.
+template <int D, int... S, class E>
+auto shifted(const E& e, std::integer_sequence<int, S...> all) {
+  if constexpr (D == sizeof...(S)) {
+    return e;
+  } else {
+    constexpr int offsets[] = {S...};
+    if constexpr (offsets[D] == 0)
+      return shifted<D + 1>(e, all);
+    else
+      return shifted<D + 1>(Shift<D, offsets[D], E>(e), all);
+  }
+}
+
+}  // namespace detail
+
+template <class Field>
+  requires is_sharded<Field>
+auto as_expression(const Field& field) {
+  return detail::zero_bounded(FieldLeaf<Field>(field));
+}
+template <Expression E>
+E as_expression(const E& expression) {
+  return expression;
+}
+template <GridNode E>
+auto as_expression(const E& node) {
+  return detail::zero_bounded(node);
+}
+template <class T>
+  requires std::is_arithmetic_v<T>
+Constant<T> as_expression(T value) {
+  return Constant<T>(value);
+}
+
+/// The node that an operand becomes.
+template <class X>
+using expression_of = decltype(as_expression(std::declval<const X&>()));
+template <class X>
+using placed_at = typename expression_of<X>::placed;
+
+/// u at index + Offset of dimension Dim: shift<0, 1>(u) reads the next row. Emits nothing by itself; the expression's
+/// assignment exchanges the hull of all shifts, once per field.
+template <int Dim, int Offset, FieldOperand X>
+  requires(Dim >= 0 && Dim < placed_at<X>::rank)
+auto shift(const X& x) {
+  using E = expression_of<X>;
+  return Shift<Dim, Offset, E>(as_expression(x));
+}
+template <int Dim, int Offset, FieldOperand X, class Why = why::no_such_dimension<Dim, placed_at<X>::rank>>
+  requires(Dim < 0 || Dim >= placed_at<X>::rank)
+void shift(const X& x) = delete;
+
+/// The global index along Dim at each point of u's grid: Coriolis and cosine terms need no array.
+template <int Dim, FieldOperand X>
+  requires(Dim >= 0 && Dim < placed_at<X>::rank)
+auto global_index(const X& x) {
+  std::array<index_t, max_rank> extents{};
+  const auto expression = as_expression(x);
+  for (int d = 0; d < max_rank; ++d)
+    extents[static_cast<std::size_t>(d)] = d < placed_at<X>::rank ? expression.extent(d) : -1;
+  return GlobalIndex<Dim, placed_at<X>>(extents);
+}
+
+/// with_boundary<Zero, Periodic>(u): what lies beyond u's ends, one per dimension; Reflect (u(-i) = u(i)), Odd (u(-i) =
+/// -u(i): a wall where u is 0), ReplicateEdge (u(-i) = u(0): no gradient across the edge) and ConstantEdge<5> too.
+template <class... Boundaries, class X>
+  requires is_sharded<X> && (sizeof...(Boundaries) == X::rank)
+auto with_boundary(const X& x) {
+  return Bounded<FieldLeaf<X>, Boundaries...>(FieldLeaf<X>(x, "with_boundary"));
+}
+template <class... Boundaries, Expression X>
+  requires(sizeof...(Boundaries) == X::placed::rank)
+auto with_boundary(const X& x) {
+  static_assert(detail::is_stored<X> || ((Boundaries::edge == Edge::zero) && ...),
+                "a boundary that reads other points belongs to a field, not to an expression: give it to the "
+                "expression's fields");
+  return Bounded<X, Boundaries...>(x);
+}
+
+}  // namespace halogen

@@ -1,0 +1,35 @@
+// What follows from the order of a plan's launches: how long tensors live, and where stages end.
+#pragma once
+
+#include "halogen/plan/plan.hpp"
+
+namespace halogen {
+
+/// The launches that write a stored tensor first and last, and the last that reads it.
+constexpr void find_lifetimes(PlanDraft& plan) {
+  for (int i = 0; i < plan.launches.size(); ++i) {
+    const Launch& launch = plan.launches[i];
+    if (launch.output >= 0 && !plan.tensors[launch.output].external) {
+      StoredTensor& output = plan.tensors[launch.output];
+      if (output.first_launch < 0) output.first_launch = i;
+      output.last_write = output.last_launch = i;
+    }
+    plan.for_each_read(launch, [&](int tensor) { plan.tensors[tensor].last_launch = i; });
+  }
+  plan.tensors[plan.prediction].last_launch = plan.launches.size();  // the user may read them after the step
+  if (plan.input_gradient >= 0) plan.tensors[plan.input_gradient].last_launch = plan.launches.size();
+}
+
+/// A stage ends with the launch whose output is summed over ranks or completes a tensor that others read.
+constexpr void number_stages(PlanDraft& plan) {
+  int stage = 0;
+  for (int i = 0; i < plan.launches.size(); ++i) {
+    Launch& launch = plan.launches[i];
+    launch.stage = stage;
+    const bool completes = launch.output >= 0 && plan.tensors[launch.output].last_write == i;
+    plan.stages = stage + 1;
+    if (completes || launch.statistics >= 0 || launch.sums >= 0) ++stage;
+  }
+}
+
+}  // namespace halogen

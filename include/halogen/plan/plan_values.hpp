@@ -1,0 +1,96 @@
+// What nodes of a graph are worth while it is planned: values, stored tensors, and activations with their readers.
+#pragma once
+
+#include "halogen/plan/plan.hpp"
+
+namespace halogen {
+
+/// What a Planner and the operations of layers ask of a plan in the making, and what no launch follows from.
+class PlanValues {
+ public:
+  constexpr const Value& value_of(int node) const { return values_[node]; }
+  constexpr void set_value(const Node& node, const Value& value) { values_[node.index] = value; }
+
+  /// Whether `value` is one stored tensor as it was written, whose moments nobody has asked for.
+  constexpr bool is_plain(const Value& value) const {
+    if (!is_raw(value)) return false;
+    for (const Norm& norm : plan_.norms)
+      if (norm.tensor == value.sources[0].tensor) return false;
+    return true;
+  }
+
+ protected:
+  constexpr explicit PlanValues(const GraphDraft& graph) : plan_(graph) {
+    live_[plan_.graph.output] = true;
+    for (int i = plan_.graph.nodes.size(); i-- > 0;)
+      if (live_[i])
+        for (int input : plan_.graph.nodes[i].inputs)
+          if (input >= 0) live_[input] = true;
+  }
+
+  /// Whether `value` is one stored tensor as it was written.
+  static constexpr bool is_raw(const Value& value) {
+    const Source& source = value.sources[0];
+    return value.sources.size() == 1 && source.norm < 0 && !source.function && !source.resampled;
+  }
+
+  /// How often nodes read it, the user counted.
+  constexpr int readers_of(int node) const {
+    int readers = node == plan_.graph.output;
+    for (const Node& other : plan_.graph.nodes)
+      if (live_[other.index])
+        for (const int input : other.inputs) readers += input == node;
+    return readers;
+  }
+
+  constexpr int new_tensor(int channels, int level, bool gradient) {
+    StoredTensor tensor;
+    tensor.channels = channels;
+    tensor.level = level;
+    tensor.gradient = gradient;
+    return plan_.tensors.push(tensor);
+  }
+
+  /// A gradient that is read as it is stored.
+  constexpr int as_it_stands(int tensor) {
+    Activation plain;
+    plain.gradient = tensor;
+    return plan_.activations.push(plain);
+  }
+
+  constexpr bool stands(int activation) const { return !plan_.activations[activation].reads_value(); }
+
+  constexpr int last_writer(int tensor) const {
+    int last = -1;
+    for (int i = 0; i < plan_.launches.size(); ++i)
+      if (plan_.launches[i].output == tensor) last = i;
+    return last;
+  }
+
+  constexpr int find_activation(const Source& source) {
+    for (int i = 0; i < plan_.activations.size(); ++i) {
+      const Activation& a = plan_.activations[i];
+      if (a.tensor == source.tensor && a.norm == source.norm && a.function == source.function) return i;
+    }
+    Activation activation;
+    activation.tensor = source.tensor;
+    activation.norm = source.norm;
+    activation.function = source.function;
+    return plan_.activations.push(activation);
+  }
+
+  constexpr void count_reader(const Value& value) {
+    for (const Source& source : value.sources) ++plan_.activations[find_activation(source)].readers;
+  }
+
+  constexpr bool needs_gradient(int activation) const {
+    const Activation& a = plan_.activations[activation];
+    return a.norm >= 0 || plan_.tensors[a.tensor].requires_gradient;
+  }
+
+  PlanDraft plan_;
+  Value values_[graph_capacity];
+  bool live_[graph_capacity] = {};  ///< what the output depends on
+};
+
+}  // namespace halogen

@@ -1,0 +1,355 @@
+// Graph -> plan: constexpr code that fuses pointwise work into readers, plans the adjoint and finds every lifetime.
+#pragma once
+
+#include "halogen/plan/plan_order.hpp"
+#include "halogen/plan/plan_values.hpp"
+
+namespace halogen {
+
+/// Walks the graph forward, then backward; each node's Operation emits its launches through this interface.
+class Planner : public PlanValues {
+ public:
+  constexpr Planner(const GraphDraft& graph, PlanKind kind) : PlanValues(graph), kind_(kind) {
+    plan_.training = kind != PlanKind::inference;
+    plan_.input_gradient_wanted = kind == PlanKind::training_with_input_gradient || kind == PlanKind::vjp;
+    std::ranges::fill(due_, -1);
+  }
+
+  constexpr PlanDraft plan() && {
+    Value input;
+    StoredTensor image;
+    image.channels = plan_.graph.nodes[0].channels;
+    image.external = true;
+    image.requires_gradient = plan_.input_gradient_wanted;
+    input.sources.push({plan_.tensors.push(image), -1, {}, false, image.channels});
+    values_[0] = input;
+    for (int i = 1; i < plan_.graph.nodes.size(); ++i)
+      if (live_[i]) plan_.graph.nodes[i].operation->forward(*this, plan_.graph.nodes[i]);
+    finish_output();
+    plan_.first_backward = plan_.launches.size();
+    if (plan_.training) {
+      kind_ == PlanKind::vjp ? take_cotangent() : seed();
+      for (int i = plan_.graph.nodes.size(); i-- > 1;)
+        if (live_[i]) vjp_with_stores(i);
+    }
+    if (plan_.input_gradient_wanted) plan_.input_gradient = gradient_of_input();
+    find_lifetimes(plan_);
+    number_stages(plan_);
+    return plan_;
+  }
+
+  // -- for forward ----------------------------------------------------------------------------------------------
+  /// A value that a launch of `node` reads: from now on its sources have one reader more.
+  constexpr const Value& read(const Node& node) {
+    const Value& value = values_[node.inputs[0]];
+    count_reader(value);
+    return value;
+  }
+
+  /// A new stored tensor written by `launch`, with the node's channels and level, and its plain value.
+  constexpr void emit_forward(const Node& node, LaunchKind kind, const Value& input) {
+    set_value(node, store(node.index, kind, input, node.channels, node.level));
+  }
+
+  /// The sum of two values, one stored tensor: a norm's moments, an activation layer and every reader take it as any
+  /// other. A convolution that is a term, and nobody else's, adds the other one as its rows leave.
+  constexpr void emit_sum(const Node& node, Value first, Value second) {
+    for (int term : {0, 1})
+      if (add_in_convolution(node, term)) return;
+    if (first.sources.size() + second.sources.size() > 4) {
+      Value& wide = first.sources.size() < second.sources.size() ? second : first;
+      wide = stored(node, wide);
+    }
+    if (first.sources.size() + second.sources.size() > 4) return emit_sum(node, first, second);
+    count_reader(first);
+    count_reader(second);
+    for (const Source& source : second.sources) first.sources.push(source);
+    set_value(node, store(node.index, LaunchKind::add, first, node.channels, node.level));
+  }
+
+  /// Writes a value out so that it is one plain stored tensor: a norm needs its moments, a second resampling its map.
+  constexpr Value stored(const Node& node, const Value& value) {
+    count_reader(value);
+    const Value result = store(node.index, LaunchKind::store, value, value.channels(), value.level);
+    stores_.push({node.index, plan_.launches.size() - 1});
+    return result;
+  }
+
+  /// A norm over a stored tensor; the launch that wrote the tensor gathers its moments, one of its own those of the
+  /// user's field.
+  constexpr int add_norm(const Norm& norm, const Node& node) {
+    const int index = plan_.norms.push(norm);
+    if (plan_.tensors[norm.tensor].external) {
+      Launch launch;
+      launch.kind = LaunchKind::moments;
+      launch.node = node.index;
+      launch.output = norm.tensor;
+      plan_.launches.push(launch);
+    }
+    for (Launch& launch : plan_.launches.items)
+      if (launch.output == norm.tensor && launch.statistics < 0) {
+        launch.statistics = index;
+        break;
+      }
+    return index;
+  }
+
+  // -- for vjp --------------------------------------------------------------------------------------------------
+  /// The activation to read for the gradient of what `node` stored; -1 where none is due.
+  constexpr int gradient_of(const Node& node) {
+    return due_[node.index] >= 0 ? due_[node.index] : gradient_of_tensor(values_[node.index].sources[0].tensor);
+  }
+
+  constexpr void emit(const Launch& launch) { plan_.launches.push(launch); }
+
+  constexpr bool all_need_gradients(const Value& value) {
+    for (const Source& source : value.sources)
+      if (!needs_gradient(find_activation(source))) return false;
+    return true;
+  }
+
+  /// One launch of `kind` for each source of `input` that needs a gradient; `weights`: Launch::weights.
+  constexpr void emit_input_gradients(const Node& node, LaunchKind kind, const Value& input, int reads,
+                                      bool weights = false) {
+    for (int i = 0; i < input.sources.size(); ++i) emit_input_gradient(node, kind, input, i, reads, weights);
+  }
+
+  /// A resampled source gets its gradient at the reader's level first, then by the adjoint of the resampling.
+  constexpr void emit_input_gradient(const Node& node, LaunchKind kind, const Value& input, int i, int reads,
+                                     bool weights = false) {
+    const Source& source = input.sources[i];
+    const int activation = find_activation(source);
+    if (!needs_gradient(activation)) return;
+    Launch launch;
+    launch.kind = kind;
+    launch.node = node.index;
+    launch.input = input;
+    launch.source = i;
+    launch.reads = reads;
+    launch.weights = weights;
+    if (kind == LaunchKind::softmax_backward) launch.result = values_[node.index].sources[0].tensor;
+    if (source.resampled) {
+      launch.output = new_tensor(source.channels, input.level, true);
+      plan_.launches.push(launch);
+      launch.kind = LaunchKind::upsample_backward;
+      launch.weights = false;
+      launch.result = -1;
+      launch.reads = as_it_stands(launch.output);
+    }
+    contribute(launch, activation);
+  }
+
+  /// The gradient of a sum is that of each term: terms share the one tensor, where nobody else adds to theirs, or add
+  /// what others contribute to it. A term that has contributions already, or is part of a term, gets a copy.
+  constexpr void emit_sum_gradients(const Node& node) {
+    int reads = gradient_of(node);
+    if (reads < 0) return;
+    const Launch writer = plan_.launches[last_writer(values_[node.index].sources[0].tensor)];
+    Value input = writer.input;
+    reads = unmasked(reads);
+    if (writer.kind == LaunchKind::conv_forward) {
+      due_[writer.node] = reads;
+      input = values_[node.inputs[node.inputs[0] == writer.node]];
+    }
+    for (int i = 0; i < input.sources.size(); ++i) {
+      const Source& source = input.sources[i];
+      if (source.resampled || source.channels != node.channels || !share(find_activation(source), reads))
+        emit_input_gradient(node, LaunchKind::store_backward, input, i, reads);
+    }
+  }
+
+ private:
+  struct StoreRecord {
+    int node, launch;
+  };
+
+  /// The same gradient as it stands, without norm and function before it: the function's part is done by who wrote it
+  /// last, as rows leave; a norm's takes a launch, and so does the gradient of a loss or one that others share.
+  constexpr int unmasked(int reads) {
+    const Activation activation = plan_.activations[reads];
+    if (stands(reads)) return reads;
+    const int writer = last_writer(activation.gradient);  // none of a cotangent that is given
+    if (writer >= 0 && activation.norm < 0 && plan_.launches[writer].kind != LaunchKind::loss &&
+        !shared_[activation.gradient]) {
+      plan_.launches[writer].mask = activation.tensor;
+      plan_.launches[writer].mask_function = activation.function;
+      return as_it_stands(activation.gradient);
+    }
+    const StoredTensor& like = plan_.tensors[activation.tensor];
+    Launch launch;
+    launch.kind = LaunchKind::gradient_store;
+    launch.node = 0;
+    launch.reads = reads;
+    launch.output = new_tensor(like.channels, like.level, true);
+    plan_.launches.push(launch);
+    return as_it_stands(launch.output);
+  }
+
+  /// Whether the activation takes the gradient that `reads` holds as its own, or as what its other readers add to.
+  constexpr bool share(int activation, int reads) {
+    Activation& a = plan_.activations[activation];
+    if (!needs_gradient(activation)) return true;
+    if (a.contributions > 0) return false;
+    const int tensor = plan_.activations[reads].gradient;
+    if (a.readers > 1) {
+      addends_[activation] = tensor;
+    } else {
+      if (a.norm >= 0) {
+        if (tensor == plan_.cotangent) return false;
+        Launch& writer = plan_.launches[last_writer(tensor)];
+        if (writer.kind == LaunchKind::loss || writer.sums >= 0) return false;
+        writer.sums = activation;
+      }
+      a.gradient = tensor;
+    }
+    a.contributions = 1;
+    return shared_[tensor] = true;
+  }
+
+  /// Whether input `term` of a sum is a convolution's output that has no other reader, and the other input one stored
+  /// tensor as it was written before: then the convolution writes the sum.
+  constexpr bool add_in_convolution(const Node& node, int term) {
+    const int convolution = node.inputs[term], other = node.inputs[1 - term];
+    const int tensor = values_[other].sources[0].tensor, by = last_writer(values_[convolution].sources[0].tensor);
+    if (by < 0 || last_writer(tensor) >= by || !is_raw(values_[other]) || readers_of(convolution) != 1) return false;
+    Launch& launch = plan_.launches[by];
+    if (launch.kind != LaunchKind::conv_forward || launch.node != convolution) return false;
+    count_reader(values_[other]);
+    launch.accumulate = true;
+    launch.addend = tensor;
+    set_value(node, values_[convolution]);
+    return true;
+  }
+
+  constexpr Value store(int node, LaunchKind kind, const Value& input, int channels, int level) {
+    Launch launch;
+    launch.kind = kind;
+    launch.node = node;
+    launch.input = input;
+    launch.output = new_tensor(channels, level, false);
+    bool requires_gradient = kind == LaunchKind::conv_forward;
+    for (const Source& source : input.sources)
+      requires_gradient |= source.norm >= 0 || plan_.tensors[source.tensor].requires_gradient;
+    plan_.tensors[launch.output].requires_gradient = requires_gradient;
+    plan_.launches.push(launch);
+    Value value;
+    value.level = level;
+    value.sources.push({launch.output, -1, {}, false, channels});
+    return value;
+  }
+
+  /// `launch` writes or adds its share of the activation's gradient; the last share gathers the norm's sums.
+  constexpr void contribute(Launch launch, int activation) {
+    Activation& a = plan_.activations[activation];
+    const StoredTensor& tensor = plan_.tensors[a.tensor];
+    if (a.gradient < 0) {
+      a.gradient = new_tensor(tensor.channels, tensor.level, true);
+      if (addends_[activation] > 0) launch.addend = addends_[activation];
+    }
+    launch.output = a.gradient;
+    launch.accumulate = a.contributions++ > 0;
+    if (a.contributions == a.readers && a.norm >= 0) launch.sums = activation;
+    plan_.launches.push(launch);
+  }
+
+  constexpr int gradient_of_tensor(int tensor) {
+    if (!plan_.tensors[tensor].requires_gradient) return -1;
+    StaticVector<int, 8> views;
+    for (int i = 0; i < plan_.activations.size(); ++i)
+      if (plan_.activations[i].tensor == tensor && plan_.activations[i].gradient >= 0) views.push(i);
+    if (views.empty()) return -1;
+    if (views.size() == 1) return views[0];
+    int plain = 0;  // a view whose gradient stands as it is needs no pass: the first other one adds to it
+    while (plain < views.size() && !stands(views[plain])) ++plain;
+    const int sum = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
+    bool first = true;
+    for (int i = 0; i < views.size(); ++i) {
+      if (i == plain) continue;
+      Launch launch;
+      launch.kind = LaunchKind::gradient_store;
+      launch.node = 0;
+      launch.reads = views[i];
+      launch.output = sum;
+      if (first && plain < views.size()) launch.addend = plan_.activations[views[plain]].gradient;
+      launch.accumulate = !first || launch.addend >= 0;
+      first = false;
+      plan_.launches.push(launch);
+    }
+    return as_it_stands(sum);
+  }
+
+  /// One stored tensor with the gradient of the input; it outlives the step, for the user.
+  constexpr int gradient_of_input() {
+    const int reads = gradient_of_tensor(0);
+    const Activation activation = plan_.activations[reads];
+    if (stands(reads)) return activation.gradient;
+    Launch launch;
+    launch.kind = LaunchKind::gradient_store;
+    launch.node = 0;
+    launch.reads = reads;
+    launch.output = new_tensor(plan_.tensors[0].channels, 0, true);
+    plan_.launches.push(launch);
+    return launch.output;
+  }
+
+  /// The prediction is one plain stored tensor, so that a loss and the user can read it.
+  constexpr void finish_output() {
+    Value output = values_[plan_.graph.output];
+    if (!is_raw(output) || plan_.tensors[output.sources[0].tensor].external)
+      output = stored(plan_.graph.nodes[plan_.graph.output], output);
+    plan_.prediction = output.sources[0].tensor;
+    prediction_ = output;
+  }
+
+  constexpr void seed() {
+    count_reader(prediction_);
+    Launch loss;
+    loss.kind = LaunchKind::loss;
+    loss.node = plan_.graph.output;
+    loss.input = prediction_;
+    loss.source = 0;
+    contribute(loss, find_activation(prediction_.sources[0]));
+  }
+
+  /// The prediction's gradient is the user's field, read where it lies: no launch reads the prediction beside it, and
+  /// none writes to it.
+  constexpr void take_cotangent() {
+    const int tensor = prediction_.sources[0].tensor;
+    plan_.cotangent = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
+    plan_.tensors[plan_.cotangent].external = true;
+    shared_[plan_.cotangent] = true;
+    Activation& a = plan_.activations[find_activation(prediction_.sources[0])];
+    a.gradient = plan_.cotangent;
+    a.readers = a.contributions = 1;
+  }
+
+  /// A node's stores come after what they serve, so their adjoint runs in reverse order of emission.
+  constexpr void vjp_with_stores(int node) {
+    const bool output_stored = node == plan_.graph.output && plan_.prediction != values_[node].sources[0].tensor;
+    if (output_stored) store_vjp(node, true);
+    plan_.graph.nodes[node].operation->vjp(*this, plan_.graph.nodes[node]);
+    store_vjp(node, false);
+  }
+
+  constexpr void store_vjp(int node, bool of_output) {
+    for (int i = stores_.size(); i-- > 0;) {
+      if (stores_[i].node != node) continue;
+      const Launch forward = plan_.launches[stores_[i].launch];
+      if ((forward.output == plan_.prediction) != of_output) continue;
+      const int reads = gradient_of_tensor(forward.output);
+      if (reads >= 0) emit_input_gradients(plan_.graph.nodes[node], LaunchKind::store_backward, forward.input, reads);
+    }
+  }
+
+  PlanKind kind_;
+  Value prediction_;
+  bool shared_[graph_capacity] = {};  ///< gradients that are more than one activation's
+  int addends_[graph_capacity] = {};  ///< gradients that activations' contributions are added to; 0: none
+  int due_[graph_capacity];           ///< gradients of convolutions that write a sum; -1: its tensor's
+  StaticVector<StoreRecord, graph_capacity> stores_;
+};
+
+/// The plan of a traced graph; training plans forward and backward together, inference keeps nothing.
+constexpr PlanDraft make_plan(const GraphDraft& graph, PlanKind kind) { return Planner(graph, kind).plan(); }
+
+}  // namespace halogen

@@ -1,0 +1,108 @@
+// From a model's type to its graph and plans, once per type and number of input channels.
+#pragma once
+
+#include "halogen/core/type_of.hpp"
+#include "halogen/plan/planner.hpp"
+
+namespace halogen {
+
+template <class ModelType>
+constexpr GraphDraft trace(int input_channels, std::vector<std::string>* names = nullptr) {
+  GraphDraft graph(input_channels);
+  graph.names = names;
+  graph.path.back().written = detail::address_of_type<ModelType>;
+  const Traced output = ModelType{}.forward(Traced{&graph, 0});
+  graph.output = output.node;
+  graph.names = nullptr;
+  return graph;
+}
+
+namespace detail {
+
+/// The tables of graph_of at their exact size. Nobody refers to a draft where a program runs, so none is emitted.
+template <class ModelType, int InputChannels>
+inline constexpr GraphDraft graph_draft = trace<ModelType>(InputChannels);
+
+template <class ModelType, int InputChannels>
+struct GraphTables {
+  static constexpr int node_count = graph_draft<ModelType, InputChannels>.nodes.size();
+  static constexpr int level_count = graph_draft<ModelType, InputChannels>.levels.size();
+  static constexpr int parameter_count = graph_draft<ModelType, InputChannels>.parameters.size();
+  static constexpr auto nodes = exact<node_count>(graph_draft<ModelType, InputChannels>.nodes);
+  static constexpr auto levels = exact<level_count>(graph_draft<ModelType, InputChannels>.levels);
+  static constexpr auto parameters = exact<parameter_count>(graph_draft<ModelType, InputChannels>.parameters);
+  static constexpr GraphNumbers numbers = graph_draft<ModelType, InputChannels>;
+};
+
+}  // namespace detail
+
+/// The graph of a model applied to a field of InputChannels channels.
+template <class ModelType, int InputChannels>
+inline constexpr Graph graph_of = {
+    detail::GraphTables<ModelType, InputChannels>::numbers, detail::GraphTables<ModelType, InputChannels>::nodes,
+    detail::GraphTables<ModelType, InputChannels>::levels, detail::GraphTables<ModelType, InputChannels>::parameters};
+
+/// The channels that a model takes: those that its first layer with weights asks for, less where what comes before it
+/// makes more of them; 1 for a model that takes any number.
+template <class ModelType>
+inline constexpr int input_channels = [] {
+  constexpr int asked = [] {
+    const GraphDraft graph = trace<ModelType>(0);
+    return graph.misfit.kind == Misfit::Kind::channels_differ ? graph.misfit.first : 1;
+  }();
+  if constexpr (graph_of<ModelType, asked>.misfit.kind != Misfit::Kind::none)
+    for (int channels = 1; channels < asked; ++channels)
+      if (trace<ModelType>(channels).misfit.kind == Misfit::Kind::none) return channels;
+  return asked;
+}();
+
+/// The channels of its output.
+template <class ModelType, int InputChannels>
+inline constexpr int output_channels =
+    graph_of<ModelType, InputChannels>.nodes[graph_of<ModelType, InputChannels>.output].channels;
+
+namespace detail {
+
+template <class ModelType, int InputChannels, PlanKind Kind>
+inline constexpr PlanDraft plan_draft = make_plan(graph_draft<ModelType, InputChannels>, Kind);
+
+/// As GraphTables.
+template <class ModelType, int InputChannels, PlanKind Kind>
+struct PlanTables {
+  static constexpr int tensor_count = plan_draft<ModelType, InputChannels, Kind>.tensors.size();
+  static constexpr int norm_count = plan_draft<ModelType, InputChannels, Kind>.norms.size();
+  static constexpr int activation_count = plan_draft<ModelType, InputChannels, Kind>.activations.size();
+  static constexpr int launch_count = plan_draft<ModelType, InputChannels, Kind>.launches.size();
+  static constexpr auto tensors = exact<tensor_count>(plan_draft<ModelType, InputChannels, Kind>.tensors);
+  static constexpr auto norms = exact<norm_count>(plan_draft<ModelType, InputChannels, Kind>.norms);
+  static constexpr auto activations = exact<activation_count>(plan_draft<ModelType, InputChannels, Kind>.activations);
+  static constexpr auto launches = exact<launch_count>(plan_draft<ModelType, InputChannels, Kind>.launches);
+  static constexpr PlanNumbers numbers = plan_draft<ModelType, InputChannels, Kind>;
+};
+
+}  // namespace detail
+
+/// The plan that training or inference runs, and that explain() prints.
+template <class ModelType, int InputChannels, PlanKind Kind>
+inline constexpr Plan plan_of = {detail::PlanTables<ModelType, InputChannels, Kind>::numbers,
+                                 graph_of<ModelType, InputChannels>,
+                                 detail::PlanTables<ModelType, InputChannels, Kind>::tensors,
+                                 detail::PlanTables<ModelType, InputChannels, Kind>::norms,
+                                 detail::PlanTables<ModelType, InputChannels, Kind>::activations,
+                                 detail::PlanTables<ModelType, InputChannels, Kind>::launches};
+
+/// The same, as a type.
+template <class ModelType, int InputChannels, PlanKind Kind>
+struct PlanOf {
+  static constexpr const Plan& plan() { return plan_of<ModelType, InputChannels, Kind>; }
+};
+
+/// Names of a model's parameters in the order of their offsets, as PyTorch's state_dict.
+template <class ModelType>
+std::vector<std::string> parameter_names() {
+  std::vector<std::string> names;
+  trace<ModelType>(input_channels<ModelType>, &names);
+  return names;
+}
+
+}  // namespace halogen

@@ -1,0 +1,64 @@
+// Runs a plan: launches in order, exchanges begun when a tensor is complete and awaited by its first reader.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "halogen/run/evaluation_parts.hpp"
+
+namespace halogen {
+
+/// A plan laid out on this rank, with its exchanges prepared. PlanOf::plan() is the constexpr plan (trace.hpp); S the
+/// value type of all that is stored or sent of fields, T = compute_type<S> that of parameters and of all computations;
+/// Access finds the parameters. Everything is reused from run to run: from the second on nothing is
+/// allocated.
+template <class PlanOf, class S, class Access = WholeParameters<compute_type<S>>>
+class Evaluation : public EvaluationParts<S, Access> {
+  using Parts = EvaluationParts<S, Access>;
+  using T = compute_type<S>;
+
+ public:
+  Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena, Access access = Access(plan()))
+      : Parts(plan(), std::move(layout), meshes, std::move(arena), std::move(access)) {}
+
+  /// Forward launches: afterwards prediction() holds the output until the next run.
+  void forward(const TensorView<S>& input, const T* parameters) {
+    Parts::begin_forward(input, parameters);
+    run_range<0, first_backward>();
+    Parts::end_forward();
+  }
+
+  /// The loss launch and all backward launches; `gradient` (parameters' layout) gets this rank's sums, or this rank's
+  /// piece of all ranks' where Access reduces.
+  template <class Loss, class L, class W>
+  void backward(const TensorView<L>& label, const TensorView<W>& weight, T* gradient) {
+    Parts::begin_backward(gradient);
+    this->template run_loss<Loss>(label, weight);
+    run_range<first_backward + 1, static_cast<int>(forms.size())>();
+    Parts::end_backward();
+  }
+
+  /// The same of a vjp plan: from the prediction's gradient, of its cut, with room for the margins of that tensor.
+  void backward(const TensorView<S>& cotangent, T* gradient) {
+    Parts::begin_backward(cotangent, gradient);
+    run_range<first_backward, static_cast<int>(forms.size())>();
+    Parts::end_backward();
+  }
+
+  /// Not constexpr: nvcc would evaluate each look into it beforehand, and keep a copy of the whole plan, 2 MB, for
+  /// each.
+  static const Plan& plan() { return PlanOf::plan(); }
+
+ private:
+  static constexpr int first_backward = PlanOf::plan().first_backward;
+  static constexpr std::array forms = launch_forms<PlanOf::plan().launches.size()>(PlanOf::plan());
+
+  template <int Begin, int End>
+  void run_range() {
+    [this]<int... I>(std::integer_sequence<int, I...>) {
+      (Parts::template run<forms[Begin + I]>(Begin + I), ...);
+    }(std::make_integer_sequence<int, End - Begin>{});
+  }
+};
+
+}  // namespace halogen

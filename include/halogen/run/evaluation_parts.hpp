@@ -1,0 +1,191 @@
+// What an evaluation of any model holds and does between the launches: memory, exchanges, sums, losses.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "halogen/run/arena.hpp"
+#include "halogen/run/collectives.hpp"
+#include "halogen/run/halo_schedule.hpp"
+#include "halogen/run/loss_sum.hpp"
+#include "halogen/run/run_launch.hpp"
+#include "halogen/run/whole_parameters.hpp"
+#include "halogen/tensor/sharded.hpp"
+
+namespace halogen {
+
+/// The part of an Evaluation that does not depend on the model, so that programs share it (halogen::compiled). The plan
+/// outlives it.
+template <class S, class Access>
+class EvaluationParts {
+ protected:
+  using Space = execution_space;
+  using T = compute_type<S>;
+
+ public:
+  EvaluationParts(const Plan& plan, Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena,
+                  Access access);
+  EvaluationParts(const EvaluationParts&) = delete;  // operands refer to the layout
+  EvaluationParts& operator=(const EvaluationParts&) = delete;
+
+  const Layout& layout() const { return layout_; }
+
+  /// The same input, which lies elsewhere since forward.
+  void rebind_input(const TensorView<S>& input) { operands_.bind_input(input); }
+
+  /// Copies a stored tensor's owned points (the prediction's, the input gradient's) to a field of the same cut.
+  void copy_tensor(int tensor, const TensorView<S>& to) const {
+    copy_stored(space_, plan_, layout_, operands_, tensor, to);
+  }
+
+  TensorView<S> prediction() const { return operands_.tensor(plan_.prediction); }
+
+  /// This rank's and all ranks' loss; waits for the device and the one small sum.
+  double loss() { return loss_.value(space_); }
+  /// What the loss of the last step is made of, for a step that is started again without the host.
+  const LossMean& loss_mean() const { return loss_.mean(); }
+  void set_loss_mean(const LossMean& mean) { loss_.set_mean(mean); }
+  /// Where kernels find the sum of the last step's weights, null without: if it is not positive, nothing may be
+  /// updated.
+  const double* loss_weight() const { return loss_.weight_of_step(); }
+
+ protected:
+  void begin_forward(const TensorView<S>& input, const T* parameters);
+  void begin_backward(T* gradient) { parameters_.begin_backward(gradient); }
+  void begin_backward(const TensorView<S>& cotangent, T* gradient);
+  void end_forward() { halos_->send(); }
+  void end_backward();
+
+  /// What launch i's exchanges and sums need once its kernel runs.
+  void finish_launch(int i);
+
+  /// Loss and its seed: the weights' sum over all ranks first, so that the gradient is exact as written.
+  template <class Loss, class L, class W>
+  void run_loss(const TensorView<L>& label, const TensorView<W>& weight);
+
+  /// Those that a launch of the form reads or whose gradient it sums; sharded ones are there only for such a launch.
+  template <LaunchForm Form>
+  NodeParameters<T> parameters_of(const Node& node) {
+    NodeParameters<T> found;
+    if constexpr (Form.kind == LaunchKind::conv_forward || Form.kind == LaunchKind::conv_input_gradient)
+      found.weights = parameters_.value(node.parameter);
+    if constexpr (Form.kind == LaunchKind::conv_forward)
+      if (node.bias) found.bias = parameters_.value(node.parameter + 1);
+    if constexpr (Form.kind == LaunchKind::conv_weight_gradient || Form.weights)
+      found.gradient = parameters_.gradient(node.parameter);
+    return found;
+  }
+
+  template <LaunchForm Form>
+  void run(int i) {
+    parameters_.before(i);
+    run_launch<S, Form>({space_, plan_, layout_, operands_, *halos_}, i, parameters_of<Form>(plan_.node_of(i)));
+    finish_launch(i);
+    parameters_.after(i);
+  }
+
+ private:
+  void finish_norm_sums(const Launch& launch, index_t tiles);
+
+  const Plan& plan_;
+  Space space_;
+  Layout layout_;
+  SubMeshes meshes_;
+  std::shared_ptr<Arena> arena_;
+  Operands<S> operands_;
+  NormCollectives<T> norms_;
+  std::optional<HaloSchedule<S>> halos_;
+  LossSum loss_;
+  std::vector<char> norm_has_gradient_;
+  Access parameters_;
+};
+
+template <class S, class Access>
+EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, const SubMeshes& meshes,
+                                            std::shared_ptr<Arena> arena, Access access)
+    : plan_(plan),
+      layout_(std::move(layout)),
+      meshes_(meshes),
+      arena_(std::move(arena)),
+      operands_(plan, layout_, *arena_),
+      norms_(plan, layout_, meshes_.plane),
+      loss_(meshes_.samples),
+      norm_has_gradient_(static_cast<std::size_t>(plan.norms.size())),
+      parameters_(std::move(access)) {
+  agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()), parameters_.reserve(); });
+  halos_.emplace(plan, layout_, operands_, meshes_.world);
+}
+
+template <class S, class Access>
+void EvaluationParts<S, Access>::begin_forward(const TensorView<S>& input, const T* parameters) {
+  halos_->drop();
+  operands_.set_arena(*arena_);
+  operands_.bind_input(input);
+  std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});
+  halos_->start(space_, 0);
+  parameters_.begin(parameters);
+}
+
+template <class S, class Access>
+void EvaluationParts<S, Access>::begin_backward(const TensorView<S>& cotangent, T* gradient) {
+  parameters_.begin_backward(gradient);
+  operands_.bind_cotangent(cotangent);
+  halos_->start(space_, plan_.cotangent);
+}
+
+template <class S, class Access>
+void EvaluationParts<S, Access>::end_backward() {
+  halos_->finish(space_);
+  parameters_.finish();
+}
+
+template <class S, class Access>
+void EvaluationParts<S, Access>::finish_launch(int i) {
+  const Launch& launch = plan_.launches[i];
+  if (launch.output >= 0 && plan_.tensors[launch.output].last_write == i) halos_->start(space_, launch.output);
+  const index_t tiles = layout_.workspace().tiling(i).count() / layout_.samples();  // of a sample
+  if (launch.statistics >= 0) {
+    const int gamma = plan_.norms[launch.statistics].parameter;
+    norms_.finish_moments(space_, launch.statistics, operands_.partial_sums(), tiles, parameters_.value(gamma),
+                          parameters_.value(gamma + 1), operands_.tables(launch.statistics, -1));
+  }
+  if (launch.sums >= 0) finish_norm_sums(launch, tiles);
+}
+
+template <class S, class Access>
+void EvaluationParts<S, Access>::finish_norm_sums(const Launch& launch, index_t tiles) {
+  const int norm = plan_.activations[launch.sums].norm, gamma = plan_.norms[norm].parameter;
+  const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0;
+  norms_.finish_sums(space_, norm, operands_.partial_sums(), tiles, parameters_.value(gamma),
+                     parameters_.gradient(gamma), parameters_.gradient(gamma + 1), again,
+                     operands_.tables(norm, launch.sums), layout_.points_of(norm));
+}
+
+template <class S, class Access>
+template <class Loss, class L, class W>
+void EvaluationParts<S, Access>::run_loss(const TensorView<L>& label, const TensorView<W>& weight) {
+  const int i = plan_.first_backward;
+  const Launch& launch = plan_.launches[i];
+  const int channels = plan_.tensors[plan_.prediction].channels;
+  const kernels::Tiling& tiling = layout_.workspace().tiling(i);
+  double* partial = operands_.template workspace<double>(layout_.workspace().loss_partials);
+  const LevelLayout& level = layout_.level(plan_.tensors[plan_.prediction].level);
+  double divisor = channels;
+  const double* weight_sum = nullptr;
+  if (weight.data == nullptr) {
+    divisor *= static_cast<double>(layout_.batch_cut().extent()) * static_cast<double>(level.points());
+  } else {
+    kernels::launch_tiles(space_, "halogen::weight_sum", tiling.count(),
+                          kernels::WeightSum<Space, W>{weight, tiling, partial}, 0, kernels::device::reduce_bytes);
+    weight_sum = loss_.add_weights(space_, partial, tiling.count());
+  }
+  parameters_.before(i);
+  kernels::LossRows<Space, S, Loss, L, W> kernel{
+      prediction(), label, weight, operands_.tensor(launch.output), channels, tiling, divisor, weight_sum, partial};
+  kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
+  loss_.add_losses(space_, partial, tiling.count(), {divisor, weight_sum != nullptr});
+  finish_launch(i);
+}
+
+}  // namespace halogen

@@ -1,0 +1,174 @@
+// explain(): the plan that evaluate runs, in words: stages, launches, halos, messages, bytes, memory by kind.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "halogen/core/config.hpp"
+#include "halogen/run/layout.hpp"
+#include "halogen/run/parameter_schedule.hpp"
+#include "halogen/run/parameter_sharding.hpp"
+
+namespace halogen {
+namespace detail {
+
+std::string launch_name(const Plan& plan, const Launch& launch);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string launch_name(const Plan& plan, const Launch& launch) {
+  const auto operation = [&] { return std::string(plan.node_of(launch).operation->name); };
+  switch (launch.kind) {
+    case LaunchKind::conv_forward:
+    case LaunchKind::max_pool_forward:
+    case LaunchKind::avg_pool_forward:
+      return operation();
+    case LaunchKind::conv_weight_gradient:
+      return operation() + " weight gradient";
+    case LaunchKind::conv_input_gradient:
+      return operation() + (launch.weights ? " gradients" : " input gradient");
+    case LaunchKind::max_pool_backward:
+    case LaunchKind::avg_pool_backward:
+      return operation() + " backward";
+    case LaunchKind::softmax_forward:
+      return "softmax";
+    case LaunchKind::softmax_backward:
+      return "softmax backward";
+    case LaunchKind::add:
+      return "sum";
+    case LaunchKind::store:
+      return "store";
+    case LaunchKind::moments:
+      return "moments";
+    case LaunchKind::store_backward:
+      return "store backward";
+    case LaunchKind::upsample_backward:
+      return "upsample backward";
+    case LaunchKind::gradient_store:
+      return "gradient sum";
+    case LaunchKind::loss:
+      return "loss";
+  }
+  return "";
+}
+#endif
+
+/// "relu(norm0(t3))^ t5, + t4": sources side by side, ^ marks one that is resampled as it is read; then what the rows
+/// are added to as they leave.
+std::string source_names(const Plan& plan, const Launch& launch);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string source_names(const Plan& plan, const Launch& launch) {
+  std::string text;
+  if (launch.reads >= 0 && launch.kind != LaunchKind::loss) {
+    const Activation& a = plan.activations[launch.reads];
+    text += "d t" + std::to_string(a.gradient) + (a.norm >= 0 ? " through norm" + std::to_string(a.norm) : "") + ", ";
+  }
+  for (const Source& source : launch.input.sources) {
+    std::string one = "t" + std::to_string(source.tensor);
+    if (source.norm >= 0) one = "norm" + std::to_string(source.norm) + "(" + one + ")";
+    if (source.function) one = name_of(source.function.kind) + ("(" + one + ")");
+    text += one + (source.resampled ? "^ " : " ");
+  }
+  while (!text.empty() && (text.back() == ' ' || text.back() == ',')) text.pop_back();
+  return text + (launch.addend >= 0 ? ", + t" + std::to_string(launch.addend) : "");
+}
+#endif
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char line[512];
+  std::snprintf(line, sizeof line, pattern, values...);
+  return line;
+}
+
+/// What a launch starts or completes of sharded parameters.
+std::string parameter_traffic(const ParameterSchedule& schedule, int launch, bool reduces);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string parameter_traffic(const ParameterSchedule& schedule, int launch, bool reduces) {
+  std::string text;
+  for (const BucketStay& stay : schedule.stays()) {
+    if (!stay.gradient && stay.block.first == launch) text += format("; all_gather bucket %d", stay.bucket);
+    if (stay.gradient && stay.last_use == launch && reduces) text += format("; reduce_scatter bucket %d", stay.bucket);
+  }
+  return text;
+}
+#endif
+
+inline double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
+
+}  // namespace detail
+
+/// One line a launch, then memory and traffic of this rank. `sharding` where parameters are sharded.
+std::string explain(const Layout& layout, const ParameterSharding* sharding = nullptr);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding* sharding) {
+  using detail::format;
+  const Plan& plan = layout.plan();
+  const Decomposition& pieces = layout.decomposition();
+  const unsigned samples = pieces.mask({0, 2, 3, 4});
+  const bool cuts_planes = pieces.size(pieces.mask({2, 3, 4})) > 1;
+  ParameterSchedule schedule;
+  bool shards = false, reduces = false;  // over more than one rank, whose gradients differ
+  if (sharding != nullptr) {
+    schedule = ParameterSchedule(plan, sharding->buckets, layout.value_bytes().computed);
+    shards = sharding->buckets.ranks() > 1;
+    reduces = pieces.size(sharding->mesh_mask & samples) > 1;
+  }
+  std::string text = format("plan: %s, %d stages, %d launches, %d stored tensors, mesh %s, rank %d\n",
+                            plan.training ? "forward and backward" : "inference", plan.stages, plan.launches.size(),
+                            plan.tensors.size(), layout.decomposition().text().c_str(), layout.rank());
+  for (int i = 0; i < plan.launches.size(); ++i) {
+    const Launch& launch = plan.launches[i];
+    text += format("%5d  %-24s %s", launch.stage, detail::launch_name(plan, launch).c_str(),
+                   detail::source_names(plan, launch).c_str());
+    if (launch.output >= 0) {
+      const StoredTensor& tensor = plan.tensors[launch.output];
+      const TensorLayout& piece = layout.tensor(launch.output);
+      const int first = layout.volume() ? 0 : 1;
+      text += format(" -> %st%d (%d, %d", launch.accumulate && launch.addend < 0 ? "+= " : "", launch.output,
+                     layout.samples(), tensor.channels);
+      for (int d = first; d < spatial_dimensions; ++d)
+        text += format(", %lld", static_cast<long long>(piece.owned[d].size()));
+      text += ")";
+      if (tensor.last_write == i && piece.has_halo()) {
+        const Strips::Traffic traffic = piece.strips.traffic(layout.rank());
+        text += "; halo";
+        for (int d = first; d < spatial_dimensions; ++d)
+          text += format(" %ss %lld+%lld", spatial_points[d],
+                         static_cast<long long>(piece.owned[d].begin - piece.stored[d].begin),
+                         static_cast<long long>(piece.stored[d].end - piece.owned[d].end));
+        text += format(", %lld messages, %lld values", static_cast<long long>(traffic.messages),
+                       static_cast<long long>(traffic.points));
+      }
+    }
+    if (plan.winograd(launch) > 0) text += "; Winograd";
+    if (launch.statistics >= 0 && cuts_planes) text += format("; all_gather moments of norm%d", launch.statistics);
+    if (launch.sums >= 0 && cuts_planes)
+      text += format("; all_reduce sums of norm%d", plan.activations[launch.sums].norm);
+    if (shards) text += detail::parameter_traffic(schedule, i, reduces);
+    text += "\n";
+  }
+  const MemoryUse& memory = layout.memory();
+  const ValueBytes& bytes = layout.value_bytes();
+  if (bytes.stored != bytes.computed)
+    text += format("fields of %zu bytes a value, computed in %zu, as parameters are\n", bytes.stored, bytes.computed);
+  text += format("memory per rank: tensors %.2f MiB (kept for backward %.2f), workspace %.2f MiB, exchange %.2f MiB\n",
+                 detail::mib(memory.tensors), detail::mib(memory.kept), detail::mib(memory.workspace),
+                 detail::mib(memory.exchange));
+  const TrafficUse traffic = layout.traffic();
+  text += format("halo exchange per rank: %lld messages, %lld bytes\n", static_cast<long long>(traffic.messages),
+                 static_cast<long long>(traffic.bytes));
+  const auto parameters = static_cast<long long>(plan.graph.parameter_count());
+  if (sharding == nullptr)
+    return text + format("parameters %lld, gradient and two moments as many%s\n", parameters,
+                         plan.training && pieces.size(samples) > 1 ? "; one all_reduce of the gradient" : "");
+  const ParameterBuckets& buckets = sharding->buckets;
+  const auto own = static_cast<std::size_t>(buckets.values_per_rank());
+  text += format("parameters %lld over %d ranks: %zu on this one (%.2f MiB), gradient and two moments as many\n",
+                 parameters, buckets.ranks(), own, detail::mib(own * layout.value_bytes().computed));
+  text += format("sharded parameters: %d all_gathers, %d reduce_scatters, staging %.2f MiB\n",
+                 shards ? schedule.all_gathers() : 0, reduces ? schedule.reduce_scatters() : 0,
+                 detail::mib(schedule.staging_bytes()));
+  return text;
+}
+#endif
+
+}  // namespace halogen

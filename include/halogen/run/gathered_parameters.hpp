@@ -1,0 +1,209 @@
+// Sharded parameters as launches see them: a bucket is gathered before the launches that read it, and its gradient
+// reduced after those that write it (torch.distributed.fsdp's full sharding).
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "halogen/run/arena.hpp"
+#include "halogen/run/parameter_schedule.hpp"
+#include "halogen/run/parameter_sharding.hpp"
+#include "halogen/tensor/transport_image.hpp"
+
+namespace halogen {
+
+/// One all_gather a bucket for the forward and one for the backward pass, started a launch ahead; one reduce_scatter a
+/// bucket, under way until the next gradient begins; one all_reduce of this rank's 1/N over the rest. Each rank's
+/// arrays are in the order of the buckets' pieces. A group of one rank reads and writes them in place.
+template <class T>
+class GatheredParameters {
+ public:
+  GatheredParameters(const Plan& plan, std::shared_ptr<const ParameterSharding> sharding, GradientSum sum,
+                     std::shared_ptr<Arena> staging)
+      : plan_(&plan),
+        sharding_(std::move(sharding)),
+        sum_(std::move(sum)),
+        staging_(std::move(staging)),
+        schedule_(plan, buckets(), sizeof(T)),
+        bytes_of_each_(static_cast<std::size_t>(buckets().ranks())),
+        counts_(bytes_of_each_.size()),
+        places_(static_cast<std::size_t>(buckets().size())) {}
+
+  void reserve();
+
+  /// `values` and `gradient` are this rank's arrays.
+  void begin(const T* values);
+
+  void begin_backward(T* gradient);
+
+  void before(int launch);
+
+  void after(int launch);
+
+  /// Afterwards `gradient` holds this rank's piece of the sum over all ranks.
+  void finish();
+
+  const T* value(int parameter);
+  T* gradient(int parameter);
+
+  const ParameterSchedule& schedule() const { return schedule_; }
+
+ private:
+  /// Where a bucket is now; null where it is not.
+  struct Place {
+    const T* value = nullptr;
+    T* gradient = nullptr;
+    const BucketStay* arriving = nullptr;
+    Request request;
+  };
+
+  const ParameterBuckets& buckets() const { return sharding_->buckets; }
+  bool alone() const { return buckets().ranks() == 1; }
+  Place& place(int bucket) { return places_[static_cast<std::size_t>(bucket)]; }
+  index_t within(int parameter, int bucket) const {
+    return plan_->graph.parameters[parameter].offset - buckets()[bucket].begin;
+  }
+
+  void gather(const BucketStay& stay);
+
+  void arrive(int bucket);
+
+  /// Zeros, since a layer that the output does not depend on adds nothing.
+  void open(const BucketStay& stay);
+
+  void reduce(const BucketStay& stay);
+
+  std::size_t group_rank() const { return static_cast<std::size_t>(sharding_->group.rank()); }
+  std::size_t own_count() const { return static_cast<std::size_t>(buckets().values_per_rank()); }
+  std::size_t whole_count(const BucketStay& stay) const {
+    return static_cast<std::size_t>(buckets()[stay.bucket].piece * buckets().ranks());
+  }
+  static std::size_t offset(const BucketStay& stay) { return stay.block.offset / sizeof(T); }
+  T* staging() const { return staging_->at<T>(0); }
+
+  const Plan* plan_;
+  std::shared_ptr<const ParameterSharding> sharding_;
+  GradientSum sum_;
+  std::shared_ptr<Arena> staging_;
+  ParameterSchedule schedule_;
+  std::vector<std::size_t> bytes_of_each_, counts_;
+  execution_space space_;
+  TransportImage<T> staging_image_, gradient_image_;
+  std::vector<Place> places_;  // requests end before their buffers do
+  Request reduction_;
+  const T* values_ = nullptr;
+  T* gradient_ = nullptr;
+};
+
+template <class T>
+void GatheredParameters<T>::reserve() {
+  staging_->reserve(schedule_.staging_bytes());
+  staging_image_.reserve("halogen::staging_image", schedule_.staging_bytes() / sizeof(T), sharding_->group);
+  gradient_image_.reserve("halogen::gradient_image", own_count(), sharding_->group, sum_.rest);
+}
+
+template <class T>
+void GatheredParameters<T>::begin(const T* values) {
+  values_ = values;
+  for (int b = 0; b < buckets().size(); ++b) place(b).value = alone() ? values + buckets()[b].offset : nullptr;
+}
+
+template <class T>
+void GatheredParameters<T>::begin_backward(T* gradient) {
+  gradient_ = gradient;
+  for (int b = 0; b < buckets().size(); ++b) place(b).gradient = alone() ? gradient + buckets()[b].offset : nullptr;
+}
+
+template <class T>
+void GatheredParameters<T>::before(int launch) {
+  for (const BucketStay& stay : schedule_.stays())
+    if (stay.gradient && stay.block.first == launch) open(stay);
+  for (const BucketStay& stay : schedule_.stays())
+    if (!stay.gradient && stay.block.first == launch) gather(stay);
+}
+
+template <class T>
+void GatheredParameters<T>::after(int launch) {
+  for (const BucketStay& stay : schedule_.stays()) {
+    if (stay.gradient && stay.last_use == launch) reduce(stay);
+    if (!stay.gradient && stay.last_use == launch) place(stay.bucket).value = nullptr;
+  }
+}
+
+template <class T>
+void GatheredParameters<T>::finish() {
+  reduction_.wait();
+  if (alone()) gradient_image_.put(space_, gradient_, 0, own_count());
+  sum_.rest.all_reduce(gradient_image_.at(gradient_, 0), own_count());
+  gradient_image_.get(space_, gradient_, 0, own_count());
+}
+
+template <class T>
+const T* GatheredParameters<T>::value(int parameter) {
+  const int b = buckets().bucket_of(parameter);
+  arrive(b);
+  return place(b).value + within(parameter, b);
+}
+
+template <class T>
+T* GatheredParameters<T>::gradient(int parameter) {
+  const int b = buckets().bucket_of(parameter);
+  return place(b).gradient + within(parameter, b);
+}
+
+template <class T>
+void GatheredParameters<T>::gather(const BucketStay& stay) {
+  const ParameterBuckets::Bucket& bucket = buckets()[stay.bucket];
+  const auto piece = static_cast<std::size_t>(bucket.piece);
+  T* const whole = staging_image_.at(staging(), offset(stay));
+  const T* own = values_ + bucket.offset;
+  if (staging_image_.needed()) {
+    staging_image_.put(space_, own, offset(stay) + piece * group_rank(), piece);
+    own = whole + piece * group_rank();
+  }
+  settle(space_, sharding_->group,
+         "halogen::gather");  // earlier launches may still read the memory, or write this piece
+  std::ranges::fill(bytes_of_each_, piece * sizeof(T));
+  Place& place = this->place(stay.bucket);
+  place.request = sharding_->group.all_gather_v_async(own, piece * sizeof(T), whole, bytes_of_each_);
+  place.arriving = &stay;
+  place.value = staging() + offset(stay);
+}
+
+template <class T>
+void GatheredParameters<T>::arrive(int bucket) {
+  Place& place = this->place(bucket);
+  if (place.arriving == nullptr) return;
+  const BucketStay& stay = *std::exchange(place.arriving, nullptr);
+  place.request.wait();
+  staging_image_.get(space_, staging() + offset(stay), offset(stay), whole_count(stay));
+}
+
+template <class T>
+void GatheredParameters<T>::open(const BucketStay& stay) {
+  reduction_.wait();
+  T* const whole = staging() + offset(stay);
+  Kokkos::deep_copy(space_, Kokkos::View<T*, memory_space, Kokkos::MemoryUnmanaged>(whole, whole_count(stay)), T(0));
+  place(stay.bucket).gradient = whole;
+}
+
+template <class T>
+void GatheredParameters<T>::reduce(const BucketStay& stay) {
+  const ParameterBuckets::Bucket& bucket = buckets()[stay.bucket];
+  const auto piece = static_cast<std::size_t>(bucket.piece);
+  place(stay.bucket).gradient = nullptr;
+  reduction_.wait();
+  staging_image_.put(space_, staging() + offset(stay), offset(stay), whole_count(stay));
+  settle(space_, sharding_->group, "halogen::reduce_scatter");
+  const T* const whole = staging_image_.at(staging(), offset(stay));
+  T* const own = gradient_image_.at(gradient_, static_cast<std::size_t>(bucket.offset));
+  if (!sum_.over_group) {
+    detail::copy_bytes(own, whole + piece * group_rank(), piece * sizeof(T));
+    return;
+  }
+  std::ranges::fill(counts_, piece);
+  reduction_ = sharding_->group.reduce_scatter_v_async(whole, own, counts_);
+}
+
+}  // namespace halogen

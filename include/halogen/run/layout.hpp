@@ -1,0 +1,221 @@
+// A plan on one rank of one mesh: extents, halos, messages, and every byte of the arena. Pure arithmetic, so that it
+// runs dry for ranks that do not exist; evaluate and explain use the same object.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "halogen/core/config.hpp"
+#include "halogen/run/lifetimes.hpp"
+#include "halogen/run/needs.hpp"
+#include "halogen/run/workspace.hpp"
+
+namespace halogen {
+
+/// Strips of a stored tensor: samples, channels, depth, height, width.
+using Strips = HaloStrips<2 + spatial_dimensions>;
+
+/// One stored tensor on this rank.
+struct TensorLayout {
+  Interval owned[spatial_dimensions], stored[spatial_dimensions];  ///< planes, rows, columns, without and with margins
+  detail::Margin margins[spatial_dimensions];                      ///< of the rank that needs most
+  index_t row_stride = 0, plane_stride = 0, channel_stride = 0, sample_stride = 0;
+  std::size_t bytes = 0, offset = 0;  ///< in the arena
+  Strips strips;
+
+  bool has_halo() const { return !strips.receives.empty() || !strips.sends.empty(); }
+};
+
+/// Bytes by kind; the arena holds all but parameters and optimiser.
+struct MemoryUse {
+  std::size_t tensors = 0;    ///< peak of the stored tensors alive together
+  std::size_t kept = 0;       ///< of which kept for backward when it begins
+  std::size_t workspace = 0;  ///< packed weights, partial sums, norm tables
+  std::size_t exchange = 0;   ///< send and receive buffers
+  std::size_t total() const { return tensors + workspace + exchange; }
+};
+
+/// Point-to-point traffic of one forward pass or training step, sent by this rank.
+struct TrafficUse {
+  index_t messages = 0, bytes = 0;
+};
+
+class Layout {
+ public:
+  static constexpr index_t row_alignment_bytes = 64;
+
+  /// Cuts of all dimensions of the input, (N, C, H, W) or (N, C, D, H, W); bytes of its values. Throws
+  /// CollectiveError as needs.hpp says.
+  Layout(const Plan& plan, const Decomposition& pieces, int rank, std::span<const Cut> input, ValueBytes value_bytes);
+
+  const Plan& plan() const { return plan_; }
+  const Decomposition& decomposition() const { return pieces_; }
+  int rank() const { return rank_; }
+  const ValueBytes& value_bytes() const { return value_bytes_; }
+  int samples() const { return samples_; }
+  const Cut& batch_cut() const { return batch_; }
+  index_t first_sample() const { return batch_.piece(pieces_.part(rank_, 0)).begin; }
+  const LevelLayout& level(int l) const { return levels_[static_cast<std::size_t>(l)]; }
+  const std::vector<LevelLayout>& levels() const { return levels_; }
+  const TensorLayout& tensor(int t) const { return tensors_[static_cast<std::size_t>(t)]; }
+  const MemoryUse& memory() const { return memory_; }
+
+  bool volume() const { return volume_; }  ///< whether fields have depth
+  Interval owned(int l, int d) const { return level(l).cut[d].piece(part(d)); }
+  int planes(int l) const { return static_cast<int>(owned(l, 0).size()); }
+
+  /// Cuts of a field of so many channels on a level. Rank: 4, or 5 with depth.
+  template <int Rank>
+  std::array<Cut, Rank> field_cuts(int l, index_t channels) const {
+    std::array<Cut, Rank> cuts;
+    cuts[0] = batch_;
+    cuts[1] = Cut::chunk(channels, 1);
+    for (int d = 2; d < Rank; ++d) cuts[static_cast<std::size_t>(d)] = level(l).cut[spatial_dimensions - Rank + d];
+    return cuts;
+  }
+
+  /// Halo messages and bytes that this rank sends, each stored tensor exchanged once.
+  TrafficUse traffic() const;
+
+  /// Points of one of a norm's groups, over all ranks.
+  double points_of(int norm) const;
+
+  const Workspace& workspace() const { return workspace_; }
+
+  /// Bytes of the one allocation: stored tensors, then the workspace.
+  std::size_t arena_bytes() const { return memory_.tensors + memory_.workspace; }
+
+ private:
+  /// The piece that this rank holds of depth, height or width.
+  int part(int d) const { return pieces_.part(rank_, dimensions_[static_cast<std::size_t>(2 + d)]); }
+
+  TensorLayout tensor_layout(const StoredTensor& tensor, const SpaceNeeds& space) const;
+
+  /// Samples and channels are exchanged whole, each rank its own samples.
+  HaloNeeds<2 + spatial_dimensions> with_samples_and_channels(const SpaceNeeds& space, int channels) const;
+
+  void place();
+
+  void size_workspace();
+
+  const Plan& plan_;
+  Decomposition pieces_;
+  int rank_;
+  ValueBytes value_bytes_;
+  bool volume_;
+  std::array<int, 2 + spatial_dimensions> dimensions_;
+  Cut batch_;
+  int samples_;
+  std::vector<LevelLayout> levels_;
+  std::vector<TensorLayout> tensors_;
+  Workspace workspace_;
+  MemoryUse memory_;
+};
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE Layout::Layout(const Plan& plan, const Decomposition& pieces, int rank, std::span<const Cut> input,
+                              ValueBytes value_bytes)
+    : plan_(plan),
+      pieces_(pieces),
+      rank_(rank),
+      value_bytes_(value_bytes),
+      volume_(input.size() == 5),
+      dimensions_(tensor_dimensions(volume_)),
+      batch_(input[0]),
+      samples_(static_cast<int>(batch_.piece(pieces.part(rank, 0)).size())),
+      levels_(layout_levels(plan, input.subspan(2), pieces.text())) {
+  if (batch_.first_empty_piece() >= 0)
+    throw CollectiveError("mesh " + pieces.text() + " leaves a rank without any sample of a batch of " +
+                          std::to_string(batch_.extent()) + ": " +
+                          (batch_.extent() < batch_.parts()
+                               ? ""
+                               : "cut the batch with Cut::balanced(" + std::to_string(batch_.extent()) + ", " +
+                                     std::to_string(batch_.parts()) + "), or ") +
+                          "use fewer ranks for the batch");
+  const SpaceNeedsOf needs(plan, levels_);
+  for (int t = 0; t < plan.tensors.size(); ++t)
+    tensors_.push_back(tensor_layout(plan.tensors[t], needs.spaces()[static_cast<std::size_t>(t)]));
+  place();
+  size_workspace();
+}
+
+HALOGEN_INLINE TrafficUse Layout::traffic() const {
+  TrafficUse use;
+  for (int t = 0; t < plan_.tensors.size(); ++t) {
+    const Strips::Traffic one = tensor(t).strips.traffic(rank_);
+    use.messages += one.messages;
+    use.bytes += one.points * static_cast<index_t>(value_bytes_.stored);
+  }
+  return use;
+}
+
+HALOGEN_INLINE double Layout::points_of(int norm) const {
+  const Norm& n = plan_.norms[norm];
+  return static_cast<double>(level(plan_.tensors[n.tensor].level).points()) * (n.channels / n.groups);
+}
+
+HALOGEN_INLINE TensorLayout Layout::tensor_layout(const StoredTensor& tensor, const SpaceNeeds& space) const {
+  TensorLayout layout;
+  for (int d = 0; d < spatial_dimensions; ++d) {
+    layout.owned[d] = space.cut[static_cast<std::size_t>(d)].piece(part(d));
+    layout.stored[d] = space.needed_by(d, part(d));
+    for (int p = 0; p < space.cut[static_cast<std::size_t>(d)].parts(); ++p)
+      layout.margins[d].widen(space.cut[static_cast<std::size_t>(d)].piece(p), space.needed_by(d, p));
+  }
+  const index_t per_line = row_alignment_bytes / static_cast<index_t>(value_bytes_.stored);
+  layout.row_stride = ceil_div(layout.stored[2].size(), per_line) * per_line;
+  layout.plane_stride = layout.row_stride * layout.stored[1].size();
+  // An odd number of cache lines a channel: the same row of neighbouring channels then does not share cache sets.
+  const index_t lines = layout.plane_stride / per_line * layout.stored[0].size();
+  layout.channel_stride = (lines + (lines % 2 == 0)) * per_line;
+  layout.sample_stride = layout.channel_stride * tensor.channels;
+  layout.bytes = static_cast<std::size_t>(layout.sample_stride * samples_) * value_bytes_.stored;
+  layout.strips = Strips(with_samples_and_channels(space, tensor.channels), pieces_, rank_);
+  return layout;
+}
+
+HALOGEN_INLINE HaloNeeds<2 + spatial_dimensions> Layout::with_samples_and_channels(const SpaceNeeds& space,
+                                                                                   int channels) const {
+  HaloNeeds<2 + spatial_dimensions> needs;
+  needs.dimension = dimensions_;
+  needs.cut[0] = batch_;
+  needs.cut[1] = Cut::chunk(channels, 1);
+  for (std::size_t d = 0; d < 2; ++d)
+    for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
+  for (std::size_t d = 0; d < spatial_dimensions; ++d) {
+    needs.cut[2 + d] = space.cut[d];
+    needs.needed[2 + d] = space.needed[d];
+  }
+  return needs;
+}
+
+HALOGEN_INLINE void Layout::place() {
+  std::vector<int> stored;
+  std::vector<Block> blocks;
+  for (int t = 0; t < plan_.tensors.size(); ++t) {
+    const StoredTensor& tensor = plan_.tensors[t];
+    if (tensor.external || tensor.first_launch < 0) continue;
+    stored.push_back(t);
+    blocks.push_back({tensors_[static_cast<std::size_t>(t)].bytes, tensor.first_launch, tensor.last_launch});
+    if (plan_.training && tensor.first_launch < plan_.first_backward && tensor.last_launch >= plan_.first_backward)
+      memory_.kept += blocks.back().bytes;
+  }
+  memory_.tensors = place_blocks(blocks);
+  for (std::size_t i = 0; i < stored.size(); ++i)
+    tensors_[static_cast<std::size_t>(stored[i])].offset = blocks[i].offset;
+}
+
+HALOGEN_INLINE void Layout::size_workspace() {
+  workspace_ = Workspace(
+      plan_, [this](int l, int d) { return owned(l, d); }, samples_, value_bytes_);
+  memory_.workspace = workspace_.bytes();
+  std::size_t values = 0;
+  for (const TensorLayout& layout : tensors_)
+    for (const auto* strips : {&layout.strips.receives, &layout.strips.sends})
+      values = std::max(values, static_cast<std::size_t>(Strips::points(*strips)));
+  memory_.exchange = 2 * values * value_bytes_.stored;
+}
+#endif
+
+}  // namespace halogen

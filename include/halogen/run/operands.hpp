@@ -1,0 +1,206 @@
+// From a plan's numbers to kernels' views: which memory a launch reads and writes.
+#pragma once
+
+#include "halogen/run/arena.hpp"
+#include "halogen/run/layout.hpp"
+#include "halogen/kernels/group_norm.hpp"
+#include "halogen/kernels/tile_output.hpp"
+
+namespace halogen {
+
+namespace detail {
+/// A common last-level cache: of a tensor of so many bytes little is left there when the next launch reads it. Tests set
+/// it lower.
+inline std::size_t streamed_bytes = std::size_t{32} << 20;
+}  // namespace detail
+
+/// S: the value type of stored tensors; tables are in compute_type<S>.
+template <class S>
+class Operands {
+  using T = compute_type<S>;
+
+ public:
+  Operands(const Plan& plan, const Layout& layout, const Arena& arena) : plan_(plan), layout_(layout), arena_(&arena) {}
+
+  void set_arena(const Arena& arena) { arena_ = &arena; }
+  void bind_input(const TensorView<S>& input) { input_ = input; }
+  void bind_cotangent(const TensorView<S>& cotangent) { cotangent_ = cotangent; }
+
+  TensorView<S> tensor(int t) const;
+
+  template <class V>
+  V* workspace(std::size_t offset) const {
+    return arena_->template at<V>(layout_.memory().tensors + offset);
+  }
+
+  kernels::RowSums* partial_sums() const { return workspace<kernels::RowSums>(layout_.workspace().row_sums); }
+
+  /// Tables of a norm; slope and offset of the activation whose gradient is read, if any.
+  kernels::NormTables<T> tables(int norm, int activation) const;
+
+  /// A value as it stands, or as the windows of `reader` read it.
+  kernels::ValueReader<S> value_reader(const Value& value, const Node* reader = nullptr) const;
+
+  /// The two values that an addition reads.
+  std::pair<kernels::ValueReader<S>, kernels::ValueReader<S>> terms(const Launch& launch) const;
+
+  /// The gradient that a backward launch reads, as it reads it.
+  kernels::GradientReader<S> gradient_reader(const Launch& launch) const;
+
+  /// Where a launch writes, but for the tiles.
+  kernels::TileOutput<S> output(const Launch& launch) const;
+
+  int first_channel(const Launch& launch) const;
+
+ private:
+
+  kernels::RowEpilogue<S> epilogue(const Launch& launch) const;
+
+  kernels::Affine<T> affine(int norm) const;
+
+  const Plan& plan_;
+  const Layout& layout_;
+  const Arena* arena_;
+  TensorView<S> input_, cotangent_;
+};
+
+template <class S>
+TensorView<S> Operands<S>::tensor(int t) const {
+  if (plan_.tensors[t].external) return t == plan_.cotangent ? cotangent_ : input_;
+  const TensorLayout& layout = layout_.tensor(t);
+  const Interval& planes = layout.owned[0];
+  return {arena_->template at<S>(layout.offset) + (planes.begin - layout.stored[0].begin) * layout.plane_stride,
+          layout.sample_stride,
+          layout.channel_stride,
+          layout.row_stride,
+          layout.stored[1].begin,
+          layout.stored[2].begin,
+          layout.plane_stride,
+          planes.begin,
+          static_cast<int>(planes.size())};
+}
+
+template <class S>
+kernels::NormTables<compute_type<S>> Operands<S>::tables(int norm, int activation) const {
+  const index_t entries = index_t{layout_.samples()} * plan_.norms[norm].channels;
+  kernels::NormTables<T> tables{};
+  tables.mean = workspace<double>(layout_.workspace().table(norm));
+  tables.inverse_deviation = tables.mean + entries;
+  tables.scale = reinterpret_cast<T*>(tables.inverse_deviation + entries);
+  tables.shift = tables.scale + entries;
+  if (activation >= 0) {
+    tables.slope = workspace<T>(layout_.workspace().vjp_table(activation));
+    tables.offset = tables.slope + entries;
+  }
+  return tables;
+}
+
+template <class S>
+kernels::ValueReader<S> Operands<S>::value_reader(const Value& value, const Node* reader) const {
+  kernels::ValueReader<S> result;
+  result.count = value.sources.size();
+  for (int i = 0; i < result.count; ++i) {
+    const Source& source = value.sources[i];
+    kernels::SourceView<S>& view = result.sources[i];
+    view.tensor = tensor(source.tensor);
+    view.affine = affine(source.norm);
+    view.function = source.function;
+    view.resampled = source.resampled;
+    view.channels = source.channels;
+    for (int d = 0; d < spatial_dimensions; ++d)
+      view.map[d] = resample(layout_.levels(), source, plan_.tensors[source.tensor].level, value.level, d);
+  }
+  for (int d = 0; d < spatial_dimensions; ++d) {
+    result.frame.extent[d] = layout_.level(value.level).extent(d);
+    result.frame.periodic[d] = reader != nullptr && reader->window[d].periodic;
+  }
+  const int level = reader != nullptr ? reader->level : value.level;
+  result.depth = depth_window(reader != nullptr ? *reader : Node{}, LaunchKind::conv_forward, layout_.owned(level, 0));
+  return result;
+}
+
+template <class S>
+std::pair<kernels::ValueReader<S>, kernels::ValueReader<S>> Operands<S>::terms(const Launch& launch) const {
+  Value first, second;
+  first.level = second.level = launch.input.level;
+  for (const Source& source : launch.input.sources)
+    (first.channels() < plan_.node_of(launch).channels ? first : second).sources.push(source);
+  return {value_reader(first), value_reader(second)};
+}
+
+template <class S>
+kernels::GradientReader<S> Operands<S>::gradient_reader(const Launch& launch) const {
+  const Activation& activation = plan_.activations[launch.reads];
+  const Node& node = plan_.node_of(launch);
+  kernels::GradientReader<S> reader;
+  reader.gradient = tensor(activation.gradient);
+  reader.function = activation.function;
+  if (activation.reads_value()) reader.value = tensor(activation.tensor);
+  if (activation.norm >= 0) {
+    const kernels::NormTables<T> norm = tables(activation.norm, launch.reads);
+    reader.affine = affine(activation.norm);
+    reader.slope = norm.slope;
+    reader.offset = norm.offset;
+  }
+  const bool convolves = launch.kind == LaunchKind::conv_input_gradient;
+  const bool windowed = convolves || (launch.kind == LaunchKind::conv_weight_gradient && node.window[0].transposed);
+  const int level = plan_.tensors[activation.gradient].level;
+  reader.depth = depth_window(convolves ? node : Node{}, launch.kind, layout_.owned(output_level(plan_, launch), 0));
+  for (int d = 0; d < spatial_dimensions; ++d) {
+    reader.frame.extent[d] = layout_.level(level).extent(d);
+    if (!windowed) continue;
+    // Only where a whole field of inputs is a whole number of outputs does the gradient go on at the other end.
+    const index_t inputs = layout_.level(launch.input.level).extent(d);
+    reader.frame.periodic[d] = node.window[d].periodic && node.window[d].commensurate(inputs, reader.frame.extent[d]);
+    if (convolves && flips(node, launch.kind)) reader.stuffing[d] = node.window[d].stride;
+  }
+  return reader;
+}
+
+template <class S>
+kernels::TileOutput<S> Operands<S>::output(const Launch& launch) const {
+  kernels::TileOutput<S> output;
+  output.tensor = tensor(launch.output);
+  output.channels = plan_.tensors[launch.output].channels;
+  output.accumulate = launch.accumulate;
+  output.base = tensor(launch.addend >= 0 ? launch.addend : launch.output);
+  output.epilogue = epilogue(launch);
+  output.streams = runs_on_host && std::is_same_v<S, T> && layout_.tensor(launch.output).bytes >= detail::streamed_bytes;
+  return output;
+}
+
+template <class S>
+int Operands<S>::first_channel(const Launch& launch) const {
+  int first = 0;
+  for (int i = 0; i < launch.source; ++i) first += launch.input.sources[i].channels;
+  if (launch.reads < 0) return first;
+  return plan_.node_of(launch).operation->is_sum ? first % plan_.node_of(launch).channels : first;
+}
+
+template <class S>
+kernels::RowEpilogue<S> Operands<S>::epilogue(const Launch& launch) const {
+  using Kind = typename kernels::RowEpilogue<S>::Kind;
+  kernels::RowEpilogue<S> epilogue;
+  if (launch.statistics < 0 && launch.sums < 0 && launch.mask < 0) return epilogue;
+  epilogue.kind = launch.statistics >= 0 ? Kind::moments : launch.sums >= 0 ? Kind::norm_sums : Kind::mask;
+  if (launch.mask >= 0) epilogue.mask = tensor(launch.mask), epilogue.mask_function = launch.mask_function;
+  epilogue.partial = partial_sums();
+  epilogue.channels = plan_.tensors[launch.output].channels;
+  if (launch.sums >= 0) {
+    const Activation& activation = plan_.activations[launch.sums];
+    epilogue.value = tensor(activation.tensor);
+    epilogue.affine = affine(activation.norm);
+    epilogue.mean = tables(activation.norm, -1).mean;
+    epilogue.function = activation.function;
+  }
+  return epilogue;
+}
+
+template <class S>
+kernels::Affine<compute_type<S>> Operands<S>::affine(int norm) const {
+  if (norm < 0) return {};
+  const kernels::NormTables<T> table = tables(norm, -1);
+  return {table.scale, table.shift, plan_.norms[norm].channels};
+}
+
+}  // namespace halogen

@@ -1,0 +1,83 @@
+// The flat parameters of a model in buckets, each cut evenly over the ranks that share them. Pure arithmetic.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "halogen/core/config.hpp"
+#include "halogen/graph/graph.hpp"
+
+namespace halogen {
+
+/// A bucket is a range of the flat array that is gathered and whose gradient is reduced as one: a convolution and the
+/// norms before it (which are read together backward), or as many such layers one after the other as fit `most_values`.
+/// Each rank keeps one piece of every bucket, ceil(values / ranks) long on all ranks alike; zeros fill the last ones
+/// up.
+class ParameterBuckets {
+ public:
+  struct Bucket {
+    index_t begin = 0, end = 0;  ///< in the flat array
+    index_t piece = 0;           ///< values that each rank keeps
+    index_t offset = 0;          ///< of the piece in every rank's own array
+    bool operator==(const Bucket&) const = default;
+  };
+
+  ParameterBuckets(const Graph& graph, int ranks, index_t most_values = 0);
+
+  int ranks() const { return ranks_; }
+  int size() const { return static_cast<int>(buckets_.size()); }
+  const Bucket& operator[](int b) const { return buckets_[static_cast<std::size_t>(b)]; }
+  auto begin() const { return buckets_.begin(); }
+  auto end() const { return buckets_.end(); }
+
+  /// The bucket of a parameter, counted as in Graph::parameters.
+  int bucket_of(int parameter) const { return bucket_of_[static_cast<std::size_t>(parameter)]; }
+  index_t values_per_rank() const { return values_per_rank_; }
+  bool operator==(const ParameterBuckets&) const = default;
+
+ private:
+  /// A layer ends after whatever is no norm; norms after the last one belong to it.
+  static std::vector<index_t> layer_ends(const Graph& graph);
+
+  int bucket_at(index_t offset) const;
+
+  int ranks_;
+  std::vector<Bucket> buckets_;
+  std::vector<int> bucket_of_;
+  index_t values_per_rank_ = 0;
+};
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE ParameterBuckets::ParameterBuckets(const Graph& graph, int ranks, index_t most_values) : ranks_(ranks) {
+  const std::vector<index_t> ends = layer_ends(graph);
+  index_t begin = 0;
+  for (std::size_t layer = 0; layer < ends.size(); ++layer) {
+    if (layer + 1 < ends.size() && ends[layer + 1] - begin <= most_values) continue;
+    const index_t piece = ceil_div(ends[layer] - begin, ranks);
+    buckets_.push_back({begin, ends[layer], piece, values_per_rank_});
+    values_per_rank_ += piece;
+    begin = ends[layer];
+  }
+  for (const ParameterShape& shape : graph.parameters) bucket_of_.push_back(bucket_at(shape.offset));
+}
+
+HALOGEN_INLINE std::vector<index_t> ParameterBuckets::layer_ends(const Graph& graph) {
+  std::vector<index_t> ends;
+  bool complete = false;
+  for (const Node& node : graph.nodes) {
+    if (node.parameter < 0) continue;
+    if (complete) ends.push_back(graph.parameters[node.parameter].offset);
+    complete = node.groups == 0;
+  }
+  if (!complete && !ends.empty()) ends.pop_back();
+  if (graph.parameter_count() > 0) ends.push_back(graph.parameter_count());
+  return ends;
+}
+
+HALOGEN_INLINE int ParameterBuckets::bucket_at(index_t offset) const {
+  const auto after = std::ranges::upper_bound(buckets_, offset, {}, &Bucket::begin);
+  return static_cast<int>(after - buckets_.begin()) - 1;
+}
+#endif
+
+}  // namespace halogen

@@ -1,0 +1,30 @@
+// Parameters and gradient as launches see them where every rank holds them whole.
+#pragma once
+
+#include "halogen/plan/plan.hpp"
+
+namespace halogen {
+
+/// What an evaluation asks of its parameters; gathered_parameters.hpp answers the same for sharded ones.
+template <class T>
+class WholeParameters {
+ public:
+  explicit WholeParameters(const Plan& plan) : graph_(&plan.graph) {}
+
+  void reserve() {}
+  void begin(const T* values) { values_ = values; }
+  void begin_backward(T* gradient) { gradient_ = gradient; }
+  void before(int /*launch*/) {}
+  void after(int /*launch*/) {}
+  void finish() {}
+
+  const T* value(int parameter) const { return values_ + graph_->parameters[parameter].offset; }
+  T* gradient(int parameter) const { return gradient_ + graph_->parameters[parameter].offset; }
+
+ private:
+  const Graph* graph_;
+  const T* values_ = nullptr;
+  T* gradient_ = nullptr;
+};
+
+}  // namespace halogen
