@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -13,7 +15,7 @@
 #include <valarray>
 #include <vector>
 
-#include "halogen/plan/plan.hpp"
+#include "halogen/network.hpp"
 
 namespace support {
 
@@ -216,14 +218,21 @@ inline std::vector<int> points_of_levels(const hg::Graph& graph, int points) {
   return result;
 }
 
+inline bool has_bias(const hg::Node& convolution) {
+  return convolution.as<hg::detail::ConvolutionConstants>().bias;
+}
+
 /// What a node's layer is defined to be, where its output has so many points; y: of a layer with two inputs.
 inline Field run_node(const hg::Node& node, const Parameters& parameters, Field x, const Field& y, int points) {
   const std::string_view name = node.operation->name;
   const Row* parameter = node.parameter < 0 ? nullptr : &parameters[node.parameter];
-  if (name == "conv2d") return convolved(x, *parameter, node.bias ? parameter + 1 : nullptr, node.channels);
-  if (node.function) return activated(node.function, x);
-  if (name == "group_norm")
-    return normalised(x, hg::Norm{-1, node.groups, node.channels, node.parameter, node.epsilon}, parameters);
+  if (name == "conv2d") return convolved(x, *parameter, has_bias(node) ? parameter + 1 : nullptr, node.channels);
+  if (node.operation->forward == hg::detail::activation_forward)
+    return activated(node.as<hg::detail::ActivationConstants>().function, x);
+  if (name == "group_norm") {
+    const auto& norm = node.as<hg::detail::GroupNormConstants>();
+    return normalised(x, hg::Norm{-1, norm.groups, node.channels, node.parameter, norm.epsilon}, parameters);
+  }
   if (name == "max_pool2d") return gathered(x, points, largest(node.window[2], x));
   if (name == "avg_pool2d") return gathered(x, points, average(node.window[2], points_of(x)));
   if (name == "softmax") return softmax(x);
@@ -278,52 +287,106 @@ class PlanRun {
   const Parameters& gradient_of_parameters() const { return gradient_; }
 
  private:
-  using Kind = hg::LaunchKind;
   const hg::Launch& launch() const { return plan_.launches[now_]; }
   const hg::Node& node() const { return plan_.node_of(launch()); }
-  const hg::Source& source() const { return launch().input.sources[launch().source]; }
+  const hg::Source& source() const { return plan_.source_of(launch()); }
+  int input_level() const { return plan_.input_of(launch()).level; }
+
+  /// How launches of a type are computed: what `store` writes. Tests add those of their own launch types.
+  using Computes = std::function<Field(PlanRun&)>;
+  static std::map<const hg::LaunchKind*, Computes>& computed_by() {
+    namespace of = hg::detail;
+    const auto same_points = [](PlanRun& run, const Field& slope) {
+      expect(points_of(slope) == run.points_[run.input_level()], "level of its gradient");
+      return slope;
+    };
+    static std::map<const hg::LaunchKind*, Computes> map = {
+        {hg::kind_of<of::ConvolutionForward>(), [](PlanRun& run) { return run.convolution(); }},
+        {hg::kind_of<of::ConvolutionInputGradient>(), [](PlanRun& run) { return run.convolution_gradient(false); }},
+        {hg::kind_of<of::ConvolutionGradients>(), [](PlanRun& run) { return run.convolution_gradient(true); }},
+        {hg::kind_of<of::MaxPoolForward>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(0);
+           return gathered(x, run.points_[run.node().level], largest(run.node().window[2], x));
+         }},
+        {hg::kind_of<of::MaxPoolBackward>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(1);
+           return run.of_source(gather_adjoint(run.operand(0), points_of(x), largest(run.node().window[2], x)));
+         }},
+        {hg::kind_of<of::AvgPoolForward>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(0);
+           return gathered(x, run.points_[run.node().level], average(run.node().window[2], points_of(x)));
+         }},
+        {hg::kind_of<of::AvgPoolBackward>(),
+         [](PlanRun& run) {
+           const int points = run.points_[run.input_level()];
+           return run.of_source(gather_adjoint(run.operand(0), points, average(run.node().window[2], points)));
+         }},
+        {hg::kind_of<of::SoftmaxForward>(), [](PlanRun& run) { return softmax(run.operand(0)); }},
+        {hg::kind_of<of::SoftmaxBackward>(),
+         [=](PlanRun& run) {
+           return run.of_source(softmax_adjoint(same_points(run, run.operand(0)), run.operand(1)));
+         }},
+        {hg::kind_of<of::AddForward>(), [](PlanRun& run) { return added(run.operand(0), run.operand(1)); }},
+        {hg::kind_of<hg::StoreValue>(), [](PlanRun& run) { return run.operand(0); }},
+        {hg::kind_of<hg::StoreGradient>(),
+         [=](PlanRun& run) { return run.of_source(same_points(run, run.operand(0))); }},
+        {hg::kind_of<hg::AddGradients>(), [](PlanRun& run) { return run.operand(0); }},
+        {hg::kind_of<hg::ResamplingAdjoint>(),
+         [=](PlanRun& run) {
+           const hg::Source& of_source = run.source();
+           const int fine = run.points_[run.input_level()],
+                     coarse = run.points_[run.plan_.tensors[run.launch().output].level];
+           return gather_adjoint(same_points(run, run.operand(0)), coarse,
+                                 resampling(coarse, fine, of_source.linear, of_source.pads[2]));
+         }},
+        {hg::kind_of<hg::LossLaunch>(), [](PlanRun& run) { return run.operand(0), run.cotangent_; }}};
+    return map;
+  }
 
   void run() {
-    const Kind kind = launch().kind;
-    if (kind == Kind::conv_weight_gradient)
-      sum_weights(gradient(), input(), 0);
-    else if (kind != Kind::moments)
-      store(launch().reads < 0 ? forward(kind) : backward(kind, gradient()));
+    if (launch().is<hg::detail::ConvolutionWeightGradient>()) {
+      sum_weights(operand(1), operand(0), 0);
+    } else if (!launch().is<hg::Moments>()) {
+      const auto known = computed_by().find(launch().kind);
+      expect(known != computed_by().end(), "a launch that nobody defined: ", launch().kind->name);
+      store(known->second(*this));
+    }
     if (launch().statistics >= 0) gather_moments(plan_.norms[launch().statistics]);
     if (launch().sums >= 0) gather_sums(plan_.activations[launch().sums]);
   }
 
-  Field forward(Kind kind) const {
-    const int points = points_[node().level], channels = node().channels;
-    const Row* parameter = node().parameter < 0 ? nullptr : &parameters_[node().parameter];
-    const Field x = input();
-    if (kind == Kind::conv_forward) return convolved(x, *parameter, node().bias ? parameter + 1 : nullptr, channels);
-    if (kind == Kind::max_pool_forward) return gathered(x, points, largest(node().window[2], x));
-    if (kind == Kind::avg_pool_forward) return gathered(x, points, average(node().window[2], points_of(x)));
-    if (kind == Kind::softmax_forward) return softmax(x);
-    if (kind == Kind::store) return x;
-    if (kind == Kind::loss) return cotangent_;
-    expect(kind == Kind::add, "computes nothing forward");
-    int first = 0;
-    for (int i = 0; first < channels; ++i) first += launch().input.sources[i].channels;
-    expect(first == channels && channels_of(x) == 2 * channels, "terms of other channels");
-    return added(channels_from(0, channels, x), channels_from(channels, channels, x));
+  /// The i-th thing that the launch reads, as it sees it.
+  Field operand(int i) {
+    const hg::Read& what = launch().reads[i];
+    using Role = hg::Read::Role;
+    if (what.role == Role::gradient) return gradient(what.index);
+    if (what.role == Role::tensor) return read(what.index);
+    if (what.role == Role::source) return value(source(), input_level());
+    Field result;
+    const hg::Value& of_node = plan_.values[what.index];
+    for (const hg::Source& source : of_node.sources)
+      for (const Row& row : value(source, of_node.level)) result.push_back(row);
+    return result;
   }
 
-  Field backward(Kind kind, const Field& slope) {
-    const int points = points_[launch().input.level], coarse = points_[plan_.tensors[launch().output].level];
-    const hg::Window& window = node().window[2];
-    if (kind == Kind::gradient_store) return slope;
-    if (kind == Kind::max_pool_backward) return of_source(gather_adjoint(slope, points, largest(window, input())));
-    if (kind == Kind::avg_pool_backward) return of_source(gather_adjoint(slope, points, average(window, points)));
-    expect(points_of(slope) == points, "level of its gradient");
-    if (kind == Kind::store_backward) return of_source(slope);
-    if (kind == Kind::softmax_backward) return of_source(softmax_adjoint(slope, read(launch().result)));
-    if (kind == Kind::upsample_backward)
-      return gather_adjoint(slope, coarse, resampling(coarse, points, source().linear, source().pads[2]));
-    expect(kind == Kind::conv_input_gradient, "computes nothing backward");
-    if (launch().weights) sum_weights(slope, value(source()), first_channel());
-    return of_source(convolution_adjoint(slope, parameters_[node().parameter]));
+  Field convolution() {
+    const Row& weight = parameter(0);
+    return convolved(operand(0), weight, has_bias(node()) ? &parameter(1) : nullptr, node().channels);
+  }
+  Field convolution_gradient(bool both) {
+    const Field slope = operand(0);
+    expect(points_of(slope) == points_[input_level()], "level of its gradient");
+    if (both) sum_weights(slope, operand(1), first_channel());
+    return of_source(convolution_adjoint(slope, parameter(0)));
+  }
+
+  const Row& parameter(int use) const {
+    const hg::ParameterUse& what = launch().parameters[use];
+    expect(use < launch().parameters.size() && !what.gradient, "undeclared parameter");
+    return parameters_[what.parameter];
   }
 
   /// partial: what it adds to, complete with itself at the earliest.
@@ -345,8 +408,7 @@ class PlanRun {
     return plan_.norms[norm];
   }
 
-  Field value(const hg::Source& source) const {
-    const int level = launch().input.level;
+  Field value(const hg::Source& source, int level) const {
     Field x = read(source.tensor);
     expect(channels_of(x) == source.channels, "channels of t", source.tensor);
     if (source.norm >= 0) x = normalised(x, norm_of(source.tensor, source.norm), parameters_);
@@ -356,33 +418,21 @@ class PlanRun {
     expect(plan_.tensors[source.tensor].level == level, "level of t", source.tensor);
     return x;
   }
-  Field input() const {
-    Field result;
-    for (const hg::Source& source : launch().input.sources)
-      for (const Row& row : value(source)) result.push_back(row);
-    return result;
-  }
-
   /// Of the stored tensor, from that of an activation of it.
-  Field gradient() const {
-    const hg::Activation& activation = plan_.activations[launch().reads];
-    expect(activation.gradient >= 0, "activation ", launch().reads, " has no gradient");
+  Field gradient(int index) const {
+    const hg::Activation& activation = plan_.activations[index];
+    expect(activation.gradient >= 0, "activation ", index, " has no gradient");
     Field result = read(activation.gradient);
     if (activation.norm < 0 && !activation.function) return result;
     const Field& x = read(activation.tensor);
     if (activation.norm < 0) return activation_adjoint(activation.function, result, x);
-    expect(sums_.count(launch().reads) > 0, "reads the sums of activation ", launch().reads, " before they are there");
+    expect(sums_.count(index) > 0, "reads the sums of activation ", index, " before they are there");
     const hg::Norm& norm = norm_of(activation.tensor, activation.norm);
     result = activation_adjoint(activation.function, result, normalised(x, norm, parameters_));
     return norm_adjoint(result, x, norm, parameters_[norm.parameter]);
   }
 
-  /// Where the launch's source lies in what its node reads: of an add, each term takes all channels.
-  int first_channel() const {
-    int first = 0;
-    for (int i = 0; i < launch().source; ++i) first += launch().input.sources[i].channels;
-    return node().operation->is_sum ? first % node().channels : first;
-  }
+  int first_channel() const { return plan_.input_of(launch()).channels_before(launch().source); }
   Field of_source(const Field& x) const { return channels_from(first_channel(), source().channels, x); }
 
   void store(Field field) {
@@ -408,11 +458,11 @@ class PlanRun {
 
   /// Of inputs from `first` on; with the first ones the bias's.
   void sum_weights(const Field& slope, const Field& x, int first) {
-    expect(launch().input.level == node().level, "level of a convolution's input");
+    expect(input_level() == node().level, "level of a convolution's input");
     const int weight = node().parameter, inputs = static_cast<int>(parameters_[weight].size()) / node().channels;
     for (int k = 0; k < channels_of(slope); ++k) {
       for (int c = 0; c < channels_of(x); ++c) add_gradient(weight, k * inputs + first + c, (slope[k] * x[c]).sum());
-      if (node().bias && first == 0) add_gradient(weight + 1, k, slope[k].sum());
+      if (has_bias(node()) && first == 0) add_gradient(weight + 1, k, slope[k].sum());
     }
   }
 

@@ -9,9 +9,8 @@
 #define HALOGEN_TILES(...)                                                        \
   HALOGEN_INSTANTIATION void kernels::launch_tiles<execution_space, __VA_ARGS__>( \
       const execution_space&, const char*, index_t, const __VA_ARGS__&, std::size_t, std::size_t);
-#define HALOGEN_LAUNCH(S, ...)                                                               \
-  HALOGEN_INSTANTIATION void run_launch<S, LaunchForm{__VA_ARGS__}>(const Launches<S>&, int, \
-                                                                    const NodeParameters<compute_type<S>>&);
+#define HALOGEN_LAUNCH(S, LaunchType, ...) \
+  HALOGEN_INSTANTIATION void run_launch<S, LaunchType, Form{__VA_ARGS__}>(const LaunchAt<S>&);
 #define HALOGEN_LOSS(S, Access, Loss, L, W)                                                         \
   HALOGEN_INSTANTIATION void EvaluationParts<S, Access>::run_loss<Loss, L, W>(const TensorView<L>&, \
                                                                               const TensorView<W>&);

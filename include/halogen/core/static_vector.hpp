@@ -1,6 +1,7 @@
 // A vector of fixed capacity for constexpr code whose result must outlive the compiler's evaluation.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 
@@ -25,6 +26,11 @@ struct StaticVector {
   constexpr T& back() { return items[count - 1]; }
   constexpr const T* begin() const { return items.data(); }
   constexpr const T* end() const { return items.data() + count; }
+  constexpr bool operator==(const StaticVector& other) const
+    requires requires(const T& item) { item == item; }
+  {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
 };
 
 /// A table that lies elsewhere, read as a StaticVector is.

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "halogen/core/nonlinearity.hpp"
 #include "halogen/core/static_vector.hpp"
 #include "halogen/stencil/window.hpp"
 
@@ -28,16 +27,21 @@ struct Level {
 class Planner;
 struct Node;
 
-/// What a layer's file says of its layer: how the planner computes it, and its adjoint.
+/// What a layer's file says of its layer: how the planner computes it, and its adjoint. Anybody may make one.
 struct Operation {
   const char* name;
   void (*forward)(Planner&, const Node&);
   void (*vjp)(Planner&, const Node&);
-  bool is_sum = false;  ///< its inputs lie on each other, not side by side
+  bool read_with_next = false;  ///< its readers compute it, so its parameters are read together with theirs
 };
+
+/// Base of what an operation knows of one of its layers beside its windows and channels. An operation derives a type of
+/// its own; a static object of it belongs to the layer's type, and the node holds its address.
+struct Constants {};
 
 struct Node {
   const Operation* operation = nullptr;  ///< null for the graph's input
+  const Constants* constants = nullptr;
   int index = 0;
   int inputs[2] = {-1, -1};
   int channels = 0;
@@ -45,11 +49,12 @@ struct Node {
   int layer = -1;      ///< position in forward order, for messages
   int parameter = -1;  ///< first of its parameters (weight, bias)
   Window window[spatial_dimensions];
-  bool bias = false;
-  int groups = 0;          ///< of a norm
-  int channel_groups = 1;  ///< of a convolution
-  double epsilon = 0;
-  Nonlinearity function;  ///< of an activation layer
+
+  /// The operation's own constants.
+  template <class Own>
+  constexpr const Own& as() const {
+    return static_cast<const Own&>(*constants);
+  }
 };
 
 /// One named tensor inside the flat parameter array.

@@ -10,14 +10,19 @@
 
 namespace halogen::detail {
 
+struct ActivationConstants : Constants {
+  Nonlinearity function;
+};
+
 constexpr void activation_forward(Planner& planner, const Node& node) {
+  const Nonlinearity function = node.as<ActivationConstants>().function;
   Value value = planner.value_of(node.inputs[0]);
-  const bool clips = node.function.kind == Nonlinearity::Kind::relu;  // twice is once
+  const bool clips = function.kind == Nonlinearity::Kind::relu;  // twice is once
   bool reads = true;
   for (const Source& source : value.sources)
-    reads &= !source.linear && (!source.function || (clips && source.function == node.function));
+    reads &= !source.linear && (!source.function || (clips && source.function == function));
   if (!reads) value = planner.stored(node, value);
-  for (int i = 0; i < value.sources.size(); ++i) value.sources[i].function = node.function;
+  for (int i = 0; i < value.sources.size(); ++i) value.sources[i].function = function;
   planner.set_value(node, value);
 }
 
@@ -38,9 +43,11 @@ struct ActivationLayer : Module<Self> {
     node.inputs[0] = x.node;
     node.channels = (*x).channels;
     node.level = (*x).level;
-    node.function = {Kind, Self::parameter};
+    node.constants = &constants;
     return {&graph, graph.add(node)};
   }
+
+  static constexpr ActivationConstants constants{{}, {Kind, Self::parameter}};
 };
 }  // namespace types
 using types::ActivationLayer;

@@ -15,19 +15,38 @@
 // Accumulation: in row order, then times 1 / (KH KW). vjp: an input's owner adds the windows that hold it.
 #pragma once
 
+#include "halogen/kernels/avg_pool.hpp"
 #include "halogen/layers/max_pool2d.hpp"
 
 namespace halogen {
 namespace detail {
 
+struct AvgPoolForward {
+  static constexpr const char* label = "halogen::avg_pool";
+  template <class S, Form>
+  static auto rows(const LaunchAt<S>& at) {
+    return kernels::AvgPoolRows<S>{at.windowed_value(0), at.windows()};
+  }
+};
+
+struct AvgPoolBackward {
+  static constexpr const char *label = "halogen::avg_pool_backward", *suffix = " backward";
+  template <class S, Form>
+  static auto rows(const LaunchAt<S>& at) {
+    return kernels::AvgPoolBackwardRows<S>{at.gradient(0), at.first_channel(), at.windows()};
+  }
+};
+
 constexpr void avg_pool2d_forward(Planner& planner, const Node& node) {
-  planner.emit_forward(node, LaunchKind::avg_pool_forward, planner.read(node));
+  planner.emit_forward(node, planner.launch<AvgPoolForward>(node).read(planner.read(node, Pattern::window())));
 }
 
 constexpr void avg_pool2d_vjp(Planner& planner, const Node& node) {
   const int reads = planner.gradient_of(node);
-  if (reads >= 0)
-    planner.emit_input_gradients(node, LaunchKind::avg_pool_backward, planner.value_of(node.inputs[0]), reads);
+  if (reads < 0) return;
+  Launch launch = planner.launch<AvgPoolBackward>(node);
+  launch.read(planner.gradient(reads, Pattern::adjoint()));
+  planner.emit_input_gradients(launch);
 }
 
 inline constexpr Operation avg_pool2d_operation{"avg_pool2d", avg_pool2d_forward, avg_pool2d_vjp};

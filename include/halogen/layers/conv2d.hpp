@@ -20,23 +20,27 @@
 // Starts as PyTorch: weight and bias uniform in +-1/sqrt(In / G KH KW).
 #pragma once
 
+#include "halogen/layers/convolution/launches.hpp"
 #include "halogen/layers/pad.hpp"
 
 namespace halogen {
 namespace detail {
 
 constexpr void convolution_forward(Planner& planner, const Node& node) {
-  planner.emit_forward(node, LaunchKind::conv_forward, planner.read(node));
+  Launch launch = planner.launch<ConvolutionForward>(node);
+  launch.read(planner.read(node, Pattern::window())).use(node.parameter);
+  if (node.as<ConvolutionConstants>().bias) launch.use(node.parameter + 1);
+  planner.emit_forward(node, launch);
 }
 
 /// Whether its input gradients sum the weights' gradient as well (stencil/winograd.hpp): tiles of outputs on the grid
 /// of the inputs.
 constexpr bool sums_weights_beside(const Node& node, const Value& input) {
-  const int planes = node.window[0].kernel, gradients = node.channels * planes;
-  if (node.level != input.level || planes % 2 == 0) return false;
-  for (const Source& source : input.sources)
-    if (!winograd_sums_weights(gradients, source.channels) || winograd_window(node, gradients, source.channels) == 0)
-      return false;
+  if (node.level != input.level || node.window[0].kernel % 2 == 0) return false;
+  for (int i = 0; i < input.sources.size(); ++i) {
+    const Convolution of(node, Pass::both_gradients, input, i);
+    if (!winograd_sums_weights(of.inputs, of.outputs) || of.winograd() == 0) return false;
+  }
   return true;
 }
 
@@ -44,15 +48,27 @@ constexpr void convolution_vjp(Planner& planner, const Node& node) {
   const int reads = planner.gradient_of(node);
   if (reads < 0) return;
   const Value& input = planner.value_of(node.inputs[0]);
-  if (sums_weights_beside(node, input) && planner.all_need_gradients(input))
-    return planner.emit_input_gradients(node, LaunchKind::conv_input_gradient, input, reads, true);
-  Launch weight;
-  weight.kind = LaunchKind::conv_weight_gradient;
-  weight.node = node.index;
-  weight.input = input;
-  weight.reads = reads;
+  const auto sums_weights = [&](Launch& launch) {
+    launch.sum_gradient_of(node.parameter);
+    if (node.as<ConvolutionConstants>().bias) launch.sum_gradient_of(node.parameter + 1);
+  };
+  if (sums_weights_beside(node, input) && planner.all_need_gradients(input)) {
+    Launch both = planner.launch<ConvolutionGradients>(node);
+    both.read(planner.gradient(reads, Pattern::adjoint())).read(planner.own_source(Pattern::point()));
+    both.use(node.parameter);
+    sums_weights(both);
+    return planner.emit_input_gradients(both);
+  }
+  const bool transposed = node.window[0].transposed;  // then the points summed over are those of the input
+  Launch weight = planner.launch<ConvolutionWeightGradient>(node);
+  weight.read(planner.read_again(node, transposed ? Pattern::point() : Pattern::window()));
+  weight.read(planner.gradient(reads, transposed ? Pattern::adjoint() : Pattern::point()));
+  weight.level = transposed ? input.level : node.level;
+  sums_weights(weight);
   planner.emit(weight);
-  planner.emit_input_gradients(node, LaunchKind::conv_input_gradient, input, reads);
+  Launch gradient = planner.launch<ConvolutionInputGradient>(node);
+  gradient.read(planner.gradient(reads, Pattern::adjoint())).use(node.parameter);
+  planner.emit_input_gradients(gradient);
 }
 
 inline constexpr Operation conv2d_operation{"conv2d", convolution_forward, convolution_vjp};
@@ -60,7 +76,7 @@ inline constexpr Operation conv2d_operation{"conv2d", convolution_forward, convo
 /// The node of a convolution with windows of so many dimensions, its level still that of x.
 template <int Dimensions>
 constexpr Node convolution_node(Traced x, const Operation& operation, int in, int out,
-                                const WindowOptions<Dimensions>& options) {
+                                const WindowOptions<Dimensions>& options, const ConvolutionConstants& constants) {
   GraphDraft& graph = *x.graph;
   Node node;
   node.operation = &operation;
@@ -72,10 +88,9 @@ constexpr Node convolution_node(Traced x, const Operation& operation, int in, in
       graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, options.groups, channels);
   node.inputs[0] = x.node;
   node.channels = out;
-  node.channel_groups = options.groups;
   for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
   node.level = (*x).level;
-  node.bias = options.bias;
+  node.constants = &constants;
   return node;
 }
 
@@ -88,14 +103,16 @@ constexpr Traced add_weighted(GraphDraft& graph, Node node, int first, int secon
     weight.fan_in *= weight.shape[2 + d];
   }
   node.parameter = graph.add_parameter("weight", weight);
-  if (node.bias) graph.add_parameter("bias", {.shape = {node.channels}, .rank = 1, .fan_in = weight.fan_in});
+  if (node.as<ConvolutionConstants>().bias)
+    graph.add_parameter("bias", {.shape = {node.channels}, .rank = 1, .fan_in = weight.fan_in});
   return {&graph, graph.add(node)};
 }
 
 /// Where a boundary reflects or replicates, it reads a padded x without padding of its own.
 template <int In, int Out, int Dimensions>
-constexpr Traced add_convolution(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options) {
-  Node node = convolution_node(x, operation, In, Out, options);
+constexpr Traced add_convolution(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options,
+                                 const ConvolutionConstants& constants) {
+  Node node = convolution_node(x, operation, In, Out, options, constants);
   const Traced padded = pad(x, options.window, node.layer);
   for (Window& window : node.window)
     if (window.is_pad()) window.padding = 0, window.pads = Edge::zero;
@@ -115,8 +132,11 @@ struct Conv2d : Module<Conv2d<In, Out, Options...>> {
   static_assert(options.has_own_extent(), "OutputPadding belongs to ConvTranspose2d");
 
   constexpr Traced forward(Traced x) const {
-    return detail::add_convolution<In, Out>(x, detail::conv2d_operation, options);
+    return detail::add_convolution<In, Out>(x, detail::conv2d_operation, options, constants);
   }
+
+ private:
+  static constexpr detail::ConvolutionConstants constants{{}, options.groups, options.bias};
 };
 
 }  // namespace halogen

@@ -34,8 +34,11 @@ struct Conv3d : Module<Conv3d<In, Out, Options...>> {
   static_assert(options.groups == 1 && options.has_own_extent(), "Conv3d takes no Groups and no OutputPadding");
 
   constexpr Traced forward(Traced x) const {
-    return detail::add_convolution<In, Out>(x, detail::conv3d_operation, options);
+    return detail::add_convolution<In, Out>(x, detail::conv3d_operation, options, constants);
   }
+
+ private:
+  static constexpr detail::ConvolutionConstants constants{{}, options.groups, options.bias};
 };
 
 }  // namespace halogen

@@ -48,7 +48,7 @@ struct ConvTranspose2d : Module<ConvTranspose2d<In, Out, Options...>> {
 
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
-    Node node = detail::convolution_node(x, detail::conv_transpose2d_operation, In, Out, options);
+    Node node = detail::convolution_node(x, detail::conv_transpose2d_operation, In, Out, options, constants);
     if (!options.to_skip)
       node.level = graph.level_through((*x).level, node.window);
     else if (graph.skips.empty())
@@ -57,6 +57,9 @@ struct ConvTranspose2d : Module<ConvTranspose2d<In, Out, Options...>> {
       node.level = graph.nodes[graph.skips.back()].level;
     return detail::add_weighted<2>(graph, node, In, Out / options.groups);
   }
+
+ private:
+  static constexpr detail::ConvolutionConstants constants{{}, options.groups, options.bias};
 };
 
 }  // namespace halogen

@@ -20,15 +20,21 @@
 namespace halogen {
 namespace detail {
 
+struct GroupNormConstants : Constants {
+  int groups = 1;
+  double epsilon = 0;
+};
+
 constexpr void group_norm_forward(Planner& planner, const Node& node) {
   Value value = planner.value_of(node.inputs[0]);
   if (!planner.is_plain(value)) value = planner.stored(node, value);
   Source& source = value.sources[0];
-  source.norm = planner.add_norm({source.tensor, node.groups, node.channels, node.parameter, node.epsilon}, node);
+  const auto& norm = node.as<GroupNormConstants>();
+  source.norm = planner.add_norm({source.tensor, norm.groups, node.channels, node.parameter, norm.epsilon}, node);
   planner.set_value(node, value);
 }
 
-inline constexpr Operation group_norm_operation{"group_norm", group_norm_forward, no_vjp};
+inline constexpr Operation group_norm_operation{"group_norm", group_norm_forward, no_vjp, true};
 
 }  // namespace detail
 
@@ -47,13 +53,15 @@ struct GroupNorm : Module<GroupNorm<Groups, Channels>> {
     node.inputs[0] = x.node;
     node.channels = Channels;
     node.level = (*x).level;
-    node.groups = Groups;
-    node.epsilon = epsilon;
+    node.constants = &constants;
     node.parameter =
         graph.add_parameter("weight", {.shape = {Channels}, .rank = 1, .start = ParameterShape::Start::ones});
     graph.add_parameter("bias", {.shape = {Channels}, .rank = 1, .start = ParameterShape::Start::zeros});
     return {&graph, graph.add(node)};
   }
+
+ private:
+  static constexpr detail::GroupNormConstants constants{{}, Groups, epsilon};
 };
 
 }  // namespace halogen

@@ -16,20 +16,40 @@
 // owner of an input gathers from all windows that hold it (no halo_reduce).
 #pragma once
 
+#include "halogen/kernels/max_pool.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/layers/window_options.hpp"
+#include "halogen/run/at.hpp"
 
 namespace halogen {
 namespace detail {
 
+struct MaxPoolForward {
+  static constexpr const char* label = "halogen::max_pool";
+  template <class S, Form>
+  static auto rows(const LaunchAt<S>& at) {
+    return kernels::MaxPoolRows<S>{at.windowed_value(0), at.windows()};
+  }
+};
+
+struct MaxPoolBackward {
+  static constexpr const char *label = "halogen::max_pool_backward", *suffix = " backward";
+  template <class S, Form>
+  static auto rows(const LaunchAt<S>& at) {
+    return kernels::MaxPoolBackwardRows<S>{at.value(1), at.gradient(0), at.first_channel(), at.windows()};
+  }
+};
+
 constexpr void max_pool_forward(Planner& planner, const Node& node) {
-  planner.emit_forward(node, LaunchKind::max_pool_forward, planner.read(node));
+  planner.emit_forward(node, planner.launch<MaxPoolForward>(node).read(planner.read(node, Pattern::window())));
 }
 
 constexpr void max_pool_vjp(Planner& planner, const Node& node) {
   const int reads = planner.gradient_of(node);
-  if (reads >= 0)
-    planner.emit_input_gradients(node, LaunchKind::max_pool_backward, planner.value_of(node.inputs[0]), reads);
+  if (reads < 0) return;
+  Launch launch = planner.launch<MaxPoolBackward>(node);
+  launch.read(planner.gradient(reads, Pattern::adjoint())).read(planner.read_again(node, Pattern::neighbours()));
+  planner.emit_input_gradients(launch);
 }
 
 inline constexpr Operation max_pool2d_operation{"max_pool2d", max_pool_forward, max_pool_vjp};

@@ -18,17 +18,26 @@
 #pragma once
 
 #include "halogen/layers/module.hpp"
+#include "halogen/run/at.hpp"
 
 namespace halogen {
 namespace detail {
 
+struct AddForward {
+  static constexpr const char *label = "halogen::add", *name = "sum";
+  template <class S, Form>
+  static auto rows(const LaunchAt<S>& at) {
+    return kernels::SumRows<S>{at.value(0), at.value(1)};
+  }
+};
+
 constexpr void add_forward(Planner& planner, const Node& node) {
-  planner.emit_sum(node, planner.value_of(node.inputs[0]), planner.value_of(node.inputs[1]));
+  planner.emit_sum<AddForward>(node, planner.value_of(node.inputs[0]), planner.value_of(node.inputs[1]));
 }
 
 constexpr void add_vjp(Planner& planner, const Node& node) { planner.emit_sum_gradients(node); }
 
-inline constexpr Operation add_operation{"add", add_forward, add_vjp, true};
+inline constexpr Operation add_operation{"add", add_forward, add_vjp};
 
 }  // namespace detail
 

@@ -11,19 +11,38 @@
 // Accumulation: over the channels in their order.
 #pragma once
 
+#include "halogen/kernels/softmax.hpp"
 #include "halogen/layers/module.hpp"
+#include "halogen/run/at.hpp"
 
 namespace halogen {
 namespace detail {
 
+struct SoftmaxForward {
+  static constexpr const char* label = "halogen::softmax";
+  template <class S, Form>
+  static auto point(const LaunchAt<S>& at) {
+    return kernels::SoftmaxPoint<S>{at.value(0), at.node().channels};
+  }
+};
+
+struct SoftmaxBackward {
+  static constexpr const char *label = "halogen::softmax_backward", *suffix = " backward";
+  template <class S, Form>
+  static auto point(const LaunchAt<S>& at) {
+    return kernels::SoftmaxBackwardPoint<S>{at.gradient(0), at.tensor(1), at.node().channels, at.first_channel()};
+  }
+};
+
 constexpr void softmax_forward(Planner& planner, const Node& node) {
-  planner.emit_forward(node, LaunchKind::softmax_forward, planner.read(node));
+  planner.emit_forward(node, planner.launch<SoftmaxForward>(node).read(planner.read(node, Pattern::point())));
 }
 
 constexpr void softmax_vjp(Planner& planner, const Node& node) {
   const int reads = planner.gradient_of(node);
-  if (reads >= 0)
-    planner.emit_input_gradients(node, LaunchKind::softmax_backward, planner.value_of(node.inputs[0]), reads);
+  if (reads < 0) return;
+  Launch launch = planner.launch<SoftmaxBackward>(node);
+  planner.emit_input_gradients(launch.read(planner.gradient(reads, Pattern::point())).read(planner.result(node)));
 }
 
 inline constexpr Operation softmax_operation{"softmax", softmax_forward, softmax_vjp};

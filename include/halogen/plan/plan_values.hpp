@@ -1,6 +1,7 @@
 // What nodes of a graph are worth while it is planned: values, stored tensors, and activations with their readers.
 #pragma once
 
+#include "halogen/plan/common_launches.hpp"
 #include "halogen/plan/plan.hpp"
 
 namespace halogen {
@@ -81,6 +82,13 @@ class PlanValues {
 
   constexpr void count_reader(const Value& value) {
     for (const Source& source : value.sources) ++plan_.activations[find_activation(source)].readers;
+  }
+
+  /// Its place among the values that launches read.
+  constexpr int number_of(const Value& value) {
+    for (int i = plan_.values.size(); i-- > 0;)
+      if (plan_.values[i] == value) return i;
+    return plan_.values.push(value);
   }
 
   constexpr bool needs_gradient(int activation) const {

@@ -39,38 +39,54 @@ class Planner : public PlanValues {
   }
 
   // -- for forward ----------------------------------------------------------------------------------------------
-  /// A value that a launch of `node` reads: from now on its sources have one reader more.
-  constexpr const Value& read(const Node& node) {
-    const Value& value = values_[node.inputs[0]];
-    count_reader(value);
-    return value;
+  /// A launch of type L for `node`, of its input-th input; what it reads and uses is the operation's to say.
+  template <class L>
+  constexpr Launch launch(const Node& node, int input = 0) {
+    Launch launch;
+    launch.kind = kind_of<L>();
+    launch.node = node.index;
+    if (node.inputs[input] >= 0) launch.input = number_of(values_[node.inputs[input]]);
+    return launch;
   }
 
-  /// A new stored tensor written by `launch`, with the node's channels and level, and its plain value.
-  constexpr void emit_forward(const Node& node, LaunchKind kind, const Value& input) {
-    set_value(node, store(node.index, kind, input, node.channels, node.level));
+  /// The node's input, read by a forward launch: from now on its sources have one reader more.
+  constexpr Read read(const Node& node, Pattern pattern, int input = 0) {
+    count_reader(values_[node.inputs[input]]);
+    return read_again(node, pattern, input);
   }
 
-  /// The sum of two values, one stored tensor: a norm's moments, an activation layer and every reader take it as any
-  /// other. A convolution that is a term, and nobody else's, adds the other one as its rows leave.
+  /// The launch writes a new stored tensor with the node's channels and level, which is the node's value.
+  constexpr void emit_forward(const Node& node, const Launch& launch) {
+    set_value(node, store(launch, node.channels, node.level));
+  }
+
+  /// The sum of two values by a launch of type L, one stored tensor: a norm's moments, an activation layer and every
+  /// reader take it as any other. A launch that can add a tensor to what it writes, and whose output nobody else reads,
+  /// adds the other term as its rows leave.
+  template <class L>
   constexpr void emit_sum(const Node& node, Value first, Value second) {
     for (int term : {0, 1})
-      if (add_in_convolution(node, term)) return;
+      if (add_as_rows_leave(node, term)) return;
     if (first.sources.size() + second.sources.size() > 4) {
       Value& wide = first.sources.size() < second.sources.size() ? second : first;
       wide = stored(node, wide);
     }
-    if (first.sources.size() + second.sources.size() > 4) return emit_sum(node, first, second);
-    count_reader(first);
-    count_reader(second);
-    for (const Source& source : second.sources) first.sources.push(source);
-    set_value(node, store(node.index, LaunchKind::add, first, node.channels, node.level));
+    if (first.sources.size() + second.sources.size() > 4) return emit_sum<L>(node, first, second);
+    Launch sum = launch<L>(node);
+    for (const Value* term : {&first, &second}) {
+      count_reader(*term);
+      sum.read({Read::Role::value, number_of(*term), Pattern::point()});
+    }
+    emit_forward(node, sum);
   }
 
   /// Writes a value out so that it is one plain stored tensor: a norm needs its moments, a second resampling its map.
   constexpr Value stored(const Node& node, const Value& value) {
     count_reader(value);
-    const Value result = store(node.index, LaunchKind::store, value, value.channels(), value.level);
+    Launch store_value = launch<StoreValue>(node);
+    store_value.input = number_of(value);
+    store_value.read({Read::Role::value, store_value.input, Pattern::point()});
+    const Value result = store(store_value, value.channels(), value.level);
     stores_.push({node.index, plan_.launches.size() - 1});
     return result;
   }
@@ -80,11 +96,9 @@ class Planner : public PlanValues {
   constexpr int add_norm(const Norm& norm, const Node& node) {
     const int index = plan_.norms.push(norm);
     if (plan_.tensors[norm.tensor].external) {
-      Launch launch;
-      launch.kind = LaunchKind::moments;
-      launch.node = node.index;
-      launch.output = norm.tensor;
-      plan_.launches.push(launch);
+      Launch moments = launch<Moments>(node);
+      moments.output = norm.tensor;
+      emit(moments);
     }
     for (Launch& launch : plan_.launches.items)
       if (launch.output == norm.tensor && launch.statistics < 0) {
@@ -100,7 +114,34 @@ class Planner : public PlanValues {
     return due_[node.index] >= 0 ? due_[node.index] : gradient_of_tensor(values_[node.index].sources[0].tensor);
   }
 
-  constexpr void emit(const Launch& launch) { plan_.launches.push(launch); }
+  /// The node's input once more, by a backward launch.
+  constexpr Read read_again(const Node& node, Pattern pattern, int input = 0) {
+    return {Read::Role::value, number_of(values_[node.inputs[input]]), pattern};
+  }
+  /// The gradient that gradient_of() found.
+  static constexpr Read gradient(int activation, Pattern pattern) {
+    return {Read::Role::gradient, activation, pattern};
+  }
+  /// Of the launch's input the one source that it differentiates.
+  static constexpr Read own_source(Pattern pattern) { return {Read::Role::source, -1, pattern}; }
+  /// What the node wrote forward.
+  constexpr Read result(const Node& node) const {
+    return {Read::Role::tensor, values_[node.index].sources[0].tensor, Pattern::point()};
+  }
+
+  /// A launch that is complete but for what follows from its kind.
+  constexpr void emit(Launch launch) {
+    if (launch.level < 0) launch.level = plan_.tensors[launch.output].level;
+    const Node& node = plan_.graph.nodes[launch.node];
+    const Value none;
+    const Value& input = launch.input < 0 ? none : plan_.values[launch.input];
+    if (launch.kind->form != nullptr) launch.form = launch.kind->form(node, input, launch.source);
+    if (launch.kind->grid != nullptr) {
+      const std::array<int, 3> grid = launch.kind->grid(node, input, launch.source);
+      for (int d = 0; d < spatial_dimensions; ++d) launch.grid[d] = grid[d];
+    }
+    plan_.launches.push(launch);
+  }
 
   constexpr bool all_need_gradients(const Value& value) {
     for (const Source& source : value.sources)
@@ -108,33 +149,28 @@ class Planner : public PlanValues {
     return true;
   }
 
-  /// One launch of `kind` for each source of `input` that needs a gradient; `weights`: Launch::weights.
-  constexpr void emit_input_gradients(const Node& node, LaunchKind kind, const Value& input, int reads,
-                                      bool weights = false) {
-    for (int i = 0; i < input.sources.size(); ++i) emit_input_gradient(node, kind, input, i, reads, weights);
+  /// The launch once for each source of its input that needs a gradient.
+  constexpr void emit_input_gradients(const Launch& launch) {
+    for (int i = 0; i < plan_.input_of(launch).sources.size(); ++i) emit_input_gradient(launch, i);
   }
 
   /// A resampled source gets its gradient at the reader's level first, then by the adjoint of the resampling.
-  constexpr void emit_input_gradient(const Node& node, LaunchKind kind, const Value& input, int i, int reads,
-                                     bool weights = false) {
+  constexpr void emit_input_gradient(Launch launch, int i) {
+    const Value input = plan_.input_of(launch);
     const Source& source = input.sources[i];
     const int activation = find_activation(source);
     if (!needs_gradient(activation)) return;
-    Launch launch;
-    launch.kind = kind;
-    launch.node = node.index;
-    launch.input = input;
     launch.source = i;
-    launch.reads = reads;
-    launch.weights = weights;
-    if (kind == LaunchKind::softmax_backward) launch.result = values_[node.index].sources[0].tensor;
     if (source.resampled) {
       launch.output = new_tensor(source.channels, input.level, true);
-      plan_.launches.push(launch);
-      launch.kind = LaunchKind::upsample_backward;
-      launch.weights = false;
-      launch.result = -1;
-      launch.reads = as_it_stands(launch.output);
+      emit(launch);
+      Launch adjoint;
+      adjoint.kind = kind_of<ResamplingAdjoint>();
+      adjoint.node = launch.node;
+      adjoint.input = launch.input;
+      adjoint.source = i;
+      adjoint.read(gradient(as_it_stands(launch.output), Pattern::resampling()));
+      launch = adjoint;
     }
     contribute(launch, activation);
   }
@@ -145,20 +181,26 @@ class Planner : public PlanValues {
     int reads = gradient_of(node);
     if (reads < 0) return;
     const Launch writer = plan_.launches[last_writer(values_[node.index].sources[0].tensor)];
-    Value input = writer.input;
     reads = unmasked(reads);
-    if (writer.kind == LaunchKind::conv_forward) {
+    if (writer.node != node.index) {  // an input's own launch writes the sum
       due_[writer.node] = reads;
-      input = values_[node.inputs[node.inputs[0] == writer.node]];
+      return share_with_term(node, number_of(values_[node.inputs[node.inputs[0] == writer.node]]), reads);
     }
-    for (int i = 0; i < input.sources.size(); ++i) {
-      const Source& source = input.sources[i];
-      if (source.resampled || source.channels != node.channels || !share(find_activation(source), reads))
-        emit_input_gradient(node, LaunchKind::store_backward, input, i, reads);
-    }
+    for (const Read& term : writer.reads) share_with_term(node, term.index, reads);
   }
 
  private:
+  constexpr void share_with_term(const Node& node, int term, int reads) {
+    Launch copy = launch<StoreGradient>(node);
+    copy.input = term;
+    copy.read(gradient(reads, Pattern::point()));
+    for (int i = 0; i < plan_.values[term].sources.size(); ++i) {
+      const Source source = plan_.values[term].sources[i];
+      if (source.resampled || source.channels != node.channels || !share(find_activation(source), reads))
+        emit_input_gradient(copy, i);
+    }
+  }
+
   struct StoreRecord {
     int node, launch;
   };
@@ -169,20 +211,14 @@ class Planner : public PlanValues {
     const Activation activation = plan_.activations[reads];
     if (stands(reads)) return reads;
     const int writer = last_writer(activation.gradient);  // none of a cotangent that is given
-    if (writer >= 0 && activation.norm < 0 && plan_.launches[writer].kind != LaunchKind::loss &&
+    if (writer >= 0 && activation.norm < 0 && plan_.launches[writer].kind->common_output &&
         !shared_[activation.gradient]) {
       plan_.launches[writer].mask = activation.tensor;
       plan_.launches[writer].mask_function = activation.function;
       return as_it_stands(activation.gradient);
     }
     const StoredTensor& like = plan_.tensors[activation.tensor];
-    Launch launch;
-    launch.kind = LaunchKind::gradient_store;
-    launch.node = 0;
-    launch.reads = reads;
-    launch.output = new_tensor(like.channels, like.level, true);
-    plan_.launches.push(launch);
-    return as_it_stands(launch.output);
+    return as_it_stands(stored_gradient(reads, like.channels, like.level));
   }
 
   /// Whether the activation takes the gradient that `reads` holds as its own, or as what its other readers add to.
@@ -197,7 +233,7 @@ class Planner : public PlanValues {
       if (a.norm >= 0) {
         if (tensor == plan_.cotangent) return false;
         Launch& writer = plan_.launches[last_writer(tensor)];
-        if (writer.kind == LaunchKind::loss || writer.sums >= 0) return false;
+        if (!writer.kind->common_output || writer.sums >= 0) return false;
         writer.sums = activation;
       }
       a.gradient = tensor;
@@ -206,36 +242,44 @@ class Planner : public PlanValues {
     return shared_[tensor] = true;
   }
 
-  /// Whether input `term` of a sum is a convolution's output that has no other reader, and the other input one stored
-  /// tensor as it was written before: then the convolution writes the sum.
-  constexpr bool add_in_convolution(const Node& node, int term) {
-    const int convolution = node.inputs[term], other = node.inputs[1 - term];
-    const int tensor = values_[other].sources[0].tensor, by = last_writer(values_[convolution].sources[0].tensor);
-    if (by < 0 || last_writer(tensor) >= by || !is_raw(values_[other]) || readers_of(convolution) != 1) return false;
+  /// Whether input `term` of a sum is the output of a launch that can add, that nobody else reads, and the other input
+  /// one stored tensor as it was written before: then that launch writes the sum.
+  constexpr bool add_as_rows_leave(const Node& node, int term) {
+    const int adds = node.inputs[term], other = node.inputs[1 - term];
+    const int tensor = values_[other].sources[0].tensor, by = last_writer(values_[adds].sources[0].tensor);
+    if (by < 0 || last_writer(tensor) >= by || !is_raw(values_[other]) || readers_of(adds) != 1) return false;
     Launch& launch = plan_.launches[by];
-    if (launch.kind != LaunchKind::conv_forward || launch.node != convolution) return false;
+    if (!launch.kind->adds_as_rows_leave || launch.node != adds) return false;
     count_reader(values_[other]);
     launch.accumulate = true;
     launch.addend = tensor;
-    set_value(node, values_[convolution]);
+    set_value(node, values_[adds]);
     return true;
   }
 
-  constexpr Value store(int node, LaunchKind kind, const Value& input, int channels, int level) {
-    Launch launch;
-    launch.kind = kind;
-    launch.node = node;
-    launch.input = input;
+  constexpr Value store(Launch launch, int channels, int level) {
     launch.output = new_tensor(channels, level, false);
-    bool requires_gradient = kind == LaunchKind::conv_forward;
-    for (const Source& source : input.sources)
-      requires_gradient |= source.norm >= 0 || plan_.tensors[source.tensor].requires_gradient;
+    bool requires_gradient = !launch.parameters.empty();
+    for (const Read& operand : launch.reads)
+      for (const Source& source : plan_.values[operand.index].sources)
+        requires_gradient |= source.norm >= 0 || plan_.tensors[source.tensor].requires_gradient;
     plan_.tensors[launch.output].requires_gradient = requires_gradient;
-    plan_.launches.push(launch);
+    emit(launch);
     Value value;
     value.level = level;
     value.sources.push({launch.output, -1, {}, false, channels});
     return value;
+  }
+
+  /// A gradient written out as it is of the stored tensor, without what its readers see.
+  constexpr int stored_gradient(int reads, int channels, int level) {
+    Launch launch;
+    launch.kind = kind_of<AddGradients>();
+    launch.node = 0;
+    launch.read(gradient(reads, Pattern::point()));
+    launch.output = new_tensor(channels, level, true);
+    emit(launch);
+    return launch.output;
   }
 
   /// `launch` writes or adds its share of the activation's gradient; the last share gathers the norm's sums.
@@ -249,7 +293,7 @@ class Planner : public PlanValues {
     launch.output = a.gradient;
     launch.accumulate = a.contributions++ > 0;
     if (a.contributions == a.readers && a.norm >= 0) launch.sums = activation;
-    plan_.launches.push(launch);
+    emit(launch);
   }
 
   constexpr int gradient_of_tensor(int tensor) {
@@ -266,14 +310,14 @@ class Planner : public PlanValues {
     for (int i = 0; i < views.size(); ++i) {
       if (i == plain) continue;
       Launch launch;
-      launch.kind = LaunchKind::gradient_store;
+      launch.kind = kind_of<AddGradients>();
       launch.node = 0;
-      launch.reads = views[i];
+      launch.read(gradient(views[i], Pattern::point()));
       launch.output = sum;
       if (first && plain < views.size()) launch.addend = plan_.activations[views[plain]].gradient;
       launch.accumulate = !first || launch.addend >= 0;
       first = false;
-      plan_.launches.push(launch);
+      emit(launch);
     }
     return as_it_stands(sum);
   }
@@ -283,13 +327,7 @@ class Planner : public PlanValues {
     const int reads = gradient_of_tensor(0);
     const Activation activation = plan_.activations[reads];
     if (stands(reads)) return activation.gradient;
-    Launch launch;
-    launch.kind = LaunchKind::gradient_store;
-    launch.node = 0;
-    launch.reads = reads;
-    launch.output = new_tensor(plan_.tensors[0].channels, 0, true);
-    plan_.launches.push(launch);
-    return launch.output;
+    return stored_gradient(reads, plan_.tensors[0].channels, 0);
   }
 
   /// The prediction is one plain stored tensor, so that a loss and the user can read it.
@@ -304,10 +342,11 @@ class Planner : public PlanValues {
   constexpr void seed() {
     count_reader(prediction_);
     Launch loss;
-    loss.kind = LaunchKind::loss;
+    loss.kind = kind_of<LossLaunch>();
     loss.node = plan_.graph.output;
-    loss.input = prediction_;
+    loss.input = number_of(prediction_);
     loss.source = 0;
+    loss.read({Read::Role::value, loss.input, Pattern::point()});
     contribute(loss, find_activation(prediction_.sources[0]));
   }
 
@@ -337,7 +376,10 @@ class Planner : public PlanValues {
       const Launch forward = plan_.launches[stores_[i].launch];
       if ((forward.output == plan_.prediction) != of_output) continue;
       const int reads = gradient_of_tensor(forward.output);
-      if (reads >= 0) emit_input_gradients(plan_.graph.nodes[node], LaunchKind::store_backward, forward.input, reads);
+      if (reads < 0) continue;
+      Launch adjoint = launch<StoreGradient>(plan_.graph.nodes[node]);
+      adjoint.input = forward.input;
+      emit_input_gradients(adjoint.read(gradient(reads, Pattern::point())));
     }
   }
 

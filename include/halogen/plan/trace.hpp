@@ -72,10 +72,12 @@ struct PlanTables {
   static constexpr int tensor_count = plan_draft<ModelType, InputChannels, Kind>.tensors.size();
   static constexpr int norm_count = plan_draft<ModelType, InputChannels, Kind>.norms.size();
   static constexpr int activation_count = plan_draft<ModelType, InputChannels, Kind>.activations.size();
+  static constexpr int value_count = plan_draft<ModelType, InputChannels, Kind>.values.size();
   static constexpr int launch_count = plan_draft<ModelType, InputChannels, Kind>.launches.size();
   static constexpr auto tensors = exact<tensor_count>(plan_draft<ModelType, InputChannels, Kind>.tensors);
   static constexpr auto norms = exact<norm_count>(plan_draft<ModelType, InputChannels, Kind>.norms);
   static constexpr auto activations = exact<activation_count>(plan_draft<ModelType, InputChannels, Kind>.activations);
+  static constexpr auto values = exact<value_count>(plan_draft<ModelType, InputChannels, Kind>.values);
   static constexpr auto launches = exact<launch_count>(plan_draft<ModelType, InputChannels, Kind>.launches);
   static constexpr PlanNumbers numbers = plan_draft<ModelType, InputChannels, Kind>;
 };
@@ -84,12 +86,13 @@ struct PlanTables {
 
 /// The plan that training or inference runs, and that explain() prints.
 template <class ModelType, int InputChannels, PlanKind Kind>
-inline constexpr Plan plan_of = {detail::PlanTables<ModelType, InputChannels, Kind>::numbers,
+inline constexpr Plan plan_of = {{detail::PlanTables<ModelType, InputChannels, Kind>::numbers,
                                  graph_of<ModelType, InputChannels>,
                                  detail::PlanTables<ModelType, InputChannels, Kind>::tensors,
                                  detail::PlanTables<ModelType, InputChannels, Kind>::norms,
                                  detail::PlanTables<ModelType, InputChannels, Kind>::activations,
-                                 detail::PlanTables<ModelType, InputChannels, Kind>::launches};
+                                 detail::PlanTables<ModelType, InputChannels, Kind>::values,
+                                 detail::PlanTables<ModelType, InputChannels, Kind>::launches}};
 
 /// The same, as a type.
 template <class ModelType, int InputChannels, PlanKind Kind>

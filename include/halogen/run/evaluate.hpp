@@ -56,7 +56,7 @@ class Evaluation : public EvaluationParts<S, Access> {
   template <int Begin, int End>
   void run_range() {
     [this]<int... I>(std::integer_sequence<int, I...>) {
-      (Parts::template run<forms[Begin + I]>(Begin + I), ...);
+      (Parts::template run<detail::type_of_address<forms[Begin + I].type>, forms[Begin + I].form>(Begin + I), ...);
     }(std::make_integer_sequence<int, End - Begin>{});
   }
 };

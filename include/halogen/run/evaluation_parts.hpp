@@ -64,23 +64,23 @@ class EvaluationParts {
   template <class Loss, class L, class W>
   void run_loss(const TensorView<L>& label, const TensorView<W>& weight);
 
-  /// Those that a launch of the form reads or whose gradient it sums; sharded ones are there only for such a launch.
-  template <LaunchForm Form>
-  NodeParameters<T> parameters_of(const Node& node) {
-    NodeParameters<T> found;
-    if constexpr (Form.kind == LaunchKind::conv_forward || Form.kind == LaunchKind::conv_input_gradient)
-      found.weights = parameters_.value(node.parameter);
-    if constexpr (Form.kind == LaunchKind::conv_forward)
-      if (node.bias) found.bias = parameters_.value(node.parameter + 1);
-    if constexpr (Form.kind == LaunchKind::conv_weight_gradient || Form.weights)
-      found.gradient = parameters_.gradient(node.parameter);
+  /// Those that a launch reads or whose gradient it sums; sharded ones are there only for such a launch.
+  LaunchParameters<T> parameters_of(const Launch& launch) {
+    LaunchParameters<T> found;
+    for (int i = 0; i < launch.parameters.size(); ++i) {
+      const ParameterUse& use = launch.parameters[i];
+      if (use.gradient)
+        found.gradient[i] = parameters_.gradient(use.parameter);
+      else
+        found.value[i] = parameters_.value(use.parameter);
+    }
     return found;
   }
 
-  template <LaunchForm Form>
+  template <class L, Form F>
   void run(int i) {
     parameters_.before(i);
-    run_launch<S, Form>({space_, plan_, layout_, operands_, *halos_}, i, parameters_of<Form>(plan_.node_of(i)));
+    run_launch<S, L, F>(LaunchAt<S>(space_, plan_, layout_, operands_, *halos_, i, parameters_of(plan_.launches[i])));
     finish_launch(i);
     parameters_.after(i);
   }
@@ -169,7 +169,7 @@ void EvaluationParts<S, Access>::run_loss(const TensorView<L>& label, const Tens
   const Launch& launch = plan_.launches[i];
   const int channels = plan_.tensors[plan_.prediction].channels;
   const kernels::Tiling& tiling = layout_.workspace().tiling(i);
-  double* partial = operands_.template workspace<double>(layout_.workspace().loss_partials);
+  double* partial = operands_.template workspace<double>(layout_.workspace().losses);
   const LevelLayout& level = layout_.level(plan_.tensors[plan_.prediction].level);
   double divisor = channels;
   const double* weight_sum = nullptr;

@@ -15,60 +15,42 @@ namespace detail {
 std::string launch_name(const Plan& plan, const Launch& launch);
 #if HALOGEN_BODIES
 HALOGEN_INLINE std::string launch_name(const Plan& plan, const Launch& launch) {
-  const auto operation = [&] { return std::string(plan.node_of(launch).operation->name); };
-  switch (launch.kind) {
-    case LaunchKind::conv_forward:
-    case LaunchKind::max_pool_forward:
-    case LaunchKind::avg_pool_forward:
-      return operation();
-    case LaunchKind::conv_weight_gradient:
-      return operation() + " weight gradient";
-    case LaunchKind::conv_input_gradient:
-      return operation() + (launch.weights ? " gradients" : " input gradient");
-    case LaunchKind::max_pool_backward:
-    case LaunchKind::avg_pool_backward:
-      return operation() + " backward";
-    case LaunchKind::softmax_forward:
-      return "softmax";
-    case LaunchKind::softmax_backward:
-      return "softmax backward";
-    case LaunchKind::add:
-      return "sum";
-    case LaunchKind::store:
-      return "store";
-    case LaunchKind::moments:
-      return "moments";
-    case LaunchKind::store_backward:
-      return "store backward";
-    case LaunchKind::upsample_backward:
-      return "upsample backward";
-    case LaunchKind::gradient_store:
-      return "gradient sum";
-    case LaunchKind::loss:
-      return "loss";
-  }
-  return "";
+  if (*launch.kind->name != 0) return launch.kind->name;
+  return std::string(plan.node_of(launch).operation->name) + launch.kind->suffix;
 }
 #endif
 
-/// "relu(norm0(t3))^ t5, + t4": sources side by side, ^ marks one that is resampled as it is read; then what the rows
-/// are added to as they leave.
-std::string source_names(const Plan& plan, const Launch& launch);
+/// "relu(norm0(t3))^": ^ marks what is resampled as it is read.
+inline std::string source_name(const Source& source) {
+  std::string text = "t" + std::to_string(source.tensor);
+  if (source.norm >= 0) text = "norm" + std::to_string(source.norm) + "(" + text + ")";
+  if (source.function) text = name_of(source.function.kind) + ("(" + text + ")");
+  return text + (source.resampled ? "^" : "");
+}
+
+/// "d t4 through norm0, relu(norm0(t3))^ t5, + t6": what each operand is read from; then what the rows are added to as
+/// they leave.
+std::string operand_names(const Plan& plan, const Launch& launch);
 #if HALOGEN_BODIES
-HALOGEN_INLINE std::string source_names(const Plan& plan, const Launch& launch) {
+HALOGEN_INLINE std::string operand_names(const Plan& plan, const Launch& launch) {
   std::string text;
-  if (launch.reads >= 0 && launch.kind != LaunchKind::loss) {
-    const Activation& a = plan.activations[launch.reads];
-    text += "d t" + std::to_string(a.gradient) + (a.norm >= 0 ? " through norm" + std::to_string(a.norm) : "") + ", ";
+  for (const Read& operand : launch.reads) {
+    std::string one;
+    if (operand.role == Read::Role::gradient) {
+      const Activation& a = plan.activations[operand.index];
+      one = " d t" + std::to_string(a.gradient);
+      if (a.norm >= 0) one += " through norm" + std::to_string(a.norm);
+    } else if (operand.role == Read::Role::tensor) {
+      one = " t" + std::to_string(operand.index);
+    } else if (operand.role == Read::Role::source) {
+      one = " " + source_name(plan.source_of(launch));
+    } else {
+      for (const Source& source : plan.values[operand.index].sources) one += " " + source_name(source);
+    }
+    text += (text.empty() ? "" : ",") + one;
   }
-  for (const Source& source : launch.input.sources) {
-    std::string one = "t" + std::to_string(source.tensor);
-    if (source.norm >= 0) one = "norm" + std::to_string(source.norm) + "(" + one + ")";
-    if (source.function) one = name_of(source.function.kind) + ("(" + one + ")");
-    text += one + (source.resampled ? "^ " : " ");
-  }
-  while (!text.empty() && (text.back() == ' ' || text.back() == ',')) text.pop_back();
-  return text + (launch.addend >= 0 ? ", + t" + std::to_string(launch.addend) : "");
+  if (launch.addend >= 0) text += ", + t" + std::to_string(launch.addend);
+  return text.empty() ? text : text.substr(1);
 }
 #endif
 
@@ -118,7 +100,7 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
     text += format("%5d  %-24s %s", launch.stage, detail::launch_name(plan, launch).c_str(),
-                   detail::source_names(plan, launch).c_str());
+                   detail::operand_names(plan, launch).c_str());
     if (launch.output >= 0) {
       const StoredTensor& tensor = plan.tensors[launch.output];
       const TensorLayout& piece = layout.tensor(launch.output);
@@ -139,7 +121,7 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
                        static_cast<long long>(traffic.points));
       }
     }
-    if (plan.winograd(launch) > 0) text += "; Winograd";
+    if (launch.kind->remark != nullptr) text += launch.kind->remark(launch.form);
     if (launch.statistics >= 0 && cuts_planes) text += format("; all_gather moments of norm%d", launch.statistics);
     if (launch.sums >= 0 && cuts_planes)
       text += format("; all_reduce sums of norm%d", plan.activations[launch.sums].norm);

@@ -194,7 +194,7 @@ void HaloSchedule<S>::order_tiles() {
 template <class S>
 bool HaloSchedule<S>::reads_halo(int launch, const kernels::Tile& tile, std::vector<int>& reads) const {
   const Launch& what = plan_.launches[launch];
-  const int level = output_level(plan_, what);
+  const int level = what.level;
   const index_t plane = layout_.owned(level, 0).begin + tile.sample % layout_.planes(level);
   const Interval computed[] = {{plane, plane + 1},
                                intersect(tile.rows, layout_.owned(level, 1)),

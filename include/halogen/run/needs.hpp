@@ -149,23 +149,24 @@ inline Resample resample(const std::vector<LevelLayout>& levels, const Source& s
 /// Depth, height and width of one stored tensor.
 using SpaceNeeds = HaloNeeds<spatial_dimensions>;
 
-/// Level of the points that a launch computes, one by one.
-inline int output_level(const Plan& plan, const Launch& launch) {
-  const Node& node = plan.node_of(launch);
-  if (launch.kind == LaunchKind::conv_weight_gradient)
-    return node.window[0].transposed ? launch.input.level : node.level;
-  return plan.tensors[launch.output].level;
-}
-
 /// Which points of stored tensors a launch reads for the points that it computes, one dimension at a time.
 class LaunchReads {
  public:
   LaunchReads(const Plan& plan, const std::vector<LevelLayout>& levels) : plan_(plan), levels_(levels) {}
 
-  /// Calls need(tensor, interval) for each stored tensor that is read through a window, a resampling or their adjoints:
-  /// what is read point by point lies on the rank's own piece.
+  /// Calls need(tensor, interval) for each stored tensor that an operand of the launch is read from.
   template <class Need>
-  void for_each(const Launch& launch, int d, const Interval& computed, Need need) const;
+  void for_each(const Launch& launch, int d, const Interval& computed, Need need) const {
+    for (const Read& operand : launch.reads) {
+      const Interval read = followed(launch, operand.pattern, d, computed);
+      plan_.for_each_tensor(launch, operand, [&](int tensor) { need(tensor, read); }, [&](const Source& source) {
+        need(source.tensor, behind_resampling(source, level_seen(launch, operand), d, read));
+      });
+    }
+  }
+
+  /// What an pattern reads of a value or a gradient, as the reader sees it.
+  Interval followed(const Launch& launch, Pattern pattern, int d, Interval computed) const;
 
  private:
   index_t extent(int level, int d) const { return levels_[static_cast<std::size_t>(level)].extent(d); }
@@ -174,93 +175,41 @@ class LaunchReads {
     return periodic ? interval : intersect(interval, {0, extent});
   }
 
-  template <class Need>
-  void input(const Launch& launch, int d, const Interval& interval, Need& need) const {
-    for (const Source& source : launch.input.sources) input_of(launch, source, d, interval, need);
+  /// The level at which the launch sees a value or a source.
+  int level_seen(const Launch& launch, const Read& operand) const {
+    return operand.role == Read::Role::value ? plan_.values[operand.index].level : plan_.input_of(launch).level;
   }
-
-  template <class Need>
-  void input_of(const Launch& launch, const Source& source, int d, const Interval& interval, Need& need) const;
-
-  template <class Need>
-  void gradient(const Launch& launch, const Interval& interval, Need& need) const;
+  Interval behind_resampling(const Source& source, int seen, int d, const Interval& interval) const {
+    if (!source.resampled) return interval;
+    return resample(levels_, source, plan_.tensors[source.tensor].level, seen, d).input_of(interval);
+  }
 
   const Plan& plan_;
   const std::vector<LevelLayout>& levels_;
 };
 
-template <class Need>
-void LaunchReads::for_each(const Launch& launch, int d, const Interval& computed, Need need) const {
+#if HALOGEN_BODIES
+HALOGEN_INLINE Interval LaunchReads::followed(const Launch& launch, Pattern pattern, int d, Interval computed) const {
   const Node& node = plan_.node_of(launch);
   const Window& window = node.window[d];
-  const index_t input_extent = extent(launch.input.level, d), output_extent = extent(node.level, d);
-  const index_t tile = plan_.grid(launch, d);
-  switch (launch.kind) {
-    case LaunchKind::conv_forward:
-      input(launch, d, inside(window.input_of_tiles(computed, tile, output_extent), input_extent, window.periodic),
-            need);
-      break;
-    case LaunchKind::conv_weight_gradient:
-      if (window.transposed) {  // summed over the inputs
-        gradient(launch, inside(window.output_of(computed), output_extent, window.periodic), need);
-        input(launch, d, computed, need);  // its own points, which may be resampled
-        break;
-      }
-      [[fallthrough]];
-    case LaunchKind::max_pool_forward:
-    case LaunchKind::avg_pool_forward:
-      input(launch, d, inside(window.input_of(computed), input_extent, window.periodic), need);
-      break;
-    case LaunchKind::conv_input_gradient:  // goes on at the other end as its reader does
-      gradient(launch,
-               inside(window.output_of_tiles(computed, tile, input_extent), output_extent,
-                      window.periodic && window.commensurate(input_extent, output_extent)),
-               need);
-      if (launch.weights) input_of(launch, launch.input.sources[launch.source], d, computed, need);
-      break;
-    case LaunchKind::avg_pool_backward:
-      gradient(launch, inside(window.output_of(computed), output_extent, false), need);
-      break;
-    case LaunchKind::max_pool_backward: {
-      const Interval outputs = inside(window.output_of(computed), output_extent, false);
-      gradient(launch, outputs, need);
-      input(launch, d, inside(window.input_of(outputs), input_extent, false), need);
-      break;
+  for (int i = 0; i < Pattern::steps; ++i) {
+    const Pattern::Step step = pattern.step(i);
+    if (step == Pattern::Step::none) break;
+    const Value& seen = plan_.input_of(launch);
+    const index_t input = extent(seen.level, d), output = extent(node.level, d);
+    const bool goes_on = window.periodic && window.commensurate(input, output);
+    if (step == Pattern::Step::window)
+      computed = inside(window.input_of_tiles(computed, launch.grid[d], output), input, window.periodic);
+    if (step == Pattern::Step::adjoint)
+      computed = inside(window.output_of_tiles(computed, launch.grid[d], input), output, goes_on);
+    if (step == Pattern::Step::resampling) {
+      const Source& source = plan_.source_of(launch);
+      computed = resample(levels_, source, plan_.tensors[source.tensor].level, seen.level, d).output_of(computed);
     }
-    case LaunchKind::upsample_backward: {
-      const int coarse = plan_.tensors[launch.output].level;
-      const Source& source = launch.input.sources[launch.source];
-      gradient(launch, resample(levels_, source, coarse, launch.input.level, d).output_of(computed), need);
-      break;
-    }
-    case LaunchKind::add:
-    case LaunchKind::softmax_forward:
-    case LaunchKind::store:
-      input(launch, d, computed, need);
-      break;
-    case LaunchKind::store_backward:
-    case LaunchKind::softmax_backward:
-    case LaunchKind::gradient_store:
-    case LaunchKind::moments:
-    case LaunchKind::loss:
-      break;
   }
+  return computed;
 }
-
-template <class Need>
-void LaunchReads::input_of(const Launch& launch, const Source& source, int d, const Interval& interval,
-                           Need& need) const {
-  const int own = plan_.tensors[source.tensor].level;
-  need(source.tensor,
-       source.resampled ? resample(levels_, source, own, launch.input.level, d).input_of(interval) : interval);
-}
-
-template <class Need>
-void LaunchReads::gradient(const Launch& launch, const Interval& interval, Need& need) const {
-  const Activation& activation = plan_.activations[launch.reads];
-  need(activation.gradient, interval);
-  if (activation.reads_value()) need(activation.tensor, interval);
-}
+#endif
 
 /// For every stored tensor the hull of what its readers, forward and backward, need beside the owned points.
 class SpaceNeedsOf {
@@ -273,13 +222,6 @@ class SpaceNeedsOf {
   const LevelLayout& level(int l) const { return levels_[static_cast<std::size_t>(l)]; }
 
   void add(const Launch& launch, int d, int p);
-
-  /// Gathering a gradient through a periodic window shifts outputs by whole fields; that needs extent = stride *
-  /// outputs.
-  static void check_commensurate(const Node& node, const Window& window, index_t input, index_t output);
-
-  /// PyTorch's condition on output_size, which an extent taken from a skip may miss.
-  static void check_transposed(const Node& node, Window window, int d, index_t input, index_t output);
 
   const Plan& plan_;
   const std::vector<LevelLayout>& levels_;
@@ -304,40 +246,14 @@ HALOGEN_INLINE SpaceNeedsOf::SpaceNeedsOf(const Plan& plan, const std::vector<Le
 
 HALOGEN_INLINE void SpaceNeedsOf::add(const Launch& launch, int d, int p) {
   const Node& node = plan_.node_of(launch);
-  const index_t input = level(launch.input.level).extent(d), output = level(node.level).extent(d);
-  if (launch.kind == LaunchKind::conv_input_gradient) check_commensurate(node, node.window[d], input, output);
-  if (launch.kind == LaunchKind::conv_forward && node.window[d].transposed)
-    check_transposed(node, node.window[d], d, input, output);
-  const Interval computed = level(output_level(plan_, launch)).cut[d].piece(p);
+  if (launch.kind->check != nullptr)
+    launch.kind->check(node, d, level(plan_.input_of(launch).level).extent(d), level(node.level).extent(d));
+  const Interval computed = level(launch.level).cut[d].piece(p);
   LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](int tensor, const Interval& interval) {
     Interval& hull_so_far =
         spaces_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
     hull_so_far = hull(hull_so_far, interval);
   });
-}
-
-HALOGEN_INLINE void SpaceNeedsOf::check_commensurate(const Node& node, const Window& window, index_t input,
-                                                     index_t output) {
-  if (!window.periodic || window.commensurate(input, output)) return;
-  if (window.padding == 0 && !window.transposed) return;  // no window crosses the end: nothing is periodic about it
-  throw CollectiveError(
-      "layer " + std::to_string(node.layer) + " (" + node.operation->name + ") has a periodic window of stride " +
-      std::to_string(window.stride) + " over " + std::to_string(input) + " points with " + std::to_string(output) +
-      " outputs; " +
-      (window.transposed ? "it needs outputs = stride * extent" : "its gradient needs extent = stride * outputs") +
-      ": pad to keep the extent, or use Zero");
-}
-
-HALOGEN_INLINE void SpaceNeedsOf::check_transposed(const Node& node, Window window, int d, index_t input,
-                                                   index_t output) {
-  check_commensurate(node, window, input, output);
-  window.output_padding = 0;
-  const index_t least = window.output_extent(input), room = std::max(window.stride, window.dilation);
-  if (output >= least && output < least + room) return;
-  throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") makes " +
-                        std::to_string(least) + " to " + std::to_string(least + room - 1) + " of " +
-                        std::to_string(input) + " " + spatial_points[d] + "s, the skip has " + std::to_string(output) +
-                        ": give it the stride of what led down");
 }
 #endif
 

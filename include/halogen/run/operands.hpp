@@ -14,6 +14,11 @@ namespace detail {
 inline std::size_t streamed_bytes = std::size_t{32} << 20;
 }  // namespace detail
 
+/// The planes of a window in depth, for a launch that computes the given planes of each sample.
+inline kernels::DepthWindow depth_window(const Window& window, const Interval& planes) {
+  return {static_cast<int>(planes.size()), planes.begin, window.kernel, window.stride, window.dilation, window.padding};
+}
+
 /// S: the value type of stored tensors; tables are in compute_type<S>.
 template <class S>
 class Operands {
@@ -41,19 +46,13 @@ class Operands {
   /// A value as it stands, or as the windows of `reader` read it.
   kernels::ValueReader<S> value_reader(const Value& value, const Node* reader = nullptr) const;
 
-  /// The two values that an addition reads.
-  std::pair<kernels::ValueReader<S>, kernels::ValueReader<S>> terms(const Launch& launch) const;
-
-  /// The gradient that a backward launch reads, as it reads it.
-  kernels::GradientReader<S> gradient_reader(const Launch& launch) const;
+  /// The gradient of the stored tensor that an activation is made of, at the points of `level`.
+  kernels::GradientReader<S> gradient_reader(int activation, int level) const;
 
   /// Where a launch writes, but for the tiles.
   kernels::TileOutput<S> output(const Launch& launch) const;
 
-  int first_channel(const Launch& launch) const;
-
  private:
-
   kernels::RowEpilogue<S> epilogue(const Launch& launch) const;
 
   kernels::Affine<T> affine(int norm) const;
@@ -115,45 +114,26 @@ kernels::ValueReader<S> Operands<S>::value_reader(const Value& value, const Node
     result.frame.periodic[d] = reader != nullptr && reader->window[d].periodic;
   }
   const int level = reader != nullptr ? reader->level : value.level;
-  result.depth = depth_window(reader != nullptr ? *reader : Node{}, LaunchKind::conv_forward, layout_.owned(level, 0));
+  result.depth = depth_window(reader != nullptr ? reader->window[0] : Window{}, layout_.owned(level, 0));
   return result;
 }
 
 template <class S>
-std::pair<kernels::ValueReader<S>, kernels::ValueReader<S>> Operands<S>::terms(const Launch& launch) const {
-  Value first, second;
-  first.level = second.level = launch.input.level;
-  for (const Source& source : launch.input.sources)
-    (first.channels() < plan_.node_of(launch).channels ? first : second).sources.push(source);
-  return {value_reader(first), value_reader(second)};
-}
-
-template <class S>
-kernels::GradientReader<S> Operands<S>::gradient_reader(const Launch& launch) const {
-  const Activation& activation = plan_.activations[launch.reads];
-  const Node& node = plan_.node_of(launch);
+kernels::GradientReader<S> Operands<S>::gradient_reader(int index, int level) const {
+  const Activation& activation = plan_.activations[index];
   kernels::GradientReader<S> reader;
   reader.gradient = tensor(activation.gradient);
   reader.function = activation.function;
   if (activation.reads_value()) reader.value = tensor(activation.tensor);
   if (activation.norm >= 0) {
-    const kernels::NormTables<T> norm = tables(activation.norm, launch.reads);
+    const kernels::NormTables<T> norm = tables(activation.norm, index);
     reader.affine = affine(activation.norm);
     reader.slope = norm.slope;
     reader.offset = norm.offset;
   }
-  const bool convolves = launch.kind == LaunchKind::conv_input_gradient;
-  const bool windowed = convolves || (launch.kind == LaunchKind::conv_weight_gradient && node.window[0].transposed);
-  const int level = plan_.tensors[activation.gradient].level;
-  reader.depth = depth_window(convolves ? node : Node{}, launch.kind, layout_.owned(output_level(plan_, launch), 0));
-  for (int d = 0; d < spatial_dimensions; ++d) {
-    reader.frame.extent[d] = layout_.level(level).extent(d);
-    if (!windowed) continue;
-    // Only where a whole field of inputs is a whole number of outputs does the gradient go on at the other end.
-    const index_t inputs = layout_.level(launch.input.level).extent(d);
-    reader.frame.periodic[d] = node.window[d].periodic && node.window[d].commensurate(inputs, reader.frame.extent[d]);
-    if (convolves && flips(node, launch.kind)) reader.stuffing[d] = node.window[d].stride;
-  }
+  reader.depth = depth_window(Window{}, layout_.owned(level, 0));
+  for (int d = 0; d < spatial_dimensions; ++d)
+    reader.frame.extent[d] = layout_.level(plan_.tensors[activation.gradient].level).extent(d);
   return reader;
 }
 
@@ -167,14 +147,6 @@ kernels::TileOutput<S> Operands<S>::output(const Launch& launch) const {
   output.epilogue = epilogue(launch);
   output.streams = runs_on_host && std::is_same_v<S, T> && layout_.tensor(launch.output).bytes >= detail::streamed_bytes;
   return output;
-}
-
-template <class S>
-int Operands<S>::first_channel(const Launch& launch) const {
-  int first = 0;
-  for (int i = 0; i < launch.source; ++i) first += launch.input.sources[i].channels;
-  if (launch.reads < 0) return first;
-  return plan_.node_of(launch).operation->is_sum ? first % plan_.node_of(launch).channels : first;
 }
 
 template <class S>

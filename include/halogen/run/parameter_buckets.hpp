@@ -9,8 +9,9 @@
 
 namespace halogen {
 
-/// A bucket is a range of the flat array that is gathered and whose gradient is reduced as one: a convolution and the
-/// norms before it (which are read together backward), or as many such layers one after the other as fit `most_values`.
+/// A bucket is a range of the flat array that is gathered and whose gradient is reduced as one: those of one
+/// layer and of the layers before it that it reads with its own (Operation::read_with_next), or of as many such layers one after
+/// the other as fit `most_values`.
 /// Each rank keeps one piece of every bucket, ceil(values / ranks) long on all ranks alike; zeros fill the last ones
 /// up.
 class ParameterBuckets {
@@ -36,7 +37,7 @@ class ParameterBuckets {
   bool operator==(const ParameterBuckets&) const = default;
 
  private:
-  /// A layer ends after whatever is no norm; norms after the last one belong to it.
+  /// A layer ends after whatever is not read with the next one; such layers after the last one belong to it.
   static std::vector<index_t> layer_ends(const Graph& graph);
 
   int bucket_at(index_t offset) const;
@@ -67,7 +68,7 @@ HALOGEN_INLINE std::vector<index_t> ParameterBuckets::layer_ends(const Graph& gr
   for (const Node& node : graph.nodes) {
     if (node.parameter < 0) continue;
     if (complete) ends.push_back(graph.parameters[node.parameter].offset);
-    complete = node.groups == 0;
+    complete = !node.operation->read_with_next;
   }
   if (!complete && !ends.empty()) ends.pop_back();
   if (graph.parameter_count() > 0) ends.push_back(graph.parameter_count());

@@ -67,29 +67,25 @@ static_assert(training.norms.size() == 10 && training.activations.size() == 16);
 static_assert(inference.launches.size() == 13 && inference.tensors.size() == 14 && inference.norms.size() == 10);
 static_assert(training.input_gradient == -1);
 
-constexpr int count(const Plan& plan, LaunchKind kind) {
+/// Launches of type L.
+template <class L>
+constexpr int count(const Plan& plan) {
   int n = 0;
-  for (const Launch& launch : plan.launches) n += launch.kind == kind;
+  for (const Launch& launch : plan.launches) n += launch.is<L>();
   return n;
 }
-static_assert(count(training, LaunchKind::conv_forward) == 11 && count(training, LaunchKind::max_pool_forward) == 2);
+static_assert(count<detail::ConvolutionForward>(training) == 11 && count<detail::MaxPoolForward>(training) == 2);
 // The first, the head, and three of more than 1024 pairs of channels sum their weights' gradients in a launch of their
 // own; the others do beside their inputs' gradients, one of them from two sources.
-static_assert(count(training, LaunchKind::conv_weight_gradient) == 11 - summed_beside);
-constexpr int count_beside(const Plan& plan) {
-  int n = 0;
-  for (const Launch& launch : plan.launches) n += launch.weights;
-  return n;
-}
-static_assert(count_beside(training) == (has_winograd ? summed_beside + 1 : 0));
-static_assert(count(training, LaunchKind::conv_input_gradient) ==
-              12);  // two convolutions read two sources, the first none
-static_assert(count(training, LaunchKind::max_pool_backward) == 2 &&
-              count(training, LaunchKind::upsample_backward) == 2);
-static_assert(count(training, LaunchKind::loss) == 1);
+inline constexpr int both = has_winograd ? summed_beside + 1 : 0;
+static_assert(count<detail::ConvolutionWeightGradient>(training) == 11 - summed_beside);
+static_assert(count<detail::ConvolutionGradients>(training) == both);
+static_assert(count<detail::ConvolutionInputGradient>(training) == 12 - both);  // two read two sources, the first none
+static_assert(count<detail::MaxPoolBackward>(training) == 2 && count<ResamplingAdjoint>(training) == 2);
+static_assert(count<LossLaunch>(training) == 1);
 // No norm, ReLU, concatenation or upsampling costs a launch or a tensor of its own.
-static_assert(count(training, LaunchKind::store) == 0 && count(training, LaunchKind::gradient_store) == 0);
-static_assert(count(training, LaunchKind::store_backward) == 0 && count(inference, LaunchKind::store) == 0);
+static_assert(count<StoreValue>(training) == 0 && count<AddGradients>(training) == 0);
+static_assert(count<StoreGradient>(training) == 0 && count<StoreValue>(inference) == 0);
 
 /// Every norm's moments are gathered by one forward launch, its sums by one backward launch.
 constexpr bool sums_are_complete(const Plan& plan) {
@@ -107,7 +103,7 @@ static_assert(sums_are_complete(training) && sums_are_complete(inference));
 
 /// A norm of the image reads it where it lies: its moments, then the output; no copy.
 inline constexpr const Plan& of_image = plan_of<GroupNorm<2, 4>, 4, PlanKind::inference>;
-static_assert(of_image.launches.size() == 2 && of_image.launches[0].kind == LaunchKind::moments);
+static_assert(of_image.launches.size() == 2 && of_image.launches[0].is<Moments>());
 static_assert(of_image.tensors.size() == 2 && sums_are_complete(of_image));
 static_assert(sums_are_complete(plan_of<GroupNorm<2, 4>, 4, PlanKind::vjp>));
 

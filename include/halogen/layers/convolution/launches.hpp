@@ -1,0 +1,113 @@
+// The launches of convolutions and transposed convolutions: forward, gradients of the input, of the weights, of both.
+#pragma once
+
+#include "halogen/core/config.hpp"
+#include "halogen/layers/convolution/kernels.hpp"
+#include "halogen/run/needs.hpp"
+
+namespace halogen::detail {
+
+/// Gathering a gradient through a periodic window shifts outputs by whole fields; that needs extent = stride * outputs.
+void check_commensurate(const Node& node, const Window& window, index_t input, index_t output);
+/// PyTorch's condition on output_size, which an extent taken from a skip may miss.
+void check_transposed(const Node& node, int dimension, index_t input, index_t output);
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE void check_commensurate(const Node& node, const Window& window, index_t input, index_t output) {
+  if (!window.periodic || window.commensurate(input, output)) return;
+  if (window.padding == 0 && !window.transposed) return;  // no window crosses the end: nothing is periodic about it
+  throw CollectiveError(
+      "layer " + std::to_string(node.layer) + " (" + node.operation->name + ") has a periodic window of stride " +
+      std::to_string(window.stride) + " over " + std::to_string(input) + " points with " + std::to_string(output) +
+      " outputs; " +
+      (window.transposed ? "it needs outputs = stride * extent" : "its gradient needs extent = stride * outputs") +
+      ": pad to keep the extent, or use Zero");
+}
+
+HALOGEN_INLINE void check_transposed(const Node& node, int dimension, index_t input, index_t output) {
+  Window window = node.window[dimension];
+  check_commensurate(node, window, input, output);
+  window.output_padding = 0;
+  const index_t least = window.output_extent(input), room = std::max(window.stride, window.dilation);
+  if (output >= least && output < least + room) return;
+  throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") makes " +
+                        std::to_string(least) + " to " + std::to_string(least + room - 1) + " of " +
+                        std::to_string(input) + " " + spatial_points[dimension] + "s, the skip has " +
+                        std::to_string(output) + ": give it the stride of what led down");
+}
+#endif
+
+/// What all passes share.
+template <Pass Is>
+struct ConvolutionLaunch {
+  static constexpr Form form(const Node& node, const Value& input, int source) {
+    return ConvolutionForm(Convolution(node, Is, input, source));
+  }
+  /// Whole tiles are computed on the global grid, so that a launch must read what they hold: a declared halo. Weight
+  /// gradients are sums over points, whatever tiles they are computed in.
+  static constexpr std::array<int, 3> grid(const Node& node, const Value& input, int source) {
+    const Convolution of(node, Is, input, source);
+    if (Is == Pass::weight_gradient || of.winograd() == 0) return {1, 1, 1};
+    const int tile = winograd_tile(of.winograd());
+    return {1, tile, of.winograd_by_rows() ? 1 : tile};
+  }
+  static kernels::Tiling tiling(const LaunchPlace& at) { return ConvolutionTiles(at, Is).tiling(); }
+  static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
+    return ConvolutionTiles(at, Is).workspace(tiling);
+  }
+  static const char* remark(const Form& form) { return ConvolutionForm(form).winograd > 0 ? "; Winograd" : ""; }
+};
+
+struct ConvolutionForward : ConvolutionLaunch<Pass::forward> {
+  static constexpr const char* label = "halogen::conv2d";
+  static constexpr bool adds_as_rows_leave = true;
+  static void check(const Node& node, int dimension, index_t input, index_t output) {
+    if (node.window[dimension].transposed) check_transposed(node, dimension, input, output);
+  }
+  template <class S, Form F>
+  static void run(const LaunchAt<S>& at) {
+    const ConvolutionRun<S, Pass::forward> run(at, label);
+    run.template convolve<F>(at.windowed_value(0), at.parameter(0), at.parameter(1));
+  }
+};
+
+struct ConvolutionInputGradient : ConvolutionLaunch<Pass::input_gradient> {
+  static constexpr const char *label = "halogen::conv2d_input_gradient", *suffix = " input gradient";
+  static void check(const Node& node, int dimension, index_t input, index_t output) {
+    check_commensurate(node, node.window[dimension], input, output);
+  }
+  template <class S, Form F>
+  static void run(const LaunchAt<S>& at) {
+    const ConvolutionRun<S, Pass::input_gradient> run(at, label);
+    run.template convolve<F>(run.output_gradient(0, true), at.parameter(0), nullptr);
+  }
+};
+
+struct ConvolutionGradients : ConvolutionLaunch<Pass::both_gradients> {
+  static constexpr const char *label = "halogen::conv2d_gradients", *suffix = " gradients";
+  static constexpr auto check = ConvolutionInputGradient::check;
+  template <class S, Form F>
+  static void run(const LaunchAt<S>& at) {
+    constexpr ConvolutionForm form(F);
+    const ConvolutionRun<S, Pass::both_gradients> run(at, label);
+    run.template both<form.winograd, form.by_rows>(at.parameter(0), at.parameter_gradient(1));
+  }
+};
+
+struct ConvolutionWeightGradient : ConvolutionLaunch<Pass::weight_gradient> {
+  static constexpr const char *label = "halogen::conv2d_weight_gradient", *suffix = " weight gradient";
+  template <class S, Form F>
+  static void run(const LaunchAt<S>& at) {
+    constexpr ConvolutionForm form(F);
+    const ConvolutionRun<S, Pass::weight_gradient> run(at, label);
+    compute_type<S>* const gradient = at.parameter_gradient(0);
+    if constexpr (form.by_taps)
+      run.weights_of_taps(gradient);
+    else if constexpr (form.winograd > 0)
+      run.weights_of(kernels::WinogradWeightGradient<execution_space, S, form.winograd>{}, gradient);
+    else
+      run.weights_of(kernels::WeightGradient<execution_space, S, form.kernel_height, form.kernel_width>{}, gradient);
+  }
+};
+
+}  // namespace halogen::detail

@@ -1,0 +1,167 @@
+// What a launch of a plan is: its kind, the operands that it reads, the tensor that it writes, the sums that it gathers.
+// A kind is known by the address of an object that belongs to its type, so that anybody can add one.
+#pragma once
+
+#include "halogen/core/nonlinearity.hpp"
+#include "halogen/core/type_of.hpp"
+#include "halogen/plan/pattern.hpp"
+
+namespace halogen {
+
+/// A stored tensor seen by a reader: normalised by `norm` and put through `function` where set, resampled to the
+/// reader's level where its own differs. Nothing of this is ever written to memory.
+struct Source {
+  int tensor = -1;
+  int norm = -1;
+  Nonlinearity function;
+  bool resampled = false;
+  int channels = 0;
+  bool linear = false;                 ///< resampled between points, not to the nearest one
+  Edge pads[spatial_dimensions] = {};  ///< reflect, replicate: resampled to a field that a pad has made wider
+
+  constexpr bool is_padded() const { return std::ranges::any_of(pads, has_images); }
+  constexpr bool operator==(const Source&) const = default;
+};
+
+/// A value of the network: sources side by side along the channels (a concatenation is two reads).
+struct Value {
+  StaticVector<Source, 4> sources;
+  int level = 0;
+
+  constexpr int channels() const { return channels_before(sources.size()); }
+  constexpr int channels_before(int source) const {
+    int sum = 0;
+    for (int i = 0; i < source; ++i) sum += sources[i].channels;
+    return sum;
+  }
+  constexpr bool operator==(const Value&) const = default;
+};
+
+/// One thing that a launch reads, and where.
+struct Read {
+  enum class Role : signed char {
+    value,     ///< index: in Plan::values
+    source,    ///< of Launch::input the one source that is differentiated
+    gradient,  ///< index: in Plan::activations
+    tensor     ///< index: in Plan::tensors, as it was written
+  };
+  Role role{};
+  int index = -1;
+  Pattern pattern;
+};
+
+/// A parameter tensor that a launch reads, or whose gradient it writes or adds to. Counted as in Graph::parameters.
+struct ParameterUse {
+  int parameter = -1;
+  bool gradient = false;
+};
+
+/// The few numbers that the type of a launch's kernel depends on: launches of one kind and form are one function.
+struct Form {
+  int number[6] = {};
+  constexpr bool operator==(const Form&) const = default;
+};
+
+struct Plan;
+struct LaunchPlace;
+struct WorkspaceUse;
+namespace kernels {
+struct Tiling;
+}
+
+/// What a launch type says of itself, for code that does not know it. A launch type is a struct with
+///
+///   static constexpr const char* label;            of its kernel
+///   template <class S, Form F> static auto rows(const LaunchAt<S>&);    how rows are computed from rows (kernels/row_kernels.hpp);
+///                              or static auto point(const LaunchAt<S>&);    all channels of a point
+///                              or static void run(const LaunchAt<S>&);      any kernels (run/at.hpp)
+///
+/// and, where it needs them,
+///
+///   name, suffix               what explain calls it: name, or the operation's name and suffix
+///   Form form(node, input, source)     numbers that its kernel's type depends on
+///   array<int, 3> grid(node, input, source)    points of each dimension that it computes together
+///   bool adds_as_rows_leave    it can add a tensor to what it writes (Launch::addend) even where it is a layer's output
+///   bool common_output = false it does not write through At::over_tiles: no mask, no sums as rows leave
+///   void check(node, dimension, input, output)    throws CollectiveError where extents do not suit it
+///   tiling, workspace          what it needs beside stored tensors (run/launch_place.hpp)
+///   const char* remark(form)   words of explain at the end of its line
+struct LaunchKind {
+  const char* name;
+  const char* suffix;
+  const char* type;  ///< core/type_of.hpp
+  Form (*form)(const Node&, const Value& input, int source);
+  std::array<int, 3> (*grid)(const Node&, const Value& input, int source);
+  void (*check)(const Node&, int dimension, index_t input, index_t output);
+  kernels::Tiling (*tiling)(const LaunchPlace&);
+  WorkspaceUse (*workspace)(const LaunchPlace&, const kernels::Tiling&);
+  const char* (*remark)(const Form&);
+  bool adds_as_rows_leave, common_output;
+
+  template <class L>
+  static constexpr LaunchKind of() {
+    LaunchKind kind{"", "", detail::address_of_type<L>, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, false, true};
+    if constexpr (requires { L::name; }) kind.name = L::name;
+    if constexpr (requires { L::suffix; }) kind.suffix = L::suffix;
+    if constexpr (requires { L::form; }) kind.form = L::form;
+    if constexpr (requires { L::grid; }) kind.grid = L::grid;
+    if constexpr (requires { L::check; }) kind.check = L::check;
+    if constexpr (requires { L::tiling; }) kind.tiling = L::tiling;
+    if constexpr (requires { L::workspace; }) kind.workspace = L::workspace;
+    if constexpr (requires { L::remark; }) kind.remark = L::remark;
+    if constexpr (requires { L::adds_as_rows_leave; }) kind.adds_as_rows_leave = L::adds_as_rows_leave;
+    if constexpr (requires { L::common_output; }) kind.common_output = L::common_output;
+    return kind;
+  }
+};
+
+namespace detail {
+template <class L>
+struct KindOf {
+  static constexpr LaunchKind kind = LaunchKind::of<L>();
+};
+}  // namespace detail
+
+/// The address by which plans know the launch type L.
+template <class L>
+constexpr const LaunchKind* kind_of() {
+  return &detail::KindOf<L>::kind;
+}
+
+struct Launch {
+  static constexpr int most_reads = 4, most_parameters = 4;
+
+  const LaunchKind* kind = nullptr;
+  Form form;
+  int grid[spatial_dimensions] = {1, 1, 1};  ///< points computed together, on the global grid of their multiples
+  int node = -1;
+  int level = -1;   ///< of the points that it computes
+  int input = -1;   ///< in Plan::values: what its node reads forward, where the launch is of one input
+  int source = -1;  ///< which source of the input a backward launch differentiates
+  StaticVector<Read, most_reads> reads;
+  StaticVector<ParameterUse, most_parameters> parameters;
+  int output = -1;  ///< stored tensor written
+  bool accumulate = false;
+  int addend = -1;             ///< accumulate: stored tensor that it adds to, where that is not its output
+  int mask = -1;               ///< stored tensor x: what it writes is multiplied by f'(x) (an activation layer's vjp)
+  Nonlinearity mask_function;  ///< f
+  int statistics = -1;         ///< norm whose moments it gathers from its output
+  int sums = -1;               ///< activation whose norm sums it gathers: its output is that gradient, now complete
+  int stage = 0;
+
+  template <class L>
+  constexpr bool is() const {
+    return kind == kind_of<L>();
+  }
+  /// The activation whose gradient it reads; -1 where it reads none.
+  constexpr int gradient() const {
+    for (const Read& operand : reads)
+      if (operand.role == Read::Role::gradient) return operand.index;
+    return -1;
+  }
+  constexpr Launch& read(const Read& operand) { return reads.push(operand), *this; }
+  constexpr Launch& use(int parameter) { return parameters.push({parameter, false}), *this; }
+  constexpr Launch& sum_gradient_of(int parameter) { return parameters.push({parameter, true}), *this; }
+};
+
+}  // namespace halogen

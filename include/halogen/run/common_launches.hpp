@@ -1,0 +1,63 @@
+// Kernels of the launches that belong to no operation (plan/common_launches.hpp).
+#pragma once
+
+#include "halogen/kernels/interpolate.hpp"
+#include "halogen/kernels/pad.hpp"
+#include "halogen/plan/common_launches.hpp"
+#include "halogen/run/at.hpp"
+
+namespace halogen {
+
+template <class S, Form>
+auto StoreValue::rows(const LaunchAt<S>& at) {
+  return kernels::CopyRows<S, kernels::ValueReader<S>>{at.value(0), 0};
+}
+
+template <class S, Form>
+auto StoreGradient::rows(const LaunchAt<S>& at) {
+  return kernels::CopyRows<S, kernels::GradientReader<S>>{at.gradient(0), at.first_channel()};
+}
+
+template <class S, Form>
+auto AddGradients::rows(const LaunchAt<S>& at) {
+  return kernels::CopyRows<S, kernels::GradientReader<S>>{at.gradient(0), 0};
+}
+
+template <class S, Form F>
+auto ResamplingAdjoint::rows(const LaunchAt<S>& at) {
+  constexpr auto resampling = static_cast<Resampling>(F.number[0]);
+  using Adjoint = std::conditional_t<resampling == Resampling::linear, kernels::InterpolateBackwardRows<S>,
+                                     std::conditional_t<resampling == Resampling::padded, kernels::PadBackwardRows<S>,
+                                                        kernels::UpsampleBackwardRows<S>>>;
+  Adjoint rows{at.gradient(0), {}};
+  const Source& source = at.plan().source_of(at.launch());
+  const int coarse = at.plan().tensors[at.launch().output].level, fine = at.plan().input_of(at.launch()).level;
+  for (int d = 0; d < spatial_dimensions; ++d)
+    rows.map[d] = resample(at.layout().levels(), source, coarse, fine, d);
+  return rows;
+}
+
+template <class S, Form>
+void Moments::run(const LaunchAt<S>& at) {
+  kernels::MomentsKernel<execution_space, S> kernel;
+  at.over_tiles(label, kernel);
+}
+
+/// A stored tensor's owned points to a field of the same cut.
+template <class S>
+void copy_stored(const execution_space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands,
+                 int tensor, const TensorView<S>& to) {
+  Value value;
+  value.level = plan.tensors[tensor].level;
+  value.sources.push({tensor, -1, {}, false, plan.tensors[tensor].channels});
+  kernels::RowKernel<execution_space, S, kernels::CopyRows<S, kernels::ValueReader<S>>> kernel;
+  kernel.compute = {operands.value_reader(value), 0};
+  kernel.output.tensor = to;
+  kernel.output.channels = value.channels();
+  const Interval columns = layout.owned(value.level, 2);
+  kernel.output.tiling = {layout.owned(value.level, 1), columns, layout.samples() * layout.planes(value.level),
+                          TileSizes::rows, std::max(index_t{1}, columns.size())};
+  kernel.launch(space, "halogen::copy");
+}
+
+}  // namespace halogen

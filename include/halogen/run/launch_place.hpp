@@ -1,0 +1,55 @@
+// Where a launch runs, as a launch type is asked for its tiles and for memory: pure arithmetic, for dry runs as well.
+#pragma once
+
+#include "halogen/core/tensor_view.hpp"
+#include "halogen/kernels/tiles.hpp"
+#include "halogen/plan/plan.hpp"
+#include "halogen/tensor/space.hpp"
+
+namespace halogen {
+
+/// The points that a rank computes in a launch.
+struct LaunchPlace {
+  const Plan& plan;
+  const Launch& launch;
+  Interval rows, columns;
+  int planes;  ///< of all samples
+  ValueBytes bytes;
+
+  const Node& node() const { return plan.node_of(launch); }
+};
+
+/// Bytes that a launch needs beside stored tensors, while it runs. All launches share the memory.
+struct WorkspaceUse {
+  std::size_t prepared = 0;  ///< parameters in the order in which its kernel reads them
+  std::size_t partials = 0;  ///< sums of blocks of tiles
+  std::size_t losses = 0;    ///< sums of the tiles of the loss
+  int blocks = 0;            ///< blocks of tiles whose sums are added in the end
+};
+
+/// Sizes of tiles that do not depend on a launch.
+struct TileSizes {
+  static constexpr bool on_device = kernels::device::runs_on<execution_space>;
+  static constexpr index_t rows = 8;
+  static constexpr int gradient_blocks = 8;  ///< sums of blocks, however many threads: sums do not depend on them
+  static constexpr int channel_sum_blocks = 264;
+  static constexpr index_t device_tile = 32;                       ///< rows and columns, where points are summed
+  static constexpr index_t device_rows = 8, device_columns = 128;  ///< where rows are computed from rows
+
+  /// Of rows computed from rows.
+  static kernels::Tiling of_rows(const LaunchPlace& at) {
+    if constexpr (on_device) return {at.rows, at.columns, at.planes, device_rows, device_columns};
+    return {at.rows, at.columns, at.planes, rows, std::max(at.columns.size(), index_t{1})};
+  }
+  /// Of a sum over all points of a field.
+  static kernels::Tiling of_sums(Interval rows_summed, Interval columns, int planes) {
+    if constexpr (on_device) return {rows_summed, columns, planes, device_tile, device_tile};
+    return {rows_summed, columns, planes, rows, std::max(columns.size(), index_t{1})};
+  }
+  /// Blocks of such tiles: never more than tiles.
+  static int blocks(const kernels::Tiling& tiles) {
+    return static_cast<int>(std::min<index_t>(on_device ? channel_sum_blocks : gradient_blocks, tiles.count()));
+  }
+};
+
+}  // namespace halogen
