@@ -230,21 +230,19 @@ class PlanPrints {
   std::map<std::string, Rows> plans_;
 };
 
-/// What differs, a sentence for each number; the last ones say where numbers agree and only words differ.
-inline std::vector<std::string> plan_differences(const PlanPrint& now, const PlanPrint& then) {
-  std::vector<std::string> differences;
-  if (now.refused != then.refused) return {now.refused ? "is refused now, was not" : "is no longer refused"};
+/// What differs, in words; empty where nothing does. Where numbers agree and only words of explain differ it says so.
+inline std::string plan_differences(const PlanPrint& now, const PlanPrint& then) {
+  if (now.refused != then.refused) return now.refused ? "is refused now, was not" : "is no longer refused";
+  std::string differences;
   for (std::size_t i = 0; i < now.numbers.size(); ++i)
     if (now.numbers[i] != then.numbers[i])
-      differences.push_back(std::string(PlanPrint::names[i]) + " " + std::to_string(now.numbers[i]) + ", were " +
-                            std::to_string(then.numbers[i]));
+      differences += std::string(PlanPrint::names[i]) + " " + std::to_string(now.numbers[i]) + ", were " +
+                     std::to_string(then.numbers[i]) + "; ";
   if (differences.empty() && now.by_rank != then.by_rank)
-    differences.push_back("numbers of single ranks differ, though their sums do not");
-  if (now.words != then.words)
-    differences.push_back(now.refused           ? "the sentence of the refusal differs"
-                          : differences.empty() ? "only the words of explain differ"
-                                                : "the words of explain differ too");
-  return differences;
+    differences = "numbers of single ranks, though their sums are the same; ";
+  if (now.words == then.words) return differences;
+  if (now.refused) return "the sentence of the refusal";
+  return differences + (differences.empty() ? "only the words of explain" : "and the words of explain");
 }
 
 }  // namespace support
