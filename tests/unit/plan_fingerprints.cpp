@@ -1,14 +1,12 @@
 // compiled: no
+// guard: no
 // optimise: 0
 // Plans stay what they are: launches, stages, stored tensors, messages, bytes and explain's words of many models, in
 // all four kinds of plan, on every rank of meshes that are not here, beside tests/reference/plans.txt.
 // device_kernels_plans is the same program for plans of a GPU, beside tests/reference/plans_device.txt.
 //
-//   HALOGEN_WRITE=1 unit_plan_fingerprints            writes the file anew, of the plans as they are
-//   HALOGEN_PLAN_TEXTS=/tmp/now unit_plan_fingerprints   writes into that folder what the hashes are made of: the
-//   numbers
-//                                                     and explain of every rank, one file for each model and kind. With
-//                                                     those of another version: diff -r /tmp/before /tmp/now
+// HALOGEN_WRITE=1 writes that file anew, of the plans as they are. HALOGEN_PLAN_TEXTS=folder writes what the hashes are
+// made of into a folder: numbers and explain of every rank, one file for each model and kind (docs/testing.md).
 //
 // Header-only, since plans depend on the widths of vectors (stencil/winograd.hpp), which are set here for all machines.
 #define HALOGEN_VECTOR_BYTES 32
