@@ -2,16 +2,9 @@
 #pragma once
 
 #include "halogen/array/functions.hpp"
+#include "halogen/stencil/footprint.hpp"
 
 namespace halogen {
-
-/// One neighbour, by its distance in each dimension.
-template <int... Distance>
-using At = std::integer_sequence<int, Distance...>;
-
-/// The neighbours that a stencil reads, in the order of its operator()'s values.
-template <class... Neighbours>
-struct Footprint {};
 
 namespace detail {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "halogen/array/cumulative.hpp"
-#include "halogen/array/dual.hpp"
+#include "halogen/kernels/dual.hpp"
 #include "halogen/array/iterate.hpp"
 #include "halogen/array/reduced.hpp"
 #include "halogen/array/stencil.hpp"

@@ -33,6 +33,7 @@ struct Operation {
   void (*forward)(Planner&, const Node&);
   void (*vjp)(Planner&, const Node&);
   bool read_with_next = false;  ///< its readers compute it, so its parameters are read together with theirs
+  bool reads_maps = false;      ///< its launches can compute a map of points as rows enter them (LaunchAt::value<F>)
 };
 
 /// Base of what an operation knows of one of its layers beside its windows and channels. An operation derives a type of
@@ -64,6 +65,12 @@ struct ParameterShape {
   int rank = 0;
   enum class Start { uniform, ones, zeros } start = Start::uniform;
   int fan_in = 1;
+};
+
+/// A number for each channel that a functor of points learns (layers/map.hpp, layers/stencil.hpp).
+struct ChannelParameter {
+  const char* name;
+  ParameterShape::Start start = ParameterShape::Start::ones;  ///< uniform: in [-1, 1)
 };
 
 /// The first thing in a model that does not fit, as a value; lifted to a why:: tag at the model's use.

@@ -88,13 +88,13 @@ inline index_t weight_gradient_tile_columns(const WindowShape& shape, int inputs
 }
 
 /// Partial results [block][outputs * inputs * KH * KW + outputs] in double: weights, then bias.
-template <class ExecutionSpace, class S, int KH, int KW>
+template <class ExecutionSpace, class S, int KH, int KW, class Input = ValueReader<S>>
 struct WeightGradient {
   using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
   static constexpr index_t rows_at_once = weight_gradient_rows;
 
-  ValueReader<S> input;
+  Input input;
   GradientReader<S> gradient;
   int inputs = 0, outputs = 0;
   WindowShape shape;
@@ -112,14 +112,14 @@ struct WeightGradient {
       launch_tiles(space, label, last_block - first_block, *this, host_bytes(), 0);
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION device::WindowedCorrelation<S, GradientReader<S>, ValueReader<S>> device_part() const {
+  KOKKOS_FORCEINLINE_FUNCTION device::WindowedCorrelation<S, GradientReader<S>, Input> device_part() const {
     return {gradient, input, {1, outputs, inputs}, shape, tiling, blocks, partial, split};
   }
 
   void operator()(const Team& team) const { run_on_host(team); }
 
  private:
-  WindowRows<T, ValueReader<S>> rows() const { return {input, shape, inputs, tiling.tile_columns, rows_at_once}; }
+  WindowRows<T, Input> rows() const { return {input, shape, inputs, tiling.tile_columns, rows_at_once}; }
   int padded_outputs() const { return static_cast<int>(ceil_div(outputs, gradient_block) * gradient_block); }
   index_t padded_columns() const { return ceil_div(tiling.tile_columns, lanes<T>) * lanes<T>; }
   std::size_t gradient_size() const {
@@ -131,7 +131,7 @@ struct WeightGradient {
   }
 
   void run_on_host(const Team& team) const {
-    WindowRows<T, ValueReader<S>> window = rows();
+    WindowRows<T, Input> window = rows();
     Scratch scratch = Scratch::of(team, 1, host_bytes());
     Scratch rest = scratch;
     window.begin(rest, 0, {0, tiling.tile_columns});
@@ -149,7 +149,7 @@ struct WeightGradient {
     }
   }
 
-  void add_rows(WindowRows<T, ValueReader<S>>& window, T* g, T* line, const Tile& tile, Interval rows,
+  void add_rows(WindowRows<T, Input>& window, T* g, T* line, const Tile& tile, Interval rows,
                 double* result) const {
     const index_t columns = tile.columns.size(), padded = ceil_div(columns, lanes<T>) * lanes<T>;
     const index_t row_size = padded * gradient_block, block_size = rows_at_once * row_size;

@@ -88,12 +88,12 @@ inline constexpr index_t winograd_gradient_group = 48;
 
 /// Partial results as of WeightGradient: [block][outputs * inputs * Window * Window + outputs] in double, weights, then
 /// bias.
-template <class ExecutionSpace, class S, int Window>
+template <class ExecutionSpace, class S, int Window, class Input = ValueReader<S>>
 struct WinogradWeightGradient {
   using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
-  ValueReader<S> input;
+  Input input;
   GradientReader<S> gradient;
   int inputs = 0, outputs = 0;
   WindowShape shape;
@@ -125,7 +125,7 @@ struct WinogradWeightGradient {
 
   /// Scratch of one team.
   struct Memory {
-    ChannelRows<T, ValueReader<S>> input;
+    ChannelRows<T, Input> input;
     ChannelRows<T, GradientReader<S>> gradient;
     LinesAhead ahead;
     index_t group;

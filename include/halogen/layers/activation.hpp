@@ -36,15 +36,7 @@ struct ActivationLayer : Module<Self> {
   static constexpr double parameter = 0;
 
   constexpr Traced forward(Traced x) const {
-    GraphDraft& graph = *x.graph;
-    Node node;
-    node.operation = &activation_operation<Kind>;
-    node.layer = graph.next_layer();
-    node.inputs[0] = x.node;
-    node.channels = (*x).channels;
-    node.level = (*x).level;
-    node.constants = &constants;
-    return {&graph, graph.add(node)};
+    return add_layer(x, activation_operation<Kind>, &constants);
   }
 
   static constexpr ActivationConstants constants{{}, {Kind, Self::parameter}};

@@ -52,7 +52,7 @@ constexpr void convolution_vjp(Planner& planner, const Node& node) {
     launch.sum_gradient_of(node.parameter);
     if (node.as<ConvolutionConstants>().bias) launch.sum_gradient_of(node.parameter + 1);
   };
-  if (sums_weights_beside(node, input) && planner.all_need_gradients(input)) {
+  if (!planner.is_map(input) && sums_weights_beside(node, input) && planner.all_need_gradients(input)) {
     Launch both = planner.launch<ConvolutionGradients>(node);
     both.read(planner.gradient(reads, Pattern::adjoint())).read(planner.own_source(Pattern::point()));
     both.use(node.parameter);
@@ -71,7 +71,7 @@ constexpr void convolution_vjp(Planner& planner, const Node& node) {
   planner.emit_input_gradients(gradient);
 }
 
-inline constexpr Operation conv2d_operation{"conv2d", convolution_forward, convolution_vjp};
+inline constexpr Operation conv2d_operation{"conv2d", convolution_forward, convolution_vjp, false, true};
 
 /// The node of a convolution with windows of so many dimensions, its level still that of x.
 template <int Dimensions>

@@ -21,7 +21,7 @@
 namespace halogen {
 namespace detail {
 
-inline constexpr Operation conv3d_operation{"conv3d", convolution_forward, convolution_vjp};
+inline constexpr Operation conv3d_operation{"conv3d", convolution_forward, convolution_vjp, false, true};
 
 }  // namespace detail
 

@@ -40,6 +40,18 @@ concept Model = requires(const Layer& layer, Traced x) {
   { layer.forward(x) } -> std::convertible_to<Traced>;
 };
 
+/// Appends a layer that keeps channels and resolution and has no parameters: what a layer of one's own begins as.
+constexpr Traced add_layer(Traced x, const Operation& operation, const Constants* constants = nullptr) {
+  Node node;
+  node.operation = &operation;
+  node.constants = constants;
+  node.layer = x.graph->next_layer();
+  node.inputs[0] = x.node;
+  node.channels = (*x).channels;
+  node.level = (*x).level;
+  return {x.graph, x.graph->add(node)};
+}
+
 /// Layers one after the other; children are named by position as in PyTorch.
 template <class... Layers>
 struct Sequential : Module<Sequential<Layers...>> {

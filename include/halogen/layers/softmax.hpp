@@ -50,16 +50,7 @@ inline constexpr Operation softmax_operation{"softmax", softmax_forward, softmax
 }  // namespace detail
 
 struct Softmax : Module<Softmax> {
-  constexpr Traced forward(Traced x) const {
-    GraphDraft& graph = *x.graph;
-    Node node;
-    node.operation = &detail::softmax_operation;
-    node.layer = graph.next_layer();
-    node.inputs[0] = x.node;
-    node.channels = (*x).channels;
-    node.level = (*x).level;
-    return {&graph, graph.add(node)};
-  }
+  constexpr Traced forward(Traced x) const { return add_layer(x, detail::softmax_operation); }
 };
 
 }  // namespace halogen

@@ -59,6 +59,7 @@ struct ParameterUse {
 /// The few numbers that the type of a launch's kernel depends on: launches of one kind and form are one function.
 struct Form {
   int number[6] = {};
+  const char* map = nullptr;  ///< the functor of a map that it computes as rows enter it, by its address (PointMap)
   constexpr bool operator==(const Form&) const = default;
 };
 
@@ -100,7 +101,8 @@ struct LaunchKind {
 
   template <class L>
   static constexpr LaunchKind of() {
-    LaunchKind kind{"", "", detail::address_of_type<L>, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, false, true};
+    LaunchKind kind{"",      "",      detail::address_of_type<L>, no_form, each_point, nullptr, nullptr,
+                    nullptr, nullptr, false,                      true};
     if constexpr (requires { L::name; }) kind.name = L::name;
     if constexpr (requires { L::suffix; }) kind.suffix = L::suffix;
     if constexpr (requires { L::form; }) kind.form = L::form;
@@ -113,6 +115,10 @@ struct LaunchKind {
     if constexpr (requires { L::common_output; }) kind.common_output = L::common_output;
     return kind;
   }
+
+ private:
+  static constexpr Form no_form(const Node&, const Value&, int) { return {}; }
+  static constexpr std::array<int, 3> each_point(const Node&, const Value&, int) { return {1, 1, 1}; }
 };
 
 namespace detail {
@@ -129,7 +135,7 @@ constexpr const LaunchKind* kind_of() {
 }
 
 struct Launch {
-  static constexpr int most_reads = 4, most_parameters = 4;
+  static constexpr int most_reads = 4, most_parameters = 8;
 
   const LaunchKind* kind = nullptr;
   Form form;
@@ -140,6 +146,7 @@ struct Launch {
   int source = -1;  ///< which source of the input a backward launch differentiates
   StaticVector<Read, most_reads> reads;
   StaticVector<ParameterUse, most_parameters> parameters;
+  int map_use = -1;  ///< where those of the map that it computes begin among them
   int output = -1;  ///< stored tensor written
   bool accumulate = false;
   int addend = -1;             ///< accumulate: stored tensor that it adds to, where that is not its output

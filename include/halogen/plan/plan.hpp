@@ -12,7 +12,16 @@ struct StoredTensor {
   bool external = false;           ///< the user's field, not in the arena
   bool gradient = false;           ///< holds a gradient
   bool requires_gradient = false;  ///< some parameter lies before it
+  int map = -1;                    ///< in BasicPlan::maps: it has no memory
   int first_launch = -1, last_write = -1, last_launch = -1;
+};
+
+/// What a tensor holds that nobody writes: its readers map other values to it as rows enter them.
+struct PointMap {
+  const char* functor = nullptr;  ///< core/type_of.hpp
+  int inputs[2] = {-1, -1};       ///< in BasicPlan::values
+  int count = 0;                  ///< of these
+  int parameter = -1, parameters = 0;
 };
 
 struct Norm {
@@ -58,6 +67,7 @@ struct BasicPlan : PlanNumbers {
   Table<StoredTensor, graph_capacity> tensors;
   Table<Norm, graph_capacity> norms;
   Table<Activation, graph_capacity> activations;
+  Table<PointMap, 64> maps;
   Table<Value, graph_capacity> values;  ///< that launches read
   Table<Launch, 2 * graph_capacity> launches;
 
@@ -68,16 +78,25 @@ struct BasicPlan : PlanNumbers {
   constexpr const Value& input_of(const Launch& launch) const { return values[launch.input]; }
   constexpr const Source& source_of(const Launch& launch) const { return input_of(launch).sources[launch.source]; }
 
+  /// Calls seen(source) for a source, or for what is mapped to it.
+  template <class Seen>
+  constexpr void for_each_source(const Source& source, Seen seen) const {
+    const int map = tensors[source.tensor].map;
+    if (map < 0) return seen(source);
+    for (int i = 0; i < maps[map].count; ++i)
+      for (const Source& input : values[maps[map].inputs[i]].sources) seen(input);
+  }
+
   /// Calls f(tensor) for each stored tensor that an operand is read from, and seen(source) in its place for those that
   /// a reader may see resampled; a tensor may come twice.
   template <class F, class Seen>
   constexpr void for_each_tensor(const Launch& launch, const Read& operand, F f, Seen seen) const {
     switch (operand.role) {
       case Read::Role::value:
-        for (const Source& source : values[operand.index].sources) seen(source);
+        for (const Source& source : values[operand.index].sources) for_each_source(source, seen);
         break;
       case Read::Role::source:
-        seen(source_of(launch));
+        for_each_source(source_of(launch), seen);
         break;
       case Read::Role::gradient:
         f(activations[operand.index].gradient);
@@ -124,10 +143,10 @@ struct Plan : BasicPlan<TableView, Graph> {};
 
 /// A plan while a Planner makes it.
 struct PlanDraft : BasicPlan<StaticVector, GraphDraft> {
-  constexpr explicit PlanDraft(const GraphDraft& of) : BasicPlan{{}, of, {}, {}, {}, {}, {}} {}
+  constexpr explicit PlanDraft(const GraphDraft& of) : BasicPlan{{}, of, {}, {}, {}, {}, {}, {}} {}
 
   constexpr operator Plan() const& {  // NOLINT: a draft is read as any plan, while it lives
-    return {{*this, graph, tensors, norms, activations, values, launches}};
+    return {{*this, graph, tensors, norms, activations, maps, values, launches}};
   }
   operator Plan() const&& = delete;
 };

@@ -20,6 +20,9 @@ class PlanValues {
     return true;
   }
 
+  /// Whether its readers map other values to it.
+  constexpr bool is_map(const Value& value) const { return plan_.tensors[value.sources[0].tensor].map >= 0; }
+
  protected:
   constexpr explicit PlanValues(const GraphDraft& graph) : plan_(graph) {
     live_[plan_.graph.output] = true;

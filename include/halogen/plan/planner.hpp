@@ -60,6 +60,24 @@ class Planner : public PlanValues {
     set_value(node, store(launch, node.channels, node.level));
   }
 
+  /// A map of the launch's operands, point by point, by the functor of that address. Where all who read it can compute
+  /// it as rows enter them, no launch does and no memory holds it; else the launch writes it.
+  constexpr void emit_map(const Node& node, const char* functor, const Launch& launch) {
+    bool rides = node.index != plan_.graph.output;
+    for (const Node& other : plan_.graph.nodes)
+      if (live_[other.index] && std::ranges::count(other.inputs, node.index) > 0) rides &= other.operation->reads_maps;
+    if (!rides) return emit_forward(node, launch);
+    PointMap map;
+    map.functor = functor;
+    for (const Read& operand : launch.reads) map.inputs[map.count++] = operand.index;
+    map.parameters = launch.parameters.size();
+    if (map.parameters > 0) map.parameter = launch.parameters[0].parameter;
+    const int tensor = new_tensor(node.channels, node.level, false);
+    plan_.tensors[tensor].map = plan_.maps.push(map);
+    plan_.tensors[tensor].requires_gradient = requires_gradient(launch);
+    set_value(node, plain(tensor, node.level));
+  }
+
   /// The sum of two values by a launch of type L, one stored tensor: a norm's moments, an activation layer and every
   /// reader take it as any other. A launch that can add a tensor to what it writes, and whose output nobody else reads,
   /// adds the other term as its rows leave.
@@ -135,11 +153,11 @@ class Planner : public PlanValues {
     const Node& node = plan_.graph.nodes[launch.node];
     const Value none;
     const Value& input = launch.input < 0 ? none : plan_.values[launch.input];
-    if (launch.kind->form != nullptr) launch.form = launch.kind->form(node, input, launch.source);
-    if (launch.kind->grid != nullptr) {
-      const std::array<int, 3> grid = launch.kind->grid(node, input, launch.source);
-      for (int d = 0; d < spatial_dimensions; ++d) launch.grid[d] = grid[d];
-    }
+    launch.form = launch.kind->form(node, input, launch.source);
+    const std::array<int, 3> grid = launch.kind->grid(node, input, launch.source);
+    for (int d = 0; d < spatial_dimensions; ++d) launch.grid[d] = grid[d];
+    for (const Read& operand : launch.reads)
+      if (operand.role == Read::Role::value) take_map(launch, plan_.values[operand.index].sources[0].tensor);
     plan_.launches.push(launch);
   }
 
@@ -259,16 +277,33 @@ class Planner : public PlanValues {
 
   constexpr Value store(Launch launch, int channels, int level) {
     launch.output = new_tensor(channels, level, false);
+    plan_.tensors[launch.output].requires_gradient = requires_gradient(launch);
+    emit(launch);
+    return plain(launch.output, level);
+  }
+
+  constexpr bool requires_gradient(const Launch& launch) const {
     bool requires_gradient = !launch.parameters.empty();
     for (const Read& operand : launch.reads)
       for (const Source& source : plan_.values[operand.index].sources)
         requires_gradient |= source.norm >= 0 || plan_.tensors[source.tensor].requires_gradient;
-    plan_.tensors[launch.output].requires_gradient = requires_gradient;
-    emit(launch);
+    return requires_gradient;
+  }
+
+  constexpr Value plain(int tensor, int level) const {
     Value value;
     value.level = level;
-    value.sources.push({launch.output, -1, {}, false, channels});
+    value.sources.push({tensor, -1, {}, false, plan_.tensors[tensor].channels});
     return value;
+  }
+
+  /// The launch computes the tensor as rows enter it, if it is a map.
+  constexpr void take_map(Launch& launch, int tensor) const {
+    if (plan_.tensors[tensor].map < 0) return;
+    const PointMap& map = plan_.maps[plan_.tensors[tensor].map];
+    launch.form.map = map.functor;
+    launch.map_use = launch.parameters.size();
+    for (int i = 0; i < map.parameters; ++i) launch.use(map.parameter + i);
   }
 
   /// A gradient written out as it is of the stored tensor, without what its readers see.

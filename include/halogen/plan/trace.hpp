@@ -72,11 +72,13 @@ struct PlanTables {
   static constexpr int tensor_count = plan_draft<ModelType, InputChannels, Kind>.tensors.size();
   static constexpr int norm_count = plan_draft<ModelType, InputChannels, Kind>.norms.size();
   static constexpr int activation_count = plan_draft<ModelType, InputChannels, Kind>.activations.size();
+  static constexpr int map_count = plan_draft<ModelType, InputChannels, Kind>.maps.size();
   static constexpr int value_count = plan_draft<ModelType, InputChannels, Kind>.values.size();
   static constexpr int launch_count = plan_draft<ModelType, InputChannels, Kind>.launches.size();
   static constexpr auto tensors = exact<tensor_count>(plan_draft<ModelType, InputChannels, Kind>.tensors);
   static constexpr auto norms = exact<norm_count>(plan_draft<ModelType, InputChannels, Kind>.norms);
   static constexpr auto activations = exact<activation_count>(plan_draft<ModelType, InputChannels, Kind>.activations);
+  static constexpr auto maps = exact<map_count>(plan_draft<ModelType, InputChannels, Kind>.maps);
   static constexpr auto values = exact<value_count>(plan_draft<ModelType, InputChannels, Kind>.values);
   static constexpr auto launches = exact<launch_count>(plan_draft<ModelType, InputChannels, Kind>.launches);
   static constexpr PlanNumbers numbers = plan_draft<ModelType, InputChannels, Kind>;
@@ -91,6 +93,7 @@ inline constexpr Plan plan_of = {{detail::PlanTables<ModelType, InputChannels, K
                                  detail::PlanTables<ModelType, InputChannels, Kind>::tensors,
                                  detail::PlanTables<ModelType, InputChannels, Kind>::norms,
                                  detail::PlanTables<ModelType, InputChannels, Kind>::activations,
+                                 detail::PlanTables<ModelType, InputChannels, Kind>::maps,
                                  detail::PlanTables<ModelType, InputChannels, Kind>::values,
                                  detail::PlanTables<ModelType, InputChannels, Kind>::launches}};
 

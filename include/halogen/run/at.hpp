@@ -4,9 +4,12 @@
 
 #include "halogen/kernels/pool_windows.hpp"
 #include "halogen/kernels/row_kernels.hpp"
+#include "halogen/kernels/sample_sums.hpp"
 #include "halogen/kernels/softmax.hpp"
+#include "halogen/kernels/tap_weight_gradient.hpp"
 #include "halogen/kernels/weight_gradient.hpp"
 #include "halogen/run/halo_schedule.hpp"
+#include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
 
@@ -17,6 +20,30 @@ struct LaunchParameters {
   T* gradient[Launch::most_parameters] = {};
 };
 
+/// Numbers that a launch sums over the ranks which share a sample's points.
+struct RankSums {
+  Communicator plane;
+  TransportBuffer<double> numbers;
+};
+
+/// Base of a launch type that sums over points, for each channel (LaunchAt::sum_channels).
+struct ChannelSumLaunch {
+  static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
+  static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
+    const int blocks = TileSizes::blocks(tiling);
+    return {.partials = sizeof(double) * static_cast<std::size_t>(blocks * at.node().channels), .blocks = blocks};
+  }
+};
+
+/// Base of a launch type that takes Sums sums over all points of each sample (LaunchAt::sum_samples, sum_over_ranks).
+template <int Sums>
+struct SampleSumLaunch {
+  static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
+    const int entries = at.samples * at.node().channels;
+    return {.partials = sizeof(double) * static_cast<std::size_t>(entries), .rank_sums = Sums * at.samples};
+  }
+};
+
 /// One launch of a plan on this rank. S: the value type of stored tensors; T = compute_type<S> that of parameters and of
 /// all computations. Refers to an evaluation's parts.
 template <class S>
@@ -25,13 +52,14 @@ class LaunchAt {
   using Space = execution_space;
   using T = compute_type<S>;
 
-  LaunchAt(const Space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands, HaloSchedule<S>& halos,
-     int index, const LaunchParameters<T>& parameters)
+  LaunchAt(const Space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands,
+           HaloSchedule<S>& halos, const RankSums& sums, int index, const LaunchParameters<T>& parameters)
       : space_(space),
         plan_(plan),
         layout_(layout),
         operands_(operands),
         halos_(halos),
+        sums_(sums),
         index_(index),
         parameters_(parameters) {}
 
@@ -42,7 +70,12 @@ class LaunchAt {
   const Node& node() const { return plan_.node_of(launch()); }
   LaunchPlace place() const {
     const int level = launch().level;
-    return {plan_, launch(), layout_.owned(level, 1), layout_.owned(level, 2), layout_.samples() * layout_.planes(level),
+    return {plan_,
+            launch(),
+            layout_.owned(level, 1),
+            layout_.owned(level, 2),
+            layout_.samples() * layout_.planes(level),
+            layout_.samples(),
             layout_.value_bytes()};
   }
 
@@ -53,8 +86,28 @@ class LaunchAt {
   kernels::ValueReader<S> windowed_value(int operand) const {
     return operands_.value_reader(value_of(operand), &node());
   }
+  /// The same of an operation that computes maps as rows enter it (Operation::reads_maps): a reader of another type
+  /// where the form names a functor.
+  template <Form F>
+  auto windowed_value(int operand) const {
+    if constexpr (F.map == nullptr)
+      return windowed_value(operand);
+    else
+      return detail::type_of_address<F.map>::reader(*this, mapped_inputs(operand), launch().map_use, &node());
+  }
   kernels::GradientReader<S> gradient(int operand) const {
     return operands_.gradient_reader(launch().reads[operand].index, launch().level);
+  }
+  /// The same as the node's windows gather it: periodic where they are.
+  kernels::GradientReader<S> windowed_gradient(int operand) const {
+    kernels::GradientReader<S> reader = gradient(operand);
+    for (int d = 0; d < spatial_dimensions; ++d) {
+      // Only where a whole field of inputs is a whole number of outputs does the gradient go on at the other end.
+      const index_t inputs = layout_.level(plan_.input_of(launch()).level).extent(d);
+      reader.frame.periodic[d] =
+          node().window[d].periodic && node().window[d].commensurate(inputs, reader.frame.extent[d]);
+    }
+    return reader;
   }
   /// A stored tensor as it was written.
   TensorView<S> tensor(int operand) const { return operands_.tensor(launch().reads[operand].index); }
@@ -124,6 +177,47 @@ class LaunchAt {
     add_blocks(kernel, size, kernel.partial_size(), sums);
   }
 
+  /// sums[n] = the sum of a * b over this rank's points and the node's channels of sample n, by readers point by point.
+  /// For launch types that derive from SampleSumLaunch.
+  template <class A, class B>
+  void sum_samples(const A& a, const B& b, double* sums) const {
+    const LaunchPlace at = place();
+    const int channels = node().channels, planes = layout_.planes(launch().level);
+    launch_range(space_, "halogen::sample_sums", index_t{at.samples} * channels,
+                 kernels::ChannelProducts<A, B>{a, b, at.rows, at.columns, planes, channels, partials()});
+    launch_range(space_, "halogen::sample_sums", at.samples, kernels::AddChannels{partials(), channels, sums});
+  }
+
+  // -- sums over ranks: a barrier ---------------------------------------------------------------------------------------
+  /// As many numbers as WorkspaceUse::rank_sums, that kernels write and read.
+  double* rank_sums() const { return sums_.numbers.data(); }
+  /// The first `count` of them summed over all ranks that share a sample's points: one all_reduce. Nothing where one rank
+  /// has them all.
+  void sum_over_ranks(index_t count) const {
+    if (sums_.plane.size() == 1) return;
+    halos_.send();
+    settle(space_, sums_.plane, "halogen::rank_sums");
+    sums_.plane.all_reduce(rank_sums(), static_cast<std::size_t>(count));
+  }
+
+  /// Waits for the halos that the launch reads: before a kernel that runs by none of these ways.
+  void wait_for_halos() const { halos_.await(space_, index_); }
+
+  /// The sum over this rank's points of what a reader sees of each channel: a parameter's gradient. For launch types
+  /// that derive from ChannelSumLaunch.
+  template <class Reader>
+  void sum_channels(const char* label, const Reader& reader, T* to) const {
+    wait_for_halos();
+    kernels::ChannelSums<Space, S, Reader> sums;
+    sums.points = reader;
+    sums.channels = node().channels;
+    sums.tiling = tiling();
+    sums.blocks = layout_.workspace().blocks(index_);
+    sums.partial = partials();
+    sums.launch(space_, label);
+    add_blocks(sums, sums.channels, sums.channels, to);
+  }
+
   /// The blocks' sums, each `stride` numbers, of which the first `size` are wanted.
   template <class Kernel>
   void add_blocks(const Kernel& kernel, index_t size, index_t stride, T* to) const {
@@ -131,10 +225,19 @@ class LaunchAt {
                  kernels::ReduceWeightGradient<T>{kernel.partial, stride, kernel.blocks, to});
   }
 
-  /// A reader of a value that no operand lists.
-  kernels::ValueReader<S> reader_of(const Value& value) const { return operands_.value_reader(value); }
+  /// A value as it stands, or as the windows of a node read it.
+  kernels::ValueReader<S> reader_of(int value, const Node* windows = nullptr) const {
+    return operands_.value_reader(plan_.values[value], windows);
+  }
 
  private:
+  /// The values, in Plan::values, that a map is computed from.
+  std::array<int, 2> mapped_inputs(int operand) const {
+    const Value& value = plan_.values[launch().reads[operand].index];
+    const PointMap& map = plan_.maps[plan_.tensors[value.sources[0].tensor].map];
+    return {map.inputs[0], map.inputs[1]};
+  }
+
   Value value_of(int operand) const {
     const Read& read = launch().reads[operand];
     if (read.role == Read::Role::value) return plan_.values[read.index];
@@ -149,6 +252,7 @@ class LaunchAt {
   const Layout& layout_;
   const Operands<S>& operands_;
   HaloSchedule<S>& halos_;
+  const RankSums& sums_;
   int index_;
   LaunchParameters<T> parameters_;
 };

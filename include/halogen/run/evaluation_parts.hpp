@@ -80,7 +80,7 @@ class EvaluationParts {
   template <class L, Form F>
   void run(int i) {
     parameters_.before(i);
-    run_launch<S, L, F>(LaunchAt<S>(space_, plan_, layout_, operands_, *halos_, i, parameters_of(plan_.launches[i])));
+    run_launch<S, L, F>(LaunchAt<S>(space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters_of(plan_.launches[i])));
     finish_launch(i);
     parameters_.after(i);
   }
@@ -95,6 +95,7 @@ class EvaluationParts {
   std::shared_ptr<Arena> arena_;
   Operands<S> operands_;
   NormCollectives<T> norms_;
+  RankSums rank_sums_;
   std::optional<HaloSchedule<S>> halos_;
   LossSum loss_;
   std::vector<char> norm_has_gradient_;
@@ -110,6 +111,8 @@ EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, con
       arena_(std::move(arena)),
       operands_(plan, layout_, *arena_),
       norms_(plan, layout_, meshes_.plane),
+      rank_sums_{meshes_.plane,
+                 {"halogen::rank_sums", layout_.workspace().rank_sums(), Travels::in_collectives, meshes_.plane}},
       loss_(meshes_.samples),
       norm_has_gradient_(static_cast<std::size_t>(plan.norms.size())),
       parameters_(std::move(access)) {

@@ -21,8 +21,13 @@ HALOGEN_INLINE std::string launch_name(const Plan& plan, const Launch& launch) {
 #endif
 
 /// "relu(norm0(t3))^": ^ marks what is resampled as it is read.
-inline std::string source_name(const Source& source) {
+inline std::string source_name(const Plan& plan, const Source& source) {
   std::string text = "t" + std::to_string(source.tensor);
+  if (plan.tensors[source.tensor].map >= 0) {
+    text = "map(";
+    plan.for_each_source(source, [&](const Source& of) { text += (text.back() == '(' ? "" : ", ") + source_name(plan, of); });
+    text += ")";
+  }
   if (source.norm >= 0) text = "norm" + std::to_string(source.norm) + "(" + text + ")";
   if (source.function) text = name_of(source.function.kind) + ("(" + text + ")");
   return text + (source.resampled ? "^" : "");
@@ -43,9 +48,9 @@ HALOGEN_INLINE std::string operand_names(const Plan& plan, const Launch& launch)
     } else if (operand.role == Read::Role::tensor) {
       one = " t" + std::to_string(operand.index);
     } else if (operand.role == Read::Role::source) {
-      one = " " + source_name(plan.source_of(launch));
+      one = " " + source_name(plan, plan.source_of(launch));
     } else {
-      for (const Source& source : plan.values[operand.index].sources) one += " " + source_name(source);
+      for (const Source& source : plan.values[operand.index].sources) one += " " + source_name(plan, source);
     }
     text += (text.empty() ? "" : ",") + one;
   }

@@ -36,6 +36,11 @@ class HaloSchedule {
   template <class LaunchPart>
   void run(const execution_space& space, int launch, LaunchPart launch_part);
 
+  /// Waits for the halo under way where the launch reads it.
+  void await(const execution_space& space, int launch) {
+    if (under_way_ >= 0 && waits(orders_[static_cast<std::size_t>(launch)])) finish(space);
+  }
+
   /// Runs launch_part(begin, end) over [0, count) of a launch that waits for the halos it reads.
   template <class LaunchPart>
   void run_blocks(const execution_space& space, int launch, index_t count, LaunchPart launch_part);
@@ -140,7 +145,7 @@ void HaloSchedule<S>::run(const execution_space& space, int launch, LaunchPart l
 template <class S>
 template <class LaunchPart>
 void HaloSchedule<S>::run_blocks(const execution_space& space, int launch, index_t count, LaunchPart launch_part) {
-  if (under_way_ >= 0 && waits(orders_[static_cast<std::size_t>(launch)])) finish(space);
+  await(space, launch);
   polled(space, count, launch_part);
 }
 

@@ -14,6 +14,7 @@ struct LaunchPlace {
   const Launch& launch;
   Interval rows, columns;
   int planes;  ///< of all samples
+  int samples;
   ValueBytes bytes;
 
   const Node& node() const { return plan.node_of(launch); }
@@ -25,6 +26,7 @@ struct WorkspaceUse {
   std::size_t partials = 0;  ///< sums of blocks of tiles
   std::size_t losses = 0;    ///< sums of the tiles of the loss
   int blocks = 0;            ///< blocks of tiles whose sums are added in the end
+  int rank_sums = 0;         ///< numbers that are summed over ranks (LaunchAt::sum_over_ranks)
 };
 
 /// Sizes of tiles that do not depend on a launch.

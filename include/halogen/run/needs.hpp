@@ -198,10 +198,13 @@ HALOGEN_INLINE Interval LaunchReads::followed(const Launch& launch, Pattern patt
     const Value& seen = plan_.input_of(launch);
     const index_t input = extent(seen.level, d), output = extent(node.level, d);
     const bool goes_on = window.periodic && window.commensurate(input, output);
+    const index_t tile = launch.grid[d];  // whole tiles lie in the field; single points may be images beyond its ends
     if (step == Pattern::Step::window)
-      computed = inside(window.input_of_tiles(computed, launch.grid[d], output), input, window.periodic);
+      computed = inside(tile > 1 ? window.input_of_tiles(computed, tile, output) : window.input_of(computed), input,
+                        window.periodic);
     if (step == Pattern::Step::adjoint)
-      computed = inside(window.output_of_tiles(computed, launch.grid[d], input), output, goes_on);
+      computed = inside(tile > 1 ? window.output_of_tiles(computed, tile, input) : window.output_of(computed), output,
+                        goes_on);
     if (step == Pattern::Step::resampling) {
       const Source& source = plan_.source_of(launch);
       computed = resample(levels_, source, plan_.tensors[source.tensor].level, seen.level, d).output_of(computed);

@@ -28,6 +28,7 @@ class Workspace {
   std::size_t table(int norm) const { return tables_[static_cast<std::size_t>(norm)]; }
   std::size_t vjp_table(int activation) const { return vjp_tables_[static_cast<std::size_t>(activation)]; }
   std::size_t bytes() const { return bytes_; }
+  int rank_sums() const { return rank_sums_; }  ///< the most that a launch sums over ranks
 
   std::size_t prepared = 0, row_sums = 0, partials = 0, losses = 0;  ///< offsets
 
@@ -40,6 +41,7 @@ class Workspace {
   void take_tables(const Plan& plan, int samples, std::size_t value_size);
 
   std::size_t bytes_ = 0;
+  int rank_sums_ = 0;
   std::vector<kernels::Tiling> tilings_;
   std::vector<int> blocks_;
   std::vector<std::size_t> tables_, vjp_tables_;
@@ -55,6 +57,7 @@ Workspace::Workspace(const Plan& plan, Owned owned, int samples, ValueBytes valu
                             owned(launch.level, 1),
                             owned(launch.level, 2),
                             samples * static_cast<int>(owned(launch.level, 0).size()),
+                            samples,
                             value_bytes};
     const kernels::Tiling tiling = launch.kind->tiling ? launch.kind->tiling(place) : TileSizes::of_rows(place);
     const WorkspaceUse use = launch.kind->workspace ? launch.kind->workspace(place, tiling) : WorkspaceUse{};
@@ -63,6 +66,7 @@ Workspace::Workspace(const Plan& plan, Owned owned, int samples, ValueBytes valu
     most.prepared = std::max(most.prepared, use.prepared);
     most.partials = std::max(most.partials, use.partials);
     most.losses = std::max(most.losses, use.losses);
+    rank_sums_ = std::max(rank_sums_, use.rank_sums);
     if (launch.statistics >= 0 || launch.sums >= 0 || launch.mask >= 0)
       sums = std::max(sums, static_cast<std::size_t>(tiling.count()) *
                                 static_cast<std::size_t>(plan.tensors[launch.output].channels));

@@ -22,17 +22,11 @@ class ConvolutionRun {
 
   /// The gradient of the output as the node's windows gather it (gathers) or point by point.
   kernels::GradientReader<S> output_gradient(int operand, bool gathers) const {
-    kernels::GradientReader<S> reader = at_.gradient(operand);
-    const auto& levels = at_.layout().levels();
+    if (!gathers && !of_.transposed()) return at_.gradient(operand);
+    kernels::GradientReader<S> reader = at_.windowed_gradient(operand);
     if (gathers) reader.depth = depth();
-    for (int d = 0; d < spatial_dimensions; ++d) {
-      if (!gathers && !of_.transposed()) continue;
-      // Only where a whole field of inputs is a whole number of outputs does the gradient go on at the other end.
-      const index_t inputs = levels[static_cast<std::size_t>(at_.plan().input_of(at_.launch()).level)].extent(d);
-      reader.frame.periodic[d] =
-          node_.window[d].periodic && node_.window[d].commensurate(inputs, reader.frame.extent[d]);
+    for (int d = 0; d < spatial_dimensions; ++d)
       if (of_.flips()) reader.stuffing[d] = node_.window[d].stride;
-    }
     return reader;
   }
 
@@ -126,10 +120,9 @@ class ConvolutionRun {
                                                        count, gradient + node_.channels * row});
   }
 
-  /// Of the weights, then of the bias, which lie one behind the other, of dense windows.
+  /// Of the weights, then of the bias, which lie one behind the other, of dense windows. The kernel has its input.
   template <class Kernel>
   void weights_of(Kernel kernel, T* gradient) const {
-    kernel.input = at_.windowed_value(0);
     kernel.gradient = output_gradient(1, false);
     kernel.inputs = of_.inputs;
     kernel.outputs = node_.channels;
@@ -138,8 +131,8 @@ class ConvolutionRun {
   }
 
   /// The same by lists of taps.
-  void weights_of_taps(T* gradient) const {
-    const auto value = at_.windowed_value(0);
+  template <class Value>
+  void weights_of_taps(const Value& value, T* gradient) const {
     const auto slope = output_gradient(1, false);
     if (!of_.transposed())
       return correlate(slope, value, weight_count() + (of_.bias() ? node_.channels : 0), gradient);

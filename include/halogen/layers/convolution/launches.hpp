@@ -67,7 +67,7 @@ struct ConvolutionForward : ConvolutionLaunch<Pass::forward> {
   template <class S, Form F>
   static void run(const LaunchAt<S>& at) {
     const ConvolutionRun<S, Pass::forward> run(at, label);
-    run.template convolve<F>(at.windowed_value(0), at.parameter(0), at.parameter(1));
+    run.template convolve<F>(at.template windowed_value<F>(0), at.parameter(0), at.parameter(1));
   }
 };
 
@@ -101,12 +101,15 @@ struct ConvolutionWeightGradient : ConvolutionLaunch<Pass::weight_gradient> {
     constexpr ConvolutionForm form(F);
     const ConvolutionRun<S, Pass::weight_gradient> run(at, label);
     compute_type<S>* const gradient = at.parameter_gradient(0);
+    const auto input = at.template windowed_value<F>(0);
+    using Input = std::decay_t<decltype(input)>;
     if constexpr (form.by_taps)
-      run.weights_of_taps(gradient);
+      run.weights_of_taps(input, gradient);
     else if constexpr (form.winograd > 0)
-      run.weights_of(kernels::WinogradWeightGradient<execution_space, S, form.winograd>{}, gradient);
+      run.weights_of(kernels::WinogradWeightGradient<execution_space, S, form.winograd, Input>{input}, gradient);
     else
-      run.weights_of(kernels::WeightGradient<execution_space, S, form.kernel_height, form.kernel_width>{}, gradient);
+      run.weights_of(kernels::WeightGradient<execution_space, S, form.kernel_height, form.kernel_width, Input>{input},
+                     gradient);
   }
 };
 

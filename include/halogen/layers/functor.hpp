@@ -1,0 +1,73 @@
+// What layers made of a user's functor share: the parameters that the functor names, a number for each channel each.
+//
+//   struct Gate {
+//     static constexpr hg::ChannelParameter parameters[] = {{"scale"}};     // optional
+//     template <class T> KOKKOS_FUNCTION T operator()(T a, T b, T scale) const { ... }
+//   };
+//
+// operator() takes the values, then the parameters. It is a template of their type: derivatives are found by calling it
+// with dual numbers (kernels/dual.hpp). It holds no state: it is made where it is called, on a device too.
+#pragma once
+
+#include <iterator>
+
+#include "halogen/kernels/functor_rows.hpp"
+#include "halogen/layers/module.hpp"
+#include "halogen/run/at.hpp"
+
+namespace halogen::detail {
+
+template <class F>
+inline constexpr int channel_parameters = [] {
+  if constexpr (requires { F::parameters; })
+    return static_cast<int>(std::size(F::parameters));
+  else
+    return 0;
+}();
+
+/// Adds the functor's parameters to the graph, and returns the first.
+template <class F>
+constexpr int add_channel_parameters(GraphDraft& graph, int channels) {
+  int first = -1;
+  if constexpr (channel_parameters<F> > 0)
+    for (const ChannelParameter& parameter : F::parameters) {
+      const int added =
+          graph.add_parameter(parameter.name, {.shape = {channels}, .rank = 1, .start = parameter.start});
+      if (first < 0) first = added;
+    }
+  return first;
+}
+
+/// The launch reads the functor's parameters.
+template <class F>
+constexpr Launch& use_channel_parameters(Launch& launch, const Node& node) {
+  for (int i = 0; i < channel_parameters<F>; ++i) launch.use(node.parameter + i);
+  return launch;
+}
+
+/// The same for kernels, from a launch's use `first` on.
+template <class F, class S>
+auto channel_values(const LaunchAt<S>& at, int first = 0) {
+  kernels::ChannelValues<compute_type<S>, channel_parameters<F>> values;
+  for (int i = 0; i < channel_parameters<F>; ++i) values.of[i] = at.parameter(first + i);
+  return values;
+}
+
+template <class F>
+constexpr const char* label_of(const char* otherwise) {
+  if constexpr (requires { F::label; })
+    return F::label;
+  else
+    return otherwise;
+}
+
+/// Whether the functor can be called with so many values and its parameters.
+template <class F, class T, int... I>
+constexpr bool callable_with(std::integer_sequence<int, I...>) {
+  return requires(const F& f) { f((static_cast<void>(I), T{})...); };
+}
+template <class F, int Values, class T = double>
+inline constexpr bool can_be_called =
+    callable_with<F, T>(std::make_integer_sequence<int, Values + channel_parameters<F>>{});
+
+}  // namespace halogen::detail

@@ -1,0 +1,157 @@
+// Map<F>: y[n, c, p] = f(a[n, c, p], scale[c]...), or of two values of one shape, f(a, b, scale[c]...). f is a functor
+// (layers/functor.hpp).
+//
+//   (N, C, H, W) or (N, C, D, H, W), once or twice -> the same; parameters: (C), as many as F names
+//
+//   placements of a and b       placements of y   forward   backward
+//   Shard<0>, Shard<2> and on   the same          nothing   the parameters' gradients in the bucket
+//   Replicate                   the same          nothing   nothing
+//   Shard<1>, Partial           does not compile: why::channels_are_cut, why::input_is_partial
+//
+// Halo: none. Nothing is stored, and no launch runs, where convolutions alone read it: they compute it as rows enter
+// them. Else one launch writes it. vjp: one launch for each input, g times the partial derivative by dual numbers, and
+// one for each parameter. Accumulation of a parameter's gradient: value type within a row, double across rows and tiles.
+#pragma once
+
+#include "halogen/layers/functor.hpp"
+
+namespace halogen {
+namespace detail {
+
+/// The launch types of a map, and what makes its readers.
+template <class F, int Inputs>
+struct MapOf {
+  static constexpr int parameters = channel_parameters<F>;
+
+  /// G: F or a partial derivative of it. `inputs` are in Plan::values.
+  template <class G, class S>
+  static auto reader_of(const LaunchAt<S>& at, std::array<int, 2> inputs, int first_use, const Node* windows) {
+    kernels::MappedReader<S, G, Inputs, parameters> reader;
+    for (int i = 0; i < Inputs; ++i) reader.inputs[i] = at.reader_of(inputs[static_cast<std::size_t>(i)], windows);
+    reader.parameters = channel_values<F>(at, first_use);
+    reader.frame = reader.inputs[0].frame;
+    reader.depth = reader.inputs[0].depth;
+    return reader;
+  }
+  /// As the windows of a launch that computes the map read it.
+  template <class S>
+  static auto reader(const LaunchAt<S>& at, std::array<int, 2> inputs, int first_use, const Node* windows) {
+    return reader_of<F>(at, inputs, first_use, windows);
+  }
+  /// Point by point; the values are operands from `first` on.
+  template <class G, class S>
+  static auto own_reader(const LaunchAt<S>& at, int first) {
+    std::array<int, 2> inputs{};
+    for (int i = 0; i < Inputs; ++i) inputs[static_cast<std::size_t>(i)] = at.launch().reads[first + i].index;
+    return reader_of<G>(at, inputs, 0, nullptr);
+  }
+
+  struct Forward {
+    static constexpr const char* label = label_of<F>("halogen::map");
+    template <class S, Form>
+    static auto rows(const LaunchAt<S>& at) {
+      const auto reader = own_reader<F>(at, 0);
+      return kernels::CopyRows<S, std::decay_t<decltype(reader)>>{reader, 0};
+    }
+  };
+
+  /// With respect to value Index, or to a parameter behind the values.
+  template <int Index, class S>
+  static auto slope(const LaunchAt<S>& at) {
+    const auto partial = own_reader<PartialOf<F, Index>>(at, 1);
+    return kernels::SlopeReader<S, std::decay_t<decltype(partial)>>{at.gradient(0), partial};
+  }
+
+  template <int Index>
+  struct Backward {
+    static constexpr const char *label = label_of<F>("halogen::map_backward"), *suffix = " backward";
+    template <class S, Form>
+    static auto rows(const LaunchAt<S>& at) {
+      const auto reader = slope<Index>(at);
+      return kernels::CopyRows<S, std::decay_t<decltype(reader)>>{reader, at.first_channel()};
+    }
+  };
+
+  template <int Index>
+  struct ParameterGradient : ChannelSumLaunch {
+    static constexpr const char *label = label_of<F>("halogen::map_parameter"), *suffix = " parameter gradient";
+    template <class S, Form>
+    static void run(const LaunchAt<S>& at) {
+      at.sum_channels(label, slope<Inputs + Index>(at), at.parameter_gradient(parameters));
+    }
+  };
+
+  static constexpr void forward(Planner& planner, const Node& node) {
+    Launch launch = planner.launch<Forward>(node);
+    for (int i = 0; i < Inputs; ++i) launch.read(planner.read(node, Pattern::point(), i));
+    planner.emit_map(node, address_of_type<MapOf>, use_channel_parameters<F>(launch, node));
+  }
+
+  static constexpr void vjp(Planner& planner, const Node& node) {
+    const int reads = planner.gradient_of(node);
+    if (reads < 0) return;
+    const auto completed = [&](Launch launch) {
+      launch.read(planner.gradient(reads, Pattern::point()));
+      for (int i = 0; i < Inputs; ++i) launch.read(planner.read_again(node, Pattern::point(), i));
+      return use_channel_parameters<F>(launch, node);
+    };
+    [&]<int... P>(std::integer_sequence<int, P...>) {
+      const auto emit = [&](Launch launch, int parameter) {
+        launch.level = node.level;
+        planner.emit(completed(launch).sum_gradient_of(node.parameter + parameter));
+      };
+      (emit(planner.launch<ParameterGradient<P>>(node), P), ...);
+    }(std::make_integer_sequence<int, parameters>{});
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      (planner.emit_input_gradients(completed(planner.launch<Backward<I>>(node, I))), ...);
+    }(std::make_integer_sequence<int, Inputs>{});
+  }
+
+  static constexpr Operation operation{"map", forward, vjp};
+};
+
+}  // namespace detail
+
+/// A layer of one value, and a function of two: Map<Gate>{}(a, b).
+template <class F>
+struct Map : Module<Map<F>> {
+  using Module<Map<F>>::operator();
+
+  constexpr Traced forward(Traced x) const { return add(x.graph->next_layer(), x); }
+
+  /// Both of the same channels and resolution; others do not compile: why::channels_differ, why::levels_differ.
+  constexpr Traced operator()(Traced a, Traced b) const {
+    PathStep& parent = a.graph->path.back();
+    return Module<Map>::call(Second{b}, {Map::module_name(), parent.children++}, a);
+  }
+
+ private:
+  struct Second {
+    Traced b;
+    constexpr Traced forward(Traced a) const { return add(a.graph->next_layer(), a, b); }
+  };
+
+  template <class... Inputs>
+  static constexpr Traced add(int layer, Traced a, Inputs... more) {
+    constexpr int inputs = 1 + static_cast<int>(sizeof...(more));
+    static_assert(detail::can_be_called<F, inputs>,
+                  "a map's functor is called with its values, then a number for each of its parameters");
+    GraphDraft& graph = *a.graph;
+    Node node;
+    node.operation = &detail::MapOf<F, inputs>::operation;
+    node.layer = layer;
+    node.channels = (*a).channels;
+    node.level = (*a).level;
+    int i = 0;
+    for (const Traced& x : {a, more...}) {
+      node.inputs[i++] = x.node;
+      if ((*x).channels != node.channels)
+        graph.refuse(Misfit::Kind::channels_differ, layer, node.channels, (*x).channels);
+      if ((*x).level != node.level) graph.refuse(Misfit::Kind::levels_differ, layer, node.level, (*x).level);
+    }
+    node.parameter = detail::add_channel_parameters<F>(graph, node.channels);
+    return {&graph, graph.add(node)};
+  }
+};
+
+}  // namespace halogen

@@ -1,0 +1,110 @@
+// optimise: 0
+// program: extending
+// ranks: 1 2 4
+// Operations of the user's own (examples/extending) inside networks: on every mesh what one rank computes, gradients by
+// finite differences, launches counted.
+#include "support/composition.hpp"
+#include "support/kokkos_events.hpp"
+
+#include "../../examples/extending/bilateral.hpp"
+#include "../../examples/extending/field_norm.hpp"
+#include "../../examples/extending/gate.hpp"
+
+namespace test_extending {
+
+namespace {
+
+using Globe = hg::Boundary<hg::Zero, hg::Periodic>;
+template <int In, int Out>
+using Conv = hg::Conv2d<In, Out, hg::Kernel<3>, hg::Padding<1>, Globe>;
+
+using Gated = hg::Sequential<GatedConv<2, 3>, Conv<3, 2>>;
+/// The map is read by a norm, so that a launch writes it.
+using Written = hg::Sequential<GatedConv<2, 4>, hg::GroupNorm<2, 4>, Conv<4, 2>, hg::Map<struct Bend>>;
+/// Of one value, without a parameter, as the output.
+struct Bend {
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T u) const {
+    using Kokkos::sin;
+    return u + sin(u) * u;
+  }
+};
+/// Read by a transposed, by a grouped and by a wide convolution, which Winograd's algorithm computes.
+struct Readers {
+  GatedConv<2, 16> gate;
+  hg::Conv2d<16, 16, hg::Kernel<3>, hg::Padding<1>, hg::Groups<8>> grouped;
+  Conv<16, 16> wide;
+  hg::ConvTranspose2d<16, 2, hg::Kernel<3>, hg::Padding<1>> transposed;
+  hg::Conv2d<32, 2> last;
+  template <class X>
+  constexpr X forward(X x) const {
+    const X y = gate(x);
+    return hg::add(last(hg::concat(grouped(y), wide(y))), transposed(y));
+  }
+};
+
+template <class Edges>
+using Smoothed = hg::Sequential<hg::Conv2d<2, 3>, BilateralSmoothing<Edges>, hg::ReLU, Conv<3, 2>>;
+/// Distances that differ on the four sides, and values that are resampled and concatenated as they are read.
+struct Lopsided {
+  using footprint = hg::Footprint<hg::At<0, 0>, hg::At<-2, 1>, hg::At<0, 1>>;
+  static constexpr hg::ChannelParameter parameters[] = {{"rate", hg::ParameterShape::Start::uniform}, {"offset"}};
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T u, T far, T east, T rate, T offset) const {
+    return u * east + rate * far * far + offset;
+  }
+};
+using Resampled = hg::Sequential<
+    hg::Conv2d<2, 2>, hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>, hg::ReLU, hg::UpsampleToSkip<hg::Nearest>>>,
+    hg::Stencil<Lopsided, Globe>, hg::Conv2d<4, 2>>;
+
+using Normalised = hg::Sequential<Conv<2, 4>, hg::ReLU, FieldNorm, Conv<4, 2>, FieldNorm>;
+
+/// Launches of one inference with this label.
+template <class Model, int In>
+int launches(const char* label) {
+  const auto alone = support::alone();
+  const std::vector<float> parameters(hg::Parameters<Model, float>::count, 0.5f), input(In * 48, 1.f);
+  return support::kokkos_events([&] { support::infer<Model, In>(alone, {1, 6, 8}, parameters, input); })
+      .launches[label];
+}
+
+}  // namespace
+
+TEST_CASE("a map of two values between convolutions: every mesh, finite differences, no launch, no memory") {
+  support::check_composition<Gated, 2, 2, true>();
+  CHECK(launches<Gated, 2>("halogen::map") == 0);
+  constexpr const hg::Plan& plan = hg::plan_of<Gated, 2, hg::PlanKind::inference>;
+  static_assert(plan.launches.size() == 3 && plan.maps.size() == 1);
+  int written = 0;
+  for (const hg::StoredTensor& tensor : plan.tensors) written += tensor.first_launch >= 0;
+  CHECK(written == 3);
+}
+TEST_CASE("a map that others than convolutions read is written") {
+  support::check_composition<Written, 2, 2>();
+  CHECK(launches<Written, 2>("halogen::map") == 2);
+}
+TEST_CASE("a map read by grouped, transposed and Winograd's convolutions") {
+  support::check_composition<Readers, 2, 2, true>();
+}
+TEST_CASE("a stencil with a learnable width, every kind of edge") {
+  support::check_composition<Smoothed<hg::Boundary<hg::Zero, hg::Zero>>, 2, 2, true>();
+  support::check_composition<Smoothed<Globe>, 2, 2, true>();
+  support::check_composition<Smoothed<hg::Boundary<hg::Reflect, hg::ReplicateEdge>>, 2, 2, true>();
+}
+TEST_CASE("a lopsided stencil of resampled values") { support::check_composition<Resampled, 2, 2>(); }
+TEST_CASE("an operation with a barrier sum of its own") {
+  support::check_composition<Normalised, 2, 2>();
+  // the definition, computed in plain loops
+  const auto alone = support::alone();
+  const auto x = support::numbers<double>(2 * 3 * 5 * 7, 5);
+  const auto y = support::infer<FieldNorm, 3>(alone, {2, 5, 7}, std::vector<double>{}, x);
+  for (int n = 0; n < 2; ++n) {
+    double sum = 0;
+    for (int i = 0; i < 105; ++i) sum += x[n * 105 + i] * x[n * 105 + i];
+    for (int i = 0; i < 105; ++i)
+      CHECK(y[n * 105 + i] == doctest::Approx(x[n * 105 + i] / std::sqrt(sum / 105 + 1e-6)).epsilon(1e-13));
+  }
+}
+
+}  // namespace test_extending
