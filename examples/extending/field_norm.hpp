@@ -20,8 +20,8 @@ struct FieldNormOf {
       if constexpr (std::is_same_v<Gradient, int>)
         return static_cast<T>(r * value);
       else
-        return static_cast<T>(r * (gradient.at(n, first + c, i, j) -
-                                   value * r * r * sums[samples + n / planes] / points));
+        return static_cast<T>(r *
+                              (gradient.at(n, first + c, i, j) - value * r * r * sums[samples + n / planes] / points));
     }
     hg::index_t scratch_size(hg::index_t) const { return 0; }
     void row(int n, int c, hg::index_t i, hg::index_t j, hg::index_t count, T* out, T*) const {

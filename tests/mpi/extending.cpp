@@ -54,9 +54,10 @@ struct Lopsided {
     return u * east + rate * far * far + offset;
   }
 };
-using Resampled = hg::Sequential<
-    hg::Conv2d<2, 2>, hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>, hg::ReLU, hg::UpsampleToSkip<hg::Nearest>>>,
-    hg::Stencil<Lopsided, Globe>, hg::Conv2d<4, 2>>;
+using Resampled =
+    hg::Sequential<hg::Conv2d<2, 2>,
+                   hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>, hg::ReLU, hg::UpsampleToSkip<hg::Nearest>>>,
+                   hg::Stencil<Lopsided, Globe>, hg::Conv2d<4, 2>>;
 
 using Normalised = hg::Sequential<Conv<2, 4>, hg::ReLU, FieldNorm, Conv<4, 2>, FieldNorm>;
 
@@ -65,7 +66,9 @@ template <class Model, int In>
 int launches(const char* label) {
   const auto alone = support::alone();
   const std::vector<float> parameters(hg::Parameters<Model, float>::count, 0.5f), input(In * 48, 1.f);
-  return support::kokkos_events([&] { support::infer<Model, In>(alone, {1, 6, 8}, parameters, input); })
+  return support::kokkos_events([&] {
+           support::infer<Model, In>(alone, {1, 6, 8}, parameters, input);
+         })
       .launches[label];
 }
 

@@ -218,9 +218,7 @@ inline std::vector<int> points_of_levels(const hg::Graph& graph, int points) {
   return result;
 }
 
-inline bool has_bias(const hg::Node& convolution) {
-  return convolution.as<hg::detail::ConvolutionConstants>().bias;
-}
+inline bool has_bias(const hg::Node& convolution) { return convolution.as<hg::detail::ConvolutionConstants>().bias; }
 
 /// What a node's layer is defined to be, where its output has so many points; y: of a layer with two inputs.
 inline Field run_node(const hg::Node& node, const Parameters& parameters, Field x, const Field& y, int points) {

@@ -27,13 +27,19 @@ struct Level {
 class Planner;
 struct Node;
 
-/// What a layer's file says of its layer: how the planner computes it, and its adjoint. Anybody may make one.
+/// What a layer's file says of its layer: how the planner computes it, and its adjoint. Anybody may make one. Without an
+/// adjoint it does not compile.
 struct Operation {
+  using Emits = void (*)(Planner&, const Node&);
+
+  constexpr Operation(const char* called, Emits emits_forward, Emits emits_vjp, bool with_next = false,
+                      bool maps = false)
+      : name(called), forward(emits_forward), vjp(emits_vjp), read_with_next(with_next), reads_maps(maps) {}
+
   const char* name;
-  void (*forward)(Planner&, const Node&);
-  void (*vjp)(Planner&, const Node&);
-  bool read_with_next = false;  ///< its readers compute it, so its parameters are read together with theirs
-  bool reads_maps = false;      ///< its launches can compute a map of points as rows enter them (LaunchAt::value<F>)
+  Emits forward, vjp;
+  bool read_with_next;  ///< its readers compute it, so its parameters are read together with theirs
+  bool reads_maps;      ///< its launches can compute a map of points as rows enter them (LaunchAt::windowed_value<F>)
 };
 
 /// Base of what an operation knows of one of its layers beside its windows and channels. An operation derives a type of

@@ -1,5 +1,5 @@
-// A user's functor of points as kernels read it: of several values at one point, or of one value at neighbouring points,
-// and of parameters that each channel has. Derivatives come from dual numbers (kernels/dual.hpp).
+// A user's functor of points as kernels read it: of several values at one point, or of one value at neighbouring
+// points, and of parameters that each channel has. Derivatives come from dual numbers (kernels/dual.hpp).
 #pragma once
 
 #include "halogen/kernels/dual.hpp"
@@ -164,8 +164,8 @@ struct StencilBackwardRows {
   index_t scratch_size(index_t columns) const { return columns; }
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
     std::fill_n(out, count, T(0));
-    add_rows(std::make_integer_sequence<int, Shape::count>{}, n, first + c, y - stencil.shift[0],
-             x0 - stencil.shift[1], count, out, scratch);
+    add_rows(std::make_integer_sequence<int, Shape::count>{}, n, first + c, y - stencil.shift[0], x0 - stencil.shift[1],
+             count, out, scratch);
   }
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
     return sum_at(std::make_integer_sequence<int, Shape::count>{}, n, first + c, y - stencil.shift[0],

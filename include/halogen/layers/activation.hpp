@@ -35,9 +35,7 @@ template <class Self, Nonlinearity::Kind Kind>
 struct ActivationLayer : Module<Self> {
   static constexpr double parameter = 0;
 
-  constexpr Traced forward(Traced x) const {
-    return add_layer(x, activation_operation<Kind>, &constants);
-  }
+  constexpr Traced forward(Traced x) const { return add_layer(x, activation_operation<Kind>, &constants); }
 
   static constexpr ActivationConstants constants{{}, {Kind, Self::parameter}};
 };

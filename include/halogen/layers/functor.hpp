@@ -13,9 +13,25 @@
 
 #include "halogen/kernels/functor_rows.hpp"
 #include "halogen/layers/module.hpp"
+#include "halogen/layers/window_options.hpp"
 #include "halogen/run/at.hpp"
 
-namespace halogen::detail {
+namespace halogen {
+
+namespace detail {
+
+/// Those that an option names, 0 without.
+template <class... Options>
+inline constexpr int channels_named = 0;
+template <int Count, class... Options>
+inline constexpr int channels_named<Channels<Count>, Options...> = Count;
+template <class Option, class... Options>
+inline constexpr int channels_named<Option, Options...> = channels_named<Options...>;
+
+/// The layer takes so many channels, 0: any number.
+constexpr void check_channels(GraphDraft& graph, int layer, int named, int have) {
+  if (named != 0 && named != have) graph.refuse(Misfit::Kind::channels_differ, layer, named, have);
+}
 
 template <class F>
 inline constexpr int channel_parameters = [] {
@@ -31,8 +47,7 @@ constexpr int add_channel_parameters(GraphDraft& graph, int channels) {
   int first = -1;
   if constexpr (channel_parameters<F> > 0)
     for (const ChannelParameter& parameter : F::parameters) {
-      const int added =
-          graph.add_parameter(parameter.name, {.shape = {channels}, .rank = 1, .start = parameter.start});
+      const int added = graph.add_parameter(parameter.name, {.shape = {channels}, .rank = 1, .start = parameter.start});
       if (first < 0) first = added;
     }
   return first;
@@ -70,4 +85,5 @@ template <class F, int Values, class T = double>
 inline constexpr bool can_be_called =
     callable_with<F, T>(std::make_integer_sequence<int, Values + channel_parameters<F>>{});
 
-}  // namespace halogen::detail
+}  // namespace detail
+}  // namespace halogen

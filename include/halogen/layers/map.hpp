@@ -10,7 +10,8 @@
 //
 // Halo: none. Nothing is stored, and no launch runs, where convolutions alone read it: they compute it as rows enter
 // them. Else one launch writes it. vjp: one launch for each input, g times the partial derivative by dual numbers, and
-// one for each parameter. Accumulation of a parameter's gradient: value type within a row, double across rows and tiles.
+// one for each parameter. Accumulation of a parameter's gradient: value type within a row, double across rows and
+// tiles.
 #pragma once
 
 #include "halogen/layers/functor.hpp"
@@ -112,10 +113,11 @@ struct MapOf {
 
 }  // namespace detail
 
-/// A layer of one value, and a function of two: Map<Gate>{}(a, b).
-template <class F>
-struct Map : Module<Map<F>> {
-  using Module<Map<F>>::operator();
+/// A layer of one value, and a function of two: Map<Gate>{}(a, b). Options: Channels<C>, where it is a model's first
+/// layer and has parameters.
+template <class F, class... Options>
+struct Map : Module<Map<F, Options...>> {
+  using Module<Map<F, Options...>>::operator();
 
   constexpr Traced forward(Traced x) const { return add(x.graph->next_layer(), x); }
 
@@ -142,6 +144,7 @@ struct Map : Module<Map<F>> {
     node.layer = layer;
     node.channels = (*a).channels;
     node.level = (*a).level;
+    detail::check_channels(graph, layer, detail::channels_named<Options...>, node.channels);
     int i = 0;
     for (const Traced& x : {a, more...}) {
       node.inputs[i++] = x.node;

@@ -1,5 +1,5 @@
-// Stencil<F, Options...>: y[n, c, p] = f(x[n, c, p + o_1], ..., x[n, c, p + o_k], scale[c]...), f a functor that names its
-// neighbours and parameters, as in the array language (array/stencil.hpp) and layers/functor.hpp:
+// Stencil<F, Options...>: y[n, c, p] = f(x[n, c, p + o_1], ..., x[n, c, p + o_k], scale[c]...), f a functor that names
+// its neighbours and parameters, as in the array language (array/stencil.hpp) and layers/functor.hpp:
 //
 //   struct Diffusion {
 //     using footprint = hg::Footprint<hg::At<0, 0>, hg::At<-1, 0>, hg::At<1, 0>, hg::At<0, -1>, hg::At<0, 1>>;
@@ -17,7 +17,8 @@
 //
 // Halo: the largest distance of a neighbour, on all sides; of x twice as much where its gradient is wanted, since each
 // point gathers what it is owed from the points that read it (no halo_reduce). Options: Boundary<Height, Width> (Zero,
-// Zero). Accumulation: of the input's gradient in the order of the neighbours; of a parameter's as Map's.
+// Zero), Channels<C> where it is a model's first layer. Accumulation: of the input's gradient in the order of the
+// neighbours; of a parameter's as Map's.
 #pragma once
 
 #include "halogen/layers/functor.hpp"
@@ -52,8 +53,7 @@ struct StencilOf {
     reader.input = at.windowed_value(operand);
     reader.parameters = channel_values<F>(at);
     reader.frame = reader.input.frame;
-    for (int d = 0; d < spatial_dimensions; ++d)
-      reader.frame.extent[d] = at.layout().level(at.node().level).extent(d);
+    for (int d = 0; d < spatial_dimensions; ++d) reader.frame.extent[d] = at.layout().level(at.node().level).extent(d);
     for (int d = 0; d < 2; ++d) reader.shift[d] = Shape::radius - at.node().window[1 + d].padding;
     return reader;
   }
@@ -119,9 +119,10 @@ struct Stencil : Module<Stencil<F, Options...>> {
   using Shape = detail::StencilShape<typename F::footprint>;
   static constexpr auto options =
       detail::window_options<2, Kernel<2 * Shape::radius + 1>, Padding<Shape::radius>, Options...>();
-  static_assert(detail::can_be_called<F, Shape::count>,
-                "a stencil's functor is called with a value for each neighbour of its footprint, then a number for each "
-                "of its parameters");
+  static_assert(
+      detail::can_be_called<F, Shape::count>,
+      "a stencil's functor is called with a value for each neighbour of its footprint, then a number for each "
+      "of its parameters");
 
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
@@ -129,6 +130,7 @@ struct Stencil : Module<Stencil<F, Options...>> {
     node.operation = &detail::StencilOf<F>::operation;
     node.layer = graph.next_layer();
     graph.slide(2, node.layer);
+    detail::check_channels(graph, node.layer, detail::channels_named<Options...>, (*x).channels);
     const Traced padded = detail::pad(x, options.window, node.layer);
     for (int d = 0; d < spatial_dimensions; ++d) {
       node.window[d] = options.window[d];

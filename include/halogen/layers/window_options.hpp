@@ -36,6 +36,11 @@ template <int... Points>
 struct OutputPadding {
   static_assert(((Points >= 0) && ...), "output padding is not negative");
 };
+/// The channels that a layer takes, where no other layer says so: the first of a model, with parameters.
+template <int Count>
+struct Channels {
+  static_assert(Count > 0, "a layer has channels");
+};
 /// As much output padding as gives the extents of the enclosing SkipConcat's input.
 struct OutputToSkip {};
 template <bool On>
@@ -86,6 +91,8 @@ struct WindowOptions {
     each<Points...>([](Window& w, int points) { w.output_padding = points; });
   }
   constexpr void set(OutputToSkip) { to_skip = true; }
+  template <int Count>
+  constexpr void set(Channels<Count>) {}
   template <bool On>
   constexpr void set(Bias<On>) {
     bias = On, has_bias = true;

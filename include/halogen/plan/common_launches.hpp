@@ -1,5 +1,5 @@
-// The launches that belong to no operation: values and gradients written out where somebody must read them stored. Their
-// kernels stand in run/common_launches.hpp.
+// The launches that belong to no operation: values and gradients written out where somebody must read them stored.
+// Their kernels stand in run/common_launches.hpp.
 #pragma once
 
 #include "halogen/plan/launch.hpp"

@@ -1,5 +1,5 @@
-// What a launch of a plan is: its kind, the operands that it reads, the tensor that it writes, the sums that it gathers.
-// A kind is known by the address of an object that belongs to its type, so that anybody can add one.
+// What a launch of a plan is: its kind, the operands that it reads, the tensor that it writes, the sums that it
+// gathers. A kind is known by the address of an object that belongs to its type, so that anybody can add one.
 #pragma once
 
 #include "halogen/core/nonlinearity.hpp"
@@ -73,7 +73,8 @@ struct Tiling;
 /// What a launch type says of itself, for code that does not know it. A launch type is a struct with
 ///
 ///   static constexpr const char* label;            of its kernel
-///   template <class S, Form F> static auto rows(const LaunchAt<S>&);    how rows are computed from rows (kernels/row_kernels.hpp);
+///   template <class S, Form F> static auto rows(const LaunchAt<S>&);    how rows are computed from rows
+///   (kernels/row_kernels.hpp);
 ///                              or static auto point(const LaunchAt<S>&);    all channels of a point
 ///                              or static void run(const LaunchAt<S>&);      any kernels (run/at.hpp)
 ///
@@ -82,11 +83,11 @@ struct Tiling;
 ///   name, suffix               what explain calls it: name, or the operation's name and suffix
 ///   Form form(node, input, source)     numbers that its kernel's type depends on
 ///   array<int, 3> grid(node, input, source)    points of each dimension that it computes together
-///   bool adds_as_rows_leave    it can add a tensor to what it writes (Launch::addend) even where it is a layer's output
-///   bool common_output = false it does not write through At::over_tiles: no mask, no sums as rows leave
-///   void check(node, dimension, input, output)    throws CollectiveError where extents do not suit it
-///   tiling, workspace          what it needs beside stored tensors (run/launch_place.hpp)
-///   const char* remark(form)   words of explain at the end of its line
+///   bool adds_as_rows_leave    it can add a tensor to what it writes (Launch::addend) even where it is a layer's
+///   output bool common_output = false it does not write through At::over_tiles: no mask, no sums as rows leave void
+///   check(node, dimension, input, output)    throws CollectiveError where extents do not suit it tiling, workspace
+///   what it needs beside stored tensors (run/launch_place.hpp) const char* remark(form)   words of explain at the end
+///   of its line
 struct LaunchKind {
   const char* name;
   const char* suffix;
@@ -101,8 +102,8 @@ struct LaunchKind {
 
   template <class L>
   static constexpr LaunchKind of() {
-    LaunchKind kind{"",      "",      detail::address_of_type<L>, no_form, each_point, nullptr, nullptr,
-                    nullptr, nullptr, false,                      true};
+    LaunchKind kind{"",    "",  detail::address_of_type<L>, no_form, each_point, nullptr, nullptr, nullptr, nullptr,
+                    false, true};
     if constexpr (requires { L::name; }) kind.name = L::name;
     if constexpr (requires { L::suffix; }) kind.suffix = L::suffix;
     if constexpr (requires { L::form; }) kind.form = L::form;
@@ -147,7 +148,7 @@ struct Launch {
   StaticVector<Read, most_reads> reads;
   StaticVector<ParameterUse, most_parameters> parameters;
   int map_use = -1;  ///< where those of the map that it computes begin among them
-  int output = -1;  ///< stored tensor written
+  int output = -1;   ///< stored tensor written
   bool accumulate = false;
   int addend = -1;             ///< accumulate: stored tensor that it adds to, where that is not its output
   int mask = -1;               ///< stored tensor x: what it writes is multiplied by f'(x) (an activation layer's vjp)

@@ -12,9 +12,9 @@ class Pattern {
  public:
   enum class Step : signed char {
     none,
-    window,       ///< from points of the node's output to those of its input that their windows hold
-    adjoint,      ///< from points of the node's input to those of its output whose windows hold them
-    resampling    ///< from points of a source to those of the reader that are resampled from them
+    window,     ///< from points of the node's output to those of its input that their windows hold
+    adjoint,    ///< from points of the node's input to those of its output whose windows hold them
+    resampling  ///< from points of a source to those of the reader that are resampled from them
   };
 
   static constexpr Pattern point() { return {}; }

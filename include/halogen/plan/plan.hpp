@@ -1,6 +1,8 @@
 // What a planned model is: stored tensors, launches in order, sums and exchanges. Values, no types.
 #pragma once
 
+#include <string>
+
 #include "halogen/plan/launch.hpp"
 
 namespace halogen {
@@ -73,6 +75,12 @@ struct BasicPlan : PlanNumbers {
 
   constexpr const Node& node_of(const Launch& launch) const { return graph.nodes[launch.node]; }
   constexpr const Node& node_of(int launch) const { return node_of(launches[launch]); }
+
+  /// What explain calls it: by its own name, or by its operation's.
+  std::string name_of(const Launch& launch) const {
+    if (*launch.kind->name != 0) return launch.kind->name;
+    return std::string(node_of(launch).operation->name) + launch.kind->suffix;
+  }
 
   /// What the node of a launch reads forward, or the one input that a backward launch differentiates.
   constexpr const Value& input_of(const Launch& launch) const { return values[launch.input]; }

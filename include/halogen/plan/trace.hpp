@@ -89,13 +89,13 @@ struct PlanTables {
 /// The plan that training or inference runs, and that explain() prints.
 template <class ModelType, int InputChannels, PlanKind Kind>
 inline constexpr Plan plan_of = {{detail::PlanTables<ModelType, InputChannels, Kind>::numbers,
-                                 graph_of<ModelType, InputChannels>,
-                                 detail::PlanTables<ModelType, InputChannels, Kind>::tensors,
-                                 detail::PlanTables<ModelType, InputChannels, Kind>::norms,
-                                 detail::PlanTables<ModelType, InputChannels, Kind>::activations,
-                                 detail::PlanTables<ModelType, InputChannels, Kind>::maps,
-                                 detail::PlanTables<ModelType, InputChannels, Kind>::values,
-                                 detail::PlanTables<ModelType, InputChannels, Kind>::launches}};
+                                  graph_of<ModelType, InputChannels>,
+                                  detail::PlanTables<ModelType, InputChannels, Kind>::tensors,
+                                  detail::PlanTables<ModelType, InputChannels, Kind>::norms,
+                                  detail::PlanTables<ModelType, InputChannels, Kind>::activations,
+                                  detail::PlanTables<ModelType, InputChannels, Kind>::maps,
+                                  detail::PlanTables<ModelType, InputChannels, Kind>::values,
+                                  detail::PlanTables<ModelType, InputChannels, Kind>::launches}};
 
 /// The same, as a type.
 template <class ModelType, int InputChannels, PlanKind Kind>

@@ -1,5 +1,5 @@
-// What a launch type sees of one launch while it runs: its operands as kernels read them, its parameters, its output, and
-// the ways to run kernels so that halos arrive meanwhile.
+// What a launch type sees of one launch while it runs: its operands as kernels read them, its parameters, its output,
+// and the ways to run kernels so that halos arrive meanwhile.
 #pragma once
 
 #include "halogen/kernels/pool_windows.hpp"
@@ -44,8 +44,8 @@ struct SampleSumLaunch {
   }
 };
 
-/// One launch of a plan on this rank. S: the value type of stored tensors; T = compute_type<S> that of parameters and of
-/// all computations. Refers to an evaluation's parts.
+/// One launch of a plan on this rank. S: the value type of stored tensors; T = compute_type<S> that of parameters and
+/// of all computations. Refers to an evaluation's parts.
 template <class S>
 class LaunchAt {
  public:
@@ -84,6 +84,7 @@ class LaunchAt {
   kernels::ValueReader<S> value(int operand) const { return operands_.value_reader(value_of(operand)); }
   /// As the node's windows read it: padded, periodic where they are.
   kernels::ValueReader<S> windowed_value(int operand) const {
+    expect_pattern(operand, Pattern::Step::window, "windowed_value", "Pattern::window()");
     return operands_.value_reader(value_of(operand), &node());
   }
   /// The same of an operation that computes maps as rows enter it (Operation::reads_maps): a reader of another type
@@ -100,6 +101,7 @@ class LaunchAt {
   }
   /// The same as the node's windows gather it: periodic where they are.
   kernels::GradientReader<S> windowed_gradient(int operand) const {
+    expect_pattern(operand, Pattern::Step::adjoint, "windowed_gradient", "Pattern::adjoint()");
     kernels::GradientReader<S> reader = gradient(operand);
     for (int d = 0; d < spatial_dimensions; ++d) {
       // Only where a whole field of inputs is a whole number of outputs does the gradient go on at the other end.
@@ -188,12 +190,17 @@ class LaunchAt {
     launch_range(space_, "halogen::sample_sums", at.samples, kernels::AddChannels{partials(), channels, sums});
   }
 
-  // -- sums over ranks: a barrier ---------------------------------------------------------------------------------------
+  // -- sums over ranks: a barrier
+  // ---------------------------------------------------------------------------------------
   /// As many numbers as WorkspaceUse::rank_sums, that kernels write and read.
   double* rank_sums() const { return sums_.numbers.data(); }
-  /// The first `count` of them summed over all ranks that share a sample's points: one all_reduce. Nothing where one rank
-  /// has them all.
+  /// The first `count` of them summed over all ranks that share a sample's points: one all_reduce. Nothing where one
+  /// rank has them all.
   void sum_over_ranks(index_t count) const {
+    if (static_cast<std::size_t>(count) > sums_.numbers.size())
+      throw Error("launch " + plan_.name_of(launch()) + " sums " + std::to_string(count) +
+                  " numbers over ranks, and its workspace() says " + std::to_string(sums_.numbers.size()) +
+                  ": return as many as rank_sums there");
     if (sums_.plane.size() == 1) return;
     halos_.send();
     settle(space_, sums_.plane, "halogen::rank_sums");
@@ -231,6 +238,16 @@ class LaunchAt {
   }
 
  private:
+  /// Halos follow from what a launch says that it reads: what it reads otherwise would not be there on other ranks.
+  void expect_pattern(int operand, Pattern::Step step, const char* called, const char* wanted) const {
+    if (node().window[0].transposed) return;  // sums over points of the input: they lie at its windows' centres
+    const Pattern pattern = launch().reads[operand].pattern;
+    for (int i = 0; i < Pattern::steps; ++i)
+      if (pattern.step(i) == step) return;
+    throw Error("launch " + plan_.name_of(launch()) + " calls " + called + "(" + std::to_string(operand) +
+                "), and reads that operand by another pattern: read it with " + wanted);
+  }
+
   /// The values, in Plan::values, that a map is computed from.
   std::array<int, 2> mapped_inputs(int operand) const {
     const Value& value = plan_.values[launch().reads[operand].index];

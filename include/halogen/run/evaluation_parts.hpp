@@ -80,7 +80,8 @@ class EvaluationParts {
   template <class L, Form F>
   void run(int i) {
     parameters_.before(i);
-    run_launch<S, L, F>(LaunchAt<S>(space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters_of(plan_.launches[i])));
+    run_launch<S, L, F>(
+        LaunchAt<S>(space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters_of(plan_.launches[i])));
     finish_launch(i);
     parameters_.after(i);
   }

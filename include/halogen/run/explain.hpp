@@ -12,20 +12,13 @@
 namespace halogen {
 namespace detail {
 
-std::string launch_name(const Plan& plan, const Launch& launch);
-#if HALOGEN_BODIES
-HALOGEN_INLINE std::string launch_name(const Plan& plan, const Launch& launch) {
-  if (*launch.kind->name != 0) return launch.kind->name;
-  return std::string(plan.node_of(launch).operation->name) + launch.kind->suffix;
-}
-#endif
-
 /// "relu(norm0(t3))^": ^ marks what is resampled as it is read.
 inline std::string source_name(const Plan& plan, const Source& source) {
   std::string text = "t" + std::to_string(source.tensor);
   if (plan.tensors[source.tensor].map >= 0) {
     text = "map(";
-    plan.for_each_source(source, [&](const Source& of) { text += (text.back() == '(' ? "" : ", ") + source_name(plan, of); });
+    plan.for_each_source(source,
+                         [&](const Source& of) { text += (text.back() == '(' ? "" : ", ") + source_name(plan, of); });
     text += ")";
   }
   if (source.norm >= 0) text = "norm" + std::to_string(source.norm) + "(" + text + ")";
@@ -104,7 +97,7 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
                             plan.tensors.size(), layout.decomposition().text().c_str(), layout.rank());
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
-    text += format("%5d  %-24s %s", launch.stage, detail::launch_name(plan, launch).c_str(),
+    text += format("%5d  %-24s %s", launch.stage, plan.name_of(launch).c_str(),
                    detail::operand_names(plan, launch).c_str());
     if (launch.output >= 0) {
       const StoredTensor& tensor = plan.tensors[launch.output];

@@ -8,8 +8,8 @@
 
 #include "halogen/comm/error.hpp"
 #include "halogen/core/config.hpp"
-#include "halogen/plan/plan.hpp"
 #include "halogen/halo/boxes.hpp"
+#include "halogen/plan/plan.hpp"
 
 namespace halogen {
 
@@ -159,9 +159,11 @@ class LaunchReads {
   void for_each(const Launch& launch, int d, const Interval& computed, Need need) const {
     for (const Read& operand : launch.reads) {
       const Interval read = followed(launch, operand.pattern, d, computed);
-      plan_.for_each_tensor(launch, operand, [&](int tensor) { need(tensor, read); }, [&](const Source& source) {
-        need(source.tensor, behind_resampling(source, level_seen(launch, operand), d, read));
-      });
+      plan_.for_each_tensor(
+          launch, operand, [&](int tensor) { need(tensor, read); },
+          [&](const Source& source) {
+            need(source.tensor, behind_resampling(source, level_seen(launch, operand), d, read));
+          });
     }
   }
 

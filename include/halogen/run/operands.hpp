@@ -1,16 +1,16 @@
 // From a plan's numbers to kernels' views: which memory a launch reads and writes.
 #pragma once
 
-#include "halogen/run/arena.hpp"
-#include "halogen/run/layout.hpp"
 #include "halogen/kernels/group_norm.hpp"
 #include "halogen/kernels/tile_output.hpp"
+#include "halogen/run/arena.hpp"
+#include "halogen/run/layout.hpp"
 
 namespace halogen {
 
 namespace detail {
-/// A common last-level cache: of a tensor of so many bytes little is left there when the next launch reads it. Tests set
-/// it lower.
+/// A common last-level cache: of a tensor of so many bytes little is left there when the next launch reads it. Tests
+/// set it lower.
 inline std::size_t streamed_bytes = std::size_t{32} << 20;
 }  // namespace detail
 
@@ -145,7 +145,8 @@ kernels::TileOutput<S> Operands<S>::output(const Launch& launch) const {
   output.accumulate = launch.accumulate;
   output.base = tensor(launch.addend >= 0 ? launch.addend : launch.output);
   output.epilogue = epilogue(launch);
-  output.streams = runs_on_host && std::is_same_v<S, T> && layout_.tensor(launch.output).bytes >= detail::streamed_bytes;
+  output.streams =
+      runs_on_host && std::is_same_v<S, T> && layout_.tensor(launch.output).bytes >= detail::streamed_bytes;
   return output;
 }
 

@@ -1,5 +1,5 @@
-// One launch of a plan: the function by which a launch type and a form become kernels. It does not know the model, so that
-// programs share it, and halogen::compiled holds it for the library's launch types in their usual forms.
+// One launch of a plan: the function by which a launch type and a form become kernels. It does not know the model, so
+// that programs share it, and halogen::compiled holds it for the library's launch types in their usual forms.
 #pragma once
 
 #include <array>
@@ -9,7 +9,8 @@
 
 namespace halogen {
 
-/// What the compiler asks of a launch. It asks this, not the plan: nvcc keeps a copy of what it looks into for each look.
+/// What the compiler asks of a launch. It asks this, not the plan: nvcc keeps a copy of what it looks into for each
+/// look.
 struct LaunchForm {
   const char* type = nullptr;  ///< core/type_of.hpp
   Form form;
@@ -30,8 +31,10 @@ HALOGEN_NOINLINE void run_launch(const LaunchAt<S>& at) {
     at.over_rows(L::label, L::template rows<S, F>(at));
   else if constexpr (requires { L::template point<S, F>(at); })
     at.over_points(L::label, L::template point<S, F>(at));
-  else
+  else if constexpr (requires { L::template run<S, F>(at); })
     L::template run<S, F>(at);
+  else
+    static_assert(!sizeof(L), "a launch type has rows<S, F>(at), point<S, F>(at) or run<S, F>(at)");
 }
 
 }  // namespace halogen

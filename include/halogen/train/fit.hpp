@@ -65,7 +65,10 @@ template <class ModelType, int Channels>
 constexpr Fit fit_of_model() {
   constexpr Misfit misfit = graph_of<ModelType, Channels>.misfit;
   switch (misfit.kind) {
-    case Misfit::Kind::none:
+    case Misfit::Kind::none:  // parameters of each channel of an input whose number of channels no layer names
+      if (graph_of<ModelType, Channels>.parameter_count() !=
+          graph_of<ModelType, input_channels<ModelType>>.parameter_count())
+        return {FitKind::channels_differ, 0, input_channels<ModelType>, Channels, address_of_type<ModelType>};
       return {};
     case Misfit::Kind::channels_differ: {
       Fit fit{FitKind::channels_differ, misfit.layer, misfit.first, misfit.second, misfit.written, misfit.depth};

@@ -90,9 +90,9 @@ struct Convolution {
 
 /// The numbers that the types of its kernels depend on.
 struct ConvolutionForm {
-  bool by_taps = false;  ///< by the kernels over lists of taps; what follows is not asked
-  int winograd = 0;      ///< the window that is computed by Winograd's tiles, else 0
-  bool by_rows = false;  ///< Winograd's down the columns alone
+  bool by_taps = false;                     ///< by the kernels over lists of taps; what follows is not asked
+  int winograd = 0;                         ///< the window that is computed by Winograd's tiles, else 0
+  bool by_rows = false;                     ///< Winograd's down the columns alone
   int kernel_height = 0, kernel_width = 0;  ///< by direct loops
 
   constexpr explicit ConvolutionForm(const Convolution& of) : by_taps(of.by_taps()) {

@@ -34,9 +34,9 @@ class ConvolutionRun {
   void direct(const Reader& reader, const T* weights, const T* bias) const {
     kernels::Convolution<Space, S, Reader, KH, KW> kernel;
     set(kernel, reader, bias);
-    const kernels::PackWeights<T> pack{weights,        at_.prepared(),           of_.outputs,    kernel.inputs,
-                                       KH * KW,        of_.gathers_transposed(), first_output(), layer_inputs(),
-                                       node_.window[0].kernel};
+    const kernels::PackWeights<T> pack{weights,        at_.prepared(), of_.outputs,
+                                       kernel.inputs,  KH * KW,        of_.gathers_transposed(),
+                                       first_output(), layer_inputs(), node_.window[0].kernel};
     launch_range(at_.space(), "halogen::pack_weights", kernels::packed_size(of_.outputs, kernel.inputs, KH * KW), pack);
     kernel.shape = of_.shape();
     at_.over_tiles(label_, kernel);
@@ -46,8 +46,9 @@ class ConvolutionRun {
   template <class Kernel, class Reader>
   void tiles(Kernel& kernel, const Reader& reader, const T* weights, const T* bias) const {
     set(kernel, reader, bias);
-    const typename Kernel::Pack pack{weights,          at_.prepared(), of_.outputs,    kernel.inputs, of_.gathers_input(),
-                                     first_output(), layer_inputs(), node_.window[0].kernel};
+    const typename Kernel::Pack pack{weights,        at_.prepared(),        of_.outputs,
+                                     kernel.inputs,  of_.gathers_input(),   first_output(),
+                                     layer_inputs(), node_.window[0].kernel};
     launch_range(at_.space(), "halogen::pack_weights", pack.work(), pack);
     const kernels::WindowShape shape = of_.shape();
     for (int d = 0, level = at_.launch().level; d < 2; ++d) {
@@ -134,8 +135,7 @@ class ConvolutionRun {
   template <class Value>
   void weights_of_taps(const Value& value, T* gradient) const {
     const auto slope = output_gradient(1, false);
-    if (!of_.transposed())
-      return correlate(slope, value, weight_count() + (of_.bias() ? node_.channels : 0), gradient);
+    if (!of_.transposed()) return correlate(slope, value, weight_count() + (of_.bias() ? node_.channels : 0), gradient);
     correlate(value, slope, weight_count(), gradient);
     if (!of_.bias()) return;
     kernels::ChannelSums<Space, S, kernels::GradientReader<S>> sums;

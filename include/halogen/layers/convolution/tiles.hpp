@@ -14,7 +14,8 @@ namespace halogen::detail {
 /// Sizes of one pass on a rank. Tables and packed weights are in the type that is computed in.
 class ConvolutionTiles {
  public:
-  ConvolutionTiles(const LaunchPlace& at, Pass pass) : at_(at), of_(at.plan, at.launch, pass), size_(at.bytes.computed) {}
+  ConvolutionTiles(const LaunchPlace& at, Pass pass)
+      : at_(at), of_(at.plan, at.launch, pass), size_(at.bytes.computed) {}
 
   kernels::Tiling tiling() const;
   WorkspaceUse workspace(const kernels::Tiling& tiling) const;
@@ -72,9 +73,9 @@ HALOGEN_INLINE kernels::Tiling ConvolutionTiles::of_winograd() const {
     return {whole_tiles(at_.rows, tile), at_.columns, at_.planes, kernels::winograd_tile_rows,
             kernels::winograd_rows_columns(held, wide, size_)};
   const Interval whole = whole_tiles(at_.columns, tile);
-  return {whole_tiles(at_.rows, tile), whole, at_.planes, kernels::winograd_tile_rows,
-          kernels::winograd_tile_columns(tile, held, kernels::winograd_group(inputs, outputs, size_), whole.size(),
-                                         size_)};
+  return {
+      whole_tiles(at_.rows, tile), whole, at_.planes, kernels::winograd_tile_rows,
+      kernels::winograd_tile_columns(tile, held, kernels::winograd_group(inputs, outputs, size_), whole.size(), size_)};
 }
 
 HALOGEN_INLINE kernels::Tiling ConvolutionTiles::of_taps() const {

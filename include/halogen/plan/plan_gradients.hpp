@@ -1,0 +1,180 @@
+// Planning backward: which launches contribute to which gradients, and where a gradient is shared instead of copied.
+#pragma once
+
+#include "halogen/plan/plan_forward.hpp"
+
+namespace halogen {
+
+/// What operations ask of a plan in the making by their vjp().
+class PlanGradients : public PlanForward {
+ public:
+  /// The activation to read for the gradient of what `node` stored; -1 where none is due.
+  constexpr int gradient_of(const Node& node) {
+    return due_[node.index] >= 0 ? due_[node.index] : gradient_of_tensor(values_[node.index].sources[0].tensor);
+  }
+
+  /// The gradient that gradient_of() found.
+  static constexpr Read gradient(int activation, Pattern pattern) {
+    return {Read::Role::gradient, activation, pattern};
+  }
+  /// Of the launch's input the one source that it differentiates.
+  static constexpr Read own_source(Pattern pattern) { return {Read::Role::source, -1, pattern}; }
+  /// What the node wrote forward.
+  constexpr Read result(const Node& node) const {
+    return {Read::Role::tensor, values_[node.index].sources[0].tensor, Pattern::point()};
+  }
+
+  constexpr bool all_need_gradients(const Value& value) {
+    for (const Source& source : value.sources)
+      if (!needs_gradient(find_activation(source))) return false;
+    return true;
+  }
+
+  /// The launch once for each source of its input that needs a gradient.
+  constexpr void emit_input_gradients(const Launch& launch) {
+    for (int i = 0; i < plan_.input_of(launch).sources.size(); ++i) emit_input_gradient(launch, i);
+  }
+
+  /// A resampled source gets its gradient at the reader's level first, then by the adjoint of the resampling.
+  constexpr void emit_input_gradient(Launch launch, int i) {
+    const Value input = plan_.input_of(launch);
+    const Source& source = input.sources[i];
+    const int activation = find_activation(source);
+    if (!needs_gradient(activation)) return;
+    launch.source = i;
+    if (source.resampled) {
+      launch.output = new_tensor(source.channels, input.level, true);
+      emit(launch);
+      Launch adjoint;
+      adjoint.kind = kind_of<ResamplingAdjoint>();
+      adjoint.node = launch.node;
+      adjoint.input = launch.input;
+      adjoint.source = i;
+      adjoint.read(gradient(as_it_stands(launch.output), Pattern::resampling()));
+      launch = adjoint;
+    }
+    contribute(launch, activation);
+  }
+
+  /// The gradient of a sum is that of each term: terms share the one tensor, where nobody else adds to theirs, or add
+  /// what others contribute to it. A term that has contributions already, or is part of a term, gets a copy.
+  constexpr void emit_sum_gradients(const Node& node) {
+    int reads = gradient_of(node);
+    if (reads < 0) return;
+    const Launch writer = plan_.launches[last_writer(values_[node.index].sources[0].tensor)];
+    reads = unmasked(reads);
+    if (writer.node != node.index) {  // an input's own launch writes the sum
+      due_[writer.node] = reads;
+      return share_with_term(node, number_of(values_[node.inputs[node.inputs[0] == writer.node]]), reads);
+    }
+    for (const Read& term : writer.reads) share_with_term(node, term.index, reads);
+  }
+
+ protected:
+  constexpr explicit PlanGradients(const GraphDraft& graph) : PlanForward(graph) { std::ranges::fill(due_, -1); }
+
+  constexpr void share_with_term(const Node& node, int term, int reads) {
+    Launch copy = launch<StoreGradient>(node);
+    copy.input = term;
+    copy.read(gradient(reads, Pattern::point()));
+    for (int i = 0; i < plan_.values[term].sources.size(); ++i) {
+      const Source source = plan_.values[term].sources[i];
+      if (source.resampled || source.channels != node.channels || !share(find_activation(source), reads))
+        emit_input_gradient(copy, i);
+    }
+  }
+
+  /// The same gradient as it stands, without norm and function before it: the function's part is done by who wrote it
+  /// last, as rows leave; a norm's takes a launch, and so does the gradient of a loss or one that others share.
+  constexpr int unmasked(int reads) {
+    const Activation activation = plan_.activations[reads];
+    if (stands(reads)) return reads;
+    const int writer = last_writer(activation.gradient);  // none of a cotangent that is given
+    if (writer >= 0 && activation.norm < 0 && plan_.launches[writer].kind->common_output &&
+        !shared_[activation.gradient]) {
+      plan_.launches[writer].mask = activation.tensor;
+      plan_.launches[writer].mask_function = activation.function;
+      return as_it_stands(activation.gradient);
+    }
+    const StoredTensor& like = plan_.tensors[activation.tensor];
+    return as_it_stands(stored_gradient(reads, like.channels, like.level));
+  }
+
+  /// Whether the activation takes the gradient that `reads` holds as its own, or as what its other readers add to.
+  constexpr bool share(int activation, int reads) {
+    Activation& a = plan_.activations[activation];
+    if (!needs_gradient(activation)) return true;
+    if (a.contributions > 0) return false;
+    const int tensor = plan_.activations[reads].gradient;
+    if (a.readers > 1) {
+      addends_[activation] = tensor;
+    } else {
+      if (a.norm >= 0) {
+        if (tensor == plan_.cotangent) return false;
+        Launch& writer = plan_.launches[last_writer(tensor)];
+        if (!writer.kind->common_output || writer.sums >= 0) return false;
+        writer.sums = activation;
+      }
+      a.gradient = tensor;
+    }
+    a.contributions = 1;
+    return shared_[tensor] = true;
+  }
+
+  /// A gradient written out as it is of the stored tensor, without what its readers see.
+  constexpr int stored_gradient(int reads, int channels, int level) {
+    Launch launch;
+    launch.kind = kind_of<AddGradients>();
+    launch.node = 0;
+    launch.read(gradient(reads, Pattern::point()));
+    launch.output = new_tensor(channels, level, true);
+    emit(launch);
+    return launch.output;
+  }
+
+  /// `launch` writes or adds its share of the activation's gradient; the last share gathers the norm's sums.
+  constexpr void contribute(Launch launch, int activation) {
+    Activation& a = plan_.activations[activation];
+    const StoredTensor& tensor = plan_.tensors[a.tensor];
+    if (a.gradient < 0) {
+      a.gradient = new_tensor(tensor.channels, tensor.level, true);
+      if (addends_[activation] > 0) launch.addend = addends_[activation];
+    }
+    launch.output = a.gradient;
+    launch.accumulate = a.contributions++ > 0;
+    if (a.contributions == a.readers && a.norm >= 0) launch.sums = activation;
+    emit(launch);
+  }
+
+  constexpr int gradient_of_tensor(int tensor) {
+    if (!plan_.tensors[tensor].requires_gradient) return -1;
+    StaticVector<int, 8> views;
+    for (int i = 0; i < plan_.activations.size(); ++i)
+      if (plan_.activations[i].tensor == tensor && plan_.activations[i].gradient >= 0) views.push(i);
+    if (views.empty()) return -1;
+    if (views.size() == 1) return views[0];
+    int plain = 0;  // a view whose gradient stands as it is needs no pass: the first other one adds to it
+    while (plain < views.size() && !stands(views[plain])) ++plain;
+    const int sum = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
+    bool first = true;
+    for (int i = 0; i < views.size(); ++i) {
+      if (i == plain) continue;
+      Launch launch;
+      launch.kind = kind_of<AddGradients>();
+      launch.node = 0;
+      launch.read(gradient(views[i], Pattern::point()));
+      launch.output = sum;
+      if (first && plain < views.size()) launch.addend = plan_.activations[views[plain]].gradient;
+      launch.accumulate = !first || launch.addend >= 0;
+      first = false;
+      emit(launch);
+    }
+    return as_it_stands(sum);
+  }
+
+  bool shared_[graph_capacity] = {};  ///< gradients that are more than one activation's
+  int addends_[graph_capacity] = {};  ///< gradients that activations' contributions are added to; 0: none
+  int due_[graph_capacity];           ///< gradients of launches that write a sum for its node; -1: its tensor's
+};
+
+}  // namespace halogen
