@@ -16,6 +16,7 @@ UMBRELLAS = ("halogen.hpp", "array.hpp", "network.hpp", "io.hpp")
 TYPE_FLOOR = ROOMS[:4]
 MOTION_FLOOR = ROOMS[4:7]
 PLANNER = ("graph", "plan", "run")
+OPERATION = re.compile(r"conv(?!e[rn]|er)|pool|softmax|winograd|attention|bilateral", re.IGNORECASE)
 NO_KOKKOS = TYPE_FLOOR + ["graph", "plan", "layers"]
 KOKKOS = re.compile(r"^Kokkos_|^KokkosExp")
 TRANSPORT = re.compile(r"^(mpi|nccl)\.h$")
@@ -78,6 +79,10 @@ def header_faults(header, include_root):
         return
     if room == "models" and lines > LONGEST_MODEL:
         yield f"{name}: {lines} lines, more than {LONGEST_MODEL}"
+    if room in PLANNER:  # one operation, one file: in layers, or outside
+        for number, line in enumerate(header.read_text().splitlines(), 1):
+            if OPERATION.search(line):
+                yield f"{name}:{number}: room '{room}' names an operation: {line.strip()}"
     for target, target_room in included(header, include_root):
         if target_room == "umbrella":
             yield f"{name}: includes the umbrella"

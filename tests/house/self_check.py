@@ -32,6 +32,8 @@ TREES = [
     ({"run/a.hpp": "#include <halogen/array/b.hpp>\n", "array/b.hpp": ""}, "'run' must not include 'array'"),
     ({"plan/a.hpp": "#include <halogen/kernels/b.hpp>\n", "kernels/b.hpp": ""}, "'plan' must not include 'kernels'"),
     ({"plan/a.hpp": "#include <Kokkos_Core.hpp>\n"}, "must not include Kokkos"),
+    ({"plan/a.hpp": "if (kind == kind_of<MaxPoolForward>()) return;\n"}, "names an operation"),
+    ({"layers/a.hpp": "struct MaxPoolForward;  // as a convolution\n"}, None),
     ({"array/a.hpp": "#include <nlohmann/json.hpp>\n"}, "do not include nlohmann"),
     ({"io/a.hpp": "#include <nlohmann/json.hpp>\n"}, None),
     ({"array/a.hpp": "#include <halogen/halogen.hpp>\n", "halogen.hpp": ""}, "includes the umbrella"),

@@ -2,7 +2,7 @@
 // times 1 / (KH KW).
 #pragma once
 
-#include "halogen/kernels/pool_windows.hpp"
+#include "halogen/kernels/node_windows.hpp"
 #include "halogen/kernels/row_kernels.hpp"
 
 namespace halogen::kernels {
@@ -12,7 +12,7 @@ template <class S>
 struct AvgPoolRows {
   using T = compute_type<S>;
   ValueReader<S> input;
-  PoolWindows windows;
+  NodeWindows windows;
 
   index_t scratch_size(index_t columns) const { return windows.inputs(2, columns); }
   KOKKOS_FUNCTION T scale() const { return T(1) / static_cast<T>(windows.kernel(1) * windows.kernel(2)); }
@@ -44,7 +44,7 @@ struct AvgPoolBackwardRows {
   using T = compute_type<S>;
   GradientReader<S> gradient;  ///< of the pooled tensor
   int first = 0;               ///< first input channel of the source that is differentiated
-  PoolWindows windows;
+  NodeWindows windows;
   KOKKOS_FUNCTION T scale() const { return T(1) / static_cast<T>(windows.kernel(1) * windows.kernel(2)); }
 
   index_t scratch_size(index_t columns) const { return columns / windows.stride(2) + windows.kernel(2) + 1; }

@@ -41,6 +41,7 @@ template <class S, class F, int Inputs, int Parameters>
 struct MappedReader {
   using T = compute_type<S>;
   using stored_type = S;
+  static constexpr bool computes_points = true;  // a device's rows have nothing to find once (kernels/device/rows.hpp)
   ValueReader<S> inputs[Inputs];
   ChannelValues<T, Parameters> parameters;
   Frame frame;
@@ -134,6 +135,7 @@ template <class S, class Partial>
 struct SlopeReader {
   using T = compute_type<S>;
   using stored_type = S;
+  static constexpr bool computes_points = true;
   GradientReader<S> gradient;
   Partial partial;
 

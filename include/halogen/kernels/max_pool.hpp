@@ -2,7 +2,7 @@
 // the largest.
 #pragma once
 
-#include "halogen/kernels/pool_windows.hpp"
+#include "halogen/kernels/node_windows.hpp"
 #include "halogen/kernels/row_kernels.hpp"
 
 namespace halogen::kernels {
@@ -35,7 +35,7 @@ template <class S>
 struct MaxPoolRows {
   using T = compute_type<S>;
   ValueReader<S> input;
-  PoolWindows windows;
+  NodeWindows windows;
 
   index_t scratch_size(index_t columns) const { return windows.inputs(2, columns); }
 
@@ -103,7 +103,7 @@ struct MaxPoolBackwardRows {
   ValueReader<S> input;
   GradientReader<S> gradient;  ///< of the pooled tensor
   int first = 0;               ///< first input channel of the source that is differentiated
-  PoolWindows windows;
+  NodeWindows windows;
 
   index_t scratch_size(index_t columns) const {
     const index_t outputs_of = (columns + windows.window[2].footprint()) / windows.stride(2) + 1;

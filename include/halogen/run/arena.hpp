@@ -9,7 +9,7 @@
 namespace halogen {
 
 /// Memory that grows to the largest plan it has served. Values do not survive growth. Huge pages where the system
-/// has them: first touch of 4 KiB pages costs more than a convolution on them. Throws Error, naming the bytes, where
+/// has them: first touch of 4 KiB pages costs more than many a launch on them. Throws Error, naming the bytes, where
 /// the memory is refused, and is then as large as before.
 class Arena {
  public:

@@ -2,10 +2,10 @@
 // and the ways to run kernels so that halos arrive meanwhile.
 #pragma once
 
-#include "halogen/kernels/pool_windows.hpp"
+#include "halogen/kernels/node_windows.hpp"
+#include "halogen/kernels/point_kernel.hpp"
 #include "halogen/kernels/row_kernels.hpp"
 #include "halogen/kernels/sample_sums.hpp"
-#include "halogen/kernels/softmax.hpp"
 #include "halogen/kernels/tap_weight_gradient.hpp"
 #include "halogen/kernels/weight_gradient.hpp"
 #include "halogen/run/halo_schedule.hpp"
@@ -118,8 +118,8 @@ class LaunchAt {
   int first_channel() const { return plan_.input_of(launch()).channels_before(launch().source); }
 
   /// The node's windows, from its outputs to its inputs.
-  kernels::PoolWindows windows() const {
-    kernels::PoolWindows windows;
+  kernels::NodeWindows windows() const {
+    kernels::NodeWindows windows;
     for (int d = 0; d < spatial_dimensions; ++d) {
       windows.window[d] = node().window[d];
       windows.outputs[d] = layout_.level(node().level).extent(d);

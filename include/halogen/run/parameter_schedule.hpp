@@ -23,7 +23,7 @@ struct BucketStay {
 /// the last launch of the pass that reads them; what ends the forward pass stays for the backward that begins with it.
 /// A gradient is there from its first share to its last, and is then reduced, until the next one begins. In a chain of
 /// layers that is two layers' parameters forward, and one layer's parameters and gradient backward, with the next one's
-/// parameters beside a launch that takes both gradients of a convolution.
+/// parameters beside a launch that takes both gradients of a layer.
 class ParameterSchedule {
  public:
   static constexpr std::size_t alignment = 64;

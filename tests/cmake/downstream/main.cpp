@@ -6,6 +6,10 @@
 #include <random>
 #include <vector>
 
+#include "extending/bilateral.hpp"
+#include "extending/field_norm.hpp"
+#include "extending/gate.hpp"
+
 namespace {
 
 using Globe = hg::Boundary<hg::Zero, hg::Periodic>;
@@ -17,9 +21,10 @@ struct Residual : hg::Module<Residual> {
   constexpr hg::Traced forward(hg::Traced x) const { return hg::concat(x, hg::ReLU{}(norm(conv(x)))); }
 };
 
-// Layers in a row.
+// Layers in a row, some of them from outside the library.
 struct Model : hg::Sequential<hg::Conv2d<2, 8, hg::Kernel<3>, hg::Padding<1>, Globe>, hg::Named<"body", Residual>,
-                              hg::Named<"head", hg::Conv2d<16, 1, hg::Kernel<1>>>> {};
+                              hg::Named<"gated", GatedConv<16, 4>>, hg::Conv2d<4, 4>, FieldNorm,
+                              BilateralSmoothing<Globe>, hg::Named<"head", hg::Conv2d<4, 1, hg::Kernel<1>>>> {};
 
 using Mesh = hg::Mesh<"height", "width">;
 template <int Channels>

@@ -142,10 +142,22 @@ KOKKOS_FORCEINLINE_FUNCTION GradientRow<S> row_of(const GradientReader<S>& reade
                                                   index_t first) {
   return {reader, plane, y, first};
 }
+/// A row of a reader that computes each point alone: a user's functor. It refers to the reader.
+template <class Reader>
+struct PointRow {
+  const Reader& reader;
+  int sample, channel;
+  index_t y, first;
+  KOKKOS_FORCEINLINE_FUNCTION auto at(int i) const { return reader.at(sample, channel, y, first + i); }
+};
+
 /// Of kernel channel c and sample n, which count planes.
 template <class Reader>
 KOKKOS_FORCEINLINE_FUNCTION auto row_of(const Reader& reader, int n, int c, index_t y, index_t first) {
-  return row_of(reader, reader.depth.input(n, c), y, first);
+  if constexpr (requires { Reader::computes_points; })
+    return PointRow<Reader>{reader, n, c, y, first};
+  else
+    return row_of(reader, reader.depth.input(n, c), y, first);
 }
 
 }  // namespace halogen::kernels::device

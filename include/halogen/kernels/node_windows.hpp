@@ -1,13 +1,13 @@
-// The windows of a pool.
+// The windows of a node, from its outputs to its inputs.
 #pragma once
 
 #include "halogen/kernels/views.hpp"
 
 namespace halogen::kernels {
 
-struct PoolWindows {
+struct NodeWindows {
   Window window[spatial_dimensions];
-  index_t outputs[spatial_dimensions];  ///< extents of the pooled tensor
+  index_t outputs[spatial_dimensions];  ///< extents of the output
 
   HALOGEN_FUNCTION int kernel(int d) const { return window[d].kernel; }
   HALOGEN_FUNCTION int stride(int d) const { return window[d].stride; }

@@ -1,0 +1,65 @@
+// Kernels that compute all channels of a point from all channels of the same point.
+#pragma once
+
+#include <algorithm>
+
+#include "halogen/kernels/device/tile_output.hpp"
+
+namespace halogen::kernels {
+
+/// Drives a computation over all channels of a point: pieces of rows, all channels in scratch.
+template <class ExecutionSpace, class S, class Point>
+struct PointKernel {
+  using T = compute_type<S>;
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  Point point;
+  TileOutput<S> output;
+
+  void launch(const ExecutionSpace& space, const char* label) const {
+    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
+  }
+
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    HALOGEN_HOST_PART(run_on_host(team);)
+    HALOGEN_DEVICE_PART(run_on_device(team);)
+  }
+
+ private:
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    device::run_points(team, output, output.number(team),
+                       [&](int n, int c, index_t y, index_t x) { return point.at(n, c, y, x); });
+  }
+
+  static constexpr index_t piece = 128;
+  std::size_t values() const { return static_cast<std::size_t>(point.channels * piece); }
+  std::size_t outputs() const { return static_cast<std::size_t>(output.channels); }
+  std::size_t host_bytes() const {
+    return Point::operands * Scratch::bytes_of<T>(values()) + Scratch::bytes_of<T>(2 * piece) +
+           Scratch::bytes_of<RowSums>(outputs());
+  }
+
+  void run_on_host(const Team& team) const {
+    Scratch scratch = Scratch::of(team, 1, host_bytes());
+    T* rows = scratch.take<T>(values());
+    T* second = Point::operands == 2 ? scratch.take<T>(values()) : nullptr;
+    T* sums_of_points = scratch.take<T>(2 * piece);
+    RowSums* sums = scratch.take<RowSums>(outputs());
+    std::fill_n(sums, output.channels, RowSums{});
+    const Tile tile = output.tile(team);
+    const int n = tile.sample;
+    for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
+      for (index_t x = tile.columns.begin; x < tile.columns.end; x += piece) {
+        const index_t count = std::min(piece, tile.columns.end - x);
+        for (int c = 0; c < point.channels; ++c)
+          point.load(n, c, y, x, count, rows + c * piece, second == nullptr ? nullptr : second + c * piece);
+        point.compute(rows, second, sums_of_points, piece, count);
+        for (int o = 0; o < output.channels; ++o) output.put_row(n, o, y, x, count, rows + (point.first + o) * piece);
+      }
+      for (int o = 0; o < output.channels; ++o) output.sum_row(n, o, y, tile.columns, sums[o]);
+    }
+    for (int o = 0; o < output.channels; ++o) output.keep_sums(team, o, sums[o]);
+  }
+};
+
+}  // namespace halogen::kernels
