@@ -220,8 +220,36 @@ inline std::vector<int> points_of_levels(const hg::Graph& graph, int points) {
 
 inline bool has_bias(const hg::Node& convolution) { return convolution.as<hg::detail::ConvolutionConstants>().bias; }
 
+/// Layers of tests, and of users: what their operations are defined to be, of a node and its inputs.
+using Definition = std::function<Field(const hg::Node&, const Parameters&, const std::vector<Field>&)>;
+inline std::map<const hg::Operation*, Definition>& definitions() {
+  static std::map<const hg::Operation*, Definition> map;
+  return map;
+}
+/// And the functors of maps, by their addresses in plans: of a map's values and parameters.
+using Functor = std::function<Field(const std::vector<Field>&, const Row* parameters)>;
+inline std::map<const char*, Functor>& functors() {
+  static std::map<const char*, Functor> map;
+  return map;
+}
+
+/// f(values..., parameters of the channel...) at each point.
+template <class F, int Values>
+Field mapped(const F& f, const std::vector<Field>& values, const Row* parameters) {
+  constexpr int count = hg::detail::channel_parameters<F>;
+  Field result = values[0];
+  for (int c = 0; c < channels_of(result); ++c)
+    for (int i = 0; i < points_of(result); ++i)
+      [&]<int... V, int... Q>(std::integer_sequence<int, V...>, std::integer_sequence<int, Q...>) {
+        result[c][i] = f(values[V][c][i]..., parameters[Q][c]...);
+      }(std::make_integer_sequence<int, Values>{}, std::make_integer_sequence<int, count>{});
+  return result;
+}
+
 /// What a node's layer is defined to be, where its output has so many points; y: of a layer with two inputs.
 inline Field run_node(const hg::Node& node, const Parameters& parameters, Field x, const Field& y, int points) {
+  if (const auto found = definitions().find(node.operation); found != definitions().end())
+    return found->second(node, parameters, {x, y});
   const std::string_view name = node.operation->name;
   const Row* parameter = node.parameter < 0 ? nullptr : &parameters[node.parameter];
   if (name == "conv2d") return convolved(x, *parameter, has_bias(node) ? parameter + 1 : nullptr, node.channels);
@@ -282,6 +310,18 @@ class PlanRun {
   }
 
   const Field& tensor(int index) const { return tensors_[index]; }
+
+  // -- for launch types of tests, and of users ---------------------------------------------------------------------
+  /// How launches of a type are computed: what they write.
+  using Computes = std::function<Field(PlanRun&)>;
+  static std::map<const hg::LaunchKind*, Computes>& computed_by() {
+    static std::map<const hg::LaunchKind*, Computes> map = computed_by_library();
+    return map;
+  }
+  /// The launch types of Map<F> with so many values, and what it is defined to be.
+  template <class F, int Values>
+  static void define_map();
+
   const Parameters& gradient_of_parameters() const { return gradient_; }
 
  private:
@@ -290,15 +330,13 @@ class PlanRun {
   const hg::Source& source() const { return plan_.source_of(launch()); }
   int input_level() const { return plan_.input_of(launch()).level; }
 
-  /// How launches of a type are computed: what `store` writes. Tests add those of their own launch types.
-  using Computes = std::function<Field(PlanRun&)>;
-  static std::map<const hg::LaunchKind*, Computes>& computed_by() {
+  static std::map<const hg::LaunchKind*, Computes> computed_by_library() {
     namespace of = hg::detail;
     const auto same_points = [](PlanRun& run, const Field& slope) {
       expect(points_of(slope) == run.points_[run.input_level()], "level of its gradient");
       return slope;
     };
-    static std::map<const hg::LaunchKind*, Computes> map = {
+    return {
         {hg::kind_of<of::ConvolutionForward>(), [](PlanRun& run) { return run.convolution(); }},
         {hg::kind_of<of::ConvolutionInputGradient>(), [](PlanRun& run) { return run.convolution_gradient(false); }},
         {hg::kind_of<of::ConvolutionGradients>(), [](PlanRun& run) { return run.convolution_gradient(true); }},
@@ -341,7 +379,6 @@ class PlanRun {
                                  resampling(coarse, fine, of_source.linear, of_source.pads[2]));
          }},
         {hg::kind_of<hg::LossLaunch>(), [](PlanRun& run) { return run.operand(0), run.cotangent_; }}};
-    return map;
   }
 
   void run() {
@@ -350,7 +387,8 @@ class PlanRun {
     } else if (!launch().is<hg::Moments>()) {
       const auto known = computed_by().find(launch().kind);
       expect(known != computed_by().end(), "a launch that nobody defined: ", launch().kind->name);
-      store(known->second(*this));
+      const Field result = known->second(*this);
+      if (launch().output >= 0) store(result);
     }
     if (launch().statistics >= 0) gather_moments(plan_.norms[launch().statistics]);
     if (launch().sums >= 0) gather_sums(plan_.activations[launch().sums]);
@@ -363,11 +401,7 @@ class PlanRun {
     if (what.role == Role::gradient) return gradient(what.index);
     if (what.role == Role::tensor) return read(what.index);
     if (what.role == Role::source) return value(source(), input_level());
-    Field result;
-    const hg::Value& of_node = plan_.values[what.index];
-    for (const hg::Source& source : of_node.sources)
-      for (const Row& row : value(source, of_node.level)) result.push_back(row);
-    return result;
+    return all_of(plan_.values[what.index]);
   }
 
   Field convolution() {
@@ -407,6 +441,7 @@ class PlanRun {
   }
 
   Field value(const hg::Source& source, int level) const {
+    if (const int map = plan_.tensors[source.tensor].map; map >= 0) return mapped_value(plan_.maps[map]);
     Field x = read(source.tensor);
     expect(channels_of(x) == source.channels, "channels of t", source.tensor);
     if (source.norm >= 0) x = normalised(x, norm_of(source.tensor, source.norm), parameters_);
@@ -416,6 +451,25 @@ class PlanRun {
     expect(plan_.tensors[source.tensor].level == level, "level of t", source.tensor);
     return x;
   }
+  Field all_of(const hg::Value& value_of_node) const {
+    Field result;
+    for (const hg::Source& source : value_of_node.sources)
+      for (const Row& row : value(source, value_of_node.level)) result.push_back(row);
+    return result;
+  }
+
+  /// What nobody writes: the launch reads what it is made of.
+  Field mapped_value(const hg::PointMap& map) const {
+    std::vector<Field> values;
+    for (int i = 0; i < map.count; ++i) values.push_back(all_of(plan_.values[map.inputs[i]]));
+    for (int i = 0; i < map.parameters; ++i) {
+      bool declared = false;
+      plan_.for_each_parameter(launch(), [&](int parameter, bool) { declared |= parameter == map.parameter + i; });
+      expect(declared && launch().form.map == map.functor, "a map that the launch does not declare");
+    }
+    return functors().at(map.functor)(values, map.parameters > 0 ? &parameters_[map.parameter] : nullptr);
+  }
+
   /// Of the stored tensor, from that of an activation of it.
   Field gradient(int index) const {
     const hg::Activation& activation = plan_.activations[index];
@@ -497,5 +551,53 @@ class PlanRun {
   std::set<int> norms_with_moments_, norms_with_gradient_, sums_;  ///< sums_: of activations
   Parameters gradient_, written_;                                  ///< written_: 1 where
 };
+
+template <class F, int Values>
+void PlanRun::define_map() {
+  using Of = hg::detail::MapOf<F, Values>;
+  constexpr int count = Of::parameters;
+  definitions()[&Of::operation] = [](const hg::Node& node, const Parameters& parameters, const std::vector<Field>& x) {
+    return mapped<F, Values>(F{}, x, count > 0 ? &parameters[node.parameter] : nullptr);
+  };
+  functors()[hg::detail::address_of_type<Of>] = [](const std::vector<Field>& x, const Row* parameters) {
+    return mapped<F, Values>(F{}, x, parameters);
+  };
+  const auto values = [](PlanRun& run, int first) {
+    std::vector<Field> values;
+    for (int i = 0; i < Values; ++i) values.push_back(run.operand(first + i));
+    return values;
+  };
+  const auto parameters = [](PlanRun& run) { return count > 0 ? &run.parameter(0) : nullptr; };
+  computed_by()[hg::kind_of<typename Of::Forward>()] = [=](PlanRun& run) {
+    return mapped<F, Values>(F{}, values(run, 0), parameters(run));
+  };
+  const auto slope = [=]<int I>(PlanRun& run, std::integral_constant<int, I>) {
+    Field owed = run.operand(0);
+    const auto partial = [](auto... x) { return hg::PartialOf<F, I>{}(x...); };
+    const std::vector<Field> at = values(run, 1);
+    const Row* const of = parameters(run);
+    for (int c = 0; c < channels_of(owed); ++c)
+      for (int i = 0; i < points_of(owed); ++i)
+        [&]<int... V, int... Q>(std::integer_sequence<int, V...>, std::integer_sequence<int, Q...>) {
+          owed[c][i] *= partial(at[V][c][i]..., of[Q][c]...);
+        }(std::make_integer_sequence<int, Values>{}, std::make_integer_sequence<int, count>{});
+    return owed;
+  };
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    ((computed_by()[hg::kind_of<typename Of::template Backward<I>>()] =
+          [=](PlanRun& run) { return run.of_source(slope(run, std::integral_constant<int, I>{})); }),
+     ...);
+  }(std::make_integer_sequence<int, Values>{});
+  [&]<int... Q>(std::integer_sequence<int, Q...>) {
+    ((computed_by()[hg::kind_of<typename Of::template ParameterGradient<Q>>()] =
+          [=](PlanRun& run) {
+            const Field owed = slope(run, std::integral_constant<int, Values + Q>{});
+            const int parameter = run.launch().parameters[count].parameter;
+            for (int c = 0; c < channels_of(owed); ++c) run.add_gradient(parameter, c, owed[c].sum());
+            return Field{};
+          }),
+     ...);
+  }(std::make_integer_sequence<int, count>{});
+}
 
 }  // namespace support

@@ -66,6 +66,21 @@ class Draw {
   std::uint64_t seed_, drawn_ = 0;
 };
 
+/// Maps of one value and of two, with and without a parameter.
+struct Bend {
+  template <class T>
+  T operator()(T u) const {
+    return u + T(0.25) * u * u;
+  }
+};
+struct Gate {
+  static constexpr hg::ChannelParameter parameters[] = {{"scale"}};
+  template <class T>
+  T operator()(T a, T b, T scale) const {
+    return scale * a * (b + T(0.5));
+  }
+};
+
 /// f.operator()<C>() for the C channels of a value, which its layers have in their types.
 template <class F>
 hg::Traced with_channels(hg::Traced x, F f) {
@@ -133,6 +148,8 @@ class RandomGraph {
       case 9:
         if (draw_.below(3) == 0) keep("softmax", {at}, hg::Softmax{}(x));
         return;
+      case 12:
+        return map(at);
       case 13:
         return concat(at);
       case 14:
@@ -244,6 +261,14 @@ class RandomGraph {
     const int channels = (*values_[at]).channels;
     const int other = partner(at, [&](int others) { return others == channels; });
     join("add", hg::add, at, other);
+  }
+  /// Half of them behind convolutions and before one, which computes the map as it reads.
+  void map(int at) {
+    const int channels = (*values_[at]).channels;
+    if (draw_.below(3) == 0) return keep("bend", {at}, hg::Map<Bend>{}(values_[at]));
+    join("gate", [](hg::Traced a, hg::Traced b) { return hg::Map<Gate>{}(a, b); }, at,
+         partner(at, [&](int others) { return others == channels; }));
+    if (draw_.coin()) keep("conv1x1", {count() - 1}, convolution(values_.back(), false, true));
   }
   void concat(int at) {
     const int channels = (*values_[at]).channels;
@@ -365,6 +390,8 @@ int check_graph(int seed) {
 
 TEST_CASE("plans of random graphs compute what the graphs say") {
   std::signal(SIGABRT, print_subject);
+  support::PlanRun::define_map<Bend, 1>();
+  support::PlanRun::define_map<Gate, 2>();
   int failures = 0, slopes = 0;
   for (int seed = 0; seed < graphs && failures < most_failures; ++seed) {
     subject = "seed " + std::to_string(seed);
