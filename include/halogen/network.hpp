@@ -11,6 +11,7 @@
 #include "halogen/layers/elu.hpp"
 #include "halogen/layers/gelu.hpp"
 #include "halogen/layers/group_norm.hpp"
+#include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/leaky_relu.hpp"
 #include "halogen/layers/map.hpp"
 #include "halogen/layers/max_pool2d.hpp"

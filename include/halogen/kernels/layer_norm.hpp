@@ -1,0 +1,207 @@
+// Normalisation over the channels of each point, with (LayerNorm) and without (RMSNorm) their mean, and its adjoint.
+// Accumulation: over the channels in their order, in the value type, of deviations from the first channel where the
+// mean is taken; sums over points in the value type within a row piece, in double across.
+#pragma once
+
+#include "halogen/kernels/device/tile_output.hpp"
+#include "halogen/kernels/point_kernel.hpp"
+#include "halogen/kernels/views.hpp"
+
+namespace halogen::kernels {
+
+/// What each point is normalised by.
+template <class T>
+struct ChannelMoments {
+  T origin{}, mean{}, inverse{};  ///< x[0] or 0, the mean of x - origin, 1 / sqrt(variance + epsilon)
+  KOKKOS_FUNCTION T normal(T x) const { return (x - origin - mean) * inverse; }
+};
+
+template <class T, bool Centred>
+struct ChannelNorm {
+  int channels = 0;
+  T epsilon{};
+
+  /// Of the values x(c) of one point.
+  template <class Values>
+  KOKKOS_FUNCTION ChannelMoments<T> moments(Values x) const {
+    ChannelMoments<T> result;
+    T sum = 0, squares = 0;
+    if constexpr (Centred) {
+      result.origin = x(0);
+      for (int c = 0; c < channels; ++c) sum += x(c) - result.origin;
+      result.mean = sum / T(channels);
+    }
+    for (int c = 0; c < channels; ++c) {
+      const T deviation = x(c) - result.origin - result.mean;
+      squares += deviation * deviation;
+    }
+    result.inverse = T(1) / Kokkos::sqrt(squares / T(channels) + epsilon);
+    return result;
+  }
+  /// Host: the same of columns of rows `pitch` apart, which become normal; 1 / sqrt(variance + epsilon) to `inverse`.
+  void normalise(T* x, T* inverse, index_t pitch, index_t count) const {
+    if constexpr (Centred) {
+      T origin[PointPiece::size], mean[PointPiece::size] = {};
+      std::copy_n(x, count, origin);
+      for (int c = 0; c < channels; ++c)
+        for (index_t i = 0; i < count; ++i) mean[i] += x[c * pitch + i] -= origin[i];
+      for (index_t i = 0; i < count; ++i) mean[i] /= T(channels);
+      for (int c = 0; c < channels; ++c)
+        for (index_t i = 0; i < count; ++i) x[c * pitch + i] -= mean[i];
+    }
+    std::fill_n(inverse, count, T(0));
+    for (int c = 0; c < channels; ++c)
+      for (index_t i = 0; i < count; ++i) inverse[i] += x[c * pitch + i] * x[c * pitch + i];
+    for (index_t i = 0; i < count; ++i) inverse[i] = T(1) / std::sqrt(inverse[i] / T(channels) + epsilon);
+    for (int c = 0; c < channels; ++c)
+      for (index_t i = 0; i < count; ++i) x[c * pitch + i] *= inverse[i];
+  }
+};
+
+/// y[c] = gamma[c] x'[c] + beta[c], x' the normal point; beta null: none.
+template <class S, bool Centred>
+struct ChannelNormPoint {
+  using T = compute_type<S>;
+  ValueReader<S> input;
+  ChannelNorm<T, Centred> norm;
+  const T *gamma = nullptr, *beta = nullptr;
+  int channels = 0, first = 0;
+
+  static constexpr int operands = 1;
+  void load(int n, int c, index_t y, index_t x0, index_t count, T* to, T*) const {
+    input.load_row(n, c, y, x0, count, to);
+  }
+  void compute(T* x, T*, T* sums, index_t pitch, index_t count) const {
+    norm.normalise(x, sums, pitch, count);
+    for (int c = 0; c < channels; ++c) {
+      const T shift = beta == nullptr ? T(0) : beta[c];
+      for (index_t i = 0; i < count; ++i) x[c * pitch + i] = x[c * pitch + i] * gamma[c] + shift;
+    }
+  }
+  KOKKOS_FUNCTION T at(int n, int o, index_t y, index_t x) const {
+    const ChannelMoments<T> of = norm.moments([&](int c) { return input.at(n, c, y, x); });
+    return of.normal(input.at(n, o, y, x)) * gamma[o] + (beta == nullptr ? T(0) : beta[o]);
+  }
+};
+
+/// dx[c] = (h[c] - mean of h - x'[c] mean of h x') / sqrt(variance + epsilon), h = gamma g; without the mean of h where
+/// no mean is taken. For channels from `first` on.
+template <class S, bool Centred>
+struct ChannelNormBackwardPoint {
+  using T = compute_type<S>;
+  GradientReader<S> gradient;
+  ValueReader<S> input;
+  ChannelNorm<T, Centred> norm;
+  const T* gamma = nullptr;
+  int channels = 0, first = 0;
+
+  static constexpr int operands = 2;
+  void load(int n, int c, index_t y, index_t x0, index_t count, T* to, T* second) const {
+    gradient.load_row(n, c, y, x0, count, to);
+    input.load_row(n, c, y, x0, count, second);
+  }
+  void compute(T* g, T* x, T* inverse, index_t pitch, index_t count) const {
+    norm.normalise(x, inverse, pitch, count);
+    T mean[PointPiece::size] = {}, along[PointPiece::size] = {};
+    for (int c = 0; c < channels; ++c)
+      for (index_t i = 0; i < count; ++i) {
+        const T h = g[c * pitch + i] *= gamma[c];
+        if (Centred) mean[i] += h;
+        along[i] += h * x[c * pitch + i];
+      }
+    for (int c = 0; c < channels; ++c)
+      for (index_t i = 0; i < count; ++i)
+        g[c * pitch + i] = (g[c * pitch + i] - (mean[i] + x[c * pitch + i] * along[i]) / T(channels)) * inverse[i];
+  }
+  KOKKOS_FUNCTION T at(int n, int o, index_t y, index_t x) const {
+    const ChannelMoments<T> of = norm.moments([&](int c) { return input.at(n, c, y, x); });
+    T mean = 0, along = 0;
+    for (int c = 0; c < channels; ++c) {
+      const T h = gradient.at(n, c, y, x) * gamma[c];
+      if (Centred) mean += h;
+      along += h * of.normal(input.at(n, c, y, x));
+    }
+    const T normal = of.normal(input.at(n, first + o, y, x));
+    return (gradient.at(n, first + o, y, x) * gamma[first + o] - (mean + normal * along) / T(channels)) * of.inverse;
+  }
+};
+
+/// Sums over the points of blocks of tiles: gamma's gradient, of g x', then beta's, of g. Partial results
+/// [block][partial_size()].
+template <class ExecutionSpace, class S, bool Centred>
+struct ChannelNormSums {
+  using T = compute_type<S>;
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+  ChannelNormBackwardPoint<S, Centred> point;
+  bool bias = false;
+  Tiling tiling;
+  int blocks = 1, first_block = 0, last_block = 1;
+  double* partial = nullptr;
+
+  KOKKOS_FUNCTION index_t partial_size() const { return index_t{1 + bias} * point.channels; }
+
+  void launch(const ExecutionSpace& space, const char* label) const {
+    launch_tiles(space, label, last_block - first_block, *this, host_bytes(), 0);
+  }
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    const int block = first_block + static_cast<int>(team.league_rank());
+    double* sums = partial + block * partial_size();
+    HALOGEN_HOST_PART(run_on_host(team, block, sums);)
+    HALOGEN_DEVICE_PART(run_on_device(team, block, sums);)
+  }
+
+ private:
+  static constexpr index_t piece = PointPiece::size;
+  std::size_t values() const { return static_cast<std::size_t>(point.channels * piece); }
+  std::size_t host_bytes() const { return 2 * Scratch::bytes_of<T>(values()); }
+
+  void run_on_host(const Team& team, int block, double* sums) const {
+    Scratch scratch = Scratch::of(team, 1, host_bytes());
+    T* const g = scratch.take<T>(values());
+    T* const x = scratch.take<T>(values());
+    std::fill_n(sums, partial_size(), 0.0);
+    const Interval tiles = tiling.of_block(block, blocks);
+    for (index_t t = tiles.begin; t < tiles.end; ++t) {
+      const Tile tile(tiling, t);
+      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
+        for (index_t at = tile.columns.begin; at < tile.columns.end; at += piece)
+          add_points(tile.sample, y, at, std::min(piece, tile.columns.end - at), g, x, sums);
+    }
+  }
+  void add_points(int n, index_t y, index_t x0, index_t count, T* g, T* x, double* sums) const {
+    T inverse[piece];
+    for (int c = 0; c < point.channels; ++c) point.load(n, c, y, x0, count, g + c * piece, x + c * piece);
+    point.norm.normalise(x, inverse, piece, count);
+    for (int c = 0; c < point.channels; ++c) {
+      T along = 0, sum = 0;
+      for (index_t i = 0; i < count; ++i) along += g[c * piece + i] * x[c * piece + i], sum += g[c * piece + i];
+      sums[c] += static_cast<double>(along);
+      if (bias) sums[point.channels + c] += static_cast<double>(sum);
+    }
+  }
+
+  KOKKOS_FUNCTION void run_on_device(const Team& team, int block, double* sums) const {
+    const Interval tiles = tiling.of_block(block, blocks);
+    device::each_of_warps(team, point.channels, [&](int c) {
+      double along = 0, sum = 0;
+      for (index_t t = tiles.begin; t < tiles.end; ++t) {
+        const Tile tile(tiling, t);
+        for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
+          device::each_of_lanes(static_cast<int>(tile.columns.size()), [&](int i) {
+            const index_t x = tile.columns.begin + i;
+            const ChannelMoments<T> of =
+                point.norm.moments([&](int k) { return point.input.at(tile.sample, k, y, x); });
+            const T g = point.gradient.at(tile.sample, c, y, x);
+            along += static_cast<double>(g * of.normal(point.input.at(tile.sample, c, y, x)));
+            sum += static_cast<double>(g);
+          });
+      }
+      device::sum_over_lanes(along, sum);
+      if (!device::is_first_lane()) return;
+      sums[c] = along;
+      if (bias) sums[point.channels + c] = sum;
+    });
+  }
+};
+
+}  // namespace halogen::kernels
