@@ -123,7 +123,7 @@ int stored_channels() {
   constexpr auto& plan = plan_of<Model, In>;
   int channels = 0;
   for (const hg::Launch& launch : plan.launches)
-    if (launch.kind == hg::LaunchKind::store) channels += plan.tensors[launch.output].channels;
+    if (launch.is<hg::StoreValue>()) channels += plan.tensors[launch.output].channels;
   return channels;
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("PyTorch's idiom, a pad and a window without padding, in sums and stri
   support::check_resizing<Idiom, 2, 3>({2, 24, 23}, 12, 12);
   constexpr auto& shared = plan_of<Shared, 2>;
   int stores = 0;
-  for (const hg::Launch& launch : shared.launches) stores += launch.kind == hg::LaunchKind::store;
+  for (const hg::Launch& launch : shared.launches) stores += launch.is<hg::StoreValue>();
   CHECK(stores == 2);  // what is upsampled, once for both; the output
 }
 TEST_CASE("volumes: to the bit") { support::check_composition<Volume, 1, 2, true, support::VolumeMesh>(); }

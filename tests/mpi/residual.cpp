@@ -99,9 +99,11 @@ constexpr int level_of() {
   return (*hg::Conv2d<2, 4, Options...>{}(hg::Traced{&graph, 0})).level;
 }
 
-int count(const hg::Plan& plan, hg::LaunchKind kind) {
+/// Launches of type L.
+template <class L>
+int count(const hg::Plan& plan) {
   int all = 0;
-  for (const hg::Launch& launch : plan.launches) all += launch.kind == kind;
+  for (const hg::Launch& launch : plan.launches) all += launch.is<L>();
   return all;
 }
 
@@ -134,20 +136,20 @@ TEST_CASE("a block's backward has no launch but its convolutions'; forward it st
   using Plain = hg::Sequential<Conv<2, 4>, hg::GroupNorm<2, 4>, hg::ReLU, hg::Conv2d<4, 3>>;
   const auto& with = plan_of<ResNet, 2>;
   const auto& without = plan_of<Plain, 2>;
-  CHECK(count(with, hg::LaunchKind::add) == 2);
-  CHECK(count(with, hg::LaunchKind::gradient_store) == 0);
-  CHECK(count(with, hg::LaunchKind::store_backward) == 0);
+  CHECK(count<hg::detail::AddForward>(with) == 2);
+  CHECK(count<hg::AddGradients>(with) == 0);
+  CHECK(count<hg::StoreGradient>(with) == 0);
   CHECK(with.launches.size() == without.launches.size() + 2 * (1 + 2 * 3));  // a sum, two convolutions of three
   // A norm of what others read too: one launch for its gradient, added to theirs. One store is the output's.
-  CHECK(count(plan_of<PreActivation, 2>, hg::LaunchKind::gradient_store) == 3);
-  CHECK(count(plan_of<PreActivation, 2>, hg::LaunchKind::store_backward) == 1);
+  CHECK(count<hg::AddGradients>(plan_of<PreActivation, 2>) == 3);
+  CHECK(count<hg::StoreGradient>(plan_of<PreActivation, 2>) == 1);
 }
 
 TEST_CASE("a convolution's output is not stored where it adds the other term itself") {
   const auto adders = [](const hg::Plan& plan) {
     int all = 0;
     for (const hg::Launch& launch : plan.launches)
-      all += launch.kind == hg::LaunchKind::conv_forward && launch.addend >= 0;
+      all += launch.is<hg::detail::ConvolutionForward>() && launch.addend >= 0;
     return all;
   };
   const auto forward = [](const hg::Plan& plan) { return plan.first_backward; };
@@ -156,7 +158,7 @@ TEST_CASE("a convolution's output is not stored where it adds the other term its
   CHECK(forward(plan_of<PreActivation, 2>) == 1 + 2 * 2 + 1);  // convolutions, the store of the output
   CHECK(adders(plan_of<Smooth, 2>) == 1);                      // the second adds to a GELU of what is stored
   CHECK(adders(plan_of<Terms, 2>) == 3);
-  CHECK(count(plan_of<Terms, 2>, hg::LaunchKind::add) == 2);
+  CHECK(count<hg::detail::AddForward>(plan_of<Terms, 2>) == 2);
 }
 
 TEST_CASE("a sum sends what one tensor sends") {

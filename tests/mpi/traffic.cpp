@@ -141,11 +141,14 @@ TEST_CASE("one kernel a launch that explain names, and what prepares weights and
   };
   const hg::Layout& layout = training.trainer.layout(training.image);
   const hg::Plan& plan = layout.plan();
+  namespace of = hg::detail;
   int convolutions = 0, weight_gradients = 0, norms = 0;
   for (const hg::Launch& launch : plan.launches) {
-    convolutions += launch.kind == hg::LaunchKind::conv_forward || launch.kind == hg::LaunchKind::conv_input_gradient;
-    weight_gradients += launch.kind == hg::LaunchKind::conv_weight_gradient;
-    if (launch.weights) weight_gradients += launch.source == 0 && plan.node_of(launch).bias ? 2 : 1;  // the bias's own
+    const bool both = launch.is<of::ConvolutionGradients>();
+    convolutions += launch.is<of::ConvolutionForward>() || launch.is<of::ConvolutionInputGradient>() || both;
+    weight_gradients += launch.is<of::ConvolutionWeightGradient>();
+    if (both)  // and the bias's own
+      weight_gradients += launch.source == 0 && plan.node_of(launch).as<of::ConvolutionConstants>().bias ? 2 : 1;
     norms += (launch.statistics >= 0) + (launch.sums >= 0);
   }
   int stages = 0;

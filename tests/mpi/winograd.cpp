@@ -166,7 +166,7 @@ template <class Model, int In>
 std::pair<int, int> passes() {
   int own = 0, beside = 0;
   for (const hg::Launch& launch : hg::plan_of<Model, In, hg::PlanKind::training>.launches)
-    own += launch.kind == hg::LaunchKind::conv_weight_gradient, beside += launch.weights;
+    own += launch.is<hg::detail::ConvolutionWeightGradient>(), beside += launch.is<hg::detail::ConvolutionGradients>();
   return {own, beside};
 }
 
