@@ -26,6 +26,24 @@ struct AssignRows {
       for (index_t x = begin; x < end; ++x) out[x] = static_cast<T>(row(x));
     });
   }
+  index_t all_points() const { return space.rows() * space.size[Rank - 1]; }
+  /// Several work items, on the host.
+  void run(index_t first, index_t last) const {
+    space.walk(first, last, [this](const Position& at, index_t begin, index_t a, index_t b, index_t end) {
+      T* out = line_of<Rank - 1>(target, at);
+      if (a < b) {
+        const auto row = expression.template row<false, Rank - 1>(at);
+        HALOGEN_INDEPENDENT
+        for (index_t x = a; x < b; ++x) out[x] = static_cast<T>(row(x));
+      }
+      if (begin == a && b == end) return;
+      const auto row = expression.template row<true, Rank - 1>(at);
+      for (; begin < end; begin = b, a = end, b = end) {
+        HALOGEN_INDEPENDENT
+        for (index_t x = begin; x < a; ++x) out[x] = static_cast<T>(row(x));
+      }
+    });
+  }
 };
 HALOGEN_LOOPS_END
 

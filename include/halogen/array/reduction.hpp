@@ -167,7 +167,7 @@ namespace types {
 /// sqrt of a sum of squares, whose derivative at 0 is 0, as that of torch.linalg.norm.
 struct RootOfSquares {
   template <class A>
-  KOKKOS_FUNCTION auto operator()(A a) const {
+  HALOGEN_ROW auto operator()(A a) const {
     return Kokkos::sqrt(a);
   }
   template <int, class A>
