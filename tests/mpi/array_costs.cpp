@@ -46,14 +46,6 @@ struct OpenRegions {
 };
 #endif
 
-/// What f() sent.
-template <class F>
-hg::CommStatistics spent(F f) {
-  const auto before = hg::comm_stats();
-  f();
-  return hg::comm_stats() - before;
-}
-
 /// Labels of what f allocates.
 template <class F>
 std::string allocations(F f) {

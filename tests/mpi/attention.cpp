@@ -96,13 +96,6 @@ void check_beside(const auto& mesh, int way, const Numbers (&given)[4], const Nu
 }
 
 /// What f() sent.
-template <class F>
-hg::CommStatistics spent(F f) {
-  const auto before = hg::comm_stats();
-  f();
-  return hg::comm_stats() - before;
-}
-
 hg::DeviceMesh<Line> line() { return hg::device_mesh<Line>(grid_world(), {-1}); }
 
 /// Deterministic numbers for (samples, heads, positions, width).

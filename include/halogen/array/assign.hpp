@@ -185,7 +185,7 @@ struct field_bytes<Pointwise<F, Args...>, Real> {
 };
 
 /// Whether values of the expression's fields would lose digits in a field of T that nobody has asked for. A field of
-/// bool says of integers whether they are 0.
+/// bool says where integers are not 0.
 template <class T, class E>
 inline constexpr bool narrows = field_bytes_of<E, true> > (std::is_integral_v<T> ? 0 : sizeof(T)) ||
                                 (std::is_integral_v<T> && !std::is_same_v<T, bool> &&
