@@ -154,7 +154,6 @@ void redistribution(const hg::Environment& env, const hg::DeviceMesh<Line>& mesh
 
 int main(int argc, char** argv) {
   hg::Environment env(argc, argv);
-  Kokkos::Tools::Experimental::set_allocate_data_callback(bench::count_allocation);
   const auto mesh = hg::device_mesh<Line>(env.world(), {-1});
   for (const char* name : {"op_overhead_pointwise", "op_overhead_stencil", "op_overhead_sum"})
     if (bench::wanted(argc, argv, name)) operations(env, mesh, name);

@@ -103,7 +103,6 @@ void exchange(const hg::Environment& env, const Case& one) {
 
 int main(int argc, char** argv) {
   hg::Environment env(argc, argv);
-  Kokkos::Tools::Experimental::set_allocate_data_callback(bench::count_allocation);
   const Case cases[] = {{"halo_rows", 1024, 1, true},
                         {"halo_columns", 1024, 1, false},
                         {"halo_rows_deep", 1024, 4, true},

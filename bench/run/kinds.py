@@ -215,17 +215,18 @@ def beside_mpi(name, run):
     executable, own = names.program_of(name)
     if not (run.build / "bench" / executable).exists():
         return peers.say(f"{executable} was not built (no MPI)")
-    command = ["mpirun", "-n", str(bench.ranks[0]), str(run.build / "bench" / executable), own]
-    found = turns.turn(meter, command, 1)
-    if found is None:
-        raise SystemExit(1)
-    for line in found:
-        lines = {"halogen": [line], "mpi": [{**line, "milliseconds": line["peer_milliseconds"]}]}
-        record = {"name": name, "threads": 1, "ranks": line["ranks"], "halogen_ms": turns.median_of(lines["halogen"]),
-                  "allocations": line["allocations"]}
-        compared(record, lines, "halogen", "mpi", "mpi")
-        record["pair_ratios"] = [b / a for a, b in zip(line["milliseconds"], line["peer_milliseconds"])]
-        yield {**record, **meter.members()}
+    for ranks in bench.ranks:
+        command = ["mpirun", "-n", str(ranks), str(run.build / "bench" / executable), own]
+        found = turns.turn(meter, command, 1)
+        if found is None:
+            raise SystemExit(1)
+        for line in found:
+            lines = {"halogen": [line], "mpi": [{**line, "milliseconds": line["peer_milliseconds"]}]}
+            record = {"name": name, "threads": 1, "ranks": line["ranks"],
+                      "halogen_ms": turns.median_of(lines["halogen"]), "allocations": line["allocations"]}
+            compared(record, lines, "halogen", "mpi", "mpi")
+            record["pair_ratios"] = [b / a for a, b in zip(line["milliseconds"], line["peer_milliseconds"])]
+            yield {**record, **meter.members()}
 
 
 def compile_time(name, run):

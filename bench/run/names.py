@@ -86,6 +86,9 @@ BENCHES = {
     "unet_exchange": Bench("exchange", "unet", 9, ranks=(2,), size=512),
     **{name: Bench("beside_mpi", "array", ranks=(2,)) for name in in_process},
     **{name: Bench("beside_mpi", "halo", ranks=(2,)) for name in halos},
+    "stencil_small_32": Bench("beside_mpi", "steps", ranks=(1, 2)),
+    "stencil_small_31_3": Bench("beside_mpi", "steps"),
+    "stencil_small_128_3": Bench("beside_mpi", "steps"),
     **{f"compile_chain_{depth}": Bench("compile_time") for depth in (1, 2, 4, 8, 16)},
     **{name: Bench("compile_time") for name in ("compile_hello", "compile_unet", "compile_change")},
 }

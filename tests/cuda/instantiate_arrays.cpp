@@ -29,7 +29,7 @@ void step_a_field(const hg::Environment& env) {
   v = hg::iterate<2>([&](const auto& w) { return step(hg::with_boundary<hg::Zero, hg::Periodic>(w)); }, v);
   const auto both = hg::concatenate<0>(u, hg::slice<0>(v, 0, 16, 2));
   using Half = hg::Sharded<hg::Tensor<hg::bfloat16, hg::dyn, hg::dyn>, Grid, hg::Shard<0>, hg::Shard<1>>;
-  const Half half = v * hg::along<1>(hg::max<0>(u));
+  const Half half = hg::cast<hg::bfloat16>(v * hg::along<1>(hg::max<0>(u)));
   auto [total, dv] = hg::value_and_grad([&](auto w) {
     return hg::sum(hg::stencil(Upwind{}, w) / hg::norm(w)) + hg::sum(hg::square(hg::slice<1>(w, 0, 20, 3))) +
            hg::sum(hg::stencil(Upwind{}, hg::with_boundary<hg::Zero, hg::Zero>(hg::square(w))));
@@ -69,12 +69,11 @@ void rearrange_fields(const hg::Environment& env) {
   add(hg::value_and_grad([](auto u, auto v) { return hg::sum(hg::softmax<1>(u - v)); })(rows, row));
   add(hg::value_and_grad([](auto u) { return hg::sum(u / hg::std<0>(u, hg::keep_dimensions)); })(rows));
   add(hg::value_and_grad([](auto u) { return hg::sum(hg::flip<0>(u) * hg::roll<1>(u, 3)); })(rows));
-  add(hg::value_and_grad([](auto v) { return hg::sum(hg::expand<0>(v) + hg::select<0>(hg::unsqueeze<0>(v), 0)); })(row));
+  add(hg::value_and_grad([](auto v) { return hg::sum(hg::expand<0>(v) + hg::select<0>(hg::unsqueeze<0>(v), 0)); })(
+      row));
   add(hg::value_and_grad([](auto u) { return hg::sum(hg::flatten<0, 1>(hg::unflatten<0>(u, 8, 2))); })(rows));
   add(hg::value_and_grad([](auto u, auto w) { return hg::var(hg::matmul(u, w)); })(rows, weights));
-  add(hg::value_and_grad([](auto u) {
-    return hg::sum(hg::redistribute<Whole>(hg::einsum<"ni,nj->ij">(u, u)));
-  })(rows));
+  add(hg::value_and_grad([](auto u) { return hg::sum(hg::redistribute<Whole>(hg::einsum<"ni,nj->ij">(u, u))); })(rows));
   add(hg::value_and_grad([](auto u) { return hg::logsumexp(u) + hg::sum(hg::log_softmax<1>(u)); })(rows));
   if (env.is_root()) std::printf("rearranged %.9g\n", sum);
 }

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "support/array.hpp"
+#include "support/plain_attention.hpp"
 
 namespace {
 
@@ -14,48 +14,6 @@ using Line = hg::Mesh<"line">;
 template <class T>
 using Rows = hg::Sharded<hg::Tensor<T, hg::dyn, hg::dyn, hg::dyn, hg::dyn>, Line, hg::Shard<2>>;
 using Numbers = Array<double, 4>;
-
-struct Result {
-  Numbers output, query, key, value;
-};
-
-/// Output and gradients of sum(output * g).
-Result plain(const Numbers& q, const Numbers& k, const Numbers& v, const Numbers& g, bool is_causal) {
-  const auto zeros = [](const Numbers& like) { return Numbers(like.extents, [](auto) { return 0.0; }); };
-  Result result{zeros(g), zeros(q), zeros(k), zeros(v)};
-  const auto [n, heads, length, embedding] = q.extents;
-  const index_t keys = k.extents[2], width = v.extents[3];
-  const double scale = 1 / std::sqrt(static_cast<double>(embedding));
-  for_each_index(Index<3>{n, heads, length}, [&, embedding = embedding](Index<3> i) {
-    const auto at = [&](const Numbers& a, index_t position, index_t e) { return a.offset({i[0], i[1], position, e}); };
-    const auto seen = static_cast<std::size_t>(is_causal ? std::min(keys, i[2] + 1) : keys);
-    std::vector<double> p(seen), slope(seen);
-    double sum = 0, dot = 0;
-    for (std::size_t j = 0; j < seen; ++j) {
-      const auto key = static_cast<index_t>(j);
-      for (index_t e = 0; e < embedding; ++e) p[j] += scale * q.values[at(q, i[2], e)] * k.values[at(k, key, e)];
-      sum += p[j] = std::exp(p[j]);
-    }
-    for (std::size_t j = 0; j < seen; ++j) {
-      const auto key = static_cast<index_t>(j);
-      p[j] /= sum;
-      for (index_t e = 0; e < width; ++e) {
-        result.output.values[at(g, i[2], e)] += p[j] * v.values[at(v, key, e)];
-        result.value.values[at(v, key, e)] += p[j] * g.values[at(g, i[2], e)];
-        slope[j] += g.values[at(g, i[2], e)] * v.values[at(v, key, e)];
-      }
-      dot += p[j] * slope[j];
-    }
-    for (std::size_t j = 0; j < seen; ++j)
-      for (index_t e = 0; e < embedding; ++e) {
-        const auto key = static_cast<index_t>(j);
-        const double share = scale * p[j] * (slope[j] - dot);
-        result.query.values[at(q, i[2], e)] += share * k.values[at(k, key, e)];
-        result.key.values[at(k, key, e)] += share * q.values[at(q, i[2], e)];
-      }
-  });
-  return result;
-}
 
 template <class Field>
 double distance(const Field& field, const Numbers& expected) {
@@ -66,7 +24,7 @@ double distance(const Field& field, const Numbers& expected) {
 
 /// The largest error of output and gradients.
 template <class T>
-double run(const auto& mesh, int way, const Numbers (&given)[4], const Result& expected, bool is_causal) {
+double run(const auto& mesh, int way, const Numbers (&given)[4], const AttentionResult& expected, bool is_causal) {
   using Field = Rows<T>;
   const auto q = field<Field>(mesh, given[0], way), k = field<Field>(mesh, given[1], way),
              v = field<Field>(mesh, given[2], way), g = field<Field>(mesh, given[3], way);
@@ -93,7 +51,7 @@ TEST_CASE("attention's device parts: output and gradients") {
                               numbers<double>(Index<4>{1, 2, one.keys, one.embedding}, 2),
                               numbers<double>(Index<4>{1, 2, one.keys, one.width}, 3),
                               numbers<double>(Index<4>{1, 2, one.length, one.width}, 4)};
-    const Result expected = plain(given[0], given[1], given[2], given[3], one.is_causal);
+    const AttentionResult expected = plain_attention(given[0], given[1], given[2], given[3], one.is_causal);
     for (const int way : {0, 1}) {
       CAPTURE(way);
       const auto mesh = hg::device_mesh<Line>(grid_world(), {-1});

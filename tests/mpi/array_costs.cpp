@@ -5,6 +5,9 @@
 // optimise: 0
 
 #include <doctest/doctest.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 #include "support/array.hpp"
 #include "support/heap.hpp"
@@ -33,13 +36,15 @@ struct Five {
   }
 };
 
-/// What f() sent.
-template <class F>
-hg::CommStatistics spent(F f) {
-  const auto before = hg::comm_stats();
-  f();
-  return hg::comm_stats() - before;
-}
+#if defined(KOKKOS_ENABLE_OPENMP) && !defined(KOKKOS_ENABLE_CUDA)
+/// How many regions of OpenMP are open around a point of a kernel.
+struct OpenRegions {
+  template <class T>
+  T operator()(T) const {
+    return static_cast<T>(omp_get_level());
+  }
+};
+#endif
 
 /// Labels of what f allocates.
 template <class F>
@@ -161,6 +166,19 @@ TEST_CASE("a step takes as little from the heap, Kokkos' own, however many field
   });
   CHECK((of_many == of_two || support::heap_serves_a_tool()));
 }
+
+#if defined(KOKKOS_ENABLE_OPENMP) && !defined(KOKKOS_ENABLE_CUDA)
+TEST_CASE("a kernel of few points runs where it is launched: no other thread is woken, unless a tool is to see it") {
+  const auto u = field<Rows>(line(), numbers<double>(extents, 84));
+  Rows regions = u;
+  const auto most = [&] { return std::ranges::max(regions.to_host()); };
+  regions = hg::apply(OpenRegions{}, u);
+  CHECK((most() == 0 || support::heap_serves_a_tool()));
+  const auto seen = support::kokkos_events([&] { regions = hg::apply(OpenRegions{}, u); });
+  CHECK(most() == 1);
+  CHECK(seen.launches.at("halogen::assign") == 1);
+}
+#endif
 
 TEST_CASE("from the second evaluation on nothing is allocated: what moves") {
   const auto mesh = line();

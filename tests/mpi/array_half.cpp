@@ -109,7 +109,8 @@ TEST_CASE_TEMPLATE("fields of two bytes: computed in float, rounded when stored,
       const auto expected = [&](auto i) { return a(i) + a(i[0], (i[1] + 1) % 14) + a(i[0] - 1, i[1]); };
       CHECK(error(in_float, extents, expected) == 0);
       CHECK(error(sum, extents, [&](auto i) { return stored(expected(i)); }) == 0);
-      const Plane<Half> mixed = hg::slice<1>(u, 0, 14, 3) * 0.5f + hg::cast<float>(hg::slice<1>(wide, 0, 14, 3));
+      const Plane<Half> mixed =
+          hg::cast<Half>(hg::slice<1>(u, 0, 14, 3) * 0.5f + hg::cast<float>(hg::slice<1>(wide, 0, 14, 3)));
       CHECK(error(mixed, {9, 5}, [&](auto i) { return stored(1.5f * a(i[0], 3 * i[1])); }) == 0);
       const Rows<float> most = hg::max<1>(u);
       CHECK(error(most, {9}, [&](auto i) {

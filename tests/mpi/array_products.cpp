@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"
+#include "support/refusal.hpp"
 
 namespace test_array_products {
 
@@ -36,21 +37,6 @@ auto product_of(const A& a, const B& b) {
     for (index_t k = 0; k < a.extents[1]; ++k) sum += static_cast<double>(a(i[0], k)) * static_cast<double>(b(k, i[1]));
     return sum;
   };
-}
-template <class F>
-hg::CommStatistics spent(F f) {
-  const auto before = hg::comm_stats();
-  f();
-  return hg::comm_stats() - before;
-}
-template <class F>
-std::string refusal(F f) {
-  try {
-    f();
-  } catch (const hg::CollectiveError& e) {
-    return e.what();
-  }
-  return "";
 }
 
 }  // namespace
@@ -208,14 +194,14 @@ TEST_CASE("what only the run knows of a product is refused in a sentence") {
   everywhere<Grid>([&](const auto& mesh, int way) {
     const auto u = field<Whole<double>>(mesh, a), v = field<Whole<double>>(mesh, b);
     CHECK(
-        refusal([&] { static_cast<void>(hg::matmul(u, v)); }) ==
+        refusal<hg::CollectiveError>([&] { static_cast<void>(hg::matmul(u, v)); }) ==
         "a product's operands have 6 points in dimension 1 of the first and 5 in dimension 0 of the second: they must "
         "be equal");
     const auto x = field<Matrix<double, Replicate, Shard<1>>>(mesh, a, 0);
     const auto y = field<Matrix<double, Replicate, Shard<1>>>(mesh, a, 1);
     const bool differ = x.cut(1) != y.cut(1);
-    const std::string said =
-        refusal([&] { const Matrix<double, Replicate, hg::Partial<>> p = hg::einsum<"ik,jk->ij">(x, y); });
+    const std::string said = refusal<hg::CollectiveError>(
+        [&] { const Matrix<double, Replicate, hg::Partial<>> p = hg::einsum<"ik,jk->ij">(x, y); });
     CHECK(said == (differ
                        ? "a product's operands are cut differently in dimension 1 of the first and 1 of the second, of "
                          "6 points: redistribute one to the other's cuts"
@@ -226,7 +212,7 @@ TEST_CASE("what only the run knows of a product is refused in a sentence") {
   const auto u = field<Whole<double>>(meshes.front(), a), v = field<Whole<double>>(meshes.front(), a);
   CHECK(hg::explain(hg::matmul(u, hg::transpose<0, 1>(v))).find("product, summed over ranks") != std::string::npos);
   const auto elsewhere = field<Whole<double>>(all_meshes<Grid>().front(), a);
-  CHECK(refusal([&] { const Whole<double> w = hg::matmul(u, hg::transpose<0, 1>(elsewhere)); }) ==
+  CHECK(refusal<hg::CollectiveError>([&] { const Whole<double> w = hg::matmul(u, hg::transpose<0, 1>(elsewhere)); }) ==
         "the operands of a product lie on different meshes: distribute them on one");
 }
 

@@ -24,9 +24,7 @@ using Volume = hg::Sharded<hg::Tensor<T, dyn, dyn, dyn>, Grid, hg::Replicate, hg
 /// Messages of this rank, and their points.
 template <class F>
 std::pair<index_t, index_t> sent(F f) {
-  const auto before = hg::comm_stats();
-  f();
-  const auto messages = (hg::comm_stats() - before).messages;
+  const auto messages = spent(f).messages;
   return {messages.count, messages.bytes / 8};
 }
 

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "support/array.hpp"
+#include "support/refusal.hpp"
 
 namespace test_array_reshaped {
 
@@ -36,18 +37,7 @@ constexpr double exact = 1e-13, differences = 1e-8;
 
 template <class F>
 index_t messages_of(F f) {
-  const auto before = hg::comm_stats();
-  f();
-  return (hg::comm_stats() - before).messages.count;
-}
-template <class F>
-std::string refusal(F f) {
-  try {
-    f();
-  } catch (const hg::CollectiveError& e) {
-    return e.what();
-  }
-  return "";
+  return spent(f).messages.count;
 }
 
 }  // namespace
@@ -101,10 +91,10 @@ TEST_CASE("extents of 1 that only the run knows: expand, or one sentence on all 
     const Plane<float> w = u * hg::expand<0>(v);
     CHECK(error(w, {6, 7}, [&](auto i) { return a(i) * b(0, i[1]); }) == 0);
     const auto whole = field<Whole<float>>(mesh, a), narrow = field<Whole<float>>(mesh, b);
-    CHECK(refusal([&] { static_cast<void>(whole * narrow); }) ==
+    CHECK(refusal<hg::CollectiveError>([&] { static_cast<void>(whole * narrow); }) ==
           "operands of one expression have 6 and 1 points in dimension 0: give them the same extents, or broadcast the "
           "one of 1 point by expand<0>(it)");
-    CHECK(refusal([&] { static_cast<void>(hg::expand<0>(whole)); }) ==
+    CHECK(refusal<hg::CollectiveError>([&] { static_cast<void>(hg::expand<0>(whole)); }) ==
           "expand of dimension 0 with 6 points: it must have 1; repeat points by concatenate");
   });
 }
@@ -136,9 +126,9 @@ TEST_CASE("select, squeeze and unsqueeze move nothing") {
             return sum * a(i);
           }) < exact);
     CHECK(alone.extent(1) == 1);
-    CHECK(refusal([&] { static_cast<void>(hg::select<1>(u, 4)); }) ==
+    CHECK(refusal<hg::CollectiveError>([&] { static_cast<void>(hg::select<1>(u, 4)); }) ==
           "select of index 4 of dimension 1 with 4 points: give -4..3");
-    CHECK(refusal([&] { static_cast<void>(hg::squeeze<1>(u)); }) ==
+    CHECK(refusal<hg::CollectiveError>([&] { static_cast<void>(hg::squeeze<1>(u)); }) ==
           "squeeze of dimension 1 with 4 points: it must have 1; select one of them");
   });
 }
@@ -165,7 +155,7 @@ TEST_CASE_TEMPLATE("unflatten and flatten of what is not cut, and of the first p
     using Five = hg::Sharded<hg::Tensor<T, dyn, dyn, dyn, dyn, dyn>, Grid, hg::Shard<0>, hg::Shard<0>>;
     const Five five = hg::unflatten<0>(line, 5, 1, 3, 2, 2);
     CHECK(error(five, {5, 1, 3, 2, 2}, [&](auto i) { return b(i[0], i[2], 2 * i[3] + i[4]); }) == 0);
-    CHECK(refusal([&] { static_cast<void>(hg::unflatten<1>(u, 5, 3)); }) ==
+    CHECK(refusal<hg::CollectiveError>([&] { static_cast<void>(hg::unflatten<1>(u, 5, 3)); }) ==
           "unflatten of dimension 1 with 10 points into 5 x 3: give sizes whose product is 10, one of them perhaps -1");
   });
 }

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "support/array.hpp"
+#include "support/plain_attention.hpp"
 
 namespace test_attention_masked {
 
@@ -20,49 +20,6 @@ using Line = hg::Mesh<"line">;
 template <class T>
 using Sequence = hg::Sharded<hg::Tensor<T, hg::dyn, hg::dyn, hg::dyn, hg::dyn>, Line, hg::Shard<2>>;
 using Numbers = Array<double, 4>;
-
-struct Result {
-  Numbers output, query, key, value;
-};
-
-/// Causal attention and the gradients of sum(output * g), pair by pair of those that are seen.
-Result plain(const Numbers& q, const Numbers& k, const Numbers& v, const Numbers& g) {
-  const auto zeros = [](const Numbers& like) { return Numbers(like.extents, [](auto) { return 0.0; }); };
-  Result result{zeros(g), zeros(q), zeros(k), zeros(v)};
-  const auto [n, heads, length, embedding] = q.extents;
-  const index_t keys = k.extents[2], width = v.extents[3];
-  const double scale = 1 / std::sqrt(static_cast<double>(embedding));
-  for_each_index(Index<3>{n, heads, length}, [&, embedding = embedding](Index<3> i) {
-    const auto at = [&](const Numbers& a, index_t position, index_t e) { return a.offset({i[0], i[1], position, e}); };
-    const index_t seen = std::min(keys, i[2] + 1);
-    std::vector<double> p;
-    double sum = 0, dot = 0;
-    for (index_t j = 0; j < seen; ++j) {
-      double logit = 0;
-      for (index_t e = 0; e < embedding; ++e) logit += scale * q.values[at(q, i[2], e)] * k.values[at(k, j, e)];
-      p.push_back(std::exp(logit));
-      sum += p.back();
-    }
-    for (index_t j = 0; j < seen; ++j) {
-      const double share = p[static_cast<std::size_t>(j)] /= sum;
-      for (index_t e = 0; e < width; ++e) {
-        result.output.values[at(g, i[2], e)] += share * v.values[at(v, j, e)];
-        result.value.values[at(v, j, e)] += share * g.values[at(g, i[2], e)];
-        dot += share * v.values[at(v, j, e)] * g.values[at(g, i[2], e)];
-      }
-    }
-    for (index_t j = 0; j < seen; ++j) {
-      double slope = -dot;
-      for (index_t e = 0; e < width; ++e) slope += g.values[at(g, i[2], e)] * v.values[at(v, j, e)];
-      slope *= scale * p[static_cast<std::size_t>(j)];
-      for (index_t e = 0; e < embedding; ++e) {
-        result.query.values[at(q, i[2], e)] += slope * k.values[at(k, j, e)];
-        result.key.values[at(k, j, e)] += slope * q.values[at(q, i[2], e)];
-      }
-    }
-  });
-  return result;
-}
 
 constexpr bool on_device = HALOGEN_DEVICE_KERNELS > 0;  // threads in its place take their time
 /// On the host in one kernel, or several; on a device in several parts.
@@ -84,7 +41,7 @@ double beside(const Field& field, const Numbers& expected) {
 template <class T>
 void check(const auto& mesh, int way, const Numbers (&given)[4], double tolerance) {
   using Field = Sequence<T>;
-  const auto expected = plain(given[0], given[1], given[2], given[3]);
+  const auto expected = plain_attention(given[0], given[1], given[2], given[3], true);
   const auto q = field<Field>(mesh, given[0], way), k = field<Field>(mesh, given[1], way),
              v = field<Field>(mesh, given[2], way);
   const auto g = field<Sequence<hg::compute_type<T>>>(mesh, given[3], way);

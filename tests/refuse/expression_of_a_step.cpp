@@ -1,5 +1,6 @@
 // A trainer's step is given an expression as its label.
 // expect: why::expression_is_no_field
+// expect: write Image v = u + 1; and give v
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"data", "height", "width">;

@@ -1,5 +1,6 @@
 // full_tensor of an expression: the tag says that it is no field.
 // expect: why::expression_is_no_field
+// expect: write Field v = u + 1; full_tensor(v)
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"height", "width">;

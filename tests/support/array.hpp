@@ -73,6 +73,14 @@ Array<T, static_cast<int>(Rank)> numbers(const std::array<index_t, Rank>& extent
           }};
 }
 
+/// What f() sent.
+template <class F>
+hg::CommStatistics spent(F f) {
+  const auto before = hg::comm_stats();
+  f();
+  return hg::comm_stats() - before;
+}
+
 /// All meshes of this type over the started ranks.
 template <class MeshType>
 std::vector<hg::DeviceMesh<MeshType>> all_meshes() {

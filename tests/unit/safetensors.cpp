@@ -277,6 +277,34 @@ TEST_CASE("a symbolic link stays, and what it means is replaced") {
                 {"loop", "symbolic links"});
 }
 
+TEST_CASE("who may read and write a file stays; another name of the older file keeps that") {
+  const Folder folder;
+  const auto a = halogen::named_tensor<float>("a", {1}, {1.f}), b = halogen::named_tensor<float>("b", {1}, {2.f});
+  const auto file = folder.path / "state", other = folder.path / "other", fresh = folder.path / "fresh";
+  halogen::write_safetensors(file, {a});
+  fs::create_hard_link(file, other);
+  for (const unsigned mode : {0640u, 0400u, 0666u, 0755u}) {
+    fs::permissions(file, static_cast<fs::perms>(mode));
+    halogen::write_safetensors(file, {b});
+    CHECK(fs::status(file).permissions() == static_cast<fs::perms>(mode));
+  }
+  CHECK(halogen::read_safetensors(file)[0].name == "b");
+  CHECK(halogen::read_safetensors(other)[0].name == "a");
+  CHECK(fs::hard_link_count(file) == 1);
+  const mode_t mask = ::umask(027);  // a new file has what the process gives
+  halogen::write_safetensors(fresh, {a});
+  ::umask(mask);
+  CHECK(fs::status(fresh).permissions() == static_cast<fs::perms>(0640));
+  if (::geteuid() == 0) {  // only root may give files away
+    REQUIRE(::chown(fresh.c_str(), 1234, 1235) == 0);
+    halogen::write_safetensors(fresh, {b});
+    struct stat status {};
+    REQUIRE(::stat(fresh.c_str(), &status) == 0);
+    CHECK(status.st_uid == 1234);
+    CHECK(status.st_gid == 1235);
+  }
+}
+
 TEST_CASE("what is no regular file is not replaced, also behind a link") {
   const Folder folder;
   const auto a = halogen::named_tensor<float>("a", {1}, {1.f});

@@ -26,6 +26,24 @@ struct AssignRows {
       for (index_t x = begin; x < end; ++x) out[x] = static_cast<T>(row(x));
     });
   }
+  index_t all_points() const { return space.rows() * space.size[Rank - 1]; }
+  /// Several work items, on the host.
+  void run(index_t first, index_t last) const {
+    space.walk(first, last, [this](const Position& at, index_t begin, index_t a, index_t b, index_t end) {
+      T* out = line_of<Rank - 1>(target, at);
+      if (a < b) {
+        const auto row = expression.template row<false, Rank - 1>(at);
+        HALOGEN_INDEPENDENT
+        for (index_t x = a; x < b; ++x) out[x] = static_cast<T>(row(x));
+      }
+      if (begin == a && b == end) return;
+      const auto row = expression.template row<true, Rank - 1>(at);
+      for (; begin < end; begin = b, a = end, b = end) {
+        HALOGEN_INDEPENDENT
+        for (index_t x = begin; x < a; ++x) out[x] = static_cast<T>(row(x));
+      }
+    });
+  }
 };
 HALOGEN_LOOPS_END
 
@@ -126,29 +144,32 @@ std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
   return shape_with<Field>(mesh, pieces, cuts, extents);
 }
 
-/// Bytes of the widest real numbers that the fields of an expression hold, 0 where it has none of them: where it is of
-/// integers or truths, or depends on no field. Numbers do not count, so that 2.0 * u is of u's own width, nor does what
-/// a functor or a cast has made narrower. Two-byte numbers are floats that a field stores in two bytes.
-template <class E>
-struct real_bytes;
-template <class E>
-inline constexpr std::size_t real_bytes_of = real_bytes<E>::value;
-template <class E>
-struct real_bytes {
+/// Bytes of the widest real numbers (or integers) that the fields of an expression hold, 0 where it has none of them or
+/// is itself of the other kind. Numbers do not count, so that 2.0 * u is of u's own width, nor does what a functor or a
+/// cast has made narrower, nor that sums of integers have 64 bits.
+template <class E, bool Real>
+struct field_bytes;
+template <class E, bool Real>
+inline constexpr std::size_t field_bytes_of = field_bytes<E, Real>::value;
+/// Two-byte numbers are computed as floats, but a functor or cast of theirs has their own width.
+template <class T, bool Real>
+inline constexpr bool is_of_kind = Real ? std::is_floating_point_v<compute_type<T>> : std::is_integral_v<T>;
+template <class E, bool Real>
+struct field_bytes {
  private:
   template <class... Parts>
   static constexpr std::size_t widest(const std::tuple<Parts...>*) {
-    return std::max({std::size_t{0}, real_bytes_of<Parts>...});
+    return std::max({std::size_t{0}, field_bytes_of<Parts, Real>...});
   }
   static constexpr std::size_t find() {
-    if constexpr (std::is_same_v<typename E::placed, NotPlaced> || !std::is_floating_point_v<typename E::value_type>)
+    if constexpr (std::is_same_v<typename E::placed, NotPlaced> || !is_of_kind<typename E::value_type, Real>)
       return 0;
     else if constexpr (requires(const E& e) { e.field; })
-      return sizeof(typename E::value_type);
+      return sizeof(typename std::decay_t<decltype(E::field)>::value_type);
     else if constexpr (requires(const E& e) { e.parts; })
       return widest(static_cast<const std::decay_t<decltype(E::parts)>*>(nullptr));
     else if constexpr (requires(const E& e) { e.inner; })
-      return real_bytes_of<std::decay_t<decltype(E::inner)>>;
+      return field_bytes_of<std::decay_t<decltype(E::inner)>, Real>;
     else
       return 0;
   }
@@ -156,16 +177,19 @@ struct real_bytes {
  public:
   static constexpr std::size_t value = find();
 };
-template <class F, class... Args>
-struct real_bytes<Pointwise<F, Args...>> {
+template <class F, class... Args, bool Real>
+struct field_bytes<Pointwise<F, Args...>, Real> {
   using T = typename Pointwise<F, Args...>::value_type;
-  static constexpr std::size_t widest = std::max({std::size_t{0}, real_bytes_of<Args>...});
-  static constexpr std::size_t value = std::is_floating_point_v<T> ? std::min(sizeof(T), widest) : 0;
+  static constexpr std::size_t widest = std::max({std::size_t{0}, field_bytes_of<Args, Real>...});
+  static constexpr std::size_t value = is_of_kind<T, Real> ? std::min(sizeof(T), widest) : 0;
 };
 
-/// Whether values of the expression's fields would lose digits in a field of T that nobody has asked for.
+/// Whether values of the expression's fields would lose digits in a field of T that nobody has asked for. A field of
+/// bool says where integers are not 0.
 template <class T, class E>
-inline constexpr bool narrows = real_bytes_of<E> > (std::is_integral_v<T> ? 0 : sizeof(compute_type<T>));
+inline constexpr bool narrows = field_bytes_of<E, true> > (std::is_integral_v<T> ? 0 : sizeof(T)) ||
+                                (std::is_integral_v<T> && !std::is_same_v<T, bool> &&
+                                 field_bytes_of<E, false> > sizeof(T));
 
 template <class T, class E>
   requires(!narrows<T, E>)

@@ -15,7 +15,7 @@ template <class B, unsigned Mask>
 struct BoundBroadcast {
   B inner;
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION auto row(Position at) const {
+  HALOGEN_ROW auto row(Position at) const {
     constexpr bool same_for_all = Axis >= 0 && (Mask >> (Axis < 0 ? 0 : Axis) & 1u) != 0;
     for (int d = 0; d < max_rank; ++d)
       if ((Mask >> d & 1u) != 0) at[d] = 0;
@@ -99,20 +99,20 @@ template <class... X>
 inline constexpr unsigned common_single = (~0u & ... & one_point<expression_of<X>>::single);
 
 template <unsigned Mask, class E>
-auto broadcast_over(const E& e) {
+auto broadcast_over(E e) {
   if constexpr (Mask == 0)
     return e;
   else
-    return Broadcast<E, Mask>(e);
+    return Broadcast<E, Mask>(std::move(e));
 }
 /// An operand beside others that have one point in the dimensions of Common only.
 template <unsigned Common, class X>
-auto broadcast_beside(const X& x) {
+auto broadcast_beside(X x) {
   using Points = one_point<expression_of<X>>;
-  return broadcast_over<Points::single & ~Points::open & ~Common>(as_expression(x));
+  return broadcast_over<Points::single & ~Points::open & ~Common>(as_expression(std::move(x)));
 }
 template <unsigned Common, class X>
-using broadcast_of = decltype(broadcast_beside<Common>(std::declval<const X&>()));
+using broadcast_of = decltype(broadcast_beside<Common>(std::declval<X>()));
 
 }  // namespace detail
 }  // namespace halogen

@@ -14,6 +14,14 @@
 #include "halogen/stencil/window.hpp"
 #include "halogen/tensor/sharded.hpp"
 
+/// HALOGEN_ROW marks what a kernel calls at every row or point. Where the compiler optimises, it is inlined in any
+/// case: a row that is passed through memory costs more than its points.
+#if defined(__OPTIMIZE__) && !defined(__CUDACC__)
+#define HALOGEN_ROW KOKKOS_FORCEINLINE_FUNCTION
+#else
+#define HALOGEN_ROW KOKKOS_FUNCTION
+#endif
+
 namespace halogen {
 
 /// Where an expression lives that depends on no field: numbers and reductions to one.
@@ -212,23 +220,23 @@ struct join<P, Rest...> {
 template <class T>
 struct FieldRow {
   const T* points;
-  KOKKOS_FUNCTION compute_type<T> operator()(index_t x) const { return points[x]; }
+  HALOGEN_ROW compute_type<T> operator()(index_t x) const { return points[x]; }
 };
 template <class T>
 struct StridedRow {
   const T* points;
   index_t stride;
-  KOKKOS_FUNCTION compute_type<T> operator()(index_t x) const { return points[x * stride]; }
+  HALOGEN_ROW compute_type<T> operator()(index_t x) const { return points[x * stride]; }
 };
 template <class T>
 struct FixedRow {
   const T* point;
-  KOKKOS_FUNCTION compute_type<T> operator()(index_t) const { return *point; }
+  HALOGEN_ROW compute_type<T> operator()(index_t) const { return *point; }
 };
 
 /// Where index 0 of the line at `at` along Axis would stand.
 template <int Axis, class T, int Rank>
-KOKKOS_FUNCTION T* line_of(const StridedView<T, Rank>& view, const Position& at) {
+HALOGEN_ROW T* line_of(const StridedView<T, Rank>& view, const Position& at) {
   index_t offset = 0;
   for (int d = 0; d < Rank; ++d)
     offset += ((d == Axis ? 0 : at[d]) - view.origin[d]) * (d + 1 == Rank ? 1 : view.stride[d]);
@@ -237,30 +245,41 @@ KOKKOS_FUNCTION T* line_of(const StridedView<T, Rank>& view, const Position& at)
 
 template <class T, int Rank>
 struct BoundField {
-  StridedView<T, Rank> view;
+  T* data;
+  index_t stride[Rank], zero;  ///< where the point of index 0 stands, from data on: rarely in memory
+
+  BoundField(const StridedView<T, Rank>& view) : data(view.data), zero(0) {  // NOLINT: is one
+    for (int d = 0; d < Rank; ++d) {
+      stride[d] = view.stride[d];
+      zero -= view.origin[d] * (d + 1 == Rank ? 1 : view.stride[d]);
+    }
+  }
 
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION auto row(const Position& at) const {
-    const T* line = line_of<Axis>(view, at);
+  HALOGEN_ROW auto row(const Position& at) const {
+    index_t offset = zero;
+    for (int d = 0; d < Rank; ++d)
+      if (d != Axis) offset += at[d] * (d + 1 == Rank ? 1 : stride[d]);
+    const T* line = data + offset;
     if constexpr (Axis < 0)
       return FixedRow<T>{line};
     else if constexpr (Axis + 1 == Rank)
       return FieldRow<T>{line};
     else
-      return StridedRow<T>{line, view.stride[Axis]};
+      return StridedRow<T>{line, stride[Axis]};
   }
 };
 
 template <class T>
 struct ConstantRow {
   T value;
-  KOKKOS_FUNCTION T operator()(index_t) const { return value; }
+  HALOGEN_ROW T operator()(index_t) const { return value; }
 };
 template <class T>
 struct BoundConstant {
   T value;
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION ConstantRow<T> row(const Position&) const {
+  HALOGEN_ROW ConstantRow<T> row(const Position&) const {
     return {value};
   }
 };

@@ -71,12 +71,12 @@ struct FlooredQuotient {
 #define HALOGEN_BINARY_FUNCTION(Name, function)                         \
   template <class A, class B>                                           \
     requires detail::Combinable<A, B>                                   \
-  auto function(const A& a, const B& b) {                               \
-    return apply(Name{}, a, b);                                         \
+  auto function(A a, B b) {                                             \
+    return apply(Name{}, std::move(a), std::move(b));                   \
   }                                                                     \
   template <class A, class B, class Why = detail::WhyNotCombined<A, B>> \
     requires detail::Uncombinable<A, B>                                 \
-  void function(const A& a, const B& b) = delete;
+  void function(A a, B b) = delete;
 
 // Each operation: a functor with its value and, for gradients, partial<I>(operands...) as an expression.
 #define HALOGEN_BINARY(Name, function, value_expression, first_partial, second_partial) \
@@ -108,8 +108,8 @@ struct FlooredQuotient {
   };                                                                 \
   template <class A>                                                 \
     requires FieldOperand<A>                                         \
-  auto function(const A& a) {                                        \
-    return apply(Name{}, a);                                         \
+  auto function(A a) {                                               \
+    return apply(Name{}, std::move(a));                              \
   }
 
 HALOGEN_BINARY(Plus, operator+, a + b, 1.0f, 1.0f)
@@ -172,8 +172,8 @@ struct Cast {
   }
 };
 template <class To, FieldOperand A>
-auto cast(const A& a) {
-  return apply(Cast<To>{}, a);
+auto cast(A a) {
+  return apply(Cast<To>{}, std::move(a));
 }
 
 HALOGEN_UNARY(AbsoluteValue, abs, detail::magnitude(a), where(a < 0.0f, -1.0f, where(a > 0.0f, 1.0f, 0.0f)))

@@ -18,10 +18,15 @@ struct PackOf<std::index_sequence<I...>, A...> : Packed<I, A>... {
   decltype(auto) apply(const F& f) const {
     return f(Packed<I, A>::value...);
   }
-  /// The same in kernels; of a function of the host's nvcc would warn.
+  /// f of the rows' values at x.
   template <class F>
-  KOKKOS_FUNCTION decltype(auto) apply_in_kernel(const F& f) const {
-    return f(Packed<I, A>::value...);
+  HALOGEN_ROW auto at(const F& f, index_t x) const {
+    return f(Packed<I, A>::value(x)...);
+  }
+  /// make(...) of each one's row.
+  template <bool Checked, int Axis, class Make>
+  HALOGEN_ROW auto rows(const Make& make, const Position& at) const {
+    return make(Packed<I, A>::value.template row<Checked, Axis>(at)...);
   }
 };
 /// A few values of different types: an aggregate, since std::tuple is no device code and costs a compiler far more.
@@ -38,8 +43,19 @@ template <class F, class... Rows>
 struct PointwiseRow {
   F f;
   Pack<Rows...> rows;
-  KOKKOS_FUNCTION auto operator()(index_t x) const {
-    return rows.apply_in_kernel([&](const Rows&... row) { return f(row(x)...); });
+  HALOGEN_ROW auto operator()(index_t x) const { return rows.at(f, x); }
+};
+
+template <class F>
+struct MakePointwiseRow {
+  const F& f;
+  template <class... Rows>
+  HALOGEN_ROW auto operator()(const Rows&... rows) const {
+    const PointwiseRow<F, Rows...> row{f, {{rows}...}};
+    if constexpr ((is_constant_row<Rows> && ...))
+      return ConstantRow<decltype(row(0))>{row(0)};
+    else
+      return row;
   }
 };
 
@@ -48,22 +64,8 @@ struct BoundPointwise {
   F f;
   Pack<Bounds...> args;
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION auto row(const Position& at) const {
-    return args.apply_in_kernel([&](const Bounds&... arg) { return finish(arg.template row<Checked, Axis>(at)...); });
-  }
-
- private:
-  template <class T>
-  KOKKOS_FUNCTION static ConstantRow<T> constant(T value) {
-    return {value};
-  }
-  template <class... Rows>
-  KOKKOS_FUNCTION auto finish(const Rows&... rows) const {
-    const PointwiseRow<F, Rows...> row{f, {{rows}...}};
-    if constexpr ((is_constant_row<Rows> && ...))
-      return constant(row(0));
-    else
-      return row;
+  HALOGEN_ROW auto row(const Position& at) const {
+    return args.template rows<Checked, Axis>(MakePointwiseRow<F>{f}, at);
   }
 };
 
@@ -200,9 +202,9 @@ using WhyNotCombined = typename why_not_combined<A, B, placed_at<A>, placed_at<B
 /// Any functor of values, point by point: apply(MyFunctor{}, u, v). It must be callable on the device.
 template <class F, class... X>
   requires detail::Combinable<X...>
-auto apply(F f, const X&... x) {
+auto apply(F f, X... x) {
   constexpr unsigned common = detail::common_single<X...>;
-  return Pointwise<F, detail::broadcast_of<common, X>...>(f, detail::broadcast_beside<common>(x)...);
+  return Pointwise<F, detail::broadcast_of<common, X>...>(f, detail::broadcast_beside<common>(std::move(x))...);
 }
 
 }  // namespace halogen

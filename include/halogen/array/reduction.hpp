@@ -58,7 +58,8 @@ using types::MinOp;
 using types::SumOp;
 
 /// What values of T are summed and compared in: integers in 64 bits, of their own sign where they have 64. The mean of
-/// such integers is in range where their sum is not: it is summed in double, which is what it is rounded to.
+/// such integers is in range where their sum is not: it is summed in double, as NumPy's, and so is exact while no
+/// partial sum passes 2^53.
 template <class T, bool Mean = false>
 using Accumulator =
     std::conditional_t<!std::is_integral_v<T> || (Mean && sizeof(T) == 8), double,
@@ -167,7 +168,7 @@ namespace types {
 /// sqrt of a sum of squares, whose derivative at 0 is 0, as that of torch.linalg.norm.
 struct RootOfSquares {
   template <class A>
-  KOKKOS_FUNCTION auto operator()(A a) const {
+  HALOGEN_ROW auto operator()(A a) const {
     return Kokkos::sqrt(a);
   }
   template <int, class A>

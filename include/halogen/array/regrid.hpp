@@ -13,7 +13,7 @@ template <class Row, bool Strided>
 struct ReslicedRow {
   Row inner;
   index_t begin, step;
-  KOKKOS_FUNCTION auto operator()(index_t x) const { return inner(Strided ? x * step + begin : x + begin); }
+  HALOGEN_ROW auto operator()(index_t x) const { return inner(Strided ? x * step + begin : x + begin); }
 };
 
 template <class B, int Dim, bool Strided>
@@ -21,7 +21,7 @@ struct BoundResliced {
   B inner;
   index_t begin, step;
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION auto row(Position at) const {
+  HALOGEN_ROW auto row(Position at) const {
     if constexpr (Dim == Axis) {
       return make(inner.template row<Checked, Axis>(at));
     } else {
@@ -30,7 +30,7 @@ struct BoundResliced {
     }
   }
   template <class Row>
-  KOKKOS_FUNCTION ReslicedRow<Row, Strided> make(Row row) const {
+  HALOGEN_ROW ReslicedRow<Row, Strided> make(Row row) const {
     return {row, begin, step};
   }
 };
@@ -40,7 +40,7 @@ struct SpreadRow {
   Row inner;
   bool alive;
   index_t begin, step;  ///< step 0: the row does not run along the spread dimension
-  KOKKOS_FUNCTION auto operator()(index_t x) const {
+  HALOGEN_ROW auto operator()(index_t x) const {
     using T = decltype(inner(x));
     if (step == 0) return alive ? inner(x) : T(0);
     return floor_mod(x - begin, step) == 0 ? inner(floor_div(x - begin, step)) : T(0);
@@ -52,7 +52,7 @@ struct BoundSpread {
   B inner;
   index_t begin, step;
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION auto row(Position at) const {
+  HALOGEN_ROW auto row(Position at) const {
     if constexpr (Dim == Axis) {
       return make(inner.template row<Checked, Axis>(at), true, step);
     } else {
@@ -62,7 +62,7 @@ struct BoundSpread {
     }
   }
   template <class Row>
-  KOKKOS_FUNCTION SpreadRow<Row> make(Row row, bool alive, index_t row_step) const {
+  HALOGEN_ROW SpreadRow<Row> make(Row row, bool alive, index_t row_step) const {
     return {row, alive, begin, row_step};
   }
 };
@@ -81,7 +81,7 @@ template <class B, int... Dims>
 struct BoundMapped {
   B inner;
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION auto row(const Position& at) const {
+  HALOGEN_ROW auto row(const Position& at) const {
     constexpr int dims[] = {Dims...};
     constexpr int axis = inner_axis<Axis, Dims...>();
     Position mapped{};

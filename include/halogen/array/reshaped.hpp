@@ -25,7 +25,7 @@ struct BoundSelected {
   B inner;
   index_t index;
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION auto row(const Position& at) const {
+  HALOGEN_ROW auto row(const Position& at) const {
     Position of{};
     for (int d = 0; d + 1 < max_rank; ++d) of[d < Dim ? d : d + 1] = at[d];
     of[Dim] = index;

@@ -1,6 +1,7 @@
 // The points that an expression's kernel visits.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "halogen/array/reads.hpp"
@@ -65,6 +66,29 @@ struct RowSpace {
     KOKKOS_IF_ON_DEVICE((body(at, x0, x1, std::true_type{});))
     KOKKOS_IF_ON_HOST(
         (body(at, x0, a, std::true_type{}); body(at, a, b, std::false_type{}); body(at, b, x1, std::true_type{});))
+  }
+
+  /// The same for work items begin to end, which the host visits one after the other: it divides once. Calls
+  /// body(position, x_begin, a, b, x_end): unchecked from a to b, checked before and behind.
+  template <class Body>
+  void walk(index_t first, index_t last, const Body& body) const {
+    Position at{};
+    index_t row = first / pieces, part = first % pieces;
+    for (int d = Rank - 2; d >= 0; row /= size[d--]) at[d] = begin[d] + row % size[d];
+    for (; first < last; ++first) {
+      bool row_inside = true;
+      for (int d = 0; d + 1 < Rank; ++d) row_inside &= at[d] >= inside_begin[d] && at[d] < inside_end[d];
+      const index_t x0 = begin[Rank - 1] + part * piece;
+      const index_t x1 = std::min(x0 + piece, begin[Rank - 1] + size[Rank - 1]);
+      const index_t a = row_inside ? std::clamp(inside_begin[Rank - 1], x0, x1) : x1;
+      body(at, x0, a, std::clamp(inside_end[Rank - 1], a, x1), x1);
+      if (++part < pieces) continue;
+      part = 0;
+      for (int d = Rank - 2; d >= 0; --d) {
+        if (++at[d] < begin[d] + size[d]) break;
+        at[d] = begin[d];
+      }
+    }
   }
 };
 HALOGEN_LOOPS_END

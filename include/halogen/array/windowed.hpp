@@ -12,21 +12,21 @@ template <class Row>
 struct ShiftedRow {
   Row inner;
   index_t offset;
-  KOKKOS_FUNCTION auto operator()(index_t x) const { return inner(x + offset); }
+  HALOGEN_ROW auto operator()(index_t x) const { return inner(x + offset); }
 };
 
 template <class Row, bool Checked, Edge Along>
 struct BoundedRow {
   Row inner;
-  bool alive;  ///< the row lies inside in all dimensions but its own
-  index_t begin, end;
-  KOKKOS_FUNCTION auto operator()(index_t x) const {
+  bool alive;          ///< the row lies inside in all dimensions but its own
+  index_t begin, end;  ///< beyond them are images, or nothing: none are between them where the row is not alive
+  HALOGEN_ROW auto operator()(index_t x) const {
     if constexpr (Checked && has_images(Along)) {
       using T = decltype(inner(x));
       return alive ? inner(begin + image_of(Along, x - begin, end - begin)) : T(0);
     } else if constexpr (Checked) {
       using T = decltype(inner(x));
-      return alive && x >= begin && x < end ? inner(x) : T(0);
+      return x >= begin && x < end ? inner(x) : T(0);
     } else {
       return inner(x);
     }
@@ -39,7 +39,7 @@ struct OddRow {
   Row inner;
   bool negated;
   index_t begin, end;
-  KOKKOS_FUNCTION auto operator()(index_t x) const {
+  HALOGEN_ROW auto operator()(index_t x) const {
     using T = decltype(inner(x));
     const T value = inner(x);
     return negated != (Along && (x < begin || x >= end)) ? static_cast<T>(-value) : value;
@@ -54,7 +54,7 @@ struct FilledRow {
   bool outside, own_is_first;
   T other, own;
   index_t begin, end;
-  KOKKOS_FUNCTION T operator()(index_t x) const {
+  HALOGEN_ROW T operator()(index_t x) const {
     if ((x < begin || x >= end) && (own_is_first || !outside)) return own;
     return outside ? other : static_cast<T>(inner(x));
   }
@@ -64,7 +64,7 @@ template <class B, int Dim, int Offset>
 struct BoundShift {
   B inner;
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION auto row(Position at) const {
+  HALOGEN_ROW auto row(Position at) const {
     if constexpr (Dim == Axis) {
       return make(inner.template row<Checked, Axis>(at));
     } else {
@@ -73,11 +73,11 @@ struct BoundShift {
     }
   }
   template <class Row>
-  KOKKOS_FUNCTION static ShiftedRow<Row> make(Row row) {
+  HALOGEN_ROW static ShiftedRow<Row> make(Row row) {
     return {row, Offset};
   }
   template <class T>
-  KOKKOS_FUNCTION static ConstantRow<T> make(ConstantRow<T> row) {
+  HALOGEN_ROW static ConstantRow<T> make(ConstantRow<T> row) {
     return row;
   }
 };
@@ -88,7 +88,7 @@ struct BoundBounded {
   B inner;
   index_t begin[rank], end[rank];
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION auto row(const Position& at) const {
+  HALOGEN_ROW auto row(const Position& at) const {
     constexpr Edge edges[rank] = {Edges...};
     bool alive = true;
     if constexpr (Checked)
@@ -105,7 +105,7 @@ struct BoundBounded {
  private:
   /// The row where `at` is, or its image.
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION auto inner_row(const Position& at) const {
+  HALOGEN_ROW auto inner_row(const Position& at) const {
     if constexpr (Checked && (has_images(Edges) || ...)) {
       constexpr Edge edges[rank] = {Edges...};
       Position seen = at;
@@ -118,9 +118,9 @@ struct BoundBounded {
     }
   }
   template <bool Checked, Edge Along, int Axis = -1, class Row>
-  KOKKOS_FUNCTION auto make(const Position& at, Row row, bool alive, index_t first, index_t last) const {
+  HALOGEN_ROW auto make(const Position& at, Row row, bool alive, index_t first, index_t last) const {
     using Bounded = BoundedRow<Row, Checked, Along>;
-    const Bounded bounded{row, alive, first, last};
+    const Bounded bounded{row, alive, first, alive || has_images(Along) ? last : first};
     if constexpr (Checked && ((Edges == Edge::odd) || ...)) {
       constexpr Edge edges[rank] = {Edges...};
       bool negated = false;
@@ -141,7 +141,7 @@ struct BoundFilled {
   bool filled[Rank];
   index_t begin[Rank], end[Rank];
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION auto row(const Position& at) const {
+  HALOGEN_ROW auto row(const Position& at) const {
     if constexpr (Checked)
       return make<Axis>(at, inner.template row<true, Axis>(at));
     else
@@ -150,7 +150,7 @@ struct BoundFilled {
 
  private:
   template <int Axis, class Row>
-  KOKKOS_FUNCTION FilledRow<Row, T> make(const Position& at, Row row) const {
+  HALOGEN_ROW FilledRow<Row, T> make(const Position& at, Row row) const {
     FilledRow<Row, T> result{row, false, false, T(0), T(0), -Access::far, Access::far};
     for (int d = Rank - 1; d >= 0; --d) {
       if (!filled[d]) continue;
@@ -168,7 +168,7 @@ template <int Dim>
 struct BoundIndex {
   index_t image;
   template <bool Checked, int Axis>
-  KOKKOS_FUNCTION auto row(const Position& at) const {
+  HALOGEN_ROW auto row(const Position& at) const {
     if constexpr (Dim == Axis)
       return Along{image};
     else
@@ -176,7 +176,7 @@ struct BoundIndex {
   }
   struct Along {
     index_t image;
-    KOKKOS_FUNCTION index_t operator()(index_t x) const { return x + image; }
+    HALOGEN_ROW index_t operator()(index_t x) const { return x + image; }
   };
 };
 
@@ -275,12 +275,12 @@ namespace detail {
 
 /// A node with a grid of its own reads Zero beyond its ends unless told otherwise.
 template <class E, std::size_t... D>
-auto zero_bounded(const E& e, std::index_sequence<D...>) {
-  return Bounded<E, std::enable_if_t<(D >= 0), Zero>...>(e);
+auto zero_bounded(E e, std::index_sequence<D...>) {
+  return Bounded<E, std::enable_if_t<(D >= 0), Zero>...>(std::move(e));
 }
 template <class E>
-auto zero_bounded(const E& e) {
-  return zero_bounded(e, std::make_index_sequence<E::placed::rank>{});
+auto zero_bounded(E e) {
+  return zero_bounded(std::move(e), std::make_index_sequence<E::placed::rank>{});
 }
 
 /// A node that is a field, or is stored as one before it is read.
@@ -305,16 +305,16 @@ auto shifted(const E& e, std::integer_sequence<int, S...> all) {
 
 template <class Field>
   requires is_sharded<Field>
-auto as_expression(const Field& field) {
-  return detail::zero_bounded(FieldLeaf<Field>(field));
+auto as_expression(Field field) {
+  return detail::zero_bounded(FieldLeaf<Field>(std::move(field)));
 }
 template <Expression E>
-E as_expression(const E& expression) {
+E as_expression(E expression) {
   return expression;
 }
 template <GridNode E>
-auto as_expression(const E& node) {
-  return detail::zero_bounded(node);
+auto as_expression(E node) {
+  return detail::zero_bounded(std::move(node));
 }
 template <class T>
   requires std::is_arithmetic_v<T>
@@ -332,13 +332,13 @@ using placed_at = typename expression_of<X>::placed;
 /// assignment exchanges the hull of all shifts, once per field.
 template <int Dim, int Offset, FieldOperand X>
   requires(Dim >= 0 && Dim < placed_at<X>::rank)
-auto shift(const X& x) {
+auto shift(X x) {
   using E = expression_of<X>;
-  return Shift<Dim, Offset, E>(as_expression(x));
+  return Shift<Dim, Offset, E>(as_expression(std::move(x)));
 }
 template <int Dim, int Offset, FieldOperand X, class Why = why::no_such_dimension<Dim, placed_at<X>::rank>>
   requires(Dim < 0 || Dim >= placed_at<X>::rank)
-void shift(const X& x) = delete;
+void shift(X x) = delete;
 
 /// The global index along Dim at each point of u's grid: Coriolis and cosine terms need no array.
 template <int Dim, FieldOperand X>
@@ -355,16 +355,16 @@ auto global_index(const X& x) {
 /// -u(i): a wall where u is 0), ReplicateEdge (u(-i) = u(0): no gradient across the edge) and ConstantEdge<5> too.
 template <class... Boundaries, class X>
   requires is_sharded<X> && (sizeof...(Boundaries) == X::rank)
-auto with_boundary(const X& x) {
-  return Bounded<FieldLeaf<X>, Boundaries...>(FieldLeaf<X>(x, "with_boundary"));
+auto with_boundary(X x) {
+  return Bounded<FieldLeaf<X>, Boundaries...>(FieldLeaf<X>(std::move(x), "with_boundary"));
 }
 template <class... Boundaries, Expression X>
   requires(sizeof...(Boundaries) == X::placed::rank)
-auto with_boundary(const X& x) {
+auto with_boundary(X x) {
   static_assert(detail::is_stored<X> || ((Boundaries::edge == Edge::zero) && ...),
                 "a boundary that reads other points belongs to a field, not to an expression: give it to the "
                 "expression's fields");
-  return Bounded<X, Boundaries...>(x);
+  return Bounded<X, Boundaries...>(std::move(x));
 }
 
 }  // namespace halogen

@@ -87,8 +87,9 @@ struct no_such_dimension {};
 /// integers.
 struct integer_has_no_gradient {};
 
-/// An expression of fields of From is assigned to a field of To, which has fewer digits. Fix: cast<To>(expression), or
-/// a field of From. Numbers are no fields: u = 2.0 * u is right for a u of float.
+/// An expression of fields of From is assigned to a field of To, which has fewer digits: double to float, float to two
+/// bytes, reals to integers, integers to narrower ones. Fix: cast<To>(expression), or a field of From. Numbers are no
+/// fields: u = 2.0 * u is right for a u of float.
 template <class From, class To>
 struct values_are_narrowed {};
 

@@ -7,6 +7,7 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/halo/field_halo.hpp"
 #include "halogen/halo/kept_moves.hpp"
+#include "halogen/halo/strip_move.hpp"
 
 namespace halogen {
 namespace detail {
@@ -46,56 +47,37 @@ struct BlockKey {
   bool operator==(const BlockAsked<Rank>& asked) const { return place == asked.place && fields == asked.fields; }
 };
 
-/// One block's move, prepared.
-template <class T, int Rank>
-class BlockCopy {
- public:
-  BlockCopy(const Communicator& world, const BlockAsked<Rank>& block) : place_(block.place), world_(world) {
-    const auto& [from, to] = block.fields;
-    const int own = world.rank();
-    HaloStrips<Rank> strips;
-    for (int receiver = 0; receiver < world.size(); ++receiver) {
-      Box<Rank> wanted;
-      for (int d = 0; d < Rank; ++d) {
-        const auto i = static_cast<std::size_t>(d);
-        wanted.side[i] = intersect(to.cuts[i].piece(to.pieces.part(receiver, d)),
-                                   {place_.to_begin[i], place_.to_begin[i] + place_.count[i]});
-      }
-      if (wanted.points() == 0) continue;
-      for_each_holder(from, receiver, moved(wanted, -1), [&](int peer, const Box<Rank>& box) {
-        if (receiver == own) strips.receives.push_back({peer, box, moved(box, 1)});
-        if (peer == own) strips.sends.push_back({receiver, box, moved(box, 1)});
-      });
+/// The box in the other field: +1 from source to target, -1 back.
+template <int Rank>
+Box<Rank> moved(Box<Rank> box, const BlockPlace<Rank>& place, int sign) {
+  for (std::size_t d = 0; d < Rank; ++d) {
+    const index_t shift = sign * (place.to_begin[d] - place.from_begin[d]);
+    box.side[d] = {box.side[d].begin + shift, box.side[d].end + shift};
+  }
+  return box;
+}
+
+/// What rank `own` sends and receives of a block.
+template <int Rank>
+HaloStrips<Rank> block_strips(const BlockAsked<Rank>& block, int ranks, int own) {
+  const auto& [from, to] = block.fields;
+  const BlockPlace<Rank>& place = block.place;
+  HaloStrips<Rank> strips;
+  for (int receiver = 0; receiver < ranks; ++receiver) {
+    Box<Rank> wanted;
+    for (int d = 0; d < Rank; ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      wanted.side[i] = intersect(to.cuts[i].piece(to.pieces.part(receiver, d)),
+                                 {place.to_begin[i], place.to_begin[i] + place.count[i]});
     }
-    exchange_ = HaloExchange<T, Rank>(strips, own);
-    send_ = TransportBuffer<T>("halogen::send", exchange_.values(), Travels::in_messages, world);
-    receive_ = TransportBuffer<T>("halogen::receive", exchange_.values(), Travels::in_messages, world);
-    exchange_.connect(world, send_.data(), receive_.data(), "copy_block");
+    if (wanted.points() == 0) continue;
+    for_each_holder(from, receiver, moved(wanted, place, -1), [&](int peer, const Box<Rank>& box) {
+      if (receiver == own) strips.receives.push_back({peer, box, moved(box, place, 1)});
+      if (peer == own) strips.sends.push_back({receiver, box, moved(box, place, 1)});
+    });
   }
-
-  void run(const StridedView<T, Rank>& from, const StridedView<T, Rank>& to) {
-    exchange_.start(space_, from);
-    exchange_.copy_own(space_, from, to);
-    exchange_.finish(space_, to);
-    settle(space_, world_, "halogen::block");
-  }
-
- private:
-  /// The box in the other field: +1 from source to target, -1 back.
-  Box<Rank> moved(Box<Rank> box, int sign) const {
-    for (std::size_t d = 0; d < Rank; ++d) {
-      const index_t shift = sign * (place_.to_begin[d] - place_.from_begin[d]);
-      box.side[d] = {box.side[d].begin + shift, box.side[d].end + shift};
-    }
-    return box;
-  }
-
-  BlockPlace<Rank> place_;
-  Communicator world_;
-  execution_space space_;
-  TransportBuffer<T> send_, receive_;
-  HaloExchange<T, Rank> exchange_;  // ends before its buffers do
-};
+  return strips;
+}
 
 }  // namespace detail
 
@@ -106,18 +88,19 @@ template <class From, class To>
 void copy_block(const From& from, const To& to, const typename From::Extents& from_begin,
                 const typename From::Extents& to_begin, const typename From::Extents& count) {
   constexpr int rank = From::rank;
-  using Copy = detail::BlockCopy<typename From::value_type, rank>;
+  using Copy = detail::StripMove<typename From::value_type, rank>;
   const detail::BlockAsked<rank> block{detail::between(from, to, "copy_block"), {from_begin, to_begin, count}};
   const auto prepare = [&] {
     detail::require_same_ranks(from.mesh(), to.mesh(), "copy_block");
-    return std::make_unique<Copy>(from.mesh().world(), block);
+    const Communicator& world = from.mesh().world();
+    return std::make_unique<Copy>(world, detail::block_strips(block, world.size(), world.rank()), "copy_block");
   };
   from.shape("copy_block")->agree();
   to.shape("copy_block")->agree();
   from.mesh()
       .template kept<detail::KeptMoves<detail::BlockKey<rank>, Copy>>()
       .get(block, prepare)
-      .run(detail::strided_view(from), detail::strided_view(to));
+      .run(detail::strided_view(from), detail::strided_view(to), "halogen::block");
 }
 
 }  // namespace halogen

@@ -10,6 +10,7 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/halo/field_halo.hpp"
 #include "halogen/halo/kept_moves.hpp"
+#include "halogen/halo/strip_move.hpp"
 
 namespace halogen {
 
@@ -78,68 +79,48 @@ void mirror_pieces(const execution_space& space, const Field& from, const Field&
   launch_range(space, "halogen::mirror", kernel.items(), kernel);
 }
 
-/// The messages of one rearrangement, prepared. A mirrored run is read from pieces that are mirrored, each in itself.
-template <class T, int Rank>
-class Rearrangement {
- public:
-  Rearrangement(const Communicator& world, const RearrangementAsked<Rank>& asked) : world_(world) {
-    const int own = world.rank();
-    HaloStrips<Rank> strips;
-    for (int receiver = 0; receiver < world.size(); ++receiver)
-      each_strip(asked, receiver, [&](const Strip<Rank>& strip) {
-        if (receiver == own) strips.receives.push_back(strip);
-        if (strip.peer == own) strips.sends.push_back({receiver, strip.from, strip.to});
-      });
-    for (auto* list : {&strips.receives, &strips.sends})
-      std::stable_sort(list->begin(), list->end(),
-                       [](const Strip<Rank>& a, const Strip<Rank>& b) { return a.peer < b.peer; });
-    exchange_ = HaloExchange<T, Rank>(strips, own);
-    send_ = TransportBuffer<T>("halogen::send", exchange_.values(), Travels::in_messages, world);
-    receive_ = TransportBuffer<T>("halogen::receive", exchange_.values(), Travels::in_messages, world);
-    exchange_.connect(world, send_.data(), receive_.data(), "rearrange");
-  }
+/// What `receiver` takes of each holder, in one order on all ranks. A mirrored run is read from pieces that are
+/// mirrored, each in itself.
+template <int Rank, class F>
+void each_strip(const RearrangementAsked<Rank>& asked, int receiver, F f) {
+  const auto along = static_cast<std::size_t>(asked.dimension);
+  const Decomposition& pieces = asked.field.pieces;
+  const Cut& cut = asked.field.cuts[along];
+  Box<Rank> box;
+  for (int d = 0; d < Rank; ++d)
+    box.side[static_cast<std::size_t>(d)] =
+        asked.field.cuts[static_cast<std::size_t>(d)].piece(pieces.part(receiver, d));
+  const Interval own = box.side[along];
+  for (const LineRun& run : asked.runs)
+    for (int part = 0; part < cut.parts(); ++part) {
+      const Interval held = cut.piece(part);
+      // Points of the result that piece `part` of the source has, and where it keeps them.
+      const index_t shift = run.mirrored ? held.begin + held.end - (run.to + run.from + run.count) : run.from - run.to;
+      const Interval lent = intersect(held, {run.from, run.from + run.count});
+      const Interval there =
+          run.mirrored ? Interval{held.begin + held.end - lent.end, held.begin + held.end - lent.begin} : lent;
+      Strip<Rank> strip{pieces.with_part(receiver, asked.dimension, part), box, box};
+      const Interval to = intersect(own, {there.begin - shift, there.end - shift});
+      strip.to.side[along] = to;
+      strip.from.side[along] = {to.begin + shift, to.end + shift};
+      if (!lent.empty() && !to.empty() && strip.to.points() > 0) f(strip);
+    }
+}
 
-  void run(const StridedView<T, Rank>& from, const StridedView<T, Rank>& to) {
-    exchange_.start(space_, from);
-    exchange_.copy_own(space_, from, to);
-    exchange_.finish(space_, to);
-    settle(space_, world_, "halogen::rearrange");
-  }
-
- private:
-  /// What `receiver` takes of each holder, in one order on all ranks.
-  template <class F>
-  static void each_strip(const RearrangementAsked<Rank>& asked, int receiver, F f) {
-    const auto along = static_cast<std::size_t>(asked.dimension);
-    const Decomposition& pieces = asked.field.pieces;
-    const Cut& cut = asked.field.cuts[along];
-    Box<Rank> box;
-    for (int d = 0; d < Rank; ++d)
-      box.side[static_cast<std::size_t>(d)] =
-          asked.field.cuts[static_cast<std::size_t>(d)].piece(pieces.part(receiver, d));
-    const Interval own = box.side[along];
-    for (const LineRun& run : asked.runs)
-      for (int part = 0; part < cut.parts(); ++part) {
-        const Interval held = cut.piece(part);
-        // Points of the result that piece `part` of the source has, and where it keeps them.
-        const index_t shift =
-            run.mirrored ? held.begin + held.end - (run.to + run.from + run.count) : run.from - run.to;
-        const Interval lent = intersect(held, {run.from, run.from + run.count});
-        const Interval there =
-            run.mirrored ? Interval{held.begin + held.end - lent.end, held.begin + held.end - lent.begin} : lent;
-        Strip<Rank> strip{pieces.with_part(receiver, asked.dimension, part), box, box};
-        const Interval to = intersect(own, {there.begin - shift, there.end - shift});
-        strip.to.side[along] = to;
-        strip.from.side[along] = {to.begin + shift, to.end + shift};
-        if (!lent.empty() && !to.empty() && strip.to.points() > 0) f(strip);
-      }
-  }
-
-  Communicator world_;
-  execution_space space_;
-  TransportBuffer<T> send_, receive_;
-  HaloExchange<T, Rank> exchange_;  // ends before its buffers do
-};
+/// What rank `own` sends and receives.
+template <int Rank>
+HaloStrips<Rank> rearrangement_strips(const RearrangementAsked<Rank>& asked, int ranks, int own) {
+  HaloStrips<Rank> strips;
+  for (int receiver = 0; receiver < ranks; ++receiver)
+    each_strip(asked, receiver, [&](const Strip<Rank>& strip) {
+      if (receiver == own) strips.receives.push_back(strip);
+      if (strip.peer == own) strips.sends.push_back({receiver, strip.from, strip.to});
+    });
+  for (auto* list : {&strips.receives, &strips.sends})
+    std::stable_sort(list->begin(), list->end(),
+                     [](const Strip<Rank>& a, const Strip<Rank>& b) { return a.peer < b.peer; });
+  return strips;
+}
 
 }  // namespace detail
 
@@ -148,7 +129,7 @@ class Rearrangement {
 /// these pieces and these runs.
 template <class Field>
 Field rearranged(const Field& source, int dimension, const std::vector<LineRun>& runs) {
-  using Move = detail::Rearrangement<typename Field::value_type, Field::rank>;
+  using Move = detail::StripMove<typename Field::value_type, Field::rank>;
   const Field result(source.shape(), Field::Start::unwritten);
   const bool moves = source.cut(dimension).parts() > 1;
   if (moves && source.mesh().is_dry())
@@ -164,8 +145,13 @@ Field rearranged(const Field& source, int dimension, const std::vector<LineRun>&
   const detail::RearrangementAsked<Field::rank> asked{detail::place_of(source), dimension, runs};
   source.mesh()
       .template kept<detail::KeptMoves<detail::RearrangementKey<Field::rank>, Move>>()
-      .get(asked, [&] { return std::make_unique<Move>(source.mesh().world(), asked); })
-      .run(detail::strided_view(from), detail::strided_view(result));
+      .get(asked,
+           [&] {
+             const Communicator& world = source.mesh().world();
+             return std::make_unique<Move>(world, detail::rearrangement_strips(asked, world.size(), world.rank()),
+                                           "rearrange");
+           })
+      .run(detail::strided_view(from), detail::strided_view(result), "halogen::rearrange");
   return result;
 }
 

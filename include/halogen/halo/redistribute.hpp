@@ -164,6 +164,6 @@ Target redistribute_to(const Source& field, const Target& target) = delete;
 
 template <class Target, detail::Unstored E, class Why = why::expression_is_no_field>
   requires is_sharded<Target>
-Target redistribute_to(const E& expression, const Target& target) = delete;
+Target redistribute_to(const E& expression, const Target& target) = delete;  // write Source v = u + 1; and give v
 
 }  // namespace halogen

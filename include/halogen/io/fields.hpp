@@ -139,7 +139,8 @@ void save_fields(const std::filesystem::path& path, const NamedField<Fields>&...
 
 template <class... Fields, class Why = why::expression_is_no_field>
   requires(detail::Unstored<Fields> || ...)
-void save_fields(const std::filesystem::path& path, const NamedField<Fields>&... named) = delete;
+void save_fields(const std::filesystem::path& path,  // write Field v = u + 1; and NamedField{"v", v}
+                 const NamedField<Fields>&... named) = delete;
 
 /// Collective over the field's mesh: each rank reads its own piece of that tensor, however the file was written and the
 /// field is cut. Throws CollectiveError on all ranks with one sentence, the field unchanged: no such file or tensor,

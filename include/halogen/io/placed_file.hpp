@@ -63,6 +63,24 @@ class PlacedFile {
            own.st_dev == named.st_dev;
   }
 
+  /// Takes owner, group and mode of the file at `path`, where there is one: the owner where the system lets it. Where
+  /// the group cannot be kept, the new one may do no more than all others.
+  void take_access(const std::filesystem::path& path) const {
+    struct stat own {};
+    struct stat old {};
+    if (::stat(path.c_str(), &old) != 0 || ::fstat(descriptor_, &own) != 0) return;
+    if (own.st_uid != old.st_uid || own.st_gid != old.st_gid)
+      if (::fchown(descriptor_, old.st_uid, old.st_gid) != 0 &&
+          ::fchown(descriptor_, static_cast<uid_t>(-1), old.st_gid) != 0)
+        old.st_mode &= ~static_cast<mode_t>(S_IRWXG) | ((old.st_mode & S_IRWXO) << 3);
+    if ((own.st_mode & 0777) != (old.st_mode & 0777) && ::fchmod(descriptor_, old.st_mode & 0777) != 0) refuse();
+  }
+  /// For its owner alone until it is whole, where the file at `path` is not for everybody.
+  void hide_as(const std::filesystem::path& path) const {
+    struct stat old {};
+    if (::stat(path.c_str(), &old) == 0 && (old.st_mode & S_IROTH) == 0) ::fchmod(descriptor_, S_IRUSR | S_IWUSR);
+  }
+
  private:
   [[noreturn]] static void refuse() { throw std::runtime_error(std::generic_category().message(errno)); }
 
@@ -102,8 +120,9 @@ inline std::filesystem::path target_of(std::filesystem::path path) {
 
 inline std::filesystem::path partial_of(const std::filesystem::path& target) { return target.string() + ".partial"; }
 
-/// What is written beside a file until it is whole and takes its name. While it lives other processes see by its lock
-/// that somebody writes it. Throws std::runtime_error with the system's words.
+/// What is written beside a file until it is whole and takes its name, mode and, where it may, owner; other names of
+/// the older file (hard links) keep that. While it lives other processes see by its lock that somebody writes it.
+/// Throws std::runtime_error with the system's words.
 class Replacement {
  public:
   explicit Replacement(const std::filesystem::path& path) : target_(target_of(path)), partial_(partial_of(target_)) {
@@ -112,6 +131,7 @@ class Replacement {
       file_.emplace(target_of(partial_), O_WRONLY | O_CREAT);
       if (!file_->lock() || file_->is_at(partial_)) break;
     }
+    file_->hide_as(target_);
     file_->resize(0);
   }
   Replacement(const Replacement&) = delete;
@@ -124,6 +144,7 @@ class Replacement {
   const std::filesystem::path& partial() const { return partial_; }
 
   void take_name() {
+    file_->take_access(target_);
     file_->synchronise();
     std::filesystem::rename(partial_, target_);
     done_ = true;

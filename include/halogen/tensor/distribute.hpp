@@ -193,7 +193,8 @@ Field distribute_tensor(const DeviceMesh<typename Field::mesh_type>& mesh, const
 }
 
 template <detail::Unstored E, class Why = why::expression_is_no_field>
-void require_finite(const E& expression, const std::string& name) = delete;
+void require_finite(const E& expression,  // write Field v = u + 1; require_finite(v, "v")
+                    const std::string& name) = delete;
 
 /// Collective: the whole field on every rank, row-major. One all_gather_v; for small fields and tests (large ones go to
 /// a file piece by piece: io/fields.hpp).
@@ -219,6 +220,6 @@ std::vector<typename Field::value_type> full_tensor(const Field& field) {
 }
 
 template <detail::Unstored E, class Why = why::expression_is_no_field>
-void full_tensor(const E& expression) = delete;
+void full_tensor(const E& expression) = delete;  // write Field v = u + 1; full_tensor(v)
 
 }  // namespace halogen

@@ -79,6 +79,17 @@ auto by_arguments(const Policy& policy) {
   return Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight);
 }
 
+namespace detail {
+/// Whether a launch has so few points that other threads would start too late to help.
+template <class Functor>
+bool is_small([[maybe_unused]] const Functor& functor) {
+  if constexpr (requires { functor.all_points(); })
+    return functor.all_points() <= 2048;
+  else
+    return false;
+}
+}  // namespace detail
+
 /// functor(i) for i of [0, count), ordered on `space`.
 template <class Functor>
 HALOGEN_NOINLINE void launch_range(const execution_space& space, const char* label, index_t count,
@@ -89,12 +100,17 @@ HALOGEN_NOINLINE void launch_range(const execution_space& space, const char* lab
     struct Parts {
       const Functor& functor;
       index_t count, parts;
-    } const all{functor, count, std::min<index_t>(count, space.concurrency())};
+    } const all{functor, count, detail::is_small(functor) ? 1 : std::min<index_t>(count, space.concurrency())};
     const detail::AnyFunctor<index_t> any{&all, [](const void* from, index_t part) {
                                             const Parts& of = *static_cast<const Parts*>(from);
                                             const index_t end = of.count * (part + 1) / of.parts;
-                                            for (index_t i = of.count * part / of.parts; i < end; ++i) of.functor(i);
+                                            const index_t begin = of.count * part / of.parts;
+                                            if constexpr (requires { of.functor.run(begin, end); })
+                                              of.functor.run(begin, end);
+                                            else
+                                              for (index_t i = begin; i < end; ++i) of.functor(i);
                                           }};
+    if (all.parts == 1 && !Kokkos::Tools::profileLibraryLoaded()) return any(0);  // a tool is to see all launches
     Kokkos::parallel_for(label, Policy(space, 0, all.parts), any);
   } else {
     Kokkos::parallel_for(label, by_arguments(Policy(space, 0, count)), functor);

@@ -70,6 +70,7 @@ std::string explain(const ModelType& model, const Image& image, PlanKind kind = 
 }
 
 template <class ModelType, detail::Unstored E, class Why = why::expression_is_no_field>
-void explain(const ModelType& model, const E& expression, PlanKind kind = PlanKind::training) = delete;
+void explain(const ModelType& model, const E& expression,  // write Image v = u + 1; and give v
+             PlanKind kind = PlanKind::training) = delete;
 
 }  // namespace halogen

@@ -49,7 +49,8 @@ struct LossFunction {
   void operator()(AppliedNetwork<ModelType, Image> prediction, const Label& label,
                   const Weight& weight = no_weight) const = delete;
   template <detail::NoNetwork E, class Label, class Weight = NoWeight, class Why = why::expression_is_no_field>
-  void operator()(const E& prediction, const Label& label, const Weight& weight = no_weight) const = delete;
+  void operator()(const E& prediction, const Label& label,  // write mean(square(net(u + 1) - label))
+                  const Weight& weight = no_weight) const = delete;
 };
 
 /// Mean squared error.

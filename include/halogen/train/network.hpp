@@ -140,6 +140,11 @@ class Network {
     return *evaluation;
   }
 
+  template <class Image, class Why = WhyNot<ModelType, Image, NoWeight, NoWeight, T>>
+    requires(!Fits<ModelType, Image, NoWeight, NoWeight, T>)
+  void infer(const Parameters<ModelType, T, P>& parameters,  // an expression? write Image v = u + 1; and give v
+             const Image& image) = delete;
+
   /// The model's output for an image: forward only, and from the second image of these extents and cuts on without any
   /// allocation but the output's. Placements and collectives as infer below.
   template <class Image>

@@ -77,7 +77,8 @@ class Trainer {
   template <class Loss, class Image, class Label, class Weight = NoWeight,
             class Why = WhyNot<ModelType, Image, Label, Weight, T>>
     requires(!Fits<ModelType, Image, Label, Weight, T>)
-  void step(const Loss&, const Image& image, const Label& label, const Weight& weight = no_weight) = delete;
+  void step(const Loss&, const Image& image, const Label& label,  // an expression? write Image v = u + 1; and give v
+            const Weight& weight = no_weight) = delete;
 
   /// The same step of these fields, to be called again and again: on a device one launch (captured_step.hpp).
   template <class Loss, class Image, class Label, class Weight = NoWeight>
@@ -90,7 +91,8 @@ class Trainer {
             class Why = std::conditional_t<sharded, why::sharded_step_is_not_captured,
                                            WhyNot<ModelType, Image, Label, Weight, T>>>
     requires(sharded || !Fits<ModelType, Image, Label, Weight, T>)
-  void capture(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) = delete;
+  void capture(const Loss& loss, const Image& image, const Label& label,  // an expression? write Image v = u + 1;
+               const Weight& weight = no_weight) = delete;
 
   /// What a recorded step depends on: the evaluations made so far, and how often its memory has moved or was another's.
   /// The same numbers on all ranks, so that they record, and start what was recorded, together.
@@ -122,7 +124,7 @@ class Trainer {
   }
   template <class Image, class Why = WhyNot<ModelType, Image, NoWeight, NoWeight, T>>
     requires(!Fits<ModelType, Image, NoWeight, NoWeight, T>)
-  void predict(const Image& image) = delete;
+  void predict(const Image& image) = delete;  // an expression? write Image v = u + 1; and give v
 
   const Parameters<ModelType, T, P>& parameters() const { return parameters_; }
   /// Moments, number of steps, learning rate; io/checkpoint.hpp saves and loads the first two.
