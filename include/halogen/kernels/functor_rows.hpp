@@ -97,9 +97,14 @@ struct StencilReader {
   Frame frame;         ///< of the points that it computes
   index_t shift[2]{};  ///< from such a point to the same point of the input, down and across, where that is padded
 
-  HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const {
+  HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const { return at<F>(n, c, y, x); }
+
+  /// The same of another functor. A function of its own: a stencil's gradient calls one for each neighbour, and a
+  /// compiler for devices would lay all of them out in one.
+  template <class G>
+  KOKKOS_FUNCTION HALOGEN_NOINLINE T at(int n, int c, index_t y, index_t x) const {
     if (frame.outside(1, y) || frame.outside(2, x)) return T(0);
-    return at_neighbours(std::make_integer_sequence<int, Shape::count>{}, n, c, y + shift[0], x + shift[1]);
+    return at_neighbours<G>(std::make_integer_sequence<int, Shape::count>{}, n, c, y + shift[0], x + shift[1]);
   }
 
   void load_row(int n, int c, index_t y, index_t x0, index_t count, T* out) const {
@@ -117,10 +122,10 @@ struct StencilReader {
   }
 
  private:
-  template <int... I>
+  template <class G, int... I>
   KOKKOS_FORCEINLINE_FUNCTION T at_neighbours(std::integer_sequence<int, I...>, int n, int c, index_t y,
                                               index_t x) const {
-    return parameters.call(F{}, c, input.at(n, c, y + Shape::template down<I>, x + Shape::template across<I>)...);
+    return parameters.call(G{}, c, input.at(n, c, y + Shape::template down<I>, x + Shape::template across<I>)...);
   }
   template <int... I>
   T of_lines(std::integer_sequence<int, I...>, int c, const T (&lines)[2 * radius + 1][functor_points + 2 * radius],
@@ -176,7 +181,7 @@ struct StencilBackwardRows {
 
  private:
   template <int I>
-  KOKKOS_FUNCTION SlopeReader<S, Of<I>> owed() const {
+  SlopeReader<S, Of<I>> owed() const {
     Of<I> partial{stencil.input, stencil.parameters, stencil.frame, {stencil.shift[0], stencil.shift[1]}};
     return {gradient, partial};
   }
@@ -192,7 +197,13 @@ struct StencilBackwardRows {
   }
   template <int... I>
   KOKKOS_FUNCTION T sum_at(std::integer_sequence<int, I...>, int n, int c, index_t y, index_t x) const {
-    return (T(0) + ... + owed<I>().at(n, c, y - Shape::template down<I>, x - Shape::template across<I>));
+    T sum = 0;
+    ((sum += owed_at<I>(n, c, y - Shape::template down<I>, x - Shape::template across<I>)), ...);
+    return sum;
+  }
+  template <int I>
+  KOKKOS_FUNCTION T owed_at(int n, int c, index_t y, index_t x) const {
+    return gradient.at(n, c, y, x) * stencil.template at<PartialOf<F, I>>(n, c, y, x);
   }
 };
 
