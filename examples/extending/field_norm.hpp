@@ -21,10 +21,6 @@ struct FieldNormRows {
     else
       return static_cast<T>(r * (g.at(n, first + c, i, j) - value * r * r * sums[samples + n / planes] / points));
   }
-  hg::index_t scratch_size(hg::index_t) const { return 0; }
-  void row(int n, int c, hg::index_t i, hg::index_t j, hg::index_t count, T* out, T*) const {
-    for (hg::index_t k = 0; k < count; ++k) out[k] = at(n, c, i, j + k);
-  }
 };
 
 template <bool Backward>

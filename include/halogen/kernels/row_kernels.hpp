@@ -9,8 +9,8 @@
 
 namespace halogen::kernels {
 
-/// Compute has: `void row(n, c, y, x0, count, T* out, T* scratch)` for host rows, `T at(n, c, y, x)` for one point,
-/// `index_t scratch_size(columns)`.
+/// Compute has `T at(n, c, y, x)` for one point; and for rows of the host, which are faster, both of
+/// `void row(n, c, y, x0, count, T* out, T* scratch)` and `index_t scratch_size(columns)`.
 template <class ExecutionSpace, class S, class Compute>
 struct RowKernel {
   using T = compute_type<S>;
@@ -29,6 +29,8 @@ struct RowKernel {
   }
 
  private:
+  static constexpr bool has_rows = requires(const Compute& of) { of.scratch_size(0); };
+
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
     device::run_points(team, output, output.number(team),
                        [&](int n, int c, index_t y, index_t x) { return compute.at(n, c, y, x); });
@@ -36,21 +38,27 @@ struct RowKernel {
 
   std::size_t columns() const { return static_cast<std::size_t>(output.tiling.tile_columns); }
   std::size_t scratch_size() const {
-    return static_cast<std::size_t>(compute.scratch_size(output.tiling.tile_columns));
+    if constexpr (has_rows)
+      return static_cast<std::size_t>(compute.scratch_size(output.tiling.tile_columns));
+    else
+      return 0;
   }
   std::size_t host_bytes() const { return Scratch::bytes_of<T>(columns()) + Scratch::bytes_of<T>(scratch_size()); }
 
   void run_on_host(const Team& team) const {
     Scratch scratch = Scratch::of(team, 1, host_bytes());
     T* line = scratch.take<T>(columns());
-    T* rest = scratch.take<T>(scratch_size());
+    [[maybe_unused]] T* rest = scratch.take<T>(scratch_size());
     const Tile tile = output.tile(team);
     const index_t x = tile.columns.begin, count = tile.columns.size();
     for (int c = 0; c < output.channels; ++c) {
       RowSums sums;
       for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
         T* row = output.row(tile.sample, c, y, x, line);
-        compute.row(tile.sample, c, y, x, count, row, rest);
+        if constexpr (has_rows)
+          compute.row(tile.sample, c, y, x, count, row, rest);
+        else
+          for (index_t i = 0; i < count; ++i) row[i] = compute.at(tile.sample, c, y, x + i);
         output.finish_row(tile.sample, c, y, tile.columns, row, sums);
       }
       output.keep_sums(team, c, sums);
