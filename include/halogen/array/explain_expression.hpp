@@ -54,6 +54,8 @@ template <class Target, class E>
 inline constexpr const char* stage_text<Redistributed<Target, E>> = "redistribute";
 template <int Dim, class... E>
 inline constexpr const char* stage_text<Concatenated<Dim, E...>> = "concatenate, each point moves once at most";
+template <class Field, std::size_t RealBytes, bool IsVariable>
+inline constexpr const char* stage_text<Stored<Field, RealBytes, IsVariable>> = "stored, computed once for all readers";
 template <int N, class Step, class E>
 inline constexpr const char* stage_text<Iterated<N, Step, E>> = "iterate, one deep exchange";
 
@@ -214,6 +216,11 @@ class Explanation {
 
   std::vector<const void*> seen_;
 };
+
+template <class Field, class E>
+bool explain_below(Explanation& explanation, const E& e) {
+  return explanation.below<Field>(e);
+}
 
 template <class E>
 Explanation explanation_of(const E& expression) {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "halogen/array/reduced.hpp"
+#include "halogen/array/regrid.hpp"
 
 namespace halogen::detail {
 

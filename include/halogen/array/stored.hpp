@@ -10,7 +10,6 @@
 
 #include <memory>
 
-#include "halogen/array/explain_expression.hpp"
 #include "halogen/array/moved.hpp"
 #include "halogen/array/signature.hpp"
 
@@ -18,6 +17,10 @@ namespace halogen {
 namespace detail {
 
 class GradientSink;
+class Explanation;
+/// What a stored node of E is made of; false where it is the field of another stage (explain_expression.hpp).
+template <class Field, class E>
+bool explain_below(Explanation& explanation, const E& e);
 
 /// What cotangents of a stage's field are collected in: its values in float, or in double.
 template <class Field>
@@ -48,7 +51,7 @@ struct StoredExpression final : StoredRecord<Field> {
   void pull(const OwedField<Field>& cotangent, GradientSink& gradients) const override {
     if constexpr (has_variable<E>) backward_from(inner, cotangent, gradients);
   }
-  bool explain(Explanation& explanation) const override { return explanation.below<Field>(inner); }
+  bool explain(Explanation& explanation) const override { return explain_below<Field>(explanation, inner); }
 };
 
 /// The record of an expression: that of an earlier one that is made of the same parts, where there still is one.
@@ -99,8 +102,6 @@ struct real_bytes<Stored<Field, RealBytes, IsVariable>> {
 };
 template <class Field, std::size_t RealBytes, bool IsVariable>
 inline constexpr bool has_variable<Stored<Field, RealBytes, IsVariable>> = IsVariable;
-template <class Field, std::size_t RealBytes, bool IsVariable>
-inline constexpr const char* stage_text<Stored<Field, RealBytes, IsVariable>> = "stored, computed once for all readers";
 
 /// A field, or what is stored by a record already.
 template <class E>
@@ -122,6 +123,12 @@ auto held(const E& e) {
     return zero_bounded(stored_as<field_of_t<E, T>>(e));
   else
     return e;
+}
+/// A stage behind a record of its own: expressions of it do not grow with what lies below it.
+template <class Stage>
+auto behind_record(const Stage& stage) {
+  const auto e = zero_bounded(stage);
+  return stored_as<typename Stage::Result>(e);
 }
 template <class T, class E>
 using held_t = decltype(held<T>(std::declval<const E&>()));
