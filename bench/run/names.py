@@ -86,6 +86,7 @@ BENCHES = {
     "unet_exchange": Bench("exchange", "unet", 9, ranks=(2,), size=512),
     **{name: Bench("beside_mpi", "array", ranks=(2,)) for name in in_process},
     **{name: Bench("beside_mpi", "halo", ranks=(2,)) for name in halos},
+    "transformer_expression": Bench("beside_parts", "transformer", ranks=(1, 4)),
     **{f"compile_chain_{depth}": Bench("compile_time") for depth in (1, 2, 4, 8, 16)},
     **{name: Bench("compile_time") for name in ("compile_hello", "compile_unet", "compile_change")},
 }
