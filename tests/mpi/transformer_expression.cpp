@@ -171,9 +171,37 @@ TEST_CASE("each part is computed once, forward and backward") {
   const auto mesh = all_meshes<Grid>().front();
   const auto w = weights<float>(mesh, {4, 8, 8, 2});
   const auto x = field<Tokens<float>>(mesh, numbers<float>(Index<3>{4, 8, 8}, 9));
-  const auto forward = counted([&] { const Tokens<float> value = block(AsExpression{}, x, w); });
+  const auto expression = block(AsExpression{}, x, w);
+  const auto forward = counted([&] { const Tokens<float> value = expression; });
   CHECK(forward.at("halogen::product") == 6);
-  CHECK(forward.at("halogen::reduce") == 4);  // a mean and squares, twice... and no part of them again
+  CHECK(forward.at("halogen::reduce") == 6);  // of each norm two means and the squares
+  CHECK(hg::explain(expression).find("stored, computed once for all readers") != std::string::npos);
+  // of each product its value and the gradient of the operand that depends on x; norms are not summed again
+  auto loss = [&](auto u) { return hg::sum(block(AsExpression{}, u, w)); };
+  const auto both = counted([&] { hg::value_and_grad(loss)(x); });
+  CHECK(both.at("halogen::product") == 12);
+}
+
+TEST_CASE("a stored node: all its uses share one value and one cotangent") {
+  const auto mesh = all_meshes<Grid>().front();
+  const auto a = numbers<double>(Index<3>{3, 4, 5}, 21);
+  const auto x = field<Tokens<double>>(mesh, a);
+  const auto e = hg::stored(exp(x));
+  CHECK(sizeof(e) <= 40);
+  const Tokens<double> value = e * e + hg::shift<1, 1>(e);
+  const Tokens<double> plain = exp(x) * exp(x) + hg::shift<1, 1>(exp(x));
+  CHECK(distance(value, plain) < 1e-15);
+  CHECK(hg::cost_of(e * e + hg::shift<1, 1>(e)).stages == 1);
+  CHECK(hg::cost_of(e * hg::stored(exp(x))).stages == 1);  // made of the same parts
+  CHECK(hg::cost_of(e * hg::stored(exp(2.0 * x))).stages == 2);
+  const auto [s, dx] = hg::value_and_grad([](auto u) {
+    const auto y = hg::stored(u * u);
+    const auto z = hg::stored(y + y * y), t = hg::stored(z + z * y);
+    return hg::sum(t * y);
+  })(x);
+  const Tokens<double> y = x * x, z = y + y * y, t = z + z * y;  // t y = y^2 (1 + y)^2
+  CHECK(distance(dx, 2.0 * x * (2.0 * y * (1.0 + y) * (1.0 + 2.0 * y))) < 1e-14);
+  CHECK(s == doctest::Approx(hg::sum(t * y).item()));
 }
 
 }  // namespace test_transformer_expression
