@@ -8,7 +8,7 @@ using Line = hg::Mesh<"samples">;
 template <int... Extents>
 using Weight = hg::Sharded<hg::Tensor<float, Extents...>, Line, hg::Replicate>;
 using hg::dyn;
-using Tokens = hg::Sharded<hg::Tensor<float, dyn, dyn, dyn>, Line, hg::Shard<0>>;       // (N, L, C)
+using Tokens = hg::Sharded<hg::Tensor<float, dyn, dyn, dyn>, Line, hg::Shard<0>>;      // (N, L, C)
 using Heads = hg::Sharded<hg::Tensor<float, dyn, dyn, dyn, dyn>, Line, hg::Shard<0>>;  // (N, H, L, E)
 using Vector = Weight<dyn>;
 using Matrix = Weight<dyn, dyn>;
@@ -33,9 +33,7 @@ constexpr auto project = [](const auto& h, const auto& w) { return hg::einsum<"n
 constexpr auto attend = [](const auto& q, const auto& k, const auto& v) {
   return hg::scaled_dot_product_attention(q, k, v);
 };
-constexpr auto join = [](const auto& x, const auto& y, const auto& w) {
-  return x + hg::einsum<"nhle,hec->nlc">(y, w);
-};
+constexpr auto join = [](const auto& x, const auto& y, const auto& w) { return x + hg::einsum<"nhle,hec->nlc">(y, w); };
 constexpr auto widen = [](const auto& g, const auto& w) {
   const auto z = hg::einsum<"nlc,cd->nld">(g, w);
   return 0.5f * z * (1.0f + erf(0.70710678f * z));

@@ -93,7 +93,7 @@ Weights<T> weights(const Mesh& mesh, const Size& s) {
   constexpr std::integral_constant<int, 1> one;
   constexpr std::integral_constant<int, 2> two;
   constexpr std::integral_constant<int, 3> three;
-  return {near(make(one, {c}, 1), 0.2, 1),        near(make(one, {c}, 2), 0.2, 0),
+  return {near(make(one, {c}, 1), 0.2, 1),         near(make(one, {c}, 2), 0.2, 0),
           near(make(three, {c, h, e}, 3), 0.2, 0), near(make(three, {c, h, e}, 4), 0.2, 0),
           near(make(three, {c, h, e}, 5), 0.2, 0), near(make(three, {h, e, c}, 6), 0.2, 0),
           near(make(two, {c, 4 * c}, 7), 0.2, 0),  near(make(two, {4 * c, c}, 8), 0.1, 0)};
@@ -142,9 +142,7 @@ TEST_CASE("gradients beside finite differences, in double") {
     const auto w = weights<double>(mesh, size);
     const auto x = field<Tokens<double>>(mesh, numbers<double>(Index<3>{2, 5, 4}, 9));
     const auto c = field<Tokens<double>>(mesh, numbers<double>(Index<3>{2, 5, 4}, 10));
-    auto loss = [&](auto u, auto query, auto wide) {
-      return hg::sum(block(AsExpression{}, u, w, query, wide) * c);
-    };
+    auto loss = [&](auto u, auto query, auto wide) { return hg::sum(block(AsExpression{}, u, w, query, wide) * c); };
     const auto [value, dx, dquery, dwide] = hg::value_and_grad(loss)(x, w.query, w.wide);
     CHECK(value == doctest::Approx(loss(x, w.query, w.wide).item()));
     // along one direction each

@@ -312,13 +312,13 @@ using reduce_dims_t = Reduced<Op, Mean, expression_of<X>, Dims...>;
 
 }  // namespace detail
 
-#define HALOGEN_REDUCED(function, Op, Mean)                          \
-  template <int First, int... Dims, FieldOperand X>                  \
-  auto function(const X& x) {                                        \
-    return detail::behind_record(detail::reduce_dims<detail::Op, Mean, First, Dims...>(x)); \
-  }                                                                  \
-  template <int First, int... Dims, FieldOperand X>                  \
-  auto function(const X& x, KeepDimensions) {                        \
+#define HALOGEN_REDUCED(function, Op, Mean)                                                                       \
+  template <int First, int... Dims, FieldOperand X>                                                               \
+  auto function(const X& x) {                                                                                     \
+    return detail::behind_record(detail::reduce_dims<detail::Op, Mean, First, Dims...>(x));                       \
+  }                                                                                                               \
+  template <int First, int... Dims, FieldOperand X>                                                               \
+  auto function(const X& x, KeepDimensions) {                                                                     \
     return detail::keep<detail::reduce_dims_t<detail::Op, Mean, X, First, Dims...>>(function<First, Dims...>(x)); \
   }
 
@@ -356,9 +356,7 @@ struct ArgMax : ExpressionNode<std::int64_t, NotPlaced> {
   }
   operator std::int64_t() const { return item(); }  // NOLINT: an index is a number
 
-  detail::BoundConstant<std::int64_t> bind(const Offsets&) const {
-    return detail::BoundConstant<std::int64_t>{item()};
-  }
+  detail::BoundConstant<std::int64_t> bind(const Offsets&) const { return detail::BoundConstant<std::int64_t>{item()}; }
   template <class Visit>
   void each_leaf(const Access&, Visit&&) const {
     item();

@@ -33,7 +33,10 @@ bool sign(const E& e, Signature& signature) {
   if constexpr (requires { e.identity.key(); }) {
     signature.push_back(address_bits(e.identity.key()));
     return true;
-  } else if constexpr (requires { typename E::Field; e.field; }) {
+  } else if constexpr (requires {
+                         typename E::Field;
+                         e.field;
+                       }) {
     signature.push_back(address_bits(&e.field.storage()));
     signature.push_back(address_bits(e.field.shape().get()));
     return true;

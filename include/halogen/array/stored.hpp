@@ -25,9 +25,8 @@ bool explain_below(Explanation& explanation, const E& e);
 /// What cotangents of a stage's field are collected in: its values in float, or in double.
 template <class Field>
 using OwedField =
-    field_of_t<FieldLeaf<Field>,
-               std::conditional_t<std::is_floating_point_v<typename FieldLeaf<Field>::value_type>,
-                                  typename FieldLeaf<Field>::value_type, double>>;
+    field_of_t<FieldLeaf<Field>, std::conditional_t<std::is_floating_point_v<typename FieldLeaf<Field>::value_type>,
+                                                    typename FieldLeaf<Field>::value_type, double>>;
 
 /// What lies below a stored node.
 template <class Field>

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "halogen/autograd/variable.hpp"
 #include "halogen/array/stored.hpp"
+#include "halogen/autograd/variable.hpp"
 
 namespace halogen::detail {
 
@@ -35,8 +35,7 @@ class GradientSink {
   struct DeferredNode final : Deferred {
     Node stage;
     C cotangent;
-    DeferredNode(const Node& n, const C& c)
-        : Deferred(n.identity.number(), n.identity.key()), stage(n), cotangent(c) {}
+    DeferredNode(const Node& n, const C& c) : Deferred(n.identity.number(), n.identity.key()), stage(n), cotangent(c) {}
     void run(GradientSink& gradients) const override { CotangentOf<Node>::pass(stage, cotangent, gradients); }
   };
 

@@ -12,8 +12,8 @@
 #include <memory>
 #include <utility>
 
-#include "halogen/autograd/gradient.hpp"
 #include "halogen/array/explain_expression.hpp"
+#include "halogen/autograd/gradient.hpp"
 #include "halogen/train/network.hpp"
 
 namespace halogen {
