@@ -184,14 +184,14 @@ TEST_CASE("a stored node: all its uses share one value and one cotangent") {
   const auto mesh = all_meshes<Grid>().front();
   const auto a = numbers<double>(Index<3>{3, 4, 5}, 21);
   const auto x = field<Tokens<double>>(mesh, a);
-  const auto e = hg::stored(exp(x));
+  const auto e = hg::stored(expm1(x));
   CHECK(sizeof(e) <= 40);
   const Tokens<double> value = e * e + hg::shift<1, 1>(e);
-  const Tokens<double> plain = exp(x) * exp(x) + hg::shift<1, 1>(exp(x));
+  const Tokens<double> plain = expm1(x) * expm1(x) + hg::shift<1, 1>(expm1(x));
   CHECK(distance(value, plain) < 1e-15);
   CHECK(hg::cost_of(e * e + hg::shift<1, 1>(e)).stages == 1);
-  CHECK(hg::cost_of(e * hg::stored(exp(x))).stages == 1);  // made of the same parts
-  CHECK(hg::cost_of(e * hg::stored(exp(2.0 * x))).stages == 2);
+  CHECK(hg::cost_of(e * hg::stored(expm1(x))).stages == 1);  // made of the same parts
+  CHECK(hg::cost_of(e * hg::stored(expm1(2.0 * x))).stages == 2);
   const auto [s, dx] = hg::value_and_grad([](auto u) {
     const auto y = hg::stored(u * u);
     const auto z = hg::stored(y + y * y), t = hg::stored(z + z * y);
