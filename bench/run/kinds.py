@@ -210,23 +210,33 @@ def exchange(name, run):
 
 
 def beside_mpi(name, run):
+    for ranks in names.BENCHES[name].ranks:
+        yield from in_process(name, run, "mpi", ranks)
+
+
+def beside_parts(name, run):
+    """An expression beside the sum of its parts."""
+    for ranks in names.BENCHES[name].ranks:
+        yield from in_process(name, run, "parts", ranks)
+
+
+def in_process(name, run, peer, ranks):
     """Both sides in one program, in turn, on the same ranks."""
-    bench, meter = names.BENCHES[name], turns.Meter()
+    meter = turns.Meter()
     executable, own = names.program_of(name)
     if not (run.build / "bench" / executable).exists():
         return peers.say(f"{executable} was not built (no MPI)")
-    for ranks in bench.ranks:
-        command = ["mpirun", "-n", str(ranks), str(run.build / "bench" / executable), own]
-        found = turns.turn(meter, command, 1)
-        if found is None:
-            raise SystemExit(1)
-        for line in found:
-            lines = {"halogen": [line], "mpi": [{**line, "milliseconds": line["peer_milliseconds"]}]}
-            record = {"name": name, "threads": 1, "ranks": line["ranks"],
-                      "halogen_ms": turns.median_of(lines["halogen"]), "allocations": line["allocations"]}
-            compared(record, lines, "halogen", "mpi", "mpi")
-            record["pair_ratios"] = [b / a for a, b in zip(line["milliseconds"], line["peer_milliseconds"])]
-            yield {**record, **meter.members()}
+    command = ["mpirun", "-n", str(ranks), str(run.build / "bench" / executable), own]
+    found = turns.turn(meter, command, 1)
+    if found is None:
+        raise SystemExit(1)
+    for line in found:
+        lines = {"halogen": [line], peer: [{**line, "milliseconds": line["peer_milliseconds"]}]}
+        record = {"name": name, "threads": 1, "ranks": line["ranks"], "halogen_ms": turns.median_of(lines["halogen"]),
+                  "allocations": line["allocations"]}
+        compared(record, lines, "halogen", peer, peer)
+        record["pair_ratios"] = [b / a for a, b in zip(line["milliseconds"], line["peer_milliseconds"])]
+        yield {**record, **meter.members()}
 
 
 def compile_time(name, run):

@@ -112,6 +112,7 @@ def markdown(records):
             ("peer, MiB", lambda r: number(r.get("peer_growth_mib"))),
             ("kept for backward", lambda r: number(r.get("peer_kept_mib")))]),
         ("Beside hand-written MPI", ["beside_mpi"], time_columns(("of pairs", spread))),
+        ("Beside the sum of its parts", ["beside_parts"], time_columns(("of pairs", spread))),
         ("Compiling", ["compile_time"], [
             ("name", name), ("compiler", lambda r: r["compiler"]), ("with", lambda r: r["library"]),
             ("CPU s", lambda r: number(r["cpu_seconds"])), ("s", lambda r: number(r["seconds"])),

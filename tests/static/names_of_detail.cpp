@@ -58,6 +58,7 @@ struct Laplacian {
   const auto check = [](const auto&... e) {
     static_assert(none_finds_detail<std::decay_t<decltype(e)>...>(), "an expression is made of types of detail");
   };
+  check(hg::stored(u + 1.f), hg::stored(u + 1.f) * u);
   check(u + 1.0f, -u, u * u / u, u < u, u && u, !u, hg::where(u > 0.0f, u, u), hg::cast<double>(u));
   check(hg::square(u), hg::sqrt(u), hg::rsqrt(u), hg::pow(u, 2), hg::hypot(u, u), hg::exp(u), hg::expm1(u), hg::log(u),
         hg::log1p(u), hg::log10(u), hg::erf(u), hg::abs(u), hg::sign(u), hg::sin(u), hg::cos(u), hg::tan(u),

@@ -20,6 +20,7 @@
 
 #include "halogen/array/attention_ring.hpp"
 #include "halogen/array/moved.hpp"
+#include "halogen/array/stored.hpp"
 #include "halogen/halo/kept_moves.hpp"
 
 namespace halogen {
@@ -188,6 +189,17 @@ void check_attention(const Query& query, const Key& key, const Value& value) {
   for (const int d : {0, 1, 2}) points(key, value, d, "key and value");
 }
 
+/// An operand, stored once for both passes where it is no field and is placed as the result.
+template <class Where, class E>
+auto attention_operand(const E& e) {
+  if constexpr (std::is_same_v<typename E::placed, Where>)
+    return held<typename E::value_type>(e);
+  else
+    return e;
+}
+template <class Where, class E>
+using attention_operand_t = decltype(attention_operand<Where>(std::declval<const E&>()));
+
 }  // namespace detail
 
 /// Made by scaled_dot_product_attention. Computed once per evaluation.
@@ -275,8 +287,13 @@ struct Attention
 template <FieldOperand Q, FieldOperand K, FieldOperand V>
   requires detail::Attends<Q, K, V>
 auto scaled_dot_product_attention(const Q& query, const K& key, const V& value, const AttentionOptions& options = {}) {
-  return Attention<expression_of<Q>, expression_of<K>, expression_of<V>>(as_expression(query), as_expression(key),
-                                                                         as_expression(value), options);
+  using Where = detail::placed_of<expression_of<Q>, expression_of<K>, expression_of<V>>;
+  using detail::attention_operand;
+  return Attention<detail::attention_operand_t<Where, expression_of<Q>>,
+                   detail::attention_operand_t<Where, expression_of<K>>,
+                   detail::attention_operand_t<Where, expression_of<V>>>(
+      attention_operand<Where>(as_expression(query)), attention_operand<Where>(as_expression(key)),
+      attention_operand<Where>(as_expression(value)), options);
 }
 template <FieldOperand Q, FieldOperand K, FieldOperand V, class Why = detail::WhyNoAttention<Q, K, V>>
   requires(!detail::Attends<Q, K, V>)

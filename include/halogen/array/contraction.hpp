@@ -14,6 +14,7 @@
 #include "halogen/array/contraction_spec.hpp"
 #include "halogen/array/explain_expression.hpp"
 #include "halogen/array/moved.hpp"
+#include "halogen/array/stored.hpp"
 #include "halogen/kernels/contraction.hpp"
 
 namespace halogen {
@@ -252,11 +253,11 @@ namespace detail {
 
 template <class Spec, class X, class Y>
 auto product(const X& x, const Y& y) {
-  using A = expression_of<X>;
-  using B = expression_of<Y>;
-  using T = product_type<typename A::value_type, typename B::value_type>;
+  using T = product_type<typename expression_of<X>::value_type, typename expression_of<Y>::value_type>;
+  using A = held_t<T, expression_of<X>>;
+  using B = held_t<T, expression_of<Y>>;
   using Field = contracted_field<Spec, T, typename A::placed, typename B::placed>;
-  auto parts = checked_operands<Spec>(as_expression(x), as_expression(y));
+  auto parts = checked_operands<Spec>(held<T>(as_expression(x)), held<T>(as_expression(y)));
   if constexpr (first_partial<Field>() >= 0)
     return PartialProduct<Spec, A, B>{std::move(parts)};
   else

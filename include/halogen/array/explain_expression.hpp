@@ -54,6 +54,8 @@ template <class Target, class E>
 inline constexpr const char* stage_text<Redistributed<Target, E>> = "redistribute";
 template <int Dim, class... E>
 inline constexpr const char* stage_text<Concatenated<Dim, E...>> = "concatenate, each point moves once at most";
+template <class Field, std::size_t RealBytes, bool IsVariable>
+inline constexpr const char* stage_text<Stored<Field, RealBytes, IsVariable>> = "stored, computed once for all readers";
 template <int N, class Step, class E>
 inline constexpr const char* stage_text<Iterated<N, Step, E>> = "iterate, one deep exchange";
 
@@ -87,6 +89,10 @@ inline constexpr bool stands_as<Field, Bounded<E, B...>> = [] {
     return false;
 }();
 
+/// Whether what lies below a node is known to a record alone (stored.hpp).
+template <class E>
+inline constexpr bool has_record = requires(const E& e) { e.record; };
+
 /// Whether a stage reads this operand where it stands.
 template <class Stage, class Operand>
 inline constexpr bool operand_stands = stands_as<typename stage_operand<Stage>::type, Operand>;
@@ -107,6 +113,16 @@ class Explanation {
       const Reads<typename field_of_t<E>::Shape, Exchange> reads(e);
       reads.each_exchange(Grid<E::placed::rank>(*shape), Exchange{*this});
     }
+  }
+
+  /// What a stored node of this type is made of; false where it is the field of another stage.
+  template <class Field, class E>
+  bool below(const E& e) {
+    if constexpr (stands_as<Field, E>)
+      stages(e);
+    else
+      region(e);
+    return !stands_as<Field, E>;
   }
 
  private:
@@ -132,6 +148,8 @@ class Explanation {
       for (const void* one : seen_)
         if (one == e.identity.key()) return;
       seen_.push_back(e.identity.key());
+      if constexpr (has_record<E>)
+        if (!e.record->explain(*this)) return;
       each_operand(e, [&](const auto& operand) {
         if constexpr (operand_stands<E, std::decay_t<decltype(operand)>>)
           stages(operand);
@@ -198,6 +216,11 @@ class Explanation {
 
   std::vector<const void*> seen_;
 };
+
+template <class Field, class E>
+bool explain_below(Explanation& explanation, const E& e) {
+  return explanation.below<Field>(e);
+}
 
 template <class E>
 Explanation explanation_of(const E& expression) {

@@ -9,6 +9,7 @@
 
 #include "halogen/array/reduction.hpp"
 #include "halogen/array/regrid.hpp"
+#include "halogen/array/stored.hpp"
 
 namespace halogen {
 
@@ -302,21 +303,23 @@ auto along_kept(const E& e) {
     return Mapped<E, R::rank, R::Kept::dims[D]...>(e);
   }(std::make_index_sequence<R::Kept::dims.size()>{});
 }
-template <class R>
-auto keep(const R& reduced) {
-  return along_kept<R>(as_expression(reduced));
+template <class R, class Node>
+auto keep(const Node& node) {
+  return along_kept<R>(as_expression(node));
 }
+template <class Op, bool Mean, class X, int... Dims>
+using reduce_dims_t = Reduced<Op, Mean, expression_of<X>, Dims...>;
 
 }  // namespace detail
 
-#define HALOGEN_REDUCED(function, Op, Mean)                          \
-  template <int First, int... Dims, FieldOperand X>                  \
-  auto function(const X& x) {                                        \
-    return detail::reduce_dims<detail::Op, Mean, First, Dims...>(x); \
-  }                                                                  \
-  template <int First, int... Dims, FieldOperand X>                  \
-  auto function(const X& x, KeepDimensions) {                        \
-    return detail::keep(function<First, Dims...>(x));                \
+#define HALOGEN_REDUCED(function, Op, Mean)                                                                       \
+  template <int First, int... Dims, FieldOperand X>                                                               \
+  auto function(const X& x) {                                                                                     \
+    return detail::behind_record(detail::reduce_dims<detail::Op, Mean, First, Dims...>(x));                       \
+  }                                                                                                               \
+  template <int First, int... Dims, FieldOperand X>                                                               \
+  auto function(const X& x, KeepDimensions) {                                                                     \
+    return detail::keep<detail::reduce_dims_t<detail::Op, Mean, X, First, Dims...>>(function<First, Dims...>(x)); \
   }
 
 HALOGEN_REDUCED(sum, SumOp, false)
@@ -353,9 +356,7 @@ struct ArgMax : ExpressionNode<std::int64_t, NotPlaced> {
   }
   operator std::int64_t() const { return item(); }  // NOLINT: an index is a number
 
-  detail::BoundConstant<std::int64_t> bind(const Offsets&) const {
-    return detail::BoundConstant<std::int64_t>{item()};
-  }
+  detail::BoundConstant<std::int64_t> bind(const Offsets&) const { return detail::BoundConstant<std::int64_t>{item()}; }
   template <class Visit>
   void each_leaf(const Access&, Visit&&) const {
     item();

@@ -49,12 +49,15 @@ class StageResult {
 
   /// The same for copies of one node, and for no others.
   const void* key() const { return state_.get(); }
+  /// In the order in which nodes are made: operands before what holds them.
+  std::uint64_t number() const { return state_->made.number(); }
   bool operator==(const StageResult&) const = default;
 
  private:
   struct State {
     Result result{};
     std::uint64_t evaluation = 0;
+    NodeIdentity made;
   };
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };

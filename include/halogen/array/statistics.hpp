@@ -103,7 +103,8 @@ template <int First, int... Dims, FieldOperand X>
 auto logsumexp(const X& x) {
   const auto wide = detail::wide(x);
   const auto largest = max<First, Dims...>(wide);
-  const auto kept = detail::finite_part(detail::keep(largest));
+  using Largest = detail::reduce_dims_t<detail::MaxOp, false, std::decay_t<decltype(wide)>, First, Dims...>;
+  const auto kept = detail::finite_part(detail::keep<Largest>(largest));
   return log(sum<First, Dims...>(exp(wide - kept))) + detail::finite_part(as_expression(largest));
 }
 template <int First, int... Dims, FieldOperand X>

@@ -2,33 +2,29 @@
 // kernel each; each stage in it is given its cotangent as a field, once, and passes it on by its own rule.
 #pragma once
 
+#include "halogen/autograd/sink.hpp"
 #include "halogen/autograd/terms.hpp"
 
 namespace halogen::detail {
 
 /// One gradient field per variable, placed and cut as it; empty until something is added.
 template <class... Fields>
-struct Gradients {
+class Gradients final : public GradientSink {
+ public:
   std::tuple<Fields...> variables, sums;
 
   explicit Gradients(const Fields&... fields) : variables(fields...) {}
 
-  template <int Index, class E>
-  void add(const E& term) {
-    auto& sum = std::get<Index>(sums);
-    using Field = std::decay_t<decltype(sum)>;
-    if (sum.empty())
-      sum = computed<Field>(std::get<Index>(variables).shape(), as_expression(term));
-    else
-      sum.rebind(evaluated(sum, sum + term));
-  }
-
-  /// The gradients; zeros where nothing depends on a variable.
-  std::tuple<Fields...> finish() const {
+  /// The gradients, once all that waits is pulled back; zeros where nothing depends on a variable.
+  std::tuple<Fields...> finish() {
+    run_deferred();
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return std::tuple((std::get<I>(sums).empty() ? Fields(std::get<I>(variables).shape()) : std::get<I>(sums))...);
     }(std::index_sequence_for<Fields...>{});
   }
+
+ private:
+  Slot slot_of(int index) override { return slot_among(index, variables, sums); }
 };
 
 template <class E, class P, class All>
@@ -108,7 +104,7 @@ void pull(const Iterated<N, Step, E>& node, const C& cotangent, All& gradients) 
   for (int k = N - 1; k >= 0; --k) {
     const Field& state = states[static_cast<std::size_t>(k)];
     Gradients<Field> gradient(state);
-    backward(as_expression(node.step(VariableLeaf<0, Field>(state))), leaf(owed), gradient);
+    backward(as_expression(node.step(VariableLeaf<0, Field>(state))), leaf(owed), static_cast<GradientSink&>(gradient));
     owed = std::get<0>(gradient.finish());
   }
   backward(node.inner, leaf(owed), gradients);
@@ -130,6 +126,35 @@ void pull(const Concatenated<Dim, E...>& node, const C& cotangent, All& gradient
 }
 
 // -- from all places where a node stands in a region to its cotangent -------------------------------------------------
+
+/// A stored node's operands are known to its record alone.
+template <class Field, std::size_t RealBytes, class C, class All>
+void pull(const Stored<Field, RealBytes, true>& node, const C& cotangent, All& gradients) {
+  node.record->pull(cotangent, gradients);
+}
+
+/// A cotangent as the stage collects it.
+template <class Node, class C>
+auto owed_to(const Node&, const C& cotangent) {
+  if constexpr (std::is_arithmetic_v<C>) {
+    return cotangent;
+  } else {
+    using Owed = OwedField<typename Node::Result>;
+    if constexpr (std::is_same_v<C, Owed>)
+      return cotangent;
+    else
+      return computed<Owed>(Owed::make_shape(cotangent.mesh(), cotangent.cuts()), leaf(cotangent));
+  }
+}
+
+/// Passes a node's cotangent on: now, or when all of them are there.
+template <class Node, class C, class All>
+void pass_on(const Node& node, const C& cotangent, All& gradients) {
+  if constexpr (is_deferred<Node>)
+    gradients.defer(node, owed_to(node, cotangent));
+  else
+    CotangentOf<Node>::pass(node, cotangent, gradients);
+}
 
 /// A node with a field of values: its cotangent is stored.
 template <class Node>
@@ -266,6 +291,10 @@ template <class Term>
 inline constexpr bool is_node_term = false;
 template <class Node, class E>
 inline constexpr bool is_node_term<NodeTerm<Node, E>> = true;
+template <int Index, class Term>
+inline constexpr bool is_term_of = false;
+template <int Index, class Field, class E>
+inline constexpr bool is_term_of<Index, VariableTerm<Index, Field, E>> = true;
 /// A term of such a node, which may stand several times in a region.
 template <class Term, class Node>
 inline constexpr bool may_repeat = false;
@@ -297,7 +326,7 @@ void pass_to_nodes(const Grid& grid, const Tuple& all, All& gradients) {
       [&]<std::size_t... J>(std::index_sequence<J...>) {
         (same(std::integral_constant<std::size_t, J>{}), ...);
       }(std::make_index_sequence<std::tuple_size_v<Tuple>>{});
-      CotangentOf<Node>::pass(node, cotangent, gradients);
+      pass_on(node, cotangent, gradients);
     }
   };
   [&]<std::size_t... K>(std::index_sequence<K...>) {
@@ -305,17 +334,25 @@ void pass_to_nodes(const Grid& grid, const Tuple& all, All& gradients) {
   }(std::make_index_sequence<std::tuple_size_v<Tuple>>{});
 }
 
+/// The sum of all terms of a variable, where K is its first.
+template <std::size_t K, class Tuple, class All>
+void add_variable(const Tuple& all, All& gradients) {
+  using Term = std::tuple_element_t<K, Tuple>;
+  if constexpr (!is_node_term<Term>) {
+    constexpr bool is_first = []<std::size_t... J>(std::index_sequence<J...>) {
+      return !(is_term_of<Term::index, std::tuple_element_t<J, Tuple>> || ...);
+    }(std::make_index_sequence<K>{});
+    if constexpr (is_first)
+      gradients.template add<Term::index, typename Term::Field>(std::get<0>(sum_of_terms<Term::index, K>(all)));
+  }
+}
+
 template <class Grid, class E, class P, class All, int... Zero>
 void backward_on(const Grid& grid, const E& e, const P& path, All& gradients, Total<Zero...> zero) {
   const auto all = terms(grid, e, path, zero);
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    const auto add = [&]<std::size_t Index>(std::integral_constant<std::size_t, Index>) {
-      const auto sum = sum_of_terms<static_cast<int>(Index), 0>(all);
-      if constexpr (std::tuple_size_v<std::decay_t<decltype(sum)>> > 0)
-        gradients.template add<static_cast<int>(Index)>(std::get<0>(sum));
-    };
-    (add(std::integral_constant<std::size_t, I>{}), ...);
-  }(std::make_index_sequence<std::tuple_size_v<decltype(gradients.sums)>>{});
+  [&]<std::size_t... K>(std::index_sequence<K...>) {
+    (add_variable<K>(all, gradients), ...);
+  }(std::make_index_sequence<std::tuple_size_v<std::decay_t<decltype(all)>>>{});
   pass_to_nodes(grid, all, gradients);
 }
 

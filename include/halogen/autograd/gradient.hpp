@@ -39,7 +39,7 @@ auto value_and_grad_of(F& f, const Fields&... fields) {
                 "gradient_needs_a_scalar: return a sum(...), a mean(...) or another number made of reductions");
   detail::check_differentiable(loss);
   detail::Gradients<Fields...> gradients(fields...);
-  detail::backward(loss, Constant<double>(1), gradients);
+  detail::backward(loss, Constant<double>(1), static_cast<detail::GradientSink&>(gradients));
   return std::tuple_cat(std::tuple(static_cast<double>(loss.item())), gradients.finish());
 }
 
@@ -64,10 +64,10 @@ auto vjp(F f, const Fields&... fields) {
   detail::check_differentiable(expression);
   using Value = detail::field_of_t<std::decay_t<decltype(expression)>>;
   Value value = expression;
-  auto pullback = [expression, gradients = detail::Gradients<Fields...>(fields...)](const Value& cotangent) {
+  auto pullback = [expression, fields...](const Value& cotangent) {
     const detail::EvaluationScope scope;
-    auto sums = gradients;
-    detail::backward(expression, detail::leaf(cotangent), sums);
+    detail::Gradients<Fields...> sums(fields...);
+    detail::backward(expression, detail::leaf(cotangent), static_cast<detail::GradientSink&>(sums));
     return sums.finish();
   };
   return std::pair(value, pullback);

@@ -14,9 +14,10 @@
 
 namespace halogen::detail {
 
-template <int Index, class E>
+template <int Index, class FieldType, class E>
 struct VariableTerm {
   static constexpr int index = Index;
+  using Field = FieldType;
   E term;
 };
 template <class Node, class E>
@@ -102,7 +103,12 @@ struct CotangentGrid<NotPlaced> {
 
 template <class Grid, class E>
 auto stored_cotangent(const Grid& grid, const E& e) {
-  return computed<CotangentField<Grid, E>>(grid.shape, e);
+  using Field = CotangentField<Grid, E>;
+  if constexpr (requires { e.inner.field; }) {  // a field that lies so is not copied: nobody writes into it
+    if constexpr (std::is_same_v<std::decay_t<decltype(e.inner.field)>, Field>)
+      if (*e.inner.field.shape() == *grid.shape) return e.inner.field;
+  }
+  return computed<Field>(grid.shape, e);
 }
 
 /// P along Dim at index - S, and at the images of points beyond the ends what was read there.
@@ -199,7 +205,7 @@ auto node_terms(const Grid& grid, const Shift<Dim, Offset, E>& e, const P& path,
 template <class Grid, int Index, class Field, class... B, class P, int... S>
 auto node_terms(const Grid& grid, const Bounded<VariableLeaf<Index, Field>, B...>&, const P& path, Total<S...> shift) {
   auto term = closed(grid, path, Ends<B...>{}, shift);
-  return std::tuple(VariableTerm<Index, decltype(term)>{term});
+  return std::tuple(VariableTerm<Index, Field, decltype(term)>{term});
 }
 template <class Grid, class E, class... B, class P, int... S>
 auto node_terms(const Grid& grid, const Bounded<E, B...>& e, const P& path, Total<S...> shift) {

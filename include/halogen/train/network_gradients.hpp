@@ -36,78 +36,34 @@ struct GradientOf<Parameters<ModelType, T>> {
   }
 };
 
-/// Networks run backward when all other gradients are known, the last one in the expression first: each once, whatever
-/// its output is used for.
-template <class... Arguments>
-class NetworkGradients {
-  struct Deferred {
-    std::uint64_t order;
-    const void* node;
-    virtual void run(NetworkGradients& gradients) const = 0;
-    virtual ~Deferred() = default;
-    Deferred(std::uint64_t o, const void* n) : order(o), node(n) {}
-  };
-  template <class Node, class C>
-  struct DeferredNetwork : Deferred {
-    Node network;
-    C cotangent;
-    DeferredNetwork(const Node& n, const C& c)
-        : Deferred(n.made.number(), n.identity.key()), network(n), cotangent(c) {}
-    void run(NetworkGradients& gradients) const override { pull_network(network, cotangent, gradients); }
-  };
+/// Adds to the gradient of the parameters that are the Index-th argument.
+template <int Index, class Share>
+void add_parameters(GradientSink& gradients, const Share& share) {
+  auto& sum = gradients.sum_of<std::optional<Share>>(Index);
+  if (!sum) {
+    sum = share;
+    return;
+  }
+  if (!(sum->summed_over() == share.summed_over()))
+    throw CollectiveError(
+        "one network is applied to images that different mesh dimensions cut: its gradients are sums over different "
+        "ranks; give the images the same placements");
+  const execution_space space;
+  launch_range(space, "halogen::add_gradients", sum->count,
+               AddArrays<typename Share::value_type>{sum->data(), share.data()});
+  space.fence("halogen::add_gradients");
+}
 
+/// Networks run backward as all stages do: when all that reads their output is known, each once.
+template <class... Arguments>
+class NetworkGradients final : public GradientSink {
  public:
   std::tuple<typename GradientOf<Arguments>::type...> sums;
 
   explicit NetworkGradients(const Arguments&... arguments) : arguments_(arguments...) {}
 
-  template <int Index, class E>
-  void add(const E& term) {
-    auto& sum = std::get<Index>(sums);
-    using Field = std::decay_t<decltype(sum)>;
-    if (sum.empty())
-      sum = computed<Field>(std::get<Index>(arguments_).shape(), as_expression(term));
-    else
-      sum = sum + term;
-  }
-
-  template <int Index, class Share>
-  void add_parameters(const Share& share) {
-    auto& sum = std::get<Index>(sums);
-    if (!sum) {
-      sum = share;
-      return;
-    }
-    if (!(sum->summed_over() == share.summed_over()))
-      throw CollectiveError(
-          "one network is applied to images that different mesh dimensions cut: its gradients are sums over different "
-          "ranks; give the images the same placements");
-    const execution_space space;
-    launch_range(space, "halogen::add_gradients", sum->count,
-                 AddArrays<typename Share::value_type>{sum->data(), share.data()});
-    space.fence("halogen::add_gradients");
-  }
-
-  template <class Node, class C>
-  void defer(const Node& node, const C& cotangent) {
-    for (const auto& one : deferred_)
-      if (one->node == node.identity.key()) {  // the same node, and so of the same type
-        C& sum = static_cast<DeferredNetwork<Node, C>&>(*one).cotangent;
-        sum = sum + cotangent;
-        return;
-      }
-    deferred_.push_back(std::make_unique<DeferredNetwork<Node, C>>(node, cotangent));
-  }
-
-  /// A network's input may be another's output: that was made before it.
   std::tuple<decltype(GradientOf<Arguments>::finished(std::declval<const Arguments&>(), {}))...> finish() {
-    while (!deferred_.empty()) {
-      const auto last = std::max_element(deferred_.begin(), deferred_.end(),
-                                         [](const auto& a, const auto& b) { return a->order < b->order; });
-      const std::unique_ptr<Deferred> network = std::move(*last);
-      deferred_.erase(last);
-      network->run(*this);
-    }
+    run_deferred();
     return finished(std::index_sequence_for<Arguments...>{});
   }
 
@@ -117,11 +73,9 @@ class NetworkGradients {
     return std::tuple(GradientOf<Arguments>::finished(std::get<I>(arguments_), std::get<I>(sums))...);
   }
 
-  std::tuple<Arguments...> arguments_;
-  std::vector<std::unique_ptr<Deferred>> deferred_;
-};
+  Slot slot_of(int index) override { return slot_among(index, arguments_, sums); }
 
-template <class... Arguments>
-inline constexpr bool defers_networks<NetworkGradients<Arguments...>> = true;
+  std::tuple<Arguments...> arguments_;
+};
 
 }  // namespace halogen::detail

@@ -12,8 +12,8 @@
 #include <memory>
 #include <utility>
 
-#include "halogen/autograd/gradient.hpp"
 #include "halogen/array/explain_expression.hpp"
+#include "halogen/autograd/gradient.hpp"
 #include "halogen/train/network.hpp"
 
 namespace halogen {
@@ -81,7 +81,6 @@ struct NetworkOutput
   Parameters<ModelType, T> parameters;
   E inner;
   std::shared_ptr<Run> run;
-  detail::NodeIdentity made;
   NetworkOutput(const Parameters<ModelType, T>& p, E e, std::shared_ptr<Run> kept = std::make_shared<Run>())
       : parameters(p), inner(std::move(e)), run(std::move(kept)) {
     detail::check_width<T>(inner);
@@ -125,10 +124,6 @@ struct stage_operand<NetworkOutput<ModelType, T, E, Variable>> {
   using type = typename NetworkOutput<ModelType, T, E, Variable>::Image;
 };
 
-/// Whether gradients collect what a network's output is owed until all is known, so that it runs backward once.
-template <class All>
-inline constexpr bool defers_networks = false;
-
 /// Backward of a network, from the cotangent of its output in the type that it stores.
 template <class ModelType, class T, class E, int Variable, class C, class All>
 void pull_network(const NetworkOutput<ModelType, T, E, Variable>& node, const C& cotangent, All& gradients) {
@@ -141,7 +136,7 @@ void pull_network(const NetworkOutput<ModelType, T, E, Variable>& node, const C&
     evaluation.forward(view_of(image), node.parameters.data());  // another region's backward has used its memory again
   const Parameters<ModelType, T, Partial<Sum>> share("halogen::gradient", sub_meshes(image).samples);
   run_vjp(evaluation, cotangent, share.data());
-  if constexpr (Variable >= 0) gradients.template add_parameters<Variable>(share);
+  if constexpr (Variable >= 0) add_parameters<Variable>(gradients, share);
   if constexpr (has_variable<E>)
     backward(node.inner, leaf(Network<ModelType, T>::input_gradient(image, evaluation)), gradients);
 }
@@ -150,10 +145,7 @@ template <class ModelType, class T, class E, int Variable, class C, class All>
 void pull(const NetworkOutput<ModelType, T, E, Variable>& node, const C& cotangent, All& gradients) {
   using Owed = field_of_t<FieldLeaf<C>, T>;
   const Owed owed = materialised<Owed>(leaf(cotangent));  // of the network's type where the loss is of another
-  if constexpr (defers_networks<All>)
-    gradients.defer(node, owed);
-  else
-    pull_network(node, owed, gradients);
+  pull_network(node, owed, gradients);
 }
 
 }  // namespace detail

@@ -135,7 +135,7 @@ class ValueAndGrad {
     static_assert(std::is_same_v<typename std::decay_t<decltype(loss)>::placed, NotPlaced>,
                   "gradient_needs_a_scalar: return a sum(...), a mean(...) or another number made of reductions");
     detail::NetworkGradients<Arguments...> gradients(arguments...);
-    detail::backward(loss, Constant<double>(1), gradients);
+    detail::backward(loss, Constant<double>(1), static_cast<detail::GradientSink&>(gradients));
     return std::tuple_cat(std::tuple(static_cast<double>(loss.item())), gradients.finish());
   }
 

@@ -1,0 +1,150 @@
+// stored(e): a part of an expression that is computed once per evaluation, whatever reads it, and whose gradient is
+// collected once. All copies of the node, and all nodes made of the same parts, share one record. The node itself is
+// two pointers, whatever lies below it: neither the size of an expression nor its type grows with its depth.
+//
+//   auto h = hg::stored(layer_norm(x));
+//   Field q = hg::matmul(h, wq), k = hg::matmul(h, wk);      // in one expression, h is computed once
+//
+// Operands of matmul, einsum and attention that are no fields are stored by themselves (held()).
+#pragma once
+
+#include <memory>
+
+#include "halogen/array/moved.hpp"
+#include "halogen/array/signature.hpp"
+
+namespace halogen {
+namespace detail {
+
+class GradientSink;
+class Explanation;
+/// What a stored node of E is made of; false where it is the field of another stage (explain_expression.hpp).
+template <class Field, class E>
+bool explain_below(Explanation& explanation, const E& e);
+
+/// What cotangents of a stage's field are collected in: its values in float, or in double.
+template <class Field>
+using OwedField =
+    field_of_t<FieldLeaf<Field>, std::conditional_t<std::is_floating_point_v<typename FieldLeaf<Field>::value_type>,
+                                                    typename FieldLeaf<Field>::value_type, double>>;
+
+/// What lies below a stored node.
+template <class Field>
+struct StoredRecord {
+  StageResult<Field> identity;
+  virtual Field compute() const = 0;
+  virtual index_t extent(int d) const = 0;
+  virtual void pull(const OwedField<Field>& cotangent, GradientSink& gradients) const = 0;
+  /// What computes it; false where it is another stage's field.
+  virtual bool explain(Explanation& explanation) const = 0;
+  virtual ~StoredRecord() = default;
+};
+
+template <class Field, class E>
+struct StoredExpression final : StoredRecord<Field> {
+  E inner;
+  explicit StoredExpression(const E& e) : inner(e) {}
+
+  Field compute() const override { return materialised<Field>(inner); }
+  index_t extent(int d) const override { return stored_extent(inner, d); }
+  void pull(const OwedField<Field>& cotangent, GradientSink& gradients) const override {
+    if constexpr (has_variable<E>) backward_from(inner, cotangent, gradients);
+  }
+  bool explain(Explanation& explanation) const override { return explain_below<Field>(explanation, inner); }
+};
+
+/// The record of an expression: that of an earlier one that is made of the same parts, where there still is one.
+template <class Field, class E>
+std::shared_ptr<const StoredRecord<Field>> record_of(const E& e) {
+  using Record = StoredRecord<Field>;
+  Signature signature;
+  if (!sign(e, signature)) return std::make_shared<const StoredExpression<Field, E>>(e);
+  static SignedRecords<Record> records;
+  return records.find(signature, [&] { return std::make_shared<const StoredExpression<Field, E>>(e); });
+}
+
+/// The field type in which an expression is stored: its values, one point where its type says so.
+template <class T, class Where, unsigned Single>
+struct stored_field;
+template <class T, class MeshType, int Rank, int... Codes, unsigned Single>
+struct stored_field<T, Placed<MeshType, Rank, Codes...>, Single> {
+  template <std::size_t... D>
+  static Tensor<T, ((Single >> D & 1u) != 0 ? 1 : dyn)...> tensor(std::index_sequence<D...>);
+  using type = Sharded<decltype(tensor(std::make_index_sequence<static_cast<std::size_t>(Rank)>{})), MeshType,
+                       typename placement_of<Codes>::type...>;
+};
+template <class E>
+using stored_field_t =
+    typename stored_field<typename E::value_type, typename E::placed, one_point<E>::single & ~one_point<E>::open>::type;
+
+}  // namespace detail
+
+/// An expression as a field that is computed once per evaluation; made by stored(expression). RealBytes: as
+/// real_bytes_of the expression; IsVariable: whether it depends on what a gradient is asked of.
+template <class ResultField, std::size_t RealBytes, bool IsVariable>
+struct Stored : detail::FieldStage<Stored<ResultField, RealBytes, IsVariable>, ResultField> {
+  using Result = ResultField;
+  std::shared_ptr<const detail::StoredRecord<Result>> record;
+  explicit Stored(std::shared_ptr<const detail::StoredRecord<Result>> r)
+      : detail::FieldStage<Stored, Result>{{}, r->identity}, record(std::move(r)) {}
+
+  index_t extent(int d) const { return record->extent(d); }
+  Cut grid(int d) const { return this->field().cut(d); }
+  Result compute() const { return record->compute(); }
+};
+
+namespace detail {
+
+template <class Field, std::size_t RealBytes, bool IsVariable>
+struct real_bytes<Stored<Field, RealBytes, IsVariable>> {
+  static constexpr std::size_t value = RealBytes;
+};
+template <class Field, std::size_t RealBytes, bool IsVariable>
+inline constexpr bool has_variable<Stored<Field, RealBytes, IsVariable>> = IsVariable;
+
+/// A field, or what is stored by a record already.
+template <class E>
+inline constexpr bool is_held = requires(const E& e) { e.inner.field; } || requires(const E& e) { e.inner.record; };
+
+/// An expression as a stored node of this field type.
+template <class Field, class E>
+auto stored_as(const E& e) {
+  return Stored<Field, real_bytes_of<E>, has_variable<E>>(record_of<Field>(e));
+}
+
+/// An operand of a stage that reads it more than pointwise, and again for its gradient: a field or a stored node as it
+/// is, else one that is stored in T.
+template <class T, class E>
+auto held(const E& e) {
+  if constexpr (is_held<E>)
+    return e;
+  else if constexpr (std::is_same_v<typename FieldLeaf<field_of_t<E, T>>::placed, typename E::placed>)
+    return zero_bounded(stored_as<field_of_t<E, T>>(e));
+  else
+    return e;
+}
+/// A stage behind a record of its own: expressions of it do not grow with what lies below it.
+template <class Stage>
+auto behind_record(const Stage& stage) {
+  const auto e = zero_bounded(stage);
+  return stored_as<typename Stage::Result>(e);
+}
+template <class T, class E>
+using held_t = decltype(held<T>(std::declval<const E&>()));
+
+}  // namespace detail
+
+/// The expression, computed once per evaluation into a field that all readers of this node share, however often it
+/// stands in an expression; its gradient is collected from all of them and passed on once. A field is itself.
+/// Placement of x in and out; what x sends is sent once. It can be read at a distance, with_boundary<...>(stored(e)).
+template <FieldOperand X>
+  requires(placed_at<X>::rank > 0)
+auto stored(const X& x) {
+  using E = expression_of<X>;
+  if constexpr (detail::is_held<E>)
+    return as_expression(x);
+  else
+    return detail::stored_as<detail::stored_field_t<E>>(as_expression(x));
+}
+
+}  // namespace halogen
