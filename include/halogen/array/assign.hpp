@@ -184,6 +184,14 @@ struct field_bytes<Pointwise<F, Args...>, Real> {
   static constexpr std::size_t value = is_of_kind<T, Real> ? std::min(sizeof(T), widest) : 0;
 };
 
+/// The same of both kinds of numbers.
+struct FieldWidths {
+  std::size_t reals = 0, integers = 0;
+  bool operator==(const FieldWidths&) const = default;
+};
+template <class E>
+inline constexpr FieldWidths field_widths_of{field_bytes_of<E, true>, field_bytes_of<E, false>};
+
 /// Whether values of the expression's fields would lose digits in a field of T that nobody has asked for. A field of
 /// bool says where integers are not 0.
 template <class T, class E>

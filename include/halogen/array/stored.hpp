@@ -79,10 +79,10 @@ using stored_field_t =
 
 }  // namespace detail
 
-/// An expression as a field that is computed once per evaluation; made by stored(expression). RealBytes: as
-/// real_bytes_of the expression; IsVariable: whether it depends on what a gradient is asked of.
-template <class ResultField, std::size_t RealBytes, bool IsVariable>
-struct Stored : detail::FieldStage<Stored<ResultField, RealBytes, IsVariable>, ResultField> {
+/// An expression as a field that is computed once per evaluation; made by stored(expression). Widths: as
+/// field_widths_of the expression; IsVariable: whether it depends on what a gradient is asked of.
+template <class ResultField, detail::FieldWidths Widths, bool IsVariable>
+struct Stored : detail::FieldStage<Stored<ResultField, Widths, IsVariable>, ResultField> {
   using Result = ResultField;
   std::shared_ptr<const detail::StoredRecord<Result>> record;
   explicit Stored(std::shared_ptr<const detail::StoredRecord<Result>> r)
@@ -95,12 +95,12 @@ struct Stored : detail::FieldStage<Stored<ResultField, RealBytes, IsVariable>, R
 
 namespace detail {
 
-template <class Field, std::size_t RealBytes, bool IsVariable>
-struct real_bytes<Stored<Field, RealBytes, IsVariable>> {
-  static constexpr std::size_t value = RealBytes;
+template <class Field, FieldWidths Widths, bool IsVariable, bool Real>
+struct field_bytes<Stored<Field, Widths, IsVariable>, Real> {
+  static constexpr std::size_t value = Real ? Widths.reals : Widths.integers;
 };
-template <class Field, std::size_t RealBytes, bool IsVariable>
-inline constexpr bool has_variable<Stored<Field, RealBytes, IsVariable>> = IsVariable;
+template <class Field, FieldWidths Widths, bool IsVariable>
+inline constexpr bool has_variable<Stored<Field, Widths, IsVariable>> = IsVariable;
 
 /// A field, or what is stored by a record already.
 template <class E>
@@ -109,7 +109,7 @@ inline constexpr bool is_held = requires(const E& e) { e.inner.field; } || requi
 /// An expression as a stored node of this field type.
 template <class Field, class E>
 auto stored_as(const E& e) {
-  return Stored<Field, real_bytes_of<E>, has_variable<E>>(record_of<Field>(e));
+  return Stored<Field, field_widths_of<E>, has_variable<E>>(record_of<Field>(e));
 }
 
 /// An operand of a stage that reads it more than pointwise, and again for its gradient: a field or a stored node as it

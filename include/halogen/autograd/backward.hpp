@@ -128,8 +128,8 @@ void pull(const Concatenated<Dim, E...>& node, const C& cotangent, All& gradient
 // -- from all places where a node stands in a region to its cotangent -------------------------------------------------
 
 /// A stored node's operands are known to its record alone.
-template <class Field, std::size_t RealBytes, class C, class All>
-void pull(const Stored<Field, RealBytes, true>& node, const C& cotangent, All& gradients) {
+template <class Field, FieldWidths Widths, class C, class All>
+void pull(const Stored<Field, Widths, true>& node, const C& cotangent, All& gradients) {
   node.record->pull(cotangent, gradients);
 }
 
