@@ -4,6 +4,8 @@
 // first, so that a refusal that stands there shows no long way of includes
 #include "halogen/tensor/distribute.hpp"
 
+#include "halogen/array/explain_expression.hpp"
+#include "halogen/array/statistics.hpp"
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/contraction.hpp"
 #include "halogen/autograd/rearranged.hpp"
@@ -11,8 +13,6 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"
-#include "halogen/array/explain_expression.hpp"
-#include "halogen/array/statistics.hpp"
 #include "halogen/halo/collectives_v.hpp"
 #include "halogen/halo/redistribute.hpp"
 #include "halogen/halo/redistribute_between.hpp"

@@ -138,7 +138,8 @@ TEST_CASE("a chain of equal layers stages two or three of them, however many; no
   const hg::ParameterSchedule schedule(training<Chain>, buckets, 4);
   const auto bytes = [](hg::index_t values) { return static_cast<std::size_t>(values * 4 + 63) / 64 * 64; };
   // Three where one launch takes a layer's parameters and leaves their gradient, and the next layer's are on the way.
-  const int layers = training<Chain>.launches[training<Chain>.launches.size() - 2].is<hg::detail::ConvolutionGradients>() ? 3 : 2;
+  const int layers =
+      training<Chain>.launches[training<Chain>.launches.size() - 2].is<hg::detail::ConvolutionGradients>() ? 3 : 2;
   CHECK(staged_layers<8>() <= layers);
   CHECK(schedule.staging_bytes() >= layers * bytes(conv + norms));
   CHECK(staged_layers<40>() <= 2);

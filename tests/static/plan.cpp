@@ -1,6 +1,6 @@
 // The graph and the plan of the three-level U-Net, pinned: a change here is a change of what runs.
-#include "halogen/plan/trace.hpp"
 #include "halogen/models/unet.hpp"
+#include "halogen/plan/trace.hpp"
 
 namespace {
 

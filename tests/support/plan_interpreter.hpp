@@ -336,49 +336,48 @@ class PlanRun {
       expect(points_of(slope) == run.points_[run.input_level()], "level of its gradient");
       return slope;
     };
-    return {
-        {hg::kind_of<of::ConvolutionForward>(), [](PlanRun& run) { return run.convolution(); }},
-        {hg::kind_of<of::ConvolutionInputGradient>(), [](PlanRun& run) { return run.convolution_gradient(false); }},
-        {hg::kind_of<of::ConvolutionGradients>(), [](PlanRun& run) { return run.convolution_gradient(true); }},
-        {hg::kind_of<of::MaxPoolForward>(),
-         [](PlanRun& run) {
-           const Field x = run.operand(0);
-           return gathered(x, run.points_[run.node().level], largest(run.node().window[2], x));
-         }},
-        {hg::kind_of<of::MaxPoolBackward>(),
-         [](PlanRun& run) {
-           const Field x = run.operand(1);
-           return run.of_source(gather_adjoint(run.operand(0), points_of(x), largest(run.node().window[2], x)));
-         }},
-        {hg::kind_of<of::AvgPoolForward>(),
-         [](PlanRun& run) {
-           const Field x = run.operand(0);
-           return gathered(x, run.points_[run.node().level], average(run.node().window[2], points_of(x)));
-         }},
-        {hg::kind_of<of::AvgPoolBackward>(),
-         [](PlanRun& run) {
-           const int points = run.points_[run.input_level()];
-           return run.of_source(gather_adjoint(run.operand(0), points, average(run.node().window[2], points)));
-         }},
-        {hg::kind_of<of::SoftmaxForward>(), [](PlanRun& run) { return softmax(run.operand(0)); }},
-        {hg::kind_of<of::SoftmaxBackward>(),
-         [=](PlanRun& run) {
-           return run.of_source(softmax_adjoint(same_points(run, run.operand(0)), run.operand(1)));
-         }},
-        {hg::kind_of<of::AddForward>(), [](PlanRun& run) { return added(run.operand(0), run.operand(1)); }},
-        {hg::kind_of<hg::StoreValue>(), [](PlanRun& run) { return run.operand(0); }},
-        {hg::kind_of<hg::StoreGradient>(),
-         [=](PlanRun& run) { return run.of_source(same_points(run, run.operand(0))); }},
-        {hg::kind_of<hg::AddGradients>(), [](PlanRun& run) { return run.operand(0); }},
-        {hg::kind_of<hg::ResamplingAdjoint>(),
-         [=](PlanRun& run) {
-           const hg::Source& of_source = run.source();
-           const int fine = run.points_[run.input_level()],
-                     coarse = run.points_[run.plan_.tensors[run.launch().output].level];
-           return gather_adjoint(same_points(run, run.operand(0)), coarse,
-                                 resampling(coarse, fine, of_source.linear, of_source.pads[2]));
-         }},
-        {hg::kind_of<hg::LossLaunch>(), [](PlanRun& run) { return run.operand(0), run.cotangent_; }}};
+    return {{hg::kind_of<of::ConvolutionForward>(), [](PlanRun& run) { return run.convolution(); }},
+            {hg::kind_of<of::ConvolutionInputGradient>(), [](PlanRun& run) { return run.convolution_gradient(false); }},
+            {hg::kind_of<of::ConvolutionGradients>(), [](PlanRun& run) { return run.convolution_gradient(true); }},
+            {hg::kind_of<of::MaxPoolForward>(),
+             [](PlanRun& run) {
+               const Field x = run.operand(0);
+               return gathered(x, run.points_[run.node().level], largest(run.node().window[2], x));
+             }},
+            {hg::kind_of<of::MaxPoolBackward>(),
+             [](PlanRun& run) {
+               const Field x = run.operand(1);
+               return run.of_source(gather_adjoint(run.operand(0), points_of(x), largest(run.node().window[2], x)));
+             }},
+            {hg::kind_of<of::AvgPoolForward>(),
+             [](PlanRun& run) {
+               const Field x = run.operand(0);
+               return gathered(x, run.points_[run.node().level], average(run.node().window[2], points_of(x)));
+             }},
+            {hg::kind_of<of::AvgPoolBackward>(),
+             [](PlanRun& run) {
+               const int points = run.points_[run.input_level()];
+               return run.of_source(gather_adjoint(run.operand(0), points, average(run.node().window[2], points)));
+             }},
+            {hg::kind_of<of::SoftmaxForward>(), [](PlanRun& run) { return softmax(run.operand(0)); }},
+            {hg::kind_of<of::SoftmaxBackward>(),
+             [=](PlanRun& run) {
+               return run.of_source(softmax_adjoint(same_points(run, run.operand(0)), run.operand(1)));
+             }},
+            {hg::kind_of<of::AddForward>(), [](PlanRun& run) { return added(run.operand(0), run.operand(1)); }},
+            {hg::kind_of<hg::StoreValue>(), [](PlanRun& run) { return run.operand(0); }},
+            {hg::kind_of<hg::StoreGradient>(),
+             [=](PlanRun& run) { return run.of_source(same_points(run, run.operand(0))); }},
+            {hg::kind_of<hg::AddGradients>(), [](PlanRun& run) { return run.operand(0); }},
+            {hg::kind_of<hg::ResamplingAdjoint>(),
+             [=](PlanRun& run) {
+               const hg::Source& of_source = run.source();
+               const int fine = run.points_[run.input_level()],
+                         coarse = run.points_[run.plan_.tensors[run.launch().output].level];
+               return gather_adjoint(same_points(run, run.operand(0)), coarse,
+                                     resampling(coarse, fine, of_source.linear, of_source.pads[2]));
+             }},
+            {hg::kind_of<hg::LossLaunch>(), [](PlanRun& run) { return run.operand(0), run.cotangent_; }}};
   }
 
   void run() {

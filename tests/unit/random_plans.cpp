@@ -266,8 +266,9 @@ class RandomGraph {
   void map(int at) {
     const int channels = (*values_[at]).channels;
     if (draw_.below(3) == 0) return keep("bend", {at}, hg::Map<Bend>{}(values_[at]));
-    join("gate", [](hg::Traced a, hg::Traced b) { return hg::Map<Gate>{}(a, b); }, at,
-         partner(at, [&](int others) { return others == channels; }));
+    join(
+        "gate", [](hg::Traced a, hg::Traced b) { return hg::Map<Gate>{}(a, b); }, at,
+        partner(at, [&](int others) { return others == channels; }));
     if (draw_.coin()) keep("conv1x1", {count() - 1}, convolution(values_.back(), false, true));
   }
   void concat(int at) {

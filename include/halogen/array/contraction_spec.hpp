@@ -9,8 +9,8 @@
 
 #include <string_view>
 
-#include "halogen/core/fixed_string.hpp"
 #include "halogen/array/expression.hpp"
+#include "halogen/core/fixed_string.hpp"
 
 namespace halogen {
 

@@ -1,9 +1,9 @@
 // The gradient of attention: from its result and logsumexp, the logits computed again tile by tile.
 #pragma once
 
-#include "halogen/autograd/gradient.hpp"
 #include "halogen/array/attention.hpp"
 #include "halogen/array/explain_expression.hpp"
+#include "halogen/autograd/gradient.hpp"
 
 namespace halogen::detail {
 

@@ -3,8 +3,8 @@
 // gradient is summed over ranks.
 #pragma once
 
-#include "halogen/autograd/gradient.hpp"
 #include "halogen/array/contraction.hpp"
+#include "halogen/autograd/gradient.hpp"
 
 namespace halogen::detail {
 

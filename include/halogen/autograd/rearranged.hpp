@@ -1,8 +1,8 @@
 // The gradient of flip and roll: every point of the cotangent goes back.
 #pragma once
 
-#include "halogen/autograd/gradient.hpp"
 #include "halogen/array/rearranged.hpp"
+#include "halogen/autograd/gradient.hpp"
 
 namespace halogen::detail {
 

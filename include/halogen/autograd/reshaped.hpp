@@ -1,8 +1,8 @@
 // The gradients of select and squeeze, unflatten and flatten.
 #pragma once
 
-#include "halogen/autograd/gradient.hpp"
 #include "halogen/array/reshaped.hpp"
+#include "halogen/autograd/gradient.hpp"
 
 namespace halogen::detail {
 

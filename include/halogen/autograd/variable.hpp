@@ -2,10 +2,10 @@
 #pragma once
 
 #include "halogen/array/cumulative.hpp"
-#include "halogen/kernels/dual.hpp"
 #include "halogen/array/iterate.hpp"
 #include "halogen/array/reduced.hpp"
 #include "halogen/array/stencil.hpp"
+#include "halogen/kernels/dual.hpp"
 
 namespace halogen {
 

@@ -27,8 +27,8 @@ struct Level {
 class Planner;
 struct Node;
 
-/// What a layer's file says of its layer: how the planner computes it, and its adjoint. Anybody may make one. Without an
-/// adjoint it does not compile.
+/// What a layer's file says of its layer: how the planner computes it, and its adjoint. Anybody may make one. Without
+/// an adjoint it does not compile.
 struct Operation {
   using Emits = void (*)(Planner&, const Node&);
 

@@ -149,8 +149,7 @@ struct WeightGradient {
     }
   }
 
-  void add_rows(WindowRows<T, Input>& window, T* g, T* line, const Tile& tile, Interval rows,
-                double* result) const {
+  void add_rows(WindowRows<T, Input>& window, T* g, T* line, const Tile& tile, Interval rows, double* result) const {
     const index_t columns = tile.columns.size(), padded = ceil_div(columns, lanes<T>) * lanes<T>;
     const index_t row_size = padded * gradient_block, block_size = rows_at_once * row_size;
     const int count = static_cast<int>(rows.size());

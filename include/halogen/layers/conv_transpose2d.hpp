@@ -23,7 +23,8 @@
 namespace halogen {
 namespace detail {
 
-inline constexpr Operation conv_transpose2d_operation{"conv_transpose2d", convolution_forward, convolution_vjp, false, true};
+inline constexpr Operation conv_transpose2d_operation{"conv_transpose2d", convolution_forward, convolution_vjp, false,
+                                                      true};
 
 constexpr bool output_padding_fits(const WindowOptions<2>& options) {
   for (const Window& w : options.window)

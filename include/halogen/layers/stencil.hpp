@@ -28,17 +28,28 @@
 namespace halogen {
 namespace detail {
 
+/// The distance in dimension d, 0 down and 1 across.
+template <int Down, int Across>
+constexpr int distance(std::integer_sequence<int, Down, Across>, int d) {
+  return d == 0 ? Down : Across;
+}
+
+template <int Down, int Across>
+constexpr int farthest(std::integer_sequence<int, Down, Across>) {
+  return std::max({Down, -Down, Across, -Across});
+}
+
 template <class Footprint>
 struct StencilShape;
-template <int... Down, int... Across>
-struct StencilShape<Footprint<At<Down, Across>...>> {
-  static constexpr int count = static_cast<int>(sizeof...(Down));
-  static constexpr int downs[] = {Down...}, acrosses[] = {Across...};
+template <class... Neighbours>
+struct StencilShape<Footprint<Neighbours...>> {
+  static constexpr int count = static_cast<int>(sizeof...(Neighbours));
+  static constexpr int downs[] = {distance(Neighbours{}, 0)...}, acrosses[] = {distance(Neighbours{}, 1)...};
   template <int I>
   static constexpr int down = downs[I];
   template <int I>
   static constexpr int across = acrosses[I];
-  static constexpr int radius = std::max({0, Down..., -Down..., Across..., -Across...});
+  static constexpr int radius = std::max({0, farthest(Neighbours{})...});
 };
 
 template <class F>

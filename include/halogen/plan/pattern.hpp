@@ -20,7 +20,8 @@ class Pattern {
   static constexpr Pattern point() { return {}; }
   static constexpr Pattern window() { return Pattern(Step::window); }
   static constexpr Pattern adjoint() { return Pattern(Step::adjoint); }
-  /// Of the windows that hold a point, all points: what a backward launch reads again where each output depends on all of its inputs.
+  /// Of the windows that hold a point, all points: what a backward launch reads again where each output depends on all
+  /// of its inputs.
   static constexpr Pattern neighbours() { return Pattern(Step::adjoint, Step::window); }
   static constexpr Pattern resampling() { return Pattern(Step::resampling); }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "halogen/comm/agree.hpp"
-#include "halogen/run/layout.hpp"
 #include "halogen/kernels/group_norm.hpp"
+#include "halogen/run/layout.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "halogen/run/operands.hpp"
 #include "halogen/halo/exchange.hpp"
+#include "halogen/run/operands.hpp"
 
 namespace halogen {
 

@@ -10,10 +10,9 @@
 namespace halogen {
 
 /// A bucket is a range of the flat array that is gathered and whose gradient is reduced as one: those of one
-/// layer and of the layers before it that it reads with its own (Operation::read_with_next), or of as many such layers one after
-/// the other as fit `most_values`.
-/// Each rank keeps one piece of every bucket, ceil(values / ranks) long on all ranks alike; zeros fill the last ones
-/// up.
+/// layer and of the layers before it that it reads with its own (Operation::read_with_next), or of as many such layers
+/// one after the other as fit `most_values`. Each rank keeps one piece of every bucket, ceil(values / ranks) long on
+/// all ranks alike; zeros fill the last ones up.
 class ParameterBuckets {
  public:
   struct Bucket {

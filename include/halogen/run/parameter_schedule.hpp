@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "halogen/core/config.hpp"
+#include "halogen/plan/plan.hpp"
 #include "halogen/run/lifetimes.hpp"
 #include "halogen/run/parameter_buckets.hpp"
-#include "halogen/plan/plan.hpp"
 
 namespace halogen {
 

@@ -21,7 +21,7 @@ auto square_footprint(std::integer_sequence<int, I...>)
 
 /// All points of a plane at most Radius away, row by row: 25 for a Radius of 2.
 template <int Radius>
-using SquareFootprint = decltype(detail::square_footprint<Radius>(
-    std::make_integer_sequence<int, (2 * Radius + 1) * (2 * Radius + 1)>{}));
+using SquareFootprint =
+    decltype(detail::square_footprint<Radius>(std::make_integer_sequence<int, (2 * Radius + 1) * (2 * Radius + 1)>{}));
 
 }  // namespace halogen

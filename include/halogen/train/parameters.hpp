@@ -8,9 +8,9 @@
 #include "halogen/comm/communicator.hpp"
 #include "halogen/core/config.hpp"
 #include "halogen/core/philox.hpp"
+#include "halogen/placement/placement.hpp"
 #include "halogen/plan/trace.hpp"
 #include "halogen/tensor/transport_image.hpp"
-#include "halogen/placement/placement.hpp"
 
 namespace halogen {
 
