@@ -21,6 +21,9 @@
 // neighbours; of a parameter's as Map's.
 #pragma once
 
+#include <algorithm>
+#include <tuple>
+
 #include "halogen/layers/functor.hpp"
 #include "halogen/layers/pad.hpp"
 #include "halogen/stencil/footprint.hpp"
@@ -44,11 +47,10 @@ struct StencilShape;
 template <class... Neighbours>
 struct StencilShape<Footprint<Neighbours...>> {
   static constexpr int count = static_cast<int>(sizeof...(Neighbours));
-  static constexpr int downs[] = {distance(Neighbours{}, 0)...}, acrosses[] = {distance(Neighbours{}, 1)...};
   template <int I>
-  static constexpr int down = downs[I];
+  static constexpr int down = distance(std::tuple_element_t<I, std::tuple<Neighbours...>>{}, 0);
   template <int I>
-  static constexpr int across = acrosses[I];
+  static constexpr int across = distance(std::tuple_element_t<I, std::tuple<Neighbours...>>{}, 1);
   static constexpr int radius = std::max({0, farthest(Neighbours{})...});
 };
 
