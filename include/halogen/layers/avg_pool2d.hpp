@@ -5,8 +5,7 @@
 //   not read, their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride > kernel) too.
 //
 //   placements of x       placements of y     forward                           backward
-//   Shard<2>, Shard<3>    the same, derived   halo of padding before and         the same of y's gradient, the other
-//   way
+//   Shard<2>, Shard<3>    the same, derived   halo of padding before and         of y's gradient, the other way
 //                                             kernel - 1 - padding after, where
 //                                             a window crosses a cut
 //   Shard<0>, Replicate   the same            nothing                           nothing
