@@ -34,7 +34,7 @@ struct Readers {
   GatedConv<2, 16> gate;
   hg::Conv2d<16, 16, hg::Kernel<3>, hg::Padding<1>, hg::Groups<8>> grouped;
   Conv<16, 16> wide;
-  hg::ConvTranspose2d<16, 2, hg::Kernel<3>, hg::Padding<1>> transposed;
+  hg::ConvTranspose2d<16, 2, hg::Kernel<3>, hg::Padding<1>, hg::Bias<false>> transposed;
   hg::Conv2d<32, 2> last;
   template <class X>
   constexpr X forward(X x) const {

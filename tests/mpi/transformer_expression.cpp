@@ -9,6 +9,7 @@
 #include <string>
 
 #include "support/array.hpp"
+#include "support/kokkos_events.hpp"
 
 namespace test_transformer_expression {
 
@@ -104,19 +105,10 @@ double distance(const A& a, const B& b) {
   return hg::norm(a - b).item() / hg::norm(b).item();
 }
 
-/// Kernels that were launched, by label.
-std::map<std::string, int>& launches() {
-  static std::map<std::string, int> counts;
-  return counts;
-}
-void count_launch(const char* label, std::uint32_t, std::uint64_t*) { ++launches()[label]; }
+/// Kernels that are launched, by label.
 template <class F>
 std::map<std::string, int> counted(F f) {
-  launches().clear();
-  Kokkos::Tools::Experimental::set_begin_parallel_for_callback(count_launch);
-  f();
-  Kokkos::Tools::Experimental::set_begin_parallel_for_callback(nullptr);
-  return launches();
+  return kokkos_events(f).launches;
 }
 
 }  // namespace

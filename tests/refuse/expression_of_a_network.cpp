@@ -1,5 +1,8 @@
-// A loss of a network whose image is an expression; the array language computes one: mean(square(net(u * 2.0f) -
-// label)). expect: why::expression_is_no_field expect: write mean(square(net(u + 1) - label))
+// A loss of a network whose image is an expression; the array language computes one:
+// mean(square(net(u * 2.0f) - label)).
+//
+// expect: why::expression_is_no_field
+// expect: write mean(square(net(u + 1) - label))
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"data", "height", "width">;
