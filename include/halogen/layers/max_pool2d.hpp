@@ -5,9 +5,8 @@
 //   window are not read, their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride > kernel) too.
 //
 //   placements of x       placements of y     forward                           backward
-//   Shard<2>, Shard<3>    the same, derived   halo of padding before and         of y's gradient, the other way, and
-//                                             of x again
-//                                             dilation (kernel - 1) - padding
+//   Shard<2>, Shard<3>    the same, derived   halo of padding before and         of y's gradient, the other way, and of
+//                                             dilation (kernel - 1) - padding    x again
 //                                             after, where a window crosses a cut
 //   Shard<0>, Replicate   the same            nothing                           nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial

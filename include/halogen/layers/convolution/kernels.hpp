@@ -121,9 +121,11 @@ class ConvolutionRun {
                                                        count, gradient + node_.channels * row});
   }
 
-  /// Of the weights, then of the bias, which lie one behind the other, of dense windows. The kernel has its input.
-  template <class Kernel>
-  void weights_of(Kernel kernel, T* gradient) const {
+  /// Of the weights, then of the bias, which lie one behind the other, of dense windows.
+  template <class Kernel, class Value>
+  void weights_of(const Value& value, T* gradient) const {
+    Kernel kernel;
+    kernel.input = value;
     kernel.gradient = output_gradient(1, false);
     kernel.inputs = of_.inputs;
     kernel.outputs = node_.channels;

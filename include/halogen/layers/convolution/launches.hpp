@@ -106,10 +106,11 @@ struct ConvolutionWeightGradient : ConvolutionLaunch<Pass::weight_gradient> {
     if constexpr (form.by_taps)
       run.weights_of_taps(input, gradient);
     else if constexpr (form.winograd > 0)
-      run.weights_of(kernels::WinogradWeightGradient<execution_space, S, form.winograd, Input>{input}, gradient);
+      run.template weights_of<kernels::WinogradWeightGradient<execution_space, S, form.winograd, Input>>(input,
+                                                                                                         gradient);
     else
-      run.weights_of(kernels::WeightGradient<execution_space, S, form.kernel_height, form.kernel_width, Input>{input},
-                     gradient);
+      run.template weights_of<
+          kernels::WeightGradient<execution_space, S, form.kernel_height, form.kernel_width, Input>>(input, gradient);
   }
 };
 
