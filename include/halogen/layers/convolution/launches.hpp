@@ -67,7 +67,8 @@ struct ConvolutionForward : ConvolutionLaunch<Pass::forward> {
   template <class S, Form F>
   static void run(const LaunchAt<S>& at) {
     const ConvolutionRun<S, Pass::forward> run(at, label);
-    run.template convolve<F>(at.template windowed_value<F>(0), at.parameter(0), at.parameter(1));
+    const bool bias = at.node().template as<ConvolutionConstants>().bias;  // else a map's parameter may follow
+    run.template convolve<F>(at.template windowed_value<F>(0), at.parameter(0), bias ? at.parameter(1) : nullptr);
   }
 };
 
