@@ -7,14 +7,11 @@
 
 namespace halogen::kernels {
 
-/// Points of a row that are computed at once, on the stack.
-inline constexpr index_t functor_points = 128;
-
-/// Row pieces of at most functor_points: piece(begin, count).
+/// Row pieces of at most points_at_once: piece(begin, count).
 template <class Piece>
 void in_pieces(index_t x0, index_t count, Piece piece) {
-  for (index_t begin = x0; begin < x0 + count; begin += functor_points)
-    piece(begin, begin + functor_points < x0 + count ? functor_points : x0 + count - begin);
+  for (index_t begin = x0; begin < x0 + count; begin += points_at_once)
+    piece(begin, begin + points_at_once < x0 + count ? points_at_once : x0 + count - begin);
 }
 
 /// What a functor takes beside values: one number for each parameter and channel.
@@ -65,7 +62,7 @@ struct MappedReader {
     if (frame.outside(0, plane.z) || frame.outside(1, y)) return (void)std::memset(out, 0, count * sizeof(T));
     detail::read_inside(frame, x0, count, out, [&](index_t begin, index_t size, T* to) {
       in_pieces(begin, size, [&](index_t x, index_t points) {
-        T lines[Inputs][functor_points];
+        T lines[Inputs][points_at_once];
         for (int i = 0; i < Inputs; ++i) inputs[i].load_row(plane, y, x, points, lines[i]);
         map_lines(std::make_integer_sequence<int, Inputs>{}, plane.channel, lines, points, to + (x - begin));
       });
@@ -79,7 +76,7 @@ struct MappedReader {
     return parameters.call(F{}, plane.channel, inputs[I].at(plane, y, x)...);
   }
   template <int... I>
-  void map_lines(std::integer_sequence<int, I...>, int channel, const T (&lines)[Inputs][functor_points],
+  void map_lines(std::integer_sequence<int, I...>, int channel, const T (&lines)[Inputs][points_at_once],
                  index_t points, T* out) const {
     for (index_t x = 0; x < points; ++x) out[x] = parameters.call(F{}, channel, lines[I][x]...);
   }
@@ -111,7 +108,7 @@ struct StencilReader {
     if (frame.outside(1, y)) return (void)std::memset(out, 0, count * sizeof(T));
     detail::read_inside(frame, x0, count, out, [&](index_t begin, index_t size, T* to) {
       in_pieces(begin, size, [&](index_t x, index_t points) {
-        T lines[2 * radius + 1][functor_points + 2 * radius];
+        T lines[2 * radius + 1][points_at_once + 2 * radius];
         for (int r = 0; r <= 2 * radius; ++r)
           input.load_row(n, c, y + shift[0] + r - radius, x + shift[1] - radius, points + 2 * radius, lines[r]);
         T* const row = to + (x - begin);
@@ -128,7 +125,7 @@ struct StencilReader {
     return parameters.call(G{}, c, input.at(n, c, y + Shape::template down<I>, x + Shape::template across<I>)...);
   }
   template <int... I>
-  T of_lines(std::integer_sequence<int, I...>, int c, const T (&lines)[2 * radius + 1][functor_points + 2 * radius],
+  T of_lines(std::integer_sequence<int, I...>, int c, const T (&lines)[2 * radius + 1][points_at_once + 2 * radius],
              index_t x) const {
     return parameters.call(F{}, c, lines[Shape::template down<I> + radius][x + Shape::template across<I>]...);
   }
@@ -150,7 +147,7 @@ struct SlopeReader {
   void load_row(int n, int c, index_t y, index_t x0, index_t count, T* out) const {
     partial.load_row(n, c, y, x0, count, out);
     in_pieces(x0, count, [&](index_t x, index_t points) {
-      T line[functor_points];
+      T line[points_at_once];
       gradient.load_row(n, c, y, x, points, line);
       for (index_t i = 0; i < points; ++i) out[x - x0 + i] *= line[i];
     });

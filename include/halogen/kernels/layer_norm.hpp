@@ -41,7 +41,7 @@ struct ChannelNorm {
   /// Host: the same of columns of rows `pitch` apart, which become normal; 1 / sqrt(variance + epsilon) to `inverse`.
   void normalise(T* x, T* inverse, index_t pitch, index_t count) const {
     if constexpr (Centred) {
-      T origin[PointPiece::size], mean[PointPiece::size] = {};
+      T origin[points_at_once], mean[points_at_once] = {};
       std::copy_n(x, count, origin);
       for (int c = 0; c < channels; ++c)
         for (index_t i = 0; i < count; ++i) mean[i] += x[c * pitch + i] -= origin[i];
@@ -102,7 +102,7 @@ struct ChannelNormBackwardPoint {
   }
   void compute(T* g, T* x, T* inverse, index_t pitch, index_t count) const {
     norm.normalise(x, inverse, pitch, count);
-    T mean[PointPiece::size] = {}, along[PointPiece::size] = {};
+    T mean[points_at_once] = {}, along[points_at_once] = {};
     for (int c = 0; c < channels; ++c)
       for (index_t i = 0; i < count; ++i) {
         const T h = g[c * pitch + i] *= gamma[c];
@@ -151,7 +151,7 @@ struct ChannelNormSums {
   }
 
  private:
-  static constexpr index_t piece = PointPiece::size;
+  static constexpr index_t piece = points_at_once;
   std::size_t values() const { return static_cast<std::size_t>(point.channels * piece); }
   std::size_t host_bytes() const { return 2 * Scratch::bytes_of<T>(values()); }
 

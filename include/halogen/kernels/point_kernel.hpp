@@ -4,13 +4,9 @@
 #include <algorithm>
 
 #include "halogen/kernels/device/tile_output.hpp"
+#include "halogen/kernels/views.hpp"
 
 namespace halogen::kernels {
-
-/// Points of a row that the host computes at once.
-struct PointPiece {
-  static constexpr index_t size = 128;
-};
 
 /// Drives a computation over all channels of a point: pieces of rows, all channels in scratch.
 template <class ExecutionSpace, class S, class Point>
@@ -36,7 +32,7 @@ struct PointKernel {
                        [&](int n, int c, index_t y, index_t x) { return point.at(n, c, y, x); });
   }
 
-  static constexpr index_t piece = PointPiece::size;
+  static constexpr index_t piece = points_at_once;
   std::size_t values() const { return static_cast<std::size_t>(point.channels * piece); }
   std::size_t outputs() const { return static_cast<std::size_t>(output.channels); }
   std::size_t host_bytes() const {

@@ -52,6 +52,9 @@ struct DepthWindow {
   }
 };
 
+/// Points of a row that the host computes at once where all channels or values of a point are needed: they stay in L1.
+inline constexpr index_t points_at_once = 128;
+
 namespace detail {
 
 /// Fills out[0, count) for positions x0.. with 0 outside the frame's columns and read(x_begin, size, out) inside.

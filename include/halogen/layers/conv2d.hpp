@@ -108,16 +108,11 @@ constexpr Traced add_weighted(GraphDraft& graph, Node node, int first, int secon
   return {&graph, graph.add(node)};
 }
 
-/// Where a boundary reflects or replicates, it reads a padded x without padding of its own.
 template <int In, int Out, int Dimensions>
 constexpr Traced add_convolution(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options,
                                  const ConvolutionConstants& constants) {
   Node node = convolution_node(x, operation, In, Out, options, constants);
-  const Traced padded = pad(x, options.window, node.layer);
-  for (Window& window : node.window)
-    if (window.is_pad()) window.padding = 0, window.pads = Edge::zero;
-  node.inputs[0] = padded.node;
-  node.level = x.graph->level_through((*padded).level, node.window);
+  read_padded(x, node);
   return add_weighted<Dimensions>(*x.graph, node, Out, In / options.groups);
 }
 

@@ -59,14 +59,9 @@ struct ChannelNormOf {
       return point;
     }
   };
-  struct ParameterGradients {
+  struct ParameterGradients : ChannelSumLaunch<1 + Centred> {
     static constexpr const char *label = Centred ? "halogen::layer_norm_parameters" : "halogen::rms_norm_parameters",
                                 *suffix = " parameter gradients";
-    static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
-    static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
-      const int blocks = TileSizes::blocks(tiling), sums = (1 + Centred) * at.node().channels;
-      return {.partials = sizeof(double) * static_cast<std::size_t>(blocks * sums), .blocks = blocks};
-    }
     template <class S, Form>
     static void run(const LaunchAt<S>& at) {
       kernels::ChannelNormSums<execution_space, S, Centred> sums;

@@ -74,11 +74,11 @@ struct MapOf {
   };
 
   template <int Index>
-  struct ParameterGradient : ChannelSumLaunch {
+  struct ParameterGradient : ChannelSumLaunch<> {
     static constexpr const char *label = label_of<F>("halogen::map_parameter"), *suffix = " parameter gradient";
     template <class S, Form>
     static void run(const LaunchAt<S>& at) {
-      at.sum_channels(label, slope<Inputs + Index>(at), at.parameter_gradient(parameters));
+      at.sum_channels(label, slope<Inputs + Index>(at), at.tiling(), at.parameter_gradient(parameters));
     }
   };
 

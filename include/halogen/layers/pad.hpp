@@ -64,6 +64,16 @@ constexpr Traced pad(Traced x, const Window (&windows)[spatial_dimensions], int 
   return {&graph, graph.add(node)};
 }
 
+/// The node reads x through its windows. Where a boundary reflects or replicates, it reads a padded x without padding
+/// of its own.
+constexpr void read_padded(Traced x, Node& node) {
+  const Traced padded = pad(x, node.window, node.layer);
+  for (Window& window : node.window)
+    if (window.is_pad()) window.padding = 0, window.pads = Edge::zero;
+  node.inputs[0] = padded.node;
+  node.level = x.graph->level_through((*padded).level, node.window);
+}
+
 namespace types {
 template <class Self, int Dimensions, Edge Kind, int... Points>
 struct PadLayer : Module<Self> {

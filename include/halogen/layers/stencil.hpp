@@ -90,13 +90,13 @@ struct StencilOf {
   };
 
   template <int Index>
-  struct ParameterGradient : ChannelSumLaunch {
+  struct ParameterGradient : ChannelSumLaunch<> {
     static constexpr const char *label = label_of<F>("halogen::stencil_parameter"), *suffix = " parameter gradient";
     template <class S, Form>
     static void run(const LaunchAt<S>& at) {
       const auto partial = reader<PartialOf<F, Shape::count + Index>>(at, 1);
       at.sum_channels(label, kernels::SlopeReader<S, std::decay_t<decltype(partial)>>{at.gradient(0), partial},
-                      at.parameter_gradient(parameters));
+                      at.tiling(), at.parameter_gradient(parameters));
     }
   };
 
@@ -144,14 +144,9 @@ struct Stencil : Module<Stencil<F, Options...>> {
     node.layer = graph.next_layer();
     graph.slide(2, node.layer);
     detail::check_channels(graph, node.layer, detail::channels_named<Options...>, (*x).channels);
-    const Traced padded = detail::pad(x, options.window, node.layer);
-    for (int d = 0; d < spatial_dimensions; ++d) {
-      node.window[d] = options.window[d];
-      if (node.window[d].is_pad()) node.window[d].padding = 0, node.window[d].pads = Edge::zero;
-    }
-    node.inputs[0] = padded.node;
+    for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
+    detail::read_padded(x, node);
     node.channels = (*x).channels;
-    node.level = graph.level_through((*padded).level, node.window);
     node.parameter = detail::add_channel_parameters<F>(graph, node.channels);
     return {&graph, graph.add(node)};
   }

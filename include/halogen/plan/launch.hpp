@@ -73,10 +73,12 @@ struct Tiling;
 /// What a launch type says of itself, for code that does not know it. A launch type is a struct with
 ///
 ///   static constexpr const char* label;            of its kernel
-///   template <class S, Form F> static auto rows(const LaunchAt<S>&);    how rows are computed from rows
-///   (kernels/row_kernels.hpp);
-///                              or static auto point(const LaunchAt<S>&);    all channels of a point
-///                              or static void run(const LaunchAt<S>&);      any kernels (run/at.hpp)
+///
+/// and one of these templates of <class S, Form F>:
+///
+///   static auto rows(const LaunchAt<S>&)     points, or rows of them, from rows (kernels/row_kernels.hpp)
+///   static auto point(const LaunchAt<S>&)    all channels of a point (kernels/point_kernel.hpp)
+///   static void run(const LaunchAt<S>&)      any kernels (run/at.hpp)
 ///
 /// and, where it needs them,
 ///
@@ -160,12 +162,6 @@ struct Launch {
   template <class L>
   constexpr bool is() const {
     return kind == kind_of<L>();
-  }
-  /// The activation whose gradient it reads; -1 where it reads none.
-  constexpr int gradient() const {
-    for (const Read& operand : reads)
-      if (operand.role == Read::Role::gradient) return operand.index;
-    return -1;
   }
   constexpr Launch& read(const Read& operand) { return reads.push(operand), *this; }
   constexpr Launch& use(int parameter) { return parameters.push({parameter, false}), *this; }

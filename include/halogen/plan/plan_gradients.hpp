@@ -121,12 +121,17 @@ class PlanGradients : public PlanForward {
     return shared_[tensor] = true;
   }
 
-  /// A gradient written out as it is of the stored tensor, without what its readers see.
-  constexpr int stored_gradient(int reads, int channels, int level) {
+  /// Of no node: it reads one gradient, as it is of the stored tensor.
+  static constexpr Launch add_gradient(int reads) {
     Launch launch;
     launch.kind = kind_of<AddGradients>();
     launch.node = 0;
-    launch.read(gradient(reads, Pattern::point()));
+    return launch.read(gradient(reads, Pattern::point()));
+  }
+
+  /// A gradient written out, without what its readers see.
+  constexpr int stored_gradient(int reads, int channels, int level) {
+    Launch launch = add_gradient(reads);
     launch.output = new_tensor(channels, level, true);
     emit(launch);
     return launch.output;
@@ -159,10 +164,7 @@ class PlanGradients : public PlanForward {
     bool first = true;
     for (int i = 0; i < views.size(); ++i) {
       if (i == plain) continue;
-      Launch launch;
-      launch.kind = kind_of<AddGradients>();
-      launch.node = 0;
-      launch.read(gradient(views[i], Pattern::point()));
+      Launch launch = add_gradient(views[i]);
       launch.output = sum;
       if (first && plain < views.size()) launch.addend = plan_.activations[views[plain]].gradient;
       launch.accumulate = !first || launch.addend >= 0;

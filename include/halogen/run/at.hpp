@@ -26,12 +26,14 @@ struct RankSums {
   TransportBuffer<double> numbers;
 };
 
-/// Base of a launch type that sums over points, for each channel (LaunchAt::sum_channels).
+/// Base of a launch type that takes Sums sums over points for each channel (LaunchAt::sum_channels, over_blocks).
+template <int Sums = 1>
 struct ChannelSumLaunch {
   static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
     const int blocks = TileSizes::blocks(tiling);
-    return {.partials = sizeof(double) * static_cast<std::size_t>(blocks * at.node().channels), .blocks = blocks};
+    return {.partials = sizeof(double) * static_cast<std::size_t>(blocks * Sums * at.node().channels),
+            .blocks = blocks};
   }
 };
 
@@ -190,8 +192,7 @@ class LaunchAt {
     launch_range(space_, "halogen::sample_sums", at.samples, kernels::AddChannels{partials(), channels, sums});
   }
 
-  // -- sums over ranks: a barrier
-  // ---------------------------------------------------------------------------------------
+  // -- sums over ranks: a barrier ------------------------------------------------------------------------------------
   /// As many numbers as WorkspaceUse::rank_sums, that kernels write and read.
   double* rank_sums() const { return sums_.numbers.data(); }
   /// The first `count` of them summed over all ranks that share a sample's points: one all_reduce. Nothing where one
@@ -210,16 +211,16 @@ class LaunchAt {
   /// Waits for the halos that the launch reads: before a kernel that runs by none of these ways.
   void wait_for_halos() const { halos_.await(space_, index_); }
 
-  /// The sum over this rank's points of what a reader sees of each channel: a parameter's gradient. For launch types
-  /// that derive from ChannelSumLaunch.
+  /// The sum over the points of `tiles` of what a reader sees of each of the node's channels: a parameter's gradient.
+  /// For launch types that derive from ChannelSumLaunch, or have room for TileSizes::blocks(tiles) of such sums.
   template <class Reader>
-  void sum_channels(const char* label, const Reader& reader, T* to) const {
+  void sum_channels(const char* label, const Reader& reader, const kernels::Tiling& tiles, T* to) const {
     wait_for_halos();
     kernels::ChannelSums<Space, S, Reader> sums;
     sums.points = reader;
     sums.channels = node().channels;
-    sums.tiling = tiling();
-    sums.blocks = layout_.workspace().blocks(index_);
+    sums.tiling = tiles;
+    sums.blocks = TileSizes::blocks(tiles);
     sums.partial = partials();
     sums.launch(space_, label);
     add_blocks(sums, sums.channels, sums.channels, to);

@@ -140,15 +140,9 @@ class ConvolutionRun {
     if (!of_.transposed()) return correlate(slope, value, weight_count() + (of_.bias() ? node_.channels : 0), gradient);
     correlate(value, slope, weight_count(), gradient);
     if (!of_.bias()) return;
-    kernels::ChannelSums<Space, S, kernels::GradientReader<S>> sums;
-    sums.points = slope;
-    sums.channels = node_.channels;
-    sums.tiling = TileSizes::of_sums(at_.layout().owned(node_.level, 1), at_.layout().owned(node_.level, 2),
-                                     at_.layout().samples());
-    sums.blocks = TileSizes::blocks(sums.tiling);
-    sums.partial = at_.partials();
-    sums.launch(at_.space(), "halogen::bias_gradient");
-    at_.add_blocks(sums, node_.channels, node_.channels, gradient + weight_count());
+    const kernels::Tiling tiles = TileSizes::of_sums(at_.layout().owned(node_.level, 1),
+                                                     at_.layout().owned(node_.level, 2), at_.layout().samples());
+    at_.sum_channels("halogen::bias_gradient", slope, tiles, gradient + weight_count());
   }
 
  private:

@@ -116,8 +116,7 @@ HALOGEN_INLINE WorkspaceUse ConvolutionTiles::workspace(const kernels::Tiling& t
 }
 
 HALOGEN_INLINE int ConvolutionTiles::blocks(const kernels::Tiling& tiling) const {
-  if constexpr (!TileSizes::on_device)
-    return static_cast<int>(std::min<index_t>(TileSizes::gradient_blocks, tiling.count()));
+  if constexpr (!TileSizes::on_device) return TileSizes::blocks(tiling);
   return kernels::device::correlation_blocks(of_.shape(), groups(), at_.bytes, tiling.count());
 }
 
