@@ -91,7 +91,7 @@ TEST_CASE("layers join up to a number of values, never beyond it unless alone") 
   CHECK(of(two + norms) == std::vector<hg::index_t>{two, two + norms, norms + conv, norms + conv + norms});
   CHECK(of(two + 2 * norms) == std::vector<hg::index_t>{two, two + norms, two + 2 * norms});
   CHECK(of(two - 1) == of(0));
-  CHECK(of(1 << 20) == std::vector<hg::index_t>{graph<Chain>.parameter_count()});
+  CHECK(of(1 << 20) == std::vector<hg::index_t>{graph<Chain>.parameter_count});
 }
 
 TEST_CASE("pieces are equal on all ranks, cover their bucket and lie side by side") {
@@ -106,7 +106,7 @@ TEST_CASE("pieces are equal on all ranks, cover their bucket and lie side by sid
       CHECK((bucket.piece - 1) * ranks < bucket.end - bucket.begin);
       flat = bucket.end, own += bucket.piece;
     }
-    CHECK(flat == graph<Branches>.parameter_count());
+    CHECK(flat == graph<Branches>.parameter_count);
     CHECK(own == buckets.values_per_rank());
     for (int p = 0; p < graph<Branches>.parameters.size(); ++p) {
       const auto& bucket = buckets[buckets.bucket_of(p)];

@@ -18,8 +18,8 @@ template <int In, int Out, int Base>
 inline constexpr const Graph& graph = graph_of<UNet<In, Out, Base, Globe>, In>;
 
 static_assert(graph<7, 3, 16>.misfit.kind == Misfit::Kind::none);
-static_assert(graph<7, 3, 16>.parameter_count() == unet(7, 3, 16) && unet(7, 3, 16) == 119523);
-static_assert(graph<3, 1, 8>.parameter_count() == unet(3, 1, 8));
+static_assert(graph<7, 3, 16>.parameter_count == unet(7, 3, 16) && unet(7, 3, 16) == 119523);
+static_assert(graph<3, 1, 8>.parameter_count == unet(3, 1, 8));
 static_assert(graph<7, 3, 16>.parameters.size() == 4 * 2 * 5 + 2);
 static_assert(graph<7, 3, 16>.layers == 5 * 6 + 2 + 2 + 1);  // blocks, pools, upsamplings, head
 static_assert(input_channels<UNet<7, 3, 16>> == 7);
@@ -36,7 +36,7 @@ constexpr bool gapless(const Graph& g) {
     if (p.offset != offset || p.count != count || (p.rank != 1 && p.rank != 4)) return false;
     offset += count;
   }
-  return offset == g.parameter_count();
+  return offset == g.parameter_count;
 }
 static_assert(gapless(graph<7, 3, 16>) && gapless(graph<3, 1, 8>));
 

@@ -24,14 +24,20 @@ std::size_t points_of(const std::array<hg::index_t, Rank>& extents) {
   return points;
 }
 
-/// Forward and backward of the loss <output, random cotangent> / points, for an output of the input's extents.
+/// Of an output that has the input's extents, or is a vector for each sample.
+template <class Model, int In, std::size_t Rank>
+std::size_t output_points(const std::array<hg::index_t, Rank>& extents) {
+  return hg::detail::makes_vectors<Model, In> ? static_cast<std::size_t>(extents[0]) : points_of(extents);
+}
+
+/// Forward and backward of the loss <output, random cotangent> / points, for such an output.
 template <class Model, int In, int Out, class MeshType>
 Result<double> run_composition(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> extents,
                                const std::vector<double>& parameters, const std::vector<double>& input) {
   std::array<hg::index_t, MeshType::rank - 1> space;
   std::copy(extents.begin() + 1, extents.end(), space.begin());
   return train_once<Model, In, Out, InnerProduct>(mesh, extents, parameters, input, space,
-                                                  numbers<double>(Out * points_of(extents), 3));
+                                                  numbers<double>(Out * output_points<Model, In>(extents), 3));
 }
 
 /// The same loss's gradient by the parameters alone, as training plans it: without what only the input's needs.
@@ -39,8 +45,14 @@ template <class Model, int In, int Out, class MeshType>
 std::vector<double> gradient_of_training(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> extents,
                                          const std::vector<double>& parameters, const std::vector<double>& input) {
   const auto image = hg::distribute_tensor<FieldOn<MeshType, double, In>>(mesh, with_channels(extents, In), input);
-  const auto label = hg::distribute_tensor<FieldOn<MeshType, double, Out>>(
-      mesh, with_channels(extents, Out), numbers<double>(Out * points_of(extents), 3));
+  using Label = LikePrediction<Model, std::decay_t<decltype(image)>, Out>;
+  const auto numbers_of_label = numbers<double>(Out * output_points<Model, In>(extents), 3);
+  const auto label = [&] {
+    if constexpr (Label::rank == 2)
+      return hg::distribute_tensor<Label>(mesh, {extents[0], Out}, numbers_of_label);
+    else
+      return hg::distribute_tensor<Label>(mesh, with_channels(extents, Out), numbers_of_label);
+  }();
   hg::Parameters<Model, double> values;
   values.copy_from_host(parameters);
   auto step = hg::value_and_grad([&](auto net) { return InnerProduct{}(net(image), label); });

@@ -107,6 +107,12 @@ std::vector<To> as(const std::vector<From>& values) {
   return std::vector<To>(values.begin(), values.end());
 }
 
+/// A field placed as the prediction for an image: as the image, or vectors of its samples.
+template <class ModelType, class Image, int Channels>
+using LikePrediction =
+    typename std::conditional_t<hg::detail::makes_vectors<ModelType, Image::tensor_type::extents[1]>,
+                                hg::detail::vectors_of<Image, Channels>, hg::detail::with_channels<Image, Channels>>::type;
+
 /// One forward and backward. `label` is the loss's second argument, `weight` may be empty. extents: (N, H, W), or
 /// (N, D, H, W) on a VolumeMesh. S: the value type of all fields, T where it is void.
 template <class ModelType, int In, int Out, class Loss, class S = void, class MeshType, class T>
@@ -123,7 +129,7 @@ Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> ext
   auto cut_as_prediction = [&]<int Channels>(const std::vector<T>& full) {
     const hg::Plan& plan = evaluation.plan();
     const int level = plan.tensors[plan.prediction].level;
-    using Like = FieldOn<MeshType, Value, Channels>;
+    using Like = LikePrediction<ModelType, std::decay_t<decltype(image)>, Channels>;
     Like field(mesh, evaluation.layout().template field_cuts<Like::rank>(level, Channels));
     std::vector<Value> piece;
     hg::detail::for_each_point(field, mesh.rank(), [&](hg::index_t i) {

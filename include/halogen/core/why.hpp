@@ -23,6 +23,11 @@ struct groups_do_not_divide {};
 template <int Layer>
 struct upsample_without_skip {};
 
+/// Layer slides windows, resamples or normalises over points, but its input is a vector for each sample: it stands after
+/// a global pool. Fix: Linear, activations and maps compute vectors.
+template <int Layer>
+struct vector_has_no_points {};
+
 /// Layer joins tensors of different resolution: one of level First, one of level Second.
 template <int Layer, int First, int Second>
 struct levels_differ {};

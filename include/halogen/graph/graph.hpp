@@ -19,9 +19,12 @@ inline constexpr int graph_capacity = HALOGEN_GRAPH_CAPACITY;
 
 /// One resolution: extents and cuts of `parent` seen through a window in depth, height and width.
 /// Windows on one parent that make the same extents and cuts of any input make one level.
+/// Or none at all: a tensor of a `whole` level is a vector for each sample, equal on all ranks that share the sample's
+/// points. So is its gradient, which is complete on each of them.
 struct Level {
   int parent = -1;
   Window window[spatial_dimensions];
+  bool whole = false;
 };
 
 class Planner;
@@ -71,6 +74,7 @@ struct ParameterShape {
   int rank = 0;
   enum class Start { uniform, ones, zeros } start = Start::uniform;
   int fan_in = 1;
+  bool buffer = false;  ///< kept and stored as a parameter, but the model writes it and no optimiser
 };
 
 /// A number for each channel that a functor of points learns (layers/map.hpp, layers/stencil.hpp).
@@ -87,7 +91,8 @@ struct Misfit {
     groups_do_not_divide,
     upsample_without_skip,
     levels_differ,
-    windows_differ
+    windows_differ,
+    vector_has_no_points
   } kind{};
   int layer = 0, first = 0, second = 0;
   const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
@@ -107,6 +112,8 @@ struct GraphNumbers {
   int output = 0;
   int layers = 0;
   int windows = 0;  ///< dimensions of its windows, 2 or 3; 0 where it has none and takes either field
+  index_t parameter_count = 0;  ///< values that are trained, the first of the flat array
+  index_t buffer_count = 0;     ///< values behind them
   Misfit misfit;
 };
 
@@ -117,13 +124,13 @@ struct BasicGraph : GraphNumbers {
   Table<Level, 64> levels;
   Table<ParameterShape, graph_capacity> parameters;
 
-  constexpr index_t parameter_count() const {
-    return parameters.empty() ? 0 : parameters.back().offset + parameters.back().count;
-  }
+  constexpr bool is_vector(int node) const { return levels[nodes[node].level].whole; }
 };
 
 /// The graph of a model: views of static tables (trace.hpp), or of a draft's.
 using Graph = BasicGraph<TableView>;
+
+struct Traced;
 
 /// A graph while a model appends itself to it.
 struct GraphDraft : BasicGraph<StaticVector> {
@@ -178,6 +185,8 @@ struct GraphDraft : BasicGraph<StaticVector> {
       wider[d] = window;
       wider[d].padding += levels[parent].window[d].padding;
     }
+    if (levels[parent].whole && (!keeps || std::ranges::any_of(windows, [](const Window& w) { return w.kernel > 1; })))
+      refuse(Misfit::Kind::vector_has_no_points, layers - 1);
     if (keeps) return parent;
     if (plain && is_pad(parent)) return level_through(levels[parent].parent, wider);
     const auto is_same = [&](const Level& other) {
@@ -190,12 +199,33 @@ struct GraphDraft : BasicGraph<StaticVector> {
     return levels.push(level);
   }
 
+  /// The level of vectors, one for all that a model makes.
+  constexpr int vectors() {
+    for (int i = 0; i < levels.size(); ++i)
+      if (levels[i].whole) return i;
+    Level level;
+    level.parent = 0;
+    level.whole = true;
+    return levels.push(level);
+  }
+
+  /// A layer that reads points, of a value that has some.
+  constexpr void need_points(Traced x, int layer);
+
   constexpr int add_parameter(const char* role, ParameterShape parameter) {
-    if (!parameters.empty()) parameter.offset = parameters.back().offset + parameters.back().count;
     parameter.count = 1;
     for (int i = 0; i < parameter.rank; ++i) parameter.count *= parameter.shape[i];
+    index_t& before = parameter.buffer ? buffer_count : parameter_count;
+    parameter.offset = before;
+    before += parameter.count;
     if (names != nullptr) names->push_back(path_name() + role);
     return parameters.push(parameter);
+  }
+
+  /// Buffers stand behind all parameters.
+  constexpr void place_buffers() {
+    for (ParameterShape& parameter : parameters.items)
+      if (parameter.buffer) parameter.offset += parameter_count;
   }
 
  private:
@@ -217,5 +247,9 @@ struct Traced {
 
   constexpr const Node& operator*() const { return graph->nodes[node]; }
 };
+
+constexpr void GraphDraft::need_points(Traced x, int layer) {
+  if (levels[(*x).level].whole) refuse(Misfit::Kind::vector_has_no_points, layer);
+}
 
 }  // namespace halogen

@@ -97,7 +97,7 @@ struct MapOf {
       return use_channel_parameters<F>(launch, node);
     };
     [&]<int... P>(std::integer_sequence<int, P...>) {
-      const auto emit = [&](Launch launch, int parameter) {
+      [[maybe_unused]] const auto emit = [&](Launch launch, int parameter) {
         launch.level = node.level;
         planner.emit(completed(launch).sum_gradient_of(node.parameter + parameter));
       };

@@ -51,6 +51,7 @@ constexpr Node upsample_node(Traced x) {
   Node node;
   node.operation = std::is_same_v<Mode, Bilinear> ? &upsample_bilinear : &upsample_nearest;
   node.layer = x.graph->next_layer();
+  x.graph->need_points(x, node.layer);
   if (std::is_same_v<Mode, Bilinear>) x.graph->slide(2, node.layer);
   node.inputs[0] = x.node;
   node.channels = (*x).channels;

@@ -46,6 +46,16 @@ struct ResamplingAdjoint {
   static auto rows(const LaunchAt<S>& at);
 };
 
+/// The same of a vector that each point sees: the sum over all points, those of other ranks too.
+struct ExpandAdjoint {
+  static constexpr const char *label = "halogen::expand_backward", *name = "expand backward";
+  static constexpr bool common_output = false;
+  static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling);
+  static constexpr const char* remark(const Form&) { return "; all_reduce of its sums"; }
+  template <class S, Form>
+  static void run(const LaunchAt<S>& at);
+};
+
 /// Of a tensor that no launch writes, the user's: its output is read.
 struct Moments {
   static constexpr const char *label = "halogen::moments", *name = "moments";

@@ -14,7 +14,8 @@ class Pattern {
     none,
     window,     ///< from points of the node's output to those of its input that their windows hold
     adjoint,    ///< from points of the node's input to those of its output whose windows hold them
-    resampling  ///< from points of a source to those of the reader that are resampled from them
+    resampling,  ///< from points of a source to those of the reader that are resampled from them
+    vector       ///< from any point of a sample to the sample's vector, on a level without points (Level::whole)
   };
 
   static constexpr Pattern point() { return {}; }
@@ -24,6 +25,7 @@ class Pattern {
   /// of its inputs.
   static constexpr Pattern neighbours() { return Pattern(Step::adjoint, Step::window); }
   static constexpr Pattern resampling() { return Pattern(Step::resampling); }
+  static constexpr Pattern vector() { return Pattern(Step::vector); }
 
   constexpr Pattern() = default;
   constexpr Step step(int i) const { return steps_[i]; }

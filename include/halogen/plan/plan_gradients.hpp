@@ -45,12 +45,14 @@ class PlanGradients : public PlanForward {
     if (source.resampled) {
       launch.output = new_tensor(source.channels, input.level, true);
       emit(launch);
+      const bool of_vector = plan_.graph.levels[plan_.tensors[source.tensor].level].whole;
       Launch adjoint;
-      adjoint.kind = kind_of<ResamplingAdjoint>();
+      adjoint.kind = of_vector ? kind_of<ExpandAdjoint>() : kind_of<ResamplingAdjoint>();
       adjoint.node = launch.node;
       adjoint.input = launch.input;
       adjoint.source = i;
-      adjoint.read(gradient(as_it_stands(launch.output), Pattern::resampling()));
+      if (of_vector) adjoint.level = input.level;
+      adjoint.read(gradient(as_it_stands(launch.output), of_vector ? Pattern::point() : Pattern::resampling()));
       launch = adjoint;
     }
     contribute(launch, activation);

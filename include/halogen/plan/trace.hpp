@@ -13,6 +13,7 @@ constexpr GraphDraft trace(int input_channels, std::vector<std::string>* names =
   graph.path.back().written = detail::address_of_type<ModelType>;
   const Traced output = ModelType{}.forward(Traced{&graph, 0});
   graph.output = output.node;
+  graph.place_buffers();
   graph.names = nullptr;
   return graph;
 }

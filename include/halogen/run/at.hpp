@@ -7,6 +7,7 @@
 #include "halogen/kernels/row_kernels.hpp"
 #include "halogen/kernels/sample_sums.hpp"
 #include "halogen/kernels/tap_weight_gradient.hpp"
+#include "halogen/kernels/vectors.hpp"
 #include "halogen/kernels/weight_gradient.hpp"
 #include "halogen/run/halo_schedule.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
@@ -43,6 +44,15 @@ struct SampleSumLaunch {
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
     const int entries = at.samples * at.node().channels;
     return {.partials = sizeof(double) * static_cast<std::size_t>(entries), .rank_sums = Sums * at.samples};
+  }
+};
+
+/// Base of a launch type that takes a sum over all points of each sample and channel (LaunchAt::sum_points): its output
+/// is a vector, and its launch's level that of the points.
+struct VectorSumLaunch {
+  static constexpr bool common_output = false;
+  static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
+    return {.rank_sums = at.samples * at.plan.tensors[at.launch.output].channels};
   }
 };
 
@@ -99,7 +109,8 @@ class LaunchAt {
       return detail::type_of_address<F.map>::reader(*this, mapped_inputs(operand), launch().map_use, &node());
   }
   kernels::GradientReader<S> gradient(int operand) const {
-    return operands_.gradient_reader(launch().reads[operand].index, launch().level);
+    const int level = is_vector(operand) ? plan_.tensors[gradient_tensor(operand)].level : launch().level;
+    return operands_.gradient_reader(launch().reads[operand].index, level);
   }
   /// The same as the node's windows gather it: periodic where they are.
   kernels::GradientReader<S> windowed_gradient(int operand) const {
@@ -192,6 +203,28 @@ class LaunchAt {
     launch_range(space_, "halogen::sample_sums", at.samples, kernels::AddChannels{partials(), channels, sums});
   }
 
+  /// rank_sums()[n, c] = the sum of what a reader sees of each channel of the output over all points of sample n, those
+  /// of other ranks too. For launch types that derive from VectorSumLaunch.
+  template <class Reader>
+  void sum_points(const char* label, const Reader& reader) const {
+    wait_for_halos();
+    const LaunchPlace at = place();
+    const int channels = plan_.tensors[launch().output].channels;
+    kernels::PointSums<Space, Reader>{reader,     at.rows,  at.columns, layout_.planes(launch().level),
+                                      at.samples, channels, rank_sums()}
+        .launch(space_, label);
+    sum_over_ranks(index_t{at.samples} * channels);
+  }
+  /// The output, a vector of each sample: rows as those of row kernels, whose points all are (0, 0).
+  template <class Rows>
+  void write_vectors(const char* label, const Rows& rows) const {
+    kernels::RowKernel<execution_space, S, Rows> kernel;
+    kernel.compute = rows;
+    kernel.output = operands_.output(launch());
+    kernel.output.tiling = {{0, 1}, {0, 1}, layout_.samples(), 1, 1};
+    kernel.launch(space_, label);
+  }
+
   // -- sums over ranks: a barrier ------------------------------------------------------------------------------------
   /// As many numbers as WorkspaceUse::rank_sums, that kernels write and read.
   double* rank_sums() const { return sums_.numbers.data(); }
@@ -255,6 +288,9 @@ class LaunchAt {
     const PointMap& map = plan_.maps[plan_.tensors[value.sources[0].tensor].map];
     return {map.inputs[0], map.inputs[1]};
   }
+
+  bool is_vector(int operand) const { return launch().reads[operand].pattern == Pattern::vector(); }
+  int gradient_tensor(int operand) const { return plan_.activations[launch().reads[operand].index].gradient; }
 
   Value value_of(int operand) const {
     const Read& read = launch().reads[operand];

@@ -36,6 +36,16 @@ auto ResamplingAdjoint::rows(const LaunchAt<S>& at) {
   return rows;
 }
 
+inline WorkspaceUse ExpandAdjoint::workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
+  return VectorSumLaunch::workspace(at, tiling);
+}
+
+template <class S, Form>
+void ExpandAdjoint::run(const LaunchAt<S>& at) {
+  at.sum_points(label, at.gradient(0));
+  at.write_vectors(label, kernels::MeanRows<S>{at.rank_sums(), at.plan().tensors[at.launch().output].channels, 1.0});
+}
+
 template <class S, Form>
 void Moments::run(const LaunchAt<S>& at) {
   kernels::MomentsKernel<execution_space, S> kernel;

@@ -82,11 +82,21 @@ class EvaluationParts {
     parameters_.before(i);
     run_launch<S, L, F>(
         LaunchAt<S>(space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters_of(plan_.launches[i])));
+    if (plan_.launches[i].level >= 0 && !counts_points_of(plan_.launches[i].level)) drop_gradients(i);
     finish_launch(i);
     parameters_.after(i);
   }
 
  private:
+  /// Whether sums over ranks take what this rank has of a level: all of it, but vectors, which are equal on many, once.
+  bool counts_points_of(int level) const { return !layout_.level(level).whole || meshes_.plane.rank() == 0; }
+  /// Gradients of parameters are summed over ranks, of which another has the same share.
+  void drop_gradients(int i) {
+    for (const ParameterUse& use : plan_.launches[i].parameters)
+      if (use.gradient)
+        launch_range(space_, "halogen::drop_gradient", plan_.graph.parameters[use.parameter].count,
+                     kernels::SetZero<T>{parameters_.gradient(use.parameter)});
+  }
   void finish_norm_sums(const Launch& launch, index_t tiles);
 
   const Plan& plan_;
@@ -175,6 +185,7 @@ void EvaluationParts<S, Access>::run_loss(const TensorView<L>& label, const Tens
   const kernels::Tiling& tiling = layout_.workspace().tiling(i);
   double* partial = operands_.template workspace<double>(layout_.workspace().losses);
   const LevelLayout& level = layout_.level(plan_.tensors[plan_.prediction].level);
+  const index_t counted = counts_points_of(plan_.tensors[plan_.prediction].level) ? tiling.count() : 0;
   double divisor = channels;
   const double* weight_sum = nullptr;
   if (weight.data == nullptr) {
@@ -182,13 +193,13 @@ void EvaluationParts<S, Access>::run_loss(const TensorView<L>& label, const Tens
   } else {
     kernels::launch_tiles(space_, "halogen::weight_sum", tiling.count(),
                           kernels::WeightSum<Space, W>{weight, tiling, partial}, 0, kernels::device::reduce_bytes);
-    weight_sum = loss_.add_weights(space_, partial, tiling.count());
+    weight_sum = loss_.add_weights(space_, partial, counted);
   }
   parameters_.before(i);
   kernels::LossRows<Space, S, Loss, L, W> kernel{
       prediction(), label, weight, operands_.tensor(launch.output), channels, tiling, divisor, weight_sum, partial};
   kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
-  loss_.add_losses(space_, partial, tiling.count(), {divisor, weight_sum != nullptr});
+  loss_.add_losses(space_, partial, counted, {divisor, weight_sum != nullptr});
   finish_launch(i);
 }
 

@@ -136,7 +136,7 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
   const TrafficUse traffic = layout.traffic();
   text += format("halo exchange per rank: %lld messages, %lld bytes\n", static_cast<long long>(traffic.messages),
                  static_cast<long long>(traffic.bytes));
-  const auto parameters = static_cast<long long>(plan.graph.parameter_count());
+  const auto parameters = static_cast<long long>(plan.graph.parameter_count);
   if (sharding == nullptr)
     return text + format("parameters %lld, gradient and two moments as many%s\n", parameters,
                          plan.training && pieces.size(samples) > 1 ? "; one all_reduce of the gradient" : "");

@@ -62,16 +62,17 @@ class Layout {
   const MemoryUse& memory() const { return memory_; }
 
   bool volume() const { return volume_; }  ///< whether fields have depth
-  Interval owned(int l, int d) const { return level(l).cut[d].piece(part(d)); }
+  Interval owned(int l, int d) const { return level(l).piece(d, part(d)); }
   int planes(int l) const { return static_cast<int>(owned(l, 0).size()); }
 
-  /// Cuts of a field of so many channels on a level. Rank: 4, or 5 with depth.
+  /// Cuts of a field of so many channels on a level. Rank: 4, or 5 with depth; 2 of vectors.
   template <int Rank>
   std::array<Cut, Rank> field_cuts(int l, index_t channels) const {
     std::array<Cut, Rank> cuts;
     cuts[0] = batch_;
     cuts[1] = Cut::chunk(channels, 1);
-    for (int d = 2; d < Rank; ++d) cuts[static_cast<std::size_t>(d)] = level(l).cut[spatial_dimensions - Rank + d];
+    for (int d = 2; d < Rank; ++d)
+      cuts[static_cast<std::size_t>(d)] = level(l).cut[spatial_dimensions - Rank + d];
     return cuts;
   }
 
@@ -157,9 +158,10 @@ HALOGEN_INLINE double Layout::points_of(int norm) const {
 
 HALOGEN_INLINE TensorLayout Layout::tensor_layout(const StoredTensor& tensor, const SpaceNeeds& space) const {
   TensorLayout layout;
+  const bool whole = level(tensor.level).whole;
   for (int d = 0; d < spatial_dimensions; ++d) {
-    layout.owned[d] = space.cut[static_cast<std::size_t>(d)].piece(part(d));
-    layout.stored[d] = space.needed_by(d, part(d));
+    layout.owned[d] = owned(tensor.level, d);
+    layout.stored[d] = whole ? layout.owned[d] : space.needed_by(d, part(d));
     for (int p = 0; p < space.cut[static_cast<std::size_t>(d)].parts(); ++p)
       layout.margins[d].widen(space.cut[static_cast<std::size_t>(d)].piece(p), space.needed_by(d, p));
   }
@@ -171,7 +173,7 @@ HALOGEN_INLINE TensorLayout Layout::tensor_layout(const StoredTensor& tensor, co
   layout.channel_stride = (lines + (lines % 2 == 0)) * per_line;
   layout.sample_stride = layout.channel_stride * tensor.channels;
   layout.bytes = static_cast<std::size_t>(layout.sample_stride * samples_) * value_bytes_.stored;
-  layout.strips = Strips(with_samples_and_channels(space, tensor.channels), pieces_, rank_);
+  if (!whole) layout.strips = Strips(with_samples_and_channels(space, tensor.channels), pieces_, rank_);
   return layout;
 }
 

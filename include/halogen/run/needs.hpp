@@ -16,7 +16,9 @@ namespace halogen {
 /// Extents and cuts of one level of a planned model.
 struct LevelLayout {
   Cut cut[spatial_dimensions];
+  bool whole = false;  ///< Level::whole: one point, that of every piece
   index_t extent(int d) const { return cut[d].extent(); }
+  Interval piece(int d, int part) const { return cut[d].piece(whole ? 0 : part); }
   index_t points() const { return extent(0) * extent(1) * extent(2); }
 };
 
@@ -56,6 +58,10 @@ inline bool fills_all_levels(const Plan& plan, int d, const Cut& input) {
   for (int l = 1; l < plan.graph.levels.size(); ++l) {
     const Level& level = plan.graph.levels[l];
     const Cut& parent = cuts[static_cast<std::size_t>(level.parent)];
+    if (level.whole) {
+      cuts.push_back(Cut::chunk(1, 1));
+      continue;
+    }
     const index_t extent = level.window[d].output_extent(parent.extent());
     if (extent < 1) return false;
     cuts.push_back(cut_through(level.window[d], parent, extent));
@@ -97,10 +103,15 @@ HALOGEN_INLINE std::vector<LevelLayout> layout_levels(const Plan& plan, std::spa
     const Level& level = plan.graph.levels[l];
     if (l > 0) {
       LevelLayout layout;
+      layout.whole = level.whole;
       const LevelLayout& parent = levels[static_cast<std::size_t>(level.parent)];
       for (int d = 0; d < spatial_dimensions; ++d) {
         const Window& window = level.window[d];
         const index_t extent = window.output_extent(parent.extent(d));
+        if (level.whole) {
+          layout.cut[d] = Cut::chunk(1, 1);
+          continue;
+        }
         if (extent < 1) {
           const Window& of_layer = first_window_to(plan, l, d);
           throw CollectiveError("a window of " + std::to_string(of_layer.footprint()) + " points does not fit a " +
@@ -207,6 +218,7 @@ HALOGEN_INLINE Interval LaunchReads::followed(const Launch& launch, Pattern patt
     if (step == Pattern::Step::adjoint)
       computed = inside(tile > 1 ? window.output_of_tiles(computed, tile, input) : window.output_of(computed), output,
                         goes_on);
+    if (step == Pattern::Step::vector) computed = {0, 1};
     if (step == Pattern::Step::resampling) {
       const Source& source = plan_.source_of(launch);
       computed = resample(levels_, source, plan_.tensors[source.tensor].level, seen.level, d).output_of(computed);
@@ -253,8 +265,9 @@ HALOGEN_INLINE void SpaceNeedsOf::add(const Launch& launch, int d, int p) {
   const Node& node = plan_.node_of(launch);
   if (launch.kind->check != nullptr)
     launch.kind->check(node, d, level(plan_.input_of(launch).level).extent(d), level(node.level).extent(d));
-  const Interval computed = level(launch.level).cut[d].piece(p);
+  const Interval computed = level(launch.level).piece(d, p);
   LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](int tensor, const Interval& interval) {
+    if (level(plan_.tensors[tensor].level).whole) return;
     Interval& hull_so_far =
         spaces_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
     hull_so_far = hull(hull_so_far, interval);

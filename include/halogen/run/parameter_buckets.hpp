@@ -70,7 +70,7 @@ HALOGEN_INLINE std::vector<index_t> ParameterBuckets::layer_ends(const Graph& gr
     complete = !node.operation->read_with_next;
   }
   if (!complete && !ends.empty()) ends.pop_back();
-  if (graph.parameter_count() > 0) ends.push_back(graph.parameter_count());
+  if (graph.parameter_count > 0) ends.push_back(graph.parameter_count);
   return ends;
 }
 

@@ -26,6 +26,7 @@ enum class FitKind {
   upsample_without_skip,
   levels_differ,
   windows_differ,
+  vector_has_no_points,
   label_channels_differ,
   channels_are_cut,
   input_is_partial,
@@ -66,8 +67,8 @@ constexpr Fit fit_of_model() {
   constexpr Misfit misfit = graph_of<ModelType, Channels>.misfit;
   switch (misfit.kind) {
     case Misfit::Kind::none:  // parameters of each channel of an input whose number of channels no layer names
-      if (graph_of<ModelType, Channels>.parameter_count() !=
-          graph_of<ModelType, input_channels<ModelType>>.parameter_count())
+      if (graph_of<ModelType, Channels>.parameter_count !=
+          graph_of<ModelType, input_channels<ModelType>>.parameter_count)
         return {FitKind::channels_differ, 0, input_channels<ModelType>, Channels, address_of_type<ModelType>};
       return {};
     case Misfit::Kind::channels_differ: {
@@ -83,19 +84,29 @@ constexpr Fit fit_of_model() {
       return {FitKind::levels_differ, misfit.layer, misfit.first, misfit.second};
     case Misfit::Kind::windows_differ:
       return {FitKind::windows_differ, misfit.layer, misfit.first, misfit.second};
+    case Misfit::Kind::vector_has_no_points:
+      return {FitKind::vector_has_no_points, misfit.layer};
   }
   return {};
 }
 
-/// Other placed and shaped as Image, with `channels` channels.
-template <class Image, class Other>
+/// Whether a model's output is a vector for each sample.
+template <class ModelType, int Channels>
+inline constexpr bool makes_vectors = graph_of<ModelType, Channels>.is_vector(graph_of<ModelType, Channels>.output);
+
+/// How vectors of an image's samples are placed by a mesh dimension that places the image so.
+constexpr int vector_placement(int of_image) { return of_image == 0 ? 0 : replicate_code; }
+
+/// Other placed and shaped as the output of a model, with `channels` channels: as Image, or as vectors of its samples.
+template <class Image, bool Vectors, class Other>
 constexpr Fit fit_beside(int channels) {
   if constexpr (std::is_same_v<Other, NoWeight>) {
     return {};
   } else {
-    if (constexpr Fit own = fit_of_field<Image::rank, Other>(); own.kind != FitKind::fits) return own;
+    if (constexpr Fit own = fit_of_field < Vectors ? 2 : Image::rank, Other > (); own.kind != FitKind::fits) return own;
     for (std::size_t i = 0; i < Image::placements.size(); ++i)
-      if (Image::placements[i] != Other::placements[i]) return {FitKind::placements_differ, static_cast<int>(i)};
+      if ((Vectors ? vector_placement(Image::placements[i]) : Image::placements[i]) != Other::placements[i])
+        return {FitKind::placements_differ, static_cast<int>(i)};
     if (Other::tensor_type::extents[1] != channels)
       return {FitKind::label_channels_differ, Other::tensor_type::extents[1], channels};
     return {};
@@ -113,8 +124,9 @@ constexpr Fit find_fit() {
     if constexpr (model.kind != FitKind::fits) {
       return model;
     } else {
-      const Fit label = fit_beside<Image, Label>(output_channels<ModelType, channels>);
-      return label.kind != FitKind::fits ? label : fit_beside<Image, Weight>(1);
+      constexpr bool vectors = makes_vectors<ModelType, channels>;
+      const Fit label = fit_beside<Image, vectors, Label>(output_channels<ModelType, channels>);
+      return label.kind != FitKind::fits ? label : fit_beside<Image, vectors, Weight>(1);
     }
   }
 }
@@ -136,6 +148,8 @@ constexpr auto why_of() {
     return why::levels_differ<F.a, F.b, F.c>{};
   else if constexpr (F.kind == FitKind::windows_differ)
     return why::windows_differ<F.a, F.b, F.c>{};
+  else if constexpr (F.kind == FitKind::vector_has_no_points)
+    return why::vector_has_no_points<F.a>{};
   else if constexpr (F.kind == FitKind::label_channels_differ)
     return why::label_channels_differ<F.a, F.b>{};
   else if constexpr (F.kind == FitKind::channels_are_cut)

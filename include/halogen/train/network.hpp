@@ -16,19 +16,18 @@ namespace detail {
 
 template <class Field>
 TensorView<typename Field::value_type> view_of(const Field& field) {
-  constexpr std::size_t rows = Field::rank - 2;
   const auto& storage = field.storage();
-  const auto sample = static_cast<index_t>(storage.view.stride(0)),
-             channel = static_cast<index_t>(storage.view.stride(1));
+  const auto stride = [&](std::size_t d) { return static_cast<index_t>(storage.view.stride(d)); };
   TensorView<typename Field::value_type> view{
-      storage.view.data() + storage.margins[0].lo * sample + storage.margins[1].lo * channel,
-      sample,
-      channel,
-      static_cast<index_t>(storage.view.stride(rows)),
-      field.offset(rows) - storage.margins[rows].lo,
-      field.offset(rows + 1) - storage.margins[rows + 1].lo};
+      storage.view.data() + storage.margins[0].lo * stride(0) + storage.margins[1].lo * stride(1), stride(0), stride(1)};
+  if constexpr (Field::rank > 2) {
+    constexpr std::size_t rows = Field::rank - 2;
+    view.row_stride = stride(rows);
+    view.y0 = field.offset(rows) - storage.margins[rows].lo;
+    view.x0 = field.offset(rows + 1) - storage.margins[rows + 1].lo;
+  }
   if constexpr (Field::rank == 5) {
-    view.plane_stride = static_cast<index_t>(storage.view.stride(2));
+    view.plane_stride = stride(2);
     view.data += storage.margins[2].lo * view.plane_stride;
     view.z0 = field.offset(2);
     view.planes = static_cast<int>(field.local_extent(2));
@@ -53,6 +52,15 @@ SubMeshes sub_meshes(const Field& field) {
   return {mesh.world(), mesh.communicator(pieces.mask({2, 3, 4})), mesh.communicator(pieces.mask({0, 2, 3, 4}))};
 }
 
+/// Vectors of the samples of such an image.
+template <class Field, int Channels>
+struct vectors_of;
+template <class TensorType, class MeshType, class... Placements, int Channels>
+struct vectors_of<Sharded<TensorType, MeshType, Placements...>, Channels> {
+  using type = Sharded<Tensor<typename TensorType::value_type, dyn, Channels>, MeshType,
+                       typename placement_of<vector_placement(placement_code<Placements>)>::type...>;
+};
+
 /// Image with other channels.
 template <class Field, int Channels>
 struct with_channels;
@@ -60,6 +68,10 @@ template <class T, int N, int C, int... Space, class MeshType, class... Placemen
 struct with_channels<Sharded<Tensor<T, N, C, Space...>, MeshType, Placements...>, Channels> {
   using type = Sharded<Tensor<T, dyn, Channels, (static_cast<void>(Space), dyn)...>, MeshType, Placements...>;
 };
+
+template <class ModelType, class Image, int In = Image::tensor_type::extents[1]>
+struct prediction_of : std::conditional_t<makes_vectors<ModelType, In>, vectors_of<Image, output_channels<ModelType, In>>,
+                                          with_channels<Image, output_channels<ModelType, In>>> {};
 
 template <class Other>
 void check_same_cut(const Other& other, const Layout& layout, const char* what) {
@@ -110,10 +122,9 @@ class Network {
   = default;
   explicit Network(const Parameters<ModelType, T, P>& parameters) : access_(parameters) {}
 
-  /// The prediction's type: placed as the image.
+  /// The prediction's type: placed as the image, or vectors of its samples.
   template <class Image>
-  using Prediction =
-      typename detail::with_channels<Image, output_channels<ModelType, Image::tensor_type::extents[1]>>::type;
+  using Prediction = typename detail::prediction_of<ModelType, Image>::type;
 
   /// The evaluation for this image's extents, cuts and mesh; made anew only where they differ from the last.
   template <PlanKind Kind, class Image>

@@ -22,7 +22,9 @@ class Parameters {
   using model_type = ModelType;
   using value_type = T;
   using placement = P;
-  static constexpr index_t count = graph_of<ModelType, input_channels<ModelType>>.parameter_count();
+  /// Values that an optimiser trains, and all: those of buffers stand behind them.
+  static constexpr index_t trained = graph_of<ModelType, input_channels<ModelType>>.parameter_count;
+  static constexpr index_t count = trained + graph_of<ModelType, input_channels<ModelType>>.buffer_count;
 
   /// Offsets and shapes, in the order of parameter_names<ModelType>().
   static constexpr const Graph& graph() { return graph_of<ModelType, input_channels<ModelType>>; }
