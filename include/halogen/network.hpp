@@ -6,6 +6,7 @@
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"
 #include "halogen/layers/avg_pool2d.hpp"
+#include "halogen/layers/batch_norm.hpp"
 #include "halogen/layers/conv3d.hpp"
 #include "halogen/layers/conv_transpose2d.hpp"
 #include "halogen/layers/elu.hpp"

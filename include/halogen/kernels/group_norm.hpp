@@ -61,6 +61,22 @@ struct NormTables {
   double* inverse_deviation;
 };
 
+/// What a norm keeps of the moments of a batch for the time after training, as torch.nn.BatchNorm2d: the mean, and the
+/// variance divided by count - 1.
+template <class T>
+struct RunningMoments {
+  T* mean = nullptr;
+  T* variance = nullptr;
+  double momentum = 0;
+
+  KOKKOS_FUNCTION void add(index_t channel, const RowSums& moments) const {
+    if (mean == nullptr) return;
+    const double of_batch = moments.third / (moments.first > 1 ? moments.first - 1 : 1);
+    mean[channel] = static_cast<T>((1 - momentum) * static_cast<double>(mean[channel]) + momentum * moments.second);
+    variance[channel] = static_cast<T>((1 - momentum) * static_cast<double>(variance[channel]) + momentum * of_batch);
+  }
+};
+
 /// Merges all ranks' moments in rank order; y = gamma (x - mean) / deviation + beta as scale and shift.
 template <class T>
 struct FinishMoments {
@@ -72,19 +88,60 @@ struct FinishMoments {
   const T* gamma;
   const T* beta;
   NormTables<T> tables;
+  int copies = 1;  ///< samples that the moments are of
+  RunningMoments<T> running = {};
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     RowSums sums;
     for (int r = 0; r < ranks; ++r) sums.merge_moments(gathered[r * count + i]);
+    running.add(i, sums);
     const double inverse = 1.0 / Kokkos::sqrt(sums.third / sums.first + epsilon);
     const int size = channels / groups, first = static_cast<int>(i % groups) * size;
-    for (int c = first; c < first + size; ++c) {
-      const index_t at = i / groups * channels + c;
-      const double scale = static_cast<double>(gamma[c]) * inverse;
-      tables.mean[at] = sums.second;
-      tables.inverse_deviation[at] = inverse;
-      tables.scale[at] = static_cast<T>(scale);
-      tables.shift[at] = static_cast<T>(static_cast<double>(beta[c]) - scale * sums.second);
+    for (int n = 0; n < copies; ++n)
+      for (int c = first; c < first + size; ++c) {
+        const index_t at = (i / groups + n) * channels + c;
+        const double scale = static_cast<double>(gamma[c]) * inverse;
+        tables.mean[at] = sums.second;
+        tables.inverse_deviation[at] = inverse;
+        tables.scale[at] = static_cast<T>(scale);
+        tables.shift[at] = static_cast<T>(static_cast<double>(beta[c]) - scale * sums.second);
+      }
+  }
+};
+
+/// A norm's tables of all samples from a mean and a variance of each channel.
+template <class T>
+struct FrozenMoments {
+  const T *mean, *variance, *gamma, *beta;
+  int samples, channels;
+  double epsilon;
+  NormTables<T> tables;
+
+  KOKKOS_FUNCTION void operator()(const index_t c) const {
+    const double scale = static_cast<double>(gamma[c]) / Kokkos::sqrt(static_cast<double>(variance[c]) + epsilon);
+    const double shift = static_cast<double>(beta[c]) - scale * static_cast<double>(mean[c]);
+    for (int n = 0; n < samples; ++n) {
+      tables.scale[n * channels + c] = static_cast<T>(scale);
+      tables.shift[n * channels + c] = static_cast<T>(shift);
+    }
+  }
+};
+
+/// Of a norm over the batch: what was merged of each sample, merged in their order into the first one's place.
+struct MergeSamples {
+  RowSums* moments;  ///< [n * groups + g]; or null and
+  double* sums;      ///< [n * groups + g][2]
+  int samples, groups;
+
+  KOKKOS_FUNCTION void operator()(const index_t g) const {
+    for (int n = 1; n < samples; ++n) {
+      const index_t from = index_t{n} * groups + g;
+      if (moments != nullptr) {
+        moments[g].merge_moments(moments[from]);
+      } else {
+        sums[2 * g] += sums[2 * from];
+        sums[2 * g + 1] += sums[2 * from + 1];
+      }
     }
   }
 };
@@ -155,17 +212,19 @@ struct FinishNormSums {
   double count;        ///< points of a group over all ranks
   int channels, groups;
   NormTables<T> tables;
+  int copies = 1;  ///< samples that the sums are of
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     const int size = channels / groups, first = static_cast<int>(i % groups) * size;
     const double s1 = sums[2 * i] / count, s2 = sums[2 * i + 1] / count;
-    for (int c = first; c < first + size; ++c) {
-      const index_t at = i / groups * channels + c;
-      const double inverse = tables.inverse_deviation[at];
-      const double slope = -inverse * inverse * s2;
-      tables.slope[at] = static_cast<T>(slope);
-      tables.offset[at] = static_cast<T>(-inverse * s1 - slope * tables.mean[at]);
-    }
+    for (int n = 0; n < copies; ++n)
+      for (int c = first; c < first + size; ++c) {
+        const index_t at = (i / groups + n) * channels + c;
+        const double inverse = tables.inverse_deviation[at];
+        const double slope = -inverse * inverse * s2;
+        tables.slope[at] = static_cast<T>(slope);
+        tables.offset[at] = static_cast<T>(-inverse * s1 - slope * tables.mean[at]);
+      }
   }
 };
 

@@ -95,6 +95,19 @@ class PlanForward : public PlanValues {
     return index;
   }
 
+  /// The same of a norm whose tables a launch of type L makes, from parameters and buffers alone.
+  template <class L>
+  constexpr int add_frozen_norm(const Norm& norm, const Node& node, int parameters) {
+    Launch frozen = launch<L>(node);
+    frozen.level = plan_.tensors[norm.tensor].level;
+    for (int i = 0; i < parameters; ++i) frozen.use(node.parameter + i);
+    emit(frozen);
+    return plan_.norms.push(norm);
+  }
+
+  /// Whether statistics are those of the values at hand.
+  constexpr bool is_training() const { return plan_.training; }
+
   /// The node's input once more, by a backward launch.
   constexpr Read read_again(const Node& node, Pattern pattern, int input = 0) {
     return {Read::Role::value, number_of(values_[node.inputs[input]]), pattern};

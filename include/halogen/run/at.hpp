@@ -144,6 +144,13 @@ class LaunchAt {
   const T* parameter(int use) const { return parameters_.value[use]; }
   T* parameter_gradient(int use) const { return parameters_.gradient[use]; }
 
+  /// Tables of the node's norm.
+  kernels::NormTables<T> norm_tables() const {
+    int norm = 0;
+    while (plan_.norms[norm].parameter != node().parameter) ++norm;
+    return operands_.tables(norm, -1);
+  }
+
   // -- memory of the launch, as large as its workspace() asks ------------------------------------------------------
   T* prepared() const { return operands_.template workspace<T>(layout_.workspace().prepared); }
   template <class V = double>

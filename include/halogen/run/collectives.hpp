@@ -19,11 +19,12 @@ struct SubMeshes {
 template <class T>
 class NormCollectives {
  public:
-  NormCollectives(const Plan& plan, const Layout& layout, Communicator plane);
+  NormCollectives(const Plan& plan, const Layout& layout, const SubMeshes& meshes);
 
   /// One all_gather; every rank merges in rank order and so ends with the same bits.
   void finish_moments(const execution_space& space, int index, const kernels::RowSums* partial, index_t tiles,
-                      const T* gamma, const T* beta, const kernels::NormTables<T>& tables);
+                      const T* gamma, const T* beta, const kernels::NormTables<T>& tables,
+                      const kernels::RunningMoments<T>& running);
 
   /// One all_reduce of two sums a group and sample; gamma's and beta's gradients stay this rank's share.
   void finish_sums(const execution_space& space, int index, const kernels::RowSums* partial, index_t tiles,
@@ -31,40 +32,54 @@ class NormCollectives {
                    const kernels::NormTables<T>& tables, double points);
 
  private:
+  /// The ranks that a norm's sums are of, and how many groups there are of each rank's.
+  const Communicator& ranks_of(const Norm& norm) const { return norm.of_batch ? all_samples_ : plane_; }
+  index_t groups_of(const Norm& norm) const { return norm.of_batch ? norm.groups : index_t{samples_} * norm.groups; }
+  int copies_of(const Norm& norm) const { return norm.of_batch ? samples_ : 1; }
+
   const Plan& plan_;
   int samples_;
-  Communicator plane_;
+  Communicator plane_, all_samples_;
   TransportBuffer<kernels::RowSums> own_, gathered_;
   TransportBuffer<double> sums_;
 };
 
 template <class T>
-NormCollectives<T>::NormCollectives(const Plan& plan, const Layout& layout, Communicator plane)
-    : plan_(plan), samples_(layout.samples()), plane_(std::move(plane)) {
-  index_t groups = 0;
-  for (const Norm& norm : plan.norms) groups = std::max(groups, index_t{norm.groups} * samples_);
-  own_ = {"halogen::moments", groups, Travels::in_collectives, plane_};
-  gathered_ = {"halogen::all_moments", groups * plane_.size(), Travels::in_collectives, plane_};
-  sums_ = {"halogen::norm_sums", 2 * groups, Travels::in_collectives, plane_};
+NormCollectives<T>::NormCollectives(const Plan& plan, const Layout& layout, const SubMeshes& meshes)
+    : plan_(plan), samples_(layout.samples()), plane_(meshes.plane), all_samples_(meshes.samples) {
+  index_t groups = 0, gathered = 0;
+  for (const Norm& norm : plan.norms) {
+    groups = std::max(groups, index_t{norm.groups} * samples_);
+    gathered = std::max(gathered, groups_of(norm) * ranks_of(norm).size());
+  }
+  const Communicator& widest = all_samples_.size() > 1 ? all_samples_ : plane_;
+  own_ = {"halogen::moments", groups, Travels::in_collectives, widest};
+  gathered_ = {"halogen::all_moments", gathered, Travels::in_collectives, widest};
+  sums_ = {"halogen::norm_sums", 2 * groups, Travels::in_collectives, widest};
 }
 
 template <class T>
 void NormCollectives<T>::finish_moments(const execution_space& space, int index, const kernels::RowSums* partial,
                                         index_t tiles, const T* gamma, const T* beta,
-                                        const kernels::NormTables<T>& tables) {
+                                        const kernels::NormTables<T>& tables,
+                                        const kernels::RunningMoments<T>& running) {
   const Norm& norm = plan_.norms[index];
-  const index_t count = index_t{samples_} * norm.groups;
+  const Communicator& ranks = ranks_of(norm);
+  const index_t count = groups_of(norm);
   kernels::MergeMoments<execution_space>{partial, tiles, norm.channels, norm.groups, own_.data()}.launch(space,
                                                                                                          samples_);
+  if (copies_of(norm) > 1)
+    launch_range(space, "halogen::norm", count,
+                 kernels::MergeSamples{own_.data(), nullptr, samples_, norm.groups});
   const kernels::RowSums* all = own_.data();
-  if (plane_.size() > 1) {
-    settle(space, plane_, "halogen::merge_moments");
-    plane_.all_gather(own_.data(), static_cast<std::size_t>(count) * sizeof(kernels::RowSums), gathered_.data());
+  if (ranks.size() > 1) {
+    settle(space, ranks, "halogen::merge_moments");
+    ranks.all_gather(own_.data(), static_cast<std::size_t>(count) * sizeof(kernels::RowSums), gathered_.data());
     all = gathered_.data();
   }
   launch_range(space, "halogen::norm", count,
-               kernels::FinishMoments<T>{all, plane_.size(), count, norm.channels, norm.groups, norm.epsilon, gamma,
-                                         beta, tables});
+               kernels::FinishMoments<T>{all, ranks.size(), count, norm.channels, norm.groups, norm.epsilon, gamma, beta,
+                                         tables, copies_of(norm), running});
 }
 
 template <class T>
@@ -72,16 +87,20 @@ void NormCollectives<T>::finish_sums(const execution_space& space, int index, co
                                      index_t tiles, const T* gamma, T* gamma_gradient, T* beta_gradient,
                                      bool accumulate, const kernels::NormTables<T>& tables, double points) {
   const Norm& norm = plan_.norms[index];
-  const index_t count = index_t{samples_} * norm.groups;
+  const Communicator& ranks = ranks_of(norm);
+  const index_t count = groups_of(norm);
   kernels::MergeNormSums<execution_space, T>{partial, tiles,          samples_,      norm.channels, norm.groups, gamma,
                                              tables,  gamma_gradient, beta_gradient, accumulate,    sums_.data()}
       .launch(space);
-  if (plane_.size() > 1) {
-    settle(space, plane_, "halogen::merge_norm_sums");
-    plane_.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));
+  if (copies_of(norm) > 1)
+    launch_range(space, "halogen::norm", count,
+                 kernels::MergeSamples{nullptr, sums_.data(), samples_, norm.groups});
+  if (ranks.size() > 1) {
+    settle(space, ranks, "halogen::merge_norm_sums");
+    ranks.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));
   }
   launch_range(space, "halogen::norm", count,
-               kernels::FinishNormSums<T>{sums_.data(), points, norm.channels, norm.groups, tables});
+               kernels::FinishNormSums<T>{sums_.data(), points, norm.channels, norm.groups, tables, copies_of(norm)});
 }
 
 }  // namespace halogen

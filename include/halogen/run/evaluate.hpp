@@ -22,7 +22,8 @@ class Evaluation : public EvaluationParts<S, Access> {
       : Parts(plan(), std::move(layout), meshes, std::move(arena), std::move(access)) {}
 
   /// Forward launches: afterwards prediction() holds the output until the next run.
-  void forward(const TensorView<S>& input, const T* parameters) {
+  /// Statistics of a batch that are kept are written among the parameters, where a plan trains without a cotangent.
+  void forward(const TensorView<S>& input, T* parameters) {
     Parts::begin_forward(input, parameters);
     run_range<0, first_backward>();
     Parts::end_forward();

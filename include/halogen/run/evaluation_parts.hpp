@@ -51,7 +51,7 @@ class EvaluationParts {
   const double* loss_weight() const { return loss_.weight_of_step(); }
 
  protected:
-  void begin_forward(const TensorView<S>& input, const T* parameters);
+  void begin_forward(const TensorView<S>& input, T* parameters);
   void begin_backward(T* gradient) { parameters_.begin_backward(gradient); }
   void begin_backward(const TensorView<S>& cotangent, T* gradient);
   void end_forward() { halos_->send(); }
@@ -121,7 +121,7 @@ EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, con
       meshes_(meshes),
       arena_(std::move(arena)),
       operands_(plan, layout_, *arena_),
-      norms_(plan, layout_, meshes_.plane),
+      norms_(plan, layout_, meshes_),
       rank_sums_{meshes_.plane,
                  {"halogen::rank_sums", layout_.workspace().rank_sums(), Travels::in_collectives, meshes_.plane}},
       loss_(meshes_.samples),
@@ -132,7 +132,7 @@ EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, con
 }
 
 template <class S, class Access>
-void EvaluationParts<S, Access>::begin_forward(const TensorView<S>& input, const T* parameters) {
+void EvaluationParts<S, Access>::begin_forward(const TensorView<S>& input, T* parameters) {
   halos_->drop();
   operands_.set_arena(*arena_);
   operands_.bind_input(input);
@@ -160,9 +160,13 @@ void EvaluationParts<S, Access>::finish_launch(int i) {
   if (launch.output >= 0 && plan_.tensors[launch.output].last_write == i) halos_->start(space_, launch.output);
   const index_t tiles = layout_.workspace().tiling(i).count() / layout_.samples();  // of a sample
   if (launch.statistics >= 0) {
-    const int gamma = plan_.norms[launch.statistics].parameter;
+    const Norm& norm = plan_.norms[launch.statistics];
+    const int gamma = norm.parameter;
+    kernels::RunningMoments<T> running;
+    if (norm.running >= 0 && plan_.cotangent < 0)  // whoever gives a cotangent may run forward once more
+      running = {parameters_.buffer(norm.running), parameters_.buffer(norm.running + 1), norm.momentum};
     norms_.finish_moments(space_, launch.statistics, operands_.partial_sums(), tiles, parameters_.value(gamma),
-                          parameters_.value(gamma + 1), operands_.tables(launch.statistics, -1));
+                          parameters_.value(gamma + 1), operands_.tables(launch.statistics, -1), running);
   }
   if (launch.sums >= 0) finish_norm_sums(launch, tiles);
 }

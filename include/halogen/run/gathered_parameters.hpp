@@ -45,6 +45,8 @@ class GatheredParameters {
   void finish();
 
   const T* value(int parameter);
+  /// None are sharded: a trainer refuses such models.
+  static T* buffer(int /*parameter*/) { return nullptr; }
   T* gradient(int parameter);
 
   const ParameterSchedule& schedule() const { return schedule_; }

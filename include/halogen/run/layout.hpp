@@ -153,7 +153,8 @@ HALOGEN_INLINE TrafficUse Layout::traffic() const {
 
 HALOGEN_INLINE double Layout::points_of(int norm) const {
   const Norm& n = plan_.norms[norm];
-  return static_cast<double>(level(plan_.tensors[n.tensor].level).points()) * (n.channels / n.groups);
+  const double of_sample = static_cast<double>(level(plan_.tensors[n.tensor].level).points()) * (n.channels / n.groups);
+  return n.of_batch ? of_sample * static_cast<double>(batch_.extent()) : of_sample;
 }
 
 HALOGEN_INLINE TensorLayout Layout::tensor_layout(const StoredTensor& tensor, const SpaceNeeds& space) const {

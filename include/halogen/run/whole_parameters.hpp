@@ -12,18 +12,19 @@ class WholeParameters {
   explicit WholeParameters(const Plan& plan) : graph_(&plan.graph) {}
 
   void reserve() {}
-  void begin(const T* values) { values_ = values; }
+  void begin(T* values) { values_ = values; }
   void begin_backward(T* gradient) { gradient_ = gradient; }
   void before(int /*launch*/) {}
   void after(int /*launch*/) {}
   void finish() {}
 
   const T* value(int parameter) const { return values_ + graph_->parameters[parameter].offset; }
+  T* buffer(int parameter) const { return values_ + graph_->parameters[parameter].offset; }
   T* gradient(int parameter) const { return gradient_ + graph_->parameters[parameter].offset; }
 
  private:
   const Graph* graph_;
-  const T* values_ = nullptr;
+  T* values_ = nullptr;
   T* gradient_ = nullptr;
 };
 

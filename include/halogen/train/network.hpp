@@ -90,7 +90,7 @@ void check_same_cut(const Other& other, const Layout& layout, const char* what) 
 
 /// Forward and backward of one evaluation; the gradient of replicated parameters stays this rank's share.
 template <class Loss, class E, class T, class Image, class Label, class Weight>
-void run_training(E& evaluation, const T* parameters, T* gradient, const Image& image, const Label& label,
+void run_training(E& evaluation, T* parameters, T* gradient, const Image& image, const Label& label,
                   const Weight& weight) {
   check_same_cut(label, evaluation.layout(), "label");
   if constexpr (!std::is_same_v<Weight, NoWeight>) check_same_cut(weight, evaluation.layout(), "weight");

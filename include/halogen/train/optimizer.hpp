@@ -82,7 +82,7 @@ class OptimizerState {
                                        static_cast<T>(1 - settings_.beta1),
                                        static_cast<T>(1 - settings_.beta2),
                                        static_cast<T>(settings_.eps)};
-    launch_range(space, "halogen::adamw", static_cast<index_t>(parameters.view().size()), kernel);
+    launch_range(space, "halogen::adamw", parameters.trained_values(), kernel);
   }
   template <class Why = why::gradient_is_partial>
   void step(const Parameters<ModelType, T, P>& parameters,

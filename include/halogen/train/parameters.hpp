@@ -36,6 +36,7 @@ class Parameters {
 
   const Communicator& summed_over() const { return summed_over_; }
 
+  index_t trained_values() const { return trained; }
   T* data() const { return values_.data(); }
   const Kokkos::View<T*, memory_space>& view() const { return values_; }
 
@@ -102,7 +103,7 @@ Parameters<ModelType, T> redistribute(const Parameters<ModelType, T, Partial<Sum
   const Communicator& ranks = gradient.summed_over();
   if (ranks.size() > 1) {
     const execution_space space;
-    const std::size_t count = gradient.view().size();
+    const auto count = static_cast<std::size_t>(Parameters<ModelType, T>::trained);
     image.reserve("halogen::gradient_image", count, ranks);
     image.put(space, gradient.data(), 0, count);
     settle(space, ranks, "halogen::gradient");

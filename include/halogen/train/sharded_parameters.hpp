@@ -58,6 +58,7 @@ class Parameters<ModelType, T, Shard<0>> {
         values_((detail::require_environment(), label), sharding_->buckets.values_per_rank()) {}
 
   const std::shared_ptr<const ParameterSharding>& sharding() const { return sharding_; }
+  index_t trained_values() const { return static_cast<index_t>(values_.size()); }
   T* data() const { return values_.data(); }
   const Kokkos::View<T*, memory_space>& view() const { return values_; }
 

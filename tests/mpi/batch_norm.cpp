@@ -1,0 +1,103 @@
+// optimise: 0
+// program: extending
+// ranks: 1 2 4
+// BatchNorm: its definition in plain loops, every mesh, finite differences, far from 0, buffers and inference by them.
+#include "support/composition.hpp"
+
+namespace test_batch_norm {
+
+namespace {
+
+using Net = hg::Sequential<hg::Conv2d<2, 4>, hg::BatchNorm2d<4>, hg::ReLU,
+                           hg::Conv2d<4, 3, hg::Kernel<3>, hg::Padding<1>>, hg::BatchNorm<3>, hg::Conv2d<3, 2>>;
+using Volumes = hg::Sequential<hg::BatchNorm3d<2>, hg::Conv3d<2, 2, hg::Kernel<3>, hg::Padding<1>>, hg::BatchNorm3d<2>>;
+/// ResNet's block: two norms of sums, one value under two norms.
+struct Block {
+  hg::Conv2d<2, 3, hg::Kernel<3>, hg::Padding<1>, hg::Bias<false>> first;
+  hg::BatchNorm<3> a, b, c;
+  hg::ReLU relu;
+  hg::Conv2d<3, 3, hg::Kernel<3>, hg::Padding<1>, hg::Bias<false>> second;
+  hg::Conv2d<3, 2> last;
+  template <class X>
+  constexpr X forward(X x) const {
+    const X y = first(x);
+    return last(relu(b(second(relu(a(y)))) + c(y)));
+  }
+};
+
+/// What torch.nn.BatchNorm2d does to x, (N, C, P): in training, and to its buffers.
+struct Expected {
+  std::vector<double> y, mean, variance;
+};
+Expected batch_norm(const std::vector<double>& x, int samples, int channels, int points, const double* gamma,
+                    const double* beta) {
+  Expected expected{x, {}, {}};
+  const double count = static_cast<double>(samples) * points;
+  for (int c = 0; c < channels; ++c) {
+    double mean = 0, squares = 0;
+    const auto each = [&](auto f) {
+      for (int n = 0; n < samples; ++n)
+        for (int p = 0; p < points; ++p) f(static_cast<std::size_t>((n * channels + c) * points + p));
+    };
+    each([&](std::size_t i) { mean += x[i] / count; });
+    each([&](std::size_t i) { squares += (x[i] - mean) * (x[i] - mean); });
+    each([&](std::size_t i) { expected.y[i] = gamma[c] * (x[i] - mean) / std::sqrt(squares / count + 1e-5) + beta[c]; });
+    expected.mean.push_back(0.1 * mean);
+    expected.variance.push_back(0.9 + 0.1 * squares / (count - 1));
+  }
+  return expected;
+}
+
+}  // namespace
+
+TEST_CASE("every mesh, finite differences") {
+  support::check_composition<Net, 2, 2>();
+  support::check_composition<Block, 2, 2>();
+  support::check_composition<Volumes, 2, 2, false, support::VolumeMesh>();
+}
+
+TEST_CASE("the definition, buffers and what inference makes of them, on every mesh") {
+  using Model = hg::Sequential<hg::BatchNorm<3>>;
+  const std::vector<double> start{1.5, -0.5, 2, 0.1, 0.2, 0.3, 0, 0, 0, 1, 1, 1};
+  const auto x = support::numbers<double>(2 * 3 * 12 * 11, 6);
+  const Expected expected = batch_norm(x, 2, 3, 132, start.data(), start.data() + 3);
+  CHECK(hg::parameter_names<Model>() ==
+        std::vector<std::string>{"0.weight", "0.bias", "0.running_mean", "0.running_var"});
+  CHECK(hg::Parameters<Model, double>::trained == 6);
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const auto image = hg::distribute_tensor<support::Field<double, 3>>(mesh, {2, 3, 12, 11}, x);
+    hg::Trainer<Model, hg::AdamW, support::Mesh, double> trainer(Model{}, {.lr = 0.5, .weight_decay = 0.1}, mesh);
+    hg::Parameters<Model, double>(trainer.parameters()).copy_from_host(start);
+    auto step = trainer.step(hg::mse, image, image);
+    CHECK(support::relative_error(hg::full_tensor(step.prediction()), expected.y) < 1e-13);
+    const auto after = trainer.parameters().to_host();
+    for (int c = 0; c < 3; ++c) {
+      CHECK(after[c] != start[c]);
+      CHECK(after[6 + c] == doctest::Approx(expected.mean[c]).epsilon(1e-12));
+      CHECK(after[9 + c] == doctest::Approx(expected.variance[c]).epsilon(1e-12));
+    }
+    const auto inferred = hg::full_tensor(trainer.predict(image));
+    double worst = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t c = i / 132 % 3;
+      const double y = after[c] * (x[i] - after[6 + c]) / std::sqrt(after[9 + c] + 1e-5) + after[3 + c];
+      worst = std::max(worst, std::abs(inferred[i] - y));
+    }
+    CHECK(worst < 1e-13);
+  }
+}
+
+TEST_CASE("float, mean 1e4 and deviation 1") {
+  using Model = hg::Sequential<hg::BatchNorm<2>>;
+  auto x = support::numbers<double>(2 * 2 * 24 * 23, 7);
+  for (double& v : x) v = static_cast<double>(static_cast<float>(1e4 + v * std::sqrt(3.0)));
+  const double gamma[] = {1, 1}, beta[] = {0, 0};
+  const Expected expected = batch_norm(x, 2, 2, 24 * 23, gamma, beta);
+  const auto result = support::train_once<Model, 2, 2, support::InnerProduct>(
+      support::alone(), {2, 24, 23}, std::vector<float>{1, 1, 0, 0, 0, 0, 1, 1},
+      std::vector<float>(x.begin(), x.end()), {24, 23}, std::vector<float>(x.size(), 1.f));
+  CHECK(support::relative_error(result.output, expected.y) < 1e-3);
+}
+
+}  // namespace test_batch_norm
