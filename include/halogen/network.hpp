@@ -29,6 +29,8 @@
 #include "halogen/layers/stencil.hpp"
 #include "halogen/layers/tanh.hpp"
 #include "halogen/layers/upsample.hpp"
+#include "halogen/models/convnext.hpp"
+#include "halogen/models/resnet.hpp"
 #include "halogen/models/unet.hpp"
 #include "halogen/tensor/distribute.hpp"
 #include "halogen/train/explain.hpp"

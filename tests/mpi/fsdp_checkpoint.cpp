@@ -99,11 +99,8 @@ TEST_CASE("a training that goes on from a checkpoint ends where it would have en
     CHECK(again.parameters().to_host() == before);
     CHECK(again.optimizer_state().steps() == 6);
     hg::Parameters<Net, double> wider;
-    CHECK(
-        support::refusal([&] { hg::load_parameters(path, wider, world); }) ==
-        "'" + path.string() +
-            "': tensor 'enc1.0.weight' is F32 (4 x 3 x 3 x 3), but the model's is F64 (4 x 3 x 3 x 3): give a file of "
-            "this model and value type");
+    hg::load_parameters(path, wider, world);
+    CHECK(support::relative_error(wider.to_host(), alone.to_host()) == 0);
   }
   if (world.rank() == 0) std::filesystem::remove(path);
 }

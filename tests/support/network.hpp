@@ -97,6 +97,7 @@ struct InnerProduct : hg::LossFunction<InnerProduct> {
 template <class T>
 struct Result {
   std::vector<T> output, input_gradient, parameter_gradient;
+  std::vector<T> parameters_after;  ///< buffers have changed
   double loss = 0;
   hg::CommStatistics traffic;
 };
@@ -152,6 +153,7 @@ Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> ext
   result.loss = evaluation.loss();
   result.parameter_gradient = hg::redistribute<hg::Replicate>(gradient).to_host();
   result.traffic = hg::comm_stats() - before;
+  result.parameters_after = values.to_host();
   result.output = as<T>(hg::full_tensor(network.prediction(image, evaluation)));
   result.input_gradient = as<T>(hg::full_tensor(network.input_gradient(image, evaluation)));
   return result;

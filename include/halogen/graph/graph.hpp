@@ -14,7 +14,7 @@ namespace halogen {
 #ifndef HALOGEN_GRAPH_CAPACITY
 #define HALOGEN_GRAPH_CAPACITY 256
 #endif
-/// Most nodes and parameters of one model; a larger model defines HALOGEN_GRAPH_CAPACITY.
+/// Most nodes, and half of the most parameters, of one model; a larger model defines HALOGEN_GRAPH_CAPACITY.
 inline constexpr int graph_capacity = HALOGEN_GRAPH_CAPACITY;
 
 /// One resolution: extents and cuts of `parent` seen through a window in depth, height and width.
@@ -72,8 +72,9 @@ struct ParameterShape {
   index_t offset = 0, count = 0;
   int shape[2 + spatial_dimensions] = {};
   int rank = 0;
-  enum class Start { uniform, ones, zeros } start = Start::uniform;
+  enum class Start { uniform, ones, zeros, constant } start = Start::uniform;
   int fan_in = 1;
+  double constant = 0;  ///< all of them start as it
   bool buffer = false;  ///< kept and stored as a parameter, but the model writes it and no optimiser
 };
 
@@ -81,6 +82,8 @@ struct ParameterShape {
 struct ChannelParameter {
   const char* name;
   ParameterShape::Start start = ParameterShape::Start::ones;  ///< uniform: in [-1, 1)
+  double value = 0;  ///< of Start::constant
+  int trailing = 0;  ///< extents of 1 behind the channels in its shape, as files of other libraries have them
 };
 
 /// The first thing in a model that does not fit, as a value; lifted to a why:: tag at the model's use.
@@ -122,7 +125,7 @@ template <template <class, int> class Table>
 struct BasicGraph : GraphNumbers {
   Table<Node, graph_capacity> nodes;
   Table<Level, 64> levels;
-  Table<ParameterShape, graph_capacity> parameters;
+  Table<ParameterShape, 2 * graph_capacity> parameters;
 
   constexpr bool is_vector(int node) const { return levels[nodes[node].level].whole; }
 };

@@ -2,6 +2,8 @@
 // PyTorch's names: torch's load_state_dict reads those of save_parameters.
 #pragma once
 
+#include <optional>
+
 #include "halogen/comm/agree.hpp"
 #include "halogen/io/safetensors.hpp"
 #include "halogen/tensor/field_size.hpp"
@@ -11,23 +13,18 @@ namespace halogen {
 
 namespace detail {
 
-/// The tensor of that name in the file; throws Error where there is none.
-inline const NamedTensor& tensor_in(const std::vector<NamedTensor>& tensors, const std::string& name,
-                                    const std::filesystem::path& file) {
-  try {
-    return find(tensors, name);
-  } catch (const std::runtime_error& none) {
-    throw Error("'" + file.string() + "': " + none.what());
-  }
-}
+/// What of a model's parameters a file holds: all, or as an optimiser's moments those without buffers.
+enum class InFile { all, trained };
 
-/// Adds all parameters of a model by name and shape, from their flat array.
+/// Adds the parameters of a model by name and shape, from their flat array.
 template <class ModelType, class T>
-void add_parameters(std::vector<NamedTensor>& tensors, const std::string& prefix, const std::vector<T>& all) {
+void add_parameters(std::vector<NamedTensor>& tensors, const std::string& prefix, const std::vector<T>& all,
+                    InFile what = InFile::all) {
   const Graph& graph = Parameters<ModelType, T>::graph();
   const std::vector<std::string> names = parameter_names<ModelType>();
   for (int i = 0; i < graph.parameters.size(); ++i) {
     const ParameterShape& shape = graph.parameters[i];
+    if (what == InFile::trained && shape.buffer) continue;
     const auto first = all.begin() + shape.offset;
     tensors.push_back(named_tensor<T>(prefix + names[static_cast<std::size_t>(i)],
                                       std::vector<std::int64_t>(shape.shape, shape.shape + shape.rank),
@@ -35,25 +32,73 @@ void add_parameters(std::vector<NamedTensor>& tensors, const std::string& prefix
   }
 }
 
-/// The flat array from a file's tensors, which have the model's names, after the prefix, and shapes.
+/// A tensor's values in T, where that holds them exactly; nothing where it does not.
+template <class T>
+std::optional<std::vector<T>> widened(const NamedTensor& tensor) {
+  const auto from = [&]<class S>(S) {
+    const std::vector<S> values = tensor.template as<S>();
+    return std::vector<T>(values.begin(), values.end());
+  };
+  if (tensor.dtype == dtype_name<T>()) return tensor.template as<T>();
+  if (tensor.dtype == "BF16") return from(bfloat16());
+  if (tensor.dtype == "F16") return from(float16());
+  if (tensor.dtype == "F32" && std::is_same_v<T, double>) return from(float());
+  return std::nullopt;
+}
+
+/// 'a', 'b' and 3 more
+std::string listed(const std::vector<std::string>& names);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", '" : "'") + names[i] + "'";
+  return text + (names.size() > most ? " and " + std::to_string(names.size() - most) + " more" : "");
+}
+#endif
+
+/// The flat array from a file's tensors, which have the model's names, after the prefix, and shapes. One Error names all
+/// that are missing or do not fit.
 template <class ModelType, class T>
 std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std::string& prefix,
-                             const std::filesystem::path& file) {
+                             const std::filesystem::path& file, InFile what = InFile::all) {
   const std::vector<std::string> names = parameter_names<ModelType>();
   const Graph& graph = Parameters<ModelType, T>::graph();
-  std::vector<T> all;
+  std::vector<T> all(static_cast<std::size_t>(graph.parameter_count + graph.buffer_count));
+  std::vector<std::string> missing;
+  std::string wrong;
   for (int i = 0; i < graph.parameters.size(); ++i) {
     const ParameterShape& shape = graph.parameters[i];
-    const NamedTensor& tensor = tensor_in(tensors, prefix + names[static_cast<std::size_t>(i)], file);
+    if (what == InFile::trained && shape.buffer) continue;
+    const std::string name = prefix + names[static_cast<std::size_t>(i)];
+    const auto tensor = std::ranges::find(tensors, name, &NamedTensor::name);
+    if (tensor == tensors.end()) {
+      missing.push_back(name);
+      continue;
+    }
     const std::vector<std::int64_t> needed(shape.shape, shape.shape + shape.rank);
-    if (tensor.shape != needed || tensor.dtype != dtype_name<T>())
-      throw Error("'" + file.string() + "': tensor '" + tensor.name + "' is " + tensor.dtype + " " +
-                  text_of(tensor.shape) + ", but the model's is " + dtype_name<T>() + " " + text_of(needed) +
-                  ": give a file of this model and value type");
-    const std::vector<T> values = tensor.template as<T>();
-    all.insert(all.end(), values.begin(), values.end());
+    const auto values = tensor->shape == needed ? widened<T>(*tensor) : std::nullopt;
+    if (values)
+      std::copy(values->begin(), values->end(), all.begin() + shape.offset);
+    else
+      wrong += (wrong.empty() ? "tensor '" : "; tensor '") + name + "' is " + tensor->dtype + " " +
+               text_of(tensor->shape) + ", but the model's is " + dtype_name<T>() + " " + text_of(needed);
   }
-  return all;
+  if (missing.empty() && wrong.empty()) return all;
+  throw Error("'" + file.string() + "': " + (missing.empty() ? "" : "there is no tensor " + listed(missing)) +
+              (missing.empty() || wrong.empty() ? "" : "; ") + wrong + ": give a file of this model and value type");
+}
+
+/// Names in the file that the model does not have, but for an optimiser's and the batches that PyTorch's norms count.
+template <class ModelType>
+std::vector<std::string> unexpected_in(const std::vector<NamedTensor>& tensors) {
+  const std::vector<std::string> names = parameter_names<ModelType>();
+  std::vector<std::string> unexpected;
+  for (const NamedTensor& tensor : tensors)
+    if (std::ranges::find(names, tensor.name) == names.end() && !tensor.name.starts_with("optimizer.") &&
+        !tensor.name.ends_with("num_batches_tracked"))
+      unexpected.push_back(tensor.name);
+  return unexpected;
 }
 
 /// Collective: the whole flat array on rank 0, on the host, nothing elsewhere; bucket by bucket where they are sharded.
@@ -117,16 +162,22 @@ void save_parameters(const std::filesystem::path& file, const Parameters<ModelTy
   });
 }
 
-/// Collective: rank 0 reads the file and sends each rank what it holds. Fails on all ranks alike, with nothing changed,
-/// where a tensor is missing or has another shape or type.
+/// Collective: rank 0 reads the file and sends each rank what it holds. Types that T holds exactly are widened. Fails on
+/// all ranks alike, with nothing changed, where tensors are missing or have another shape or type: one sentence names
+/// them. Returns, on rank 0, the names of what else the file holds.
 template <class ModelType, class T, Placement P>
-void load_parameters(const std::filesystem::path& file, Parameters<ModelType, T, P>& parameters,
+std::vector<std::string> load_parameters(const std::filesystem::path& file, Parameters<ModelType, T, P>& parameters,
                      const Communicator& world) {
   std::vector<T> all;
+  std::vector<std::string> unexpected;
   agree(world, [&] {
-    if (world.rank() == 0) all = detail::parameters_in<ModelType, T>(read_safetensors(file), "", file);
+    if (world.rank() != 0) return;
+    const std::vector<NamedTensor> tensors = read_safetensors(file);
+    all = detail::parameters_in<ModelType, T>(tensors, "", file);
+    unexpected = detail::unexpected_in<ModelType>(tensors);
   });
   detail::set_from_root(parameters, all, world);
+  return unexpected;
 }
 
 /// Collective over the mesh of a Trainer: its parameters, AdamW's moments ("optimizer.exp_avg.<name>",
@@ -145,8 +196,8 @@ void save_checkpoint(const std::filesystem::path& file, const AnyTrainer& traine
     if (world.rank() != 0) return;
     std::vector<NamedTensor> tensors;
     detail::add_parameters<ModelType>(tensors, "", parameters);
-    detail::add_parameters<ModelType>(tensors, detail::moment_prefix[0], first);
-    detail::add_parameters<ModelType>(tensors, detail::moment_prefix[1], second);
+    detail::add_parameters<ModelType>(tensors, detail::moment_prefix[0], first, detail::InFile::trained);
+    detail::add_parameters<ModelType>(tensors, detail::moment_prefix[1], second, detail::InFile::trained);
     tensors.push_back(named_tensor<std::int64_t>(detail::steps_name, {}, {steps}));
     write_safetensors(file, tensors);
   });
@@ -170,8 +221,8 @@ void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, con
       throw Error("'" + file.string() + "' is no checkpoint, it has no tensor '" + detail::steps_name +
                   "': load_parameters reads parameters alone");
     parameters = detail::parameters_in<ModelType, T>(tensors, "", file);
-    first = detail::parameters_in<ModelType, T>(tensors, detail::moment_prefix[0], file);
-    second = detail::parameters_in<ModelType, T>(tensors, detail::moment_prefix[1], file);
+    first = detail::parameters_in<ModelType, T>(tensors, detail::moment_prefix[0], file, detail::InFile::trained);
+    second = detail::parameters_in<ModelType, T>(tensors, detail::moment_prefix[1], file, detail::InFile::trained);
     const std::vector<std::int64_t> read = counted->as<std::int64_t>();
     if (read.size() != 1 || read[0] < 0)
       throw Error("'" + file.string() + "': tensor '" + detail::steps_name + "' is no number of steps");

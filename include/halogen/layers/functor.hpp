@@ -47,7 +47,10 @@ constexpr int add_channel_parameters(GraphDraft& graph, int channels) {
   int first = -1;
   if constexpr (channel_parameters<F> > 0)
     for (const ChannelParameter& parameter : F::parameters) {
-      const int added = graph.add_parameter(parameter.name, {.shape = {channels}, .rank = 1, .start = parameter.start});
+      ParameterShape shape{.shape = {channels}, .rank = 1 + parameter.trailing, .start = parameter.start};
+      shape.constant = parameter.value;
+      for (int i = 1; i < shape.rank; ++i) shape.shape[i] = 1;
+      const int added = graph.add_parameter(parameter.name, shape);
       if (first < 0) first = added;
     }
   return first;

@@ -126,6 +126,8 @@ struct Map : Module<Map<F, Options...>> {
     PathStep& parent = a.graph->path.back();
     return Module<Map>::call(Second{b}, {Map::module_name(), parent.children++}, a);
   }
+  /// The same as a part of the layer that calls it: its parameters are that layer's own.
+  static constexpr Traced part(Traced a, Traced b) { return add(a.graph->next_layer(), a, b); }
 
  private:
   struct Second {

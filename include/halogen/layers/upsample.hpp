@@ -75,6 +75,15 @@ struct Upsample : Module<Upsample<Scale, Mode>> {
   }
 };
 
+/// x at the extents and cuts of `like`, as torch's interpolate(x, size=like.shape[2:]).
+template <class Mode = Nearest>
+constexpr Traced upsample_to(Traced x, Traced like) {
+  Node node = detail::upsample_node<Mode>(x);
+  node.level = (*like).level;
+  x.graph->need_points(like, node.layer);
+  return {x.graph, x.graph->add(node)};
+}
+
 template <class Mode>
 struct UpsampleToSkip : Module<UpsampleToSkip<Mode>> {
   constexpr Traced forward(Traced x) const {

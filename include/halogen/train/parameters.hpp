@@ -73,7 +73,9 @@ double initial_value(const Graph& graph, std::uint64_t seed, int p, index_t elem
 #if HALOGEN_BODIES
 HALOGEN_INLINE double initial_value(const Graph& graph, std::uint64_t seed, int p, index_t element) {
   const ParameterShape& shape = graph.parameters[p];
-  if (shape.start != ParameterShape::Start::uniform) return shape.start == ParameterShape::Start::ones ? 1.0 : 0.0;
+  using Start = ParameterShape::Start;
+  if (shape.start == Start::constant) return shape.constant;
+  if (shape.start != Start::uniform) return shape.start == Start::ones ? 1.0 : 0.0;
   const double unit = uniform_at(seed, static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(element));
   return (2 * unit - 1) * (1.0 / std::sqrt(static_cast<double>(shape.fan_in)));
 }

@@ -1,0 +1,105 @@
+// optimise: 0
+// program: weights
+// ranks: 1 2 4 6
+// Models under torchvision's names with weights that PyTorch wrote: load_parameters, output in training and by running
+// statistics, all gradients, and the buffers after a step, on every mesh.
+#include <halogen/io/checkpoint.hpp>
+
+#include "support/composition.hpp"
+#include "support/reference.hpp"
+
+namespace test_weights {
+
+namespace {
+
+constexpr int classes = 5;
+
+/// The formula of make_model_references.py.
+std::vector<double> values(std::size_t count) {
+  std::vector<double> values;
+  for (std::uint64_t i = 0; i < count; ++i)
+    values.push_back(static_cast<double>((i * 2654435761u + 12345u) % (std::uint64_t{1} << 32)) / 0x1p31 - 1);
+  return values;
+}
+
+std::vector<double> each(const std::vector<double>& all, std::size_t stride) {
+  std::vector<double> some;
+  for (std::size_t i = 0; i < all.size(); i += stride) some.push_back(all[i]);
+  return some;
+}
+
+/// Stride: of the outputs that the file holds.
+template <class Model>
+void check_model(const std::string& name, support::Extents<support::Mesh> extents, std::size_t stride = 1) {
+  const support::Reference expected(name + "_run");
+  const auto names = hg::parameter_names<Model>();
+  const auto input = values(3 * support::points_of(extents));
+  const std::size_t outputs = classes * support::output_points<Model, 3>(extents);
+  const auto cotangent = stride == 1 ? expected.values("grad_output") : values(outputs);
+  hg::Parameters<Model, double> parameters;
+  const auto unexpected = hg::load_parameters(support::Reference::folder() + "/" + name + ".safetensors", parameters,
+                                              support::world());
+  CHECK(unexpected.empty());
+  const std::vector<double> start = parameters.to_host();
+  int ran = 0;
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    if (support::leaves_a_piece_empty<Model, support::Field<double, 3>>(mesh, support::with_channels(extents, 3)))
+      continue;
+    ++ran;
+    CHECK(support::relative_error(each(support::infer<Model, 3>(mesh, extents, start, input), stride),
+                                  expected.values("evaluation.output")) < 1e-11);
+    const auto result = support::train_once<Model, 3, classes, support::InnerProduct>(
+        mesh, extents, start, input, {extents[1], extents[2]}, cotangent);
+    CHECK(support::relative_error(each(result.output, stride), expected.values("training.output")) < 1e-10);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      CAPTURE(names[i]);
+      const hg::ParameterShape& shape = hg::Parameters<Model, double>::graph().parameters[static_cast<int>(i)];
+      const auto of = [&](const std::vector<double>& all, double scale) {
+        std::vector<double> part(all.begin() + shape.offset, all.begin() + shape.offset + shape.count);
+        for (double& v : part) v *= scale;
+        return part;
+      };
+      if (shape.buffer)
+        CHECK(support::relative_error(of(result.parameters_after, 1), expected.values("after." + names[i])) < 1e-10);
+      else
+        CHECK(support::relative_error(of(result.parameter_gradient, static_cast<double>(outputs)),
+                                      expected.values("gradient." + names[i])) < 2e-6);
+    }
+  }
+  CHECK(ran > 0);
+}
+
+/// Convolution, norm, ReLU, twice.
+template <int In, int Out>
+using Double = hg::Sequential<hg::Conv2d<In, Out, hg::Kernel<3>, hg::Padding<1>, hg::Bias<false>>, hg::BatchNorm2d<Out>,
+                              hg::ReLU, hg::Conv2d<Out, Out, hg::Kernel<3>, hg::Padding<1>, hg::Bias<false>>,
+                              hg::BatchNorm2d<Out>, hg::ReLU>;
+/// A U-Net with batch norms and bilinear upsampling; its children are named as their author named them.
+struct BilinearUNet {
+  hg::Named<"down1", Double<3, 4>> down1;
+  hg::Named<"down2", Double<4, 8>> down2;
+  hg::Named<"bottom", Double<8, 16>> bottom;
+  hg::Named<"up2", Double<24, 8>> up2;
+  hg::Named<"up1", Double<12, 4>> up1;
+  hg::Named<"head", hg::Conv2d<4, classes>> head;
+  hg::MaxPool2d<2> pool;
+  template <class X>
+  constexpr X forward(X x) const {
+    const X a = down1(x), b = down2(pool(a));
+    const X c = hg::concat(b, hg::upsample_to<hg::Bilinear>(bottom(pool(b)), b));
+    return head(up1(hg::concat(a, hg::upsample_to<hg::Bilinear>(up2(c), a))));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("ResNet-18") { check_model<hg::ResNet<18, classes, 3, 2>>("resnet18", {2, 197, 229}); }
+TEST_CASE("ConvNeXt") {
+  check_model<hg::ConvNeXt<classes, 3, std::array{4, 6, 8, 10}>>("convnext", {2, 197, 229});
+}
+TEST_CASE("U-Net with batch norms and bilinear upsampling") {
+  check_model<BilinearUNet>("unet_bilinear", {2, 29, 37}, 37);
+}
+
+}  // namespace test_weights

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""make_model_references.py [FOLDER]: narrow models of torchvision's structure with random weights, as PyTorch computes
+them. As make_references.py beside it; no torchvision is needed.
+
+  NAME.safetensors       the state_dict, F32: what load_parameters reads
+  NAME_run.safetensors   F64: grad_output (2, classes), training.output, evaluation.output (both with the weights as
+                         they are), gradient.NAME (F32) of sum(training.output * grad_output), and after.NAME of buffers
+The input is a formula (values() below), for it would be too large. All is computed in float64.
+"""
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from torch.nn import functional as F
+
+CLASSES = 5
+
+
+def values(shape):
+    i = np.arange(int(np.prod(shape)), dtype=np.uint64)
+    hashed = (i * np.uint64(2654435761) + np.uint64(12345)) % np.uint64(2**32)
+    return torch.tensor(hashed.astype(np.float64) / 2.0**31 - 1).reshape(shape)
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.downsample = None
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet18(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, width, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        channels = width
+        for i in range(4):
+            wide = width << i
+            stage = nn.Sequential(BasicBlock(channels, wide, 1 if i == 0 else 2), BasicBlock(wide, wide, 1))
+            setattr(self, f"layer{i + 1}", stage)
+            channels = wide
+        self.fc = nn.Linear(channels, CLASSES)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
+class ChannelNorm(nn.LayerNorm):
+    def forward(self, x):
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
+class PointLinear(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
+class ConvNeXtBlock(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.block = nn.Sequential(
+            nn.Conv2d(channels, channels, 7, padding=3, groups=channels), nn.Identity(),
+            ChannelNorm(channels, eps=1e-6), PointLinear(channels, 4 * channels), nn.GELU(),
+            PointLinear(4 * channels, channels))
+        self.layer_scale = nn.Parameter(torch.ones(channels, 1, 1))
+
+    def forward(self, x):
+        return x + self.layer_scale * self.block(x)
+
+
+class ConvNeXt(nn.Module):
+    def __init__(self, channels, blocks):
+        super().__init__()
+        stages = [nn.Sequential(nn.Conv2d(3, channels[0], 4, 4), ChannelNorm(channels[0], eps=1e-6))]
+        for i in range(4):
+            stages.append(nn.Sequential(*[ConvNeXtBlock(channels[i]) for _ in range(blocks[i])]))
+            if i < 3:
+                stages.append(nn.Sequential(ChannelNorm(channels[i], eps=1e-6),
+                                            nn.Conv2d(channels[i], channels[i + 1], 2, 2)))
+        self.features = nn.Sequential(*stages)
+        self.classifier = nn.Sequential(nn.LayerNorm(channels[3], eps=1e-6), nn.Identity(),
+                                        nn.Linear(channels[3], CLASSES))
+
+    def forward(self, x):
+        return self.classifier(F.adaptive_avg_pool2d(self.features(x), 1).flatten(1))
+
+
+class DoubleConvolution(nn.Sequential):
+    def __init__(self, inputs, outputs):
+        super().__init__(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(),
+                         nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
+
+
+class BilinearUNet(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.down1, self.down2 = DoubleConvolution(3, width), DoubleConvolution(width, 2 * width)
+        self.bottom = DoubleConvolution(2 * width, 4 * width)
+        self.up2, self.up1 = DoubleConvolution(6 * width, 2 * width), DoubleConvolution(3 * width, width)
+        self.head = nn.Conv2d(width, CLASSES, 1)
+
+    def forward(self, x):
+        a = self.down1(x)
+        b = self.down2(F.max_pool2d(a, 2))
+        c = self.bottom(F.max_pool2d(b, 2))
+        up = lambda x, like: F.interpolate(x, size=like.shape[2:], mode="bilinear", align_corners=False)
+        b = self.up2(torch.cat([b, up(c, b)], 1))
+        return self.head(self.up1(torch.cat([a, up(b, a)], 1)))
+
+
+def randomise(model):
+    for name, tensor in model.state_dict().items():
+        if tensor.dtype != torch.float64:
+            continue
+        uniform = torch.rand(tensor.shape, dtype=torch.float64)
+        if name.endswith("running_var") or (tensor.dim() == 1 and name.endswith("weight")):
+            tensor.copy_(0.5 + uniform)
+        elif tensor.dim() < 2 or name.endswith("layer_scale"):
+            tensor.copy_(uniform - 0.5)
+        else:
+            tensor.copy_((2 * uniform - 1) * (3.0 / np.prod(tensor.shape[1:])) ** 0.5)
+        tensor.copy_(tensor.float().double())
+
+
+def write(folder, name, model, extents):
+    torch.manual_seed(len(name))
+    model = model.double()
+    randomise(model)
+    state = {k: v.float() if v.dtype == torch.float64 else v for k, v in model.state_dict().items()}
+    save_file({k: v.contiguous() for k, v in state.items()}, folder / f"{name}.safetensors")
+    x = values(extents)
+    run = {"evaluation.output": model.eval()(x)}
+    y = model.train()(x)
+    sums = torch.rand(y.shape, dtype=torch.float64) - 0.5 if y.dim() == 2 else values(y.shape)
+    if y.dim() == 2:
+        run["grad_output"] = sums
+    (y * sums).sum().backward()
+    run["training.output"] = y
+    for k, v in model.named_parameters():
+        run["gradient." + k] = v.grad.float()
+    for k, v in model.named_buffers():
+        if v.dtype == torch.float64:
+            run["after." + k] = v
+    if y.dim() != 2:  # a large output: every 37th value
+        for k in ("evaluation.output", "training.output"):
+            run[k] = run[k].flatten()[::37]
+    save_file({k: v.detach().contiguous().clone() for k, v in run.items()}, folder / f"{name}_run.safetensors")
+
+
+def main():
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    torch.use_deterministic_algorithms(True)
+    write(folder, "resnet18", ResNet18(2), (2, 3, 197, 229))
+    write(folder, "convnext", ConvNeXt((4, 6, 8, 10), (3, 3, 9, 3)), (2, 3, 197, 229))
+    write(folder, "unet_bilinear", BilinearUNet(4), (2, 3, 29, 37))
+
+
+main()
