@@ -25,6 +25,11 @@ struct Block {
   }
 };
 
+/// Norms without parameters, and with.
+using Plain = hg::Sequential<hg::Conv2d<2, 4>, hg::GroupNorm<2, 4, hg::Affine<false>>, hg::Tanh,
+                             hg::Conv2d<4, 3, hg::Kernel<3>, hg::Padding<1>>, hg::InstanceNorm2d<3>, hg::Conv2d<3, 2>,
+                             hg::InstanceNorm<2, hg::Affine<true>>>;
+
 /// What torch.nn.BatchNorm2d does to x, (N, C, P): in training, and to its buffers.
 struct Expected {
   std::vector<double> y, mean, variance;
@@ -86,6 +91,17 @@ TEST_CASE("the definition, buffers and what inference makes of them, on every me
     }
     CHECK(worst < 1e-13);
   }
+}
+
+TEST_CASE("norms without parameters: every mesh, finite differences, an instance at a time") {
+  support::check_composition<Plain, 2, 2>();
+  CHECK(hg::parameter_names<Plain>() == std::vector<std::string>{"0.weight", "0.bias", "3.weight", "3.bias", "5.weight",
+                                                                 "5.bias", "6.weight", "6.bias"});
+  const auto x = support::numbers<double>(3 * 132, 6);  // one sample: its instances are the batch's
+  const double gamma[] = {1, 1, 1}, beta[] = {0, 0, 0};
+  const auto y = support::infer<hg::Sequential<hg::InstanceNorm2d<3>>, 3>(support::alone(), {1, 12, 11},
+                                                                          std::vector<double>{}, x);
+  CHECK(support::relative_error(y, batch_norm(x, 1, 3, 132, gamma, beta).y) < 1e-13);
 }
 
 TEST_CASE("float, mean 1e4 and deviation 1") {

@@ -85,8 +85,8 @@ struct FinishMoments {
   index_t count;  ///< samples * groups
   int channels, groups;
   double epsilon;
-  const T* gamma;
-  const T* beta;
+  const T* gamma;  ///< null: 1
+  const T* beta;   ///< null: 0
   NormTables<T> tables;
   int copies = 1;  ///< samples that the moments are of
   RunningMoments<T> running = {};
@@ -100,11 +100,11 @@ struct FinishMoments {
     for (int n = 0; n < copies; ++n)
       for (int c = first; c < first + size; ++c) {
         const index_t at = (i / groups + n) * channels + c;
-        const double scale = static_cast<double>(gamma[c]) * inverse;
+        const double scale = gamma == nullptr ? inverse : static_cast<double>(gamma[c]) * inverse;
         tables.mean[at] = sums.second;
         tables.inverse_deviation[at] = inverse;
         tables.scale[at] = static_cast<T>(scale);
-        tables.shift[at] = static_cast<T>(static_cast<double>(beta[c]) - scale * sums.second);
+        tables.shift[at] = static_cast<T>((beta == nullptr ? 0.0 : static_cast<double>(beta[c])) - scale * sums.second);
       }
   }
 };
@@ -154,7 +154,7 @@ struct MergeNormSums {
   const RowSums* partial;
   index_t tiles;
   int samples, channels, groups;
-  const T* gamma;
+  const T* gamma;  ///< null: 1, and there are no gradients
   NormTables<T> tables;
   T* gamma_gradient;
   T* beta_gradient;
@@ -188,6 +188,7 @@ struct MergeNormSums {
     const int size = channels / groups, first = static_cast<int>(g) * size;
     for (int n = 0; writes && n < samples; ++n) result[2 * (n * groups + g)] = result[2 * (n * groups + g) + 1] = 0;
     for (int c = first; c < first + size; ++c) {
+      const double scale = gamma == nullptr ? 1.0 : static_cast<double>(gamma[c]);
       double by_gamma = 0, by_beta = 0;
       for (int n = 0; n < samples; ++n) {
         const RowSums sums = sums_of(n, c);
@@ -195,10 +196,10 @@ struct MergeNormSums {
         const double along = sums.second * tables.inverse_deviation[n * channels + c];
         by_beta += sums.first;
         by_gamma += along;
-        result[2 * (n * groups + g)] += static_cast<double>(gamma[c]) * sums.first;
-        result[2 * (n * groups + g) + 1] += static_cast<double>(gamma[c]) * along;
+        result[2 * (n * groups + g)] += scale * sums.first;
+        result[2 * (n * groups + g) + 1] += scale * along;
       }
-      if (!writes) continue;
+      if (!writes || gamma == nullptr) continue;
       gamma_gradient[c] = static_cast<T>(by_gamma + (accumulate ? static_cast<double>(gamma_gradient[c]) : 0.0));
       beta_gradient[c] = static_cast<T>(by_beta + (accumulate ? static_cast<double>(beta_gradient[c]) : 0.0));
     }

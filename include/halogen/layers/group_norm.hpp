@@ -15,6 +15,8 @@
 // gradients are the same sums, in the bucket.
 #pragma once
 
+#include <type_traits>
+
 #include "halogen/layers/module.hpp"
 
 namespace halogen {
@@ -38,10 +40,24 @@ inline constexpr Operation group_norm_operation{"group_norm", group_norm_forward
 
 }  // namespace detail
 
-template <int Groups, int Channels>
-struct GroupNorm : Module<GroupNorm<Groups, Channels>> {
+/// Whether a norm has a gamma and a beta.
+template <bool HasParameters>
+struct Affine {};
+
+namespace detail {
+template <class Option>
+inline constexpr bool is_affine_option = false;
+template <bool HasParameters>
+inline constexpr bool is_affine_option<Affine<HasParameters>> = true;
+}  // namespace detail
+
+/// Options: Affine<bool> (true).
+template <int Groups, int Channels, class... Options>
+struct GroupNorm : Module<GroupNorm<Groups, Channels, Options...>> {
   static_assert(Groups > 0 && Channels > 0, "a norm has groups and channels");
+  static_assert((detail::is_affine_option<Options> && ...), "GroupNorm takes Affine<bool> beside groups and channels");
   static constexpr double epsilon = 1e-5;
+  static constexpr bool affine = !(std::is_same_v<Options, Affine<false>> || ...);
 
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
@@ -55,14 +71,29 @@ struct GroupNorm : Module<GroupNorm<Groups, Channels>> {
     node.channels = Channels;
     node.level = (*x).level;
     node.constants = &constants;
-    node.parameter =
-        graph.add_parameter("weight", {.shape = {Channels}, .rank = 1, .start = ParameterShape::Start::ones});
-    graph.add_parameter("bias", {.shape = {Channels}, .rank = 1, .start = ParameterShape::Start::zeros});
+    if (affine) {
+      using Start = ParameterShape::Start;
+      node.parameter = graph.add_parameter("weight", {.shape = {Channels}, .rank = 1, .start = Start::ones});
+      graph.add_parameter("bias", {.shape = {Channels}, .rank = 1, .start = Start::zeros});
+    }
     return {&graph, graph.add(node)};
   }
 
  private:
   static constexpr detail::GroupNormConstants constants{{}, Groups, epsilon};
 };
+
+/// A GroupNorm of one channel a group, as torch.nn.InstanceNorm2d and 3d: without parameters unless Affine<true> asks for
+/// them.
+template <int Channels, class... Options>
+struct InstanceNorm
+    : GroupNorm<Channels, Channels,
+                std::conditional_t<(std::is_same_v<Options, Affine<true>> || ...), Affine<true>, Affine<false>>> {
+  static_assert((detail::is_affine_option<Options> && ...), "InstanceNorm takes Affine<bool> beside channels");
+};
+template <int Channels, class... Options>
+using InstanceNorm2d = InstanceNorm<Channels, Options...>;
+template <int Channels, class... Options>
+using InstanceNorm3d = InstanceNorm<Channels, Options...>;
 
 }  // namespace halogen

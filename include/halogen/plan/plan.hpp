@@ -30,7 +30,7 @@ struct Norm {
   int tensor = -1;
   int groups = 1;
   int channels = 0;
-  int parameter = -1;  ///< gamma; beta follows
+  int parameter = -1;  ///< gamma; beta follows; negative: 1 and 0
   double epsilon = 0;
   bool of_batch = false;  ///< over all samples together, those of other ranks too
   int running = -1;       ///< buffer of the running mean; that of the variance follows
@@ -134,9 +134,10 @@ struct BasicPlan : PlanNumbers {
   constexpr void for_each_parameter(const Launch& launch, F f) const {
     for (const ParameterUse& use : launch.parameters)
       if (!use.gradient) f(use.parameter, false);
-    if (launch.statistics >= 0)
+    if (launch.statistics >= 0 && norms[launch.statistics].parameter >= 0)
       for (int i = 0; i < 2; ++i) f(norms[launch.statistics].parameter + i, true);
-    if (launch.sums >= 0) f(norms[activations[launch.sums].norm].parameter, true);
+    if (launch.sums >= 0 && norms[activations[launch.sums].norm].parameter >= 0)
+      f(norms[activations[launch.sums].norm].parameter, true);
   }
 
   /// Calls f(parameter) for each parameter tensor whose gradient the launch writes or adds to.
@@ -144,7 +145,7 @@ struct BasicPlan : PlanNumbers {
   constexpr void for_each_parameter_gradient(const Launch& launch, F f) const {
     for (const ParameterUse& use : launch.parameters)
       if (use.gradient) f(use.parameter);
-    if (launch.sums >= 0)
+    if (launch.sums >= 0 && norms[activations[launch.sums].norm].parameter >= 0)
       for (int i = 0; i < 2; ++i) f(norms[activations[launch.sums].norm].parameter + i);
   }
 };

@@ -161,12 +161,13 @@ void EvaluationParts<S, Access>::finish_launch(int i) {
   const index_t tiles = layout_.workspace().tiling(i).count() / layout_.samples();  // of a sample
   if (launch.statistics >= 0) {
     const Norm& norm = plan_.norms[launch.statistics];
-    const int gamma = norm.parameter;
+    const bool affine = norm.parameter >= 0;
     kernels::RunningMoments<T> running;
     if (norm.running >= 0 && plan_.cotangent < 0)  // whoever gives a cotangent may run forward once more
       running = {parameters_.buffer(norm.running), parameters_.buffer(norm.running + 1), norm.momentum};
-    norms_.finish_moments(space_, launch.statistics, operands_.partial_sums(), tiles, parameters_.value(gamma),
-                          parameters_.value(gamma + 1), operands_.tables(launch.statistics, -1), running);
+    norms_.finish_moments(space_, launch.statistics, operands_.partial_sums(), tiles,
+                          affine ? parameters_.value(norm.parameter) : nullptr,
+                          affine ? parameters_.value(norm.parameter + 1) : nullptr, operands_.tables(launch.statistics, -1), running);
   }
   if (launch.sums >= 0) finish_norm_sums(launch, tiles);
 }
@@ -174,9 +175,11 @@ void EvaluationParts<S, Access>::finish_launch(int i) {
 template <class S, class Access>
 void EvaluationParts<S, Access>::finish_norm_sums(const Launch& launch, index_t tiles) {
   const int norm = plan_.activations[launch.sums].norm, gamma = plan_.norms[norm].parameter;
+  const bool affine = gamma >= 0;
   const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0;
-  norms_.finish_sums(space_, norm, operands_.partial_sums(), tiles, parameters_.value(gamma),
-                     parameters_.gradient(gamma), parameters_.gradient(gamma + 1), again,
+  norms_.finish_sums(space_, norm, operands_.partial_sums(), tiles,
+                     affine ? parameters_.value(gamma) : nullptr, affine ? parameters_.gradient(gamma) : nullptr,
+                     affine ? parameters_.gradient(gamma + 1) : nullptr, again,
                      operands_.tables(norm, launch.sums), layout_.points_of(norm));
 }
 
