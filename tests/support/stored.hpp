@@ -45,7 +45,8 @@ class StoredCase {
  public:
   using Extents = std::array<hg::index_t, Rank>;
 
-  StoredCase(const std::string& file, int number) : reference_(file), name_("case" + std::to_string(number) + ".") {}
+  StoredCase(const std::string& file, int number) : StoredCase(file, "case" + std::to_string(number)) {}
+  StoredCase(const std::string& file, const std::string& name) : reference_(file), name_(name + ".") {}
 
   std::vector<double> operator[](const std::string& tensor) const { return reference_.values(name_ + tensor); }
   template <class T>

@@ -1,30 +1,51 @@
-// AvgPool2d: y[n, c, o] = mean over the window of x[n, c, o * stride - padding + i], as torch.nn.AvgPool2d: the zeros
-// of the padding count (count_include_pad=True).
+// AvgPool2d, AvgPool3d: y[n, c, o] = mean over the window of x[n, c, o * stride - padding + i], as torch.nn.AvgPool2d and
+// 3d. Zeros of the padding count, unless CountIncludePad<false>.
 //
-//   x: (N, C, H, W) -> y: (N, C, floor((H + 2 PH - KH) / SH) + 1, the same of W); rows that do not fill a window are
-//   not read, their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride > kernel) too.
+//   x: (N, C, H, W) -> y: (N, C, floor((H + 2 PH - KH) / SH) + 1, the same of W), and so (N, C, D, H, W); with
+//   CeilMode<> the last window may leave the field (ceil instead of floor), and counts what lies in the field or its
+//   padding. Rows that do not fill a window are not read without it, their gradient is 0. Overlapping windows (stride <
+//   kernel) and gaps (stride > kernel) too.
 //
 //   placements of x       placements of y     forward                           backward
-//   Shard<2>, Shard<3>    the same, derived   halo of padding before and         of y's gradient, the other way
+//   Shard<2> and beyond   the same, derived   halo of padding before and        of y's gradient, the other way
 //                                             kernel - 1 - padding after, where
 //                                             a window crosses a cut
 //   Shard<0>, Replicate   the same            nothing                           nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Accumulation: in row order, then times 1 / (KH KW). vjp: an input's owner adds the windows that hold it.
+// Accumulation: plane by plane, in row order, then times 1 / points. vjp: an input's owner adds the windows that hold it.
 #pragma once
 
 #include "halogen/kernels/avg_pool.hpp"
-#include "halogen/layers/max_pool2d.hpp"
+#include "halogen/layers/max_pool3d.hpp"
 
 namespace halogen {
 namespace detail {
+
+struct AvgPoolConstants : Constants {
+  bool counts_padding = true;
+};
+
+template <class S>
+kernels::PooledPoints pooled_points(const LaunchAt<S>& at) {
+  const bool counts_padding = at.node().template as<AvgPoolConstants>().counts_padding;
+  kernels::PooledPoints points{{}, {}, true};
+  const LevelLayout& input = at.layout().level(at.plan().input_of(at.launch()).level);
+  for (int d = 0; d < spatial_dimensions; ++d) {
+    const Window& window = at.node().window[d];
+    const index_t padding = counts_padding ? window.padding : 0;
+    points.begin[d] = -padding;
+    points.end[d] = input.extent(d) + padding;
+    points.all = points.all && !window.ceil && (counts_padding || window.padding == 0);
+  }
+  return points;
+}
 
 struct AvgPoolForward {
   static constexpr const char* label = "halogen::avg_pool";
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at) {
-    return kernels::AvgPoolRows<S>{at.windowed_value(0), at.windows()};
+    return kernels::AvgPoolRows<S>{at.windowed_value(0), at.windows(), pooled_points(at)};
   }
 };
 
@@ -32,15 +53,15 @@ struct AvgPoolBackward {
   static constexpr const char *label = "halogen::avg_pool_backward", *suffix = " backward";
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at) {
-    return kernels::AvgPoolBackwardRows<S>{at.gradient(0), at.first_channel(), at.windows()};
+    return kernels::AvgPoolBackwardRows<S>{at.gradient(0), at.first_channel(), at.windows(), pooled_points(at)};
   }
 };
 
-constexpr void avg_pool2d_forward(Planner& planner, const Node& node) {
+constexpr void avg_pool_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, planner.launch<AvgPoolForward>(node).read(planner.read(node, Pattern::window())));
 }
 
-constexpr void avg_pool2d_vjp(Planner& planner, const Node& node) {
+constexpr void avg_pool_vjp(Planner& planner, const Node& node) {
   const int reads = planner.gradient_of(node);
   if (reads < 0) return;
   Launch launch = planner.launch<AvgPoolBackward>(node);
@@ -48,18 +69,31 @@ constexpr void avg_pool2d_vjp(Planner& planner, const Node& node) {
   planner.emit_input_gradients(launch);
 }
 
-inline constexpr Operation avg_pool2d_operation{"avg_pool2d", avg_pool2d_forward, avg_pool2d_vjp};
+inline constexpr Operation avg_pool2d_operation{"avg_pool2d", avg_pool_forward, avg_pool_vjp};
+inline constexpr Operation avg_pool3d_operation{"avg_pool3d", avg_pool_forward, avg_pool_vjp};
+
+namespace types {
+template <class Self, int Dimensions, class... Options>
+struct AvgPoolLayer : Module<Self> {
+  static constexpr auto options = pool_options<Dimensions, Options...>();
+  static_assert(pools(options, false),
+                "an average pool takes Kernel, Stride, CountIncludePad, CeilMode, and Padding of at most half the "
+                "kernel");
+  static constexpr AvgPoolConstants constants{{}, options.counts_padding};
+
+  constexpr Traced forward(Traced x) const {
+    return add_pool(x, Dimensions == 2 ? avg_pool2d_operation : avg_pool3d_operation, options, &constants);
+  }
+};
+}  // namespace types
 
 }  // namespace detail
 
 /// AvgPool2d<2> or AvgPool2d<3, Stride<2>, Padding<1>>, AvgPool2d<2, Kernel<2, 1>>; stride defaults to the kernel.
 template <int Size, class... Options>
-struct AvgPool2d : Module<AvgPool2d<Size, Options...>> {
-  static constexpr auto options = detail::pool_options<2, Kernel<Size>, Options...>();
-  static_assert(detail::pools(options, false),
-                "AvgPool2d takes Kernel, Stride, and Padding of at most half the kernel");
-
-  constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::avg_pool2d_operation, options); }
-};
+struct AvgPool2d : detail::types::AvgPoolLayer<AvgPool2d<Size, Options...>, 2, Kernel<Size>, Options...> {};
+/// AvgPool3d<2>, AvgPool3d<2, Kernel<1, 2, 2>>.
+template <int Size, class... Options>
+struct AvgPool3d : detail::types::AvgPoolLayer<AvgPool3d<Size, Options...>, 3, Kernel<Size>, Options...> {};
 
 }  // namespace halogen

@@ -66,18 +66,20 @@ constexpr WindowOptions<Dimensions> pool_options() {
 /// (PyTorch's limit): so that every window has a point of the field, but for dilated ones, whose maximum may be -inf.
 template <int Dimensions>
 constexpr bool pools(const WindowOptions<Dimensions>& options, bool dilates) {
-  bool pools = !options.has_bias && options.groups == 1 && options.has_own_extent();
+  bool pools = !options.has_bias && options.groups == 1 && !options.to_skip && (options.counts_padding || !dilates);
   for (const Window& window : options.window)
-    pools = pools && !window.periodic && !window.is_pad() && 2 * window.padding <= window.kernel &&
+    pools = pools && window.output_padding == 0 && !window.periodic && !window.is_pad() && 2 * window.padding <= window.kernel &&
             (dilates || window.dilation == 1);
   return pools;
 }
 
 template <int Dimensions>
-constexpr Traced add_pool(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options) {
+constexpr Traced add_pool(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options,
+                          const Constants* constants = nullptr) {
   GraphDraft& graph = *x.graph;
   Node node;
   node.operation = &operation;
+  node.constants = constants;
   node.layer = graph.next_layer();
   graph.slide(Dimensions, node.layer);
   node.inputs[0] = x.node;
@@ -95,7 +97,7 @@ template <int Size, class... Options>
 struct MaxPool2d : Module<MaxPool2d<Size, Options...>> {
   static constexpr auto options = detail::pool_options<2, Kernel<Size>, Options...>();
   static_assert(detail::pools(options, true),
-                "MaxPool2d takes Kernel, Stride, Dilation, and Padding of at most half the kernel");
+                "MaxPool2d takes Kernel, Stride, Dilation, CeilMode, and Padding of at most half the kernel");
 
   constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::max_pool2d_operation, options); }
 };

@@ -30,7 +30,7 @@ template <int Size, class... Options>
 struct MaxPool3d : Module<MaxPool3d<Size, Options...>> {
   static constexpr auto options = detail::pool_options<3, Kernel<Size>, Options...>();
   static_assert(detail::pools(options, true),
-                "MaxPool3d takes Kernel, Stride, Dilation, and Padding of at most half the kernel");
+                "MaxPool3d takes Kernel, Stride, Dilation, CeilMode, and Padding of at most half the kernel");
 
   constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::max_pool3d_operation, options); }
 };

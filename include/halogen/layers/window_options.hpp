@@ -45,6 +45,12 @@ struct Channels {
 struct OutputToSkip {};
 template <bool On>
 struct Bias {};
+/// Average pools: whether the zeros of the padding count, as torch's count_include_pad.
+template <bool Counts>
+struct CountIncludePad {};
+/// Pools: whether the last window may leave the field, as torch's ceil_mode.
+template <bool On = true>
+struct CeilMode {};
 
 namespace detail {
 
@@ -56,6 +62,7 @@ struct WindowOptions {
   bool bias = true;
   bool to_skip = false;
   bool has_stride = false, has_bias = false;
+  bool counts_padding = true;
 
   template <int... Sizes>
   constexpr void set(Kernel<Sizes...>) {
@@ -98,10 +105,19 @@ struct WindowOptions {
     bias = On, has_bias = true;
   }
 
+  template <bool Counts>
+  constexpr void set(CountIncludePad<Counts>) {
+    counts_padding = Counts;
+  }
+  template <bool On>
+  constexpr void set(CeilMode<On>) {
+    for (int d = spatial_dimensions - Dimensions; d < spatial_dimensions; ++d) window[d].ceil = On;
+  }
+
   /// Without OutputPadding and OutputToSkip, which belong to transposed windows.
   constexpr bool has_own_extent() const {
-    bool own = !to_skip;
-    for (const Window& w : window) own = own && w.output_padding == 0;
+    bool own = !to_skip && counts_padding;
+    for (const Window& w : window) own = own && w.output_padding == 0 && !w.ceil;
     return own;
   }
 

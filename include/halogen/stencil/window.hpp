@@ -26,6 +26,7 @@ struct Window {
   bool periodic = false;
   bool transposed = false;
   int output_padding = 0;  ///< transposed: outputs more, at the end
+  bool ceil = false;       ///< the last window may leave the field, where it begins in it or before (ceil_mode)
   Edge pads = Edge::zero;  ///< reflect, replicate: a pad, whose output o is the input's point o - padding, or its image
 
   constexpr bool operator==(const Window&) const = default;
@@ -33,12 +34,15 @@ struct Window {
   /// Inputs from the first to the last tap of one output (transposed: outputs of one input).
   HALOGEN_FUNCTION constexpr index_t footprint() const { return index_t{kernel - 1} * dilation + 1; }
 
-  /// PyTorch's formulas: floor((input + 2 padding - footprint) / stride) + 1, and transposed (input - 1) stride -
+  /// PyTorch's formulas: floor((input + 2 padding - footprint) / stride) + 1, ceil of it, and transposed (input - 1) stride -
   /// 2 padding + footprint + output_padding; 0 where nothing fits.
   constexpr index_t output_extent(index_t input) const {
     if (transposed) return std::max<index_t>(0, (input - 1) * stride - 2 * padding + footprint() + output_padding);
     const index_t room = input + 2 * index_t{padding} - footprint();
-    return room < 0 ? 0 : room / stride + 1;
+    if (room < 0) return 0;
+    if (!ceil) return room / stride + 1;
+    const index_t extent = ceil_div(room, index_t{stride}) + 1;
+    return extent - ((extent - 1) * stride >= input + padding);
   }
 
   /// Whether a whole field of inputs is a whole number of steps: only then do periodic windows fit at both ends.
@@ -60,7 +64,7 @@ struct Window {
   /// Whether another such window makes the same extents and cuts of every input: 3 x 3 with padding 1 and 1 x 1, of one
   /// stride.
   constexpr bool makes_extents_of(const Window& other) const {
-    const bool exact = transposed || other.transposed || is_pad() || other.is_pad();
+    const bool exact = transposed || other.transposed || is_pad() || other.is_pad() || ceil || other.ceil;
     if (exact) return of_extents() == other.of_extents();
     return stride == other.stride && footprint() - 2 * padding == other.footprint() - 2 * other.padding;
   }

@@ -1,0 +1,59 @@
+// optimise: 0
+// program: layers
+// Pools in all their modes, shuffles, resampling: PyTorch's stored tensors on every mesh (make_layer_references.py).
+#include "support/composition.hpp"
+#include "support/stored.hpp"
+
+namespace test_stored_layers {
+
+namespace {
+
+/// Output and input gradient of a layer without parameters, on every mesh.
+template <class Layer, int In, int Out = In, std::size_t Rank = 3>
+void check(const std::string& name, double tolerance = 1e-13) {
+  using Model = hg::Sequential<support::Takes<In>, Layer>;
+  const support::StoredCase<Rank> stored("layers", name);
+  CAPTURE(name);
+  REQUIRE(stored.channels("input") == In);
+  const int ran = support::on_meshes<Model, In>(stored.extents("input"), [&](const auto& mesh) {
+    const auto result = stored.template run<Model, In, Out>(mesh);
+    CHECK(support::relative_error(result.output, stored["output"]) < tolerance);
+    CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < tolerance);
+  });
+  if (support::world().size() <= 2) CHECK(ran > 0);
+}
+
+using Padded = hg::Padding<1>;
+using Ceil = hg::CeilMode<>;
+using Exclude = hg::CountIncludePad<false>;
+
+/// Behind a value that is put through a norm and an activation, with other readers.
+using Shuffled = hg::Sequential<hg::Conv2d<2, 8>, hg::GroupNorm<2, 8>, hg::SiLU, hg::PixelShuffle<2>, hg::Conv2d<2, 3>,
+                                hg::PixelUnshuffle<2>, hg::Conv2d<12, 2, hg::Kernel<3>, hg::Padding<1>>>;
+
+}  // namespace
+
+TEST_CASE("average pools: volumes, padding that does not count, windows beyond the field") {
+  check<hg::AvgPool3d<2>, 1, 1, 4>("avg3d");
+  check<hg::AvgPool3d<1, hg::Kernel<1, 3, 2>, hg::Stride<1, 2, 2>, hg::Padding<0, 1, 1>>, 1, 1, 4>("avg3d_mixed");
+  check<hg::AvgPool3d<3, hg::Stride<2>, Padded, Exclude>, 1, 1, 4>("avg3d_exclude");
+  check<hg::AvgPool2d<3, hg::Stride<2>, Padded, Exclude>, 2>("avg_exclude");
+  check<hg::AvgPool2d<2, Ceil>, 2>("avg_ceil");
+  check<hg::AvgPool2d<1, hg::Kernel<4, 3>, hg::Stride<3, 2>, Padded, Ceil>, 2>("avg_ceil_padded");
+  check<hg::AvgPool2d<1, hg::Kernel<4, 3>, hg::Stride<3, 2>, Padded, Ceil, Exclude>, 2>("avg_ceil_exclude");
+}
+TEST_CASE("maximum and power pools") {
+  check<hg::MaxPool2d<2, Ceil>, 2>("max_ceil");
+  check<hg::MaxPool2d<1, hg::Kernel<4, 3>, hg::Stride<3, 2>, Padded, Ceil>, 2>("max_ceil_padded");
+  check<hg::MaxPool3d<2, Ceil>, 1, 1, 4>("max3d_ceil");
+  check<hg::LpPool2d<2, 3, hg::Stride<2>>, 2>("lp2");
+}
+TEST_CASE("shuffles") {
+  check<hg::PixelShuffle<2>, 8, 2>("shuffle");
+  check<hg::PixelShuffle<3>, 9, 1>("shuffle3");
+  check<hg::PixelUnshuffle<2>, 2, 8>("unshuffle");
+  check<hg::PixelUnshuffle<3>, 1, 9>("unshuffle3");
+  support::check_composition<Shuffled, 2, 2>({2, 24, 24});
+}
+
+}  // namespace test_stored_layers

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""make_layer_references.py [FOLDER]: layers.safetensors, as PyTorch computes them in float64. As make_references.py
+beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64.
+"""
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch.nn import functional as F
+
+PLANE, VOLUME = (2, 2, 10, 12), (2, 1, 6, 7, 8)
+CASES = {
+    "avg3d": (VOLUME, lambda x: F.avg_pool3d(x, 2)),
+    "avg3d_mixed": (VOLUME, lambda x: F.avg_pool3d(x, (1, 3, 2), (1, 2, 2), (0, 1, 1))),
+    "avg3d_exclude": (VOLUME, lambda x: F.avg_pool3d(x, 3, 2, 1, count_include_pad=False)),
+    "avg_exclude": (PLANE, lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False)),
+    "avg_ceil": (PLANE, lambda x: F.avg_pool2d(x, 2, 2, ceil_mode=True)),
+    "avg_ceil_padded": (PLANE, lambda x: F.avg_pool2d(x, (4, 3), (3, 2), 1, ceil_mode=True)),
+    "avg_ceil_exclude": (PLANE, lambda x: F.avg_pool2d(x, (4, 3), (3, 2), 1, True, False)),
+    "max_ceil": (PLANE, lambda x: F.max_pool2d(x, 2, 2, ceil_mode=True)),
+    "max_ceil_padded": (PLANE, lambda x: F.max_pool2d(x, (4, 3), (3, 2), 1, ceil_mode=True)),
+    "max3d_ceil": (VOLUME, lambda x: F.max_pool3d(x, 2, 2, ceil_mode=True)),
+    "lp2": (PLANE, lambda x: F.lp_pool2d(x, 2, 3, 2)),
+    "lp3": (PLANE, lambda x: F.lp_pool2d(x + 2, 3, 2)),
+    "shuffle": ((2, 8, 7, 9), lambda x: F.pixel_shuffle(x, 2)),
+    "shuffle3": ((2, 9, 6, 7), lambda x: F.pixel_shuffle(x, 3)),
+    "unshuffle": ((2, 2, 12, 14), lambda x: F.pixel_unshuffle(x, 2)),
+    "unshuffle3": ((2, 1, 12, 15), lambda x: F.pixel_unshuffle(x, 3)),
+}
+
+
+def dyadic(random, shape):
+    return torch.tensor(random.integers(-64, 65, shape) / 64.0)
+
+
+def main():
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    tensors = {}
+    for name, (shape, f) in CASES.items():
+        random = np.random.default_rng(sum(map(ord, name)))
+        x = dyadic(random, shape).requires_grad_()
+        y = f(x)
+        g = dyadic(random, y.shape)
+        (y * g).sum().backward()
+        tensors |= {f"{name}.input": x.detach().float(), f"{name}.grad_output": g.float(),
+                    f"{name}.output": y.detach(), f"{name}.grad_input": x.grad}
+    save_file({k: v.contiguous().clone() for k, v in tensors.items()}, folder / "layers.safetensors")
+
+
+main()
