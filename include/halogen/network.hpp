@@ -14,6 +14,7 @@
 #include "halogen/layers/gelu.hpp"
 #include "halogen/layers/global_avg_pool.hpp"
 #include "halogen/layers/group_norm.hpp"
+#include "halogen/layers/interpolate.hpp"
 #include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/leaky_relu.hpp"
 #include "halogen/layers/linear.hpp"

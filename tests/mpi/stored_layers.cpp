@@ -10,9 +10,10 @@ namespace {
 
 /// Output and input gradient of a layer without parameters, on every mesh.
 template <class Layer, int In, int Out = In, std::size_t Rank = 3>
-void check(const std::string& name, double tolerance = 1e-13) {
+void check(const std::string& name, const char* file = "layers") {
   using Model = hg::Sequential<support::Takes<In>, Layer>;
-  const support::StoredCase<Rank> stored("layers", name);
+  constexpr double tolerance = 1e-13;
+  const support::StoredCase<Rank> stored(file, name);
   CAPTURE(name);
   REQUIRE(stored.channels("input") == In);
   const int ran = support::on_meshes<Model, In>(stored.extents("input"), [&](const auto& mesh) {
@@ -23,6 +24,15 @@ void check(const std::string& name, double tolerance = 1e-13) {
   if (support::world().size() <= 2) CHECK(ran > 0);
 }
 
+template <class To, class Mode, class... Options>
+void check_plane(const std::string& name) {
+  check<hg::Interpolate<To, Mode, Options...>, 1>(name, "resampled");
+}
+template <class To, class Mode, class... Options>
+void check_volume(const std::string& name) {
+  check<hg::Interpolate<To, Mode, Options...>, 1, 1, 4>(name, "resampled");
+}
+
 using Padded = hg::Padding<1>;
 using Ceil = hg::CeilMode<>;
 using Exclude = hg::CountIncludePad<false>;
@@ -30,6 +40,20 @@ using Exclude = hg::CountIncludePad<false>;
 /// Behind a value that is put through a norm and an activation, with other readers.
 using Shuffled = hg::Sequential<hg::Conv2d<2, 8>, hg::GroupNorm<2, 8>, hg::SiLU, hg::PixelShuffle<2>, hg::Conv2d<2, 3>,
                                 hg::PixelUnshuffle<2>, hg::Conv2d<12, 2, hg::Kernel<3>, hg::Padding<1>>>;
+
+/// Two resamplings in a row, one to a value's extents.
+struct Resampled {
+  hg::Conv2d<2, 3> first;
+  hg::SiLU silu;
+  hg::AdaptiveAvgPool2d<9, 13> pool;
+  hg::Interpolate<hg::Size<15, 14>, hg::Bicubic> cubic;
+  hg::Tanh tanh;
+  hg::Conv2d<3, 2, hg::Kernel<3>, hg::Padding<1>> last;
+  template <class X>
+  constexpr X forward(X x) const {
+    return last(hg::interpolate_to<hg::Bilinear, hg::AlignCorners<>>(tanh(cubic(pool(silu(first(x))))), x));
+  }
+};
 
 }  // namespace
 
@@ -54,6 +78,36 @@ TEST_CASE("shuffles") {
   check<hg::PixelUnshuffle<2>, 2, 8>("unshuffle");
   check<hg::PixelUnshuffle<3>, 1, 9>("unshuffle3");
   support::check_composition<Shuffled, 2, 2>({2, 24, 24});
+}
+
+TEST_CASE("resampling to a size, by a factor, in every mode") {
+  using Up = hg::Size<13, 20>;
+  using Down = hg::Size<6, 7>;
+  using Corners = hg::AlignCorners<>;
+  using Antialias = hg::Antialias<>;
+  check_plane<hg::Size<14, 23>, hg::Nearest>("nearest_up");
+  check_plane<hg::Size<6, 8>, hg::Nearest>("nearest_down");
+  check_plane<hg::Size<14, 23>, hg::NearestExact>("exact_up");
+  check_plane<Down, hg::NearestExact>("exact_down");
+  check_volume<hg::Size<7, 8, 5>, hg::NearestExact>("exact_volume");
+  check_plane<Up, hg::Bilinear>("bilinear_up");
+  check_plane<Down, hg::Bilinear>("bilinear_down");
+  check_plane<Up, hg::Bilinear, Corners>("bilinear_corners");
+  check_plane<Down, hg::Bilinear, Antialias>("bilinear_antialias");
+  check_plane<hg::ScaleFactor<2>, hg::Bilinear, Corners>("bilinear_factor");
+  check_volume<hg::Size<7, 9, 10>, hg::Trilinear>("trilinear");
+  check_volume<hg::Size<6, 7, 9>, hg::Trilinear, Corners>("trilinear_corners");
+  check_plane<Up, hg::Bicubic>("bicubic_up");
+  check_plane<Down, hg::Bicubic>("bicubic_down");
+  check_plane<Up, hg::Bicubic, Corners>("bicubic_corners");
+  check_plane<Down, hg::Bicubic, Antialias>("bicubic_antialias");
+  check_plane<hg::ScaleFactor<3>, hg::Bicubic>("bicubic_factor");
+  support::check_composition<Resampled, 2, 2, true>();
+}
+TEST_CASE("adaptive average pools") {
+  check<hg::AdaptiveAvgPool2d<6, 7>, 1>("adaptive", "resampled");
+  check<hg::AdaptiveAvgPool2d<13, 16>, 1>("adaptive_up", "resampled");
+  check<hg::AdaptiveAvgPool3d<4, 4, 5>, 1, 1, 4>("adaptive_volume", "resampled");
 }
 
 }  // namespace test_stored_layers

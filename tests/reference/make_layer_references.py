@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_layer_references.py [FOLDER]: layers.safetensors, as PyTorch computes them in float64. As make_references.py
+"""make_layer_references.py [FOLDER]: layers.safetensors and resampled.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64.
 """
 import sys
@@ -31,14 +31,54 @@ CASES = {
 }
 
 
+SMALL, BLOCK = (2, 1, 9, 11), (1, 1, 5, 6, 7)
+
+
+def to(size, mode, **options):
+    return lambda x: F.interpolate(x, size=size, mode=mode, **options)
+
+
+def by(factor, mode, **options):
+    return lambda x: F.interpolate(x, scale_factor=factor, mode=mode, **options)
+
+
+RESAMPLED = {
+    "nearest_up": (SMALL, to((14, 23), "nearest")),
+    "nearest_down": (SMALL, to((6, 8), "nearest")),
+    "exact_up": (SMALL, to((14, 23), "nearest-exact")),
+    "exact_down": (SMALL, to((6, 7), "nearest-exact")),
+    "exact_volume": (BLOCK, to((7, 8, 5), "nearest-exact")),
+    "bilinear_up": (SMALL, to((13, 20), "bilinear")),
+    "bilinear_down": (SMALL, to((6, 7), "bilinear")),
+    "bilinear_corners": (SMALL, to((13, 20), "bilinear", align_corners=True)),
+    "bilinear_antialias": (SMALL, to((6, 7), "bilinear", antialias=True)),
+    "bilinear_factor": (SMALL, by(2, "bilinear", align_corners=True)),
+    "trilinear": (BLOCK, to((7, 9, 10), "trilinear")),
+    "trilinear_corners": (BLOCK, to((6, 7, 9), "trilinear", align_corners=True)),
+    "bicubic_up": (SMALL, to((13, 20), "bicubic")),
+    "bicubic_down": (SMALL, to((6, 7), "bicubic")),
+    "bicubic_corners": (SMALL, to((13, 20), "bicubic", align_corners=True)),
+    "bicubic_antialias": (SMALL, to((6, 7), "bicubic", antialias=True)),
+    "bicubic_factor": (SMALL, by(3, "bicubic")),
+    "adaptive": (SMALL, lambda x: F.adaptive_avg_pool2d(x, (6, 7))),
+    "adaptive_up": (SMALL, lambda x: F.adaptive_avg_pool2d(x, (13, 16))),
+    "adaptive_volume": (BLOCK, lambda x: F.adaptive_avg_pool3d(x, (4, 4, 5))),
+}
+
+
 def dyadic(random, shape):
     return torch.tensor(random.integers(-64, 65, shape) / 64.0)
 
 
 def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    write(folder / "layers.safetensors", CASES)
+    write(folder / "resampled.safetensors", RESAMPLED)
+
+
+def write(file, cases):
     tensors = {}
-    for name, (shape, f) in CASES.items():
+    for name, (shape, f) in cases.items():
         random = np.random.default_rng(sum(map(ord, name)))
         x = dyadic(random, shape).requires_grad_()
         y = f(x)
@@ -46,7 +86,7 @@ def main():
         (y * g).sum().backward()
         tensors |= {f"{name}.input": x.detach().float(), f"{name}.grad_output": g.float(),
                     f"{name}.output": y.detach(), f"{name}.grad_input": x.grad}
-    save_file({k: v.contiguous().clone() for k, v in tensors.items()}, folder / "layers.safetensors")
+    save_file({k: v.contiguous().clone() for k, v in tensors.items()}, file)
 
 
 main()

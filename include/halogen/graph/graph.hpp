@@ -182,8 +182,8 @@ struct GraphDraft : BasicGraph<StaticVector> {
     Window wider[spatial_dimensions];  // where parent is padded, the same seen from what was padded
     for (int d = 0; d < spatial_dimensions; ++d) {
       const Window& window = windows[d];
-      keeps = keeps && window.stride == 1 && 2 * window.padding == window.footprint() - 1 + window.output_padding;
-      plain = plain && !window.transposed && !window.is_pad();
+      keeps = keeps && window.outputs == 0 && window.stride == 1 && 2 * window.padding == window.footprint() - 1 + window.output_padding;
+      plain = plain && window.outputs == 0 && !window.transposed && !window.is_pad();
       level.window[d] = window.of_extents();
       wider[d] = window;
       wider[d].padding += levels[parent].window[d].padding;

@@ -62,9 +62,11 @@ using convnext_stage = typename ConvNeXtStage<Channels, std::make_integer_sequen
 
 }  // namespace detail
 
+inline constexpr std::array<int, 4> convnext_tiny_channels = {96, 192, 384, 768}, convnext_tiny_blocks = {3, 3, 9, 3};
+
 /// Channels and blocks of the four stages: those of convnext_tiny unless given.
-template <int Classes = 1000, int In = 3, std::array<int, 4> Channels = {96, 192, 384, 768},
-          std::array<int, 4> Blocks = {3, 3, 9, 3}>
+template <int Classes = 1000, int In = 3, std::array<int, 4> Channels = convnext_tiny_channels,
+          std::array<int, 4> Blocks = convnext_tiny_blocks>
 struct ConvNeXt : Module<ConvNeXt<Classes, In, Channels, Blocks>> {
   using Features = Sequential<
       Sequential<Conv2d<In, Channels[0], Kernel<4>, Stride<4>>, LayerNorm<Channels[0], detail::ConvNeXtEpsilon>>,

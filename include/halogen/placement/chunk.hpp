@@ -94,6 +94,11 @@ struct Cut {
     return cut;
   }
 
+  /// The cut of a field that is resampled to another extent: a point lives where the input before it does.
+  Cut resampled(index_t output_extent) const {
+    return from(parts(), [&](int part) { return ceil_div(bounds[part] * output_extent, extent()); });
+  }
+
   /// First piece without a point, or -1.
   int first_empty_piece() const {
     for (int part = 0; part < parts(); ++part)

@@ -10,6 +10,7 @@
 #include "halogen/core/config.hpp"
 #include "halogen/halo/boxes.hpp"
 #include "halogen/plan/plan.hpp"
+#include "halogen/stencil/sampling.hpp"
 
 namespace halogen {
 
@@ -48,6 +49,7 @@ inline const Window& first_window_to(const Plan& plan, int l, int d) {
 
 /// The cut of what a window makes of a level that is cut so.
 inline Cut cut_through(const Window& window, const Cut& parent, index_t extent) {
+  if (window.outputs > 0) return parent.resampled(extent);
   if (window.transposed) return parent.spread(window.stride, extent);
   return window.is_pad() ? parent.padded(window.padding, extent) : parent.derived(window.stride, extent);
 }
@@ -210,6 +212,12 @@ HALOGEN_INLINE Interval LaunchReads::followed(const Launch& launch, Pattern patt
     if (step == Pattern::Step::none) break;
     const Value& seen = plan_.input_of(launch);
     const index_t input = extent(seen.level, d), output = extent(node.level, d);
+    if (window.sampling != Sampling::none) {
+      const Sampled sampled(window, input, output);
+      if (step == Pattern::Step::window) computed = sampled.input_of(computed);
+      if (step == Pattern::Step::adjoint) computed = sampled.output_of(computed);
+      continue;
+    }
     const bool goes_on = window.periodic && window.commensurate(input, output);
     const index_t tile = launch.grid[d];  // whole tiles lie in the field; single points may be images beyond its ends
     if (step == Pattern::Step::window)

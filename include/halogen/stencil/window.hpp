@@ -18,6 +18,9 @@ constexpr Interval whole_tiles(const Interval& points, index_t tile) {
   return {floor_div(points.begin, tile) * tile, ceil_div(points.end, tile) * tile};
 }
 
+/// How an output lies among inputs that no window of one size holds (stencil/sampling.hpp).
+enum class Sampling : signed char { none, adaptive, nearest, nearest_exact, linear, cubic };
+
 /// Output o reads inputs o * stride - padding + k * dilation, 0 <= k < kernel (torch.nn.Conv2d, MaxPool2d).
 /// Transposed, the same with the roles exchanged: output i * stride - padding + k * dilation reads input i
 /// (torch.nn.ConvTranspose2d).
@@ -27,6 +30,9 @@ struct Window {
   bool transposed = false;
   int output_padding = 0;  ///< transposed: outputs more, at the end
   bool ceil = false;       ///< the last window may leave the field, where it begins in it or before (ceil_mode)
+  int outputs = 0;  ///< where positive: so many of any field, and nothing else of this is asked
+  Sampling sampling = Sampling::none;          ///< where not none: by extents alone (Sampled)
+  bool corners = false, antialiases = false;   ///< of a sampling
   Edge pads = Edge::zero;  ///< reflect, replicate: a pad, whose output o is the input's point o - padding, or its image
 
   constexpr bool operator==(const Window&) const = default;
@@ -37,6 +43,7 @@ struct Window {
   /// PyTorch's formulas: floor((input + 2 padding - footprint) / stride) + 1, ceil of it, and transposed (input - 1) stride -
   /// 2 padding + footprint + output_padding; 0 where nothing fits.
   constexpr index_t output_extent(index_t input) const {
+    if (outputs > 0) return outputs;
     if (transposed) return std::max<index_t>(0, (input - 1) * stride - 2 * padding + footprint() + output_padding);
     const index_t room = input + 2 * index_t{padding} - footprint();
     if (room < 0) return 0;
@@ -54,6 +61,7 @@ struct Window {
   constexpr Window of_extents() const {
     Window window = *this;
     window.periodic = false;
+    if (outputs > 0) return {.outputs = outputs};
     if (is_pad()) window.pads = Edge::replicate;
     if (!transposed) return window;
     if (stride == 1 && 2 * padding == footprint() - 1 + output_padding) return {};
@@ -64,7 +72,8 @@ struct Window {
   /// Whether another such window makes the same extents and cuts of every input: 3 x 3 with padding 1 and 1 x 1, of one
   /// stride.
   constexpr bool makes_extents_of(const Window& other) const {
-    const bool exact = transposed || other.transposed || is_pad() || other.is_pad() || ceil || other.ceil;
+    const bool exact = transposed || other.transposed || is_pad() || other.is_pad() || ceil || other.ceil || outputs > 0 ||
+                       other.outputs > 0;
     if (exact) return of_extents() == other.of_extents();
     return stride == other.stride && footprint() - 2 * padding == other.footprint() - 2 * other.padding;
   }

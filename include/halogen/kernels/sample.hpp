@@ -1,0 +1,113 @@
+// Resampling by any weights that depend on each dimension alone, and its adjoint. Planes and rows are added first, each
+// by its weight, then points across, in their order.
+#pragma once
+
+#include "halogen/kernels/row_kernels.hpp"
+#include "halogen/stencil/sampling.hpp"
+
+namespace halogen::kernels {
+
+/// What an output reads of each dimension, and where it lies: depth is of what the launch computes.
+struct Samples {
+  Sampled of[spatial_dimensions];
+  DepthWindow depth;
+};
+
+template <class S>
+struct SampleRows {
+  using T = compute_type<S>;
+  ValueReader<S> input;
+  Samples samples;
+
+  /// As many inputs as a tile's outputs read, twice.
+  index_t scratch_size(index_t columns) const { return 2 * width(columns); }
+
+  void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
+    const Interval across = samples.of[2].input_of({x0, x0 + count});
+    T *sum = scratch, *line = scratch + across.size();
+    std::fill_n(sum, across.size(), T(0));
+    PlaneAt plane = samples.depth.input(n, c);
+    samples.of[0].template for_each<T>(plane.z, [&](index_t z, T wz) {
+      samples.of[1].template for_each<T>(y, [&](index_t at, T wy) {
+        input.load_row({plane.sample, plane.channel, z}, at, across.begin, across.size(), line);
+        const T w = wz * wy;
+        for_each_vector<T>(across.size(),
+                           [&]<class V>(index_t i) { store<V>(sum + i, load<V>(sum + i) + load<V>(line + i) * w); });
+      });
+    });
+    for (index_t i = 0; i < count; ++i) {
+      T value = 0;
+      samples.of[2].template for_each<T>(x0 + i, [&](index_t at, T w) { value += w * sum[at - across.begin]; });
+      out[i] = value;
+    }
+  }
+
+  KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
+    const PlaneAt plane = samples.depth.input(n, c);
+    T value = 0;
+    samples.of[0].template for_each<T>(plane.z, [&](index_t z, T wz) {
+      samples.of[1].template for_each<T>(y, [&](index_t down, T wy) {
+        samples.of[2].template for_each<T>(x, [&](index_t across, T wx) {
+          value += wz * wy * wx * input.at({plane.sample, plane.channel, z}, down, across);
+        });
+      });
+    });
+    return value;
+  }
+
+ private:
+  index_t width(index_t columns) const {
+    const Sampled& of = samples.of[2];
+    return std::min(of.in, ceil_div(columns * of.in, of.out) + 4 * ceil_div(of.in, of.out) + 4);
+  }
+};
+
+/// The gradient of an input point: what each output that reads it owes it.
+template <class S>
+struct SampleBackwardRows {
+  using T = compute_type<S>;
+  GradientReader<S> gradient;
+  int first = 0;  ///< first input channel of the source that is differentiated
+  Samples samples;
+
+  index_t scratch_size(index_t columns) const {
+    const Sampled& of = samples.of[2];
+    return 2 * std::min(of.out, ceil_div(columns * of.out, of.in) + 5 * ceil_div(of.out, of.in) + 8);
+  }
+
+  void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
+    std::fill_n(out, count, T(0));
+    const PlaneAt own = samples.depth.input(n, first + c);
+    const Interval planes = samples.of[0].output_of({own.z, own.z + 1}), down = samples.of[1].output_of({y, y + 1}),
+                   across = samples.of[2].output_of({x0, x0 + count});
+    T *sum = scratch, *line = scratch + across.size();
+    std::fill_n(sum, across.size(), T(0));
+    for (index_t z = planes.begin; z < planes.end; ++z)
+      for (index_t o = down.begin; o < down.end; ++o) {
+        const T w = samples.of[0].template weight<T>(z, own.z) * samples.of[1].template weight<T>(o, y);
+        if (w == T(0)) continue;
+        gradient.load_row({own.sample, own.channel, z}, o, across.begin, across.size(), line);
+        for_each_vector<T>(across.size(),
+                           [&]<class V>(index_t i) { store<V>(sum + i, load<V>(sum + i) + load<V>(line + i) * w); });
+      }
+    for (index_t o = across.begin; o < across.end; ++o)
+      samples.of[2].template for_each<T>(o, [&](index_t x, T w) {
+        if (x >= x0 && x < x0 + count) out[x - x0] += w * sum[o - across.begin];
+      });
+  }
+
+  KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
+    const PlaneAt own = samples.depth.input(n, first + c);
+    const Interval planes = samples.of[0].output_of({own.z, own.z + 1}), down = samples.of[1].output_of({y, y + 1}),
+                   across = samples.of[2].output_of({x, x + 1});
+    T sum = 0;
+    for (index_t z = planes.begin; z < planes.end; ++z)
+      for (index_t oy = down.begin; oy < down.end; ++oy)
+        for (index_t ox = across.begin; ox < across.end; ++ox)
+          sum += samples.of[0].template weight<T>(z, own.z) * samples.of[1].template weight<T>(oy, y) *
+                 samples.of[2].template weight<T>(ox, x) * gradient.at({own.sample, own.channel, z}, oy, ox);
+    return sum;
+  }
+};
+
+}  // namespace halogen::kernels

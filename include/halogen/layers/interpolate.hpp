@@ -1,0 +1,208 @@
+// Interpolate<To, Mode, Options...>: y = x at other extents, as torch.nn.functional.interpolate, in the modes nearest,
+// nearest-exact, bilinear, trilinear and bicubic, up and down. AdaptiveAvgPool2d<H, W>, AdaptiveAvgPool3d<D, H, W>: the
+// mean over windows that differ by a point where the extents do not divide, as torch's and its mode "area".
+//
+//   To: Size<H, W>, Size<D, H, W>; ScaleFactor<S>, up by a whole number, of planes, ScaleFactor<D, H, W> of volumes; or
+//   interpolate_to<Mode, Options...>(x, like), the extents and cuts of a value. Modes Nearest, NearestExact, Bilinear,
+//   Trilinear, Bicubic. Options: AlignCorners<> (Bilinear, Trilinear, Bicubic), Antialias<> (Bilinear, Bicubic).
+//
+//   placements of x       placements of y     forward                            backward
+//   Shard<2> and beyond   the same, derived   halo: what points read across a    the same of y's gradient, the other
+//                                             cut                                way
+//   Shard<0>, Replicate   the same            nothing                            nothing
+//   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
+//
+// An output of so many points is cut where its inputs are: piece [b, e) of H points holds [ceil(b h / H), ceil(e h / H)).
+// A rank that would hold none is refused, as on any level. y is stored. Upsample (layers/upsample.hpp) stores nothing.
+// Accumulation: planes and rows by their weights, then points across, in their order: bits do not depend on the mesh.
+// Weights in the value type from exact positions.
+#pragma once
+
+#include "halogen/kernels/sample.hpp"
+#include "halogen/layers/upsample.hpp"
+#include "halogen/run/at.hpp"
+
+namespace halogen {
+
+template <int... Extents>
+struct Size {
+  static_assert(sizeof...(Extents) == 2 || sizeof...(Extents) == 3, "a size has height and width, or depth before them");
+  static_assert(((Extents > 0) && ...), "a size has points");
+};
+template <int... Factors>
+struct ScaleFactor {
+  static_assert(sizeof...(Factors) >= 1 && sizeof...(Factors) <= 3, "a factor has one number, or one for each dimension");
+  static_assert(((Factors > 0) && ...), "a scale factor is a whole number; give Size<...> to make a field smaller");
+};
+
+/// Interpolation modes beside Nearest and Bilinear.
+struct NearestExact {};
+struct Trilinear {};
+struct Bicubic {};
+
+template <bool On = true>
+struct AlignCorners {};
+template <bool On = true>
+struct Antialias {};
+
+namespace detail {
+
+struct SampleForward {
+  static constexpr const char* label = "halogen::interpolate";
+  template <class S>
+  static kernels::Samples samples(const LaunchAt<S>& at) {
+    kernels::Samples samples;
+    const Layout& layout = at.layout();
+    const int input = at.plan().input_of(at.launch()).level;
+    for (int d = 0; d < spatial_dimensions; ++d)
+      samples.of[d] = Sampled(at.node().window[d], layout.level(input).extent(d), layout.level(at.node().level).extent(d));
+    samples.depth = depth_window(Window{}, layout.owned(at.launch().level, 0));
+    return samples;
+  }
+  template <class S, Form>
+  static auto rows(const LaunchAt<S>& at) {
+    return kernels::SampleRows<S>{at.value(0), samples(at)};
+  }
+};
+
+struct SampleBackward {
+  static constexpr const char *label = "halogen::interpolate_backward", *suffix = " backward";
+  template <class S, Form>
+  static auto rows(const LaunchAt<S>& at) {
+    return kernels::SampleBackwardRows<S>{at.gradient(0), at.first_channel(), SampleForward::samples(at)};
+  }
+};
+
+constexpr void sample_forward(Planner& planner, const Node& node) {
+  planner.emit_forward(node, planner.launch<SampleForward>(node).read(planner.read(node, Pattern::window())));
+}
+constexpr void sample_vjp(Planner& planner, const Node& node) {
+  const int reads = planner.gradient_of(node);
+  if (reads < 0) return;
+  planner.emit_input_gradients(planner.launch<SampleBackward>(node).read(planner.gradient(reads, Pattern::adjoint())));
+}
+
+inline constexpr Operation interpolate_operation{"interpolate", sample_forward, sample_vjp};
+inline constexpr Operation adaptive_avg_pool_operation{"adaptive_avg_pool", sample_forward, sample_vjp};
+
+/// A mode's window of one dimension, and in how many dimensions it may be; 0: any.
+template <class Mode>
+struct ModeOf;
+template <Sampling Kind, int Dimensions>
+struct ModeIs {
+  static constexpr Sampling sampling = Kind;
+  static constexpr int dimensions = Dimensions;
+};
+template <>
+struct ModeOf<Nearest> : ModeIs<Sampling::nearest, 0> {};
+template <>
+struct ModeOf<NearestExact> : ModeIs<Sampling::nearest_exact, 0> {};
+template <>
+struct ModeOf<Bilinear> : ModeIs<Sampling::linear, 2> {};
+template <>
+struct ModeOf<Trilinear> : ModeIs<Sampling::linear, 3> {};
+template <>
+struct ModeOf<Bicubic> : ModeIs<Sampling::cubic, 2> {};
+
+template <class Mode, class... Options>
+constexpr Window sampling_window() {
+  constexpr bool corners = (std::is_same_v<Options, AlignCorners<true>> || ...),
+                 antialiases = (std::is_same_v<Options, Antialias<true>> || ...);
+  constexpr bool known = ((std::is_same_v<Options, AlignCorners<>> || std::is_same_v<Options, AlignCorners<false>> ||
+                           std::is_same_v<Options, Antialias<>> || std::is_same_v<Options, Antialias<false>>)&&...);
+  static_assert(known, "an interpolation takes AlignCorners and Antialias");
+  static_assert(!corners || ModeOf<Mode>::dimensions != 0, "AlignCorners belongs to Bilinear, Trilinear and Bicubic");
+  static_assert(!antialiases || ModeOf<Mode>::dimensions == 2, "Antialias belongs to Bilinear and Bicubic");
+  static_assert(!(corners && antialiases), "an interpolation has AlignCorners or Antialias, not both");
+  return {.sampling = ModeOf<Mode>::sampling, .corners = corners, .antialiases = antialiases};
+}
+
+/// A node that samples the last `dimensions` of x by the window. Its level is still that of x.
+constexpr Node sampling_node(Traced x, const Operation& operation, const Window& window, int dimensions) {
+  Node node;
+  node.operation = &operation;
+  node.layer = x.graph->next_layer();
+  x.graph->need_points(x, node.layer);
+  x.graph->slide(dimensions, node.layer);
+  node.inputs[0] = x.node;
+  node.channels = (*x).channels;
+  node.level = (*x).level;
+  for (int d = spatial_dimensions - dimensions; d < spatial_dimensions; ++d) node.window[d] = window;
+  return node;
+}
+
+/// Extents that windows make of any field.
+template <int... Extents>
+constexpr int add_size(GraphDraft& graph, int parent, Size<Extents...>) {
+  Window windows[spatial_dimensions];
+  int d = spatial_dimensions - static_cast<int>(sizeof...(Extents));
+  ((windows[d++].outputs = Extents), ...);
+  return graph.level_through(parent, windows);
+}
+template <int... Factors>
+constexpr int add_size(GraphDraft& graph, int parent, ScaleFactor<Factors...>) {
+  Window windows[spatial_dimensions];
+  constexpr int count = static_cast<int>(sizeof...(Factors));
+  const int factors[] = {Factors...};
+  for (int d = count == 3 ? 0 : 1; d < spatial_dimensions; ++d) {
+    const int factor = factors[count == 1 ? 0 : d - (spatial_dimensions - count)];
+    windows[d] = {.kernel = factor, .stride = factor, .transposed = true};
+  }
+  return graph.level_through(parent, windows);
+}
+
+template <class To>
+inline constexpr int dimensions_of_size = 2;
+template <int D, int H, int W>
+inline constexpr int dimensions_of_size<Size<D, H, W>> = 3;
+template <int D, int H, int W>
+inline constexpr int dimensions_of_size<ScaleFactor<D, H, W>> = 3;
+
+}  // namespace detail
+
+template <class To, class Mode = Nearest, class... Options>
+struct Interpolate : Module<Interpolate<To, Mode, Options...>> {
+  static constexpr int dimensions = detail::dimensions_of_size<To>;
+  static_assert(detail::ModeOf<Mode>::dimensions == 0 || detail::ModeOf<Mode>::dimensions == dimensions,
+                "Bilinear and Bicubic have a size of height and width, Trilinear one of depth, height and width");
+
+  constexpr Traced forward(Traced x) const {
+    GraphDraft& graph = *x.graph;
+    Node node = detail::sampling_node(x, detail::interpolate_operation, detail::sampling_window<Mode, Options...>(),
+                                      dimensions);
+    node.level = detail::add_size(graph, node.level, To{});
+    return {&graph, graph.add(node)};
+  }
+};
+
+/// x at the extents and cuts of `like`. Volumes: Trilinear, or Nearest and NearestExact with Dimensions = 3.
+template <class Mode, class... Options>
+constexpr Traced interpolate_to(Traced x, Traced like) {
+  constexpr int dimensions = detail::ModeOf<Mode>::dimensions == 3 ? 3 : 2;
+  Node node = detail::sampling_node(x, detail::interpolate_operation, detail::sampling_window<Mode, Options...>(),
+                                    dimensions);
+  x.graph->need_points(like, node.layer);
+  node.level = (*like).level;
+  return {x.graph, x.graph->add(node)};
+}
+
+namespace detail::types {
+template <class Self, class Extents>
+struct AdaptiveAvgPoolLayer : Module<Self> {
+  constexpr Traced forward(Traced x) const {
+    GraphDraft& graph = *x.graph;
+    Node node = sampling_node(x, adaptive_avg_pool_operation, {.sampling = Sampling::adaptive},
+                              dimensions_of_size<Extents>);
+    node.level = add_size(graph, node.level, Extents{});
+    return {&graph, graph.add(node)};
+  }
+};
+}  // namespace detail::types
+
+/// One extent for all dimensions, or one for each. GlobalAvgPool is what makes a vector.
+template <int H, int W = H>
+struct AdaptiveAvgPool2d : detail::types::AdaptiveAvgPoolLayer<AdaptiveAvgPool2d<H, W>, Size<H, W>> {};
+template <int D, int H = D, int W = H>
+struct AdaptiveAvgPool3d : detail::types::AdaptiveAvgPoolLayer<AdaptiveAvgPool3d<D, H, W>, Size<D, H, W>> {};
+
+}  // namespace halogen
