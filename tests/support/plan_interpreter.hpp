@@ -163,6 +163,17 @@ inline auto resampling(int from, int to, bool linear, hg::Edge edge = hg::Edge::
   };
 }
 
+/// A dimension that is resampled by weights (stencil/sampling.hpp).
+inline auto sampled(const hg::Window& window, int from, int to) {
+  return [of = hg::Sampled(window, from, to)](int, int output, auto f) { of.for_each<double>(output, f); };
+}
+/// One output of all points.
+inline auto mean_of(int points) {
+  return [=](int, int, auto f) {
+    for (int i = 0; i < points; ++i) f(i, 1. / points);
+  };
+}
+
 inline Field softmax(Field x) {
   Row top = x[0], sum(points_of(x));
   for (const Row& row : x) top[row > top] = row[row > top];
@@ -213,8 +224,10 @@ inline Field norm_adjoint(Field gradient, const Field& x, const hg::Norm& norm, 
 /// Points of each level, where the input has so many.
 inline std::vector<int> points_of_levels(const hg::Graph& graph, int points) {
   std::vector<int> result{points};
-  for (int i = 1; i < graph.levels.size(); ++i)
-    result.push_back(static_cast<int>(graph.levels[i].window[2].output_extent(result[graph.levels[i].parent])));
+  for (int i = 1; i < graph.levels.size(); ++i) {
+    const hg::Level& level = graph.levels[i];
+    result.push_back(level.whole ? 1 : static_cast<int>(level.window[2].output_extent(result[level.parent])));
+  }
   return result;
 }
 
@@ -252,7 +265,12 @@ inline Field run_node(const hg::Node& node, const Parameters& parameters, Field 
     return found->second(node, parameters, {x, y});
   const std::string_view name = node.operation->name;
   const Row* parameter = node.parameter < 0 ? nullptr : &parameters[node.parameter];
-  if (name == "conv2d") return convolved(x, *parameter, has_bias(node) ? parameter + 1 : nullptr, node.channels);
+  if (name == "global_avg_pool") return gathered(x, 1, mean_of(points_of(x)));
+  if (name == "expand") return gathered(x, points, resampling(1, points, false));
+  if (name == "interpolate" || name == "adaptive_avg_pool")
+    return gathered(x, points, sampled(node.window[2], points_of(x), points));
+  if (name == "conv2d" || name == "linear")
+    return convolved(x, *parameter, has_bias(node) ? parameter + 1 : nullptr, node.channels);
   if (node.operation->forward == hg::detail::activation_forward)
     return activated(node.as<hg::detail::ActivationConstants>().function, x);
   if (name == "group_norm") {
@@ -358,6 +376,34 @@ class PlanRun {
              [](PlanRun& run) {
                const int points = run.points_[run.input_level()];
                return run.of_source(gather_adjoint(run.operand(0), points, average(run.node().window[2], points)));
+             }},
+            {hg::kind_of<of::SampleForward>(),
+             [](PlanRun& run) {
+               const Field x = run.operand(0);
+               const int points = run.points_[run.node().level];
+               return gathered(x, points, sampled(run.node().window[2], points_of(x), points));
+             }},
+            {hg::kind_of<of::SampleBackward>(),
+             [](PlanRun& run) {
+               const int from = run.points_[run.input_level()], to = run.points_[run.node().level];
+               return run.of_source(gather_adjoint(run.operand(0), from, sampled(run.node().window[2], from, to)));
+             }},
+            {hg::kind_of<of::GlobalAvgPoolForward>(),
+             [](PlanRun& run) {
+               const Field x = run.operand(0);
+               expect(run.points_[run.launch().level] == points_of(x), "level of the points that it sums");
+               return gathered(x, 1, mean_of(points_of(x)));
+             }},
+            {hg::kind_of<of::GlobalAvgPoolBackward>(),
+             [](PlanRun& run) {
+               const int points = run.points_[run.input_level()];
+               return run.of_source(gather_adjoint(run.operand(0), points, mean_of(points)));
+             }},
+            {hg::kind_of<hg::ExpandAdjoint>(),
+             [=](PlanRun& run) {
+               const Field slope = same_points(run, run.operand(0));
+               expect(run.points_[run.launch().level] == points_of(slope), "level of the points that it sums");
+               return gather_adjoint(slope, 1, resampling(1, points_of(slope), false));
              }},
             {hg::kind_of<of::SoftmaxForward>(), [](PlanRun& run) { return softmax(run.operand(0)); }},
             {hg::kind_of<of::SoftmaxBackward>(),

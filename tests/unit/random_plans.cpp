@@ -20,9 +20,13 @@
 #include "halogen/core/philox.hpp"
 #include "halogen/layers/avg_pool2d.hpp"
 #include "halogen/layers/conv2d.hpp"
+#include "halogen/layers/expand.hpp"
 #include "halogen/layers/gelu.hpp"
+#include "halogen/layers/global_avg_pool.hpp"
 #include "halogen/layers/group_norm.hpp"
+#include "halogen/layers/interpolate.hpp"
 #include "halogen/layers/leaky_relu.hpp"
+#include "halogen/layers/linear.hpp"
 #include "halogen/layers/max_pool2d.hpp"
 #include "halogen/layers/pad.hpp"
 #include "halogen/layers/relu.hpp"
@@ -102,6 +106,13 @@ hg::Traced convolution(hg::Traced x, bool wide, bool bias) {
   });
 }
 
+hg::Traced linear(hg::Traced x, bool bias) {
+  return with_channels(x, [&]<int C>() {
+    if (bias) return hg::Linear<C, 8>{}(x);
+    return hg::Linear<C, 8, hg::Bias<false>>{}(x);
+  });
+}
+
 hg::Traced group_norm(hg::Traced x, bool single) {
   return with_channels(x, [&]<int C>() { return single ? hg::GroupNorm<1, C>{}(x) : hg::GroupNorm<4, C>{}(x); });
 }
@@ -124,10 +135,10 @@ class RandomGraph {
   void step() {
     const int at = draw_.below(3) > 0 ? recent() : draw_.below(count());
     const hg::Traced x = values_[at];
-    switch (draw_.below(16)) {
+    switch (draw_.below(21)) {
       case 0:
       case 1: {
-        const bool wide = draw_.coin(), bias = draw_.coin();
+        const bool wide = draw_.coin() && !is_vector(at), bias = draw_.coin();
         const std::string name = wide ? "conv3x3" : "conv1x1";
         return keep(bias ? name : name + "_without_bias", {at}, convolution(x, wide, bias));
       }
@@ -137,6 +148,7 @@ class RandomGraph {
       case 4:
       case 5: {
         const bool single = draw_.coin();
+        if (is_vector(at)) return;
         return keep(single ? "norm1" : "norm4", {at}, group_norm(x, single));
       }
       case 6:
@@ -156,6 +168,17 @@ class RandomGraph {
         return pad(at);
       case 15:
         return pooled_block(at);
+      case 16:
+      case 17:
+        return vector_of(at);
+      case 18:
+        return expand(at);
+      case 19: {
+        const bool bias = draw_.coin();
+        return keep(bias ? "linear" : "linear_without_bias", {at}, linear(x, bias));
+      }
+      case 20:
+        return interpolate(at);
       default:
         return add(at);
     }
@@ -216,7 +239,7 @@ class RandomGraph {
   }
 
   void upsample(int at) {
-    if (2 * points(at) > most_points) return;
+    if (2 * points(at) > most_points || is_vector(at)) return;
     const hg::Traced x = values_[at];
     switch (draw_.below(4)) {
       case 0:
@@ -230,6 +253,42 @@ class RandomGraph {
     }
   }
 
+  bool is_vector(int at) const { return graph_.levels[(*values_[at]).level].whole; }
+
+  /// The mean, and half of the time a vector more that is made of it.
+  void vector_of(int at) {
+    if (is_vector(at)) return;
+    keep("global_avg_pool", {at}, hg::GlobalAvgPool{}(values_[at]));
+    if (draw_.coin()) keep("linear", {count() - 1}, linear(values_.back(), true));
+    if (draw_.coin()) activation(count() - 1);
+  }
+  /// A vector, if there is one, where some value has points.
+  void expand(int at) {
+    std::vector<int> vectors;
+    for (int i = 0; i < count(); ++i)
+      if (is_vector(i)) vectors.push_back(i);
+    if (vectors.empty() || is_vector(at)) return;
+    const int vector = vectors[draw_.below(static_cast<int>(vectors.size()))];
+    keep("expand", {vector, at}, hg::expand(values_[vector], values_[at]));
+  }
+  void interpolate(int at) {
+    if (is_vector(at)) return;
+    const hg::Traced x = values_[at];
+    switch (draw_.below(4)) {
+      case 0:
+        return keep("bicubic7", {at}, hg::Interpolate<hg::Size<7, 7>, hg::Bicubic>{}(x));
+      case 1:
+        return keep("adaptive_avg_pool5", {at}, hg::AdaptiveAvgPool2d<5>{}(x));
+      case 2:
+        return keep("antialias3", {at}, hg::Interpolate<hg::Size<3, 3>, hg::Bilinear, hg::Antialias<>>{}(x));
+      default: {
+        const int like = draw_.below(count());
+        if (!is_vector(like))
+          keep("corners_to", {at, like}, hg::interpolate_to<hg::Bilinear, hg::AlignCorners<>>(x, values_[like]));
+      }
+    }
+  }
+
   void pad(int at) {
     if (points(at) < 2 || points(at) + 4 > most_points) return;
     if (draw_.coin())
@@ -240,6 +299,7 @@ class RandomGraph {
 
   void upsample_to_skip(int at) {
     const int like = draw_.below(count());
+    if (is_vector(at) || is_vector(like)) return;
     graph_.skips.push(values_[like].node);
     if (draw_.coin())
       keep("bilinear_to_skip", {at, like}, hg::UpsampleToSkip<hg::Bilinear>{}(values_[at]));
