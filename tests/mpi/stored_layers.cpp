@@ -24,6 +24,24 @@ void check(const std::string& name, const char* file = "layers") {
   if (support::world().size() <= 2) CHECK(ran > 0);
 }
 
+/// Volumes' convolutions in groups, whose numbers are exact.
+template <class Layer, int In, int Out>
+void check_grouped(const std::string& name) {
+  const support::StoredCase<4> stored("grouped_conv3d", name);
+  CAPTURE(name);
+  std::vector<double> parameters = stored["weight"];
+  for (const double bias : stored["bias"]) parameters.push_back(bias);
+  std::vector<double> gradient = stored["grad_weight"];
+  for (const double bias : stored["grad_bias"]) gradient.push_back(bias);
+  const int ran = support::on_meshes<Layer, In>(stored.extents("input"), [&](const auto& mesh) {
+    const auto result = stored.template run<Layer, In, Out>(mesh, parameters);
+    CHECK(result.output == stored["output"]);
+    CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < 1e-14);
+    CHECK(support::relative_error(result.parameter_gradient, gradient) < 1e-14);
+  });
+  if (support::world().size() <= 2) CHECK(ran > 0);
+}
+
 template <class To, class Mode, class... Options>
 void check_plane(const std::string& name) {
   check<hg::Interpolate<To, Mode, Options...>, 1>(name, "resampled");
@@ -103,6 +121,15 @@ TEST_CASE("resampling to a size, by a factor, in every mode") {
   check_plane<Down, hg::Bicubic, Antialias>("bicubic_antialias");
   check_plane<hg::ScaleFactor<3>, hg::Bicubic>("bicubic_factor");
   support::check_composition<Resampled, 2, 2, true>();
+}
+TEST_CASE("convolutions of volumes in groups") {
+  using hg::Groups, hg::Kernel, hg::Stride, hg::Padding, hg::Dilation;
+  check_grouped<hg::Conv3d<4, 4, Kernel<3>, hg::Padding<1>, Groups<4>>, 4, 4>("depthwise");
+  check_grouped<hg::Conv3d<3, 6, Kernel<2, 3, 3>, Stride<2, 1, 2>, Padding<0, 1, 1>, Groups<3>>, 3, 6>("multiplied");
+  check_grouped<hg::Conv3d<6, 4, Kernel<3, 2, 3>, Stride<2, 2, 1>, hg::Padding<1, 0, 2>, Dilation<1, 1, 2>, Groups<2>>, 6,
+                4>("grouped");
+  check_grouped<hg::Conv3d<4, 6, Kernel<2, 3, 1>, Stride<1, 2, 1>, hg::Padding<1, 1, 0>, Dilation<2, 1, 1>, Groups<2>>, 4,
+                6>("dilated");
 }
 TEST_CASE("adaptive average pools") {
   check<hg::AdaptiveAvgPool2d<6, 7>, 1>("adaptive", "resampled");

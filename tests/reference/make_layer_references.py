@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""make_layer_references.py [FOLDER]: layers.safetensors and resampled.safetensors, as PyTorch computes them in float64. As make_references.py
-beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64.
+"""make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors and
+grouped_conv3d.safetensors, as PyTorch computes them in float64. As make_references.py
+beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. grouped_conv3d is
+exact in F32, as make_references.py says of convolutions.
 """
 import sys
 from pathlib import Path
@@ -66,6 +68,31 @@ RESAMPLED = {
 }
 
 
+GROUPED = {  # input channels, output channels, groups, kernel, stride, padding, dilation
+    "depthwise": (4, 4, 4, (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+    "multiplied": (3, 6, 3, (2, 3, 3), (2, 1, 2), (0, 1, 1), (1, 1, 1)),
+    "grouped": (6, 4, 2, (3, 2, 3), (2, 2, 1), (1, 0, 2), (1, 1, 2)),
+    "dilated": (4, 6, 2, (2, 3, 1), (1, 2, 1), (1, 1, 0), (2, 1, 1)),
+}
+
+
+def grouped(file):
+    tensors = {}
+    for name, (inputs, outputs, groups, kernel, *options) in GROUPED.items():
+        random = np.random.default_rng(len(name))
+        given = {"input": dyadic(random, (2, inputs, 6, 7, 8)), "weight": dyadic(random, (outputs, inputs // groups, *kernel)),
+                 "bias": dyadic(random, (outputs,))}
+        for t in given.values():
+            t.requires_grad_()
+        y = F.conv3d(*given.values(), *options, groups)
+        g = dyadic(random, y.shape)
+        (y * g).sum().backward()
+        tensors |= {f"{name}.grad_output": g.float(), f"{name}.output": y.detach().float()}
+        tensors |= {f"{name}.{k}": t.detach().float() for k, t in given.items()}
+        tensors |= {f"{name}.grad_{k}": t.grad.float() for k, t in given.items()}
+    save_file({k: v.contiguous().clone() for k, v in tensors.items()}, file)
+
+
 def dyadic(random, shape):
     return torch.tensor(random.integers(-64, 65, shape) / 64.0)
 
@@ -74,6 +101,7 @@ def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     write(folder / "layers.safetensors", CASES)
     write(folder / "resampled.safetensors", RESAMPLED)
+    grouped(folder / "grouped_conv3d.safetensors")
 
 
 def write(file, cases):

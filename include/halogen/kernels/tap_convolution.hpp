@@ -18,7 +18,8 @@ constexpr index_t packed_tap_size(const ChannelGroups& groups, int taps) {
   return index_t{groups.count} * ceil_div(groups.outputs, block) * block * groups.inputs * taps;
 }
 
-/// Packs (outputs, inputs of a group, KH, KW); `swapped`: stored as (inputs, outputs of a group, KH, KW).
+/// Packs (outputs, inputs of a group, KH, KW); `swapped`: stored as (inputs, outputs of a group, KH, KW). The KD planes
+/// of a window are inputs: stored behind the channels, and swapped from the last to the first.
 template <class T>
 struct PackTapWeights {
   const T* weights;
@@ -26,6 +27,7 @@ struct PackTapWeights {
   ChannelGroups groups;
   int taps;
   bool swapped;
+  int depth;  ///< KD
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     const int block = tap_channel_block(groups.outputs);
@@ -35,7 +37,10 @@ struct PackTapWeights {
     const index_t out = outer % blocks * block + i % block;
     T value = 0;
     if (out < groups.outputs)
-      value = swapped ? weights[((group * groups.inputs + in) * groups.outputs + out) * taps + tap]
+      value = swapped ? weights[(((group * (groups.inputs / depth) + in / depth) * groups.outputs + out) * depth +
+                                 (depth - 1 - in % depth)) *
+                                    taps +
+                                tap]
                       : weights[((group * groups.outputs + out) * groups.inputs + in) * taps + tap];
     packed[i] = value;
   }

@@ -67,7 +67,7 @@ struct Convolution {
     const ParameterShape& weight = graph.parameters[node.parameter];
     const int first = weight.shape[0] / groups(), second = weight.shape[1];
     const bool swapped = pass != Pass::weight_gradient && gathers_transposed();
-    return {groups(), swapped ? second : first, swapped ? first : second};
+    return {groups(), swapped ? second : first, (swapped ? first : second) * node.window[0].kernel};
   }
 
   /// The window that it runs: the layer's own, or flipped.

@@ -25,8 +25,8 @@ class ConvolutionRun {
     if (!gathers && !of_.transposed()) return at_.gradient(operand);
     kernels::GradientReader<S> reader = at_.windowed_gradient(operand);
     if (gathers) reader.depth = depth();
-    for (int d = 0; d < spatial_dimensions; ++d)
-      if (of_.flips()) reader.stuffing[d] = node_.window[d].stride;
+    for (int d = 0; d < spatial_dimensions; ++d)  // lists of taps find the points of planes, not the planes
+      if (of_.flips() || (d == 0 && gathers && !of_.transposed())) reader.stuffing[d] = node_.window[d].stride;
     return reader;
   }
 
@@ -72,7 +72,8 @@ class ConvolutionRun {
     kernel.window = {of_.shape(), of_.gathers_transposed()};
     const int count = kernel.window.taps();
     launch_range(at_.space(), "halogen::pack_weights", kernels::packed_tap_size(kernel.groups, count),
-                 kernels::PackTapWeights<T>{weights, at_.prepared(), kernel.groups, count, kernel.window.transposed});
+                 kernels::PackTapWeights<T>{weights, at_.prepared(), kernel.groups, count, kernel.window.transposed,
+                                            node_.window[0].kernel});
     at_.over_tiles(label_, kernel);
   }
 
