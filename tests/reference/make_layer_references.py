@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors and
-grouped_conv3d.safetensors, as PyTorch computes them in float64. As make_references.py
-beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. grouped_conv3d is
-exact in F32, as make_references.py says of convolutions.
+"""make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors,
+grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
+beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
+are exact in F32, as make_references.py says of convolutions.
 """
 import sys
 from pathlib import Path
@@ -76,21 +76,43 @@ GROUPED = {  # input channels, output channels, groups, kernel, stride, padding,
 }
 
 
+TRANSPOSED = {  # input channels, output channels, groups, kernel, stride, padding, output padding, dilation
+    "up2": (3, 2, 1, (2, 2, 2), (2, 2, 2), (0, 0, 0), (0, 0, 0), (1, 1, 1)),
+    "overlapping": (2, 2, 1, (3, 4, 3), (2, 3, 1), (1, 1, 2), (1, 0, 0), (1, 1, 1)),
+    "transposed_grouped": (4, 2, 2, (3, 2, 3), (1, 2, 2), (1, 0, 1), (0, 1, 1), (2, 1, 1)),
+}
+
+
+def transposed(file):
+    tensors = {}
+    for name, (inputs, outputs, groups, kernel, stride, padding, more, dilation) in TRANSPOSED.items():
+        random = np.random.default_rng(len(name))
+        given = {"input": dyadic(random, (2, inputs, 4, 5, 6)), "weight": dyadic(random, (inputs, outputs // groups, *kernel)),
+                 "bias": dyadic(random, (outputs,))}
+        write_convolution(tensors, name, given, random,
+                          lambda x, w, b: F.conv_transpose3d(x, w, b, stride, padding, more, groups, dilation))
+    save_file(tensors, file)
+
+
+def write_convolution(tensors, name, given, random, f):
+    for t in given.values():
+        t.requires_grad_()
+    y = f(*given.values())
+    g = dyadic(random, y.shape)
+    (y * g).sum().backward()
+    all_of = {"grad_output": g, "output": y.detach()}
+    all_of |= {k: t.detach() for k, t in given.items()} | {f"grad_{k}": t.grad for k, t in given.items()}
+    tensors |= {f"{name}.{k}": t.float().contiguous().clone() for k, t in all_of.items()}
+
+
 def grouped(file):
     tensors = {}
     for name, (inputs, outputs, groups, kernel, *options) in GROUPED.items():
         random = np.random.default_rng(len(name))
         given = {"input": dyadic(random, (2, inputs, 6, 7, 8)), "weight": dyadic(random, (outputs, inputs // groups, *kernel)),
                  "bias": dyadic(random, (outputs,))}
-        for t in given.values():
-            t.requires_grad_()
-        y = F.conv3d(*given.values(), *options, groups)
-        g = dyadic(random, y.shape)
-        (y * g).sum().backward()
-        tensors |= {f"{name}.grad_output": g.float(), f"{name}.output": y.detach().float()}
-        tensors |= {f"{name}.{k}": t.detach().float() for k, t in given.items()}
-        tensors |= {f"{name}.grad_{k}": t.grad.float() for k, t in given.items()}
-    save_file({k: v.contiguous().clone() for k, v in tensors.items()}, file)
+        write_convolution(tensors, name, given, random, lambda x, w, b: F.conv3d(x, w, b, *options, groups))
+    save_file(tensors, file)
 
 
 def dyadic(random, shape):
@@ -102,6 +124,7 @@ def main():
     write(folder / "layers.safetensors", CASES)
     write(folder / "resampled.safetensors", RESAMPLED)
     grouped(folder / "grouped_conv3d.safetensors")
+    transposed(folder / "conv_transpose3d.safetensors")
 
 
 def write(file, cases):

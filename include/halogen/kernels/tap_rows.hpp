@@ -73,6 +73,33 @@ struct ReaderWithin {
   }
 };
 
+/// Planes with zeros stuffed between them, as a window of a stride in depth gathers them transposed; rows and columns
+/// as they stand, for lists of taps know theirs.
+template <class Reader>
+struct StuffedPlanes {
+  using T = typename Reader::T;
+  using stored_type = typename Reader::stored_type;
+  static constexpr bool computes_points = true;
+  Reader reader;
+  DepthWindow depth;  ///< in stuffed planes
+  int stride = 1;
+
+  HALOGEN_FUNCTION bool unstuff(PlaneAt& plane) const {
+    if (floor_mod(plane.z, stride) != 0) return false;
+    plane.z = floor_div(plane.z, stride);
+    return true;
+  }
+  HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const {
+    PlaneAt plane = depth.input(n, c);
+    return unstuff(plane) ? reader.at(plane, y, x) : T(0);
+  }
+  void load_row(int n, int c, index_t y, index_t x0, index_t count, T* out) const {
+    PlaneAt plane = depth.input(n, c);
+    if (!unstuff(plane)) return (void)std::memset(out, 0, static_cast<std::size_t>(count) * sizeof(T));
+    reader.load_row(plane, y, x0, count, out);
+  }
+};
+
 /// The taps of one output row and phase of columns: where they stand in the ring, which weight is theirs.
 class TapList {
  public:

@@ -90,12 +90,14 @@ struct Convolution {
 
 /// The numbers that the types of its kernels depend on.
 struct ConvolutionForm {
-  bool by_taps = false;                     ///< by the kernels over lists of taps; what follows is not asked
+  bool by_taps = false;                     ///< by the kernels over lists of taps
+  bool stuffs_planes = false;               ///< of taps: a transposed window with depth; what follows is not asked
   int winograd = 0;                         ///< the window that is computed by Winograd's tiles, else 0
   bool by_rows = false;                     ///< Winograd's down the columns alone
   int kernel_height = 0, kernel_width = 0;  ///< by direct loops
 
   constexpr explicit ConvolutionForm(const Convolution& of) : by_taps(of.by_taps()) {
+    stuffs_planes = by_taps && of.transposed() && of.pass == Pass::forward && of.node.window[0] != Window{.transposed = true};
     if (by_taps) return;
     winograd = of.winograd();
     by_rows = of.winograd_by_rows();
@@ -105,11 +107,14 @@ struct ConvolutionForm {
   }
   constexpr explicit ConvolutionForm(const Form& form)
       : by_taps(form.number[0] != 0),
+        stuffs_planes(form.number[5] != 0),
         winograd(form.number[1]),
         by_rows(form.number[2] != 0),
         kernel_height(form.number[3]),
         kernel_width(form.number[4]) {}
-  constexpr operator Form() const { return {{by_taps, winograd, by_rows, kernel_height, kernel_width}}; }  // NOLINT
+  constexpr operator Form() const {  // NOLINT
+    return {{by_taps, winograd, by_rows, kernel_height, kernel_width, stuffs_planes}};
+  }
 };
 
 }  // namespace halogen::detail

@@ -24,7 +24,10 @@ class ConvolutionRun {
   kernels::GradientReader<S> output_gradient(int operand, bool gathers) const {
     if (!gathers && !of_.transposed()) return at_.gradient(operand);
     kernels::GradientReader<S> reader = at_.windowed_gradient(operand);
-    if (gathers) reader.depth = depth();
+    if (gathers)
+      reader.depth = depth();
+    else
+      reader.depth = depth_window(node_.window[0], at_.layout().owned(at_.launch().level, 0));
     for (int d = 0; d < spatial_dimensions; ++d)  // lists of taps find the points of planes, not the planes
       if (of_.flips() || (d == 0 && gathers && !of_.transposed())) reader.stuffing[d] = node_.window[d].stride;
     return reader;
@@ -81,7 +84,12 @@ class ConvolutionRun {
   template <Form F, class Reader>
   void convolve(const Reader& reader, const T* weights, const T* bias) const {
     constexpr ConvolutionForm form(F);
-    if constexpr (form.by_taps) {
+    if constexpr (form.stuffs_planes) {
+      kernels::DepthWindow planes = depth_window(node_.window[0], at_.layout().owned(node_.level, 0));
+      planes.padding = node_.window[0].footprint() - 1 - planes.padding;
+      planes.stride = 1;
+      taps(kernels::StuffedPlanes<Reader>{reader, planes, node_.window[0].stride}, weights, bias);
+    } else if constexpr (form.by_taps) {
       taps(reader, weights, bias);
     } else if constexpr (form.by_rows) {
       kernels::WinogradRows<Space, S, form.winograd, Reader> kernel;
@@ -139,11 +147,16 @@ class ConvolutionRun {
   void weights_of_taps(const Value& value, T* gradient) const {
     const auto slope = output_gradient(1, false);
     if (!of_.transposed()) return correlate(slope, value, weight_count() + (of_.bias() ? node_.channels : 0), gradient);
-    correlate(value, slope, weight_count(), gradient);
+    Value points_of_input = value;
+    points_of_input.depth = depth_window(Window{}, at_.layout().owned(at_.launch().level, 0));
+    correlate(points_of_input, slope, weight_count(), gradient);
     if (!of_.bias()) return;
     const kernels::Tiling tiles = TileSizes::of_sums(at_.layout().owned(node_.level, 1),
-                                                     at_.layout().owned(node_.level, 2), at_.layout().samples());
-    at_.sum_channels("halogen::bias_gradient", slope, tiles, gradient + weight_count());
+                                                     at_.layout().owned(node_.level, 2),
+                                                     at_.layout().samples() * at_.layout().planes(node_.level));
+    kernels::GradientReader<S> points = slope;
+    points.depth = depth_window(Window{}, at_.layout().owned(node_.level, 0));
+    at_.sum_channels("halogen::bias_gradient", points, tiles, gradient + weight_count());
   }
 
  private:
