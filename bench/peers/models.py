@@ -32,6 +32,68 @@ class UNet(nn.Module):
         return self.head(self.dec1(torch.cat([skip1, F.interpolate(deep, scale_factor=2, mode="nearest")], 1)))
 
 
+def convolution_norm(channels_in, channels_out, kernel, stride):
+    return nn.Sequential(nn.Conv2d(channels_in, channels_out, kernel, stride, kernel // 2, bias=False),
+                         nn.BatchNorm2d(channels_out))
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, channels_in, channels_out, stride):
+        super().__init__()
+        self.first = convolution_norm(channels_in, channels_out, 3, stride)
+        self.second = convolution_norm(channels_out, channels_out, 3, 1)
+        changes = stride != 1 or channels_in != channels_out
+        self.downsample = convolution_norm(channels_in, channels_out, 1, stride) if changes else nn.Identity()
+
+    def forward(self, x):
+        return F.relu(self.second(F.relu(self.first(x))) + self.downsample(x))
+
+
+def resnet18():
+    """hg::ResNet<18>."""
+    blocks = [BasicBlock(64 << max(0, i - (j == 0)), 64 << i, 2 if i > 0 and j == 0 else 1)
+              for i in range(4) for j in range(2)]
+    return nn.Sequential(convolution_norm(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1), *blocks,
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(1), nn.Linear(512, 1000))
+
+
+class ChannelsLast(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class Scale(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((channels, 1, 1), 1e-6))
+
+    def forward(self, x):
+        return self.weight * x
+
+
+class ConvNeXtBlock(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.spread = nn.Conv2d(channels, channels, 7, padding=3, groups=channels)
+        self.mix = ChannelsLast(nn.LayerNorm(channels, eps=1e-6), nn.Linear(channels, 4 * channels), nn.GELU(),
+                                nn.Linear(4 * channels, channels))
+        self.scale = Scale(channels)
+
+    def forward(self, x):
+        return x + self.scale(self.mix(self.spread(x)))
+
+
+def convnext():
+    """hg::ConvNeXt<>."""
+    channels, layers = (96, 192, 384, 768), [nn.Conv2d(3, 96, 4, 4), ChannelsLast(nn.LayerNorm(96, eps=1e-6))]
+    for i, blocks in enumerate((3, 3, 9, 3)):
+        layers += [ConvNeXtBlock(channels[i]) for _ in range(blocks)]
+        if i < 3:
+            layers += [ChannelsLast(nn.LayerNorm(channels[i], eps=1e-6)), nn.Conv2d(channels[i], channels[i + 1], 2, 2)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(1), nn.LayerNorm(768, eps=1e-6),
+                         nn.Linear(768, 1000))
+
+
 class Attention(nn.Module):
     """Of query, key and value one after the other in the first dimension."""
 
@@ -62,6 +124,8 @@ MODELS = {
     "groupnorm": (lambda: nn.GroupNorm(8, 16), (1, 16, 1024, 1024)),
     "attention": (Attention, (3, 8, 4096, 64)),
     "unet": (UNet, (1, 3, 512, 512)),
+    "resnet18": (resnet18, (1, 3, 512, 512)),
+    "convnext": (convnext, (1, 3, 512, 512)),
 }
 
 

@@ -27,8 +27,10 @@ def set_threads():
 
 def load_parameters(net, path):
     values = torch.from_numpy(np.fromfile(path, dtype=np.float32))
-    if values.numel() != sum(p.numel() for p in net.parameters()):
+    trained = sum(p.numel() for p in net.parameters())  # behind them stand the buffers, which start alike
+    if values.numel() != trained + sum(b.numel() for b in net.buffers() if b.is_floating_point()):
         raise SystemExit("peer: Halogen's model has another number of parameters")
+    values = values[:trained]
     with torch.no_grad():
         for p, part in zip(net.parameters(), values.split([p.numel() for p in net.parameters()])):
             p.copy_(part.view_as(p))

@@ -59,7 +59,12 @@ def backward(chosen, net, image, layout):
 
 def train(chosen, net, image, layout):
     """MSE and AdamW (the fused one, the fastest), as bench/unet.cpp."""
-    label = protocol.numbers(image.shape, image.numel()).to(chosen.device).contiguous(memory_format=layout)
+    with torch.no_grad():
+        shape = net.eval()(image).shape
+    label = protocol.numbers(shape, image.numel()).to(chosen.device)
+    if label.dim() == image.dim():
+        label = label.contiguous(memory_format=layout)
+    net.train()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)
     losses = []
     on_device = chosen.device == "cuda"

@@ -77,6 +77,8 @@ BENCHES = {
     **both_of_attention("", 4096, "beside_torch", 5),
     "unet_forward": Bench("beside_torch", "unet", 5, unet_flops(512)),
     "unet_train": Bench("beside_torch", "unet", 3, unet),
+    "resnet18_train": Bench("beside_torch", "classifiers", 3, 57e9),  # as torchvision counts at 224, times (512 / 224)^2
+    "convnext_train": Bench("beside_torch", "classifiers", 3, 140e9),
     "unet_memory": Bench("memory", "unet", 3),
     "unet_train_2ranks": Bench("beside_ranks", "unet unet_train", 3, unet, ranks=(2,), size=512),
     "unet_train_2ranks_32": Bench("beside_ranks", "unet unet_train", 20, unet_training_flops(32), ranks=(2,), size=32),

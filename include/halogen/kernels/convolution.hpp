@@ -36,16 +36,21 @@ struct PackWeights {
   int layer_inputs;  ///< channels
   int depth;         ///< KD
 
+  /// A work item for each block of outputs and input: what it divides by is found once.
+  void launch(const execution_space& space) const {
+    launch_range(space, "halogen::pack_weights", ceil_div(outputs, channel_block) * inputs, *this);
+  }
+
   KOKKOS_FUNCTION void operator()(const index_t i) const {
-    const int o_in_block = static_cast<int>(i % channel_block);
-    const int tap = static_cast<int>(i / channel_block % taps);
-    const int in = static_cast<int>(i / (channel_block * taps) % inputs);
-    const int out = static_cast<int>(i / (index_t{channel_block} * taps * inputs)) * channel_block + o_in_block;
-    T value = 0;
-    if (out < outputs)
-      value = weights[window_plane(out, in, transposed, first, layer_inputs, depth) * taps +
-                      (transposed ? taps - 1 - tap : tap)];
-    packed[i] = value;
+    const int in = static_cast<int>(i % inputs), block = static_cast<int>(i / inputs) * channel_block;
+    T* to = packed + i * taps * channel_block;
+    for (int o = 0; o < channel_block; ++o) {
+      const bool stands = block + o < outputs;
+      const T* from =
+          weights + (stands ? window_plane(block + o, in, transposed, first, layer_inputs, depth) * taps : 0);
+      for (int tap = 0; tap < taps; ++tap)
+        to[tap * channel_block + o] = stands ? from[transposed ? taps - 1 - tap : tap] : T(0);
+    }
   }
 };
 

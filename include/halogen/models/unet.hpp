@@ -1,8 +1,9 @@
-// U-Net (Ronneberger et al., 2015) with group norms: three levels, the extents of each level rounded as PyTorch does.
+// U-Net (Ronneberger et al., 2015) with group norms: three levels unless given, the extents of each rounded as PyTorch
+// does.
 //
-//   UNet    x: (N, In, H, W) -> (N, Out, H, W), any H, W >= 4
-//   UNet3d  x: (N, In, D, H, W) -> (N, Out, D, H, W), any D, H, W >= 4 (Cicek et al., 2016)
-//   channels Base, 2 Base, 4 Base.
+//   UNet    x: (N, In, H, W) -> (N, Out, H, W), any H, W >= 2^(Levels - 1)
+//   UNet3d  x: (N, In, D, H, W) -> (N, Out, D, H, W), any D, H, W >= 2^(Levels - 1) (Cicek et al., 2016)
+//   channels Base, 2 Base, 4 Base and so on, of each level; Groups divides Base.
 //   Placements in and out: Shard<0>, Shard<2>, Shard<3>, in volumes Shard<4>, Replicate; collectives: those of its
 //   layers.
 #pragma once
@@ -35,24 +36,39 @@ using UNetBlock =
 template <class Inner, int Dimensions = 2>
 using UNetLevel = SkipConcat<Sequential<detail::MaxPoolOf<Dimensions, 2>, Inner, UpsampleToSkip<Nearest>>>;
 
+namespace detail {
+
+/// What a level of Width channels and those below it do.
+template <int Width, class Edges, int Groups, int Levels>
+struct UNetInner {
+  using type = Sequential<UNetBlock<Width / 2, Width, Edges, Groups>,
+                          UNetLevel<typename UNetInner<2 * Width, Edges, Groups, Levels - 1>::type, Edges::dimensions>,
+                          UNetBlock<3 * Width, Width, Edges, Groups>>;
+};
+template <int Width, class Edges, int Groups>
+struct UNetInner<Width, Edges, Groups, 1> {
+  using type = UNetBlock<Width / 2, Width, Edges, Groups>;
+};
+
+}  // namespace detail
+
 /// The model of either, in as many dimensions as its edges have.
-template <int In, int Out, int Base, class Edges, int Groups>
+template <int In, int Out, int Base, class Edges, int Groups, int Levels>
 using UNetLayers =
     Sequential<Named<"enc1", UNetBlock<In, Base, Edges, Groups>>,
-               UNetLevel<Sequential<UNetBlock<Base, 2 * Base, Edges, Groups>,
-                                    UNetLevel<UNetBlock<2 * Base, 4 * Base, Edges, Groups>, Edges::dimensions>,
-                                    UNetBlock<6 * Base, 2 * Base, Edges, Groups>>,
-                         Edges::dimensions>,
+               UNetLevel<typename detail::UNetInner<2 * Base, Edges, Groups, Levels - 1>::type, Edges::dimensions>,
                Named<"dec1", UNetBlock<3 * Base, Base, Edges, Groups>>,
                Named<"head", detail::ConvolutionOf<Edges::dimensions, Base, Out, Kernel<1>>>>;
 
-template <int In, int Out, int Base = 16, class Edges = Boundary<Zero, Zero>, int Groups = 8>
-struct UNet : UNetLayers<In, Out, Base, Edges, Groups> {
+template <int In, int Out, int Base = 16, class Edges = Boundary<Zero, Zero>, int Groups = 8, int Levels = 3>
+struct UNet : UNetLayers<In, Out, Base, Edges, Groups, Levels> {
+  static_assert(Levels >= 2, "a U-Net has at least two levels");
   static_assert(Edges::dimensions == 2, "UNet has a Boundary of two edges: height, width");
 };
 
-template <int In, int Out, int Base = 16, class Edges = Boundary<Zero, Zero, Zero>, int Groups = 8>
-struct UNet3d : UNetLayers<In, Out, Base, Edges, Groups> {
+template <int In, int Out, int Base = 16, class Edges = Boundary<Zero, Zero, Zero>, int Groups = 8, int Levels = 3>
+struct UNet3d : UNetLayers<In, Out, Base, Edges, Groups, Levels> {
+  static_assert(Levels >= 2, "a U-Net has at least two levels");
   static_assert(Edges::dimensions == 3, "UNet3d has a Boundary of three edges: depth, height, width");
 };
 

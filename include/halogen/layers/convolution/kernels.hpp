@@ -40,7 +40,7 @@ class ConvolutionRun {
     const kernels::PackWeights<T> pack{weights,        at_.prepared(), of_.outputs,
                                        kernel.inputs,  KH * KW,        of_.gathers_transposed(),
                                        first_output(), layer_inputs(), node_.window[0].kernel};
-    launch_range(at_.space(), "halogen::pack_weights", kernels::packed_size(of_.outputs, kernel.inputs, KH * KW), pack);
+    pack.launch(at_.space());
     kernel.shape = of_.shape();
     at_.over_tiles(label_, kernel);
   }
