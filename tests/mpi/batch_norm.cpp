@@ -46,7 +46,8 @@ Expected batch_norm(const std::vector<double>& x, int samples, int channels, int
     };
     each([&](std::size_t i) { mean += x[i] / count; });
     each([&](std::size_t i) { squares += (x[i] - mean) * (x[i] - mean); });
-    each([&](std::size_t i) { expected.y[i] = gamma[c] * (x[i] - mean) / std::sqrt(squares / count + 1e-5) + beta[c]; });
+    each(
+        [&](std::size_t i) { expected.y[i] = gamma[c] * (x[i] - mean) / std::sqrt(squares / count + 1e-5) + beta[c]; });
     expected.mean.push_back(0.1 * mean);
     expected.variance.push_back(0.9 + 0.1 * squares / (count - 1));
   }
@@ -99,8 +100,8 @@ TEST_CASE("norms without parameters: every mesh, finite differences, an instance
                                                                  "5.bias", "6.weight", "6.bias"});
   const auto x = support::numbers<double>(3 * 132, 6);  // one sample: its instances are the batch's
   const double gamma[] = {1, 1, 1}, beta[] = {0, 0, 0};
-  const auto y = support::infer<hg::Sequential<hg::InstanceNorm2d<3>>, 3>(support::alone(), {1, 12, 11},
-                                                                          std::vector<double>{}, x);
+  const auto y =
+      support::infer<hg::Sequential<hg::InstanceNorm2d<3>>, 3>(support::alone(), {1, 12, 11}, std::vector<double>{}, x);
   CHECK(support::relative_error(y, batch_norm(x, 1, 3, 132, gamma, beta).y) < 1e-13);
 }
 
@@ -111,8 +112,8 @@ TEST_CASE("float, mean 1e4 and deviation 1") {
   const double gamma[] = {1, 1}, beta[] = {0, 0};
   const Expected expected = batch_norm(x, 2, 2, 24 * 23, gamma, beta);
   const auto result = support::train_once<Model, 2, 2, support::InnerProduct>(
-      support::alone(), {2, 24, 23}, std::vector<float>{1, 1, 0, 0, 0, 0, 1, 1},
-      std::vector<float>(x.begin(), x.end()), {24, 23}, std::vector<float>(x.size(), 1.f));
+      support::alone(), {2, 24, 23}, std::vector<float>{1, 1, 0, 0, 0, 0, 1, 1}, std::vector<float>(x.begin(), x.end()),
+      {24, 23}, std::vector<float>(x.size(), 1.f));
   CHECK(support::relative_error(result.output, expected.y) < 1e-3);
 }
 

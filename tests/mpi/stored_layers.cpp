@@ -125,20 +125,24 @@ TEST_CASE("resampling to a size, by a factor, in every mode") {
 TEST_CASE("convolutions of volumes in groups") {
   using hg::Groups, hg::Kernel, hg::Stride, hg::Padding, hg::Dilation;
   check_convolution<hg::Conv3d<4, 4, Kernel<3>, hg::Padding<1>, Groups<4>>, 4, 4>("grouped_conv3d", "depthwise");
-  check_convolution<hg::Conv3d<3, 6, Kernel<2, 3, 3>, Stride<2, 1, 2>, Padding<0, 1, 1>, Groups<3>>, 3, 6>("grouped_conv3d", "multiplied");
-  check_convolution<hg::Conv3d<6, 4, Kernel<3, 2, 3>, Stride<2, 2, 1>, hg::Padding<1, 0, 2>, Dilation<1, 1, 2>, Groups<2>>, 6,
-                4>("grouped_conv3d", "grouped");
-  check_convolution<hg::Conv3d<4, 6, Kernel<2, 3, 1>, Stride<1, 2, 1>, hg::Padding<1, 1, 0>, Dilation<2, 1, 1>, Groups<2>>, 4,
-                6>("grouped_conv3d", "dilated");
+  check_convolution<hg::Conv3d<3, 6, Kernel<2, 3, 3>, Stride<2, 1, 2>, Padding<0, 1, 1>, Groups<3>>, 3, 6>(
+      "grouped_conv3d", "multiplied");
+  check_convolution<
+      hg::Conv3d<6, 4, Kernel<3, 2, 3>, Stride<2, 2, 1>, hg::Padding<1, 0, 2>, Dilation<1, 1, 2>, Groups<2>>, 6, 4>(
+      "grouped_conv3d", "grouped");
+  check_convolution<
+      hg::Conv3d<4, 6, Kernel<2, 3, 1>, Stride<1, 2, 1>, hg::Padding<1, 1, 0>, Dilation<2, 1, 1>, Groups<2>>, 4, 6>(
+      "grouped_conv3d", "dilated");
 }
 TEST_CASE("transposed convolutions of volumes") {
   using hg::Groups, hg::Kernel, hg::Stride, hg::OutputPadding;
   const std::string file = "conv_transpose3d";
   check_convolution<hg::ConvTranspose3d<3, 2, Kernel<2>, Stride<2>>, 3, 2>(file, "up2");
-  check_convolution<hg::ConvTranspose3d<2, 2, Kernel<3, 4, 3>, Stride<2, 3, 1>, hg::Padding<1, 1, 2>, OutputPadding<1, 0, 0>>,
-                    2, 2>(file, "overlapping");
-  check_convolution<hg::ConvTranspose3d<4, 2, Kernel<3, 2, 3>, Stride<1, 2, 2>, hg::Padding<1, 0, 1>, OutputPadding<0, 1, 1>,
-                                        hg::Dilation<2, 1, 1>, Groups<2>>,
+  check_convolution<
+      hg::ConvTranspose3d<2, 2, Kernel<3, 4, 3>, Stride<2, 3, 1>, hg::Padding<1, 1, 2>, OutputPadding<1, 0, 0>>, 2, 2>(
+      file, "overlapping");
+  check_convolution<hg::ConvTranspose3d<4, 2, Kernel<3, 2, 3>, Stride<1, 2, 2>, hg::Padding<1, 0, 1>,
+                                        OutputPadding<0, 1, 1>, hg::Dilation<2, 1, 1>, Groups<2>>,
                     4, 2>(file, "transposed_grouped");
 }
 TEST_CASE("adaptive average pools") {

@@ -73,8 +73,8 @@ struct Head {
   }
 };
 
-using Volumes = hg::Sequential<hg::Conv3d<2, 3, hg::Kernel<3>, hg::Padding<1>>, hg::ReLU, hg::GlobalAvgPool,
-                               hg::Linear<3, 2>>;
+using Volumes =
+    hg::Sequential<hg::Conv3d<2, 3, hg::Kernel<3>, hg::Padding<1>>, hg::ReLU, hg::GlobalAvgPool, hg::Linear<3, 2>>;
 
 }  // namespace
 
@@ -83,6 +83,26 @@ TEST_CASE("a vector beside a map and added to one") { support::check_composition
 TEST_CASE("vectors as the output") {
   support::check_composition<Head, 2, 3>();
   support::check_composition<Volumes, 2, 2, false, support::VolumeMesh>();
+}
+TEST_CASE("vectors of a network in an expression: the gradient of a loss that is one") {
+  const auto parameters = support::numbers<double>(hg::Parameters<Head, double>::count, 1);
+  const auto input = support::numbers<double>(2 * 2 * 24 * 23, 2);
+  hg::Parameters<Head, double> values;
+  values.copy_from_host(parameters);
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    if (support::leaves_a_piece_empty<Head, support::Field<double, 2>>(mesh, {2, 2, 24, 23})) continue;
+    const auto image = hg::distribute_tensor<support::Field<double, 2>>(mesh, {2, 2, 24, 23}, input);
+    using Label = support::LikePrediction<Head, support::Field<double, 2>, 3>;
+    const auto label = hg::distribute_tensor<Label>(mesh, {2, 3}, support::numbers<double>(6, 3));
+    auto by_loss = hg::value_and_grad([&](auto net) { return hg::mse(net(image), label); });
+    auto by_expression = hg::value_and_grad([&](auto net) { return hg::mean(hg::square(net(image) - label)); });
+    const auto [loss, gradient] = by_loss(values);
+    const auto [value, slope] = by_expression(values);
+    CHECK(value == doctest::Approx(loss).epsilon(1e-13));
+    CHECK(support::relative_error(hg::redistribute<hg::Replicate>(slope).to_host(),
+                                  hg::redistribute<hg::Replicate>(gradient).to_host()) < 1e-12);
+  }
 }
 TEST_CASE("the mean of a field and a matrix, in plain loops") {
   using Model = hg::Sequential<hg::GlobalAvgPool, hg::Linear<3, 2>>;

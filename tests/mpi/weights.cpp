@@ -37,8 +37,8 @@ void check_model(const std::string& name, support::Extents<support::Mesh> extent
   const std::size_t outputs = classes * support::output_points<Model, 3>(extents);
   const auto cotangent = stride == 1 ? expected.values("grad_output") : values(outputs);
   hg::Parameters<Model, double> parameters;
-  const auto unexpected = hg::load_parameters(support::Reference::folder() + "/" + name + ".safetensors", parameters,
-                                              support::world());
+  const auto unexpected =
+      hg::load_parameters(support::Reference::folder() + "/" + name + ".safetensors", parameters, support::world());
   CHECK(unexpected.empty());
   const std::vector<double> start = parameters.to_host();
   int ran = 0;
@@ -95,9 +95,7 @@ struct BilinearUNet {
 }  // namespace
 
 TEST_CASE("ResNet-18") { check_model<hg::ResNet<18, classes, 3, 2>>("resnet18", {2, 197, 229}); }
-TEST_CASE("ConvNeXt") {
-  check_model<hg::ConvNeXt<classes, 3, std::array{4, 6, 8, 10}>>("convnext", {2, 197, 229});
-}
+TEST_CASE("ConvNeXt") { check_model<hg::ConvNeXt<classes, 3, std::array{4, 6, 8, 10}>>("convnext", {2, 197, 229}); }
 TEST_CASE("U-Net with batch norms and bilinear upsampling") {
   check_model<BilinearUNet>("unet_bilinear", {2, 29, 37}, 37);
 }

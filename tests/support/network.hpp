@@ -110,9 +110,9 @@ std::vector<To> as(const std::vector<From>& values) {
 
 /// A field placed as the prediction for an image: as the image, or vectors of its samples.
 template <class ModelType, class Image, int Channels>
-using LikePrediction =
-    typename std::conditional_t<hg::detail::makes_vectors<ModelType, Image::tensor_type::extents[1]>,
-                                hg::detail::vectors_of<Image, Channels>, hg::detail::with_channels<Image, Channels>>::type;
+using LikePrediction = typename std::conditional_t<hg::detail::makes_vectors<ModelType, Image::tensor_type::extents[1]>,
+                                                   hg::detail::vectors_of<Image, Channels>,
+                                                   hg::detail::with_channels<Image, Channels>>::type;
 
 /// One forward and backward. `label` is the loss's second argument, `weight` may be empty. extents: (N, H, W), or
 /// (N, D, H, W) on a VolumeMesh. S: the value type of all fields, T where it is void.

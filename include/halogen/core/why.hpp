@@ -23,8 +23,8 @@ struct groups_do_not_divide {};
 template <int Layer>
 struct upsample_without_skip {};
 
-/// Layer slides windows, resamples or normalises over points, but its input is a vector for each sample: it stands after
-/// a global pool. Fix: Linear, activations and maps compute vectors.
+/// Layer slides windows, resamples or normalises over points, but its input is a vector for each sample: it stands
+/// after a global pool. Fix: Linear, activations and maps compute vectors.
 template <int Layer>
 struct vector_has_no_points {};
 

@@ -82,7 +82,7 @@ struct ParameterShape {
 struct ChannelParameter {
   const char* name;
   ParameterShape::Start start = ParameterShape::Start::ones;  ///< uniform: in [-1, 1)
-  double value = 0;  ///< of Start::constant
+  double value = 0;                                           ///< of Start::constant
   int trailing = 0;  ///< extents of 1 behind the channels in its shape, as files of other libraries have them
 };
 
@@ -114,7 +114,7 @@ struct PathStep {
 struct GraphNumbers {
   int output = 0;
   int layers = 0;
-  int windows = 0;  ///< dimensions of its windows, 2 or 3; 0 where it has none and takes either field
+  int windows = 0;              ///< dimensions of its windows, 2 or 3; 0 where it has none and takes either field
   index_t parameter_count = 0;  ///< values that are trained, the first of the flat array
   index_t buffer_count = 0;     ///< values behind them
   Misfit misfit;
@@ -182,7 +182,8 @@ struct GraphDraft : BasicGraph<StaticVector> {
     Window wider[spatial_dimensions];  // where parent is padded, the same seen from what was padded
     for (int d = 0; d < spatial_dimensions; ++d) {
       const Window& window = windows[d];
-      keeps = keeps && window.outputs == 0 && window.stride == 1 && 2 * window.padding == window.footprint() - 1 + window.output_padding;
+      keeps = keeps && window.outputs == 0 && window.stride == 1 &&
+              2 * window.padding == window.footprint() - 1 + window.output_padding;
       plain = plain && window.outputs == 0 && !window.transposed && !window.is_pad();
       level.window[d] = window.of_extents();
       wider[d] = window;

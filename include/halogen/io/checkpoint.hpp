@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "halogen/comm/agree.hpp"
+#include "halogen/core/config.hpp"
 #include "halogen/io/safetensors.hpp"
 #include "halogen/tensor/field_size.hpp"
 #include "halogen/train/sharded_parameters.hpp"
@@ -57,8 +58,8 @@ HALOGEN_INLINE std::string listed(const std::vector<std::string>& names) {
 }
 #endif
 
-/// The flat array from a file's tensors, which have the model's names, after the prefix, and shapes. One Error names all
-/// that are missing or do not fit.
+/// The flat array from a file's tensors, which have the model's names, after the prefix, and shapes. One Error names
+/// all that are missing or do not fit.
 template <class ModelType, class T>
 std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std::string& prefix,
                              const std::filesystem::path& file, InFile what = InFile::all) {
@@ -162,12 +163,12 @@ void save_parameters(const std::filesystem::path& file, const Parameters<ModelTy
   });
 }
 
-/// Collective: rank 0 reads the file and sends each rank what it holds. Types that T holds exactly are widened. Fails on
-/// all ranks alike, with nothing changed, where tensors are missing or have another shape or type: one sentence names
-/// them. Returns, on rank 0, the names of what else the file holds.
+/// Collective: rank 0 reads the file and sends each rank what it holds. Types that T holds exactly are widened. Fails
+/// on all ranks alike, with nothing changed, where tensors are missing or have another shape or type: one sentence
+/// names them. Returns, on rank 0, the names of what else the file holds.
 template <class ModelType, class T, Placement P>
 std::vector<std::string> load_parameters(const std::filesystem::path& file, Parameters<ModelType, T, P>& parameters,
-                     const Communicator& world) {
+                                         const Communicator& world) {
   std::vector<T> all;
   std::vector<std::string> unexpected;
   agree(world, [&] {

@@ -96,8 +96,7 @@ struct AvgPoolBackwardRows {
         for (index_t i = 0; i < across.size(); ++i) {
           const index_t x = windows.input(2, across.begin + i, 0) - x0,
                         end = std::min<index_t>(count, x + windows.kernel(2));
-          const T share = points.all ? scratch[i]
-                                     : scratch[i] * points.scale<T>(windows, plane.z, o, across.begin + i);
+          const T share = points.all ? scratch[i] : scratch[i] * points.scale<T>(windows, plane.z, o, across.begin + i);
           for (index_t k = std::max<index_t>(x, 0); k < end; ++k) out[k] += share;
         }
       }

@@ -1,5 +1,5 @@
-// AvgPool2d, AvgPool3d: y[n, c, o] = mean over the window of x[n, c, o * stride - padding + i], as torch.nn.AvgPool2d and
-// 3d. Zeros of the padding count, unless CountIncludePad<false>.
+// AvgPool2d, AvgPool3d: y[n, c, o] = mean over the window of x[n, c, o * stride - padding + i], as torch.nn.AvgPool2d
+// and 3d. Zeros of the padding count, unless CountIncludePad<false>.
 //
 //   x: (N, C, H, W) -> y: (N, C, floor((H + 2 PH - KH) / SH) + 1, the same of W), and so (N, C, D, H, W); with
 //   CeilMode<> the last window may leave the field (ceil instead of floor), and counts what lies in the field or its
@@ -13,7 +13,8 @@
 //   Shard<0>, Replicate   the same            nothing                           nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Accumulation: plane by plane, in row order, then times 1 / points. vjp: an input's owner adds the windows that hold it.
+// Accumulation: plane by plane, in row order, then times 1 / points. vjp: an input's owner adds the windows that hold
+// it.
 #pragma once
 
 #include "halogen/kernels/avg_pool.hpp"

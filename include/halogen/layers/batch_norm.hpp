@@ -37,10 +37,10 @@ struct FrozenBatchNorm {
   static void run(const LaunchAt<S>& at) {
     const int channels = at.node().channels;
     const double epsilon = at.node().template as<BatchNormConstants>().epsilon;
-    launch_range(at.space(), label, channels,
-                 kernels::FrozenMoments<compute_type<S>>{at.parameter(2), at.parameter(3), at.parameter(0),
-                                                         at.parameter(1), at.layout().samples(), channels, epsilon,
-                                                         at.norm_tables()});
+    launch_range(
+        at.space(), label, channels,
+        kernels::FrozenMoments<compute_type<S>>{at.parameter(2), at.parameter(3), at.parameter(0), at.parameter(1),
+                                                at.layout().samples(), channels, epsilon, at.norm_tables()});
   }
 };
 
@@ -51,8 +51,8 @@ constexpr void batch_norm_forward(Planner& planner, const Node& node) {
   const auto& of = node.as<BatchNormConstants>();
   const Norm norm{source.tensor, node.channels, node.channels,      node.parameter,
                   of.epsilon,    true,          node.parameter + 2, of.momentum};
-  source.norm = planner.is_training() ? planner.add_norm(norm, node)
-                                      : planner.add_frozen_norm<FrozenBatchNorm>(norm, node, 4);
+  source.norm =
+      planner.is_training() ? planner.add_norm(norm, node) : planner.add_frozen_norm<FrozenBatchNorm>(norm, node, 4);
   planner.set_value(node, value);
 }
 

@@ -1,10 +1,10 @@
-// ConvTranspose2d, ConvTranspose3d: y[n, k, i * stride - padding + t * dilation] += w[c, k, t] * x[n, c, i], from bias[k] on; the
-// adjoint of Conv2d with the same window.
+// ConvTranspose2d, ConvTranspose3d: y[n, k, i * stride - padding + t * dilation] += w[c, k, t] * x[n, c, i], from
+// bias[k] on; the adjoint of Conv2d with the same window.
 //
 //   x: (N, In, H, W)  w: (In, Out / groups, KH, KW)  bias: (Out)  ->  y: (N, Out, H', W'),
 //   H' = (H - 1) stride - 2 padding + dilation (KH - 1) + output padding + 1, as torch.nn.ConvTranspose2d. With
-//   OutputToSkip H' and the cut are those of the enclosing SkipConcat's input (PyTorch's output_size). Volumes: the same
-//   with depth D and KD before H and KH.
+//   OutputToSkip H' and the cut are those of the enclosing SkipConcat's input (PyTorch's output_size). Volumes: the
+//   same with depth D and KD before H and KH.
 //
 //   placements of x           placements of y       forward                      backward
 //   Shard<0>                  Shard<0>              nothing                      weights' gradient in the bucket

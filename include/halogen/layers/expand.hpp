@@ -1,4 +1,5 @@
-// expand(v, x): y[n, c, p] = v[n, c], a vector of each sample at every point of x, as torch's v[..., None, None].expand.
+// expand(v, x): y[n, c, p] = v[n, c], a vector of each sample at every point of x, as torch's v[..., None,
+// None].expand.
 //
 //   v: (N, C); x: (N, any, H, W) or (N, any, D, H, W) -> y: (N, C, H, W) or (N, C, D, H, W)
 //

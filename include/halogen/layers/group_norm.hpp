@@ -83,8 +83,8 @@ struct GroupNorm : Module<GroupNorm<Groups, Channels, Options...>> {
   static constexpr detail::GroupNormConstants constants{{}, Groups, epsilon};
 };
 
-/// A GroupNorm of one channel a group, as torch.nn.InstanceNorm2d and 3d: without parameters unless Affine<true> asks for
-/// them.
+/// A GroupNorm of one channel a group, as torch.nn.InstanceNorm2d and 3d: without parameters unless Affine<true> asks
+/// for them.
 template <int Channels, class... Options>
 struct InstanceNorm
     : GroupNorm<Channels, Channels,

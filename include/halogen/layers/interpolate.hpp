@@ -12,10 +12,10 @@
 //   Shard<0>, Replicate   the same            nothing                            nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// An output of so many points is cut where its inputs are: piece [b, e) of H points holds [ceil(b h / H), ceil(e h / H)).
-// A rank that would hold none is refused, as on any level. y is stored. Upsample (layers/upsample.hpp) stores nothing.
-// Accumulation: planes and rows by their weights, then points across, in their order: bits do not depend on the mesh.
-// Weights in the value type from exact positions.
+// An output of so many points is cut where its inputs are: piece [b, e) of H points holds [ceil(b h / H), ceil(e h /
+// H)). A rank that would hold none is refused, as on any level. y is stored. Upsample (layers/upsample.hpp) stores
+// nothing. Accumulation: planes and rows by their weights, then points across, in their order: bits do not depend on
+// the mesh. Weights in the value type from exact positions.
 #pragma once
 
 #include "halogen/kernels/sample.hpp"
@@ -26,12 +26,14 @@ namespace halogen {
 
 template <int... Extents>
 struct Size {
-  static_assert(sizeof...(Extents) == 2 || sizeof...(Extents) == 3, "a size has height and width, or depth before them");
+  static_assert(sizeof...(Extents) == 2 || sizeof...(Extents) == 3,
+                "a size has height and width, or depth before them");
   static_assert(((Extents > 0) && ...), "a size has points");
 };
 template <int... Factors>
 struct ScaleFactor {
-  static_assert(sizeof...(Factors) >= 1 && sizeof...(Factors) <= 3, "a factor has one number, or one for each dimension");
+  static_assert(sizeof...(Factors) >= 1 && sizeof...(Factors) <= 3,
+                "a factor has one number, or one for each dimension");
   static_assert(((Factors > 0) && ...), "a scale factor is a whole number; give Size<...> to make a field smaller");
 };
 
@@ -55,7 +57,8 @@ struct SampleForward {
     const Layout& layout = at.layout();
     const int input = at.plan().input_of(at.launch()).level;
     for (int d = 0; d < spatial_dimensions; ++d)
-      samples.of[d] = Sampled(at.node().window[d], layout.level(input).extent(d), layout.level(at.node().level).extent(d));
+      samples.of[d] =
+          Sampled(at.node().window[d], layout.level(input).extent(d), layout.level(at.node().level).extent(d));
     samples.depth = depth_window(Window{}, layout.owned(at.launch().level, 0));
     return samples;
   }
@@ -179,8 +182,8 @@ struct Interpolate : Module<Interpolate<To, Mode, Options...>> {
 template <class Mode, class... Options>
 constexpr Traced interpolate_to(Traced x, Traced like) {
   constexpr int dimensions = detail::ModeOf<Mode>::dimensions == 3 ? 3 : 2;
-  Node node = detail::sampling_node(x, detail::interpolate_operation, detail::sampling_window<Mode, Options...>(),
-                                    dimensions);
+  Node node =
+      detail::sampling_node(x, detail::interpolate_operation, detail::sampling_window<Mode, Options...>(), dimensions);
   x.graph->need_points(like, node.layer);
   node.level = (*like).level;
   return {x.graph, x.graph->add(node)};
@@ -191,8 +194,8 @@ template <class Self, class Extents>
 struct AdaptiveAvgPoolLayer : Module<Self> {
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
-    Node node = sampling_node(x, adaptive_avg_pool_operation, {.sampling = Sampling::adaptive},
-                              dimensions_of_size<Extents>);
+    Node node =
+        sampling_node(x, adaptive_avg_pool_operation, {.sampling = Sampling::adaptive}, dimensions_of_size<Extents>);
     node.level = add_size(graph, node.level, Extents{});
     return {&graph, graph.add(node)};
   }

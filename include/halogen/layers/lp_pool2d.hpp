@@ -1,5 +1,6 @@
-// LpPool2d<P, Size>, LpPool3d: y[n, c, o] = (sum over the window of x^P)^(1 / P), as torch.nn.LpPool2d: a map, an average
-// pool, and a map, whose contracts hold. A window whose sum is 0 has no gradient there, nor has PyTorch's: it is NaN.
+// LpPool2d<P, Size>, LpPool3d: y[n, c, o] = (sum over the window of x^P)^(1 / P), as torch.nn.LpPool2d: a map, an
+// average pool, and a map, whose contracts hold. A window whose sum is 0 has no gradient there, nor has PyTorch's: it
+// is NaN.
 #pragma once
 
 #include "halogen/layers/avg_pool2d.hpp"
@@ -35,7 +36,8 @@ struct RootOf {
 };
 
 template <int P, class Pool>
-constexpr int lp_points = Pool::options.window[0].kernel* Pool::options.window[1].kernel* Pool::options.window[2].kernel;
+constexpr int lp_points =
+    Pool::options.window[0].kernel * Pool::options.window[1].kernel * Pool::options.window[2].kernel;
 
 template <int P, class Pool>
 using LpPool = Sequential<Map<PowerOf<P>>, Pool, Map<RootOf<P, lp_points<P, Pool>>>>;

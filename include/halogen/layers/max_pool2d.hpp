@@ -68,8 +68,8 @@ template <int Dimensions>
 constexpr bool pools(const WindowOptions<Dimensions>& options, bool dilates) {
   bool pools = !options.has_bias && options.groups == 1 && !options.to_skip && (options.counts_padding || !dilates);
   for (const Window& window : options.window)
-    pools = pools && window.output_padding == 0 && !window.periodic && !window.is_pad() && 2 * window.padding <= window.kernel &&
-            (dilates || window.dilation == 1);
+    pools = pools && window.output_padding == 0 && !window.periodic && !window.is_pad() &&
+            2 * window.padding <= window.kernel && (dilates || window.dilation == 1);
   return pools;
 }
 

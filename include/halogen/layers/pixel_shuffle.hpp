@@ -15,7 +15,6 @@
 
 #include <string>
 
-#include "halogen/comm/error.hpp"
 #include "halogen/kernels/pixel_shuffle.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/run/at.hpp"
@@ -45,8 +44,8 @@ struct PixelShuffleOf {
     }
   };
   struct Backward {
-    static constexpr const char *label = Shuffles ? "halogen::pixel_shuffle_backward"
-                                                  : "halogen::pixel_unshuffle_backward",
+    static constexpr const char *label =
+                                    Shuffles ? "halogen::pixel_shuffle_backward" : "halogen::pixel_unshuffle_backward",
                                 *suffix = " backward";
     template <class S, Form>
     static auto rows(const LaunchAt<S>& at) {

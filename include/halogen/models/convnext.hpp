@@ -74,8 +74,8 @@ struct ConvNeXt : Module<ConvNeXt<Classes, In, Channels, Blocks>> {
       detail::convnext_stage<Channels[1], Blocks[1]>, detail::ConvNeXtDownsampling<Channels[1], Channels[2]>,
       detail::convnext_stage<Channels[2], Blocks[2]>, detail::ConvNeXtDownsampling<Channels[2], Channels[3]>,
       detail::convnext_stage<Channels[3], Blocks[3]>>;
-  using Classifier = Sequential<LayerNorm<Channels[3], detail::ConvNeXtEpsilon>,
-                                Named<"2", Linear<Channels[3], Classes>>>;
+  using Classifier =
+      Sequential<LayerNorm<Channels[3], detail::ConvNeXtEpsilon>, Named<"2", Linear<Channels[3], Classes>>>;
 
   constexpr Traced forward(Traced x) const {
     constexpr Named<"features", Features> features;

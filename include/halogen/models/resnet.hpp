@@ -71,8 +71,7 @@ struct ResNetStage<Block, In, Out, Step, std::integer_sequence<int, Rest...>> {
   using type = Sequential<Block<In, Out, Step>, std::enable_if_t<(Rest >= 0), Block<Out, Out, 1>>...>;
 };
 template <template <int, int, int> class Block, int In, int Out, int Step, int Blocks>
-using resnet_stage =
-    typename ResNetStage<Block, In, Out, Step, std::make_integer_sequence<int, Blocks - 1>>::type;
+using resnet_stage = typename ResNetStage<Block, In, Out, Step, std::make_integer_sequence<int, Blocks - 1>>::type;
 
 /// Blocks of each stage.
 constexpr std::array<int, 4> resnet_blocks(int depth) {

@@ -12,8 +12,8 @@ class Pattern {
  public:
   enum class Step : signed char {
     none,
-    window,     ///< from points of the node's output to those of its input that their windows hold
-    adjoint,    ///< from points of the node's input to those of its output whose windows hold them
+    window,      ///< from points of the node's output to those of its input that their windows hold
+    adjoint,     ///< from points of the node's input to those of its output whose windows hold them
     resampling,  ///< from points of a source to those of the reader that are resampled from them
     vector       ///< from any point of a sample to the sample's vector, on a level without points (Level::whole)
   };

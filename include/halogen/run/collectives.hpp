@@ -69,8 +69,7 @@ void NormCollectives<T>::finish_moments(const execution_space& space, int index,
   kernels::MergeMoments<execution_space>{partial, tiles, norm.channels, norm.groups, own_.data()}.launch(space,
                                                                                                          samples_);
   if (copies_of(norm) > 1)
-    launch_range(space, "halogen::norm", count,
-                 kernels::MergeSamples{own_.data(), nullptr, samples_, norm.groups});
+    launch_range(space, "halogen::norm", count, kernels::MergeSamples{own_.data(), nullptr, samples_, norm.groups});
   const kernels::RowSums* all = own_.data();
   if (ranks.size() > 1) {
     settle(space, ranks, "halogen::merge_moments");
@@ -78,8 +77,8 @@ void NormCollectives<T>::finish_moments(const execution_space& space, int index,
     all = gathered_.data();
   }
   launch_range(space, "halogen::norm", count,
-               kernels::FinishMoments<T>{all, ranks.size(), count, norm.channels, norm.groups, norm.epsilon, gamma, beta,
-                                         tables, copies_of(norm), running});
+               kernels::FinishMoments<T>{all, ranks.size(), count, norm.channels, norm.groups, norm.epsilon, gamma,
+                                         beta, tables, copies_of(norm), running});
 }
 
 template <class T>
@@ -93,8 +92,7 @@ void NormCollectives<T>::finish_sums(const execution_space& space, int index, co
                                              tables,  gamma_gradient, beta_gradient, accumulate,    sums_.data()}
       .launch(space);
   if (copies_of(norm) > 1)
-    launch_range(space, "halogen::norm", count,
-                 kernels::MergeSamples{nullptr, sums_.data(), samples_, norm.groups});
+    launch_range(space, "halogen::norm", count, kernels::MergeSamples{nullptr, sums_.data(), samples_, norm.groups});
   if (ranks.size() > 1) {
     settle(space, ranks, "halogen::merge_norm_sums");
     ranks.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));

@@ -167,7 +167,8 @@ void EvaluationParts<S, Access>::finish_launch(int i) {
       running = {parameters_.buffer(norm.running), parameters_.buffer(norm.running + 1), norm.momentum};
     norms_.finish_moments(space_, launch.statistics, operands_.partial_sums(), tiles,
                           affine ? parameters_.value(norm.parameter) : nullptr,
-                          affine ? parameters_.value(norm.parameter + 1) : nullptr, operands_.tables(launch.statistics, -1), running);
+                          affine ? parameters_.value(norm.parameter + 1) : nullptr,
+                          operands_.tables(launch.statistics, -1), running);
   }
   if (launch.sums >= 0) finish_norm_sums(launch, tiles);
 }
@@ -177,10 +178,9 @@ void EvaluationParts<S, Access>::finish_norm_sums(const Launch& launch, index_t 
   const int norm = plan_.activations[launch.sums].norm, gamma = plan_.norms[norm].parameter;
   const bool affine = gamma >= 0;
   const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0;
-  norms_.finish_sums(space_, norm, operands_.partial_sums(), tiles,
-                     affine ? parameters_.value(gamma) : nullptr, affine ? parameters_.gradient(gamma) : nullptr,
-                     affine ? parameters_.gradient(gamma + 1) : nullptr, again,
-                     operands_.tables(norm, launch.sums), layout_.points_of(norm));
+  norms_.finish_sums(space_, norm, operands_.partial_sums(), tiles, affine ? parameters_.value(gamma) : nullptr,
+                     affine ? parameters_.gradient(gamma) : nullptr, affine ? parameters_.gradient(gamma + 1) : nullptr,
+                     again, operands_.tables(norm, launch.sums), layout_.points_of(norm));
 }
 
 template <class S, class Access>

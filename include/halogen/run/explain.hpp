@@ -120,7 +120,9 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
       }
     }
     if (launch.kind->remark != nullptr) text += launch.kind->remark(launch.form);
-    const auto crosses_ranks = [&](int norm) { return plan.norms[norm].of_batch ? pieces.size(samples) > 1 : cuts_planes; };
+    const auto crosses_ranks = [&](int norm) {
+      return plan.norms[norm].of_batch ? pieces.size(samples) > 1 : cuts_planes;
+    };
     if (launch.statistics >= 0 && crosses_ranks(launch.statistics))
       text += format("; all_gather moments of norm%d", launch.statistics);
     if (launch.sums >= 0 && crosses_ranks(plan.activations[launch.sums].norm))

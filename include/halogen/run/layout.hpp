@@ -71,8 +71,7 @@ class Layout {
     std::array<Cut, Rank> cuts;
     cuts[0] = batch_;
     cuts[1] = Cut::chunk(channels, 1);
-    for (int d = 2; d < Rank; ++d)
-      cuts[static_cast<std::size_t>(d)] = level(l).cut[spatial_dimensions - Rank + d];
+    for (int d = 2; d < Rank; ++d) cuts[static_cast<std::size_t>(d)] = level(l).cut[spatial_dimensions - Rank + d];
     return cuts;
   }
 

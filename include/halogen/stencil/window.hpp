@@ -30,9 +30,9 @@ struct Window {
   bool transposed = false;
   int output_padding = 0;  ///< transposed: outputs more, at the end
   bool ceil = false;       ///< the last window may leave the field, where it begins in it or before (ceil_mode)
-  int outputs = 0;  ///< where positive: so many of any field, and nothing else of this is asked
-  Sampling sampling = Sampling::none;          ///< where not none: by extents alone (Sampled)
-  bool corners = false, antialiases = false;   ///< of a sampling
+  int outputs = 0;         ///< where positive: so many of any field, and nothing else of this is asked
+  Sampling sampling = Sampling::none;         ///< where not none: by extents alone (Sampled)
+  bool corners = false, antialiases = false;  ///< of a sampling
   Edge pads = Edge::zero;  ///< reflect, replicate: a pad, whose output o is the input's point o - padding, or its image
 
   constexpr bool operator==(const Window&) const = default;
@@ -40,8 +40,8 @@ struct Window {
   /// Inputs from the first to the last tap of one output (transposed: outputs of one input).
   HALOGEN_FUNCTION constexpr index_t footprint() const { return index_t{kernel - 1} * dilation + 1; }
 
-  /// PyTorch's formulas: floor((input + 2 padding - footprint) / stride) + 1, ceil of it, and transposed (input - 1) stride -
-  /// 2 padding + footprint + output_padding; 0 where nothing fits.
+  /// PyTorch's formulas: floor((input + 2 padding - footprint) / stride) + 1, ceil of it, and transposed (input - 1)
+  /// stride - 2 padding + footprint + output_padding; 0 where nothing fits.
   constexpr index_t output_extent(index_t input) const {
     if (outputs > 0) return outputs;
     if (transposed) return std::max<index_t>(0, (input - 1) * stride - 2 * padding + footprint() + output_padding);
@@ -72,8 +72,8 @@ struct Window {
   /// Whether another such window makes the same extents and cuts of every input: 3 x 3 with padding 1 and 1 x 1, of one
   /// stride.
   constexpr bool makes_extents_of(const Window& other) const {
-    const bool exact = transposed || other.transposed || is_pad() || other.is_pad() || ceil || other.ceil || outputs > 0 ||
-                       other.outputs > 0;
+    const bool exact = transposed || other.transposed || is_pad() || other.is_pad() || ceil || other.ceil ||
+                       outputs > 0 || other.outputs > 0;
     if (exact) return of_extents() == other.of_extents();
     return stride == other.stride && footprint() - 2 * padding == other.footprint() - 2 * other.padding;
   }

@@ -19,7 +19,8 @@ TensorView<typename Field::value_type> view_of(const Field& field) {
   const auto& storage = field.storage();
   const auto stride = [&](std::size_t d) { return static_cast<index_t>(storage.view.stride(d)); };
   TensorView<typename Field::value_type> view{
-      storage.view.data() + storage.margins[0].lo * stride(0) + storage.margins[1].lo * stride(1), stride(0), stride(1)};
+      storage.view.data() + storage.margins[0].lo * stride(0) + storage.margins[1].lo * stride(1), stride(0),
+      stride(1)};
   if constexpr (Field::rank > 2) {
     constexpr std::size_t rows = Field::rank - 2;
     view.row_stride = stride(rows);
@@ -70,8 +71,9 @@ struct with_channels<Sharded<Tensor<T, N, C, Space...>, MeshType, Placements...>
 };
 
 template <class ModelType, class Image, int In = Image::tensor_type::extents[1]>
-struct prediction_of : std::conditional_t<makes_vectors<ModelType, In>, vectors_of<Image, output_channels<ModelType, In>>,
-                                          with_channels<Image, output_channels<ModelType, In>>> {};
+struct prediction_of
+    : std::conditional_t<makes_vectors<ModelType, In>, vectors_of<Image, output_channels<ModelType, In>>,
+                         with_channels<Image, output_channels<ModelType, In>>> {};
 
 template <class Other>
 void check_same_cut(const Other& other, const Layout& layout, const char* what) {

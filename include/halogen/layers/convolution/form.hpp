@@ -97,7 +97,8 @@ struct ConvolutionForm {
   int kernel_height = 0, kernel_width = 0;  ///< by direct loops
 
   constexpr explicit ConvolutionForm(const Convolution& of) : by_taps(of.by_taps()) {
-    stuffs_planes = by_taps && of.transposed() && of.pass == Pass::forward && of.node.window[0] != Window{.transposed = true};
+    stuffs_planes =
+        by_taps && of.transposed() && of.pass == Pass::forward && of.node.window[0] != Window{.transposed = true};
     if (by_taps) return;
     winograd = of.winograd();
     by_rows = of.winograd_by_rows();

@@ -151,9 +151,9 @@ class ConvolutionRun {
     points_of_input.depth = depth_window(Window{}, at_.layout().owned(at_.launch().level, 0));
     correlate(points_of_input, slope, weight_count(), gradient);
     if (!of_.bias()) return;
-    const kernels::Tiling tiles = TileSizes::of_sums(at_.layout().owned(node_.level, 1),
-                                                     at_.layout().owned(node_.level, 2),
-                                                     at_.layout().samples() * at_.layout().planes(node_.level));
+    const kernels::Tiling tiles =
+        TileSizes::of_sums(at_.layout().owned(node_.level, 1), at_.layout().owned(node_.level, 2),
+                           at_.layout().samples() * at_.layout().planes(node_.level));
     kernels::GradientReader<S> points = slope;
     points.depth = depth_window(Window{}, at_.layout().owned(node_.level, 0));
     at_.sum_channels("halogen::bias_gradient", points, tiles, gradient + weight_count());
