@@ -19,7 +19,21 @@ struct Mixed : hg::Module<Mixed> {
   }
 };
 
-/// Groups, transposed windows, strided gradients, sums, interpolations, softmax.
+struct Product {
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T a, T b) const {
+    return a * b;
+  }
+};
+/// A map scaled by a vector of its own.
+struct Excited : hg::Module<Excited> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const auto v = hg::Linear<12, 12>{}(hg::GlobalAvgPool{}(x));
+    return hg::Map<Product>{}(x, hg::expand(hg::Sigmoid{}(v), x));
+  }
+};
+
+/// Groups, transposed windows, strided gradients, sums, interpolations, vectors, softmax.
 template <int C>
 using Block = hg::Sequential<
     hg::Residual<hg::Sequential<hg::Conv2d<C, C, hg::Kernel<3>, hg::Padding<1>, hg::Groups<C>, Globe>,
@@ -31,7 +45,8 @@ using Windows = hg::Sequential<
         hg::MaxPool2d<2>, hg::ConvTranspose2d<4, 4, hg::Kernel<4>, hg::Stride<2>, hg::Padding<1>, hg::OutputToSkip>>>,
     hg::SkipConcat<hg::Sequential<hg::Conv2d<8, 4, hg::Kernel<3>, hg::Stride<2>, hg::Padding<1>>,
                                   hg::UpsampleToSkip<hg::Bilinear>>>,
-    hg::Upsample<2, hg::Nearest>, hg::AvgPool2d<2>,
+    hg::Upsample<2, hg::Nearest>, hg::AvgPool2d<2>, hg::BatchNorm2d<12>, Excited, hg::PixelUnshuffle<2>,
+    hg::PixelShuffle<2>, hg::Interpolate<hg::Size<36, 54>, hg::Bicubic>,
     hg::Conv2d<12, 4, hg::Kernel<3>, hg::Padding<1>, hg::Boundary<hg::Reflect, hg::ReplicateEdge>>, hg::GELU,
     hg::Conv2d<4, 4>, hg::Softmax>;
 

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "halogen/comm/agree.hpp"
-#include "halogen/core/config.hpp"
 #include "halogen/io/safetensors.hpp"
 #include "halogen/tensor/field_size.hpp"
 #include "halogen/train/sharded_parameters.hpp"
@@ -48,15 +47,12 @@ std::optional<std::vector<T>> widened(const NamedTensor& tensor) {
 }
 
 /// 'a', 'b' and 3 more
-std::string listed(const std::vector<std::string>& names);
-#if HALOGEN_BODIES
-HALOGEN_INLINE std::string listed(const std::vector<std::string>& names) {
+inline std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t most = 8;
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", '" : "'") + names[i] + "'";
   return text + (names.size() > most ? " and " + std::to_string(names.size() - most) + " more" : "");
 }
-#endif
 
 /// The flat array from a file's tensors, which have the model's names, after the prefix, and shapes. One Error names
 /// all that are missing or do not fit.
