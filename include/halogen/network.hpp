@@ -9,6 +9,7 @@
 #include "halogen/layers/batch_norm.hpp"
 #include "halogen/layers/conv3d.hpp"
 #include "halogen/layers/conv_transpose2d.hpp"
+#include "halogen/layers/crop.hpp"
 #include "halogen/layers/elu.hpp"
 #include "halogen/layers/expand.hpp"
 #include "halogen/layers/gelu.hpp"

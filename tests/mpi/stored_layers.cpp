@@ -90,6 +90,29 @@ TEST_CASE("maximum and power pools") {
   check<hg::MaxPool3d<2, Ceil>, 1, 1, 4>("max3d_ceil");
   check<hg::LpPool2d<2, 3, hg::Stride<2>>, 2>("lp2");
 }
+TEST_CASE("pools at a date line, at mirrors and at replicated edges") {
+  using hg::Boundary, hg::Kernel, hg::Padding, hg::Stride;
+  using Globe = Boundary<hg::Periodic, hg::Periodic>;
+  const char* file = "edges_of_pools";
+  check<hg::MaxPool2d<3, Stride<2>, Padding<1>, Globe>, 2>("max_circular", file);
+  check<hg::MaxPool2d<1, Kernel<3, 2>, Stride<1, 2>, Padding<1, 0>, Boundary<hg::Periodic, hg::Zero>>, 2>(
+      "max_circular_rows", file);
+  check<hg::MaxPool2d<3, Stride<2>, Padding<1>, Boundary<hg::Reflect, hg::Reflect>>, 2>("max_reflect", file);
+  check<hg::AvgPool2d<3, Stride<1>, Padding<1>, Globe>, 2>("avg_circular", file);
+  check<hg::AvgPool2d<3, Stride<2>, Padding<1>, Boundary<hg::ReplicateEdge, hg::Periodic>>, 2>("avg_mixed", file);
+  using Ring = Boundary<hg::Periodic, hg::Zero, hg::Periodic>;
+  check<hg::MaxPool3d<1, Kernel<3, 2, 3>, Stride<1, 2, 1>, Padding<1, 0, 1>, Ring>, 1, 1, 4>("max3d_circular", file);
+  check<hg::AvgPool3d<1, Kernel<3, 2, 3>, Stride<2, 2, 1>, Padding<1, 0, 1>, Ring>, 1, 1, 4>("avg3d_circular", file);
+}
+TEST_CASE("crops and rolls") {
+  check<hg::Crop2d<1, 2, 0, 3>, 2>("crop", "edges_of_pools");
+  check<hg::Crop3d<1, 0, 0, 2, 1, 1>, 1, 1, 4>("crop3d", "edges_of_pools");
+  check<hg::Roll2d<2, -3>, 2>("roll", "edges_of_pools");
+  check<hg::Roll3d<1, 0, -2>, 1, 1, 4>("roll3d", "edges_of_pools");
+  using Net = hg::Sequential<hg::Conv2d<2, 3, hg::Kernel<3, 5>, hg::Dilation<2, 1>, hg::Same>, hg::Tanh, hg::Roll2d<-1, 2>,
+                             hg::ReflectionPad2d<2>, hg::Crop2d<1, 3, 4, 0>, hg::Conv2d<3, 2>>;
+  support::check_composition<Net, 2, 2, true>();
+}
 TEST_CASE("shuffles") {
   check<hg::PixelShuffle<2>, 8, 2>("shuffle");
   check<hg::PixelShuffle<3>, 9, 1>("shuffle3");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors,
+"""make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors,
 grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
@@ -68,6 +68,20 @@ RESAMPLED = {
 }
 
 
+EDGES = {
+    "max_circular": (PLANE, lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1), "circular"), 3, 2)),
+    "max_circular_rows": (PLANE, lambda x: F.max_pool2d(F.pad(x, (0, 0, 1, 1), "circular"), (3, 2), (1, 2))),
+    "max_reflect": (PLANE, lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1), "reflect"), 3, 2)),
+    "avg_circular": (PLANE, lambda x: F.avg_pool2d(F.pad(x, (1, 1, 1, 1), "circular"), 3, 1)),
+    "avg_mixed": (PLANE, lambda x: F.avg_pool2d(F.pad(F.pad(x, (0, 0, 1, 1), "replicate"), (1, 1, 0, 0), "circular"), 3, 2)),
+    "max3d_circular": (VOLUME, lambda x: F.max_pool3d(F.pad(x, (1, 1, 0, 0, 1, 1), "circular"), (3, 2, 3), (1, 2, 1))),
+    "crop": (PLANE, lambda x: x[:, :, 1:-2, :-3]),
+    "crop3d": (VOLUME, lambda x: x[:, :, 1:, :-2, 1:-1]),
+    "roll": (PLANE, lambda x: torch.roll(x, (2, -3), (2, 3))),
+    "roll3d": (VOLUME, lambda x: torch.roll(x, (1, -2), (2, 4))),
+    "avg3d_circular": (VOLUME, lambda x: F.avg_pool3d(F.pad(x, (1, 1, 0, 0, 1, 1), "circular"), (3, 2, 3), (2, 2, 1))),
+}
+
 GROUPED = {  # input channels, output channels, groups, kernel, stride, padding, dilation
     "depthwise": (4, 4, 4, (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
     "multiplied": (3, 6, 3, (2, 3, 3), (2, 1, 2), (0, 1, 1), (1, 1, 1)),
@@ -123,6 +137,7 @@ def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     write(folder / "layers.safetensors", CASES)
     write(folder / "resampled.safetensors", RESAMPLED)
+    write(folder / "edges_of_pools.safetensors", EDGES)
     grouped(folder / "grouped_conv3d.safetensors")
     transposed(folder / "conv_transpose3d.safetensors")
 

@@ -21,6 +21,7 @@ const T* row_for_maxima(const ValueReader<S>& reader, const PlaneAt& plane, inde
   if (x0 >= 0 && x0 + count <= reader.frame.extent[2])
     if (const T* in = reader.standing_row(plane, y, x0, count)) return in;
   reader.load_row(plane, y, x0, count, scratch);
+  if (reader.frame.periodic[2]) return scratch;
   const index_t begin = std::clamp<index_t>(-x0, 0, count),
                 end = std::clamp<index_t>(reader.frame.extent[2] - x0, 0, count);
   std::fill(scratch, scratch + begin, -std::numeric_limits<T>::infinity());

@@ -20,9 +20,11 @@ struct NodeWindows {
     return (count - 1) * stride(d) + window[d].footprint();
   }
 
-  /// Outputs that hold all those whose window reads an input of [begin, end) in dimension d.
+  /// Outputs that hold all those whose window reads an input of [begin, end) in dimension d; where that is periodic,
+  /// images of outputs too.
   HALOGEN_FUNCTION Interval holding(int d, index_t begin, index_t end) const {
-    return intersect(window[d].output_of({begin, end}), {0, outputs[d]});
+    const Interval all = window[d].output_of({begin, end});
+    return window[d].periodic ? all : intersect(all, {0, outputs[d]});
   }
   /// The tap of `output` that reads `input`, negative or beyond the kernel where none does.
   HALOGEN_FUNCTION index_t tap(int d, index_t input_point, index_t output) const {

@@ -35,9 +35,10 @@ kernels::PooledPoints pooled_points(const LaunchAt<S>& at) {
   for (int d = 0; d < spatial_dimensions; ++d) {
     const Window& window = at.node().window[d];
     const index_t padding = counts_padding ? window.padding : 0;
-    points.begin[d] = -padding;
-    points.end[d] = input.extent(d) + padding;
-    points.all = points.all && !window.ceil && (counts_padding || window.padding == 0);
+    const index_t beyond = window.periodic ? window.footprint() : padding;  // a periodic field has no end
+    points.begin[d] = -beyond;
+    points.end[d] = input.extent(d) + beyond;
+    points.all = points.all && !window.ceil && (counts_padding || window.padding == 0 || window.periodic);
   }
   return points;
 }
@@ -52,9 +53,10 @@ struct AvgPoolForward {
 
 struct AvgPoolBackward {
   static constexpr const char *label = "halogen::avg_pool_backward", *suffix = " backward";
+  static constexpr auto check = MaxPoolBackward::check;
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at) {
-    return kernels::AvgPoolBackwardRows<S>{at.gradient(0), at.first_channel(), at.windows(), pooled_points(at)};
+    return kernels::AvgPoolBackwardRows<S>{at.windowed_gradient(0), at.first_channel(), at.windows(), pooled_points(at)};
   }
 };
 

@@ -118,12 +118,13 @@ constexpr Traced add_convolution(Traced x, const Operation& operation, const Win
 
 }  // namespace detail
 
-/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0), Dilation (1), Groups (1), Boundary<Height,
+/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0) or Same, Dilation (1), Groups (1), Boundary<Height,
 /// Width> (Zero, Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
 struct Conv2d : Module<Conv2d<In, Out, Options...>> {
   static_assert(In > 0 && Out > 0, "a convolution has channels");
   static constexpr auto options = detail::window_options<2, Options...>();
+  static_assert(options.keeps_extents, "Same needs a stride of 1 and windows of an odd number of points");
   static_assert(options.has_own_extent(), "OutputPadding belongs to ConvTranspose2d");
 
   constexpr Traced forward(Traced x) const {

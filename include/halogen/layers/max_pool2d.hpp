@@ -17,7 +17,8 @@
 
 #include "halogen/kernels/max_pool.hpp"
 #include "halogen/layers/module.hpp"
-#include "halogen/layers/window_options.hpp"
+#include "halogen/layers/commensurate.hpp"
+#include "halogen/layers/pad.hpp"
 #include "halogen/run/at.hpp"
 
 namespace halogen {
@@ -33,9 +34,14 @@ struct MaxPoolForward {
 
 struct MaxPoolBackward {
   static constexpr const char *label = "halogen::max_pool_backward", *suffix = " backward";
+  static void check(const Node& node, int dimension, index_t input, index_t output) {
+    check_commensurate(node, node.window[dimension], input, output);
+  }
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at) {
-    return kernels::MaxPoolBackwardRows<S>{at.value(1), at.gradient(0), at.first_channel(), at.windows()};
+    kernels::ValueReader<S> input = at.value(1);
+    for (int d = 0; d < spatial_dimensions; ++d) input.frame.periodic[d] = at.node().window[d].periodic;
+    return kernels::MaxPoolBackwardRows<S>{input, at.windowed_gradient(0), at.first_channel(), at.windows()};
   }
 };
 
@@ -62,14 +68,13 @@ constexpr WindowOptions<Dimensions> pool_options() {
   return options;
 }
 
-/// Whether they are what a pool can do: no bias, groups or boundary, and at most half the kernel of padding
+/// Whether they are what a pool can do: no bias or groups, and at most half the kernel of padding
 /// (PyTorch's limit): so that every window has a point of the field, but for dilated ones, whose maximum may be -inf.
 template <int Dimensions>
 constexpr bool pools(const WindowOptions<Dimensions>& options, bool dilates) {
   bool pools = !options.has_bias && options.groups == 1 && !options.to_skip && (options.counts_padding || !dilates);
   for (const Window& window : options.window)
-    pools = pools && window.output_padding == 0 && !window.periodic && !window.is_pad() &&
-            2 * window.padding <= window.kernel && (dilates || window.dilation == 1);
+    pools = pools && window.output_padding == 0 && 2 * window.padding <= window.kernel && (dilates || window.dilation == 1);
   return pools;
 }
 
@@ -85,7 +90,7 @@ constexpr Traced add_pool(Traced x, const Operation& operation, const WindowOpti
   node.inputs[0] = x.node;
   node.channels = (*x).channels;
   for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
-  node.level = graph.level_through((*x).level, node.window);
+  read_padded(x, node);
   return {&graph, graph.add(node)};
 }
 

@@ -41,6 +41,8 @@ template <int Count>
 struct Channels {
   static_assert(Count > 0, "a layer has channels");
 };
+/// As much padding as keeps the extents, where kernels are odd and the stride is 1, as torch's padding="same".
+struct Same {};
 /// As much output padding as gives the extents of the enclosing SkipConcat's input.
 struct OutputToSkip {};
 template <bool On>
@@ -63,6 +65,7 @@ struct WindowOptions {
   bool to_skip = false;
   bool has_stride = false, has_bias = false;
   bool counts_padding = true;
+  bool same = false, keeps_extents = true;  ///< Same, and whether it can
 
   template <int... Sizes>
   constexpr void set(Kernel<Sizes...>) {
@@ -98,6 +101,7 @@ struct WindowOptions {
     each<Points...>([](Window& w, int points) { w.output_padding = points; });
   }
   constexpr void set(OutputToSkip) { to_skip = true; }
+  constexpr void set(Same) { same = true; }
   template <int Count>
   constexpr void set(Channels<Count>) {}
   template <bool On>
@@ -138,6 +142,11 @@ template <int Dimensions, class... Options>
 constexpr WindowOptions<Dimensions> window_options() {
   WindowOptions<Dimensions> options;
   (options.set(Options{}), ...);
+  if (options.same)
+    for (Window& w : options.window) {
+      options.keeps_extents = options.keeps_extents && w.stride == 1 && w.footprint() % 2 == 1;
+      w.padding = static_cast<int>(w.footprint() / 2);
+    }
   return options;
 }
 

@@ -242,7 +242,7 @@ class LaunchAt {
       throw Error("launch " + plan_.name_of(launch()) + " sums " + std::to_string(count) +
                   " numbers over ranks, and its workspace() says " + std::to_string(sums_.numbers.size()) +
                   ": return as many as rank_sums there");
-    if (sums_.plane.size() == 1) return;
+    if (sums_.plane.size() == 1 || layout_.level(launch().level).whole) return;  // vectors: all ranks have the sums
     halos_.send();
     settle(space_, sums_.plane, "halogen::rank_sums");
     sums_.plane.all_reduce(rank_sums(), static_cast<std::size_t>(count));

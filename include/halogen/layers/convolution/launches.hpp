@@ -2,28 +2,16 @@
 #pragma once
 
 #include "halogen/core/config.hpp"
+#include "halogen/layers/commensurate.hpp"
 #include "halogen/layers/convolution/kernels.hpp"
 #include "halogen/run/needs.hpp"
 
 namespace halogen::detail {
 
-/// Gathering a gradient through a periodic window shifts outputs by whole fields; that needs extent = stride * outputs.
-void check_commensurate(const Node& node, const Window& window, index_t input, index_t output);
 /// PyTorch's condition on output_size, which an extent taken from a skip may miss.
 void check_transposed(const Node& node, int dimension, index_t input, index_t output);
 
 #if HALOGEN_BODIES
-HALOGEN_INLINE void check_commensurate(const Node& node, const Window& window, index_t input, index_t output) {
-  if (!window.periodic || window.commensurate(input, output)) return;
-  if (window.padding == 0 && !window.transposed) return;  // no window crosses the end: nothing is periodic about it
-  throw CollectiveError(
-      "layer " + std::to_string(node.layer) + " (" + node.operation->name + ") has a periodic window of stride " +
-      std::to_string(window.stride) + " over " + std::to_string(input) + " points with " + std::to_string(output) +
-      " outputs; " +
-      (window.transposed ? "it needs outputs = stride * extent" : "its gradient needs extent = stride * outputs") +
-      ": pad to keep the extent, or use Zero");
-}
-
 HALOGEN_INLINE void check_transposed(const Node& node, int dimension, index_t input, index_t output) {
   Window window = node.window[dimension];
   check_commensurate(node, window, input, output);
