@@ -29,6 +29,7 @@
 #include "halogen/layers/residual.hpp"
 #include "halogen/layers/sigmoid.hpp"
 #include "halogen/layers/silu.hpp"
+#include "halogen/layers/signals.hpp"
 #include "halogen/layers/softmax.hpp"
 #include "halogen/layers/stencil.hpp"
 #include "halogen/layers/tanh.hpp"

@@ -24,10 +24,10 @@ void check(const std::string& name, const char* file = "layers") {
   if (support::world().size() <= 2) CHECK(ran > 0);
 }
 
-/// Volumes' convolutions, whose numbers are exact.
-template <class Layer, int In, int Out>
+/// Convolutions of volumes and signals, whose numbers are exact.
+template <class Layer, int In, int Out, std::size_t Rank = 4>
 void check_convolution(const std::string& file, const std::string& name) {
-  const support::StoredCase<4> stored(file, name);
+  const support::StoredCase<Rank> stored(file, name);
   CAPTURE(name);
   std::vector<double> parameters = stored["weight"];
   for (const double bias : stored["bias"]) parameters.push_back(bias);
@@ -103,6 +103,23 @@ TEST_CASE("pools at a date line, at mirrors and at replicated edges") {
   using Ring = Boundary<hg::Periodic, hg::Zero, hg::Periodic>;
   check<hg::MaxPool3d<1, Kernel<3, 2, 3>, Stride<1, 2, 1>, Padding<1, 0, 1>, Ring>, 1, 1, 4>("max3d_circular", file);
   check<hg::AvgPool3d<1, Kernel<3, 2, 3>, Stride<2, 2, 1>, Padding<1, 0, 1>, Ring>, 1, 1, 4>("avg3d_circular", file);
+}
+TEST_CASE("signals") {
+  using hg::Groups, hg::Kernel, hg::Padding, hg::Stride;
+  const char* file = "signals";
+  check<hg::MaxPool1d<3, Stride<2>, Padding<1>>, 2, 2, 2>("max1d", file);
+  check<hg::AvgPool1d<4, Stride<3>, Padding<1>, Ceil, Exclude>, 2, 2, 2>("avg1d", file);
+  check<hg::Sequential<hg::ReflectionPad1d<2>, hg::MaxPool1d<2>>, 2, 2, 2>("reflect1d", file);
+  check<hg::AvgPool1d<3, Stride<2>, Padding<1>, hg::Boundary<hg::Periodic>>, 2, 2, 2>("circular1d", file);
+  check_convolution<hg::Conv1d<3, 4, Kernel<5>, Stride<2>, Padding<2>>, 3, 4, 2>(file, "conv1d");
+  check_convolution<hg::Conv1d<4, 4, Kernel<3>, Padding<2>, hg::Dilation<2>, Groups<4>>, 4, 4, 2>(file, "conv1d_depthwise");
+  check_convolution<hg::ConvTranspose1d<3, 2, Kernel<4>, Stride<3>, Padding<1>, hg::OutputPadding<1>>, 3, 2, 2>(
+      file, "conv_transpose1d");
+  using Net = hg::Sequential<hg::Conv1d<2, 4, Kernel<5>, hg::Same, hg::Boundary<hg::Periodic>>, hg::BatchNorm1d<4>,
+                             hg::GELU, hg::Residual<hg::Sequential<hg::MaxPool1d<2>, hg::Conv1d<4, 4, Kernel<3>, hg::Same>,
+                                                                   hg::UpsampleToSkip<hg::Nearest>>>,
+                             hg::Linear<4, 2>>;
+  support::check_composition<Net, 2, 2, false, support::SignalMesh>();
 }
 TEST_CASE("crops and rolls") {
   check<hg::Crop2d<1, 2, 0, 3>, 2>("crop", "edges_of_pools");

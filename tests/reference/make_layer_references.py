@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors,
+"""make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
 grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
@@ -82,6 +82,30 @@ EDGES = {
     "avg3d_circular": (VOLUME, lambda x: F.avg_pool3d(F.pad(x, (1, 1, 0, 0, 1, 1), "circular"), (3, 2, 3), (2, 2, 1))),
 }
 
+SIGNAL = (2, 2, 17)
+SIGNALS = {
+    "max1d": (SIGNAL, lambda x: F.max_pool1d(x, 3, 2, 1)),
+    "avg1d": (SIGNAL, lambda x: F.avg_pool1d(x, 4, 3, 1, True, False)),
+    "reflect1d": (SIGNAL, lambda x: F.max_pool1d(F.pad(x, (2, 2), "reflect"), 2, 2)),
+    "circular1d": ((2, 2, 18), lambda x: F.avg_pool1d(F.pad(x, (1, 1), "circular"), 3, 2)),
+}
+CONVOLUTIONS_1D = {
+    "conv1d": (3, 4, 1, lambda x, w, b: F.conv1d(x, w, b, 2, 2, 1), (4, 3, 5)),
+    "conv1d_depthwise": (4, 4, 4, lambda x, w, b: F.conv1d(x, w, b, 1, 2, 2, 4), (4, 1, 3)),
+    "conv_transpose1d": (3, 2, 1, lambda x, w, b: F.conv_transpose1d(x, w, b, 3, 1, 1), (3, 2, 4)),
+}
+
+
+def signals(file):
+    tensors = {}
+    for name, (inputs, outputs, groups, f, weight) in CONVOLUTIONS_1D.items():
+        random = np.random.default_rng(len(name))
+        given = {"input": dyadic(random, (2, inputs, 17)), "weight": dyadic(random, weight),
+                 "bias": dyadic(random, (outputs,))}
+        write_convolution(tensors, name, given, random, f)
+    write(file, SIGNALS, tensors)
+
+
 GROUPED = {  # input channels, output channels, groups, kernel, stride, padding, dilation
     "depthwise": (4, 4, 4, (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
     "multiplied": (3, 6, 3, (2, 3, 3), (2, 1, 2), (0, 1, 1), (1, 1, 1)),
@@ -138,12 +162,13 @@ def main():
     write(folder / "layers.safetensors", CASES)
     write(folder / "resampled.safetensors", RESAMPLED)
     write(folder / "edges_of_pools.safetensors", EDGES)
+    signals(folder / "signals.safetensors")
     grouped(folder / "grouped_conv3d.safetensors")
     transposed(folder / "conv_transpose3d.safetensors")
 
 
-def write(file, cases):
-    tensors = {}
+def write(file, cases, tensors=None):
+    tensors = tensors or {}
     for name, (shape, f) in cases.items():
         random = np.random.default_rng(sum(map(ord, name)))
         x = dyadic(random, shape).requires_grad_()

@@ -13,6 +13,8 @@ template <class MeshType>
 constexpr Extents<MeshType> usual_extents() {
   if constexpr (MeshType::rank == 4)
     return {2, 12, 11, 12};
+  else if constexpr (MeshType::rank == 2)
+    return {2, 30};
   else
     return {2, 24, 23};
 }

@@ -18,9 +18,15 @@ template <class T, int Channels>
 using Volume = hg::Sharded<hg::Tensor<T, hg::dyn, Channels, hg::dyn, hg::dyn, hg::dyn>, VolumeMesh, hg::Shard<0>,
                            hg::Shard<2>, hg::Shard<3>, hg::Shard<4>>;
 
+/// Signals.
+using SignalMesh = hg::Mesh<"data", "width">;
+template <class T, int Channels>
+using Signal = hg::Sharded<hg::Tensor<T, hg::dyn, Channels, hg::dyn>, SignalMesh, hg::Shard<0>, hg::Shard<2>>;
+
 /// The field that such a mesh cuts in all its dimensions but the channels.
 template <class MeshType, class T, int Channels>
-using FieldOn = std::conditional_t<MeshType::rank == 4, Volume<T, Channels>, Field<T, Channels>>;
+using FieldOn = std::conditional_t<MeshType::rank == 4, Volume<T, Channels>,
+                                   std::conditional_t<MeshType::rank == 2, Signal<T, Channels>, Field<T, Channels>>>;
 
 /// Extents of samples and space; and with channels, as fields take them.
 template <class MeshType>
@@ -69,7 +75,13 @@ template <class MeshType>
 std::vector<hg::DeviceMesh<MeshType>> meshes_of(int batch) {
   if constexpr (MeshType::rank == 4)
     return volume_meshes(batch);
-  else
+  else if constexpr (MeshType::rank == 2) {
+    std::vector<hg::DeviceMesh<MeshType>> result;
+    for (int data = 1; data <= batch; ++data)
+      if (world().size() % data == 0)
+        result.push_back(hg::device_mesh<MeshType>(world(), {data, world().size() / data}));
+    return result;
+  } else
     return meshes(batch);
 }
 

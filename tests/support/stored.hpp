@@ -21,7 +21,7 @@ struct Takes : hg::Module<Takes<Channels>> {
 /// (N, D, H, W) on volumes' meshes.
 template <class Model, int In, std::size_t Rank, class Check>
 int on_meshes(const std::array<hg::index_t, Rank>& extents, Check check) {
-  using MeshType = std::conditional_t<Rank == 4, VolumeMesh, Mesh>;
+  using MeshType = std::conditional_t<Rank == 4, VolumeMesh, std::conditional_t<Rank == 2, SignalMesh, Mesh>>;
   int ran = 0;
   for (const auto& mesh : meshes_of<MeshType>(static_cast<int>(extents[0]))) {
     CAPTURE(text(mesh));

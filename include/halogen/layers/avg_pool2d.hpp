@@ -72,6 +72,7 @@ constexpr void avg_pool_vjp(Planner& planner, const Node& node) {
   planner.emit_input_gradients(launch);
 }
 
+inline constexpr Operation avg_pool1d_operation{"avg_pool1d", avg_pool_forward, avg_pool_vjp};
 inline constexpr Operation avg_pool2d_operation{"avg_pool2d", avg_pool_forward, avg_pool_vjp};
 inline constexpr Operation avg_pool3d_operation{"avg_pool3d", avg_pool_forward, avg_pool_vjp};
 
@@ -83,9 +84,12 @@ struct AvgPoolLayer : Module<Self> {
                 "an average pool takes Kernel, Stride, CountIncludePad, CeilMode, and Padding of at most half the "
                 "kernel");
   static constexpr AvgPoolConstants constants{{}, options.counts_padding};
+  static constexpr const Operation& operation() {
+    return Dimensions == 1 ? avg_pool1d_operation : Dimensions == 2 ? avg_pool2d_operation : avg_pool3d_operation;
+  }
 
   constexpr Traced forward(Traced x) const {
-    return add_pool(x, Dimensions == 2 ? avg_pool2d_operation : avg_pool3d_operation, options, &constants);
+    return add_pool(x, operation(), options, &constants);
   }
 };
 }  // namespace types

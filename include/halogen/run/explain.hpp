@@ -102,7 +102,7 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
     if (launch.output >= 0) {
       const StoredTensor& tensor = plan.tensors[launch.output];
       const TensorLayout& piece = layout.tensor(launch.output);
-      const int first = layout.volume() ? 0 : 1;
+      const int first = 2 + spatial_dimensions - layout.rank_of_fields();
       text += format(" -> %st%d (%d, %d", launch.accumulate && launch.addend < 0 ? "+= " : "", launch.output,
                      layout.samples(), tensor.channels);
       for (int d = first; d < spatial_dimensions; ++d)

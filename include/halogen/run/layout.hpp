@@ -61,11 +61,11 @@ class Layout {
   const TensorLayout& tensor(int t) const { return tensors_[static_cast<std::size_t>(t)]; }
   const MemoryUse& memory() const { return memory_; }
 
-  bool volume() const { return volume_; }  ///< whether fields have depth
+  int rank_of_fields() const { return rank_of_fields_; }  ///< 3 (width), 4 (height too) or 5 (depth too)
   Interval owned(int l, int d) const { return level(l).piece(d, part(d)); }
   int planes(int l) const { return static_cast<int>(owned(l, 0).size()); }
 
-  /// Cuts of a field of so many channels on a level. Rank: 4, or 5 with depth; 2 of vectors.
+  /// Cuts of a field of so many channels on a level. Rank: of fields, or 2 of vectors.
   template <int Rank>
   std::array<Cut, Rank> field_cuts(int l, index_t channels) const {
     std::array<Cut, Rank> cuts;
@@ -103,7 +103,7 @@ class Layout {
   Decomposition pieces_;
   int rank_;
   ValueBytes value_bytes_;
-  bool volume_;
+  int rank_of_fields_;
   std::array<int, 2 + spatial_dimensions> dimensions_;
   Cut batch_;
   int samples_;
@@ -120,8 +120,8 @@ HALOGEN_INLINE Layout::Layout(const Plan& plan, const Decomposition& pieces, int
       pieces_(pieces),
       rank_(rank),
       value_bytes_(value_bytes),
-      volume_(input.size() == 5),
-      dimensions_(tensor_dimensions(volume_)),
+      rank_of_fields_(static_cast<int>(input.size())),
+      dimensions_(tensor_dimensions(input.size())),
       batch_(input[0]),
       samples_(static_cast<int>(batch_.piece(pieces.part(rank, 0)).size())),
       levels_(layout_levels(plan, input.subspan(2), pieces.text())) {

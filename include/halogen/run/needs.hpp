@@ -27,14 +27,16 @@ struct LevelLayout {
 inline constexpr const char* spatial_names[spatial_dimensions] = {"depth", "height", "width"};
 inline constexpr const char* spatial_points[spatial_dimensions] = {"plane", "row", "column"};
 
-/// Dimensions of a field (N, C, D, H, W) or (N, C, H, W). The depth of the latter is called 4, a dimension that it does
-/// not have and no placement names: one plane, never cut.
-constexpr std::array<int, 2 + spatial_dimensions> tensor_dimensions(bool volume) {
-  return volume ? std::array{0, 1, 2, 3, 4} : std::array{0, 1, 4, 2, 3};
+/// Dimensions of a field (N, C, D, H, W), (N, C, H, W) or (N, C, W). Depth and height that it does not have are called by
+/// numbers that it does not have either and no placement names: one plane, one row, never cut.
+constexpr std::array<int, 2 + spatial_dimensions> tensor_dimensions(std::size_t rank) {
+  if (rank == 3) return {0, 1, 4, 3, 2};
+  return rank == 5 ? std::array{0, 1, 2, 3, 4} : std::array{0, 1, 4, 2, 3};
 }
 
-/// Depth, height and width from a field's spatial cuts, with a depth of one plane where it has none.
+/// Depth, height and width from a field's spatial cuts, with one plane and one row where it has none.
 inline LevelLayout finest_level(std::span<const Cut> space) {
+  if (space.size() == 1) return {{Cut::chunk(1, 1), Cut::chunk(1, 1), space[0]}};
   if (space.size() == 2) return {{Cut::chunk(1, 1), space[0], space[1]}};
   return {{space[0], space[1], space[2]}};
 }

@@ -46,7 +46,7 @@ template <class ModelType, class Image>
 inline constexpr int rank_for = [] {
   constexpr int windows = graph_of<ModelType, input_channels<ModelType>>.windows;
   if (windows != 0) return 2 + windows;
-  return Image::rank == 5 ? 5 : 4;
+  return Image::rank == 3 || Image::rank == 5 ? Image::rank : 4;
 }();
 
 template <int Rank, class Field>

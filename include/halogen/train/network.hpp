@@ -21,7 +21,8 @@ TensorView<typename Field::value_type> view_of(const Field& field) {
   TensorView<typename Field::value_type> view{
       storage.view.data() + storage.margins[0].lo * stride(0) + storage.margins[1].lo * stride(1), stride(0),
       stride(1)};
-  if constexpr (Field::rank > 2) {
+  if constexpr (Field::rank == 3) view.x0 = field.offset(2) - storage.margins[2].lo;
+  if constexpr (Field::rank > 3) {
     constexpr std::size_t rows = Field::rank - 2;
     view.row_stride = stride(rows);
     view.y0 = field.offset(rows) - storage.margins[rows].lo;

@@ -54,6 +54,10 @@ template <class T, int Channels, class MeshType, int... Codes>
 struct image_of<T, Channels, Placed<MeshType, 4, Codes...>> {
   using type = Sharded<Tensor<T, dyn, Channels, dyn, dyn>, MeshType, typename placement_of<Codes>::type...>;
 };
+template <class T, int Channels, class MeshType, int... Codes>
+struct image_of<T, Channels, Placed<MeshType, 3, Codes...>> {
+  using type = Sharded<Tensor<T, dyn, Channels, dyn>, MeshType, typename placement_of<Codes>::type...>;
+};
 template <class ModelType, class T, class E>
 using ImageFor =
     typename image_of<T, channels_of<E> == dyn ? input_channels<ModelType> : channels_of<E>, typename E::placed>::type;
@@ -151,14 +155,14 @@ void pull(const NetworkOutput<ModelType, T, E, Variable>& node, const C& cotange
 }  // namespace detail
 
 template <class ModelType, class T, Expression E>
-  requires(E::placed::rank >= 4 && Fits<ModelType, detail::ImageFor<ModelType, T, E>>)
+  requires(E::placed::rank >= 3 && Fits<ModelType, detail::ImageFor<ModelType, T, E>>)
 auto infer(const Parameters<ModelType, T>& parameters, const E& expression) {
   using Inner = expression_of<E>;
   return NetworkOutput<ModelType, T, Inner>(parameters, as_expression(expression));
 }
 
 template <class ModelType, class T, Expression E, class Why = WhyNot<ModelType, detail::ImageFor<ModelType, T, E>>>
-  requires(E::placed::rank >= 4 && !Fits<ModelType, detail::ImageFor<ModelType, T, E>>)
+  requires(E::placed::rank >= 3 && !Fits<ModelType, detail::ImageFor<ModelType, T, E>>)
 void infer(const Parameters<ModelType, T>& parameters, const E& expression) = delete;
 
 }  // namespace halogen

@@ -61,7 +61,7 @@ struct NetworkVariable {
       return AppliedNetwork<ModelType, Image>{image};
   }
   template <Expression X>
-    requires(std::is_same_v<P, Replicate> && X::placed::rank >= 4 && Fits<ModelType, detail::ImageFor<ModelType, T, X>>)
+    requires(std::is_same_v<P, Replicate> && X::placed::rank >= 3 && Fits<ModelType, detail::ImageFor<ModelType, T, X>>)
   auto operator()(const X& x) const {
     return node(x);
   }
@@ -70,7 +70,7 @@ struct NetworkVariable {
     requires(!Fits<ModelType, Sharded<TensorType, MeshType, Placements...>, NoWeight, NoWeight, T>)
   void operator()(const Sharded<TensorType, MeshType, Placements...>& image) const = delete;
   template <Expression X, class Why = WhyNot<ModelType, detail::ImageFor<ModelType, T, X>>>
-    requires(X::placed::rank >= 4 && !Fits<ModelType, detail::ImageFor<ModelType, T, X>>)
+    requires(X::placed::rank >= 3 && !Fits<ModelType, detail::ImageFor<ModelType, T, X>>)
   void operator()(const X& x) const = delete;
 
  private:
