@@ -112,13 +112,15 @@ TEST_CASE("signals") {
   check<hg::Sequential<hg::ReflectionPad1d<2>, hg::MaxPool1d<2>>, 2, 2, 2>("reflect1d", file);
   check<hg::AvgPool1d<3, Stride<2>, Padding<1>, hg::Boundary<hg::Periodic>>, 2, 2, 2>("circular1d", file);
   check_convolution<hg::Conv1d<3, 4, Kernel<5>, Stride<2>, Padding<2>>, 3, 4, 2>(file, "conv1d");
-  check_convolution<hg::Conv1d<4, 4, Kernel<3>, Padding<2>, hg::Dilation<2>, Groups<4>>, 4, 4, 2>(file, "conv1d_depthwise");
+  check_convolution<hg::Conv1d<4, 4, Kernel<3>, Padding<2>, hg::Dilation<2>, Groups<4>>, 4, 4, 2>(file,
+                                                                                                  "conv1d_depthwise");
   check_convolution<hg::ConvTranspose1d<3, 2, Kernel<4>, Stride<3>, Padding<1>, hg::OutputPadding<1>>, 3, 2, 2>(
       file, "conv_transpose1d");
-  using Net = hg::Sequential<hg::Conv1d<2, 4, Kernel<5>, hg::Same, hg::Boundary<hg::Periodic>>, hg::BatchNorm1d<4>,
-                             hg::GELU, hg::Residual<hg::Sequential<hg::MaxPool1d<2>, hg::Conv1d<4, 4, Kernel<3>, hg::Same>,
-                                                                   hg::UpsampleToSkip<hg::Nearest>>>,
-                             hg::Linear<4, 2>>;
+  using Net =
+      hg::Sequential<hg::Conv1d<2, 4, Kernel<5>, hg::Same, hg::Boundary<hg::Periodic>>, hg::BatchNorm1d<4>, hg::GELU,
+                     hg::Residual<hg::Sequential<hg::MaxPool1d<2>, hg::Conv1d<4, 4, Kernel<3>, hg::Same>,
+                                                 hg::UpsampleToSkip<hg::Nearest>>>,
+                     hg::Linear<4, 2>>;
   support::check_composition<Net, 2, 2, false, support::SignalMesh>();
 }
 TEST_CASE("crops and rolls") {
@@ -126,8 +128,8 @@ TEST_CASE("crops and rolls") {
   check<hg::Crop3d<1, 0, 0, 2, 1, 1>, 1, 1, 4>("crop3d", "edges_of_pools");
   check<hg::Roll2d<2, -3>, 2>("roll", "edges_of_pools");
   check<hg::Roll3d<1, 0, -2>, 1, 1, 4>("roll3d", "edges_of_pools");
-  using Net = hg::Sequential<hg::Conv2d<2, 3, hg::Kernel<3, 5>, hg::Dilation<2, 1>, hg::Same>, hg::Tanh, hg::Roll2d<-1, 2>,
-                             hg::ReflectionPad2d<2>, hg::Crop2d<1, 3, 4, 0>, hg::Conv2d<3, 2>>;
+  using Net = hg::Sequential<hg::Conv2d<2, 3, hg::Kernel<3, 5>, hg::Dilation<2, 1>, hg::Same>, hg::Tanh,
+                             hg::Roll2d<-1, 2>, hg::ReflectionPad2d<2>, hg::Crop2d<1, 3, 4, 0>, hg::Conv2d<3, 2>>;
   support::check_composition<Net, 2, 2, true>();
 }
 TEST_CASE("shuffles") {

@@ -47,12 +47,14 @@ struct channels_are_cut {};
 template <int MeshDimension>
 struct input_is_partial {};
 
-/// Layer has windows of Needed dimensions, layers before it of Have: a model is of signals (1), planes (2) or volumes (3).
+/// Layer has windows of Needed dimensions, layers before it of Have: a model is of signals (1), planes (2) or volumes
+/// (3).
 template <int Layer, int Needed, int Have>
 struct windows_differ {};
 
 /// Images, labels and weights have dimensions (N, C, H, W), Needed = 4, or, where a model's windows have depth,
-/// (N, C, D, H, W), Needed = 5, and of signals (N, C, W), Needed = 3; vectors (N, C), Needed = 2. Query, key and value of attention have (N, H, L, E), Needed = 4.
+/// (N, C, D, H, W), Needed = 5, and of signals (N, C, W), Needed = 3; vectors (N, C), Needed = 2. Query, key and value
+/// of attention have (N, H, L, E), Needed = 4.
 template <int Needed, int Have>
 struct rank_differs {};
 

@@ -56,7 +56,8 @@ struct AvgPoolBackward {
   static constexpr auto check = MaxPoolBackward::check;
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at) {
-    return kernels::AvgPoolBackwardRows<S>{at.windowed_gradient(0), at.first_channel(), at.windows(), pooled_points(at)};
+    return kernels::AvgPoolBackwardRows<S>{at.windowed_gradient(0), at.first_channel(), at.windows(),
+                                           pooled_points(at)};
   }
 };
 
@@ -88,9 +89,7 @@ struct AvgPoolLayer : Module<Self> {
     return Dimensions == 1 ? avg_pool1d_operation : Dimensions == 2 ? avg_pool2d_operation : avg_pool3d_operation;
   }
 
-  constexpr Traced forward(Traced x) const {
-    return add_pool(x, operation(), options, &constants);
-  }
+  constexpr Traced forward(Traced x) const { return add_pool(x, operation(), options, &constants); }
 };
 }  // namespace types
 

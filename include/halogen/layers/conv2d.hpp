@@ -118,8 +118,8 @@ constexpr Traced add_convolution(Traced x, const Operation& operation, const Win
 
 }  // namespace detail
 
-/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0) or Same, Dilation (1), Groups (1), Boundary<Height,
-/// Width> (Zero, Zero), Bias<bool> (true).
+/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0) or Same, Dilation (1), Groups (1),
+/// Boundary<Height, Width> (Zero, Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
 struct Conv2d : Module<Conv2d<In, Out, Options...>> {
   static_assert(In > 0 && Out > 0, "a convolution has channels");

@@ -1,6 +1,6 @@
-// Crop2d<Top, Bottom, Left, Right>: x without so many points at each side, as torch's x[:, :, Top:-Bottom, Left:-Right];
-// Crop3d the same of volumes. Roll2d<Down, Right>: y[n, c, i, j] = x[n, c, (i - Down) mod H, (j - Right) mod W], as
-// torch.roll(x, (Down, Right), (2, 3)).
+// Crop2d<Top, Bottom, Left, Right>: x without so many points at each side, as torch's x[:, :, Top:-Bottom,
+// Left:-Right]; Crop3d the same of volumes. Roll2d<Down, Right>: y[n, c, i, j] = x[n, c, (i - Down) mod H, (j - Right)
+// mod W], as torch.roll(x, (Down, Right), (2, 3)).
 //
 //   Crop2d: (N, C, H, W) -> (N, C, H - Top - Bottom, W - Left - Right); Roll2d: the same extents
 //
@@ -30,7 +30,8 @@ struct OffsetForward {
   static constexpr const char* label = "halogen::offset";
   template <class S, class Reader>
   static kernels::OffsetRows<S, Reader> rows_of(const LaunchAt<S>& at, const Reader& reader, int sign, int first) {
-    kernels::OffsetRows<S, Reader> rows{reader, depth_window(Window{}, at.layout().owned(at.launch().level, 0)), {}, first};
+    kernels::OffsetRows<S, Reader> rows{
+        reader, depth_window(Window{}, at.layout().owned(at.launch().level, 0)), {}, first};
     for (int d = 0; d < spatial_dimensions; ++d)
       rows.offset[d] = sign * at.node().template as<OffsetConstants>().offset[d];
     return rows;
@@ -113,9 +114,8 @@ struct RollLayer : OffsetLayer<Self, static_cast<int>(sizeof...(Steps)), roll_op
 template <int Top, int Bottom, int Left, int Right>
 struct Crop2d : detail::types::CropLayer<Crop2d<Top, Bottom, Left, Right>, 2, Top, Bottom, Left, Right> {};
 template <int Front, int Back, int Top, int Bottom, int Left, int Right>
-struct Crop3d
-    : detail::types::CropLayer<Crop3d<Front, Back, Top, Bottom, Left, Right>, 3, Front, Back, Top, Bottom, Left, Right> {
-};
+struct Crop3d : detail::types::CropLayer<Crop3d<Front, Back, Top, Bottom, Left, Right>, 3, Front, Back, Top, Bottom,
+                                         Left, Right> {};
 template <int Down, int Right>
 struct Roll2d : detail::types::RollLayer<Roll2d<Down, Right>, Down, Right> {};
 template <int Deep, int Down, int Right>

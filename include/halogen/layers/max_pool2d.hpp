@@ -16,8 +16,8 @@
 #pragma once
 
 #include "halogen/kernels/max_pool.hpp"
-#include "halogen/layers/module.hpp"
 #include "halogen/layers/commensurate.hpp"
+#include "halogen/layers/module.hpp"
 #include "halogen/layers/pad.hpp"
 #include "halogen/run/at.hpp"
 
@@ -74,7 +74,8 @@ template <int Dimensions>
 constexpr bool pools(const WindowOptions<Dimensions>& options, bool dilates) {
   bool pools = !options.has_bias && options.groups == 1 && !options.to_skip && (options.counts_padding || !dilates);
   for (const Window& window : options.window)
-    pools = pools && window.output_padding == 0 && 2 * window.padding <= window.kernel && (dilates || window.dilation == 1);
+    pools =
+        pools && window.output_padding == 0 && 2 * window.padding <= window.kernel && (dilates || window.dilation == 1);
   return pools;
 }
 

@@ -27,8 +27,8 @@ struct LevelLayout {
 inline constexpr const char* spatial_names[spatial_dimensions] = {"depth", "height", "width"};
 inline constexpr const char* spatial_points[spatial_dimensions] = {"plane", "row", "column"};
 
-/// Dimensions of a field (N, C, D, H, W), (N, C, H, W) or (N, C, W). Depth and height that it does not have are called by
-/// numbers that it does not have either and no placement names: one plane, one row, never cut.
+/// Dimensions of a field (N, C, D, H, W), (N, C, H, W) or (N, C, W). Depth and height that it does not have are called
+/// by numbers that it does not have either and no placement names: one plane, one row, never cut.
 constexpr std::array<int, 2 + spatial_dimensions> tensor_dimensions(std::size_t rank) {
   if (rank == 3) return {0, 1, 4, 3, 2};
   return rank == 5 ? std::array{0, 1, 2, 3, 4} : std::array{0, 1, 4, 2, 3};
