@@ -254,8 +254,9 @@ TEST_CASE("a file of another model is refused with its name, the tensor, and bot
     return support::refusal<hg::CollectiveError>([&] { hg::load_parameters(file, parameters, mesh.world()); });
   };
   const std::string tensor = "'" + file.string() + "': tensor 'weight' is F32 (1 x 1 x 3 x 3), but the model's is ";
-  CHECK(said(wide) == tensor + "F32 (4 x 1 x 3 x 3); tensor 'bias' is F32 (1), but the model's is F32 (4): give a file "
-                               "of this model and value type");
+  CHECK(said(wide) == tensor +
+                          "F32 (4 x 1 x 3 x 3); tensor 'bias' is F32 (1), but the model's is F32 (4): give a file "
+                          "of this model and value type");
   CHECK(hg::load_parameters(file, exact, mesh.world()).empty());  // double holds floats exactly
   using Two = hg::Sequential<Net, Wide>;
   auto two = hg::initial_parameters<Two, float>(2);

@@ -114,7 +114,7 @@ struct PathStep {
 struct GraphNumbers {
   int output = 0;
   int layers = 0;
-  int windows = 0;              ///< dimensions of its windows, 2 or 3; 0 where it has none and takes either field
+  int windows = 0;              ///< dimensions of its windows, 1 to 3; 0 where it has none and takes any field
   index_t parameter_count = 0;  ///< values that are trained, the first of the flat array
   index_t buffer_count = 0;     ///< values behind them
   Misfit misfit;

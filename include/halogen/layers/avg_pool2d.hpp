@@ -81,9 +81,10 @@ namespace types {
 template <class Self, int Dimensions, class... Options>
 struct AvgPoolLayer : Module<Self> {
   static constexpr auto options = pool_options<Dimensions, Options...>();
-  static_assert(pools(options, false),
-                "an average pool takes Kernel, Stride, CountIncludePad, CeilMode, and Padding of at most half the "
-                "kernel");
+  static_assert(
+      pools(options, false),
+      "an average pool takes Kernel, Stride, CountIncludePad, CeilMode, Boundary, and Padding of at most half the "
+      "kernel");
   static constexpr AvgPoolConstants constants{{}, options.counts_padding};
   static constexpr const Operation& operation() {
     return Dimensions == 1 ? avg_pool1d_operation : Dimensions == 2 ? avg_pool2d_operation : avg_pool3d_operation;

@@ -116,23 +116,28 @@ constexpr Traced add_convolution(Traced x, const Operation& operation, const Win
   return add_weighted<Dimensions>(*x.graph, node, Out, In / options.groups);
 }
 
+namespace types {
+/// A convolution with windows of so many dimensions.
+template <class Self, const Operation& Op, int Dimensions, int In, int Out, class... Options>
+struct ConvolutionLayer : Module<Self> {
+  static_assert(In > 0 && Out > 0, "a convolution has channels");
+  static constexpr auto options = window_options<Dimensions, Options...>();
+  static_assert(options.keeps_extents, "Same needs a stride of 1 and windows of an odd number of points");
+  static_assert(options.has_own_extent(), "OutputPadding belongs to transposed convolutions");
+
+  constexpr Traced forward(Traced x) const { return add_convolution<In, Out>(x, Op, options, constants); }
+
+ private:
+  static constexpr ConvolutionConstants constants{{}, options.groups, options.bias};
+};
+}  // namespace types
+
 }  // namespace detail
 
 /// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0) or Same, Dilation (1), Groups (1),
 /// Boundary<Height, Width> (Zero, Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
-struct Conv2d : Module<Conv2d<In, Out, Options...>> {
-  static_assert(In > 0 && Out > 0, "a convolution has channels");
-  static constexpr auto options = detail::window_options<2, Options...>();
-  static_assert(options.keeps_extents, "Same needs a stride of 1 and windows of an odd number of points");
-  static_assert(options.has_own_extent(), "OutputPadding belongs to ConvTranspose2d");
-
-  constexpr Traced forward(Traced x) const {
-    return detail::add_convolution<In, Out>(x, detail::conv2d_operation, options, constants);
-  }
-
- private:
-  static constexpr detail::ConvolutionConstants constants{{}, options.groups, options.bias};
-};
+struct Conv2d
+    : detail::types::ConvolutionLayer<Conv2d<In, Out, Options...>, detail::conv2d_operation, 2, In, Out, Options...> {};
 
 }  // namespace halogen

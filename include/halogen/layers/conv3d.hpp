@@ -28,18 +28,7 @@ inline constexpr Operation conv3d_operation{"conv3d", convolution_forward, convo
 /// Options in any order, one number or three: Kernel<D, H, W> (1), Stride (1), Padding (0) or Same, Dilation (1),
 /// Groups (1), Boundary<Depth, Height, Width> (Zero, Zero, Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
-struct Conv3d : Module<Conv3d<In, Out, Options...>> {
-  static_assert(In > 0 && Out > 0, "a convolution has channels");
-  static constexpr auto options = detail::window_options<3, Options...>();
-  static_assert(options.keeps_extents, "Same needs a stride of 1 and windows of an odd number of points");
-  static_assert(options.has_own_extent(), "Conv3d takes no OutputPadding");
-
-  constexpr Traced forward(Traced x) const {
-    return detail::add_convolution<In, Out>(x, detail::conv3d_operation, options, constants);
-  }
-
- private:
-  static constexpr detail::ConvolutionConstants constants{{}, options.groups, options.bias};
-};
+struct Conv3d
+    : detail::types::ConvolutionLayer<Conv3d<In, Out, Options...>, detail::conv3d_operation, 3, In, Out, Options...> {};
 
 }  // namespace halogen

@@ -95,17 +95,25 @@ constexpr Traced add_pool(Traced x, const Operation& operation, const WindowOpti
   return {&graph, graph.add(node)};
 }
 
+namespace types {
+/// A maximum pool with windows of so many dimensions.
+template <class Self, const Operation& Op, int Dimensions, class... Options>
+struct MaxPoolLayer : Module<Self> {
+  static constexpr auto options = pool_options<Dimensions, Options...>();
+  static_assert(pools(options, true),
+                "a maximum pool takes Kernel, Stride, Dilation, CeilMode, Boundary, and Padding of at most half the "
+                "kernel");
+
+  constexpr Traced forward(Traced x) const { return add_pool(x, Op, options); }
+};
+}  // namespace types
+
 }  // namespace detail
 
 /// MaxPool2d<2> or MaxPool2d<2, Stride<1>>, MaxPool2d<3, Stride<2>, Padding<1>>, MaxPool2d<2, Kernel<2, 1>>; stride
 /// defaults to the kernel.
 template <int Size, class... Options>
-struct MaxPool2d : Module<MaxPool2d<Size, Options...>> {
-  static constexpr auto options = detail::pool_options<2, Kernel<Size>, Options...>();
-  static_assert(detail::pools(options, true),
-                "MaxPool2d takes Kernel, Stride, Dilation, CeilMode, and Padding of at most half the kernel");
-
-  constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::max_pool2d_operation, options); }
-};
+struct MaxPool2d : detail::types::MaxPoolLayer<MaxPool2d<Size, Options...>, detail::max_pool2d_operation, 2,
+                                               Kernel<Size>, Options...> {};
 
 }  // namespace halogen

@@ -27,12 +27,7 @@ inline constexpr Operation max_pool3d_operation{"max_pool3d", max_pool_forward, 
 
 /// MaxPool3d<2> or MaxPool3d<3, Stride<2>, Padding<1>>, MaxPool3d<2, Kernel<1, 2, 2>>; stride defaults to the kernel.
 template <int Size, class... Options>
-struct MaxPool3d : Module<MaxPool3d<Size, Options...>> {
-  static constexpr auto options = detail::pool_options<3, Kernel<Size>, Options...>();
-  static_assert(detail::pools(options, true),
-                "MaxPool3d takes Kernel, Stride, Dilation, CeilMode, and Padding of at most half the kernel");
-
-  constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::max_pool3d_operation, options); }
-};
+struct MaxPool3d : detail::types::MaxPoolLayer<MaxPool3d<Size, Options...>, detail::max_pool3d_operation, 3,
+                                               Kernel<Size>, Options...> {};
 
 }  // namespace halogen

@@ -29,19 +29,8 @@ inline constexpr Operation max_pool1d_operation{"max_pool1d", max_pool_forward, 
 /// Options in any order, a number each: Kernel<K> (1), Stride (1), Padding (0) or Same, Dilation (1), Groups (1),
 /// Boundary<Width> (Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
-struct Conv1d : Module<Conv1d<In, Out, Options...>> {
-  static_assert(In > 0 && Out > 0, "a convolution has channels");
-  static constexpr auto options = detail::window_options<1, Options...>();
-  static_assert(options.keeps_extents, "Same needs a stride of 1 and windows of an odd number of points");
-  static_assert(options.has_own_extent(), "OutputPadding belongs to ConvTranspose1d");
-
-  constexpr Traced forward(Traced x) const {
-    return detail::add_convolution<In, Out>(x, detail::conv1d_operation, options, constants);
-  }
-
- private:
-  static constexpr detail::ConvolutionConstants constants{{}, options.groups, options.bias};
-};
+struct Conv1d
+    : detail::types::ConvolutionLayer<Conv1d<In, Out, Options...>, detail::conv1d_operation, 1, In, Out, Options...> {};
 
 /// The same, and OutputPadding (0) or OutputToSkip.
 template <int In, int Out, class... Options>
@@ -51,13 +40,8 @@ struct ConvTranspose1d : detail::types::ConvTransposeLayer<ConvTranspose1d<In, O
 
 /// MaxPool1d<2>, MaxPool1d<3, Stride<2>, Padding<1>>; stride defaults to the kernel.
 template <int Size, class... Options>
-struct MaxPool1d : Module<MaxPool1d<Size, Options...>> {
-  static constexpr auto options = detail::pool_options<1, Kernel<Size>, Options...>();
-  static_assert(detail::pools(options, true),
-                "MaxPool1d takes Stride, Dilation, CeilMode, Boundary, and Padding of at most half the kernel");
-
-  constexpr Traced forward(Traced x) const { return detail::add_pool(x, detail::max_pool1d_operation, options); }
-};
+struct MaxPool1d : detail::types::MaxPoolLayer<MaxPool1d<Size, Options...>, detail::max_pool1d_operation, 1,
+                                               Kernel<Size>, Options...> {};
 template <int Size, class... Options>
 struct AvgPool1d : detail::types::AvgPoolLayer<AvgPool1d<Size, Options...>, 1, Kernel<Size>, Options...> {};
 

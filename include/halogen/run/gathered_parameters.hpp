@@ -45,7 +45,7 @@ class GatheredParameters {
   void finish();
 
   const T* value(int parameter);
-  /// None are sharded: a trainer refuses such models.
+  /// None are sharded: sharded Parameters refuse such models.
   static T* buffer(int /*parameter*/) { return nullptr; }
   T* gradient(int parameter);
 

@@ -43,6 +43,10 @@ concept ShardsParameters = requires(const S& sharding) {
 /// Their gradient has the same placement, the same pieces. Copies are shallow; clone() is deep.
 template <class ModelType, class T>
 class Parameters<ModelType, T, Shard<0>> {
+  static_assert(Parameters<ModelType, T>::graph().buffer_count == 0,
+                "shard_parameters holds no buffers, and a BatchNorm has some: hold the parameters whole, or use "
+                "GroupNorm");
+
  public:
   using model_type = ModelType;
   using value_type = T;

@@ -32,9 +32,6 @@ class Trainer {
   static_assert(std::is_same_v<Optimizer, AdamW>, "Trainer knows AdamW");
   static constexpr bool sharded = ShardsParameters<Sharding>;
   static_assert(sharded || std::is_same_v<Sharding, Replicate>, "Trainer's last argument is shard_parameters<...>");
-  static_assert(!sharded || graph_of<ModelType, input_channels<ModelType>>.buffer_count == 0,
-                "shard_parameters holds no buffers, and a BatchNorm has some: hold the parameters whole, or use "
-                "GroupNorm");
   using P = std::conditional_t<sharded, Shard<0>, Replicate>;
   using Gradient = Parameters<ModelType, T, gradient_placement_t<P>>;
   using Net = Network<ModelType, T, P>;
