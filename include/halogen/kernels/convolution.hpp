@@ -37,9 +37,7 @@ struct PackWeights {
   int depth;         ///< KD
 
   /// A work item for each block of outputs and input: what it divides by is found once.
-  void launch(const execution_space& space) const {
-    launch_range(space, "halogen::pack_weights", ceil_div(outputs, channel_block) * inputs, *this);
-  }
+  index_t work() const { return ceil_div(outputs, channel_block) * inputs; }
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     const int in = static_cast<int>(i % inputs), block = static_cast<int>(i / inputs) * channel_block;

@@ -1,6 +1,8 @@
 // What a window reads beyond the field's edge; part of the reader's type, not of the tensor.
 #pragma once
 
+#include <type_traits>
+
 #include "halogen/core/config.hpp"
 #include "halogen/core/why.hpp"
 
@@ -61,21 +63,21 @@ namespace detail {
 /// Boundaries of expressions alone: the readers of layers look points up, turn no sign, and fill with 0.
 template <class B>
 inline constexpr bool is_of_expressions = B::edge == Edge::odd || B::value != 0;
-template <class... Edges>
-  requires(!is_of_expressions<Edges> && ...)
-constexpr int layer_has(Edges...) {
+
+template <class Why>
+constexpr int layer_has(std::true_type) {
   return 0;
 }
-template <class... Edges, class Why = why::boundary_of_expressions<Edges...>>
-  requires(is_of_expressions<Edges> || ...)
-constexpr int layer_has(Edges...) = delete;
+template <class Why>
+constexpr int layer_has(std::false_type) = delete;
 
 }  // namespace detail
 
 /// One boundary per spatial dimension: Boundary<Zero, Periodic> is height, width; three are depth, height, width.
 template <class... Edges>
 struct Boundary {
-  using checked = decltype(detail::layer_has(Edges{}...));
+  using checked = decltype(detail::layer_has<why::boundary_of_expressions<Edges...>>(
+      std::bool_constant<!(detail::is_of_expressions<Edges> || ...)>{}));
   static constexpr int dimensions = static_cast<int>(sizeof...(Edges));
   static constexpr bool periodic[dimensions] = {Edges::periodic...};
 };

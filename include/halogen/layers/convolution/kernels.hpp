@@ -40,7 +40,7 @@ class ConvolutionRun {
     const kernels::PackWeights<T> pack{weights,        at_.prepared(), of_.outputs,
                                        kernel.inputs,  KH * KW,        of_.gathers_transposed(),
                                        first_output(), layer_inputs(), node_.window[0].kernel};
-    pack.launch(at_.space());
+    launch_range(at_.space(), "halogen::pack_weights", pack.work(), pack);
     kernel.shape = of_.shape();
     at_.over_tiles(label_, kernel);
   }
