@@ -421,8 +421,8 @@ void check_plan(const Sample& sample, hg::PlanKind kind) {
   if (kind == hg::PlanKind::inference) return;
   check_slope("parameters", run.gradient_of_parameters(), sample.along_parameters, sample.slope_of_parameters);
   if (!plan->input_gradient_wanted) return;
-  support::expect_one_shape(run.tensor(plan->input_gradient), sample.input);
-  check_slope("the input", run.tensor(plan->input_gradient), sample.along_input, sample.slope_of_input);
+  support::expect_one_shape(run.tensor(plan->input_gradient[0]), sample.input);
+  check_slope("the input", run.tensor(plan->input_gradient[0]), sample.along_input, sample.slope_of_input);
 }
 
 /// What is planned now. An assertion in the planner aborts; then the test ends with these words.

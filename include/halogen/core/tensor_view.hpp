@@ -1,6 +1,8 @@
 // A stored tensor as pointers and strides: what kernels, packing and plans hand to each other.
 #pragma once
 
+#include <cstdint>
+
 #include "halogen/core/config.hpp"
 
 namespace halogen {
@@ -37,6 +39,33 @@ struct TensorView {
   HALOGEN_FUNCTION T& at(const PlaneAt& plane, index_t y, index_t x) const { return row(plane, y)[x - x0]; }
 
   HALOGEN_FUNCTION int sample_of(int n) const { return planes > 1 ? n / planes : n; }
+};
+
+/// A tensor of integers, of four or eight bytes each.
+struct IndexView {
+  TensorView<const std::int32_t> narrow;
+  TensorView<const std::int64_t> wide;
+
+  constexpr IndexView() = default;
+  constexpr explicit IndexView(const TensorView<const std::int32_t>& view) : narrow(view) {}
+  constexpr explicit IndexView(const TensorView<const std::int64_t>& view) : wide(view) {}
+
+  HALOGEN_FUNCTION index_t at(int n, index_t y, index_t x) const {
+    return wide.data != nullptr ? static_cast<index_t>(wide.at(n, 0, y, x))
+                                : static_cast<index_t>(narrow.at(n, 0, y, x));
+  }
+};
+
+inline constexpr int most_inputs = 4;  ///< fields that a model is given
+
+/// These, in their order: numbers or indices.
+template <class S>
+struct InputViews {
+  TensorView<S> values[most_inputs];
+  IndexView indices[most_inputs];
+
+  constexpr InputViews() = default;
+  constexpr InputViews(const TensorView<S>& only) : values{only} {}  // NOLINT: most models take one
 };
 
 }  // namespace halogen

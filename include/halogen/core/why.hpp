@@ -32,6 +32,18 @@ struct vector_has_no_points {};
 template <int Layer, int First, int Second>
 struct levels_differ {};
 
+/// The model takes Needed inputs, and was given Have. Fix: hg::Inputs{x, y, ...} in the order of the model's `inputs`.
+template <int Needed, int Have>
+struct inputs_differ {};
+
+/// Input Number of the model, from 0, has Needed channels; the field given for it has Have.
+template <int Number, int Needed, int Have>
+struct input_channels_differ {};
+
+/// Input Number of the model holds indices. Fix: give a field of std::int32_t or std::int64_t.
+template <int Number>
+struct input_is_no_index {};
+
 /// The network's output has Have channels, the label Needed; or the weight has Needed, where Have = 1 is meant.
 template <int Needed, int Have>
 struct label_channels_differ {};

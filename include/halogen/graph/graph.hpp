@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "halogen/core/static_vector.hpp"
+#include "halogen/core/tensor_view.hpp"
 #include "halogen/stencil/window.hpp"
 
 namespace halogen {
@@ -49,8 +50,16 @@ struct Operation {
 /// its own; a static object of it belongs to the layer's type, and the node holds its address.
 struct Constants {};
 
+/// What a model is given in one place of its forward (layers/inputs.hpp).
+struct InputShape {
+  int channels = 0;
+  bool whole = false;    ///< a vector for each sample
+  bool integer = false;  ///< indices: no arithmetic, no gradient
+  bool gradient = true;  ///< where the plan wants those of inputs
+};
+
 struct Node {
-  const Operation* operation = nullptr;  ///< null for the graph's input
+  const Operation* operation = nullptr;  ///< null for the graph's inputs
   const Constants* constants = nullptr;
   int index = 0;
   int inputs[2] = {-1, -1};
@@ -72,7 +81,7 @@ struct ParameterShape {
   index_t offset = 0, count = 0;
   int shape[2 + spatial_dimensions] = {};
   int rank = 0;
-  enum class Start { uniform, ones, zeros, constant } start = Start::uniform;
+  enum class Start { uniform, normal, ones, zeros, constant } start = Start::uniform;
   int fan_in = 1;
   double constant = 0;  ///< all of them start as it
   bool buffer = false;  ///< kept and stored as a parameter, but the model writes it and no optimiser
@@ -113,6 +122,8 @@ struct PathStep {
 /// What a graph is beside its tables.
 struct GraphNumbers {
   int output = 0;
+  int inputs = 1;  ///< its first nodes
+  InputShape input[most_inputs];
   int layers = 0;
   int windows = 0;              ///< dimensions of its windows, 1 to 3; 0 where it has none and takes any field
   index_t parameter_count = 0;  ///< values that are trained, the first of the flat array
@@ -148,10 +159,18 @@ struct GraphDraft : BasicGraph<StaticVector> {
 
   constexpr explicit GraphDraft(int input_channels) {
     levels.push({});
-    Node input;
-    input.channels = input_channels;
-    nodes.push(input);
     path.push({});
+    inputs = 0;
+    add_input({input_channels});
+  }
+
+  /// Before any layer. On the points of the first, or a vector for each of its samples.
+  constexpr int add_input(const InputShape& shape) {
+    input[inputs++] = shape;
+    Node node;
+    node.channels = shape.channels;
+    node.level = shape.whole ? vectors() : 0;
+    return add(node);
   }
 
   constexpr int next_layer() { return layers++; }
@@ -246,6 +265,14 @@ struct GraphDraft : BasicGraph<StaticVector> {
 
 /// A value while a model is traced: a node of the graph. Layers take one and return one.
 struct Traced {
+  GraphDraft* graph;
+  int node;
+
+  constexpr const Node& operator*() const { return graph->nodes[node]; }
+};
+
+/// The same of an input that holds integers: Embedding and TimeEmbedding make a Traced of it, and nothing else does.
+struct TracedIndices {
   GraphDraft* graph;
   int node;
 

@@ -16,25 +16,34 @@ namespace halogen {
 /// index as its name (torch.nn.Sequential's habit). Layers are empty; parameters live in Parameters<Model, T>.
 template <class Derived>
 struct Module {
-  constexpr Traced operator()(Traced x) const {
-    PathStep& parent = x.graph->path.back();
-    return call(static_cast<const Derived&>(*this), {Derived::module_name(), parent.children++}, x);
+  constexpr Traced operator()(Traced x) const { return call(static_cast<const Derived&>(*this), step_below(x), x); }
+  /// Of several values, or of indices.
+  template <class First, class... More>
+  constexpr Traced operator()(First x, More... more) const {
+    return call(static_cast<const Derived&>(*this), step_below(x), x, more...);
   }
 
   static constexpr std::string_view module_name() { return {}; }
 
-  template <class Layer>
-  static constexpr Traced call(const Layer& layer, PathStep step, Traced x) {
+  template <class Layer, class First, class... More>
+  static constexpr Traced call(const Layer& layer, PathStep step, First x, More... more) {
     step.written = detail::address_of_type<Layer>;
     x.graph->path.push(step);
-    const Traced y = layer.forward(x);
+    const Traced y = layer.forward(x, more...);
     x.graph->path.pop();
     return y;
+  }
+
+ private:
+  template <class X>
+  static constexpr PathStep step_below(X x) {
+    return {Derived::module_name(), x.graph->path.back().children++};
   }
 };
 
 /// A layer or a composition of layers: anything with `constexpr Traced forward(Traced) const`, written as a
-/// template or not. A struct with layers as members and a templated forward() is one.
+/// template or not. A struct with layers as members and a templated forward() is one. One that takes more says which
+/// (graph/inputs.hpp).
 template <class Layer>
 concept Model = requires(const Layer& layer, Traced x) {
   { layer.forward(x) } -> std::convertible_to<Traced>;

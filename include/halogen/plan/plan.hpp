@@ -11,7 +11,7 @@ namespace halogen {
 struct StoredTensor {
   int channels = 0;
   int level = 0;
-  bool external = false;           ///< the user's field, not in the arena
+  bool external = false;           ///< the user's field, not in the arena; the inputs are the first tensors
   bool gradient = false;           ///< holds a gradient
   bool requires_gradient = false;  ///< some parameter lies before it
   int map = -1;                    ///< in BasicPlan::maps: it has no memory
@@ -58,9 +58,9 @@ enum class PlanKind { inference, training, training_with_input_gradient, vjp };
 struct PlanNumbers {
   bool training = false;
   bool input_gradient_wanted = false;
-  int input_gradient = -1;  ///< stored tensor of the input's gradient, where wanted
-  int prediction = -1;      ///< stored tensor of the output
-  int cotangent = -1;       ///< its gradient, where given
+  int input_gradient[most_inputs] = {-1, -1, -1, -1};  ///< stored tensors of the inputs', where wanted
+  int prediction = -1;                                 ///< stored tensor of the output
+  int cotangent = -1;                                  ///< its gradient, where given
   int stages = 0;
   int first_backward = 0;  ///< launches before it are the forward pass; the loss, unless the cotangent is given
 };

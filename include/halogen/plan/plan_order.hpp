@@ -17,7 +17,8 @@ constexpr void find_lifetimes(PlanDraft& plan) {
     plan.for_each_read(launch, [&](int tensor) { plan.tensors[tensor].last_launch = i; });
   }
   plan.tensors[plan.prediction].last_launch = plan.launches.size();  // the user may read them after the step
-  if (plan.input_gradient >= 0) plan.tensors[plan.input_gradient].last_launch = plan.launches.size();
+  for (const int gradient : plan.input_gradient)
+    if (gradient >= 0) plan.tensors[gradient].last_launch = plan.launches.size();
 }
 
 /// A stage ends with the launch whose output is summed over ranks or completes a tensor that others read.

@@ -15,35 +15,40 @@ class Planner : public PlanGradients {
   }
 
   constexpr PlanDraft plan() && {
-    Value input;
-    StoredTensor image;
-    image.channels = plan_.graph.nodes[0].channels;
-    image.external = true;
-    image.requires_gradient = plan_.input_gradient_wanted;
-    input.sources.push({plan_.tensors.push(image), -1, {}, false, image.channels});
-    values_[0] = input;
-    for (int i = 1; i < plan_.graph.nodes.size(); ++i)
+    for (int i = 0; i < plan_.graph.inputs; ++i) take_input(i);
+    for (int i = plan_.graph.inputs; i < plan_.graph.nodes.size(); ++i)
       if (live_[i]) plan_.graph.nodes[i].operation->forward(*this, plan_.graph.nodes[i]);
     finish_output();
     plan_.first_backward = plan_.launches.size();
     if (plan_.training) {
       kind_ == PlanKind::vjp ? take_cotangent() : seed();
-      for (int i = plan_.graph.nodes.size(); i-- > 1;)
+      for (int i = plan_.graph.nodes.size(); i-- > plan_.graph.inputs;)
         if (live_[i]) vjp_with_stores(i);
     }
-    if (plan_.input_gradient_wanted) plan_.input_gradient = gradient_of_input();
+    for (int i = 0; i < plan_.graph.inputs; ++i)
+      if (plan_.tensors[i].requires_gradient) plan_.input_gradient[i] = gradient_of_input(i);
     find_lifetimes(plan_);
     number_stages(plan_);
     return plan_;
   }
 
  private:
-  /// One stored tensor with the gradient of the input; it outlives the step, for the user.
-  constexpr int gradient_of_input() {
-    const int reads = gradient_of_tensor(0);
+  constexpr void take_input(int i) {
+    const InputShape& shape = plan_.graph.input[i];
+    const int level = plan_.graph.nodes[i].level, tensor = new_tensor(shape.channels, level, false);
+    plan_.tensors[tensor].external = true;
+    plan_.tensors[tensor].requires_gradient = plan_.input_gradient_wanted && shape.gradient && !shape.integer;
+    values_[i] = plain(tensor, level);
+  }
+
+  /// One stored tensor with the gradient of an input; it outlives the step, for the user. -1 where nothing reads the
+  /// input.
+  constexpr int gradient_of_input(int i) {
+    const int reads = gradient_of_tensor(i);
+    if (reads < 0) return -1;
     const Activation activation = plan_.activations[reads];
     if (stands(reads)) return activation.gradient;
-    return stored_gradient(reads, plan_.tensors[0].channels, 0);
+    return stored_gradient(reads, plan_.tensors[i].channels, plan_.tensors[i].level);
   }
 
   /// The prediction is one plain stored tensor, so that a loss and the user can read it.

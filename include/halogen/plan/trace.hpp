@@ -2,16 +2,36 @@
 #pragma once
 
 #include "halogen/core/type_of.hpp"
+#include "halogen/graph/inputs.hpp"
 #include "halogen/plan/planner.hpp"
 
 namespace halogen {
+
+namespace detail {
+
+/// The model applied to its inputs.
+template <class ModelType>
+constexpr Traced traced(GraphDraft& graph) {
+  using Inputs = typename inputs_of<ModelType>::type;
+  constexpr std::size_t count = std::tuple_size_v<Inputs>;
+  if constexpr (count < 2) {
+    return ModelType{}.forward(Traced{&graph, 0});
+  } else {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((I > 0 ? graph.add_input(std::tuple_element_t<I, Inputs>::shape) : 0), ...);
+      return ModelType{}.forward(typename std::tuple_element_t<I, Inputs>::traced{&graph, static_cast<int>(I)}...);
+    }(std::make_index_sequence<count>{});
+  }
+}
+
+}  // namespace detail
 
 template <class ModelType>
 constexpr GraphDraft trace(int input_channels, std::vector<std::string>* names = nullptr) {
   GraphDraft graph(input_channels);
   graph.names = names;
   graph.path.back().written = detail::address_of_type<ModelType>;
-  const Traced output = ModelType{}.forward(Traced{&graph, 0});
+  const Traced output = detail::traced<ModelType>(graph);
   graph.output = output.node;
   graph.place_buffers();
   graph.names = nullptr;
@@ -47,14 +67,18 @@ inline constexpr Graph graph_of = {
 /// makes more of them; 1 for a model that takes any number.
 template <class ModelType>
 inline constexpr int input_channels = [] {
-  constexpr int asked = [] {
-    const GraphDraft graph = trace<ModelType>(0);
-    return graph.misfit.kind == Misfit::Kind::channels_differ ? graph.misfit.first : 1;
-  }();
-  if constexpr (graph_of<ModelType, asked>.misfit.kind != Misfit::Kind::none)
-    for (int channels = 1; channels < asked; ++channels)
-      if (trace<ModelType>(channels).misfit.kind == Misfit::Kind::none) return channels;
-  return asked;
+  if constexpr (std::tuple_size_v<typename detail::inputs_of<ModelType>::type> > 0) {
+    return std::tuple_element_t<0, typename detail::inputs_of<ModelType>::type>::shape.channels;
+  } else {
+    constexpr int asked = [] {
+      const GraphDraft graph = trace<ModelType>(0);
+      return graph.misfit.kind == Misfit::Kind::channels_differ ? graph.misfit.first : 1;
+    }();
+    if constexpr (graph_of<ModelType, asked>.misfit.kind != Misfit::Kind::none)
+      for (int channels = 1; channels < asked; ++channels)
+        if (trace<ModelType>(channels).misfit.kind == Misfit::Kind::none) return channels;
+    return asked;
+  }
 }();
 
 /// The channels of its output.

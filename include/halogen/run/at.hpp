@@ -124,6 +124,8 @@ class LaunchAt {
     }
     return reader;
   }
+  /// An input of integers.
+  const IndexView& indices(int operand) const { return operands_.indices(value_of(operand).sources[0].tensor); }
   /// A stored tensor as it was written.
   TensorView<S> tensor(int operand) const { return operands_.tensor(launch().reads[operand].index); }
 
@@ -160,6 +162,8 @@ class LaunchAt {
 
   // -- kernels --------------------------------------------------------------------------------------------------------
   const kernels::Tiling& tiling() const { return layout_.workspace().tiling(index_); }
+  /// As many of tiles as WorkspaceUse::blocks.
+  int blocks() const { return layout_.workspace().blocks(index_); }
 
   /// A kernel over the tiles of the output, those first that read nothing of a halo under way. It has a member
   /// `output` (kernels/tile_output.hpp), which it writes through.

@@ -23,8 +23,8 @@ class Evaluation : public EvaluationParts<S, Access> {
 
   /// Forward launches: afterwards prediction() holds the output until the next run.
   /// Statistics of a batch that are kept are written among the parameters, where a plan trains without a cotangent.
-  void forward(const TensorView<S>& input, T* parameters) {
-    Parts::begin_forward(input, parameters);
+  void forward(const InputViews<S>& inputs, T* parameters) {
+    Parts::begin_forward(inputs, parameters);
     run_range<0, first_backward>();
     Parts::end_forward();
   }

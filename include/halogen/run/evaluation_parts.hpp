@@ -31,8 +31,8 @@ class EvaluationParts {
 
   const Layout& layout() const { return layout_; }
 
-  /// The same input, which lies elsewhere since forward.
-  void rebind_input(const TensorView<S>& input) { operands_.bind_input(input); }
+  /// The same inputs, which lie elsewhere since forward.
+  void rebind_inputs(const InputViews<S>& inputs) { operands_.bind_inputs(inputs); }
 
   /// Copies a stored tensor's owned points (the prediction's, the input gradient's) to a field of the same cut.
   void copy_tensor(int tensor, const TensorView<S>& to) const {
@@ -51,7 +51,7 @@ class EvaluationParts {
   const double* loss_weight() const { return loss_.weight_of_step(); }
 
  protected:
-  void begin_forward(const TensorView<S>& input, T* parameters);
+  void begin_forward(const InputViews<S>& inputs, T* parameters);
   void begin_backward(T* gradient) { parameters_.begin_backward(gradient); }
   void begin_backward(const TensorView<S>& cotangent, T* gradient);
   void end_forward() { halos_->send(); }
@@ -132,12 +132,12 @@ EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, con
 }
 
 template <class S, class Access>
-void EvaluationParts<S, Access>::begin_forward(const TensorView<S>& input, T* parameters) {
+void EvaluationParts<S, Access>::begin_forward(const InputViews<S>& inputs, T* parameters) {
   halos_->drop();
   operands_.set_arena(*arena_);
-  operands_.bind_input(input);
+  operands_.bind_inputs(inputs);
   std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});
-  halos_->start(space_, 0);
+  for (int i = 0; i < plan_.graph.inputs; ++i) halos_->start(space_, i);
   parameters_.begin(parameters);
 }
 

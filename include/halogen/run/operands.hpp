@@ -28,10 +28,11 @@ class Operands {
   Operands(const Plan& plan, const Layout& layout, const Arena& arena) : plan_(plan), layout_(layout), arena_(&arena) {}
 
   void set_arena(const Arena& arena) { arena_ = &arena; }
-  void bind_input(const TensorView<S>& input) { input_ = input; }
+  void bind_inputs(const InputViews<S>& inputs) { inputs_ = inputs; }
   void bind_cotangent(const TensorView<S>& cotangent) { cotangent_ = cotangent; }
 
   TensorView<S> tensor(int t) const;
+  const IndexView& indices(int input) const { return inputs_.indices[input]; }
 
   template <class V>
   V* workspace(std::size_t offset) const {
@@ -60,12 +61,13 @@ class Operands {
   const Plan& plan_;
   const Layout& layout_;
   const Arena* arena_;
-  TensorView<S> input_, cotangent_;
+  InputViews<S> inputs_;
+  TensorView<S> cotangent_;
 };
 
 template <class S>
 TensorView<S> Operands<S>::tensor(int t) const {
-  if (plan_.tensors[t].external) return t == plan_.cotangent ? cotangent_ : input_;
+  if (plan_.tensors[t].external) return t == plan_.cotangent ? cotangent_ : inputs_.values[t];
   const TensorLayout& layout = layout_.tensor(t);
   const Interval& planes = layout.owned[0];
   return {arena_->template at<S>(layout.offset) + (planes.begin - layout.stored[0].begin) * layout.plane_stride,

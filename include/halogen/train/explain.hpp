@@ -64,7 +64,7 @@ std::string explain(const ModelType& model, const DeviceMesh<typename Image::mes
 
 /// The plan of a training step on this field, cut as it is.
 template <class ModelType, class Image>
-  requires is_sharded<Image>
+  requires detail::is_given<Image>
 std::string explain(const ModelType& model, const Image& image, PlanKind kind = PlanKind::training) {
   return explain(layout_of<Image>(model, image.mesh("explain"), image.cuts("explain"), kind));
 }

@@ -8,8 +8,7 @@
 #include "halogen/core/half.hpp"
 #include "halogen/core/type_of.hpp"
 #include "halogen/core/why.hpp"
-#include "halogen/plan/trace.hpp"
-#include "halogen/tensor/sharded.hpp"
+#include "halogen/train/inputs.hpp"
 
 namespace halogen {
 
@@ -27,6 +26,9 @@ enum class FitKind {
   levels_differ,
   windows_differ,
   vector_has_no_points,
+  inputs_differ,
+  input_channels_differ,
+  input_is_no_index,
   label_channels_differ,
   channels_are_cut,
   input_is_partial,
@@ -113,9 +115,41 @@ constexpr Fit fit_beside(int channels) {
   }
 }
 
+/// How Image is given to the I-th input of a model that names its inputs.
+template <class ModelType, class Image, std::size_t I>
+constexpr Fit fit_of_input() {
+  constexpr const InputShape& shape = std::tuple_element_t<I, typename inputs_of<ModelType>::type>::shape;
+  using Field = typename given<Image>::template field<I>;
+  using V = typename Field::value_type;
+  constexpr int channels = Field::tensor_type::extents[1], number = static_cast<int>(I);
+  if constexpr (I > 0)
+    if (const Fit beside = fit_beside<FirstOf<Image>, shape.whole, Field>(channels); beside.kind != FitKind::fits)
+      return beside;
+  if (channels != shape.channels) return {FitKind::input_channels_differ, number, shape.channels, channels};
+  if (shape.integer && !std::is_same_v<V, std::int32_t> && !std::is_same_v<V, std::int64_t>)
+    return {FitKind::input_is_no_index, number};
+  return {};
+}
+
+template <class ModelType, class Image>
+constexpr Fit fit_of_inputs() {
+  using Named = typename inputs_of<ModelType>::type;
+  constexpr int needed = std::max(1, static_cast<int>(std::tuple_size_v<Named>));
+  constexpr int have = static_cast<int>(given<Image>::count);
+  Fit fit;
+  if constexpr (needed != have)
+    return {FitKind::inputs_differ, needed, have};
+  else if constexpr (std::tuple_size_v<Named> > 0)
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((fit = fit.kind == FitKind::fits ? fit_of_input<ModelType, Image, I>() : fit), ...);
+    }(std::make_index_sequence<std::tuple_size_v<Named>>{});
+  return fit;
+}
+
 template <class ModelType, class Image, class Label, class Weight>
 constexpr Fit find_fit() {
-  constexpr Fit image = fit_of_field<rank_for<ModelType, Image>, Image>();
+  constexpr Fit field = fit_of_field<rank_for<ModelType, Image>, Image>();
+  constexpr Fit image = field.kind == FitKind::fits ? fit_of_inputs<ModelType, Image>() : field;
   if constexpr (image.kind != FitKind::fits) {
     return image;
   } else {
@@ -150,6 +184,12 @@ constexpr auto why_of() {
     return why::windows_differ<F.a, F.b, F.c>{};
   else if constexpr (F.kind == FitKind::vector_has_no_points)
     return why::vector_has_no_points<F.a>{};
+  else if constexpr (F.kind == FitKind::inputs_differ)
+    return why::inputs_differ<F.a, F.b>{};
+  else if constexpr (F.kind == FitKind::input_channels_differ)
+    return why::input_channels_differ<F.a, F.b, F.c>{};
+  else if constexpr (F.kind == FitKind::input_is_no_index)
+    return why::input_is_no_index<F.a>{};
   else if constexpr (F.kind == FitKind::label_channels_differ)
     return why::label_channels_differ<F.a, F.b>{};
   else if constexpr (F.kind == FitKind::channels_are_cut)
@@ -182,10 +222,28 @@ struct values_not_taken<T, Field, Fields...>
     : std::conditional_t<takes_values<T, typename Field::value_type>, values_not_taken<T, Fields...>,
                          std::type_identity<typename Field::value_type>> {};
 
+/// The first of an image's further inputs whose numbers are not of the image's type; void where there is none.
+template <class ModelType, class Image, std::size_t I = 1>
+constexpr auto input_values_not_taken() {
+  using Named = typename inputs_of<ModelType>::type;
+  if constexpr (I >= given<Image>::count || I >= std::tuple_size_v<Named>) {
+    return std::type_identity<void>{};
+  } else {
+    using V = typename given<Image>::template field<I>::value_type;
+    if constexpr (std::tuple_element_t<I, Named>::shape.integer || std::is_same_v<V, typename Image::value_type>)
+      return input_values_not_taken<ModelType, Image, I + 1>();
+    else
+      return std::type_identity<V>{};
+  }
+}
+
 template <class ModelType, class Image, class Label, class Weight, class T>
 constexpr auto why_not() {
   if constexpr (Unstored<Image> || Unstored<Label> || Unstored<Weight>)
     return why::expression_is_no_field{};
+  else if constexpr (!std::is_void_v<typename decltype(input_values_not_taken<ModelType, Image>())::type>)
+    return why::field_values_differ<typename Image::value_type,
+                                    typename decltype(input_values_not_taken<ModelType, Image>())::type>{};
   else if constexpr (std::is_void_v<typename values_not_taken<T, Image, Label, Weight>::type>)
     return why_of<find_fit<ModelType, Image, Label, Weight>()>();
   else

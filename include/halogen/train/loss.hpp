@@ -14,7 +14,7 @@ namespace halogen {
 /// net(image) inside value_and_grad: nothing is computed until the loss is known.
 template <class ModelType, class Image>
 struct AppliedNetwork {
-  const Image& image;
+  Image image;
 };
 
 namespace detail {
@@ -28,7 +28,7 @@ concept NoNetwork = Unstored<X> && !requires(const X& x) { applied_network(x); }
 /// loss(net(image), label, weight), not yet computed.
 template <class Loss, class ModelType, class Image, class Label, class Weight>
 struct NetworkLoss {
-  const Image& image;
+  Image image;
   const Label& label;
   const Weight& weight;
 };

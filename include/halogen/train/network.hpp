@@ -73,22 +73,42 @@ struct with_channels<Sharded<Tensor<T, N, C, Space...>, MeshType, Placements...>
 
 template <class ModelType, class Image, int In = Image::tensor_type::extents[1]>
 struct prediction_of
-    : std::conditional_t<makes_vectors<ModelType, In>, vectors_of<Image, output_channels<ModelType, In>>,
-                         with_channels<Image, output_channels<ModelType, In>>> {};
+    : std::conditional_t<makes_vectors<ModelType, In>, vectors_of<FirstOf<Image>, output_channels<ModelType, In>>,
+                         with_channels<FirstOf<Image>, output_channels<ModelType, In>>> {};
 
+/// All that a model is given, as its plan sees it.
+template <class Image>
+InputViews<typename Image::value_type> views_of(const Image& image) {
+  InputViews<typename Image::value_type> views(view_of<FirstOf<Image>>(image));
+  for_each_more(image, [&]<class Field>(const Field& field, int input) {
+    using V = typename Field::value_type;
+    if constexpr (std::is_same_v<V, typename Image::value_type>) {
+      views.values[input] = view_of(field);
+    } else {
+      const TensorView<V> at = view_of(field);
+      views.indices[input] = IndexView(TensorView<const V>{at.data, at.sample_stride, at.channel_stride, at.row_stride,
+                                                           at.y0, at.x0, at.plane_stride, at.z0, at.planes});
+    }
+  });
+  return views;
+}
+
+/// Of a field beside the image: that it lies as the plan's tensor does, by default as the prediction.
 template <class Other>
-void check_same_cut(const Other& other, const Layout& layout, const char* what) {
-  const int level = layout.plan().tensors[layout.plan().prediction].level;
+void check_same_cut(const Other& other, const Layout& layout, const std::string& what, int tensor = -1) {
+  const bool is_input = tensor >= 0;
+  const int level = layout.plan().tensors[is_input ? tensor : layout.plan().prediction].level;
   const auto expected = layout.template field_cuts<Other::rank>(level, 1);
-  if (other.mesh(what).rank() != layout.rank())
-    throw Error(std::string(what) + " lies on a mesh where this rank is " + std::to_string(other.mesh().rank()) +
+  if (other.mesh(what.c_str()).rank() != layout.rank())
+    throw Error(what + " lies on a mesh where this rank is " + std::to_string(other.mesh().rank()) +
                 ", the image on one where it is " + std::to_string(layout.rank()) + ": use one mesh");
   for (int d = 0; d < Other::rank; ++d)
     if (d != 1 && other.cut(d) != expected[static_cast<std::size_t>(d)])
-      throw CollectiveError(std::string(what) + " has " + std::to_string(other.extent(d)) + " points in dimension " +
-                            std::to_string(d) + ", cut otherwise than the prediction's " +
-                            std::to_string(expected[static_cast<std::size_t>(d)].extent()) +
-                            ": give it the prediction's extents and cuts");
+      throw CollectiveError(what + " has " + std::to_string(other.extent(d)) + " points in dimension " +
+                            std::to_string(d) + ", cut otherwise than the " +
+                            (is_input ? "first input's " : "prediction's ") +
+                            std::to_string(expected[static_cast<std::size_t>(d)].extent()) + ": give it the " +
+                            (is_input ? "first input's" : "prediction's") + " extents and cuts");
 }
 
 /// Forward and backward of one evaluation; the gradient of replicated parameters stays this rank's share.
@@ -97,7 +117,7 @@ void run_training(E& evaluation, T* parameters, T* gradient, const Image& image,
                   const Weight& weight) {
   check_same_cut(label, evaluation.layout(), "label");
   if constexpr (!std::is_same_v<Weight, NoWeight>) check_same_cut(weight, evaluation.layout(), "weight");
-  evaluation.forward(view_of(image), parameters);
+  evaluation.forward(views_of(image), parameters);
   using Pointwise = typename Loss::pointwise;
   if constexpr (std::is_same_v<Weight, NoWeight>)
     evaluation.template backward<Pointwise>(view_of(label), TensorView<typename Label::value_type>{}, gradient);
@@ -138,19 +158,24 @@ class Network {
     using Kept = std::shared_ptr<Slot<E>>;
     std::any& kept = slots_[static_cast<std::size_t>(Kind)];
     if (std::any_cast<Kept>(&kept) == nullptr) kept = std::make_shared<Slot<E>>();
-    auto& [evaluation, key] = *std::any_cast<Kept&>(kept);
+    Slot<E>& slot = *std::any_cast<Kept&>(kept);
+    auto& evaluation = slot.evaluation;
     Key wanted{image.decomposition(user), {}, image.mesh().world()};
     std::copy(image.cuts().begin(), image.cuts().end(), wanted.cuts.begin());
-    if (!evaluation || !(key == wanted)) {
+    if (!evaluation || !(slot.key == wanted)) {
       image.shape()->agree();
       evaluation.reset();
       ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
       evaluation = std::make_unique<E>(
           Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(), ValueBytes::of<S>()),
           detail::sub_meshes(image), arena_, access_(E::plan(), image));
-      key = std::move(wanted);
+      slot.key = std::move(wanted);
     }
     image.reserve_margin(detail::margins_of<Image::rank>(evaluation->layout(), 0));
+    detail::for_each_more(image, [&]<class Field>(const Field& field, int input) {
+      detail::check_same_cut(field, evaluation->layout(), "input " + std::to_string(input), input);
+      field.reserve_margin(detail::margins_of<Field::rank>(evaluation->layout(), input));
+    });
     return *evaluation;
   }
 
@@ -165,7 +190,7 @@ class Network {
     requires Fits<ModelType, Image, NoWeight, NoWeight, T>
   Prediction<Image> infer(const Parameters<ModelType, T, P>& parameters, const Image& image) {
     auto& evaluation = this->template evaluation<PlanKind::inference>(image, "infer");
-    evaluation.forward(detail::view_of(image), parameters.data());
+    evaluation.forward(detail::views_of(image), parameters.data());
     return prediction(image, evaluation);
   }
 
@@ -184,10 +209,16 @@ class Network {
     return copy_of<Prediction<Image>>(image, evaluation, E::plan().prediction);
   }
 
-  /// A copy of the gradient of the image, after a backward of training_with_input_gradient or vjp.
-  template <class Image, class E>
-  static Image input_gradient(const Image& image, const E& evaluation) {
-    return copy_of<Image>(image, evaluation, E::plan().input_gradient);
+  /// A copy of the gradient of the I-th input, after a backward of training_with_input_gradient or vjp; zeros where the
+  /// model does not read it.
+  template <std::size_t I = 0, class Image, class E>
+  static auto input_gradient(const Image& image, const E& evaluation) {
+    using Field = typename detail::given<Image>::template field<I>;
+    const int tensor = E::plan().input_gradient[I];
+    if (tensor >= 0) return copy_of<Field>(image, evaluation, tensor);
+    const StoredTensor& input = E::plan().tensors[static_cast<int>(I)];
+    return Field(Field::make_shape(image.mesh(),
+                                   evaluation.layout().template field_cuts<Field::rank>(input.level, input.channels)));
   }
 
  private:
@@ -222,14 +253,12 @@ class Network {
 /// The model's output for an image: forward only, nothing kept. Placements of the image in and out; collectives: the
 /// halos and norms of its layers. Allocates its arena anew; Trainer::predict and Network::infer do not.
 template <class ModelType, class T, class P, class Image>
-  requires(is_sharded<Image> && Fits<ModelType, Image, NoWeight, NoWeight, T>)
+  requires(detail::is_given<Image> && Fits<ModelType, Image, NoWeight, NoWeight, T>)
 auto infer(const Parameters<ModelType, T, P>& parameters, const Image& image) {
   return Network<ModelType, T, P>(parameters).infer(parameters, image);
 }
-template <class ModelType, class T, class P, class TensorType, class MeshType, Placement... Placements,
-          class Why = WhyNot<ModelType, Sharded<TensorType, MeshType, Placements...>, NoWeight, NoWeight, T>>
-  requires(!Fits<ModelType, Sharded<TensorType, MeshType, Placements...>, NoWeight, NoWeight, T>)
-void infer(const Parameters<ModelType, T, P>& parameters,
-           const Sharded<TensorType, MeshType, Placements...>& image) = delete;
+template <class ModelType, class T, class P, class Image, class Why = WhyNot<ModelType, Image, NoWeight, NoWeight, T>>
+  requires(detail::is_given<Image> && !Fits<ModelType, Image, NoWeight, NoWeight, T>)
+void infer(const Parameters<ModelType, T, P>& parameters, const Image& image) = delete;
 
 }  // namespace halogen

@@ -6,10 +6,14 @@
 // In value_and_grad(f)(parameters) the network is a variable, net(x) such a stage too, and its parameters are given a
 // gradient (train/value_and_grad.hpp).
 //
+// A model of several inputs takes as many, each a field or an expression: net(x, time, label).
+//
 // Placements of x in and out; collectives of its layers, forward and backward.
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "halogen/array/explain_expression.hpp"
@@ -55,49 +59,84 @@ struct image_of<T, Channels, Placed<MeshType, 4, Codes...>> {
   using type = Sharded<Tensor<T, dyn, Channels, dyn, dyn>, MeshType, typename placement_of<Codes>::type...>;
 };
 template <class T, int Channels, class MeshType, int... Codes>
+struct image_of<T, Channels, Placed<MeshType, 2, Codes...>> {
+  using type = Sharded<Tensor<T, dyn, Channels>, MeshType, typename placement_of<Codes>::type...>;
+};
+template <class T, int Channels, class MeshType, int... Codes>
 struct image_of<T, Channels, Placed<MeshType, 3, Codes...>> {
   using type = Sharded<Tensor<T, dyn, Channels, dyn>, MeshType, typename placement_of<Codes>::type...>;
 };
 template <class ModelType, class T, class E>
-using ImageFor =
+using FirstFor =
     typename image_of<T, channels_of<E> == dyn ? input_channels<ModelType> : channels_of<E>, typename E::placed>::type;
+
+/// The same of the I-th input, from 1: with the channels that the model names, of E's own type where it holds indices.
+template <class ModelType, class T, std::size_t I, class E>
+struct further_input {
+  using Named = typename inputs_of<ModelType>::type;
+  static constexpr InputShape shape = [] {
+    if constexpr (I < std::tuple_size_v<Named>)
+      return std::tuple_element_t<I, Named>::shape;
+    else
+      return InputShape{1};
+  }();
+  using type = typename image_of<std::conditional_t<shape.integer, typename E::value_type, T>,
+                                 channels_of<E> == dyn ? shape.channels : channels_of<E>, typename E::placed>::type;
+};
+
+template <class ModelType, class T, class Numbers, class E, class... More>
+struct all_inputs;
+template <class ModelType, class T, class E>
+struct all_inputs<ModelType, T, std::index_sequence<>, E> {
+  using type = FirstFor<ModelType, T, E>;
+};
+template <class ModelType, class T, std::size_t... I, class E, class... More>
+  requires(sizeof...(I) > 0)
+struct all_inputs<ModelType, T, std::index_sequence<I...>, E, More...> {
+  using type = Inputs<FirstFor<ModelType, T, E>, typename further_input<ModelType, T, 1 + I, More>::type...>;
+};
+template <class ModelType, class T, class E, class... More>
+using ImageFor = typename all_inputs<ModelType, T, std::index_sequence_for<More...>, E, More...>::type;
 
 }  // namespace detail
 
 /// A model's output for E; made by infer(parameters, expression), and by net(x) where the parameters are the
-/// Variable-th argument of what is differentiated.
-template <class ModelType, class T, class E, int Variable = -1>
+/// Variable-th argument of what is differentiated. More: its further inputs.
+template <class ModelType, class T, class E, int Variable = -1, class... More>
 struct NetworkOutput
-    : detail::FieldStage<NetworkOutput<ModelType, T, E, Variable>,
-                         typename Network<ModelType, T>::template Prediction<detail::ImageFor<ModelType, T, E>>> {
-  using Image = detail::ImageFor<ModelType, T, E>;
+    : detail::FieldStage<
+          NetworkOutput<ModelType, T, E, Variable, More...>,
+          typename Network<ModelType, T>::template Prediction<detail::ImageFor<ModelType, T, E, More...>>> {
+  using Image = detail::ImageFor<ModelType, T, E, More...>;
   using Net = Network<ModelType, T>;
   using Result = typename Net::template Prediction<Image>;
-  static constexpr PlanKind plan = detail::has_variable<E> || Variable >= 0 ? PlanKind::vjp : PlanKind::inference;
+  static constexpr PlanKind plan = detail::has_variable<E> || (detail::has_variable<More> || ...) || Variable >= 0
+                                       ? PlanKind::vjp
+                                       : PlanKind::inference;
 
   /// Backward reads the image where forward read it, so that it is kept as long as the network.
   struct Run {
     Net network;
-    Image image;
+    std::optional<Image> image;
     bool has_kept = false;  ///< what forward left for one backward is there
   };
 
   Parameters<ModelType, T> parameters;
-  E inner;
+  std::tuple<E, More...> parts;
   std::shared_ptr<Run> run;
-  NetworkOutput(const Parameters<ModelType, T>& p, E e, std::shared_ptr<Run> kept = std::make_shared<Run>())
-      : parameters(p), inner(std::move(e)), run(std::move(kept)) {
-    detail::check_width<T>(inner);
+  NetworkOutput(const Parameters<ModelType, T>& p, std::shared_ptr<Run> kept, E e, More... more)
+      : parameters(p), parts(std::move(e), std::move(more)...), run(std::move(kept)) {
+    detail::check_width<T>(std::get<0>(parts));
   }
 
   /// Known without a run.
   index_t extent(int d) const {
-    if (d == 0) return detail::stored_extent(inner, 0);
+    if (d == 0) return detail::stored_extent(std::get<0>(parts), 0);
     if (d == 1) return Result::tensor_type::extents[1];
     constexpr int dimensions = Result::rank - 2;
     std::array<Cut, dimensions> space;
     for (int s = 0; s < dimensions; ++s)
-      space[static_cast<std::size_t>(s)] = {{0, detail::stored_extent(inner, 2 + s)}};
+      space[static_cast<std::size_t>(s)] = {{0, detail::stored_extent(std::get<0>(parts), 2 + s)}};
     const Plan& planned = plan_of<ModelType, Image::tensor_type::extents[1], plan>;
     const std::vector<LevelLayout> levels = layout_levels(planned, space, "1");
     const int level = planned.tensors[planned.prediction].level;
@@ -106,63 +145,101 @@ struct NetworkOutput
   Cut grid(int d) const { return this->field().cut(d); }
 
   Result compute() const {
-    const Image image = detail::materialised<Image>(inner);
+    const Image image = image_of_parts(std::index_sequence_for<E, More...>{});
     if constexpr (plan == PlanKind::vjp) run->image = image, run->has_kept = true;
     auto& evaluation = run->network.template evaluation<plan>(image);
-    evaluation.forward(detail::view_of(image), parameters.data());
+    evaluation.forward(detail::views_of(image), parameters.data());
     return Net::prediction(image, evaluation);
+  }
+
+ private:
+  template <std::size_t... I>
+  Image image_of_parts(std::index_sequence<I...>) const {
+    return Image(detail::materialised<typename detail::given<Image>::template field<I>>(std::get<I>(parts))...);
   }
 };
 
 namespace detail {
 
-template <class ModelType, class T, class E, int Variable>
-inline constexpr int channels_of<NetworkOutput<ModelType, T, E, Variable>> =
-    NetworkOutput<ModelType, T, E, Variable>::Result::tensor_type::extents[1];
-template <class ModelType, class T, class E, int Variable>
-inline constexpr bool has_variable<NetworkOutput<ModelType, T, E, Variable>> = has_variable<E> || Variable >= 0;
-template <class ModelType, class T, class E, int Variable>
-inline constexpr const char* stage_text<NetworkOutput<ModelType, T, E, Variable>> = "network, see explain of the model";
-template <class ModelType, class T, class E, int Variable>
-struct stage_operand<NetworkOutput<ModelType, T, E, Variable>> {
-  using type = typename NetworkOutput<ModelType, T, E, Variable>::Image;
+template <class ModelType, class T, class E, int Variable, class... More>
+inline constexpr int channels_of<NetworkOutput<ModelType, T, E, Variable, More...>> =
+    NetworkOutput<ModelType, T, E, Variable, More...>::Result::tensor_type::extents[1];
+template <class ModelType, class T, class E, int Variable, class... More>
+inline constexpr bool has_variable<NetworkOutput<ModelType, T, E, Variable, More...>> =
+    has_variable<E> || (has_variable<More> || ...) || Variable >= 0;
+template <class ModelType, class T, class E, int Variable, class... More>
+inline constexpr const char* stage_text<NetworkOutput<ModelType, T, E, Variable, More...>> =
+    "network, see explain of the model";
+template <class ModelType, class T, class E, int Variable, class... More>
+struct stage_operand<NetworkOutput<ModelType, T, E, Variable, More...>> {
+  using type = FirstOf<typename NetworkOutput<ModelType, T, E, Variable, More...>::Image>;
 };
 
+/// The gradient of the I-th input, where it has one.
+template <std::size_t I, class ModelType, class T, class Node, class Image, class Evaluation, class All>
+void pull_input(const Node& node, const Image& image, const Evaluation& evaluation, All& gradients) {
+  using Part = std::tuple_element_t<I, decltype(Node::parts)>;
+  if constexpr (has_variable<Part>) {
+    using Named = typename inputs_of<ModelType>::type;
+    if constexpr (I < std::tuple_size_v<Named>)
+      static_assert(std::tuple_element_t<I, Named>::shape.gradient,
+                    "input_has_no_gradient: the model names this input WithoutGradient or Indices");
+    backward(std::get<I>(node.parts), leaf(Network<ModelType, T>::template input_gradient<I>(image, evaluation)),
+             gradients);
+  }
+}
+
 /// Backward of a network, from the cotangent of its output in the type that it stores.
-template <class ModelType, class T, class E, int Variable, class C, class All>
-void pull_network(const NetworkOutput<ModelType, T, E, Variable>& node, const C& cotangent, All& gradients) {
+template <class ModelType, class T, class E, int Variable, class... More, class C, class All>
+void pull_network(const NetworkOutput<ModelType, T, E, Variable, More...>& node, const C& cotangent, All& gradients) {
   node.field();  // forward has run
-  const auto& image = node.run->image;
+  const auto& image = *node.run->image;
   auto& evaluation = node.run->network.template evaluation<PlanKind::vjp>(image);
   if (std::exchange(node.run->has_kept, false))
-    evaluation.rebind_input(view_of(image));  // other readers may have made its margin grow since
+    evaluation.rebind_inputs(views_of(image));  // other readers may have made its margin grow since
   else
-    evaluation.forward(view_of(image), node.parameters.data());  // another region's backward has used its memory again
+    evaluation.forward(views_of(image), node.parameters.data());  // another region's backward has used its memory again
   const Parameters<ModelType, T, Partial<Sum>> share("halogen::gradient", sub_meshes(image).samples);
   run_vjp(evaluation, cotangent, share.data());
   if constexpr (Variable >= 0) add_parameters<Variable>(gradients, share);
-  if constexpr (has_variable<E>)
-    backward(node.inner, leaf(Network<ModelType, T>::input_gradient(image, evaluation)), gradients);
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (pull_input<I, ModelType, T>(node, image, evaluation, gradients), ...);
+  }(std::index_sequence_for<E, More...>{});
 }
 
-template <class ModelType, class T, class E, int Variable, class C, class All>
-void pull(const NetworkOutput<ModelType, T, E, Variable>& node, const C& cotangent, All& gradients) {
+template <class ModelType, class T, class E, int Variable, class... More, class C, class All>
+void pull(const NetworkOutput<ModelType, T, E, Variable, More...>& node, const C& cotangent, All& gradients) {
   using Owed = field_of_t<FieldLeaf<C>, T>;
   const Owed owed = materialised<Owed>(leaf(cotangent));  // of the network's type where the loss is of another
   pull_network(node, owed, gradients);
 }
 
-}  // namespace detail
+/// Fields and expressions as the image of a network.
+template <class ModelType, class T, class X, class... More>
+using ImageOf = ImageFor<ModelType, T, expression_of<X>, expression_of<More>...>;
 
-template <class ModelType, class T, Expression E>
-  requires(E::placed::rank >= 3 && Fits<ModelType, detail::ImageFor<ModelType, T, E>>)
-auto infer(const Parameters<ModelType, T>& parameters, const E& expression) {
-  using Inner = expression_of<E>;
-  return NetworkOutput<ModelType, T, Inner>(parameters, as_expression(expression));
+template <class ModelType, class T, class First, class... More>
+auto network_output(const Parameters<ModelType, T>& parameters, const First& first, const More&... more) {
+  using Node = NetworkOutput<ModelType, T, expression_of<First>, -1, expression_of<More>...>;
+  return Node(parameters, std::make_shared<typename Node::Run>(), as_expression(first), as_expression(more)...);
 }
 
-template <class ModelType, class T, Expression E, class Why = WhyNot<ModelType, detail::ImageFor<ModelType, T, E>>>
-  requires(E::placed::rank >= 3 && !Fits<ModelType, detail::ImageFor<ModelType, T, E>>)
-void infer(const Parameters<ModelType, T>& parameters, const E& expression) = delete;
+/// Names what does not fit, where overloads cannot.
+template <class Why>
+void refused() = delete;
+
+}  // namespace detail
+
+/// Of a model of several inputs each a field or an expression.
+template <class ModelType, class T, FieldOperand First, FieldOperand... More>
+  requires(Expression<First> || sizeof...(More) > 0)
+auto infer(const Parameters<ModelType, T>& parameters, const First& first, const More&... more) {
+  if constexpr (is_sharded<First> && (is_sharded<More> && ...))
+    return infer(parameters, Inputs{first, more...});
+  else if constexpr (Fits<ModelType, detail::ImageOf<ModelType, T, First, More...>>)
+    return detail::network_output<ModelType>(parameters, first, more...);
+  else
+    detail::refused<WhyNot<ModelType, detail::ImageOf<ModelType, T, First, More...>>>();
+}
 
 }  // namespace halogen

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -75,8 +76,14 @@ HALOGEN_INLINE double initial_value(const Graph& graph, std::uint64_t seed, int 
   const ParameterShape& shape = graph.parameters[p];
   using Start = ParameterShape::Start;
   if (shape.start == Start::constant) return shape.constant;
-  if (shape.start != Start::uniform) return shape.start == Start::ones ? 1.0 : 0.0;
-  const double unit = uniform_at(seed, static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(element));
+  if (shape.start == Start::ones || shape.start == Start::zeros) return shape.start == Start::ones ? 1.0 : 0.0;
+  const auto unit_at = [&](index_t i) {
+    return uniform_at(seed, static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(i));
+  };
+  if (shape.start == Start::normal)  // Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958
+    return std::sqrt(-2 * std::log(1 - unit_at(2 * element))) *
+           std::cos(2 * std::numbers::pi * unit_at(2 * element + 1));
+  const double unit = unit_at(element);
   return (2 * unit - 1) * (1.0 / std::sqrt(static_cast<double>(shape.fan_in)));
 }
 #endif

@@ -99,9 +99,11 @@ class Trainer {
   template <class Image, class Label, class Weight>
   StepMemory memory_of_step(const Image& image, const Label& label, const Weight& weight) {
     const auto growths = [](const auto& field) { return static_cast<std::size_t>(field.margin_growths()); };
+    std::size_t of_inputs = growths(image);
+    detail::for_each_more(image, [&](const auto& field, int) { of_inputs += growths(field); });
     network_->template evaluation<PlanKind::training>(image, "capture");
     gradient_of(image);
-    StepMemory memory{network_->evaluations(), growths(image), growths(label), 0, gradients_, state_.identity()};
+    StepMemory memory{network_->evaluations(), of_inputs, growths(label), 0, gradients_, state_.identity()};
     if constexpr (!std::is_same_v<Weight, NoWeight>) memory[3] = growths(weight);
     return memory;
   }

@@ -53,32 +53,47 @@ struct NetworkVariable {
   detail::CalledNetworks& networks;
 
   template <class Image>
-    requires(is_sharded<Image> && Fits<ModelType, Image, NoWeight, NoWeight, T>)
+    requires(detail::is_given<Image> && Fits<ModelType, Image, NoWeight, NoWeight, T>)
   auto operator()(const Image& image) const {
-    if constexpr (std::is_same_v<P, Replicate> && std::is_same_v<compute_type<typename Image::value_type>, T>)
-      return NetworkCall<ModelType, Image, NodeOf<Image>>(image, node(image));
-    else
+    if constexpr (!std::is_same_v<P, Replicate> || !std::is_same_v<compute_type<typename Image::value_type>, T>)
       return AppliedNetwork<ModelType, Image>{image};
+    else if constexpr (detail::given<Image>::count == 1)
+      return call(image, image);
+    else
+      return std::apply(
+          [&](const auto&... more) { return call(image, static_cast<const detail::FirstOf<Image>&>(image), more...); },
+          image.more);
   }
-  template <Expression X>
-    requires(std::is_same_v<P, Replicate> && X::placed::rank >= 3 && Fits<ModelType, detail::ImageFor<ModelType, T, X>>)
-  auto operator()(const X& x) const {
-    return node(x);
+  template <class Image, class Why = WhyNot<ModelType, Image, NoWeight, NoWeight, T>>
+    requires(detail::is_given<Image> && !Fits<ModelType, Image, NoWeight, NoWeight, T>)
+  void operator()(const Image& image) const = delete;
+
+  /// Of a model of several inputs each a field or an expression.
+  template <FieldOperand First, FieldOperand... More>
+    requires(Expression<First> || sizeof...(More) > 0)
+  auto operator()(const First& first, const More&... more) const {
+    if constexpr (is_sharded<First> && (is_sharded<More> && ...)) {
+      return (*this)(Inputs{first, more...});
+    } else {
+      using Image = detail::ImageOf<ModelType, T, First, More...>;
+      static_assert(std::is_same_v<P, Replicate>, "sharded parameters are for losses: mse(net(x), label)");
+      if constexpr (Fits<ModelType, Image>)
+        return node(first, more...);
+      else
+        detail::refused<WhyNot<ModelType, Image>>();
+    }
   }
-  template <class TensorType, class MeshType, Placement... Placements,
-            class Why = WhyNot<ModelType, Sharded<TensorType, MeshType, Placements...>, NoWeight, NoWeight, T>>
-    requires(!Fits<ModelType, Sharded<TensorType, MeshType, Placements...>, NoWeight, NoWeight, T>)
-  void operator()(const Sharded<TensorType, MeshType, Placements...>& image) const = delete;
-  template <Expression X, class Why = WhyNot<ModelType, detail::ImageFor<ModelType, T, X>>>
-    requires(X::placed::rank >= 3 && !Fits<ModelType, detail::ImageFor<ModelType, T, X>>)
-  void operator()(const X& x) const = delete;
 
  private:
-  template <class X>
-  using NodeOf = NetworkOutput<ModelType, T, expression_of<X>, Index>;
-  template <class X>
-  NodeOf<X> node(const X& x) const {
-    return {parameters, as_expression(x), networks.next<typename NodeOf<X>::Run>()};
+  template <class X, class... More>
+  using NodeOf = NetworkOutput<ModelType, T, expression_of<X>, Index, expression_of<More>...>;
+  template <class X, class... More>
+  NodeOf<X, More...> node(const X& x, const More&... more) const {
+    return {parameters, networks.next<typename NodeOf<X, More...>::Run>(), as_expression(x), as_expression(more)...};
+  }
+  template <class Image, class X, class... More>
+  NetworkCall<ModelType, Image, NodeOf<X, More...>> call(const Image& image, const X& x, const More&... more) const {
+    return {image, node(x, more...)};
   }
 };
 
