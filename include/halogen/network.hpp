@@ -5,6 +5,7 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"
+#include "halogen/layers/adaptive_max_pool.hpp"
 #include "halogen/layers/avg_pool2d.hpp"
 #include "halogen/layers/batch_norm.hpp"
 #include "halogen/layers/conv3d.hpp"

@@ -111,6 +111,14 @@ TEST_CASE("signals") {
   check<hg::AvgPool1d<4, Stride<3>, Padding<1>, Ceil, Exclude>, 2, 2, 2>("avg1d", file);
   check<hg::Sequential<hg::ReflectionPad1d<2>, hg::MaxPool1d<2>>, 2, 2, 2>("reflect1d", file);
   check<hg::AvgPool1d<3, Stride<2>, Padding<1>, hg::Boundary<hg::Periodic>>, 2, 2, 2>("circular1d", file);
+  check<hg::LpPool1d<2, 3, Stride<2>>, 2, 2, 2>("lp1d", file);
+  check<hg::Interpolate1d<hg::Size<29>, hg::Linear1d>, 2, 2, 2>("linear1d", file);
+  check<hg::Interpolate1d<hg::Size<12>, hg::Linear1d, hg::AlignCorners<>>, 2, 2, 2>("linear1d_corners", file);
+  check<hg::Interpolate1d<hg::ScaleFactor<3>, hg::Linear1d>, 2, 2, 2>("linear1d_factor", file);
+  check<hg::Interpolate1d<hg::Size<11>>, 2, 2, 2>("nearest1d", file);
+  check<hg::AdaptiveAvgPool1d<7>, 2, 2, 2>("adaptive1d", file);
+  check<hg::AdaptiveMaxPool1d<7>, 2, 2, 2>("adaptive_max1d", file);
+  check_convolution<hg::Conv1d<2, 3, Kernel<4>, hg::Same>, 2, 3, 2>(file, "conv1d_same");
   check_convolution<hg::Conv1d<3, 4, Kernel<5>, Stride<2>, Padding<2>>, 3, 4, 2>(file, "conv1d");
   check_convolution<hg::Conv1d<4, 4, Kernel<3>, Padding<2>, hg::Dilation<2>, Groups<4>>, 4, 4, 2>(file,
                                                                                                   "conv1d_depthwise");
@@ -122,6 +130,33 @@ TEST_CASE("signals") {
                                                  hg::UpsampleToSkip<hg::Nearest>>>,
                      hg::Linear<4, 2>>;
   support::check_composition<Net, 2, 2, false, support::SignalMesh>();
+}
+TEST_CASE("the largest of intervals and of whole fields, with ties") {
+  check<hg::AdaptiveMaxPool2d<6, 7>, 1>("adaptive_max", "largest");
+  check<hg::AdaptiveMaxPool2d<13, 16>, 1>("adaptive_max_up", "largest");
+  check<hg::AdaptiveMaxPool3d<4, 4, 5>, 1, 1, 4>("adaptive_max_volume", "largest");
+  check<hg::GlobalMaxPool, 3>("global_max", "largest");
+  check<hg::GlobalMaxPool, 1, 1, 4>("global_max_volume", "largest");
+  using Net = hg::Sequential<
+      hg::Conv2d<2, 3, hg::Kernel<3>, hg::Same>, hg::GroupNorm<1, 3>, hg::SiLU,
+      hg::Residual<hg::Sequential<hg::AdaptiveMaxPool2d<7, 5>, hg::Conv2d<3, 3>, hg::UpsampleToSkip<hg::Nearest>>>,
+      hg::GlobalMaxPool, hg::Linear<3, 2>>;
+  support::check_composition<Net, 2, 2>();
+}
+TEST_CASE("padding of each side, Same of even kernels") {
+  using hg::Kernel, hg::Padding, hg::PaddingAfter, hg::Stride;
+  const char* file = "side_padding";
+  check_convolution<hg::Conv2d<2, 3, Kernel<4, 2>, hg::Same>, 2, 3, 3>(file, "same_even");
+  check_convolution<hg::Conv2d<2, 3, Kernel<2, 4>, hg::Dilation<3, 1>, hg::Same>, 2, 3, 3>(file, "same_dilated");
+  check_convolution<hg::Conv2d<2, 3, Kernel<3>, Padding<0, 2>, PaddingAfter<2, 1>>, 2, 3, 3>(file, "sides");
+  check_convolution<hg::Conv2d<3, 2, Kernel<3, 2>, Stride<2>, Padding<1, 0>, PaddingAfter<0, 1>>, 3, 2, 3>(
+      file, "sides_strided");
+  using Net =
+      hg::Sequential<hg::Conv2d<2, 3, Kernel<4, 2>, hg::Same, hg::Boundary<hg::Zero, hg::Periodic>>, hg::SiLU,
+                     hg::Residual<hg::Sequential<hg::Conv2d<3, 3, Kernel<3>, Padding<0>, PaddingAfter<2>, Stride<2>>,
+                                                 hg::UpsampleToSkip<hg::Nearest>>>,
+                     hg::Conv2d<3, 2, Kernel<3>, Padding<2, 0>, PaddingAfter<0, 2>>>;
+  support::check_composition<Net, 2, 2, true>();
 }
 TEST_CASE("crops and rolls") {
   check<hg::Crop2d<1, 2, 0, 3>, 2>("crop", "edges_of_pools");

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
-grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
+largest.safetensors, side_padding.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
 """
@@ -82,16 +82,54 @@ EDGES = {
     "avg3d_circular": (VOLUME, lambda x: F.avg_pool3d(F.pad(x, (1, 1, 0, 0, 1, 1), "circular"), (3, 2, 3), (2, 2, 1))),
 }
 
+LARGEST = {
+    "adaptive_max": (SMALL, lambda x: F.adaptive_max_pool2d(x, (6, 7))),
+    "adaptive_max_up": (SMALL, lambda x: F.adaptive_max_pool2d(x, (13, 16))),
+    "adaptive_max_volume": (BLOCK, lambda x: F.adaptive_max_pool3d(x, (4, 4, 5))),
+    "global_max": ((2, 3, 9, 11), lambda x: F.adaptive_max_pool2d(x, 1)),
+    "global_max_volume": ((2, 1, 5, 6, 7), lambda x: F.adaptive_max_pool3d(x, 1)),
+}
+
+SIDES = {  # input channels, output channels, kernel, stride, dilation, padding (torch.nn.functional.pad) or "same"
+    "same_even": (2, 3, (4, 2), 1, 1, "same"),
+    "same_dilated": (2, 3, (2, 4), 1, (3, 1), "same"),
+    "sides": (2, 3, (3, 3), 1, 1, (2, 1, 0, 2)),
+    "sides_strided": (3, 2, (3, 2), 2, 1, (0, 1, 1, 0)),
+}
+
+
+def sides(file):
+    tensors = {}
+    for name, (inputs, outputs, kernel, stride, dilation, padding) in SIDES.items():
+        random = np.random.default_rng(len(name))
+        given = {"input": dyadic(random, (2, inputs, 9, 10)), "weight": dyadic(random, (outputs, inputs, *kernel)),
+                 "bias": dyadic(random, (outputs,))}
+        if padding == "same":
+            f = lambda x, w, b: F.conv2d(x, w, b, stride, "same", dilation)
+        else:
+            f = lambda x, w, b: F.conv2d(F.pad(x, padding), w, b, stride, 0, dilation)
+        write_convolution(tensors, name, given, random, f)
+    save_file(tensors, file)
+
+
 SIGNAL = (2, 2, 17)
 SIGNALS = {
     "max1d": (SIGNAL, lambda x: F.max_pool1d(x, 3, 2, 1)),
     "avg1d": (SIGNAL, lambda x: F.avg_pool1d(x, 4, 3, 1, True, False)),
     "reflect1d": (SIGNAL, lambda x: F.max_pool1d(F.pad(x, (2, 2), "reflect"), 2, 2)),
+    "lp1d": (SIGNAL, lambda x: F.lp_pool1d(x, 2, 3, 2)),
+    "linear1d": (SIGNAL, lambda x: F.interpolate(x, size=29, mode="linear")),
+    "linear1d_corners": (SIGNAL, lambda x: F.interpolate(x, size=12, mode="linear", align_corners=True)),
+    "linear1d_factor": (SIGNAL, lambda x: F.interpolate(x, scale_factor=3, mode="linear")),
+    "nearest1d": (SIGNAL, lambda x: F.interpolate(x, size=11, mode="nearest")),
+    "adaptive1d": (SIGNAL, lambda x: F.adaptive_avg_pool1d(x, 7)),
+    "adaptive_max1d": (SIGNAL, lambda x: F.adaptive_max_pool1d(x, 7)),
     "circular1d": ((2, 2, 18), lambda x: F.avg_pool1d(F.pad(x, (1, 1), "circular"), 3, 2)),
 }
 CONVOLUTIONS_1D = {
     "conv1d": (3, 4, 1, lambda x, w, b: F.conv1d(x, w, b, 2, 2, 1), (4, 3, 5)),
     "conv1d_depthwise": (4, 4, 4, lambda x, w, b: F.conv1d(x, w, b, 1, 2, 2, 4), (4, 1, 3)),
+    "conv1d_same": (2, 3, 1, lambda x, w, b: F.conv1d(x, w, b, 1, "same"), (3, 2, 4)),
     "conv_transpose1d": (3, 2, 1, lambda x, w, b: F.conv_transpose1d(x, w, b, 3, 1, 1), (3, 2, 4)),
 }
 
@@ -162,6 +200,8 @@ def main():
     write(folder / "layers.safetensors", CASES)
     write(folder / "resampled.safetensors", RESAMPLED)
     write(folder / "edges_of_pools.safetensors", EDGES)
+    write(folder / "largest.safetensors", LARGEST)
+    sides(folder / "side_padding.safetensors")
     signals(folder / "signals.safetensors")
     grouped(folder / "grouped_conv3d.safetensors")
     transposed(folder / "conv_transpose3d.safetensors")

@@ -122,7 +122,11 @@ template <class Self, const Operation& Op, int Dimensions, int In, int Out, clas
 struct ConvolutionLayer : Module<Self> {
   static_assert(In > 0 && Out > 0, "a convolution has channels");
   static constexpr auto options = window_options<Dimensions, Options...>();
-  static_assert(options.keeps_extents, "Same needs a stride of 1 and windows of an odd number of points");
+  static_assert(options.keeps_extents, "Same needs a stride of 1");
+  static_assert(
+      options.images_fit(),
+      "Reflect and ReplicateEdge pad both ends alike: give PaddingAfter, or Same of an even kernel, with Zero or "
+      "Periodic");
   static_assert(options.has_own_extent(), "OutputPadding belongs to transposed convolutions");
 
   constexpr Traced forward(Traced x) const { return add_convolution<In, Out>(x, Op, options, constants); }
@@ -134,8 +138,8 @@ struct ConvolutionLayer : Module<Self> {
 
 }  // namespace detail
 
-/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0) or Same, Dilation (1), Groups (1),
-/// Boundary<Height, Width> (Zero, Zero), Bias<bool> (true).
+/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0) and PaddingAfter (as many), or Same, Dilation
+/// (1), Groups (1), Boundary<Height, Width> (Zero, Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
 struct Conv2d
     : detail::types::ConvolutionLayer<Conv2d<In, Out, Options...>, detail::conv2d_operation, 2, In, Out, Options...> {};

@@ -48,6 +48,7 @@ struct ConvTransposeLayer : Module<Self> {
     for (Window& window : o.window) window.transposed = true;
     return o;
   }();
+  static_assert(options.pads_both_ends_alike(), "PaddingAfter and Same belong to convolutions that are not transposed");
   static_assert(!options.pads(), "a transposed convolution pads with zeros or periodically, as torch's with zeros");
   static_assert(output_padding_fits(options), "output padding is smaller than the stride or the dilation");
 

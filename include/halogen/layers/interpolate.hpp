@@ -26,8 +26,8 @@ namespace halogen {
 
 template <int... Extents>
 struct Size {
-  static_assert(sizeof...(Extents) == 2 || sizeof...(Extents) == 3,
-                "a size has height and width, or depth before them");
+  static_assert(sizeof...(Extents) >= 1 && sizeof...(Extents) <= 3,
+                "a size has a width, a height before it, or depth before both");
   static_assert(((Extents > 0) && ...), "a size has points");
 };
 template <int... Factors>
@@ -39,6 +39,7 @@ struct ScaleFactor {
 
 /// Interpolation modes beside Nearest and Bilinear.
 struct NearestExact {};
+struct Linear1d {};  ///< torch's mode="linear", of signals
 struct Trilinear {};
 struct Bicubic {};
 
@@ -101,6 +102,8 @@ struct ModeOf<Nearest> : ModeIs<Sampling::nearest, 0> {};
 template <>
 struct ModeOf<NearestExact> : ModeIs<Sampling::nearest_exact, 0> {};
 template <>
+struct ModeOf<Linear1d> : ModeIs<Sampling::linear, 1> {};
+template <>
 struct ModeOf<Bilinear> : ModeIs<Sampling::linear, 2> {};
 template <>
 struct ModeOf<Trilinear> : ModeIs<Sampling::linear, 3> {};
@@ -136,18 +139,18 @@ constexpr Node sampling_node(Traced x, const Operation& operation, const Window&
 
 /// Extents that windows make of any field.
 template <int... Extents>
-constexpr int add_size(GraphDraft& graph, int parent, Size<Extents...>) {
+constexpr int add_size(GraphDraft& graph, int parent, int, Size<Extents...>) {
   Window windows[spatial_dimensions];
   int d = spatial_dimensions - static_cast<int>(sizeof...(Extents));
   ((windows[d++].outputs = Extents), ...);
   return graph.level_through(parent, windows);
 }
 template <int... Factors>
-constexpr int add_size(GraphDraft& graph, int parent, ScaleFactor<Factors...>) {
+constexpr int add_size(GraphDraft& graph, int parent, int dimensions, ScaleFactor<Factors...>) {
   Window windows[spatial_dimensions];
   constexpr int count = static_cast<int>(sizeof...(Factors));
   const int factors[] = {Factors...};
-  for (int d = count == 3 ? 0 : 1; d < spatial_dimensions; ++d) {
+  for (int d = spatial_dimensions - dimensions; d < spatial_dimensions; ++d) {
     const int factor = factors[count == 1 ? 0 : d - (spatial_dimensions - count)];
     windows[d] = {.kernel = factor, .stride = factor, .transposed = true};
   }
@@ -156,32 +159,42 @@ constexpr int add_size(GraphDraft& graph, int parent, ScaleFactor<Factors...>) {
 
 template <class To>
 inline constexpr int dimensions_of_size = 2;
-template <int D, int H, int W>
-inline constexpr int dimensions_of_size<Size<D, H, W>> = 3;
+template <int... Extents>
+inline constexpr int dimensions_of_size<Size<Extents...>> = static_cast<int>(sizeof...(Extents));
 template <int D, int H, int W>
 inline constexpr int dimensions_of_size<ScaleFactor<D, H, W>> = 3;
 
-}  // namespace detail
-
-template <class To, class Mode = Nearest, class... Options>
-struct Interpolate : Module<Interpolate<To, Mode, Options...>> {
-  static constexpr int dimensions = detail::dimensions_of_size<To>;
-  static_assert(detail::ModeOf<Mode>::dimensions == 0 || detail::ModeOf<Mode>::dimensions == dimensions,
-                "Bilinear and Bicubic have a size of height and width, Trilinear one of depth, height and width");
+template <class Self, int Dimensions, class To, class Mode, class... Options>
+struct InterpolateLayer : Module<Self> {
+  static_assert(
+      ModeOf<Mode>::dimensions == 0 || ModeOf<Mode>::dimensions == Dimensions,
+      "Bilinear and Bicubic have a size of height and width, Trilinear one of depth, height and width, Linear1d "
+      "one of width");
 
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
-    Node node = detail::sampling_node(x, detail::interpolate_operation, detail::sampling_window<Mode, Options...>(),
-                                      dimensions);
-    node.level = detail::add_size(graph, node.level, To{});
+    Node node = sampling_node(x, interpolate_operation, sampling_window<Mode, Options...>(), Dimensions);
+    node.level = add_size(graph, node.level, Dimensions, To{});
     return {&graph, graph.add(node)};
   }
 };
 
+}  // namespace detail
+
+/// Of planes and volumes, by the numbers of To; one number: a factor of both dimensions of a plane, or a width.
+template <class To, class Mode = Nearest, class... Options>
+struct Interpolate
+    : detail::InterpolateLayer<Interpolate<To, Mode, Options...>,
+                               detail::ModeOf<Mode>::dimensions == 1 ? 1 : detail::dimensions_of_size<To>, To, Mode,
+                               Options...> {};
+/// Of signals.
+template <class To, class Mode = Nearest, class... Options>
+struct Interpolate1d : detail::InterpolateLayer<Interpolate1d<To, Mode, Options...>, 1, To, Mode, Options...> {};
+
 /// x at the extents and cuts of `like`. Volumes: Trilinear, or Nearest and NearestExact with Dimensions = 3.
 template <class Mode, class... Options>
 constexpr Traced interpolate_to(Traced x, Traced like) {
-  constexpr int dimensions = detail::ModeOf<Mode>::dimensions == 3 ? 3 : 2;
+  constexpr int of_mode = detail::ModeOf<Mode>::dimensions, dimensions = of_mode == 0 ? 2 : of_mode;
   Node node =
       detail::sampling_node(x, detail::interpolate_operation, detail::sampling_window<Mode, Options...>(), dimensions);
   x.graph->need_points(like, node.layer);
@@ -190,22 +203,28 @@ constexpr Traced interpolate_to(Traced x, Traced like) {
 }
 
 namespace detail::types {
-template <class Self, class Extents>
-struct AdaptiveAvgPoolLayer : Module<Self> {
+template <class Self, const Operation& Op, class Extents>
+struct AdaptivePoolLayer : Module<Self> {
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
-    Node node =
-        sampling_node(x, adaptive_avg_pool_operation, {.sampling = Sampling::adaptive}, dimensions_of_size<Extents>);
-    node.level = add_size(graph, node.level, Extents{});
+    constexpr int dimensions = dimensions_of_size<Extents>;
+    Node node = sampling_node(x, Op, {.sampling = Sampling::adaptive}, dimensions);
+    node.level = add_size(graph, node.level, dimensions, Extents{});
     return {&graph, graph.add(node)};
   }
 };
 }  // namespace detail::types
 
 /// One extent for all dimensions, or one for each. GlobalAvgPool is what makes a vector.
+template <int W>
+struct AdaptiveAvgPool1d
+    : detail::types::AdaptivePoolLayer<AdaptiveAvgPool1d<W>, detail::adaptive_avg_pool_operation, Size<W>> {};
 template <int H, int W = H>
-struct AdaptiveAvgPool2d : detail::types::AdaptiveAvgPoolLayer<AdaptiveAvgPool2d<H, W>, Size<H, W>> {};
+struct AdaptiveAvgPool2d
+    : detail::types::AdaptivePoolLayer<AdaptiveAvgPool2d<H, W>, detail::adaptive_avg_pool_operation, Size<H, W>> {};
 template <int D, int H = D, int W = H>
-struct AdaptiveAvgPool3d : detail::types::AdaptiveAvgPoolLayer<AdaptiveAvgPool3d<D, H, W>, Size<D, H, W>> {};
+struct AdaptiveAvgPool3d
+    : detail::types::AdaptivePoolLayer<AdaptiveAvgPool3d<D, H, W>, detail::adaptive_avg_pool_operation, Size<D, H, W>> {
+};
 
 }  // namespace halogen

@@ -72,7 +72,8 @@ constexpr WindowOptions<Dimensions> pool_options() {
 /// (PyTorch's limit): so that every window has a point of the field, but for dilated ones, whose maximum may be -inf.
 template <int Dimensions>
 constexpr bool pools(const WindowOptions<Dimensions>& options, bool dilates) {
-  bool pools = !options.has_bias && options.groups == 1 && !options.to_skip && (options.counts_padding || !dilates);
+  bool pools = options.pads_both_ends_alike() && !options.has_bias && options.groups == 1 && !options.to_skip &&
+               (options.counts_padding || !dilates);
   for (const Window& window : options.window)
     pools =
         pools && window.output_padding == 0 && 2 * window.padding <= window.kernel && (dilates || window.dilation == 1);

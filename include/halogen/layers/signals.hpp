@@ -1,8 +1,8 @@
-// Layers of signals, (N, C, W): Conv1d, ConvTranspose1d, MaxPool1d, AvgPool1d, ReflectionPad1d, ReplicationPad1d,
-// BatchNorm1d and InstanceNorm1d, as torch.nn's. Formulas, halos, collectives, refusals and starts are those of the
-// same layers of planes with windows of one row: conv2d.hpp, conv_transpose2d.hpp, max_pool2d.hpp, avg_pool2d.hpp,
-// pad.hpp, batch_norm.hpp, group_norm.hpp. Layers without windows (activations, norms, Linear, GlobalAvgPool, Map,
-// expand, UpsampleToSkip<Nearest>) take signals as they are.
+// Layers of signals, (N, C, W): Conv1d, ConvTranspose1d, MaxPool1d, AvgPool1d, LpPool1d, ReflectionPad1d,
+// ReplicationPad1d, BatchNorm1d and InstanceNorm1d, as torch.nn's. Formulas, halos, collectives, refusals and starts
+// are those of the same layers of planes with windows of one row: conv2d.hpp, conv_transpose2d.hpp, max_pool2d.hpp,
+// avg_pool2d.hpp, pad.hpp, batch_norm.hpp, group_norm.hpp. Layers without windows (activations, norms, Linear,
+// GlobalAvgPool, Map, expand, UpsampleToSkip<Nearest>) take signals as they are.
 //
 //   x: (N, In, W) -> y: (N, Out, W'), W' by PyTorch's formulas; the weight is (Out, In / groups, K)
 //
@@ -15,6 +15,7 @@
 #include "halogen/layers/avg_pool2d.hpp"
 #include "halogen/layers/batch_norm.hpp"
 #include "halogen/layers/conv_transpose2d.hpp"
+#include "halogen/layers/lp_pool2d.hpp"
 
 namespace halogen {
 namespace detail {
@@ -44,6 +45,11 @@ struct MaxPool1d : detail::types::MaxPoolLayer<MaxPool1d<Size, Options...>, deta
                                                Kernel<Size>, Options...> {};
 template <int Size, class... Options>
 struct AvgPool1d : detail::types::AvgPoolLayer<AvgPool1d<Size, Options...>, 1, Kernel<Size>, Options...> {};
+
+template <int P, int Size, class... Options>
+struct LpPool1d : detail::LpPool<P, AvgPool1d<Size, Options...>> {
+  static_assert(P > 0, "a norm of a whole power");
+};
 
 template <int Points>
 struct ReflectionPad1d : detail::PadLayer<ReflectionPad1d<Points>, 1, Edge::reflect, Points> {};

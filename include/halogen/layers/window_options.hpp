@@ -41,7 +41,13 @@ template <int Count>
 struct Channels {
   static_assert(Count > 0, "a layer has channels");
 };
-/// As much padding as keeps the extents, where kernels are odd and the stride is 1, as torch's padding="same".
+/// At the end, where it is not as much as at the beginning: Padding<1>, PaddingAfter<2>.
+template <int... Points>
+struct PaddingAfter {
+  static_assert(((Points >= 0) && ...), "padding is not negative");
+};
+/// As much padding as keeps the extents, where the stride is 1, as torch's padding="same": of a kernel with an even
+/// number of points one point more at the end.
 struct Same {};
 /// As much output padding as gives the extents of the enclosing SkipConcat's input.
 struct OutputToSkip {};
@@ -65,7 +71,8 @@ struct WindowOptions {
   bool to_skip = false;
   bool has_stride = false, has_bias = false;
   bool counts_padding = true;
-  bool same = false, keeps_extents = true;  ///< Same, and whether it can
+  bool same = false, keeps_extents = true;       ///< Same, and whether it can
+  int after[spatial_dimensions] = {-1, -1, -1};  ///< PaddingAfter, where given
 
   template <int... Sizes>
   constexpr void set(Kernel<Sizes...>) {
@@ -79,6 +86,10 @@ struct WindowOptions {
   template <int... Points>
   constexpr void set(Padding<Points...>) {
     each<Points...>([](Window& w, int points) { w.padding = points; });
+  }
+  template <int... Points>
+  constexpr void set(PaddingAfter<Points...>) {
+    each<Points...>([this](Window& w, int points) { after[&w - window] = points; });
   }
   template <int... Steps>
   constexpr void set(Dilation<Steps...>) {
@@ -118,6 +129,14 @@ struct WindowOptions {
     for (int d = spatial_dimensions - Dimensions; d < spatial_dimensions; ++d) window[d].ceil = On;
   }
 
+  constexpr bool pads_both_ends_alike() const {
+    return std::ranges::all_of(window, [](const Window& w) { return w.more_padding == 0; });
+  }
+  /// Images beyond the ends, of Reflect and ReplicateEdge, are as many on both sides.
+  constexpr bool images_fit() const {
+    return std::ranges::all_of(window, [](const Window& w) { return w.more_padding == 0 || !w.is_pad(); });
+  }
+
   /// Without OutputPadding and OutputToSkip, which belong to transposed windows.
   constexpr bool has_own_extent() const {
     bool own = !to_skip && counts_padding;
@@ -142,11 +161,14 @@ template <int Dimensions, class... Options>
 constexpr WindowOptions<Dimensions> window_options() {
   WindowOptions<Dimensions> options;
   (options.set(Options{}), ...);
-  if (options.same)
-    for (Window& w : options.window) {
-      options.keeps_extents = options.keeps_extents && w.stride == 1 && w.footprint() % 2 == 1;
-      w.padding = static_cast<int>(w.footprint() / 2);
-    }
+  for (int d = 0; d < spatial_dimensions; ++d) {
+    Window& w = options.window[d];
+    if (options.after[d] >= 0) w.more_padding = options.after[d] - w.padding;
+    if (!options.same) continue;
+    options.keeps_extents = options.keeps_extents && w.stride == 1;
+    w.padding = static_cast<int>((w.footprint() - 1) / 2);
+    w.more_padding = static_cast<int>((w.footprint() - 1) % 2);
+  }
   return options;
 }
 

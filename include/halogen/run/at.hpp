@@ -239,9 +239,9 @@ class LaunchAt {
   // -- sums over ranks: a barrier ------------------------------------------------------------------------------------
   /// As many numbers as WorkspaceUse::rank_sums, that kernels write and read.
   double* rank_sums() const { return sums_.numbers.data(); }
-  /// The first `count` of them summed over all ranks that share a sample's points: one all_reduce. Nothing where one
-  /// rank has them all.
-  void sum_over_ranks(index_t count) const {
+  /// The first `count` of them summed over all ranks that share a sample's points, or the largest or smallest of each:
+  /// one all_reduce. Nothing where one rank has them all.
+  void sum_over_ranks(index_t count, ReduceOp op = ReduceOp::sum) const {
     if (static_cast<std::size_t>(count) > sums_.numbers.size())
       throw Error("launch " + plan_.name_of(launch()) + " sums " + std::to_string(count) +
                   " numbers over ranks, and its workspace() says " + std::to_string(sums_.numbers.size()) +
@@ -249,7 +249,7 @@ class LaunchAt {
     if (sums_.plane.size() == 1 || layout_.level(launch().level).whole) return;  // vectors: all ranks have the sums
     halos_.send();
     settle(space_, sums_.plane, "halogen::rank_sums");
-    sums_.plane.all_reduce(rank_sums(), static_cast<std::size_t>(count));
+    sums_.plane.all_reduce(rank_sums(), static_cast<std::size_t>(count), op);
   }
 
   /// Waits for the halos that the launch reads: before a kernel that runs by none of these ways.

@@ -26,6 +26,7 @@ enum class Sampling : signed char { none, adaptive, nearest, nearest_exact, line
 /// (torch.nn.ConvTranspose2d).
 struct Window {
   int kernel = 1, stride = 1, dilation = 1, padding = 0;
+  int more_padding = 0;  ///< at the end, than at the beginning
   bool periodic = false;
   bool transposed = false;
   int output_padding = 0;  ///< transposed: outputs more, at the end
@@ -40,12 +41,12 @@ struct Window {
   /// Inputs from the first to the last tap of one output (transposed: outputs of one input).
   HALOGEN_FUNCTION constexpr index_t footprint() const { return index_t{kernel - 1} * dilation + 1; }
 
-  /// PyTorch's formulas: floor((input + 2 padding - footprint) / stride) + 1, ceil of it, and transposed (input - 1)
-  /// stride - 2 padding + footprint + output_padding; 0 where nothing fits.
+  /// PyTorch's formulas, where padding is alike on both sides: floor((input + 2 padding - footprint) / stride) + 1,
+  /// ceil of it, and transposed (input - 1) stride - 2 padding + footprint + output_padding; 0 where nothing fits.
   constexpr index_t output_extent(index_t input) const {
     if (outputs > 0) return outputs;
     if (transposed) return std::max<index_t>(0, (input - 1) * stride - 2 * padding + footprint() + output_padding);
-    const index_t room = input + 2 * index_t{padding} - footprint();
+    const index_t room = input + padding_of_both() - footprint();
     if (room < 0) return 0;
     if (!ceil) return room / stride + 1;
     const index_t extent = ceil_div(room, index_t{stride}) + 1;
@@ -75,8 +76,11 @@ struct Window {
     const bool exact = transposed || other.transposed || is_pad() || other.is_pad() || ceil || other.ceil ||
                        outputs > 0 || other.outputs > 0;
     if (exact) return of_extents() == other.of_extents();
-    return stride == other.stride && footprint() - 2 * padding == other.footprint() - 2 * other.padding;
+    return stride == other.stride && footprint() - padding_of_both() == other.footprint() - other.padding_of_both();
   }
+
+  /// At the beginning and at the end together.
+  constexpr index_t padding_of_both() const { return 2 * index_t{padding} + more_padding; }
 
   constexpr bool is_pad() const { return has_images(pads); }
 
