@@ -158,6 +158,17 @@ TEST_CASE("padding of each side, Same of even kernels") {
                      hg::Conv2d<3, 2, Kernel<3>, Padding<2, 0>, PaddingAfter<0, 2>>>;
   support::check_composition<Net, 2, 2, true>();
 }
+TEST_CASE("periodic readers of what is padded: they go on at its other end") {
+  const char* file = "side_padding";
+  using hg::Kernel, hg::Padding, hg::Boundary, hg::Periodic;
+  using Wrapped =
+      hg::Sequential<hg::ReflectionPad2d<2, 1>, hg::Conv2d<2, 3, Kernel<3>, Padding<1>, Boundary<Periodic, Periodic>>>;
+  check_convolution<Wrapped, 2, 3, 3>(file, "pad_circular");
+  using Net = hg::Sequential<hg::ReplicationPad2d<1, 2>, hg::Tanh, hg::Roll2d<2, -1>, hg::ReflectionPad2d<0, 1>,
+                             hg::MaxPool2d<3, hg::Stride<1>, Padding<1>, Boundary<Periodic, Periodic>>,
+                             hg::Crop2d<1, 1, 3, 3>, hg::Conv2d<2, 2>>;
+  support::check_composition<Net, 2, 2, true>();
+}
 TEST_CASE("crops and rolls") {
   check<hg::Crop2d<1, 2, 0, 3>, 2>("crop", "edges_of_pools");
   check<hg::Crop3d<1, 0, 0, 2, 1, 1>, 1, 1, 4>("crop3d", "edges_of_pools");

@@ -93,6 +93,7 @@ LARGEST = {
 SIDES = {  # input channels, output channels, kernel, stride, dilation, padding (torch.nn.functional.pad) or "same"
     "same_even": (2, 3, (4, 2), 1, 1, "same"),
     "same_dilated": (2, 3, (2, 4), 1, (3, 1), "same"),
+    "pad_circular": (2, 3, (3, 3), 1, 1, "reflect, circular"),
     "sides": (2, 3, (3, 3), 1, 1, (2, 1, 0, 2)),
     "sides_strided": (3, 2, (3, 2), 2, 1, (0, 1, 1, 0)),
 }
@@ -106,6 +107,8 @@ def sides(file):
                  "bias": dyadic(random, (outputs,))}
         if padding == "same":
             f = lambda x, w, b: F.conv2d(x, w, b, stride, "same", dilation)
+        elif padding == "reflect, circular":
+            f = lambda x, w, b: F.conv2d(F.pad(F.pad(x, (1, 1, 2, 2), "reflect"), (1, 1, 1, 1), "circular"), w, b)
         else:
             f = lambda x, w, b: F.conv2d(F.pad(x, padding), w, b, stride, 0, dilation)
         write_convolution(tensors, name, given, random, f)

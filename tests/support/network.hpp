@@ -126,14 +126,22 @@ using LikePrediction = typename std::conditional_t<hg::detail::makes_vectors<Mod
                                                    hg::detail::vectors_of<Image, Channels>,
                                                    hg::detail::with_channels<Image, Channels>>::type;
 
-/// One forward and backward. `label` is the loss's second argument, `weight` may be empty. extents: (N, H, W), or
-/// (N, D, H, W) on a VolumeMesh. S: the value type of all fields, T where it is void.
-template <class ModelType, int In, int Out, class Loss, class S = void, class MeshType, class T>
-Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> extents, const std::vector<T>& parameters,
-                     const std::vector<T>& input, std::array<hg::index_t, MeshType::rank - 1> output_extents,
-                     const std::vector<T>& label, const std::vector<T>& weight = {}) {
-  using Value = std::conditional_t<std::is_void_v<S>, T, S>;
-  auto image = hg::distribute_tensor<FieldOn<MeshType, Value, In>>(mesh, with_channels(extents, In), as<Value>(input));
+/// A field of these cuts from the whole array, which every rank has.
+template <class F, class MeshType, class T>
+F cut_by(const hg::DeviceMesh<MeshType>& mesh, const std::array<hg::Cut, F::rank>& cuts, const std::vector<T>& full) {
+  F field(mesh, cuts);
+  std::vector<typename F::value_type> piece;
+  hg::detail::for_each_point(field, mesh.rank(), [&](hg::index_t i) {
+    piece.push_back(static_cast<typename F::value_type>(full[static_cast<std::size_t>(i)]));
+  });
+  field.copy_from_host(piece);
+  return field;
+}
+
+/// One forward and backward. `label` is the loss's second argument, `weight` may be empty. All arrays are whole.
+template <class ModelType, int Out, class Loss, class MeshType, class Image, class T>
+Result<T> train_image(const hg::DeviceMesh<MeshType>& mesh, const Image& image, const std::vector<T>& parameters,
+                      const std::vector<T>& label, const std::vector<T>& weight = {}) {
   hg::Parameters<ModelType, T> values;
   values.copy_from_host(parameters);
   hg::Network<ModelType, T> network;
@@ -142,16 +150,9 @@ Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> ext
   auto cut_as_prediction = [&]<int Channels>(const std::vector<T>& full) {
     const hg::Plan& plan = evaluation.plan();
     const int level = plan.tensors[plan.prediction].level;
-    using Like = LikePrediction<ModelType, std::decay_t<decltype(image)>, Channels>;
-    Like field(mesh, evaluation.layout().template field_cuts<Like::rank>(level, Channels));
-    std::vector<Value> piece;
-    hg::detail::for_each_point(field, mesh.rank(), [&](hg::index_t i) {
-      piece.push_back(static_cast<Value>(full[static_cast<std::size_t>(i)]));
-    });
-    field.copy_from_host(piece);
-    return field;
+    using Like = LikePrediction<ModelType, Image, Channels>;
+    return cut_by<Like>(mesh, evaluation.layout().template field_cuts<Like::rank>(level, Channels), full);
   };
-  static_cast<void>(output_extents);
   hg::Parameters<ModelType, T, hg::Partial<hg::Sum>> gradient("gradient", mesh.world());
   const hg::CommStatistics before = hg::comm_stats();
   const auto target = cut_as_prediction.template operator()<Out>(label);
@@ -169,6 +170,18 @@ Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> ext
   result.output = as<T>(hg::full_tensor(network.prediction(image, evaluation)));
   result.input_gradient = as<T>(hg::full_tensor(network.input_gradient(image, evaluation)));
   return result;
+}
+
+/// The same of an image in an array. extents: (N, H, W), or
+/// (N, D, H, W) on a VolumeMesh. S: the value type of all fields, T where it is void.
+template <class ModelType, int In, int Out, class Loss, class S = void, class MeshType, class T>
+Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> extents, const std::vector<T>& parameters,
+                     const std::vector<T>& input, std::array<hg::index_t, MeshType::rank - 1> output_extents,
+                     const std::vector<T>& label, const std::vector<T>& weight = {}) {
+  using Value = std::conditional_t<std::is_void_v<S>, T, S>;
+  auto image = hg::distribute_tensor<FieldOn<MeshType, Value, In>>(mesh, with_channels(extents, In), as<Value>(input));
+  static_cast<void>(output_extents);
+  return train_image<ModelType, Out, Loss>(mesh, image, parameters, label, weight);
 }
 
 /// Forward only.

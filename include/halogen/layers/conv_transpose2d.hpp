@@ -54,7 +54,7 @@ struct ConvTransposeLayer : Module<Self> {
 
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
-    Node node = convolution_node(x, Op, In, Out, options, constants);
+    Node node = convolution_node(goes_on(x, options.window), Op, In, Out, options, constants);
     if (!options.to_skip)
       node.level = graph.level_through((*x).level, node.window);
     else if (graph.skips.empty())

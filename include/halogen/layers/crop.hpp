@@ -17,6 +17,7 @@
 #include "halogen/kernels/offset.hpp"
 #include "halogen/layers/commensurate.hpp"
 #include "halogen/layers/module.hpp"
+#include "halogen/layers/pad.hpp"
 
 namespace halogen {
 namespace detail {
@@ -68,11 +69,12 @@ namespace types {
 template <class Self, int Dimensions, const Operation& Op>
 struct OffsetLayer : Module<Self> {
   constexpr Traced forward(Traced x) const {
-    const Traced y = add_layer(x, Op, &Self::constants);
+    const Window windows[] = {Self::window(0), Self::window(1), Self::window(2)};
+    const Traced y = add_layer(goes_on(x, windows), Op, &Self::constants);
     GraphDraft& graph = *x.graph;
     Node& node = graph.nodes[y.node];
     graph.slide(Dimensions, node.layer);
-    for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = Self::window(d);
+    for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = windows[d];
     node.level = graph.level_through(node.level, node.window);
     return y;
   }

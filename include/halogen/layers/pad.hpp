@@ -64,10 +64,40 @@ constexpr Traced pad(Traced x, const Window (&windows)[spatial_dimensions], int 
   return {&graph, graph.add(node)};
 }
 
+/// A value is written out where one of its sources is padded in a dimension that the node's windows call periodic.
+constexpr void store_padded_forward(Planner& planner, const Node& node) {
+  const Value value = planner.value_of(node.inputs[0]);
+  bool padded = false;
+  for (const Source& source : value.sources)
+    for (int d = 0; d < spatial_dimensions; ++d) padded |= node.window[d].periodic && has_images(source.pads[d]);
+  planner.set_value(node, padded ? planner.stored(node, value) : value);
+}
+
+inline constexpr Operation store_padded_operation{"store", store_padded_forward, no_vjp};
+
+/// x for a reader with such windows. A padded field ends where its padding ends, and a periodic reader goes on at its
+/// other end: it needs what is padded written out.
+constexpr Traced goes_on(Traced x, const Window (&windows)[spatial_dimensions]) {
+  GraphDraft& graph = *x.graph;
+  Node node;
+  bool crosses = false;
+  for (int d = 0; d < spatial_dimensions; ++d) {
+    node.window[d].periodic = windows[d].periodic && graph.levels[(*x).level].window[d].is_pad();
+    crosses |= node.window[d].periodic;
+  }
+  if (!crosses) return x;
+  node.operation = &store_padded_operation;
+  node.layer = graph.layers - 1;
+  node.inputs[0] = x.node;
+  node.channels = (*x).channels;
+  node.level = (*x).level;
+  return {&graph, graph.add(node)};
+}
+
 /// The node reads x through its windows. Where a boundary reflects or replicates, it reads a padded x without padding
 /// of its own.
 constexpr void read_padded(Traced x, Node& node) {
-  const Traced padded = pad(x, node.window, node.layer);
+  const Traced padded = pad(goes_on(x, node.window), node.window, node.layer);
   for (Window& window : node.window)
     if (window.is_pad()) window.padding = 0, window.pads = Edge::zero;
   node.inputs[0] = padded.node;
