@@ -54,6 +54,14 @@ def torch():
 
 
 @functools.cache
+def torch_with_files():
+    """PyTorch and safetensors: what ./dev fuzz layers compares with."""
+    if torch() is None or can_import(torch(), "safetensors.torch"):
+        return torch()
+    return environment("peers-files", ["safetensors==0.8.0"], "safetensors.torch", torch())
+
+
+@functools.cache
 def physicsnemo():
     if torch() is None:
         return None

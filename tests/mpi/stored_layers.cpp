@@ -73,6 +73,20 @@ struct Resampled {
   }
 };
 
+/// Down and up again, across a date line, of what is padded beside it.
+struct AroundGlobe {
+  hg::Conv2d<2, 3> first;
+  hg::SiLU silu;
+  hg::ReflectionPad2d<0, 1> pad;
+  hg::Interpolate<hg::Size<9, 10>, hg::Bicubic, hg::Antialias<>, hg::Boundary<hg::ReplicateEdge, hg::Periodic>> down;
+  hg::Conv2d<3, 2> last;
+  template <class X>
+  constexpr X forward(X x) const {
+    using Torus = hg::Boundary<hg::Periodic, hg::Periodic>;
+    return last(hg::interpolate_to<hg::Bilinear, Torus>(down(pad(silu(first(x)))), x));
+  }
+};
+
 }  // namespace
 
 TEST_CASE("average pools: volumes, padding that does not count, windows beyond the field") {
@@ -130,6 +144,19 @@ TEST_CASE("signals") {
                                                  hg::UpsampleToSkip<hg::Nearest>>>,
                      hg::Linear<4, 2>>;
   support::check_composition<Net, 2, 2, false, support::SignalMesh>();
+}
+TEST_CASE("resampling across a date line") {
+  using hg::Size, hg::ScaleFactor, hg::Boundary, hg::ReplicateEdge, hg::Periodic;
+  using Line = Boundary<ReplicateEdge, Periodic>;
+  const char* file = "globe";
+  check<hg::Interpolate<ScaleFactor<2, 3>, hg::Bilinear, Line>, 1>("globe_bilinear", file);
+  check<hg::Interpolate<ScaleFactor<3, 2>, hg::Bicubic, Boundary<Periodic, Periodic>>, 1>("globe_bicubic", file);
+  check<hg::Interpolate<Size<3, 6>, hg::Bilinear, Line>, 1>("globe_down", file);
+  check<hg::Interpolate<Size<5, 6>, hg::Bicubic, hg::Antialias<>, Line>, 1>("globe_antialias", file);
+  check<hg::Interpolate<ScaleFactor<2, 2, 3>, hg::Trilinear, Boundary<Periodic, ReplicateEdge, Periodic>>, 1, 1, 4>(
+      "globe_volume", file);
+  check<hg::Interpolate1d<ScaleFactor<3>, hg::Linear1d, Boundary<Periodic>>, 2, 2, 2>("ring", file);
+  support::check_composition<AroundGlobe, 2, 2, true>();
 }
 TEST_CASE("the largest of intervals and of whole fields, with ties") {
   check<hg::AdaptiveMaxPool2d<6, 7>, 1>("adaptive_max", "largest");

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
-largest.safetensors, side_padding.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
+globe.safetensors, largest.safetensors, side_padding.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
 """
@@ -80,6 +80,25 @@ EDGES = {
     "roll": (PLANE, lambda x: torch.roll(x, (2, -3), (2, 3))),
     "roll3d": (VOLUME, lambda x: torch.roll(x, (1, -2), (2, 4))),
     "avg3d_circular": (VOLUME, lambda x: F.avg_pool3d(F.pad(x, (1, 1, 0, 0, 1, 1), "circular"), (3, 2, 3), (2, 2, 1))),
+}
+
+def around(x, factor, ends, mode, **options):
+    """Interpolated by a factor where `ends` dimensions, of the last, go on at their other end."""
+    for d, on in enumerate(ends):
+        amounts = [0, 0] * (len(ends) - 1 - d) + [4 * on, 4 * on] + [0, 0] * d
+        x = F.pad(x, amounts, "circular") if on else x
+    y = F.interpolate(x, scale_factor=factor, mode=mode, **options)
+    n = [4 * on * f for on, f in zip(ends, factor)]
+    return y[(slice(None),) * 2 + tuple(slice(int(a), int(s - a)) for a, s in zip(n, y.shape[2:]))]
+
+
+GLOBE = {
+    "globe_bilinear": (SMALL, lambda x: around(x, (2, 3), (0, 1), "bilinear")),
+    "globe_bicubic": (SMALL, lambda x: around(x, (3, 2), (1, 1), "bicubic")),
+    "globe_down": ((2, 1, 9, 12), lambda x: around(x, (1 / 3, 0.5), (0, 1), "bilinear")),
+    "globe_antialias": ((2, 1, 10, 12), lambda x: around(x, (0.5, 0.5), (0, 1), "bicubic", antialias=True)),
+    "globe_volume": (BLOCK, lambda x: around(x, (2, 2, 3), (1, 0, 1), "trilinear")),
+    "ring": ((2, 2, 8), lambda x: around(x, (3,), (1,), "linear")),
 }
 
 LARGEST = {
@@ -203,6 +222,7 @@ def main():
     write(folder / "layers.safetensors", CASES)
     write(folder / "resampled.safetensors", RESAMPLED)
     write(folder / "edges_of_pools.safetensors", EDGES)
+    write(folder / "globe.safetensors", GLOBE)
     write(folder / "largest.safetensors", LARGEST)
     sides(folder / "side_padding.safetensors")
     signals(folder / "signals.safetensors")

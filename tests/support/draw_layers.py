@@ -166,12 +166,21 @@ class Model:
         corners = smooth and self.r.random() < 0.3
         antialias = mode in ("bilinear", "bicubic") and not corners and self.r.random() < 0.3
         to = self.option("Size", size) if by_size else f"hg::ScaleFactor<{factor}>"
+        wraps = smooth and not corners and not by_size and self.r.random() < 0.5 and [self.r.random() < 0.6 for _ in range(self.dims)]
         options = [to, f"hg::{ours}"] + ["hg::AlignCorners<>"] * corners + ["hg::Antialias<>"] * antialias
+        if wraps:
+            options.append(f"hg::Boundary<{', '.join('hg::Periodic' if w else 'hg::ReplicateEdge' for w in wraps)}>")
         arguments = {"size": size} if by_size else {"scale_factor": factor}
         arguments |= {"align_corners": corners} if smooth else {}
         arguments |= {"antialias": True} if antialias else {}
+        def sample(torch, x):
+            ends = [3 if wraps and wrap else 0 for wrap in wraps or [0] * self.dims]
+            around = padded(torch, x, [(n, n, "circular") for n in ends])
+            y = torch.nn.functional.interpolate(around, mode=mode, **arguments)
+            return y[(slice(None),) * 2 + tuple(slice(n * factor, size - n * factor) for n, size in zip(ends, y.shape[2:]))]
+
         return (f"hg::Interpolate{'1d' * (self.dims == 1)}<{', '.join(options)}>",
-                lambda torch: Function(torch, lambda x: torch.nn.functional.interpolate(x, mode=mode, **arguments)))
+                lambda torch: Function(torch, lambda x: sample(torch, x)))
 
     def activation(self):
         name = self.r.choice(["ReLU", "SiLU", "GELU", "Tanh", "Sigmoid", "ELU", "LeakyReLU"])
@@ -292,16 +301,16 @@ def Function(torch, f):
     return Of()
 
 
-def Padded(torch, pads):
-    def padded(x):
-        count = len(pads)
-        for d, (low, high, mode) in enumerate(pads):
-            amounts = [0, 0] * (count - 1 - d) + [low, high] + [0, 0] * d
-            if low or high:
-                x = torch.nn.functional.pad(x, amounts, mode)
-        return x
+def padded(torch, x, pads):
+    for d, (low, high, mode) in enumerate(pads):
+        amounts = [0, 0] * (len(pads) - 1 - d) + [low, high] + [0, 0] * d
+        if low or high:
+            x = torch.nn.functional.pad(x, amounts, mode)
+    return x
 
-    return Function(torch, padded)
+
+def Padded(torch, pads):
+    return Function(torch, lambda x: padded(torch, x, pads))
 
 
 def Last(torch, layer):
@@ -365,7 +374,7 @@ def references(chosen):
                     y = module(x)
                 except (RuntimeError, ValueError):
                     continue
-                if y.numel() == 0:
+                if y.numel() == 0 or not bool(torch.isfinite(y).all()):  # a dilated maximum of nothing but padding
                     continue
                 g = torch.randn_like(y)
                 (y * g).sum().backward()

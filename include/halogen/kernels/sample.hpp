@@ -58,7 +58,8 @@ struct SampleRows {
  private:
   index_t width(index_t columns) const {
     const Sampled& of = samples.of[2];
-    return std::min(of.in, ceil_div(columns * of.in, of.out) + 4 * ceil_div(of.in, of.out) + 4);
+    const index_t read = ceil_div(columns * of.in, of.out) + 4 * ceil_div(of.in, of.out) + 4;
+    return of.periodic ? read : std::min(of.in, read);
   }
 };
 
@@ -72,7 +73,8 @@ struct SampleBackwardRows {
 
   index_t scratch_size(index_t columns) const {
     const Sampled& of = samples.of[2];
-    return 2 * std::min(of.out, ceil_div(columns * of.out, of.in) + 5 * ceil_div(of.out, of.in) + 8);
+    const index_t read = ceil_div(columns * of.out, of.in) + 5 * ceil_div(of.out, of.in) + 8;
+    return 2 * (of.periodic ? read : std::min(of.out, read));
   }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {

@@ -19,6 +19,7 @@
 #pragma once
 
 #include "halogen/kernels/sample.hpp"
+#include "halogen/layers/pad.hpp"
 #include "halogen/layers/upsample.hpp"
 #include "halogen/run/at.hpp"
 
@@ -65,7 +66,9 @@ struct SampleForward {
   }
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at) {
-    return kernels::SampleRows<S>{at.value(0), samples(at)};
+    kernels::ValueReader<S> input = at.value(0);
+    for (int d = 0; d < spatial_dimensions; ++d) input.frame.periodic[d] = at.node().window[d].periodic;
+    return kernels::SampleRows<S>{input, samples(at)};
   }
 };
 
@@ -73,7 +76,9 @@ struct SampleBackward {
   static constexpr const char *label = "halogen::interpolate_backward", *suffix = " backward";
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at) {
-    return kernels::SampleBackwardRows<S>{at.gradient(0), at.first_channel(), SampleForward::samples(at)};
+    kernels::GradientReader<S> gradient = at.gradient(0);
+    for (int d = 0; d < spatial_dimensions; ++d) gradient.frame.periodic[d] = at.node().window[d].periodic;
+    return kernels::SampleBackwardRows<S>{gradient, at.first_channel(), SampleForward::samples(at)};
   }
 };
 
@@ -110,30 +115,57 @@ struct ModeOf<Trilinear> : ModeIs<Sampling::linear, 3> {};
 template <>
 struct ModeOf<Bicubic> : ModeIs<Sampling::cubic, 2> {};
 
+template <class Option>
+inline constexpr bool is_sampling_boundary = false;
+template <class... Edges>
+inline constexpr bool is_sampling_boundary<Boundary<Edges...>> =
+    ((Edges::edge == Edge::periodic || Edges::edge == Edge::replicate) && ...);
+
+/// Of a node that samples: which dimensions go on at their other end.
+template <int Dimensions, class Option>
+constexpr void set_edges(Node&, Option) {}
+template <int Dimensions, class... Edges>
+constexpr void set_edges(Node& node, Boundary<Edges...>) {
+  static_assert(sizeof...(Edges) == Dimensions, "a Boundary has one edge for each dimension of the size");
+  int d = spatial_dimensions - Dimensions;
+  ((node.window[d++].periodic = Edges::periodic), ...);
+}
+
 template <class Mode, class... Options>
 constexpr Window sampling_window() {
   constexpr bool corners = (std::is_same_v<Options, AlignCorners<true>> || ...),
                  antialiases = (std::is_same_v<Options, Antialias<true>> || ...);
   constexpr bool known = ((std::is_same_v<Options, AlignCorners<>> || std::is_same_v<Options, AlignCorners<false>> ||
-                           std::is_same_v<Options, Antialias<>> || std::is_same_v<Options, Antialias<false>>)&&...);
-  static_assert(known, "an interpolation takes AlignCorners and Antialias");
+                           std::is_same_v<Options, Antialias<>> || std::is_same_v<Options, Antialias<false>> ||
+                           is_sampling_boundary<Options>)&&...);
+  static_assert(known, "an interpolation takes AlignCorners, Antialias, and a Boundary of ReplicateEdge and Periodic");
+  static_assert(!corners || !(is_sampling_boundary<Options> || ...),
+                "AlignCorners puts points on both ends of a field, and a periodic one has none");
   static_assert(!corners || ModeOf<Mode>::dimensions != 0, "AlignCorners belongs to Bilinear, Trilinear and Bicubic");
   static_assert(!antialiases || ModeOf<Mode>::dimensions == 2, "Antialias belongs to Bilinear and Bicubic");
   static_assert(!(corners && antialiases), "an interpolation has AlignCorners or Antialias, not both");
   return {.sampling = ModeOf<Mode>::sampling, .corners = corners, .antialiases = antialiases};
 }
 
-/// A node that samples the last `dimensions` of x by the window. Its level is still that of x.
-constexpr Node sampling_node(Traced x, const Operation& operation, const Window& window, int dimensions) {
+/// A node that samples the last Dimensions of x by the window. Its level is still that of x.
+template <int Dimensions>
+constexpr Node sampling_node(Traced x, const Operation& operation, const Window& window) {
   Node node;
   node.operation = &operation;
   node.layer = x.graph->next_layer();
   x.graph->need_points(x, node.layer);
-  x.graph->slide(dimensions, node.layer);
-  node.inputs[0] = x.node;
+  x.graph->slide(Dimensions, node.layer);
   node.channels = (*x).channels;
   node.level = (*x).level;
-  for (int d = spatial_dimensions - dimensions; d < spatial_dimensions; ++d) node.window[d] = window;
+  node.inputs[0] = x.node;
+  for (int d = spatial_dimensions - Dimensions; d < spatial_dimensions; ++d) node.window[d] = window;
+  return node;
+}
+template <int Dimensions, class Mode, class... Options>
+constexpr Node sampling_node(Traced x, const Operation& operation) {
+  Node node = sampling_node<Dimensions>(x, operation, sampling_window<Mode, Options...>());
+  (set_edges<Dimensions>(node, Options{}), ...);
+  node.inputs[0] = goes_on(x, node.window).node;
   return node;
 }
 
@@ -173,7 +205,7 @@ struct InterpolateLayer : Module<Self> {
 
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
-    Node node = sampling_node(x, interpolate_operation, sampling_window<Mode, Options...>(), Dimensions);
+    Node node = sampling_node<Dimensions, Mode, Options...>(x, interpolate_operation);
     node.level = add_size(graph, node.level, Dimensions, To{});
     return {&graph, graph.add(node)};
   }
@@ -195,8 +227,7 @@ struct Interpolate1d : detail::InterpolateLayer<Interpolate1d<To, Mode, Options.
 template <class Mode, class... Options>
 constexpr Traced interpolate_to(Traced x, Traced like) {
   constexpr int of_mode = detail::ModeOf<Mode>::dimensions, dimensions = of_mode == 0 ? 2 : of_mode;
-  Node node =
-      detail::sampling_node(x, detail::interpolate_operation, detail::sampling_window<Mode, Options...>(), dimensions);
+  Node node = detail::sampling_node<dimensions, Mode, Options...>(x, detail::interpolate_operation);
   x.graph->need_points(like, node.layer);
   node.level = (*like).level;
   return {x.graph, x.graph->add(node)};
@@ -208,7 +239,7 @@ struct AdaptivePoolLayer : Module<Self> {
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
     constexpr int dimensions = dimensions_of_size<Extents>;
-    Node node = sampling_node(x, Op, {.sampling = Sampling::adaptive}, dimensions);
+    Node node = sampling_node<dimensions>(x, Op, {.sampling = Sampling::adaptive});
     node.level = add_size(graph, node.level, dimensions, Extents{});
     return {&graph, graph.add(node)};
   }

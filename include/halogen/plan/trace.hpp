@@ -18,7 +18,8 @@ constexpr Traced traced(GraphDraft& graph) {
     return ModelType{}.forward(Traced{&graph, 0});
   } else {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((I > 0 ? graph.add_input(std::tuple_element_t<I, Inputs>::shape) : 0), ...);
+      const InputShape shapes[] = {std::tuple_element_t<I, Inputs>::shape...};
+      for (std::size_t i = 1; i < count; ++i) graph.add_input(shapes[i]);
       return ModelType{}.forward(typename std::tuple_element_t<I, Inputs>::traced{&graph, static_cast<int>(I)}...);
     }(std::make_index_sequence<count>{});
   }

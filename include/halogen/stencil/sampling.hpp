@@ -8,12 +8,13 @@ namespace halogen {
 
 /// adaptive: the mean over [floor(o in / out), ceil((o + 1) in / out)), as torch.nn.AdaptiveAvgPool2d. The others as
 /// torch.nn.functional.interpolate: output o stands at (o + 1/2) in / out - 1/2 among the inputs, with `corners` at
-/// o (in - 1) / (out - 1). What a tap beyond the field would read is the point at its end. With `antialiases`, where
+/// o (in - 1) / (out - 1). What a tap beyond the field would read is the point at its end; or `periodic`, and of linear
+/// and cubic taps alone, the field goes on there: output o + out reads in points further. With `antialiases`, where
 /// there are fewer outputs than inputs, the taps of linear and cubic spread over in / out times as many inputs.
 struct Sampled {
   index_t in = 1, out = 1;
   Sampling mode = Sampling::none;
-  bool corners = false, antialiases = false;
+  bool corners = false, antialiases = false, periodic = false;
 
   Sampled() = default;
   constexpr Sampled(const Window& window, index_t inputs, index_t outputs)
@@ -21,7 +22,8 @@ struct Sampled {
         out(outputs),
         mode(window.sampling),
         corners(window.corners),
-        antialiases(window.antialiases && inputs > outputs) {}
+        antialiases(window.antialiases && inputs > outputs),
+        periodic(window.periodic) {}
 
   /// The inputs that output o reads, those at weight 0 too.
   HALOGEN_FUNCTION constexpr Interval reads(index_t o) const {
@@ -32,7 +34,7 @@ struct Sampled {
     if (antialiases) {  // support in / out, or twice that, around (o + 1/2) in / out
       const index_t wide = mode == Sampling::cubic ? 4 : 2, center = (2 * o + 1) * in;
       const Interval all{floor_div(center - wide * in + out, 2 * out), floor_div(center + wide * in + out, 2 * out)};
-      return intersect(all, {0, in});
+      return periodic ? all : intersect(all, {0, in});
     }
     const index_t first = position(o).first - (mode == Sampling::cubic);
     const index_t last = first + (mode == Sampling::cubic ? 3 : 1);
@@ -73,19 +75,21 @@ struct Sampled {
   HALOGEN_FUNCTION constexpr Position position(index_t o) const {
     index_t at = corners ? o * (in - 1) : (2 * o + 1) * in - out;
     const index_t of = corners ? (out > 1 ? out - 1 : 1) : 2 * out;
-    if (at < 0 && mode == Sampling::linear) at = 0;
+    if (at < 0 && mode == Sampling::linear && !periodic) at = 0;
     const index_t first = floor_div(at, of);
     return {first, at - first * of, of};
   }
+  HALOGEN_FUNCTION constexpr index_t beyond() const { return out * (1 + 8 / in) + 8; }
   HALOGEN_FUNCTION static constexpr Interval point(index_t i) { return {i, i + 1}; }
-  HALOGEN_FUNCTION constexpr index_t clamped(index_t i) const { return i < 0 ? 0 : i < in ? i : in - 1; }
+  HALOGEN_FUNCTION constexpr index_t clamped(index_t i) const { return periodic ? i : i < 0 ? 0 : i < in ? i : in - 1; }
 
-  /// The first o in [0, out) for which a predicate holds that then holds on; out if none.
+  /// The first o in [0, out), or as far beyond as taps reach where it is periodic, for which a predicate holds that
+  /// then holds on; the end if none.
   template <class Predicate>
   HALOGEN_FUNCTION constexpr index_t first(Predicate holds) const {
-    index_t low = 0, high = out;
+    index_t low = periodic ? -beyond() : 0, high = periodic ? out + beyond() : out;
     while (low < high) {
-      const index_t middle = (low + high) / 2;
+      const index_t middle = low + (high - low) / 2;
       if (holds(middle))
         high = middle;
       else
