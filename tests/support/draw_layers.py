@@ -4,6 +4,8 @@
     draw_layers.py sources --seed S --models M --files F --out FOLDER     layers_0.cpp ... and seed.hpp; needs no PyTorch
     draw_layers.py references --seed S --models M --cases C --out FOLDER  model0.safetensors ...
 
+With --table the models are the layers of layer_table.py, one at a time, on the fields named there.
+
 A model is drawn by (seed, number) alone, and its numbers by (seed, number, case). model0.safetensors has for each
 case K: K.parameters, K.input, K.grad_output, K.output, K.grad_input, K.grad_parameters, all F64.
 """
@@ -338,14 +340,22 @@ def Joined(torch, body, join):
     return Of()
 
 
+def models_of(chosen):
+    if chosen.table:
+        import layer_table  # it reads this file as a module
+        return layer_table.table()
+    return [Model(chosen.seed, number) for number in range(chosen.models)]
+
+
 def sources(chosen):
+    models = models_of(chosen)
     folder = Path(chosen.out)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "seed.hpp").write_text(f"inline constexpr int models_drawn = {chosen.models}, files_drawn = {chosen.files};\n")
+    (folder / "seed.hpp").write_text(f"inline constexpr int models_drawn = {len(models)}, files_drawn = {chosen.files};\n")
     for file in range(chosen.files):
         lines = ['#include "support/layer_cases.hpp"\n']
-        for number in range(file, chosen.models, chosen.files):
-            m = Model(chosen.seed, number)
+        for number in range(file, len(models), chosen.files):
+            m = models[number]
             lines.append(f"using Model{number} = {m.cpp};\n"
                          f"static const support::DrawnModel model{number}"
                          f'({number}, "{m.cpp}", support::run_cases<Model{number}, {m.inputs}, {m.channels}, {m.dims}, '
@@ -360,8 +370,8 @@ def references(chosen):
     folder = Path(chosen.out)
     folder.mkdir(parents=True, exist_ok=True)
     sizes = [5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 20, 23, 24]
-    for number in range(chosen.models):
-        tensors, m = {}, Model(chosen.seed, number)
+    for number, m in enumerate(models_of(chosen)):
+        tensors = {}
         for case in range(chosen.cases):
             r = random.Random((chosen.seed * 1000003 + number) * 4096 + case)
             torch.manual_seed(r.getrandbits(60))
@@ -369,6 +379,8 @@ def references(chosen):
             start = list(module.parameters()) + [b.clone() for b in module.buffers() if b.is_floating_point()]
             for _ in range(40):  # extents that the model fits
                 shape = [r.randint(1, 3), m.inputs] + [r.choice(sizes) for _ in range(m.dims)]
+                if chosen.table:
+                    shape = list(m.extents)
                 x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
                 try:
                     y = module(x)
@@ -392,9 +404,11 @@ def main():
     parser.add_argument("what", choices=["sources", "references"])
     for name, default in (("seed", 1), ("models", 48), ("files", 6), ("cases", 8)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--out", required=True)
     chosen = parser.parse_args()
     {"sources": sources, "references": references}[chosen.what](chosen)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 // main of ./dev fuzz layers: drawn models against PyTorch's numbers, on every mesh of the ranks and drawn cuts.
-//   fuzz_layers --data FOLDER [--seed S] [--model M] [--case C]
+//   fuzz_layers --data FOLDER [--seed S] [--model M] [--case C] [--each 1]
+// --each: a line for every model too.
 #define DOCTEST_CONFIG_IMPLEMENT  // headers of the tests use it
 #include <cstdlib>
 #include <cstring>
@@ -11,10 +12,12 @@ int main(int argc, char** argv) {
   std::string data;
   int only = -1;
   support::CaseChoice choice;
+  bool each = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--data") == 0) data = argv[i + 1];
     if (std::strcmp(argv[i], "--seed") == 0) choice.seed = std::strtoull(argv[i + 1], nullptr, 10);
     if (std::strcmp(argv[i], "--model") == 0) only = std::atoi(argv[i + 1]);
+    if (std::strcmp(argv[i], "--each") == 0) each = std::atoi(argv[i + 1]) != 0;
     if (std::strcmp(argv[i], "--case") == 0) choice.only = std::atoi(argv[i + 1]);
   }
   setenv("HALOGEN_TEST_DATA", data.c_str(), 1);
@@ -35,6 +38,8 @@ int main(int argc, char** argv) {
     if (counts.wrong > 0 && world.rank() == 0)
       std::printf("  %s\n  again: ./dev fuzz layers --seed %llu --model %d --ranks %d\n", model->text, choice.seed,
                   model->number, world.size());
+    if (each && world.rank() == 0)
+      std::printf("%d: %ld right, %ld wrong, %ld refused\n", model->number, counts.right, counts.wrong, counts.too_small);
     all.right += counts.right, all.wrong += counts.wrong, all.too_small += counts.too_small;
   }
   if (world.rank() == 0)
