@@ -82,6 +82,9 @@ def main():
              f"of the whole field, in double. PyTorch {versions} over gloo, on a CPU. *Wrong* is another number or another shape",
              "without a word; *refused* is an error, or no end. Halogen ran every mesh of 2 ranks, those that cut the height or the batch too,",
              "and a row is right only where all are.", "",
+             "DTensor of this PyTorch calls the output of most convolutions `Replicate` while each rank has a piece of it, so that",
+             "`full_tensor()` is a piece. ShardTensor, PhysicsNeMo 2.2.2, ends with this PyTorch in an assertion of DTensor's in norms,",
+             "rolls and slices; with the version that it was made for it may do better.", "",
              "| | right | wrong | refused |", "|---|---|---|---|"]
     for name, found in columns.items():
         counts = collections.Counter(found.get(k, "refused").split()[0].rstrip(":") for k in range(len(table)))
