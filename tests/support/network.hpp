@@ -172,8 +172,8 @@ Result<T> train_image(const hg::DeviceMesh<MeshType>& mesh, const Image& image, 
   return result;
 }
 
-/// The same of an image in an array. extents: (N, H, W), or
-/// (N, D, H, W) on a VolumeMesh. S: the value type of all fields, T where it is void.
+/// The same of an image in an array. extents: (N, H, W), or (N, D, H, W) on a VolumeMesh. S: the value type of all
+/// fields, T where it is void.
 template <class ModelType, int In, int Out, class Loss, class S = void, class MeshType, class T>
 Result<T> train_once(const hg::DeviceMesh<MeshType>& mesh, Extents<MeshType> extents, const std::vector<T>& parameters,
                      const std::vector<T>& input, std::array<hg::index_t, MeshType::rank - 1> output_extents,

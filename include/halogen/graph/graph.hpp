@@ -50,7 +50,7 @@ struct Operation {
 /// its own; a static object of it belongs to the layer's type, and the node holds its address.
 struct Constants {};
 
-/// What a model is given in one place of its forward (layers/inputs.hpp).
+/// What a model is given in one place of its forward (graph/inputs.hpp).
 struct InputShape {
   int channels = 0;
   bool whole = false;    ///< a vector for each sample

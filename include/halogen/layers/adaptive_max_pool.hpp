@@ -14,6 +14,7 @@
 #pragma once
 
 #include "halogen/kernels/largest.hpp"
+#include "halogen/layers/global_avg_pool.hpp"
 #include "halogen/layers/interpolate.hpp"
 
 namespace halogen {
@@ -96,11 +97,6 @@ struct GlobalMaxPoolBackward {
   }
 };
 
-constexpr void global_max_pool_forward(Planner& planner, const Node& node) {
-  Launch launch = planner.launch<GlobalMaxPoolForward>(node);
-  launch.level = planner.value_of(node.inputs[0]).level;
-  planner.emit_forward(node, launch.read(planner.read(node, Pattern::point())));
-}
 constexpr void global_max_pool_vjp(Planner& planner, const Node& node) {
   const int reads = planner.gradient_of(node);
   if (reads < 0) return;
@@ -111,7 +107,8 @@ constexpr void global_max_pool_vjp(Planner& planner, const Node& node) {
   planner.emit_input_gradients(launch);
 }
 
-inline constexpr Operation global_max_pool_operation{"global_max_pool", global_max_pool_forward, global_max_pool_vjp};
+inline constexpr Operation global_max_pool_operation{"global_max_pool", pool_to_vector<GlobalMaxPoolForward>,
+                                                     global_max_pool_vjp};
 
 }  // namespace detail
 
@@ -127,15 +124,6 @@ struct AdaptiveMaxPool3d
     : detail::types::AdaptivePoolLayer<AdaptiveMaxPool3d<D, H, W>, detail::adaptive_max_pool_operation, Size<D, H, W>> {
 };
 
-struct GlobalMaxPool : Module<GlobalMaxPool> {
-  constexpr Traced forward(Traced x) const {
-    GraphDraft& graph = *x.graph;
-    const Traced y = add_layer(x, detail::global_max_pool_operation);
-    Node& node = graph.nodes[y.node];
-    graph.need_points(x, node.layer);
-    node.level = graph.vectors();
-    return y;
-  }
-};
+struct GlobalMaxPool : detail::types::VectorPoolLayer<GlobalMaxPool, detail::global_max_pool_operation> {};
 
 }  // namespace halogen

@@ -25,8 +25,8 @@ inline constexpr Operation conv3d_operation{"conv3d", convolution_forward, convo
 
 }  // namespace detail
 
-/// Options in any order, one number or three: Kernel<D, H, W> (1), Stride (1), Padding (0) or Same, Dilation (1),
-/// Groups (1), Boundary<Depth, Height, Width> (Zero, Zero, Zero), Bias<bool> (true).
+/// Options in any order, one number or three: Kernel<D, H, W> (1), Stride (1), Padding (0) and PaddingAfter, or Same,
+/// Dilation (1), Groups (1), Boundary<Depth, Height, Width> (Zero, Zero, Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
 struct Conv3d
     : detail::types::ConvolutionLayer<Conv3d<In, Out, Options...>, detail::conv3d_operation, 3, In, Out, Options...> {};

@@ -40,8 +40,10 @@ struct GlobalAvgPoolBackward {
   }
 };
 
-constexpr void global_avg_pool_forward(Planner& planner, const Node& node) {
-  Launch launch = planner.launch<GlobalAvgPoolForward>(node);
+/// A launch of type L reads all points, and its output is a vector.
+template <class L>
+constexpr void pool_to_vector(Planner& planner, const Node& node) {
+  Launch launch = planner.launch<L>(node);
   launch.level = planner.value_of(node.inputs[0]).level;
   planner.emit_forward(node, launch.read(planner.read(node, Pattern::point())));
 }
@@ -53,19 +55,26 @@ constexpr void global_avg_pool_vjp(Planner& planner, const Node& node) {
   planner.emit_input_gradients(launch.read(planner.gradient(reads, Pattern::vector())));
 }
 
-inline constexpr Operation global_avg_pool_operation{"global_avg_pool", global_avg_pool_forward, global_avg_pool_vjp};
+inline constexpr Operation global_avg_pool_operation{"global_avg_pool", pool_to_vector<GlobalAvgPoolForward>,
+                                                     global_avg_pool_vjp};
 
-}  // namespace detail
-
-struct GlobalAvgPool : Module<GlobalAvgPool> {
+namespace types {
+/// From a map to a vector with its channels.
+template <class Self, const Operation& Op>
+struct VectorPoolLayer : Module<Self> {
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
-    const Traced y = add_layer(x, detail::global_avg_pool_operation);
+    const Traced y = add_layer(x, Op);
     Node& node = graph.nodes[y.node];
     graph.need_points(x, node.layer);
     node.level = graph.vectors();
     return y;
   }
 };
+}  // namespace types
+
+}  // namespace detail
+
+struct GlobalAvgPool : detail::types::VectorPoolLayer<GlobalAvgPool, detail::global_avg_pool_operation> {};
 
 }  // namespace halogen

@@ -66,9 +66,7 @@ struct SampleForward {
   }
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at) {
-    kernels::ValueReader<S> input = at.value(0);
-    for (int d = 0; d < spatial_dimensions; ++d) input.frame.periodic[d] = at.node().window[d].periodic;
-    return kernels::SampleRows<S>{input, samples(at)};
+    return kernels::SampleRows<S>{at.windowed_value(0), samples(at)};
   }
 };
 

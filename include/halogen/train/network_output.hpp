@@ -230,7 +230,7 @@ void refused() = delete;
 
 }  // namespace detail
 
-/// Of a model of several inputs each a field or an expression.
+/// An expression; for a model of several inputs a field or an expression for each of them.
 template <class ModelType, class T, FieldOperand First, FieldOperand... More>
   requires(Expression<First> || sizeof...(More) > 0)
 auto infer(const Parameters<ModelType, T>& parameters, const First& first, const More&... more) {

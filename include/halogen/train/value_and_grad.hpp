@@ -68,7 +68,7 @@ struct NetworkVariable {
     requires(detail::is_given<Image> && !Fits<ModelType, Image, NoWeight, NoWeight, T>)
   void operator()(const Image& image) const = delete;
 
-  /// Of a model of several inputs each a field or an expression.
+  /// An expression; for a model of several inputs a field or an expression for each of them.
   template <FieldOperand First, FieldOperand... More>
     requires(Expression<First> || sizeof...(More) > 0)
   auto operator()(const First& first, const More&... more) const {
