@@ -71,6 +71,79 @@ TEST_CASE("absolute and Huber's error, cross entropy of logits, weighted or not"
   }
 }
 
+/// point_losses.safetensors: Halogen's loss of this name there, of labels of L in Label channels.
+template <int Label, class L = double, class Loss>
+void check_point_loss(const std::string& name, const std::string& label, const Loss& loss) {
+  static const support::Reference reference("point_losses");
+  using Six = hg::Conv2d<6, 6, hg::Bias<false>>;
+  std::vector<double> identity(36);
+  for (std::size_t c = 0; c < 6; ++c) identity[7 * c] = 1;
+  const std::string prediction = label == "probability" ? "logarithm" : "prediction";
+  for (const bool weighted : {false, true})
+    for (const auto& mesh : support::meshes(2)) {
+      const std::string key = name + (weighted ? ".weighted_" : ".");
+      CAPTURE(key);
+      CAPTURE(support::text(mesh));
+      const std::array<hg::index_t, 4> extents{2, 6, 5, 7};
+      const auto x = hg::distribute_tensor<Field<6>>(mesh, extents, reference.values(prediction));
+      if (support::leaves_a_piece_empty<Six, Field<6>>(mesh, extents)) continue;
+      const auto result = support::train_image<Six, Label, Loss, L>(
+          mesh, x, identity, reference.values(label), weighted ? reference.values("weight") : std::vector<double>{},
+          loss);
+      CHECK(relative_error(std::vector<double>{result.loss}, reference.values(key + "loss")) < 1e-13);
+      CHECK(relative_error(result.input_gradient, reference.values(key + "grad_prediction")) < 1e-13);
+    }
+}
+
+TEST_CASE("losses with numbers of their own: Huber, smooth L1, positives that weigh, quantiles, Kullback and Leibler") {
+  using hg::LossReduction;
+  check_point_loss<6>("huber", "target", hg::HuberLoss({.delta = 0.3}));
+  check_point_loss<6>("smooth_l1", "target", hg::SmoothL1Loss({.beta = 0.3}));
+  check_point_loss<6>("bce", "probability_each", hg::BinaryCrossEntropyWithLogits({.pos_weight = 2.5}));
+  check_point_loss<6>("quantile", "target", hg::QuantileLoss({.q = 0.9}));
+  check_point_loss<6>("kl", "probability", hg::KLDivergence({.reduction = LossReduction::batch_mean}));
+  check_point_loss<6>("mse_sum", "target", hg::MeanSquaredError({.reduction = LossReduction::sum}));
+}
+
+TEST_CASE("cross entropy over classes and distributions, and the score of an ensemble") {
+  using Index = std::int64_t;
+  const auto weight = hg::class_weights({1, 2, 0.5, 0, 3, 1.5});
+  check_point_loss<1, Index>("ce", "classes", hg::CrossEntropy{});
+  check_point_loss<1, std::int32_t>("ce_ignored", "classes_without_4", hg::CrossEntropy({.ignore_index = 4}));
+  check_point_loss<1, Index>("ce_weighted", "classes", hg::CrossEntropy({.weight = weight, .label_smoothing = 0.1}));
+  check_point_loss<1, Index>("ce_sum", "classes",
+                             hg::CrossEntropy({.weight = weight, .reduction = hg::LossReduction::sum}));
+  check_point_loss<6>("ce_distribution", "distribution", hg::CrossEntropy({.weight = weight, .label_smoothing = 0.2}));
+  check_point_loss<2>("crps", "pair", hg::CRPS{});
+  check_point_loss<2>("crps_fair", "pair", hg::CRPS({.fair = true}));
+}
+
+TEST_CASE("a classifier's step: labels of samples, and what cross entropy refuses, alike on all ranks") {
+  using Model = hg::Sequential<hg::Conv2d<2, 3, hg::Kernel<3>, hg::Padding<1>>, hg::GlobalAvgPool>;
+  using Labels = support::WithValues<support::LikePrediction<Model, Field<2>, 1>, std::int64_t>::type;
+  const auto mesh = support::meshes(2).front();
+  const std::array<hg::index_t, 4> extents{2, 2, 12, 24};
+  const auto x = hg::distribute_tensor<Field<2>>(mesh, extents, support::numbers<double>(2 * 2 * 12 * 24, 3));
+  hg::Trainer<Model, hg::AdamW, support::Mesh, double> trainer(Model{}, hg::AdamW{}, mesh);
+  const std::vector<double> scores = hg::full_tensor(trainer.predict(x));
+  const auto labels = [&](std::int64_t first, std::int64_t second) {
+    return hg::distribute_tensor<Labels>(mesh, {2, 1}, std::vector<std::int64_t>{first, second});
+  };
+  double expected = 0;
+  for (std::size_t n = 0; n < 2; ++n) {
+    double sum = 0;
+    for (std::size_t c = 0; c < 3; ++c) sum += std::exp(scores[3 * n + c]);
+    expected += (std::log(sum) - scores[3 * n + (n == 0 ? 2 : 1)]) / 2;
+  }
+  CHECK(trainer.step(hg::cross_entropy, x, labels(2, 1)).item() == doctest::Approx(expected).epsilon(1e-13));
+  CHECK(says(refusal([&] { trainer.step(hg::cross_entropy, x, labels(0, 3)); }), "no class of the prediction"));
+  CHECK(says(refusal([&] { trainer.step(hg::cross_entropy, x, labels(-100, -100)); }), "all are ignored"));
+  const hg::CrossEntropy two({.weight = hg::class_weights({1, 2})});
+  CHECK(says(refusal([&] { trainer.step(two, x, labels(0, 1)); }), "2 weights of classes"));
+  CHECK(says(refusal([&] { trainer.step(hg::CrossEntropy({.label_smoothing = 2}), x, labels(0, 1)); }), "from 0 to 1"));
+  CHECK(says(refusal([] { hg::class_weights({1, -2}); }), "0 or more"));
+}
+
 TEST_CASE("five steps of AdamW") {
   using Model = hg::Conv2d<2, 3, hg::Kernel<2>, hg::Bias<false>>;
   using Parameters = hg::Parameters<Model, double>;

@@ -138,29 +138,39 @@ F cut_by(const hg::DeviceMesh<MeshType>& mesh, const std::array<hg::Cut, F::rank
   return field;
 }
 
-/// One forward and backward. `label` is the loss's second argument, `weight` may be empty. All arrays are whole.
-template <class ModelType, int Out, class Loss, class MeshType, class Image, class T>
+/// The same field of other values.
+template <class Field, class V>
+struct WithValues;
+template <class T, int... Extents, class MeshType, class... P, class V>
+struct WithValues<hg::Sharded<hg::Tensor<T, Extents...>, MeshType, P...>, V> {
+  using type = hg::Sharded<hg::Tensor<V, Extents...>, MeshType, P...>;
+};
+
+/// One forward and backward. `label` is the loss's second argument, in a field of L with Out channels, `weight` may be
+/// empty. All arrays are whole.
+template <class ModelType, int Out, class Loss, class L = void, class MeshType, class Image, class T>
 Result<T> train_image(const hg::DeviceMesh<MeshType>& mesh, const Image& image, const std::vector<T>& parameters,
-                      const std::vector<T>& label, const std::vector<T>& weight = {}) {
+                      const std::vector<T>& label, const std::vector<T>& weight = {}, const Loss& loss = {}) {
   hg::Parameters<ModelType, T> values;
   values.copy_from_host(parameters);
   hg::Network<ModelType, T> network;
   auto& evaluation = network.template evaluation<hg::PlanKind::training_with_input_gradient>(image);
   // The label is cut as the prediction, which only the network knows: distribute by its cuts.
-  auto cut_as_prediction = [&]<int Channels>(const std::vector<T>& full) {
+  auto cut_as_prediction = [&]<int Channels, class V>(const std::vector<T>& full) {
     const hg::Plan& plan = evaluation.plan();
     const int level = plan.tensors[plan.prediction].level;
-    using Like = LikePrediction<ModelType, Image, Channels>;
+    using Like = typename WithValues<LikePrediction<ModelType, Image, Channels>, V>::type;
     return cut_by<Like>(mesh, evaluation.layout().template field_cuts<Like::rank>(level, Channels), full);
   };
   hg::Parameters<ModelType, T, hg::Partial<hg::Sum>> gradient("gradient", mesh.world());
   const hg::CommStatistics before = hg::comm_stats();
-  const auto target = cut_as_prediction.template operator()<Out>(label);
+  using S = typename Image::value_type;
+  const auto target = cut_as_prediction.template operator()<Out, std::conditional_t<std::is_void_v<L>, S, L>>(label);
   if (weight.empty()) {
-    hg::detail::run_training<Loss>(evaluation, values.data(), gradient.data(), image, target, hg::no_weight);
+    hg::detail::run_training(evaluation, loss, values.data(), gradient.data(), image, target, hg::no_weight);
   } else {
-    const auto weights = cut_as_prediction.template operator()<1>(weight);
-    hg::detail::run_training<Loss>(evaluation, values.data(), gradient.data(), image, target, weights);
+    const auto weights = cut_as_prediction.template operator()<1, S>(weight);
+    hg::detail::run_training(evaluation, loss, values.data(), gradient.data(), image, target, weights);
   }
   Result<T> result;
   result.loss = evaluation.loss();

@@ -32,9 +32,10 @@ class Evaluation : public EvaluationParts<S, Access> {
   /// The loss launch and all backward launches; `gradient` (parameters' layout) gets this rank's sums, or this rank's
   /// piece of all ranks' where Access reduces.
   template <class Loss, class L, class W>
-  void backward(const TensorView<L>& label, const TensorView<W>& weight, T* gradient) {
+  void backward(const Loss& loss, LossReduction reduction, const TensorView<L>& label, const TensorView<W>& weight,
+                T* gradient) {
     Parts::begin_backward(gradient);
-    this->template run_loss<Loss>(label, weight);
+    Parts::run_loss(loss, reduction, label, weight);
     run_range<first_backward + 1, static_cast<int>(forms.size())>();
     Parts::end_backward();
   }

@@ -62,7 +62,7 @@ class EvaluationParts {
 
   /// Loss and its seed: the weights' sum over all ranks first, so that the gradient is exact as written.
   template <class Loss, class L, class W>
-  void run_loss(const TensorView<L>& label, const TensorView<W>& weight);
+  void run_loss(const Loss& loss, LossReduction reduction, const TensorView<L>& label, const TensorView<W>& weight);
 
   /// Those that a launch reads or whose gradient it sums; sharded ones are there only for such a launch.
   LaunchParameters<T> parameters_of(const Launch& launch) {
@@ -185,7 +185,8 @@ void EvaluationParts<S, Access>::finish_norm_sums(const Launch& launch, index_t 
 
 template <class S, class Access>
 template <class Loss, class L, class W>
-void EvaluationParts<S, Access>::run_loss(const TensorView<L>& label, const TensorView<W>& weight) {
+void EvaluationParts<S, Access>::run_loss(const Loss& loss, LossReduction reduction, const TensorView<L>& label,
+                                          const TensorView<W>& weight) {
   const int i = plan_.first_backward;
   const Launch& launch = plan_.launches[i];
   const int channels = plan_.tensors[plan_.prediction].channels;
@@ -193,20 +194,27 @@ void EvaluationParts<S, Access>::run_loss(const TensorView<L>& label, const Tens
   double* partial = operands_.template workspace<double>(layout_.workspace().losses);
   const LevelLayout& level = layout_.level(plan_.tensors[plan_.prediction].level);
   const index_t counted = counts_points_of(plan_.tensors[plan_.prediction].level) ? tiling.count() : 0;
-  double divisor = channels;
+  const auto samples = static_cast<double>(layout_.batch_cut().extent());
+  constexpr bool of_classes = kernels::WeighsLabels<Loss, L>;
+  LossMean mean;
+  mean.of_classes = of_classes;
+  mean.weighted = reduction == LossReduction::mean && (of_classes || weight.data != nullptr);
+  if (reduction == LossReduction::batch_mean) mean.divisor = samples;
+  if (reduction == LossReduction::mean) mean.divisor = kernels::counted_of<Loss, T>(loss, channels);
+  if (reduction == LossReduction::mean && !mean.weighted) mean.divisor *= samples * static_cast<double>(level.points());
   const double* weight_sum = nullptr;
-  if (weight.data == nullptr) {
-    divisor *= static_cast<double>(layout_.batch_cut().extent()) * static_cast<double>(level.points());
-  } else {
+  if (mean.weighted) {
     kernels::launch_tiles(space_, "halogen::weight_sum", tiling.count(),
-                          kernels::WeightSum<Space, W>{weight, tiling, partial}, 0, kernels::device::reduce_bytes);
-    weight_sum = loss_.add_weights(space_, partial, counted);
+                          kernels::WeightSum<Space, Loss, L, W>{loss, label, weight, channels, tiling, partial}, 0,
+                          kernels::device::reduce_bytes);
+    weight_sum = loss_.add_weights(space_, partial, counted, of_classes);
   }
   parameters_.before(i);
   kernels::LossRows<Space, S, Loss, L, W> kernel{
-      prediction(), label, weight, operands_.tensor(launch.output), channels, tiling, divisor, weight_sum, partial};
+      loss,     prediction(), label,        weight,     operands_.tensor(launch.output),
+      channels, tiling,       mean.divisor, weight_sum, partial};
   kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
-  loss_.add_losses(space_, partial, counted, {divisor, weight_sum != nullptr});
+  loss_.add_losses(space_, partial, counted, mean);
   finish_launch(i);
 }
 

@@ -9,10 +9,14 @@
 
 namespace halogen {
 
+/// As torch.nn's `reduction`; batch_mean: the sum by the number of samples, as nn.KLDivLoss has it.
+enum class LossReduction { mean, sum, batch_mean };
+
 /// How a loss follows from the sums: divided by `divisor`, and by the weights' sum where it is `weighted`.
 struct LossMean {
   double divisor = 1;
   bool weighted = false;
+  bool of_classes = false;  ///< labels weigh too
 };
 
 /// Both are summed by kernels into memory that kernels and the transport read. One rank needs them on the device alone,
@@ -23,7 +27,7 @@ class LossSum {
       : ranks_(std::move(ranks)), sums_("halogen::loss", 2, Travels::in_collectives, ranks_) {}
 
   /// The weights' sum over all ranks: where the next kernels read it.
-  const double* add_weights(const execution_space& space, const double* partial, index_t count);
+  const double* add_weights(const execution_space& space, const double* partial, index_t count, bool of_classes);
 
   /// What all points lose, of which the loss will be this mean.
   void add_losses(const execution_space& space, const double* partial, index_t count, const LossMean& mean);
@@ -48,7 +52,7 @@ class LossSum {
     kernels::SumInOrder<execution_space>{partial, count, sums_.data() + slot}.launch(space);
   }
 
-  static void check(double weight_sum);
+  static void check(double weight_sum, bool of_classes);
 
   Communicator ranks_;
   TransportBuffer<double> sums_;
@@ -57,7 +61,8 @@ class LossSum {
 };
 
 #if HALOGEN_BODIES
-HALOGEN_INLINE const double* LossSum::add_weights(const execution_space& space, const double* partial, index_t count) {
+HALOGEN_INLINE const double* LossSum::add_weights(const execution_space& space, const double* partial, index_t count,
+                                                  bool of_classes) {
   request_.wait();
   add(space, partial, count, weights);
   if (ranks_.size() > 1) {
@@ -65,7 +70,7 @@ HALOGEN_INLINE const double* LossSum::add_weights(const execution_space& space, 
     ranks_.all_reduce(weight_sum(), 1);
   }
   // On the host launches have ended, and MPI's sum has arrived in memory of the host.
-  if (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered())) check(*weight_sum());
+  if (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered())) check(*weight_sum(), of_classes);
   return weight_sum();
 }
 
@@ -84,11 +89,16 @@ HALOGEN_INLINE double LossSum::value(const execution_space& space) {
   const auto sums = sums_.to_host<2>(space, "halogen::loss");
   ranks_.check_health();
   if (!mean_.weighted) return sums[losses] / mean_.divisor;
-  check(sums[weights]);
+  check(sums[weights], mean_.of_classes);
   return sums[losses] / (sums[weights] * mean_.divisor);
 }
 
-HALOGEN_INLINE void LossSum::check(double weight_sum) {
+HALOGEN_INLINE void LossSum::check(double weight_sum, bool of_classes) {
+  if (of_classes && !(weight_sum > 0))
+    throw CollectiveError((weight_sum == 0
+                               ? "no label counts in the loss: all are ignored, or of weight 0"
+                               : "a label is no class of the prediction, or a weight is NaN or less than 0") +
+                          std::string("; labels are 0 to the number of channels less 1, or ignore_index"));
   if (!(weight_sum > 0))
     throw CollectiveError("the loss weights sum to " + std::to_string(weight_sum) +
                           ": at least one must be positive, none NaN");

@@ -16,7 +16,38 @@ namespace halogen {
 struct NoWeight {};
 inline constexpr NoWeight no_weight{};
 
+/// A loss that compares channel by channel.
+struct PlainLoss {};
+
 namespace detail {
+
+/// Whether a field holds integers, such as classes.
+template <class Field>
+inline constexpr bool holds_indices = [] {
+  if constexpr (requires { typename Field::value_type; })
+    return std::is_same_v<typename Field::value_type, std::int32_t> ||
+           std::is_same_v<typename Field::value_type, std::int64_t>;
+  else
+    return false;
+}();
+
+/// Whether labels of a loss may be the indices of classes.
+template <class Loss>
+inline constexpr bool takes_classes = [] {
+  if constexpr (requires { Loss::takes_classes; })
+    return Loss::takes_classes;
+  else
+    return false;
+}();
+
+/// The channels that a loss wants of such a label, of a prediction of so many.
+template <class Loss, class Label>
+constexpr int label_channels(int channels) {
+  if constexpr (requires { Loss::template label_channels<Label>(channels); })
+    return Loss::template label_channels<Label>(channels);
+  else
+    return channels;
+}
 
 enum class FitKind {
   fits,
@@ -120,14 +151,12 @@ template <class ModelType, class Image, std::size_t I>
 constexpr Fit fit_of_input() {
   constexpr const InputShape& shape = std::tuple_element_t<I, typename inputs_of<ModelType>::type>::shape;
   using Field = typename given<Image>::template field<I>;
-  using V = typename Field::value_type;
   constexpr int channels = Field::tensor_type::extents[1], number = static_cast<int>(I);
   if constexpr (I > 0)
     if (const Fit beside = fit_beside<FirstOf<Image>, shape.whole, Field>(channels); beside.kind != FitKind::fits)
       return beside;
   if (channels != shape.channels) return {FitKind::input_channels_differ, number, shape.channels, channels};
-  if (shape.integer && !std::is_same_v<V, std::int32_t> && !std::is_same_v<V, std::int64_t>)
-    return {FitKind::input_is_no_index, number};
+  if (shape.integer && !holds_indices<Field>) return {FitKind::input_is_no_index, number};
   return {};
 }
 
@@ -146,7 +175,7 @@ constexpr Fit fit_of_inputs() {
   return fit;
 }
 
-template <class ModelType, class Image, class Label, class Weight>
+template <class ModelType, class Image, class Label, class Weight, class Loss>
 constexpr Fit find_fit() {
   constexpr Fit field = fit_of_field<rank_for<ModelType, Image>, Image>();
   constexpr Fit image = field.kind == FitKind::fits ? fit_of_inputs<ModelType, Image>() : field;
@@ -159,7 +188,8 @@ constexpr Fit find_fit() {
       return model;
     } else {
       constexpr bool vectors = makes_vectors<ModelType, channels>;
-      const Fit label = fit_beside<Image, vectors, Label>(output_channels<ModelType, channels>);
+      const Fit label =
+          fit_beside<Image, vectors, Label>(label_channels<Loss, Label>(output_channels<ModelType, channels>));
       return label.kind != FitKind::fits ? label : fit_beside<Image, vectors, Weight>(1);
     }
   }
@@ -237,31 +267,32 @@ constexpr auto input_values_not_taken() {
   }
 }
 
-template <class ModelType, class Image, class Label, class Weight, class T>
+template <class ModelType, class Image, class Label, class Weight, class T, class Loss>
 constexpr auto why_not() {
+  using Compared = std::conditional_t<takes_classes<Loss> && holds_indices<Label>, NoWeight, Label>;
   if constexpr (Unstored<Image> || Unstored<Label> || Unstored<Weight>)
     return why::expression_is_no_field{};
   else if constexpr (!std::is_void_v<typename decltype(input_values_not_taken<ModelType, Image>())::type>)
     return why::field_values_differ<typename Image::value_type,
                                     typename decltype(input_values_not_taken<ModelType, Image>())::type>{};
-  else if constexpr (std::is_void_v<typename values_not_taken<T, Image, Label, Weight>::type>)
-    return why_of<find_fit<ModelType, Image, Label, Weight>()>();
+  else if constexpr (std::is_void_v<typename values_not_taken<T, Image, Compared, Weight>::type>)
+    return why_of<find_fit<ModelType, Image, Label, Weight, Loss>()>();
   else
-    return why::field_values_differ<T, typename values_not_taken<T, Image, Label, Weight>::type>{};
+    return why::field_values_differ<T, typename values_not_taken<T, Image, Compared, Weight>::type>{};
 }
 
-template <class ModelType, class Image, class Label, class Weight, class T>
-using WhyNotOf = decltype(why_not<ModelType, Image, Label, Weight, T>());
+template <class ModelType, class Image, class Label, class Weight, class T, class Loss>
+using WhyNotOf = decltype(why_not<ModelType, Image, Label, Weight, T, Loss>());
 
 }  // namespace detail
 
 /// The why:: tag of what does not fit; void where all does. T: the value type of the parameters.
 template <class ModelType, class Image, class Label = NoWeight, class Weight = NoWeight,
-          class T = compute_type<typename Image::value_type>>
-using WhyNot = detail::WhyNotOf<ModelType, Image, Label, Weight, T>;
+          class T = compute_type<typename Image::value_type>, class Loss = PlainLoss>
+using WhyNot = detail::WhyNotOf<ModelType, Image, Label, Weight, T, Loss>;
 
 template <class ModelType, class Image, class Label = NoWeight, class Weight = NoWeight,
-          class T = compute_type<typename Image::value_type>>
-concept Fits = std::is_void_v<WhyNot<ModelType, Image, Label, Weight, T>>;
+          class T = compute_type<typename Image::value_type>, class Loss = PlainLoss>
+concept Fits = std::is_void_v<WhyNot<ModelType, Image, Label, Weight, T, Loss>>;
 
 }  // namespace halogen

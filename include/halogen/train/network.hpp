@@ -111,18 +111,35 @@ void check_same_cut(const Other& other, const Layout& layout, const std::string&
                             (is_input ? "first input's" : "prediction's") + " extents and cuts");
 }
 
+/// What a loss computes of a point, with the loss's own numbers.
+template <class Label, class Loss>
+auto kernel_of(const Loss& loss, int channels) {
+  if constexpr (requires { loss.template kernel<Label>(channels); })
+    return loss.template kernel<Label>(channels);
+  else
+    return typename Loss::pointwise{};
+}
+template <class Loss>
+LossReduction reduction_of(const Loss& loss) {
+  if constexpr (requires { loss.reduction; })
+    return loss.reduction;
+  else
+    return LossReduction::mean;
+}
+
 /// Forward and backward of one evaluation; the gradient of replicated parameters stays this rank's share.
 template <class Loss, class E, class T, class Image, class Label, class Weight>
-void run_training(E& evaluation, T* parameters, T* gradient, const Image& image, const Label& label,
+void run_training(E& evaluation, const Loss& loss, T* parameters, T* gradient, const Image& image, const Label& label,
                   const Weight& weight) {
   check_same_cut(label, evaluation.layout(), "label");
   if constexpr (!std::is_same_v<Weight, NoWeight>) check_same_cut(weight, evaluation.layout(), "weight");
   evaluation.forward(views_of(image), parameters);
-  using Pointwise = typename Loss::pointwise;
+  const auto kernel = kernel_of<Label>(loss, E::plan().tensors[E::plan().prediction].channels);
   if constexpr (std::is_same_v<Weight, NoWeight>)
-    evaluation.template backward<Pointwise>(view_of(label), TensorView<typename Label::value_type>{}, gradient);
+    evaluation.backward(kernel, reduction_of(loss), view_of(label),
+                        TensorView<compute_type<typename Image::value_type>>{}, gradient);
   else
-    evaluation.template backward<Pointwise>(view_of(label), view_of(weight), gradient);
+    evaluation.backward(kernel, reduction_of(loss), view_of(label), view_of(weight), gradient);
 }
 
 /// The gradients of an evaluation of a vjp plan that has run forward, from its prediction's.

@@ -63,11 +63,11 @@ class Trainer {
 
   /// Forward, backward, update. label: the prediction's shape and cut; weight: one channel, or none.
   template <class Loss, class Image, class Label, class Weight = NoWeight>
-    requires Fits<ModelType, Image, Label, Weight, T>
-  Step<Image> step(const Loss&, const Image& image, const Label& label, const Weight& weight = no_weight) {
+    requires Fits<ModelType, Image, Label, Weight, T, Loss>
+  Step<Image> step(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) {
     auto& evaluation = network_->template evaluation<PlanKind::training>(image, "step");
     Gradient& gradient = gradient_of(image);
-    detail::run_training<Loss>(evaluation, parameters_.data(), gradient.data(), image, label, weight);
+    detail::run_training(evaluation, loss, parameters_.data(), gradient.data(), image, label, weight);
     if constexpr (sharded)
       state_.step(parameters_, gradient, evaluation.loss_weight());
     else
@@ -75,22 +75,22 @@ class Trainer {
     return {*this, image};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
-            class Why = WhyNot<ModelType, Image, Label, Weight, T>>
-    requires(!Fits<ModelType, Image, Label, Weight, T>)
+            class Why = WhyNot<ModelType, Image, Label, Weight, T, Loss>>
+    requires(!Fits<ModelType, Image, Label, Weight, T, Loss>)
   void step(const Loss&, const Image& image, const Label& label,  // an expression? write Image v = u + 1; and give v
             const Weight& weight = no_weight) = delete;
 
   /// The same step of these fields, to be called again and again: on a device one launch (captured_step.hpp).
   template <class Loss, class Image, class Label, class Weight = NoWeight>
-    requires(!sharded && Fits<ModelType, Image, Label, Weight, T>)
+    requires(!sharded && Fits<ModelType, Image, Label, Weight, T, Loss>)
   CapturedStep<Trainer, Loss, Image, Label, Weight> capture(const Loss& loss, const Image& image, const Label& label,
                                                             const Weight& weight = no_weight) {
     return {*this, loss, image, label, weight};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
             class Why = std::conditional_t<sharded, why::sharded_step_is_not_captured,
-                                           WhyNot<ModelType, Image, Label, Weight, T>>>
-    requires(sharded || !Fits<ModelType, Image, Label, Weight, T>)
+                                           WhyNot<ModelType, Image, Label, Weight, T, Loss>>>
+    requires(sharded || !Fits<ModelType, Image, Label, Weight, T, Loss>)
   void capture(const Loss& loss, const Image& image, const Label& label,  // an expression? write Image v = u + 1;
                const Weight& weight = no_weight) = delete;
 

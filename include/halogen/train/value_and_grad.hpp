@@ -164,7 +164,8 @@ class ValueAndGrad {
     auto& evaluation =
         std::any_cast<Kept&>(network_)->template evaluation<PlanKind::training>(loss.image, "value_and_grad");
     const auto gradient = gradient_of(parameters, loss.image);
-    detail::run_training<Loss>(evaluation, parameters.data(), gradient.data(), loss.image, loss.label, loss.weight);
+    detail::run_training(evaluation, loss.loss, parameters.data(), gradient.data(), loss.image, loss.label,
+                         loss.weight);
     return std::pair{evaluation.loss(), gradient};
   }
 
