@@ -173,7 +173,7 @@ void measure_backward(const Options& options, const Image& image, const Cotangen
   const auto step = [&] {
     auto& evaluation = network.template evaluation<kind>(image);
     evaluation.forward(hg::detail::view_of(image), parameters.data());
-    hg::detail::run_vjp(evaluation, cotangent, gradient.data());
+    hg::detail::run_vjp(evaluation, gradient.data(), cotangent);
   };
   const hg::Communicator& world = image.mesh().world();
   measure(options, world, step, [&] {

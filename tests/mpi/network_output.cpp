@@ -71,7 +71,7 @@ support::Result<double> vjp(const hg::DeviceMesh<support::Mesh>& mesh, const std
   auto& evaluation = network.template evaluation<hg::PlanKind::vjp>(image);
   hg::Parameters<Net, double, hg::Partial<hg::Sum>> gradient("gradient", mesh.world());
   evaluation.forward(hg::detail::view_of(image), values.data());
-  hg::detail::run_vjp(evaluation, given, gradient.data());
+  hg::detail::run_vjp(evaluation, gradient.data(), given);
   CHECK(hg::full_tensor(given) == cotangent);  // it is read where it lies
   return {hg::full_tensor(network.prediction(image, evaluation)),
           hg::full_tensor(network.input_gradient(image, evaluation)),

@@ -119,7 +119,7 @@ constexpr bool lifetimes_hold(const Plan& plan) {
     });
     if (!holds) return false;
   }
-  return plan.tensors[plan.prediction].last_launch == plan.launches.size();
+  return plan.tensors[plan.prediction[0]].last_launch == plan.launches.size();
 }
 static_assert(lifetimes_hold(training) && lifetimes_hold(inference));
 

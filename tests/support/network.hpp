@@ -158,7 +158,7 @@ Result<T> train_image(const hg::DeviceMesh<MeshType>& mesh, const Image& image, 
   // The label is cut as the prediction, which only the network knows: distribute by its cuts.
   auto cut_as_prediction = [&]<int Channels, class V>(const std::vector<T>& full) {
     const hg::Plan& plan = evaluation.plan();
-    const int level = plan.tensors[plan.prediction].level;
+    const int level = plan.tensors[plan.prediction[0]].level;
     using Like = typename WithValues<LikePrediction<ModelType, Image, Channels>, V>::type;
     return cut_by<Like>(mesh, evaluation.layout().template field_cuts<Like::rank>(level, Channels), full);
   };

@@ -294,8 +294,8 @@ inline Field run_node(const hg::Node& node, const Parameters& parameters, Field 
   return x;
 }
 
-/// The output of a graph.
-inline Field run_graph(const hg::Graph& graph, const Parameters& parameters, const Field& input) {
+/// The outputs of a graph.
+inline std::vector<Field> run_graph(const hg::Graph& graph, const Parameters& parameters, const Field& input) {
   const std::vector<int> points = points_of_levels(graph, points_of(input));
   std::vector<Field> values{input};
   for (int i = 1; i < graph.nodes.size(); ++i) {
@@ -303,19 +303,22 @@ inline Field run_graph(const hg::Graph& graph, const Parameters& parameters, con
     const Field &x = values[node.inputs[0]], &y = values[std::max(0, node.inputs[1])];
     values.push_back(run_node(node, parameters, x, y, points[node.level]));
   }
-  return values[graph.output];
+  std::vector<Field> outputs;
+  for (int i = 0; i < graph.outputs; ++i) outputs.push_back(values[graph.output[i]]);
+  return outputs;
 }
 
 /// A plan that has run: what its launches left.
 class PlanRun {
  public:
-  PlanRun(const hg::Plan& plan, const Parameters& parameters, const Field& input, const Field& cotangent)
-      : plan_(plan), parameters_(parameters), cotangent_(cotangent) {
+  PlanRun(const hg::Plan& plan, const Parameters& parameters, const Field& input, const std::vector<Field>& cotangents)
+      : plan_(plan), parameters_(parameters), cotangents_(cotangents) {
     points_ = points_of_levels(plan.graph, points_of(input));
     for (const hg::StoredTensor& tensor : plan.tensors)  // NaN until written
       tensors_.emplace_back(tensor.channels, Row(std::nan(""), points_[tensor.level]));
     tensors_[0] = input;
-    if (plan.cotangent >= 0) tensors_[plan.cotangent] = cotangent;
+    for (int i = 0; i < plan.graph.outputs; ++i)
+      if (plan.cotangent[i] >= 0) tensors_[plan.cotangent[i]] = cotangents[i];
     for (const Row& parameter : parameters) gradient_.emplace_back(parameter.size());
     written_ = gradient_;
     for (; now_ < plan.launches.size(); ++now_) {
@@ -423,7 +426,8 @@ class PlanRun {
                return gather_adjoint(same_points(run, run.operand(0)), coarse,
                                      resampling(coarse, fine, of_source.linear, of_source.pads[2]));
              }},
-            {hg::kind_of<hg::LossLaunch>(), [](PlanRun& run) { return run.operand(0), run.cotangent_; }}};
+            {hg::kind_of<hg::LossLaunch>(),
+             [](PlanRun& run) { return run.operand(0), run.cotangents_[run.now_ - run.plan_.first_backward]; }}};
   }
 
   void run() {
@@ -589,7 +593,7 @@ class PlanRun {
 
   hg::Plan plan_;  // views: what they look at outlives the run
   const Parameters& parameters_;
-  const Field& cotangent_;
+  const std::vector<Field>& cotangents_;
   std::vector<int> points_;  ///< of each level
   int now_ = 0;              ///< the launch that runs
   std::vector<Field> tensors_;

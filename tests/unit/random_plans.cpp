@@ -124,7 +124,11 @@ class RandomGraph {
     values_.push_back(hg::Traced{&graph_, 0});
     const int steps = 2 + draw_.below(most_layers - 1);
     for (int i = 0; i < steps || values_.size() == 1; ++i) step();
-    graph_.output = values_.back().node;
+    graph_.output[0] = values_.back().node;
+    graph_.outputs = draw_.below(3) == 0 ? 2 + draw_.below(2) : 1;
+    for (int i = 1; i < graph_.outputs; ++i) graph_.output[i] = values_[1 + draw_.below(count() - 1)].node;
+    for (int i = 0; i < graph_.outputs; ++i)
+      script_ += (i == 0 ? "; returns " : ", ") + std::to_string(graph_.output[i]);
   }
   RandomGraph(const RandomGraph&) = delete;  // values point into the graph
 
@@ -353,6 +357,13 @@ double dot(const Field& x, const Field& y) {
   return sum;
 }
 
+using Fields = std::vector<Field>;
+double dot(const Fields& x, const Fields& y) {
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += dot(x[i], y[i]);
+  return sum;
+}
+
 Field moved(Field x, const Field& direction, double step) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += step * direction[i];
   return x;
@@ -385,21 +396,22 @@ struct Sample {
   Sample(const hg::GraphDraft& of, Draw& draw) : graph(of) {
     parameters = draw_parameters(graph, draw);
     input = draw.numbers(Field(input_channels, Row(input_points)));
-    output = support::run_graph(graph, parameters, input);
-    cotangent = draw.numbers(output);
+    outputs = support::run_graph(graph, parameters, input);
+    for (const Field& output : outputs) cotangents.push_back(draw.numbers(output));
     along_parameters = draw.numbers(parameters);
     along_input = draw.numbers(input);
     slope_of_parameters = slope([&](double step) {
-      return dot(support::run_graph(graph, moved(parameters, along_parameters, step), input), cotangent);
+      return dot(support::run_graph(graph, moved(parameters, along_parameters, step), input), cotangents);
     });
     slope_of_input = slope([&](double step) {
-      return dot(support::run_graph(graph, parameters, moved(input, along_input, step)), cotangent);
+      return dot(support::run_graph(graph, parameters, moved(input, along_input, step)), cotangents);
     });
   }
 
   const hg::GraphDraft& graph;
   Parameters parameters, along_parameters;
-  Field input, along_input, output, cotangent;
+  Field input, along_input;
+  Fields outputs, cotangents;
   std::optional<double> slope_of_parameters, slope_of_input;
 };
 
@@ -412,12 +424,14 @@ void check_slope(const char* of, const Field& gradient, const Field& along, std:
 
 void check_plan(const Sample& sample, hg::PlanKind kind) {
   const auto plan = std::make_unique<hg::PlanDraft>(hg::make_plan(sample.graph, kind));
-  const support::PlanRun run(*plan, sample.parameters, sample.input, sample.cotangent);
-  const Field& prediction = run.tensor(plan->prediction);
-  support::expect_one_shape(prediction, sample.output);
-  const Field difference = moved(prediction, sample.output, -1);
-  const double error = std::sqrt(dot(difference, difference) / (1 + dot(sample.output, sample.output)));
-  expect(error < 1e-12, "the prediction is wrong by ", error);  // NaN too
+  const support::PlanRun run(*plan, sample.parameters, sample.input, sample.cotangents);
+  for (int i = 0; i < plan->graph.outputs; ++i) {
+    const Field &prediction = run.tensor(plan->prediction[i]), &output = sample.outputs[i];
+    support::expect_one_shape(prediction, output);
+    const Field difference = moved(prediction, output, -1);
+    const double error = std::sqrt(dot(difference, difference) / (1 + dot(output, output)));
+    expect(error < 1e-12, "prediction ", i, " is wrong by ", error);  // NaN too
+  }
   if (kind == hg::PlanKind::inference) return;
   check_slope("parameters", run.gradient_of_parameters(), sample.along_parameters, sample.slope_of_parameters);
   if (!plan->input_gradient_wanted) return;

@@ -11,9 +11,8 @@
       const execution_space&, const char*, index_t, const __VA_ARGS__&, std::size_t, std::size_t);
 #define HALOGEN_LAUNCH(S, LaunchType, ...) \
   HALOGEN_INSTANTIATION void run_launch<S, LaunchType, Form{__VA_ARGS__}>(const LaunchAt<S>&);
-#define HALOGEN_LOSS(S, Access, Loss, L, W)                                    \
-  HALOGEN_INSTANTIATION void EvaluationParts<S, Access>::run_loss<Loss, L, W>( \
-      const Loss&, LossReduction, const TensorView<L>&, const TensorView<W>&);
+#define HALOGEN_LOSS(S, Access, Loss, L, W) \
+  HALOGEN_INSTANTIATION void EvaluationParts<S, Access>::run_loss<Loss, L, W>(const LossTerm<Loss, L, W>&, int);
 #define HALOGEN_COPY_STORED(S)                                                                                      \
   HALOGEN_INSTANTIATION void copy_stored<S>(const execution_space&, const Plan&, const Layout&, const Operands<S>&, \
                                             int, const TensorView<S>&);

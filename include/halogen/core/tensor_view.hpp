@@ -56,7 +56,8 @@ struct IndexView {
   }
 };
 
-inline constexpr int most_inputs = 4;  ///< fields that a model is given
+inline constexpr int most_inputs = 4;   ///< fields that a model is given
+inline constexpr int most_outputs = 4;  ///< and that it returns
 
 /// These, in their order: numbers or indices.
 template <class S>

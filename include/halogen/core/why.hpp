@@ -44,6 +44,11 @@ struct input_channels_differ {};
 template <int Number>
 struct input_is_no_index {};
 
+/// The model returns Needed values; its losses, labels or weights are given for Have. Fix: hg::Labels{a, b, ...} in the
+/// order of what its forward returns.
+template <int Needed, int Have>
+struct outputs_differ {};
+
 /// The network's output has Have channels, the label Needed; or the weight has Needed, where Have = 1 is meant.
 template <int Needed, int Have>
 struct label_channels_differ {};

@@ -121,8 +121,9 @@ struct PathStep {
 
 /// What a graph is beside its tables.
 struct GraphNumbers {
-  int output = 0;
-  int inputs = 1;  ///< its first nodes
+  int outputs = 1;
+  int output[most_outputs] = {};  ///< nodes
+  int inputs = 1;                 ///< its first nodes
   InputShape input[most_inputs];
   int layers = 0;
   int windows = 0;              ///< dimensions of its windows, 1 to 3; 0 where it has none and takes any field
@@ -139,6 +140,7 @@ struct BasicGraph : GraphNumbers {
   Table<ParameterShape, 2 * graph_capacity> parameters;
 
   constexpr bool is_vector(int node) const { return levels[nodes[node].level].whole; }
+  constexpr bool is_output(int node) const { return std::find(output, output + outputs, node) != output + outputs; }
 };
 
 /// The graph of a model: views of static tables (trace.hpp), or of a draft's.

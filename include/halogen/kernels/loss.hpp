@@ -292,7 +292,7 @@ struct LossRows {
   TensorView<S> gradient;
   int channels;
   Tiling tiling;
-  double divisor;            ///< points and channels over all ranks, or the factor of
+  double factor, divisor;    ///< divisor: points and channels over all ranks, or the factor of
   const double* weight_sum;  ///< over all ranks, where there are weights
   double* partial;           ///< [tile]
 
@@ -303,7 +303,7 @@ struct LossRows {
   }
 
  private:
-  KOKKOS_FUNCTION double scale() const { return 1.0 / (weight_sum == nullptr ? divisor : *weight_sum * divisor); }
+  KOKKOS_FUNCTION double scale() const { return factor / (weight_sum == nullptr ? divisor : *weight_sum * divisor); }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team, const Tile& tile) const {
     const index_t columns = tile.columns.size(), points = tile.rows.size() * columns;
@@ -368,6 +368,25 @@ struct LossRows {
       g[x] = static_cast<S>(static_cast<T>(scale * weight_here) * loss.slope(predicted, wanted));
     }
     return total;
+  }
+};
+
+/// result[0] = the least of those of the numbers that count; NaN where one is. One work item.
+struct LeastOf {
+  const double* numbers;
+  bool counts[most_outputs];
+  int size;
+  double* result;
+
+  KOKKOS_FUNCTION void operator()(const index_t) const {
+    double least = 0;
+    bool any = false;
+    for (int i = 0; i < size; ++i) {
+      if (!counts[i] || (any && numbers[i] >= least)) continue;
+      least = numbers[i];
+      any = true;
+    }
+    result[0] = least;
   }
 };
 

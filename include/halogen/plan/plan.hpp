@@ -51,7 +51,7 @@ struct Activation {
   constexpr bool reads_value() const { return norm >= 0 || function; }
 };
 
-/// vjp: gradients of parameters and input from a given gradient of the prediction, the cotangent.
+/// vjp: gradients of parameters and inputs from a given gradient of each prediction, its cotangent.
 enum class PlanKind { inference, training, training_with_input_gradient, vjp };
 
 /// What a plan is beside its tables.
@@ -59,10 +59,18 @@ struct PlanNumbers {
   bool training = false;
   bool input_gradient_wanted = false;
   int input_gradient[most_inputs] = {-1, -1, -1, -1};  ///< stored tensors of the inputs', where wanted
-  int prediction = -1;                                 ///< stored tensor of the output
-  int cotangent = -1;                                  ///< its gradient, where given
+  int prediction[most_outputs] = {-1, -1, -1, -1};     ///< stored tensors of the outputs
+  int cotangent[most_outputs] = {-1, -1, -1, -1};      ///< their gradients, where given
   int stages = 0;
-  int first_backward = 0;  ///< launches before it are the forward pass; the loss, unless the cotangent is given
+  int first_backward = 0;  ///< launches before it are the forward pass; the losses, unless cotangents are given
+
+  constexpr bool takes_cotangents() const { return cotangent[0] >= 0; }
+  /// Which output's cotangent a tensor is; -1 of none.
+  constexpr int cotangent_of(int tensor) const {
+    for (int i = 0; i < most_outputs; ++i)
+      if (tensor >= 0 && cotangent[i] == tensor) return i;
+    return -1;
+  }
 };
 
 /// Table as in BasicGraph.

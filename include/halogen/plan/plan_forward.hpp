@@ -32,7 +32,7 @@ class PlanForward : public PlanValues {
   /// A map of the launch's operands, point by point, by the functor of that address. Where all who read it can compute
   /// it as rows enter them, no launch does and no memory holds it; else the launch writes it.
   constexpr void emit_map(const Node& node, const char* functor, const Launch& launch) {
-    bool rides = node.index != plan_.graph.output;
+    bool rides = !plan_.graph.is_output(node.index);
     for (const Node& other : plan_.graph.nodes)
       if (live_[other.index] && std::ranges::count(other.inputs, node.index) > 0) rides &= other.operation->reads_maps;
     if (!rides) return emit_forward(node, launch);

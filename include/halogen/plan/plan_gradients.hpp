@@ -112,7 +112,7 @@ class PlanGradients : public PlanForward {
       addends_[activation] = tensor;
     } else {
       if (a.norm >= 0) {
-        if (tensor == plan_.cotangent) return false;
+        if (plan_.cotangent_of(tensor) >= 0) return false;
         Launch& writer = plan_.launches[last_writer(tensor)];
         if (!writer.kind->common_output || writer.sums >= 0) return false;
         writer.sums = activation;

@@ -16,7 +16,8 @@ constexpr void find_lifetimes(PlanDraft& plan) {
     }
     plan.for_each_read(launch, [&](int tensor) { plan.tensors[tensor].last_launch = i; });
   }
-  plan.tensors[plan.prediction].last_launch = plan.launches.size();  // the user may read them after the step
+  for (int i = 0; i < plan.graph.outputs; ++i)  // the user may read them after the step
+    plan.tensors[plan.prediction[i]].last_launch = plan.launches.size();
   for (const int gradient : plan.input_gradient)
     if (gradient >= 0) plan.tensors[gradient].last_launch = plan.launches.size();
 }

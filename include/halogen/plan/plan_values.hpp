@@ -25,7 +25,7 @@ class PlanValues {
 
  protected:
   constexpr explicit PlanValues(const GraphDraft& graph) : plan_(graph) {
-    live_[plan_.graph.output] = true;
+    for (int i = 0; i < plan_.graph.outputs; ++i) live_[plan_.graph.output[i]] = true;
     for (int i = plan_.graph.nodes.size(); i-- > 0;)
       if (live_[i])
         for (int input : plan_.graph.nodes[i].inputs)
@@ -40,7 +40,7 @@ class PlanValues {
 
   /// How often nodes read it, the user counted.
   constexpr int readers_of(int node) const {
-    int readers = node == plan_.graph.output;
+    int readers = plan_.graph.is_output(node);
     for (const Node& other : plan_.graph.nodes)
       if (live_[other.index])
         for (const int input : other.inputs) readers += input == node;

@@ -18,10 +18,12 @@ class Planner : public PlanGradients {
     for (int i = 0; i < plan_.graph.inputs; ++i) take_input(i);
     for (int i = plan_.graph.inputs; i < plan_.graph.nodes.size(); ++i)
       if (live_[i]) plan_.graph.nodes[i].operation->forward(*this, plan_.graph.nodes[i]);
-    finish_output();
+    for (int i = 0; i < plan_.graph.outputs; ++i) finish_output(i);
     plan_.first_backward = plan_.launches.size();
     if (plan_.training) {
-      kind_ == PlanKind::vjp ? take_cotangent() : seed();
+      for (int i = 0; i < plan_.graph.outputs; ++i)
+        if (kind_ != PlanKind::vjp) count_reader(predictions_[i]);
+      for (int i = 0; i < plan_.graph.outputs; ++i) kind_ == PlanKind::vjp ? take_cotangent(i) : seed(i);
       for (int i = plan_.graph.nodes.size(); i-- > plan_.graph.inputs;)
         if (live_[i]) vjp_with_stores(i);
     }
@@ -51,42 +53,50 @@ class Planner : public PlanGradients {
     return stored_gradient(reads, plan_.tensors[i].channels, plan_.tensors[i].level);
   }
 
-  /// The prediction is one plain stored tensor, so that a loss and the user can read it.
-  constexpr void finish_output() {
-    Value output = values_[plan_.graph.output];
-    if (!is_raw(output) || plan_.tensors[output.sources[0].tensor].external)
-      output = stored(plan_.graph.nodes[plan_.graph.output], output);
-    plan_.prediction = output.sources[0].tensor;
-    prediction_ = output;
+  /// A prediction is one plain stored tensor of its own, so that a loss and the user can read it.
+  constexpr void finish_output(int i) {
+    const int node = plan_.graph.output[i];
+    Value output = values_[node];
+    if (!is_raw(output) || plan_.tensors[output.sources[0].tensor].external || is_prediction(output.sources[0].tensor))
+      output = stored(plan_.graph.nodes[node], output);
+    plan_.prediction[i] = output.sources[0].tensor;
+    predictions_[i] = output;
   }
 
-  constexpr void seed() {
-    count_reader(prediction_);
+  constexpr bool is_prediction(int tensor) const { return std::ranges::count(plan_.prediction, tensor) > 0; }
+
+  constexpr void seed(int i) {
+    const Value& prediction = predictions_[i];
     Launch loss;
     loss.kind = kind_of<LossLaunch>();
-    loss.node = plan_.graph.output;
-    loss.input = number_of(prediction_);
+    loss.node = plan_.graph.output[i];
+    loss.input = number_of(prediction);
     loss.source = 0;
     loss.read({Read::Role::value, loss.input, Pattern::point()});
-    contribute(loss, find_activation(prediction_.sources[0]));
+    contribute(loss, find_activation(prediction.sources[0]));
   }
 
-  /// The prediction's gradient is the user's field, read where it lies: no launch reads the prediction beside it, and
-  /// none writes to it.
-  constexpr void take_cotangent() {
-    const int tensor = prediction_.sources[0].tensor;
-    plan_.cotangent = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
-    plan_.tensors[plan_.cotangent].external = true;
-    shared_[plan_.cotangent] = true;
-    Activation& a = plan_.activations[find_activation(prediction_.sources[0])];
-    a.gradient = plan_.cotangent;
-    a.readers = a.contributions = 1;
+  /// A prediction's gradient is the user's field, read where it lies: no launch reads the prediction beside it, and
+  /// none writes to it. Where layers read the prediction too, the first of their launches adds its share to it.
+  constexpr void take_cotangent(int i) {
+    const int tensor = predictions_[i].sources[0].tensor;
+    const int given = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
+    plan_.cotangent[i] = given;
+    plan_.tensors[given].external = true;
+    shared_[given] = true;
+    const int activation = find_activation(predictions_[i].sources[0]);
+    Activation& a = plan_.activations[activation];
+    if (a.readers == 0)
+      a.gradient = given;
+    else
+      addends_[activation] = given;
+    ++a.readers;
+    a.contributions = 1;
   }
 
   /// A node's stores come after what they serve, so their adjoint runs in reverse order of emission.
   constexpr void vjp_with_stores(int node) {
-    const bool output_stored = node == plan_.graph.output && plan_.prediction != values_[node].sources[0].tensor;
-    if (output_stored) store_vjp(node, true);
+    store_vjp(node, true);
     plan_.graph.nodes[node].operation->vjp(*this, plan_.graph.nodes[node]);
     store_vjp(node, false);
   }
@@ -95,7 +105,7 @@ class Planner : public PlanGradients {
     for (int i = stores_.size(); i-- > 0;) {
       if (stores_[i].node != node) continue;
       const Launch forward = plan_.launches[stores_[i].launch];
-      if ((forward.output == plan_.prediction) != of_output) continue;
+      if (is_prediction(forward.output) != of_output) continue;
       const int reads = gradient_of_tensor(forward.output);
       if (reads < 0) continue;
       Launch adjoint = launch<StoreGradient>(plan_.graph.nodes[node]);
@@ -105,7 +115,7 @@ class Planner : public PlanGradients {
   }
 
   PlanKind kind_;
-  Value prediction_;
+  Value predictions_[most_outputs];
 };
 
 /// The plan of a traced graph; training plans forward and backward together, inference keeps nothing.

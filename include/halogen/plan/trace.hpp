@@ -9,9 +9,9 @@ namespace halogen {
 
 namespace detail {
 
-/// The model applied to its inputs.
+/// The model applied to its inputs: a Traced, or a tuple of them.
 template <class ModelType>
-constexpr Traced traced(GraphDraft& graph) {
+constexpr auto traced(GraphDraft& graph) {
   using Inputs = typename inputs_of<ModelType>::type;
   constexpr std::size_t count = std::tuple_size_v<Inputs>;
   if constexpr (count < 2) {
@@ -25,6 +25,14 @@ constexpr Traced traced(GraphDraft& graph) {
   }
 }
 
+constexpr void take_outputs(GraphDraft& graph, Traced only) { graph.output[0] = only.node; }
+template <class... Outputs>
+constexpr void take_outputs(GraphDraft& graph, const std::tuple<Outputs...>& all) {
+  static_assert(sizeof...(Outputs) >= 1 && sizeof...(Outputs) <= most_outputs, "a model returns 1 to 4 values");
+  graph.outputs = 0;
+  std::apply([&](const auto&... one) { ((graph.output[graph.outputs++] = one.node), ...); }, all);
+}
+
 }  // namespace detail
 
 template <class ModelType>
@@ -32,8 +40,7 @@ constexpr GraphDraft trace(int input_channels, std::vector<std::string>* names =
   GraphDraft graph(input_channels);
   graph.names = names;
   graph.path.back().written = detail::address_of_type<ModelType>;
-  const Traced output = detail::traced<ModelType>(graph);
-  graph.output = output.node;
+  detail::take_outputs(graph, detail::traced<ModelType>(graph));
   graph.place_buffers();
   graph.names = nullptr;
   return graph;
@@ -82,10 +89,14 @@ inline constexpr int input_channels = [] {
   }
 }();
 
-/// The channels of its output.
-template <class ModelType, int InputChannels>
+/// How many values it returns.
+template <class ModelType>
+inline constexpr int outputs_of = graph_of<ModelType, input_channels<ModelType>>.outputs;
+
+/// The channels of its Number-th output.
+template <class ModelType, int InputChannels, int Number = 0>
 inline constexpr int output_channels =
-    graph_of<ModelType, InputChannels>.nodes[graph_of<ModelType, InputChannels>.output].channels;
+    graph_of<ModelType, InputChannels>.nodes[graph_of<ModelType, InputChannels>.output[Number]].channels;
 
 namespace detail {
 

@@ -18,10 +18,13 @@ class Evaluation : public EvaluationParts<S, Access> {
   using T = compute_type<S>;
 
  public:
+  using stored_type = S;
+  static constexpr int outputs = PlanOf::plan().graph.outputs;
+
   Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena, Access access = Access(plan()))
       : Parts(plan(), std::move(layout), meshes, std::move(arena), std::move(access)) {}
 
-  /// Forward launches: afterwards prediction() holds the output until the next run.
+  /// Forward launches: afterwards prediction(i) holds output i until the next run.
   /// Statistics of a batch that are kept are written among the parameters, where a plan trains without a cotangent.
   void forward(const InputViews<S>& inputs, T* parameters) {
     Parts::begin_forward(inputs, parameters);
@@ -29,20 +32,20 @@ class Evaluation : public EvaluationParts<S, Access> {
     Parts::end_forward();
   }
 
-  /// The loss launch and all backward launches; `gradient` (parameters' layout) gets this rank's sums, or this rank's
-  /// piece of all ranks' where Access reduces.
-  template <class Loss, class L, class W>
-  void backward(const Loss& loss, LossReduction reduction, const TensorView<L>& label, const TensorView<W>& weight,
-                T* gradient) {
+  /// The loss of each output and all backward launches; `gradient` (parameters' layout) gets this rank's sums, or this
+  /// rank's piece of all ranks' where Access reduces. terms: LossTerm, one for each output.
+  template <class... Terms>
+  void backward(T* gradient, const Terms&... terms) {
     Parts::begin_backward(gradient);
-    Parts::run_loss(loss, reduction, label, weight);
-    run_range<first_backward + 1, static_cast<int>(forms.size())>();
+    Parts::run_losses(terms...);
+    run_range<first_backward + static_cast<int>(sizeof...(Terms)), static_cast<int>(forms.size())>();
     Parts::end_backward();
   }
 
-  /// The same of a vjp plan: from the prediction's gradient, of its cut, with room for the margins of that tensor.
-  void backward(const TensorView<S>& cotangent, T* gradient) {
-    Parts::begin_backward(cotangent, gradient);
+  /// The same of a vjp plan: from the predictions' gradients, of their cuts, with room for the margins of those
+  /// tensors.
+  void backward(const std::array<TensorView<S>, most_outputs>& cotangents, T* gradient) {
+    Parts::begin_backward(cotangents, gradient);
     run_range<first_backward, static_cast<int>(forms.size())>();
     Parts::end_backward();
   }

@@ -39,30 +39,48 @@ class EvaluationParts {
     copy_stored(space_, plan_, layout_, operands_, tensor, to);
   }
 
-  TensorView<S> prediction() const { return operands_.tensor(plan_.prediction); }
+  TensorView<S> prediction(int output = 0) const { return operands_.tensor(plan_.prediction[output]); }
 
   /// This rank's and all ranks' loss; waits for the device and the one small sum.
   double loss() { return loss_.value(space_); }
   /// What the loss of the last step is made of, for a step that is started again without the host.
-  const LossMean& loss_mean() const { return loss_.mean(); }
-  void set_loss_mean(const LossMean& mean) { loss_.set_mean(mean); }
-  /// Where kernels find the sum of the last step's weights, null without: if it is not positive, nothing may be
+  const LossMeans& loss_means() const { return loss_.means(); }
+  void set_loss_means(const LossMeans& means) { loss_.set_means(means); }
+  /// Where kernels find the least sum of the last step's weights, null without: if it is not positive, nothing may be
   /// updated.
   const double* loss_weight() const { return loss_.weight_of_step(); }
 
  protected:
   void begin_forward(const InputViews<S>& inputs, T* parameters);
   void begin_backward(T* gradient) { parameters_.begin_backward(gradient); }
-  void begin_backward(const TensorView<S>& cotangent, T* gradient);
+  void begin_backward(const std::array<TensorView<S>, most_outputs>& cotangents, T* gradient);
   void end_forward() { halos_->send(); }
   void end_backward();
 
   /// What launch i's exchanges and sums need once its kernel runs.
   void finish_launch(int i);
 
-  /// Loss and its seed: the weights' sum over all ranks first, so that the gradient is exact as written.
+  /// Losses and their seeds: the weights' sums over all ranks first, so that the gradients are exact as written.
+  template <class... Terms>
+  void run_losses(const Terms&... terms) {
+    LossMeans means;
+    int output = 0;
+    ((means[static_cast<std::size_t>(output)] = mean_of(terms, output), ++output), ...);
+    loss_.begin(means);
+    output = 0;
+    (weigh_loss(terms, output++), ...);
+    loss_.sum_weights(space_);
+    output = 0;
+    (run_loss(terms, output++), ...);
+    loss_.sum_losses(space_);
+    for (int i = 0; i < plan_.graph.outputs; ++i) finish_launch(plan_.first_backward + i);
+  }
   template <class Loss, class L, class W>
-  void run_loss(const Loss& loss, LossReduction reduction, const TensorView<L>& label, const TensorView<W>& weight);
+  LossMean mean_of(const LossTerm<Loss, L, W>& term, int output) const;
+  template <class Loss, class L, class W>
+  void weigh_loss(const LossTerm<Loss, L, W>& term, int output);
+  template <class Loss, class L, class W>
+  void run_loss(const LossTerm<Loss, L, W>& term, int output);
 
   /// Those that a launch reads or whose gradient it sums; sharded ones are there only for such a launch.
   LaunchParameters<T> parameters_of(const Launch& launch) {
@@ -124,7 +142,7 @@ EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, con
       norms_(plan, layout_, meshes_),
       rank_sums_{meshes_.plane,
                  {"halogen::rank_sums", layout_.workspace().rank_sums(), Travels::in_collectives, meshes_.plane}},
-      loss_(meshes_.samples),
+      loss_(meshes_.samples, plan.graph.outputs),
       norm_has_gradient_(static_cast<std::size_t>(plan.norms.size())),
       parameters_(std::move(access)) {
   agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()), parameters_.reserve(); });
@@ -142,10 +160,11 @@ void EvaluationParts<S, Access>::begin_forward(const InputViews<S>& inputs, T* p
 }
 
 template <class S, class Access>
-void EvaluationParts<S, Access>::begin_backward(const TensorView<S>& cotangent, T* gradient) {
+void EvaluationParts<S, Access>::begin_backward(const std::array<TensorView<S>, most_outputs>& cotangents,
+                                                T* gradient) {
   parameters_.begin_backward(gradient);
-  operands_.bind_cotangent(cotangent);
-  halos_->start(space_, plan_.cotangent);
+  operands_.bind_cotangents(cotangents);
+  for (int i = 0; i < plan_.graph.outputs; ++i) halos_->start(space_, plan_.cotangent[i]);
 }
 
 template <class S, class Access>
@@ -163,7 +182,7 @@ void EvaluationParts<S, Access>::finish_launch(int i) {
     const Norm& norm = plan_.norms[launch.statistics];
     const bool affine = norm.parameter >= 0;
     kernels::RunningMoments<T> running;
-    if (norm.running >= 0 && plan_.cotangent < 0)  // whoever gives a cotangent may run forward once more
+    if (norm.running >= 0 && !plan_.takes_cotangents())  // whoever gives a cotangent may run forward once more
       running = {parameters_.buffer(norm.running), parameters_.buffer(norm.running + 1), norm.momentum};
     norms_.finish_moments(space_, launch.statistics, operands_.partial_sums(), tiles,
                           affine ? parameters_.value(norm.parameter) : nullptr,
@@ -185,37 +204,56 @@ void EvaluationParts<S, Access>::finish_norm_sums(const Launch& launch, index_t 
 
 template <class S, class Access>
 template <class Loss, class L, class W>
-void EvaluationParts<S, Access>::run_loss(const Loss& loss, LossReduction reduction, const TensorView<L>& label,
-                                          const TensorView<W>& weight) {
-  const int i = plan_.first_backward;
-  const Launch& launch = plan_.launches[i];
-  const int channels = plan_.tensors[plan_.prediction].channels;
-  const kernels::Tiling& tiling = layout_.workspace().tiling(i);
-  double* partial = operands_.template workspace<double>(layout_.workspace().losses);
-  const LevelLayout& level = layout_.level(plan_.tensors[plan_.prediction].level);
-  const index_t counted = counts_points_of(plan_.tensors[plan_.prediction].level) ? tiling.count() : 0;
+LossMean EvaluationParts<S, Access>::mean_of(const LossTerm<Loss, L, W>& term, int output) const {
+  const StoredTensor& prediction = plan_.tensors[plan_.prediction[output]];
   const auto samples = static_cast<double>(layout_.batch_cut().extent());
-  constexpr bool of_classes = kernels::WeighsLabels<Loss, L>;
   LossMean mean;
-  mean.of_classes = of_classes;
-  mean.weighted = reduction == LossReduction::mean && (of_classes || weight.data != nullptr);
-  if (reduction == LossReduction::batch_mean) mean.divisor = samples;
-  if (reduction == LossReduction::mean) mean.divisor = kernels::counted_of<Loss, T>(loss, channels);
-  if (reduction == LossReduction::mean && !mean.weighted) mean.divisor *= samples * static_cast<double>(level.points());
-  const double* weight_sum = nullptr;
-  if (mean.weighted) {
-    kernels::launch_tiles(space_, "halogen::weight_sum", tiling.count(),
-                          kernels::WeightSum<Space, Loss, L, W>{loss, label, weight, channels, tiling, partial}, 0,
-                          kernels::device::reduce_bytes);
-    weight_sum = loss_.add_weights(space_, partial, counted, of_classes);
-  }
+  mean.factor = term.factor;
+  if (term.reduction == LossReduction::batch_mean) mean.divisor = samples;
+  if (term.reduction != LossReduction::mean) return mean;
+  mean.of_classes = kernels::WeighsLabels<Loss, L>;
+  mean.weighted = mean.of_classes || term.weight.data != nullptr;
+  mean.divisor = kernels::counted_of<Loss, T>(term.loss, prediction.channels);
+  if (!mean.weighted) mean.divisor *= samples * static_cast<double>(layout_.level(prediction.level).points());
+  return mean;
+}
+
+template <class S, class Access>
+template <class Loss, class L, class W>
+void EvaluationParts<S, Access>::weigh_loss(const LossTerm<Loss, L, W>& term, int output) {
+  if (!loss_.means()[static_cast<std::size_t>(output)].weighted) return;
+  const StoredTensor& prediction = plan_.tensors[plan_.prediction[output]];
+  const kernels::Tiling& tiling = layout_.workspace().tiling(plan_.first_backward + output);
+  double* partial = operands_.template workspace<double>(layout_.workspace().losses);
+  kernels::launch_tiles(
+      space_, "halogen::weight_sum", tiling.count(),
+      kernels::WeightSum<Space, Loss, L, W>{term.loss, term.label, term.weight, prediction.channels, tiling, partial},
+      0, kernels::device::reduce_bytes);
+  loss_.add_weights(space_, output, partial, counts_points_of(prediction.level) ? tiling.count() : 0);
+}
+
+template <class S, class Access>
+template <class Loss, class L, class W>
+void EvaluationParts<S, Access>::run_loss(const LossTerm<Loss, L, W>& term, int output) {
+  const int i = plan_.first_backward + output;
+  const StoredTensor& prediction = plan_.tensors[plan_.prediction[output]];
+  const kernels::Tiling& tiling = layout_.workspace().tiling(i);
+  const LossMean& mean = loss_.means()[static_cast<std::size_t>(output)];
+  double* partial = operands_.template workspace<double>(layout_.workspace().losses);
   parameters_.before(i);
-  kernels::LossRows<Space, S, Loss, L, W> kernel{
-      loss,     prediction(), label,        weight,     operands_.tensor(launch.output),
-      channels, tiling,       mean.divisor, weight_sum, partial};
+  const kernels::LossRows<Space, S, Loss, L, W> kernel{term.loss,
+                                                       this->prediction(output),
+                                                       term.label,
+                                                       term.weight,
+                                                       operands_.tensor(plan_.launches[i].output),
+                                                       prediction.channels,
+                                                       tiling,
+                                                       mean.factor,
+                                                       mean.divisor,
+                                                       loss_.weight_of(output),
+                                                       partial};
   kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
-  loss_.add_losses(space_, partial, counted, mean);
-  finish_launch(i);
+  loss_.add_losses(space_, output, partial, counts_points_of(prediction.level) ? tiling.count() : 0);
 }
 
 }  // namespace halogen

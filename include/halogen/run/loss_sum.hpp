@@ -1,9 +1,11 @@
-// The two numbers of a loss: the weights' sum and the sum of what the points lose.
+// The numbers of a loss: for each output of a model the weights' sum and the sum of what the points lose.
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "halogen/core/config.hpp"
+#include "halogen/core/tensor_view.hpp"
 #include "halogen/kernels/loss.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
 
@@ -12,85 +14,133 @@ namespace halogen {
 /// As torch.nn's `reduction`; batch_mean: the sum by the number of samples, as nn.KLDivLoss has it.
 enum class LossReduction { mean, sum, batch_mean };
 
-/// How a loss follows from the sums: divided by `divisor`, and by the weights' sum where it is `weighted`.
+/// The loss of one output: its kernel's numbers, and the fields that it compares with.
+template <class Loss, class L, class W>
+struct LossTerm {
+  Loss loss;
+  LossReduction reduction;
+  double factor;
+  TensorView<L> label;
+  TensorView<W> weight;  ///< null: 1 everywhere
+};
+
+/// How the loss of an output follows from its sums: times `factor`, divided by `divisor`, and by the weights' sum where
+/// it is `weighted`.
 struct LossMean {
-  double divisor = 1;
+  double factor = 1, divisor = 1;
   bool weighted = false;
   bool of_classes = false;  ///< labels weigh too
 };
+/// Those of a model's outputs.
+using LossMeans = std::array<LossMean, most_outputs>;
 
-/// Both are summed by kernels into memory that kernels and the transport read. One rank needs them on the device alone,
-/// and so do many whose transport takes its place in the stream: there the host waits in value() and nowhere else.
+/// The sums are made by kernels in memory that kernels and the transport read. One rank needs them on the device alone,
+/// and so do many whose transport takes its place in the stream: there the host waits in value() and nowhere else. In
+/// memory stand the weights' sums of all outputs, the least of these, then the sums of what points lose.
 class LossSum {
  public:
-  explicit LossSum(Communicator ranks)
-      : ranks_(std::move(ranks)), sums_("halogen::loss", 2, Travels::in_collectives, ranks_) {}
+  LossSum(Communicator ranks, int outputs)
+      : outputs_(outputs),
+        ranks_(std::move(ranks)),
+        sums_("halogen::loss", most_sums, Travels::in_collectives, ranks_) {}
 
-  /// The weights' sum over all ranks: where the next kernels read it.
-  const double* add_weights(const execution_space& space, const double* partial, index_t count, bool of_classes);
+  /// What the output counts on this rank, and what its points lose: the sum of so many numbers.
+  void add_weights(const execution_space& space, int output, const double* partial, index_t count) {
+    add(space, partial, count, output);
+  }
+  void add_losses(const execution_space& space, int output, const double* partial, index_t count) {
+    add(space, partial, count, losses() + output);
+  }
 
-  /// What all points lose, of which the loss will be this mean.
-  void add_losses(const execution_space& space, const double* partial, index_t count, const LossMean& mean);
+  /// Before the sums of a step.
+  void begin(const LossMeans& means) {
+    request_.wait();
+    means_ = means;
+  }
+  /// The weights' sums over all ranks, where any output has weights.
+  void sum_weights(const execution_space& space);
+  /// The losses' sums.
+  void sum_losses(const execution_space& space);
 
-  /// The sum that weights the last step; null without weights.
-  const double* weight_of_step() const { return mean_.weighted ? sums_.data() + weights : nullptr; }
+  /// Where kernels read an output's sum of weights; null without.
+  const double* weight_of(int output) const {
+    return means_[static_cast<std::size_t>(output)].weighted ? sums_.data() + output : nullptr;
+  }
+  /// The least of the sums that weight the last step: if it is not positive, nothing may be updated. Null without
+  /// weights.
+  const double* weight_of_step() const;
 
-  /// Of the last step; a step that is started again without the host says which it was.
-  const LossMean& mean() const { return mean_; }
-  void set_mean(const LossMean& mean) { mean_ = mean; }
+  /// Of the last step; a step that is started again without the host says which they were.
+  const LossMeans& means() const { return means_; }
+  void set_means(const LossMeans& means) { means_ = means; }
 
   /// The loss, the same on all ranks; waits. Throws CollectiveError where the weights do not sum to something positive,
   /// Error where the transport has failed meanwhile.
   double value(const execution_space& space);
 
  private:
-  enum Slot { weights, losses };
+  static constexpr int most_sums = 2 * most_outputs + 1;
 
-  double* weight_sum() const { return sums_.data() + weights; }
+  int losses() const { return outputs_ + 1; }
+  int weighted() const {
+    int count = 0;
+    for (const LossMean& mean : means_) count += mean.weighted;
+    return count;
+  }
 
-  void add(const execution_space& space, const double* partial, index_t count, Slot slot) const {
+  void add(const execution_space& space, const double* partial, index_t count, int slot) const {
     kernels::SumInOrder<execution_space>{partial, count, sums_.data() + slot}.launch(space);
   }
 
   static void check(double weight_sum, bool of_classes);
 
+  int outputs_;
   Communicator ranks_;
   TransportBuffer<double> sums_;
   Request request_;
-  LossMean mean_;
+  LossMeans means_;
 };
 
 #if HALOGEN_BODIES
-HALOGEN_INLINE const double* LossSum::add_weights(const execution_space& space, const double* partial, index_t count,
-                                                  bool of_classes) {
-  request_.wait();
-  add(space, partial, count, weights);
+HALOGEN_INLINE void LossSum::sum_weights(const execution_space& space) {
+  if (weighted() == 0) return;
   if (ranks_.size() > 1) {
     settle(space, ranks_, "halogen::weight_sum");
-    ranks_.all_reduce(weight_sum(), 1);
+    ranks_.all_reduce(sums_.data(), static_cast<std::size_t>(outputs_));
   }
   // On the host launches have ended, and MPI's sum has arrived in memory of the host.
-  if (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered())) check(*weight_sum(), of_classes);
-  return weight_sum();
+  if (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered()))
+    for (int i = 0; i < outputs_; ++i)
+      if (weight_of(i) != nullptr) check(*weight_of(i), means_[static_cast<std::size_t>(i)].of_classes);
+  if (outputs_ == 1) return;
+  kernels::LeastOf least{sums_.data(), {}, outputs_, sums_.data() + outputs_};
+  for (int i = 0; i < outputs_; ++i) least.counts[i] = weight_of(i) != nullptr;
+  launch_range(space, "halogen::least_weight", 1, least);
 }
 
-HALOGEN_INLINE void LossSum::add_losses(const execution_space& space, const double* partial, index_t count,
-                                        const LossMean& mean) {
-  request_.wait();
-  add(space, partial, count, losses);
-  mean_ = mean;
+HALOGEN_INLINE void LossSum::sum_losses(const execution_space& space) {
   if (ranks_.size() == 1) return;
   settle(space, ranks_, "halogen::loss");
-  request_ = ranks_.all_reduce_async(sums_.data() + losses, 1);
+  request_ = ranks_.all_reduce_async(sums_.data() + losses(), static_cast<std::size_t>(outputs_));
+}
+
+HALOGEN_INLINE const double* LossSum::weight_of_step() const {
+  if (weighted() == 0) return nullptr;
+  return sums_.data() + (outputs_ > 1 ? outputs_ : 0);
 }
 
 HALOGEN_INLINE double LossSum::value(const execution_space& space) {
   request_.wait();
-  const auto sums = sums_.to_host<2>(space, "halogen::loss");
+  const auto sums = sums_.to_host<most_sums>(space, "halogen::loss");
   ranks_.check_health();
-  if (!mean_.weighted) return sums[losses] / mean_.divisor;
-  check(sums[weights], mean_.of_classes);
-  return sums[losses] / (sums[weights] * mean_.divisor);
+  double loss = 0;
+  for (int i = 0; i < outputs_; ++i) {
+    const LossMean& mean = means_[static_cast<std::size_t>(i)];
+    const double weight = mean.weighted ? sums[static_cast<std::size_t>(i)] : 1;
+    if (mean.weighted) check(weight, mean.of_classes);
+    loss += mean.factor * (sums[static_cast<std::size_t>(losses() + i)] / (weight * mean.divisor));
+  }
+  return loss;
 }
 
 HALOGEN_INLINE void LossSum::check(double weight_sum, bool of_classes) {

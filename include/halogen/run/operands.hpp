@@ -29,7 +29,7 @@ class Operands {
 
   void set_arena(const Arena& arena) { arena_ = &arena; }
   void bind_inputs(const InputViews<S>& inputs) { inputs_ = inputs; }
-  void bind_cotangent(const TensorView<S>& cotangent) { cotangent_ = cotangent; }
+  void bind_cotangents(const std::array<TensorView<S>, most_outputs>& cotangents) { cotangents_ = cotangents; }
 
   TensorView<S> tensor(int t) const;
   const IndexView& indices(int input) const { return inputs_.indices[input]; }
@@ -62,12 +62,15 @@ class Operands {
   const Layout& layout_;
   const Arena* arena_;
   InputViews<S> inputs_;
-  TensorView<S> cotangent_;
+  std::array<TensorView<S>, most_outputs> cotangents_;
 };
 
 template <class S>
 TensorView<S> Operands<S>::tensor(int t) const {
-  if (plan_.tensors[t].external) return t == plan_.cotangent ? cotangent_ : inputs_.values[t];
+  if (plan_.tensors[t].external) {
+    const int given = plan_.cotangent_of(t);
+    return given >= 0 ? cotangents_[static_cast<std::size_t>(given)] : inputs_.values[t];
+  }
   const TensorLayout& layout = layout_.tensor(t);
   const Interval& planes = layout.owned[0];
   return {arena_->template at<S>(layout.offset) + (planes.begin - layout.stored[0].begin) * layout.plane_stride,

@@ -63,11 +63,11 @@ class CapturedStep {
     if (recordings_ == 0 || memory != recorded_) {
       graph_.record(space, [this] { step(); });
       recorded_ = memory;
-      mean_ = trainer_.loss_mean(image_);
+      means_ = trainer_.loss_means(image_);
       ++recordings_;
     }
     graph_.launch(space);
-    trainer_.set_loss_mean(image_, mean_);  // another step may have come between
+    trainer_.set_loss_means(image_, means_);  // another step may have come between
     return typename TrainerType::template Step<Image>(trainer_, image_);
   }
 
@@ -78,7 +78,7 @@ class CapturedStep {
   Weight weight_;
   Graph graph_;
   StepMemory recorded_{};
-  LossMean mean_;
+  LossMeans means_;
   std::size_t evaluations_ = 0;  ///< of the last call
   int recordings_ = 0;
 };

@@ -60,6 +60,7 @@ enum class FitKind {
   inputs_differ,
   input_channels_differ,
   input_is_no_index,
+  outputs_differ,
   label_channels_differ,
   channels_are_cut,
   input_is_partial,
@@ -123,9 +124,10 @@ constexpr Fit fit_of_model() {
   return {};
 }
 
-/// Whether a model's output is a vector for each sample.
-template <class ModelType, int Channels>
-inline constexpr bool makes_vectors = graph_of<ModelType, Channels>.is_vector(graph_of<ModelType, Channels>.output);
+/// Whether a model's Number-th output is a vector for each sample.
+template <class ModelType, int Channels, int Number = 0>
+inline constexpr bool makes_vectors =
+    graph_of<ModelType, Channels>.is_vector(graph_of<ModelType, Channels>.output[Number]);
 
 /// How vectors of an image's samples are placed by a mesh dimension that places the image so.
 constexpr int vector_placement(int of_image) { return of_image == 0 ? 0 : replicate_code; }
@@ -175,6 +177,33 @@ constexpr Fit fit_of_inputs() {
   return fit;
 }
 
+/// How label and weight of the Number-th output fit it.
+template <class ModelType, class Image, class Label, class Weight, class Loss, int Number>
+constexpr Fit fit_of_output() {
+  constexpr int channels = Image::tensor_type::extents[1];
+  constexpr bool vectors = makes_vectors<ModelType, channels, Number>;
+  const Fit label =
+      fit_beside<Image, vectors, Label>(label_channels<Loss, Label>(output_channels<ModelType, channels, Number>));
+  return label.kind != FitKind::fits ? label : fit_beside<Image, vectors, Weight>(1);
+}
+
+template <class ModelType, class Image, class Label, class Weight, class Loss>
+constexpr Fit fit_of_outputs() {
+  constexpr int needed = outputs_of<ModelType>;
+  for (const int have : {count_given<Loss>, count_given<Label>, count_given<Weight>})
+    if (have != 0 && have != needed) return {FitKind::outputs_differ, needed, have};
+  constexpr int all = std::max({1, count_given<Loss>, count_given<Label>, count_given<Weight>});
+  Fit fit;
+  if constexpr (all == needed || all == 1)
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      ((fit = fit.kind == FitKind::fits
+                  ? fit_of_output<ModelType, Image, OneOf<I, Label>, OneOf<I, Weight>, OneOf<I, Loss>, I>()
+                  : fit),
+       ...);
+    }(std::make_integer_sequence<int, needed>{});
+  return fit;
+}
+
 template <class ModelType, class Image, class Label, class Weight, class Loss>
 constexpr Fit find_fit() {
   constexpr Fit field = fit_of_field<rank_for<ModelType, Image>, Image>();
@@ -184,14 +213,10 @@ constexpr Fit find_fit() {
   } else {
     constexpr int channels = Image::tensor_type::extents[1];
     constexpr Fit model = fit_of_model<ModelType, channels>();
-    if constexpr (model.kind != FitKind::fits) {
+    if constexpr (model.kind != FitKind::fits)
       return model;
-    } else {
-      constexpr bool vectors = makes_vectors<ModelType, channels>;
-      const Fit label =
-          fit_beside<Image, vectors, Label>(label_channels<Loss, Label>(output_channels<ModelType, channels>));
-      return label.kind != FitKind::fits ? label : fit_beside<Image, vectors, Weight>(1);
-    }
+    else
+      return fit_of_outputs<ModelType, Image, Label, Weight, Loss>();
   }
 }
 
@@ -220,6 +245,8 @@ constexpr auto why_of() {
     return why::input_channels_differ<F.a, F.b, F.c>{};
   else if constexpr (F.kind == FitKind::input_is_no_index)
     return why::input_is_no_index<F.a>{};
+  else if constexpr (F.kind == FitKind::outputs_differ)
+    return why::outputs_differ<F.a, F.b>{};
   else if constexpr (F.kind == FitKind::label_channels_differ)
     return why::label_channels_differ<F.a, F.b>{};
   else if constexpr (F.kind == FitKind::channels_are_cut)
@@ -246,7 +273,7 @@ struct values_not_taken {
   using type = void;
 };
 template <class T, class... Fields>
-struct values_not_taken<T, NoWeight, Fields...> : values_not_taken<T, Fields...> {};
+struct values_not_taken<T, NoWeight, Fields...> : values_not_taken<T, Fields...> {};  // or classes
 template <class T, class Field, class... Fields>
 struct values_not_taken<T, Field, Fields...>
     : std::conditional_t<takes_values<T, typename Field::value_type>, values_not_taken<T, Fields...>,
@@ -267,18 +294,32 @@ constexpr auto input_values_not_taken() {
   }
 }
 
+/// A label whose values a network of such values need not take: classes.
+template <class Loss, class Label>
+using Compared = std::conditional_t<takes_classes<Loss> && holds_indices<Label>, NoWeight, Label>;
+
+/// The first label or weight whose values it does not take; void where it takes all.
+template <class T, class Image, class Label, class Weight, class Loss, int... I>
+auto values_of_outputs_not_taken(std::integer_sequence<int, I...>) ->
+    typename values_not_taken<T, Image, Compared<OneOf<I, Loss>, OneOf<I, Label>>..., OneOf<I, Weight>...>::type;
+template <class T, class Image, class Label, class Weight, class Loss>
+using ValuesNotTaken = decltype(values_of_outputs_not_taken<T, Image, Label, Weight, Loss>(
+    std::make_integer_sequence<int, std::max({1, count_given<Loss>, count_given<Label>, count_given<Weight>})>{}));
+
 template <class ModelType, class Image, class Label, class Weight, class T, class Loss>
 constexpr auto why_not() {
-  using Compared = std::conditional_t<takes_classes<Loss> && holds_indices<Label>, NoWeight, Label>;
+  constexpr bool of_several = count_given<Label> > 0 || count_given<Weight> > 0 || count_given<Loss> > 0;
   if constexpr (Unstored<Image> || Unstored<Label> || Unstored<Weight>)
     return why::expression_is_no_field{};
   else if constexpr (!std::is_void_v<typename decltype(input_values_not_taken<ModelType, Image>())::type>)
     return why::field_values_differ<typename Image::value_type,
                                     typename decltype(input_values_not_taken<ModelType, Image>())::type>{};
-  else if constexpr (std::is_void_v<typename values_not_taken<T, Image, Compared, Weight>::type>)
+  else if constexpr (of_several && find_fit<ModelType, Image, Label, Weight, Loss>().kind == FitKind::outputs_differ)
+    return why_of<find_fit<ModelType, Image, Label, Weight, Loss>()>();
+  else if constexpr (std::is_void_v<ValuesNotTaken<T, Image, Label, Weight, Loss>>)
     return why_of<find_fit<ModelType, Image, Label, Weight, Loss>()>();
   else
-    return why::field_values_differ<T, typename values_not_taken<T, Image, Compared, Weight>::type>{};
+    return why::field_values_differ<T, ValuesNotTaken<T, Image, Label, Weight, Loss>>{};
 }
 
 template <class ModelType, class Image, class Label, class Weight, class T, class Loss>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "halogen/plan/trace.hpp"
@@ -21,6 +22,46 @@ template <class First, class... More>
 Inputs(First, More...) -> Inputs<First, More...>;
 
 namespace detail {
+/// Something for each output of a model, in their order.
+template <class... Each>
+struct ByOutput {
+  static constexpr int outputs = sizeof...(Each);
+  std::tuple<Each...> each;
+};
+}  // namespace detail
+
+/// Labels of a model of several outputs: hg::Labels{height, kind}. One field alone is the label of all outputs.
+template <class... Fields>
+struct Labels : detail::ByOutput<Fields...> {
+  explicit Labels(const Fields&... fields) : detail::ByOutput<Fields...>{{fields...}} {}
+};
+/// Weight fields, or hg::no_weight for an output without. One field alone weighs all outputs.
+template <class... Fields>
+struct Weights : detail::ByOutput<Fields...> {
+  explicit Weights(const Fields&... fields) : detail::ByOutput<Fields...>{{fields...}} {}
+};
+
+namespace detail {
+
+/// For how many outputs it is given; 0: for any number.
+template <class X>
+inline constexpr int count_given = [] {
+  if constexpr (requires(const X& x) { x.each; })
+    return X::outputs;
+  else
+    return 0;
+}();
+
+/// What is given for the Number-th output, or for all.
+template <int Number, class X>
+const auto& one_of(const X& x) {
+  if constexpr (count_given<X> > 0)
+    return std::get<Number>(x.each);
+  else
+    return x;
+}
+template <int Number, class X>
+using OneOf = std::remove_cvref_t<decltype(one_of<Number>(std::declval<const X&>()))>;
 
 template <class Image>
 struct given {

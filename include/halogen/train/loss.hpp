@@ -51,8 +51,8 @@ template <class Loss, class ModelType, class Image, class Label, class Weight>
 struct NetworkLoss {
   Loss loss;
   Image image;
-  const Label& label;
-  const Weight& weight;
+  Label label;
+  Weight weight;
 };
 
 /// A loss is called on net(image) by hand, or handed to Trainer::step.
@@ -73,6 +73,44 @@ struct LossFunction {
   template <detail::NoNetwork E, class Label, class Weight = NoWeight, class Why = why::expression_is_no_field>
   void operator()(const E& prediction, const Label& label,  // write mean(square(net(u + 1) - label))
                   const Weight& weight = no_weight) const = delete;
+};
+
+/// A loss times a number: 0.1 * hg::l1.
+template <class Loss>
+struct ScaledLoss : LossFunction<ScaledLoss<Loss>> {
+  static constexpr bool takes_classes = detail::takes_classes<Loss>;
+  template <class Label>
+  static constexpr int label_channels(int channels) {
+    return detail::label_channels<Loss, Label>(channels);
+  }
+
+  double factor;
+  Loss loss;
+  LossReduction reduction;
+
+  ScaledLoss(double by, const Loss& of) : factor(by), loss(of), reduction(detail::reduction_of(of)) {
+    detail::within("a factor of a loss", factor, -1e300, 1e300, "a finite number");
+  }
+  template <class Label>
+  auto kernel(int channels) const {
+    return detail::kernel_of<Label>(loss, channels);
+  }
+};
+template <class Loss>
+  requires std::is_base_of_v<LossFunction<Loss>, Loss>
+ScaledLoss<Loss> operator*(double factor, const Loss& loss) {
+  return {factor, loss};
+}
+template <class Loss>
+ScaledLoss<Loss> operator*(double factor, const ScaledLoss<Loss>& scaled) {
+  return {factor * scaled.factor, scaled.loss};
+}
+
+/// The sum of a loss for each output of a model: trainer.step(hg::Losses{hg::mse, 0.1 * hg::cross_entropy}, x,
+/// hg::Labels{y, kind}). One loss alone is that of all outputs.
+template <class... Each>
+struct Losses : LossFunction<Losses<Each...>>, detail::ByOutput<Each...> {
+  explicit Losses(const Each&... losses) : detail::ByOutput<Each...>{{losses...}} {}
 };
 
 /// What the losses of one number alone are given.

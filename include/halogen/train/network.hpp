@@ -71,10 +71,25 @@ struct with_channels<Sharded<Tensor<T, N, C, Space...>, MeshType, Placements...>
   using type = Sharded<Tensor<T, dyn, Channels, (static_cast<void>(Space), dyn)...>, MeshType, Placements...>;
 };
 
-template <class ModelType, class Image, int In = Image::tensor_type::extents[1]>
-struct prediction_of
-    : std::conditional_t<makes_vectors<ModelType, In>, vectors_of<FirstOf<Image>, output_channels<ModelType, In>>,
-                         with_channels<FirstOf<Image>, output_channels<ModelType, In>>> {};
+/// The field of a model's Number-th output.
+template <class ModelType, class Image, int Number = 0, int In = Image::tensor_type::extents[1]>
+using OutputField =
+    typename std::conditional_t<makes_vectors<ModelType, In, Number>,
+                                vectors_of<FirstOf<Image>, output_channels<ModelType, In, Number>>,
+                                with_channels<FirstOf<Image>, output_channels<ModelType, In, Number>>>::type;
+
+/// That of its only output, or a tuple of all.
+template <class ModelType, class Image, class Numbers = std::make_integer_sequence<int, outputs_of<ModelType>>>
+struct prediction_of;
+template <class ModelType, class Image>
+struct prediction_of<ModelType, Image, std::integer_sequence<int, 0>> {
+  using type = OutputField<ModelType, Image>;
+};
+template <class ModelType, class Image, int... I>
+  requires(sizeof...(I) > 1)
+struct prediction_of<ModelType, Image, std::integer_sequence<int, I...>> {
+  using type = std::tuple<OutputField<ModelType, Image, I>...>;
+};
 
 /// All that a model is given, as its plan sees it.
 template <class Image>
@@ -93,11 +108,11 @@ InputViews<typename Image::value_type> views_of(const Image& image) {
   return views;
 }
 
-/// Of a field beside the image: that it lies as the plan's tensor does, by default as the prediction.
+/// Of a field beside the image: that it lies as the plan's tensor does, an input or a prediction.
 template <class Other>
-void check_same_cut(const Other& other, const Layout& layout, const std::string& what, int tensor = -1) {
-  const bool is_input = tensor >= 0;
-  const int level = layout.plan().tensors[is_input ? tensor : layout.plan().prediction].level;
+void check_same_cut(const Other& other, const Layout& layout, const std::string& what, int tensor) {
+  const bool is_input = tensor < layout.plan().graph.inputs;
+  const int level = layout.plan().tensors[tensor].level;
   const auto expected = layout.template field_cuts<Other::rank>(level, 1);
   if (other.mesh(what.c_str()).rank() != layout.rank())
     throw Error(what + " lies on a mesh where this rank is " + std::to_string(other.mesh().rank()) +
@@ -127,27 +142,49 @@ LossReduction reduction_of(const Loss& loss) {
     return LossReduction::mean;
 }
 
+/// The loss of an evaluation's Number-th output, once label and weight are seen to lie as it does.
+template <int Number, class E, class Loss, class Label, class Weight>
+auto loss_term(const E& evaluation, const Loss& loss, const Label& label, const Weight& weight) {
+  const std::string of = E::plan().graph.outputs > 1 ? " of output " + std::to_string(Number) : "";
+  const int tensor = E::plan().prediction[Number];
+  check_same_cut(label, evaluation.layout(), "label" + of, tensor);
+  const auto kernel = kernel_of<Label>(loss, E::plan().tensors[tensor].channels);
+  double factor = 1;
+  if constexpr (requires { loss.factor; }) factor = loss.factor;
+  using Kernel = std::remove_const_t<decltype(kernel)>;
+  using L = typename Label::value_type;
+  if constexpr (std::is_same_v<Weight, NoWeight>) {
+    using W = compute_type<typename E::stored_type>;
+    return LossTerm<Kernel, L, W>{kernel, reduction_of(loss), factor, view_of(label), {}};
+  } else {
+    check_same_cut(weight, evaluation.layout(), "weight" + of, tensor);
+    return LossTerm<Kernel, L, typename Weight::value_type>{kernel, reduction_of(loss), factor, view_of(label),
+                                                            view_of(weight)};
+  }
+}
+
 /// Forward and backward of one evaluation; the gradient of replicated parameters stays this rank's share.
 template <class Loss, class E, class T, class Image, class Label, class Weight>
 void run_training(E& evaluation, const Loss& loss, T* parameters, T* gradient, const Image& image, const Label& label,
                   const Weight& weight) {
-  check_same_cut(label, evaluation.layout(), "label");
-  if constexpr (!std::is_same_v<Weight, NoWeight>) check_same_cut(weight, evaluation.layout(), "weight");
-  evaluation.forward(views_of(image), parameters);
-  const auto kernel = kernel_of<Label>(loss, E::plan().tensors[E::plan().prediction].channels);
-  if constexpr (std::is_same_v<Weight, NoWeight>)
-    evaluation.backward(kernel, reduction_of(loss), view_of(label),
-                        TensorView<compute_type<typename Image::value_type>>{}, gradient);
-  else
-    evaluation.backward(kernel, reduction_of(loss), view_of(label), view_of(weight), gradient);
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    const auto terms = std::tuple(loss_term<I>(evaluation, one_of<I>(loss), one_of<I>(label), one_of<I>(weight))...);
+    evaluation.forward(views_of(image), parameters);
+    evaluation.backward(gradient, std::get<I>(terms)...);
+  }(std::make_integer_sequence<int, E::outputs>{});
 }
 
-/// The gradients of an evaluation of a vjp plan that has run forward, from its prediction's.
-template <class E, class T, class Cotangent>
-void run_vjp(E& evaluation, const Cotangent& cotangent, T* gradient) {
-  check_same_cut(cotangent, evaluation.layout(), "cotangent");
-  cotangent.reserve_margin(margins_of<Cotangent::rank>(evaluation.layout(), E::plan().cotangent));
-  evaluation.backward(view_of(cotangent), gradient);
+/// The gradients of an evaluation of a vjp plan that has run forward, from those of its predictions.
+template <class E, class T, class... Cotangents>
+void run_vjp(E& evaluation, T* gradient, const Cotangents&... cotangents) {
+  std::array<TensorView<typename E::stored_type>, most_outputs> views;
+  int i = 0;
+  (check_same_cut(cotangents, evaluation.layout(), "cotangent", E::plan().prediction[i++]), ...);
+  i = 0;
+  (cotangents.reserve_margin(margins_of<Cotangents::rank>(evaluation.layout(), E::plan().cotangent[i++])), ...);
+  i = 0;
+  ((views[static_cast<std::size_t>(i++)] = view_of(cotangents)), ...);
+  evaluation.backward(views, gradient);
 }
 
 }  // namespace detail
@@ -162,7 +199,7 @@ class Network {
   = default;
   explicit Network(const Parameters<ModelType, T, P>& parameters) : access_(parameters) {}
 
-  /// The prediction's type: placed as the image, or vectors of its samples.
+  /// The prediction's type: placed as the image, or vectors of its samples; a tuple of those where there are several.
   template <class Image>
   using Prediction = typename detail::prediction_of<ModelType, Image>::type;
 
@@ -220,10 +257,19 @@ class Network {
   /// Bytes in which sharded parameters and their gradients are whole for a while.
   std::size_t staging_bytes() const { return access_.staging_bytes(); }
 
-  /// A copy of the evaluation's output as a field.
+  /// A copy of the evaluation's output as a field, or of its outputs.
   template <class Image, class E>
   static Prediction<Image> prediction(const Image& image, const E& evaluation) {
-    return copy_of<Prediction<Image>>(image, evaluation, E::plan().prediction);
+    if constexpr (outputs_of<ModelType> == 1)
+      return output<0>(image, evaluation);
+    else
+      return [&]<int... I>(std::integer_sequence<int, I...>) {
+        return Prediction<Image>(output<I>(image, evaluation)...);
+      }(std::make_integer_sequence<int, outputs_of<ModelType>>{});
+  }
+  template <int Number, class Image, class E>
+  static detail::OutputField<ModelType, Image, Number> output(const Image& image, const E& evaluation) {
+    return copy_of<detail::OutputField<ModelType, Image, Number>>(image, evaluation, E::plan().prediction[Number]);
   }
 
   /// A copy of the gradient of the I-th input, after a backward of training_with_input_gradient or vjp; zeros where the

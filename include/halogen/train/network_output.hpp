@@ -6,7 +6,8 @@
 // In value_and_grad(f)(parameters) the network is a variable, net(x) such a stage too, and its parameters are given a
 // gradient (train/value_and_grad.hpp).
 //
-// A model of several inputs takes as many, each a field or an expression: net(x, time, label).
+// A model of several inputs takes as many, each a field or an expression: net(x, time, label). One of several outputs
+// gives a tuple: auto [height, kind] = net(x).
 //
 // Placements of x in and out; collectives of its layers, forward and backward.
 #pragma once
@@ -100,19 +101,19 @@ using ImageFor = typename all_inputs<ModelType, T, std::index_sequence_for<More.
 
 }  // namespace detail
 
-/// A model's output for E; made by infer(parameters, expression), and by net(x) where the parameters are the
-/// Variable-th argument of what is differentiated. More: its further inputs.
-template <class ModelType, class T, class E, int Variable = -1, class... More>
-struct NetworkOutput
-    : detail::FieldStage<
-          NetworkOutput<ModelType, T, E, Variable, More...>,
-          typename Network<ModelType, T>::template Prediction<detail::ImageFor<ModelType, T, E, More...>>> {
-  using Image = detail::ImageFor<ModelType, T, E, More...>;
+namespace detail {
+
+/// A network in an expression: its parameters, its images E and More, and its plan with its memory.
+template <class ModelType, class T, class E, int Variable, class... More>
+struct NetworkNode {
+  using model_type = ModelType;
+  using parameter_type = T;
+  using Image = ImageFor<ModelType, T, E, More...>;
   using Net = Network<ModelType, T>;
-  using Result = typename Net::template Prediction<Image>;
-  static constexpr PlanKind plan = detail::has_variable<E> || (detail::has_variable<More> || ...) || Variable >= 0
-                                       ? PlanKind::vjp
-                                       : PlanKind::inference;
+  using Prediction = typename Net::template Prediction<Image>;
+  static constexpr int variable = Variable;
+  static constexpr bool differentiated = has_variable<E> || (has_variable<More> || ...) || Variable >= 0;
+  static constexpr PlanKind plan = differentiated ? PlanKind::vjp : PlanKind::inference;
 
   /// Backward reads the image where forward read it, so that it is kept as long as the network.
   struct Run {
@@ -124,39 +125,83 @@ struct NetworkOutput
   Parameters<ModelType, T> parameters;
   std::tuple<E, More...> parts;
   std::shared_ptr<Run> run;
-  NetworkOutput(const Parameters<ModelType, T>& p, std::shared_ptr<Run> kept, E e, More... more)
+  NetworkNode(const Parameters<ModelType, T>& p, std::shared_ptr<Run> kept, E e, More... more)
       : parameters(p), parts(std::move(e), std::move(more)...), run(std::move(kept)) {
-    detail::check_width<T>(std::get<0>(parts));
+    check_width<T>(std::get<0>(parts));
   }
 
-  /// Known without a run.
-  index_t extent(int d) const {
-    if (d == 0) return detail::stored_extent(std::get<0>(parts), 0);
-    if (d == 1) return Result::tensor_type::extents[1];
-    constexpr int dimensions = Result::rank - 2;
+  /// Of the Number-th output, known without a run.
+  template <int Number>
+  index_t extent_of(int d) const {
+    using Field = OutputField<ModelType, Image, Number>;
+    if (d == 0) return stored_extent(std::get<0>(parts), 0);
+    if (d == 1) return Field::tensor_type::extents[1];
+    constexpr int dimensions = FirstOf<Image>::rank - 2;
     std::array<Cut, dimensions> space;
     for (int s = 0; s < dimensions; ++s)
-      space[static_cast<std::size_t>(s)] = {{0, detail::stored_extent(std::get<0>(parts), 2 + s)}};
+      space[static_cast<std::size_t>(s)] = {{0, stored_extent(std::get<0>(parts), 2 + s)}};
     const Plan& planned = plan_of<ModelType, Image::tensor_type::extents[1], plan>;
     const std::vector<LevelLayout> levels = layout_levels(planned, space, "1");
-    const int level = planned.tensors[planned.prediction].level;
+    const int level = planned.tensors[planned.prediction[Number]].level;
     return levels[static_cast<std::size_t>(level)].extent(spatial_dimensions - dimensions + d - 2);
   }
-  Cut grid(int d) const { return this->field().cut(d); }
 
-  Result compute() const {
+  Prediction predict() const {
     const Image image = image_of_parts(std::index_sequence_for<E, More...>{});
     if constexpr (plan == PlanKind::vjp) run->image = image, run->has_kept = true;
     auto& evaluation = run->network.template evaluation<plan>(image);
-    evaluation.forward(detail::views_of(image), parameters.data());
+    evaluation.forward(views_of(image), parameters.data());
     return Net::prediction(image, evaluation);
   }
 
  private:
   template <std::size_t... I>
   Image image_of_parts(std::index_sequence<I...>) const {
-    return Image(detail::materialised<typename detail::given<Image>::template field<I>>(std::get<I>(parts))...);
+    return Image(materialised<typename given<Image>::template field<I>>(std::get<I>(parts))...);
   }
+};
+
+}  // namespace detail
+
+/// A model's output for E; made by infer(parameters, expression), and by net(x) where the parameters are the
+/// Variable-th argument of what is differentiated. More: its further inputs.
+template <class ModelType, class T, class E, int Variable = -1, class... More>
+struct NetworkOutput
+    : detail::NetworkNode<ModelType, T, E, Variable, More...>,
+      detail::FieldStage<NetworkOutput<ModelType, T, E, Variable, More...>,
+                         typename detail::NetworkNode<ModelType, T, E, Variable, More...>::Prediction> {
+  using Node = detail::NetworkNode<ModelType, T, E, Variable, More...>;
+  using Result = typename Node::Prediction;
+  using Node::Node;
+
+  index_t extent(int d) const { return Node::template extent_of<0>(d); }
+  Cut grid(int d) const { return this->field().cut(d); }
+  Result compute() const { return Node::predict(); }
+};
+
+/// The same of a model that returns several: all of them are computed together.
+template <class ModelType, class T, class E, int Variable = -1, class... More>
+struct NetworkOutputs : detail::NetworkNode<ModelType, T, E, Variable, More...> {
+  using Node = detail::NetworkNode<ModelType, T, E, Variable, More...>;
+  using Node::Node;
+  detail::StageResult<typename Node::Prediction> identity;
+
+  const typename Node::Prediction& fields() const {
+    return identity.get([this] { return Node::predict(); });
+  }
+};
+
+/// The Number-th of them.
+template <int Number, class Outputs>
+struct OutputOf
+    : detail::FieldStage<OutputOf<Number, Outputs>, std::tuple_element_t<Number, typename Outputs::Prediction>> {
+  using Result = std::tuple_element_t<Number, typename Outputs::Prediction>;
+  Outputs outputs;
+  explicit OutputOf(const Outputs& all) : outputs(all) {}
+
+  index_t extent(int d) const { return outputs.template extent_of<Number>(d); }
+  Cut grid(int d) const { return this->field().cut(d); }
+  Result compute() const { return std::get<Number>(outputs.fields()); }
 };
 
 namespace detail {
@@ -170,6 +215,18 @@ inline constexpr bool has_variable<NetworkOutput<ModelType, T, E, Variable, More
 template <class ModelType, class T, class E, int Variable, class... More>
 inline constexpr const char* stage_text<NetworkOutput<ModelType, T, E, Variable, More...>> =
     "network, see explain of the model";
+template <int Number, class Outputs>
+inline constexpr int channels_of<OutputOf<Number, Outputs>> =
+    OutputOf<Number, Outputs>::Result::tensor_type::extents[1];
+template <int Number, class Outputs>
+inline constexpr bool has_variable<OutputOf<Number, Outputs>> = Outputs::differentiated;
+template <int Number, class Outputs>
+inline constexpr const char* stage_text<OutputOf<Number, Outputs>> =
+    "an output of a network of several, see explain of the model";
+template <int Number, class Outputs>
+struct stage_operand<OutputOf<Number, Outputs>> {
+  using type = FirstOf<typename Outputs::Image>;
+};
 template <class ModelType, class T, class E, int Variable, class... More>
 struct stage_operand<NetworkOutput<ModelType, T, E, Variable, More...>> {
   using type = FirstOf<typename NetworkOutput<ModelType, T, E, Variable, More...>::Image>;
@@ -189,10 +246,9 @@ void pull_input(const Node& node, const Image& image, const Evaluation& evaluati
   }
 }
 
-/// Backward of a network, from the cotangent of its output in the type that it stores.
-template <class ModelType, class T, class E, int Variable, class... More, class C, class All>
-void pull_network(const NetworkOutput<ModelType, T, E, Variable, More...>& node, const C& cotangent, All& gradients) {
-  node.field();  // forward has run
+/// Backward of a network that has run forward, from the cotangents of its outputs in the types that it stores.
+template <class ModelType, class T, class E, int Variable, class... More, class All, class... C>
+void pull_network(const NetworkNode<ModelType, T, E, Variable, More...>& node, All& gradients, const C&... cotangents) {
   const auto& image = *node.run->image;
   auto& evaluation = node.run->network.template evaluation<PlanKind::vjp>(image);
   if (std::exchange(node.run->has_kept, false))
@@ -200,28 +256,101 @@ void pull_network(const NetworkOutput<ModelType, T, E, Variable, More...>& node,
   else
     evaluation.forward(views_of(image), node.parameters.data());  // another region's backward has used its memory again
   const Parameters<ModelType, T, Partial<Sum>> share("halogen::gradient", sub_meshes(image).samples);
-  run_vjp(evaluation, cotangent, share.data());
+  run_vjp(evaluation, share.data(), cotangents...);
   if constexpr (Variable >= 0) add_parameters<Variable>(gradients, share);
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (pull_input<I, ModelType, T>(node, image, evaluation, gradients), ...);
   }(std::index_sequence_for<E, More...>{});
 }
 
+/// A cotangent of the network's type where the loss is of another.
+template <class T, class C>
+auto owed_in(const C& cotangent) {
+  return materialised<field_of_t<FieldLeaf<C>, T>>(leaf(cotangent));
+}
+
 template <class ModelType, class T, class E, int Variable, class... More, class C, class All>
 void pull(const NetworkOutput<ModelType, T, E, Variable, More...>& node, const C& cotangent, All& gradients) {
-  using Owed = field_of_t<FieldLeaf<C>, T>;
-  const Owed owed = materialised<Owed>(leaf(cotangent));  // of the network's type where the loss is of another
-  pull_network(node, owed, gradients);
+  node.field();  // forward has run
+  pull_network(node, gradients, owed_in<T>(cotangent));
 }
+
+/// What the outputs of one network are owed, of those that an expression reads.
+template <class... Fields>
+struct OwedToOutputs {
+  std::tuple<std::optional<Fields>...> fields;
+
+  friend OwedToOutputs operator+(OwedToOutputs a, const OwedToOutputs& b) {
+    const auto add = [](auto& sum, const auto& term) {
+      if (!term) return;
+      if (sum)
+        sum->rebind(evaluated(*sum, *sum + *term));
+      else
+        sum = term;
+    };
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (add(std::get<I>(a.fields), std::get<I>(b.fields)), ...);
+    }(std::index_sequence_for<Fields...>{});
+    return a;
+  }
+};
+template <class T, class Prediction>
+struct owed_to_outputs;
+template <class T, class... Fields>
+struct owed_to_outputs<T, std::tuple<Fields...>> {
+  using type = OwedToOutputs<field_of_t<FieldLeaf<Fields>, T>...>;
+};
+
+/// An output hands its cotangent to the network, which waits for those of the others.
+template <int Number, class Outputs, class C, class All>
+void pull(const OutputOf<Number, Outputs>& output, const C& cotangent, All& gradients) {
+  using T = typename Outputs::parameter_type;
+  typename owed_to_outputs<T, typename Outputs::Prediction>::type owed;
+  std::get<Number>(owed.fields) = owed_in<T>(cotangent);
+  gradients.defer(output.outputs, owed);
+}
+
+template <class ModelType, class T, class E, int Variable, class... More>
+struct CotangentOf<NetworkOutputs<ModelType, T, E, Variable, More...>> {
+  /// Outputs that no expression reads are owed zeros.
+  template <class C, class All>
+  static void pass(const NetworkOutputs<ModelType, T, E, Variable, More...>& node, const C& owed, All& gradients) {
+    const auto& predictions = node.fields();
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const auto or_zeros = [&]<class Field>(const std::optional<Field>& field, const auto& like) {
+        return field ? *field : Field(Field::make_shape(like.mesh(), like.cuts()));
+      };
+      pull_network(node, gradients, or_zeros(std::get<I>(owed.fields), std::get<I>(predictions))...);
+    }(std::make_index_sequence<static_cast<std::size_t>(outputs_of<ModelType>)>{});
+  }
+};
 
 /// Fields and expressions as the image of a network.
 template <class ModelType, class T, class X, class... More>
 using ImageOf = ImageFor<ModelType, T, expression_of<X>, expression_of<More>...>;
 
+/// The node that computes it, by the number of its outputs.
+template <class ModelType, class T, int Variable, class First, class... More>
+using NetworkNodeOf =
+    std::conditional_t<outputs_of<ModelType> == 1, NetworkOutput<ModelType, T, First, Variable, More...>,
+                       NetworkOutputs<ModelType, T, First, Variable, More...>>;
+
+/// A tuple of the outputs of a network that has several.
+template <class Outputs>
+auto outputs_apart(const Outputs& all) {
+  return [&]<int... I>(std::integer_sequence<int, I...>) {
+    return std::tuple(OutputOf<I, Outputs>(all)...);
+  }(std::make_integer_sequence<int, outputs_of<typename Outputs::model_type>>{});
+}
+
 template <class ModelType, class T, class First, class... More>
 auto network_output(const Parameters<ModelType, T>& parameters, const First& first, const More&... more) {
-  using Node = NetworkOutput<ModelType, T, expression_of<First>, -1, expression_of<More>...>;
-  return Node(parameters, std::make_shared<typename Node::Run>(), as_expression(first), as_expression(more)...);
+  using Node = NetworkNodeOf<ModelType, T, -1, expression_of<First>, expression_of<More>...>;
+  const Node node(parameters, std::make_shared<typename Node::Run>(), as_expression(first), as_expression(more)...);
+  if constexpr (outputs_of<ModelType> == 1)
+    return node;
+  else
+    return outputs_apart(node);
 }
 
 /// Names what does not fit, where overloads cannot.

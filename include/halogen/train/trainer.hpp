@@ -51,7 +51,7 @@ class Trainer {
 
     /// The loss before the update, the same on all ranks; waits for the device.
     double item() const { return trainer_.network_->template evaluation<PlanKind::training>(image_).loss(); }
-    /// The prediction before the update, placed as the image.
+    /// The prediction before the update, placed as the image; a tuple of a model's several.
     auto prediction() const {
       return Net::prediction(image_, trainer_.network_->template evaluation<PlanKind::training>(image_));
     }
@@ -99,23 +99,27 @@ class Trainer {
   template <class Image, class Label, class Weight>
   StepMemory memory_of_step(const Image& image, const Label& label, const Weight& weight) {
     const auto growths = [](const auto& field) { return static_cast<std::size_t>(field.margin_growths()); };
-    std::size_t of_inputs = growths(image);
+    std::size_t of_inputs = growths(image), of_labels = 0, of_weights = 0;
     detail::for_each_more(image, [&](const auto& field, int) { of_inputs += growths(field); });
     network_->template evaluation<PlanKind::training>(image, "capture");
     gradient_of(image);
-    StepMemory memory{network_->evaluations(), of_inputs, growths(label), 0, gradients_, state_.identity()};
-    if constexpr (!std::is_same_v<Weight, NoWeight>) memory[3] = growths(weight);
-    return memory;
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      const auto add = [&]<class Field>(std::size_t& sum, const Field& field) {
+        if constexpr (!std::is_same_v<Field, NoWeight>) sum += growths(field);
+      };
+      (add(of_labels, detail::one_of<I>(label)), ...), (add(of_weights, detail::one_of<I>(weight)), ...);
+    }(std::make_integer_sequence<int, outputs_of<ModelType>>{});
+    return {network_->evaluations(), of_inputs, of_labels, of_weights, gradients_, state_.identity()};
   }
 
   /// How the last step's loss follows from its sums, and the same of a step that was recorded.
   template <class Image>
-  LossMean loss_mean(const Image& image) {
-    return network_->template evaluation<PlanKind::training>(image).loss_mean();
+  LossMeans loss_means(const Image& image) {
+    return network_->template evaluation<PlanKind::training>(image).loss_means();
   }
   template <class Image>
-  void set_loss_mean(const Image& image, const LossMean& mean) {
-    network_->template evaluation<PlanKind::training>(image).set_loss_mean(mean);
+  void set_loss_means(const Image& image, const LossMeans& means) {
+    network_->template evaluation<PlanKind::training>(image).set_loss_means(means);
   }
 
   /// The model's output with the present parameters.

@@ -4,6 +4,7 @@
 
 #include <any>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "halogen/train/loss.hpp"
@@ -20,6 +21,13 @@ template <class ModelType, class Image, class Node>
 auto as_expression(const NetworkCall<ModelType, Image, Node>& call) {
   return detail::zero_bounded(static_cast<const Node&>(call));
 }
+
+/// The same of a model that returns several: auto [height, kind] = net(image), or hg::Losses{...}(net(image), labels).
+template <class ModelType, class Image, class... Outputs>
+struct NetworkCalls : AppliedNetwork<ModelType, Image>, std::tuple<Outputs...> {
+  NetworkCalls(const Image& image, const std::tuple<Outputs...>& outputs)
+      : AppliedNetwork<ModelType, Image>{image}, std::tuple<Outputs...>(outputs) {}
+};
 
 namespace detail {
 
@@ -86,14 +94,28 @@ struct NetworkVariable {
 
  private:
   template <class X, class... More>
-  using NodeOf = NetworkOutput<ModelType, T, expression_of<X>, Index, expression_of<More>...>;
+  using NodeOf = detail::NetworkNodeOf<ModelType, T, Index, expression_of<X>, expression_of<More>...>;
+  /// An expression, or a tuple of those for each output.
   template <class X, class... More>
-  NodeOf<X, More...> node(const X& x, const More&... more) const {
-    return {parameters, networks.next<typename NodeOf<X, More...>::Run>(), as_expression(x), as_expression(more)...};
+  auto node(const X& x, const More&... more) const {
+    const NodeOf<X, More...> node(parameters, networks.next<typename NodeOf<X, More...>::Run>(), as_expression(x),
+                                  as_expression(more)...);
+    if constexpr (outputs_of<ModelType> == 1)
+      return node;
+    else
+      return detail::outputs_apart(node);
   }
   template <class Image, class X, class... More>
-  NetworkCall<ModelType, Image, NodeOf<X, More...>> call(const Image& image, const X& x, const More&... more) const {
-    return {image, node(x, more...)};
+  auto call(const Image& image, const X& x, const More&... more) const {
+    return called(image, node(x, more...));
+  }
+  template <class Image, class Node>
+  static NetworkCall<ModelType, Image, Node> called(const Image& image, const Node& node) {
+    return {image, node};
+  }
+  template <class Image, class... Outputs>
+  static NetworkCalls<ModelType, Image, Outputs...> called(const Image& image, const std::tuple<Outputs...>& outputs) {
+    return {image, outputs};
   }
 };
 
@@ -200,3 +222,10 @@ ValueAndGrad<F> value_and_grad(F f) {
 }
 
 }  // namespace halogen
+
+template <class ModelType, class Image, class... Outputs>
+struct std::tuple_size<halogen::NetworkCalls<ModelType, Image, Outputs...>>
+    : std::integral_constant<std::size_t, sizeof...(Outputs)> {};
+template <std::size_t I, class ModelType, class Image, class... Outputs>
+struct std::tuple_element<I, halogen::NetworkCalls<ModelType, Image, Outputs...>>
+    : std::tuple_element<I, std::tuple<Outputs...>> {};
