@@ -5,6 +5,7 @@
 #include "halogen/tensor/distribute.hpp"
 
 #include "halogen/array/explain_expression.hpp"
+#include "halogen/array/random.hpp"
 #include "halogen/array/statistics.hpp"
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/contraction.hpp"

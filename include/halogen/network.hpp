@@ -11,6 +11,7 @@
 #include "halogen/layers/conv3d.hpp"
 #include "halogen/layers/conv_transpose2d.hpp"
 #include "halogen/layers/crop.hpp"
+#include "halogen/layers/dropout.hpp"
 #include "halogen/layers/elu.hpp"
 #include "halogen/layers/embedding.hpp"
 #include "halogen/layers/expand.hpp"

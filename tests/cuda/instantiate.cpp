@@ -50,6 +50,31 @@ using Windows = hg::Sequential<
     hg::Conv2d<12, 4, hg::Kernel<3>, hg::Padding<1>, hg::Boundary<hg::Reflect, hg::ReplicateEdge>>, hg::GELU,
     hg::Conv2d<4, 4>, hg::Softmax>;
 
+/// Several outputs, dropped values, losses of points and of classes.
+struct Heads : hg::Module<Heads> {
+  constexpr auto forward(hg::Traced x) const {
+    const auto h = hg::Dropout<>{}(hg::Conv2d<2, 4>{}(x));
+    return std::tuple{hg::Dropout2d<>{}(hg::Conv2d<4, 2>{}(h)), hg::Conv2d<4, 3>{}(hg::DropPath<std::ratio<1, 3>>{}(h)),
+                      hg::Conv2d<4, 6>{}(h)};
+  }
+};
+
+void train_heads(const hg::Environment& env) {
+  auto mesh = hg::device_mesh<Mesh>(env.world(), {1, -1, 1});
+  const Field<float, 2> image(mesh, {2, 2, 12, 10});
+  const Field<std::int64_t, 1> kind(mesh, {2, 1, 12, 10});
+  hg::Trainer trainer(Heads{}, hg::AdamW{}, mesh, {.seed = 1});
+  const hg::CrossEntropy classes({.weight = hg::class_weights({1, 2, 3}), .label_smoothing = 0.1});
+  auto step = trainer.step(hg::Losses{hg::huber, 0.5 * classes, hg::crps}, image, hg::Labels{image, kind, image});
+  auto by_hand = hg::value_and_grad([&](auto net) {
+    const auto [height, scores, ensemble] = net(image + 0.1f * hg::randn_like(image, {.seed = 3}));
+    return hg::mean(hg::square(height)) + hg::mean(scores * scores) + hg::mean(hg::abs(ensemble));
+  });
+  const double of_expression = std::get<0>(by_hand(trainer.parameters()));
+  if (env.is_root()) std::printf("loss of three outputs %.9g, by an expression %.9g
+", step.item(), of_expression);
+}
+
 }  // namespace
 }  // namespace instantiate
 
@@ -60,6 +85,7 @@ int main(int argc, char** argv) {
   train_one_step<float, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);
   train_one_step<double, Mixed, 4, 12>(env, 37, 54, 19, 27);
   train_one_step<float, Windows, 3, 4>(env, 36, 54, 36, 54);
+  train_heads(env);
   train_half(env);
   train_volumes(env);
   step_fields(env);

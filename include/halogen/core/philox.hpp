@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 
+#include "halogen/core/config.hpp"
+
 namespace halogen {
 
 /// Four 32-bit numbers of a 128-bit counter under a 64-bit key.
@@ -28,5 +30,39 @@ constexpr double uniform_at(std::uint64_t seed, std::uint64_t stream, std::uint6
                  {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   return static_cast<double>((std::uint64_t{bits[0]} << 21) ^ (bits[1] >> 11)) * 0x1p-53;
 }
+
+/// Where random numbers of a run come from. The numbers of another step or stream are others.
+struct Generator {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  std::uint32_t stream = 0;
+};
+
+/// 128 bits at (generator, index). Other bits than those of the first values of parameters, which uniform_at draws.
+constexpr std::array<std::uint32_t, 4> random_bits(const Generator& from, std::uint64_t index) {
+  constexpr std::uint32_t apart = 0x6A09E667;
+  return philox4x32({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), from.stream,
+                     static_cast<std::uint32_t>(from.step)},
+                    {static_cast<std::uint32_t>(from.seed), static_cast<std::uint32_t>(from.seed >> 32) ^ apart ^
+                                                                static_cast<std::uint32_t>(from.step >> 32)});
+}
+
+/// In [0, 1), of two words.
+constexpr double unit_of(std::uint32_t high, std::uint32_t low) {
+  return static_cast<double>((std::uint64_t{high} << 21) ^ (low >> 11)) * 0x1p-53;
+}
+
+/// The random numbers of one layer in a step; the number of the step lies where kernels read it. None while `step` is
+/// null: the layer does not draw.
+struct RandomStream {
+  std::uint64_t seed = 0;
+  const index_t* step = nullptr;
+  std::uint32_t stream = 0;
+
+  HALOGEN_FUNCTION bool draws() const { return step != nullptr; }
+  HALOGEN_FUNCTION std::array<std::uint32_t, 4> bits(std::uint64_t index) const {
+    return random_bits({seed, static_cast<std::uint64_t>(*step), stream}, index);
+  }
+};
 
 }  // namespace halogen

@@ -129,6 +129,7 @@ struct GraphNumbers {
   int windows = 0;              ///< dimensions of its windows, 1 to 3; 0 where it has none and takes any field
   index_t parameter_count = 0;  ///< values that are trained, the first of the flat array
   index_t buffer_count = 0;     ///< values behind them
+  bool draws = false;           ///< some layer draws random numbers in training
   Misfit misfit;
 };
 

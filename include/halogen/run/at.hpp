@@ -2,6 +2,7 @@
 // and the ways to run kernels so that halos arrive meanwhile.
 #pragma once
 
+#include "halogen/kernels/dropout.hpp"
 #include "halogen/kernels/node_windows.hpp"
 #include "halogen/kernels/point_kernel.hpp"
 #include "halogen/kernels/row_kernels.hpp"
@@ -65,7 +66,8 @@ class LaunchAt {
   using T = compute_type<S>;
 
   LaunchAt(const Space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands,
-           HaloSchedule<S>& halos, const RankSums& sums, int index, const LaunchParameters<T>& parameters)
+           HaloSchedule<S>& halos, const RankSums& sums, int index, const LaunchParameters<T>& parameters,
+           const RandomStream& random = {})
       : space_(space),
         plan_(plan),
         layout_(layout),
@@ -73,7 +75,8 @@ class LaunchAt {
         halos_(halos),
         sums_(sums),
         index_(index),
-        parameters_(parameters) {}
+        parameters_(parameters),
+        random_(random) {}
 
   const Space& space() const { return space_; }
   const Plan& plan() const { return plan_; }
@@ -145,6 +148,24 @@ class LaunchAt {
   // -- parameters, counted as the launch lists them ----------------------------------------------------------------
   const T* parameter(int use) const { return parameters_.value[use]; }
   T* parameter_gradient(int use) const { return parameters_.gradient[use]; }
+
+  /// The random numbers of the node in this step: the same forward and backward, and on all ranks by the same index.
+  RandomStream random() const {
+    RandomStream random = random_;
+    random.stream = random.stream << 16 | static_cast<std::uint32_t>(node().layer);
+    return random;
+  }
+  /// The place of this rank's points among those of the node's whole output.
+  kernels::WholeField whole_field() const {
+    const LevelLayout& level = layout_.level(node().level);
+    kernels::WholeField field{layout_.first_sample(),
+                              node().channels,
+                              {},
+                              layout_.owned(node().level, 0).begin,
+                              layout_.planes(node().level)};
+    for (int d = 0; d < spatial_dimensions; ++d) field.extent[d] = level.extent(d);
+    return field;
+  }
 
   /// Tables of the node's norm.
   kernels::NormTables<T> norm_tables() const {
@@ -320,6 +341,7 @@ class LaunchAt {
   const RankSums& sums_;
   int index_;
   LaunchParameters<T> parameters_;
+  RandomStream random_;
 };
 
 }  // namespace halogen

@@ -31,6 +31,9 @@ class EvaluationParts {
 
   const Layout& layout() const { return layout_; }
 
+  /// Where layers that drop values draw from, from the next forward on; without it they let all pass.
+  void set_random(const RandomStream& random) { random_ = random; }
+
   /// The same inputs, which lie elsewhere since forward.
   void rebind_inputs(const InputViews<S>& inputs) { operands_.bind_inputs(inputs); }
 
@@ -98,8 +101,8 @@ class EvaluationParts {
   template <class L, Form F>
   void run(int i) {
     parameters_.before(i);
-    run_launch<S, L, F>(
-        LaunchAt<S>(space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters_of(plan_.launches[i])));
+    run_launch<S, L, F>(LaunchAt<S>(space_, plan_, layout_, operands_, *halos_, rank_sums_, i,
+                                    parameters_of(plan_.launches[i]), random_));
     if (plan_.launches[i].level >= 0 && !counts_points_of(plan_.launches[i].level)) drop_gradients(i);
     finish_launch(i);
     parameters_.after(i);
@@ -127,6 +130,7 @@ class EvaluationParts {
   RankSums rank_sums_;
   std::optional<HaloSchedule<S>> halos_;
   LossSum loss_;
+  RandomStream random_;
   std::vector<char> norm_has_gradient_;
   Access parameters_;
 };

@@ -119,6 +119,7 @@ struct NetworkNode {
   struct Run {
     Net network;
     std::optional<Image> image;
+    RandomStream random;    ///< of networks whose parameters are variables
     bool has_kept = false;  ///< what forward left for one backward is there
   };
 
@@ -150,6 +151,7 @@ struct NetworkNode {
     const Image image = image_of_parts(std::index_sequence_for<E, More...>{});
     if constexpr (plan == PlanKind::vjp) run->image = image, run->has_kept = true;
     auto& evaluation = run->network.template evaluation<plan>(image);
+    evaluation.set_random(run->random);
     evaluation.forward(views_of(image), parameters.data());
     return Net::prediction(image, evaluation);
   }

@@ -100,6 +100,9 @@ class OptimizerState {
   /// Updates so far; waits for the device.
   index_t steps() const { return host_copy(Kokkos::View<const Schedule*, memory_space>(schedule_))[0].t; }
 
+  /// The same, where kernels read it.
+  const index_t* steps_on_device() const { return &schedule_.data()->t; }
+
   /// torch's exp_avg and exp_avg_sq. Copies share their memory: what is copied into one is the state's.
   const Parameters<ModelType, T, P>& first_moment() const { return first_; }
   const Parameters<ModelType, T, P>& second_moment() const { return second_; }

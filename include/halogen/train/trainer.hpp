@@ -13,6 +13,7 @@
 
 namespace halogen {
 
+/// seed: of the parameters' first values, and of what layers draw in each step.
 struct TrainerOptions {
   std::uint64_t seed = 0;
 };
@@ -41,6 +42,7 @@ class Trainer {
           Sharding sharding = {})
       : parameters_(start(options.seed, mesh, sharding)),
         state_(optimizer, parameters_),
+        seed_(options.seed),
         network_(std::make_unique<Net>(parameters_)) {}
 
   /// The result of one step; valid until the next step or predict(), which reuse its memory.
@@ -67,6 +69,7 @@ class Trainer {
   Step<Image> step(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) {
     auto& evaluation = network_->template evaluation<PlanKind::training>(image, "step");
     Gradient& gradient = gradient_of(image);
+    evaluation.set_random({seed_, state_.steps_on_device()});
     detail::run_training(evaluation, loss, parameters_.data(), gradient.data(), image, label, weight);
     if constexpr (sharded)
       state_.step(parameters_, gradient, evaluation.loss_weight());
@@ -179,6 +182,7 @@ class Trainer {
 
   Parameters<ModelType, T, P> parameters_;
   OptimizerState<ModelType, T, P> state_;
+  std::uint64_t seed_;
   std::optional<Gradient> gradient_;
   std::size_t gradients_ = 0;  ///< made so far
   TransportImage<T> gradient_image_;

@@ -36,11 +36,34 @@ inline constexpr bool is_parameters = false;
 template <class ModelType, class T, class P>
 inline constexpr bool is_parameters<Parameters<ModelType, T, P>> = true;
 
+/// To the next step, or to the one given.
+struct SetStep {
+  index_t* step;
+  index_t number;
+  KOKKOS_FUNCTION void operator()(const index_t) const { *step = number < 0 ? *step + 1 : number; }
+};
+
 /// The networks of an expression with their plans and memory, in the order in which it calls them: kept from step to
 /// step.
 struct CalledNetworks {
   std::vector<std::any> runs;
   std::size_t called = 0;
+  std::uint64_t seed = 0;
+  Lasting<Kokkos::View<index_t[1], memory_space>> step;  ///< that layers draw by; allocated when a network draws
+
+  /// For the network that is called next.
+  RandomStream random() {
+    if (step.data() == nullptr) set_step(0);
+    return {seed, step.data(), static_cast<std::uint32_t>(called)};
+  }
+  void set_step(index_t number) {
+    if (step.data() == nullptr) step = Lasting<Kokkos::View<index_t[1], memory_space>>("halogen::random_step");
+    launch_range(execution_space{}, "halogen::random_step", 1, SetStep{step.data(), number});
+  }
+  /// Behind all that draws.
+  void next_step() {
+    if (step.data() != nullptr) launch_range(execution_space{}, "halogen::random_step", 1, SetStep{step.data(), -1});
+  }
 
   template <class Run>
   std::shared_ptr<Run> next() {
@@ -100,6 +123,7 @@ struct NetworkVariable {
   auto node(const X& x, const More&... more) const {
     const NodeOf<X, More...> node(parameters, networks.next<typename NodeOf<X, More...>::Run>(), as_expression(x),
                                   as_expression(more)...);
+    if constexpr (Parameters<ModelType, T>::graph().draws) node.run->random = networks.random();
     if constexpr (outputs_of<ModelType> == 1)
       return node;
     else
@@ -123,7 +147,10 @@ struct NetworkVariable {
 template <class F>
 class ValueAndGrad {
  public:
-  explicit ValueAndGrad(F f) : f_(std::move(f)) {}
+  explicit ValueAndGrad(F f, std::uint64_t seed = 0) : f_(std::move(f)) { called_.seed = seed; }
+
+  /// Layers that drop values draw by the seed and the number of the step, from 0, which each call makes one more.
+  void set_step(index_t step) { called_.set_step(step); }
 
   /// (loss, gradient). The gradient of Replicate parameters is Partial; redistribute<Replicate>(gradient) makes it
   /// whole by one all_reduce. That of Shard<0> parameters is Shard<0>, summed. Collective over the image's mesh.
@@ -132,7 +159,9 @@ class ValueAndGrad {
   auto operator()(const Parameters<ModelType, T, P>& parameters) {
     const detail::EvaluationScope scope;
     called_.called = 0;
-    return run(f_(variable<0>(parameters)), parameters);
+    const auto result = run(f_(variable<0>(parameters)), parameters);
+    called_.next_step();
+    return result;
   }
 
   /// (value, gradient...) of an expression of several networks, and of fields, each gradient as above.
@@ -143,7 +172,9 @@ class ValueAndGrad {
     const detail::EvaluationScope scope;
     called_.called = 0;
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return run(f_(variable<static_cast<int>(I)>(arguments)...), arguments...);
+      const auto result = run(f_(variable<static_cast<int>(I)>(arguments)...), arguments...);
+      called_.next_step();
+      return result;
     }(std::index_sequence_for<Arguments...>{});
   }
 
@@ -186,6 +217,7 @@ class ValueAndGrad {
     auto& evaluation =
         std::any_cast<Kept&>(network_)->template evaluation<PlanKind::training>(loss.image, "value_and_grad");
     const auto gradient = gradient_of(parameters, loss.image);
+    if constexpr (Parameters<ModelType, T>::graph().draws) evaluation.set_random(called_.random());
     detail::run_training(evaluation, loss.loss, parameters.data(), gradient.data(), loss.image, loss.label,
                          loss.weight);
     return std::pair{evaluation.loss(), gradient};
@@ -216,9 +248,11 @@ class ValueAndGrad {
 ///
 ///   auto step = hg::value_and_grad([&](auto net) { return hg::mean(w * hg::square(net(x) - y)) +
 ///   hg::mean(hg::abs(net(x0))); }); auto [loss, gradient] = step(parameters);
+///
+/// seed: of what layers draw in each call (layers/dropout.hpp).
 template <class F>
-ValueAndGrad<F> value_and_grad(F f) {
-  return ValueAndGrad<F>(std::move(f));
+ValueAndGrad<F> value_and_grad(F f, std::uint64_t seed = 0) {
+  return ValueAndGrad<F>(std::move(f), seed);
 }
 
 }  // namespace halogen

@@ -1,0 +1,230 @@
+// What points lose: functors of a prediction and a label, and the derivative by the prediction.
+//
+//   of each channel: value(p, y), slope(p, y)
+//   of all channels of a point: point(channels, p, y, scale, gradient) returns the loss and writes scale * its
+//   derivative; with labels that weigh differently also weight(label, channels), and counted(channels) where the mean
+//   counts more than one number of a point
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include <type_traits>
+
+#include "halogen/core/config.hpp"
+
+namespace halogen::kernels {
+
+/// (p - y)^2 and its derivative by p.
+struct SquaredError {
+  template <class T>
+  KOKKOS_FUNCTION static T value(T p, T y) {
+    return (p - y) * (p - y);
+  }
+  template <class T>
+  KOKKOS_FUNCTION static T slope(T p, T y) {
+    return T(2) * (p - y);
+  }
+};
+
+/// |p - y|; the derivative where they are equal is 0, as PyTorch's.
+struct AbsoluteError {
+  template <class T>
+  KOKKOS_FUNCTION static T value(T p, T y) {
+    return Kokkos::abs(p - y);
+  }
+  template <class T>
+  KOKKOS_FUNCTION static T slope(T p, T y) {
+    return static_cast<T>(p > y) - static_cast<T>(p < y);
+  }
+};
+
+/// With d = |p - y|: scale * d^2 / 2 where d < width, else scale * width * (d - width / 2).
+struct HuberError {
+  double width = 1, scale = 1;
+
+  template <class T>
+  KOKKOS_FUNCTION T value(T p, T y) const {
+    const T d = Kokkos::abs(p - y), w = static_cast<T>(width);
+    return static_cast<T>(scale) * (d < w ? d * d / T(2) : w * (d - w / T(2)));
+  }
+  template <class T>
+  KOKKOS_FUNCTION T slope(T p, T y) const {
+    const T d = p - y, w = static_cast<T>(width);
+    return static_cast<T>(scale) * (d > w ? w : d < -w ? -w : d);
+  }
+};
+
+/// -k y log(s) - (1 - y) log(1 - s) with s = 1 / (1 + e^-p), k the weight of positives; it neither overflows nor loses
+/// small s.
+struct CrossEntropyOfLogit {
+  double positive_weight = 1;
+
+  template <class T>
+  KOKKOS_FUNCTION T value(T p, T y) const {
+    const T k = T(1) + (static_cast<T>(positive_weight) - T(1)) * y;
+    return (T(1) - y) * p + k * (Kokkos::log1p(Kokkos::exp(-Kokkos::abs(p))) + (p < T(0) ? -p : T(0)));
+  }
+  template <class T>
+  KOKKOS_FUNCTION T slope(T p, T y) const {
+    const T w = static_cast<T>(positive_weight), k = T(1) + (w - T(1)) * y;
+    return k / (T(1) + Kokkos::exp(-p)) - w * y;
+  }
+};
+
+/// y (log y - p), of a probability y and the logarithm p of another; 0 where y is 0.
+struct KullbackLeibler {
+  template <class T>
+  KOKKOS_FUNCTION static T value(T p, T y) {
+    return y > T(0) ? y * (Kokkos::log(y) - p) : T(0);
+  }
+  template <class T>
+  KOKKOS_FUNCTION static T slope(T, T y) {
+    return -y;
+  }
+};
+
+/// q (y - p) where the label is larger, (1 - q) (p - y) where it is smaller: least at the label's q-quantile.
+struct PinballError {
+  double quantile = 0.5;
+
+  template <class T>
+  KOKKOS_FUNCTION T value(T p, T y) const {
+    const T q = static_cast<T>(quantile), d = y - p;
+    return d > T(0) ? q * d : (q - T(1)) * d;
+  }
+  template <class T>
+  KOKKOS_FUNCTION T slope(T p, T y) const {
+    const T q = static_cast<T>(quantile);
+    return y > p ? -q : y < p ? T(1) - q : T(0);
+  }
+};
+
+/// The channels of one point of a stored tensor.
+template <class S>
+struct ChannelsAt {
+  S* data;
+  index_t stride;
+  KOKKOS_FUNCTION S& operator[](int c) const { return data[c * stride]; }
+};
+
+/// The logarithm of the sum of e^p over the channels of a point.
+template <class T, class P>
+KOKKOS_FUNCTION T log_sum_exp(int channels, const P& p) {
+  T most = static_cast<T>(p[0]);
+  for (int c = 1; c < channels; ++c) most = Kokkos::max(most, static_cast<T>(p[c]));
+  T sum = 0;
+  for (int c = 0; c < channels; ++c) sum += Kokkos::exp(static_cast<T>(p[c]) - most);
+  return most + Kokkos::log(sum);
+}
+
+/// Weights of classes; 1 without.
+struct ClassWeights {
+  const double* weight = nullptr;
+
+  KOKKOS_FUNCTION double of(index_t c) const { return weight == nullptr ? 1.0 : weight[c]; }
+  KOKKOS_FUNCTION double sum(int channels) const {
+    double sum = channels;
+    if (weight != nullptr) {
+      sum = 0;
+      for (int c = 0; c < channels; ++c) sum += weight[c];
+    }
+    return sum;
+  }
+};
+
+/// -(1 - e) w[y] log s[y] - e / C sum of w[c] log s[c], s = softmax(p), of a class y; e smooths the label.
+struct CrossEntropyOfClass {
+  ClassWeights classes;
+  index_t ignored = -100;
+  double smoothing = 0;
+
+  /// What a label counts in the mean: nothing where it is ignored. NaN where it is no class.
+  KOKKOS_FUNCTION double weight(index_t label, int channels) const {
+    if (label == ignored) return 0;
+    return label >= 0 && label < channels ? classes.of(label) : Kokkos::Experimental::quiet_NaN_v<double>;
+  }
+  template <class T, class P, class Y, class G>
+  KOKKOS_FUNCTION double point(int channels, const P& p, const Y& y, T scale, const G& gradient) const {
+    const auto label = static_cast<index_t>(y[0]);
+    if (label == ignored || !(label >= 0 && label < channels)) {
+      for (int c = 0; c < channels; ++c) gradient[c] = static_cast<std::decay_t<decltype(gradient[c])>>(0);
+      return 0;
+    }
+    const T all = log_sum_exp<T>(channels, p), of_label = static_cast<T>((1 - smoothing) * classes.of(label));
+    const double each = smoothing / channels;
+    const T factor = of_label + static_cast<T>(smoothing > 0 ? each * classes.sum(channels) : 0);
+    double loss = static_cast<double>(of_label * (all - static_cast<T>(p[static_cast<int>(label)])));
+    for (int c = 0; c < channels; ++c) {
+      const T value = static_cast<T>(p[c]);
+      T slope = factor * Kokkos::exp(value - all);
+      if (c == label) slope -= of_label;
+      if (smoothing > 0) {
+        const T smoothed = static_cast<T>(each * classes.of(c));
+        slope -= smoothed;
+        loss += static_cast<double>(smoothed * (all - value));
+      }
+      gradient[c] = static_cast<std::decay_t<decltype(gradient[c])>>(scale * slope);
+    }
+    return loss;
+  }
+};
+
+/// - sum of w[c] y'[c] log s[c], s = softmax(p), of a distribution y over classes; y' = (1 - e) y + e / C.
+struct CrossEntropyOfDistribution {
+  ClassWeights classes;
+  double smoothing = 0;
+
+  template <class T, class P, class Y, class G>
+  KOKKOS_FUNCTION double point(int channels, const P& p, const Y& y, T scale, const G& gradient) const {
+    const T all = log_sum_exp<T>(channels, p);
+    const auto wanted = [&](int c) {
+      return static_cast<T>(classes.of(c) * ((1 - smoothing) * static_cast<double>(y[c]) + smoothing / channels));
+    };
+    T factor = 0;
+    for (int c = 0; c < channels; ++c) factor += wanted(c);
+    double loss = 0;
+    for (int c = 0; c < channels; ++c) {
+      const T value = static_cast<T>(p[c]);
+      loss += static_cast<double>(wanted(c) * (all - value));
+      gradient[c] =
+          static_cast<std::decay_t<decltype(gradient[c])>>(scale * (factor * Kokkos::exp(value - all) - wanted(c)));
+    }
+    return loss;
+  }
+};
+
+/// Of an ensemble of M members p[m * K + k] and K values y[k], summed over k: mean of |p - y| - sum of |p - p'| over
+/// pairs / (2 M^2), or / (2 M (M - 1)) where it is `fair`.
+struct RankedProbabilityScore {
+  int values = 1;
+  bool fair = false;
+
+  /// How many numbers of a point the mean counts.
+  int counted(int) const { return values; }
+
+  template <class T, class P, class Y, class G>
+  KOKKOS_FUNCTION double point(int channels, const P& p, const Y& y, T scale, const G& gradient) const {
+    const int members = channels / values;
+    const double pairs = static_cast<double>(members) * (fair ? members - 1 : members);
+    const T one = T(1) / static_cast<T>(members), pair = static_cast<T>(pairs > 0 ? 1 / pairs : 0);
+    double loss = 0;
+    for (int k = 0; k < values; ++k)
+      for (int m = 0; m < members; ++m) {
+        const T member = static_cast<T>(p[m * values + k]), error = member - static_cast<T>(y[k]);
+        T distance = 0;
+        int above = 0;  // how many more members lie below it than above
+        for (int other = 0; other < members; ++other) {
+          const T d = member - static_cast<T>(p[other * values + k]);
+          distance += Kokkos::abs(d);
+          above += static_cast<int>(d > T(0)) - static_cast<int>(d < T(0));
+        }
+        loss += static_cast<double>(one * Kokkos::abs(error) - pair * distance / T(2));
+        const T sign = static_cast<T>(error > T(0)) - static_cast<T>(error < T(0));
+        gradient[m * values + k] =
+            static_cast<std::decay_t<decltype(gradient[0])>>(scale * (one * sign - pair * static_cast<T>(above)));
+      }
+    return loss;
+  }
+};
+
+}  // namespace halogen::kernels

@@ -1,0 +1,165 @@
+// optimise: 0
+// program: extending
+// ranks: 1 2 4
+// Dropout, Dropout2d, DropPath and random expressions: the numbers that Philox gives by global index, to the bit, on
+// every mesh and in every step; gradients by finite differences; nothing in inference.
+#include "support/composition.hpp"
+
+namespace test_dropout {
+
+namespace {
+
+template <int Channels>
+using Field = support::Field<double, Channels>;
+constexpr hg::index_t batch = 2, rows = 12, columns = 20;
+constexpr std::size_t values = 3 * batch * rows * columns;
+const std::vector<double> identity{1, 0, 0, 0, 1, 0, 0, 0, 1};
+using Pass = hg::Conv2d<3, 3, hg::Bias<false>>;
+
+/// 0, or what passes is multiplied by, at the index-th place.
+double factor(double probability, std::uint64_t seed, std::uint64_t step, std::uint32_t layer, std::uint64_t index) {
+  const auto words = hg::random_bits({seed, step, layer}, index / 4);
+  return words[index % 4] * 0x1p-32 < probability ? 0 : 1 / (1 - probability);
+}
+
+/// The model drops by units of so many values that follow each other; its dropout is the second layer.
+template <class Layer>
+void check_steps(std::size_t unit) {
+  using Model = hg::Sequential<Pass, Layer>;
+  const std::vector<double> input = support::numbers<double>(values, 5);
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const auto x = hg::distribute_tensor<Field<3>>(mesh, {batch, 3, rows, columns}, input);
+    hg::Trainer<Model, hg::AdamW, support::Mesh, double> trainer(Model{}, hg::AdamW{.lr = 0}, mesh, {.seed = 9});
+    auto parameters = trainer.parameters();
+    parameters.copy_from_host(identity);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      std::vector<double> expected = input;
+      std::size_t dropped = 0;
+      for (std::size_t i = 0; i < values; ++i) {
+        const double by = factor(Layer::probability, 9, step, 1, i / unit);
+        expected[i] *= by, dropped += by == 0;
+      }
+      CHECK(hg::full_tensor(trainer.step(hg::mse, x, x).prediction()) == expected);
+      if (unit == 1) CHECK(std::abs(static_cast<double>(dropped) / values - Layer::probability) < 0.05);
+    }
+    CHECK(hg::full_tensor(trainer.predict(x)) == input);
+  }
+}
+
+/// Two kinds of dropout, whose adjoints run through a concatenation and a residual.
+struct Net : hg::Module<Net> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced a = hg::Conv2d<2, 4, hg::Kernel<3>, hg::Padding<1>>{}(x);
+    const hg::Traced b = hg::Dropout<std::ratio<1, 4>>{}(hg::concat(hg::SiLU{}(a), x));
+    return hg::Sequential<hg::Conv2d<6, 3>,
+                          hg::Residual<hg::Sequential<hg::Conv2d<3, 3>, hg::Tanh, hg::DropPath<std::ratio<1, 2>>>>,
+                          hg::Dropout2d<std::ratio<1, 3>>>{}(b);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what is dropped is what the random numbers of seed, step and global index say, on every mesh") {
+  check_steps<hg::Dropout<std::ratio<3, 10>>>(1);
+  check_steps<hg::Dropout2d<std::ratio<1, 2>>>(rows * columns);
+  check_steps<hg::DropPath<std::ratio<1, 2>>>(3 * rows * columns);
+}
+
+TEST_CASE("volumes") {
+  using Volume = hg::Mesh<"data", "depth", "height">;
+  using VolumeField = hg::Sharded<hg::Tensor<double, hg::dyn, 2, hg::dyn, hg::dyn, hg::dyn>, Volume, hg::Shard<0>,
+                                  hg::Shard<2>, hg::Shard<3>>;
+  using Model = hg::Sequential<hg::Conv3d<2, 2, hg::Kernel<1>, hg::Bias<false>>, hg::Dropout<std::ratio<2, 5>>>;
+  const auto mesh = hg::device_mesh<Volume>(support::world(), {1, support::world().size(), 1});
+  const std::vector<double> input = support::numbers<double>(2 * 11 * 6 * 7, 5);
+  const auto x = hg::distribute_tensor<VolumeField>(mesh, {1, 2, 11, 6, 7}, input);
+  hg::Trainer<Model, hg::AdamW, Volume, double> trainer(Model{}, hg::AdamW{.lr = 0}, mesh, {.seed = 4});
+  auto parameters = trainer.parameters();
+  parameters.copy_from_host({1, 0, 0, 1});
+  std::vector<double> expected = input;
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] *= factor(0.4, 4, 0, 1, i);
+  CHECK(hg::full_tensor(trainer.step(hg::mse, x, x).prediction()) == expected);
+}
+
+TEST_CASE("gradients by finite differences, the same on every mesh; each call of value_and_grad draws anew") {
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const auto x = hg::distribute_tensor<Field<2>>(mesh, {batch, 2, rows, columns},
+                                                   support::numbers<double>(2 * batch * rows * columns, 1));
+    const auto y =
+        hg::distribute_tensor<Field<3>>(mesh, {batch, 3, rows, columns}, support::numbers<double>(values, 2));
+    const auto start = hg::initial_parameters<Net, double>(3);
+    auto step = hg::value_and_grad([&](auto net) { return hg::mse(net(x), y); }, 17);
+    auto same = hg::value_and_grad([&](auto net) { return hg::mean(hg::square(net(1.0 * x) - y)); }, 17);
+    const auto [loss, share] = step(start);
+    const std::vector<double> gradient = hg::redistribute<hg::Replicate>(share).to_host();
+    CHECK(step(start).first != loss);
+    CHECK(std::get<0>(same(start)) == doctest::Approx(loss).epsilon(1e-13));
+    static std::vector<double> first;
+    if (first.empty()) first = gradient;
+    CHECK(support::relative_error(gradient, first) < 1e-12);
+    const auto at = [&](std::size_t i, double by) {
+      std::vector<double> moved = start.to_host();
+      moved[i] += by;
+      hg::Parameters<Net, double> parameters;
+      parameters.copy_from_host(moved);
+      step.set_step(0);
+      return step(parameters).first;
+    };
+    if (mesh.extents() == support::meshes(2).front().extents())
+      for (std::size_t i = 0; i < gradient.size(); i += 5)
+        CHECK(gradient[i] == doctest::Approx((at(i, 1e-5) - at(i, -1e-5)) / 2e-5).epsilon(1e-6).scale(0.01));
+  }
+}
+
+TEST_CASE("inference has no launch of it; a trainer that goes on from a state goes on drawing") {
+  const auto plain = hg::plan_of<hg::Sequential<Pass, hg::ReLU, Pass>, 3, hg::PlanKind::inference>.launches.size();
+  CHECK(hg::plan_of<hg::Sequential<Pass, hg::ReLU, hg::Dropout<>, Pass>, 3, hg::PlanKind::inference>.launches.size() ==
+        plain);
+  const auto mesh = support::meshes(2).back();
+  const auto x = hg::distribute_tensor<Field<2>>(mesh, {batch, 2, rows, columns},
+                                                 support::numbers<double>(2 * batch * rows * columns, 1));
+  const auto y = hg::distribute_tensor<Field<3>>(mesh, {batch, 3, rows, columns}, support::numbers<double>(values, 2));
+  using Trainer = hg::Trainer<Net, hg::AdamW, support::Mesh, double>;
+  Trainer one(Net{}, hg::AdamW{}, mesh, {.seed = 6}), other(Net{}, hg::AdamW{}, mesh, {.seed = 6});
+  for (int i = 0; i < 2; ++i) one.step(hg::mse, x, y);
+  const auto copy = [](const auto& from, auto to) { to.copy_from_host(from.to_host()); };
+  copy(one.parameters(), other.parameters());
+  copy(one.optimizer_state().first_moment(), other.optimizer_state().first_moment());
+  copy(one.optimizer_state().second_moment(), other.optimizer_state().second_moment());
+  other.optimizer_state().set_steps(2);
+  CHECK(one.step(hg::mse, x, y).item() == other.step(hg::mse, x, y).item());
+  CHECK(one.parameters().to_host() == other.parameters().to_host());
+}
+
+TEST_CASE("rand_like and randn_like: by global index, seen by neighbours, of the right moments") {
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const auto x = hg::distribute_tensor<Field<3>>(mesh, {batch, 3, rows, columns}, std::vector<double>(values));
+    const hg::Generator generator{.seed = 3, .step = 8, .stream = 2};
+    Field<3> uniform = x.clone(), normal = x.clone(), shifted = x.clone();
+    uniform = hg::rand_like(x, generator);
+    normal = hg::randn_like(x, generator);
+    const std::vector<double> got = hg::full_tensor(uniform), bells = hg::full_tensor(normal);
+    double mean = 0, square = 0;
+    bool equal = true;
+    for (std::size_t i = 0; i < values; ++i) {
+      const auto bits = hg::random_bits(generator, i);
+      equal &= got[i] == hg::unit_of(bits[0], bits[1]);
+      mean += bells[i] / values, square += bells[i] * bells[i] / values;
+    }
+    CHECK(equal);
+    CHECK(std::abs(mean) < 0.1);
+    CHECK(std::abs(square - 1) < 0.1);
+    const auto numbers = hg::rand_like(x, generator);
+    shifted = hg::shift<3, 1>(hg::with_boundary<hg::Zero, hg::Zero, hg::Zero, hg::Zero>(numbers));
+    const Field<3> moved = hg::shift<3, 1>(uniform);
+    const std::vector<double> a = hg::full_tensor(shifted), b = hg::full_tensor(moved);
+    std::size_t differ = 0;
+    for (std::size_t i = 0; i < values; ++i) differ += a[i] != b[i];
+    CHECK(differ == 0);
+  }
+}
+
+}  // namespace test_dropout
