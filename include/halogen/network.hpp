@@ -15,6 +15,7 @@
 #include "halogen/layers/elu.hpp"
 #include "halogen/layers/embedding.hpp"
 #include "halogen/layers/expand.hpp"
+#include "halogen/layers/frozen.hpp"
 #include "halogen/layers/gelu.hpp"
 #include "halogen/layers/global_avg_pool.hpp"
 #include "halogen/layers/group_norm.hpp"

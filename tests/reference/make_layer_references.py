@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
-globe.safetensors, largest.safetensors, point_losses.safetensors, side_padding.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
+globe.safetensors, largest.safetensors, point_losses.safetensors, optimizers.safetensors, side_padding.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
 """
@@ -229,6 +229,87 @@ def main():
     grouped(folder / "grouped_conv3d.safetensors")
     transposed(folder / "conv_transpose3d.safetensors")
     point_losses(folder / "point_losses.safetensors")
+    optimizers(folder / "optimizers.safetensors")
+
+
+def lion(p, g, state, lr, betas, decay):
+    m = state.setdefault("m", torch.zeros_like(p))
+    p = p * (1 - lr * decay) - lr * torch.sign(betas[0] * m + (1 - betas[0]) * g)
+    state["m"] = betas[1] * m + (1 - betas[1]) * g
+    return p
+
+
+def lamb(p, g, state, lr, betas, eps, decay):
+    """One tensor, as You et al., algorithm 2."""
+    t = state["t"] = state.get("t", 0) + 1
+    m = state["m"] = betas[0] * state.get("m", 0) + (1 - betas[0]) * g
+    v = state["v"] = betas[1] * state.get("v", 0) + (1 - betas[1]) * g * g
+    r = m / (1 - betas[0]**t) / (torch.sqrt(v / (1 - betas[1]**t)) + eps) + decay * p
+    norms = p.norm(), r.norm()
+    return p - lr * (norms[0] / norms[1] if min(norms) > 0 else 1) * r
+
+
+def optimizers(file):
+    """Five steps of a convolution (3, 2, 2, 2) with bias and a norm's weight and bias: NAME.after [step][33]. And the rates of
+    schedulers, NAME.rates, of 20 steps with lr = 0.5."""
+    random = np.random.default_rng(5)
+    shapes = [(3, 2, 2, 2), (3,), (3,), (3,)]
+    start = [dyadic(random, s) for s in shapes]
+    start[3] = torch.zeros(3, dtype=torch.float64)  # a norm of 0
+    gradients = [[dyadic(random, s) for s in shapes] for _ in range(5)]
+    flat = lambda values: torch.cat([v.detach().reshape(-1) for v in values])
+    tensors = {"start": flat(start), "gradients": torch.stack([flat(g) for g in gradients])}
+
+    def run(name, make, after_backward=lambda p: None):
+        parameters = [s.clone().requires_grad_() for s in start]
+        optimizer, after = make(parameters), []
+        for gradient in gradients:
+            for p, g in zip(parameters, gradient):
+                p.grad = g.clone()
+            after_backward(parameters)
+            optimizer.step()
+            after.append(flat(parameters))
+        tensors[f"{name}.after"] = torch.stack(after)
+
+    def run_rule(name, rule):
+        values, states, after = [s.clone() for s in start], [{} for _ in start], []
+        for gradient in gradients:
+            values = [rule(p, g, s) for p, g, s in zip(values, gradient, states)]
+            after.append(flat(values))
+        tensors[f"{name}.after"] = torch.stack(after)
+
+    sgd, adam, adamw = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
+    run("sgd", lambda p: sgd(p, lr=0.1))
+    run("sgd_momentum", lambda p: sgd(p, lr=0.1, momentum=0.9, dampening=0.3, weight_decay=0.1))
+    run("sgd_nesterov", lambda p: sgd(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1))
+    run("adam", lambda p: adam(p, lr=0.1, weight_decay=0.1))
+    run("clipped_value", lambda p: adamw(p, lr=0.1), lambda p: torch.nn.utils.clip_grad_value_(p, 0.25))
+    run("groups", lambda p: adamw([{"params": p[:1], "lr": 0.02}, {"params": p[1:], "weight_decay": 0}], lr=0.1, weight_decay=0.2))
+    run_rule("lion", lambda p, g, s: lion(p, g, s, 0.1, (0.9, 0.99), 0.1))
+    run_rule("lamb", lambda p, g, s: lamb(p, g, s, 0.1, (0.9, 0.999), 1e-6, 0.1))
+    average, ema = None, []
+    for p in tensors["sgd_momentum.after"]:
+        average = p if average is None else 0.8 * average + 0.2 * p
+        ema.append(average)
+    tensors["average"] = torch.stack(ema)
+
+    schedulers = torch.optim.lr_scheduler
+    for name, make in {
+            "step": lambda o: schedulers.StepLR(o, 4, 0.5),
+            "cosine": lambda o: schedulers.CosineAnnealingLR(o, 12, 0.05),
+            "warm_cosine": lambda o: schedulers.SequentialLR(o, [
+                schedulers.LinearLR(o, 1 / 5, 1, 4), schedulers.CosineAnnealingLR(o, 10, 0)], [5]),
+            "linear": lambda o: schedulers.LinearLR(o, 1, 0.1, 12),
+            "one_cycle": lambda o: schedulers.OneCycleLR(o, 0.5, 20)}.items():
+        optimizer = sgd([torch.zeros(1, requires_grad=True)], lr=0.5)
+        scheduler, rates = make(optimizer), []
+        for _ in range(20):
+            rates.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            if len(rates) < 20:
+                scheduler.step()
+        tensors[f"{name}.rates"] = torch.tensor(rates, dtype=torch.float64)
+    save_file({k: v.contiguous().clone() for k, v in tensors.items()}, file)
 
 
 def ranked_probability_score(p, y, fair):

@@ -123,7 +123,12 @@ class RandomGraph {
   explicit RandomGraph(Draw& draw) : draw_(draw) {
     values_.push_back(hg::Traced{&graph_, 0});
     const int steps = 2 + draw_.below(most_layers - 1);
-    for (int i = 0; i < steps || values_.size() == 1; ++i) step();
+    for (int i = 0; i < steps || values_.size() == 1; ++i) {
+      graph_.frozen = draw_.below(6) == 0;
+      if (graph_.frozen > 0) script_ += " frozen:";
+      step();
+    }
+    graph_.frozen = 0;
     graph_.output[0] = values_.back().node;
     graph_.outputs = draw_.below(3) == 0 ? 2 + draw_.below(2) : 1;
     for (int i = 1; i < graph_.outputs; ++i) graph_.output[i] = values_[1 + draw_.below(count() - 1)].node;
@@ -399,6 +404,8 @@ struct Sample {
     outputs = support::run_graph(graph, parameters, input);
     for (const Field& output : outputs) cotangents.push_back(draw.numbers(output));
     along_parameters = draw.numbers(parameters);
+    for (int p = 0; p < graph.parameters.size(); ++p)
+      if (graph.parameters[p].buffer) along_parameters[static_cast<std::size_t>(p)] = 0.;
     along_input = draw.numbers(input);
     slope_of_parameters = slope([&](double step) {
       return dot(support::run_graph(graph, moved(parameters, along_parameters, step), input), cotangents);

@@ -84,7 +84,7 @@ struct ParameterShape {
   enum class Start { uniform, normal, ones, zeros, constant } start = Start::uniform;
   int fan_in = 1;
   double constant = 0;  ///< all of them start as it
-  bool buffer = false;  ///< kept and stored as a parameter, but the model writes it and no optimiser
+  bool buffer = false;  ///< kept and stored as a parameter, but no optimiser trains it: the model writes it, or nobody
 };
 
 /// A number for each channel that a functor of points learns (layers/map.hpp, layers/stencil.hpp).
@@ -153,6 +153,7 @@ struct Traced;
 struct GraphDraft : BasicGraph<StaticVector> {
   StaticVector<PathStep, 32> path;
   StaticVector<int, 32> skips;                ///< enclosing SkipConcats' inputs
+  int frozen = 0;                             ///< enclosing layers whose parameters are not trained
   std::vector<std::string>* names = nullptr;  ///< filled when a model is traced at run time
 
   constexpr operator Graph() const& {  // NOLINT: a draft is read as any graph, while it lives
@@ -239,6 +240,7 @@ struct GraphDraft : BasicGraph<StaticVector> {
   constexpr void need_points(Traced x, int layer);
 
   constexpr int add_parameter(const char* role, ParameterShape parameter) {
+    parameter.buffer |= frozen > 0;
     parameter.count = 1;
     for (int i = 0; i < parameter.rank; ++i) parameter.count *= parameter.shape[i];
     index_t& before = parameter.buffer ? buffer_count : parameter_count;

@@ -2,6 +2,7 @@
 // PyTorch's names: torch's load_state_dict reads those of save_parameters.
 #pragma once
 
+#include <iterator>
 #include <optional>
 
 #include "halogen/comm/agree.hpp"
@@ -141,8 +142,15 @@ void set_from_root(Parameters<ModelType, T, Shard<0>> parameters, const std::vec
   });
 }
 
-inline constexpr const char *moment_prefix[] = {"optimizer.exp_avg.", "optimizer.exp_avg_sq."},
-                            *steps_name = "optimizer.step";
+inline constexpr const char* steps_name = "optimizer.step";
+
+/// Calls f(prefix in the file, array) for an optimiser's moments, and the average of the parameters where it keeps one.
+template <class State, class F>
+void for_each_moment(const State& state, F f) {
+  for (int i = 0; i < state.moments(); ++i)
+    f("optimizer." + std::string(State::settings_type::moment_names[i]) + ".", state.moment(i));
+  if (state.average() != nullptr) f(std::string("optimizer.average."), *state.average());
+}
 
 }  // namespace detail
 
@@ -177,39 +185,44 @@ std::vector<std::string> load_parameters(const std::filesystem::path& file, Para
   return unexpected;
 }
 
-/// Collective over the mesh of a Trainer: its parameters, AdamW's moments ("optimizer.exp_avg.<name>",
-/// "optimizer.exp_avg_sq.<name>") and the number of steps ("optimizer.step"), written by rank 0. No settings: the
-/// learning rate is the loading trainer's. load_parameters reads the parameters alone. Fails on all ranks alike, with
+/// Collective over the mesh of a Trainer: its parameters, the optimiser's moments ("optimizer.exp_avg.<name>", ...),
+/// the average of the parameters where it keeps one ("optimizer.average.<name>"), and the number of steps
+/// ("optimizer.step"), by which schedules and dropout go on; written by rank 0. No settings: learning rate and schedule
+/// are the loading trainer's. load_parameters reads the parameters alone. Fails on all ranks alike, with
 /// one sentence.
 template <class AnyTrainer>
 void save_checkpoint(const std::filesystem::path& file, const AnyTrainer& trainer, const Communicator& world) {
   using ModelType = typename std::remove_cvref_t<decltype(trainer.parameters())>::model_type;
   const auto& state = trainer.optimizer_state();
-  const auto parameters = detail::whole_on_root(trainer.parameters(), world),
-             first = detail::whole_on_root(state.first_moment(), world),
-             second = detail::whole_on_root(state.second_moment(), world);
+  const auto parameters = detail::whole_on_root(trainer.parameters(), world);
+  std::vector<NamedTensor> moments;
+  detail::for_each_moment(state, [&](const std::string& prefix, const auto& moment) {
+    const auto all = detail::whole_on_root(moment, world);
+    if (world.rank() == 0) detail::add_parameters<ModelType>(moments, prefix, all, detail::InFile::trained);
+  });
   const std::int64_t steps = state.steps();
   agree(world, [&] {
     if (world.rank() != 0) return;
     std::vector<NamedTensor> tensors;
     detail::add_parameters<ModelType>(tensors, "", parameters);
-    detail::add_parameters<ModelType>(tensors, detail::moment_prefix[0], first, detail::InFile::trained);
-    detail::add_parameters<ModelType>(tensors, detail::moment_prefix[1], second, detail::InFile::trained);
+    std::move(moments.begin(), moments.end(), std::back_inserter(tensors));
     tensors.push_back(named_tensor<std::int64_t>(detail::steps_name, {}, {steps}));
     write_safetensors(file, tensors);
   });
 }
 
-/// Collective: sets parameters, moments and number of steps from such a file of the same model and value type, which
-/// any mesh may have written, sharded or not. Fails on all ranks alike, with nothing changed, where a tensor is missing
-/// or has another shape or type.
+/// Collective: sets parameters, moments, average and number of steps from such a file of the same model and value type,
+/// which any mesh may have written, sharded or not. Fails on all ranks alike, with nothing changed, where a tensor is
+/// missing or has another shape or type.
 template <class AnyTrainer>
 void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, const Communicator& world) {
   using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
   using ModelType = typename Held::model_type;
   using T = typename Held::value_type;
-  std::vector<T> parameters, first, second;
+  std::vector<T> parameters;
+  std::vector<std::vector<T>> moments;
   std::int64_t steps = 0;
+  auto& state = trainer.optimizer_state();
   agree(world, [&] {
     if (world.rank() != 0) return;
     const std::vector<NamedTensor> tensors = read_safetensors(file);
@@ -218,17 +231,19 @@ void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, con
       throw Error("'" + file.string() + "' is no checkpoint, it has no tensor '" + detail::steps_name +
                   "': load_parameters reads parameters alone");
     parameters = detail::parameters_in<ModelType, T>(tensors, "", file);
-    first = detail::parameters_in<ModelType, T>(tensors, detail::moment_prefix[0], file, detail::InFile::trained);
-    second = detail::parameters_in<ModelType, T>(tensors, detail::moment_prefix[1], file, detail::InFile::trained);
+    detail::for_each_moment(state, [&](const std::string& prefix, const auto&) {
+      moments.push_back(detail::parameters_in<ModelType, T>(tensors, prefix, file, detail::InFile::trained));
+    });
     const std::vector<std::int64_t> read = counted->as<std::int64_t>();
     if (read.size() != 1 || read[0] < 0)
       throw Error("'" + file.string() + "': tensor '" + detail::steps_name + "' is no number of steps");
     steps = read[0];
   });
-  auto& state = trainer.optimizer_state();
   detail::set_from_root(trainer.parameters(), parameters, world);
-  detail::set_from_root(state.first_moment(), first, world);
-  detail::set_from_root(state.second_moment(), second, world);
+  std::size_t next = 0;
+  detail::for_each_moment(state, [&](const std::string&, const auto& moment) {
+    detail::set_from_root(moment, world.rank() == 0 ? moments[next++] : std::vector<T>(), world);
+  });
   world.broadcast(&steps, sizeof steps, 0);
   state.set_steps(steps);
 }

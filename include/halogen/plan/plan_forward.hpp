@@ -112,8 +112,10 @@ class PlanForward : public PlanValues {
   constexpr Read read_again(const Node& node, Pattern pattern, int input = 0) {
     return {Read::Role::value, number_of(values_[node.inputs[input]]), pattern};
   }
-  /// A launch that is complete but for what follows from its kind.
+  /// A launch that is complete but for what follows from its kind. One that only sums gradients of parameters that are
+  /// not trained is dropped.
   constexpr void emit(Launch launch) {
+    if (launch.output < 0 && sums_for_nobody(launch)) return;
     if (launch.level < 0) launch.level = plan_.tensors[launch.output].level;
     const Node& node = plan_.graph.nodes[launch.node];
     const Value none;
@@ -127,6 +129,15 @@ class PlanForward : public PlanValues {
   }
 
  protected:
+  constexpr bool sums_for_nobody(const Launch& launch) const {
+    bool sums = false, wanted = false;
+    for (const ParameterUse& use : launch.parameters) {
+      sums |= use.gradient;
+      wanted |= use.gradient && !plan_.graph.parameters[use.parameter].buffer;
+    }
+    return sums && !wanted;
+  }
+
   struct StoreRecord {
     int node, launch;
   };
@@ -144,6 +155,7 @@ class PlanForward : public PlanValues {
     count_reader(values_[other]);
     launch.accumulate = true;
     launch.addend = tensor;
+    plan_.tensors[launch.output].requires_gradient |= plan_.tensors[tensor].requires_gradient;
     set_value(node, values_[adds]);
     return true;
   }
@@ -156,10 +168,12 @@ class PlanForward : public PlanValues {
   }
 
   constexpr bool requires_gradient(const Launch& launch) const {
-    bool requires_gradient = !launch.parameters.empty();
+    bool requires_gradient = false;
+    for (const ParameterUse& use : launch.parameters)
+      requires_gradient |= !plan_.graph.parameters[use.parameter].buffer;
     for (const Read& operand : launch.reads)
       for (const Source& source : plan_.values[operand.index].sources)
-        requires_gradient |= source.norm >= 0 || plan_.tensors[source.tensor].requires_gradient;
+        requires_gradient |= is_trained(source.norm) || plan_.tensors[source.tensor].requires_gradient;
     return requires_gradient;
   }
 

@@ -94,9 +94,14 @@ class PlanValues {
     return plan_.values.push(value);
   }
 
+  /// Whether it is a norm with parameters that are trained.
+  constexpr bool is_trained(int norm) const {
+    return norm >= 0 && plan_.norms[norm].parameter >= 0 && !plan_.graph.parameters[plan_.norms[norm].parameter].buffer;
+  }
+
   constexpr bool needs_gradient(int activation) const {
     const Activation& a = plan_.activations[activation];
-    return a.norm >= 0 || plan_.tensors[a.tensor].requires_gradient;
+    return is_trained(a.norm) || plan_.tensors[a.tensor].requires_gradient;
   }
 
   PlanDraft plan_;

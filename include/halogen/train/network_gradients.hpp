@@ -11,14 +11,6 @@
 
 namespace halogen::detail {
 
-/// sum += term, of as many numbers.
-template <class T>
-struct AddArrays {
-  T* sum;
-  const T* term;
-  KOKKOS_FUNCTION void operator()(const index_t i) const { sum[i] += term[i]; }
-};
-
 /// What is collected for an argument, and what it ends as.
 template <class Argument>
 struct GradientOf {

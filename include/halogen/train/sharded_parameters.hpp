@@ -44,8 +44,8 @@ concept ShardsParameters = requires(const S& sharding) {
 template <class ModelType, class T>
 class Parameters<ModelType, T, Shard<0>> {
   static_assert(Parameters<ModelType, T>::graph().buffer_count == 0,
-                "shard_parameters holds no buffers, and a BatchNorm has some: hold the parameters whole, or use "
-                "GroupNorm");
+                "shard_parameters holds no buffers, and a BatchNorm or Frozen layers have some: hold the parameters "
+                "whole, or use GroupNorm and train all layers");
 
  public:
   using model_type = ModelType;

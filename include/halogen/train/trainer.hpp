@@ -4,6 +4,8 @@
 #include <array>
 #include <memory>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "halogen/train/captured_step.hpp"
 #include "halogen/train/loss.hpp"
@@ -13,9 +15,25 @@
 
 namespace halogen {
 
-/// seed: of the parameters' first values, and of what layers draw in each step.
+namespace detail {
+/// gradient = (gradient + accumulated) * share; accumulated = 0.
+template <class T>
+struct TakeMean {
+  T* gradient;
+  T* accumulated;
+  T share;
+  KOKKOS_FUNCTION void operator()(const index_t i) const {
+    gradient[i] = (gradient[i] + accumulated[i]) * share;
+    accumulated[i] = 0;
+  }
+};
+}  // namespace detail
+
+/// seed: of the parameters' first values, and of what layers draw in each step. groups, average: as OptimizerOptions.
 struct TrainerOptions {
   std::uint64_t seed = 0;
+  std::vector<ParameterGroup> groups{};
+  double average = 0;
 };
 
 /// Trainer trainer(UNet{}, AdamW{.lr = 1e-3}, mesh, {.seed = 7}); value type float, or the last but one template
@@ -30,7 +48,6 @@ struct TrainerOptions {
 ///   (the last argument)          all_gather a layer, forward and again backward, over "data"
 template <class ModelType, class Optimizer, class MeshType, class T = float, class Sharding = Replicate>
 class Trainer {
-  static_assert(std::is_same_v<Optimizer, AdamW>, "Trainer knows AdamW");
   static constexpr bool sharded = ShardsParameters<Sharding>;
   static_assert(sharded || std::is_same_v<Sharding, Replicate>, "Trainer's last argument is shard_parameters<...>");
   using P = std::conditional_t<sharded, Shard<0>, Replicate>;
@@ -41,7 +58,7 @@ class Trainer {
   Trainer(ModelType, Optimizer optimizer, const DeviceMesh<MeshType>& mesh, TrainerOptions options = {},
           Sharding sharding = {})
       : parameters_(start(options.seed, mesh, sharding)),
-        state_(optimizer, parameters_),
+        state_(optimizer, parameters_, {options.groups, options.average}),
         seed_(options.seed),
         network_(std::make_unique<Net>(parameters_)) {}
 
@@ -67,10 +84,12 @@ class Trainer {
   template <class Loss, class Image, class Label, class Weight = NoWeight>
     requires Fits<ModelType, Image, Label, Weight, T, Loss>
   Step<Image> step(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) {
-    auto& evaluation = network_->template evaluation<PlanKind::training>(image, "step");
+    auto& evaluation = differentiate("step", loss, image, label, weight);
     Gradient& gradient = gradient_of(image);
-    evaluation.set_random({seed_, state_.steps_on_device()});
-    detail::run_training(evaluation, loss, parameters_.data(), gradient.data(), image, label, weight);
+    if (pending_ > 0)
+      launch_range(execution_space{}, "halogen::mean_gradient", gradient.trained_values(),
+                   detail::TakeMean<T>{gradient.data(), accumulated_->data(), T(1) / static_cast<T>(pending_ + 1)});
+    pending_ = 0;
     if constexpr (sharded)
       state_.step(parameters_, gradient, evaluation.loss_weight());
     else
@@ -82,6 +101,26 @@ class Trainer {
     requires(!Fits<ModelType, Image, Label, Weight, T, Loss>)
   void step(const Loss&, const Image& image, const Label& label,  // an expression? write Image v = u + 1; and give v
             const Weight& weight = no_weight) = delete;
+
+  /// Adds the gradient of this loss to those that the next step takes the mean of, its own among them: n - 1 calls and
+  /// a step are a step with a batch n times as large. Nothing is updated, and nothing sent for it but what sharded
+  /// parameters send. The images of one step are placed alike.
+  template <class Loss, class Image, class Label, class Weight = NoWeight>
+    requires Fits<ModelType, Image, Label, Weight, T, Loss>
+  Step<Image> accumulate(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) {
+    differentiate("accumulate", loss, image, label, weight);
+    Gradient& gradient = gradient_of(image);
+    if (!accumulated_ || accumulated_->view().size() != gradient.view().size())
+      accumulated_.emplace(gradient.zeros("halogen::accumulated"));
+    launch_range(execution_space{}, "halogen::accumulate", gradient.trained_values(),
+                 detail::AddArrays<T>{accumulated_->data(), gradient.data()});
+    ++pending_;
+    return {*this, image};
+  }
+  template <class Loss, class Image, class Label, class Weight = NoWeight,
+            class Why = WhyNot<ModelType, Image, Label, Weight, T, Loss>>
+    requires(!Fits<ModelType, Image, Label, Weight, T, Loss>)
+  void accumulate(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) = delete;
 
   /// The same step of these fields, to be called again and again: on a device one launch (captured_step.hpp).
   template <class Loss, class Image, class Label, class Weight = NoWeight>
@@ -136,9 +175,21 @@ class Trainer {
   void predict(const Image& image) = delete;  // an expression? write Image v = u + 1; and give v
 
   const Parameters<ModelType, T, P>& parameters() const { return parameters_; }
+
+  /// Their moving average (TrainerOptions::average), the buffers as they are: hg::infer(trainer.averaged_parameters(),
+  /// x).
+  Parameters<ModelType, T, P> averaged_parameters() const {
+    if (state_.average() == nullptr)
+      throw CollectiveError("this trainer keeps no average of its parameters: make it with {.average = 0.999}");
+    Parameters<ModelType, T, P> result = parameters_.clone();
+    if (state_.steps() == 0) return result;
+    const std::pair<index_t, index_t> trained(0, parameters_.trained_values());
+    Kokkos::deep_copy(Kokkos::subview(result.view(), trained), Kokkos::subview(state_.average()->view(), trained));
+    return result;
+  }
   /// Moments, number of steps, learning rate; io/checkpoint.hpp saves and loads the first two.
-  OptimizerState<ModelType, T, P>& optimizer_state() { return state_; }
-  const OptimizerState<ModelType, T, P>& optimizer_state() const { return state_; }
+  OptimizerState<ModelType, T, P, Optimizer>& optimizer_state() { return state_; }
+  const OptimizerState<ModelType, T, P, Optimizer>& optimizer_state() const { return state_; }
 
   /// Of the next steps, captured ones too. Give all ranks the same. Throws CollectiveError for what is no rate.
   ///
@@ -166,6 +217,16 @@ class Trainer {
       return initial_parameters<ModelType, T>(seed);
   }
 
+  /// Forward and backward; returns the evaluation.
+  template <class Loss, class Image, class Label, class Weight>
+  auto& differentiate(const char* user, const Loss& loss, const Image& image, const Label& label,
+                      const Weight& weight) {
+    auto& evaluation = network_->template evaluation<PlanKind::training>(image, user);
+    evaluation.set_random({seed_, state_.steps_on_device(), static_cast<std::uint32_t>(pending_)});
+    detail::run_training(evaluation, loss, parameters_.data(), gradient_of(image).data(), image, label, weight);
+    return evaluation;
+  }
+
   template <class Image>
   Gradient& gradient_of(const Image& image) {
     if constexpr (sharded) {
@@ -181,10 +242,12 @@ class Trainer {
   }
 
   Parameters<ModelType, T, P> parameters_;
-  OptimizerState<ModelType, T, P> state_;
+  OptimizerState<ModelType, T, P, Optimizer> state_;
   std::uint64_t seed_;
   std::optional<Gradient> gradient_;
   std::size_t gradients_ = 0;  ///< made so far
+  std::optional<Gradient> accumulated_;
+  int pending_ = 0;  ///< gradients in it
   TransportImage<T> gradient_image_;
   std::unique_ptr<Net> network_;
 };

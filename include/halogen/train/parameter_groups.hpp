@@ -1,0 +1,135 @@
+// Groups of parameters, chosen by name: each with its own share of the learning rate and the weight decay.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "halogen/kernels/optimizers.hpp"
+#include "halogen/train/sharded_parameters.hpp"
+
+namespace halogen {
+
+/// A parameter belongs to the first group that holds it, and with the factors 1 to none. holds(name, shape): name as
+/// parameter_names() has it.
+struct ParameterGroup {
+  std::function<bool(std::string_view name, const ParameterShape& shape)> holds;
+  double lr_factor = 1, decay_factor = 1;
+};
+
+/// Biases and the weights of norms, all tensors of one dimension, do not decay.
+inline ParameterGroup without_decay() {
+  return {[](std::string_view, const ParameterShape& shape) { return shape.rank <= 1; }, 1, 0};
+}
+
+/// groups: see above. average: the share of the old value in a moving average of the parameters (EMA), such as 0.999;
+/// 0: none is kept.
+struct OptimizerOptions {
+  std::vector<ParameterGroup> groups{};
+  double average = 0;
+};
+
+namespace detail {
+
+template <class ModelType, class T>
+Communicator shards_of(const Parameters<ModelType, T>&) {
+  return {};
+}
+template <class ModelType, class T>
+Communicator shards_of(const Parameters<ModelType, T, Shard<0>>& parameters) {
+  return parameters.sharding()->group;
+}
+
+/// For each value that this rank trains the number of its tensor, as graph().parameters counts; that of no tensor where
+/// a shard is filled up.
+inline constexpr unsigned short no_tensor = 0xffff;
+
+template <class ModelType, class T>
+std::vector<unsigned short> tensors_of_values(const Parameters<ModelType, T>& parameters) {
+  std::vector<unsigned short> tensors(static_cast<std::size_t>(parameters.trained_values()), no_tensor);
+  const auto& shapes = parameters.graph().parameters;
+  for (int p = 0; p < shapes.size(); ++p)
+    if (!shapes[p].buffer)
+      std::fill_n(tensors.begin() + shapes[p].offset, shapes[p].count, static_cast<unsigned short>(p));
+  return tensors;
+}
+template <class ModelType, class T>
+std::vector<unsigned short> tensors_of_values(const Parameters<ModelType, T, Shard<0>>& parameters) {
+  const std::vector<unsigned short> all = tensors_of_values(Parameters<ModelType, T>(""));
+  std::vector<unsigned short> own(parameters.view().size(), no_tensor);
+  for (const ParameterBuckets::Bucket& bucket : parameters.sharding()->buckets) {
+    const index_t first = bucket.begin + bucket.piece * parameters.sharding()->group.rank();
+    for (index_t i = 0; i < bucket.piece && first + i < bucket.end; ++i)
+      own[static_cast<std::size_t>(bucket.offset + i)] = all[static_cast<std::size_t>(first + i)];
+  }
+  return own;
+}
+
+}  // namespace detail
+
+/// The groups of a model's parameters, where kernels read them.
+template <class ModelType, class T, Placement P>
+class GroupsOfParameters {
+ public:
+  /// by_tensor: kernels need to know tensors even where all are in one group. Throws CollectiveError for factors that
+  /// are none, and for a group that holds no parameter.
+  GroupsOfParameters(const Parameters<ModelType, T, P>& parameters, const std::vector<ParameterGroup>& groups,
+                     bool by_tensor) {
+    if (groups.empty() && !by_tensor) return;
+    const std::vector<unsigned char> group_of = chosen(groups);
+    tensors_ = detail::tensors_of_values(parameters);
+    std::vector<unsigned short> known = tensors_;
+    for (unsigned short& tensor : known)
+      if (tensor == detail::no_tensor) tensor = 0;  // such values stay 0, whatever is done to them
+    tensor_of_value_ = {"halogen::tensors", known.size()};
+    group_of_tensor_ = {"halogen::groups", group_of.size()};
+    copy_to_view(tensor_of_value_, known);
+    copy_to_view(group_of_tensor_, group_of);
+  }
+
+  const kernels::GroupFactors& factors() const { return factors_; }
+  const unsigned short* tensor_of_value() const { return tensor_of_value_.data(); }
+  const unsigned char* group_of_tensor() const { return group_of_tensor_.data(); }
+  /// On the host, as detail::tensors_of_values.
+  const std::vector<unsigned short>& tensors_of_values() const { return tensors_; }
+
+ private:
+  std::vector<unsigned char> chosen(const std::vector<ParameterGroup>& groups) {
+    if (static_cast<int>(groups.size()) >= kernels::most_groups)
+      throw CollectiveError(std::to_string(groups.size()) + " groups of parameters: give at most " +
+                            std::to_string(kernels::most_groups - 1));
+    const std::vector<std::string> names = parameter_names<ModelType>();
+    const auto& shapes = Parameters<ModelType, T, P>::graph().parameters;
+    std::vector<unsigned char> group_of(names.size(), 0);
+    std::vector<bool> is_used(groups.size());
+    for (std::size_t p = 0; p < names.size(); ++p)
+      for (std::size_t g = 0; g < groups.size() && group_of[p] == 0; ++g)
+        if (groups[g].holds(names[p], shapes[static_cast<int>(p)])) {
+          group_of[p] = static_cast<unsigned char>(g + 1);
+          is_used[g] = true;
+        }
+    factors_.groups = static_cast<int>(groups.size()) + 1;
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      for (const double factor : {groups[g].lr_factor, groups[g].decay_factor})
+        if (!(factor >= 0 && factor < 1e300))
+          throw CollectiveError("group " + std::to_string(g) + " of parameters: a factor of " + std::to_string(factor) +
+                                ": give a finite number of 0 or more");
+      if (!is_used[g])
+        throw CollectiveError("group " + std::to_string(g) +
+                              " of parameters holds none that an earlier group does not hold: look at "
+                              "parameter_names() of the model");
+      factors_.rate[g + 1] = groups[g].lr_factor;
+      factors_.decay[g + 1] = groups[g].decay_factor;
+    }
+    return group_of;
+  }
+
+  kernels::GroupFactors factors_;
+  std::vector<unsigned short> tensors_;
+  detail::Lasting<Kokkos::View<unsigned short*, memory_space>> tensor_of_value_;
+  detail::Lasting<Kokkos::View<unsigned char*, memory_space>> group_of_tensor_;
+};
+
+}  // namespace halogen

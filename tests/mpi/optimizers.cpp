@@ -1,0 +1,244 @@
+// optimise: 0
+// program: extending
+// ranks: 1 2 4
+// SGD, Adam, Lion, LAMB, groups, clipping, averages and schedules against PyTorch's values over five steps; sharded
+// parameters beside whole ones; accumulation beside a larger batch; checkpoints in the middle of a schedule.
+#include <halogen/io.hpp>
+
+#include <filesystem>
+
+#include "support/composition.hpp"
+#include "support/reference.hpp"
+
+namespace test_optimizers {
+
+namespace {
+
+using support::relative_error;
+template <int Channels>
+using Field = support::Field<double, Channels>;
+
+/// As the script's: a convolution with bias, a norm.
+using Model = hg::Sequential<hg::Conv2d<2, 3, hg::Kernel<2>>, hg::GroupNorm<1, 3>>;
+using Parameters = hg::Parameters<Model, double>;
+constexpr std::ptrdiff_t values = 33, steps = 5;
+static_assert(Parameters::count == values);
+
+const support::Reference& reference() {
+  static const support::Reference reference("optimizers");
+  return reference;
+}
+std::vector<double> at_step(const std::vector<double>& all, std::ptrdiff_t step) {
+  return {all.begin() + values * step, all.begin() + values * (step + 1)};
+}
+
+template <class Optimizer>
+void check_steps(const std::string& name, const Optimizer& settings, const hg::OptimizerOptions& options = {}) {
+  CAPTURE(name);
+  const std::vector<double> gradients = reference().values("gradients"), after = reference().values(name + ".after");
+  Parameters parameters, gradient;
+  parameters.copy_from_host(reference().values("start"));
+  hg::OptimizerState state(settings, parameters, options);
+  for (std::ptrdiff_t step = 0; step < steps; ++step) {
+    CAPTURE(step);
+    gradient.copy_from_host(at_step(gradients, step));
+    state.step(parameters, gradient);
+    CHECK(relative_error(parameters.to_host(), at_step(after, step)) < 1e-13);
+    if (options.average > 0)
+      CHECK(relative_error(state.average()->to_host(), at_step(reference().values("average"), step)) < 1e-13);
+  }
+}
+
+void check_rates(const std::string& name, const hg::RateSchedule& schedule, std::size_t until) {
+  const std::vector<double> rates = reference().values(name + ".rates");
+  for (std::size_t t = 0; t < until; ++t) {
+    CAPTURE(name);
+    CAPTURE(t);
+    CHECK(0.5 * schedule.factor(static_cast<hg::index_t>(t)) == doctest::Approx(rates[t]).epsilon(1e-12));
+  }
+}
+
+using Net =
+    hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<3>, hg::Padding<1>>, hg::GroupNorm<2, 4>, hg::SiLU, hg::Conv2d<4, 1>>;
+
+struct Data {
+  Field<2> x;
+  Field<1> y;
+};
+Data data_on(const hg::DeviceMesh<support::Mesh>& mesh, std::uint64_t stream, hg::index_t batch = 2) {
+  const auto count = static_cast<std::size_t>(batch * 8 * 11);
+  return {hg::distribute_tensor<Field<2>>(mesh, {batch, 2, 8, 11}, support::numbers<double>(2 * count, stream)),
+          hg::distribute_tensor<Field<1>>(mesh, {batch, 1, 8, 11}, support::numbers<double>(count, stream + 1))};
+}
+
+/// Trained whole and in shards: the same parameters.
+template <class Optimizer>
+void check_shards(const Optimizer& settings) {
+  CAPTURE(Optimizer::name);
+  const auto mesh = support::meshes(2).back();
+  const Data data = data_on(mesh, 3);
+  const hg::TrainerOptions options{.seed = 5, .groups = {hg::without_decay()}, .average = 0.9};
+  const auto shards = hg::shard_parameters<"data", "height">;
+  hg::Trainer<Net, Optimizer, support::Mesh, double> whole(Net{}, settings, mesh, options);
+  hg::Trainer<Net, Optimizer, support::Mesh, double, std::remove_const_t<decltype(shards)>> sharded(
+      Net{}, settings, mesh, options, shards);
+  for (int i = 0; i < 4; ++i) whole.step(hg::mse, data.x, data.y), sharded.step(hg::mse, data.x, data.y);
+  const auto all = hg::redistribute<hg::Replicate>(sharded.parameters());
+  CHECK(relative_error(all.to_host(), whole.parameters().to_host()) < 1e-9);
+  CHECK(relative_error(hg::redistribute<hg::Replicate>(sharded.averaged_parameters()).to_host(),
+                       whole.averaged_parameters().to_host()) < 1e-9);
+}
+
+/// The learning rate and the average go on from a file.
+template <class Optimizer>
+void check_checkpoint(const Optimizer& settings) {
+  CAPTURE(Optimizer::name);
+  const auto mesh = support::meshes(2).back();
+  const Data data = data_on(mesh, 3);
+  const hg::TrainerOptions options{.seed = 5, .average = 0.9};
+  using Trainer = hg::Trainer<Net, Optimizer, support::Mesh, double>;
+  Trainer one(Net{}, settings, mesh, options), other(Net{}, settings, mesh, {.seed = 9, .average = 0.9});
+  const auto file = std::filesystem::temp_directory_path() /
+                    ("halogen_optimizers_" + std::to_string(support::world().size()) + ".safetensors");
+  for (int i = 0; i < 3; ++i) one.step(hg::mse, data.x, data.y);
+  hg::save_checkpoint(file, one, support::world());
+  hg::load_checkpoint(file, other, support::world());
+  CHECK(other.learning_rate() == one.learning_rate());
+  for (int i = 0; i < 3; ++i) one.step(hg::mse, data.x, data.y), other.step(hg::mse, data.x, data.y);
+  CHECK(other.parameters().to_host() == one.parameters().to_host());
+  CHECK(other.averaged_parameters().to_host() == one.averaged_parameters().to_host());
+  support::world().barrier();
+  if (support::world().rank() == 0) std::filesystem::remove(file);
+}
+
+}  // namespace
+
+TEST_CASE("five steps as PyTorch's") {
+  check_steps("sgd", hg::SGD{.lr = 0.1});
+  check_steps("sgd_momentum", hg::SGD{.lr = 0.1, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.1},
+              {.average = 0.8});
+  check_steps("sgd_nesterov", hg::SGD{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true});
+  check_steps("adam", hg::Adam{.lr = 0.1, .weight_decay = 0.1});
+  check_steps("clipped_value", hg::AdamW{.lr = 0.1, .max_value = 0.25});
+  check_steps("lion", hg::Lion{.lr = 0.1, .weight_decay = 0.1});
+  check_steps("lamb", hg::LAMB{.lr = 0.1, .weight_decay = 0.1});
+}
+
+TEST_CASE("groups of parameters: another rate for the first tensor, no decay for the others") {
+  const hg::ParameterGroup kernels{[](std::string_view name, const hg::ParameterShape&) { return name == "0.weight"; },
+                                   0.2, 1};
+  check_steps("groups", hg::AdamW{.lr = 0.1, .weight_decay = 0.2}, {.groups = {kernels, hg::without_decay()}});
+}
+
+TEST_CASE("schedules as PyTorch's, and in the steps that they rule") {
+  check_rates("step", hg::step_rate(4, 0.5), 20);
+  check_rates("cosine", hg::cosine_rate(12, {.floor = 0.1}), 13);
+  check_rates("warm_cosine", hg::cosine_rate(15, {.warmup = 5}), 16);
+  check_rates("linear", hg::linear_rate(12, {.floor = 0.1}), 20);
+  check_rates("one_cycle", hg::one_cycle_rate(20), 20);
+  Parameters a, b, gradient;
+  gradient.copy_from_host(at_step(reference().values("gradients"), 0));
+  const hg::RateSchedule schedule = hg::cosine_rate(6, {.warmup = 2, .floor = 0.2});
+  hg::OptimizerState<Model, double> ruled(hg::AdamW{.lr = 0.1, .schedule = schedule}), by_hand(hg::AdamW{.lr = 0.1});
+  for (int t = 0; t < 8; ++t) {
+    by_hand.set_learning_rate(0.1 * schedule.factor(t));
+    CHECK(ruled.learning_rate() == by_hand.learning_rate());
+    ruled.step(a, gradient), by_hand.step(b, gradient);
+    CHECK(a.to_host() == b.to_host());
+  }
+}
+
+TEST_CASE("sharded parameters, with groups and averages") {
+  check_shards(hg::SGD{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1});
+  check_shards(hg::Adam{.lr = 0.01, .max_norm = 0.1});
+  check_shards(hg::Lion{.lr = 0.01, .weight_decay = 0.1, .max_value = 0.1});
+  check_shards(hg::LAMB{.lr = 0.1, .weight_decay = 0.1});
+}
+
+TEST_CASE("a checkpoint in the middle of a schedule goes on to the same bits") {
+  check_checkpoint(hg::SGD{.lr = 0.1, .momentum = 0.9, .schedule = hg::cosine_rate(8, {.warmup = 2})});
+  check_checkpoint(hg::SGD{.lr = 0.1, .schedule = hg::step_rate(2, 0.3)});
+  check_checkpoint(hg::LAMB{.lr = 0.1, .schedule = hg::one_cycle_rate(9)});
+}
+
+TEST_CASE("gradients of several batches are one of a larger batch") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, 1, support::world().size()});
+  using Trainer = hg::Trainer<Net, hg::AdamW, support::Mesh, double>;
+  Trainer parts(Net{}, hg::AdamW{.lr = 0.1}, mesh, {.seed = 2}), once(Net{}, hg::AdamW{.lr = 0.1}, mesh, {.seed = 2});
+  const Data a = data_on(mesh, 3), b = data_on(mesh, 7), c = data_on(mesh, 11);
+  const Field<2> x = hg::concatenate<0>(a.x, b.x, c.x);
+  const Field<1> y = hg::concatenate<0>(a.y, b.y, c.y);
+  for (int i = 0; i < 3; ++i) {
+    parts.accumulate(hg::mse, a.x, a.y);
+    parts.accumulate(hg::mse, b.x, b.y);
+    parts.step(hg::mse, c.x, c.y);
+    once.step(hg::mse, x, y);
+    CHECK(relative_error(parts.parameters().to_host(), once.parameters().to_host()) < 1e-11);
+  }
+  CHECK(parts.optimizer_state().steps() == 3);
+}
+
+TEST_CASE(
+    "frozen layers: no launch, message or memory; the others' gradients as they were; names and first values too") {
+  using Trunk = hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<3>, hg::Padding<1>>, hg::GroupNorm<2, 4>, hg::SiLU>;
+  using Head = hg::Conv2d<4, 1, hg::Kernel<3>, hg::Padding<1>>;
+  using Whole = hg::Sequential<hg::Sequential<Trunk, Head>>;
+  using Half = hg::Sequential<hg::Sequential<hg::Frozen<Trunk>, Head>>;
+  using Behind = hg::Sequential<hg::Sequential<Trunk, hg::Frozen<Head>>>;
+  CHECK(hg::parameter_names<Half>() == hg::parameter_names<Whole>());
+  static_assert(hg::Parameters<Half, double>::trained == 4 * 9 + 1 &&
+                hg::Parameters<Half, double>::count == 4 * 9 + 1 + 84);
+  constexpr auto launches = []<class M>(M, hg::PlanKind kind) {
+    return hg::make_plan(hg::trace<M>(2), kind).launches.size();
+  };
+  CHECK(launches(Half{}, hg::PlanKind::training) == launches(Half{}, hg::PlanKind::inference) + 2);  // loss, weights
+  CHECK(launches(Behind{}, hg::PlanKind::training) == launches(Whole{}, hg::PlanKind::training) - 1);
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const Data data = data_on(mesh, 3);
+    const auto gradients = [&]<class M>(M) {
+      const auto parameters = hg::initial_parameters<M, double>(4);
+      const hg::CommStatistics before = hg::comm_stats();
+      const auto [loss, share] = hg::value_and_grad([&](auto net) { return hg::mse(net(data.x), data.y); })(parameters);
+      const auto gradient = hg::redistribute<hg::Replicate>(share);
+      const hg::CommStatistics traffic = hg::comm_stats() - before;
+      std::vector<std::vector<double>> named;
+      for (int i = 0; i < 6; ++i)
+        named.push_back(parameters.graph().parameters[i].buffer ? std::vector<double>() : gradient.to_host(i));
+      return std::tuple(loss, named, traffic);
+    };
+    const auto [loss, all, traffic] = gradients(Whole{});
+    const auto [same, of_head, less] = gradients(Half{});
+    const auto [again, of_trunk, behind] = gradients(Behind{});
+    CHECK(same == loss);
+    CHECK(again == loss);
+    for (std::size_t i = 0; i < 6; ++i) {
+      CHECK((i < 4 ? of_head[i].empty() : relative_error(of_head[i], all[i]) < 1e-13));
+      CHECK((i >= 4 ? of_trunk[i].empty() : relative_error(of_trunk[i], all[i]) < 1e-13));
+    }
+    if (support::world().size() > 1) {
+      CHECK(traffic.all_reduces.bytes - less.all_reduces.bytes >= 84 * static_cast<int>(sizeof(double)));
+      CHECK(less.messages.count + less.all_reduces.count <= traffic.messages.count + traffic.all_reduces.count);
+    }
+    const auto memory = [&]<class M>(M) { return hg::layout_of<Field<2>>(M{}, mesh, {2, 2, 8, 11}).memory().tensors; };
+    CHECK(memory(Half{}) < memory(Whole{}));
+  }
+}
+
+TEST_CASE("settings that are none end with one sentence") {
+  using Fails = hg::CollectiveError;
+  const auto make = [](const auto& settings, const hg::OptimizerOptions& options = {}) {
+    using State = hg::OptimizerState<Model, double, hg::Replicate, std::remove_cvref_t<decltype(settings)>>;
+    State(settings, Parameters(), options);
+  };
+  CHECK_THROWS_WITH_AS(make(hg::SGD{.nesterov = true}),
+                       "SGD: nesterov with momentum = 0.000000: give a positive momentum, and dampening 0", Fails);
+  CHECK_THROWS_WITH_AS(make(hg::Adam{.schedule = hg::cosine_rate(5, {.warmup = 5})}),
+                       "Adam: steps of its schedule = 5.000000: give more than the steps of its warm-up", Fails);
+  const hg::ParameterGroup none{[](std::string_view name, const hg::ParameterShape&) { return name == "head"; }};
+  CHECK_THROWS_AS(make(hg::AdamW{}, {.groups = {none}}), Fails);
+  CHECK_THROWS_AS(make(hg::AdamW{}, {.average = 1}), Fails);
+  CHECK_THROWS_AS(make(hg::Lion{.beta1 = 1}), Fails);
+}
+
+}  // namespace test_optimizers
