@@ -25,6 +25,7 @@
 #include "halogen/layers/linear.hpp"
 #include "halogen/layers/lp_pool2d.hpp"
 #include "halogen/layers/map.hpp"
+#include "halogen/layers/map_activations.hpp"
 #include "halogen/layers/max_pool2d.hpp"
 #include "halogen/layers/max_pool3d.hpp"
 #include "halogen/layers/pad.hpp"

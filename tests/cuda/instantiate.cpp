@@ -71,8 +71,7 @@ void train_heads(const hg::Environment& env) {
     return hg::mean(hg::square(height)) + hg::mean(scores * scores) + hg::mean(hg::abs(ensemble));
   });
   const double of_expression = std::get<0>(by_hand(trainer.parameters()));
-  if (env.is_root()) std::printf("loss of three outputs %.9g, by an expression %.9g
-", step.item(), of_expression);
+  if (env.is_root()) std::printf("loss of three outputs %.9g, by an expression %.9g\n", step.item(), of_expression);
 }
 
 }  // namespace

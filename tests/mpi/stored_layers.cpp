@@ -55,6 +55,11 @@ using Padded = hg::Padding<1>;
 using Ceil = hg::CeilMode<>;
 using Exclude = hg::CountIncludePad<false>;
 
+template <class Layer>
+void check_map(const std::string& name) {
+  check<Layer, 3>(name, "map_activations");
+}
+
 /// Behind a value that is put through a norm and an activation, with other readers.
 using Shuffled = hg::Sequential<hg::Conv2d<2, 8>, hg::GroupNorm<2, 8>, hg::SiLU, hg::PixelShuffle<2>, hg::Conv2d<2, 3>,
                                 hg::PixelUnshuffle<2>, hg::Conv2d<12, 2, hg::Kernel<3>, hg::Padding<1>>>;
@@ -264,6 +269,33 @@ TEST_CASE("adaptive average pools") {
   check<hg::AdaptiveAvgPool2d<6, 7>, 1>("adaptive", "resampled");
   check<hg::AdaptiveAvgPool2d<13, 16>, 1>("adaptive_up", "resampled");
   check<hg::AdaptiveAvgPool3d<4, 4, 5>, 1, 1, 4>("adaptive_volume", "resampled");
+}
+
+TEST_CASE("activations that are maps, at their kinks too") {
+  check_map<hg::Softplus<>>("softplus");
+  check_map<hg::Softplus<std::ratio<3>, std::ratio<6>>>("softplus_sharp");
+  check_map<hg::LogSigmoid>("logsigmoid");
+  check_map<hg::Softsign>("softsign");
+  check_map<hg::Mish>("mish");
+  check_map<hg::Hardtanh<>>("hardtanh");
+  check_map<hg::Hardtanh<std::ratio<-1, 2>, std::ratio<3>>>("hardtanh_wide");
+  check_map<hg::ReLU6>("relu6");
+  check_map<hg::Hardsigmoid>("hardsigmoid");
+  check_map<hg::Hardswish>("hardswish");
+  check_map<hg::CELU<>>("celu");
+  check_map<hg::CELU<std::ratio<1, 4>>>("celu_steep");
+  check_map<hg::SELU>("selu");
+  check_map<hg::GELUTanh>("gelu_tanh");
+  check_map<hg::Hardshrink<>>("hardshrink");
+  check_map<hg::Softshrink<>>("softshrink");
+  check_map<hg::Tanhshrink>("tanhshrink");
+  check_map<hg::Threshold<std::ratio<1, 2>, std::ratio<-3>>>("threshold");
+  const support::StoredCase<3> prelu("map_activations", "prelu");
+  support::on_meshes<hg::PReLU<3>, 3>(prelu.extents("input"), [&](const auto& mesh) {
+    const auto result = prelu.template run<hg::PReLU<3>, 3, 3>(mesh, {0.25, 0.25, 0.25});
+    CHECK(support::relative_error(result.output, prelu["output"]) < 1e-13);
+    CHECK(support::relative_error(result.input_gradient, prelu["grad_input"]) < 1e-13);
+  });
 }
 
 }  // namespace test_stored_layers

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
-globe.safetensors, largest.safetensors, point_losses.safetensors, optimizers.safetensors, side_padding.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
+globe.safetensors, largest.safetensors, map_activations.safetensors, point_losses.safetensors, optimizers.safetensors, side_padding.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
 """
@@ -224,12 +224,32 @@ def main():
     write(folder / "edges_of_pools.safetensors", EDGES)
     write(folder / "globe.safetensors", GLOBE)
     write(folder / "largest.safetensors", LARGEST)
+    write(folder / "map_activations.safetensors", ACTIVATIONS, kinks=(0, 0.5, 1, 3, 6))
     sides(folder / "side_padding.safetensors")
     signals(folder / "signals.safetensors")
     grouped(folder / "grouped_conv3d.safetensors")
     transposed(folder / "conv_transpose3d.safetensors")
     point_losses(folder / "point_losses.safetensors")
     optimizers(folder / "optimizers.safetensors")
+
+
+def points(f):
+    """Where the formula has kinks too: multiples of 1/64 in [-4, 4], and 0, 1/2, 1, 3, 6 with both signs."""
+    return (2, 3, 6, 9), f
+
+
+ACTIVATIONS = {
+    "softplus": points(F.softplus), "softplus_sharp": points(lambda x: F.softplus(x, 3, 6)),
+    "logsigmoid": points(F.logsigmoid), "softsign": points(F.softsign), "mish": points(F.mish),
+    "hardtanh": points(F.hardtanh), "hardtanh_wide": points(lambda x: F.hardtanh(x, -0.5, 3)), "relu6": points(F.relu6),
+    # PyTorch's derivative in double is 1 / 6 rounded to float
+    "hardsigmoid": points(lambda x: torch.where((x > -3) & (x < 3), x / 6 + 0.5, (x >= 3).double())), "hardswish": points(F.hardswish), "celu": points(F.celu),
+    "celu_steep": points(lambda x: F.celu(x, 0.25)), "selu": points(F.selu),
+    "gelu_tanh": points(lambda x: F.gelu(x, approximate="tanh")), "hardshrink": points(F.hardshrink),
+    "softshrink": points(F.softshrink), "tanhshrink": points(F.tanhshrink),
+    "threshold": points(lambda x: F.threshold(x, 0.5, -3)),
+    "prelu": points(lambda x: F.prelu(x, torch.full((3,), 0.25, dtype=torch.float64))),
+}
 
 
 def lion(p, g, state, lr, betas, decay):
@@ -384,11 +404,15 @@ def point_losses(file):
     save_file({k: v.contiguous().clone() for k, v in tensors.items()}, file)
 
 
-def write(file, cases, tensors=None):
+def write(file, cases, tensors=None, kinks=()):
     tensors = tensors or {}
     for name, (shape, f) in cases.items():
         random = np.random.default_rng(sum(map(ord, name)))
-        x = dyadic(random, shape).requires_grad_()
+        x = dyadic(random, shape)
+        if kinks:
+            x = 4 * x
+            x.view(-1)[:2 * len(kinks)] = torch.tensor([s * k for k in kinks for s in (1, -1)], dtype=torch.float64)
+        x.requires_grad_()
         y = f(x)
         g = dyadic(random, y.shape)
         (y * g).sum().backward()

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "halogen/core/config.hpp"
 #include "halogen/core/why.hpp"
 #include "halogen/kernels/layer_scales.hpp"
 #include "halogen/train/gradient_norm.hpp"
