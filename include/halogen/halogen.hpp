@@ -2,6 +2,7 @@
 #pragma once
 
 #include "halogen/array.hpp"
+#include "halogen/layers/function.hpp"
 #include "halogen/network.hpp"
 #include "halogen/train/network_output.hpp"
 #include "halogen/train/value_and_grad.hpp"

@@ -6,6 +6,7 @@
 #include "support/composition.hpp"
 #include "support/kokkos_events.hpp"
 
+#include "../../examples/extending/attention.hpp"
 #include "../../examples/extending/bilateral.hpp"
 #include "../../examples/extending/field_norm.hpp"
 #include "../../examples/extending/gate.hpp"
@@ -108,6 +109,83 @@ TEST_CASE("an operation with a barrier sum of its own") {
     for (int i = 0; i < 105; ++i)
       CHECK(y[n * 105 + i] == doctest::Approx(x[n * 105 + i] / std::sqrt(sum / 105 + 1e-6)).epsilon(1e-13));
   }
+}
+
+using Rows = hg::Mesh<"data", "height">;
+template <int Channels>
+using RowField = hg::Sharded<hg::Tensor<double, hg::dyn, Channels, hg::dyn, hg::dyn>, Rows, hg::Shard<0>, hg::Shard<2>>;
+using Attentive = hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<3>, hg::Padding<1>>, hg::SiLU,
+                                 hg::Residual<SelfAttention<4, 2>>, hg::GroupNorm<2, 4>, hg::Conv2d<4, 1>>;
+
+TEST_CASE("attention over all points: every mesh trains to the same losses; finite differences") {
+  const int size = support::world().size();
+  std::vector<double> losses;
+  for (int data = 1; data <= 2; ++data) {
+    if (size % data != 0) continue;
+    CAPTURE(data);
+    const auto mesh = hg::device_mesh<Rows>(support::world(), {data, size / data});
+    const auto x = hg::distribute_tensor<RowField<2>>(mesh, {2, 2, 7, 5}, support::numbers<double>(140, 1));
+    const auto y = hg::distribute_tensor<RowField<1>>(mesh, {2, 1, 7, 5}, support::numbers<double>(70, 2));
+    const auto start = hg::initial_parameters<Attentive, double>(3);
+    auto step = hg::value_and_grad([&](auto net) { return hg::mse(net(x), y); });
+    const auto gradient = hg::redistribute<hg::Replicate>(step(start).second).to_host();
+    const auto at = [&](std::size_t i, double by) {
+      std::vector<double> moved = start.to_host();
+      moved[i] += by;
+      hg::Parameters<Attentive, double> parameters;
+      parameters.copy_from_host(moved);
+      return step(parameters).first;
+    };
+    for (std::size_t i = 0; i < gradient.size(); i += 9)
+      CHECK(gradient[i] == doctest::Approx((at(i, 1e-5) - at(i, -1e-5)) / 2e-5).epsilon(1e-5).scale(0.01));
+    hg::Trainer<Attentive, hg::AdamW, Rows, double> trainer(Attentive{}, hg::AdamW{.lr = 1e-2}, mesh, {.seed = 3});
+    std::vector<double> own;
+    for (int i = 0; i < 4; ++i) own.push_back(trainer.step(hg::mse, x, y).item());
+    if (losses.empty()) losses = own;
+    CHECK(support::relative_error(own, losses) < 1e-12);
+  }
+  const auto alone = hg::device_mesh<Rows>(support::alone().world(), {1, 1});
+  const auto x = hg::distribute_tensor<RowField<2>>(alone, {2, 2, 7, 5}, support::numbers<double>(140, 1));
+  const auto y = hg::distribute_tensor<RowField<1>>(alone, {2, 1, 7, 5}, support::numbers<double>(70, 2));
+  hg::Trainer<Attentive, hg::AdamW, Rows, double> trainer(Attentive{}, hg::AdamW{.lr = 1e-2}, alone, {.seed = 3});
+  for (const double loss : losses) CHECK(trainer.step(hg::mse, x, y).item() == doctest::Approx(loss).epsilon(1e-12));
+}
+
+/// Neighbours, a mean over the field, and three values; one that is normed, one that is concatenated, the image itself.
+struct Mixture {
+  template <class A, class B, class C>
+  auto operator()(const A& a, const B& b, const C& c) const {
+    return hg::shift<2, 1>(a) * b + hg::tanh(hg::shift<3, -2>(c)) * hg::mean(b) - 0.5 * a;
+  }
+};
+struct Doubled {
+  template <class A>
+  auto operator()(const A& a) const {
+    return hg::concatenate<1>(a, a * a);
+  }
+};
+struct Functions : hg::Module<Functions> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced wide = hg::Function<Doubled, hg::Channels<4>>{}(x);
+    const hg::Traced a = hg::SiLU{}(hg::GroupNorm<2, 4>{}(hg::Conv2d<4, 4>{}(wide)));
+    const hg::Traced b = hg::concat(x, hg::Conv2d<2, 2>{}(x));
+    const hg::Traced y = hg::GroupNorm<1, 4>{}(hg::Function<Mixture>{}(a, b, wide));
+    return hg::Conv2d<4, 2, hg::Kernel<3>, hg::Padding<1>>{}(hg::ReLU{}(y) + a);
+  }
+};
+/// More channels than it says.
+using Wrong = hg::Sequential<hg::Conv2d<2, 2>, hg::Function<Doubled>>;
+
+TEST_CASE("functions of the array language with halos, sums and other channels; what they may not make") {
+  support::check_composition<Functions, 2, 2, false>();
+  const auto mesh = support::meshes(2).back();
+  const auto x =
+      hg::distribute_tensor<support::Field<double, 2>>(mesh, {2, 2, 9, 11}, support::numbers<double>(396, 1));
+  CHECK_THROWS_WITH_AS(
+      hg::infer(hg::initial_parameters<Wrong, double>(1), x),
+      "a Function makes 4 points in dimension 1 where 2 are expected: return the first value's extents, "
+      "and say Channels<C> for other channels",
+      hg::CollectiveError);
 }
 
 }  // namespace test_extending

@@ -62,7 +62,7 @@ struct Node {
   const Operation* operation = nullptr;  ///< null for the graph's inputs
   const Constants* constants = nullptr;
   int index = 0;
-  int inputs[2] = {-1, -1};
+  int inputs[3] = {-1, -1, -1};
   int channels = 0;
   int level = 0;
   int layer = -1;      ///< position in forward order, for messages
@@ -130,6 +130,7 @@ struct GraphNumbers {
   index_t parameter_count = 0;  ///< values that are trained, the first of the flat array
   index_t buffer_count = 0;     ///< values behind them
   bool draws = false;           ///< some layer draws random numbers in training
+  bool evaluates = false;       ///< some layer evaluates expressions of fields
   Misfit misfit;
 };
 

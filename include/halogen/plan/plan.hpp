@@ -14,6 +14,7 @@ struct StoredTensor {
   bool external = false;           ///< the user's field, not in the arena; the inputs are the first tensors
   bool gradient = false;           ///< holds a gradient
   bool requires_gradient = false;  ///< some parameter lies before it
+  bool as_field = false;           ///< lies in memory as a field does, so that expressions read and write it
   int map = -1;                    ///< in BasicPlan::maps: it has no memory
   int first_launch = -1, last_write = -1, last_launch = -1;
 };

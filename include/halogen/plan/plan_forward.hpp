@@ -78,6 +78,18 @@ class PlanForward : public PlanValues {
     return result;
   }
 
+  /// The node's input as one stored tensor that lies in memory as a field does, read by a forward launch.
+  constexpr Read read_field(const Node& node, int input) {
+    Value& value = values_[node.inputs[input]];
+    if (!is_raw(value) || is_map(value) || plan_.tensors[value.sources[0].tensor].external) value = stored(node, value);
+    plan_.tensors[value.sources[0].tensor].as_field = true;
+    return read(node, Pattern::point(), input);
+  }
+  /// What the node's launch has written lies so too.
+  constexpr void lay_out_as_field(const Node& node) {
+    plan_.tensors[values_[node.index].sources[0].tensor].as_field = true;
+  }
+
   /// A norm over a stored tensor; the launch that wrote the tensor gathers its moments, one of its own those of the
   /// user's field.
   constexpr int add_norm(const Norm& norm, const Node& node) {

@@ -129,8 +129,21 @@ class LaunchAt {
   }
   /// An input of integers.
   const IndexView& indices(int operand) const { return operands_.indices(value_of(operand).sources[0].tensor); }
+  /// A stored tensor's layout on this rank.
+  const TensorLayout& layout_of(int tensor) const { return layout_.tensor(tensor); }
+  /// Before kernels and messages of another language run: the halos that the launch reads are there, all that are due
+  /// are on their way.
+  void hand_over() const {
+    halos_.await(space_, index_);
+    halos_.send();
+  }
+
   /// A stored tensor as it was written.
   TensorView<S> tensor(int operand) const { return operands_.tensor(launch().reads[operand].index); }
+  /// The same by its number in the plan.
+  TensorView<S> stored_tensor(int tensor) const { return operands_.tensor(tensor); }
+  /// The one stored tensor that a value is, where the operation has seen to it (PlanForward::read_field).
+  int tensor_of(int operand) const { return plan_.values[launch().reads[operand].index].sources[0].tensor; }
 
   /// Where the source that a backward launch differentiates begins among the channels of its input.
   int first_channel() const { return plan_.input_of(launch()).channels_before(launch().source); }
@@ -296,6 +309,29 @@ class LaunchAt {
   void add_blocks(const Kernel& kernel, index_t size, index_t stride, T* to) const {
     launch_range(space_, "halogen::reduce_weight_gradient", size,
                  kernels::ReduceWeightGradient<T>{kernel.partial, stride, kernel.blocks, to});
+  }
+
+  /// Channels of a field, placed as the tensors of the level that the launch computes.
+  kernels::ValueReader<S> reader_of_field(const TensorView<S>& field, int channels) const {
+    kernels::ValueReader<S> reader;
+    reader.count = 1;
+    reader.sources[0].tensor = field;
+    reader.sources[0].channels = channels;
+    for (int d = 0; d < spatial_dimensions; ++d) reader.frame.extent[d] = layout_.level(launch().level).extent(d);
+    reader.depth = depth_window(Window{}, layout_.owned(launch().level, 0));
+    return reader;
+  }
+  /// Rows into a field of the shape of a stored tensor.
+  template <class Rows>
+  void write_field(const char* label, const Rows& rows, const TensorView<S>& to, const StoredTensor& like) const {
+    kernels::RowKernel<execution_space, S, Rows> kernel;
+    kernel.compute = rows;
+    kernel.output.tensor = to;
+    kernel.output.channels = like.channels;
+    const Interval columns = layout_.owned(like.level, 2);
+    kernel.output.tiling = {layout_.owned(like.level, 1), columns, layout_.samples() * layout_.planes(like.level),
+                            TileSizes::rows, std::max(index_t{1}, columns.size())};
+    kernel.launch(space_, label);
   }
 
   /// A value as it stands, or as the windows of a node read it.

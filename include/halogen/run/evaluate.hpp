@@ -1,6 +1,8 @@
 // Runs a plan: launches in order, exchanges begun when a tensor is complete and awaited by its first reader.
 #pragma once
 
+#include <any>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -8,11 +10,22 @@
 
 namespace halogen {
 
+/// What launches that evaluate expressions of fields need (LaunchType::evaluates_fields): the fields' type and mesh,
+/// and what each node keeps from launch to launch.
+template <class Image>
+struct FieldContext {
+  using field_type = Image;
+  DeviceMesh<typename Image::mesh_type> mesh;
+  std::map<int, std::any> kept{};
+};
+template <>
+struct FieldContext<void> {};
+
 /// A plan laid out on this rank, with its exchanges prepared. PlanOf::plan() is the constexpr plan (trace.hpp); S the
 /// value type of all that is stored or sent of fields, T = compute_type<S> that of parameters and of all computations;
-/// Access finds the parameters. Everything is reused from run to run: from the second on nothing is
-/// allocated.
-template <class PlanOf, class S, class Access = WholeParameters<compute_type<S>>>
+/// Access finds the parameters. Image: the fields' type, where launches evaluate expressions of fields. Everything is
+/// reused from run to run: from the second on nothing is allocated.
+template <class PlanOf, class S, class Access = WholeParameters<compute_type<S>>, class Image = void>
 class Evaluation : public EvaluationParts<S, Access> {
   using Parts = EvaluationParts<S, Access>;
   using T = compute_type<S>;
@@ -21,8 +34,9 @@ class Evaluation : public EvaluationParts<S, Access> {
   using stored_type = S;
   static constexpr int outputs = PlanOf::plan().graph.outputs;
 
-  Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena, Access access = Access(plan()))
-      : Parts(plan(), std::move(layout), meshes, std::move(arena), std::move(access)) {}
+  Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena, Access access = Access(plan()),
+             FieldContext<Image> context = {})
+      : Parts(plan(), std::move(layout), meshes, std::move(arena), std::move(access)), context_(std::move(context)) {}
 
   /// Forward launches: afterwards prediction(i) holds output i until the next run.
   /// Statistics of a batch that are kept are written among the parameters, where a plan trains without a cotangent.
@@ -61,9 +75,19 @@ class Evaluation : public EvaluationParts<S, Access> {
   template <int Begin, int End>
   void run_range() {
     [this]<int... I>(std::integer_sequence<int, I...>) {
-      (Parts::template run<detail::type_of_address<forms[Begin + I].type>, forms[Begin + I].form>(Begin + I), ...);
+      (run_one<detail::type_of_address<forms[Begin + I].type>, forms[Begin + I].form>(Begin + I), ...);
     }(std::make_integer_sequence<int, End - Begin>{});
   }
+
+  template <class L, Form F>
+  void run_one(int i) {
+    if constexpr (requires { L::evaluates_fields; })
+      Parts::run_with(i, [this](const LaunchAt<S>& at) { L::template evaluate<S>(at, context_); });
+    else
+      Parts::template run<L, F>(i);
+  }
+
+  FieldContext<Image> context_;
 };
 
 }  // namespace halogen

@@ -100,9 +100,13 @@ class EvaluationParts {
 
   template <class L, Form F>
   void run(int i) {
+    run_with(i, [](const LaunchAt<S>& at) { run_launch<S, L, F>(at); });
+  }
+  template <class RunLaunch>
+  void run_with(int i, RunLaunch run_launch) {
     parameters_.before(i);
-    run_launch<S, L, F>(LaunchAt<S>(space_, plan_, layout_, operands_, *halos_, rank_sums_, i,
-                                    parameters_of(plan_.launches[i]), random_));
+    run_launch(LaunchAt<S>(space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters_of(plan_.launches[i]),
+                           random_));
     if (plan_.launches[i].level >= 0 && !counts_points_of(plan_.launches[i].level)) drop_gradients(i);
     finish_launch(i);
     parameters_.after(i);

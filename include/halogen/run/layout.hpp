@@ -170,7 +170,7 @@ HALOGEN_INLINE TensorLayout Layout::tensor_layout(const StoredTensor& tensor, co
   layout.plane_stride = layout.row_stride * layout.stored[1].size();
   // An odd number of cache lines a channel: the same row of neighbouring channels then does not share cache sets.
   const index_t lines = layout.plane_stride / per_line * layout.stored[0].size();
-  layout.channel_stride = (lines + (lines % 2 == 0)) * per_line;
+  layout.channel_stride = (lines + (lines % 2 == 0 && !tensor.as_field)) * per_line;
   layout.sample_stride = layout.channel_stride * tensor.channels;
   layout.bytes = static_cast<std::size_t>(layout.sample_stride * samples_) * value_bytes_.stored;
   if (!whole) layout.strips = Strips(with_samples_and_channels(space, tensor.channels), pieces_, rank_);

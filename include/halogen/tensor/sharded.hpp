@@ -183,6 +183,21 @@ class Sharded {
     if (start == Start::zeros) set_zero(storage_->view);
   }
 
+  /// A field over memory that somebody else holds, longer than any copy of it: rows one behind the other, as the
+  /// margins say. Emits and allocates nothing.
+  static Sharded over(std::shared_ptr<const Shape> shape, value_type* memory,
+                      const std::array<detail::Margin, rank>& margins) {
+    Sharded field;
+    field.shape_ = std::move(shape);
+    field.storage_ = std::make_shared<Storage>();
+    field.storage_->shape = field.shape_;
+    field.storage_->margins = margins;
+    field.storage_->view = [&]<std::size_t... D>(std::index_sequence<D...>) {
+      return typename Storage::View(memory, (margins[D].lo + field.local_extent(D) + margins[D].hi)...);
+    }(std::make_index_sequence<rank>{});
+    return field;
+  }
+
   const DeviceMesh<MeshType>& mesh(const char* user = "mesh") const { return made(user).mesh(); }
   const Decomposition& decomposition(const char* user = "decomposition") const { return made(user).decomposition(); }
   const std::shared_ptr<const Shape>& shape(const char* user = "shape") const {

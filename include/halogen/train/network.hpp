@@ -7,35 +7,13 @@
 #include <type_traits>
 
 #include "halogen/run/evaluate.hpp"
+#include "halogen/run/view_of.hpp"
 #include "halogen/train/fit.hpp"
 #include "halogen/train/parameter_access.hpp"
 
 namespace halogen {
 
 namespace detail {
-
-template <class Field>
-TensorView<typename Field::value_type> view_of(const Field& field) {
-  const auto& storage = field.storage();
-  const auto stride = [&](std::size_t d) { return static_cast<index_t>(storage.view.stride(d)); };
-  TensorView<typename Field::value_type> view{
-      storage.view.data() + storage.margins[0].lo * stride(0) + storage.margins[1].lo * stride(1), stride(0),
-      stride(1)};
-  if constexpr (Field::rank == 3) view.x0 = field.offset(2) - storage.margins[2].lo;
-  if constexpr (Field::rank > 3) {
-    constexpr std::size_t rows = Field::rank - 2;
-    view.row_stride = stride(rows);
-    view.y0 = field.offset(rows) - storage.margins[rows].lo;
-    view.x0 = field.offset(rows + 1) - storage.margins[rows + 1].lo;
-  }
-  if constexpr (Field::rank == 5) {
-    view.plane_stride = stride(2);
-    view.data += storage.margins[2].lo * view.plane_stride;
-    view.z0 = field.offset(2);
-    view.planes = static_cast<int>(field.local_extent(2));
-  }
-  return view;
-}
 
 /// What the margins of a field of Rank dimensions must hold that a plan reads in place, its input or cotangent: on all
 /// ranks as much as on any, so that its memory moves on all of them or on none.
@@ -126,6 +104,14 @@ void check_same_cut(const Other& other, const Layout& layout, const std::string&
                             (is_input ? "first input's" : "prediction's") + " extents and cuts");
 }
 
+template <class Fields, class Image>
+FieldContext<Fields> field_context(const Image& image) {
+  if constexpr (std::is_void_v<Fields>)
+    return {};
+  else
+    return {image.mesh()};
+}
+
 /// What a loss computes of a point, with the loss's own numbers.
 template <class Label, class Loss>
 auto kernel_of(const Loss& loss, int channels) {
@@ -208,7 +194,9 @@ class Network {
   auto& evaluation(const Image& image, const char* user = "a network") {
     using S = typename Image::value_type;
     constexpr int channels = Image::tensor_type::extents[1];
-    using E = Evaluation<PlanOf<ModelType, channels, Kind>, S, typename detail::ParameterAccess<T, P>::type>;
+    constexpr bool evaluates = graph_of<ModelType, channels>.evaluates;
+    using Fields = std::conditional_t<evaluates, detail::FirstOf<Image>, void>;
+    using E = Evaluation<PlanOf<ModelType, channels, Kind>, S, typename detail::ParameterAccess<T, P>::type, Fields>;
     using Kept = std::shared_ptr<Slot<E>>;
     std::any& kept = slots_[static_cast<std::size_t>(Kind)];
     if (std::any_cast<Kept>(&kept) == nullptr) kept = std::make_shared<Slot<E>>();
@@ -222,7 +210,7 @@ class Network {
       ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
       evaluation = std::make_unique<E>(
           Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(), ValueBytes::of<S>()),
-          detail::sub_meshes(image), arena_, access_(E::plan(), image));
+          detail::sub_meshes(image), arena_, access_(E::plan(), image), detail::field_context<Fields>(image));
       slot.key = std::move(wanted);
     }
     image.reserve_margin(detail::margins_of<Image::rank>(evaluation->layout(), 0));

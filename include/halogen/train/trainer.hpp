@@ -127,6 +127,9 @@ class Trainer {
     requires(!sharded && Fits<ModelType, Image, Label, Weight, T, Loss>)
   CapturedStep<Trainer, Loss, Image, Label, Weight> capture(const Loss& loss, const Image& image, const Label& label,
                                                             const Weight& weight = no_weight) {
+    if (LaunchGraph::records && parameters_.graph().evaluates)
+      throw CollectiveError(
+          "a model with a Function cannot be captured: its expressions may allocate and wait; call step()");
     return {*this, loss, image, label, weight};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,

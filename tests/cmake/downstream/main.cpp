@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "extending/attention.hpp"
 #include "extending/bilateral.hpp"
 #include "extending/field_norm.hpp"
 #include "extending/gate.hpp"
@@ -40,6 +41,20 @@ Field<Channels> random_field(const hg::DeviceMesh<Mesh>& mesh, unsigned seed) {
   return hg::distribute_tensor<Field<Channels>>(mesh, {1, Channels, height, width}, values);
 }
 
+// A function of the array language over all points, whose rows alone are cut.
+using Attentive = hg::Sequential<hg::Conv2d<2, 4>, hg::Residual<SelfAttention<4, 2>>, hg::Conv2d<4, 1>>;
+using Line = hg::Mesh<"height">;
+template <int Channels>
+using RowField = hg::Sharded<hg::Tensor<float, hg::dyn, Channels, hg::dyn, hg::dyn>, Line, hg::Shard<2>>;
+
+double attend(const hg::Environment& env) {
+  const auto mesh = hg::device_mesh<Line>(env.world(), {-1});
+  const RowField<2> image(mesh, {1, 2, 9, 6});
+  const RowField<1> label(mesh, {1, 1, 9, 6});
+  hg::Trainer trainer(Attentive{}, hg::AdamW{}, mesh, {.seed = 3});
+  return trainer.step(hg::mse, image, label).item();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -56,5 +71,7 @@ int main(int argc, char** argv) {
     if (step == 0) first = last;
     if (env.is_root()) std::printf("loss %.17g\n", last);
   }
-  return std::isfinite(last) && last < first ? EXIT_SUCCESS : EXIT_FAILURE;
+  const double attended = attend(env);
+  if (env.is_root()) std::printf("attention %.17g\n", attended);
+  return std::isfinite(attended) && std::isfinite(last) && last < first ? EXIT_SUCCESS : EXIT_FAILURE;
 }
