@@ -3,6 +3,7 @@
 
 #include "halogen/io/checkpoint.hpp"
 #include "halogen/io/fields.hpp"
+#include "halogen/io/fit.hpp"
 #include "halogen/io/safetensors.hpp"
 
 namespace hg = halogen;

@@ -1,5 +1,5 @@
 // optimise: 0
-// program: extending
+// program: training
 // ranks: 1 2 4
 // Dropout, Dropout2d, DropPath and random expressions: the numbers that Philox gives by global index, to the bit, on
 // every mesh and in every step; gradients by finite differences; nothing in inference.

@@ -1,11 +1,13 @@
 // optimise: 0
-// program: extending
+// program: training
 // ranks: 1 2 4
 // SGD, Adam, Lion, LAMB, groups, clipping, averages and schedules against PyTorch's values over five steps; sharded
 // parameters beside whole ones; accumulation beside a larger batch; checkpoints in the middle of a schedule.
 #include <halogen/io.hpp>
 
 #include <filesystem>
+#include <fstream>
+#include <set>
 
 #include "support/composition.hpp"
 #include "support/reference.hpp"
@@ -223,6 +225,71 @@ TEST_CASE(
     const auto memory = [&]<class M>(M) { return hg::layout_of<Field<2>>(M{}, mesh, {2, 2, 8, 11}).memory().tensors; };
     CHECK(memory(Half{}) < memory(Whole{}));
   }
+}
+
+TEST_CASE("fit: the steps that it says, held-out losses by the average, metrics, a plot, early ends") {
+  using Trainer = hg::Trainer<Net, hg::AdamW, support::Mesh, double>;
+  const auto mesh = support::meshes(2).back();
+  const hg::AdamW settings{.lr = 1e-2, .schedule = hg::cosine_rate(12)};
+  Trainer trainer(Net{}, settings, mesh, {.seed = 2, .average = 0.5}),
+      by_hand(Net{}, settings, mesh, {.seed = 2, .average = 0.5});
+  std::vector<hg::Batch<Field<2>, Field<1>>> batches;
+  for (std::uint64_t i = 0; i < 3; ++i) batches.emplace_back(data_on(mesh, 2 * i).x, data_on(mesh, 2 * i).y);
+  const auto held_out = hg::batches(1, [&](hg::index_t) { return hg::Batch{data_on(mesh, 9).x, data_on(mesh, 9).y}; });
+  const auto folder = std::filesystem::temp_directory_path();
+  const std::string name = "halogen_fit_" + std::to_string(support::world().size());
+  const hg::FitOptions options{.epochs = 4,
+                               .evaluate_every = 3,
+                               .seed = 5,
+                               .metrics = folder / (name + ".jsonl"),
+                               .plot = folder / (name + ".svg"),
+                               .progress = hg::Progress::none};
+  const auto history = hg::fit(trainer, hg::huber, batches, options, held_out);
+  REQUIRE(history.size() == 4);
+  std::vector<std::vector<hg::index_t>> orders;
+  for (hg::index_t epoch = 0; epoch < 4; ++epoch) {
+    const hg::EpochReport& report = history[static_cast<std::size_t>(epoch)];
+    orders.push_back(hg::detail::drawn_order(3, 5, epoch));
+    double sum = 0;
+    for (const hg::index_t i : orders.back()) {
+      CHECK(by_hand.learning_rate() >= report.rate);
+      const auto& batch = batches[static_cast<std::size_t>(i)];
+      sum += by_hand.step(hg::huber, batch.x, batch.y).item() / 3;
+    }
+    CHECK(report.loss == doctest::Approx(sum).epsilon(1e-14));
+    CHECK(report.step == 3 * (epoch + 1));
+    CHECK(report.held_out.has_value() == (epoch >= 2));
+  }
+  CHECK(std::set(orders.begin(), orders.end()).size() > 1);
+  CHECK(trainer.parameters().to_host() == by_hand.parameters().to_host());
+  const Field<1> prediction = hg::infer(by_hand.averaged_parameters(), held_out[0].x),
+                 error = prediction - held_out[0].y;
+  const double expected = hg::mean(hg::where(hg::abs(error) < 1.0, 0.5 * error * error, hg::abs(error) - 0.5)).item();
+  CHECK(*history.back().held_out == doctest::Approx(expected).epsilon(1e-12));
+  if (support::world().rank() == 0) {
+    std::ifstream lines(options.metrics);
+    std::string line;
+    int count = 0;
+    while (std::getline(lines, line)) {
+      const auto report = nlohmann::json::parse(line);
+      CHECK(report["loss"].get<double>() == history[static_cast<std::size_t>(count)].loss);
+      CHECK(report.contains("held_out") == (count++ >= 2));
+    }
+    CHECK(count == 4);
+    CHECK(std::filesystem::file_size(options.plot) > 500);
+  }
+  int seen = 0;
+  const hg::FitOptions short_run{.epochs = 9, .after_epoch = [&](const hg::EpochReport&) { return ++seen < 2; }};
+  CHECK(hg::fit(trainer, hg::mse, batches, short_run).size() == 2);
+
+  Field<2> broken = batches[1].x.clone();
+  broken = broken / 0.0;
+  batches[1].x = broken;
+  CHECK_THROWS_WITH_AS(hg::fit(trainer, hg::mse, batches, {.shuffle = false}),
+                       doctest::Contains("the loss of step 20 (epoch 1, batch 1) is"), hg::CollectiveError);
+  CHECK_THROWS_AS(hg::fit(trainer, hg::mse, batches, {.metrics = "/no/such/folder/run.jsonl"}), hg::CollectiveError);
+  support::world().barrier();
+  if (support::world().rank() == 0) std::filesystem::remove(options.metrics), std::filesystem::remove(options.plot);
 }
 
 TEST_CASE("settings that are none end with one sentence") {

@@ -1,5 +1,5 @@
 // optimise: 0
-// program: extending
+// program: training
 // ranks: 1 2 4
 // Models of several outputs: a loss for each of them, their gradients by finite differences; an output that layers read
 // too, one that is a vector, one that is a norm's. In expressions, and on every mesh what one rank computes.

@@ -215,15 +215,8 @@ template <class Loss, class L, class W>
 LossMean EvaluationParts<S, Access>::mean_of(const LossTerm<Loss, L, W>& term, int output) const {
   const StoredTensor& prediction = plan_.tensors[plan_.prediction[output]];
   const auto samples = static_cast<double>(layout_.batch_cut().extent());
-  LossMean mean;
-  mean.factor = term.factor;
-  if (term.reduction == LossReduction::batch_mean) mean.divisor = samples;
-  if (term.reduction != LossReduction::mean) return mean;
-  mean.of_classes = kernels::WeighsLabels<Loss, L>;
-  mean.weighted = mean.of_classes || term.weight.data != nullptr;
-  mean.divisor = kernels::counted_of<Loss, T>(term.loss, prediction.channels);
-  if (!mean.weighted) mean.divisor *= samples * static_cast<double>(layout_.level(prediction.level).points());
-  return mean;
+  return loss_mean<Loss, L, T>(term.loss, term.reduction, term.factor, term.weight.data != nullptr, prediction.channels,
+                               samples, samples * static_cast<double>(layout_.level(prediction.level).points()));
 }
 
 template <class S, class Access>

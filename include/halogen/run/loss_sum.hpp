@@ -31,6 +31,21 @@ struct LossMean {
   bool weighted = false;
   bool of_classes = false;  ///< labels weigh too
 };
+/// That of a loss kernel, of labels of L computed in T, of a prediction of so many channels, samples and points over
+/// all ranks; is_weighted: there is a weight field.
+template <class Loss, class L, class T>
+LossMean loss_mean(const Loss& loss, LossReduction reduction, double factor, bool is_weighted, int channels,
+                   double samples, double points) {
+  LossMean mean;
+  mean.factor = factor;
+  if (reduction == LossReduction::batch_mean) mean.divisor = samples;
+  if (reduction != LossReduction::mean) return mean;
+  mean.of_classes = kernels::WeighsLabels<Loss, L>;
+  mean.weighted = mean.of_classes || is_weighted;
+  mean.divisor = kernels::counted_of<Loss, T>(loss, channels) * (mean.weighted ? 1 : points);
+  return mean;
+}
+
 /// Those of a model's outputs.
 using LossMeans = std::array<LossMean, most_outputs>;
 

@@ -1,0 +1,304 @@
+// fit(trainer, loss, data, options): a whole training run. Epochs over batches in an order drawn by seed and epoch, the
+// loss of what is held out by averaged weights, a progress bar, metrics as JSON lines, a plot, an early end.
+//
+//   data: anything with size() and [i], such as std::vector<hg::Batch<X, Y>>, or hg::batches(count, make): make(i)
+//   returns hg::Batch{x, y} or hg::Batch{x, y, weight}, each field cut as the mesh wants it, alike on all ranks
+//
+//   auto data = hg::batches(days, [&](hg::index_t day) { return hg::Batch{load(day, "now"), load(day, "later")}; });
+//   hg::fit(trainer, hg::huber, data, {.epochs = 12, .metrics = "run.jsonl", .plot = "loss.svg"}, held_out);
+//
+//   collectives: those of the steps; files are written by rank 0, and a failure reaches all ranks as one sentence.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "halogen/comm/agree.hpp"
+#include "halogen/core/config.hpp"
+#include "halogen/core/philox.hpp"
+#include "halogen/train/evaluate_loss.hpp"
+#include "halogen/train/trainer.hpp"
+
+namespace halogen {
+
+/// What a step takes: an image (or hg::Inputs), a label (or hg::Labels), a weight or none.
+template <class X, class Y, class W = NoWeight>
+struct Batch {
+  X x;
+  Y y;
+  W weight;
+  Batch(const X& image, const Y& label, const W& weight_field = {}) : x(image), y(label), weight(weight_field) {}
+};
+template <class X, class Y>
+Batch(X, Y) -> Batch<X, Y>;
+template <class X, class Y, class W>
+Batch(X, Y, W) -> Batch<X, Y, W>;
+
+/// `count` batches, each made when its turn comes.
+template <class Make>
+struct Batches {
+  index_t count;
+  Make make;
+  index_t size() const { return count; }
+  auto operator[](index_t i) const { return make(i); }
+};
+template <class Make>
+Batches<Make> batches(index_t count, Make make) {
+  return {count, std::move(make)};
+}
+
+/// One epoch, as it stands in the file of metrics; the same on all ranks.
+struct EpochReport {
+  index_t epoch = 0;  ///< from 1
+  index_t step = 0;   ///< updates so far
+  double loss = 0;    ///< mean over its steps, each before its update
+  std::optional<double> held_out;
+  double rate = 0;  ///< the learning rate of its last step
+  double samples_per_second = 0;
+};
+
+enum class Progress { automatic, none, bar };  ///< automatic: a bar where standard error is a terminal
+
+/// held-out batches are looked at every `evaluate_every` epochs, and after the last. after_epoch: called on all ranks;
+/// false ends the run.
+struct FitOptions {
+  index_t epochs = 1;
+  index_t evaluate_every = 1;
+  bool shuffle = true;
+  std::uint64_t seed = 0;
+  std::filesystem::path metrics{};  ///< JSON lines, one an epoch; empty: none
+  std::filesystem::path plot{};     ///< SVG of both losses; empty: none
+  Progress progress = Progress::automatic;
+  std::function<bool(const EpochReport&)> after_epoch{};
+};
+
+namespace detail {
+
+/// No held-out batches.
+struct NothingHeldOut {
+  index_t size() const { return 0; }
+};
+
+/// Numbers 0 to count - 1 in an order that seed and epoch give (Fisher and Yates).
+std::vector<index_t> drawn_order(index_t count, std::uint64_t seed, index_t epoch);
+/// One line of a file of metrics.
+std::string metrics_line(const EpochReport& report);
+/// Both losses by epoch, on a logarithmic scale where they are positive.
+void write_loss_plot(const std::filesystem::path& file, const std::vector<EpochReport>& history);
+/// Overwrites its line on standard error.
+void show_progress(const FitOptions& options, index_t epoch, index_t step, index_t steps, double loss, double rate,
+                   double samples_per_second, double seconds_left);
+/// Whether a bar is shown.
+bool shows_progress(Progress progress);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::vector<index_t> drawn_order(index_t count, std::uint64_t seed, index_t epoch) {
+  std::vector<index_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), index_t{0});
+  for (index_t i = count - 1; i > 0; --i) {
+    constexpr std::uint32_t stream = 0x0de7;  // no layer's
+    const auto bits = random_bits({seed, static_cast<std::uint64_t>(epoch), stream}, static_cast<std::uint64_t>(i));
+    const double unit = unit_of(bits[0], bits[1]);
+    std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(unit * static_cast<double>(i + 1))]);
+  }
+  return order;
+}
+
+HALOGEN_INLINE bool shows_progress(Progress progress) {
+  return progress == Progress::bar || (progress == Progress::automatic && isatty(STDERR_FILENO) != 0);
+}
+
+HALOGEN_INLINE std::string metrics_line(const EpochReport& report) {
+  nlohmann::ordered_json line{{"epoch", report.epoch}, {"step", report.step}, {"loss", report.loss}};
+  if (report.held_out) line["held_out"] = *report.held_out;
+  line["rate"] = report.rate;
+  line["samples_per_second"] = report.samples_per_second;
+  return line.dump();
+}
+
+HALOGEN_INLINE void write_loss_plot(const std::filesystem::path& file, const std::vector<EpochReport>& history) {
+  constexpr double width = 640, height = 400, left = 70, top = 20;
+  double least = 1e300, most = 0;
+  const auto widen = [&](double loss) {
+    if (!(loss > 0 && std::isfinite(loss))) return;
+    least = std::min(least, loss);
+    most = std::max(most, loss);
+  };
+  for (const EpochReport& report : history) {
+    widen(report.loss);
+    widen(report.held_out.value_or(0));
+  }
+  if (most == 0) least = most = 1;
+  const double low = std::log10(least), range = std::max(std::log10(most) - low, 1e-9);
+  std::ofstream out(file);
+  char text[256];
+  const auto write = [&](const char* format, auto... values) {
+    std::snprintf(text, sizeof text, format, values...);
+    out << text;
+  };
+  write(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" font-family=\"sans-serif\" "
+      "font-size=\"12\">\n",
+      width + left + 30, height + top + 50);
+  write("<rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" fill=\"none\" stroke=\"#888\"/>\n", left, top, width,
+        height);
+  write("<text x=\"4\" y=\"%g\">%.3g</text>\n<text x=\"4\" y=\"%g\">%.3g</text>\n", top + 10, most, top + height,
+        least);
+  write("<text x=\"%g\" y=\"%g\">epoch 1 to %lld, logarithmic</text>\n", left, top + height + 20,
+        static_cast<long long>(history.empty() ? 0 : history.back().epoch));
+  const auto line = [&](const char* name, const char* colour, double at, auto loss_of) {
+    out << "<polyline fill=\"none\" stroke=\"" << colour << "\" stroke-width=\"2\" points=\"";
+    for (const EpochReport& report : history) {
+      const std::optional<double> loss = loss_of(report);
+      if (!loss || !(*loss > 0)) continue;
+      const double span = std::max<double>(1, static_cast<double>(history.back().epoch - 1));
+      write("%.1f,%.1f ", left + width * static_cast<double>(report.epoch - 1) / span,
+            top + height * (1 - (std::log10(*loss) - low) / range));
+    }
+    out << "\"/>\n";
+    write("<text x=\"%g\" y=\"%g\" fill=\"%s\">%s</text>\n", left + at, top + height + 40, colour, name);
+  };
+  line("loss", "#1f77b4", 0, [](const EpochReport& report) { return std::optional<double>(report.loss); });
+  line("held out", "#d62728", 100, [](const EpochReport& report) { return report.held_out; });
+  out << "</svg>\n";
+  if (!out.flush()) throw Error("'" + file.string() + "' cannot be written: look at the folder and its space");
+}
+
+HALOGEN_INLINE void show_progress(const FitOptions& options, index_t epoch, index_t step, index_t steps, double loss,
+                                  double rate, double samples_per_second, double seconds_left) {
+  constexpr int cells = 24;
+  const double done = (static_cast<double>(epoch) + static_cast<double>(step) / static_cast<double>(steps)) /
+                      static_cast<double>(options.epochs);
+  const int full = static_cast<int>(cells * done);
+  const std::string bar =
+      std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(cells - full), '.');
+  std::fprintf(stderr, "\r[%s] epoch %lld/%lld  step %lld/%lld  loss %.4g  rate %.2g  %.3g samples/s  %.0f s left   ",
+               bar.c_str(), static_cast<long long>(epoch + 1), static_cast<long long>(options.epochs),
+               static_cast<long long>(step), static_cast<long long>(steps), loss, rate, samples_per_second,
+               seconds_left);
+  if (done >= 1) std::fputc('\n', stderr);
+}
+#endif
+
+/// The first parameter tensor that holds a number which is not finite, in words.
+template <class AnyTrainer>
+std::string words_about_parameters(const AnyTrainer& trainer) {
+  using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
+  const std::vector<typename Held::value_type> all = host_copy(trainer.parameters().view());
+  if constexpr (std::is_same_v<typename Held::placement, Replicate>) {
+    const std::vector<std::string> names = parameter_names<typename Held::model_type>();
+    for (int p = 0; p < Held::graph().parameters.size(); ++p) {
+      const ParameterShape& shape = Held::graph().parameters[p];
+      for (index_t i = 0; i < shape.count; ++i)
+        if (!std::isfinite(static_cast<double>(all[static_cast<std::size_t>(shape.offset + i)])))
+          return "parameter '" + names[static_cast<std::size_t>(p)] + "' is the first that is not finite after it";
+    }
+    return "all parameters are finite after it: look at the batch";
+  }
+  return "the parameters are sharded";
+}
+
+template <class Held, class Loss, class Data>
+double held_out_loss(const Loss& loss, const Data& data, const Held& parameters) {
+  double sum = 0;
+  for (index_t i = 0; i < static_cast<index_t>(data.size()); ++i) {
+    const auto& batch = data[static_cast<std::size_t>(i)];
+    const auto prediction = infer(parameters, batch.x);
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(batch.weight)>, NoWeight>)
+      sum += evaluate(loss, prediction, batch.y);
+    else
+      sum += evaluate(loss, prediction, batch.y, batch.weight);
+  }
+  return sum / static_cast<double>(data.size());
+}
+
+}  // namespace detail
+
+/// Trains; returns all epochs' reports. The held-out loss is that of the averaged parameters where the trainer keeps an
+/// average. Throws CollectiveError where the loss of a step is not finite, with the step and the first parameter that
+/// is not; nothing but the reports so far is written then.
+template <class AnyTrainer, class Loss, class Data, class HeldOut = detail::NothingHeldOut>
+std::vector<EpochReport> fit(AnyTrainer& trainer, const Loss& loss, const Data& data, const FitOptions& options = {},
+                             const HeldOut& held_out = {}) {
+  using Clock = std::chrono::steady_clock;
+  const auto steps = static_cast<index_t>(data.size());
+  if (steps < 1 || options.epochs < 1 || options.evaluate_every < 1)
+    throw CollectiveError("fit: " + std::to_string(steps) + " batches, " + std::to_string(options.epochs) +
+                          " epochs, evaluated every " + std::to_string(options.evaluate_every) + ": give 1 or more");
+  const auto& world = data[0].x.mesh().world();
+  const bool is_root = world.rank() == 0, shows = is_root && detail::shows_progress(options.progress);
+  std::ofstream metrics;
+  agree(world, [&] {
+    if (!is_root || options.metrics.empty()) return;
+    metrics.open(options.metrics);
+    if (!metrics) throw Error("'" + options.metrics.string() + "' cannot be written: look at its folder");
+  });
+  std::vector<EpochReport> history;
+  const Clock::time_point start = Clock::now();
+  const auto since = [](Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  index_t taken = trainer.optimizer_state().steps();
+  for (index_t epoch = 0; epoch < options.epochs; ++epoch) {
+    const Clock::time_point begin = Clock::now();
+    std::vector<index_t> order = detail::drawn_order(steps, options.seed, options.shuffle ? epoch : 0);
+    if (!options.shuffle) std::iota(order.begin(), order.end(), index_t{0});
+    EpochReport report;
+    index_t samples = 0;
+    for (index_t i = 0; i < steps; ++i) {
+      const auto& batch = data[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])];
+      report.rate = trainer.learning_rate();
+      double value = 0;
+      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(batch.weight)>, NoWeight>)
+        value = trainer.step(loss, batch.x, batch.y).item();
+      else
+        value = trainer.step(loss, batch.x, batch.y, batch.weight).item();
+      ++taken;
+      if (!std::isfinite(value))
+        throw CollectiveError("fit: the loss of step " + std::to_string(taken) + " (epoch " +
+                              std::to_string(epoch + 1) + ", batch " +
+                              std::to_string(order[static_cast<std::size_t>(i)]) + ") is " + std::to_string(value) +
+                              "; " + detail::words_about_parameters(trainer));
+      report.loss += value / static_cast<double>(steps);
+      samples += batch.x.extent(0);
+      const double past = since(start), done = static_cast<double>(epoch * steps + i + 1);
+      if (shows)
+        detail::show_progress(options, epoch, i + 1, steps, value, report.rate,
+                              static_cast<double>(samples) / since(begin),
+                              past / done * (static_cast<double>(options.epochs * steps) - done));
+    }
+    report.epoch = epoch + 1;
+    report.step = taken;
+    report.samples_per_second = static_cast<double>(samples) / since(begin);
+    if (held_out.size() > 0 && ((epoch + 1) % options.evaluate_every == 0 || epoch + 1 == options.epochs)) {
+      if constexpr (!std::is_same_v<HeldOut, detail::NothingHeldOut>)
+        report.held_out = trainer.optimizer_state().average() != nullptr
+                              ? detail::held_out_loss(loss, held_out, trainer.averaged_parameters())
+                              : detail::held_out_loss(loss, held_out, trainer.parameters());
+    }
+    history.push_back(report);
+    agree(world, [&] {
+      if (!metrics.is_open()) return;
+      metrics << detail::metrics_line(report) << std::endl;  // a run that ends early has all lines so far
+      if (!metrics) throw Error("'" + options.metrics.string() + "' cannot be written: look at its folder's space");
+    });
+    if (options.after_epoch && !options.after_epoch(report)) break;
+  }
+  agree(world, [&] {
+    if (is_root && !options.plot.empty()) detail::write_loss_plot(options.plot, history);
+  });
+  return history;
+}
+
+}  // namespace halogen
