@@ -26,7 +26,6 @@
 #include <vector>
 
 #include "halogen/comm/agree.hpp"
-#include "halogen/core/config.hpp"
 #include "halogen/core/philox.hpp"
 #include "halogen/train/evaluate_loss.hpp"
 #include "halogen/train/trainer.hpp"
@@ -92,18 +91,7 @@ struct NothingHeldOut {
 };
 
 /// Numbers 0 to count - 1 in an order that seed and epoch give (Fisher and Yates).
-std::vector<index_t> drawn_order(index_t count, std::uint64_t seed, index_t epoch);
-/// One line of a file of metrics.
-std::string metrics_line(const EpochReport& report);
-/// Both losses by epoch, on a logarithmic scale where they are positive.
-void write_loss_plot(const std::filesystem::path& file, const std::vector<EpochReport>& history);
-/// Overwrites its line on standard error.
-void show_progress(const FitOptions& options, index_t epoch, index_t step, index_t steps, double loss, double rate,
-                   double samples_per_second, double seconds_left);
-/// Whether a bar is shown.
-bool shows_progress(Progress progress);
-#if HALOGEN_BODIES
-HALOGEN_INLINE std::vector<index_t> drawn_order(index_t count, std::uint64_t seed, index_t epoch) {
+inline std::vector<index_t> drawn_order(index_t count, std::uint64_t seed, index_t epoch) {
   std::vector<index_t> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), index_t{0});
   for (index_t i = count - 1; i > 0; --i) {
@@ -115,11 +103,13 @@ HALOGEN_INLINE std::vector<index_t> drawn_order(index_t count, std::uint64_t see
   return order;
 }
 
-HALOGEN_INLINE bool shows_progress(Progress progress) {
+/// Whether a bar is shown.
+inline bool shows_progress(Progress progress) {
   return progress == Progress::bar || (progress == Progress::automatic && isatty(STDERR_FILENO) != 0);
 }
 
-HALOGEN_INLINE std::string metrics_line(const EpochReport& report) {
+/// One line of a file of metrics.
+inline std::string metrics_line(const EpochReport& report) {
   nlohmann::ordered_json line{{"epoch", report.epoch}, {"step", report.step}, {"loss", report.loss}};
   if (report.held_out) line["held_out"] = *report.held_out;
   line["rate"] = report.rate;
@@ -127,7 +117,8 @@ HALOGEN_INLINE std::string metrics_line(const EpochReport& report) {
   return line.dump();
 }
 
-HALOGEN_INLINE void write_loss_plot(const std::filesystem::path& file, const std::vector<EpochReport>& history) {
+/// Both losses by epoch, on a logarithmic scale where they are positive.
+inline void write_loss_plot(const std::filesystem::path& file, const std::vector<EpochReport>& history) {
   constexpr double width = 640, height = 400, left = 70, top = 20;
   double least = 1e300, most = 0;
   const auto widen = [&](double loss) {
@@ -175,8 +166,9 @@ HALOGEN_INLINE void write_loss_plot(const std::filesystem::path& file, const std
   if (!out.flush()) throw Error("'" + file.string() + "' cannot be written: look at the folder and its space");
 }
 
-HALOGEN_INLINE void show_progress(const FitOptions& options, index_t epoch, index_t step, index_t steps, double loss,
-                                  double rate, double samples_per_second, double seconds_left) {
+/// Overwrites its line on standard error.
+inline void show_progress(const FitOptions& options, index_t epoch, index_t step, index_t steps, double loss,
+                          double rate, double samples_per_second, double seconds_left) {
   constexpr int cells = 24;
   const double done = (static_cast<double>(epoch) + static_cast<double>(step) / static_cast<double>(steps)) /
                       static_cast<double>(options.epochs);
@@ -189,8 +181,6 @@ HALOGEN_INLINE void show_progress(const FitOptions& options, index_t epoch, inde
                seconds_left);
   if (done >= 1) std::fputc('\n', stderr);
 }
-#endif
-
 /// The first parameter tensor that holds a number which is not finite, in words.
 template <class AnyTrainer>
 std::string words_about_parameters(const AnyTrainer& trainer) {
