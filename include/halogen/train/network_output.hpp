@@ -1,17 +1,13 @@
-// A network inside an expression: infer(parameters, x) of a variable or an
-// expression is a stage, so that losses are written in the array language and
-// gradients with respect to the input come from value_and_grad.
+// A network inside an expression: infer(parameters, x) of a variable or an expression is a stage, so that losses are
+// written in the array language and gradients with respect to the input come from value_and_grad.
 //
-//   auto [loss, dx] = value_and_grad([&](auto x) { return
-//   mean(square(infer(parameters, x) - y)); })(image);
+//   auto [loss, dx] = value_and_grad([&](auto x) { return mean(square(infer(parameters, x) - y)); })(image);
 //
-// In value_and_grad(f)(parameters) the network is a variable, net(x) such a
-// stage too, and its parameters are given a gradient
-// (train/value_and_grad.hpp).
+// In value_and_grad(f)(parameters) the network is a variable, net(x) such a stage too, and its parameters are given a
+// gradient (train/value_and_grad.hpp).
 //
-// A model of several inputs takes as many, each a field or an expression:
-// net(x, time, label). One of several outputs gives a tuple: auto [height,
-// kind] = net(x).
+// A model of several inputs takes as many, each a field or an expression: net(x, time, label). One of several outputs
+// gives a tuple: auto [height, kind] = net(x).
 //
 // Placements of x in and out; collectives of its layers, forward and backward.
 #pragma once
@@ -29,13 +25,12 @@ namespace halogen {
 namespace detail {
 
 /// The channels that E's type tells; dyn where it does not.
-template <class E> inline constexpr int channels_of = dyn;
+template <class E>
+inline constexpr int channels_of = dyn;
 template <class Field>
-inline constexpr int channels_of<FieldLeaf<Field>> =
-    Field::tensor_type::extents[1];
+inline constexpr int channels_of<FieldLeaf<Field>> = Field::tensor_type::extents[1];
 template <int Index, class Field>
-inline constexpr int channels_of<VariableLeaf<Index, Field>> =
-    Field::tensor_type::extents[1];
+inline constexpr int channels_of<VariableLeaf<Index, Field>> = Field::tensor_type::extents[1];
 template <int Dim, int Offset, class E>
 inline constexpr int channels_of<Shift<Dim, Offset, E>> = channels_of<E>;
 template <class E, class... B>
@@ -45,8 +40,7 @@ inline constexpr int channels_of<Concatenated<1, E...>> =
     ((channels_of<E> == dyn) || ...) ? dyn : (channels_of<E> + ...);
 template <int Dim, class... E>
   requires(Dim != 1)
-inline constexpr int channels_of<Concatenated<Dim, E...>> =
-    channels_of<std::tuple_element_t<0, std::tuple<E...>>>;
+inline constexpr int channels_of<Concatenated<Dim, E...>> = channels_of<std::tuple_element_t<0, std::tuple<E...>>>;
 template <class F, class... A>
 inline constexpr int channels_of<Pointwise<F, A...>> = [] {
   int channels = dyn;
@@ -54,36 +48,30 @@ inline constexpr int channels_of<Pointwise<F, A...>> = [] {
   return channels;
 }();
 
-/// The field type in which a model takes E as its image: with E's channels,
-/// else those of the model's first layer.
-template <class T, int Channels, class Where> struct image_of;
+/// The field type in which a model takes E as its image: with E's channels, else those of the model's first layer.
+template <class T, int Channels, class Where>
+struct image_of;
 template <class T, int Channels, class MeshType, int... Codes>
 struct image_of<T, Channels, Placed<MeshType, 5, Codes...>> {
-  using type = Sharded<Tensor<T, dyn, Channels, dyn, dyn, dyn>, MeshType,
-                       typename placement_of<Codes>::type...>;
+  using type = Sharded<Tensor<T, dyn, Channels, dyn, dyn, dyn>, MeshType, typename placement_of<Codes>::type...>;
 };
 template <class T, int Channels, class MeshType, int... Codes>
 struct image_of<T, Channels, Placed<MeshType, 4, Codes...>> {
-  using type = Sharded<Tensor<T, dyn, Channels, dyn, dyn>, MeshType,
-                       typename placement_of<Codes>::type...>;
+  using type = Sharded<Tensor<T, dyn, Channels, dyn, dyn>, MeshType, typename placement_of<Codes>::type...>;
 };
 template <class T, int Channels, class MeshType, int... Codes>
 struct image_of<T, Channels, Placed<MeshType, 2, Codes...>> {
-  using type = Sharded<Tensor<T, dyn, Channels>, MeshType,
-                       typename placement_of<Codes>::type...>;
+  using type = Sharded<Tensor<T, dyn, Channels>, MeshType, typename placement_of<Codes>::type...>;
 };
 template <class T, int Channels, class MeshType, int... Codes>
 struct image_of<T, Channels, Placed<MeshType, 3, Codes...>> {
-  using type = Sharded<Tensor<T, dyn, Channels, dyn>, MeshType,
-                       typename placement_of<Codes>::type...>;
+  using type = Sharded<Tensor<T, dyn, Channels, dyn>, MeshType, typename placement_of<Codes>::type...>;
 };
 template <class ModelType, class T, class E>
-using FirstFor = typename image_of<
-    T, channels_of<E> == dyn ? input_channels<ModelType> : channels_of<E>,
-    typename E::placed>::type;
+using FirstFor =
+    typename image_of<T, channels_of<E> == dyn ? input_channels<ModelType> : channels_of<E>, typename E::placed>::type;
 
-/// The same of the I-th input, from 1: with the channels that the model names,
-/// of E's own type where it holds indices.
+/// The same of the I-th input, from 1: with the channels that the model names, of E's own type where it holds indices.
 template <class ModelType, class T, std::size_t I, class E>
 struct further_input {
   using Named = typename inputs_of<ModelType>::type;
@@ -93,10 +81,8 @@ struct further_input {
     else
       return InputShape{1};
   }();
-  using type = typename image_of<
-      std::conditional_t<shape.integer, typename E::value_type, T>,
-      channels_of<E> == dyn ? shape.channels : channels_of<E>,
-      typename E::placed>::type;
+  using type = typename image_of<std::conditional_t<shape.integer, typename E::value_type, T>,
+                                 channels_of<E> == dyn ? shape.channels : channels_of<E>, typename E::placed>::type;
 };
 
 template <class ModelType, class T, class Numbers, class E, class... More>
@@ -108,22 +94,17 @@ struct all_inputs<ModelType, T, std::index_sequence<>, E> {
 template <class ModelType, class T, std::size_t... I, class E, class... More>
   requires(sizeof...(I) > 0)
 struct all_inputs<ModelType, T, std::index_sequence<I...>, E, More...> {
-  using type =
-      Inputs<FirstFor<ModelType, T, E>,
-             typename further_input<ModelType, T, 1 + I, More>::type...>;
+  using type = Inputs<FirstFor<ModelType, T, E>, typename further_input<ModelType, T, 1 + I, More>::type...>;
 };
 template <class ModelType, class T, class E, class... More>
-using ImageFor =
-    typename all_inputs<ModelType, T, std::index_sequence_for<More...>, E,
-                        More...>::type;
+using ImageFor = typename all_inputs<ModelType, T, std::index_sequence_for<More...>, E, More...>::type;
 
-} // namespace detail
+}  // namespace detail
 
 namespace detail {
 
 namespace types {
-/// A network in an expression: its parameters, its images E and More, and its
-/// plan with its memory.
+/// A network in an expression: its parameters, its images E and More, and its plan with its memory.
 template <class ModelType, class T, class E, int Variable, class... More>
 struct NetworkNode {
   using model_type = ModelType;
@@ -132,81 +113,68 @@ struct NetworkNode {
   using Net = Network<ModelType, T>;
   using Prediction = typename Net::template Prediction<Image>;
   static constexpr int variable = Variable;
-  static constexpr bool differentiated =
-      has_variable<E> || (has_variable<More> || ...) || Variable >= 0;
-  static constexpr PlanKind plan =
-      differentiated ? PlanKind::vjp : PlanKind::inference;
+  static constexpr bool differentiated = has_variable<E> || (has_variable<More> || ...) || Variable >= 0;
+  static constexpr PlanKind plan = differentiated ? PlanKind::vjp : PlanKind::inference;
 
-  /// Backward reads the image where forward read it, so that it is kept as long
-  /// as the network.
+  /// Backward reads the image where forward read it, so that it is kept as long as the network.
   struct Run {
     Net network;
     std::optional<Image> image;
-    RandomStream random;   ///< of networks whose parameters are variables
-    bool has_kept = false; ///< what forward left for one backward is there
+    RandomStream random;    ///< of networks whose parameters are variables
+    bool has_kept = false;  ///< what forward left for one backward is there
   };
 
   Parameters<ModelType, T> parameters;
   std::tuple<E, More...> parts;
   std::shared_ptr<Run> run;
-  NetworkNode(const Parameters<ModelType, T> &p, std::shared_ptr<Run> kept, E e,
-              More... more)
-      : parameters(p), parts(std::move(e), std::move(more)...),
-        run(std::move(kept)) {
+  NetworkNode(const Parameters<ModelType, T>& p, std::shared_ptr<Run> kept, E e, More... more)
+      : parameters(p), parts(std::move(e), std::move(more)...), run(std::move(kept)) {
     check_width<T>(std::get<0>(parts));
   }
 
   /// Of the Number-th output, known without a run.
-  template <int Number> index_t extent_of(int d) const {
+  template <int Number>
+  index_t extent_of(int d) const {
     using Field = OutputField<ModelType, Image, Number>;
-    if (d == 0)
-      return stored_extent(std::get<0>(parts), 0);
-    if (d == 1)
-      return Field::tensor_type::extents[1];
+    if (d == 0) return stored_extent(std::get<0>(parts), 0);
+    if (d == 1) return Field::tensor_type::extents[1];
     constexpr int dimensions = FirstOf<Image>::rank - 2;
     std::array<Cut, dimensions> space;
     for (int s = 0; s < dimensions; ++s)
-      space[static_cast<std::size_t>(s)] = {
-          {0, stored_extent(std::get<0>(parts), 2 + s)}};
-    const Plan &planned =
-        plan_of<ModelType, Image::tensor_type::extents[1], plan>;
+      space[static_cast<std::size_t>(s)] = {{0, stored_extent(std::get<0>(parts), 2 + s)}};
+    const Plan& planned = plan_of<ModelType, Image::tensor_type::extents[1], plan>;
     const std::vector<LevelLayout> levels = layout_levels(planned, space, "1");
     const int level = planned.tensors[planned.prediction[Number]].level;
-    return levels[static_cast<std::size_t>(level)].extent(spatial_dimensions -
-                                                          dimensions + d - 2);
+    return levels[static_cast<std::size_t>(level)].extent(spatial_dimensions - dimensions + d - 2);
   }
 
   Prediction predict() const {
     const Image image = image_of_parts(std::index_sequence_for<E, More...>{});
-    if constexpr (plan == PlanKind::vjp)
-      run->image = image, run->has_kept = true;
-    auto &evaluation = run->network.template evaluation<plan>(image);
+    if constexpr (plan == PlanKind::vjp) run->image = image, run->has_kept = true;
+    auto& evaluation = run->network.template evaluation<plan>(image);
     evaluation.set_random(run->random);
     evaluation.forward(views_of(image), parameters.data());
     return Net::prediction(image, evaluation);
   }
 
-private:
+ private:
   template <std::size_t... I>
   Image image_of_parts(std::index_sequence<I...>) const {
-    return Image(materialised<typename given<Image>::template field<I>>(
-        std::get<I>(parts))...);
+    return Image(materialised<typename given<Image>::template field<I>>(std::get<I>(parts))...);
   }
 };
-} // namespace types
+}  // namespace types
 using types::NetworkNode;
 
-} // namespace detail
+}  // namespace detail
 
-/// A model's output for E; made by infer(parameters, expression), and by net(x)
-/// where the parameters are the Variable-th argument of what is differentiated.
-/// More: its further inputs.
+/// A model's output for E; made by infer(parameters, expression), and by net(x) where the parameters are the
+/// Variable-th argument of what is differentiated. More: its further inputs.
 template <class ModelType, class T, class E, int Variable = -1, class... More>
 struct NetworkOutput
     : detail::NetworkNode<ModelType, T, E, Variable, More...>,
       detail::FieldStage<NetworkOutput<ModelType, T, E, Variable, More...>,
-                         typename detail::NetworkNode<ModelType, T, E, Variable,
-                                                      More...>::Prediction> {
+                         typename detail::NetworkNode<ModelType, T, E, Variable, More...>::Prediction> {
   using Node = detail::NetworkNode<ModelType, T, E, Variable, More...>;
   using Result = typename Node::Prediction;
   using Node::Node;
@@ -218,13 +186,12 @@ struct NetworkOutput
 
 /// The same of a model that returns several: all of them are computed together.
 template <class ModelType, class T, class E, int Variable = -1, class... More>
-struct NetworkOutputs
-    : detail::NetworkNode<ModelType, T, E, Variable, More...> {
+struct NetworkOutputs : detail::NetworkNode<ModelType, T, E, Variable, More...> {
   using Node = detail::NetworkNode<ModelType, T, E, Variable, More...>;
   using Node::Node;
   detail::StageResult<typename Node::Prediction> identity;
 
-  const typename Node::Prediction &fields() const {
+  const typename Node::Prediction& fields() const {
     return identity.get([this] { return Node::predict(); });
   }
 };
@@ -232,12 +199,10 @@ struct NetworkOutputs
 /// The Number-th of them.
 template <int Number, class Outputs>
 struct OutputOf
-    : detail::FieldStage<
-          OutputOf<Number, Outputs>,
-          std::tuple_element_t<Number, typename Outputs::Prediction>> {
+    : detail::FieldStage<OutputOf<Number, Outputs>, std::tuple_element_t<Number, typename Outputs::Prediction>> {
   using Result = std::tuple_element_t<Number, typename Outputs::Prediction>;
   Outputs outputs;
-  explicit OutputOf(const Outputs &all) : outputs(all) {}
+  explicit OutputOf(const Outputs& all) : outputs(all) {}
 
   index_t extent(int d) const { return outputs.template extent_of<Number>(d); }
   Cut grid(int d) const { return this->field().cut(d); }
@@ -247,26 +212,21 @@ struct OutputOf
 namespace detail {
 
 template <class ModelType, class T, class E, int Variable, class... More>
-inline constexpr int
-    channels_of<NetworkOutput<ModelType, T, E, Variable, More...>> =
-        NetworkOutput<ModelType, T, E, Variable,
-                      More...>::Result::tensor_type::extents[1];
+inline constexpr int channels_of<NetworkOutput<ModelType, T, E, Variable, More...>> =
+    NetworkOutput<ModelType, T, E, Variable, More...>::Result::tensor_type::extents[1];
 template <class ModelType, class T, class E, int Variable, class... More>
-inline constexpr bool
-    has_variable<NetworkOutput<ModelType, T, E, Variable, More...>> =
-        has_variable<E> || (has_variable<More> || ...) || Variable >= 0;
+inline constexpr bool has_variable<NetworkOutput<ModelType, T, E, Variable, More...>> =
+    has_variable<E> || (has_variable<More> || ...) || Variable >= 0;
 template <class ModelType, class T, class E, int Variable, class... More>
-inline constexpr const char
-    *stage_text<NetworkOutput<ModelType, T, E, Variable, More...>> =
-        "network, see explain of the model";
+inline constexpr const char* stage_text<NetworkOutput<ModelType, T, E, Variable, More...>> =
+    "network, see explain of the model";
 template <int Number, class Outputs>
 inline constexpr int channels_of<OutputOf<Number, Outputs>> =
     OutputOf<Number, Outputs>::Result::tensor_type::extents[1];
 template <int Number, class Outputs>
-inline constexpr bool has_variable<OutputOf<Number, Outputs>> =
-    Outputs::differentiated;
+inline constexpr bool has_variable<OutputOf<Number, Outputs>> = Outputs::differentiated;
 template <int Number, class Outputs>
-inline constexpr const char *stage_text<OutputOf<Number, Outputs>> =
+inline constexpr const char* stage_text<OutputOf<Number, Outputs>> =
     "an output of a network of several, see explain of the model";
 template <int Number, class Outputs>
 struct stage_operand<OutputOf<Number, Outputs>> {
@@ -274,77 +234,60 @@ struct stage_operand<OutputOf<Number, Outputs>> {
 };
 template <class ModelType, class T, class E, int Variable, class... More>
 struct stage_operand<NetworkOutput<ModelType, T, E, Variable, More...>> {
-  using type = FirstOf<
-      typename NetworkOutput<ModelType, T, E, Variable, More...>::Image>;
+  using type = FirstOf<typename NetworkOutput<ModelType, T, E, Variable, More...>::Image>;
 };
 
 /// The gradient of the I-th input, where it has one.
-template <std::size_t I, class ModelType, class T, class Node, class Image,
-          class Evaluation, class All>
-void pull_input(const Node &node, const Image &image,
-                const Evaluation &evaluation, All &gradients) {
+template <std::size_t I, class ModelType, class T, class Node, class Image, class Evaluation, class All>
+void pull_input(const Node& node, const Image& image, const Evaluation& evaluation, All& gradients) {
   using Part = std::tuple_element_t<I, decltype(Node::parts)>;
   if constexpr (has_variable<Part>) {
     using Named = typename inputs_of<ModelType>::type;
     if constexpr (I < std::tuple_size_v<Named>)
       static_assert(std::tuple_element_t<I, Named>::shape.gradient,
-                    "input_has_no_gradient: the model names this input "
-                    "WithoutGradient or Indices");
-    backward(std::get<I>(node.parts),
-             leaf(Network<ModelType, T>::template input_gradient<I>(
-                 image, evaluation)),
+                    "input_has_no_gradient: the model names this input WithoutGradient or Indices");
+    backward(std::get<I>(node.parts), leaf(Network<ModelType, T>::template input_gradient<I>(image, evaluation)),
              gradients);
   }
 }
 
-/// Backward of a network that has run forward, from the cotangents of its
-/// outputs in the types that it stores.
-template <class ModelType, class T, class E, int Variable, class... More,
-          class All, class... C>
-void pull_network(const NetworkNode<ModelType, T, E, Variable, More...> &node,
-                  All &gradients, const C &...cotangents) {
-  const auto &image = *node.run->image;
-  auto &evaluation =
-      node.run->network.template evaluation<PlanKind::vjp>(image);
+/// Backward of a network that has run forward, from the cotangents of its outputs in the types that it stores.
+template <class ModelType, class T, class E, int Variable, class... More, class All, class... C>
+void pull_network(const NetworkNode<ModelType, T, E, Variable, More...>& node, All& gradients, const C&... cotangents) {
+  const auto& image = *node.run->image;
+  auto& evaluation = node.run->network.template evaluation<PlanKind::vjp>(image);
   if (std::exchange(node.run->has_kept, false))
-    evaluation.rebind_inputs(
-        views_of(image)); // other readers may have made its margin grow since
+    evaluation.rebind_inputs(views_of(image));  // other readers may have made its margin grow since
   else
-    evaluation.forward(
-        views_of(image),
-        node.parameters
-            .data()); // another region's backward has used its memory again
-  const Parameters<ModelType, T, Partial<Sum>> share("halogen::gradient",
-                                                     sub_meshes(image).samples);
+    evaluation.forward(views_of(image), node.parameters.data());  // another region's backward has used its memory again
+  const Parameters<ModelType, T, Partial<Sum>> share("halogen::gradient", sub_meshes(image).samples);
   run_vjp(evaluation, share.data(), cotangents...);
-  if constexpr (Variable >= 0)
-    add_parameters<Variable>(gradients, share);
+  if constexpr (Variable >= 0) add_parameters<Variable>(gradients, share);
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (pull_input<I, ModelType, T>(node, image, evaluation, gradients), ...);
   }(std::index_sequence_for<E, More...>{});
 }
 
 /// A cotangent of the network's type where the loss is of another.
-template <class T, class C> auto owed_in(const C &cotangent) {
+template <class T, class C>
+auto owed_in(const C& cotangent) {
   return materialised<field_of_t<FieldLeaf<C>, T>>(leaf(cotangent));
 }
 
-template <class ModelType, class T, class E, int Variable, class... More,
-          class C, class All>
-void pull(const NetworkOutput<ModelType, T, E, Variable, More...> &node,
-          const C &cotangent, All &gradients) {
-  node.field(); // forward has run
+template <class ModelType, class T, class E, int Variable, class... More, class C, class All>
+void pull(const NetworkOutput<ModelType, T, E, Variable, More...>& node, const C& cotangent, All& gradients) {
+  node.field();  // forward has run
   pull_network(node, gradients, owed_in<T>(cotangent));
 }
 
 /// What the outputs of one network are owed, of those that an expression reads.
-template <class... Fields> struct OwedToOutputs {
+template <class... Fields>
+struct OwedToOutputs {
   std::tuple<std::optional<Fields>...> fields;
 
-  friend OwedToOutputs operator+(OwedToOutputs a, const OwedToOutputs &b) {
-    const auto add = [](auto &sum, const auto &term) {
-      if (!term)
-        return;
+  friend OwedToOutputs operator+(OwedToOutputs a, const OwedToOutputs& b) {
+    const auto add = [](auto& sum, const auto& term) {
+      if (!term) return;
       if (sum)
         sum->rebind(evaluated(*sum, *sum + *term));
       else
@@ -356,17 +299,16 @@ template <class... Fields> struct OwedToOutputs {
     return a;
   }
 };
-template <class T, class Prediction> struct owed_to_outputs;
+template <class T, class Prediction>
+struct owed_to_outputs;
 template <class T, class... Fields>
 struct owed_to_outputs<T, std::tuple<Fields...>> {
   using type = OwedToOutputs<field_of_t<FieldLeaf<Fields>, T>...>;
 };
 
-/// An output hands its cotangent to the network, which waits for those of the
-/// others.
+/// An output hands its cotangent to the network, which waits for those of the others.
 template <int Number, class Outputs, class C, class All>
-void pull(const OutputOf<Number, Outputs> &output, const C &cotangent,
-          All &gradients) {
+void pull(const OutputOf<Number, Outputs>& output, const C& cotangent, All& gradients) {
   using T = typename Outputs::parameter_type;
   typename owed_to_outputs<T, typename Outputs::Prediction>::type owed;
   std::get<Number>(owed.fields) = owed_in<T>(cotangent);
@@ -377,51 +319,39 @@ template <class ModelType, class T, class E, int Variable, class... More>
 struct CotangentOf<NetworkOutputs<ModelType, T, E, Variable, More...>> {
   /// Outputs that no expression reads are owed zeros.
   template <class C, class All>
-  static void
-  pass(const NetworkOutputs<ModelType, T, E, Variable, More...> &node,
-       const C &owed, All &gradients) {
-    const auto &predictions = node.fields();
+  static void pass(const NetworkOutputs<ModelType, T, E, Variable, More...>& node, const C& owed, All& gradients) {
+    const auto& predictions = node.fields();
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      const auto or_zeros = [&]<class Field>(const std::optional<Field> &field,
-                                             const auto &like) {
-        return field ? *field
-                     : Field(Field::make_shape(like.mesh(), like.cuts()));
+      const auto or_zeros = [&]<class Field>(const std::optional<Field>& field, const auto& like) {
+        return field ? *field : Field(Field::make_shape(like.mesh(), like.cuts()));
       };
-      pull_network(
-          node, gradients,
-          or_zeros(std::get<I>(owed.fields), std::get<I>(predictions))...);
-    }(std::make_index_sequence<static_cast<std::size_t>(
-          outputs_of<ModelType>)>{});
+      pull_network(node, gradients, or_zeros(std::get<I>(owed.fields), std::get<I>(predictions))...);
+    }(std::make_index_sequence<static_cast<std::size_t>(outputs_of<ModelType>)>{});
   }
 };
 
 /// Fields and expressions as the image of a network.
 template <class ModelType, class T, class X, class... More>
-using ImageOf =
-    ImageFor<ModelType, T, expression_of<X>, expression_of<More>...>;
+using ImageOf = ImageFor<ModelType, T, expression_of<X>, expression_of<More>...>;
 
 /// The node that computes it, by the number of its outputs.
 template <class ModelType, class T, int Variable, class First, class... More>
 using NetworkNodeOf =
-    std::conditional_t<outputs_of<ModelType> == 1,
-                       NetworkOutput<ModelType, T, First, Variable, More...>,
+    std::conditional_t<outputs_of<ModelType> == 1, NetworkOutput<ModelType, T, First, Variable, More...>,
                        NetworkOutputs<ModelType, T, First, Variable, More...>>;
 
 /// A tuple of the outputs of a network that has several.
-template <class Outputs> auto outputs_apart(const Outputs &all) {
+template <class Outputs>
+auto outputs_apart(const Outputs& all) {
   return [&]<int... I>(std::integer_sequence<int, I...>) {
     return std::tuple(OutputOf<I, Outputs>(all)...);
-  }(std::make_integer_sequence<int,
-                               outputs_of<typename Outputs::model_type>>{});
+  }(std::make_integer_sequence<int, outputs_of<typename Outputs::model_type>>{});
 }
 
 template <class ModelType, class T, class First, class... More>
-auto network_output(const Parameters<ModelType, T> &parameters,
-                    const First &first, const More &...more) {
-  using Node = NetworkNodeOf<ModelType, T, -1, expression_of<First>,
-                             expression_of<More>...>;
-  const Node node(parameters, std::make_shared<typename Node::Run>(),
-                  as_expression(first), as_expression(more)...);
+auto network_output(const Parameters<ModelType, T>& parameters, const First& first, const More&... more) {
+  using Node = NetworkNodeOf<ModelType, T, -1, expression_of<First>, expression_of<More>...>;
+  const Node node(parameters, std::make_shared<typename Node::Run>(), as_expression(first), as_expression(more)...);
   if constexpr (outputs_of<ModelType> == 1)
     return node;
   else
@@ -429,24 +359,21 @@ auto network_output(const Parameters<ModelType, T> &parameters,
 }
 
 /// Names what does not fit, where overloads cannot.
-template <class Why> void refused() = delete;
+template <class Why>
+void refused() = delete;
 
-} // namespace detail
+}  // namespace detail
 
-/// An expression; for a model of several inputs a field or an expression for
-/// each of them.
+/// An expression; for a model of several inputs a field or an expression for each of them.
 template <class ModelType, class T, FieldOperand First, FieldOperand... More>
   requires(Expression<First> || sizeof...(More) > 0)
-auto infer(const Parameters<ModelType, T> &parameters, const First &first,
-           const More &...more) {
+auto infer(const Parameters<ModelType, T>& parameters, const First& first, const More&... more) {
   if constexpr (is_sharded<First> && (is_sharded<More> && ...))
     return infer(parameters, Inputs{first, more...});
-  else if constexpr (Fits<ModelType,
-                          detail::ImageOf<ModelType, T, First, More...>>)
+  else if constexpr (Fits<ModelType, detail::ImageOf<ModelType, T, First, More...>>)
     return detail::network_output<ModelType>(parameters, first, more...);
   else
-    detail::refused<
-        WhyNot<ModelType, detail::ImageOf<ModelType, T, First, More...>>>();
+    detail::refused<WhyNot<ModelType, detail::ImageOf<ModelType, T, First, More...>>>();
 }
 
-} // namespace halogen
+}  // namespace halogen
