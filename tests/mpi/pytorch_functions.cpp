@@ -344,6 +344,10 @@ TEST_CASE_FIXTURE(Fixture, "functions whose result is a number, or is summed to 
   NUMBER("eye", (hg::sum(hg::cast<double>(hg::global_index<0>(u) == hg::global_index<1>(u)) + 0.0 * u)), columns)
   NUMBER("trace, diagonal sums", (hg::sum(hg::where(hg::global_index<0>(u) == hg::global_index<1>(u), u, 0.0))), trace)
   NUMBER("nn.functional.one_hot", (hg::sum(hg::cast<double>(hg::global_index<1>(u) == 2) + 0.0 * u)), rows)
+  NUMBER("rand_like, randn_like, bernoulli",
+         (hg::sum(hg::cast<double>(hg::rand_like(u, hg::Generator{1}) < 1.0) +
+                  0.0 * hg::randn_like(u, hg::Generator{1}) + 0.0 * u)),
+         count)
   NUMBER("index_select of a few rows", (hg::sum(hg::concatenate<0>(hg::slice<0>(u, 5, 6), hg::slice<0>(u, 0, 1)))),
          first_row + last_row)
   NUMBER("matmul, mm, bmm", (hg::sum(hg::matmul(whole, hg::transpose<0, 1>(whole)))), gram)
