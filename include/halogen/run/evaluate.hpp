@@ -81,10 +81,12 @@ class Evaluation : public EvaluationParts<S, Access> {
 
   template <class L, Form F>
   void run_one(int i) {
+    Parts::begin_launch(i);
     if constexpr (requires { L::evaluates_fields; })
-      Parts::run_with(i, [this](const LaunchAt<S>& at) { L::template evaluate<S>(at, context_); });
+      L::template evaluate<S>(Parts::launch_at(i), context_);
     else
-      Parts::template run<L, F>(i);
+      run_launch<S, L, F>(Parts::launch_at(i));
+    Parts::end_launch(i);
   }
 
   FieldContext<Image> context_;

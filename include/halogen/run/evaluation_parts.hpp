@@ -98,15 +98,12 @@ class EvaluationParts {
     return found;
   }
 
-  template <class L, Form F>
-  void run(int i) {
-    run_with(i, [](const LaunchAt<S>& at) { run_launch<S, L, F>(at); });
+  /// Launch i, between begin_launch and end_launch.
+  LaunchAt<S> launch_at(int i) {
+    return {space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters_of(plan_.launches[i]), random_};
   }
-  template <class RunLaunch>
-  void run_with(int i, RunLaunch run_launch) {
-    parameters_.before(i);
-    run_launch(LaunchAt<S>(space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters_of(plan_.launches[i]),
-                           random_));
+  void begin_launch(int i) { parameters_.before(i); }
+  void end_launch(int i) {
     if (plan_.launches[i].level >= 0 && !counts_points_of(plan_.launches[i].level)) drop_gradients(i);
     finish_launch(i);
     parameters_.after(i);
