@@ -90,17 +90,20 @@ struct NothingHeldOut {
   index_t size() const { return 0; }
 };
 
-/// Numbers 0 to count - 1 in an order that seed and epoch give (Fisher and Yates).
-inline std::vector<index_t> drawn_order(index_t count, std::uint64_t seed, index_t epoch) {
+/// Numbers 0 to count - 1.
+inline std::vector<index_t> own_order(index_t count) {
   std::vector<index_t> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), index_t{0});
-  for (index_t i = count - 1; i > 0; --i) {
+  return order;
+}
+/// Puts them in the order that seed and epoch give (Fisher and Yates).
+inline void shuffle(std::vector<index_t>& order, std::uint64_t seed, index_t epoch) {
+  for (auto i = static_cast<index_t>(order.size()) - 1; i > 0; --i) {
     constexpr std::uint32_t stream = 0x0de7;  // no layer's
     const auto bits = random_bits({seed, static_cast<std::uint64_t>(epoch), stream}, static_cast<std::uint64_t>(i));
     const double unit = unit_of(bits[0], bits[1]);
     std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(unit * static_cast<double>(i + 1))]);
   }
-  return order;
 }
 
 /// Whether a bar is shown.
@@ -181,12 +184,13 @@ inline void show_progress(const FitOptions& options, index_t epoch, index_t step
                seconds_left);
   if (done >= 1) std::fputc('\n', stderr);
 }
+
 /// The first parameter tensor that holds a number which is not finite, in words.
 template <class AnyTrainer>
 std::string words_about_parameters(const AnyTrainer& trainer) {
   using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
-  const std::vector<typename Held::value_type> all = host_copy(trainer.parameters().view());
   if constexpr (std::is_same_v<typename Held::placement, Replicate>) {
+    const std::vector<typename Held::value_type> all = trainer.parameters().to_host();
     const std::vector<std::string> names = parameter_names<typename Held::model_type>();
     for (int p = 0; p < Held::graph().parameters.size(); ++p) {
       const ParameterShape& shape = Held::graph().parameters[p];
@@ -204,11 +208,7 @@ double held_out_loss(const Loss& loss, const Data& data, const Held& parameters)
   double sum = 0;
   for (index_t i = 0; i < static_cast<index_t>(data.size()); ++i) {
     const auto& batch = data[static_cast<std::size_t>(i)];
-    const auto prediction = infer(parameters, batch.x);
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(batch.weight)>, NoWeight>)
-      sum += evaluate(loss, prediction, batch.y);
-    else
-      sum += evaluate(loss, prediction, batch.y, batch.weight);
+    sum += evaluate(loss, infer(parameters, batch.x), batch.y, batch.weight);
   }
   return sum / static_cast<double>(data.size());
 }
@@ -226,7 +226,7 @@ std::vector<EpochReport> fit(AnyTrainer& trainer, const Loss& loss, const Data& 
   if (steps < 1 || options.epochs < 1 || options.evaluate_every < 1)
     throw CollectiveError("fit: " + std::to_string(steps) + " batches, " + std::to_string(options.epochs) +
                           " epochs, evaluated every " + std::to_string(options.evaluate_every) + ": give 1 or more");
-  const auto& world = data[0].x.mesh().world();
+  const Communicator& world = trainer.mesh().world();
   const bool is_root = world.rank() == 0, shows = is_root && detail::shows_progress(options.progress);
   std::ofstream metrics;
   agree(world, [&] {
@@ -242,18 +242,14 @@ std::vector<EpochReport> fit(AnyTrainer& trainer, const Loss& loss, const Data& 
   index_t taken = trainer.optimizer_state().steps();
   for (index_t epoch = 0; epoch < options.epochs; ++epoch) {
     const Clock::time_point begin = Clock::now();
-    std::vector<index_t> order = detail::drawn_order(steps, options.seed, options.shuffle ? epoch : 0);
-    if (!options.shuffle) std::iota(order.begin(), order.end(), index_t{0});
+    std::vector<index_t> order = detail::own_order(steps);
+    if (options.shuffle) detail::shuffle(order, options.seed, epoch);
     EpochReport report;
     index_t samples = 0;
     for (index_t i = 0; i < steps; ++i) {
       const auto& batch = data[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])];
       report.rate = trainer.learning_rate();
-      double value = 0;
-      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(batch.weight)>, NoWeight>)
-        value = trainer.step(loss, batch.x, batch.y).item();
-      else
-        value = trainer.step(loss, batch.x, batch.y, batch.weight).item();
+      const double value = trainer.step(loss, batch.x, batch.y, batch.weight).item();
       ++taken;
       if (!std::isfinite(value))
         throw CollectiveError("fit: the loss of step " + std::to_string(taken) + " (epoch " +

@@ -57,12 +57,15 @@ std::vector<unsigned short> tensors_of_values(const Parameters<ModelType, T>& pa
 }
 template <class ModelType, class T>
 std::vector<unsigned short> tensors_of_values(const Parameters<ModelType, T, Shard<0>>& parameters) {
-  const std::vector<unsigned short> all = tensors_of_values(Parameters<ModelType, T>(""));
+  const auto& shapes = parameters.graph().parameters;
   std::vector<unsigned short> own(parameters.view().size(), no_tensor);
   for (const ParameterBuckets::Bucket& bucket : parameters.sharding()->buckets) {
     const index_t first = bucket.begin + bucket.piece * parameters.sharding()->group.rank();
-    for (index_t i = 0; i < bucket.piece && first + i < bucket.end; ++i)
-      own[static_cast<std::size_t>(bucket.offset + i)] = all[static_cast<std::size_t>(first + i)];
+    int p = 0;
+    for (index_t i = 0; i < bucket.piece && first + i < bucket.end; ++i) {
+      while (first + i >= shapes[p].offset + shapes[p].count) ++p;
+      own[static_cast<std::size_t>(bucket.offset + i)] = static_cast<unsigned short>(p);
+    }
   }
   return own;
 }

@@ -57,7 +57,8 @@ class Trainer {
  public:
   Trainer(ModelType, Optimizer optimizer, const DeviceMesh<MeshType>& mesh, TrainerOptions options = {},
           Sharding sharding = {})
-      : parameters_(start(options.seed, mesh, sharding)),
+      : mesh_(mesh),
+        parameters_(start(options.seed, mesh, sharding)),
         state_(optimizer, parameters_, {options.groups, options.average}),
         seed_(options.seed),
         network_(std::make_unique<Net>(parameters_)) {}
@@ -177,6 +178,7 @@ class Trainer {
     requires(!Fits<ModelType, Image, NoWeight, NoWeight, T>)
   void predict(const Image& image) = delete;  // an expression? write Image v = u + 1; and give v
 
+  const DeviceMesh<MeshType>& mesh() const { return mesh_; }
   const Parameters<ModelType, T, P>& parameters() const { return parameters_; }
 
   /// Their moving average (TrainerOptions::average), the buffers as they are: hg::infer(trainer.averaged_parameters(),
@@ -244,6 +246,7 @@ class Trainer {
     return *gradient_;
   }
 
+  DeviceMesh<MeshType> mesh_;
   Parameters<ModelType, T, P> parameters_;
   OptimizerState<ModelType, T, P, Optimizer> state_;
   std::uint64_t seed_;
