@@ -22,13 +22,18 @@ constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
   return counter;
 }
 
+/// In [0, 1), of two words.
+constexpr double unit_of(std::uint32_t high, std::uint32_t low) {
+  return static_cast<double>((std::uint64_t{high} << 21) ^ (low >> 11)) * 0x1p-53;
+}
+
 /// Uniform in [0, 1), 53 bits, at (seed, stream, index).
 constexpr double uniform_at(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   const std::array<std::uint32_t, 4> bits =
       philox4x32({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
                   static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
                  {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
-  return static_cast<double>((std::uint64_t{bits[0]} << 21) ^ (bits[1] >> 11)) * 0x1p-53;
+  return unit_of(bits[0], bits[1]);
 }
 
 /// Where random numbers of a run come from. The numbers of another step or stream are others.
@@ -45,11 +50,6 @@ constexpr std::array<std::uint32_t, 4> random_bits(const Generator& from, std::u
                      static_cast<std::uint32_t>(from.step)},
                     {static_cast<std::uint32_t>(from.seed), static_cast<std::uint32_t>(from.seed >> 32) ^ apart ^
                                                                 static_cast<std::uint32_t>(from.step >> 32)});
-}
-
-/// In [0, 1), of two words.
-constexpr double unit_of(std::uint32_t high, std::uint32_t low) {
-  return static_cast<double>((std::uint64_t{high} << 21) ^ (low >> 11)) * 0x1p-53;
 }
 
 /// The random numbers of one layer in a step; the number of the step lies where kernels read it. None while `step` is

@@ -1,25 +1,12 @@
 // Runs a plan: launches in order, exchanges begun when a tensor is complete and awaited by its first reader.
 #pragma once
 
-#include <any>
-#include <map>
 #include <memory>
 #include <utility>
 
 #include "halogen/run/evaluation_parts.hpp"
 
 namespace halogen {
-
-/// What launches that evaluate expressions of fields need (LaunchType::evaluates_fields): the fields' type and mesh,
-/// and what each node keeps from launch to launch.
-template <class Image>
-struct FieldContext {
-  using field_type = Image;
-  DeviceMesh<typename Image::mesh_type> mesh;
-  std::map<int, std::any> kept{};
-};
-template <>
-struct FieldContext<void> {};
 
 /// A plan laid out on this rank, with its exchanges prepared. PlanOf::plan() is the constexpr plan (trace.hpp); S the
 /// value type of all that is stored or sent of fields, T = compute_type<S> that of parameters and of all computations;
@@ -75,18 +62,9 @@ class Evaluation : public EvaluationParts<S, Access> {
   template <int Begin, int End>
   void run_range() {
     [this]<int... I>(std::integer_sequence<int, I...>) {
-      (run_one<detail::type_of_address<forms[Begin + I].type>, forms[Begin + I].form>(Begin + I), ...);
+      (Parts::template run<detail::type_of_address<forms[Begin + I].type>, forms[Begin + I].form>(Begin + I, context_),
+       ...);
     }(std::make_integer_sequence<int, End - Begin>{});
-  }
-
-  template <class L, Form F>
-  void run_one(int i) {
-    Parts::begin_launch(i);
-    if constexpr (requires { L::evaluates_fields; })
-      L::template evaluate<S>(Parts::launch_at(i), context_);
-    else
-      run_launch<S, L, F>(Parts::launch_at(i));
-    Parts::end_launch(i);
   }
 
   FieldContext<Image> context_;

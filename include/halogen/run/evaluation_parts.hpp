@@ -1,6 +1,8 @@
 // What an evaluation of any model holds and does between the launches: memory, exchanges, sums, losses.
 #pragma once
 
+#include <any>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -14,6 +16,17 @@
 #include "halogen/tensor/sharded.hpp"
 
 namespace halogen {
+
+/// What launches that evaluate expressions of fields need (LaunchType::evaluates_fields): the fields' type and mesh,
+/// and what each node keeps from launch to launch.
+template <class Image>
+struct FieldContext {
+  using field_type = Image;
+  DeviceMesh<typename Image::mesh_type> mesh;
+  std::map<int, std::any> kept{};
+};
+template <>
+struct FieldContext<void> {};
 
 /// The part of an Evaluation that does not depend on the model, so that programs share it (halogen::compiled). The plan
 /// outlives it.
@@ -98,12 +111,15 @@ class EvaluationParts {
     return found;
   }
 
-  /// Launch i, between begin_launch and end_launch.
-  LaunchAt<S> launch_at(int i) {
-    return {space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters_of(plan_.launches[i]), random_};
-  }
-  void begin_launch(int i) { parameters_.before(i); }
-  void end_launch(int i) {
+  template <class L, Form F, class Context>
+  void run(int i, [[maybe_unused]] Context& context) {
+    parameters_.before(i);
+    const LaunchAt<S> at(space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters_of(plan_.launches[i]),
+                         random_);
+    if constexpr (requires { L::evaluates_fields; })
+      L::template evaluate<S>(at, context);
+    else
+      run_launch<S, L, F>(at);
     if (plan_.launches[i].level >= 0 && !counts_points_of(plan_.launches[i].level)) drop_gradients(i);
     finish_launch(i);
     parameters_.after(i);
