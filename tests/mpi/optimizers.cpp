@@ -127,8 +127,7 @@ TEST_CASE("five steps as PyTorch's") {
 }
 
 TEST_CASE("groups of parameters: another rate for the first tensor, no decay for the others") {
-  const hg::ParameterGroup kernels{[](std::string_view name, const hg::ParameterShape&) { return name == "0.weight"; },
-                                   0.2, 1};
+  const auto kernels = hg::parameters_named<Model>([](std::string_view name) { return name == "0.weight"; }, 0.2);
   check_steps("groups", hg::AdamW{.lr = 0.1, .weight_decay = 0.2}, {.groups = {kernels, hg::without_decay()}});
 }
 
@@ -303,7 +302,7 @@ TEST_CASE("settings that are none end with one sentence") {
                        "SGD: nesterov with momentum = 0.000000: give a positive momentum, and dampening 0", Fails);
   CHECK_THROWS_WITH_AS(make(hg::Adam{.schedule = hg::cosine_rate(5, {.warmup = 5})}),
                        "Adam: steps of its schedule = 5.000000: give more than the steps of its warm-up", Fails);
-  const hg::ParameterGroup none{[](std::string_view name, const hg::ParameterShape&) { return name == "head"; }};
+  const auto none = hg::parameters_named<Model>([](std::string_view name) { return name == "head"; });
   CHECK_THROWS_AS(make(hg::AdamW{}, {.groups = {none}}), Fails);
   CHECK_THROWS_AS(make(hg::AdamW{}, {.average = 1}), Fails);
   CHECK_THROWS_AS(make(hg::Lion{.beta1 = 1}), Fails);

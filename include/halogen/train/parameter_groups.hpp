@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "halogen/kernels/optimizers.hpp"
@@ -12,16 +13,27 @@
 
 namespace halogen {
 
-/// A parameter belongs to the first group that holds it, and with the factors 1 to none. holds(name, shape): name as
-/// parameter_names() has it.
+/// A parameter belongs to the first group that holds it, and with the factors 1 to none. holds(p, shape): p as
+/// graph().parameters counts.
 struct ParameterGroup {
-  std::function<bool(std::string_view name, const ParameterShape& shape)> holds;
+  std::function<bool(int p, const ParameterShape& shape)> holds;
   double lr_factor = 1, decay_factor = 1;
 };
 
+/// Those of a model whose name, as parameter_names() has it, is chosen. A program that asks for no names has no code
+/// that makes them.
+template <class ModelType>
+ParameterGroup parameters_named(std::function<bool(std::string_view name)> chosen, double lr_factor = 1,
+                                double decay_factor = 1) {
+  return {[chosen = std::move(chosen), names = parameter_names<ModelType>()](int p, const ParameterShape&) {
+            return chosen(names[static_cast<std::size_t>(p)]);
+          },
+          lr_factor, decay_factor};
+}
+
 /// Biases and the weights of norms, all tensors of one dimension, do not decay.
 inline ParameterGroup without_decay() {
-  return {[](std::string_view, const ParameterShape& shape) { return shape.rank <= 1; }, 1, 0};
+  return {[](int, const ParameterShape& shape) { return shape.rank <= 1; }, 1, 0};
 }
 
 /// groups: see above. average: the share of the old value in a moving average of the parameters (EMA), such as 0.999;
@@ -103,13 +115,12 @@ class GroupsOfParameters {
     if (static_cast<int>(groups.size()) >= kernels::most_groups)
       throw CollectiveError(std::to_string(groups.size()) + " groups of parameters: give at most " +
                             std::to_string(kernels::most_groups - 1));
-    const std::vector<std::string> names = parameter_names<ModelType>();
     const auto& shapes = Parameters<ModelType, T, P>::graph().parameters;
-    std::vector<unsigned char> group_of(names.size(), 0);
+    std::vector<unsigned char> group_of(static_cast<std::size_t>(shapes.size()), 0);
     std::vector<bool> is_used(groups.size());
-    for (std::size_t p = 0; p < names.size(); ++p)
+    for (std::size_t p = 0; p < group_of.size(); ++p)
       for (std::size_t g = 0; g < groups.size() && group_of[p] == 0; ++g)
-        if (groups[g].holds(names[p], shapes[static_cast<int>(p)])) {
+        if (groups[g].holds(static_cast<int>(p), shapes[static_cast<int>(p)])) {
           group_of[p] = static_cast<unsigned char>(g + 1);
           is_used[g] = true;
         }
