@@ -57,6 +57,22 @@ struct VectorSumLaunch {
   }
 };
 
+namespace detail {
+/// Rows, as those of row kernels, into a field of the shape of a stored tensor.
+template <class S, class Rows>
+void write_field(const execution_space& space, const char* label, const Rows& rows, const TensorView<S>& to,
+                 const Layout& layout, const StoredTensor& like) {
+  kernels::RowKernel<execution_space, S, Rows> kernel;
+  kernel.compute = rows;
+  kernel.output.tensor = to;
+  kernel.output.channels = like.channels;
+  const Interval columns = layout.owned(like.level, 2);
+  kernel.output.tiling = {layout.owned(like.level, 1), columns, layout.samples() * layout.planes(like.level),
+                          TileSizes::rows, std::max(index_t{1}, columns.size())};
+  kernel.launch(space, label);
+}
+}  // namespace detail
+
 /// One launch of a plan on this rank. S: the value type of stored tensors; T = compute_type<S> that of parameters and
 /// of all computations. Refers to an evaluation's parts.
 template <class S>
@@ -324,14 +340,7 @@ class LaunchAt {
   /// Rows into a field of the shape of a stored tensor.
   template <class Rows>
   void write_field(const char* label, const Rows& rows, const TensorView<S>& to, const StoredTensor& like) const {
-    kernels::RowKernel<execution_space, S, Rows> kernel;
-    kernel.compute = rows;
-    kernel.output.tensor = to;
-    kernel.output.channels = like.channels;
-    const Interval columns = layout_.owned(like.level, 2);
-    kernel.output.tiling = {layout_.owned(like.level, 1), columns, layout_.samples() * layout_.planes(like.level),
-                            TileSizes::rows, std::max(index_t{1}, columns.size())};
-    kernel.launch(space_, label);
+    detail::write_field(space_, label, rows, to, layout_, like);
   }
 
   /// A value as it stands, or as the windows of a node read it.

@@ -59,14 +59,9 @@ void copy_stored(const execution_space& space, const Plan& plan, const Layout& l
   Value value;
   value.level = plan.tensors[tensor].level;
   value.sources.push({tensor, -1, {}, false, plan.tensors[tensor].channels});
-  kernels::RowKernel<execution_space, S, kernels::CopyRows<S, kernels::ValueReader<S>>> kernel;
-  kernel.compute = {operands.value_reader(value), 0};
-  kernel.output.tensor = to;
-  kernel.output.channels = value.channels();
-  const Interval columns = layout.owned(value.level, 2);
-  kernel.output.tiling = {layout.owned(value.level, 1), columns, layout.samples() * layout.planes(value.level),
-                          TileSizes::rows, std::max(index_t{1}, columns.size())};
-  kernel.launch(space, "halogen::copy");
+  detail::write_field(space, "halogen::copy",
+                      kernels::CopyRows<S, kernels::ValueReader<S>>{operands.value_reader(value), 0}, to, layout,
+                      plan.tensors[tensor]);
 }
 
 }  // namespace halogen

@@ -228,8 +228,8 @@ template <class Loss, class L, class W>
 LossMean EvaluationParts<S, Access>::mean_of(const LossTerm<Loss, L, W>& term, int output) const {
   const StoredTensor& prediction = plan_.tensors[plan_.prediction[output]];
   const auto samples = static_cast<double>(layout_.batch_cut().extent());
-  return loss_mean<Loss, L, T>(term.loss, term.reduction, term.factor, term.weight.data != nullptr, prediction.channels,
-                               samples, samples * static_cast<double>(layout_.level(prediction.level).points()));
+  return halogen::mean_of<T>(term, prediction.channels, samples,
+                             samples * static_cast<double>(layout_.level(prediction.level).points()));
 }
 
 template <class S, class Access>
@@ -239,10 +239,7 @@ void EvaluationParts<S, Access>::weigh_loss(const LossTerm<Loss, L, W>& term, in
   const StoredTensor& prediction = plan_.tensors[plan_.prediction[output]];
   const kernels::Tiling& tiling = layout_.workspace().tiling(plan_.first_backward + output);
   double* partial = operands_.template workspace<double>(layout_.workspace().losses);
-  kernels::launch_tiles(
-      space_, "halogen::weight_sum", tiling.count(),
-      kernels::WeightSum<Space, Loss, L, W>{term.loss, term.label, term.weight, prediction.channels, tiling, partial},
-      0, kernels::device::reduce_bytes);
+  launch_weights(space_, term, prediction.channels, tiling, partial);
   loss_.add_weights(space_, output, partial, counts_points_of(prediction.level) ? tiling.count() : 0);
 }
 
@@ -252,21 +249,10 @@ void EvaluationParts<S, Access>::run_loss(const LossTerm<Loss, L, W>& term, int 
   const int i = plan_.first_backward + output;
   const StoredTensor& prediction = plan_.tensors[plan_.prediction[output]];
   const kernels::Tiling& tiling = layout_.workspace().tiling(i);
-  const LossMean& mean = loss_.means()[static_cast<std::size_t>(output)];
   double* partial = operands_.template workspace<double>(layout_.workspace().losses);
   parameters_.before(i);
-  const kernels::LossRows<Space, S, Loss, L, W> kernel{term.loss,
-                                                       this->prediction(output),
-                                                       term.label,
-                                                       term.weight,
-                                                       operands_.tensor(plan_.launches[i].output),
-                                                       prediction.channels,
-                                                       tiling,
-                                                       mean.factor,
-                                                       mean.divisor,
-                                                       loss_.weight_of(output),
-                                                       partial};
-  kernels::launch_tiles(space_, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
+  launch_loss(space_, term, this->prediction(output), operands_.tensor(plan_.launches[i].output), prediction.channels,
+              tiling, loss_.means()[static_cast<std::size_t>(output)], loss_.weight_of(output), partial);
   loss_.add_losses(space_, output, partial, counts_points_of(prediction.level) ? tiling.count() : 0);
 }
 

@@ -31,19 +31,37 @@ struct LossMean {
   bool weighted = false;
   bool of_classes = false;  ///< labels weigh too
 };
-/// That of a loss kernel, of labels of L computed in T, of a prediction of so many channels, samples and points over
-/// all ranks; is_weighted: there is a weight field.
-template <class Loss, class L, class T>
-LossMean loss_mean(const Loss& loss, LossReduction reduction, double factor, bool is_weighted, int channels,
-                   double samples, double points) {
+/// That of a loss computed in T, of a prediction of so many channels, samples and points over all ranks.
+template <class T, class Loss, class L, class W>
+LossMean mean_of(const LossTerm<Loss, L, W>& term, int channels, double samples, double points) {
   LossMean mean;
-  mean.factor = factor;
-  if (reduction == LossReduction::batch_mean) mean.divisor = samples;
-  if (reduction != LossReduction::mean) return mean;
+  mean.factor = term.factor;
+  if (term.reduction == LossReduction::batch_mean) mean.divisor = samples;
+  if (term.reduction != LossReduction::mean) return mean;
   mean.of_classes = kernels::WeighsLabels<Loss, L>;
-  mean.weighted = mean.of_classes || is_weighted;
-  mean.divisor = kernels::counted_of<Loss, T>(loss, channels) * (mean.weighted ? 1 : points);
+  mean.weighted = mean.of_classes || term.weight.data != nullptr;
+  mean.divisor = kernels::counted_of<Loss, T>(term.loss, channels) * (mean.weighted ? 1 : points);
   return mean;
+}
+
+/// What the points of these tiles count in the mean, a number a tile.
+template <class Loss, class L, class W>
+void launch_weights(const execution_space& space, const LossTerm<Loss, L, W>& term, int channels,
+                    const kernels::Tiling& tiling, double* partial) {
+  using Sum = kernels::WeightSum<execution_space, Loss, L, W>;
+  kernels::launch_tiles(space, "halogen::weight_sum", tiling.count(),
+                        Sum{term.loss, term.label, term.weight, channels, tiling, partial}, 0,
+                        kernels::device::reduce_bytes);
+}
+/// What they lose, and the gradient; weight_sum: over all ranks, null without weights.
+template <class S, class Loss, class L, class W>
+void launch_loss(const execution_space& space, const LossTerm<Loss, L, W>& term, const TensorView<S>& prediction,
+                 const TensorView<S>& gradient, int channels, const kernels::Tiling& tiling, const LossMean& mean,
+                 const double* weight_sum, double* partial) {
+  const kernels::LossRows<execution_space, S, Loss, L, W> kernel{term.loss,    prediction, term.label, term.weight,
+                                                                 gradient,     channels,   tiling,     mean.factor,
+                                                                 mean.divisor, weight_sum, partial};
+  kernels::launch_tiles(space, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
 }
 
 /// Those of a model's outputs.

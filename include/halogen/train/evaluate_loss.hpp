@@ -14,8 +14,8 @@ namespace detail {
 template <class Field>
 kernels::Tiling tiles_of(const Field& field) {
   constexpr int rank = Field::rank;
-  const auto at = [&](int d) { return d < 2 ? Interval{0, 1} : field.owned(d); };
-  const Interval rows = rank > 3 ? at(rank - 2) : Interval{0, 1}, columns = rank > 2 ? at(rank - 1) : Interval{0, 1};
+  const Interval rows = rank > 3 ? field.owned(rank - 2) : Interval{0, 1},
+                 columns = rank > 2 ? field.owned(rank - 1) : Interval{0, 1};
   const auto planes = rank == 5 ? field.local_extent(2) : index_t{1};
   return {rows, columns, static_cast<int>(field.local_extent(0) * planes), TileSizes::rows,
           std::max(index_t{1}, columns.size())};
@@ -35,54 +35,31 @@ void check_beside(const Field& field, const auto& prediction, const char* what) 
 template <class Loss, class Prediction, class Label, class Weight = NoWeight>
   requires(is_sharded<Prediction> && is_sharded<Label> && Prediction::rank == Label::rank)
 double evaluate(const Loss& loss, const Prediction& prediction, const Label& label, const Weight& weight = no_weight) {
-  using S = typename Prediction::value_type;
-  using L = typename Label::value_type;
-  constexpr bool weighs = !std::is_same_v<Weight, NoWeight>;
-  using W = typename std::conditional_t<weighs, Weight, Prediction>::value_type;
+  using T = compute_type<typename Prediction::value_type>;
   static_assert(
       detail::label_channels<Loss, Label>(Prediction::tensor_type::extents[1]) == Label::tensor_type::extents[1],
       "label_channels_differ: give a label of as many channels as the loss compares");
   detail::check_beside(label, prediction, "label");
-  if constexpr (weighs) detail::check_beside(weight, prediction, "weight");
+  if constexpr (!std::is_same_v<Weight, NoWeight>) detail::check_beside(weight, prediction, "weight");
   const execution_space space;
   const int channels = Prediction::tensor_type::extents[1];
-  const auto kernel = detail::kernel_of<Label>(loss, channels);
-  using Kernel = std::remove_const_t<decltype(kernel)>;
+  const auto term = detail::loss_term<T>(loss, channels, label, weight);
   const kernels::Tiling tiling = detail::tiles_of(prediction);
   const Kokkos::View<double*, memory_space> partial("halogen::losses", static_cast<std::size_t>(tiling.count()));
   const Prediction gradient(prediction.shape(), Prediction::Start::unwritten);
-  TensorView<W> weights;
-  if constexpr (weighs) weights = detail::view_of(weight);
-
-  LossMeans means;
-  double points = static_cast<double>(prediction.extent(0));
-  const double samples = points;
+  const auto samples = static_cast<double>(prediction.extent(0));
+  double points = samples;
   for (int d = 2; d < Prediction::rank; ++d) points *= static_cast<double>(prediction.extent(d));
-  double factor = 1;
-  if constexpr (requires { loss.factor; }) factor = loss.factor;
-  means[0] = loss_mean<Kernel, L, compute_type<S>>(kernel, detail::reduction_of(loss), factor, weighs, channels,
-                                                   samples, points);
+  const LossMean mean = mean_of<T>(term, channels, samples, points);
   LossSum sum(detail::sub_meshes(prediction).samples, 1);
-  sum.begin(means);
-  if (means[0].weighted)
-    kernels::launch_tiles(space, "halogen::weight_sum", tiling.count(),
-                          kernels::WeightSum<execution_space, Kernel, L, W>{kernel, detail::view_of(label), weights,
-                                                                            channels, tiling, partial.data()},
-                          0, kernels::device::reduce_bytes);
-  if (means[0].weighted) sum.add_weights(space, 0, partial.data(), tiling.count());
-  sum.sum_weights(space);
-  const kernels::LossRows<execution_space, S, Kernel, L, W> rows{kernel,
-                                                                 detail::view_of(prediction),
-                                                                 detail::view_of(label),
-                                                                 weights,
-                                                                 detail::view_of(gradient),
-                                                                 channels,
-                                                                 tiling,
-                                                                 means[0].factor,
-                                                                 means[0].divisor,
-                                                                 sum.weight_of(0),
-                                                                 partial.data()};
-  kernels::launch_tiles(space, "halogen::loss", tiling.count(), rows, 0, kernels::device::reduce_bytes);
+  sum.begin({mean});
+  if (mean.weighted) {
+    launch_weights(space, term, channels, tiling, partial.data());
+    sum.add_weights(space, 0, partial.data(), tiling.count());
+    sum.sum_weights(space);
+  }
+  launch_loss(space, term, detail::view_of(prediction), detail::view_of(gradient), channels, tiling, mean,
+              sum.weight_of(0), partial.data());
   sum.add_losses(space, 0, partial.data(), tiling.count());
   sum.sum_losses(space);
   return sum.value(space);

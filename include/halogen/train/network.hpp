@@ -128,25 +128,29 @@ LossReduction reduction_of(const Loss& loss) {
     return LossReduction::mean;
 }
 
-/// The loss of an evaluation's Number-th output, once label and weight are seen to lie as it does.
+/// A loss of a prediction of so many channels, which is computed in T, beside its label and weight.
+template <class T, class Loss, class Label, class Weight>
+auto loss_term(const Loss& loss, int channels, const Label& label, const Weight& weight) {
+  double factor = 1;
+  if constexpr (requires { loss.factor; }) factor = loss.factor;
+  const auto kernel = kernel_of<Label>(loss, channels);
+  using Kernel = std::remove_const_t<decltype(kernel)>;
+  using L = typename Label::value_type;
+  if constexpr (std::is_same_v<Weight, NoWeight>)
+    return LossTerm<Kernel, L, T>{kernel, reduction_of(loss), factor, view_of(label), {}};
+  else
+    return LossTerm<Kernel, L, typename Weight::value_type>{kernel, reduction_of(loss), factor, view_of(label),
+                                                            view_of(weight)};
+}
+
+/// That of an evaluation's Number-th output, once label and weight are seen to lie as it does.
 template <int Number, class E, class Loss, class Label, class Weight>
-auto loss_term(const E& evaluation, const Loss& loss, const Label& label, const Weight& weight) {
+auto loss_of_output(const E& evaluation, const Loss& loss, const Label& label, const Weight& weight) {
   const std::string of = E::plan().graph.outputs > 1 ? " of output " + std::to_string(Number) : "";
   const int tensor = E::plan().prediction[Number];
   check_same_cut(label, evaluation.layout(), "label" + of, tensor);
-  const auto kernel = kernel_of<Label>(loss, E::plan().tensors[tensor].channels);
-  double factor = 1;
-  if constexpr (requires { loss.factor; }) factor = loss.factor;
-  using Kernel = std::remove_const_t<decltype(kernel)>;
-  using L = typename Label::value_type;
-  if constexpr (std::is_same_v<Weight, NoWeight>) {
-    using W = compute_type<typename E::stored_type>;
-    return LossTerm<Kernel, L, W>{kernel, reduction_of(loss), factor, view_of(label), {}};
-  } else {
-    check_same_cut(weight, evaluation.layout(), "weight" + of, tensor);
-    return LossTerm<Kernel, L, typename Weight::value_type>{kernel, reduction_of(loss), factor, view_of(label),
-                                                            view_of(weight)};
-  }
+  if constexpr (!std::is_same_v<Weight, NoWeight>) check_same_cut(weight, evaluation.layout(), "weight" + of, tensor);
+  return loss_term<compute_type<typename E::stored_type>>(loss, E::plan().tensors[tensor].channels, label, weight);
 }
 
 /// Forward and backward of one evaluation; the gradient of replicated parameters stays this rank's share.
@@ -154,7 +158,8 @@ template <class Loss, class E, class T, class Image, class Label, class Weight>
 void run_training(E& evaluation, const Loss& loss, T* parameters, T* gradient, const Image& image, const Label& label,
                   const Weight& weight) {
   [&]<int... I>(std::integer_sequence<int, I...>) {
-    const auto terms = std::tuple(loss_term<I>(evaluation, one_of<I>(loss), one_of<I>(label), one_of<I>(weight))...);
+    const auto terms =
+        std::tuple(loss_of_output<I>(evaluation, one_of<I>(loss), one_of<I>(label), one_of<I>(weight))...);
     evaluation.forward(views_of(image), parameters);
     evaluation.backward(gradient, std::get<I>(terms)...);
   }(std::make_integer_sequence<int, E::outputs>{});
