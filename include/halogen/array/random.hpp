@@ -12,27 +12,10 @@
 namespace halogen {
 namespace detail {
 
-/// The row-major index of a point in the whole field.
-template <int Rank>
-struct RandomAt {
-  Generator generator;
-  index_t extents[Rank];
-
-  template <class... I>
-  KOKKOS_FUNCTION std::array<std::uint32_t, 4> bits(I... index) const {
-    const index_t at[] = {static_cast<index_t>(index)...};
-    index_t row_major = 0;
-    for (int d = 0; d < Rank; ++d) row_major = row_major * extents[d] + at[d];
-    return random_bits(generator, static_cast<std::uint64_t>(row_major));
-  }
-};
-
-template <class T, int Rank>
-struct UniformAt {
-  RandomAt<Rank> at;
-  template <class... I>
-  KOKKOS_FUNCTION T operator()(I... index) const {
-    const auto bits = at.bits(index...);
+/// Of two words of bits.
+struct Uniform {
+  template <class T>
+  KOKKOS_FUNCTION static T of(const std::array<std::uint32_t, 4>& bits) {
     if constexpr (sizeof(T) < 8)
       return static_cast<T>(static_cast<float>(bits[0] >> 8) * 0x1p-24f);
     else
@@ -41,26 +24,37 @@ struct UniformAt {
 };
 
 /// By two uniform numbers (Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958).
-template <class T, int Rank>
-struct NormalAt {
-  RandomAt<Rank> at;
-  template <class... I>
-  KOKKOS_FUNCTION T operator()(I... index) const {
-    const auto bits = at.bits(index...);
+struct Normal {
+  template <class T>
+  KOKKOS_FUNCTION static T of(const std::array<std::uint32_t, 4>& bits) {
     const double radius = Kokkos::sqrt(-2 * Kokkos::log(1 - unit_of(bits[0], bits[1])));
     return static_cast<T>(radius * Kokkos::cos(2 * Kokkos::numbers::pi * unit_of(bits[2], bits[3])));
   }
 };
 
-template <template <class, int> class Number, class X>
+/// The number of a point, by its row-major index in the whole field.
+template <class Number, class T, int Rank>
+struct RandomAt {
+  Generator generator;
+  index_t extents[Rank];
+
+  template <class... I>
+  KOKKOS_FUNCTION T operator()(I... index) const {
+    const index_t at[] = {static_cast<index_t>(index)...};
+    index_t row_major = 0;
+    for (int d = 0; d < Rank; ++d) row_major = row_major * extents[d] + at[d];
+    return Number::template of<T>(random_bits(generator, static_cast<std::uint64_t>(row_major)));
+  }
+};
+
+template <class Number, class X>
 auto random_like(const X& x, const Generator& generator) {
   const auto expression = as_expression(x);
   constexpr int rank = placed_at<X>::rank;
-  using T = compute_type<typename expression_of<X>::value_type>;
-  RandomAt<rank> at{generator, {}};
+  RandomAt<Number, compute_type<typename expression_of<X>::value_type>, rank> at{generator, {}};
   for (int d = 0; d < rank; ++d) at.extents[d] = expression.extent(d);
   return [&]<std::size_t... D>(std::index_sequence<D...>) {
-    return apply(Number<T, rank>{at}, global_index<static_cast<int>(D)>(x)...);
+    return apply(at, global_index<static_cast<int>(D)>(x)...);
   }(std::make_index_sequence<rank>{});
 }
 
@@ -69,12 +63,12 @@ auto random_like(const X& x, const Generator& generator) {
 /// Uniform in [0, 1), of u's grid and value type.
 template <FieldOperand X>
 auto rand_like(const X& u, const Generator& generator) {
-  return detail::random_like<detail::UniformAt>(u, generator);
+  return detail::random_like<detail::Uniform>(u, generator);
 }
 /// Normal, of mean 0 and deviation 1.
 template <FieldOperand X>
 auto randn_like(const X& u, const Generator& generator) {
-  return detail::random_like<detail::NormalAt>(u, generator);
+  return detail::random_like<detail::Normal>(u, generator);
 }
 
 }  // namespace halogen

@@ -8,8 +8,6 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <type_traits>
-
 #include "halogen/core/config.hpp"
 
 namespace halogen::kernels {
@@ -105,6 +103,11 @@ struct ChannelsAt {
   S* data;
   index_t stride;
   KOKKOS_FUNCTION S& operator[](int c) const { return data[c * stride]; }
+  /// Rounds to what is stored.
+  template <class T>
+  KOKKOS_FUNCTION void put(int c, T value) const {
+    data[c * stride] = static_cast<S>(value);
+  }
 };
 
 /// The logarithm of the sum of e^p over the channels of a point.
@@ -147,7 +150,7 @@ struct CrossEntropyOfClass {
   KOKKOS_FUNCTION double point(int channels, const P& p, const Y& y, T scale, const G& gradient) const {
     const auto label = static_cast<index_t>(y[0]);
     if (label == ignored || !(label >= 0 && label < channels)) {
-      for (int c = 0; c < channels; ++c) gradient[c] = static_cast<std::decay_t<decltype(gradient[c])>>(0);
+      for (int c = 0; c < channels; ++c) gradient.put(c, 0);
       return 0;
     }
     const T all = log_sum_exp<T>(channels, p), of_label = static_cast<T>((1 - smoothing) * classes.of(label));
@@ -163,7 +166,7 @@ struct CrossEntropyOfClass {
         slope -= smoothed;
         loss += static_cast<double>(smoothed * (all - value));
       }
-      gradient[c] = static_cast<std::decay_t<decltype(gradient[c])>>(scale * slope);
+      gradient.put(c, scale * slope);
     }
     return loss;
   }
@@ -186,8 +189,7 @@ struct CrossEntropyOfDistribution {
     for (int c = 0; c < channels; ++c) {
       const T value = static_cast<T>(p[c]);
       loss += static_cast<double>(wanted(c) * (all - value));
-      gradient[c] =
-          static_cast<std::decay_t<decltype(gradient[c])>>(scale * (factor * Kokkos::exp(value - all) - wanted(c)));
+      gradient.put(c, scale * (factor * Kokkos::exp(value - all) - wanted(c)));
     }
     return loss;
   }
@@ -220,8 +222,7 @@ struct RankedProbabilityScore {
         }
         loss += static_cast<double>(one * Kokkos::abs(error) - pair * distance / T(2));
         const T sign = static_cast<T>(error > T(0)) - static_cast<T>(error < T(0));
-        gradient[m * values + k] =
-            static_cast<std::decay_t<decltype(gradient[0])>>(scale * (one * sign - pair * static_cast<T>(above)));
+        gradient.put(m * values + k, scale * (one * sign - pair * static_cast<T>(above)));
       }
     return loss;
   }
