@@ -60,6 +60,7 @@ using OutputField =
 template <class ModelType, class Image, class Numbers = std::make_integer_sequence<int, outputs_of<ModelType>>>
 struct prediction_of;
 template <class ModelType, class Image>
+  requires requires { typename Image::tensor_type; }  // an expression has none: infer's refusal speaks, not this
 struct prediction_of<ModelType, Image, std::integer_sequence<int, 0>> {
   using type = OutputField<ModelType, Image>;
 };
