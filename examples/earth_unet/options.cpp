@@ -60,6 +60,12 @@ int read_steps(const std::string& text) {
   return *steps;
 }
 
+int read_members(const std::string& text) {
+  const auto members = number<int>(text);
+  if (!members || *members < 2) throw std::invalid_argument("--members " + text + " is no ensemble: give 2 or more");
+  return *members;
+}
+
 std::uint64_t read_seed(const std::string& text) {
   const auto seed = number<std::uint64_t>(text);
   if (!seed)
@@ -98,19 +104,23 @@ std::string default_data() {
 
 }  // namespace
 
-CommandLine parse_command_line(int argc, const char* const* argv, int ranks) {
+CommandLine parse_command_line(int argc, const char* const* argv, int ranks, const Program& program) {
   // Taken as text and read below, so that every refusal is a sentence of ours.
-  std::string mesh = "0x0", grid = "0.5", steps = "60", seed = "0", precision = "float", rate = "5e-3";
-  std::string data = default_data(), output = "earth_unet_output", progress = "auto";
-  CLI::App app("Trains a U-Net to downscale the whole Earth, cut over a mesh of MPI ranks", "earth_unet");
-  const auto add = [&app](const char* name, std::string& value, const char* words, const char* type) {
+  std::string mesh = "0x0", grid = program.grid, steps = program.steps, seed = "0", precision = "float",
+              rate = program.learning_rate, members = program.members;
+  std::string data = default_data(), output = std::string(program.name) + "_output", progress = "auto";
+  CLI::App app(program.about, program.name);
+  const auto add = [&app](const char* name, std::string& value, const std::string& words, const char* type) {
     app.add_option(name, value, words)->capture_default_str()->type_name(type);
   };
-  add("--mesh", mesh, "rows x columns of ranks; 0x0: chosen, nearly square", "HxW");
+  add("--mesh", mesh, program.mesh + std::string("; 0x0: chosen, nearly square"), "HxW");
   add("--grid", grid, "spacing in degrees: 2, 1, 0.5, 0.25, 0.1, or full for 2700 x 5400", "DEGREES");
   add("--steps", steps, "steps of the optimiser", "N");
-  add("--seed", seed, "of the initial weights", "N");
-  add("--precision", precision, "float or double", "TYPE");
+  add("--seed", seed, program.draws() ? "of the initial weights and the noise" : "of the initial weights", "N");
+  if (program.draws())
+    add("--members", members, "of the ensemble", "N");
+  else
+    add("--precision", precision, "float or double", "TYPE");
   add("--learning-rate", rate, "of AdamW", "RATE");
   add("--data", data, "folder of bmng.jpg, etopo1.jpg and globe_combined_mask_compressed.npz", "DIR");
   add("--output", output, "folder for pictures and weights", "DIR");
@@ -127,13 +137,14 @@ CommandLine parse_command_line(int argc, const char* const* argv, int ranks) {
     options.data = data;
     options.output = output;
     options.progress = read_progress(progress);
+    if (program.draws()) options.members = read_members(members);
     return {options, "", 0};
   } catch (const CLI::CallForHelp&) {
     return {{}, app.help(), 0};
   } catch (const CLI::ParseError& error) {
-    return {{}, std::string("earth_unet: ") + error.what() + "; see --help", 2};
+    return {{}, program.name + std::string(": ") + error.what() + "; see --help", 2};
   } catch (const std::invalid_argument& error) {
-    return {{}, std::string("earth_unet: ") + error.what(), 2};
+    return {{}, program.name + std::string(": ") + error.what(), 2};
   }
 }
 

@@ -23,6 +23,16 @@ struct Options {
   std::filesystem::path data;    // the folder of bmng.jpg, etopo1.jpg and globe_combined_mask_compressed.npz
   std::filesystem::path output;  // the folder for pictures and weights
   ProgressStyle progress = ProgressStyle::automatic;
+  int members = 0;  // of an ensemble, where the program draws one
+};
+
+// What differs between the programs that take these options. members "0": it draws no ensemble.
+struct Program {
+  const char* name = "earth_unet";
+  const char* about = "Trains a U-Net to downscale the whole Earth, cut over a mesh of MPI ranks";
+  const char* mesh = "rows x columns of ranks";
+  const char *grid = "0.5", *steps = "60", *learning_rate = "5e-3", *members = "0";
+  bool draws() const { return members[0] != '0'; }
 };
 
 // Options to run with; or none, and then a text for one rank to print (the help, or one sentence about the first thing
@@ -36,7 +46,7 @@ struct CommandLine {
 // Prints nothing and comes to the same result on every rank. Without --mesh, or with 0x0, the mesh of `ranks` ranks is
 // the one nearest to a square that is no higher than wide, as the Earth's image is. Without --data it is
 // $HALOGEN_DATA, else halogen/data in the user's cache ($XDG_CACHE_HOME, else ~/.cache).
-CommandLine parse_command_line(int argc, const char* const* argv, int ranks);
+CommandLine parse_command_line(int argc, const char* const* argv, int ranks, const Program& program = {});
 
 // Makes `folder` if need be and tries that a file can be written in it; for the rank that will write. Throws
 // std::runtime_error with a sentence that names the folder and the cause.

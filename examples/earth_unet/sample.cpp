@@ -101,40 +101,43 @@ void require_variation(const Moments& of, std::size_t first, std::size_t count, 
 
 }  // namespace
 
-Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const Ranks& ranks) {
+Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const Ranks& ranks, Subject subject) {
+  const bool colours = subject == Subject::colours;
+  const std::filesystem::path subject_file = data / (colours ? image_file : relief_file);
+  const int land_channel = colours ? 6 : 3;
   Sample sample;
   sample.grid = grid;
   sample.box = box;
   ranks.agree([&] {
     const Box margin = coarse_margin(grid, box);
-    sample.input = Planes(7, box);
+    sample.input = Planes(land_channel + 1, box);
     {
-      const Planes image = read_file(data / image_file, [&](auto& file) { return read_jpeg(file, grid, margin); });
+      const Planes image = read_file(subject_file, [&](auto& file) { return read_jpeg(file, grid, margin); });
       sample.truth = crop(image, box);
       sample.baseline = coarse_and_back(image, grid, box);
       put_channels(sample.input, 0, sample.baseline);
     }
-    {
+    if (colours) {
       const Planes relief = read_file(data / relief_file, [&](auto& file) { return read_jpeg(file, grid, margin); });
       put_channels(sample.input, 3, fine_detail(relief, grid, box));
     }
     const Planes land = read_file(data / land_file, [&](auto& file) { return read_land_fraction(file, grid, margin); });
-    put_channels(sample.input, 6, fine_detail(land, grid, box));
+    put_channels(sample.input, land_channel, fine_detail(land, grid, box));
     sample.label = sample.truth - sample.baseline;
   });
 
   sample.weight = area_weights(grid, box);
   const Moments input = moments(sample.input, sample.weight, ranks);
   ranks.agree([&] {
-    require_variation(input, 0, 3, data / image_file);
-    require_variation(input, 3, 3, data / relief_file);
-    require_variation(input, 6, 1, data / land_file);
+    require_variation(input, 0, 3, subject_file);
+    if (colours) require_variation(input, 3, 3, data / relief_file);
+    require_variation(input, static_cast<std::size_t>(land_channel), 1, data / land_file);
   });
   for (std::int64_t y = box.y0; y < box.y1; ++y)
     for (std::int64_t x = box.x0; x < box.x1; ++x)
       if (held_out(x, grid)) sample.weight.at(0, y, x) = 0;
   const Moments label = moments(sample.label, sample.weight, ranks);
-  ranks.agree([&] { require_variation(label, 0, 3, data / image_file); });
+  ranks.agree([&] { require_variation(label, 0, 3, subject_file); });
 
   const auto pixels = static_cast<std::size_t>(box.height() * box.width());
   for (std::size_t i = 0; i < sample.input.values.size(); ++i) {

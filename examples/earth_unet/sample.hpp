@@ -9,12 +9,15 @@
 
 namespace earth {
 
-// All planes cover `box`. With y the Blue Marble on the grid and b its coarse field interpolated back:
+// What is downscaled: the colours of the Blue Marble, with the fine relief at hand; or the relief itself.
+enum class Subject { colours, relief };
+
+// All planes cover `box`. With y the subject on the grid and b its coarse field interpolated back:
 struct Sample {
   Grid grid;
   Box box;
-  Planes input;     // 7: b (red, green, blue), relief - its coarse-and-back (3), land - its coarse-and-back (1);
-                    //    each less its global mean and over its global standard deviation
+  Planes input;     // b (3: red, green, blue), of colours relief - its coarse-and-back (3), land - its
+                    //    coarse-and-back (1): 7 or 4; each less its global mean and over its global standard deviation
   Planes label;     // 3: (y - b) / sigma
   Planes weight;    // 1: cosine of the latitude of the pixel's centre; 0 in the held-out sector
   Planes truth;     // 3: y, in [0, 1]
@@ -28,7 +31,8 @@ struct Sample {
 // latitude, summed in double and over ranks, and rounded to float: the sample has the same bits on any mesh (but for a
 // sum that falls on the edge between two floats). If a rank cannot read its piece (a file is missing or damaged),
 // reads a value that is not finite, or finds a channel constant over the Earth, all throw through ranks.agree.
-Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const Ranks& ranks);
+Sample load_sample(const std::filesystem::path& data, Grid grid, Box box, const Ranks& ranks,
+                   Subject subject = Subject::colours);
 
 // The field that a network output (3 channels, in units of sigma) stands for: b + sigma * output.
 Planes predicted_field(const Planes& output, const Sample& sample);

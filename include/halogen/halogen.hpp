@@ -4,6 +4,8 @@
 #include "halogen/array.hpp"
 #include "halogen/layers/function.hpp"
 #include "halogen/network.hpp"
+#include "halogen/train/diffusion.hpp"
+#include "halogen/train/ensemble.hpp"
 #include "halogen/train/network_output.hpp"
 #include "halogen/train/value_and_grad.hpp"
 

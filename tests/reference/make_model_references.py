@@ -123,6 +123,56 @@ class BilinearUNet(nn.Module):
         return self.head(self.up1(torch.cat([a, up(b, a)], 1)))
 
 
+class DiffusionBlock(nn.Module):
+    def __init__(self, inputs, outputs, embedding, groups):
+        super().__init__()
+        self.norm1, self.norm2 = nn.GroupNorm(groups, inputs), nn.GroupNorm(groups, outputs)
+        self.conv1, self.conv2 = nn.Conv2d(inputs, outputs, 3, padding=1), nn.Conv2d(outputs, outputs, 3, padding=1)
+        self.scale, self.shift = nn.Linear(embedding, outputs), nn.Linear(embedding, outputs)
+        self.skip = nn.Conv2d(inputs, outputs, 1) if inputs != outputs else nn.Identity()
+
+    def forward(self, x, e):
+        h = self.norm2(self.conv1(F.silu(self.norm1(x))))
+        h = F.silu((1 + self.scale(e)[..., None, None]) * h + self.shift(e)[..., None, None])
+        return self.conv2(h) + self.skip(x)
+
+
+class DiffusionLevel(nn.Module):
+    def __init__(self, inputs, width, embedding, groups, levels):
+        super().__init__()
+        self.down = DiffusionBlock(inputs, width, embedding, groups)
+        if levels == 1:
+            self.middle = DiffusionBlock(width, width, embedding, groups)
+        else:
+            self.inner = DiffusionLevel(width, 2 * width, embedding, groups, levels - 1)
+            self.up = DiffusionBlock(3 * width, width, embedding, groups)
+
+    def forward(self, x, e):
+        h = self.down(x, e)
+        if hasattr(self, "middle"):
+            return self.middle(h, e)
+        below = F.interpolate(self.inner(F.avg_pool2d(h, 2), e), size=h.shape[2:], mode="nearest")
+        return self.up(torch.cat([h, below], 1), e)
+
+
+class DiffusionUNet(nn.Module):
+    def __init__(self, inputs, outputs, base, conditions, groups, levels):
+        super().__init__()
+        self.base = base
+        self.time = nn.Sequential(nn.Identity(), nn.Linear(base, 4 * base), nn.SiLU(), nn.Linear(4 * base, 4 * base),
+                                  nn.SiLU())
+        self.input = nn.Conv2d(inputs + conditions, base, 3, padding=1)
+        self.levels = DiffusionLevel(base, base, 4 * base, groups, levels)
+        self.norm = nn.GroupNorm(groups, base)
+        self.output = nn.Conv2d(base, outputs, 3, padding=1)
+
+    def forward(self, x, conditions, noise):
+        half = self.base // 2
+        w = torch.exp(-np.log(10000.0) * torch.arange(half, dtype=torch.float64) / half)
+        e = self.time(torch.cat([torch.cos(w * noise), torch.sin(w * noise)], 1))
+        return self.output(F.silu(self.norm(self.levels(self.input(torch.cat([x, conditions], 1)), e))))
+
+
 def randomise(model):
     for name, tensor in model.state_dict().items():
         if tensor.dtype != torch.float64:
@@ -162,12 +212,27 @@ def write(folder, name, model, extents):
     save_file({k: v.detach().contiguous().clone() for k, v in run.items()}, folder / f"{name}_run.safetensors")
 
 
+def write_diffusion(folder, name, model):
+    torch.manual_seed(len(name))
+    model = model.double()
+    randomise(model)
+    save_file({k: v.float().contiguous() for k, v in model.state_dict().items()}, folder / f"{name}.safetensors")
+    x, conditions = values((2, 2, 19, 23)).requires_grad_(), values((2, 3, 19, 23))
+    y = model(x, conditions, torch.tensor([[-1.25], [0.75]], dtype=torch.float64))
+    (y * values(y.shape)).sum().backward()
+    run = {"output": y.flatten()[::37], "grad_input": x.grad.flatten()[::37]}
+    for k, v in model.named_parameters():
+        run["gradient." + k] = v.grad.float()
+    save_file({k: v.detach().contiguous().clone() for k, v in run.items()}, folder / f"{name}_run.safetensors")
+
+
 def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     torch.use_deterministic_algorithms(True)
     write(folder, "resnet18", ResNet18(2), (2, 3, 197, 229))
     write(folder, "convnext", ConvNeXt((4, 6, 8, 10), (3, 3, 9, 3)), (2, 3, 197, 229))
     write(folder, "unet_bilinear", BilinearUNet(4), (2, 3, 29, 37))
+    write_diffusion(folder, "diffusion_unet", DiffusionUNet(2, 2, 8, 3, 4, 2))
 
 
 main()

@@ -259,10 +259,12 @@ Field mapped(const F& f, const std::vector<Field>& values, const Row* parameters
   return result;
 }
 
-/// What a node's layer is defined to be, where its output has so many points; y: of a layer with two inputs.
-inline Field run_node(const hg::Node& node, const Parameters& parameters, Field x, const Field& y, int points) {
+/// What a node's layer is defined to be of its inputs, where its output has so many points.
+inline Field run_node(const hg::Node& node, const Parameters& parameters, const std::vector<Field>& inputs,
+                      int points) {
   if (const auto found = definitions().find(node.operation); found != definitions().end())
-    return found->second(node, parameters, {x, y});
+    return found->second(node, parameters, inputs);
+  Field x = inputs[0];
   const std::string_view name = node.operation->name;
   const Row* parameter = node.parameter < 0 ? nullptr : &parameters[node.parameter];
   if (name == "global_avg_pool") return gathered(x, 1, mean_of(points_of(x)));
@@ -288,9 +290,9 @@ inline Field run_node(const hg::Node& node, const Parameters& parameters, Field 
       if (node.window[2].pads == hg::Edge::reflect) return f(i < 0 ? -i : i > last ? 2 * last - i : i, 1.);
       f(std::clamp(i, 0, last), 1.);
     });
-  if (name == "add") return added(x, y);
+  if (name == "add") return added(x, inputs[1]);
   expect(name == "concat", "a layer that nobody defined: ", name);
-  x.insert(x.end(), y.begin(), y.end());
+  x.insert(x.end(), inputs[1].begin(), inputs[1].end());
   return x;
 }
 
@@ -300,8 +302,10 @@ inline std::vector<Field> run_graph(const hg::Graph& graph, const Parameters& pa
   std::vector<Field> values{input};
   for (int i = 1; i < graph.nodes.size(); ++i) {
     const hg::Node& node = graph.nodes[i];
-    const Field &x = values[node.inputs[0]], &y = values[std::max(0, node.inputs[1])];
-    values.push_back(run_node(node, parameters, x, y, points[node.level]));
+    std::vector<Field> inputs;
+    for (const int input : node.inputs)
+      if (input >= 0) inputs.push_back(values[input]);
+    values.push_back(run_node(node, parameters, inputs, points[node.level]));
   }
   std::vector<Field> outputs;
   for (int i = 0; i < graph.outputs; ++i) outputs.push_back(values[graph.output[i]]);

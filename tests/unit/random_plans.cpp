@@ -70,7 +70,7 @@ class Draw {
   std::uint64_t seed_, drawn_ = 0;
 };
 
-/// Maps of one value and of two, with and without a parameter.
+/// Maps of one value, of two and of three, with and without a parameter.
 struct Bend {
   template <class T>
   T operator()(T u) const {
@@ -82,6 +82,13 @@ struct Gate {
   template <class T>
   T operator()(T a, T b, T scale) const {
     return scale * a * (b + T(0.5));
+  }
+};
+
+struct Modulate {
+  template <class T>
+  T operator()(T u, T scale, T shift) const {
+    return (scale + T(1)) * u + shift * shift;
   }
 };
 
@@ -334,10 +341,16 @@ class RandomGraph {
   /// Half of them behind convolutions and before one, which computes the map as it reads.
   void map(int at) {
     const int channels = (*values_[at]).channels;
-    if (draw_.below(3) == 0) return keep("bend", {at}, hg::Map<Bend>{}(values_[at]));
-    join(
-        "gate", [](hg::Traced a, hg::Traced b) { return hg::Map<Gate>{}(a, b); }, at,
-        partner(at, [&](int others) { return others == channels; }));
+    const auto fits = [&](int others) { return others == channels; };
+    const int kind = draw_.below(4);
+    if (kind == 0) return keep("bend", {at}, hg::Map<Bend>{}(values_[at]));
+    if (kind == 1) {
+      const int scale = partner(at, fits), shift = partner(at, fits);
+      keep("modulate", {at, scale, shift}, hg::Map<Modulate>{}(values_[at], values_[scale], values_[shift]));
+    } else {
+      join(
+          "gate", [](hg::Traced a, hg::Traced b) { return hg::Map<Gate>{}(a, b); }, at, partner(at, fits));
+    }
     if (draw_.coin()) keep("conv1x1", {count() - 1}, convolution(values_.back(), false, true));
   }
   void concat(int at) {
@@ -474,6 +487,7 @@ TEST_CASE("plans of random graphs compute what the graphs say") {
   std::signal(SIGABRT, print_subject);
   support::PlanRun::define_map<Bend, 1>();
   support::PlanRun::define_map<Gate, 2>();
+  support::PlanRun::define_map<Modulate, 3>();
   int failures = 0, slopes = 0;
   for (int seed = 0; seed < graphs && failures < most_failures; ++seed) {
     subject = "seed " + std::to_string(seed);

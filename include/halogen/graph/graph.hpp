@@ -2,9 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "halogen/core/static_vector.hpp"
 #include "halogen/core/tensor_view.hpp"
@@ -119,6 +117,25 @@ struct PathStep {
   const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
 };
 
+/// Where the names of parameters go while a model is traced, each behind the last and ended by a 0. Without `text` they
+/// are counted alone.
+struct ParameterNames {
+  char* text = nullptr;
+  std::size_t size = 0;
+
+  constexpr void push(char letter) {
+    if (text != nullptr) text[size] = letter;
+    ++size;
+  }
+  constexpr void push(std::string_view letters) {
+    for (const char letter : letters) push(letter);
+  }
+  constexpr void push(int number) {
+    if (number >= 10) push(number / 10);
+    push(static_cast<char>('0' + number % 10));
+  }
+};
+
 /// What a graph is beside its tables.
 struct GraphNumbers {
   int outputs = 1;
@@ -153,9 +170,9 @@ struct Traced;
 /// A graph while a model appends itself to it.
 struct GraphDraft : BasicGraph<StaticVector> {
   StaticVector<PathStep, 32> path;
-  StaticVector<int, 32> skips;                ///< enclosing SkipConcats' inputs
-  int frozen = 0;                             ///< enclosing layers whose parameters are not trained
-  std::vector<std::string>* names = nullptr;  ///< filled when a model is traced at run time
+  StaticVector<int, 32> skips;      ///< enclosing SkipConcats' inputs
+  int frozen = 0;                   ///< enclosing layers whose parameters are not trained
+  ParameterNames* names = nullptr;  ///< where they are wanted
 
   constexpr operator Graph() const& {  // NOLINT: a draft is read as any graph, while it lives
     return {*this, nodes, levels, parameters};
@@ -247,7 +264,7 @@ struct GraphDraft : BasicGraph<StaticVector> {
     index_t& before = parameter.buffer ? buffer_count : parameter_count;
     parameter.offset = before;
     before += parameter.count;
-    if (names != nullptr) names->push_back(path_name() + role);
+    if (names != nullptr) put_name(role);
     return parameters.push(parameter);
   }
 
@@ -261,11 +278,13 @@ struct GraphDraft : BasicGraph<StaticVector> {
   /// Whether a level is that of a padded field.
   constexpr bool is_pad(int level) const { return std::ranges::any_of(levels[level].window, &Window::is_pad); }
 
-  std::string path_name() const {
-    std::string text;
-    for (int i = 1; i < path.size(); ++i)
-      text += (path[i].name.empty() ? std::to_string(path[i].index) : std::string(path[i].name)) + ".";
-    return text;
+  constexpr void put_name(std::string_view role) {
+    for (int i = 1; i < path.size(); ++i) {
+      path[i].name.empty() ? names->push(path[i].index) : names->push(path[i].name);
+      names->push('.');
+    }
+    names->push(role);
+    names->push('\0');
   }
 };
 

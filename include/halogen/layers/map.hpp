@@ -1,9 +1,9 @@
-// Map<F>: y[n, c, p] = f(a[n, c, p], scale[c]...), or of two values of one shape, f(a, b, scale[c]...). f is a functor
-// (layers/functor.hpp).
+// Map<F>: y[n, c, p] = f(a[n, c, p], scale[c]...), or of two or three values of one shape, f(a, b, scale[c]...). f is a
+// functor (layers/functor.hpp).
 //
-//   (N, C, H, W) or (N, C, D, H, W), once or twice -> the same; parameters: (C), as many as F names
+//   (N, C, H, W) or (N, C, D, H, W), up to three of them -> the same; parameters: (C), as many as F names
 //
-//   placements of a and b       placements of y   forward   backward
+//   placements of a, b...       placements of y   forward   backward
 //   Shard<0>, Shard<2> and on   the same          nothing   the parameters' gradients in the bucket
 //   Replicate                   the same          nothing   nothing
 //   Shard<1>, Partial           does not compile: why::channels_are_cut, why::input_is_partial
@@ -26,7 +26,7 @@ struct MapOf {
 
   /// G: F or a partial derivative of it. `inputs` are in Plan::values.
   template <class G, class S>
-  static auto reader_of(const LaunchAt<S>& at, std::array<int, 2> inputs, int first_use, const Node* windows) {
+  static auto reader_of(const LaunchAt<S>& at, std::array<int, 3> inputs, int first_use, const Node* windows) {
     kernels::MappedReader<S, G, Inputs, parameters> reader;
     for (int i = 0; i < Inputs; ++i) reader.inputs[i] = at.reader_of(inputs[static_cast<std::size_t>(i)], windows);
     reader.parameters = channel_values<F>(at, first_use);
@@ -36,13 +36,13 @@ struct MapOf {
   }
   /// As the windows of a launch that computes the map read it.
   template <class S>
-  static auto reader(const LaunchAt<S>& at, std::array<int, 2> inputs, int first_use, const Node* windows) {
+  static auto reader(const LaunchAt<S>& at, std::array<int, 3> inputs, int first_use, const Node* windows) {
     return reader_of<F>(at, inputs, first_use, windows);
   }
   /// Point by point; the values are operands from `first` on.
   template <class G, class S>
   static auto own_reader(const LaunchAt<S>& at, int first) {
-    std::array<int, 2> inputs{};
+    std::array<int, 3> inputs{};
     for (int i = 0; i < Inputs; ++i) inputs[static_cast<std::size_t>(i)] = at.launch().reads[first + i].index;
     return reader_of<G>(at, inputs, 0, nullptr);
   }
@@ -113,26 +113,34 @@ struct MapOf {
 
 }  // namespace detail
 
-/// A layer of one value, and a function of two: Map<Gate>{}(a, b). Options: Channels<C>, where it is a model's first
-/// layer and has parameters.
+/// A layer of one value, and a function of two or three: Map<Gate>{}(a, b). Options: Channels<C>, where it is a model's
+/// first layer and has parameters.
 template <class F, class... Options>
 struct Map : Module<Map<F, Options...>> {
   using Module<Map<F, Options...>>::operator();
 
   constexpr Traced forward(Traced x) const { return add(x.graph->next_layer(), x); }
 
-  /// Both of the same channels and resolution; others do not compile: why::channels_differ, why::levels_differ.
-  constexpr Traced operator()(Traced a, Traced b) const {
+  /// All of the same channels and resolution; others do not compile: why::channels_differ, why::levels_differ.
+  template <std::same_as<Traced>... More>
+    requires(sizeof...(More) == 1 || sizeof...(More) == 2)
+  constexpr Traced operator()(Traced a, More... more) const {
     PathStep& parent = a.graph->path.back();
-    return Module<Map>::call(Second{b}, {Map::module_name(), parent.children++}, a);
+    return Module<Map>::call(Beside<More...>{{more...}}, {Map::module_name(), parent.children++}, a);
   }
   /// The same as a part of the layer that calls it: its parameters are that layer's own.
-  static constexpr Traced part(Traced a, Traced b) { return add(a.graph->next_layer(), a, b); }
+  template <std::same_as<Traced>... More>
+  static constexpr Traced part(Traced a, More... more) {
+    return add(a.graph->next_layer(), a, more...);
+  }
 
  private:
-  struct Second {
-    Traced b;
-    constexpr Traced forward(Traced a) const { return add(a.graph->next_layer(), a, b); }
+  template <class... More>
+  struct Beside {
+    std::tuple<More...> more;
+    constexpr Traced forward(Traced a) const {
+      return std::apply([&](More... b) { return add(a.graph->next_layer(), a, b...); }, more);
+    }
   };
 
   template <class... Inputs>

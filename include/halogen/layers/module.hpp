@@ -76,6 +76,10 @@ template <fixed_string Name, class Layer>
 struct Named : Module<Named<Name, Layer>> {
   static constexpr std::string_view module_name() { return Name.view(); }
   constexpr Traced forward(Traced x) const { return Layer{}.forward(x); }
+  template <class First, class... More>
+  constexpr Traced forward(First x, More... more) const {
+    return Layer{}.forward(x, more...);
+  }
 };
 
 namespace detail {

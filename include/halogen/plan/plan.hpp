@@ -21,9 +21,9 @@ struct StoredTensor {
 
 /// What a tensor holds that nobody writes: its readers map other values to it as rows enter them.
 struct PointMap {
-  const char* functor = nullptr;  ///< core/type_of.hpp
-  int inputs[2] = {-1, -1};       ///< in BasicPlan::values
-  int count = 0;                  ///< of these
+  const char* functor = nullptr;          ///< core/type_of.hpp
+  std::array<int, 3> inputs{-1, -1, -1};  ///< in BasicPlan::values
+  int count = 0;                          ///< of these
   int parameter = -1, parameters = 0;
 };
 
@@ -104,7 +104,7 @@ struct BasicPlan : PlanNumbers {
     const int map = tensors[source.tensor].map;
     if (map < 0) return seen(source);
     for (int i = 0; i < maps[map].count; ++i)
-      for (const Source& input : values[maps[map].inputs[i]].sources) seen(input);
+      for (const Source& input : values[maps[map].inputs[static_cast<std::size_t>(i)]].sources) seen(input);
   }
 
   /// Calls f(tensor) for each stored tensor that an operand is read from, and seen(source) in its place for those that

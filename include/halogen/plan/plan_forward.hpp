@@ -38,7 +38,7 @@ class PlanForward : public PlanValues {
     if (!rides) return emit_forward(node, launch);
     PointMap map;
     map.functor = functor;
-    for (const Read& operand : launch.reads) map.inputs[map.count++] = operand.index;
+    for (const Read& operand : launch.reads) map.inputs[static_cast<std::size_t>(map.count++)] = operand.index;
     map.parameters = launch.parameters.size();
     if (map.parameters > 0) map.parameter = launch.parameters[0].parameter;
     const int tensor = new_tensor(node.channels, node.level, false);

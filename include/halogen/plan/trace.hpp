@@ -1,6 +1,10 @@
 // From a model's type to its graph and plans, once per type and number of input channels.
 #pragma once
 
+#include <array>
+#include <string>
+#include <vector>
+
 #include "halogen/core/type_of.hpp"
 #include "halogen/graph/inputs.hpp"
 #include "halogen/plan/planner.hpp"
@@ -36,7 +40,7 @@ constexpr void take_outputs(GraphDraft& graph, const std::tuple<Outputs...>& all
 }  // namespace detail
 
 template <class ModelType>
-constexpr GraphDraft trace(int input_channels, std::vector<std::string>* names = nullptr) {
+constexpr GraphDraft trace(int input_channels, ParameterNames* names = nullptr) {
   GraphDraft graph(input_channels);
   graph.names = names;
   graph.path.back().written = detail::address_of_type<ModelType>;
@@ -140,11 +144,32 @@ struct PlanOf {
   static constexpr const Plan& plan() { return plan_of<ModelType, InputChannels, Kind>; }
 };
 
+namespace detail {
+
+/// All names, by a trace where the graph was traced too: at run time a compiler may call `a(x) + b(x)` in another
+/// order.
+template <class ModelType>
+inline constexpr auto parameter_names_text = [] {
+  constexpr std::size_t size = [] {
+    ParameterNames names;
+    trace<ModelType>(input_channels<ModelType>, &names);
+    return names.size;
+  }();
+  std::array<char, size + 1> text{};
+  ParameterNames names{text.data()};
+  trace<ModelType>(input_channels<ModelType>, &names);
+  return text;
+}();
+
+}  // namespace detail
+
 /// Names of a model's parameters in the order of their offsets, as PyTorch's state_dict.
 template <class ModelType>
 std::vector<std::string> parameter_names() {
+  constexpr const auto& text = detail::parameter_names_text<ModelType>;
   std::vector<std::string> names;
-  trace<ModelType>(input_channels<ModelType>, &names);
+  for (const char* name = text.data(); name < text.data() + text.size() - 1; name += names.back().size() + 1)
+    names.emplace_back(name);
   return names;
 }
 

@@ -360,10 +360,9 @@ class LaunchAt {
   }
 
   /// The values, in Plan::values, that a map is computed from.
-  std::array<int, 2> mapped_inputs(int operand) const {
+  std::array<int, 3> mapped_inputs(int operand) const {
     const Value& value = plan_.values[launch().reads[operand].index];
-    const PointMap& map = plan_.maps[plan_.tensors[value.sources[0].tensor].map];
-    return {map.inputs[0], map.inputs[1]};
+    return plan_.maps[plan_.tensors[value.sources[0].tensor].map].inputs;
   }
 
   bool is_vector(int operand) const { return launch().reads[operand].pattern == Pattern::vector(); }
