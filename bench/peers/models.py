@@ -94,6 +94,47 @@ def convnext():
                          nn.Linear(768, 1000))
 
 
+class DiffusionBlock(nn.Module):
+    def __init__(self, channels_in, channels_out, embedding):
+        super().__init__()
+        self.norm1, self.conv1 = nn.GroupNorm(8, channels_in), nn.Conv2d(channels_in, channels_out, 3, padding=1)
+        self.norm2 = nn.GroupNorm(8, channels_out)
+        self.scale, self.shift = nn.Linear(embedding, channels_out), nn.Linear(embedding, channels_out)
+        self.conv2 = nn.Conv2d(channels_out, channels_out, 3, padding=1)
+        self.skip = nn.Conv2d(channels_in, channels_out, 1) if channels_in != channels_out else nn.Identity()
+
+    def forward(self, x, embedding):
+        h = self.norm2(self.conv1(F.silu(self.norm1(x))))
+        h = F.silu((1 + self.scale(embedding)[..., None, None]) * h + self.shift(embedding)[..., None, None])
+        return self.conv2(h) + self.skip(x)
+
+
+class DiffusionUNet(nn.Module):
+    """hg::DiffusionUNet<3, 3, 32>, told a noise level of 0.25."""
+
+    def __init__(self, base=32):
+        super().__init__()
+        embedding = 4 * base
+        self.base, block = base, lambda *channels: DiffusionBlock(*channels, embedding)
+        self.time = nn.Sequential(nn.Linear(base, embedding), nn.SiLU(), nn.Linear(embedding, embedding), nn.SiLU())
+        self.input = nn.Conv2d(3, base, 3, padding=1)
+        self.down1, self.down2 = block(base, base), block(base, 2 * base)
+        self.down3, self.middle = block(2 * base, 4 * base), block(4 * base, 4 * base)
+        self.up2, self.up1 = block(6 * base, 2 * base), block(3 * base, base)
+        self.norm, self.output = nn.GroupNorm(8, base), nn.Conv2d(base, 3, 3, padding=1)
+
+    def forward(self, x):
+        half = self.base // 2
+        angle = 0.25 * torch.exp(-torch.arange(half, device=x.device) * (9.210340371976184 / half))
+        e = self.time(torch.cat([torch.cos(angle), torch.sin(angle)])[None])
+        skip1 = self.down1(self.input(x), e)
+        skip2 = self.down2(F.avg_pool2d(skip1, 2), e)
+        deep = self.middle(self.down3(F.avg_pool2d(skip2, 2), e), e)
+        deep = self.up2(torch.cat([skip2, F.interpolate(deep, scale_factor=2, mode="nearest")], 1), e)
+        deep = self.up1(torch.cat([skip1, F.interpolate(deep, scale_factor=2, mode="nearest")], 1), e)
+        return self.output(F.silu(self.norm(deep)))
+
+
 class Attention(nn.Module):
     """Of query, key and value one after the other in the first dimension."""
 
@@ -126,6 +167,7 @@ MODELS = {
     "unet": (UNet, (1, 3, 512, 512)),
     "resnet18": (resnet18, (1, 3, 512, 512)),
     "convnext": (convnext, (1, 3, 512, 512)),
+    "diffusion_unet": (DiffusionUNet, (1, 3, 256, 256)),
 }
 
 

@@ -54,8 +54,18 @@ def unet_training_flops(size):
     return 3 * unet_flops(size) - windows(3, 3, 16, size)[0]
 
 
+def diffusion_unet_flops(size):
+    """The same of DiffusionUNet<3, 3, 32>, with the 1 x 1 convolutions that take a block's input along."""
+    layers = [(3, 32, 0), (32, 32, 0), (32, 32, 0), (32, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 2), (128, 128, 2),
+              (128, 128, 2), (192, 64, 1), (64, 64, 1), (96, 32, 0), (32, 32, 0), (32, 3, 0)]
+    along = [(32, 64, 1), (64, 128, 2), (192, 64, 1), (96, 32, 0)]
+    return (sum(windows(3, a, b, size / 2**level)[0] for a, b, level in layers) +
+            sum(windows(1, a, b, size / 2**level)[0] for a, b, level in along))
+
+
 plane16 = 4 * 16 * 1024**2
 unet = unet_training_flops(512)
+diffusion_unet = 3 * diffusion_unet_flops(256) - windows(3, 3, 32, 256)[0]
 in_process = ("op_overhead_pointwise", "op_overhead_stencil", "op_overhead_sum", "redistribute_4K", "redistribute_64K",
               "redistribute_1M", "redistribute_16M", "redistribute_64M")
 halos = ("halo_rows", "halo_columns", "halo_rows_deep", "halo_rows_small")
@@ -79,6 +89,7 @@ BENCHES = {
     "unet_train": Bench("beside_torch", "unet", 3, unet),
     "resnet18_train": Bench("beside_torch", "classifiers", 3, 57e9),  # as torchvision counts at 224, times (512 / 224)^2
     "convnext_train": Bench("beside_torch", "classifiers", 3, 140e9),
+    "diffusion_unet_train": Bench("beside_torch", "diffusion", 5, diffusion_unet),
     "unet_memory": Bench("memory", "unet", 3),
     "unet_train_2ranks": Bench("beside_ranks", "unet unet_train", 3, unet, ranks=(2,), size=512),
     "unet_train_2ranks_32": Bench("beside_ranks", "unet unet_train", 20, unet_training_flops(32), ranks=(2,), size=32),

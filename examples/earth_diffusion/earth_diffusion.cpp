@@ -22,6 +22,7 @@ namespace earth_diffusion {
 constexpr int width = 16, conditions = 4, sampler_steps = 16, steps_an_epoch = 20;
 using Guess = hg::UNet<conditions, 3, width, Globe>;
 using Net = hg::DiffusionUNet<3, 3, width, Globe, conditions>;
+constexpr hg::EDM edm{.sigma_data = 1};  // labels are in units of their deviation
 
 /// One mesh with its pieces of the Earth. `maps`: of each field.
 struct Task {
@@ -43,11 +44,12 @@ struct Task {
 
 /// Trains with a bar on a terminal, else a line now and then.
 template <class Trainer, class Make>
-void train(Trainer& trainer, const earth::Options& options, const char* name, const Make& make, bool root) {
-  const hg::index_t steps = std::min(options.steps, steps_an_epoch), epochs = (options.steps + steps - 1) / steps;
+void train(Trainer& trainer, const earth::Options& options, const char* name, int all, const Make& make) {
+  const hg::index_t steps = std::min(all, steps_an_epoch), epochs = (all + steps - 1) / steps;
   hg::FitOptions fit{.epochs = epochs, .plot = options.output / (std::string(name) + "_loss.svg")};
   if (options.progress == earth::ProgressStyle::lines) fit.progress = hg::Progress::none;
   if (options.progress == earth::ProgressStyle::bar) fit.progress = hg::Progress::bar;
+  const bool root = trainer.mesh().world().rank() == 0;
   fit.after_epoch = [&](const hg::EpochReport& report) {
     if (root && (report.epoch % 5 == 0 || report.epoch == epochs))
       std::cout << name << ": step " << report.step << " of " << steps * epochs << ", loss " << report.loss << ", "
@@ -57,24 +59,107 @@ void train(Trainer& trainer, const earth::Options& options, const char* name, co
   hg::fit(trainer, hg::mse, hg::batches(steps, make), fit);
 }
 
-struct Panel {
-  std::string title;
-  earth::Image image;
+/// What a U-Net answers that learns the mean.
+Maps<3> guess_of(const Task& task, const earth::Options& options) {
+  hg::Trainer trainer(Guess{}, hg::AdamW{.lr = options.learning_rate}, task.mesh, {.seed = options.seed});
+  const int steps = std::max(1, options.steps / 4);  // with more of them it learns its one map by heart
+  train(trainer, options, "unet", steps, [&](hg::index_t) { return hg::Batch{task.input, task.label, task.weight}; });
+  return trainer.predict(task.input);
+}
+
+/// Parameters of a network that tells noise from relief.
+hg::Parameters<Net, float> denoiser_of(const Task& task, const earth::Options& options) {
+  hg::Trainer trainer(Net{}, hg::AdamW{.lr = options.learning_rate, .schedule = hg::cosine_rate(options.steps)},
+                      task.mesh, {.seed = options.seed, .average = 0.98});
+  train(trainer, options, "diffusion", options.steps, [&](hg::index_t) {
+    const auto step = static_cast<std::uint64_t>(trainer.optimizer_state().steps());
+    const auto batch = hg::noised(edm, task.label, {.seed = options.seed, .step = step});
+    return hg::Batch{hg::Inputs{batch.image, task.input, batch.level}, batch.target, task.weight};
+  });
+  return trainer.averaged_parameters();
+}
+
+Maps<3> ensemble_of(const hg::Parameters<Net, float>& parameters, const Task& task, const earth::Options& options) {
+  const auto given = to_field<Maps<conditions>>(task.mesh, options.grid, task.sample.input, options.members);
+  const Maps<3> like(task.mesh, {options.members, 3, options.grid.height, options.grid.width});
+  hg::Network network(parameters);
+  return hg::sample_heun(edm, like, {.seed = options.seed + 1}, sampler_steps,
+                         [&](const Maps<3>& image, const auto& level) {
+                           return network.infer(parameters, hg::Inputs{image, given, level});
+                         });
+}
+
+/// Root of the mean square, and the mean absolute error, which is the CRPS of a single guess; in the held-out sector.
+std::pair<double, double> scores_of(const Maps<3>& field, const Task& task) {
+  return {std::sqrt(hg::evaluate(hg::mse, field, task.label, task.held_out)),
+          hg::evaluate(hg::l1, field, task.label, task.held_out)};
+}
+
+/// Small pictures of the held-out sector between 60 N and 30 S, in rows of five. Collective; rank 0 draws.
+class Panels {
+ public:
+  Panels(const earth::Options& options, const earth::Ranks& ranks) : ranks_(ranks) {
+    region_ = earth::held_out_box(options.grid);
+    region_.y0 = options.grid.height / 6;
+    region_.y1 = options.grid.height * 2 / 3;
+  }
+  /// planes(): what this rank adds, where it has some.
+  template <class Planes>
+  void add(std::string title, bool mine, const Planes& planes) {
+    earth::Canvas canvas(region_);
+    if (mine) canvas.add(planes());
+    canvas.reduce(ranks_);
+    panels_.emplace_back(std::move(title), canvas.image());
+  }
+  void write_png(const std::filesystem::path& file) const {
+    constexpr int columns = 5, margin = 12, heading = 28;
+    const earth::Image& first = panels_[0].second;
+    const int scale = std::max(1, 270 / first.width()), across = first.width() * scale + margin,
+              down = first.height() * scale + heading + margin;
+    const int rows = (static_cast<int>(panels_.size()) + columns - 1) / columns;
+    earth::Image all(rows * down + margin, columns * across + margin);
+    for (int i = 0; i < static_cast<int>(panels_.size()); ++i) {
+      const auto& [title, image] = panels_[static_cast<std::size_t>(i)];
+      const int y = margin + i / columns * down, x = margin + i % columns * across;
+      all.text(y, x, title, earth::colour::ink);
+      all.paste(image, y + heading, x, scale);
+    }
+    all.write_png(file);
+  }
+
+ private:
+  const earth::Ranks& ranks_;
+  earth::Box region_;
+  std::vector<std::pair<std::string, earth::Image>> panels_;
 };
 
-/// Panels in rows of five.
-earth::Image arranged(const std::vector<Panel>& panels) {
-  constexpr int columns = 5, margin = 12, heading = 28;
-  const int wide = std::max(1, 240 / panels[0].image.width()), across = panels[0].image.width() * wide + margin,
-            down = panels[0].image.height() * wide + heading + margin;
-  const int rows = (static_cast<int>(panels.size()) + columns - 1) / columns;
-  earth::Image all(rows * down + margin, columns * across + margin);
-  for (std::size_t i = 0; i < panels.size(); ++i) {
-    const int y = margin + static_cast<int>(i) / columns * down, x = margin + static_cast<int>(i) % columns * across;
-    all.text(y, x, panels[i].title, earth::colour::ink);
-    all.paste(panels[i].image, y + heading, x, wide);
-  }
-  return all;
+void draw(const Maps<3>& guess, const Task& of_guess, const Maps<3>& members, const Task& task,
+          const earth::Options& options, const earth::Ranks& ranks) {
+  const Map<3> mean = hg::cast<float>(hg::mean<0>(members, hg::keep_dimensions));
+  const Map<3> spread =
+      hg::cast<float>(hg::sqrt(hg::mean<0>(hg::square(members - hg::expand<0>(mean)), hg::keep_dimensions)));
+  const auto relief = [](const auto& field, const Task& of, hg::index_t number = 0) {
+    return earth::predicted_field(to_planes(field, of.sample.box, number), of.sample);
+  };
+  const bool first = task.mesh.coordinate(0) == 0;  // others hold the same rows
+  Panels panels(options, ranks);
+  panels.add("coarse", first, [&] { return task.sample.baseline; });
+  panels.add("true", first, [&] { return task.sample.truth; });
+  panels.add("U-Net", true, [&] { return relief(guess, of_guess); });
+  panels.add("mean of members", first, [&] { return relief(mean, task); });
+  panels.add("spread", first, [&] {
+    earth::Planes planes = to_planes(spread, task.sample.box);
+    for (float& value : planes.values) value /= 2;  // white: two deviations of the fine relief
+    return planes;
+  });
+  const hg::Interval own = members.owned(0);
+  for (hg::index_t m = 0; m < std::min(options.members, 5); ++m)
+    panels.add("member " + std::to_string(m + 1), own.begin <= m && m < own.end,
+               [&] { return relief(members, task, m - own.begin); });
+  const hg::Communicator& world = task.mesh.world();
+  hg::agree(world, [&] {
+    if (world.rank() == 0) panels.write_png(options.output / "members.png");
+  });
 }
 
 void run(const hg::Environment& env, const earth::Options& options) {
@@ -86,94 +171,38 @@ void run(const hg::Environment& env, const earth::Options& options) {
     if (root) earth::prepare_output(options.output);
   });
   const auto mesh = hg::device_mesh<Mesh>(world, {options.mesh_height, options.mesh_width});
-  const auto one_map = hg::device_mesh<Mesh>(world, {1, world.size()});
   if (root)
     std::cout << env.describe() << " mesh=" << options.mesh_height << "x" << options.mesh_width
               << " grid=" << options.grid.height << "x" << options.grid.width << " members=" << options.members
               << "\nreading the Earth..." << std::endl;
-
-  const Task guess(one_map, options, ranks, 1);
-  hg::Trainer unet(Guess{}, hg::AdamW{.lr = options.learning_rate}, one_map, {.seed = options.seed});
-  train(
-      unet, options, "unet",
-      [&](hg::index_t) {
-        return hg::Batch{guess.input, guess.label, guess.weight};
-      },
-      root);
-  const Maps<3> guessed = unet.predict(guess.input);
-  const double guess_rmse = std::sqrt(hg::evaluate(hg::mse, guessed, guess.label, guess.held_out)),
-               guess_crps = hg::evaluate(hg::l1, guessed, guess.label, guess.held_out);
-
-  const hg::EDM edm{.sigma_data = 1};  // labels are in units of their deviation
-  const Task noisy(mesh, options, ranks, 2 * options.mesh_height);
-  hg::Trainer trainer(Net{}, hg::AdamW{.lr = options.learning_rate, .schedule = hg::cosine_rate(options.steps)}, mesh,
-                      {.seed = options.seed, .average = 0.98});
-  train(
-      trainer, options, "diffusion",
-      [&](hg::index_t) {
-        const auto step = static_cast<std::uint64_t>(trainer.optimizer_state().steps());
-        const auto batch = hg::noised(edm, noisy.label, {.seed = options.seed, .step = step});
-        return hg::Batch{hg::Inputs{batch.image, noisy.input, batch.level}, batch.target, noisy.weight};
-      },
-      root);
-
+  const Task whole(hg::device_mesh<Mesh>(world, {1, world.size()}), options, ranks, 1);  // one map on all ranks
+  const Task noisy(mesh, options, ranks, std::max(2, options.mesh_height));  // two levels of noise a step
+  const Maps<3> guess = guess_of(whole, options);
+  const auto parameters = denoiser_of(noisy, options);
   if (root) std::cout << "drawing " << options.members << " members..." << std::endl;
-  const auto given = to_field<Maps<conditions>>(mesh, options.grid, noisy.sample.input, options.members);
-  const auto parameters = trainer.averaged_parameters();
-  hg::Network network(parameters);
-  const Maps<3> members =
-      hg::sample_heun(edm, Maps<3>(mesh, {options.members, 3, options.grid.height, options.grid.width}),
-                      {.seed = options.seed + 1}, sampler_steps, [&](const Maps<3>& image, const auto& level) {
-                        return network.infer(parameters, hg::Inputs{image, given, level});
-                      });
+  const Maps<3> members = ensemble_of(parameters, noisy, options);
+
   const auto truth = to_field<Map<3>>(mesh, options.grid, noisy.sample.label);
   const auto weight = to_field<Map<1>>(mesh, options.grid, held_out_weight(options.grid, noisy.sample.box));
-  const hg::EnsembleScores scores = hg::score_ensemble(members, hg::expand<0>(truth), hg::expand<0>(weight));
-  if (!std::isfinite(scores.crps))
+  const hg::EnsembleScores ensemble = hg::score_ensemble(members, hg::expand<0>(truth), hg::expand<0>(weight));
+  if (!std::isfinite(ensemble.crps))
     throw hg::CollectiveError("the ensemble is not finite: use a smaller --learning-rate");
-
-  const Map<3> mean = hg::cast<float>(hg::mean<0>(members, hg::keep_dimensions));
-  const Map<3> spread =
-      hg::cast<float>(hg::sqrt(hg::mean<0>(hg::square(members - hg::expand<0>(mean)), hg::keep_dimensions)));
-  std::vector<Panel> panels;
-  const auto picture = [&](std::string title, bool mine, const auto& planes) {
-    earth::Canvas canvas(earth::closeup_box(options.grid));
-    if (mine) canvas.add(planes());
-    canvas.reduce(ranks);
-    panels.push_back({std::move(title), canvas.image()});
-  };
-  const auto relief = [&](const auto& field, hg::index_t number = 0) {
-    return earth::predicted_field(to_planes(field, noisy.sample.box, number), noisy.sample);
-  };
-  const bool first = mesh.coordinate(0) == 0;
-  picture("coarse", first, [&] { return noisy.sample.baseline; });
-  picture("true", first, [&] { return noisy.sample.truth; });
-  picture("U-Net", true, [&] { return earth::predicted_field(to_planes(guessed, guess.sample.box), guess.sample); });
-  picture("mean of members", first, [&] { return relief(mean); });
-  picture("spread", first, [&] {
-    earth::Planes planes = to_planes(spread, noisy.sample.box);
-    for (float& value : planes.values) value /= 2;  // white: two deviations of the fine relief
-    return planes;
-  });
-  const hg::Interval own = members.owned(0);
-  for (hg::index_t m = 0; m < std::min(options.members, 5); ++m)
-    picture("member " + std::to_string(m + 1), own.begin <= m && m < own.end,
-            [&] { return relief(members, m - own.begin); });
-  hg::agree(world, [&] {
-    if (root) arranged(panels).write_png(options.output / "members.png");
-  });
+  const auto of_guess = scores_of(guess, whole), of_coarse = scores_of(Maps<3>(guess.shape()), whole);
+  draw(guess, whole, members, noisy, options, ranks);
   hg::save_parameters(options.output / "weights.safetensors", parameters, world);
   if (!root) return;
-  std::printf("held out, in deviations of the fine relief; of the U-Net CRPS is the mean absolute error\n");
-  std::printf("  U-Net     rmse %.4f  CRPS %.4f\n", guess_rmse, guess_crps);
-  std::printf("  ensemble  rmse %.4f  CRPS %.4f  spread/skill %.3f\n", scores.rmse, scores.crps, scores.spread_skill());
+  std::printf("held out, in deviations of the fine relief; CRPS of a single guess is its mean absolute error\n");
+  std::printf("  bilinear  rmse %.4f  CRPS %.4f\n", of_coarse.first, of_coarse.second);
+  std::printf("  U-Net     rmse %.4f  CRPS %.4f\n", of_guess.first, of_guess.second);
+  std::printf("  ensemble  rmse %.4f  CRPS %.4f  spread/skill %.3f\n", ensemble.rmse, ensemble.crps,
+              ensemble.spread_skill());
   std::printf("written: %s (members.png, unet_loss.svg, diffusion_loss.svg, weights.safetensors)\n",
               options.output.c_str());
   std::printf(
       "result: mesh=%dx%d members=%d unet_rmse=%.5f unet_crps=%.5f ensemble_rmse=%.5f ensemble_crps=%.5f "
       "spread_skill=%.4f\n",
-      options.mesh_height, options.mesh_width, options.members, guess_rmse, guess_crps, scores.rmse, scores.crps,
-      scores.spread_skill());
+      options.mesh_height, options.mesh_width, options.members, of_guess.first, of_guess.second, ensemble.rmse,
+      ensemble.crps, ensemble.spread_skill());
 }
 
 }  // namespace earth_diffusion
@@ -186,7 +215,7 @@ int main(int argc, char** argv) {
                                    "mesh of MPI ranks",
                                .mesh = "ranks along the members x ranks along the rows",
                                .grid = "1",
-                               .steps = "300",
+                               .steps = "200",
                                .learning_rate = "2e-3",
                                .members = "8"};
   const earth::CommandLine command = earth::parse_command_line(argc, argv, env.world().size(), program);

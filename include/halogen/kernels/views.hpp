@@ -219,6 +219,7 @@ struct ValueReader {
   static void gather(const Resample& map, const S* from, index_t begin, index_t size, T* to) {
     if (map.from == map.to) return detail::copy_row(from + begin, size, to);
     if (map.pads()) return gather_padded(map, from, begin, size, to);
+    if (map.from == 1) return (void)std::fill_n(to, size, static_cast<T>(from[0]));
     if (map.doubles()) return gather_twice(from, begin, size, to);
     index_t source = map.source(begin), rest = floor_mod(begin * map.from, map.to);
     for (index_t i = 0; i < size; ++i) {

@@ -47,7 +47,8 @@ struct DiffusionBlock : Module<DiffusionBlock<In, Out, Embedding, Edges, Groups>
     constexpr Named<"norm2", GroupNorm<Groups, Out>> norm2;
     constexpr Named<"conv2", Window<Out>> conv2;
     const Traced h = norm2(conv1(SiLU{}(norm1(x))));
-    const Traced y = conv2(Map<ModulatedSiLU>{}(h, expand(scale(embedding), h), expand(shift(embedding), h)));
+    const Traced by = expand(scale(embedding), h), more = expand(shift(embedding), h);
+    const Traced y = conv2(Map<ModulatedSiLU>{}(h, by, more));
     if constexpr (In == Out)
       return y + x;
     else
@@ -108,7 +109,8 @@ struct DiffusionUNet : Module<DiffusionUNet<In, Out, Base, Edges, Conditions, Gr
     constexpr Named<"levels", detail::DiffusionLevel<Base, Base, embedding, Edges, Groups, Levels>> levels;
     constexpr Named<"norm", GroupNorm<Groups, Base>> norm;
     constexpr Named<"output", Conv2d<Base, Out, Kernel<3>, Padding<1>, Edges>> output;
-    return output(SiLU{}(norm(levels(input(x), time(noise_level)))));
+    const Traced embedded = time(noise_level), h = input(x);
+    return output(SiLU{}(norm(levels(h, embedded))));
   }
 };
 
