@@ -25,11 +25,12 @@ struct Product {
     return a * b;
   }
 };
-/// A map scaled by a vector of its own.
+/// A map scaled by a vector of its own, and scaled and shifted by others.
 struct Excited : hg::Module<Excited> {
   constexpr hg::Traced forward(hg::Traced x) const {
     const auto v = hg::Linear<12, 12>{}(hg::GlobalAvgPool{}(x));
-    return hg::Map<Product>{}(x, hg::expand(hg::Sigmoid{}(v), x));
+    const auto y = hg::Map<hg::ModulatedSiLU>{}(x, hg::expand(v, x), hg::expand(hg::Tanh{}(v), x));
+    return hg::Map<Product>{}(y, hg::expand(hg::Sigmoid{}(v), x));
   }
 };
 
@@ -65,7 +66,9 @@ void train_heads(const hg::Environment& env) {
   const Field<std::int64_t, 1> kind(mesh, {2, 1, 12, 10});
   hg::Trainer trainer(Heads{}, hg::AdamW{}, mesh, {.seed = 1});
   const hg::CrossEntropy classes({.weight = hg::class_weights({1, 2, 3}), .label_smoothing = 0.1});
-  auto step = trainer.step(hg::Losses{hg::huber, 0.5 * classes, hg::crps}, image, hg::Labels{image, kind, image});
+  const auto noisy = hg::noised(hg::EDM{}, image, {.seed = 2});
+  auto step = trainer.step(hg::Losses{hg::huber, 0.5 * classes, hg::crps}, noisy.image,
+                           hg::Labels{noisy.target, kind, image});
   auto by_hand = hg::value_and_grad([&](auto net) {
     const auto [height, scores, ensemble] = net(image + 0.1f * hg::randn_like(image, {.seed = 3}));
     return hg::mean(hg::square(height)) + hg::mean(scores * scores) + hg::mean(hg::abs(ensemble));
