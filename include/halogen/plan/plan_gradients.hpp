@@ -24,6 +24,17 @@ class PlanGradients : public PlanForward {
     return {Read::Role::tensor, values_[node.index].sources[0].tensor, Pattern::point()};
   }
 
+  /// A tensor that emit_tensor() made.
+  static constexpr Read tensor(int tensor, Pattern pattern) { return {Read::Role::tensor, tensor, pattern}; }
+
+  /// The launch writes a tensor of its own, which is nobody's gradient: what later launches of the node read of points
+  /// that other ranks hold.
+  constexpr int emit_tensor(Launch launch, int channels, int level) {
+    launch.output = new_tensor(channels, level, false);
+    emit(launch);
+    return launch.output;
+  }
+
   constexpr bool all_need_gradients(const Value& value) {
     for (const Source& source : value.sources)
       if (!needs_gradient(find_activation(source))) return false;

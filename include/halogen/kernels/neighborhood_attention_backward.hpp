@@ -1,0 +1,186 @@
+// Gradients of attention to a neighbourhood. Each point gathers: what it is owed as a query from the keys of its window,
+// and as a key and a value from the queries that see it. No sum over ranks.
+//   p = exp(scale q k - l), s = p (g v - d), l and d of NeighborhoodSums, g the gradient of the output
+//   dq = scale sum of s k    over the window;    dk = scale sum of s q,  dv = sum of p g    over who sees the point
+// Accumulation: over the points in row order, in the value type of computations.
+#pragma once
+
+#include "halogen/kernels/neighborhood_attention.hpp"
+
+namespace halogen::kernels {
+
+template <class S, int Features, int Width>
+struct NeighborhoodGradients {
+  using Scores = WindowScores<S, Features, Width>;
+  using T = compute_type<S>;
+  using Rows = FeatureRows<T, Features>;
+  static constexpr int values = 2 * Features;  ///< of a key: its own and its value's gradient
+  Scores scores;
+  GradientReader<S> gradient;
+  TensorView<S> sums;  ///< as NeighborhoodSums wrote them
+  int first = 0;       ///< channel of query, key and value that the output begins with
+
+  /// Queries by head, then keys by head.
+  KOKKOS_FUNCTION int groups() const { return 2 * scores.windows.heads; }
+  KOKKOS_FUNCTION int channel(int group, int v) const {
+    const int heads = scores.windows.heads;
+    if (group < heads) return v < Features ? group * Features + v - first : -1;
+    const int head = group - heads;
+    return (v < Features ? scores.key_channel(head) + v : scores.value_channel(head) + v - Features) - first;
+  }
+  KOKKOS_FUNCTION PlaneAt plane(int n) const { return scores.input.depth.input(n, 0); }
+  index_t alike(int group, index_t x, index_t end) const {
+    return group < scores.windows.heads ? scores.windows.template alike<false>(x, end)
+                                        : scores.windows.template alike<true>(x, end);
+  }
+
+  std::size_t scratch_bytes() const {
+    const HeadWindows& windows = scores.windows;
+    return 2 * Scores::own_bytes() + 2 * scores.line_bytes() +
+           2 * Scratch::bytes_of<T>(windows.most_seen() * run_points) + 2 * Scratch::bytes_of<T>(windows.columns());
+  }
+
+  void piece(int group, const PointRun& run, T* out, Scratch scratch) const {
+    const HeadWindows& windows = scores.windows;
+    Parts parts;
+    for (T** own : {&parts.own, &parts.second_own}) *own = scratch.take<T>(Features * run_points);
+    for (T** lines : {&parts.lines, &parts.second_lines}) *lines = scratch.take<T>(Features * windows.columns());
+    for (T** products : {&parts.scores, &parts.products})
+      *products = scratch.take<T>(windows.most_seen() * run_points);
+    for (T** line : {&parts.logarithm, &parts.product}) *line = scratch.take<T>(windows.columns());
+    std::fill_n(out, values * run_points, T(0));
+    const bool of_query = group < windows.heads;
+    if (of_query)
+      query_piece(group, run, parts, out);
+    else
+      key_piece(group - windows.heads, run, parts, out);
+    for (int f = 0; f < Features; ++f)
+      for (index_t i = 0; i < run.count; ++i) out[f * run_points + i] *= scores.scale;
+  }
+
+  KOKKOS_FUNCTION void point(int group, PlaneAt plane, index_t y, index_t x, T (&out)[values]) const {
+    for (int v = 0; v < values; ++v) out[v] = 0;
+    if (group < scores.windows.heads)
+      query_point(group, plane, y, x, out);
+    else
+      key_point(group - scores.windows.heads, plane, y, x, out);
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) out[f] *= scores.scale;
+  }
+
+ private:
+  /// Host: scratch of a piece.
+  struct Parts {
+    T *own, *second_own, *lines, *second_lines, *scores, *products, *logarithm, *product;
+  };
+
+  /// l and d of queries [x, x + count).
+  void load_sums(int sample, int head, index_t z, index_t y, index_t x, index_t count, T* logarithm, T* product) const {
+    const auto row = [&](int v) { return sums.row(PlaneAt{sample, 3 * head + v, z}, y) + (x - sums.x0); };
+    const S *rounded = row(0), *rest = row(1), *d = row(2);
+    for (index_t i = 0; i < count; ++i) logarithm[i] = T(rounded[i]) + T(rest[i]), product[i] = T(d[i]);
+  }
+
+  void query_piece(int head, const PointRun& run, const Parts& at, T* out) const {
+    const HeadWindows& windows = scores.windows;
+    const SpacedPoints columns = windows.seen<false>(2, run.x);
+    const index_t step = windows.around[2].dilation, count = run.count;
+    const index_t width = (columns.count - 1) * step + count;
+    load_own<Features>(scores.input, run, head * Features, scores.scale, at.own);
+    load_own<Features>(gradient, run, head * Features, T(1), at.second_own);
+    load_sums(run.sample, head, run.z, run.y, run.x, count, at.logarithm, at.product);
+    windows.for_each_row<false>(run.z, run.y, [&](index_t z, index_t y) {
+      Rows keys, seen;
+      keys.load(scores.input, {run.sample, scores.key_channel(head), z}, y, columns.first, width, at.lines,
+                windows.columns());
+      seen.load(scores.input, {run.sample, scores.value_channel(head), z}, y, columns.first, width, at.second_lines,
+                windows.columns());
+      multiply_rows<Width>(at.own, keys, step, columns.count, count, at.scores);
+      multiply_rows<Width>(at.second_own, seen, step, columns.count, count, at.products);
+      for (index_t t = 0; t < columns.count; ++t)
+        for_each_vector<T>(count, [&]<class V>(index_t i) {
+          T* score = at.scores + t * run_points + i;
+          const V weight = exponential<T>(load<V>(score) - load<V>(at.logarithm + i));
+          store(score, weight * (load<V>(at.products + t * run_points + i) - load<V>(at.product + i)));
+        });
+      add_rows<Width>(at.scores, keys, step, columns.count, count, out);
+    });
+  }
+
+  void key_piece(int head, const PointRun& run, const Parts& at, T* out) const {
+    const HeadWindows& windows = scores.windows;
+    const SpacedPoints columns = windows.seen<true>(2, run.x);
+    const index_t step = windows.around[2].dilation, count = run.count;
+    const index_t width = (columns.count - 1) * step + count;
+    load_own<Features>(scores.input, run, scores.key_channel(head), scores.scale, at.own);
+    load_own<Features>(scores.input, run, scores.value_channel(head), T(1), at.second_own);
+    windows.for_each_row<true>(run.z, run.y, [&](index_t z, index_t y) {
+      Rows queries, gradients;
+      queries.load(scores.input, {run.sample, head * Features, z}, y, columns.first, width, at.lines,
+                   windows.columns());
+      gradients.load(gradient, {run.sample, head * Features, z}, y, columns.first, width, at.second_lines,
+                     windows.columns());
+      load_sums(run.sample, head, z, y, columns.first, width, at.logarithm, at.product);
+      multiply_rows<Width>(at.own, queries, step, columns.count, count, at.scores);
+      multiply_rows<Width>(at.second_own, gradients, step, columns.count, count, at.products);
+      for (index_t t = 0; t < columns.count; ++t)
+        for_each_vector<T>(count, [&]<class V>(index_t i) {
+          T *score = at.scores + t * run_points + i, *product = at.products + t * run_points + i;
+          const V weight = exponential<T>(load<V>(score) - load<V>(at.logarithm + t * step + i));
+          const V slope = weight * (load<V>(product) - load<V>(at.product + t * step + i));
+          store(score, slope);
+          store(product, weight);
+        });
+      add_rows<Width>(at.scores, queries, step, columns.count, count, out);
+      add_rows<Width>(at.products, gradients, step, columns.count, count, out + Features * run_points);
+    });
+  }
+
+  KOKKOS_FUNCTION T logarithm_at(PlaneAt plane, index_t y, index_t x) const {
+    const T rounded = T(sums.at(plane, y, x));
+    ++plane.channel;
+    return rounded + T(sums.at(plane, y, x));
+  }
+
+  KOKKOS_FUNCTION void query_point(int head, PlaneAt plane, index_t y, index_t x, T (&out)[values]) const {
+    T query[Features], own[Features];
+    scores.load_query(head, plane, y, x, query);
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) own[f] = gradient.at(PlaneAt{plane.sample, head * Features + f, plane.z}, y, x);
+    const T logarithm = logarithm_at({plane.sample, 3 * head, plane.z}, y, x);
+    const T d = T(sums.at(PlaneAt{plane.sample, 3 * head + 2, plane.z}, y, x));
+    scores.windows.template for_each<false>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
+      const PlaneAt key{plane.sample, scores.key_channel(head), at_z};
+      const T weight = Kokkos::exp(Scores::product(scores.input, query, key, at_y, at_x) - logarithm);
+      const T product =
+          Scores::product(scores.input, own, {plane.sample, scores.value_channel(head), at_z}, at_y, at_x);
+      HALOGEN_DEVICE_UNROLL
+      for (int f = 0; f < Features; ++f)
+        out[f] += weight * (product - d) * scores.input.at(PlaneAt{key.sample, key.channel + f, at_z}, at_y, at_x);
+    });
+  }
+
+  KOKKOS_FUNCTION void key_point(int head, PlaneAt plane, index_t y, index_t x, T (&out)[values]) const {
+    T key[Features], value[Features];
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) {
+      key[f] = scores.scale * scores.input.at(PlaneAt{plane.sample, scores.key_channel(head) + f, plane.z}, y, x);
+      value[f] = scores.input.at(PlaneAt{plane.sample, scores.value_channel(head) + f, plane.z}, y, x);
+    }
+    scores.windows.template for_each<true>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
+      const PlaneAt query{plane.sample, head * Features, at_z};
+      const T logarithm = logarithm_at({plane.sample, 3 * head, at_z}, at_y, at_x);
+      const T weight = Kokkos::exp(Scores::product(scores.input, key, query, at_y, at_x) - logarithm);
+      const T product = Scores::product(gradient, value, query, at_y, at_x);
+      const T slope = weight * (product - T(sums.at(PlaneAt{plane.sample, 3 * head + 2, at_z}, at_y, at_x)));
+      HALOGEN_DEVICE_UNROLL
+      for (int f = 0; f < Features; ++f) {
+        const PlaneAt feature{query.sample, query.channel + f, at_z};
+        out[f] += slope * scores.input.at(feature, at_y, at_x);
+        out[Features + f] += weight * gradient.at(feature, at_y, at_x);
+      }
+    });
+  }
+};
+
+}  // namespace halogen::kernels

@@ -1,0 +1,239 @@
+// What forward and backward of attention to a neighbourhood share: which points see which, rows of features, products
+// of them, and the functor that drives a computation over the tiles of its output.
+#pragma once
+
+#include <algorithm>
+
+#include "halogen/kernels/device/tile_output.hpp"
+#include "halogen/stencil/neighborhood.hpp"
+
+namespace halogen::kernels {
+
+/// Points of a row that the host computes at once, and how far apart their rows lie in scratch.
+inline constexpr index_t run_points = 64;
+
+/// Points [x, x + count) of a row, at most run_points, whose windows lie alike.
+struct PointRun {
+  int sample = 0;
+  index_t z = 0, y = 0, x = 0, count = 0;
+};
+
+/// Who sees whom in depth, height and width, and by which channels: query, key and value of each head in this order.
+struct HeadWindows {
+  Neighborhood around[spatial_dimensions];
+  int heads = 1, channels = 1;  ///< channels: of all heads of one of the three
+
+  /// What the points see, or, of keys, who sees them.
+  template <bool OfKeys>
+  KOKKOS_FUNCTION SpacedPoints seen(int d, index_t point) const {
+    return OfKeys ? around[d].queries_of(point) : around[d].keys_of(point);
+  }
+  /// The number of points from x on, below `end`, whose windows lie about them as that of x.
+  template <bool OfKeys>
+  index_t alike(index_t x, index_t end) const {
+    const SpacedPoints first = seen<OfKeys>(2, x);
+    index_t i = 1;
+    for (; i < run_points && x + i < end; ++i)
+      if (seen<OfKeys>(2, x + i) != SpacedPoints{first.first + i, first.count}) break;
+    return i;
+  }
+  /// Calls f(z, y) for the rows that hold what points of a row see.
+  template <bool OfKeys, class F>
+  KOKKOS_FUNCTION void for_each_row(index_t z, index_t y, F f) const {
+    const SpacedPoints planes = seen<OfKeys>(0, z), rows = seen<OfKeys>(1, y);
+    for (index_t i = 0; i < planes.count; ++i)
+      for (index_t j = 0; j < rows.count; ++j)
+        f(planes.first + i * around[0].dilation, rows.first + j * around[1].dilation);
+  }
+  /// Calls f(z, y, x) for all points that the point sees.
+  template <bool OfKeys, class F>
+  KOKKOS_FUNCTION void for_each(index_t z, index_t y, index_t x, F f) const {
+    const SpacedPoints columns = seen<OfKeys>(2, x);
+    for_each_row<OfKeys>(z, y, [&](index_t at_z, index_t at_y) {
+      for (index_t k = 0; k < columns.count; ++k) f(at_z, at_y, columns.first + k * around[2].dilation);
+    });
+  }
+
+  /// Host: most points of a row that a run sees, from the first to the last, and most that one point sees.
+  index_t columns() const { return run_points + 2 * index_t{around[2].kernel} * around[2].dilation; }
+  index_t most_seen() const { return 2 * index_t{around[2].kernel}; }
+  index_t window_points() const { return index_t{around[0].kernel} * around[1].kernel * around[2].kernel; }
+};
+
+/// Host: rows of the features of a head, where they stand or in scratch.
+template <class T, int Features>
+struct FeatureRows {
+  const T* row[Features];
+
+  /// Points [x, x + count) of channels from the plane's on; lines: Features times `pitch` numbers.
+  template <class Reader>
+  void load(const Reader& reader, PlaneAt plane, index_t y, index_t x, index_t count, T* lines, index_t pitch) {
+    for (int f = 0; f < Features; ++f, ++plane.channel) {
+      row[f] = reader.standing_row(plane, y, x, count);
+      if (row[f] != nullptr) continue;
+      reader.load_row(plane, y, x, count, lines + f * pitch);
+      row[f] = lines + f * pitch;
+    }
+  }
+};
+
+namespace detail {
+
+template <int Taps, int Features, class T>
+void multiply_features(const T* own, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t count,
+                       T* to) {
+  for_each_vector<T>(count, [&]<class V>(index_t i) {
+    V sum[Taps];
+    HALOGEN_UNROLL
+    for (int t = 0; t < Taps; ++t) sum[t] = V{};
+    for (int f = 0; f < Features; ++f) {
+      const V mine = load<V>(own + f * run_points + i);
+      const T* row = seen.row[f] + first + i;
+      HALOGEN_UNROLL
+      for (int t = 0; t < Taps; ++t) sum[t] += mine * load<V>(row + t * step);
+    }
+    HALOGEN_UNROLL
+    for (int t = 0; t < Taps; ++t) store(to + t * run_points + i, sum[t]);
+  });
+}
+
+template <int Taps, int Features, class T>
+void add_features(const T* weights, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t count,
+                  T* to) {
+  for_each_vector<T>(count, [&]<class V>(index_t i) {
+    V weight[Taps];
+    HALOGEN_UNROLL
+    for (int t = 0; t < Taps; ++t) weight[t] = load<V>(weights + t * run_points + i);
+    for (int f = 0; f < Features; ++f) {
+      V sum = load<V>(to + f * run_points + i);
+      const T* row = seen.row[f] + first + i;
+      HALOGEN_UNROLL
+      for (int t = 0; t < Taps; ++t) sum += weight[t] * load<V>(row + t * step);
+      store(to + f * run_points + i, sum);
+    }
+  });
+}
+
+}  // namespace detail
+
+/// Host: to[t][i] = the sum over features of own[f][i] * seen[f][i + t * step], t < taps. Width at once where so many
+/// are left.
+template <int Width, int Features, class T>
+void multiply_rows(const T* own, const FeatureRows<T, Features>& seen, index_t step, index_t taps, index_t count,
+                   T* to) {
+  index_t t = 0;
+  for (; t + Width <= taps; t += Width)
+    detail::multiply_features<Width>(own, seen, t * step, step, count, to + t * run_points);
+  for (; t < taps; ++t) detail::multiply_features<1>(own, seen, t * step, step, count, to + t * run_points);
+}
+
+/// Host: to[f][i] += weights[t][i] * seen[f][i + t * step], taps in their order.
+template <int Width, int Features, class T>
+void add_rows(const T* weights, const FeatureRows<T, Features>& seen, index_t step, index_t taps, index_t count,
+              T* to) {
+  index_t t = 0;
+  for (; t + Width <= taps; t += Width)
+    detail::add_features<Width>(weights + t * run_points, seen, t * step, step, count, to);
+  for (; t < taps; ++t) detail::add_features<1>(weights + t * run_points, seen, t * step, step, count, to);
+}
+
+/// Host: rows of a head at the run's own points, multiplied by `scale`, into [Features][run_points].
+template <int Features, class T, class Reader>
+void load_own(const Reader& reader, const PointRun& run, int channel, T scale, T* to) {
+  for (int f = 0; f < Features; ++f) {
+    T* row = to + f * run_points;
+    reader.load_row(PlaneAt{run.sample, channel + f, run.z}, run.y, run.x, run.count, row);
+    if (scale != T(1)) for_each_vector<T>(run.count, [&]<class V>(index_t i) { store(row + i, load<V>(row + i) * scale); });
+  }
+}
+
+/// Drives a computation over groups of channels, a head's for one. Compute has
+///   static constexpr int values                                   of a point and group
+///   int groups, channel(group, value)                             the output's channel; negative or too large: none
+///   PlaneAt plane(n)                                              sample and depth of the output's plane n
+///   host: alike(group, x, end); piece(group, run, T* [values][run_points], Scratch); scratch_bytes()
+///   device: point(group, PlaneAt, y, x, T (&)[values])
+template <class ExecutionSpace, class S, class Compute>
+struct HeadKernel {
+  using T = compute_type<S>;
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  Compute compute;
+  TileOutput<S> output;
+
+  void launch(const ExecutionSpace& space, const char* label) const {
+    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
+  }
+
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    HALOGEN_HOST_PART(run_on_host(team);)
+    HALOGEN_DEVICE_PART(run_on_device(team);)
+  }
+
+ private:
+  static constexpr int values = Compute::values;
+
+  KOKKOS_FUNCTION bool has(int channel) const { return channel >= 0 && channel < output.channels; }
+  KOKKOS_FUNCTION bool writes(int group) const {
+    for (int v = 0; v < values; ++v)
+      if (has(compute.channel(group, v))) return true;
+    return false;
+  }
+
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    const index_t number = output.number(team);
+    const Tile tile(output.tiling, number);
+    const int rows = static_cast<int>(tile.rows.size()), columns = static_cast<int>(tile.columns.size());
+    const PlaneAt plane = compute.plane(tile.sample);
+    device::each_of_warps(team, compute.groups() * rows, [&](int i) {
+      const int group = i / rows;
+      if (!writes(group)) return;
+      const index_t y = tile.rows.begin + i % rows;
+      device::each_of_lanes(columns, [&](int column) {
+        const index_t x = tile.columns.begin + column;
+        T value[values];
+        compute.point(group, plane, y, x, value);
+        HALOGEN_DEVICE_UNROLL
+        for (int v = 0; v < values; ++v) {
+          const int c = compute.channel(group, v);
+          if (has(c)) output.tensor.at(tile.sample, c, y, x) = device::finished(output, tile.sample, c, y, x, value[v]);
+        }
+      });
+    });
+    device::sum_tile(team, output, tile, number, 0, output.channels);
+  }
+
+  std::size_t outputs() const { return static_cast<std::size_t>(output.channels); }
+  std::size_t host_bytes() const {
+    return Scratch::bytes_of<T>(values * run_points) + Scratch::bytes_of<RowSums>(outputs()) + compute.scratch_bytes();
+  }
+
+  void run_on_host(const Team& team) const {
+    Scratch scratch = Scratch::of(team, 1, host_bytes());
+    T* rows = scratch.take<T>(values * run_points);
+    RowSums* sums = scratch.take<RowSums>(outputs());
+    std::fill_n(sums, output.channels, RowSums{});
+    const Tile tile = output.tile(team);
+    for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
+      for (int group = 0; group < compute.groups(); ++group)
+        if (writes(group)) run_row(tile, group, y, rows, scratch);
+      for (int o = 0; o < output.channels; ++o) output.sum_row(tile.sample, o, y, tile.columns, sums[o]);
+    }
+    for (int o = 0; o < output.channels; ++o) output.keep_sums(team, o, sums[o]);
+  }
+
+  void run_row(const Tile& tile, int group, index_t y, T* rows, const Scratch& scratch) const {
+    const PlaneAt plane = compute.plane(tile.sample);
+    for (index_t x = tile.columns.begin; x < tile.columns.end;) {
+      const PointRun run{plane.sample, plane.z, y, x, compute.alike(group, x, tile.columns.end)};
+      compute.piece(group, run, rows, scratch);
+      for (int v = 0; v < values; ++v) {
+        const int c = compute.channel(group, v);
+        if (has(c)) output.put_row(tile.sample, c, y, x, run.count, rows + v * run_points);
+      }
+      x += run.count;
+    }
+  }
+};
+
+}  // namespace halogen::kernels
