@@ -1,7 +1,7 @@
 // optimise: 0
 // program: layers
-// Attention to a neighbourhood: PyTorch's stored tensors on every mesh (make_layer_references.py), finite differences of
-// networks around it, messages.
+// Attention to a neighbourhood: PyTorch's stored tensors on every mesh (make_layer_references.py), finite differences
+// of networks around it, messages.
 #include "support/composition.hpp"
 #include "support/stored.hpp"
 
@@ -53,8 +53,7 @@ TEST_CASE("signals and volumes") {
 TEST_CASE("with its projections, as a checkpoint names them") {
   using Layer = hg::NeighborhoodAttention2d<4, 2, Kernel<5, 3>, Boundary<Zero, Periodic>>;
   const support::Reference reference(file);
-  CHECK(hg::parameter_names<Layer>() ==
-        std::vector<std::string>{"qkv.weight", "qkv.bias", "proj.weight", "proj.bias"});
+  CHECK(hg::parameter_names<Layer>() == std::vector<std::string>{"qkv.weight", "qkv.bias", "proj.weight", "proj.bias"});
   const auto parameters = support::all_parameters<Layer>(reference, "layer.");
   const auto gradient = support::all_parameters<Layer>(reference, "layer.grad.");
   const support::StoredCase<3> stored(file, "layer");

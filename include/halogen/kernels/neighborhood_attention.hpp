@@ -27,27 +27,26 @@ struct WindowScores {
 
   /// Host: scores[tap][i] of the run's points; how many taps.
   index_t scores_of(int head, const PointRun& run, const T* query, T* scores, T* lines) const {
-    const SpacedPoints columns = windows.seen<false>(2, run.x);
     const index_t step = windows.around[2].dilation;
     index_t taps = 0;
     windows.for_each_row<false>(run.z, run.y, [&](index_t z, index_t y) {
       Rows keys;
-      keys.load(input, {run.sample, key_channel(head), z}, y, columns.first, (columns.count - 1) * step + run.count,
-                lines, windows.columns());
-      multiply_rows<Width>(query, keys, step, columns.count, run.count, scores + taps * run_points);
-      taps += columns.count;
+      keys.load(input, {run.sample, key_channel(head), z}, y, run.columns.first, run.width(step), lines,
+                windows.columns());
+      multiply_rows<Width>(run, step, query, keys, scores + taps * run_points);
+      taps += run.columns.count;
     });
     return taps;
   }
 
   /// Host: scores become exponentials, of the difference to the largest of each point.
-  static void exponentials_of(index_t taps, index_t count, T* scores, T* largest, T* sum) {
-    std::copy_n(scores, count, largest);
+  static void exponentials_of(index_t taps, index_t lanes, T* scores, T* largest, T* sum) {
+    std::copy_n(scores, lanes, largest);
     for (index_t t = 1; t < taps; ++t)
-      for (index_t i = 0; i < count; ++i) largest[i] = std::max(largest[i], scores[t * run_points + i]);
-    std::fill_n(sum, count, T(0));
+      for (index_t i = 0; i < lanes; ++i) largest[i] = std::max(largest[i], scores[t * run_points + i]);
+    std::fill_n(sum, lanes, T(0));
     for (index_t t = 0; t < taps; ++t)
-      for_each_vector<T>(count, [&]<class V>(index_t i) {
+      for_each_vector<T>(lanes, [&]<class V>(index_t i) {
         const V one = exponential<T>(load<V>(scores + t * run_points + i) - load<V>(largest + i));
         store(scores + t * run_points + i, one);
         store(sum + i, load<V>(sum + i) + one);
@@ -82,7 +81,7 @@ struct NeighborhoodAttentionOf {
   KOKKOS_FUNCTION int groups() const { return scores.windows.heads; }
   KOKKOS_FUNCTION int channel(int head, int f) const { return head * Features + f; }
   KOKKOS_FUNCTION PlaneAt plane(int n) const { return scores.input.depth.input(n, 0); }
-  index_t alike(int, index_t x, index_t end) const { return scores.windows.template alike<false>(x, end); }
+  PointRun run_from(int, index_t x, index_t end) const { return scores.windows.template run_from<false, T>(x, end); }
 
   std::size_t scratch_bytes() const {
     return Scores::own_bytes() + scores.score_bytes() + scores.line_bytes() + Scratch::bytes_of<T>(2 * run_points);
@@ -96,17 +95,16 @@ struct NeighborhoodAttentionOf {
     T *largest = scratch.take<T>(2 * run_points), *sum = largest + run_points;
     load_own<Features>(scores.input, run, head * Features, scores.scale, query);
     const index_t taps = scores.scores_of(head, run, query, weights, lines);
-    Scores::exponentials_of(taps, run.count, weights, largest, sum);
+    Scores::exponentials_of(taps, run.lanes, weights, largest, sum);
     std::fill_n(out, Features * run_points, T(0));
-    const SpacedPoints columns = windows.seen<false>(2, run.x);
     const index_t step = windows.around[2].dilation;
     index_t tap = 0;
     windows.for_each_row<false>(run.z, run.y, [&](index_t z, index_t y) {
       FeatureRows<T, Features> seen;
-      seen.load(scores.input, {run.sample, scores.value_channel(head), z}, y, columns.first,
-                (columns.count - 1) * step + run.count, lines, windows.columns());
-      add_rows<Width>(weights + tap * run_points, seen, step, columns.count, run.count, out);
-      tap += columns.count;
+      seen.load(scores.input, {run.sample, scores.value_channel(head), z}, y, run.columns.first, run.width(step), lines,
+                windows.columns());
+      add_rows<Width>(run, step, weights + tap * run_points, seen, out);
+      tap += run.columns.count;
     });
     for (int f = 0; f < Features; ++f)
       for (index_t i = 0; i < run.count; ++i) out[f * run_points + i] /= sum[i];
@@ -153,7 +151,7 @@ struct NeighborhoodSums {
   KOKKOS_FUNCTION int groups() const { return scores.windows.heads; }
   KOKKOS_FUNCTION int channel(int head, int v) const { return values * head + v; }
   KOKKOS_FUNCTION PlaneAt plane(int n) const { return scores.input.depth.input(n, 0); }
-  index_t alike(int, index_t x, index_t end) const { return scores.windows.template alike<false>(x, end); }
+  PointRun run_from(int, index_t x, index_t end) const { return scores.windows.template run_from<false, T>(x, end); }
 
   std::size_t scratch_bytes() const {
     return Scores::own_bytes() + scores.score_bytes() + scores.line_bytes() + Scratch::bytes_of<T>(2 * run_points);
@@ -166,7 +164,7 @@ struct NeighborhoodSums {
     T *largest = scratch.take<T>(2 * run_points), *sum = largest + run_points;
     load_own<Features>(scores.input, run, head * Features, scores.scale, query);
     const index_t taps = scores.scores_of(head, run, query, weights, lines);
-    Scores::exponentials_of(taps, run.count, weights, largest, sum);
+    Scores::exponentials_of(taps, run.lanes, weights, largest, sum);
     for (index_t i = 0; i < run.count; ++i) store_logarithm(largest[i] + Kokkos::log(sum[i]), out + i, run_points);
     T* products = out + 2 * run_points;
     std::fill_n(products, run.count, T(0));

@@ -1,5 +1,5 @@
-// Gradients of attention to a neighbourhood. Each point gathers: what it is owed as a query from the keys of its window,
-// and as a key and a value from the queries that see it. No sum over ranks.
+// Gradients of attention to a neighbourhood. Each point gathers: what it is owed as a query from the keys of its
+// window, and as a key and a value from the queries that see it. No sum over ranks.
 //   p = exp(scale q k - l), s = p (g v - d), l and d of NeighborhoodSums, g the gradient of the output
 //   dq = scale sum of s k    over the window;    dk = scale sum of s q,  dv = sum of p g    over who sees the point
 // Accumulation: over the points in row order, in the value type of computations.
@@ -29,9 +29,9 @@ struct NeighborhoodGradients {
     return (v < Features ? scores.key_channel(head) + v : scores.value_channel(head) + v - Features) - first;
   }
   KOKKOS_FUNCTION PlaneAt plane(int n) const { return scores.input.depth.input(n, 0); }
-  index_t alike(int group, index_t x, index_t end) const {
-    return group < scores.windows.heads ? scores.windows.template alike<false>(x, end)
-                                        : scores.windows.template alike<true>(x, end);
+  PointRun run_from(int group, index_t x, index_t end) const {
+    return group < scores.windows.heads ? scores.windows.template run_from<false, T>(x, end)
+                                        : scores.windows.template run_from<true, T>(x, end);
   }
 
   std::size_t scratch_bytes() const {
@@ -45,8 +45,7 @@ struct NeighborhoodGradients {
     Parts parts;
     for (T** own : {&parts.own, &parts.second_own}) *own = scratch.take<T>(Features * run_points);
     for (T** lines : {&parts.lines, &parts.second_lines}) *lines = scratch.take<T>(Features * windows.columns());
-    for (T** products : {&parts.scores, &parts.products})
-      *products = scratch.take<T>(windows.most_seen() * run_points);
+    for (T** products : {&parts.scores, &parts.products}) *products = scratch.take<T>(windows.most_seen() * run_points);
     for (T** line : {&parts.logarithm, &parts.product}) *line = scratch.take<T>(windows.columns());
     std::fill_n(out, values * run_points, T(0));
     const bool of_query = group < windows.heads;
@@ -83,57 +82,72 @@ struct NeighborhoodGradients {
 
   void query_piece(int head, const PointRun& run, const Parts& at, T* out) const {
     const HeadWindows& windows = scores.windows;
-    const SpacedPoints columns = windows.seen<false>(2, run.x);
-    const index_t step = windows.around[2].dilation, count = run.count;
-    const index_t width = (columns.count - 1) * step + count;
+    const index_t step = windows.around[2].dilation, first = run.columns.first, width = run.width(step);
     load_own<Features>(scores.input, run, head * Features, scores.scale, at.own);
     load_own<Features>(gradient, run, head * Features, T(1), at.second_own);
-    load_sums(run.sample, head, run.z, run.y, run.x, count, at.logarithm, at.product);
+    std::fill_n(at.logarithm, run.lanes, T(0));
+    std::fill_n(at.product, run.lanes, T(0));
+    load_sums(run.sample, head, run.z, run.y, run.x, run.count, at.logarithm, at.product);
     windows.for_each_row<false>(run.z, run.y, [&](index_t z, index_t y) {
       Rows keys, seen;
-      keys.load(scores.input, {run.sample, scores.key_channel(head), z}, y, columns.first, width, at.lines,
-                windows.columns());
-      seen.load(scores.input, {run.sample, scores.value_channel(head), z}, y, columns.first, width, at.second_lines,
-                windows.columns());
-      multiply_rows<Width>(at.own, keys, step, columns.count, count, at.scores);
-      multiply_rows<Width>(at.second_own, seen, step, columns.count, count, at.products);
-      for (index_t t = 0; t < columns.count; ++t)
-        for_each_vector<T>(count, [&]<class V>(index_t i) {
+      const PlaneAt key{run.sample, scores.key_channel(head), z}, value{run.sample, scores.value_channel(head), z};
+      keys.load(scores.input, key, y, first, width, at.lines, windows.columns());
+      seen.load(scores.input, value, y, first, width, at.second_lines, windows.columns());
+      multiply_rows<Width>(run, step, at.own, keys, at.scores);
+      multiply_rows<Width>(run, step, at.second_own, seen, at.products);
+      for (index_t t = 0; t < run.columns.count; ++t)
+        for_each_vector<T>(run.lanes, [&]<class V>(index_t i) {
           T* score = at.scores + t * run_points + i;
           const V weight = exponential<T>(load<V>(score) - load<V>(at.logarithm + i));
           store(score, weight * (load<V>(at.products + t * run_points + i) - load<V>(at.product + i)));
         });
-      add_rows<Width>(at.scores, keys, step, columns.count, count, out);
+      add_rows<Width>(run, step, at.scores, keys, out);
     });
   }
 
   void key_piece(int head, const PointRun& run, const Parts& at, T* out) const {
     const HeadWindows& windows = scores.windows;
-    const SpacedPoints columns = windows.seen<true>(2, run.x);
-    const index_t step = windows.around[2].dilation, count = run.count;
-    const index_t width = (columns.count - 1) * step + count;
+    const index_t step = windows.around[2].dilation, first = run.columns.first, width = run.width(step);
     load_own<Features>(scores.input, run, scores.key_channel(head), scores.scale, at.own);
     load_own<Features>(scores.input, run, scores.value_channel(head), T(1), at.second_own);
     windows.for_each_row<true>(run.z, run.y, [&](index_t z, index_t y) {
       Rows queries, gradients;
-      queries.load(scores.input, {run.sample, head * Features, z}, y, columns.first, width, at.lines,
-                   windows.columns());
-      gradients.load(gradient, {run.sample, head * Features, z}, y, columns.first, width, at.second_lines,
-                     windows.columns());
-      load_sums(run.sample, head, z, y, columns.first, width, at.logarithm, at.product);
-      multiply_rows<Width>(at.own, queries, step, columns.count, count, at.scores);
-      multiply_rows<Width>(at.second_own, gradients, step, columns.count, count, at.products);
-      for (index_t t = 0; t < columns.count; ++t)
-        for_each_vector<T>(count, [&]<class V>(index_t i) {
-          T *score = at.scores + t * run_points + i, *product = at.products + t * run_points + i;
-          const V weight = exponential<T>(load<V>(score) - load<V>(at.logarithm + t * step + i));
-          const V slope = weight * (load<V>(product) - load<V>(at.product + t * step + i));
-          store(score, slope);
-          store(product, weight);
-        });
-      add_rows<Width>(at.scores, queries, step, columns.count, count, out);
-      add_rows<Width>(at.products, gradients, step, columns.count, count, out + Features * run_points);
+      const PlaneAt query{run.sample, head * Features, z};
+      queries.load(scores.input, query, y, first, width, at.lines, windows.columns());
+      gradients.load(gradient, query, y, first, width, at.second_lines, windows.columns());
+      load_sums(run.sample, head, z, y, first, width, at.logarithm, at.product);
+      multiply_rows<Width>(run, step, at.own, queries, at.scores);
+      multiply_rows<Width>(run, step, at.second_own, gradients, at.products);
+      if (run.shared)
+        slopes_of<true>(run, step, at);
+      else
+        slopes_of<false>(run, step, at);
+      add_rows<Width>(run, step, at.scores, queries, out);
+      add_rows<Width>(run, step, at.products, gradients, out + Features * run_points);
     });
+  }
+
+  /// Host: of a row of queries s in place of scale q k, and p in place of g v. Queries that do not see a point of the
+  /// run, where its points share them, count 0.
+  template <bool Shared>
+  void slopes_of(const PointRun& run, index_t step, const Parts& at) const {
+    for (index_t t = 0; t < run.columns.count; ++t)
+      for_each_vector<T>(run.lanes, [&]<class V>(index_t i) {
+        T *score = at.scores + t * run_points + i, *product = at.products + t * run_points + i;
+        const V l = detail::load_seen<Shared, V>(at.logarithm + t * step, i);
+        const V weight = exponential<T>(load<V>(score) - l);
+        store(score, weight * (load<V>(product) - detail::load_seen<Shared, V>(at.product + t * step, i)));
+        store(product, weight);
+      });
+    if constexpr (Shared)
+      for (index_t i = 0; i < run.count; ++i) {
+        const SpacedPoints own = scores.windows.template seen<true>(2, run.x + i);
+        for (index_t t = 0; t < run.columns.count; ++t) {
+          const index_t column = run.columns.first + t;
+          if (column < own.first || column >= own.first + own.count)
+            at.scores[t * run_points + i] = at.products[t * run_points + i] = 0;
+        }
+      }
   }
 
   KOKKOS_FUNCTION T logarithm_at(PlaneAt plane, index_t y, index_t x) const {

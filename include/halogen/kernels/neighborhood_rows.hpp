@@ -12,10 +12,17 @@ namespace halogen::kernels {
 /// Points of a row that the host computes at once, and how far apart their rows lie in scratch.
 inline constexpr index_t run_points = 64;
 
-/// Points [x, x + count) of a row, at most run_points, whose windows lie alike.
+/// Points [x, x + count) of a row, at most run_points. `columns`: what the first of them sees in the row's dimension,
+/// and the others as far beside them; or, `shared`, what all of them see, or the hull of it. Rows of scratch hold
+/// `lanes` numbers, those beyond `count` for nothing.
 struct PointRun {
   int sample = 0;
-  index_t z = 0, y = 0, x = 0, count = 0;
+  index_t z = 0, y = 0, x = 0, count = 0, lanes = 0;
+  SpacedPoints columns;
+  bool shared = false;
+
+  /// Columns from the first that they see to the last.
+  index_t width(index_t step) const { return (columns.count - 1) * step + (shared ? 1 : count); }
 };
 
 /// Who sees whom in depth, height and width, and by which channels: query, key and value of each head in this order.
@@ -28,15 +35,32 @@ struct HeadWindows {
   KOKKOS_FUNCTION SpacedPoints seen(int d, index_t point) const {
     return OfKeys ? around[d].queries_of(point) : around[d].keys_of(point);
   }
-  /// The number of points from x on, below `end`, whose windows lie about them as that of x.
-  template <bool OfKeys>
-  index_t alike(index_t x, index_t end) const {
-    const SpacedPoints first = seen<OfKeys>(2, x);
-    index_t i = 1;
-    for (; i < run_points && x + i < end; ++i)
-      if (seen<OfKeys>(2, x + i) != SpacedPoints{first.first + i, first.count}) break;
-    return i;
+
+  /// Host: the points from x on, below `end`, that are computed at once: whose windows lie about them as that of x, or,
+  /// if these are more, those that share its window; of keys near an end, those whose queries end there.
+  template <bool OfKeys, class T>
+  PointRun run_from(index_t x, index_t end) const {
+    PointRun run;
+    run.x = x, run.columns = seen<OfKeys>(2, x);
+    const auto count_while = [&](auto holds) {
+      index_t i = 1;
+      while (i < run_points && x + i < end && holds(i)) ++i;
+      return i;
+    };
+    run.count = run.lanes = count_while([&](index_t i) {
+      return seen<OfKeys>(2, x + i) == SpacedPoints{run.columns.first + i, run.columns.count};
+    });
+    const bool near_end = OfKeys && is_near_end(x);
+    const index_t others =
+        count_while([&](index_t i) { return near_end ? is_near_end(x + i) : seen<OfKeys>(2, x + i) == run.columns; });
+    if (near_end ? others < 2 : others <= run.count) return run;
+    run.shared = true;
+    run.count = others, run.lanes = ceil_div(others, index_t{kernels::lanes<T>}) * kernels::lanes<T>;
+    const SpacedPoints last = seen<OfKeys>(2, x + others - 1);
+    run.columns.count = last.first + last.count - run.columns.first;
+    return run;
   }
+
   /// Calls f(z, y) for the rows that hold what points of a row see.
   template <bool OfKeys, class F>
   KOKKOS_FUNCTION void for_each_row(index_t z, index_t y, F f) const {
@@ -58,6 +82,13 @@ struct HeadWindows {
   index_t columns() const { return run_points + 2 * index_t{around[2].kernel} * around[2].dilation; }
   index_t most_seen() const { return 2 * index_t{around[2].kernel}; }
   index_t window_points() const { return index_t{around[0].kernel} * around[1].kernel * around[2].kernel; }
+
+ private:
+  /// Whether who sees the key depends on where the row ends, and is a number of columns side by side.
+  bool is_near_end(index_t x) const {
+    const Neighborhood& row = around[2];
+    return row.dilation == 1 && !row.causal && !row.periodic && (x < row.kernel || x >= row.extent - row.kernel);
+  }
 };
 
 /// Host: rows of the features of a head, where they stand or in scratch.
@@ -79,62 +110,81 @@ struct FeatureRows {
 
 namespace detail {
 
-template <int Taps, int Features, class T>
-void multiply_features(const T* own, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t count,
+/// Points [i, i + lanes) of a row, or one of them in all lanes.
+template <bool Shared, class V, class T>
+V load_seen(const T* row, index_t i) {
+  if constexpr (Shared)
+    return V{} + *row;
+  else
+    return load<V>(row + i);
+}
+
+template <int Taps, bool Shared, int Features, class T>
+void multiply_features(const T* own, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t lanes,
                        T* to) {
-  for_each_vector<T>(count, [&]<class V>(index_t i) {
+  for_each_vector<T>(lanes, [&]<class V>(index_t i) {
     V sum[Taps];
     HALOGEN_UNROLL
     for (int t = 0; t < Taps; ++t) sum[t] = V{};
     for (int f = 0; f < Features; ++f) {
       const V mine = load<V>(own + f * run_points + i);
-      const T* row = seen.row[f] + first + i;
+      const T* row = seen.row[f] + first;
       HALOGEN_UNROLL
-      for (int t = 0; t < Taps; ++t) sum[t] += mine * load<V>(row + t * step);
+      for (int t = 0; t < Taps; ++t) sum[t] += mine * load_seen<Shared, V>(row + t * step, i);
     }
     HALOGEN_UNROLL
     for (int t = 0; t < Taps; ++t) store(to + t * run_points + i, sum[t]);
   });
 }
 
-template <int Taps, int Features, class T>
-void add_features(const T* weights, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t count,
+template <int Taps, bool Shared, int Features, class T>
+void add_features(const T* weights, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t lanes,
                   T* to) {
-  for_each_vector<T>(count, [&]<class V>(index_t i) {
+  for_each_vector<T>(lanes, [&]<class V>(index_t i) {
     V weight[Taps];
     HALOGEN_UNROLL
     for (int t = 0; t < Taps; ++t) weight[t] = load<V>(weights + t * run_points + i);
     for (int f = 0; f < Features; ++f) {
       V sum = load<V>(to + f * run_points + i);
-      const T* row = seen.row[f] + first + i;
+      const T* row = seen.row[f] + first;
       HALOGEN_UNROLL
-      for (int t = 0; t < Taps; ++t) sum += weight[t] * load<V>(row + t * step);
+      for (int t = 0; t < Taps; ++t) sum += weight[t] * load_seen<Shared, V>(row + t * step, i);
       store(to + f * run_points + i, sum);
     }
   });
 }
 
-}  // namespace detail
-
-/// Host: to[t][i] = the sum over features of own[f][i] * seen[f][i + t * step], t < taps. Width at once where so many
-/// are left.
-template <int Width, int Features, class T>
-void multiply_rows(const T* own, const FeatureRows<T, Features>& seen, index_t step, index_t taps, index_t count,
-                   T* to) {
+/// Calls f<Taps>(tap) until `taps` are done: Width of them at once where so many are left.
+template <int Width, class F>
+void each_taps(index_t taps, F f) {
   index_t t = 0;
-  for (; t + Width <= taps; t += Width)
-    detail::multiply_features<Width>(own, seen, t * step, step, count, to + t * run_points);
-  for (; t < taps; ++t) detail::multiply_features<1>(own, seen, t * step, step, count, to + t * run_points);
+  for (; t + Width <= taps; t += Width) f.template operator()<Width>(t);
+  for (; t < taps; ++t) f.template operator()<1>(t);
 }
 
-/// Host: to[f][i] += weights[t][i] * seen[f][i + t * step], taps in their order.
+}  // namespace detail
+
+/// Host: to[t][i] = the sum over features of own[f][i] * seen[f][i + t * step], for all columns t of a run; seen[f][t *
+/// step] where they are shared.
 template <int Width, int Features, class T>
-void add_rows(const T* weights, const FeatureRows<T, Features>& seen, index_t step, index_t taps, index_t count,
-              T* to) {
-  index_t t = 0;
-  for (; t + Width <= taps; t += Width)
-    detail::add_features<Width>(weights + t * run_points, seen, t * step, step, count, to);
-  for (; t < taps; ++t) detail::add_features<1>(weights + t * run_points, seen, t * step, step, count, to);
+void multiply_rows(const PointRun& run, index_t step, const T* own, const FeatureRows<T, Features>& seen, T* to) {
+  detail::each_taps<Width>(run.columns.count, [&]<int Taps>(index_t t) {
+    if (run.shared)
+      detail::multiply_features<Taps, true>(own, seen, t * step, step, run.lanes, to + t * run_points);
+    else
+      detail::multiply_features<Taps, false>(own, seen, t * step, step, run.lanes, to + t * run_points);
+  });
+}
+
+/// Host: to[f][i] += weights[t][i] * seen[f][i + t * step], or seen[f][t * step], columns in their order.
+template <int Width, int Features, class T>
+void add_rows(const PointRun& run, index_t step, const T* weights, const FeatureRows<T, Features>& seen, T* to) {
+  detail::each_taps<Width>(run.columns.count, [&]<int Taps>(index_t t) {
+    if (run.shared)
+      detail::add_features<Taps, true>(weights + t * run_points, seen, t * step, step, run.lanes, to);
+    else
+      detail::add_features<Taps, false>(weights + t * run_points, seen, t * step, step, run.lanes, to);
+  });
 }
 
 /// Host: rows of a head at the run's own points, multiplied by `scale`, into [Features][run_points].
@@ -143,7 +193,8 @@ void load_own(const Reader& reader, const PointRun& run, int channel, T scale, T
   for (int f = 0; f < Features; ++f) {
     T* row = to + f * run_points;
     reader.load_row(PlaneAt{run.sample, channel + f, run.z}, run.y, run.x, run.count, row);
-    if (scale != T(1)) for_each_vector<T>(run.count, [&]<class V>(index_t i) { store(row + i, load<V>(row + i) * scale); });
+    std::fill(row + run.count, row + run.lanes, T(0));
+    for_each_vector<T>(run.lanes, [&]<class V>(index_t i) { store(row + i, load<V>(row + i) * scale); });
   }
 }
 
@@ -151,7 +202,7 @@ void load_own(const Reader& reader, const PointRun& run, int channel, T scale, T
 ///   static constexpr int values                                   of a point and group
 ///   int groups, channel(group, value)                             the output's channel; negative or too large: none
 ///   PlaneAt plane(n)                                              sample and depth of the output's plane n
-///   host: alike(group, x, end); piece(group, run, T* [values][run_points], Scratch); scratch_bytes()
+///   host: run_from(group, x, end); piece(group, run, T* [values][run_points], Scratch); scratch_bytes()
 ///   device: point(group, PlaneAt, y, x, T (&)[values])
 template <class ExecutionSpace, class S, class Compute>
 struct HeadKernel {
@@ -225,7 +276,8 @@ struct HeadKernel {
   void run_row(const Tile& tile, int group, index_t y, T* rows, const Scratch& scratch) const {
     const PlaneAt plane = compute.plane(tile.sample);
     for (index_t x = tile.columns.begin; x < tile.columns.end;) {
-      const PointRun run{plane.sample, plane.z, y, x, compute.alike(group, x, tile.columns.end)};
+      PointRun run = compute.run_from(group, x, tile.columns.end);
+      run.sample = plane.sample, run.z = plane.z, run.y = y;
       compute.piece(group, run, rows, scratch);
       for (int v = 0; v < values; ++v) {
         const int c = compute.channel(group, v);

@@ -1,29 +1,31 @@
-// NeighborhoodAttention1d, 2d, 3d<Channels, Heads, Kernel<...>, options>: each point of a field attends to the window of
-// points around it (Hassani et al. 2023), as natten.NeighborhoodAttention2D of (N, H, W, C):
+// NeighborhoodAttention1d, 2d, 3d<Channels, Heads, Kernel<...>, options>: each point of a field attends to the window
+// of points around it (Hassani et al. 2023), as natten.NeighborhoodAttention2D of (N, H, W, C):
 //
-//   q, k, v = qkv(x);  y = proj(o),  o[n, h, p] = sum over the window j of p of softmax_j(q[p] k[j] / sqrt(C / Heads)) v[j]
+//   q, k, v = qkv(x);  y = proj(o),  o[n, h, p] = sum over the window j of p of softmax_j(q[p] k[j] / sqrt(C / Heads))
+//   v[j]
 //
-//   x: (N, C, H, W), (N, C, W) or (N, C, D, H, W) -> y: the same; parameters: qkv.weight (3 C, C, 1, 1), qkv.bias (3 C),
-//   proj.weight (C, C, 1, 1), proj.bias (C)
+//   x: (N, C, H, W), (N, C, W) or (N, C, D, H, W) -> y: the same; parameters: qkv.weight (3 C, C, 1, 1), qkv.bias (3
+//   C), proj.weight (C, C, 1, 1), proj.bias (C)
 //
 //   placements of x                 placements of y   forward               backward
-//   Shard<2> and beyond             the same          halo exchange of qkv  halo exchanges of qkv, of y's gradient, and of 3
+//   Shard<2> and beyond             the same          halo exchange of qkv  halo exchanges of qkv, of y's gradient, and
+//   of 3
 //                                                                           numbers for each head and query; the bucket
 //   Shard<0>                        the same          nothing               the bucket
 //   Replicate                       the same          nothing               nothing
 //   Shard<1>, Partial               does not compile: why::channels_are_cut, why::input_is_partial
 //
-// NeighborhoodAttend1d, 2d, 3d<Heads, options> is attention alone: (N, 3 C, ...) -> (N, C, ...), query, key and value in
-// this order, each heads by features.
+// NeighborhoodAttend1d, 2d, 3d<Heads, options> is attention alone: (N, 3 C, ...) -> (N, C, ...), query, key and value
+// in this order, each heads by features.
 //
-// The window of a point holds `kernel` points, each `dilation` away from the next, kernel / 2 before it. Where the field
-// ends, the window is moved until it stays inside. Causal<true>: it holds the point and those before it. Periodic: it
-// goes on at the other end. Halo: dilation (kernel / 2) before and dilation ((kernel - 1) / 2) after, and up to
-// dilation (kernel - 1) within half a kernel of an end (stencil/neighborhood.hpp).
-// vjp: each point gathers, as a query from its window, as a key from the queries that see it (no halo_reduce). One launch
-// before it computes the softmax's sums again, so that forward keeps nothing but qkv and o.
-// Accumulation: kernels/neighborhood_attention.hpp. Errors: CollectiveError where an extent is smaller than kernel *
-// dilation; why::groups_do_not_divide where heads do not divide channels.
+// The window of a point holds `kernel` points, each `dilation` away from the next, kernel / 2 before it. Where the
+// field ends, the window is moved until it stays inside. Causal<true>: it holds the point and those before it.
+// Periodic: it goes on at the other end. Halo: dilation (kernel / 2) before and dilation ((kernel - 1) / 2) after, and
+// up to dilation (kernel - 1) within half a kernel of an end (stencil/neighborhood.hpp). vjp: each point gathers, as a
+// query from its window, as a key from the queries that see it (no halo_reduce). One launch before it computes the
+// softmax's sums again, so that forward keeps nothing but qkv and o. Accumulation: kernels/neighborhood_attention.hpp.
+// Errors: CollectiveError where an extent is smaller than kernel * dilation; why::groups_do_not_divide where heads do
+// not divide channels.
 #pragma once
 
 #include <cmath>
@@ -104,8 +106,9 @@ struct NeighborhoodSums : NeighborhoodForm {
   static constexpr const char *label = "halogen::neighborhood_sums", *suffix = " sums";
   template <class S, Form F>
   static void run(const LaunchAt<S>& at) {
-    over_heads(at, label,
-               kernels::NeighborhoodSums<S, F.number[0], F.number[1]>{window_scores<F>(at), at.gradient(1), at.tensor(2)});
+    over_heads(
+        at, label,
+        kernels::NeighborhoodSums<S, F.number[0], F.number[1]>{window_scores<F>(at), at.gradient(1), at.tensor(2)});
   }
 };
 
@@ -130,8 +133,8 @@ constexpr void neighborhood_vjp(Planner& planner, const Node& node) {
   if (reads < 0) return;
   Launch sums = planner.launch<NeighborhoodSums>(node);
   sums.read(planner.read_again(node, Pattern::window())).read(planner.gradient(reads, Pattern::point()));
-  const int written = planner.emit_tensor(sums.read(planner.result(node)),
-                                          3 * node.as<NeighborhoodConstants>().heads, node.level);
+  const int written =
+      planner.emit_tensor(sums.read(planner.result(node)), 3 * node.as<NeighborhoodConstants>().heads, node.level);
   Launch launch = planner.launch<NeighborhoodBackward>(node);
   launch.read(planner.read_again(node, Pattern::window())).read(planner.read_again(node, Pattern::adjoint()));
   launch.read(planner.gradient(reads, Pattern::adjoint())).read(Planner::tensor(written, Pattern::adjoint()));
@@ -155,14 +158,16 @@ struct NeighborhoodOptions : WindowOptions<Dimensions> {
     return plain;
   }
   constexpr bool have_beginnings() const {
-    return std::ranges::none_of(this->window, [](const Window& w) { return w.periodic && w.ends == WindowEnds::causal; });
+    return std::ranges::none_of(this->window,
+                                [](const Window& w) { return w.periodic && w.ends == WindowEnds::causal; });
   }
 };
 
 template <int Dimensions, class... Options>
 constexpr NeighborhoodOptions<Dimensions> neighborhood_options() {
   NeighborhoodOptions<Dimensions> options;
-  for (int d = spatial_dimensions - Dimensions; d < spatial_dimensions; ++d) options.window[d].ends = WindowEnds::shifted;
+  for (int d = spatial_dimensions - Dimensions; d < spatial_dimensions; ++d)
+    options.window[d].ends = WindowEnds::shifted;
   (options.set(Options{}), ...);
   return options;
 }

@@ -21,8 +21,8 @@ constexpr Interval whole_tiles(const Interval& points, index_t tile) {
 /// How an output lies among inputs that no window of one size holds (stencil/sampling.hpp).
 enum class Sampling : signed char { none, adaptive, nearest, nearest_exact, linear, cubic };
 
-/// What becomes of a window that would leave the field: it goes on there, where the boundary speaks; or, of windows that
-/// keep the extents, it is moved so that it stays inside, or holds the points at and before its own alone
+/// What becomes of a window that would leave the field: it goes on there, where the boundary speaks; or, of windows
+/// that keep the extents, it is moved so that it stays inside, or holds the points at and before its own alone
 /// (stencil/neighborhood.hpp).
 enum class WindowEnds : signed char { passed, shifted, causal };
 
