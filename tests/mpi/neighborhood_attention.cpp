@@ -28,6 +28,42 @@ void check(const std::string& name) {
   if (support::world().size() <= 2) CHECK(ran > 0);
 }
 
+/// In a network, with windows that reach over several pieces, normed and activated before.
+using Globe = hg::Sequential<
+    hg::Conv2d<2, 4, Kernel<3>, hg::Same>, hg::GroupNorm<2, 4>, hg::SiLU,
+    hg::Residual<hg::NeighborhoodAttention2d<4, 2, Kernel<9, 7>, Boundary<Zero, Periodic>, hg::Bias<false>>>,
+    hg::GroupNorm<2, 4>, hg::Conv2d<4, 2>>;
+/// Of query, key and value made apart, two of them from an activated value and one resampled: three gradients.
+struct Apart {
+  hg::Conv2d<2, 2> query, key;
+  hg::MaxPool2d<2> pool;
+  hg::NeighborhoodAttend2d<1, Kernel<3, 4>, Dilation<2, 1>> attend;
+  hg::Conv2d<2, 2> last;
+  template <class X>
+  constexpr X forward(X x) const {
+    const X k = hg::SiLU{}(key(x));
+    const X v = hg::interpolate_to<hg::Nearest>(pool(k), x);
+    return last(hg::ReLU{}(attend(hg::concat(hg::concat(query(x), k), v))));
+  }
+};
+using Wave = hg::Sequential<hg::Conv1d<2, 4, Kernel<3>, hg::Same>, hg::Tanh,
+                            hg::NeighborhoodAttention1d<4, 2, Kernel<5>, Dilation<2>>>;
+using Volume = hg::Sequential<hg::Conv3d<2, 4>, hg::Tanh,
+                              hg::NeighborhoodAttention3d<4, 1, Kernel<3, 2, 3>, Causal<true, false, false>>>;
+
+/// Fields of bfloat16 beside fields of float.
+template <class S>
+support::Result<float> rounded_run(const hg::DeviceMesh<support::Mesh>& mesh) {
+  using Layer = hg::Sequential<support::Takes<12>, hg::NeighborhoodAttend2d<2, Kernel<5>>>;
+  const auto held = [](std::size_t count, std::uint64_t stream) {
+    return support::as<float>(support::as<hg::bfloat16>(support::numbers<float>(count, stream)));
+  };
+  auto input = held(12 * 8 * 16, 2);
+  for (float& value : input) value *= 4;  // so that the logarithms that are stored are not small
+  return support::train_once<Layer, 12, 4, support::InnerProduct, S>(mesh, {1, 8, 16}, {}, input, {8, 16},
+                                                                     held(4 * 8 * 16, 3));
+}
+
 }  // namespace
 
 TEST_CASE("planes: kernels, dilations, causal heights, date lines") {
@@ -63,6 +99,43 @@ TEST_CASE("with its projections, as a checkpoint names them") {
     CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < 1e-12);
     CHECK(support::relative_error(result.parameter_gradient, gradient) < 1e-12);
   });
+}
+TEST_CASE("in networks: every mesh as one rank, finite differences, the same bits in float") {
+  support::check_composition<Globe, 2, 2>({2, 10, 9});
+  support::check_composition<Apart, 2, 2, true>({2, 12, 14});
+  support::check_composition<Wave, 2, 4, true, support::SignalMesh>({2, 19});
+  support::check_composition<Volume, 2, 4, true, support::VolumeMesh>({1, 7, 6, 8});
+}
+TEST_CASE("messages: a step exchanges qkv, the gradient of the output, and three numbers for each head") {
+  if (support::world().size() != 2) return;
+  using Model = hg::Sequential<support::Takes<12>, hg::NeighborhoodAttend2d<2, Kernel<3, 5>>>;
+  const auto input = support::numbers<double>(12 * 10 * 8, 2), label = support::numbers<double>(4 * 10 * 8, 3);
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, 2, 1});
+  const auto result =
+      support::train_once<Model, 12, 4, support::InnerProduct>(mesh, {1, 10, 8}, {}, input, {10, 8}, label);
+  CHECK(result.traffic.messages == hg::Tally{3, (12 + 4 + 6) * 8 * 8});  // a row of 8 points each
+}
+TEST_CASE("bfloat16: the sums of a softmax lose nothing of their logarithms") {
+  const auto alone = rounded_run<hg::bfloat16>(support::alone<support::Mesh>());
+  for (const auto& mesh : support::meshes(1)) {
+    CAPTURE(support::text(mesh));
+    const auto half = rounded_run<hg::bfloat16>(mesh), single = rounded_run<float>(mesh);
+    CHECK(half.output == alone.output);
+    CHECK(half.input_gradient == alone.input_gradient);
+    CHECK(support::relative_error(support::as<double>(half.output), support::as<double>(single.output)) < 1. / 256);
+    CHECK(support::relative_error(support::as<double>(half.input_gradient),
+                                  support::as<double>(single.input_gradient)) < 1. / 128);
+  }
+}
+TEST_CASE("a field that holds no window is refused on all ranks") {
+  using Model = hg::NeighborhoodAttention2d<2, 1, Kernel<3, 7>, Dilation<1, 2>>;
+  const auto mesh = support::meshes(1).back();
+  const auto x =
+      hg::distribute_tensor<support::Field<double, 2>>(mesh, {1, 2, 8, 13}, support::numbers<double>(208, 1));
+  CHECK_THROWS_WITH_AS(hg::infer(hg::initial_parameters<Model, double>(1), x),
+                       "layer 1 (neighborhood_attention) attends to 7 points with dilation 2 of a width of 13: it "
+                       "needs at least 14; use a smaller kernel or dilation, or a larger field",
+                       hg::CollectiveError);
 }
 
 }  // namespace test_neighborhood_attention

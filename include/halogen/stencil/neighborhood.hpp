@@ -54,16 +54,6 @@ struct Neighborhood {
     return {residue + first * dilation, end - first};
   }
 
-  /// The smallest interval that holds what the outputs see. What points of one residue see moves with them, so that the
-  /// first and the last of each residue suffice.
-  constexpr Interval input_of(const Interval& outputs) const {
-    return hull_of(outputs, [&](index_t o) { return keys_of(o); });
-  }
-  /// The same of the outputs that see any of the inputs.
-  constexpr Interval output_of(const Interval& inputs) const {
-    return hull_of(inputs, [&](index_t i) { return queries_of(i); });
-  }
-
  private:
   /// Points of the field with this residue.
   HALOGEN_FUNCTION constexpr index_t places(index_t residue) const {
@@ -78,6 +68,17 @@ struct Neighborhood {
       for (const SpacedPoints seen : {of(points.begin + i), of(points.end - 1 - i)})
         all = hull(all, Interval{seen.first, seen.first + (seen.count - 1) * dilation + 1});
     return all;
+  }
+
+ public:
+  /// The smallest interval that holds what the outputs see. What points of one residue see moves with them, so that the
+  /// first and the last of each residue suffice.
+  constexpr Interval input_of(const Interval& outputs) const {
+    return hull_of(outputs, [&](index_t o) { return keys_of(o); });
+  }
+  /// The same of the outputs that see any of the inputs.
+  constexpr Interval output_of(const Interval& inputs) const {
+    return hull_of(inputs, [&](index_t i) { return queries_of(i); });
   }
 };
 
