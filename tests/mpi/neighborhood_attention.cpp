@@ -46,6 +46,20 @@ struct Apart {
     return last(hg::ReLU{}(attend(hg::concat(hg::concat(query(x), k), v))));
   }
 };
+/// Of a normed value, and read plain, normed and in a sum: its gradient is that of several views.
+struct Viewed {
+  hg::Conv2d<2, 6> first;
+  hg::GroupNorm<2, 6> norm;
+  hg::NeighborhoodAttend2d<2, Kernel<5, 3>> attend;
+  hg::GroupNorm<1, 2> second;
+  hg::Conv2d<4, 2> last;
+  template <class X>
+  constexpr X forward(X x) const {
+    const X y = attend(norm(first(x)));
+    return last(hg::concat(hg::SiLU{}(second(y)), hg::add(y, x)));
+  }
+};
+using Normed = hg::Sequential<hg::Conv2d<2, 6>, hg::NeighborhoodAttend2d<1, Kernel<3>>, hg::GroupNorm<1, 2>>;
 using Wave = hg::Sequential<hg::Conv1d<2, 4, Kernel<3>, hg::Same>, hg::Tanh,
                             hg::NeighborhoodAttention1d<4, 2, Kernel<5>, Dilation<2>>>;
 using Volume = hg::Sequential<hg::Conv3d<2, 4>, hg::Tanh,
@@ -103,6 +117,8 @@ TEST_CASE("with its projections, as a checkpoint names them") {
 TEST_CASE("in networks: every mesh as one rank, finite differences, the same bits in float") {
   support::check_composition<Globe, 2, 2>({2, 10, 9});
   support::check_composition<Apart, 2, 2, true>({2, 12, 14});
+  support::check_composition<Viewed, 2, 2>({2, 9, 10});
+  support::check_composition<Normed, 2, 2>({2, 9, 10});
   support::check_composition<Wave, 2, 4, true, support::SignalMesh>({2, 19});
   support::check_composition<Volume, 2, 4, true, support::VolumeMesh>({1, 7, 6, 8});
 }

@@ -14,7 +14,7 @@ template <class S, int Features, int Width>
 struct WindowScores {
   using T = compute_type<S>;
   using Rows = FeatureRows<T, Features>;
-  ValueReader<S> input;  ///< query, key, value
+  StoredRows<S> input;  ///< query, key, value
   HeadWindows windows;
   T scale = 1;
 
@@ -54,19 +54,12 @@ struct WindowScores {
   }
 
   KOKKOS_FUNCTION void load_query(int head, PlaneAt plane, index_t y, index_t x, T (&query)[Features]) const {
-    HALOGEN_DEVICE_UNROLL
-    for (int f = 0; f < Features; ++f)
-      query[f] = scale * input.at(PlaneAt{plane.sample, head * Features + f, plane.z}, y, x);
+    plane.channel = head * Features;
+    input.load_features(plane, y, x, scale, query);
   }
-  /// The sum over features of own times those of a point, from `channel` on.
-  template <class Reader>
-  KOKKOS_FUNCTION static T product(const Reader& reader, const T (&own)[Features], PlaneAt plane, index_t y,
-                                   index_t x) {
-    T sum = 0;
-    HALOGEN_DEVICE_UNROLL
-    for (int f = 0; f < Features; ++f)
-      sum += own[f] * reader.at(PlaneAt{plane.sample, plane.channel + f, plane.z}, y, x);
-    return sum;
+  KOKKOS_FUNCTION T score(int head, const T (&query)[Features], PlaneAt key, index_t y, index_t x) const {
+    key.channel = key_channel(head);
+    return input.product(query, key, y, x);
   }
 };
 
@@ -80,7 +73,7 @@ struct NeighborhoodAttentionOf {
 
   KOKKOS_FUNCTION int groups() const { return scores.windows.heads; }
   KOKKOS_FUNCTION int channel(int head, int f) const { return head * Features + f; }
-  KOKKOS_FUNCTION PlaneAt plane(int n) const { return scores.input.depth.input(n, 0); }
+  KOKKOS_FUNCTION const HeadWindows& windows() const { return scores.windows; }
   PointRun run_from(int, index_t x, index_t end) const { return scores.windows.template run_from<false, T>(x, end); }
 
   std::size_t scratch_bytes() const {
@@ -88,21 +81,21 @@ struct NeighborhoodAttentionOf {
   }
 
   void piece(int head, const PointRun& run, T* out, Scratch scratch) const {
-    const HeadWindows& windows = scores.windows;
+    const HeadWindows& around = scores.windows;
     T* query = scratch.take<T>(Features * run_points);
-    T* weights = scratch.take<T>(windows.window_points() * run_points);
-    T* lines = scratch.take<T>(Features * windows.columns());
+    T* weights = scratch.take<T>(around.window_points() * run_points);
+    T* lines = scratch.take<T>(Features * around.columns());
     T *largest = scratch.take<T>(2 * run_points), *sum = largest + run_points;
     load_own<Features>(scores.input, run, head * Features, scores.scale, query);
     const index_t taps = scores.scores_of(head, run, query, weights, lines);
     Scores::exponentials_of(taps, run.lanes, weights, largest, sum);
     std::fill_n(out, Features * run_points, T(0));
-    const index_t step = windows.around[2].dilation;
+    const index_t step = around.around[2].dilation;
     index_t tap = 0;
-    windows.for_each_row<false>(run.z, run.y, [&](index_t z, index_t y) {
+    around.for_each_row<false>(run.z, run.y, [&](index_t z, index_t y) {
       FeatureRows<T, Features> seen;
       seen.load(scores.input, {run.sample, scores.value_channel(head), z}, y, run.columns.first, run.width(step), lines,
-                windows.columns());
+                around.columns());
       add_rows<Width>(run, step, weights + tap * run_points, seen, out);
       tap += run.columns.count;
     });
@@ -117,7 +110,7 @@ struct NeighborhoodAttentionOf {
     HALOGEN_DEVICE_UNROLL
     for (int f = 0; f < Features; ++f) out[f] = 0;
     scores.windows.template for_each<false>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
-      const T score = Scores::product(scores.input, query, {plane.sample, scores.key_channel(head), at_z}, at_y, at_x);
+      const T score = scores.score(head, query, {plane.sample, 0, at_z}, at_y, at_x);
       const bool first = sum == T(0);
       if (first || largest < score) {
         const T back = first ? T(0) : Kokkos::exp(largest - score);
@@ -127,9 +120,7 @@ struct NeighborhoodAttentionOf {
       }
       const T weight = Kokkos::exp(score - largest);
       sum += weight;
-      HALOGEN_DEVICE_UNROLL
-      for (int f = 0; f < Features; ++f)
-        out[f] += weight * scores.input.at(PlaneAt{plane.sample, scores.value_channel(head) + f, at_z}, at_y, at_x);
+      scores.input.add_to(weight, {plane.sample, scores.value_channel(head), at_z}, at_y, at_x, out);
     });
     HALOGEN_DEVICE_UNROLL
     for (int f = 0; f < Features; ++f) out[f] /= sum;
@@ -145,12 +136,11 @@ struct NeighborhoodSums {
   using T = compute_type<S>;
   static constexpr int values = 3;
   Scores scores;
-  GradientReader<S> gradient;
-  TensorView<S> result;  ///< o
+  StoredRows<S> gradient, result;  ///< of o, and o
 
   KOKKOS_FUNCTION int groups() const { return scores.windows.heads; }
   KOKKOS_FUNCTION int channel(int head, int v) const { return values * head + v; }
-  KOKKOS_FUNCTION PlaneAt plane(int n) const { return scores.input.depth.input(n, 0); }
+  KOKKOS_FUNCTION const HeadWindows& windows() const { return scores.windows; }
   PointRun run_from(int, index_t x, index_t end) const { return scores.windows.template run_from<false, T>(x, end); }
 
   std::size_t scratch_bytes() const {
@@ -170,7 +160,7 @@ struct NeighborhoodSums {
     std::fill_n(products, run.count, T(0));
     load_own<Features>(gradient, run, head * Features, T(1), query);
     for (int f = 0; f < Features; ++f) {
-      const S* o = result.row(PlaneAt{run.sample, head * Features + f, run.z}, run.y) + (run.x - result.x0);
+      const S* o = &result.tensor.at(PlaneAt{run.sample, head * Features + f, run.z}, run.y, run.x);
       for (index_t i = 0; i < run.count; ++i) products[i] += query[f * run_points + i] * T(o[i]);
     }
   }
@@ -179,7 +169,7 @@ struct NeighborhoodSums {
     T query[Features], largest = 0, sum = 0;
     scores.load_query(head, plane, y, x, query);
     scores.windows.template for_each<false>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
-      const T score = Scores::product(scores.input, query, {plane.sample, scores.key_channel(head), at_z}, at_y, at_x);
+      const T score = scores.score(head, query, {plane.sample, 0, at_z}, at_y, at_x);
       if (sum == T(0) || largest < score) {
         sum *= sum == T(0) ? T(0) : Kokkos::exp(largest - score);
         largest = score;
@@ -187,11 +177,9 @@ struct NeighborhoodSums {
       sum += Kokkos::exp(score - largest);
     });
     store_logarithm(largest + Kokkos::log(sum), out, 1);
-    out[2] = 0;
-    for (int f = 0; f < Features; ++f) {
-      const PlaneAt at{plane.sample, head * Features + f, plane.z};
-      out[2] += gradient.at(at, y, x) * T(result.at(at, y, x));
-    }
+    const PlaneAt at{plane.sample, head * Features, plane.z};
+    result.load_features(at, y, x, T(1), query);
+    out[2] = gradient.product(query, at, y, x);
   }
 
  private:

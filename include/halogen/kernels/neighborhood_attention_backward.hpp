@@ -16,9 +16,9 @@ struct NeighborhoodGradients {
   using Rows = FeatureRows<T, Features>;
   static constexpr int values = 2 * Features;  ///< of a key: its own and its value's gradient
   Scores scores;
-  GradientReader<S> gradient;
-  TensorView<S> sums;  ///< as NeighborhoodSums wrote them
-  int first = 0;       ///< channel of query, key and value that the output begins with
+  StoredRows<S> gradient;  ///< of o
+  StoredRows<S> sums;      ///< as NeighborhoodSums wrote them
+  int first = 0;           ///< channel of query, key and value that the output begins with
 
   /// Queries by head, then keys by head.
   KOKKOS_FUNCTION int groups() const { return 2 * scores.windows.heads; }
@@ -28,7 +28,7 @@ struct NeighborhoodGradients {
     const int head = group - heads;
     return (v < Features ? scores.key_channel(head) + v : scores.value_channel(head) + v - Features) - first;
   }
-  KOKKOS_FUNCTION PlaneAt plane(int n) const { return scores.input.depth.input(n, 0); }
+  KOKKOS_FUNCTION const HeadWindows& windows() const { return scores.windows; }
   PointRun run_from(int group, index_t x, index_t end) const {
     return group < scores.windows.heads ? scores.windows.template run_from<false, T>(x, end)
                                         : scores.windows.template run_from<true, T>(x, end);
@@ -58,13 +58,15 @@ struct NeighborhoodGradients {
   }
 
   KOKKOS_FUNCTION void point(int group, PlaneAt plane, index_t y, index_t x, T (&out)[values]) const {
-    for (int v = 0; v < values; ++v) out[v] = 0;
-    if (group < scores.windows.heads)
-      query_point(group, plane, y, x, out);
-    else
-      key_point(group - scores.windows.heads, plane, y, x, out);
+    T first_half[Features], second_half[Features];
     HALOGEN_DEVICE_UNROLL
-    for (int f = 0; f < Features; ++f) out[f] *= scores.scale;
+    for (int f = 0; f < Features; ++f) first_half[f] = second_half[f] = 0;
+    if (group < scores.windows.heads)
+      query_point(group, plane, y, x, first_half);
+    else
+      key_point(group - scores.windows.heads, plane, y, x, first_half, second_half);
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) out[f] = scores.scale * first_half[f], out[Features + f] = second_half[f];
   }
 
  private:
@@ -75,7 +77,7 @@ struct NeighborhoodGradients {
 
   /// l and d of queries [x, x + count).
   void load_sums(int sample, int head, index_t z, index_t y, index_t x, index_t count, T* logarithm, T* product) const {
-    const auto row = [&](int v) { return sums.row(PlaneAt{sample, 3 * head + v, z}, y) + (x - sums.x0); };
+    const auto row = [&](int v) { return &sums.tensor.at(PlaneAt{sample, 3 * head + v, z}, y, x); };
     const S *rounded = row(0), *rest = row(1), *d = row(2);
     for (index_t i = 0; i < count; ++i) logarithm[i] = T(rounded[i]) + T(rest[i]), product[i] = T(d[i]);
   }
@@ -150,49 +152,42 @@ struct NeighborhoodGradients {
       }
   }
 
-  KOKKOS_FUNCTION T logarithm_at(PlaneAt plane, index_t y, index_t x) const {
-    const T rounded = T(sums.at(plane, y, x));
+  KOKKOS_FUNCTION T logarithm_at(PlaneAt plane, int head, index_t y, index_t x) const {
+    plane.channel = 3 * head;
+    const T rounded = sums.at(plane, y, x);
     ++plane.channel;
-    return rounded + T(sums.at(plane, y, x));
+    return rounded + sums.at(plane, y, x);
+  }
+  KOKKOS_FUNCTION T product_at(PlaneAt plane, int head, index_t y, index_t x) const {
+    plane.channel = 3 * head + 2;
+    return sums.at(plane, y, x);
   }
 
-  KOKKOS_FUNCTION void query_point(int head, PlaneAt plane, index_t y, index_t x, T (&out)[values]) const {
+  KOKKOS_FUNCTION void query_point(int head, PlaneAt plane, index_t y, index_t x, T (&out)[Features]) const {
     T query[Features], own[Features];
     scores.load_query(head, plane, y, x, query);
-    HALOGEN_DEVICE_UNROLL
-    for (int f = 0; f < Features; ++f) own[f] = gradient.at(PlaneAt{plane.sample, head * Features + f, plane.z}, y, x);
-    const T logarithm = logarithm_at({plane.sample, 3 * head, plane.z}, y, x);
-    const T d = T(sums.at(PlaneAt{plane.sample, 3 * head + 2, plane.z}, y, x));
+    gradient.load_features({plane.sample, head * Features, plane.z}, y, x, T(1), own);
+    const T logarithm = logarithm_at(plane, head, y, x), d = product_at(plane, head, y, x);
     scores.windows.template for_each<false>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
       const PlaneAt key{plane.sample, scores.key_channel(head), at_z};
-      const T weight = Kokkos::exp(Scores::product(scores.input, query, key, at_y, at_x) - logarithm);
-      const T product =
-          Scores::product(scores.input, own, {plane.sample, scores.value_channel(head), at_z}, at_y, at_x);
-      HALOGEN_DEVICE_UNROLL
-      for (int f = 0; f < Features; ++f)
-        out[f] += weight * (product - d) * scores.input.at(PlaneAt{key.sample, key.channel + f, at_z}, at_y, at_x);
+      const PlaneAt value{plane.sample, scores.value_channel(head), at_z};
+      const T weight = Kokkos::exp(scores.input.product(query, key, at_y, at_x) - logarithm);
+      scores.input.add_to(weight * (scores.input.product(own, value, at_y, at_x) - d), key, at_y, at_x, out);
     });
   }
 
-  KOKKOS_FUNCTION void key_point(int head, PlaneAt plane, index_t y, index_t x, T (&out)[values]) const {
+  KOKKOS_FUNCTION void key_point(int head, PlaneAt plane, index_t y, index_t x, T (&out)[Features],
+                                 T (&of_value)[Features]) const {
     T key[Features], value[Features];
-    HALOGEN_DEVICE_UNROLL
-    for (int f = 0; f < Features; ++f) {
-      key[f] = scores.scale * scores.input.at(PlaneAt{plane.sample, scores.key_channel(head) + f, plane.z}, y, x);
-      value[f] = scores.input.at(PlaneAt{plane.sample, scores.value_channel(head) + f, plane.z}, y, x);
-    }
+    scores.input.load_features({plane.sample, scores.key_channel(head), plane.z}, y, x, scores.scale, key);
+    scores.input.load_features({plane.sample, scores.value_channel(head), plane.z}, y, x, T(1), value);
     scores.windows.template for_each<true>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
       const PlaneAt query{plane.sample, head * Features, at_z};
-      const T logarithm = logarithm_at({plane.sample, 3 * head, at_z}, at_y, at_x);
-      const T weight = Kokkos::exp(Scores::product(scores.input, key, query, at_y, at_x) - logarithm);
-      const T product = Scores::product(gradient, value, query, at_y, at_x);
-      const T slope = weight * (product - T(sums.at(PlaneAt{plane.sample, 3 * head + 2, at_z}, at_y, at_x)));
-      HALOGEN_DEVICE_UNROLL
-      for (int f = 0; f < Features; ++f) {
-        const PlaneAt feature{query.sample, query.channel + f, at_z};
-        out[f] += slope * scores.input.at(feature, at_y, at_x);
-        out[Features + f] += weight * gradient.at(feature, at_y, at_x);
-      }
+      const T logarithm = logarithm_at(query, head, at_y, at_x), d = product_at(query, head, at_y, at_x);
+      const T weight = Kokkos::exp(scores.input.product(key, query, at_y, at_x) - logarithm);
+      const T slope = weight * (gradient.product(value, query, at_y, at_x) - d);
+      scores.input.add_to(slope, query, at_y, at_x, out);
+      gradient.add_to(weight, query, at_y, at_x, of_value);
     });
   }
 };

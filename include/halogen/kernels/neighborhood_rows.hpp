@@ -25,9 +25,55 @@ struct PointRun {
   index_t width(index_t step) const { return (columns.count - 1) * step + (shared ? 1 : count); }
 };
 
+/// Channels of a stored tensor as it was written, in the margins too. A neighbourhood never leaves the field, or its
+/// images stand in the margin.
+template <class S>
+struct StoredRows {
+  using T = compute_type<S>;
+  TensorView<S> tensor;
+
+  KOKKOS_FUNCTION T at(const PlaneAt& plane, index_t y, index_t x) const { return T(tensor.at(plane, y, x)); }
+
+  /// Host: points [x, x + count) where they stand, null where they are of another type.
+  const T* standing_row(const PlaneAt& plane, index_t y, index_t x, index_t) const {
+    if constexpr (std::is_same_v<S, T>)
+      return &tensor.at(plane, y, x);
+    else
+      return nullptr;
+  }
+  void load_row(const PlaneAt& plane, index_t y, index_t x, index_t count, T* to) const {
+    detail::copy_row(&tensor.at(plane, y, x), count, to);
+  }
+
+  /// The features of a head, from the plane's channel on: to[f] = scale times them.
+  template <int Features>
+  KOKKOS_FUNCTION void load_features(const PlaneAt& plane, index_t y, index_t x, T scale, T (&to)[Features]) const {
+    const S* from = &tensor.at(plane, y, x);
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) to[f] = scale * T(from[f * tensor.channel_stride]);
+  }
+  /// The sum over features of own times them.
+  template <int Features>
+  KOKKOS_FUNCTION T product(const T (&own)[Features], const PlaneAt& plane, index_t y, index_t x) const {
+    const S* with = &tensor.at(plane, y, x);
+    T sum = 0;
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) sum += own[f] * T(with[f * tensor.channel_stride]);
+    return sum;
+  }
+  /// to[f] += weight times them.
+  template <int Features>
+  KOKKOS_FUNCTION void add_to(T weight, const PlaneAt& plane, index_t y, index_t x, T (&to)[Features]) const {
+    const S* from = &tensor.at(plane, y, x);
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) to[f] += weight * T(from[f * tensor.channel_stride]);
+  }
+};
+
 /// Who sees whom in depth, height and width, and by which channels: query, key and value of each head in this order.
 struct HeadWindows {
   Neighborhood around[spatial_dimensions];
+  DepthWindow planes;           ///< that the launch computes, counted as samples
   int heads = 1, channels = 1;  ///< channels: of all heads of one of the three
 
   /// What the points see, or, of keys, who sees them.
@@ -97,8 +143,8 @@ struct FeatureRows {
   const T* row[Features];
 
   /// Points [x, x + count) of channels from the plane's on; lines: Features times `pitch` numbers.
-  template <class Reader>
-  void load(const Reader& reader, PlaneAt plane, index_t y, index_t x, index_t count, T* lines, index_t pitch) {
+  template <class S>
+  void load(const StoredRows<S>& reader, PlaneAt plane, index_t y, index_t x, index_t count, T* lines, index_t pitch) {
     for (int f = 0; f < Features; ++f, ++plane.channel) {
       row[f] = reader.standing_row(plane, y, x, count);
       if (row[f] != nullptr) continue;
@@ -188,8 +234,8 @@ void add_rows(const PointRun& run, index_t step, const T* weights, const Feature
 }
 
 /// Host: rows of a head at the run's own points, multiplied by `scale`, into [Features][run_points].
-template <int Features, class T, class Reader>
-void load_own(const Reader& reader, const PointRun& run, int channel, T scale, T* to) {
+template <int Features, class T, class S>
+void load_own(const StoredRows<S>& reader, const PointRun& run, int channel, T scale, T* to) {
   for (int f = 0; f < Features; ++f) {
     T* row = to + f * run_points;
     reader.load_row(PlaneAt{run.sample, channel + f, run.z}, run.y, run.x, run.count, row);
@@ -201,7 +247,7 @@ void load_own(const Reader& reader, const PointRun& run, int channel, T scale, T
 /// Drives a computation over groups of channels, a head's for one. Compute has
 ///   static constexpr int values                                   of a point and group
 ///   int groups, channel(group, value)                             the output's channel; negative or too large: none
-///   PlaneAt plane(n)                                              sample and depth of the output's plane n
+///   HeadWindows windows()
 ///   host: run_from(group, x, end); piece(group, run, T* [values][run_points], Scratch); scratch_bytes()
 ///   device: point(group, PlaneAt, y, x, T (&)[values])
 template <class ExecutionSpace, class S, class Compute>
@@ -235,7 +281,7 @@ struct HeadKernel {
     const index_t number = output.number(team);
     const Tile tile(output.tiling, number);
     const int rows = static_cast<int>(tile.rows.size()), columns = static_cast<int>(tile.columns.size());
-    const PlaneAt plane = compute.plane(tile.sample);
+    const PlaneAt plane = compute.windows().planes.input(tile.sample, 0);
     device::each_of_warps(team, compute.groups() * rows, [&](int i) {
       const int group = i / rows;
       if (!writes(group)) return;
@@ -274,7 +320,7 @@ struct HeadKernel {
   }
 
   void run_row(const Tile& tile, int group, index_t y, T* rows, const Scratch& scratch) const {
-    const PlaneAt plane = compute.plane(tile.sample);
+    const PlaneAt plane = compute.windows().planes.input(tile.sample, 0);
     for (index_t x = tile.columns.begin; x < tile.columns.end;) {
       PointRun run = compute.run_from(group, x, tile.columns.end);
       run.sample = plane.sample, run.z = plane.z, run.y = y;

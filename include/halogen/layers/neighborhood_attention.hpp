@@ -30,6 +30,7 @@
 
 #include <cmath>
 
+#include "halogen/core/config.hpp"
 #include "halogen/kernels/neighborhood_attention_backward.hpp"
 #include "halogen/layers/conv3d.hpp"
 #include "halogen/layers/signals.hpp"
@@ -71,13 +72,13 @@ HALOGEN_INLINE void check_neighborhood(const Node& node, int dimension, index_t 
 template <Form F, class S>
 kernels::WindowScores<S, F.number[0], F.number[1]> window_scores(const LaunchAt<S>& at) {
   kernels::WindowScores<S, F.number[0], F.number[1]> scores;
-  scores.input = at.value(0);
+  scores.input.tensor = at.stored_tensor(at.tensor_of(0));
+  scores.windows.planes = at.value(0).depth;
   scores.windows.heads = at.node().template as<NeighborhoodConstants>().heads;
   scores.windows.channels = at.node().channels;
   scores.scale = static_cast<compute_type<S>>(1 / std::sqrt(static_cast<double>(F.number[0])));
   for (int d = 0; d < spatial_dimensions; ++d) {
     const Window& window = at.node().window[d];
-    scores.input.frame.periodic[d] = window.periodic;
     scores.windows.around[d] = Neighborhood(window, at.layout().level(at.node().level).extent(d));
   }
   return scores;
@@ -106,9 +107,9 @@ struct NeighborhoodSums : NeighborhoodForm {
   static constexpr const char *label = "halogen::neighborhood_sums", *suffix = " sums";
   template <class S, Form F>
   static void run(const LaunchAt<S>& at) {
-    over_heads(
-        at, label,
-        kernels::NeighborhoodSums<S, F.number[0], F.number[1]>{window_scores<F>(at), at.gradient(1), at.tensor(2)});
+    over_heads(at, label,
+               kernels::NeighborhoodSums<S, F.number[0], F.number[1]>{
+                   window_scores<F>(at), {at.gradient(1).gradient}, {at.tensor(2)}});
   }
 };
 
@@ -118,9 +119,30 @@ struct NeighborhoodBackward : NeighborhoodForm {
   static void run(const LaunchAt<S>& at) {
     over_heads(at, label,
                kernels::NeighborhoodGradients<S, F.number[0], F.number[1]>{
-                   window_scores<F>(at), at.windowed_gradient(2), at.tensor(3), at.first_channel()});
+                   window_scores<F>(at), {at.gradient(2).gradient}, {at.tensor(3)}, at.first_channel()});
   }
 };
+
+/// Neighbourhoods are of a stored tensor as it was written: kernels read each point many times.
+constexpr void store_for_neighbors(Planner& planner, const Node& node) {
+  const Value value = planner.value_of(node.inputs[0]);
+  const Source& source = value.sources[0];
+  const bool stands = value.sources.size() == 1 && source.norm < 0 && !source.function && !source.resampled;
+  planner.set_value(node, stands && !planner.is_map(value) ? value : planner.stored(node, value));
+}
+
+inline constexpr Operation store_for_neighbors_operation{"store", store_for_neighbors, no_vjp};
+
+/// x for a layer that reads it so.
+constexpr Traced stands(Traced x) {
+  Node node;
+  node.operation = &store_for_neighbors_operation;
+  node.layer = x.graph->layers - 1;
+  node.inputs[0] = x.node;
+  node.channels = (*x).channels;
+  node.level = (*x).level;
+  return {x.graph, x.graph->add(node)};
+}
 
 constexpr void neighborhood_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, planner.launch<NeighborhoodForward>(node).read(planner.read(node, Pattern::window())));
@@ -129,8 +151,9 @@ constexpr void neighborhood_forward(Planner& planner, const Node& node) {
 /// qkv is read by two patterns, so that its halo is the hull of both: as keys of a point's window, and as the queries
 /// that see it.
 constexpr void neighborhood_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  int reads = planner.gradient_of(node);
   if (reads < 0) return;
+  reads = planner.unmasked(reads);
   Launch sums = planner.launch<NeighborhoodSums>(node);
   sums.read(planner.read_again(node, Pattern::window())).read(planner.gradient(reads, Pattern::point()));
   const int written =
@@ -176,7 +199,7 @@ template <int Dimensions>
 constexpr Traced add_neighborhood(Traced x, const NeighborhoodOptions<Dimensions>& options,
                                   const NeighborhoodConstants& constants) {
   GraphDraft& graph = *x.graph;
-  const Traced y = add_layer(goes_on(x, options.window), neighborhood_operation, &constants);
+  const Traced y = add_layer(stands(x), neighborhood_operation, &constants);
   Node& node = graph.nodes[y.node];
   graph.slide(Dimensions, node.layer);
   graph.need_points(x, node.layer);
