@@ -28,6 +28,7 @@
 #include "halogen/layers/map_activations.hpp"
 #include "halogen/layers/max_pool2d.hpp"
 #include "halogen/layers/max_pool3d.hpp"
+#include "halogen/layers/neighborhood_attention.hpp"
 #include "halogen/layers/pad.hpp"
 #include "halogen/layers/pixel_shuffle.hpp"
 #include "halogen/layers/relu.hpp"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
-globe.safetensors, largest.safetensors, map_activations.safetensors, point_losses.safetensors, optimizers.safetensors, side_padding.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
+globe.safetensors, largest.safetensors, map_activations.safetensors, point_losses.safetensors, optimizers.safetensors, side_padding.safetensors, neighborhood_attention.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
 """
@@ -229,8 +229,80 @@ def main():
     signals(folder / "signals.safetensors")
     grouped(folder / "grouped_conv3d.safetensors")
     transposed(folder / "conv_transpose3d.safetensors")
+    neighborhoods(folder / "neighborhood_attention.safetensors")
     point_losses(folder / "point_losses.safetensors")
     optimizers(folder / "optimizers.safetensors")
+
+
+def sees(extent, kernel, dilation, causal, periodic):
+    """(extent, extent): whether query i sees key j in one dimension, as natten 0.20 moves its windows."""
+    seen = torch.zeros(extent, extent, dtype=torch.bool)
+    for i in range(extent):
+        if periodic:
+            seen[i, [(i + (t - kernel // 2) * dilation) % extent for t in range(kernel)]] = True
+            continue
+        alike = list(range(i % dilation, extent, dilation))  # the points that a dilated window of i may hold
+        if causal:
+            window = [j for j in alike if j <= i][-kernel:]
+        else:
+            begin = alike.index(i) - kernel // 2
+            begin = min(max(begin, 0), len(alike) - kernel)
+            window = alike[begin:begin + kernel]
+            assert len(window) == kernel
+        seen[i, window] = True
+    return seen
+
+
+def attend(x, heads, kernel, dilation=1, causal=(), periodic=()):
+    """Attention of all points to all, with a mask; x: query, key and value."""
+    extents = x.shape[2:]
+    each = lambda option: option if isinstance(option, tuple) else (option,) * len(extents)
+    mask = torch.ones(1, 1, dtype=torch.bool)
+    for d, (extent, k, step) in enumerate(zip(extents, each(kernel), each(dilation))):
+        mask = torch.kron(mask, sees(extent, k, step, d in causal, d in periodic))
+    q, k, v = x.flatten(2).unflatten(1, (3, heads, -1)).transpose(3, 4).unbind(1)  # (N, heads, points, features)
+    scores = (q @ k.transpose(2, 3)) * q.shape[-1] ** -0.5
+    y = scores.masked_fill(~mask, -torch.inf).softmax(-1) @ v
+    return y.transpose(2, 3).flatten(1, 2).unflatten(2, extents)
+
+
+def neighborhoods(file):
+    of = lambda *options, **named: lambda x: attend(x, *options, **named)
+    write(file, {
+        "three": ((2, 6, 9, 10), of(1, 3)),
+        "rectangle": ((1, 12, 9, 7), of(2, (5, 3))),
+        "even": ((1, 6, 11, 9), of(2, 4)),
+        "dilated": ((1, 6, 13, 10), of(1, 3, (2, 3))),
+        "causal": ((1, 6, 9, 8), of(1, (3, 5), causal=(0,))),
+        "causal_dilated": ((1, 6, 7, 10), of(2, (2, 3), (3, 2), causal=(1,))),
+        "globe": ((2, 6, 7, 11), of(1, 5, periodic=(1,))),
+        "globe_dilated": ((1, 6, 9, 11), of(1, (3, 4), (2, 2), causal=(0,), periodic=(1,))),
+        "signal": ((2, 6, 17), of(1, 5, 2)),
+        "signal_even": ((2, 6, 13), of(2, 4, 1, causal=(0,))),
+        "ring": ((2, 6, 13), of(1, 6, 2, periodic=(0,))),
+        "volume": ((1, 6, 5, 6, 7), of(1, (3, 2, 5))),
+        "volume_causal": ((1, 6, 4, 5, 6), of(1, (2, 3, 3), (2, 1, 1), causal=(0,), periodic=(2,))),
+    }, tensors=whole_attention())
+
+
+def whole_attention():
+    """With its projections: layer.{qkv, proj}.{weight, bias} and their gradients."""
+    random = np.random.default_rng(12)
+    qkv, proj = (torch.nn.Conv2d(4, channels, 1).double() for channels in (12, 4))
+    tensors = {}
+    for name, one in (("qkv", qkv), ("proj", proj)):
+        for role, parameter in one.named_parameters():
+            parameter.data = dyadic(random, parameter.shape)
+            tensors[f"layer.{name}.{role}"] = parameter.detach().clone().float()
+    x = (2 * dyadic(random, (2, 4, 8, 7))).requires_grad_()
+    y = proj(attend(qkv(x), 2, (5, 3), periodic=(1,)))
+    g = dyadic(random, y.shape)
+    (y * g).sum().backward()
+    for name, one in (("qkv", qkv), ("proj", proj)):
+        for role, parameter in one.named_parameters():
+            tensors[f"layer.grad.{name}.{role}"] = parameter.grad
+    return tensors | {"layer.input": x.detach().float(), "layer.grad_output": g.float(), "layer.output": y.detach(),
+                      "layer.grad_input": x.grad}
 
 
 def points(f):

@@ -1,6 +1,7 @@
 // Laws of the halo algebra, of windows and of resampling, by brute force over small cases.
 #include "halogen/stencil/boundary.hpp"
 #include "halogen/stencil/halo.hpp"
+#include "halogen/stencil/neighborhood.hpp"
 #include "halogen/stencil/window.hpp"
 
 namespace {
@@ -131,6 +132,77 @@ static_assert(for_kernel(4, halo_bounds) && for_kernel(5, halo_bounds));
 static_assert(Window{.kernel = 3, .padding = 1}.halo() == Halo{1, 1});
 static_assert(Window{.kernel = 2, .stride = 2}.halo() == Halo{0, 1});
 static_assert(Window{.kernel = 3, .stride = 2, .dilation = 2, .padding = 1}.halo() == Halo{1, 3});
+
+// -- neighbourhoods
+// ---------------------------------------------------------------------------------------------------------------------
+/// Whether law(neighbourhood) holds for extents that fit and every kind.
+template <class Law>
+constexpr bool for_neighborhoods(int kernel, int dilation, Law law) {
+  for (int kind = 0; kind < 3; ++kind)
+    for (const int more : {0, 1, 2, 3, kernel * dilation + 1}) {
+      const int extent = kernel * dilation + more;
+      const Window window{.kernel = kernel,
+                          .dilation = dilation,
+                          .periodic = kind == 1,
+                          .ends = kind == 2 ? WindowEnds::causal : WindowEnds::shifted};
+      if (!law(Neighborhood(window, extent))) return false;
+    }
+  return true;
+}
+
+constexpr bool holds(const SpacedPoints& points, index_t at, int dilation) {
+  const index_t along = at - points.first;
+  return along >= 0 && along % dilation == 0 && along / dilation < points.count;
+}
+
+/// A window holds its own point and the nearest of its residue, as many as the kernel has, inside the field; a causal
+/// one what is not behind its own point.
+constexpr bool windows_stay_inside(const Neighborhood& of) {
+  for (index_t i = 0; i < of.extent; ++i) {
+    const SpacedPoints keys = of.keys_of(i);
+    const index_t last = keys.first + (keys.count - 1) * of.dilation;
+    if (!holds(keys, i, of.dilation)) return false;
+    if (of.causal ? last != i || keys.count != std::min<index_t>(of.kernel, i / of.dilation + 1)
+                  : keys.count != of.kernel)
+      return false;
+    if (!of.periodic && (keys.first < 0 || last >= of.extent)) return false;
+    const bool centred = keys.first == i - of.before() * of.dilation;
+    const bool moved = keys.first < of.dilation || last >= of.extent - of.dilation;
+    if (!centred && (of.periodic || !moved)) return false;
+  }
+  return true;
+}
+
+/// Who sees a key are those whose windows hold it.
+constexpr bool queries_are_adjoint(const Neighborhood& of) {
+  const index_t beyond = of.periodic ? index_t{of.kernel} * of.dilation : 0;
+  for (index_t key = 0; key < of.extent; ++key)
+    for (index_t i = -beyond; i < of.extent + beyond; ++i)
+      if (holds(of.queries_of(key), i, of.dilation) != holds(of.keys_of(i), key, of.dilation)) return false;
+  return true;
+}
+
+/// Of an interval: the hull of what its points have.
+constexpr bool neighborhoods_of_intervals(const Neighborhood& of) {
+  for (index_t begin = 0; begin < of.extent; ++begin) {
+    Interval keys, queries;
+    for (index_t end = begin + 1; end <= of.extent; ++end) {
+      const SpacedPoints k = of.keys_of(end - 1), q = of.queries_of(end - 1);
+      keys = hull(keys, Interval{k.first, k.first + (k.count - 1) * of.dilation + 1});
+      queries = hull(queries, Interval{q.first, q.first + (q.count - 1) * of.dilation + 1});
+      if (of.input_of({begin, end}) != keys || of.output_of({begin, end}) != queries) return false;
+    }
+  }
+  return of.input_of({2, 2}).empty() && of.output_of({2, 2}).empty();
+}
+template <int Kernel, int Dilation>
+constexpr bool neighborhood_laws = for_neighborhoods(Kernel, Dilation, windows_stay_inside) &&
+                                   for_neighborhoods(Kernel, Dilation, queries_are_adjoint) &&
+                                   for_neighborhoods(Kernel, Dilation, neighborhoods_of_intervals);
+static_assert(neighborhood_laws<1, 1> && neighborhood_laws<1, 2> && neighborhood_laws<2, 1>);
+static_assert(neighborhood_laws<2, 2> && neighborhood_laws<2, 3>);
+static_assert(neighborhood_laws<3, 1> && neighborhood_laws<3, 2>);
+static_assert(neighborhood_laws<4, 1> && neighborhood_laws<5, 1>);
 
 // -- 64 bits
 // -----------------------------------------------------------------------------------------------------------

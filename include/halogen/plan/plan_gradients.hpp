@@ -24,6 +24,17 @@ class PlanGradients : public PlanForward {
     return {Read::Role::tensor, values_[node.index].sources[0].tensor, Pattern::point()};
   }
 
+  /// A tensor that emit_tensor() made.
+  static constexpr Read tensor(int tensor, Pattern pattern) { return {Read::Role::tensor, tensor, pattern}; }
+
+  /// The launch writes a tensor of its own, which is nobody's gradient: what later launches of the node read of points
+  /// that other ranks hold.
+  constexpr int emit_tensor(Launch launch, int channels, int level) {
+    launch.output = new_tensor(channels, level, false);
+    emit(launch);
+    return launch.output;
+  }
+
   constexpr bool all_need_gradients(const Value& value) {
     for (const Source& source : value.sources)
       if (!needs_gradient(find_activation(source))) return false;
@@ -72,22 +83,9 @@ class PlanGradients : public PlanForward {
     for (const Read& term : writer.reads) share_with_term(node, term.index, reads);
   }
 
- protected:
-  constexpr explicit PlanGradients(const GraphDraft& graph) : PlanForward(graph) { std::ranges::fill(due_, -1); }
-
-  constexpr void share_with_term(const Node& node, int term, int reads) {
-    Launch copy = launch<StoreGradient>(node);
-    copy.input = term;
-    copy.read(gradient(reads, Pattern::point()));
-    for (int i = 0; i < plan_.values[term].sources.size(); ++i) {
-      const Source source = plan_.values[term].sources[i];
-      if (source.resampled || source.channels != node.channels || !share(find_activation(source), reads))
-        emit_input_gradient(copy, i);
-    }
-  }
-
-  /// The same gradient as it stands, without norm and function before it: the function's part is done by who wrote it
-  /// last, as rows leave; a norm's takes a launch, and so does the gradient of a loss or one that others share.
+  /// For the node that gradient_of() found it for: the same gradient as it stands, without norm and function before it:
+  /// the function's part is done by who wrote it last, as rows leave; a norm's takes a launch, and so does the gradient
+  /// of a loss or one that others share.
   constexpr int unmasked(int reads) {
     const Activation activation = plan_.activations[reads];
     if (stands(reads)) return reads;
@@ -100,6 +98,20 @@ class PlanGradients : public PlanForward {
     }
     const StoredTensor& like = plan_.tensors[activation.tensor];
     return as_it_stands(stored_gradient(reads, like.channels, like.level));
+  }
+
+ protected:
+  constexpr explicit PlanGradients(const GraphDraft& graph) : PlanForward(graph) { std::ranges::fill(due_, -1); }
+
+  constexpr void share_with_term(const Node& node, int term, int reads) {
+    Launch copy = launch<StoreGradient>(node);
+    copy.input = term;
+    copy.read(gradient(reads, Pattern::point()));
+    for (int i = 0; i < plan_.values[term].sources.size(); ++i) {
+      const Source source = plan_.values[term].sources[i];
+      if (source.resampled || source.channels != node.channels || !share(find_activation(source), reads))
+        emit_input_gradient(copy, i);
+    }
   }
 
   /// Whether the activation takes the gradient that `reads` holds as its own, or as what its other readers add to.

@@ -10,6 +10,7 @@
 #include "halogen/core/config.hpp"
 #include "halogen/halo/boxes.hpp"
 #include "halogen/plan/plan.hpp"
+#include "halogen/stencil/neighborhood.hpp"
 #include "halogen/stencil/sampling.hpp"
 
 namespace halogen {
@@ -218,6 +219,12 @@ HALOGEN_INLINE Interval LaunchReads::followed(const Launch& launch, Pattern patt
       const Sampled sampled(window, input, output);
       if (step == Pattern::Step::window) computed = sampled.input_of(computed);
       if (step == Pattern::Step::adjoint) computed = sampled.output_of(computed);
+      continue;
+    }
+    if (window.ends != WindowEnds::passed) {
+      const Neighborhood around(window, input);
+      if (step == Pattern::Step::window) computed = around.input_of(computed);
+      if (step == Pattern::Step::adjoint) computed = around.output_of(computed);
       continue;
     }
     const bool goes_on = window.periodic && window.commensurate(input, output);

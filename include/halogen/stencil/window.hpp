@@ -21,6 +21,11 @@ constexpr Interval whole_tiles(const Interval& points, index_t tile) {
 /// How an output lies among inputs that no window of one size holds (stencil/sampling.hpp).
 enum class Sampling : signed char { none, adaptive, nearest, nearest_exact, linear, cubic };
 
+/// What becomes of a window that would leave the field: it goes on there, where the boundary speaks; or, of windows
+/// that keep the extents, it is moved so that it stays inside, or holds the points at and before its own alone
+/// (stencil/neighborhood.hpp).
+enum class WindowEnds : signed char { passed, shifted, causal };
+
 /// Output o reads inputs o * stride - padding + k * dilation, 0 <= k < kernel (torch.nn.Conv2d, MaxPool2d).
 /// Transposed, the same with the roles exchanged: output i * stride - padding + k * dilation reads input i
 /// (torch.nn.ConvTranspose2d).
@@ -35,6 +40,7 @@ struct Window {
   Sampling sampling = Sampling::none;         ///< where not none: by extents alone (Sampled)
   bool corners = false, antialiases = false;  ///< of a sampling
   Edge pads = Edge::zero;  ///< reflect, replicate: a pad, whose output o is the input's point o - padding, or its image
+  WindowEnds ends = WindowEnds::passed;  ///< where not passed: a neighbourhood, and padding is not asked
 
   constexpr bool operator==(const Window&) const = default;
 

@@ -1,0 +1,192 @@
+// Attention of each point to the points of its window, forward, and what backward needs of each query: Hassani et al.
+// 2023. o = sum over the window of p v, p = softmax(scale q k).
+// Accumulation: a product over features in their order, sums over the window in row order, in the value type of
+// computations; the largest product is subtracted first.
+#pragma once
+
+#include "halogen/kernels/exponential.hpp"
+#include "halogen/kernels/neighborhood_rows.hpp"
+
+namespace halogen::kernels {
+
+/// Products of a query with the keys of its window. Width: points of a window in width.
+template <class S, int Features, int Width>
+struct WindowScores {
+  using T = compute_type<S>;
+  using Rows = FeatureRows<T, Features>;
+  StoredRows<S> input;  ///< query, key, value
+  HeadWindows windows;
+  T scale = 1;
+
+  KOKKOS_FUNCTION int key_channel(int head) const { return windows.channels + head * Features; }
+  KOKKOS_FUNCTION int value_channel(int head) const { return 2 * windows.channels + head * Features; }
+
+  std::size_t score_bytes() const { return Scratch::bytes_of<T>(windows.window_points() * run_points); }
+  std::size_t line_bytes() const { return Scratch::bytes_of<T>(Features * windows.columns()); }
+  static std::size_t own_bytes() { return Scratch::bytes_of<T>(Features * run_points); }
+
+  /// Host: scores[tap][i] of the run's points; how many taps.
+  index_t scores_of(int head, const PointRun& run, const T* query, T* scores, T* lines) const {
+    const index_t step = windows.around[2].dilation;
+    index_t taps = 0;
+    windows.for_each_row<false>(run.z, run.y, [&](index_t z, index_t y) {
+      Rows keys;
+      keys.load(input, {run.sample, key_channel(head), z}, y, run.columns.first, run.width(step), lines,
+                windows.columns());
+      multiply_rows<Width>(run, step, query, keys, scores + taps * run_points);
+      taps += run.columns.count;
+    });
+    return taps;
+  }
+
+  /// Host: scores become exponentials, of the difference to the largest of each point.
+  static void exponentials_of(index_t taps, index_t lanes, T* scores, T* largest, T* sum) {
+    std::copy_n(scores, lanes, largest);
+    for (index_t t = 1; t < taps; ++t)
+      for (index_t i = 0; i < lanes; ++i) largest[i] = std::max(largest[i], scores[t * run_points + i]);
+    std::fill_n(sum, lanes, T(0));
+    for (index_t t = 0; t < taps; ++t)
+      for_each_vector<T>(lanes, [&]<class V>(index_t i) {
+        const V one = exponential<T>(load<V>(scores + t * run_points + i) - load<V>(largest + i));
+        store(scores + t * run_points + i, one);
+        store(sum + i, load<V>(sum + i) + one);
+      });
+  }
+
+  KOKKOS_FUNCTION void load_query(int head, PlaneAt plane, index_t y, index_t x, T (&query)[Features]) const {
+    plane.channel = head * Features;
+    input.load_features(plane, y, x, scale, query);
+  }
+  KOKKOS_FUNCTION T score(int head, const T (&query)[Features], PlaneAt key, index_t y, index_t x) const {
+    key.channel = key_channel(head);
+    return input.product(query, key, y, x);
+  }
+};
+
+/// A head of the output.
+template <class S, int Features, int Width>
+struct NeighborhoodAttentionOf {
+  using Scores = WindowScores<S, Features, Width>;
+  using T = compute_type<S>;
+  static constexpr int values = Features;
+  Scores scores;
+
+  KOKKOS_FUNCTION int groups() const { return scores.windows.heads; }
+  KOKKOS_FUNCTION int channel(int head, int f) const { return head * Features + f; }
+  KOKKOS_FUNCTION const HeadWindows& windows() const { return scores.windows; }
+  PointRun run_from(int, index_t x, index_t end) const { return scores.windows.template run_from<false, T>(x, end); }
+
+  std::size_t scratch_bytes() const {
+    return Scores::own_bytes() + scores.score_bytes() + scores.line_bytes() + Scratch::bytes_of<T>(2 * run_points);
+  }
+
+  void piece(int head, const PointRun& run, T* out, Scratch scratch) const {
+    const HeadWindows& around = scores.windows;
+    T* query = scratch.take<T>(Features * run_points);
+    T* weights = scratch.take<T>(around.window_points() * run_points);
+    T* lines = scratch.take<T>(Features * around.columns());
+    T *largest = scratch.take<T>(2 * run_points), *sum = largest + run_points;
+    load_own<Features>(scores.input, run, head * Features, scores.scale, query);
+    const index_t taps = scores.scores_of(head, run, query, weights, lines);
+    Scores::exponentials_of(taps, run.lanes, weights, largest, sum);
+    std::fill_n(out, Features * run_points, T(0));
+    const index_t step = around.around[2].dilation;
+    index_t tap = 0;
+    around.for_each_row<false>(run.z, run.y, [&](index_t z, index_t y) {
+      FeatureRows<T, Features> seen;
+      seen.load(scores.input, {run.sample, scores.value_channel(head), z}, y, run.columns.first, run.width(step), lines,
+                around.columns());
+      add_rows<Width>(run, step, weights + tap * run_points, seen, out);
+      tap += run.columns.count;
+    });
+    for (int f = 0; f < Features; ++f)
+      for (index_t i = 0; i < run.count; ++i) out[f * run_points + i] /= sum[i];
+  }
+
+  /// The largest product so far is subtracted, and what was summed before is multiplied where a larger one comes.
+  KOKKOS_FUNCTION void point(int head, PlaneAt plane, index_t y, index_t x, T (&out)[values]) const {
+    T query[Features], largest = 0, sum = 0;
+    scores.load_query(head, plane, y, x, query);
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) out[f] = 0;
+    scores.windows.template for_each<false>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
+      const T score = scores.score(head, query, {plane.sample, 0, at_z}, at_y, at_x);
+      const bool first = sum == T(0);
+      if (first || largest < score) {
+        const T back = first ? T(0) : Kokkos::exp(largest - score);
+        sum *= back, largest = score;
+        HALOGEN_DEVICE_UNROLL
+        for (int f = 0; f < Features; ++f) out[f] *= back;
+      }
+      const T weight = Kokkos::exp(score - largest);
+      sum += weight;
+      scores.input.add_to(weight, {plane.sample, scores.value_channel(head), at_z}, at_y, at_x, out);
+    });
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) out[f] /= sum;
+  }
+};
+
+/// What backward reads of each query and head, at the query and at all keys that it sees: the logarithm l of the sum of
+/// exp(scale q k), as a stored number and what that rounds away, so that bfloat16 loses nothing of it; and the sum over
+/// features of o times its gradient.
+template <class S, int Features, int Width>
+struct NeighborhoodSums {
+  using Scores = WindowScores<S, Features, Width>;
+  using T = compute_type<S>;
+  static constexpr int values = 3;
+  Scores scores;
+  StoredRows<S> gradient, result;  ///< of o, and o
+
+  KOKKOS_FUNCTION int groups() const { return scores.windows.heads; }
+  KOKKOS_FUNCTION int channel(int head, int v) const { return values * head + v; }
+  KOKKOS_FUNCTION const HeadWindows& windows() const { return scores.windows; }
+  PointRun run_from(int, index_t x, index_t end) const { return scores.windows.template run_from<false, T>(x, end); }
+
+  std::size_t scratch_bytes() const {
+    return Scores::own_bytes() + scores.score_bytes() + scores.line_bytes() + Scratch::bytes_of<T>(2 * run_points);
+  }
+
+  void piece(int head, const PointRun& run, T* out, Scratch scratch) const {
+    T* query = scratch.take<T>(Features * run_points);
+    T* weights = scratch.take<T>(scores.windows.window_points() * run_points);
+    T* lines = scratch.take<T>(Features * scores.windows.columns());
+    T *largest = scratch.take<T>(2 * run_points), *sum = largest + run_points;
+    load_own<Features>(scores.input, run, head * Features, scores.scale, query);
+    const index_t taps = scores.scores_of(head, run, query, weights, lines);
+    Scores::exponentials_of(taps, run.lanes, weights, largest, sum);
+    for (index_t i = 0; i < run.count; ++i) store_logarithm(largest[i] + Kokkos::log(sum[i]), out + i, run_points);
+    T* products = out + 2 * run_points;
+    std::fill_n(products, run.count, T(0));
+    load_own<Features>(gradient, run, head * Features, T(1), query);
+    for (int f = 0; f < Features; ++f) {
+      const S* o = &result.tensor.at(PlaneAt{run.sample, head * Features + f, run.z}, run.y, run.x);
+      for (index_t i = 0; i < run.count; ++i) products[i] += query[f * run_points + i] * T(o[i]);
+    }
+  }
+
+  KOKKOS_FUNCTION void point(int head, PlaneAt plane, index_t y, index_t x, T (&out)[values]) const {
+    T query[Features], largest = 0, sum = 0;
+    scores.load_query(head, plane, y, x, query);
+    scores.windows.template for_each<false>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
+      const T score = scores.score(head, query, {plane.sample, 0, at_z}, at_y, at_x);
+      if (sum == T(0) || largest < score) {
+        sum *= sum == T(0) ? T(0) : Kokkos::exp(largest - score);
+        largest = score;
+      }
+      sum += Kokkos::exp(score - largest);
+    });
+    store_logarithm(largest + Kokkos::log(sum), out, 1);
+    const PlaneAt at{plane.sample, head * Features, plane.z};
+    result.load_features(at, y, x, T(1), query);
+    out[2] = gradient.product(query, at, y, x);
+  }
+
+ private:
+  KOKKOS_FUNCTION static void store_logarithm(T value, T* out, index_t pitch) {
+    out[0] = static_cast<T>(static_cast<S>(value));
+    out[pitch] = value - out[0];
+  }
+};
+
+}  // namespace halogen::kernels

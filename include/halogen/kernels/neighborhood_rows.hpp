@@ -1,0 +1,337 @@
+// What forward and backward of attention to a neighbourhood share: which points see which, rows of features, products
+// of them, and the functor that drives a computation over the tiles of its output.
+#pragma once
+
+#include <algorithm>
+
+#include "halogen/kernels/device/tile_output.hpp"
+#include "halogen/stencil/neighborhood.hpp"
+
+namespace halogen::kernels {
+
+/// Points of a row that the host computes at once, and how far apart their rows lie in scratch.
+inline constexpr index_t run_points = 64;
+
+/// Points [x, x + count) of a row, at most run_points. `columns`: what the first of them sees in the row's dimension,
+/// and the others as far beside them; or, `shared`, what all of them see, or the hull of it. Rows of scratch hold
+/// `lanes` numbers, those beyond `count` for nothing.
+struct PointRun {
+  int sample = 0;
+  index_t z = 0, y = 0, x = 0, count = 0, lanes = 0;
+  SpacedPoints columns;
+  bool shared = false;
+
+  /// Columns from the first that they see to the last.
+  index_t width(index_t step) const { return (columns.count - 1) * step + (shared ? 1 : count); }
+};
+
+/// Channels of a stored tensor as it was written, in the margins too. A neighbourhood never leaves the field, or its
+/// images stand in the margin.
+template <class S>
+struct StoredRows {
+  using T = compute_type<S>;
+  TensorView<S> tensor;
+
+  KOKKOS_FUNCTION T at(const PlaneAt& plane, index_t y, index_t x) const { return T(tensor.at(plane, y, x)); }
+
+  /// Host: points [x, x + count) where they stand, null where they are of another type.
+  const T* standing_row(const PlaneAt& plane, index_t y, index_t x, index_t) const {
+    if constexpr (std::is_same_v<S, T>)
+      return &tensor.at(plane, y, x);
+    else
+      return nullptr;
+  }
+  void load_row(const PlaneAt& plane, index_t y, index_t x, index_t count, T* to) const {
+    detail::copy_row(&tensor.at(plane, y, x), count, to);
+  }
+
+  /// The features of a head, from the plane's channel on: to[f] = scale times them.
+  template <int Features>
+  KOKKOS_FUNCTION void load_features(const PlaneAt& plane, index_t y, index_t x, T scale, T (&to)[Features]) const {
+    const S* from = &tensor.at(plane, y, x);
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) to[f] = scale * T(from[f * tensor.channel_stride]);
+  }
+  /// The sum over features of own times them.
+  template <int Features>
+  KOKKOS_FUNCTION T product(const T (&own)[Features], const PlaneAt& plane, index_t y, index_t x) const {
+    const S* with = &tensor.at(plane, y, x);
+    T sum = 0;
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) sum += own[f] * T(with[f * tensor.channel_stride]);
+    return sum;
+  }
+  /// to[f] += weight times them.
+  template <int Features>
+  KOKKOS_FUNCTION void add_to(T weight, const PlaneAt& plane, index_t y, index_t x, T (&to)[Features]) const {
+    const S* from = &tensor.at(plane, y, x);
+    HALOGEN_DEVICE_UNROLL
+    for (int f = 0; f < Features; ++f) to[f] += weight * T(from[f * tensor.channel_stride]);
+  }
+};
+
+/// Who sees whom in depth, height and width, and by which channels: query, key and value of each head in this order.
+struct HeadWindows {
+  Neighborhood around[spatial_dimensions];
+  DepthWindow planes;           ///< that the launch computes, counted as samples
+  int heads = 1, channels = 1;  ///< channels: of all heads of one of the three
+
+  /// What the points see, or, of keys, who sees them.
+  template <bool OfKeys>
+  KOKKOS_FUNCTION SpacedPoints seen(int d, index_t point) const {
+    return OfKeys ? around[d].queries_of(point) : around[d].keys_of(point);
+  }
+
+  /// Host: the points from x on, below `end`, that are computed at once: whose windows lie about them as that of x, or,
+  /// if these are more, those that share its window; of keys near an end, those whose queries end there.
+  template <bool OfKeys, class T>
+  PointRun run_from(index_t x, index_t end) const {
+    PointRun run;
+    run.x = x, run.columns = seen<OfKeys>(2, x);
+    const auto count_while = [&](auto holds) {
+      index_t i = 1;
+      while (i < run_points && x + i < end && holds(i)) ++i;
+      return i;
+    };
+    run.count = run.lanes = count_while([&](index_t i) {
+      return seen<OfKeys>(2, x + i) == SpacedPoints{run.columns.first + i, run.columns.count};
+    });
+    const bool near_end = OfKeys && is_near_end(x);
+    const index_t others =
+        count_while([&](index_t i) { return near_end ? is_near_end(x + i) : seen<OfKeys>(2, x + i) == run.columns; });
+    if (near_end ? others < 2 : others <= run.count) return run;
+    run.shared = true;
+    run.count = others, run.lanes = ceil_div(others, index_t{kernels::lanes<T>}) * kernels::lanes<T>;
+    const SpacedPoints last = seen<OfKeys>(2, x + others - 1);
+    run.columns.count = last.first + last.count - run.columns.first;
+    return run;
+  }
+
+  /// Calls f(z, y) for the rows that hold what points of a row see.
+  template <bool OfKeys, class F>
+  KOKKOS_FUNCTION void for_each_row(index_t z, index_t y, F f) const {
+    const SpacedPoints planes = seen<OfKeys>(0, z), rows = seen<OfKeys>(1, y);
+    for (index_t i = 0; i < planes.count; ++i)
+      for (index_t j = 0; j < rows.count; ++j)
+        f(planes.first + i * around[0].dilation, rows.first + j * around[1].dilation);
+  }
+  /// Calls f(z, y, x) for all points that the point sees.
+  template <bool OfKeys, class F>
+  KOKKOS_FUNCTION void for_each(index_t z, index_t y, index_t x, F f) const {
+    const SpacedPoints columns = seen<OfKeys>(2, x);
+    for_each_row<OfKeys>(z, y, [&](index_t at_z, index_t at_y) {
+      for (index_t k = 0; k < columns.count; ++k) f(at_z, at_y, columns.first + k * around[2].dilation);
+    });
+  }
+
+  /// Host: most points of a row that a run sees, from the first to the last, and most that one point sees.
+  index_t columns() const { return run_points + 2 * index_t{around[2].kernel} * around[2].dilation; }
+  index_t most_seen() const { return 2 * index_t{around[2].kernel}; }
+  index_t window_points() const { return index_t{around[0].kernel} * around[1].kernel * around[2].kernel; }
+
+ private:
+  /// Whether who sees the key depends on where the row ends, and is a number of columns side by side.
+  bool is_near_end(index_t x) const {
+    const Neighborhood& row = around[2];
+    return row.dilation == 1 && !row.causal && !row.periodic && (x < row.kernel || x >= row.extent - row.kernel);
+  }
+};
+
+/// Host: rows of the features of a head, where they stand or in scratch.
+template <class T, int Features>
+struct FeatureRows {
+  const T* row[Features];
+
+  /// Points [x, x + count) of channels from the plane's on; lines: Features times `pitch` numbers.
+  template <class S>
+  void load(const StoredRows<S>& reader, PlaneAt plane, index_t y, index_t x, index_t count, T* lines, index_t pitch) {
+    for (int f = 0; f < Features; ++f, ++plane.channel) {
+      row[f] = reader.standing_row(plane, y, x, count);
+      if (row[f] != nullptr) continue;
+      reader.load_row(plane, y, x, count, lines + f * pitch);
+      row[f] = lines + f * pitch;
+    }
+  }
+};
+
+namespace detail {
+
+/// Points [i, i + lanes) of a row, or one of them in all lanes.
+template <bool Shared, class V, class T>
+V load_seen(const T* row, index_t i) {
+  if constexpr (Shared)
+    return V{} + *row;
+  else
+    return load<V>(row + i);
+}
+
+template <int Taps, bool Shared, int Features, class T>
+void multiply_features(const T* own, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t lanes,
+                       T* to) {
+  for_each_vector<T>(lanes, [&]<class V>(index_t i) {
+    V sum[Taps];
+    HALOGEN_UNROLL
+    for (int t = 0; t < Taps; ++t) sum[t] = V{};
+    for (int f = 0; f < Features; ++f) {
+      const V mine = load<V>(own + f * run_points + i);
+      const T* row = seen.row[f] + first;
+      HALOGEN_UNROLL
+      for (int t = 0; t < Taps; ++t) sum[t] += mine * load_seen<Shared, V>(row + t * step, i);
+    }
+    HALOGEN_UNROLL
+    for (int t = 0; t < Taps; ++t) store(to + t * run_points + i, sum[t]);
+  });
+}
+
+template <int Taps, bool Shared, int Features, class T>
+void add_features(const T* weights, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t lanes,
+                  T* to) {
+  for_each_vector<T>(lanes, [&]<class V>(index_t i) {
+    V weight[Taps];
+    HALOGEN_UNROLL
+    for (int t = 0; t < Taps; ++t) weight[t] = load<V>(weights + t * run_points + i);
+    for (int f = 0; f < Features; ++f) {
+      V sum = load<V>(to + f * run_points + i);
+      const T* row = seen.row[f] + first;
+      HALOGEN_UNROLL
+      for (int t = 0; t < Taps; ++t) sum += weight[t] * load_seen<Shared, V>(row + t * step, i);
+      store(to + f * run_points + i, sum);
+    }
+  });
+}
+
+/// Calls f<Taps>(tap) until `taps` are done: Width of them at once where so many are left.
+template <int Width, class F>
+void each_taps(index_t taps, F f) {
+  index_t t = 0;
+  for (; t + Width <= taps; t += Width) f.template operator()<Width>(t);
+  for (; t < taps; ++t) f.template operator()<1>(t);
+}
+
+}  // namespace detail
+
+/// Host: to[t][i] = the sum over features of own[f][i] * seen[f][i + t * step], for all columns t of a run; seen[f][t *
+/// step] where they are shared.
+template <int Width, int Features, class T>
+void multiply_rows(const PointRun& run, index_t step, const T* own, const FeatureRows<T, Features>& seen, T* to) {
+  detail::each_taps<Width>(run.columns.count, [&]<int Taps>(index_t t) {
+    if (run.shared)
+      detail::multiply_features<Taps, true>(own, seen, t * step, step, run.lanes, to + t * run_points);
+    else
+      detail::multiply_features<Taps, false>(own, seen, t * step, step, run.lanes, to + t * run_points);
+  });
+}
+
+/// Host: to[f][i] += weights[t][i] * seen[f][i + t * step], or seen[f][t * step], columns in their order.
+template <int Width, int Features, class T>
+void add_rows(const PointRun& run, index_t step, const T* weights, const FeatureRows<T, Features>& seen, T* to) {
+  detail::each_taps<Width>(run.columns.count, [&]<int Taps>(index_t t) {
+    if (run.shared)
+      detail::add_features<Taps, true>(weights + t * run_points, seen, t * step, step, run.lanes, to);
+    else
+      detail::add_features<Taps, false>(weights + t * run_points, seen, t * step, step, run.lanes, to);
+  });
+}
+
+/// Host: rows of a head at the run's own points, multiplied by `scale`, into [Features][run_points].
+template <int Features, class T, class S>
+void load_own(const StoredRows<S>& reader, const PointRun& run, int channel, T scale, T* to) {
+  for (int f = 0; f < Features; ++f) {
+    T* row = to + f * run_points;
+    reader.load_row(PlaneAt{run.sample, channel + f, run.z}, run.y, run.x, run.count, row);
+    std::fill(row + run.count, row + run.lanes, T(0));
+    for_each_vector<T>(run.lanes, [&]<class V>(index_t i) { store(row + i, load<V>(row + i) * scale); });
+  }
+}
+
+/// Drives a computation over groups of channels, a head's for one. Compute has
+///   static constexpr int values                                   of a point and group
+///   int groups, channel(group, value)                             the output's channel; negative or too large: none
+///   HeadWindows windows()
+///   host: run_from(group, x, end); piece(group, run, T* [values][run_points], Scratch); scratch_bytes()
+///   device: point(group, PlaneAt, y, x, T (&)[values])
+template <class ExecutionSpace, class S, class Compute>
+struct HeadKernel {
+  using T = compute_type<S>;
+  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+
+  Compute compute;
+  TileOutput<S> output;
+
+  void launch(const ExecutionSpace& space, const char* label) const {
+    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
+  }
+
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    HALOGEN_HOST_PART(run_on_host(team);)
+    HALOGEN_DEVICE_PART(run_on_device(team);)
+  }
+
+ private:
+  static constexpr int values = Compute::values;
+
+  KOKKOS_FUNCTION bool has(int channel) const { return channel >= 0 && channel < output.channels; }
+  KOKKOS_FUNCTION bool writes(int group) const {
+    for (int v = 0; v < values; ++v)
+      if (has(compute.channel(group, v))) return true;
+    return false;
+  }
+
+  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
+    const index_t number = output.number(team);
+    const Tile tile(output.tiling, number);
+    const int rows = static_cast<int>(tile.rows.size()), columns = static_cast<int>(tile.columns.size());
+    const PlaneAt plane = compute.windows().planes.input(tile.sample, 0);
+    device::each_of_warps(team, compute.groups() * rows, [&](int i) {
+      const int group = i / rows;
+      if (!writes(group)) return;
+      const index_t y = tile.rows.begin + i % rows;
+      device::each_of_lanes(columns, [&](int column) {
+        const index_t x = tile.columns.begin + column;
+        T value[values];
+        compute.point(group, plane, y, x, value);
+        HALOGEN_DEVICE_UNROLL
+        for (int v = 0; v < values; ++v) {
+          const int c = compute.channel(group, v);
+          if (has(c)) output.tensor.at(tile.sample, c, y, x) = device::finished(output, tile.sample, c, y, x, value[v]);
+        }
+      });
+    });
+    device::sum_tile(team, output, tile, number, 0, output.channels);
+  }
+
+  std::size_t outputs() const { return static_cast<std::size_t>(output.channels); }
+  std::size_t host_bytes() const {
+    return Scratch::bytes_of<T>(values * run_points) + Scratch::bytes_of<RowSums>(outputs()) + compute.scratch_bytes();
+  }
+
+  void run_on_host(const Team& team) const {
+    Scratch scratch = Scratch::of(team, 1, host_bytes());
+    T* rows = scratch.take<T>(values * run_points);
+    RowSums* sums = scratch.take<RowSums>(outputs());
+    std::fill_n(sums, output.channels, RowSums{});
+    const Tile tile = output.tile(team);
+    for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
+      for (int group = 0; group < compute.groups(); ++group)
+        if (writes(group)) run_row(tile, group, y, rows, scratch);
+      for (int o = 0; o < output.channels; ++o) output.sum_row(tile.sample, o, y, tile.columns, sums[o]);
+    }
+    for (int o = 0; o < output.channels; ++o) output.keep_sums(team, o, sums[o]);
+  }
+
+  void run_row(const Tile& tile, int group, index_t y, T* rows, const Scratch& scratch) const {
+    const PlaneAt plane = compute.windows().planes.input(tile.sample, 0);
+    for (index_t x = tile.columns.begin; x < tile.columns.end;) {
+      PointRun run = compute.run_from(group, x, tile.columns.end);
+      run.sample = plane.sample, run.z = plane.z, run.y = y;
+      compute.piece(group, run, rows, scratch);
+      for (int v = 0; v < values; ++v) {
+        const int c = compute.channel(group, v);
+        if (has(c)) output.put_row(tile.sample, c, y, x, run.count, rows + v * run_points);
+      }
+      x += run.count;
+    }
+  }
+};
+
+}  // namespace halogen::kernels

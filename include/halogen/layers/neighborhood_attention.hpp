@@ -1,0 +1,281 @@
+// NeighborhoodAttention1d, 2d, 3d<Channels, Heads, Kernel<...>, options>: each point of a field attends to the window
+// of points around it (Hassani et al. 2023), as natten.NeighborhoodAttention2D of (N, H, W, C):
+//
+//   q, k, v = qkv(x);  y = proj(o),  o[n, h, p] = sum over the window j of p of softmax_j(q[p] k[j] / sqrt(C / Heads))
+//   v[j]
+//
+//   x: (N, C, H, W), (N, C, W) or (N, C, D, H, W) -> y: the same; parameters: qkv.weight (3 C, C, 1, 1), qkv.bias (3
+//   C), proj.weight (C, C, 1, 1), proj.bias (C)
+//
+//   placements of x                 placements of y   forward               backward
+//   Shard<2> and beyond             the same          halo exchange of qkv  halo exchanges of qkv, of y's gradient, and
+//   of 3
+//                                                                           numbers for each head and query; the bucket
+//   Shard<0>                        the same          nothing               the bucket
+//   Replicate                       the same          nothing               nothing
+//   Shard<1>, Partial               does not compile: why::channels_are_cut, why::input_is_partial
+//
+// NeighborhoodAttend1d, 2d, 3d<Heads, options> is attention alone: (N, 3 C, ...) -> (N, C, ...), query, key and value
+// in this order, each heads by features.
+//
+// The window of a point holds `kernel` points, each `dilation` away from the next, kernel / 2 before it. Where the
+// field ends, the window is moved until it stays inside. Causal<true>: it holds the point and those before it.
+// Periodic: it goes on at the other end. Halo: dilation (kernel / 2) before and dilation ((kernel - 1) / 2) after, and
+// up to dilation (kernel - 1) within half a kernel of an end (stencil/neighborhood.hpp). vjp: each point gathers, as a
+// query from its window, as a key from the queries that see it (no halo_reduce). One launch before it computes the
+// softmax's sums again, so that forward keeps nothing but qkv and o. Accumulation: kernels/neighborhood_attention.hpp.
+// Errors: CollectiveError where an extent is smaller than kernel * dilation; why::groups_do_not_divide where heads do
+// not divide channels.
+#pragma once
+
+#include <cmath>
+
+#include "halogen/core/config.hpp"
+#include "halogen/kernels/neighborhood_attention_backward.hpp"
+#include "halogen/layers/conv3d.hpp"
+#include "halogen/layers/signals.hpp"
+
+namespace halogen {
+
+/// Neighbourhoods that hold no point behind their own: of all dimensions, or one for each. Causal<true, false>.
+template <bool... On>
+struct Causal {};
+
+namespace detail {
+
+struct NeighborhoodConstants : Constants {
+  int heads = 1;
+};
+
+/// Numbers of a kernel's type: features of a head, points of a window in width.
+struct NeighborhoodForm {
+  static constexpr Form form(const Node& node, const Value&, int) {
+    return {{node.channels / node.as<NeighborhoodConstants>().heads, node.window[2].kernel}};
+  }
+};
+
+/// A window that is moved so that it stays inside has room there; a periodic one holds each point once.
+void check_neighborhood(const Node& node, int dimension, index_t extent);
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE void check_neighborhood(const Node& node, int dimension, index_t extent) {
+  const Window& window = node.window[dimension];
+  const index_t least = window.periodic ? window.footprint() : index_t{window.kernel} * window.dilation;
+  if (window.kernel == 1 || extent >= least) return;
+  throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") attends to " +
+                        std::to_string(window.kernel) + " points with dilation " + std::to_string(window.dilation) +
+                        " of a " + spatial_names[dimension] + " of " + std::to_string(extent) + ": it needs at least " +
+                        std::to_string(least) + "; use a smaller kernel or dilation, or a larger field");
+}
+#endif
+
+template <Form F, class S>
+kernels::WindowScores<S, F.number[0], F.number[1]> window_scores(const LaunchAt<S>& at) {
+  kernels::WindowScores<S, F.number[0], F.number[1]> scores;
+  scores.input.tensor = at.stored_tensor(at.tensor_of(0));
+  scores.windows.planes = at.value(0).depth;
+  scores.windows.heads = at.node().template as<NeighborhoodConstants>().heads;
+  scores.windows.channels = at.node().channels;
+  scores.scale = static_cast<compute_type<S>>(1 / std::sqrt(static_cast<double>(F.number[0])));
+  for (int d = 0; d < spatial_dimensions; ++d) {
+    const Window& window = at.node().window[d];
+    scores.windows.around[d] = Neighborhood(window, at.layout().level(at.node().level).extent(d));
+  }
+  return scores;
+}
+
+/// Runs a kernel of heads over the tiles of the launch's output.
+template <class S, class Compute>
+void over_heads(const LaunchAt<S>& at, const char* label, const Compute& compute) {
+  kernels::HeadKernel<execution_space, S, Compute> kernel;
+  kernel.compute = compute;
+  at.over_tiles(label, kernel);
+}
+
+struct NeighborhoodForward : NeighborhoodForm {
+  static constexpr const char* label = "halogen::neighborhood_attention";
+  static void check(const Node& node, int dimension, index_t input, index_t) {
+    check_neighborhood(node, dimension, input);
+  }
+  template <class S, Form F>
+  static void run(const LaunchAt<S>& at) {
+    over_heads(at, label, kernels::NeighborhoodAttentionOf<S, F.number[0], F.number[1]>{window_scores<F>(at)});
+  }
+};
+
+struct NeighborhoodSums : NeighborhoodForm {
+  static constexpr const char *label = "halogen::neighborhood_sums", *suffix = " sums";
+  template <class S, Form F>
+  static void run(const LaunchAt<S>& at) {
+    over_heads(at, label,
+               kernels::NeighborhoodSums<S, F.number[0], F.number[1]>{
+                   window_scores<F>(at), {at.gradient(1).gradient}, {at.tensor(2)}});
+  }
+};
+
+struct NeighborhoodBackward : NeighborhoodForm {
+  static constexpr const char *label = "halogen::neighborhood_attention_backward", *suffix = " backward";
+  template <class S, Form F>
+  static void run(const LaunchAt<S>& at) {
+    over_heads(at, label,
+               kernels::NeighborhoodGradients<S, F.number[0], F.number[1]>{
+                   window_scores<F>(at), {at.gradient(2).gradient}, {at.tensor(3)}, at.first_channel()});
+  }
+};
+
+/// Neighbourhoods are of a stored tensor as it was written: kernels read each point many times.
+constexpr void store_for_neighbors(Planner& planner, const Node& node) {
+  const Value value = planner.value_of(node.inputs[0]);
+  const Source& source = value.sources[0];
+  const bool stands = value.sources.size() == 1 && source.norm < 0 && !source.function && !source.resampled;
+  planner.set_value(node, stands && !planner.is_map(value) ? value : planner.stored(node, value));
+}
+
+inline constexpr Operation store_for_neighbors_operation{"store", store_for_neighbors, no_vjp};
+
+/// x for a layer that reads it so.
+constexpr Traced stands(Traced x) {
+  Node node;
+  node.operation = &store_for_neighbors_operation;
+  node.layer = x.graph->layers - 1;
+  node.inputs[0] = x.node;
+  node.channels = (*x).channels;
+  node.level = (*x).level;
+  return {x.graph, x.graph->add(node)};
+}
+
+constexpr void neighborhood_forward(Planner& planner, const Node& node) {
+  planner.emit_forward(node, planner.launch<NeighborhoodForward>(node).read(planner.read(node, Pattern::window())));
+}
+
+/// qkv is read by two patterns, so that its halo is the hull of both: as keys of a point's window, and as the queries
+/// that see it.
+constexpr void neighborhood_vjp(Planner& planner, const Node& node) {
+  int reads = planner.gradient_of(node);
+  if (reads < 0) return;
+  reads = planner.unmasked(reads);
+  Launch sums = planner.launch<NeighborhoodSums>(node);
+  sums.read(planner.read_again(node, Pattern::window())).read(planner.gradient(reads, Pattern::point()));
+  const int written =
+      planner.emit_tensor(sums.read(planner.result(node)), 3 * node.as<NeighborhoodConstants>().heads, node.level);
+  Launch launch = planner.launch<NeighborhoodBackward>(node);
+  launch.read(planner.read_again(node, Pattern::window())).read(planner.read_again(node, Pattern::adjoint()));
+  launch.read(planner.gradient(reads, Pattern::adjoint())).read(Planner::tensor(written, Pattern::adjoint()));
+  planner.emit_input_gradients(launch);
+}
+
+inline constexpr Operation neighborhood_operation{"neighborhood_attention", neighborhood_forward, neighborhood_vjp};
+
+template <int Dimensions>
+struct NeighborhoodOptions : WindowOptions<Dimensions> {
+  using WindowOptions<Dimensions>::set;
+  template <bool... On>
+  constexpr void set(Causal<On...>) {
+    this->template each<On...>([](Window& w, bool on) { w.ends = on ? WindowEnds::causal : WindowEnds::shifted; });
+  }
+
+  constexpr bool are_plain() const {
+    bool plain = this->has_own_extent() && !this->has_stride && !this->same && this->groups == 1 && !this->pads();
+    for (const int points : this->after) plain = plain && points < 0;
+    for (const Window& window : this->window) plain = plain && window.padding == 0;
+    return plain;
+  }
+  constexpr bool have_beginnings() const {
+    return std::ranges::none_of(this->window,
+                                [](const Window& w) { return w.periodic && w.ends == WindowEnds::causal; });
+  }
+};
+
+template <int Dimensions, class... Options>
+constexpr NeighborhoodOptions<Dimensions> neighborhood_options() {
+  NeighborhoodOptions<Dimensions> options;
+  for (int d = spatial_dimensions - Dimensions; d < spatial_dimensions; ++d)
+    options.window[d].ends = WindowEnds::shifted;
+  (options.set(Options{}), ...);
+  return options;
+}
+
+template <int Dimensions>
+constexpr Traced add_neighborhood(Traced x, const NeighborhoodOptions<Dimensions>& options,
+                                  const NeighborhoodConstants& constants) {
+  GraphDraft& graph = *x.graph;
+  const Traced y = add_layer(stands(x), neighborhood_operation, &constants);
+  Node& node = graph.nodes[y.node];
+  graph.slide(Dimensions, node.layer);
+  graph.need_points(x, node.layer);
+  const int channels = node.channels;
+  node.channels = channels / 3;
+  for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
+  if (channels % 3 != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, 3, channels);
+  if (node.channels % constants.heads != 0)
+    graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, constants.heads, node.channels);
+  return y;
+}
+
+namespace types {
+
+template <int Dimensions, int Heads, class... Options>
+struct NeighborhoodOf {
+  static_assert(Heads > 0, "attention has heads");
+  static constexpr auto options = neighborhood_options<Dimensions, Options...>();
+  static_assert(options.are_plain(),
+                "attention to a neighbourhood takes Kernel, Dilation, Causal, and Boundary of Zero, which moves the "
+                "window inside, or Periodic");
+  static_assert(options.have_beginnings(), "a causal dimension has a beginning: it is not Periodic");
+  static constexpr NeighborhoodConstants constants{{}, Heads};
+};
+
+template <class Self, int Dimensions, int Heads, class... Options>
+struct NeighborhoodAttendLayer : Module<Self> {
+  using Of = NeighborhoodOf<Dimensions, Heads, Options...>;
+  static_assert(!Of::options.has_bias, "Bias is that of qkv, and attention alone has none");
+
+  constexpr Traced forward(Traced x) const { return add_neighborhood(x, Of::options, Of::constants); }
+};
+
+/// Qkv, Project: convolutions of one point.
+template <class Self, int Dimensions, int Heads, class Qkv, class Project, class... Options>
+struct NeighborhoodAttentionLayer : Module<Self> {
+  using Of = NeighborhoodOf<Dimensions, Heads, Options...>;
+  Named<"qkv", Qkv> qkv;
+  Named<"proj", Project> proj;
+
+  constexpr Traced forward(Traced x) const { return proj(add_neighborhood(qkv(x), Of::options, Of::constants)); }
+};
+
+}  // namespace types
+}  // namespace detail
+
+/// Options in any order: Kernel<W>, Dilation (1), Causal (false), Boundary<Width> (Zero).
+template <int Heads, class... Options>
+struct NeighborhoodAttend1d
+    : detail::types::NeighborhoodAttendLayer<NeighborhoodAttend1d<Heads, Options...>, 1, Heads, Options...> {};
+/// The same by height and width, and by depth, height and width.
+template <int Heads, class... Options>
+struct NeighborhoodAttend2d
+    : detail::types::NeighborhoodAttendLayer<NeighborhoodAttend2d<Heads, Options...>, 2, Heads, Options...> {};
+template <int Heads, class... Options>
+struct NeighborhoodAttend3d
+    : detail::types::NeighborhoodAttendLayer<NeighborhoodAttend3d<Heads, Options...>, 3, Heads, Options...> {};
+
+/// The same with its projections. One option more: Bias<bool> (true), of qkv.
+template <int Channels, int Heads, class... Options>
+struct NeighborhoodAttention1d
+    : detail::types::NeighborhoodAttentionLayer<
+          NeighborhoodAttention1d<Channels, Heads, Options...>, 1, Heads,
+          Conv1d<Channels, 3 * Channels, Bias<detail::neighborhood_options<1, Options...>().bias>>,
+          Conv1d<Channels, Channels>, Options...> {};
+template <int Channels, int Heads, class... Options>
+struct NeighborhoodAttention2d
+    : detail::types::NeighborhoodAttentionLayer<
+          NeighborhoodAttention2d<Channels, Heads, Options...>, 2, Heads,
+          Conv2d<Channels, 3 * Channels, Bias<detail::neighborhood_options<2, Options...>().bias>>,
+          Conv2d<Channels, Channels>, Options...> {};
+template <int Channels, int Heads, class... Options>
+struct NeighborhoodAttention3d
+    : detail::types::NeighborhoodAttentionLayer<
+          NeighborhoodAttention3d<Channels, Heads, Options...>, 3, Heads,
+          Conv3d<Channels, 3 * Channels, Bias<detail::neighborhood_options<3, Options...>().bias>>,
+          Conv3d<Channels, Channels>, Options...> {};
+
+}  // namespace halogen
