@@ -43,6 +43,7 @@
 #include "halogen/layers/upsample.hpp"
 #include "halogen/models/convnext.hpp"
 #include "halogen/models/diffusion_unet.hpp"
+#include "halogen/models/field_transformer.hpp"
 #include "halogen/models/resnet.hpp"
 #include "halogen/models/unet.hpp"
 #include "halogen/tensor/distribute.hpp"

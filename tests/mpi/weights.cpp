@@ -99,5 +99,9 @@ TEST_CASE("ConvNeXt") { check_model<hg::ConvNeXt<classes, 3, std::array{4, 6, 8,
 TEST_CASE("U-Net with batch norms and bilinear upsampling") {
   check_model<BilinearUNet>("unet_bilinear", {2, 29, 37}, 37);
 }
+TEST_CASE("FieldTransformer, with rows that patches do not divide") {
+  check_model<hg::FieldTransformer<3, classes, 12, 2, 3, 2, hg::Boundary<hg::Zero, hg::Periodic>, 5>>(
+      "field_transformer", {2, 25, 36}, 37);
+}
 
 }  // namespace test_weights

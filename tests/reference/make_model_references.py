@@ -8,6 +8,7 @@ them. As make_references.py beside it; no torchvision is needed.
 The input is a formula (values() below), for it would be too large. All is computed in float64.
 """
 import sys
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
+
+from make_layer_references import attend
 
 CLASSES = 5
 
@@ -173,6 +176,41 @@ class DiffusionUNet(nn.Module):
         return self.output(F.silu(self.norm(self.levels(self.input(torch.cat([x, conditions], 1)), e))))
 
 
+class NeighborhoodAttention(nn.Module):
+    def __init__(self, channels, heads, kernel):
+        super().__init__()
+        self.heads, self.kernel = heads, kernel
+        self.qkv, self.proj = nn.Conv2d(channels, 3 * channels, 1), nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x):
+        return self.proj(attend(self.qkv(x), self.heads, self.kernel, periodic=(1,)))
+
+
+class TransformerBlock(nn.Module):
+    def __init__(self, channels, heads, kernel):
+        super().__init__()
+        self.norm1, self.attn = ChannelNorm(channels), NeighborhoodAttention(channels, heads, kernel)
+        self.norm2 = ChannelNorm(channels)
+        self.mlp = nn.Sequential(OrderedDict(fc1=PointLinear(channels, 4 * channels), act=nn.GELU(),
+                                             fc2=PointLinear(4 * channels, channels)))
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class FieldTransformer(nn.Module):
+    def __init__(self, inputs, outputs, channels, depth, heads, patch, kernel):
+        super().__init__()
+        self.patch_embed = nn.Conv2d(inputs, channels, patch, patch)
+        self.blocks = nn.Sequential(*[TransformerBlock(channels, heads, kernel) for _ in range(depth)])
+        self.norm = ChannelNorm(channels)
+        self.recover = nn.ConvTranspose2d(channels, outputs, patch, patch)
+
+    def forward(self, x):
+        return self.recover(self.norm(self.blocks(self.patch_embed(x))), output_size=x.shape[2:])
+
+
 def randomise(model):
     for name, tensor in model.state_dict().items():
         if tensor.dtype != torch.float64:
@@ -232,6 +270,7 @@ def main():
     write(folder, "resnet18", ResNet18(2), (2, 3, 197, 229))
     write(folder, "convnext", ConvNeXt((4, 6, 8, 10), (3, 3, 9, 3)), (2, 3, 197, 229))
     write(folder, "unet_bilinear", BilinearUNet(4), (2, 3, 29, 37))
+    write(folder, "field_transformer", FieldTransformer(3, CLASSES, 12, 2, 3, 2, 5), (2, 3, 25, 36))
     write_diffusion(folder, "diffusion_unet", DiffusionUNet(2, 2, 8, 3, 4, 2))
 
 
