@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "canvas.hpp"
 #include "fields.hpp"
+#include "fitted.hpp"
 #include "options.hpp"
-#include "pictures.hpp"
+#include "panels.hpp"
 
 namespace earth_diffusion {
 
-constexpr int width = 16, conditions = 4, sampler_steps = 16, steps_an_epoch = 20;
+constexpr int width = 16, conditions = 4, sampler_steps = 16;
 using Guess = hg::UNet<conditions, 3, width, Globe>;
 using Net = hg::DiffusionUNet<3, 3, width, Globe, conditions>;
 constexpr hg::EDM edm{.sigma_data = 1};  // labels are in units of their deviation
@@ -42,28 +42,13 @@ struct Task {
         held_out(to_field<Maps<1>>(on, options.grid, held_out_weight(options.grid, sample.box), maps)) {}
 };
 
-/// Trains with a bar on a terminal, else a line now and then.
-template <class Trainer, class Make>
-void train(Trainer& trainer, const earth::Options& options, const char* name, int all, const Make& make) {
-  const hg::index_t steps = std::min(all, steps_an_epoch), epochs = (all + steps - 1) / steps;
-  hg::FitOptions fit{.epochs = epochs, .plot = options.output / (std::string(name) + "_loss.svg")};
-  if (options.progress == earth::ProgressStyle::lines) fit.progress = hg::Progress::none;
-  if (options.progress == earth::ProgressStyle::bar) fit.progress = hg::Progress::bar;
-  const bool root = trainer.mesh().world().rank() == 0;
-  fit.after_epoch = [&](const hg::EpochReport& report) {
-    if (root && (report.epoch % 5 == 0 || report.epoch == epochs))
-      std::cout << name << ": step " << report.step << " of " << steps * epochs << ", loss " << report.loss << ", "
-                << report.samples_per_second << " maps/s" << std::endl;
-    return true;
-  };
-  hg::fit(trainer, hg::mse, hg::batches(steps, make), fit);
-}
-
 /// What a U-Net answers that learns the mean.
 Maps<3> guess_of(const Task& task, const earth::Options& options) {
   hg::Trainer trainer(Guess{}, hg::AdamW{.lr = options.learning_rate}, task.mesh, {.seed = options.seed});
   const int steps = std::max(1, options.steps / 4);  // with more of them it learns its one map by heart
-  train(trainer, options, "unet", steps, [&](hg::index_t) { return hg::Batch{task.input, task.label, task.weight}; });
+  earth::train(trainer, options, "unet", steps, [&](hg::index_t) {
+    return hg::Batch{task.input, task.label, task.weight};
+  });
   return trainer.predict(task.input);
 }
 
@@ -71,7 +56,7 @@ Maps<3> guess_of(const Task& task, const earth::Options& options) {
 hg::Parameters<Net, float> denoiser_of(const Task& task, const earth::Options& options) {
   hg::Trainer trainer(Net{}, hg::AdamW{.lr = options.learning_rate, .schedule = hg::cosine_rate(options.steps)},
                       task.mesh, {.seed = options.seed, .average = 0.98});
-  train(trainer, options, "diffusion", options.steps, [&](hg::index_t) {
+  earth::train(trainer, options, "diffusion", options.steps, [&](hg::index_t) {
     const auto step = static_cast<std::uint64_t>(trainer.optimizer_state().steps());
     const auto batch = hg::noised(edm, task.label, {.seed = options.seed, .step = step});
     return hg::Batch{hg::Inputs{batch.image, task.input, batch.level}, batch.target, task.weight};
@@ -95,44 +80,6 @@ std::pair<double, double> scores_of(const Maps<3>& field, const Task& task) {
           hg::evaluate(hg::l1, field, task.label, task.held_out)};
 }
 
-/// Small pictures of the held-out sector between 60 N and 30 S, in rows of five. Collective; rank 0 draws.
-class Panels {
- public:
-  Panels(const earth::Options& options, const earth::Ranks& ranks) : ranks_(ranks) {
-    region_ = earth::held_out_box(options.grid);
-    region_.y0 = options.grid.height / 6;
-    region_.y1 = options.grid.height * 2 / 3;
-  }
-  /// planes(): what this rank adds, where it has some.
-  template <class Planes>
-  void add(std::string title, bool mine, const Planes& planes) {
-    earth::Canvas canvas(region_);
-    if (mine) canvas.add(planes());
-    canvas.reduce(ranks_);
-    panels_.emplace_back(std::move(title), canvas.image());
-  }
-  void write_png(const std::filesystem::path& file) const {
-    constexpr int columns = 5, margin = 12, heading = 28;
-    const earth::Image& first = panels_[0].second;
-    const int scale = std::max(1, 270 / first.width()), across = first.width() * scale + margin,
-              down = first.height() * scale + heading + margin;
-    const int rows = (static_cast<int>(panels_.size()) + columns - 1) / columns;
-    earth::Image all(rows * down + margin, columns * across + margin);
-    for (int i = 0; i < static_cast<int>(panels_.size()); ++i) {
-      const auto& [title, image] = panels_[static_cast<std::size_t>(i)];
-      const int y = margin + i / columns * down, x = margin + i % columns * across;
-      all.text(y, x, title, earth::colour::ink);
-      all.paste(image, y + heading, x, scale);
-    }
-    all.write_png(file);
-  }
-
- private:
-  const earth::Ranks& ranks_;
-  earth::Box region_;
-  std::vector<std::pair<std::string, earth::Image>> panels_;
-};
-
 void draw(const Maps<3>& guess, const Task& of_guess, const Maps<3>& members, const Task& task,
           const earth::Options& options, const earth::Ranks& ranks) {
   const Map<3> mean = hg::cast<float>(hg::mean<0>(members, hg::keep_dimensions));
@@ -142,7 +89,7 @@ void draw(const Maps<3>& guess, const Task& of_guess, const Maps<3>& members, co
     return earth::predicted_field(to_planes(field, of.sample.box, number), of.sample);
   };
   const bool first = task.mesh.coordinate(0) == 0;  // others hold the same rows
-  Panels panels(options, ranks);
+  earth::Panels panels(options.grid, ranks);
   panels.add("coarse", first, [&] { return task.sample.baseline; });
   panels.add("true", first, [&] { return task.sample.truth; });
   panels.add("U-Net", true, [&] { return relief(guess, of_guess); });
@@ -176,7 +123,7 @@ void run(const hg::Environment& env, const earth::Options& options) {
               << " grid=" << options.grid.height << "x" << options.grid.width << " members=" << options.members
               << "\nreading the Earth..." << std::endl;
   const Task whole(hg::device_mesh<Mesh>(world, {1, world.size()}), options, ranks, 1);  // one map on all ranks
-  const Task noisy(mesh, options, ranks, std::max(2, options.mesh_height));  // two levels of noise a step
+  const Task noisy(mesh, options, ranks, std::max(2, options.mesh_height));              // two levels of noise a step
   const Maps<3> guess = guess_of(whole, options);
   const auto parameters = denoiser_of(noisy, options);
   if (root) std::cout << "drawing " << options.members << " members..." << std::endl;
@@ -217,7 +164,8 @@ int main(int argc, char** argv) {
                                .grid = "1",
                                .steps = "200",
                                .learning_rate = "2e-3",
-                               .members = "8"};
+                               .members = "8",
+                               .doubles = false};
   const earth::CommandLine command = earth::parse_command_line(argc, argv, env.world().size(), program);
   if (!command.options) {
     if (env.is_root()) (command.exit_status == 0 ? std::cout : std::cerr) << command.message << std::endl;

@@ -117,10 +117,8 @@ CommandLine parse_command_line(int argc, const char* const* argv, int ranks, con
   add("--grid", grid, "spacing in degrees: 2, 1, 0.5, 0.25, 0.1, or full for 2700 x 5400", "DEGREES");
   add("--steps", steps, "steps of the optimiser", "N");
   add("--seed", seed, program.draws() ? "of the initial weights and the noise" : "of the initial weights", "N");
-  if (program.draws())
-    add("--members", members, "of the ensemble", "N");
-  else
-    add("--precision", precision, "float or double", "TYPE");
+  if (program.draws()) add("--members", members, "of the ensemble", "N");
+  if (program.doubles) add("--precision", precision, "float or double", "TYPE");
   add("--learning-rate", rate, "of AdamW", "RATE");
   add("--data", data, "folder of bmng.jpg, etopo1.jpg and globe_combined_mask_compressed.npz", "DIR");
   add("--output", output, "folder for pictures and weights", "DIR");

@@ -26,12 +26,14 @@ struct Options {
   int members = 0;  // of an ensemble, where the program draws one
 };
 
-// What differs between the programs that take these options. members "0": it draws no ensemble.
+// What differs between the programs that take these options. members "0": it draws no ensemble. doubles: it takes
+// --precision.
 struct Program {
   const char* name = "earth_unet";
   const char* about = "Trains a U-Net to downscale the whole Earth, cut over a mesh of MPI ranks";
   const char* mesh = "rows x columns of ranks";
   const char *grid = "0.5", *steps = "60", *learning_rate = "5e-3", *members = "0";
+  bool doubles = true;
   bool draws() const { return members[0] != '0'; }
 };
 

@@ -1,0 +1,31 @@
+// Training of the examples that use hg::fit: a bar on a terminal, else a line now and then, and a plot of the loss.
+#pragma once
+
+#include <algorithm>
+#include <halogen/halogen.hpp>
+#include <halogen/io/fit.hpp>
+#include <iostream>
+#include <string>
+
+#include "options.hpp"
+
+namespace earth {
+
+/// So many steps by mean squares; make(i) returns a batch.
+template <class Trainer, class Make>
+void train(Trainer& trainer, const Options& options, const char* name, int all, const Make& make) {
+  const hg::index_t steps = std::min(all, 20), epochs = (all + steps - 1) / steps;
+  hg::FitOptions fit{.epochs = epochs, .plot = options.output / (std::string(name) + "_loss.svg")};
+  if (options.progress == ProgressStyle::lines) fit.progress = hg::Progress::none;
+  if (options.progress == ProgressStyle::bar) fit.progress = hg::Progress::bar;
+  const bool root = trainer.mesh().world().rank() == 0;
+  fit.after_epoch = [&](const hg::EpochReport& report) {
+    if (root && (report.epoch % 5 == 0 || report.epoch == epochs))
+      std::cout << name << ": step " << report.step << " of " << steps * epochs << ", loss " << report.loss << ", "
+                << report.samples_per_second << " maps/s" << std::endl;
+    return true;
+  };
+  hg::fit(trainer, hg::mse, hg::batches(steps, make), fit);
+}
+
+}  // namespace earth
