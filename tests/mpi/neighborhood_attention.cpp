@@ -72,10 +72,10 @@ support::Result<float> rounded_run(const hg::DeviceMesh<support::Mesh>& mesh) {
   const auto held = [](std::size_t count, std::uint64_t stream) {
     return support::as<float>(support::as<hg::bfloat16>(support::numbers<float>(count, stream)));
   };
-  auto input = held(12 * 8 * 16, 2);
+  auto input = held(12 * 12 * 16, 2);
   for (float& value : input) value *= 4;  // so that the logarithms that are stored are not small
-  return support::train_once<Layer, 12, 4, support::InnerProduct, S>(mesh, {1, 8, 16}, {}, input, {8, 16},
-                                                                     held(4 * 8 * 16, 3));
+  return support::train_once<Layer, 12, 4, support::InnerProduct, S>(mesh, {1, 12, 16}, {}, input, {12, 16},
+                                                                     held(4 * 12 * 16, 3));
 }
 
 }  // namespace
@@ -115,12 +115,12 @@ TEST_CASE("with its projections, as a checkpoint names them") {
   });
 }
 TEST_CASE("in networks: every mesh as one rank, finite differences, the same bits in float") {
-  support::check_composition<Globe, 2, 2>({2, 10, 9});
-  support::check_composition<Apart, 2, 2, true>({2, 12, 14});
-  support::check_composition<Viewed, 2, 2>({2, 9, 10});
-  support::check_composition<Normed, 2, 2>({2, 9, 10});
-  support::check_composition<Wave, 2, 4, true, support::SignalMesh>({2, 19});
-  support::check_composition<Volume, 2, 4, true, support::VolumeMesh>({1, 7, 6, 8});
+  support::check_composition<Globe, 2, 2>({2, 12, 11});
+  support::check_composition<Apart, 2, 2, true>({2, 12, 23});
+  support::check_composition<Viewed, 2, 2>({2, 12, 11});
+  support::check_composition<Normed, 2, 2>({2, 12, 11});
+  support::check_composition<Wave, 2, 4, true, support::SignalMesh>({2, 29});
+  support::check_composition<Volume, 2, 4, true, support::VolumeMesh>({1, 6, 6, 11});
 }
 TEST_CASE("messages: a step exchanges qkv, the gradient of the output, and three numbers for each head") {
   if (support::world().size() != 2) return;
@@ -147,7 +147,7 @@ TEST_CASE("a field that holds no window is refused on all ranks") {
   using Model = hg::NeighborhoodAttention2d<2, 1, Kernel<3, 7>, Dilation<1, 2>>;
   const auto mesh = support::meshes(1).back();
   const auto x =
-      hg::distribute_tensor<support::Field<double, 2>>(mesh, {1, 2, 8, 13}, support::numbers<double>(208, 1));
+      hg::distribute_tensor<support::Field<double, 2>>(mesh, {1, 2, 12, 13}, support::numbers<double>(312, 1));
   CHECK_THROWS_WITH_AS(hg::infer(hg::initial_parameters<Model, double>(1), x),
                        "layer 1 (neighborhood_attention) attends to 7 points with dilation 2 of a width of 13: it "
                        "needs at least 14; use a smaller kernel or dilation, or a larger field",

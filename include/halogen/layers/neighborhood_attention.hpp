@@ -1,31 +1,34 @@
 // NeighborhoodAttention1d, 2d, 3d<Channels, Heads, Kernel<...>, options>: each point of a field attends to the window
 // of points around it (Hassani et al. 2023), as natten.NeighborhoodAttention2D of (N, H, W, C):
 //
-//   q, k, v = qkv(x);  y = proj(o),  o[n, h, p] = sum over the window j of p of softmax_j(q[p] k[j] / sqrt(C / Heads))
-//   v[j]
+//   q, k, v = qkv(x);  y = proj(o)
+//   o[n, h, p] = sum over j of softmax over j of (q[p] k[j] / sqrt(C / Heads)) v[j],  j in the window of p
 //
-//   x: (N, C, H, W), (N, C, W) or (N, C, D, H, W) -> y: the same; parameters: qkv.weight (3 C, C, 1, 1), qkv.bias (3
-//   C), proj.weight (C, C, 1, 1), proj.bias (C)
+//   x: (N, C, H, W), (N, C, W) or (N, C, D, H, W) -> y: the same
+//   qkv.weight: (3 C, C, 1, 1)  qkv.bias: (3 C)  proj.weight: (C, C, 1, 1)  proj.bias: (C)
 //
-//   placements of x                 placements of y   forward               backward
-//   Shard<2> and beyond             the same          halo exchange of qkv  halo exchanges of qkv, of y's gradient, and
-//   of 3
-//                                                                           numbers for each head and query; the bucket
-//   Shard<0>                        the same          nothing               the bucket
-//   Replicate                       the same          nothing               nothing
-//   Shard<1>, Partial               does not compile: why::channels_are_cut, why::input_is_partial
+//   placements of x       placements of y   forward               backward
+//   Shard<2> and beyond   the same          halo exchange of qkv  halo exchanges of the gradient of o, and of 3 numbers
+//                                                                 for each head and point; the bucket
+//   Shard<0>              the same          nothing               the bucket
+//   Replicate             the same          nothing               nothing
+//   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
 // NeighborhoodAttend1d, 2d, 3d<Heads, options> is attention alone: (N, 3 C, ...) -> (N, C, ...), query, key and value
-// in this order, each heads by features.
+// in this order, each heads by features. What is normed, activated, resampled or concatenated before it is written out.
 //
-// The window of a point holds `kernel` points, each `dilation` away from the next, kernel / 2 before it. Where the
-// field ends, the window is moved until it stays inside. Causal<true>: it holds the point and those before it.
-// Periodic: it goes on at the other end. Halo: dilation (kernel / 2) before and dilation ((kernel - 1) / 2) after, and
-// up to dilation (kernel - 1) within half a kernel of an end (stencil/neighborhood.hpp). vjp: each point gathers, as a
-// query from its window, as a key from the queries that see it (no halo_reduce). One launch before it computes the
-// softmax's sums again, so that forward keeps nothing but qkv and o. Accumulation: kernels/neighborhood_attention.hpp.
-// Errors: CollectiveError where an extent is smaller than kernel * dilation; why::groups_do_not_divide where heads do
-// not divide channels.
+// Windows: `kernel` points, each `dilation` away from the next, kernel / 2 of them before the point. Where the field
+// ends, the window is moved until it stays inside. Causal<true>: it holds the point and those before it. Periodic: it
+// goes on at the other end.
+//
+// Halo: dilation (kernel / 2) before and dilation ((kernel - 1) / 2) after, and up to dilation (kernel - 1) within half
+// a kernel of an end (stencil/neighborhood.hpp).
+//
+// vjp: each point gathers, as a query from its window, as a key from the queries that see it (no halo_reduce). One
+// launch before it computes the softmax's sums again, so that forward keeps nothing but qkv and o.
+//
+// Accumulation: kernels/neighborhood_attention.hpp. Errors: CollectiveError where an extent is smaller than kernel *
+// dilation; why::groups_do_not_divide where heads do not divide channels.
 #pragma once
 
 #include <cmath>
