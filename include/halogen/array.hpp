@@ -9,6 +9,7 @@
 #include "halogen/array/statistics.hpp"
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/contraction.hpp"
+#include "halogen/autograd/pieces.hpp"
 #include "halogen/autograd/rearranged.hpp"
 #include "halogen/autograd/reshaped.hpp"
 #include "halogen/comm/agree.hpp"

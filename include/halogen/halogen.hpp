@@ -3,6 +3,7 @@
 
 #include "halogen/array.hpp"
 #include "halogen/layers/function.hpp"
+#include "halogen/layers/multihead_attention.hpp"
 #include "halogen/network.hpp"
 #include "halogen/train/diffusion.hpp"
 #include "halogen/train/ensemble.hpp"

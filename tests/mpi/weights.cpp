@@ -103,5 +103,9 @@ TEST_CASE("FieldTransformer, with rows that patches do not divide") {
   check_model<hg::FieldTransformer<3, classes, 12, 2, 3, 2, hg::Boundary<hg::Zero, hg::Periodic>, 5>>(
       "field_transformer", {2, 25, 36}, 37);
 }
+TEST_CASE("a transformer of full attention, rows and columns cut") {
+  check_model<hg::PatchTransformer<3, classes, 12, 2, 2, hg::MultiheadAttention<12, 3>>>("full_transformer",
+                                                                                        {2, 25, 36}, 37);
+}
 
 }  // namespace test_weights

@@ -180,16 +180,16 @@ class NeighborhoodAttention(nn.Module):
     def __init__(self, channels, heads, kernel):
         super().__init__()
         self.heads, self.kernel = heads, kernel
-        self.qkv, self.proj = nn.Conv2d(channels, 3 * channels, 1), nn.Conv2d(channels, channels, 1)
+        self.qkv, self.proj = PointLinear(channels, 3 * channels), PointLinear(channels, channels)
 
     def forward(self, x):
         return self.proj(attend(self.qkv(x), self.heads, self.kernel, periodic=(1,)))
 
 
 class TransformerBlock(nn.Module):
-    def __init__(self, channels, heads, kernel):
+    def __init__(self, channels, attention):
         super().__init__()
-        self.norm1, self.attn = ChannelNorm(channels), NeighborhoodAttention(channels, heads, kernel)
+        self.norm1, self.attn = ChannelNorm(channels), attention
         self.norm2 = ChannelNorm(channels)
         self.mlp = nn.Sequential(OrderedDict(fc1=PointLinear(channels, 4 * channels), act=nn.GELU(),
                                              fc2=PointLinear(4 * channels, channels)))
@@ -199,11 +199,23 @@ class TransformerBlock(nn.Module):
         return x + self.mlp(self.norm2(x))
 
 
+class MultiheadAttention(nn.Module):
+    def __init__(self, channels, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.proj = PointLinear(channels, 3 * channels), PointLinear(channels, channels)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).flatten(2).unflatten(1, (3, self.heads, -1)).transpose(3, 4).unbind(1)
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.proj(y.transpose(2, 3).flatten(1, 2).unflatten(2, x.shape[2:]))
+
+
 class FieldTransformer(nn.Module):
-    def __init__(self, inputs, outputs, channels, depth, heads, patch, kernel):
+    def __init__(self, inputs, outputs, channels, depth, patch, attention):
         super().__init__()
         self.patch_embed = nn.Conv2d(inputs, channels, patch, patch)
-        self.blocks = nn.Sequential(*[TransformerBlock(channels, heads, kernel) for _ in range(depth)])
+        self.blocks = nn.Sequential(*[TransformerBlock(channels, attention()) for _ in range(depth)])
         self.norm = ChannelNorm(channels)
         self.recover = nn.ConvTranspose2d(channels, outputs, patch, patch)
 
@@ -270,7 +282,10 @@ def main():
     write(folder, "resnet18", ResNet18(2), (2, 3, 197, 229))
     write(folder, "convnext", ConvNeXt((4, 6, 8, 10), (3, 3, 9, 3)), (2, 3, 197, 229))
     write(folder, "unet_bilinear", BilinearUNet(4), (2, 3, 29, 37))
-    write(folder, "field_transformer", FieldTransformer(3, CLASSES, 12, 2, 3, 2, 5), (2, 3, 25, 36))
+    write(folder, "field_transformer", FieldTransformer(3, CLASSES, 12, 2, 2, lambda: NeighborhoodAttention(12, 3, 5)),
+          (2, 3, 25, 36))
+    write(folder, "full_transformer", FieldTransformer(3, CLASSES, 12, 2, 2, lambda: MultiheadAttention(12, 3)),
+          (2, 3, 25, 36))
     write_diffusion(folder, "diffusion_unet", DiffusionUNet(2, 2, 8, 3, 4, 2))
 
 

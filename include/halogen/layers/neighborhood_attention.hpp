@@ -36,6 +36,7 @@
 #include "halogen/core/config.hpp"
 #include "halogen/kernels/neighborhood_attention_backward.hpp"
 #include "halogen/layers/conv3d.hpp"
+#include "halogen/layers/linear.hpp"
 #include "halogen/layers/signals.hpp"
 
 namespace halogen {
@@ -236,7 +237,7 @@ struct NeighborhoodAttendLayer : Module<Self> {
   constexpr Traced forward(Traced x) const { return add_neighborhood(x, Of::options, Of::constants); }
 };
 
-/// Qkv, Project: convolutions of one point.
+/// Qkv, Project: of each point.
 template <class Self, int Dimensions, int Heads, class Qkv, class Project, class... Options>
 struct NeighborhoodAttentionLayer : Module<Self> {
   using Of = NeighborhoodOf<Dimensions, Heads, Options...>;
@@ -266,19 +267,19 @@ template <int Channels, int Heads, class... Options>
 struct NeighborhoodAttention1d
     : detail::types::NeighborhoodAttentionLayer<
           NeighborhoodAttention1d<Channels, Heads, Options...>, 1, Heads,
-          Conv1d<Channels, 3 * Channels, Bias<detail::neighborhood_options<1, Options...>().bias>>,
-          Conv1d<Channels, Channels>, Options...> {};
+          Linear<Channels, 3 * Channels, Bias<detail::neighborhood_options<1, Options...>().bias>>,
+          Linear<Channels, Channels>, Options...> {};
 template <int Channels, int Heads, class... Options>
 struct NeighborhoodAttention2d
     : detail::types::NeighborhoodAttentionLayer<
           NeighborhoodAttention2d<Channels, Heads, Options...>, 2, Heads,
-          Conv2d<Channels, 3 * Channels, Bias<detail::neighborhood_options<2, Options...>().bias>>,
-          Conv2d<Channels, Channels>, Options...> {};
+          Linear<Channels, 3 * Channels, Bias<detail::neighborhood_options<2, Options...>().bias>>,
+          Linear<Channels, Channels>, Options...> {};
 template <int Channels, int Heads, class... Options>
 struct NeighborhoodAttention3d
     : detail::types::NeighborhoodAttentionLayer<
           NeighborhoodAttention3d<Channels, Heads, Options...>, 3, Heads,
-          Conv3d<Channels, 3 * Channels, Bias<detail::neighborhood_options<3, Options...>().bias>>,
-          Conv3d<Channels, Channels>, Options...> {};
+          Linear<Channels, 3 * Channels, Bias<detail::neighborhood_options<3, Options...>().bias>>,
+          Linear<Channels, Channels>, Options...> {};
 
 }  // namespace halogen

@@ -20,8 +20,8 @@ namespace halogen {
 template <int Channels, int Hidden = 4 * Channels>
 struct MLP : Sequential<Named<"fc1", Linear<Channels, Hidden>>, GELU, Named<"fc2", Linear<Hidden, Channels>>> {};
 
-/// x + attention(norm(x)), then x + mlp(norm(x)), as timm's Block under its names. Attention keeps its channels. DropPath
-/// drops each branch of a sample.
+/// x + attention(norm(x)), then x + mlp(norm(x)), as timm's Block under its names. Attention keeps its channels.
+/// DropPath drops each branch of a sample.
 template <int Channels, class Attention, class Drop = std::ratio<0>>
 struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop>> {
   constexpr Traced forward(Traced x) const {
@@ -53,12 +53,11 @@ struct Repeated<Block, std::integer_sequence<int, I...>> {
 
 }  // namespace detail
 
-/// Depth blocks of Channels in Heads heads. Kernel: of the neighbourhoods, in points of Patch x Patch. Drop: of DropPath.
-template <int In, int Out, int Channels = 96, int Depth = 6, int Heads = 4, int Patch = 4,
-          class Edges = Boundary<Zero, Zero>, int Neighbors = 7, class Drop = std::ratio<0>>
-struct FieldTransformer : Module<FieldTransformer<In, Out, Channels, Depth, Heads, Patch, Edges, Neighbors, Drop>> {
-  static_assert(Depth > 0 && Patch > 0, "a FieldTransformer has blocks, and patches have points");
-  using Block = TransformerBlock<Channels, NeighborhoodAttention2d<Channels, Heads, Kernel<Neighbors>, Edges>, Drop>;
+/// Depth blocks of Channels with this attention, such as MultiheadAttention<Channels, 4> of all patches.
+template <int In, int Out, int Channels, int Depth, int Patch, class Attention, class Drop = std::ratio<0>>
+struct PatchTransformer : Module<PatchTransformer<In, Out, Channels, Depth, Patch, Attention, Drop>> {
+  static_assert(Depth > 0 && Patch > 0, "a transformer has blocks, and patches have points");
+  using Block = TransformerBlock<Channels, Attention, Drop>;
   using Blocks = typename detail::Repeated<Block, std::make_integer_sequence<int, Depth>>::type;
   using Windows = ConvTranspose2d<Channels, Out, Kernel<Patch>, Stride<Patch>, OutputToSkip>;
 
@@ -73,5 +72,11 @@ struct FieldTransformer : Module<FieldTransformer<In, Out, Channels, Depth, Head
     return y;
   }
 };
+
+/// The same with neighbourhoods of Neighbors x Neighbors patches. Drop: of DropPath.
+template <int In, int Out, int Channels = 96, int Depth = 6, int Heads = 4, int Patch = 4,
+          class Edges = Boundary<Zero, Zero>, int Neighbors = 7, class Drop = std::ratio<0>>
+struct FieldTransformer : PatchTransformer<In, Out, Channels, Depth, Patch,
+                                           NeighborhoodAttention2d<Channels, Heads, Kernel<Neighbors>, Edges>, Drop> {};
 
 }  // namespace halogen

@@ -1,0 +1,175 @@
+// flatten_pieces<A, B>(u), unflatten_pieces<A, B>(v, like): dimensions joined to one and split again, as flatten and
+// unflatten, in the order of pieces: the points of a rank follow each other, whichever of the dimensions are cut.
+//
+//   u placed as        flatten_pieces<A, B>(u)   moves
+//   Shard<A .. B>      Shard<A>                  nothing
+//   others             the same, counted anew    nothing
+//
+// On one rank it is flatten. What does not depend on an order (attention of all points to all, softmax, sums) is the
+// same on every mesh; what does (shift, cumulative sums, causal attention) sees this order. No padding, no index: a
+// point's own position is lost, so add what depends on it before.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "halogen/array/explain_expression.hpp"
+#include "halogen/array/moved.hpp"
+
+namespace halogen {
+namespace detail {
+
+/// Where a place's dimensions A to B are one.
+template <int A, int B, class Where>
+struct pieces_flattened;
+template <int A, int B, class M, int Rank, int... Codes>
+struct pieces_flattened<A, B, Placed<M, Rank, Codes...>> {
+  using type = Placed<M, Rank - (B - A), (Codes <= A ? Codes : Codes <= B ? A : Codes - (B - A))...>;
+};
+
+/// Copies this rank's points of a field to those of one whose dimensions A to B are one, or back.
+template <int A, int B, class Apart, class Joined>
+void copy_pieces(const Apart& apart, const Joined& joined, bool back) {
+  using T = typename Apart::value_type;
+  constexpr int rank = Apart::rank;
+  const auto flat = strided_view(joined), whole = strided_view(apart);
+  StridedView<T, rank> one{flat.data, {}, {}}, other{whole.data, {}, {}};
+  CopyPoints<T, rank> copy{};
+  for (int d = 0; d < Joined::rank; ++d) one.data += (joined.offset(d) - flat.origin[d]) * flat.stride[d];
+  for (int d = rank; d-- > 0;) {
+    const int to = d <= A ? d : d <= B ? A : d - (B - A);
+    copy.extent[d] = apart.local_extent(d);
+    one.stride[d] = d >= A && d < B ? one.stride[d + 1] * copy.extent[d + 1] : flat.stride[to];
+    other.stride[d] = whole.stride[d];
+    other.data += (apart.offset(d) - whole.origin[d]) * whole.stride[d];
+  }
+  const auto as_source = [](const StridedView<T, rank>& view) {
+    StridedView<const T, rank> source{view.data, {}, {}};
+    for (int d = 0; d < rank; ++d) source.stride[d] = view.stride[d];
+    return source;
+  };
+  copy.from = as_source(back ? one : other);
+  copy.to = back ? other : one;
+  launch_range(execution_space{}, "halogen::copy_pieces", copy.items(), copy);
+}
+
+/// The cut of dimensions A to B of `apart` as one, in a field placed as Joined is.
+template <int A, int B, class Joined, class Shape>
+Cut cut_of_pieces(const Shape& apart) {
+  const Decomposition joined(apart.mesh().extents(), Joined::placements, Joined::mesh_type::names);
+  std::vector<index_t> sizes;
+  for (int part = 0; part < joined.parts(A); ++part) {
+    const int rank = joined.with_part(0, A, part);
+    sizes.push_back(1);
+    for (int d = A; d <= B; ++d)
+      sizes.back() *= apart.cuts()[static_cast<std::size_t>(d)].piece(apart.decomposition().part(rank, d)).size();
+  }
+  return Cut::of_sizes(sizes);
+}
+
+/// A field whose dimensions A to B are one.
+template <int A, int B, class Joined, class Apart>
+Joined pieces_joined(const Apart& apart) {
+  std::array<Cut, Joined::rank> cuts;
+  for (int d = 0; d < Joined::rank; ++d)
+    cuts[static_cast<std::size_t>(d)] =
+        d == A ? cut_of_pieces<A, B, Joined>(*apart.shape()) : apart.cut(d < A ? d : d + (B - A));
+  const Joined joined(Joined::make_shape(apart.mesh(), cuts), Joined::Start::unwritten);
+  copy_pieces<A, B>(apart, joined, false);
+  return joined;
+}
+
+/// The way back, to a field of this shape.
+template <int A, int B, class Apart, class Joined>
+Apart pieces_apart(const std::shared_ptr<const typename Apart::Shape>& shape, const Joined& joined) {
+  const Cut needed = cut_of_pieces<A, B, Joined>(*shape);
+  if (needed != joined.cut(A))
+    throw CollectiveError("unflatten_pieces: dimension " + std::to_string(A) + " has " +
+                          std::to_string(joined.extent(A)) + " points, cut otherwise than the " +
+                          std::to_string(needed.extent()) +
+                          " of `like`: give what flatten_pieces made of a field that lies as `like` does");
+  const Apart apart(shape, Apart::Start::unwritten);
+  copy_pieces<A, B>(apart, joined, true);
+  return apart;
+}
+
+template <int A, int B, class X>
+inline constexpr bool has_dimensions = A >= 0 && A <= B && B < placed_at<X>::rank;
+
+}  // namespace detail
+
+/// Made by flatten_pieces<A, B>(expression).
+template <int A, int B, class E>
+struct FlattenedPieces
+    : detail::FieldStage<FlattenedPieces<A, B, E>,
+                         typename detail::field_of<typename E::value_type, typename detail::pieces_flattened<
+                                                                               A, B, typename E::placed>::type>::type> {
+  using Result = typename FlattenedPieces::Result;
+  E inner;
+  explicit FlattenedPieces(E e) : inner(std::move(e)) {}
+
+  index_t extent(int d) const {
+    if (d != A) return detail::stored_extent(inner, d < A ? d : d + (B - A));
+    index_t points = 1;
+    for (int from = A; from <= B; ++from) points *= detail::stored_extent(inner, from);
+    return points;
+  }
+  Cut grid(int d) const { return this->field().cut(d); }
+  Result compute() const {
+    return detail::pieces_joined<A, B, Result>(detail::materialised<detail::field_of_t<E>>(inner));
+  }
+};
+
+/// Made by unflatten_pieces<A, B>(expression, like).
+template <int A, int B, class E, class Like>
+struct UnflattenedPieces
+    : detail::FieldStage<UnflattenedPieces<A, B, E, Like>,
+                         typename detail::field_of<typename E::value_type, typename Like::placed>::type> {
+  using Result = typename UnflattenedPieces::Result;
+  using Joined = detail::field_of_t<E>;
+  E inner;
+  Like like;
+  UnflattenedPieces(E e, Like of) : inner(std::move(e)), like(std::move(of)) {}
+
+  index_t extent(int d) const {
+    return d >= A && d <= B ? detail::stored_extent(like, d) : detail::stored_extent(inner, d < A ? d : d - (B - A));
+  }
+  Cut grid(int d) const { return this->field().cut(d); }
+  Result compute() const {
+    const Joined joined = detail::materialised<Joined>(inner);
+    std::array<Cut, Result::rank> cuts;
+    const auto of_like = detail::shape_of<detail::field_of_t<Like>>(like);
+    for (int d = 0; d < Result::rank; ++d)
+      cuts[static_cast<std::size_t>(d)] =
+          d >= A && d <= B ? of_like->cuts()[static_cast<std::size_t>(d)] : joined.cut(d < A ? d : d - (B - A));
+    return detail::pieces_apart<A, B, Result>(Result::make_shape(joined.mesh(), cuts), joined);
+  }
+};
+
+namespace detail {
+
+template <int A, int B, class E>
+inline constexpr const char* stage_text<FlattenedPieces<A, B, E>> = "flatten_pieces, nothing moves";
+template <int A, int B, class E, class Like>
+inline constexpr const char* stage_text<UnflattenedPieces<A, B, E, Like>> = "unflatten_pieces, nothing moves";
+
+}  // namespace detail
+
+/// u with dimensions A to B as one, of rank rank - (B - A). Keeps nothing; a copy of each rank's own points.
+template <int A, int B, FieldOperand X>
+  requires detail::has_dimensions<A, B, X>
+auto flatten_pieces(const X& u) {
+  return FlattenedPieces<A, B, expression_of<X>>(as_expression(u));
+}
+
+/// v with dimension A as dimensions A to B of `like`, which is not read: v is what flatten_pieces<A, B> made of a field
+/// that lies as `like` does. Other extents may differ. Throws CollectiveError where the cuts do not fit.
+template <int A, int B, FieldOperand X, FieldOperand Like>
+  requires(detail::has_dimensions<A, B, Like> &&
+           std::is_same_v<typename detail::pieces_flattened<A, B, placed_at<Like>>::type, placed_at<X>>)
+auto unflatten_pieces(const X& v, const Like& like) {
+  return UnflattenedPieces<A, B, expression_of<X>, expression_of<Like>>(as_expression(v), as_expression(like));
+}
+
+}  // namespace halogen
