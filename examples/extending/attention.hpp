@@ -1,4 +1,4 @@
-// Attention over all points of a field whose rows are cut: three 1 x 1 convolutions, and a function of the array
+// Attention over all points of a field that is cut in any way: three 1 x 1 convolutions, and a function of the array
 // language. Keys and values go round the ranks that share a sample.
 #pragma once
 
@@ -8,14 +8,14 @@
 template <int Heads>
 struct Attend {
   template <class Field>
-  static auto tokens(const Field& field) {  // (N, Heads, H W, C / Heads)
-    return hg::transpose<2, 3>(hg::unflatten<1>(hg::flatten<2, 3>(field), Heads, -1));
+  static auto tokens(const Field& field) {  // (N, Heads, H W, C / Heads): a rank's points are its part of the sequence
+    return hg::transpose<2, 3>(hg::unflatten<1>(hg::flatten_pieces<2, 3>(field), Heads, -1));
   }
 
   template <class Query, class Key, class Value>
   auto operator()(const Query& query, const Key& key, const Value& value) const {
     const auto seen = hg::scaled_dot_product_attention(tokens(query), tokens(key), tokens(value));
-    return hg::unflatten<2>(hg::flatten<1, 2>(hg::transpose<2, 3>(seen)), query.extent(2), query.extent(3));
+    return hg::unflatten_pieces<2, 3>(hg::flatten<1, 2>(hg::transpose<2, 3>(seen)), query);
   }
 };
 

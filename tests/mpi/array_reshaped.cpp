@@ -160,6 +160,41 @@ TEST_CASE_TEMPLATE("unflatten and flatten of what is not cut, and of the first p
   });
 }
 
+TEST_CASE("flatten_pieces: the points of each piece in turn, back again, and its adjoint; nothing moves") {
+  using Cube = hg::Sharded<hg::Tensor<double, dyn, dyn, dyn, dyn>, Grid, hg::Shard<3>, hg::Shard<2>>;
+  using Flat = hg::Sharded<hg::Tensor<double, dyn, dyn, dyn>, Grid, hg::Shard<2>, hg::Shard<2>>;
+  const Index<4> extents{2, 3, 5, 7};
+  const auto a = numbers<double>(extents, 341);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Cube>(mesh, a, way);
+    Flat flat;
+    CHECK(messages_of([&] { flat = hg::flatten_pieces<2, 3>(2.0 * u); }) == 0);
+    CHECK(flat.extent(2) == 35);
+    const hg::Interval rows = u.owned(2), columns = u.owned(3);
+    const std::vector<double> own = flat.to_host();
+    std::size_t at = 0;
+    for (index_t i = 0; i < 6; ++i)
+      for (index_t y = rows.begin; y < rows.end; ++y)
+        for (index_t x = columns.begin; x < columns.end; ++x) CHECK(own[at++] == 2 * a(i / 3, i % 3, y, x));
+    CHECK(at == own.size());
+    Cube back;
+    CHECK(messages_of([&] { back = hg::unflatten_pieces<2, 3>(0.5 * flat, u); }) == 0);
+    CHECK(error(back, extents, a) == 0);
+    const hg::Sharded<hg::Tensor<double, dyn, dyn, dyn>, Grid, hg::Shard<2>, hg::Shard<1>> joined =
+        hg::flatten_pieces<0, 1>(u);
+    CHECK(error(joined, {6, 5, 7}, [&](auto i) { return a(i[0] / 3, i[0] % 3, i[1], i[2]); }) == 0);
+    CHECK(adjoint_error([](auto v) { return hg::flatten_pieces<2, 3>(hg::shift<2, 1>(v)); }, u) < exact);
+    CHECK(adjoint_error([&](auto v) { return hg::unflatten_pieces<2, 3>(v, u) * u; }, flat) < exact);
+    const hg::Sharded<hg::Tensor<double, dyn, dyn, dyn>, Grid, hg::Shard<2>, hg::Shard<2>> short_one =
+        hg::slice<1>(hg::flatten_pieces<2, 3>(u), 0, 2);
+    CHECK(short_one.extent(1) == 2);
+    const auto other = field<Cube>(mesh, numbers<double>(Index<4>{2, 3, 6, 7}, 342));
+    CHECK(refusal<hg::CollectiveError>([&] {
+            const Cube none = hg::unflatten_pieces<2, 3>(flat, other);
+          }).starts_with("unflatten_pieces: dimension 2 has 35 points, cut otherwise than the 42 of `like`"));
+  });
+}
+
 TEST_CASE("gradients of what is broadcast, of select, squeeze, unsqueeze, unflatten and flatten") {
   const auto a = numbers<double>(Index<2>{4, 6}, 330), r = numbers<double>(Index<2>{1, 6}, 331),
              c = numbers<double>(Index<2>{4, 1}, 332), o = numbers<double>(Index<2>{1, 1}, 333);
