@@ -53,11 +53,12 @@ struct WindowScores {
   void for_each_distance(int head, const PointRun& run, index_t z, index_t y, F f) const {
     constexpr int sign = OfKeys ? -1 : 1;
     const index_t step = windows.around[2].dilation;
-    for (index_t t = 0; t < run.columns.count; ++t)
-      for (index_t i = 0; i < run.count; ++i) {
-        const index_t column = run.columns.first + t * step + (run.shared ? 0 : i);
-        f(t * run_points + i, bias.place(head, sign * (run.z - z), sign * (run.y - y), sign * (run.x + i - column)));
-      }
+    const index_t beside = run.shared ? sign * bias.heads : 0;  // from a point of the run to the next
+    for (index_t t = 0; t < run.columns.count; ++t) {
+      const index_t columns = run.x - run.columns.first - t * step;
+      const index_t place = bias.place(head, sign * (run.z - z), sign * (run.y - y), sign * columns);
+      for (index_t i = 0; i < run.count; ++i) f(t * run_points + i, place + i * beside);
+    }
   }
   /// The product of a query and a key that is this far away, with the bias.
   KOKKOS_FUNCTION T biased(T product, int head, index_t planes, index_t rows, index_t columns) const {
