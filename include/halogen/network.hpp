@@ -41,6 +41,7 @@
 #include "halogen/layers/tanh.hpp"
 #include "halogen/layers/time_embedding.hpp"
 #include "halogen/layers/upsample.hpp"
+#include "halogen/layers/window_attention.hpp"
 #include "halogen/models/convnext.hpp"
 #include "halogen/models/diffusion_unet.hpp"
 #include "halogen/models/field_transformer.hpp"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
-globe.safetensors, largest.safetensors, map_activations.safetensors, point_losses.safetensors, optimizers.safetensors, side_padding.safetensors, neighborhood_attention.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
+globe.safetensors, largest.safetensors, map_activations.safetensors, point_losses.safetensors, optimizers.safetensors, side_padding.safetensors, neighborhood_attention.safetensors, window_attention.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
 """
@@ -230,6 +230,7 @@ def main():
     grouped(folder / "grouped_conv3d.safetensors")
     transposed(folder / "conv_transpose3d.safetensors")
     neighborhoods(folder / "neighborhood_attention.safetensors")
+    windows(folder / "window_attention.safetensors")
     point_losses(folder / "point_losses.safetensors")
     optimizers(folder / "optimizers.safetensors")
 
@@ -301,6 +302,98 @@ def whole_attention():
     for name, one in (("qkv", qkv), ("proj", proj)):
         for role, parameter in one.named_parameters():
             tensors[f"layer.grad.{name}.{role}"] = parameter.grad
+    return tensors | {"layer.input": x.detach().float(), "layer.grad_output": g.float(), "layer.output": y.detach(),
+                      "layer.grad_input": x.grad}
+
+
+def window_attend(x, table, heads, kernel, shift=0, periodic=()):
+    """Attention of all points to all, with a mask and a bias by distance; x: query, key and value."""
+    extents = x.shape[2:]
+    each = lambda option: option if isinstance(option, tuple) else (option,) * len(extents)
+    mask, index = torch.ones(1, 1, dtype=torch.bool), torch.zeros(1, 1, dtype=torch.long)
+    for d, (extent, k, s) in enumerate(zip(extents, each(kernel), each(shift))):
+        s = s if extent > k else 0
+        at = torch.arange(extent) - s
+        at = at % extent if d in periodic else at
+        window, place = torch.div(at, k, rounding_mode="floor"), at % k
+        one = lambda f: torch.ones_like(f)
+        distance = place[:, None] - place[None] + k - 1
+        index = torch.kron(index * (2 * k - 1), one(distance)) + torch.kron(one(index), distance)
+        mask = torch.kron(mask, window[:, None] == window[None])
+    q, k, v = x.flatten(2).unflatten(1, (3, heads, -1)).transpose(3, 4).unbind(1)  # (N, heads, points, features)
+    scores = (q @ k.transpose(2, 3)) * q.shape[-1] ** -0.5 + table[index].permute(2, 0, 1)
+    y = scores.masked_fill(~mask, -torch.inf).softmax(-1) @ v
+    return y.transpose(2, 3).flatten(1, 2).unflatten(2, extents)
+
+
+def rolled_window_attend(x, table, heads, kernel, shift):
+    """As torchvision 0.20 computes it in shifted_window_attention, where windows divide the extents."""
+    (_, _, height, width), (h, w) = x.shape, kernel
+    shift = [0 if k >= extent else s for s, k, extent in zip(shift, kernel, (height, width))]
+    windows = lambda t: t.unflatten(3, (-1, w)).unflatten(2, (-1, h)).permute(0, 2, 4, 3, 5, 1).flatten(3, 4).flatten(1, 2)
+    qkv = windows(torch.roll(x, (-shift[0], -shift[1]), (2, 3)))  # (N, windows, points, 3 C)
+    q, k, v = qkv.unflatten(3, (3, heads, -1)).permute(3, 0, 1, 4, 2, 5)
+    coordinates = torch.stack(torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")).flatten(1)
+    relative = coordinates[:, :, None] - coordinates[:, None]
+    index = (relative[0] + h - 1) * (2 * w - 1) + relative[1] + w - 1
+    scores = q * q.shape[-1] ** -0.5 @ k.transpose(3, 4) + table[index].permute(2, 0, 1)
+    regions = torch.zeros(1, 1, height, width)
+    cuts = [((0, -k), (-k, -s or None), (-s or extent, None)) for k, s, extent in zip(kernel, shift, (height, width))]
+    for count, (rows, columns) in enumerate((r, c) for r in cuts[0] for c in cuts[1]):
+        regions[:, :, slice(*rows), slice(*columns)] = count
+    region = windows(regions)[..., 0]
+    apart = region[:, :, None] != region[..., None]
+    y = (scores - 100 * apart[:, :, None]).softmax(-1) @ v  # (N, windows, heads, points, features)
+    y = y.transpose(2, 3).flatten(3).unflatten(2, (h, w)).unflatten(1, (height // h, -1))  # (N, down, across, h, w, C)
+    return torch.roll(y.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3), shift, (2, 3))
+
+
+WINDOWS = {  # input, heads, window, shift, periodic dimensions
+    "plain": ((2, 6, 6, 8), 1, (3, 4), (0, 0), ()),
+    "shifted": ((1, 12, 6, 12), 2, (3, 4), (1, 2), ()),
+    "ragged": ((1, 6, 9, 11), 2, (4, 3), (0, 0), ()),
+    "ragged_shifted": ((2, 6, 9, 10), 1, (4, 3), (1, 2), ()),
+    "globe": ((1, 12, 7, 8), 2, (3, 4), (1, 2), (1,)),
+    "small": ((1, 6, 4, 9), 1, (5, 4), (2, 1), ()),
+    "one_globe": ((1, 6, 7, 6), 1, (3, 6), (1, 2), (1,)),
+    "signal": ((1, 6, 17), 1, (5,), (2,), ()),
+    "volume": ((1, 6, 4, 5, 6), 1, (2, 3, 3), (1, 1, 2), (2,)),
+}
+
+
+def windows(file):
+    """NAME.{table, grad_table} too."""
+    tensors = {}
+    for name, (shape, heads, kernel, shift, periodic) in WINDOWS.items():
+        random = np.random.default_rng(sum(map(ord, name)))
+        x, table = dyadic(random, shape), dyadic(random, (int(np.prod([2 * k - 1 for k in kernel])), heads))
+        g = dyadic(random, (shape[0], shape[1] // 3) + shape[2:])
+        if not periodic and len(kernel) == 2 and all(e % k == 0 for e, k in zip(shape[2:], kernel)):
+            torch.testing.assert_close(rolled_window_attend(x, table, heads, kernel, shift),
+                                       window_attend(x, table, heads, kernel, shift), rtol=1e-13, atol=1e-13)
+        x.requires_grad_(), table.requires_grad_()
+        y = window_attend(x, table, heads, kernel, shift, periodic)
+        (y * g).sum().backward()
+        tensors |= {f"{name}.input": x.detach().float(), f"{name}.table": table.detach().float(),
+                    f"{name}.grad_output": g.float(), f"{name}.output": y.detach(), f"{name}.grad_input": x.grad,
+                    f"{name}.grad_table": table.grad}
+    tensors |= whole_window_attention()
+    save_file({k: v.contiguous().clone() for k, v in tensors.items()}, file)
+
+
+def whole_window_attention():
+    """With its projections: layer.PARAMETER and layer.grad.PARAMETER."""
+    random = np.random.default_rng(13)
+    parameters = {"qkv.weight": (12, 4, 1, 1), "qkv.bias": (12,), "relative_position_bias_table": (35, 2),
+                  "proj.weight": (4, 4, 1, 1), "proj.bias": (4,)}
+    parameters = {name: dyadic(random, shape).requires_grad_() for name, shape in parameters.items()}
+    at = list(parameters.values())
+    x = (2 * dyadic(random, (1, 4, 8, 7))).requires_grad_()
+    y = F.conv2d(window_attend(F.conv2d(x, at[0], at[1]), at[2], 2, (4, 3), (2, 1)), at[3], at[4])
+    g = dyadic(random, y.shape)
+    (y * g).sum().backward()
+    tensors = {f"layer.{name}": p.detach().float() for name, p in parameters.items()}
+    tensors |= {f"layer.grad.{name}": p.grad for name, p in parameters.items()}
     return tensors | {"layer.input": x.detach().float(), "layer.grad_output": g.float(), "layer.output": y.detach(),
                       "layer.grad_input": x.grad}
 

@@ -195,6 +195,42 @@ constexpr bool neighborhoods_of_intervals(const Neighborhood& of) {
   }
   return of.input_of({2, 2}).empty() && of.output_of({2, 2}).empty();
 }
+/// Of a divided field: each window holds its own point and at most `kernel` others, inside the field unless it goes on
+/// at the other end, and its points share it.
+constexpr bool windows_are_shared(const Neighborhood& of) {
+  for (index_t i = 0; i < of.extent; ++i) {
+    const SpacedPoints keys = of.keys_of(i);
+    const index_t end = keys.first + keys.count;
+    if (!holds(keys, i, 1) || keys.count > of.kernel) return false;
+    if (of.periodic ? keys.count != of.kernel : keys.first < 0 || end > of.extent) return false;
+    for (index_t j = keys.first; j < end; ++j)
+      if (of.keys_of(j) != keys) return false;
+    const bool begins = floor_mod(keys.first - of.shift, index_t{of.kernel}) == 0;
+    if (!begins && keys.first != 0) return false;
+  }
+  return true;
+}
+constexpr bool divided_laws(int kernel) {
+  for (int shift = 0; shift < kernel; ++shift)
+    for (int extent = 1; extent <= 3 * kernel; ++extent)
+      for (const bool periodic : {false, extent % kernel == 0}) {
+        const Window window{.kernel = kernel, .periodic = periodic, .ends = WindowEnds::divided, .shift = shift};
+        const Neighborhood of(window, extent);
+        if (!windows_are_shared(of) || !queries_are_adjoint(of)) return false;
+        if (extent > 2 && !neighborhoods_of_intervals(of)) return false;
+      }
+  return true;
+}
+static_assert(divided_laws(1) && divided_laws(2));
+static_assert(divided_laws(3) && divided_laws(4));
+static_assert(Neighborhood({.kernel = 4, .ends = WindowEnds::divided, .shift = 1}, 11).keys_of(0) ==
+              SpacedPoints{0, 1});
+static_assert(Neighborhood({.kernel = 4, .ends = WindowEnds::divided, .shift = 1}, 11).keys_of(10) ==
+              SpacedPoints{9, 2});
+static_assert(Neighborhood({.kernel = 4, .ends = WindowEnds::divided, .shift = 1}, 4).keys_of(0) == SpacedPoints{0, 4});
+static_assert(Neighborhood({.kernel = 4, .periodic = true, .ends = WindowEnds::divided, .shift = 1}, 12).keys_of(11) ==
+              SpacedPoints{9, 4});
+
 template <int Kernel, int Dilation>
 constexpr bool neighborhood_laws = for_neighborhoods(Kernel, Dilation, windows_stay_inside) &&
                                    for_neighborhoods(Kernel, Dilation, queries_are_adjoint) &&

@@ -1,21 +1,23 @@
 // Attention of each point to the points of its window, forward, and what backward needs of each query: Hassani et al.
-// 2023. o = sum over the window of p v, p = softmax(scale q k).
+// 2023. o = sum over the window of p v, p = softmax(scale q k + bias), the bias by the distance of q from k, or none.
 // Accumulation: a product over features in their order, sums over the window in row order, in the value type of
 // computations; the largest product is subtracted first.
 #pragma once
 
 #include "halogen/kernels/exponential.hpp"
 #include "halogen/kernels/neighborhood_rows.hpp"
+#include "halogen/kernels/relative_bias.hpp"
 
 namespace halogen::kernels {
 
-/// Products of a query with the keys of its window. Width: points of a window in width.
-template <class S, int Features, int Width>
+/// Products of a query with the keys of its window, with a bias. Width: points of a window in width.
+template <class S, int Features, int Width, class Bias = NoBias>
 struct WindowScores {
   using T = compute_type<S>;
   using Rows = FeatureRows<T, Features>;
   StoredRows<S> input;  ///< query, key, value
   HeadWindows windows;
+  Bias bias;
   T scale = 1;
 
   KOKKOS_FUNCTION int key_channel(int head) const { return windows.channels + head * Features; }
@@ -34,9 +36,36 @@ struct WindowScores {
       keys.load(input, {run.sample, key_channel(head), z}, y, run.columns.first, run.width(step), lines,
                 windows.columns());
       multiply_rows<Width>(run, step, query, keys, scores + taps * run_points);
+      add_bias<false>(head, run, z, y, scores + taps * run_points);
       taps += run.columns.count;
     });
     return taps;
+  }
+
+  /// Host: scores[t][i] of a run's queries and the keys of a row, or OfKeys, of a run's keys and the queries of a row.
+  template <bool OfKeys>
+  void add_bias(int head, const PointRun& run, index_t z, index_t y, T* scores) const {
+    if constexpr (Bias::adds)
+      for_each_distance<OfKeys>(head, run, z, y, [&](index_t at, index_t place) { scores[at] += bias.table[place]; });
+  }
+  /// Host: calls f(t * run_points + i, place) with the place in the bias's table of each point and column of a run.
+  template <bool OfKeys, class F>
+  void for_each_distance(int head, const PointRun& run, index_t z, index_t y, F f) const {
+    constexpr int sign = OfKeys ? -1 : 1;
+    const index_t step = windows.around[2].dilation;
+    const index_t beside = run.shared ? sign * bias.heads : 0;  // from a point of the run to the next
+    for (index_t t = 0; t < run.columns.count; ++t) {
+      const index_t columns = run.x - run.columns.first - t * step;
+      const index_t place = bias.place(head, sign * (run.z - z), sign * (run.y - y), sign * columns);
+      for (index_t i = 0; i < run.count; ++i) f(t * run_points + i, place + i * beside);
+    }
+  }
+  /// The product of a query and a key that is this far away, with the bias.
+  KOKKOS_FUNCTION T biased(T product, int head, index_t planes, index_t rows, index_t columns) const {
+    if constexpr (Bias::adds)
+      return product + bias.table[bias.place(head, planes, rows, columns)];
+    else
+      return product;
   }
 
   /// Host: scores become exponentials, of the difference to the largest of each point.
@@ -57,16 +86,19 @@ struct WindowScores {
     plane.channel = head * Features;
     input.load_features(plane, y, x, scale, query);
   }
-  KOKKOS_FUNCTION T score(int head, const T (&query)[Features], PlaneAt key, index_t y, index_t x) const {
-    key.channel = key_channel(head);
-    return input.product(query, key, y, x);
+  /// Of the query at plane, y, x and a key.
+  KOKKOS_FUNCTION T score(int head, const T (&query)[Features], const PlaneAt& plane, index_t y, index_t x,
+                          index_t key_z, index_t key_y, index_t key_x) const {
+    const PlaneAt key{plane.sample, key_channel(head), key_z};
+    const T product = input.product(query, key, key_y, key_x);
+    return biased(product, head, plane.z - key_z, y - key_y, x - key_x);
   }
 };
 
 /// A head of the output.
-template <class S, int Features, int Width>
+template <class S, int Features, int Width, class Bias = NoBias>
 struct NeighborhoodAttentionOf {
-  using Scores = WindowScores<S, Features, Width>;
+  using Scores = WindowScores<S, Features, Width, Bias>;
   using T = compute_type<S>;
   static constexpr int values = Features;
   Scores scores;
@@ -110,7 +142,7 @@ struct NeighborhoodAttentionOf {
     HALOGEN_DEVICE_UNROLL
     for (int f = 0; f < Features; ++f) out[f] = 0;
     scores.windows.template for_each<false>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
-      const T score = scores.score(head, query, {plane.sample, 0, at_z}, at_y, at_x);
+      const T score = scores.score(head, query, plane, y, x, at_z, at_y, at_x);
       const bool first = sum == T(0);
       if (first || largest < score) {
         const T back = first ? T(0) : Kokkos::exp(largest - score);
@@ -128,11 +160,11 @@ struct NeighborhoodAttentionOf {
 };
 
 /// What backward reads of each query and head, at the query and at all keys that it sees: the logarithm l of the sum of
-/// exp(scale q k), as a stored number and what that rounds away, so that bfloat16 loses nothing of it; and the sum over
-/// features of o times its gradient.
-template <class S, int Features, int Width>
+/// exp(scale q k + bias), as a stored number and what that rounds away, so that bfloat16 loses nothing of it; and the
+/// sum over features of o times its gradient.
+template <class S, int Features, int Width, class Bias = NoBias>
 struct NeighborhoodSums {
-  using Scores = WindowScores<S, Features, Width>;
+  using Scores = WindowScores<S, Features, Width, Bias>;
   using T = compute_type<S>;
   static constexpr int values = 3;
   Scores scores;
@@ -169,7 +201,7 @@ struct NeighborhoodSums {
     T query[Features], largest = 0, sum = 0;
     scores.load_query(head, plane, y, x, query);
     scores.windows.template for_each<false>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
-      const T score = scores.score(head, query, {plane.sample, 0, at_z}, at_y, at_x);
+      const T score = scores.score(head, query, plane, y, x, at_z, at_y, at_x);
       if (sum == T(0) || largest < score) {
         sum *= sum == T(0) ? T(0) : Kokkos::exp(largest - score);
         largest = score;

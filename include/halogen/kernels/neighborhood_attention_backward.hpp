@@ -1,7 +1,8 @@
 // Gradients of attention to a neighbourhood. Each point gathers: what it is owed as a query from the keys of its
 // window, and as a key and a value from the queries that see it. No sum over ranks.
-//   p = exp(scale q k - l), s = p (g v - d), l and d of NeighborhoodSums, g the gradient of the output
+//   p = exp(scale q k + bias - l), s = p (g v - d), l and d of NeighborhoodSums, g the gradient of the output
 //   dq = scale sum of s k    over the window;    dk = scale sum of s q,  dv = sum of p g    over who sees the point
+//   of the bias: sum of s    over all queries and keys that are as far apart (NeighborhoodBiasSums)
 // Accumulation: over the points in row order, in the value type of computations.
 #pragma once
 
@@ -9,9 +10,9 @@
 
 namespace halogen::kernels {
 
-template <class S, int Features, int Width>
+template <class S, int Features, int Width, class Bias = NoBias>
 struct NeighborhoodGradients {
-  using Scores = WindowScores<S, Features, Width>;
+  using Scores = WindowScores<S, Features, Width, Bias>;
   using T = compute_type<S>;
   using Rows = FeatureRows<T, Features>;
   static constexpr int values = 2 * Features;  ///< of a key: its own and its value's gradient
@@ -41,18 +42,15 @@ struct NeighborhoodGradients {
   }
 
   void piece(int group, const PointRun& run, T* out, Scratch scratch) const {
-    const HeadWindows& windows = scores.windows;
-    Parts parts;
-    for (T** own : {&parts.own, &parts.second_own}) *own = scratch.take<T>(Features * run_points);
-    for (T** lines : {&parts.lines, &parts.second_lines}) *lines = scratch.take<T>(Features * windows.columns());
-    for (T** products : {&parts.scores, &parts.products}) *products = scratch.take<T>(windows.most_seen() * run_points);
-    for (T** line : {&parts.logarithm, &parts.product}) *line = scratch.take<T>(windows.columns());
+    const Parts parts = parts_of(scratch);
     std::fill_n(out, values * run_points, T(0));
-    const bool of_query = group < windows.heads;
-    if (of_query)
-      query_piece(group, run, parts, out);
+    const int heads = scores.windows.heads;
+    if (group < heads)
+      for_each_row_of_keys(group, run, parts, [&](index_t, index_t, const Rows& keys) {
+        add_rows<Width>(run, scores.windows.around[2].dilation, parts.scores, keys, out);
+      });
     else
-      key_piece(group - windows.heads, run, parts, out);
+      key_piece(group - heads, run, parts, out);
     for (int f = 0; f < Features; ++f)
       for (index_t i = 0; i < run.count; ++i) out[f * run_points + i] *= scores.scale;
   }
@@ -69,20 +67,23 @@ struct NeighborhoodGradients {
     for (int f = 0; f < Features; ++f) out[f] = scores.scale * first_half[f], out[Features + f] = second_half[f];
   }
 
- private:
   /// Host: scratch of a piece.
   struct Parts {
     T *own, *second_own, *lines, *second_lines, *scores, *products, *logarithm, *product;
   };
-
-  /// l and d of queries [x, x + count).
-  void load_sums(int sample, int head, index_t z, index_t y, index_t x, index_t count, T* logarithm, T* product) const {
-    const auto row = [&](int v) { return &sums.tensor.at(PlaneAt{sample, 3 * head + v, z}, y, x); };
-    const S *rounded = row(0), *rest = row(1), *d = row(2);
-    for (index_t i = 0; i < count; ++i) logarithm[i] = T(rounded[i]) + T(rest[i]), product[i] = T(d[i]);
+  Parts parts_of(Scratch& scratch) const {
+    const HeadWindows& windows = scores.windows;
+    Parts parts;
+    for (T** own : {&parts.own, &parts.second_own}) *own = scratch.take<T>(Features * run_points);
+    for (T** lines : {&parts.lines, &parts.second_lines}) *lines = scratch.take<T>(Features * windows.columns());
+    for (T** products : {&parts.scores, &parts.products}) *products = scratch.take<T>(windows.most_seen() * run_points);
+    for (T** line : {&parts.logarithm, &parts.product}) *line = scratch.take<T>(windows.columns());
+    return parts;
   }
 
-  void query_piece(int head, const PointRun& run, const Parts& at, T* out) const {
+  /// Host: calls f(z, y, keys) for each row of keys that the queries of a run see, with s of all columns in at.scores.
+  template <class F>
+  void for_each_row_of_keys(int head, const PointRun& run, const Parts& at, F f) const {
     const HeadWindows& windows = scores.windows;
     const index_t step = windows.around[2].dilation, first = run.columns.first, width = run.width(step);
     load_own<Features>(scores.input, run, head * Features, scores.scale, at.own);
@@ -97,14 +98,43 @@ struct NeighborhoodGradients {
       seen.load(scores.input, value, y, first, width, at.second_lines, windows.columns());
       multiply_rows<Width>(run, step, at.own, keys, at.scores);
       multiply_rows<Width>(run, step, at.second_own, seen, at.products);
+      scores.template add_bias<false>(head, run, z, y, at.scores);
       for (index_t t = 0; t < run.columns.count; ++t)
         for_each_vector<T>(run.lanes, [&]<class V>(index_t i) {
           T* score = at.scores + t * run_points + i;
           const V weight = exponential<T>(load<V>(score) - load<V>(at.logarithm + i));
           store(score, weight * (load<V>(at.products + t * run_points + i) - load<V>(at.product + i)));
         });
-      add_rows<Width>(run, step, at.scores, keys, out);
+      f(z, y, keys);
     });
+  }
+
+  /// Device: what a query's s is made of.
+  struct Query {
+    T query[Features], gradient[Features], logarithm, product;
+  };
+  KOKKOS_FUNCTION Query query_at(int head, const PlaneAt& plane, index_t y, index_t x) const {
+    Query own;
+    scores.load_query(head, plane, y, x, own.query);
+    const PlaneAt at{plane.sample, head * Features, plane.z};
+    gradient.load_features(at, y, x, T(1), own.gradient);
+    own.logarithm = logarithm_at(plane, head, y, x), own.product = product_at(plane, head, y, x);
+    return own;
+  }
+  /// Device: s of a query at plane, y, x and a key that it sees.
+  KOKKOS_FUNCTION T slope(int head, const Query& own, const PlaneAt& plane, index_t y, index_t x, index_t key_z,
+                          index_t key_y, index_t key_x) const {
+    const PlaneAt value{plane.sample, scores.value_channel(head), key_z};
+    const T score = scores.score(head, own.query, plane, y, x, key_z, key_y, key_x);
+    return Kokkos::exp(score - own.logarithm) * (scores.input.product(own.gradient, value, key_y, key_x) - own.product);
+  }
+
+ private:
+  /// l and d of queries [x, x + count).
+  void load_sums(int sample, int head, index_t z, index_t y, index_t x, index_t count, T* logarithm, T* product) const {
+    const auto row = [&](int v) { return &sums.tensor.at(PlaneAt{sample, 3 * head + v, z}, y, x); };
+    const S *rounded = row(0), *rest = row(1), *d = row(2);
+    for (index_t i = 0; i < count; ++i) logarithm[i] = T(rounded[i]) + T(rest[i]), product[i] = T(d[i]);
   }
 
   void key_piece(int head, const PointRun& run, const Parts& at, T* out) const {
@@ -120,6 +150,7 @@ struct NeighborhoodGradients {
       load_sums(run.sample, head, z, y, first, width, at.logarithm, at.product);
       multiply_rows<Width>(run, step, at.own, queries, at.scores);
       multiply_rows<Width>(run, step, at.second_own, gradients, at.products);
+      scores.template add_bias<true>(head, run, z, y, at.scores);
       if (run.shared)
         slopes_of<true>(run, step, at);
       else
@@ -163,16 +194,11 @@ struct NeighborhoodGradients {
     return sums.at(plane, y, x);
   }
 
-  KOKKOS_FUNCTION void query_point(int head, PlaneAt plane, index_t y, index_t x, T (&out)[Features]) const {
-    T query[Features], own[Features];
-    scores.load_query(head, plane, y, x, query);
-    gradient.load_features({plane.sample, head * Features, plane.z}, y, x, T(1), own);
-    const T logarithm = logarithm_at(plane, head, y, x), d = product_at(plane, head, y, x);
+  KOKKOS_FUNCTION void query_point(int head, const PlaneAt& plane, index_t y, index_t x, T (&out)[Features]) const {
+    const Query own = query_at(head, plane, y, x);
     scores.windows.template for_each<false>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
       const PlaneAt key{plane.sample, scores.key_channel(head), at_z};
-      const PlaneAt value{plane.sample, scores.value_channel(head), at_z};
-      const T weight = Kokkos::exp(scores.input.product(query, key, at_y, at_x) - logarithm);
-      scores.input.add_to(weight * (scores.input.product(own, value, at_y, at_x) - d), key, at_y, at_x, out);
+      scores.input.add_to(slope(head, own, plane, y, x, at_z, at_y, at_x), key, at_y, at_x, out);
     });
   }
 
@@ -184,7 +210,9 @@ struct NeighborhoodGradients {
     scores.windows.template for_each<true>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
       const PlaneAt query{plane.sample, head * Features, at_z};
       const T logarithm = logarithm_at(query, head, at_y, at_x), d = product_at(query, head, at_y, at_x);
-      const T weight = Kokkos::exp(scores.input.product(key, query, at_y, at_x) - logarithm);
+      const T product = scores.input.product(key, query, at_y, at_x);
+      const T score = scores.biased(product, head, at_z - plane.z, at_y - y, at_x - x);
+      const T weight = Kokkos::exp(score - logarithm);
       const T slope = weight * (gradient.product(value, query, at_y, at_x) - d);
       scores.input.add_to(slope, query, at_y, at_x, out);
       gradient.add_to(weight, query, at_y, at_x, of_value);

@@ -133,7 +133,8 @@ struct HeadWindows {
   /// Whether who sees the key depends on where the row ends, and is a number of columns side by side.
   bool is_near_end(index_t x) const {
     const Neighborhood& row = around[2];
-    return row.dilation == 1 && !row.causal && !row.periodic && (x < row.kernel || x >= row.extent - row.kernel);
+    return row.dilation == 1 && !row.causal && !row.periodic && !row.divided &&
+           (x < row.kernel || x >= row.extent - row.kernel);
   }
 };
 

@@ -34,7 +34,7 @@
 #include <cmath>
 
 #include "halogen/core/config.hpp"
-#include "halogen/kernels/neighborhood_attention_backward.hpp"
+#include "halogen/kernels/neighborhood_bias_sums.hpp"
 #include "halogen/layers/conv3d.hpp"
 #include "halogen/layers/linear.hpp"
 #include "halogen/layers/signals.hpp"
@@ -51,6 +51,9 @@ struct NeighborhoodConstants : Constants {
   int heads = 1;
 };
 
+template <bool Biased, class S>
+using BiasOf = std::conditional_t<Biased, kernels::RelativeBias<compute_type<S>>, kernels::NoBias>;
+
 /// Numbers of a kernel's type: features of a head, points of a window in width.
 struct NeighborhoodForm {
   static constexpr Form form(const Node& node, const Value&, int) {
@@ -58,12 +61,25 @@ struct NeighborhoodForm {
   }
 };
 
-/// A window that is moved so that it stays inside has room there; a periodic one holds each point once.
+/// A window that is moved so that it stays inside has room there; a periodic one holds each point once. Shifted windows
+/// that divide a periodic field fill it.
 void check_neighborhood(const Node& node, int dimension, index_t extent);
+void check_division(const Node& node, int dimension, index_t extent);
 
 #if HALOGEN_BODIES
+HALOGEN_INLINE void check_division(const Node& node, int dimension, index_t extent) {
+  const Window& window = node.window[dimension];
+  const index_t rest = extent % window.kernel;
+  if (rest == 0 || !Neighborhood(window, extent).periodic) return;
+  throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") shifts windows of " +
+                        std::to_string(window.kernel) + " points in a periodic " + spatial_names[dimension] + " of " +
+                        std::to_string(extent) + ", which they do not divide: use a window that divides it, or a " +
+                        spatial_names[dimension] + " of " + std::to_string(extent - rest) + " or " +
+                        std::to_string(extent - rest + window.kernel));
+}
 HALOGEN_INLINE void check_neighborhood(const Node& node, int dimension, index_t extent) {
   const Window& window = node.window[dimension];
+  if (window.ends == WindowEnds::divided) return check_division(node, dimension, extent);
   const index_t least = window.periodic ? window.footprint() : index_t{window.kernel} * window.dilation;
   if (window.kernel == 1 || extent >= least) return;
   throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") attends to " +
@@ -73,9 +89,10 @@ HALOGEN_INLINE void check_neighborhood(const Node& node, int dimension, index_t 
 }
 #endif
 
-template <Form F, class S>
-kernels::WindowScores<S, F.number[0], F.number[1]> window_scores(const LaunchAt<S>& at) {
-  kernels::WindowScores<S, F.number[0], F.number[1]> scores;
+/// A launch that has a bias uses its table as the first parameter.
+template <Form F, bool Biased, class S>
+auto window_scores(const LaunchAt<S>& at) {
+  kernels::WindowScores<S, F.number[0], F.number[1], BiasOf<Biased, S>> scores;
   scores.input.tensor = at.stored_tensor(at.tensor_of(0));
   scores.windows.planes = at.value(0).depth;
   scores.windows.heads = at.node().template as<NeighborhoodConstants>().heads;
@@ -84,7 +101,9 @@ kernels::WindowScores<S, F.number[0], F.number[1]> window_scores(const LaunchAt<
   for (int d = 0; d < spatial_dimensions; ++d) {
     const Window& window = at.node().window[d];
     scores.windows.around[d] = Neighborhood(window, at.layout().level(at.node().level).extent(d));
+    if constexpr (Biased) scores.bias.kernel[d] = window.kernel;
   }
+  if constexpr (Biased) scores.bias.table = at.parameter(0), scores.bias.heads = scores.windows.heads;
   return scores;
 }
 
@@ -96,34 +115,65 @@ void over_heads(const LaunchAt<S>& at, const char* label, const Compute& compute
   at.over_tiles(label, kernel);
 }
 
-struct NeighborhoodForward : NeighborhoodForm {
-  static constexpr const char* label = "halogen::neighborhood_attention";
-  static void check(const Node& node, int dimension, index_t input, index_t) {
-    check_neighborhood(node, dimension, input);
-  }
-  template <class S, Form F>
-  static void run(const LaunchAt<S>& at) {
-    over_heads(at, label, kernels::NeighborhoodAttentionOf<S, F.number[0], F.number[1]>{window_scores<F>(at)});
-  }
+/// The launches of an operation. Biased: a number for the distance of query and key is added to their product.
+template <bool Biased>
+struct NeighborhoodLaunches {
+  struct Forward : NeighborhoodForm {
+    static constexpr const char* label = Biased ? "halogen::window_attention" : "halogen::neighborhood_attention";
+    static void check(const Node& node, int dimension, index_t input, index_t) {
+      check_neighborhood(node, dimension, input);
+    }
+    template <class S, Form F>
+    static void run(const LaunchAt<S>& at) {
+      over_heads(at, label,
+                 kernels::NeighborhoodAttentionOf<S, F.number[0], F.number[1], BiasOf<Biased, S>>{
+                     window_scores<F, Biased>(at)});
+    }
+  };
+
+  struct Sums : NeighborhoodForm {
+    static constexpr const char *label = Biased ? "halogen::window_sums" : "halogen::neighborhood_sums",
+                                *suffix = " sums";
+    template <class S, Form F>
+    static void run(const LaunchAt<S>& at) {
+      over_heads(at, label,
+                 kernels::NeighborhoodSums<S, F.number[0], F.number[1], BiasOf<Biased, S>>{
+                     window_scores<F, Biased>(at), {at.gradient(1).gradient}, {at.tensor(2)}});
+    }
+  };
+
+  struct Backward : NeighborhoodForm {
+    static constexpr const char *label = Biased ? "halogen::window_attention_backward"
+                                                : "halogen::neighborhood_attention_backward",
+                                *suffix = " backward";
+    template <class S, Form F>
+    static void run(const LaunchAt<S>& at) {
+      over_heads(at, label,
+                 kernels::NeighborhoodGradients<S, F.number[0], F.number[1], BiasOf<Biased, S>>{
+                     window_scores<F, Biased>(at), {at.gradient(2).gradient}, {at.tensor(3)}, at.first_channel()});
+    }
+  };
 };
 
-struct NeighborhoodSums : NeighborhoodForm {
-  static constexpr const char *label = "halogen::neighborhood_sums", *suffix = " sums";
-  template <class S, Form F>
-  static void run(const LaunchAt<S>& at) {
-    over_heads(at, label,
-               kernels::NeighborhoodSums<S, F.number[0], F.number[1]>{
-                   window_scores<F>(at), {at.gradient(1).gradient}, {at.tensor(2)}});
-  }
-};
+/// The gradient of the bias's table: each rank sums over its own queries.
+struct BiasGradient : NeighborhoodForm {
+  static constexpr const char *label = "halogen::window_bias_gradient", *suffix = " bias gradient";
+  static constexpr std::size_t most_bytes = std::size_t{32} << 20;  ///< of the blocks' tables, where that is enough
 
-struct NeighborhoodBackward : NeighborhoodForm {
-  static constexpr const char *label = "halogen::neighborhood_attention_backward", *suffix = " backward";
+  static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
+  static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
+    const Node& node = at.node();
+    std::size_t table = sizeof(double) * static_cast<std::size_t>(node.as<NeighborhoodConstants>().heads);
+    for (const Window& window : node.window) table *= static_cast<std::size_t>(2 * window.kernel - 1);
+    const int blocks = std::clamp(static_cast<int>(most_bytes / table), 1, TileSizes::blocks(tiling));
+    return {.partials = table * static_cast<std::size_t>(blocks), .blocks = blocks};
+  }
   template <class S, Form F>
   static void run(const LaunchAt<S>& at) {
-    over_heads(at, label,
-               kernels::NeighborhoodGradients<S, F.number[0], F.number[1]>{
-                   window_scores<F>(at), {at.gradient(2).gradient}, {at.tensor(3)}, at.first_channel()});
+    using Gradients = kernels::NeighborhoodGradients<S, F.number[0], F.number[1], BiasOf<true, S>>;
+    kernels::NeighborhoodBiasSums<execution_space, S, Gradients> sums;
+    sums.gradients = Gradients{window_scores<F, true>(at), {at.gradient(1).gradient}, {at.tensor(2)}, 0};
+    at.over_blocks(label, sums, at.parameter_gradient(1), sums.partial_size());
   }
 };
 
@@ -148,42 +198,65 @@ constexpr Traced stands(Traced x) {
   return {x.graph, x.graph->add(node)};
 }
 
+template <bool Biased, class L>
+constexpr Launch neighborhood_launch(Planner& planner, const Node& node) {
+  Launch launch = planner.launch<L>(node);
+  if (Biased) launch.use(node.parameter);
+  return launch;
+}
+
+template <bool Biased>
 constexpr void neighborhood_forward(Planner& planner, const Node& node) {
-  planner.emit_forward(node, planner.launch<NeighborhoodForward>(node).read(planner.read(node, Pattern::window())));
+  Launch launch = neighborhood_launch<Biased, typename NeighborhoodLaunches<Biased>::Forward>(planner, node);
+  planner.emit_forward(node, launch.read(planner.read(node, Pattern::window())));
 }
 
 /// qkv is read by two patterns, so that its halo is the hull of both: as keys of a point's window, and as the queries
 /// that see it.
+template <bool Biased>
 constexpr void neighborhood_vjp(Planner& planner, const Node& node) {
   int reads = planner.gradient_of(node);
   if (reads < 0) return;
   reads = planner.unmasked(reads);
-  Launch sums = planner.launch<NeighborhoodSums>(node);
+  using Launches = NeighborhoodLaunches<Biased>;
+  Launch sums = neighborhood_launch<Biased, typename Launches::Sums>(planner, node);
   sums.read(planner.read_again(node, Pattern::window())).read(planner.gradient(reads, Pattern::point()));
   const int written =
       planner.emit_tensor(sums.read(planner.result(node)), 3 * node.as<NeighborhoodConstants>().heads, node.level);
-  Launch launch = planner.launch<NeighborhoodBackward>(node);
+  if constexpr (Biased) {
+    Launch table = neighborhood_launch<true, BiasGradient>(planner, node);
+    table.level = node.level;
+    table.read(planner.read_again(node, Pattern::window())).read(planner.gradient(reads, Pattern::point()));
+    planner.emit(table.read(Planner::tensor(written, Pattern::point())).sum_gradient_of(node.parameter));
+  }
+  Launch launch = neighborhood_launch<Biased, typename Launches::Backward>(planner, node);
   launch.read(planner.read_again(node, Pattern::window())).read(planner.read_again(node, Pattern::adjoint()));
   launch.read(planner.gradient(reads, Pattern::adjoint())).read(Planner::tensor(written, Pattern::adjoint()));
   planner.emit_input_gradients(launch);
 }
 
-inline constexpr Operation neighborhood_operation{"neighborhood_attention", neighborhood_forward, neighborhood_vjp};
+inline constexpr Operation neighborhood_operation{"neighborhood_attention", neighborhood_forward<false>,
+                                                  neighborhood_vjp<false>};
 
+/// Options of an operation that keeps the extents and pads nothing.
 template <int Dimensions>
-struct NeighborhoodOptions : WindowOptions<Dimensions> {
-  using WindowOptions<Dimensions>::set;
-  template <bool... On>
-  constexpr void set(Causal<On...>) {
-    this->template each<On...>([](Window& w, bool on) { w.ends = on ? WindowEnds::causal : WindowEnds::shifted; });
-  }
-
+struct AttendedOptions : WindowOptions<Dimensions> {
   constexpr bool are_plain() const {
     bool plain = this->has_own_extent() && !this->has_stride && !this->same && this->groups == 1 && !this->pads();
     for (const int points : this->after) plain = plain && points < 0;
     for (const Window& window : this->window) plain = plain && window.padding == 0;
     return plain;
   }
+};
+
+template <int Dimensions>
+struct NeighborhoodOptions : AttendedOptions<Dimensions> {
+  using WindowOptions<Dimensions>::set;
+  template <bool... On>
+  constexpr void set(Causal<On...>) {
+    this->template each<On...>([](Window& w, bool on) { w.ends = on ? WindowEnds::causal : WindowEnds::shifted; });
+  }
+
   constexpr bool have_beginnings() const {
     return std::ranges::none_of(this->window,
                                 [](const Window& w) { return w.periodic && w.ends == WindowEnds::causal; });
@@ -200,10 +273,10 @@ constexpr NeighborhoodOptions<Dimensions> neighborhood_options() {
 }
 
 template <int Dimensions>
-constexpr Traced add_neighborhood(Traced x, const NeighborhoodOptions<Dimensions>& options,
-                                  const NeighborhoodConstants& constants) {
+constexpr Traced add_neighborhood(Traced x, const WindowOptions<Dimensions>& options,
+                                  const NeighborhoodConstants& constants, const Operation& operation) {
   GraphDraft& graph = *x.graph;
-  const Traced y = add_layer(stands(x), neighborhood_operation, &constants);
+  const Traced y = add_layer(stands(x), operation, &constants);
   Node& node = graph.nodes[y.node];
   graph.slide(Dimensions, node.layer);
   graph.need_points(x, node.layer);
@@ -234,7 +307,9 @@ struct NeighborhoodAttendLayer : Module<Self> {
   using Of = NeighborhoodOf<Dimensions, Heads, Options...>;
   static_assert(!Of::options.has_bias, "Bias is that of qkv, and attention alone has none");
 
-  constexpr Traced forward(Traced x) const { return add_neighborhood(x, Of::options, Of::constants); }
+  constexpr Traced forward(Traced x) const {
+    return add_neighborhood<Dimensions>(x, Of::options, Of::constants, neighborhood_operation);
+  }
 };
 
 /// Qkv, Project: of each point.
@@ -244,7 +319,9 @@ struct NeighborhoodAttentionLayer : Module<Self> {
   Named<"qkv", Qkv> qkv;
   Named<"proj", Project> proj;
 
-  constexpr Traced forward(Traced x) const { return proj(add_neighborhood(qkv(x), Of::options, Of::constants)); }
+  constexpr Traced forward(Traced x) const {
+    return proj(add_neighborhood<Dimensions>(qkv(x), Of::options, Of::constants, neighborhood_operation));
+  }
 };
 
 }  // namespace types

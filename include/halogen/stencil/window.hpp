@@ -22,9 +22,9 @@ constexpr Interval whole_tiles(const Interval& points, index_t tile) {
 enum class Sampling : signed char { none, adaptive, nearest, nearest_exact, linear, cubic };
 
 /// What becomes of a window that would leave the field: it goes on there, where the boundary speaks; or, of windows
-/// that keep the extents, it is moved so that it stays inside, or holds the points at and before its own alone
-/// (stencil/neighborhood.hpp).
-enum class WindowEnds : signed char { passed, shifted, causal };
+/// that keep the extents, it is moved so that it stays inside, or holds the points at and before its own alone, or the
+/// field is divided into windows, and the first and the last hold fewer points (stencil/neighborhood.hpp).
+enum class WindowEnds : signed char { passed, shifted, causal, divided };
 
 /// Output o reads inputs o * stride - padding + k * dilation, 0 <= k < kernel (torch.nn.Conv2d, MaxPool2d).
 /// Transposed, the same with the roles exchanged: output i * stride - padding + k * dilation reads input i
@@ -41,6 +41,7 @@ struct Window {
   bool corners = false, antialiases = false;  ///< of a sampling
   Edge pads = Edge::zero;  ///< reflect, replicate: a pad, whose output o is the input's point o - padding, or its image
   WindowEnds ends = WindowEnds::passed;  ///< where not passed: a neighbourhood, and padding is not asked
+  int shift = 0;                         ///< divided: a window begins at this point
 
   constexpr bool operator==(const Window&) const = default;
 
