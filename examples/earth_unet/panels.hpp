@@ -31,7 +31,7 @@ class Panels {
   void write_png(const std::filesystem::path& file) const {
     constexpr int columns = 5, margin = 12, heading = 28;
     const Image& first = panels_[0].second;
-    const int scale = std::max(1, 270 / first.width()), across = first.width() * scale + margin,
+    const int scale = (269 + first.width()) / first.width(), across = first.width() * scale + margin,
               down = first.height() * scale + heading + margin;
     const int count = static_cast<int>(panels_.size()), rows = (count + columns - 1) / columns;
     Image all(rows * down + margin, std::min(count, columns) * across + margin);

@@ -68,8 +68,8 @@ void train_heads(const hg::Environment& env) {
   hg::Trainer trainer(Heads{}, hg::AdamW{}, mesh, {.seed = 1});
   const hg::CrossEntropy classes({.weight = hg::class_weights({1, 2, 3}), .label_smoothing = 0.1});
   const auto noisy = hg::noised(hg::EDM{}, image, {.seed = 2});
-  auto step = trainer.step(hg::Losses{hg::huber, 0.5 * classes, hg::crps}, noisy.image,
-                           hg::Labels{noisy.target, kind, image});
+  auto step =
+      trainer.step(hg::Losses{hg::huber, 0.5 * classes, hg::crps}, noisy.image, hg::Labels{noisy.target, kind, image});
   auto by_hand = hg::value_and_grad([&](auto net) {
     const auto [height, scores, ensemble] = net(image + 0.1f * hg::randn_like(image, {.seed = 3}));
     return hg::mean(hg::square(height)) + hg::mean(scores * scores) + hg::mean(hg::abs(ensemble));

@@ -105,7 +105,7 @@ TEST_CASE("FieldTransformer, with rows that patches do not divide") {
 }
 TEST_CASE("a transformer of full attention, rows and columns cut") {
   check_model<hg::PatchTransformer<3, classes, 12, 2, 2, hg::MultiheadAttention<12, 3>>>("full_transformer",
-                                                                                        {2, 25, 36}, 37);
+                                                                                         {2, 25, 36}, 37);
 }
 
 }  // namespace test_weights

@@ -5,8 +5,8 @@
 //   q, k, v = qkv(x);  y = proj(o),  o[n, h, p] = sum over the points j of the window of p of
 //   softmax_j(q[p] k[j] / sqrt(C / Heads) + relative_position_bias_table[p - j, h]) v[j]
 //
-//   x: (N, C, H, W), (N, C, W) or (N, C, D, H, W) -> y: the same; parameters: qkv.weight (3 C, C, 1, 1), qkv.bias (3
-//   C), relative_position_bias_table ((2 K_h - 1) (2 K_w - 1), Heads), proj.weight (C, C, 1, 1), proj.bias (C)
+//   x: (N, C, H, W), (N, C, W) or (N, C, D, H, W) -> y: the same; parameters: qkv.weight (3 C, C), qkv.bias (3 C),
+//   relative_position_bias_table ((2 K_h - 1) (2 K_w - 1), Heads), proj.weight (C, C), proj.bias (C)
 //
 //   placements of x        placements of y   forward              backward
 //   Shard<2> and beyond    the same          halo exchange of qkv halo exchanges of qkv, of y's gradient, and of 3
@@ -130,17 +130,17 @@ struct WindowAttend3d : detail::types::WindowAttendLayer<WindowAttend3d<Heads, O
 template <int Channels, int Heads, class... Options>
 struct WindowAttention1d : detail::types::WindowAttentionLayer<
                                WindowAttention1d<Channels, Heads, Options...>, 1, Heads,
-                               Conv1d<Channels, 3 * Channels, Bias<detail::divided_options<1, Options...>().bias>>,
-                               Conv1d<Channels, Channels>, Options...> {};
+                               Linear<Channels, 3 * Channels, Bias<detail::divided_options<1, Options...>().bias>>,
+                               Linear<Channels, Channels>, Options...> {};
 template <int Channels, int Heads, class... Options>
 struct WindowAttention2d : detail::types::WindowAttentionLayer<
                                WindowAttention2d<Channels, Heads, Options...>, 2, Heads,
-                               Conv2d<Channels, 3 * Channels, Bias<detail::divided_options<2, Options...>().bias>>,
-                               Conv2d<Channels, Channels>, Options...> {};
+                               Linear<Channels, 3 * Channels, Bias<detail::divided_options<2, Options...>().bias>>,
+                               Linear<Channels, Channels>, Options...> {};
 template <int Channels, int Heads, class... Options>
 struct WindowAttention3d : detail::types::WindowAttentionLayer<
                                WindowAttention3d<Channels, Heads, Options...>, 3, Heads,
-                               Conv3d<Channels, 3 * Channels, Bias<detail::divided_options<3, Options...>().bias>>,
-                               Conv3d<Channels, Channels>, Options...> {};
+                               Linear<Channels, 3 * Channels, Bias<detail::divided_options<3, Options...>().bias>>,
+                               Linear<Channels, Channels>, Options...> {};
 
 }  // namespace halogen
