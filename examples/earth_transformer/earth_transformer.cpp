@@ -69,7 +69,8 @@ struct Outcome {
 template <class Net>
 Outcome outcome_of(const Task& task, const char* name, double rate, const earth::Options& options,
                    const earth::Ranks& ranks) {
-  hg::Trainer trainer(Net{}, hg::AdamW{.lr = rate, .schedule = hg::cosine_rate(options.steps, {.warmup = 10})},
+  hg::Trainer trainer(Net{},
+                      hg::AdamW{.lr = rate, .schedule = hg::cosine_rate(options.steps, {.warmup = options.steps / 10})},
                       task.mesh, {.seed = options.seed});
   earth::train(trainer, options, name, options.steps, [&](hg::index_t) {
     return hg::Batch{task.input, task.label, task.weight};

@@ -19,7 +19,7 @@ FILES = {"earth_diffusion": ["members.png", "unet_loss.svg", "diffusion_loss.svg
          "earth_transformer": ["held_out.png", "unet_loss.svg", "transformer_loss.svg", "transformer.safetensors"]}
 MESH_REFUSED = (["--mesh", "3x1"], "--mesh 3x1 needs 3 ranks and 4 are running")
 REFUSALS = {"earth_diffusion": [MESH_REFUSED, (["--members", "1"], "--members 1 is no ensemble: give 2 or more"),
-                                (["--grid", "7"], "--grid 7")],
+                                (["--grid", "7"], "there is no grid '7'")],
             "earth_transformer": [MESH_REFUSED]}
 
 
