@@ -16,6 +16,7 @@
 #include "fitted.hpp"
 #include "options.hpp"
 #include "panels.hpp"
+#include "program.hpp"
 
 namespace earth_diffusion {
 
@@ -112,8 +113,7 @@ void draw(const Maps<3>& guess, const Task& of_guess, const Maps<3>& members, co
 void run(const hg::Environment& env, const earth::Options& options) {
   const hg::Communicator& world = env.world();
   const bool root = env.is_root();
-  const earth::Ranks ranks{[&](std::span<double> sums) { world.all_reduce(sums.data(), sums.size()); },
-                           [&](const std::function<void()>& action) { hg::agree(world, action); }};
+  const earth::Ranks ranks = earth::ranks_of(world);
   hg::agree(world, [&] {
     if (root) earth::prepare_output(options.output);
   });
@@ -155,7 +155,6 @@ void run(const hg::Environment& env, const earth::Options& options) {
 }  // namespace earth_diffusion
 
 int main(int argc, char** argv) {
-  hg::Environment env(argc, argv);
   const earth::Program program{.name = "earth_diffusion",
                                .about =
                                    "Draws an ensemble of the Earth's fine relief by a diffusion model, cut over a "
@@ -166,15 +165,5 @@ int main(int argc, char** argv) {
                                .learning_rate = "2e-3",
                                .members = "8",
                                .doubles = false};
-  const earth::CommandLine command = earth::parse_command_line(argc, argv, env.world().size(), program);
-  if (!command.options) {
-    if (env.is_root()) (command.exit_status == 0 ? std::cout : std::cerr) << command.message << std::endl;
-    return command.exit_status;
-  }
-  try {
-    earth_diffusion::run(env, *command.options);
-  } catch (const hg::CollectiveError& error) {
-    if (env.is_root()) std::cerr << "error: " << error.what() << std::endl;
-    return 1;
-  }
+  return earth::run_program(argc, argv, program, earth_diffusion::run);
 }

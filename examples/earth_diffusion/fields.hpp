@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <halogen/halogen.hpp>
-#include <numbers>
 #include <vector>
 
 #include "held_out.hpp"
@@ -54,9 +52,9 @@ earth::Planes to_planes(const Field& field, earth::Box box, hg::index_t number =
 inline earth::Planes held_out_weight(earth::Grid grid, earth::Box box) {
   earth::Planes weight(1, box);
   for (std::int64_t y = box.y0; y < box.y1; ++y) {
-    const double latitude = 0.5 - (static_cast<double>(y) + 0.5) / static_cast<double>(grid.height);
+    const auto row_weight = static_cast<float>(earth::area_weight(y, grid));
     for (std::int64_t x = box.x0; x < box.x1; ++x)
-      if (earth::held_out(x, grid)) weight.at(0, y, x) = static_cast<float>(std::cos(latitude * std::numbers::pi));
+      if (earth::held_out(x, grid)) weight.at(0, y, x) = row_weight;
   }
   return weight;
 }

@@ -14,6 +14,7 @@
 #include "fitted.hpp"
 #include "options.hpp"
 #include "panels.hpp"
+#include "program.hpp"
 #include "sample.hpp"
 #include "score.hpp"
 
@@ -89,8 +90,7 @@ std::string titled(const char* name, const Outcome& outcome) {
 void run(const hg::Environment& env, const earth::Options& options) {
   const hg::Communicator& world = env.world();
   const bool root = env.is_root();
-  const earth::Ranks ranks{[&](std::span<double> sums) { world.all_reduce(sums.data(), sums.size()); },
-                           [&](const std::function<void()>& action) { hg::agree(world, action); }};
+  const earth::Ranks ranks = earth::ranks_of(world);
   hg::agree(world, [&] {
     if (root) earth::prepare_output(options.output);
   });
@@ -123,7 +123,6 @@ void run(const hg::Environment& env, const earth::Options& options) {
 }  // namespace earth_transformer
 
 int main(int argc, char** argv) {
-  hg::Environment env(argc, argv);
   const earth::Program program{.name = "earth_transformer",
                                .about =
                                    "Trains a transformer of neighbourhood attention to downscale the whole Earth, "
@@ -131,15 +130,5 @@ int main(int argc, char** argv) {
                                .steps = "150",
                                .learning_rate = "2e-3",
                                .doubles = false};
-  const earth::CommandLine command = earth::parse_command_line(argc, argv, env.world().size(), program);
-  if (!command.options) {
-    if (env.is_root()) (command.exit_status == 0 ? std::cout : std::cerr) << command.message << std::endl;
-    return command.exit_status;
-  }
-  try {
-    earth_transformer::run(env, *command.options);
-  } catch (const hg::CollectiveError& error) {
-    if (env.is_root()) std::cerr << "error: " << error.what() << std::endl;
-    return 1;
-  }
+  return earth::run_program(argc, argv, program, earth_transformer::run);
 }

@@ -4,7 +4,9 @@
 // latitude 90 - (y + 1/2) 180 / height and longitude -180 + (x + 1/2) 360 / width.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <string>
 
 namespace earth {
@@ -36,6 +38,12 @@ inline Box clamp_rows(Box box, Grid grid) {
   box.y1 = box.y1 > grid.height ? grid.height : box.y1;
   if (box.y1 < box.y0) box.y1 = box.y0;
   return box;
+}
+
+// The cosine of the latitude of a row's centre, by which the area of its cells goes.
+inline double area_weight(std::int64_t y, Grid grid) {
+  const double latitude = 0.5 - (static_cast<double>(y) + 0.5) / static_cast<double>(grid.height);
+  return std::cos(latitude * std::numbers::pi);
 }
 
 // x mod width, in [0, width).

@@ -1,7 +1,6 @@
 #include "sample.hpp"
 
 #include <cmath>
-#include <numbers>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -50,9 +49,8 @@ void put_channels(Planes& planes, int first, const Planes& part) {
 Planes area_weights(Grid grid, Box box) {
   Planes weight(1, box);
   for (std::int64_t y = box.y0; y < box.y1; ++y) {
-    const double latitude = 0.5 - (static_cast<double>(y) + 0.5) / static_cast<double>(grid.height);
-    for (std::int64_t x = box.x0; x < box.x1; ++x)
-      weight.at(0, y, x) = static_cast<float>(std::cos(latitude * std::numbers::pi));
+    const auto row_weight = static_cast<float>(area_weight(y, grid));
+    for (std::int64_t x = box.x0; x < box.x1; ++x) weight.at(0, y, x) = row_weight;
   }
   return weight;
 }

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cmath>
-#include <numbers>
 
 #include "held_out.hpp"
 
@@ -12,8 +11,7 @@ Score score(const Planes& output, const Sample& sample, const Ranks& ranks) {
   std::array<double, 3> sums{};  // squared errors of prediction and baseline, weights
   for (std::int64_t y = sample.box.y0; y < sample.box.y1; ++y) {
     // Not sample.weight, which is 0 here.
-    const double latitude = 0.5 - (static_cast<double>(y) + 0.5) / static_cast<double>(sample.grid.height);
-    const double weight = std::cos(latitude * std::numbers::pi);
+    const double weight = area_weight(y, sample.grid);
     std::array<double, 3> row{};
     for (std::int64_t x = sample.box.x0; x < sample.box.x1; ++x) {
       if (!held_out(x, sample.grid)) continue;

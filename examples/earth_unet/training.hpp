@@ -20,6 +20,7 @@
 #include "held_out.hpp"
 #include "options.hpp"
 #include "pictures.hpp"
+#include "program.hpp"
 #include "sample.hpp"
 #include "score.hpp"
 
@@ -115,8 +116,7 @@ void run(const hg::Environment& env, const earth::Options& options) {
               << options.grid.width << " piece=7x" << box.height() << "x" << box.width() << "\nreading the Earth..."
               << std::endl;
 
-  const earth::Ranks ranks{[&](std::span<double> sums) { world.all_reduce(sums.data(), sums.size()); },
-                           [&](const std::function<void()>& action) { hg::agree(world, action); }};
+  const earth::Ranks ranks = earth::ranks_of(world);
   hg::agree(world, [&] {
     if (root) earth::prepare_output(options.output);
   });
