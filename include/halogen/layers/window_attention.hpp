@@ -104,7 +104,7 @@ struct WindowAttendLayer : Module<Self> {
   constexpr Traced forward(Traced x) const { return add_windows<Dimensions>(x, Of::options, Of::constants); }
 };
 
-/// Qkv, Project: convolutions of one point.
+/// Qkv, Project: of each point.
 template <class Self, int Dimensions, int Heads, class Qkv, class Project, class... Options>
 struct WindowAttentionLayer : Module<Self> {
   using Of = WindowsOf<Dimensions, Heads, Options...>;
