@@ -2,6 +2,9 @@
 # include/halogen/compiled/list.inc names. Who links it compiles less and gets the same results; docs/install.md.
 option(HALOGEN_BUILD_COMPILED "Build and install halogen::compiled" ${PROJECT_IS_TOP_LEVEL})
 
+# g++ collects its garbage as from 128 MB; as from 1.5 GB it takes a tenth less time
+set(halogen_memory $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1500000>)
+
 # the listed instantiations; no transport shows in them
 file(GLOB shares "${PROJECT_SOURCE_DIR}/src/instantiations/*.cpp")  # as PARTS of scripts/compiled_list
 add_library(halogen_instantiations OBJECT EXCLUDE_FROM_ALL ${shares})
@@ -10,6 +13,7 @@ add_library(halogen_instantiations OBJECT EXCLUDE_FROM_ALL ${shares})
 function(halogen_compiled_options target)
   target_link_libraries(${target} PUBLIC halogen)
   target_compile_definitions(${target} PUBLIC HALOGEN_COMPILED=1)
+  target_compile_options(${target} PRIVATE ${halogen_memory})
   # g++ multiplies and adds in one rounding from -O2 on, or with this from -O1 on: a program that compiles some kernels
   # itself rounds as the library does
   target_compile_options(${target} PUBLIC $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fexpensive-optimizations>)

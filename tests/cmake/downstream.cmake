@@ -1,9 +1,11 @@
-# NAME is find_package (installed into a folder of its own first) or add_subdirectory, of which FetchContent is a case.
+# NAME is find_package (installed into a folder of its own first, with a program that brings its own operations) or
+# add_subdirectory, of which FetchContent is a case.
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 set(project "${SOURCE}/tests/cmake/downstream")
 if(NAME STREQUAL "find_package")
   run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/prefix")
-  run(${configure} -S "${project}" -B "${WORK}/build" "-DCMAKE_PREFIX_PATH=${WORK}/prefix\\;${prefix_path}")
+  run(${configure} -S "${project}" -B "${WORK}/build" "-DCMAKE_PREFIX_PATH=${WORK}/prefix\\;${prefix_path}"
+      -DDOWNSTREAM_WHOLE=ON)
 else()
   run(${configure} -S "${project}" -B "${WORK}/build" "-DCMAKE_PREFIX_PATH=${prefix_path}"
       "-DHALOGEN_SOURCE=${SOURCE}" -DHALOGEN_ENABLE_MPI=${MPI})

@@ -4,8 +4,8 @@
 compile.py --compiler CXX --flags FILE [--ccache PROGRAM] accept SOURCE...   each compiles
 compile.py ...                                            refuse SOURCE...   each compiles, but with -DREFUSE it fails
                                                                              and says every `// expect: TEXT` literally
-compile.py ...                                            alone DIRECTORY    each header below it compiles alone, those
-                                                                             that include Kokkos behind a precompiled one
+compile.py ...                                            alone DIRECTORY    each header below it compiles alone, or behind
+                                                                             others that it includes
 compile.py ...                                            precompile FOLDER  FOLDER holds halogen.hpp, compiled once:
                                                                              with --precompiled FOLDER sources that
                                                                              include it are read in a fraction of time
@@ -92,10 +92,15 @@ class Compiler:
             print(f"{path}: unchanged since it passed")
             return []
         faults = check(self, path)
-        if self.passed and not faults:
+        if not faults:
+            self.note(check, path)
+        return faults
+
+    def note(self, check, path):
+        """That it has passed."""
+        if self.passed:
             self.passed.mkdir(parents=True, exist_ok=True)
             self.mark(check, path).touch()
-        return faults
 
     def first(self, header):
         """Options that read a precompiled header before the source."""
@@ -166,23 +171,55 @@ def stacks(compiler, source):
     return faults
 
 
+def chains(headers):
+    """As few rows of headers as can be, in each of which a header includes all before it: a matching of each with one that
+    includes it."""
+    follower, leader = {}, {}
+
+    def match(header, tried):
+        for next_one in headers:
+            if next_one in tried or next_one == header or header not in reached(next_one):
+                continue
+            tried.add(next_one)
+            if next_one not in leader or match(leader[next_one], tried):
+                follower[header], leader[next_one] = next_one, header
+                return True
+        return False
+
+    for header in headers:
+        match(header, set())
+    rows = [[header] for header in headers if header not in leader]
+    for row in rows:
+        while row[-1] in follower:
+            row.append(follower[row[-1]])
+    return rows
+
+
 def alone(compiler, directory):
-    """Every header twice over: alone, and a second time in one source (its include guard)."""
+    """Every header alone, twice over (its include guard). A source takes a row of them: what stands before a header is what
+    it includes, and so shows it nothing new. So it is with Kokkos, precompiled, before those that include it."""
+    headers = sorted(pathlib.Path(directory).absolute().rglob("*.hpp"))
+    changed = [header for header in headers if not compiler.has_passed(alone, header)]
+    rows = [row for with_kokkos in (True, False)
+            for row in chains([header for header in changed if (KOKKOS in reached(header)) == with_kokkos])]
+    print(f"{len(changed)} of {len(headers)} headers have changed, {len(rows)} sources")
     with tempfile.TemporaryDirectory() as folder:
         kokkos = pathlib.Path(folder, "kokkos.hpp")
 
-        def header_alone(compiler, header):
-            name = header.relative_to(INCLUDE).as_posix()
-            source = pathlib.Path(folder, name.replace("/", "__") + ".cpp")
-            source.write_text(f"#include <{name}>\n#include <{name}>\n")
-            first = compiler.first(kokkos) if KOKKOS in reached(header) else []
+        def row_alone(row):
+            names = [header.relative_to(INCLUDE).as_posix() for header in row]
+            source = pathlib.Path(folder, names[-1].replace("/", "__") + ".cpp")
+            source.write_text("".join(2 * f"#include <{name}>\n" for name in names))
+            first = compiler.first(kokkos) if KOKKOS in reached(row[0]) else []
             status, output = compiler.call(compiler.command + ["-fsyntax-only", *first], source, (), False)
-            return [] if status == 0 else [f"{name}: does not compile\n{output}"]
+            if status == 0:
+                for header in row:
+                    compiler.note(alone, header)
+            return [] if status == 0 else [f"{', '.join(names)}: one of them does not compile alone\n{output}"]
 
-        headers = sorted(pathlib.Path(directory).rglob("*.hpp"))
-        changed = [header for header in headers if not compiler.has_passed(header_alone, header)]
         faults = precompiled(compiler, kokkos, f"#include <{KOKKOS}>\n") if changed else []
-        return faults + in_parallel(header_alone, compiler, changed)
+        with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+            return sum(pool.map(row_alone, rows), faults)
 
 
 def precompile(compiler, folder):

@@ -1,5 +1,4 @@
 // transports: mpi nccl nccl_windows
-// label: single
 // program: attention
 // optimise: 3
 // At the level of halogen::compiled: its kernels of floats and those of two bytes here have the same bits.

@@ -1,6 +1,5 @@
 // transports: mpi nccl
 // ranks: 1 2 4
-// label: single
 // What makes a step one launch on a device: it allocates nothing and does not wait for the device; a captured step is
 // the step, recorded when it must be and refused where it cannot be.
 #include <doctest/doctest.h>

@@ -1,6 +1,5 @@
 // optimise: 0
 // ranks: 1
-// label: single
 // Buckets and schedules of sharded parameters, dry: what a bucket holds, how it is cut, when it is in memory.
 #include <doctest/doctest.h>
 

@@ -14,6 +14,8 @@
 // A rank with no rows is refused, as on any level. y is stored. Nothing is added: bits do not depend on the mesh.
 #pragma once
 
+#include <array>
+
 #include "halogen/kernels/offset.hpp"
 #include "halogen/layers/commensurate.hpp"
 #include "halogen/layers/module.hpp"
@@ -85,7 +87,7 @@ template <class Self, int Dimensions, int... Sides>
 struct CropLayer : OffsetLayer<Self, Dimensions, crop_operation> {
   static_assert(sizeof...(Sides) == 2 * Dimensions && ((Sides >= 0) && ...),
                 "a crop has a number of points for each side, 0 or more");
-  static constexpr int sides[] = {Sides...};
+  static constexpr std::array<int, sizeof...(Sides)> sides{Sides...};
   static constexpr int before(int d) { return d < spatial_dimensions - Dimensions ? 0 : side(d, 0); }
   static constexpr Window window(int d) {
     if (d < spatial_dimensions - Dimensions) return {};
@@ -94,14 +96,18 @@ struct CropLayer : OffsetLayer<Self, Dimensions, crop_operation> {
   static constexpr OffsetConstants constants{{}, {before(0), before(1), before(2)}};
 
  private:
-  static constexpr int side(int d, int which) { return sides[2 * (d - (spatial_dimensions - Dimensions)) + which]; }
+  static constexpr int side(int d, int which) {
+    return sides[static_cast<std::size_t>(2 * (d - (spatial_dimensions - Dimensions)) + which)];
+  }
 };
 
 template <class Self, int... Steps>
 struct RollLayer : OffsetLayer<Self, static_cast<int>(sizeof...(Steps)), roll_operation> {
-  static constexpr int dimensions = static_cast<int>(sizeof...(Steps)), steps[] = {Steps...};
+  static constexpr int dimensions = static_cast<int>(sizeof...(Steps));
+  static constexpr std::array<int, sizeof...(Steps)> steps{Steps...};
   static constexpr int step(int d) {
-    return d < spatial_dimensions - dimensions ? 0 : steps[d - (spatial_dimensions - dimensions)];
+    constexpr int first = spatial_dimensions - dimensions;
+    return d < first ? 0 : steps[static_cast<std::size_t>(d - first)];
   }
   static constexpr Window window(int d) {
     const int reach = step(d) < 0 ? -step(d) : step(d);
