@@ -34,8 +34,9 @@ using Windows = hg::Sequential<
     hg::Upsample<2, hg::Nearest>, hg::AvgPool2d<2>, hg::BatchNorm2d<12>, Excited, hg::PixelUnshuffle<2>,
     hg::PixelShuffle<2>, hg::Interpolate<hg::Size<36, 54>, hg::Bicubic>,
     hg::Conv2d<12, 4, hg::Kernel<3>, hg::Padding<1>, hg::Boundary<hg::Reflect, hg::ReplicateEdge>>, hg::GELU,
-    hg::Conv2d<4, 4>, hg::NeighborhoodAttention2d<4, 2, hg::Kernel<3>, Globe>,
-    hg::WindowAttention2d<4, 2, hg::Kernel<3>, hg::Shifted<1>>, hg::Softmax>;
+    hg::Conv2d<4, 8>, hg::GLU, hg::PositionEmbedding2d<4, 36, 54>, hg::LayerNormOver<4, 36, 54>, hg::Conv2d<4, 4>,
+    hg::NeighborhoodAttention2d<4, 2, hg::Kernel<3>, Globe>, hg::WindowAttention2d<4, 2, hg::Kernel<3>, hg::Shifted<1>>,
+    hg::Softmax>;
 
 /// Several outputs, dropped values, losses of points and of classes.
 struct Heads : hg::Module<Heads> {

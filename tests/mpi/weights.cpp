@@ -108,4 +108,11 @@ TEST_CASE("a transformer of full attention, rows and columns cut") {
                                                                                          {2, 25, 36}, 37);
 }
 
+TEST_CASE("VisionTransformer: positions, attention to all, a mean") {
+  check_model<hg::VisionTransformer<3, classes, 20, 28, 4, 12, 2, 3>>("vision_transformer", {2, 20, 28});
+}
+TEST_CASE("SwinTransformer: shifted windows, patches merged") {
+  check_model<hg::SwinTransformer<3, classes, 8, 2, 4, 2, std::ratio<0>, 2, 2>>("swin_transformer", {2, 48, 32});
+}
+
 }  // namespace test_weights

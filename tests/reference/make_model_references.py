@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
 
-from make_layer_references import attend
+from make_layer_references import attend, rolled_window_attend
 
 CLASSES = 5
 
@@ -187,10 +187,10 @@ class NeighborhoodAttention(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    def __init__(self, channels, attention):
+    def __init__(self, channels, attention, eps=1e-5):
         super().__init__()
-        self.norm1, self.attn = ChannelNorm(channels), attention
-        self.norm2 = ChannelNorm(channels)
+        self.norm1, self.attn = ChannelNorm(channels, eps), attention
+        self.norm2 = ChannelNorm(channels, eps)
         self.mlp = nn.Sequential(OrderedDict(fc1=PointLinear(channels, 4 * channels), act=nn.GELU(),
                                              fc2=PointLinear(4 * channels, channels)))
 
@@ -221,6 +221,68 @@ class FieldTransformer(nn.Module):
 
     def forward(self, x):
         return self.recover(self.norm(self.blocks(self.patch_embed(x))), output_size=x.shape[2:])
+
+
+class VisionTransformer(nn.Module):
+    """timm's with class_token=False, global_pool="avg"."""
+
+    def __init__(self, inputs, extents, patch, channels, depth, heads):
+        super().__init__()
+        self.patch_embed = nn.ModuleDict({"proj": nn.Conv2d(inputs, channels, patch, patch)})
+        self.pos_embed = nn.Parameter(torch.empty(1, extents[0] // patch * (extents[1] // patch), channels))
+        self.blocks = nn.Sequential(
+            *[TransformerBlock(channels, MultiheadAttention(channels, heads), 1e-6) for _ in range(depth)])
+        self.fc_norm, self.head = nn.LayerNorm(channels, 1e-6), nn.Linear(channels, CLASSES)
+
+    def forward(self, x):
+        x = self.patch_embed["proj"](x)
+        x = x + self.pos_embed.transpose(1, 2).unflatten(2, x.shape[2:])
+        return self.head(self.fc_norm(self.blocks(x).mean((2, 3))))
+
+
+class WindowAttention(nn.Module):
+    def __init__(self, channels, heads, window, shift):
+        super().__init__()
+        self.heads, self.window, self.shift = heads, window, shift
+        self.relative_position_bias_table = nn.Parameter(torch.empty((2 * window - 1) ** 2, heads))
+        self.qkv, self.proj = PointLinear(channels, 3 * channels), PointLinear(channels, channels)
+
+    def forward(self, x):
+        window, shift = 2 * (self.window,), 2 * (self.shift,)
+        return self.proj(rolled_window_attend(self.qkv(x), self.relative_position_bias_table, self.heads, window, shift))
+
+
+class PatchMerging(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.norm, self.reduction = nn.LayerNorm(4 * channels), nn.Linear(4 * channels, 2 * channels, bias=False)
+
+    def forward(self, x):
+        x = x.movedim(1, 3)
+        points = [x[:, i::2, j::2] for j in (0, 1) for i in (0, 1)]
+        return self.reduction(self.norm(torch.cat(points, 3))).movedim(3, 1)
+
+
+class SwinTransformer(nn.Module):
+    """timm's: half as many points before each level but the first."""
+
+    def __init__(self, inputs, channels, heads, window, patch, depths):
+        super().__init__()
+        self.patch_embed = nn.ModuleDict(
+            {"proj": nn.Conv2d(inputs, channels, patch, patch), "norm": ChannelNorm(channels)})
+        self.layers = nn.Sequential()
+        for level, depth in enumerate(depths):
+            wide = channels << level
+            blocks = [TransformerBlock(wide, WindowAttention(wide, heads << level, window, i % 2 * (window // 2)))
+                      for i in range(depth)]
+            parts = OrderedDict(downsample=PatchMerging(wide // 2)) if level > 0 else OrderedDict()
+            self.layers.append(nn.Sequential(OrderedDict(**parts, blocks=nn.Sequential(*blocks))))
+        self.norm = ChannelNorm(wide)
+        self.head = nn.ModuleDict({"fc": nn.Linear(wide, CLASSES)})
+
+    def forward(self, x):
+        x = self.layers(self.patch_embed["norm"](self.patch_embed["proj"](x)))
+        return self.head["fc"](self.norm(x).mean((2, 3)))
 
 
 def randomise(model):
@@ -286,6 +348,8 @@ def main():
           (2, 3, 25, 36))
     write(folder, "full_transformer", FieldTransformer(3, CLASSES, 12, 2, 2, lambda: MultiheadAttention(12, 3)),
           (2, 3, 25, 36))
+    write(folder, "vision_transformer", VisionTransformer(3, (20, 28), 4, 12, 2, 3), (2, 3, 20, 28))
+    write(folder, "swin_transformer", SwinTransformer(3, 8, 2, 4, 2, (2, 2)), (2, 3, 48, 32))
     write_diffusion(folder, "diffusion_unet", DiffusionUNet(2, 2, 8, 3, 4, 2))
 
 

@@ -1,4 +1,5 @@
 // The graph and the plan of the three-level U-Net, pinned: a change here is a change of what runs.
+#include "halogen/layers/crop.hpp"
 #include "halogen/models/unet.hpp"
 #include "halogen/plan/trace.hpp"
 
@@ -26,6 +27,10 @@ static_assert(input_channels<UNet<7, 3, 16>> == 7);
 using Doubled = SkipConcat<Sequential<MaxPool2d<2>, UpsampleToSkip<Nearest>>>;  // twice as many channels, of any number
 static_assert(input_channels<Sequential<Doubled, Conv2d<8, 1>>> == 4);
 static_assert(input_channels<Doubled> == 1);
+
+// Offsets are constants of a layer's type, which clang++ looks at more closely than g++.
+static_assert(graph_of<Sequential<Conv2d<2, 3>, Crop2d<1, 1, 0, 2>, Roll2d<1, -2>>, 2>.misfit.kind ==
+              Misfit::Kind::none);
 
 /// Each tensor begins where the last one ends, and holds the product of its extents.
 constexpr bool gapless(const Graph& g) {

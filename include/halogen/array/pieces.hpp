@@ -33,7 +33,8 @@ template <int A, int B, class Apart, class Joined>
 void copy_pieces(const Apart& apart, const Joined& joined, bool back) {
   using T = typename Apart::value_type;
   constexpr int rank = Apart::rank;
-  const auto flat = strided_view(joined), whole = strided_view(apart);
+  const auto flat = strided_view(joined);
+  const auto whole = strided_view(apart);
   StridedView<T, rank> one{flat.data, {}, {}}, other{whole.data, {}, {}};
   CopyPoints<T, rank> copy{};
   for (int d = 0; d < Joined::rank; ++d) one.data += (joined.offset(d) - flat.origin[d]) * flat.stride[d];

@@ -81,8 +81,9 @@ struct ParameterShape {
   int rank = 0;
   enum class Start { uniform, normal, ones, zeros, constant } start = Start::uniform;
   int fan_in = 1;
-  double constant = 0;  ///< all of them start as it
-  bool buffer = false;  ///< kept and stored as a parameter, but no optimiser trains it: the model writes it, or nobody
+  double constant = 0;   ///< all of them start as it
+  double deviation = 1;  ///< of Start::normal
+  bool buffer = false;   ///< kept and stored as a parameter, but no optimiser trains it: the model writes it, or nobody
 };
 
 /// A number for each channel that a functor of points learns (layers/map.hpp, layers/stencil.hpp).

@@ -19,8 +19,10 @@ struct WholeField {
   KOKKOS_FUNCTION index_t sample(int n) const { return first_sample + n / planes; }
   KOKKOS_FUNCTION index_t plane(int n) const { return first_plane + n % planes; }
   KOKKOS_FUNCTION index_t row(int n, int c, index_t y) const {
-    return (((sample(n) * channels + c) * extent[0] + plane(n)) * extent[1] + y) * extent[2];
+    return (sample(n) * channels + c) * extent[0] * extent[1] * extent[2] + place(n, y);
   }
+  /// Of a row's first point among the points of a sample.
+  KOKKOS_FUNCTION index_t place(int n, index_t y) const { return (plane(n) * extent[1] + y) * extent[2]; }
 };
 
 /// y = x / (1 - p), or 0 with probability p; its own adjoint.

@@ -22,25 +22,33 @@
 namespace halogen {
 namespace detail {
 
-/// Shuffles: to more points. Its adjoint goes the other way.
-template <int R, bool Shuffles>
+/// Shuffles: to more points. Its adjoint goes the other way. Order: of channels (kernels/pixel_shuffle.hpp).
+template <int R, bool Shuffles, class Order = kernels::ChannelsOutside<R>>
 struct PixelShuffleOf {
   template <class S, class Reader>
-  using Up = kernels::ChannelsToPoints<S, R, Reader>;
+  using Up = kernels::ChannelsToPoints<S, R, Order, Reader>;
   template <class S, class Reader>
-  using Down = kernels::PointsToChannels<S, R, Reader>;
+  using Down = kernels::PointsToChannels<S, R, Order, Reader>;
+  template <class S>
+  static Order order_at(const LaunchAt<S>& at) {
+    if constexpr (std::is_empty_v<Order>)
+      return {};
+    else
+      return {at.node().channels / (R * R)};
+  }
 
   struct Forward {
     static constexpr const char* label = Shuffles ? "halogen::pixel_shuffle" : "halogen::pixel_unshuffle";
     static void check(const Node& node, int d, index_t input, index_t) {
       if (!Shuffles && node.window[d].kernel > 1 && input % R != 0)
-        throw CollectiveError("PixelUnshuffle<" + std::to_string(R) + "> has a field of " + std::to_string(input) +
+        throw CollectiveError((std::is_empty_v<Order> ? "PixelUnshuffle<" + std::to_string(R) + ">" : "PatchMerging") +
+                              " has a field of " + std::to_string(input) +
                               " points in one dimension: give a multiple of " + std::to_string(R));
     }
     template <class S, Form>
     static auto rows(const LaunchAt<S>& at) {
       using Reader = kernels::ValueReader<S>;
-      return std::conditional_t<Shuffles, Up<S, Reader>, Down<S, Reader>>{at.windowed_value(0)};
+      return std::conditional_t<Shuffles, Up<S, Reader>, Down<S, Reader>>{at.windowed_value(0), order_at(at)};
     }
   };
   struct Backward {
@@ -50,7 +58,8 @@ struct PixelShuffleOf {
     template <class S, Form>
     static auto rows(const LaunchAt<S>& at) {
       using Reader = kernels::GradientReader<S>;
-      return std::conditional_t<Shuffles, Down<S, Reader>, Up<S, Reader>>{at.gradient(0), at.first_channel()};
+      return std::conditional_t<Shuffles, Down<S, Reader>, Up<S, Reader>>{at.gradient(0), order_at(at),
+                                                                          at.first_channel()};
     }
   };
 
@@ -66,12 +75,12 @@ struct PixelShuffleOf {
 };
 
 namespace types {
-template <class Self, int R, bool Shuffles>
+template <class Self, int R, bool Shuffles, class Order = kernels::ChannelsOutside<R>>
 struct PixelShuffleLayer : Module<Self> {
   static_assert(R > 0, "a shuffle has a whole factor");
 
   constexpr Traced forward(Traced x) const {
-    const Traced y = add_layer(x, PixelShuffleOf<R, Shuffles>::operation);
+    const Traced y = add_layer(x, PixelShuffleOf<R, Shuffles, Order>::operation);
     GraphDraft& graph = *x.graph;
     Node& node = graph.nodes[y.node];
     graph.slide(2, node.layer);
@@ -83,6 +92,8 @@ struct PixelShuffleLayer : Module<Self> {
     return y;
   }
 };
+/// The first half of PatchMerging (layers/patch_merging.hpp).
+struct PatchChannels : PixelShuffleLayer<PatchChannels, 2, false, kernels::PointsOutside<2>> {};
 }  // namespace types
 
 }  // namespace detail

@@ -21,13 +21,13 @@ template <int Channels, int Hidden = 4 * Channels>
 struct MLP : Sequential<Named<"fc1", Linear<Channels, Hidden>>, GELU, Named<"fc2", Linear<Hidden, Channels>>> {};
 
 /// x + attention(norm(x)), then x + mlp(norm(x)), as timm's Block under its names. Attention keeps its channels.
-/// DropPath drops each branch of a sample.
-template <int Channels, class Attention, class Drop = std::ratio<0>>
-struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop>> {
+/// DropPath drops each branch of a sample. Epsilon: of the norms.
+template <int Channels, class Attention, class Drop = std::ratio<0>, class Epsilon = std::ratio<1, 100000>>
+struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop, Epsilon>> {
   constexpr Traced forward(Traced x) const {
-    constexpr Named<"norm1", LayerNorm<Channels>> norm1;
+    constexpr Named<"norm1", LayerNorm<Channels, Epsilon>> norm1;
     constexpr Named<"attn", Attention> attention;
-    constexpr Named<"norm2", LayerNorm<Channels>> norm2;
+    constexpr Named<"norm2", LayerNorm<Channels, Epsilon>> norm2;
     constexpr Named<"mlp", MLP<Channels>> mlp;
     const Traced seen = x + dropped(attention(norm1(x)));
     return seen + dropped(mlp(norm2(seen)));

@@ -91,7 +91,7 @@ HALOGEN_INLINE double initial_value(const Graph& graph, std::uint64_t seed, int 
     return uniform_at(seed, static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(i));
   };
   if (shape.start == Start::normal)  // Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958
-    return std::sqrt(-2 * std::log(1 - unit_at(2 * element))) *
+    return shape.deviation * std::sqrt(-2 * std::log(1 - unit_at(2 * element))) *
            std::cos(2 * std::numbers::pi * unit_at(2 * element + 1));
   const double unit = unit_at(element);
   return (2 * unit - 1) * (1.0 / std::sqrt(static_cast<double>(shape.fan_in)));

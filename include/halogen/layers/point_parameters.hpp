@@ -1,0 +1,121 @@
+// What PositionEmbedding and LayerNormOver share: numbers that each point of the whole field learns for each channel.
+//
+// Each rank holds the whole tables, as any parameter, unless parameters are sharded. Of their gradients a rank adds up
+// its own points, over its samples in double; the others are 0 there, so a cut of the field changes no bit of them.
+#pragma once
+
+#include <string>
+
+#include "halogen/kernels/point_parameters.hpp"
+#include "halogen/layers/module.hpp"
+#include "halogen/run/at.hpp"
+
+namespace halogen {
+namespace detail {
+
+struct PointConstants : Constants {
+  const char* layer;
+  index_t extent[spatial_dimensions] = {1, 1, 1};
+};
+
+/// Scales: y = w x + b, weight and bias (C, D, H, W); else y = x + b, b (1, D H W, C).
+template <bool Scales>
+struct PointParametersOf {
+  template <class S>
+  static kernels::PointTable<Scales> table(const LaunchAt<S>& at) {
+    return {at.whole_field(), at.node().channels};
+  }
+
+  struct Forward {
+    static constexpr const char* label = "halogen::point_parameters";
+    static void check(const Node& node, int d, index_t input, index_t) {
+      const auto& of = node.as<PointConstants>();
+      if (input != of.extent[d])
+        throw CollectiveError(std::string(of.layer) + " has numbers for " + std::to_string(of.extent[d]) +
+                              " points in one dimension, but the field has " + std::to_string(input) +
+                              ": give a field of its extents, or a layer of the field's");
+    }
+    template <class S, Form>
+    static auto rows(const LaunchAt<S>& at) {
+      return kernels::PointParameterRows<S, Scales, kernels::ValueReader<S>>{
+          at.value(0), 0, table(at), Scales ? at.parameter(0) : nullptr, at.parameter(Scales ? 1 : 0)};
+    }
+  };
+  struct Sums {
+    static constexpr const char *label = "halogen::point_parameter_gradients", *suffix = " weight gradient";
+    template <class S, Form>
+    static void run(const LaunchAt<S>& at) {
+      const LaunchPlace place = at.place();
+      kernels::PointParameterSums<S, Scales> sums{at.gradient(0), {},
+                                                  table(at),      place.samples,
+                                                  place.rows,     place.columns,
+                                                  nullptr,        at.parameter_gradient(Scales ? 1 : 0)};
+      if constexpr (Scales) sums.input = at.value(1), sums.weight = at.parameter_gradient(0);
+      at.wait_for_halos();
+      launch_range(at.space(), label, sums.table.points() * sums.table.channels, sums);
+    }
+  };
+  struct Backward {
+    static constexpr const char *label = "halogen::point_parameters_backward", *suffix = " backward";
+    template <class S, Form>
+    static auto rows(const LaunchAt<S>& at) {
+      return kernels::PointParameterRows<S, Scales, kernels::GradientReader<S>>{
+          at.gradient(0), at.first_channel(), table(at), Scales ? at.parameter(0) : nullptr};
+    }
+  };
+
+  static constexpr void forward(Planner& planner, const Node& node) {
+    Launch launch = planner.launch<Forward>(node);
+    launch.read(planner.read(node, Pattern::point())).use(node.parameter);
+    if (Scales) launch.use(node.parameter + 1);
+    planner.emit_forward(node, launch);
+  }
+  static constexpr void vjp(Planner& planner, const Node& node) {
+    const int reads = planner.gradient_of(node);
+    if (reads < 0) return;
+    Launch sums = planner.launch<Sums>(node);
+    sums.level = node.level;
+    sums.read(planner.gradient(reads, Pattern::point())).sum_gradient_of(node.parameter);
+    if (Scales) sums.read(planner.read_again(node, Pattern::point())).sum_gradient_of(node.parameter + 1);
+    planner.emit(sums);
+    Launch launch = planner.launch<Backward>(node);
+    launch.read(planner.gradient(reads, Pattern::point()));
+    if (Scales) launch.use(node.parameter);
+    planner.emit_input_gradients(launch);
+  }
+  static constexpr Operation operation{Scales ? "point_scales" : "position_embedding", forward, vjp};
+};
+
+/// Of Extents points.
+template <int... Extents>
+constexpr PointConstants points_of(const char* layer) {
+  static_assert(((Extents > 0) && ...), "numbers for each point: each dimension has points");
+  PointConstants of{{}, layer};
+  int d = spatial_dimensions - static_cast<int>(sizeof...(Extents));
+  ((of.extent[d++] = Extents), ...);
+  return of;
+}
+
+/// Scales as in PointParametersOf. Extents: of the field's dimensions.
+template <bool Scales, int Channels, int... Extents>
+constexpr Traced add_point_parameters(Traced x, const PointConstants& constants) {
+  const Traced y = add_layer(x, PointParametersOf<Scales>::operation, &constants);
+  GraphDraft& graph = *x.graph;
+  Node& node = graph.nodes[y.node];
+  graph.slide(sizeof...(Extents), node.layer);
+  if (node.channels != Channels) graph.refuse(Misfit::Kind::channels_differ, node.layer, Channels, node.channels);
+  using Start = ParameterShape::Start;
+  if (Scales) {
+    ParameterShape shape{.shape = {Channels, Extents...}, .rank = 1 + sizeof...(Extents), .start = Start::ones};
+    node.parameter = graph.add_parameter("weight", shape);
+    shape.start = Start::zeros;
+    graph.add_parameter("bias", shape);
+  } else {
+    node.parameter = graph.add_parameter(
+        "pos_embed", {.shape = {1, (Extents * ...), Channels}, .rank = 3, .start = Start::normal, .deviation = 0.02});
+  }
+  return y;
+}
+
+}  // namespace detail
+}  // namespace halogen

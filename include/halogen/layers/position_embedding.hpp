@@ -1,0 +1,39 @@
+// PositionEmbedding1d, 2d, 3d<C, Extents...>: y[n, c, p] = x[n, c, p] + pos_embed[0, p, c], a number that each point of
+// the whole field learns for each channel, as the one of a vision transformer (Dosovitskiy et al. 2021) under timm's
+// name.
+//
+//   x: (N, C, W), (N, C, H, W) or (N, C, D, H, W) of these extents -> y: the same; pos_embed: (1, D H W, C)
+//
+//   placements of x                          placements of y   forward   backward
+//   Shard<0>, Shard<2> and beyond, Replicate the same          nothing   pos_embed's gradient in the bucket
+//   Shard<1>, Partial                        does not compile: why::channels_are_cut, why::input_is_partial
+//
+// Halo: none. y is stored. Where the table lies, accumulation: layers/point_parameters.hpp. Start: normal, of deviation
+// 0.02. Errors: a CollectiveError that names both extents where the field has others. part(x): a part of the layer that
+// calls it, whose parameter pos_embed is.
+#pragma once
+
+#include "halogen/layers/point_parameters.hpp"
+
+namespace halogen {
+namespace detail::types {
+
+template <class Self, int Channels, int... Extents>
+struct PositionLayer : Module<Self> {
+  constexpr Traced forward(Traced x) const { return part(x); }
+  static constexpr Traced part(Traced x) { return add_point_parameters<false, Channels, Extents...>(x, constants); }
+
+ private:
+  static constexpr PointConstants constants = points_of<Extents...>("PositionEmbedding");
+};
+
+}  // namespace detail::types
+
+template <int C, int W>
+struct PositionEmbedding1d : detail::types::PositionLayer<PositionEmbedding1d<C, W>, C, W> {};
+template <int C, int H, int W>
+struct PositionEmbedding2d : detail::types::PositionLayer<PositionEmbedding2d<C, H, W>, C, H, W> {};
+template <int C, int D, int H, int W>
+struct PositionEmbedding3d : detail::types::PositionLayer<PositionEmbedding3d<C, D, H, W>, C, D, H, W> {};
+
+}  // namespace halogen

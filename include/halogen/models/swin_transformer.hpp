@@ -1,0 +1,78 @@
+// SwinTransformer (Liu et al. 2021) as timm's swin_tiny_patch4_window7_224 and its like, under its names of parameters:
+// attention inside windows, shifted in every other block, on levels that PatchMerging joins.
+//
+//   x: (N, In, H, W) -> class scores: a vector (N, Classes); Patch 2^(levels - 1) divides H and W
+//   Placements in: Shard<0>, Shard<2>, Shard<3>, Replicate; out: Shard<0>, Replicate. Collectives: halos of windows
+//   that a cut parts, the sum of GlobalAvgPool. Every rank keeps a row and a column of the coarsest level.
+//
+// Windows that do not divide a level, and levels smaller than a window: as WindowAttention2d says.
+#pragma once
+
+#include "halogen/layers/global_avg_pool.hpp"
+#include "halogen/layers/patch_merging.hpp"
+#include "halogen/layers/window_attention.hpp"
+#include "halogen/models/field_transformer.hpp"
+
+namespace halogen {
+namespace detail {
+
+template <int Channels, int Heads, int Window, class Drop, class Numbers>
+struct SwinBlocks;
+template <int Channels, int Heads, int Window, class Drop, int... I>
+struct SwinBlocks<Channels, Heads, Window, Drop, std::integer_sequence<int, I...>> {
+  template <int Shift>
+  using Attention = WindowAttention2d<Channels, Heads, Kernel<Window>, Shifted<Shift>>;
+  using type = Sequential<TransformerBlock<Channels, Attention<I % 2 * (Window / 2)>, Drop>...>;
+};
+
+/// One level: half as many points as the one before, then Depth blocks.
+template <int Level, int Channels, int Heads, int Window, int Depth, class Drop>
+struct SwinStage : Module<SwinStage<Level, Channels, Heads, Window, Depth, Drop>> {
+  using Blocks = typename SwinBlocks<Channels, Heads, Window, Drop, std::make_integer_sequence<int, Depth>>::type;
+
+  constexpr Traced forward(Traced x) const {
+    constexpr Named<"blocks", Blocks> blocks;
+    if constexpr (Level > 0) {
+      constexpr Named<"downsample", PatchMerging<Channels / 2>> downsample;
+      x = downsample(x);
+    }
+    return blocks(x);
+  }
+};
+
+template <int Channels, int Heads, int Window, class Drop, class Levels, class Depths>
+struct SwinStages;
+template <int Channels, int Heads, int Window, class Drop, int... L, int... Depths>
+struct SwinStages<Channels, Heads, Window, Drop, std::integer_sequence<int, L...>,
+                  std::integer_sequence<int, Depths...>> {
+  using type = Sequential<SwinStage<L, (Channels << L), (Heads << L), Window, Depths, Drop>...>;
+};
+
+}  // namespace detail
+
+/// Channels and Heads of the first level, each twice as many on the next; Depths: blocks of each level. Drop: of
+/// DropPath.
+template <int In, int Classes, int Channels, int Heads, int Window, int Patch, class Drop, int... Depths>
+struct SwinTransformer : Module<SwinTransformer<In, Classes, Channels, Heads, Window, Patch, Drop, Depths...>> {
+  static_assert(sizeof...(Depths) > 0 && ((Depths > 0) && ...), "a transformer has levels, and levels have blocks");
+  static constexpr int levels = sizeof...(Depths), last = Channels << (levels - 1);
+  using Embed =
+      Sequential<Named<"proj", Conv2d<In, Channels, Kernel<Patch>, Stride<Patch>>>, Named<"norm", LayerNorm<Channels>>>;
+  using Stages = typename detail::SwinStages<Channels, Heads, Window, Drop, std::make_integer_sequence<int, levels>,
+                                             std::integer_sequence<int, Depths...>>::type;
+
+  constexpr Traced forward(Traced x) const {
+    constexpr Named<"patch_embed", Embed> patch_embed;
+    constexpr Named<"layers", Stages> layers;
+    constexpr Named<"norm", LayerNorm<last>> norm;
+    constexpr Named<"head", Sequential<Named<"fc", Linear<last, Classes>>>> head;
+    return head(GlobalAvgPool{}(norm(layers(patch_embed(x)))));
+  }
+};
+
+template <int In, int Classes, class Drop = std::ratio<0>>
+struct SwinTiny : SwinTransformer<In, Classes, 96, 3, 7, 4, Drop, 2, 2, 6, 2> {};
+template <int In, int Classes, class Drop = std::ratio<0>>
+struct SwinSmall : SwinTransformer<In, Classes, 96, 3, 7, 4, Drop, 2, 2, 18, 2> {};
+
+}  // namespace halogen
