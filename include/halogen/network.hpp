@@ -9,6 +9,7 @@
 #include "halogen/layers/avg_pool2d.hpp"
 #include "halogen/layers/batch_norm.hpp"
 #include "halogen/layers/chunk.hpp"
+#include "halogen/layers/constant_pad.hpp"
 #include "halogen/layers/conv3d.hpp"
 #include "halogen/layers/conv_transpose2d.hpp"
 #include "halogen/layers/crop.hpp"

@@ -210,6 +210,15 @@ TEST_CASE("crops and rolls") {
                              hg::Roll2d<-1, 2>, hg::ReflectionPad2d<2>, hg::Crop2d<1, 3, 4, 0>, hg::Conv2d<3, 2>>;
   support::check_composition<Net, 2, 2, true>();
 }
+TEST_CASE("pads of zeros and of a value") {
+  using Half = std::ratio<1, 2>;
+  check<hg::ZeroPad2d<2, 0, 1, 3>, 2>("zero_pad", "edges_of_pools");
+  check<hg::ConstantPad2d<Half, 1, 2>, 2>("constant_pad", "edges_of_pools");
+  check<hg::ConstantPad3d<Half, 1, 0, 2, 1, 0, 3>, 1, 1, 4>("constant_pad3d", "edges_of_pools");
+  using Net = hg::Sequential<hg::Conv2d<2, 3>, hg::GroupNorm<1, 3>, hg::Tanh, hg::ConstantPad2d<Half, 3, 1, 0, 2>,
+                             hg::MaxPool2d<3, hg::Stride<1>>, hg::ZeroPad2d<1>, hg::Conv2d<3, 2, hg::Kernel<5, 3>>>;
+  support::check_composition<Net, 2, 2>();
+}
 TEST_CASE("shuffles") {
   check<hg::PixelShuffle<2>, 8, 2>("shuffle");
   check<hg::PixelShuffle<3>, 9, 1>("shuffle3");

@@ -80,6 +80,9 @@ EDGES = {
     "roll": (PLANE, lambda x: torch.roll(x, (2, -3), (2, 3))),
     "roll3d": (VOLUME, lambda x: torch.roll(x, (1, -2), (2, 4))),
     "avg3d_circular": (VOLUME, lambda x: F.avg_pool3d(F.pad(x, (1, 1, 0, 0, 1, 1), "circular"), (3, 2, 3), (2, 2, 1))),
+    "zero_pad": (PLANE, lambda x: F.pad(x, (1, 3, 2, 0))),
+    "constant_pad": (PLANE, lambda x: F.pad(x, (2, 2, 1, 1), value=0.5)),
+    "constant_pad3d": (VOLUME, lambda x: F.pad(x, (0, 3, 2, 1, 1, 0), value=0.5)),
 }
 
 def around(x, factor, ends, mode, **options):

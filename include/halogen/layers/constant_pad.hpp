@@ -1,0 +1,73 @@
+// ConstantPad1d, 2d, 3d<Value, Points...> and ZeroPad1d, 2d, 3d<Points...>: the field and points of one value around it, as
+// torch.nn's. Value: a std::ratio. Points: one number, one for each dimension (depth, height, width), or two for each,
+// before and behind it.
+//
+//   x: (N, C, H, W) -> y: (N, C, H + points before and behind, W + ...); signals and volumes likewise
+//
+//   placements of x          placements of y     forward and backward
+//   Shard<2> and beyond      the same, derived   halo exchanges, where y's cut is not x's
+//   Shard<0>, Replicate      the same            nothing
+//   Shard<1>, Partial        does not compile: why::channels_are_cut, why::input_is_partial
+//
+// y is stored: a convolution that reads zeros has them without (Padding). Nothing is added, so bits do not depend on the
+// mesh. vjp: y's gradient inside the field.
+#pragma once
+
+#include "halogen/layers/crop.hpp"
+
+namespace halogen {
+namespace detail {
+
+struct ConstantPadConstants : OffsetConstants {
+  double value = 0;
+};
+
+struct ConstantPadForward {
+  static constexpr const char* label = "halogen::constant_pad";
+  template <class S, Form>
+  static auto rows(const LaunchAt<S>& at) {
+    return kernels::ConstantPadRows<S>{OffsetForward::rows_of(at, at.value(0), 1, 0),
+                                       static_cast<compute_type<S>>(at.node().template as<ConstantPadConstants>().value)};
+  }
+};
+constexpr void constant_pad_forward(Planner& planner, const Node& node) {
+  planner.emit_forward(node, planner.launch<ConstantPadForward>(node).read(planner.read(node, Pattern::window())));
+}
+inline constexpr Operation constant_pad_operation{"constant_pad", constant_pad_forward, offset_vjp};
+
+namespace types {
+template <class Self, int Dimensions, class Value, int... Points>
+struct ConstantPadLayer : OffsetLayer<Self, Dimensions, constant_pad_operation> {
+  static constexpr int given = sizeof...(Points);
+  static_assert((given == 1 || given == Dimensions || given == 2 * Dimensions) && ((Points >= 0) && ...),
+                "a pad has one number of points, one for each dimension, or two for each, 0 or more");
+  static constexpr Window window(int d) {
+    return {.padding = points(d, 0), .more_padding = points(d, 1) - points(d, 0)};
+  }
+  static constexpr int points(int d, int behind) {
+    constexpr std::array<int, sizeof...(Points)> all{Points...};
+    const int at = d - (spatial_dimensions - Dimensions);
+    if (at < 0) return 0;
+    return all[static_cast<std::size_t>(given == 1 ? 0 : given == Dimensions ? at : 2 * at + behind)];
+  }
+  static constexpr ConstantPadConstants constants{{{}, {-points(0, 0), -points(1, 0), -points(2, 0)}},
+                                                  static_cast<double>(Value::num) / Value::den};
+};
+}  // namespace types
+
+}  // namespace detail
+
+template <class Value, int... Points>
+struct ConstantPad1d : detail::types::ConstantPadLayer<ConstantPad1d<Value, Points...>, 1, Value, Points...> {};
+template <class Value, int... Points>
+struct ConstantPad2d : detail::types::ConstantPadLayer<ConstantPad2d<Value, Points...>, 2, Value, Points...> {};
+template <class Value, int... Points>
+struct ConstantPad3d : detail::types::ConstantPadLayer<ConstantPad3d<Value, Points...>, 3, Value, Points...> {};
+template <int... Points>
+struct ZeroPad1d : ConstantPad1d<std::ratio<0>, Points...> {};
+template <int... Points>
+struct ZeroPad2d : ConstantPad2d<std::ratio<0>, Points...> {};
+template <int... Points>
+struct ZeroPad3d : ConstantPad3d<std::ratio<0>, Points...> {};
+
+}  // namespace halogen
