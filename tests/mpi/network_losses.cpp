@@ -92,13 +92,23 @@ TEST_CASE("any loss of one network: finite differences, and the network runs onc
     const auto value = [&](const auto& out) {
       return hg::mean(hg::square(w) * hg::square(out - y)) + 0.1 * hg::norm(hg::shift<3, 1>(out) - out) +
              hg::logsumexp(out) * hg::var(out) +
-             hg::mean(thin * (hg::logsumexp<1>(out, hg::keep_dimensions) - hg::sum<1>(y * out, hg::keep_dimensions)));
+             hg::mean(thin * (hg::logsumexp<1>(out, hg::keep_dimensions) - hg::sum<1>(y * out, hg::keep_dimensions))) +
+             hg::dice(hg::sigmoid(out), hg::where(y > 0.0, 1.0, 0.0));
     };
     auto step = hg::value_and_grad([&](auto net) {
       const auto out = net(x);
       return value(out);
     });
     const auto [loss, gradient] = step(parameters);
+    const auto p = hg::full_tensor(w), t = hg::full_tensor(y);
+    double dice = 0;  // in plain loops: each of 2 samples and 2 channels
+    for (std::size_t plane = 0; plane < 4; ++plane) {
+      double both = 0, either = 0;
+      for (std::size_t i = plane * height * width; i < (plane + 1) * height * width; ++i)
+        both += t[i] > 0 ? p[i] : 0, either += p[i] + (t[i] > 0);
+      dice += (1 - (2 * both + 0.5) / (either + 0.5)) / 4;
+    }
+    CHECK(hg::dice(w, hg::where(y > 0.0, 1.0, 0.0), 0.5).item() == doctest::Approx(dice).epsilon(1e-12));
     const auto of = [&](const auto& moved) {
       const Field<double> out = hg::infer(moved, x);
       return value(out).item();

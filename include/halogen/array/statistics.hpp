@@ -127,4 +127,15 @@ auto log_softmax(const X& x) {
   return detail::wide(x) - logsumexp<First, Dims...>(x, keep_dimensions);
 }
 
+/// The soft Dice loss of segments (Milletari et al. 2016) as MONAI's: the mean over samples and channels of
+/// 1 - (2 sum(p y) + smooth) / (sum(p) + sum(y) + smooth), sums over the points. p: probabilities, y: 0 or 1.
+template <FieldOperand P, FieldOperand Y>
+auto dice(const P& p, const Y& y, double smooth = 1e-5) {
+  static_assert(placed_at<P>::rank > 2, "dice compares fields (N, C, points)");
+  return [&]<int... D>(std::integer_sequence<int, D...>) {
+    const auto both = sum<2 + D...>(detail::wide(p)) + sum<2 + D...>(detail::wide(y));
+    return 1.0 - mean((2.0 * sum<2 + D...>(detail::wide(p) * detail::wide(y)) + smooth) / (both + smooth));
+  }(std::make_integer_sequence<int, placed_at<P>::rank - 2>{});
+}
+
 }  // namespace halogen
