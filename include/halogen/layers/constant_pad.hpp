@@ -1,6 +1,6 @@
-// ConstantPad1d, 2d, 3d<Value, Points...> and ZeroPad1d, 2d, 3d<Points...>: the field and points of one value around it, as
-// torch.nn's. Value: a std::ratio. Points: one number, one for each dimension (depth, height, width), or two for each,
-// before and behind it.
+// ConstantPad1d, 2d, 3d<Value, Points...> and ZeroPad1d, 2d, 3d<Points...>: the field and points of one value around
+// it, as torch.nn's. Value: a std::ratio. Points: one number, one for each dimension (depth, height, width), or two for
+// each, before and behind it.
 //
 //   x: (N, C, H, W) -> y: (N, C, H + points before and behind, W + ...); signals and volumes likewise
 //
@@ -9,8 +9,8 @@
 //   Shard<0>, Replicate      the same            nothing
 //   Shard<1>, Partial        does not compile: why::channels_are_cut, why::input_is_partial
 //
-// y is stored: a convolution that reads zeros has them without (Padding). Nothing is added, so bits do not depend on the
-// mesh. vjp: y's gradient inside the field.
+// y is stored: a convolution that reads zeros has them without (Padding). Nothing is added, so bits do not depend on
+// the mesh. vjp: y's gradient inside the field.
 #pragma once
 
 #include "halogen/layers/crop.hpp"
@@ -26,8 +26,9 @@ struct ConstantPadForward {
   static constexpr const char* label = "halogen::constant_pad";
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at) {
-    return kernels::ConstantPadRows<S>{OffsetForward::rows_of(at, at.value(0), 1, 0),
-                                       static_cast<compute_type<S>>(at.node().template as<ConstantPadConstants>().value)};
+    return kernels::ConstantPadRows<S>{
+        OffsetForward::rows_of(at, at.value(0), 1, 0),
+        static_cast<compute_type<S>>(at.node().template as<ConstantPadConstants>().value)};
   }
 };
 constexpr void constant_pad_forward(Planner& planner, const Node& node) {

@@ -97,9 +97,8 @@ struct ScaledLoss : LossFunction<ScaledLoss<Loss>> {
   }
 };
 template <class Loss>
-  requires std::is_base_of_v<LossFunction<Loss>, Loss>
-ScaledLoss<Loss> operator*(double factor, const Loss& loss) {
-  return {factor, loss};
+ScaledLoss<Loss> operator*(double factor, const LossFunction<Loss>& loss) {
+  return {factor, static_cast<const Loss&>(loss)};
 }
 template <class Loss>
 ScaledLoss<Loss> operator*(double factor, const ScaledLoss<Loss>& scaled) {
