@@ -6,6 +6,7 @@
 
 namespace instantiate {
 
+void train_windows(const hg::Environment& env);  ///< windows of every kind, several outputs (instantiate_windows.cpp)
 void train_half(const hg::Environment& env);     ///< images of two bytes (instantiate_half.cpp)
 void train_volumes(const hg::Environment& env);  ///< the same source
 void step_fields(const hg::Environment& env);    ///< the array language, attention, moves (instantiate_arrays.cpp)

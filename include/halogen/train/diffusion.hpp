@@ -61,13 +61,21 @@ struct SigmaOf {
   }
 };
 
-/// A number of sigma, by the name of EDM's function.
-template <double (EDM::*Function)(double) const>
+enum class NoiseNumber { skip, out, in, level };
+/// A number of sigma, by the name of EDM's function: nvcc 13 cannot name a kernel by a pointer to it.
+template <NoiseNumber Number>
 struct OfSigma {
   EDM edm;
   template <class T>
   KOKKOS_FUNCTION double operator()(T sigma) const {
-    return (edm.*Function)(sigma);
+    if constexpr (Number == NoiseNumber::skip)
+      return edm.skip(sigma);
+    else if constexpr (Number == NoiseNumber::out)
+      return edm.out(sigma);
+    else if constexpr (Number == NoiseNumber::in)
+      return edm.in(sigma);
+    else
+      return edm.level(sigma);
   }
 };
 
@@ -103,13 +111,14 @@ NoisedBatch<Field> noised(const EDM& edm, const Field& clean, const Generator& g
   ++of_sigma.stream;
   detail::LevelsOf<Field> sigma(detail::LevelsOf<Field>::make_shape(clean.mesh(), {clean.cut(0), Cut::chunk(1, 1)}));
   sigma = cast<T>(apply(detail::SigmaOf{edm, of_sigma}, global_index<0>(sigma)));
-  const auto of = [&]<double (EDM::*Function)(double) const>(detail::OfSigma<Function> function) {
+  using enum detail::NoiseNumber;
+  const auto of = [&]<detail::NoiseNumber Number>(detail::OfSigma<Number> function) {
     return cast<T>(apply(function, detail::beside_points<Field::rank>(sigma)));
   };
   const Field noisy = clean + detail::beside_points<Field::rank>(sigma) * randn_like(clean, generator);
-  const Field image = of(detail::OfSigma<&EDM::in>{edm}) * noisy;
-  const Field target = (clean - of(detail::OfSigma<&EDM::skip>{edm}) * noisy) / of(detail::OfSigma<&EDM::out>{edm});
-  sigma = cast<T>(apply(detail::OfSigma<&EDM::level>{edm}, sigma));
+  const Field image = of(detail::OfSigma<in>{edm}) * noisy;
+  const Field target = (clean - of(detail::OfSigma<skip>{edm}) * noisy) / of(detail::OfSigma<out>{edm});
+  sigma = cast<T>(apply(detail::OfSigma<level>{edm}, sigma));
   return {image, sigma, target};
 }
 
