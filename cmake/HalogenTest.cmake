@@ -51,6 +51,36 @@ function(halogen_libraries variant variable)
   endif()
 endfunction()
 
+# halogen_options(TARGET LEVEL): what every executable of this project is compiled with
+function(halogen_options target level)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>" ${halogen_memory})
+  if(NOT level STREQUAL "")
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-O${level}>")
+  endif()
+endfunction()
+
+# halogen_precompiled(TARGET LEVEL LIBRARY [DEFINITION...]): TARGET reads the umbrella precompiled, which all of that level,
+# library and definitions share. g++ writes one in the time in which it reads the headers two to three times.
+function(halogen_precompiled target level library)
+  if(HALOGEN_CUDA OR HALOGEN_SANITIZE OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    return()
+  endif()
+  string(MAKE_C_IDENTIFIER "umbrella_${level}_${library}_${ARGN}" umbrella)
+  if(NOT TARGET ${umbrella})
+    set(source "${PROJECT_BINARY_DIR}/umbrella.cpp")
+    file(CONFIGURE OUTPUT "${source}" CONTENT "")
+    add_library(${umbrella} OBJECT EXCLUDE_FROM_ALL "${source}")
+    target_link_libraries(${umbrella} PRIVATE ${library})
+    target_compile_definitions(${umbrella} PRIVATE ${ARGN})
+    halogen_options(${umbrella} "${level}")
+    halogen_language(${umbrella})
+    target_compile_options(${umbrella} PRIVATE -fpch-preprocess)  # for ccache
+    target_precompile_headers(${umbrella} PRIVATE <halogen/halogen.hpp>)
+  endif()
+  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  target_precompile_headers(${target} REUSE_FROM ${umbrella})
+endfunction()
+
 # halogen_executable(NAME SOURCES... [OPTIMISE LEVEL] [LIBRARIES TARGET...]): an executable of this project, with
 # warnings. It links halogen::compiled unless LIBRARIES says what else
 function(halogen_executable name)
@@ -60,10 +90,7 @@ function(halogen_executable name)
     halogen_libraries(compiled argument_LIBRARIES)
   endif()
   target_link_libraries(${name} PRIVATE ${argument_LIBRARIES})
-  target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>" ${halogen_memory})
-  if(DEFINED argument_OPTIMISE)
-    target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-O${argument_OPTIMISE}>")
-  endif()
+  halogen_options(${name} "${argument_OPTIMISE}")
   halogen_language(${name})
   halogen_lazy_driver(${name})
 endfunction()

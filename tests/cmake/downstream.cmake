@@ -5,7 +5,7 @@ set(project "${SOURCE}/tests/cmake/downstream")
 if(NAME STREQUAL "find_package")
   run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/prefix")
   run(${configure} -S "${project}" -B "${WORK}/build" "-DCMAKE_PREFIX_PATH=${WORK}/prefix\\;${prefix_path}"
-      -DDOWNSTREAM_WHOLE=ON)
+      -DDOWNSTREAM_OPERATIONS=ON)
 else()
   run(${configure} -S "${project}" -B "${WORK}/build" "-DCMAKE_PREFIX_PATH=${prefix_path}"
       "-DHALOGEN_SOURCE=${SOURCE}" -DHALOGEN_ENABLE_MPI=${MPI})
@@ -14,8 +14,9 @@ else()
       "-DHALOGEN_FETCHED=${SOURCE}" -DHALOGEN_ENABLE_MPI=${MPI})
 endif()
 run("${CMAKE_COMMAND}" --build "${WORK}/build")
-# same_output(COMMAND...): header-only and with halogen::compiled the program prints the same, to the last digit
-function(same_output)
+# starts(COMMAND...): both programs; where they are one source, with and without halogen::compiled, they print the same, to
+# the last digit
+function(starts)
   foreach(program IN ITEMS downstream downstream_compiled)
     execute_process(COMMAND ${ARGN} "${WORK}/build/${program}" RESULT_VARIABLE status OUTPUT_VARIABLE ${program})
     message("${${program}}")
@@ -23,13 +24,13 @@ function(same_output)
       message(FATAL_ERROR "failed (${status}): ${ARGN} ${program}")
     endif()
   endforeach()
-  if(NOT downstream STREQUAL downstream_compiled)
+  if(NAME STREQUAL "add_subdirectory" AND NOT downstream STREQUAL downstream_compiled)
     message(FATAL_ERROR "header-only and with halogen::compiled the results differ")
   endif()
 endfunction()
-same_output()
+starts()
 if(MPI)
-  same_output(${MPIEXEC} 3)
+  starts(${MPIEXEC} 3)
 endif()
 
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK}/build" --target downstream_other_flags

@@ -7,7 +7,7 @@ run("${CMAKE_COMMAND}" --build "${WORK}" --target single_tests -j 2)
 run("${CMAKE_CTEST_COMMAND}" --test-dir "${WORK}" -L single --no-tests=error --output-on-failure)
 
 run("${CMAKE_COMMAND}" --install "${WORK}" --prefix "${WORK}/prefix")
-run(${configure} -S "${SOURCE}/tests/cmake/downstream" -B "${WORK}/downstream"
+run(${configure} -S "${SOURCE}/tests/cmake/downstream" -B "${WORK}/downstream" "-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG"
     "-DCMAKE_PREFIX_PATH=${WORK}/prefix\\;${prefix_path}")
 run("${CMAKE_COMMAND}" --build "${WORK}/downstream")
 run("${WORK}/downstream/downstream")

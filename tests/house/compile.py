@@ -2,8 +2,10 @@
 """Compiles sources without linking them: that they compile, that they are refused, that headers stand alone.
 
 compile.py --compiler CXX --flags FILE [--ccache PROGRAM] accept SOURCE...   each compiles
-compile.py ...                                            refuse SOURCE...   each compiles, but with -DREFUSE it fails
-                                                                             and says every `// expect: TEXT` literally
+compile.py ...                                            refuse SOURCE...   with -DREFUSE each fails, and says every
+                                                                             `// expect: TEXT` literally
+compile.py ...                                            controls SOURCE... without it all compile: as one source, each in
+                                                                             a namespace of its own
 compile.py ...                                            alone DIRECTORY    each header below it compiles alone, or behind
                                                                              others that it includes
 compile.py ...                                            precompile FOLDER  FOLDER holds halogen.hpp, compiled once:
@@ -140,9 +142,6 @@ def refuse(compiler, source):
     expected = re.findall(r"^// expect: *(.*?) *$", pathlib.Path(source).read_text(), re.MULTILINE)
     if not expected:
         return [f"{source}: has no line `// expect: why::...`"]
-    status, output = compiler.run(source, cached=True)
-    if status != 0:
-        return [f"{source}: the control (without -DREFUSE) does not compile\n{output}"]
     status, output = compiler.run(source, "-DREFUSE")
     if status == 0:
         return [f"{source}: compiles with -DREFUSE"]
@@ -154,6 +153,27 @@ def refuse(compiler, source):
     if lines > LONGEST_REFUSAL:
         faults.append(f"{source}: the refusal is {lines} lines long, more than {LONGEST_REFUSAL}")
     return faults + ([output] if faults else [])
+
+
+def controls(compiler, sources):
+    """The sources of refuse without -DREFUSE. Together they take a sixth of the time that they take one by one."""
+    changed = [source for source in map(pathlib.Path, sources) if not compiler.has_passed(controls, source)]
+    print(f"{len(changed)} of {len(sources)} controls have changed")
+    if not changed:
+        return []
+    include = re.compile("^#include .*$", re.MULTILINE)
+    lines = {line: None for source in changed for line in include.findall(source.read_text())}
+    for source in changed:
+        lines[f'namespace control_{source.stem} {{\n#line 1 "{source}"\n{include.sub("", source.read_text())}\n}}'] = None
+    with tempfile.TemporaryDirectory() as folder:
+        together = pathlib.Path(folder, "controls.cpp")
+        together.write_text("\n".join(lines) + "\n")
+        status, output = compiler.run(together, *{f"-I{source.absolute().parent}" for source in changed})
+    if status != 0:
+        return [f"a control (without -DREFUSE) does not compile\n{output}"]
+    for source in changed:
+        compiler.note(controls, source)
+    return []
 
 
 def stacks(compiler, source):
@@ -256,7 +276,7 @@ def main():
     parser.add_argument("--passed", default="", help="folder of marks of what passed, which is not compiled again")
     parser.add_argument("--define", default="", help="a macro, as NAME=1")
     parser.add_argument("--precompiled", default="", help="folder of a `precompile` with the same compiler")
-    parser.add_argument("check", choices=["accept", "refuse", "alone", "precompile", "stacks"])
+    parser.add_argument("check", choices=["accept", "refuse", "controls", "alone", "precompile", "stacks"])
     parser.add_argument("paths", nargs="+")
     arguments = parser.parse_args()
     compiler = Compiler(arguments.compiler, arguments.flags, arguments.ccache, arguments.precompiled, arguments.passed)
@@ -265,6 +285,8 @@ def main():
     if arguments.check in ("alone", "precompile"):
         check = {"alone": alone, "precompile": precompile}[arguments.check]
         faults = [fault for path in arguments.paths for fault in check(compiler, path)]
+    elif arguments.check == "controls":
+        faults = controls(compiler, arguments.paths)
     else:
         faults = in_parallel({"accept": accept, "refuse": refuse, "stacks": stacks}[arguments.check], compiler, arguments.paths)
     print("\n".join(faults))

@@ -52,12 +52,14 @@ REFUSALS = [
     (TWIN, "has no line"),
     ("// expect: why::channels_differ<3, 4>\n" + TWIN, "does not say"),
     (EXPECT + TWIN.replace("take<2>", "take<3>"), "compiles with -DREFUSE"),
-    (EXPECT + TWIN.replace("take<3>", "take<5>"), "the control"),
     (EXPECT + TOO_LONG + TWIN, "lines long"),
 ]
 
+# the control of a second source beside a right one -> text that `compile.py controls` must say, or None
+CONTROLS = [("take<3>", None), ("take<5>", "a control")]
+
 # a header that the refused source includes, as it becomes -> text that `compile.py --passed` must say after a first pass
-CHANGES = [("#define MARK 3\n", "unchanged since it passed"), ("#define MARK 2\n", "the control")]
+CHANGES = [("#define MARK 2\n", "unchanged since it passed"), ("#define MARK 3\n", "compiles with -DREFUSE")]
 
 # counts of functions (chains of 1, 4 and 8 layers, U-Net) beside 100, 130, 170, 200 -> what instantiations.py must say
 COUNTS = [
@@ -91,10 +93,10 @@ def check_passed():
     for text, expected in CHANGES:
         with tempfile.TemporaryDirectory() as folder:
             source, header = pathlib.Path(folder, "source.cpp"), pathlib.Path(folder, "mark.hpp")
-            source.write_text(EXPECT + '#include "mark.hpp"\n' + TWIN.replace("take<3>", "take<MARK>"))
+            source.write_text(EXPECT + '#include "mark.hpp"\n' + TWIN.replace("take<2>", "take<MARK>"))
             command = [sys.executable, str(HERE / "compile.py"), "--compiler", sys.argv[1], "--passed",
                        str(pathlib.Path(folder, "passed")), "refuse", str(source)]
-            header.write_text("#define MARK 3\n")
+            header.write_text("#define MARK 2\n")
             right &= check(command[1:], None, "a first pass")
             header.write_text(text)
             found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
@@ -159,6 +161,13 @@ def main():
             path = pathlib.Path(root, "source.cpp")
             path.write_text(source)
             right &= check([str(HERE / "compile.py"), "--compiler", sys.argv[1], "refuse", str(path)], expected, source)
+    for control, expected in CONTROLS:
+        with tempfile.TemporaryDirectory() as root:
+            paths = [pathlib.Path(root, name) for name in ("one.cpp", "other.cpp")]
+            for path, call in zip(paths, ("take<3>", control)):
+                path.write_text("#include <cstddef>\n" + EXPECT + TWIN.replace("take<3>", call))
+            right &= check([str(HERE / "compile.py"), "--compiler", sys.argv[1], "controls", *map(str, paths)], expected,
+                           control)
     right &= check_passed()
     right &= check_counts()
     right &= check_bench()

@@ -1,4 +1,3 @@
-// optimise: 0
 // compiled: no
 // Activation layers: PyTorch's stored tensors, compositions on every mesh, equal to the bit; they send nothing.
 // Header-only, since at -O0 a program's own kernels round otherwise than the library's.

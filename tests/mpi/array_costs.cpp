@@ -2,7 +2,6 @@
 // What the array language sends and allocates: one halo exchange per field, one all_reduce per reduction, nothing new
 // from the second evaluation on; and what only the run can refuse, in its words, on all ranks.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 #ifdef _OPENMP

@@ -1,7 +1,6 @@
 // program: arrays
 // The functions of values: those of the standard library, point by point; their gradients beside finite differences.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,6 @@
 // Values and derivatives of the functions of values beside PyTorch's, at signed zeros, ties, the ends of their domains,
 // infinities and NaN: as expressions, and those of them that functors may call by dual numbers.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

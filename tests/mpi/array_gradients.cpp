@@ -1,7 +1,6 @@
 // program: gradients_of_stages
 // Gradients through slices and pads: finite differences in double, and the adjoint identity of linear ones.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

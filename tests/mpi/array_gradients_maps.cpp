@@ -2,7 +2,6 @@
 // Gradients through transpose, permute and along, of fields that every rank holds: finite differences in double, and
 // the adjoint identity of linear ones.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

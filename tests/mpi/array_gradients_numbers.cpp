@@ -1,7 +1,6 @@
 // program: gradients_of_maps
 // Gradients through reductions to a number and through stencil functors: finite differences in double.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,6 @@
 // program: gradients_of_reductions
 // Gradients through reductions over some dimensions: finite differences in double, and the adjoint identity.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,6 @@
 // Gradients through cumulative_sum, concatenate and redistribute: finite differences in double, and the adjoint
 // identity of linear ones.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

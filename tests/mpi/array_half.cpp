@@ -1,7 +1,6 @@
 // program: arrays
 // Two-byte storage: the conversions against arithmetic in double, and fields of them in every operation.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

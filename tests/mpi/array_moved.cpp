@@ -1,7 +1,6 @@
 // program: arrays
 // cumulative_sum, concatenate, redistribute of expressions and stencil functors, beside plain loops.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

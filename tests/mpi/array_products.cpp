@@ -2,7 +2,6 @@
 // matmul and einsum beside plain loops, every index whole or cut, what they send, and their gradients beside finite
 // differences.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

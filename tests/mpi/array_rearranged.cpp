@@ -1,7 +1,6 @@
 // program: gradients_of_stages
 // flip and roll beside plain loops, in all dimensions, cut or not, with the messages that they send and their adjoints.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,6 @@
 // program: arrays
 // Reductions over some dimensions, argmax, and numbers made of several reductions, beside plain loops.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,6 @@
 // program: expressions
 // slice, pad, permute, transpose, along beside plain loops over host arrays: ranks 1 to 5, all meshes, uneven cuts.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,6 @@
 // Broadcasting of extents of 1, select, squeeze, unsqueeze, expand, unflatten and flatten beside plain loops, what they
 // send, what they refuse, and their gradients.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,6 @@
 // var, std, logsumexp, softmax and log_softmax beside plain loops in double, their gradients beside finite differences,
 // and how many sums they send.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: layers
 // AvgPool2d: PyTorch's stored tensors, a composition on every mesh.
 #include "support/composition.hpp"

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: extending
 // ranks: 1 2 4
 // BatchNorm: its definition in plain loops, every mesh, finite differences, far from 0, buffers and inference by them.

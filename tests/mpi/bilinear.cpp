@@ -1,4 +1,3 @@
-// optimise: 0
 // program: layers
 // Upsample and UpsampleToSkip, Bilinear and Nearest: PyTorch's stored tensors, compositions on every mesh, messages.
 #include "support/composition.hpp"

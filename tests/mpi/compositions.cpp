@@ -1,4 +1,3 @@
-// optimise: 0
 // program: compositions
 // Unusual compositions without norms: what is read raw and through ReLU, many sources side by side. Models are structs
 // with layers as members and a forward() of the user's own.

@@ -1,4 +1,5 @@
 // program: volumes
+// optimise: 1
 // Networks on volumes: convolutions, pools, norms, upsampling, concatenations in depth, height and width.
 #include "support/composition.hpp"
 

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: compositions
 // Unusual ways down and up again: upsampling upon upsampling, strides instead of pools, pools with overlaps; and the
 // adjoint identity of a linear model.

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: compositions
 // Norms where one does not expect them: of the input, after a pool, as the output, several views of one tensor.
 #include "support/composition.hpp"

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: layers
 // ConvTranspose2d: PyTorch's stored tensors, the adjoint identity beside Conv2d, compositions on every mesh, a U-Net's
 // way up to odd extents, and what is refused.

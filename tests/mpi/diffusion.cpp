@@ -1,4 +1,3 @@
-// optimise: 0
 // program: weights
 // ranks: 1 2 4 6
 // DiffusionUNet against PyTorch's stored tensors, EDM by its formulas, Heun's sampler where the answer is known, and

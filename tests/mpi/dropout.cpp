@@ -1,4 +1,3 @@
-// optimise: 0
 // program: training
 // ranks: 1 2 4
 // Dropout, Dropout2d, DropPath and random expressions: the numbers that Philox gives by global index, to the bit, on

@@ -3,7 +3,6 @@
 // Fields that reflect or replicate at their edges: a loop's own indices, finite differences, the adjoint identity,
 // iterate, messages; on every mesh, pieces thinner than the shifts and without points included.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

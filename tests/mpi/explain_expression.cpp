@@ -1,4 +1,3 @@
-// optimise: 0
 // program: expressions
 // explain(expression) says what its assignment does: compared with what was really sent.
 #include <doctest/doctest.h>

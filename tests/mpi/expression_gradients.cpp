@@ -1,7 +1,6 @@
 // program: gradients_of_reductions
 // Gradients of expressions with respect to fields: finite differences in double, the adjoint identity, every mesh.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,6 @@
 // program: expressions
 // The array language on every mesh: values against plain loops to the bit, halos as counted, rebinding, reductions.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

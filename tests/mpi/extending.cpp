@@ -1,4 +1,3 @@
-// optimise: 0
 // program: extending
 // ranks: 1 2 4
 // Operations of the user's own (examples/extending) inside networks: on every mesh what one rank computes, gradients by

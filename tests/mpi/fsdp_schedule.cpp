@@ -1,4 +1,3 @@
-// optimise: 0
 // ranks: 1
 // Buckets and schedules of sharded parameters, dry: what a bucket holds, how it is cut, when it is in memory.
 #include <doctest/doctest.h>

@@ -1,5 +1,4 @@
 // ranks: 1 2 3 4
-// optimise: 0
 // Networks whose fields are of bfloat16. What a plan stores or sends is rounded once, to nearest; all else is what the
 // same network computes of the same numbers in float.
 #include <doctest/doctest.h>

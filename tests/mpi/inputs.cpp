@@ -1,4 +1,3 @@
-// optimise: 0
 // program: extending
 // ranks: 1 2 4
 // Models of several inputs: numbers and indices, at each point and for each sample. On every mesh what one rank

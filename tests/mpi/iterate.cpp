@@ -2,7 +2,6 @@
 // program: expressions
 // iterate<N>: N steps with one exchange are N single steps to the bit, with a N-th of the messages.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: extending
 // ranks: 1 2 4
 // LayerNorm and RMSNorm over channels: their definition in plain loops, every mesh, finite differences, far from 0.

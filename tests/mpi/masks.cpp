@@ -1,6 +1,5 @@
 // ranks: 1 3
 // program: expressions
-// optimise: 0
 // Fields of bool: to and from the host, files, halos, moves and reductions, beside a plain loop over the whole field.
 #include <doctest/doctest.h>
 #include <unistd.h>

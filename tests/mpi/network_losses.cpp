@@ -1,4 +1,3 @@
-// optimise: 0
 // program: compositions
 // Losses of networks written in the array language: gradients with respect to parameters of one and of several networks
 // and to fields, beside mse's own and beside finite differences, on every mesh; and how often a network runs.

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: compositions
 // A network inside an expression: gradients with respect to its input, finite differences in double on every mesh.
 #include <doctest/doctest.h>

@@ -3,7 +3,6 @@
 // without points included; gradients, iterate, stencils; and that with Odd a difference of fourth order is of fourth
 // order at the wall.
 //
-// optimise: 0
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: training
 // ranks: 1 2 4
 // SGD, Adam, Lion, LAMB, groups, clipping, averages and schedules against PyTorch's values over five steps; sharded

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: training
 // ranks: 1 2 4
 // Models of several outputs: a loss for each of them, their gradients by finite differences; an output that layers read

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: layers
 // What windows read beyond an edge that reflects or replicates, and pads alone: PyTorch's stored tensors, compositions
 // on every mesh beside finite differences, messages, launches.

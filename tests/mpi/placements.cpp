@@ -1,4 +1,3 @@
-// optimise: 0
 // program: expressions
 // A network's results do not depend on how mesh dimensions are put to tensor dimensions: replicated, hierarchical,
 // transposed.

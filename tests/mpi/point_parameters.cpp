@@ -1,4 +1,3 @@
-// optimise: 0
 // program: layers
 // PositionEmbedding and LayerNormOver, which have numbers for each point; Chunk and GLU: compositions on every mesh,
 // beside plain loops and finite differences.

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: layers
 // MaxPool2d, GroupNorm with ReLU, and UpsampleToSkip<Nearest> against PyTorch's stored tensors, on every mesh.
 #include "support/stored.hpp"

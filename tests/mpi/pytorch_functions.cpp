@@ -3,7 +3,6 @@
 // plain loops. A row without a line below, or a line without a row, is a failure: the table cannot go stale.
 //
 // ranks: 2
-// optimise: 0
 
 #include <doctest/doctest.h>
 

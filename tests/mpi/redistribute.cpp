@@ -3,7 +3,6 @@
 // redistribute between every pair of placements on meshes of one and two dimensions: every value, and every byte
 // against the least that there must be. tests/mpi/redistribute_cubes.cpp does the same on three.
 //
-// optimise: 0
 
 #include "halogen/halo/redistribute.hpp"
 

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: redistribution
 // redistribute_between: fields on sub-meshes of some ranks (the first, the last, in reverse order, overlapping or not),
 // every pair of placements, and the sentences for what does not fit.

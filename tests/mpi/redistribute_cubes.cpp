@@ -3,6 +3,7 @@
 // redistribute on meshes of three dimensions: all 4096 pairs of placement tuples, every value and byte, and the adjoint
 // identity. Placements are numbers here, since the types of so many would take minutes to compile
 // (tests/mpi/redistribute.cpp and redistribute_vjp.cpp have the typed pairs).
+// optimise: 1
 #include <doctest/doctest.h>
 
 #include <algorithm>

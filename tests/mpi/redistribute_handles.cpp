@@ -1,4 +1,3 @@
-// optimise: 0
 // program: redistribution
 // A kept Redistribution: used again it allocates and sets up nothing, and between start and finish there may be work,
 // polling and other collectives.

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: redistribution
 // redistribute_vjp: placements of the gradient, and <f(x), y> = <x, vjp(y)> over all ranks. Whole numbers: exact.
 #include "halogen/halo/redistribute_vjp.hpp"

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: layers
 // Residual and add: every way in which a sum's terms can share its gradient, on every mesh, beside finite differences;
 // launches and messages of a residual block.

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: layers
 // Softmax over channels: PyTorch's stored tensors, compositions on every mesh; it sends nothing.
 #include "support/composition.hpp"

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: layers
 // Pools in all their modes, shuffles, resampling: PyTorch's stored tensors on every mesh (make_layer_references.py).
 #include "support/composition.hpp"

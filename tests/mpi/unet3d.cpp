@@ -1,5 +1,6 @@
 // timeout: 300
 // program: volumes
+// optimise: 1
 // Networks of volumes: MaxPool3d and the U-Net of models/ against PyTorch; the same training on every mesh, however its
 // dimensions are put to the field's; what a step sends, as the layout says and by a formula.
 #include "support/alone.hpp"

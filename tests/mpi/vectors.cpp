@@ -1,4 +1,3 @@
-// optimise: 0
 // program: extending
 // ranks: 1 2 4
 // Vectors of samples inside networks: on every mesh what one rank computes, gradients by finite differences, closed

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: weights
 // ranks: 1 2 4 6
 // Models under torchvision's names with weights that PyTorch wrote: load_parameters, output in training and by running

@@ -1,4 +1,3 @@
-// optimise: 0
 // program: layers
 // Attention in windows: PyTorch's stored tensors on every mesh (make_layer_references.py), finite differences of
 // networks around it, messages.

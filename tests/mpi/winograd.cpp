@@ -1,6 +1,7 @@
 // Winograd's F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5): against a convolution written out here, on every mesh of the started
 // ranks; the same bits in float on any mesh, however the cuts lie on the tile grid; its rounding error bounded; its
 // halos. Rows of any size go past the caches here; other tests' fields are too small for that.
+// optimise: 1
 #include <doctest/doctest.h>
 
 #include "support/alone.hpp"

@@ -1,4 +1,3 @@
-// label: single
 // Cuts: chunk as torch.chunk, balanced, and derived; the law for which derived cuts exist.
 #include <doctest/doctest.h>
 

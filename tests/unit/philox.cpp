@@ -1,4 +1,3 @@
-// label: single
 // Philox4x32-10 against the known answers of its authors (Random123 1.14, kat_vectors), and what is drawn from it.
 #include "halogen/core/philox.hpp"
 

@@ -1,6 +1,5 @@
 // compiled: no
 // guard: no
-// optimise: 0
 // Plans stay what they are: launches, stages, stored tensors, messages, bytes and explain's words of many models, in
 // all four kinds of plan, on every rank of meshes that are not here, beside tests/reference/plans.txt.
 // device_kernels_plans is the same program for plans of a GPU, beside tests/reference/plans_device.txt.

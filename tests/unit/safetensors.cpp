@@ -1,6 +1,5 @@
 // halogen/io/safetensors.hpp: what is written is read back, files of PyTorch are read, and every bad file is refused in
 // one sentence that names it.
-// label: single
 #include <doctest/doctest.h>
 
 #if __has_include(<nlohmann/json.hpp>)
