@@ -4,7 +4,7 @@ set(halogen_package "${CMAKE_INSTALL_LIBDIR}/cmake/halogen")
 
 install(TARGETS ${halogen_targets} EXPORT halogenTargets FILE_SET HEADERS)
 install(EXPORT halogenTargets NAMESPACE halogen:: DESTINATION "${halogen_package}")
-if(TARGET halogen_io)  # a file of its own, read only where nlohmann_json is found
+if(TARGET halogen_io)  # a file of its own, read only where nlohmann_json and zlib are found
   install(TARGETS halogen_io EXPORT halogenIoTargets)
   install(EXPORT halogenIoTargets NAMESPACE halogen:: DESTINATION "${halogen_package}")
 endif()

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "halogen/io/checkpoint.hpp"
+#include "halogen/io/checkpoints.hpp"
 #include "halogen/io/fields.hpp"
 #include "halogen/io/fit.hpp"
 #include "halogen/io/safetensors.hpp"

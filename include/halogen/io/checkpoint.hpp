@@ -5,10 +5,7 @@
 #include <iterator>
 #include <optional>
 
-#include "halogen/comm/agree.hpp"
-#include "halogen/io/safetensors.hpp"
-#include "halogen/tensor/field_size.hpp"
-#include "halogen/train/sharded_parameters.hpp"
+#include "halogen/io/checkpoint_shares.hpp"
 
 namespace halogen {
 
@@ -45,14 +42,6 @@ std::optional<std::vector<T>> widened(const NamedTensor& tensor) {
   if (tensor.dtype == "F16") return from(float16());
   if (tensor.dtype == "F32" && std::is_same_v<T, double>) return from(float());
   return std::nullopt;
-}
-
-/// 'a', 'b' and 3 more
-inline std::string listed(const std::vector<std::string>& names) {
-  constexpr std::size_t most = 8;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", '" : "'") + names[i] + "'";
-  return text + (names.size() > most ? " and " + std::to_string(names.size() - most) + " more" : "");
 }
 
 /// The flat array from a file's tensors, which have the model's names, after the prefix, and shapes. One Error names
@@ -144,14 +133,6 @@ void set_from_root(Parameters<ModelType, T, Shard<0>> parameters, const std::vec
 
 inline constexpr const char* steps_name = "optimizer.step";
 
-/// Calls f(prefix in the file, array) for an optimiser's moments, and the average of the parameters where it keeps one.
-template <class State, class F>
-void for_each_moment(const State& state, F f) {
-  for (int i = 0; i < state.moments(); ++i)
-    f("optimizer." + std::string(State::settings_type::moment_names[i]) + ".", state.moment(i));
-  if (state.average() != nullptr) f(std::string("optimizer.average."), *state.average());
-}
-
 }  // namespace detail
 
 /// Collective over the parameters' ranks: rank 0 writes them, whole. Fails on all ranks alike, with one sentence.
@@ -211,11 +192,14 @@ void save_checkpoint(const std::filesystem::path& file, const AnyTrainer& traine
   });
 }
 
-/// Collective: sets parameters, moments, average and number of steps from such a file of the same model and value type,
-/// which any mesh may have written, sharded or not. Fails on all ranks alike, with nothing changed, where a tensor is
-/// missing or has another shape or type.
+/// Collective: sets parameters, moments, average and number of steps from such a file, or from a folder that
+/// hg::Checkpoints wrote, of the same model and value type. Any mesh may have written it, sharded or not. Fails on all
+/// ranks alike, with nothing changed, where a tensor is missing or has another shape or type.
 template <class AnyTrainer>
 void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, const Communicator& world) {
+  int is_folder = world.rank() == 0 && std::filesystem::is_directory(file) ? 1 : 0;
+  world.broadcast(&is_folder, sizeof is_folder, 0);
+  if (is_folder != 0) return detail::set_from_checkpoint(trainer, file, detail::whole_manifest(file, world), world);
   using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
   using ModelType = typename Held::model_type;
   using T = typename Held::value_type;

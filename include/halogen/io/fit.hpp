@@ -27,6 +27,7 @@
 
 #include "halogen/comm/agree.hpp"
 #include "halogen/core/philox.hpp"
+#include "halogen/io/fit_position.hpp"
 #include "halogen/train/evaluate_loss.hpp"
 #include "halogen/train/trainer.hpp"
 
@@ -58,16 +59,6 @@ Batches<Make> batches(index_t count, Make make) {
   return {count, std::move(make)};
 }
 
-/// One epoch, as it stands in the file of metrics; the same on all ranks.
-struct EpochReport {
-  index_t epoch = 0;  ///< from 1
-  index_t step = 0;   ///< updates so far
-  double loss = 0;    ///< mean over its steps, each before its update
-  std::optional<double> held_out;
-  double rate = 0;  ///< the learning rate of its last step
-  double samples_per_second = 0;
-};
-
 enum class Progress { automatic, none, bar };  ///< automatic: a bar where standard error is a terminal
 
 /// held-out batches are looked at every `evaluate_every` epochs, and after the last. after_epoch: called on all ranks;
@@ -81,6 +72,12 @@ struct FitOptions {
   std::filesystem::path plot{};     ///< SVG of both losses; empty: none
   Progress progress = Progress::automatic;
   std::function<bool(const EpochReport&)> after_epoch{};
+  FitCheckpoints checkpoints{};
+};
+
+/// All epochs' reports, those of the run before that was gone on from too.
+struct FitHistory : std::vector<EpochReport> {
+  bool stopped = false;  ///< SIGTERM or the time limit ended the run; a next one goes on from its checkpoint
 };
 
 namespace detail {
@@ -109,15 +106,6 @@ inline void shuffle(std::vector<index_t>& order, std::uint64_t seed, index_t epo
 /// Whether a bar is shown.
 inline bool shows_progress(Progress progress) {
   return progress == Progress::bar || (progress == Progress::automatic && isatty(STDERR_FILENO) != 0);
-}
-
-/// One line of a file of metrics.
-inline std::string metrics_line(const EpochReport& report) {
-  nlohmann::ordered_json line{{"epoch", report.epoch}, {"step", report.step}, {"loss", report.loss}};
-  if (report.held_out) line["held_out"] = *report.held_out;
-  line["rate"] = report.rate;
-  line["samples_per_second"] = report.samples_per_second;
-  return line.dump();
 }
 
 /// Both losses by epoch, on a logarithmic scale where they are positive.
@@ -216,11 +204,12 @@ double held_out_loss(const Loss& loss, const Data& data, const Held& parameters)
 }  // namespace detail
 
 /// Trains; returns all epochs' reports. The held-out loss is that of the averaged parameters where the trainer keeps an
-/// average. Throws CollectiveError where the loss of a step is not finite, with the step and the first parameter that
-/// is not; nothing but the reports so far is written then.
+/// average. With checkpoints it goes on from the newest whole one in their folder, and on the same mesh ends with the
+/// bits of a run that nothing has ended. Throws CollectiveError where the loss of a step is not finite, with the step,
+/// the first parameter that is not, and the last checkpoint; nothing but the reports so far is written then.
 template <class AnyTrainer, class Loss, class Data, class HeldOut = detail::NothingHeldOut>
-std::vector<EpochReport> fit(AnyTrainer& trainer, const Loss& loss, const Data& data, const FitOptions& options = {},
-                             const HeldOut& held_out = {}) {
+FitHistory fit(AnyTrainer& trainer, const Loss& loss, const Data& data, const FitOptions& options = {},
+               const HeldOut& held_out = {}) {
   using Clock = std::chrono::steady_clock;
   const auto steps = static_cast<index_t>(data.size());
   if (steps < 1 || options.epochs < 1 || options.evaluate_every < 1)
@@ -228,63 +217,84 @@ std::vector<EpochReport> fit(AnyTrainer& trainer, const Loss& loss, const Data& 
                           " epochs, evaluated every " + std::to_string(options.evaluate_every) + ": give 1 or more");
   const Communicator& world = trainer.mesh().world();
   const bool is_root = world.rank() == 0, shows = is_root && detail::shows_progress(options.progress);
+  std::optional<detail::FitKeeper> keeper;
+  detail::FitPosition at;
+  if (!options.checkpoints.folder.empty()) {
+    keeper.emplace(options.checkpoints, world,
+                   nlohmann::ordered_json{{"batches", steps}, {"seed", options.seed}, {"shuffle", options.shuffle}});
+    at = keeper->resume(trainer);
+  }
   std::ofstream metrics;
+  const auto write_metrics = [&](const EpochReport& report) {
+    if (!metrics.is_open()) return;
+    metrics << detail::json_of(report).dump() << std::endl;  // a run that ends early has all lines so far
+    if (!metrics) throw Error("'" + options.metrics.string() + "' cannot be written: look at its folder's space");
+  };
   agree(world, [&] {
     if (!is_root || options.metrics.empty()) return;
     metrics.open(options.metrics);
     if (!metrics) throw Error("'" + options.metrics.string() + "' cannot be written: look at its folder");
+    for (const EpochReport& report : at.history) write_metrics(report);
   });
-  std::vector<EpochReport> history;
+  const auto result = [&](bool stopped) {
+    FitHistory history;
+    history.assign(at.history.begin(), at.history.end());
+    history.stopped = stopped;
+    return history;
+  };
   const Clock::time_point start = Clock::now();
   const auto since = [](Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   };
+  const index_t resumed = at.epoch * steps + at.batch;
   index_t taken = trainer.optimizer_state().steps();
-  for (index_t epoch = 0; epoch < options.epochs; ++epoch) {
+  while (at.epoch < options.epochs) {
     const Clock::time_point begin = Clock::now();
     std::vector<index_t> order = detail::own_order(steps);
-    if (options.shuffle) detail::shuffle(order, options.seed, epoch);
-    EpochReport report;
-    index_t samples = 0;
-    for (index_t i = 0; i < steps; ++i) {
-      const auto& batch = data[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])];
-      report.rate = trainer.learning_rate();
+    if (options.shuffle) detail::shuffle(order, options.seed, at.epoch);
+    index_t samples = 0;  // of this run
+    while (at.batch < steps) {
+      const index_t number = order[static_cast<std::size_t>(at.batch)];
+      const auto& batch = data[static_cast<std::size_t>(number)];
+      const double rate = trainer.learning_rate();
       const double value = trainer.step(loss, batch.x, batch.y, batch.weight).item();
       ++taken;
+      ++at.batch;
       if (!std::isfinite(value))
         throw CollectiveError("fit: the loss of step " + std::to_string(taken) + " (epoch " +
-                              std::to_string(epoch + 1) + ", batch " +
-                              std::to_string(order[static_cast<std::size_t>(i)]) + ") is " + std::to_string(value) +
-                              "; " + detail::words_about_parameters(trainer));
-      report.loss += value / static_cast<double>(steps);
+                              std::to_string(at.epoch + 1) + ", batch " + std::to_string(number) + ") is " +
+                              std::to_string(value) + "; " + detail::words_about_parameters(trainer) +
+                              (keeper ? "; " + keeper->words_about_newest() : ""));
+      at.loss += value / static_cast<double>(steps);
       samples += batch.x.extent(0);
-      const double past = since(start), done = static_cast<double>(epoch * steps + i + 1);
+      const double past = since(start), done = static_cast<double>(at.epoch * steps + at.batch);
       if (shows)
-        detail::show_progress(options, epoch, i + 1, steps, value, report.rate,
-                              static_cast<double>(samples) / since(begin),
-                              past / done * (static_cast<double>(options.epochs * steps) - done));
+        detail::show_progress(
+            options, at.epoch, at.batch, steps, value, rate, static_cast<double>(samples) / since(begin),
+            past / (done - static_cast<double>(resumed)) * (static_cast<double>(options.epochs * steps) - done));
+      if (at.batch == steps) {
+        EpochReport report{at.epoch + 1, taken, at.loss,
+                           std::nullopt, rate,  static_cast<double>(samples) / since(begin)};
+        if (held_out.size() > 0 && (report.epoch % options.evaluate_every == 0 || report.epoch == options.epochs)) {
+          if constexpr (!std::is_same_v<HeldOut, detail::NothingHeldOut>)
+            report.held_out = trainer.optimizer_state().average() != nullptr
+                                  ? detail::held_out_loss(loss, held_out, trainer.averaged_parameters())
+                                  : detail::held_out_loss(loss, held_out, trainer.parameters());
+        }
+        at.history.push_back(report);
+        at = {at.epoch + 1, 0, 0, std::move(at.history)};
+        agree(world, [&] { write_metrics(at.history.back()); });
+      }
+      if (keeper && keeper->after_step(trainer, at, taken)) return result(true);
+      if (at.batch == 0) break;
     }
-    report.epoch = epoch + 1;
-    report.step = taken;
-    report.samples_per_second = static_cast<double>(samples) / since(begin);
-    if (held_out.size() > 0 && ((epoch + 1) % options.evaluate_every == 0 || epoch + 1 == options.epochs)) {
-      if constexpr (!std::is_same_v<HeldOut, detail::NothingHeldOut>)
-        report.held_out = trainer.optimizer_state().average() != nullptr
-                              ? detail::held_out_loss(loss, held_out, trainer.averaged_parameters())
-                              : detail::held_out_loss(loss, held_out, trainer.parameters());
-    }
-    history.push_back(report);
-    agree(world, [&] {
-      if (!metrics.is_open()) return;
-      metrics << detail::metrics_line(report) << std::endl;  // a run that ends early has all lines so far
-      if (!metrics) throw Error("'" + options.metrics.string() + "' cannot be written: look at its folder's space");
-    });
-    if (options.after_epoch && !options.after_epoch(report)) break;
+    if (options.after_epoch && !options.after_epoch(at.history.back())) break;
   }
+  if (keeper) keeper->finish(trainer, at);
   agree(world, [&] {
-    if (is_root && !options.plot.empty()) detail::write_loss_plot(options.plot, history);
+    if (is_root && !options.plot.empty()) detail::write_loss_plot(options.plot, at.history);
   });
-  return history;
+  return result(false);
 }
 
 }  // namespace halogen

@@ -1,4 +1,5 @@
-// A program outside Halogen with layers of the library: it trains two steps on a field that is cut over the ranks there are.
+// A program outside Halogen with layers of the library: it trains two steps on a field that is cut over the ranks there
+// are.
 #include <cmath>
 #include <cstdio>
 #include <halogen/halogen.hpp>

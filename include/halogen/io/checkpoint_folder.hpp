@@ -1,0 +1,358 @@
+// A checkpoint is a folder: of each rank a share of the training's numbers (a safetensors file), and a manifest that
+// names all of them with sizes and checksums. It takes its name by one rename, when all of it is on the disk. Nothing
+// here is collective or knows a model. Opt-in: needs nlohmann-json and zlib.
+#pragma once
+
+#include <zlib.h>
+
+#include <charconv>
+#include <map>
+#include <memory>
+
+#include "halogen/core/config.hpp"
+#include "halogen/io/safetensors.hpp"
+
+namespace halogen::detail {
+
+namespace fs = std::filesystem;
+using CheckpointJson = nlohmann::ordered_json;
+
+inline constexpr const char* manifest_file = "manifest.json";
+inline constexpr std::uint64_t longest_manifest = 100'000'000;
+
+/// Numbers [begin, end) of one of a training's flat arrays: "parameters", "optimizer.exp_avg", ...
+struct CheckpointPiece {
+  std::string array;
+  index_t begin = 0, end = 0;
+  std::vector<std::byte> bytes;
+};
+
+/// Where a parameter tensor lies in the flat arrays.
+struct CheckpointTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  index_t offset = 0, count = 0;
+};
+
+struct CheckpointShare {
+  std::string file;
+  std::uint64_t bytes = 0;
+  std::uint64_t crc32 = 0;
+};
+
+/// Numbers [begin, end) of an array lie in a share from that byte on.
+struct CheckpointPlace {
+  std::string array;
+  index_t begin = 0, end = 0;
+  std::size_t share = 0;
+  std::uint64_t at = 0;
+};
+
+struct CheckpointManifest {
+  std::int64_t step = 0;
+  std::string dtype;
+  std::vector<CheckpointTensor> tensors;
+  std::vector<CheckpointShare> shares;
+  std::vector<CheckpointPlace> places;
+  CheckpointJson more = CheckpointJson::object();  ///< the caller's
+};
+
+/// 'a', 'b' and 3 more
+inline std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", '" : "'") + names[i] + "'";
+  return text + (names.size() > most ? " and " + std::to_string(names.size() - most) + " more" : "");
+}
+
+inline std::uint64_t crc32_of(const void* data, std::uint64_t bytes, std::uint64_t before = 0) {
+  return ::crc32_z(static_cast<uLong>(before), static_cast<const Bytef*>(data), bytes);
+}
+
+/// Where the file system can: names in it are on the disk then.
+inline void synchronise_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int status = descriptor < 0 ? -1 : ::fsync(descriptor);
+  const int error = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (status != 0 && error != EINVAL && error != ENOTSUP)
+    throw std::runtime_error("'" + folder.string() + "': " + std::generic_category().message(error));
+}
+
+/// Writes a rank's share and waits until it is on the disk; returns its part of the manifest. std::runtime_error with
+/// the system's words.
+inline CheckpointJson write_share(const fs::path& folder, int rank, const std::string& dtype,
+                                  const std::vector<CheckpointPiece>& pieces) try {
+  std::vector<NamedTensor> tensors;
+  std::vector<std::uint64_t> bytes;
+  for (const CheckpointPiece& piece : pieces) {
+    tensors.push_back({piece.array + "[" + std::to_string(piece.begin) + ":" + std::to_string(piece.end) + "]",
+                       dtype,
+                       {piece.end - piece.begin},
+                       {}});
+    bytes.push_back(piece.bytes.size());
+  }
+  const SafetensorsLayout layout = safetensors_layout(tensors, bytes);
+  char name[32];
+  std::snprintf(name, sizeof name, "share-%05d.safetensors", rank);
+  const PlacedFile file(folder / name, O_WRONLY | O_CREAT | O_TRUNC);
+  file.write(layout.header.data(), layout.header.size(), 0);
+  std::uint64_t crc = crc32_of(layout.header.data(), layout.header.size());
+  CheckpointJson places = CheckpointJson::array();
+  for (std::size_t i = 0; i < pieces.size(); ++i) {  // all of one dtype, so in this order
+    file.write(pieces[i].bytes.data(), bytes[i], layout.begin[i]);
+    crc = crc32_of(pieces[i].bytes.data(), bytes[i], crc);
+    places.push_back({pieces[i].array, pieces[i].begin, pieces[i].end, layout.begin[i]});
+  }
+  file.synchronise();
+  return {{"file", name}, {"bytes", layout.end}, {"crc32", crc}, {"pieces", places}};
+} catch (const std::exception& error) {
+  throw std::runtime_error("the share of rank " + std::to_string(rank) + ": " + error.what());
+}
+
+/// Where a rank has nothing to write.
+inline CheckpointJson no_share() { return nullptr; }
+
+/// The text of a manifest; `shares` as write_share returned them.
+inline std::string manifest_text(const CheckpointManifest& manifest, const std::vector<CheckpointJson>& shares) {
+  CheckpointJson contents{{"halogen_checkpoint", 1}, {"step", manifest.step}, {"dtype", manifest.dtype}};
+  for (const CheckpointTensor& tensor : manifest.tensors)
+    contents["tensors"].push_back({{"name", tensor.name}, {"shape", tensor.shape}, {"offset", tensor.offset}});
+  for (const CheckpointJson& share : shares)
+    if (!share.is_null()) contents["shares"].push_back(share);
+  contents["more"] = manifest.more;
+  const std::string text = contents.dump();
+  return CheckpointJson{{"crc32", crc32_of(text.data(), text.size())}, {"contents", std::move(contents)}}.dump(1) +
+         "\n";
+}
+
+/// Reads what manifest_text wrote; std::runtime_error for everything else. Nothing is allocated that the text is not
+/// long enough for.
+inline CheckpointManifest parse_manifest(const std::string& text) try {
+  const auto sound = [](bool is_sound, const std::string& what) {
+    if (!is_sound) throw std::runtime_error(what);
+  };
+  const CheckpointJson all = CheckpointJson::parse(text);
+  const CheckpointJson& contents = all.at("contents");
+  const std::string summed = contents.dump();
+  sound(all.at("crc32").get<std::uint64_t>() == crc32_of(summed.data(), summed.size()),
+        "its checksum is another: it has been changed");
+  sound(contents.at("halogen_checkpoint") == 1, "it is of another version of Halogen: load it with that one");
+  CheckpointManifest manifest;
+  manifest.step = contents.at("step");
+  manifest.dtype = contents.at("dtype");
+  manifest.more = contents.at("more");
+  const std::uint64_t width = dtype_bytes(manifest.dtype);
+  sound(manifest.step >= 0 && width > 0, "its step or dtype is none");
+  constexpr index_t most = INT64_MAX / 16;
+  if (contents.contains("tensors"))
+    for (const CheckpointJson& entry : contents["tensors"]) {
+      CheckpointTensor tensor{entry.at("name"), entry.at("shape"), entry.at("offset"), 1};
+      for (const std::int64_t extent : tensor.shape) {
+        sound(extent >= 0 && (extent == 0 || tensor.count <= most / extent), "a tensor has no possible shape");
+        tensor.count *= extent;
+      }
+      sound(tensor.offset >= 0 && tensor.offset <= most, "a tensor has no possible offset");
+      manifest.tensors.push_back(std::move(tensor));
+    }
+  if (contents.contains("shares"))
+    for (const CheckpointJson& entry : contents["shares"]) {
+      const CheckpointShare share{entry.at("file"), entry.at("bytes"), entry.at("crc32")};
+      sound(!share.file.empty() && share.file.find('/') == std::string::npos && share.file[0] != '.',
+            "a share's name leads out of the folder");
+      for (const CheckpointJson& piece : entry.at("pieces")) {
+        const CheckpointPlace place{piece.at(0), piece.at(1), piece.at(2), manifest.shares.size(), piece.at(3)};
+        sound(place.begin >= 0 && place.begin <= place.end && place.end <= most && place.at <= share.bytes &&
+                  static_cast<std::uint64_t>(place.end - place.begin) <= (share.bytes - place.at) / width,
+              "a piece does not lie in its share");
+        manifest.places.push_back(place);
+      }
+      manifest.shares.push_back(share);
+    }
+  return manifest;
+} catch (const nlohmann::json::exception&) {
+  throw std::runtime_error("it is no manifest of a checkpoint");
+}
+
+/// A small file's text.
+inline std::string text_in(const fs::path& path, std::uint64_t most) {
+  std::error_code error;
+  const std::uint64_t bytes = fs::file_size(path, error);
+  if (error) throw std::runtime_error("'" + path.string() + "': " + error.message());
+  if (bytes > most)
+    throw std::runtime_error("'" + path.string() + "' has " + std::to_string(bytes) + " bytes, more than the " +
+                             std::to_string(most) + " allowed");
+  std::string text(bytes, ' ');
+  PlacedFile(path, O_RDONLY).read(text.data(), bytes, 0);
+  return text;
+}
+
+/// That the share is on the disk as it was written; std::runtime_error says what is wrong with it.
+inline void check_share(const fs::path& folder, const CheckpointShare& share) {
+  const fs::path path = folder / share.file;
+  const auto refuse = [&](const std::string& what) { throw std::runtime_error("'" + path.string() + "': " + what); };
+  std::error_code error;
+  const std::uint64_t bytes = fs::file_size(path, error);
+  if (error) refuse(error.message());
+  if (bytes != share.bytes) refuse(std::to_string(bytes) + " bytes instead of " + std::to_string(share.bytes));
+  const PlacedFile file(path, O_RDONLY);
+  std::vector<std::byte> part(std::min<std::uint64_t>(bytes, 1 << 20));
+  std::uint64_t crc = 0;
+  for (std::uint64_t at = 0; at < bytes; at += part.size()) {
+    const std::uint64_t now = std::min<std::uint64_t>(part.size(), bytes - at);
+    file.read(part.data(), now, at);
+    crc = crc32_of(part.data(), now, crc);
+  }
+  if (crc != share.crc32) refuse("its checksum is another: it has been changed");
+}
+
+/// Numbers of a checkpoint's arrays, wherever their pieces lie.
+class CheckpointReader {
+ public:
+  CheckpointReader(fs::path folder, const CheckpointManifest& manifest)
+      : folder_(std::move(folder)), manifest_(manifest), width_(dtype_bytes(manifest.dtype)) {}
+
+  /// [begin, end) of an array. std::runtime_error where a number is in no share, or a share cannot be read.
+  void read(const std::string& array, index_t begin, index_t end, void* to) {
+    index_t found = 0;
+    for (const CheckpointPlace& place : manifest_.places) {
+      const index_t first = std::max(begin, place.begin), last = std::min(end, place.end);
+      if (first >= last || place.array != array) continue;
+      file(place.share)
+          .read(static_cast<std::byte*>(to) + static_cast<std::uint64_t>(first - begin) * width_,
+                static_cast<std::uint64_t>(last - first) * width_,
+                place.at + static_cast<std::uint64_t>(first - place.begin) * width_);
+      found += last - first;
+    }
+    if (found != end - begin)
+      throw std::runtime_error("'" + folder_.string() + "' holds " + std::to_string(found) + " of numbers " +
+                               std::to_string(begin) + " to " + std::to_string(end) + " of '" + array +
+                               "': give a checkpoint of a trainer with these settings");
+  }
+
+ private:
+  const PlacedFile& file(std::size_t share) {
+    auto& opened = files_[share];
+    if (!opened) opened = std::make_unique<PlacedFile>(folder_ / manifest_.shares[share].file, O_RDONLY);
+    return *opened;
+  }
+
+  fs::path folder_;
+  const CheckpointManifest& manifest_;
+  std::uint64_t width_;
+  std::map<std::size_t, std::unique_ptr<PlacedFile>> files_;
+};
+
+/// A run of a model's flat array and where it begins in a checkpoint's.
+struct CheckpointRun {
+  index_t begin = 0, end = 0, from = 0;
+};
+
+/// Where the numbers of a model's tensors lie in a checkpoint's arrays, by name. One Error names all that are missing
+/// or have another shape.
+inline std::vector<CheckpointRun> runs_in(const CheckpointManifest& manifest, const fs::path& folder,
+                                          const std::vector<CheckpointTensor>& model) {
+  std::map<std::string_view, const CheckpointTensor*> by_name;
+  for (const CheckpointTensor& tensor : manifest.tensors) by_name[tensor.name] = &tensor;
+  std::vector<CheckpointRun> runs;
+  std::vector<std::string> missing, wrong;
+  for (const CheckpointTensor& needed : model) {
+    const auto found = by_name.find(needed.name);
+    if (found == by_name.end()) {
+      missing.push_back(needed.name);
+    } else if (found->second->shape != needed.shape) {
+      wrong.push_back(needed.name);
+    } else {
+      const index_t from = found->second->offset;
+      if (!runs.empty() && runs.back().end == needed.offset &&
+          runs.back().from - runs.back().begin == from - needed.offset)
+        runs.back().end += needed.count;
+      else
+        runs.push_back({needed.offset, needed.offset + needed.count, from});
+    }
+  }
+  if (missing.empty() && wrong.empty()) return runs;
+  throw Error("'" + folder.string() + "': " + (missing.empty() ? "" : "there is no tensor " + listed(missing)) +
+              (missing.empty() || wrong.empty() ? "" : "; ") +
+              (wrong.empty() ? "" : "of another shape than the model's is " + listed(wrong)) +
+              ": give a checkpoint of this model");
+}
+
+/// Numbers [begin, end) of a model's flat array; zeros between its tensors.
+template <class T>
+std::vector<T> numbers_of(CheckpointReader& reader, const std::vector<CheckpointRun>& runs, const std::string& array,
+                          index_t begin, index_t end) {
+  std::vector<T> numbers(static_cast<std::size_t>(end - begin));
+  for (const CheckpointRun& run : runs) {
+    const index_t first = std::max(begin, run.begin), last = std::min(end, run.end);
+    if (first < last)
+      reader.read(array, run.from + first - run.begin, run.from + last - run.begin,
+                  &numbers[static_cast<std::size_t>(first - begin)]);
+  }
+  return numbers;
+}
+
+/// "step-0000000120", or "step-0000000120.2" where a restarted run comes to step 120 a second time.
+inline std::string checkpoint_name(std::int64_t step, std::int64_t attempt) {
+  char name[64];
+  std::snprintf(name, sizeof name, "step-%010lld", static_cast<long long>(step));
+  return attempt == 1 ? name : name + ("." + std::to_string(attempt));
+}
+
+/// Step and attempt of such a name; nothing where it is another.
+inline std::optional<std::array<std::int64_t, 2>> read_checkpoint_name(const std::string& name) {
+  std::array<std::int64_t, 2> read{0, 1};
+  if (!name.starts_with("step-")) return std::nullopt;
+  const char* const end = name.data() + name.size();
+  const auto step = std::from_chars(name.data() + 5, end, read[0]);
+  if (step.ec == std::errc() && step.ptr != end && *step.ptr == '.') std::from_chars(step.ptr + 1, end, read[1]);
+  if (step.ec != std::errc() || checkpoint_name(read[0], read[1]) != name) return std::nullopt;
+  return read;
+}
+
+/// The folders that are named as checkpoints, newest first; none where `folder` is not there.
+inline std::vector<fs::path> checkpoints_in(const fs::path& folder) {
+  std::map<std::array<std::int64_t, 2>, fs::path, std::greater<>> found;
+  if (fs::is_directory(folder))
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+      if (const auto name = read_checkpoint_name(entry.path().filename().string()); name && entry.is_directory())
+        found[*name] = entry.path();
+  std::vector<fs::path> paths;
+  for (const auto& [name, path] : found) paths.push_back(path);
+  return paths;
+}
+
+/// Removes what no run has named or what one was about to remove when it was killed: hidden folders.
+inline void remove_unfinished(const fs::path& folder) {
+  std::vector<fs::path> hidden;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with(".step-")) hidden.push_back(entry.path());
+  for (const fs::path& path : hidden) fs::remove_all(path);
+}
+
+/// Takes the checkpoint its name away, so that nobody reads it half removed, and removes it.
+inline void remove_checkpoint(const fs::path& path) {
+  const fs::path hidden = path.parent_path() / ("." + path.filename().string() + ".removed");
+  fs::rename(path, hidden);
+  fs::remove_all(hidden);
+}
+
+/// Writes the manifest into the folder `partial`, which holds all shares, and gives it its name once everything is on
+/// the disk.
+inline fs::path publish_checkpoint(const fs::path& partial, std::int64_t step, const std::string& manifest) {
+  {
+    const PlacedFile file(partial / manifest_file, O_WRONLY | O_CREAT | O_TRUNC);
+    file.write(manifest.data(), manifest.size(), 0);
+    file.synchronise();
+  }
+  synchronise_folder(partial);
+  const fs::path folder = partial.parent_path();
+  std::int64_t attempt = 1;
+  while (fs::exists(folder / checkpoint_name(step, attempt))) ++attempt;
+  const fs::path path = folder / checkpoint_name(step, attempt);
+  fs::rename(partial, path);
+  synchronise_folder(folder);
+  return path;
+}
+
+}  // namespace halogen::detail

@@ -1,0 +1,179 @@
+// Where a run of hg::fit stands, and the checkpoints by which it goes on from there.
+#pragma once
+
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "halogen/io/checkpoints.hpp"
+
+namespace halogen {
+
+/// One epoch, as it stands in the file of metrics; the same on all ranks.
+struct EpochReport {
+  index_t epoch = 0;  ///< from 1
+  index_t step = 0;   ///< updates so far
+  double loss = 0;    ///< mean over its steps, each before its update
+  std::optional<double> held_out;
+  double rate = 0;  ///< the learning rate of its last step
+  double samples_per_second = 0;
+};
+
+/// Checkpoints of hg::fit; an empty folder: none. A run begins where the newest whole one in the folder was: in the
+/// middle of an epoch too. It writes one at the end, and where SIGTERM or the time limit ends it.
+struct FitCheckpoints {
+  std::filesystem::path folder{};
+  index_t every_steps = 0;   ///< 0: not by steps; without every_seconds either, at the end of each epoch
+  double every_seconds = 0;  ///< by rank 0's clock; 0: not by time
+  double time_limit = 0;     ///< seconds from the call of fit on; 0: none
+  int keep_last = 3;
+  bool asynchronous = true;  ///< steps go on while it is written
+};
+
+namespace detail {
+
+inline nlohmann::ordered_json json_of(const EpochReport& report) {
+  nlohmann::ordered_json line{{"epoch", report.epoch}, {"step", report.step}, {"loss", report.loss}};
+  if (report.held_out) line["held_out"] = *report.held_out;
+  line["rate"] = report.rate;
+  line["samples_per_second"] = report.samples_per_second;
+  return line;
+}
+inline EpochReport epoch_report_of(const nlohmann::ordered_json& line) {
+  EpochReport report{line.at("epoch"), line.at("step"), line.at("loss"),
+                     std::nullopt,     line.at("rate"), line.at("samples_per_second")};
+  if (line.contains("held_out")) report.held_out = line["held_out"].get<double>();
+  return report;
+}
+
+/// The next batch of an epoch, counted from 0, and what it has summed so far.
+struct FitPosition {
+  index_t epoch = 0, batch = 0;
+  double loss = 0;
+  std::vector<EpochReport> history{};
+};
+
+/// Whether this process has been told to end (SIGTERM), while it lives.
+class StopSignal {
+ public:
+  StopSignal() {
+    caught() = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int) { caught() = 1; };
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGTERM, &action, &before_);
+  }
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+  ~StopSignal() { ::sigaction(SIGTERM, &before_, nullptr); }
+  bool is_set() const { return caught() != 0; }
+
+ private:
+  static volatile std::sig_atomic_t& caught() {
+    static volatile std::sig_atomic_t flag = 0;
+    return flag;
+  }
+  struct sigaction before_ {};
+};
+
+/// The checkpoints of one run of fit.
+class FitKeeper {
+ public:
+  /// order: what the order of batches depends on, which a run that goes on must have the same.
+  FitKeeper(const FitCheckpoints& options, const Communicator& world, nlohmann::ordered_json order)
+      : options_(options),
+        world_(world),
+        order_(std::move(order)),
+        checkpoints_(options.folder, {options.keep_last, options.asynchronous}) {
+    if (options.every_steps < 0 || !(options.every_seconds >= 0) || !(options.time_limit >= 0))
+      throw CollectiveError("fit: checkpoints every " + std::to_string(options.every_steps) + " steps or " +
+                            std::to_string(options.every_seconds) + " s, a time limit of " +
+                            std::to_string(options.time_limit) + " s: give 0 or more");
+  }
+
+  /// Collective: where the newest whole checkpoint was.
+  template <class AnyTrainer>
+  FitPosition resume(AnyTrainer& trainer) {
+    FitPosition position;
+    const auto found = checkpoints_.load_newest(trainer);
+    if (!found) return position;
+    const auto refuse = [&](const std::string& what) {
+      throw CollectiveError("fit: the checkpoint '" + found->folder.string() + "' " + what +
+                            ": give this run a folder of its own");
+    };
+    if (!found->more.contains("fit")) refuse("is not of a run of fit");
+    const nlohmann::ordered_json& state = found->more["fit"];
+    if (state.at("order") != order_)
+      refuse("is of a run with batches and order " + state["order"].dump() + ", this one has " + order_.dump());
+    position.epoch = state.at("epoch");
+    position.batch = state.at("batch");
+    position.loss = state.at("loss");
+    for (const nlohmann::ordered_json& line : state.at("history")) position.history.push_back(epoch_report_of(line));
+    return position;
+  }
+
+  /// Collective, after each step: writes what is due. Whether the run must end here.
+  template <class AnyTrainer>
+  bool after_step(const AnyTrainer& trainer, const FitPosition& position, index_t steps) {
+    const auto now = Clock::now();
+    const auto past = [&](Clock::time_point begin) { return std::chrono::duration<double>(now - begin).count(); };
+    const bool by_epoch = options_.every_steps == 0 && options_.every_seconds == 0;
+    int due[2] = {stop_.is_set() || (options_.time_limit > 0 && past(begin_) >= options_.time_limit),
+                  options_.every_seconds > 0 && past(last_) >= options_.every_seconds};
+    if (world_.rank() != 0) due[1] = 0;
+    world_.all_reduce(due, 2, ReduceOp::max);
+    const bool stops = due[0] != 0;
+    if (stops || due[1] != 0 || (by_epoch && position.batch == 0) ||
+        (options_.every_steps > 0 && steps % options_.every_steps == 0)) {
+      save(trainer, position);
+      last_ = now;
+    } else {
+      checkpoints_.poll();
+    }
+    if (stops) checkpoints_.wait();
+    return stops;
+  }
+
+  /// Collective, at the end of the run.
+  template <class AnyTrainer>
+  void finish(const AnyTrainer& trainer, const FitPosition& position) {
+    if (saved_ != trainer.optimizer_state().steps()) save(trainer, position);
+    checkpoints_.wait();
+  }
+
+  /// Collective: words about the checkpoint to go back to.
+  std::string words_about_newest() {
+    const std::filesystem::path newest = checkpoints_.newest(world_);
+    return newest.empty() ? "no checkpoint is written yet" : "the last checkpoint is '" + newest.string() + "'";
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  template <class AnyTrainer>
+  void save(const AnyTrainer& trainer, const FitPosition& position) {
+    nlohmann::ordered_json history = nlohmann::ordered_json::array();
+    for (const EpochReport& report : position.history) history.push_back(json_of(report));
+    checkpoints_.save(trainer, {{"fit",
+                                 {{"order", order_},
+                                  {"epoch", position.epoch},
+                                  {"batch", position.batch},
+                                  {"loss", position.loss},
+                                  {"history", std::move(history)}}}});
+    saved_ = trainer.optimizer_state().steps();
+  }
+
+  FitCheckpoints options_;
+  Communicator world_;
+  nlohmann::ordered_json order_;
+  Checkpoints checkpoints_;
+  StopSignal stop_;
+  Clock::time_point begin_ = Clock::now(), last_ = begin_;
+  index_t saved_ = -1;
+};
+
+}  // namespace detail
+
+}  // namespace halogen
