@@ -131,6 +131,8 @@ def main():
                 pass
         begun = time.time()
         runs.end(process, 60)
+        while processes_of(folder) and time.time() - begun < GONE:  # the launcher does not wait for the last of them
+            time.sleep(0.05)
         must(time.time() - begun < GONE and not processes_of(folder), f"kill -9, moment {moment}", "not gone in time")
         folder.mkdir(exist_ok=True)
         goes_on(folder, of_two, f"kill -9, moment {moment}", ranks=2)

@@ -1,5 +1,6 @@
 // transports: mpi nccl nccl_windows
 // program: attention
+// optimise: 3
 // At the level of halogen::compiled: its kernels of floats and those of two bytes here have the same bits.
 //
 // Attention over fields whose samples, heads or sequence are cut, beside PyTorch's tensors, plain loops and finite

@@ -2,7 +2,8 @@
 // loss of what is held out by averaged weights, a progress bar, metrics as JSON lines, a plot, an early end.
 //
 //   data: anything with size() and [i], such as std::vector<hg::Batch<X, Y>>, or hg::batches(count, make): make(i)
-//   returns hg::Batch{x, y} or hg::Batch{x, y, weight}, each field cut as the mesh wants it, alike on all ranks
+//   returns hg::Batch{x, y} or hg::Batch{x, y, weight}, each field cut as the mesh wants it, alike on all ranks; what
+//   has prefetch(i) is told the next one while a step runs
 //
 //   auto data = hg::batches(days, [&](hg::index_t day) { return hg::Batch{load(day, "now"), load(day, "later")}; });
 //   hg::fit(trainer, hg::huber, data, {.epochs = 12, .metrics = "run.jsonl", .plot = "loss.svg"}, held_out);
@@ -256,6 +257,9 @@ FitHistory fit(AnyTrainer& trainer, const Loss& loss, const Data& data, const Fi
     while (at.batch < steps) {
       const index_t number = order[static_cast<std::size_t>(at.batch)];
       const auto& batch = data[static_cast<std::size_t>(number)];
+      if constexpr (requires { data.prefetch(std::size_t{}); })
+        if (at.batch + 1 < steps)
+          data.prefetch(static_cast<std::size_t>(order[static_cast<std::size_t>(at.batch + 1)]));
       const double rate = trainer.learning_rate();
       const double value = trainer.step(loss, batch.x, batch.y, batch.weight).item();
       ++taken;

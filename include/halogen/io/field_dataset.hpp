@@ -1,0 +1,381 @@
+// FieldDataset: samples of a time series in a Zarr store, each rank its own piece, for hg::fit.
+#pragma once
+
+#include <chrono>
+#include <future>
+#include <map>
+#include <mutex>
+
+#include "halogen/io/fit.hpp"
+#include "halogen/io/zarr.hpp"
+
+namespace halogen {
+
+/// Variables are arrays (time, latitude, longitude), or with a dimension between, each of whose points is a channel
+/// (time, level, latitude, longitude); statics have no time. Channels lie variable by variable within a time, the times
+/// one after the other, statics last.
+struct FieldDatasetOptions {
+  std::vector<std::string> inputs{}, targets{};          ///< names of variables
+  std::vector<std::string> statics{};                    ///< more inputs, read once
+  std::vector<index_t> input_times{0}, target_times{1};  ///< beside a sample's time, in steps of the time axis
+  index_t samples = 1;                                   ///< of a batch, over all ranks
+  index_t first = 0, last = -1;  ///< times that samples are made of, first up to before last; last -1: to the end
+  bool shuffle = true;           ///< which samples a batch has, by the seed
+  std::uint64_t seed = 0;
+  bool normalise = true;               ///< (value - mean) / deviation, by channel
+  std::filesystem::path statistics{};  ///< where both are kept; empty: beside the store, STORE.statistics.json
+};
+
+namespace detail {
+
+/// Mean and deviation of each channel of a variable.
+struct ChannelStatistics {
+  std::vector<double> mean, deviation;
+};
+
+}  // namespace detail
+
+/// Samples of a store as batches: data[i] is hg::Batch{image, label}, or {image, label, mask} where Mask is a field of
+/// one channel: 1 where all targets are there, 0 elsewhere. Missing numbers (NaN) are 0 after normalisation; without a
+/// mask missing targets are refused. Each rank reads the box of its own piece: samples too, where a mesh dimension cuts
+/// them. Which samples a batch has depends on the seed alone, not on the mesh. prefetch(i), which hg::fit calls, reads
+/// a batch by a thread while the one before it is trained on.
+///
+/// Statistics are of the times [first, last), computed once over all ranks and kept in a file, which later runs and
+/// other meshes read: samples are then the same to the bit on every mesh.
+///
+///   hg::FieldDataset<Image, Label> data("series.zarr", mesh, {.inputs = {"h", "u", "v"}, .targets = {"h", "u", "v"},
+///   .samples = 4}); hg::fit(trainer, hg::mse, data, {.epochs = 10});
+///
+/// Collective over the mesh: the constructor and data[i]. CollectiveError with one sentence: what no store has, shapes
+/// that differ, channels that do not make the fields', a damaged chunk.
+template <class Image, class Label, class Mask = NoWeight>
+class FieldDataset {
+  static constexpr int spatial = Image::rank - 2;
+  static constexpr bool has_mask = !std::is_same_v<Mask, NoWeight>;
+  using T = typename Label::value_type;
+
+ public:
+  FieldDataset(const std::filesystem::path& store, const DeviceMesh<typename Image::mesh_type>& mesh,
+               FieldDatasetOptions options)
+      : mesh_(mesh), options_(std::move(options)) {
+    const Communicator& world = mesh.world();
+    const auto open = [&](const std::vector<std::string>& names) {
+      for (const std::string& name : names)
+        if (!arrays_.contains(name)) arrays_.emplace(name, ZarrArray(world, store, name));
+    };
+    open(options_.inputs);
+    open(options_.targets);
+    open(options_.statics);
+    agree(world, [&] { check(); });
+    std::vector<index_t> in{options_.samples, Image::tensor_type::extents[1]},
+        out{options_.samples, Label::tensor_type::extents[1]};
+    in.insert(in.end(), space_.begin(), space_.end());
+    out.insert(out.end(), space_.begin(), space_.end());
+    std::copy(in.begin(), in.end(), image_extents_.begin());
+    std::copy(out.begin(), out.end(), label_extents_.begin());
+    const Image piece(mesh, image_extents_);
+    const Decomposition pieces = piece.decomposition();
+    for (int d = 0; d < Image::rank; ++d) {
+      const Interval own = piece.cut(d).piece(pieces.part(mesh.rank(), d));
+      if (d == 0)
+        own_samples_ = own;
+      else if (d >= 2)
+        own_.begin.push_back(own.begin), own_.extent.push_back(own.empty() ? 0 : own.size());
+    }
+    if (options_.normalise) find_statistics(store);
+    const auto statics = agree(world, [&] {
+      std::vector<T> all;
+      for (const std::string& name : options_.statics) append(all, name, std::nullopt);
+      return all;
+    });
+    statics_ = statics;
+  }
+
+  FieldDataset(const FieldDataset&) = delete;
+  FieldDataset& operator=(const FieldDataset&) = delete;
+
+  index_t size() const { return static_cast<index_t>(order_.size()) / options_.samples; }
+
+  auto operator[](std::size_t i) const {
+    auto values = agree(mesh_.world(), [&] { return taken(i); });
+    Image image(mesh_, image_extents_);
+    Label label(mesh_, label_extents_);
+    image.copy_from_host(values.image.data(), values.image.size());
+    label.copy_from_host(values.label.data(), values.label.size());
+    if constexpr (has_mask) {
+      auto extents = label_extents_;
+      extents[1] = 1;
+      Mask mask(mesh_, extents);
+      mask.copy_from_host(values.mask.data(), values.mask.size());
+      return Batch(image, label, mask);
+    } else {
+      return Batch(image, label);
+    }
+  }
+
+  /// Local: begins to read a batch.
+  void prefetch(std::size_t i) const {
+    if (static_cast<index_t>(i) < size() && !ahead_.contains(i))
+      ahead_.emplace(i, std::async(std::launch::async, [this, i] { return read(i); }));
+  }
+
+  /// The time of a batch's samples, in the order of their numbers.
+  std::vector<index_t> times(std::size_t i) const {
+    const auto first = order_.begin() + static_cast<std::ptrdiff_t>(i) * options_.samples;
+    return {first, first + options_.samples};
+  }
+  /// Of a variable, by channel; of mean 0 and deviation 1 where the dataset does not normalise.
+  const detail::ChannelStatistics& statistics(const std::string& name) const { return statistics_.at(name); }
+  /// Of files, by this rank so far.
+  std::uint64_t bytes_read() const {
+    std::uint64_t bytes = 0;
+    for (const auto& [name, array] : arrays_) bytes += array.bytes_read();
+    return bytes;
+  }
+  /// Seconds in which batches were read, and of these what data[i] waited for.
+  std::array<double, 2> seconds() const { return {read_seconds_, waited_}; }
+
+ private:
+  struct Values {
+    std::vector<typename Image::value_type> image;
+    std::vector<T> label, mask;
+    double seconds = 0;
+  };
+  using Clock = std::chrono::steady_clock;
+  static double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+  index_t channels_of(const std::string& name, bool has_time) const {
+    const std::vector<index_t>& shape = arrays_.at(name).shape();
+    return static_cast<int>(shape.size()) == spatial + (has_time ? 2 : 1) ? shape[has_time ? 1 : 0] : 1;
+  }
+
+  /// Shapes, channels and times; makes the order of samples.
+  void check() {
+    const auto refuse = [](const std::string& what) { throw Error("FieldDataset: " + what); };
+    if (options_.inputs.empty() || options_.targets.empty() || options_.input_times.empty() ||
+        options_.target_times.empty())
+      refuse("no inputs, targets, or times of them: name at least one each");
+    index_t times = -1;
+    const auto look = [&](const std::vector<std::string>& names, bool has_time) {
+      index_t channels = 0;
+      for (const std::string& name : names) {
+        const std::vector<index_t>& shape = arrays_.at(name).shape();
+        const int rank = static_cast<int>(shape.size()), least = spatial + (has_time ? 1 : 0);
+        if (rank < least || rank > least + 1)
+          refuse("'" + name + "' is " + detail::text_of(shape) + ", but fields of " + std::to_string(spatial) +
+                 " dimensions want " + std::to_string(least) + " or, with channels, " + std::to_string(least + 1));
+        const std::vector<index_t> space(shape.end() - spatial, shape.end());
+        if (space_.empty()) space_ = space;
+        if (space != space_)
+          refuse("'" + name + "' has " + detail::text_of(space) + " points, but the variables before it " +
+                 detail::text_of(space_));
+        if (has_time) times = times < 0 ? shape[0] : std::min(times, shape[0]);
+        channels += channels_of(name, has_time);
+        statistics_[name] = {std::vector<double>(static_cast<std::size_t>(channels_of(name, has_time)), 0),
+                             std::vector<double>(static_cast<std::size_t>(channels_of(name, has_time)), 1)};
+      }
+      return channels;
+    };
+    const index_t in =
+        look(options_.inputs, true) * static_cast<index_t>(options_.input_times.size()) + look(options_.statics, false);
+    const index_t out = look(options_.targets, true) * static_cast<index_t>(options_.target_times.size());
+    if (in != Image::tensor_type::extents[1] || out != Label::tensor_type::extents[1])
+      refuse("inputs make " + std::to_string(in) + " channels and targets " + std::to_string(out) +
+             ", but the fields have " + std::to_string(Image::tensor_type::extents[1]) + " and " +
+             std::to_string(Label::tensor_type::extents[1]));
+    if (options_.last < 0) options_.last = times;
+    index_t before = 0, after = 0;
+    for (const auto& list : {options_.input_times, options_.target_times})
+      for (const index_t time : list) before = std::min(before, time), after = std::max(after, time);
+    for (index_t t = options_.first - before; t + after < options_.last; ++t) order_.push_back(t);
+    if (options_.first < 0 || options_.last > times || options_.samples < 1 ||
+        static_cast<index_t>(order_.size()) < options_.samples)
+      refuse("times " + std::to_string(options_.first) + " to " + std::to_string(options_.last) + " of " +
+             std::to_string(times) + " make no batch of " + std::to_string(options_.samples) + " samples");
+    if (options_.shuffle) detail::shuffle(order_, options_.seed, 0);
+  }
+
+  /// Adds this rank's box of a variable, normalised, missing numbers as NaN.
+  void append(std::vector<T>& all, const std::string& name, std::optional<index_t> time) const {
+    const ZarrArray& array = arrays_.at(name);
+    const index_t channels = channels_of(name, time.has_value()), points = own_.points();
+    std::vector<index_t> begin, extent;
+    if (time) begin.push_back(*time), extent.push_back(1);
+    if (begin.size() + own_.begin.size() < array.shape().size()) begin.push_back(0), extent.push_back(channels);
+    begin.insert(begin.end(), own_.begin.begin(), own_.begin.end());
+    extent.insert(extent.end(), own_.extent.begin(), own_.extent.end());
+    const std::size_t at = all.size();
+    all.resize(at + static_cast<std::size_t>(channels * points));
+    if (points == 0) return;
+    array.read(begin, extent, all.data() + at);
+    const detail::ChannelStatistics& of = statistics_.at(name);
+    for (index_t c = 0; c < channels; ++c)
+      for (index_t i = 0; i < points; ++i) {
+        T& value = all[at + static_cast<std::size_t>(c * points + i)];
+        value =
+            static_cast<T>((value - of.mean[static_cast<std::size_t>(c)]) / of.deviation[static_cast<std::size_t>(c)]);
+      }
+  }
+
+  Values read(std::size_t i) const {
+    const auto begin = Clock::now();
+    Values values;
+    const std::vector<index_t> times = this->times(i);
+    std::vector<T> image;
+    for (index_t s = own_samples_.begin; s < own_samples_.end; ++s) {
+      const index_t time = times[static_cast<std::size_t>(s)];
+      for (const index_t step : options_.input_times)
+        for (const std::string& name : options_.inputs) append(image, name, time + step);
+      image.insert(image.end(), statics_.begin(), statics_.end());
+      const std::size_t at = values.label.size();
+      for (const index_t step : options_.target_times)
+        for (const std::string& name : options_.targets) append(values.label, name, time + step);
+      const auto points = static_cast<std::size_t>(own_.points());
+      if constexpr (has_mask) values.mask.resize(values.mask.size() + points, T(1));
+      for (std::size_t j = at; j < values.label.size(); ++j) {
+        if (!std::isnan(values.label[j])) continue;
+        if constexpr (has_mask)
+          values.mask[values.mask.size() - points + (j - at) % points] = 0;
+        else
+          throw Error("FieldDataset: a target misses numbers at time " + std::to_string(time) +
+                      ": name a third field, the mask, FieldDataset<Image, Label, Mask>");
+        values.label[j] = 0;
+      }
+    }
+    for (T& value : image)
+      if (std::isnan(value)) value = 0;
+    values.image.assign(image.begin(), image.end());
+    values.seconds = since(begin);
+    return values;
+  }
+
+  /// What a thread has read, or is read now.
+  Values taken(std::size_t i) const {
+    if (static_cast<index_t>(i) >= size())
+      throw Error("FieldDataset: batch " + std::to_string(i) + " of " + std::to_string(size()) + " is asked for");
+    const auto begin = Clock::now();
+    auto ahead = ahead_.extract(i);
+    Values values = ahead.empty() ? read(i) : ahead.mapped().get();
+    read_seconds_ += values.seconds;
+    waited_ += since(begin);
+    return values;
+  }
+
+  /// From the file where it has all, else computed and written.
+  void find_statistics(const std::filesystem::path& store) {
+    const Communicator& world = mesh_.world();
+    std::filesystem::path file = options_.statistics;
+    if (file.empty()) file = store.parent_path() / (store.filename().string() + ".statistics.json");
+    const std::string text = detail::text_of_root(
+        agree(world,
+              [&]() -> std::string {
+                return world.rank() == 0 && std::filesystem::exists(file) ? detail::text_in(file, 100'000'000) : "{}";
+              }),
+        world);
+    nlohmann::ordered_json kept = agree(world, [&] {
+      try {
+        return nlohmann::ordered_json::parse(text);
+      } catch (const nlohmann::json::exception&) {
+        throw Error("'" + file.string() + "' are no statistics of a FieldDataset: remove it, or name another file");
+      }
+    });
+    const nlohmann::ordered_json range{options_.first, options_.last};
+    bool added = false;
+    for (auto& [name, of] : statistics_) {
+      const bool has_time = std::ranges::find(options_.statics, name) == options_.statics.end();
+      const bool is_kept = kept.contains(name) && kept[name].value("times", nlohmann::ordered_json()) == range &&
+                           kept[name]["mean"].size() == of.mean.size() &&
+                           kept[name]["deviation"].size() == of.mean.size();
+      if (is_kept) {
+        of = {kept[name]["mean"], kept[name]["deviation"]};
+        continue;
+      }
+      of = computed(name, has_time);
+      kept[name] = {{"times", range}, {"mean", of.mean}, {"deviation", of.deviation}};
+      added = true;
+    }
+    agree(world, [&] {
+      if (world.rank() != 0 || !added) return;
+      const std::string all = kept.dump(1) + "\n";
+      detail::Replacement replacement(file);
+      replacement.file().write(all.data(), all.size(), 0);
+      replacement.take_name();
+    });
+  }
+
+  /// Collective: each rank its box, of the times that are its turn among those that hold the same box.
+  detail::ChannelStatistics computed(const std::string& name, bool has_time) const {
+    const auto channels = static_cast<std::size_t>(channels_of(name, has_time));
+    const index_t points = own_.points();
+    std::vector<double> sums(3 * channels);  // count, and of differences from the first number sum and squares
+    std::vector<double> origin(channels);
+    const auto [turn, turns] = turn_of();
+    agree(mesh_.world(), [&] {
+      const auto each_time = [&](index_t first, index_t last, index_t step, const detail::ZarrBox& box, auto use) {
+        std::vector<double> values(channels * static_cast<std::size_t>(box.points()));
+        for (index_t t = first; t < last; t += step) {
+          std::vector<index_t> begin, extent;
+          if (has_time) begin.push_back(t), extent.push_back(1);
+          if (begin.size() + box.begin.size() < arrays_.at(name).shape().size())
+            begin.push_back(0), extent.push_back(static_cast<index_t>(channels));
+          begin.insert(begin.end(), box.begin.begin(), box.begin.end());
+          extent.insert(extent.end(), box.extent.begin(), box.extent.end());
+          if (!values.empty()) arrays_.at(name).read(begin, extent, values.data());
+          use(values);
+        }
+      };
+      const index_t first = has_time ? options_.first : 0;
+      const detail::ZarrBox corner{std::vector<index_t>(own_.begin.size(), 0),
+                                   std::vector<index_t>(own_.begin.size(), 1)};
+      each_time(first, first + 1, 1, corner, [&](const std::vector<double>& values) {
+        for (std::size_t c = 0; c < channels; ++c) origin[c] = std::isnan(values[c]) ? 0 : values[c];
+      });
+      each_time(first + turn, has_time ? options_.last : 1, turns, own_, [&](const std::vector<double>& values) {
+        for (std::size_t c = 0; c < channels; ++c)
+          for (index_t i = 0; i < points; ++i) {
+            const double value = values[c * static_cast<std::size_t>(points) + static_cast<std::size_t>(i)] - origin[c];
+            if (std::isnan(value)) continue;
+            sums[3 * c] += 1;
+            sums[3 * c + 1] += value;
+            sums[3 * c + 2] += value * value;
+          }
+      });
+    });
+    mesh_.world().all_reduce(sums.data(), sums.size());
+    detail::ChannelStatistics of;
+    for (std::size_t c = 0; c < channels; ++c) {
+      const double count = std::max(1.0, sums[3 * c]), mean = sums[3 * c + 1] / count;
+      const double variance = std::max(0.0, sums[3 * c + 2] / count - mean * mean);
+      of.mean.push_back(origin[c] + mean);
+      of.deviation.push_back(variance > 0 ? std::sqrt(variance) : 1);
+    }
+    return of;
+  }
+
+  /// This rank's number among the ranks whose box is the same, and how many they are.
+  std::pair<index_t, index_t> turn_of() const {
+    index_t turn = 0, turns = 1;
+    for (int d = 0; d < Image::mesh_type::rank; ++d)
+      if (Image::placements[static_cast<std::size_t>(d)] < 2) {  // cuts samples, or nothing
+        turn = turn * mesh_.extent(d) + mesh_.coordinate(d);
+        turns *= mesh_.extent(d);
+      }
+    return {turn, turns};
+  }
+
+  DeviceMesh<typename Image::mesh_type> mesh_;
+  FieldDatasetOptions options_;
+  std::map<std::string, ZarrArray> arrays_;
+  std::vector<index_t> space_, order_;
+  typename Image::Extents image_extents_;
+  typename Label::Extents label_extents_;
+  Interval own_samples_;
+  detail::ZarrBox own_;
+  std::map<std::string, detail::ChannelStatistics> statistics_;
+  std::vector<T> statics_;
+  mutable std::map<std::size_t, std::future<Values>> ahead_;
+  mutable double read_seconds_ = 0, waited_ = 0;
+};
+
+}  // namespace halogen

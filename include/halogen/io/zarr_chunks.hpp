@@ -1,0 +1,202 @@
+// Chunks of a Zarr array, from files to numbers. Opt-in: needs zlib, zstd and blosc.
+#pragma once
+
+#include <blosc.h>
+#include <zstd.h>
+
+#include <span>
+
+#include "halogen/io/zarr_layout.hpp"
+
+namespace halogen::detail {
+
+/// CRC-32C (Castagnoli), as iSCSI and Zarr have it (RFC 3720, appendix B.4).
+inline std::uint32_t crc32c_of(std::span<const std::byte> bytes) {
+  static const auto table = [] {
+    std::array<std::uint32_t, 256> all{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      std::uint32_t crc = i;
+      for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1) * 0x82f63b78u;
+      all[i] = crc;
+    }
+    return all;
+  }();
+  std::uint32_t crc = ~0u;
+  for (const std::byte byte : bytes) crc = crc >> 8 ^ table[(crc ^ static_cast<std::uint32_t>(byte)) & 255];
+  return ~crc;
+}
+
+/// The bytes before a CRC-32C of them; std::runtime_error where it is another.
+inline std::span<const std::byte> before_crc32c(std::span<const std::byte> bytes) {
+  std::uint32_t stored = 0;
+  if (bytes.size() < sizeof stored) throw std::runtime_error("it ends before its checksum");
+  const auto data = bytes.first(bytes.size() - sizeof stored);
+  std::memcpy(&stored, bytes.data() + data.size(), sizeof stored);
+  if (stored != crc32c_of(data)) throw std::runtime_error("its checksum is another: it has been changed");
+  return data;
+}
+
+/// Inflates gzip or zlib data of exactly so many bytes.
+inline void inflate_into(std::span<const std::byte> from, std::span<std::byte> to) {
+  z_stream stream{};
+  if (inflateInit2(&stream, 15 + 32) != Z_OK) throw std::runtime_error("zlib cannot begin");  // by its header
+  std::byte more{};
+  int status = Z_OK;
+  std::size_t read = 0, written = 0;
+  while (status == Z_OK) {
+    const bool full = written == to.size();
+    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(from.data())) + read;
+    const auto in = static_cast<uInt>(std::min<std::size_t>(from.size() - read, 1u << 30));
+    const auto out = static_cast<uInt>(full ? 1 : std::min<std::size_t>(to.size() - written, 1u << 30));
+    stream.avail_in = in;
+    stream.next_out = reinterpret_cast<Bytef*>(full ? &more : to.data() + written);
+    stream.avail_out = out;
+    status = ::inflate(&stream, Z_NO_FLUSH);
+    read += in - stream.avail_in;
+    written += out - stream.avail_out;
+    if (written > to.size() || (in == stream.avail_in && out == stream.avail_out)) break;
+  }
+  inflateEnd(&stream);
+  if (status != Z_STREAM_END || written != to.size())
+    throw std::runtime_error("its gzip data are not of a chunk of its size");
+}
+
+/// Decodes the bytes of a chunk of exactly to.size() bytes; std::runtime_error where they are not.
+inline void decode_chunk(const ZarrCodecs& codecs, std::span<const std::byte> from, std::vector<std::byte>& to) {
+  using Compressor = ZarrCodecs::Compressor;
+  const std::size_t wanted = to.size();
+  if (codecs.crc32c_after) from = before_crc32c(from);
+  if (codecs.crc32c_before) to.resize(wanted + 4);
+  const auto require = [&](bool is_right, const char* what) {
+    if (!is_right) throw std::runtime_error(std::string("its ") + what + " data are not of a chunk of its size");
+  };
+  switch (codecs.compressor) {
+    case Compressor::none:
+      require(from.size() == to.size(), "plain");
+      std::copy(from.begin(), from.end(), to.begin());
+      break;
+    case Compressor::gzip:
+    case Compressor::zlib:
+      inflate_into(from, to);
+      break;
+    case Compressor::zstd:
+      require(ZSTD_decompress(to.data(), to.size(), from.data(), from.size()) == to.size(), "zstd");
+      break;
+    case Compressor::blosc: {
+      std::size_t bytes = 0;
+      require(blosc_cbuffer_validate(from.data(), from.size(), &bytes) == 0 && bytes == to.size() &&
+                  (bytes == 0 || blosc_decompress_ctx(from.data(), to.data(), to.size(), 1) == static_cast<int>(bytes)),
+              "blosc");
+      break;
+    }
+  }
+  if (codecs.crc32c_before) {
+    before_crc32c(to);
+    to.resize(wanted);
+  }
+}
+
+/// The bytes of a chunk as a file holds them; width: of a number.
+inline std::vector<std::byte> encode_chunk(const ZarrCodecs& codecs, std::span<const std::byte> from,
+                                           std::size_t width) {
+  using Compressor = ZarrCodecs::Compressor;
+  const auto sized = [](std::vector<std::byte> to, std::size_t bytes, bool is_right) {
+    if (!is_right) throw std::runtime_error("a chunk cannot be compressed: give another level");
+    to.resize(bytes);
+    return to;
+  };
+  switch (codecs.compressor) {
+    case Compressor::gzip: {
+      z_stream stream{};
+      if (deflateInit2(&stream, codecs.level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        return sized({}, 0, false);
+      std::vector<std::byte> to(deflateBound(&stream, from.size()));
+      stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(from.data()));
+      stream.avail_in = static_cast<uInt>(from.size());
+      stream.next_out = reinterpret_cast<Bytef*>(to.data());
+      stream.avail_out = static_cast<uInt>(to.size());
+      const bool ended = ::deflate(&stream, Z_FINISH) == Z_STREAM_END;
+      const std::size_t bytes = to.size() - stream.avail_out;
+      deflateEnd(&stream);
+      return sized(std::move(to), bytes, ended);
+    }
+    case Compressor::zstd: {
+      std::vector<std::byte> to(ZSTD_compressBound(from.size()));
+      const std::size_t bytes = ZSTD_compress(to.data(), to.size(), from.data(), from.size(), codecs.level);
+      return sized(std::move(to), bytes, ZSTD_isError(bytes) == 0);
+    }
+    case Compressor::blosc: {
+      std::vector<std::byte> to(from.size() + BLOSC_MAX_OVERHEAD);
+      const int bytes = blosc_compress_ctx(codecs.level, BLOSC_SHUFFLE, width, from.size(), from.data(), to.data(),
+                                           to.size(), "zstd", 0, 1);
+      return sized(std::move(to), static_cast<std::size_t>(std::max(bytes, 0)), bytes > 0);
+    }
+    default:
+      return {from.begin(), from.end()};
+  }
+}
+
+/// A box of points: where it begins and how far it goes.
+struct ZarrBox {
+  std::vector<index_t> begin, extent;
+
+  index_t points() const {
+    index_t product = 1;
+    for (const index_t length : extent) product *= length;
+    return product;
+  }
+};
+
+/// What two boxes share; extents of 0 where nothing.
+inline ZarrBox common(const ZarrBox& a, const ZarrBox& b) {
+  ZarrBox both = a;
+  for (std::size_t d = 0; d < a.begin.size(); ++d) {
+    both.begin[d] = std::max(a.begin[d], b.begin[d]);
+    both.extent[d] = std::max<index_t>(0, std::min(a.begin[d] + a.extent[d], b.begin[d] + b.extent[d]) - both.begin[d]);
+  }
+  return both;
+}
+
+/// Calls f(index of the chunk) for all chunks of that grid which a box touches, in row-major order.
+template <class F>
+void for_each_chunk(const ZarrBox& box, const std::vector<index_t>& chunk, F f) {
+  if (box.points() == 0) return;
+  const std::size_t rank = chunk.size();
+  std::vector<index_t> first(rank), last(rank);
+  for (std::size_t d = 0; d < rank; ++d) {
+    first[d] = box.begin[d] / chunk[d];
+    last[d] = (box.begin[d] + box.extent[d] - 1) / chunk[d];
+  }
+  for (std::vector<index_t> at = first;;) {
+    f(static_cast<const std::vector<index_t>&>(at));
+    std::size_t d = rank;
+    while (d > 0 && at[d - 1] == last[d - 1]) {
+      at[d - 1] = first[d - 1];
+      --d;
+    }
+    if (d == 0) return;
+    ++at[d - 1];
+  }
+}
+
+/// Calls f(offset in `of`, offset in `in`, points) for each row of `part`, a box in both of the boxes `of` and `in`,
+/// whose points are laid out row-major.
+template <class F>
+void for_each_row(const ZarrBox& part, const ZarrBox& of, const ZarrBox& in, F f) {
+  if (part.points() == 0) return;
+  const std::size_t rank = part.begin.size();
+  if (rank == 0) return f(index_t{0}, index_t{0}, index_t{1});
+  std::vector<index_t> unit(rank, 1);
+  ZarrBox rows = part;
+  rows.extent[rank - 1] = 1;
+  for_each_chunk(rows, unit, [&](const std::vector<index_t>& at) {
+    index_t a = 0, b = 0;
+    for (std::size_t d = 0; d < rank; ++d) {
+      a = a * of.extent[d] + at[d] - of.begin[d];
+      b = b * in.extent[d] + at[d] - in.begin[d];
+    }
+    f(a, b, part.extent[rank - 1]);
+  });
+}
+
+}  // namespace halogen::detail

@@ -1,0 +1,279 @@
+// What the metadata of a Zarr array say: versions 2 and 3, sharded or not, consolidated or not. Opt-in: needs
+// nlohmann-json. Sources: https://zarr-specs.readthedocs.io, "Zarr core specification (version 3)" and "Sharding
+// codec"; https://zarr.readthedocs.io, "Zarr storage specification version 2"; what xarray adds: its "Zarr encoding
+// specification".
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "halogen/io/checkpoint_folder.hpp"
+
+namespace halogen::detail {
+
+/// The numbers of an array as they are stored.
+struct ZarrType {
+  char kind = 'f';  ///< f, i, u
+  int bytes = 4;
+  bool big_endian = false;
+};
+
+/// What is done to a chunk's bytes, in the order of writing.
+struct ZarrCodecs {
+  enum class Compressor { none, gzip, zlib, zstd, blosc } compressor = Compressor::none;
+  int level = 5;
+  bool crc32c_before = false, crc32c_after = false;  ///< around the compressor
+};
+
+struct ZarrLayout {
+  int format = 3;
+  std::vector<index_t> shape, chunk;  ///< chunk: of a file
+  std::vector<index_t> inner;         ///< chunks within a file that is a shard; empty: none is
+  ZarrType type;
+  ZarrCodecs codecs;  ///< of inner chunks where there are any
+  bool index_crc32c = true, index_at_end = true;
+  std::string key_prefix = "c";  ///< "c" or nothing
+  char separator = '/';
+  double fill = 0;  ///< of chunks without a file
+  std::vector<std::string> dimension_names;
+  CheckpointJson attributes = CheckpointJson::object();
+  /// CF: value = stored * scale + offset; stored numbers equal to `missing` are NaN.
+  double scale = 1, offset = 0;
+  std::optional<double> missing;
+
+  const std::vector<index_t>& decoded() const { return inner.empty() ? chunk : inner; }
+};
+
+/// Texts of the metadata: of version 3 one, of version 2 array and attributes.
+struct ZarrTexts {
+  int format = 3;
+  std::string array, attributes;
+};
+
+inline CheckpointJson parse_zarr_json(const std::string& text) try {
+  return CheckpointJson::parse(text);
+} catch (const nlohmann::json::exception&) {
+  throw std::runtime_error("its metadata are no JSON");
+}
+
+/// Local. Reads them from a store, which is a folder, by the consolidated metadata where they name the array.
+inline ZarrTexts zarr_texts(const fs::path& store, const std::string& name) {
+  constexpr std::uint64_t most = 100'000'000;
+  const auto has = [](const fs::path& path) { return fs::is_regular_file(path); };
+  if (has(store / "zarr.json")) {
+    const CheckpointJson group = parse_zarr_json(text_in(store / "zarr.json", most));
+    const auto all = group.find("consolidated_metadata");
+    if (all != group.end() && all->is_object() && all->contains("metadata") && (*all)["metadata"].contains(name))
+      return {3, (*all)["metadata"][name].dump(), "{}"};
+  }
+  if (has(store / ".zmetadata")) {
+    const CheckpointJson group = parse_zarr_json(text_in(store / ".zmetadata", most));
+    if (group.contains("metadata") && group["metadata"].contains(name + "/.zarray")) {
+      const CheckpointJson& all = group["metadata"];
+      return {2, all[name + "/.zarray"].dump(), all.value(name + "/.zattrs", CheckpointJson::object()).dump()};
+    }
+  }
+  const fs::path folder = store / name;
+  if (has(folder / "zarr.json")) return {3, text_in(folder / "zarr.json", most), "{}"};
+  if (has(folder / ".zarray"))
+    return {2, text_in(folder / ".zarray", most), has(folder / ".zattrs") ? text_in(folder / ".zattrs", most) : "{}"};
+  throw std::runtime_error(fs::is_directory(store) ? "the store has no array of that name (zarr.json or .zarray)"
+                                                   : "there is no such folder");
+}
+
+inline ZarrType zarr_type(const std::string& text, int format) {
+  const auto refuse = [&]() -> ZarrType {
+    throw std::runtime_error("numbers of type '" + text + "' are not read: store float32, float64, or integers");
+  };
+  ZarrType type;
+  std::string bits;
+  if (format == 2) {  // "<f4"
+    if (text.size() < 3 || (text[0] != '<' && text[0] != '>' && text[0] != '|')) return refuse();
+    type.big_endian = text[0] == '>';
+    type.kind = text[1];
+    bits = text.substr(2);
+    for (const int bytes : {1, 2, 4, 8})
+      if (bits == std::to_string(bytes)) type.bytes = bytes, bits.clear();
+  } else {  // "float32", "uint8"
+    for (const auto& [word, kind] : {std::pair<std::string, char>{"float", 'f'}, {"int", 'i'}, {"uint", 'u'}})
+      if (text.starts_with(word)) type.kind = kind, bits = text.substr(word.size());
+    if (bits.empty()) return refuse();
+    for (const int bytes : {1, 2, 4, 8})
+      if (bits == std::to_string(8 * bytes)) type.bytes = bytes, bits.clear();
+  }
+  const bool known = type.kind == 'f' ? type.bytes == 4 || type.bytes == 8 : type.kind == 'i' || type.kind == 'u';
+  return bits.empty() && known ? type : refuse();
+}
+
+/// A stored number.
+template <class S>
+double zarr_value(const std::byte* at, bool big_endian) {
+  std::byte bytes[sizeof(S)];
+  std::memcpy(bytes, at, sizeof(S));
+  if (big_endian) std::reverse(bytes, bytes + sizeof(S));
+  return static_cast<double>(std::bit_cast<S>(bytes));
+}
+
+/// f(S()) with the type of the stored numbers.
+template <class F>
+auto with_zarr_type(const ZarrType& type, F f) {
+  const auto of_bytes = [&]<class S1, class S2, class S4, class S8>(S1, S2, S4, S8) {
+    return type.bytes == 1 ? f(S1()) : type.bytes == 2 ? f(S2()) : type.bytes == 4 ? f(S4()) : f(S8());
+  };
+  if (type.kind == 'f') return type.bytes == 4 ? f(float()) : f(double());
+  if (type.kind == 'i') return of_bytes(std::int8_t(), std::int16_t(), std::int32_t(), std::int64_t());
+  return of_bytes(std::uint8_t(), std::uint16_t(), std::uint32_t(), std::uint64_t());
+}
+
+/// The bytes of a base64 text, as xarray stores a _FillValue; nothing where it is none.
+inline std::optional<std::vector<std::byte>> from_base64(const std::string& text) {
+  std::vector<std::byte> bytes;
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    if (c == '=') break;
+    constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const std::size_t digit = digits.find(c);
+    if (digit == std::string_view::npos) return std::nullopt;
+    bits = bits << 6 | static_cast<std::uint32_t>(digit);
+    if ((count += 6) >= 8) bytes.push_back(static_cast<std::byte>(bits >> (count -= 8) & 255));
+  }
+  return bytes;
+}
+
+/// A number in JSON, where NaN and infinities are words; nothing for null and what is none.
+inline std::optional<double> zarr_fill(const CheckpointJson& value, const ZarrType& type) {
+  if (value.is_number()) return value.get<double>();
+  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  if (!value.is_string()) return std::nullopt;
+  const std::string text = value;
+  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "Infinity") return std::numeric_limits<double>::infinity();
+  if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
+  const auto bytes = from_base64(text);
+  if (!bytes || bytes->size() != static_cast<std::size_t>(type.bytes)) return std::nullopt;
+  return with_zarr_type(type, [&]<class S>(S) { return zarr_value<S>(bytes->data(), false); });
+}
+
+inline ZarrCodecs::Compressor zarr_compressor(const std::string& name) {
+  using Compressor = ZarrCodecs::Compressor;
+  if (name == "gzip") return Compressor::gzip;
+  if (name == "zlib") return Compressor::zlib;
+  if (name == "zstd") return Compressor::zstd;
+  if (name == "blosc") return Compressor::blosc;
+  throw std::runtime_error("its codec '" + name + "' is not read: store it with blosc, zstd, gzip or none");
+}
+
+/// The codecs of version 3: bytes, then at most one compressor, crc32c before or behind it.
+inline ZarrCodecs zarr_codecs(const CheckpointJson& list, ZarrType& type) {
+  ZarrCodecs codecs;
+  bool has_bytes = false;
+  for (const CheckpointJson& codec : list) {
+    const std::string name = codec.at("name");
+    const CheckpointJson configuration = codec.value("configuration", CheckpointJson::object());
+    if (name == "bytes") {
+      has_bytes = true;
+      type.big_endian = configuration.value("endian", "little") == "big";
+    } else if (name == "crc32c") {
+      (codecs.compressor == ZarrCodecs::Compressor::none ? codecs.crc32c_before : codecs.crc32c_after) = true;
+    } else if (codecs.compressor != ZarrCodecs::Compressor::none) {
+      throw std::runtime_error("it has two compressors, '" + name + "' is the second: store it with one");
+    } else {
+      codecs.compressor = zarr_compressor(name);
+    }
+  }
+  if (!has_bytes) throw std::runtime_error("its codecs lack 'bytes'");
+  return codecs;
+}
+
+/// std::runtime_error with what is not read, or is no metadata of an array. Nothing is allocated by what they claim.
+inline ZarrLayout zarr_layout(const ZarrTexts& texts) try {
+  const CheckpointJson array = parse_zarr_json(texts.array);
+  ZarrLayout layout;
+  layout.format = texts.format;
+  layout.shape = array.at("shape").get<std::vector<index_t>>();
+  CheckpointJson fill = array.value("fill_value", CheckpointJson());
+  if (texts.format == 2) {
+    layout.attributes = parse_zarr_json(texts.attributes);
+    layout.chunk = array.at("chunks").get<std::vector<index_t>>();
+    if (!array.at("dtype").is_string()) throw std::runtime_error("numbers of several fields are not read");
+    layout.type = zarr_type(array["dtype"], 2);
+    if (array.value("order", "C") != "C")
+      throw std::runtime_error("its chunks are in the order of Fortran, which is not read: store them in that of C");
+    if (array.contains("filters") && !array["filters"].is_null() && !array["filters"].empty())
+      throw std::runtime_error("it has filters, which are not read: store it without");
+    if (const CheckpointJson compressor = array.value("compressor", CheckpointJson()); !compressor.is_null())
+      layout.codecs.compressor = zarr_compressor(compressor.at("id"));
+    layout.key_prefix = "";
+    layout.separator = array.value("dimension_separator", ".").at(0);
+    if (layout.attributes.contains("_ARRAY_DIMENSIONS"))
+      layout.dimension_names = layout.attributes["_ARRAY_DIMENSIONS"].get<std::vector<std::string>>();
+  } else {
+    if (array.at("node_type") != "array") throw std::runtime_error("it is a group, not an array");
+    layout.attributes = array.value("attributes", CheckpointJson::object());
+    if (array.at("chunk_grid").at("name") != "regular")
+      throw std::runtime_error("its chunk grid '" + array["chunk_grid"]["name"].get<std::string>() + "' is not read");
+    layout.chunk = array["chunk_grid"].at("configuration").at("chunk_shape").get<std::vector<index_t>>();
+    layout.type = zarr_type(array.at("data_type"), 3);
+    const CheckpointJson& encoding = array.at("chunk_key_encoding");
+    const bool as_v2 = encoding.at("name") == "v2";
+    layout.key_prefix = as_v2 ? "" : "c";
+    layout.separator =
+        encoding.value("configuration", CheckpointJson::object()).value("separator", as_v2 ? "." : "/").at(0);
+    const CheckpointJson& codecs = array.at("codecs");
+    if (codecs.size() == 1 && codecs[0].at("name") == "sharding_indexed") {
+      const CheckpointJson& sharding = codecs[0].at("configuration");
+      layout.inner = sharding.at("chunk_shape").get<std::vector<index_t>>();
+      layout.codecs = zarr_codecs(sharding.at("codecs"), layout.type);
+      layout.index_at_end = sharding.value("index_location", "end") == "end";
+      ZarrType index;
+      const ZarrCodecs of_index = zarr_codecs(sharding.at("index_codecs"), index);
+      layout.index_crc32c = of_index.crc32c_before;
+      if (index.big_endian || of_index.compressor != ZarrCodecs::Compressor::none)
+        throw std::runtime_error("the index of its shards is compressed or big-endian, which is not read");
+    } else {
+      layout.codecs = zarr_codecs(codecs, layout.type);
+    }
+    if (array.contains("dimension_names") && array["dimension_names"].is_array())
+      for (const CheckpointJson& dimension : array["dimension_names"])
+        layout.dimension_names.push_back(dimension.is_string() ? dimension.get<std::string>() : "");
+  }
+  const auto sound = [&](const std::vector<index_t>& extents, index_t least) {
+    double product = 1;
+    for (const index_t extent : extents) {
+      product *= static_cast<double>(std::max<index_t>(extent, 1));
+      if (extent < least || product > 1e15) throw std::runtime_error("its shape or chunks are of no possible size");
+    }
+    if (extents.size() != layout.shape.size()) throw std::runtime_error("its chunks have not as many dimensions as it");
+  };
+  sound(layout.shape, 0);
+  sound(layout.chunk, 1);
+  if (!layout.inner.empty()) {
+    sound(layout.inner, 1);
+    for (std::size_t d = 0; d < layout.inner.size(); ++d)
+      if (layout.chunk[d] % layout.inner[d] != 0) throw std::runtime_error("its shards do not consist of whole chunks");
+  }
+  layout.fill = zarr_fill(fill, layout.type).value_or(0);
+  if (layout.format == 2 && !fill.is_null()) layout.missing = zarr_fill(fill, layout.type);  // as xarray takes it
+  for (const char* name : {"missing_value", "_FillValue"})
+    if (layout.attributes.contains(name)) layout.missing = zarr_fill(layout.attributes[name], layout.type);
+  const auto number = [&](const char* name, double otherwise) {
+    return layout.attributes.contains(name) && layout.attributes[name].is_number()
+               ? layout.attributes[name].get<double>()
+               : otherwise;
+  };
+  layout.scale = number("scale_factor", 1);
+  layout.offset = number("add_offset", 0);
+  return layout;
+} catch (const nlohmann::json::exception& error) {
+  throw std::runtime_error(std::string("its metadata are not those of an array: ") + error.what());
+} catch (const std::out_of_range&) {
+  throw std::runtime_error("its metadata are not those of an array");
+}
+
+}  // namespace halogen::detail

@@ -1,0 +1,337 @@
+// Fields to Zarr arrays of version 3: each file is written by one rank. Opt-in: link halogen::zarr.
+//
+//   hg::save_zarr("run.zarr", "t2m", field, {.dimension_names = {"sample", "channel", "lat", "lon"}});
+//
+//   hg::ZarrSeries<Field> out("run.zarr", "t2m", mesh, {100, 1, 721, 1440});   // 100 times, one after the other
+//   out.write(17, field);                                                      // (1, 1, 721, 1440): the 18th
+#pragma once
+
+#include "halogen/io/fields.hpp"
+#include "halogen/io/zarr.hpp"
+
+namespace halogen {
+
+enum class ZarrCompression { none, gzip, zstd, blosc };
+
+struct ZarrOptions {
+  std::vector<index_t>
+      chunks{};  ///< empty: of a series 1, else the largest piece that a rank holds, so that none is shared
+  std::vector<index_t>
+      shards{};  ///< points of a file that holds several chunks, a multiple of theirs; empty: a file a chunk
+  ZarrCompression compression = ZarrCompression::zstd;
+  int level = 3;
+  std::vector<std::string> dimension_names{};
+  nlohmann::ordered_json attributes = nlohmann::ordered_json::object();
+};
+
+/// An array whose first dimension is filled piece by piece, as a run goes on. All calls are collective over the mesh. A
+/// file (a chunk or a shard) belongs to the rank that holds its first point: it gets what it lacks from the others by
+/// one message each, and no two ranks write one file. Ranks without a file take part. Faults are CollectiveError on all
+/// ranks.
+template <class Field>
+class ZarrSeries {
+  static_assert(detail::is_whole<Field>,
+                "save_zarr_of_summands: a Partial field is a sum that is still due: redistribute it first");
+  using T = compute_type<typename Field::value_type>;
+
+ public:
+  /// Makes the array, of `extents` points; one of that name in the store is replaced.
+  ZarrSeries(const std::filesystem::path& store, const std::string& name,
+             const DeviceMesh<typename Field::mesh_type>& mesh, const typename Field::Extents& extents,
+             ZarrOptions options = {})
+      : ZarrSeries(store, name, mesh, extents, with_series_chunks(mesh, extents, std::move(options)), 0) {}
+
+  /// Writes field's points at `first` of the first dimension.
+  void write(index_t first, const Field& field) const {
+    const Communicator& world = mesh_.world();
+    agree(world, [&] { check(first, field); });
+    const Decomposition pieces = field.decomposition();
+    const auto box_of = [&](int rank) {
+      detail::ZarrBox box;
+      for (int d = 0; d < Field::rank; ++d) {
+        const Interval piece = field.cut(d).piece(pieces.part(rank, d));
+        box.begin.push_back(piece.begin + (d == 0 ? first : 0));
+        box.extent.push_back(piece.size());
+      }
+      return box;
+    };
+    const auto owner_of = [&](const detail::ZarrBox& file) {
+      int rank = 0;
+      for (int d = 0; d < Field::rank; ++d) {
+        const index_t point = std::max(file.begin[static_cast<std::size_t>(d)] - (d == 0 ? first : 0), index_t{0});
+        int part = 0;
+        while (!holds(field.cut(d).piece(part), point)) ++part;
+        rank = pieces.with_part(rank, d, part);
+      }
+      return rank;
+    };
+    detail::ZarrBox whole{std::vector<index_t>(extents_.size(), 0), extents_of(field)};
+    whole.begin[0] = first;
+    // what this rank has of each file goes to its owner, file after file
+    const int own = mesh_.rank(), ranks = mesh_.size();
+    const detail::ZarrBox box = box_of(own);
+    std::vector<std::vector<T>> to(static_cast<std::size_t>(ranks));
+    const auto values = field.to_host_array();
+    std::vector<std::pair<std::vector<index_t>, detail::ZarrBox>> files;  // this rank's
+    detail::for_each_chunk(whole, file_, [&](const std::vector<index_t>& at) {
+      const detail::ZarrBox file = file_box(at);
+      const int owner = owner_of(file);
+      if (owner == own) files.push_back({at, file});
+      if (!detail::is_first_holder(field)) return;
+      std::vector<T>& message = to[static_cast<std::size_t>(owner)];
+      detail::for_each_row(detail::common(file, box), box, file, [&](index_t from, index_t, index_t points) {
+        for (index_t i = from; i < from + points; ++i)
+          message.push_back(static_cast<T>(values[static_cast<std::size_t>(i)]));
+      });
+    });
+    std::vector<std::size_t> sent, received(static_cast<std::size_t>(ranks));
+    std::vector<T> all_sent;
+    for (const std::vector<T>& message : to) {
+      sent.push_back(message.size() * sizeof(T));
+      all_sent.insert(all_sent.end(), message.begin(), message.end());
+    }
+    std::vector<detail::ZarrBox> boxes;
+    for (int rank = 0; rank < ranks; ++rank) {
+      boxes.push_back(is_first(rank) ? box_of(rank)
+                                     : detail::ZarrBox{box.begin, std::vector<index_t>(box.begin.size(), 0)});
+      for (const auto& [at, file] : files)
+        received[static_cast<std::size_t>(rank)] +=
+            static_cast<std::size_t>(detail::common(file, boxes.back()).points()) * sizeof(T);
+    }
+    std::vector<T> all(std::accumulate(received.begin(), received.end(), std::size_t{0}) / sizeof(T));
+    world.all_to_all_v(all_sent.data(), sent, all.data(), received);
+    agree(world, [&] {
+      std::vector<std::size_t> next(static_cast<std::size_t>(ranks));  // of each rank's message
+      std::exclusive_scan(received.begin(), received.end(), next.begin(), std::size_t{0});
+      for (std::size_t& begin : next) begin /= sizeof(T);
+      for (const auto& [at, file] : files) {
+        std::vector<T> points(static_cast<std::size_t>(file.points()), fill());
+        for (int rank = 0; rank < ranks; ++rank) {
+          const detail::ZarrBox& of = boxes[static_cast<std::size_t>(rank)];
+          detail::for_each_row(detail::common(file, of), of, file, [&](index_t, index_t to_point, index_t count) {
+            std::size_t& from = next[static_cast<std::size_t>(rank)];
+            std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(from), count, points.begin() + to_point);
+            from += static_cast<std::size_t>(count);
+          });
+        }
+        write_file(at, file, points);
+      }
+    });
+  }
+
+ private:
+  template <class F>
+  friend void save_zarr(const std::filesystem::path&, const std::string&, const F&, ZarrOptions);
+
+  ZarrSeries(const std::filesystem::path& store, const std::string& name,
+             const DeviceMesh<typename Field::mesh_type>& mesh, const typename Field::Extents& extents,
+             ZarrOptions options, int)
+      : mesh_(mesh), path_(store / name), extents_(extents.begin(), extents.end()), options_(std::move(options)) {
+    file_ = options_.shards.empty() ? options_.chunks : options_.shards;
+    agree(mesh_.world(), [&] {
+      check_options();
+      if (mesh_.rank() == 0) make(store);
+    });
+    using Compressor = detail::ZarrCodecs::Compressor;
+    constexpr Compressor compressors[] = {Compressor::none, Compressor::gzip, Compressor::zstd, Compressor::blosc};
+    codecs_.compressor = compressors[static_cast<int>(options_.compression)];
+    codecs_.level = options_.level;
+  }
+
+  /// The largest piece of a field of these extents; of a series 1 along the first dimension.
+  static ZarrOptions with_chunks(const Field& field, ZarrOptions options, bool is_series) {
+    if (!options.chunks.empty()) return options;
+    for (int d = 0; d < Field::rank; ++d)
+      options.chunks.push_back(std::max<index_t>(1, is_series && d == 0 ? 1 : field.cut(d).piece(0).size()));
+    return options;
+  }
+  static ZarrOptions with_series_chunks(const DeviceMesh<typename Field::mesh_type>& mesh,
+                                        typename Field::Extents extents, ZarrOptions options) {
+    extents[0] = 1;
+    return with_chunks(Field(mesh, extents), std::move(options), true);
+  }
+
+  static bool holds(const Interval& piece, index_t point) { return piece.begin <= point && point < piece.end; }
+  static T fill() {
+    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::quiet_NaN();
+    return T(0);
+  }
+  static std::vector<index_t> extents_of(const Field& field) {
+    std::vector<index_t> extents;
+    for (int d = 0; d < Field::rank; ++d) extents.push_back(field.extent(d));
+    return extents;
+  }
+  detail::ZarrBox file_box(const std::vector<index_t>& at) const {
+    detail::ZarrBox box{at, file_};
+    for (std::size_t d = 0; d < at.size(); ++d) box.begin[d] *= file_[d];
+    return box;
+  }
+  /// Whether a rank is the first of those that hold its piece.
+  bool is_first(int rank) const {
+    for (int d = Field::mesh_type::rank - 1; d >= 0; --d) {
+      const int coordinate = rank % mesh_.extent(d);
+      rank /= mesh_.extent(d);
+      if (Field::placements[static_cast<std::size_t>(d)] == replicate_code && coordinate != 0) return false;
+    }
+    return true;
+  }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error("cannot write '" + path_.string() + "': " + what);
+  }
+  void check_options() const {
+    const auto rank = static_cast<std::size_t>(Field::rank);
+    if (options_.chunks.size() != rank || file_.size() != rank ||
+        (!options_.dimension_names.empty() && options_.dimension_names.size() != rank))
+      refuse("give as many chunks, shards and names as the field has dimensions, " + std::to_string(rank));
+    for (std::size_t d = 0; d < rank; ++d)
+      if (options_.chunks[d] < 1 || file_[d] % options_.chunks[d] != 0)
+        refuse("chunks of " + detail::text_of(options_.chunks) + " points in files of " + detail::text_of(file_) +
+               ": give 1 or more, and files of whole chunks");
+  }
+  void check(index_t first, const Field& field) const {
+    std::vector<index_t> extents = extents_of(field);
+    const std::vector<index_t> rest(extents.begin() + 1, extents.end());
+    if (!(field.mesh("save_zarr") == mesh_) || rest != std::vector<index_t>(extents_.begin() + 1, extents_.end()) ||
+        first < 0 || first + extents[0] > extents_[0])
+      refuse("a field of " + detail::text_of(extents) + " at " + std::to_string(first) + ", but the array has " +
+             detail::text_of(extents_) + ": give a field of its extents and mesh");
+    const index_t end = first + extents[0];
+    if (first % file_[0] != 0 || (end % file_[0] != 0 && end != extents_[0]))
+      refuse("points " + std::to_string(first) + " to " + std::to_string(end) +
+             " of its first dimension fill no whole files of " + std::to_string(file_[0]) +
+             ": write as many at once, or give chunks of 1 there");
+  }
+
+  /// The metadata; of the store too, where it has none.
+  void make(const std::filesystem::path& store) const try {
+    std::filesystem::create_directories(store);
+    const auto write = [](const std::filesystem::path& file, const nlohmann::ordered_json& json) {
+      const std::string text = json.dump(2) + "\n";
+      detail::Replacement replacement(file);
+      replacement.file().write(text.data(), text.size(), 0);
+      replacement.take_name();
+    };
+    if (!std::filesystem::exists(store / "zarr.json"))
+      write(store / "zarr.json",
+            {{"zarr_format", 3}, {"node_type", "group"}, {"attributes", nlohmann::ordered_json::object()}});
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+    using Json = nlohmann::ordered_json;
+    Json codecs = Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}});
+    if (options_.compression == ZarrCompression::gzip)
+      codecs.push_back({{"name", "gzip"}, {"configuration", {{"level", options_.level}}}});
+    if (options_.compression == ZarrCompression::zstd)
+      codecs.push_back({{"name", "zstd"}, {"configuration", {{"level", options_.level}, {"checksum", false}}}});
+    if (options_.compression == ZarrCompression::blosc)
+      codecs.push_back({{"name", "blosc"},
+                        {"configuration",
+                         {{"typesize", sizeof(T)},
+                          {"cname", "zstd"},
+                          {"clevel", options_.level},
+                          {"shuffle", "shuffle"},
+                          {"blocksize", 0}}}});
+    if (!options_.shards.empty())
+      codecs = Json::array(
+          {{{"name", "sharding_indexed"},
+            {"configuration",
+             {{"chunk_shape", options_.chunks},
+              {"codecs", codecs},
+              {"index_codecs",
+               Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}, {{"name", "crc32c"}}})},
+              {"index_location", "end"}}}}});
+    Json about{{"zarr_format", 3}, {"node_type", "array"}, {"shape", extents_}};
+    about["data_type"] = (std::is_floating_point_v<T> ? "float"
+                          : std::is_unsigned_v<T>     ? "uint"
+                                                      : "int") +
+                         std::to_string(8 * sizeof(T));
+    about["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", file_}}}};
+    about["chunk_key_encoding"] = {{"name", "default"}, {"configuration", {{"separator", "/"}}}};
+    about["fill_value"] = std::is_floating_point_v<T> ? Json("NaN") : Json(0);
+    about["codecs"] = std::move(codecs);
+    about["attributes"] = options_.attributes;
+    if (!options_.dimension_names.empty()) about["dimension_names"] = options_.dimension_names;
+    write(path_ / "zarr.json", about);
+  } catch (const std::exception& error) {
+    refuse(error.what());
+  }
+
+  void write_file(const std::vector<index_t>& at, const detail::ZarrBox& file, const std::vector<T>& points) const {
+    std::filesystem::path path = path_ / "c";
+    for (const index_t i : at) path /= std::to_string(i);
+    try {
+      std::vector<std::byte> bytes;
+      if (options_.shards.empty()) {
+        bytes = detail::encode_chunk(codecs_, std::as_bytes(std::span(points)), sizeof(T));
+      } else {
+        std::vector<std::uint64_t> index;
+        detail::for_each_chunk(file, options_.chunks, [&](const std::vector<index_t>& inner) {
+          detail::ZarrBox part{inner, options_.chunks};
+          for (std::size_t d = 0; d < inner.size(); ++d) part.begin[d] *= options_.chunks[d];
+          std::vector<T> own(static_cast<std::size_t>(part.points()));
+          detail::for_each_row(part, file, part, [&](index_t from, index_t to, index_t count) {
+            std::copy_n(points.begin() + from, count, own.begin() + to);
+          });
+          const auto encoded = detail::encode_chunk(codecs_, std::as_bytes(std::span(own)), sizeof(T));
+          index.insert(index.end(), {bytes.size(), encoded.size()});
+          bytes.insert(bytes.end(), encoded.begin(), encoded.end());
+        });
+        const auto of_index = std::as_bytes(std::span(index));
+        const std::uint32_t crc = detail::crc32c_of(of_index);
+        bytes.insert(bytes.end(), of_index.begin(), of_index.end());
+        const auto of_crc = std::as_bytes(std::span(&crc, 1));
+        bytes.insert(bytes.end(), of_crc.begin(), of_crc.end());
+      }
+      std::filesystem::create_directories(path.parent_path());
+      const detail::PlacedFile out(path, O_WRONLY | O_CREAT | O_TRUNC);
+      out.write(bytes.data(), bytes.size(), 0);
+    } catch (const std::exception& error) {
+      throw std::runtime_error("cannot write '" + path.string() + "': " + error.what());
+    }
+  }
+
+  DeviceMesh<typename Field::mesh_type> mesh_;
+  std::filesystem::path path_;
+  std::vector<index_t> extents_, file_;
+  ZarrOptions options_;
+  detail::ZarrCodecs codecs_;
+};
+
+/// Collective over the field's mesh: writes it whole, each file by one rank. As ZarrSeries.
+template <class Field>
+void save_zarr(const std::filesystem::path& store, const std::string& name, const Field& field,
+               ZarrOptions options = {}) {
+  using Series = ZarrSeries<Field>;
+  typename Field::Extents extents;
+  for (int d = 0; d < Field::rank; ++d) extents[static_cast<std::size_t>(d)] = field.extent(d);
+  const Series series(store, name, field.mesh("save_zarr"), extents,
+                      Series::with_chunks(field, std::move(options), false), 0);
+  series.write(0, field);
+}
+
+/// Local, for one rank: a coordinate, an array of one dimension whose name is its own, as xarray looks for them.
+inline void save_zarr_coordinate(const std::filesystem::path& store, const std::string& name,
+                                 const std::vector<double>& values,
+                                 nlohmann::ordered_json attributes = nlohmann::ordered_json::object()) {
+  std::filesystem::create_directories(store / name / "c");
+  const nlohmann::ordered_json about{
+      {"zarr_format", 3},
+      {"node_type", "array"},
+      {"shape", {values.size()}},
+      {"data_type", "float64"},
+      {"chunk_grid",
+       {{"name", "regular"}, {"configuration", {{"chunk_shape", {std::max<std::size_t>(1, values.size())}}}}}},
+      {"chunk_key_encoding", {{"name", "default"}, {"configuration", {{"separator", "/"}}}}},
+      {"fill_value", "NaN"},
+      {"codecs", nlohmann::ordered_json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}})},
+      {"attributes", std::move(attributes)},
+      {"dimension_names", nlohmann::ordered_json::array({name})}};
+  const std::string text = about.dump(2) + "\n";
+  detail::PlacedFile(store / name / "c" / "0", O_WRONLY | O_CREAT | O_TRUNC)
+      .write(values.data(), values.size() * sizeof(double), 0);
+  detail::Replacement replacement(store / name / "zarr.json");
+  replacement.file().write(text.data(), text.size(), 0);
+  replacement.take_name();
+}
+
+}  // namespace halogen

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""xarray_test.py PROGRAM LAUNCHER: what hg::save_zarr writes on 4 ranks opens in xarray: numbers, names, coordinates and
+attributes. xarray and zarr live in an environment of their own in the cache, made the first time.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+PACKAGES = ["zarr==3.1.6", "xarray==2026.9.0", "numpy==2.4.6", "numcodecs==0.16.6"]
+CHECK = """
+import sys, numpy as np, xarray
+data = xarray.open_zarr(sys.argv[1], consolidated=False)
+expected = np.fromfile(sys.argv[1] + ".raw", "<f4").reshape(3, 2, 9, 7)
+for name in ("plain", "gzip", "zstd", "blosc", "shards"):
+    array = data[name]
+    assert array.dims == ("time", "channel", "lat", "lon"), (name, array.dims)
+    assert array.dtype == np.float32 and np.array_equal(array.values, expected), name
+    assert array.attrs["units"] == "K" and array.attrs["long_name"] == name, array.attrs
+    assert array.sel(lat=2.0).shape == (3, 2, 7), name
+assert data["lat"].attrs["units"] == "degrees_north"
+print("5 arrays as xarray reads them")
+"""
+
+
+def environment(cache):
+    folder = pathlib.Path(cache) / ("xarray-" + "-".join(package.split("==")[1] for package in PACKAGES))
+    python = folder / "bin" / "python"
+    if not (folder / ".complete").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES], check=True)
+        (folder / ".complete").touch()
+    return python
+
+
+def main():
+    program, launcher = sys.argv[1:]
+    cache = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
+    python = environment(os.environ.get("HALOGEN_CACHE", os.path.join(cache, "halogen")))
+    with tempfile.TemporaryDirectory() as folder:
+        store = os.path.join(folder, "written.zarr")
+        subprocess.run([*launcher.split(), "4", program, "--test-case=for xarray*"], check=True,
+                       env=dict(os.environ, HALOGEN_XARRAY_STORE=store))
+        return subprocess.run([str(python), "-c", CHECK, store]).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+// program: training
+// A network applied again and again: its gradient through all steps beside finite differences in double, on every mesh;
+// its states without a gradient.
+#include <doctest/doctest.h>
+
+#include "support/network.hpp"
+#include "support/refusal.hpp"
+
+namespace test_rollout {
+
+namespace {
+using Net = hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<3>, hg::Padding<1>, hg::Boundary<hg::Zero, hg::Periodic>>,
+                           hg::GELU, hg::Conv2d<4, 2>>;
+using State = support::Field<double, 2>;
+using Held = hg::Parameters<Net, double>;
+}  // namespace
+
+TEST_CASE("the gradient through three steps, and the states of a forecast") {
+  const hg::Communicator world = support::world();
+  constexpr std::array<hg::index_t, 4> extents{2, 2, 7, 9};
+  const auto whole = support::numbers<double>(252, 1), target = support::numbers<double>(252, 2);
+  const auto parameters = hg::initial_parameters<Net, double>(5);
+  double alone = 0;
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const auto x = hg::distribute_tensor<State>(mesh, extents, whole),
+               y = hg::distribute_tensor<State>(mesh, extents, target);
+    auto after_three = hg::value_and_grad([&](auto net) { return hg::mean(hg::square(hg::rollout<3>(net, x) - y)); });
+    const auto [loss, gradient] = after_three(parameters);
+    const double value = loss;
+    const std::vector<double> slope = hg::redistribute<hg::Replicate>(gradient).to_host();
+    if (alone == 0) alone = value;
+    CHECK(value == doctest::Approx(alone).epsilon(1e-13));
+
+    std::vector<State> states;
+    const State last = hg::rollout(parameters, x, 3, [&](hg::index_t step, const State& state) {
+      CHECK(step == static_cast<hg::index_t>(states.size()) + 1);
+      states.push_back(state.clone());
+    });
+    CHECK(states.size() == 3);
+    State expected = x.clone();
+    for (int step = 0; step < 3; ++step) {
+      expected = 1.0 * hg::infer(parameters, expected);
+      CHECK(std::ranges::equal(hg::full_tensor(expected), hg::full_tensor(states[static_cast<std::size_t>(step)])));
+    }
+    CHECK(std::ranges::equal(hg::full_tensor(expected), hg::full_tensor(last)));
+    CHECK(hg::mean(hg::square(last - y)).item() == doctest::Approx(value).epsilon(1e-13));
+
+    const std::vector<double> at = parameters.to_host(), along = support::numbers<double>(at.size(), 3);
+    const auto loss_at = [&](double h) {
+      std::vector<double> moved = at;
+      for (std::size_t i = 0; i < at.size(); ++i) moved[i] += h * along[i];
+      Held there;
+      there.copy_from_host(moved);
+      return hg::mean(hg::square(hg::rollout(there, x, 3, [](hg::index_t, const State&) {}) - y)).item();
+    };
+    double product = 0;
+    for (std::size_t i = 0; i < at.size(); ++i) product += slope[i] * along[i];
+    constexpr double h = 1e-5;
+    CHECK(product == doctest::Approx((loss_at(h) - loss_at(-h)) / (2 * h)).epsilon(1e-7));
+    CHECK(std::abs(product) > 1e-4);
+  }
+  const auto mesh = support::meshes(1).front();
+  CHECK(support::refusal<hg::CollectiveError>([&] {
+          hg::rollout(parameters, State(mesh, extents), 0, [](hg::index_t, const State&) {});
+        }) == "rollout: 0 steps: give 1 or more");
+}
+
+}  // namespace test_rollout

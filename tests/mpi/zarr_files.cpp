@@ -1,0 +1,447 @@
+// program: field_files
+// Zarr arrays: what zarr-python and xarray have written (tests/reference/make_zarr_references.py), whole and by box, by
+// every codec, version and kind of shard; what is damaged or not read; pieces of fields; a dataset of a time series,
+// whose samples have the same bits on every mesh, of which each rank reads its chunks and no other.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <halogen/io/field_dataset.hpp>
+#include <halogen/io/zarr_writer.hpp>
+#include <random>
+
+#include "support/network.hpp"
+#include "support/refusal.hpp"
+
+namespace test_zarr_files {
+
+namespace {
+
+namespace fs = std::filesystem;
+using hg::index_t;
+
+const fs::path& folder() {
+  static const fs::path path = fs::temp_directory_path() / ("halogen_zarr_" + std::to_string(support::world().size()));
+  return path;
+}
+
+/// The reference stores, as files; gone with the object.
+struct Stores {
+  Stores() {
+    if (support::world().rank() == 0) {
+      fs::remove_all(folder());
+      std::ifstream file(fs::path(HALOGEN_TEST_DATA) / "zarr.json");
+      const auto all = nlohmann::json::parse(file);
+      for (const auto& [name, text] : all.items()) {
+        fs::create_directories((folder() / name).parent_path());
+        const auto bytes = *hg::detail::from_base64(text);
+        std::ofstream(folder() / name, std::ios::binary)
+            .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      }
+    }
+    support::world().barrier();
+  }
+  ~Stores() {
+    support::world().barrier();
+    if (support::world().rank() == 0) fs::remove_all(folder());
+  }
+};
+
+double value(index_t t, index_t i, index_t j) { return static_cast<double>(35 * t + 7 * i + j - 20); }
+
+/// An array of float64 without compression in a store of version 3, written out here: value_of(index) at each point.
+template <class F>
+void write_plain(const fs::path& store, const std::string& name, const std::vector<index_t>& shape,
+                 const std::vector<index_t>& chunk, F value_of) {
+  fs::create_directories(store / name);
+  nlohmann::json about{
+      {"zarr_format", 3}, {"node_type", "array"}, {"shape", shape}, {"data_type", "float64"}, {"fill_value", 0}};
+  about["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", chunk}}}};
+  about["chunk_key_encoding"] = {{"name", "default"}, {"configuration", {{"separator", "/"}}}};
+  about["codecs"] = {{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}};
+  std::ofstream(store / name / "zarr.json") << about;
+  const hg::detail::ZarrBox all{std::vector<index_t>(shape.size(), 0), shape};
+  hg::detail::for_each_chunk(all, chunk, [&](const std::vector<index_t>& at) {
+    std::string key = "c";
+    hg::detail::ZarrBox box{at, chunk};
+    for (std::size_t d = 0; d < at.size(); ++d) key += "/" + std::to_string(at[d]), box.begin[d] *= chunk[d];
+    std::vector<double> values;
+    hg::detail::for_each_chunk(box, std::vector<index_t>(shape.size(), 1), [&](const std::vector<index_t>& point) {
+      bool inside = true;
+      for (std::size_t d = 0; d < shape.size(); ++d) inside = inside && point[d] < shape[d];
+      values.push_back(inside ? value_of(point) : -1e9);
+    });
+    fs::create_directories((store / name / key).parent_path());
+    std::ofstream(store / name / key, std::ios::binary)
+        .write(reinterpret_cast<const char*>(values.data()),
+               static_cast<std::streamsize>(values.size() * sizeof(double)));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("what zarr-python has written, whole and by box") {
+  const Stores stores;
+  const hg::Communicator world = support::world();
+  std::mt19937 bits(static_cast<unsigned>(world.rank()));
+  int arrays = 0;
+  for (const std::string version : {"v2", "v3"})
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder() / version)) {
+      if (!entry.is_directory()) continue;
+      const std::string name = entry.path().filename();
+      CAPTURE(version);
+      CAPTURE(name);
+      ++arrays;
+      const hg::ZarrArray array(folder() / version, name);
+      REQUIRE(array.shape() == std::vector<index_t>{2, 5, 7});
+      CHECK(array.chunks() == std::vector<index_t>{1, 3, 4});
+      const auto expected = [&](index_t t, index_t i, index_t j) {
+        if (name == "hole" && t == 1) return std::numeric_limits<double>::quiet_NaN();
+        if (name == "shards_in_part" && (t == 0 || i >= 3)) return -7.0;
+        const double number = value(t, i, j);
+        return name == "uint8" && number < 0 ? number + 256 : number;
+      };
+      bool right = true;
+      for (int round = 0; round < 8; ++round) {
+        std::vector<index_t> begin(3), extent = array.shape();
+        for (std::size_t d = 0; d < 3 && round > 0; ++d) {
+          begin[d] = static_cast<index_t>(bits() % static_cast<unsigned>(array.shape()[d]));
+          extent[d] = static_cast<index_t>(bits() % static_cast<unsigned>(array.shape()[d] - begin[d])) + 1;
+        }
+        std::vector<float> narrow(static_cast<std::size_t>(extent[0] * extent[1] * extent[2]), -1e9f);
+        std::vector<double> wide(narrow.size(), -1e9);
+        array.read(begin, extent, narrow.data());
+        array.read(begin, extent, wide.data());
+        std::size_t k = 0;
+        for (index_t t = begin[0]; t < begin[0] + extent[0]; ++t)
+          for (index_t i = begin[1]; i < begin[1] + extent[1]; ++i)
+            for (index_t j = begin[2]; j < begin[2] + extent[2]; ++j, ++k) {
+              const double number = expected(t, i, j);
+              right = right && (wide[k] == number || (std::isnan(wide[k]) && std::isnan(number))) &&
+                      (narrow[k] == static_cast<float>(number) || (std::isnan(narrow[k]) && std::isnan(number)));
+            }
+      }
+      CHECK(right);
+    }
+  CHECK(arrays == 39);
+}
+
+TEST_CASE("scale, offset and missing numbers, as xarray writes them") {
+  const Stores stores;
+  for (const std::string version : {"2", "3"})
+    for (const std::string type : {"int16", "float32"}) {
+      CAPTURE(version);
+      CAPTURE(type);
+      const hg::ZarrArray array(support::world(), folder() / ("cf" + version + "_" + type), "t2m");
+      CHECK(array.dimension_names() == std::vector<std::string>{"time", "lat", "lon"});
+      CHECK(array.attributes()["units"] == "K");
+      std::vector<double> all(70);
+      array.read({0, 0, 0}, {2, 5, 7}, all.data());
+      bool right = true;
+      for (index_t t = 0, k = 0; t < 2; ++t)
+        for (index_t i = 0; i < 5; ++i)
+          for (index_t j = 0; j < 7; ++j, ++k)
+            right =
+                right && (t == 1 && i == 2 && j == 3 ? std::isnan(all[static_cast<std::size_t>(k)])
+                                                     : all[static_cast<std::size_t>(k)] == 0.5 * value(t, i, j) + 3);
+      CHECK(right);
+    }
+}
+
+TEST_CASE("what is not read or not there is refused by name, and damage never crashes") {
+  const Stores stores;
+  const hg::Communicator world = support::world();
+  const auto said = [&](const std::string& store, const std::string& name) {
+    return support::refusal<hg::CollectiveError>([&] { hg::ZarrArray(world, folder() / store, name); });
+  };
+  const auto of = [](const std::string& store, const std::string& name) {
+    return "cannot read '" + name + "' of '" + (folder() / store).string() + "': ";
+  };
+  CHECK(said("v3", "nothing") == of("v3", "nothing") + "the store has no array of that name (zarr.json or .zarray)");
+  CHECK(said("nowhere", "a") == of("nowhere", "a") + "there is no such folder");
+  CHECK(said("other", "complex") ==
+        of("other", "complex") + "numbers of type 'complex64' are not read: store float32, float64, or integers");
+  CHECK(said("other", "fortran") ==
+        of("other", "fortran") + "its chunks are in the order of Fortran, which is not read: store them in that of C");
+  CHECK(said("other", "filtered") == of("other", "filtered") + "it has filters, which are not read: store it without");
+  const hg::ZarrArray array(world, folder() / "v3", "float32");
+  float out;
+  CHECK(support::refusal([&] {
+          array.read({0, 0, 7}, {1, 1, 1}, &out);
+        }) ==
+        of("v3", "float32") + "points (0 x 0 x 7) and (1 x 1 x 1) from there on are asked for, but it is (2 x 5 x 7)");
+  if (world.rank() == 0) {  // a bit or the length of a file, many times
+    std::mt19937 bits(7);
+    std::vector<fs::path> files;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder()))
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    std::ranges::sort(files);
+    int refused = 0, read = 0;
+    const int rounds = world.size() == 1 ? 10'000 : 500;
+    for (int i = 0; i < rounds; ++i) {
+      const fs::path& file = files[bits() % files.size()];
+      std::string bytes = hg::detail::text_in(file, 1 << 20);
+      if (bytes.empty()) continue;
+      const std::string before = bytes;
+      if (i % 4 == 0)
+        bytes.resize(bits() % bytes.size());
+      else
+        bytes[bits() % bytes.size()] ^= static_cast<char>(1 << bits() % 8);
+      std::ofstream(file, std::ios::binary) << bytes;
+      const fs::path inside = fs::relative(file, folder());
+      const fs::path store = *inside.begin();
+      fs::path name = *std::next(inside.begin());
+      if (!fs::is_directory(folder() / store / name)) name = store.string().starts_with("cf") ? "t2m" : "float32";
+      try {
+        const hg::ZarrArray one(folder() / store, name);
+        std::vector<index_t> begin(one.shape().size(), 0), extent = one.shape();
+        index_t points = 1;
+        for (const index_t length : extent) points *= length;
+        if (points <= 10'000) {
+          std::vector<float> all(static_cast<std::size_t>(points));
+          one.read(begin, extent, all.data());
+        }
+        ++read;
+      } catch (const std::runtime_error&) {
+        ++refused;
+      }
+      std::ofstream(file, std::ios::binary) << before;
+    }
+    CHECK(refused > rounds / 4);
+    CHECK(read > rounds / 10);
+  }
+  world.barrier();
+}
+
+TEST_CASE("pieces of a field") {
+  const Stores stores;
+  const hg::Communicator world = support::world();
+  const hg::ZarrArray array(world, folder() / "v2", "blosc_zstd_1");
+  for (const auto& mesh : support::meshes(1)) {
+    support::Field<float, 1> field(mesh, {1, 1, 5, 7});
+    hg::load_zarr(array, field, {1});
+    const auto all = hg::full_tensor(field);
+    bool right = true;
+    for (index_t k = 0; k < 35; ++k)
+      right = right && all[static_cast<std::size_t>(k)] == static_cast<float>(value(1, k / 7, k % 7));
+    CHECK(right);
+    CHECK(support::refusal<hg::CollectiveError>([&] { hg::load_zarr(array, field); }) ==
+          "load_zarr: 'blosc_zstd_1' is (2 x 5 x 7), 0 indices are given, but the field is (1 x 1 x 5 x 7)");
+  }
+}
+
+TEST_CASE("a dataset: samples of a series, on every mesh with the same bits, each rank its own chunks") {
+  const Stores stores;
+  const hg::Communicator world = support::world();
+  const fs::path store = folder() / "series.zarr";
+  constexpr index_t times = 12, levels = 2, height = 13, width = 11;
+  const auto h = [](index_t t, index_t y, index_t x) {
+    return std::sin(0.7 * static_cast<double>(t)) + 0.1 * static_cast<double>(y * x % 17);
+  };
+  const auto z = [](index_t t, index_t level, index_t y, index_t x) {
+    return static_cast<double>(100 * level) + static_cast<double>((t * 5 + y * 3 + x) % 19);
+  };
+  const auto land = [](index_t y, index_t x) { return static_cast<double>((y + x) % 2); };
+  if (world.rank() == 0) {
+    write_plain(store, "h", {times, height, width}, {1, 5, 4}, [&](const auto& at) {
+      return at[0] == 6 && at[1] == 4 && at[2] == 5 ? std::nan("") : h(at[0], at[1], at[2]);
+    });
+    write_plain(store, "z", {times, levels, height, width}, {2, 1, 13, 3},
+                [&](const auto& at) { return z(at[0], at[1], at[2], at[3]); });
+    write_plain(store, "land", {height, width}, {13, 11}, [&](const auto& at) { return land(at[0], at[1]); });
+  }
+  world.barrier();
+  using Image = support::Field<double, 7>;  // two times of h and two levels of z, and land
+  using Label = support::Field<double, 1>;
+  using Mask = support::Field<double, 1>;
+  const hg::FieldDatasetOptions options{.inputs = {"h", "z"},
+                                        .targets = {"h"},
+                                        .statics = {"land"},
+                                        .input_times = {-1, 0},
+                                        .target_times = {1},
+                                        .samples = 3,
+                                        .seed = 11};
+  std::vector<std::vector<double>> images, labels;
+  for (const auto& mesh : support::meshes(3)) {
+    CAPTURE(support::text(mesh));
+    const hg::FieldDataset<Image, Label, Mask> data(store, mesh, options);
+    REQUIRE(data.size() == 3);  // 10 samples
+    const auto& of_h = data.statistics("h");
+    const auto& of_z = data.statistics("z");
+    CHECK(of_z.mean[1] - of_z.mean[0] == doctest::Approx(100));
+    std::vector<bool> seen(times);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::uint64_t before = data.bytes_read();
+      if (i > 0) data.prefetch(i);
+      const auto batch = data[i];
+      const auto image = hg::full_tensor(batch.x), label = hg::full_tensor(batch.y),
+                 mask = hg::full_tensor(batch.weight);
+      bool right = true;
+      std::size_t k = 0;
+      for (const index_t t : data.times(i)) {
+        seen[static_cast<std::size_t>(t)] = true;
+        const auto number = [&](double stored, double mean, double deviation) {
+          return std::isnan(stored) ? 0 : (stored - mean) / deviation;
+        };
+        const auto h_at = [&](index_t time, index_t y, index_t x) {
+          return number(time == 6 && y == 4 && x == 5 ? std::nan("") : h(time, y, x), of_h.mean[0], of_h.deviation[0]);
+        };
+        for (int c = 0; c < 7; ++c)
+          for (index_t y = 0; y < height; ++y)
+            for (index_t x = 0; x < width; ++x, ++k) {
+              const index_t time = t - (c < 3 ? 1 : 0);
+              const auto level = static_cast<std::size_t>(c % 3 - 1);
+              const double expected =
+                  c == 6 ? number(land(y, x), data.statistics("land").mean[0], data.statistics("land").deviation[0])
+                  : c % 3 == 0 ? h_at(time, y, x)
+                               : number(z(time, c % 3 - 1, y, x), of_z.mean[level], of_z.deviation[level]);
+              right = right && image[k] == expected;
+            }
+        for (index_t y = 0; y < height; ++y)
+          for (index_t x = 0; x < width; ++x) {
+            const std::size_t at =
+                (k / 7) - static_cast<std::size_t>(height * width) + static_cast<std::size_t>(y * width + x);
+            right = right && label[at] == h_at(t + 1, y, x) && mask[at] == (t + 1 == 6 && y == 4 && x == 5 ? 0 : 1);
+          }
+      }
+      CHECK(right);
+      if (images.size() <= i) {
+        images.push_back({image.begin(), image.end()});
+        labels.push_back({label.begin(), label.end()});
+      } else {
+        CHECK(std::equal(image.begin(), image.end(), images[i].begin()));
+        CHECK(std::equal(label.begin(), label.end(), labels[i].begin()));
+      }
+      // the chunks that this rank's box touches, of h (three times) and z (two), and no other
+      const Image piece(mesh, {3, 7, height, width});
+      const auto own = [&](int d) { return piece.cut(d).piece(piece.decomposition().part(mesh.rank(), d)); };
+      const auto touched = [](hg::Interval box, index_t chunk) {
+        return box.empty() ? 0 : (box.end - 1) / chunk - box.begin / chunk + 1;
+      };
+      const index_t samples = own(0).empty() ? 0 : own(0).size();
+      const index_t of_one =
+          3 * touched(own(2), 5) * touched(own(3), 4) * 20 + 2 * levels * touched(own(2), 13) * touched(own(3), 3) * 78;
+      const bool has_points = !own(2).empty() && !own(3).empty();
+      CHECK(data.bytes_read() - before == static_cast<std::uint64_t>(has_points ? 8 * samples * of_one : 0));
+    }
+    CHECK(std::ranges::count(seen, true) == 9);
+    CHECK(data.seconds()[0] > 0);
+  }
+  const auto mesh = hg::device_mesh<support::Mesh>(world, {1, -1, 1});
+  using Short = support::Field<double, 6>;
+  CHECK(support::refusal<hg::CollectiveError>([&] { hg::FieldDataset<Short, Label>(store, mesh, options); }) ==
+        "FieldDataset: inputs make 7 channels and targets 1, but the fields have 6 and 1");
+  const hg::FieldDataset<Image, Label> no_mask(store, mesh, options);
+  const std::string sentence = support::refusal<hg::CollectiveError>([&] {
+    for (std::size_t i = 0; i < 3; ++i) no_mask[i];
+  });
+  CHECK(sentence ==
+        "FieldDataset: a target misses numbers at time 5: name a third field, the mask, FieldDataset<Image, Label, "
+        "Mask>");
+  if (world.size() == 1) {  // mean and deviation of what is there
+    double sum = 0, squares = 0;
+    for (index_t t = 0; t < times; ++t)
+      for (index_t k = 0; k < height * width; ++k) sum += z(t, 1, k / width, k % width);
+    const double mean = sum / static_cast<double>(times * height * width);
+    for (index_t t = 0; t < times; ++t)
+      for (index_t k = 0; k < height * width; ++k) squares += std::pow(z(t, 1, k / width, k % width) - mean, 2);
+    CHECK(no_mask.statistics("z").mean[1] == doctest::Approx(mean).epsilon(1e-12));
+    CHECK(no_mask.statistics("z").deviation[1] ==
+          doctest::Approx(std::sqrt(squares / static_cast<double>(times * height * width))).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("fields come back, whatever the cut, the chunks and the shards; no two ranks write one file") {
+  const Stores stores;
+  const hg::Communicator world = support::world();
+  const fs::path store = folder() / "written.zarr";
+  std::mt19937 bits(5);
+  const auto below = [&](index_t n) { return static_cast<index_t>(bits() % static_cast<unsigned>(n)); };
+  using Series = support::Field<float, 2>;
+  int number = 0;
+  for (const auto& mesh : support::meshes(3))
+    for (int round = 0; round < 6; ++round) {
+      const std::array<index_t, 4> extents{3, 2, 1 + below(14), 1 + below(14)};
+      hg::ZarrOptions options{.compression = static_cast<hg::ZarrCompression>(round % 4),
+                              .dimension_names = {"time", "channel", "lat", "lon"}};
+      if (round > 0)
+        for (int d = 0; d < 4; ++d) {
+          options.chunks.push_back(1 + below(extents[static_cast<std::size_t>(d)]));
+          if (round % 2 == 0) options.shards.push_back(options.chunks.back() * (1 + below(3)));
+        }
+      CAPTURE(support::text(mesh));
+      CAPTURE(hg::detail::text_of(extents));
+      CAPTURE(hg::detail::text_of(options.chunks));
+      CAPTURE(hg::detail::text_of(options.shards));
+      const std::string name = "a" + std::to_string(++number);
+      const auto count = static_cast<std::size_t>(extents[0] * extents[1] * extents[2] * extents[3]);
+      const auto values = support::numbers<float>(count, static_cast<unsigned>(number));
+      const auto field = hg::distribute_tensor<Series>(mesh, extents, values);
+      hg::save_zarr(store, name, field, options);
+      const hg::ZarrArray array(world, store, name);
+      std::vector<float> all(count);
+      array.read({0, 0, 0, 0}, {extents.begin(), extents.end()}, all.data());
+      CHECK(std::equal(all.begin(), all.end(), values.begin()));
+      Series again(mesh, extents);
+      hg::load_zarr(array, again);
+      CHECK(std::ranges::equal(hg::full_tensor(again), values));
+      world.barrier();
+    }
+  // as a run goes on: times one by one
+  const auto mesh = hg::device_mesh<support::Mesh>(world, {1, 1, -1});
+  const hg::ZarrSeries<Series> series(store, "series", mesh, {4, 2, 9, 7});
+  for (index_t t = 0; t < 4; ++t)
+    series.write(
+        t, hg::distribute_tensor<Series>(mesh, {1, 2, 9, 7}, support::numbers<float>(126, static_cast<unsigned>(t))));
+  const hg::ZarrArray array(world, store, "series");
+  for (index_t t = 0; t < 4; ++t) {
+    std::vector<float> all(126);
+    array.read({t, 0, 0, 0}, {1, 2, 9, 7}, all.data());
+    CHECK(all == support::numbers<float>(126, static_cast<unsigned>(t)));
+  }
+  const auto said = [&](auto f) { return support::refusal<hg::CollectiveError>(f); };
+  const std::string path = "cannot write '" + (store / "series").string() + "': ";
+  CHECK(said([&] {
+          series.write(4, Series(mesh, {1, 2, 9, 7}));
+        }) ==
+        path +
+            "a field of (1 x 2 x 9 x 7) at 4, but the array has (4 x 2 x 9 x 7): give a field of its extents and mesh");
+  CHECK(said([&] {
+          hg::ZarrSeries<Series>(store, "series", mesh, {4, 2, 9, 7}, {.chunks = {2, 2, 9, 7}})
+              .write(1, Series(mesh, {1, 2, 9, 7}));
+        }) == path +
+                  "points 1 to 2 of its first dimension fill no whole files of 2: write as many at once, or give "
+                  "chunks of 1 there");
+  CHECK(said([&] {
+          hg::save_zarr(store, "series", Series(mesh, {1, 2, 9, 7}), {.chunks = {1, 2, 9}});
+        }) == path + "give as many chunks, shards and names as the field has dimensions, 4");
+}
+
+TEST_CASE("for xarray (tests/files/xarray_test.py)") {
+  const char* const where = std::getenv("HALOGEN_XARRAY_STORE");
+  if (where == nullptr) return;
+  const hg::Communicator world = support::world();
+  using Image = support::Field<float, 2>;
+  const auto mesh = hg::device_mesh<support::Mesh>(world, {1, 2, -1});
+  const auto field = hg::distribute_tensor<Image>(mesh, {3, 2, 9, 7}, support::numbers<float>(378, 3));
+  for (const auto& [name, options] : std::map<std::string, hg::ZarrOptions>{
+           {"plain", {.compression = hg::ZarrCompression::none}},
+           {"gzip", {.chunks = {1, 2, 4, 3}, .compression = hg::ZarrCompression::gzip}},
+           {"zstd", {.chunks = {2, 1, 4, 3}}},
+           {"blosc", {.chunks = {1, 1, 5, 5}, .compression = hg::ZarrCompression::blosc}},
+           {"shards", {.chunks = {1, 1, 2, 3}, .shards = {2, 2, 6, 6}}}}) {
+    hg::ZarrOptions named = options;
+    named.dimension_names = {"time", "channel", "lat", "lon"};
+    named.attributes = {{"units", "K"}, {"long_name", name}};
+    hg::save_zarr(where, name, field, named);
+  }
+  if (world.rank() == 0) {
+    hg::save_zarr_coordinate(where, "lat", {-4, -3, -2, -1, 0, 1, 2, 3, 4}, {{"units", "degrees_north"}});
+    const auto all = support::numbers<float>(378, 3);
+    std::ofstream(fs::path(where).string() + ".raw", std::ios::binary)
+        .write(reinterpret_cast<const char*>(all.data()), static_cast<std::streamsize>(all.size() * sizeof(float)));
+  }
+  world.barrier();
+}
+
+}  // namespace test_zarr_files
