@@ -310,7 +310,7 @@ class FieldDataset {
     const index_t points = own_.points();
     std::vector<double> sums(3 * channels);  // count, and of differences from the first number sum and squares
     std::vector<double> origin(channels);
-    const auto [turn, turns] = turn_of();
+    const std::pair<index_t, index_t> turn = turn_of();
     agree(mesh_.world(), [&] {
       const auto each_time = [&](index_t first, index_t last, index_t step, const detail::ZarrBox& box, auto use) {
         std::vector<double> values(channels * static_cast<std::size_t>(box.points()));
@@ -331,7 +331,7 @@ class FieldDataset {
       each_time(first, first + 1, 1, corner, [&](const std::vector<double>& values) {
         for (std::size_t c = 0; c < channels; ++c) origin[c] = std::isnan(values[c]) ? 0 : values[c];
       });
-      each_time(first + turn, has_time ? options_.last : 1, turns, own_, [&](const std::vector<double>& values) {
+      each_time(first + turn.first, has_time ? options_.last : 1, turn.second, own_, [&](const std::vector<double>& values) {
         for (std::size_t c = 0; c < channels; ++c)
           for (index_t i = 0; i < points; ++i) {
             const double value = values[c * static_cast<std::size_t>(points) + static_cast<std::size_t>(i)] - origin[c];
