@@ -6,9 +6,13 @@
 #include <zlib.h>
 
 #include <charconv>
+#include <cstdio>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
+#include "halogen/comm/error.hpp"
 #include "halogen/core/config.hpp"
 #include "halogen/io/safetensors.hpp"
 

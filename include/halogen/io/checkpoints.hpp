@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <exception>
+#include <sstream>
 #include <thread>
 
 #include "halogen/io/checkpoint_shares.hpp"
