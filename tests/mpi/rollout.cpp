@@ -17,8 +17,8 @@ using Held = hg::Parameters<Net, double>;
 
 TEST_CASE("the gradient through three steps, and the states of a forecast") {
   const hg::Communicator world = support::world();
-  constexpr std::array<hg::index_t, 4> extents{2, 2, 7, 9};
-  const auto whole = support::numbers<double>(252, 1), target = support::numbers<double>(252, 2);
+  constexpr std::array<hg::index_t, 4> extents{2, 2, 11, 17};
+  const auto whole = support::numbers<double>(748, 1), target = support::numbers<double>(748, 2);
   const auto parameters = hg::initial_parameters<Net, double>(5);
   double alone = 0;
   for (const auto& mesh : support::meshes(2)) {
