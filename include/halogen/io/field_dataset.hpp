@@ -331,16 +331,18 @@ class FieldDataset {
       each_time(first, first + 1, 1, corner, [&](const std::vector<double>& values) {
         for (std::size_t c = 0; c < channels; ++c) origin[c] = std::isnan(values[c]) ? 0 : values[c];
       });
-      each_time(first + turn.first, has_time ? options_.last : 1, turn.second, own_, [&](const std::vector<double>& values) {
-        for (std::size_t c = 0; c < channels; ++c)
-          for (index_t i = 0; i < points; ++i) {
-            const double value = values[c * static_cast<std::size_t>(points) + static_cast<std::size_t>(i)] - origin[c];
-            if (std::isnan(value)) continue;
-            sums[3 * c] += 1;
-            sums[3 * c + 1] += value;
-            sums[3 * c + 2] += value * value;
-          }
-      });
+      each_time(first + turn.first, has_time ? options_.last : 1, turn.second, own_,
+                [&](const std::vector<double>& values) {
+                  for (std::size_t c = 0; c < channels; ++c)
+                    for (index_t i = 0; i < points; ++i) {
+                      const double value =
+                          values[c * static_cast<std::size_t>(points) + static_cast<std::size_t>(i)] - origin[c];
+                      if (std::isnan(value)) continue;
+                      sums[3 * c] += 1;
+                      sums[3 * c + 1] += value;
+                      sums[3 * c + 2] += value * value;
+                    }
+                });
     });
     mesh_.world().all_reduce(sums.data(), sums.size());
     detail::ChannelStatistics of;
