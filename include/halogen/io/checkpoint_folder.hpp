@@ -191,6 +191,14 @@ inline std::string text_in(const fs::path& path, std::uint64_t most) {
   return text;
 }
 
+/// A small file of JSON, whole or as it was.
+inline void write_json(const fs::path& path, const CheckpointJson& json) {
+  const std::string text = json.dump(2) + "\n";
+  Replacement replacement(path);
+  replacement.file().write(text.data(), text.size(), 0);
+  replacement.take_name();
+}
+
 /// That the share is on the disk as it was written; std::runtime_error says what is wrong with it.
 inline void check_share(const fs::path& folder, const CheckpointShare& share) {
   const fs::path path = folder / share.file;

@@ -74,15 +74,9 @@ class FieldDataset {
     out.insert(out.end(), space_.begin(), space_.end());
     std::copy(in.begin(), in.end(), image_extents_.begin());
     std::copy(out.begin(), out.end(), label_extents_.begin());
-    const Image piece(mesh, image_extents_);
-    const Decomposition pieces = piece.decomposition();
-    for (int d = 0; d < Image::rank; ++d) {
-      const Interval own = piece.cut(d).piece(pieces.part(mesh.rank(), d));
-      if (d == 0)
-        own_samples_ = own;
-      else if (d >= 2)
-        own_.begin.push_back(own.begin), own_.extent.push_back(own.empty() ? 0 : own.size());
-    }
+    const detail::ZarrBox own = detail::piece_box(Image(mesh, image_extents_), mesh.rank());
+    own_samples_ = {own.begin[0], own.begin[0] + own.extent[0]};
+    own_ = {{own.begin.begin() + 2, own.begin.end()}, {own.extent.begin() + 2, own.extent.end()}};
     if (options_.normalise) find_statistics(store);
     const auto statics = agree(world, [&] {
       std::vector<T> all;
@@ -196,19 +190,26 @@ class FieldDataset {
     if (options_.shuffle) detail::shuffle(order_, options_.seed, 0);
   }
 
+  /// A box of points as one of a variable's array: at that time, where it has one, with all its channels.
+  detail::ZarrBox box_of(const std::string& name, std::optional<index_t> time, const detail::ZarrBox& points) const {
+    detail::ZarrBox box;
+    if (time) box.begin.push_back(*time), box.extent.push_back(1);
+    if (box.begin.size() + points.begin.size() < arrays_.at(name).shape().size())
+      box.begin.push_back(0), box.extent.push_back(channels_of(name, time.has_value()));
+    box.begin.insert(box.begin.end(), points.begin.begin(), points.begin.end());
+    box.extent.insert(box.extent.end(), points.extent.begin(), points.extent.end());
+    return box;
+  }
+
   /// Adds this rank's box of a variable, normalised, missing numbers as NaN.
   void append(std::vector<T>& all, const std::string& name, std::optional<index_t> time) const {
     const ZarrArray& array = arrays_.at(name);
     const index_t channels = channels_of(name, time.has_value()), points = own_.points();
-    std::vector<index_t> begin, extent;
-    if (time) begin.push_back(*time), extent.push_back(1);
-    if (begin.size() + own_.begin.size() < array.shape().size()) begin.push_back(0), extent.push_back(channels);
-    begin.insert(begin.end(), own_.begin.begin(), own_.begin.end());
-    extent.insert(extent.end(), own_.extent.begin(), own_.extent.end());
     const std::size_t at = all.size();
     all.resize(at + static_cast<std::size_t>(channels * points));
     if (points == 0) return;
-    array.read(begin, extent, all.data() + at);
+    const detail::ZarrBox box = box_of(name, time, own_);
+    array.read(box.begin, box.extent, all.data() + at);
     const detail::ChannelStatistics& of = statistics_.at(name);
     for (index_t c = 0; c < channels; ++c)
       for (index_t i = 0; i < points; ++i) {
@@ -297,10 +298,7 @@ class FieldDataset {
     }
     agree(world, [&] {
       if (world.rank() != 0 || !added) return;
-      const std::string all = kept.dump(1) + "\n";
-      detail::Replacement replacement(file);
-      replacement.file().write(all.data(), all.size(), 0);
-      replacement.take_name();
+      detail::write_json(file, kept);
     });
   }
 
@@ -315,13 +313,8 @@ class FieldDataset {
       const auto each_time = [&](index_t first, index_t last, index_t step, const detail::ZarrBox& box, auto use) {
         std::vector<double> values(channels * static_cast<std::size_t>(box.points()));
         for (index_t t = first; t < last; t += step) {
-          std::vector<index_t> begin, extent;
-          if (has_time) begin.push_back(t), extent.push_back(1);
-          if (begin.size() + box.begin.size() < arrays_.at(name).shape().size())
-            begin.push_back(0), extent.push_back(static_cast<index_t>(channels));
-          begin.insert(begin.end(), box.begin.begin(), box.begin.end());
-          extent.insert(extent.end(), box.extent.begin(), box.extent.end());
-          if (!values.empty()) arrays_.at(name).read(begin, extent, values.data());
+          const detail::ZarrBox at = box_of(name, has_time ? std::optional(t) : std::nullopt, box);
+          if (!values.empty()) arrays_.at(name).read(at.begin, at.extent, values.data());
           use(values);
         }
       };

@@ -100,7 +100,7 @@ class ZarrArray {
   void read_file(const std::vector<index_t>& at, const detail::ZarrBox& box, T* to) const {
     const std::filesystem::path path = file_of(at);
     try {
-      const detail::ZarrBox whole = box_of(at, layout_.chunk), wanted = detail::common(box, whole);
+      const detail::ZarrBox whole = detail::chunk_box(at, layout_.chunk), wanted = detail::common(box, whole);
       std::error_code error;
       const std::uint64_t bytes = std::filesystem::file_size(path, error);
       if (error == std::errc::no_such_file_or_directory) return fill(wanted, box, to);
@@ -123,7 +123,7 @@ class ZarrArray {
           number =
               number * static_cast<std::size_t>(per_shard) + static_cast<std::size_t>(inner[d] - at[d] * per_shard);
         }
-        const detail::ZarrBox part = box_of(inner, layout_.inner);
+        const detail::ZarrBox part = detail::chunk_box(inner, layout_.inner);
         constexpr std::uint64_t absent = ~std::uint64_t{0};
         if (index[2 * number] == absent && index[2 * number + 1] == absent)
           fill(detail::common(box, part), box, to);
@@ -148,12 +148,6 @@ class ZarrArray {
     std::vector<std::uint64_t> index(2 * count);
     std::memcpy(index.data(), encoded.data(), 16 * count);
     return index;
-  }
-
-  detail::ZarrBox box_of(const std::vector<index_t>& at, const std::vector<index_t>& chunk) const {
-    detail::ZarrBox box{at, chunk};
-    for (std::size_t d = 0; d < at.size(); ++d) box.begin[d] *= chunk[d];
-    return box;
   }
 
   double value_of(double stored) const {
@@ -196,6 +190,23 @@ class ZarrArray {
   std::shared_ptr<std::atomic<std::uint64_t>> bytes_read_ = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
+namespace detail {
+
+/// The piece of a field that a rank holds, in the field's points; extents of 0 where it holds none.
+template <class Field>
+ZarrBox piece_box(const Field& field, int rank) {
+  const Decomposition pieces = field.decomposition();
+  ZarrBox box;
+  for (int d = 0; d < Field::rank; ++d) {
+    const Interval piece = field.cut(d).piece(pieces.part(rank, d));
+    box.begin.push_back(piece.begin);
+    box.extent.push_back(piece.size());
+  }
+  return box;
+}
+
+}  // namespace detail
+
 /// Collective over the field's mesh: each rank reads its own piece. `at` are indices of the array's first dimensions;
 /// the others are the field's last ones, before which it has extents of 1. Throws CollectiveError on all ranks, the
 /// field unchanged: another shape, a damaged chunk.
@@ -208,26 +219,22 @@ void load_zarr(const ZarrArray& array, Field& field, const std::vector<index_t>&
     std::vector<index_t> begin = at, extent(at.size(), 1), needed;
     const std::size_t others = shape.size() - std::min(shape.size(), at.size());
     bool fits = at.size() <= shape.size() && others <= static_cast<std::size_t>(Field::rank);
-    const Decomposition pieces = field.decomposition();
-    std::size_t points = 1;
+    const detail::ZarrBox own = detail::piece_box(field, field.mesh().rank());
     for (int d = 0; d < Field::rank; ++d) {
       needed.push_back(field.extent(d));
-      const Interval own = field.cut(d).piece(pieces.part(field.mesh().rank(), d));
-      const index_t length = own.empty() ? 0 : own.size();
-      points *= static_cast<std::size_t>(length);
       if (const int of_array = d - Field::rank + static_cast<int>(others); of_array < 0) {
         fits = fits && field.extent(d) == 1;
       } else {
         fits = fits && field.extent(d) == shape[at.size() + static_cast<std::size_t>(of_array)];
-        begin.push_back(own.begin);
-        extent.push_back(length);
+        begin.push_back(own.begin[static_cast<std::size_t>(d)]);
+        extent.push_back(own.extent[static_cast<std::size_t>(d)]);
       }
     }
     if (!fits)
       throw Error("load_zarr: '" + array.name() + "' is " + detail::text_of(shape) + ", " + std::to_string(at.size()) +
                   " indices are given, but the field is " + detail::text_of(needed));
-    std::vector<compute_type<T>> values(points);
-    if (points > 0) array.read(begin, extent, values.data());
+    std::vector<compute_type<T>> values(static_cast<std::size_t>(own.points()));
+    if (!values.empty()) array.read(begin, extent, values.data());
     return std::vector<T>(values.begin(), values.end());
   });
   field.copy_from_host(piece.data(), piece.size());

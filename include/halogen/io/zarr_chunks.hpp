@@ -147,6 +147,13 @@ struct ZarrBox {
   }
 };
 
+/// The box of the at-th chunk of a grid.
+inline ZarrBox chunk_box(const std::vector<index_t>& at, const std::vector<index_t>& chunk) {
+  ZarrBox box{at, chunk};
+  for (std::size_t d = 0; d < at.size(); ++d) box.begin[d] *= chunk[d];
+  return box;
+}
+
 /// What two boxes share; extents of 0 where nothing.
 inline ZarrBox common(const ZarrBox& a, const ZarrBox& b) {
   ZarrBox both = a;

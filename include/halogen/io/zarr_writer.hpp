@@ -14,10 +14,10 @@ namespace halogen {
 enum class ZarrCompression { none, gzip, zstd, blosc };
 
 struct ZarrOptions {
-  std::vector<index_t>
-      chunks{};  ///< empty: of a series 1, else the largest piece that a rank holds, so that none is shared
-  std::vector<index_t>
-      shards{};  ///< points of a file that holds several chunks, a multiple of theirs; empty: a file a chunk
+  /// Points of a chunk. Empty: the largest piece that a rank holds, so that none is shared; 1 along a series.
+  std::vector<index_t> chunks{};
+  /// Points of a file that holds several chunks, a multiple of theirs. Empty: a file for each chunk.
+  std::vector<index_t> shards{};
   ZarrCompression compression = ZarrCompression::zstd;
   int level = 3;
   std::vector<std::string> dimension_names{};
@@ -47,12 +47,8 @@ class ZarrSeries {
     agree(world, [&] { check(first, field); });
     const Decomposition pieces = field.decomposition();
     const auto box_of = [&](int rank) {
-      detail::ZarrBox box;
-      for (int d = 0; d < Field::rank; ++d) {
-        const Interval piece = field.cut(d).piece(pieces.part(rank, d));
-        box.begin.push_back(piece.begin + (d == 0 ? first : 0));
-        box.extent.push_back(piece.size());
-      }
+      detail::ZarrBox box = detail::piece_box(field, rank);
+      box.begin[0] += first;
       return box;
     };
     const auto owner_of = [&](const detail::ZarrBox& file) {
@@ -74,7 +70,7 @@ class ZarrSeries {
     const auto values = field.to_host_array();
     std::vector<std::pair<std::vector<index_t>, detail::ZarrBox>> files;  // this rank's
     detail::for_each_chunk(whole, file_, [&](const std::vector<index_t>& at) {
-      const detail::ZarrBox file = file_box(at);
+      const detail::ZarrBox file = detail::chunk_box(at, file_);
       const int owner = owner_of(file);
       if (owner == own) files.push_back({at, file});
       if (!detail::is_first_holder(field)) return;
@@ -161,11 +157,6 @@ class ZarrSeries {
     for (int d = 0; d < Field::rank; ++d) extents.push_back(field.extent(d));
     return extents;
   }
-  detail::ZarrBox file_box(const std::vector<index_t>& at) const {
-    detail::ZarrBox box{at, file_};
-    for (std::size_t d = 0; d < at.size(); ++d) box.begin[d] *= file_[d];
-    return box;
-  }
   /// Whether a rank is the first of those that hold its piece.
   bool is_first(int rank) const {
     for (int d = Field::mesh_type::rank - 1; d >= 0; --d) {
@@ -206,15 +197,10 @@ class ZarrSeries {
   /// The metadata; of the store too, where it has none.
   void make(const std::filesystem::path& store) const try {
     std::filesystem::create_directories(store);
-    const auto write = [](const std::filesystem::path& file, const nlohmann::ordered_json& json) {
-      const std::string text = json.dump(2) + "\n";
-      detail::Replacement replacement(file);
-      replacement.file().write(text.data(), text.size(), 0);
-      replacement.take_name();
-    };
     if (!std::filesystem::exists(store / "zarr.json"))
-      write(store / "zarr.json",
-            {{"zarr_format", 3}, {"node_type", "group"}, {"attributes", nlohmann::ordered_json::object()}});
+      detail::write_json(
+          store / "zarr.json",
+          {{"zarr_format", 3}, {"node_type", "group"}, {"attributes", nlohmann::ordered_json::object()}});
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);
     using Json = nlohmann::ordered_json;
@@ -251,7 +237,7 @@ class ZarrSeries {
     about["codecs"] = std::move(codecs);
     about["attributes"] = options_.attributes;
     if (!options_.dimension_names.empty()) about["dimension_names"] = options_.dimension_names;
-    write(path_ / "zarr.json", about);
+    detail::write_json(path_ / "zarr.json", about);
   } catch (const std::exception& error) {
     refuse(error.what());
   }
@@ -266,8 +252,7 @@ class ZarrSeries {
       } else {
         std::vector<std::uint64_t> index;
         detail::for_each_chunk(file, options_.chunks, [&](const std::vector<index_t>& inner) {
-          detail::ZarrBox part{inner, options_.chunks};
-          for (std::size_t d = 0; d < inner.size(); ++d) part.begin[d] *= options_.chunks[d];
+          const detail::ZarrBox part = detail::chunk_box(inner, options_.chunks);
           std::vector<T> own(static_cast<std::size_t>(part.points()));
           detail::for_each_row(part, file, part, [&](index_t from, index_t to, index_t count) {
             std::copy_n(points.begin() + from, count, own.begin() + to);
@@ -326,12 +311,9 @@ inline void save_zarr_coordinate(const std::filesystem::path& store, const std::
       {"codecs", nlohmann::ordered_json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}})},
       {"attributes", std::move(attributes)},
       {"dimension_names", nlohmann::ordered_json::array({name})}};
-  const std::string text = about.dump(2) + "\n";
   detail::PlacedFile(store / name / "c" / "0", O_WRONLY | O_CREAT | O_TRUNC)
       .write(values.data(), values.size() * sizeof(double), 0);
-  detail::Replacement replacement(store / name / "zarr.json");
-  replacement.file().write(text.data(), text.size(), 0);
-  replacement.take_name();
+  detail::write_json(store / name / "zarr.json", about);
 }
 
 }  // namespace halogen

@@ -10,8 +10,8 @@ namespace halogen {
 /// In value_and_grad: net(net(...net(x))), Steps times, an expression whose gradient goes through all of them. Each
 /// call keeps what its own backward pass wants: memory grows with Steps.
 ///
-///   auto step = hg::value_and_grad([&](auto net) { return hg::mean(hg::square(hg::rollout<3>(net, x) - after_three));
-///   }); const auto [loss, gradient] = step(trainer.parameters());
+///   auto step = hg::value_and_grad([&](auto net) { return hg::mean(hg::square(hg::rollout<3>(net, x) - y)); });
+///   const auto [loss, gradient] = step(trainer.parameters());
 template <int Steps, class Net, class X>
 auto rollout(const Net& net, const X& x) {
   static_assert(Steps >= 1, "rollout<Steps> applies a network once or more");
@@ -24,8 +24,7 @@ auto rollout(const Net& net, const X& x) {
 /// Without a gradient: calls each(step, state), step from 1, as each state is done, to write it for one; returns the
 /// last one. Collective over the field's mesh.
 ///
-///   hg::rollout(trainer.parameters(), now, 20, [&](hg::index_t step, const Field& state) { series.write(step - 1,
-///   state); });
+///   hg::rollout(trainer.parameters(), now, 20, [&](hg::index_t i, const Field& state) { out.write(i - 1, state); });
 template <class Held, class Field, class Each>
 Field rollout(const Held& parameters, const Field& first, index_t steps, Each each) {
   if (steps < 1) throw CollectiveError("rollout: " + std::to_string(steps) + " steps: give 1 or more");
