@@ -47,7 +47,7 @@ Field filled(const hg::DeviceMesh<typename Field::mesh_type>& mesh, int seed) {
 }
 
 template <class A, class B>
-double dot(const A& a, const B& b) {
+double sum_of_products(const A& a, const B& b) {
   const std::vector<double> u = a.to_host(), v = b.to_host();
   double sum = std::inner_product(u.begin(), u.end(), v.begin(), 0.0);
   world().all_reduce(&sum, 1);
@@ -62,8 +62,8 @@ void check(const hg::DeviceMesh<typename Source::mesh_type>& mesh) {
   hg::redistribute_to(x, target);
   const hg::gradient_field_t<Source> gradient = hg::redistribute_vjp(y, x);
   CHECK(gradient.cuts() == x.cuts());
-  CHECK(dot(target, y) == dot(x, gradient));
-  CHECK(dot(target, y) != 0);
+  CHECK(sum_of_products(target, y) == sum_of_products(x, gradient));
+  CHECK(sum_of_products(target, y) != 0);
 }
 
 template <class Mesh, class... P>
