@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""xarray_test.py PROGRAM LAUNCHER: what hg::save_zarr writes on 4 ranks opens in xarray: numbers, names, coordinates and
-attributes. xarray and zarr live in an environment of their own in the cache, made the first time.
+"""xarray_test.py PROGRAM LAUNCHER: what hg::save_zarr and hg::save_netcdf write on 4 ranks opens in xarray: numbers, names,
+coordinates and attributes. xarray, zarr and netCDF4 live in an environment of their own in the cache, made the first time.
 """
 import os
 import pathlib
@@ -8,20 +8,22 @@ import subprocess
 import sys
 import tempfile
 
-PACKAGES = ["zarr==3.1.6", "xarray==2026.9.0", "numpy==2.4.6", "numcodecs==0.16.6"]
+PACKAGES = ["zarr==3.1.6", "xarray==2026.9.0", "numpy==2.4.6", "numcodecs==0.16.6",
+            "netCDF4==1.7.5.1.post1"]
 SKIPPED = 77  # as tests/CMakeLists.txt says
 CHECK = """
 import sys, numpy as np, xarray
-data = xarray.open_zarr(sys.argv[1], consolidated=False)
 expected = np.fromfile(sys.argv[1] + ".raw", "<f4").reshape(3, 2, 9, 7)
-for name in ("plain", "gzip", "zstd", "blosc", "shards"):
-    array = data[name]
-    assert array.dims == ("time", "channel", "lat", "lon"), (name, array.dims)
-    assert array.dtype == np.float32 and np.array_equal(array.values, expected), name
-    assert array.attrs["units"] == "K" and array.attrs["long_name"] == name, array.attrs
-    assert array.sel(lat=2.0).shape == (3, 2, 7), name
-assert data["lat"].attrs["units"] == "degrees_north"
-print("5 arrays as xarray reads them")
+for data, names in ((xarray.open_zarr(sys.argv[1], consolidated=False), ("plain", "gzip", "zstd", "blosc", "shards")),
+                    (xarray.open_dataset(sys.argv[1] + ".nc", engine="netcdf4"), ("plain", "deflate", "chunks"))):
+    for name in names:
+        array = data[name]
+        assert array.dims == ("time", "channel", "lat", "lon"), (name, array.dims)
+        assert array.dtype == np.float32 and np.array_equal(array.values, expected), name
+        assert array.attrs["units"] == "K" and array.attrs["long_name"] == name, array.attrs
+        assert array.sel(lat=2.0).shape == (3, 2, 7), name
+    assert data["lat"].attrs["units"] == "degrees_north"
+print("8 arrays as xarray reads them")
 """
 
 

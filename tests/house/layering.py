@@ -20,7 +20,7 @@ OPERATION = re.compile(r"conv(?!e[rn]|er)|pool|softmax|winograd|attention|bilate
 NO_KOKKOS = TYPE_FLOOR + ["graph", "plan", "layers"]
 KOKKOS = re.compile(r"^Kokkos_|^KokkosExp")
 TRANSPORT = re.compile(r"^(mpi|nccl)\.h$")
-THIRD_PARTY = re.compile(r"^((CLI|nlohmann|stb|fmt|doctest|gtest)/|(zlib|zstd|blosc)\.h)")
+THIRD_PARTY = re.compile(r"^((CLI|nlohmann|stb|fmt|doctest|gtest)/|(zlib|zstd|blosc|netcdf|hdf5)\.h)")
 
 CONFIG = "halogen/core/config.hpp"
 CONFIGURED = re.compile(r"^#if.*\bHALOGEN_(BODIES|COMPILED)\b", re.MULTILINE)
@@ -95,7 +95,7 @@ def header_faults(header, include_root):
                 yield f"{name}: room '{room}' must not include Kokkos ({target})"
             if TRANSPORT.match(target) and not (room == "comm" and parts[1] in ("mpi", "nccl")):
                 yield f"{name}: only comm/mpi and comm/nccl include {target}"
-            if THIRD_PARTY.match(target) and not (room == "io" and target.startswith(("nlohmann/", "zlib.h", "zstd.h", "blosc.h"))):
+            if THIRD_PARTY.match(target) and not (room == "io" and target.startswith(("nlohmann/", "zlib.h", "zstd.h", "blosc.h", "netcdf.h", "hdf5.h"))):
                 yield f"{name}: library headers do not include {target}"
 
 

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "support/network.hpp"
+#include "support/reference_files.hpp"
 #include "support/refusal.hpp"
 
 namespace test_zarr_files {
@@ -25,26 +26,8 @@ const fs::path& folder() {
   return path;
 }
 
-/// The reference stores, as files; gone with the object.
-struct Stores {
-  Stores() {
-    if (support::world().rank() == 0) {
-      fs::remove_all(folder());
-      std::ifstream file(fs::path(HALOGEN_TEST_DATA) / "zarr.json");
-      const auto all = nlohmann::json::parse(file);
-      for (const auto& [name, text] : all.items()) {
-        fs::create_directories((folder() / name).parent_path());
-        const auto bytes = *hg::detail::from_base64(text);
-        std::ofstream(folder() / name, std::ios::binary)
-            .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-      }
-    }
-    support::world().barrier();
-  }
-  ~Stores() {
-    support::world().barrier();
-    if (support::world().rank() == 0) fs::remove_all(folder());
-  }
+struct Stores : support::ReferenceFiles {
+  Stores() : support::ReferenceFiles("zarr.json", folder()) {}
 };
 
 double value(index_t t, index_t i, index_t j) { return static_cast<double>(35 * t + 7 * i + j - 20); }
@@ -60,10 +43,10 @@ void write_plain(const fs::path& store, const std::string& name, const std::vect
   about["chunk_key_encoding"] = {{"name", "default"}, {"configuration", {{"separator", "/"}}}};
   about["codecs"] = {{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}};
   std::ofstream(store / name / "zarr.json") << about;
-  const hg::detail::ZarrBox all{std::vector<index_t>(shape.size(), 0), shape};
+  const hg::detail::PointBox all{std::vector<index_t>(shape.size(), 0), shape};
   hg::detail::for_each_chunk(all, chunk, [&](const std::vector<index_t>& at) {
     std::string key = "c";
-    hg::detail::ZarrBox box{at, chunk};
+    hg::detail::PointBox box{at, chunk};
     for (std::size_t d = 0; d < at.size(); ++d) key += "/" + std::to_string(at[d]), box.begin[d] *= chunk[d];
     std::vector<double> values;
     hg::detail::for_each_chunk(box, std::vector<index_t>(shape.size(), 1), [&](const std::vector<index_t>& point) {
@@ -219,14 +202,14 @@ TEST_CASE("pieces of a field") {
   const hg::ZarrArray array(world, folder() / "v2", "blosc_zstd_1");
   for (const auto& mesh : support::meshes(1)) {
     support::Field<float, 1> field(mesh, {1, 1, 5, 7});
-    hg::load_zarr(array, field, {1});
+    hg::load_variable(array, field, {1});
     const auto all = hg::full_tensor(field);
     bool right = true;
     for (index_t k = 0; k < 35; ++k)
       right = right && all[static_cast<std::size_t>(k)] == static_cast<float>(value(1, k / 7, k % 7));
     CHECK(right);
-    CHECK(support::refusal<hg::CollectiveError>([&] { hg::load_zarr(array, field); }) ==
-          "load_zarr: 'blosc_zstd_1' is (2 x 5 x 7), 0 indices are given, but the field is (1 x 1 x 5 x 7)");
+    CHECK(support::refusal<hg::CollectiveError>([&] { hg::load_variable(array, field); }) ==
+          "load_variable: 'blosc_zstd_1' is (2 x 5 x 7), 0 indices are given, but the field is (1 x 1 x 5 x 7)");
   }
 }
 
@@ -264,7 +247,7 @@ TEST_CASE("a dataset: samples of a series, on every mesh with the same bits, eac
   std::vector<std::vector<double>> images, labels;
   for (const auto& mesh : support::meshes(3)) {
     CAPTURE(support::text(mesh));
-    const hg::FieldDataset<Image, Label, Mask> data(store, mesh, options);
+    const hg::FieldDataset<Image, Label, Mask> data(hg::ZarrStore(store), mesh, options);
     REQUIRE(data.size() == 3);  // 10 samples
     const auto& of_h = data.statistics("h");
     const auto& of_z = data.statistics("z");
@@ -329,9 +312,10 @@ TEST_CASE("a dataset: samples of a series, on every mesh with the same bits, eac
   }
   const auto mesh = hg::device_mesh<support::Mesh>(world, {1, -1, 1});
   using Short = support::Field<double, 6>;
-  CHECK(support::refusal<hg::CollectiveError>([&] { hg::FieldDataset<Short, Label>(store, mesh, options); }) ==
-        "FieldDataset: inputs make 7 channels and targets 1, but the fields have 6 and 1");
-  const hg::FieldDataset<Image, Label> no_mask(store, mesh, options);
+  CHECK(support::refusal<hg::CollectiveError>([&] {
+          hg::FieldDataset<Short, Label>(hg::ZarrStore(store), mesh, options);
+        }) == "FieldDataset: inputs make 7 channels and targets 1, but the fields have 6 and 1");
+  const hg::FieldDataset<Image, Label> no_mask(hg::ZarrStore(store), mesh, options);
   const std::string sentence = support::refusal<hg::CollectiveError>([&] {
     for (std::size_t i = 0; i < 3; ++i) no_mask[i];
   });
@@ -383,7 +367,7 @@ TEST_CASE("fields come back, whatever the cut, the chunks and the shards; no two
       array.read({0, 0, 0, 0}, {extents.begin(), extents.end()}, all.data());
       CHECK(std::equal(all.begin(), all.end(), values.begin()));
       Series again(mesh, extents);
-      hg::load_zarr(array, again);
+      hg::load_variable(array, again);
       CHECK(std::ranges::equal(hg::full_tensor(again), values));
       world.barrier();
     }

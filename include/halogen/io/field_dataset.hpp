@@ -1,4 +1,5 @@
-// FieldDataset: samples of a time series in a Zarr store, each rank its own piece, for hg::fit.
+// FieldDataset: samples of a time series, each rank its own piece, for hg::fit. The format is the store's: ZarrStore
+// (zarr.hpp), NetcdfFile (netcdf.hpp), Hdf5File (hdf5.hpp), several of them (ConcatenatedStore), or one's own.
 #pragma once
 
 #include <chrono>
@@ -7,7 +8,7 @@
 #include <mutex>
 
 #include "halogen/io/fit.hpp"
-#include "halogen/io/zarr.hpp"
+#include "halogen/io/variable.hpp"
 
 namespace halogen {
 
@@ -44,8 +45,9 @@ struct ChannelStatistics {
 /// Statistics are of the times [first, last), computed once over all ranks and kept in a file, which later runs and
 /// other meshes read: samples are then the same to the bit on every mesh.
 ///
-///   hg::FieldDataset<Image, Label> data("series.zarr", mesh, {.inputs = {"h", "u", "v"}, .targets = {"h", "u", "v"},
-///   .samples = 4}); hg::fit(trainer, hg::mse, data, {.epochs = 10});
+///   hg::FieldDataset<Image, Label> data(hg::ZarrStore("series.zarr"), mesh,
+///                                       {.inputs = {"h", "u", "v"}, .targets = {"h", "u", "v"}, .samples = 4});
+///   hg::fit(trainer, hg::mse, data, {.epochs = 10});
 ///
 /// Collective over the mesh: the constructor and data[i]. CollectiveError with one sentence: what no store has, shapes
 /// that differ, channels that do not make the fields', a damaged chunk.
@@ -56,13 +58,13 @@ class FieldDataset {
   using T = typename Label::value_type;
 
  public:
-  FieldDataset(const std::filesystem::path& store, const DeviceMesh<typename Image::mesh_type>& mesh,
-               FieldDatasetOptions options)
+  template <VariableStore Store>
+  FieldDataset(const Store& store, const DeviceMesh<typename Image::mesh_type>& mesh, FieldDatasetOptions options)
       : mesh_(mesh), options_(std::move(options)) {
     const Communicator& world = mesh.world();
     const auto open = [&](const std::vector<std::string>& names) {
       for (const std::string& name : names)
-        if (!arrays_.contains(name)) arrays_.emplace(name, ZarrArray(world, store, name));
+        if (!arrays_.contains(name)) arrays_.emplace(name, AnyVariable(store.variable(world, name)));
     };
     open(options_.inputs);
     open(options_.targets);
@@ -74,10 +76,10 @@ class FieldDataset {
     out.insert(out.end(), space_.begin(), space_.end());
     std::copy(in.begin(), in.end(), image_extents_.begin());
     std::copy(out.begin(), out.end(), label_extents_.begin());
-    const detail::ZarrBox own = detail::piece_box(Image(mesh, image_extents_), mesh.rank());
+    const detail::PointBox own = detail::piece_box(Image(mesh, image_extents_), mesh.rank());
     own_samples_ = {own.begin[0], own.begin[0] + own.extent[0]};
     own_ = {{own.begin.begin() + 2, own.begin.end()}, {own.extent.begin() + 2, own.extent.end()}};
-    if (options_.normalise) find_statistics(store);
+    if (options_.normalise) find_statistics(store.path());
     const auto statics = agree(world, [&] {
       std::vector<T> all;
       for (const std::string& name : options_.statics) append(all, name, std::nullopt);
@@ -191,8 +193,8 @@ class FieldDataset {
   }
 
   /// A box of points as one of a variable's array: at that time, where it has one, with all its channels.
-  detail::ZarrBox box_of(const std::string& name, std::optional<index_t> time, const detail::ZarrBox& points) const {
-    detail::ZarrBox box;
+  detail::PointBox box_of(const std::string& name, std::optional<index_t> time, const detail::PointBox& points) const {
+    detail::PointBox box;
     if (time) box.begin.push_back(*time), box.extent.push_back(1);
     if (box.begin.size() + points.begin.size() < arrays_.at(name).shape().size())
       box.begin.push_back(0), box.extent.push_back(channels_of(name, time.has_value()));
@@ -203,12 +205,12 @@ class FieldDataset {
 
   /// Adds this rank's box of a variable, normalised, missing numbers as NaN.
   void append(std::vector<T>& all, const std::string& name, std::optional<index_t> time) const {
-    const ZarrArray& array = arrays_.at(name);
+    const AnyVariable& array = arrays_.at(name);
     const index_t channels = channels_of(name, time.has_value()), points = own_.points();
     const std::size_t at = all.size();
     all.resize(at + static_cast<std::size_t>(channels * points));
     if (points == 0) return;
-    const detail::ZarrBox box = box_of(name, time, own_);
+    const detail::PointBox box = box_of(name, time, own_);
     array.read(box.begin, box.extent, all.data() + at);
     const detail::ChannelStatistics& of = statistics_.at(name);
     for (index_t c = 0; c < channels; ++c)
@@ -310,17 +312,17 @@ class FieldDataset {
     std::vector<double> origin(channels);
     const std::pair<index_t, index_t> turn = turn_of();
     agree(mesh_.world(), [&] {
-      const auto each_time = [&](index_t first, index_t last, index_t step, const detail::ZarrBox& box, auto use) {
+      const auto each_time = [&](index_t first, index_t last, index_t step, const detail::PointBox& box, auto use) {
         std::vector<double> values(channels * static_cast<std::size_t>(box.points()));
         for (index_t t = first; t < last; t += step) {
-          const detail::ZarrBox at = box_of(name, has_time ? std::optional(t) : std::nullopt, box);
+          const detail::PointBox at = box_of(name, has_time ? std::optional(t) : std::nullopt, box);
           if (!values.empty()) arrays_.at(name).read(at.begin, at.extent, values.data());
           use(values);
         }
       };
       const index_t first = has_time ? options_.first : 0;
-      const detail::ZarrBox corner{std::vector<index_t>(own_.begin.size(), 0),
-                                   std::vector<index_t>(own_.begin.size(), 1)};
+      const detail::PointBox corner{std::vector<index_t>(own_.begin.size(), 0),
+                                    std::vector<index_t>(own_.begin.size(), 1)};
       each_time(first, first + 1, 1, corner, [&](const std::vector<double>& values) {
         for (std::size_t c = 0; c < channels; ++c) origin[c] = std::isnan(values[c]) ? 0 : values[c];
       });
@@ -361,12 +363,12 @@ class FieldDataset {
 
   DeviceMesh<typename Image::mesh_type> mesh_;
   FieldDatasetOptions options_;
-  std::map<std::string, ZarrArray> arrays_;
+  std::map<std::string, AnyVariable> arrays_;
   std::vector<index_t> space_, order_;
   typename Image::Extents image_extents_;
   typename Label::Extents label_extents_;
   Interval own_samples_;
-  detail::ZarrBox own_;
+  detail::PointBox own_;
   std::map<std::string, detail::ChannelStatistics> statistics_;
   std::vector<T> statics_;
   mutable std::map<std::size_t, std::future<Values>> ahead_;

@@ -2,17 +2,16 @@
 // halogen::zarr.
 //
 //   const hg::ZarrArray t2m(mesh.world(), "era5.zarr", "t2m");                 // time, latitude, longitude
-//   hg::load_zarr(t2m, field, {17});                                           // the 18th time into (1, 1, H, W), by
+//   hg::load_variable(t2m, field, {17});                                       // the 18th time into (1, 1, H, W), by
 //   piece
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 
-#include "halogen/comm/agree.hpp"
 #include "halogen/io/checkpoint_shares.hpp"
+#include "halogen/io/variable.hpp"
 #include "halogen/io/zarr_chunks.hpp"
-#include "halogen/tensor/distribute.hpp"
 
 namespace halogen {
 
@@ -45,9 +44,9 @@ class ZarrArray {
   /// that is damaged.
   template <class T>
   void read(const std::vector<index_t>& begin, const std::vector<index_t>& extent, T* to) const {
-    const detail::ZarrBox box{begin, extent};
+    const detail::PointBox box{begin, extent};
     said_of(store_, name_, [&] {
-      require_inside(box);
+      detail::require_inside(box, layout_.shape);
       detail::for_each_chunk(box, layout_.chunk, [&](const std::vector<index_t>& at) { read_file(at, box, to); });
     });
   }
@@ -80,15 +79,6 @@ class ZarrArray {
     }
   }
 
-  void require_inside(const detail::ZarrBox& box) const {
-    bool is_inside = box.begin.size() == layout_.shape.size() && box.extent.size() == layout_.shape.size();
-    for (std::size_t d = 0; is_inside && d < layout_.shape.size(); ++d)
-      is_inside = box.begin[d] >= 0 && box.extent[d] >= 0 && box.begin[d] + box.extent[d] <= layout_.shape[d];
-    if (!is_inside)
-      throw std::runtime_error("points " + detail::text_of(box.begin) + " and " + detail::text_of(box.extent) +
-                               " from there on are asked for, but it is " + detail::text_of(layout_.shape));
-  }
-
   std::filesystem::path file_of(const std::vector<index_t>& chunk) const {
     std::string key = layout_.key_prefix;
     for (const index_t i : chunk) key += (key.empty() ? "" : std::string(1, layout_.separator)) + std::to_string(i);
@@ -97,10 +87,10 @@ class ZarrArray {
 
   /// What a box has of one file.
   template <class T>
-  void read_file(const std::vector<index_t>& at, const detail::ZarrBox& box, T* to) const {
+  void read_file(const std::vector<index_t>& at, const detail::PointBox& box, T* to) const {
     const std::filesystem::path path = file_of(at);
     try {
-      const detail::ZarrBox whole = detail::chunk_box(at, layout_.chunk), wanted = detail::common(box, whole);
+      const detail::PointBox whole = detail::chunk_box(at, layout_.chunk), wanted = detail::common(box, whole);
       std::error_code error;
       const std::uint64_t bytes = std::filesystem::file_size(path, error);
       if (error == std::errc::no_such_file_or_directory) return fill(wanted, box, to);
@@ -123,7 +113,7 @@ class ZarrArray {
           number =
               number * static_cast<std::size_t>(per_shard) + static_cast<std::size_t>(inner[d] - at[d] * per_shard);
         }
-        const detail::ZarrBox part = detail::chunk_box(inner, layout_.inner);
+        const detail::PointBox part = detail::chunk_box(inner, layout_.inner);
         constexpr std::uint64_t absent = ~std::uint64_t{0};
         if (index[2 * number] == absent && index[2 * number + 1] == absent)
           fill(detail::common(box, part), box, to);
@@ -150,19 +140,14 @@ class ZarrArray {
     return index;
   }
 
-  double value_of(double stored) const {
-    if (layout_.missing && (stored == *layout_.missing || (std::isnan(stored) && std::isnan(*layout_.missing))))
-      return std::numeric_limits<double>::quiet_NaN();
-    return layout_.scale == 1 && layout_.offset == 0 ? stored : stored * layout_.scale + layout_.offset;
-  }
-
   /// Decodes a chunk, whose box is `part`, and puts what `box` has of it where that is laid out.
   template <class T>
-  void place(std::span<const std::byte> encoded, const detail::ZarrBox& part, const detail::ZarrBox& box, T* to) const {
+  void place(std::span<const std::byte> encoded, const detail::PointBox& part, const detail::PointBox& box,
+             T* to) const {
     std::vector<std::byte> decoded(static_cast<std::size_t>(part.points()) *
                                    static_cast<std::size_t>(layout_.type.bytes));
     detail::decode_chunk(layout_.codecs, encoded, decoded);
-    const bool is_plain = !layout_.missing && layout_.scale == 1 && layout_.offset == 0;
+    const bool is_plain = layout_.numbers.is_plain();
     detail::with_zarr_type(layout_.type, [&]<class S>(S) {
       detail::for_each_row(detail::common(part, box), part, box, [&](index_t from, index_t at, index_t points) {
         const std::byte* row = decoded.data() + static_cast<std::size_t>(from) * sizeof(S);
@@ -171,15 +156,15 @@ class ZarrArray {
           return;
         }
         for (index_t i = 0; i < points; ++i)
-          to[at + i] = static_cast<T>(
-              value_of(detail::zarr_value<S>(row + static_cast<std::size_t>(i) * sizeof(S), layout_.type.big_endian)));
+          to[at + i] = static_cast<T>(layout_.numbers.value_of(
+              detail::zarr_value<S>(row + static_cast<std::size_t>(i) * sizeof(S), layout_.type.big_endian)));
       });
     });
   }
 
   template <class T>
-  void fill(const detail::ZarrBox& part, const detail::ZarrBox& box, T* to) const {
-    const T value = static_cast<T>(value_of(layout_.fill));
+  void fill(const detail::PointBox& part, const detail::PointBox& box, T* to) const {
+    const T value = static_cast<T>(layout_.numbers.value_of(layout_.fill));
     detail::for_each_row(part, part, box,
                          [&](index_t, index_t at, index_t points) { std::fill_n(to + at, points, value); });
   }
@@ -190,54 +175,15 @@ class ZarrArray {
   std::shared_ptr<std::atomic<std::uint64_t>> bytes_read_ = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
-namespace detail {
+/// A store: a folder of arrays.
+class ZarrStore {
+ public:
+  explicit ZarrStore(std::filesystem::path path) : path_(std::move(path)) {}
+  const std::filesystem::path& path() const { return path_; }
+  ZarrArray variable(const Communicator& world, const std::string& name) const { return {world, path_, name}; }
 
-/// The piece of a field that a rank holds, in the field's points; extents of 0 where it holds none.
-template <class Field>
-ZarrBox piece_box(const Field& field, int rank) {
-  const Decomposition pieces = field.decomposition();
-  ZarrBox box;
-  for (int d = 0; d < Field::rank; ++d) {
-    const Interval piece = field.cut(d).piece(pieces.part(rank, d));
-    box.begin.push_back(piece.begin);
-    box.extent.push_back(piece.size());
-  }
-  return box;
-}
-
-}  // namespace detail
-
-/// Collective over the field's mesh: each rank reads its own piece. `at` are indices of the array's first dimensions;
-/// the others are the field's last ones, before which it has extents of 1. Throws CollectiveError on all ranks, the
-/// field unchanged: another shape, a damaged chunk.
-template <class Field>
-void load_zarr(const ZarrArray& array, Field& field, const std::vector<index_t>& at = {}) {
-  static_assert(detail::is_whole<Field>, "load_zarr_of_summands: load it as Replicate or Shard, then redistribute it");
-  using T = typename Field::value_type;
-  const auto piece = agree(field.mesh("load_zarr").world(), [&] {
-    const std::vector<index_t>& shape = array.shape();
-    std::vector<index_t> begin = at, extent(at.size(), 1), needed;
-    const std::size_t others = shape.size() - std::min(shape.size(), at.size());
-    bool fits = at.size() <= shape.size() && others <= static_cast<std::size_t>(Field::rank);
-    const detail::ZarrBox own = detail::piece_box(field, field.mesh().rank());
-    for (int d = 0; d < Field::rank; ++d) {
-      needed.push_back(field.extent(d));
-      if (const int of_array = d - Field::rank + static_cast<int>(others); of_array < 0) {
-        fits = fits && field.extent(d) == 1;
-      } else {
-        fits = fits && field.extent(d) == shape[at.size() + static_cast<std::size_t>(of_array)];
-        begin.push_back(own.begin[static_cast<std::size_t>(d)]);
-        extent.push_back(own.extent[static_cast<std::size_t>(d)]);
-      }
-    }
-    if (!fits)
-      throw Error("load_zarr: '" + array.name() + "' is " + detail::text_of(shape) + ", " + std::to_string(at.size()) +
-                  " indices are given, but the field is " + detail::text_of(needed));
-    std::vector<compute_type<T>> values(static_cast<std::size_t>(own.points()));
-    if (!values.empty()) array.read(begin, extent, values.data());
-    return std::vector<T>(values.begin(), values.end());
-  });
-  field.copy_from_host(piece.data(), piece.size());
-}
+ private:
+  std::filesystem::path path_;
+};
 
 }  // namespace halogen

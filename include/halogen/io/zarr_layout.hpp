@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "halogen/io/cf.hpp"
 #include "halogen/io/checkpoint_folder.hpp"
 
 namespace halogen::detail {
@@ -42,9 +43,7 @@ struct ZarrLayout {
   double fill = 0;  ///< of chunks without a file
   std::vector<std::string> dimension_names;
   CheckpointJson attributes = CheckpointJson::object();
-  /// CF: value = stored * scale + offset; stored numbers equal to `missing` are NaN.
-  double scale = 1, offset = 0;
-  std::optional<double> missing;
+  CfNumbers numbers;
 
   const std::vector<index_t>& decoded() const { return inner.empty() ? chunk : inner; }
 };
@@ -259,16 +258,20 @@ inline ZarrLayout zarr_layout(const ZarrTexts& texts) try {
       if (layout.chunk[d] % layout.inner[d] != 0) throw std::runtime_error("its shards do not consist of whole chunks");
   }
   layout.fill = zarr_fill(fill, layout.type).value_or(0);
-  if (layout.format == 2 && !fill.is_null()) layout.missing = zarr_fill(fill, layout.type);  // as xarray takes it
+  const auto is_missing = [&](const CheckpointJson& value) {
+    if (const auto number = zarr_fill(value, layout.type); number && !std::isnan(*number))
+      layout.numbers.missing.push_back(*number);
+  };
+  if (layout.format == 2 && !fill.is_null()) is_missing(fill);  // as xarray takes it
   for (const char* name : {"missing_value", "_FillValue"})
-    if (layout.attributes.contains(name)) layout.missing = zarr_fill(layout.attributes[name], layout.type);
+    if (layout.attributes.contains(name)) is_missing(layout.attributes[name]);
   const auto number = [&](const char* name, double otherwise) {
     return layout.attributes.contains(name) && layout.attributes[name].is_number()
                ? layout.attributes[name].get<double>()
                : otherwise;
   };
-  layout.scale = number("scale_factor", 1);
-  layout.offset = number("add_offset", 0);
+  layout.numbers.scale = number("scale_factor", 1);
+  layout.numbers.offset = number("add_offset", 0);
   return layout;
 } catch (const nlohmann::json::exception& error) {
   throw std::runtime_error(std::string("its metadata are not those of an array: ") + error.what());

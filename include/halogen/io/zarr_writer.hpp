@@ -47,11 +47,11 @@ class ZarrSeries {
     agree(world, [&] { check(first, field); });
     const Decomposition pieces = field.decomposition();
     const auto box_of = [&](int rank) {
-      detail::ZarrBox box = detail::piece_box(field, rank);
+      detail::PointBox box = detail::piece_box(field, rank);
       box.begin[0] += first;
       return box;
     };
-    const auto owner_of = [&](const detail::ZarrBox& file) {
+    const auto owner_of = [&](const detail::PointBox& file) {
       int rank = 0;
       for (int d = 0; d < Field::rank; ++d) {
         const index_t point = std::max(file.begin[static_cast<std::size_t>(d)] - (d == 0 ? first : 0), index_t{0});
@@ -61,16 +61,16 @@ class ZarrSeries {
       }
       return rank;
     };
-    detail::ZarrBox whole{std::vector<index_t>(extents_.size(), 0), extents_of(field)};
+    detail::PointBox whole{std::vector<index_t>(extents_.size(), 0), extents_of(field)};
     whole.begin[0] = first;
     // what this rank has of each file goes to its owner, file after file
     const int own = mesh_.rank(), ranks = mesh_.size();
-    const detail::ZarrBox box = box_of(own);
+    const detail::PointBox box = box_of(own);
     std::vector<std::vector<T>> to(static_cast<std::size_t>(ranks));
     const auto values = field.to_host_array();
-    std::vector<std::pair<std::vector<index_t>, detail::ZarrBox>> files;  // this rank's
+    std::vector<std::pair<std::vector<index_t>, detail::PointBox>> files;  // this rank's
     detail::for_each_chunk(whole, file_, [&](const std::vector<index_t>& at) {
-      const detail::ZarrBox file = detail::chunk_box(at, file_);
+      const detail::PointBox file = detail::chunk_box(at, file_);
       const int owner = owner_of(file);
       if (owner == own) files.push_back({at, file});
       if (!detail::is_first_holder(field)) return;
@@ -86,10 +86,10 @@ class ZarrSeries {
       sent.push_back(message.size() * sizeof(T));
       all_sent.insert(all_sent.end(), message.begin(), message.end());
     }
-    std::vector<detail::ZarrBox> boxes;
+    std::vector<detail::PointBox> boxes;
     for (int rank = 0; rank < ranks; ++rank) {
       boxes.push_back(is_first(rank) ? box_of(rank)
-                                     : detail::ZarrBox{box.begin, std::vector<index_t>(box.begin.size(), 0)});
+                                     : detail::PointBox{box.begin, std::vector<index_t>(box.begin.size(), 0)});
       for (const auto& [at, file] : files)
         received[static_cast<std::size_t>(rank)] +=
             static_cast<std::size_t>(detail::common(file, boxes.back()).points()) * sizeof(T);
@@ -103,7 +103,7 @@ class ZarrSeries {
       for (const auto& [at, file] : files) {
         std::vector<T> points(static_cast<std::size_t>(file.points()), fill());
         for (int rank = 0; rank < ranks; ++rank) {
-          const detail::ZarrBox& of = boxes[static_cast<std::size_t>(rank)];
+          const detail::PointBox& of = boxes[static_cast<std::size_t>(rank)];
           detail::for_each_row(detail::common(file, of), of, file, [&](index_t, index_t to_point, index_t count) {
             std::size_t& from = next[static_cast<std::size_t>(rank)];
             std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(from), count, points.begin() + to_point);
@@ -242,7 +242,7 @@ class ZarrSeries {
     refuse(error.what());
   }
 
-  void write_file(const std::vector<index_t>& at, const detail::ZarrBox& file, const std::vector<T>& points) const {
+  void write_file(const std::vector<index_t>& at, const detail::PointBox& file, const std::vector<T>& points) const {
     std::filesystem::path path = path_ / "c";
     for (const index_t i : at) path /= std::to_string(i);
     try {
@@ -252,7 +252,7 @@ class ZarrSeries {
       } else {
         std::vector<std::uint64_t> index;
         detail::for_each_chunk(file, options_.chunks, [&](const std::vector<index_t>& inner) {
-          const detail::ZarrBox part = detail::chunk_box(inner, options_.chunks);
+          const detail::PointBox part = detail::chunk_box(inner, options_.chunks);
           std::vector<T> own(static_cast<std::size_t>(part.points()));
           detail::for_each_row(part, file, part, [&](index_t from, index_t to, index_t count) {
             std::copy_n(points.begin() + from, count, own.begin() + to);

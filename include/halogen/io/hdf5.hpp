@@ -1,0 +1,255 @@
+// HDF5 datasets by piece: each rank reads its own box of a file that all ranks see. Opt-in: link halogen::hdf5.
+//
+//   const hg::Hdf5Dataset density(mesh.world(), "run.h5", "fields/density");  // time, z, y, x
+//   hg::load_variable(density, field, {17});                                  // the 18th time into (1, 1, D, H, W)
+#pragma once
+
+#include <hdf5.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "halogen/io/cf.hpp"
+#include "halogen/io/hdf5_lock.hpp"
+#include "halogen/io/variable.hpp"
+
+namespace halogen {
+
+namespace detail {
+
+/// HDF5 prints no errors while this lives.
+class Hdf5Quiet {
+ public:
+  Hdf5Quiet() {
+    H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  }
+  Hdf5Quiet(const Hdf5Quiet&) = delete;
+  Hdf5Quiet& operator=(const Hdf5Quiet&) = delete;
+  ~Hdf5Quiet() { H5Eset_auto2(H5E_DEFAULT, function_, data_); }
+
+ private:
+  H5E_auto2_t function_ = nullptr;
+  void* data_ = nullptr;
+};
+
+/// std::runtime_error with the innermost of HDF5's words.
+[[noreturn]] inline void throw_hdf5_error() {
+  std::string words;
+  H5Ewalk2(
+      H5E_DEFAULT, H5E_WALK_UPWARD,
+      [](unsigned, const H5E_error2_t* error, void* to) -> herr_t {
+        auto& text = *static_cast<std::string*>(to);
+        if (text.empty() && error->desc != nullptr) text = error->desc;
+        return 0;
+      },
+      &words);
+  throw std::runtime_error(words.empty() ? "HDF5 says no more than that it failed" : words);
+}
+template <class Status>
+Status require_hdf5(Status status) {
+  if (status < 0) throw_hdf5_error();
+  return status;
+}
+
+/// A handle of HDF5, released by the function that goes with its kind.
+class Hdf5Id {
+ public:
+  Hdf5Id(hid_t id, herr_t (*release)(hid_t)) : id_(require_hdf5(id)), release_(release) {}
+  Hdf5Id(const Hdf5Id&) = delete;
+  Hdf5Id& operator=(const Hdf5Id&) = delete;
+  ~Hdf5Id() { release_(id_); }
+  operator hid_t() const { return id_; }
+
+ private:
+  hid_t id_;
+  herr_t (*release_)(hid_t);
+};
+
+/// A dataset of a file that is opened for reading.
+struct Hdf5Open {
+  Hdf5Id file, dataset, space;
+  Hdf5Open(const std::filesystem::path& path, const std::string& name)
+      : file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose),
+        dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose),
+        space(H5Dget_space(dataset), H5Sclose) {}
+};
+
+/// Text or numbers; nothing for what is neither.
+inline std::optional<nlohmann::ordered_json> hdf5_attribute(hid_t of, const char* name) {
+  const Hdf5Id attribute(H5Aopen(of, name, H5P_DEFAULT), H5Aclose);
+  const Hdf5Id type(H5Aget_type(attribute), H5Tclose), space(H5Aget_space(attribute), H5Sclose);
+  const auto count = static_cast<std::size_t>(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space)));
+  const H5T_class_t kind = H5Tget_class(type);
+  if (kind == H5T_INTEGER || kind == H5T_FLOAT) {
+    std::vector<double> numbers(count);
+    if (count > 0) require_hdf5(H5Aread(attribute, H5T_NATIVE_DOUBLE, numbers.data()));
+    return count == 1 ? nlohmann::ordered_json(numbers[0]) : nlohmann::ordered_json(numbers);
+  }
+  if (kind != H5T_STRING || count != 1) return std::nullopt;
+  if (H5Tis_variable_str(type) > 0) {
+    char* text = nullptr;
+    require_hdf5(H5Aread(attribute, type, &text));
+    const std::string copy = text == nullptr ? "" : text;
+    H5free_memory(text);
+    return copy;
+  }
+  std::string text(H5Tget_size(type), '\0');
+  require_hdf5(H5Aread(attribute, type, text.data()));
+  return text.substr(0, text.find('\0'));
+}
+
+/// The names of the scales of a dataset's dimensions; empty where it has not one for each.
+inline std::vector<std::string> hdf5_dimension_names(hid_t dataset, std::size_t rank) {
+  if (H5Aexists(dataset, "DIMENSION_LIST") <= 0) return {};
+  const Hdf5Id attribute(H5Aopen(dataset, "DIMENSION_LIST", H5P_DEFAULT), H5Aclose);
+  const Hdf5Id type(H5Aget_type(attribute), H5Tclose), space(H5Aget_space(attribute), H5Sclose);
+  if (H5Tget_class(type) != H5T_VLEN || H5Sget_simple_extent_npoints(space) != static_cast<hssize_t>(rank)) return {};
+  std::vector<hvl_t> scales(rank);
+  require_hdf5(H5Aread(attribute, type, scales.data()));
+  std::vector<std::string> names;
+  for (const hvl_t& scale : scales) {
+    if (scale.len == 0) continue;
+    const Hdf5Id object(H5Rdereference2(dataset, H5P_DEFAULT, H5R_OBJECT, scale.p), H5Oclose);
+    std::string name(static_cast<std::size_t>(require_hdf5(H5Iget_name(object, nullptr, 0))), '\0');
+    require_hdf5(H5Iget_name(object, name.data(), name.size() + 1));
+    names.push_back(name.substr(name.rfind('/') + 1));
+  }
+  H5Dvlen_reclaim(type, space, H5P_DEFAULT, scales.data());
+  return names.size() == rank ? names : std::vector<std::string>{};
+}
+
+}  // namespace detail
+
+/// A dataset of numbers, of any type and either byte order, in one piece or in chunks, with whatever filters this
+/// machine's HDF5 knows; `name` is a path: "fields/density". Attributes of CF are heeded where there are any:
+/// scale_factor, add_offset, _FillValue, missing_value. netCDF-4 files can be read so too.
+///
+/// A rank reads the hyperslab that it asks for: of chunked datasets the chunks that its box touches, each once a read;
+/// a chunk across a cut is decoded by each rank that has a part of it. The file is open during a read alone; HDF5 is
+/// called by one thread of a process at a time.
+class Hdf5Dataset {
+ public:
+  /// Local. std::runtime_error names file, dataset and fault.
+  Hdf5Dataset(std::filesystem::path file, std::string name) : file_(std::move(file)), name_(std::move(name)) {
+    said([&] { inquire(); });
+  }
+  /// Collective: each rank opens the file. CollectiveError on all ranks.
+  Hdf5Dataset(const Communicator& world, const std::filesystem::path& file, const std::string& name)
+      : Hdf5Dataset(agree(world, [&] { return Hdf5Dataset(file, name); })) {}
+
+  const std::vector<index_t>& shape() const { return shape_; }
+  /// Of a chunk; empty where the dataset lies in one piece.
+  const std::vector<index_t>& chunks() const { return chunks_; }
+  /// Of the dimensions' scales; empty where they have none.
+  const std::vector<std::string>& dimension_names() const { return dimension_names_; }
+  const nlohmann::ordered_json& attributes() const { return attributes_; }
+  const std::string& name() const { return name_; }
+  /// Of numbers as the file's type has them, without compression, by this process so far.
+  std::uint64_t bytes_read() const { return bytes_read_->load(); }
+
+  /// Local: the numbers of a box, row-major. T: float or double. std::runtime_error: a box that reaches out, a file
+  /// that is damaged.
+  template <class T>
+  void read(const std::vector<index_t>& begin, const std::vector<index_t>& extent, T* to) const {
+    said([&] {
+      const detail::PointBox box{begin, extent};
+      detail::require_inside(box, shape_);
+      if (box.points() == 0) return;
+      const auto points = static_cast<std::size_t>(box.points());
+      std::vector<double> wide(std::is_same_v<T, float> && !fits_float_ ? points : 0);
+      {
+        const detail::Hdf5Open open(file_, name_);
+        const std::vector<hsize_t> first(begin.begin(), begin.end()), count(extent.begin(), extent.end());
+        if (!shape_.empty())
+          detail::require_hdf5(
+              H5Sselect_hyperslab(open.space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr));
+        const hsize_t all = points;
+        const detail::Hdf5Id memory(H5Screate_simple(1, &all, nullptr), H5Sclose);
+        const bool is_float = std::is_same_v<T, float> && wide.empty();
+        detail::require_hdf5(H5Dread(open.dataset, is_float ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE, memory, open.space,
+                                     H5P_DEFAULT, wide.empty() ? static_cast<void*>(to) : wide.data()));
+      }
+      bytes_read_->fetch_add(points * width_);
+      if (wide.empty() && numbers_.is_plain()) return;
+      for (std::size_t i = 0; i < points; ++i)
+        to[i] = static_cast<T>(numbers_.value_of(wide.empty() ? static_cast<double>(to[i]) : wide[i]));
+    });
+  }
+
+ private:
+  void inquire() {
+    const detail::Hdf5Open open(file_, name_);
+    const detail::Hdf5Id type(H5Dget_type(open.dataset), H5Tclose);
+    const H5T_class_t kind = H5Tget_class(type);
+    if (kind != H5T_FLOAT && kind != H5T_INTEGER)
+      throw std::runtime_error("it holds no plain numbers: name another dataset");
+    width_ = H5Tget_size(type);
+    fits_float_ = kind == H5T_FLOAT ? width_ <= 4 : width_ < 4;
+    const auto rank = static_cast<std::size_t>(detail::require_hdf5(H5Sget_simple_extent_ndims(open.space)));
+    std::vector<hsize_t> extents(rank), chunk(rank);
+    detail::require_hdf5(H5Sget_simple_extent_dims(open.space, extents.data(), nullptr));
+    shape_.assign(extents.begin(), extents.end());
+    const detail::Hdf5Id made(H5Dget_create_plist(open.dataset), H5Pclose);
+    if (H5Pget_layout(made) == H5D_CHUNKED) {
+      detail::require_hdf5(H5Pget_chunk(made, static_cast<int>(rank), chunk.data()));
+      chunks_.assign(chunk.begin(), chunk.end());
+    }
+    dimension_names_ = detail::hdf5_dimension_names(open.dataset, rank);
+    std::vector<std::string> names;
+    detail::require_hdf5(H5Aiterate2(
+        open.dataset, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr,
+        [](hid_t, const char* name, const H5A_info_t*, void* to) -> herr_t {
+          static_cast<std::vector<std::string>*>(to)->emplace_back(name);
+          return 0;
+        },
+        &names));
+    for (const std::string& name : names)
+      if (const auto value = detail::hdf5_attribute(open.dataset, name.c_str())) attributes_[name] = *value;
+    const auto numbers = [&](const char* name) -> std::vector<double> {
+      const nlohmann::ordered_json value = attributes_.value(name, nlohmann::ordered_json());
+      if (value.is_number()) return {value.get<double>()};
+      return value.is_array() ? value.get<std::vector<double>>() : std::vector<double>{};
+    };
+    if (const auto scale = numbers("scale_factor"); !scale.empty()) numbers_.scale = scale[0];
+    if (const auto offset = numbers("add_offset"); !offset.empty()) numbers_.offset = offset[0];
+    for (const char* name : {"missing_value", "_FillValue"})
+      for (const double missing : numbers(name))
+        if (!std::isnan(missing)) numbers_.missing.push_back(missing);
+  }
+
+  template <class F>
+  void said(F f) const {
+    const std::lock_guard lock(detail::hdf5_mutex());
+    const detail::Hdf5Quiet quiet;
+    try {
+      f();
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error("cannot read '" + name_ + "' of '" + file_.string() + "': " + error.what());
+    }
+  }
+
+  std::filesystem::path file_;
+  std::string name_;
+  std::size_t width_ = 0;  ///< bytes of a stored number
+  bool fits_float_ = false;
+  std::vector<index_t> shape_, chunks_;
+  std::vector<std::string> dimension_names_;
+  nlohmann::ordered_json attributes_ = nlohmann::ordered_json::object();
+  detail::CfNumbers numbers_;
+  std::shared_ptr<std::atomic<std::uint64_t>> bytes_read_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+};
+
+/// A file as a store of datasets.
+class Hdf5File {
+ public:
+  explicit Hdf5File(std::filesystem::path path) : path_(std::move(path)) {}
+  const std::filesystem::path& path() const { return path_; }
+  Hdf5Dataset variable(const Communicator& world, const std::string& name) const { return {world, path_, name}; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace halogen

@@ -1,0 +1,254 @@
+// netCDF variables by piece: each rank reads its own box of a file that all ranks see. Opt-in: link halogen::netcdf.
+//
+//   const hg::NetcdfVariable t2m(mesh.world(), "era5.nc", "t2m");            // time, latitude, longitude
+//   hg::load_variable(t2m, field, {17});                                     // the 18th time into (1, 1, H, W)
+#pragma once
+
+#include <netcdf.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <list>
+#include <nlohmann/json.hpp>
+
+#include "halogen/io/cf.hpp"
+#include "halogen/io/hdf5_lock.hpp"
+#include "halogen/io/variable.hpp"
+
+namespace halogen {
+
+namespace detail {
+
+/// std::runtime_error in netCDF's words.
+inline void require_netcdf(int status) {
+  if (status != NC_NOERR) throw std::runtime_error(nc_strerror(status));
+}
+
+/// Files of netCDF that are open for reading, the last used ones; under hdf5_mutex.
+class NetcdfReaders {
+ public:
+  static NetcdfReaders& all() {
+    static NetcdfReaders readers;
+    return readers;
+  }
+  /// A file that has changed since is opened anew.
+  int open(const std::filesystem::path& path) {
+    struct stat now {};
+    if (::stat(path.c_str(), &now) != 0) throw std::runtime_error(std::strerror(errno));
+    const auto known = std::ranges::find(files_, path, &File::path);
+    if (known != files_.end()) {
+      if (known->is(now)) {
+        files_.splice(files_.begin(), files_, known);
+        return known->id;
+      }
+      forget(path);
+    }
+    int id = 0;
+    require_netcdf(nc_open(path.c_str(), NC_NOWRITE, &id));
+    files_.push_front({path, now, id});
+    if (files_.size() > most) forget(std::filesystem::path(files_.back().path));
+    return id;
+  }
+  /// Before somebody writes it: HDF5 locks what it reads.
+  void forget(const std::filesystem::path& path) {
+    files_.remove_if([&](const File& file) {
+      if (file.path != path) return false;
+      nc_close(file.id);
+      return true;
+    });
+  }
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    struct stat opened {};
+    int id = 0;
+    bool is(const struct stat& now) const {
+      return now.st_ino == opened.st_ino && now.st_size == opened.st_size &&
+             now.st_mtim.tv_sec == opened.st_mtim.tv_sec && now.st_mtim.tv_nsec == opened.st_mtim.tv_nsec;
+    }
+  };
+  static constexpr std::size_t most = 32;
+  NetcdfReaders() = default;
+  std::list<File> files_;
+};
+
+/// A variable in an open file; `name` may have groups before it: "forecast/t2m".
+struct NetcdfId {
+  int group = 0, variable = 0;
+  NetcdfId(int file, const std::string& name) : group(file) {
+    const std::size_t slash = name.rfind('/');
+    if (slash != std::string::npos && slash > 0)
+      require_netcdf(nc_inq_grp_full_ncid(file, name.substr(0, slash).c_str(), &group));
+    require_netcdf(nc_inq_varid(group, name.substr(slash == std::string::npos ? 0 : slash + 1).c_str(), &variable));
+  }
+};
+
+/// An attribute's numbers; none where it is absent or holds text.
+inline std::vector<double> netcdf_numbers(const NetcdfId& id, const char* attribute) {
+  std::size_t length = 0;
+  nc_type type = NC_NAT;
+  if (nc_inq_att(id.group, id.variable, attribute, &type, &length) != NC_NOERR || type == NC_CHAR || type > NC_UINT64)
+    return {};
+  std::vector<double> numbers(length);
+  require_netcdf(nc_get_att_double(id.group, id.variable, attribute, numbers.data()));
+  return numbers;
+}
+
+inline nlohmann::ordered_json netcdf_attribute(const NetcdfId& id, const char* name) {
+  std::size_t length = 0;
+  nc_type type = NC_NAT;
+  require_netcdf(nc_inq_att(id.group, id.variable, name, &type, &length));
+  if (type == NC_CHAR) {
+    std::string text(length, '\0');
+    require_netcdf(nc_get_att_text(id.group, id.variable, name, text.data()));
+    return text;
+  }
+  if (type == NC_STRING) {
+    std::vector<char*> texts(length);
+    require_netcdf(nc_get_att_string(id.group, id.variable, name, texts.data()));
+    const std::vector<std::string> all(texts.begin(), texts.end());
+    nc_free_string(length, texts.data());
+    return all.size() == 1 ? nlohmann::ordered_json(all[0]) : nlohmann::ordered_json(all);
+  }
+  const std::vector<double> numbers = netcdf_numbers(id, name);
+  return numbers.size() == 1 ? nlohmann::ordered_json(numbers[0]) : nlohmann::ordered_json(numbers);
+}
+
+}  // namespace detail
+
+/// A variable of a netCDF file: classic, 64-bit and netCDF-4, with groups ("forecast/t2m"), chunks and whatever
+/// compression this machine's netCDF knows. CF: numbers are stored * scale_factor + add_offset; `_FillValue` and
+/// `missing_value` become NaN; `_Unsigned` is heeded. Text is refused by name.
+///
+/// A rank reads the hyperslab that it asks for: of chunked variables the chunks that its box touches, each once a read;
+/// a chunk across a cut is decoded by each rank that has a part of it. Up to 32 files stay open; netCDF is called by
+/// one thread of a process at a time.
+class NetcdfVariable {
+ public:
+  /// Local. std::runtime_error names file, variable and fault.
+  NetcdfVariable(std::filesystem::path file, std::string name) : file_(std::move(file)), name_(std::move(name)) {
+    said([&] { inquire(); });
+  }
+  /// Collective: each rank opens the file. CollectiveError on all ranks.
+  NetcdfVariable(const Communicator& world, const std::filesystem::path& file, const std::string& name)
+      : NetcdfVariable(agree(world, [&] { return NetcdfVariable(file, name); })) {}
+
+  const std::vector<index_t>& shape() const { return shape_; }
+  /// Of a chunk; empty where the variable lies in one piece.
+  const std::vector<index_t>& chunks() const { return chunks_; }
+  const std::vector<std::string>& dimension_names() const { return dimension_names_; }
+  const nlohmann::ordered_json& attributes() const { return attributes_; }
+  const std::string& name() const { return name_; }
+  /// Of numbers as the file's type has them, without compression, by this process so far.
+  std::uint64_t bytes_read() const { return bytes_read_->load(); }
+
+  /// Local: the numbers of a box, row-major. T: float or double. std::runtime_error: a box that reaches out, a file
+  /// that is damaged.
+  template <class T>
+  void read(const std::vector<index_t>& begin, const std::vector<index_t>& extent, T* to) const {
+    said([&] {
+      const detail::PointBox box{begin, extent};
+      detail::require_inside(box, shape_);
+      if (box.points() == 0) return;
+      const std::vector<std::size_t> first(begin.begin(), begin.end()), count(extent.begin(), extent.end());
+      const auto points = static_cast<std::size_t>(box.points());
+      std::vector<double> wide;  // where T cannot hold the stored numbers
+      if (std::is_same_v<T, float> && !fits_float()) wide.resize(points);
+      {
+        const std::lock_guard lock(detail::hdf5_mutex());
+        const detail::NetcdfId id(detail::NetcdfReaders::all().open(file_), name_);
+        if (!wide.empty() || std::is_same_v<T, double>)
+          detail::require_netcdf(nc_get_vara_double(id.group, id.variable, first.data(), count.data(),
+                                                    wide.empty() ? reinterpret_cast<double*>(to) : wide.data()));
+        else
+          detail::require_netcdf(
+              nc_get_vara_float(id.group, id.variable, first.data(), count.data(), reinterpret_cast<float*>(to)));
+      }
+      bytes_read_->fetch_add(points * width_);
+      if (wide.empty() && numbers_.is_plain() && unsigned_span_ == 0) return;
+      for (std::size_t i = 0; i < points; ++i) {
+        double stored = wide.empty() ? static_cast<double>(to[i]) : wide[i];
+        if (stored < 0) stored += unsigned_span_;
+        to[i] = static_cast<T>(numbers_.value_of(stored));
+      }
+    });
+  }
+
+ private:
+  bool fits_float() const { return type_ == NC_FLOAT || width_ < 4; }
+
+  void inquire() {
+    const std::lock_guard lock(detail::hdf5_mutex());
+    const detail::NetcdfId id(detail::NetcdfReaders::all().open(file_), name_);
+    int rank = 0, count = 0;
+    detail::require_netcdf(nc_inq_var(id.group, id.variable, nullptr, &type_, &rank, nullptr, &count));
+    if (type_ == NC_CHAR || type_ > NC_UINT64) throw std::runtime_error("it holds no numbers: name another variable");
+    detail::require_netcdf(nc_inq_type(id.group, type_, nullptr, &width_));
+    std::vector<int> dimensions(static_cast<std::size_t>(rank));
+    detail::require_netcdf(nc_inq_vardimid(id.group, id.variable, dimensions.data()));
+    for (const int dimension : dimensions) {
+      char name[NC_MAX_NAME + 1] = "";
+      std::size_t length = 0;
+      detail::require_netcdf(nc_inq_dim(id.group, dimension, name, &length));
+      dimension_names_.emplace_back(name);
+      shape_.push_back(static_cast<index_t>(length));
+    }
+    int storage = NC_CONTIGUOUS;
+    std::vector<std::size_t> chunk(static_cast<std::size_t>(rank));
+    if (nc_inq_var_chunking(id.group, id.variable, &storage, chunk.data()) == NC_NOERR && storage == NC_CHUNKED)
+      chunks_.assign(chunk.begin(), chunk.end());
+    for (int i = 0; i < count; ++i) {
+      char name[NC_MAX_NAME + 1] = "";
+      detail::require_netcdf(nc_inq_attname(id.group, id.variable, i, name));
+      attributes_[name] = detail::netcdf_attribute(id, name);
+    }
+    const auto number = [&](const char* name, double otherwise) {
+      const std::vector<double> numbers = detail::netcdf_numbers(id, name);
+      return numbers.empty() ? otherwise : numbers[0];
+    };
+    numbers_.scale = number("scale_factor", 1);
+    numbers_.offset = number("add_offset", 0);
+    if (attributes_.value("_Unsigned", nlohmann::ordered_json()) == "true" &&
+        (type_ == NC_BYTE || type_ == NC_SHORT || type_ == NC_INT))
+      unsigned_span_ = std::ldexp(1.0, 8 * static_cast<int>(width_));
+    for (const char* name : {"missing_value", "_FillValue"})
+      for (double missing : detail::netcdf_numbers(id, name)) {
+        if (missing < 0) missing += unsigned_span_;
+        if (!std::isnan(missing)) numbers_.missing.push_back(missing);
+      }
+  }
+
+  template <class F>
+  void said(F f) const {
+    try {
+      f();
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error("cannot read '" + name_ + "' of '" + file_.string() + "': " + error.what());
+    }
+  }
+
+  std::filesystem::path file_;
+  std::string name_;
+  nc_type type_ = NC_NAT;
+  std::size_t width_ = 0;  ///< bytes of a stored number
+  std::vector<index_t> shape_, chunks_;
+  std::vector<std::string> dimension_names_;
+  nlohmann::ordered_json attributes_ = nlohmann::ordered_json::object();
+  detail::CfNumbers numbers_;
+  double unsigned_span_ = 0;  ///< `_Unsigned`: what is added to numbers below 0
+  std::shared_ptr<std::atomic<std::uint64_t>> bytes_read_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+};
+
+/// A file as a store of variables.
+class NetcdfFile {
+ public:
+  explicit NetcdfFile(std::filesystem::path path) : path_(std::move(path)) {}
+  const std::filesystem::path& path() const { return path_; }
+  NetcdfVariable variable(const Communicator& world, const std::string& name) const { return {world, path_, name}; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace halogen

@@ -1,0 +1,367 @@
+// program: field_files
+// netCDF and HDF5 files: what netCDF4 and h5py have written (tests/reference/make_netcdf_references.py), whole and by
+// box, every kind and type; what is refused; pieces of fields with and without surroundings, and the bytes that each
+// rank reads of them; datasets of a series in one file and in several; fields that are written come back.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <halogen/io/field_dataset.hpp>
+#include <halogen/io/hdf5.hpp>
+#include <halogen/io/netcdf_writer.hpp>
+#include <random>
+
+#include "support/network.hpp"
+#include "support/reference_files.hpp"
+#include "support/refusal.hpp"
+
+namespace test_netcdf_files {
+
+namespace {
+
+namespace fs = std::filesystem;
+using hg::index_t;
+
+const fs::path& folder() {
+  static const fs::path path =
+      fs::temp_directory_path() / ("halogen_netcdf_" + std::to_string(support::world().size()));
+  return path;
+}
+
+struct Files : support::ReferenceFiles {
+  Files() : support::ReferenceFiles("netcdf.json", folder()) {}
+};
+
+double value(index_t t, index_t i, index_t j) { return static_cast<double>(35 * t + 7 * i + j - 20); }
+
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+/// Reads a variable of 2 x 5 x 7 points by boxes; those that are missing are NaN.
+template <class V>
+bool reads_right(const V& variable, const std::vector<std::array<index_t, 3>>& missing) {
+  std::mt19937 bits(static_cast<unsigned>(support::world().rank()));
+  bool right = variable.shape() == std::vector<index_t>{2, 5, 7};
+  for (int round = 0; right && round < 8; ++round) {
+    std::vector<index_t> begin(3), extent = variable.shape();
+    for (std::size_t d = 0; d < 3 && round > 0; ++d) {
+      begin[d] = static_cast<index_t>(bits() % static_cast<unsigned>(variable.shape()[d]));
+      extent[d] = static_cast<index_t>(bits() % static_cast<unsigned>(variable.shape()[d] - begin[d])) + 1;
+    }
+    std::vector<float> narrow(static_cast<std::size_t>(extent[0] * extent[1] * extent[2]), -1e9f);
+    std::vector<double> wide(narrow.size(), -1e9);
+    variable.read(begin, extent, narrow.data());
+    variable.read(begin, extent, wide.data());
+    std::size_t k = 0;
+    for (index_t t = begin[0]; t < begin[0] + extent[0]; ++t)
+      for (index_t i = begin[1]; i < begin[1] + extent[1]; ++i)
+        for (index_t j = begin[2]; j < begin[2] + extent[2]; ++j, ++k) {
+          const bool is_missing = std::ranges::find(missing, std::array<index_t, 3>{t, i, j}) != missing.end();
+          const double number = is_missing ? std::nan("") : value(t, i, j);
+          right = right && same(wide[k], number) && same(narrow[k], number);
+        }
+  }
+  return right;
+}
+
+/// Bytes that this process has asked the system for so far (proc(5), io: rchar).
+std::uint64_t bytes_of_process() {
+  std::ifstream file("/proc/self/io");
+  std::string word;
+  std::uint64_t bytes = 0;
+  file >> word >> bytes;
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("what netCDF4 and h5py have written, whole and by box") {
+  const Files files;
+  const std::vector<std::array<index_t, 3>> none, one{{1, 2, 3}}, two{{1, 2, 3}, {0, 0, 0}};
+  for (const char* name : {"classic.nc", "offset64.nc", "data64.nc", "four.nc"}) {
+    const bool is_four = std::string(name) == "four.nc";
+    for (const char* variable :
+         {"f4", "f8", "i4", "packed", "unsigned", "contiguous", "deflate", "big", "i8", "two_missing", "forecast/f4"}) {
+      const bool is_of_four =
+          std::string("contiguous deflate big i8 two_missing forecast/f4").find(variable) != std::string::npos;
+      if (std::string(variable) != "packed" && is_of_four != is_four) continue;
+      if (std::string(variable) == "f4" && is_four) continue;
+      CAPTURE(name);
+      CAPTURE(variable);
+      const hg::NetcdfVariable of(folder() / name, variable);
+      CHECK(reads_right(of, std::string(variable) == "packed"        ? one
+                            : std::string(variable) == "two_missing" ? two
+                                                                     : none));
+      CHECK(of.dimension_names() ==
+            std::vector<std::string>{std::string(variable) == "contiguous" ? "two" : "time", "y", "x"});
+    }
+    CHECK(hg::NetcdfVariable(folder() / name, "packed").attributes()["units"] == "K");
+    const hg::NetcdfVariable time(folder() / name, "time");
+    std::vector<double> hours(2);
+    time.read({0}, {2}, hours.data());
+    CHECK(hours == std::vector<double>{0, 6});
+    CHECK(time.attributes()["units"] == "hours since 2020-01-01 00:00:00");
+  }
+  CHECK(hg::NetcdfVariable(folder() / "four.nc", "deflate").chunks() == std::vector<index_t>{1, 2, 3});
+  CHECK(hg::NetcdfVariable(folder() / "four.nc", "contiguous").chunks().empty());
+  for (const char* name : {"f4", "fields/f8", "big", "half", "i1", "i4", "packed", "scaled"}) {
+    CAPTURE(name);
+    CHECK(reads_right(hg::Hdf5Dataset(folder() / "five.h5", name), std::string(name) == "packed" ? one : none));
+  }
+  CHECK(hg::Hdf5Dataset(folder() / "five.h5", "scaled").dimension_names() ==
+        std::vector<std::string>{"time", "y", "x"});
+  CHECK(hg::Hdf5Dataset(folder() / "five.h5", "fields/f8").chunks() == std::vector<index_t>{1, 2, 4});
+  CHECK(hg::Hdf5Dataset(folder() / "five.h5", "packed").attributes()["units"] == "K");
+  // netCDF-4 is HDF5
+  CHECK(reads_right(hg::Hdf5Dataset(folder() / "four.nc", "packed"), one));
+  CHECK(hg::Hdf5Dataset(folder() / "four.nc", "packed").dimension_names() ==
+        std::vector<std::string>{"time", "y", "x"});
+}
+
+TEST_CASE("what cannot be read is refused on every rank, with file and variable") {
+  const Files files;
+  const hg::Communicator world = support::world();
+  const auto netcdf = [&](const char* file, const char* name) {
+    return support::refusal<hg::CollectiveError>([&] { hg::NetcdfVariable(world, folder() / file, name); });
+  };
+  const auto hdf5 = [&](const char* file, const char* name) {
+    return support::refusal<hg::CollectiveError>([&] { hg::Hdf5Dataset(world, folder() / file, name); });
+  };
+  const auto begins = [&](const char* name, const char* file) {
+    return "cannot read '" + std::string(name) + "' of '" + (folder() / file).string() + "': ";
+  };
+  CHECK(netcdf("four.nc", "names") == begins("names", "four.nc") + "it holds no numbers: name another variable");
+  CHECK(netcdf("four.nc", "f4") == begins("f4", "four.nc") + "NetCDF: Variable not found");
+  CHECK(netcdf("absent.nc", "f4") == begins("f4", "absent.nc") + "No such file or directory");
+  CHECK(hdf5("five.h5", "text") == begins("text", "five.h5") + "it holds no plain numbers: name another dataset");
+  CHECK(hdf5("five.h5", "absent").starts_with(begins("absent", "five.h5")));
+  CHECK(hdf5("absent.h5", "f4").starts_with(begins("f4", "absent.h5")));
+  const hg::NetcdfVariable variable(folder() / "four.nc", "deflate");
+  std::vector<float> to(70);
+  try {
+    variable.read({1, 0, 0}, {2, 5, 7}, to.data());
+    CHECK(false);
+  } catch (const std::runtime_error& error) {
+    CHECK(error.what() == begins("deflate", "four.nc") +
+                              "points (1 x 0 x 0) and (2 x 5 x 7) from there on are asked for, but it is (2 x 5 x 7)");
+  }
+  // a file cut short, a foreign one: refused, or read where what is lost is not asked for
+  for (const char* file : {"classic.nc", "four.nc", "five.h5"}) {
+    const fs::path damaged = folder() / ("damaged_" + std::to_string(world.rank()) + "_" + file);
+    const std::uintmax_t whole = fs::file_size(folder() / file);
+    for (int part = 0; part < 16; ++part) {
+      fs::copy_file(folder() / file, damaged, fs::copy_options::overwrite_existing);
+      fs::resize_file(damaged, whole * static_cast<std::uintmax_t>(part) / 16);
+      const bool is_hdf5 = std::string(file) == "five.h5";
+      try {
+        if (is_hdf5)
+          hg::Hdf5Dataset(damaged, "scaled").read({0, 0, 0}, {2, 5, 7}, to.data());
+        else
+          hg::NetcdfVariable(damaged, "packed").read({0, 0, 0}, {2, 5, 7}, to.data());
+      } catch (const std::runtime_error& error) {
+        CHECK(std::string(error.what()).starts_with("cannot read '"));
+      }
+    }
+    fs::remove(damaged);
+  }
+}
+
+TEST_CASE("pieces of a field, with halos; each rank reads its own bytes") {
+  const Files files;
+  const hg::Communicator world = support::world();
+  const hg::NetcdfVariable packed(world, folder() / "four.nc", "packed");
+  const hg::Hdf5Dataset scaled(world, folder() / "five.h5", "scaled");
+  for (const auto& mesh : support::meshes(1)) {
+    support::Field<float, 1> field(mesh, {1, 1, 5, 7}), other(mesh, {1, 1, 5, 7});
+    hg::load_variable(packed, field, {1});
+    hg::load_variable(scaled, other, {1});
+    const auto all = hg::full_tensor(field), same_all = hg::full_tensor(other);
+    bool right = true;
+    for (index_t k = 0; k < 35; ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      right = right && same(all[at], k == 17 ? std::nan("") : value(1, k / 7, k % 7));
+      right = right && same_all[at] == value(1, k / 7, k % 7);
+    }
+    CHECK(right);
+    const auto own = hg::detail::piece_box(field, mesh.rank());
+    const auto piece = hg::read_piece(scaled, field, {0}, {0, 0, 2, 1});
+    if (own.points() > 0) {
+      CHECK(piece.begin[2] == std::max<index_t>(0, own.begin[2] - 2));
+      CHECK(piece.begin[2] + piece.extent[2] == std::min<index_t>(5, own.begin[2] + own.extent[2] + 2));
+      CHECK(piece.begin[3] + piece.extent[3] == std::min<index_t>(7, own.begin[3] + own.extent[3] + 1));
+      std::size_t k = 0;
+      for (index_t i = piece.begin[2]; i < piece.begin[2] + piece.extent[2]; ++i)
+        for (index_t j = piece.begin[3]; j < piece.begin[3] + piece.extent[3]; ++j)
+          right = right && piece.values[k++] == value(0, i, j);
+      CHECK(right);
+      CHECK(k == piece.values.size());
+    } else {
+      CHECK(piece.values.empty());
+    }
+    CHECK(support::refusal<hg::CollectiveError>([&] {
+            hg::read_piece(scaled, field, {0}, {0, -1, 0, 0});
+          }) ==
+          "read_piece: a halo of (0 x -1 x 0 x 0) for a field of 4 dimensions: give one number of 0 or more for each");
+  }
+  // 4 MB in one piece: a rank reads its rows and the file's few headers
+  using Rows = support::Field<float, 1>;
+  const auto mesh = hg::device_mesh<support::Mesh>(world, {1, -1, 1});
+  const std::array<index_t, 4> extents{1, 1, 1024, 1000};
+  const auto values = support::numbers<float>(1024 * 1000, 3);
+  const fs::path path = folder() / "large.nc";
+  hg::save_netcdf(path, "a", hg::distribute_tensor<Rows>(mesh, extents, values));
+  Rows again(mesh, extents);
+  const hg::NetcdfVariable netcdf(world, path, "a");
+  const hg::Hdf5Dataset hdf5(world, path, "a");
+  const auto own = static_cast<std::uint64_t>(hg::detail::piece_box(again, mesh.rank()).points()) * sizeof(float);
+  const auto read_by = [&](auto load) {
+    again = Rows(mesh, extents);
+    world.barrier();
+    const std::uint64_t before = bytes_of_process();
+    load();
+    const std::uint64_t bytes = bytes_of_process() - before;
+    CHECK(std::ranges::equal(hg::full_tensor(again), values));
+    return bytes;
+  };
+  const std::uint64_t by_netcdf = read_by([&] { hg::load_variable(netcdf, again); });
+  const std::uint64_t by_hdf5 = read_by([&] { hg::load_variable(hdf5, again); });
+  CHECK(netcdf.bytes_read() == own);
+  CHECK(hdf5.bytes_read() == own);
+  CHECK(by_netcdf >= own);
+  CHECK(by_netcdf < own + 100'000);
+  CHECK(by_hdf5 >= own);
+  CHECK(by_hdf5 < own + 100'000);
+}
+
+TEST_CASE("datasets of a series: in netCDF, in HDF5, and in two files") {
+  const Files files;
+  const hg::Communicator world = support::world();
+  using Field = support::Field<double, 1>;
+  using Times = support::Field<double, 1>;
+  constexpr index_t height = 9, width = 8;
+  const auto number = [](index_t t, index_t k) { return static_cast<double>(100 * t + k); };
+  const auto mesh_of_files = hg::device_mesh<support::Mesh>(world, {1, -1, 1});
+  const auto write = [&](const char* name, index_t first, index_t last) {
+    const hg::NetcdfSeries<Times> out(folder() / name, "h", mesh_of_files, {last - first, 1, height, width},
+                                      {.level = 2, .dimension_names = {"time", "level", "y", "x"}});
+    for (index_t t = first; t < last; ++t) {
+      std::vector<double> all;
+      for (index_t k = 0; k < height * width; ++k) all.push_back(number(t, k));
+      out.write(t - first, hg::distribute_tensor<Times>(mesh_of_files, {1, 1, height, width}, all));
+    }
+  };
+  write("all.nc", 0, 7);
+  write("begin.nc", 0, 3);
+  write("end.nc", 3, 7);
+  const hg::FieldDatasetOptions options{.inputs = {"h"}, .targets = {"h"}, .samples = 2, .seed = 4, .normalise = false};
+  for (const auto& mesh : support::meshes(2)) {
+    const auto check = [&](const auto& store) {
+      const hg::FieldDataset<Field, Field> data(store, mesh, options);
+      REQUIRE(data.size() == 3);
+      data.prefetch(1);
+      for (std::size_t i = 0; i < 3; ++i) {
+        const auto batch = data[i];
+        const auto image = hg::full_tensor(batch.x), label = hg::full_tensor(batch.y);
+        const auto times = data.times(i);
+        bool right = true;
+        for (index_t s = 0; s < 2; ++s)
+          for (index_t k = 0; k < height * width; ++k) {
+            const auto at = static_cast<std::size_t>(s * height * width + k);
+            right = right && image[at] == number(times[static_cast<std::size_t>(s)], k) &&
+                    label[at] == number(times[static_cast<std::size_t>(s)] + 1, k);
+          }
+        CHECK(right);
+      }
+    };
+    check(hg::NetcdfFile(folder() / "all.nc"));
+    check(hg::Hdf5File(folder() / "all.nc"));
+    check(
+        hg::ConcatenatedStore(std::vector{hg::NetcdfFile(folder() / "begin.nc"), hg::NetcdfFile(folder() / "end.nc")}));
+  }
+  const hg::ConcatenatedStore differ(
+      std::vector{hg::Hdf5File(folder() / "four.nc"), hg::Hdf5File(folder() / "all.nc")});
+  CHECK(support::refusal<hg::CollectiveError>([&] {
+          differ.variable(world, "h");
+        }).starts_with("cannot read 'h' of '" + (folder() / "four.nc").string()));
+}
+
+TEST_CASE("fields come back from netCDF, whatever the cut and the chunks") {
+  const Files files;
+  const hg::Communicator world = support::world();
+  const fs::path path = folder() / "written.nc";
+  std::mt19937 bits(5);
+  const auto below = [&](index_t n) { return static_cast<index_t>(bits() % static_cast<unsigned>(n)); };
+  using Series = support::Field<float, 2>;
+  int number = 0;
+  for (const auto& mesh : support::meshes(3))
+    for (int round = 0; round < 3; ++round) {
+      const std::array<index_t, 4> extents{3, 2, 1 + below(14), 1 + below(14)};
+      hg::NetcdfOptions options{.level = round};
+      if (round == 2)
+        for (const index_t extent : extents) options.chunks.push_back(1 + below(extent));
+      CAPTURE(support::text(mesh));
+      CAPTURE(hg::detail::text_of(extents));
+      const std::string name = "a" + std::to_string(++number);
+      const auto count = static_cast<std::size_t>(extents[0] * extents[1] * extents[2] * extents[3]);
+      const auto values = support::numbers<float>(count, static_cast<unsigned>(number));
+      hg::save_netcdf(path, name, hg::distribute_tensor<Series>(mesh, extents, values), options);
+      Series again(mesh, extents);
+      hg::load_variable(hg::NetcdfVariable(world, path, name), again);
+      CHECK(std::ranges::equal(hg::full_tensor(again), values));
+    }
+  const auto mesh = hg::device_mesh<support::Mesh>(world, {1, 1, -1});
+  const hg::NetcdfSeries<Series> series(path, "series", mesh, {4, 2, 9, 7}, {.attributes = {{"units", "K"}}});
+  for (const index_t t : {0, 2})
+    series.write(
+        t, hg::distribute_tensor<Series>(mesh, {1, 2, 9, 7}, support::numbers<float>(126, static_cast<unsigned>(t))));
+  const hg::NetcdfVariable variable(world, path, "series");
+  CHECK(variable.attributes()["units"] == "K");
+  for (index_t t = 0; t < 3; ++t) {
+    std::vector<float> all(126);
+    variable.read({t, 0, 0, 0}, {1, 2, 9, 7}, all.data());
+    CHECK((t == 1 ? std::ranges::all_of(all, [](float v) { return std::isnan(v); })
+                  : all == support::numbers<float>(126, static_cast<unsigned>(t))));
+  }
+  const auto said = [&](auto f) { return support::refusal<hg::CollectiveError>(f); };
+  const std::string begin = "cannot write 'series' of '" + path.string() + "': ";
+  CHECK(said([&] {
+          series.write(4, Series(mesh, {1, 2, 9, 7}));
+        }) == begin +
+                  "a field of (1 x 2 x 9 x 7) at 4, but the variable has (4 x 2 x 9 x 7): give a field of its extents "
+                  "and mesh");
+  CHECK(
+      said([&] {
+        hg::NetcdfSeries<Series>(path, "series", mesh, {5, 2, 9, 7});
+      }) ==
+      begin +
+          "it is there with (4 x 2 x 9 x 7) points, not (5 x 2 x 9 x 7), or of another type, and netCDF cannot remove "
+          "it: give another name, or remove the file");
+  CHECK(said([&] {
+          hg::save_netcdf(path, "series", Series(mesh, {4, 2, 9, 7}), {.chunks = {1, 2, 9}});
+        }) == begin + "give as many chunks and names as the field has dimensions, 4");
+  CHECK(said([&] {
+          hg::save_netcdf(path, "third", Series(mesh, {4, 2, 9, 7}), {.dimension_names = {"a1_0", "c", "y", "x"}});
+        }) == "cannot write 'third' of '" + path.string() +
+                  "': its dimension 'a1_0' has 3 points, not 4: give it another name");
+}
+
+TEST_CASE("for xarray: netCDF (tests/files/xarray_test.py)") {
+  const char* const where = std::getenv("HALOGEN_XARRAY_STORE");
+  if (where == nullptr) return;
+  const hg::Communicator world = support::world();
+  using Image = support::Field<float, 2>;
+  const auto mesh = hg::device_mesh<support::Mesh>(world, {1, 2, -1});
+  const fs::path path = std::string(where) + ".nc";
+  const auto field = hg::distribute_tensor<Image>(mesh, {3, 2, 9, 7}, support::numbers<float>(378, 3));
+  for (const auto& [name, options] : std::map<std::string, hg::NetcdfOptions>{
+           {"plain", {}}, {"deflate", {.level = 4}}, {"chunks", {.chunks = {1, 2, 4, 3}}}}) {
+    hg::NetcdfOptions named = options;
+    named.dimension_names = {"time", "channel", "lat", "lon"};
+    named.attributes = {{"units", "K"}, {"long_name", name}};
+    hg::save_netcdf(path, name, field, named);
+  }
+  if (world.rank() == 0)
+    hg::save_netcdf_coordinate(path, "lat", {-4, -3, -2, -1, 0, 1, 2, 3, 4}, {{"units", "degrees_north"}});
+  world.barrier();
+}
+
+}  // namespace test_netcdf_files
