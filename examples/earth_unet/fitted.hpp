@@ -11,21 +11,27 @@
 
 namespace earth {
 
-/// So many steps by mean squares; make(i) returns a batch.
-template <class Trainer, class Make>
-void train(Trainer& trainer, const Options& options, const char* name, int all, const Make& make) {
-  const hg::index_t steps = std::min(all, 20), epochs = (all + steps - 1) / steps;
-  hg::FitOptions fit{.epochs = epochs, .plot = options.output / (std::string(name) + "_loss.svg")};
+/// Epochs of so many steps each, told of by the rank that is root.
+inline hg::FitOptions fit_options(const Options& options, const std::string& name, hg::index_t epochs,
+                                  hg::index_t steps, bool root) {
+  hg::FitOptions fit{.epochs = epochs, .plot = options.output / (name + "_loss.svg")};
   if (options.progress == ProgressStyle::lines) fit.progress = hg::Progress::none;
   if (options.progress == ProgressStyle::bar) fit.progress = hg::Progress::bar;
-  const bool root = trainer.mesh().world().rank() == 0;
-  fit.after_epoch = [&](const hg::EpochReport& report) {
+  fit.after_epoch = [=](const hg::EpochReport& report) {
     if (root && (report.epoch % 5 == 0 || report.epoch == epochs))
       std::cout << name << ": step " << report.step << " of " << steps * epochs << ", loss " << report.loss << ", "
                 << report.samples_per_second << " maps/s" << std::endl;
     return true;
   };
-  hg::fit(trainer, hg::mse, hg::batches(steps, make), fit);
+  return fit;
+}
+
+/// So many steps by mean squares; make(i) returns a batch.
+template <class Trainer, class Make>
+void train(Trainer& trainer, const Options& options, const char* name, int all, const Make& make) {
+  const hg::index_t steps = std::min(all, 20), epochs = (all + steps - 1) / steps;
+  hg::fit(trainer, hg::mse, hg::batches(steps, make),
+          fit_options(options, name, epochs, steps, trainer.mesh().world().rank() == 0));
 }
 
 }  // namespace earth

@@ -10,17 +10,16 @@
 #include <iostream>
 
 #include "canvas.hpp"
-#include "jpeg_reader.hpp"
-#include "ocean.hpp"
 #include "options.hpp"  // prepare_output
-#include "relief.hpp"
+#include "sea.hpp"
+#include "series.hpp"
 
 namespace shallow_water {
 
 struct Options {
   std::string mesh = "-1x1", grid = "0.5";
   int steps = 2400, frames = 24;
-  std::filesystem::path data, output = "output/shallow_water";
+  std::filesystem::path data, series, output = "output/shallow_water";
 };
 
 std::string text(const char* format, auto... values) {
@@ -35,28 +34,6 @@ hg::DeviceMesh<Mesh> read_mesh(const hg::Communicator& world, const std::string&
   if (std::sscanf(words.c_str(), "%dx%d%c", &height, &width, &more) != 2)
     throw hg::CollectiveError("--mesh " + words + " is no mesh: give rows x columns of ranks, such as 2x2");
   return hg::device_mesh<Mesh>(world, {height, width});
-}
-
-/// The piece of the picture under this rank's piece of the field. The map is cut open at 20 W, the picture at 180 W.
-earth::Planes read_relief(const std::filesystem::path& file, earth::Grid grid, const Field& field) {
-  const hg::Interval rows = field.owned(0), columns = field.owned(1);
-  const std::int64_t shift = grid.width * 160 / 360;
-  try {
-    earth::Planes relief =
-        earth::read_jpeg(file, grid, {rows.begin, rows.end, columns.begin + shift, columns.end + shift});
-    relief.box = {rows.begin, rows.end, columns.begin, columns.end};
-    return relief;
-  } catch (const std::runtime_error& error) {
-    throw hg::Error(std::string(error.what()) + "; run scripts/data to fetch it, or name another folder with --data");
-  }
-}
-
-/// 5 m of water over the rupture of 2011 off Japan, as if lifted at once.
-auto raised_off_japan(const Ocean& ocean) {
-  const double latitude = 38 * degree, longitude = 143 * degree, reach = 300e3 / earth_radius;
-  const auto cosine_of_distance = std::sin(latitude) * hg::sin(ocean.latitude()) +
-                                  std::cos(latitude) * ocean.cosine() * hg::cos(ocean.longitude() - longitude);
-  return hg::where(ocean.depth > 0.0, 5.0 * hg::exp(2 / (reach * reach) * (cosine_of_distance - 1.0)), 0.0);
 }
 
 /// Each rank has coloured its piece; the small picture is summed over the ranks, and one of them writes it.
@@ -80,21 +57,11 @@ void run(const hg::Environment& env, const Options& options) {
   const hg::Communicator& world = env.world();
   const auto mesh = read_mesh(world, options.mesh);
   const earth::Grid grid = hg::agree(world, [&] { return earth::parse_grid(options.grid); });
-  Field depth(mesh, {grid.height, grid.width});
-  const earth::Planes relief = hg::agree(world, [&] {
+  hg::agree(world, [&] {
     if (env.is_root()) earth::prepare_output(options.output);
-    return read_relief(options.data / "etopo1.jpg", grid, depth);
   });
-  const std::size_t points = relief.values.size() / 3;
-  std::vector<double> metres;
-  for (std::size_t i = 0; i < points; ++i)
-    metres.push_back(depth_of(relief.values[i], relief.values[points + i], relief.values[2 * points + i]));
-  depth.copy_from_host(metres);
-
-  Ocean ocean{depth, 180 * degree / static_cast<double>(grid.height), -20 * degree};
-  // Walls in the far north and south: cells narrow towards the poles, and with them the time step.
-  ocean.depth = hg::where(hg::abs(ocean.latitude()) < 80 * degree, depth, 0.0);
-  ocean.eta = raised_off_japan(ocean);
+  auto [ocean, relief, metres] = read_sea(options.data, grid, mesh);
+  ocean.eta = raised_at(ocean, {38, 143});  // off Japan, as in 2011
   const double volume = ocean.volume(), energy = ocean.energy(), dt = 0.8 * ocean.longest_step();
   if (!(volume > 0))
     throw hg::CollectiveError((options.data / "etopo1.jpg").string() +
@@ -103,6 +70,9 @@ void run(const hg::Environment& env, const Options& options) {
     std::printf("%s\npictures in %s; grid of %s degrees, %d steps of %.1f s: %.1f hours\n", env.describe().c_str(),
                 options.output.c_str(), options.grid.c_str(), options.steps, dt, options.steps * dt / 3600);
 
+  std::optional<OceanSeries> series;
+  if (!options.series.empty() && options.frames > 0)
+    series.emplace(options.series, ocean, options.frames, options.steps * dt / options.frames);
   double seconds = 0;
   const hg::Tally before = hg::comm_stats().messages;
   for (int step = 1, frame = 0; step <= options.steps; ++step) {
@@ -111,6 +81,7 @@ void run(const hg::Environment& env, const Options& options) {
     Kokkos::fence();
     seconds += timer.seconds();
     if (frame == static_cast<std::int64_t>(step) * options.frames / options.steps) continue;  // spread evenly
+    if (series) series->write(frame, ocean);
     const std::string title =
         text("%d h %02d min: surface from %.2f to %.2f m", static_cast<int>(step * dt / 3600),
              static_cast<int>(step * dt / 60) % 60, hg::min(ocean.eta).item(), hg::max(ocean.eta).item());
@@ -147,6 +118,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps", options.steps, "time steps")->check(CLI::Range(1, 100'000'000))->capture_default_str();
   app.add_option("--frames", options.frames, "pictures")->check(CLI::Range(0, 100'000))->capture_default_str();
   app.add_option("--data", options.data, "folder of etopo1.jpg, as scripts/data prints it")->required();
+  app.add_option("--series", options.series, "Zarr store for ten variables at the time of each picture");
   app.add_option("--output", options.output, "folder for the pictures")->capture_default_str();
   try {
     app.parse(argc, argv);

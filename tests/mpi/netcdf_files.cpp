@@ -277,6 +277,42 @@ TEST_CASE("datasets of a series: in netCDF, in HDF5, and in two files") {
     check(
         hg::ConcatenatedStore(std::vector{hg::NetcdfFile(folder() / "begin.nc"), hg::NetcdfFile(folder() / "end.nc")}));
   }
+  // two times and what does not change as the image; the one after by the label; in the variables' own units
+  using Plane =
+      hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn>, support::Mesh, hg::Replicate, hg::Shard<0>, hg::Shard<1>>;
+  hg::save_netcdf(folder() / "all.nc", "land",
+                  hg::distribute_tensor<Plane>(mesh_of_files, {height, width}, support::numbers<double>(72, 9)));
+  for (const auto& mesh : support::meshes(1)) {
+    const hg::FieldDataset<support::Field<double, 3>, Field> data(hg::NetcdfFile(folder() / "all.nc"), mesh,
+                                                                  {.inputs = {"h"},
+                                                                   .targets = {"h"},
+                                                                   .statics = {"land"},
+                                                                   .input_times = {-1, 0},
+                                                                   .shuffle = false,
+                                                                   .statistics_first = 1,
+                                                                   .statistics_last = 4});
+    REQUIRE(data.size() == 5);
+    CHECK(data.statistics("h").mean[0] == doctest::Approx(200 + 71 / 2.0));  // of times 1, 2, 3
+    for (std::size_t i = 0; i < 4; ++i) {
+      const auto now = data[i], later = data[i + 1];
+      CHECK(std::ranges::equal(hg::full_tensor(data.next(now.x, now.y)), hg::full_tensor(later.x)));
+      const auto own_units = hg::full_tensor(data.denormalised(now.y));
+      bool right = true;
+      for (index_t k = 0; k < height * width; ++k)
+        right =
+            right && std::abs(own_units[static_cast<std::size_t>(k)] - number(static_cast<index_t>(i) + 2, k)) < 1e-9;
+      CHECK(right);
+    }
+  }
+  const hg::FieldDataset<Field, Field> two_steps(
+      hg::NetcdfFile(folder() / "all.nc"), mesh_of_files,
+      {.inputs = {"h"}, .targets = {"h"}, .target_times = {2}, .shuffle = false, .normalise = false});
+  CHECK(support::refusal<hg::CollectiveError>([&] {
+          const auto batch = two_steps[0];
+          two_steps.next(batch.x, batch.y);
+        }) ==
+        "FieldDataset: there is no next image: the targets must be the inputs, one step after the last of consecutive "
+        "input times");
   const hg::ConcatenatedStore differ(
       std::vector{hg::Hdf5File(folder() / "four.nc"), hg::Hdf5File(folder() / "all.nc")});
   CHECK(support::refusal<hg::CollectiveError>([&] {

@@ -25,6 +25,8 @@ struct FieldDatasetOptions {
   std::uint64_t seed = 0;
   bool normalise = true;               ///< (value - mean) / deviation, by channel
   std::filesystem::path statistics{};  ///< where both are kept; empty: beside the store, STORE.statistics.json
+  /// Times that both are of: for what is held out those that were trained on. -1: first and last.
+  index_t statistics_first = -1, statistics_last = -1;
 };
 
 namespace detail {
@@ -42,8 +44,8 @@ struct ChannelStatistics {
 /// them. Which samples a batch has depends on the seed alone, not on the mesh. prefetch(i), which hg::fit calls, reads
 /// a batch by a thread while the one before it is trained on.
 ///
-/// Statistics are of the times [first, last), computed once over all ranks and kept in a file, which later runs and
-/// other meshes read: samples are then the same to the bit on every mesh.
+/// Statistics are of the times [statistics_first, statistics_last), computed once over all ranks and kept in a file,
+/// which later runs and other meshes read: samples are then the same to the bit on every mesh.
 ///
 ///   hg::FieldDataset<Image, Label> data(hg::ZarrStore("series.zarr"), mesh,
 ///                                       {.inputs = {"h", "u", "v"}, .targets = {"h", "u", "v"}, .samples = 4});
@@ -116,6 +118,46 @@ class FieldDataset {
       ahead_.emplace(i, std::async(std::launch::async, [this, i] { return read(i); }));
   }
 
+  /// The image one step later, for a rollout: of the times the oldest is gone and the prediction comes last; statics
+  /// stay. Error where the targets are not the inputs, one step after the last of consecutive input times.
+  Image next(const Image& image, const Label& prediction) const {
+    bool is_next = options_.inputs == options_.targets && options_.target_times.size() == 1;
+    for (std::size_t i = 0; is_next && i < options_.input_times.size(); ++i)
+      is_next = (i + 1 < options_.input_times.size() ? options_.input_times[i + 1] : options_.target_times[0]) ==
+                options_.input_times[i] + 1;
+    if (!is_next)
+      throw CollectiveError(
+          "FieldDataset: there is no next image: the targets must be the inputs, one step after the last of "
+          "consecutive input times");
+    Image later = image.clone();
+    const index_t added = Label::tensor_type::extents[1];
+    const index_t kept = added * (static_cast<index_t>(options_.input_times.size()) - 1);
+    const auto copy = [](const auto& to, const auto& from) { Kokkos::deep_copy(to, from); };
+    copy(channels_in(later, 0, kept), channels_in(image, added, kept));
+    copy(channels_in(later, kept, added), channels_in(prediction, 0, added));
+    return later;
+  }
+
+  /// Targets in their variables' own units: value * deviation + mean, by channel.
+  Label denormalised(const Label& label) const {
+    std::vector<T> values = label.to_host();
+    std::vector<double> mean, deviation;
+    for (std::size_t time = 0; time < options_.target_times.size(); ++time)
+      for (const std::string& name : options_.targets) {
+        const detail::ChannelStatistics& of = statistics_.at(name);
+        mean.insert(mean.end(), of.mean.begin(), of.mean.end());
+        deviation.insert(deviation.end(), of.deviation.begin(), of.deviation.end());
+      }
+    const auto points = static_cast<std::size_t>(own_.points());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::size_t c = i / points % mean.size();
+      values[i] = static_cast<T>(static_cast<double>(values[i]) * deviation[c] + mean[c]);
+    }
+    Label result = label.clone();
+    result.copy_from_host(values.data(), values.size());
+    return result;
+  }
+
   /// The time of a batch's samples, in the order of their numbers.
   std::vector<index_t> times(std::size_t i) const {
     const auto first = order_.begin() + static_cast<std::ptrdiff_t>(i) * options_.samples;
@@ -140,6 +182,15 @@ class FieldDataset {
   };
   using Clock = std::chrono::steady_clock;
   static double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+  /// Channels [first, first + count) of this rank's points.
+  template <class Field>
+  static auto channels_in(const Field& field, index_t first, index_t count) {
+    return [&]<std::size_t... D>(std::index_sequence<D...>) {
+      return Kokkos::subview(field.to_local(), Kokkos::ALL, std::pair<index_t, index_t>(first, first + count),
+                             (static_cast<void>(D), Kokkos::ALL)...);
+    }(std::make_index_sequence<static_cast<std::size_t>(spatial)>{});
+  }
 
   index_t channels_of(const std::string& name, bool has_time) const {
     const std::vector<index_t>& shape = arrays_.at(name).shape();
@@ -181,6 +232,11 @@ class FieldDataset {
              ", but the fields have " + std::to_string(Image::tensor_type::extents[1]) + " and " +
              std::to_string(Label::tensor_type::extents[1]));
     if (options_.last < 0) options_.last = times;
+    if (options_.statistics_first < 0) options_.statistics_first = options_.first;
+    if (options_.statistics_last < 0) options_.statistics_last = options_.last;
+    if (options_.statistics_first >= options_.statistics_last || options_.statistics_last > times)
+      refuse("statistics of times " + std::to_string(options_.statistics_first) + " to " +
+             std::to_string(options_.statistics_last) + " of " + std::to_string(times) + ": give one or more of them");
     index_t before = 0, after = 0;
     for (const auto& list : {options_.input_times, options_.target_times})
       for (const index_t time : list) before = std::min(before, time), after = std::max(after, time);
@@ -283,7 +339,7 @@ class FieldDataset {
         throw Error("'" + file.string() + "' are no statistics of a FieldDataset: remove it, or name another file");
       }
     });
-    const nlohmann::ordered_json range{options_.first, options_.last};
+    const nlohmann::ordered_json range{options_.statistics_first, options_.statistics_last};
     bool added = false;
     for (auto& [name, of] : statistics_) {
       const bool has_time = std::ranges::find(options_.statics, name) == options_.statics.end();
@@ -320,13 +376,13 @@ class FieldDataset {
           use(values);
         }
       };
-      const index_t first = has_time ? options_.first : 0;
+      const index_t first = has_time ? options_.statistics_first : 0;
       const detail::PointBox corner{std::vector<index_t>(own_.begin.size(), 0),
                                     std::vector<index_t>(own_.begin.size(), 1)};
       each_time(first, first + 1, 1, corner, [&](const std::vector<double>& values) {
         for (std::size_t c = 0; c < channels; ++c) origin[c] = std::isnan(values[c]) ? 0 : values[c];
       });
-      each_time(first + turn.first, has_time ? options_.last : 1, turn.second, own_,
+      each_time(first + turn.first, has_time ? options_.statistics_last : 1, turn.second, own_,
                 [&](const std::vector<double>& values) {
                   for (std::size_t c = 0; c < channels; ++c)
                     for (index_t i = 0; i < points; ++i) {

@@ -21,21 +21,38 @@ auto rollout(const Net& net, const X& x) {
     return rollout<Steps - 1>(net, net(x));
 }
 
-/// Without a gradient: calls each(step, state), step from 1, as each state is done, to write it for one; returns the
-/// last one. Collective over the field's mesh.
+/// Without a gradient, where the network takes more than its state, or several times of it: next(image, state) makes
+/// the image of the step after, as FieldDataset::next does. Calls each(step, state), step from 1, as each state is
+/// done, to write it for one. Collective over the field's mesh.
+///
+///   hg::rollout(trainer.parameters(), image, 20, [&](hg::index_t i, const Field& state) { out.write(i - 1, state); },
+///               [&](const Image& now, const Field& state) { return data.next(now, state); });
+template <class Held, class Image, class Each, class Next>
+void rollout(const Held& parameters, const Image& first, index_t steps, Each each, Next next) {
+  if (steps < 1) throw CollectiveError("rollout: " + std::to_string(steps) + " steps: give 1 or more");
+  Network<typename Held::model_type, typename Held::value_type, typename Held::placement> network(parameters);
+  Image image = first.clone();
+  for (index_t step = 1; step <= steps; ++step) {
+    const auto state = network.infer(parameters, image).clone();  // a prediction is the network's memory
+    each(step, state);
+    if (step < steps) image = next(std::as_const(image), state);
+  }
+}
+
+/// The same for a network that takes its state alone; returns the last one.
 ///
 ///   hg::rollout(trainer.parameters(), now, 20, [&](hg::index_t i, const Field& state) { out.write(i - 1, state); });
 template <class Held, class Field, class Each>
 Field rollout(const Held& parameters, const Field& first, index_t steps, Each each) {
-  if (steps < 1) throw CollectiveError("rollout: " + std::to_string(steps) + " steps: give 1 or more");
-  Network<typename Held::model_type, typename Held::value_type, typename Held::placement> network(parameters);
-  Field state = first.clone();
-  for (index_t step = 1; step <= steps; ++step) {
-    state = typename Held::value_type(1) *
-            network.infer(parameters, state);  // a copy: a prediction is the network's memory
-    each(step, std::as_const(state));
-  }
-  return state;
+  Field last = first;
+  rollout(
+      parameters, first, steps,
+      [&](index_t step, const auto& state) {
+        last = state;
+        each(step, std::as_const(last));
+      },
+      [](const Field&, const auto& state) -> Field { return state; });
+  return last;
 }
 
 }  // namespace halogen
