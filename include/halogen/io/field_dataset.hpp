@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "halogen/io/channel_statistics.hpp"
 #include "halogen/io/fit.hpp"
 #include "halogen/io/variable.hpp"
 
@@ -28,15 +29,6 @@ struct FieldDatasetOptions {
   /// Times that both are of: for what is held out those that were trained on. -1: first and last.
   index_t statistics_first = -1, statistics_last = -1;
 };
-
-namespace detail {
-
-/// Mean and deviation of each channel of a variable.
-struct ChannelStatistics {
-  std::vector<double> mean, deviation;
-};
-
-}  // namespace detail
 
 /// Samples of a store as batches: data[i] is hg::Batch{image, label}, or {image, label, mask} where Mask is a field of
 /// one channel: 1 where all targets are there, 0 elsewhere. Missing numbers (NaN) are 0 after normalisation; without a
@@ -81,7 +73,15 @@ class FieldDataset {
     const detail::PointBox own = detail::piece_box(Image(mesh, image_extents_), mesh.rank());
     own_samples_ = {own.begin[0], own.begin[0] + own.extent[0]};
     own_ = {{own.begin.begin() + 2, own.begin.end()}, {own.extent.begin() + 2, own.extent.end()}};
-    if (options_.normalise) find_statistics(store.path());
+    if (options_.normalise) {
+      std::filesystem::path file = options_.statistics;
+      if (file.empty()) file = store.path().parent_path() / (store.path().filename().string() + ".statistics.json");
+      detail::find_statistics(world, file, {options_.statistics_first, options_.statistics_last}, statistics_,
+                              [&](const std::string& name) {
+                                return computed(name,
+                                                std::ranges::find(options_.statics, name) == options_.statics.end());
+                              });
+    }
     const auto statics = agree(world, [&] {
       std::vector<T> all;
       for (const std::string& name : options_.statics) append(all, name, std::nullopt);
@@ -321,45 +321,6 @@ class FieldDataset {
     return values;
   }
 
-  /// From the file where it has all, else computed and written.
-  void find_statistics(const std::filesystem::path& store) {
-    const Communicator& world = mesh_.world();
-    std::filesystem::path file = options_.statistics;
-    if (file.empty()) file = store.parent_path() / (store.filename().string() + ".statistics.json");
-    const std::string text = detail::text_of_root(
-        agree(world,
-              [&]() -> std::string {
-                return world.rank() == 0 && std::filesystem::exists(file) ? detail::text_in(file, 100'000'000) : "{}";
-              }),
-        world);
-    nlohmann::ordered_json kept = agree(world, [&] {
-      try {
-        return nlohmann::ordered_json::parse(text);
-      } catch (const nlohmann::json::exception&) {
-        throw Error("'" + file.string() + "' are no statistics of a FieldDataset: remove it, or name another file");
-      }
-    });
-    const nlohmann::ordered_json range{options_.statistics_first, options_.statistics_last};
-    bool added = false;
-    for (auto& [name, of] : statistics_) {
-      const bool has_time = std::ranges::find(options_.statics, name) == options_.statics.end();
-      const bool is_kept = kept.contains(name) && kept[name].value("times", nlohmann::ordered_json()) == range &&
-                           kept[name]["mean"].size() == of.mean.size() &&
-                           kept[name]["deviation"].size() == of.mean.size();
-      if (is_kept) {
-        of = {kept[name]["mean"], kept[name]["deviation"]};
-        continue;
-      }
-      of = computed(name, has_time);
-      kept[name] = {{"times", range}, {"mean", of.mean}, {"deviation", of.deviation}};
-      added = true;
-    }
-    agree(world, [&] {
-      if (world.rank() != 0 || !added) return;
-      detail::write_json(file, kept);
-    });
-  }
-
   /// Collective: each rank its box, of the times that are its turn among those that hold the same box.
   detail::ChannelStatistics computed(const std::string& name, bool has_time) const {
     const auto channels = static_cast<std::size_t>(channels_of(name, has_time));
@@ -396,14 +357,7 @@ class FieldDataset {
                 });
     });
     mesh_.world().all_reduce(sums.data(), sums.size());
-    detail::ChannelStatistics of;
-    for (std::size_t c = 0; c < channels; ++c) {
-      const double count = std::max(1.0, sums[3 * c]), mean = sums[3 * c + 1] / count;
-      const double variance = std::max(0.0, sums[3 * c + 2] / count - mean * mean);
-      of.mean.push_back(origin[c] + mean);
-      of.deviation.push_back(variance > 0 ? std::sqrt(variance) : 1);
-    }
-    return of;
+    return detail::statistics_of(sums, origin);
   }
 
   /// This rank's number among the ranks whose box is the same, and how many they are.
