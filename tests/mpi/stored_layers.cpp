@@ -200,6 +200,23 @@ TEST_CASE("periodic readers of what is padded: they go on at its other end") {
                              hg::Crop2d<1, 1, 3, 3>, hg::Conv2d<2, 2>>;
   support::check_composition<Net, 2, 2, true>();
 }
+TEST_CASE("a constant beyond the edge") {
+  const char* file = "side_padding";
+  using hg::Kernel, hg::Padding, hg::Stride, hg::Boundary, hg::ConstantEdge, hg::Periodic;
+  using Half = ConstantEdge<1, 2>;
+  // row first, as PyTorch's column stands in the corners
+  check_convolution<hg::Conv2d<2, 3, Kernel<3, 4>, hg::Same, Boundary<ConstantEdge<5>, ConstantEdge<-1, 2>>>, 2, 3, 3>(
+      file, "constant");
+  check_convolution<hg::Conv2d<2, 3, Kernel<3>, Stride<2>, Padding<1>, Boundary<Half, Periodic>>, 2, 3, 3>(
+      file, "constant_circular");
+  using Edges = Boundary<ConstantEdge<2>, hg::Reflect>;
+  using Net = hg::Sequential<
+      hg::Residual<hg::Sequential<hg::Conv2d<2, 2, Kernel<3>, Padding<1>, Edges>, hg::GroupNorm<1, 2>, hg::SiLU>>,
+      hg::MaxPool2d<3, Stride<1>, Padding<1>, Boundary<ConstantEdge<2>, ConstantEdge<2>>>,
+      hg::AvgPool2d<3, Stride<1>, Padding<1>, Boundary<Periodic, Half>>,
+      hg::Conv2d<2, 2, Kernel<3>, Padding<1>, Edges>>;
+  support::check_composition<Net, 2, 2>();
+}
 TEST_CASE("crops and rolls") {
   check<hg::Crop2d<1, 2, 0, 3>, 2>("crop", "edges_of_pools");
   check<hg::Crop3d<1, 0, 0, 2, 1, 1>, 1, 1, 4>("crop3d", "edges_of_pools");

@@ -116,6 +116,8 @@ SIDES = {  # input channels, output channels, kernel, stride, dilation, padding 
     "same_even": (2, 3, (4, 2), 1, 1, "same"),
     "same_dilated": (2, 3, (2, 4), 1, (3, 1), "same"),
     "pad_circular": (2, 3, (3, 3), 1, 1, "reflect, circular"),
+    "constant": (2, 3, (3, 4), 1, 1, "constant"),
+    "constant_circular": (2, 3, (3, 3), 2, 1, "constant, circular"),
     "sides": (2, 3, (3, 3), 1, 1, (2, 1, 0, 2)),
     "sides_strided": (3, 2, (3, 2), 2, 1, (0, 1, 1, 0)),
 }
@@ -131,6 +133,10 @@ def sides(file):
             f = lambda x, w, b: F.conv2d(x, w, b, stride, "same", dilation)
         elif padding == "reflect, circular":
             f = lambda x, w, b: F.conv2d(F.pad(F.pad(x, (1, 1, 2, 2), "reflect"), (1, 1, 1, 1), "circular"), w, b)
+        elif padding == "constant":  # as many as keep the extents, of another number in each dimension
+            f = lambda x, w, b: F.conv2d(F.pad(F.pad(x, (0, 0, 1, 1), value=5), (1, 2, 0, 0), value=-0.5), w, b)
+        elif padding == "constant, circular":
+            f = lambda x, w, b: F.conv2d(F.pad(F.pad(x, (0, 0, 1, 1), value=0.5), (1, 1, 0, 0), "circular"), w, b, stride)
         else:
             f = lambda x, w, b: F.conv2d(F.pad(x, padding), w, b, stride, 0, dilation)
         write_convolution(tensors, name, given, random, f)

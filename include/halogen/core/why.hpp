@@ -117,8 +117,8 @@ struct integer_has_no_gradient {};
 template <class From, class To>
 struct values_are_narrowed {};
 
-/// Odd and ConstantEdge are boundaries of expressions, not of layers. Fix: Zero, Periodic, Reflect or ReplicateEdge; or
-/// the stencil as an expression, with_boundary<Odd, ...>(u).
+/// Odd is a boundary of expressions, not of layers. Fix: Zero, ConstantEdge, Periodic, Reflect or ReplicateEdge; or the
+/// stencil as an expression, with_boundary<Odd, ...>(u).
 template <class... Edges>
 struct boundary_of_expressions {};
 

@@ -18,10 +18,6 @@
 namespace halogen {
 namespace detail {
 
-struct ConstantPadConstants : OffsetConstants {
-  double value = 0;
-};
-
 struct ConstantPadForward {
   static constexpr const char* label = "halogen::constant_pad";
   template <class S, Form>

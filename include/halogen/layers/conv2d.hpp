@@ -21,7 +21,7 @@
 #pragma once
 
 #include "halogen/layers/convolution/launches.hpp"
-#include "halogen/layers/pad.hpp"
+#include "halogen/layers/read_padded.hpp"
 
 namespace halogen {
 namespace detail {
@@ -112,7 +112,7 @@ template <int In, int Out, int Dimensions>
 constexpr Traced add_convolution(Traced x, const Operation& operation, const WindowOptions<Dimensions>& options,
                                  const ConvolutionConstants& constants) {
   Node node = convolution_node(x, operation, In, Out, options, constants);
-  read_padded(x, node);
+  read_padded(x, node, options);
   return add_weighted<Dimensions>(*x.graph, node, Out, In / options.groups);
 }
 

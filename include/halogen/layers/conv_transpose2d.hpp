@@ -49,7 +49,8 @@ struct ConvTransposeLayer : Module<Self> {
     return o;
   }();
   static_assert(options.pads_both_ends_alike(), "PaddingAfter and Same belong to convolutions that are not transposed");
-  static_assert(!options.pads(), "a transposed convolution pads with zeros or periodically, as torch's with zeros");
+  static_assert(!options.pads() && !options.has_constant_edges(),
+                "a transposed convolution pads with zeros or periodically, as torch's with zeros");
   static_assert(output_padding_fits(options), "output padding is smaller than the stride or the dilation");
 
   constexpr Traced forward(Traced x) const {

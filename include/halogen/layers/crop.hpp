@@ -19,15 +19,11 @@
 #include "halogen/kernels/offset.hpp"
 #include "halogen/layers/commensurate.hpp"
 #include "halogen/layers/module.hpp"
+#include "halogen/layers/offset_constants.hpp"
 #include "halogen/layers/pad.hpp"
 
 namespace halogen {
 namespace detail {
-
-/// Output o reads input o + offset of the inputs that its window holds.
-struct OffsetConstants : Constants {
-  int offset[spatial_dimensions] = {};
-};
 
 struct OffsetForward {
   static constexpr const char* label = "halogen::offset";

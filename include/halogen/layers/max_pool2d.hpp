@@ -18,7 +18,7 @@
 #include "halogen/kernels/max_pool.hpp"
 #include "halogen/layers/commensurate.hpp"
 #include "halogen/layers/module.hpp"
-#include "halogen/layers/pad.hpp"
+#include "halogen/layers/read_padded.hpp"
 #include "halogen/run/at.hpp"
 
 namespace halogen {
@@ -92,7 +92,7 @@ constexpr Traced add_pool(Traced x, const Operation& operation, const WindowOpti
   node.inputs[0] = x.node;
   node.channels = (*x).channels;
   for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
-  read_padded(x, node);
+  read_padded(x, node, options);
   return {&graph, graph.add(node)};
 }
 

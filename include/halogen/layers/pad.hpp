@@ -45,13 +45,19 @@ constexpr void pad_forward(Planner& planner, const Node& node) {
 
 inline constexpr Operation pad_operation{"pad", pad_forward, no_vjp};
 
-/// x seen through those of the windows that pad: x itself where none does. Readers of the same pad share it.
-constexpr Traced pad(Traced x, const Window (&windows)[spatial_dimensions], int layer) {
-  GraphDraft& graph = *x.graph;
+/// A node with what those of the windows do that reflect or replicate.
+constexpr Node images_in(const Window (&windows)[spatial_dimensions]) {
   Node node;
   for (int d = 0; d < spatial_dimensions; ++d)
     if (windows[d].is_pad() && windows[d].padding > 0)
       node.window[d] = {.padding = windows[d].padding, .pads = windows[d].pads};
+  return node;
+}
+
+/// x seen through those of the windows that pad: x itself where none does. Readers of the same pad share it.
+constexpr Traced pad(Traced x, const Window (&windows)[spatial_dimensions], int layer) {
+  GraphDraft& graph = *x.graph;
+  Node node = images_in(windows);
   node.level = graph.level_through((*x).level, node.window);
   if (node.level == (*x).level) return x;
   node.operation = &pad_operation;
@@ -92,16 +98,6 @@ constexpr Traced goes_on(Traced x, const Window (&windows)[spatial_dimensions]) 
   node.channels = (*x).channels;
   node.level = (*x).level;
   return {&graph, graph.add(node)};
-}
-
-/// The node reads x through its windows. Where a boundary reflects or replicates, it reads a padded x without padding
-/// of its own.
-constexpr void read_padded(Traced x, Node& node) {
-  const Traced padded = pad(goes_on(x, node.window), node.window, node.layer);
-  for (Window& window : node.window)
-    if (window.is_pad()) window.padding = 0, window.pads = Edge::zero;
-  node.inputs[0] = padded.node;
-  node.level = x.graph->level_through((*padded).level, node.window);
 }
 
 namespace types {

@@ -25,7 +25,7 @@
 #include <tuple>
 
 #include "halogen/layers/functor.hpp"
-#include "halogen/layers/pad.hpp"
+#include "halogen/layers/read_padded.hpp"
 #include "halogen/stencil/footprint.hpp"
 
 namespace halogen {
@@ -145,7 +145,7 @@ struct Stencil : Module<Stencil<F, Options...>> {
     graph.slide(2, node.layer);
     detail::check_channels(graph, node.layer, detail::channels_named<Options...>, (*x).channels);
     for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
-    detail::read_padded(x, node);
+    detail::read_padded(x, node, options);
     node.channels = (*x).channels;
     node.parameter = detail::add_channel_parameters<F>(graph, node.channels);
     return {&graph, graph.add(node)};

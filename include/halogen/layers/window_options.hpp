@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "halogen/layers/offset_constants.hpp"
 #include "halogen/stencil/boundary.hpp"
 #include "halogen/stencil/window.hpp"
 
@@ -73,6 +74,8 @@ struct WindowOptions {
   bool counts_padding = true;
   bool same = false, keeps_extents = true;       ///< Same, and whether it can
   int after[spatial_dimensions] = {-1, -1, -1};  ///< PaddingAfter, where given
+  /// What stands beyond the edges of a dimension, ConstantEdge; what pads all dimensions that have the same.
+  ConstantPadConstants constant_edges[spatial_dimensions];
 
   template <int... Sizes>
   constexpr void set(Kernel<Sizes...>) {
@@ -102,6 +105,8 @@ struct WindowOptions {
       w.periodic = edge == Edge::periodic;
       w.pads = has_images(edge) ? edge : Edge::zero;
     });
+    const double values[] = {Edges::value...};
+    for (int d = 0; d < Dimensions; ++d) constant_edges[spatial_dimensions - Dimensions + d].value = values[d];
   }
   template <int Count>
   constexpr void set(Groups<Count>) {
@@ -144,6 +149,10 @@ struct WindowOptions {
     return own;
   }
 
+  constexpr bool has_constant_edges() const {
+    return std::ranges::any_of(constant_edges, [](const ConstantPadConstants& edge) { return edge.value != 0; });
+  }
+
   /// Whether a boundary reflects or replicates what is padded.
   constexpr bool pads() const { return std::ranges::any_of(window, &Window::is_pad); }
 
@@ -169,6 +178,9 @@ constexpr WindowOptions<Dimensions> window_options() {
     w.padding = static_cast<int>((w.footprint() - 1) / 2);
     w.more_padding = static_cast<int>((w.footprint() - 1) % 2);
   }
+  for (ConstantPadConstants& edges : options.constant_edges)
+    for (int d = 0; d < spatial_dimensions; ++d)
+      if (options.constant_edges[d].value == edges.value) edges.offset[d] = -options.window[d].padding;
   return options;
 }
 

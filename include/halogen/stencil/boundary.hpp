@@ -51,7 +51,7 @@ struct ReplicateEdge : EdgeIs<Edge::replicate> {};
 /// layers.
 struct Odd : EdgeIs<Edge::odd> {};
 
-/// Beyond the edge stands Numerator / Denominator. Of expressions, not of layers.
+/// Beyond the edge stands Numerator / Denominator: in layers after the reader's prologue, as 0 of Zero.
 template <int Numerator, int Denominator = 1>
 struct ConstantEdge : EdgeIs<Edge::zero> {
   static_assert(Denominator > 0, "a ConstantEdge has a positive denominator");
@@ -60,9 +60,9 @@ struct ConstantEdge : EdgeIs<Edge::zero> {
 
 namespace detail {
 
-/// Boundaries of expressions alone: the readers of layers look points up, turn no sign, and fill with 0.
+/// Boundaries of expressions alone: the readers of layers look points up and turn no sign.
 template <class B>
-inline constexpr bool is_of_expressions = B::edge == Edge::odd || B::value != 0;
+inline constexpr bool is_of_expressions = B::edge == Edge::odd;
 
 template <class Why>
 constexpr int layer_has(std::true_type) {

@@ -1,0 +1,62 @@
+// How a windowed layer reads a field whose boundaries have images or a constant.
+#pragma once
+
+#include <algorithm>
+
+#include "halogen/layers/constant_pad.hpp"
+#include "halogen/layers/pad.hpp"
+
+namespace halogen::detail {
+
+/// x with the constants that stand beyond its edges, written out as a ConstantPad does; the node's windows there pad no
+/// more. Readers of the same pad share it.
+template <int Dimensions>
+constexpr Traced with_constant_edges(Traced x, Node& node, const WindowOptions<Dimensions>& options) {
+  GraphDraft& graph = *x.graph;
+  for (int d = 0; d < spatial_dimensions; ++d) {
+    const ConstantPadConstants& edges = options.constant_edges[d];
+    if (edges.value == 0 || node.window[d].padding_of_both() == 0) continue;
+    Node pad;
+    for (int e = 0; e < spatial_dimensions; ++e) {
+      Window& window = node.window[e];
+      if (options.constant_edges[e].value != edges.value) continue;
+      pad.window[e] = {.padding = window.padding, .more_padding = window.more_padding};
+      window.padding = window.more_padding = 0;
+    }
+    pad.operation = &constant_pad_operation;
+    pad.constants = &edges;
+    pad.layer = node.layer;
+    pad.inputs[0] = x.node;
+    pad.channels = (*x).channels;
+    pad.level = graph.level_through((*x).level, pad.window);
+    const auto same = std::ranges::find_if(graph.nodes, [&](const Node& other) {
+      return other.operation == pad.operation && other.inputs[0] == pad.inputs[0] &&
+             std::ranges::equal(other.window, pad.window) && other.as<ConstantPadConstants>().value == edges.value;
+    });
+    x = {&graph, same != graph.nodes.end() ? same->index : graph.add(pad)};
+  }
+  return x;
+}
+
+/// The node reads x through its windows. Where a boundary reflects or replicates, or has a constant, it reads a padded
+/// x without padding of its own. Its level is that of a window that pads with zeros, so that a Residual can add x.
+template <int Dimensions>
+constexpr void read_padded(Traced x, Node& node, const WindowOptions<Dimensions>& options) {
+  GraphDraft& graph = *x.graph;
+  Window zeros[spatial_dimensions];
+  std::ranges::copy(node.window, zeros);
+  const auto pads_itself = [](Window(&windows)[spatial_dimensions]) {
+    for (Window& window : windows)
+      if (window.is_pad()) window.padding = 0, window.pads = Edge::zero;
+  };
+  const Traced whole = with_constant_edges(x, node, options);
+  const Traced padded = pad(goes_on(whole, node.window), node.window, node.layer);
+  node.inputs[0] = padded.node;
+  int level = (*padded).level;
+  if (whole.node != x.node) level = graph.level_through((*x).level, images_in(node.window).window);
+  pads_itself(node.window);
+  pads_itself(zeros);
+  node.level = graph.level_through(level, whole.node != x.node ? zeros : node.window);
+}
+
+}  // namespace halogen::detail
