@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "halogen/comm/agree.hpp"
+#include "halogen/core/half.hpp"
 #include "halogen/io/point_box.hpp"
 #include "halogen/tensor/distribute.hpp"
 
