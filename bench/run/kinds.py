@@ -214,6 +214,12 @@ def beside_mpi(name, run):
         yield from in_process(name, run, "mpi", ranks)
 
 
+def beside_plain_files(name, run):
+    """Reading and writing by piece beside plain reads and synchronised writes of as many bytes."""
+    for ranks in names.BENCHES[name].ranks:
+        yield from in_process(name, run, "plain files", ranks)
+
+
 def beside_parts(name, run):
     """An expression beside the sum of its parts."""
     for ranks in names.BENCHES[name].ranks:

@@ -68,6 +68,7 @@ unet = unet_training_flops(512)
 diffusion_unet = 3 * diffusion_unet_flops(256) - windows(3, 3, 32, 256)[0]
 in_process = ("op_overhead_pointwise", "op_overhead_stencil", "op_overhead_sum", "redistribute_4K", "redistribute_64K",
               "redistribute_1M", "redistribute_16M", "redistribute_64M")
+files = ("read_netcdf", "read_hdf5", "read_zarr", "save_checkpoint", "save_while_training")
 halos = ("halo_rows", "halo_columns", "halo_rows_deep", "halo_rows_small")
 
 BENCHES = {
@@ -99,6 +100,7 @@ BENCHES = {
     "unet_exchange": Bench("exchange", "unet", 9, ranks=(2,), size=512),
     **{name: Bench("beside_mpi", "array", ranks=(2,)) for name in in_process},
     **{name: Bench("beside_mpi", "halo", ranks=(2,)) for name in halos},
+    **{name: Bench("beside_plain_files", "files", ranks=(4,)) for name in files},
     "stencil_small_32": Bench("beside_mpi", "steps", ranks=(1, 2)),
     "stencil_small_31_3": Bench("beside_mpi", "steps"),
     "stencil_small_128_3": Bench("beside_mpi", "steps"),

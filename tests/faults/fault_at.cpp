@@ -1,7 +1,7 @@
 // Preloaded into a program that saves checkpoints: at the n-th call that changes a checkpoint's folder it kills the
-// process, lets the call fail, or writes less than it was asked for. Without HALOGEN_FAULT it counts, and says how many
+// process, lets the call fail, writes less than it was asked for, or sends SIGTERM to its own process. Without HALOGEN_FAULT it counts, and says how many
 // calls there were when the process ends.
-//   HALOGEN_FAULT="kill 7" | "fail 7" | "short 7"    HALOGEN_FAULT_FOLDER: part of the path of what counts
+//   HALOGEN_FAULT="kill 7" | "fail 7" | "short 7" | "term 7"    HALOGEN_FAULT_FOLDER: part of the path of what counts
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -47,6 +47,10 @@ Fault fault() {
   int at = 0;
   if (asked == nullptr || std::sscanf(asked, "%15s %d", what, &at) != 2 || at != call) return Fault::none;
   if (std::strcmp(what, "kill") == 0) ::kill(::getpid(), SIGKILL);
+  if (std::strcmp(what, "term") == 0) {
+    ::kill(::getpid(), SIGTERM);
+    return Fault::none;
+  }
   errno = ENOSPC;
   return std::strcmp(what, "short") == 0 ? Fault::shorten : Fault::fail;
 }

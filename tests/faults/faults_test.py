@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""faults_test.py [--moments N] FAULT_RUN FAULT_LIBRARY LAUNCHER: runs that something ends, and what the next one makes of it.
+"""faults_test.py [--moments N] [--lag SECONDS] FAULT_RUN FAULT_LIBRARY LAUNCHER: runs that something ends, and what the next one makes of it.
 
 In each case a run must end where an undisturbed one ends, with the same loss to the last digit:
 - a fault at every call that changes the folder, in the second save and what goes with it: killed, refused, cut short;
-- kill -9 of one rank, or of all, at random moments; SIGTERM; a share cut short, changed, gone; a folder that may not be
-  written. What fails says so in one sentence, and every process is gone within 10 seconds.
+- kill -9 of one rank, or of all, at random moments; SIGTERM between steps and at every call of a save; a rank that stands
+  still for a while; a share cut short, changed, foreign, gone; a full disk and a read-only one, where this process may
+  mount them. What fails says so in one sentence, and every process is gone within 10 seconds.
 """
 import argparse
 import os
@@ -66,6 +67,7 @@ def processes_of(folder):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--moments", type=int, default=10, help="random moments of kill -9")
+    parser.add_argument("--lag", type=float, default=2, help="seconds that a rank stands still")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("program")
     parser.add_argument("library")
@@ -114,6 +116,54 @@ def main():
                 must(status == 0 and out == expected, what, f"ended with {status}", out + err)
             goes_on(folder, expected, what)
 
+    # SIGTERM in the middle of a save: that one is finished, and the run ends with 0
+    for call in range(each + 1, 2 * each + 1):
+        folder = fresh()
+        status, out, err = runs.run(folder, fault=f"term {call}")
+        must(status == 0 and out.startswith("stopped after "), f"SIGTERM at call {call}", status, out + err)
+        goes_on(folder, expected, f"SIGTERM at call {call}")
+
+    # a newest checkpoint that is not whole: the one before it is gone on from
+    def cut(share):
+        share.write_bytes(share.read_bytes()[:-5])
+
+    def flip(share):
+        data = bytearray(share.read_bytes())
+        data[len(data) // 2] ^= 16
+        share.write_bytes(bytes(data))
+
+    for damage, what in ((cut, "a share cut short"), (flip, "a bit of a share"), (pathlib.Path.unlink, "a share gone"),
+                         (lambda share: share.write_text("foreign\n"), "a foreign share")):
+        folder = fresh()
+        process = runs.start(folder, pause=0.2)
+        time.sleep(1)
+        process.send_signal(signal.SIGTERM)
+        runs.end(process)
+        newest = sorted(folder.glob("step-*"))[-1]
+        damage(sorted(newest.glob("*.safetensors"))[0])
+        status, out, err = runs.run(folder)
+        must(status == 0 and out == expected and f"checkpoint '{newest}' is passed over" in err, what, status, out + err)
+
+    # a disk that is full, and one that cannot be written
+    disk = fresh()
+    disk.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "none", str(disk)], capture_output=True, text=True)
+    if mount.returncode == 0:
+        try:
+            folder = disk / "run"
+            for options, remounted, words in (("size=32k", "size=10m", "No space left on device"),
+                                              ("ro", "rw", "Read-only file system")):
+                subprocess.run(["mount", "-o", f"remount,{options}", str(disk)], check=True)
+                status, out, err = runs.run(folder, ranks=2)
+                lines = {line for line in err.splitlines() if line.startswith("fault_run:")}
+                must(status != 0 and len(lines) == 1 and words in lines.pop(), words, status, out + err)
+                subprocess.run(["mount", "-o", f"remount,{remounted}", str(disk)], check=True)
+            goes_on(folder, expected, "from the full disk")
+        finally:
+            subprocess.run(["umount", str(disk)], check=True)
+    else:
+        print("not tried, since this process may not mount: a full disk, a read-only one")
+
     # two ranks; their own undisturbed end
     status, of_two, err = runs.run(fresh(), ranks=2, how="async")
     must(status == 0 and of_two.startswith("done after 8 steps"), "two ranks", of_two + err)
@@ -136,6 +186,19 @@ def main():
         must(time.time() - begun < GONE and not processes_of(folder), f"kill -9, moment {moment}", "not gone in time")
         folder.mkdir(exist_ok=True)
         goes_on(folder, of_two, f"kill -9, moment {moment}", ranks=2)
+
+    # a rank that stands still for a while: the others wait for it
+    folder = fresh()
+    process = runs.start(folder, ranks=2, pause=0.1)
+    time.sleep(0.8)
+    still = processes_of(folder)[:1]
+    for victim in still:
+        os.kill(victim, signal.SIGSTOP)
+    time.sleep(arguments.lag)
+    for victim in still:
+        os.kill(victim, signal.SIGCONT)
+    status, out, err = runs.end(process, 60 + arguments.lag)
+    must(still and status == 0 and out == of_two, "a rank that stands still", status, out + err)
 
     # SIGTERM: it saves and ends with 0
     folder = fresh()

@@ -213,6 +213,25 @@ TEST_CASE("pieces of a field") {
   }
 }
 
+TEST_CASE("long rows of plain numbers are read without the rest of their chunk") {
+  const Stores stores;
+  const hg::Communicator world = support::world();
+  using Wide = support::Field<float, 1>;
+  const std::array<index_t, 4> extents{1, 1, 13, 5000};
+  const auto values = support::numbers<float>(13 * 5000, 8);
+  const auto rows = hg::device_mesh<support::Mesh>(world, {1, -1, 1});
+  hg::save_zarr(folder() / "wide.zarr", "a", hg::distribute_tensor<Wide>(rows, extents, values),
+                {.chunks = {1, 1, 4, 2600}, .compression = hg::ZarrCompression::none});
+  for (const auto& mesh : support::meshes(1)) {
+    const hg::ZarrArray array(world, folder() / "wide.zarr", "a");
+    Wide field(mesh, extents);
+    hg::load_variable(array, field);
+    CHECK(std::ranges::equal(hg::full_tensor(field), values));
+    const auto own = hg::detail::piece_box(field, mesh.rank());
+    if (mesh.extent(2) == 1) CHECK(array.bytes_read() == static_cast<std::uint64_t>(own.points()) * sizeof(float));
+  }
+}
+
 TEST_CASE("a dataset: samples of a series, on every mesh with the same bits, each rank its own chunks") {
   const Stores stores;
   const hg::Communicator world = support::world();

@@ -28,7 +28,8 @@ inline constexpr std::uint64_t longest_manifest = 100'000'000;
 struct CheckpointPiece {
   std::string array;
   index_t begin = 0, end = 0;
-  std::vector<std::byte> bytes;
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner{};  ///< of a copy; none: the bytes stay where they are until they are written
 };
 
 /// Where a parameter tensor lies in the flat arrays.
@@ -104,8 +105,12 @@ inline CheckpointJson write_share(const fs::path& folder, int rank, const std::s
   std::uint64_t crc = crc32_of(layout.header.data(), layout.header.size());
   CheckpointJson places = CheckpointJson::array();
   for (std::size_t i = 0; i < pieces.size(); ++i) {  // all of one dtype, so in this order
-    file.write(pieces[i].bytes.data(), bytes[i], layout.begin[i]);
-    crc = crc32_of(pieces[i].bytes.data(), bytes[i], crc);
+    constexpr std::uint64_t block = 1 << 20;         // is in the cache when it is written
+    for (std::uint64_t at = 0; at < bytes[i]; at += block) {
+      const std::span<const std::byte> part = pieces[i].bytes.subspan(at, std::min(block, bytes[i] - at));
+      crc = crc32_of(part.data(), part.size(), crc);
+      file.write(part.data(), part.size(), layout.begin[i] + at);
+    }
     places.push_back({pieces[i].array, pieces[i].begin, pieces[i].end, layout.begin[i]});
   }
   file.synchronise();

@@ -44,35 +44,49 @@ inline std::pair<index_t, index_t> even_part(index_t begin, index_t end, int par
   return {begin + (end - begin) * part / parts, begin + (end - begin) * (part + 1) / parts};
 }
 
-/// Numbers [begin, end) of an array, from `values`, which lie in host memory.
-template <class T>
-CheckpointPiece checkpoint_piece(const std::string& array, index_t begin, index_t end, const T* values) {
-  const auto bytes = std::as_bytes(std::span(values, static_cast<std::size_t>(end - begin)));
-  return {array, begin, end, {bytes.begin(), bytes.end()}};
+/// Numbers of a view in host memory: a copy, or where they are, until the next step changes them.
+template <class View>
+std::shared_ptr<const typename View::non_const_value_type> numbers_on_host(const View& view, bool copied) {
+  using T = typename View::non_const_value_type;
+  if constexpr (runs_on_host)
+    if (!copied) {
+      Kokkos::fence("halogen::checkpoint");
+      return {std::shared_ptr<void>(), view.data()};
+    }
+  const auto own = std::make_shared<const HostArray<T>>(host_copy(view));
+  return {own, own->data()};
 }
 
-/// Adds copies of what this rank writes: of parameters that all ranks hold each one its part.
+/// Numbers [begin, end) of an array, which begin at `values`.
+template <class T>
+CheckpointPiece checkpoint_piece(const std::string& array, index_t begin, index_t end, const T* values,
+                                 std::shared_ptr<const void> owner) {
+  return {array, begin, end, std::as_bytes(std::span(values, static_cast<std::size_t>(end - begin))), std::move(owner)};
+}
+
+/// Adds what this rank writes, copied or not: of parameters that all ranks hold each one its part.
 template <class ModelType, class T>
 void add_pieces(std::vector<CheckpointPiece>& pieces, const std::string& array, const Parameters<ModelType, T>& values,
-                const Communicator& world) {
+                const Communicator& world, bool copied) {
   const auto [begin, end] = even_part(0, values.count, world.rank(), world.size());
   if (begin == end) return;
-  const auto own = host_copy(Kokkos::subview(values.view(), std::pair<std::size_t, std::size_t>(begin, end)));
-  pieces.push_back(checkpoint_piece(array, begin, end, own.data()));
+  const auto own =
+      numbers_on_host(Kokkos::subview(values.view(), std::pair<std::size_t, std::size_t>(begin, end)), copied);
+  pieces.push_back(checkpoint_piece(array, begin, end, own.get(), own));
 }
 
 /// Of sharded ones its pieces, of which groups that hold the same write each a part.
 template <class ModelType, class T>
 void add_pieces(std::vector<CheckpointPiece>& pieces, const std::string& array,
-                const Parameters<ModelType, T, Shard<0>>& values, const Communicator&) {
+                const Parameters<ModelType, T, Shard<0>>& values, const Communicator&, bool copied) {
   const ParameterSharding& sharding = *values.sharding();
-  const auto own = host_copy(values.view());
+  const auto own = numbers_on_host(values.view(), copied);
   for (const ParameterBuckets::Bucket& bucket : sharding.buckets) {
     const index_t first = bucket.begin + bucket.piece * sharding.group.rank();
     const auto [begin, end] = even_part(first, std::max(first, std::min(first + bucket.piece, bucket.end)),
                                         sharding.replicas.rank(), sharding.replicas.size());
     if (begin < end)
-      pieces.push_back(checkpoint_piece(array, begin, end, own.data() + bucket.offset + (begin - first)));
+      pieces.push_back(checkpoint_piece(array, begin, end, own.get() + bucket.offset + (begin - first), own));
   }
 }
 

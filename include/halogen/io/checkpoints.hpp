@@ -71,7 +71,7 @@ class Checkpoints {
     manifest.more = std::move(more);
     std::vector<detail::CheckpointPiece> pieces;
     detail::for_each_array(trainer, [&](const std::string& array, const auto& values) {
-      detail::add_pieces(pieces, array, values, world_);
+      detail::add_pieces(pieces, array, values, world_, options_.asynchronous);
     });
     begin(std::move(manifest), std::move(pieces));
     if (!options_.asynchronous) wait();

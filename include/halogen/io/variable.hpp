@@ -215,21 +215,30 @@ PointBox box_in(const V& variable, const Field& field, const std::vector<index_t
 }  // namespace detail
 
 /// Collective over the field's mesh: each rank reads its own piece. `at` are indices of the variable's first
-/// dimensions; the others are the field's last ones, before which it has extents of 1. Throws CollectiveError on all
-/// ranks, the field unchanged: another shape, what cannot be read.
+/// dimensions; the others are the field's last ones, before which it has extents of 1. On the host a piece in one block
+/// is read in place. Throws CollectiveError on all ranks: another shape, the field unchanged; what cannot be read, the
+/// field's values then undefined.
 template <Variable V, class Field>
 void load_variable(const V& variable, Field& field, const std::vector<index_t>& at = {}) {
   static_assert(detail::is_whole<Field>,
                 "load_variable_of_summands: load it as Replicate or Shard, then redistribute it");
   using T = typename Field::value_type;
-  const auto piece = agree(field.mesh("load_variable").world(), [&] {
-    const detail::PointBox own = detail::piece_box(field, field.mesh().rank());
-    const detail::PointBox box = detail::box_in(variable, field, at, own, "load_variable");
+  const Communicator& world = field.mesh("load_variable").world();
+  const detail::PointBox own = detail::piece_box(field, field.mesh().rank());
+  const detail::PointBox box = agree(world, [&] { return detail::box_in(variable, field, at, own, "load_variable"); });
+  const auto local = field.to_local();
+  const bool in_place = runs_on_host && std::is_same_v<T, compute_type<T>> && local.span_is_contiguous();
+  const auto piece = agree(world, [&]() -> std::vector<T> {
+    if constexpr (runs_on_host && std::is_same_v<T, compute_type<T>>)
+      if (in_place) {
+        if (own.points() > 0) variable.read(box.begin, box.extent, local.data());
+        return {};
+      }
     std::vector<compute_type<T>> values(static_cast<std::size_t>(own.points()));
     if (!values.empty()) variable.read(box.begin, box.extent, values.data());
     return std::vector<T>(values.begin(), values.end());
   });
-  field.copy_from_host(piece.data(), piece.size());
+  if (!in_place) field.copy_from_host(piece.data(), piece.size());
 }
 
 /// A rank's piece with its surroundings, in the field's points, row-major. Empty where the rank holds none.

@@ -104,7 +104,10 @@ class ZarrArray {
         bytes_read_->fetch_add(count);
         return encoded;
       };
-      if (layout_.inner.empty()) return place(load(0, bytes), whole, box, to);
+      if (layout_.inner.empty()) {
+        if (read_rows(file, bytes, whole, box, to)) return;
+        return place(load(0, bytes), whole, box, to);
+      }
       const std::vector<std::uint64_t> index = index_of(load, bytes);
       detail::for_each_chunk(wanted, layout_.inner, [&](const std::vector<index_t>& inner) {
         std::size_t number = 0;
@@ -123,6 +126,37 @@ class ZarrArray {
     } catch (const std::runtime_error& error) {
       throw std::runtime_error("'" + path.string() + "': " + error.what());
     }
+  }
+
+  /// Reads what a box has of a file that holds the numbers as they are wanted, row by row, where rows are long; false
+  /// for other files.
+  template <class T>
+  bool read_rows(const detail::PlacedFile& file, std::uint64_t bytes, const detail::PointBox& whole,
+                 const detail::PointBox& box, T* to) const {
+    constexpr index_t long_row = 4096 / static_cast<index_t>(sizeof(T));
+    const detail::ZarrType type = layout_.type;
+    const detail::PointBox part = detail::common(whole, box);
+    if (type.kind != 'f' || type.bytes != static_cast<int>(sizeof(T)) || type.big_endian ||
+        !layout_.codecs.is_plain() || !layout_.numbers.is_plain() || part.extent.empty() ||
+        part.extent.back() < long_row || bytes != static_cast<std::uint64_t>(whole.points()) * sizeof(T))
+      return false;
+    index_t first = -1, end = 0, place = 0;  // rows that follow each other in both are read at once
+    const auto flush = [&] {
+      if (first < 0) return;
+      const auto count = static_cast<std::uint64_t>(end - first) * sizeof(T);
+      file.read(to + place, count, static_cast<std::uint64_t>(first) * sizeof(T));
+      bytes_read_->fetch_add(count);
+    };
+    detail::for_each_row(part, whole, box, [&](index_t from, index_t at, index_t points) {
+      if (first < 0 || from != end || at != place + (end - first)) {
+        flush();
+        first = from;
+        place = at;
+      }
+      end = from + points;
+    });
+    flush();
+    return true;
   }
 
   /// Offset and length of each inner chunk of a shard.

@@ -29,6 +29,7 @@ struct ZarrCodecs {
   enum class Compressor { none, gzip, zlib, zstd, blosc } compressor = Compressor::none;
   int level = 5;
   bool crc32c_before = false, crc32c_after = false;  ///< around the compressor
+  bool is_plain() const { return compressor == Compressor::none && !crc32c_before && !crc32c_after; }
 };
 
 struct ZarrLayout {
