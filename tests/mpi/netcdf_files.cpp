@@ -1,7 +1,7 @@
 // program: field_files
 // netCDF and HDF5 files: what netCDF4 and h5py have written (tests/reference/make_netcdf_references.py), whole and by
-// box, every kind and type; what is refused; pieces of fields with and without surroundings, and the bytes that each
-// rank reads of them; datasets of a series in one file and in several; fields that are written come back.
+// box, every kind and type; dates; what is refused; pieces of fields with and without surroundings, and the bytes that
+// each rank reads of them; datasets of a series in one file and in several; fields that are written come back.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -9,6 +9,7 @@
 #include <halogen/io/field_dataset.hpp>
 #include <halogen/io/hdf5.hpp>
 #include <halogen/io/netcdf_writer.hpp>
+#include <halogen/io/time_axis.hpp>
 #include <random>
 
 #include "support/network.hpp"
@@ -115,6 +116,51 @@ TEST_CASE("what netCDF4 and h5py have written, whole and by box") {
   CHECK(reads_right(hg::Hdf5Dataset(folder() / "four.nc", "packed"), one));
   CHECK(hg::Hdf5Dataset(folder() / "four.nc", "packed").dimension_names() ==
         std::vector<std::string>{"time", "y", "x"});
+}
+
+TEST_CASE("the time axis: dates as cftime 1.6.6 has them") {
+  struct Time {
+    const char *units, *calendar;
+    double value;
+    const char* date;
+  };
+  for (const Time& time :
+       {Time{"hours since 1900-01-01 00:00:0.0", "standard", 1060000, "2020-12-03T16:00:00"},
+        {"days since 1850-01-01", "noleap", 60241.25, "2015-01-17T06:00:00"},
+        {"days since 2000-02-28 12:00", "360_day", 3.5, "2000-03-02T00:00:00"},
+        {"seconds since 1970-01-01T00:00:00Z", "proleptic_gregorian", 1709210096, "2024-02-29T12:34:56"},
+        {"minutes since 2011-03-11 05:46:18", "gregorian", -90, "2011-03-11T04:16:18"},
+        {"days since 0001-01-01", "proleptic_gregorian", 738000.5, "2021-07-30T12:00:00"},
+        {"day since 2004-02-28", "365_day", 1, "2004-03-01T00:00:00"},
+        {"hours since 2000-2-30 6:00", "360_day", 24.5, "2000-03-01T06:30:00"},
+        {"days since 1600-02-28", "standard", 2, "1600-03-01T00:00:00"}}) {
+    const hg::TimeAxis axis({time.value - 1e4, time.value, time.value + 1e4}, time.units, time.calendar);
+    CHECK(axis.date(1) == time.date);
+    CHECK(axis.index_of(time.date) == 1);
+  }
+  const Files files;
+  const hg::TimeAxis axis(hg::NetcdfVariable(folder() / "classic.nc", "time"));
+  CHECK(axis.size() == 2);
+  CHECK(axis.date(1) == "2020-01-01T06:00:00");
+  CHECK(axis.index_of("2020-01-01") == 0);
+  CHECK(axis.index_of("2020-01-01T00:00:01") == 1);
+  CHECK(axis.index_of("2021-01-01") == 2);
+  const auto said = [](const char* units, const char* calendar) {
+    return support::refusal<hg::Error>([&] { hg::TimeAxis({0}, units, calendar); });
+  };
+  CHECK(said("days since 1-1-1", "standard") ==
+        "TimeAxis: 'days since 1-1-1' begins before 1582-10-15, where the calendar 'standard' changes: give "
+        "proleptic_gregorian if that is meant");
+  CHECK(
+      said("months since 1990-01-01", "standard") ==
+      "TimeAxis: units of 'months since 1990-01-01': give them as 'hours since 1900-01-01 00:00:00', or seconds, days");
+  CHECK(said("days since 2001-02-29", "noleap") ==
+        "TimeAxis: '2001-02-29' is no date of the calendar 'noleap': give one as 2018-01-01T06:00:00");
+  CHECK(said("days since 1990-01-01", "julian") ==
+        "TimeAxis: there is no calendar 'julian' here: standard, proleptic_gregorian, noleap, 360_day are read");
+  CHECK(support::refusal<hg::Error>([] {
+          hg::TimeAxis({1, 1}, "days since 1990-01-01");
+        }) == "TimeAxis: its times do not increase");
 }
 
 TEST_CASE("what cannot be read is refused on every rank, with file and variable") {
