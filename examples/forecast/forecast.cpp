@@ -89,6 +89,8 @@ hg::Parameters<NextState, float> parameters_after(hg::index_t epochs, hg::index_
   fit.checkpoints = {.folder = options.output / "checkpoints"};
   fit.seed = options.seed;
   hg::fit(trainer, hg::mse, data, fit);
+  const auto [read, waited] = data.seconds();
+  if (mesh.rank() == 0) std::printf("reading batches took %.2f s, of which training waited %.2f s\n", read, waited);
   return trainer.parameters();
 }
 
