@@ -49,6 +49,17 @@ class NetcdfWriter {
   void close() { require_netcdf(nc_close(std::exchange(id_, -1))); }
   int id() const { return id_; }
 
+  /// netCDF 4.9.0 reads what it knows of a variable when that is first looked at; where a dimension becomes a
+  /// coordinate, variables that it has not looked at keep a reference to what is gone, and nobody can open them.
+  void look_at_all() const {
+    int count = 0;
+    require_netcdf(nc_inq_nvars(id_, &count));
+    for (int variable = 0; variable < count; ++variable) {
+      int rank = 0, attributes = 0;
+      require_netcdf(nc_inq_var(id_, variable, nullptr, nullptr, &rank, nullptr, &attributes));
+    }
+  }
+
   int dimension(const std::string& name, std::size_t length) const {
     int found = 0;
     if (nc_inq_dimid(id_, name.c_str(), &found) == NC_NOERR) {
@@ -261,8 +272,10 @@ inline void save_netcdf_coordinate(const std::filesystem::path& path, const std:
   detail::NetcdfWriter file(path);
   const int dimension = file.dimension(name, values.size());
   int variable = 0;
-  if (nc_inq_varid(file.id(), name.c_str(), &variable) != NC_NOERR)
+  if (nc_inq_varid(file.id(), name.c_str(), &variable) != NC_NOERR) {
+    file.look_at_all();
     detail::require_netcdf(nc_def_var(file.id(), name.c_str(), NC_DOUBLE, 1, &dimension, &variable));
+  }
   file.attributes(variable, attributes);
   detail::require_netcdf(nc_put_var_double(file.id(), variable, values.data()));
   file.close();
