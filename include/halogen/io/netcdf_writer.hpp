@@ -129,8 +129,13 @@ class NetcdfSeries {
     });
     detail::PointBox box = detail::piece_box(field, mesh_.rank());
     box.begin[0] += first;
-    const auto stored = field.to_host_array();
-    const std::vector<T> values(stored.begin(), stored.end());
+    const std::vector<T> values = [&] {
+      auto stored = field.to_host_array();
+      if constexpr (std::is_same_v<decltype(stored), std::vector<T>>)
+        return stored;
+      else
+        return std::vector<T>(stored.begin(), stored.end());
+    }();
     for (int turn = 0; turn < mesh_.size(); ++turn)
       agree(world, [&] {
         if (turn == mesh_.rank() && detail::is_first_holder(field) && !values.empty()) put(box, values);
