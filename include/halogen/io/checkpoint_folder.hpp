@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "halogen/comm/error.hpp"
 #include "halogen/core/config.hpp"
