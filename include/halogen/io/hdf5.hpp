@@ -6,13 +6,9 @@
 
 #include <hdf5.h>
 
-#include <atomic>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "halogen/io/cf.hpp"
-#include "halogen/io/hdf5_lock.hpp"
-#include "halogen/io/variable.hpp"
+#include "halogen/io/library_variable.hpp"
 
 namespace halogen {
 
@@ -129,57 +125,40 @@ inline std::vector<std::string> hdf5_dimension_names(hid_t dataset, std::size_t 
 /// A rank reads the hyperslab that it asks for: of chunked datasets the chunks that its box touches, each once a read;
 /// a chunk across a cut is decoded by each rank that has a part of it. The file is open during a read alone; HDF5 is
 /// called by one thread of a process at a time.
-class Hdf5Dataset {
+class Hdf5Dataset : public detail::types::LibraryVariable {
  public:
   /// Local. std::runtime_error names file, dataset and fault.
-  Hdf5Dataset(std::filesystem::path file, std::string name) : file_(std::move(file)), name_(std::move(name)) {
+  Hdf5Dataset(std::filesystem::path file, std::string name) : LibraryVariable(std::move(file), std::move(name)) {
     said([&] { inquire(); });
   }
   /// Collective: each rank opens the file. CollectiveError on all ranks.
   Hdf5Dataset(const Communicator& world, const std::filesystem::path& file, const std::string& name)
       : Hdf5Dataset(agree(world, [&] { return Hdf5Dataset(file, name); })) {}
 
-  const std::vector<index_t>& shape() const { return shape_; }
-  /// Of a chunk; empty where the dataset lies in one piece.
-  const std::vector<index_t>& chunks() const { return chunks_; }
-  /// Of the dimensions' scales; empty where they have none.
-  const std::vector<std::string>& dimension_names() const { return dimension_names_; }
-  const nlohmann::ordered_json& attributes() const { return attributes_; }
-  const std::string& name() const { return name_; }
-  /// Of numbers as the file's type has them, without compression, by this process so far.
-  std::uint64_t bytes_read() const { return bytes_read_->load(); }
-
   /// Local: the numbers of a box, row-major. T: float or double. std::runtime_error: a box that reaches out, a file
   /// that is damaged.
   template <class T>
   void read(const std::vector<index_t>& begin, const std::vector<index_t>& extent, T* to) const {
-    said([&] {
-      const detail::PointBox box{begin, extent};
-      detail::require_inside(box, shape_);
-      if (box.points() == 0) return;
-      const auto points = static_cast<std::size_t>(box.points());
-      std::vector<double> wide(std::is_same_v<T, float> && !fits_float_ ? points : 0);
-      {
-        const detail::Hdf5Open open(file_, name_);
-        const std::vector<hsize_t> first(begin.begin(), begin.end()), count(extent.begin(), extent.end());
-        if (!shape_.empty())
-          detail::require_hdf5(
-              H5Sselect_hyperslab(open.space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr));
-        const hsize_t all = points;
-        const detail::Hdf5Id memory(H5Screate_simple(1, &all, nullptr), H5Sclose);
-        const bool is_float = std::is_same_v<T, float> && wide.empty();
-        detail::require_hdf5(H5Dread(open.dataset, is_float ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE, memory, open.space,
-                                     H5P_DEFAULT, wide.empty() ? static_cast<void*>(to) : wide.data()));
-      }
-      bytes_read_->fetch_add(points * width_);
-      if (wide.empty() && numbers_.is_plain()) return;
-      for (std::size_t i = 0; i < points; ++i)
-        to[i] = static_cast<T>(numbers_.value_of(wide.empty() ? static_cast<double>(to[i]) : wide[i]));
+    const std::vector<hsize_t> first(begin.begin(), begin.end()), count(extent.begin(), extent.end());
+    const detail::PointBox box{begin, extent};
+    read_values(box, to, [&]<class Number>(Number* numbers) {
+      const std::lock_guard lock(detail::hdf5_mutex());
+      const detail::Hdf5Quiet quiet;
+      const detail::Hdf5Open open(file_, name_);
+      if (!shape_.empty())
+        detail::require_hdf5(
+            H5Sselect_hyperslab(open.space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr));
+      const auto all = static_cast<hsize_t>(box.points());
+      const detail::Hdf5Id memory(H5Screate_simple(1, &all, nullptr), H5Sclose);
+      detail::require_hdf5(H5Dread(open.dataset, std::is_same_v<Number, float> ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE,
+                                   memory, open.space, H5P_DEFAULT, numbers));
     });
   }
 
  private:
   void inquire() {
+    const std::lock_guard lock(detail::hdf5_mutex());
+    const detail::Hdf5Quiet quiet;
     const detail::Hdf5Open open(file_, name_);
     const detail::Hdf5Id type(H5Dget_type(open.dataset), H5Tclose);
     const H5T_class_t kind = H5Tget_class(type);
@@ -207,49 +186,15 @@ class Hdf5Dataset {
         &names));
     for (const std::string& name : names)
       if (const auto value = detail::hdf5_attribute(open.dataset, name.c_str())) attributes_[name] = *value;
-    const auto numbers = [&](const char* name) -> std::vector<double> {
+    take_cf([&](const char* name) -> std::vector<double> {
       const nlohmann::ordered_json value = attributes_.value(name, nlohmann::ordered_json());
       if (value.is_number()) return {value.get<double>()};
       return value.is_array() ? value.get<std::vector<double>>() : std::vector<double>{};
-    };
-    if (const auto scale = numbers("scale_factor"); !scale.empty()) numbers_.scale = scale[0];
-    if (const auto offset = numbers("add_offset"); !offset.empty()) numbers_.offset = offset[0];
-    for (const char* name : {"missing_value", "_FillValue"})
-      for (const double missing : numbers(name))
-        if (!std::isnan(missing)) numbers_.missing.push_back(missing);
+    });
   }
-
-  template <class F>
-  void said(F f) const {
-    const std::lock_guard lock(detail::hdf5_mutex());
-    const detail::Hdf5Quiet quiet;
-    try {
-      f();
-    } catch (const std::runtime_error& error) {
-      throw std::runtime_error("cannot read '" + name_ + "' of '" + file_.string() + "': " + error.what());
-    }
-  }
-
-  std::filesystem::path file_;
-  std::string name_;
-  std::size_t width_ = 0;  ///< bytes of a stored number
-  bool fits_float_ = false;
-  std::vector<index_t> shape_, chunks_;
-  std::vector<std::string> dimension_names_;
-  nlohmann::ordered_json attributes_ = nlohmann::ordered_json::object();
-  detail::CfNumbers numbers_;
-  std::shared_ptr<std::atomic<std::uint64_t>> bytes_read_ = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
 /// A file as a store of datasets.
-class Hdf5File {
- public:
-  explicit Hdf5File(std::filesystem::path path) : path_(std::move(path)) {}
-  const std::filesystem::path& path() const { return path_; }
-  Hdf5Dataset variable(const Communicator& world, const std::string& name) const { return {world, path_, name}; }
-
- private:
-  std::filesystem::path path_;
-};
+using Hdf5File = FileStore<Hdf5Dataset>;
 
 }  // namespace halogen

@@ -7,13 +7,11 @@
 #include <netcdf.h>
 #include <sys/stat.h>
 
-#include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <list>
-#include <nlohmann/json.hpp>
 
-#include "halogen/io/cf.hpp"
-#include "halogen/io/hdf5_lock.hpp"
-#include "halogen/io/variable.hpp"
+#include "halogen/io/library_variable.hpp"
 
 namespace halogen {
 
@@ -124,67 +122,41 @@ inline nlohmann::ordered_json netcdf_attribute(const NetcdfId& id, const char* n
 /// A rank reads the hyperslab that it asks for: of chunked variables the chunks that its box touches, each once a read;
 /// a chunk across a cut is decoded by each rank that has a part of it. Up to 32 files stay open; netCDF is called by
 /// one thread of a process at a time.
-class NetcdfVariable {
+class NetcdfVariable : public detail::types::LibraryVariable {
  public:
   /// Local. std::runtime_error names file, variable and fault.
-  NetcdfVariable(std::filesystem::path file, std::string name) : file_(std::move(file)), name_(std::move(name)) {
+  NetcdfVariable(std::filesystem::path file, std::string name) : LibraryVariable(std::move(file), std::move(name)) {
     said([&] { inquire(); });
   }
   /// Collective: each rank opens the file. CollectiveError on all ranks.
   NetcdfVariable(const Communicator& world, const std::filesystem::path& file, const std::string& name)
       : NetcdfVariable(agree(world, [&] { return NetcdfVariable(file, name); })) {}
 
-  const std::vector<index_t>& shape() const { return shape_; }
-  /// Of a chunk; empty where the variable lies in one piece.
-  const std::vector<index_t>& chunks() const { return chunks_; }
-  const std::vector<std::string>& dimension_names() const { return dimension_names_; }
-  const nlohmann::ordered_json& attributes() const { return attributes_; }
-  const std::string& name() const { return name_; }
-  /// Of numbers as the file's type has them, without compression, by this process so far.
-  std::uint64_t bytes_read() const { return bytes_read_->load(); }
-
   /// Local: the numbers of a box, row-major. T: float or double. std::runtime_error: a box that reaches out, a file
   /// that is damaged.
   template <class T>
   void read(const std::vector<index_t>& begin, const std::vector<index_t>& extent, T* to) const {
-    said([&] {
-      const detail::PointBox box{begin, extent};
-      detail::require_inside(box, shape_);
-      if (box.points() == 0) return;
-      const std::vector<std::size_t> first(begin.begin(), begin.end()), count(extent.begin(), extent.end());
-      const auto points = static_cast<std::size_t>(box.points());
-      std::vector<double> wide;  // where T cannot hold the stored numbers
-      if (std::is_same_v<T, float> && !fits_float()) wide.resize(points);
-      {
-        const std::lock_guard lock(detail::hdf5_mutex());
-        const detail::NetcdfId id(detail::NetcdfReaders::all().open(file_), name_);
-        if (!wide.empty() || std::is_same_v<T, double>)
-          detail::require_netcdf(nc_get_vara_double(id.group, id.variable, first.data(), count.data(),
-                                                    wide.empty() ? reinterpret_cast<double*>(to) : wide.data()));
-        else
-          detail::require_netcdf(
-              nc_get_vara_float(id.group, id.variable, first.data(), count.data(), reinterpret_cast<float*>(to)));
-      }
-      bytes_read_->fetch_add(points * width_);
-      if (wide.empty() && numbers_.is_plain() && unsigned_span_ == 0) return;
-      for (std::size_t i = 0; i < points; ++i) {
-        double stored = wide.empty() ? static_cast<double>(to[i]) : wide[i];
-        if (stored < 0) stored += unsigned_span_;
-        to[i] = static_cast<T>(numbers_.value_of(stored));
-      }
+    const std::vector<std::size_t> first(begin.begin(), begin.end()), count(extent.begin(), extent.end());
+    read_values({begin, extent}, to, [&]<class Number>(Number* numbers) {
+      const std::lock_guard lock(detail::hdf5_mutex());
+      const detail::NetcdfId id(detail::NetcdfReaders::all().open(file_), name_);
+      if constexpr (std::is_same_v<Number, float>)
+        detail::require_netcdf(nc_get_vara_float(id.group, id.variable, first.data(), count.data(), numbers));
+      else
+        detail::require_netcdf(nc_get_vara_double(id.group, id.variable, first.data(), count.data(), numbers));
     });
   }
 
  private:
-  bool fits_float() const { return type_ == NC_FLOAT || width_ < 4; }
-
   void inquire() {
     const std::lock_guard lock(detail::hdf5_mutex());
     const detail::NetcdfId id(detail::NetcdfReaders::all().open(file_), name_);
+    nc_type type = NC_NAT;
     int rank = 0, count = 0;
-    detail::require_netcdf(nc_inq_var(id.group, id.variable, nullptr, &type_, &rank, nullptr, &count));
-    if (type_ == NC_CHAR || type_ > NC_UINT64) throw std::runtime_error("it holds no numbers: name another variable");
-    detail::require_netcdf(nc_inq_type(id.group, type_, nullptr, &width_));
+    detail::require_netcdf(nc_inq_var(id.group, id.variable, nullptr, &type, &rank, nullptr, &count));
+    if (type == NC_CHAR || type > NC_UINT64) throw std::runtime_error("it holds no numbers: name another variable");
+    detail::require_netcdf(nc_inq_type(id.group, type, nullptr, &width_));
+    fits_float_ = type == NC_FLOAT || width_ < 4;
     std::vector<int> dimensions(static_cast<std::size_t>(rank));
     detail::require_netcdf(nc_inq_vardimid(id.group, id.variable, dimensions.data()));
     for (const int dimension : dimensions) {
@@ -203,52 +175,14 @@ class NetcdfVariable {
       detail::require_netcdf(nc_inq_attname(id.group, id.variable, i, name));
       attributes_[name] = detail::netcdf_attribute(id, name);
     }
-    const auto number = [&](const char* name, double otherwise) {
-      const std::vector<double> numbers = detail::netcdf_numbers(id, name);
-      return numbers.empty() ? otherwise : numbers[0];
-    };
-    numbers_.scale = number("scale_factor", 1);
-    numbers_.offset = number("add_offset", 0);
     if (attributes_.value("_Unsigned", nlohmann::ordered_json()) == "true" &&
-        (type_ == NC_BYTE || type_ == NC_SHORT || type_ == NC_INT))
+        (type == NC_BYTE || type == NC_SHORT || type == NC_INT))
       unsigned_span_ = std::ldexp(1.0, 8 * static_cast<int>(width_));
-    for (const char* name : {"missing_value", "_FillValue"})
-      for (double missing : detail::netcdf_numbers(id, name)) {
-        if (missing < 0) missing += unsigned_span_;
-        if (!std::isnan(missing)) numbers_.missing.push_back(missing);
-      }
+    take_cf([&](const char* name) { return detail::netcdf_numbers(id, name); });
   }
-
-  template <class F>
-  void said(F f) const {
-    try {
-      f();
-    } catch (const std::runtime_error& error) {
-      throw std::runtime_error("cannot read '" + name_ + "' of '" + file_.string() + "': " + error.what());
-    }
-  }
-
-  std::filesystem::path file_;
-  std::string name_;
-  nc_type type_ = NC_NAT;
-  std::size_t width_ = 0;  ///< bytes of a stored number
-  std::vector<index_t> shape_, chunks_;
-  std::vector<std::string> dimension_names_;
-  nlohmann::ordered_json attributes_ = nlohmann::ordered_json::object();
-  detail::CfNumbers numbers_;
-  double unsigned_span_ = 0;  ///< `_Unsigned`: what is added to numbers below 0
-  std::shared_ptr<std::atomic<std::uint64_t>> bytes_read_ = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
 /// A file as a store of variables.
-class NetcdfFile {
- public:
-  explicit NetcdfFile(std::filesystem::path path) : path_(std::move(path)) {}
-  const std::filesystem::path& path() const { return path_; }
-  NetcdfVariable variable(const Communicator& world, const std::string& name) const { return {world, path_, name}; }
-
- private:
-  std::filesystem::path path_;
-};
+using NetcdfFile = FileStore<NetcdfVariable>;
 
 }  // namespace halogen

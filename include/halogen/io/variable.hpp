@@ -39,6 +39,18 @@ concept VariableStore = requires(const S& store, const Communicator& world, cons
   { store.variable(world, name) } -> Variable;
 };
 
+/// A file or a folder as a store of variables of a type that is made of (world, path, name).
+template <Variable V>
+class FileStore {
+ public:
+  explicit FileStore(std::filesystem::path path) : path_(std::move(path)) {}
+  const std::filesystem::path& path() const { return path_; }
+  V variable(const Communicator& world, const std::string& name) const { return {world, path_, name}; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 /// A variable of any format.
 class AnyVariable {
  public:

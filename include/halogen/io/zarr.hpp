@@ -1,9 +1,8 @@
 // Zarr arrays by piece: each rank reads its own box of a store, a folder that all ranks see. Opt-in: link
 // halogen::zarr.
 //
-//   const hg::ZarrArray t2m(mesh.world(), "era5.zarr", "t2m");                 // time, latitude, longitude
-//   hg::load_variable(t2m, field, {17});                                       // the 18th time into (1, 1, H, W), by
-//   piece
+//   const hg::ZarrArray t2m(mesh.world(), "era5.zarr", "t2m");   // time, latitude, longitude
+//   hg::load_variable(t2m, field, {17});                         // the 18th time into (1, 1, H, W), by piece
 #pragma once
 
 #include <algorithm>
@@ -210,14 +209,6 @@ class ZarrArray {
 };
 
 /// A store: a folder of arrays.
-class ZarrStore {
- public:
-  explicit ZarrStore(std::filesystem::path path) : path_(std::move(path)) {}
-  const std::filesystem::path& path() const { return path_; }
-  ZarrArray variable(const Communicator& world, const std::string& name) const { return {world, path_, name}; }
-
- private:
-  std::filesystem::path path_;
-};
+using ZarrStore = FileStore<ZarrArray>;
 
 }  // namespace halogen
