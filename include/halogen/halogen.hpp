@@ -2,6 +2,7 @@
 #pragma once
 
 #include "halogen/array.hpp"
+#include "halogen/layers/flip.hpp"
 #include "halogen/layers/function.hpp"
 #include "halogen/layers/multihead_attention.hpp"
 #include "halogen/network.hpp"

@@ -38,6 +38,7 @@
 #include "halogen/layers/position_embedding.hpp"
 #include "halogen/layers/relu.hpp"
 #include "halogen/layers/residual.hpp"
+#include "halogen/layers/rotary_embedding.hpp"
 #include "halogen/layers/sigmoid.hpp"
 #include "halogen/layers/signals.hpp"
 #include "halogen/layers/silu.hpp"

@@ -154,33 +154,6 @@ TEST_CASE("attention over all points: every mesh trains to the same losses; fini
   for (const double loss : losses) CHECK(trainer.step(hg::mse, x, y).item() == doctest::Approx(loss).epsilon(1e-12));
 }
 
-/// The library's own layer of the same, of signals and volumes.
-template <class MeshType, std::size_t Rank>
-void check_attention_of(const std::array<hg::index_t, Rank>& extents) {
-  using Net = hg::Sequential<hg::Linear<2, 4>, hg::MultiheadAttention<4, 2>, hg::Linear<4, 2>>;
-  const auto start = hg::initial_parameters<Net, double>(5).to_host();
-  const auto values = support::numbers<double>(2 * support::points_of(extents), 3);
-  std::array<hg::index_t, Rank - 1> space;
-  std::copy(extents.begin() + 1, extents.end(), space.begin());
-  const auto run = [&](const hg::DeviceMesh<MeshType>& mesh) {
-    return support::train_once<Net, 2, 2, support::InnerProduct>(mesh, extents, start, values, space, values);
-  };
-  std::array<int, MeshType::rank> one;
-  one.fill(1);
-  const auto alone = run(hg::device_mesh<MeshType>(support::alone().world(), one));
-  support::on_meshes<Net, 2>(extents, [&](const auto& mesh) {
-    const auto result = run(mesh);
-    CHECK(support::relative_error(result.output, alone.output) < 1e-13);
-    CHECK(support::relative_error(result.input_gradient, alone.input_gradient) < 1e-12);
-    CHECK(support::relative_error(result.parameter_gradient, alone.parameter_gradient) < 1e-12);
-  });
-}
-
-TEST_CASE("MultiheadAttention of signals and volumes: every mesh computes what one rank does") {
-  check_attention_of<support::SignalMesh>(std::array<hg::index_t, 2>{2, 13});
-  check_attention_of<support::VolumeMesh>(std::array<hg::index_t, 4>{2, 4, 5, 6});
-}
-
 /// Neighbours, a mean over the field, and three values; one that is normed, one that is concatenated, the image itself.
 struct Mixture {
   template <class A, class B, class C>

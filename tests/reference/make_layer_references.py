@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
-globe.safetensors, largest.safetensors, map_activations.safetensors, point_losses.safetensors, optimizers.safetensors, side_padding.safetensors, neighborhood_attention.safetensors, window_attention.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
+globe.safetensors, largest.safetensors, map_activations.safetensors, point_losses.safetensors, optimizers.safetensors, side_padding.safetensors, neighborhood_attention.safetensors, window_attention.safetensors,
+multihead_attention.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
 """
@@ -240,6 +241,7 @@ def main():
     transposed(folder / "conv_transpose3d.safetensors")
     neighborhoods(folder / "neighborhood_attention.safetensors")
     windows(folder / "window_attention.safetensors")
+    attentions(folder / "multihead_attention.safetensors")
     point_losses(folder / "point_losses.safetensors")
     optimizers(folder / "optimizers.safetensors")
 
@@ -405,6 +407,77 @@ def whole_window_attention():
     tensors |= {f"layer.grad.{name}": p.grad for name, p in parameters.items()}
     return tensors | {"layer.input": x.detach().float(), "layer.grad_output": g.float(), "layer.output": y.detach(),
                       "layer.grad_input": x.grad}
+
+
+def rotary(x, heads, base=10000.0):
+    """Pairs of channels as complex numbers, turned by the index along the dimension that they belong to."""
+    extents = x.shape[2:]
+    parts = x.unflatten(1, (heads, len(extents), -1))  # (N, heads, dimension, width, space)
+    width = parts.shape[3]
+    speeds = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    turned = []
+    for d, extent in enumerate(extents):
+        pairs = torch.view_as_complex(parts[:, :, d].unflatten(2, (-1, 2)).movedim(3, -1).contiguous())
+        angles = torch.outer(speeds, torch.arange(extent, dtype=torch.float64))
+        angles = angles.reshape(len(speeds), *(extent if e == d else 1 for e in range(len(extents))))
+        turned.append(torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).movedim(-1, 3).flatten(2, 3))
+    return torch.stack(turned, 2).flatten(1, 3)
+
+
+def attend_to_all(x, heads, causal=False, turned=False, norms=None, base=10000.0):
+    """By torch's scaled_dot_product_attention; norms: of the queries and of the keys of a head."""
+    extents = x.shape[2:]
+    q, k, v = x.unflatten(1, (3, -1)).unbind(1)
+    if norms:
+        q, k = (norm(z.unflatten(1, (heads, -1)).movedim(2, -1)).movedim(-1, 2).flatten(1, 2) for norm, z in zip(norms, (q, k)))
+    if turned:
+        q, k = rotary(q, heads, base), rotary(k, heads, base)
+    q, k, v = (z.flatten(2).unflatten(1, (heads, -1)).transpose(2, 3) for z in (q, k, v))
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return y.transpose(2, 3).flatten(1, 2).unflatten(2, extents)
+
+
+def parts_of(name, parts, inputs, run, random):
+    """NAME.{part}.{role} and NAME.grad.{part}.{role}, the inputs side by side, output and gradients."""
+    tensors = {}
+    for part, one in parts.items():
+        for role, parameter in one.named_parameters():
+            parameter.data = dyadic(random, parameter.shape)
+            tensors[f"{name}.{part}.{role}"] = parameter.detach().clone().float()
+    x = (2 * dyadic(random, inputs)).requires_grad_()
+    y = run(x)
+    g = dyadic(random, y.shape)
+    (y * g).sum().backward()
+    for part, one in parts.items():
+        for role, parameter in one.named_parameters():
+            tensors[f"{name}.grad.{part}.{role}"] = parameter.grad
+    return tensors | {f"{name}.input": x.detach().float(), f"{name}.grad_output": g.float(), f"{name}.output": y.detach(),
+                      f"{name}.grad_input": x.grad}
+
+
+def attentions(file):
+    random = np.random.default_rng(13)
+    conv = lambda i, o: torch.nn.Conv2d(i, o, 1).double()
+    head = lambda: torch.nn.LayerNorm(4).double()
+    own = {"qkv": conv(8, 24), "q_norm": head(), "k_norm": head(), "proj": conv(8, 8)}
+    tensors = parts_of("layer", own, (2, 8, 8, 7), lambda x: own["proj"](
+        attend_to_all(own["qkv"](x), 2, turned=True, norms=(own["q_norm"], own["k_norm"]))), random)
+    rms = lambda: torch.nn.RMSNorm(2).double()
+    cross = {"q": conv(4, 4), "kv": conv(8, 8), "q_norm": rms(), "k_norm": rms(), "proj": conv(4, 4)}
+    tensors |= parts_of("cross", {"attn." + part: one for part, one in cross.items()}, (1, 12, 8, 9), lambda x: cross["proj"](attend_to_all(torch.cat(
+        [cross["q"](x[:, :4]), cross["kv"](x[:, 4:])], 1), 2, norms=(cross["q_norm"], cross["k_norm"]))), random)
+    write(file, {
+        "turned_signal": ((2, 8, 13), lambda x: rotary(x, 2)),
+        "turned_plane": ((2, 8, 9, 7), lambda x: rotary(x, 1, 100.0)),
+        "turned_volume": ((1, 12, 4, 5, 7), lambda x: rotary(x, 2)),
+        "causal": ((2, 12, 17), lambda x: attend_to_all(x, 2, causal=True)),
+        "causal_turned": ((1, 12, 13), lambda x: attend_to_all(x, 1, causal=True, turned=True)),
+        "attend_turned": ((1, 24, 8, 7), lambda x: attend_to_all(x, 2, turned=True, base=50.0)),
+        "flip": ((2, 2, 9, 11), lambda x: x.flip(2, 3)),
+        "flip_columns": ((2, 2, 9, 11), lambda x: x.flip(3)),
+        "flip_signal": ((2, 2, 13), lambda x: x.flip(2)),
+        "flip_volume": ((1, 1, 6, 7, 8), lambda x: x.flip(2, 4)),
+    }, tensors=tensors)
 
 
 def points(f):

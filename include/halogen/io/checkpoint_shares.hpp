@@ -5,6 +5,7 @@
 
 #include "halogen/comm/agree.hpp"
 #include "halogen/io/checkpoint_folder.hpp"
+#include "halogen/io/in_place.hpp"
 #include "halogen/tensor/field_size.hpp"
 #include "halogen/train/sharded_parameters.hpp"
 
@@ -49,7 +50,7 @@ template <class View>
 std::shared_ptr<const typename View::non_const_value_type> numbers_on_host(const View& view, bool copied) {
   using T = typename View::non_const_value_type;
   if constexpr (runs_on_host)
-    if (!copied) {
+    if (!copied && host_in_place()) {
       Kokkos::fence("halogen::checkpoint");
       return {std::shared_ptr<void>(), view.data()};
     }

@@ -15,6 +15,7 @@
 
 #include "halogen/comm/agree.hpp"
 #include "halogen/core/half.hpp"
+#include "halogen/io/in_place.hpp"
 #include "halogen/io/point_box.hpp"
 #include "halogen/tensor/distribute.hpp"
 
@@ -239,7 +240,7 @@ void load_variable(const V& variable, Field& field, const std::vector<index_t>& 
   const detail::PointBox own = detail::piece_box(field, field.mesh().rank());
   const detail::PointBox box = agree(world, [&] { return detail::box_in(variable, field, at, own, "load_variable"); });
   const auto local = field.to_local();
-  const bool in_place = runs_on_host && std::is_same_v<T, compute_type<T>> && local.span_is_contiguous();
+  const bool in_place = detail::host_in_place() && std::is_same_v<T, compute_type<T>> && local.span_is_contiguous();
   const auto piece = agree(world, [&]() -> std::vector<T> {
     if constexpr (runs_on_host && std::is_same_v<T, compute_type<T>>)
       if (in_place) {

@@ -1,4 +1,5 @@
-// Normalisation over the channels of each point, with (LayerNorm) and without (RMSNorm) their mean, and its adjoint.
+// Normalisation over the channels of each point, with (LayerNorm) and without (RMSNorm) their mean, and its adjoint; or
+// over those of each head, where a value has more channels than the norm.
 // Accumulation: over the channels in their order, in the value type, of deviations from the first channel where the
 // mean is taken; sums over points in the value type within a row piece, in double across.
 #pragma once
@@ -58,7 +59,7 @@ struct ChannelNorm {
   }
 };
 
-/// y[c] = gamma[c] x'[c] + beta[c], x' the normal point; beta null: none.
+/// y[c] = gamma[c] x'[c] + beta[c], x' the normal point; beta null: none. Each head alike.
 template <class S, bool Centred>
 struct ChannelNormPoint {
   using T = compute_type<S>;
@@ -72,15 +73,18 @@ struct ChannelNormPoint {
     input.load_row(n, c, y, x0, count, to);
   }
   void compute(T* x, T*, T* sums, index_t pitch, index_t count) const {
-    norm.normalise(x, sums, pitch, count);
-    for (int c = 0; c < channels; ++c) {
-      const T shift = beta == nullptr ? T(0) : beta[c];
-      for (index_t i = 0; i < count; ++i) x[c * pitch + i] = x[c * pitch + i] * gamma[c] + shift;
+    for (T* head = x; head != x + channels * pitch; head += norm.channels * pitch) {
+      norm.normalise(head, sums, pitch, count);
+      for (int c = 0; c < norm.channels; ++c) {
+        const T shift = beta == nullptr ? T(0) : beta[c];
+        for (index_t i = 0; i < count; ++i) head[c * pitch + i] = head[c * pitch + i] * gamma[c] + shift;
+      }
     }
   }
   KOKKOS_FUNCTION T at(int n, int o, index_t y, index_t x) const {
-    const ChannelMoments<T> of = norm.moments([&](int c) { return input.at(n, c, y, x); });
-    return of.normal(input.at(n, o, y, x)) * gamma[o] + (beta == nullptr ? T(0) : beta[o]);
+    const int own = o % norm.channels, head = o - own;
+    const ChannelMoments<T> of = norm.moments([&](int c) { return input.at(n, head + c, y, x); });
+    return of.normal(input.at(n, o, y, x)) * gamma[own] + (beta == nullptr ? T(0) : beta[own]);
   }
 };
 
@@ -101,28 +105,35 @@ struct ChannelNormBackwardPoint {
     input.load_row(n, c, y, x0, count, second);
   }
   void compute(T* g, T* x, T* inverse, index_t pitch, index_t count) const {
+    for (index_t begin = 0; begin < channels * pitch; begin += norm.channels * pitch)
+      compute_head(g + begin, x + begin, inverse, pitch, count);
+  }
+  KOKKOS_FUNCTION T at(int n, int o, index_t y, index_t x) const {
+    const int own = (first + o) % norm.channels, head = first + o - own;
+    const ChannelMoments<T> of = norm.moments([&](int c) { return input.at(n, head + c, y, x); });
+    T mean = 0, along = 0;
+    for (int c = 0; c < norm.channels; ++c) {
+      const T h = gradient.at(n, head + c, y, x) * gamma[c];
+      if (Centred) mean += h;
+      along += h * of.normal(input.at(n, head + c, y, x));
+    }
+    const T normal = of.normal(input.at(n, first + o, y, x));
+    return (gradient.at(n, first + o, y, x) * gamma[own] - (mean + normal * along) / T(norm.channels)) * of.inverse;
+  }
+
+ private:
+  void compute_head(T* g, T* x, T* inverse, index_t pitch, index_t count) const {
     norm.normalise(x, inverse, pitch, count);
     T mean[points_at_once] = {}, along[points_at_once] = {};
-    for (int c = 0; c < channels; ++c)
+    for (int c = 0; c < norm.channels; ++c)
       for (index_t i = 0; i < count; ++i) {
         const T h = g[c * pitch + i] *= gamma[c];
         if (Centred) mean[i] += h;
         along[i] += h * x[c * pitch + i];
       }
-    for (int c = 0; c < channels; ++c)
+    for (int c = 0; c < norm.channels; ++c)
       for (index_t i = 0; i < count; ++i)
-        g[c * pitch + i] = (g[c * pitch + i] - (mean[i] + x[c * pitch + i] * along[i]) / T(channels)) * inverse[i];
-  }
-  KOKKOS_FUNCTION T at(int n, int o, index_t y, index_t x) const {
-    const ChannelMoments<T> of = norm.moments([&](int c) { return input.at(n, c, y, x); });
-    T mean = 0, along = 0;
-    for (int c = 0; c < channels; ++c) {
-      const T h = gradient.at(n, c, y, x) * gamma[c];
-      if (Centred) mean += h;
-      along += h * of.normal(input.at(n, c, y, x));
-    }
-    const T normal = of.normal(input.at(n, first + o, y, x));
-    return (gradient.at(n, first + o, y, x) * gamma[first + o] - (mean + normal * along) / T(channels)) * of.inverse;
+        g[c * pitch + i] = (g[c * pitch + i] - (mean[i] + x[c * pitch + i] * along[i]) / T(norm.channels)) * inverse[i];
   }
 };
 
@@ -138,7 +149,7 @@ struct ChannelNormSums {
   int blocks = 1, first_block = 0, last_block = 1;
   double* partial = nullptr;
 
-  KOKKOS_FUNCTION index_t partial_size() const { return index_t{1 + bias} * point.channels; }
+  KOKKOS_FUNCTION index_t partial_size() const { return index_t{1 + bias} * point.norm.channels; }
 
   void launch(const ExecutionSpace& space, const char* label) const {
     launch_tiles(space, label, last_block - first_block, *this, host_bytes(), 0);
@@ -171,35 +182,40 @@ struct ChannelNormSums {
   void add_points(int n, index_t y, index_t x0, index_t count, T* g, T* x, double* sums) const {
     T inverse[piece];
     for (int c = 0; c < point.channels; ++c) point.load(n, c, y, x0, count, g + c * piece, x + c * piece);
-    point.norm.normalise(x, inverse, piece, count);
+    const int width = point.norm.channels;
+    for (int head = 0; head < point.channels; head += width)
+      point.norm.normalise(x + head * piece, inverse, piece, count);
     for (int c = 0; c < point.channels; ++c) {
       T along = 0, sum = 0;
       for (index_t i = 0; i < count; ++i) along += g[c * piece + i] * x[c * piece + i], sum += g[c * piece + i];
-      sums[c] += static_cast<double>(along);
-      if (bias) sums[point.channels + c] += static_cast<double>(sum);
+      sums[c % width] += static_cast<double>(along);
+      if (bias) sums[width + c % width] += static_cast<double>(sum);
     }
   }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team, int block, double* sums) const {
     const Interval tiles = tiling.of_block(block, blocks);
-    device::each_of_warps(team, point.channels, [&](int c) {
+    const int width = point.norm.channels;
+    device::each_of_warps(team, width, [&](int c) {
       double along = 0, sum = 0;
       for (index_t t = tiles.begin; t < tiles.end; ++t) {
         const Tile tile(tiling, t);
         for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
           device::each_of_lanes(static_cast<int>(tile.columns.size()), [&](int i) {
             const index_t x = tile.columns.begin + i;
-            const ChannelMoments<T> of =
-                point.norm.moments([&](int k) { return point.input.at(tile.sample, k, y, x); });
-            const T g = point.gradient.at(tile.sample, c, y, x);
-            along += static_cast<double>(g * of.normal(point.input.at(tile.sample, c, y, x)));
-            sum += static_cast<double>(g);
+            for (int head = 0; head < point.channels; head += width) {
+              const ChannelMoments<T> of =
+                  point.norm.moments([&](int k) { return point.input.at(tile.sample, head + k, y, x); });
+              const T g = point.gradient.at(tile.sample, head + c, y, x);
+              along += static_cast<double>(g * of.normal(point.input.at(tile.sample, head + c, y, x)));
+              sum += static_cast<double>(g);
+            }
           });
       }
       device::sum_over_lanes(along, sum);
       if (!device::is_first_lane()) return;
       sums[c] = along;
-      if (bias) sums[point.channels + c] = sum;
+      if (bias) sums[width + c] = sum;
     });
   }
 };

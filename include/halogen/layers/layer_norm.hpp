@@ -1,8 +1,10 @@
 // LayerNorm<C>: y[n, c, p] = gamma[c] (x[n, c, p] - mean) / sqrt(variance + epsilon) + beta[c], mean and (biased)
 // variance over the channels of each point, as torch.nn.LayerNorm(C) of (N, H, W, C): ConvNeXt's and a transformer's
 // norm. RMSNorm<C>: y = gamma[c] x / sqrt(mean of x^2 over the channels + epsilon), as torch.nn.RMSNorm(C).
+// LayerNormOfHeads<Heads, C>, RMSNormOfHeads<Heads, C>: the same over the C channels of each head, with one gamma and
+// beta for all heads, as the norms of queries and keys.
 //
-//   x: (N, C, H, W) or (N, C, D, H, W) -> y: the same  gamma, beta: (C)
+//   x: (N, C, H, W) or (N, C, D, H, W) -> y: the same  gamma, beta: (C); of heads: x of Heads C channels
 //
 //   placements of x                          placements of y   forward   backward
 //   Shard<0>, Shard<2> and beyond            the same          nothing   gamma's and beta's gradients in the bucket
@@ -25,6 +27,7 @@ namespace detail {
 
 struct ChannelNormConstants : Constants {
   double epsilon = 0;  ///< 0: that of the value type
+  int heads = 1;
 };
 
 /// Centred: about the mean, and with beta.
@@ -33,8 +36,9 @@ struct ChannelNormOf {
   template <class S>
   static kernels::ChannelNorm<compute_type<S>, Centred> norm_of(const LaunchAt<S>& at) {
     using T = compute_type<S>;
-    const double epsilon = at.node().template as<ChannelNormConstants>().epsilon;
-    return {at.node().channels, epsilon > 0 ? static_cast<T>(epsilon) : std::numeric_limits<T>::epsilon()};
+    const auto& of = at.node().template as<ChannelNormConstants>();
+    return {at.node().channels / of.heads,
+            of.epsilon > 0 ? static_cast<T>(of.epsilon) : std::numeric_limits<T>::epsilon()};
   }
   template <class S>
   static kernels::ChannelNormBackwardPoint<S, Centred> backward_of(const LaunchAt<S>& at) {
@@ -94,16 +98,17 @@ struct ChannelNormOf {
 };
 
 namespace types {
-template <class Self, int Channels, class Epsilon, bool Centred>
+template <class Self, int Channels, class Epsilon, bool Centred, int Heads = 1>
 struct ChannelNormLayer : Module<Self> {
-  static_assert(Channels > 0, "a norm has channels");
-  static constexpr ChannelNormConstants constants{{}, static_cast<double>(Epsilon::num) / Epsilon::den};
+  static_assert(Channels > 0 && Heads > 0, "a norm has channels, and a norm of heads has heads");
+  static constexpr ChannelNormConstants constants{{}, static_cast<double>(Epsilon::num) / Epsilon::den, Heads};
 
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
     const Traced y = add_layer(x, ChannelNormOf<Centred>::operation, &constants);
     Node& node = graph.nodes[y.node];
-    if (node.channels != Channels) graph.refuse(Misfit::Kind::channels_differ, node.layer, Channels, node.channels);
+    if (node.channels != Heads * Channels)
+      graph.refuse(Misfit::Kind::channels_differ, node.layer, Heads * Channels, node.channels);
     using Start = ParameterShape::Start;
     node.parameter = graph.add_parameter("weight", {.shape = {Channels}, .rank = 1, .start = Start::ones});
     if (Centred) graph.add_parameter("bias", {.shape = {Channels}, .rank = 1, .start = Start::zeros});
@@ -120,5 +125,13 @@ struct LayerNorm : detail::types::ChannelNormLayer<LayerNorm<Channels, Epsilon>,
 /// Epsilon: a std::ratio; 0 that of the value type, as PyTorch's default.
 template <int Channels, class Epsilon = std::ratio<0>>
 struct RMSNorm : detail::types::ChannelNormLayer<RMSNorm<Channels, Epsilon>, Channels, Epsilon, false> {};
+
+/// Over the Channels of each of Heads at each point.
+template <int Heads, int Channels, class Epsilon = std::ratio<1, 100000>>
+struct LayerNormOfHeads
+    : detail::types::ChannelNormLayer<LayerNormOfHeads<Heads, Channels, Epsilon>, Channels, Epsilon, true, Heads> {};
+template <int Heads, int Channels, class Epsilon = std::ratio<0>>
+struct RMSNormOfHeads
+    : detail::types::ChannelNormLayer<RMSNormOfHeads<Heads, Channels, Epsilon>, Channels, Epsilon, false, Heads> {};
 
 }  // namespace halogen

@@ -4,7 +4,11 @@
 //   q, k, v = qkv(x);  y = proj(o),  o[n, h, p] = sum over all points j of softmax_j(q[p] k[j] / sqrt(C / Heads)) v[j]
 //
 //   x: (N, C, H, W), (N, C, W) or (N, C, D, H, W) -> y: the same; parameters: qkv.weight (3 C, C), qkv.bias (3 C),
-//   proj.weight (C, C), proj.bias (C)
+//   proj.weight (C, C), proj.bias (C); with QueryKeyNorm also q_norm.weight, k_norm.weight (C / Heads), and their bias
+//
+// CrossAttention<Channels, Heads, Context>: the same with queries of x and keys and values of a second value of x's
+// resolution, of Context channels: (q, kv)(x, z); parameters: q.weight (C, C), kv.weight (2 C, Context), and their bias.
+// Attend<Heads>: attention alone, (N, 3 C, ...) -> (N, C, ...), query, key and value in this order.
 //
 //   placements of x        placements of y   forward                        backward
 //   Shard<2> and beyond    the same          keys and values round the ring twice round the ring; the bucket
@@ -12,21 +16,39 @@
 //   Shard<0>, Replicate    the same          nothing                        the bucket
 //   Shard<1>, Partial      does not compile: why::channels_are_cut, why::input_is_partial
 //
-// A point has no position here: add what depends on it before. The points of a rank are its part of the sequence, so
-// nothing is gathered or renumbered, whatever is cut. Halo: none. Backward computes attention again (docs/extending.md,
-// Function). Accumulation: docs/attention.md. Errors: why::groups_do_not_divide where heads do not divide channels.
+// A point has no position unless Rotary or what is added before gives it one. The points of a rank are its part of the
+// sequence, so nothing is gathered or renumbered, whatever is cut. Halo: none. Backward computes attention again
+// (docs/extending.md, Function). Accumulation: docs/attention.md. Errors: why::groups_do_not_divide where heads do not
+// divide channels; why::rank_differs where IsCausal or Rotary do not fit the field's dimensions; why::levels_differ where
+// the second value of CrossAttention has another resolution.
 #pragma once
 
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/pieces.hpp"
 #include "halogen/autograd/reshaped.hpp"
+#include "halogen/layers/chunk.hpp"
 #include "halogen/layers/function.hpp"
+#include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/linear.hpp"
+#include "halogen/layers/residual.hpp"
+#include "halogen/layers/rotary_embedding.hpp"
 
 namespace halogen {
 
+/// A point attends to itself and to those before it. Of signals (N, C, W) alone: planes and volumes have no order.
+template <bool On = true>
+struct IsCausal {};
+/// Queries and keys are turned as RotaryEmbedding1d, 2d or 3d does.
+template <int Dimensions, int Base = 10000>
+struct Rotary {};
+/// Queries and keys are normed over the channels of each head before: by LayerNorm or RMSNorm, as timm's qk_norm.
+template <template <int, class> class Norm = LayerNorm>
+struct QueryKeyNorm {};
+
+namespace detail {
+
 /// Of query, key and value one after the other in 3 C channels: (N, 3 C, ...) -> (N, C, ...), C a multiple of Heads.
-template <int Heads>
+template <int Heads, bool Causal>
 struct AttendToAll {
   template <class Field>
   auto operator()(const Field& qkv) const {
@@ -36,22 +58,115 @@ struct AttendToAll {
     const auto heads = [&](int which) {                        // (N, Heads, L, C / Heads)
       return transpose<2, 3>(unflatten<1>(slice<1>(points, which * channels, (which + 1) * channels), Heads, -1));
     };
-    const auto seen = scaled_dot_product_attention(heads(0), heads(1), heads(2));
+    const auto seen = scaled_dot_product_attention(heads(0), heads(1), heads(2), {.is_causal = Causal});
     return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
   }
 };
 
-/// Options: Bias<bool> of qkv (true).
+struct AttentionLayerOptions {
+  bool bias = true, is_causal = false;
+  int rotary = 0, base = 0;  ///< dimensions; 0: not turned
+  bool normed = false, centred = false;
+
+  template <bool On>
+  constexpr void set(Bias<On>) {
+    bias = On;
+  }
+  template <bool On>
+  constexpr void set(IsCausal<On>) {
+    is_causal = On;
+  }
+  template <int Dimensions, int Base>
+  constexpr void set(Rotary<Dimensions, Base>) {
+    static_assert(Dimensions >= 1 && Dimensions <= spatial_dimensions && Base > 1, "Rotary<Dimensions (1 to 3), Base>");
+    rotary = Dimensions, base = Base;
+  }
+  constexpr void set(QueryKeyNorm<LayerNorm>) { normed = centred = true; }
+  constexpr void set(QueryKeyNorm<RMSNorm>) { normed = true; }
+};
+template <class... Options>
+constexpr AttentionLayerOptions attention_options() {
+  AttentionLayerOptions options;
+  (options.set(Options{}), ...);
+  return options;
+}
+
+/// Attention of query, key and value in one value of 3 C channels.
+template <int Heads, class... Options>
+struct Attending {
+  static_assert(Heads > 0, "attention has heads");
+  static constexpr AttentionLayerOptions options = attention_options<Options...>();
+  static constexpr RotaryConstants turns{{}, Heads, options.rotary, 3, 2, static_cast<double>(options.base)};
+
+  static constexpr Traced of(Traced qkv) {
+    GraphDraft& graph = *qkv.graph;
+    const int channels = (*qkv).channels / 3;
+    if ((*qkv).channels % (3 * Heads) != 0)
+      graph.refuse(Misfit::Kind::groups_do_not_divide, graph.layers, Heads, channels);
+    if constexpr (options.rotary > 0) qkv = add_rotary(qkv, turns);
+    const Traced y = Function<AttendToAll<Heads, options.is_causal>>{}(qkv);
+    graph.nodes[y.node].channels = channels;
+    if (options.is_causal) graph.slide(1, graph.nodes[y.node].layer);
+    return y;
+  }
+
+  /// With the norms of QueryKeyNorm, which are parts of the layer that calls it.
+  template <int Channels>
+  static constexpr Traced of_normed(Traced qkv) {
+    if constexpr (options.normed) {
+      using Norm = std::conditional_t<options.centred, LayerNormOfHeads<Heads, Channels / Heads>,
+                                      RMSNormOfHeads<Heads, Channels / Heads>>;
+      constexpr Named<"q_norm", Norm> query_norm;
+      constexpr Named<"k_norm", Norm> key_norm;
+      const std::array<Traced, 3> parts = chunk<3>(qkv);
+      const Traced query = query_norm(parts[0]);
+      const Traced key = key_norm(parts[1]);
+      qkv = concat(concat(query, key), parts[2]);
+    }
+    return of(qkv);
+  }
+};
+
+}  // namespace detail
+
+/// Options: IsCausal (off), Rotary (none).
+template <int Heads, class... Options>
+struct Attend : Module<Attend<Heads, Options...>> {
+  using Attending = detail::Attending<Heads, Options...>;
+  static_assert(!Attending::options.normed, "QueryKeyNorm is an option of MultiheadAttention");
+
+  constexpr Traced forward(Traced x) const { return Attending::of(x); }
+};
+
+/// Options: Bias<bool> of qkv (true), IsCausal (off), Rotary, QueryKeyNorm (none).
 template <int Channels, int Heads, class... Options>
 struct MultiheadAttention : Module<MultiheadAttention<Channels, Heads, Options...>> {
-  static_assert(Heads > 0, "attention has heads");
+  using Attending = detail::Attending<Heads, Options...>;
+  using WithBias = Bias<Attending::options.bias>;
 
   constexpr Traced forward(Traced x) const {
-    constexpr Named<"qkv", Linear<Channels, 3 * Channels, Options...>> qkv;
-    constexpr Function<AttendToAll<Heads>, halogen::Channels<Channels>> attend;
+    constexpr Named<"qkv", Linear<Channels, 3 * Channels, WithBias>> qkv;
     constexpr Named<"proj", Linear<Channels, Channels>> proj;
-    if (Channels % Heads != 0) x.graph->refuse(Misfit::Kind::groups_do_not_divide, x.graph->layers, Heads, Channels);
-    return proj(attend(qkv(x)));
+    const Traced of_points = qkv(x);
+    const Traced seen = Attending::template of_normed<Channels>(of_points);
+    return proj(seen);
+  }
+};
+
+/// The same options; Bias is that of q and kv.
+template <int Channels, int Heads, int Context = Channels, class... Options>
+struct CrossAttention : Module<CrossAttention<Channels, Heads, Context, Options...>> {
+  using Attending = detail::Attending<Heads, Options...>;
+  using WithBias = Bias<Attending::options.bias>;
+
+  constexpr Traced forward(Traced x, Traced context) const {
+    constexpr Named<"q", Linear<Channels, Channels, WithBias>> q;
+    constexpr Named<"kv", Linear<Context, 2 * Channels, WithBias>> kv;
+    constexpr Named<"proj", Linear<Channels, Channels>> proj;
+    const Traced query = q(x);
+    const Traced key_value = kv(context);
+    const Traced seen = Attending::template of_normed<Channels>(concat(query, key_value));
+    return proj(seen);
   }
 };
 

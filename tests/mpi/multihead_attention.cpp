@@ -1,0 +1,112 @@
+// Attention of all points to all, rotary embedding and flip as layers: PyTorch's stored tensors on every mesh
+// (make_layer_references.py), finite differences of networks around them, messages.
+#include "support/composition.hpp"
+#include "support/stored.hpp"
+
+namespace test_multihead_attention {
+
+namespace {
+
+const char* const file = "multihead_attention";
+
+/// Output and input gradient of a layer without parameters, on every mesh.
+template <class Layer, int In, int Out, std::size_t Rank = 3>
+void check(const std::string& name) {
+  using Model = hg::Sequential<support::Takes<In>, Layer>;
+  const support::StoredCase<Rank> stored(file, name);
+  CAPTURE(name);
+  REQUIRE(stored.channels("input") == In);
+  const int ran = support::on_meshes<Model, In>(stored.extents("input"), [&](const auto& mesh) {
+    const auto result = stored.template run<Model, In, Out>(mesh);
+    CHECK(support::relative_error(result.output, stored["output"]) < 1e-12);
+    CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < 1e-12);
+  });
+  if (support::world().size() <= 2) CHECK(ran > 0);
+}
+
+/// With parameters of PyTorch's names.
+template <class Layer, int In, int Out>
+void check_layer(const std::string& name, const std::vector<std::string>& names) {
+  const support::Reference reference(file);
+  CAPTURE(name);
+  CHECK(hg::parameter_names<Layer>() == names);
+  const auto parameters = support::all_parameters<Layer>(reference, name + ".");
+  const auto gradient = support::all_parameters<Layer>(reference, name + ".grad.");
+  const support::StoredCase<3> stored(file, name);
+  const int ran = support::on_meshes<Layer, In>(stored.extents("input"), [&](const auto& mesh) {
+    const auto result = stored.template run<Layer, In, Out>(mesh, parameters);
+    CHECK(support::relative_error(result.output, stored["output"]) < 1e-12);
+    CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < 1e-12);
+    CHECK(support::relative_error(result.parameter_gradient, gradient) < 1e-12);
+  });
+  if (support::world().size() <= 2) CHECK(ran > 0);
+}
+
+/// The first third of the channels looks at the others.
+struct Cross : hg::Module<Cross> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    constexpr hg::Named<"attn", hg::CrossAttention<4, 2, 8, hg::QueryKeyNorm<hg::RMSNorm>>> attend;
+    const auto parts = hg::chunk<3>(x);
+    return attend(parts[0], hg::concat(parts[1], parts[2]));
+  }
+};
+
+/// Behind a value that is normed and activated and has other readers.
+struct Turned : hg::Module<Turned> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced wide = hg::SiLU{}(hg::GroupNorm<2, 4>{}(hg::Conv2d<2, 4>{}(x)));
+    const hg::Traced turned = hg::RotaryEmbedding2d<1>{}(hg::concat(wide, wide));
+    const hg::Traced y = hg::concat(turned, hg::Flip<2>{}(wide));
+    return hg::Conv2d<12, 2, hg::Kernel<3>, hg::Padding<1>>{}(y);
+  }
+};
+using Normed = hg::Sequential<hg::Conv2d<2, 6>, hg::SiLU, hg::LayerNormOfHeads<2, 3>, hg::Conv2d<6, 6>,
+                              hg::RMSNormOfHeads<3, 2>, hg::Conv2d<6, 2>>;
+using Wave = hg::Sequential<hg::Linear<2, 4>, hg::MultiheadAttention<4, 2, hg::IsCausal<>, hg::Rotary<1>>,
+                            hg::Linear<4, 2>>;
+using Volume = hg::Sequential<hg::Linear<2, 12>, hg::MultiheadAttention<12, 2, hg::Rotary<3, 20>, hg::Bias<false>>,
+                              hg::Linear<12, 2>>;
+
+}  // namespace
+
+TEST_CASE("RotaryEmbedding: signals, planes, volumes") {
+  check<hg::RotaryEmbedding1d<2>, 8, 8, 2>("turned_signal");
+  check<hg::RotaryEmbedding2d<1, 100>, 8, 8>("turned_plane");
+  check<hg::RotaryEmbedding3d<2>, 12, 12, 4>("turned_volume");
+}
+TEST_CASE("Flip: signals, planes, volumes") {
+  check<hg::Flip<2, 3>, 2, 2>("flip");
+  check<hg::Flip<3>, 2, 2>("flip_columns");
+  check<hg::Flip<2>, 2, 2, 2>("flip_signal");
+  check<hg::Flip<2, 4>, 1, 1, 4>("flip_volume");
+}
+TEST_CASE("attention: causal, with turned queries and keys") {
+  check<hg::Attend<2, hg::IsCausal<>>, 12, 4, 2>("causal");
+  check<hg::Attend<1, hg::IsCausal<>, hg::Rotary<1>>, 12, 4, 2>("causal_turned");
+  check<hg::Attend<2, hg::Rotary<2, 50>>, 24, 8>("attend_turned");
+}
+TEST_CASE("with projections and norms of the heads: itself, and another value") {
+  check_layer<hg::MultiheadAttention<8, 2, hg::Rotary<2>, hg::QueryKeyNorm<>>, 8, 8>(
+      "layer", {"qkv.weight", "qkv.bias", "q_norm.weight", "q_norm.bias", "k_norm.weight", "k_norm.bias", "proj.weight",
+                "proj.bias"});
+  check_layer<Cross, 12, 4>("cross", {"attn.q.weight", "attn.q.bias", "attn.kv.weight", "attn.kv.bias",
+                                      "attn.q_norm.weight", "attn.k_norm.weight", "attn.proj.weight", "attn.proj.bias"});
+}
+TEST_CASE("in networks: every mesh as one rank, finite differences") {
+  support::check_composition<Turned, 2, 2>({2, 12, 11});
+  support::check_composition<Normed, 2, 2, true>({2, 12, 11});
+  support::check_composition<Wave, 2, 2, false, support::SignalMesh>({2, 29});
+  support::check_composition<Volume, 2, 2, false, support::VolumeMesh>({1, 6, 6, 7});
+}
+TEST_CASE("messages: turning and norms of heads send nothing") {
+  if (support::world().size() != 2) return;
+  using Model = hg::Sequential<support::Takes<8>, hg::RotaryEmbedding2d<2>, hg::LayerNormOfHeads<2, 4>>;
+  const auto values = support::numbers<double>(8 * 9 * 7, 2);
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, 2, 1});
+  const std::vector<double> parameters{1, 2, 3, 4, 5, 6, 7, 8};
+  const auto result = support::train_once<Model, 8, 8, support::InnerProduct>(mesh, {1, 9, 7}, parameters, values,
+                                                                              {9, 7}, values);
+  CHECK(result.traffic.messages.count == 0);
+}
+
+}  // namespace test_multihead_attention
