@@ -1,6 +1,6 @@
 // Preloaded into a program that saves checkpoints: at the n-th call that changes a checkpoint's folder it kills the
-// process, lets the call fail, writes less than it was asked for, or sends SIGTERM to its own process. Without HALOGEN_FAULT it counts, and says how many
-// calls there were when the process ends.
+// process, lets the call fail, writes less than it was asked for, or sends SIGTERM to its own process. Without
+// HALOGEN_FAULT it counts, and says how many calls there were when the process ends.
 //   HALOGEN_FAULT="kill 7" | "fail 7" | "short 7" | "term 7"    HALOGEN_FAULT_FOLDER: part of the path of what counts
 #include <dlfcn.h>
 #include <fcntl.h>

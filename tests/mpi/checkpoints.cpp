@@ -18,7 +18,10 @@ namespace test_checkpoints {
 namespace {
 
 namespace fs = std::filesystem;
-using Net = hg::UNet<3, 1, 4, hg::Boundary<hg::Zero, hg::Zero>, 2>;
+/// With running statistics, which no rank shards.
+template <int Base>
+using NetOf = hg::Sequential<hg::BatchNorm2d<3>, hg::UNet<3, 1, Base, hg::Boundary<hg::Zero, hg::Zero>, 2>>;
+using Net = NetOf<4>;
 using Sharding = hg::ShardParameters<"data">;
 constexpr hg::AdamW settings{.lr = 1e-2};
 
@@ -235,7 +238,7 @@ TEST_CASE("a checkpoint of another model or value type is refused, alike on all 
   hg::Checkpoints checkpoints(folder.path);
   checkpoints.save(one);
   const std::string path = "'" + (folder.path / "step-0000000000").string() + "'";
-  hg::Trainer wider(hg::UNet<3, 1, 6, hg::Boundary<hg::Zero, hg::Zero>, 2>{}, settings, mesh, {.seed = 6});
+  hg::Trainer wider(NetOf<6>{}, settings, mesh, {.seed = 6});
   const auto before = whole(wider);
   const std::string sentence = support::refusal<hg::CollectiveError>([&] { checkpoints.load_newest(wider); });
   CHECK(sentence.starts_with(path + ": of another shape than the model's is '"));

@@ -38,6 +38,11 @@ struct Branches : hg::Module<Branches> {
 struct EndsInNorm : hg::Sequential<hg::Conv2d<in, 4>, hg::GroupNorm<2, 4>, hg::Conv2d<4, 2>, hg::GroupNorm<1, 2>,
                                    hg::Conv2d<2, 4>, hg::ReLU, hg::Conv2d<4, 1>> {};
 struct OneLayer : hg::Conv2d<in, 1, hg::Kernel<3>, hg::Padding<1>> {};
+/// Layers that are not trained before and between others, running statistics.
+struct WithBuffers
+    : hg::Sequential<hg::Frozen<hg::Conv2d<in, 4, hg::Kernel<3>, hg::Padding<1>>>, hg::BatchNorm2d<4>, hg::ReLU,
+                     hg::Conv2d<4, 5>, hg::Frozen<hg::GroupNorm<1, 5>>, hg::Frozen<hg::Conv2d<5, 4>>,
+                     hg::Frozen<hg::BatchNorm2d<4>>, hg::SiLU, hg::Conv2d<4, 1>> {};
 
 using Sharding = hg::ShardParameters<"data">;
 using ShardingOverTwo = hg::ShardParameters<"data", "height">;
@@ -166,6 +171,13 @@ TEST_CASE("the same for models that branch, for one layer, and for buckets of se
     check_same_training<OneLayer>(mesh, Sharding{});
     check_same_training<Branches>(mesh, Sharding{.bucket_bytes = 500});
     check_same_training<EndsInNorm>(mesh, Sharding{.bucket_bytes = 1 << 20});
+  });
+}
+
+TEST_CASE("the same where some parameters are buffers, which every rank holds") {
+  on_meshes([](const auto& mesh) {
+    check_same_training<WithBuffers>(mesh, Sharding{});
+    check_same_training<WithBuffers>(mesh, Sharding{.bucket_bytes = 400}, 3, {.lr = 5e-3, .max_norm = 1e-2});
   });
 }
 

@@ -13,7 +13,8 @@ namespace test_fsdp_checkpoint {
 
 namespace {
 
-using Net = hg::UNet<3, 1, 4, hg::Boundary<hg::Zero, hg::Zero>, 2>;
+/// With running statistics, which no rank shards.
+using Net = hg::Sequential<hg::BatchNorm2d<3>, hg::UNet<3, 1, 4, hg::Boundary<hg::Zero, hg::Zero>, 2>>;
 using Sharding = hg::ShardParameters<"data">;
 
 std::filesystem::path file_of(const std::string& name) {

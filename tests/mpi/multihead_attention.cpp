@@ -62,8 +62,8 @@ struct Turned : hg::Module<Turned> {
 };
 using Normed = hg::Sequential<hg::Conv2d<2, 6>, hg::SiLU, hg::LayerNormOfHeads<2, 3>, hg::Conv2d<6, 6>,
                               hg::RMSNormOfHeads<3, 2>, hg::Conv2d<6, 2>>;
-using Wave = hg::Sequential<hg::Linear<2, 4>, hg::MultiheadAttention<4, 2, hg::IsCausal<>, hg::Rotary<1>>,
-                            hg::Linear<4, 2>>;
+using Wave =
+    hg::Sequential<hg::Linear<2, 4>, hg::MultiheadAttention<4, 2, hg::IsCausal<>, hg::Rotary<1>>, hg::Linear<4, 2>>;
 using Volume = hg::Sequential<hg::Linear<2, 12>, hg::MultiheadAttention<12, 2, hg::Rotary<3, 20>, hg::Bias<false>>,
                               hg::Linear<12, 2>>;
 
@@ -89,8 +89,9 @@ TEST_CASE("with projections and norms of the heads: itself, and another value") 
   check_layer<hg::MultiheadAttention<8, 2, hg::Rotary<2>, hg::QueryKeyNorm<>>, 8, 8>(
       "layer", {"qkv.weight", "qkv.bias", "q_norm.weight", "q_norm.bias", "k_norm.weight", "k_norm.bias", "proj.weight",
                 "proj.bias"});
-  check_layer<Cross, 12, 4>("cross", {"attn.q.weight", "attn.q.bias", "attn.kv.weight", "attn.kv.bias",
-                                      "attn.q_norm.weight", "attn.k_norm.weight", "attn.proj.weight", "attn.proj.bias"});
+  check_layer<Cross, 12, 4>("cross",
+                            {"attn.q.weight", "attn.q.bias", "attn.kv.weight", "attn.kv.bias", "attn.q_norm.weight",
+                             "attn.k_norm.weight", "attn.proj.weight", "attn.proj.bias"});
 }
 TEST_CASE("in networks: every mesh as one rank, finite differences") {
   support::check_composition<Turned, 2, 2>({2, 12, 11});
@@ -104,8 +105,8 @@ TEST_CASE("messages: turning and norms of heads send nothing") {
   const auto values = support::numbers<double>(8 * 9 * 7, 2);
   const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, 2, 1});
   const std::vector<double> parameters{1, 2, 3, 4, 5, 6, 7, 8};
-  const auto result = support::train_once<Model, 8, 8, support::InnerProduct>(mesh, {1, 9, 7}, parameters, values,
-                                                                              {9, 7}, values);
+  const auto result =
+      support::train_once<Model, 8, 8, support::InnerProduct>(mesh, {1, 9, 7}, parameters, values, {9, 7}, values);
   CHECK(result.traffic.messages.count == 0);
 }
 

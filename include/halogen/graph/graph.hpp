@@ -159,6 +159,15 @@ struct BasicGraph : GraphNumbers {
   Table<Level, 64> levels;
   Table<ParameterShape, 2 * graph_capacity> parameters;
 
+  /// The parameter tensor of a value of the flat array; `near` is looked at first.
+  constexpr int parameter_at(index_t value, int near = 0) const {
+    const auto holds = [&](int p) {
+      return value >= parameters[p].offset && value < parameters[p].offset + parameters[p].count;
+    };
+    if (!holds(near))
+      for (near = 0; !holds(near);) ++near;
+    return near;
+  }
   constexpr bool is_vector(int node) const { return levels[nodes[node].level].whole; }
   constexpr bool is_output(int node) const { return std::find(output, output + outputs, node) != output + outputs; }
 };

@@ -76,19 +76,21 @@ void add_pieces(std::vector<CheckpointPiece>& pieces, const std::string& array, 
   pieces.push_back(checkpoint_piece(array, begin, end, own.get(), own));
 }
 
-/// Of sharded ones its pieces, of which groups that hold the same write each a part.
+/// Of sharded ones its pieces, of which groups that hold the same write each a part, and a part of the buffers.
 template <class ModelType, class T>
 void add_pieces(std::vector<CheckpointPiece>& pieces, const std::string& array,
-                const Parameters<ModelType, T, Shard<0>>& values, const Communicator&, bool copied) {
+                const Parameters<ModelType, T, Shard<0>>& values, const Communicator& world, bool copied) {
   const ParameterSharding& sharding = *values.sharding();
   const auto own = numbers_on_host(values.view(), copied);
-  for (const ParameterBuckets::Bucket& bucket : sharding.buckets) {
-    const index_t first = bucket.begin + bucket.piece * sharding.group.rank();
-    const auto [begin, end] = even_part(first, std::max(first, std::min(first + bucket.piece, bucket.end)),
-                                        sharding.replicas.rank(), sharding.replicas.size());
+  const auto add = [&](const ParameterBuckets::Bucket& bucket, index_t first, const Communicator& holders) {
+    const auto [begin, end] =
+        even_part(first, std::max(first, std::min(first + bucket.piece, bucket.end)), holders.rank(), holders.size());
     if (begin < end)
       pieces.push_back(checkpoint_piece(array, begin, end, own.get() + bucket.offset + (begin - first), own));
-  }
+  };
+  for (const ParameterBuckets::Bucket& bucket : sharding.buckets)
+    add(bucket, bucket.begin + bucket.piece * sharding.group.rank(), sharding.replicas);
+  add(sharding.buckets.buffers(), sharding.buckets.buffers().begin, world);
 }
 
 /// What of an array this rank reads from the files: its part of parameters that all hold, its pieces of sharded ones.
@@ -103,12 +105,16 @@ template <class ModelType, class T>
 std::vector<T> own_numbers(const Parameters<ModelType, T, Shard<0>>& values, CheckpointReader& reader,
                            const std::vector<CheckpointRun>& runs, const std::string& array, const Communicator&) {
   std::vector<T> all;
+  const auto read = [&](index_t begin, index_t end) {
+    const auto piece = numbers_of<T>(reader, runs, array, begin, std::max(begin, end));
+    all.insert(all.end(), piece.begin(), piece.end());
+  };
   for (const ParameterBuckets::Bucket& bucket : values.sharding()->buckets) {
     const index_t first = bucket.begin + bucket.piece * values.sharding()->group.rank();
-    const auto piece =
-        numbers_of<T>(reader, runs, array, first, std::max(first, std::min(first + bucket.piece, bucket.end)));
-    all.insert(all.end(), piece.begin(), piece.end());
+    read(first, std::min(first + bucket.piece, bucket.end));
   }
+  const ParameterBuckets::Bucket buffers = values.sharding()->buckets.buffers();
+  read(buffers.begin, buffers.end);
   return all;
 }
 

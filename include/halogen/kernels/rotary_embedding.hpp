@@ -24,9 +24,7 @@ struct RotaryAngles {
     return sign * Kokkos::pow(base, -2.0 * pair / width());
   }
   /// Of a row's points: which of them it is, where the dimension is not the row's own.
-  KOKKOS_FUNCTION index_t row_place(int n, int c, index_t y) const {
-    return dimension(c) == 0 ? field.plane(n) : y;
-  }
+  KOKKOS_FUNCTION index_t row_place(int n, int c, index_t y) const { return dimension(c) == 0 ? field.plane(n) : y; }
 };
 
 /// y[2 k] = x[2 k] cos - x[2 k + 1] sin, y[2 k + 1] = x[2 k + 1] cos + x[2 k] sin. Channels from `first` on. Angles and
@@ -58,16 +56,14 @@ struct RotaryRows {
     const int channel = first + c;
     const T value = input.at(n, channel, y, x);
     if (!angles.turns(channel)) return value;
-    const index_t place =
-        angles.dimension(channel) == spatial_dimensions - 1 ? x : angles.row_place(n, channel, y);
+    const index_t place = angles.dimension(channel) == spatial_dimensions - 1 ? x : angles.row_place(n, channel, y);
     return turned(channel, value, input.at(n, channel ^ 1, y, x), angles.speed(channel) * static_cast<double>(place));
   }
 
  private:
   KOKKOS_FUNCTION static T side(int channel) { return channel % 2 == 0 ? T(-1) : T(1); }
   KOKKOS_FUNCTION static T turned(int channel, T value, T partner, double angle) {
-    return value * static_cast<T>(Kokkos::cos(angle)) +
-           partner * (side(channel) * static_cast<T>(Kokkos::sin(angle)));
+    return value * static_cast<T>(Kokkos::cos(angle)) + partner * (side(channel) * static_cast<T>(Kokkos::sin(angle)));
   }
 };
 

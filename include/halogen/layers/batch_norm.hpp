@@ -14,7 +14,6 @@
 // Halo: none. Storage and accumulation as GroupNorm's: the writer of x gathers the moments, readers normalise. Samples
 // are merged in their order, then ranks. A network in an expression (value_and_grad of more than a loss) normalises by
 // the batch and leaves the buffers: it may run forward more than once a step.
-// Not with shard_parameters: a sharded optimiser holds no buffers.
 #pragma once
 
 #include <ratio>

@@ -6,7 +6,7 @@
 //
 // They cost nothing in training: no launch sums their gradient, no message carries it, no optimiser holds moments of
 // them, and where no parameter before them is trained no gradient is computed for what they read. A BatchNorm in it
-// goes on with its running statistics, as PyTorch's does in training. Not with shard_parameters.
+// goes on with its running statistics, as PyTorch's does in training.
 #pragma once
 
 #include "halogen/layers/module.hpp"

@@ -7,8 +7,8 @@
 //   proj.weight (C, C), proj.bias (C); with QueryKeyNorm also q_norm.weight, k_norm.weight (C / Heads), and their bias
 //
 // CrossAttention<Channels, Heads, Context>: the same with queries of x and keys and values of a second value of x's
-// resolution, of Context channels: (q, kv)(x, z); parameters: q.weight (C, C), kv.weight (2 C, Context), and their bias.
-// Attend<Heads>: attention alone, (N, 3 C, ...) -> (N, C, ...), query, key and value in this order.
+// resolution, of Context channels: (q, kv)(x, z); parameters: q.weight (C, C), kv.weight (2 C, Context), and their
+// bias. Attend<Heads>: attention alone, (N, 3 C, ...) -> (N, C, ...), query, key and value in this order.
 //
 //   placements of x        placements of y   forward                        backward
 //   Shard<2> and beyond    the same          keys and values round the ring twice round the ring; the bucket
@@ -19,8 +19,8 @@
 // A point has no position unless Rotary or what is added before gives it one. The points of a rank are its part of the
 // sequence, so nothing is gathered or renumbered, whatever is cut. Halo: none. Backward computes attention again
 // (docs/extending.md, Function). Accumulation: docs/attention.md. Errors: why::groups_do_not_divide where heads do not
-// divide channels; why::rank_differs where IsCausal or Rotary do not fit the field's dimensions; why::levels_differ where
-// the second value of CrossAttention has another resolution.
+// divide channels; why::rank_differs where IsCausal or Rotary do not fit the field's dimensions; why::levels_differ
+// where the second value of CrossAttention has another resolution.
 #pragma once
 
 #include "halogen/autograd/attention.hpp"

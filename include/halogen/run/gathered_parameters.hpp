@@ -33,7 +33,7 @@ class GatheredParameters {
   void reserve();
 
   /// `values` and `gradient` are this rank's arrays.
-  void begin(const T* values);
+  void begin(T* values);
 
   void begin_backward(T* gradient);
 
@@ -45,8 +45,8 @@ class GatheredParameters {
   void finish();
 
   const T* value(int parameter);
-  /// None are sharded: sharded Parameters refuse such models.
-  static T* buffer(int /*parameter*/) { return nullptr; }
+  /// Each rank holds all of them.
+  T* buffer(int parameter) const { return values_ + buckets().offset_of_buffer(shape(parameter)); }
   T* gradient(int parameter);
 
   const ParameterSchedule& schedule() const { return schedule_; }
@@ -63,9 +63,8 @@ class GatheredParameters {
   const ParameterBuckets& buckets() const { return sharding_->buckets; }
   bool alone() const { return buckets().ranks() == 1; }
   Place& place(int bucket) { return places_[static_cast<std::size_t>(bucket)]; }
-  index_t within(int parameter, int bucket) const {
-    return plan_->graph.parameters[parameter].offset - buckets()[bucket].begin;
-  }
+  index_t within(int parameter, int bucket) const { return shape(parameter).offset - buckets()[bucket].begin; }
+  const ParameterShape& shape(int parameter) const { return plan_->graph.parameters[parameter]; }
 
   void gather(const BucketStay& stay);
 
@@ -94,7 +93,7 @@ class GatheredParameters {
   TransportImage<T> staging_image_, gradient_image_;
   std::vector<Place> places_;  // requests end before their buffers do
   Request reduction_;
-  const T* values_ = nullptr;
+  T* values_ = nullptr;
   T* gradient_ = nullptr;
 };
 
@@ -106,7 +105,7 @@ void GatheredParameters<T>::reserve() {
 }
 
 template <class T>
-void GatheredParameters<T>::begin(const T* values) {
+void GatheredParameters<T>::begin(T* values) {
   values_ = values;
   for (int b = 0; b < buckets().size(); ++b) place(b).value = alone() ? values + buckets()[b].offset : nullptr;
 }
@@ -143,6 +142,7 @@ void GatheredParameters<T>::finish() {
 
 template <class T>
 const T* GatheredParameters<T>::value(int parameter) {
+  if (shape(parameter).buffer) return buffer(parameter);
   const int b = buckets().bucket_of(parameter);
   arrive(b);
   return place(b).value + within(parameter, b);
@@ -150,6 +150,7 @@ const T* GatheredParameters<T>::value(int parameter) {
 
 template <class T>
 T* GatheredParameters<T>::gradient(int parameter) {
+  if (shape(parameter).buffer) return gradient_ + buckets().offset_of_buffer(shape(parameter));
   const int b = buckets().bucket_of(parameter);
   return place(b).gradient + within(parameter, b);
 }

@@ -12,7 +12,7 @@ namespace halogen {
 /// A bucket is a range of the flat array that is gathered and whose gradient is reduced as one: those of one
 /// layer and of the layers before it that it reads with its own (Operation::read_with_next), or of as many such layers
 /// one after the other as fit `most_values`. Each rank keeps one piece of every bucket, ceil(values / ranks) long on
-/// all ranks alike; zeros fill the last ones up.
+/// all ranks alike; zeros fill the last ones up. Behind its pieces each rank keeps all buffers, which are in no bucket.
 class ParameterBuckets {
  public:
   struct Bucket {
@@ -30,9 +30,15 @@ class ParameterBuckets {
   auto begin() const { return buckets_.begin(); }
   auto end() const { return buckets_.end(); }
 
-  /// The bucket of a parameter, counted as in Graph::parameters.
+  /// The bucket of a parameter that is no buffer, counted as in Graph::parameters.
   int bucket_of(int parameter) const { return bucket_of_[static_cast<std::size_t>(parameter)]; }
   index_t values_per_rank() const { return values_per_rank_; }
+  /// All buffers, as if they were a bucket of one piece.
+  Bucket buffers() const { return buffers_; }
+  /// Of a buffer's first value in every rank's own array.
+  index_t offset_of_buffer(const ParameterShape& shape) const {
+    return buffers_.offset + shape.offset - buffers_.begin;
+  }
   bool operator==(const ParameterBuckets&) const = default;
 
  private:
@@ -45,6 +51,7 @@ class ParameterBuckets {
   std::vector<Bucket> buckets_;
   std::vector<int> bucket_of_;
   index_t values_per_rank_ = 0;
+  Bucket buffers_;
 };
 
 #if HALOGEN_BODIES
@@ -58,14 +65,17 @@ HALOGEN_INLINE ParameterBuckets::ParameterBuckets(const Graph& graph, int ranks,
     values_per_rank_ += piece;
     begin = ends[layer];
   }
-  for (const ParameterShape& shape : graph.parameters) bucket_of_.push_back(bucket_at(shape.offset));
+  for (const ParameterShape& shape : graph.parameters)
+    bucket_of_.push_back(shape.buffer ? -1 : bucket_at(shape.offset));
+  const index_t trained = graph.parameter_count, buffers = graph.buffer_count;
+  buffers_ = {trained, trained + buffers, buffers, values_per_rank_};
 }
 
 HALOGEN_INLINE std::vector<index_t> ParameterBuckets::layer_ends(const Graph& graph) {
   std::vector<index_t> ends;
   bool complete = false;
   for (const Node& node : graph.nodes) {
-    if (node.parameter < 0) continue;
+    if (node.parameter < 0 || graph.parameters[node.parameter].buffer) continue;
     if (complete) ends.push_back(graph.parameters[node.parameter].offset);
     complete = !node.operation->read_with_next;
   }

@@ -61,11 +61,13 @@ HALOGEN_INLINE ParameterSchedule::ParameterSchedule(const Plan& plan, const Para
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
     plan.for_each_parameter(launch, [&](int parameter, bool at_end) {
+      if (plan.graph.parameters[parameter].buffer) return;
       auto& pass = i < plan.first_backward ? forward : backward;
       use(pass, buckets.bucket_of(parameter), std::max(0, at_end ? i : i - 1), i);
     });
-    plan.for_each_parameter_gradient(launch,
-                                     [&](int parameter) { use(gradients, buckets.bucket_of(parameter), i, i); });
+    plan.for_each_parameter_gradient(launch, [&](int parameter) {
+      if (!plan.graph.parameters[parameter].buffer) use(gradients, buckets.bucket_of(parameter), i, i);
+    });
   }
   join(forward, backward);
   for (BucketStay& stay : gradients) stay.gradient = true;

@@ -11,15 +11,15 @@ namespace halogen {
 /// Made for gradients of so many values on this rank; `ranks` hold the shards of one, where it is sharded.
 class GradientNorm {
  public:
-  GradientNorm(std::size_t values, const Communicator& ranks)
+  GradientNorm(index_t values, const Communicator& ranks)
       : ranks_(ranks),
         square_("halogen::gradient_norm", 1, Travels::in_collectives, ranks),
-        sums_("halogen::gradient_norm", ceil_div(static_cast<index_t>(values), kernels::square_block)) {}
+        sums_("halogen::gradient_norm", ceil_div(values, kernels::square_block)) {}
 
   /// Its square. One all_reduce of it over the ranks of shards, else nothing is sent; no allocation, and on a device
   /// the host waits for nothing that the transport does not wait for.
   template <class T>
-  const double* square(const execution_space& space, const T* gradient, std::size_t values);
+  const double* square(const execution_space& space, const T* gradient, index_t values);
 
  private:
   Communicator ranks_;
@@ -28,10 +28,9 @@ class GradientNorm {
 };
 
 template <class T>
-const double* GradientNorm::square(const execution_space& space, const T* gradient, std::size_t values) {
+const double* GradientNorm::square(const execution_space& space, const T* gradient, index_t values) {
   const auto blocks = static_cast<index_t>(sums_.size());
-  launch_range(space, "halogen::gradient_norm", blocks,
-               kernels::SumSquares<T>{gradient, static_cast<index_t>(values), sums_.data()});
+  launch_range(space, "halogen::gradient_norm", blocks, kernels::SumSquares<T>{gradient, values, sums_.data()});
   kernels::SumInOrder<execution_space>{sums_.data(), blocks, square_.data()}.launch(space);
   if (ranks_.size() > 1) {
     settle(space, ranks_, "halogen::gradient_norm");

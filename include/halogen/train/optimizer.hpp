@@ -176,7 +176,7 @@ class OptimizerState {
     }
     if constexpr (Optimizer::scales_by_layer) scales_.emplace(parameters, groups_.tensors_of_values());
     if constexpr (!std::is_same_v<P, Replicate>) like_ = parameters;
-    if (settings_.max_norm > 0) norm_.emplace(parameters.view().size(), detail::shards_of(parameters));
+    if (settings_.max_norm > 0) norm_.emplace(parameters.trained_values(), detail::shards_of(parameters));
     set(settings_.lr, 0);
   }
   OptimizerState(OptimizerState&&) = default;
@@ -190,7 +190,7 @@ class OptimizerState {
                             ": the parameters or their gradient are sharded otherwise than those that its moments "
                             "were made for: make the OptimizerState from these parameters");
     const execution_space space;
-    const double* square = norm_ ? norm_->square(space, gradient.data(), gradient.view().size()) : nullptr;
+    const double* square = norm_ ? norm_->square(space, gradient.data(), gradient.trained_values()) : nullptr;
     const Rule rule = settings_.template rule<T>();
     launch_range(space, "halogen::optimizer_schedule", 1,
                  kernels::OptimizerAdvance<T, Rule>{schedule_.data(), rule, settings_.schedule, groups_.factors(),

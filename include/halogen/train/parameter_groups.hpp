@@ -69,13 +69,12 @@ std::vector<unsigned short> tensors_of_values(const Parameters<ModelType, T>& pa
 }
 template <class ModelType, class T>
 std::vector<unsigned short> tensors_of_values(const Parameters<ModelType, T, Shard<0>>& parameters) {
-  const auto& shapes = parameters.graph().parameters;
-  std::vector<unsigned short> own(parameters.view().size(), no_tensor);
+  std::vector<unsigned short> own(static_cast<std::size_t>(parameters.trained_values()), no_tensor);
   for (const ParameterBuckets::Bucket& bucket : parameters.sharding()->buckets) {
     const index_t first = bucket.begin + bucket.piece * parameters.sharding()->group.rank();
     int p = 0;
     for (index_t i = 0; i < bucket.piece && first + i < bucket.end; ++i) {
-      while (first + i >= shapes[p].offset + shapes[p].count) ++p;
+      p = parameters.graph().parameter_at(first + i, p);
       own[static_cast<std::size_t>(bucket.offset + i)] = static_cast<unsigned short>(p);
     }
   }

@@ -28,7 +28,8 @@ template <class ModelType, class T, class MeshType, ShardsParameters Sharding>
 ParameterMemory parameter_memory(const DeviceMesh<MeshType>& mesh, Sharding sharding) {
   const auto sharded = sharding.template on<ModelType, T>(mesh);
   const Plan& plan = plan_of<ModelType, input_channels<ModelType>, PlanKind::training>;
-  const std::size_t bytes = static_cast<std::size_t>(sharded->buckets.values_per_rank()) * sizeof(T);
+  const std::size_t bytes =
+      static_cast<std::size_t>(sharded->buckets.values_per_rank() + sharded->buckets.buffers().piece) * sizeof(T);
   return {bytes, bytes, 2 * bytes, ParameterSchedule(plan, sharded->buckets, sizeof(T)).staging_bytes()};
 }
 

@@ -1,4 +1,4 @@
-// Parameters<Model, T, Shard<0>>: this rank's 1/N of the flat array, in the order of its buckets.
+// Parameters<Model, T, Shard<0>>: this rank's 1/N of the flat array, in the order of its buckets, and all buffers.
 #pragma once
 
 #include <memory>
@@ -43,10 +43,6 @@ concept ShardsParameters = requires(const S& sharding) {
 /// Their gradient has the same placement, the same pieces. Copies are shallow; clone() is deep.
 template <class ModelType, class T>
 class Parameters<ModelType, T, Shard<0>> {
-  static_assert(Parameters<ModelType, T>::graph().buffer_count == 0,
-                "shard_parameters holds no buffers, and a BatchNorm or Frozen layers have some: hold the parameters "
-                "whole, or use GroupNorm and train all layers");
-
  public:
   using model_type = ModelType;
   using value_type = T;
@@ -59,10 +55,11 @@ class Parameters<ModelType, T, Shard<0>> {
   explicit Parameters(std::shared_ptr<const ParameterSharding> sharding,
                       const std::string& label = "halogen::parameters")
       : sharding_(std::move(sharding)),
-        values_((detail::require_environment(), label), sharding_->buckets.values_per_rank()) {}
+        values_((detail::require_environment(), label),
+                sharding_->buckets.values_per_rank() + sharding_->buckets.buffers().piece) {}
 
   const std::shared_ptr<const ParameterSharding>& sharding() const { return sharding_; }
-  index_t trained_values() const { return static_cast<index_t>(values_.size()); }
+  index_t trained_values() const { return sharding_->buckets.values_per_rank(); }
   T* data() const { return values_.data(); }
   const Kokkos::View<T*, memory_space>& view() const { return values_; }
 
@@ -75,22 +72,26 @@ class Parameters<ModelType, T, Shard<0>> {
     return copy;
   }
 
-  /// Sets this rank's pieces. values(bucket) is called for each bucket in turn and returns a function of the index in
-  /// the flat array, which is called in ascending order.
+  /// Sets this rank's pieces. values(bucket) is called for each bucket and then for all buffers, and returns a function
+  /// of the index in the flat array, which is called in ascending order.
   template <class Values>
   void fill(Values values) {
     std::vector<T> own(values_.size());
-    for (const ParameterBuckets::Bucket& bucket : sharding_->buckets) {
+    const auto set = [&](const ParameterBuckets::Bucket& bucket, index_t first) {
       const auto value = values(bucket);
-      const index_t first = bucket.begin + bucket.piece * sharding_->group.rank();
       for (index_t i = 0; i < bucket.piece; ++i)
         own[static_cast<std::size_t>(bucket.offset + i)] =
             first + i < bucket.end ? static_cast<T>(value(first + i)) : T(0);
-    }
+    };
+    for (const ParameterBuckets::Bucket& bucket : sharding_->buckets)
+      set(bucket, bucket.begin + bucket.piece * sharding_->group.rank());
+    const ParameterBuckets::Bucket buffers = sharding_->buckets.buffers();
+    if (buffers.piece > 0) set(buffers, buffers.begin);
     copy_to_view(values_, own);
   }
 
-  /// Collective over the group. Calls f(bucket, values) with the whole of each bucket in turn, on the host.
+  /// Collective over the group. Calls f(bucket, values) with the whole of each bucket in turn, and with all buffers, on
+  /// the host.
   template <class F>
   void for_each_bucket(F f) const {
     const std::vector<T> own = host_copy(values_);
@@ -101,6 +102,8 @@ class Parameters<ModelType, T, Shard<0>> {
                                   whole.data());
       f(bucket, whole.data());
     }
+    const ParameterBuckets::Bucket buffers = sharding_->buckets.buffers();
+    if (buffers.piece > 0) f(buffers, own.data() + buffers.offset);
   }
 
  private:
@@ -115,9 +118,8 @@ Parameters<ModelType, T, Shard<0>> initial_parameters(std::uint64_t seed, const 
   Parameters<ModelType, T, Shard<0>> parameters(sharding.template on<ModelType, T>(mesh));
   int p = 0;
   const auto value = [&](index_t i) {
-    const auto& shapes = parameters.graph().parameters;
-    while (i >= shapes[p].offset + shapes[p].count) ++p;
-    return initial_value(parameters.graph(), seed, p, i - shapes[p].offset);
+    p = parameters.graph().parameter_at(i, p);
+    return initial_value(parameters.graph(), seed, p, i - parameters.graph().parameters[p].offset);
   };
   parameters.fill([&](const ParameterBuckets::Bucket&) { return value; });
   return parameters;
