@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""xarray_test.py PROGRAM LAUNCHER: what hg::save_zarr and hg::save_netcdf write on 4 ranks opens in xarray: numbers, names,
-coordinates and attributes. xarray, zarr and netCDF4 live in an environment of their own in the cache, made the first time.
+"""xarray_test.py PROGRAM LAUNCHER: what hg::save_zarr, hg::save_netcdf and hg::save_hdf5 write on 4 ranks opens in xarray:
+numbers, names, coordinates and attributes. xarray, zarr and netCDF4 live in an environment of their own in the cache, made the first time.
 """
 import os
 import pathlib
@@ -23,7 +23,9 @@ for data, names in ((xarray.open_zarr(sys.argv[1], consolidated=False), ("plain"
         assert array.attrs["units"] == "K" and array.attrs["long_name"] == name, array.attrs
         assert array.sel(lat=2.0).shape == (3, 2, 7), name
     assert data["lat"].attrs["units"] == "degrees_north"
-print("8 arrays as xarray reads them")
+array = xarray.open_dataset(sys.argv[1] + ".h5", engine="netcdf4", group="fields")["plain"]
+assert array.dtype == np.float32 and np.array_equal(array.values, expected) and array.attrs["units"] == "K"
+print("9 arrays as xarray reads them")
 """
 
 

@@ -6,8 +6,8 @@
 //   out.write(17, field);                                                      // (1, 1, 721, 1440): the 18th
 #pragma once
 
-#include "halogen/io/fields.hpp"
 #include "halogen/io/netcdf.hpp"
+#include "halogen/io/series_in_turn.hpp"
 
 namespace halogen {
 
@@ -46,7 +46,7 @@ class NetcdfWriter {
   ~NetcdfWriter() {
     if (id_ >= 0) nc_close(id_);
   }
-  void close() { require_netcdf(nc_close(std::exchange(id_, -1))); }
+  void close() const { require_netcdf(nc_close(std::exchange(id_, -1))); }
   int id() const { return id_; }
 
   /// netCDF 4.9.0 reads what it knows of a variable when that is first looked at; where a dimension becomes a
@@ -94,7 +94,77 @@ class NetcdfWriter {
   }
 
  private:
-  int id_ = -1;
+  mutable int id_ = -1;
+};
+
+/// What SeriesInTurn asks of netCDF.
+struct NetcdfFormat {
+  using Options = NetcdfOptions;
+  static constexpr const char* user = "save_netcdf";
+
+  static void forget(const std::filesystem::path& path) { NetcdfReaders::all().forget(path); }
+
+  template <class T>
+  static void make(const std::filesystem::path& path, const std::string& name, const std::vector<index_t>& extents,
+                   const NetcdfOptions& options, bool is_series) {
+    const NetcdfWriter file(path);
+    int variable = 0;
+    if (nc_inq_varid(file.id(), name.c_str(), &variable) == NC_NOERR)
+      require_same(file.id(), variable, extents, netcdf_type<T>());
+    else
+      variable = define<T>(file, name, extents, options, is_series);
+    file.attributes(variable, options.attributes);
+    file.close();
+  }
+
+  template <class T>
+  static void put(const std::filesystem::path& path, const std::string& name, const PointBox& box,
+                  const std::vector<T>& values) {
+    const NetcdfWriter file(path);
+    const NetcdfId id(file.id(), name);
+    const std::vector<std::size_t> first(box.begin.begin(), box.begin.end()),
+        count(box.extent.begin(), box.extent.end());
+    require_netcdf(nc_put_vara(id.group, id.variable, first.data(), count.data(), values.data()));
+    file.close();
+  }
+
+ private:
+  template <class T>
+  static int define(const NetcdfWriter& file, const std::string& name, const std::vector<index_t>& extents,
+                    const NetcdfOptions& options, bool is_series) {
+    std::vector<int> dimensions;
+    for (std::size_t d = 0; d < extents.size(); ++d)
+      dimensions.push_back(
+          file.dimension(options.dimension_names.empty() ? name + "_" + std::to_string(d) : options.dimension_names[d],
+                         static_cast<std::size_t>(extents[d])));
+    int variable = 0;
+    require_netcdf(nc_def_var(file.id(), name.c_str(), netcdf_type<T>(), static_cast<int>(extents.size()),
+                              dimensions.data(), &variable));
+    if (!options.chunks.empty())
+      require_netcdf(nc_def_var_chunking(file.id(), variable, NC_CHUNKED,
+                                         types::chunks_within<std::size_t>(options.chunks, extents).data()));
+    if (options.level > 0) require_netcdf(nc_def_var_deflate(file.id(), variable, 1, 1, options.level));
+    if constexpr (std::is_floating_point_v<T>) {
+      const T missing = std::numeric_limits<T>::quiet_NaN();
+      require_netcdf(nc_def_var_fill(file.id(), variable, is_series ? NC_FILL : NC_NOFILL, &missing));
+    }
+    return variable;
+  }
+
+  static void require_same(int file, int variable, const std::vector<index_t>& extents, nc_type wanted) {
+    nc_type type = NC_NAT;
+    int rank = 0;
+    require_netcdf(nc_inq_var(file, variable, nullptr, &type, &rank, nullptr, nullptr));
+    std::vector<int> dimensions(static_cast<std::size_t>(rank));
+    require_netcdf(nc_inq_vardimid(file, variable, dimensions.data()));
+    std::vector<index_t> shape;
+    for (const int dimension : dimensions) {
+      std::size_t length = 0;
+      require_netcdf(nc_inq_dimlen(file, dimension, &length));
+      shape.push_back(static_cast<index_t>(length));
+    }
+    types::require_same_variable(shape == extents && type == wanted, shape, extents);
+  }
 };
 
 }  // namespace detail
@@ -106,167 +176,15 @@ class NetcdfWriter {
 /// on all ranks. A process that dies in the middle of a write may leave a file that cannot be read: for what must
 /// survive that there are checkpoints.
 template <class Field>
-class NetcdfSeries {
-  static_assert(detail::is_whole<Field>,
-                "save_netcdf_of_summands: a Partial field is a sum that is still due: redistribute it first");
-  using T = compute_type<typename Field::value_type>;
-
- public:
-  NetcdfSeries(const std::filesystem::path& file, const std::string& name,
-               const DeviceMesh<typename Field::mesh_type>& mesh, const typename Field::Extents& extents,
-               NetcdfOptions options = {})
-      : NetcdfSeries(file, name, mesh, extents, std::move(options), true) {}
-
-  /// Writes field's points at `first` of the first dimension.
-  void write(index_t first, const Field& field) const {
-    const Communicator& world = mesh_.world();
-    agree(world, [&] {
-      const detail::PointBox all{std::vector<index_t>(extents_.size(), 0), extents_of(field)};
-      if (!(field.mesh("save_netcdf") == mesh_) || first < 0 || first + all.extent[0] > extents_[0] ||
-          !std::equal(extents_.begin() + 1, extents_.end(), all.extent.begin() + 1))
-        refuse("a field of " + detail::text_of(all.extent) + " at " + std::to_string(first) +
-               ", but the variable has " + detail::text_of(extents_) + ": give a field of its extents and mesh");
-    });
-    detail::PointBox box = detail::piece_box(field, mesh_.rank());
-    box.begin[0] += first;
-    const std::vector<T> values = [&] {
-      auto stored = field.to_host_array();
-      if constexpr (std::is_same_v<decltype(stored), std::vector<T>>)
-        return stored;
-      else
-        return std::vector<T>(stored.begin(), stored.end());
-    }();
-    for (int turn = 0; turn < mesh_.size(); ++turn)
-      agree(world, [&] {
-        if (turn == mesh_.rank() && detail::is_first_holder(field) && !values.empty()) put(box, values);
-      });
-  }
-
- private:
-  template <class F>
-  friend void save_netcdf(const std::filesystem::path&, const std::string&, const F&, NetcdfOptions);
-
-  NetcdfSeries(const std::filesystem::path& file, const std::string& name,
-               const DeviceMesh<typename Field::mesh_type>& mesh, const typename Field::Extents& extents,
-               NetcdfOptions options, bool is_series)
-      : mesh_(mesh), file_(file), name_(name), extents_(extents.begin(), extents.end()) {
-    if (options.chunks.empty() && (is_series || options.level > 0)) {
-      typename Field::Extents part = extents;
-      if (is_series) part[0] = 1;
-      const Field piece(mesh, part);
-      for (int d = 0; d < Field::rank; ++d)
-        options.chunks.push_back(std::max<index_t>(1, std::min(piece.cut(d).piece(0).size(), piece.extent(d))));
-    }
-    agree(mesh_.world(), [&] {
-      check(options);
-      const std::lock_guard lock(detail::hdf5_mutex());
-      detail::NetcdfReaders::all().forget(file_);
-    });
-    agree(mesh_.world(), [&] {
-      if (mesh_.rank() == 0) said([&] { make(options, is_series); });
-    });
-  }
-
-  static std::vector<index_t> extents_of(const Field& field) {
-    std::vector<index_t> extents;
-    for (int d = 0; d < Field::rank; ++d) extents.push_back(field.extent(d));
-    return extents;
-  }
-
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw Error("cannot write '" + name_ + "' of '" + file_.string() + "': " + what);
-  }
-  template <class F>
-  void said(F f) const {
-    try {
-      const std::lock_guard lock(detail::hdf5_mutex());
-      f();
-    } catch (const std::runtime_error& error) {
-      refuse(error.what());
-    }
-  }
-
-  void check(const NetcdfOptions& options) const {
-    const auto rank = static_cast<std::size_t>(Field::rank);
-    if ((!options.chunks.empty() && options.chunks.size() != rank) ||
-        (!options.dimension_names.empty() && options.dimension_names.size() != rank))
-      refuse("give as many chunks and names as the field has dimensions, " + std::to_string(rank));
-    if (std::ranges::any_of(options.chunks, [](index_t c) { return c < 1; }) || options.level < 0 || options.level > 9)
-      refuse("chunks of " + detail::text_of(options.chunks) + " points, level " + std::to_string(options.level) +
-             ": give chunks of 1 or more and a level from 0 to 9");
-  }
-
-  void make(const NetcdfOptions& options, bool is_series) const {
-    detail::NetcdfWriter file(file_);
-    int variable = 0;
-    if (nc_inq_varid(file.id(), name_.c_str(), &variable) == NC_NOERR) {
-      require_same(file.id(), variable);
-    } else {
-      std::vector<int> dimensions;
-      for (std::size_t d = 0; d < extents_.size(); ++d)
-        dimensions.push_back(file.dimension(
-            options.dimension_names.empty() ? name_ + "_" + std::to_string(d) : options.dimension_names[d],
-            static_cast<std::size_t>(extents_[d])));
-      detail::require_netcdf(
-          nc_def_var(file.id(), name_.c_str(), detail::netcdf_type<T>(), Field::rank, dimensions.data(), &variable));
-      if (!options.chunks.empty()) {
-        std::vector<std::size_t> chunks;
-        for (std::size_t d = 0; d < extents_.size(); ++d)
-          chunks.push_back(static_cast<std::size_t>(std::min(options.chunks[d], std::max<index_t>(1, extents_[d]))));
-        detail::require_netcdf(nc_def_var_chunking(file.id(), variable, NC_CHUNKED, chunks.data()));
-      }
-      if (options.level > 0) detail::require_netcdf(nc_def_var_deflate(file.id(), variable, 1, 1, options.level));
-      if constexpr (std::is_floating_point_v<T>) {
-        const T missing = std::numeric_limits<T>::quiet_NaN();
-        detail::require_netcdf(nc_def_var_fill(file.id(), variable, is_series ? NC_FILL : NC_NOFILL, &missing));
-      }
-    }
-    file.attributes(variable, options.attributes);
-    file.close();
-  }
-
-  void require_same(int file, int variable) const {
-    nc_type type = NC_NAT;
-    int rank = 0;
-    detail::require_netcdf(nc_inq_var(file, variable, nullptr, &type, &rank, nullptr, nullptr));
-    std::vector<int> dimensions(static_cast<std::size_t>(rank));
-    detail::require_netcdf(nc_inq_vardimid(file, variable, dimensions.data()));
-    std::vector<index_t> shape;
-    for (const int dimension : dimensions) {
-      std::size_t length = 0;
-      detail::require_netcdf(nc_inq_dimlen(file, dimension, &length));
-      shape.push_back(static_cast<index_t>(length));
-    }
-    if (shape != extents_ || type != detail::netcdf_type<T>())
-      throw std::runtime_error(
-          "it is there with " + detail::text_of(shape) + " points, not " + detail::text_of(extents_) +
-          ", or of another type, and netCDF cannot remove it: give another name, or remove the file");
-  }
-
-  void put(const detail::PointBox& box, const std::vector<T>& values) const {
-    said([&] {
-      detail::NetcdfWriter file(file_);
-      const detail::NetcdfId id(file.id(), name_);
-      const std::vector<std::size_t> first(box.begin.begin(), box.begin.end()),
-          count(box.extent.begin(), box.extent.end());
-      detail::require_netcdf(nc_put_vara(id.group, id.variable, first.data(), count.data(), values.data()));
-      file.close();
-    });
-  }
-
-  DeviceMesh<typename Field::mesh_type> mesh_;
-  std::filesystem::path file_;
-  std::string name_;
-  std::vector<index_t> extents_;
+struct NetcdfSeries : detail::types::SeriesInTurn<Field, detail::NetcdfFormat> {
+  using detail::types::SeriesInTurn<Field, detail::NetcdfFormat>::SeriesInTurn;
 };
 
 /// Collective over the field's mesh: writes it whole, as NetcdfSeries.
 template <class Field>
 void save_netcdf(const std::filesystem::path& file, const std::string& name, const Field& field,
                  NetcdfOptions options = {}) {
-  typename Field::Extents extents;
-  for (int d = 0; d < Field::rank; ++d) extents[static_cast<std::size_t>(d)] = field.extent(d);
-  NetcdfSeries<Field>(file, name, field.mesh("save_netcdf"), extents, std::move(options), false).write(0, field);
+  detail::types::SeriesInTurn<Field, detail::NetcdfFormat>::save(file, name, field, std::move(options));
 }
 
 /// Local, for one rank: a coordinate, a variable of one dimension whose name is its own. Error names file and fault.

@@ -1,0 +1,148 @@
+// Fields to datasets of an HDF5 file, by piece. Opt-in: link halogen::hdf5.
+//
+//   hg::save_hdf5("run.h5", "fields/density", field, {.level = 4});
+//
+//   hg::Hdf5Series<Field> out("run.h5", "fields/density", mesh, {100, 1, 512, 512});  // 100 times
+//   out.write(17, field);                                                             // (1, 1, 512, 512): the 18th
+#pragma once
+
+#include "halogen/io/hdf5.hpp"
+#include "halogen/io/series_in_turn.hpp"
+
+namespace halogen {
+
+struct Hdf5Options {
+  /// Points of a chunk. Empty: the largest piece that a rank holds, 1 along a series; none where a field is saved whole
+  /// without compression.
+  std::vector<index_t> chunks{};
+  int level = 0;                                                         ///< of deflate, 1 to 9; 0: no compression
+  nlohmann::ordered_json attributes = nlohmann::ordered_json::object();  ///< texts and numbers
+};
+
+namespace detail {
+
+template <class T>
+hid_t hdf5_type() {
+  if constexpr (std::is_same_v<T, float>) return H5T_NATIVE_FLOAT;
+  if constexpr (std::is_same_v<T, double>) return H5T_NATIVE_DOUBLE;
+  constexpr int place = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+  const hid_t whole[] = {H5T_NATIVE_INT8, H5T_NATIVE_INT16, H5T_NATIVE_INT32, H5T_NATIVE_INT64},
+              natural[] = {H5T_NATIVE_UINT8, H5T_NATIVE_UINT16, H5T_NATIVE_UINT32, H5T_NATIVE_UINT64};
+  return std::is_unsigned_v<T> ? natural[place] : whole[place];
+}
+
+/// One attribute, in place of an older one.
+inline void write_hdf5_attribute(hid_t of, const std::string& name, const nlohmann::ordered_json& value) {
+  if (H5Aexists(of, name.c_str()) > 0) require_hdf5(H5Adelete(of, name.c_str()));
+  const auto write = [&](hid_t type, hid_t space, const void* from) {
+    const Hdf5Id attribute(H5Acreate2(of, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+    require_hdf5(H5Awrite(attribute, type, from));
+  };
+  const Hdf5Id one(H5Screate(H5S_SCALAR), H5Sclose);
+  if (value.is_string()) {
+    const std::string text = value;
+    const Hdf5Id type(H5Tcopy(H5T_C_S1), H5Tclose);
+    require_hdf5(H5Tset_size(type, std::max<std::size_t>(1, text.size())));
+    require_hdf5(H5Tset_cset(type, H5T_CSET_UTF8));
+    write(type, one, text.c_str());
+  } else if (value.is_number()) {
+    const double number = value;
+    write(H5T_NATIVE_DOUBLE, one, &number);
+  } else if (value.is_array() && std::ranges::all_of(value, [](const auto& v) { return v.is_number(); })) {
+    const std::vector<double> numbers = value;
+    const auto count = static_cast<hsize_t>(numbers.size());
+    const Hdf5Id space(H5Screate_simple(1, &count, nullptr), H5Sclose);
+    write(H5T_NATIVE_DOUBLE, space, numbers.data());
+  } else {
+    throw std::runtime_error("its attribute '" + name + "' is no text and no numbers: give one of them");
+  }
+}
+
+/// What SeriesInTurn asks of HDF5.
+struct Hdf5Format {
+  using Options = Hdf5Options;
+  static constexpr const char* user = "save_hdf5";
+
+  static void forget(const std::filesystem::path&) {}  // no file stays open
+
+  template <class T>
+  static void make(const std::filesystem::path& path, const std::string& name, const std::vector<index_t>& extents,
+                   const Hdf5Options& options, bool is_series) {
+    const Hdf5Quiet quiet;
+    const Hdf5Id file(std::filesystem::exists(path) ? H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
+                                                    : H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT),
+                      H5Fclose);
+    const hid_t found = H5Dopen2(file, name.c_str(), H5P_DEFAULT);
+    const Hdf5Id dataset(found >= 0 ? found : define<T>(file, name, extents, options, is_series), H5Dclose);
+    require_same(dataset, extents, hdf5_type<T>());
+    for (const auto& item : options.attributes.items()) write_hdf5_attribute(dataset, item.key(), item.value());
+    require_hdf5(H5Fflush(file, H5F_SCOPE_GLOBAL));
+  }
+
+  template <class T>
+  static void put(const std::filesystem::path& path, const std::string& name, const PointBox& box,
+                  const std::vector<T>& values) {
+    const Hdf5Quiet quiet;
+    const Hdf5Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
+    const Hdf5Id dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose);
+    const Hdf5Id space(H5Dget_space(dataset), H5Sclose);
+    const std::vector<hsize_t> first(box.begin.begin(), box.begin.end()), count(box.extent.begin(), box.extent.end());
+    require_hdf5(H5Sselect_hyperslab(space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr));
+    const auto all = static_cast<hsize_t>(values.size());
+    const Hdf5Id memory(H5Screate_simple(1, &all, nullptr), H5Sclose);
+    require_hdf5(H5Dwrite(dataset, hdf5_type<T>(), memory, space, H5P_DEFAULT, values.data()));
+    require_hdf5(H5Fflush(file, H5F_SCOPE_GLOBAL));  // closing could not tell
+  }
+
+ private:
+  template <class T>
+  static hid_t define(hid_t file, const std::string& name, const std::vector<index_t>& extents,
+                      const Hdf5Options& options, bool is_series) {
+    const Hdf5Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose), made(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    require_hdf5(H5Pset_create_intermediate_group(links, 1));
+    const auto rank = static_cast<int>(extents.size());
+    if (!options.chunks.empty())
+      require_hdf5(H5Pset_chunk(made, rank, types::chunks_within<hsize_t>(options.chunks, extents).data()));
+    if (options.level > 0) {
+      require_hdf5(H5Pset_shuffle(made));
+      require_hdf5(H5Pset_deflate(made, static_cast<unsigned>(options.level)));
+    }
+    if constexpr (std::is_floating_point_v<T>) {
+      const T missing = std::numeric_limits<T>::quiet_NaN();
+      if (is_series) require_hdf5(H5Pset_fill_value(made, hdf5_type<T>(), &missing));
+    }
+    const std::vector<hsize_t> lengths(extents.begin(), extents.end());
+    const Hdf5Id space(H5Screate_simple(rank, lengths.data(), nullptr), H5Sclose);
+    return H5Dcreate2(file, name.c_str(), hdf5_type<T>(), space, links, made, H5P_DEFAULT);
+  }
+
+  static void require_same(hid_t dataset, const std::vector<index_t>& extents, hid_t wanted) {
+    const Hdf5Id type(H5Dget_type(dataset), H5Tclose), space(H5Dget_space(dataset), H5Sclose);
+    std::vector<hsize_t> shape(static_cast<std::size_t>(require_hdf5(H5Sget_simple_extent_ndims(space))));
+    require_hdf5(H5Sget_simple_extent_dims(space, shape.data(), nullptr));
+    const std::vector<index_t> there(shape.begin(), shape.end());
+    types::require_same_variable(there == extents && H5Tequal(type, wanted) > 0, there, extents);
+  }
+};
+
+}  // namespace detail
+
+/// A dataset whose first dimension is filled piece by piece, as a run goes on; `name` is a path, whose groups are made.
+/// All calls are collective over the mesh. Ranks write one after the other, each its own piece: no two write the file
+/// at once, none holds more than its piece. Replicas are written once. A dataset of that name, shape and type is
+/// written over, another one is refused. Points not written yet are NaN (integers: 0). Faults are CollectiveError on
+/// all ranks. A process that dies in the middle of a write may leave a file that cannot be read: for what must survive
+/// that there are checkpoints.
+template <class Field>
+struct Hdf5Series : detail::types::SeriesInTurn<Field, detail::Hdf5Format> {
+  using detail::types::SeriesInTurn<Field, detail::Hdf5Format>::SeriesInTurn;
+};
+
+/// Collective over the field's mesh: writes it whole, as Hdf5Series.
+template <class Field>
+void save_hdf5(const std::filesystem::path& file, const std::string& name, const Field& field,
+               Hdf5Options options = {}) {
+  detail::types::SeriesInTurn<Field, detail::Hdf5Format>::save(file, name, field, std::move(options));
+}
+
+}  // namespace halogen
