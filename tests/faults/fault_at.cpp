@@ -2,6 +2,7 @@
 // process, lets the call fail, writes less than it was asked for, or sends SIGTERM to its own process. Without
 // HALOGEN_FAULT it counts, and says how many calls there were when the process ends.
 //   HALOGEN_FAULT="kill 7" | "fail 7" | "short 7" | "term 7"    HALOGEN_FAULT_FOLDER: part of the path of what counts
+//   HALOGEN_FAULT="slow 100": every call takes 100 ms longer
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -45,7 +46,9 @@ Fault fault() {
   const char* const asked = std::getenv("HALOGEN_FAULT");
   char what[16] = "";
   int at = 0;
-  if (asked == nullptr || std::sscanf(asked, "%15s %d", what, &at) != 2 || at != call) return Fault::none;
+  if (asked == nullptr || std::sscanf(asked, "%15s %d", what, &at) != 2) return Fault::none;
+  if (std::strcmp(what, "slow") == 0) ::usleep(static_cast<useconds_t>(at) * 1000);
+  if (at != call || std::strcmp(what, "slow") == 0) return Fault::none;
   if (std::strcmp(what, "kill") == 0) ::kill(::getpid(), SIGKILL);
   if (std::strcmp(what, "term") == 0) {
     ::kill(::getpid(), SIGTERM);

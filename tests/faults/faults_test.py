@@ -26,14 +26,15 @@ class Runs:
     def __init__(self, program, library, launcher):
         self.program, self.library, self.launcher = program, library, launcher
 
-    def start(self, folder, how="sync", ranks=1, pause=0, fault=None, count=False):
+    def start(self, folder, how="sync", ranks=1, pause=0, fault=None, count=False, every=None):
         environment = dict(os.environ, OMP_NUM_THREADS="1")
         if fault or count:
             environment.update(LD_PRELOAD=self.library, HALOGEN_FAULT_FOLDER=str(folder) + "/")
         if fault:
             environment["HALOGEN_FAULT"] = fault
         start = [] if ranks == 1 else [*self.launcher, str(ranks)]
-        return subprocess.Popen([*start, self.program, str(folder), how, str(pause)], env=environment, text=True,
+        more = [] if every is None else [str(every)]
+        return subprocess.Popen([*start, self.program, str(folder), how, str(pause), *more], env=environment, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
     def end(self, process, seconds=60):
@@ -199,6 +200,20 @@ def main():
         os.kill(victim, signal.SIGCONT)
     status, out, err = runs.end(process, 60 + arguments.lag)
     must(still and status == 0 and out == of_two, "a rank that stands still", status, out + err)
+
+    # a disk that is slow, and a save after the 4th of 8 steps: when it is whole, an asynchronous run has gone on. What is
+    # stored is the state at the call all the same.
+    for how, most in (("sync", 5), ("async", 8)):
+        folder = fresh()
+        process = runs.start(folder, how=how, pause=0.04, fault="slow 60", every=4)
+        begun = time.time()
+        while not (folder / "step-0000000004").exists() and time.time() - begun < 60:
+            time.sleep(0.002)
+        process.kill()
+        _, out, err = runs.end(process)
+        batches = err.count("batch ")
+        must(most - 1 <= batches <= most, f"a slow disk, {how}", f"{batches} batches before the save was whole", out + err)
+        goes_on(folder, expected, f"a slow disk, {how}", how=how)
 
     # SIGTERM: it saves and ends with 0
     folder = fresh()

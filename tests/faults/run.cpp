@@ -1,6 +1,6 @@
 // A small training that saves after each step, for faults_test.py: it goes on from what is there and prints where it
 // ends.
-//   fault_run FOLDER sync|async [SECONDS between steps]
+//   fault_run FOLDER sync|async [SECONDS between steps [STEPS between saves, and tells of each batch]]
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -23,9 +23,11 @@ int main(int argc, char** argv) try {
     return 2;
   }
   const double pause = argc > 3 ? std::atof(argv[3]) : 0;
+  const int every = argc > 4 ? std::atoi(argv[4]) : 1;
   const auto mesh = hg::device_mesh<Mesh>(env.world(), {-1});
   const auto data = hg::batches(4, [&](hg::index_t i) {
     std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+    if (argc > 4) std::fprintf(stderr, "batch %lld\n", static_cast<long long>(i));
     Field<1> x(mesh, {1, 1, 13, 9}), y(mesh, {1, 1, 13, 9});
     x = hg::randn_like(x, {.seed = static_cast<std::uint64_t>(i)});
     y = 0.5 * x;
@@ -36,7 +38,7 @@ int main(int argc, char** argv) try {
       hg::fit(trainer, hg::mse, data,
               {.epochs = 2,
                .progress = hg::Progress::none,
-               .checkpoints = {.folder = folder, .every_steps = 1, .keep_last = 2, .asynchronous = how == "async"}});
+               .checkpoints = {.folder = folder, .every_steps = every, .keep_last = 2, .asynchronous = how == "async"}});
   if (env.is_root())
     std::printf("%s after %lld steps, loss %.17g\n", history.stopped ? "stopped" : "done",
                 static_cast<long long>(trainer.optimizer_state().steps()), history.empty() ? 0 : history.back().loss);

@@ -177,8 +177,9 @@ class ZarrArray {
   template <class T>
   void place(std::span<const std::byte> encoded, const detail::PointBox& part, const detail::PointBox& box,
              T* to) const {
-    std::vector<std::byte> decoded(static_cast<std::size_t>(part.points()) *
-                                   static_cast<std::size_t>(layout_.type.bytes));
+    const auto size = static_cast<std::size_t>(part.points()) * static_cast<std::size_t>(layout_.type.bytes);
+    detail::require_possible(layout_.codecs, encoded, size);
+    std::vector<std::byte> decoded(size);
     detail::decode_chunk(layout_.codecs, encoded, decoded);
     const bool is_plain = layout_.numbers.is_plain();
     detail::with_zarr_type(layout_.type, [&]<class S>(S) {

@@ -62,6 +62,21 @@ inline void inflate_into(std::span<const std::byte> from, std::span<std::byte> t
     throw std::runtime_error("its gzip data are not of a chunk of its size");
 }
 
+/// Before memory is taken for a chunk: std::runtime_error where its bytes cannot be one of `wanted`, whatever a damaged
+/// file says. Deflate makes at most 1032 of one byte (zlib's technical notes), zstd 128 KiB of a block of 4.
+inline void require_possible(const ZarrCodecs& codecs, std::span<const std::byte> from, std::uint64_t wanted) {
+  using Compressor = ZarrCodecs::Compressor;
+  constexpr std::uint64_t block = 128 << 10;
+  const auto bytes = static_cast<std::uint64_t>(from.size());
+  const std::uint64_t most = codecs.compressor == Compressor::none ? bytes
+                             : codecs.compressor == Compressor::gzip || codecs.compressor == Compressor::zlib
+                                 ? 1032 * bytes
+                                 : block / 4 * bytes;
+  if (wanted > most)
+    throw std::runtime_error("its " + std::to_string(bytes) + " bytes cannot hold a chunk of " +
+                             std::to_string(wanted));
+}
+
 /// Decodes the bytes of a chunk of exactly to.size() bytes; std::runtime_error where they are not.
 inline void decode_chunk(const ZarrCodecs& codecs, std::span<const std::byte> from, std::vector<std::byte>& to) {
   using Compressor = ZarrCodecs::Compressor;
