@@ -34,11 +34,11 @@ int main(int argc, char** argv) try {
     return hg::Batch{x, y};
   });
   hg::Trainer<Model, hg::AdamW, Mesh, double> trainer(Model{}, hg::AdamW{.lr = 1e-2}, mesh, {.seed = 3});
-  const auto history =
-      hg::fit(trainer, hg::mse, data,
-              {.epochs = 2,
-               .progress = hg::Progress::none,
-               .checkpoints = {.folder = folder, .every_steps = every, .keep_last = 2, .asynchronous = how == "async"}});
+  const auto history = hg::fit(
+      trainer, hg::mse, data,
+      {.epochs = 2,
+       .progress = hg::Progress::none,
+       .checkpoints = {.folder = folder, .every_steps = every, .keep_last = 2, .asynchronous = how == "async"}});
   if (env.is_root())
     std::printf("%s after %lld steps, loss %.17g\n", history.stopped ? "stopped" : "done",
                 static_cast<long long>(trainer.optimizer_state().steps()), history.empty() ? 0 : history.back().loss);

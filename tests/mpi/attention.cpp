@@ -157,6 +157,92 @@ TEST_CASE("several tiles of queries and keys, on every line, beside plain loops"
     }
 }
 
+/// Key or value heads once for each head of queries that sees them, as torch.repeat_interleave.
+Numbers repeated(const Numbers& a, index_t group) {
+  auto extents = a.extents;
+  extents[1] *= group;
+  return {extents, [&](auto i) { return a(i[0], i[1] / group, i[2], i[3]); }};
+}
+
+TEST_CASE("grouped queries: as if keys and values were repeated, which travel once") {
+  constexpr index_t group = 3;
+  const hg::AttentionOptions options{.enable_gqa = true};
+  for (const bool is_causal : {false, true}) {
+    hg::AttentionOptions each = options;
+    each.is_causal = is_causal;
+    const auto q = rows(2, 2 * group, 70, 16, 31), k = rows(2, 2, 59, 16, 32), v = rows(2, 2, 59, 32, 33);
+    const auto expected = plain_attention(q, repeated(k, group), repeated(v, group), is_causal);
+    everywhere<Line>([&](const auto& mesh, int way) {
+      using Field = Sequence<double>;
+      const Field y = hg::scaled_dot_product_attention(field<Field>(mesh, q, way), field<Field>(mesh, k, way),
+                                                       field<Field>(mesh, v, way), each);
+      CHECK(distance(y, expected) < 1e-13);
+    });
+    const auto small = rows(2, 2 * group, 11, 3, 34), keys = rows(2, 2, 7, 3, 35);
+    everywhere<Line>([&](const auto& mesh, int way) {
+      using Field = Sequence<double>;
+      const auto goal = field<Field>(mesh, rows(2, 2 * group, 11, 3, 36), way);
+      const auto loss = [&](auto a, auto b) {
+        return hg::mean(hg::square(hg::scaled_dot_product_attention(a, b, hg::sin(b), each) - goal));
+      };
+      CHECK(gradient_error(maker<Field>(mesh, way), loss, 5, small, keys) < 1e-8);
+    });
+    everywhere<Grid>([&](const auto& mesh, int) {  // heads cut, where groups end
+      using Field = BatchHeads<double>;
+      const auto a = field<Field>(mesh, q), b = field<Field>(mesh, k), c = field<Field>(mesh, v);
+      const bool fits = a.cut(1) == hg::Cut{[&] {
+                          std::vector<index_t> bounds = b.cut(1).bounds;
+                          for (index_t& bound : bounds) bound *= group;
+                          return bounds;
+                        }()};
+      if (!fits) {
+        CHECK(
+            refusal<hg::CollectiveError>([&] { const Field y = hg::scaled_dot_product_attention(a, b, c, each); }) ==
+            "attention: query and key have 6 and 2 heads: with enable_gqa those of the query are a multiple, cut where "
+            "groups end");
+        return;
+      }
+      const Field y = hg::scaled_dot_product_attention(a, b, c, each);
+      CHECK(distance(y, expected) < 1e-13);
+    });
+  }
+  // all gradients by one kernel, or one by one
+  const auto q = rows(1, 4, 60, 32, 37), k = rows(1, 2, 60, 32, 38), g = rows(1, 4, 60, 32, 39);
+  everywhere<Line>([&](const auto& mesh, int way) {
+    using Field = Sequence<double>;
+    const auto a = field<Field>(mesh, q, way), b = field<Field>(mesh, k, way), d = field<Field>(mesh, g, way);
+    const auto loss = [&](auto x, auto y, auto z) {
+      return hg::sum(hg::scaled_dot_product_attention(x, y, z, options) * d);
+    };
+    const auto [both, dq, dk, dv] = hg::value_and_grad(loss)(a, b, b);
+    const Field alone = hg::grad([&](auto y) { return loss(a, y, b); })(b);
+    const auto wide = field<Field>(mesh, repeated(k, 2), way);
+    const auto plain = [&](auto x, auto y, auto z) { return hg::sum(hg::scaled_dot_product_attention(x, y, z) * d); };
+    const auto [all, eq, ek, ev] = hg::value_and_grad(plain)(a, wide, wide);
+    const auto numbers_of = [](const auto& field, index_t heads) {
+      const auto values = hg::full_tensor(field);
+      std::size_t n = 0;
+      return Numbers({1, heads, 60, 32}, [&](auto) { return values[n++]; });
+    };
+    const auto sums_of_pairs = [&](const auto& field) {
+      const Numbers each = numbers_of(field, 4);
+      return Numbers({1, 2, 60, 32},
+                     [&](auto i) { return each(i[0], 2 * i[1], i[2], i[3]) + each(i[0], 2 * i[1] + 1, i[2], i[3]); });
+    };
+    CHECK(distance(dq, numbers_of(eq, 4)) < 1e-12);
+    CHECK(distance(dk, sums_of_pairs(ek)) < 1e-12);
+    CHECK(distance(alone, sums_of_pairs(ek)) < 1e-12);
+    CHECK(distance(dv, sums_of_pairs(ev)) < 1e-12);
+  });
+  const auto mesh = line();
+  const auto a = field<Sequence<float>>(mesh, rows(1, 6, 48, 5, 40)),
+             b = field<Sequence<float>>(mesh, rows(1, 2, 24, 5, 41));
+  Sequence<float> y;
+  const auto sent = spent([&] { y = hg::scaled_dot_product_attention(a, b, b, options); });
+  CHECK(sent.messages.count == mesh.size() - 1);
+  CHECK(sent.messages.bytes == 4 * (mesh.size() - 1) * 2 * (24 / mesh.size()) * (5 + 5));
+}
+
 TEST_CASE("gradients are finite differences', through expressions and of fields that stand in it several times") {
   const auto a = rows(2, 2, 11, 3, 4), b = rows(2, 2, 6, 3, 5), target = rows(2, 2, 11, 3, 6);
   everywhere<Line>([&](const auto& mesh, int way) {

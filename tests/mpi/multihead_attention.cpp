@@ -84,11 +84,15 @@ TEST_CASE("attention: causal, with turned queries and keys") {
   check<hg::Attend<2, hg::IsCausal<>>, 12, 4, 2>("causal");
   check<hg::Attend<1, hg::IsCausal<>, hg::Rotary<1>>, 12, 4, 2>("causal_turned");
   check<hg::Attend<2, hg::Rotary<2, 50>>, 24, 8>("attend_turned");
+  check<hg::Attend<4, hg::IsCausal<>, hg::KeyValueHeads<2>>, 8, 4, 2>("grouped");
 }
 TEST_CASE("with projections and norms of the heads: itself, and another value") {
   check_layer<hg::MultiheadAttention<8, 2, hg::Rotary<2>, hg::QueryKeyNorm<>>, 8, 8>(
       "layer", {"qkv.weight", "qkv.bias", "q_norm.weight", "q_norm.bias", "k_norm.weight", "k_norm.bias", "proj.weight",
                 "proj.bias"});
+  check_layer<hg::MultiheadAttention<6, 3, hg::KeyValueHeads<1>, hg::QueryKeyNorm<>>, 6, 6>(
+      "grouped_layer", {"qkv.weight", "qkv.bias", "q_norm.weight", "q_norm.bias", "k_norm.weight", "k_norm.bias",
+                        "proj.weight", "proj.bias"});
   check_layer<Cross, 12, 4>("cross",
                             {"attn.q.weight", "attn.q.bias", "attn.kv.weight", "attn.kv.bias", "attn.q_norm.weight",
                              "attn.k_norm.weight", "attn.proj.weight", "attn.proj.bias"});

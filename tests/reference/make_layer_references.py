@@ -424,16 +424,19 @@ def rotary(x, heads, base=10000.0):
     return torch.stack(turned, 2).flatten(1, 3)
 
 
-def attend_to_all(x, heads, causal=False, turned=False, norms=None, base=10000.0):
+def attend_to_all(x, heads, causal=False, turned=False, norms=None, base=10000.0, key_heads=None):
     """By torch's scaled_dot_product_attention; norms: of the queries and of the keys of a head."""
     extents = x.shape[2:]
-    q, k, v = x.unflatten(1, (3, -1)).unbind(1)
+    key_heads = key_heads or heads
+    q, k, v = (z.flatten(1, 2) for z in x.unflatten(1, (heads + 2 * key_heads, -1)).split((heads, key_heads, key_heads), 1))
     if norms:
-        q, k = (norm(z.unflatten(1, (heads, -1)).movedim(2, -1)).movedim(-1, 2).flatten(1, 2) for norm, z in zip(norms, (q, k)))
+        normed = lambda norm, z, count: norm(z.unflatten(1, (count, -1)).movedim(2, -1)).movedim(-1, 2).flatten(1, 2)
+        q, k = normed(norms[0], q, heads), normed(norms[1], k, key_heads)
     if turned:
-        q, k = rotary(q, heads, base), rotary(k, heads, base)
-    q, k, v = (z.flatten(2).unflatten(1, (heads, -1)).transpose(2, 3) for z in (q, k, v))
-    y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        q, k = rotary(q, heads, base), rotary(k, key_heads, base)
+    q, k, v = (z.flatten(2).unflatten(1, (count, -1)).transpose(2, 3)
+               for z, count in ((q, heads), (k, key_heads), (v, key_heads)))
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != key_heads)
     return y.transpose(2, 3).flatten(1, 2).unflatten(2, extents)
 
 
@@ -463,6 +466,10 @@ def attentions(file):
     tensors = parts_of("layer", own, (2, 8, 8, 7), lambda x: own["proj"](
         attend_to_all(own["qkv"](x), 2, turned=True, norms=(own["q_norm"], own["k_norm"]))), random)
     rms = lambda: torch.nn.RMSNorm(2).double()
+    grouped = {"qkv": conv(6, 10), "q_norm": torch.nn.LayerNorm(2).double(), "k_norm": torch.nn.LayerNorm(2).double(),
+               "proj": conv(6, 6)}
+    tensors |= parts_of("grouped_layer", grouped, (1, 6, 8, 7), lambda x: grouped["proj"](attend_to_all(
+        grouped["qkv"](x), 3, norms=(grouped["q_norm"], grouped["k_norm"]), key_heads=1)), random)
     cross = {"q": conv(4, 4), "kv": conv(8, 8), "q_norm": rms(), "k_norm": rms(), "proj": conv(4, 4)}
     tensors |= parts_of("cross", {"attn." + part: one for part, one in cross.items()}, (1, 12, 8, 9), lambda x: cross["proj"](attend_to_all(torch.cat(
         [cross["q"](x[:, :4]), cross["kv"](x[:, 4:])], 1), 2, norms=(cross["q_norm"], cross["k_norm"]))), random)
@@ -473,6 +480,7 @@ def attentions(file):
         "causal": ((2, 12, 17), lambda x: attend_to_all(x, 2, causal=True)),
         "causal_turned": ((1, 12, 13), lambda x: attend_to_all(x, 1, causal=True, turned=True)),
         "attend_turned": ((1, 24, 8, 7), lambda x: attend_to_all(x, 2, turned=True, base=50.0)),
+        "grouped": ((2, 8, 17), lambda x: attend_to_all(x, 4, causal=True, key_heads=2)),
         "flip": ((2, 2, 9, 11), lambda x: x.flip(2, 3)),
         "flip_columns": ((2, 2, 9, 11), lambda x: x.flip(3)),
         "flip_signal": ((2, 2, 13), lambda x: x.flip(2)),

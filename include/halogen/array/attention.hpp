@@ -1,6 +1,7 @@
 // scaled_dot_product_attention(query, key, value): softmax(scale q k^T) v of each sample and head.
 //
-//   query (N, H, L, E), key (N, H, S, E), value (N, H, S, V) -> (N, H, L, V), as PyTorch's.
+//   query (N, H, L, E), key (N, H, S, E), value (N, H, S, V) -> (N, H, L, V), as PyTorch's; with enable_gqa key and
+//   value may have H / G heads, each seen by G neighbouring heads of the query
 //
 //   all three placed as     result      moves on that mesh dimension
 //   Shard<0>, Shard<1>      the same    nothing: samples and heads are whole
@@ -28,6 +29,7 @@ namespace halogen {
 struct AttentionOptions {
   bool is_causal = false;                      ///< query i sees keys 0..i, whatever the lengths
   std::optional<double> scale = std::nullopt;  ///< of the logits; 1 / sqrt(E) by default
+  bool enable_gqa = false;  ///< query heads are a multiple of key heads: head h sees the keys of head h / multiple
 };
 
 namespace detail {
@@ -110,6 +112,14 @@ constexpr auto pair_misfit() {
                                            static_extent<typename field_operand<B>::type>(d)>{};
   }
 }
+/// Of heads, which may be a multiple (AttentionOptions::enable_gqa).
+template <class A, class B>
+constexpr auto head_misfit() {
+  constexpr int a = static_extent<typename field_operand<A>::type>(1),
+                b = static_extent<typename field_operand<B>::type>(1);
+  if constexpr (a != dyn && b != dyn)
+    if constexpr (b == 0 ? a != 0 : a % b != 0) return why::attention_extents_differ<1, a, b>{};
+}
 template <class Q, class K, class V>
 constexpr auto attention_misfit() {
   if constexpr (!std::is_void_v<decltype(operand_misfit<Q>())>)
@@ -118,8 +128,10 @@ constexpr auto attention_misfit() {
     return operand_misfit<K>();
   else if constexpr (!std::is_void_v<decltype(operand_misfit<V>())>)
     return operand_misfit<V>();
-  else if constexpr (!std::is_void_v<decltype(pair_misfit<Q, K, 0, 1, 3>())>)
-    return pair_misfit<Q, K, 0, 1, 3>();
+  else if constexpr (!std::is_void_v<decltype(pair_misfit<Q, K, 0, 3>())>)
+    return pair_misfit<Q, K, 0, 3>();
+  else if constexpr (!std::is_void_v<decltype(head_misfit<Q, K>())>)
+    return head_misfit<Q, K>();
   else if constexpr (!std::is_void_v<decltype(pair_misfit<K, V, 0, 1, 2>())>)
     return pair_misfit<K, V, 0, 1, 2>();
 }
@@ -170,9 +182,19 @@ struct AttentionKey {
   }
 };
 
+/// Whether the query's heads are a multiple of the key's, and lie on the ranks of their keys.
+template <class Query, class Key>
+bool are_groups_of(const Query& query, const Key& key) {
+  const index_t queries = query.extent(1), keys = key.extent(1);
+  if (keys == 0 || queries % keys != 0) return queries == keys;
+  for (int i = 0; i < key.cut(1).parts(); ++i)
+    if (query.cut(1).piece(i).begin != queries / keys * key.cut(1).piece(i).begin) return false;
+  return true;
+}
+
 /// Throws CollectiveError where what only the run knows does not fit together.
 template <class Query, class Key, class Value>
-void check_attention(const Query& query, const Key& key, const Value& value) {
+void check_attention(const Query& query, const Key& key, const Value& value, bool enable_gqa) {
   const auto points = [](const auto& a, const auto& b, int d, const char* names) {
     if (a.extent(d) != b.extent(d))
       throw CollectiveError("attention: " + std::string(names) + " have " + std::to_string(a.extent(d)) + " and " +
@@ -185,7 +207,12 @@ void check_attention(const Query& query, const Key& key, const Value& value) {
   };
   if (!(query.mesh() == key.mesh()) || !(key.mesh() == value.mesh()))
     throw CollectiveError("attention: query, key and value lie on different meshes: distribute them on one");
-  for (const int d : {0, 1, 3}) points(query, key, d, "query and key");
+  for (const int d : {0, 3}) points(query, key, d, "query and key");
+  if (!enable_gqa) points(query, key, 1, "query and key");
+  if (enable_gqa && !are_groups_of(query, key))
+    throw CollectiveError("attention: query and key have " + std::to_string(query.extent(1)) + " and " +
+                          std::to_string(key.extent(1)) +
+                          " heads: with enable_gqa those of the query are a multiple, cut where groups end");
   for (const int d : {0, 1, 2}) points(key, value, d, "key and value");
 }
 
@@ -251,12 +278,13 @@ struct Attention
           schedule.queries = query.cut(2), schedule.keys = key.cut(2);
           schedule.is_causal = options.is_causal;
           kernels::AttentionShape shape;
-          shape.samples = query.local_extent(0), shape.heads = query.local_extent(1);
+          shape.samples = query.local_extent(0), shape.heads = key.local_extent(1);
           shape.queries = query.local_extent(2), shape.first_query = query.offset(2);
           shape.embedding = static_cast<int>(query.extent(3));
           shape.value_embedding = static_cast<int>(value.extent(3));
           shape.is_causal = options.is_causal;
-          return std::make_unique<Ring>(query.mesh().communicator(pieces.mask({2})), schedule, shape);
+          return std::make_unique<Ring>(query.mesh().communicator(pieces.mask({2})), schedule, shape,
+                                        key.extent(1) == 0 ? 1 : query.extent(1) / key.extent(1));
         });
   }
   double scale(index_t embedding) const {
@@ -265,7 +293,7 @@ struct Attention
 
   Result compute() const {
     const auto [query, key, value] = fields();
-    detail::check_attention(query, key, value);
+    detail::check_attention(query, key, value, options.enable_gqa);
     query.shape()->agree(query.decomposition().mask({2}));  // keys and values are cut alike
     key.shape()->agree(key.decomposition().mask({2}));
     std::array<Cut, 4> cuts{query.cut(0), query.cut(1), query.cut(2), value.cut(3)};

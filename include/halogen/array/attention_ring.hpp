@@ -24,8 +24,10 @@ namespace halogen::detail {
 template <class T, class S>
 class AttentionRing {
  public:
-  /// `shape`: samples, heads, queries and embeddings of this rank. `ranks`: those that cut the sequence, in order.
-  AttentionRing(const Communicator& ranks, const RingSchedule& schedule, const kernels::AttentionShape& shape);
+  /// `shape`: samples, heads of keys, queries and embeddings of this rank, each head of keys seen by `group`
+  /// neighbouring heads of queries. `ranks`: those that cut the sequence, in order.
+  AttentionRing(const Communicator& ranks, const RingSchedule& schedule, const kernels::AttentionShape& shape,
+                index_t group);
 
   void forward(double scale, const kernels::HeadRows<const S>& query, const kernels::HeadRows<const S>& key,
                const kernels::HeadRows<const S>& value, const kernels::HeadRows<T>& output,
@@ -113,6 +115,7 @@ class AttentionRing {
   Communicator ranks_;
   RingSchedule schedule_;
   kernels::AttentionShape shape_;
+  index_t group_ = 1;
   index_t most_keys_ = 0;
   int first_ = -1, last_ = -1;  ///< steps whose piece this rank sees: every query sees key 0
   std::array<TransportBuffer<S>, 2> pairs_;
@@ -125,8 +128,8 @@ class AttentionRing {
 
 template <class T, class S>
 AttentionRing<T, S>::AttentionRing(const Communicator& ranks, const RingSchedule& schedule,
-                                   const kernels::AttentionShape& shape)
-    : ranks_(ranks), schedule_(schedule), shape_(shape) {
+                                   const kernels::AttentionShape& shape, index_t group)
+    : ranks_(ranks), schedule_(schedule), shape_(shape), group_(group) {
   for (int piece = 0; piece < schedule.ranks(); ++piece)
     most_keys_ = std::max(most_keys_, schedule.keys.piece(piece).size());
   for (int step = 0; step < schedule.ranks(); ++step)
@@ -156,19 +159,22 @@ void AttentionRing<T, S>::forward(double scale, const kernels::HeadRows<const S>
                                   const kernels::HeadRows<T>& output, const kernels::HeadRows<T>& logsumexp) {
   shape_.scale = scale;
   kernels::AttentionForward<execution_space, T, S> kernel;
-  kernel.query = query;
-  kernel.output = output;
-  kernel.logsumexp = logsumexp;
   const auto run = [&](int step, int piece, const auto& keys, const auto& values) {
     kernel.shape = shape_of_piece(piece);
     kernel.key = keys, kernel.value = values;
     kernel.is_first = step == first_;
     kernel.is_last = step == last_;
+    const index_t state_values = kernel.state_values(kernel.shape);
     if (!(kernel.is_first && kernel.is_last) && state_.extent(0) == 0)
       state_ = Kokkos::View<T*, memory_space>(Kokkos::view_alloc("halogen::attention", Kokkos::WithoutInitializing),
-                                              kernel.state_values(kernel.shape));
-    kernel.state = state_.data();
-    launch(step, kernel);
+                                              group_ * state_values);
+    for (index_t member = 0; member < group_; ++member) {
+      kernel.query = query.member_of_groups(group_, member);
+      kernel.output = output.member_of_groups(group_, member);
+      kernel.logsumexp = logsumexp.member_of_groups(group_, member);
+      kernel.state = state_.extent(0) == 0 ? nullptr : state_.data() + member * state_values;
+      launch(step, kernel);
+    }
   };
   travel(key, value, run, [](int) {});
 }
@@ -176,29 +182,40 @@ void AttentionRing<T, S>::forward(double scale, const kernels::HeadRows<const S>
 template <class T, class S>
 void AttentionRing<T, S>::backward(double scale, const Pulled& pulled) {
   shape_.scale = scale;
-  const index_t rows = shape_.samples * shape_.heads * shape_.queries;
-  if (static_cast<index_t>(dots_.extent(0)) < rows)
-    dots_ = Kokkos::View<T*, memory_space>(Kokkos::view_alloc("halogen::dots", Kokkos::WithoutInitializing), rows);
+  const index_t rows = shape_.samples * shape_.heads * shape_.queries;  // of each member of the groups
+  if (static_cast<index_t>(dots_.extent(0)) < group_ * rows)
+    dots_ =
+        Kokkos::View<T*, memory_space>(Kokkos::view_alloc("halogen::dots", Kokkos::WithoutInitializing), group_ * rows);
   const bool pulls_keys = pulled.key.data != nullptr;
   if (pulls_keys && schedule_.ranks() > 1 && sum_moves_.empty()) prepare_sums();
-  if (rows > 0)
+  for (index_t member = 0; rows > 0 && member < group_; ++member)
     launch_range(space_, "halogen::attention_dots", rows,
-                 kernels::AttentionDots<T>{pulled.saved.gradient, pulled.output, shape_.heads, shape_.queries,
-                                           shape_.value_embedding, dots_.data()});
-  const auto run = [&](int step, int piece, const auto& keys, const auto& values) {
-    kernels::AttentionSaved<T, S> saved = pulled.saved;
+                 kernels::AttentionDots<T>{pulled.saved.gradient.member_of_groups(group_, member),
+                                           pulled.output.member_of_groups(group_, member), shape_.heads, shape_.queries,
+                                           shape_.value_embedding, dots_.data() + member * rows});
+  const auto run_member = [&](int step, int piece, const auto& keys, const auto& values, index_t member) {
+    kernels::AttentionSaved<T, S> saved;
     saved.shape = shape_of_piece(piece);
+    saved.query = pulled.saved.query.member_of_groups(group_, member);
+    saved.gradient = pulled.saved.gradient.member_of_groups(group_, member);
+    saved.logsumexp = pulled.saved.logsumexp.member_of_groups(group_, member);
     saved.key = keys, saved.value = values;
-    saved.dots = dots_.data();
+    saved.dots = dots_.data() + member * rows;
     const bool stays = step == 0 && schedule_.last_hop(piece) == 0, pulls_query = pulled.query.data != nullptr;
+    const auto query_result = pulls_query ? pulled.query.member_of_groups(group_, member) : pulled.query;
     const auto key_result = stays || !pulls_keys ? pulled.key : key_sums(sums_[step % 2], piece);
     const auto value_result = stays || !pulls_keys ? pulled.value : value_sums(sums_[step % 2], piece);
     using All = kernels::AttentionGradients<execution_space, T, S>;
     if (pulls_query && pulls_keys && All::suits(space_, saved.shape))
-      return launch(step, All{saved, pulled.query, key_result, value_result, step == first_});
+      return launch(
+          step, All{saved, query_result, key_result, value_result, step == first_, member == 0, member == group_ - 1});
     if (pulls_query)
-      launch(step, kernels::AttentionQueryGradient<execution_space, T, S>{saved, pulled.query, step == first_});
-    if (pulls_keys) launch(step, kernels::AttentionKeyGradient<execution_space, T, S>{saved, key_result, value_result});
+      launch(step, kernels::AttentionQueryGradient<execution_space, T, S>{saved, query_result, step == first_});
+    if (pulls_keys)
+      launch(step, kernels::AttentionKeyGradient<execution_space, T, S>{saved, key_result, value_result, member == 0});
+  };
+  const auto run = [&](int step, int piece, const auto& keys, const auto& values) {
+    for (index_t member = 0; member < group_; ++member) run_member(step, piece, keys, values, member);
   };
   travel(pulled.saved.key, pulled.saved.value, run, [&](int step) {
     if (pulls_keys) pass_sums(step);

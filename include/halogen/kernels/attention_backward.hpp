@@ -130,13 +130,14 @@ struct AttentionQueryGradient {
   }
 };
 
-/// dk and dv of one piece of keys from this rank's queries, written.
+/// dk and dv of one piece of keys from this rank's queries, added to what the results hold unless is_first.
 template <class ExecutionSpace, class T, class S>
 struct AttentionKeyGradient {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   AttentionSaved<T, S> saved;
   HeadRows<T> key_result, value_result;
+  bool is_first = true;
   index_t first_team = 0;
   bool split = !tf32_is_allowed();
 
@@ -174,7 +175,7 @@ struct AttentionKeyGradient {
   }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    const DevicePart part{saved, key_result, value_result, split};
+    const DevicePart part{saved, key_result, value_result, is_first, split};
     part.run(team, first_team + team.league_rank());
   }
 
@@ -217,10 +218,13 @@ struct AttentionKeyGradient {
       detail::multiply_seen(rows, shape.value_embedding, logits, count, hides, seen, value_sums);
       detail::multiply_seen(queries, shape.embedding, products, count, hides, seen, key_sums);
     }
-    detail::store_columns(key_sums, own, shape.embedding, key_result, task.sample, task.head, task.begin,
-                          [factor](index_t) { return factor; });
-    detail::store_columns(value_sums, own, shape.value_embedding, value_result, task.sample, task.head, task.begin,
-                          [](index_t) { return T(1); });
+    const auto store = [&](auto adds) {
+      detail::store_columns<decltype(adds)::value>(key_sums, own, shape.embedding, key_result, task.sample, task.head,
+                                                   task.begin, [factor](index_t) { return factor; });
+      detail::store_columns<decltype(adds)::value>(value_sums, own, shape.value_embedding, value_result, task.sample,
+                                                   task.head, task.begin, [](index_t) { return T(1); });
+    };
+    is_first ? store(std::false_type()) : store(std::true_type());
   }
 };
 

@@ -7,14 +7,15 @@
 
 namespace halogen::kernels {
 
-/// dq added to what `query_result` holds unless is_first; dk and dv written.
+/// dq added to what `query_result` holds unless is_first; dk and dv summed over launches from one that begins the keys'
+/// sums to one that ends them.
 template <class ExecutionSpace, class T, class S>
 struct AttentionGradients {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
   AttentionSaved<T, S> saved;
   HeadRows<T> query_result, key_result, value_result;
-  bool is_first = true;
+  bool is_first = true, begins_keys = true, ends_keys = true;
   index_t first_team = 0;
 
   static index_t teams(const AttentionShape& shape) { return shape.samples * shape.heads; }
@@ -70,7 +71,7 @@ struct AttentionGradients {
     const index_t number = first_team + team.league_rank();
     const index_t sample = number / shape.heads, head = number % shape.heads;
     const T factor = static_cast<T>(shape.scale);
-    for (index_t k = 0; k < shape.keys; ++k) {
+    for (index_t k = 0; begins_keys && k < shape.keys; ++k) {
       std::fill_n(key_result.row(sample, head, k), shape.embedding, T(0));
       std::fill_n(value_result.row(sample, head, k), shape.value_embedding, T(0));
     }
@@ -112,7 +113,7 @@ struct AttentionGradients {
         }
       }
     }
-    for (index_t k = 0; k < shape.keys; ++k) {
+    for (index_t k = 0; ends_keys && k < shape.keys; ++k) {
       T* row = key_result.row(sample, head, k);
       for (int e = 0; e < shape.embedding; ++e) row[e] *= factor;
     }

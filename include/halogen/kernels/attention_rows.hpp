@@ -22,6 +22,11 @@ struct HeadRows {
   }
   HALOGEN_FUNCTION HeadRows<const T> read_only() const { return {data, sample_stride, head_stride, row_stride}; }
 
+  /// Of groups of so many neighbouring heads the `number`-th head of each.
+  HeadRows member_of_groups(index_t heads, index_t number) const {
+    return {data + number * head_stride, sample_stride, heads * head_stride, row_stride};
+  }
+
   /// Side by side: `positions` rows of `width` values of each head.
   static HeadRows packed(T* data, index_t heads, index_t positions, index_t width) {
     return {data, heads * positions * width, positions * width, width};
@@ -146,14 +151,17 @@ inline void load_columns(const HeadRows<const S>& rows, index_t sample, index_t 
   }
 }
 
-/// rows[x][e] = to[e][x] * factor[x].
-template <class T, class Factor>
+/// rows[x][e] = to[e][x] * factor[x], or += where Add.
+template <bool Add = false, class T, class Factor>
 inline void store_columns(const T* from, index_t count, int width, const HeadRows<T>& rows, index_t sample,
                           index_t head, index_t first, Factor factor) {
   for (index_t x = 0; x < count; ++x) {
     T* row = rows.row(sample, head, first + x);
     const T by = factor(x);
-    for (int e = 0; e < width; ++e) row[e] = from[e * tile_columns<T> + x] * by;
+    for (int e = 0; e < width; ++e) {
+      const T value = from[e * tile_columns<T> + x] * by;
+      row[e] = Add ? row[e] + value : value;
+    }
   }
 }
 

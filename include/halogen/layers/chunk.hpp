@@ -21,23 +21,27 @@
 namespace halogen {
 namespace detail {
 
-template <int I, int N>
+/// Of N equal parts of the channels so many from `Begin` on.
+template <int Begin, int Count, int N>
 struct ChunkOf {
+  template <class S>
+  static int part(const LaunchAt<S>& at) {
+    return at.node().channels / Count;
+  }
+
   struct Forward {
     static constexpr const char* label = "halogen::chunk";
     template <class S, Form>
     static auto rows(const LaunchAt<S>& at) {
-      const int channels = at.node().channels;
-      return kernels::ChunkRows<S, kernels::ValueReader<S>>{at.value(0), I * channels, N * channels};
+      return kernels::ChunkRows<S, kernels::ValueReader<S>>{at.value(0), Begin * part(at), N * part(at)};
     }
   };
   struct Backward {
     static constexpr const char *label = "halogen::chunk_backward", *suffix = " backward";
     template <class S, Form>
     static auto rows(const LaunchAt<S>& at) {
-      const int channels = at.node().channels;
-      return kernels::ChunkRows<S, kernels::GradientReader<S>>{at.gradient(0), at.first_channel() - I * channels,
-                                                               channels};
+      return kernels::ChunkRows<S, kernels::GradientReader<S>>{at.gradient(0), at.first_channel() - Begin * part(at),
+                                                               at.node().channels};
     }
   };
   static constexpr void forward(Planner& planner, const Node& node) {
@@ -51,6 +55,16 @@ struct ChunkOf {
   static constexpr Operation operation{"chunk", forward, vjp};
 };
 
+template <int Begin, int Count, int N>
+constexpr Traced add_chunk(Traced x) {
+  static_assert(Begin >= 0 && Count > 0 && Begin + Count <= N, "there are N chunks, from 0 on");
+  const Traced y = add_layer(x, ChunkOf<Begin, Count, N>::operation);
+  Node& node = x.graph->nodes[y.node];
+  if (node.channels % N != 0) x.graph->refuse(Misfit::Kind::groups_do_not_divide, node.layer, N, node.channels);
+  node.channels = node.channels / N * Count;
+  return y;
+}
+
 struct GateOf {
   template <class T>
   KOKKOS_FUNCTION T operator()(T a, T b) const {
@@ -63,15 +77,7 @@ struct GateOf {
 
 template <int I, int N>
 struct Chunk : Module<Chunk<I, N>> {
-  static_assert(I >= 0 && I < N, "there are N chunks, from 0 on");
-
-  constexpr Traced forward(Traced x) const {
-    const Traced y = add_layer(x, detail::ChunkOf<I, N>::operation);
-    Node& node = x.graph->nodes[y.node];
-    if (node.channels % N != 0) x.graph->refuse(Misfit::Kind::groups_do_not_divide, node.layer, N, node.channels);
-    node.channels /= N;
-    return y;
-  }
+  constexpr Traced forward(Traced x) const { return detail::add_chunk<I, 1, N>(x); }
 };
 
 /// All N of them, from the first on.

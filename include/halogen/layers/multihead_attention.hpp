@@ -4,7 +4,8 @@
 //   q, k, v = qkv(x);  y = proj(o),  o[n, h, p] = sum over all points j of softmax_j(q[p] k[j] / sqrt(C / Heads)) v[j]
 //
 //   x: (N, C, H, W), (N, C, W) or (N, C, D, H, W) -> y: the same; parameters: qkv.weight (3 C, C), qkv.bias (3 C),
-//   proj.weight (C, C), proj.bias (C); with QueryKeyNorm also q_norm.weight, k_norm.weight (C / Heads), and their bias
+//   proj.weight (C, C), proj.bias (C); with QueryKeyNorm also q_norm.weight, k_norm.weight (C / Heads), and their bias;
+//   with KeyValueHeads<G> qkv makes C + 2 G C / Heads channels: keys and values have G heads, each seen by Heads / G
 //
 // CrossAttention<Channels, Heads, Context>: the same with queries of x and keys and values of a second value of x's
 // resolution, of Context channels: (q, kv)(x, z); parameters: q.weight (C, C), kv.weight (2 C, Context), and their
@@ -44,21 +45,27 @@ struct Rotary {};
 /// Queries and keys are normed over the channels of each head before: by LayerNorm or RMSNorm, as timm's qk_norm.
 template <template <int, class> class Norm = LayerNorm>
 struct QueryKeyNorm {};
+/// Grouped queries (Ainslie et al. 2023): keys and values have Count heads, of which the heads are a multiple.
+template <int Count>
+struct KeyValueHeads {};
 
 namespace detail {
 
-/// Of query, key and value one after the other in 3 C channels: (N, 3 C, ...) -> (N, C, ...), C a multiple of Heads.
-template <int Heads, bool Causal>
+/// Of query, key and value one after the other, of so many heads each: (N, (Heads + 2 KeyHeads) E, ...) -> (N, Heads E,
+/// ...).
+template <int Heads, int KeyHeads, bool Causal>
 struct AttendToAll {
   template <class Field>
   auto operator()(const Field& qkv) const {
     constexpr int last = placed_at<Field>::rank - 1;
-    const index_t channels = qkv.extent(1) / 3;
-    const auto points = stored(flatten_pieces<2, last>(qkv));  // (N, 3 C, L)
-    const auto heads = [&](int which) {                        // (N, Heads, L, C / Heads)
-      return transpose<2, 3>(unflatten<1>(slice<1>(points, which * channels, (which + 1) * channels), Heads, -1));
+    const index_t width = qkv.extent(1) / (Heads + 2 * KeyHeads);
+    const auto points = stored(flatten_pieces<2, last>(qkv));  // (N, (Heads + 2 KeyHeads) E, L)
+    const auto heads = [&](int first, int count) {             // (N, count, L, E)
+      return transpose<2, 3>(unflatten<1>(slice<1>(points, first * width, (first + count) * width), count, -1));
     };
-    const auto seen = scaled_dot_product_attention(heads(0), heads(1), heads(2), {.is_causal = Causal});
+    const auto seen =
+        scaled_dot_product_attention(heads(0, Heads), heads(Heads, KeyHeads), heads(Heads + KeyHeads, KeyHeads),
+                                     {.is_causal = Causal, .enable_gqa = Heads != KeyHeads});
     return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
   }
 };
@@ -67,6 +74,7 @@ struct AttentionLayerOptions {
   bool bias = true, is_causal = false;
   int rotary = 0, base = 0;  ///< dimensions; 0: not turned
   bool normed = false, centred = false;
+  int key_heads = 0;  ///< 0: as many as heads
 
   template <bool On>
   constexpr void set(Bias<On>) {
@@ -83,6 +91,11 @@ struct AttentionLayerOptions {
   }
   constexpr void set(QueryKeyNorm<LayerNorm>) { normed = centred = true; }
   constexpr void set(QueryKeyNorm<RMSNorm>) { normed = true; }
+  template <int Count>
+  constexpr void set(KeyValueHeads<Count>) {
+    static_assert(Count > 0, "keys and values have heads");
+    key_heads = Count;
+  }
 };
 template <class... Options>
 constexpr AttentionLayerOptions attention_options() {
@@ -91,21 +104,27 @@ constexpr AttentionLayerOptions attention_options() {
   return options;
 }
 
-/// Attention of query, key and value in one value of 3 C channels.
+/// Attention of query, key and value in one value.
 template <int Heads, class... Options>
 struct Attending {
   static_assert(Heads > 0, "attention has heads");
   static constexpr AttentionLayerOptions options = attention_options<Options...>();
-  static constexpr RotaryConstants turns{{}, Heads, options.rotary, 3, 2, static_cast<double>(options.base)};
+  static constexpr int key_heads = options.key_heads > 0 ? options.key_heads : Heads, all = Heads + 2 * key_heads;
+  static_assert(Heads % key_heads == 0, "the heads are a multiple of KeyValueHeads");
+  static constexpr RotaryConstants turns{{}, all, Heads + key_heads, options.rotary, static_cast<double>(options.base)};
+
+  /// Before the channels of a layer are made.
+  static constexpr void check(Traced x, int channels) {
+    if (channels % Heads != 0) x.graph->refuse(Misfit::Kind::groups_do_not_divide, x.graph->layers, Heads, channels);
+  }
 
   static constexpr Traced of(Traced qkv) {
     GraphDraft& graph = *qkv.graph;
-    const int channels = (*qkv).channels / 3;
-    if ((*qkv).channels % (3 * Heads) != 0)
-      graph.refuse(Misfit::Kind::groups_do_not_divide, graph.layers, Heads, channels);
+    const int channels = (*qkv).channels;
+    if (channels % all != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, graph.layers, all, channels);
     if constexpr (options.rotary > 0) qkv = add_rotary(qkv, turns);
-    const Traced y = Function<AttendToAll<Heads, options.is_causal>>{}(qkv);
-    graph.nodes[y.node].channels = channels;
+    const Traced y = Function<AttendToAll<Heads, key_heads, options.is_causal>>{}(qkv);
+    graph.nodes[y.node].channels = channels / all * Heads;
     if (options.is_causal) graph.slide(1, graph.nodes[y.node].layer);
     return y;
   }
@@ -114,22 +133,23 @@ struct Attending {
   template <int Channels>
   static constexpr Traced of_normed(Traced qkv) {
     if constexpr (options.normed) {
-      using Norm = std::conditional_t<options.centred, LayerNormOfHeads<Heads, Channels / Heads>,
-                                      RMSNormOfHeads<Heads, Channels / Heads>>;
-      constexpr Named<"q_norm", Norm> query_norm;
-      constexpr Named<"k_norm", Norm> key_norm;
-      const std::array<Traced, 3> parts = chunk<3>(qkv);
-      const Traced query = query_norm(parts[0]);
-      const Traced key = key_norm(parts[1]);
-      qkv = concat(concat(query, key), parts[2]);
+      constexpr Named<"q_norm", Norm<Heads, Channels / Heads>> query_norm;
+      constexpr Named<"k_norm", Norm<key_heads, Channels / Heads>> key_norm;
+      const Traced query = query_norm(add_chunk<0, Heads, all>(qkv));
+      const Traced key = key_norm(add_chunk<Heads, key_heads, all>(qkv));
+      qkv = concat(concat(query, key), add_chunk<Heads + key_heads, key_heads, all>(qkv));
     }
     return of(qkv);
   }
+
+ private:
+  template <int Count, int Width>
+  using Norm = std::conditional_t<options.centred, LayerNormOfHeads<Count, Width>, RMSNormOfHeads<Count, Width>>;
 };
 
 }  // namespace detail
 
-/// Options: IsCausal (off), Rotary (none).
+/// Options: IsCausal (off), Rotary (none), KeyValueHeads (Heads).
 template <int Heads, class... Options>
 struct Attend : Module<Attend<Heads, Options...>> {
   using Attending = detail::Attending<Heads, Options...>;
@@ -138,15 +158,16 @@ struct Attend : Module<Attend<Heads, Options...>> {
   constexpr Traced forward(Traced x) const { return Attending::of(x); }
 };
 
-/// Options: Bias<bool> of qkv (true), IsCausal (off), Rotary, QueryKeyNorm (none).
+/// Options: Bias<bool> of qkv (true), IsCausal (off), Rotary, QueryKeyNorm (none), KeyValueHeads (Heads).
 template <int Channels, int Heads, class... Options>
 struct MultiheadAttention : Module<MultiheadAttention<Channels, Heads, Options...>> {
   using Attending = detail::Attending<Heads, Options...>;
   using WithBias = Bias<Attending::options.bias>;
 
   constexpr Traced forward(Traced x) const {
-    constexpr Named<"qkv", Linear<Channels, 3 * Channels, WithBias>> qkv;
+    constexpr Named<"qkv", Linear<Channels, Channels / Heads * Attending::all, WithBias>> qkv;
     constexpr Named<"proj", Linear<Channels, Channels>> proj;
+    Attending::check(x, Channels);
     const Traced of_points = qkv(x);
     const Traced seen = Attending::template of_normed<Channels>(of_points);
     return proj(seen);
@@ -161,8 +182,9 @@ struct CrossAttention : Module<CrossAttention<Channels, Heads, Context, Options.
 
   constexpr Traced forward(Traced x, Traced context) const {
     constexpr Named<"q", Linear<Channels, Channels, WithBias>> q;
-    constexpr Named<"kv", Linear<Context, 2 * Channels, WithBias>> kv;
+    constexpr Named<"kv", Linear<Context, Channels / Heads * 2 * Attending::key_heads, WithBias>> kv;
     constexpr Named<"proj", Linear<Channels, Channels>> proj;
+    Attending::check(x, Channels);
     const Traced query = q(x);
     const Traced key_value = kv(context);
     const Traced seen = Attending::template of_normed<Channels>(concat(query, key_value));

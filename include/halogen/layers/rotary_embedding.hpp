@@ -25,8 +25,8 @@ namespace halogen {
 namespace detail {
 
 struct RotaryConstants : Constants {
-  int heads = 1, dimensions = 1;
-  int shares = 1, turned = 1;  ///< the first `turned` of so many equal shares of the channels turn
+  int heads = 1, turned = 1;  ///< of all channels, and the first ones, which turn
+  int dimensions = 1;
   double base = 10000;
 };
 
@@ -34,8 +34,8 @@ struct RotaryOf {
   template <class S, class Reader>
   static kernels::RotaryRows<S, Reader> rows_of(const LaunchAt<S>& at, const Reader& reader, double sign, int first) {
     const auto& of = at.node().template as<RotaryConstants>();
-    const int share = at.node().channels / of.shares;
-    return {reader, {at.whole_field(), of.turned * share, share / of.heads, of.dimensions, of.base, sign}, first};
+    const int head = at.node().channels / of.heads;
+    return {reader, {at.whole_field(), of.turned * head, head, of.dimensions, of.base, sign}, first};
   }
 
   struct Forward {
@@ -70,7 +70,7 @@ constexpr Traced add_rotary(Traced x, const RotaryConstants& of) {
   const Node& node = graph.nodes[y.node];
   graph.need_points(x, node.layer);
   graph.slide(of.dimensions, node.layer);
-  const int pairs = 2 * of.dimensions * of.heads * of.shares;
+  const int pairs = 2 * of.dimensions * of.heads;
   if (node.channels % pairs != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, node.layer, pairs, node.channels);
   return y;
 }
@@ -79,7 +79,7 @@ namespace types {
 template <class Self, int Dimensions, int Heads, int Base>
 struct RotaryLayer : Module<Self> {
   static_assert(Heads > 0 && Base > 1, "a rotary embedding has heads, and a base above 1");
-  static constexpr RotaryConstants constants{{}, Heads, Dimensions, 1, 1, Base};
+  static constexpr RotaryConstants constants{{}, Heads, Heads, Dimensions, Base};
 
   constexpr Traced forward(Traced x) const { return add_rotary(x, constants); }
 };

@@ -85,7 +85,7 @@ struct AttentionKeyGradient {
 
   AttentionSaved<T, S> saved;
   HeadRows<T> key_result, value_result;
-  bool split;
+  bool is_first, split;
 
   static index_t teams(const AttentionShape& shape) {
     return AttentionTask::count(shape, shape.keys, rows) * parts_of(shape);
@@ -152,7 +152,9 @@ struct AttentionKeyGradient {
     const auto write = [&](auto& sums, const HeadRows<T>& to, int embedding, T by) {
       sums.change(team, [&](int row, int column, T sum) {
         const int e = part * Tile::width + column;
-        if (row < own && e < embedding) to.row(task.sample, task.head, task.begin + row)[e] = by * sum;
+        if (row >= own || e >= embedding) return sum;
+        T& at = to.row(task.sample, task.head, task.begin + row)[e];
+        at = is_first ? by * sum : at + by * sum;
         return sum;
       });
     };
