@@ -1,5 +1,6 @@
 // Four outputs of a convolution in three groups: by infer.
-// expect: why::groups_do_not_divide<0, 3, 4>
+// expect: why::groups_do_not_divide<0, 3, 4,
+// expect: Conv2d<3, 4
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"data", "height", "width">;

@@ -1,5 +1,7 @@
 // Four channels in three groups: by Trainer::predict.
-// expect: why::groups_do_not_divide<1, 3, 4>
+// expect: why::groups_do_not_divide<1, 3, 4,
+// expect: GroupNorm<3, 4>
+// expect: why::path<1>
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"data", "height", "width">;

@@ -1,5 +1,6 @@
 // Three heads of eight channels: by infer.
-// expect: why::groups_do_not_divide<1, 3, 8>
+// expect: why::groups_do_not_divide<1, 3, 8,
+// expect: NeighborhoodAttention2d<8, 3
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"data", "height", "width">;

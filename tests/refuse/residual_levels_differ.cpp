@@ -1,5 +1,6 @@
 // x + f(x) where f strides: by infer.
-// expect: why::levels_differ<0, 0, 1>
+// expect: why::levels_differ<0, 0, 1,
+// expect: Residual<
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"data", "height", "width">;

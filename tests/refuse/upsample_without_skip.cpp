@@ -1,5 +1,7 @@
 // An upsampling that stands in no SkipConcat has no extent to return to: by infer.
-// expect: why::upsample_without_skip<2>
+// expect: why::upsample_without_skip<2,
+// expect: UpsampleToSkip<
+// expect: why::path<2>
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"data", "height", "width">;

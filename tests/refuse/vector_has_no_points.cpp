@@ -1,5 +1,7 @@
 // A window of nine points over a vector, behind a global pool: by infer.
-// expect: why::vector_has_no_points<2>
+// expect: why::vector_has_no_points<2,
+// expect: Conv2d<4, 2
+// expect: why::path<2>
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"data", "height", "width">;

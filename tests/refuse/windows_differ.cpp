@@ -1,5 +1,7 @@
 // A pool of planes in a model of volumes: by infer.
-// expect: why::windows_differ<2, 2, 3>
+// expect: why::windows_differ<2, 2, 3,
+// expect: MaxPool2d<2
+// expect: why::path<2>
 #include <halogen/halogen.hpp>
 
 using Grid = hg::Mesh<"data", "depth", "height">;

@@ -10,26 +10,28 @@ namespace halogen::why {
 template <int... Positions>
 struct path {};
 
-/// Layer (position in forward order, from 0) takes Needed channels, but its input has Have. Written is its type as the
-/// model's author wrote it, or the container's that joins two values; Path where it stands.
+// Of a layer Written is the type as the model's author wrote it, or the container's that joins two values, and Path
+// where it stands.
+
+/// Layer (position in forward order, from 0) takes Needed channels, but its input has Have.
 template <int Layer, int Needed, int Have, class Written, class Path>
 struct channels_differ {};
 
 /// Layer normalises, or convolves from or to, Channels channels in Groups groups, which does not divide them.
-template <int Layer, int Groups, int Channels>
+template <int Layer, int Groups, int Channels, class Written, class Path>
 struct groups_do_not_divide {};
 
 /// Layer upsamples to a skip's extent, but stands in no SkipConcat.
-template <int Layer>
+template <int Layer, class Written, class Path>
 struct upsample_without_skip {};
 
 /// Layer slides windows, resamples or normalises over points, but its input is a vector for each sample: it stands
 /// after a global pool. Fix: Linear, activations and maps compute vectors.
-template <int Layer>
+template <int Layer, class Written, class Path>
 struct vector_has_no_points {};
 
 /// Layer joins tensors of different resolution: one of level First, one of level Second.
-template <int Layer, int First, int Second>
+template <int Layer, int First, int Second, class Written, class Path>
 struct levels_differ {};
 
 /// The model takes Needed inputs, and was given Have. Fix: hg::Inputs{x, y, ...} in the order of the model's `inputs`.
@@ -66,7 +68,7 @@ struct input_is_partial {};
 
 /// Layer has windows of Needed dimensions, layers before it of Have: a model is of signals (1), planes (2) or volumes
 /// (3).
-template <int Layer, int Needed, int Have>
+template <int Layer, int Needed, int Have, class Written, class Path>
 struct windows_differ {};
 
 /// Images, labels and weights have dimensions (N, C, H, W), Needed = 4, or, where a model's windows have depth,

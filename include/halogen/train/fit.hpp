@@ -96,6 +96,12 @@ constexpr Fit fit_of_field() {
   }
 }
 
+constexpr Fit fit_of_layer(FitKind kind, const Misfit& misfit) {
+  Fit fit{kind, misfit.layer, misfit.first, misfit.second, misfit.written, misfit.depth};
+  for (int i = 0; i < misfit.depth; ++i) fit.path[i] = misfit.path[i];
+  return fit;
+}
+
 template <class ModelType, int Channels>
 constexpr Fit fit_of_model() {
   constexpr Misfit misfit = graph_of<ModelType, Channels>.misfit;
@@ -105,21 +111,18 @@ constexpr Fit fit_of_model() {
           graph_of<ModelType, input_channels<ModelType>>.parameter_count)
         return {FitKind::channels_differ, 0, input_channels<ModelType>, Channels, address_of_type<ModelType>};
       return {};
-    case Misfit::Kind::channels_differ: {
-      Fit fit{FitKind::channels_differ, misfit.layer, misfit.first, misfit.second, misfit.written, misfit.depth};
-      for (int i = 0; i < misfit.depth; ++i) fit.path[i] = misfit.path[i];
-      return fit;
-    }
+    case Misfit::Kind::channels_differ:
+      return fit_of_layer(FitKind::channels_differ, misfit);
     case Misfit::Kind::groups_do_not_divide:
-      return {FitKind::groups_do_not_divide, misfit.layer, misfit.first, misfit.second};
+      return fit_of_layer(FitKind::groups_do_not_divide, misfit);
     case Misfit::Kind::upsample_without_skip:
-      return {FitKind::upsample_without_skip, misfit.layer};
+      return fit_of_layer(FitKind::upsample_without_skip, misfit);
     case Misfit::Kind::levels_differ:
-      return {FitKind::levels_differ, misfit.layer, misfit.first, misfit.second};
+      return fit_of_layer(FitKind::levels_differ, misfit);
     case Misfit::Kind::windows_differ:
-      return {FitKind::windows_differ, misfit.layer, misfit.first, misfit.second};
+      return fit_of_layer(FitKind::windows_differ, misfit);
     case Misfit::Kind::vector_has_no_points:
-      return {FitKind::vector_has_no_points, misfit.layer};
+      return fit_of_layer(FitKind::vector_has_no_points, misfit);
   }
   return {};
 }
@@ -220,25 +223,31 @@ constexpr Fit find_fit() {
   }
 }
 
+/// Of a layer's misfit; void of others.
+template <Fit F, class Written, class Path>
+constexpr auto why_of_layer() {
+  if constexpr (F.kind == FitKind::channels_differ)
+    return why::channels_differ<F.a, F.b, F.c, Written, Path>{};
+  else if constexpr (F.kind == FitKind::groups_do_not_divide)
+    return why::groups_do_not_divide<F.a, F.b, F.c, Written, Path>{};
+  else if constexpr (F.kind == FitKind::upsample_without_skip)
+    return why::upsample_without_skip<F.a, Written, Path>{};
+  else if constexpr (F.kind == FitKind::levels_differ)
+    return why::levels_differ<F.a, F.b, F.c, Written, Path>{};
+  else if constexpr (F.kind == FitKind::windows_differ)
+    return why::windows_differ<F.a, F.b, F.c, Written, Path>{};
+  else if constexpr (F.kind == FitKind::vector_has_no_points)
+    return why::vector_has_no_points<F.a, Written, Path>{};
+}
 template <Fit F, std::size_t... I>
-constexpr auto channels_differ_of(std::index_sequence<I...>) {
-  return why::channels_differ<F.a, F.b, F.c, type_of_address<F.written>, why::path<F.path[I]...>>{};
+constexpr auto why_of_layer(std::index_sequence<I...>) {
+  return why_of_layer<F, type_of_address<F.written>, why::path<F.path[I]...>>();
 }
 
 template <Fit F>
 constexpr auto why_of() {
-  if constexpr (F.kind == FitKind::channels_differ)
-    return channels_differ_of<F>(std::make_index_sequence<F.depth>{});
-  else if constexpr (F.kind == FitKind::groups_do_not_divide)
-    return why::groups_do_not_divide<F.a, F.b, F.c>{};
-  else if constexpr (F.kind == FitKind::upsample_without_skip)
-    return why::upsample_without_skip<F.a>{};
-  else if constexpr (F.kind == FitKind::levels_differ)
-    return why::levels_differ<F.a, F.b, F.c>{};
-  else if constexpr (F.kind == FitKind::windows_differ)
-    return why::windows_differ<F.a, F.b, F.c>{};
-  else if constexpr (F.kind == FitKind::vector_has_no_points)
-    return why::vector_has_no_points<F.a>{};
+  if constexpr (F.written != nullptr)
+    return why_of_layer<F>(std::make_index_sequence<F.depth>{});
   else if constexpr (F.kind == FitKind::inputs_differ)
     return why::inputs_differ<F.a, F.b>{};
   else if constexpr (F.kind == FitKind::input_channels_differ)
