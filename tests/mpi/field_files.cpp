@@ -123,9 +123,14 @@ TEST_CASE("what does not fit is refused on all ranks with a sentence, and leaves
   const auto kept = short_one.to_host();
   CHECK(refusal<CollectiveError>([&] { hg::load_field(path, "w", u); }) == at + "there is no tensor 'w'");
   CHECK(refusal<CollectiveError>([&] { hg::load_field(path, "u", narrow); }) ==
-        at + "tensor 'u' holds F64, but the field F32: load it into a field of that type, and cast that");
+        at + "tensor 'u' is F64 (2 x 24 x 4), but the field is F32 (2 x 24 x 4): load it into a field of its type and "
+             "extents, and cast that");
   CHECK(refusal<CollectiveError>([&] { hg::load_field(path, "u", short_one); }) ==
-        at + "tensor 'u' is (2 x 24 x 4), but the field (2 x 24 x 3): give a field of the file's extents");
+        at + "tensor 'u' is F64 (2 x 24 x 4), but the field is F64 (2 x 24 x 3): load it into a field of its type and "
+             "extents");
+  CHECK(refusal<CollectiveError>([&] { hg::load_field<Plane<float>>(path, "u", u.mesh()); }) ==
+        at + "tensor 'u' is F64 (2 x 24 x 4), but the field is F32 of 3 dimensions: load it into a field of its type "
+             "and extents, and cast that");
   CHECK(short_one.to_host() == kept);
   CHECK(refusal<CollectiveError>([&] { hg::load_field(nowhere, "u", u); }).starts_with("cannot read '/nowhere/"));
   grid_world().barrier();

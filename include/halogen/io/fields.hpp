@@ -57,21 +57,22 @@ void refuse_dry_mesh(const MeshHandle& mesh, const std::string& call) {
   if (mesh.is_dry()) throw Error(call + ": the ranks of a dry mesh are not there to write or read their pieces");
 }
 
-/// The place of a tensor whose dtype is T's and whose shape has so many dimensions.
+/// The place of a tensor whose dtype is T's and whose shape fits: has so many dimensions, and those extents where they
+/// are given.
 template <class T>
-TensorPlace place_of(const std::filesystem::path& path, const std::string& name, std::size_t dimensions) {
+TensorPlace place_of(const std::filesystem::path& path, const std::string& name, std::size_t dimensions,
+                     const std::vector<std::int64_t>* extents = nullptr) {
   for (const TensorPlace& place : read_safetensors_header(path)) {
     if (place.tensor.name != name) continue;
-    const auto refuse = [&](const std::string& what) {
-      throw std::runtime_error("'" + path.string() + "': tensor '" + name + "' " + what);
-    };
-    if (place.tensor.dtype != dtype_name<T>())
-      refuse("holds " + place.tensor.dtype + ", but the field " + dtype_name<T>() +
-             ": load it into a field of that type, and cast that");
-    if (place.tensor.shape.size() != dimensions)
-      refuse("is " + text_of(place.tensor.shape) + ", but the field has " + std::to_string(dimensions) +
-             " dimensions: give a field of as many");
-    return place;
+    if (place.tensor.dtype == dtype_name<T>() && place.tensor.shape.size() == dimensions &&
+        (extents == nullptr || place.tensor.shape == *extents))
+      return place;
+    throw std::runtime_error(
+        "'" + path.string() + "': tensor '" + name + "' is " + place.tensor.dtype + " " + text_of(place.tensor.shape) +
+        ", but the field is " + dtype_name<T>() + " " +
+        (extents == nullptr ? "of " + std::to_string(dimensions) + " dimensions" : text_of(*extents)) +
+        ": load it into a field of its type and extents" +
+        (place.tensor.dtype == dtype_name<T>() ? "" : ", and cast that"));
   }
   throw std::runtime_error("'" + path.string() + "': there is no tensor '" + name + "'");
 }
@@ -151,10 +152,8 @@ void load_field(const std::filesystem::path& path, const std::string& name, Fiel
   detail::refuse_dry_mesh(field.mesh("load_field"), "load_field");
   using T = typename Field::value_type;
   const auto piece = agree(field.mesh().world(), [&] {
-    const TensorPlace place = detail::place_of<T>(path, name, Field::rank);
-    if (const auto shape = detail::shape_in_file(field); place.tensor.shape != shape)
-      throw Error("'" + path.string() + "': tensor '" + name + "' is " + detail::text_of(place.tensor.shape) +
-                  ", but the field " + detail::text_of(shape) + ": give a field of the file's extents");
+    const std::vector<std::int64_t> extents = detail::shape_in_file(field);
+    const TensorPlace place = detail::place_of<T>(path, name, Field::rank, &extents);
     const detail::PlacedFile file(path, O_RDONLY);
     std::size_t points = 1, at = 0;
     for (int d = 0; d < Field::rank; ++d) points *= static_cast<std::size_t>(field.local_extent(d));
