@@ -28,10 +28,10 @@ class SeriesInTurn {
   void write(index_t first, const Field& field) const {
     const Communicator& world = mesh_.world();
     agree(world, [&] {
-      const PointBox all{std::vector<index_t>(extents_.size(), 0), extents_of(field)};
-      if (!(field.mesh(Format::user) == mesh_) || first < 0 || first + all.extent[0] > extents_[0] ||
-          !std::equal(extents_.begin() + 1, extents_.end(), all.extent.begin() + 1))
-        refuse("a field of " + text_of(all.extent) + " at " + std::to_string(first) + ", but the variable has " +
+      const std::vector<index_t> extents = shape_in_file(field);
+      if (!(field.mesh(Format::user) == mesh_) || first < 0 || first + extents[0] > extents_[0] ||
+          !std::equal(extents_.begin() + 1, extents_.end(), extents.begin() + 1))
+        refuse("a field of " + text_of(extents) + " at " + std::to_string(first) + ", but the variable has " +
                text_of(extents_) + ": give a field of its extents and mesh");
     });
     PointBox box = piece_box(field, mesh_.rank());
@@ -76,12 +76,6 @@ class SeriesInTurn {
     agree(mesh_.world(), [&] {
       if (mesh_.rank() == 0) said([&] { Format::template make<T>(file_, name_, extents_, options, is_series); });
     });
-  }
-
-  static std::vector<index_t> extents_of(const Field& field) {
-    std::vector<index_t> extents;
-    for (int d = 0; d < Field::rank; ++d) extents.push_back(field.extent(d));
-    return extents;
   }
 
   [[noreturn]] void refuse(const std::string& what) const {

@@ -61,7 +61,7 @@ class ZarrSeries {
       }
       return rank;
     };
-    detail::PointBox whole{std::vector<index_t>(extents_.size(), 0), extents_of(field)};
+    detail::PointBox whole{std::vector<index_t>(extents_.size(), 0), detail::shape_in_file(field)};
     whole.begin[0] = first;
     // what this rank has of each file goes to its owner, file after file
     const int own = mesh_.rank(), ranks = mesh_.size();
@@ -152,11 +152,6 @@ class ZarrSeries {
     if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::quiet_NaN();
     return T(0);
   }
-  static std::vector<index_t> extents_of(const Field& field) {
-    std::vector<index_t> extents;
-    for (int d = 0; d < Field::rank; ++d) extents.push_back(field.extent(d));
-    return extents;
-  }
   /// Whether a rank is the first of those that hold its piece.
   bool is_first(int rank) const {
     for (int d = Field::mesh_type::rank - 1; d >= 0; --d) {
@@ -181,7 +176,7 @@ class ZarrSeries {
                ": give 1 or more, and files of whole chunks");
   }
   void check(index_t first, const Field& field) const {
-    std::vector<index_t> extents = extents_of(field);
+    std::vector<index_t> extents = detail::shape_in_file(field);
     const std::vector<index_t> rest(extents.begin() + 1, extents.end());
     if (!(field.mesh("save_zarr") == mesh_) || rest != std::vector<index_t>(extents_.begin() + 1, extents_.end()) ||
         first < 0 || first + extents[0] > extents_[0])
