@@ -44,6 +44,18 @@ struct WithBuffers
                      hg::Conv2d<4, 5>, hg::Frozen<hg::GroupNorm<1, 5>>, hg::Frozen<hg::Conv2d<5, 4>>,
                      hg::Frozen<hg::BatchNorm2d<4>>, hg::SiLU, hg::Conv2d<4, 1>> {};
 
+/// A layer that is called twice, with others between its calls and around them.
+struct Again : hg::Module<Again> {
+  hg::Named<"first", hg::Conv2d<in, 4, hg::Kernel<3>, hg::Padding<1>>> first;
+  hg::Named<"again", hg::Sequential<hg::Conv2d<4, 4, hg::Kernel<3>, hg::Padding<1>>, hg::GroupNorm<2, 4>>> again;
+  hg::Named<"between", hg::Conv2d<4, 4>> between;
+  hg::Named<"last", hg::Conv2d<4, 1>> last;
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced y = between(hg::SiLU{}(again(first(x))));
+    return last(hg::SiLU{}(again(y)));
+  }
+};
+
 using Sharding = hg::ShardParameters<"data">;
 using ShardingOverTwo = hg::ShardParameters<"data", "height">;
 template <class Model, class S = Sharding>
@@ -178,6 +190,13 @@ TEST_CASE("the same where some parameters are buffers, which every rank holds") 
   on_meshes([](const auto& mesh) {
     check_same_training<WithBuffers>(mesh, Sharding{});
     check_same_training<WithBuffers>(mesh, Sharding{.bucket_bytes = 400}, 3, {.lr = 5e-3, .max_norm = 1e-2});
+  });
+}
+
+TEST_CASE("the same where a layer is called twice") {
+  on_meshes([](const auto& mesh) {
+    check_same_training<Again>(mesh, Sharding{});
+    check_same_training<Again>(mesh, Sharding{.bucket_bytes = 400}, 3);
   });
 }
 

@@ -9,37 +9,13 @@ namespace {
 
 const char* const file = "multihead_attention";
 
-/// Output and input gradient of a layer without parameters, on every mesh.
 template <class Layer, int In, int Out, std::size_t Rank = 3>
 void check(const std::string& name) {
-  using Model = hg::Sequential<support::Takes<In>, Layer>;
-  const support::StoredCase<Rank> stored(file, name);
-  CAPTURE(name);
-  REQUIRE(stored.channels("input") == In);
-  const int ran = support::on_meshes<Model, In>(stored.extents("input"), [&](const auto& mesh) {
-    const auto result = stored.template run<Model, In, Out>(mesh);
-    CHECK(support::relative_error(result.output, stored["output"]) < 1e-12);
-    CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < 1e-12);
-  });
-  if (support::world().size() <= 2) CHECK(ran > 0);
+  support::check_named<Layer, In, Out, Rank>(file, name);
 }
-
-/// With parameters of PyTorch's names.
 template <class Layer, int In, int Out>
 void check_layer(const std::string& name, const std::vector<std::string>& names) {
-  const support::Reference reference(file);
-  CAPTURE(name);
-  CHECK(hg::parameter_names<Layer>() == names);
-  const auto parameters = support::all_parameters<Layer>(reference, name + ".");
-  const auto gradient = support::all_parameters<Layer>(reference, name + ".grad.");
-  const support::StoredCase<3> stored(file, name);
-  const int ran = support::on_meshes<Layer, In>(stored.extents("input"), [&](const auto& mesh) {
-    const auto result = stored.template run<Layer, In, Out>(mesh, parameters);
-    CHECK(support::relative_error(result.output, stored["output"]) < 1e-12);
-    CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < 1e-12);
-    CHECK(support::relative_error(result.parameter_gradient, gradient) < 1e-12);
-  });
-  if (support::world().size() <= 2) CHECK(ran > 0);
+  support::check_with_parameters<Layer, In, Out>(file, name, names);
 }
 
 /// The first third of the channels looks at the others.

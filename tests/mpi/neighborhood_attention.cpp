@@ -12,19 +12,10 @@ using hg::Boundary, hg::Causal, hg::Dilation, hg::Kernel, hg::Periodic, hg::Zero
 
 const char* const file = "neighborhood_attention";
 
-/// Output and input gradient of attention alone, on every mesh.
+/// Attention alone.
 template <class Layer, int In, std::size_t Rank = 3>
 void check(const std::string& name) {
-  using Model = hg::Sequential<support::Takes<In>, Layer>;
-  const support::StoredCase<Rank> stored(file, name);
-  CAPTURE(name);
-  REQUIRE(stored.channels("input") == In);
-  const int ran = support::on_meshes<Model, In>(stored.extents("input"), [&](const auto& mesh) {
-    const auto result = stored.template run<Model, In, In / 3>(mesh);
-    CHECK(support::relative_error(result.output, stored["output"]) < 1e-12);
-    CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < 1e-12);
-  });
-  if (support::world().size() <= 2) CHECK(ran > 0);
+  support::check_named<Layer, In, In / 3, Rank>(file, name);
 }
 
 /// In a network, with windows that reach over several pieces, normed and activated before.

@@ -7,20 +7,9 @@ namespace test_stored_layers {
 
 namespace {
 
-/// Output and input gradient of a layer without parameters, on every mesh.
 template <class Layer, int In, int Out = In, std::size_t Rank = 3>
 void check(const std::string& name, const char* file = "layers") {
-  using Model = hg::Sequential<support::Takes<In>, Layer>;
-  constexpr double tolerance = 1e-13;
-  const support::StoredCase<Rank> stored(file, name);
-  CAPTURE(name);
-  REQUIRE(stored.channels("input") == In);
-  const int ran = support::on_meshes<Model, In>(stored.extents("input"), [&](const auto& mesh) {
-    const auto result = stored.template run<Model, In, Out>(mesh);
-    CHECK(support::relative_error(result.output, stored["output"]) < tolerance);
-    CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < tolerance);
-  });
-  if (support::world().size() <= 2) CHECK(ran > 0);
+  support::check_named<Layer, In, Out, Rank>(file, name, 1e-13);
 }
 
 /// Convolutions of volumes and signals, whose numbers are exact.

@@ -12,20 +12,11 @@ using hg::Boundary, hg::Kernel, hg::Periodic, hg::Shifted, hg::Zero;
 
 const char* const file = "window_attention";
 
-/// Output and gradients of the input and the table of attention alone, on every mesh.
+/// Attention alone, and its table.
 template <class Layer, int In, std::size_t Rank = 3>
 void check(const std::string& name) {
-  using Model = hg::Sequential<support::Takes<In>, Layer>;
   const support::StoredCase<Rank> stored(file, name);
-  CAPTURE(name);
-  REQUIRE(stored.channels("input") == In);
-  const int ran = support::on_meshes<Model, In>(stored.extents("input"), [&](const auto& mesh) {
-    const auto result = stored.template run<Model, In, In / 3>(mesh, stored["table"]);
-    CHECK(support::relative_error(result.output, stored["output"]) < 1e-12);
-    CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < 1e-12);
-    CHECK(support::relative_error(result.parameter_gradient, stored["grad_table"]) < 1e-12);
-  });
-  if (support::world().size() <= 2) CHECK(ran > 0);
+  support::check_named<Layer, In, In / 3, Rank>(file, name, 1e-12, stored["table"], stored["grad_table"]);
 }
 
 /// In a network, with windows that reach over several pieces, normed and activated before.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
 globe.safetensors, largest.safetensors, map_activations.safetensors, point_losses.safetensors, optimizers.safetensors, side_padding.safetensors, neighborhood_attention.safetensors, window_attention.safetensors,
-multihead_attention.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
+multihead_attention.safetensors, shared_weights.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
 """
@@ -242,6 +242,7 @@ def main():
     neighborhoods(folder / "neighborhood_attention.safetensors")
     windows(folder / "window_attention.safetensors")
     attentions(folder / "multihead_attention.safetensors")
+    shared_weights(folder / "shared_weights.safetensors")
     point_losses(folder / "point_losses.safetensors")
     optimizers(folder / "optimizers.safetensors")
 
@@ -486,6 +487,22 @@ def attentions(file):
         "flip_signal": ((2, 2, 13), lambda x: x.flip(2)),
         "flip_volume": ((1, 1, 6, 7, 8), lambda x: x.flip(2, 4)),
     }, tensors=tensors)
+
+
+def shared_weights(file):
+    """Layers that are called twice: a block of the field with itself, one of the points and of their mean."""
+    random = np.random.default_rng(17)
+    block = {"block.conv": torch.nn.Conv2d(3, 3, 3, padding=1).double(), "block.norm": torch.nn.GroupNorm(1, 3).double()}
+    of_points = {"norm": torch.nn.LayerNorm(3, eps=1e-5).double(), "fc": torch.nn.Linear(3, 3).double()}
+
+    def run(x):
+        inner = lambda x: F.silu(block["block.norm"](block["block.conv"](x)))
+        rows = lambda x: of_points["fc"](of_points["norm"](x))  # channels last
+        y = inner(inner(x) + x)
+        mean = rows(y.mean((2, 3)))
+        return rows(y.movedim(1, 3)).movedim(3, 1) + mean[:, :, None, None]
+
+    save_file({k: v.contiguous().clone() for k, v in parts_of("twice", block | of_points, (2, 3, 9, 11), run, random).items()}, file)
 
 
 def points(f):

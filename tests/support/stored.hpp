@@ -102,6 +102,23 @@ void check_stored(const std::string& file, int number) {
   });
 }
 
+/// A layer by the name of its case: output and gradients on every mesh, to a relative error below `tolerance`.
+template <class Layer, int In, int Out, std::size_t Rank = 3>
+void check_named(const std::string& file, const std::string& name, double tolerance = 1e-12,
+                 const std::vector<double>& parameters = {}, const std::vector<double>& gradient = {}) {
+  using Model = hg::Sequential<Takes<In>, Layer>;
+  const StoredCase<Rank> stored(file, name);
+  CAPTURE(name);
+  REQUIRE(stored.channels("input") == In);
+  const int ran = on_meshes<Model, In>(stored.extents("input"), [&](const auto& mesh) {
+    const auto result = stored.template run<Model, In, Out>(mesh, parameters);
+    CHECK(relative_error(result.output, stored["output"]) < tolerance);
+    CHECK(relative_error(result.input_gradient, stored["grad_input"]) < tolerance);
+    if (!parameters.empty()) CHECK(relative_error(result.parameter_gradient, gradient) < tolerance);
+  });
+  if (world().size() <= 2) CHECK(ran > 0);
+}
+
 /// Maxima: their bits, in float too, since the stored inputs are multiples of 1/64.
 template <class Pool, int Channels, std::size_t Rank = 3>
 void check_stored_maxima(const std::string& file, int number) {
@@ -123,6 +140,15 @@ std::vector<double> all_parameters(const Reference& reference, const std::string
     all.insert(all.end(), one.begin(), one.end());
   }
   return all;
+}
+
+/// A layer with parameters, which have these names in the file too.
+template <class Layer, int In, int Out, std::size_t Rank = 3>
+void check_with_parameters(const std::string& file, const std::string& name, const std::vector<std::string>& names) {
+  CHECK(hg::parameter_names<Layer>() == names);
+  const Reference reference(file);
+  check_named<Layer, In, Out, Rank>(file, name, 1e-12, all_parameters<Layer>(reference, name + "."),
+                                    all_parameters<Layer>(reference, name + ".grad."));
 }
 
 }  // namespace support

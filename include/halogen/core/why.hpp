@@ -30,6 +30,11 @@ struct upsample_without_skip {};
 template <int Layer, class Written, class Path>
 struct vector_has_no_points {};
 
+/// Layer has the name of an earlier one, whose parameters it would take, but not as many or not of the same shapes, or
+/// one of the two is Frozen. Fix: another name.
+template <int Layer, class Written, class Path>
+struct weights_differ {};
+
 /// Layer joins tensors of different resolution: one of level First, one of level Second.
 template <int Layer, int First, int Second, class Written, class Path>
 struct levels_differ {};

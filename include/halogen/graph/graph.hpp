@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
 
 #include "halogen/core/static_vector.hpp"
@@ -84,6 +85,10 @@ struct ParameterShape {
   double constant = 0;   ///< all of them start as it
   double deviation = 1;  ///< of Start::normal
   bool buffer = false;   ///< kept and stored as a parameter, but no optimiser trains it: the model writes it, or nobody
+
+  constexpr bool is_like(const ParameterShape& other) const {
+    return rank == other.rank && buffer == other.buffer && std::ranges::equal(shape, other.shape);
+  }
 };
 
 /// A number for each channel that a functor of points learns (layers/map.hpp, layers/stencil.hpp).
@@ -103,7 +108,8 @@ struct Misfit {
     upsample_without_skip,
     levels_differ,
     windows_differ,
-    vector_has_no_points
+    vector_has_no_points,
+    weights_differ
   } kind{};
   int layer = 0, first = 0, second = 0;
   const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
@@ -115,6 +121,8 @@ struct PathStep {
   std::string_view name;
   int index = 0;
   int children = 0;               ///< how many were named by their order of call so far
+  int parameter = -1;             ///< the last that it added or took
+  bool takes = false;             ///< it takes those that another of its name added
   const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
 };
 
@@ -127,13 +135,6 @@ struct ParameterNames {
   constexpr void push(char letter) {
     if (text != nullptr) text[size] = letter;
     ++size;
-  }
-  constexpr void push(std::string_view letters) {
-    for (const char letter : letters) push(letter);
-  }
-  constexpr void push(int number) {
-    if (number >= 10) push(number / 10);
-    push(static_cast<char>('0' + number % 10));
   }
 };
 
@@ -181,7 +182,8 @@ struct Traced;
 struct GraphDraft : BasicGraph<StaticVector> {
   StaticVector<PathStep, 32> path;
   StaticVector<int, 32> skips;      ///< enclosing SkipConcats' inputs
-  int frozen = 0;                   ///< enclosing layers whose parameters are not trained
+  StaticVector<std::uint64_t, 2 * graph_capacity> hashes;  ///< of the parameters' names
+  int frozen = 0;                                          ///< enclosing layers whose parameters are not trained
   ParameterNames* names = nullptr;  ///< where they are wanted
 
   constexpr operator Graph() const& {  // NOLINT: a draft is read as any graph, while it lives
@@ -267,15 +269,27 @@ struct GraphDraft : BasicGraph<StaticVector> {
   /// A layer that reads points, of a value that has some.
   constexpr void need_points(Traced x, int layer);
 
+  /// Under the name of the layer and its role. A second call of that name takes the tensor that the first added, as
+  /// torch.nn.Module does where it is called twice: all tensors of the layer, of the same shapes, or it is refused.
   constexpr int add_parameter(const char* role, ParameterShape parameter) {
     parameter.buffer |= frozen > 0;
     parameter.count = 1;
     for (int i = 0; i < parameter.rank; ++i) parameter.count *= parameter.shape[i];
+    std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+    spell(role, [&](char letter) { hash = (hash ^ static_cast<std::uint64_t>(letter)) * 1099511628211U; });
+    const auto same = static_cast<int>(std::find(hashes.begin(), hashes.end(), hash) - hashes.begin());
+    PathStep& layer = path.back();
+    const bool takes = same < hashes.size();
+    if ((layer.parameter >= 0 && takes != layer.takes) || (takes && !parameters[same].is_like(parameter)))
+      refuse(Misfit::Kind::weights_differ, layers - 1);
+    layer.takes = takes;
+    if (takes) return layer.parameter = same;
+    hashes.push(hash);
     index_t& before = parameter.buffer ? buffer_count : parameter_count;
     parameter.offset = before;
     before += parameter.count;
-    if (names != nullptr) put_name(role);
-    return parameters.push(parameter);
+    if (names != nullptr) spell(role, [&](char letter) { names->push(letter); }), names->push('\0');
+    return layer.parameter = parameters.push(parameter);
   }
 
   /// Buffers stand behind all parameters.
@@ -288,13 +302,17 @@ struct GraphDraft : BasicGraph<StaticVector> {
   /// Whether a level is that of a padded field.
   constexpr bool is_pad(int level) const { return std::ranges::any_of(levels[level].window, &Window::is_pad); }
 
-  constexpr void put_name(std::string_view role) {
+  /// The name of a parameter of the layer at hand, letter by letter.
+  template <class Put>
+  constexpr void spell(std::string_view role, Put put) const {
     for (int i = 1; i < path.size(); ++i) {
-      path[i].name.empty() ? names->push(path[i].index) : names->push(path[i].name);
-      names->push('.');
+      int digit = 1;
+      while (path[i].index / digit >= 10) digit *= 10;
+      for (; path[i].name.empty() && digit > 0; digit /= 10) put(static_cast<char>('0' + path[i].index / digit % 10));
+      for (const char letter : path[i].name) put(letter);
+      put('.');
     }
-    names->push(role);
-    names->push('\0');
+    for (const char letter : role) put(letter);
   }
 };
 

@@ -70,6 +70,14 @@ struct SetZero {
   KOKKOS_FUNCTION void operator()(const index_t i) const { values[i] = T(0); }
 };
 
+/// sum += term, of as many numbers.
+template <class T>
+struct AddArrays {
+  T* sum;
+  const T* term;
+  KOKKOS_FUNCTION void operator()(const index_t i) const { sum[i] += term[i]; }
+};
+
 /// A vector of each sample from such sums.
 template <class S>
 struct MeanRows {

@@ -71,7 +71,8 @@ struct Sequential : Module<Sequential<Layers...>> {
   }
 };
 
-/// Names a child, and with it its parameters: Named<"head", Conv2d<16, 1, Kernel<1>>> -> head.weight, head.bias.
+/// Names a child, and with it its parameters: Named<"head", Conv2d<16, 1, Kernel<1>>> -> head.weight, head.bias. Called
+/// twice by its parent, it has one set of them. Children without a name are named, and have their own, at each call.
 template <fixed_string Name, class Layer>
 struct Named : Module<Named<Name, Layer>> {
   static constexpr std::string_view module_name() { return Name.view(); }

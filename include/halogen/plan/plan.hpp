@@ -36,6 +36,7 @@ struct Norm {
   bool of_batch = false;  ///< over all samples together, those of other ranks too
   int running = -1;       ///< buffer of the running mean; that of the variance follows
   double momentum = 0;    ///< share of the new statistics in the running ones
+  int node = -1;
 };
 
 /// A stored tensor as its readers see it, (tensor, norm, function). Its gradient is what backward stores; the

@@ -92,7 +92,8 @@ class PlanForward : public PlanValues {
 
   /// A norm over a stored tensor; the launch that wrote the tensor gathers its moments, one of its own those of the
   /// user's field.
-  constexpr int add_norm(const Norm& norm, const Node& node) {
+  constexpr int add_norm(Norm norm, const Node& node) {
+    norm.node = node.index;
     const int index = plan_.norms.push(norm);
     if (plan_.tensors[norm.tensor].external) {
       Launch moments = launch<Moments>(node);
@@ -109,7 +110,8 @@ class PlanForward : public PlanValues {
 
   /// The same of a norm whose tables a launch of type L makes, from parameters and buffers alone.
   template <class L>
-  constexpr int add_frozen_norm(const Norm& norm, const Node& node, int parameters) {
+  constexpr int add_frozen_norm(Norm norm, const Node& node, int parameters) {
+    norm.node = node.index;
     Launch frozen = launch<L>(node);
     frozen.level = plan_.tensors[norm.tensor].level;
     for (int i = 0; i < parameters; ++i) frozen.use(node.parameter + i);

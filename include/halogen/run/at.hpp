@@ -199,7 +199,7 @@ class LaunchAt {
   /// Tables of the node's norm.
   kernels::NormTables<T> norm_tables() const {
     int norm = 0;
-    while (plan_.norms[norm].parameter != node().parameter) ++norm;
+    while (plan_.norms[norm].node != node().index) ++norm;
     return operands_.tables(norm, -1);
   }
 

@@ -68,7 +68,10 @@ class EvaluationParts {
 
  protected:
   void begin_forward(const InputViews<S>& inputs, T* parameters);
-  void begin_backward(T* gradient) { parameters_.begin_backward(gradient); }
+  void begin_backward(T* gradient) {
+    parameters_.begin_backward(gradient);
+    std::ranges::fill(summed_by_, -1);
+  }
   void begin_backward(const std::array<TensorView<S>, most_outputs>& cotangents, T* gradient);
   void end_forward() { halos_->send(); }
   void end_backward();
@@ -98,15 +101,21 @@ class EvaluationParts {
   template <class Loss, class L, class W>
   void run_loss(const LossTerm<Loss, L, W>& term, int output);
 
-  /// Those that a launch reads or whose gradient it sums; sharded ones are there only for such a launch.
+  /// Those that a launch reads or whose gradient it sums; sharded ones are there only for such a launch. Its share of a
+  /// gradient that another node has summed is zeros beside it, to which add_gradients() is to be called.
   LaunchParameters<T> parameters_of(const Launch& launch) {
     LaunchParameters<T> found;
+    T* beside = operands_.template workspace<T>(layout_.workspace().shared_gradients);
     for (int i = 0; i < launch.parameters.size(); ++i) {
       const ParameterUse& use = launch.parameters[i];
-      if (use.gradient)
-        found.gradient[i] = parameters_.gradient(use.parameter);
-      else
+      if (!use.gradient) {
         found.value[i] = parameters_.value(use.parameter);
+      } else if (is_shared(use.parameter, launch.node)) {
+        found.gradient[i] = std::exchange(beside, beside + plan_.graph.parameters[use.parameter].count);
+        set_zero(use.parameter, found.gradient[i]);
+      } else {
+        found.gradient[i] = parameters_.gradient(use.parameter);
+      }
     }
     return found;
   }
@@ -114,13 +123,13 @@ class EvaluationParts {
   template <class L, Form F, class Context>
   void run(int i, [[maybe_unused]] Context& context) {
     parameters_.before(i);
-    const LaunchAt<S> at(space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters_of(plan_.launches[i]),
-                         random_);
+    const LaunchParameters<T> parameters = parameters_of(plan_.launches[i]);
+    const LaunchAt<S> at(space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters, random_);
     if constexpr (requires { L::evaluates_fields; })
       L::template evaluate<S>(at, context);
     else
       run_launch<S, L, F>(at);
-    if (plan_.launches[i].level >= 0 && !counts_points_of(plan_.launches[i].level)) drop_gradients(i);
+    add_gradients(plan_.launches[i], parameters);
     finish_launch(i);
     parameters_.after(i);
   }
@@ -128,13 +137,16 @@ class EvaluationParts {
  private:
   /// Whether sums over ranks take what this rank has of a level: all of it, but vectors, which are equal on many, once.
   bool counts_points_of(int level) const { return !layout_.level(level).whole || meshes_.plane.rank() == 0; }
-  /// Gradients of parameters are summed over ranks, of which another has the same share.
-  void drop_gradients(int i) {
-    for (const ParameterUse& use : plan_.launches[i].parameters)
-      if (use.gradient)
-        launch_range(space_, "halogen::drop_gradient", plan_.graph.parameters[use.parameter].count,
-                     kernels::SetZero<T>{parameters_.gradient(use.parameter)});
+  /// The first node that has summed a parameter's gradient in this backward pass; -1 none yet.
+  int& summed_by(int parameter) { return summed_by_[static_cast<std::size_t>(parameter)]; }
+  bool is_shared(int parameter, int node) { return summed_by(parameter) >= 0 && summed_by(parameter) != node; }
+  void set_zero(int parameter, T* gradient) {
+    launch_range(space_, "halogen::no_gradient", plan_.graph.parameters[parameter].count,
+                 kernels::SetZero<T>{gradient});
   }
+  /// Shares that lie beside the gradient join it. Gradients of parameters are summed over ranks: a share that another
+  /// rank has as well is dropped.
+  void add_gradients(const Launch& launch, const LaunchParameters<T>& at);
   void finish_norm_sums(const Launch& launch, index_t tiles);
 
   const Plan& plan_;
@@ -148,7 +160,7 @@ class EvaluationParts {
   std::optional<HaloSchedule<S>> halos_;
   LossSum loss_;
   RandomStream random_;
-  std::vector<char> norm_has_gradient_;
+  std::vector<int> summed_by_;
   Access parameters_;
 };
 
@@ -164,7 +176,7 @@ EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, con
       rank_sums_{meshes_.plane,
                  {"halogen::rank_sums", layout_.workspace().rank_sums(), Travels::in_collectives, meshes_.plane}},
       loss_(meshes_.samples, plan.graph.outputs),
-      norm_has_gradient_(static_cast<std::size_t>(plan.norms.size())),
+      summed_by_(static_cast<std::size_t>(plan.graph.parameters.size())),
       parameters_(std::move(access)) {
   agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()), parameters_.reserve(); });
   halos_.emplace(plan, layout_, operands_, meshes_.world);
@@ -175,7 +187,6 @@ void EvaluationParts<S, Access>::begin_forward(const InputViews<S>& inputs, T* p
   halos_->drop();
   operands_.set_arena(*arena_);
   operands_.bind_inputs(inputs);
-  std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});
   for (int i = 0; i < plan_.graph.inputs; ++i) halos_->start(space_, i);
   parameters_.begin(parameters);
 }
@@ -183,7 +194,7 @@ void EvaluationParts<S, Access>::begin_forward(const InputViews<S>& inputs, T* p
 template <class S, class Access>
 void EvaluationParts<S, Access>::begin_backward(const std::array<TensorView<S>, most_outputs>& cotangents,
                                                 T* gradient) {
-  parameters_.begin_backward(gradient);
+  begin_backward(gradient);
   operands_.bind_cotangents(cotangents);
   for (int i = 0; i < plan_.graph.outputs; ++i) halos_->start(space_, plan_.cotangent[i]);
 }
@@ -214,10 +225,26 @@ void EvaluationParts<S, Access>::finish_launch(int i) {
 }
 
 template <class S, class Access>
+void EvaluationParts<S, Access>::add_gradients(const Launch& launch, const LaunchParameters<T>& at) {
+  const bool drop = launch.level >= 0 && !counts_points_of(launch.level);
+  for (int i = 0; i < launch.parameters.size(); ++i) {
+    if (!launch.parameters[i].gradient) continue;
+    const int parameter = launch.parameters[i].parameter;
+    const bool beside = is_shared(parameter, launch.node);
+    if (drop && !beside) set_zero(parameter, at.gradient[i]);
+    if (beside && !drop)
+      launch_range(space_, "halogen::add_gradient", plan_.graph.parameters[parameter].count,
+                   kernels::AddArrays<T>{parameters_.gradient(parameter), at.gradient[i]});
+    if (!beside) summed_by(parameter) = launch.node;
+  }
+}
+
+template <class S, class Access>
 void EvaluationParts<S, Access>::finish_norm_sums(const Launch& launch, index_t tiles) {
   const int norm = plan_.activations[launch.sums].norm, gamma = plan_.norms[norm].parameter;
   const bool affine = gamma >= 0;
-  const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0;
+  const bool again = affine && summed_by(gamma) >= 0;
+  if (affine) summed_by(gamma) = summed_by(gamma + 1) = plan_.norms[norm].node;
   norms_.finish_sums(space_, norm, operands_.partial_sums(), tiles, affine ? parameters_.value(gamma) : nullptr,
                      affine ? parameters_.gradient(gamma) : nullptr, affine ? parameters_.gradient(gamma + 1) : nullptr,
                      again, operands_.tables(norm, launch.sums), layout_.points_of(norm));

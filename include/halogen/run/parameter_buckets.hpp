@@ -74,8 +74,10 @@ HALOGEN_INLINE ParameterBuckets::ParameterBuckets(const Graph& graph, int ranks,
 HALOGEN_INLINE std::vector<index_t> ParameterBuckets::layer_ends(const Graph& graph) {
   std::vector<index_t> ends;
   bool complete = false;
+  int last = -1;
   for (const Node& node : graph.nodes) {
-    if (node.parameter < 0 || graph.parameters[node.parameter].buffer) continue;
+    if (node.parameter <= last || graph.parameters[node.parameter].buffer) continue;  // none, or an earlier layer's
+    last = node.parameter;
     if (complete) ends.push_back(graph.parameters[node.parameter].offset);
     complete = !node.operation->read_with_next;
   }

@@ -30,7 +30,7 @@ class Workspace {
   std::size_t bytes() const { return bytes_; }
   int rank_sums() const { return rank_sums_; }  ///< the most that a launch sums over ranks
 
-  std::size_t prepared = 0, row_sums = 0, partials = 0, losses = 0;  ///< offsets
+  std::size_t prepared = 0, row_sums = 0, partials = 0, losses = 0, shared_gradients = 0;  ///< offsets
 
  private:
   std::size_t take(std::size_t bytes) {
@@ -39,6 +39,8 @@ class Workspace {
     return offset;
   }
   void take_tables(const Plan& plan, int samples, std::size_t value_size);
+  /// Values of a launch's parameters whose gradient another node has summed.
+  static std::size_t most_shared_gradients(const Plan& plan);
 
   std::size_t bytes_ = 0;
   int rank_sums_ = 0;
@@ -75,10 +77,27 @@ Workspace::Workspace(const Plan& plan, Owned owned, int samples, ValueBytes valu
   row_sums = take(sums * sizeof(kernels::RowSums));
   partials = take(most.partials);
   losses = take(most.losses);
+  shared_gradients = take(most_shared_gradients(plan) * value_bytes.computed);
   take_tables(plan, samples, value_bytes.computed);
 }
 
 #if HALOGEN_BODIES
+HALOGEN_INLINE std::size_t Workspace::most_shared_gradients(const Plan& plan) {
+  std::vector<int> summed_by(static_cast<std::size_t>(plan.graph.parameters.size()), -1);
+  index_t most = 0;
+  for (const Launch& launch : plan.launches) {
+    index_t values = 0;
+    for (const ParameterUse& use : launch.parameters) {
+      if (!use.gradient) continue;
+      int& first = summed_by[static_cast<std::size_t>(use.parameter)];
+      if (first < 0) first = launch.node;
+      if (first != launch.node) values += plan.graph.parameters[use.parameter].count;
+    }
+    most = std::max(most, values);
+  }
+  return static_cast<std::size_t>(most);
+}
+
 HALOGEN_INLINE void Workspace::take_tables(const Plan& plan, int samples, std::size_t value_size) {
   for (const Norm& norm : plan.norms) {
     const std::size_t entries = static_cast<std::size_t>(samples) * norm.channels;

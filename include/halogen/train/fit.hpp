@@ -57,6 +57,7 @@ enum class FitKind {
   levels_differ,
   windows_differ,
   vector_has_no_points,
+  weights_differ,
   inputs_differ,
   input_channels_differ,
   input_is_no_index,
@@ -123,6 +124,8 @@ constexpr Fit fit_of_model() {
       return fit_of_layer(FitKind::windows_differ, misfit);
     case Misfit::Kind::vector_has_no_points:
       return fit_of_layer(FitKind::vector_has_no_points, misfit);
+    case Misfit::Kind::weights_differ:
+      return fit_of_layer(FitKind::weights_differ, misfit);
   }
   return {};
 }
@@ -238,6 +241,8 @@ constexpr auto why_of_layer() {
     return why::windows_differ<F.a, F.b, F.c, Written, Path>{};
   else if constexpr (F.kind == FitKind::vector_has_no_points)
     return why::vector_has_no_points<F.a, Written, Path>{};
+  else if constexpr (F.kind == FitKind::weights_differ)
+    return why::weights_differ<F.a, Written, Path>{};
 }
 template <Fit F, std::size_t... I>
 constexpr auto why_of_layer(std::index_sequence<I...>) {

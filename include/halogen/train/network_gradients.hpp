@@ -42,7 +42,7 @@ void add_parameters(GradientSink& gradients, const Share& share) {
         "ranks; give the images the same placements");
   const execution_space space;
   launch_range(space, "halogen::add_gradients", sum->count,
-               AddArrays<typename Share::value_type>{sum->data(), share.data()});
+               kernels::AddArrays<typename Share::value_type>{sum->data(), share.data()});
   space.fence("halogen::add_gradients");
 }
 

@@ -69,16 +69,6 @@ class Parameters {
   Communicator summed_over_;
 };
 
-namespace detail {
-/// sum += term, of as many numbers.
-template <class T>
-struct AddArrays {
-  T* sum;
-  const T* term;
-  KOKKOS_FUNCTION void operator()(const index_t i) const { sum[i] += term[i]; }
-};
-}  // namespace detail
-
 /// PyTorch's start of parameter `p`, drawn by (seed, tensor, element): the same on any mesh.
 double initial_value(const Graph& graph, std::uint64_t seed, int p, index_t element);
 #if HALOGEN_BODIES

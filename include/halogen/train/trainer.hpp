@@ -114,7 +114,7 @@ class Trainer {
     if (!accumulated_ || accumulated_->view().size() != gradient.view().size())
       accumulated_.emplace(gradient.zeros("halogen::accumulated"));
     launch_range(execution_space{}, "halogen::accumulate", gradient.trained_values(),
-                 detail::AddArrays<T>{accumulated_->data(), gradient.data()});
+                 kernels::AddArrays<T>{accumulated_->data(), gradient.data()});
     ++pending_;
     return {*this, image};
   }
