@@ -8,6 +8,7 @@
 #include "halogen/array/random.hpp"
 #include "halogen/array/statistics.hpp"
 #include "halogen/autograd/attention.hpp"
+#include "halogen/autograd/concatenated_pieces.hpp"
 #include "halogen/autograd/contraction.hpp"
 #include "halogen/autograd/pieces.hpp"
 #include "halogen/autograd/rearranged.hpp"

@@ -194,6 +194,28 @@ TEST_CASE("flatten_pieces: the points of each piece in turn, back again, and its
   });
 }
 
+TEST_CASE("concatenate_pieces: rows that all ranks have before the first piece, and its adjoint; nothing moves") {
+  using Flat = hg::Sharded<hg::Tensor<double, dyn, dyn, dyn>, Grid, hg::Shard<1>, hg::Shard<1>>;
+  using First = hg::Sharded<hg::Tensor<double, dyn, dyn, dyn>, Grid, hg::Replicate, hg::Replicate>;
+  const auto a = numbers<double>(Index<3>{2, 13, 3}, 351), b = numbers<double>(Index<3>{2, 2, 3}, 352);
+  everywhere<Grid>([&](const auto& mesh, int way) {
+    const auto u = field<Flat>(mesh, a, way);
+    const auto rows = field<First>(mesh, b);
+    Flat both;
+    CHECK(messages_of([&] { both = hg::concatenate_pieces<1>(rows, 2.0 * u); }) == 0);
+    CHECK(error(both, {2, 15, 3},
+                [&](auto i) { return i[1] < 2 ? b(i[0], i[1], i[2]) : 2 * a(i[0], i[1] - 2, i[2]); }) == 0);
+    CHECK(both.owned(1).size() == u.owned(1).size() + (u.decomposition().part(mesh.rank(), 1) == 0 ? 2 : 0));
+    const Flat w = hg::sin(3.0 * both);
+    CHECK(adjoint_error([&](auto v) { return hg::concatenate_pieces<1>(0.0 * rows, v) * w; }, u) < exact);
+    CHECK(adjoint_error([&](auto v) { return hg::concatenate_pieces<1>(v, 0.0 * u) * w; }, rows) < exact);
+    const auto other = field<First>(mesh, numbers<double>(Index<3>{2, 2, 4}, 354));
+    CHECK(refusal<hg::CollectiveError>([&] {
+            const Flat none = hg::concatenate_pieces<1>(other, u);
+          }).starts_with("concatenate_pieces: dimension 2 has 4 points of the rows and 3 of the field"));
+  });
+}
+
 TEST_CASE("gradients of what is broadcast, of select, squeeze, unsqueeze, unflatten and flatten") {
   const auto a = numbers<double>(Index<2>{4, 6}, 330), r = numbers<double>(Index<2>{1, 6}, 331),
              c = numbers<double>(Index<2>{4, 1}, 332), o = numbers<double>(Index<2>{1, 1}, 333);

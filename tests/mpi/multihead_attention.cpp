@@ -1,5 +1,7 @@
 // Attention of all points to all, rotary embedding and flip as layers: PyTorch's stored tensors on every mesh
 // (make_layer_references.py), finite differences of networks around them, messages.
+#include <map>
+
 #include "support/composition.hpp"
 #include "support/stored.hpp"
 
@@ -43,6 +45,36 @@ using Wave =
 using Volume = hg::Sequential<hg::Linear<2, 12>, hg::MultiheadAttention<12, 2, hg::Rotary<3, 20>, hg::Bias<false>>,
                               hg::Linear<12, 2>>;
 
+/// Points and two tokens, with all options; a sample's branch is dropped for all of them.
+template <class Drop = std::ratio<0>>
+struct WithTokens : hg::Module<WithTokens<Drop>> {
+  using Attention = hg::MultiheadAttention<16, 4, hg::KeyValueHeads<2>, hg::QueryKeyNorm<>, hg::Rotary<2>>;
+  using Places = hg::PositionEmbedding2d<16, 12, 11>::WithTokens<2>;
+  hg::Named<"first", hg::Conv2d<2, 16>> first;
+  hg::Named<"block", hg::TransformerBlock<16, Attention, Drop>> block;
+  hg::Named<"register", hg::ClassToken<16>> register_token;
+  hg::Named<"last", hg::Conv2d<16, 2>> last;
+  hg::Named<"from_tokens", hg::Linear<16, 2>> from_tokens;
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced points = Places::part(first(x));
+    const hg::Traced one = Places::token<0>(hg::ClassToken<16>::part(x));
+    const hg::Traced other = Places::token<1>(register_token(x));
+    const auto seen = block(points, one, other);
+    const hg::Traced sum = from_tokens(seen[1]) + from_tokens(seen[2]);
+    return last(seen[0]) + hg::expand(sum, x);
+  }
+};
+/// The token alone goes on, of a volume.
+struct OnlyToken : hg::Module<OnlyToken> {
+  hg::Named<"first", hg::Conv3d<2, 4>> first;
+  hg::Named<"attn", hg::MultiheadAttention<4, 2>> attention;
+  hg::Named<"head", hg::Linear<4, 2>> head;
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const auto seen = attention(first(x), hg::ClassToken<4>::part(x));
+    return head(seen[1]);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("RotaryEmbedding: signals, planes, volumes") {
@@ -78,6 +110,36 @@ TEST_CASE("in networks: every mesh as one rank, finite differences") {
   support::check_composition<Normed, 2, 2, true>({2, 12, 11});
   support::check_composition<Wave, 2, 2, false, support::SignalMesh>({2, 29});
   support::check_composition<Volume, 2, 2, false, support::VolumeMesh>({1, 6, 6, 7});
+}
+TEST_CASE("with tokens: every mesh as one rank, finite differences, names, one draw for a sample") {
+  support::check_composition<WithTokens<>, 2, 2>({2, 12, 11});
+  support::check_composition<OnlyToken, 2, 2, false, support::VolumeMesh>({2, 6, 6, 7});
+  CHECK(hg::parameter_names<OnlyToken>() ==
+        std::vector<std::string>{"first.weight", "first.bias", "cls_token", "attn.qkv.weight", "attn.qkv.bias",
+                                 "attn.proj.weight", "attn.proj.bias", "head.weight", "head.bias"});
+  using Dropped = WithTokens<std::ratio<1, 2>>;
+  constexpr auto& nodes = hg::graph_of<Dropped, 2>.nodes;
+  std::map<int, int> draws;  // by the number that a layer draws by
+  for (const hg::Node& node : nodes)
+    if (node.operation != nullptr && node.operation->name == std::string("dropout")) ++draws[node.layer];
+  CHECK(draws.size() == 2);
+  for (const auto& [layer, count] : draws) CHECK(count == 3);
+}
+TEST_CASE("messages: a token costs three all_reduces forward") {
+  if (support::world().size() != 2) return;
+  const auto mesh = hg::device_mesh<support::VolumeMesh>(support::world(), {1, 1, 2, 1});
+  const auto image = hg::distribute_tensor<support::FieldOn<support::VolumeMesh, double, 2>>(
+      mesh, {1, 2, 6, 6, 7}, support::numbers<double>(2 * 6 * 6 * 7, 2));
+  const auto spent_by = [&]<class Model>(Model) {
+    const auto parameters = hg::initial_parameters<Model, double>(7);
+    hg::infer(parameters, image);
+    const hg::CommStatistics before = hg::comm_stats();
+    hg::infer(parameters, image);
+    return hg::comm_stats() - before;
+  };
+  const auto with = spent_by(OnlyToken{}), without = spent_by(hg::Conv3d<2, 2>{});
+  CHECK(with.all_reduces.count == 3 + without.all_reduces.count);
+  CHECK(with.messages.count == 0);  // nobody reads what the points see
 }
 TEST_CASE("messages: turning and norms of heads send nothing") {
   if (support::world().size() != 2) return;

@@ -27,17 +27,19 @@ std::vector<double> each(const std::vector<double>& all, std::size_t stride) {
   return some;
 }
 
-/// Stride: of the outputs that the file holds.
+/// Stride: of the outputs that the file holds. name_in_file: of a parameter, where the file has other names.
 template <class Model>
-void check_model(const std::string& name, support::Extents<support::Mesh> extents, std::size_t stride = 1) {
+void check_model(const std::string& name, support::Extents<support::Mesh> extents, std::size_t stride = 1,
+                 const std::function<std::string(std::string)>& name_in_file = {}) {
   const support::Reference expected(name + "_run");
-  const auto names = hg::parameter_names<Model>();
+  auto names = hg::parameter_names<Model>();
+  if (name_in_file) std::ranges::transform(names, names.begin(), name_in_file);
   const auto input = values(3 * support::points_of(extents));
   const std::size_t outputs = classes * support::output_points<Model, 3>(extents);
   const auto cotangent = stride == 1 ? expected.values("grad_output") : values(outputs);
   hg::Parameters<Model, double> parameters;
-  const auto unexpected =
-      hg::load_parameters(support::Reference::folder() + "/" + name + ".safetensors", parameters, support::world());
+  const auto unexpected = hg::load_parameters(support::Reference::folder() + "/" + name + ".safetensors", parameters,
+                                              support::world(), name_in_file);
   CHECK(unexpected.empty());
   const std::vector<double> start = parameters.to_host();
   int ran = 0;
@@ -109,6 +111,10 @@ TEST_CASE("a transformer of full attention, rows and columns cut") {
 
 TEST_CASE("VisionTransformer: positions, attention to all, a mean") {
   check_model<hg::VisionTransformer<3, classes, 20, 28, 4, 12, 2, 3>>("vision_transformer", {2, 20, 28});
+}
+TEST_CASE("VisionTransformer with a class token, of a file with torchvision's names") {
+  check_model<hg::VisionTransformer<3, classes, 20, 28, 4, 12, 2, 3, std::ratio<0>, hg::WithClassToken>>(
+      "class_token_transformer", {2, 20, 28}, 1, hg::torchvision_vit_name);
 }
 TEST_CASE("SwinTransformer: shifted windows, patches merged") {
   check_model<hg::SwinTransformer<3, classes, 8, 2, 4, 2, std::ratio<0>, 2, 2>>("swin_transformer", {2, 48, 32});

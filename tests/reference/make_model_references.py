@@ -240,6 +240,44 @@ class VisionTransformer(nn.Module):
         return self.head(self.fc_norm(self.blocks(x).mean((2, 3))))
 
 
+class EncoderLayer(nn.Module):
+    """torchvision.models.vision_transformer's EncoderBlock."""
+
+    def __init__(self, channels, heads):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(channels, 1e-6), nn.LayerNorm(channels, 1e-6)
+        self.self_attention = nn.MultiheadAttention(channels, heads, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(channels, 4 * channels), nn.GELU(), nn.Dropout(0.0),
+                                 nn.Linear(4 * channels, channels), nn.Dropout(0.0))
+
+    def forward(self, x):
+        normed = self.ln_1(x)
+        x = x + self.self_attention(normed, normed, normed, need_weights=False)[0]
+        return x + self.mlp(self.ln_2(x))
+
+
+class ClassTokenTransformer(nn.Module):
+    """torchvision.models.VisionTransformer."""
+
+    def __init__(self, inputs, extents, patch, channels, depth, heads):
+        super().__init__()
+        self.conv_proj = nn.Conv2d(inputs, channels, patch, patch)
+        self.class_token = nn.Parameter(torch.empty(1, 1, channels))
+        self.encoder = nn.Module()
+        self.encoder.pos_embedding = nn.Parameter(
+            torch.empty(1, 1 + extents[0] // patch * (extents[1] // patch), channels))
+        self.encoder.layers = nn.Sequential()
+        for i in range(depth):
+            self.encoder.layers.add_module(f"encoder_layer_{i}", EncoderLayer(channels, heads))
+        self.encoder.ln = nn.LayerNorm(channels, 1e-6)
+        self.heads = nn.ModuleDict({"head": nn.Linear(channels, CLASSES)})
+
+    def forward(self, x):
+        x = self.conv_proj(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.class_token.expand(len(x), -1, -1), x], 1) + self.encoder.pos_embedding
+        return self.heads["head"](self.encoder.ln(self.encoder.layers(x))[:, 0])
+
+
 class WindowAttention(nn.Module):
     def __init__(self, channels, heads, window, shift):
         super().__init__()
@@ -349,6 +387,7 @@ def main():
     write(folder, "full_transformer", FieldTransformer(3, CLASSES, 12, 2, 2, lambda: MultiheadAttention(12, 3)),
           (2, 3, 25, 36))
     write(folder, "vision_transformer", VisionTransformer(3, (20, 28), 4, 12, 2, 3), (2, 3, 20, 28))
+    write(folder, "class_token_transformer", ClassTokenTransformer(3, (20, 28), 4, 12, 2, 3), (2, 3, 20, 28))
     write(folder, "swin_transformer", SwinTransformer(3, 8, 2, 4, 2, (2, 2)), (2, 3, 48, 32))
     write_diffusion(folder, "diffusion_unet", DiffusionUNet(2, 2, 8, 3, 4, 2))
 

@@ -9,7 +9,7 @@ namespace halogen {
 
 template <class T, int Capacity>
 struct StaticVector {
-  std::array<T, Capacity> items{};
+  T items[Capacity]{};  // no std::array: compilers count each of its calls as steps of a constant expression
   int count = 0;
 
   constexpr int push(const T& item) {
@@ -24,8 +24,10 @@ struct StaticVector {
   constexpr const T& operator[](int i) const { return items[i]; }
   constexpr const T& back() const { return items[count - 1]; }
   constexpr T& back() { return items[count - 1]; }
-  constexpr const T* begin() const { return items.data(); }
-  constexpr const T* end() const { return items.data() + count; }
+  constexpr T* begin() { return items; }
+  constexpr T* end() { return items + count; }
+  constexpr const T* begin() const { return items; }
+  constexpr const T* end() const { return items + count; }
   constexpr bool operator==(const StaticVector& other) const
     requires requires(const T& item) { item == item; }
   {

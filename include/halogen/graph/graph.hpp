@@ -12,7 +12,7 @@
 namespace halogen {
 
 #ifndef HALOGEN_GRAPH_CAPACITY
-#define HALOGEN_GRAPH_CAPACITY 256
+#define HALOGEN_GRAPH_CAPACITY 512
 #endif
 /// Most nodes, and half of the most parameters, of one model; a larger model defines HALOGEN_GRAPH_CAPACITY.
 inline constexpr int graph_capacity = HALOGEN_GRAPH_CAPACITY;
@@ -121,8 +121,8 @@ struct PathStep {
   std::string_view name;
   int index = 0;
   int children = 0;               ///< how many were named by their order of call so far
-  int parameter = -1;             ///< the last that it added or took
-  bool takes = false;             ///< it takes those that another of its name added
+  int layer = -1;                 ///< that added or took a parameter last
+  bool takes = false;             ///< that layer takes those which another of its name added
   const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
 };
 
@@ -181,10 +181,10 @@ struct Traced;
 /// A graph while a model appends itself to it.
 struct GraphDraft : BasicGraph<StaticVector> {
   StaticVector<PathStep, 32> path;
-  StaticVector<int, 32> skips;      ///< enclosing SkipConcats' inputs
+  StaticVector<int, 32> skips;                             ///< enclosing SkipConcats' inputs
   StaticVector<std::uint64_t, 2 * graph_capacity> hashes;  ///< of the parameters' names
   int frozen = 0;                                          ///< enclosing layers whose parameters are not trained
-  ParameterNames* names = nullptr;  ///< where they are wanted
+  ParameterNames* names = nullptr;                         ///< where they are wanted
 
   constexpr operator Graph() const& {  // NOLINT: a draft is read as any graph, while it lives
     return {*this, nodes, levels, parameters};
@@ -278,23 +278,23 @@ struct GraphDraft : BasicGraph<StaticVector> {
     std::uint64_t hash = 14695981039346656037U;  // FNV-1a
     spell(role, [&](char letter) { hash = (hash ^ static_cast<std::uint64_t>(letter)) * 1099511628211U; });
     const auto same = static_cast<int>(std::find(hashes.begin(), hashes.end(), hash) - hashes.begin());
-    PathStep& layer = path.back();
+    PathStep& step = path.back();
     const bool takes = same < hashes.size();
-    if ((layer.parameter >= 0 && takes != layer.takes) || (takes && !parameters[same].is_like(parameter)))
+    if ((step.layer == layers && takes != step.takes) || (takes && !parameters[same].is_like(parameter)))
       refuse(Misfit::Kind::weights_differ, layers - 1);
-    layer.takes = takes;
-    if (takes) return layer.parameter = same;
+    step.layer = layers, step.takes = takes;
+    if (takes) return same;
     hashes.push(hash);
     index_t& before = parameter.buffer ? buffer_count : parameter_count;
     parameter.offset = before;
     before += parameter.count;
     if (names != nullptr) spell(role, [&](char letter) { names->push(letter); }), names->push('\0');
-    return layer.parameter = parameters.push(parameter);
+    return parameters.push(parameter);
   }
 
   /// Buffers stand behind all parameters.
   constexpr void place_buffers() {
-    for (ParameterShape& parameter : parameters.items)
+    for (ParameterShape& parameter : parameters)
       if (parameter.buffer) parameter.offset += parameter_count;
   }
 

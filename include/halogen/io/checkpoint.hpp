@@ -2,6 +2,7 @@
 // PyTorch's names: torch's load_state_dict reads those of save_parameters.
 #pragma once
 
+#include <functional>
 #include <iterator>
 #include <optional>
 
@@ -44,12 +45,12 @@ std::optional<std::vector<T>> widened(const NamedTensor& tensor) {
   return std::nullopt;
 }
 
-/// The flat array from a file's tensors, which have the model's names, after the prefix, and shapes. One Error names
-/// all that are missing or do not fit.
+/// The flat array from a file's tensors, which have these names, after the prefix, and the model's shapes. One Error
+/// names all that are missing or do not fit.
 template <class ModelType, class T>
 std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std::string& prefix,
-                             const std::filesystem::path& file, InFile what = InFile::all) {
-  const std::vector<std::string> names = parameter_names<ModelType>();
+                             const std::filesystem::path& file, InFile what = InFile::all,
+                             const std::vector<std::string>& names = parameter_names<ModelType>()) {
   const Graph& graph = Parameters<ModelType, T>::graph();
   std::vector<T> all(static_cast<std::size_t>(graph.parameter_count + graph.buffer_count));
   std::vector<std::string> missing;
@@ -76,10 +77,9 @@ std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std:
               (missing.empty() || wrong.empty() ? "" : "; ") + wrong + ": give a file of this model and value type");
 }
 
-/// Names in the file that the model does not have, but for an optimiser's and the batches that PyTorch's norms count.
-template <class ModelType>
-std::vector<std::string> unexpected_in(const std::vector<NamedTensor>& tensors) {
-  const std::vector<std::string> names = parameter_names<ModelType>();
+/// Names in the file that are none of these, but for an optimiser's and the batches that PyTorch's norms count.
+inline std::vector<std::string> unexpected_in(const std::vector<NamedTensor>& tensors,
+                                              const std::vector<std::string>& names) {
   std::vector<std::string> unexpected;
   for (const NamedTensor& tensor : tensors)
     if (std::ranges::find(names, tensor.name) == names.end() && !tensor.name.starts_with("optimizer.") &&
@@ -150,17 +150,21 @@ void save_parameters(const std::filesystem::path& file, const Parameters<ModelTy
 
 /// Collective: rank 0 reads the file and sends each rank what it holds. Types that T holds exactly are widened. Fails
 /// on all ranks alike, with nothing changed, where tensors are missing or have another shape or type: one sentence
-/// names them. Returns, on rank 0, the names of what else the file holds.
+/// names them. Returns, on rank 0, the names of what else the file holds. name_in_file: what the file calls a parameter
+/// of the model; by default the same.
 template <class ModelType, class T, Placement P>
 std::vector<std::string> load_parameters(const std::filesystem::path& file, Parameters<ModelType, T, P>& parameters,
-                                         const Communicator& world) {
+                                         const Communicator& world,
+                                         const std::function<std::string(std::string)>& name_in_file = {}) {
   std::vector<T> all;
   std::vector<std::string> unexpected;
   agree(world, [&] {
     if (world.rank() != 0) return;
     const std::vector<NamedTensor> tensors = read_safetensors(file);
-    all = detail::parameters_in<ModelType, T>(tensors, "", file);
-    unexpected = detail::unexpected_in<ModelType>(tensors);
+    std::vector<std::string> names = parameter_names<ModelType>();
+    if (name_in_file) std::ranges::transform(names, names.begin(), name_in_file);
+    all = detail::parameters_in<ModelType, T>(tensors, "", file, detail::InFile::all, names);
+    unexpected = detail::unexpected_in(tensors, names);
   });
   detail::set_from_root(parameters, all, world);
   return unexpected;

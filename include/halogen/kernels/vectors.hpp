@@ -78,6 +78,29 @@ struct AddArrays {
   KOKKOS_FUNCTION void operator()(const index_t i) const { sum[i] += term[i]; }
 };
 
+/// The same vector for each sample.
+template <class S>
+struct SameVectorRows {
+  using T = compute_type<S>;
+  const T* vector;
+
+  KOKKOS_FUNCTION T at(int, int c, index_t, index_t) const { return vector[c]; }
+};
+
+/// sums[c] = the sum over samples of what a reader sees of vectors, in double.
+template <class Reader>
+struct SumSamples {
+  Reader vectors;
+  int samples;
+  typename Reader::T* sums;
+
+  KOKKOS_FUNCTION void operator()(const index_t c) const {
+    double sum = 0;
+    for (int n = 0; n < samples; ++n) sum += static_cast<double>(vectors.at(n, static_cast<int>(c), 0, 0));
+    sums[c] = static_cast<typename Reader::T>(sum);
+  }
+};
+
 /// A vector of each sample from such sums.
 template <class S>
 struct MeanRows {

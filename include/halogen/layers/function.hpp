@@ -7,16 +7,21 @@
 //   hg::Function<Attend>{}(q, k, v)
 //
 //   values: (N, C, H, W), or as many dimensions as the model's image has; f takes them as expressions placed as the
-//   image -> y: what f makes of them, of the first value's extents and cuts in batch and space, and of its channels, or
-//   as many as the option Channels<C> says
+//   image. Vectors (N, C), which options name: placed as the image's batch, Replicate elsewhere. At least one value has
+//   points -> y: what f makes of them, of the extents and cuts in batch and space of the first value with points, and
+//   of the first value's channels, or as many as the option Channels<C> says; with ToVector a vector (N, C)
 //
-//   placements: as f has them; y is placed as the image, other results do not compile. Collectives, halo: those of f,
-//   forward once, and backward those of f once more and of its gradient. f holds no state.
+//   placements: as f has them; y is placed as the image or as a vector, other results do not compile. Collectives,
+//   halo: those of f, forward once, and backward those of f once more and of its gradient. f holds no state.
 //
 // f reads the stored values and writes the stored y, without a copy; values that are normed, activated, resampled or
-// concatenated are written out first. Backward computes f again, and all its gradients at once. Not captured on a
-// device: an expression may allocate. Errors: CollectiveError where f makes other extents.
+// concatenated are written out first, vectors always. Backward computes f again, and all its gradients at once. Not
+// captured on a device: an expression may allocate. Errors: CollectiveError where f makes other extents;
+// why::levels_differ where values have other resolutions, or are vectors and not named as such.
 #pragma once
+
+#include <bit>
+#include <tuple>
 
 #include "halogen/autograd/gradient.hpp"
 #include "halogen/layers/functor.hpp"
@@ -24,7 +29,37 @@
 #include "halogen/run/view_of.hpp"
 
 namespace halogen {
+
+/// Option of Function: the values of these numbers, counted from 0, are vectors for each sample.
+template <int... Numbers>
+struct TakesVectors {};
+/// Option of Function: its result is a vector for each sample.
+struct ToVector {};
+
 namespace detail {
+
+struct FunctionOptions {
+  int channels = 0;      ///< of the result; 0: those of the first value
+  unsigned vectors = 0;  ///< a bit for each value that is one
+  bool to_vector = false;
+
+  template <int Count>
+  constexpr void set(Channels<Count>) {
+    channels = Count;
+  }
+  template <int... Numbers>
+  constexpr void set(TakesVectors<Numbers...>) {
+    vectors = ((1U << Numbers) | ... | 0U);
+  }
+  constexpr void set(ToVector) { to_vector = true; }
+  constexpr bool is_vector(int value) const { return (vectors >> value & 1U) != 0; }
+};
+template <class... Options>
+constexpr FunctionOptions function_options() {
+  FunctionOptions options;
+  (options.set(Options{}), ...);
+  return options;
+}
 
 /// Fields of S placed as Image, of any channels.
 template <class Image, class S>
@@ -32,6 +67,7 @@ struct fields_like;
 template <class T, int... Extents, class MeshType, class... P, class S>
 struct fields_like<Sharded<Tensor<T, Extents...>, MeshType, P...>, S> {
   using type = Sharded<Tensor<S, (static_cast<void>(Extents), dyn)...>, MeshType, P...>;
+  using vector = Sharded<Tensor<S, dyn, dyn>, MeshType, std::conditional_t<placement_code<P> == 0, P, Replicate>...>;
 };
 
 /// Of a stored tensor of a plan.
@@ -57,25 +93,53 @@ Field field_over(const LaunchAt<S>& at, const DeviceMesh<typename Field::mesh_ty
 }
 
 /// What backward has found of a node, until the last of its launches has taken its share.
-template <class Field>
+template <class... Fields>
 struct FunctionGradients {
-  std::vector<Field> of;
+  std::tuple<Fields...> of;
   int launches = 0;
 };
 
-/// The launch types of a function of so many values.
-template <class F, int Values>
+/// The launch types of a function of so many values. Vectors: as in FunctionOptions.
+template <class F, int Values, unsigned Vectors, bool MakesVector>
 struct FunctionOf {
-  template <class Context, class S>
-  using FieldIn = typename fields_like<typename Context::field_type, S>::type;
+  static_assert(Vectors < (1U << Values) - 1, "TakesVectors: at least one value of a Function has points");
+  static constexpr bool is_vector(int value) { return (Vectors >> value & 1U) != 0; }
+  /// The first value that has points.
+  static constexpr int with_points = std::countr_one(Vectors);
+
+  template <class Context, class S, bool Vector>
+  using FieldIn = std::conditional_t<Vector, typename fields_like<typename Context::field_type, S>::vector,
+                                     typename fields_like<typename Context::field_type, S>::type>;
   using Numbers = std::make_integer_sequence<int, Values>;
 
-  /// The values, from operand `first` on.
+  /// Vectors that a reader sees, as a field.
+  template <class Field, class S, class Reader>
+  static Field field_of_vectors(const LaunchAt<S>& at, const DeviceMesh<typename Field::mesh_type>& mesh, int level,
+                                int channels, const Reader& reader) {
+    const Field field(Field::make_shape(mesh, at.layout().template field_cuts<Field::rank>(level, channels)),
+                      Field::Start::unwritten);
+    StoredTensor like;
+    like.channels = channels, like.level = level;
+    at.write_field("halogen::function_vectors", kernels::CopyRows<S, Reader>{reader}, view_of(field), like);
+    return field;
+  }
+
+  /// Value I, which is the launch's operand `first` + I.
+  template <int I, class S, class Context>
+  static auto value(const LaunchAt<S>& at, const Context& context, int first) {
+    using Field = FieldIn<Context, S, is_vector(I)>;
+    if constexpr (is_vector(I)) {
+      const Value& value = at.plan().values[at.launch().reads[first + I].index];
+      return field_of_vectors<Field>(at, context.mesh, value.level, value.channels(), at.value(first + I));
+    } else {
+      return field_over<Field>(at, context.mesh, at.tensor_of(first + I));
+    }
+  }
+  /// All values, from operand `first` on.
   template <class S, class Context>
   static auto values(const LaunchAt<S>& at, const Context& context, int first) {
-    using Field = FieldIn<Context, S>;
     return [&]<int... I>(std::integer_sequence<int, I...>) {
-      return std::array<Field, Values>{field_over<Field>(at, context.mesh, at.tensor_of(first + I))...};
+      return std::tuple(value<I>(at, context, first)...);
     }(Numbers{});
   }
 
@@ -84,24 +148,41 @@ struct FunctionOf {
     static constexpr bool evaluates_fields = true, common_output = false;
     template <class S, class Context>
     static void evaluate(const LaunchAt<S>& at, Context& context) {
-      using Field = FieldIn<Context, S>;
+      using Field = FieldIn<Context, S, MakesVector>;
       at.hand_over();
-      const Field result = field_over<Field>(at, context.mesh, at.launch().output);
+      const auto fields = values(at, context, 0);
+      const Field result = [&] {
+        if constexpr (MakesVector)
+          return Field(
+              Field::make_shape(context.mesh, at.layout().template field_cuts<2>(at.node().level, at.node().channels)),
+              Field::Start::unwritten);
+        else
+          return field_over<Field>(at, context.mesh, at.launch().output);
+      }();
       const EvaluationScope scope;
-      const auto expression = std::apply(
-          [](const auto&... field) { return as_expression(F{}(as_expression(field)...)); }, values(at, context, 0));
+      const auto expression =
+          std::apply([](const auto&... field) { return as_expression(F{}(as_expression(field)...)); }, fields);
       check_result(result, expression);
       write_values(result, result.storage(), expression);
+      if constexpr (MakesVector) return at.write_vectors(label, vectors_of(at, result, 0));
       if (at.launch().statistics < 0) return;
       kernels::MomentsKernel<execution_space, S> moments;
       at.over_tiles(label, moments);
     }
   };
 
+  /// Vectors of a field as rows, from a channel on.
+  template <class S, class Field>
+  static auto vectors_of(const LaunchAt<S>& at, const Field& field, int first) {
+    return kernels::CopyRows<S, kernels::ValueReader<S>>{
+        at.reader_of_vectors(view_of(field), static_cast<int>(field.extent(1))), first};
+  }
+
   template <class Field, class E>
   static void check_result(const Field& result, const E& expression) {
     static_assert(std::is_same_v<typename E::placed, typename FieldLeaf<Field>::placed>,
-                  "function_is_placed_otherwise: a Function returns an expression placed as the model's image");
+                  "function_is_placed_otherwise: a Function returns an expression placed as the model's image, or with "
+                  "ToVector as a vector of each sample");
     for (int d = 0; d < Field::rank; ++d)
       if (stored_extent(expression, d) != result.extent(d))
         throw CollectiveError(
@@ -116,35 +197,54 @@ struct FunctionOf {
     static constexpr bool evaluates_fields = true;
     template <class S, class Context>
     static void evaluate(const LaunchAt<S>& at, Context& context) {
-      using Field = FieldIn<Context, S>;
       std::any& kept = context.kept[at.launch().node];
-      if (!kept.has_value()) kept = gradients<Field>(at, context);
-      auto& found = std::any_cast<FunctionGradients<Field>&>(kept);
-      const Field& own = found.of[Index];
-      at.over_rows(label, kernels::CopyRows<S, kernels::ValueReader<S>>{
-                              at.reader_of_field(view_of(own), static_cast<int>(own.extent(1))), at.first_channel()});
+      using Found = decltype(gradients(at, context));
+      if (!kept.has_value()) kept = gradients(at, context);
+      auto& found = std::any_cast<Found&>(kept);
+      const auto& own = std::get<Index>(found.of);
+      if constexpr (is_vector(Index))
+        at.write_vectors(label, vectors_of(at, own, at.first_channel()));
+      else
+        at.over_rows(label, kernels::CopyRows<S, kernels::ValueReader<S>>{
+                                at.reader_of_field(view_of(own), static_cast<int>(own.extent(1))), at.first_channel()});
       if (--found.launches == 0) kept.reset();
     }
   };
 
+  /// The gradient of the result, as a field.
+  template <class S, class Context>
+  static auto cotangent_of(const LaunchAt<S>& at, const Context& context) {
+    using Field = FieldIn<Context, S, MakesVector>;
+    const kernels::GradientReader<S> reader = at.gradient(0);
+    const StoredTensor& output = at.plan().tensors[at.plan().activations[at.launch().reads[0].index].tensor];
+    if constexpr (MakesVector) {
+      return field_of_vectors<Field>(at, context.mesh, output.level, output.channels, reader);
+    } else {
+      const Field cotangent(
+          Field::make_shape(context.mesh, at.layout().template field_cuts<Field::rank>(output.level, output.channels)),
+          Field::Start::unwritten);
+      at.write_field("halogen::function_cotangent", kernels::CopyRows<S, kernels::GradientReader<S>>{reader, 0},
+                     view_of(cotangent), output);
+      return cotangent;
+    }
+  }
+
   /// Of all values, by f once more.
-  template <class Field, class S, class Context>
-  static FunctionGradients<Field> gradients(const LaunchAt<S>& at, const Context& context) {
+  template <class S, class Context>
+  static auto gradients(const LaunchAt<S>& at, const Context& context) {
     at.hand_over();
-    const int output = at.plan().activations[at.launch().reads[0].index].tensor;
-    const Field cotangent(shape_of_stored<Field>(at, context.mesh, output), Field::Start::unwritten);
-    at.write_field("halogen::function_cotangent", kernels::CopyRows<S, kernels::GradientReader<S>>{at.gradient(0), 0},
-                   view_of(cotangent), at.plan().tensors[output]);
+    const auto cotangent = cotangent_of(at, context);
     const auto fields = values(at, context, 1);
     const EvaluationScope scope;
     const auto expression = [&]<int... I>(std::integer_sequence<int, I...>) {
-      return as_expression(F{}(VariableLeaf<I, Field>(fields[static_cast<std::size_t>(I)], "Function")...));
+      return as_expression(F{}(VariableLeaf<I, std::tuple_element_t<I, std::decay_t<decltype(fields)>>>(
+          std::get<I>(fields), "Function")...));
     }(Numbers{});
     return std::apply(
         [&](const auto&... field) {
           Gradients<std::decay_t<decltype(field)>...> sums(field...);
           backward(expression, leaf(cotangent), static_cast<GradientSink&>(sums));
-          FunctionGradients<Field> found;
+          FunctionGradients<std::decay_t<decltype(field)>...> found;
           std::apply([&](const auto&... gradient) { found.of = {gradient...}; }, sums.finish());
           for (const Launch& launch : at.plan().launches)
             found.launches += launch.node == at.launch().node && is_backward(launch);
@@ -157,15 +257,23 @@ struct FunctionOf {
     return [&]<int... I>(std::integer_sequence<int, I...>) { return (launch.is<Backward<I>>() || ...); }(Numbers{});
   }
 
+  static constexpr Read read_value(Planner& planner, const Node& node, int i) {
+    return is_vector(i) ? planner.read(node, Pattern::point(), i) : planner.read_field(node, i);
+  }
+  static constexpr int level_of_points(const Planner& planner, const Node& node) {
+    return planner.value_of(node.inputs[with_points]).level;
+  }
+
   static constexpr void forward(Planner& planner, const Node& node) {
     Launch launch;
     for (int i = 0; i < Values; ++i) {
-      const Read value = planner.read_field(node, i);
+      const Read value = read_value(planner, node, i);
       if (i == 0) launch = planner.launch<Forward>(node);
       launch.read(value);
     }
+    launch.level = level_of_points(planner, node);
     planner.emit_forward(node, launch);
-    planner.lay_out_as_field(node);
+    if (!MakesVector) planner.lay_out_as_field(node);
   }
 
   static constexpr void vjp(Planner& planner, const Node& node) {
@@ -173,7 +281,8 @@ struct FunctionOf {
     if (reads < 0) return;
     [&]<int... I>(std::integer_sequence<int, I...>) {
       const auto emit = [&](Launch launch) {
-        launch.read(planner.gradient(reads, Pattern::point()));
+        launch.level = level_of_points(planner, node);
+        launch.read(planner.gradient(reads, MakesVector ? Pattern::vector() : Pattern::point()));
         for (int i = 0; i < Values; ++i) launch.read(planner.read_again(node, Pattern::point(), i));
         planner.emit_input_gradients(launch);
       };
@@ -186,27 +295,33 @@ struct FunctionOf {
 
 }  // namespace detail
 
-/// Option Channels<C>: as many channels has the result.
+/// Options: Channels<C> of the result, TakesVectors<I...>, ToVector.
 template <class F, class... Options>
 struct Function : Module<Function<F, Options...>> {
+  static constexpr detail::FunctionOptions options = detail::function_options<Options...>();
+
   constexpr Traced forward(Traced x) const { return (*this)(x); }
 
-  /// All of one resolution: why::levels_differ.
+  /// All with points of one resolution: why::levels_differ.
   template <class... More>
     requires(sizeof...(More) < 3 && (std::is_same_v<More, Traced> && ...))
   constexpr Traced operator()(Traced first, More... more) const {
+    using Of = detail::FunctionOf<F, 1 + static_cast<int>(sizeof...(More)), options.vectors, options.to_vector>;
     GraphDraft& graph = *first.graph;
+    const Traced values[] = {first, more...};
     Node node;
-    node.operation = &detail::FunctionOf<F, 1 + static_cast<int>(sizeof...(More))>::operation;
+    node.operation = &Of::operation;
     node.layer = graph.next_layer();
-    node.level = (*first).level;
-    constexpr int named = detail::channels_named<Options...>;
-    node.channels = named > 0 ? named : (*first).channels;
-    graph.need_points(first, node.layer);
+    const int points = (*values[Of::with_points]).level;
+    node.level = options.to_vector ? graph.vectors() : points;
+    node.channels = options.channels > 0 ? options.channels : (*first).channels;
+    graph.need_points(values[Of::with_points], node.layer);
     int i = 0;
-    for (const Traced& x : {first, more...}) {
+    for (const Traced& x : values) {
+      const int level = (*x).level;
+      const bool fits = options.is_vector(i) ? graph.levels[level].whole : level == points;
+      if (!fits) graph.refuse(Misfit::Kind::levels_differ, node.layer, points, level);
       node.inputs[i++] = x.node;
-      if ((*x).level != node.level) graph.refuse(Misfit::Kind::levels_differ, node.layer, node.level, (*x).level);
     }
     graph.evaluates = true;
     return {&graph, graph.add(node)};

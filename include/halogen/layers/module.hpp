@@ -16,20 +16,20 @@ namespace halogen {
 /// index as its name (torch.nn.Sequential's habit). Layers are empty; parameters live in Parameters<Model, T>.
 template <class Derived>
 struct Module {
-  constexpr Traced operator()(Traced x) const { return call(static_cast<const Derived&>(*this), step_below(x), x); }
-  /// Of several values, or of indices.
+  constexpr auto operator()(Traced x) const { return call(static_cast<const Derived&>(*this), step_below(x), x); }
+  /// Of several values, or of indices. A layer returns a Traced, or an array or a tuple of them.
   template <class First, class... More>
-  constexpr Traced operator()(First x, More... more) const {
+  constexpr auto operator()(First x, More... more) const {
     return call(static_cast<const Derived&>(*this), step_below(x), x, more...);
   }
 
   static constexpr std::string_view module_name() { return {}; }
 
   template <class Layer, class First, class... More>
-  static constexpr Traced call(const Layer& layer, PathStep step, First x, More... more) {
+  static constexpr auto call(const Layer& layer, PathStep step, First x, More... more) {
     step.written = detail::address_of_type<Layer>;
     x.graph->path.push(step);
-    const Traced y = layer.forward(x, more...);
+    const auto y = layer.forward(x, more...);
     x.graph->path.pop();
     return y;
   }
@@ -78,7 +78,7 @@ struct Named : Module<Named<Name, Layer>> {
   static constexpr std::string_view module_name() { return Name.view(); }
   constexpr Traced forward(Traced x) const { return Layer{}.forward(x); }
   template <class First, class... More>
-  constexpr Traced forward(First x, More... more) const {
+  constexpr auto forward(First x, More... more) const {
     return Layer{}.forward(x, more...);
   }
 };

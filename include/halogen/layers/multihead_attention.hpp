@@ -7,6 +7,10 @@
 //   proj.weight (C, C), proj.bias (C); with QueryKeyNorm also q_norm.weight, k_norm.weight (C / Heads), and their bias;
 //   with KeyValueHeads<G> qkv makes C + 2 G C / Heads channels: keys and values have G heads, each seen by Heads / G
 //
+// MultiheadAttention{}(x, t, ...): of the points of x and of tokens t, vectors (N, C) such as a class token or
+// registers. Each attends to all points and tokens, by the same weights -> an array of as many values, x's first.
+// Rotary turns points alone. No IsCausal. Beside the ring three small all_reduces forward (layers/attend_together.hpp).
+//
 // CrossAttention<Channels, Heads, Context>: the same with queries of x and keys and values of a second value of x's
 // resolution, of Context channels: (q, kv)(x, z); parameters: q.weight (C, C), kv.weight (2 C, Context), and their
 // bias. Attend<Heads>: attention alone, (N, 3 C, ...) -> (N, C, ...), query, key and value in this order.
@@ -24,9 +28,12 @@
 // where the second value of CrossAttention has another resolution.
 #pragma once
 
+#include <array>
+
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/pieces.hpp"
 #include "halogen/autograd/reshaped.hpp"
+#include "halogen/layers/attend_together.hpp"
 #include "halogen/layers/chunk.hpp"
 #include "halogen/layers/function.hpp"
 #include "halogen/layers/layer_norm.hpp"
@@ -118,20 +125,44 @@ struct Attending {
     if (channels % Heads != 0) x.graph->refuse(Misfit::Kind::groups_do_not_divide, x.graph->layers, Heads, channels);
   }
 
+  static constexpr Traced turned(Traced qkv) {
+    if constexpr (options.rotary > 0) return add_rotary(qkv, turns);
+    return qkv;
+  }
+
   static constexpr Traced of(Traced qkv) {
     GraphDraft& graph = *qkv.graph;
     const int channels = (*qkv).channels;
     if (channels % all != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, graph.layers, all, channels);
-    if constexpr (options.rotary > 0) qkv = add_rotary(qkv, turns);
+    qkv = turned(qkv);
     const Traced y = Function<AttendToAll<Heads, key_heads, options.is_causal>>{}(qkv);
     graph.nodes[y.node].channels = channels / all * Heads;
     if (options.is_causal) graph.slide(1, graph.nodes[y.node].layer);
     return y;
   }
 
-  /// With the norms of QueryKeyNorm, which are parts of the layer that calls it.
+  /// Of points and tokens, as of(): the points' first.
+  template <int Channels, std::size_t Tokens>
+  static constexpr std::array<Traced, 1 + Tokens> together(Traced points, const std::array<Traced, Tokens>& tokens) {
+    static_assert(!options.is_causal, "attention with tokens is not causal: leave IsCausal out");
+    constexpr int count = static_cast<int>(Tokens);
+    Traced beside = tokens[0];
+    for (std::size_t i = 1; i < Tokens; ++i) beside = concat(beside, tokens[i]);
+    points = turned(points);
+    using OfPoints = Function<PointsAttend<Heads, key_heads, count>, TakesVectors<1>, halogen::Channels<Channels>>;
+    using OfTokens =
+        Function<TokensAttend<Heads, key_heads, count>, TakesVectors<0>, ToVector, halogen::Channels<count * Channels>>;
+    const Traced seen = OfPoints{}(points, beside);
+    const Traced of_tokens = OfTokens{}(beside, points);
+    if constexpr (count == 1) return {seen, of_tokens};
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::array{seen, add_chunk<static_cast<int>(I), 1, count>(of_tokens)...};
+    }(std::make_index_sequence<Tokens>{});
+  }
+
+  /// Query, key and value with the norms of QueryKeyNorm, which are parts of the layer that calls it.
   template <int Channels>
-  static constexpr Traced of_normed(Traced qkv) {
+  static constexpr Traced normed(Traced qkv) {
     if constexpr (options.normed) {
       constexpr Named<"q_norm", Norm<Heads, Channels / Heads>> query_norm;
       constexpr Named<"k_norm", Norm<key_heads, Channels / Heads>> key_norm;
@@ -139,7 +170,7 @@ struct Attending {
       const Traced key = key_norm(add_chunk<Heads, key_heads, all>(qkv));
       qkv = concat(concat(query, key), add_chunk<Heads + key_heads, key_heads, all>(qkv));
     }
-    return of(qkv);
+    return qkv;
   }
 
  private:
@@ -169,8 +200,26 @@ struct MultiheadAttention : Module<MultiheadAttention<Channels, Heads, Options..
     constexpr Named<"proj", Linear<Channels, Channels>> proj;
     Attending::check(x, Channels);
     const Traced of_points = qkv(x);
-    const Traced seen = Attending::template of_normed<Channels>(of_points);
-    return proj(seen);
+    const Traced normed = Attending::template normed<Channels>(of_points);
+    return proj(Attending::of(normed));
+  }
+
+  /// Of points and tokens.
+  template <class... More>
+    requires(std::is_same_v<More, Traced> && ...)
+  constexpr std::array<Traced, 2 + sizeof...(More)> forward(Traced x, Traced token, More... more) const {
+    constexpr Named<"qkv", Linear<Channels, Channels / Heads * Attending::all, WithBias>> qkv;
+    constexpr Named<"proj", Linear<Channels, Channels>> proj;
+    Attending::check(x, Channels);
+    const auto query_key_value = [&](Traced of) {
+      const Traced made = qkv(of);
+      return Attending::template normed<Channels>(made);
+    };
+    const Traced points = query_key_value(x);
+    const std::array tokens{query_key_value(token), query_key_value(more)...};
+    auto seen = Attending::template together<Channels>(points, tokens);
+    for (Traced& one : seen) one = proj(one);
+    return seen;
   }
 };
 
@@ -187,8 +236,8 @@ struct CrossAttention : Module<CrossAttention<Channels, Heads, Context, Options.
     Attending::check(x, Channels);
     const Traced query = q(x);
     const Traced key_value = kv(context);
-    const Traced seen = Attending::template of_normed<Channels>(concat(query, key_value));
-    return proj(seen);
+    const Traced normed = Attending::template normed<Channels>(concat(query, key_value));
+    return proj(Attending::of(normed));
   }
 };
 

@@ -16,15 +16,18 @@ namespace detail {
 struct PointConstants : Constants {
   const char* layer;
   index_t extent[spatial_dimensions] = {1, 1, 1};
+  int before = 0;  ///< rows of the table before those of the points: of tokens
 };
 
-/// Scales: y = w x + b, weight and bias (C, D, H, W); else y = x + b, b (1, D H W, C).
+/// Scales: y = w x + b, weight and bias (C, D, H, W); else y = x + b, b (1, before + D H W, C).
 template <bool Scales>
 struct PointParametersOf {
   template <class S>
   static kernels::PointTable<Scales> table(const LaunchAt<S>& at) {
     return {at.whole_field(), at.node().channels};
   }
+  /// Values of a table before those of the points.
+  static index_t before(const Node& node) { return index_t{node.as<PointConstants>().before} * node.channels; }
 
   struct Forward {
     static constexpr const char* label = "halogen::point_parameters";
@@ -38,7 +41,8 @@ struct PointParametersOf {
     template <class S, Form>
     static auto rows(const LaunchAt<S>& at) {
       return kernels::PointParameterRows<S, Scales, kernels::ValueReader<S>>{
-          at.value(0), 0, table(at), Scales ? at.parameter(0) : nullptr, at.parameter(Scales ? 1 : 0)};
+          at.value(0), 0, table(at), Scales ? at.parameter(0) : nullptr,
+          at.parameter(Scales ? 1 : 0) + before(at.node())};
     }
   };
   struct Sums {
@@ -46,10 +50,11 @@ struct PointParametersOf {
     template <class S, Form>
     static void run(const LaunchAt<S>& at) {
       const LaunchPlace place = at.place();
-      kernels::PointParameterSums<S, Scales> sums{at.gradient(0), {},
-                                                  table(at),      place.samples,
-                                                  place.rows,     place.columns,
-                                                  nullptr,        at.parameter_gradient(Scales ? 1 : 0)};
+      compute_type<S>* const gradient = at.parameter_gradient(Scales ? 1 : 0);
+      const index_t others = before(at.node());
+      kernels::PointParameterSums<S, Scales> sums{at.gradient(0), {},      table(at),        place.samples, place.rows,
+                                                  place.columns,  nullptr, gradient + others};
+      launch_range(at.space(), label, others, kernels::SetZero<compute_type<S>>{gradient});
       if constexpr (Scales) sums.input = at.value(1), sums.weight = at.parameter_gradient(0);
       at.wait_for_halos();
       launch_range(at.space(), label, sums.table.points() * sums.table.channels, sums);
@@ -88,12 +93,22 @@ struct PointParametersOf {
 
 /// Of Extents points.
 template <int... Extents>
-constexpr PointConstants points_of(const char* layer) {
+constexpr PointConstants points_of(const char* layer, int before = 0) {
   static_assert(((Extents > 0) && ...), "numbers for each point: each dimension has points");
   PointConstants of{{}, layer};
+  of.before = before;
   int d = spatial_dimensions - static_cast<int>(sizeof...(Extents));
   ((of.extent[d++] = Extents), ...);
   return of;
+}
+
+/// pos_embed of so many points, with rows before theirs.
+template <int Channels, int... Extents>
+constexpr ParameterShape point_table(int before) {
+  return {.shape = {1, before + (Extents * ...), Channels},
+          .rank = 3,
+          .start = ParameterShape::Start::normal,
+          .deviation = 0.02};
 }
 
 /// Scales as in PointParametersOf. Extents: of the field's dimensions.
@@ -111,8 +126,7 @@ constexpr Traced add_point_parameters(Traced x, const PointConstants& constants)
     shape.start = Start::zeros;
     graph.add_parameter("bias", shape);
   } else {
-    node.parameter = graph.add_parameter(
-        "pos_embed", {.shape = {1, (Extents * ...), Channels}, .rank = 3, .start = Start::normal, .deviation = 0.02});
+    node.parameter = graph.add_parameter("pos_embed", point_table<Channels, Extents...>(constants.before));
   }
   return y;
 }

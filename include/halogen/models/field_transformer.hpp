@@ -6,6 +6,9 @@
 //   Placements in and out: Shard<0>, Shard<2>, Shard<3>, Replicate. Collectives: none but halos.
 #pragma once
 
+#include <array>
+#include <tuple>
+
 #include "halogen/layers/conv_transpose2d.hpp"
 #include "halogen/layers/dropout.hpp"
 #include "halogen/layers/gelu.hpp"
@@ -24,13 +27,29 @@ struct MLP : Sequential<Named<"fc1", Linear<Channels, Hidden>>, GELU, Named<"fc2
 /// DropPath drops each branch of a sample. Epsilon: of the norms.
 template <int Channels, class Attention, class Drop = std::ratio<0>, class Epsilon = std::ratio<1, 100000>>
 struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop, Epsilon>> {
+  Named<"norm1", LayerNorm<Channels, Epsilon>> norm1;
+  Named<"attn", Attention> attention;
+  Named<"norm2", LayerNorm<Channels, Epsilon>> norm2;
+  Named<"mlp", MLP<Channels>> mlp;
+
   constexpr Traced forward(Traced x) const {
-    constexpr Named<"norm1", LayerNorm<Channels, Epsilon>> norm1;
-    constexpr Named<"attn", Attention> attention;
-    constexpr Named<"norm2", LayerNorm<Channels, Epsilon>> norm2;
-    constexpr Named<"mlp", MLP<Channels>> mlp;
     const Traced seen = x + dropped(attention(norm1(x)));
     return seen + dropped(mlp(norm2(seen)));
+  }
+
+  /// Of points and tokens, where Attention takes both.
+  template <class... Tokens>
+  constexpr auto forward(Traced x, Tokens... tokens) const {
+    std::array all{x, tokens...};
+    const std::array normed{norm1(x), norm1(tokens)...};
+    auto seen = std::apply([&](auto... one) { return attention(one...); }, normed);
+    add_dropped(all, seen);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Traced of = norm2(all[i]);
+      seen[i] = mlp(of);
+    }
+    add_dropped(all, seen);
+    return all;
   }
 
  private:
@@ -40,25 +59,43 @@ struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop, Eps
     else
       return DropPath<Drop>{}(x);
   }
+  /// A branch of a sample is dropped for its points and its tokens together.
+  template <std::size_t Count>
+  static constexpr void add_dropped(std::array<Traced, Count>& to, const std::array<Traced, Count>& branch) {
+    int layer = -1;
+    for (std::size_t i = 0; i < Count; ++i) {
+      const Traced y = dropped(branch[i]);
+      Node& node = y.graph->nodes[y.node];
+      if (Drop::num != 0 && layer >= 0) node.layer = layer;  // by which it draws
+      layer = node.layer;
+      to[i] = to[i] + y;
+    }
+  }
 };
 
-namespace detail {
-
-template <class Block, class Numbers>
-struct Repeated;
-template <class Block, int... I>
-struct Repeated<Block, std::integer_sequence<int, I...>> {
-  using type = Sequential<std::enable_if_t<(I >= 0), Block>...>;
+/// Count blocks one after the other, named by position as in Sequential; of several values, where a block returns as
+/// many.
+template <class Block, int Count>
+struct Repeat : Module<Repeat<Block, Count>> {
+  constexpr Traced forward(Traced x) const {
+    for (int i = 0; i < Count; ++i) x = Module<Repeat>::call(Block{}, {{}, i}, x);
+    return x;
+  }
+  template <class... More>
+  constexpr auto forward(Traced x, More... more) const {
+    std::array all{x, more...};
+    for (int i = 0; i < Count; ++i)
+      all = std::apply([&](auto... one) { return Module<Repeat>::call(Block{}, {{}, i}, one...); }, all);
+    return all;
+  }
 };
-
-}  // namespace detail
 
 /// Depth blocks of Channels with this attention, such as MultiheadAttention<Channels, 4> of all patches.
 template <int In, int Out, int Channels, int Depth, int Patch, class Attention, class Drop = std::ratio<0>>
 struct PatchTransformer : Module<PatchTransformer<In, Out, Channels, Depth, Patch, Attention, Drop>> {
   static_assert(Depth > 0 && Patch > 0, "a transformer has blocks, and patches have points");
   using Block = TransformerBlock<Channels, Attention, Drop>;
-  using Blocks = typename detail::Repeated<Block, std::make_integer_sequence<int, Depth>>::type;
+  using Blocks = Repeat<Block, Depth>;
   using Windows = ConvTranspose2d<Channels, Out, Kernel<Patch>, Stride<Patch>, OutputToSkip>;
 
   constexpr Traced forward(Traced x) const {

@@ -100,7 +100,7 @@ class PlanForward : public PlanValues {
       moments.output = norm.tensor;
       emit(moments);
     }
-    for (Launch& launch : plan_.launches.items)
+    for (Launch& launch : plan_.launches)
       if (launch.output == norm.tensor && launch.statistics < 0) {
         launch.statistics = index;
         break;

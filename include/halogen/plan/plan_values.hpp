@@ -41,9 +41,9 @@ class PlanValues {
   /// How often nodes read it, the user counted.
   constexpr int readers_of(int node) const {
     int readers = plan_.graph.is_output(node);
-    for (const Node& other : plan_.graph.nodes)
-      if (live_[other.index])
-        for (const int input : other.inputs) readers += input == node;
+    for (int other = node + 1; other < plan_.graph.nodes.size(); ++other)
+      if (live_[other])
+        for (const int input : plan_.graph.nodes[other].inputs) readers += input == node;
     return readers;
   }
 
@@ -65,14 +65,13 @@ class PlanValues {
   constexpr bool stands(int activation) const { return !plan_.activations[activation].reads_value(); }
 
   constexpr int last_writer(int tensor) const {
-    int last = -1;
-    for (int i = 0; i < plan_.launches.size(); ++i)
-      if (plan_.launches[i].output == tensor) last = i;
+    int last = plan_.launches.size() - 1;
+    while (last >= 0 && plan_.launches[last].output != tensor) --last;
     return last;
   }
 
   constexpr int find_activation(const Source& source) {
-    for (int i = 0; i < plan_.activations.size(); ++i) {
+    for (int i = plan_.activations.size(); i-- > 0;) {
       const Activation& a = plan_.activations[i];
       if (a.tensor == source.tensor && a.norm == source.norm && a.function == source.function) return i;
     }
@@ -87,11 +86,15 @@ class PlanValues {
     for (const Source& source : value.sources) ++plan_.activations[find_activation(source)].readers;
   }
 
-  /// Its place among the values that launches read.
+  /// Its place among the values that launches read. Compilers count each step of a search.
   constexpr int number_of(const Value& value) {
-    for (int i = plan_.values.size(); i-- > 0;)
-      if (plan_.values[i] == value) return i;
-    return plan_.values.push(value);
+    const int tensor = value.sources[0].tensor;
+    int& last = last_value_[tensor];
+    if (last > 0 && plan_.values[last - 1] == value) return last - 1;
+    for (int i = plan_.values.size(); last > 0 && i-- > 0;)
+      if (plan_.values[i].sources[0].tensor == tensor && plan_.values[i] == value) return i;
+    last = plan_.values.push(value) + 1;
+    return last - 1;
   }
 
   /// Whether it is a norm with parameters that are trained.
@@ -106,7 +109,8 @@ class PlanValues {
 
   PlanDraft plan_;
   Value values_[graph_capacity];
-  bool live_[graph_capacity] = {};  ///< what the output depends on
+  int last_value_[graph_capacity] = {};  ///< 1 + the last of plan_.values that begins with a tensor; 0 none
+  bool live_[graph_capacity] = {};       ///< what the output depends on
 };
 
 }  // namespace halogen

@@ -337,6 +337,15 @@ class LaunchAt {
     reader.depth = depth_window(Window{}, layout_.owned(launch().level, 0));
     return reader;
   }
+  /// The same of vectors (N, channels).
+  static kernels::ValueReader<S> reader_of_vectors(const TensorView<S>& field, int channels) {
+    kernels::ValueReader<S> reader;
+    reader.count = 1;
+    reader.sources[0].tensor = field;
+    reader.sources[0].channels = channels;
+    for (index_t& extent : reader.frame.extent) extent = 1;
+    return reader;
+  }
   /// Rows into a field of the shape of a stored tensor.
   template <class Rows>
   void write_field(const char* label, const Rows& rows, const TensorView<S>& to, const StoredTensor& like) const {
