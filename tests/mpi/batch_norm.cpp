@@ -30,6 +30,19 @@ using Plain = hg::Sequential<hg::Conv2d<2, 4>, hg::GroupNorm<2, 4, hg::Affine<fa
                              hg::InstanceNorm<2, hg::Affine<true>>>;
 
 /// What torch.nn.BatchNorm2d does to x, (N, C, P): in training, and to its buffers.
+/// The same without, and the same norm called twice.
+struct Bare : hg::Module<Bare> {
+  using Norm = hg::BatchNorm2d<3, std::ratio<1, 1000>, std::ratio<1, 4>, hg::Affine<false>>;
+  hg::Named<"norm", Norm> norm;
+  hg::Conv2d<2, 3> first;
+  hg::Conv2d<3, 3, hg::Kernel<3>, hg::Padding<1>> second;
+  hg::Conv2d<3, 2> last;
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced y = hg::SiLU{}(norm(first(x)));
+    return last(hg::Tanh{}(norm(second(y))));
+  }
+};
+
 struct Expected {
   std::vector<double> y, mean, variance;
 };
@@ -90,6 +103,33 @@ TEST_CASE("the definition, buffers and what inference makes of them, on every me
       worst = std::max(worst, std::abs(inferred[i] - y));
     }
     CHECK(worst < 1e-13);
+  }
+}
+
+TEST_CASE("without gamma and beta: every mesh, the definition, buffers that follow two calls a step") {
+  support::check_composition<Bare, 2, 2>();
+  using Norm = hg::BatchNorm<3, std::ratio<1, 100000>, std::ratio<1, 10>, hg::Affine<false>>;
+  using Model = hg::Sequential<hg::Conv2d<3, 3, hg::Bias<false>>, Norm>;
+  CHECK(hg::parameter_names<Model>() == std::vector<std::string>{"0.weight", "1.running_mean", "1.running_var"});
+  const std::vector<double> start{1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1};  // the convolution changes nothing
+  const double gamma[] = {1, 1, 1}, beta[] = {0, 0, 0};
+  const auto x = support::numbers<double>(2 * 3 * 12 * 11, 6);
+  const Expected expected = batch_norm(x, 2, 3, 132, gamma, beta);
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const auto image = hg::distribute_tensor<support::Field<double, 3>>(mesh, {2, 3, 12, 11}, x);
+    hg::Trainer<Model, hg::SGD, support::Mesh, double> trainer(Model{}, {.lr = 0}, mesh);
+    hg::Parameters<Model, double>(trainer.parameters()).copy_from_host(start);
+    auto step = trainer.step(hg::mse, image, image);
+    CHECK(support::relative_error(hg::full_tensor(step.prediction()), expected.y) < 1e-13);
+    const auto after = trainer.parameters().to_host();
+    const auto inferred = hg::full_tensor(trainer.predict(image));
+    for (std::size_t c = 0; c < 3; ++c) {
+      CHECK(after[9 + c] == doctest::Approx(expected.mean[c]).epsilon(1e-12));
+      CHECK(after[12 + c] == doctest::Approx(expected.variance[c]).epsilon(1e-12));
+      const std::size_t i = c * 132 + 17;
+      CHECK(inferred[i] == doctest::Approx((x[i] - after[9 + c]) / std::sqrt(after[12 + c] + 1e-5)).epsilon(1e-12));
+    }
   }
 }
 

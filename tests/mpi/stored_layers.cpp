@@ -117,6 +117,7 @@ TEST_CASE("signals") {
   check<hg::MaxPool1d<3, Stride<2>, Padding<1>>, 2, 2, 2>("max1d", file);
   check<hg::AvgPool1d<4, Stride<3>, Padding<1>, Ceil, Exclude>, 2, 2, 2>("avg1d", file);
   check<hg::Sequential<hg::ReflectionPad1d<2>, hg::MaxPool1d<2>>, 2, 2, 2>("reflect1d", file);
+  check<hg::ReflectionPad1d<1, 4>, 2, 2, 2>("reflect_sides1d", file);
   check<hg::AvgPool1d<3, Stride<2>, Padding<1>, hg::Boundary<hg::Periodic>>, 2, 2, 2>("circular1d", file);
   check<hg::LpPool1d<2, 3, Stride<2>>, 2, 2, 2>("lp1d", file);
   check<hg::Interpolate1d<hg::Size<29>, hg::Linear1d>, 2, 2, 2>("linear1d", file);
@@ -177,6 +178,26 @@ TEST_CASE("padding of each side, Same of even kernels") {
                                                  hg::UpsampleToSkip<hg::Nearest>>>,
                      hg::Conv2d<3, 2, Kernel<3>, Padding<2, 0>, PaddingAfter<0, 2>>>;
   support::check_composition<Net, 2, 2, true>();
+}
+TEST_CASE("images that are not as many on both sides") {
+  using hg::Kernel, hg::Padding, hg::PaddingAfter, hg::Boundary, hg::Reflect, hg::ReplicateEdge;
+  const char* file = "side_padding";
+  check_convolution<hg::Conv2d<2, 3, Kernel<3, 4>, Padding<1, 3>, PaddingAfter<4, 0>, Boundary<Reflect, ReplicateEdge>>,
+                    2, 3, 3>(file, "reflect_sides");
+  check_convolution<hg::Conv2d<2, 2, Kernel<4, 3>, hg::Stride<2>, Padding<0, 2>, PaddingAfter<2, 1>,
+                               Boundary<ReplicateEdge, Reflect>>,
+                    2, 2, 3>(file, "reflect_strided");
+  using Mirror = Boundary<Reflect, Reflect>;
+  using Walls = Boundary<ReplicateEdge, ReplicateEdge>;
+  using Net = hg::Sequential<hg::Conv2d<2, 4, Kernel<4, 2>, hg::Same, Mirror>, hg::GroupNorm<2, 4>, hg::SiLU,
+                             hg::Residual<hg::Conv2d<4, 4, Kernel<2, 6>, hg::Same, Walls>>,
+                             hg::ReflectionPad2d<3, 0, 0, 2>, hg::Tanh, hg::ReplicationPad2d<0, 1, 2, 0>,
+                             hg::Crop2d<1, 3, 2, 2>, hg::Conv2d<4, 2>>;
+  support::check_composition<Net, 2, 2, true>();
+  using Volume =
+      hg::Sequential<hg::Conv3d<2, 2, Kernel<2, 4, 3>, hg::Same, Boundary<Reflect, ReplicateEdge, hg::Periodic>>, hg::Tanh,
+                     hg::Conv3d<2, 2, Kernel<4, 2, 2>, hg::Same, Boundary<ReplicateEdge, Reflect, Reflect>>>;
+  support::check_composition<Volume, 2, 2, true, support::VolumeMesh>({1, 7, 6, 8});
 }
 TEST_CASE("periodic readers of what is padded: they go on at its other end") {
   const char* file = "side_padding";

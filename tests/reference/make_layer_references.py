@@ -119,6 +119,8 @@ SIDES = {  # input channels, output channels, kernel, stride, dilation, padding 
     "pad_circular": (2, 3, (3, 3), 1, 1, "reflect, circular"),
     "constant": (2, 3, (3, 4), 1, 1, "constant"),
     "constant_circular": (2, 3, (3, 3), 2, 1, "constant, circular"),
+    "reflect_sides": (2, 3, (3, 4), 1, 1, "reflect, replicate"),
+    "reflect_strided": (2, 2, (4, 3), 2, 1, "replicate, reflect"),
     "sides": (2, 3, (3, 3), 1, 1, (2, 1, 0, 2)),
     "sides_strided": (3, 2, (3, 2), 2, 1, (0, 1, 1, 0)),
 }
@@ -134,6 +136,10 @@ def sides(file):
             f = lambda x, w, b: F.conv2d(x, w, b, stride, "same", dilation)
         elif padding == "reflect, circular":
             f = lambda x, w, b: F.conv2d(F.pad(F.pad(x, (1, 1, 2, 2), "reflect"), (1, 1, 1, 1), "circular"), w, b)
+        elif padding == "reflect, replicate":  # 1 and 4 rows, 3 and 0 columns
+            f = lambda x, w, b: F.conv2d(F.pad(F.pad(x, (0, 0, 1, 4), "reflect"), (3, 0, 0, 0), "replicate"), w, b)
+        elif padding == "replicate, reflect":
+            f = lambda x, w, b: F.conv2d(F.pad(F.pad(x, (0, 0, 0, 2), "replicate"), (2, 1, 0, 0), "reflect"), w, b, stride)
         elif padding == "constant":  # as many as keep the extents, of another number in each dimension
             f = lambda x, w, b: F.conv2d(F.pad(F.pad(x, (0, 0, 1, 1), value=5), (1, 2, 0, 0), value=-0.5), w, b)
         elif padding == "constant, circular":
@@ -156,6 +162,7 @@ SIGNALS = {
     "nearest1d": (SIGNAL, lambda x: F.interpolate(x, size=11, mode="nearest")),
     "adaptive1d": (SIGNAL, lambda x: F.adaptive_avg_pool1d(x, 7)),
     "adaptive_max1d": (SIGNAL, lambda x: F.adaptive_max_pool1d(x, 7)),
+    "reflect_sides1d": (SIGNAL, lambda x: F.pad(x, (1, 4), "reflect")),
     "circular1d": ((2, 2, 18), lambda x: F.avg_pool1d(F.pad(x, (1, 1), "circular"), 3, 2)),
 }
 CONVOLUTIONS_1D = {

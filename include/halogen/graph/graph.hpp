@@ -241,6 +241,7 @@ struct GraphDraft : BasicGraph<StaticVector> {
       level.window[d] = window.of_extents();
       wider[d] = window;
       wider[d].padding += levels[parent].window[d].padding;
+      wider[d].more_padding += levels[parent].window[d].more_padding;
     }
     if (levels[parent].whole && (!keeps || std::ranges::any_of(windows, [](const Window& w) { return w.kernel > 1; })))
       refuse(Misfit::Kind::vector_has_no_points, layers - 1);

@@ -112,14 +112,15 @@ struct FinishMoments {
 /// A norm's tables of all samples from a mean and a variance of each channel.
 template <class T>
 struct FrozenMoments {
-  const T *mean, *variance, *gamma, *beta;
+  const T *mean, *variance, *gamma, *beta;  ///< gamma and beta null: 1 and 0
   int samples, channels;
   double epsilon;
   NormTables<T> tables;
 
   KOKKOS_FUNCTION void operator()(const index_t c) const {
-    const double scale = static_cast<double>(gamma[c]) / Kokkos::sqrt(static_cast<double>(variance[c]) + epsilon);
-    const double shift = static_cast<double>(beta[c]) - scale * static_cast<double>(mean[c]);
+    const double factor = gamma != nullptr ? static_cast<double>(gamma[c]) : 1.0;
+    const double scale = factor / Kokkos::sqrt(static_cast<double>(variance[c]) + epsilon);
+    const double shift = (beta != nullptr ? static_cast<double>(beta[c]) : 0.0) - scale * static_cast<double>(mean[c]);
     for (int n = 0; n < samples; ++n) {
       tables.scale[n * channels + c] = static_cast<T>(scale);
       tables.shift[n * channels + c] = static_cast<T>(shift);

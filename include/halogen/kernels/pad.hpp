@@ -22,7 +22,7 @@ struct PadBackwardRows {
       for_each_vector<T>(count,
                          [&]<class V>(index_t i) { store<V>(out + i, load<V>(out + i) + load<V>(scratch + i)); });
       if (!map[2].pads()) return;
-      const index_t near = map[2].before() + 1, far = std::max(near, map[2].from - near);
+      const index_t near = map[2].before() + 1, far = std::max(near, map[2].from - map[2].after() - 1);
       const auto images = [&](index_t begin, index_t end) {
         for (index_t x = std::max(begin, x0); x < std::min(end, x0 + count); ++x)
           out[x - x0] = with_images(plane, at_y, x, out[x - x0]);

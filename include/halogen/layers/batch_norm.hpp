@@ -3,7 +3,8 @@
 // torch.nn.SyncBatchNorm; a step adds them to the buffers running_mean and running_var (that one divided by count - 1)
 // by momentum. Inference: by the buffers.
 //
-//   x: (N, C, H, W) or (N, C, D, H, W) -> y: the same  gamma, beta and both buffers: (C)
+//   x: (N, C, H, W) or (N, C, D, H, W) -> y: the same; gamma, beta and both buffers: (C); Affine<false>: gamma is 1, beta
+//   0, and neither is there
 //
 //   placements of x                    placements of y   forward                               backward
 //   Shard<0>, Shard<2> and beyond      the same          all_gather of (count, mean, M2)       all_reduce of two sums
@@ -26,6 +27,10 @@ namespace detail {
 
 struct BatchNormConstants : Constants {
   double epsilon = 0, momentum = 0;
+  bool affine = true;
+
+  /// Of the node's parameters the first buffer: behind gamma and beta.
+  constexpr int buffers() const { return affine ? 2 : 0; }
 };
 
 /// The norm's tables by the buffers.
@@ -35,11 +40,13 @@ struct FrozenBatchNorm {
   template <class S, Form>
   static void run(const LaunchAt<S>& at) {
     const int channels = at.node().channels;
-    const double epsilon = at.node().template as<BatchNormConstants>().epsilon;
-    launch_range(
-        at.space(), label, channels,
-        kernels::FrozenMoments<compute_type<S>>{at.parameter(2), at.parameter(3), at.parameter(0), at.parameter(1),
-                                                at.layout().samples(), channels, epsilon, at.norm_tables()});
+    const auto& of = at.node().template as<BatchNormConstants>();
+    const int mean = of.buffers();
+    launch_range(at.space(), label, channels,
+                 kernels::FrozenMoments<compute_type<S>>{at.parameter(mean), at.parameter(mean + 1),
+                                                         of.affine ? at.parameter(0) : nullptr,
+                                                         of.affine ? at.parameter(1) : nullptr, at.layout().samples(),
+                                                         channels, of.epsilon, at.norm_tables()});
   }
 };
 
@@ -48,10 +55,13 @@ constexpr void batch_norm_forward(Planner& planner, const Node& node) {
   if (!planner.is_plain(value)) value = planner.stored(node, value);
   Source& source = value.sources[0];
   const auto& of = node.as<BatchNormConstants>();
-  const Norm norm{source.tensor, node.channels, node.channels,      node.parameter,
-                  of.epsilon,    true,          node.parameter + 2, of.momentum};
-  source.norm =
-      planner.is_training() ? planner.add_norm(norm, node) : planner.add_frozen_norm<FrozenBatchNorm>(norm, node, 4);
+  Norm norm{.tensor = source.tensor, .groups = node.channels, .channels = node.channels, .epsilon = of.epsilon};
+  norm.of_batch = true;
+  norm.parameter = of.affine ? node.parameter : -1;
+  norm.running = node.parameter + of.buffers();
+  norm.momentum = of.momentum;
+  source.norm = planner.is_training() ? planner.add_norm(norm, node)
+                                      : planner.add_frozen_norm<FrozenBatchNorm>(norm, node, 2 + of.buffers());
   planner.set_value(node, value);
 }
 
@@ -59,10 +69,13 @@ inline constexpr Operation batch_norm_operation{"batch_norm", batch_norm_forward
 
 }  // namespace detail
 
-/// Epsilon and Momentum: std::ratio.
-template <int Channels, class Epsilon = std::ratio<1, 100000>, class Momentum = std::ratio<1, 10>>
-struct BatchNorm : Module<BatchNorm<Channels, Epsilon, Momentum>> {
+/// Epsilon and Momentum: std::ratio. Option: Affine<bool> (true), whether it has gamma and beta.
+template <int Channels, class Epsilon = std::ratio<1, 100000>, class Momentum = std::ratio<1, 10>, class... Options>
+struct BatchNorm : Module<BatchNorm<Channels, Epsilon, Momentum, Options...>> {
   static_assert(Channels > 0, "a norm has channels");
+  static_assert((detail::is_affine_option<Options> && ...),
+                "BatchNorm takes Affine<bool> beside channels, epsilon and momentum");
+  static constexpr bool affine = !(std::is_same_v<Options, Affine<false>> || ...);
 
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
@@ -74,16 +87,20 @@ struct BatchNorm : Module<BatchNorm<Channels, Epsilon, Momentum>> {
     const auto add = [&](const char* name, Start start, bool buffer) {
       return graph.add_parameter(name, {.shape = {Channels}, .rank = 1, .start = start, .buffer = buffer});
     };
-    node.parameter = add("weight", Start::ones, false);
-    add("bias", Start::zeros, false);
-    add("running_mean", Start::zeros, true);
+    int first = -1;
+    if (affine) {
+      first = add("weight", Start::ones, false);
+      add("bias", Start::zeros, false);
+    }
+    const int mean = add("running_mean", Start::zeros, true);
     add("running_var", Start::ones, true);
+    node.parameter = affine ? first : mean;
     return y;
   }
 
  private:
   static constexpr detail::BatchNormConstants constants{
-      {}, static_cast<double>(Epsilon::num) / Epsilon::den, static_cast<double>(Momentum::num) / Momentum::den};
+      {}, static_cast<double>(Epsilon::num) / Epsilon::den, static_cast<double>(Momentum::num) / Momentum::den, affine};
 };
 
 /// PyTorch's names.

@@ -35,20 +35,9 @@ inline constexpr Operation constant_pad_operation{"constant_pad", constant_pad_f
 namespace types {
 template <class Self, int Dimensions, class Value, int... Points>
 struct ConstantPadLayer : OffsetLayer<Self, Dimensions, constant_pad_operation> {
-  static constexpr int given = sizeof...(Points);
-  static_assert((given == 1 || given == Dimensions || given == 2 * Dimensions) && ((Points >= 0) && ...),
-                "a pad has one number of points, one for each dimension, or two for each, 0 or more");
-  static constexpr Window window(int d) {
-    return {.padding = points(d, 0), .more_padding = points(d, 1) - points(d, 0)};
-  }
-  static constexpr int points(int d, int behind) {
-    constexpr std::array<int, sizeof...(Points)> all{Points...};
-    const int at = d - (spatial_dimensions - Dimensions);
-    if (at < 0) return 0;
-    return all[static_cast<std::size_t>(given == 1 ? 0 : given == Dimensions ? at : 2 * at + behind)];
-  }
-  static constexpr ConstantPadConstants constants{{{}, {-points(0, 0), -points(1, 0), -points(2, 0)}},
-                                                  static_cast<double>(Value::num) / Value::den};
+  static constexpr Window window(int d) { return pad_window<Dimensions, Points...>(d); }
+  static constexpr ConstantPadConstants constants{
+      {{}, {-window(0).padding, -window(1).padding, -window(2).padding}}, static_cast<double>(Value::num) / Value::den};
 };
 }  // namespace types
 

@@ -123,10 +123,6 @@ struct ConvolutionLayer : Module<Self> {
   static_assert(In > 0 && Out > 0, "a convolution has channels");
   static constexpr auto options = window_options<Dimensions, Options...>();
   static_assert(options.keeps_extents, "Same needs a stride of 1");
-  static_assert(
-      options.images_fit(),
-      "Reflect and ReplicateEdge pad both ends alike: give PaddingAfter, or Same of an even kernel, with Zero or "
-      "Periodic");
   static_assert(options.has_own_extent(), "OutputPadding belongs to transposed convolutions");
 
   constexpr Traced forward(Traced x) const { return add_convolution<In, Out>(x, Op, options, constants); }

@@ -3,8 +3,8 @@
 //   reflect:    y[i] = x[-(i - P)] before the field, x[2 (H - 1) - (i - P)] behind it; P < H
 //   replicate:  y[i] = x[0] before, x[H - 1] behind
 //
-//   x: (N, C, H, W) -> y: (N, C, H + 2 PH, W + 2 PW), each piece its points, the first and the last what is padded; or
-//   (N, C, D, H, W) likewise
+//   x: (N, C, H, W) -> y: (N, C, H + 2 PH, W + 2 PW), or with other numbers before and behind; each piece its points, the
+//   first and the last what is padded; (N, C, D, H, W) likewise
 //
 //   placements of x          placements of y   forward and backward
 //   Shard<2> and beyond      the same          nothing, but where a piece has at most P points, and what a reader's own
@@ -37,7 +37,10 @@ constexpr void pad_forward(Planner& planner, const Node& node) {
       source = planner.stored(node, alone).sources[0];
     }
     source.resampled = true;
-    for (int d = 0; d < spatial_dimensions; ++d) source.pads[d] = node.window[d].pads;
+    for (int d = 0; d < spatial_dimensions; ++d) {
+      source.pads[d] = node.window[d].pads;
+      source.more[d] = node.window[d].more_padding;
+    }
   }
   value.level = node.level;
   planner.set_value(node, value);
@@ -49,8 +52,9 @@ inline constexpr Operation pad_operation{"pad", pad_forward, no_vjp};
 constexpr Node images_in(const Window (&windows)[spatial_dimensions]) {
   Node node;
   for (int d = 0; d < spatial_dimensions; ++d)
-    if (windows[d].is_pad() && windows[d].padding > 0)
-      node.window[d] = {.padding = windows[d].padding, .pads = windows[d].pads};
+    if (windows[d].is_pad() && windows[d].padding_of_both() > 0)
+      node.window[d] = {
+          .padding = windows[d].padding, .more_padding = windows[d].more_padding, .pads = windows[d].pads};
   return node;
 }
 
@@ -100,15 +104,32 @@ constexpr Traced goes_on(Traced x, const Window (&windows)[spatial_dimensions]) 
   return {&graph, graph.add(node)};
 }
 
+/// What a pad adds in dimension d, counted from depth: of one number, one for each dimension, or two for each, before and
+/// behind it.
+template <int Dimensions, int... Points>
+constexpr Window pad_window(int d) {
+  constexpr int given = sizeof...(Points), all[] = {Points...};
+  static_assert((given == 1 || given == Dimensions || given == 2 * Dimensions) && ((Points >= 0) && ...),
+                "a pad has one number of points, one for each dimension, or two for each, 0 or more");
+  const int at = d - (spatial_dimensions - Dimensions);
+  if (at < 0) return {};
+  if (given < 2 * Dimensions || given == 1) return {.padding = all[given == 1 ? 0 : at]};
+  const int before = all[(2 * at) % given];
+  return {.padding = before, .more_padding = all[(2 * at + 1) % given] - before};
+}
+
 namespace types {
 template <class Self, int Dimensions, Edge Kind, int... Points>
 struct PadLayer : Module<Self> {
   constexpr Traced forward(Traced x) const {
-    auto options = window_options<Dimensions, Padding<Points...>>();
-    options.template each<Kind>([](Window& w, Edge edge) { w.pads = edge; });
+    Window windows[spatial_dimensions];
+    for (int d = 0; d < spatial_dimensions; ++d) {
+      windows[d] = pad_window<Dimensions, Points...>(d);
+      if (windows[d].padding_of_both() > 0) windows[d].pads = Kind;
+    }
     const int layer = x.graph->next_layer();
     x.graph->slide(Dimensions, layer);
-    return pad(x, options.window, layer);
+    return pad(x, windows, layer);
   }
 };
 }  // namespace types
@@ -116,7 +137,7 @@ using types::PadLayer;
 
 }  // namespace detail
 
-/// One number, or height and width (depth, height and width).
+/// One number, one for each of height and width (depth, height, width), or two for each, before and behind it.
 template <int... Points>
 struct ReflectionPad2d : detail::PadLayer<ReflectionPad2d<Points...>, 2, Edge::reflect, Points...> {};
 template <int... Points>

@@ -47,7 +47,7 @@ constexpr void read_padded(Traced x, Node& node, const WindowOptions<Dimensions>
   std::ranges::copy(node.window, zeros);
   const auto pads_itself = [](Window(&windows)[spatial_dimensions]) {
     for (Window& window : windows)
-      if (window.is_pad()) window.padding = 0, window.pads = Edge::zero;
+      if (window.is_pad()) window.padding = window.more_padding = 0, window.pads = Edge::zero;
   };
   const Traced whole = with_constant_edges(x, node, options);
   const Traced padded = pad(goes_on(whole, node.window), node.window, node.layer);

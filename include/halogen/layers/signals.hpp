@@ -51,10 +51,10 @@ struct LpPool1d : detail::LpPool<P, AvgPool1d<Size, Options...>> {
   static_assert(P > 0, "a norm of a whole power");
 };
 
-template <int Points>
-struct ReflectionPad1d : detail::PadLayer<ReflectionPad1d<Points>, 1, Edge::reflect, Points> {};
-template <int Points>
-struct ReplicationPad1d : detail::PadLayer<ReplicationPad1d<Points>, 1, Edge::replicate, Points> {};
+template <int... Points>
+struct ReflectionPad1d : detail::PadLayer<ReflectionPad1d<Points...>, 1, Edge::reflect, Points...> {};
+template <int... Points>
+struct ReplicationPad1d : detail::PadLayer<ReplicationPad1d<Points...>, 1, Edge::replicate, Points...> {};
 
 template <int Channels, class... Options>
 using BatchNorm1d = BatchNorm<Channels, Options...>;

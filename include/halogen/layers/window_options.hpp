@@ -137,10 +137,6 @@ struct WindowOptions {
   constexpr bool pads_both_ends_alike() const {
     return std::ranges::all_of(window, [](const Window& w) { return w.more_padding == 0; });
   }
-  /// Images beyond the ends, of Reflect and ReplicateEdge, are as many on both sides.
-  constexpr bool images_fit() const {
-    return std::ranges::all_of(window, [](const Window& w) { return w.more_padding == 0 || !w.is_pad(); });
-  }
 
   /// Without OutputPadding and OutputToSkip, which belong to transposed windows.
   constexpr bool has_own_extent() const {

@@ -146,8 +146,9 @@ HALOGEN_INLINE std::vector<LevelLayout> layout_levels(const Plan& plan, std::spa
       const Window& window = node.window[d];
       if (window.pads != Edge::reflect) continue;
       const index_t extent = levels[static_cast<std::size_t>(plan.graph.nodes[node.inputs[0]].level)].extent(d);
-      if (window.padding >= extent)
-        throw CollectiveError("layer " + std::to_string(node.layer) + " reflects " + std::to_string(window.padding) +
+      const int reflected = window.padding + std::max(0, window.more_padding);
+      if (reflected >= extent)
+        throw CollectiveError("layer " + std::to_string(node.layer) + " reflects " + std::to_string(reflected) +
                               " points at the ends of a " + spatial_names[d] + " of " + std::to_string(extent) +
                               ": a mirror image has at most " + std::to_string(extent - 1) +
                               "; pad less, or use ReplicateEdge");
@@ -159,7 +160,7 @@ HALOGEN_INLINE std::vector<LevelLayout> layout_levels(const Plan& plan, std::spa
 /// Resampling from a stored tensor's level to a reader's, in dimension d.
 inline Resample resample(const std::vector<LevelLayout>& levels, const Source& source, int from, int to, int d) {
   return {levels[static_cast<std::size_t>(from)].extent(d), levels[static_cast<std::size_t>(to)].extent(d),
-          source.linear, source.pads[d]};
+          source.linear, source.pads[d], source.more[d]};
 }
 
 /// Depth, height and width of one stored tensor.

@@ -136,18 +136,20 @@ struct Window {
 /// Resampling from `from` to `to` points, as PyTorch's `size=`. Nearest: output o reads input floor(o * from / to).
 /// Linear (align_corners=False): output o stands at (o + 1/2) * from / to - 1/2, clamped to the field, between two
 /// inputs. Extends periodically by itself: o + to reads from + what o reads.
-/// With an edge that reflects or replicates, a pad of as many points on either side: output o reads input o - before(),
-/// or, beyond the ends, that point's image.
+/// With an edge that reflects or replicates, a pad, behind the field of `more` points more than before it: output o
+/// reads input o - before(), or, beyond the ends, that point's image.
 struct Resample {
   index_t from = 1, to = 1;
   bool linear = false;
   Edge edge = Edge::zero;
+  index_t more = 0;
 
   constexpr bool operator==(const Resample&) const = default;
 
   HALOGEN_FUNCTION constexpr bool pads() const { return has_images(edge); }
   HALOGEN_FUNCTION constexpr bool doubles() const { return to == 2 * from && !pads(); }
-  HALOGEN_FUNCTION constexpr index_t before() const { return (to - from) / 2; }
+  HALOGEN_FUNCTION constexpr index_t before() const { return (to - from - more) / 2; }
+  HALOGEN_FUNCTION constexpr index_t after() const { return before() + more; }
 
   /// Nearest, pads: the input that is read.
   HALOGEN_FUNCTION constexpr index_t source(index_t output) const {
@@ -162,7 +164,7 @@ struct Resample {
   HALOGEN_FUNCTION constexpr Images images_of(index_t input) const {
     const index_t last = from - 1, width = before();
     if (edge == Edge::replicate)
-      return {{0, input == 0 ? width : 0}, {width + from, width + from + (input == last ? width : 0)}};
+      return {{0, input == 0 ? width : 0}, {width + from, width + from + (input == last ? after() : 0)}};
     const index_t low = width - input, high = width + 2 * last - input;
     return {{low, low + (input > 0 && low >= 0)}, {high, high + (input < last && high < to)}};
   }
@@ -211,7 +213,7 @@ struct Resample {
   }
   HALOGEN_FUNCTION constexpr Interval readers(const Interval& inputs) const {
     Interval all{inputs.begin + before(), inputs.end + before()};
-    const index_t lowest = before(), highest = from - 1 - before();  // whose reflections lie furthest out
+    const index_t lowest = before(), highest = from - 1 - after();  // whose reflections lie furthest out
     for (const index_t input : {inputs.begin, lowest, highest, inputs.end - 1}) {
       if (input < inputs.begin || input >= inputs.end) continue;
       const Images images = images_of(input);
