@@ -253,6 +253,31 @@ TEST_CASE("a checkpoint of another model or value type is refused, alike on all 
   CHECK(lacks.find("of 'optimizer.average': give a checkpoint of a trainer with these settings") != std::string::npos);
 }
 
+TEST_CASE("the first tensor with a number that is not finite is named, whole and sharded, buffers too") {
+  using Whole = hg::Trainer<Net, hg::AdamW, support::Mesh, double>;
+  using Cut = hg::Trainer<Net, hg::AdamW, support::Mesh, double, Sharding>;
+  const auto& shapes = hg::Parameters<Net, double>::graph().parameters;
+  const auto names = hg::parameter_names<Net>();
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {-1, 1, 1});
+  Whole whole(Net{}, settings, mesh);
+  Cut cut(Net{}, settings, mesh, {}, Sharding{.bucket_bytes = 2000});
+  const std::vector<double> sound = whole.parameters().to_host();
+  CHECK(hg::detail::words_about_parameters(whole) == "all parameters are finite after it: look at the batch");
+  CHECK(hg::detail::words_about_parameters(cut) == "all parameters are finite after it: look at the batch");
+  for (int p = 0; p < shapes.size(); ++p) {
+    std::vector<double> broken = sound;
+    broken[static_cast<std::size_t>(shapes[p].offset + shapes[p].count - 1)] = std::nan("");
+    if (p + 1 < shapes.size()) broken[static_cast<std::size_t>(shapes[p + 1].offset)] = 1 / 0.0;
+    hg::Parameters<Net, double>(whole.parameters()).copy_from_host(broken);
+    auto shards = cut.parameters();
+    shards.fill([&](const auto&) { return [&](hg::index_t i) { return broken[static_cast<std::size_t>(i)]; }; });
+    const std::string words =
+        "parameter '" + names[static_cast<std::size_t>(p)] + "' is the first that is not finite after it";
+    CHECK(hg::detail::words_about_parameters(whole) == words);
+    CHECK(hg::detail::words_about_parameters(cut) == words);
+  }
+}
+
 TEST_CASE("fit, ended and begun again, does what it does in one go") {
   const hg::Communicator world = support::world();
   const auto mesh = hg::device_mesh<support::Mesh>(world, {1, -1, 1});

@@ -93,6 +93,9 @@ TEST_CASE("average pools: volumes, padding that does not count, windows beyond t
 }
 TEST_CASE("maximum and power pools") {
   check<hg::MaxPool2d<2, Ceil>, 2>("max_ceil");
+  check<hg::Sequential<hg::ReflectionPad2d<2, 1, 0, 0>,
+                       hg::MaxPool2d<1, hg::Kernel<3, 2>, hg::Stride<2, 3>, Padded, Ceil, hg::Dilation<1, 2>>>,
+        2>("max_ceil_reflected");
   check<hg::MaxPool2d<1, hg::Kernel<4, 3>, hg::Stride<3, 2>, Padded, Ceil>, 2>("max_ceil_padded");
   check<hg::MaxPool3d<2, Ceil>, 1, 1, 4>("max3d_ceil");
   check<hg::LpPool2d<2, 3, hg::Stride<2>>, 2>("lp2");
@@ -189,14 +192,14 @@ TEST_CASE("images that are not as many on both sides") {
                     2, 2, 3>(file, "reflect_strided");
   using Mirror = Boundary<Reflect, Reflect>;
   using Walls = Boundary<ReplicateEdge, ReplicateEdge>;
-  using Net = hg::Sequential<hg::Conv2d<2, 4, Kernel<4, 2>, hg::Same, Mirror>, hg::GroupNorm<2, 4>, hg::SiLU,
-                             hg::Residual<hg::Conv2d<4, 4, Kernel<2, 6>, hg::Same, Walls>>,
-                             hg::ReflectionPad2d<3, 0, 0, 2>, hg::Tanh, hg::ReplicationPad2d<0, 1, 2, 0>,
-                             hg::Crop2d<1, 3, 2, 2>, hg::Conv2d<4, 2>>;
+  using Net =
+      hg::Sequential<hg::Conv2d<2, 4, Kernel<4, 2>, hg::Same, Mirror>, hg::GroupNorm<2, 4>, hg::SiLU,
+                     hg::Residual<hg::Conv2d<4, 4, Kernel<2, 6>, hg::Same, Walls>>, hg::ReflectionPad2d<3, 0, 0, 2>,
+                     hg::Tanh, hg::ReplicationPad2d<0, 1, 2, 0>, hg::Crop2d<1, 3, 2, 2>, hg::Conv2d<4, 2>>;
   support::check_composition<Net, 2, 2, true>();
   using Volume =
-      hg::Sequential<hg::Conv3d<2, 2, Kernel<2, 4, 3>, hg::Same, Boundary<Reflect, ReplicateEdge, hg::Periodic>>, hg::Tanh,
-                     hg::Conv3d<2, 2, Kernel<4, 2, 2>, hg::Same, Boundary<ReplicateEdge, Reflect, Reflect>>>;
+      hg::Sequential<hg::Conv3d<2, 2, Kernel<2, 4, 3>, hg::Same, Boundary<Reflect, ReplicateEdge, hg::Periodic>>,
+                     hg::Tanh, hg::Conv3d<2, 2, Kernel<4, 2, 2>, hg::Same, Boundary<ReplicateEdge, Reflect, Reflect>>>;
   support::check_composition<Volume, 2, 2, true, support::VolumeMesh>({1, 7, 6, 8});
 }
 TEST_CASE("periodic readers of what is padded: they go on at its other end") {

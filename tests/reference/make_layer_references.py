@@ -23,6 +23,7 @@ CASES = {
     "avg_ceil_padded": (PLANE, lambda x: F.avg_pool2d(x, (4, 3), (3, 2), 1, ceil_mode=True)),
     "avg_ceil_exclude": (PLANE, lambda x: F.avg_pool2d(x, (4, 3), (3, 2), 1, True, False)),
     "max_ceil": (PLANE, lambda x: F.max_pool2d(x, 2, 2, ceil_mode=True)),
+    "max_ceil_reflected": (PLANE, lambda x: F.max_pool2d(F.pad(x, (0, 0, 2, 1), "reflect"), (3, 2), (2, 3), 1, (1, 2), True)),
     "max_ceil_padded": (PLANE, lambda x: F.max_pool2d(x, (4, 3), (3, 2), 1, ceil_mode=True)),
     "max3d_ceil": (VOLUME, lambda x: F.max_pool3d(x, 2, 2, ceil_mode=True)),
     "lp2": (PLANE, lambda x: F.lp_pool2d(x, 2, 3, 2)),

@@ -34,7 +34,8 @@ class Model:
     def draw(self):
         kinds = [self.conv] * 4 + [self.transposed, self.max_pool, self.avg_pool, self.lp_pool, self.adaptive, self.sampled,
                  self.activation, self.activation, self.norm, self.norm, self.pad, self.crop, self.roll, self.linear,
-                 self.residual, self.residual, self.shuffle, self.softmax, self.skip, self.global_pool]
+                 self.residual, self.residual, self.shuffle, self.softmax, self.skip, self.global_pool, self.flip, self.glu,
+                 self.attention, self.shared]
         while True:
             layer = self.r.choice(kinds)()
             if layer is not None:
@@ -59,13 +60,11 @@ class Model:
             span = dilation[d] * (kernel[d] - 1)
             if whole:
                 low, high = span // 2, span - span // 2
-                if low != high and edges[d] not in ("Zero", "Periodic"):
-                    edges[d] = "Zero"
             else:
                 low = high = self.r.randint(0, span)
                 if edges[d] == "Periodic":
                     edges[d] = "Zero"
-                if edges[d] == "Zero" and self.r.random() < 0.3:
+                if self.r.random() < 0.3:
                     high = self.r.randint(0, span)
             pads.append((low, high, SAME[edges[d]]))
         if whole:
@@ -185,8 +184,13 @@ class Model:
                 lambda torch: Function(torch, lambda x: sample(torch, x)))
 
     def activation(self):
-        name = self.r.choice(["ReLU", "SiLU", "GELU", "Tanh", "Sigmoid", "ELU", "LeakyReLU"])
-        return f"hg::{name}" + "<>" * (name in ("ELU", "LeakyReLU")), lambda torch: getattr(torch.nn, name)()
+        name = self.r.choice(["ReLU", "SiLU", "GELU", "Tanh", "Sigmoid", "ELU", "LeakyReLU", "Softplus", "LogSigmoid", "Softsign",
+                              "Mish", "Hardtanh", "ReLU6", "Hardsigmoid", "Hardswish", "CELU", "SELU", "Tanhshrink", "PReLU"])
+        if name == "PReLU":
+            channels = self.channels
+            return f"hg::PReLU<{channels}>", lambda torch: torch.nn.PReLU(channels)
+        with_options = name in ("ELU", "LeakyReLU", "Softplus", "Hardtanh", "CELU")
+        return f"hg::{name}" + "<>" * with_options, lambda torch: getattr(torch.nn, name)()
 
     def softmax(self):
         return "hg::Softmax", lambda torch: torch.nn.Softmax(1)
@@ -203,17 +207,50 @@ class Model:
         if kind == "instance":
             return f"hg::InstanceNorm<{c}>", lambda torch: getattr(torch.nn, f"InstanceNorm{self.dims}d")(c)
         if kind == "batch":
-            return f"hg::BatchNorm<{c}>", lambda torch: getattr(torch.nn, f"BatchNorm{self.dims}d")(c)
+            affine = self.r.random() < 0.7
+            options = "" if affine else ", std::ratio<1, 100000>, std::ratio<1, 10>, hg::Affine<false>"
+            return (f"hg::BatchNorm<{c}{options}>",
+                    lambda torch: getattr(torch.nn, f"BatchNorm{self.dims}d")(c, affine=affine))
         make = (lambda torch: torch.nn.LayerNorm(c)) if kind == "layer" else (lambda torch: torch.nn.RMSNorm(c))
         return f"hg::{'LayerNorm' if kind == 'layer' else 'RMSNorm'}<{c}>", lambda torch: Last(torch, make(torch))
 
     def pad(self):
         if self.blocks:
             return None
-        kind, mode = self.r.choice([("Reflection", "reflect"), ("Replication", "replicate")])
-        points = [self.r.randint(1, 2)] if self.dims == 1 else self.numbers(0, 2)
-        return (f"hg::{kind}Pad{self.dims}d<{', '.join(map(str, points))}>",
-                lambda torch: Padded(torch, [(p, p, mode) for p in points]))
+        kind, mode = self.r.choice([("Reflection", "reflect"), ("Replication", "replicate"), ("Zero", "constant")])
+        ends = [(self.r.randint(0, 2), self.r.randint(0, 2)) for _ in range(self.dims)]
+        return (f"hg::{kind}Pad{self.dims}d<{', '.join(str(n) for end in ends for n in end)}>",
+                lambda torch: Padded(torch, [(*end, mode) for end in ends]))
+
+    def flip(self):
+        along = [d for d in range(2, 2 + self.dims) if self.r.random() < 0.5] or [2]
+        return f"hg::Flip<{', '.join(map(str, along))}>", lambda torch: Function(torch, lambda x: x.flip(along))
+
+    def glu(self):
+        if self.channels % 2 or self.blocks:
+            return None
+        self.channels //= 2
+        return "hg::GLU", lambda torch: torch.nn.GLU(1)
+
+    def attention(self):
+        if self.channels > 8:
+            return None
+        self.exact, channels = False, self.channels
+        heads = self.r.choice([h for h in range(1, channels + 1) if channels % h == 0])
+        return f"hg::MultiheadAttention<{channels}, {heads}>", lambda torch: Attention(torch, channels, heads)
+
+    def shared(self):
+        """A convolution that is called twice."""
+        if self.channels > 4:
+            return None
+        cpp, build = self.conv(self.channels, True)
+        twice = f'hg::Named<"again", {cpp}>'
+
+        def module(torch):
+            layer = build(torch)
+            return torch.nn.Sequential(layer, torch.nn.Tanh(), layer)
+
+        return f"hg::Sequential<{twice}, hg::Tanh, {twice}>", module
 
     def crop(self):
         if self.blocks or self.dims == 1:
@@ -328,6 +365,22 @@ def Last(torch, layer):
     return Of()
 
 
+def Attention(torch, channels, heads):
+    """Of all points to all, the channels first."""
+    class Of(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv, self.proj = torch.nn.Linear(channels, 3 * channels), torch.nn.Linear(channels, channels)
+
+        def forward(self, x):
+            parts = self.qkv(x.flatten(2).transpose(1, 2)).chunk(3, 2)
+            q, k, v = (part.unflatten(2, (heads, -1)).transpose(1, 2) for part in parts)
+            seen = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+            return self.proj(seen.transpose(1, 2).flatten(2)).transpose(1, 2).reshape(x.shape)
+
+    return Of()
+
+
 def Joined(torch, body, join):
     class Of(torch.nn.Module):
         def __init__(self):
@@ -356,9 +409,10 @@ def sources(chosen):
         lines = ['#include "support/layer_cases.hpp"\n']
         for number in range(file, len(models), chosen.files):
             m = models[number]
+            quoted = m.cpp.replace('"', '\\"')
             lines.append(f"using Model{number} = {m.cpp};\n"
                          f"static const support::DrawnModel model{number}"
-                         f'({number}, "{m.cpp}", support::run_cases<Model{number}, {m.inputs}, {m.channels}, {m.dims}, '
+                         f'({number}, "{quoted}", support::run_cases<Model{number}, {m.inputs}, {m.channels}, {m.dims}, '
                          f"{str(m.exact).lower()}>);\n")
         (folder / f"layers_{file}.cpp").write_text("".join(lines))
 

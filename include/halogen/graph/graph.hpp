@@ -237,7 +237,7 @@ struct GraphDraft : BasicGraph<StaticVector> {
       const Window& window = windows[d];
       keeps = keeps && window.outputs == 0 && window.stride == 1 &&
               window.padding_of_both() == window.footprint() - 1 + window.output_padding;
-      plain = plain && window.outputs == 0 && !window.transposed && !window.is_pad();
+      plain = plain && window.outputs == 0 && !window.transposed && !window.is_pad() && !window.ceil;
       level.window[d] = window.of_extents();
       wider[d] = window;
       wider[d].padding += levels[parent].window[d].padding;

@@ -174,22 +174,29 @@ inline void show_progress(const FitOptions& options, index_t epoch, index_t step
   if (done >= 1) std::fputc('\n', stderr);
 }
 
-/// The first parameter tensor that holds a number which is not finite, in words.
+/// The first parameter tensor that holds a number which is not finite, in words. Collective over the trainer's mesh:
+/// ranks may hold other values.
 template <class AnyTrainer>
 std::string words_about_parameters(const AnyTrainer& trainer) {
   using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
-  if constexpr (std::is_same_v<typename Held::placement, Replicate>) {
-    const std::vector<typename Held::value_type> all = trainer.parameters().to_host();
-    const std::vector<std::string> names = parameter_names<typename Held::model_type>();
-    for (int p = 0; p < Held::graph().parameters.size(); ++p) {
-      const ParameterShape& shape = Held::graph().parameters[p];
-      for (index_t i = 0; i < shape.count; ++i)
-        if (!std::isfinite(static_cast<double>(all[static_cast<std::size_t>(shape.offset + i)])))
-          return "parameter '" + names[static_cast<std::size_t>(p)] + "' is the first that is not finite after it";
-    }
-    return "all parameters are finite after it: look at the batch";
+  const std::vector<typename Held::value_type> own = host_copy(trainer.parameters().view());
+  const std::vector<unsigned short> tensors = tensors_of_values(trainer.parameters());
+  const auto& shapes = Held::graph().parameters;
+  int first = shapes.size();
+  const auto look = [&](index_t begin, index_t end, auto tensor_of) {
+    for (index_t i = begin; i < end; ++i)
+      if (!std::isfinite(static_cast<double>(own[static_cast<std::size_t>(i)]))) first = std::min(first, tensor_of(i));
+  };
+  look(0, static_cast<index_t>(tensors.size()), [&](index_t i) { return int{tensors[static_cast<std::size_t>(i)]}; });
+  for (int p = 0; p < shapes.size(); ++p) {
+    if (!shapes[p].buffer) continue;  // each rank has them, behind what is trained
+    const index_t begin = static_cast<index_t>(tensors.size()) + shapes[p].offset - Held::graph().parameter_count;
+    look(begin, begin + shapes[p].count, [p](index_t) { return p; });
   }
-  return "the parameters are sharded";
+  trainer.mesh().world().all_reduce(&first, 1, ReduceOp::min);
+  if (first == shapes.size()) return "all parameters are finite after it: look at the batch";
+  return "parameter '" + parameter_names<typename Held::model_type>()[static_cast<std::size_t>(first)] +
+         "' is the first that is not finite after it";
 }
 
 template <class Held, class Loss, class Data>

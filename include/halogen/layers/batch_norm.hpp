@@ -3,8 +3,8 @@
 // torch.nn.SyncBatchNorm; a step adds them to the buffers running_mean and running_var (that one divided by count - 1)
 // by momentum. Inference: by the buffers.
 //
-//   x: (N, C, H, W) or (N, C, D, H, W) -> y: the same; gamma, beta and both buffers: (C); Affine<false>: gamma is 1, beta
-//   0, and neither is there
+//   x: (N, C, H, W) or (N, C, D, H, W) -> y: the same; gamma, beta and both buffers: (C); Affine<false>: gamma is 1,
+//   beta 0, and neither is there
 //
 //   placements of x                    placements of y   forward                               backward
 //   Shard<0>, Shard<2> and beyond      the same          all_gather of (count, mean, M2)       all_reduce of two sums

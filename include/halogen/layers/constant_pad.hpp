@@ -36,8 +36,8 @@ namespace types {
 template <class Self, int Dimensions, class Value, int... Points>
 struct ConstantPadLayer : OffsetLayer<Self, Dimensions, constant_pad_operation> {
   static constexpr Window window(int d) { return pad_window<Dimensions, Points...>(d); }
-  static constexpr ConstantPadConstants constants{
-      {{}, {-window(0).padding, -window(1).padding, -window(2).padding}}, static_cast<double>(Value::num) / Value::den};
+  static constexpr ConstantPadConstants constants{{{}, {-window(0).padding, -window(1).padding, -window(2).padding}},
+                                                  static_cast<double>(Value::num) / Value::den};
 };
 }  // namespace types
 

@@ -3,8 +3,8 @@
 //   reflect:    y[i] = x[-(i - P)] before the field, x[2 (H - 1) - (i - P)] behind it; P < H
 //   replicate:  y[i] = x[0] before, x[H - 1] behind
 //
-//   x: (N, C, H, W) -> y: (N, C, H + 2 PH, W + 2 PW), or with other numbers before and behind; each piece its points, the
-//   first and the last what is padded; (N, C, D, H, W) likewise
+//   x: (N, C, H, W) -> y: (N, C, H + 2 PH, W + 2 PW), or with other numbers before and behind; each piece its points,
+//   the first and the last what is padded; (N, C, D, H, W) likewise
 //
 //   placements of x          placements of y   forward and backward
 //   Shard<2> and beyond      the same          nothing, but where a piece has at most P points, and what a reader's own
@@ -104,8 +104,8 @@ constexpr Traced goes_on(Traced x, const Window (&windows)[spatial_dimensions]) 
   return {&graph, graph.add(node)};
 }
 
-/// What a pad adds in dimension d, counted from depth: of one number, one for each dimension, or two for each, before and
-/// behind it.
+/// What a pad adds in dimension d, counted from depth: of one number, one for each dimension, or two for each, before
+/// and behind it.
 template <int Dimensions, int... Points>
 constexpr Window pad_window(int d) {
   constexpr int given = sizeof...(Points), all[] = {Points...};
