@@ -276,8 +276,7 @@ struct GraphDraft : BasicGraph<StaticVector> {
     parameter.buffer |= frozen > 0;
     parameter.count = 1;
     for (int i = 0; i < parameter.rank; ++i) parameter.count *= parameter.shape[i];
-    std::uint64_t hash = 14695981039346656037U;  // FNV-1a
-    spell(role, [&](char letter) { hash = (hash ^ static_cast<std::uint64_t>(letter)) * 1099511628211U; });
+    const std::uint64_t hash = spell(role, nullptr);
     const auto same = static_cast<int>(std::find(hashes.begin(), hashes.end(), hash) - hashes.begin());
     PathStep& step = path.back();
     const bool takes = same < hashes.size();
@@ -289,7 +288,7 @@ struct GraphDraft : BasicGraph<StaticVector> {
     index_t& before = parameter.buffer ? buffer_count : parameter_count;
     parameter.offset = before;
     before += parameter.count;
-    if (names != nullptr) spell(role, [&](char letter) { names->push(letter); }), names->push('\0');
+    if (names != nullptr) spell(role, names);
     return parameters.push(parameter);
   }
 
@@ -303,9 +302,13 @@ struct GraphDraft : BasicGraph<StaticVector> {
   /// Whether a level is that of a padded field.
   constexpr bool is_pad(int level) const { return std::ranges::any_of(levels[level].window, &Window::is_pad); }
 
-  /// The name of a parameter of the layer at hand, letter by letter.
-  template <class Put>
-  constexpr void spell(std::string_view role, Put put) const {
+  /// The name of a parameter of the layer at hand, written where it is wanted; returns its hash (FNV-1a).
+  constexpr std::uint64_t spell(std::string_view role, ParameterNames* to) const {
+    std::uint64_t hash = 14695981039346656037U;
+    const auto put = [&hash, to](char letter) {
+      hash = (hash ^ static_cast<std::uint64_t>(letter)) * 1099511628211U;
+      if (to != nullptr) to->push(letter);
+    };
     for (int i = 1; i < path.size(); ++i) {
       int digit = 1;
       while (path[i].index / digit >= 10) digit *= 10;
@@ -314,6 +317,8 @@ struct GraphDraft : BasicGraph<StaticVector> {
       put('.');
     }
     for (const char letter : role) put(letter);
+    if (to != nullptr) to->push('\0');
+    return hash;
   }
 };
 
