@@ -221,6 +221,41 @@ inline Field norm_adjoint(Field gradient, const Field& x, const hg::Norm& norm, 
   return in_rows(gradient, norm.channels);
 }
 
+/// LayerNorm: about the mean of a point's channels, in units of their deviation.
+inline Row mean_of_channels(const Field& x) {
+  Row sum(points_of(x));
+  for (const Row& row : x) sum += row;
+  return sum / static_cast<double>(x.size());
+}
+inline Field normal_of_channels(Field x, double epsilon, Row* deviation = nullptr) {
+  const Row centre = mean_of_channels(x);
+  for (Row& row : x) row -= centre;
+  Field squares = x;
+  for (Row& row : squares) row *= row;
+  const Row by = std::sqrt(mean_of_channels(squares) + epsilon);
+  for (Row& row : x) row /= by;
+  if (deviation != nullptr) *deviation = by;
+  return x;
+}
+inline Field layer_normalised(const Field& x, const Row* parameters, double epsilon) {
+  Field y = normal_of_channels(x, epsilon);
+  for (int c = 0; c < channels_of(x); ++c) y[c] = parameters[0][c] * y[c] + parameters[1][c];
+  return y;
+}
+inline Field layer_norm_adjoint(Field gradient, const Field& x, const Row& gamma, double epsilon) {
+  Row deviation(points_of(x));
+  const Field along = normal_of_channels(x, epsilon, &deviation);
+  Field products = along;
+  for (int c = 0; c < channels_of(x); ++c) gradient[c] *= gamma[c], products[c] *= gradient[c];
+  const Row of_gradient = mean_of_channels(gradient), of_products = mean_of_channels(products);
+  for (int c = 0; c < channels_of(x); ++c)
+    gradient[c] = (gradient[c] - of_gradient - along[c] * of_products) / deviation;
+  return gradient;
+}
+inline double epsilon_of(const hg::Node& layer_norm) {
+  return layer_norm.as<hg::detail::ChannelNormConstants>().epsilon;
+}
+
 /// Points of each level, where the input has so many.
 inline std::vector<int> points_of_levels(const hg::Graph& graph, int points) {
   std::vector<int> result{points};
@@ -259,14 +294,23 @@ Field mapped(const F& f, const std::vector<Field>& values, const Row* parameters
   return result;
 }
 
+/// A vector that is a row of a parameter.
+inline Field row_of(const hg::Node& node, const Row& parameter) {
+  Field y(node.channels, Row(1));
+  for (int c = 0; c < node.channels; ++c) y[c] = parameter[hg::detail::VectorRow::begin(node) + c];
+  return y;
+}
+
 /// What a node's layer is defined to be of its inputs, where its output has so many points.
 inline Field run_node(const hg::Node& node, const Parameters& parameters, const std::vector<Field>& inputs,
                       int points) {
   if (const auto found = definitions().find(node.operation); found != definitions().end())
     return found->second(node, parameters, inputs);
-  Field x = inputs[0];
   const std::string_view name = node.operation->name;
   const Row* parameter = node.parameter < 0 ? nullptr : &parameters[node.parameter];
+  if (name == "vector_row") return row_of(node, *parameter);
+  Field x = inputs[0];
+  if (name == "layer_norm") return layer_normalised(x, parameter, epsilon_of(node));
   if (name == "global_avg_pool") return gathered(x, 1, mean_of(points_of(x)));
   if (name == "expand") return gathered(x, points, resampling(1, points, false));
   if (name == "interpolate" || name == "adaptive_avg_pool")
@@ -347,6 +391,10 @@ class PlanRun {
   template <class F, int Values>
   static void define_map();
 
+  /// The launch types of Chunk<Part, Parts>.
+  template <int Part, int Parts>
+  static void define_chunk();
+
   const Parameters& gradient_of_parameters() const { return gradient_; }
 
  private:
@@ -416,6 +464,35 @@ class PlanRun {
             {hg::kind_of<of::SoftmaxBackward>(),
              [=](PlanRun& run) {
                return run.of_source(softmax_adjoint(same_points(run, run.operand(0)), run.operand(1)));
+             }},
+            {hg::kind_of<of::ChannelNormOf<true>::Forward>(),
+             [](PlanRun& run) {
+               const Row parameters[] = {run.parameter(0), run.parameter(1)};
+               return layer_normalised(run.operand(0), parameters, epsilon_of(run.node()));
+             }},
+            {hg::kind_of<of::ChannelNormOf<true>::Backward>(),
+             [=](PlanRun& run) {
+               const Field slope = same_points(run, run.operand(0));
+               return run.of_source(layer_norm_adjoint(slope, run.operand(1), run.parameter(0), epsilon_of(run.node())));
+             }},
+            {hg::kind_of<of::ChannelNormOf<true>::ParameterGradients>(),
+             [](PlanRun& run) {
+               const Field slope = run.operand(0), along = normal_of_channels(run.operand(1), epsilon_of(run.node()));
+               for (int c = 0; c < channels_of(slope); ++c) {
+                 run.add_gradient(run.launch().parameters[1].parameter, c, (slope[c] * along[c]).sum());
+                 run.add_gradient(run.launch().parameters[2].parameter, c, slope[c].sum());
+               }
+               return Field{};
+             }},
+            {hg::kind_of<of::VectorRow::Forward>(),
+             [](PlanRun& run) { return row_of(run.node(), run.parameter(0)); }},
+            {hg::kind_of<of::VectorRow::Sums>(),
+             [](PlanRun& run) {
+               const Field slope = run.operand(0);
+               const int first = static_cast<int>(of::VectorRow::begin(run.node()));
+               for (int c = 0; c < channels_of(slope); ++c)
+                 run.add_gradient(run.launch().parameters[0].parameter, first + c, slope[c].sum());
+               return Field{};
              }},
             {hg::kind_of<of::AddForward>(), [](PlanRun& run) { return added(run.operand(0), run.operand(1)); }},
             {hg::kind_of<hg::StoreValue>(), [](PlanRun& run) { return run.operand(0); }},
@@ -551,13 +628,17 @@ class PlanRun {
     tensors_[to] = field;
   }
 
-  /// again: other activations of a norm have theirs in it already.
+  /// A node writes each number once; others add to those of the parameters that they share. again: other activations
+  /// of a norm have theirs in it already.
   void add_gradient(int parameter, int at, double value, bool again = false) {
+    add_gradient_of(launch().node + 1, parameter, at, value, again);
+  }
+  void add_gradient_of(int owner, int parameter, int at, double value, bool again) {
     bool declared = false;
     plan_.for_each_parameter_gradient(launch(), [&](int each) { declared |= each == parameter; });
     expect(declared, "undeclared gradient of parameter ", parameter);
-    expect(again || written_[parameter][at] == 0, "gradient of parameter ", parameter, " written twice");
-    written_[parameter][at] = 1;
+    expect(again || written_[parameter][at] != owner, "gradient of parameter ", parameter, " written twice");
+    written_[parameter][at] = owner;
     gradient_[parameter][at] += value;
   }
 
@@ -590,8 +671,8 @@ class PlanRun {
     slope = activation_adjoint(activation.function, slope, normalised(x, norm, parameters_));
     const bool again = !norms_with_gradient_.insert(activation.norm).second;
     for (int c = 0; c < norm.channels; ++c) {
-      add_gradient(norm.parameter, c, (slope[c] * along[c]).sum(), again);
-      add_gradient(norm.parameter + 1, c, slope[c].sum(), again);
+      add_gradient_of(norm.node + 1, norm.parameter, c, (slope[c] * along[c]).sum(), again);
+      add_gradient_of(norm.node + 1, norm.parameter + 1, c, slope[c].sum(), again);
     }
   }
 
@@ -602,7 +683,7 @@ class PlanRun {
   int now_ = 0;              ///< the launch that runs
   std::vector<Field> tensors_;
   std::set<int> norms_with_moments_, norms_with_gradient_, sums_;  ///< sums_: of activations
-  Parameters gradient_, written_;                                  ///< written_: 1 where
+  Parameters gradient_, written_;                                  ///< written_: 1 + the node that wrote last
 };
 
 template <class F, int Values>
@@ -651,6 +732,23 @@ void PlanRun::define_map() {
           }),
      ...);
   }(std::make_integer_sequence<int, count>{});
+}
+
+template <int Part, int Parts>
+void PlanRun::define_chunk() {
+  using Of = hg::detail::ChunkOf<Part, 1, Parts>;
+  definitions()[&Of::operation] = [](const hg::Node& node, const Parameters&, const std::vector<Field>& x) {
+    return channels_from(Part * node.channels, node.channels, x[0]);
+  };
+  computed_by()[hg::kind_of<typename Of::Forward>()] = [](PlanRun& run) {
+    return channels_from(Part * run.node().channels, run.node().channels, run.operand(0));
+  };
+  computed_by()[hg::kind_of<typename Of::Backward>()] = [](PlanRun& run) {
+    const Field slope = run.operand(0);
+    Field all(Parts * slope.size(), Row(points_of(slope)));
+    std::copy(slope.begin(), slope.end(), all.begin() + Part * channels_of(slope));
+    return run.of_source(all);
+  };
 }
 
 }  // namespace support

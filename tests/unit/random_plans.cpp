@@ -19,12 +19,15 @@
 
 #include "halogen/core/philox.hpp"
 #include "halogen/layers/avg_pool2d.hpp"
+#include "halogen/layers/chunk.hpp"
+#include "halogen/layers/class_token.hpp"
 #include "halogen/layers/conv2d.hpp"
 #include "halogen/layers/expand.hpp"
 #include "halogen/layers/gelu.hpp"
 #include "halogen/layers/global_avg_pool.hpp"
 #include "halogen/layers/group_norm.hpp"
 #include "halogen/layers/interpolate.hpp"
+#include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/leaky_relu.hpp"
 #include "halogen/layers/linear.hpp"
 #include "halogen/layers/max_pool2d.hpp"
@@ -151,7 +154,7 @@ class RandomGraph {
   void step() {
     const int at = draw_.below(3) > 0 ? recent() : draw_.below(count());
     const hg::Traced x = values_[at];
-    switch (draw_.below(21)) {
+    switch (draw_.below(25)) {
       case 0:
       case 1: {
         const bool wide = draw_.coin() && !is_vector(at), bias = draw_.coin();
@@ -195,6 +198,16 @@ class RandomGraph {
       }
       case 20:
         return interpolate(at);
+      case 21:
+        return keep("layer_norm", {at}, with_channels(x, [&]<int C>() { return hg::LayerNorm<C>{}(x); }));
+      case 22:
+        return chunk(at);
+      case 23:
+        keep("class_token", {at}, hg::ClassToken<8>{}(x));
+        if (draw_.coin()) keep("linear", {count() - 1}, linear(values_.back(), true));
+        return;
+      case 24:
+        return shared(at);
       default:
         return add(at);
     }
@@ -305,6 +318,36 @@ class RandomGraph {
     }
   }
 
+  /// Parts of a multiple of 8 channels.
+  void chunk(int at) {
+    const hg::Traced x = values_[at];
+    switch ((*x).channels) {
+      case 16:
+        return draw_.coin() ? keep("chunk0of2", {at}, hg::Chunk<0, 2>{}(x)) : keep("chunk1of2", {at}, hg::Chunk<1, 2>{}(x));
+      case 24:
+        return keep("chunk2of3", {at}, hg::Chunk<2, 3>{}(x));
+      case most_channels:
+        return keep("chunk1of2", {at}, hg::Chunk<1, 2>{}(x));
+      default:
+        return;
+    }
+  }
+
+  /// Layers that have been called before, by their names: trained or not as then.
+  void shared(int at) {
+    if ((*values_[at]).channels != 8) return;
+    if (shared_frozen_ < 0) shared_frozen_ = graph_.frozen;
+    const int frozen = std::exchange(graph_.frozen, shared_frozen_);
+    const bool norms = draw_.coin() && !is_vector(at);
+    if (draw_.coin() || norms) {
+      keep("shared_linear", {at}, hg::Named<"linear", hg::Linear<8, 8>>{}(values_[at]));
+    } else {
+      keep("shared_layer_norm", {at}, hg::Named<"layer_norm", hg::LayerNorm<8>>{}(values_[at]));
+    }
+    if (norms) keep("shared_norm4", {count() - 1}, hg::Named<"norm", hg::GroupNorm<4, 8>>{}(values_.back()));
+    graph_.frozen = frozen;
+  }
+
   void pad(int at) {
     if (points(at) < 2 || points(at) + 4 > most_points) return;
     if (draw_.coin())
@@ -367,6 +410,7 @@ class RandomGraph {
   hg::GraphDraft graph_{input_channels};
   std::vector<hg::Traced> values_;
   std::string script_;
+  int shared_frozen_ = -1;  ///< frozen as the shared layers are; -1: none has been called
 };
 
 double dot(const Field& x, const Field& y) {
@@ -402,7 +446,8 @@ Parameters draw_parameters(const hg::GraphDraft& graph, Draw& draw) {
   Parameters parameters;
   for (const hg::ParameterShape& shape : graph.parameters) {
     const int inputs = shape.rank > 1 ? shape.shape[1] : 1;
-    parameters.push_back(draw.numbers(Field{Row(shape.shape[0] * inputs)})[0] / std::sqrt(inputs));
+    const int values = shape.rank == 3 ? static_cast<int>(shape.count) : shape.shape[0] * inputs;  // one tap of a window
+    parameters.push_back(draw.numbers(Field{Row(values)})[0] / std::sqrt(inputs));
     if (shape.start == hg::ParameterShape::Start::ones)  // about 1 or -1
       for (double& gamma : parameters.back()) gamma = (draw.coin() ? 1 : -1) * (1 + 0.3 * gamma);
   }
@@ -455,6 +500,8 @@ void check_plan(const Sample& sample, hg::PlanKind kind) {
   if (kind == hg::PlanKind::inference) return;
   check_slope("parameters", run.gradient_of_parameters(), sample.along_parameters, sample.slope_of_parameters);
   if (!plan->input_gradient_wanted) return;
+  if (plan->input_gradient[0] < 0)  // all outputs are made of parameters
+    return expect(sample.slope_of_input.value_or(0) == 0, "no gradient of the input, which has one");
   support::expect_one_shape(run.tensor(plan->input_gradient[0]), sample.input);
   check_slope("the input", run.tensor(plan->input_gradient[0]), sample.along_input, sample.slope_of_input);
 }
@@ -488,6 +535,9 @@ TEST_CASE("plans of random graphs compute what the graphs say") {
   support::PlanRun::define_map<Bend, 1>();
   support::PlanRun::define_map<Gate, 2>();
   support::PlanRun::define_map<Modulate, 3>();
+  support::PlanRun::define_chunk<0, 2>();
+  support::PlanRun::define_chunk<1, 2>();
+  support::PlanRun::define_chunk<2, 3>();
   int failures = 0, slopes = 0;
   for (int seed = 0; seed < graphs && failures < most_failures; ++seed) {
     subject = "seed " + std::to_string(seed);
