@@ -291,6 +291,56 @@ TEST_CASE("fit: the steps that it says, held-out losses by the average, metrics,
   if (support::world().rank() == 0) std::filesystem::remove(options.metrics), std::filesystem::remove(options.plot);
 }
 
+TEST_CASE("losses that are expressions: beside those of points, beside value_and_grad, with statistics and shards") {
+  struct Normed : hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<3>, hg::Padding<1>>, hg::BatchNorm2d<4>, hg::SiLU,
+                                 hg::Conv2d<4, 1>> {};
+  const auto square = hg::expression_loss([](const auto& p, const auto& y) { return hg::mean(hg::square(p - y)); });
+  const auto overlap = hg::expression_loss(
+      [](const auto& p, const auto& y) { return hg::dice(hg::sigmoid(p), hg::where(y > 0.0, 1.0, 0.0)); });
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const Data one = data_on(mesh, 3), two = data_on(mesh, 5);
+    const Field<2>&x = one.x, &x2 = two.x;
+    const Field<1>&y = one.y, &y2 = two.y;
+    const hg::Adam settings{.lr = 1e-2};
+    hg::Trainer<Normed, hg::Adam, support::Mesh, double> by_points(Normed{}, settings, mesh),
+        by_expression(Normed{}, settings, mesh), of_overlap(Normed{}, settings, mesh);
+    hg::Trainer<Normed, hg::Adam, support::Mesh, double, hg::ShardParameters<"data">> sharded(
+        Normed{}, settings, mesh, {}, hg::shard_parameters<"data">);
+    for (int i = 0; i < 3; ++i) {
+      by_points.accumulate(hg::mse, x2, y2);
+      by_expression.accumulate(square, x2, y2);
+      sharded.accumulate(square, x2, y2);
+      const double loss = by_points.step(hg::mse, x, y).item();
+      const auto step = by_expression.step(square, x, y);
+      CHECK(step.item() == doctest::Approx(loss).epsilon(1e-12));
+      CHECK(hg::evaluate(square, step.prediction(), y) == doctest::Approx(loss).epsilon(1e-12));
+      CHECK(sharded.step(square, x, y).item() == doctest::Approx(loss).epsilon(1e-12));
+    }
+    const auto expected = by_points.parameters().to_host();  // running statistics too
+    constexpr double rounding = 1e-9;                        // Adam divides small gradients by themselves
+    CHECK(support::relative_error(by_expression.parameters().to_host(), expected) < rounding);
+    CHECK(support::relative_error(hg::redistribute<hg::Replicate>(sharded.parameters()).to_host(), expected) <
+          rounding);
+
+    hg::Parameters<Normed, double> parameters = of_overlap.parameters().clone();
+    hg::OptimizerState<Normed, double, hg::Replicate, hg::Adam> state(settings, parameters);
+    auto by_hand = hg::value_and_grad([&](auto net) { return overlap.f(net(x), y); });
+    for (int i = 0; i < 2; ++i) {
+      const auto [loss, gradient] = by_hand(parameters);
+      CHECK(of_overlap.step(overlap, x, y).item() == doctest::Approx(loss).epsilon(1e-12));
+      state.step(parameters, hg::redistribute<hg::Replicate>(gradient));
+    }
+    auto trained = of_overlap.parameters().to_host(), hands = parameters.to_host();
+    trained.resize(hg::Parameters<Normed, double>::trained), hands.resize(trained.size());  // by hand no statistics
+    CHECK(support::relative_error(trained, hands) < rounding);
+    std::vector<hg::Batch<Field<2>, Field<1>>> batches;
+    batches.emplace_back(x, y), batches.emplace_back(x2, y2);
+    const auto history = hg::fit(of_overlap, overlap, batches, {.epochs = 8, .progress = hg::Progress::none}, batches);
+    CHECK(*history.back().held_out < *history.front().held_out);
+  }
+}
+
 TEST_CASE("settings that are none end with one sentence") {
   using Fails = hg::CollectiveError;
   const auto make = [](const auto& settings, const hg::OptimizerOptions& options = {}) {

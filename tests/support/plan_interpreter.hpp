@@ -409,106 +409,106 @@ class PlanRun {
       expect(points_of(slope) == run.points_[run.input_level()], "level of its gradient");
       return slope;
     };
-    return {{hg::kind_of<of::ConvolutionForward>(), [](PlanRun& run) { return run.convolution(); }},
-            {hg::kind_of<of::ConvolutionInputGradient>(), [](PlanRun& run) { return run.convolution_gradient(false); }},
-            {hg::kind_of<of::ConvolutionGradients>(), [](PlanRun& run) { return run.convolution_gradient(true); }},
-            {hg::kind_of<of::MaxPoolForward>(),
-             [](PlanRun& run) {
-               const Field x = run.operand(0);
-               return gathered(x, run.points_[run.node().level], largest(run.node().window[2], x));
-             }},
-            {hg::kind_of<of::MaxPoolBackward>(),
-             [](PlanRun& run) {
-               const Field x = run.operand(1);
-               return run.of_source(gather_adjoint(run.operand(0), points_of(x), largest(run.node().window[2], x)));
-             }},
-            {hg::kind_of<of::AvgPoolForward>(),
-             [](PlanRun& run) {
-               const Field x = run.operand(0);
-               return gathered(x, run.points_[run.node().level], average(run.node().window[2], points_of(x)));
-             }},
-            {hg::kind_of<of::AvgPoolBackward>(),
-             [](PlanRun& run) {
-               const int points = run.points_[run.input_level()];
-               return run.of_source(gather_adjoint(run.operand(0), points, average(run.node().window[2], points)));
-             }},
-            {hg::kind_of<of::SampleForward>(),
-             [](PlanRun& run) {
-               const Field x = run.operand(0);
-               const int points = run.points_[run.node().level];
-               return gathered(x, points, sampled(run.node().window[2], points_of(x), points));
-             }},
-            {hg::kind_of<of::SampleBackward>(),
-             [](PlanRun& run) {
-               const int from = run.points_[run.input_level()], to = run.points_[run.node().level];
-               return run.of_source(gather_adjoint(run.operand(0), from, sampled(run.node().window[2], from, to)));
-             }},
-            {hg::kind_of<of::GlobalAvgPoolForward>(),
-             [](PlanRun& run) {
-               const Field x = run.operand(0);
-               expect(run.points_[run.launch().level] == points_of(x), "level of the points that it sums");
-               return gathered(x, 1, mean_of(points_of(x)));
-             }},
-            {hg::kind_of<of::GlobalAvgPoolBackward>(),
-             [](PlanRun& run) {
-               const int points = run.points_[run.input_level()];
-               return run.of_source(gather_adjoint(run.operand(0), points, mean_of(points)));
-             }},
-            {hg::kind_of<hg::ExpandAdjoint>(),
-             [=](PlanRun& run) {
-               const Field slope = same_points(run, run.operand(0));
-               expect(run.points_[run.launch().level] == points_of(slope), "level of the points that it sums");
-               return gather_adjoint(slope, 1, resampling(1, points_of(slope), false));
-             }},
-            {hg::kind_of<of::SoftmaxForward>(), [](PlanRun& run) { return softmax(run.operand(0)); }},
-            {hg::kind_of<of::SoftmaxBackward>(),
-             [=](PlanRun& run) {
-               return run.of_source(softmax_adjoint(same_points(run, run.operand(0)), run.operand(1)));
-             }},
-            {hg::kind_of<of::ChannelNormOf<true>::Forward>(),
-             [](PlanRun& run) {
-               const Row parameters[] = {run.parameter(0), run.parameter(1)};
-               return layer_normalised(run.operand(0), parameters, epsilon_of(run.node()));
-             }},
-            {hg::kind_of<of::ChannelNormOf<true>::Backward>(),
-             [=](PlanRun& run) {
-               const Field slope = same_points(run, run.operand(0));
-               return run.of_source(layer_norm_adjoint(slope, run.operand(1), run.parameter(0), epsilon_of(run.node())));
-             }},
-            {hg::kind_of<of::ChannelNormOf<true>::ParameterGradients>(),
-             [](PlanRun& run) {
-               const Field slope = run.operand(0), along = normal_of_channels(run.operand(1), epsilon_of(run.node()));
-               for (int c = 0; c < channels_of(slope); ++c) {
-                 run.add_gradient(run.launch().parameters[1].parameter, c, (slope[c] * along[c]).sum());
-                 run.add_gradient(run.launch().parameters[2].parameter, c, slope[c].sum());
-               }
-               return Field{};
-             }},
-            {hg::kind_of<of::VectorRow::Forward>(),
-             [](PlanRun& run) { return row_of(run.node(), run.parameter(0)); }},
-            {hg::kind_of<of::VectorRow::Sums>(),
-             [](PlanRun& run) {
-               const Field slope = run.operand(0);
-               const int first = static_cast<int>(of::VectorRow::begin(run.node()));
-               for (int c = 0; c < channels_of(slope); ++c)
-                 run.add_gradient(run.launch().parameters[0].parameter, first + c, slope[c].sum());
-               return Field{};
-             }},
-            {hg::kind_of<of::AddForward>(), [](PlanRun& run) { return added(run.operand(0), run.operand(1)); }},
-            {hg::kind_of<hg::StoreValue>(), [](PlanRun& run) { return run.operand(0); }},
-            {hg::kind_of<hg::StoreGradient>(),
-             [=](PlanRun& run) { return run.of_source(same_points(run, run.operand(0))); }},
-            {hg::kind_of<hg::AddGradients>(), [](PlanRun& run) { return run.operand(0); }},
-            {hg::kind_of<hg::ResamplingAdjoint>(),
-             [=](PlanRun& run) {
-               const hg::Source& of_source = run.source();
-               const int fine = run.points_[run.input_level()],
-                         coarse = run.points_[run.plan_.tensors[run.launch().output].level];
-               return gather_adjoint(same_points(run, run.operand(0)), coarse,
-                                     resampling(coarse, fine, of_source.linear, of_source.pads[2]));
-             }},
-            {hg::kind_of<hg::LossLaunch>(),
-             [](PlanRun& run) { return run.operand(0), run.cotangents_[run.now_ - run.plan_.first_backward]; }}};
+    return {
+        {hg::kind_of<of::ConvolutionForward>(), [](PlanRun& run) { return run.convolution(); }},
+        {hg::kind_of<of::ConvolutionInputGradient>(), [](PlanRun& run) { return run.convolution_gradient(false); }},
+        {hg::kind_of<of::ConvolutionGradients>(), [](PlanRun& run) { return run.convolution_gradient(true); }},
+        {hg::kind_of<of::MaxPoolForward>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(0);
+           return gathered(x, run.points_[run.node().level], largest(run.node().window[2], x));
+         }},
+        {hg::kind_of<of::MaxPoolBackward>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(1);
+           return run.of_source(gather_adjoint(run.operand(0), points_of(x), largest(run.node().window[2], x)));
+         }},
+        {hg::kind_of<of::AvgPoolForward>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(0);
+           return gathered(x, run.points_[run.node().level], average(run.node().window[2], points_of(x)));
+         }},
+        {hg::kind_of<of::AvgPoolBackward>(),
+         [](PlanRun& run) {
+           const int points = run.points_[run.input_level()];
+           return run.of_source(gather_adjoint(run.operand(0), points, average(run.node().window[2], points)));
+         }},
+        {hg::kind_of<of::SampleForward>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(0);
+           const int points = run.points_[run.node().level];
+           return gathered(x, points, sampled(run.node().window[2], points_of(x), points));
+         }},
+        {hg::kind_of<of::SampleBackward>(),
+         [](PlanRun& run) {
+           const int from = run.points_[run.input_level()], to = run.points_[run.node().level];
+           return run.of_source(gather_adjoint(run.operand(0), from, sampled(run.node().window[2], from, to)));
+         }},
+        {hg::kind_of<of::GlobalAvgPoolForward>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(0);
+           expect(run.points_[run.launch().level] == points_of(x), "level of the points that it sums");
+           return gathered(x, 1, mean_of(points_of(x)));
+         }},
+        {hg::kind_of<of::GlobalAvgPoolBackward>(),
+         [](PlanRun& run) {
+           const int points = run.points_[run.input_level()];
+           return run.of_source(gather_adjoint(run.operand(0), points, mean_of(points)));
+         }},
+        {hg::kind_of<hg::ExpandAdjoint>(),
+         [=](PlanRun& run) {
+           const Field slope = same_points(run, run.operand(0));
+           expect(run.points_[run.launch().level] == points_of(slope), "level of the points that it sums");
+           return gather_adjoint(slope, 1, resampling(1, points_of(slope), false));
+         }},
+        {hg::kind_of<of::SoftmaxForward>(), [](PlanRun& run) { return softmax(run.operand(0)); }},
+        {hg::kind_of<of::SoftmaxBackward>(),
+         [=](PlanRun& run) {
+           return run.of_source(softmax_adjoint(same_points(run, run.operand(0)), run.operand(1)));
+         }},
+        {hg::kind_of<of::ChannelNormOf<true>::Forward>(),
+         [](PlanRun& run) {
+           const Row parameters[] = {run.parameter(0), run.parameter(1)};
+           return layer_normalised(run.operand(0), parameters, epsilon_of(run.node()));
+         }},
+        {hg::kind_of<of::ChannelNormOf<true>::Backward>(),
+         [=](PlanRun& run) {
+           const Field slope = same_points(run, run.operand(0));
+           return run.of_source(layer_norm_adjoint(slope, run.operand(1), run.parameter(0), epsilon_of(run.node())));
+         }},
+        {hg::kind_of<of::ChannelNormOf<true>::ParameterGradients>(),
+         [](PlanRun& run) {
+           const Field slope = run.operand(0), along = normal_of_channels(run.operand(1), epsilon_of(run.node()));
+           for (int c = 0; c < channels_of(slope); ++c) {
+             run.add_gradient(run.launch().parameters[1].parameter, c, (slope[c] * along[c]).sum());
+             run.add_gradient(run.launch().parameters[2].parameter, c, slope[c].sum());
+           }
+           return Field{};
+         }},
+        {hg::kind_of<of::VectorRow::Forward>(), [](PlanRun& run) { return row_of(run.node(), run.parameter(0)); }},
+        {hg::kind_of<of::VectorRow::Sums>(),
+         [](PlanRun& run) {
+           const Field slope = run.operand(0);
+           const int first = static_cast<int>(of::VectorRow::begin(run.node()));
+           for (int c = 0; c < channels_of(slope); ++c)
+             run.add_gradient(run.launch().parameters[0].parameter, first + c, slope[c].sum());
+           return Field{};
+         }},
+        {hg::kind_of<of::AddForward>(), [](PlanRun& run) { return added(run.operand(0), run.operand(1)); }},
+        {hg::kind_of<hg::StoreValue>(), [](PlanRun& run) { return run.operand(0); }},
+        {hg::kind_of<hg::StoreGradient>(),
+         [=](PlanRun& run) { return run.of_source(same_points(run, run.operand(0))); }},
+        {hg::kind_of<hg::AddGradients>(), [](PlanRun& run) { return run.operand(0); }},
+        {hg::kind_of<hg::ResamplingAdjoint>(),
+         [=](PlanRun& run) {
+           const hg::Source& of_source = run.source();
+           const int fine = run.points_[run.input_level()],
+                     coarse = run.points_[run.plan_.tensors[run.launch().output].level];
+           return gather_adjoint(same_points(run, run.operand(0)), coarse,
+                                 resampling(coarse, fine, of_source.linear, of_source.pads[2]));
+         }},
+        {hg::kind_of<hg::LossLaunch>(),
+         [](PlanRun& run) { return run.operand(0), run.cotangents_[run.now_ - run.plan_.first_backward]; }}};
   }
 
   void run() {

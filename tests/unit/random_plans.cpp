@@ -323,7 +323,8 @@ class RandomGraph {
     const hg::Traced x = values_[at];
     switch ((*x).channels) {
       case 16:
-        return draw_.coin() ? keep("chunk0of2", {at}, hg::Chunk<0, 2>{}(x)) : keep("chunk1of2", {at}, hg::Chunk<1, 2>{}(x));
+        return draw_.coin() ? keep("chunk0of2", {at}, hg::Chunk<0, 2>{}(x))
+                            : keep("chunk1of2", {at}, hg::Chunk<1, 2>{}(x));
       case 24:
         return keep("chunk2of3", {at}, hg::Chunk<2, 3>{}(x));
       case most_channels:
@@ -446,7 +447,8 @@ Parameters draw_parameters(const hg::GraphDraft& graph, Draw& draw) {
   Parameters parameters;
   for (const hg::ParameterShape& shape : graph.parameters) {
     const int inputs = shape.rank > 1 ? shape.shape[1] : 1;
-    const int values = shape.rank == 3 ? static_cast<int>(shape.count) : shape.shape[0] * inputs;  // one tap of a window
+    const int values =
+        shape.rank == 3 ? static_cast<int>(shape.count) : shape.shape[0] * inputs;  // one tap of a window
     parameters.push_back(draw.numbers(Field{Row(values)})[0] / std::sqrt(inputs));
     if (shape.start == hg::ParameterShape::Start::ones)  // about 1 or -1
       for (double& gamma : parameters.back()) gamma = (draw.coin() ? 1 : -1) * (1 + 0.3 * gamma);

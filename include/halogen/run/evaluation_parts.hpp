@@ -47,6 +47,9 @@ class EvaluationParts {
   /// Where layers that drop values draw from, from the next forward on; without it they let all pass.
   void set_random(const RandomStream& random) { random_ = random; }
 
+  /// A vjp plan keeps the statistics of a batch too: for whoever runs it forward once a step.
+  void keep_statistics() { keeps_statistics_ = true; }
+
   /// The same inputs, which lie elsewhere since forward.
   void rebind_inputs(const InputViews<S>& inputs) { operands_.bind_inputs(inputs); }
 
@@ -161,6 +164,7 @@ class EvaluationParts {
   LossSum loss_;
   RandomStream random_;
   std::vector<int> summed_by_;
+  bool keeps_statistics_;  ///< not of a vjp plan by itself: whoever gives a cotangent may run forward once more
   Access parameters_;
 };
 
@@ -177,6 +181,7 @@ EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, con
                  {"halogen::rank_sums", layout_.workspace().rank_sums(), Travels::in_collectives, meshes_.plane}},
       loss_(meshes_.samples, plan.graph.outputs),
       summed_by_(static_cast<std::size_t>(plan.graph.parameters.size())),
+      keeps_statistics_(!plan.takes_cotangents()),
       parameters_(std::move(access)) {
   agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()), parameters_.reserve(); });
   halos_.emplace(plan, layout_, operands_, meshes_.world);
@@ -214,7 +219,7 @@ void EvaluationParts<S, Access>::finish_launch(int i) {
     const Norm& norm = plan_.norms[launch.statistics];
     const bool affine = norm.parameter >= 0;
     kernels::RunningMoments<T> running;
-    if (norm.running >= 0 && !plan_.takes_cotangents())  // whoever gives a cotangent may run forward once more
+    if (norm.running >= 0 && keeps_statistics_)
       running = {parameters_.buffer(norm.running), parameters_.buffer(norm.running + 1), norm.momentum};
     norms_.finish_moments(space_, launch.statistics, operands_.partial_sums(), tiles,
                           affine ? parameters_.value(norm.parameter) : nullptr,

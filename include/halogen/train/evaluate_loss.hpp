@@ -5,6 +5,7 @@
 #pragma once
 
 #include "halogen/run/launch_place.hpp"
+#include "halogen/train/expression_step.hpp"
 #include "halogen/train/loss.hpp"
 
 namespace halogen {
@@ -31,6 +32,21 @@ void check_beside(const Field& field, const auto& prediction, const char* what) 
 }
 
 }  // namespace detail
+
+/// Of an expression loss: its number.
+template <class F, class Prediction, class Label, class Weight = NoWeight>
+  requires(is_sharded<Prediction>)
+double evaluate(const ExpressionLoss<F>& loss, const Prediction& prediction, const Label& label,
+                const Weight& weight = no_weight) {
+  return as_expression(detail::loss_expression(loss, label, weight, prediction)).item();
+}
+template <class F, class... Predictions, class Label, class Weight = NoWeight>
+double evaluate(const ExpressionLoss<F>& loss, const std::tuple<Predictions...>& predictions, const Label& label,
+                const Weight& weight = no_weight) {
+  return std::apply(
+      [&](const auto&... each) { return as_expression(detail::loss_expression(loss, label, weight, each...)).item(); },
+      predictions);
+}
 
 template <class Loss, class Prediction, class Label, class Weight = NoWeight>
   requires(is_sharded<Prediction> && is_sharded<Label> && Prediction::rank == Label::rank)

@@ -8,6 +8,7 @@
 #include "halogen/core/half.hpp"
 #include "halogen/core/type_of.hpp"
 #include "halogen/core/why.hpp"
+#include "halogen/train/expression_loss.hpp"
 #include "halogen/train/inputs.hpp"
 
 namespace halogen {
@@ -321,7 +322,7 @@ using ValuesNotTaken = decltype(values_of_outputs_not_taken<T, Image, Label, Wei
     std::make_integer_sequence<int, std::max({1, count_given<Loss>, count_given<Label>, count_given<Weight>})>{}));
 
 template <class ModelType, class Image, class Label, class Weight, class T, class Loss>
-constexpr auto why_not() {
+constexpr auto why_fields_do_not_fit() {
   constexpr bool of_several = count_given<Label> > 0 || count_given<Weight> > 0 || count_given<Loss> > 0;
   if constexpr (Unstored<Image> || Unstored<Label> || Unstored<Weight>)
     return why::expression_is_no_field{};
@@ -334,6 +335,14 @@ constexpr auto why_not() {
     return why_of<find_fit<ModelType, Image, Label, Weight, Loss>()>();
   else
     return why::field_values_differ<T, ValuesNotTaken<T, Image, Label, Weight, Loss>>{};
+}
+
+template <class ModelType, class Image, class Label, class Weight, class T, class Loss>
+constexpr auto why_not() {
+  if constexpr (is_expression_loss<Loss>)  // it reads label and weight as it likes
+    return why_fields_do_not_fit<ModelType, Image, NoWeight, NoWeight, T, PlainLoss>();
+  else
+    return why_fields_do_not_fit<ModelType, Image, Label, Weight, T, Loss>();
 }
 
 template <class ModelType, class Image, class Label, class Weight, class T, class Loss>

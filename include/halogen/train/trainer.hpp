@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "halogen/train/captured_step.hpp"
+#include "halogen/train/expression_step.hpp"
 #include "halogen/train/loss.hpp"
 #include "halogen/train/network.hpp"
 #include "halogen/train/optimizer.hpp"
@@ -63,28 +64,40 @@ class Trainer {
         seed_(options.seed),
         network_(std::make_unique<Net>(parameters_)) {}
 
-  /// The result of one step; valid until the next step or predict(), which reuse its memory.
-  template <class Image>
+  /// The result of one step; valid until the next step or predict(), which reuse its memory. By an expression loss, its
+  /// value is there.
+  template <class Image, PlanKind Plan = PlanKind::training>
   class Step {
    public:
-    Step(Trainer& trainer, const Image& image) : trainer_(trainer), image_(image) {}
+    Step(Trainer& trainer, const Image& image) : trainer_(trainer), image_(image), value_(trainer.expression_value_) {}
 
     /// The loss before the update, the same on all ranks; waits for the device.
-    double item() const { return trainer_.network_->template evaluation<PlanKind::training>(image_).loss(); }
-    /// The prediction before the update, placed as the image; a tuple of a model's several.
-    auto prediction() const {
-      return Net::prediction(image_, trainer_.network_->template evaluation<PlanKind::training>(image_));
+    double item() const {
+      if constexpr (Plan == PlanKind::vjp)
+        return value_;
+      else
+        return evaluation().loss();
     }
+    /// The prediction before the update, placed as the image; a tuple of a model's several.
+    auto prediction() const { return Net::prediction(image_, evaluation()); }
 
    private:
+    auto& evaluation() const { return trainer_.network_->template evaluation<Plan>(image_); }
+
     Trainer& trainer_;
     Image image_;
+    double value_;
   };
+  template <class Loss>
+  static constexpr PlanKind step_plan = detail::is_expression_loss<Loss> ? PlanKind::vjp : PlanKind::training;
+  template <class Loss, class Image>
+  using StepOf = Step<Image, step_plan<Loss>>;
 
-  /// Forward, backward, update. label: the prediction's shape and cut; weight: one channel, or none.
+  /// Forward, backward, update. label: the prediction's shape and cut; weight: one channel, or none. Of an
+  /// expression_loss label and weight are what it takes.
   template <class Loss, class Image, class Label, class Weight = NoWeight>
     requires Fits<ModelType, Image, Label, Weight, T, Loss>
-  Step<Image> step(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) {
+  StepOf<Loss, Image> step(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) {
     auto& evaluation = differentiate("step", loss, image, label, weight);
     Gradient& gradient = gradient_of(image);
     if (pending_ > 0)
@@ -108,7 +121,8 @@ class Trainer {
   /// parameters send. The images of one step are placed alike.
   template <class Loss, class Image, class Label, class Weight = NoWeight>
     requires Fits<ModelType, Image, Label, Weight, T, Loss>
-  Step<Image> accumulate(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) {
+  StepOf<Loss, Image> accumulate(const Loss& loss, const Image& image, const Label& label,
+                                 const Weight& weight = no_weight) {
     differentiate("accumulate", loss, image, label, weight);
     Gradient& gradient = gradient_of(image);
     if (!accumulated_ || accumulated_->view().size() != gradient.view().size())
@@ -128,6 +142,7 @@ class Trainer {
     requires(!sharded && Fits<ModelType, Image, Label, Weight, T, Loss>)
   CapturedStep<Trainer, Loss, Image, Label, Weight> capture(const Loss& loss, const Image& image, const Label& label,
                                                             const Weight& weight = no_weight) {
+    static_assert(!detail::is_expression_loss<Loss>, "an expression_loss may allocate and wait: call step()");
     if (LaunchGraph::records && parameters_.graph().evaluates)
       throw CollectiveError(
           "a model with a Function cannot be captured: its expressions may allocate and wait; call step()");
@@ -226,9 +241,14 @@ class Trainer {
   template <class Loss, class Image, class Label, class Weight>
   auto& differentiate(const char* user, const Loss& loss, const Image& image, const Label& label,
                       const Weight& weight) {
-    auto& evaluation = network_->template evaluation<PlanKind::training>(image, user);
+    auto& evaluation = network_->template evaluation<step_plan<Loss>>(image, user);
     evaluation.set_random({seed_, state_.steps_on_device(), static_cast<std::uint32_t>(pending_)});
-    detail::run_training(evaluation, loss, parameters_.data(), gradient_of(image).data(), image, label, weight);
+    T* const gradient = gradient_of(image).data();
+    if constexpr (detail::is_expression_loss<Loss>)
+      expression_value_ =
+          detail::run_expression_loss<Net>(evaluation, loss, parameters_.data(), gradient, image, label, weight);
+    else
+      detail::run_training(evaluation, loss, parameters_.data(), gradient, image, label, weight);
     return evaluation;
   }
 
@@ -253,7 +273,8 @@ class Trainer {
   std::optional<Gradient> gradient_;
   std::size_t gradients_ = 0;  ///< made so far
   std::optional<Gradient> accumulated_;
-  int pending_ = 0;  ///< gradients in it
+  int pending_ = 0;              ///< gradients in it
+  double expression_value_ = 0;  ///< of the last expression loss
   TransportImage<T> gradient_image_;
   std::unique_ptr<Net> network_;
 };
