@@ -437,6 +437,88 @@ TEST_CASE("messages and bytes") {
   CHECK(spent([&] { static_cast<void>(hg::value_and_grad(f)(heads, heads, heads)); }).messages.count == 0);
 }
 
+/// By heads beside plain loops, and its gradients beside the ring's.
+template <class Field, class MeshType>
+void check_by_heads(const hg::DeviceMesh<MeshType>& mesh, int way, const hg::AttentionOptions& ring,
+                    index_t key_heads) {
+  const auto q = rows(2, 12, 31, 5, 24), k = rows(2, key_heads, 26, 5, 25), v = rows(2, key_heads, 26, 3, 26);
+  const auto a = field<Field>(mesh, q, way), b = field<Field>(mesh, k, way), c = field<Field>(mesh, v, way);
+  const auto w = field<Field>(mesh, rows(2, 12, 31, 3, 27), way);
+  hg::AttentionOptions by_heads = ring;
+  by_heads.parallel = hg::ContextParallel::all_to_all;
+  const Field y = hg::scaled_dot_product_attention(a, b, c, by_heads);
+  Numbers each_k({2, 12, 26, 5}, [&](auto i) { return k(i[0], i[1] * key_heads / 12, i[2], i[3]); }),
+      each_v({2, 12, 26, 3}, [&](auto i) { return v(i[0], i[1] * key_heads / 12, i[2], i[3]); });
+  CHECK(distance(y, plain_attention(q, each_k, each_v, ring.is_causal)) < 1e-13);
+  const auto gradients = [&](const hg::AttentionOptions& options) {
+    return hg::value_and_grad([&](auto one, auto two, auto three) {
+      return hg::sum(w * hg::scaled_dot_product_attention(one, two, three, options));
+    })(a, b, c);
+  };
+  const auto expected = gradients(ring), found = gradients(by_heads);
+  const auto compare = [&](const auto& one, const auto& other) {
+    CHECK(hg::max(hg::abs(one - other)).item() < 1e-12 * hg::max(hg::abs(one)).item());
+  };
+  compare(std::get<1>(expected), std::get<1>(found));
+  compare(std::get<2>(expected), std::get<2>(found));
+  compare(std::get<3>(expected), std::get<3>(found));
+}
+
+TEST_CASE("by heads: plain loops, the ring's gradients, on every mesh whose ranks divide them") {
+  for (const bool is_causal : {false, true}) {
+    const hg::AttentionOptions options{.is_causal = is_causal, .parallel = hg::ContextParallel::ring};
+    everywhere<Line>([&](const auto& mesh, int way) {
+      if (12 % mesh.size() == 0) check_by_heads<Sequence<double>>(mesh, way, options, 12);
+    });
+    everywhere<Grid>([&](const auto& mesh, int way) {
+      if (12 % mesh.size() != 0) return;
+      check_by_heads<Both<double>>(mesh, way, options, 12);
+      check_by_heads<BatchSequence<double>>(mesh, way, options, 12);
+      check_by_heads<HeadsSequence<double>>(mesh, way, options, 12);
+    });
+  }
+  const hg::AttentionOptions grouped{.enable_gqa = true, .parallel = hg::ContextParallel::ring};
+  everywhere<Line>([&](const auto& mesh, int way) {
+    if (6 % mesh.size() == 0) check_by_heads<Sequence<double>>(mesh, way, grouped, 6);
+  });
+}
+
+TEST_CASE("by heads or by the ring: what sends fewer bytes, as explain says; what does not divide is refused") {
+  const auto mesh = line();
+  const int ranks = mesh.size();
+  using Field = Sequence<float>;
+  const auto a = field<Field>(mesh, rows(2, 12, 48, 5, 28));
+  const auto sent_by = [&](const hg::AttentionOptions& options) {
+    Field y;
+    const auto attend = [&] { y = hg::scaled_dot_product_attention(a, a, a, options); };
+    attend();
+    return spent(attend);
+  };
+  const index_t all = 2 * 12 * 48 * 10;  // values of keys and values; as many of queries and results
+  if (12 % ranks == 0) {
+    const auto heads = sent_by({.parallel = hg::ContextParallel::all_to_all});
+    CHECK(heads.messages.bytes == 4 * 2 * all / ranks * (ranks - 1) / ranks);
+    const auto chosen = sent_by({}), ring = sent_by({.parallel = hg::ContextParallel::ring});
+    CHECK(ring.messages.bytes == 4 * (ranks - 1) * all / ranks);
+    CHECK(chosen.messages.bytes == std::min(heads.messages.bytes, ring.messages.bytes));
+    using All = Rows<float, Line, hg::Replicate>;  // every rank computes all of it
+    const auto whole = field<All>(mesh, rows(2, 12, 48, 5, 28));
+    const All alone = hg::scaled_dot_product_attention(whole, whole, whole);
+    const Field by_heads =
+        hg::scaled_dot_product_attention(a, a, a, {.parallel = hg::ContextParallel::all_to_all});
+    CHECK(hg::full_tensor(by_heads) == alone.to_host());
+    const auto words = hg::explain(hg::scaled_dot_product_attention(a, a, a));
+    CHECK((words.find("attention, by heads") != std::string::npos) == (ranks > 2));
+    CHECK(words.find(std::to_string(4 * std::min(all * (ranks - 1), 2 * all * (ranks - 1) / ranks)) + " bytes") !=
+          std::string::npos);
+  }
+  const auto odd = field<Field>(mesh, rows(1, 7, 48, 5, 29));
+  const auto said = refusal<hg::CollectiveError>([&] {
+    const Field y = hg::scaled_dot_product_attention(odd, odd, odd, {.parallel = hg::ContextParallel::all_to_all});
+  });
+  if (7 % ranks != 0) CHECK(said.starts_with("attention by heads: " + std::to_string(ranks) + " ranks would share 7"));
+}
+
 TEST_CASE("from the second evaluation on nothing is allocated; one stage, computed once") {
   const auto mesh = line();
   using Field = Sequence<double>;
@@ -449,6 +531,8 @@ TEST_CASE("from the second evaluation on nothing is allocated; one stage, comput
   });
   const auto step = [&] {
     y = hg::scaled_dot_product_attention(a, a, a);
+    if (2 % mesh.size() == 0)
+      y = hg::scaled_dot_product_attention(a, a, a, {.parallel = hg::ContextParallel::all_to_all});
     static_cast<void>(derive(a));
   };
   for (int t = 0; t < 3; ++t) step();

@@ -5,7 +5,9 @@
 //
 //   all three placed as     result      moves on that mesh dimension
 //   Shard<0>, Shard<1>      the same    nothing: samples and heads are whole
-//   Shard<2>                Shard<2>    keys and values travel round a ring, ranks - 1 messages a rank
+//   Shard<2>                Shard<2>    keys and values travel round a ring, ranks - 1 messages a rank; or, by heads,
+//   two
+//                                       all-to-alls (array/attention_by_heads.hpp)
 //   Replicate               Replicate   nothing
 //
 // Several mesh dimensions may cut the sequence; their ranks are one ring. Refused: Shard<3>, Partial, other placements
@@ -19,6 +21,7 @@
 #include <string>
 #include <tuple>
 
+#include "halogen/array/attention_by_heads.hpp"
 #include "halogen/array/attention_ring.hpp"
 #include "halogen/array/moved.hpp"
 #include "halogen/array/stored.hpp"
@@ -30,6 +33,7 @@ struct AttentionOptions {
   bool is_causal = false;                      ///< query i sees keys 0..i, whatever the lengths
   std::optional<double> scale = std::nullopt;  ///< of the logits; 1 / sqrt(E) by default
   bool enable_gqa = false;  ///< query heads are a multiple of key heads: head h sees the keys of head h / multiple
+  ContextParallel parallel = ContextParallel::automatic;  ///< where the sequence is cut
 };
 
 namespace detail {
@@ -248,10 +252,12 @@ struct Attention
   using Result = typename detail::field_of<T, Where>::type;
   using Logsumexp = typename detail::field_of<T, Where>::type;  ///< (N, H, L, 1)
   using Ring = detail::AttentionRing<T, S>;
+  using ByHeads = detail::AttentionByHeads<T, S, Where>;
 
   std::tuple<Q, K, V> parts;
   AttentionOptions options;
   std::shared_ptr<Logsumexp> logsumexp = std::make_shared<Logsumexp>();
+  std::shared_ptr<std::optional<ByHeads>> by_heads = std::make_shared<std::optional<ByHeads>>();  ///< where it went so
 
   Attention(Q q, K k, V v, AttentionOptions o) : parts(std::move(q), std::move(k), std::move(v)), options(o) {}
 
@@ -296,14 +302,58 @@ struct Attention
     detail::check_attention(query, key, value, options.enable_gqa);
     query.shape()->agree(query.decomposition().mask({2}));  // keys and values are cut alike
     key.shape()->agree(key.decomposition().mask({2}));
-    std::array<Cut, 4> cuts{query.cut(0), query.cut(1), query.cut(2), value.cut(3)};
-    const Result result(Result::make_shape(query.mesh(), cuts), Result::Start::unwritten);
-    cuts[3] = Cut{{0, 1}};
-    if (logsumexp->empty())
-      *logsumexp = Logsumexp(Logsumexp::make_shape(query.mesh(), cuts), Logsumexp::Start::unwritten);
+    by_heads->reset();
+    if constexpr (detail::cuts_sequence<Where>)
+      if (detail::attention_way<Where>(query, key, value, options.is_causal).goes_by_heads(options.parallel)) {
+        using Moved = detail::field_by_heads<S, Where>;
+        ByHeads& kept = by_heads->emplace(
+            ByHeads{redistribute<Moved>(query), redistribute<Moved>(key), redistribute<Moved>(value), {}, {}});
+        kept.output = attended(kept.query, kept.key, kept.value, kept.logsumexp);
+        return redistribute_to(kept.output, result_like(query, value));
+      }
+    return attended(query, key, value, *logsumexp);
+  }
+
+  /// For explain: which way it goes.
+  std::string words() const {
+    if constexpr (!detail::cuts_sequence<Where>) {
+      return "attention, nothing moves";
+    } else {
+      const auto [query, key, value] = fields();
+      const detail::AttentionWay way = detail::attention_way<Where>(query, key, value, options.is_causal);
+      const auto bytes = [&](index_t values) {  // of all ranks together
+        return std::to_string(values * (way.ranks - 1) / way.ranks * query.extent(0) * static_cast<index_t>(sizeof(S)));
+      };
+      const bool by_heads = way.goes_by_heads(options.parallel);
+      return std::string("attention, ") +
+             (by_heads ? "by heads: all-to-alls of queries, keys, values and the result"
+                       : "keys and values go round the ranks that cut the sequence") +
+             " (" +
+             (by_heads ? bytes(way.by_heads()) + " bytes; round the ranks " + bytes(way.by_ring())
+                       : bytes(way.by_ring()) + " bytes" +
+                             (way.divides() ? "; by heads " + bytes(way.by_heads())
+                                            : "; by heads: the ranks do not divide them")) +
+             ")";
+    }
+  }
+
+ private:
+  /// A result for such queries, as wide as value, or one number wide.
+  template <class Query, class Value>
+  static auto result_like(const Query& query, const Value& value, bool wide = true) {
+    using Of = typename detail::field_of<T, placed_at<Query>>::type;
+    const std::array<Cut, 4> cuts{query.cut(0), query.cut(1), query.cut(2), wide ? value.cut(3) : Cut{{0, 1}}};
+    return Of(Of::make_shape(query.mesh(), cuts), Of::Start::unwritten);
+  }
+
+  /// Of fields that lie so: by the ring of the ranks that cut their sequence.
+  template <class Query, class Key, class Value, class Sums>
+  auto attended(const Query& query, const Key& key, const Value& value, Sums& sums) const {
+    const auto result = result_like(query, value);
+    if (sums.empty()) sums = result_like(query, value, false);
     ring(query, key, value)
         .forward(scale(query.extent(3)), detail::head_rows(query).read_only(), detail::head_rows(key).read_only(),
-                 detail::head_rows(value).read_only(), detail::head_rows(result), detail::head_rows(*logsumexp));
+                 detail::head_rows(value).read_only(), detail::head_rows(result), detail::head_rows(sums));
     return result;
   }
 };

@@ -19,14 +19,6 @@
 namespace halogen {
 namespace detail {
 
-/// A place where the mesh dimensions that cut D have Code instead.
-template <int D, int Code, class Where>
-struct placed_instead;
-template <int D, int Code, class M, int Rank, int... Codes>
-struct placed_instead<D, Code, Placed<M, Rank, Codes...>> {
-  using type = Placed<M, Rank, (Codes == D ? Code : Codes)...>;
-};
-
 /// `count` of this rank's points along D, from its `from_first`-th of `from` on, to `to`.
 template <int D, class Field, class To>
 void copy_rows_along(const Field& from, index_t from_first, const To& to, index_t to_first, index_t count) {

@@ -157,7 +157,10 @@ class Explanation {
           region(operand);
       });
       ++cost.stages;
-      line("stage ", std::to_string(cost.stages), ": ", stage_text<E>);
+      if constexpr (requires { e.words(); })
+        line("stage ", std::to_string(cost.stages), ": ", e.words());
+      else
+        line("stage ", std::to_string(cost.stages), ": ", stage_text<E>);
       steps(e);
     } else {
       each_operand(e, [&](const auto& operand) { stages(operand); });

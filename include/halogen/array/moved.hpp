@@ -11,6 +11,14 @@
 namespace halogen {
 namespace detail {
 
+/// A place where the mesh dimensions that cut D have Code instead.
+template <int D, int Code, class Where>
+struct placed_instead;
+template <int D, int Code, class M, int Rank, int... Codes>
+struct placed_instead<D, Code, Placed<M, Rank, Codes...>> {
+  using type = Placed<M, Rank, (Codes == D ? Code : Codes)...>;
+};
+
 /// The expression as a field of this type: a field's or a stage's own, or one that is computed now.
 template <class Field, class E>
 Field materialised(const E& expression) {

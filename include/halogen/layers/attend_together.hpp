@@ -39,7 +39,7 @@ struct AttendTogether {
   }
 };
 
-template <int Heads, int KeyHeads, int Count>
+template <int Heads, int KeyHeads, int Count, ContextParallel Way>
 struct PointsAttend : AttendTogether<Heads, KeyHeads, Count> {
   using Together = AttendTogether<Heads, KeyHeads, Count>;
 
@@ -50,7 +50,7 @@ struct PointsAttend : AttendTogether<Heads, KeyHeads, Count> {
     const auto both = stored(concatenate_pieces<2>(Together::rows_of(tokens), points));
     const auto seen = scaled_dot_product_attention(
         Together::heads(points, 0, Heads), Together::heads(both, Heads, KeyHeads),
-        Together::heads(both, Heads + KeyHeads, KeyHeads), {.enable_gqa = Heads != KeyHeads});
+        Together::heads(both, Heads + KeyHeads, KeyHeads), {.enable_gqa = Heads != KeyHeads, .parallel = Way});
     return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
   }
 };

@@ -52,6 +52,9 @@ struct Rotary {};
 /// Queries and keys are normed over the channels of each head before: by LayerNorm or RMSNorm, as timm's qk_norm.
 template <template <int, class> class Norm = LayerNorm>
 struct QueryKeyNorm {};
+/// How it goes where ranks share a sample (array/attention_by_heads.hpp); automatic by default.
+template <ContextParallel Way>
+struct ParallelBy {};
 /// Grouped queries (Ainslie et al. 2023): keys and values have Count heads, of which the heads are a multiple.
 template <int Count>
 struct KeyValueHeads {};
@@ -60,7 +63,7 @@ namespace detail {
 
 /// Of query, key and value one after the other, of so many heads each: (N, (Heads + 2 KeyHeads) E, ...) -> (N, Heads E,
 /// ...).
-template <int Heads, int KeyHeads, bool Causal>
+template <int Heads, int KeyHeads, bool Causal, ContextParallel Way>
 struct AttendToAll {
   template <class Field>
   auto operator()(const Field& qkv) const {
@@ -72,7 +75,7 @@ struct AttendToAll {
     };
     const auto seen =
         scaled_dot_product_attention(heads(0, Heads), heads(Heads, KeyHeads), heads(Heads + KeyHeads, KeyHeads),
-                                     {.is_causal = Causal, .enable_gqa = Heads != KeyHeads});
+                                     {.is_causal = Causal, .enable_gqa = Heads != KeyHeads, .parallel = Way});
     return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
   }
 };
@@ -82,6 +85,7 @@ struct AttentionLayerOptions {
   int rotary = 0, base = 0;  ///< dimensions; 0: not turned
   bool normed = false, centred = false;
   int key_heads = 0;  ///< 0: as many as heads
+  ContextParallel parallel = ContextParallel::automatic;
 
   template <bool On>
   constexpr void set(Bias<On>) {
@@ -98,6 +102,10 @@ struct AttentionLayerOptions {
   }
   constexpr void set(QueryKeyNorm<LayerNorm>) { normed = centred = true; }
   constexpr void set(QueryKeyNorm<RMSNorm>) { normed = true; }
+  template <ContextParallel Way>
+  constexpr void set(ParallelBy<Way>) {
+    parallel = Way;
+  }
   template <int Count>
   constexpr void set(KeyValueHeads<Count>) {
     static_assert(Count > 0, "keys and values have heads");
@@ -135,7 +143,7 @@ struct Attending {
     const int channels = (*qkv).channels;
     if (channels % all != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, graph.layers, all, channels);
     qkv = turned(qkv);
-    const Traced y = Function<AttendToAll<Heads, key_heads, options.is_causal>>{}(qkv);
+    const Traced y = Function<AttendToAll<Heads, key_heads, options.is_causal, options.parallel>>{}(qkv);
     graph.nodes[y.node].channels = channels / all * Heads;
     if (options.is_causal) graph.slide(1, graph.nodes[y.node].layer);
     return y;
@@ -149,7 +157,8 @@ struct Attending {
     Traced beside = tokens[0];
     for (std::size_t i = 1; i < Tokens; ++i) beside = concat(beside, tokens[i]);
     points = turned(points);
-    using OfPoints = Function<PointsAttend<Heads, key_heads, count>, TakesVectors<1>, halogen::Channels<Channels>>;
+    using OfPoints =
+        Function<PointsAttend<Heads, key_heads, count, options.parallel>, TakesVectors<1>, halogen::Channels<Channels>>;
     using OfTokens =
         Function<TokensAttend<Heads, key_heads, count>, TakesVectors<0>, ToVector, halogen::Channels<count * Channels>>;
     const Traced seen = OfPoints{}(points, beside);
@@ -180,7 +189,7 @@ struct Attending {
 
 }  // namespace detail
 
-/// Options: IsCausal (off), Rotary (none), KeyValueHeads (Heads).
+/// Options: IsCausal (off), Rotary (none), KeyValueHeads (Heads), ParallelBy (automatic).
 template <int Heads, class... Options>
 struct Attend : Module<Attend<Heads, Options...>> {
   using Attending = detail::Attending<Heads, Options...>;
@@ -189,7 +198,8 @@ struct Attend : Module<Attend<Heads, Options...>> {
   constexpr Traced forward(Traced x) const { return Attending::of(x); }
 };
 
-/// Options: Bias<bool> of qkv (true), IsCausal (off), Rotary, QueryKeyNorm (none), KeyValueHeads (Heads).
+/// Options: Bias<bool> of qkv (true), IsCausal (off), Rotary, QueryKeyNorm (none), KeyValueHeads (Heads),
+/// ParallelBy (automatic).
 template <int Channels, int Heads, class... Options>
 struct MultiheadAttention : Module<MultiheadAttention<Channels, Heads, Options...>> {
   using Attending = detail::Attending<Heads, Options...>;
