@@ -125,6 +125,17 @@ TEST_CASE("with tokens: every mesh as one rank, finite differences, names, one d
   CHECK(draws.size() == 2);
   for (const auto& [layer, count] : draws) CHECK(count == 3);
 }
+TEST_CASE("launches of a block: bias, GELU and residual sums ride") {
+  using Block = hg::TransformerBlock<8, hg::MultiheadAttention<8, 2>>;
+  using Two = hg::Sequential<Block, Block>;
+  using Three = hg::Sequential<Block, Block, Block>;
+  constexpr auto launches = []<class Model>(Model, hg::PlanKind kind) {
+    return hg::make_plan(hg::trace<Model>(8), kind).launches.size();
+  };
+  constexpr auto of_block = [=](hg::PlanKind kind) { return launches(Three{}, kind) - launches(Two{}, kind); };
+  CHECK(of_block(hg::PlanKind::inference) == 7);  // two norms, four Linear, attention
+  CHECK(of_block(hg::PlanKind::vjp) == 7 + 13);   // two for each norm and Linear, one for attention
+}
 TEST_CASE("messages: a token costs three all_reduces forward") {
   if (support::world().size() != 2) return;
   const auto mesh = hg::device_mesh<support::VolumeMesh>(support::world(), {1, 1, 2, 1});
