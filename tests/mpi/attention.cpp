@@ -504,8 +504,7 @@ TEST_CASE("by heads or by the ring: what sends fewer bytes, as explain says; wha
     using All = Rows<float, Line, hg::Replicate>;  // every rank computes all of it
     const auto whole = field<All>(mesh, rows(2, 12, 48, 5, 28));
     const All alone = hg::scaled_dot_product_attention(whole, whole, whole);
-    const Field by_heads =
-        hg::scaled_dot_product_attention(a, a, a, {.parallel = hg::ContextParallel::all_to_all});
+    const Field by_heads = hg::scaled_dot_product_attention(a, a, a, {.parallel = hg::ContextParallel::all_to_all});
     CHECK(hg::full_tensor(by_heads) == alone.to_host());
     const auto words = hg::explain(hg::scaled_dot_product_attention(a, a, a));
     CHECK((words.find("attention, by heads") != std::string::npos) == (ranks > 2));

@@ -73,6 +73,14 @@ TEST_CASE("a layer called twice has one set of weights, whose gradient is the su
                                               {"block.conv.weight", "block.conv.bias", "block.norm.weight",
                                                "block.norm.bias", "norm.weight", "norm.bias", "fc.weight", "fc.bias"});
 }
+TEST_CASE("other parts of transformers: SwiGLU, sinusoidal embeddings") {
+  const char* file = "shared_weights";
+  support::check_with_parameters<hg::SwiGLU<3, 5>, 3, 3>(
+      file, "swiglu", {"fc1_g.weight", "fc1_g.bias", "fc1_x.weight", "fc1_x.bias", "fc2.weight", "fc2.bias"});
+  support::check_named<hg::SinusoidalEmbedding1d<>, 6, 6, 2>(file, "sines1d");
+  support::check_named<hg::SinusoidalEmbedding2d<100>, 8, 8>(file, "sines2d");
+  support::check_named<hg::SinusoidalEmbedding3d<>, 6, 6, 4>(file, "sines3d");
+}
 TEST_CASE("every mesh as one rank, finite differences") {
   support::check_composition<Twice, 3, 3>();
   support::check_composition<Recurrent, 2, 2>();

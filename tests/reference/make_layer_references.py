@@ -497,6 +497,18 @@ def attentions(file):
     }, tensors=tensors)
 
 
+def sines(x, base=10000.0):
+    """SinusoidalEmbedding: a part of the channels for each dimension, sines, then cosines."""
+    width = x.shape[1] // (x.dim() - 2)
+    parts = []
+    for d, extent in enumerate(x.shape[2:]):
+        speeds = base ** (-2 * torch.arange(width // 2, dtype=torch.float64) / width)
+        angles = torch.arange(extent, dtype=torch.float64)[None] * speeds[:, None]
+        shape = (width,) + (1,) * d + (extent,) + (1,) * (x.dim() - 3 - d)
+        parts.append(torch.cat([angles.sin(), angles.cos()]).reshape(shape).expand(width, *x.shape[2:]))
+    return x + torch.cat(parts)
+
+
 def shared_weights(file):
     """Layers that are called twice: a block of the field with itself, one of the points and of their mean."""
     random = np.random.default_rng(17)
@@ -510,7 +522,17 @@ def shared_weights(file):
         mean = rows(y.mean((2, 3)))
         return rows(y.movedim(1, 3)).movedim(3, 1) + mean[:, :, None, None]
 
-    save_file({k: v.contiguous().clone() for k, v in parts_of("twice", block | of_points, (2, 3, 9, 11), run, random).items()}, file)
+    gated = {"fc1_g": torch.nn.Linear(3, 5), "fc1_x": torch.nn.Linear(3, 5), "fc2": torch.nn.Linear(5, 3)}
+    gated = {name: layer.double() for name, layer in gated.items()}
+
+    def swiglu(x):
+        x = x.movedim(1, 3)
+        return gated["fc2"](F.silu(gated["fc1_g"](x)) * gated["fc1_x"](x)).movedim(3, 1)
+
+    tensors = parts_of("twice", block | of_points, (2, 3, 9, 11), run, random)
+    tensors |= parts_of("swiglu", gated, (2, 3, 9, 11), swiglu, random)
+    write(file, {"sines1d": ((2, 6, 13), sines), "sines2d": ((2, 8, 9, 7), lambda x: sines(x, 100.0)),
+                 "sines3d": ((1, 6, 4, 5, 7), sines)}, tensors=tensors)
 
 
 def points(f):

@@ -14,23 +14,49 @@
 #include "halogen/layers/gelu.hpp"
 #include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/linear.hpp"
+#include "halogen/layers/map.hpp"
 #include "halogen/layers/neighborhood_attention.hpp"
 #include "halogen/layers/residual.hpp"
 
 namespace halogen {
+namespace detail {
+/// a sigmoid(a) b.
+struct SiluGateOf {
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T a, T b) const {
+    using Kokkos::exp;
+    return a / (T(1) + exp(-a)) * b;
+  }
+};
+}  // namespace detail
 
 /// Two Linear with a GELU between, of each point: Hidden channels in the middle.
 template <int Channels, int Hidden = 4 * Channels>
 struct MLP : Sequential<Named<"fc1", Linear<Channels, Hidden>>, GELU, Named<"fc2", Linear<Hidden, Channels>>> {};
 
-/// x + attention(norm(x)), then x + mlp(norm(x)), as timm's Block under its names. Attention keeps its channels.
-/// DropPath drops each branch of a sample. Epsilon: of the norms.
-template <int Channels, class Attention, class Drop = std::ratio<0>, class Epsilon = std::ratio<1, 100000>>
-struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop, Epsilon>> {
+/// fc2(silu(fc1_g(x)) fc1_x(x)) of each point, as timm's SwiGLU (Shazeer 2020) under its names: Hidden channels in the
+/// middle.
+template <int Channels, int Hidden = 4 * Channels>
+struct SwiGLU : Module<SwiGLU<Channels, Hidden>> {
+  constexpr Traced forward(Traced x) const {
+    constexpr Named<"fc1_g", Linear<Channels, Hidden>> gate;
+    constexpr Named<"fc1_x", Linear<Channels, Hidden>> value;
+    constexpr Named<"fc2", Linear<Hidden, Channels>> last;
+    const Traced gates = gate(x);
+    const Traced values = value(x);
+    return last(Map<detail::SiluGateOf>{}(gates, values));
+  }
+};
+
+/// x + attention(norm(x)), then x + mlp(norm(x)), as timm's Block under its names. Attention and Feed (MLP, SwiGLU)
+/// keep their channels. DropPath drops each branch of a sample. Epsilon: of the norms.
+template <int Channels, class Attention, class Drop = std::ratio<0>, class Epsilon = std::ratio<1, 100000>,
+          class Feed = MLP<Channels>>
+struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop, Epsilon, Feed>> {
   Named<"norm1", LayerNorm<Channels, Epsilon>> norm1;
   Named<"attn", Attention> attention;
   Named<"norm2", LayerNorm<Channels, Epsilon>> norm2;
-  Named<"mlp", MLP<Channels>> mlp;
+  Named<"mlp", Feed> mlp;
 
   constexpr Traced forward(Traced x) const {
     const Traced seen = x + dropped(attention(norm1(x)));
