@@ -1,5 +1,5 @@
 // program: training
-// ranks: 1 2 4
+// ranks: 1 2 4 6
 // SGD, Adam, Lion, LAMB, groups, clipping, averages and schedules against PyTorch's values over five steps; sharded
 // parameters beside whole ones; accumulation beside a larger batch; checkpoints in the middle of a schedule.
 #include <halogen/io.hpp>
@@ -67,9 +67,9 @@ struct Data {
   Field<1> y;
 };
 Data data_on(const hg::DeviceMesh<support::Mesh>& mesh, std::uint64_t stream, hg::index_t batch = 2) {
-  const auto count = static_cast<std::size_t>(batch * 8 * 11);
-  return {hg::distribute_tensor<Field<2>>(mesh, {batch, 2, 8, 11}, support::numbers<double>(2 * count, stream)),
-          hg::distribute_tensor<Field<1>>(mesh, {batch, 1, 8, 11}, support::numbers<double>(count, stream + 1))};
+  const auto count = static_cast<std::size_t>(batch * 12 * 11);
+  return {hg::distribute_tensor<Field<2>>(mesh, {batch, 2, 12, 11}, support::numbers<double>(2 * count, stream)),
+          hg::distribute_tensor<Field<1>>(mesh, {batch, 1, 12, 11}, support::numbers<double>(count, stream + 1))};
 }
 
 /// Trained whole and in shards: the same parameters.
@@ -220,7 +220,7 @@ TEST_CASE(
       CHECK(traffic.all_reduces.bytes - less.all_reduces.bytes >= 84 * static_cast<int>(sizeof(double)));
       CHECK(less.messages.count + less.all_reduces.count <= traffic.messages.count + traffic.all_reduces.count);
     }
-    const auto memory = [&]<class M>(M) { return hg::layout_of<Field<2>>(M{}, mesh, {2, 2, 8, 11}).memory().tensors; };
+    const auto memory = [&]<class M>(M) { return hg::layout_of<Field<2>>(M{}, mesh, {2, 2, 12, 11}).memory().tensors; };
     CHECK(memory(Half{}) < memory(Whole{}));
   }
 }
