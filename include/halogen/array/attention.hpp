@@ -321,8 +321,9 @@ struct Attention
     } else {
       const auto [query, key, value] = fields();
       const detail::AttentionWay way = detail::attention_way<Where>(query, key, value, options.is_causal);
-      const auto bytes = [&](index_t values) {  // of all ranks together
-        return std::to_string(values * (way.ranks - 1) / way.ranks * query.extent(0) * static_cast<index_t>(sizeof(S)));
+      const index_t of_value = query.extent(0) * static_cast<index_t>(sizeof(S));
+      const auto bytes = [way, of_value](index_t values) {  // of all ranks together
+        return std::to_string(values * (way.ranks - 1) / way.ranks * of_value);
       };
       const bool by_heads = way.goes_by_heads(options.parallel);
       return std::string("attention, ") +
