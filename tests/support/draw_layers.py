@@ -84,7 +84,7 @@ class Model:
         groups = self.r.choice([g for g in range(1, into + 1) if into % g == 0])
         if out % groups:
             groups = 1
-        bias = self.r.random() < 0.8
+        bias = self.r.random() < 0.8 or into == 1  # else a norm of channels leaves no gradient of the one
         options += [f"hg::Groups<{groups}>"] * (groups > 1) + ["hg::Bias<false>"] * (not bias)
         self.channels = out
 

@@ -12,7 +12,7 @@
 namespace halogen {
 
 #ifndef HALOGEN_GRAPH_CAPACITY
-#define HALOGEN_GRAPH_CAPACITY 512
+#define HALOGEN_GRAPH_CAPACITY 384
 #endif
 /// Most nodes, and half of the most parameters, of one model; a larger model defines HALOGEN_GRAPH_CAPACITY.
 inline constexpr int graph_capacity = HALOGEN_GRAPH_CAPACITY;
