@@ -56,6 +56,18 @@ struct OfTwo : hg::Module<OfTwo> {
     return last(conv(hg::concat(b, a)));
   }
 };
+/// Two kinds of norms of one name: one is summed by a launch, one behind another launch.
+struct TwoKinds : hg::Module<TwoKinds> {
+  hg::Named<"norm", hg::LayerNorm<4>> of_points;
+  hg::Named<"norm", hg::GroupNorm<2, 4>> of_groups;
+  hg::Conv2d<2, 4> first;
+  hg::Conv2d<4, 4> second;
+  hg::Conv2d<4, 2> last;
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced y = of_points(first(x));
+    return last(hg::Tanh{}(of_groups(second(y))));
+  }
+};
 /// Attention and numbers of each point.
 struct Attends : hg::Module<Attends> {
   hg::Named<"place", hg::PositionEmbedding2d<2, 12, 11>> place;
@@ -85,6 +97,7 @@ TEST_CASE("every mesh as one rank, finite differences") {
   support::check_composition<Twice, 3, 3>();
   support::check_composition<Recurrent, 2, 2>();
   support::check_composition<OfTwo, 2, 2>({2, 12, 11});
+  support::check_composition<TwoKinds, 2, 2>({2, 12, 11});
   support::check_composition<Attends, 2, 2>({2, 12, 11});
 }
 TEST_CASE("names and sizes are those of one call") {

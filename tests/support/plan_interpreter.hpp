@@ -635,7 +635,7 @@ class PlanRun {
   }
   void add_gradient_of(int owner, int parameter, int at, double value, bool again) {
     bool declared = false;
-    plan_.for_each_parameter_gradient(launch(), [&](int each) { declared |= each == parameter; });
+    plan_.for_each_parameter_gradient(launch(), [&](int each, int) { declared |= each == parameter; });
     expect(declared, "undeclared gradient of parameter ", parameter);
     expect(again || written_[parameter][at] != owner, "gradient of parameter ", parameter, " written twice");
     written_[parameter][at] = owner;

@@ -150,13 +150,14 @@ struct BasicPlan : PlanNumbers {
       f(norms[activations[launch.sums].norm].parameter, true);
   }
 
-  /// Calls f(parameter) for each parameter tensor whose gradient the launch writes or adds to.
+  /// Calls f(parameter, node) for each parameter tensor whose gradient the launch writes or adds to, for that node.
   template <class F>
   constexpr void for_each_parameter_gradient(const Launch& launch, F f) const {
     for (const ParameterUse& use : launch.parameters)
-      if (use.gradient) f(use.parameter);
-    if (launch.sums >= 0 && norms[activations[launch.sums].norm].parameter >= 0)
-      for (int i = 0; i < 2; ++i) f(norms[activations[launch.sums].norm].parameter + i);
+      if (use.gradient) f(use.parameter, launch.node);
+    if (launch.sums < 0) return;
+    const Norm& norm = norms[activations[launch.sums].norm];
+    for (int i = 0; i < 2 && norm.parameter >= 0; ++i) f(norm.parameter + i, norm.node);
   }
 };
 

@@ -71,10 +71,7 @@ class EvaluationParts {
 
  protected:
   void begin_forward(const InputViews<S>& inputs, T* parameters);
-  void begin_backward(T* gradient) {
-    parameters_.begin_backward(gradient);
-    std::ranges::fill(summed_by_, -1);
-  }
+  void begin_backward(T* gradient) { parameters_.begin_backward(gradient); }
   void begin_backward(const std::array<TensorView<S>, most_outputs>& cotangents, T* gradient);
   void end_forward() { halos_->send(); }
   void end_backward();
@@ -140,9 +137,7 @@ class EvaluationParts {
  private:
   /// Whether sums over ranks take what this rank has of a level: all of it, but vectors, which are equal on many, once.
   bool counts_points_of(int level) const { return !layout_.level(level).whole || meshes_.plane.rank() == 0; }
-  /// The first node that has summed a parameter's gradient in this backward pass; -1 none yet.
-  int& summed_by(int parameter) { return summed_by_[static_cast<std::size_t>(parameter)]; }
-  bool is_shared(int parameter, int node) { return summed_by(parameter) >= 0 && summed_by(parameter) != node; }
+  bool is_shared(int parameter, int node) const { return layout_.workspace().is_shared(parameter, node); }
   void set_zero(int parameter, T* gradient) {
     launch_range(space_, "halogen::no_gradient", plan_.graph.parameters[parameter].count,
                  kernels::SetZero<T>{gradient});
@@ -163,7 +158,7 @@ class EvaluationParts {
   std::optional<HaloSchedule<S>> halos_;
   LossSum loss_;
   RandomStream random_;
-  std::vector<int> summed_by_;
+  std::vector<char> norm_has_gradient_;
   bool keeps_statistics_;  ///< not of a vjp plan by itself: whoever gives a cotangent may run forward once more
   Access parameters_;
 };
@@ -180,7 +175,7 @@ EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, con
       rank_sums_{meshes_.plane,
                  {"halogen::rank_sums", layout_.workspace().rank_sums(), Travels::in_collectives, meshes_.plane}},
       loss_(meshes_.samples, plan.graph.outputs),
-      summed_by_(static_cast<std::size_t>(plan.graph.parameters.size())),
+      norm_has_gradient_(static_cast<std::size_t>(plan.norms.size())),
       keeps_statistics_(!plan.takes_cotangents()),
       parameters_(std::move(access)) {
   agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()), parameters_.reserve(); });
@@ -192,6 +187,7 @@ void EvaluationParts<S, Access>::begin_forward(const InputViews<S>& inputs, T* p
   halos_->drop();
   operands_.set_arena(*arena_);
   operands_.bind_inputs(inputs);
+  std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});
   for (int i = 0; i < plan_.graph.inputs; ++i) halos_->start(space_, i);
   parameters_.begin(parameters);
 }
@@ -199,7 +195,7 @@ void EvaluationParts<S, Access>::begin_forward(const InputViews<S>& inputs, T* p
 template <class S, class Access>
 void EvaluationParts<S, Access>::begin_backward(const std::array<TensorView<S>, most_outputs>& cotangents,
                                                 T* gradient) {
-  begin_backward(gradient);
+  parameters_.begin_backward(gradient);
   operands_.bind_cotangents(cotangents);
   for (int i = 0; i < plan_.graph.outputs; ++i) halos_->start(space_, plan_.cotangent[i]);
 }
@@ -240,7 +236,6 @@ void EvaluationParts<S, Access>::add_gradients(const Launch& launch, const Launc
     if (beside && !drop)
       launch_range(space_, "halogen::add_gradient", plan_.graph.parameters[parameter].count,
                    kernels::AddArrays<T>{parameters_.gradient(parameter), at.gradient[i]});
-    if (!beside) summed_by(parameter) = launch.node;
   }
 }
 
@@ -248,8 +243,8 @@ template <class S, class Access>
 void EvaluationParts<S, Access>::finish_norm_sums(const Launch& launch, index_t tiles) {
   const int norm = plan_.activations[launch.sums].norm, gamma = plan_.norms[norm].parameter;
   const bool affine = gamma >= 0;
-  const bool again = affine && summed_by(gamma) >= 0;
-  if (affine) summed_by(gamma) = summed_by(gamma + 1) = plan_.norms[norm].node;
+  const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0 ||
+                     (affine && is_shared(gamma, plan_.norms[norm].node));
   norms_.finish_sums(space_, norm, operands_.partial_sums(), tiles, affine ? parameters_.value(gamma) : nullptr,
                      affine ? parameters_.gradient(gamma) : nullptr, affine ? parameters_.gradient(gamma + 1) : nullptr,
                      again, operands_.tables(norm, launch.sums), layout_.points_of(norm));

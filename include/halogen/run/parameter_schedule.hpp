@@ -65,7 +65,7 @@ HALOGEN_INLINE ParameterSchedule::ParameterSchedule(const Plan& plan, const Para
       auto& pass = i < plan.first_backward ? forward : backward;
       use(pass, buckets.bucket_of(parameter), std::max(0, at_end ? i : i - 1), i);
     });
-    plan.for_each_parameter_gradient(launch, [&](int parameter) {
+    plan.for_each_parameter_gradient(launch, [&](int parameter, int) {
       if (!plan.graph.parameters[parameter].buffer) use(gradients, buckets.bucket_of(parameter), i, i);
     });
   }

@@ -27,6 +27,9 @@ class Workspace {
 
   std::size_t table(int norm) const { return tables_[static_cast<std::size_t>(norm)]; }
   std::size_t vjp_table(int activation) const { return vjp_tables_[static_cast<std::size_t>(activation)]; }
+  /// Whether another node sums this parameter's gradient first: then the launch's share lies beside it, at
+  /// shared_gradients.
+  bool is_shared(int parameter, int node) const { return first_to_sum_[static_cast<std::size_t>(parameter)] != node; }
   std::size_t bytes() const { return bytes_; }
   int rank_sums() const { return rank_sums_; }  ///< the most that a launch sums over ranks
 
@@ -39,13 +42,12 @@ class Workspace {
     return offset;
   }
   void take_tables(const Plan& plan, int samples, std::size_t value_size);
-  /// Values of a launch's parameters whose gradient another node has summed.
-  static std::size_t most_shared_gradients(const Plan& plan);
+  void find_sharers(const Plan& plan, std::size_t value_size);
 
   std::size_t bytes_ = 0;
   int rank_sums_ = 0;
   std::vector<kernels::Tiling> tilings_;
-  std::vector<int> blocks_;
+  std::vector<int> blocks_, first_to_sum_;
   std::vector<std::size_t> tables_, vjp_tables_;
 };
 
@@ -77,25 +79,25 @@ Workspace::Workspace(const Plan& plan, Owned owned, int samples, ValueBytes valu
   row_sums = take(sums * sizeof(kernels::RowSums));
   partials = take(most.partials);
   losses = take(most.losses);
-  shared_gradients = take(most_shared_gradients(plan) * value_bytes.computed);
+  find_sharers(plan, value_bytes.computed);
   take_tables(plan, samples, value_bytes.computed);
 }
 
 #if HALOGEN_BODIES
-HALOGEN_INLINE std::size_t Workspace::most_shared_gradients(const Plan& plan) {
-  std::vector<int> summed_by(static_cast<std::size_t>(plan.graph.parameters.size()), -1);
-  index_t most = 0;
+HALOGEN_INLINE void Workspace::find_sharers(const Plan& plan, std::size_t value_size) {
+  first_to_sum_.assign(static_cast<std::size_t>(plan.graph.parameters.size()), -1);
+  index_t most = 0;  // values beside, of a launch
   for (const Launch& launch : plan.launches) {
+    plan.for_each_parameter_gradient(launch, [&](int parameter, int node) {
+      int& first = first_to_sum_[static_cast<std::size_t>(parameter)];
+      if (first < 0) first = node;
+    });
     index_t values = 0;
-    for (const ParameterUse& use : launch.parameters) {
-      if (!use.gradient) continue;
-      int& first = summed_by[static_cast<std::size_t>(use.parameter)];
-      if (first < 0) first = launch.node;
-      if (first != launch.node) values += plan.graph.parameters[use.parameter].count;
-    }
+    for (const ParameterUse& use : launch.parameters)
+      if (use.gradient && is_shared(use.parameter, launch.node)) values += plan.graph.parameters[use.parameter].count;
     most = std::max(most, values);
   }
-  return static_cast<std::size_t>(most);
+  shared_gradients = take(static_cast<std::size_t>(most) * value_size);
 }
 
 HALOGEN_INLINE void Workspace::take_tables(const Plan& plan, int samples, std::size_t value_size) {
