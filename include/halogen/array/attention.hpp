@@ -5,9 +5,8 @@
 //
 //   all three placed as     result      moves on that mesh dimension
 //   Shard<0>, Shard<1>      the same    nothing: samples and heads are whole
-//   Shard<2>                Shard<2>    keys and values travel round a ring, ranks - 1 messages a rank; or, by heads,
-//   two
-//                                       all-to-alls (array/attention_by_heads.hpp)
+//   Shard<2>                Shard<2>    keys and values travel round a ring, ranks - 1 messages a rank; or all goes by
+//                                       heads, two all-to-alls (array/attention_by_heads.hpp)
 //   Replicate               Replicate   nothing
 //
 // Several mesh dimensions may cut the sequence; their ranks are one ring. Refused: Shard<3>, Partial, other placements
@@ -325,16 +324,12 @@ struct Attention
       const auto bytes = [way, of_value](index_t values) {  // of all ranks together
         return std::to_string(values * (way.ranks - 1) / way.ranks * of_value);
       };
-      const bool by_heads = way.goes_by_heads(options.parallel);
-      return std::string("attention, ") +
-             (by_heads ? "by heads: all-to-alls of queries, keys, values and the result"
-                       : "keys and values go round the ranks that cut the sequence") +
-             " (" +
-             (by_heads ? bytes(way.by_heads()) + " bytes; round the ranks " + bytes(way.by_ring())
-                       : bytes(way.by_ring()) + " bytes" +
-                             (way.divides() ? "; by heads " + bytes(way.by_heads())
-                                            : "; by heads: the ranks do not divide them")) +
-             ")";
+      const std::string ring = bytes(way.by_ring()), heads = bytes(way.by_heads());
+      if (way.goes_by_heads(options.parallel))
+        return "attention, by heads: all-to-alls of queries, keys, values and the result (" + heads +
+               " bytes; round the ranks " + ring + ")";
+      return "attention, keys and values go round the ranks that cut the sequence (" + ring + " bytes; by heads" +
+             (way.divides() ? " " + heads : ": the ranks do not divide them") + ")";
     }
   }
 

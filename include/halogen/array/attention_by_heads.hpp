@@ -42,7 +42,7 @@ struct AttentionWay {
   bool is_causal;                                        ///< then a piece goes round half of the ranks
 
   constexpr bool divides() const { return query_heads % parts == 0 && key_heads % parts == 0; }
-  /// Values that a rank sends forward, but for what both have in common.
+  /// Values of a sample that all ranks together send forward, times ranks / (ranks - 1).
   constexpr index_t by_ring() const { return key_heads * keys * width * ranks / (is_causal ? 2 : 1); }
   constexpr index_t by_heads() const { return (query_heads * queries + key_heads * keys) * width; }
 

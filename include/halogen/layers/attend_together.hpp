@@ -22,55 +22,51 @@
 
 namespace halogen::detail {
 
-template <int Heads, int KeyHeads, int Count>
-struct AttendTogether {
-  static constexpr int all = Heads + 2 * KeyHeads, group = Heads / KeyHeads;
-
-  /// (N, channels, Count): the tokens side by side, as points.
-  template <class Tokens>
-  static auto rows_of(const Tokens& tokens) {
-    return stored(transpose<1, 2>(unflatten<1>(tokens, Count, -1)));
-  }
-  /// (N, heads, L, E) of (N, channels, L).
-  template <class Points>
-  static auto heads(const Points& points, int first, int count) {
-    const index_t width = points.extent(1) / all;
-    return transpose<2, 3>(unflatten<1>(slice<1>(points, first * width, (first + count) * width), count, -1));
-  }
-};
+/// (N, count, L, E): of (N, All E, L), which All heads have one after the other, `count` from `first` on.
+template <int All, class Points>
+auto some_heads(const Points& points, int first, int count) {
+  const index_t width = points.extent(1) / All;
+  return transpose<2, 3>(unflatten<1>(slice<1>(points, first * width, (first + count) * width), count, -1));
+}
+/// (N, channels, Count): tokens side by side, as points.
+template <int Count, class Tokens>
+auto rows_of(const Tokens& tokens) {
+  return stored(transpose<1, 2>(unflatten<1>(tokens, Count, -1)));
+}
 
 template <int Heads, int KeyHeads, int Count, ContextParallel Way>
-struct PointsAttend : AttendTogether<Heads, KeyHeads, Count> {
-  using Together = AttendTogether<Heads, KeyHeads, Count>;
+struct PointsAttend {
+  static constexpr int all = Heads + 2 * KeyHeads;
 
   template <class Field, class Tokens>
   auto operator()(const Field& qkv, const Tokens& tokens) const {
     constexpr int last = placed_at<Field>::rank - 1;
     const auto points = stored(flatten_pieces<2, last>(qkv));
-    const auto both = stored(concatenate_pieces<2>(Together::rows_of(tokens), points));
+    const auto both = stored(concatenate_pieces<2>(rows_of<Count>(tokens), points));
     const auto seen = scaled_dot_product_attention(
-        Together::heads(points, 0, Heads), Together::heads(both, Heads, KeyHeads),
-        Together::heads(both, Heads + KeyHeads, KeyHeads), {.enable_gqa = Heads != KeyHeads, .parallel = Way});
+        some_heads<all>(points, 0, Heads), some_heads<all>(both, Heads, KeyHeads),
+        some_heads<all>(both, Heads + KeyHeads, KeyHeads), {.enable_gqa = Heads != KeyHeads, .parallel = Way});
     return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
   }
 };
 
 template <int Heads, int KeyHeads, int Count>
-struct TokensAttend : AttendTogether<Heads, KeyHeads, Count> {
-  using Together = AttendTogether<Heads, KeyHeads, Count>;
+struct TokensAttend {
+  static constexpr int all = Heads + 2 * KeyHeads;
 
   template <class Tokens, class Field>
   auto operator()(const Tokens& tokens, const Field& qkv) const {
     constexpr int last = placed_at<Field>::rank - 1;
-    const auto rows = Together::rows_of(tokens);
+    const auto rows = rows_of<Count>(tokens);
     const auto both = stored(concatenate_pieces<2>(rows, flatten_pieces<2, last>(qkv)));
-    const auto query = unflatten<1>(Together::heads(rows, 0, Heads), KeyHeads, Together::group);  // (N, G, H / G, K, E)
+    const auto query =
+        unflatten<1>(some_heads<all>(rows, 0, Heads), KeyHeads, Heads / KeyHeads);  // (N, G, H / G, K, E)
     const double scale = 1 / std::sqrt(static_cast<double>(query.extent(4)));
-    const auto logits = einsum<"nghke,ngle->nghkl">(query, Together::heads(both, Heads, KeyHeads));
+    const auto logits = einsum<"nghke,ngle->nghkl">(query, some_heads<all>(both, Heads, KeyHeads));
     const auto share = softmax<4>(logits * static_cast<typename decltype(logits)::value_type>(scale));
     using Whole = field_of_t<std::decay_t<decltype(query)>>;
     const auto seen =
-        redistribute<Whole>(einsum<"nghkl,ngle->nghke">(share, Together::heads(both, Heads + KeyHeads, KeyHeads)));
+        redistribute<Whole>(einsum<"nghkl,ngle->nghke">(share, some_heads<all>(both, Heads + KeyHeads, KeyHeads)));
     return flatten<1, 3>(transpose<1, 2>(flatten<1, 2>(seen)));  // (N, K, H, E), then (N, K H E)
   }
 };

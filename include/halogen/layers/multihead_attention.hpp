@@ -68,13 +68,11 @@ struct AttendToAll {
   template <class Field>
   auto operator()(const Field& qkv) const {
     constexpr int last = placed_at<Field>::rank - 1;
-    const index_t width = qkv.extent(1) / (Heads + 2 * KeyHeads);
+    constexpr int all = Heads + 2 * KeyHeads;
     const auto points = stored(flatten_pieces<2, last>(qkv));  // (N, (Heads + 2 KeyHeads) E, L)
-    const auto heads = [&](int first, int count) {             // (N, count, L, E)
-      return transpose<2, 3>(unflatten<1>(slice<1>(points, first * width, (first + count) * width), count, -1));
-    };
     const auto seen =
-        scaled_dot_product_attention(heads(0, Heads), heads(Heads, KeyHeads), heads(Heads + KeyHeads, KeyHeads),
+        scaled_dot_product_attention(some_heads<all>(points, 0, Heads), some_heads<all>(points, Heads, KeyHeads),
+                                     some_heads<all>(points, Heads + KeyHeads, KeyHeads),
                                      {.is_causal = Causal, .enable_gqa = Heads != KeyHeads, .parallel = Way});
     return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
   }
@@ -204,10 +202,10 @@ template <int Channels, int Heads, class... Options>
 struct MultiheadAttention : Module<MultiheadAttention<Channels, Heads, Options...>> {
   using Attending = detail::Attending<Heads, Options...>;
   using WithBias = Bias<Attending::options.bias>;
+  Named<"qkv", Linear<Channels, Channels / Heads * Attending::all, WithBias>> qkv;
+  Named<"proj", Linear<Channels, Channels>> proj;
 
   constexpr Traced forward(Traced x) const {
-    constexpr Named<"qkv", Linear<Channels, Channels / Heads * Attending::all, WithBias>> qkv;
-    constexpr Named<"proj", Linear<Channels, Channels>> proj;
     Attending::check(x, Channels);
     const Traced of_points = qkv(x);
     const Traced normed = Attending::template normed<Channels>(of_points);
@@ -218,8 +216,6 @@ struct MultiheadAttention : Module<MultiheadAttention<Channels, Heads, Options..
   template <class... More>
     requires(std::is_same_v<More, Traced> && ...)
   constexpr std::array<Traced, 2 + sizeof...(More)> forward(Traced x, Traced token, More... more) const {
-    constexpr Named<"qkv", Linear<Channels, Channels / Heads * Attending::all, WithBias>> qkv;
-    constexpr Named<"proj", Linear<Channels, Channels>> proj;
     Attending::check(x, Channels);
     const auto query_key_value = [&](Traced of) {
       const Traced made = qkv(of);
