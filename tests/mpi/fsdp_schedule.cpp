@@ -54,7 +54,7 @@ void check_schedule(const hg::ParameterBuckets& buckets) {
   for (int i = 0; i < plan.launches.size(); ++i) {
     CAPTURE(i);
     plan.for_each_parameter(plan.launches[i], [&](int p, bool) { CHECK(here(buckets.bucket_of(p), false, i)); });
-    plan.for_each_parameter_gradient(plan.launches[i], [&](int p) { CHECK(here(buckets.bucket_of(p), true, i)); });
+    plan.for_each_parameter_gradient(plan.launches[i], [&](int p, int) { CHECK(here(buckets.bucket_of(p), true, i)); });
   }
   for (const hg::BucketStay& stay : schedule.stays()) {
     if (!stay.gradient) continue;
