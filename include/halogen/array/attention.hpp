@@ -20,10 +20,11 @@
 #include <string>
 #include <tuple>
 
+#include "halogen/array/attention_bias.hpp"
 #include "halogen/array/attention_by_heads.hpp"
+#include "halogen/array/attention_dropout.hpp"
+#include "halogen/array/attention_operands.hpp"
 #include "halogen/array/attention_ring.hpp"
-#include "halogen/array/moved.hpp"
-#include "halogen/array/stored.hpp"
 #include "halogen/halo/kept_moves.hpp"
 
 namespace halogen {
@@ -33,141 +34,11 @@ struct AttentionOptions {
   std::optional<double> scale = std::nullopt;  ///< of the logits; 1 / sqrt(E) by default
   bool enable_gqa = false;  ///< query heads are a multiple of key heads: head h sees the keys of head h / multiple
   ContextParallel parallel = ContextParallel::automatic;  ///< where the sequence is cut
+  double dropout_p = 0;  ///< a share of softmax is 0 with this probability, else divided by 1 - dropout_p
+  Generator generator = {};  ///< of dropout: what is dropped follows from it and from global positions
 };
 
 namespace detail {
-
-/// The field that an operand is, as its static extents and stored values have it; NoField for other expressions.
-struct NoField {};
-template <class X>
-struct field_operand {
-  using type = NoField;
-};
-template <class TensorType, class MeshType, class... P>
-struct field_operand<Sharded<TensorType, MeshType, P...>> {
-  using type = Sharded<TensorType, MeshType, P...>;
-};
-template <class X>
-  requires requires { typename X::Field; }
-struct field_operand<X> {
-  using type = typename X::Field;
-};
-
-template <class Field>
-constexpr int static_extent(int d) {
-  if constexpr (is_sharded<Field>)
-    return Field::tensor_type::extents[static_cast<std::size_t>(d)];
-  else
-    return dyn;
-}
-template <class A, class B>
-constexpr bool extents_differ(int d) {
-  const int a = static_extent<typename field_operand<A>::type>(d),
-            b = static_extent<typename field_operand<B>::type>(d);
-  return a != dyn && b != dyn && a != b;
-}
-
-template <class X>
-constexpr int code_position(int code) {
-  if constexpr (is_sharded<X>) {
-    for (std::size_t i = 0; i < X::placements.size(); ++i)
-      if (X::placements[i] == code) return static_cast<int>(i);
-  }
-  return -1;
-}
-template <class Where>
-constexpr int embedding_cut() {
-  if constexpr (!std::is_same_v<Where, NotPlaced>)
-    for (std::size_t i = 0; i < Where::codes.size(); ++i)
-      if (Where::codes[i] == 3) return static_cast<int>(i);
-  return -1;
-}
-template <class X>
-constexpr int rank_of_operand() {
-  if constexpr (is_sharded<X>)
-    return X::rank;
-  else
-    return placed_at<X>::rank;
-}
-
-/// Why an operand by itself, or a pair, cannot stand in an attention; void where it can.
-template <class X>
-constexpr auto operand_misfit() {
-  if constexpr (constexpr int i = code_position<X>(partial_code); i >= 0)
-    return why::input_is_partial<i>{};
-  else if constexpr (rank_of_operand<X>() != 4)
-    return why::rank_differs<4, rank_of_operand<X>()>{};
-  else if constexpr (constexpr int cut = embedding_cut<placed_at<X>>(); cut >= 0)
-    return why::embedding_is_cut<cut>{};
-}
-template <class A, class B, int... Alike>
-constexpr auto pair_misfit() {
-  if constexpr (!Joinable<A, B>) {
-    return WhyNotJoined<A, B>{};
-  } else {
-    constexpr int d = [] {
-      for (const int one : {Alike...})
-        if (extents_differ<A, B>(one)) return one;
-      return -1;
-    }();
-    if constexpr (d >= 0)
-      return why::attention_extents_differ<d, static_extent<typename field_operand<A>::type>(d),
-                                           static_extent<typename field_operand<B>::type>(d)>{};
-  }
-}
-/// Of heads, which may be a multiple (AttentionOptions::enable_gqa).
-template <class A, class B>
-constexpr auto head_misfit() {
-  constexpr int a = static_extent<typename field_operand<A>::type>(1),
-                b = static_extent<typename field_operand<B>::type>(1);
-  if constexpr (a != dyn && b != dyn)
-    if constexpr (b == 0 ? a != 0 : a % b != 0) return why::attention_extents_differ<1, a, b>{};
-}
-template <class Q, class K, class V>
-constexpr auto attention_misfit() {
-  if constexpr (!std::is_void_v<decltype(operand_misfit<Q>())>)
-    return operand_misfit<Q>();
-  else if constexpr (!std::is_void_v<decltype(operand_misfit<K>())>)
-    return operand_misfit<K>();
-  else if constexpr (!std::is_void_v<decltype(operand_misfit<V>())>)
-    return operand_misfit<V>();
-  else if constexpr (!std::is_void_v<decltype(pair_misfit<Q, K, 0, 3>())>)
-    return pair_misfit<Q, K, 0, 3>();
-  else if constexpr (!std::is_void_v<decltype(head_misfit<Q, K>())>)
-    return head_misfit<Q, K>();
-  else if constexpr (!std::is_void_v<decltype(pair_misfit<K, V, 0, 1, 2>())>)
-    return pair_misfit<K, V, 0, 1, 2>();
-}
-template <class Q, class K, class V>
-using WhyNoAttention = decltype(attention_misfit<Q, K, V>());
-template <class Q, class K, class V>
-concept Attends = FieldOperand<Q> && FieldOperand<K> && FieldOperand<V> && std::is_void_v<WhyNoAttention<Q, K, V>>;
-
-/// Stored values of a field operand, computed values of another expression.
-template <class E>
-struct stored_of {
-  using type = typename E::value_type;
-};
-template <class E>
-  requires requires { typename std::decay_t<decltype(std::declval<const E&>().inner.field)>::value_type; }
-struct stored_of<E> {
-  using type = typename std::decay_t<decltype(std::declval<const E&>().inner.field)>::value_type;
-};
-
-/// The operand's own field where it is one of these stored values and placements, else one that is computed now.
-template <class S, class Where, class E>
-auto operand_field(const E& e) {
-  using Computed = typename field_of<S, Where>::type;
-  if constexpr (requires { e.inner.field; }) {
-    using Field = std::decay_t<decltype(e.inner.field)>;
-    if constexpr (std::is_same_v<typename Field::value_type, S> && Field::placements == Computed::placements)
-      return e.inner.field;
-    else
-      return computed<Computed>(shape_of<Computed>(e), e);
-  } else {
-    return materialised<Computed>(e);
-  }
-}
 
 /// What an attention is prepared for.
 struct AttentionAsked {
@@ -185,40 +56,6 @@ struct AttentionKey {
   }
 };
 
-/// Whether the query's heads are a multiple of the key's, and lie on the ranks of their keys.
-template <class Query, class Key>
-bool are_groups_of(const Query& query, const Key& key) {
-  const index_t queries = query.extent(1), keys = key.extent(1);
-  if (keys == 0 || queries % keys != 0) return queries == keys;
-  for (int i = 0; i < key.cut(1).parts(); ++i)
-    if (query.cut(1).piece(i).begin != queries / keys * key.cut(1).piece(i).begin) return false;
-  return true;
-}
-
-/// Throws CollectiveError where what only the run knows does not fit together.
-template <class Query, class Key, class Value>
-void check_attention(const Query& query, const Key& key, const Value& value, bool enable_gqa) {
-  const auto points = [](const auto& a, const auto& b, int d, const char* names) {
-    if (a.extent(d) != b.extent(d))
-      throw CollectiveError("attention: " + std::string(names) + " have " + std::to_string(a.extent(d)) + " and " +
-                            std::to_string(b.extent(d)) + " points in dimension " + std::to_string(d) +
-                            ": give them the same extents");
-    if (a.cut(d) != b.cut(d))
-      throw CollectiveError("attention: " + std::string(names) + " are cut differently in dimension " +
-                            std::to_string(d) + " of " + std::to_string(a.extent(d)) +
-                            " points: redistribute_to(one, the other)");
-  };
-  if (!(query.mesh() == key.mesh()) || !(key.mesh() == value.mesh()))
-    throw CollectiveError("attention: query, key and value lie on different meshes: distribute them on one");
-  for (const int d : {0, 3}) points(query, key, d, "query and key");
-  if (!enable_gqa) points(query, key, 1, "query and key");
-  if (enable_gqa && !are_groups_of(query, key))
-    throw CollectiveError("attention: query and key have " + std::to_string(query.extent(1)) + " and " +
-                          std::to_string(key.extent(1)) +
-                          " heads: with enable_gqa those of the query are a multiple, cut where groups end");
-  for (const int d : {0, 1, 2}) points(key, value, d, "key and value");
-}
-
 /// An operand, stored once for both passes where it is no field and is placed as the result.
 template <class Where, class E>
 auto attention_operand(const E& e) {
@@ -232,10 +69,10 @@ using attention_operand_t = decltype(attention_operand<Where>(std::declval<const
 
 }  // namespace detail
 
-/// Made by scaled_dot_product_attention. Computed once per evaluation.
-template <class Q, class K, class V>
+/// Made by scaled_dot_product_attention. Computed once per evaluation. Bias: none, or one.
+template <class Q, class K, class V, class... Bias>
 struct Attention
-    : detail::FieldStage<Attention<Q, K, V>,
+    : detail::FieldStage<Attention<Q, K, V, Bias...>,
                          typename detail::field_of<
                              std::common_type_t<typename Q::value_type, typename K::value_type, typename V::value_type>,
                              detail::placed_of<Q, K, V>>::type> {
@@ -250,15 +87,21 @@ struct Attention
                                StoredQ, T>;
   using Result = typename detail::field_of<T, Where>::type;
   using Logsumexp = typename detail::field_of<T, Where>::type;  ///< (N, H, L, 1)
+  using BiasField = typename detail::attention_bias_field<T, Bias...>::type;
   using Ring = detail::AttentionRing<T, S>;
   using ByHeads = detail::AttentionByHeads<T, S, Where>;
 
-  std::tuple<Q, K, V> parts;
+  std::tuple<Q, K, V, Bias...> parts;
   AttentionOptions options;
+  std::shared_ptr<const detail::PairNumbers> numbers;  ///< null: positions are counted in the sequence's order
   std::shared_ptr<Logsumexp> logsumexp = std::make_shared<Logsumexp>();
+  std::shared_ptr<BiasField> bias = std::make_shared<BiasField>();
+  std::shared_ptr<detail::AttentionDropout> dropout = std::make_shared<detail::AttentionDropout>();
   std::shared_ptr<std::optional<ByHeads>> by_heads = std::make_shared<std::optional<ByHeads>>();  ///< where it went so
 
-  Attention(Q q, K k, V v, AttentionOptions o) : parts(std::move(q), std::move(k), std::move(v)), options(o) {}
+  Attention(std::tuple<Q, K, V, Bias...> operands, AttentionOptions o,
+            std::shared_ptr<const detail::PairNumbers> of_positions = nullptr)
+      : parts(std::move(operands)), options(o), numbers(std::move(of_positions)) {}
 
   index_t extent(int d) const {
     return d == 3 ? detail::stored_extent(std::get<2>(parts), 3) : detail::stored_extent(std::get<0>(parts), d);
@@ -267,7 +110,9 @@ struct Attention
 
   /// query, key and value as fields.
   auto fields() const {
-    return std::apply([](const auto&... e) { return std::tuple(detail::operand_field<S, Where>(e)...); }, parts);
+    return std::tuple(detail::operand_field<S, Where>(std::get<0>(parts)),
+                      detail::operand_field<S, Where>(std::get<1>(parts)),
+                      detail::operand_field<S, Where>(std::get<2>(parts)));
   }
 
   /// The prepared ring of such fields; local, since who sends what follows from the shapes.
@@ -299,11 +144,15 @@ struct Attention
   Result compute() const {
     const auto [query, key, value] = fields();
     detail::check_attention(query, key, value, options.enable_gqa);
+    if constexpr (has_bias) {
+      *bias = detail::operand_field<T, typename BiasPart::placed>(std::get<3>(parts));
+      detail::check_bias(*bias, query, key, numbers != nullptr && numbers->of_table);
+    }
     query.shape()->agree(query.decomposition().mask({2}));  // keys and values are cut alike
     key.shape()->agree(key.decomposition().mask({2}));
     by_heads->reset();
     if constexpr (detail::cuts_sequence<Where>)
-      if (detail::attention_way<Where>(query, key, value, options.is_causal).goes_by_heads(options.parallel)) {
+      if (way(query, key, value).goes_by_heads(options.parallel)) {
         using Moved = detail::field_by_heads<S, Where>;
         ByHeads& kept = by_heads->emplace(
             ByHeads{redistribute<Moved>(query), redistribute<Moved>(key), redistribute<Moved>(value), {}, {}});
@@ -319,21 +168,43 @@ struct Attention
       return "attention, nothing moves";
     } else {
       const auto [query, key, value] = fields();
-      const detail::AttentionWay way = detail::attention_way<Where>(query, key, value, options.is_causal);
+      const detail::AttentionWay goes = way(query, key, value);
       const index_t of_value = query.extent(0) * static_cast<index_t>(sizeof(S));
-      const auto bytes = [way, of_value](index_t values) {  // of all ranks together
-        return std::to_string(values * (way.ranks - 1) / way.ranks * of_value);
+      const auto bytes = [goes, of_value](index_t values) {  // of all ranks together
+        return std::to_string(values * (goes.ranks - 1) / goes.ranks * of_value);
       };
-      const std::string ring = bytes(way.by_ring()), heads = bytes(way.by_heads());
-      if (way.goes_by_heads(options.parallel))
+      const std::string ring = bytes(goes.by_ring()), heads = bytes(goes.by_heads());
+      if (goes.goes_by_heads(options.parallel))
         return "attention, by heads: all-to-alls of queries, keys, values and the result (" + heads +
                " bytes; round the ranks " + ring + ")";
       return "attention, keys and values go round the ranks that cut the sequence (" + ring + " bytes; by heads" +
-             (way.divides() ? " " + heads : ": the ranks do not divide them") + ")";
+             (goes.can_go_by_heads() ? " " + heads
+              : goes.bias_is_cut     ? ": the bias is cut"
+                                     : ": the ranks do not divide them") +
+             ")";
     }
   }
 
+  /// What kernels are told of pairs of such queries and keys.
+  template <class Query, class Key>
+  kernels::PairTerms<T> terms_beside(const Query& query, const Key& key) const {
+    kernels::PairTerms<T> terms;
+    if constexpr (has_bias) terms.bias = detail::pair_bias<const T>(*bias, query, numbers.get());
+    terms.dropout = dropout->template beside<T>(query, key, options.dropout_p, options.generator, numbers.get());
+    return terms;
+  }
+
  private:
+  static constexpr bool has_bias = sizeof...(Bias) > 0;
+  using BiasPart = std::tuple_element_t<sizeof...(Bias) == 0 ? 0 : 3, std::tuple<Q, K, V, Bias...>>;
+
+  template <class Query, class Key, class Value>
+  detail::AttentionWay way(const Query& query, const Key& key, const Value& value) const {
+    detail::AttentionWay way = detail::attention_way<Where>(query, key, value, options.is_causal);
+    if constexpr (has_bias) way.bias_is_cut = detail::bias_is_cut<typename BiasPart::placed>;
+    return way;
+  }
+
   /// A result for such queries, as wide as value, or one number wide.
   template <class Query, class Value>
   static auto result_like(const Query& query, const Value& value, bool wide = true) {
@@ -349,10 +220,26 @@ struct Attention
     if (sums.empty()) sums = result_like(query, value, false);
     ring(query, key, value)
         .forward(scale(query.extent(3)), detail::head_rows(query).read_only(), detail::head_rows(key).read_only(),
-                 detail::head_rows(value).read_only(), detail::head_rows(result), detail::head_rows(sums));
+                 detail::head_rows(value).read_only(), terms_beside(query, key), detail::head_rows(result),
+                 detail::head_rows(sums));
     return result;
   }
 };
+
+namespace detail {
+
+template <class Q, class K, class V>
+auto attention_operands(const Q& query, const K& key, const V& value) {
+  using Where = placed_of<expression_of<Q>, expression_of<K>, expression_of<V>>;
+  return std::tuple(attention_operand<Where>(as_expression(query)), attention_operand<Where>(as_expression(key)),
+                    attention_operand<Where>(as_expression(value)));
+}
+template <class... E>
+auto attention_of(const AttentionOptions& options, std::shared_ptr<const PairNumbers> numbers, std::tuple<E...> parts) {
+  return Attention<E...>(std::move(parts), options, std::move(numbers));
+}
+
+}  // namespace detail
 
 /// softmax(scale query key^T) value of each sample and head, causal where options say so; in the value type (float for
 /// two-byte ones). Collective where the sequence is cut. Placements as the table above.
@@ -361,17 +248,32 @@ struct Attention
 template <FieldOperand Q, FieldOperand K, FieldOperand V>
   requires detail::Attends<Q, K, V>
 auto scaled_dot_product_attention(const Q& query, const K& key, const V& value, const AttentionOptions& options = {}) {
-  using Where = detail::placed_of<expression_of<Q>, expression_of<K>, expression_of<V>>;
-  using detail::attention_operand;
-  return Attention<detail::attention_operand_t<Where, expression_of<Q>>,
-                   detail::attention_operand_t<Where, expression_of<K>>,
-                   detail::attention_operand_t<Where, expression_of<V>>>(
-      attention_operand<Where>(as_expression(query)), attention_operand<Where>(as_expression(key)),
-      attention_operand<Where>(as_expression(value)), options);
+  return detail::attention_of(options, nullptr, detail::attention_operands(query, key, value));
 }
 template <FieldOperand Q, FieldOperand K, FieldOperand V, class Why = detail::WhyNoAttention<Q, K, V>>
   requires(!detail::Attends<Q, K, V>)
 void scaled_dot_product_attention(const Q& query, const K& key, const V& value,
+                                  const AttentionOptions& options = {}) = delete;
+
+/// With a mask as PyTorch's attn_mask: (N, H, L, S), where N, H and L may be 1, of numbers that are added to the logits,
+/// or of bool: true takes part. Where it is -infinity or false the key does not reach the query, not even as NaN; a
+/// query that sees no key has 0 (PyTorch: NaN). Placements: along each mesh dimension as the query, or Replicate; S is
+/// not cut. A mask that differs between queries has a number for each pair. Its gradient: s of docs/attention.md, and
+/// an all_reduce where it is Replicate beside queries that are cut.
+///
+///   Field y = hg::scaled_dot_product_attention(q, k, v, is_sea);  // (N, 1, 1, S), bool
+template <FieldOperand Q, FieldOperand K, FieldOperand V, FieldOperand Mask>
+  requires detail::Attends<Q, K, V> && detail::Masks<Mask, Q, K, V>
+auto scaled_dot_product_attention(const Q& query, const K& key, const V& value, const Mask& attn_mask,
+                                  const AttentionOptions& options = {}) {
+  return detail::attention_of(options, nullptr,
+                              std::tuple_cat(detail::attention_operands(query, key, value),
+                                             std::tuple(detail::mask_operand<detail::computed_of<Q, K, V>>(attn_mask))));
+}
+template <FieldOperand Q, FieldOperand K, FieldOperand V, FieldOperand Mask,
+          class Why = detail::WhyNoMask<detail::placed_of<expression_of<Q>, expression_of<K>, expression_of<V>>, Mask>>
+  requires detail::Attends<Q, K, V> && (!detail::Masks<Mask, Q, K, V>)
+void scaled_dot_product_attention(const Q& query, const K& key, const V& value, const Mask& attn_mask,
                                   const AttentionOptions& options = {}) = delete;
 
 }  // namespace halogen

@@ -13,7 +13,7 @@ namespace halogen {
 enum class ContextParallel {
   automatic,  ///< by heads where they divide and it sends fewer bytes forward, else the ring
   ring,       ///< keys and values travel round the ranks while kernels work
-  all_to_all  ///< by heads; a CollectiveError where they do not divide
+  all_to_all  ///< by heads; a CollectiveError where they do not divide, or the bias is cut along queries or heads
 };
 
 namespace detail {
@@ -40,8 +40,10 @@ struct AttentionWay {
   int ranks;                                             ///< that cut the sequence
   int parts;                                             ///< of the heads, if those ranks cut them
   bool is_causal;                                        ///< then a piece goes round half of the ranks
+  bool bias_is_cut = false;                              ///< along queries or heads: by heads it is not at hand
 
   constexpr bool divides() const { return query_heads % parts == 0 && key_heads % parts == 0; }
+  constexpr bool can_go_by_heads() const { return divides() && !bias_is_cut; }
   /// Values of a sample that all ranks together send forward, times ranks / (ranks - 1).
   constexpr index_t by_ring() const { return key_heads * keys * width * ranks / (is_causal ? 2 : 1); }
   constexpr index_t by_heads() const { return (query_heads * queries + key_heads * keys) * width; }
@@ -49,8 +51,12 @@ struct AttentionWay {
   /// Whether it goes by heads. Throws CollectiveError where that was asked for and heads do not divide.
   bool goes_by_heads(ContextParallel asked) const {
     if (ranks == 1 || asked == ContextParallel::ring) return false;
-    if (divides()) return asked == ContextParallel::all_to_all || by_heads() < by_ring();
+    if (can_go_by_heads()) return asked == ContextParallel::all_to_all || by_heads() < by_ring();
     if (asked == ContextParallel::automatic) return false;
+    if (bias_is_cut)
+      throw CollectiveError(
+          "attention by heads: the bias is cut along queries or heads, so a rank lacks what its new heads ask: give it "
+          "Replicate there, or use ContextParallel::ring");
     throw CollectiveError("attention by heads: " + std::to_string(parts) + " ranks would share " +
                           std::to_string(query_heads) + " heads of queries and " + std::to_string(key_heads) +
                           " of keys, which they do not divide: use as many heads, or ContextParallel::ring");

@@ -10,6 +10,7 @@
 #include "halogen/array/head_rows.hpp"
 #include "halogen/halo/pack.hpp"
 #include "halogen/kernels/attention.hpp"
+#include "halogen/kernels/attention_bias_gradient.hpp"
 #include "halogen/kernels/attention_gradients.hpp"
 #include "halogen/placement/ring.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
@@ -30,14 +31,16 @@ class AttentionRing {
                 index_t group);
 
   void forward(double scale, const kernels::HeadRows<const S>& query, const kernels::HeadRows<const S>& key,
-               const kernels::HeadRows<const S>& value, const kernels::HeadRows<T>& output,
-               const kernels::HeadRows<T>& logsumexp);
+               const kernels::HeadRows<const S>& value, const kernels::PairTerms<T>& terms,
+               const kernels::HeadRows<T>& output, const kernels::HeadRows<T>& logsumexp);
 
-  /// What backward is given and what it computes: dq unless `query` is null, dk and dv unless `key` is.
+  /// What backward is given and what it computes: dq unless `query` is null, dk and dv unless `key` is, and what is
+  /// added to the bias's gradient unless `bias` is.
   struct Pulled {
     kernels::AttentionSaved<T, S> saved;
     kernels::HeadRows<const T> output;
     kernels::HeadRows<T> query, key, value;  ///< results
+    kernels::PairBias<T> bias;
   };
 
   void backward(double scale, const Pulled& pulled);
@@ -156,7 +159,8 @@ AttentionRing<T, S>::AttentionRing(const Communicator& ranks, const RingSchedule
 template <class T, class S>
 void AttentionRing<T, S>::forward(double scale, const kernels::HeadRows<const S>& query,
                                   const kernels::HeadRows<const S>& key, const kernels::HeadRows<const S>& value,
-                                  const kernels::HeadRows<T>& output, const kernels::HeadRows<T>& logsumexp) {
+                                  const kernels::PairTerms<T>& terms, const kernels::HeadRows<T>& output,
+                                  const kernels::HeadRows<T>& logsumexp) {
   shape_.scale = scale;
   kernels::AttentionForward<execution_space, T, S> kernel;
   const auto run = [&](int step, int piece, const auto& keys, const auto& values) {
@@ -170,6 +174,7 @@ void AttentionRing<T, S>::forward(double scale, const kernels::HeadRows<const S>
                                               group_ * state_values);
     for (index_t member = 0; member < group_; ++member) {
       kernel.query = query.member_of_groups(group_, member);
+      kernel.terms = terms.member_of_groups(group_, member);
       kernel.output = output.member_of_groups(group_, member);
       kernel.logsumexp = logsumexp.member_of_groups(group_, member);
       kernel.state = state_.extent(0) == 0 ? nullptr : state_.data() + member * state_values;
@@ -200,7 +205,10 @@ void AttentionRing<T, S>::backward(double scale, const Pulled& pulled) {
     saved.gradient = pulled.saved.gradient.member_of_groups(group_, member);
     saved.logsumexp = pulled.saved.logsumexp.member_of_groups(group_, member);
     saved.key = keys, saved.value = values;
+    saved.terms = pulled.saved.terms.member_of_groups(group_, member);
     saved.dots = dots_.data() + member * rows;
+    if (pulled.bias.data != nullptr)
+      launch(step, kernels::AttentionBiasGradient<execution_space, T, S>{saved, pulled.bias.member_of_groups(group_, member)});
     const bool stays = step == 0 && schedule_.last_hop(piece) == 0, pulls_query = pulled.query.data != nullptr;
     const auto query_result = pulls_query ? pulled.query.member_of_groups(group_, member) : pulled.query;
     const auto key_result = stays || !pulls_keys ? pulled.key : key_sums(sums_[step % 2], piece);

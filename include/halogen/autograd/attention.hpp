@@ -3,19 +3,20 @@
 
 #include "halogen/array/attention.hpp"
 #include "halogen/array/explain_expression.hpp"
+#include "halogen/autograd/contraction.hpp"
 #include "halogen/autograd/gradient.hpp"
 
 namespace halogen::detail {
 
-template <class Q, class K, class V>
-inline constexpr bool has_variable<Attention<Q, K, V>> = has_variable<Q> || has_variable<K> || has_variable<V>;
-template <class Q, class K, class V>
-inline constexpr const char* stage_text<Attention<Q, K, V>> =
+template <class... E>
+inline constexpr bool has_variable<Attention<E...>> = (has_variable<E> || ...);
+template <class... E>
+inline constexpr const char* stage_text<Attention<E...>> =
     "attention, keys and values go round the ranks that cut the sequence";
 
-template <class Q, class K, class V, class Operand>
-inline constexpr bool operand_stands<Attention<Q, K, V>, Operand> = [] {
-  using Field = decltype(operand_field<typename Attention<Q, K, V>::S, typename Attention<Q, K, V>::Where>(
+template <class... E, class Operand>
+inline constexpr bool operand_stands<Attention<E...>, Operand> = [] {
+  using Field = decltype(operand_field<typename Attention<E...>::S, typename Attention<E...>::Where>(
       std::declval<const Operand&>()));
   if constexpr (requires(const Operand& operand) { operand.inner.field; })
     return std::is_same_v<Field, std::decay_t<decltype(std::declval<const Operand&>().inner.field)>>;
@@ -24,13 +25,16 @@ inline constexpr bool operand_stands<Attention<Q, K, V>, Operand> = [] {
 }();
 
 /// The gradients of query, key and value, which lie as they do; empty ones where nobody asks.
-template <bool PullsQuery, bool PullsKeys, class Node, class Query, class Key, class Value, class Output, class Sums>
+template <bool PullsQuery, bool PullsKeys, class Node, class Query, class Key, class Value, class Output, class Sums,
+          class OfBias>
 auto attention_gradients(const Node& node, const Query& query, const Key& key, const Value& value, const Output& output,
-                         const Output& owed, const Sums& logsumexp) {
+                         const Output& owed, const Sums& logsumexp, const OfBias& of_bias) {
   typename Node::Ring::Pulled pulled;
   pulled.saved.query = head_rows(query).read_only();
   pulled.saved.key = head_rows(key).read_only();
   pulled.saved.value = head_rows(value).read_only();
+  pulled.saved.terms = node.terms_beside(query, key);
+  pulled.bias = of_bias(query);
   pulled.saved.gradient = head_rows(owed).read_only();
   pulled.saved.logsumexp = head_rows(logsumexp).read_only();
   pulled.output = head_rows(output).read_only();
@@ -51,11 +55,40 @@ auto attention_gradients(const Node& node, const Query& query, const Key& key, c
   return gradients;
 }
 
+/// What is collected for a bias that a gradient is asked of: sums of this rank's pairs.
+template <bool Pulls, class Node>
+struct PairBiasGradient {
+  explicit PairBiasGradient(const Node&) {}
+  template <class Query>
+  kernels::PairBias<typename Node::T> operator()(const Query&) const {
+    return {};
+  }
+};
+template <class Node>
+struct PairBiasGradient<true, Node> {
+  using T = typename Node::T;
+  using Own = typename FieldLeaf<typename Node::BiasField>::placed;
+  using Sums = typename field_of<T, typename bias_gradient_place<typename Node::Where, Own>::type>::type;
+  Sums sums;
+  const PairNumbers* numbers;
+
+  explicit PairBiasGradient(const Node& node)
+      : sums(Sums::make_shape(node.bias->mesh(), node.bias->cuts()), Sums::Start::zeros), numbers(node.numbers.get()) {}
+  template <class Query>
+  kernels::PairBias<T> operator()(const Query& query) const {
+    return pair_bias<T>(sums, query, numbers);
+  }
+  template <class All>
+  void pass(const Node& node, All& gradients) const {
+    pull_operand(std::get<3>(node.parts), sums, gradients);
+  }
+};
+
 /// By the ring dq stays where it is; dk and dv travel with their keys and values and end at home. By heads all three
 /// are found where forward has been, and brought back.
-template <class Q, class K, class V, class C, class All>
-void pull(const Attention<Q, K, V>& node, const C& cotangent, All& gradients) {
-  using Node = Attention<Q, K, V>;
+template <class Q, class K, class V, class... Bias, class C, class All>
+void pull(const Attention<Q, K, V, Bias...>& node, const C& cotangent, All& gradients) {
+  using Node = Attention<Q, K, V, Bias...>;
   using Gradient = typename Node::Result;
   constexpr bool pulls_query = has_variable<Q>, pulls_keys = has_variable<K> || has_variable<V>;
   const auto output = node.field();
@@ -66,15 +99,17 @@ void pull(const Attention<Q, K, V>& node, const C& cotangent, All& gradients) {
       return computed<Gradient>(Gradient::make_shape(cotangent.mesh(), cotangent.cuts()), leaf(cotangent));
   }();
   const auto [query, key, value] = node.fields();
+  const PairBiasGradient<(has_variable<Bias> || ...), Node> of_bias(node);
   std::array<Gradient, 3> found;
   if (!node.by_heads->has_value())
-    found = attention_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, *node.logsumexp);
+    found = attention_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, *node.logsumexp,
+                                                          of_bias);
   if constexpr (cuts_sequence<typename Node::Where>)
     if (node.by_heads->has_value()) {
       const auto& kept = **node.by_heads;
       using Moved = std::decay_t<decltype(kept.output)>;
       const auto there = attention_gradients<pulls_query, pulls_keys>(
-          node, kept.query, kept.key, kept.value, kept.output, redistribute<Moved>(owed), kept.logsumexp);
+          node, kept.query, kept.key, kept.value, kept.output, redistribute<Moved>(owed), kept.logsumexp, of_bias);
       const auto back = [&](const Moved& from, const auto& field) {
         return redistribute_to(from,
                                Gradient(Gradient::make_shape(field.mesh(), field.cuts()), Gradient::Start::unwritten));
@@ -86,6 +121,7 @@ void pull(const Attention<Q, K, V>& node, const C& cotangent, All& gradients) {
   if constexpr (has_variable<Q>) backward_from(std::get<0>(node.parts), found[0], gradients);
   if constexpr (has_variable<K>) backward_from(std::get<1>(node.parts), found[1], gradients);
   if constexpr (has_variable<V>) backward_from(std::get<2>(node.parts), found[2], gradients);
+  if constexpr ((has_variable<Bias> || ...)) of_bias.pass(node, gradients);
 }
 
 }  // namespace halogen::detail

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "halogen/kernels/attention_rows.hpp"
+#include "halogen/kernels/attention_pairs.hpp"
 #include "halogen/kernels/device/attention.hpp"
 #include "halogen/kernels/device/precision.hpp"
 #include "halogen/kernels/exponential.hpp"
@@ -22,6 +22,7 @@ struct AttentionForward {
 
   AttentionShape shape;
   HeadRows<const S> query, key, value;
+  PairTerms<T> terms;
   HeadRows<T> output;
   HeadRows<T> logsumexp;  ///< of width 1
   T* state = nullptr;     ///< state_values(shape) that launches share; none where one is first and last
@@ -73,7 +74,7 @@ struct AttentionForward {
   }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    const DevicePart part{shape, query, key, value, output, logsumexp, state, is_first, is_last, split};
+    const DevicePart part{shape, query, key, value, terms, output, logsumexp, state, is_first, is_last, split};
     part.run(team, first_team + team.league_rank());
   }
 
@@ -104,13 +105,15 @@ struct AttentionForward {
       const index_t count = std::min<index_t>(detail::tile_rows, seen - k);
       const auto keys = detail::rows_as(key, task.sample, task.head, k, count, shape.embedding, converted);
       detail::multiply_tile<false>(count, keys.data, keys.step, 1, queries, shape.embedding, tile);
-      const bool hides = shape.hides(task.begin, k + count - 1);
-      if (hides) detail::hide_queries(shape, task.begin, k, count, -std::numeric_limits<T>::infinity(), tile);
+      const detail::TilePairs<T> pairs{shape, terms, task.sample, task.head, k, task.begin, true, count,
+                                       task.end - task.begin};
+      pairs.add_bias(T(1), tile);
+      if (pairs.hides_later_keys()) pairs.hide_later_keys(-std::numeric_limits<T>::infinity(), tile);
       if (exponentiate(count, tile, largest, total, shrink))
         for (int e = 0; e < shape.value_embedding; ++e) scale(sums + e * columns, shrink);
+      pairs.drop(tile);
       const auto rows = detail::rows_as(value, task.sample, task.head, k, count, shape.value_embedding, converted);
-      detail::multiply_seen(rows, shape.value_embedding, tile, count, hides,
-                            detail::SeenColumns{shape, k, task.begin, true}, sums);
+      pairs.multiply(rows, shape.value_embedding, tile, sums);
     }
     if (is_last)
       finish(task, sums, largest, total);

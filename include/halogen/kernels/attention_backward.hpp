@@ -1,6 +1,7 @@
-// Gradients of attention from its output and logsumexp. With p = exp(scale q k^T - logsumexp), g the gradient of the
-// output and d = sum over the embedding of g * output:
-//   dv = p^T g,  s = p (g v^T - d),  dq = scale s k,  dk = scale s^T q.
+// Gradients of attention from its output and logsumexp. With p = exp(scale q k^T + bias - logsumexp), g the gradient of
+// the output and d = sum over the embedding of g * output:
+//   dv = p^T g,  s = p (g v^T - d),  dq = scale s k,  dk = scale s^T q,  dbias = s.
+// Dropout multiplies p by m in dv and g v^T by m in s.
 // Accumulation: all in T, one position after the other.
 #pragma once
 
@@ -16,20 +17,103 @@ namespace halogen::kernels {
 
 namespace detail {
 
-/// q k^T to p, g v^T to s; a row's logsumexp and dot, or all columns' own. What a causal query does not see is made 0
-/// afterwards: scaled, -infinity would be so for scales above 0 alone.
+/// scale q k^T + bias to p (times m), g v^T to s, both 0 where a query does not see a key; a row's logsumexp and dot, or all
+/// columns' own. What is hidden is made 0 afterwards: scaled, -infinity would be so for scales above 0 alone.
 template <class T>
-inline void pull_tile(index_t count, T scale, T* logits, T* products, const T* logs, const T* dots, bool by_column) {
+inline void pull_tile(const TilePairs<T>& pairs, T scale, T* logits, T* products, const T* logs, const T* dots) {
   using V = Vector<T>;
   constexpr index_t columns = tile_columns<T>;
-  for (index_t i = 0; i < count; ++i)
+  if (pairs.has_bias()) {
+    pairs.add_bias(scale, logits);
+    scale = T(1);
+  }
+  pairs.drop(products);
+  for (index_t i = 0; i < pairs.rows; ++i)
     for (index_t x = 0; x < columns; x += lanes<T>) {
-      const V log = by_column ? load<V>(logs + x) : V{} + logs[i];
-      const V dot = by_column ? load<V>(dots + x) : V{} + dots[i];
+      const V log = pairs.keys_are_rows ? load<V>(logs + x) : V{} + logs[i];
+      const V dot = pairs.keys_are_rows ? load<V>(dots + x) : V{} + dots[i];
       const V p = exponential<T>(load<V>(logits + i * columns + x) * scale - log);
       store(logits + i * columns + x, p);
       store(products + i * columns + x, p * (load<V>(products + i * columns + x) - dot));
     }
+  if (pairs.hides())
+    for (T* tile : {logits, products}) pairs.hide(T(0), tile);
+  pairs.drop(logits);
+}
+
+/// On the host a block of queries, and p and s of their pairs with some keys at a time.
+template <class T, class S>
+class QueryBlock {
+ public:
+  static constexpr index_t most = tile_columns<T>;  ///< queries
+
+  static std::size_t bytes(const AttentionShape& shape) {
+    return Scratch::bytes_of<T>(values(shape.embedding)) + Scratch::bytes_of<T>(values(shape.value_embedding)) +
+           2 * Scratch::bytes_of<T>(values(tile_rows)) + Scratch::bytes_of<T>(values(2)) +
+           Scratch::bytes_of<T>(room(shape.embedding)) + Scratch::bytes_of<T>(room(shape.value_embedding));
+  }
+  QueryBlock(const AttentionSaved<T, S>& saved, Scratch& scratch)
+      : saved_(saved),
+        queries_(scratch.take<T>(values(saved.shape.embedding))),
+        gradients_(scratch.take<T>(values(saved.shape.value_embedding))),
+        shares_(scratch.take<T>(values(tile_rows))),
+        slopes_(scratch.take<T>(values(tile_rows))),
+        logs_(scratch.take<T>(values(2))),
+        key_room_(scratch.take<T>(room(saved.shape.embedding))),
+        value_room_(scratch.take<T>(room(saved.shape.value_embedding))) {}
+
+  /// Takes queries [begin, begin + count).
+  void load(index_t sample, index_t head, index_t begin, index_t count) {
+    sample_ = sample, head_ = head, begin_ = begin, count_ = count;
+    load_columns(saved_.query, sample, head, begin, count, saved_.shape.embedding, T(1), queries_);
+    load_columns(saved_.gradient, sample, head, begin, count, saved_.shape.value_embedding, T(1), gradients_);
+    std::fill_n(logs_, 2 * most, T(0));
+    for (index_t x = 0; x < count; ++x) {
+      logs_[x] = saved_.log_of_sum(sample, head, begin + x);
+      logs_[most + x] = saved_.dot(sample, head, begin + x);
+    }
+  }
+
+  /// Calls f(first key, pairs, shares, slopes, keys) of the keys that the queries see, so many at a time: p and s with
+  /// keys as rows, and the keys.
+  template <class F>
+  void each_tile(F f) {
+    const AttentionShape& shape = saved_.shape;
+    const index_t seen = shape.keys_seen(begin_ + count_);
+    for (index_t k = 0; k < seen; k += tile_rows) {
+      const index_t count = std::min<index_t>(tile_rows, seen - k);
+      const auto keys = rows_as(saved_.key, sample_, head_, k, count, shape.embedding, key_room_);
+      const auto rows = rows_as(saved_.value, sample_, head_, k, count, shape.value_embedding, value_room_);
+      multiply_tile<false>(count, keys.data, keys.step, 1, queries_, shape.embedding, shares_);
+      multiply_tile<false>(count, rows.data, rows.step, 1, gradients_, shape.value_embedding, slopes_);
+      const TilePairs<T> pairs{shape, saved_.terms, sample_, head_, k, begin_, true, count, count_};
+      pull_tile(pairs, static_cast<T>(shape.scale), shares_, slopes_, logs_, logs_ + most);
+      f(k, pairs, static_cast<const T*>(shares_), static_cast<const T*>(slopes_), keys);
+    }
+  }
+
+ private:
+  static std::size_t values(index_t rows) { return static_cast<std::size_t>(rows * most); }
+  static std::size_t room(int width) {
+    return std::is_same_v<T, S> ? 0 : static_cast<std::size_t>(tile_rows * width);
+  }
+
+  const AttentionSaved<T, S>& saved_;
+  T *queries_, *gradients_, *shares_, *slopes_, *logs_, *key_room_, *value_room_;
+  index_t sample_ = 0, head_ = 0, begin_ = 0, count_ = 0;
+};
+
+/// result[e] (+)= factor * sums[e][x] of each of `count` queries from `begin` on.
+template <class T>
+inline void store_query_gradients(const T* sums, index_t sample, index_t head, index_t begin, index_t count, int width,
+                                  T factor, bool adds, const HeadRows<T>& result) {
+  for (index_t x = 0; x < count; ++x) {
+    T* row = result.row(sample, head, begin + x);
+    for (int e = 0; e < width; ++e) {
+      const T here = factor * sums[e * tile_columns<T> + x];
+      row[e] = adds ? row[e] + here : here;
+    }
+  }
 }
 
 }  // namespace detail
@@ -65,16 +149,10 @@ struct AttentionQueryGradient {
  private:
   static constexpr index_t columns = detail::tile_columns<T>;
   using DevicePart = device::AttentionQueryGradient<T, S>;
-  static constexpr bool converts = !std::is_same_v<T, S>;
+  using Block = detail::QueryBlock<T, S>;
 
-  static std::size_t values(index_t rows) { return static_cast<std::size_t>(rows * columns); }
-  std::size_t room(int width) const { return converts ? static_cast<std::size_t>(detail::tile_rows * width) : 0; }
-  std::size_t host_bytes() const {
-    const AttentionShape& shape = saved.shape;
-    return 2 * Scratch::bytes_of<T>(values(shape.embedding)) + Scratch::bytes_of<T>(values(shape.value_embedding)) +
-           2 * Scratch::bytes_of<T>(values(detail::tile_rows)) + Scratch::bytes_of<T>(values(2)) +
-           Scratch::bytes_of<T>(room(shape.embedding)) + Scratch::bytes_of<T>(room(shape.value_embedding));
-  }
+  std::size_t values() const { return static_cast<std::size_t>(saved.shape.embedding * columns); }
+  std::size_t host_bytes() const { return Block::bytes(saved.shape) + Scratch::bytes_of<T>(values()); }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
     const DevicePart part{saved, result, is_first, split};
@@ -84,49 +162,16 @@ struct AttentionQueryGradient {
   void run_on_host(const Team& team) const {
     const AttentionShape& shape = saved.shape;
     Scratch scratch = Scratch::of(team, 1, host_bytes());
-    T* queries = scratch.take<T>(values(shape.embedding));
-    T* sums = scratch.take<T>(values(shape.embedding));
-    T* gradients = scratch.take<T>(values(shape.value_embedding));
-    T* logits = scratch.take<T>(values(detail::tile_rows));
-    T* products = scratch.take<T>(values(detail::tile_rows));
-    T* logs = scratch.take<T>(values(2));
-    T* dots = logs + columns;
-    T* key_room = scratch.take<T>(room(shape.embedding));
-    T* value_room = scratch.take<T>(room(shape.value_embedding));
+    Block block(saved, scratch);
+    T* sums = scratch.take<T>(values());
     const AttentionTask task(first_team + team.league_rank(), shape.heads, shape.queries, columns);
-    const index_t own = task.end - task.begin;
-    const T factor = static_cast<T>(shape.scale);
-    detail::load_columns(saved.query, task.sample, task.head, task.begin, own, shape.embedding, T(1), queries);
-    detail::load_columns(saved.gradient, task.sample, task.head, task.begin, own, shape.value_embedding, T(1),
-                         gradients);
-    std::fill_n(logs, 2 * columns, T(0));
-    for (index_t x = 0; x < own; ++x) {
-      logs[x] = saved.log_of_sum(task.sample, task.head, task.begin + x);
-      dots[x] = saved.dot(task.sample, task.head, task.begin + x);
-    }
-    std::fill_n(sums, values(shape.embedding), T(0));
-    const index_t seen = shape.keys_seen(task.end);
-    for (index_t k = 0; k < seen; k += detail::tile_rows) {
-      const index_t count = std::min<index_t>(detail::tile_rows, seen - k);
-      const auto keys = detail::rows_as(saved.key, task.sample, task.head, k, count, shape.embedding, key_room);
-      const auto rows =
-          detail::rows_as(saved.value, task.sample, task.head, k, count, shape.value_embedding, value_room);
-      detail::multiply_tile<false>(count, keys.data, keys.step, 1, queries, shape.embedding, logits);
-      detail::multiply_tile<false>(count, rows.data, rows.step, 1, gradients, shape.value_embedding, products);
-      detail::pull_tile(count, factor, logits, products, logs, dots, true);
-      const bool hides = shape.hides(task.begin, k + count - 1);
-      if (hides)  // only products are read
-        detail::hide_queries(shape, task.begin, k, count, T(0), products);
-      detail::multiply_seen(keys, shape.embedding, products, count, hides,
-                            detail::SeenColumns{shape, k, task.begin, true}, sums);
-    }
-    for (index_t x = 0; x < own; ++x) {
-      T* row = result.row(task.sample, task.head, task.begin + x);
-      for (int e = 0; e < shape.embedding; ++e) {
-        const T here = factor * sums[e * columns + x];
-        row[e] = is_first ? here : row[e] + here;
-      }
-    }
+    block.load(task.sample, task.head, task.begin, task.end - task.begin);
+    std::fill_n(sums, values(), T(0));
+    block.each_tile([&](index_t, const auto& pairs, const T*, const T* slopes, const auto& keys) {
+      pairs.multiply(keys, shape.embedding, slopes, sums);
+    });
+    detail::store_query_gradients(sums, task.sample, task.head, task.begin, task.end - task.begin, shape.embedding,
+                                  static_cast<T>(shape.scale), !is_first, result);
   }
 };
 
@@ -210,13 +255,10 @@ struct AttentionKeyGradient {
                                         static_cast<T*>(nullptr));
       detail::multiply_tile<false>(count, queries.data, queries.step, 1, keys, shape.embedding, logits);
       detail::multiply_tile<false>(count, rows.data, rows.step, 1, value_columns, shape.value_embedding, products);
-      detail::pull_tile(count, factor, logits, products, logs, dots, false);
-      const bool hides = shape.hides(q, task.end - 1);
-      const detail::SeenColumns seen{shape, task.begin, q, false};
-      if (hides)
-        for (T* tile : {logits, products}) detail::hide_keys(shape, task.begin, q, count, T(0), tile);
-      detail::multiply_seen(rows, shape.value_embedding, logits, count, hides, seen, value_sums);
-      detail::multiply_seen(queries, shape.embedding, products, count, hides, seen, key_sums);
+      const detail::TilePairs<T> pairs{shape, saved.terms, task.sample, task.head, task.begin, q, false, count, own};
+      detail::pull_tile(pairs, factor, logits, products, logs, dots);
+      pairs.multiply(rows, shape.value_embedding, logits, value_sums);
+      pairs.multiply(queries, shape.embedding, products, key_sums);
     }
     const auto store = [&](auto adds) {
       detail::store_columns<decltype(adds)::value>(key_sums, own, shape.embedding, key_result, task.sample, task.head,

@@ -40,34 +40,21 @@ struct AttentionGradients {
  private:
   static constexpr index_t columns = detail::tile_columns<T>;
   static constexpr int vectors = vector_registers >= 32 ? 4 : 2, width = vectors * lanes<T>;
-  static constexpr bool converts = !std::is_same_v<T, S>;
 
-  static std::size_t values(index_t rows) { return static_cast<std::size_t>(rows * columns); }
-  std::size_t room(index_t rows, int embedding) const {
-    return converts ? static_cast<std::size_t>(rows * embedding) : 0;
-  }
+  using Block = detail::QueryBlock<T, S>;
+
+  std::size_t values() const { return static_cast<std::size_t>(saved.shape.embedding * columns); }
+  std::size_t room() const { return std::is_same_v<T, S> ? 0 : values(); }
   std::size_t host_bytes() const {
-    const AttentionShape& shape = saved.shape;
-    return 2 * Scratch::bytes_of<T>(values(shape.embedding)) + Scratch::bytes_of<T>(values(shape.value_embedding)) +
-           2 * Scratch::bytes_of<T>(values(detail::tile_rows)) + Scratch::bytes_of<T>(values(2)) +
-           Scratch::bytes_of<T>(room(detail::tile_rows, shape.embedding)) +
-           Scratch::bytes_of<T>(room(detail::tile_rows, shape.value_embedding)) +
-           Scratch::bytes_of<T>(room(columns, shape.embedding));
+    return Block::bytes(saved.shape) + Scratch::bytes_of<T>(values()) + Scratch::bytes_of<T>(room());
   }
 
   void run_on_host(const Team& team) const {
     const AttentionShape& shape = saved.shape;
     Scratch scratch = Scratch::of(team, 1, host_bytes());
-    T* queries = scratch.take<T>(values(shape.embedding));
-    T* sums = scratch.take<T>(values(shape.embedding));
-    T* gradients = scratch.take<T>(values(shape.value_embedding));
-    T* logits = scratch.take<T>(values(detail::tile_rows));
-    T* products = scratch.take<T>(values(detail::tile_rows));
-    T* logs = scratch.take<T>(values(2));
-    T* dots = logs + columns;
-    T* key_room = scratch.take<T>(room(detail::tile_rows, shape.embedding));
-    T* value_room = scratch.take<T>(room(detail::tile_rows, shape.value_embedding));
-    T* query_room = scratch.take<T>(room(columns, shape.embedding));
+    Block block(saved, scratch);
+    T* sums = scratch.take<T>(values());
+    T* query_room = scratch.take<T>(room());
     const index_t number = first_team + team.league_rank();
     const index_t sample = number / shape.heads, head = number % shape.heads;
     const T factor = static_cast<T>(shape.scale);
@@ -77,41 +64,17 @@ struct AttentionGradients {
     }
     for (index_t q = 0; q < shape.queries; q += columns) {
       const index_t own = std::min(columns, shape.queries - q);
-      detail::load_columns(saved.query, sample, head, q, own, shape.embedding, T(1), queries);
-      detail::load_columns(saved.gradient, sample, head, q, own, shape.value_embedding, T(1), gradients);
-      const auto query_rows = detail::rows_as(saved.query, sample, head, q, own, shape.embedding, query_room);
-      const detail::TileRows<T> gradient_rows{saved.gradient.row(sample, head, q), saved.gradient.row_stride};
-      std::fill_n(logs, 2 * columns, T(0));
-      for (index_t x = 0; x < own; ++x) {
-        logs[x] = saved.log_of_sum(sample, head, q + x);
-        dots[x] = saved.dot(sample, head, q + x);
-      }
-      std::fill_n(sums, values(shape.embedding), T(0));
-      const index_t seen = shape.keys_seen(q + own);
-      for (index_t k = 0; k < seen; k += detail::tile_rows) {
-        const index_t count = std::min<index_t>(detail::tile_rows, seen - k);
-        const auto keys = detail::rows_as(saved.key, sample, head, k, count, shape.embedding, key_room);
-        const auto rows = detail::rows_as(saved.value, sample, head, k, count, shape.value_embedding, value_room);
-        detail::multiply_tile<false>(count, keys.data, keys.step, 1, queries, shape.embedding, logits);
-        detail::multiply_tile<false>(count, rows.data, rows.step, 1, gradients, shape.value_embedding, products);
-        detail::pull_tile(count, factor, logits, products, logs, dots, true);
-        const bool hides = shape.hides(q, k + count - 1);
-        const detail::SeenColumns seen_by{shape, k, q, true};
-        if (hides)
-          for (T* tile : {logits, products}) detail::hide_queries(shape, q, k, count, T(0), tile);
-        detail::multiply_seen(keys, shape.embedding, products, count, hides, seen_by, sums);
-        add_rows(count, logits, gradient_rows, own, shape.value_embedding, hides, seen_by,
-                 value_result.row(sample, head, k), value_result.row_stride);
-        add_rows(count, products, query_rows, own, shape.embedding, hides, seen_by, key_result.row(sample, head, k),
-                 key_result.row_stride);
-      }
-      for (index_t x = 0; x < own; ++x) {
-        T* row = query_result.row(sample, head, q + x);
-        for (int e = 0; e < shape.embedding; ++e) {
-          const T here = factor * sums[e * columns + x];
-          row[e] = is_first ? here : row[e] + here;
-        }
-      }
+      block.load(sample, head, q, own);
+      const auto queries = detail::rows_as(saved.query, sample, head, q, own, shape.embedding, query_room);
+      const detail::TileRows<T> gradients{saved.gradient.row(sample, head, q), saved.gradient.row_stride};
+      std::fill_n(sums, values(), T(0));
+      block.each_tile([&](index_t k, const auto& pairs, const T* shares, const T* slopes, const auto& keys) {
+        pairs.multiply(keys, shape.embedding, slopes, sums);
+        add_rows(pairs, shares, gradients, shape.value_embedding, value_result.row(sample, head, k),
+                 value_result.row_stride);
+        add_rows(pairs, slopes, queries, shape.embedding, key_result.row(sample, head, k), key_result.row_stride);
+      });
+      detail::store_query_gradients(sums, sample, head, q, own, shape.embedding, factor, !is_first, query_result);
     }
     for (index_t k = 0; ends_keys && k < shape.keys; ++k) {
       T* row = key_result.row(sample, head, k);
@@ -119,19 +82,20 @@ struct AttentionGradients {
     }
   }
 
-  /// to[k][e] += sum over the block's queries of tile[k][query] * rows[query][e]; as multiply_seen where pairs are
+  /// to[k][e] += sum over the block's queries of tile[k][query] * rows[query][e]; as TilePairs::multiply where pairs are
   /// hidden.
-  static void add_rows(index_t count, const T* tile, const detail::TileRows<T>& rows, index_t queries, int embedding,
-                       bool hides, const detail::SeenColumns& seen, T* to, index_t pitch) {
-    if (hides && !detail::are_finite(rows, queries, embedding)) {
-      for (index_t k = 0; k < count; ++k)
-        for (index_t q = seen.begin(k); q < queries; ++q)
-          for (int e = 0; e < embedding; ++e) to[k * pitch + e] += tile[k * columns + q] * rows.data[q * rows.step + e];
+  static void add_rows(const detail::TilePairs<T>& pairs, const T* tile, const detail::TileRows<T>& rows,
+                       int embedding, T* to, index_t pitch) {
+    if (pairs.hides() && !detail::are_finite(rows, pairs.columns, embedding)) {
+      for (index_t k = 0; k < pairs.rows; ++k)
+        for (index_t q = 0; q < pairs.columns; ++q)
+          if (pairs.sees(k, q))
+            for (int e = 0; e < embedding; ++e) to[k * pitch + e] += tile[k * columns + q] * rows.data[q * rows.step + e];
       return;
     }
     for (int e = 0; e < embedding; e += width)
-      detail::multiply_columns<true, vectors>(count, tile, columns, 1, rows.data + e, rows.step, queries, to + e,
-                                              pitch);
+      detail::multiply_columns<true, vectors>(pairs.rows, tile, columns, 1, rows.data + e, rows.step, pairs.columns,
+                                              to + e, pitch);
   }
 };
 

@@ -1,5 +1,5 @@
-// What attention's kernels share: how queries, keys and values lie in memory, which keys a query sees, and the product
-// of small matrices that the host's tiles are made of.
+// What attention's kernels share: how queries, keys and values lie in memory, which keys a causal query sees, and the
+// product of small matrices that the host's tiles are made of.
 #pragma once
 
 #include <algorithm>
@@ -186,53 +186,6 @@ inline bool are_finite(const TileRows<T>& rows, index_t count, int width) {
   }
   for (int l = 0; l < lanes<T>; ++l) zero += zeros[l];
   return zero == T(0);
-}
-
-/// The columns of a tile that its row i sees: with keys from `key` on as rows queries from `query` on, or the other way
-/// round.
-struct SeenColumns {
-  const AttentionShape& shape;
-  index_t key, query;
-  bool keys_are_rows;
-
-  index_t begin(index_t i) const {
-    return keys_are_rows ? std::max<index_t>(shape.first_key + key + i - shape.first_query - query, 0) : 0;
-  }
-  index_t end(index_t i, index_t columns) const {
-    if (keys_are_rows) return columns;
-    return std::clamp<index_t>(shape.first_query + query + i - shape.first_key - key + 1, 0, columns);
-  }
-};
-
-/// to[e][x] += sum over the tile's rows i of rows[i][e] * tile[i][x]. Of a tile that hides pairs: what is not seen has
-/// 0 in the tile, and is not multiplied where that would not be 0.
-template <class T>
-inline void multiply_seen(const TileRows<T>& rows, int width, const T* tile, index_t count, bool hides,
-                          const SeenColumns& seen, T* to) {
-  constexpr index_t columns = tile_columns<T>;
-  if (!hides || are_finite(rows, count, width))
-    return multiply_tile<true>(width, rows.data, 1, rows.step, tile, count, to);
-  for (index_t i = 0; i < count; ++i)
-    for (int e = 0; e < width; ++e)
-      for (index_t x = seen.begin(i); x < seen.end(i, columns); ++x)
-        to[e * columns + x] += rows.data[i * rows.step + e] * tile[i * columns + x];
-}
-
-/// `hidden` where a causal query does not see a key. Rows are keys from `key` on, columns queries from `query` on.
-template <class T>
-inline void hide_queries(const AttentionShape& shape, index_t query, index_t key, index_t count, T hidden, T* tile) {
-  for (index_t i = 0; i < count; ++i) {
-    const index_t columns = shape.first_key + key + i - shape.first_query - query;
-    if (columns > 0) std::fill_n(tile + i * tile_columns<T>, std::min<index_t>(columns, tile_columns<T>), hidden);
-  }
-}
-/// The same with queries as rows and keys as columns.
-template <class T>
-inline void hide_keys(const AttentionShape& shape, index_t key, index_t query, index_t count, T hidden, T* tile) {
-  for (index_t i = 0; i < count; ++i) {
-    const index_t seen = std::max<index_t>(shape.first_query + query + i - shape.first_key - key + 1, 0);
-    if (seen < tile_columns<T>) std::fill_n(tile + i * tile_columns<T> + seen, tile_columns<T> - seen, hidden);
-  }
 }
 
 /// So many rows from `first` on.

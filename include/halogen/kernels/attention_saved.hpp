@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "halogen/kernels/attention_rows.hpp"
+#include "halogen/kernels/attention_pairs.hpp"
 
 namespace halogen::kernels {
 
@@ -32,6 +32,7 @@ template <class T, class S>
 struct AttentionSaved {
   AttentionShape shape;
   HeadRows<const S> query, key, value;
+  PairTerms<T> terms;
   HeadRows<const T> gradient;   ///< of the output
   HeadRows<const T> logsumexp;  ///< of width 1
   const T* dots = nullptr;      ///< packed

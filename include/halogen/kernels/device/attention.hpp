@@ -16,6 +16,7 @@ struct AttentionForward {
 
   AttentionShape shape;
   HeadRows<const S> query, key, value;
+  PairTerms<T> terms;
   HeadRows<T> output, logsumexp;
   T* state;
   bool is_first, is_last, split;
@@ -50,14 +51,18 @@ struct AttentionForward {
     for (index_t k = 0; k < seen; k += others) {
       logits(team, task, k, seen, queries, keys, pairs);
       team.team_barrier();
-      exponentiate(team, pairs, largest, total, shrink);
+      exponentiate(team, task, k, pairs, largest, total, shrink);
       stage_positions<others, Tile::width>(team, value, task.sample, task.head, k, seen - k, part * Tile::width,
                                            shape.value_embedding, T(1), keys);
       team.team_barrier();
       sums.change(team, [&](int row, int, T sum) { return sum * shrink[row]; });
       multiply_seen<Tile>(
-          team, split, shape.hides(task.begin, k + others - 1), pairs, keys,
-          [&](int row, int i) { return k + i < seen && !shape.hides(task.begin + row, k + i); }, sums);
+          team, split, hides_of_tile(terms.bias, shape, task.begin, k + others - 1), pairs, keys,
+          [&](int row, int i) {
+            return task.begin + row < task.end && k + i < seen &&
+                   sees(terms.bias, shape, task.sample, task.head, task.begin + row, k + i);
+          },
+          sums);
     }
     team.team_barrier();
     end(team, task, part, largest, total, sums);
@@ -117,7 +122,7 @@ struct AttentionForward {
     });
   }
 
-  /// scale q k^T of a block's queries and 32 keys, -infinity where one is not seen.
+  /// scale q k^T + bias of a block's queries and 32 keys, -infinity where one is not seen.
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void logits(const Team& team, const AttentionTask& task, index_t k, index_t seen,
                                           T* queries, T* keys, T* pairs) const {
@@ -126,14 +131,19 @@ struct AttentionForward {
                        queries, keys, pair);
     pair.change(team, [&](int row, int column, T logit) {
       const bool hidden = k + column >= seen || shape.hides(task.begin + row, k + column);
-      pairs[row * Tile::pair_pitch + column] = hidden ? -std::numeric_limits<T>::infinity() : logit;
+      const T more = hidden || task.begin + row >= task.end
+                         ? T(0)
+                         : terms.bias.value(shape, task.sample, task.head, task.begin + row, k + column);
+      pairs[row * Tile::pair_pitch + column] =
+          hidden || terms.bias.hides(more) ? -std::numeric_limits<T>::infinity() : logit + more;
       return logit;
     });
   }
 
   /// As the host's: logits to exponentials below the largest so far, a query a warp and a key a lane.
   template <class Team>
-  KOKKOS_FORCEINLINE_FUNCTION static void exponentiate(const Team& team, T* pairs, T* largest, T* total, T* shrink) {
+  KOKKOS_FORCEINLINE_FUNCTION void exponentiate(const Team& team, const AttentionTask& task, index_t k, T* pairs,
+                                                T* largest, T* total, T* shrink) const {
     each_of_warps(team, rows, [&](int row) {
       T* line = pairs + row * Tile::pair_pitch;
       const T before = largest[row];
@@ -145,6 +155,8 @@ struct AttentionForward {
       each_of_lanes(others, [&](int i) {
         line[i] = Kokkos::exp(line[i] - base);
         sum += line[i];
+        if (terms.dropout.draws() && task.begin + row < task.end && k + i < shape.keys)
+          line[i] *= terms.dropout.factor(shape, task.sample, task.head, task.begin + row, k + i);
       });
       sum = sum_of_lanes(sum);
       if (!is_first_lane()) return;

@@ -1,13 +1,33 @@
 // Device part of attention's gradients. dq: a team has a block of queries and goes through the keys; dk and dv: a block
 // of keys, and goes through the queries that see it. Of wide embeddings a team has some columns of the result. Logits
 // and g v^T by tensor cores, p and s through scratch, their products by tensor cores again. Accumulation: in T; float
-// operands as kernels/device/mma.hpp has them.
+// operands as kernels/device/mma.hpp has them. A bias's gradient is s, added where the bias was read, by atomics.
 #pragma once
 
 #include "halogen/kernels/attention_saved.hpp"
 #include "halogen/kernels/device/attention_tile.hpp"
 
 namespace halogen::kernels::device {
+
+/// p of a pair, 0 where it is hidden, and what dropout multiplies it by.
+template <class T>
+struct PairShare {
+  T share, factor;
+  bool hidden;
+
+  KOKKOS_FORCEINLINE_FUNCTION T slope(T product, T dot) const {
+    return hidden ? T(0) : share * (factor * product - dot);
+  }
+};
+/// Of a pair that `stands` in the tile, by its scaled logit and the query's logsumexp.
+template <class T, class S>
+KOKKOS_FORCEINLINE_FUNCTION PairShare<T> share_of(const AttentionSaved<T, S>& saved, bool stands, index_t sample,
+                                                  index_t head, index_t query, index_t key, T logit, T log) {
+  if (!stands || saved.shape.hides(query, key)) return {T(0), T(0), true};
+  const T more = saved.terms.bias.value(saved.shape, sample, head, query, key);
+  if (saved.terms.bias.hides(more)) return {T(0), T(0), true};
+  return {Kokkos::exp(logit + more - log), saved.terms.dropout.factor(saved.shape, sample, head, query, key), false};
+}
 
 template <class T, class S>
 struct AttentionQueryGradient {
@@ -56,17 +76,22 @@ struct AttentionQueryGradient {
       add_products<Tile>(team, task, saved.gradient, saved.value, shape.value_embedding, T(1), k, seen, k == 0, split,
                          gradients, keys, products);
       logits.each_with(team, products, [&](int row, int column, T logit, T product) {
-        const bool hidden = row >= own || k + column >= seen || shape.hides(task.begin + row, k + column);
-        const T p = hidden ? T(0) : Kokkos::exp(logit - logs[row]);
-        pairs[row * Tile::pair_pitch + column] = hidden ? T(0) : p * (product - dots[row]);
+        const bool stands = row < own && k + column < seen;
+        pairs[row * Tile::pair_pitch + column] =
+            share_of(saved, stands, task.sample, task.head, task.begin + row, k + column, logit, logs[row])
+                .slope(product, dots[row]);
       });
       team.team_barrier();
       stage_positions<others, Tile::width>(team, saved.key, task.sample, task.head, k, seen - k, part * Tile::width,
                                            shape.embedding, T(1), keys);
       team.team_barrier();
       multiply_seen<Tile>(
-          team, split, shape.hides(task.begin, k + others - 1), pairs, keys,
-          [&](int row, int i) { return k + i < seen && !shape.hides(task.begin + row, k + i); }, sums);
+          team, split, hides_of_tile(saved.terms.bias, shape, task.begin, k + others - 1), pairs, keys,
+          [&](int row, int i) {
+            return row < own && k + i < seen &&
+                   sees(saved.terms.bias, shape, task.sample, task.head, task.begin + row, k + i);
+          },
+          sums);
     }
     sums.change(team, [&](int row, int column, T sum) {
       const int e = part * Tile::width + column;
@@ -75,6 +100,56 @@ struct AttentionQueryGradient {
       to = is_first ? factor * sum : to + factor * sum;
       return sum;
     });
+  }
+};
+
+/// A team has a block of queries and goes through the keys, as for dq.
+template <class T, class S>
+struct AttentionBiasGradient {
+  using Tile = AttentionTile<32, sizeof(T) == 4 ? 64 : 32>;
+  static constexpr int rows = Tile::rows, others = Tile::others;
+
+  AttentionSaved<T, S> saved;
+  PairBias<T> result;
+  bool split;
+
+  static index_t teams(const AttentionShape& shape) { return AttentionTask::count(shape, shape.queries, rows); }
+  static constexpr std::size_t values = static_cast<std::size_t>(2 * rows + others) * Tile::pitch + 2 * rows;
+  static constexpr std::size_t bytes = TeamScratch::bytes_of<T>(values);
+
+  template <class Team>
+  KOKKOS_FORCEINLINE_FUNCTION void run(const Team& team, index_t number) const {
+    const AttentionShape& shape = saved.shape;
+    const AttentionTask task(number, shape.heads, shape.queries, rows);
+    const int own = static_cast<int>(task.end - task.begin);
+    TeamScratch scratch(team, bytes);
+    T* queries = scratch.template take<T>(values);
+    T* gradients = queries + rows * Tile::pitch;
+    T* keys = gradients + rows * Tile::pitch;
+    T* logs = keys + others * Tile::pitch;
+    T* dots = logs + rows;
+    each_of_warps(team, rows, [&](int row) {
+      if (!is_first_lane()) return;
+      logs[row] = row < own ? saved.log_of_sum(task.sample, task.head, task.begin + row) : T(0);
+      dots[row] = row < own ? saved.dot(task.sample, task.head, task.begin + row) : T(0);
+    });
+    using Pairs = HeldBlocks<T, Tile::pair_blocks, others / mma_columns>;
+    const index_t seen = shape.keys_seen(task.end);
+    for (index_t k = 0; k < seen; k += others) {
+      Pairs logits, products;
+      add_products<Tile>(team, task, saved.query, saved.key, shape.embedding, static_cast<T>(shape.scale), k, seen,
+                         k == 0, split, queries, keys, logits);
+      add_products<Tile>(team, task, saved.gradient, saved.value, shape.value_embedding, T(1), k, seen, k == 0, split,
+                         gradients, keys, products);
+      logits.each_with(team, products, [&](int row, int column, T logit, T product) {
+        const bool stands = row < own && k + column < seen;
+        const auto p =
+            share_of(saved, stands, task.sample, task.head, task.begin + row, k + column, logit, logs[row]);
+        if (!p.hidden)
+          Kokkos::atomic_add(&result.at(shape, task.sample, task.head, task.begin + row, k + column),
+                             p.slope(product, dots[row]));
+      });
+    }
   }
 };
 
@@ -130,10 +205,11 @@ struct AttentionKeyGradient {
       });
       team.team_barrier();
       logits.each_with(team, products, [&](int row, int column, T logit, T product) {
-        const bool hidden = row >= own || q + column >= shape.queries || shape.hides(q + column, task.begin + row);
-        const T p = hidden ? T(0) : Kokkos::exp(logit - logs[column]);
-        shares[row * Tile::pair_pitch + column] = p;
-        slopes[row * Tile::pair_pitch + column] = hidden ? T(0) : p * (product - dots[column]);
+        const bool stands = row < own && q + column < shape.queries;
+        const auto p =
+            share_of(saved, stands, task.sample, task.head, q + column, task.begin + row, logit, logs[column]);
+        shares[row * Tile::pair_pitch + column] = p.share * p.factor;
+        slopes[row * Tile::pair_pitch + column] = p.slope(product, dots[column]);
       });
       if (Tile::parts(shape.embedding) > 1)
         stage_positions<others, Tile::width>(team, saved.query, task.sample, task.head, q, shape.queries - q,
@@ -142,9 +218,10 @@ struct AttentionKeyGradient {
         stage_positions<others, Tile::width>(team, saved.gradient, task.sample, task.head, q, shape.queries - q,
                                              part * Tile::width, shape.value_embedding, T(1), gradients);
       team.team_barrier();
-      const bool hides = shape.hides(q, task.begin + rows - 1);
+      const bool hides = hides_of_tile(saved.terms.bias, shape, q, task.begin + rows - 1);
       const auto is_seen = [&](int row, int i) {
-        return q + i < shape.queries && !shape.hides(q + i, task.begin + row);
+        return row < own && q + i < shape.queries &&
+               sees(saved.terms.bias, shape, task.sample, task.head, q + i, task.begin + row);
       };
       multiply_seen<Tile>(team, split, hides, shares, gradients, is_seen, value_sums);
       multiply_seen<Tile>(team, split, hides, slopes, queries, is_seen, key_sums);

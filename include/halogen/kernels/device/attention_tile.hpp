@@ -2,7 +2,7 @@
 // the warps of a team.
 #pragma once
 
-#include "halogen/kernels/attention_rows.hpp"
+#include "halogen/kernels/attention_pairs.hpp"
 #include "halogen/kernels/device/mma.hpp"
 #include "halogen/kernels/device/staging.hpp"
 
@@ -141,6 +141,19 @@ KOKKOS_FORCEINLINE_FUNCTION bool are_finite(const T* staged) {
   T zero = 0;
   each_of_lanes(Rows * Width, [&](int i) { zero += staged[i / Width * (Width + 4) + i % Width] * T(0); });
   return sum_of_lanes(zero) == T(0);
+}
+
+/// Whether some pair of a tile of queries from `query` on and keys up to `last_key` may be hidden.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION bool hides_of_tile(const PairBias<const T>& bias, const AttentionShape& shape,
+                                               index_t query, index_t last_key) {
+  return bias.data != nullptr || shape.hides(query, last_key);
+}
+/// Whether a query sees a key.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION bool sees(const PairBias<const T>& bias, const AttentionShape& shape, index_t sample,
+                                      index_t head, index_t query, index_t key) {
+  return !shape.hides(query, key) && !bias.hides(bias.value(shape, sample, head, query, key));
 }
 
 /// sums += pairs * staged of a tile: pairs[row][i], staged[i][column]. Of a tile that hides pairs: what is not seen has

@@ -1,0 +1,139 @@
+// The bias of attention: a number of each pair of a query and a key, added to their logit. A mask (N, H, L, S), whose
+// extents may be 1 but for S, or a table (N, H, 1, T) of relative positions. How kernels read it, what is asked of it,
+// and where its gradient is summed.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <tuple>
+
+#include "halogen/array/head_rows.hpp"
+#include "halogen/array/moved.hpp"
+#include "halogen/array/stored.hpp"
+#include "halogen/kernels/attention_pairs.hpp"
+
+namespace halogen::detail {
+
+/// The numbers of positions, where the order of the sequence depends on the mesh: of all keys, which are the queries too.
+/// Where the bias is a table of relative positions, a query at n reads entry n - m + centre for a key at m.
+struct PairNumbers {
+  Lasting<Kokkos::View<int*, memory_space>> keys;
+  index_t count = 0;  ///< numbers are below
+  bool of_table = false;
+  index_t centre = 0;
+};
+
+/// Why a bias cannot stand beside operands placed at Where; void where it can. Along a mesh dimension it lies as they
+/// do or is whole.
+template <class Where, class Own>
+constexpr auto bias_place_misfit() {
+  if constexpr (Own::rank != 4) {
+    return why::rank_differs<4, Own::rank>{};
+  } else if constexpr (Own::codes.size() != Where::codes.size()) {
+    return why::operands_differ_in_rank<static_cast<int>(Own::codes.size()), static_cast<int>(Where::codes.size())>{};
+  } else {
+    constexpr int first = [] {
+      for (std::size_t i = 0; i < Own::codes.size(); ++i)
+        if (Own::codes[i] != replicate_code && Own::codes[i] != Where::codes[i]) return static_cast<int>(i);
+      return -1;
+    }();
+    if constexpr (first >= 0)
+      return why::redistribute_operand<first, typename placement_of<Own::codes[first]>::type, Replicate>{};
+  }
+}
+template <class Where, class Bias>
+constexpr auto bias_misfit() {
+  if constexpr (FieldOperand<Bias>)
+    return bias_place_misfit<Where, placed_at<Bias>>();
+  else
+    return why::rank_differs<4, 0>{};
+}
+
+/// Whether a rank that is given all points of some heads may lack rows of the bias: those of other queries, or heads.
+template <class Own>
+inline constexpr bool bias_is_cut = [] {
+  for (std::size_t i = 0; i < Own::codes.size(); ++i)
+    if (Own::codes[i] == 1 || Own::codes[i] == 2) return true;
+  return false;
+}();
+
+/// Throws CollectiveError where a bias has neither one number nor one for each of what it stands beside.
+template <class Bias, class Query, class Key>
+void check_bias(const Bias& bias, const Query& query, const Key& key, bool is_table) {
+  constexpr const char* beside[] = {"samples", "heads", "queries", "keys"};
+  const auto wrong = [&](int d, index_t asked) {
+    throw CollectiveError("attention: the bias has " + std::to_string(bias.extent(d)) + " points in dimension " +
+                          std::to_string(d) + " beside " + std::to_string(asked) + " " + beside[d] + ": give it " +
+                          (d < 3 ? "1 or " : "") + std::to_string(asked));
+  };
+  if (!(bias.mesh() == query.mesh()))
+    throw CollectiveError("attention: the bias lies on another mesh than the query: distribute them on one");
+  for (int d = 0; d < 3; ++d) {
+    const index_t asked = d == 2 && is_table ? 1 : query.extent(d);
+    if (bias.extent(d) != 1 && bias.extent(d) != asked) wrong(d, asked);
+    if (bias.cut(d).parts() > 1 && bias.cut(d) != query.cut(d))
+      throw CollectiveError("attention: the bias and the query are cut differently in dimension " + std::to_string(d) +
+                            " of " + std::to_string(query.extent(d)) + " points: give them the same cuts, or the bias "
+                            "Replicate where it has 1 point");
+  }
+  if (!is_table && bias.extent(3) != key.extent(2)) wrong(3, key.extent(2));
+}
+
+/// How kernels read this rank's part of a bias beside these queries.
+template <class T, class Bias, class Query>
+kernels::PairBias<T> pair_bias(const Bias& bias, const Query& query, const PairNumbers* numbers) {
+  const auto view = strided_view(bias);
+  kernels::PairBias<T> pairs;
+  pairs.data = view.data;
+  const auto stride = [&](int d, index_t first) {  // of a dimension whose first point here is that of the query
+    const bool is_one = bias.extent(d) == 1;
+    pairs.data += ((is_one ? 0 : first) - view.origin[d]) * view.stride[d];
+    return is_one ? 0 : view.stride[d];
+  };
+  pairs.sample_stride = stride(0, query.offset(0));
+  pairs.head_stride = stride(1, query.offset(1));
+  pairs.query_stride = stride(2, 0);
+  pairs.key_stride = stride(3, 0);
+  if (numbers != nullptr && numbers->of_table) {
+    pairs.data += numbers->centre * view.stride[3];
+    pairs.query_stride = view.stride[3], pairs.key_stride = -view.stride[3];
+    pairs.key_numbers = numbers->keys.data();
+    pairs.query_numbers = numbers->keys.data() + query.offset(2);
+  }
+  return pairs;
+}
+
+/// Where ranks have each their part of a bias's gradient: sums that are due where it is whole and the queries are cut.
+template <class Where, class Own>
+struct bias_gradient_place;
+template <class M, int Rank, int... Codes, class M2, int Rank2, int... Own>
+struct bias_gradient_place<Placed<M, Rank, Codes...>, Placed<M2, Rank2, Own...>> {
+  using type = Placed<M, Rank, (Own == replicate_code && Codes != replicate_code ? partial_code : Own)...>;
+};
+
+/// A bias is computed in T; no field where there is none.
+template <class T, class... Bias>
+struct attention_bias_field {
+  struct type {};
+};
+template <class T, class Bias>
+struct attention_bias_field<T, Bias> : field_of<T, typename Bias::placed> {};
+
+template <class Where, class Mask>
+using WhyNoMask = decltype(bias_misfit<Where, Mask>());
+template <class Mask, class Q, class K, class V>
+concept Masks = std::is_void_v<WhyNoMask<placed_of<expression_of<Q>, expression_of<K>, expression_of<V>>, Mask>>;
+
+template <class... E>
+using computed_of = std::common_type_t<typename expression_of<E>::value_type...>;
+
+/// A mask as a bias of T.
+template <class T, class Mask>
+auto mask_operand(const Mask& mask) {
+  if constexpr (std::is_same_v<typename expression_of<Mask>::value_type, bool>)
+    return held<T>(where(mask, T(0), -std::numeric_limits<T>::infinity()));
+  else
+    return held<T>(as_expression(mask));
+}
+
+}  // namespace halogen::detail

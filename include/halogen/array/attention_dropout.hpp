@@ -1,0 +1,75 @@
+// Dropout of attention's shares: random bits of each query and each key, by the numbers of samples, heads and positions
+// in the whole field, so that what is dropped does not depend on the mesh.
+#pragma once
+
+#include <cmath>
+
+#include "halogen/array/attention_bias.hpp"
+#include "halogen/core/philox.hpp"
+
+namespace halogen::detail {
+
+/// Of (samples, heads, positions), one work item each. The number of a position: from a table, or its global one.
+struct FillRandomBits {
+  std::uint32_t* to;
+  Generator generator;
+  std::uint64_t offset;  ///< of what is numbered
+  index_t heads, positions;
+  index_t first_sample, first_head, first_position, all_heads, all_positions;
+  const int* numbers;
+
+  KOKKOS_FUNCTION void operator()(const index_t i) const {
+    const index_t position = i % positions, head = i / positions % heads, sample = i / positions / heads;
+    const index_t number = numbers == nullptr ? first_position + position : numbers[position];
+    const index_t row = (first_sample + sample) * all_heads + first_head + head;
+    to[i] = random_bits(generator, offset + static_cast<std::uint64_t>(row * all_positions + number))[0];
+  }
+};
+
+/// The bits of one pass, and dropout by them.
+class AttentionDropout {
+ public:
+  /// Of these queries and keys. Nothing is drawn where `probability` is 0.
+  template <class T, class Query, class Key>
+  kernels::PairDropout<T> beside(const Query& query, const Key& key, double probability, const Generator& generator,
+                                 const PairNumbers* numbers) {
+    kernels::PairDropout<T> dropout;
+    if (probability == 0) return dropout;
+    const index_t all = numbers == nullptr ? query.extent(2) : numbers->count;
+    const FillRandomBits of_queries{nullptr,
+                                    generator,
+                                    0,
+                                    query.local_extent(1),
+                                    query.local_extent(2),
+                                    query.offset(0),
+                                    query.offset(1),
+                                    query.offset(2),
+                                    query.extent(1),
+                                    all,
+                                    numbers == nullptr ? nullptr : numbers->keys.data() + query.offset(2)};
+    constexpr std::uint64_t keys_begin = std::uint64_t{1} << 63;
+    const FillRandomBits of_keys{nullptr, generator, keys_begin, 1, key.extent(2), 0, 0, 0, 1, 0,
+                                 numbers == nullptr ? nullptr : numbers->keys.data()};
+    queries_ = filled(of_queries, query.local_extent(0) * of_queries.heads * of_queries.positions);
+    keys_ = filled(of_keys, key.extent(2));
+    dropout.queries = queries_.data(), dropout.keys = keys_.data();
+    dropout.sample_stride = of_queries.heads * of_queries.positions, dropout.head_stride = of_queries.positions;
+    dropout.below = static_cast<std::uint32_t>(std::min(std::round(probability * 0x1p32), 0x1p32 - 1));
+    dropout.kept = static_cast<T>(1 / (1 - probability));
+    return dropout;
+  }
+
+ private:
+  using Bits = Lasting<Kokkos::View<std::uint32_t*, memory_space>>;
+  static Bits filled(FillRandomBits fill, index_t count) {
+    const Bits bits(Kokkos::View<std::uint32_t*, memory_space>(
+        Kokkos::view_alloc("halogen::random_bits", Kokkos::WithoutInitializing), static_cast<std::size_t>(count)));
+    fill.to = bits.data();
+    launch_range(execution_space{}, "halogen::random_bits", count, fill);
+    return bits;
+  }
+
+  Bits queries_, keys_;
+};
+
+}  // namespace halogen::detail

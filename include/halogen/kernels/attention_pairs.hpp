@@ -1,0 +1,160 @@
+// What attention knows of a pair of a query and a key beside their product: a bias of its logit, whether the query sees
+// the key, and whether dropout keeps its share. A causal query does not see later keys; a bias of -infinity hides a pair
+// too. What is hidden takes no part: not even NaN reaches the other side.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "halogen/kernels/attention_rows.hpp"
+
+namespace halogen::kernels {
+
+/// A number of each pair: data[sample, head, n(query) * query_stride + n(key) * key_stride]. n is the number that a
+/// table gives a position (of keys counted from the first of all), or without a table the global position.
+///   a mask (N, H, L, S)       query_stride S, key_stride 1; 0 for a dimension of extent 1
+///   of relative positions     query_stride 1, key_stride -1, numbers by rows of the table
+template <class T>
+struct PairBias {
+  T* data = nullptr;  ///< none where null
+  index_t sample_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;
+  const int *query_numbers = nullptr, *key_numbers = nullptr;
+
+  HALOGEN_FUNCTION T& at(const AttentionShape& shape, index_t sample, index_t head, index_t query, index_t key) const {
+    const index_t q = query_numbers == nullptr ? shape.first_query + query : query_numbers[query];
+    const index_t k = key_numbers == nullptr ? shape.first_key + key : key_numbers[shape.first_key + key];
+    return data[sample * sample_stride + head * head_stride + q * query_stride + k * key_stride];
+  }
+  /// 0 where there is none.
+  HALOGEN_FUNCTION std::remove_const_t<T> value(const AttentionShape& shape, index_t sample, index_t head,
+                                                index_t query, index_t key) const {
+    return data == nullptr ? std::remove_const_t<T>(0) : at(shape, sample, head, query, key);
+  }
+  HALOGEN_FUNCTION static bool hides(T value) { return value == -std::numeric_limits<std::remove_const_t<T>>::infinity(); }
+
+  /// As HeadRows::member_of_groups.
+  PairBias member_of_groups(index_t heads, index_t number) const {
+    PairBias member = *this;
+    member.data = data == nullptr ? nullptr : data + number * head_stride;
+    member.head_stride = heads * head_stride;
+    return member;
+  }
+};
+
+/// Dropout of shares: that of a pair is 0 with some probability, else multiplied by `kept`. Random bits of the query and
+/// of the key are mixed to those of the pair, so that neither depends on where the other lies.
+template <class T>
+struct PairDropout {
+  const std::uint32_t *queries = nullptr, *keys = nullptr;  ///< of this rank's (samples, heads, queries); of all keys
+  index_t sample_stride = 0, head_stride = 0;
+  std::uint32_t below = 0;  ///< a pair with such bits is dropped
+  T kept = 1;
+
+  HALOGEN_FUNCTION bool draws() const { return queries != nullptr; }
+  HALOGEN_FUNCTION T factor(const AttentionShape& shape, index_t sample, index_t head, index_t query,
+                            index_t key) const {
+    if (!draws()) return T(1);
+    const std::uint32_t bits =
+        mixed(queries[sample * sample_stride + head * head_stride + query] ^ keys[shape.first_key + key]);
+    return bits < below ? T(0) : kept;
+  }
+  /// The finaliser of MurmurHash3 (Appleby, 2011), by which each bit of the result depends on each that is given.
+  HALOGEN_FUNCTION static std::uint32_t mixed(std::uint32_t x) {
+    x = (x ^ (x >> 16)) * 0x85EBCA6BU;
+    x = (x ^ (x >> 13)) * 0xC2B2AE35U;
+    return x ^ (x >> 16);
+  }
+};
+
+/// What is asked of all pairs of an attention.
+template <class T>
+struct PairTerms {
+  PairBias<const T> bias;
+  PairDropout<T> dropout;
+
+  PairTerms member_of_groups(index_t heads, index_t number) const {
+    PairTerms member{bias.member_of_groups(heads, number), dropout};
+    if (dropout.draws()) member.dropout.queries += number * dropout.head_stride;
+    member.dropout.head_stride = heads * dropout.head_stride;
+    return member;
+  }
+};
+
+namespace detail {
+
+/// A tile of pairs on the host. Its rows are keys from `key` on and its columns queries from `query` on, or the other
+/// way round.
+template <class T>
+struct TilePairs {
+  const AttentionShape& shape;
+  const PairTerms<T>& terms;
+  index_t sample, head, key, query;
+  bool keys_are_rows;
+  index_t rows, columns;  ///< columns beyond are not looked at
+
+  bool hides_later_keys() const { return shape.hides(query, key + (keys_are_rows ? rows : columns) - 1); }
+  bool has_bias() const { return terms.bias.data != nullptr; }
+  bool hides() const { return has_bias() || hides_later_keys(); }
+  bool sees(index_t i, index_t x) const {
+    const index_t k = key + (keys_are_rows ? i : x), q = query + (keys_are_rows ? x : i);
+    return !shape.hides(q, k) && !terms.bias.hides(terms.bias.value(shape, sample, head, q, k));
+  }
+
+  /// tile = scale tile + bias, -infinity where that hides a pair. Nothing without a bias.
+  void add_bias(T scale, T* tile) const {
+    if (!has_bias()) return;
+    each([&](index_t i, index_t x, index_t q, index_t k) {
+      const T bias = terms.bias.at(shape, sample, head, q, k);
+      T& logit = tile[i * tile_columns<T> + x];
+      logit = terms.bias.hides(bias) ? bias : scale * logit + bias;
+    });
+  }
+  /// Each value times what dropout makes of a share.
+  void drop(T* tile) const {
+    if (!terms.dropout.draws()) return;
+    each([&](index_t i, index_t x, index_t q, index_t k) {
+      tile[i * tile_columns<T> + x] *= terms.dropout.factor(shape, sample, head, q, k);
+    });
+  }
+
+  /// `hidden` where a causal query does not see a key.
+  void hide_later_keys(T hidden, T* tile) const {
+    constexpr index_t all = tile_columns<T>;
+    const index_t apart = shape.first_key + key - shape.first_query - query;
+    for (index_t i = 0; i < rows; ++i) {
+      const index_t begin = keys_are_rows ? 0 : std::clamp<index_t>(i - apart + 1, 0, all);
+      const index_t end = keys_are_rows ? std::clamp<index_t>(apart + i, 0, all) : all;
+      if (begin < end) std::fill_n(tile + i * all + begin, end - begin, hidden);
+    }
+  }
+  /// `hidden` where a query does not see a key.
+  void hide(T hidden, T* tile) const {
+    if (hides_later_keys()) hide_later_keys(hidden, tile);
+    if (!has_bias()) return;
+    each([&](index_t i, index_t x, index_t q, index_t k) {
+      if (terms.bias.hides(terms.bias.at(shape, sample, head, q, k))) tile[i * tile_columns<T> + x] = hidden;
+    });
+  }
+
+  /// to[e][x] += sum over rows i of values[i][e] * tile[i][x]. What is not seen has 0 in the tile, and is not multiplied
+  /// where that would not be 0.
+  void multiply(const TileRows<T>& values, int width, const T* tile, T* to) const {
+    if (!hides() || are_finite(values, rows, width))
+      return multiply_tile<true>(width, values.data, 1, values.step, tile, rows, to);
+    for (index_t i = 0; i < rows; ++i)
+      for (int e = 0; e < width; ++e)
+        for (index_t x = 0; x < columns; ++x)
+          if (sees(i, x)) to[e * tile_columns<T> + x] += values.data[i * values.step + e] * tile[i * tile_columns<T> + x];
+  }
+
+ private:
+  /// Calls f(row, column, query, key) of each pair.
+  template <class F>
+  void each(F f) const {
+    for (index_t i = 0; i < rows; ++i)
+      for (index_t x = 0; x < columns; ++x) f(i, x, query + (keys_are_rows ? x : i), key + (keys_are_rows ? i : x));
+  }
+};
+
+}  // namespace detail
+}  // namespace halogen::kernels
