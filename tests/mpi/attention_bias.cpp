@@ -1,4 +1,5 @@
-// Attention with a mask or a bias of pairs, whatever is cut: beside plain loops, their gradients and finite differences.
+// Attention with a mask or a bias of pairs, whatever is cut: beside plain loops, their gradients and finite
+// differences.
 
 #include <doctest/doctest.h>
 
@@ -53,7 +54,8 @@ struct Case {
   Numbers q, k, v, g, bias;
   bool is_causal;
 };
-Case made(index_t heads, index_t length, index_t keys, index_t width, const Index<4>& bias, bool is_causal, bool hides) {
+Case made(index_t heads, index_t length, index_t keys, index_t width, const Index<4>& bias, bool is_causal,
+          bool hides) {
   const auto numbers = rows(bias[0], bias[1], bias[2], bias[3], 5);
   return {rows(2, heads, length, width, 1),
           rows(2, heads, keys, width, 2),
@@ -69,11 +71,12 @@ void check(const auto& mesh, int way, const Case& each, double tolerance, hg::Co
   const auto expected = plain_attention(
       each.q, each.k, each.v, each.g, each.is_causal, [&](auto i) { return repeated(each.bias, i); },
       [](auto) { return 1.0; });
-  const auto q = field<Field>(mesh, each.q, way), k = field<Field>(mesh, each.k, way), v = field<Field>(mesh, each.v, way),
-             g = field<Field>(mesh, each.g, way);
+  const auto q = field<Field>(mesh, each.q, way), k = field<Field>(mesh, each.k, way),
+             v = field<Field>(mesh, each.v, way), g = field<Field>(mesh, each.g, way);
   const auto bias = field<BiasField>(mesh, each.bias, way);
-  const auto [output, pull] = hg::vjp(
-      [&](auto q, auto k, auto v, auto b) { return hg::scaled_dot_product_attention(q, k, v, b, options); }, q, k, v, bias);
+  const auto [output, pull] =
+      hg::vjp([&](auto q, auto k, auto v, auto b) { return hg::scaled_dot_product_attention(q, k, v, b, options); }, q,
+              k, v, bias);
   const auto [dq, dk, dv, dbias] = pull(g);
   CHECK(distance(output, expected.output) < tolerance);
   CHECK(distance(dq, expected.query) < tolerance);
@@ -123,17 +126,21 @@ TEST_CASE("a mask of bool hides keys, even NaN; a query that sees none has 0") {
     using Field = Rows<float, Line, hg::Shard<2>>;
     using Mask = Rows<bool, Line, hg::Replicate>;
     const double nan = std::numeric_limits<double>::quiet_NaN();
-    const auto is_sea = [](index_t sample, index_t key) { return sample == 0 ? key % 3 != 1 : sample == 1 && key > 40; };
+    const auto is_sea = [](index_t sample, index_t key) {
+      return sample == 0 ? key % 3 != 1 : sample == 1 && key > 40;
+    };
     const auto spoilt = [&](const Numbers& from) {
       return Numbers(from.extents, [&](auto i) { return is_sea(i[0], i[2]) ? from(i) : i[3] % 2 ? nan : infinity; });
     };
-    const Numbers q = rows(3, 2, 50, 32, 1), k = rows(3, 2, 61, 32, 2), v = rows(3, 2, 61, 32, 3), g = rows(3, 2, 50, 32, 4);
+    const Numbers q = rows(3, 2, 50, 32, 1), k = rows(3, 2, 61, 32, 2), v = rows(3, 2, 61, 32, 3),
+                  g = rows(3, 2, 50, 32, 4);
     const auto expected = plain_attention(
         q, k, v, g, false, [&](auto i) { return is_sea(i[0], i[3]) ? 0 : -infinity; }, [](auto) { return 1.0; });
-    const auto mask = field<Mask>(mesh, Numbers({3, 1, 1, 61}, [&](auto i) { return is_sea(i[0], i[3]) ? 1.0 : 0.0; }), way);
-    const auto [output, pull] = hg::vjp([&](auto q, auto k, auto v) { return hg::scaled_dot_product_attention(q, k, v, mask); },
-                                        field<Field>(mesh, q, way), field<Field>(mesh, spoilt(k), way),
-                                        field<Field>(mesh, spoilt(v), way));
+    const auto mask =
+        field<Mask>(mesh, Numbers({3, 1, 1, 61}, [&](auto i) { return is_sea(i[0], i[3]) ? 1.0 : 0.0; }), way);
+    const auto [output, pull] =
+        hg::vjp([&](auto q, auto k, auto v) { return hg::scaled_dot_product_attention(q, k, v, mask); },
+                field<Field>(mesh, q, way), field<Field>(mesh, spoilt(k), way), field<Field>(mesh, spoilt(v), way));
     const auto [dq, dk, dv] = pull(field<Field>(mesh, g, way));
     CHECK(distance(output, expected.output) < 1e-5);
     CHECK(distance(dq, expected.query) < 1e-5);
@@ -144,14 +151,18 @@ TEST_CASE("a mask of bool hides keys, even NaN; a query that sees none has 0") {
 
 TEST_CASE("dropout: shares are 0 or divided by what is kept, alike on every mesh and by all ways") {
   const double p = 0.3;
-  const Numbers q = rows(2, 12, 31, 8, 1), k = rows(2, 12, 37, 8, 2), v = rows(2, 12, 37, 8, 3), g = rows(2, 12, 31, 8, 4);
+  const Numbers q = rows(2, 12, 31, 8, 1), k = rows(2, 12, 37, 8, 2), v = rows(2, 12, 37, 8, 3),
+                g = rows(2, 12, 31, 8, 4);
   // What is dropped is read off from values that are one at one key each.
   const auto kept_of = [&](const auto& options) {
     using One = Rows<double, Line, hg::Shard<2>>;
     const auto alone = hg::device_mesh<Line>(hg::Communicator(), {1});
-    const auto zero = [&](index_t positions) { return field<One>(alone, Numbers({2, 12, positions, 1}, [](auto) { return 0.0; })); };
+    const auto zero = [&](index_t positions) {
+      return field<One>(alone, Numbers({2, 12, positions, 1}, [](auto) { return 0.0; }));
+    };
     const One shares = hg::scaled_dot_product_attention(
-        zero(31), zero(37), field<One>(alone, Numbers({2, 12, 37, 37}, [](auto i) { return i[2] == i[3] ? 37.0 : 0.0; })), options);
+        zero(31), zero(37),
+        field<One>(alone, Numbers({2, 12, 37, 37}, [](auto i) { return i[2] == i[3] ? 37.0 : 0.0; })), options);
     const auto all = hg::full_tensor(shares);
     std::size_t n = 0;
     return Numbers({2, 12, 31, 37}, [&](auto) { return all[n++]; });
@@ -176,9 +187,9 @@ TEST_CASE("dropout: shares are 0 or divided by what is kept, alike on every mesh
       for (const auto parallel : {hg::ContextParallel::ring, hg::ContextParallel::automatic}) {
         hg::AttentionOptions each = options;
         each.is_causal = is_causal, each.parallel = parallel;
-        const auto [output, pull] = hg::vjp(
-            [&](auto q, auto k, auto v) { return hg::scaled_dot_product_attention(q, k, v, each); },
-            field<Field>(mesh, q, way), field<Field>(mesh, k, way), field<Field>(mesh, v, way));
+        const auto [output, pull] =
+            hg::vjp([&](auto q, auto k, auto v) { return hg::scaled_dot_product_attention(q, k, v, each); },
+                    field<Field>(mesh, q, way), field<Field>(mesh, k, way), field<Field>(mesh, v, way));
         const auto [dq, dk, dv] = pull(field<Field>(mesh, g, way));
         CHECK(distance(output, expected.output) < 1e-12);
         CHECK(distance(dq, expected.query) < 1e-12);
@@ -203,9 +214,10 @@ TEST_CASE("a bias that does not fit is refused alike on all ranks") {
     CHECK(said(field<Whole>(mesh, rows(2, 5, 1, 36, 5))) ==
           "attention: the bias has 5 points in dimension 1 beside 12 heads: give it 1 or 12");
     if (mesh.size() > 1)
-      CHECK(said(field<Field>(mesh, rows(1, 1, 24, 36, 5)), {.parallel = hg::ContextParallel::all_to_all}) ==
-            "attention by heads: the bias is cut along queries or heads, so a rank lacks what its new heads ask: give it "
-            "Replicate there, or use ContextParallel::ring");
+      CHECK(
+          said(field<Field>(mesh, rows(1, 1, 24, 36, 5)), {.parallel = hg::ContextParallel::all_to_all}) ==
+          "attention by heads: the bias is cut along queries or heads, so a rank lacks what its new heads ask: give it "
+          "Replicate there, or use ContextParallel::ring");
   });
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
 globe.safetensors, largest.safetensors, map_activations.safetensors, point_losses.safetensors, optimizers.safetensors, side_padding.safetensors, neighborhood_attention.safetensors, window_attention.safetensors,
-multihead_attention.safetensors, shared_weights.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
+multihead_attention.safetensors, attention_terms.safetensors, shared_weights.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
 """
@@ -250,6 +250,7 @@ def main():
     neighborhoods(folder / "neighborhood_attention.safetensors")
     windows(folder / "window_attention.safetensors")
     attentions(folder / "multihead_attention.safetensors")
+    attention_terms(folder / "attention_terms.safetensors")
     shared_weights(folder / "shared_weights.safetensors")
     point_losses(folder / "point_losses.safetensors")
     optimizers(folder / "optimizers.safetensors")
@@ -433,8 +434,8 @@ def rotary(x, heads, base=10000.0):
     return torch.stack(turned, 2).flatten(1, 3)
 
 
-def attend_to_all(x, heads, causal=False, turned=False, norms=None, base=10000.0, key_heads=None):
-    """By torch's scaled_dot_product_attention; norms: of the queries and of the keys of a head."""
+def attend_to_all(x, heads, causal=False, turned=False, norms=None, base=10000.0, key_heads=None, mask=None):
+    """By torch's scaled_dot_product_attention; norms: of the queries and of the keys of a head; mask: as its attn_mask."""
     extents = x.shape[2:]
     key_heads = key_heads or heads
     q, k, v = (z.flatten(1, 2) for z in x.unflatten(1, (heads + 2 * key_heads, -1)).split((heads, key_heads, key_heads), 1))
@@ -445,7 +446,7 @@ def attend_to_all(x, heads, causal=False, turned=False, norms=None, base=10000.0
         q, k = rotary(q, heads, base), rotary(k, key_heads, base)
     q, k, v = (z.flatten(2).unflatten(1, (count, -1)).transpose(2, 3)
                for z, count in ((q, heads), (k, key_heads), (v, key_heads)))
-    y = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != key_heads)
+    y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, enable_gqa=heads != key_heads)
     return y.transpose(2, 3).flatten(1, 2).unflatten(2, extents)
 
 
@@ -495,6 +496,41 @@ def attentions(file):
         "flip_signal": ((2, 2, 13), lambda x: x.flip(2)),
         "flip_volume": ((1, 1, 6, 7, 8), lambda x: x.flip(2, 4)),
     }, tensors=tensors)
+
+
+class RelativeTable(torch.nn.Module):
+    """Bias of two points by their distance, as timm's gen_relative_position_index and torchvision's Swin number it."""
+
+    def __init__(self, extents, heads):
+        super().__init__()
+        self.extents, spans = extents, [2 * e - 1 for e in extents]
+        self.relative_position_bias_table = torch.nn.Parameter(torch.zeros(int(np.prod(spans)), heads, dtype=torch.float64))
+
+    def forward(self):
+        points = torch.stack(torch.meshgrid(*(torch.arange(e) for e in self.extents), indexing="ij")).flatten(1)
+        index = 0
+        for apart, extent in zip(points[:, :, None] - points[:, None, :], self.extents):
+            index = index * (2 * extent - 1) + apart + extent - 1
+        return self.relative_position_bias_table[index].movedim(2, 0)[None]
+
+
+def attention_terms(file):
+    """Attention with a bias of distances, a mask and a bias of keys."""
+    random = np.random.default_rng(19)
+    conv = lambda i, o: torch.nn.Conv2d(i, o, 1).double()
+    tensors = {}
+    for name, extents, layer in (("relative", (8, 7), conv), ("relative_signal", (17,), lambda i, o: torch.nn.Conv1d(i, o, 1).double())):
+        parts = {"attn": RelativeTable(extents, 2), "attn.qkv": layer(4, 12), "attn.proj": layer(4, 4)}
+        tensors |= parts_of(name, parts, (2, 4, *extents), lambda x: parts["attn.proj"](
+            attend_to_all(parts["attn.qkv"](x), 2, mask=parts["attn"]())), random)
+    for name, mask in (("masked", lambda x: (x[:, 4:5] > 0).flatten(2)[:, :, None]), ("biased", lambda x: x[:, 4:6].flatten(2)[:, :, None])):
+        own = {"attn.qkv": conv(4, 12), "attn.proj": conv(4, 4)}
+        tensors |= parts_of(name, own, (2, 8, 9, 7), lambda x: own["attn.proj"](
+            attend_to_all(own["attn.qkv"](x[:, :4]), 2, mask=mask(x))), random)
+    cross = {"attn.q": conv(4, 4), "attn.kv": conv(3, 8), "attn.proj": conv(4, 4)}
+    tensors |= parts_of("cross_masked", cross, (2, 8, 9, 7), lambda x: cross["attn.proj"](attend_to_all(torch.cat(
+        [cross["attn.q"](x[:, :4]), cross["attn.kv"](x[:, 4:7])], 1), 2, mask=(x[:, 7:] > 0).flatten(2)[:, :, None])), random)
+    write(file, {}, tensors=tensors)
 
 
 def sines(x, base=10000.0):

@@ -15,8 +15,8 @@ struct AttentionResult {
   Array<double, 4> bias;  ///< (N, H, L, S)
 };
 
-/// Output and gradients of sum(output * g), pair by pair of those that are seen. bias({sample, head, query, key}) is added
-/// to a logit and hides the pair where it is -infinity; kept({...}) multiplies its share afterwards.
+/// Output and gradients of sum(output * g), pair by pair of those that are seen. bias({sample, head, query, key}) is
+/// added to a logit and hides the pair where it is -infinity; kept({...}) multiplies its share afterwards.
 template <class Bias, class Kept>
 AttentionResult plain_attention(const Array<double, 4>& q, const Array<double, 4>& k, const Array<double, 4>& v,
                                 const Array<double, 4>& g, bool is_causal, Bias bias, Kept kept) {
@@ -63,7 +63,8 @@ AttentionResult plain_attention(const Array<double, 4>& q, const Array<double, 4
 }
 inline AttentionResult plain_attention(const Array<double, 4>& q, const Array<double, 4>& k, const Array<double, 4>& v,
                                        const Array<double, 4>& g, bool is_causal) {
-  return plain_attention(q, k, v, g, is_causal, [](auto) { return 0.0; }, [](auto) { return 1.0; });
+  return plain_attention(
+      q, k, v, g, is_causal, [](auto) { return 0.0; }, [](auto) { return 1.0; });
 }
 
 }  // namespace support

@@ -34,7 +34,7 @@ struct AttentionOptions {
   std::optional<double> scale = std::nullopt;  ///< of the logits; 1 / sqrt(E) by default
   bool enable_gqa = false;  ///< query heads are a multiple of key heads: head h sees the keys of head h / multiple
   ContextParallel parallel = ContextParallel::automatic;  ///< where the sequence is cut
-  double dropout_p = 0;  ///< a share of softmax is 0 with this probability, else divided by 1 - dropout_p
+  double dropout_p = 0;      ///< a share of softmax is 0 with this probability, else divided by 1 - dropout_p
   Generator generator = {};  ///< of dropout: what is dropped follows from it and from global positions
 };
 
@@ -96,7 +96,7 @@ struct Attention
   std::shared_ptr<const detail::PairNumbers> numbers;  ///< null: positions are counted in the sequence's order
   std::shared_ptr<Logsumexp> logsumexp = std::make_shared<Logsumexp>();
   std::shared_ptr<BiasField> bias = std::make_shared<BiasField>();
-  std::shared_ptr<detail::AttentionDropout> dropout = std::make_shared<detail::AttentionDropout>();
+  std::shared_ptr<detail::RandomPairs> dropout = std::make_shared<detail::RandomPairs>();
   std::shared_ptr<std::optional<ByHeads>> by_heads = std::make_shared<std::optional<ByHeads>>();  ///< where it went so
 
   Attention(std::tuple<Q, K, V, Bias...> operands, AttentionOptions o,
@@ -255,20 +255,21 @@ template <FieldOperand Q, FieldOperand K, FieldOperand V, class Why = detail::Wh
 void scaled_dot_product_attention(const Q& query, const K& key, const V& value,
                                   const AttentionOptions& options = {}) = delete;
 
-/// With a mask as PyTorch's attn_mask: (N, H, L, S), where N, H and L may be 1, of numbers that are added to the logits,
-/// or of bool: true takes part. Where it is -infinity or false the key does not reach the query, not even as NaN; a
-/// query that sees no key has 0 (PyTorch: NaN). Placements: along each mesh dimension as the query, or Replicate; S is
-/// not cut. A mask that differs between queries has a number for each pair. Its gradient: s of docs/attention.md, and
-/// an all_reduce where it is Replicate beside queries that are cut.
+/// With a mask as PyTorch's attn_mask: (N, H, L, S), where N, H and L may be 1, of numbers that are added to the
+/// logits, or of bool: true takes part. Where it is -infinity or false the key does not reach the query, not even as
+/// NaN; a query that sees no key has 0 (PyTorch: NaN). Placements: along each mesh dimension as the query, or
+/// Replicate; S is not cut. A mask that differs between queries has a number for each pair. Its gradient: s of
+/// docs/attention.md, and an all_reduce where it is Replicate beside queries that are cut.
 ///
 ///   Field y = hg::scaled_dot_product_attention(q, k, v, is_sea);  // (N, 1, 1, S), bool
 template <FieldOperand Q, FieldOperand K, FieldOperand V, FieldOperand Mask>
   requires detail::Attends<Q, K, V> && detail::Masks<Mask, Q, K, V>
 auto scaled_dot_product_attention(const Q& query, const K& key, const V& value, const Mask& attn_mask,
                                   const AttentionOptions& options = {}) {
-  return detail::attention_of(options, nullptr,
-                              std::tuple_cat(detail::attention_operands(query, key, value),
-                                             std::tuple(detail::mask_operand<detail::computed_of<Q, K, V>>(attn_mask))));
+  return detail::attention_of(
+      options, nullptr,
+      std::tuple_cat(detail::attention_operands(query, key, value),
+                     std::tuple(detail::mask_operand<detail::computed_of<Q, K, V>>(attn_mask))));
 }
 template <FieldOperand Q, FieldOperand K, FieldOperand V, FieldOperand Mask,
           class Why = detail::WhyNoMask<detail::placed_of<expression_of<Q>, expression_of<K>, expression_of<V>>, Mask>>

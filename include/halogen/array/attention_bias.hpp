@@ -14,8 +14,8 @@
 
 namespace halogen::detail {
 
-/// The numbers of positions, where the order of the sequence depends on the mesh: of all keys, which are the queries too.
-/// Where the bias is a table of relative positions, a query at n reads entry n - m + centre for a key at m.
+/// The numbers of positions, where the order of the sequence depends on the mesh: of all keys, which are the queries
+/// too. Where the bias is a table of relative positions, a query at n reads entry n - m + centre for a key at m.
 struct PairNumbers {
   Lasting<Kokkos::View<int*, memory_space>> keys;
   index_t count = 0;  ///< numbers are below
@@ -73,7 +73,8 @@ void check_bias(const Bias& bias, const Query& query, const Key& key, bool is_ta
     if (bias.extent(d) != 1 && bias.extent(d) != asked) wrong(d, asked);
     if (bias.cut(d).parts() > 1 && bias.cut(d) != query.cut(d))
       throw CollectiveError("attention: the bias and the query are cut differently in dimension " + std::to_string(d) +
-                            " of " + std::to_string(query.extent(d)) + " points: give them the same cuts, or the bias "
+                            " of " + std::to_string(query.extent(d)) +
+                            " points: give them the same cuts, or the bias "
                             "Replicate where it has 1 point");
   }
   if (!is_table && bias.extent(3) != key.extent(2)) wrong(3, key.extent(2));

@@ -27,7 +27,7 @@ struct FillRandomBits {
 };
 
 /// The bits of one pass, and dropout by them.
-class AttentionDropout {
+class RandomPairs {
  public:
   /// Of these queries and keys. Nothing is drawn where `probability` is 0.
   template <class T, class Query, class Key>
@@ -48,7 +48,16 @@ class AttentionDropout {
                                     all,
                                     numbers == nullptr ? nullptr : numbers->keys.data() + query.offset(2)};
     constexpr std::uint64_t keys_begin = std::uint64_t{1} << 63;
-    const FillRandomBits of_keys{nullptr, generator, keys_begin, 1, key.extent(2), 0, 0, 0, 1, 0,
+    const FillRandomBits of_keys{nullptr,
+                                 generator,
+                                 keys_begin,
+                                 1,
+                                 key.extent(2),
+                                 0,
+                                 0,
+                                 0,
+                                 1,
+                                 0,
                                  numbers == nullptr ? nullptr : numbers->keys.data()};
     queries_ = filled(of_queries, query.local_extent(0) * of_queries.heads * of_queries.positions);
     keys_ = filled(of_keys, key.extent(2));

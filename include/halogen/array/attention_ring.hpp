@@ -208,7 +208,8 @@ void AttentionRing<T, S>::backward(double scale, const Pulled& pulled) {
     saved.terms = pulled.saved.terms.member_of_groups(group_, member);
     saved.dots = dots_.data() + member * rows;
     if (pulled.bias.data != nullptr)
-      launch(step, kernels::AttentionBiasGradient<execution_space, T, S>{saved, pulled.bias.member_of_groups(group_, member)});
+      launch(step, kernels::AttentionBiasGradient<execution_space, T, S>{saved,
+                                                                         pulled.bias.member_of_groups(group_, member)});
     const bool stays = step == 0 && schedule_.last_hop(piece) == 0, pulls_query = pulled.query.data != nullptr;
     const auto query_result = pulls_query ? pulled.query.member_of_groups(group_, member) : pulled.query;
     const auto key_result = stays || !pulls_keys ? pulled.key : key_sums(sums_[step % 2], piece);

@@ -102,8 +102,8 @@ void pull(const Attention<Q, K, V, Bias...>& node, const C& cotangent, All& grad
   const PairBiasGradient<(has_variable<Bias> || ...), Node> of_bias(node);
   std::array<Gradient, 3> found;
   if (!node.by_heads->has_value())
-    found = attention_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, *node.logsumexp,
-                                                          of_bias);
+    found =
+        attention_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, *node.logsumexp, of_bias);
   if constexpr (cuts_sequence<typename Node::Where>)
     if (node.by_heads->has_value()) {
       const auto& kept = **node.by_heads;

@@ -105,8 +105,8 @@ struct AttentionForward {
       const index_t count = std::min<index_t>(detail::tile_rows, seen - k);
       const auto keys = detail::rows_as(key, task.sample, task.head, k, count, shape.embedding, converted);
       detail::multiply_tile<false>(count, keys.data, keys.step, 1, queries, shape.embedding, tile);
-      const detail::TilePairs<T> pairs{shape, terms, task.sample, task.head, k, task.begin, true, count,
-                                       task.end - task.begin};
+      const detail::TilePairs<T> pairs{shape, terms, task.sample,          task.head, k, task.begin,
+                                       true,  count, task.end - task.begin};
       pairs.add_bias(T(1), tile);
       if (pairs.hides_later_keys()) pairs.hide_later_keys(-std::numeric_limits<T>::infinity(), tile);
       if (exponentiate(count, tile, largest, total, shrink))

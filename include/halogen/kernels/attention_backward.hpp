@@ -17,8 +17,8 @@ namespace halogen::kernels {
 
 namespace detail {
 
-/// scale q k^T + bias to p (times m), g v^T to s, both 0 where a query does not see a key; a row's logsumexp and dot, or all
-/// columns' own. What is hidden is made 0 afterwards: scaled, -infinity would be so for scales above 0 alone.
+/// scale q k^T + bias to p (times m), g v^T to s, both 0 where a query does not see a key; a row's logsumexp and dot,
+/// or all columns' own. What is hidden is made 0 afterwards: scaled, -infinity would be so for scales above 0 alone.
 template <class T>
 inline void pull_tile(const TilePairs<T>& pairs, T scale, T* logits, T* products, const T* logs, const T* dots) {
   using V = Vector<T>;
@@ -94,9 +94,7 @@ class QueryBlock {
 
  private:
   static std::size_t values(index_t rows) { return static_cast<std::size_t>(rows * most); }
-  static std::size_t room(int width) {
-    return std::is_same_v<T, S> ? 0 : static_cast<std::size_t>(tile_rows * width);
-  }
+  static std::size_t room(int width) { return std::is_same_v<T, S> ? 0 : static_cast<std::size_t>(tile_rows * width); }
 
   const AttentionSaved<T, S>& saved_;
   T *queries_, *gradients_, *shares_, *slopes_, *logs_, *key_room_, *value_room_;

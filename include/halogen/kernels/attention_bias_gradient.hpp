@@ -38,8 +38,12 @@ struct AttentionBiasGradient {
   using DevicePart = device::AttentionBiasGradient<T, S>;
   using Block = detail::QueryBlock<T, S>;
 
-  index_t samples_apart() const { return result.sample_stride == 0 ? std::min<index_t>(1, saved.shape.samples) : saved.shape.samples; }
-  index_t heads_apart() const { return result.head_stride == 0 ? std::min<index_t>(1, saved.shape.heads) : saved.shape.heads; }
+  index_t samples_apart() const {
+    return result.sample_stride == 0 ? std::min<index_t>(1, saved.shape.samples) : saved.shape.samples;
+  }
+  index_t heads_apart() const {
+    return result.head_stride == 0 ? std::min<index_t>(1, saved.shape.heads) : saved.shape.heads;
+  }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
     const DevicePart part{saved, result, split};

@@ -82,15 +82,16 @@ struct AttentionGradients {
     }
   }
 
-  /// to[k][e] += sum over the block's queries of tile[k][query] * rows[query][e]; as TilePairs::multiply where pairs are
-  /// hidden.
-  static void add_rows(const detail::TilePairs<T>& pairs, const T* tile, const detail::TileRows<T>& rows,
-                       int embedding, T* to, index_t pitch) {
+  /// to[k][e] += sum over the block's queries of tile[k][query] * rows[query][e]; as TilePairs::multiply where pairs
+  /// are hidden.
+  static void add_rows(const detail::TilePairs<T>& pairs, const T* tile, const detail::TileRows<T>& rows, int embedding,
+                       T* to, index_t pitch) {
     if (pairs.hides() && !detail::are_finite(rows, pairs.columns, embedding)) {
       for (index_t k = 0; k < pairs.rows; ++k)
         for (index_t q = 0; q < pairs.columns; ++q)
           if (pairs.sees(k, q))
-            for (int e = 0; e < embedding; ++e) to[k * pitch + e] += tile[k * columns + q] * rows.data[q * rows.step + e];
+            for (int e = 0; e < embedding; ++e)
+              to[k * pitch + e] += tile[k * columns + q] * rows.data[q * rows.step + e];
       return;
     }
     for (int e = 0; e < embedding; e += width)

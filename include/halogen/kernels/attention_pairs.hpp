@@ -1,6 +1,6 @@
 // What attention knows of a pair of a query and a key beside their product: a bias of its logit, whether the query sees
-// the key, and whether dropout keeps its share. A causal query does not see later keys; a bias of -infinity hides a pair
-// too. What is hidden takes no part: not even NaN reaches the other side.
+// the key, and whether dropout keeps its share. A causal query does not see later keys; a bias of -infinity hides a
+// pair too. What is hidden takes no part: not even NaN reaches the other side.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,9 @@ struct PairBias {
                                                 index_t query, index_t key) const {
     return data == nullptr ? std::remove_const_t<T>(0) : at(shape, sample, head, query, key);
   }
-  HALOGEN_FUNCTION static bool hides(T value) { return value == -std::numeric_limits<std::remove_const_t<T>>::infinity(); }
+  HALOGEN_FUNCTION static bool hides(T value) {
+    return value == -std::numeric_limits<std::remove_const_t<T>>::infinity();
+  }
 
   /// As HeadRows::member_of_groups.
   PairBias member_of_groups(index_t heads, index_t number) const {
@@ -41,8 +43,8 @@ struct PairBias {
   }
 };
 
-/// Dropout of shares: that of a pair is 0 with some probability, else multiplied by `kept`. Random bits of the query and
-/// of the key are mixed to those of the pair, so that neither depends on where the other lies.
+/// Dropout of shares: that of a pair is 0 with some probability, else multiplied by `kept`. Random bits of the query
+/// and of the key are mixed to those of the pair, so that neither depends on where the other lies.
 template <class T>
 struct PairDropout {
   const std::uint32_t *queries = nullptr, *keys = nullptr;  ///< of this rank's (samples, heads, queries); of all keys
@@ -136,15 +138,16 @@ struct TilePairs {
     });
   }
 
-  /// to[e][x] += sum over rows i of values[i][e] * tile[i][x]. What is not seen has 0 in the tile, and is not multiplied
-  /// where that would not be 0.
+  /// to[e][x] += sum over rows i of values[i][e] * tile[i][x]. What is not seen has 0 in the tile, and is not
+  /// multiplied where that would not be 0.
   void multiply(const TileRows<T>& values, int width, const T* tile, T* to) const {
     if (!hides() || are_finite(values, rows, width))
       return multiply_tile<true>(width, values.data, 1, values.step, tile, rows, to);
     for (index_t i = 0; i < rows; ++i)
       for (int e = 0; e < width; ++e)
         for (index_t x = 0; x < columns; ++x)
-          if (sees(i, x)) to[e * tile_columns<T> + x] += values.data[i * values.step + e] * tile[i * tile_columns<T> + x];
+          if (sees(i, x))
+            to[e * tile_columns<T> + x] += values.data[i * values.step + e] * tile[i * tile_columns<T> + x];
   }
 
  private:

@@ -13,6 +13,8 @@
 //
 //   placements: as f has them; y is placed as the image or as a vector, other results do not compile. Collectives,
 //   halo: those of f, forward once, and backward those of f once more and of its gradient. f holds no state.
+// With Draws f takes a std::optional<Generator> before the values: the random numbers of this node in this step, the
+// same forward and backward and on all ranks; none in inference.
 //
 // f reads the stored values and writes the stored y, without a copy; values that are normed, activated, resampled or
 // concatenated are written out first, vectors always. Backward computes f again, and all its gradients at once. Not
@@ -21,6 +23,7 @@
 #pragma once
 
 #include <bit>
+#include <optional>
 #include <tuple>
 
 #include "halogen/autograd/gradient.hpp"
@@ -35,13 +38,15 @@ template <int... Numbers>
 struct TakesVectors {};
 /// Option of Function: its result is a vector for each sample.
 struct ToVector {};
+/// Option of Function: f draws random numbers.
+struct Draws {};
 
 namespace detail {
 
 struct FunctionOptions {
   int channels = 0;      ///< of the result; 0: those of the first value
   unsigned vectors = 0;  ///< a bit for each value that is one
-  bool to_vector = false;
+  bool to_vector = false, draws = false;
 
   template <int Count>
   constexpr void set(Channels<Count>) {
@@ -52,6 +57,7 @@ struct FunctionOptions {
     vectors = ((1U << Numbers) | ... | 0U);
   }
   constexpr void set(ToVector) { to_vector = true; }
+  constexpr void set(Draws) { draws = true; }
   constexpr bool is_vector(int value) const { return (vectors >> value & 1U) != 0; }
 };
 template <class... Options>
@@ -99,8 +105,17 @@ struct FunctionGradients {
   int launches = 0;
 };
 
+/// The generator of a node's numbers in this step, on the host; none where it does not draw.
+inline std::optional<Generator> generator_of(const RandomStream& random) {
+  if (!random.draws()) return std::nullopt;
+  index_t step = 0;
+  Kokkos::deep_copy(Kokkos::View<index_t, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(&step),
+                    Kokkos::View<const index_t, memory_space, Kokkos::MemoryUnmanaged>(random.step));
+  return Generator{random.seed, static_cast<std::uint64_t>(step), random.stream};
+}
+
 /// The launch types of a function of so many values. Vectors: as in FunctionOptions.
-template <class F, int Values, unsigned Vectors, bool MakesVector>
+template <class F, int Values, unsigned Vectors, bool MakesVector, bool Draws>
 struct FunctionOf {
   static_assert(Vectors < (1U << Values) - 1, "TakesVectors: at least one value of a Function has points");
   static constexpr bool is_vector(int value) { return (Vectors >> value & 1U) != 0; }
@@ -143,6 +158,15 @@ struct FunctionOf {
     }(Numbers{});
   }
 
+  /// What f makes of values.
+  template <class S, class... E>
+  static auto called(const LaunchAt<S>& at, const E&... e) {
+    if constexpr (Draws)
+      return as_expression(F{}(generator_of(at.random()), e...));
+    else
+      return as_expression(F{}(e...));
+  }
+
   struct Forward {
     static constexpr const char* label = "halogen::function";
     static constexpr bool evaluates_fields = true, common_output = false;
@@ -161,7 +185,7 @@ struct FunctionOf {
       }();
       const EvaluationScope scope;
       const auto expression =
-          std::apply([](const auto&... field) { return as_expression(F{}(as_expression(field)...)); }, fields);
+          std::apply([&](const auto&... field) { return called(at, as_expression(field)...); }, fields);
       check_result(result, expression);
       write_values(result, result.storage(), expression);
       if constexpr (MakesVector) return at.write_vectors(label, vectors_of(at, result, 0));
@@ -237,8 +261,8 @@ struct FunctionOf {
     const auto fields = values(at, context, 1);
     const EvaluationScope scope;
     const auto expression = [&]<int... I>(std::integer_sequence<int, I...>) {
-      return as_expression(F{}(VariableLeaf<I, std::tuple_element_t<I, std::decay_t<decltype(fields)>>>(
-          std::get<I>(fields), "Function")...));
+      return called(at, VariableLeaf<I, std::tuple_element_t<I, std::decay_t<decltype(fields)>>>(std::get<I>(fields),
+                                                                                                 "Function")...);
     }(Numbers{});
     return std::apply(
         [&](const auto&... field) {
@@ -295,7 +319,7 @@ struct FunctionOf {
 
 }  // namespace detail
 
-/// Options: Channels<C> of the result, TakesVectors<I...>, ToVector.
+/// Options: Channels<C> of the result, TakesVectors<I...>, ToVector, Draws.
 template <class F, class... Options>
 struct Function : Module<Function<F, Options...>> {
   static constexpr detail::FunctionOptions options = detail::function_options<Options...>();
@@ -306,7 +330,8 @@ struct Function : Module<Function<F, Options...>> {
   template <class... More>
     requires(sizeof...(More) < 3 && (std::is_same_v<More, Traced> && ...))
   constexpr Traced operator()(Traced first, More... more) const {
-    using Of = detail::FunctionOf<F, 1 + static_cast<int>(sizeof...(More)), options.vectors, options.to_vector>;
+    using Of =
+        detail::FunctionOf<F, 1 + static_cast<int>(sizeof...(More)), options.vectors, options.to_vector, options.draws>;
     GraphDraft& graph = *first.graph;
     const Traced values[] = {first, more...};
     Node node;
@@ -324,6 +349,7 @@ struct Function : Module<Function<F, Options...>> {
       node.inputs[i++] = x.node;
     }
     graph.evaluates = true;
+    graph.draws |= options.draws;
     return {&graph, graph.add(node)};
   }
 };

@@ -12,6 +12,7 @@
 #include "halogen/layers/conv_transpose2d.hpp"
 #include "halogen/layers/dropout.hpp"
 #include "halogen/layers/gelu.hpp"
+#include "halogen/layers/key_terms.hpp"
 #include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/linear.hpp"
 #include "halogen/layers/map.hpp"
@@ -58,13 +59,16 @@ struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop, Eps
   Named<"norm2", LayerNorm<Channels, Epsilon>> norm2;
   Named<"mlp", Feed> mlp;
 
-  constexpr Traced forward(Traced x) const {
-    const Traced seen = x + dropped(attention(norm1(x)));
+  /// Of all points, or of those that a KeyMask or KeyBias tells of, where Attention takes one.
+  template <detail::TellsOfKeys... Terms>
+  constexpr Traced forward(Traced x, Terms... terms) const {
+    const Traced seen = x + dropped(attention(norm1(x), terms...));
     return seen + dropped(mlp(norm2(seen)));
   }
 
   /// Of points and tokens, where Attention takes both.
   template <class... Tokens>
+    requires(sizeof...(Tokens) > 0 && (std::is_same_v<Tokens, Traced> && ...))
   constexpr auto forward(Traced x, Tokens... tokens) const {
     std::array all{x, tokens...};
     const std::array normed{norm1(x), norm1(tokens)...};

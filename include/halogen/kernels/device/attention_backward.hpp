@@ -143,8 +143,7 @@ struct AttentionBiasGradient {
                          gradients, keys, products);
       logits.each_with(team, products, [&](int row, int column, T logit, T product) {
         const bool stands = row < own && k + column < seen;
-        const auto p =
-            share_of(saved, stands, task.sample, task.head, task.begin + row, k + column, logit, logs[row]);
+        const auto p = share_of(saved, stands, task.sample, task.head, task.begin + row, k + column, logit, logs[row]);
         if (!p.hidden)
           Kokkos::atomic_add(&result.at(shape, task.sample, task.head, task.begin + row, k + column),
                              p.slope(product, dots[row]));

@@ -1,0 +1,303 @@
+// How the points of a level attend to each other: the options that attention layers share, and attention of query, key
+// and value that lie one after the other in the channels of one value.
+#pragma once
+
+#include <array>
+#include <limits>
+#include <optional>
+#include <ratio>
+
+#include "halogen/array/piece_numbers.hpp"
+#include "halogen/autograd/attention.hpp"
+#include "halogen/autograd/pieces.hpp"
+#include "halogen/autograd/reshaped.hpp"
+#include "halogen/layers/attend_together.hpp"
+#include "halogen/layers/chunk.hpp"
+#include "halogen/layers/class_token.hpp"
+#include "halogen/layers/function.hpp"
+#include "halogen/layers/key_terms.hpp"
+#include "halogen/layers/layer_norm.hpp"
+#include "halogen/layers/rotary_embedding.hpp"
+
+namespace halogen {
+
+/// A point attends to itself and to those before it. Of signals (N, C, W) alone: planes and volumes have no order.
+template <bool On = true>
+struct IsCausal {};
+/// Queries and keys are turned as RotaryEmbedding1d, 2d or 3d does.
+template <int Dimensions, int Base = 10000>
+struct Rotary {};
+/// Queries and keys are normed over the channels of each head before: by LayerNorm or RMSNorm, as timm's qk_norm.
+template <template <int, class> class Norm = LayerNorm>
+struct QueryKeyNorm {};
+/// How it goes where ranks share a sample (array/attention_by_heads.hpp); automatic by default.
+template <ContextParallel Way>
+struct ParallelBy {};
+/// Grouped queries (Ainslie et al. 2023): keys and values have Count heads, of which the heads are a multiple.
+template <int Count>
+struct KeyValueHeads {};
+/// A bias that is learned for each head and each distance of two points, along all dimensions of a field of at most
+/// these extents: relative_position_bias_table ((2 E_0 - 1) (2 E_1 - 1) ..., Heads), as BEiT (Bao et al. 2022) and Swin
+/// have it. Every rank holds the table, and 4 bytes for each point.
+template <int... Extents>
+struct RelativeBias {};
+/// Shares of softmax are 0 with probability P (std::ratio) in training, as torch.nn.MultiheadAttention's dropout. What
+/// is dropped depends on the seed, the step, the layer and the two points, so not on the mesh.
+template <class P>
+struct AttentionDropout {};
+
+namespace detail {
+
+struct AttentionLayerOptions {
+  bool bias = true, is_causal = false;
+  int rotary = 0, base = 0;  ///< dimensions; 0: not turned
+  bool normed = false, centred = false;
+  int key_heads = 0;  ///< 0: as many as heads
+  ContextParallel parallel = ContextParallel::automatic;
+  std::array<int, spatial_dimensions> grid{};  ///< of relative positions
+  int grid_dimensions = 0;                     ///< 0: no bias of them
+  std::intmax_t dropped = 0, dropped_of = 1;   ///< the probability
+
+  constexpr bool draws() const { return dropped > 0; }
+  /// How many distances two points of the grid may have.
+  constexpr int distances() const {
+    int count = 1;
+    for (int d = 0; d < grid_dimensions; ++d) count *= 2 * grid[static_cast<std::size_t>(d)] - 1;
+    return count;
+  }
+
+  template <bool On>
+  constexpr void set(Bias<On>) {
+    bias = On;
+  }
+  template <bool On>
+  constexpr void set(IsCausal<On>) {
+    is_causal = On;
+  }
+  template <int Dimensions, int Base>
+  constexpr void set(Rotary<Dimensions, Base>) {
+    static_assert(Dimensions >= 1 && Dimensions <= spatial_dimensions && Base > 1, "Rotary<Dimensions (1 to 3), Base>");
+    rotary = Dimensions, base = Base;
+  }
+  constexpr void set(QueryKeyNorm<LayerNorm>) { normed = centred = true; }
+  constexpr void set(QueryKeyNorm<RMSNorm>) { normed = true; }
+  template <ContextParallel Way>
+  constexpr void set(ParallelBy<Way>) {
+    parallel = Way;
+  }
+  template <int Count>
+  constexpr void set(KeyValueHeads<Count>) {
+    static_assert(Count > 0, "keys and values have heads");
+    key_heads = Count;
+  }
+  template <int... Extents>
+  constexpr void set(RelativeBias<Extents...>) {
+    static_assert(sizeof...(Extents) >= 1 && sizeof...(Extents) <= spatial_dimensions && ((Extents > 0) && ...),
+                  "RelativeBias<Extents...> of one to three dimensions");
+    grid_dimensions = 0;
+    ((grid[static_cast<std::size_t>(grid_dimensions++)] = Extents), ...);
+  }
+  template <class P>
+  constexpr void set(AttentionDropout<P>) {
+    static_assert(P::num >= 0 && P::num < P::den, "a probability of dropping is 0 or more and less than 1");
+    dropped = P::num, dropped_of = P::den;
+  }
+};
+template <class... Options>
+constexpr AttentionLayerOptions attention_options() {
+  AttentionLayerOptions options;
+  (options.set(Options{}), ...);
+  return options;
+}
+
+/// Of query, key and value one after the other, of so many heads each, beside what is told of keys or a table of
+/// relative positions: (N, (Heads + 2 KeyHeads) E, ...) -> (N, Heads E, ...).
+template <int Heads, int KeyHeads, AttentionLayerOptions Options, KeyTerm Term>
+struct AttendToAll {
+  /// Of the values, behind a generator where it draws.
+  template <class... X>
+  auto operator()(const X&... x) const {
+    if constexpr (Options.draws())
+      return attended(x...);
+    else
+      return attended(std::nullopt, x...);
+  }
+
+ private:
+  template <class Field, class... Beside>
+  static auto attended(const std::optional<Generator>& draws, const Field& qkv, const Beside&... beside) {
+    constexpr int last = placed_at<Field>::rank - 1;
+    constexpr int all = Heads + 2 * KeyHeads;
+    const auto points = stored(flatten_pieces<2, last>(qkv));  // (N, (Heads + 2 KeyHeads) E, L)
+    AttentionOptions options{
+        .is_causal = Options.is_causal, .enable_gqa = Heads != KeyHeads, .parallel = Options.parallel};
+    if (draws) {
+      options.dropout_p = static_cast<double>(Options.dropped) / static_cast<double>(Options.dropped_of);
+      options.generator = *draws;
+    }
+    const auto operands =
+        attention_operands(some_heads<all>(points, 0, Heads), some_heads<all>(points, Heads, KeyHeads),
+                           some_heads<all>(points, Heads + KeyHeads, KeyHeads));
+    const auto seen =
+        attention_of(options, numbers(qkv),
+                     std::tuple_cat(operands, std::tuple(bias<typename decltype(points)::value_type>(qkv, beside)...)));
+    return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
+  }
+
+  /// Points are numbered by rows of the table, or of the field.
+  template <class Field>
+  static std::shared_ptr<const PairNumbers> numbers(const Field& qkv) {
+    if constexpr (Options.grid_dimensions == 0 && !Options.draws()) {
+      return nullptr;
+    } else {
+      using Apart = field_of_t<Field>;
+      const auto shape = shape_of<Apart>(qkv);
+      NumberStrides stride{};
+      index_t next = 1, centre = 0;
+      for (int d = Apart::rank - 1; d >= 2; --d) {
+        const auto i = static_cast<std::size_t>(d);
+        const index_t extent = shape->cuts()[i].extent();
+        stride[i] = next;
+        if (Options.grid_dimensions > 0) {
+          const index_t most = Options.grid[i - 2];
+          if (extent > most)
+            throw CollectiveError("attention: the field has " + std::to_string(extent) + " points in dimension " +
+                                  std::to_string(d) + ", RelativeBias is of " + std::to_string(most) +
+                                  ": give RelativeBias the largest extents of the level");
+          centre += (most - 1) * next;
+          next *= 2 * most - 1;
+        } else {
+          next *= extent;
+        }
+      }
+      auto made = std::make_shared<PairNumbers>(piece_numbers<2, Apart>(*shape, stride));
+      made->of_table = Options.grid_dimensions > 0;
+      made->centre = centre;
+      return made;
+    }
+  }
+
+  template <class T, class Field, class Beside>
+  static auto bias(const Field&, const Beside& beside) {
+    if constexpr (Term == KeyTerm::none) {
+      const auto table = unflatten<1>(beside, Options.distances(), Heads);  // (N, T, Heads)
+      return mask_operand<T>(unflatten<1>(transpose<1, 2>(table), Heads, 1));
+    } else {
+      constexpr int last = placed_at<Field>::rank - 1;
+      const auto keys = stored(flatten_pieces<2, last>(beside));  // (N, 1 or Heads, L)
+      using Here = field_of_t<std::decay_t<decltype(keys)>, T>;
+      using Whole =
+          typename field_of<T,
+                            typename placed_instead<2, replicate_code, typename FieldLeaf<Here>::placed>::type>::type;
+      const auto of_all = unflatten<1>(redistribute<Whole>(keys), -1, 1);
+      if constexpr (Term == KeyTerm::mask)
+        return mask_operand<T>(detach(of_all) != T(0));
+      else
+        return mask_operand<T>(of_all);
+    }
+  }
+};
+
+/// Attention of query, key and value in one value.
+template <int Heads, class... Options>
+struct Attending {
+  static_assert(Heads > 0, "attention has heads");
+  static constexpr AttentionLayerOptions options = attention_options<Options...>();
+  static constexpr int key_heads = options.key_heads > 0 ? options.key_heads : Heads, all = Heads + 2 * key_heads;
+  static_assert(Heads % key_heads == 0, "the heads are a multiple of KeyValueHeads");
+  static constexpr RotaryConstants turns{{}, all, Heads + key_heads, options.rotary, static_cast<double>(options.base)};
+
+  /// Before the channels of a layer are made.
+  static constexpr void check(Traced x, int channels) {
+    if (channels % Heads != 0) x.graph->refuse(Misfit::Kind::groups_do_not_divide, x.graph->layers, Heads, channels);
+  }
+
+  static constexpr Traced turned(Traced qkv) {
+    if constexpr (options.rotary > 0) return add_rotary(qkv, turns);
+    return qkv;
+  }
+
+  /// `terms`: none, or a KeyMask or KeyBias.
+  template <class... Terms>
+  static constexpr Traced of(Traced qkv, Terms... terms) {
+    static_assert(sizeof...(Terms) <= 1, "attention takes a KeyMask or a KeyBias");
+    static_assert(sizeof...(Terms) == 0 || options.grid_dimensions == 0,
+                  "attention takes RelativeBias, or a KeyMask or KeyBias, not both");
+    GraphDraft& graph = *qkv.graph;
+    const int channels = (*qkv).channels;
+    if (channels % all != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, graph.layers, all, channels);
+    qkv = turned(qkv);
+    const Traced y = attended(qkv, terms...);
+    Node& node = graph.nodes[y.node];
+    node.channels = channels / all * Heads;
+    if (options.is_causal) graph.slide(1, node.layer);
+    if (options.grid_dimensions > 0) graph.slide(options.grid_dimensions, node.layer);
+    return y;
+  }
+
+  /// Of points and tokens, as of(): the points' first.
+  template <int Channels, std::size_t Tokens>
+  static constexpr std::array<Traced, 1 + Tokens> together(Traced points, const std::array<Traced, Tokens>& tokens) {
+    static_assert(!options.is_causal, "attention with tokens is not causal: leave IsCausal out");
+    static_assert(options.grid_dimensions == 0 && !options.draws(),
+                  "attention with tokens takes no RelativeBias and no AttentionDropout");
+    constexpr int count = static_cast<int>(Tokens);
+    Traced beside = tokens[0];
+    for (std::size_t i = 1; i < Tokens; ++i) beside = concat(beside, tokens[i]);
+    points = turned(points);
+    using OfPoints =
+        Function<PointsAttend<Heads, key_heads, count, options.parallel>, TakesVectors<1>, halogen::Channels<Channels>>;
+    using OfTokens =
+        Function<TokensAttend<Heads, key_heads, count>, TakesVectors<0>, ToVector, halogen::Channels<count * Channels>>;
+    const Traced seen = OfPoints{}(points, beside);
+    const Traced of_tokens = OfTokens{}(beside, points);
+    if constexpr (count == 1) return {seen, of_tokens};
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::array{seen, add_chunk<static_cast<int>(I), 1, count>(of_tokens)...};
+    }(std::make_index_sequence<Tokens>{});
+  }
+
+  /// Query, key and value with the norms of QueryKeyNorm, which are parts of the layer that calls it.
+  template <int Channels>
+  static constexpr Traced normed(Traced qkv) {
+    if constexpr (options.normed) {
+      constexpr Named<"q_norm", Norm<Heads, Channels / Heads>> query_norm;
+      constexpr Named<"k_norm", Norm<key_heads, Channels / Heads>> key_norm;
+      const Traced query = query_norm(add_chunk<0, Heads, all>(qkv));
+      const Traced key = key_norm(add_chunk<Heads, key_heads, all>(qkv));
+      qkv = concat(concat(query, key), add_chunk<Heads + key_heads, key_heads, all>(qkv));
+    }
+    return qkv;
+  }
+
+ private:
+  template <class Term>
+  static constexpr Traced attended(Traced qkv, Term term) {
+    const int channels = (*term.value).channels;
+    if (channels != 1 && channels != Heads)
+      qkv.graph->refuse(Misfit::Kind::channels_differ, qkv.graph->layers, Heads, channels);
+    return Called<key_term<Term>>{}(qkv, term.value);
+  }
+  static constexpr Traced attended(Traced qkv) {
+    if constexpr (options.grid_dimensions == 0) {
+      return Called<KeyTerm::none>{}(qkv);
+    } else {
+      // uniform, of deviation 1 / sqrt(3 fan_in) = 0.02, as Swin's
+      const Traced table =
+          add_vector_row(qkv, "relative_position_bias_table",
+                         {.shape = {options.distances(), Heads}, .rank = 2, .fan_in = 833}, vector_row<0>);
+      table.graph->nodes[table.node].channels = options.distances() * Heads;
+      return Called<KeyTerm::none, TakesVectors<1>>{}(qkv, table);
+    }
+  }
+  template <KeyTerm Term, class... More>
+  using Called =
+      std::conditional_t<options.draws(), Function<AttendToAll<Heads, key_heads, options, Term>, Draws, More...>,
+                         Function<AttendToAll<Heads, key_heads, options, Term>, More...>>;
+
+  template <int Count, int Width>
+  using Norm = std::conditional_t<options.centred, LayerNormOfHeads<Count, Width>, RMSNormOfHeads<Count, Width>>;
+};
+
+}  // namespace detail
+}  // namespace halogen

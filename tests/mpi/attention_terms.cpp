@@ -1,0 +1,129 @@
+// program: attention_bias
+// Attention layers with a bias of distances, a mask or a bias of keys, and dropout of shares: PyTorch's stored tensors
+// on every mesh (make_layer_references.py), networks around them on every mesh as on one rank and beside finite
+// differences.
+#include "support/composition.hpp"
+#include "support/refusal.hpp"
+#include "support/stored.hpp"
+
+namespace test_attention_terms {
+
+namespace {
+
+const char* const file = "attention_terms";
+
+/// Attends with the first half of eight channels; the second tells of the keys.
+struct Masked : hg::Module<Masked> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    constexpr hg::Named<"attn", hg::MultiheadAttention<4, 2>> attention;
+    const hg::Traced mask = hg::ReLU{}(hg::chunk<8>(x)[4]);
+    return attention(hg::chunk<2>(x)[0], hg::KeyMask{mask});
+  }
+};
+struct Biased : hg::Module<Biased> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    constexpr hg::Named<"attn", hg::MultiheadAttention<4, 2>> attention;
+    return attention(hg::chunk<2>(x)[0], hg::KeyBias{hg::chunk<4>(x)[2]});
+  }
+};
+struct CrossMasked : hg::Module<CrossMasked> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    constexpr hg::Named<"attn", hg::CrossAttention<4, 2, 3>> attention;
+    const auto parts = hg::chunk<8>(x);
+    const hg::Traced context = hg::concat(hg::concat(parts[4], parts[5]), parts[6]);
+    return attention(hg::chunk<2>(x)[0], context, hg::KeyMask{hg::ReLU{}(parts[7])});
+  }
+};
+
+/// A bias that the network makes, one for each head; grouped queries, turned; beside windows of the field.
+struct Between : hg::Module<Between> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    constexpr hg::Named<"first", hg::Conv2d<2, 16, hg::Kernel<3>, hg::Padding<1>>> first;
+    constexpr hg::Named<"bias", hg::Conv2d<2, 4>> bias;
+    constexpr hg::Named<"block",
+                        hg::TransformerBlock<16, hg::MultiheadAttention<16, 4, hg::KeyValueHeads<2>, hg::Rotary<2>>>>
+        block;
+    constexpr hg::Named<"last", hg::Conv2d<16, 2, hg::Kernel<3>, hg::Padding<1>>> last;
+    return last(block(first(x), hg::KeyBias{bias(x)}));
+  }
+};
+using Relative =
+    hg::Sequential<hg::Conv2d<2, 8>, hg::MultiheadAttention<8, 4, hg::KeyValueHeads<2>, hg::RelativeBias<14, 13>>,
+                   hg::Conv2d<8, 2>>;
+using RelativeVolume =
+    hg::Sequential<hg::Linear<2, 4>, hg::MultiheadAttention<4, 2, hg::RelativeBias<6, 6, 7>>, hg::Linear<4, 2>>;
+template <class... Options>
+using Dropping =
+    hg::Sequential<hg::Conv2d<2, 8>, hg::MultiheadAttention<8, 4, hg::KeyValueHeads<2>, Options...>, hg::Conv2d<8, 2>>;
+
+}  // namespace
+
+TEST_CASE("a bias of distances, a mask and a bias of keys: PyTorch's") {
+  const std::vector<std::string> projections{"attn.qkv.weight", "attn.qkv.bias", "attn.proj.weight", "attn.proj.bias"};
+  const std::vector<std::string> with_table{"attn.qkv.weight", "attn.qkv.bias", "attn.relative_position_bias_table",
+                                            "attn.proj.weight", "attn.proj.bias"};
+  using Plane = hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::RelativeBias<8, 7>>>;
+  using Signal = hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::RelativeBias<17>>>;
+  support::check_with_parameters<hg::Sequential<Plane>, 4, 4>(file, "relative", with_table);
+  support::check_with_parameters<hg::Sequential<Signal>, 4, 4, 2>(file, "relative_signal", with_table);
+  support::check_with_parameters<Masked, 8, 4>(file, "masked", projections);
+  support::check_with_parameters<Biased, 8, 4>(file, "biased", projections);
+  support::check_with_parameters<CrossMasked, 8, 4>(
+      file, "cross_masked",
+      {"attn.q.weight", "attn.q.bias", "attn.kv.weight", "attn.kv.bias", "attn.proj.weight", "attn.proj.bias"});
+}
+
+TEST_CASE("in networks: every mesh as one rank, finite differences") {
+  support::check_composition<Between, 2, 2>({2, 12, 11});
+  support::check_composition<Relative, 2, 2>({2, 12, 11});
+  support::check_composition<RelativeVolume, 2, 2, false, support::VolumeMesh>({1, 6, 6, 7});
+}
+
+TEST_CASE("dropout of shares: finite differences, the same on every mesh, anew at each step, none in inference") {
+  const auto check = []<class Model, class Kept>(Model, Kept) {
+    static std::vector<double> first;  // on the first mesh, one rank's
+    const auto parameters = support::numbers<double>(hg::Parameters<Model, double>::count, 1);
+    const auto all = support::meshes(2);
+    for (const auto& mesh : all) {
+      CAPTURE(support::text(mesh));
+      using Image = support::FieldOn<support::Mesh, double, 2>;
+      const auto x = hg::distribute_tensor<Image>(mesh, {2, 2, 12, 11}, support::numbers<double>(2 * 2 * 12 * 11, 2));
+      hg::Parameters<Model, double> start;
+      start.copy_from_host(parameters);
+      auto step = hg::value_and_grad([&](auto net) { return hg::mse(net(x), x); }, 17);
+      const auto [loss, share] = step(start);
+      const std::vector<double> gradient = hg::redistribute<hg::Replicate>(share).to_host();
+      if (first.empty()) first = gradient;
+      CHECK(support::relative_error(gradient, first) < 1e-12);
+      CHECK(step(start).first != loss);
+      hg::Parameters<Kept, double> same;
+      same.copy_from_host(parameters);
+      CHECK(hg::full_tensor(hg::infer(start, x)) == hg::full_tensor(hg::infer(same, x)));
+      if (mesh.extents() != all.front().extents()) continue;
+      const auto loss_of = [&](const std::vector<double>& p) {
+        hg::Parameters<Model, double> moved;
+        moved.copy_from_host(p);
+        step.set_step(0);
+        return step(moved).first;
+      };
+      CHECK(support::slope_error(loss_of, parameters, gradient, support::numbers<double>(parameters.size(), 3)) < 1e-6);
+    }
+  };
+  using Drop = hg::AttentionDropout<std::ratio<1, 4>>;
+  check(Dropping<Drop>{}, Dropping<>{});
+  check(Dropping<Drop, hg::RelativeBias<12, 12>>{}, Dropping<hg::RelativeBias<12, 12>>{});
+}
+
+TEST_CASE("a field that is larger than the table of distances is refused alike on all ranks") {
+  using Small = hg::Sequential<hg::Attend<1, hg::RelativeBias<12, 8>>>;
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, support::world().size(), 1});
+  const auto x = hg::distribute_tensor<support::FieldOn<support::Mesh, double, 3>>(
+      mesh, {1, 3, 12, 11}, support::numbers<double>(3 * 12 * 11, 2));
+  const auto parameters = hg::initial_parameters<Small, double>(1);
+  CHECK(
+      support::refusal<hg::CollectiveError>([&] { hg::infer(parameters, x); }) ==
+      "attention: the field has 11 points in dimension 3, RelativeBias is of 8: give RelativeBias the largest extents "
+      "of the level");
+}
+
+}  // namespace test_attention_terms
