@@ -121,6 +121,86 @@ TEST_CASE("by heads as by the ring, where the bias is at hand") {
   });
 }
 
+TEST_CASE("zigzag: causal rows are moved, so that all ranks compute as much") {
+  for (const bool grouped : {false, true}) {
+    Case each = made(4, 83, 83, 8, {2, 4, 83, 83}, true, true);
+    if (grouped) each = made(4, 6, 6, 8, {1, 1, 1, 6}, true, false);  // parts without rows
+    everywhere<Line>([&](const auto& mesh, int way) {
+      check<Rows<double, Line, hg::Shard<2>>, Rows<double, Line, hg::Replicate>>(mesh, way, each, 1e-12,
+                                                                                 hg::ContextParallel::zigzag);
+    });
+  }
+  // grouped queries, other lengths, embeddings that all gradients take by one kernel
+  const Numbers q = rows(1, 6, 90, 32, 1), k = rows(1, 2, 101, 32, 2), v = rows(1, 2, 101, 32, 3),
+                g = rows(1, 6, 90, 32, 4);
+  const auto each_head = [](const Numbers& a) {
+    return Numbers({1, 6, a.extents[2], 32}, [&](auto i) { return a(i[0], i[1] / 3, i[2], i[3]); });
+  };
+  const auto of_heads = [](const Numbers& a) {
+    return Numbers({1, 2, a.extents[2], 32}, [&](auto i) {
+      return a(i[0], 3 * i[1], i[2], i[3]) + a(i[0], 3 * i[1] + 1, i[2], i[3]) + a(i[0], 3 * i[1] + 2, i[2], i[3]);
+    });
+  };
+  const auto expected = plain_attention(q, each_head(k), each_head(v), g, true);
+  everywhere<Line>([&](const auto& mesh, int way) {
+    using Field = Rows<double, Line, hg::Shard<2>>;
+    const auto [output, pull] = hg::vjp(
+        [&](auto q, auto k, auto v) {
+          return hg::scaled_dot_product_attention(
+              q, k, v, {.is_causal = true, .enable_gqa = true, .parallel = hg::ContextParallel::zigzag});
+        },
+        field<Field>(mesh, q, way), field<Field>(mesh, k, way), field<Field>(mesh, v, way));
+    const auto [dq, dk, dv] = pull(field<Field>(mesh, g, way));
+    CHECK(distance(output, expected.output) < 1e-12);
+    CHECK(distance(dq, expected.query) < 1e-12);
+    CHECK(distance(dk, of_heads(expected.key)) < 1e-12);
+    CHECK(distance(dv, of_heads(expected.value)) < 1e-12);
+  });
+}
+
+TEST_CASE("bytes of a zigzag ring: what explain and docs/communication.md say") {
+  using Field = Rows<float, Line, hg::Shard<2>>;
+  const auto mesh = hg::device_mesh<Line>(grid_world(), {-1});
+  const index_t ranks = grid_world().size(), length = 144;
+  const auto q = field<Field>(mesh, rows(2, 6, length, 8, 1)), k = field<Field>(mesh, rows(2, 3, length, 8, 2)),
+             v = field<Field>(mesh, rows(2, 3, length, 4, 3));
+  const hg::AttentionOptions options{.is_causal = true, .enable_gqa = true, .parallel = hg::ContextParallel::zigzag};
+  const auto run = [&] {
+    const Field y = hg::scaled_dot_product_attention(q, k, v, options);
+    static_cast<void>(y);
+  };
+  run();
+  const hg::CommStatistics before = hg::comm_stats();
+  run();
+  index_t sent = static_cast<index_t>((hg::comm_stats() - before).messages.bytes);
+  grid_world().all_reduce(&sent, 1);
+  index_t stay = 0;  // of twice as many parts as ranks, of which rank r has 2 r and 2 r + 1 before
+  for (index_t r = 0; r < ranks; ++r)
+    for (const index_t part : {2 * r, 2 * r + 1}) stay += part == r || part == 2 * ranks - 1 - r;
+  const index_t moved = length / (2 * ranks) * (2 * ranks - stay);
+  CHECK(sent == 2 * 4 * ((6 + 3) * moved + 3 * length * (ranks - 1)) * (8 + 4));
+  if (ranks > 1)
+    CHECK(hg::explain(hg::scaled_dot_product_attention(q, k, v, options)).find(std::to_string(sent) + " bytes") !=
+          std::string::npos);
+}
+
+TEST_CASE("counted work of a zigzag ring: the largest rank's is at most 1.05 of the mean and one block") {
+  for (const index_t length : {1, 7, 64, 2999, 3000, 65536})
+    for (const int ranks : {1, 2, 3, 4, 6, 7, 64}) {
+      CAPTURE(length);
+      CAPTURE(ranks);
+      const hg::Cut cut = hg::RingSchedule::zigzag(length, ranks);
+      index_t largest = 0, all = 0;
+      for (int r = 0; r < ranks; ++r) {
+        const index_t work = hg::RingSchedule{r, cut, cut, true, true}.work(r);
+        largest = std::max(largest, work), all += work;
+      }
+      CHECK(all == length * (length + 1) / 2);
+      const index_t block = 48 * 64;  // of a kernel
+      CHECK(static_cast<double>(largest) <= 1.05 * static_cast<double>(all) / ranks + static_cast<double>(block));
+    }
+}
+
 TEST_CASE("a mask of bool hides keys, even NaN; a query that sees none has 0") {
   everywhere<Line>([&](const auto& mesh, int way) {
     using Field = Rows<float, Line, hg::Shard<2>>;
@@ -184,7 +264,8 @@ TEST_CASE("dropout: shares are 0 or divided by what is kept, alike on every mesh
         q, k, v, g, is_causal, [](auto) { return 0.0; }, [&](auto i) { return kept(i); });
     everywhere<Line>([&](const auto& mesh, int way) {
       using Field = Rows<double, Line, hg::Shard<2>>;
-      for (const auto parallel : {hg::ContextParallel::ring, hg::ContextParallel::automatic}) {
+      for (const auto parallel :
+           {hg::ContextParallel::ring, hg::ContextParallel::zigzag, hg::ContextParallel::automatic}) {
         hg::AttentionOptions each = options;
         each.is_causal = is_causal, each.parallel = parallel;
         const auto [output, pull] =
@@ -216,7 +297,7 @@ TEST_CASE("a bias that does not fit is refused alike on all ranks") {
     if (mesh.size() > 1)
       CHECK(
           said(field<Field>(mesh, rows(1, 1, 24, 36, 5)), {.parallel = hg::ContextParallel::all_to_all}) ==
-          "attention by heads: the bias is cut along queries or heads, so a rank lacks what its new heads ask: give it "
+          "attention: the bias is cut along queries or heads, so a rank lacks what its new rows or heads ask: give it "
           "Replicate there, or use ContextParallel::ring");
   });
 }

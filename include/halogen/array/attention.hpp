@@ -5,8 +5,9 @@
 //
 //   all three placed as     result      moves on that mesh dimension
 //   Shard<0>, Shard<1>      the same    nothing: samples and heads are whole
-//   Shard<2>                Shard<2>    keys and values travel round a ring, ranks - 1 messages a rank; or all goes by
-//                                       heads, two all-to-alls (array/attention_by_heads.hpp)
+//   Shard<2>                Shard<2>    keys and values travel round a ring, ranks - 1 messages a rank, balanced where
+//                                       causal (array/attention_zigzag.hpp); or all goes by heads, two all-to-alls
+//                                       (array/attention_by_heads.hpp)
 //   Replicate               Replicate   nothing
 //
 // Several mesh dimensions may cut the sequence; their ranks are one ring. Refused: Shard<3>, Partial, other placements
@@ -24,7 +25,7 @@
 #include "halogen/array/attention_by_heads.hpp"
 #include "halogen/array/attention_dropout.hpp"
 #include "halogen/array/attention_operands.hpp"
-#include "halogen/array/attention_ring.hpp"
+#include "halogen/array/attention_zigzag.hpp"
 #include "halogen/halo/kept_moves.hpp"
 
 namespace halogen {
@@ -89,6 +90,7 @@ struct Attention
   using Logsumexp = typename detail::field_of<T, Where>::type;  ///< (N, H, L, 1)
   using BiasField = typename detail::attention_bias_field<T, Bias...>::type;
   using Ring = detail::AttentionRing<T, S>;
+  using Zigzag = detail::AttentionZigzag<T, S>;
   using ByHeads = detail::AttentionByHeads<T, S, Where>;
 
   std::tuple<Q, K, V, Bias...> parts;
@@ -97,7 +99,10 @@ struct Attention
   std::shared_ptr<Logsumexp> logsumexp = std::make_shared<Logsumexp>();
   std::shared_ptr<BiasField> bias = std::make_shared<BiasField>();
   std::shared_ptr<detail::RandomPairs> dropout = std::make_shared<detail::RandomPairs>();
-  std::shared_ptr<std::optional<ByHeads>> by_heads = std::make_shared<std::optional<ByHeads>>();  ///< where it went so
+  /// What forward has left where it did not go round the plain ring.
+  std::shared_ptr<std::optional<ByHeads>> by_heads = std::make_shared<std::optional<ByHeads>>();
+  std::shared_ptr<std::optional<typename Zigzag::Kept>> by_zigzag =
+      std::make_shared<std::optional<typename Zigzag::Kept>>();
 
   Attention(std::tuple<Q, K, V, Bias...> operands, AttentionOptions o,
             std::shared_ptr<const detail::PairNumbers> of_positions = nullptr)
@@ -127,14 +132,19 @@ struct Attention
           schedule.rank = pieces.part(query.mesh().rank(), 2);
           schedule.queries = query.cut(2), schedule.keys = key.cut(2);
           schedule.is_causal = options.is_causal;
-          kernels::AttentionShape shape;
-          shape.samples = query.local_extent(0), shape.heads = key.local_extent(1);
-          shape.queries = query.local_extent(2), shape.first_query = query.offset(2);
-          shape.embedding = static_cast<int>(query.extent(3));
-          shape.value_embedding = static_cast<int>(value.extent(3));
-          shape.is_causal = options.is_causal;
-          return std::make_unique<Ring>(query.mesh().communicator(pieces.mask({2})), schedule, shape,
-                                        key.extent(1) == 0 ? 1 : query.extent(1) / key.extent(1));
+          return std::make_unique<Ring>(query.mesh().communicator(pieces.mask({2})), schedule,
+                                        shape_of_rank(query, key, value), group_of(query, key));
+        });
+  }
+  /// The same of a zigzag ring.
+  template <class Query, class Key, class Value>
+  Zigzag& zigzag(const Query& query, const Key& key, const Value& value) const {
+    return query.mesh().template kept<detail::KeptMoves<detail::AttentionKey, Zigzag>>().get(
+        detail::AttentionAsked{detail::place_of(query), detail::place_of(key), detail::place_of(value), true}, [&] {
+          const Decomposition& pieces = query.decomposition();
+          return std::make_unique<Zigzag>(query.mesh().communicator(pieces.mask({2})),
+                                          pieces.part(query.mesh().rank(), 2), query.cut(2), key.cut(2),
+                                          shape_of_rank(query, key, value), group_of(query, key));
         });
   }
   double scale(index_t embedding) const {
@@ -151,14 +161,25 @@ struct Attention
     query.shape()->agree(query.decomposition().mask({2}));  // keys and values are cut alike
     key.shape()->agree(key.decomposition().mask({2}));
     by_heads->reset();
-    if constexpr (detail::cuts_sequence<Where>)
-      if (way(query, key, value).goes_by_heads(options.parallel)) {
+    by_zigzag->reset();
+    if constexpr (detail::cuts_sequence<Where>) {
+      const ContextParallel goes = way(query, key, value).chosen(options.parallel);
+      if (goes == ContextParallel::all_to_all) {
         using Moved = detail::field_by_heads<S, Where>;
         ByHeads& kept = by_heads->emplace(
             ByHeads{redistribute<Moved>(query), redistribute<Moved>(key), redistribute<Moved>(value), {}, {}});
         kept.output = attended(kept.query, kept.key, kept.value, kept.logsumexp);
         return redistribute_to(kept.output, result_like(query, value));
       }
+      if (goes == ContextParallel::zigzag) {
+        const auto result = result_like(query, value);
+        Zigzag& moved = zigzag(query, key, value);
+        by_zigzag->emplace(moved.forward(scale(query.extent(3)), detail::head_rows(query).read_only(),
+                                         detail::head_rows(key).read_only(), detail::head_rows(value).read_only(),
+                                         terms_beside(query, key, moved.query_positions()), detail::head_rows(result)));
+        return result;
+      }
+    }
     return attended(query, key, value, *logsumexp);
   }
 
@@ -170,14 +191,17 @@ struct Attention
       const auto [query, key, value] = fields();
       const detail::AttentionWay goes = way(query, key, value);
       const index_t of_value = query.extent(0) * static_cast<index_t>(sizeof(S));
-      const auto bytes = [goes, of_value](index_t values) {  // of all ranks together
-        return std::to_string(values * (goes.ranks - 1) / goes.ranks * of_value);
-      };
+      const auto bytes = [of_value](index_t values) { return std::to_string(values * of_value); };  // of all ranks
       const std::string ring = bytes(goes.by_ring()), heads = bytes(goes.by_heads());
-      if (goes.goes_by_heads(options.parallel))
+      const ContextParallel chosen = goes.chosen(options.parallel);
+      if (chosen == ContextParallel::all_to_all)
         return "attention, by heads: all-to-alls of queries, keys, values and the result (" + heads +
                " bytes; round the ranks " + ring + ")";
-      return "attention, keys and values go round the ranks that cut the sequence (" + ring + " bytes; by heads" +
+      return "attention, keys and values go round the ranks that cut the sequence" +
+             (chosen == ContextParallel::zigzag
+                  ? ", causal rows moved before and after so that all compute as much (" + bytes(goes.by_zigzag())
+                  : " (" + ring) +
+             " bytes; by heads" +
              (goes.can_go_by_heads() ? " " + heads
               : goes.bias_is_cut     ? ": the bias is cut"
                                      : ": the ranks do not divide them") +
@@ -185,18 +209,37 @@ struct Attention
     }
   }
 
-  /// What kernels are told of pairs of such queries and keys.
+  /// What kernels are told of pairs of queries at such positions and keys.
   template <class Query, class Key>
-  kernels::PairTerms<T> terms_beside(const Query& query, const Key& key) const {
+  kernels::PairTerms<T> terms_beside(const Query& query, const Key& key, const kernels::Positions& at) const {
     kernels::PairTerms<T> terms;
     if constexpr (has_bias) terms.bias = detail::pair_bias<const T>(*bias, query, numbers.get());
-    terms.dropout = dropout->template beside<T>(query, key, options.dropout_p, options.generator, numbers.get());
+    terms.dropout = dropout->template beside<T>(query, at, key, options.dropout_p, options.generator, numbers.get());
     return terms;
+  }
+
+  template <class Query>
+  static kernels::Positions positions_of(const Query& query) {
+    return kernels::Positions::of({query.offset(2), query.offset(2) + query.local_extent(2)});
   }
 
  private:
   static constexpr bool has_bias = sizeof...(Bias) > 0;
   using BiasPart = std::tuple_element_t<sizeof...(Bias) == 0 ? 0 : 3, std::tuple<Q, K, V, Bias...>>;
+
+  template <class Query, class Key, class Value>
+  static kernels::AttentionShape shape_of_rank(const Query& query, const Key& key, const Value& value) {
+    kernels::AttentionShape shape;
+    shape.samples = query.local_extent(0), shape.heads = key.local_extent(1);
+    shape.embedding = static_cast<int>(query.extent(3));
+    shape.value_embedding = static_cast<int>(value.extent(3));
+    return shape;
+  }
+  /// Heads of queries that see the same head of keys.
+  template <class Query, class Key>
+  static index_t group_of(const Query& query, const Key& key) {
+    return key.extent(1) == 0 ? 1 : query.extent(1) / key.extent(1);
+  }
 
   template <class Query, class Key, class Value>
   detail::AttentionWay way(const Query& query, const Key& key, const Value& value) const {
@@ -220,8 +263,8 @@ struct Attention
     if (sums.empty()) sums = result_like(query, value, false);
     ring(query, key, value)
         .forward(scale(query.extent(3)), detail::head_rows(query).read_only(), detail::head_rows(key).read_only(),
-                 detail::head_rows(value).read_only(), terms_beside(query, key), detail::head_rows(result),
-                 detail::head_rows(sums));
+                 detail::head_rows(value).read_only(), terms_beside(query, key, positions_of(query)),
+                 detail::head_rows(result), detail::head_rows(sums));
     return result;
   }
 };

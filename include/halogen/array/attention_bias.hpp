@@ -98,8 +98,7 @@ kernels::PairBias<T> pair_bias(const Bias& bias, const Query& query, const PairN
   if (numbers != nullptr && numbers->of_table) {
     pairs.data += numbers->centre * view.stride[3];
     pairs.query_stride = view.stride[3], pairs.key_stride = -view.stride[3];
-    pairs.key_numbers = numbers->keys.data();
-    pairs.query_numbers = numbers->keys.data() + query.offset(2);
+    pairs.numbers = numbers->keys.data();
   }
   return pairs;
 }

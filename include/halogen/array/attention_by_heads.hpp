@@ -3,16 +3,19 @@
 // than the ring, and what is kept for backward.
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include "halogen/array/moved.hpp"
+#include "halogen/placement/ring.hpp"
 
 namespace halogen {
 
 /// How attention goes where mesh dimensions cut the sequence.
 enum class ContextParallel {
-  automatic,  ///< by heads where they divide and it sends fewer bytes forward, else the ring
+  automatic,  ///< by heads where they divide and it sends fewer bytes forward, else zigzag where causal, else the ring
   ring,       ///< keys and values travel round the ranks while kernels work
+  zigzag,     ///< a ring for which causal rows are moved such that all ranks compute as much (attention_zigzag.hpp)
   all_to_all  ///< by heads; a CollectiveError where they do not divide, or the bias is cut along queries or heads
 };
 
@@ -40,26 +43,40 @@ struct AttentionWay {
   int ranks;                                             ///< that cut the sequence
   int parts;                                             ///< of the heads, if those ranks cut them
   bool is_causal;                                        ///< then a piece goes round half of the ranks
+  index_t moved_queries, moved_keys;                     ///< positions that change ranks for a zigzag ring
   bool bias_is_cut = false;                              ///< along queries or heads: by heads it is not at hand
+
+  static constexpr index_t rows_that_move = 64;  ///< of a rank: fewer are not moved unasked to balance them
 
   constexpr bool divides() const { return query_heads % parts == 0 && key_heads % parts == 0; }
   constexpr bool can_go_by_heads() const { return divides() && !bias_is_cut; }
-  /// Values of a sample that all ranks together send forward, times ranks / (ranks - 1).
-  constexpr index_t by_ring() const { return key_heads * keys * width * ranks / (is_causal ? 2 : 1); }
-  constexpr index_t by_heads() const { return (query_heads * queries + key_heads * keys) * width; }
+  /// Values of a sample that all ranks together send forward.
+  constexpr index_t by_ring() const { return key_heads * keys * width * (ranks - 1) / (is_causal ? 2 : 1); }
+  constexpr index_t by_heads() const {
+    return (query_heads * queries + key_heads * keys) * width * (ranks - 1) / ranks;
+  }
+  constexpr index_t by_zigzag() const {
+    return ((query_heads * moved_queries + key_heads * moved_keys) + key_heads * keys * (ranks - 1)) * width;
+  }
 
-  /// Whether it goes by heads. Throws CollectiveError where that was asked for and heads do not divide.
-  bool goes_by_heads(ContextParallel asked) const {
-    if (ranks == 1 || asked == ContextParallel::ring) return false;
-    if (can_go_by_heads()) return asked == ContextParallel::all_to_all || by_heads() < by_ring();
-    if (asked == ContextParallel::automatic) return false;
+  /// How it goes: ring, zigzag or all_to_all. Throws CollectiveError where what was asked for cannot be.
+  ContextParallel chosen(ContextParallel asked) const {
+    using enum ContextParallel;
+    if (ranks == 1 || asked == ring || (asked == zigzag && !is_causal)) return ring;
+    if (asked == automatic) {
+      const bool moves = is_causal && queries == keys && queries >= rows_that_move * ranks && !bias_is_cut;
+      if (can_go_by_heads() && by_heads() < (moves ? by_zigzag() : by_ring())) return all_to_all;
+      return moves ? zigzag : ring;
+    }
     if (bias_is_cut)
       throw CollectiveError(
-          "attention by heads: the bias is cut along queries or heads, so a rank lacks what its new heads ask: give it "
+          "attention: the bias is cut along queries or heads, so a rank lacks what its new rows or heads ask: give it "
           "Replicate there, or use ContextParallel::ring");
-    throw CollectiveError("attention by heads: " + std::to_string(parts) + " ranks would share " +
-                          std::to_string(query_heads) + " heads of queries and " + std::to_string(key_heads) +
-                          " of keys, which they do not divide: use as many heads, or ContextParallel::ring");
+    if (asked == all_to_all && !divides())
+      throw CollectiveError("attention by heads: " + std::to_string(parts) + " ranks would share " +
+                            std::to_string(query_heads) + " heads of queries and " + std::to_string(key_heads) +
+                            " of keys, which they do not divide: use as many heads, or ContextParallel::ring");
+    return asked;
   }
 };
 
@@ -68,8 +85,16 @@ AttentionWay attention_way(const Query& query, const Key& key, const Value& valu
   const Decomposition& pieces = query.decomposition();
   const Decomposition apart(query.mesh().extents(), field_by_heads<typename Query::value_type, Where>::placements,
                             Query::mesh_type::names);
-  return {query.extent(1), key.extent(1),  query.extent(2), key.extent(2), query.extent(3) + value.extent(3),
-          pieces.parts(2), apart.parts(1), is_causal};
+  return {query.extent(1),
+          key.extent(1),
+          query.extent(2),
+          key.extent(2),
+          query.extent(3) + value.extent(3),
+          pieces.parts(2),
+          apart.parts(1),
+          is_causal,
+          moved_for_zigzag(query.cut(2)),
+          moved_for_zigzag(key.cut(2))};
 }
 
 }  // namespace detail

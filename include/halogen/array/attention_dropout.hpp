@@ -15,12 +15,13 @@ struct FillRandomBits {
   Generator generator;
   std::uint64_t offset;  ///< of what is numbered
   index_t heads, positions;
-  index_t first_sample, first_head, first_position, all_heads, all_positions;
+  index_t first_sample, first_head, all_heads, all_positions;
+  kernels::Positions at;
   const int* numbers;
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
-    const index_t position = i % positions, head = i / positions % heads, sample = i / positions / heads;
-    const index_t number = numbers == nullptr ? first_position + position : numbers[position];
+    const index_t position = at.at(i % positions), head = i / positions % heads, sample = i / positions / heads;
+    const index_t number = numbers == nullptr ? position : numbers[position];
     const index_t row = (first_sample + sample) * all_heads + first_head + head;
     to[i] = random_bits(generator, offset + static_cast<std::uint64_t>(row * all_positions + number))[0];
   }
@@ -29,36 +30,22 @@ struct FillRandomBits {
 /// The bits of one pass, and dropout by them.
 class RandomPairs {
  public:
-  /// Of these queries and keys. Nothing is drawn where `probability` is 0.
+  /// Of queries at these positions of a field's samples and heads, and of all keys. Nothing is drawn where
+  /// `probability` is 0.
   template <class T, class Query, class Key>
-  kernels::PairDropout<T> beside(const Query& query, const Key& key, double probability, const Generator& generator,
-                                 const PairNumbers* numbers) {
+  kernels::PairDropout<T> beside(const Query& query, const kernels::Positions& at, const Key& key, double probability,
+                                 const Generator& generator, const PairNumbers* numbers) {
     kernels::PairDropout<T> dropout;
     if (probability == 0) return dropout;
     const index_t all = numbers == nullptr ? query.extent(2) : numbers->count;
-    const FillRandomBits of_queries{nullptr,
-                                    generator,
-                                    0,
-                                    query.local_extent(1),
-                                    query.local_extent(2),
-                                    query.offset(0),
-                                    query.offset(1),
-                                    query.offset(2),
-                                    query.extent(1),
-                                    all,
-                                    numbers == nullptr ? nullptr : numbers->keys.data() + query.offset(2)};
+    const int* of_positions = numbers == nullptr ? nullptr : numbers->keys.data();
+    const FillRandomBits of_queries{
+        nullptr,         generator, 0,  query.local_extent(1), at.count, query.offset(0), query.offset(1),
+        query.extent(1), all,       at, of_positions};
     constexpr std::uint64_t keys_begin = std::uint64_t{1} << 63;
-    const FillRandomBits of_keys{nullptr,
-                                 generator,
-                                 keys_begin,
-                                 1,
-                                 key.extent(2),
-                                 0,
-                                 0,
-                                 0,
-                                 1,
-                                 0,
-                                 numbers == nullptr ? nullptr : numbers->keys.data()};
+    const FillRandomBits of_keys{nullptr,     generator, keys_begin, 1, key.extent(2),
+                                 0,           0,         1,          0, kernels::Positions::of({0, key.extent(2)}),
+                                 of_positions};
     queries_ = filled(of_queries, query.local_extent(0) * of_queries.heads * of_queries.positions);
     keys_ = filled(of_keys, key.extent(2));
     dropout.queries = queries_.data(), dropout.keys = keys_.data();

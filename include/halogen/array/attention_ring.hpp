@@ -25,7 +25,7 @@ namespace halogen::detail {
 template <class T, class S>
 class AttentionRing {
  public:
-  /// `shape`: samples, heads of keys, queries and embeddings of this rank, each head of keys seen by `group`
+  /// `shape`: samples, heads of keys and embeddings of this rank, each head of keys seen by `group`
   /// neighbouring heads of queries. `ranks`: those that cut the sequence, in order.
   AttentionRing(const Communicator& ranks, const RingSchedule& schedule, const kernels::AttentionShape& shape,
                 index_t group);
@@ -51,7 +51,7 @@ class AttentionRing {
 
   index_t heads() const { return shape_.samples * shape_.heads; }
   index_t values_of(index_t keys) const { return heads() * keys * (shape_.embedding + shape_.value_embedding); }
-  index_t keys_of(int piece) const { return schedule_.keys.piece(piece).size(); }
+  index_t keys_of(int piece) const { return schedule_.key_count(piece); }
 
   kernels::AttentionShape shape_of_piece(int piece) const;
 
@@ -133,8 +133,11 @@ template <class T, class S>
 AttentionRing<T, S>::AttentionRing(const Communicator& ranks, const RingSchedule& schedule,
                                    const kernels::AttentionShape& shape, index_t group)
     : ranks_(ranks), schedule_(schedule), shape_(shape), group_(group) {
-  for (int piece = 0; piece < schedule.ranks(); ++piece)
-    most_keys_ = std::max(most_keys_, schedule.keys.piece(piece).size());
+  const auto queries = schedule.piece(schedule.queries, schedule.rank);
+  shape_.query_positions = kernels::Positions::of(queries[0], queries[1]);
+  shape_.queries = shape_.query_positions.count;
+  shape_.is_causal = schedule.is_causal;
+  for (int piece = 0; piece < schedule.ranks(); ++piece) most_keys_ = std::max(most_keys_, schedule.key_count(piece));
   for (int step = 0; step < schedule.ranks(); ++step)
     if (schedule.sees(schedule.rank, schedule.piece_at(step))) {
       if (first_ < 0) first_ = step;
@@ -236,7 +239,8 @@ template <class T, class S>
 kernels::AttentionShape AttentionRing<T, S>::shape_of_piece(int piece) const {
   kernels::AttentionShape shape = shape_;
   shape.keys = keys_of(piece);
-  shape.first_key = schedule_.keys.piece(piece).begin;
+  const auto keys = schedule_.piece(schedule_.keys, piece);
+  shape.key_positions = kernels::Positions::of(keys[0], keys[1]);
   return shape;
 }
 

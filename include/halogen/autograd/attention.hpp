@@ -33,10 +33,8 @@ auto attention_gradients(const Node& node, const Query& query, const Key& key, c
   pulled.saved.query = head_rows(query).read_only();
   pulled.saved.key = head_rows(key).read_only();
   pulled.saved.value = head_rows(value).read_only();
-  pulled.saved.terms = node.terms_beside(query, key);
   pulled.bias = of_bias(query);
   pulled.saved.gradient = head_rows(owed).read_only();
-  pulled.saved.logsumexp = head_rows(logsumexp).read_only();
   pulled.output = head_rows(output).read_only();
   const auto like = [&](const auto& field) {
     return Output(Output::make_shape(field.mesh(), field.cuts()), Output::Start::unwritten);
@@ -51,7 +49,16 @@ auto attention_gradients(const Node& node, const Query& query, const Key& key, c
     pulled.key = head_rows(gradients[1]);
     pulled.value = head_rows(gradients[2]);
   }
-  node.ring(query, key, value).backward(node.scale(query.extent(3)), pulled);
+  const double scale = node.scale(query.extent(3));
+  if (node.by_zigzag->has_value()) {
+    auto& zigzag = node.zigzag(query, key, value);
+    pulled.saved.terms = node.terms_beside(query, key, zigzag.query_positions());
+    zigzag.backward(scale, **node.by_zigzag, pulled);
+  } else {
+    pulled.saved.terms = node.terms_beside(query, key, node.positions_of(query));
+    pulled.saved.logsumexp = head_rows(logsumexp).read_only();
+    node.ring(query, key, value).backward(scale, pulled);
+  }
   return gradients;
 }
 

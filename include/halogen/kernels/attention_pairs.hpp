@@ -11,20 +11,20 @@
 namespace halogen::kernels {
 
 /// A number of each pair: data[sample, head, n(query) * query_stride + n(key) * key_stride]. n is the number that a
-/// table gives a position (of keys counted from the first of all), or without a table the global position.
+/// table gives a global position, or without a table the position.
 ///   a mask (N, H, L, S)       query_stride S, key_stride 1; 0 for a dimension of extent 1
 ///   of relative positions     query_stride 1, key_stride -1, numbers by rows of the table
 template <class T>
 struct PairBias {
   T* data = nullptr;  ///< none where null
   index_t sample_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;
-  const int *query_numbers = nullptr, *key_numbers = nullptr;
+  const int* numbers = nullptr;  ///< of all positions
 
   HALOGEN_FUNCTION T& at(const AttentionShape& shape, index_t sample, index_t head, index_t query, index_t key) const {
-    const index_t q = query_numbers == nullptr ? shape.first_query + query : query_numbers[query];
-    const index_t k = key_numbers == nullptr ? shape.first_key + key : key_numbers[shape.first_key + key];
+    const index_t q = number(shape.query_positions.at(query)), k = number(shape.key_positions.at(key));
     return data[sample * sample_stride + head * head_stride + q * query_stride + k * key_stride];
   }
+  HALOGEN_FUNCTION index_t number(index_t position) const { return numbers == nullptr ? position : numbers[position]; }
   /// 0 where there is none.
   HALOGEN_FUNCTION std::remove_const_t<T> value(const AttentionShape& shape, index_t sample, index_t head,
                                                 index_t query, index_t key) const {
@@ -57,7 +57,7 @@ struct PairDropout {
                             index_t key) const {
     if (!draws()) return T(1);
     const std::uint32_t bits =
-        mixed(queries[sample * sample_stride + head * head_stride + query] ^ keys[shape.first_key + key]);
+        mixed(queries[sample * sample_stride + head * head_stride + query] ^ keys[shape.key_positions.at(key)]);
     return bits < below ? T(0) : kept;
   }
   /// The finaliser of MurmurHash3 (Appleby, 2011), by which each bit of the result depends on each that is given.
@@ -122,10 +122,9 @@ struct TilePairs {
   /// `hidden` where a causal query does not see a key.
   void hide_later_keys(T hidden, T* tile) const {
     constexpr index_t all = tile_columns<T>;
-    const index_t apart = shape.first_key + key - shape.first_query - query;
     for (index_t i = 0; i < rows; ++i) {
-      const index_t begin = keys_are_rows ? 0 : std::clamp<index_t>(i - apart + 1, 0, all);
-      const index_t end = keys_are_rows ? std::clamp<index_t>(apart + i, 0, all) : all;
+      const index_t begin = keys_are_rows ? 0 : std::clamp<index_t>(shape.keys_seen(query + i + 1) - key, 0, all);
+      const index_t end = keys_are_rows ? std::clamp<index_t>(shape.first_that_sees(key + i) - query, 0, all) : all;
       if (begin < end) std::fill_n(tile + i * all + begin, end - begin, hidden);
     }
   }

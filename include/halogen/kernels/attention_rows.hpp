@@ -8,6 +8,7 @@
 
 #include "halogen/core/half.hpp"
 #include "halogen/kernels/simd.hpp"
+#include "halogen/placement/chunk.hpp"
 
 namespace halogen::kernels {
 
@@ -33,29 +34,47 @@ struct HeadRows {
   }
 };
 
+/// The global positions of rows: `count` of them, in order; the first `front` are neighbours, and so are the rest.
+struct Positions {
+  index_t first = 0, count = 0;
+  index_t front = 0, second = 0;  ///< the rest begin at position `second`; none where front is count
+
+  static Positions of(const Interval& rows) { return {rows.begin, rows.size(), rows.size(), rows.end}; }
+  static Positions of(const Interval& rows, const Interval& rest) {
+    return {rows.begin, rows.size() + rest.size(), rows.size(), rest.begin};
+  }
+
+  HALOGEN_FUNCTION index_t at(index_t row) const { return row < front ? first + row : second + row - front; }
+  /// How many lie before a position.
+  HALOGEN_FUNCTION index_t before(index_t position) const {
+    return clamped(position - first, front) + clamped(position - second, count - front);
+  }
+
+ private:
+  HALOGEN_FUNCTION static index_t clamped(index_t rows, index_t most) {
+    return rows < 0 ? 0 : rows < most ? rows : most;
+  }
+};
+
 /// One launch: a rank's queries against one piece of keys.
 struct AttentionShape {
   index_t samples = 0, heads = 0, queries = 0, keys = 0;
   int embedding = 0, value_embedding = 0;
-  index_t first_query = 0, first_key = 0;  ///< global
-  bool is_causal = false;                  ///< query i sees keys 0..i
+  Positions query_positions, key_positions;
+  bool is_causal = false;  ///< query i sees keys 0..i
   double scale = 1;
 
   /// The piece's first keys, so many, are all that queries [0, end) see.
   HALOGEN_FUNCTION index_t keys_seen(index_t end) const {
-    if (!is_causal) return keys;
-    const index_t seen = first_query + end - first_key;
-    return seen < 0 ? 0 : seen < keys ? seen : keys;
+    return is_causal ? key_positions.before(query_positions.at(end - 1) + 1) : keys;
   }
   /// The first of this rank's queries that sees key `key` of the piece.
   HALOGEN_FUNCTION index_t first_that_sees(index_t key) const {
-    if (!is_causal) return 0;
-    const index_t first = first_key + key - first_query;
-    return first < 0 ? 0 : first < queries ? first : queries;
+    return is_causal ? query_positions.before(key_positions.at(key)) : 0;
   }
   /// Whether some query of [query, ...) does not see some key of [..., last_key].
   HALOGEN_FUNCTION bool hides(index_t query, index_t last_key) const {
-    return is_causal && first_key + last_key > first_query + query;
+    return is_causal && key_positions.at(last_key) > query_positions.at(query);
   }
 };
 

@@ -1,25 +1,49 @@
 // Which piece of keys is where when pieces travel round the ranks that cut a sequence: known everywhere from the cuts.
 #pragma once
 
+#include <array>
+
 #include "halogen/placement/chunk.hpp"
 
 namespace halogen {
 
 /// Rank r holds piece r at step 0 and sends on what it holds: at step s it has piece (r - s) mod ranks. A piece travels
 /// as far as somebody sees it and no further; a piece without points does not travel.
+///
+/// Zigzag: cuts have twice as many parts as there are ranks, and piece r is parts r and 2 ranks - 1 - r, an early and a
+/// late one. So of a causal triangle all pieces see about as many keys, and are seen by as many queries.
 struct RingSchedule {
   int rank = 0;
   Cut queries, keys;
   bool is_causal = false;  ///< query i sees keys 0..i
+  bool is_zigzag = false;
 
-  int ranks() const { return keys.parts(); }
+  /// Cuts of a sequence for a zigzag ring.
+  static Cut zigzag(index_t extent, int ranks) { return Cut::balanced(extent, 2 * ranks); }
+
+  int ranks() const { return is_zigzag ? keys.parts() / 2 : keys.parts(); }
+  /// Piece r of a cut: its rows, of which the second part may be empty.
+  std::array<Interval, 2> piece(const Cut& cut, int r) const {
+    if (!is_zigzag) return {cut.piece(r), Interval{cut.piece(r).end, cut.piece(r).end}};
+    return {cut.piece(r), cut.piece(cut.parts() - 1 - r)};
+  }
+  index_t key_count(int r) const { return piece(keys, r)[0].size() + piece(keys, r)[1].size(); }
+  /// Pairs of a query of rank r and a key that it sees: what it has to compute.
+  index_t work(int r) const {
+    index_t pairs = 0;
+    for (const Interval& part : piece(queries, r))
+      for (index_t i = part.begin; i < part.end; ++i)
+        pairs += is_causal ? std::min(i + 1, keys.extent()) : keys.extent();
+    return pairs;
+  }
   int piece_at(int step) const { return modulo(rank - step); }
   int next() const { return modulo(rank + 1); }
   int previous() const { return modulo(rank - 1); }
 
   /// Whether some query of rank r sees some key of a piece.
-  bool sees(int r, int piece) const {
-    const Interval query = queries.piece(r), key = keys.piece(piece);
+  bool sees(int r, int number) const {
+    const auto of_queries = piece(queries, r), of_keys = piece(keys, number);
+    const Interval query = hull(of_queries[0], of_queries[1]), key = hull(of_keys[0], of_keys[1]);
     return !query.empty() && !key.empty() && (!is_causal || key.begin < query.end);
   }
   /// Hops from its owner to the first rank that sees it (ranks() where none does), and to the last (0 where none).
@@ -44,5 +68,14 @@ struct RingSchedule {
  private:
   int modulo(int r) const { return (r % ranks() + ranks()) % ranks(); }
 };
+
+/// Positions that ranks which cut a sequence so do not hold in a zigzag ring.
+inline index_t moved_for_zigzag(const Cut& cut) {
+  const RingSchedule ring{0, {}, RingSchedule::zigzag(cut.extent(), cut.parts()), true, true};
+  index_t moved = 0;
+  for (int r = 0; r < cut.parts(); ++r)
+    for (const Interval& part : ring.piece(ring.keys, r)) moved += part.size() - intersect(part, cut.piece(r)).size();
+  return moved;
+}
 
 }  // namespace halogen

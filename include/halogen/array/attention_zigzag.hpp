@@ -1,0 +1,149 @@
+// Causal attention of a sequence that is cut, balanced: where each rank has neighbouring rows, the last one computes
+// twice the mean. So rows are moved first, such that each rank has an early and a late part (placement/ring.hpp),
+// attend round the ring, and what they see is moved back. Positions stay those of the whole sequence; the caller sees
+// no order. Source: the parts of Llama 3's context parallelism (Dubey et al. 2024).
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "halogen/array/attention_ring.hpp"
+#include "halogen/array/rows_move.hpp"
+
+namespace halogen::detail {
+
+/// The ring and the moves for fields of given shapes, cut as `queries` and `keys`.
+template <class T, class S>
+class AttentionZigzag {
+ public:
+  /// Operands and what forward has left for backward, where the ring computes.
+  struct Kept {
+    Kokkos::View<S*, memory_space> query, key, value;
+    Kokkos::View<T*, memory_space> output, logsumexp;
+  };
+
+  AttentionZigzag(const Communicator& ranks, int rank, const Cut& queries, const Cut& keys,
+                  const kernels::AttentionShape& shape, index_t group)
+      : ranks_(ranks),
+        schedule_{rank, RingSchedule::zigzag(queries.extent(), queries.parts()),
+                  RingSchedule::zigzag(keys.extent(), keys.parts()), true, true},
+        shape_(shape),
+        group_(group),
+        queries_{shape.samples, shape.heads * group, parts_of(queries), parts_of_ring(schedule_.queries)},
+        keys_{shape.samples, shape.heads, parts_of(keys), parts_of_ring(schedule_.keys)},
+        ring_(ranks, schedule_, shape, group) {}
+
+  kernels::Positions query_positions() const {
+    const auto parts = schedule_.piece(schedule_.queries, schedule_.rank);
+    return kernels::Positions::of(parts[0], parts[1]);
+  }
+
+  Kept forward(double scale, const kernels::HeadRows<const S>& query, const kernels::HeadRows<const S>& key,
+               const kernels::HeadRows<const S>& value, const kernels::PairTerms<T>& terms,
+               const kernels::HeadRows<T>& output) {
+    const int wide = shape_.value_embedding;
+    const Kept kept{made<S>(queries_, shape_.embedding), made<S>(keys_, shape_.embedding), made<S>(keys_, wide),
+                    made<T>(queries_, wide), made<T>(queries_, 1)};
+    there(query_there_, queries_, shape_.embedding, query, kept.query);
+    there(key_there_, keys_, shape_.embedding, key, kept.key);
+    there(value_there_, keys_, wide, value, kept.value);
+    const auto seen = rows(kept.output, queries_, wide);
+    ring_.forward(scale, rows(kept.query, queries_, shape_.embedding).read_only(),
+                  rows(kept.key, keys_, shape_.embedding).read_only(), rows(kept.value, keys_, wide).read_only(), terms,
+                  seen, rows(kept.logsumexp, queries_, 1));
+    back(output_back_, queries_, wide, kept.output, output);
+    return kept;
+  }
+
+  /// As AttentionRing::backward. Of `pulled` the gradient of the output, the terms and the results count, which lie as
+  /// the fields do.
+  void backward(double scale, const Kept& kept, const typename AttentionRing<T, S>::Pulled& pulled) {
+    const int width = shape_.embedding, wide = shape_.value_embedding;
+    const auto owed = made<T>(queries_, wide);
+    there(owed_there_, queries_, wide, pulled.saved.gradient, owed);
+    const bool pulls_query = pulled.query.data != nullptr, pulls_keys = pulled.key.data != nullptr;
+    const auto dq = pulls_query ? made<T>(queries_, width) : owed;
+    const auto dk = pulls_keys ? made<T>(keys_, width) : owed, dv = pulls_keys ? made<T>(keys_, wide) : owed;
+    typename AttentionRing<T, S>::Pulled here = pulled;
+    here.saved.query = rows(kept.query, queries_, width).read_only();
+    here.saved.key = rows(kept.key, keys_, width).read_only();
+    here.saved.value = rows(kept.value, keys_, wide).read_only();
+    here.saved.gradient = rows(owed, queries_, wide).read_only();
+    here.saved.logsumexp = rows(kept.logsumexp, queries_, 1).read_only();
+    here.output = rows(kept.output, queries_, wide).read_only();
+    if (pulls_query) here.query = rows(dq, queries_, width);
+    if (pulls_keys) here.key = rows(dk, keys_, width), here.value = rows(dv, keys_, wide);
+    ring_.backward(scale, here);
+    if (pulls_query) back(query_back_, queries_, width, dq, pulled.query);
+    if (pulls_keys) {
+      back(key_back_, keys_, width, dk, pulled.key);
+      back(value_back_, keys_, wide, dv, pulled.value);
+    }
+  }
+
+ private:
+  /// A sequence of queries or keys: how ranks hold it as a field, and in the ring.
+  struct Sequence {
+    index_t samples, heads;
+    RowParts of_field, of_ring;
+  };
+  template <class V>
+  using Move = std::optional<RowsMove<V>>;
+
+  static RowParts parts_of(const Cut& cut) {
+    RowParts parts;
+    for (int r = 0; r < cut.parts(); ++r) parts.push_back({cut.piece(r)});
+    return parts;
+  }
+  RowParts parts_of_ring(const Cut& cut) const {
+    RowParts parts;
+    for (int r = 0; r < cut.parts() / 2; ++r) {
+      const auto both = schedule_.piece(cut, r);
+      parts.push_back({both[0], both[1]});
+    }
+    return parts;
+  }
+
+  index_t rows_of(const Sequence& sequence) const {
+    index_t count = 0;
+    for (const Interval& part : sequence.of_ring[static_cast<std::size_t>(schedule_.rank)]) count += part.size();
+    return count;
+  }
+  template <class V>
+  Kokkos::View<V*, memory_space> made(const Sequence& sequence, int width) const {
+    return Kokkos::View<V*, memory_space>(Kokkos::view_alloc("halogen::zigzag", Kokkos::WithoutInitializing),
+                                          sequence.samples * sequence.heads * rows_of(sequence) * width);
+  }
+  template <class V>
+  kernels::HeadRows<V> rows(const Kokkos::View<V*, memory_space>& values, const Sequence& sequence, int width) const {
+    return kernels::HeadRows<V>::packed(values.data(), sequence.heads, rows_of(sequence), width);
+  }
+
+  template <class V>
+  void there(Move<V>& move, const Sequence& sequence, int width, const kernels::HeadRows<const V>& from,
+             const Kokkos::View<V*, memory_space>& to) {
+    if (!move)
+      move.emplace(ranks_, schedule_.rank, sequence.of_field, sequence.of_ring, sequence.samples, sequence.heads,
+                   width);
+    move->run(from, rows(to, sequence, width));
+  }
+  template <class V>
+  void back(Move<V>& move, const Sequence& sequence, int width, const Kokkos::View<V*, memory_space>& from,
+            const kernels::HeadRows<V>& to) {
+    if (!move)
+      move.emplace(ranks_, schedule_.rank, sequence.of_ring, sequence.of_field, sequence.samples, sequence.heads,
+                   width);
+    move->run(rows(from, sequence, width).read_only(), to);
+  }
+
+  Communicator ranks_;
+  RingSchedule schedule_;
+  kernels::AttentionShape shape_;
+  index_t group_;
+  Sequence queries_, keys_;
+  AttentionRing<T, S> ring_;
+  Move<S> query_there_, key_there_, value_there_;
+  Move<T> output_back_, owed_there_, query_back_, key_back_, value_back_;
+};
+
+}  // namespace halogen::detail
