@@ -35,6 +35,29 @@ struct CrossMasked : hg::Module<CrossMasked> {
   }
 };
 
+/// Keys of half the resolution.
+struct CrossCoarse : hg::Module<CrossCoarse> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    constexpr hg::Named<"attn", hg::CrossAttention<4, 4, 3, hg::KeyValueHeads<2>>> attention;
+    const hg::Traced coarse = hg::AvgPool2d<2>{}(hg::chunk<2>(x)[1]);
+    const auto parts = hg::chunk<4>(coarse);
+    const hg::Traced context = hg::concat(hg::concat(parts[0], parts[1]), parts[2]);
+    return attention(hg::chunk<2>(x)[0], context, hg::KeyMask{hg::ReLU{}(parts[3])});
+  }
+};
+/// A coarse field looks at a fine one, turned and normed.
+struct LooksBack : hg::Module<LooksBack> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    constexpr hg::Named<"fine", hg::Conv2d<2, 8, hg::Kernel<3>, hg::Padding<1>>> fine;
+    constexpr hg::Named<"coarse", hg::Conv2d<8, 8, hg::Kernel<2>, hg::Stride<2>>> coarse;
+    constexpr hg::Named<"attn", hg::CrossAttention<8, 2, 8, hg::QueryKeyNorm<>, hg::Rotary<2>>> attention;
+    constexpr hg::Named<"last", hg::Conv2d<16, 2>> last;
+    const hg::Traced points = fine(x);
+    const hg::Traced seen = attention(coarse(points), points);
+    return last(hg::concat(hg::upsample_to(seen, points), points));
+  }
+};
+
 /// A bias that the network makes, one for each head; grouped queries, turned; beside windows of the field.
 struct Between : hg::Module<Between> {
   constexpr hg::Traced forward(hg::Traced x) const {
@@ -71,10 +94,14 @@ TEST_CASE("a bias of distances, a mask and a bias of keys: PyTorch's") {
   support::check_with_parameters<CrossMasked, 8, 4>(
       file, "cross_masked",
       {"attn.q.weight", "attn.q.bias", "attn.kv.weight", "attn.kv.bias", "attn.proj.weight", "attn.proj.bias"});
+  support::check_with_parameters<CrossCoarse, 8, 4>(
+      file, "cross_coarse",
+      {"attn.q.weight", "attn.q.bias", "attn.kv.weight", "attn.kv.bias", "attn.proj.weight", "attn.proj.bias"});
 }
 
 TEST_CASE("in networks: every mesh as one rank, finite differences") {
   support::check_composition<Between, 2, 2>({2, 12, 11});
+  support::check_composition<LooksBack, 2, 2>({2, 12, 24});
   support::check_composition<Relative, 2, 2>({2, 12, 11});
   support::check_composition<RelativeVolume, 2, 2, false, support::VolumeMesh>({1, 6, 6, 7});
 }

@@ -530,7 +530,18 @@ def attention_terms(file):
     cross = {"attn.q": conv(4, 4), "attn.kv": conv(3, 8), "attn.proj": conv(4, 4)}
     tensors |= parts_of("cross_masked", cross, (2, 8, 9, 7), lambda x: cross["attn.proj"](attend_to_all(torch.cat(
         [cross["attn.q"](x[:, :4]), cross["attn.kv"](x[:, 4:7])], 1), 2, mask=(x[:, 7:] > 0).flatten(2)[:, :, None])), random)
+    two = {"attn.q": conv(4, 4), "attn.kv": conv(3, 4), "attn.proj": conv(4, 4)}
+    tensors |= parts_of("cross_coarse", two, (2, 8, 8, 12), lambda x: two["attn.proj"](attend_across(
+        two["attn.q"](x[:, :4]), two["attn.kv"](F.avg_pool2d(x[:, 4:7], 2)), 4, 2,
+        (F.avg_pool2d(x[:, 7:], 2) > 0).flatten(2)[:, :, None])), random)
     write(file, {}, tensors=tensors)
+
+
+def attend_across(q, kv, heads, key_heads, mask):
+    rows = lambda x, count: x.flatten(2).unflatten(1, (count, -1)).transpose(2, 3)
+    k, v = kv.chunk(2, 1)
+    y = F.scaled_dot_product_attention(rows(q, heads), rows(k, key_heads), rows(v, key_heads), mask, enable_gqa=True)
+    return y.transpose(2, 3).flatten(1, 2).unflatten(2, q.shape[2:])
 
 
 def sines(x, base=10000.0):

@@ -14,11 +14,11 @@
 
 namespace halogen::detail {
 
-/// The numbers of positions, where the order of the sequence depends on the mesh: of all keys, which are the queries
-/// too. Where the bias is a table of relative positions, a query at n reads entry n - m + centre for a key at m.
+/// The numbers of positions, where the order of the sequences depends on the mesh: of all queries and all keys. Where
+/// the bias is a table of relative positions, a query at n reads entry n - m + centre for a key at m.
 struct PairNumbers {
-  Lasting<Kokkos::View<int*, memory_space>> keys;
-  index_t count = 0;  ///< numbers are below
+  Lasting<Kokkos::View<int*, memory_space>> queries, keys;
+  index_t count = 0;  ///< those of queries are below
   bool of_table = false;
   index_t centre = 0;
 };

@@ -38,14 +38,29 @@ class RandomPairs {
     kernels::PairDropout<T> dropout;
     if (probability == 0) return dropout;
     const index_t all = numbers == nullptr ? query.extent(2) : numbers->count;
-    const int* of_positions = numbers == nullptr ? nullptr : numbers->keys.data();
-    const FillRandomBits of_queries{
-        nullptr,         generator, 0,  query.local_extent(1), at.count, query.offset(0), query.offset(1),
-        query.extent(1), all,       at, of_positions};
+    const FillRandomBits of_queries{nullptr,
+                                    generator,
+                                    0,
+                                    query.local_extent(1),
+                                    at.count,
+                                    query.offset(0),
+                                    query.offset(1),
+                                    query.extent(1),
+                                    all,
+                                    at,
+                                    numbers == nullptr ? nullptr : numbers->queries.data()};
     constexpr std::uint64_t keys_begin = std::uint64_t{1} << 63;
-    const FillRandomBits of_keys{nullptr,     generator, keys_begin, 1, key.extent(2),
-                                 0,           0,         1,          0, kernels::Positions::of({0, key.extent(2)}),
-                                 of_positions};
+    const FillRandomBits of_keys{nullptr,
+                                 generator,
+                                 keys_begin,
+                                 1,
+                                 key.extent(2),
+                                 0,
+                                 0,
+                                 1,
+                                 0,
+                                 kernels::Positions::of({0, key.extent(2)}),
+                                 numbers == nullptr ? nullptr : numbers->keys.data()};
     queries_ = filled(of_queries, query.local_extent(0) * of_queries.heads * of_queries.positions);
     keys_ = filled(of_keys, key.extent(2));
     dropout.queries = queries_.data(), dropout.keys = keys_.data();

@@ -52,10 +52,27 @@ std::vector<int> numbers_in_pieces(const typename Apart::Shape& shape, const Num
   return numbers;
 }
 
+using PieceNumbers = Lasting<Kokkos::View<int*, memory_space>>;
+
 /// The same, where kernels read them. Every rank has those of all points, 4 bytes each, and finds them by itself; made
-/// once for a shape.
+/// once for a shape. All are below most_of_numbers.
 template <int A, class Apart>
-PairNumbers piece_numbers(const typename Apart::Shape& shape, const NumberStrides& stride) {
+PieceNumbers piece_numbers(const typename Apart::Shape& shape, const NumberStrides& stride) {
+  const FieldPlace<Apart::rank> place{shape.decomposition(), shape.cuts(), nullptr};
+  return shape.mesh().template kept<KeptMoves<PieceNumbersKey<Apart::rank>, PieceNumbers>>().get(
+      PieceNumbersAsked<Apart::rank>{place, stride}, [&] {
+        const std::vector<int> numbers = numbers_in_pieces<A, Apart>(shape, stride);
+        auto made = std::make_unique<PieceNumbers>(Kokkos::View<int*, memory_space>(
+            Kokkos::view_alloc("halogen::numbers", Kokkos::WithoutInitializing), numbers.size()));
+        Kokkos::deep_copy(*made, Kokkos::View<const int*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(numbers.data(),
+                                                                                                      numbers.size()));
+        return made;
+      });
+}
+
+/// One more than the largest number. Throws CollectiveError where it cannot be counted in 4 bytes.
+template <int A, class Apart>
+index_t most_of_numbers(const typename Apart::Shape& shape, const NumberStrides& stride) {
   index_t count = 1;
   for (int d = A; d < Apart::rank; ++d)
     count += std::max<index_t>(shape.cuts()[static_cast<std::size_t>(d)].extent() - 1, 0) *
@@ -63,18 +80,7 @@ PairNumbers piece_numbers(const typename Apart::Shape& shape, const NumberStride
   if (count > std::numeric_limits<int>::max())
     throw CollectiveError("attention: " + std::to_string(count) +
                           " points are more than dropout and relative positions number, 2147483647");
-  const FieldPlace<Apart::rank> place{shape.decomposition(), shape.cuts(), nullptr};
-  return shape.mesh().template kept<KeptMoves<PieceNumbersKey<Apart::rank>, PairNumbers>>().get(
-      PieceNumbersAsked<Apart::rank>{place, stride}, [&] {
-        const std::vector<int> numbers = numbers_in_pieces<A, Apart>(shape, stride);
-        auto made = std::make_unique<PairNumbers>();
-        made->count = count;
-        made->keys = Kokkos::View<int*, memory_space>(
-            Kokkos::view_alloc("halogen::numbers", Kokkos::WithoutInitializing), numbers.size());
-        Kokkos::deep_copy(made->keys, Kokkos::View<const int*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(
-                                          numbers.data(), numbers.size()));
-        return made;
-      });
+  return count;
 }
 
 }  // namespace halogen::detail

@@ -110,9 +110,9 @@ constexpr AttentionLayerOptions attention_options() {
   return options;
 }
 
-/// Of query, key and value one after the other, of so many heads each, beside what is told of keys or a table of
-/// relative positions: (N, (Heads + 2 KeyHeads) E, ...) -> (N, Heads E, ...).
-template <int Heads, int KeyHeads, AttentionLayerOptions Options, KeyTerm Term>
+/// Of query, key and value one after the other in one value, or of the query and, Apart, of key and value in another,
+/// beside what is told of keys or a table of relative positions: (N, (Heads + 2 KeyHeads) E, ...) -> (N, Heads E, ...).
+template <int Heads, int KeyHeads, AttentionLayerOptions Options, KeyTerm Term, bool Apart = false>
 struct AttendToAll {
   /// Of the values, behind a generator where it draws.
   template <class... X>
@@ -124,67 +124,100 @@ struct AttendToAll {
   }
 
  private:
+  using Draws = std::optional<Generator>;
+
   template <class Field, class... Beside>
-  static auto attended(const std::optional<Generator>& draws, const Field& qkv, const Beside&... beside) {
-    constexpr int last = placed_at<Field>::rank - 1;
+    requires(!Apart)
+  static auto attended(const Draws& draws, const Field& qkv, const Beside&... beside) {
     constexpr int all = Heads + 2 * KeyHeads;
-    const auto points = stored(flatten_pieces<2, last>(qkv));  // (N, (Heads + 2 KeyHeads) E, L)
+    const auto points = points_of(qkv);
+    return seen(draws, qkv, qkv, some_heads<all>(points, 0, Heads), some_heads<all>(points, Heads, KeyHeads),
+                some_heads<all>(points, Heads + KeyHeads, KeyHeads), beside...);
+  }
+  template <class Field, class Other, class... Beside>
+    requires(Apart)
+  static auto attended(const Draws& draws, const Field& q, const Other& kv, const Beside&... beside) {
+    const auto queries = points_of(q), keys = points_of(kv);
+    return seen(draws, q, kv, some_heads<Heads>(queries, 0, Heads), some_heads<2 * KeyHeads>(keys, 0, KeyHeads),
+                some_heads<2 * KeyHeads>(keys, KeyHeads, KeyHeads), beside...);
+  }
+
+  /// (N, channels, L)
+  template <class Field>
+  static auto points_of(const Field& field) {
+    return stored(flatten_pieces<2, placed_at<Field>::rank - 1>(field));
+  }
+
+  template <class Field, class Other, class Q, class K, class V, class... Beside>
+  static auto seen(const Draws& draws, const Field& of_queries, const Other& of_keys, const Q& query, const K& key,
+                   const V& value, const Beside&... beside) {
     AttentionOptions options{
         .is_causal = Options.is_causal, .enable_gqa = Heads != KeyHeads, .parallel = Options.parallel};
     if (draws) {
       options.dropout_p = static_cast<double>(Options.dropped) / static_cast<double>(Options.dropped_of);
       options.generator = *draws;
     }
-    const auto operands =
-        attention_operands(some_heads<all>(points, 0, Heads), some_heads<all>(points, Heads, KeyHeads),
-                           some_heads<all>(points, Heads + KeyHeads, KeyHeads));
-    const auto seen =
-        attention_of(options, numbers(qkv),
-                     std::tuple_cat(operands, std::tuple(bias<typename decltype(points)::value_type>(qkv, beside)...)));
-    return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
+    const auto seen = attention_of(
+        options, numbers(of_queries, of_keys),
+        std::tuple_cat(attention_operands(query, key, value), std::tuple(bias<typename Q::value_type>(beside)...)));
+    return unflatten_pieces<2, placed_at<Field>::rank - 1>(flatten<1, 2>(transpose<2, 3>(seen)), of_queries);
   }
 
-  /// Points are numbered by rows of the table, or of the field.
-  template <class Field>
-  static std::shared_ptr<const PairNumbers> numbers(const Field& qkv) {
+  template <class Field, class Other>
+  static std::shared_ptr<const PairNumbers> numbers(const Field& of_queries, const Other& of_keys) {
     if constexpr (Options.grid_dimensions == 0 && !Options.draws()) {
       return nullptr;
     } else {
-      using Apart = field_of_t<Field>;
-      const auto shape = shape_of<Apart>(qkv);
-      NumberStrides stride{};
-      index_t next = 1, centre = 0;
-      for (int d = Apart::rank - 1; d >= 2; --d) {
-        const auto i = static_cast<std::size_t>(d);
-        const index_t extent = shape->cuts()[i].extent();
-        stride[i] = next;
-        if (Options.grid_dimensions > 0) {
-          const index_t most = Options.grid[i - 2];
-          if (extent > most)
-            throw CollectiveError("attention: the field has " + std::to_string(extent) + " points in dimension " +
-                                  std::to_string(d) + ", RelativeBias is of " + std::to_string(most) +
-                                  ": give RelativeBias the largest extents of the level");
-          centre += (most - 1) * next;
-          next *= 2 * most - 1;
-        } else {
-          next *= extent;
-        }
+      using Query = field_of_t<Field>;
+      using Key = field_of_t<Other>;
+      const auto queries = shape_of<Query>(of_queries);
+      const auto keys = shape_of<Key>(of_keys);
+      auto made = std::make_shared<PairNumbers>();
+      const NumberStrides stride = strides(*queries, *made);
+      made->count = most_of_numbers<2, Query>(*queries, stride);
+      made->queries = piece_numbers<2, Query>(*queries, stride);
+      if constexpr (Apart) {
+        PairNumbers unused;
+        const NumberStrides of_other = strides(*keys, unused);
+        most_of_numbers<2, Key>(*keys, of_other);
+        made->keys = piece_numbers<2, Key>(*keys, of_other);
+      } else {
+        made->keys = made->queries;
       }
-      auto made = std::make_shared<PairNumbers>(piece_numbers<2, Apart>(*shape, stride));
-      made->of_table = Options.grid_dimensions > 0;
-      made->centre = centre;
       return made;
     }
   }
+  /// Points are numbered by rows of the table, which `of` is told of, or of the field.
+  template <class Shape>
+  static NumberStrides strides(const Shape& shape, PairNumbers& of) {
+    NumberStrides stride{};
+    index_t next = 1;
+    of.of_table = Options.grid_dimensions > 0;
+    for (std::size_t d = shape.cuts().size(); d-- > 2;) {
+      const index_t extent = shape.cuts()[d].extent();
+      stride[d] = next;
+      if (!of.of_table) {
+        next *= extent;
+        continue;
+      }
+      const index_t most = Options.grid[d - 2];
+      if (extent > most)
+        throw CollectiveError("attention: the field has " + std::to_string(extent) + " points in dimension " +
+                              std::to_string(d) + ", RelativeBias is of " + std::to_string(most) +
+                              ": give RelativeBias the largest extents of the level");
+      of.centre += (most - 1) * next;
+      next *= 2 * most - 1;
+    }
+    return stride;
+  }
 
-  template <class T, class Field, class Beside>
-  static auto bias(const Field&, const Beside& beside) {
+  template <class T, class Beside>
+  static auto bias(const Beside& beside) {
     if constexpr (Term == KeyTerm::none) {
       const auto table = unflatten<1>(beside, Options.distances(), Heads);  // (N, T, Heads)
       return mask_operand<T>(unflatten<1>(transpose<1, 2>(table), Heads, 1));
     } else {
-      constexpr int last = placed_at<Field>::rank - 1;
-      const auto keys = stored(flatten_pieces<2, last>(beside));  // (N, 1 or Heads, L)
+      const auto keys = points_of(beside);  // (N, 1 or Heads, S)
       using Here = field_of_t<std::decay_t<decltype(keys)>, T>;
       using Whole =
           typename field_of<T,
@@ -205,7 +238,9 @@ struct Attending {
   static constexpr AttentionLayerOptions options = attention_options<Options...>();
   static constexpr int key_heads = options.key_heads > 0 ? options.key_heads : Heads, all = Heads + 2 * key_heads;
   static_assert(Heads % key_heads == 0, "the heads are a multiple of KeyValueHeads");
-  static constexpr RotaryConstants turns{{}, all, Heads + key_heads, options.rotary, static_cast<double>(options.base)};
+  static constexpr RotaryConstants turns{{}, all, Heads + key_heads, options.rotary, static_cast<double>(options.base)},
+      turns_queries{{}, Heads, Heads, options.rotary, static_cast<double>(options.base)},
+      turns_keys{{}, 2 * key_heads, key_heads, options.rotary, static_cast<double>(options.base)};
 
   /// Before the channels of a layer are made.
   static constexpr void check(Traced x, int channels) {
@@ -235,6 +270,25 @@ struct Attending {
     return y;
   }
 
+  /// Of queries, and of keys and values in another value, whose resolution may differ.
+  template <class... Terms>
+  static constexpr Traced across(Traced q, Traced kv, Terms... terms) {
+    static_assert(sizeof...(Terms) <= 1, "attention takes a KeyMask or a KeyBias");
+    static_assert(options.grid_dimensions == 0, "RelativeBias is of points to points of one value");
+    GraphDraft& graph = *q.graph;
+    if constexpr (options.rotary > 0) {
+      q = add_rotary(q, turns_queries);
+      kv = add_rotary(kv, turns_keys);
+    }
+    (check_term(terms), ...);
+    using F = AttendToAll<Heads, key_heads, options, term_of<Terms...>(), true>;
+    using Free = TakesAnyResolution<1, 2>;
+    using Called = std::conditional_t<options.draws(), Function<F, Free, halogen::Draws>, Function<F, Free>>;
+    const Traced y = Called{}(q, kv, terms.value...);
+    if (options.is_causal) graph.slide(1, graph.nodes[y.node].layer);
+    return y;
+  }
+
   /// Of points and tokens, as of(): the points' first.
   template <int Channels, std::size_t Tokens>
   static constexpr std::array<Traced, 1 + Tokens> together(Traced points, const std::array<Traced, Tokens>& tokens) {
@@ -261,21 +315,37 @@ struct Attending {
   template <int Channels>
   static constexpr Traced normed(Traced qkv) {
     if constexpr (options.normed) {
-      constexpr Named<"q_norm", Norm<Heads, Channels / Heads>> query_norm;
-      constexpr Named<"k_norm", Norm<key_heads, Channels / Heads>> key_norm;
-      const Traced query = query_norm(add_chunk<0, Heads, all>(qkv));
-      const Traced key = key_norm(add_chunk<Heads, key_heads, all>(qkv));
+      const Traced query = norm_of_queries<Channels>(add_chunk<0, Heads, all>(qkv));
+      const Traced key = norm_of_keys<Channels>(add_chunk<Heads, key_heads, all>(qkv));
       qkv = concat(concat(query, key), add_chunk<Heads + key_heads, key_heads, all>(qkv));
     }
     return qkv;
   }
+  template <int Channels>
+  static constexpr Traced normed_queries(Traced q) {
+    if constexpr (options.normed) return norm_of_queries<Channels>(q);
+    return q;
+  }
+  template <int Channels>
+  static constexpr Traced normed_keys(Traced kv) {
+    if constexpr (options.normed) {
+      const Traced key = norm_of_keys<Channels>(add_chunk<0, key_heads, 2 * key_heads>(kv));
+      kv = concat(key, add_chunk<key_heads, key_heads, 2 * key_heads>(kv));
+    }
+    return kv;
+  }
 
  private:
   template <class Term>
-  static constexpr Traced attended(Traced qkv, Term term) {
-    const int channels = (*term.value).channels;
+  static constexpr void check_term(Term term) {
+    const Traced value = term.value;
+    const int channels = (*value).channels;
     if (channels != 1 && channels != Heads)
-      qkv.graph->refuse(Misfit::Kind::channels_differ, qkv.graph->layers, Heads, channels);
+      value.graph->refuse(Misfit::Kind::channels_differ, value.graph->layers, Heads, channels);
+  }
+  template <class Term>
+  static constexpr Traced attended(Traced qkv, Term term) {
+    check_term(term);
     return Called<key_term<Term>>{}(qkv, term.value);
   }
   static constexpr Traced attended(Traced qkv) {
@@ -295,6 +365,16 @@ struct Attending {
       std::conditional_t<options.draws(), Function<AttendToAll<Heads, key_heads, options, Term>, Draws, More...>,
                          Function<AttendToAll<Heads, key_heads, options, Term>, More...>>;
 
+  template <int Channels>
+  static constexpr Traced norm_of_queries(Traced query) {
+    constexpr Named<"q_norm", Norm<Heads, Channels / Heads>> norm;
+    return norm(query);
+  }
+  template <int Channels>
+  static constexpr Traced norm_of_keys(Traced key) {
+    constexpr Named<"k_norm", Norm<key_heads, Channels / Heads>> norm;
+    return norm(key);
+  }
   template <int Count, int Width>
   using Norm = std::conditional_t<options.centred, LayerNormOfHeads<Count, Width>, RMSNormOfHeads<Count, Width>>;
 };

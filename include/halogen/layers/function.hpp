@@ -19,7 +19,7 @@
 // f reads the stored values and writes the stored y, without a copy; values that are normed, activated, resampled or
 // concatenated are written out first, vectors always. Backward computes f again, and all its gradients at once. Not
 // captured on a device: an expression may allocate. Errors: CollectiveError where f makes other extents;
-// why::levels_differ where values have other resolutions, or are vectors and not named as such.
+// why::levels_differ where values have other resolutions, or are vectors, and options do not say so.
 #pragma once
 
 #include <bit>
@@ -36,6 +36,9 @@ namespace halogen {
 /// Option of Function: the values of these numbers, counted from 0, are vectors for each sample.
 template <int... Numbers>
 struct TakesVectors {};
+/// Option of Function: the values of these numbers may have other resolutions than the result.
+template <int... Numbers>
+struct TakesAnyResolution {};
 /// Option of Function: its result is a vector for each sample.
 struct ToVector {};
 /// Option of Function: f draws random numbers.
@@ -46,6 +49,7 @@ namespace detail {
 struct FunctionOptions {
   int channels = 0;      ///< of the result; 0: those of the first value
   unsigned vectors = 0;  ///< a bit for each value that is one
+  unsigned apart = 0;    ///< ... whose resolution is free
   bool to_vector = false, draws = false;
 
   template <int Count>
@@ -56,9 +60,14 @@ struct FunctionOptions {
   constexpr void set(TakesVectors<Numbers...>) {
     vectors = ((1U << Numbers) | ... | 0U);
   }
+  template <int... Numbers>
+  constexpr void set(TakesAnyResolution<Numbers...>) {
+    apart = ((1U << Numbers) | ... | 0U);
+  }
   constexpr void set(ToVector) { to_vector = true; }
   constexpr void set(Draws) { draws = true; }
   constexpr bool is_vector(int value) const { return (vectors >> value & 1U) != 0; }
+  constexpr bool is_free(int value) const { return (apart >> value & 1U) != 0; }
 };
 template <class... Options>
 constexpr FunctionOptions function_options() {
@@ -304,13 +313,14 @@ struct FunctionOf {
     const int reads = planner.gradient_of(node);
     if (reads < 0) return;
     [&]<int... I>(std::integer_sequence<int, I...>) {
-      const auto emit = [&](Launch launch) {
-        launch.level = level_of_points(planner, node);
+      const auto emit = [&]<int Number>(std::integral_constant<int, Number>) {
+        Launch launch = planner.launch<Backward<Number>>(node, Number);
+        launch.level = is_vector(Number) ? level_of_points(planner, node) : planner.value_of(node.inputs[Number]).level;
         launch.read(planner.gradient(reads, MakesVector ? Pattern::vector() : Pattern::point()));
         for (int i = 0; i < Values; ++i) launch.read(planner.read_again(node, Pattern::point(), i));
         planner.emit_input_gradients(launch);
       };
-      (emit(planner.launch<Backward<I>>(node, I)), ...);
+      (emit(std::integral_constant<int, I>()), ...);
     }(Numbers{});
   }
 
@@ -319,14 +329,14 @@ struct FunctionOf {
 
 }  // namespace detail
 
-/// Options: Channels<C> of the result, TakesVectors<I...>, ToVector, Draws.
+/// Options: Channels<C> of the result, TakesVectors<I...>, TakesAnyResolution<I...>, ToVector, Draws.
 template <class F, class... Options>
 struct Function : Module<Function<F, Options...>> {
   static constexpr detail::FunctionOptions options = detail::function_options<Options...>();
 
   constexpr Traced forward(Traced x) const { return (*this)(x); }
 
-  /// All with points of one resolution: why::levels_differ.
+  /// All with points of one resolution, unless options say otherwise: why::levels_differ.
   template <class... More>
     requires(sizeof...(More) < 3 && (std::is_same_v<More, Traced> && ...))
   constexpr Traced operator()(Traced first, More... more) const {
@@ -344,7 +354,8 @@ struct Function : Module<Function<F, Options...>> {
     int i = 0;
     for (const Traced& x : values) {
       const int level = (*x).level;
-      const bool fits = options.is_vector(i) ? graph.levels[level].whole : level == points;
+      const bool fits = options.is_vector(i) ? graph.levels[level].whole
+                                             : level == points || (options.is_free(i) && !graph.levels[level].whole);
       if (!fits) graph.refuse(Misfit::Kind::levels_differ, node.layer, points, level);
       node.inputs[i++] = x.node;
     }

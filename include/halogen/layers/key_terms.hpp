@@ -28,6 +28,13 @@ template <>
 inline constexpr KeyTerm key_term<KeyMask> = KeyTerm::mask;
 template <>
 inline constexpr KeyTerm key_term<KeyBias> = KeyTerm::bias;
+/// Of one at most.
+template <class... X>
+constexpr KeyTerm term_of() {
+  KeyTerm found = KeyTerm::none;
+  ((found = key_term<X>), ...);
+  return found;
+}
 template <class X>
 concept TellsOfKeys = key_term<X> != KeyTerm::none;
 

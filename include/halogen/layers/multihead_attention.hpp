@@ -11,7 +11,7 @@
 // registers. Each attends to all points and tokens, by the same weights -> an array of as many values, x's first.
 // Rotary turns points alone. No IsCausal. Beside the ring three small all_reduces forward (layers/attend_together.hpp).
 //
-// CrossAttention<Channels, Heads, Context>: the same with queries of x and keys and values of a second value of x's
+// CrossAttention<Channels, Heads, Context>: the same with queries of x and keys and values of a second value of any
 // resolution, of Context channels: (q, kv)(x, z); parameters: q.weight (C, C), kv.weight (2 C, Context), and their
 // bias. Attend<Heads>: attention alone, (N, 3 C, ...) -> (N, C, ...), query, key and value in this order.
 //
@@ -27,8 +27,7 @@
 // A point has no position unless Rotary, RelativeBias or what is added before gives it one. The points of a rank are
 // its part of the sequence, so nothing is gathered or renumbered, whatever is cut. Halo: none. Backward computes
 // attention again (docs/extending.md, Function). Accumulation: docs/attention.md. Errors: why::groups_do_not_divide
-// where heads do not divide channels; why::rank_differs where IsCausal or Rotary do not fit the field's dimensions;
-// why::levels_differ where the second value of CrossAttention has another resolution.
+// where heads do not divide channels; why::rank_differs where IsCausal or Rotary do not fit the field's dimensions.
 #pragma once
 
 #include <array>
@@ -101,8 +100,9 @@ struct CrossAttention : Module<CrossAttention<Channels, Heads, Context, Options.
     Attending::check(x, Channels);
     const Traced query = q(x);
     const Traced key_value = kv(context);
-    const Traced normed = Attending::template normed<Channels>(concat(query, key_value));
-    return proj(Attending::of(normed, terms...));
+    const Traced normed = Attending::template normed_queries<Channels>(query);
+    const Traced keys = Attending::template normed_keys<Channels>(key_value);
+    return proj(Attending::across(normed, keys, terms...));
   }
 };
 
