@@ -19,6 +19,8 @@ using Net3d = hg::UNet3d<7, 3, 16, hg::Boundary<hg::Zero, hg::Zero, hg::Periodic
 using Levels = hg::Sharded<hg::Tensor<float, hg::dyn, 7, hg::dyn, hg::dyn, hg::dyn>, Mesh, hg::Shard<3>,
                            hg::Shard<4>>;  // (N, 7, D, H/h, W/w)
 
+using ViTL = hg::PatchTransformer<7, 3, 1024, 24, 16, hg::MultiheadAttention<1024, 16>>;  // ViT-L, patches of 16 x 16
+
 double gib(double bytes) { return bytes / (1024. * 1024 * 1024); }
 
 /// Of a training step, the most of any rank: pieces at the poles, and uneven ones, differ.
@@ -26,10 +28,11 @@ template <class Image, class Model>
 void print_table(const char* title, const typename Image::Extents& extents,
                  const std::vector<std::array<int, 2>>& meshes) {
   std::printf("\n%s, a training step; the most of any rank\n", title);
-  std::puts("mesh     ranks   GiB in all   of one rank   GiB arena   of it kept   messages   MiB sent");
+  std::puts("mesh     ranks   GiB in all   of one rank   GiB arena   of it kept   launches   messages   MiB sent");
   double single = 0;
   for (const auto& shape : meshes) {
     double memory = 0, arena = 0, kept = 0, messages = 0, bytes = 0;
+    int launches = 0;
     for (int rank = 0; rank < shape[0] * shape[1]; ++rank) {
       const hg::Layout layout = hg::layout_of<Image>(Model{}, hg::dry_mesh<Mesh>(shape, rank), extents);
       memory = std::max(memory, static_cast<double>(layout.memory().total()));
@@ -37,10 +40,11 @@ void print_table(const char* title, const typename Image::Extents& extents,
       kept = std::max(kept, static_cast<double>(layout.memory().kept));
       messages = std::max(messages, static_cast<double>(layout.traffic().messages));
       bytes = std::max(bytes, static_cast<double>(layout.traffic().bytes));
+      launches = layout.plan().launches.size();
     }
     if (single == 0) single = memory;
-    std::printf("%2d x %-2d  %5d   %10.3f   %9.1f %%   %9.3f   %10.3f   %8.0f   %8.2f\n", shape[0], shape[1],
-                shape[0] * shape[1], gib(memory), 100 * memory / single, gib(arena), gib(kept), messages,
+    std::printf("%2d x %-2d  %5d   %10.3f   %9.1f %%   %9.3f   %10.3f   %8d   %8.0f   %8.2f\n", shape[0], shape[1],
+                shape[0] * shape[1], gib(memory), 100 * memory / single, gib(arena), gib(kept), launches, messages,
                 1024 * gib(bytes));
   }
 }
@@ -53,6 +57,8 @@ int main() {
   print_table<Field, Net>("UNet on 65536 x 131072", {1, 7, 65536, 131072}, {{1, 1}, {2, 2}, {4, 4}, {8, 8}});
   print_table<Levels, Net3d>("UNet3d on 100 x 1440 x 1440", {1, 7, 100, 1440, 1440},
                              {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {4, 4}, {8, 4}, {8, 8}});
+  print_table<Field, ViTL>("ViT-L of 2^20 patches, 16384 x 16384", {1, 7, 16384, 16384},
+                           {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {4, 4}, {8, 4}, {8, 8}});
 
   // What does not fit says so, as the real run would on all ranks. Fields are cut as torch.chunk cuts: 63 pieces of
   // 43 rows are more than 2700, and nothing is left for the last.

@@ -79,6 +79,19 @@ template <class... Options>
 using Dropping =
     hg::Sequential<hg::Conv2d<2, 8>, hg::MultiheadAttention<8, 4, hg::KeyValueHeads<2>, Options...>, hg::Conv2d<8, 2>>;
 
+struct WithToken : hg::Module<WithToken> {
+  hg::Named<"first", hg::Conv2d<2, 4>> first;
+  hg::Named<"attn", hg::MultiheadAttention<4, 1>> attention;
+  hg::Named<"last", hg::Conv2d<4, 2>> last;
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const auto seen = attention(first(x), hg::ClassToken<4>::part(x));
+    return last(seen[0]) + hg::expand(hg::Linear<4, 2>{}(seen[1]), x);
+  }
+};
+template <hg::ContextParallel Way>
+using Wave = hg::Sequential<hg::Linear<2, 5>, hg::MultiheadAttention<5, 5, hg::IsCausal<>, hg::ParallelBy<Way>>,
+                            hg::Linear<5, 2>>;
+
 }  // namespace
 
 TEST_CASE("a bias of distances, a mask and a bias of keys: PyTorch's") {
@@ -151,6 +164,52 @@ TEST_CASE("a field that is larger than the table of distances is refused alike o
       support::refusal<hg::CollectiveError>([&] { hg::infer(parameters, x); }) ==
       "attention: the field has 11 points in dimension 3, RelativeBias is of 8: give RelativeBias the largest extents "
       "of the level");
+}
+
+TEST_CASE("what attention sends is what a dry run says") {
+  const auto check = []<class Model, class T = double>(Model, hg::index_t height, hg::index_t width, T = {}) {
+    for (const auto& mesh : support::meshes(2)) {
+      CAPTURE(support::text(mesh));
+      using Image = support::FieldOn<support::Mesh, T, 2>;
+      const auto x = hg::distribute_tensor<Image>(mesh, {2, 2, height, width},
+                                                  support::numbers<T>(static_cast<std::size_t>(4 * height * width), 2));
+      hg::Trainer<Model, hg::AdamW, support::Mesh, hg::compute_type<T>> trainer(Model{}, hg::AdamW{}, mesh,
+                                                                                {.seed = 3});
+      const auto step = [&] { trainer.step(hg::mse, x, x).item(); };
+      step();
+      const hg::CommStatistics before = hg::comm_stats();
+      step();
+      const hg::TrafficUse planned = trainer.layout(x).traffic();
+      const hg::Tally sent = (hg::comm_stats() - before).messages;
+      CHECK(sent.count == planned.messages);
+      CHECK(sent.bytes == planned.bytes);
+    }
+  };
+  using hg::ContextParallel;
+  check(Dropping<hg::ParallelBy<ContextParallel::ring>>{}, 12, 11);
+  check(Dropping<>{}, 12, 12);
+  check(LooksBack{}, 12, 24);
+  check(Between{}, 12, 12);
+  check(WithToken{}, 12, 11);
+  check(Between{}, 12, 12, hg::bfloat16());
+}
+TEST_CASE("... of causal signals") {
+  const auto check = []<class Model>(Model) {
+    using Image = support::FieldOn<support::SignalMesh, double, 2>;
+    const auto mesh = hg::device_mesh<support::SignalMesh>(support::world(), {1, support::world().size()});
+    const auto x = hg::distribute_tensor<Image>(mesh, {2, 2, 400}, support::numbers<double>(4 * 400, 2));
+    hg::Trainer<Model, hg::AdamW, support::SignalMesh, double> trainer(Model{}, hg::AdamW{}, mesh, {.seed = 3});
+    trainer.step(hg::mse, x, x).item();
+    const hg::CommStatistics before = hg::comm_stats();
+    trainer.step(hg::mse, x, x).item();
+    const hg::TrafficUse planned = trainer.layout(x).traffic();
+    const hg::Tally sent = (hg::comm_stats() - before).messages;
+    CHECK(sent.count == planned.messages);
+    CHECK(sent.bytes == planned.bytes);
+  };
+  check(Wave<hg::ContextParallel::ring>{});
+  check(Wave<hg::ContextParallel::zigzag>{});
+  check(Wave<hg::ContextParallel::automatic>{});
 }
 
 }  // namespace test_attention_terms

@@ -10,6 +10,7 @@ A model is drawn by (seed, number) alone, and its numbers by (seed, number, case
 case K: K.parameters, K.input, K.grad_output, K.output, K.grad_input, K.grad_parameters, all F64.
 """
 import argparse
+import math
 import random
 from pathlib import Path
 
@@ -237,7 +238,18 @@ class Model:
             return None
         self.exact, channels = False, self.channels
         heads = self.r.choice([h for h in range(1, channels + 1) if channels % h == 0])
-        return f"hg::MultiheadAttention<{channels}, {heads}>", lambda torch: Attention(torch, channels, heads)
+        groups = self.r.choice([g for g in range(1, heads + 1) if heads % g == 0])
+        term = self.r.choice(["plain", "KeyMask", "KeyBias", "RelativeBias"])
+        extents = [{1: 128, 2: 64}.get(self.dims)] * self.dims
+        if term == "RelativeBias" and self.dims == 3:
+            return None
+        options = [self.option("KeyValueHeads", [groups])] if groups < heads else []
+        if term == "RelativeBias":
+            options.append(self.option(term, extents))
+        attention = f"hg::MultiheadAttention<{', '.join([str(channels), str(heads)] + options)}>"
+        if term.startswith("Key"):
+            attention = f"support::TellsOfItsKeys<{channels}, hg::{term}, {attention}>"
+        return attention, lambda torch: Attention(torch, channels, heads, groups, term, extents)
 
     def shared(self):
         """A convolution that is called twice."""
@@ -365,17 +377,37 @@ def Last(torch, layer):
     return Of()
 
 
-def Attention(torch, channels, heads):
-    """Of all points to all, the channels first."""
+def Attention(torch, channels, heads, groups, term, extents):
+    """Of all points to all, the channels first; the first channel tells of the keys."""
     class Of(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.qkv, self.proj = torch.nn.Linear(channels, 3 * channels), torch.nn.Linear(channels, channels)
+            self.qkv = torch.nn.Linear(channels, channels // heads * (heads + 2 * groups))
+            if term == "RelativeBias":
+                distances = math.prod(2 * e - 1 for e in extents)
+                self.table = torch.nn.ParameterList([torch.randn(distances, heads)])  # after qkv
+            self.proj = torch.nn.Linear(channels, channels)
+
+        def told(self, x):
+            first = x[:, :1].flatten(2)[:, :, None]
+            if term == "KeyMask":
+                return first > 0
+            if term == "KeyBias":
+                return first
+            if term == "RelativeBias":
+                if any(have > most for have, most in zip(x.shape[2:], extents)):
+                    raise ValueError("larger than the table")
+                points = torch.stack(torch.meshgrid(*(torch.arange(e) for e in x.shape[2:]), indexing="ij")).flatten(1)
+                index = 0
+                for apart, extent in zip(points[:, :, None] - points[:, None, :], extents):
+                    index = index * (2 * extent - 1) + apart + extent - 1
+                return self.table[0][index].movedim(2, 0)[None]
+            return None
 
         def forward(self, x):
-            parts = self.qkv(x.flatten(2).transpose(1, 2)).chunk(3, 2)
-            q, k, v = (part.unflatten(2, (heads, -1)).transpose(1, 2) for part in parts)
-            seen = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+            parts = self.qkv(x.flatten(2).transpose(1, 2)).unflatten(2, (heads + 2 * groups, -1)).transpose(1, 2)
+            q, k, v = parts.split((heads, groups, groups), 1)
+            seen = torch.nn.functional.scaled_dot_product_attention(q, k, v, self.told(x), enable_gqa=groups < heads)
             return self.proj(seen.transpose(1, 2).flatten(2)).transpose(1, 2).reshape(x.shape)
 
     return Of()

@@ -10,6 +10,20 @@
 
 namespace support {
 
+/// Attention of a value whose first channel tells of its keys: where it is above 0 they take part, or it is their bias.
+template <int Channels, class Term, class Attention>
+struct TellsOfItsKeys : hg::Module<TellsOfItsKeys<Channels, Term, Attention>> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced first = hg::chunk<Channels>(x)[0];
+    if constexpr (std::is_same_v<Term, hg::KeyMask>) {
+      const hg::Traced above = hg::ReLU{}(first);
+      return Attention{}(x, hg::KeyMask{above});
+    } else {
+      return Attention{}(x, Term{first});
+    }
+  }
+};
+
 struct CaseCounts {
   long right = 0, wrong = 0, too_small = 0;  ///< too_small: a piece of some level would be empty, or the like
 };

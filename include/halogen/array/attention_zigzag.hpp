@@ -29,8 +29,8 @@ class AttentionZigzag {
                   RingSchedule::zigzag(keys.extent(), keys.parts()), true, true},
         shape_(shape),
         group_(group),
-        queries_{shape.samples, shape.heads * group, parts_of(queries), parts_of_ring(schedule_.queries)},
-        keys_{shape.samples, shape.heads, parts_of(keys), parts_of_ring(schedule_.keys)},
+        queries_{shape.samples, shape.heads * group, parts_of(queries), schedule_.parts(schedule_.queries)},
+        keys_{shape.samples, shape.heads, parts_of(keys), schedule_.parts(schedule_.keys)},
         ring_(ranks, schedule_, shape, group) {}
 
   kernels::Positions query_positions() const {
@@ -89,20 +89,6 @@ class AttentionZigzag {
   };
   template <class V>
   using Move = std::optional<RowsMove<V>>;
-
-  static RowParts parts_of(const Cut& cut) {
-    RowParts parts;
-    for (int r = 0; r < cut.parts(); ++r) parts.push_back({cut.piece(r)});
-    return parts;
-  }
-  RowParts parts_of_ring(const Cut& cut) const {
-    RowParts parts;
-    for (int r = 0; r < cut.parts() / 2; ++r) {
-      const auto both = schedule_.piece(cut, r);
-      parts.push_back({both[0], both[1]});
-    }
-    return parts;
-  }
 
   index_t rows_of(const Sequence& sequence) const {
     index_t count = 0;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <ratio>
 
+#include "halogen/array/attention_traffic.hpp"
 #include "halogen/array/piece_numbers.hpp"
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/pieces.hpp"
@@ -121,6 +122,21 @@ struct AttendToAll {
       return attended(x...);
     else
       return attended(std::nullopt, x...);
+  }
+
+  static TrafficUse traffic(const FunctionPlace& place, bool backward) {
+    const Layout& layout = place.layout;
+    const auto [queries, rank] = layout.sequence(place.level[0]);
+    const index_t all = Apart ? Heads : Heads + 2 * KeyHeads, width = place.channels[0] / all;
+    const Cut keys = layout.sequence(place.level[Apart ? 1 : 0]).first;
+    TrafficUse use = attention_traffic({layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank,
+                                        Options.is_causal, Options.parallel, layout.value_bytes().computed},
+                                       backward);
+    if (Term != KeyTerm::none && !backward)  // of all points on every rank
+      for (int peer = 1; peer < keys.parts(); ++peer)
+        use.add(layout.samples() * place.channels[Apart ? 2 : 1] * keys.piece(rank).size() *
+                static_cast<index_t>(layout.value_bytes().computed));
+    return use;
   }
 
  private:

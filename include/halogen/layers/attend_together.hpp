@@ -11,6 +11,7 @@
 
 #include <cmath>
 
+#include "halogen/array/attention_traffic.hpp"
 #include "halogen/array/statistics.hpp"
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/concatenated_pieces.hpp"
@@ -37,6 +38,17 @@ auto rows_of(const Tokens& tokens) {
 template <int Heads, int KeyHeads, int Count, ContextParallel Way>
 struct PointsAttend {
   static constexpr int all = Heads + 2 * KeyHeads;
+
+  static TrafficUse traffic(const FunctionPlace& place, bool backward) {
+    const Layout& layout = place.layout;
+    const auto [queries, rank] = layout.sequence(place.level[0]);
+    Cut keys = queries;
+    for (int part = 1; part <= keys.parts(); ++part) keys.bounds[static_cast<std::size_t>(part)] += Count;
+    const index_t width = place.channels[0] / all;
+    return attention_traffic({layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank, false, Way,
+                              layout.value_bytes().computed},
+                             backward);
+  }
 
   template <class Field, class Tokens>
   auto operator()(const Field& qkv, const Tokens& tokens) const {

@@ -16,6 +16,8 @@
 // With Draws f takes a std::optional<Generator> before the values: the random numbers of this node in this step, the
 // same forward and backward and on all ranks; none in inference.
 //
+// What f sends is in dry runs where F has static TrafficUse traffic(const FunctionPlace&, bool backward).
+//
 // f reads the stored values and writes the stored y, without a copy; values that are normed, activated, resampled or
 // concatenated are written out first, vectors always. Backward computes f again, and all its gradients at once. Not
 // captured on a device: an expression may allocate. Errors: CollectiveError where f makes other extents;
@@ -43,6 +45,12 @@ struct TakesAnyResolution {};
 struct ToVector {};
 /// Option of Function: f draws random numbers.
 struct Draws {};
+
+/// What a Function is asked of in a dry run: this rank's layout, and of each value its level and channels.
+struct FunctionPlace {
+  const Layout& layout;
+  std::array<int, 3> level, channels;
+};
 
 namespace detail {
 
@@ -176,7 +184,27 @@ struct FunctionOf {
       return as_expression(F{}(e...));
   }
 
+  /// What f sends forward, and the gradients of it backward, as F says of `place`; nothing where it does not.
+  static FunctionPlace place_of(const Layout& layout, const Launch& launch, int first) {
+    FunctionPlace place{layout, {}, {}};
+    for (int i = 0; i < Values; ++i) {
+      const Value& value = layout.plan().values[launch.reads[first + i].index];
+      place.level[static_cast<std::size_t>(i)] = value.level;
+      place.channels[static_cast<std::size_t>(i)] = value.channels();
+    }
+    return place;
+  }
+  static TrafficUse traffic_of(const FunctionPlace& place, bool backward) {
+    if constexpr (requires { F::traffic(place, backward); })
+      return F::traffic(place, backward);
+    else
+      return {};
+  }
+
   struct Forward {
+    static TrafficUse traffic(const Layout& layout, const Launch& launch) {
+      return traffic_of(place_of(layout, launch, 0), false);
+    }
     static constexpr const char* label = "halogen::function";
     static constexpr bool evaluates_fields = true, common_output = false;
     template <class S, class Context>
@@ -226,6 +254,18 @@ struct FunctionOf {
 
   template <int Index>
   struct Backward {
+    /// The first of a node's launches computes all: f again, then what is pulled.
+    static TrafficUse traffic(const Layout& layout, const Launch& launch) {
+      for (const Launch& other : layout.plan().launches)
+        if (other.node == launch.node && is_backward(other)) {
+          if (&other != &launch) return {};
+          break;
+        }
+      const FunctionPlace place = place_of(layout, launch, 1);
+      TrafficUse use = traffic_of(place, false);
+      use += traffic_of(place, true);
+      return use;
+    }
     static constexpr const char *label = "halogen::function_backward", *suffix = " backward";
     static constexpr bool evaluates_fields = true;
     template <class S, class Context>

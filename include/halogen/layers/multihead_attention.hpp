@@ -21,8 +21,8 @@
 //   Shard<0>, Replicate    the same          nothing                        the bucket
 //   Shard<1>, Partial      does not compile: why::channels_are_cut, why::input_is_partial
 //
-// With a KeyMask or KeyBias (layers/key_terms.hpp) as another argument keys are left out, or their logits changed: one
-// all_gather of it. RelativeBias: its table's gradient is summed by one all_reduce.
+// With a KeyMask or KeyBias (layers/key_terms.hpp) as another argument keys are left out, or their logits changed: each
+// rank sends its part of it to the others. RelativeBias: its table's gradient is summed by one all_reduce.
 //
 // A point has no position unless Rotary, RelativeBias or what is added before gives it one. The points of a rank are
 // its part of the sequence, so nothing is gathered or renumbered, whatever is cut. Halo: none. Backward computes

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "halogen/placement/chunk.hpp"
+#include "halogen/placement/row_parts.hpp"
 
 namespace halogen {
 
@@ -26,6 +26,11 @@ struct RingSchedule {
   std::array<Interval, 2> piece(const Cut& cut, int r) const {
     if (!is_zigzag) return {cut.piece(r), Interval{cut.piece(r).end, cut.piece(r).end}};
     return {cut.piece(r), cut.piece(cut.parts() - 1 - r)};
+  }
+  RowParts parts(const Cut& cut) const {
+    RowParts all;
+    for (int r = 0; r < ranks(); ++r) all.push_back({piece(cut, r)[0], piece(cut, r)[1]});
+    return all;
   }
   index_t key_count(int r) const { return piece(keys, r)[0].size() + piece(keys, r)[1].size(); }
   /// Pairs of a query of rank r and a key that it sees: what it has to compute.
@@ -62,6 +67,21 @@ struct RingSchedule {
   /// The same for what holders add up about it, from the first that sees it on. The last one sends it home.
   bool sum_travels(int piece, int step) const { return first_hop(piece) <= step && step < last_hop(piece); }
   bool goes_home(int piece, int step) const { return step > 0 && step == last_hop(piece); }
+
+  /// Calls f(positions) for each message that `rank` sends with keys and values in one round.
+  template <class F>
+  void each_sent_piece(F f) const {
+    for (int step = 0; step + 1 < ranks(); ++step)
+      if (travels(piece_at(step), step)) f(key_count(piece_at(step)));
+  }
+  /// The same of what is added up about them, and goes home.
+  template <class F>
+  void each_sent_sum(F f) const {
+    for (int step = 0; step < ranks(); ++step) {
+      if (sum_travels(piece_at(step), step)) f(key_count(piece_at(step)));
+      if (goes_home(piece_at(step), step)) f(key_count(piece_at(step)));
+    }
+  }
 
   bool operator==(const RingSchedule&) const = default;
 

@@ -67,6 +67,9 @@ struct Form {
 struct Plan;
 struct LaunchPlace;
 struct WorkspaceUse;
+struct TrafficUse;
+class Layout;
+struct Launch;
 namespace kernels {
 struct Tiling;
 }
@@ -86,11 +89,19 @@ struct Tiling;
 ///   name, suffix               what explain calls it: name, or the operation's name and suffix
 ///   Form form(node, input, source)     numbers that its kernel's type depends on
 ///   array<int, 3> grid(node, input, source)    points of each dimension that it computes together
+///
 ///   bool adds_as_rows_leave    it can add a tensor to what it writes (Launch::addend) even where it is a layer's
-///   output bool common_output = false it does not write through At::over_tiles: no mask, no sums as rows leave void
-///   check(node, dimension, input, output)    throws CollectiveError where extents do not suit it tiling, workspace
-///   what it needs beside stored tensors (run/launch_place.hpp) const char* remark(form)   words of explain at the end
-///   of its line
+///   output
+///
+///   bool common_output = false    it does not write through At::over_tiles: no mask, no sums as rows leave
+///
+///   void check(node, dimension, input, output)    throws CollectiveError where extents do not suit it
+///
+///   tiling, workspace          what it needs beside stored tensors (run/launch_place.hpp)
+///
+///   const char* remark(form)   words of explain at the end of its line
+///
+///   TrafficUse traffic(layout, launch)    what this rank sends in it beside halos, for dry runs
 struct LaunchKind {
   const char* name;
   const char* suffix;
@@ -101,12 +112,14 @@ struct LaunchKind {
   kernels::Tiling (*tiling)(const LaunchPlace&);
   WorkspaceUse (*workspace)(const LaunchPlace&, const kernels::Tiling&);
   const char* (*remark)(const Form&);
+  TrafficUse (*traffic)(const Layout&, const Launch&);
   bool adds_as_rows_leave, common_output;
 
   template <class L>
   static constexpr LaunchKind of() {
-    LaunchKind kind{"",    "",  detail::address_of_type<L>, no_form, each_point, nullptr, nullptr, nullptr, nullptr,
-                    false, true};
+    LaunchKind kind{
+        "",    "",  detail::address_of_type<L>, no_form, each_point, nullptr, nullptr, nullptr, nullptr, nullptr,
+        false, true};
     if constexpr (requires { L::name; }) kind.name = L::name;
     if constexpr (requires { L::suffix; }) kind.suffix = L::suffix;
     if constexpr (requires { L::form; }) kind.form = L::form;
@@ -115,6 +128,7 @@ struct LaunchKind {
     if constexpr (requires { L::tiling; }) kind.tiling = L::tiling;
     if constexpr (requires { L::workspace; }) kind.workspace = L::workspace;
     if constexpr (requires { L::remark; }) kind.remark = L::remark;
+    if constexpr (requires { L::traffic; }) kind.traffic = L::traffic;
     if constexpr (requires { L::adds_as_rows_leave; }) kind.adds_as_rows_leave = L::adds_as_rows_leave;
     if constexpr (requires { L::common_output; }) kind.common_output = L::common_output;
     return kind;

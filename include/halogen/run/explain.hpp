@@ -119,6 +119,9 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
                        static_cast<long long>(traffic.points));
       }
     }
+    if (const TrafficUse sent = layout.launch_traffic(launch); sent.messages > 0)
+      text += format("; sends %lld messages, %lld bytes", static_cast<long long>(sent.messages),
+                     static_cast<long long>(sent.bytes));
     if (launch.kind->remark != nullptr) text += launch.kind->remark(launch.form);
     const auto crosses_ranks = [&](int norm) {
       return plan.norms[norm].of_batch ? pieces.size(samples) > 1 : cuts_planes;
@@ -137,9 +140,13 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
   text += format("memory per rank: tensors %.2f MiB (kept for backward %.2f), workspace %.2f MiB, exchange %.2f MiB\n",
                  detail::mib(memory.tensors), detail::mib(memory.kept), detail::mib(memory.workspace),
                  detail::mib(memory.exchange));
-  const TrafficUse traffic = layout.traffic();
+  const TrafficUse traffic = layout.halo_traffic(), all = layout.traffic();
   text += format("halo exchange per rank: %lld messages, %lld bytes\n", static_cast<long long>(traffic.messages),
                  static_cast<long long>(traffic.bytes));
+  if (all.messages > traffic.messages)
+    text += format("functions of fields per rank: %lld messages, %lld bytes\n",
+                   static_cast<long long>(all.messages - traffic.messages),
+                   static_cast<long long>(all.bytes - traffic.bytes));
   const auto parameters = static_cast<long long>(plan.graph.parameter_count);
   if (sharding == nullptr)
     return text + format("parameters %lld, gradient and two moments as many%s\n", parameters,

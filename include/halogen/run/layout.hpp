@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 
 #include "halogen/core/config.hpp"
+#include "halogen/placement/traffic.hpp"
 #include "halogen/run/lifetimes.hpp"
 #include "halogen/run/needs.hpp"
 #include "halogen/run/workspace.hpp"
@@ -34,11 +36,6 @@ struct MemoryUse {
   std::size_t workspace = 0;  ///< packed weights, partial sums, norm tables
   std::size_t exchange = 0;   ///< send and receive buffers
   std::size_t total() const { return tensors + workspace + exchange; }
-};
-
-/// Point-to-point traffic of one forward pass or training step, sent by this rank.
-struct TrafficUse {
-  index_t messages = 0, bytes = 0;
 };
 
 class Layout {
@@ -75,8 +72,17 @@ class Layout {
     return cuts;
   }
 
-  /// Halo messages and bytes that this rank sends, each stored tensor exchanged once.
+  /// Messages and bytes that this rank sends in one forward pass or training step: halos, each stored tensor exchanged
+  /// once, and what launches say they send themselves.
   TrafficUse traffic() const;
+  TrafficUse halo_traffic() const;
+  TrafficUse launch_traffic(const Launch& launch) const {
+    return launch.kind->traffic == nullptr ? TrafficUse{} : launch.kind->traffic(*this, launch);
+  }
+
+  /// How many points of a level each of the ranks that share this rank's samples has, in their order, and this one's
+  /// number: the sequence that flatten_pieces makes of them.
+  std::pair<Cut, int> sequence(int l) const;
 
   /// Points of one of a norm's groups, over all ranks.
   double points_of(int norm) const;
@@ -141,6 +147,35 @@ HALOGEN_INLINE Layout::Layout(const Plan& plan, const Decomposition& pieces, int
 }
 
 HALOGEN_INLINE TrafficUse Layout::traffic() const {
+  TrafficUse use = halo_traffic();
+  for (const Launch& launch : plan_.launches) use += launch_traffic(launch);
+  return use;
+}
+
+HALOGEN_INLINE std::pair<Cut, int> Layout::sequence(int l) const {
+  using Place = std::array<int, 1 + spatial_dimensions>;
+  const auto place_of = [&](int rank) {
+    Place place;
+    for (std::size_t d = 0; d < place.size(); ++d) place[d] = pieces_.part(rank, dimensions_[d == 0 ? 0 : d + 1]);
+    return place;
+  };
+  std::vector<Place> places;
+  std::vector<index_t> sizes;
+  int own = 0;
+  for (int rank = 0; rank < pieces_.size(~0U); ++rank) {
+    const Place place = place_of(rank);
+    if (place[0] != place_of(rank_)[0] || std::ranges::find(places, place) != places.end()) continue;
+    if (place == place_of(rank_)) own = static_cast<int>(places.size());
+    places.push_back(place);
+    index_t points = 1;
+    for (int d = 0; d < spatial_dimensions; ++d)
+      points *= level(l).piece(d, place[static_cast<std::size_t>(d) + 1]).size();
+    sizes.push_back(points);
+  }
+  return {Cut::of_sizes(sizes), own};
+}
+
+HALOGEN_INLINE TrafficUse Layout::halo_traffic() const {
   TrafficUse use;
   for (int t = 0; t < plan_.tensors.size(); ++t) {
     const Strips::Traffic one = tensor(t).strips.traffic(rank_);

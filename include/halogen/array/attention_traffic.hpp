@@ -1,0 +1,95 @@
+// What a rank sends for attention, from the shapes alone: for dry runs. As array/attention_ring.hpp,
+// attention_by_heads.hpp and attention_zigzag.hpp send it; collectives (a mask's all_gather) are not counted.
+#pragma once
+
+#include "halogen/array/attention_by_heads.hpp"
+#include "halogen/placement/ring.hpp"
+#include "halogen/placement/traffic.hpp"
+
+namespace halogen::detail {
+
+/// Attention of a rank's samples, all heads of them, by the ranks that cut the sequence.
+struct AttentionPlace {
+  index_t samples, query_heads, key_heads;
+  index_t width, value_width;  ///< E and V
+  Cut queries, keys;
+  int rank;  ///< among those ranks
+  bool is_causal;
+  ContextParallel parallel;
+  std::size_t bytes;  ///< of a value: a Function computes in float what is stored in two bytes, and sends it so
+
+  int ranks() const { return queries.parts(); }
+  ContextParallel way() const {
+    const AttentionWay way{
+        query_heads, key_heads, queries.extent(),          keys.extent(),         width + value_width, ranks(),
+        ranks(),     is_causal, moved_for_zigzag(queries), moved_for_zigzag(keys)};
+    return way.chosen(parallel);
+  }
+};
+
+/// Rows of `heads` heads, `values` wide, moved from parts to others.
+inline TrafficUse rows_traffic(const AttentionPlace& at, const RowParts& from, const RowParts& to, index_t heads,
+                               index_t width) {
+  TrafficUse use;
+  std::vector<index_t> rows(to.size());
+  for (const RowRun& run : runs_between(from[static_cast<std::size_t>(at.rank)], to))
+    if (run.peer != at.rank) rows[static_cast<std::size_t>(run.peer)] += run.count;
+  for (const index_t count : rows) use.add(at.samples * heads * count * width * static_cast<index_t>(at.bytes));
+  return use;
+}
+
+/// Rows of all positions of some heads, brought there from those of some positions, or back.
+inline TrafficUse heads_traffic(const AttentionPlace& at, const Cut& sequence, index_t heads, index_t width,
+                                bool back) {
+  TrafficUse use;
+  const Cut apart = Cut::chunk(heads, at.ranks());
+  for (int peer = 0; peer < at.ranks(); ++peer) {
+    const index_t rows = sequence.piece(back ? peer : at.rank).size(), of = apart.piece(back ? at.rank : peer).size();
+    if (peer != at.rank) use.add(at.samples * of * rows * width * static_cast<index_t>(at.bytes));
+  }
+  return use;
+}
+
+/// One round of keys and values, and backward of their sums.
+inline TrafficUse ring_traffic(const AttentionPlace& at, const RingSchedule& ring, bool backward) {
+  TrafficUse use;
+  const index_t values = at.samples * at.key_heads * (at.width + at.value_width);
+  ring.each_sent_piece([&](index_t rows) { use.add(values * rows * static_cast<index_t>(at.bytes)); });
+  if (backward) ring.each_sent_sum([&](index_t rows) { use.add(values * rows * static_cast<index_t>(at.bytes)); });
+  return use;
+}
+
+/// Forward, or backward from what forward has kept.
+inline TrafficUse attention_traffic(const AttentionPlace& at, bool backward) {
+  if (at.ranks() == 1) return {};
+  TrafficUse use;
+  // one move of (query heads, V) one way, three the other way: there and back, or a cotangent there and gradients back
+  const auto moves = [&](const auto& of_queries, const auto& of_keys) {
+    use += of_queries(at.query_heads, at.value_width, !backward);
+    use += of_queries(at.query_heads, at.width, backward);
+    use += of_keys(at.key_heads, at.width, backward);
+    use += of_keys(at.key_heads, at.value_width, backward);
+  };
+  const ContextParallel way = at.way();
+  if (way == ContextParallel::all_to_all) {
+    moves([&](index_t heads, index_t width, bool back) { return heads_traffic(at, at.queries, heads, width, back); },
+          [&](index_t heads, index_t width, bool back) { return heads_traffic(at, at.keys, heads, width, back); });
+    return use;
+  }
+  RingSchedule ring{at.rank, at.queries, at.keys, at.is_causal, false};
+  if (way == ContextParallel::zigzag) {
+    ring.is_zigzag = true;
+    ring.queries = RingSchedule::zigzag(at.queries.extent(), at.ranks());
+    ring.keys = RingSchedule::zigzag(at.keys.extent(), at.ranks());
+    const auto between = [&](const Cut& field, const Cut& zigzag) {
+      return [&at, of_field = parts_of(field), of_ring = ring.parts(zigzag)](index_t heads, index_t width, bool back) {
+        return rows_traffic(at, back ? of_ring : of_field, back ? of_field : of_ring, heads, width);
+      };
+    };
+    moves(between(at.queries, ring.queries), between(at.keys, ring.keys));
+  }
+  use += ring_traffic(at, ring, backward);
+  return use;
+}
+
+}  // namespace halogen::detail

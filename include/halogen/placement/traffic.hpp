@@ -1,0 +1,20 @@
+// What a rank sends, as it is planned.
+#pragma once
+
+#include "halogen/core/config.hpp"
+
+namespace halogen {
+
+/// Point-to-point traffic, sent by this rank.
+struct TrafficUse {
+  index_t messages = 0, bytes = 0;
+
+  /// One more message, where it is not empty.
+  constexpr void add(index_t of_bytes) { messages += of_bytes > 0, bytes += of_bytes; }
+  constexpr TrafficUse& operator+=(const TrafficUse& other) {
+    messages += other.messages, bytes += other.bytes;
+    return *this;
+  }
+};
+
+}  // namespace halogen
