@@ -65,8 +65,6 @@ auto attention_operand(const E& e) {
   else
     return e;
 }
-template <class Where, class E>
-using attention_operand_t = decltype(attention_operand<Where>(std::declval<const E&>()));
 
 }  // namespace detail
 
@@ -279,6 +277,9 @@ auto attention_operands(const Q& query, const K& key, const V& value) {
 }
 template <class... E>
 auto attention_of(const AttentionOptions& options, std::shared_ptr<const PairNumbers> numbers, std::tuple<E...> parts) {
+  if (!(options.dropout_p >= 0 && options.dropout_p < 1))
+    throw CollectiveError("attention: dropout_p is " + std::to_string(options.dropout_p) +
+                          ": give it a probability of 0 or more and less than 1");
   return Attention<E...>(std::move(parts), options, std::move(numbers));
 }
 

@@ -116,10 +116,20 @@ using WhyNoAttention = decltype(attention_misfit<Q, K, V>());
 template <class Q, class K, class V>
 concept Attends = FieldOperand<Q> && FieldOperand<K> && FieldOperand<V> && std::is_void_v<WhyNoAttention<Q, K, V>>;
 
-/// Stored values of a field operand, computed values of another expression.
+/// Stored values of a field operand or a stored node, computed values of another expression.
 template <class E>
 struct stored_of {
   using type = typename E::value_type;
+};
+template <class E>
+  requires requires { typename std::decay_t<decltype(std::declval<const E&>().field)>::tensor_type; }
+struct stored_of<E> {  // a leaf
+  using type = typename std::decay_t<decltype(std::declval<const E&>().field)>::value_type;
+};
+template <class E>
+  requires requires { std::declval<const E&>().inner.record; }
+struct stored_of<E> {
+  using type = typename std::decay_t<decltype(std::declval<const E&>().inner)>::Result::value_type;
 };
 template <class E>
   requires requires { typename std::decay_t<decltype(std::declval<const E&>().inner.field)>::value_type; }

@@ -16,7 +16,7 @@ struct AttentionPlace {
   int rank;  ///< among those ranks
   bool is_causal;
   ContextParallel parallel;
-  std::size_t bytes;  ///< of a value: a Function computes in float what is stored in two bytes, and sends it so
+  ValueBytes bytes;
 
   int ranks() const { return queries.parts(); }
   ContextParallel way() const {
@@ -29,23 +29,23 @@ struct AttentionPlace {
 
 /// Rows of `heads` heads, `values` wide, moved from parts to others.
 inline TrafficUse rows_traffic(const AttentionPlace& at, const RowParts& from, const RowParts& to, index_t heads,
-                               index_t width) {
+                               index_t width, std::size_t bytes) {
   TrafficUse use;
   std::vector<index_t> rows(to.size());
   for (const RowRun& run : runs_between(from[static_cast<std::size_t>(at.rank)], to))
     if (run.peer != at.rank) rows[static_cast<std::size_t>(run.peer)] += run.count;
-  for (const index_t count : rows) use.add(at.samples * heads * count * width * static_cast<index_t>(at.bytes));
+  for (const index_t count : rows) use.add(at.samples * heads * count * width * static_cast<index_t>(bytes));
   return use;
 }
 
 /// Rows of all positions of some heads, brought there from those of some positions, or back.
 inline TrafficUse heads_traffic(const AttentionPlace& at, const Cut& sequence, index_t heads, index_t width,
-                                bool back) {
+                                std::size_t bytes, bool back) {
   TrafficUse use;
   const Cut apart = Cut::chunk(heads, at.ranks());
   for (int peer = 0; peer < at.ranks(); ++peer) {
     const index_t rows = sequence.piece(back ? peer : at.rank).size(), of = apart.piece(back ? at.rank : peer).size();
-    if (peer != at.rank) use.add(at.samples * of * rows * width * static_cast<index_t>(at.bytes));
+    if (peer != at.rank) use.add(at.samples * of * rows * width * static_cast<index_t>(bytes));
   }
   return use;
 }
@@ -54,8 +54,9 @@ inline TrafficUse heads_traffic(const AttentionPlace& at, const Cut& sequence, i
 inline TrafficUse ring_traffic(const AttentionPlace& at, const RingSchedule& ring, bool backward) {
   TrafficUse use;
   const index_t values = at.samples * at.key_heads * (at.width + at.value_width);
-  ring.each_sent_piece([&](index_t rows) { use.add(values * rows * static_cast<index_t>(at.bytes)); });
-  if (backward) ring.each_sent_sum([&](index_t rows) { use.add(values * rows * static_cast<index_t>(at.bytes)); });
+  ring.each_sent_piece([&](index_t rows) { use.add(values * rows * static_cast<index_t>(at.bytes.stored)); });
+  if (backward)
+    ring.each_sent_sum([&](index_t rows) { use.add(values * rows * static_cast<index_t>(at.bytes.computed)); });
   return use;
 }
 
@@ -65,15 +66,16 @@ inline TrafficUse attention_traffic(const AttentionPlace& at, bool backward) {
   TrafficUse use;
   // one move of (query heads, V) one way, three the other way: there and back, or a cotangent there and gradients back
   const auto moves = [&](const auto& of_queries, const auto& of_keys) {
-    use += of_queries(at.query_heads, at.value_width, !backward);
-    use += of_queries(at.query_heads, at.width, backward);
-    use += of_keys(at.key_heads, at.width, backward);
-    use += of_keys(at.key_heads, at.value_width, backward);
+    const std::size_t bytes = backward ? at.bytes.computed : at.bytes.stored;
+    use += of_queries(at.query_heads, at.value_width, at.bytes.computed, !backward);
+    use += of_queries(at.query_heads, at.width, bytes, backward);
+    use += of_keys(at.key_heads, at.width, bytes, backward);
+    use += of_keys(at.key_heads, at.value_width, bytes, backward);
   };
   const ContextParallel way = at.way();
   if (way == ContextParallel::all_to_all) {
-    moves([&](index_t heads, index_t width, bool back) { return heads_traffic(at, at.queries, heads, width, back); },
-          [&](index_t heads, index_t width, bool back) { return heads_traffic(at, at.keys, heads, width, back); });
+    moves([&](auto... rest) { return heads_traffic(at, at.queries, rest...); },
+          [&](auto... rest) { return heads_traffic(at, at.keys, rest...); });
     return use;
   }
   RingSchedule ring{at.rank, at.queries, at.keys, at.is_causal, false};
@@ -82,8 +84,9 @@ inline TrafficUse attention_traffic(const AttentionPlace& at, bool backward) {
     ring.queries = RingSchedule::zigzag(at.queries.extent(), at.ranks());
     ring.keys = RingSchedule::zigzag(at.keys.extent(), at.ranks());
     const auto between = [&](const Cut& field, const Cut& zigzag) {
-      return [&at, of_field = parts_of(field), of_ring = ring.parts(zigzag)](index_t heads, index_t width, bool back) {
-        return rows_traffic(at, back ? of_ring : of_field, back ? of_field : of_ring, heads, width);
+      return [&at, of_field = parts_of(field), of_ring = ring.parts(zigzag)](index_t heads, index_t width,
+                                                                             std::size_t bytes, bool back) {
+        return rows_traffic(at, back ? of_ring : of_field, back ? of_field : of_ring, heads, width, bytes);
       };
     };
     moves(between(at.queries, ring.queries), between(at.keys, ring.keys));

@@ -18,8 +18,8 @@ class AttentionZigzag {
  public:
   /// Operands and what forward has left for backward, where the ring computes.
   struct Kept {
-    Kokkos::View<S*, memory_space> query, key, value;
-    Kokkos::View<T*, memory_space> output, logsumexp;
+    Lasting<Kokkos::View<S*, memory_space>> query, key, value;
+    Lasting<Kokkos::View<T*, memory_space>> output, logsumexp;
   };
 
   AttentionZigzag(const Communicator& ranks, int rank, const Cut& queries, const Cut& keys,

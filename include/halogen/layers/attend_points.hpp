@@ -130,7 +130,7 @@ struct AttendToAll {
     const index_t all = Apart ? Heads : Heads + 2 * KeyHeads, width = place.channels[0] / all;
     const Cut keys = layout.sequence(place.level[Apart ? 1 : 0]).first;
     TrafficUse use = attention_traffic({layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank,
-                                        Options.is_causal, Options.parallel, layout.value_bytes().computed},
+                                        Options.is_causal, Options.parallel, layout.value_bytes()},
                                        backward);
     if (Term != KeyTerm::none && !backward)  // of all points on every rank
       for (int peer = 1; peer < keys.parts(); ++peer)
@@ -173,9 +173,10 @@ struct AttendToAll {
       options.dropout_p = static_cast<double>(Options.dropped) / static_cast<double>(Options.dropped_of);
       options.generator = *draws;
     }
-    const auto seen = attention_of(
-        options, numbers(of_queries, of_keys),
-        std::tuple_cat(attention_operands(query, key, value), std::tuple(bias<typename Q::value_type>(beside)...)));
+    using S = typename stored_of<Field>::type;  // two bytes travel as two bytes
+    const auto seen = attention_of(options, numbers(of_queries, of_keys),
+                                   std::tuple_cat(attention_operands(held<S>(query), held<S>(key), held<S>(value)),
+                                                  std::tuple(bias<typename Q::value_type>(beside)...)));
     return unflatten_pieces<2, placed_at<Field>::rank - 1>(flatten<1, 2>(transpose<2, 3>(seen)), of_queries);
   }
 

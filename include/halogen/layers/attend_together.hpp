@@ -45,9 +45,9 @@ struct PointsAttend {
     Cut keys = queries;
     for (int part = 1; part <= keys.parts(); ++part) keys.bounds[static_cast<std::size_t>(part)] += Count;
     const index_t width = place.channels[0] / all;
-    return attention_traffic({layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank, false, Way,
-                              layout.value_bytes().computed},
-                             backward);
+    return attention_traffic(
+        {layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank, false, Way, layout.value_bytes()},
+        backward);
   }
 
   template <class Field, class Tokens>
@@ -55,9 +55,10 @@ struct PointsAttend {
     constexpr int last = placed_at<Field>::rank - 1;
     const auto points = stored(flatten_pieces<2, last>(qkv));
     const auto both = stored(concatenate_pieces<2>(rows_of<Count>(tokens), points));
+    using S = typename stored_of<Field>::type;  // two bytes travel as two bytes
     const auto seen = scaled_dot_product_attention(
-        some_heads<all>(points, 0, Heads), some_heads<all>(both, Heads, KeyHeads),
-        some_heads<all>(both, Heads + KeyHeads, KeyHeads), {.enable_gqa = Heads != KeyHeads, .parallel = Way});
+        held<S>(some_heads<all>(points, 0, Heads)), held<S>(some_heads<all>(both, Heads, KeyHeads)),
+        held<S>(some_heads<all>(both, Heads + KeyHeads, KeyHeads)), {.enable_gqa = Heads != KeyHeads, .parallel = Way});
     return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
   }
 };
