@@ -70,9 +70,8 @@ struct Between : hg::Module<Between> {
     return last(block(first(x), hg::KeyBias{bias(x)}));
   }
 };
-using Relative =
-    hg::Sequential<hg::Conv2d<2, 8>, hg::MultiheadAttention<8, 4, hg::KeyValueHeads<2>, hg::RelativeBias<14, 13>>,
-                   hg::Conv2d<8, 2>>;
+using Relative =  // by heads where there are three ranks or more
+    hg::Sequential<hg::Conv2d<2, 12>, hg::MultiheadAttention<12, 12, hg::RelativeBias<14, 13>>, hg::Conv2d<12, 2>>;
 using RelativeVolume =
     hg::Sequential<hg::Linear<2, 4>, hg::MultiheadAttention<4, 2, hg::RelativeBias<6, 6, 7>>, hg::Linear<4, 2>>;
 template <class... Options>
