@@ -23,9 +23,9 @@ class RowsMove {
         width_(width),
         sends_(runs_between(from[static_cast<std::size_t>(rank)], to)),
         receives_(runs_between(to[static_cast<std::size_t>(rank)], from)) {
-    sent_ = TransportBuffer<T>("halogen::rows_to_send", values_of(rows_of(sends_)), Travels::in_messages, ranks);
+    sent_ = TransportBuffer<T>("halogen::send", values_of(rows_of(sends_)), Travels::in_messages, ranks);
     received_ =
-        TransportBuffer<T>("halogen::rows_received", values_of(rows_of(receives_)), Travels::in_messages, ranks);
+        TransportBuffer<T>("halogen::receive", values_of(rows_of(receives_)), Travels::in_messages, ranks);
     exchange_ = ranks.prepare(transfers(receives_, received_), transfers(sends_, sent_), "rows of attention");
   }
 
