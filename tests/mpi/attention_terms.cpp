@@ -153,6 +153,22 @@ TEST_CASE("dropout of shares: finite differences, the same on every mesh, anew a
   check(Dropping<Drop, hg::RelativeBias<12, 12>>{}, Dropping<hg::RelativeBias<12, 12>>{});
 }
 
+TEST_CASE("a batch that is cut unevenly: a mask lies as the samples do") {
+  if (support::world().size() != 2) return;
+  using Image = support::FieldOn<support::Mesh, double, 2>;
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {2, 1, 1});
+  const auto values = support::numbers<double>(3 * 2 * 12 * 11, 2);
+  const auto usual = hg::distribute_tensor<Image>(mesh, {3, 2, 12, 11}, values);
+  Image uneven(mesh, {hg::Cut::of_sizes({1, 2}), usual.cut(1), usual.cut(2), usual.cut(3)});
+  hg::redistribute_to(usual, uneven);
+  const auto parameters = hg::initial_parameters<Between, double>(1);
+  const auto gradient = [&](const Image& x) {
+    auto step = hg::value_and_grad([&](auto net) { return hg::mean(hg::square(net(x))); });
+    return hg::redistribute<hg::Replicate>(std::get<1>(step(parameters))).to_host();
+  };
+  CHECK(support::relative_error(gradient(uneven), gradient(usual)) < 1e-12);
+}
+
 TEST_CASE("a field that is larger than the table of distances is refused alike on all ranks") {
   using Small = hg::Sequential<hg::Attend<1, hg::RelativeBias<12, 8>>>;
   const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, support::world().size(), 1});

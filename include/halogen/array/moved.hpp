@@ -35,16 +35,27 @@ Field materialised(const E& expression) {
 
 }  // namespace detail
 
-/// E placed as Target, on E's mesh, cut as torch.chunk; made by redistribute<Target>(expression).
+/// E placed as Target, on E's mesh, cut as torch.chunk; made by redistribute<Target>(expression). keeps_cuts:
+/// dimensions that have as many pieces as before are cut as before.
 template <class Target, class E>
 struct Redistributed : detail::FieldStage<Redistributed<Target, E>, Target> {
   using Source = detail::field_of_t<E, typename Target::value_type>;
   E inner;
+  bool keeps_cuts = false;
   explicit Redistributed(E e) : inner(std::move(e)) { detail::check_width<typename Target::value_type>(inner); }
 
   index_t extent(int d) const { return detail::stored_extent(inner, d); }
   Cut grid(int d) const { return this->field().cut(d); }
-  Target compute() const { return redistribute<Target>(detail::materialised<Source>(inner)); }
+  Target compute() const {
+    const Source source = detail::materialised<Source>(inner);
+    if (!keeps_cuts) return redistribute<Target>(source);
+    const Decomposition pieces(source.mesh().extents(), Target::placements, Target::mesh_type::names);
+    auto cuts = source.cuts();
+    for (int d = 0; d < Target::rank; ++d)
+      if (Cut& cut = cuts[static_cast<std::size_t>(d)]; cut.parts() != pieces.parts(d))
+        cut = Cut::chunk(cut.extent(), pieces.parts(d));
+    return redistribute_to(source, Target(Target::make_shape(source.mesh(), cuts), Target::Start::unwritten));
+  }
 };
 
 /// An expression placed otherwise: what the table of halo/redistribute.hpp says moves, once per evaluation.

@@ -24,8 +24,7 @@ class RowsMove {
         sends_(runs_between(from[static_cast<std::size_t>(rank)], to)),
         receives_(runs_between(to[static_cast<std::size_t>(rank)], from)) {
     sent_ = TransportBuffer<T>("halogen::send", values_of(rows_of(sends_)), Travels::in_messages, ranks);
-    received_ =
-        TransportBuffer<T>("halogen::receive", values_of(rows_of(receives_)), Travels::in_messages, ranks);
+    received_ = TransportBuffer<T>("halogen::receive", values_of(rows_of(receives_)), Travels::in_messages, ranks);
     exchange_ = ranks.prepare(transfers(receives_, received_), transfers(sends_, sent_), "rows of attention");
   }
 

@@ -239,7 +239,9 @@ struct AttendToAll {
       using Whole =
           typename field_of<T,
                             typename placed_instead<2, replicate_code, typename FieldLeaf<Here>::placed>::type>::type;
-      const auto of_all = unflatten<1>(redistribute<Whole>(keys), -1, 1);
+      auto whole = redistribute<Whole>(keys);
+      whole.keeps_cuts = true;  // of the batch, as the queries'
+      const auto of_all = unflatten<1>(whole, -1, 1);
       if constexpr (Term == KeyTerm::mask)
         return mask_operand<T>(detach(of_all) != T(0));
       else
