@@ -1,5 +1,4 @@
-// How the points of a level attend to each other: the options that attention layers share, and attention of query, key
-// and value that lie one after the other in the channels of one value.
+// Attention of the points of a level: the options that attention layers share, and their functions.
 #pragma once
 
 #include <array>
@@ -115,8 +114,7 @@ constexpr AttentionLayerOptions attention_options() {
 /// beside what is told of keys or a table of relative positions: (N, (Heads + 2 KeyHeads) E, ...) -> (N, Heads E, ...).
 template <int Heads, int KeyHeads, AttentionLayerOptions Options, KeyTerm Term, bool Apart = false>
 struct AttendToAll {
-  /// Of the values, behind a generator where it draws.
-  template <class... X>
+  template <class... X>  // behind a generator where it draws
   auto operator()(const X&... x) const {
     if constexpr (Options.draws())
       return attended(x...);
