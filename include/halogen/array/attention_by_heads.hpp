@@ -43,7 +43,7 @@ struct AttentionWay {
   int ranks;                                             ///< that cut the sequence
   int parts;                                             ///< of the heads, if those ranks cut them
   bool is_causal;                                        ///< then a piece goes round half of the ranks
-  index_t moved_queries, moved_keys;                     ///< positions that change ranks for a zigzag ring
+  index_t moved_queries, moved_keys;                     ///< where causal: that change ranks for a zigzag ring
   bool bias_is_cut = false;                              ///< along queries or heads: by heads it is not at hand
 
   static constexpr index_t rows_that_move = 64;  ///< of a rank: fewer are not moved unasked to balance them
@@ -93,8 +93,8 @@ AttentionWay attention_way(const Query& query, const Key& key, const Value& valu
           pieces.parts(2),
           apart.parts(1),
           is_causal,
-          moved_for_zigzag(query.cut(2)),
-          moved_for_zigzag(key.cut(2))};
+          is_causal ? moved_for_zigzag(query.cut(2)) : 0,
+          is_causal ? moved_for_zigzag(key.cut(2)) : 0};
 }
 
 }  // namespace detail

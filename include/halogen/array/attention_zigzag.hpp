@@ -28,7 +28,6 @@ class AttentionZigzag {
         schedule_{rank, RingSchedule::zigzag(queries.extent(), queries.parts()),
                   RingSchedule::zigzag(keys.extent(), keys.parts()), true, true},
         shape_(shape),
-        group_(group),
         queries_{shape.samples, shape.heads * group, parts_of(queries), schedule_.parts(schedule_.queries)},
         keys_{shape.samples, shape.heads, parts_of(keys), schedule_.parts(schedule_.keys)},
         ring_(ranks, schedule_, shape, group) {}
@@ -125,7 +124,6 @@ class AttentionZigzag {
   Communicator ranks_;
   RingSchedule schedule_;
   kernels::AttentionShape shape_;
-  index_t group_;
   Sequence queries_, keys_;
   AttentionRing<T, S> ring_;
   Move<S> query_there_, key_there_, value_there_;

@@ -172,10 +172,10 @@ struct AttendToAll {
       options.generator = *draws;
     }
     using S = typename stored_of<Field>::type;  // two bytes travel as two bytes
-    const auto seen = attention_of(options, numbers(of_queries, of_keys),
-                                   std::tuple_cat(attention_operands(held<S>(query), held<S>(key), held<S>(value)),
-                                                  std::tuple(bias<typename Q::value_type>(beside)...)));
-    return unflatten_pieces<2, placed_at<Field>::rank - 1>(flatten<1, 2>(transpose<2, 3>(seen)), of_queries);
+    const auto result = attention_of(options, numbers(of_queries, of_keys),
+                                     std::tuple_cat(attention_operands(held<S>(query), held<S>(key), held<S>(value)),
+                                                    std::tuple(bias<typename Q::value_type>(beside)...)));
+    return unflatten_pieces<2, placed_at<Field>::rank - 1>(flatten<1, 2>(transpose<2, 3>(result)), of_queries);
   }
 
   template <class Field, class Other>

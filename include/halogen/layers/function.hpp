@@ -153,7 +153,7 @@ struct FunctionOf {
       return as_expression(F{}(e...));
   }
 
-  /// What f sends forward, and the gradients of it backward, as F says of `place`; nothing where it does not.
+  /// Of a launch whose operands are the values from `first` on.
   static FunctionPlace place_of(const Layout& layout, const Launch& launch, int first) {
     FunctionPlace place{layout, {}, {}};
     for (int i = 0; i < Values; ++i) {
@@ -163,6 +163,7 @@ struct FunctionOf {
     }
     return place;
   }
+  /// What f sends forward, or the gradients of it backward, as F says; nothing where it does not.
   static TrafficUse traffic_of(const FunctionPlace& place, bool backward) {
     if constexpr (requires { F::traffic(place, backward); })
       return F::traffic(place, backward);
