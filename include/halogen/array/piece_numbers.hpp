@@ -34,10 +34,7 @@ struct PieceNumbersKey {
 /// Of dimensions A and beyond of a field Apart, as flatten_pieces<A, last> makes one of them.
 template <int A, class Apart>
 std::vector<int> numbers_in_pieces(const typename Apart::Shape& shape, const NumberStrides& stride) {
-  using Joined =
-      typename field_of<int,
-                        typename pieces_flattened<A, Apart::rank - 1, typename FieldLeaf<Apart>::placed>::type>::type;
-  const Decomposition joined(shape.mesh().extents(), Joined::placements, Joined::mesh_type::names);
+  const Decomposition joined = shape.decomposition().joined(A, Apart::rank - 1);
   std::vector<int> numbers;
   for (int part = 0; part < joined.parts(A); ++part) {
     const int rank = joined.with_part(0, A, part);

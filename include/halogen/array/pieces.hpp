@@ -55,10 +55,10 @@ void copy_pieces(const Apart& apart, const Joined& joined, bool back) {
   launch_range(execution_space{}, "halogen::copy_pieces", copy.items(), copy);
 }
 
-/// The cut of dimensions A to B of `apart` as one, in a field placed as Joined is.
-template <int A, int B, class Joined, class Shape>
+/// The cut of dimensions A to B of `apart` as one.
+template <int A, int B, class Shape>
 Cut cut_of_pieces(const Shape& apart) {
-  const Decomposition joined(apart.mesh().extents(), Joined::placements, Joined::mesh_type::names);
+  const Decomposition joined = apart.decomposition().joined(A, B);
   std::vector<index_t> sizes;
   for (int part = 0; part < joined.parts(A); ++part) {
     const int rank = joined.with_part(0, A, part);
@@ -75,7 +75,7 @@ Joined pieces_joined(const Apart& apart) {
   std::array<Cut, Joined::rank> cuts;
   for (int d = 0; d < Joined::rank; ++d)
     cuts[static_cast<std::size_t>(d)] =
-        d == A ? cut_of_pieces<A, B, Joined>(*apart.shape()) : apart.cut(d < A ? d : d + (B - A));
+        d == A ? cut_of_pieces<A, B>(*apart.shape()) : apart.cut(d < A ? d : d + (B - A));
   const Joined joined(Joined::make_shape(apart.mesh(), cuts), Joined::Start::unwritten);
   copy_pieces<A, B>(apart, joined, false);
   return joined;
@@ -84,7 +84,7 @@ Joined pieces_joined(const Apart& apart) {
 /// The way back, to a field of this shape.
 template <int A, int B, class Apart, class Joined>
 Apart pieces_apart(const std::shared_ptr<const typename Apart::Shape>& shape, const Joined& joined) {
-  const Cut needed = cut_of_pieces<A, B, Joined>(*shape);
+  const Cut needed = cut_of_pieces<A, B>(*shape);
   if (needed != joined.cut(A))
     throw CollectiveError("unflatten_pieces: dimension " + std::to_string(A) + " has " +
                           std::to_string(joined.extent(A)) + " points, cut otherwise than the " +

@@ -153,26 +153,15 @@ HALOGEN_INLINE TrafficUse Layout::traffic() const {
 }
 
 HALOGEN_INLINE std::pair<Cut, int> Layout::sequence(int l) const {
-  using Place = std::array<int, 1 + spatial_dimensions>;
-  const auto place_of = [&](int rank) {
-    Place place;
-    for (std::size_t d = 0; d < place.size(); ++d) place[d] = pieces_.part(rank, dimensions_[d == 0 ? 0 : d + 1]);
-    return place;
-  };
-  std::vector<Place> places;
-  std::vector<index_t> sizes;
-  int own = 0;
-  for (int rank = 0; rank < pieces_.size(~0U); ++rank) {
-    const Place place = place_of(rank);
-    if (place[0] != place_of(rank_)[0] || std::ranges::find(places, place) != places.end()) continue;
-    if (place == place_of(rank_)) own = static_cast<int>(places.size());
-    places.push_back(place);
-    index_t points = 1;
+  constexpr int space = 2;
+  const Decomposition joined = pieces_.joined(space, rank_of_fields_ - 1);
+  std::vector<index_t> sizes(static_cast<std::size_t>(joined.parts(space)), 1);
+  for (std::size_t part = 0; part < sizes.size(); ++part) {
+    const int rank = joined.with_part(rank_, space, static_cast<int>(part));
     for (int d = 0; d < spatial_dimensions; ++d)
-      points *= level(l).piece(d, place[static_cast<std::size_t>(d) + 1]).size();
-    sizes.push_back(points);
+      sizes[part] *= level(l).piece(d, pieces_.part(rank, dimensions_[static_cast<std::size_t>(2 + d)])).size();
   }
-  return {Cut::of_sizes(sizes), own};
+  return {Cut::of_sizes(sizes), joined.part(rank_, space)};
 }
 
 HALOGEN_INLINE TrafficUse Layout::halo_traffic() const {

@@ -61,6 +61,10 @@ class Decomposition {
   /// Mesh dimensions that cut one of the tensor dimensions, as DeviceMesh::communicator takes them.
   unsigned mask(std::initializer_list<int> dimensions) const;
 
+  /// The same with tensor dimensions [first, last] as one, `first`, whose pieces count row-major over all that cut
+  /// them.
+  Decomposition joined(int first, int last) const;
+
   /// Ranks of the sub-mesh that `mask` spans.
   int size(unsigned mask) const;
 
@@ -113,6 +117,13 @@ HALOGEN_INLINE unsigned Decomposition::mask(std::initializer_list<int> dimension
     for (int dimension : dimensions)
       if (codes_[i] == dimension) mask |= 1u << i;
   return mask;
+}
+
+HALOGEN_INLINE Decomposition Decomposition::joined(int first, int last) const {
+  Decomposition result = *this;
+  for (int i = 0; i < rank_; ++i)
+    if (codes_[i] > first) result.codes_[i] = codes_[i] <= last ? first : codes_[i] - (last - first);
+  return result;
 }
 
 HALOGEN_INLINE int Decomposition::size(unsigned mask) const {
