@@ -51,6 +51,19 @@ double distance(const Field& field, const Numbers& expected) {
   return error(field, expected.extents, [&](auto i) { return expected(i); }) / largest;
 }
 
+/// Output and gradients of attend(query, key, value) for the cotangent, in this order given, beside what is expected.
+template <class Field>
+void check_beside(const auto& mesh, int way, const Numbers (&given)[4], const AttentionResult& expected,
+                  double tolerance, auto attend) {
+  const auto [output, pull] = hg::vjp(attend, field<Field>(mesh, given[0], way), field<Field>(mesh, given[1], way),
+                                      field<Field>(mesh, given[2], way));
+  const auto [dq, dk, dv] = pull(field<Field>(mesh, given[3], way));
+  CHECK(distance(output, expected.output) < tolerance);
+  CHECK(distance(dq, expected.query) < tolerance);
+  CHECK(distance(dk, expected.key) < tolerance);
+  CHECK(distance(dv, expected.value) < tolerance);
+}
+
 struct Case {
   Numbers q, k, v, g, bias;
   bool is_causal;
@@ -145,20 +158,14 @@ TEST_CASE("zigzag: causal rows are moved, so that all ranks compute as much") {
       return a(i[0], 3 * i[1], i[2], i[3]) + a(i[0], 3 * i[1] + 1, i[2], i[3]) + a(i[0], 3 * i[1] + 2, i[2], i[3]);
     });
   };
-  const auto expected = plain_attention(q, each_head(k), each_head(v), g, true);
+  AttentionResult expected = plain_attention(q, each_head(k), each_head(v), g, true);
+  expected.key = of_heads(expected.key), expected.value = of_heads(expected.value);
   everywhere<Line>([&](const auto& mesh, int way) {
-    using Field = Rows<double, Line, hg::Shard<2>>;
-    const auto [output, pull] = hg::vjp(
-        [&](auto q, auto k, auto v) {
+    check_beside<Rows<double, Line, hg::Shard<2>>>(
+        mesh, way, {q, k, v, g}, expected, 1e-12, [](auto q, auto k, auto v) {
           return hg::scaled_dot_product_attention(
               q, k, v, {.is_causal = true, .enable_gqa = true, .parallel = hg::ContextParallel::zigzag});
-        },
-        field<Field>(mesh, q, way), field<Field>(mesh, k, way), field<Field>(mesh, v, way));
-    const auto [dq, dk, dv] = pull(field<Field>(mesh, g, way));
-    CHECK(distance(output, expected.output) < 1e-12);
-    CHECK(distance(dq, expected.query) < 1e-12);
-    CHECK(distance(dk, of_heads(expected.key)) < 1e-12);
-    CHECK(distance(dv, of_heads(expected.value)) < 1e-12);
+        });
   });
 }
 
@@ -222,14 +229,8 @@ TEST_CASE("a mask of bool hides keys, even NaN; a query that sees none has 0") {
         q, k, v, g, false, [&](auto i) { return is_sea(i[0], i[3]) ? 0 : -infinity; }, [](auto) { return 1.0; });
     const auto mask =
         field<Mask>(mesh, Numbers({3, 1, 1, 61}, [&](auto i) { return is_sea(i[0], i[3]) ? 1.0 : 0.0; }), way);
-    const auto [output, pull] =
-        hg::vjp([&](auto q, auto k, auto v) { return hg::scaled_dot_product_attention(q, k, v, mask); },
-                field<Field>(mesh, q, way), field<Field>(mesh, spoilt(k), way), field<Field>(mesh, spoilt(v), way));
-    const auto [dq, dk, dv] = pull(field<Field>(mesh, g, way));
-    CHECK(distance(output, expected.output) < 1e-5);
-    CHECK(distance(dq, expected.query) < 1e-5);
-    CHECK(distance(dk, expected.key) < 1e-5);
-    CHECK(distance(dv, expected.value) < 1e-5);
+    check_beside<Field>(mesh, way, {q, spoilt(k), spoilt(v), g}, expected, 1e-5,
+                        [&](auto q, auto k, auto v) { return hg::scaled_dot_product_attention(q, k, v, mask); });
   });
 }
 
@@ -268,19 +269,13 @@ TEST_CASE("dropout: shares are 0 or divided by what is kept, alike on every mesh
     const auto expected = plain_attention(
         q, k, v, g, is_causal, [](auto) { return 0.0; }, [&](auto i) { return kept(i); });
     everywhere<Line>([&](const auto& mesh, int way) {
-      using Field = Rows<double, Line, hg::Shard<2>>;
       for (const auto parallel :
            {hg::ContextParallel::ring, hg::ContextParallel::zigzag, hg::ContextParallel::automatic}) {
         hg::AttentionOptions each = options;
         each.is_causal = is_causal, each.parallel = parallel;
-        const auto [output, pull] =
-            hg::vjp([&](auto q, auto k, auto v) { return hg::scaled_dot_product_attention(q, k, v, each); },
-                    field<Field>(mesh, q, way), field<Field>(mesh, k, way), field<Field>(mesh, v, way));
-        const auto [dq, dk, dv] = pull(field<Field>(mesh, g, way));
-        CHECK(distance(output, expected.output) < 1e-12);
-        CHECK(distance(dq, expected.query) < 1e-12);
-        CHECK(distance(dk, expected.key) < 1e-12);
-        CHECK(distance(dv, expected.value) < 1e-12);
+        check_beside<Rows<double, Line, hg::Shard<2>>>(mesh, way, {q, k, v, g}, expected, 1e-12, [&](auto... operands) {
+          return hg::scaled_dot_product_attention(operands..., each);
+        });
       }
     });
   }

@@ -13,9 +13,9 @@ namespace halogen::detail {
 struct FillRandomBits {
   std::uint32_t* to;
   Generator generator;
-  std::uint64_t offset;  ///< of what is numbered
-  index_t heads, positions;
-  index_t first_sample, first_head, all_heads, all_positions;
+  std::uint64_t offset = 0;  ///< of what is numbered
+  index_t heads = 1, positions = 0;
+  index_t first_sample = 0, first_head = 0, all_heads = 1, all_positions = 0;
   kernels::Positions at;
   const int* numbers;
 
@@ -38,29 +38,22 @@ class RandomPairs {
     kernels::PairDropout<T> dropout;
     if (probability == 0) return dropout;
     const index_t all = numbers == nullptr ? query.extent(2) : numbers->count;
-    const FillRandomBits of_queries{nullptr,
-                                    generator,
-                                    0,
-                                    query.local_extent(1),
-                                    at.count,
-                                    query.offset(0),
-                                    query.offset(1),
-                                    query.extent(1),
-                                    all,
-                                    at,
-                                    numbers == nullptr ? nullptr : numbers->queries.data()};
-    constexpr std::uint64_t keys_begin = std::uint64_t{1} << 63;
-    const FillRandomBits of_keys{nullptr,
-                                 generator,
-                                 keys_begin,
-                                 1,
-                                 key.extent(2),
-                                 0,
-                                 0,
-                                 1,
-                                 0,
-                                 kernels::Positions::of({0, key.extent(2)}),
-                                 numbers == nullptr ? nullptr : numbers->keys.data()};
+    const FillRandomBits of_queries{.to = nullptr,
+                                    .generator = generator,
+                                    .heads = query.local_extent(1),
+                                    .positions = at.count,
+                                    .first_sample = query.offset(0),
+                                    .first_head = query.offset(1),
+                                    .all_heads = query.extent(1),
+                                    .all_positions = all,
+                                    .at = at,
+                                    .numbers = numbers == nullptr ? nullptr : numbers->queries.data()};
+    const FillRandomBits of_keys{.to = nullptr,
+                                 .generator = generator,
+                                 .offset = std::uint64_t{1} << 63,
+                                 .positions = key.extent(2),
+                                 .at = kernels::Positions::of({0, key.extent(2)}),
+                                 .numbers = numbers == nullptr ? nullptr : numbers->keys.data()};
     queries_ = filled(of_queries, query.local_extent(0) * of_queries.heads * of_queries.positions);
     keys_ = filled(of_keys, key.extent(2));
     dropout.queries = queries_.data(), dropout.keys = keys_.data();

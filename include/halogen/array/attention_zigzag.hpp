@@ -107,18 +107,18 @@ class AttentionZigzag {
   template <class V>
   void there(Move<V>& move, const Sequence& sequence, int width, const kernels::HeadRows<const V>& from,
              const Kokkos::View<V*, memory_space>& to) {
-    if (!move)
-      move.emplace(ranks_, schedule_.rank, sequence.of_field, sequence.of_ring, sequence.samples, sequence.heads,
-                   width);
-    move->run(from, rows(to, sequence, width));
+    prepared(move, sequence, sequence.of_field, sequence.of_ring, width).run(from, rows(to, sequence, width));
   }
   template <class V>
   void back(Move<V>& move, const Sequence& sequence, int width, const Kokkos::View<V*, memory_space>& from,
             const kernels::HeadRows<V>& to) {
-    if (!move)
-      move.emplace(ranks_, schedule_.rank, sequence.of_ring, sequence.of_field, sequence.samples, sequence.heads,
-                   width);
-    move->run(rows(from, sequence, width).read_only(), to);
+    prepared(move, sequence, sequence.of_ring, sequence.of_field, width)
+        .run(rows(from, sequence, width).read_only(), to);
+  }
+  template <class V>
+  RowsMove<V>& prepared(Move<V>& move, const Sequence& sequence, const RowParts& from, const RowParts& to, int width) {
+    if (!move) move.emplace(ranks_, schedule_.rank, from, to, sequence.samples, sequence.heads, width);
+    return *move;
   }
 
   Communicator ranks_;

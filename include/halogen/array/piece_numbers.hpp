@@ -49,12 +49,26 @@ std::vector<int> numbers_in_pieces(const typename Apart::Shape& shape, const Num
   return numbers;
 }
 
+/// One more than the largest number. Throws CollectiveError where it cannot be counted in 4 bytes.
+template <int A, class Apart>
+index_t count_of_numbers(const typename Apart::Shape& shape, const NumberStrides& stride) {
+  index_t count = 1;
+  for (int d = A; d < Apart::rank; ++d)
+    count += std::max<index_t>(shape.cuts()[static_cast<std::size_t>(d)].extent() - 1, 0) *
+             stride[static_cast<std::size_t>(d)];
+  if (count > std::numeric_limits<int>::max())
+    throw CollectiveError("attention: " + std::to_string(count) +
+                          " points are more than dropout and relative positions number, 2147483647");
+  return count;
+}
+
 using PieceNumbers = Lasting<Kokkos::View<int*, memory_space>>;
 
 /// The same, where kernels read them. Every rank has those of all points, 4 bytes each, and finds them by itself; made
-/// once for a shape. All are below most_of_numbers.
+/// once for a shape. All are below count_of_numbers.
 template <int A, class Apart>
 PieceNumbers piece_numbers(const typename Apart::Shape& shape, const NumberStrides& stride) {
+  count_of_numbers<A, Apart>(shape, stride);
   const FieldPlace<Apart::rank> place{shape.decomposition(), shape.cuts(), nullptr};
   return shape.mesh().template kept<KeptMoves<PieceNumbersKey<Apart::rank>, PieceNumbers>>().get(
       PieceNumbersAsked<Apart::rank>{place, stride}, [&] {
@@ -65,19 +79,6 @@ PieceNumbers piece_numbers(const typename Apart::Shape& shape, const NumberStrid
                                                                                                       numbers.size()));
         return made;
       });
-}
-
-/// One more than the largest number. Throws CollectiveError where it cannot be counted in 4 bytes.
-template <int A, class Apart>
-index_t most_of_numbers(const typename Apart::Shape& shape, const NumberStrides& stride) {
-  index_t count = 1;
-  for (int d = A; d < Apart::rank; ++d)
-    count += std::max<index_t>(shape.cuts()[static_cast<std::size_t>(d)].extent() - 1, 0) *
-             stride[static_cast<std::size_t>(d)];
-  if (count > std::numeric_limits<int>::max())
-    throw CollectiveError("attention: " + std::to_string(count) +
-                          " points are more than dropout and relative positions number, 2147483647");
-  return count;
 }
 
 }  // namespace halogen::detail

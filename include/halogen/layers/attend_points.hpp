@@ -187,43 +187,42 @@ struct AttendToAll {
       using Key = field_of_t<Other>;
       const auto queries = shape_of<Query>(of_queries);
       const auto keys = shape_of<Key>(of_keys);
+      const Numbering of_query = numbering(*queries), of_key = numbering(*keys);
       auto made = std::make_shared<PairNumbers>();
-      const NumberStrides stride = strides(*queries, *made);
-      made->count = most_of_numbers<2, Query>(*queries, stride);
-      made->queries = piece_numbers<2, Query>(*queries, stride);
-      if constexpr (Apart) {
-        PairNumbers unused;
-        const NumberStrides of_other = strides(*keys, unused);
-        most_of_numbers<2, Key>(*keys, of_other);
-        made->keys = piece_numbers<2, Key>(*keys, of_other);
-      } else {
-        made->keys = made->queries;
-      }
+      made->queries = piece_numbers<2, Query>(*queries, of_query.stride);
+      made->keys = Apart ? piece_numbers<2, Key>(*keys, of_key.stride) : made->queries;
+      made->count = count_of_numbers<2, Query>(*queries, of_query.stride);
+      made->of_table = Options.grid_dimensions > 0;
+      made->centre = of_query.centre;
       return made;
     }
   }
-  /// Points are numbered by rows of the table, which `of` is told of, or of the field.
-  template <class Shape>
-  static NumberStrides strides(const Shape& shape, PairNumbers& of) {
+
+  struct Numbering {
     NumberStrides stride{};
+    index_t centre = 0;  ///< entry of the table where query and key are one point
+  };
+  /// Points are numbered by rows of the table of distances, or of the field.
+  template <class Shape>
+  static Numbering numbering(const Shape& shape) {
+    Numbering result;
     index_t next = 1;
-    of.of_table = Options.grid_dimensions > 0;
     for (std::size_t d = shape.cuts().size(); d-- > 2;) {
       const index_t extent = shape.cuts()[d].extent();
-      stride[d] = next;
-      if (!of.of_table) {
+      result.stride[d] = next;
+      if constexpr (Options.grid_dimensions == 0) {
         next *= extent;
-        continue;
+      } else {
+        const index_t most = Options.grid[d - 2];
+        if (extent > most)
+          throw CollectiveError("attention: the field has " + std::to_string(extent) + " points in dimension " +
+                                std::to_string(d) + ", RelativeBias is of " + std::to_string(most) +
+                                ": give RelativeBias the largest extents of the level");
+        result.centre += (most - 1) * next;
+        next *= 2 * most - 1;
       }
-      const index_t most = Options.grid[d - 2];
-      if (extent > most)
-        throw CollectiveError("attention: the field has " + std::to_string(extent) + " points in dimension " +
-                              std::to_string(d) + ", RelativeBias is of " + std::to_string(most) +
-                              ": give RelativeBias the largest extents of the level");
-      of.centre += (most - 1) * next;
-      next *= 2 * most - 1;
     }
-    return stride;
+    return result;
   }
 
   template <class T, class Beside>

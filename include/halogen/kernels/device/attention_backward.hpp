@@ -29,6 +29,18 @@ KOKKOS_FORCEINLINE_FUNCTION PairShare<T> share_of(const AttentionSaved<T, S>& sa
   return {Kokkos::exp(logit + more - log), saved.terms.dropout.factor(saved.shape, sample, head, query, key), false};
 }
 
+/// logsumexp and dot of `Rows` queries from `first` on; zeros from `count` on.
+template <int Rows, class Team, class T, class S>
+KOKKOS_FORCEINLINE_FUNCTION void stage_of_queries(const Team& team, const AttentionSaved<T, S>& saved,
+                                                  const AttentionTask& task, index_t first, index_t count, T* logs,
+                                                  T* dots) {
+  each_of_warps(team, Rows, [&](int i) {
+    if (!is_first_lane()) return;
+    logs[i] = i < count ? saved.log_of_sum(task.sample, task.head, first + i) : T(0);
+    dots[i] = i < count ? saved.dot(task.sample, task.head, first + i) : T(0);
+  });
+}
+
 template <class T, class S>
 struct AttentionQueryGradient {
   using Tile = AttentionTile<32, sizeof(T) == 4 ? 64 : 32>;
@@ -59,11 +71,7 @@ struct AttentionQueryGradient {
     T* pairs = keys + others * Tile::pitch;
     T* logs = pairs + rows * Tile::pair_pitch;
     T* dots = logs + rows;
-    each_of_warps(team, rows, [&](int row) {
-      if (!is_first_lane()) return;
-      logs[row] = row < own ? saved.log_of_sum(task.sample, task.head, task.begin + row) : T(0);
-      dots[row] = row < own ? saved.dot(task.sample, task.head, task.begin + row) : T(0);
-    });
+    stage_of_queries<rows>(team, saved, task, task.begin, own, logs, dots);
     HeldBlocks<T, Tile::result_blocks, Tile::width / mma_columns> sums;
     sums.clear();
     using Pairs = HeldBlocks<T, Tile::pair_blocks, others / mma_columns>;
@@ -128,11 +136,7 @@ struct AttentionBiasGradient {
     T* keys = gradients + rows * Tile::pitch;
     T* logs = keys + others * Tile::pitch;
     T* dots = logs + rows;
-    each_of_warps(team, rows, [&](int row) {
-      if (!is_first_lane()) return;
-      logs[row] = row < own ? saved.log_of_sum(task.sample, task.head, task.begin + row) : T(0);
-      dots[row] = row < own ? saved.dot(task.sample, task.head, task.begin + row) : T(0);
-    });
+    stage_of_queries<rows>(team, saved, task, task.begin, own, logs, dots);
     using Pairs = HeldBlocks<T, Tile::pair_blocks, others / mma_columns>;
     const index_t seen = shape.keys_seen(task.end);
     for (index_t k = 0; k < seen; k += others) {
@@ -196,12 +200,7 @@ struct AttentionKeyGradient {
                          split, keys, queries, logits);
       add_products<Tile>(team, task, saved.value, saved.gradient, shape.value_embedding, T(1), q, shape.queries,
                          q == start, split, value_rows, gradients, products);
-      each_of_warps(team, others, [&](int i) {
-        if (!is_first_lane()) return;
-        const bool stands = q + i < shape.queries;
-        logs[i] = stands ? saved.log_of_sum(task.sample, task.head, q + i) : T(0);
-        dots[i] = stands ? saved.dot(task.sample, task.head, q + i) : T(0);
-      });
+      stage_of_queries<others>(team, saved, task, q, shape.queries - q, logs, dots);
       team.team_barrier();
       logits.each_with(team, products, [&](int row, int column, T logit, T product) {
         const bool stands = row < own && q + column < shape.queries;
