@@ -95,6 +95,12 @@ TEST_CASE("behind norms and activations, in sums") { support::check_composition<
 TEST_CASE("one tensor, three boundaries: to the bit") { support::check_composition<Readers, 2, 6, true>(); }
 TEST_CASE("levels, concatenations, Winograd's tiles") { support::check_composition<UNet, 2, 2>(); }
 TEST_CASE("pads of pads, of pools, before a norm") { support::check_resizing<Padded, 2, 3>({2, 12, 11}, 22, 23); }
+TEST_CASE("what is padded or upsampled, read by layers that extents alone place") {
+  using Pooled = hg::Sequential<hg::ReflectionPad2d<2, 3>, hg::AdaptiveMaxPool2d<9, 10>>;
+  using Resampled = hg::Sequential<hg::Upsample<2, hg::Bilinear>, hg::Interpolate<hg::Size<17, 19>, hg::Bicubic>>;
+  support::check_resizing<Pooled, 2, 2>({2, 12, 11}, 9, 10);
+  support::check_resizing<Resampled, 2, 2>({2, 12, 11}, 17, 19);
+}
 /// Behind a pad a window that keeps no extent returns to where the pad began; strided it is of one level with its
 /// zero-padded twin. Readers of one pad share what is written out for it.
 struct Idiom : hg::Module<Idiom> {

@@ -184,10 +184,12 @@ class LaunchReads {
     }
   }
 
-  /// What an pattern reads of a value or a gradient, as the reader sees it.
+  /// What a pattern reads of a value or a gradient, as the reader sees it.
   Interval followed(const Launch& launch, Pattern pattern, int d, Interval computed) const;
 
  private:
+  Interval after(const Launch& launch, Pattern::Step step, int d, const Interval& computed) const;
+
   index_t extent(int level, int d) const { return levels_[static_cast<std::size_t>(level)].extent(d); }
 
   static Interval inside(Interval interval, index_t extent, bool periodic) {
@@ -209,40 +211,34 @@ class LaunchReads {
 
 #if HALOGEN_BODIES
 HALOGEN_INLINE Interval LaunchReads::followed(const Launch& launch, Pattern pattern, int d, Interval computed) const {
+  for (int i = 0; i < Pattern::steps && pattern.step(i) != Pattern::Step::none; ++i)
+    computed = after(launch, pattern.step(i), d, computed);
+  return computed;
+}
+
+HALOGEN_INLINE Interval LaunchReads::after(const Launch& launch, Pattern::Step step, int d,
+                                           const Interval& computed) const {
   const Node& node = plan_.node_of(launch);
   const Window& window = node.window[d];
-  for (int i = 0; i < Pattern::steps; ++i) {
-    const Pattern::Step step = pattern.step(i);
-    if (step == Pattern::Step::none) break;
-    const Value& seen = plan_.input_of(launch);
-    const index_t input = extent(seen.level, d), output = extent(node.level, d);
-    if (window.sampling != Sampling::none) {
-      const Sampled sampled(window, input, output);
-      if (step == Pattern::Step::window) computed = sampled.input_of(computed);
-      if (step == Pattern::Step::adjoint) computed = sampled.output_of(computed);
-      continue;
-    }
-    if (window.ends != WindowEnds::passed) {
-      const Neighborhood around(window, input);
-      if (step == Pattern::Step::window) computed = around.input_of(computed);
-      if (step == Pattern::Step::adjoint) computed = around.output_of(computed);
-      continue;
-    }
-    const bool goes_on = window.periodic && window.commensurate(input, output);
-    const index_t tile = launch.grid[d];  // whole tiles lie in the field; single points may be images beyond its ends
-    if (step == Pattern::Step::window)
-      computed = inside(tile > 1 ? window.input_of_tiles(computed, tile, output) : window.input_of(computed), input,
-                        window.periodic);
-    if (step == Pattern::Step::adjoint)
-      computed = inside(tile > 1 ? window.output_of_tiles(computed, tile, input) : window.output_of(computed), output,
-                        goes_on);
-    if (step == Pattern::Step::vector) computed = {0, 1};
-    if (step == Pattern::Step::resampling) {
-      const Source& source = plan_.source_of(launch);
-      computed = resample(levels_, source, plan_.tensors[source.tensor].level, seen.level, d).output_of(computed);
-    }
+  const int seen = plan_.input_of(launch).level;
+  const index_t input = extent(seen, d), output = extent(node.level, d);
+  if (step == Pattern::Step::vector) return {0, 1};
+  if (step == Pattern::Step::resampling) {
+    const Source& source = plan_.source_of(launch);
+    return resample(levels_, source, plan_.tensors[source.tensor].level, seen, d).output_of(computed);
   }
-  return computed;
+  const auto through = [&](const auto& rule) {
+    return step == Pattern::Step::window ? rule.input_of(computed) : rule.output_of(computed);
+  };
+  if (step != Pattern::Step::window && step != Pattern::Step::adjoint) return computed;
+  if (window.sampling != Sampling::none) return through(Sampled(window, input, output));
+  if (window.ends != WindowEnds::passed) return through(Neighborhood(window, input));
+  const index_t tile = launch.grid[d];  // whole tiles lie in the field; single points may be images beyond its ends
+  if (step == Pattern::Step::window)
+    return inside(tile > 1 ? window.input_of_tiles(computed, tile, output) : window.input_of(computed), input,
+                  window.periodic);
+  return inside(tile > 1 ? window.output_of_tiles(computed, tile, input) : window.output_of(computed), output,
+                window.periodic && window.commensurate(input, output));
 }
 #endif
 
