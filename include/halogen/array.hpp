@@ -13,6 +13,7 @@
 #include "halogen/autograd/pieces.hpp"
 #include "halogen/autograd/rearranged.hpp"
 #include "halogen/autograd/reshaped.hpp"
+#include "halogen/autograd/value_and_grad.hpp"
 #include "halogen/comm/agree.hpp"
 #include "halogen/comm/device_mesh.hpp"
 #include "halogen/comm/environment.hpp"

@@ -4,6 +4,7 @@
 // extents beyond what can be counted, extents that differ between ranks.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <halogen/halogen.hpp>
@@ -207,9 +208,17 @@ TEST_CASE("extents that differ between ranks end alike on all of them, whatever 
   const std::string height = "dimension 2 of a field has 8 points on one rank and 9 on another: ";
   const auto parameters = hg::initial_parameters<Net, float>(1);
   hg::Trainer trainer(Net{}, hg::AdamW{}, mesh);
+  const Image same(mesh, {1, 1, 8, 4});
   const auto image = [&] { return Image(mesh, {1, 1, 8 + last, 4}); };
-  CHECK(said([&] { hg::infer(parameters, image()); }).starts_with(height));
-  CHECK(said([&] { trainer.step(hg::mse, image(), image()); }).starts_with(height));
+  const auto refused = [&] {
+    CHECK(said([&] { hg::infer(parameters, image()); }).starts_with(height));
+    CHECK(said([&] { trainer.step(hg::mse, image(), image()); }).starts_with(height));
+  };
+  refused();
+  trainer.step(hg::mse, same, same);
+  refused();  // later images too, new to some ranks alone
+  CHECK(said([&] { trainer.step(hg::mse, same, image()); }).starts_with(height));
+  CHECK(std::isfinite(trainer.step(hg::mse, same, same).item()));
   // the same extents, cut otherwise
   hg::Cut cut = hg::Cut::balanced(12, mesh.size());
   if (mesh.rank() == 0) ++cut.bounds[1];
@@ -240,6 +249,12 @@ TEST_CASE("extents are compared once for a field that the program makes, and nev
         }) == 0);
   const Rows distributed = hg::distribute_tensor<Rows>(mesh, {12, 2}, std::vector<float>(24));
   CHECK(checks([&] { hg::full_tensor(distributed); }) == 0);
+  hg::Trainer trainer(Net{}, hg::AdamW{}, mesh);
+  const Image image(mesh, {1, 1, 8, 4}), label(mesh, {1, 1, 8, 4});
+  CHECK(checks([&] { trainer.step(hg::mse, image, label); }) == 2 * once);
+  CHECK(checks([&] { trainer.step(hg::mse, image, label); }) == 0);
+  const Image next(mesh, {1, 1, 8, 4});
+  CHECK(checks([&] { trainer.step(hg::mse, next, label); }) == once);
 }
 
 TEST_CASE("a file of another model is refused with its name, the tensor, and both types and shapes") {

@@ -190,6 +190,8 @@ class Model:
         if name == "PReLU":
             channels = self.channels
             return f"hg::PReLU<{channels}>", lambda torch: torch.nn.PReLU(channels)
+        if name == "Hardsigmoid":  # torch.nn's backward takes 1/6 in single precision, of doubles too
+            return "hg::Hardsigmoid", lambda torch: Function(torch, lambda x: torch.clamp(x / 6 + 0.5, 0, 1))
         with_options = name in ("ELU", "LeakyReLU", "Softplus", "Hardtanh", "CELU")
         return f"hg::{name}" + "<>" * with_options, lambda torch: getattr(torch.nn, name)()
 

@@ -1,4 +1,4 @@
-// Gradients of expressions with respect to fields: value_and_grad, grad and vjp.
+// Gradients of expressions with respect to fields: value_and_grad_of, grad and vjp.
 #pragma once
 
 #include "halogen/autograd/broadcast.hpp"

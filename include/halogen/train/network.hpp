@@ -87,7 +87,8 @@ InputViews<typename Image::value_type> views_of(const Image& image) {
   return views;
 }
 
-/// Of a field beside the image: that it lies as the plan's tensor does, an input or a prediction.
+/// Of a field beside the image: that it lies as the plan's tensor does, an input or a prediction. Collective once for
+/// each shape that the program has given.
 template <class Other>
 void check_same_cut(const Other& other, const Layout& layout, const std::string& what, int tensor) {
   const bool is_input = tensor < layout.plan().graph.inputs;
@@ -96,6 +97,7 @@ void check_same_cut(const Other& other, const Layout& layout, const std::string&
   if (other.mesh(what.c_str()).rank() != layout.rank())
     throw Error(what + " lies on a mesh where this rank is " + std::to_string(other.mesh().rank()) +
                 ", the image on one where it is " + std::to_string(layout.rank()) + ": use one mesh");
+  other.shape()->agree();
   for (int d = 0; d < Other::rank; ++d)
     if (d != 1 && other.cut(d) != expected[static_cast<std::size_t>(d)])
       throw CollectiveError(what + " has " + std::to_string(other.extent(d)) + " points in dimension " +
@@ -210,8 +212,8 @@ class Network {
     auto& evaluation = slot.evaluation;
     Key wanted{image.decomposition(user), {}, image.mesh().world()};
     std::copy(image.cuts().begin(), image.cuts().end(), wanted.cuts.begin());
+    image.shape()->agree();
     if (!evaluation || !(slot.key == wanted)) {
-      image.shape()->agree();
       evaluation.reset();
       ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
       evaluation = std::make_unique<E>(

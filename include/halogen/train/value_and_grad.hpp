@@ -1,12 +1,12 @@
-// value_and_grad: a loss and its gradient, of a network with respect to its parameters, or of an expression with
+// value_and_grad (autograd/value_and_grad.hpp) of a network with respect to its parameters, or of an expression with
 // respect to fields and to the parameters of networks in it.
 #pragma once
 
-#include <any>
 #include <memory>
 #include <tuple>
 #include <utility>
 
+#include "halogen/autograd/value_and_grad.hpp"
 #include "halogen/train/loss.hpp"
 #include "halogen/train/network_gradients.hpp"
 
@@ -35,44 +35,6 @@ template <class X>
 inline constexpr bool is_parameters = false;
 template <class ModelType, class T, class P>
 inline constexpr bool is_parameters<Parameters<ModelType, T, P>> = true;
-
-/// To the next step, or to the one given.
-struct SetStep {
-  index_t* step;
-  index_t number;
-  KOKKOS_FUNCTION void operator()(const index_t) const { *step = number < 0 ? *step + 1 : number; }
-};
-
-/// The networks of an expression with their plans and memory, in the order in which it calls them: kept from step to
-/// step.
-struct CalledNetworks {
-  std::vector<std::any> runs;
-  std::size_t called = 0;
-  std::uint64_t seed = 0;
-  Lasting<Kokkos::View<index_t[1], memory_space>> step;  ///< that layers draw by; allocated when a network draws
-
-  /// For the network that is called next.
-  RandomStream random() {
-    if (step.data() == nullptr) set_step(0);
-    return {seed, step.data(), static_cast<std::uint32_t>(called)};
-  }
-  void set_step(index_t number) {
-    if (step.data() == nullptr) step = Lasting<Kokkos::View<index_t[1], memory_space>>("halogen::random_step");
-    launch_range(execution_space{}, "halogen::random_step", 1, SetStep{step.data(), number});
-  }
-  /// Behind all that draws.
-  void next_step() {
-    if (step.data() != nullptr) launch_range(execution_space{}, "halogen::random_step", 1, SetStep{step.data(), -1});
-  }
-
-  template <class Run>
-  std::shared_ptr<Run> next() {
-    if (called == runs.size()) runs.emplace_back();
-    std::any& kept = runs[called++];
-    if (std::any_cast<std::shared_ptr<Run>>(&kept) == nullptr) kept = std::make_shared<Run>();
-    return std::any_cast<std::shared_ptr<Run>&>(kept);
-  }
-};
 
 }  // namespace detail
 
@@ -143,81 +105,57 @@ struct NetworkVariable {
   }
 };
 
-/// Made by value_and_grad. Keep it from step to step: it keeps its plan and its arena.
-template <class F>
-class ValueAndGrad {
- public:
-  explicit ValueAndGrad(F f, std::uint64_t seed = 0) : f_(std::move(f)) { called_.seed = seed; }
+namespace detail {
 
-  /// Layers that drop values draw by the seed and the number of the step, from 0, which each call makes one more.
-  void set_step(index_t step) { called_.set_step(step); }
-
-  /// (loss, gradient). The gradient of Replicate parameters is Partial; redistribute<Replicate>(gradient) makes it
-  /// whole by one all_reduce. That of Shard<0> parameters is Shard<0>, summed. Collective over the image's mesh.
-  /// Of an expression in which net(x) stands: a tuple (value, gradient).
-  template <class ModelType, class T, class P>
-  auto operator()(const Parameters<ModelType, T, P>& parameters) {
-    const detail::EvaluationScope scope;
-    called_.called = 0;
-    const auto result = run(f_(variable<0>(parameters)), parameters);
-    called_.next_step();
-    return result;
+template <>
+struct WithNetworks<true> {
+  /// Of one network a loss such as mse, or any expression.
+  template <class F, class ModelType, class T, class P>
+  static auto run(F& f, CalledNetworks& networks, const Parameters<ModelType, T, P>& parameters) {
+    return of(networks, f(variable<0>(networks, parameters)), parameters);
   }
-
-  /// (value, gradient...) of an expression of several networks, and of fields, each gradient as above.
-  template <class... Arguments>
-    requires(sizeof...(Arguments) > 1 && (detail::is_parameters<Arguments> || ...) &&
-             ((detail::is_parameters<Arguments> || is_sharded<Arguments>)&&...))
-  auto operator()(const Arguments&... arguments) {
-    const detail::EvaluationScope scope;
-    called_.called = 0;
+  template <class F, class... Arguments>
+    requires(sizeof...(Arguments) > 1 && ((is_parameters<Arguments> || is_sharded<Arguments>)&&...))
+  static auto run(F& f, CalledNetworks& networks, const Arguments&... arguments) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      const auto result = run(f_(variable<static_cast<int>(I)>(arguments)...), arguments...);
-      called_.next_step();
-      return result;
+      return of(networks, f(variable<static_cast<int>(I)>(networks, arguments)...), arguments...);
     }(std::index_sequence_for<Arguments...>{});
-  }
-
-  /// (value, gradient...) of a sum or mean of an expression, one gradient per field, placed as the field.
-  template <class... Fields>
-    requires(is_sharded<Fields> && ...)
-  auto operator()(const Fields&... fields) {
-    return value_and_grad_of(f_, fields...);
   }
 
  private:
   template <int Index, class ModelType, class T, class P>
-  NetworkVariable<ModelType, T, P, Index> variable(const Parameters<ModelType, T, P>& parameters) {
-    return {parameters, called_};
+  static NetworkVariable<ModelType, T, P, Index> variable(CalledNetworks& networks,
+                                                          const Parameters<ModelType, T, P>& parameters) {
+    return {parameters, networks};
   }
   template <int Index, class Field>
     requires is_sharded<Field>
-  static VariableLeaf<Index, Field> variable(const Field& field) {
+  static VariableLeaf<Index, Field> variable(CalledNetworks&, const Field& field) {
     return VariableLeaf<Index, Field>(field);
   }
 
   /// One forward pass, and one backward, of each network.
   template <FieldOperand E, class... Arguments>
-  static auto run(const E& expression, const Arguments&... arguments) {
+  static auto of(CalledNetworks&, const E& expression, const Arguments&... arguments) {
     const auto loss = as_expression(expression);
     static_assert(std::is_same_v<typename std::decay_t<decltype(loss)>::placed, NotPlaced>,
                   "gradient_needs_a_scalar: return a sum(...), a mean(...) or another number made of reductions");
-    detail::NetworkGradients<Arguments...> gradients(arguments...);
-    detail::backward(loss, Constant<double>(1), static_cast<detail::GradientSink&>(gradients));
+    NetworkGradients<Arguments...> gradients(arguments...);
+    detail::backward(loss, Constant<double>(1), static_cast<GradientSink&>(gradients));
     return std::tuple_cat(std::tuple(static_cast<double>(loss.item())), gradients.finish());
   }
 
   template <class Loss, class ModelType, class Image, class Label, class Weight, class T, class P>
-  auto run(const NetworkLoss<Loss, ModelType, Image, Label, Weight>& loss,
-           const Parameters<ModelType, T, P>& parameters) {
+  static auto of(CalledNetworks& networks, const NetworkLoss<Loss, ModelType, Image, Label, Weight>& loss,
+                 const Parameters<ModelType, T, P>& parameters) {
     using Kept = std::shared_ptr<Network<ModelType, T, P>>;
-    const auto* kept = std::any_cast<Kept>(&network_);
+    const auto* kept = std::any_cast<Kept>(&networks.of_loss);
     if (kept == nullptr || !(*kept)->serves(parameters))
-      network_ = std::make_shared<Network<ModelType, T, P>>(parameters);
+      networks.of_loss = std::make_shared<Network<ModelType, T, P>>(parameters);
     auto& evaluation =
-        std::any_cast<Kept&>(network_)->template evaluation<PlanKind::training>(loss.image, "value_and_grad");
+        std::any_cast<Kept&>(networks.of_loss)->template evaluation<PlanKind::training>(loss.image, "value_and_grad");
     const auto gradient = gradient_of(parameters, loss.image);
-    if constexpr (Parameters<ModelType, T>::graph().draws) evaluation.set_random(called_.random());
+    if constexpr (Parameters<ModelType, T>::graph().draws) evaluation.set_random(networks.random());
     detail::run_training(evaluation, loss.loss, parameters.data(), gradient.data(), loss.image, loss.label,
                          loss.weight);
     return std::pair{evaluation.loss(), gradient};
@@ -232,28 +170,9 @@ class ValueAndGrad {
                                                         const Image&) {
     return parameters.zeros("halogen::gradient");
   }
-
-  F f_;
-  std::any network_;
-  detail::CalledNetworks called_;
 };
 
-/// f takes a network variable and returns a loss of it:
-///
-///   auto step = hg::value_and_grad([&](auto net) { return hg::mse(net(image), label, weight); });
-///   auto [loss, gradient] = step(parameters);
-///   state.step(parameters, hg::redistribute<hg::Replicate>(gradient));
-///
-/// Or any expression of it:
-///
-///   auto step = hg::value_and_grad([&](auto net) { return hg::mean(w * hg::square(net(x) - y)) +
-///   hg::mean(hg::abs(net(x0))); }); auto [loss, gradient] = step(parameters);
-///
-/// seed: of what layers draw in each call (layers/dropout.hpp).
-template <class F>
-ValueAndGrad<F> value_and_grad(F f, std::uint64_t seed = 0) {
-  return ValueAndGrad<F>(std::move(f), seed);
-}
+}  // namespace detail
 
 }  // namespace halogen
 
