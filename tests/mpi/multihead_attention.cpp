@@ -29,13 +29,14 @@ struct Cross : hg::Module<Cross> {
   }
 };
 
-/// Behind a value that is normed and activated and has other readers.
+/// Behind a value that is normed and activated and has other readers, one of them earlier in the graph.
 struct Turned : hg::Module<Turned> {
   constexpr hg::Traced forward(hg::Traced x) const {
     const hg::Traced wide = hg::SiLU{}(hg::GroupNorm<2, 4>{}(hg::Conv2d<2, 4>{}(x)));
+    const hg::Traced plain = hg::Conv2d<4, 2>{}(wide);
     const hg::Traced turned = hg::RotaryEmbedding2d<1>{}(hg::concat(wide, wide));
     const hg::Traced y = hg::concat(turned, hg::Flip<2>{}(wide));
-    return hg::Conv2d<12, 2, hg::Kernel<3>, hg::Padding<1>>{}(y);
+    return hg::Conv2d<12, 2, hg::Kernel<3>, hg::Padding<1>>{}(y) + plain;
   }
 };
 using Normed = hg::Sequential<hg::Conv2d<2, 6>, hg::SiLU, hg::LayerNormOfHeads<2, 3>, hg::Conv2d<6, 6>,

@@ -1,11 +1,14 @@
 // Graphs node by node and plans launch by launch, in plain loops over fields of one dimension: what a planner makes is
 // compared with what was traced. A plan that breaks its word (what it reads, how long tensors live, what is complete)
-// throws. Convolutions take one tap, whatever their windows: a planner asks only to which level a window leads.
+// throws. Convolutions take the tap in the middle of their windows, attention a product of sums, functions of fields
+// what define_function() says: a planner asks only what is read, and to which level a window leads.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <sstream>
@@ -104,19 +107,24 @@ inline Field activation_adjoint(const hg::Nonlinearity& function, Field gradient
   return gradient;
 }
 
+/// Each output k of the inputs of its group, weight[k][i].
 inline Field convolved(const Field& x, const Row& weight, const Row* bias, int outputs) {
+  const int inputs = static_cast<int>(weight.size()) / outputs, groups = channels_of(x) / inputs;
   Field y(outputs, Row(points_of(x)));
   for (int k = 0; k < outputs; ++k) {
+    const int first = k / (outputs / groups) * inputs;
     if (bias != nullptr) y[k] = (*bias)[k];
-    for (int c = 0; c < channels_of(x); ++c) y[k] += weight[k * channels_of(x) + c] * x[c];
+    for (int c = 0; c < inputs; ++c) y[k] += weight[k * inputs + c] * x[first + c];
   }
   return y;
 }
-inline Field convolution_adjoint(const Field& gradient, const Row& weight) {
+inline Field convolution_adjoint(const Field& gradient, const Row& weight, int channels) {
   const int outputs = channels_of(gradient), inputs = static_cast<int>(weight.size()) / outputs;
-  Field result(inputs, Row(points_of(gradient)));
+  const int groups = channels / inputs;
+  Field result(channels, Row(points_of(gradient)));
   for (int k = 0; k < outputs; ++k)
-    for (int c = 0; c < inputs; ++c) result[c] += weight[k * inputs + c] * gradient[k];
+    for (int c = 0; c < inputs; ++c)
+      result[k / (outputs / groups) * inputs + c] += weight[k * inputs + c] * gradient[k];
   return result;
 }
 
@@ -137,6 +145,15 @@ Field gather_adjoint(const Field& gradient, int points, Shares shares) {
   return result;
 }
 
+/// The point in the middle of a convolution's window, if the field has it.
+inline auto middle(const hg::Window& window, int points) {
+  return [=](int, int output, auto f) {
+    const int at = window.kernel / 2 * window.dilation - window.padding;
+    const int fine = output - at, input = window.transposed ? fine / window.stride : output * window.stride + at;
+    if (window.transposed && (fine < 0 || fine % window.stride != 0)) return;
+    if (input >= 0 && input < points) f(input, 1.);
+  };
+}
 inline auto average(const hg::Window& window, int points) {
   return [=](int, int output, auto f) {
     for (int k = 0; k < window.kernel; ++k) {
@@ -145,14 +162,19 @@ inline auto average(const hg::Window& window, int points) {
     }
   };
 }
-/// The first largest of each window.
-inline auto largest(const hg::Window& window, const Field& x) {
-  return [taps = average(window, points_of(x)), x](int c, int output, auto f) {
+/// The first largest of what each output takes.
+template <class Taps>
+auto largest_of(Taps taps, const Field& x) {
+  return [=](int c, int output, auto f) {
     int at = -1;
-    taps(c, output, [&](int input, double) { at = at < 0 || x[c][input] > x[c][at] ? input : at; });
+    taps(c, output, [&](auto input, double) {
+      const int i = static_cast<int>(input);
+      at = at < 0 || x[c][i] > x[c][at] ? i : at;
+    });
     f(at, 1.);
   };
 }
+inline auto largest(const hg::Window& window, const Field& x) { return largest_of(average(window, points_of(x)), x); }
 inline auto resampling(int from, int to, bool linear, hg::Edge edge = hg::Edge::zero) {
   return [resample = hg::Resample{from, to, linear, edge}](int, int output, auto f) {
     if (!resample.linear) return f(resample.source(output), 1.);
@@ -167,12 +189,72 @@ inline auto resampling(int from, int to, bool linear, hg::Edge edge = hg::Edge::
 inline auto sampled(const hg::Window& window, int from, int to) {
   return [of = hg::Sampled(window, from, to)](int, int output, auto f) { of.for_each<double>(output, f); };
 }
+/// A crop or a roll.
+inline auto moved_by(const hg::Node& node, int points) {
+  const int offset = node.as<hg::detail::OffsetConstants>().offset[2];
+  return [=, periodic = node.window[2].periodic](int, int output, auto f) {
+    const int input = output + offset;
+    f(periodic ? (input % points + points) % points : input, 1.);
+  };
+}
 /// One output of all points.
 inline auto mean_of(int points) {
   return [=](int, int, auto f) {
     for (int i = 0; i < points; ++i) f(i, 1. / points);
   };
 }
+
+/// To twice the points and a quarter of the channels: c[2 i + a] takes channels 4 c + 2 a and 4 c + 2 a + 1.
+inline Field shuffled(const Field& x) {
+  Field y(x.size() / 4, Row(2 * points_of(x)));
+  for (int c = 0; c < channels_of(x); ++c)
+    for (int i = 0; i < points_of(x); ++i) y[c / 4][2 * i + c / 2 % 2] += (1 + c % 2) * x[c][i];
+  return y;
+}
+inline Field unshuffled(const Field& x) {
+  Field y(4 * x.size(), Row(points_of(x) / 2));
+  for (int c = 0; c < channels_of(y); ++c)
+    for (int i = 0; i < points_of(y); ++i) y[c][i] = (1 + c % 2) * x[c / 4][2 * i + c / 2 % 2];
+  return y;
+}
+
+/// In place of attention to a neighbourhood: of queries, keys and values q times the sum over it of k v.
+class Neighbors {
+ public:
+  Neighbors(const hg::Node& node, const Field& x)
+      : around_(node.window[2], points_of(x)), count_(channels_of(x) / 3), x_(x) {}
+  Field value() const {
+    Field y(count_, Row(points_of(x_)));
+    for_each([&](int c, int i, int j) { y[c][i] += q(c)[i] * k(c)[j] * v(c)[j]; });
+    return y;
+  }
+  Field adjoint(const Field& slope) const {
+    Field result(x_.size(), Row(points_of(x_)));
+    for_each([&](int c, int i, int j) {
+      result[c][i] += slope[c][i] * k(c)[j] * v(c)[j];
+      result[count_ + c][j] += slope[c][i] * q(c)[i] * v(c)[j];
+      result[2 * count_ + c][j] += slope[c][i] * q(c)[i] * k(c)[j];
+    });
+    return result;
+  }
+
+ private:
+  const Row& q(int c) const { return x_[c]; }
+  const Row& k(int c) const { return x_[count_ + c]; }
+  const Row& v(int c) const { return x_[2 * count_ + c]; }
+  template <class F>
+  void for_each(F f) const {
+    for (int c = 0; c < count_; ++c)
+      for (int i = 0; i < points_of(x_); ++i) {
+        const hg::Interval window = around_.input_of({i, i + 1});
+        for (hg::index_t j = window.begin; j < window.end; ++j) f(c, i, static_cast<int>(j));
+      }
+  }
+
+  hg::Neighborhood around_;
+  int count_;
+  const Field& x_;
+};
 
 inline Field softmax(Field x) {
   Row top = x[0], sum(points_of(x));
@@ -204,14 +286,17 @@ inline Field normal(const Field& x, const hg::Norm& norm) {
   for (Row& row : y) row /= std::sqrt(mean(row * row) + norm.epsilon);
   return in_rows(y, norm.channels);
 }
-inline Field normalised(const Field& x, const hg::Norm& norm, const Parameters& parameters) {
-  Field y = normal(x, norm);
-  for (int c = 0; c < norm.channels; ++c)
-    y[c] = parameters[norm.parameter][c] * y[c] + parameters[norm.parameter + 1][c];
+inline Field normalised(const Field& x, const hg::Norm& norm, const Parameters& parameters, bool by_buffers = false) {
+  Field y = by_buffers ? x : normal(x, norm);
+  for (int c = 0; c < norm.channels; ++c) {
+    if (by_buffers)
+      y[c] = (x[c] - parameters[norm.running][c]) / std::sqrt(parameters[norm.running + 1][c] + norm.epsilon);
+    if (norm.parameter >= 0) y[c] = parameters[norm.parameter][c] * y[c] + parameters[norm.parameter + 1][c];
+  }
   return y;
 }
-inline Field norm_adjoint(Field gradient, const Field& x, const hg::Norm& norm, const Row& gamma) {
-  for (int c = 0; c < norm.channels; ++c) gradient[c] *= gamma[c];
+inline Field norm_adjoint(Field gradient, const Field& x, const hg::Norm& norm, const Parameters& parameters) {
+  for (int c = 0; c < norm.channels && norm.parameter >= 0; ++c) gradient[c] *= parameters[norm.parameter][c];
   const Field values = in_rows(x, norm.groups), along = in_rows(normal(x, norm), norm.groups);
   gradient = in_rows(gradient, norm.groups);
   for (int g = 0; g < norm.groups; ++g) {
@@ -252,8 +337,38 @@ inline Field layer_norm_adjoint(Field gradient, const Field& x, const Row& gamma
     gradient[c] = (gradient[c] - of_gradient - along[c] * of_products) / deviation;
   return gradient;
 }
-inline double epsilon_of(const hg::Node& layer_norm) {
-  return layer_norm.as<hg::detail::ChannelNormConstants>().epsilon;
+inline double epsilon_of(const hg::Node& norm) {
+  const double epsilon = norm.as<hg::detail::ChannelNormConstants>().epsilon;
+  return epsilon > 0 ? epsilon : std::numeric_limits<double>::epsilon();
+}
+
+/// RMSNorm: in units of the root of the mean square of a point's channels.
+inline Row root_of_squares(Field x, double epsilon) {
+  for (Row& row : x) row *= row;
+  return std::sqrt(mean_of_channels(x) + epsilon);
+}
+inline Field rms_normalised(Field x, const Row& gamma, double epsilon) {
+  const Row by = root_of_squares(x, epsilon);
+  for (int c = 0; c < channels_of(x); ++c) x[c] *= gamma[c] / by;
+  return x;
+}
+inline Field rms_norm_adjoint(Field gradient, const Field& x, const Row& gamma, double epsilon) {
+  const Row by = root_of_squares(x, epsilon);
+  Field products = x;
+  for (int c = 0; c < channels_of(x); ++c) gradient[c] *= gamma[c], products[c] *= gradient[c];
+  const Row of_products = mean_of_channels(products);
+  for (int c = 0; c < channels_of(x); ++c) gradient[c] = (gradient[c] - x[c] * of_products / (by * by)) / by;
+  return gradient;
+}
+inline hg::Norm norm_of_node(const hg::Node& node) {
+  if (std::string_view(node.operation->name) == "group_norm") {
+    const auto& of = node.as<hg::detail::GroupNormConstants>();
+    return hg::Norm{-1, of.groups, node.channels, node.parameter, of.epsilon};
+  }
+  const auto& of = node.as<hg::detail::BatchNormConstants>();
+  hg::Norm norm{-1, node.channels, node.channels, of.affine ? node.parameter : -1, of.epsilon};
+  norm.running = node.parameter + of.buffers();
+  return norm;
 }
 
 /// Points of each level, where the input has so many.
@@ -301,9 +416,10 @@ inline Field row_of(const hg::Node& node, const Row& parameter) {
   return y;
 }
 
-/// What a node's layer is defined to be of its inputs, where its output has so many points.
-inline Field run_node(const hg::Node& node, const Parameters& parameters, const std::vector<Field>& inputs,
-                      int points) {
+/// What a node's layer is defined to be of its inputs, where its output has so many points. training: norms of a batch
+/// by its statistics.
+inline Field run_node(const hg::Node& node, const Parameters& parameters, const std::vector<Field>& inputs, int points,
+                      bool training) {
   if (const auto found = definitions().find(node.operation); found != definitions().end())
     return found->second(node, parameters, inputs);
   const std::string_view name = node.operation->name;
@@ -315,14 +431,22 @@ inline Field run_node(const hg::Node& node, const Parameters& parameters, const 
   if (name == "expand") return gathered(x, points, resampling(1, points, false));
   if (name == "interpolate" || name == "adaptive_avg_pool")
     return gathered(x, points, sampled(node.window[2], points_of(x), points));
-  if (name == "conv2d" || name == "linear")
-    return convolved(x, *parameter, has_bias(node) ? parameter + 1 : nullptr, node.channels);
+  if (name == "rms_norm") return rms_normalised(x, *parameter, epsilon_of(node));
+  if (name == "conv2d" || name == "conv_transpose2d" || name == "linear")
+    return convolved(gathered(x, points, middle(node.window[2], points_of(x))), *parameter,
+                     has_bias(node) ? parameter + 1 : nullptr, node.channels);
+  if (name == "crop" || name == "roll") return gathered(x, points, moved_by(node, points_of(x)));
+  if (name == "pixel_shuffle") return shuffled(x);
+  if (name == "pixel_unshuffle") return unshuffled(x);
+  if (name == "neighborhood_attention") return Neighbors(node, x).value();
+  if (name == "store") return x;
+  if (name == "global_max_pool") return gathered(x, 1, largest_of(mean_of(points_of(x)), x));
+  if (name == "adaptive_max_pool")
+    return gathered(x, points, largest_of(sampled(node.window[2], points_of(x), points), x));
   if (node.operation->forward == hg::detail::activation_forward)
     return activated(node.as<hg::detail::ActivationConstants>().function, x);
-  if (name == "group_norm") {
-    const auto& norm = node.as<hg::detail::GroupNormConstants>();
-    return normalised(x, hg::Norm{-1, norm.groups, node.channels, node.parameter, norm.epsilon}, parameters);
-  }
+  if (name == "group_norm") return normalised(x, norm_of_node(node), parameters);
+  if (name == "batch_norm") return normalised(x, norm_of_node(node), parameters, !training);
   if (name == "max_pool2d") return gathered(x, points, largest(node.window[2], x));
   if (name == "avg_pool2d") return gathered(x, points, average(node.window[2], points_of(x)));
   if (name == "softmax") return softmax(x);
@@ -341,7 +465,8 @@ inline Field run_node(const hg::Node& node, const Parameters& parameters, const 
 }
 
 /// The outputs of a graph.
-inline std::vector<Field> run_graph(const hg::Graph& graph, const Parameters& parameters, const Field& input) {
+inline std::vector<Field> run_graph(const hg::Graph& graph, const Parameters& parameters, const Field& input,
+                                    bool training = true) {
   const std::vector<int> points = points_of_levels(graph, points_of(input));
   std::vector<Field> values{input};
   for (int i = 1; i < graph.nodes.size(); ++i) {
@@ -349,7 +474,7 @@ inline std::vector<Field> run_graph(const hg::Graph& graph, const Parameters& pa
     std::vector<Field> inputs;
     for (const int input : node.inputs)
       if (input >= 0) inputs.push_back(values[input]);
-    values.push_back(run_node(node, parameters, inputs, points[node.level]));
+    values.push_back(run_node(node, parameters, inputs, points[node.level], training));
   }
   std::vector<Field> outputs;
   for (int i = 0; i < graph.outputs; ++i) outputs.push_back(values[graph.output[i]]);
@@ -390,6 +515,10 @@ class PlanRun {
   /// The launch types of Map<F> with so many values, and what it is defined to be.
   template <class F, int Values>
   static void define_map();
+
+  /// The launch types of hg::Function<F> of so many values, and what it is defined to be (support::FieldsJoined).
+  template <class F, int Values, unsigned Vectors = 0, bool MakesVector = false>
+  static void define_function();
 
   /// The launch types of Chunk<Part, Parts>.
   template <int Part, int Parts>
@@ -443,6 +572,82 @@ class PlanRun {
          [](PlanRun& run) {
            const int from = run.points_[run.input_level()], to = run.points_[run.node().level];
            return run.of_source(gather_adjoint(run.operand(0), from, sampled(run.node().window[2], from, to)));
+         }},
+        {hg::kind_of<of::AdaptiveMaxPoolForward>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(0);
+           const int points = run.points_[run.node().level];
+           return gathered(x, points, largest_of(sampled(run.node().window[2], points_of(x), points), x));
+         }},
+        {hg::kind_of<of::AdaptiveMaxPoolBackward>(),
+         [](PlanRun& run) {
+           const Field slope = run.operand(0), x = run.operand(1);
+           const Field own = channels_from(run.first_channel(), channels_of(x), slope);
+           return gather_adjoint(own, points_of(x),
+                                 largest_of(sampled(run.node().window[2], points_of(x), points_of(slope)), x));
+         }},
+        {hg::kind_of<of::GlobalMaxPoolForward>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(0);
+           return gathered(x, 1, largest_of(mean_of(points_of(x)), x));
+         }},
+        {hg::kind_of<of::GlobalMaxPoolBackward>(),
+         [](PlanRun& run) {
+           const Field slope = run.operand(0), x = run.operand(1), result = run.operand(2);
+           const Field own = channels_from(run.first_channel(), channels_of(x), slope);
+           expect(points_of(result) == 1, "a vector of maxima");
+           return gather_adjoint(own, points_of(x), largest_of(mean_of(points_of(x)), x));
+         }},
+        {hg::kind_of<of::OffsetForward>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(0);
+           return gathered(x, run.points_[run.node().level], moved_by(run.node(), points_of(x)));
+         }},
+        {hg::kind_of<of::OffsetBackward>(),
+         [](PlanRun& run) {
+           const int points = run.points_[run.input_level()];
+           return run.of_source(gather_adjoint(run.operand(0), points, moved_by(run.node(), points)));
+         }},
+        {hg::kind_of<of::PixelShuffleOf<2, true>::Forward>(), [](PlanRun& run) { return shuffled(run.operand(0)); }},
+        {hg::kind_of<of::PixelShuffleOf<2, true>::Backward>(),
+         [](PlanRun& run) { return run.of_source(unshuffled(run.operand(0))); }},
+        {hg::kind_of<of::PixelShuffleOf<2, false>::Forward>(), [](PlanRun& run) { return unshuffled(run.operand(0)); }},
+        {hg::kind_of<of::PixelShuffleOf<2, false>::Backward>(),
+         [](PlanRun& run) { return run.of_source(shuffled(run.operand(0))); }},
+        {hg::kind_of<of::NeighborhoodLaunches<false>::Forward>(),
+         [](PlanRun& run) { return Neighbors(run.node(), run.operand(0)).value(); }},
+        {hg::kind_of<of::NeighborhoodLaunches<false>::Sums>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(0), slope = run.operand(1), result = run.operand(2);
+           return Field(run.tensors_[run.launch().output].size(), Row(points_of(x)));
+         }},
+        {hg::kind_of<of::NeighborhoodLaunches<false>::Backward>(),
+         [](PlanRun& run) {
+           const Field x = run.operand(0), again = run.operand(1), slope = run.operand(2), sums = run.operand(3);
+           return run.of_source(Neighbors(run.node(), x).adjoint(slope));
+         }},
+        {hg::kind_of<of::FrozenBatchNorm>(),
+         [](PlanRun& run) {
+           const auto& of_norm = run.node().as<of::BatchNormConstants>();
+           for (int i = 0; i < 2 + of_norm.buffers(); ++i) run.parameter(i);
+           for (int n = 0; n < run.plan_.norms.size(); ++n)
+             if (run.plan_.norms[n].node == run.node().index) run.norms_with_moments_.insert(n);
+           return Field{};
+         }},
+        {hg::kind_of<of::ChannelNormOf<false>::Forward>(),
+         [](PlanRun& run) { return rms_normalised(run.operand(0), run.parameter(0), epsilon_of(run.node())); }},
+        {hg::kind_of<of::ChannelNormOf<false>::Backward>(),
+         [=](PlanRun& run) {
+           const Field slope = same_points(run, run.operand(0));
+           return run.of_source(rms_norm_adjoint(slope, run.operand(1), run.parameter(0), epsilon_of(run.node())));
+         }},
+        {hg::kind_of<of::ChannelNormOf<false>::ParameterGradients>(),
+         [](PlanRun& run) {
+           const Field slope = run.operand(0), x = run.operand(1);
+           const Row by = root_of_squares(x, epsilon_of(run.node()));
+           for (int c = 0; c < channels_of(slope); ++c)
+             run.add_gradient(run.launch().parameters[1].parameter, c, (slope[c] * x[c] / by).sum());
+           return Field{};
          }},
         {hg::kind_of<of::GlobalAvgPoolForward>(),
          [](PlanRun& run) {
@@ -534,15 +739,21 @@ class PlanRun {
     return all_of(plan_.values[what.index]);
   }
 
+  /// What the outputs of a convolution take of its input.
+  Field taken(const Field& x) const {
+    return gathered(x, points_[node().level], middle(node().window[2], points_of(x)));
+  }
   Field convolution() {
     const Row& weight = parameter(0);
-    return convolved(operand(0), weight, has_bias(node()) ? &parameter(1) : nullptr, node().channels);
+    return convolved(taken(operand(0)), weight, has_bias(node()) ? &parameter(1) : nullptr, node().channels);
   }
   Field convolution_gradient(bool both) {
     const Field slope = operand(0);
-    expect(points_of(slope) == points_[input_level()], "level of its gradient");
+    const int points = points_[input_level()], channels = plan_.input_of(launch()).channels();
+    expect(points_of(slope) == points_[node().level], "level of its gradient");
     if (both) sum_weights(slope, operand(1), first_channel());
-    return of_source(convolution_adjoint(slope, parameter(0)));
+    return of_source(
+        gather_adjoint(convolution_adjoint(slope, parameter(0), channels), points, middle(node().window[2], points)));
   }
 
   const Row& parameter(int use) const {
@@ -574,7 +785,10 @@ class PlanRun {
     if (const int map = plan_.tensors[source.tensor].map; map >= 0) return mapped_value(plan_.maps[map]);
     Field x = read(source.tensor);
     expect(channels_of(x) == source.channels, "channels of t", source.tensor);
-    if (source.norm >= 0) x = normalised(x, norm_of(source.tensor, source.norm), parameters_);
+    if (source.norm >= 0) {
+      const hg::Norm& norm = norm_of(source.tensor, source.norm);
+      x = normalised(x, norm, parameters_, norm.of_batch && !plan_.training);
+    }
     x = activated(source.function, x);
     if (source.resampled)
       return gathered(x, points_[level], resampling(points_of(x), points_[level], source.linear, source.pads[2]));
@@ -611,7 +825,7 @@ class PlanRun {
     expect(sums_.count(index) > 0, "reads the sums of activation ", index, " before they are there");
     const hg::Norm& norm = norm_of(activation.tensor, activation.norm);
     result = activation_adjoint(activation.function, result, normalised(x, norm, parameters_));
-    return norm_adjoint(result, x, norm, parameters_[norm.parameter]);
+    return norm_adjoint(result, x, norm, parameters_);
   }
 
   int first_channel() const { return plan_.input_of(launch()).channels_before(launch().source); }
@@ -643,11 +857,16 @@ class PlanRun {
   }
 
   /// Of inputs from `first` on; with the first ones the bias's.
-  void sum_weights(const Field& slope, const Field& x, int first) {
-    expect(input_level() == node().level, "level of a convolution's input");
-    const int weight = node().parameter, inputs = static_cast<int>(parameters_[weight].size()) / node().channels;
-    for (int k = 0; k < channels_of(slope); ++k) {
-      for (int c = 0; c < channels_of(x); ++c) add_gradient(weight, k * inputs + first + c, (slope[k] * x[c]).sum());
+  void sum_weights(const Field& slope, const Field& input, int first) {
+    const Field x = taken(input);
+    const int weight = node().parameter, outputs = node().channels;
+    const int inputs = static_cast<int>(parameters_[weight].size()) / outputs;
+    const int groups = plan_.input_of(launch()).channels() / inputs;
+    for (int k = 0; k < outputs; ++k) {
+      const int of_group = k / (outputs / groups) * inputs;
+      for (int c = 0; c < channels_of(x); ++c)
+        if (const int of = first + c - of_group; of >= 0 && of < inputs)
+          add_gradient(weight, k * inputs + of, (slope[k] * x[c]).sum());
       if (has_bias(node()) && first == 0) add_gradient(weight + 1, k, slope[k].sum());
     }
   }
@@ -670,6 +889,7 @@ class PlanRun {
     Field slope = tensors_[launch().output];
     slope = activation_adjoint(activation.function, slope, normalised(x, norm, parameters_));
     const bool again = !norms_with_gradient_.insert(activation.norm).second;
+    if (norm.parameter < 0) return;
     for (int c = 0; c < norm.channels; ++c) {
       add_gradient_of(norm.node + 1, norm.parameter, c, (slope[c] * along[c]).sum(), again);
       add_gradient_of(norm.node + 1, norm.parameter + 1, c, slope[c].sum(), again);
@@ -732,6 +952,70 @@ void PlanRun::define_map() {
           }),
      ...);
   }(std::make_integer_sequence<int, count>{});
+}
+
+/// In place of a function of fields: of the first value with points, in the opposite order, times 1 and the means of
+/// the others; or the mean of its squares, where it makes a vector.
+template <unsigned Vectors, bool MakesVector>
+struct FieldsJoined {
+  static constexpr int own = std::countr_one(Vectors);
+  const std::vector<Field>& of;
+
+  double factor(int c) const {
+    double sum = 1;
+    for (int v = 0; v < static_cast<int>(of.size()); ++v)
+      if (v != own) sum += mean(of[v][c]);
+    return sum;
+  }
+  Row turned(int c) const {
+    Row row = of[own][c];
+    std::reverse(std::begin(row), std::end(row));
+    return row;
+  }
+  Field value() const {
+    Field y;
+    for (int c = 0; c < channels_of(of[own]); ++c)
+      y.push_back(MakesVector ? Row(mean(of[own][c] * of[own][c]), 1) : factor(c) * turned(c));
+    return y;
+  }
+  Field gradient(const Field& slope, int value) const {
+    Field result = of[value];
+    for (int c = 0; c < channels_of(result); ++c) {
+      if (MakesVector) {
+        result[c] *= 2 * slope[c][0] / points_of(result);
+      } else if (value != own) {
+        result[c] = (slope[c] * turned(c)).sum() / points_of(result);
+      } else {
+        result[c] = factor(c) * slope[c];
+        std::reverse(std::begin(result[c]), std::end(result[c]));
+      }
+    }
+    return result;
+  }
+};
+
+template <class F, int Values, unsigned Vectors, bool MakesVector>
+void PlanRun::define_function() {
+  using Of = hg::detail::FunctionOf<F, Values, Vectors, MakesVector, false>;
+  using Joined = FieldsJoined<Vectors, MakesVector>;
+  const auto values = [](PlanRun& run, int first) {
+    std::vector<Field> values;
+    for (int i = 0; i < Values; ++i) values.push_back(run.operand(first + i));
+    return values;
+  };
+  definitions()[&Of::operation] = [](const hg::Node&, const Parameters&, const std::vector<Field>& x) {
+    return Joined{x}.value();
+  };
+  computed_by()[hg::kind_of<typename Of::Forward>()] = [=](PlanRun& run) { return Joined{values(run, 0)}.value(); };
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    ((computed_by()[hg::kind_of<typename Of::template Backward<I>>()] =
+          [=](PlanRun& run) {
+            const Field slope = run.operand(0);
+            const std::vector<Field> at = values(run, 1);
+            return run.of_source(Joined{at}.gradient(slope, I));
+          }),
+     ...);
+  }(std::make_integer_sequence<int, Values>{});
 }
 
 template <int Part, int Parts>

@@ -18,11 +18,16 @@
 #include <vector>
 
 #include "halogen/core/philox.hpp"
+#include "halogen/layers/adaptive_max_pool.hpp"
 #include "halogen/layers/avg_pool2d.hpp"
+#include "halogen/layers/batch_norm.hpp"
 #include "halogen/layers/chunk.hpp"
 #include "halogen/layers/class_token.hpp"
 #include "halogen/layers/conv2d.hpp"
+#include "halogen/layers/conv_transpose2d.hpp"
+#include "halogen/layers/crop.hpp"
 #include "halogen/layers/expand.hpp"
+#include "halogen/layers/function.hpp"
 #include "halogen/layers/gelu.hpp"
 #include "halogen/layers/global_avg_pool.hpp"
 #include "halogen/layers/group_norm.hpp"
@@ -31,10 +36,14 @@
 #include "halogen/layers/leaky_relu.hpp"
 #include "halogen/layers/linear.hpp"
 #include "halogen/layers/max_pool2d.hpp"
+#include "halogen/layers/neighborhood_attention.hpp"
 #include "halogen/layers/pad.hpp"
+#include "halogen/layers/pixel_shuffle.hpp"
 #include "halogen/layers/relu.hpp"
 #include "halogen/layers/residual.hpp"
+#include "halogen/layers/silu.hpp"
 #include "halogen/layers/softmax.hpp"
+#include "halogen/layers/tanh.hpp"
 #include "halogen/layers/upsample.hpp"
 #include "support/plan_interpreter.hpp"
 
@@ -95,6 +104,9 @@ struct Modulate {
   }
 };
 
+/// Functions of fields; what they are of is in support::FieldsJoined.
+struct Joined {};
+
 /// f.operator()<C>() for the C channels of a value, which its layers have in their types.
 template <class F>
 hg::Traced with_channels(hg::Traced x, F f) {
@@ -127,6 +139,17 @@ hg::Traced group_norm(hg::Traced x, bool single) {
   return with_channels(x, [&]<int C>() { return single ? hg::GroupNorm<1, C>{}(x) : hg::GroupNorm<4, C>{}(x); });
 }
 
+/// In units of the batch, with and without gamma and beta, of each channel, and of each point.
+hg::Traced other_norm(hg::Traced x, int kind) {
+  return with_channels(x, [&]<int C>() {
+    using One = std::ratio<1>;
+    if (kind == 0) return hg::BatchNorm<C>{}(x);
+    if (kind == 1) return hg::BatchNorm<C, One, One, hg::Affine<false>>{}(x);
+    if (kind == 2) return hg::InstanceNorm<C>{}(x);
+    return hg::RMSNorm<C>{}(x);
+  });
+}
+
 /// A graph and how it came about.
 class RandomGraph {
  public:
@@ -154,7 +177,7 @@ class RandomGraph {
   void step() {
     const int at = draw_.below(3) > 0 ? recent() : draw_.below(count());
     const hg::Traced x = values_[at];
-    switch (draw_.below(25)) {
+    switch (draw_.below(32)) {
       case 0:
       case 1: {
         const bool wide = draw_.coin() && !is_vector(at), bias = draw_.coin();
@@ -208,6 +231,25 @@ class RandomGraph {
         return;
       case 24:
         return shared(at);
+      case 25:
+      case 26: {
+        const int kind = draw_.below(4);
+        constexpr const char* names[] = {"batch_norm", "batch_norm_without_affine", "instance_norm", "rms_norm"};
+        if (kind == 3 || !is_vector(at)) keep(names[kind], {at}, other_norm(x, kind));
+        return;
+      }
+      case 27:
+        return move(at);
+      case 28:
+        return other_convolution(at);
+      case 29:
+        return attend(at);
+      case 30:
+        return function(at);
+      case 31:
+        if (is_vector(at)) return;
+        if (draw_.coin()) return keep("global_max_pool", {at}, hg::GlobalMaxPool{}(x));
+        return keep("adaptive_max_pool5", {at}, hg::AdaptiveMaxPool2d<5>{}(x));
       default:
         return add(at);
     }
@@ -255,7 +297,11 @@ class RandomGraph {
 
   void activation(int at) {
     const hg::Traced x = values_[at];
-    switch (draw_.below(6)) {
+    switch (draw_.below(8)) {
+      case 6:
+        return keep("silu", {at}, hg::SiLU{}(x));
+      case 7:
+        return keep("tanh", {at}, hg::Tanh{}(x));
       case 0:
         return keep("gelu", {at}, hg::GELU{}(x));
       case 1:
@@ -315,6 +361,85 @@ class RandomGraph {
         if (!is_vector(like))
           keep("corners_to", {at, like}, hg::interpolate_to<hg::Bilinear, hg::AlignCorners<>>(x, values_[like]));
       }
+    }
+  }
+
+  /// Points or channels that change places.
+  void move(int at) {
+    const hg::Traced x = values_[at];
+    if (is_vector(at)) return;
+    switch (draw_.below(4)) {
+      case 0:
+        return keep("roll", {at}, hg::Roll2d<1, -2>{}(x));
+      case 1:
+        if (points(at) > 4) keep("crop", {at}, hg::Crop2d<0, 1, 2, 1>{}(x));
+        return;
+      case 2:
+        if ((*x).channels == most_channels && 2 * points(at) <= most_points)
+          keep("pixel_shuffle", {at}, hg::PixelShuffle<2>{}(x));
+        return;
+      default:
+        if ((*x).channels == 8 && points(at) % 2 == 0) keep("pixel_unshuffle", {at}, hg::PixelUnshuffle<2>{}(x));
+    }
+  }
+  /// With strides, of each channel alone, transposed, of what is reflected.
+  void other_convolution(int at) {
+    const hg::Traced x = values_[at];
+    if (is_vector(at) || (*x).channels != 8) return;
+    using hg::Conv2d, hg::Kernel, hg::Stride, hg::Padding;
+    switch (draw_.below(4)) {
+      case 0:
+        if (points(at) >= 4) keep("strided", {at}, Conv2d<8, 16, Kernel<3>, Stride<2>, Padding<1>>{}(x));
+        return;
+      case 1:
+        return keep("depthwise", {at}, Conv2d<8, 8, Kernel<3>, Padding<1>, hg::Groups<8>>{}(x));
+      case 2:
+        if (2 * points(at) <= most_points)
+          keep("transposed", {at}, hg::ConvTranspose2d<8, 8, Kernel<2>, Stride<2>>{}(x));
+        return;
+      default:
+        if (points(at) < 2) return;
+        keep("reflecting", {at},
+             Conv2d<8, 24, Kernel<3>, Padding<1>, hg::Boundary<hg::Reflect, hg::ReplicateEdge>>{}(x));
+    }
+  }
+  /// Queries, keys and values by a convolution, where there are none.
+  void attend(int at) {
+    if (is_vector(at) || points(at) < 3) return;
+    if ((*values_[at]).channels == 8) {
+      keep("qkv", {at}, hg::Conv2d<8, 24>{}(values_[at]));
+      at = count() - 1;
+    }
+    if ((*values_[at]).channels != 24) return;
+    keep("attend", {at}, hg::NeighborhoodAttend2d<2, hg::Kernel<3>>{}(values_[at]));
+  }
+  /// Of one value, of two, of a map and a vector, of two resolutions, to a vector.
+  void function(int at) {
+    if (is_vector(at)) return;
+    const hg::Traced x = values_[at];
+    const auto of_channels = [&](bool vectors) {
+      std::vector<int> found;
+      for (int i = 0; i < count(); ++i)
+        if (is_vector(i) == vectors && (*values_[i]).channels == (*x).channels) found.push_back(i);
+      return found.empty() ? -1 : found[draw_.below(static_cast<int>(found.size()))];
+    };
+    switch (draw_.below(5)) {
+      case 0:
+        return keep("function", {at}, hg::Function<Joined>{}(x));
+      case 1: {
+        const int other = partner(at, [&](int others) { return others == (*x).channels; });
+        return keep("function", {at, other}, hg::Function<Joined>{}(x, values_[other]));
+      }
+      case 2:
+        if (const int vector = of_channels(true); vector >= 0)
+          keep("function", {vector, at}, hg::Function<Joined, hg::TakesVectors<0>>{}(values_[vector], x));
+        return;
+      case 3: {
+        const int other = of_channels(false);
+        return keep("function", {at, other}, hg::Function<Joined, hg::TakesAnyResolution<1>>{}(x, values_[other]));
+      }
+      default:
+        return keep("function_to_vector", {at}, hg::Function<Joined, hg::ToVector>{}(x));
     }
   }
 
@@ -451,7 +576,8 @@ Parameters draw_parameters(const hg::GraphDraft& graph, Draw& draw) {
         shape.rank == 3 ? static_cast<int>(shape.count) : shape.shape[0] * inputs;  // one tap of a window
     parameters.push_back(draw.numbers(Field{Row(values)})[0] / std::sqrt(inputs));
     if (shape.start == hg::ParameterShape::Start::ones)  // about 1 or -1
-      for (double& gamma : parameters.back()) gamma = (draw.coin() ? 1 : -1) * (1 + 0.3 * gamma);
+      for (double& gamma : parameters.back())
+        gamma = (draw.coin() || shape.buffer ? 1 : -1) * (1 + 0.3 * gamma);  // a buffer may be a variance
   }
   return parameters;
 }
@@ -462,6 +588,7 @@ struct Sample {
     parameters = draw_parameters(graph, draw);
     input = draw.numbers(Field(input_channels, Row(input_points)));
     outputs = support::run_graph(graph, parameters, input);
+    inferred = support::run_graph(graph, parameters, input, false);
     for (const Field& output : outputs) cotangents.push_back(draw.numbers(output));
     along_parameters = draw.numbers(parameters);
     for (int p = 0; p < graph.parameters.size(); ++p)
@@ -478,7 +605,7 @@ struct Sample {
   const hg::GraphDraft& graph;
   Parameters parameters, along_parameters;
   Field input, along_input;
-  Fields outputs, cotangents;
+  Fields outputs, inferred, cotangents;  ///< inferred: norms of a batch by their buffers
   std::optional<double> slope_of_parameters, slope_of_input;
 };
 
@@ -493,7 +620,8 @@ void check_plan(const Sample& sample, hg::PlanKind kind) {
   const auto plan = std::make_unique<hg::PlanDraft>(hg::make_plan(sample.graph, kind));
   const support::PlanRun run(*plan, sample.parameters, sample.input, sample.cotangents);
   for (int i = 0; i < plan->graph.outputs; ++i) {
-    const Field &prediction = run.tensor(plan->prediction[i]), &output = sample.outputs[i];
+    const Field& prediction = run.tensor(plan->prediction[i]);
+    const Field& output = (kind == hg::PlanKind::inference ? sample.inferred : sample.outputs)[i];
     support::expect_one_shape(prediction, output);
     const Field difference = moved(prediction, output, -1);
     const double error = std::sqrt(dot(difference, difference) / (1 + dot(output, output)));
@@ -537,6 +665,10 @@ TEST_CASE("plans of random graphs compute what the graphs say") {
   support::PlanRun::define_map<Bend, 1>();
   support::PlanRun::define_map<Gate, 2>();
   support::PlanRun::define_map<Modulate, 3>();
+  support::PlanRun::define_function<Joined, 1>();
+  support::PlanRun::define_function<Joined, 2>();
+  support::PlanRun::define_function<Joined, 2, 1>();
+  support::PlanRun::define_function<Joined, 1, 0, true>();
   support::PlanRun::define_chunk<0, 2>();
   support::PlanRun::define_chunk<1, 2>();
   support::PlanRun::define_chunk<2, 3>();

@@ -303,17 +303,17 @@ struct FunctionOf {
   static constexpr Read read_value(Planner& planner, const Node& node, int i) {
     return is_vector(i) ? planner.read(node, Pattern::point(), i) : planner.read_field(node, i);
   }
+  static constexpr Read read_again(Planner& planner, const Node& node, int i) {
+    return is_vector(i) ? planner.read_again(node, Pattern::point(), i) : planner.read_field_again(node, i);
+  }
   static constexpr int level_of_points(const Planner& planner, const Node& node) {
     return planner.value_of(node.inputs[with_points]).level;
   }
 
   static constexpr void forward(Planner& planner, const Node& node) {
-    Launch launch;
-    for (int i = 0; i < Values; ++i) {
-      const Read value = read_value(planner, node, i);
-      if (i == 0) launch = planner.launch<Forward>(node);
-      launch.read(value);
-    }
+    Launch launch = planner.launch<Forward>(node);
+    for (int i = 0; i < Values; ++i) launch.read(read_value(planner, node, i));
+    launch.input = launch.reads[0].index;
     launch.level = level_of_points(planner, node);
     planner.emit_forward(node, launch);
     if (!MakesVector) planner.lay_out_as_field(node);
@@ -327,7 +327,8 @@ struct FunctionOf {
         Launch launch = planner.launch<Backward<Number>>(node, Number);
         launch.level = is_vector(Number) ? level_of_points(planner, node) : planner.value_of(node.inputs[Number]).level;
         launch.read(planner.gradient(reads, MakesVector ? Pattern::vector() : Pattern::point()));
-        for (int i = 0; i < Values; ++i) launch.read(planner.read_again(node, Pattern::point(), i));
+        for (int i = 0; i < Values; ++i) launch.read(read_again(planner, node, i));
+        launch.input = launch.reads[1 + Number].index;
         planner.emit_input_gradients(launch);
       };
       (emit(std::integral_constant<int, I>()), ...);

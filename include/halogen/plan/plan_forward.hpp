@@ -78,12 +78,23 @@ class PlanForward : public PlanValues {
     return result;
   }
 
-  /// The node's input as one stored tensor that lies in memory as a field does, read by a forward launch.
+  /// The node's input as one stored tensor that lies in memory as a field does, read by a forward launch. Where the
+  /// value is not such a tensor, all who read it so share one that is written here; others read the value as it is.
   constexpr Read read_field(const Node& node, int input) {
-    Value& value = values_[node.inputs[input]];
-    if (!is_raw(value) || is_map(value) || plan_.tensors[value.sources[0].tensor].external) value = stored(node, value);
-    plan_.tensors[value.sources[0].tensor].as_field = true;
-    return read(node, Pattern::point(), input);
+    int& field = fields_[node.inputs[input]];
+    if (field < 0) {
+      Value value = values_[node.inputs[input]];
+      if (!is_raw(value) || is_map(value) || plan_.tensors[value.sources[0].tensor].external)
+        value = stored(node, value);
+      plan_.tensors[value.sources[0].tensor].as_field = true;
+      field = number_of(value);
+    }
+    count_reader(plan_.values[field]);
+    return read_field_again(node, input);
+  }
+  /// The same by a backward launch.
+  constexpr Read read_field_again(const Node& node, int input) const {
+    return {Read::Role::value, fields_[node.inputs[input]], Pattern::point()};
   }
   /// What the node's launch has written lies so too.
   constexpr void lay_out_as_field(const Node& node) {
@@ -156,7 +167,7 @@ class PlanForward : public PlanValues {
     int node, launch;
   };
 
-  using PlanValues::PlanValues;
+  constexpr explicit PlanForward(const GraphDraft& graph) : PlanValues(graph) { std::ranges::fill(fields_, -1); }
 
   /// Whether input `term` of a sum is the output of a launch that can add, that nobody else reads, and the other input
   /// one stored tensor as it was written before: then that launch writes the sum.
@@ -208,6 +219,7 @@ class PlanForward : public PlanValues {
   }
 
   StaticVector<StoreRecord, graph_capacity> stores_;
+  int fields_[graph_capacity] = {};  ///< of each node's value: the number of what read_field() reads; -1: none yet
 };
 
 }  // namespace halogen
