@@ -518,6 +518,51 @@ TEST_CASE("by heads or by the ring: what sends fewer bytes, as explain says; wha
   if (7 % ranks != 0) CHECK(said.starts_with("attention by heads: " + std::to_string(ranks) + " ranks would share 7"));
 }
 
+/// Deterministic: the bits that one rank finds, which is every rank of a mesh where nothing is cut.
+template <class Field, class Whole, class MeshType>
+void check_deterministic(const hg::DeviceMesh<MeshType>& mesh, int way, hg::AttentionOptions options, index_t heads,
+                         index_t key_heads, index_t width, index_t value_width) {
+  options.parallel = hg::ContextParallel::deterministic;
+  const auto q = rows(2, heads, 83, width, 34), k = rows(2, key_heads, 79, width, 35);
+  const auto v = rows(2, key_heads, 79, value_width, 36), w = rows(2, heads, 83, value_width, 37);
+  const auto bits = [&]<class F>(F, int cut) {
+    const auto weights = field<F>(mesh, w, cut);
+    const auto attend = [&](auto a, auto b, auto c) { return hg::scaled_dot_product_attention(a, b, c, options); };
+    const auto a = field<F>(mesh, q, cut), b = field<F>(mesh, k, cut), c = field<F>(mesh, v, cut);
+    const F y = attend(a, b, c);
+    const auto found = hg::value_and_grad([&](auto... each) { return hg::sum(weights * attend(each...)); })(a, b, c);
+    return std::array{hg::full_tensor(y), hg::full_tensor(std::get<1>(found)), hg::full_tensor(std::get<2>(found)),
+                      hg::full_tensor(std::get<3>(found))};
+  };
+  CHECK(bits(Field{}, way) == bits(Whole{}, 0));
+  if (options.dropout_p > 0) return;
+  const Field y = hg::scaled_dot_product_attention(field<Field>(mesh, q, way), field<Field>(mesh, k, way),
+                                                   field<Field>(mesh, v, way), options);
+  const auto each = [&](const Numbers& of, index_t e) {
+    return Numbers({2, heads, 79, e}, [&](auto i) { return of(i[0], i[1] * key_heads / heads, i[2], i[3]); });
+  };
+  const double tolerance = std::is_same_v<typename Field::value_type, float> ? 1e-6 : 1e-13;
+  CHECK(distance(y, plain_attention(q, each(k, width), each(v, value_width), options.is_causal)) < tolerance);
+}
+
+TEST_CASE("deterministic: one rank's bits on every mesh, whether its ranks divide the heads or not") {
+  using All = Rows<float, Line, hg::Replicate>;
+  using AllOfGrid = Rows<double, Grid, hg::Replicate, hg::Replicate>;
+  for (const bool is_causal : {false, true}) {
+    const hg::AttentionOptions options{.is_causal = is_causal, .enable_gqa = true};
+    hg::AttentionOptions dropping = options;
+    dropping.dropout_p = 0.25, dropping.generator = {.seed = 5};
+    everywhere<Line>([&](const auto& mesh, int way) {
+      check_deterministic<Sequence<float>, All>(mesh, way, options, 5, 5, 32, 32);  // gradients by one kernel
+      check_deterministic<Sequence<float>, All>(mesh, way, dropping, 6, 3, 5, 3);
+    });
+    everywhere<Grid>([&](const auto& mesh, int way) {
+      check_deterministic<Both<double>, AllOfGrid>(mesh, way, options, 5, 5, 5, 3);
+      check_deterministic<BatchSequence<double>, AllOfGrid>(mesh, way, dropping, 12, 6, 16, 16);
+    });
+  }
+}
+
 TEST_CASE("from the second evaluation on nothing is allocated; one stage, computed once") {
   const auto mesh = line();
   using Field = Sequence<double>;

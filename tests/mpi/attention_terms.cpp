@@ -87,6 +87,10 @@ struct WithToken : hg::Module<WithToken> {
     return last(seen[0]) + hg::expand(hg::Linear<4, 2>{}(seen[1]), x);
   }
 };
+using SameBits = hg::ParallelBy<hg::ContextParallel::deterministic>;
+using Same =
+    hg::Sequential<hg::Conv2d<2, 12, hg::Kernel<3>, hg::Padding<1>>,
+                   hg::TransformerBlock<12, hg::MultiheadAttention<12, 3, hg::Rotary<2>, SameBits>>, hg::Conv2d<12, 2>>;
 template <hg::ContextParallel Way>
 using Wave = hg::Sequential<hg::Linear<2, 5>, hg::MultiheadAttention<5, 5, hg::IsCausal<>, hg::ParallelBy<Way>>,
                             hg::Linear<5, 2>>;
@@ -207,6 +211,14 @@ TEST_CASE("what attention sends is what a dry run says") {
   check(Between{}, 12, 12);
   check(WithToken{}, 12, 11);
   check(Between{}, 12, 12, hg::bfloat16());
+}
+TEST_CASE("deterministic: finite differences, and the same bits on every mesh that takes the points in their order") {
+  support::check_composition<Same, 2, 2>();
+  const auto parameters = support::numbers<float>(hg::Parameters<Same, float>::count, 1);
+  const auto input = support::numbers<float>(2 * 2 * 12 * 11, 2);
+  const auto one = support::infer<Same, 2>(support::alone(), {2, 12, 11}, parameters, input);
+  for (const auto& mesh : support::meshes(2))
+    if (mesh.extents()[2] == 1) CHECK(support::infer<Same, 2>(mesh, {2, 12, 11}, parameters, input) == one);
 }
 TEST_CASE("... of causal signals") {
   const auto check = []<class Model>(Model) {

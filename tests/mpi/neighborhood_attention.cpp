@@ -112,6 +112,24 @@ TEST_CASE("in networks: every mesh as one rank, finite differences, the same bit
   support::check_composition<Wave, 2, 4, true, support::SignalMesh>({2, 29});
   support::check_composition<Volume, 2, 4, true, support::VolumeMesh>({1, 6, 6, 11});
 }
+TEST_CASE("a NaN of a query reaches the keys and values that it sees, and no others") {
+  using Layer = hg::NeighborhoodAttend1d<1, Kernel<5>>;
+  const support::Extents<support::SignalMesh> extents{1, 40};
+  std::vector<double> input = support::numbers<double>(3 * 40, 2);
+  for (const int query : {5, 36}) input[static_cast<std::size_t>(query)] = std::nan("");
+  for (const auto& mesh : support::meshes_of<support::SignalMesh>(1)) {
+    const auto result = support::run_composition<Layer, 3, 1>(mesh, extents, {}, input);
+    for (std::size_t x = 0; x < 40; ++x) {
+      CAPTURE(x);
+      const bool is_seen = (x >= 3 && x <= 7) || (x >= 34 && x <= 38), is_query = x == 5 || x == 36;
+      CHECK(std::isnan(result.output[x]) == is_query);
+      CHECK(std::isnan(result.input_gradient[x]) == is_query);
+      CHECK(std::isnan(result.input_gradient[40 + x]) == is_seen);
+      CHECK(std::isnan(result.input_gradient[80 + x]) == is_seen);
+    }
+  }
+}
+
 TEST_CASE("messages: a step exchanges qkv, the gradient of the output, and three numbers for each head") {
   if (support::world().size() != 2) return;
   using Model = hg::Sequential<support::Takes<12>, hg::NeighborhoodAttend2d<2, Kernel<3, 5>>>;

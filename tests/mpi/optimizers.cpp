@@ -185,6 +185,10 @@ TEST_CASE(
   using Whole = hg::Sequential<hg::Sequential<Trunk, Head>>;
   using Half = hg::Sequential<hg::Sequential<hg::Frozen<Trunk>, Head>>;
   using Behind = hg::Sequential<hg::Sequential<Trunk, hg::Frozen<Head>>>;
+  // trained on both sides: eight channels, whose weights' gradient is summed beside the input's where it is wanted
+  using Middle = hg::Sequential<hg::Conv2d<8, 8, hg::Kernel<3>, hg::Padding<1>>, hg::GroupNorm<2, 8>, hg::SiLU>;
+  using Around = hg::Sequential<hg::Conv2d<2, 8>, Middle, hg::Conv2d<8, 1>>;
+  using Between = hg::Sequential<hg::Conv2d<2, 8>, hg::Frozen<Middle>, hg::Conv2d<8, 1>>;
   CHECK(hg::parameter_names<Half>() == hg::parameter_names<Whole>());
   static_assert(hg::Parameters<Half, double>::trained == 4 * 9 + 1 &&
                 hg::Parameters<Half, double>::count == 4 * 9 + 1 + 84);
@@ -203,7 +207,7 @@ TEST_CASE(
       const auto gradient = hg::redistribute<hg::Replicate>(share);
       const hg::CommStatistics traffic = hg::comm_stats() - before;
       std::vector<std::vector<double>> named;
-      for (int i = 0; i < 6; ++i)
+      for (int i = 0; i < parameters.graph().parameters.size(); ++i)
         named.push_back(parameters.graph().parameters[i].buffer ? std::vector<double>() : gradient.to_host(i));
       return std::tuple(loss, named, traffic);
     };
@@ -212,6 +216,10 @@ TEST_CASE(
     const auto [again, of_trunk, behind] = gradients(Behind{});
     CHECK(same == loss);
     CHECK(again == loss);
+    const auto [loss_around, around, more] = gradients(Around{});
+    const auto [loss_between, between, fewer] = gradients(Between{});
+    CHECK(loss_between == loss_around);
+    for (const std::size_t i : {0, 1, 6, 7}) CHECK(relative_error(between[i], around[i]) < 1e-12);
     for (std::size_t i = 0; i < 6; ++i) {
       CHECK((i < 4 ? of_head[i].empty() : relative_error(of_head[i], all[i]) < 1e-13));
       CHECK((i >= 4 ? of_trunk[i].empty() : relative_error(of_trunk[i], all[i]) < 1e-13));
@@ -222,6 +230,19 @@ TEST_CASE(
     }
     const auto memory = [&]<class M>(M) { return hg::layout_of<Field<2>>(M{}, mesh, {2, 2, 12, 11}).memory().tensors; };
     CHECK(memory(Half{}) < memory(Whole{}));
+    // gradient, moments and average hold what is trained; a frozen layer in the middle too
+    const hg::Trainer half(Half{}, hg::AdamW{}, mesh, {.average = 0.9});
+    CHECK(half.optimizer_state().bytes() == 3 * 37 * sizeof(float));
+    CHECK(hg::parameter_memory<Half, float>() == hg::ParameterMemory{484, 4 * 37, 8 * 37, 0});
+    const auto over_height = hg::shard_parameters<"height">;
+    const auto pieces =
+        (37 + static_cast<std::size_t>(mesh.extents()[1]) - 1) / static_cast<std::size_t>(mesh.extents()[1]);
+    const auto memory_of = hg::parameter_memory<Half, float>(mesh, over_height);
+    CHECK(memory_of.parameters == 4 * (84 + pieces));
+    CHECK(memory_of.gradient == 4 * pieces);
+    CHECK(memory_of.optimizer == 8 * pieces);
+    hg::Trainer sharded(Half{}, hg::AdamW{}, mesh, {.average = 0.9}, over_height);
+    CHECK(sharded.optimizer_state().bytes() == 3 * 4 * pieces);
   }
 }
 

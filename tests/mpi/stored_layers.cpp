@@ -1,5 +1,7 @@
 // program: layers
 // Pools in all their modes, shuffles, resampling: PyTorch's stored tensors on every mesh (make_layer_references.py).
+#include <cmath>
+
 #include "support/composition.hpp"
 #include "support/stored.hpp"
 
@@ -99,6 +101,37 @@ TEST_CASE("maximum and power pools") {
   check<hg::MaxPool2d<1, hg::Kernel<4, 3>, hg::Stride<3, 2>, Padded, Ceil>, 2>("max_ceil_padded");
   check<hg::MaxPool3d<2, Ceil>, 1, 1, 4>("max3d_ceil");
   check<hg::LpPool2d<2, 3, hg::Stride<2>>, 2>("lp2");
+  // of the first power it is the sum, with its sign; of the third NaN where that is negative
+  const auto mesh = support::alone();
+  const auto input = support::numbers<double>(2 * 12 * 11, 7);
+  const auto of = [&]<class Layer>(Layer) { return support::infer<Layer, 2>(mesh, {1, 12, 11}, {}, input); };
+  const auto sums = of(hg::LpPool2d<1, 2>{}), means = of(hg::AvgPool2d<2>{}), roots = of(hg::LpPool2d<3, 2>{});
+  const auto cubes = of(hg::Sequential<hg::Map<hg::detail::PowerOf<3>>, hg::AvgPool2d<2>>{});
+  CHECK(*std::ranges::min_element(means) < 0);
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    CHECK(sums[i] == doctest::Approx(4 * means[i]));
+    CHECK((cubes[i] < 0 ? std::isnan(roots[i]) : roots[i] == doctest::Approx(std::cbrt(4 * cubes[i]))));
+  }
+}
+TEST_CASE("a constant beyond the edge of a pool, 0 too, is a value as any other") {
+  using hg::Boundary, hg::ConstantEdge, hg::Kernel, hg::Padding, hg::Stride;
+  const auto input = support::numbers<double>(2 * 2 * 12 * 11, 7);
+  const auto same = [&]<class One, class Other>(One, Other) {
+    for (const auto& mesh : support::meshes(2))
+      CHECK(support::infer<One, 2>(mesh, {2, 12, 11}, {}, input) ==
+            support::infer<Other, 2>(support::alone(), {2, 12, 11}, {}, input));
+  };
+  using Half = std::ratio<1, 2>;
+  using Zeros = Boundary<ConstantEdge<0>, ConstantEdge<0>>;
+  using Halves = Boundary<ConstantEdge<1, 2>, ConstantEdge<1, 2>>;
+  same(hg::MaxPool2d<3, Stride<2>, Padding<1>, Zeros>{},
+       hg::Sequential<hg::ZeroPad2d<1>, hg::MaxPool2d<3, Stride<2>>>{});
+  same(hg::MaxPool2d<3, Stride<1>, Padding<1>, Boundary<ConstantEdge<0>, hg::Zero>>{},
+       hg::Sequential<hg::ZeroPad2d<1, 0>, hg::MaxPool2d<3, Stride<1>, Padding<0, 1>>>{});
+  same(hg::AvgPool2d<3, Stride<2>, Padding<1>, Exclude, Zeros>{},
+       hg::Sequential<hg::ZeroPad2d<1>, hg::AvgPool2d<3, Stride<2>>>{});
+  same(hg::LpPool2d<2, 3, Stride<2>, Padding<1>, Halves>{},
+       hg::Sequential<hg::ConstantPad2d<Half, 1>, hg::LpPool2d<2, 3, Stride<2>>>{});
 }
 TEST_CASE("pools at a date line, at mirrors and at replicated edges") {
   using hg::Boundary, hg::Kernel, hg::Padding, hg::Stride;

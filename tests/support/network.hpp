@@ -175,6 +175,7 @@ Result<T> train_image(const hg::DeviceMesh<MeshType>& mesh, const Image& image, 
   Result<T> result;
   result.loss = evaluation.loss();
   result.parameter_gradient = hg::redistribute<hg::Replicate>(gradient).to_host();
+  result.parameter_gradient.resize(parameters.size());  // buffers have none: 0
   result.traffic = hg::comm_stats() - before;
   result.parameters_after = values.to_host();
   result.output = as<T>(hg::full_tensor(network.prediction(image, evaluation)));

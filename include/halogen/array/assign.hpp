@@ -204,7 +204,7 @@ template <class T, class E>
 void check_width(const E&) {}
 template <class T, class E, class Why = why::values_are_narrowed<typename E::value_type, T>>
   requires narrows<T, E>
-void check_width(const E&) = delete;
+void check_width(const E&) = delete;  // write cast<To>(expression)
 
 /// Whether an expression may be assigned to a field: the same mesh, dimensions and placements.
 template <class Field, class E>
@@ -228,7 +228,7 @@ void evaluate_into(Field& field, const E& expression) {
 template <class Field, Expression E,
           class Why = why::values_are_narrowed<typename E::value_type, typename Field::value_type>>
   requires(detail::AssignableTo<Field, E> && detail::narrows<typename Field::value_type, E>)
-void evaluate_into(Field& field, const E& expression) = delete;
+void evaluate_into(Field& field, const E& expression) = delete;  // write field = cast<To>(expression)
 template <class Field, Expression E, class Why = detail::WhyNotJoined<Field, E>>
   requires(is_sharded<Field> && !detail::AssignableTo<Field, E>)
 void evaluate_into(Field& field, const E& expression) = delete;
@@ -246,7 +246,7 @@ template <class Field, Operand E,
           class Why = why::values_are_narrowed<typename expression_of<E>::value_type, typename Field::value_type>>
   requires(detail::AssignableTo<Field, expression_of<E>> &&
            detail::narrows<typename Field::value_type, expression_of<E>>)
-void assign(Field& field, const E& e) = delete;
+void assign(Field& field, const E& e) = delete;  // write assign(field, cast<To>(e))
 template <class Field, Operand E>
   requires is_sharded<Field>
 Field& operator+=(Field& field, const E& e) {

@@ -7,7 +7,8 @@
 //   Shard<0>, Shard<1>      the same    nothing: samples and heads are whole
 //   Shard<2>                Shard<2>    keys and values travel round a ring, ranks - 1 messages a rank, balanced where
 //                                       causal (array/attention_zigzag.hpp); or all goes by heads, two all-to-alls
-//                                       (array/attention_by_heads.hpp)
+//                                       (array/attention_by_heads.hpp); or, deterministic, all_gathers of keys and
+//                                       values, backward of queries too
 //   Replicate               Replicate   nothing
 //
 // Several mesh dimensions may cut the sequence; their ranks are one ring. Refused: Shard<3>, Partial, other placements
@@ -118,7 +119,8 @@ struct Attention
                       detail::operand_field<S, Where>(std::get<2>(parts)));
   }
 
-  /// The prepared ring of such fields; local, since who sends what follows from the shapes.
+  /// The prepared ring of such fields; local, since who sends what follows from the shapes. Where queries or keys are
+  /// gathered it goes nowhere.
   template <class Query, class Key, class Value>
   Ring& ring(const Query& query, const Key& key, const Value& value) const {
     return query.mesh().template kept<detail::KeptMoves<detail::AttentionKey, Ring>>().get(
@@ -129,6 +131,8 @@ struct Attention
           RingSchedule schedule;
           schedule.rank = pieces.part(query.mesh().rank(), 2);
           schedule.queries = query.cut(2), schedule.keys = key.cut(2);
+          if (pieces.parts(2) == 1)  // all queries, gathered where the keys are cut: of the own ones alone
+            schedule.keys = Cut{{key.offset(2), key.offset(2) + key.local_extent(2)}};
           schedule.is_causal = options.is_causal;
           return std::make_unique<Ring>(query.mesh().communicator(pieces.mask({2})), schedule,
                                         shape_of_rank(query, key, value), group_of(query, key));
@@ -161,7 +165,11 @@ struct Attention
     by_heads->reset();
     by_zigzag->reset();
     if constexpr (detail::cuts_sequence<Where>) {
-      const ContextParallel goes = way(query, key, value).chosen(options.parallel);
+      const ContextParallel goes = this->goes(query, key, value);
+      if (goes == ContextParallel::deterministic) {
+        using Gathered = detail::field_gathered<S, Where>;
+        return attended(query, redistribute<Gathered>(key), redistribute<Gathered>(value), *logsumexp);
+      }
       if (goes == ContextParallel::all_to_all) {
         using Moved = detail::field_by_heads<S, Where>;
         ByHeads& kept = by_heads->emplace(
@@ -192,6 +200,9 @@ struct Attention
       const auto bytes = [of_value](index_t values) { return std::to_string(values * of_value); };  // of all ranks
       const std::string ring = bytes(goes.by_ring()), heads = bytes(goes.by_heads());
       const ContextParallel chosen = goes.chosen(options.parallel);
+      if (chosen == ContextParallel::deterministic)
+        return "attention, deterministic: keys and values are gathered, and backward queries (" + ring +
+               " bytes; round the ranks the same)";
       if (chosen == ContextParallel::all_to_all)
         return "attention, by heads: all-to-alls of queries, keys, values and the result (" + heads +
                " bytes; round the ranks " + ring + ")";
@@ -205,6 +216,12 @@ struct Attention
                                      : ": the ranks do not divide them") +
              ")";
     }
+  }
+
+  /// Which way it goes.
+  template <class Query, class Key, class Value>
+  ContextParallel goes(const Query& query, const Key& key, const Value& value) const {
+    return way(query, key, value).chosen(options.parallel);
   }
 
   /// What kernels are told of pairs of queries at such positions and keys.
@@ -242,6 +259,7 @@ struct Attention
   template <class Query, class Key, class Value>
   detail::AttentionWay way(const Query& query, const Key& key, const Value& value) const {
     detail::AttentionWay way = detail::attention_way<Where>(query, key, value, options.is_causal);
+    way.has_bias = has_bias;
     if constexpr (has_bias) way.bias_is_cut = detail::bias_is_cut<typename BiasPart::placed>;
     return way;
   }

@@ -13,10 +13,13 @@ namespace halogen {
 
 /// How attention goes where mesh dimensions cut the sequence.
 enum class ContextParallel {
-  automatic,  ///< by heads where they divide and it sends fewer bytes forward, else zigzag where causal, else the ring
-  ring,       ///< keys and values travel round the ranks while kernels work
-  zigzag,     ///< a ring for which causal rows are moved such that all ranks compute as much (attention_zigzag.hpp)
-  all_to_all  ///< by heads; a CollectiveError where they do not divide, or the bias is cut along queries or heads
+  automatic,   ///< by heads where they divide and it sends fewer bytes forward, else zigzag where causal, else the ring
+  ring,        ///< keys and values travel round the ranks while kernels work
+  zigzag,      ///< a ring for which causal rows are moved such that all ranks compute as much (attention_zigzag.hpp)
+  all_to_all,  ///< by heads; a CollectiveError where they do not divide, or the bias is cut along queries or heads
+  /// By heads where they divide, else every rank gathers all keys and values, and backward all queries: result and
+  /// gradients of query, key and value have the bits that they have on one rank.
+  deterministic
 };
 
 namespace detail {
@@ -26,7 +29,11 @@ inline constexpr bool cuts_sequence = false;
 template <class M, int Rank, int... Codes>
 inline constexpr bool cuts_sequence<Placed<M, Rank, Codes...>> = ((Codes == 2) || ...);
 
-/// A field (samples, heads, points, width) of T where the mesh dimensions that cut points cut heads.
+/// A field (samples, heads, points, width) of T whose points are whole on each rank.
+template <class T, class Where>
+using field_gathered = typename field_of<T, typename placed_instead<2, replicate_code, Where>::type>::type;
+
+/// The same where the mesh dimensions that cut points cut heads.
 template <class T, class Where>
 using field_by_heads = typename field_of<T, typename placed_instead<2, 1, Where>::type>::type;
 
@@ -44,7 +51,8 @@ struct AttentionWay {
   int parts;                                             ///< of the heads, if those ranks cut them
   bool is_causal;                                        ///< then a piece goes round half of the ranks
   index_t moved_queries, moved_keys;                     ///< where causal: that change ranks for a zigzag ring
-  bool bias_is_cut = false;                              ///< along queries or heads: by heads it is not at hand
+  bool has_bias = false;
+  bool bias_is_cut = false;  ///< along queries or heads: by heads it is not at hand
 
   static constexpr index_t rows_that_move = 64;  ///< of a rank: fewer are not moved unasked to balance them
 
@@ -59,7 +67,8 @@ struct AttentionWay {
     return ((query_heads * moved_queries + key_heads * moved_keys) + key_heads * keys * (ranks - 1)) * width;
   }
 
-  /// How it goes: ring, zigzag or all_to_all. Throws CollectiveError where what was asked for cannot be.
+  /// How it goes: ring, zigzag, all_to_all, or gathered, which is called deterministic. Throws CollectiveError where
+  /// what was asked for cannot be.
   ContextParallel chosen(ContextParallel asked) const {
     using enum ContextParallel;
     if (ranks == 1 || asked == ring || (asked == zigzag && !is_causal)) return ring;
@@ -68,6 +77,12 @@ struct AttentionWay {
       if (can_go_by_heads() && by_heads() < (moves ? by_zigzag() : by_ring())) return all_to_all;
       return moves ? zigzag : ring;
     }
+    if (asked == deterministic && can_go_by_heads()) return all_to_all;
+    if (asked == deterministic && has_bias)
+      throw CollectiveError("attention: with a mask or bias it is deterministic by heads alone, and " +
+                            std::to_string(parts) + " ranks do not divide " + std::to_string(query_heads) +
+                            " heads of queries and " + std::to_string(key_heads) +
+                            " of keys, or the bias is cut: use as many heads, Replicate, or another ContextParallel");
     if (bias_is_cut)
       throw CollectiveError(
           "attention: the bias is cut along queries or heads, so a rank lacks what its new rows or heads ask: give it "

@@ -41,6 +41,7 @@ class AttentionRing {
     kernels::HeadRows<const T> output;
     kernels::HeadRows<T> query, key, value;  ///< results
     kernels::PairBias<T> bias;
+    bool apart = false;  ///< two kernels, whatever the shape: they add members of a group in another order than one
   };
 
   void backward(double scale, const Pulled& pulled);
@@ -218,7 +219,7 @@ void AttentionRing<T, S>::backward(double scale, const Pulled& pulled) {
     const auto key_result = stays || !pulls_keys ? pulled.key : key_sums(sums_[step % 2], piece);
     const auto value_result = stays || !pulls_keys ? pulled.value : value_sums(sums_[step % 2], piece);
     using All = kernels::AttentionGradients<execution_space, T, S>;
-    if (pulls_query && pulls_keys && All::suits(space_, saved.shape))
+    if (!pulled.apart && pulls_query && pulls_keys && All::suits(space_, saved.shape))
       return launch(
           step, All{saved, query_result, key_result, value_result, step == first_, member == 0, member == group_ - 1});
     if (pulls_query)

@@ -1,5 +1,6 @@
 // What a rank sends for attention, from the shapes alone: for dry runs. As array/attention_ring.hpp,
-// attention_by_heads.hpp and attention_zigzag.hpp send it; collectives (a mask's all_gather) are not counted.
+// attention_by_heads.hpp and attention_zigzag.hpp send it; collectives (a mask's all_gather, those of deterministic
+// attention that does not go by heads) are not counted.
 #pragma once
 
 #include "halogen/array/attention_by_heads.hpp"
@@ -73,6 +74,7 @@ inline TrafficUse attention_traffic(const AttentionPlace& at, bool backward) {
     use += of_keys(at.key_heads, at.value_width, bytes, backward);
   };
   const ContextParallel way = at.way();
+  if (way == ContextParallel::deterministic) return {};
   if (way == ContextParallel::all_to_all) {
     moves([&](auto... rest) { return heads_traffic(at, at.queries, rest...); },
           [&](auto... rest) { return heads_traffic(at, at.keys, rest...); });

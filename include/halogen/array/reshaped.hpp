@@ -265,11 +265,12 @@ std::array<index_t, Count> sizes_of(int d, index_t extent, std::array<index_t, C
   bool fits = true;
   for (const index_t size : sizes) {
     text += (text.empty() ? "" : " x ") + std::to_string(size);
-    if (size == -1)
+    if (size == -1) {
       ++open;
-    else
-      product *= size;
-    fits = fits && (size >= 1 || size == -1);
+    } else {
+      fits = fits && size >= 1 && size <= std::numeric_limits<index_t>::max() / product;
+      product *= fits ? size : 1;
+    }
   }
   fits = fits && open <= 1 && (open == 1 ? extent % product == 0 : product == extent);
   if (!fits)

@@ -24,6 +24,10 @@ inline constexpr bool operand_stands<Attention<E...>, Operand> = [] {
     return stands_as<Field, Operand>;
 }();
 
+/// A field of T that lies as another.
+template <class T, class Field>
+using gradient_beside = typename field_of<T, placed_at<Field>>::type;
+
 /// The gradients of query, key and value, which lie as they do; empty ones where nobody asks.
 template <bool PullsQuery, bool PullsKeys, class Node, class Query, class Key, class Value, class Output, class Sums,
           class OfBias>
@@ -34,20 +38,20 @@ auto attention_gradients(const Node& node, const Query& query, const Key& key, c
   pulled.saved.key = head_rows(key).read_only();
   pulled.saved.value = head_rows(value).read_only();
   pulled.bias = of_bias(query);
+  pulled.apart = node.options.parallel == ContextParallel::deterministic;
   pulled.saved.gradient = head_rows(owed).read_only();
   pulled.output = head_rows(output).read_only();
-  const auto like = [&](const auto& field) {
-    return Output(Output::make_shape(field.mesh(), field.cuts()), Output::Start::unwritten);
+  const auto start = [](auto& gradient, const auto& field) {
+    using Gradient = std::decay_t<decltype(gradient)>;
+    gradient = Gradient(Gradient::make_shape(field.mesh(), field.cuts()), Gradient::Start::unwritten);
+    return head_rows(gradient);
   };
-  std::array<Output, 3> gradients;
-  if constexpr (PullsQuery) {
-    gradients[0] = like(query);
-    pulled.query = head_rows(gradients[0]);
-  }
+  using T = typename Node::T;
+  std::tuple<gradient_beside<T, Query>, gradient_beside<T, Key>, gradient_beside<T, Value>> gradients;
+  if constexpr (PullsQuery) pulled.query = start(std::get<0>(gradients), query);
   if constexpr (PullsKeys) {
-    gradients[1] = like(key), gradients[2] = like(value);
-    pulled.key = head_rows(gradients[1]);
-    pulled.value = head_rows(gradients[2]);
+    pulled.key = start(std::get<1>(gradients), key);
+    pulled.value = start(std::get<2>(gradients), value);
   }
   const double scale = node.scale(query.extent(3));
   if (node.by_zigzag->has_value()) {
@@ -91,6 +95,29 @@ struct PairBiasGradient<true, Node> {
   }
 };
 
+/// Of keys and values that every rank gathers: dq as forward has seen them, dk and dv of the own keys by all queries.
+template <bool PullsQuery, bool PullsKeys, class Node, class Query, class Key, class Value, class Output, class OfBias>
+auto gathered_gradients(const Node& node, const Query& query, const Key& key, const Value& value, const Output& output,
+                        const Output& owed, const OfBias& of_bias) {
+  using Where = typename Node::Where;
+  using Operand = field_gathered<typename Node::S, Where>;
+  using Result = field_gathered<typename Node::T, Where>;
+  std::tuple<Output, Output, Output> found;
+  if constexpr (PullsQuery) {
+    const auto keys = redistribute<Operand>(key), values = redistribute<Operand>(value);
+    std::get<0>(found) = std::get<0>(
+        attention_gradients<true, false>(node, query, keys, values, output, owed, *node.logsumexp, of_bias));
+  }
+  if constexpr (PullsKeys) {
+    const auto all = redistribute<Operand>(query);
+    const auto of_output = redistribute<Result>(output), of_owed = redistribute<Result>(owed);
+    const auto sums = redistribute<Result>(*node.logsumexp);
+    const auto of_keys = attention_gradients<false, true>(node, all, key, value, of_output, of_owed, sums, of_bias);
+    std::get<1>(found) = std::get<1>(of_keys), std::get<2>(found) = std::get<2>(of_keys);
+  }
+  return found;
+}
+
 /// By the ring dq stays where it is; dk and dv travel with their keys and values and end at home. By heads all three
 /// are found where forward has been, and brought back.
 template <class Q, class K, class V, class... Bias, class C, class All>
@@ -107,11 +134,16 @@ void pull(const Attention<Q, K, V, Bias...>& node, const C& cotangent, All& grad
   }();
   const auto [query, key, value] = node.fields();
   const PairBiasGradient<(has_variable<Bias> || ...), Node> of_bias(node);
-  std::array<Gradient, 3> found;
-  if (!node.by_heads->has_value())
+  std::tuple<Gradient, Gradient, Gradient> found;
+  auto& [dq, dk, dv] = found;
+  bool gathered = false;
+  if constexpr (cuts_sequence<typename Node::Where>)
+    gathered = node.goes(query, key, value) == ContextParallel::deterministic;
+  if (!gathered && !node.by_heads->has_value())
     found =
         attention_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, *node.logsumexp, of_bias);
-  if constexpr (cuts_sequence<typename Node::Where>)
+  if constexpr (cuts_sequence<typename Node::Where>) {
+    if (gathered) found = gathered_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, of_bias);
     if (node.by_heads->has_value()) {
       const auto& kept = **node.by_heads;
       using Moved = std::decay_t<decltype(kept.output)>;
@@ -121,13 +153,14 @@ void pull(const Attention<Q, K, V, Bias...>& node, const C& cotangent, All& grad
         return redistribute_to(from,
                                Gradient(Gradient::make_shape(field.mesh(), field.cuts()), Gradient::Start::unwritten));
       };
-      if constexpr (pulls_query) found[0] = back(there[0], query);
-      if constexpr (has_variable<K>) found[1] = back(there[1], key);
-      if constexpr (has_variable<V>) found[2] = back(there[2], value);
+      if constexpr (pulls_query) dq = back(std::get<0>(there), query);
+      if constexpr (has_variable<K>) dk = back(std::get<1>(there), key);
+      if constexpr (has_variable<V>) dv = back(std::get<2>(there), value);
     }
-  if constexpr (has_variable<Q>) backward_from(std::get<0>(node.parts), found[0], gradients);
-  if constexpr (has_variable<K>) backward_from(std::get<1>(node.parts), found[1], gradients);
-  if constexpr (has_variable<V>) backward_from(std::get<2>(node.parts), found[2], gradients);
+  }
+  if constexpr (has_variable<Q>) backward_from(std::get<0>(node.parts), dq, gradients);
+  if constexpr (has_variable<K>) backward_from(std::get<1>(node.parts), dk, gradients);
+  if constexpr (has_variable<V>) backward_from(std::get<2>(node.parts), dv, gradients);
   if constexpr ((has_variable<Bias> || ...)) of_bias.pass(node, gradients);
 }
 

@@ -102,7 +102,8 @@ std::vector<T> whole_on_root(const Parameters<ModelType, T, Shard<0>>& parameter
       if (world.rank() == 0) all.insert(all.end(), values, values + (bucket.end - bucket.begin));
     });
   agree(world, [&] {
-    if (world.rank() == 0 && static_cast<index_t>(all.size()) != parameters.count)
+    const index_t needed = parameters.has_buffers() ? parameters.count : Parameters<ModelType, T>::trained;
+    if (world.rank() == 0 && static_cast<index_t>(all.size()) != needed)
       throw Error("rank 0 of \"" + std::string(world.label()) +
                   "\" is not rank 0 of the mesh of these parameters: give the communicator of their mesh");
   });
@@ -112,7 +113,7 @@ std::vector<T> whole_on_root(const Parameters<ModelType, T, Shard<0>>& parameter
 /// Collective: sets them from rank 0's flat array, which it sends bucket by bucket where they are sharded.
 template <class ModelType, class T>
 void set_from_root(Parameters<ModelType, T> parameters, std::vector<T> all, const Communicator& world) {
-  all.resize(static_cast<std::size_t>(Parameters<ModelType, T>::count));
+  all.resize(static_cast<std::size_t>(parameters.size()));
   world.broadcast(all.data(), all.size() * sizeof(T), 0);
   parameters.copy_from_host(all);
 }

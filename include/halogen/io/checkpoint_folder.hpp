@@ -16,6 +16,7 @@
 #include "halogen/comm/error.hpp"
 #include "halogen/core/config.hpp"
 #include "halogen/io/safetensors.hpp"
+#include "halogen/tensor/field_size.hpp"
 
 namespace halogen::detail {
 
@@ -63,12 +64,18 @@ struct CheckpointManifest {
   CheckpointJson more = CheckpointJson::object();  ///< the caller's
 };
 
-/// 'a', 'b' and 3 more
-inline std::string listed(const std::vector<std::string>& names) {
+/// The first of many, and how many more there are.
+inline std::string in_one_line(const std::vector<std::string>& parts, const char* between) {
   constexpr std::size_t most = 8;
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", '" : "'") + names[i] + "'";
-  return text + (names.size() > most ? " and " + std::to_string(names.size() - most) + " more" : "");
+  for (std::size_t i = 0; i < std::min(parts.size(), most); ++i) text += (i > 0 ? between : "") + parts[i];
+  return text + (parts.size() > most ? " and " + std::to_string(parts.size() - most) + " more" : "");
+}
+/// 'a', 'b' and 3 more
+inline std::string listed(const std::vector<std::string>& names) {
+  std::vector<std::string> quoted;
+  for (const std::string& name : names) quoted.push_back("'" + name + "'");
+  return in_one_line(quoted, ", ");
 }
 
 inline std::uint64_t crc32_of(const void* data, std::uint64_t bytes, std::uint64_t before = 0) {
@@ -279,7 +286,8 @@ inline std::vector<CheckpointRun> runs_in(const CheckpointManifest& manifest, co
     if (found == by_name.end()) {
       missing.push_back(needed.name);
     } else if (found->second->shape != needed.shape) {
-      wrong.push_back(needed.name);
+      wrong.push_back("tensor '" + needed.name + "' is " + text_of(found->second->shape) + ", but the model's is " +
+                      text_of(needed.shape));
     } else {
       const index_t from = found->second->offset;
       if (!runs.empty() && runs.back().end == needed.offset &&
@@ -291,8 +299,7 @@ inline std::vector<CheckpointRun> runs_in(const CheckpointManifest& manifest, co
   }
   if (missing.empty() && wrong.empty()) return runs;
   throw Error("'" + folder.string() + "': " + (missing.empty() ? "" : "there is no tensor " + listed(missing)) +
-              (missing.empty() || wrong.empty() ? "" : "; ") +
-              (wrong.empty() ? "" : "of another shape than the model's is " + listed(wrong)) +
+              (missing.empty() || wrong.empty() ? "" : "; ") + in_one_line(wrong, "; ") +
               ": give a checkpoint of this model");
 }
 

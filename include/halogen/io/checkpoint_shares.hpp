@@ -69,7 +69,7 @@ CheckpointPiece checkpoint_piece(const std::string& array, index_t begin, index_
 template <class ModelType, class T>
 void add_pieces(std::vector<CheckpointPiece>& pieces, const std::string& array, const Parameters<ModelType, T>& values,
                 const Communicator& world, bool copied) {
-  const auto [begin, end] = even_part(0, values.count, world.rank(), world.size());
+  const auto [begin, end] = even_part(0, values.size(), world.rank(), world.size());
   if (begin == end) return;
   const auto own =
       numbers_on_host(Kokkos::subview(values.view(), std::pair<std::size_t, std::size_t>(begin, end)), copied);
@@ -90,7 +90,7 @@ void add_pieces(std::vector<CheckpointPiece>& pieces, const std::string& array,
   };
   for (const ParameterBuckets::Bucket& bucket : sharding.buckets)
     add(bucket, bucket.begin + bucket.piece * sharding.group.rank(), sharding.replicas);
-  add(sharding.buckets.buffers(), sharding.buckets.buffers().begin, world);
+  if (values.has_buffers()) add(sharding.buckets.buffers(), sharding.buckets.buffers().begin, world);
 }
 
 /// What of an array this rank reads from the files: its part of parameters that all hold, its pieces of sharded ones.
@@ -98,7 +98,7 @@ template <class ModelType, class T>
 std::vector<T> own_numbers(const Parameters<ModelType, T>& values, CheckpointReader& reader,
                            const std::vector<CheckpointRun>& runs, const std::string& array,
                            const Communicator& world) {
-  const auto [begin, end] = even_part(0, values.count, world.rank(), world.size());
+  const auto [begin, end] = even_part(0, values.size(), world.rank(), world.size());
   return numbers_of<T>(reader, runs, array, begin, end);
 }
 template <class ModelType, class T>
@@ -114,16 +114,16 @@ std::vector<T> own_numbers(const Parameters<ModelType, T, Shard<0>>& values, Che
     read(first, std::min(first + bucket.piece, bucket.end));
   }
   const ParameterBuckets::Bucket buffers = values.sharding()->buckets.buffers();
-  read(buffers.begin, buffers.end);
+  if (values.has_buffers()) read(buffers.begin, buffers.end);
   return all;
 }
 
 /// Collective: sets an array from what each rank has read. Those that all hold are sent by a broadcast of each part.
 template <class ModelType, class T>
 void set_from_own(Parameters<ModelType, T> values, const std::vector<T>& own, const Communicator& world) {
-  std::vector<T> all(static_cast<std::size_t>(values.count));
+  std::vector<T> all(static_cast<std::size_t>(values.size()));
   for (int rank = 0; rank < world.size(); ++rank) {
-    const auto [begin, end] = even_part(0, values.count, rank, world.size());
+    const auto [begin, end] = even_part(0, values.size(), rank, world.size());
     if (rank == world.rank()) std::copy(own.begin(), own.end(), all.begin() + begin);
     world.broadcast(all.data() + begin, static_cast<std::size_t>(end - begin) * sizeof(T), rank);
   }

@@ -155,9 +155,9 @@ struct MergeNormSums {
   const RowSums* partial;
   index_t tiles;
   int samples, channels, groups;
-  const T* gamma;  ///< null: 1, and there are no gradients
+  const T* gamma;  ///< null: 1
   NormTables<T> tables;
-  T* gamma_gradient;
+  T* gamma_gradient;  ///< null: nobody asks for it and for beta's
   T* beta_gradient;
   bool accumulate;
   double* result;  ///< [n * groups + g][2]
@@ -200,7 +200,7 @@ struct MergeNormSums {
         result[2 * (n * groups + g)] += scale * sums.first;
         result[2 * (n * groups + g) + 1] += scale * along;
       }
-      if (!writes || gamma == nullptr) continue;
+      if (!writes || gamma_gradient == nullptr) continue;
       gamma_gradient[c] = static_cast<T>(by_gamma + (accumulate ? static_cast<double>(gamma_gradient[c]) : 0.0));
       beta_gradient[c] = static_cast<T>(by_beta + (accumulate ? static_cast<double>(beta_gradient[c]) : 0.0));
     }

@@ -155,9 +155,30 @@ struct NeighborhoodGradients {
         slopes_of<true>(run, step, at);
       else
         slopes_of<false>(run, step, at);
+      if (run.shared && step == 1 && !(are_finite(run, queries) && are_finite(run, gradients)))
+        return add_seen(run, at, queries, gradients, out);
       add_rows<Width>(run, step, at.scores, queries, out);
       add_rows<Width>(run, step, at.products, gradients, out + Features * run_points);
     });
+  }
+
+  /// Host: of shared columns, which lie side by side where some points see a part of them.
+  static bool are_finite(const PointRun& run, const Rows& rows) {
+    T zero = 0;
+    for (int f = 0; f < Features; ++f)
+      for (index_t t = 0; t < run.columns.count; ++t) zero += rows.row[f][t] * T(0);
+    return zero == T(0);
+  }
+  /// Host: add_rows of both without those that a point does not see, whose NaN times 0 would reach it.
+  void add_seen(const PointRun& run, const Parts& at, const Rows& queries, const Rows& gradients, T* out) const {
+    for (index_t i = 0; i < run.count; ++i) {
+      const SpacedPoints own = scores.windows.template seen<true>(2, run.x + i);
+      for (int f = 0; f < Features; ++f)
+        for (index_t t = own.first - run.columns.first; t < own.first + own.count - run.columns.first; ++t) {
+          out[f * run_points + i] += at.scores[t * run_points + i] * queries.row[f][t];
+          out[(Features + f) * run_points + i] += at.products[t * run_points + i] * gradients.row[f][t];
+        }
+    }
   }
 
   /// Host: of a row of queries s in place of scale q k, and p in place of g v. Queries that do not see a point of the

@@ -52,7 +52,8 @@ constexpr void convolution_vjp(Planner& planner, const Node& node) {
     launch.sum_gradient_of(node.parameter);
     if (node.as<ConvolutionConstants>().bias) launch.sum_gradient_of(node.parameter + 1);
   };
-  if (!planner.is_map(input) && sums_weights_beside(node, input) && planner.all_need_gradients(input)) {
+  if (planner.trains(node.parameter) && !planner.is_map(input) && sums_weights_beside(node, input) &&
+      planner.all_need_gradients(input)) {
     Launch both = planner.launch<ConvolutionGradients>(node);
     both.read(planner.gradient(reads, Pattern::adjoint())).read(planner.own_source(Pattern::point()));
     both.use(node.parameter);

@@ -1,6 +1,6 @@
 // LpPool2d<P, Size>, LpPool3d: y[n, c, o] = (sum over the window of x^P)^(1 / P), as torch.nn.LpPool2d: a map, an
-// average pool, and a map, whose contracts hold. A window whose sum is 0 has no gradient there, nor has PyTorch's: it
-// is NaN.
+// average pool, and a map, whose contracts hold. P = 1: the sum, with its sign. NaN, as PyTorch's: the gradient where
+// the sum is 0 and P is not 1, and of an odd P beyond 1 the root of a negative sum.
 #pragma once
 
 #include "halogen/layers/avg_pool2d.hpp"
@@ -18,14 +18,14 @@ struct PowerOf {
     return power;
   }
 };
-/// The P-th root of `Points` times x, 0 where that is negative.
+/// The P-th root of `Points` times x.
 template <int P, int Points>
 struct RootOf {
   template <class T>
   KOKKOS_FUNCTION T operator()(T x) const {
     using Kokkos::pow;
     using Kokkos::sqrt;
-    const T sum = (x > 0 ? x : x * 0) * double{Points};
+    const T sum = x * double{Points};
     if constexpr (P == 1)
       return sum;
     else if constexpr (P == 2)
@@ -42,14 +42,33 @@ constexpr int lp_points =
 template <int P, class Pool>
 using LpPool = Sequential<Map<PowerOf<P>>, Pool, Map<RootOf<P, lp_points<P, Pool>>>>;
 
+constexpr int to_power(int base, int exponent) { return exponent == 0 ? 1 : base * to_power(base, exponent - 1); }
+/// What stands beyond the edge of the powers where Edge does of x; an option of the pool for one of the layer.
+template <int P, class Edge>
+struct edge_of_powers {
+  using type = Edge;
+};
+template <int P, int Numerator, int Denominator>
+struct edge_of_powers<P, ConstantEdge<Numerator, Denominator>> {
+  using type = ConstantEdge<to_power(Numerator, P), to_power(Denominator, P)>;
+};
+template <int P, class Option>
+struct option_of_powers {
+  using type = Option;
+};
+template <int P, class... Edges>
+struct option_of_powers<P, Boundary<Edges...>> {
+  using type = Boundary<typename edge_of_powers<P, Edges>::type...>;
+};
+
 }  // namespace detail
 
 template <int P, int Size, class... Options>
-struct LpPool2d : detail::LpPool<P, AvgPool2d<Size, Options...>> {
+struct LpPool2d : detail::LpPool<P, AvgPool2d<Size, typename detail::option_of_powers<P, Options>::type...>> {
   static_assert(P > 0, "a norm of a whole power");
 };
 template <int P, int Size, class... Options>
-struct LpPool3d : detail::LpPool<P, AvgPool3d<Size, Options...>> {
+struct LpPool3d : detail::LpPool<P, AvgPool3d<Size, typename detail::option_of_powers<P, Options>::type...>> {
   static_assert(P > 0, "a norm of a whole power");
 };
 

@@ -92,7 +92,7 @@ constexpr Traced add_pool(Traced x, const Operation& operation, const WindowOpti
   node.inputs[0] = x.node;
   node.channels = (*x).channels;
   for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
-  read_padded(x, node, options);
+  read_padded(x, node, options, false);  // a maximum's own padding is never the largest, a mean's may not count
   return {&graph, graph.add(node)};
 }
 

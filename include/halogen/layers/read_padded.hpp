@@ -9,17 +9,18 @@
 namespace halogen::detail {
 
 /// x with the constants that stand beyond its edges, written out as a ConstantPad does; the node's windows there pad no
-/// more. Readers of the same pad share it.
+/// more. Readers of the same pad share it. pads_zeros: the layer's own padding is 0, so that it needs none written out.
 template <int Dimensions>
-constexpr Traced with_constant_edges(Traced x, Node& node, const WindowOptions<Dimensions>& options) {
+constexpr Traced with_constant_edges(Traced x, Node& node, const WindowOptions<Dimensions>& options, bool pads_zeros) {
   GraphDraft& graph = *x.graph;
   for (int d = 0; d < spatial_dimensions; ++d) {
     const ConstantPadConstants& edges = options.constant_edges[d];
-    if (edges.value == 0 || node.window[d].padding_of_both() == 0) continue;
+    const bool differs = options.is_constant[d] && (edges.value != 0 || !pads_zeros);
+    if (!differs || node.window[d].padding_of_both() == 0) continue;
     Node pad;
     for (int e = 0; e < spatial_dimensions; ++e) {
       Window& window = node.window[e];
-      if (options.constant_edges[e].value != edges.value) continue;
+      if (!options.is_constant[e] || options.constant_edges[e].value != edges.value) continue;
       pad.window[e] = {.padding = window.padding, .more_padding = window.more_padding};
       window.padding = window.more_padding = 0;
     }
@@ -41,7 +42,7 @@ constexpr Traced with_constant_edges(Traced x, Node& node, const WindowOptions<D
 /// The node reads x through its windows. Where a boundary reflects or replicates, or has a constant, it reads a padded
 /// x without padding of its own. Its level is that of a window that pads with zeros, so that a Residual can add x.
 template <int Dimensions>
-constexpr void read_padded(Traced x, Node& node, const WindowOptions<Dimensions>& options) {
+constexpr void read_padded(Traced x, Node& node, const WindowOptions<Dimensions>& options, bool pads_zeros = true) {
   GraphDraft& graph = *x.graph;
   Window zeros[spatial_dimensions];
   std::ranges::copy(node.window, zeros);
@@ -49,7 +50,7 @@ constexpr void read_padded(Traced x, Node& node, const WindowOptions<Dimensions>
     for (Window& window : windows)
       if (window.is_pad()) window.padding = window.more_padding = 0, window.pads = Edge::zero;
   };
-  const Traced whole = with_constant_edges(x, node, options);
+  const Traced whole = with_constant_edges(x, node, options, pads_zeros);
   const Traced padded = pad(goes_on(whole, node.window), node.window, node.layer);
   node.inputs[0] = padded.node;
   int level = (*padded).level;

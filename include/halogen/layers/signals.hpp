@@ -47,7 +47,7 @@ template <int Size, class... Options>
 struct AvgPool1d : detail::types::AvgPoolLayer<AvgPool1d<Size, Options...>, 1, Kernel<Size>, Options...> {};
 
 template <int P, int Size, class... Options>
-struct LpPool1d : detail::LpPool<P, AvgPool1d<Size, Options...>> {
+struct LpPool1d : detail::LpPool<P, AvgPool1d<Size, typename detail::option_of_powers<P, Options>::type...>> {
   static_assert(P > 0, "a norm of a whole power");
 };
 

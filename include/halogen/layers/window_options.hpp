@@ -76,6 +76,7 @@ struct WindowOptions {
   int after[spatial_dimensions] = {-1, -1, -1};  ///< PaddingAfter, where given
   /// What stands beyond the edges of a dimension, ConstantEdge; what pads all dimensions that have the same.
   ConstantPadConstants constant_edges[spatial_dimensions];
+  bool is_constant[spatial_dimensions] = {};  ///< the dimension has a ConstantEdge
 
   template <int... Sizes>
   constexpr void set(Kernel<Sizes...>) {
@@ -105,8 +106,8 @@ struct WindowOptions {
       w.periodic = edge == Edge::periodic;
       w.pads = has_images(edge) ? edge : Edge::zero;
     });
-    const double values[] = {Edges::value...};
-    for (int d = 0; d < Dimensions; ++d) constant_edges[spatial_dimensions - Dimensions + d].value = values[d];
+    int d = spatial_dimensions - Dimensions;
+    ((constant_edges[d].value = Edges::value, is_constant[d++] = Edges::is_constant), ...);
   }
   template <int Count>
   constexpr void set(Groups<Count>) {
@@ -176,7 +177,8 @@ constexpr WindowOptions<Dimensions> window_options() {
   }
   for (ConstantPadConstants& edges : options.constant_edges)
     for (int d = 0; d < spatial_dimensions; ++d)
-      if (options.constant_edges[d].value == edges.value) edges.offset[d] = -options.window[d].padding;
+      if (options.is_constant[d] && options.constant_edges[d].value == edges.value)
+        edges.offset[d] = -options.window[d].padding;
   return options;
 }
 

@@ -130,6 +130,9 @@ class PlanForward : public PlanValues {
     return plan_.norms.push(norm);
   }
 
+  /// Whether a parameter is trained: no buffer, and of no frozen layer.
+  constexpr bool trains(int parameter) const { return !plan_.graph.parameters[parameter].buffer; }
+
   /// Whether statistics are those of the values at hand.
   constexpr bool is_training() const { return plan_.training; }
 

@@ -102,7 +102,8 @@ class EvaluationParts {
   void run_loss(const LossTerm<Loss, L, W>& term, int output);
 
   /// Those that a launch reads or whose gradient it sums; sharded ones are there only for such a launch. Its share of a
-  /// gradient that another node has summed is zeros beside it, to which add_gradients() is to be called.
+  /// gradient that another node has summed is zeros beside it, to which add_gradients() is to be called; and so is the
+  /// gradient of what is not trained, which nobody asks for.
   LaunchParameters<T> parameters_of(const Launch& launch) {
     LaunchParameters<T> found;
     T* beside = operands_.template workspace<T>(layout_.workspace().shared_gradients);
@@ -110,7 +111,7 @@ class EvaluationParts {
       const ParameterUse& use = launch.parameters[i];
       if (!use.gradient) {
         found.value[i] = parameters_.value(use.parameter);
-      } else if (is_shared(use.parameter, launch.node)) {
+      } else if (is_shared(use.parameter, launch.node) || !trains(use.parameter)) {
         found.gradient[i] = std::exchange(beside, beside + plan_.graph.parameters[use.parameter].count);
         set_zero(use.parameter, found.gradient[i]);
       } else {
@@ -137,6 +138,7 @@ class EvaluationParts {
  private:
   /// Whether sums over ranks take what this rank has of a level: all of it, but vectors, which are equal on many, once.
   bool counts_points_of(int level) const { return !layout_.level(level).whole || meshes_.plane.rank() == 0; }
+  bool trains(int parameter) const { return !plan_.graph.parameters[parameter].buffer; }
   bool is_shared(int parameter, int node) const { return layout_.workspace().is_shared(parameter, node); }
   void set_zero(int parameter, T* gradient) {
     launch_range(space_, "halogen::no_gradient", plan_.graph.parameters[parameter].count,
@@ -229,8 +231,8 @@ template <class S, class Access>
 void EvaluationParts<S, Access>::add_gradients(const Launch& launch, const LaunchParameters<T>& at) {
   const bool drop = launch.level >= 0 && !counts_points_of(launch.level);
   for (int i = 0; i < launch.parameters.size(); ++i) {
-    if (!launch.parameters[i].gradient) continue;
     const int parameter = launch.parameters[i].parameter;
+    if (!launch.parameters[i].gradient || !trains(parameter)) continue;
     const bool beside = is_shared(parameter, launch.node);
     if (drop && !beside) set_zero(parameter, at.gradient[i]);
     if (beside && !drop)
@@ -242,12 +244,13 @@ void EvaluationParts<S, Access>::add_gradients(const Launch& launch, const Launc
 template <class S, class Access>
 void EvaluationParts<S, Access>::finish_norm_sums(const Launch& launch, index_t tiles) {
   const int norm = plan_.activations[launch.sums].norm, gamma = plan_.norms[norm].parameter;
-  const bool affine = gamma >= 0;
+  const bool affine = gamma >= 0, trained = affine && trains(gamma);
   const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0 ||
-                     (affine && is_shared(gamma, plan_.norms[norm].node));
+                     (trained && is_shared(gamma, plan_.norms[norm].node));
   norms_.finish_sums(space_, norm, operands_.partial_sums(), tiles, affine ? parameters_.value(gamma) : nullptr,
-                     affine ? parameters_.gradient(gamma) : nullptr, affine ? parameters_.gradient(gamma + 1) : nullptr,
-                     again, operands_.tables(norm, launch.sums), layout_.points_of(norm));
+                     trained ? parameters_.gradient(gamma) : nullptr,
+                     trained ? parameters_.gradient(gamma + 1) : nullptr, again, operands_.tables(norm, launch.sums),
+                     layout_.points_of(norm));
 }
 
 template <class S, class Access>

@@ -150,7 +150,6 @@ const T* GatheredParameters<T>::value(int parameter) {
 
 template <class T>
 T* GatheredParameters<T>::gradient(int parameter) {
-  if (shape(parameter).buffer) return gradient_ + buckets().offset_of_buffer(shape(parameter));
   const int b = buckets().bucket_of(parameter);
   return place(b).gradient + within(parameter, b);
 }

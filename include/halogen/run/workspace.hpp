@@ -94,7 +94,8 @@ HALOGEN_INLINE void Workspace::find_sharers(const Plan& plan, std::size_t value_
     });
     index_t values = 0;
     for (const ParameterUse& use : launch.parameters)
-      if (use.gradient && is_shared(use.parameter, launch.node)) values += plan.graph.parameters[use.parameter].count;
+      if (use.gradient && (is_shared(use.parameter, launch.node) || plan.graph.parameters[use.parameter].buffer))
+        values += plan.graph.parameters[use.parameter].count;
     most = std::max(most, values);
   }
   shared_gradients = take(static_cast<std::size_t>(most) * value_size);

@@ -32,6 +32,7 @@ struct EdgeIs {
   static constexpr Edge edge = Kind;
   static constexpr bool periodic = Kind == Edge::periodic;
   static constexpr double value = 0;  ///< what stands beyond an Edge::zero
+  static constexpr bool is_constant = false;
 };
 
 /// Beyond the edge stands 0 (after the reader's prologue, as in PyTorch's zero padding).
@@ -56,6 +57,7 @@ template <int Numerator, int Denominator = 1>
 struct ConstantEdge : EdgeIs<Edge::zero> {
   static_assert(Denominator > 0, "a ConstantEdge has a positive denominator");
   static constexpr double value = static_cast<double>(Numerator) / Denominator;
+  static constexpr bool is_constant = true;
 };
 
 namespace detail {

@@ -17,8 +17,8 @@ struct ParameterMemory {
 /// What training with AdamW takes where every rank holds all.
 template <class ModelType, class T>
 constexpr ParameterMemory parameter_memory() {
-  const std::size_t bytes = static_cast<std::size_t>(Parameters<ModelType, T>::count) * sizeof(T);
-  return {bytes, bytes, 2 * bytes, 0};
+  const std::size_t trained = static_cast<std::size_t>(Parameters<ModelType, T>::trained) * sizeof(T);
+  return {static_cast<std::size_t>(Parameters<ModelType, T>::count) * sizeof(T), trained, 2 * trained, 0};
 }
 
 /// And where the ranks of some mesh dimensions share them; the mesh may be dry.
@@ -28,9 +28,10 @@ template <class ModelType, class T, class MeshType, ShardsParameters Sharding>
 ParameterMemory parameter_memory(const DeviceMesh<MeshType>& mesh, Sharding sharding) {
   const auto sharded = sharding.template on<ModelType, T>(mesh);
   const Plan& plan = plan_of<ModelType, input_channels<ModelType>, PlanKind::training>;
-  const std::size_t bytes =
-      static_cast<std::size_t>(sharded->buckets.values_per_rank() + sharded->buckets.buffers().piece) * sizeof(T);
-  return {bytes, bytes, 2 * bytes, ParameterSchedule(plan, sharded->buckets, sizeof(T)).staging_bytes()};
+  const std::size_t trained = static_cast<std::size_t>(sharded->buckets.values_per_rank()) * sizeof(T);
+  const std::size_t buffers = static_cast<std::size_t>(sharded->buckets.buffers().piece) * sizeof(T);
+  return {trained + buffers, trained, 2 * trained,
+          ParameterSchedule(plan, sharded->buckets, sizeof(T)).staging_bytes()};
 }
 
 }  // namespace halogen

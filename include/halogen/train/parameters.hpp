@@ -30,41 +30,53 @@ class Parameters {
   /// Offsets and shapes, in the order of parameter_names<ModelType>().
   static constexpr const Graph& graph() { return graph_of<ModelType, input_channels<ModelType>>; }
 
-  /// Zeros. Partial ones are a sum over the ranks of `summed_over`.
+  /// Zeros. Partial ones are a sum over the ranks of `summed_over`, and have no buffers.
   explicit Parameters(const std::string& label = "halogen::parameters", Communicator summed_over = {})
-      : values_((detail::require_environment(), label), count), summed_over_(std::move(summed_over)) {}
+      : Parameters(label, std::move(summed_over), std::is_same_v<P, Replicate> ? count : trained) {}
   explicit Parameters(Kokkos::View<T*, memory_space> values) : values_(std::move(values)) {}
 
   const Communicator& summed_over() const { return summed_over_; }
 
   index_t trained_values() const { return trained; }
+  /// Values that it holds: a gradient's and a moment's are those that are trained, the first ones.
+  index_t size() const { return static_cast<index_t>(values_.extent(0)); }
+  bool has_buffers() const { return size() == count; }
   T* data() const { return values_.data(); }
   const Kokkos::View<T*, memory_space>& view() const { return values_; }
 
   bool is_laid_out_as(const Parameters&) const { return true; }
-  /// Zeros of the same layout, and a sum over the same ranks.
-  Parameters zeros(const std::string& label) const { return Parameters(label, summed_over_); }
+  /// Zeros of the same layout without buffers, and a sum over the same ranks: a gradient's, a moment's.
+  Parameters zeros(const std::string& label) const { return Parameters(label, summed_over_, trained); }
   Parameters clone() const {
-    Parameters copy("halogen::parameters", summed_over_);
+    Parameters copy("halogen::parameters", summed_over_, size());
     Kokkos::deep_copy(copy.values_, values_);
     return copy;
   }
 
-  /// One tensor on the host; `index` counts as graph().parameters and parameter_names() do.
+  /// One tensor on the host; `index` counts as graph().parameters and parameter_names() do. Errors: of a buffer, where
+  /// there are none.
   std::vector<T> to_host(int index) const {
     const std::vector<T> all = to_host();
     const ParameterShape& shape = graph().parameters[index];
+    if (shape.offset + shape.count > size())
+      throw Error("tensor " + std::to_string(index) +
+                  " is a buffer, or of a frozen layer, and a gradient or moment has values of trained ones alone: ask "
+                  "the parameters for it");
     return {all.begin() + shape.offset, all.begin() + shape.offset + shape.count};
   }
   std::vector<T> to_host() const { return host_copy(values_); }
   void copy_from_host(const std::vector<T>& all) {
-    if (static_cast<index_t>(all.size()) != count)
-      throw Error("this model has " + std::to_string(count) + " parameters, but " + std::to_string(all.size()) +
+    if (static_cast<index_t>(all.size()) != size())
+      throw Error("this model has " + std::to_string(size()) + " parameters, but " + std::to_string(all.size()) +
                   " were given");
     copy_to_view(values_, all);
   }
 
  private:
+  Parameters(const std::string& label, Communicator summed_over, index_t values)
+      : values_((detail::require_environment(), label), static_cast<std::size_t>(values)),
+        summed_over_(std::move(summed_over)) {}
+
   detail::Lasting<Kokkos::View<T*, memory_space>> values_;
   Communicator summed_over_;
 };

@@ -54,20 +54,20 @@ class Parameters<ModelType, T, Shard<0>> {
   /// Zeros.
   explicit Parameters(std::shared_ptr<const ParameterSharding> sharding,
                       const std::string& label = "halogen::parameters")
-      : sharding_(std::move(sharding)),
-        values_((detail::require_environment(), label),
-                sharding_->buckets.values_per_rank() + sharding_->buckets.buffers().piece) {}
+      : Parameters(sharding, label, sharding->buckets.values_per_rank() + sharding->buckets.buffers().piece) {}
 
   const std::shared_ptr<const ParameterSharding>& sharding() const { return sharding_; }
   index_t trained_values() const { return sharding_->buckets.values_per_rank(); }
+  /// Whether it has buffers: a gradient and a moment have none.
+  bool has_buffers() const { return static_cast<index_t>(values_.extent(0)) > trained_values(); }
   T* data() const { return values_.data(); }
   const Kokkos::View<T*, memory_space>& view() const { return values_; }
 
   bool is_laid_out_as(const Parameters& other) const { return *sharding_ == *other.sharding_; }
-  /// Zeros of the same layout.
-  Parameters zeros(const std::string& label) const { return Parameters(sharding_, label); }
+  /// Zeros of the same layout without buffers.
+  Parameters zeros(const std::string& label) const { return Parameters(sharding_, label, trained_values()); }
   Parameters clone() const {
-    Parameters copy(sharding_);
+    Parameters copy(sharding_, "halogen::parameters", static_cast<index_t>(values_.extent(0)));
     Kokkos::deep_copy(copy.values_, values_);
     return copy;
   }
@@ -86,7 +86,7 @@ class Parameters<ModelType, T, Shard<0>> {
     for (const ParameterBuckets::Bucket& bucket : sharding_->buckets)
       set(bucket, bucket.begin + bucket.piece * sharding_->group.rank());
     const ParameterBuckets::Bucket buffers = sharding_->buckets.buffers();
-    if (buffers.piece > 0) set(buffers, buffers.begin);
+    if (has_buffers()) set(buffers, buffers.begin);
     copy_to_view(values_, own);
   }
 
@@ -103,10 +103,14 @@ class Parameters<ModelType, T, Shard<0>> {
       f(bucket, whole.data());
     }
     const ParameterBuckets::Bucket buffers = sharding_->buckets.buffers();
-    if (buffers.piece > 0) f(buffers, own.data() + buffers.offset);
+    if (has_buffers()) f(buffers, own.data() + buffers.offset);
   }
 
  private:
+  Parameters(std::shared_ptr<const ParameterSharding> sharding, const std::string& label, index_t values)
+      : sharding_(std::move(sharding)),
+        values_((detail::require_environment(), label), static_cast<std::size_t>(values)) {}
+
   std::shared_ptr<const ParameterSharding> sharding_;
   detail::Lasting<Kokkos::View<T*, memory_space>> values_;
 };
