@@ -157,6 +157,13 @@ TEST_CASE("functions of one value at the ends of their domains are PyTorch's, an
   HALOGEN_TEST_ONE(cosh)
   HALOGEN_TEST_ONE(tanh)
   HALOGEN_TEST_ONE(sigmoid)
+  HALOGEN_TEST_ONE(reciprocal)
+  HALOGEN_TEST_ONE(exp2)
+  HALOGEN_TEST_ONE(log2)
+  HALOGEN_TEST_ONE(erfc)
+  HALOGEN_TEST_ONE(asinh)
+  HALOGEN_TEST_ONE(acosh)
+  HALOGEN_TEST_ONE(atanh)
   HALOGEN_TEST_ONE(relu)
   HALOGEN_TEST_ONE(floor)
   HALOGEN_TEST_ONE(ceil)
@@ -173,6 +180,7 @@ TEST_CASE("functions of two values at zeros, ties, infinities and NaN are PyTorc
   HALOGEN_TEST_TWO(hypot)
   HALOGEN_TEST_TWO(atan2)
   HALOGEN_TEST_TWO(remainder)
+  HALOGEN_TEST_TWO(fmod)
 #undef HALOGEN_TEST_TWO
   table.two(
       "maximum", [](auto u, auto v) { return hg::maximum(u, v); }, false);  // either 0 is the larger

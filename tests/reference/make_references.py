@@ -884,11 +884,12 @@ ONE_VALUE = {
     "log": torch.log, "log1p": torch.log1p, "log10": torch.log10, "erf": torch.erf, "abs": torch.abs,
     "sign": torch.sign, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan, "asin": torch.asin, "acos": torch.acos,
     "atan": torch.atan, "sinh": torch.sinh, "cosh": torch.cosh, "tanh": torch.tanh, "sigmoid": torch.sigmoid,
-    "relu": torch.relu, "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "round": torch.round,
+    "reciprocal": torch.reciprocal, "exp2": torch.exp2, "log2": torch.log2, "erfc": torch.erfc, "asinh": torch.asinh,
+    "acosh": torch.acosh, "atanh": torch.atanh, "relu": torch.relu, "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "round": torch.round,
     "clamp": lambda x: torch.clamp(x, -1.0, 1.5)}
 TWO_VALUES = {
     "pow": torch.pow, "hypot": torch.hypot, "atan2": torch.atan2, "maximum": torch.maximum, "minimum": torch.minimum,
-    "fmax": torch.fmax, "fmin": torch.fmin, "remainder": torch.remainder, "multiply": torch.multiply, "divide": torch.divide,
+    "fmax": torch.fmax, "fmin": torch.fmin, "remainder": torch.remainder, "fmod": torch.fmod, "multiply": torch.multiply, "divide": torch.divide,
     "where": lambda a, b: torch.where(a > b, a, b)}
 
 
