@@ -106,7 +106,7 @@ BENCHES = {
     "stencil_small_128_3": Bench("beside_mpi", "steps"),
     "transformer_expression": Bench("beside_parts", "transformer", ranks=(1, 4)),
     **{f"compile_chain_{depth}": Bench("compile_time") for depth in (1, 2, 4, 8, 16)},
-    **{name: Bench("compile_time") for name in ("compile_hello", "compile_unet", "compile_change")},
+    **{name: Bench("compile_time") for name in ("compile_hello", "compile_unet", "compile_block", "compile_change")},
 }
 
 

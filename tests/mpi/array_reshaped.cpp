@@ -156,6 +156,10 @@ TEST_CASE_TEMPLATE("unflatten and flatten of what is not cut, and of the first p
     CHECK(error(five, {5, 1, 3, 2, 2}, [&](auto i) { return b(i[0], i[2], 2 * i[3] + i[4]); }) == 0);
     CHECK(refusal<hg::CollectiveError>([&] { static_cast<void>(hg::unflatten<1>(u, 5, 3)); }) ==
           "unflatten of dimension 1 with 10 points into 5 x 3: give sizes whose product is 10, one of them perhaps -1");
+    constexpr hg::index_t many = hg::index_t{1} << 32;  // squared it is 0, of 64 bits
+    CHECK(refusal<hg::CollectiveError>([&] {
+            static_cast<void>(hg::unflatten<1>(u, many, many, -1));
+          }).starts_with("unflatten of dimension 1 with 10 points into 4294967296 x 4294967296 x -1: "));
   });
 }
 

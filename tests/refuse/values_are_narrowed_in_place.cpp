@@ -1,4 +1,5 @@
 // expect: values_are_narrowed<double, int>
+// expect: cast<To>(
 #include <halogen/halogen.hpp>
 using Grid = halogen::Mesh<"rank">;
 template <class T>
