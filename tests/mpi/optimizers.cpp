@@ -4,6 +4,9 @@
 // parameters beside whole ones; accumulation beside a larger batch; checkpoints in the middle of a schedule.
 #include <halogen/io.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -302,11 +305,43 @@ TEST_CASE("fit: the steps that it says, held-out losses by the average, metrics,
   const hg::FitOptions short_run{.epochs = 9, .after_epoch = [&](const hg::EpochReport&) { return ++seen < 2; }};
   CHECK(hg::fit(trainer, hg::mse, batches, short_run).size() == 2);
 
+  // by steps, in the middle of an epoch, with a bar; and a call after each step that ends the run
+  std::vector<hg::StepReport> reports;
+  const auto bar_file = folder / (name + ".bar");
+  std::fflush(stderr);
+  const int terminal = ::dup(STDERR_FILENO), file = ::open(bar_file.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644);
+  if (support::world().rank() == 0) ::dup2(file, STDERR_FILENO);
+  const auto by_steps = hg::fit(trainer, hg::mse, batches,
+                                {.steps = 5, .progress = hg::Progress::bar, .after_step = [&](const hg::StepReport& r) {
+                                   reports.push_back(r);
+                                   return true;
+                                 }});
+  std::fflush(stderr);
+  ::dup2(terminal, STDERR_FILENO);
+  ::close(terminal), ::close(file);
+  REQUIRE(by_steps.size() == 2);
+  REQUIRE(reports.size() == 5);
+  CHECK(by_steps[1].step == by_steps[0].step + 2);
+  CHECK(by_steps[1].loss == doctest::Approx((reports[3].loss + reports[4].loss) / 2).epsilon(1e-14));
+  CHECK(reports[4].epoch == 2);
+  if (support::world().rank() == 0) {
+    std::ifstream shown(bar_file);
+    const std::string text{std::istreambuf_iterator<char>(shown), {}};
+    CHECK(text.find("] epoch 2/2  step 2/3  loss ") != std::string::npos);
+    for (const char* word : {"rate ", "samples/s", " s left", "[########################]", "[####...."})
+      CHECK(text.find(word) != std::string::npos);
+    std::filesystem::remove(bar_file);
+  }
+  seen = 0;
+  const hg::FitOptions ended{.epochs = 9, .after_step = [&](const hg::StepReport&) { return ++seen < 4; }};
+  CHECK(hg::fit(trainer, hg::mse, batches, ended).size() == 1);
+  CHECK(seen == 4);
+
   Field<2> broken = batches[1].x.clone();
   broken = broken / 0.0;
   batches[1].x = broken;
   CHECK_THROWS_WITH_AS(hg::fit(trainer, hg::mse, batches, {.shuffle = false}),
-                       doctest::Contains("the loss of step 20 (epoch 1, batch 1) is"), hg::CollectiveError);
+                       doctest::Contains("the loss of step 29 (epoch 1, batch 1) is"), hg::CollectiveError);
   CHECK_THROWS_AS(hg::fit(trainer, hg::mse, batches, {.metrics = "/no/such/folder/run.jsonl"}), hg::CollectiveError);
   support::world().barrier();
   if (support::world().rank() == 0) std::filesystem::remove(options.metrics), std::filesystem::remove(options.plot);

@@ -62,16 +62,26 @@ Batches<Make> batches(index_t count, Make make) {
 
 enum class Progress { automatic, none, bar };  ///< automatic: a bar where standard error is a terminal
 
-/// held-out batches are looked at every `evaluate_every` epochs, and after the last. after_epoch: called on all ranks;
-/// false ends the run.
+/// One step, on all ranks alike.
+struct StepReport {
+  index_t step = 0;   ///< updates so far, this one too
+  index_t epoch = 0;  ///< from 1
+  double loss = 0;    ///< before its update
+  double rate = 0;
+};
+
+/// held-out batches are looked at every `evaluate_every` epochs, and after the last. after_step, after_epoch: called on
+/// all ranks; false ends the run.
 struct FitOptions {
   index_t epochs = 1;
+  index_t steps = 0;  ///< above 0: the run ends after so many, in the middle of an epoch too, whatever `epochs` says
   index_t evaluate_every = 1;
   bool shuffle = true;
   std::uint64_t seed = 0;
   std::filesystem::path metrics{};  ///< JSON lines, one an epoch; empty: none
   std::filesystem::path plot{};     ///< SVG of both losses; empty: none
   Progress progress = Progress::automatic;
+  std::function<bool(const StepReport&)> after_step{};
   std::function<bool(const EpochReport&)> after_epoch{};
   FitCheckpoints checkpoints{};
 };
@@ -158,20 +168,23 @@ inline void write_loss_plot(const std::filesystem::path& file, const std::vector
   if (!out.flush()) throw Error("'" + file.string() + "' cannot be written: look at the folder and its space");
 }
 
+/// What the bar shows: batches of the run that are done and all, and the last step.
+struct FitProgress {
+  index_t epoch, epochs, batch, batches, done, all;
+  double loss, rate, samples_per_second, seconds_left;
+};
+
 /// Overwrites its line on standard error.
-inline void show_progress(const FitOptions& options, index_t epoch, index_t step, index_t steps, double loss,
-                          double rate, double samples_per_second, double seconds_left) {
+inline void show_progress(const FitProgress& at) {
   constexpr int cells = 24;
-  const double done = (static_cast<double>(epoch) + static_cast<double>(step) / static_cast<double>(steps)) /
-                      static_cast<double>(options.epochs);
-  const int full = static_cast<int>(cells * done);
+  const int full = static_cast<int>(cells * at.done / at.all);
   const std::string bar =
       std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(cells - full), '.');
   std::fprintf(stderr, "\r[%s] epoch %lld/%lld  step %lld/%lld  loss %.4g  rate %.2g  %.3g samples/s  %.0f s left   ",
-               bar.c_str(), static_cast<long long>(epoch + 1), static_cast<long long>(options.epochs),
-               static_cast<long long>(step), static_cast<long long>(steps), loss, rate, samples_per_second,
-               seconds_left);
-  if (done >= 1) std::fputc('\n', stderr);
+               bar.c_str(), static_cast<long long>(at.epoch), static_cast<long long>(at.epochs),
+               static_cast<long long>(at.batch), static_cast<long long>(at.batches), at.loss, at.rate,
+               at.samples_per_second, at.seconds_left);
+  if (at.done >= at.all) std::fputc('\n', stderr);
 }
 
 /// The first parameter tensor that holds a number which is not finite, in words. Collective over the trainer's mesh:
@@ -209,6 +222,160 @@ double held_out_loss(const Loss& loss, const Data& data, const Held& parameters)
   return sum / static_cast<double>(data.size());
 }
 
+/// A call of fit.
+template <class AnyTrainer, class Loss, class Data, class HeldOut>
+class FitRun {
+ public:
+  FitRun(AnyTrainer& trainer, const Loss& loss, const Data& data, const FitOptions& options, const HeldOut& held_out)
+      : trainer_(trainer),
+        loss_(loss),
+        data_(data),
+        options_(options),
+        held_out_(held_out),
+        world_(trainer.mesh().world()),
+        batches_(static_cast<index_t>(data.size())),
+        shows_(world_.rank() == 0 && shows_progress(options.progress)) {
+    if (batches_ < 1 || options.epochs < 1 || options.steps < 0 || options.evaluate_every < 1)
+      throw CollectiveError("fit: " + std::to_string(batches_) + " batches, " + std::to_string(options.epochs) +
+                            " epochs, " + std::to_string(options.steps) + " steps, evaluated every " +
+                            std::to_string(options.evaluate_every) + ": give 1 or more, of steps 0 or more");
+    all_ = options.steps > 0 ? options.steps : options.epochs * batches_;
+    resume();
+    open_metrics();
+    resumed_ = done();
+    taken_ = trainer.optimizer_state().steps();
+  }
+
+  FitHistory run() {
+    bool goes_on = true;
+    while (goes_on && done() < all_) {
+      epoch_begin_ = Clock::now(), samples_ = 0;
+      const std::vector<index_t> order = order_of(at_.epoch);
+      do {
+        goes_on = step(order);
+        if (keeper_ && keeper_->after_step(trainer_, at_, taken_)) return history(true);
+      } while (goes_on && at_.batch != 0 && done() < all_);
+      if (at_.batch == 0 && options_.after_epoch && !options_.after_epoch(at_.history.back())) goes_on = false;
+    }
+    if (keeper_) keeper_->finish(trainer_, at_);
+    const FitHistory reports = history(false);
+    agree(world_, [&] {
+      if (world_.rank() == 0 && !options_.plot.empty()) write_loss_plot(options_.plot, reports);
+    });
+    return reports;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+  /// Batches since the run's very beginning.
+  index_t done() const { return at_.epoch * batches_ + at_.batch; }
+
+  void resume() {
+    if (options_.checkpoints.folder.empty()) return;
+    nlohmann::ordered_json order{{"batches", batches_}, {"seed", options_.seed}, {"shuffle", options_.shuffle}};
+    keeper_.emplace(options_.checkpoints, world_, std::move(order));
+    at_ = keeper_->resume(trainer_);
+  }
+
+  void open_metrics() {
+    agree(world_, [&] {
+      if (world_.rank() != 0 || options_.metrics.empty()) return;
+      metrics_.open(options_.metrics);
+      if (!metrics_) throw Error("'" + options_.metrics.string() + "' cannot be written: look at its folder");
+      for (const EpochReport& report : at_.history) write_metrics(report);
+    });
+  }
+  void write_metrics(const EpochReport& report) {
+    if (!metrics_.is_open()) return;
+    metrics_ << json_of(report).dump() << std::endl;  // a run that ends early has all lines so far
+    if (!metrics_) throw Error("'" + options_.metrics.string() + "' cannot be written: look at its folder's space");
+  }
+
+  std::vector<index_t> order_of(index_t epoch) const {
+    std::vector<index_t> order = own_order(batches_);
+    if (options_.shuffle) shuffle(order, options_.seed, epoch);
+    return order;
+  }
+  /// Tells the data which batch is the next, that of the next epoch too.
+  void prefetch(const std::vector<index_t>& order) const {
+    if constexpr (requires { data_.prefetch(std::size_t{}); }) {
+      if (done() + 1 >= all_) return;
+      const bool is_last = at_.batch + 1 == batches_;
+      data_.prefetch(static_cast<std::size_t>(is_last ? order_of(at_.epoch + 1).front()
+                                                      : order[static_cast<std::size_t>(at_.batch + 1)]));
+    }
+  }
+
+  /// Whether the run goes on.
+  bool step(const std::vector<index_t>& order) {
+    const index_t number = order[static_cast<std::size_t>(at_.batch)];
+    const auto& batch = data_[static_cast<std::size_t>(number)];
+    prefetch(order);
+    rate_ = trainer_.learning_rate();
+    const double value = trainer_.step(loss_, batch.x, batch.y, batch.weight).item();
+    const index_t epoch = at_.epoch + 1;
+    ++taken_, ++at_.batch;
+    if (!std::isfinite(value))
+      throw CollectiveError("fit: the loss of step " + std::to_string(taken_) + " (epoch " + std::to_string(epoch) +
+                            ", batch " + std::to_string(number) + ") is " + std::to_string(value) + "; " +
+                            words_about_parameters(trainer_) + (keeper_ ? "; " + keeper_->words_about_newest() : ""));
+    at_.loss += value / static_cast<double>(batches_);
+    samples_ += batch.x.extent(0);
+    if (shows_) show(value);
+    if (at_.batch == batches_ || done() == all_) end_epoch();
+    return !options_.after_step || options_.after_step({taken_, epoch, value, rate_});
+  }
+
+  void show(double value) const {
+    const double past = since(start_), of_this_run = static_cast<double>(done() - resumed_);
+    show_progress({at_.epoch + 1, ceil_div(all_, batches_), at_.batch, batches_, done(), all_, value, rate_,
+                   samples_per_second(), past / of_this_run * static_cast<double>(all_ - done())});
+  }
+  double samples_per_second() const { return static_cast<double>(samples_) / since(epoch_begin_); }
+
+  /// One that `steps` ends in its middle is reported, but a run that goes on from here is in it still.
+  void end_epoch() {
+    const double loss = at_.loss * (static_cast<double>(batches_) / static_cast<double>(at_.batch));
+    EpochReport report{at_.epoch + 1, taken_, loss, std::nullopt, rate_, samples_per_second()};
+    if constexpr (!std::is_same_v<HeldOut, NothingHeldOut>)
+      if (held_out_.size() > 0 && (report.epoch % options_.evaluate_every == 0 || done() == all_))
+        report.held_out = trainer_.optimizer_state().average() != nullptr
+                              ? held_out_loss(loss_, held_out_, trainer_.averaged_parameters())
+                              : held_out_loss(loss_, held_out_, trainer_.parameters());
+    agree(world_, [&] { write_metrics(report); });
+    if (at_.batch < batches_) {
+      part_ = report;
+      return;
+    }
+    at_.history.push_back(report);
+    at_ = {at_.epoch + 1, 0, 0, std::move(at_.history)};
+  }
+
+  FitHistory history(bool stopped) const {
+    FitHistory all;
+    all.assign(at_.history.begin(), at_.history.end());
+    if (part_) all.push_back(*part_);
+    all.stopped = stopped;
+    return all;
+  }
+
+  AnyTrainer& trainer_;
+  const Loss& loss_;
+  const Data& data_;
+  const FitOptions& options_;
+  const HeldOut& held_out_;
+  const Communicator& world_;
+  index_t batches_, all_ = 0, resumed_ = 0, taken_ = 0, samples_ = 0;  ///< samples_: of this run's part of the epoch
+  bool shows_;
+  double rate_ = 0;
+  std::optional<FitKeeper> keeper_;
+  FitPosition at_;
+  std::optional<EpochReport> part_;
+  std::ofstream metrics_;
+  Clock::time_point start_ = Clock::now(), epoch_begin_ = start_;
+};
+
 }  // namespace detail
 
 /// Trains; returns all epochs' reports. The held-out loss is that of the averaged parameters where the trainer keeps an
@@ -218,94 +385,7 @@ double held_out_loss(const Loss& loss, const Data& data, const Held& parameters)
 template <class AnyTrainer, class Loss, class Data, class HeldOut = detail::NothingHeldOut>
 FitHistory fit(AnyTrainer& trainer, const Loss& loss, const Data& data, const FitOptions& options = {},
                const HeldOut& held_out = {}) {
-  using Clock = std::chrono::steady_clock;
-  const auto steps = static_cast<index_t>(data.size());
-  if (steps < 1 || options.epochs < 1 || options.evaluate_every < 1)
-    throw CollectiveError("fit: " + std::to_string(steps) + " batches, " + std::to_string(options.epochs) +
-                          " epochs, evaluated every " + std::to_string(options.evaluate_every) + ": give 1 or more");
-  const Communicator& world = trainer.mesh().world();
-  const bool is_root = world.rank() == 0, shows = is_root && detail::shows_progress(options.progress);
-  std::optional<detail::FitKeeper> keeper;
-  detail::FitPosition at;
-  if (!options.checkpoints.folder.empty()) {
-    keeper.emplace(options.checkpoints, world,
-                   nlohmann::ordered_json{{"batches", steps}, {"seed", options.seed}, {"shuffle", options.shuffle}});
-    at = keeper->resume(trainer);
-  }
-  std::ofstream metrics;
-  const auto write_metrics = [&](const EpochReport& report) {
-    if (!metrics.is_open()) return;
-    metrics << detail::json_of(report).dump() << std::endl;  // a run that ends early has all lines so far
-    if (!metrics) throw Error("'" + options.metrics.string() + "' cannot be written: look at its folder's space");
-  };
-  agree(world, [&] {
-    if (!is_root || options.metrics.empty()) return;
-    metrics.open(options.metrics);
-    if (!metrics) throw Error("'" + options.metrics.string() + "' cannot be written: look at its folder");
-    for (const EpochReport& report : at.history) write_metrics(report);
-  });
-  const auto result = [&](bool stopped) {
-    FitHistory history;
-    history.assign(at.history.begin(), at.history.end());
-    history.stopped = stopped;
-    return history;
-  };
-  const Clock::time_point start = Clock::now();
-  const auto since = [](Clock::time_point begin) {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-  };
-  const index_t resumed = at.epoch * steps + at.batch;
-  index_t taken = trainer.optimizer_state().steps();
-  while (at.epoch < options.epochs) {
-    const Clock::time_point begin = Clock::now();
-    std::vector<index_t> order = detail::own_order(steps);
-    if (options.shuffle) detail::shuffle(order, options.seed, at.epoch);
-    index_t samples = 0;  // of this run
-    while (at.batch < steps) {
-      const index_t number = order[static_cast<std::size_t>(at.batch)];
-      const auto& batch = data[static_cast<std::size_t>(number)];
-      if constexpr (requires { data.prefetch(std::size_t{}); })
-        if (at.batch + 1 < steps)
-          data.prefetch(static_cast<std::size_t>(order[static_cast<std::size_t>(at.batch + 1)]));
-      const double rate = trainer.learning_rate();
-      const double value = trainer.step(loss, batch.x, batch.y, batch.weight).item();
-      ++taken;
-      ++at.batch;
-      if (!std::isfinite(value))
-        throw CollectiveError("fit: the loss of step " + std::to_string(taken) + " (epoch " +
-                              std::to_string(at.epoch + 1) + ", batch " + std::to_string(number) + ") is " +
-                              std::to_string(value) + "; " + detail::words_about_parameters(trainer) +
-                              (keeper ? "; " + keeper->words_about_newest() : ""));
-      at.loss += value / static_cast<double>(steps);
-      samples += batch.x.extent(0);
-      const double past = since(start), done = static_cast<double>(at.epoch * steps + at.batch);
-      if (shows)
-        detail::show_progress(
-            options, at.epoch, at.batch, steps, value, rate, static_cast<double>(samples) / since(begin),
-            past / (done - static_cast<double>(resumed)) * (static_cast<double>(options.epochs * steps) - done));
-      if (at.batch == steps) {
-        EpochReport report{at.epoch + 1, taken, at.loss,
-                           std::nullopt, rate,  static_cast<double>(samples) / since(begin)};
-        if (held_out.size() > 0 && (report.epoch % options.evaluate_every == 0 || report.epoch == options.epochs)) {
-          if constexpr (!std::is_same_v<HeldOut, detail::NothingHeldOut>)
-            report.held_out = trainer.optimizer_state().average() != nullptr
-                                  ? detail::held_out_loss(loss, held_out, trainer.averaged_parameters())
-                                  : detail::held_out_loss(loss, held_out, trainer.parameters());
-        }
-        at.history.push_back(report);
-        at = {at.epoch + 1, 0, 0, std::move(at.history)};
-        agree(world, [&] { write_metrics(at.history.back()); });
-      }
-      if (keeper && keeper->after_step(trainer, at, taken)) return result(true);
-      if (at.batch == 0) break;
-    }
-    if (options.after_epoch && !options.after_epoch(at.history.back())) break;
-  }
-  if (keeper) keeper->finish(trainer, at);
-  agree(world, [&] {
-    if (is_root && !options.plot.empty()) detail::write_loss_plot(options.plot, at.history);
-  });
-  return result(false);
+  return detail::FitRun<AnyTrainer, Loss, Data, HeldOut>(trainer, loss, data, options, held_out).run();
 }
 
 }  // namespace halogen
