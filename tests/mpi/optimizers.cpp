@@ -51,6 +51,20 @@ void check_steps(const std::string& name, const Optimizer& settings, const hg::O
     if (options.average > 0)
       CHECK(relative_error(state.average()->to_host(), at_step(reference().values("average"), step)) < 1e-13);
   }
+  // in shards, of ranks that are several mesh dimensions
+  const auto over = hg::shard_parameters<"data", "height">;
+  Parameters start;
+  start.copy_from_host(reference().values("start"));
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const auto shards = hg::redistribute(start, mesh, over);
+    hg::OptimizerState<Model, double, hg::Shard<0>, Optimizer> of_shards(settings, shards, options);
+    for (std::ptrdiff_t step = 0; step < steps; ++step) {
+      gradient.copy_from_host(at_step(gradients, step));
+      of_shards.step(shards, hg::redistribute(gradient, mesh, over));
+      CHECK(relative_error(hg::redistribute<hg::Replicate>(shards).to_host(), at_step(after, step)) < 1e-12);
+    }
+  }
 }
 
 void check_rates(const std::string& name, const hg::RateSchedule& schedule, std::size_t until) {

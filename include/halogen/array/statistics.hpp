@@ -127,15 +127,38 @@ auto log_softmax(const X& x) {
   return detail::wide(x) - logsumexp<First, Dims...>(x, keep_dimensions);
 }
 
-/// The soft Dice loss of segments (Milletari et al. 2016) as MONAI's: the mean over samples and channels of
-/// 1 - (2 sum(p y) + smooth) / (sum(p) + sum(y) + smooth), sums over the points. p: probabilities, y: 0 or 1.
-template <FieldOperand P, FieldOperand Y>
-auto dice(const P& p, const Y& y, double smooth = 1e-5) {
+namespace detail {
+template <class P, class Y, class W>
+auto dice_each(const P& p, const Y& y, const W& weighted, double smooth) {
   static_assert(placed_at<P>::rank > 2, "dice compares fields (N, C, points)");
   return [&]<int... D>(std::integer_sequence<int, D...>) {
-    const auto both = sum<2 + D...>(detail::wide(p)) + sum<2 + D...>(detail::wide(y));
-    return 1.0 - mean((2.0 * sum<2 + D...>(detail::wide(p) * detail::wide(y)) + smooth) / (both + smooth));
+    const auto total = [&](const auto& e) { return sum<2 + D...>(weighted(wide(e))); };
+    return 1.0 - (2.0 * total(wide(p) * wide(y)) + smooth) / (total(p) + total(y) + smooth);
   }(std::make_integer_sequence<int, placed_at<P>::rank - 2>{});
+}
+}  // namespace detail
+
+/// The soft Dice loss of segments (Milletari et al. 2016) as MONAI's: of each sample and channel, (N, C),
+/// 1 - (2 sum(p y) + smooth) / (sum(p) + sum(y) + smooth), sums over the points, each point times its weight where
+/// there is a field of weights, (N, 1, points). p: probabilities, y: 0 or 1.
+template <FieldOperand P, FieldOperand Y>
+auto dice_each(const P& p, const Y& y, double smooth = 1e-5) {
+  return detail::dice_each(
+      p, y, [](const auto& e) { return e; }, smooth);
+}
+template <FieldOperand P, FieldOperand Y, FieldOperand W>
+auto dice_each(const P& p, const Y& y, const W& weight, double smooth = 1e-5) {
+  return detail::dice_each(
+      p, y, [&](const auto& e) { return expand<1>(detail::wide(weight)) * e; }, smooth);
+}
+/// Their mean; sum(dice_each(...)) is their sum.
+template <FieldOperand P, FieldOperand Y>
+auto dice(const P& p, const Y& y, double smooth = 1e-5) {
+  return mean(dice_each(p, y, smooth));
+}
+template <FieldOperand P, FieldOperand Y, FieldOperand W>
+auto dice(const P& p, const Y& y, const W& weight, double smooth = 1e-5) {
+  return mean(dice_each(p, y, weight, smooth));
 }
 
 }  // namespace halogen
