@@ -52,7 +52,8 @@ struct CalledNetworks {
   }
 };
 
-/// Calls f with variables for its arguments, some of them Parameters: train/value_and_grad.hpp.
+/// variable<I>(networks, argument), and of(networks, f(variables...), arguments...), of arguments that are Parameters
+/// or fields: train/value_and_grad.hpp.
 template <bool Networks>
 struct WithNetworks;
 
@@ -77,12 +78,26 @@ class ValueAndGrad {
   /// Of Parameters, or of several and of fields: (loss, gradient...). The gradient of Replicate parameters is Partial;
   /// redistribute<Replicate>(gradient) makes it whole by one all_reduce. That of Shard<0> parameters is Shard<0>,
   /// summed. Collective over the image's mesh. Of an expression in which net(x) stands: a tuple (value, gradient...).
-  template <class... Arguments>
-    requires(!is_sharded<Arguments> || ...)
-  auto operator()(const Arguments&... arguments) {
+  template <class Argument>
+    requires(!is_sharded<Argument>)
+  auto operator()(const Argument& argument) {
+    using With = detail::WithNetworks<(sizeof(Argument) > 0)>;
     const detail::EvaluationScope scope;
     networks_.called = 0;
-    auto result = detail::WithNetworks<(sizeof...(Arguments) > 0)>::run(f_, networks_, arguments...);
+    auto result = With::of(networks_, f_(With::template variable<0>(networks_, argument)), argument);
+    networks_.next_step();
+    return result;
+  }
+  template <class... Arguments>
+    requires(sizeof...(Arguments) > 1 && (!is_sharded<Arguments> || ...))
+  auto operator()(const Arguments&... arguments) {
+    using With = detail::WithNetworks<(sizeof...(Arguments) > 0)>;
+    const detail::EvaluationScope scope;
+    networks_.called = 0;
+    auto result = [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return With::of(networks_, f_(With::template variable<static_cast<int>(I)>(networks_, arguments)...),
+                      arguments...);
+    }(std::index_sequence_for<Arguments...>{});
     networks_.next_step();
     return result;
   }

@@ -29,15 +29,6 @@ struct NetworkCalls : AppliedNetwork<ModelType, Image>, std::tuple<Outputs...> {
       : AppliedNetwork<ModelType, Image>{image}, std::tuple<Outputs...>(outputs) {}
 };
 
-namespace detail {
-
-template <class X>
-inline constexpr bool is_parameters = false;
-template <class ModelType, class T, class P>
-inline constexpr bool is_parameters<Parameters<ModelType, T, P>> = true;
-
-}  // namespace detail
-
 /// Parameters, of T, as the Index-th variable: net(image) is given to a loss, or stands in an expression as net(x) of
 /// an expression does. Those of a sharded optimiser (P Shard<0>) are for losses alone.
 template <class ModelType, class T, class P = Replicate, int Index = 0>
@@ -109,20 +100,6 @@ namespace detail {
 
 template <>
 struct WithNetworks<true> {
-  /// Of one network a loss such as mse, or any expression.
-  template <class F, class ModelType, class T, class P>
-  static auto run(F& f, CalledNetworks& networks, const Parameters<ModelType, T, P>& parameters) {
-    return of(networks, f(variable<0>(networks, parameters)), parameters);
-  }
-  template <class F, class... Arguments>
-    requires(sizeof...(Arguments) > 1 && ((is_parameters<Arguments> || is_sharded<Arguments>)&&...))
-  static auto run(F& f, CalledNetworks& networks, const Arguments&... arguments) {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return of(networks, f(variable<static_cast<int>(I)>(networks, arguments)...), arguments...);
-    }(std::index_sequence_for<Arguments...>{});
-  }
-
- private:
   template <int Index, class ModelType, class T, class P>
   static NetworkVariable<ModelType, T, P, Index> variable(CalledNetworks& networks,
                                                           const Parameters<ModelType, T, P>& parameters) {
@@ -134,7 +111,7 @@ struct WithNetworks<true> {
     return VariableLeaf<Index, Field>(field);
   }
 
-  /// One forward pass, and one backward, of each network.
+  /// Of any expression: one forward pass, and one backward, of each network.
   template <FieldOperand E, class... Arguments>
   static auto of(CalledNetworks&, const E& expression, const Arguments&... arguments) {
     const auto loss = as_expression(expression);
@@ -145,6 +122,7 @@ struct WithNetworks<true> {
     return std::tuple_cat(std::tuple(static_cast<double>(loss.item())), gradients.finish());
   }
 
+  /// Of a loss such as mse of one network.
   template <class Loss, class ModelType, class Image, class Label, class Weight, class T, class P>
   static auto of(CalledNetworks& networks, const NetworkLoss<Loss, ModelType, Image, Label, Weight>& loss,
                  const Parameters<ModelType, T, P>& parameters) {
@@ -161,6 +139,7 @@ struct WithNetworks<true> {
     return std::pair{evaluation.loss(), gradient};
   }
 
+ private:
   template <class ModelType, class T, class Image>
   static Parameters<ModelType, T, Partial<Sum>> gradient_of(const Parameters<ModelType, T>&, const Image& image) {
     return Parameters<ModelType, T, Partial<Sum>>("halogen::gradient", detail::sub_meshes(image).samples);
