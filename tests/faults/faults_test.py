@@ -26,8 +26,9 @@ class Runs:
     def __init__(self, program, library, launcher):
         self.program, self.library, self.launcher = program, library, launcher
 
-    def start(self, folder, how="sync", ranks=1, pause=0, fault=None, count=False, every=None):
-        environment = dict(os.environ, OMP_NUM_THREADS="1")
+    def start(self, folder, how="sync", ranks=1, pause=0, fault=None, count=False, every=None,
+              threads=1):
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
         if fault or count:
             environment.update(LD_PRELOAD=self.library, HALOGEN_FAULT_FOLDER=str(folder) + "/")
         if fault:
@@ -222,7 +223,7 @@ def main():
     process.send_signal(signal.SIGTERM)
     status, out, err = runs.end(process)
     must(status == 0 and out.startswith("stopped after "), "SIGTERM", status, out + err)
-    goes_on(folder, expected, "SIGTERM")
+    goes_on(folder, expected, "SIGTERM, and gone on by three threads", threads=3)  # the same bits
 
     # on another number of ranks
     folder = fresh()

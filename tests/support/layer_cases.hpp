@@ -25,7 +25,9 @@ struct TellsOfItsKeys : hg::Module<TellsOfItsKeys<Channels, Term, Attention>> {
 };
 
 struct CaseCounts {
-  long right = 0, wrong = 0, too_small = 0;  ///< too_small: a piece of some level would be empty, or the like
+  long right = 0, wrong = 0;
+  long too_small = 0;  ///< a piece of some level would be empty
+  long refused = 0;    ///< for any other reason, though PyTorch computes it
 };
 
 /// Which cases to run; -1: all.
@@ -99,8 +101,12 @@ CaseCounts run_cases(const std::string& name, const Reference& reference, const 
       }
       try {
         hg::layout_of<Image>(Model{}, mesh, cuts, hg::PlanKind::training_with_input_gradient);
-      } catch (const hg::Error&) {
-        ++counts.too_small;
+      } catch (const hg::Error& error) {
+        const bool is_small = leaves_a_piece_empty(error);
+        ++(is_small ? counts.too_small : counts.refused);
+        if (!is_small && world().rank() == 0)
+          std::printf("%s case %d, mesh %s, cuts %s: refused: %s\n", name.c_str(), number, text(mesh).c_str(),
+                      cuts_of.c_str(), error.what());
         continue;
       }
       auto result =

@@ -35,17 +35,20 @@ int main(int argc, char** argv) {
       ++counts.wrong;
       if (world.rank() == 0) std::printf("%s: %s\n", name.c_str(), error.what());
     }
-    if (counts.wrong > 0 && world.rank() == 0)
+    if (counts.wrong + counts.refused > 0 && world.rank() == 0)
       std::printf("  %s\n  again: ./dev fuzz layers --seed %llu --model %d --ranks %d\n", model->text, choice.seed,
                   model->number, world.size());
     if (each && world.rank() == 0)
       std::printf("%d: %ld right, %ld wrong, %ld refused\n", model->number, counts.right, counts.wrong,
-                  counts.too_small);
-    all.right += counts.right, all.wrong += counts.wrong, all.too_small += counts.too_small;
+                  counts.too_small + counts.refused);
+    all.right += counts.right, all.wrong += counts.wrong;
+    all.too_small += counts.too_small, all.refused += counts.refused;
   }
   if (world.rank() == 0)
-    std::printf("%d ranks, %d of %d models: %ld cases right, %ld wrong; %ld fields too small for their mesh\n",
-                world.size(), only >= 0 ? 1 : static_cast<int>(models.size()), models_drawn, all.right, all.wrong,
-                all.too_small);
-  return all.wrong == 0 ? 0 : 1;
+    std::printf(
+        "%d ranks, %d of %d models: %ld cases right, %ld wrong, %ld refused; %ld fields too small for their "
+        "mesh\n",
+        world.size(), only >= 0 ? 1 : static_cast<int>(models.size()), models_drawn, all.right, all.wrong, all.refused,
+        all.too_small);
+  return all.wrong + all.refused == 0 ? 0 : 1;
 }
