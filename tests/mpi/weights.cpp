@@ -96,6 +96,7 @@ struct BilinearUNet {
 }  // namespace
 
 TEST_CASE("ResNet-18") { check_model<hg::ResNet<18, classes, 3, 2>>("resnet18", {2, 197, 229}); }
+TEST_CASE("ResNet-50") { check_model<hg::ResNet<50, classes, 3, 1>>("resnet50", {2, 197, 229}); }
 TEST_CASE("ConvNeXt") { check_model<hg::ConvNeXt<classes, 3, std::array{4, 6, 8, 10}>>("convnext", {2, 197, 229}); }
 TEST_CASE("U-Net with batch norms and bilinear upsampling") {
   check_model<BilinearUNet>("unet_bilinear", {2, 29, 37}, 37);

@@ -44,15 +44,33 @@ class BasicBlock(nn.Module):
         return F.relu(y + (x if self.downsample is None else self.downsample(x)))
 
 
-class ResNet18(nn.Module):
-    def __init__(self, width):
+class Bottleneck(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        inner = outputs // 4
+        self.conv1, self.bn1 = nn.Conv2d(inputs, inner, 1, bias=False), nn.BatchNorm2d(inner)
+        self.conv2, self.bn2 = nn.Conv2d(inner, inner, 3, stride, 1, bias=False), nn.BatchNorm2d(inner)
+        self.conv3, self.bn3 = nn.Conv2d(inner, outputs, 1, bias=False), nn.BatchNorm2d(outputs)
+        self.downsample = None
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        y = F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
+        y = self.bn3(self.conv3(y))
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet(nn.Module):
+    def __init__(self, block, blocks, width, expansion):
         super().__init__()
         self.conv1 = nn.Conv2d(3, width, 7, 2, 3, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         channels = width
         for i in range(4):
-            wide = width << i
-            stage = nn.Sequential(BasicBlock(channels, wide, 1 if i == 0 else 2), BasicBlock(wide, wide, 1))
+            wide = (width << i) * expansion
+            rest = [block(wide, wide, 1) for _ in range(blocks[i] - 1)]
+            stage = nn.Sequential(block(channels, wide, 1 if i == 0 else 2), *rest)
             setattr(self, f"layer{i + 1}", stage)
             channels = wide
         self.fc = nn.Linear(channels, CLASSES)
@@ -379,7 +397,8 @@ def write_diffusion(folder, name, model):
 def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     torch.use_deterministic_algorithms(True)
-    write(folder, "resnet18", ResNet18(2), (2, 3, 197, 229))
+    write(folder, "resnet18", ResNet(BasicBlock, (2, 2, 2, 2), 2, 1), (2, 3, 197, 229))
+    write(folder, "resnet50", ResNet(Bottleneck, (3, 4, 6, 3), 1, 4), (2, 3, 197, 229))
     write(folder, "convnext", ConvNeXt((4, 6, 8, 10), (3, 3, 9, 3)), (2, 3, 197, 229))
     write(folder, "unet_bilinear", BilinearUNet(4), (2, 3, 29, 37))
     write(folder, "field_transformer", FieldTransformer(3, CLASSES, 12, 2, 2, lambda: NeighborhoodAttention(12, 3, 5)),

@@ -1,5 +1,6 @@
 // The graph and the plan of the three-level U-Net, pinned: a change here is a change of what runs.
 #include "halogen/layers/crop.hpp"
+#include "halogen/models/resnet.hpp"
 #include "halogen/models/unet.hpp"
 #include "halogen/plan/trace.hpp"
 
@@ -15,6 +16,20 @@ constexpr index_t unet(index_t in, index_t out, index_t base) {
   return block(in, base) + block(base, 2 * base) + block(2 * base, 4 * base) + block(6 * base, 2 * base) +
          block(3 * base, base) + base * out + out;
 }
+/// Of two levels, and of four.
+constexpr index_t shallow(index_t in, index_t out, index_t base) {
+  return block(in, base) + block(base, 2 * base) + block(3 * base, base) + base * out + out;
+}
+constexpr index_t deep(index_t in, index_t out, index_t base) {
+  return unet(in, out, base) + block(4 * base, 8 * base) + block(12 * base, 4 * base);
+}
+static_assert(graph_of<UNet<3, 2, 8, Globe, 8, 2>, 3>.parameter_count == shallow(3, 2, 8));
+static_assert(graph_of<UNet<3, 2, 8, Globe, 8, 4>, 3>.parameter_count == deep(3, 2, 8));
+// torchvision's resnet18, 34 and 50
+static_assert(graph_of<ResNet<18>, 3>.parameter_count == 11689512);
+static_assert(graph_of<ResNet<34>, 3>.parameter_count == 21797672);
+static_assert(graph_of<ResNet<50>, 3>.parameter_count == 25557032);
+
 template <int In, int Out, int Base>
 inline constexpr const Graph& graph = graph_of<UNet<In, Out, Base, Globe>, In>;
 
