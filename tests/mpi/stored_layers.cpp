@@ -272,6 +272,17 @@ TEST_CASE("crops and rolls") {
                              hg::Roll2d<-1, 2>, hg::ReflectionPad2d<2>, hg::Crop2d<1, 3, 4, 0>, hg::Conv2d<3, 2>>;
   support::check_composition<Net, 2, 2, true>();
 }
+TEST_CASE("crops and rolls of signals") {
+  const auto input = support::numbers<double>(2 * 2 * 22, 4);
+  std::vector<double> expected;
+  for (std::size_t row = 0; row < 4; ++row)
+    for (std::size_t i = 0; i < 20; ++i) expected.push_back(input[row * 22 + (i + 1 + 22 - 3) % 22]);
+  for (const auto& mesh : support::meshes_of<support::SignalMesh>(2))
+    CHECK(support::infer<hg::Sequential<hg::Roll1d<3>, hg::Crop1d<1, 1>>, 2>(mesh, {2, 22}, {}, input) == expected);
+  using Net = hg::Sequential<hg::Conv1d<2, 3, hg::Kernel<3>, hg::Padding<1>>, hg::Tanh, hg::Roll1d<-2>,
+                             hg::ReflectionPad1d<2>, hg::Crop1d<1, 3>, hg::Conv1d<3, 2>>;
+  support::check_composition<Net, 2, 2, true, support::SignalMesh>();
+}
 TEST_CASE("pads of zeros and of a value") {
   using Half = std::ratio<1, 2>;
   check<hg::ZeroPad2d<2, 0, 1, 3>, 2>("zero_pad", "edges_of_pools");

@@ -267,7 +267,7 @@ class Model:
         return f"hg::Sequential<{twice}, hg::Tanh, {twice}>", module
 
     def crop(self):
-        if self.blocks or self.dims == 1:
+        if self.blocks:
             return None
         ends = [(self.r.randint(0, 2), self.r.randint(0, 2)) for _ in range(self.dims)]
         return (f"hg::Crop{self.dims}d<{', '.join(str(n) for end in ends for n in end)}>",
@@ -275,8 +275,6 @@ class Model:
                     slice(low, size - high) for (low, high), size in zip(ends, x.shape[2:]))].contiguous()))
 
     def roll(self):
-        if self.dims == 1:
-            return None
         shifts = self.numbers(-2, 2)
         return (f"hg::Roll{self.dims}d<{', '.join(map(str, shifts))}>",
                 lambda torch: Function(torch, lambda x: torch.roll(x, shifts, tuple(range(2, 2 + self.dims)))))

@@ -1,6 +1,6 @@
 // Crop2d<Top, Bottom, Left, Right>: x without so many points at each side, as torch's x[:, :, Top:-Bottom,
-// Left:-Right]; Crop3d the same of volumes. Roll2d<Down, Right>: y[n, c, i, j] = x[n, c, (i - Down) mod H, (j - Right)
-// mod W], as torch.roll(x, (Down, Right), (2, 3)).
+// Left:-Right]; Crop1d and Crop3d the same of signals and volumes. Roll2d<Down, Right>: y[n, c, i, j] = x[n, c, (i -
+// Down) mod H, (j - Right) mod W], as torch.roll(x, (Down, Right), (2, 3)); Roll1d and Roll3d likewise.
 //
 //   Crop2d: (N, C, H, W) -> (N, C, H - Top - Bottom, W - Left - Right); Roll2d: the same extents
 //
@@ -115,11 +115,15 @@ struct RollLayer : OffsetLayer<Self, static_cast<int>(sizeof...(Steps)), roll_op
 
 }  // namespace detail
 
+template <int Left, int Right>
+struct Crop1d : detail::types::CropLayer<Crop1d<Left, Right>, 1, Left, Right> {};
 template <int Top, int Bottom, int Left, int Right>
 struct Crop2d : detail::types::CropLayer<Crop2d<Top, Bottom, Left, Right>, 2, Top, Bottom, Left, Right> {};
 template <int Front, int Back, int Top, int Bottom, int Left, int Right>
 struct Crop3d : detail::types::CropLayer<Crop3d<Front, Back, Top, Bottom, Left, Right>, 3, Front, Back, Top, Bottom,
                                          Left, Right> {};
+template <int Right>
+struct Roll1d : detail::types::RollLayer<Roll1d<Right>, Right> {};
 template <int Down, int Right>
 struct Roll2d : detail::types::RollLayer<Roll2d<Down, Right>, Down, Right> {};
 template <int Deep, int Down, int Right>

@@ -221,7 +221,7 @@ struct Interpolate
 template <class To, class Mode = Nearest, class... Options>
 struct Interpolate1d : detail::InterpolateLayer<Interpolate1d<To, Mode, Options...>, 1, To, Mode, Options...> {};
 
-/// x at the extents and cuts of `like`. Volumes: Trilinear, or Nearest and NearestExact with Dimensions = 3.
+/// x at the extents and cuts of `like`. Planes; volumes with Trilinear, signals with Linear1d.
 template <class Mode, class... Options>
 constexpr Traced interpolate_to(Traced x, Traced like) {
   constexpr int of_mode = detail::ModeOf<Mode>::dimensions, dimensions = of_mode == 0 ? 2 : of_mode;
