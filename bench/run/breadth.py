@@ -26,8 +26,9 @@ def of_halogen(build, python):
     done = subprocess.run(["mpirun", "-n", "2", str(program), "--data", str(folder), "--each", "1"],
                           stdout=subprocess.PIPE, text=True)
     found = {}
-    for number, right, wrong in re.findall(r"^(\d+): (\d+) right, (\d+) wrong", done.stdout, re.MULTILINE):
-        found[int(number)] = "wrong" if int(wrong) else "right" if int(right) else "refused"
+    counts = re.findall(r"^(\d+): (\d+) right, (\d+) wrong, (\d+) refused", done.stdout, re.MULTILINE)
+    for number, right, wrong, refused in counts:
+        found[int(number)] = "wrong" if int(wrong) else "refused" if int(refused) or not int(right) else "right"
     return found
 
 

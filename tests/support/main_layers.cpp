@@ -39,8 +39,7 @@ int main(int argc, char** argv) {
       std::printf("  %s\n  again: ./dev fuzz layers --seed %llu --model %d --ranks %d\n", model->text, choice.seed,
                   model->number, world.size());
     if (each && world.rank() == 0)
-      std::printf("%d: %ld right, %ld wrong, %ld refused\n", model->number, counts.right, counts.wrong,
-                  counts.too_small + counts.refused);
+      std::printf("%d: %ld right, %ld wrong, %ld refused\n", model->number, counts.right, counts.wrong, counts.refused);
     all.right += counts.right, all.wrong += counts.wrong;
     all.too_small += counts.too_small, all.refused += counts.refused;
   }
