@@ -127,6 +127,21 @@ void check_checkpoint(const Optimizer& settings) {
   CHECK(other.averaged_parameters().to_host() == one.averaged_parameters().to_host());
   support::world().barrier();
   if (support::world().rank() == 0) std::filesystem::remove(file);
+  // a folder, of parameters in shards, in the middle of the schedule too
+  const auto shards = hg::shard_parameters<"data", "height">;
+  using Sharded = hg::Trainer<Net, Optimizer, support::Mesh, double, std::remove_const_t<decltype(shards)>>;
+  Sharded first(Net{}, settings, mesh, options, shards),
+      second(Net{}, settings, mesh, {.seed = 9, .average = 0.9}, shards);
+  for (int i = 0; i < 3; ++i) first.step(hg::mse, data.x, data.y);
+  hg::Checkpoints checkpoints(file.string() + ".d");
+  checkpoints.save(first);
+  CHECK(checkpoints.load_newest(second).has_value());
+  CHECK(second.learning_rate() == first.learning_rate());
+  for (int i = 0; i < 3; ++i) first.step(hg::mse, data.x, data.y), second.step(hg::mse, data.x, data.y);
+  CHECK(hg::host_copy(second.parameters().view()) == hg::host_copy(first.parameters().view()));
+  CHECK(hg::host_copy(second.averaged_parameters().view()) == hg::host_copy(first.averaged_parameters().view()));
+  support::world().barrier();
+  if (support::world().rank() == 0) std::filesystem::remove_all(file.string() + ".d");
 }
 
 }  // namespace
