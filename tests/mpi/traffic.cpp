@@ -185,6 +185,41 @@ TEST_CASE("a model of radius 0 sends no halos on any mesh") {
   }
 }
 
+/// A norm between two convolutions; a vector of all points that every point sees.
+template <class Norm>
+using Normed = hg::Sequential<hg::Conv2d<in, 4>, Norm, hg::ReLU, hg::Conv2d<4, 1>>;
+template <class Pool>
+struct Seen : hg::Module<Seen<Pool>> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced first = hg::Conv2d<in, 4>{}(x);
+    const hg::Traced vector = Pool{}(first);
+    return hg::Conv2d<4, 1>{}(first + hg::expand(vector, first));
+  }
+};
+/// Sums of one step beside those of weights, loss and gradient: all_gathers, and all_reduces.
+template <class Model>
+void check_sums(const hg::DeviceMesh<support::Mesh>& mesh, bool sends, int all_gathers, int all_reduces) {
+  Training<Model> training(mesh, 2);
+  const hg::CommStatistics spent = second_step(training);
+  CHECK(spent.messages == hg::Tally{});
+  CHECK(spent.all_gathers.count == (sends ? all_gathers : 0));
+  CHECK(spent.all_reduces.count == (mesh.size() > 1 ? 3 : 0) + (sends ? all_reduces : 0));
+}
+
+TEST_CASE("one message of a norm and direction; of a vector of all points one forward, and one of what sees it") {
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const bool plane = mesh.extent(1) * mesh.extent(2) > 1;
+    check_sums<Normed<hg::BatchNorm2d<4>>>(mesh, mesh.size() > 1, 1, 1);
+    check_sums<Normed<hg::GroupNorm<2, 4>>>(mesh, plane, 1, 1);
+    check_sums<Normed<hg::InstanceNorm2d<4>>>(mesh, plane, 1, 1);
+    check_sums<Normed<hg::LayerNormOver<4, 36, 48>>>(mesh, plane, 1, 1);
+    check_sums<Normed<hg::LayerNorm<4>>>(mesh, plane, 0, 0);
+    check_sums<Seen<hg::GlobalAvgPool>>(mesh, plane, 0, 2);
+    check_sums<Seen<hg::GlobalMaxPool>>(mesh, plane, 0, 3);
+  }
+}
+
 TEST_CASE("nothing is allocated from the second step on") {
   for (const auto& mesh : support::meshes(1)) {
     CAPTURE(support::text(mesh));
