@@ -276,8 +276,8 @@ TEST_CASE("a file of another model is refused with its name, the tensor, and bot
   using Two = hg::Sequential<Net, Wide>;
   auto two = hg::initial_parameters<Two, float>(2);
   CHECK(said(two) == "'" + file.string() +
-                         "': there is no tensor '0.weight', '0.bias', '1.weight', '1.bias': give a file of this model "
-                         "and value type");
+                         "': there is no tensor '0.weight', '0.bias', '1.weight', '1.bias'; the model has no tensor "
+                         "'weight', 'bias': give a file of this model and value type");
   auto one = hg::initial_parameters<hg::Conv2d<1, 1, hg::Kernel<3>, hg::Padding<1>, hg::Bias<false>>, float>(2);
   const auto unexpected = hg::load_parameters(file, one, mesh.world());
   CHECK(unexpected == (mesh.rank() == 0 ? std::vector<std::string>{"bias"} : std::vector<std::string>{}));

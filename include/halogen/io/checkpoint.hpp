@@ -45,8 +45,19 @@ std::optional<std::vector<T>> widened(const NamedTensor& tensor) {
   return std::nullopt;
 }
 
+/// Names in the file that are none of these, but for an optimiser's and the batches that PyTorch's norms count.
+inline std::vector<std::string> unexpected_in(const std::vector<NamedTensor>& tensors,
+                                              const std::vector<std::string>& names) {
+  std::vector<std::string> unexpected;
+  for (const NamedTensor& tensor : tensors)
+    if (std::ranges::find(names, tensor.name) == names.end() && !tensor.name.starts_with("optimizer.") &&
+        !tensor.name.ends_with("num_batches_tracked"))
+      unexpected.push_back(tensor.name);
+  return unexpected;
+}
+
 /// The flat array from a file's tensors, which have these names, after the prefix, and the model's shapes. One Error
-/// names all that are missing or do not fit.
+/// names all that are missing or do not fit, and where some are missing what else the file has.
 template <class ModelType, class T>
 std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std::string& prefix,
                              const std::filesystem::path& file, InFile what = InFile::all,
@@ -73,19 +84,13 @@ std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std:
                text_of(tensor->shape) + ", but the model's is " + dtype_name<T>() + " " + text_of(needed);
   }
   if (missing.empty() && wrong.empty()) return all;
-  throw Error("'" + file.string() + "': " + (missing.empty() ? "" : "there is no tensor " + listed(missing)) +
-              (missing.empty() || wrong.empty() ? "" : "; ") + wrong + ": give a file of this model and value type");
-}
-
-/// Names in the file that are none of these, but for an optimiser's and the batches that PyTorch's norms count.
-inline std::vector<std::string> unexpected_in(const std::vector<NamedTensor>& tensors,
-                                              const std::vector<std::string>& names) {
-  std::vector<std::string> unexpected;
-  for (const NamedTensor& tensor : tensors)
-    if (std::ranges::find(names, tensor.name) == names.end() && !tensor.name.starts_with("optimizer.") &&
-        !tensor.name.ends_with("num_batches_tracked"))
-      unexpected.push_back(tensor.name);
-  return unexpected;
+  std::vector<std::string> faults;
+  if (!missing.empty()) faults.push_back("there is no tensor " + listed(missing));
+  if (!wrong.empty()) faults.push_back(wrong);
+  if (!missing.empty() && prefix.empty())
+    if (const auto unexpected = unexpected_in(tensors, names); !unexpected.empty())
+      faults.push_back("the model has no tensor " + listed(unexpected));
+  throw Error("'" + file.string() + "': " + in_one_line(faults, "; ") + ": give a file of this model and value type");
 }
 
 /// Collective: the whole flat array on rank 0, on the host, nothing elsewhere; bucket by bucket where they are sharded.
