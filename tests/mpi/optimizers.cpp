@@ -275,6 +275,11 @@ TEST_CASE(
     CHECK(memory_of.optimizer == 8 * pieces);
     hg::Trainer sharded(Half{}, hg::AdamW{}, mesh, {.average = 0.9}, over_height);
     CHECK(sharded.optimizer_state().bytes() == 3 * 4 * pieces);
+    auto whole_gradient = hg::initial_parameters<Half, float>(4).zeros("gradient");
+    whole_gradient.copy_from_host(std::vector<float>(37, 2));
+    const auto in_pieces = hg::redistribute(whole_gradient, mesh, over_height);
+    CHECK(!in_pieces.has_buffers());
+    CHECK(hg::redistribute<hg::Replicate>(in_pieces).to_host(5) == std::vector<float>(1, 2));
   }
 }
 

@@ -129,12 +129,13 @@ Parameters<ModelType, T, Shard<0>> initial_parameters(std::uint64_t seed, const 
   return parameters;
 }
 
-/// Replicate -> Shard: a copy of this rank's pieces. Nothing moves.
+/// Replicate -> Shard: a copy of this rank's pieces, of a gradient without buffers. Nothing moves.
 template <class ModelType, class T, class MeshType, ShardsParameters Sharding>
 Parameters<ModelType, T, Shard<0>> redistribute(const Parameters<ModelType, T>& parameters,
                                                 const DeviceMesh<MeshType>& mesh, Sharding sharding) {
   const std::vector<T> all = parameters.to_host();
   Parameters<ModelType, T, Shard<0>> result(sharding.template on<ModelType, T>(mesh));
+  if (!parameters.has_buffers()) result = result.zeros("halogen::gradient");
   result.fill(
       [&](const ParameterBuckets::Bucket&) { return [&](index_t i) { return all[static_cast<std::size_t>(i)]; }; });
   return result;
