@@ -12,6 +12,7 @@
 
 #include "support/network.hpp"
 #include "support/refusal.hpp"
+#include "support/run_name.hpp"
 
 namespace test_checkpoints {
 
@@ -29,7 +30,7 @@ constexpr hg::AdamW settings{.lr = 1e-2};
 struct Folder {
   fs::path path;
   explicit Folder(const std::string& name = "checkpoints")
-      : path(fs::temp_directory_path() / ("halogen_" + name + "_" + std::to_string(support::world().size()))) {
+      : path(fs::temp_directory_path() / ("halogen_" + name + "_" + support::run_name(support::world().size()))) {
     remove();
   }
   ~Folder() { remove(); }

@@ -8,6 +8,7 @@
 
 #include "support/network.hpp"
 #include "support/refusal.hpp"
+#include "support/run_name.hpp"
 
 namespace test_fsdp_checkpoint {
 
@@ -19,7 +20,7 @@ using Sharding = hg::ShardParameters<"data">;
 
 std::filesystem::path file_of(const std::string& name) {
   return std::filesystem::temp_directory_path() /
-         ("halogen_fsdp_" + std::to_string(support::world().size()) + "_" + name + ".safetensors");
+         ("halogen_fsdp_" + support::run_name(support::world().size()) + "_" + name + ".safetensors");
 }
 
 std::vector<char> bytes_of(const std::filesystem::path& path) {

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "support/run_name.hpp"
+
 namespace test_masks {
 
 namespace hg = halogen;
@@ -136,7 +138,7 @@ TEST_CASE("masks in files, as BOOL") {
   const auto mesh = line();
   const Mask mask = masked(mesh);
   const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / ("masks_" + std::to_string(mesh.size()) + ".safetensors");
+      std::filesystem::temp_directory_path() / ("masks_" + support::run_name(mesh.size()) + ".safetensors");
   hg::save_fields(file, hg::NamedField{"mask", mask});
   CHECK(hg::full_tensor(hg::load_field<Columns>(file, "mask", mesh)) == all(is_set));
   if (mesh.rank() == 0) {

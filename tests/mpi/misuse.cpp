@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/refusal.hpp"
+#include "support/run_name.hpp"
 
 namespace test_misuse {
 
@@ -260,7 +261,8 @@ TEST_CASE("extents are compared once for a field that the program makes, and nev
 TEST_CASE("a file of another model is refused with its name, the tensor, and both types and shapes") {
   using Wide = hg::Conv2d<1, 4, hg::Kernel<3>, hg::Padding<1>>;
   const auto mesh = line();
-  const auto file = std::filesystem::temp_directory_path() / ("misuse_" + std::to_string(mesh.size()) + ".safetensors");
+  const auto file =
+      std::filesystem::temp_directory_path() / ("misuse_" + support::run_name(mesh.size()) + ".safetensors");
   hg::save_parameters(file, hg::initial_parameters<Net, float>(1), mesh.world());
   auto wide = hg::initial_parameters<Wide, float>(2);
   auto exact = hg::initial_parameters<Net, double>(2);

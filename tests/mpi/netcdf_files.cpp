@@ -15,6 +15,7 @@
 #include "support/network.hpp"
 #include "support/reference_files.hpp"
 #include "support/refusal.hpp"
+#include "support/run_name.hpp"
 
 namespace test_netcdf_files {
 
@@ -25,7 +26,7 @@ using hg::index_t;
 
 const fs::path& folder() {
   static const fs::path path =
-      fs::temp_directory_path() / ("halogen_netcdf_" + std::to_string(support::world().size()));
+      fs::temp_directory_path() / ("halogen_netcdf_" + support::run_name(support::world().size()));
   return path;
 }
 

@@ -13,6 +13,7 @@
 
 #include "support/composition.hpp"
 #include "support/reference.hpp"
+#include "support/run_name.hpp"
 
 namespace test_optimizers {
 
@@ -117,7 +118,7 @@ void check_checkpoint(const Optimizer& settings) {
   using Trainer = hg::Trainer<Net, Optimizer, support::Mesh, double>;
   Trainer one(Net{}, settings, mesh, options), other(Net{}, settings, mesh, {.seed = 9, .average = 0.9});
   const auto file = std::filesystem::temp_directory_path() /
-                    ("halogen_optimizers_" + std::to_string(support::world().size()) + ".safetensors");
+                    ("halogen_optimizers_" + support::run_name(support::world().size()) + ".safetensors");
   for (int i = 0; i < 3; ++i) one.step(hg::mse, data.x, data.y);
   hg::save_checkpoint(file, one, support::world());
   hg::load_checkpoint(file, other, support::world());
@@ -293,7 +294,7 @@ TEST_CASE("fit: the steps that it says, held-out losses by the average, metrics,
   for (std::uint64_t i = 0; i < 3; ++i) batches.emplace_back(data_on(mesh, 2 * i).x, data_on(mesh, 2 * i).y);
   const auto held_out = hg::batches(1, [&](hg::index_t) { return hg::Batch{data_on(mesh, 9).x, data_on(mesh, 9).y}; });
   const auto folder = std::filesystem::temp_directory_path();
-  const std::string name = "halogen_fit_" + std::to_string(support::world().size());
+  const std::string name = "halogen_fit_" + support::run_name(support::world().size());
   const hg::FitOptions options{.epochs = 4,
                                .evaluate_every = 3,
                                .seed = 5,

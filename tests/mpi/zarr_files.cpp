@@ -14,6 +14,7 @@
 #include "support/network.hpp"
 #include "support/reference_files.hpp"
 #include "support/refusal.hpp"
+#include "support/run_name.hpp"
 
 namespace test_zarr_files {
 
@@ -23,7 +24,8 @@ namespace fs = std::filesystem;
 using hg::index_t;
 
 const fs::path& folder() {
-  static const fs::path path = fs::temp_directory_path() / ("halogen_zarr_" + std::to_string(support::world().size()));
+  static const fs::path path =
+      fs::temp_directory_path() / ("halogen_zarr_" + support::run_name(support::world().size()));
   return path;
 }
 
