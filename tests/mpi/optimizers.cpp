@@ -280,6 +280,19 @@ TEST_CASE(
     whole_gradient.copy_from_host(std::vector<float>(37, 2));
     const auto in_pieces = hg::redistribute(whole_gradient, mesh, over_height);
     CHECK(!in_pieces.has_buffers());
+    CHECK(hg::redistribute<hg::Replicate>(in_pieces).size() == 37);
+    // applied twice: the gradients of both calls, without what is frozen
+    const auto whole_of = [](auto share) { return hg::redistribute<hg::Replicate>(share).to_host(); };
+    const auto start = hg::initial_parameters<Half, double>(4);
+    const auto one =
+        std::get<1>(hg::value_and_grad([&](auto net) { return hg::mean(hg::square(net(data.x))); })(start));
+    const auto other = std::get<1>(hg::value_and_grad([&](auto net) { return hg::mean(net(data.x)); })(start));
+    const auto both = std::get<1>(hg::value_and_grad(
+        [&](auto net) { return hg::mean(hg::square(net(data.x))) + hg::mean(net(2.0 * data.x - data.x)); })(start));
+    auto sum = whole_of(one);
+    const auto rest = whole_of(other);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += rest[i];
+    CHECK(relative_error(whole_of(both), sum) < 1e-12);
     CHECK(hg::redistribute<hg::Replicate>(in_pieces).to_host(5) == std::vector<float>(1, 2));
   }
 }
@@ -369,8 +382,24 @@ TEST_CASE("fit: the steps that it says, held-out losses by the average, metrics,
   }
   seen = 0;
   const hg::FitOptions ended{.epochs = 9, .after_step = [&](const hg::StepReport&) { return ++seen < 4; }};
-  CHECK(hg::fit(trainer, hg::mse, batches, ended).size() == 1);
+  CHECK(hg::fit(trainer, hg::mse, batches, ended).size() == 2);
   CHECK(seen == 4);
+  // ended in the middle of an epoch: called again it tells the same, with more steps it goes on in that epoch
+  const auto run_folder = folder / (name + ".run");
+  const auto again = [&](hg::index_t number_of_steps) {
+    Trainer fresh(Net{}, settings, mesh, {.seed = 2});
+    return hg::fit(fresh, hg::mse, batches, {.steps = number_of_steps, .checkpoints = {.folder = run_folder}});
+  };
+  const auto ended_early = again(2), told_again = again(2), went_on = again(4);
+  REQUIRE(ended_early.size() == 1);
+  REQUIRE(told_again.size() == 1);
+  REQUIRE(went_on.size() == 2);
+  CHECK(told_again[0].loss == ended_early[0].loss);
+  CHECK(told_again[0].step == 2);
+  CHECK(went_on[0].step == 3);
+  CHECK(went_on[1].step == 4);
+  support::world().barrier();
+  if (support::world().rank() == 0) std::filesystem::remove_all(run_folder);
 
   Field<2> broken = batches[1].x.clone();
   broken = broken / 0.0;

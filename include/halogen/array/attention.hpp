@@ -201,8 +201,8 @@ struct Attention
       const std::string ring = bytes(goes.by_ring()), heads = bytes(goes.by_heads());
       const ContextParallel chosen = goes.chosen(options.parallel);
       if (chosen == ContextParallel::deterministic)
-        return "attention, deterministic: keys and values are gathered, and backward queries (" + ring +
-               " bytes; round the ranks the same)";
+        return "attention, deterministic: keys and values are gathered, and backward queries (" +
+               bytes(goes.by_gathering()) + " bytes; round the ranks " + ring + ")";
       if (chosen == ContextParallel::all_to_all)
         return "attention, by heads: all-to-alls of queries, keys, values and the result (" + heads +
                " bytes; round the ranks " + ring + ")";

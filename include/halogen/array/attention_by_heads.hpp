@@ -60,6 +60,7 @@ struct AttentionWay {
   constexpr bool can_go_by_heads() const { return divides() && !bias_is_cut; }
   /// Values of a sample that all ranks together send forward.
   constexpr index_t by_ring() const { return key_heads * keys * width * (ranks - 1) / (is_causal ? 2 : 1); }
+  constexpr index_t by_gathering() const { return key_heads * keys * width * (ranks - 1); }
   constexpr index_t by_heads() const {
     return (query_heads * queries + key_heads * keys) * width * (ranks - 1) / ranks;
   }

@@ -18,12 +18,14 @@ struct AttentionPlace {
   bool is_causal;
   ContextParallel parallel;
   ValueBytes bytes;
+  bool has_bias = false;
 
   int ranks() const { return queries.parts(); }
   ContextParallel way() const {
-    const AttentionWay way{
+    AttentionWay way{
         query_heads, key_heads, queries.extent(),          keys.extent(),         width + value_width, ranks(),
         ranks(),     is_causal, moved_for_zigzag(queries), moved_for_zigzag(keys)};
+    way.has_bias = has_bias;
     return way.chosen(parallel);
   }
 };

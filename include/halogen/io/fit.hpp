@@ -241,6 +241,7 @@ class FitRun {
                             std::to_string(options.evaluate_every) + ": give 1 or more, of steps 0 or more");
     all_ = options.steps > 0 ? options.steps : options.epochs * batches_;
     resume();
+    if (done() < all_) at_.part.reset();  // the epoch goes on
     open_metrics();
     resumed_ = done();
     taken_ = trainer.optimizer_state().steps();
@@ -284,6 +285,7 @@ class FitRun {
       metrics_.open(options_.metrics);
       if (!metrics_) throw Error("'" + options_.metrics.string() + "' cannot be written: look at its folder");
       for (const EpochReport& report : at_.history) write_metrics(report);
+      if (at_.part) write_metrics(*at_.part);
     });
   }
   void write_metrics(const EpochReport& report) {
@@ -323,8 +325,9 @@ class FitRun {
     at_.loss += value / static_cast<double>(batches_);
     samples_ += batch.x.extent(0);
     if (shows_) show(value);
-    if (at_.batch == batches_ || done() == all_) end_epoch();
-    return !options_.after_step || options_.after_step({taken_, epoch, value, rate_});
+    const bool goes_on = !options_.after_step || options_.after_step({taken_, epoch, value, rate_});
+    if (at_.batch == batches_ || done() == all_ || !goes_on) end_epoch();
+    return goes_on;
   }
 
   void show(double value) const {
@@ -345,7 +348,7 @@ class FitRun {
                               : held_out_loss(loss_, held_out_, trainer_.parameters());
     agree(world_, [&] { write_metrics(report); });
     if (at_.batch < batches_) {
-      part_ = report;
+      at_.part = report;
       return;
     }
     at_.history.push_back(report);
@@ -355,7 +358,7 @@ class FitRun {
   FitHistory history(bool stopped) const {
     FitHistory all;
     all.assign(at_.history.begin(), at_.history.end());
-    if (part_) all.push_back(*part_);
+    if (at_.part) all.push_back(*at_.part);
     all.stopped = stopped;
     return all;
   }
@@ -371,7 +374,6 @@ class FitRun {
   double rate_ = 0;
   std::optional<FitKeeper> keeper_;
   FitPosition at_;
-  std::optional<EpochReport> part_;
   std::ofstream metrics_;
   Clock::time_point start_ = Clock::now(), epoch_begin_ = start_;
 };

@@ -53,6 +53,7 @@ struct FitPosition {
   index_t epoch = 0, batch = 0;
   double loss = 0;
   std::vector<EpochReport> history{};
+  std::optional<EpochReport> part{};  ///< of an epoch in whose middle the run has ended
 };
 
 /// Whether this process has been told to end (SIGTERM), while it lives.
@@ -111,6 +112,7 @@ class FitKeeper {
     position.batch = state.at("batch");
     position.loss = state.at("loss");
     for (const nlohmann::ordered_json& line : state.at("history")) position.history.push_back(epoch_report_of(line));
+    if (state.contains("part")) position.part = epoch_report_of(state["part"]);
     return position;
   }
 
@@ -156,12 +158,13 @@ class FitKeeper {
   void save(const AnyTrainer& trainer, const FitPosition& position) {
     nlohmann::ordered_json history = nlohmann::ordered_json::array();
     for (const EpochReport& report : position.history) history.push_back(json_of(report));
-    checkpoints_.save(trainer, {{"fit",
-                                 {{"order", order_},
-                                  {"epoch", position.epoch},
-                                  {"batch", position.batch},
-                                  {"loss", position.loss},
-                                  {"history", std::move(history)}}}});
+    nlohmann::ordered_json state{{"order", order_},
+                                 {"epoch", position.epoch},
+                                 {"batch", position.batch},
+                                 {"loss", position.loss},
+                                 {"history", std::move(history)}};
+    if (position.part) state["part"] = json_of(*position.part);
+    checkpoints_.save(trainer, {{"fit", std::move(state)}});
     saved_ = trainer.optimizer_state().steps();
   }
 

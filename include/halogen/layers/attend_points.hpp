@@ -127,9 +127,10 @@ struct AttendToAll {
     const auto [queries, rank] = layout.sequence(place.level[0]);
     const index_t all = Apart ? Heads : Heads + 2 * KeyHeads, width = place.channels[0] / all;
     const Cut keys = layout.sequence(place.level[Apart ? 1 : 0]).first;
-    TrafficUse use = attention_traffic({layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank,
-                                        Options.is_causal, Options.parallel, layout.value_bytes()},
-                                       backward);
+    TrafficUse use = attention_traffic(
+        {layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank, Options.is_causal, Options.parallel,
+         layout.value_bytes(), Term != KeyTerm::none || Options.grid_dimensions > 0},
+        backward);
     if (Term != KeyTerm::none && !backward)  // of all points on every rank
       for (int peer = 1; peer < keys.parts(); ++peer)
         use.add(layout.samples() * place.channels[Apart ? 2 : 1] * keys.piece(rank).size() *

@@ -41,7 +41,7 @@ void add_parameters(GradientSink& gradients, const Share& share) {
         "one network is applied to images that different mesh dimensions cut: its gradients are sums over different "
         "ranks; give the images the same placements");
   const execution_space space;
-  launch_range(space, "halogen::add_gradients", sum->count,
+  launch_range(space, "halogen::add_gradients", sum->trained_values(),
                kernels::AddArrays<typename Share::value_type>{sum->data(), share.data()});
   space.fence("halogen::add_gradients");
 }

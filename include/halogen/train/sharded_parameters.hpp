@@ -145,11 +145,12 @@ Parameters<ModelType, T, Shard<0>> redistribute(const Parameters<ModelType, T>& 
 template <class To, class ModelType, class T>
   requires std::is_same_v<To, Replicate>
 Parameters<ModelType, T> redistribute(const Parameters<ModelType, T, Shard<0>>& parameters) {
-  std::vector<T> all(static_cast<std::size_t>(parameters.count));
+  Parameters<ModelType, T> result;
+  if (!parameters.has_buffers()) result = result.zeros("halogen::gradient");
+  std::vector<T> all(static_cast<std::size_t>(result.size()));
   parameters.for_each_bucket([&](const ParameterBuckets::Bucket& bucket, const T* values) {
     std::copy(values, values + (bucket.end - bucket.begin), all.begin() + bucket.begin);
   });
-  Parameters<ModelType, T> result;
   result.copy_from_host(all);
   return result;
 }

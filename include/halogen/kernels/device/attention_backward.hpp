@@ -193,7 +193,8 @@ struct AttentionKeyGradient {
     value_sums.clear();
     using Pairs = HeldBlocks<T, Tile::pair_blocks, others / mma_columns>;
     const T factor = static_cast<T>(shape.scale);
-    const index_t start = shape.first_that_sees(task.begin);
+    // whole blocks, so that the groups in which products are added do not depend on where the piece begins
+    const index_t start = shape.first_that_sees(task.begin) / others * others;
     for (index_t q = start; q < shape.queries; q += others) {
       Pairs logits, products;
       add_products<Tile>(team, task, saved.key, saved.query, shape.embedding, factor, q, shape.queries, q == start,
