@@ -730,6 +730,11 @@ class PlanRun {
   }
 
   /// The i-th thing that the launch reads, as it sees it.
+  std::vector<Field> operands(int first, int count) {
+    std::vector<Field> values;
+    for (int i = 0; i < count; ++i) values.push_back(operand(first + i));
+    return values;
+  }
   Field operand(int i) {
     const hg::Read& what = launch().reads[i];
     using Role = hg::Read::Role;
@@ -916,19 +921,14 @@ void PlanRun::define_map() {
   functors()[hg::detail::address_of_type<Of>] = [](const std::vector<Field>& x, const Row* parameters) {
     return mapped<F, Values>(F{}, x, parameters);
   };
-  const auto values = [](PlanRun& run, int first) {
-    std::vector<Field> values;
-    for (int i = 0; i < Values; ++i) values.push_back(run.operand(first + i));
-    return values;
-  };
   const auto parameters = [](PlanRun& run) { return count > 0 ? &run.parameter(0) : nullptr; };
   computed_by()[hg::kind_of<typename Of::Forward>()] = [=](PlanRun& run) {
-    return mapped<F, Values>(F{}, values(run, 0), parameters(run));
+    return mapped<F, Values>(F{}, run.operands(0, Values), parameters(run));
   };
   const auto slope = [=]<int I>(PlanRun& run, std::integral_constant<int, I>) {
     Field owed = run.operand(0);
     const auto partial = [](auto... x) { return hg::PartialOf<F, I>{}(x...); };
-    const std::vector<Field> at = values(run, 1);
+    const std::vector<Field> at = run.operands(1, Values);
     const Row* const of = parameters(run);
     for (int c = 0; c < channels_of(owed); ++c)
       for (int i = 0; i < points_of(owed); ++i)
@@ -998,20 +998,17 @@ template <class F, int Values, unsigned Vectors, bool MakesVector>
 void PlanRun::define_function() {
   using Of = hg::detail::FunctionOf<F, Values, Vectors, MakesVector, false>;
   using Joined = FieldsJoined<Vectors, MakesVector>;
-  const auto values = [](PlanRun& run, int first) {
-    std::vector<Field> values;
-    for (int i = 0; i < Values; ++i) values.push_back(run.operand(first + i));
-    return values;
-  };
   definitions()[&Of::operation] = [](const hg::Node&, const Parameters&, const std::vector<Field>& x) {
     return Joined{x}.value();
   };
-  computed_by()[hg::kind_of<typename Of::Forward>()] = [=](PlanRun& run) { return Joined{values(run, 0)}.value(); };
+  computed_by()[hg::kind_of<typename Of::Forward>()] = [=](PlanRun& run) {
+    return Joined{run.operands(0, Values)}.value();
+  };
   [&]<int... I>(std::integer_sequence<int, I...>) {
     ((computed_by()[hg::kind_of<typename Of::template Backward<I>>()] =
           [=](PlanRun& run) {
             const Field slope = run.operand(0);
-            const std::vector<Field> at = values(run, 1);
+            const std::vector<Field> at = run.operands(1, Values);
             return run.of_source(Joined{at}.gradient(slope, I));
           }),
      ...);

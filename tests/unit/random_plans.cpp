@@ -339,12 +339,9 @@ class RandomGraph {
   }
   /// A vector, if there is one, where some value has points.
   void expand(int at) {
-    std::vector<int> vectors;
-    for (int i = 0; i < count(); ++i)
-      if (is_vector(i)) vectors.push_back(i);
-    if (vectors.empty() || is_vector(at)) return;
-    const int vector = vectors[draw_.below(static_cast<int>(vectors.size()))];
-    keep("expand", {vector, at}, hg::expand(values_[vector], values_[at]));
+    if (is_vector(at)) return;
+    const int vector = drawn([&](int i) { return is_vector(i); });
+    if (vector >= 0) keep("expand", {vector, at}, hg::expand(values_[vector], values_[at]));
   }
   void interpolate(int at) {
     if (is_vector(at)) return;
@@ -418,10 +415,7 @@ class RandomGraph {
     if (is_vector(at)) return;
     const hg::Traced x = values_[at];
     const auto of_channels = [&](bool vectors) {
-      std::vector<int> found;
-      for (int i = 0; i < count(); ++i)
-        if (is_vector(i) == vectors && (*values_[i]).channels == (*x).channels) found.push_back(i);
-      return found.empty() ? -1 : found[draw_.below(static_cast<int>(found.size()))];
+      return drawn([&](int i) { return is_vector(i) == vectors && (*values_[i]).channels == (*x).channels; });
     };
     switch (draw_.below(5)) {
       case 0:
@@ -496,9 +490,14 @@ class RandomGraph {
   /// A value with which `fits` holds; -1: none.
   template <class Fits>
   int partner(int at, Fits fits) {
+    return drawn([&](int i) { return (*values_[i]).level == (*values_[at]).level && fits((*values_[i]).channels); });
+  }
+  /// One of the values that fit, -1: there is none.
+  template <class Fits>
+  int drawn(Fits fits) {
     std::vector<int> fitting;
     for (int i = 0; i < count(); ++i)
-      if ((*values_[i]).level == (*values_[at]).level && fits((*values_[i]).channels)) fitting.push_back(i);
+      if (fits(i)) fitting.push_back(i);
     return fitting.empty() ? -1 : fitting[draw_.below(static_cast<int>(fitting.size()))];
   }
 

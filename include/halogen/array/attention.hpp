@@ -165,19 +165,19 @@ struct Attention
     by_heads->reset();
     by_zigzag->reset();
     if constexpr (detail::cuts_sequence<Where>) {
-      const ContextParallel goes = this->goes(query, key, value);
-      if (goes == ContextParallel::deterministic) {
+      const ContextParallel way = chosen_way(query, key, value);
+      if (way == ContextParallel::deterministic) {
         using Gathered = detail::field_gathered<S, Where>;
         return attended(query, redistribute<Gathered>(key), redistribute<Gathered>(value), *logsumexp);
       }
-      if (goes == ContextParallel::all_to_all) {
+      if (way == ContextParallel::all_to_all) {
         using Moved = detail::field_by_heads<S, Where>;
         ByHeads& kept = by_heads->emplace(
             ByHeads{redistribute<Moved>(query), redistribute<Moved>(key), redistribute<Moved>(value), {}, {}});
         kept.output = attended(kept.query, kept.key, kept.value, kept.logsumexp);
         return redistribute_to(kept.output, result_like(query, value));
       }
-      if (goes == ContextParallel::zigzag) {
+      if (way == ContextParallel::zigzag) {
         const auto result = result_like(query, value);
         Zigzag& moved = zigzag(query, key, value);
         by_zigzag->emplace(moved.forward(scale(query.extent(3)), detail::head_rows(query).read_only(),
@@ -220,7 +220,7 @@ struct Attention
 
   /// Which way it goes.
   template <class Query, class Key, class Value>
-  ContextParallel goes(const Query& query, const Key& key, const Value& value) const {
+  ContextParallel chosen_way(const Query& query, const Key& key, const Value& value) const {
     return way(query, key, value).chosen(options.parallel);
   }
 

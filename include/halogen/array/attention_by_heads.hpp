@@ -59,13 +59,13 @@ struct AttentionWay {
   constexpr bool divides() const { return query_heads % parts == 0 && key_heads % parts == 0; }
   constexpr bool can_go_by_heads() const { return divides() && !bias_is_cut; }
   /// Values of a sample that all ranks together send forward.
-  constexpr index_t by_ring() const { return key_heads * keys * width * (ranks - 1) / (is_causal ? 2 : 1); }
   constexpr index_t by_gathering() const { return key_heads * keys * width * (ranks - 1); }
+  constexpr index_t by_ring() const { return by_gathering() / (is_causal ? 2 : 1); }
   constexpr index_t by_heads() const {
     return (query_heads * queries + key_heads * keys) * width * (ranks - 1) / ranks;
   }
   constexpr index_t by_zigzag() const {
-    return ((query_heads * moved_queries + key_heads * moved_keys) + key_heads * keys * (ranks - 1)) * width;
+    return (query_heads * moved_queries + key_heads * moved_keys) * width + by_gathering();
   }
 
   /// How it goes: ring, zigzag, all_to_all, or gathered, which is called deterministic. Throws CollectiveError where

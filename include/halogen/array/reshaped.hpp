@@ -10,6 +10,7 @@
 //   Shard<d>, flatten, A < d <= B   refused: neighbours of the result would lie on all ranks
 #pragma once
 
+#include <limits>
 #include <numeric>
 #include <string>
 

@@ -138,7 +138,7 @@ void pull(const Attention<Q, K, V, Bias...>& node, const C& cotangent, All& grad
   auto& [dq, dk, dv] = found;
   bool gathered = false;
   if constexpr (cuts_sequence<typename Node::Where>)
-    gathered = node.goes(query, key, value) == ContextParallel::deterministic;
+    gathered = node.chosen_way(query, key, value) == ContextParallel::deterministic;
   if (!gathered && !node.by_heads->has_value())
     found =
         attention_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, *node.logsumexp, of_bias);

@@ -78,6 +78,8 @@ class ValueAndGrad {
   /// Of Parameters, or of several and of fields: (loss, gradient...). The gradient of Replicate parameters is Partial;
   /// redistribute<Replicate>(gradient) makes it whole by one all_reduce. That of Shard<0> parameters is Shard<0>,
   /// summed. Collective over the image's mesh. Of an expression in which net(x) stands: a tuple (value, gradient...).
+  /// (One argument has an overload of its own: with a pack of one, clang's report of a network that does not fit is
+  /// longer than the limit of tests/house.)
   template <class Argument>
     requires(!is_sharded<Argument>)
   auto operator()(const Argument& argument) {

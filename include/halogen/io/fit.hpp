@@ -337,7 +337,7 @@ class FitRun {
   }
   double samples_per_second() const { return static_cast<double>(samples_) / since(epoch_begin_); }
 
-  /// One that `steps` ends in its middle is reported, but a run that goes on from here is in it still.
+  /// One that `steps` or `after_step` ends in its middle is reported, but a run that goes on from here is in it still.
   void end_epoch() {
     const double loss = at_.loss * (static_cast<double>(batches_) / static_cast<double>(at_.batch));
     EpochReport report{at_.epoch + 1, taken_, loss, std::nullopt, rate_, samples_per_second()};

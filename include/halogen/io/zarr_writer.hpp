@@ -196,11 +196,12 @@ class ZarrSeries {
       detail::write_json(
           store / "zarr.json",
           {{"zarr_format", 3}, {"node_type", "group"}, {"attributes", nlohmann::ordered_json::object()}});
-    if (std::filesystem::exists(path_) && !std::filesystem::is_directory(path_))
-      throw Error("'" + path_.string() +
-                  "' is no folder, and an array of Zarr is one: remove it, or give the array another name");
-    if (std::filesystem::exists(path_))  // perhaps through a link, which stays
+    if (std::filesystem::exists(path_)) {  // perhaps through a link, which stays
+      if (!std::filesystem::is_directory(path_))
+        throw Error("'" + path_.string() +
+                    "' is no folder, and an array of Zarr is one: remove it, or give the array another name");
       for (const auto& old : std::filesystem::directory_iterator(path_)) std::filesystem::remove_all(old);
+    }
     std::filesystem::create_directories(path_);
     using Json = nlohmann::ordered_json;
     Json codecs = Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}});

@@ -155,18 +155,16 @@ struct NeighborhoodGradients {
         slopes_of<true>(run, step, at);
       else
         slopes_of<false>(run, step, at);
-      if (run.shared && step == 1 && !(are_finite(run, queries) && are_finite(run, gradients)))
-        return add_seen(run, at, queries, gradients, out);
+      if (run.hides && !sums_are_finite(run, at)) return add_seen(run, at, queries, gradients, out);
       add_rows<Width>(run, step, at.scores, queries, out);
       add_rows<Width>(run, step, at.products, gradients, out + Features * run_points);
     });
   }
 
-  /// Host: of shared columns, which lie side by side where some points see a part of them.
-  static bool are_finite(const PointRun& run, const Rows& rows) {
+  /// Host: l and d of the queries in the columns. A query or gradient that is not finite leaves no finite l or d.
+  static bool sums_are_finite(const PointRun& run, const Parts& at) {
     T zero = 0;
-    for (int f = 0; f < Features; ++f)
-      for (index_t t = 0; t < run.columns.count; ++t) zero += rows.row[f][t] * T(0);
+    for (index_t t = 0; t < run.columns.count; ++t) zero += at.logarithm[t] * T(0) + at.product[t] * T(0);
     return zero == T(0);
   }
   /// Host: add_rows of both without those that a point does not see, whose NaN times 0 would reach it.
@@ -193,7 +191,7 @@ struct NeighborhoodGradients {
         store(score, weight * (load<V>(product) - detail::load_seen<Shared, V>(at.product + t * step, i)));
         store(product, weight);
       });
-    if constexpr (Shared)
+    if (run.hides)
       for (index_t i = 0; i < run.count; ++i) {
         const SpacedPoints own = scores.windows.template seen<true>(2, run.x + i);
         for (index_t t = 0; t < run.columns.count; ++t) {

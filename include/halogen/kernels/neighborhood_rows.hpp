@@ -20,6 +20,7 @@ struct PointRun {
   index_t z = 0, y = 0, x = 0, count = 0, lanes = 0;
   SpacedPoints columns;
   bool shared = false;
+  bool hides = false;  ///< shared, and some see a part of the columns
 
   /// Columns from the first that they see to the last.
   index_t width(index_t step) const { return (columns.count - 1) * step + (shared ? 1 : count); }
@@ -103,6 +104,7 @@ struct HeadWindows {
     run.shared = true;
     run.count = others, run.lanes = ceil_div(others, index_t{kernels::lanes<T>}) * kernels::lanes<T>;
     const SpacedPoints last = seen<OfKeys>(2, x + others - 1);
+    run.hides = !(last == run.columns);
     run.columns.count = last.first + last.count - run.columns.first;
     return run;
   }

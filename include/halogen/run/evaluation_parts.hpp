@@ -111,7 +111,7 @@ class EvaluationParts {
       const ParameterUse& use = launch.parameters[i];
       if (!use.gradient) {
         found.value[i] = parameters_.value(use.parameter);
-      } else if (is_shared(use.parameter, launch.node) || !trains(use.parameter)) {
+      } else if (layout_.workspace().lies_beside(plan_, use.parameter, launch.node)) {
         found.gradient[i] = std::exchange(beside, beside + plan_.graph.parameters[use.parameter].count);
         set_zero(use.parameter, found.gradient[i]);
       } else {

@@ -30,6 +30,10 @@ class Workspace {
   /// Whether another node sums this parameter's gradient first: then the launch's share lies beside it, at
   /// shared_gradients.
   bool is_shared(int parameter, int node) const { return first_to_sum_[static_cast<std::size_t>(parameter)] != node; }
+  /// So does the gradient of what is not trained, which a launch may compute all the same.
+  bool lies_beside(const Plan& plan, int parameter, int node) const {
+    return is_shared(parameter, node) || plan.graph.parameters[parameter].buffer;
+  }
   std::size_t bytes() const { return bytes_; }
   int rank_sums() const { return rank_sums_; }  ///< the most that a launch sums over ranks
 
@@ -94,7 +98,7 @@ HALOGEN_INLINE void Workspace::find_sharers(const Plan& plan, std::size_t value_
     });
     index_t values = 0;
     for (const ParameterUse& use : launch.parameters)
-      if (use.gradient && (is_shared(use.parameter, launch.node) || plan.graph.parameters[use.parameter].buffer))
+      if (use.gradient && lies_beside(plan, use.parameter, launch.node))
         values += plan.graph.parameters[use.parameter].count;
     most = std::max(most, values);
   }
