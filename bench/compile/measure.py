@@ -9,7 +9,8 @@
 A line of JSON for each name, compiler and library (compiled, headers): seconds, cpu_seconds, peak_mib of the compiler,
 object_kib, functions (of Halogen in the object), longest_symbol (characters), and by clang++ instantiations (of
 functions and classes, by -ftime-trace). compile_change compiles and links a project of two files in which one layer has
-changed. Optimised by -O2, compile_block by -O1; nvcc, where there is one and scripts/kokkos cuda has been built, compiles the U-Net alone.
+changed. Optimised by -O2, compile_block by -O1; nvcc, where there is one and scripts/kokkos cuda has been built,
+compiles the U-Net alone.
 """
 
 import argparse
@@ -27,7 +28,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 DEPTHS = (1, 2, 4, 8, 16)
 NAMES = {"compile_hello": ("hello.cpp", []),
          **{f"compile_chain_{depth}": ("chain.cpp", [f"-DDEPTH={depth}"]) for depth in DEPTHS},
-         "compile_unet": ("unet.cpp", []), "compile_block": ("block.cpp", ["-O1"]), "compile_change": ("project_model.cpp", ["-DWIDTH=24"])}
+         "compile_unet": ("unet.cpp", []), "compile_block": ("block.cpp", ["-O1"]),
+         "compile_change": ("project_model.cpp", ["-DWIDTH=24"])}
 LIBRARIES = {"compiled": ["-DHALOGEN_COMPILED=1"], "headers": []}
 
 
