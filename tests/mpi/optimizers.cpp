@@ -219,6 +219,10 @@ TEST_CASE(
   using Half = hg::Sequential<hg::Sequential<hg::Frozen<Trunk>, Head>>;
   using Behind = hg::Sequential<hg::Sequential<Trunk, hg::Frozen<Head>>>;
   // trained on both sides: eight channels, whose weights' gradient is summed beside the input's where it is wanted
+  constexpr auto in_trunk = [](std::string_view name) { return name.starts_with("0.0."); };
+  constexpr auto is_weight = [](std::string_view name) { return name.ends_with(".weight"); };
+  using ByName = hg::Frozen<Whole, in_trunk>;
+  using Biases = hg::Sequential<hg::Frozen<hg::Sequential<Trunk, Head>, is_weight>>;
   using Middle = hg::Sequential<hg::Conv2d<8, 8, hg::Kernel<3>, hg::Padding<1>>, hg::GroupNorm<2, 8>, hg::SiLU>;
   using Around = hg::Sequential<hg::Conv2d<2, 8>, Middle, hg::Conv2d<8, 1>>;
   using Between = hg::Sequential<hg::Conv2d<2, 8>, hg::Frozen<Middle>, hg::Conv2d<8, 1>>;
@@ -229,6 +233,10 @@ TEST_CASE(
     return hg::make_plan(hg::trace<M>(2), kind).launches.size();
   };
   CHECK(launches(Half{}, hg::PlanKind::training) == launches(Half{}, hg::PlanKind::inference) + 2);  // loss, weights
+  CHECK(launches(ByName{}, hg::PlanKind::training) == launches(Half{}, hg::PlanKind::training));
+  static_assert(hg::Parameters<ByName, double>::trained == 37 && hg::Parameters<Biases, double>::trained == 9);
+  constexpr auto is_none = [](std::string_view name) { return name.starts_with("head"); };
+  static_assert(hg::trace<hg::Frozen<Whole, is_none>>(2).misfit.kind == hg::Misfit::Kind::nothing_is_frozen);
   CHECK(launches(Behind{}, hg::PlanKind::training) == launches(Whole{}, hg::PlanKind::training) - 1);
   for (const auto& mesh : support::meshes(2)) {
     CAPTURE(support::text(mesh));
@@ -247,6 +255,13 @@ TEST_CASE(
     const auto [loss, all, traffic] = gradients(Whole{});
     const auto [same, of_head, less] = gradients(Half{});
     const auto [again, of_trunk, behind] = gradients(Behind{});
+    const auto by_name = gradients(ByName{});
+    CHECK(std::get<0>(by_name) == loss);
+    CHECK(std::get<1>(by_name) == of_head);
+    const auto [once_more, of_biases, with_biases] = gradients(Biases{});
+    CHECK(once_more == loss);
+    for (std::size_t i = 0; i < 6; ++i)
+      CHECK((i % 2 == 0 ? of_biases[i].empty() : relative_error(of_biases[i], all[i]) < 1e-13));
     CHECK(same == loss);
     CHECK(again == loss);
     const auto [loss_around, around, more] = gradients(Around{});
@@ -294,6 +309,35 @@ TEST_CASE(
     const auto rest = whole_of(other);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += rest[i];
     CHECK(relative_error(whole_of(both), sum) < 1e-12);
+  }
+}
+
+TEST_CASE("frozen by name: layers of which one tensor is trained, weights or biases") {
+  using All = hg::Sequential<hg::LayerNorm<2>, hg::Conv2d<2, 4, hg::Kernel<3>, hg::Padding<1>>, hg::BatchNorm2d<4>,
+                             hg::ConvTranspose2d<4, 4, hg::Kernel<2>, hg::Stride<2>>, hg::SiLU,
+                             hg::Conv2d<4, 8, hg::Kernel<3>, hg::Padding<1>, hg::Groups<4>>, hg::GlobalAvgPool,
+                             hg::Linear<8, 1>>;
+  constexpr auto is_weight = [](std::string_view name) { return name.ends_with(".weight"); };
+  constexpr auto is_bias = [](std::string_view name) { return name.ends_with(".bias"); };
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const Data data = data_on(mesh, 3);
+    const auto target = hg::infer(hg::initial_parameters<All, double>(5), data.x);
+    const auto gradients = [&]<class M>(M) {
+      const auto of = hg::initial_parameters<M, double>(4);
+      auto step = hg::value_and_grad([&](auto net) { return hg::mse(net(data.x), target); });
+      return hg::redistribute<hg::Replicate>(std::get<1>(step(of)));
+    };
+    const auto all = gradients(All{});
+    const auto of_biases = gradients(hg::Frozen<All, is_weight>{});
+    const auto of_weights = gradients(hg::Frozen<All, is_bias>{});
+    int p = 0;
+    hg::for_each_parameter_name<All>([&](std::string_view name) {
+      CAPTURE(name);
+      if (is_bias(name)) CHECK(relative_error(of_biases.to_host(p), all.to_host(p)) < 1e-12);
+      if (is_weight(name)) CHECK(relative_error(of_weights.to_host(p), all.to_host(p)) < 1e-12);
+      ++p;
+    });
   }
 }
 
@@ -471,7 +515,8 @@ TEST_CASE("settings that are none end with one sentence") {
                        "SGD: nesterov with momentum = 0.000000: give a positive momentum, and dampening 0", Fails);
   CHECK_THROWS_WITH_AS(make(hg::Adam{.schedule = hg::cosine_rate(5, {.warmup = 5})}),
                        "Adam: steps of its schedule = 5.000000: give more than the steps of its warm-up", Fails);
-  const auto none = hg::parameters_named<Model>([](std::string_view name) { return name == "head"; });
+  const std::string head = "head";
+  const auto none = hg::parameters_named<Model>([head](std::string_view name) { return name == head; });
   CHECK_THROWS_AS(make(hg::AdamW{}, {.groups = {none}}), Fails);
   CHECK_THROWS_AS(make(hg::AdamW{}, {.average = 1}), Fails);
   CHECK_THROWS_AS(make(hg::Lion{.beta1 = 1}), Fails);

@@ -157,11 +157,10 @@ class RandomGraph {
     values_.push_back(hg::Traced{&graph_, 0});
     const int steps = 2 + draw_.below(most_layers - 1);
     for (int i = 0; i < steps || values_.size() == 1; ++i) {
-      graph_.frozen = draw_.below(6) == 0;
-      if (graph_.frozen > 0) script_ += " frozen:";
+      freeze(draw_.below(6) == 0 ? 1 + draw_.below(3) : 0);
       step();
     }
-    graph_.frozen = 0;
+    freeze(0);
     graph_.output[0] = values_.back().node;
     graph_.outputs = draw_.below(3) == 0 ? 2 + draw_.below(2) : 1;
     for (int i = 1; i < graph_.outputs; ++i) graph_.output[i] = values_[1 + draw_.below(count() - 1)].node;
@@ -453,11 +452,23 @@ class RandomGraph {
     }
   }
 
+  /// Of the layers that come 0: nothing, 1: all, 2: the weights, 3: what is no weight.
+  void freeze(int kind) {
+    static constexpr bool (*chosen[])(std::string_view) = {
+        [](std::string_view) { return true; }, [](std::string_view name) { return name.ends_with("weight"); },
+        [](std::string_view name) { return !name.ends_with("weight"); }};
+    graph_.frozen = {};
+    if (kind > 0) graph_.frozen.push({chosen[kind - 1], 1});
+    if (kind > 0 && kind != frozen_) script_ += " frozen" + std::to_string(kind) + ":";
+    frozen_ = kind;
+  }
+
   /// Layers that have been called before, by their names: trained or not as then.
   void shared(int at) {
     if ((*values_[at]).channels != 8) return;
-    if (shared_frozen_ < 0) shared_frozen_ = graph_.frozen;
-    const int frozen = std::exchange(graph_.frozen, shared_frozen_);
+    const int frozen = frozen_;
+    freeze(shared_frozen_ < 0 ? frozen : shared_frozen_);
+    shared_frozen_ = frozen_;
     const bool norms = draw_.coin() && !is_vector(at);
     if (draw_.coin() || norms) {
       keep("shared_linear", {at}, hg::Named<"linear", hg::Linear<8, 8>>{}(values_[at]));
@@ -465,7 +476,7 @@ class RandomGraph {
       keep("shared_layer_norm", {at}, hg::Named<"layer_norm", hg::LayerNorm<8>>{}(values_[at]));
     }
     if (norms) keep("shared_norm4", {count() - 1}, hg::Named<"norm", hg::GroupNorm<4, 8>>{}(values_.back()));
-    graph_.frozen = frozen;
+    freeze(frozen);
   }
 
   void pad(int at) {
@@ -535,6 +546,7 @@ class RandomGraph {
   hg::GraphDraft graph_{input_channels};
   std::vector<hg::Traced> values_;
   std::string script_;
+  int frozen_ = 0;          ///< of the layers that come: see freeze()
   int shared_frozen_ = -1;  ///< frozen as the shared layers are; -1: none has been called
 };
 

@@ -35,6 +35,11 @@ struct vector_has_no_points {};
 template <int Layer, class Written, class Path>
 struct weights_differ {};
 
+/// Frozen<Layer, Chosen>, whose last layer is Layer, holds no parameter with a name that Chosen takes. Fix: the names
+/// are those of hg::parameter_names<Layer>().
+template <int Layer, class Written, class Path>
+struct nothing_is_frozen {};
+
 /// Layer joins tensors of different resolution: one of level First, one of level Second.
 template <int Layer, int First, int Second, class Written, class Path>
 struct levels_differ {};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 #include <string_view>
 
 #include "halogen/core/static_vector.hpp"
@@ -109,7 +110,8 @@ struct Misfit {
     levels_differ,
     windows_differ,
     vector_has_no_points,
-    weights_differ
+    weights_differ,
+    nothing_is_frozen
   } kind{};
   int layer = 0, first = 0, second = 0;
   const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
@@ -124,6 +126,13 @@ struct PathStep {
   int layer = -1;                 ///< that added or took a parameter last
   bool takes = false;             ///< that layer takes those which another of its name added
   const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
+};
+
+/// An enclosing layer whose parameters are not trained if `chosen` takes their names, which begin at path[from].
+struct FrozenNames {
+  bool (*chosen)(std::string_view) = nullptr;
+  int from = 0;
+  bool holds = false;  ///< some parameter so far
 };
 
 /// Where the names of parameters go while a model is traced, each behind the last and ended by a 0. Without `text` they
@@ -183,8 +192,8 @@ struct GraphDraft : BasicGraph<StaticVector> {
   StaticVector<PathStep, 32> path;
   StaticVector<int, 32> skips;                             ///< enclosing SkipConcats' inputs
   StaticVector<std::uint64_t, 2 * graph_capacity> hashes;  ///< of the parameters' names
-  int frozen = 0;                                          ///< enclosing layers whose parameters are not trained
-  ParameterNames* names = nullptr;                         ///< where they are wanted
+  StaticVector<FrozenNames, 8> frozen;
+  ParameterNames* names = nullptr;  ///< where they are wanted
 
   constexpr operator Graph() const& {  // NOLINT: a draft is read as any graph, while it lives
     return {*this, nodes, levels, parameters};
@@ -273,10 +282,10 @@ struct GraphDraft : BasicGraph<StaticVector> {
   /// Under the name of the layer and its role. A second call of that name takes the tensor that the first added, as
   /// torch.nn.Module does where it is called twice: all tensors of the layer, of the same shapes, or it is refused.
   constexpr int add_parameter(const char* role, ParameterShape parameter) {
-    parameter.buffer |= frozen > 0;
+    for (FrozenNames& names_of : frozen) parameter.buffer |= freezes(names_of, role);
     parameter.count = 1;
     for (int i = 0; i < parameter.rank; ++i) parameter.count *= parameter.shape[i];
-    const std::uint64_t hash = spell(role, nullptr);
+    const std::uint64_t hash = spell(role, 1, nullptr);
     const auto same = static_cast<int>(std::find(hashes.begin(), hashes.end(), hash) - hashes.begin());
     PathStep& step = path.back();
     const bool takes = same < hashes.size();
@@ -288,7 +297,7 @@ struct GraphDraft : BasicGraph<StaticVector> {
     index_t& before = parameter.buffer ? buffer_count : parameter_count;
     parameter.offset = before;
     before += parameter.count;
-    if (names != nullptr) spell(role, names);
+    if (names != nullptr) spell(role, 1, names);
     return parameters.push(parameter);
   }
 
@@ -302,14 +311,27 @@ struct GraphDraft : BasicGraph<StaticVector> {
   /// Whether a level is that of a padded field.
   constexpr bool is_pad(int level) const { return std::ranges::any_of(levels[level].window, &Window::is_pad); }
 
-  /// The name of a parameter of the layer at hand, written where it is wanted; returns its hash (FNV-1a).
-  constexpr std::uint64_t spell(std::string_view role, ParameterNames* to) const {
+  constexpr bool freezes(FrozenNames& by, std::string_view role) {
+    ParameterNames name;
+    spell(role, by.from, &name);  // counted
+    char text[256]{};
+    if (name.size > sizeof text) throw std::length_error("a parameter's name has over 255 characters");
+    name = {text};
+    spell(role, by.from, &name);
+    const bool is_chosen = by.chosen(std::string_view(text, name.size - 1));
+    by.holds |= is_chosen;
+    return is_chosen;
+  }
+
+  /// The name of a parameter of the layer at hand, from path[from] on, written where it is wanted; returns its hash
+  /// (FNV-1a).
+  constexpr std::uint64_t spell(std::string_view role, int from, ParameterNames* to) const {
     std::uint64_t hash = 14695981039346656037U;
     const auto put = [&hash, to](char letter) {
       hash = (hash ^ static_cast<std::uint64_t>(letter)) * 1099511628211U;
       if (to != nullptr) to->push(letter);
     };
-    for (int i = 1; i < path.size(); ++i) {
+    for (int i = from; i < path.size(); ++i) {
       int digit = 1;
       while (path[i].index / digit >= 10) digit *= 10;
       for (; path[i].name.empty() && digit > 0; digit /= 10) put(static_cast<char>('0' + path[i].index / digit % 10));

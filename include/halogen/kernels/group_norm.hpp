@@ -157,8 +157,8 @@ struct MergeNormSums {
   int samples, channels, groups;
   const T* gamma;  ///< null: 1
   NormTables<T> tables;
-  T* gamma_gradient;  ///< null: nobody asks for it and for beta's
-  T* beta_gradient;
+  T* gamma_gradient;  ///< null: nobody asks for it
+  T* beta_gradient;   ///< as well
   bool accumulate;
   double* result;  ///< [n * groups + g][2]
 
@@ -200,10 +200,11 @@ struct MergeNormSums {
         result[2 * (n * groups + g)] += scale * sums.first;
         result[2 * (n * groups + g) + 1] += scale * along;
       }
-      if (!writes || gamma_gradient == nullptr) continue;
-      gamma_gradient[c] = static_cast<T>(by_gamma + (accumulate ? static_cast<double>(gamma_gradient[c]) : 0.0));
-      beta_gradient[c] = static_cast<T>(by_beta + (accumulate ? static_cast<double>(beta_gradient[c]) : 0.0));
+      if (writes) write(gamma_gradient, c, by_gamma), write(beta_gradient, c, by_beta);
     }
+  }
+  KOKKOS_FUNCTION void write(T* gradient, int c, double sum) const {
+    if (gradient != nullptr) gradient[c] = static_cast<T>(sum + (accumulate ? static_cast<double>(gradient[c]) : 0.0));
   }
 };
 

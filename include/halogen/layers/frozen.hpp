@@ -1,5 +1,11 @@
 // Frozen<Layer>: Layer, whose parameters are not trained, as torch.nn.Module.requires_grad_(False). Their names are
-// those of Layer, and files hold them as they do others.
+// those of Layer, and files hold them as they do others. Frozen<Layer, Chosen>: those alone whose names within Layer
+// Chosen takes, a lambda without captures (or a constexpr functor) that is evaluated while the program is compiled:
+//
+//   inline constexpr auto body = [](std::string_view name) { return !name.starts_with("fc."); };
+//   using Classifier = hg::Frozen<hg::ResNet<18>, body>;
+//
+// why::nothing_is_frozen where it takes none.
 //
 //   x -> what Layer makes of it, placed as by Layer; collectives: Layer's forward, and backward where something before
 //   it is trained
@@ -9,18 +15,26 @@
 // goes on with its running statistics, as PyTorch's does in training.
 #pragma once
 
+#include <string_view>
+#include <type_traits>
+
 #include "halogen/layers/module.hpp"
 
 namespace halogen {
 
-template <class Layer>
-struct Frozen : Module<Frozen<Layer>> {
+inline constexpr auto any_name = [](std::string_view) { return true; };
+
+template <class Layer, auto Chosen = any_name>
+struct Frozen : Module<Frozen<Layer, Chosen>> {
   static constexpr std::string_view module_name() { return Layer::module_name(); }
   template <class... Inputs>
   constexpr auto forward(Traced x, Inputs... more) const {
-    ++x.graph->frozen;
+    GraphDraft& graph = *x.graph;
+    graph.frozen.push({[](std::string_view name) -> bool { return Chosen(name); }, graph.path.size()});
     const auto y = Layer{}.forward(x, more...);
-    --x.graph->frozen;
+    if (!std::is_same_v<decltype(Chosen), decltype(any_name)> && !graph.frozen.back().holds)
+      graph.refuse(Misfit::Kind::nothing_is_frozen, graph.layers - 1);
+    graph.frozen.pop();
     return y;
   }
 };

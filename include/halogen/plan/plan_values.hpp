@@ -97,9 +97,10 @@ class PlanValues {
     return last - 1;
   }
 
-  /// Whether it is a norm with parameters that are trained.
+  /// Whether it is a norm with a parameter that is trained.
   constexpr bool is_trained(int norm) const {
-    return norm >= 0 && plan_.norms[norm].parameter >= 0 && !plan_.graph.parameters[plan_.norms[norm].parameter].buffer;
+    const int gamma = norm >= 0 ? plan_.norms[norm].parameter : -1;
+    return gamma >= 0 && !(plan_.graph.parameters[gamma].buffer && plan_.graph.parameters[gamma + 1].buffer);
   }
 
   constexpr bool needs_gradient(int activation) const {

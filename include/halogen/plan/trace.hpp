@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "halogen/core/type_of.hpp"
@@ -163,13 +164,23 @@ inline constexpr auto parameter_names_text = [] {
 
 }  // namespace detail
 
-/// Names of a model's parameters in the order of their offsets, as PyTorch's state_dict.
+/// Calls f(std::string_view name) for all parameters of a model in the order of their offsets; names as in PyTorch's
+/// state_dict.
+template <class ModelType, class F>
+constexpr void for_each_parameter_name(F f) {
+  constexpr const auto& text = detail::parameter_names_text<ModelType>;
+  for (std::string_view rest(text.data(), text.size() - 1); !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find('\0'));
+    f(name);
+    rest.remove_prefix(name.size() + 1);
+  }
+}
+
+/// The same as a list.
 template <class ModelType>
 std::vector<std::string> parameter_names() {
-  constexpr const auto& text = detail::parameter_names_text<ModelType>;
   std::vector<std::string> names;
-  for (const char* name = text.data(); name < text.data() + text.size() - 1; name += names.back().size() + 1)
-    names.emplace_back(name);
+  for_each_parameter_name<ModelType>([&](std::string_view name) { names.emplace_back(name); });
   return names;
 }
 

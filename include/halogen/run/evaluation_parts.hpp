@@ -101,9 +101,8 @@ class EvaluationParts {
   template <class Loss, class L, class W>
   void run_loss(const LossTerm<Loss, L, W>& term, int output);
 
-  /// Those that a launch reads or whose gradient it sums; sharded ones are there only for such a launch. Its share of a
-  /// gradient that another node has summed is zeros beside it, to which add_gradients() is to be called; and so is the
-  /// gradient of what is not trained, which nobody asks for.
+  /// Those that a launch reads or whose gradient it sums; sharded ones are there only for such a launch. Gradients that
+  /// lie beside (Workspace) are zeros; add_gradients() adds them where they belong.
   LaunchParameters<T> parameters_of(const Launch& launch) {
     LaunchParameters<T> found;
     T* beside = operands_.template workspace<T>(layout_.workspace().shared_gradients);
@@ -111,7 +110,7 @@ class EvaluationParts {
       const ParameterUse& use = launch.parameters[i];
       if (!use.gradient) {
         found.value[i] = parameters_.value(use.parameter);
-      } else if (layout_.workspace().lies_beside(plan_, use.parameter, launch.node)) {
+      } else if (lies_beside(launch, use.parameter)) {
         found.gradient[i] = std::exchange(beside, beside + plan_.graph.parameters[use.parameter].count);
         set_zero(use.parameter, found.gradient[i]);
       } else {
@@ -139,6 +138,9 @@ class EvaluationParts {
   /// Whether sums over ranks take what this rank has of a level: all of it, but vectors, which are equal on many, once.
   bool counts_points_of(int level) const { return !layout_.level(level).whole || meshes_.plane.rank() == 0; }
   bool trains(int parameter) const { return !plan_.graph.parameters[parameter].buffer; }
+  bool lies_beside(const Launch& launch, int parameter) const {
+    return layout_.workspace().lies_beside(plan_, launch, parameter);
+  }
   bool is_shared(int parameter, int node) const { return layout_.workspace().is_shared(parameter, node); }
   void set_zero(int parameter, T* gradient) {
     launch_range(space_, "halogen::no_gradient", plan_.graph.parameters[parameter].count,
@@ -160,7 +162,7 @@ class EvaluationParts {
   std::optional<HaloSchedule<S>> halos_;
   LossSum loss_;
   RandomStream random_;
-  std::vector<char> norm_has_gradient_;
+  std::vector<char> norm_has_gradient_, has_gradient_;  ///< of norms, of parameters
   bool keeps_statistics_;  ///< not of a vjp plan by itself: whoever gives a cotangent may run forward once more
   Access parameters_;
 };
@@ -178,6 +180,7 @@ EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, con
                  {"halogen::rank_sums", layout_.workspace().rank_sums(), Travels::in_collectives, meshes_.plane}},
       loss_(meshes_.samples, plan.graph.outputs),
       norm_has_gradient_(static_cast<std::size_t>(plan.norms.size())),
+      has_gradient_(static_cast<std::size_t>(plan.graph.parameters.size())),
       keeps_statistics_(!plan.takes_cotangents()),
       parameters_(std::move(access)) {
   agree(meshes_.world, [&] { arena_->reserve(layout_.arena_bytes()), parameters_.reserve(); });
@@ -189,7 +192,7 @@ void EvaluationParts<S, Access>::begin_forward(const InputViews<S>& inputs, T* p
   halos_->drop();
   operands_.set_arena(*arena_);
   operands_.bind_inputs(inputs);
-  std::fill(norm_has_gradient_.begin(), norm_has_gradient_.end(), char{0});
+  for (std::vector<char>* flags : {&norm_has_gradient_, &has_gradient_}) std::ranges::fill(*flags, char{0});
   for (int i = 0; i < plan_.graph.inputs; ++i) halos_->start(space_, i);
   parameters_.begin(parameters);
 }
@@ -233,8 +236,10 @@ void EvaluationParts<S, Access>::add_gradients(const Launch& launch, const Launc
   for (int i = 0; i < launch.parameters.size(); ++i) {
     const int parameter = launch.parameters[i].parameter;
     if (!launch.parameters[i].gradient || !trains(parameter)) continue;
-    const bool beside = is_shared(parameter, launch.node);
-    if (drop && !beside) set_zero(parameter, at.gradient[i]);
+    const bool beside = lies_beside(launch, parameter);
+    const bool first = std::exchange(has_gradient_[static_cast<std::size_t>(parameter)], char{1}) == 0;
+    if ((beside ? first : drop) && !is_shared(parameter, launch.node))
+      set_zero(parameter, parameters_.gradient(parameter));
     if (beside && !drop)
       launch_range(space_, "halogen::add_gradient", plan_.graph.parameters[parameter].count,
                    kernels::AddArrays<T>{parameters_.gradient(parameter), at.gradient[i]});
@@ -244,12 +249,14 @@ void EvaluationParts<S, Access>::add_gradients(const Launch& launch, const Launc
 template <class S, class Access>
 void EvaluationParts<S, Access>::finish_norm_sums(const Launch& launch, index_t tiles) {
   const int norm = plan_.activations[launch.sums].norm, gamma = plan_.norms[norm].parameter;
-  const bool affine = gamma >= 0, trained = affine && trains(gamma);
+  const bool affine = gamma >= 0;
   const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0 ||
-                     (trained && is_shared(gamma, plan_.norms[norm].node));
+                     (affine && is_shared(gamma, plan_.norms[norm].node));
+  const auto gradient_of = [&](int parameter) {
+    return affine && trains(parameter) ? parameters_.gradient(parameter) : nullptr;
+  };
   norms_.finish_sums(space_, norm, operands_.partial_sums(), tiles, affine ? parameters_.value(gamma) : nullptr,
-                     trained ? parameters_.gradient(gamma) : nullptr,
-                     trained ? parameters_.gradient(gamma + 1) : nullptr, again, operands_.tables(norm, launch.sums),
+                     gradient_of(gamma), gradient_of(gamma + 1), again, operands_.tables(norm, launch.sums),
                      layout_.points_of(norm));
 }
 

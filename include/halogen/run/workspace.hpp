@@ -30,9 +30,11 @@ class Workspace {
   /// Whether another node sums this parameter's gradient first: then the launch's share lies beside it, at
   /// shared_gradients.
   bool is_shared(int parameter, int node) const { return first_to_sum_[static_cast<std::size_t>(parameter)] != node; }
-  /// So does the gradient of what is not trained, which a launch may compute all the same.
-  bool lies_beside(const Plan& plan, int parameter, int node) const {
-    return is_shared(parameter, node) || plan.graph.parameters[parameter].buffer;
+  /// So do all gradients of a launch that computes one of what is not trained: kernels write them one behind the other.
+  bool lies_beside(const Plan& plan, const Launch& launch, int parameter) const {
+    return is_shared(parameter, launch.node) || std::ranges::any_of(launch.parameters, [&](const ParameterUse& use) {
+             return use.gradient && plan.graph.parameters[use.parameter].buffer;
+           });
   }
   std::size_t bytes() const { return bytes_; }
   int rank_sums() const { return rank_sums_; }  ///< the most that a launch sums over ranks
@@ -98,7 +100,7 @@ HALOGEN_INLINE void Workspace::find_sharers(const Plan& plan, std::size_t value_
     });
     index_t values = 0;
     for (const ParameterUse& use : launch.parameters)
-      if (use.gradient && lies_beside(plan, use.parameter, launch.node))
+      if (use.gradient && lies_beside(plan, launch, use.parameter))
         values += plan.graph.parameters[use.parameter].count;
     most = std::max(most, values);
   }

@@ -59,6 +59,7 @@ enum class FitKind {
   windows_differ,
   vector_has_no_points,
   weights_differ,
+  nothing_is_frozen,
   inputs_differ,
   input_channels_differ,
   input_is_no_index,
@@ -127,6 +128,8 @@ constexpr Fit fit_of_model() {
       return fit_of_layer(FitKind::vector_has_no_points, misfit);
     case Misfit::Kind::weights_differ:
       return fit_of_layer(FitKind::weights_differ, misfit);
+    case Misfit::Kind::nothing_is_frozen:
+      return fit_of_layer(FitKind::nothing_is_frozen, misfit);
   }
   return {};
 }
@@ -244,6 +247,8 @@ constexpr auto why_of_layer() {
     return why::vector_has_no_points<F.a, Written, Path>{};
   else if constexpr (F.kind == FitKind::weights_differ)
     return why::weights_differ<F.a, Written, Path>{};
+  else if constexpr (F.kind == FitKind::nothing_is_frozen)
+    return why::nothing_is_frozen<F.a, Written, Path>{};
 }
 template <Fit F, std::size_t... I>
 constexpr auto why_of_layer(std::index_sequence<I...>) {

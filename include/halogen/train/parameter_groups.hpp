@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,15 +21,40 @@ struct ParameterGroup {
   double lr_factor = 1, decay_factor = 1;
 };
 
-/// Those of a model whose name, as parameter_names() has it, is chosen. A program that asks for no names has no code
-/// that makes them.
-template <class ModelType>
-ParameterGroup parameters_named(std::function<bool(std::string_view name)> chosen, double lr_factor = 1,
-                                double decay_factor = 1) {
-  return {[chosen = std::move(chosen), names = parameter_names<ModelType>()](int p, const ParameterShape&) {
-            return chosen(names[static_cast<std::size_t>(p)]);
-          },
-          lr_factor, decay_factor};
+namespace detail {
+
+/// A lambda without captures that takes or leaves a name while the program is compiled.
+template <class Chosen>
+concept ChoosesWhenCompiled = requires { typename std::bool_constant<bool(Chosen{}(std::string_view("weight")))>; };
+
+/// Whether it takes each parameter of a model.
+template <class ModelType, class Chosen>
+inline constexpr auto parameters_taken = [] {
+  constexpr int count = graph_of<ModelType, input_channels<ModelType>>.parameters.size();
+  StaticVector<bool, (count > 0 ? count : 1)> taken;
+  for_each_parameter_name<ModelType>([&](std::string_view name) { taken.push(Chosen{}(name)); });
+  return taken;
+}();
+
+}  // namespace detail
+
+/// Those of a model whose name, as parameter_names() has it, is chosen: by a lambda without captures while the program
+/// is compiled, which refuses one that takes none, and by another function when it is called. A program that asks for
+/// no names has no code that makes them.
+template <class ModelType, class Chosen>
+ParameterGroup parameters_named(Chosen chosen, double lr_factor = 1, double decay_factor = 1) {
+  if constexpr (detail::ChoosesWhenCompiled<Chosen>) {
+    constexpr const auto& taken = detail::parameters_taken<ModelType, Chosen>;
+    static_assert(
+        std::find(taken.begin(), taken.end(), true) != taken.end(),
+        "parameters_named: no parameter of the model has a name that is chosen; parameter_names() lists them");
+    return {[](int p, const ParameterShape&) { return taken[p]; }, lr_factor, decay_factor};
+  } else {
+    return {[chosen = std::move(chosen), names = parameter_names<ModelType>()](int p, const ParameterShape&) -> bool {
+              return chosen(std::string_view(names[static_cast<std::size_t>(p)]));
+            },
+            lr_factor, decay_factor};
+  }
 }
 
 /// Biases and the weights of norms, all tensors of one dimension, do not decay.
