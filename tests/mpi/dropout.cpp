@@ -65,20 +65,39 @@ TEST_CASE("what is dropped is what the random numbers of seed, step and global i
   check_steps<hg::DropPath<std::ratio<1, 2>>>(3 * rows * columns);
 }
 
-TEST_CASE("volumes") {
-  using Volume = hg::Mesh<"data", "depth", "height">;
-  using VolumeField = hg::Sharded<hg::Tensor<double, hg::dyn, 2, hg::dyn, hg::dyn, hg::dyn>, Volume, hg::Shard<0>,
-                                  hg::Shard<2>, hg::Shard<3>>;
-  using Model = hg::Sequential<hg::Conv3d<2, 2, hg::Kernel<1>, hg::Bias<false>>, hg::Dropout<std::ratio<2, 5>>>;
-  const auto mesh = hg::device_mesh<Volume>(support::world(), {1, support::world().size(), 1});
-  const std::vector<double> input = support::numbers<double>(2 * 11 * 6 * 7, 5);
-  const auto x = hg::distribute_tensor<VolumeField>(mesh, {1, 2, 11, 6, 7}, input);
-  hg::Trainer<Model, hg::AdamW, Volume, double> trainer(Model{}, hg::AdamW{.lr = 0}, mesh, {.seed = 4});
+/// As check_steps, of a field of two channels and one sample, in one step.
+template <class PlacedField, class Pass, class Layer>
+void check_points(const hg::DeviceMesh<typename PlacedField::mesh_type>& mesh,
+                  const std::array<hg::index_t, PlacedField::rank>& extents, std::size_t unit) {
+  using Mesh = typename PlacedField::mesh_type;
+  using Model = hg::Sequential<Pass, Layer>;
+  std::size_t count = 1;
+  for (const hg::index_t extent : extents) count *= static_cast<std::size_t>(extent);
+  const std::vector<double> input = support::numbers<double>(count, 5);
+  const auto x = hg::distribute_tensor<PlacedField>(mesh, extents, input);
+  hg::Trainer<Model, hg::AdamW, Mesh, double> trainer(Model{}, hg::AdamW{.lr = 0}, mesh, {.seed = 4});
   auto parameters = trainer.parameters();
   parameters.copy_from_host({1, 0, 0, 1});
   std::vector<double> expected = input;
-  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] *= factor(0.4, 4, 0, 1, i);
+  for (std::size_t i = 0; i < count; ++i) expected[i] *= factor(Layer::probability, 4, 0, 1, i / unit);
+  CHECK(expected != input);
   CHECK(hg::full_tensor(trainer.step(hg::mse, x, x).prediction()) == expected);
+}
+
+TEST_CASE("volumes and signals") {
+  using Volume = hg::Mesh<"data", "depth", "height">;
+  using VolumeField = hg::Sharded<hg::Tensor<double, hg::dyn, 2, hg::dyn, hg::dyn, hg::dyn>, Volume, hg::Shard<0>,
+                                  hg::Shard<2>, hg::Shard<3>>;
+  using VolumePass = hg::Conv3d<2, 2, hg::Kernel<1>, hg::Bias<false>>;
+  const int ranks = support::world().size();
+  const auto mesh = hg::device_mesh<Volume>(support::world(), {1, ranks, 1});
+  check_points<VolumeField, VolumePass, hg::Dropout<std::ratio<2, 5>>>(mesh, {1, 2, 11, 6, 7}, 1);
+  check_points<VolumeField, VolumePass, hg::Dropout3d<std::ratio<2, 5>>>(mesh, {8, 2, 11, 6, 7}, 11 * 6 * 7);
+  using Line = hg::Mesh<"data", "width">;
+  using Signal = hg::Sharded<hg::Tensor<double, hg::dyn, 2, hg::dyn>, Line, hg::Shard<0>, hg::Shard<2>>;
+  using SignalPass = hg::Conv1d<2, 2, hg::Kernel<1>, hg::Bias<false>>;
+  const auto line = hg::device_mesh<Line>(support::world(), {1, ranks});
+  check_points<Signal, SignalPass, hg::Dropout1d<std::ratio<2, 5>>>(line, {8, 2, 23}, 23);
 }
 
 TEST_CASE("gradients by finite differences, the same on every mesh; each call of value_and_grad draws anew") {
@@ -130,6 +149,12 @@ TEST_CASE("inference has no launch of it; a trainer that goes on from a state go
   other.optimizer_state().set_steps(2);
   CHECK(one.step(hg::mse, x, y).item() == other.step(hg::mse, x, y).item());
   CHECK(one.parameters().to_host() == other.parameters().to_host());
+  // with shards of the parameters the same numbers
+  Trainer whole(Net{}, hg::AdamW{}, mesh, {.seed = 6});
+  hg::Trainer<Net, hg::AdamW, support::Mesh, double, hg::ShardParameters<"data", "height">> shards(
+      Net{}, hg::AdamW{}, mesh, {.seed = 6}, hg::shard_parameters<"data", "height">);
+  for (int i = 0; i < 3; ++i)
+    CHECK(shards.step(hg::mse, x, y).item() == doctest::Approx(whole.step(hg::mse, x, y).item()).epsilon(1e-12));
 }
 
 TEST_CASE("rand_like and randn_like: by global index, seen by neighbours, of the right moments") {

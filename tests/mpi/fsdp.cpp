@@ -38,11 +38,13 @@ struct Branches : hg::Module<Branches> {
 struct EndsInNorm : hg::Sequential<hg::Conv2d<in, 4>, hg::GroupNorm<2, 4>, hg::Conv2d<4, 2>, hg::GroupNorm<1, 2>,
                                    hg::Conv2d<2, 4>, hg::ReLU, hg::Conv2d<4, 1>> {};
 struct OneLayer : hg::Conv2d<in, 1, hg::Kernel<3>, hg::Padding<1>> {};
-/// Layers that are not trained before and between others, running statistics.
+/// Layers that are not trained, or in part, before and between others; running statistics.
+constexpr auto is_weight = [](std::string_view name) { return name.ends_with("weight"); };
 struct WithBuffers
     : hg::Sequential<hg::Frozen<hg::Conv2d<in, 4, hg::Kernel<3>, hg::Padding<1>>>, hg::BatchNorm2d<4>, hg::ReLU,
                      hg::Conv2d<4, 5>, hg::Frozen<hg::GroupNorm<1, 5>>, hg::Frozen<hg::Conv2d<5, 4>>,
-                     hg::Frozen<hg::BatchNorm2d<4>>, hg::SiLU, hg::Conv2d<4, 1>> {};
+                     hg::Frozen<hg::BatchNorm2d<4>>, hg::SiLU,
+                     hg::Frozen<hg::Sequential<hg::Conv2d<4, 4>, hg::GroupNorm<2, 4>>, is_weight>, hg::Conv2d<4, 1>> {};
 
 /// A layer that is called twice, with others between its calls and around them.
 struct Again : hg::Module<Again> {
@@ -190,6 +192,31 @@ TEST_CASE("the same where some parameters are buffers, which every rank holds") 
   on_meshes([](const auto& mesh) {
     check_same_training<WithBuffers>(mesh, Sharding{});
     check_same_training<WithBuffers>(mesh, Sharding{.bucket_bytes = 400}, 3, {.lr = 5e-3, .max_norm = 1e-2});
+  });
+}
+
+TEST_CASE("the same for losses of other kinds") {
+  using Model = hg::Sequential<hg::Conv2d<in, 4, hg::Kernel<3>, hg::Padding<1>>, hg::SiLU, hg::Conv2d<4, 4>>;
+  using Classes = support::Field<std::int64_t, 1>;
+  on_meshes([](const auto& mesh) {
+    const Samples samples(mesh);
+    const auto target = hg::infer(hg::initial_parameters<Model, double>(3), samples.image);
+    std::vector<std::int64_t> numbers(11 * height * width);
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int64_t>(i * i % 4);
+    const auto classes = hg::distribute_tensor<Classes>(mesh, {11, 1, height, width}, numbers);
+    const auto check = [&](const auto& loss, const auto& label, const auto&... weight) {
+      Replicated<Model> replicated(Model{}, adamw, mesh, {.seed = 7});
+      Sharded<Model> sharded(Model{}, adamw, mesh, {.seed = 7}, hg::shard_parameters<"data">);
+      for (int step = 0; step < 3; ++step)
+        CHECK(sharded.step(loss, samples.image, label, weight...).item() ==
+              doctest::Approx(replicated.step(loss, samples.image, label, weight...).item()).epsilon(1e-12));
+    };
+    check(hg::HuberLoss({.delta = 0.3}), target, samples.weight);
+    check(hg::BinaryCrossEntropyWithLogits{}, target, samples.weight);
+    check(hg::expression_loss([](const auto& p, const auto& y) { return hg::dice(hg::sigmoid(p), y); }), target);
+    check(hg::QuantileLoss({.q = 0.9}), target);
+    check(hg::CRPS{}, target);
+    check(hg::CrossEntropy({.label_smoothing = 0.1}), classes, samples.weight);
   });
 }
 
