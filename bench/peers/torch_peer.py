@@ -86,6 +86,17 @@ def train(chosen, net, image, layout):
     protocol.print_line(chosen, milliseconds=times, result=[losses[1]], **growth)
 
 
+def update(chosen, net):
+    """The optimiser's step alone, from a gradient that is given."""
+    first = 0
+    for parameter in net.parameters():
+        parameter.grad = protocol.numbers(parameter.shape, first).to(chosen.device)
+        first += parameter.numel()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)
+    times = protocol.milliseconds(chosen, optimizer.step, protocol.barrier_of(chosen.device))
+    protocol.print_line(chosen, milliseconds=times, result=[protocol.root_mean_square(list(net.parameters()))])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--name", required=True)
@@ -109,7 +120,9 @@ def main():
     if chosen.setting == "compile":
         net = torch.compile(net)
     image = protocol.numbers(shape).to(chosen.device).contiguous(memory_format=layout)
-    if mode == "forward":
+    if chosen.name == "adamw":
+        update(chosen, net)
+    elif mode == "forward":
         forward(chosen, net, image)
     else:
         {"backward": backward, "train": train}[mode](chosen, net, image, layout)

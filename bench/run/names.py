@@ -85,6 +85,12 @@ BENCHES = {
     "maxpool": Bench("beside_torch", "layers", 20, bytes=plane16 * 1.25),
     "upsample_bilinear": Bench("beside_torch", "layers", 20, bytes=plane16 * 1.25),
     "groupnorm": Bench("beside_torch", "layers", 20, bytes=plane16 * 3),  # read for the moments, and again beyond caches
+    **both("depthwise_7x7", "parts", 20, (windows(7, 1, 64, 512)[0], 4 * 2 * 64 * 512**2)),
+    **both("batchnorm", "parts", 20, (0, 2 * plane16)),  # forward by its buffers
+    **both("layernorm", "parts", 20, (0, 4 * 2 * 64 * 512**2)),
+    "adaptive_avg_pool": Bench("beside_torch", "parts", 20, bytes=plane16),
+    "upsample_bicubic": Bench("beside_torch", "parts", 20, bytes=plane16 * 1.25),
+    "adamw": Bench("beside_torch", "parts", 20, bytes=7 * 4 * 2**24),  # reads four arrays, writes three
     **both_of_attention("", 4096, "beside_torch", 5),
     "unet_forward": Bench("beside_torch", "unet", 5, unet_flops(512)),
     "unet_train": Bench("beside_torch", "unet", 3, unet),

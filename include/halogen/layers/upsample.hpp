@@ -47,7 +47,7 @@ inline constexpr Operation upsample_bilinear{"upsample_bilinear", upsample_forwa
 template <class Mode>
 constexpr Node upsample_node(Traced x) {
   static_assert(std::is_same_v<Mode, Nearest> || std::is_same_v<Mode, Bilinear>,
-                "an upsampling is Nearest or Bilinear");
+                "Upsample is Nearest or Bilinear; write Interpolate<ScaleFactor<S>, Bicubic> for another mode");
   Node node;
   node.operation = std::is_same_v<Mode, Bilinear> ? &upsample_bilinear : &upsample_nearest;
   node.layer = x.graph->next_layer();
