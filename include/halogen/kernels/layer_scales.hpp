@@ -15,12 +15,13 @@ struct LambRule {
   KOKKOS_FUNCTION double correction(double t) const { return 1 - Kokkos::pow(adam.beta1, t); }
   KOKKOS_FUNCTION double deviation(double t) const { return adam.correction(t); }
 
-  KOKKOS_FUNCTION T operator()(T value, T gradient, const ValueState<T>& of) const {
-    const T m = *of.first + (gradient - *of.first) * adam.new1;
-    const T v = *of.second * adam.beta2 + gradient * gradient * adam.new2;
+  template <class V>
+  KOKKOS_FORCEINLINE_FUNCTION V operator()(V value, V gradient, const ValueState<T, V>& of) const {
+    const V m = *of.first + (gradient - *of.first) * adam.new1;
+    const V v = *of.second * adam.beta2 + gradient * gradient * adam.new2;
     *of.first = m;
     *of.second = v;
-    return m / of.correction / (Kokkos::sqrt(v) / of.deviation + adam.epsilon) + of.decay * value;
+    return m / of.correction / (detail::root_of<T>(v) / of.deviation + adam.epsilon) + of.decay * value;
   }
 };
 

@@ -2,9 +2,13 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <type_traits>
 
 #include "halogen/core/config.hpp"
 #include "halogen/core/rate_schedule.hpp"
+#include "halogen/kernels/device/team.hpp"
+#include "halogen/kernels/simd.hpp"
 
 namespace halogen::kernels {
 
@@ -68,13 +72,30 @@ struct OptimizerAdvance {
   }
 };
 
-/// What a rule is told of one value: its moments, and the numbers of its group.
-template <class T>
+/// What a rule is told of a value, or on the host of a vector of them: its moments, and the numbers of its group.
+template <class T, class V = T>
 struct ValueState {
-  T* first;   ///< null where the rule has no moments
-  T* second;  ///< null where it has one
+  V* first;   ///< null where the rule has no moments
+  V* second;  ///< null where it has one
   T rate, decay, correction, deviation;
 };
+
+namespace detail {
+template <class T, class V>
+KOKKOS_FORCEINLINE_FUNCTION V root_of(V value) {
+  if constexpr (std::is_same_v<V, T>)
+    return Kokkos::sqrt(value);
+  else
+    return square_root<T>(value);
+}
+template <class T, class V>
+KOKKOS_FORCEINLINE_FUNCTION V direction_of(V value) {
+  if constexpr (std::is_same_v<V, T>)
+    return static_cast<T>(value > T(0)) - static_cast<T>(value < T(0));
+  else
+    return sign_of<T>(value);
+}
+}  // namespace detail
 
 /// torch.optim.AdamW, or where decay is `coupled` torch.optim.Adam.
 template <class T>
@@ -95,14 +116,15 @@ struct AdamRule {
   }
   KOKKOS_FUNCTION double correction(double t) const { return Kokkos::sqrt(1 - Kokkos::pow(beta2_, t)); }
 
-  KOKKOS_FUNCTION T operator()(T value, T gradient, const ValueState<T>& of) const {
-    const T g = coupled ? gradient + of.decay * value : gradient;
-    const T p = coupled ? value : value * of.decay;
-    const T m = *of.first + (g - *of.first) * new1;
-    const T v = *of.second * beta2 + g * g * new2;
+  template <class V>
+  KOKKOS_FORCEINLINE_FUNCTION V operator()(V value, V gradient, const ValueState<T, V>& of) const {
+    const V g = coupled ? V(gradient + of.decay * value) : gradient;
+    const V p = coupled ? value : V(value * of.decay);
+    const V m = *of.first + (g - *of.first) * new1;
+    const V v = *of.second * beta2 + g * g * new2;
     *of.first = m;
     *of.second = v;
-    return p - of.rate * (m / (Kokkos::sqrt(v) / of.correction + epsilon));
+    return p - of.rate * (m / (detail::root_of<T>(v) / of.correction + epsilon));
   }
 };
 
@@ -117,12 +139,13 @@ struct MomentumRule {
   /// Whether the buffer is there already.
   KOKKOS_FUNCTION double correction(double t) const { return t > 1 ? 1 : 0; }
 
-  KOKKOS_FUNCTION T operator()(T value, T gradient, const ValueState<T>& of) const {
-    const T g = gradient + of.decay * value;
+  template <class V>
+  KOKKOS_FORCEINLINE_FUNCTION V operator()(V value, V gradient, const ValueState<T, V>& of) const {
+    const V g = gradient + of.decay * value;
     if (of.first == nullptr) return value - of.rate * g;
-    const T buffer = of.correction > T(0) ? momentum * *of.first + fresh * g : g;
+    const V buffer = of.correction > T(0) ? V(momentum * *of.first + fresh * g) : g;
     *of.first = buffer;
-    return value - of.rate * (nesterov ? g + momentum * buffer : buffer);
+    return value - of.rate * (nesterov ? V(g + momentum * buffer) : buffer);
   }
 };
 
@@ -135,11 +158,11 @@ struct LionRule {
   KOKKOS_FUNCTION double decay(double lr, double weight_decay) const { return 1 - lr * weight_decay; }
   KOKKOS_FUNCTION double correction(double) const { return 1; }
 
-  KOKKOS_FUNCTION T operator()(T value, T gradient, const ValueState<T>& of) const {
-    const T m = *of.first, towards = beta1 * m + (T(1) - beta1) * gradient;
+  template <class V>
+  KOKKOS_FORCEINLINE_FUNCTION V operator()(V value, V gradient, const ValueState<T, V>& of) const {
+    const V m = *of.first, towards = beta1 * m + (T(1) - beta1) * gradient;
     *of.first = beta2 * m + (T(1) - beta2) * gradient;
-    const T sign = static_cast<T>(towards > T(0)) - static_cast<T>(towards < T(0));
-    return value * of.decay - of.rate * sign;
+    return value * of.decay - of.rate * detail::direction_of<T>(towards);
   }
 };
 
@@ -160,27 +183,82 @@ struct OptimizerStep {
   T renewed = 0;                            ///< share of the new values in it
   T* direction = nullptr;
 
-  KOKKOS_FUNCTION void operator()(const index_t i) const {
+  index_t count = 0;
+
+  /// A work item: neighbouring device threads compute neighbouring values, a host thread a block of them by vectors.
+  static constexpr index_t values_of_item = device::runs_on<Kokkos::DefaultExecutionSpace> ? 1 : 4096;
+  index_t items() const { return ceil_div(count, values_of_item); }
+
+  KOKKOS_FUNCTION void operator()(const index_t item) const {
     if (!schedule->is_updating) return;
-    const int group = tensor == nullptr ? 0 : group_of[tensor[i]];
-    T g = gradient[i] * schedule->clip;
-    if (max_value > T(0)) g = g > max_value ? max_value : g < -max_value ? -max_value : g;
-    const ValueState<T> state{first == nullptr ? nullptr : first + i,
-                              second == nullptr ? nullptr : second + i,
-                              schedule->rate[group],
-                              schedule->decay[group],
-                              schedule->correction,
-                              schedule->deviation};
-    const T value = rule(parameters[i], g, state);
-    if (direction != nullptr)
-      direction[i] = value;
-    else
-      take(i, value);
+    HALOGEN_HOST_PART(block(item * values_of_item, std::min(count, (item + 1) * values_of_item));)
+    HALOGEN_DEVICE_PART(update(item);)
   }
 
   KOKKOS_FUNCTION void take(const index_t i, T value) const {
     parameters[i] = value;
     if (average != nullptr) average[i] = schedule->t == 1 ? value : average[i] + (value - average[i]) * renewed;
+  }
+
+ private:
+  KOKKOS_FUNCTION ValueState<T> state_of(int group, T* of_first, T* of_second) const {
+    return {of_first,           of_second, schedule->rate[group], schedule->decay[group], schedule->correction,
+            schedule->deviation};
+  }
+
+  /// Host: values [begin, end), those of one group after the other.
+  void block(index_t begin, index_t end) const {
+    while (begin < end) {
+      const int group = tensor == nullptr ? 0 : group_of[tensor[begin]];
+      index_t until = tensor == nullptr ? end : begin + 1;
+      while (until < end && tensor[until] == tensor[begin]) ++until;
+      const ValueState<T> numbers = state_of(group, nullptr, nullptr);
+      if (second != nullptr)
+        run<true, true>(begin, until, numbers);
+      else if (first != nullptr)
+        run<true, false>(begin, until, numbers);
+      else
+        run<false, false>(begin, until, numbers);
+      begin = until;
+    }
+  }
+  template <bool HasFirst, bool HasSecond>
+  void run(index_t begin, index_t end, const ValueState<T>& of) const {
+    const T clip = schedule->clip, most = max_value;
+    T* const to = direction != nullptr ? direction : parameters;
+    T* const mean = direction != nullptr ? nullptr : average;
+    const bool starts = schedule->t == 1;
+    for_each_vector<T>(end - begin, [&, this]<class V>(index_t at) {
+      const index_t i = begin + at;
+      V m{}, v{};
+      if constexpr (HasFirst) m = load<V>(first + i);
+      if constexpr (HasSecond) v = load<V>(second + i);
+      V g = load<V>(gradient + i) * clip;
+      if (most > T(0)) g = limited<T>(g, most);
+      const ValueState<T, V> state{
+          HasFirst ? &m : nullptr, HasSecond ? &v : nullptr, of.rate, of.decay, of.correction, of.deviation};
+      const V value = rule(load<V>(parameters + i), g, state);
+      if constexpr (HasFirst) store(first + i, m);
+      if constexpr (HasSecond) store(second + i, v);
+      store(to + i, value);
+      if (mean == nullptr) return;
+      const V before = load<V>(mean + i);
+      store(mean + i, starts ? value : V(before + (value - before) * renewed));
+    });
+  }
+
+  /// Device: value i.
+  KOKKOS_FUNCTION void update(index_t i) const {
+    T g = gradient[i] * schedule->clip;
+    if (max_value > T(0)) g = g > max_value ? max_value : g < -max_value ? -max_value : g;
+    const ValueState<T> state =
+        state_of(tensor == nullptr ? 0 : group_of[tensor[i]], first == nullptr ? nullptr : first + i,
+                 second == nullptr ? nullptr : second + i);
+    const T value = rule(parameters[i], g, state);
+    if (direction != nullptr)
+      direction[i] = value;
+    else
+      take(i, value);
   }
 };
 

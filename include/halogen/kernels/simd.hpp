@@ -1,6 +1,7 @@
 // Vectors for host inner loops: the compiler's own vector type, loaded from and stored to any address.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -153,6 +154,56 @@ inline Vector<T> larger_of(Vector<T> a, Vector<T> b) {
 #else
   return a < b ? b : a;
 #endif
+}
+
+/// Of each lane, or of a number, rounded as std::sqrt's.
+template <class T, class V>
+inline V square_root(V value) {
+  if constexpr (std::is_same_v<V, T>) {
+    return std::sqrt(value);
+  } else {
+#if defined(HALOGEN_STREAMS) && defined(__AVX512F__)
+    if constexpr (sizeof(V) == 64 && sizeof(T) == 4) return (V)_mm512_sqrt_ps((__m512)value);
+    if constexpr (sizeof(V) == 64 && sizeof(T) == 8) return (V)_mm512_sqrt_pd((__m512d)value);
+#endif
+#if defined(HALOGEN_STREAMS) && defined(__AVX__)
+    if constexpr (sizeof(V) == 32 && sizeof(T) == 4) return (V)_mm256_sqrt_ps((__m256)value);
+    if constexpr (sizeof(V) == 32 && sizeof(T) == 8) return (V)_mm256_sqrt_pd((__m256d)value);
+#endif
+#if defined(HALOGEN_STREAMS)
+    if constexpr (sizeof(V) == 16 && sizeof(T) == 4) return (V)_mm_sqrt_ps((__m128)value);
+    if constexpr (sizeof(V) == 16 && sizeof(T) == 8) return (V)_mm_sqrt_pd((__m128d)value);
+#endif
+    for (std::size_t l = 0; l < sizeof(V) / sizeof(T); ++l) value[l] = std::sqrt(value[l]);
+    return value;
+  }
+}
+
+/// -1, 0 or 1 of each lane, or of a number.
+template <class T, class V>
+inline V sign_of(V value) {
+#if defined(__CUDACC__)
+  constexpr bool by_vectors = false;
+#else
+  constexpr bool by_vectors = !std::is_same_v<V, T>;
+#endif
+  if constexpr (std::is_same_v<V, T>) {
+    return static_cast<T>(value > T(0)) - static_cast<T>(value < T(0));
+  } else if constexpr (by_vectors) {
+    return detail::convert<V>((value < V{}) - (value > V{}));  // a lane that holds is -1
+  } else {
+    for (std::size_t l = 0; l < sizeof(V) / sizeof(T); ++l) value[l] = sign_of<T, T>(value[l]);
+    return value;
+  }
+}
+
+/// Each lane, or a number, within [-most, most]; NaN as it is.
+template <class T, class V>
+inline V limited(V value, T most) {
+  if constexpr (std::is_same_v<V, T>)
+    return value > most ? most : value < -most ? -most : value;
+  else
+    return -larger_of<T>(-larger_of<T>(value, V{} - most), V{} - most);
 }
 
 /// Sum of a vector's lanes, halves first.

@@ -206,9 +206,10 @@ class OptimizerState {
                                            static_cast<T>(settings_.max_value),
                                            average_ ? average_->data() : nullptr,
                                            static_cast<T>(renewed_),
-                                           nullptr};
+                                           nullptr,
+                                           parameters.trained_values()};
     if constexpr (Optimizer::scales_by_layer) kernel.direction = scales_->direction();
-    launch_range(space, "halogen::optimizer", parameters.trained_values(), kernel);
+    launch_range(space, "halogen::optimizer", kernel.items(), kernel);
     if constexpr (Optimizer::scales_by_layer) scales_->step(space, kernel, parameters.trained_values());
   }
   template <class Why = why::gradient_is_partial>
