@@ -215,7 +215,7 @@ TEST_CASE("a dataset: samples of a series, on every mesh with the same bits, eac
     write_plain(store, "land", {height, width}, {13, 11}, [&](const auto& at) { return land(at[0], at[1]); });
   }
   world.barrier();
-  using Image = support::Field<double, 7>;  // two times of h and two levels of z, and land
+  using Image = support::Field<double, 8>;  // two times of h and two levels of z, land, and the mask
   using Label = support::Field<double, 1>;
   using Mask = support::Field<double, 1>;
   const hg::FieldDatasetOptions options{.inputs = {"h", "z"},
@@ -223,6 +223,7 @@ TEST_CASE("a dataset: samples of a series, on every mesh with the same bits, eac
                                         .statics = {"land"},
                                         .input_times = {-1, 0},
                                         .target_times = {1},
+                                        .input_mask = true,
                                         .samples = 3,
                                         .seed = 11};
   std::vector<std::vector<double>> images, labels;
@@ -247,16 +248,18 @@ TEST_CASE("a dataset: samples of a series, on every mesh with the same bits, eac
         const auto number = [&](double stored, double mean, double deviation) {
           return std::isnan(stored) ? 0 : (stored - mean) / deviation;
         };
+        const auto is_missing = [](index_t time, index_t y, index_t x) { return time == 6 && y == 4 && x == 5; };
         const auto h_at = [&](index_t time, index_t y, index_t x) {
-          return number(time == 6 && y == 4 && x == 5 ? std::nan("") : h(time, y, x), of_h.mean[0], of_h.deviation[0]);
+          return number(is_missing(time, y, x) ? std::nan("") : h(time, y, x), of_h.mean[0], of_h.deviation[0]);
         };
-        for (int c = 0; c < 7; ++c)
+        for (int c = 0; c < 8; ++c)
           for (index_t y = 0; y < height; ++y)
             for (index_t x = 0; x < width; ++x, ++k) {
               const index_t time = t - (c < 3 ? 1 : 0);
               const auto level = static_cast<std::size_t>(c % 3 - 1);
               const double expected =
-                  c == 6 ? number(land(y, x), data.statistics("land").mean[0], data.statistics("land").deviation[0])
+                  c == 7   ? (is_missing(t - 1, y, x) || is_missing(t, y, x) ? 0 : 1)
+                  : c == 6 ? number(land(y, x), data.statistics("land").mean[0], data.statistics("land").deviation[0])
                   : c % 3 == 0 ? h_at(time, y, x)
                                : number(z(time, c % 3 - 1, y, x), of_z.mean[level], of_z.deviation[level]);
               right = right && image[k] == expected;
@@ -264,8 +267,8 @@ TEST_CASE("a dataset: samples of a series, on every mesh with the same bits, eac
         for (index_t y = 0; y < height; ++y)
           for (index_t x = 0; x < width; ++x) {
             const std::size_t at =
-                (k / 7) - static_cast<std::size_t>(height * width) + static_cast<std::size_t>(y * width + x);
-            right = right && label[at] == h_at(t + 1, y, x) && mask[at] == (t + 1 == 6 && y == 4 && x == 5 ? 0 : 1);
+                (k / 8) - static_cast<std::size_t>(height * width) + static_cast<std::size_t>(y * width + x);
+            right = right && label[at] == h_at(t + 1, y, x) && mask[at] == (is_missing(t + 1, y, x) ? 0 : 1);
           }
       }
       CHECK(right);
@@ -277,7 +280,7 @@ TEST_CASE("a dataset: samples of a series, on every mesh with the same bits, eac
         CHECK(std::equal(label.begin(), label.end(), labels[i].begin()));
       }
       // the chunks that this rank's box touches, of h (three times) and z (two), and no other
-      const Image piece(mesh, {3, 7, height, width});
+      const Image piece(mesh, {3, 8, height, width});
       const auto own = [&](int d) { return piece.cut(d).piece(piece.decomposition().part(mesh.rank(), d)); };
       const auto touched = [](hg::Interval box, index_t chunk) {
         return box.empty() ? 0 : (box.end - 1) / chunk - box.begin / chunk + 1;
@@ -295,7 +298,7 @@ TEST_CASE("a dataset: samples of a series, on every mesh with the same bits, eac
   using Short = support::Field<double, 6>;
   CHECK(support::refusal<hg::CollectiveError>([&] {
           hg::FieldDataset<Short, Label>(hg::ZarrStore(store), mesh, options);
-        }) == "FieldDataset: inputs make 7 channels and targets 1, but the fields have 6 and 1");
+        }) == "FieldDataset: inputs make 8 channels and targets 1, but the fields have 6 and 1");
   const hg::FieldDataset<Image, Label> no_mask(hg::ZarrStore(store), mesh, options);
   const std::string sentence = support::refusal<hg::CollectiveError>([&] {
     for (std::size_t i = 0; i < 3; ++i) no_mask[i];

@@ -15,12 +15,13 @@ namespace halogen {
 
 /// Variables are arrays (time, latitude, longitude), or with a dimension between, each of whose points is a channel
 /// (time, level, latitude, longitude); statics have no time. Channels lie variable by variable within a time, the times
-/// one after the other, statics last.
+/// one after the other, statics behind them, and last the mask, if there is one.
 struct FieldDatasetOptions {
   std::vector<std::string> inputs{}, targets{};          ///< names of variables
   std::vector<std::string> statics{};                    ///< more inputs, read once
   std::vector<index_t> input_times{0}, target_times{1};  ///< beside a sample's time, in steps of the time axis
-  index_t samples = 1;                                   ///< of a batch, over all ranks
+  bool input_mask = false;       ///< one channel more of the image: 1 where all of its numbers are there, 0 elsewhere
+  index_t samples = 1;           ///< of a batch, over all ranks
   index_t first = 0, last = -1;  ///< times that samples are made of, first up to before last; last -1: to the end
   bool shuffle = true;           ///< which samples a batch has, by the seed
   std::uint64_t seed = 0;
@@ -224,8 +225,8 @@ class FieldDataset {
       }
       return channels;
     };
-    const index_t in =
-        look(options_.inputs, true) * static_cast<index_t>(options_.input_times.size()) + look(options_.statics, false);
+    const index_t in = look(options_.inputs, true) * static_cast<index_t>(options_.input_times.size()) +
+                       look(options_.statics, false) + (options_.input_mask ? 1 : 0);
     const index_t out = look(options_.targets, true) * static_cast<index_t>(options_.target_times.size());
     if (in != Image::tensor_type::extents[1] || out != Label::tensor_type::extents[1])
       refuse("inputs make " + std::to_string(in) + " channels and targets " + std::to_string(out) +
@@ -284,13 +285,20 @@ class FieldDataset {
     std::vector<T> image;
     for (index_t s = own_samples_.begin; s < own_samples_.end; ++s) {
       const index_t time = times[static_cast<std::size_t>(s)];
+      const std::size_t begin_of_sample = image.size();
       for (const index_t step : options_.input_times)
         for (const std::string& name : options_.inputs) append(image, name, time + step);
       image.insert(image.end(), statics_.begin(), statics_.end());
+      const auto points = static_cast<std::size_t>(own_.points());
+      if (options_.input_mask) {
+        std::vector<T> mask(points, T(1));
+        for (std::size_t j = begin_of_sample; j < image.size(); ++j)
+          if (std::isnan(image[j])) mask[(j - begin_of_sample) % points] = 0;
+        image.insert(image.end(), mask.begin(), mask.end());
+      }
       const std::size_t at = values.label.size();
       for (const index_t step : options_.target_times)
         for (const std::string& name : options_.targets) append(values.label, name, time + step);
-      const auto points = static_cast<std::size_t>(own_.points());
       if constexpr (has_mask) values.mask.resize(values.mask.size() + points, T(1));
       for (std::size_t j = at; j < values.label.size(); ++j) {
         if (!std::isnan(values.label[j])) continue;
