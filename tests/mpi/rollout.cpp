@@ -66,4 +66,43 @@ TEST_CASE("the gradient through three steps, and the states of a forecast") {
         }) == "rollout: 0 steps: give 1 or more");
 }
 
+TEST_CASE("a trainer's step by any loss: as by hand, by a loss of fields as step(loss, x, y), and with shards") {
+  constexpr std::array<hg::index_t, 4> extents{2, 2, 11, 17};
+  const auto loss_of = [](const State& x, const State& y) {
+    return [&](auto net) { return hg::mean(hg::square(hg::rollout<2>(net, x) - y)); };
+  };
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    const auto x = hg::distribute_tensor<State>(mesh, extents, support::numbers<double>(748, 1)),
+               y = hg::distribute_tensor<State>(mesh, extents, support::numbers<double>(748, 2));
+    hg::Trainer<Net, hg::AdamW, support::Mesh, double> trainer(Net{}, hg::AdamW{.lr = 0.01}, mesh, {.seed = 5});
+    const auto parameters = hg::initial_parameters<Net, double>(5);
+    hg::OptimizerState<Net, double> by_hand(hg::AdamW{.lr = 0.01});
+    auto step = hg::value_and_grad(loss_of(x, y));
+    for (int i = 0; i < 3; ++i) {
+      const auto [loss, gradient] = step(parameters);
+      by_hand.step(parameters, hg::redistribute<hg::Replicate>(gradient));
+      CHECK(trainer.step(loss_of(x, y)) == loss);
+      CHECK(trainer.parameters().to_host() == parameters.to_host());
+    }
+    trainer.accumulate(hg::mse, x, y);
+    CHECK(support::refusal<hg::CollectiveError>([&] {
+            trainer.step(loss_of(x, y));
+          }).starts_with("step(loss_of) does not take the mean"));
+
+    using Drops = hg::Sequential<hg::Conv2d<2, 4>, hg::Dropout<std::ratio<1, 4>>, hg::Conv2d<4, 2>>;
+    hg::Trainer<Drops, hg::AdamW, support::Mesh, double> of_fields(Drops{}, hg::AdamW{}, mesh, {.seed = 7}),
+        of_net(Drops{}, hg::AdamW{}, mesh, {.seed = 7});
+    hg::Trainer<Drops, hg::AdamW, support::Mesh, double, hg::ShardParameters<"data", "height">> of_shards(
+        Drops{}, hg::AdamW{}, mesh, {.seed = 7}, hg::shard_parameters<"data", "height">);
+    const auto mse_of = [&](auto net) { return hg::mse(net(x), y); };
+    for (int i = 0; i < 3; ++i) {
+      const double expected = of_fields.step(hg::mse, x, y).item();
+      CHECK(of_net.step(mse_of) == expected);
+      CHECK(of_shards.step(mse_of) == doctest::Approx(expected).epsilon(1e-12));
+    }
+    CHECK(of_net.parameters().to_host() == of_fields.parameters().to_host());
+  }
+}
+
 }  // namespace test_rollout

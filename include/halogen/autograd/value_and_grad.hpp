@@ -29,10 +29,10 @@ struct CalledNetworks {
   std::any of_loss;  ///< the network of a loss such as mse, with its plan and memory
   Lasting<Kokkos::View<index_t[1], memory_space>> step;  ///< that layers draw by; allocated when a network draws
 
-  /// For the network that is called next.
+  /// For the network that was called last. The first draws as a Trainer's does.
   RandomStream random() {
     if (step.data() == nullptr) set_step(0);
-    return {seed, step.data(), static_cast<std::uint32_t>(called)};
+    return {seed, step.data(), static_cast<std::uint32_t>(called > 0 ? called - 1 : 0)};
   }
   void set_step(index_t number) {
     if (step.data() == nullptr) step = Lasting<Kokkos::View<index_t[1], memory_space>>("halogen::random_step");

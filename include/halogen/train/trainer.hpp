@@ -13,6 +13,7 @@
 #include "halogen/train/network.hpp"
 #include "halogen/train/optimizer.hpp"
 #include "halogen/train/parameter_memory.hpp"
+#include "halogen/train/value_and_grad.hpp"
 
 namespace halogen {
 
@@ -115,6 +116,29 @@ class Trainer {
     requires(!Fits<ModelType, Image, Label, Weight, T, Loss>)
   void step(const Loss&, const Image& image, const Label& label,  // an expression? write Image v = u + 1; and give v
             const Weight& weight = no_weight) = delete;
+
+  /// A step by what loss_of(net) returns: whatever value_and_grad takes, such as a loss of several steps of a rollout.
+  /// Returns its value before the update. Keep to one loss: plans and memory are kept from step to step. Sharded
+  /// parameters take losses such as mse(net(x), y) alone. CollectiveError after accumulate().
+  ///
+  ///   trainer.step([&](auto net) { return hg::mean(hg::square(hg::rollout<3>(net, now) - after_three)); });
+  template <class LossOf>
+  double step(LossOf loss_of) {
+    if (pending_ > 0)
+      throw CollectiveError(
+          "step(loss_of) does not take the mean with gradients of accumulate(): call step(loss, x, y)");
+    using With = detail::WithNetworks<(sizeof(LossOf) > 0)>;
+    const detail::EvaluationScope scope;
+    called_.called = 0;
+    called_.seed = seed_;
+    if constexpr (Parameters<ModelType, T>::graph().draws) called_.set_step(state_.steps());
+    const auto result = With::of(called_, loss_of(With::template variable<0>(called_, parameters_)), parameters_);
+    if constexpr (sharded)
+      state_.step(parameters_, std::get<1>(result));
+    else
+      state_.step(parameters_, redistribute<Replicate>(std::get<1>(result), gradient_image_));
+    return std::get<0>(result);
+  }
 
   /// Adds the gradient of this loss to those that the next step takes the mean of, its own among them: n - 1 calls and
   /// a step are a step with a batch n times as large. Nothing is updated, and nothing sent for it but what sharded
@@ -273,8 +297,9 @@ class Trainer {
   std::optional<Gradient> gradient_;
   std::size_t gradients_ = 0;  ///< made so far
   std::optional<Gradient> accumulated_;
-  int pending_ = 0;              ///< gradients in it
-  double expression_value_ = 0;  ///< of the last expression loss
+  int pending_ = 0;                ///< gradients in it
+  double expression_value_ = 0;    ///< of the last expression loss
+  detail::CalledNetworks called_;  ///< by a loss_of
   TransportImage<T> gradient_image_;
   std::unique_ptr<Net> network_;
 };
