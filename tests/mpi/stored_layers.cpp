@@ -175,6 +175,21 @@ TEST_CASE("signals") {
                      hg::Linear<4, 2>>;
   support::check_composition<Net, 2, 2, false, support::SignalMesh>();
 }
+TEST_CASE("resampling by factors that are no whole numbers, and area") {
+  using std::ratio, hg::ScaleRatio, hg::Bilinear;
+  const char* file = "scaled";
+  check<hg::Interpolate<ScaleRatio<ratio<1, 2>>, Bilinear>, 1>("half", file);
+  check<hg::Interpolate<ScaleRatio<ratio<1, 2>>>, 1>("half_nearest", file);
+  check<hg::Interpolate<ScaleRatio<ratio<7, 10>>, hg::NearestExact>, 1>("nearest_exact", file);
+  check<hg::Interpolate<ScaleRatio<ratio<3, 2>>, hg::Bicubic>, 1>("cubic_up", file);
+  check<hg::Interpolate<ScaleRatio<ratio<3, 2>>, Bilinear, hg::AlignCorners<>>, 1>("corners", file);
+  check<hg::Interpolate<ScaleRatio<ratio<2, 5>>, Bilinear, hg::Antialias<>>, 1>("antialias", file);
+  check<hg::Interpolate<ScaleRatio<ratio<5, 4>, ratio<3, 4>>, Bilinear>, 1>("sides", file);
+  check<hg::Interpolate<ScaleRatio<ratio<1, 2>, ratio<1, 2>, ratio<1, 2>>, hg::Trilinear>, 1, 1, 4>("volume", file);
+  check<hg::Interpolate<ScaleRatio<ratio<1, 2>>, hg::Area>, 1>("area", file);
+  check<hg::Interpolate<hg::Size<4, 4, 5>, hg::Area>, 1, 1, 4>("area_size", file);
+  check<hg::Interpolate1d<ScaleRatio<ratio<5, 2>>, hg::Linear1d>, 2, 2, 2>("signal", file);
+}
 TEST_CASE("resampling across a date line") {
   using hg::Size, hg::ScaleFactor, hg::Boundary, hg::ReplicateEdge, hg::Periodic;
   using Line = Boundary<ReplicateEdge, Periodic>;

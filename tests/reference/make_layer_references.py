@@ -70,6 +70,20 @@ RESAMPLED = {
 }
 
 
+SCALED = {
+    "half": (SMALL, by(0.5, "bilinear")),
+    "half_nearest": (SMALL, by(0.5, "nearest")),
+    "nearest_exact": (SMALL, by(0.7, "nearest-exact")),
+    "cubic_up": (SMALL, by(1.5, "bicubic")),
+    "corners": (SMALL, by(1.5, "bilinear", align_corners=True)),
+    "antialias": (SMALL, by(0.4, "bilinear", antialias=True)),
+    "sides": (SMALL, by((1.25, 0.75), "bilinear")),
+    "volume": (BLOCK, by(0.5, "trilinear")),
+    "area": (SMALL, by(0.5, "area")),
+    "area_size": (BLOCK, to((4, 4, 5), "area")),
+    "signal": ((2, 2, 11), by(2.5, "linear")),
+}
+
 EDGES = {
     "max_circular": (PLANE, lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1), "circular"), 3, 2)),
     "max_circular_rows": (PLANE, lambda x: F.max_pool2d(F.pad(x, (0, 0, 1, 1), "circular"), (3, 2), (1, 2))),
@@ -239,6 +253,7 @@ def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     write(folder / "layers.safetensors", CASES)
     write(folder / "resampled.safetensors", RESAMPLED)
+    write(folder / "scaled.safetensors", SCALED)
     write(folder / "edges_of_pools.safetensors", EDGES)
     write(folder / "globe.safetensors", GLOBE)
     write(folder / "largest.safetensors", LARGEST)

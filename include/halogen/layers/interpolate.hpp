@@ -2,9 +2,12 @@
 // nearest-exact, bilinear, trilinear and bicubic, up and down. AdaptiveAvgPool2d<H, W>, AdaptiveAvgPool3d<D, H, W>: the
 // mean over windows that differ by a point where the extents do not divide, as torch's and its mode "area".
 //
-//   To: Size<H, W>, Size<D, H, W>; ScaleFactor<S>, up by a whole number, of planes, ScaleFactor<D, H, W> of volumes; or
+//   To: Size<H, W>, Size<D, H, W>; ScaleFactor<S>, up by a whole number, of planes, ScaleFactor<D, H, W> of volumes;
+//   ScaleRatio<std::ratio<3, 2>>, up or down to floor(H 3 / 2), one ratio or one for each dimension, positions by the
+//   ratio as torch has them where it does not divide (across a periodic end by the extents); or
 //   interpolate_to<Mode, Options...>(x, like), the extents and cuts of a value. Modes Nearest, NearestExact, Bilinear,
-//   Trilinear, Bicubic. Options: AlignCorners<> (Bilinear, Trilinear, Bicubic), Antialias<> (Bilinear, Bicubic).
+//   Trilinear, Bicubic, Area (AdaptiveAvgPool). Options: AlignCorners<> (Bilinear, Trilinear, Bicubic), Antialias<>
+//   (Bilinear, Bicubic).
 //
 //   placements of x       placements of y     forward                            backward
 //   Shard<2> and beyond   the same, derived   halo: what points read across a    the same of y's gradient, the other
@@ -17,6 +20,8 @@
 // nothing. Accumulation: planes and rows by their weights, then points across, in their order: bits do not depend on
 // the mesh. Weights in the value type from exact positions.
 #pragma once
+
+#include <ratio>
 
 #include "halogen/kernels/sample.hpp"
 #include "halogen/layers/pad.hpp"
@@ -35,7 +40,14 @@ template <int... Factors>
 struct ScaleFactor {
   static_assert(sizeof...(Factors) >= 1 && sizeof...(Factors) <= 3,
                 "a factor has one number, or one for each dimension");
-  static_assert(((Factors > 0) && ...), "a scale factor is a whole number; give Size<...> to make a field smaller");
+  static_assert(
+      ((Factors > 0) && ...),
+      "a scale factor is a whole number; give ScaleRatio<std::ratio<...>> or Size<...> to make a field smaller");
+};
+template <class... Ratios>
+struct ScaleRatio {
+  static_assert(sizeof...(Ratios) >= 1 && sizeof...(Ratios) <= 3, "one std::ratio, or one for each dimension");
+  static_assert(((Ratios::num > 0) && ...), "a ratio is positive");
 };
 
 /// Interpolation modes beside Nearest and Bilinear.
@@ -43,6 +55,7 @@ struct NearestExact {};
 struct Linear1d {};  ///< torch's mode="linear", of signals
 struct Trilinear {};
 struct Bicubic {};
+struct Area {};
 
 template <bool On = true>
 struct AlignCorners {};
@@ -112,6 +125,8 @@ template <>
 struct ModeOf<Trilinear> : ModeIs<Sampling::linear, 3> {};
 template <>
 struct ModeOf<Bicubic> : ModeIs<Sampling::cubic, 2> {};
+template <>
+struct ModeOf<Area> : ModeIs<Sampling::adaptive, 0> {};
 
 template <class Option>
 inline constexpr bool is_sampling_boundary = false;
@@ -167,6 +182,20 @@ constexpr Node sampling_node(Traced x, const Operation& operation) {
   return node;
 }
 
+/// What an outputs' density is times the inputs', up and down, in the i-th dimension of a layer.
+struct UpDown {
+  int up = 0, down = 0;
+};
+template <class To>
+constexpr UpDown ratio_of(int, To) {
+  return {};
+}
+template <class... Ratios>
+constexpr UpDown ratio_of(int i, ScaleRatio<Ratios...>) {
+  constexpr UpDown all[] = {{static_cast<int>(Ratios::num), static_cast<int>(Ratios::den)}...};
+  return all[sizeof...(Ratios) == 1 ? 0 : i];
+}
+
 /// Extents that windows make of any field.
 template <int... Extents>
 constexpr int add_size(GraphDraft& graph, int parent, int, Size<Extents...>) {
@@ -187,8 +216,22 @@ constexpr int add_size(GraphDraft& graph, int parent, int dimensions, ScaleFacto
   return graph.level_through(parent, windows);
 }
 
+/// The extents of `up` times as many points, of every `down`-th.
+template <class... Ratios>
+constexpr int add_size(GraphDraft& graph, int parent, int dimensions, ScaleRatio<Ratios...>) {
+  Window up[spatial_dimensions], down[spatial_dimensions];
+  for (int d = spatial_dimensions - dimensions; d < spatial_dimensions; ++d) {
+    const auto [more, less] = ratio_of(d - (spatial_dimensions - dimensions), ScaleRatio<Ratios...>{});
+    up[d] = {.kernel = more, .stride = more, .transposed = true};
+    down[d] = {.kernel = less, .stride = less};
+  }
+  return graph.level_through(graph.level_through(parent, up), down);
+}
+
 template <class To>
 inline constexpr int dimensions_of_size = 2;
+template <class D, class H, class W>
+inline constexpr int dimensions_of_size<ScaleRatio<D, H, W>> = 3;
 template <int... Extents>
 inline constexpr int dimensions_of_size<Size<Extents...>> = static_cast<int>(sizeof...(Extents));
 template <int D, int H, int W>
@@ -204,6 +247,11 @@ struct InterpolateLayer : Module<Self> {
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
     Node node = sampling_node<Dimensions, Mode, Options...>(x, interpolate_operation);
+    for (int i = 0; i < Dimensions; ++i) {
+      Window& window = node.window[spatial_dimensions - Dimensions + i];
+      const UpDown ratio = ratio_of(i, To{});
+      window.up = ratio.up, window.down = ratio.down;
+    }
     node.level = add_size(graph, node.level, Dimensions, To{});
     return {&graph, graph.add(node)};
   }

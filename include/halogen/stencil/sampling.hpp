@@ -10,9 +10,12 @@ namespace halogen {
 /// torch.nn.functional.interpolate: output o stands at (o + 1/2) in / out - 1/2 among the inputs, with `corners` at
 /// o (in - 1) / (out - 1). What a tap beyond the field would read is the point at its end; or `periodic`, and of linear
 /// and cubic taps alone, the field goes on there: output o + out reads in points further. With `antialiases`, where
-/// there are fewer outputs than inputs, the taps of linear and cubic spread over in / out times as many inputs.
+/// there are fewer outputs than inputs, the taps of linear and cubic spread over in / out times as many inputs. By a
+/// factor up / down that does not divide the extent, its inverse stands for in / out, where there are neither corners
+/// nor a periodic end.
 struct Sampled {
   index_t in = 1, out = 1;
+  index_t from = 1, to = 1;  ///< inputs so far apart are outputs so far apart
   Sampling mode = Sampling::none;
   bool corners = false, antialiases = false, periodic = false;
 
@@ -20,20 +23,22 @@ struct Sampled {
   constexpr Sampled(const Window& window, index_t inputs, index_t outputs)
       : in(inputs),
         out(outputs),
+        from(by_factor(window) ? window.down : inputs),
+        to(by_factor(window) ? window.up : outputs),
         mode(window.sampling),
         corners(window.corners),
-        antialiases(window.antialiases && inputs > outputs),
+        antialiases(window.antialiases && from > to),
         periodic(window.periodic) {}
 
   /// The inputs that output o reads, those at weight 0 too.
   HALOGEN_FUNCTION constexpr Interval reads(index_t o) const {
     if (mode == Sampling::none) return {o, o + 1};
     if (mode == Sampling::adaptive) return {o * in / out, ceil_div((o + 1) * in, out)};
-    if (mode == Sampling::nearest) return point(o * in / out);
-    if (mode == Sampling::nearest_exact) return point((2 * o + 1) * in / (2 * out));
-    if (antialiases) {  // support in / out, or twice that, around (o + 1/2) in / out
-      const index_t wide = mode == Sampling::cubic ? 4 : 2, center = (2 * o + 1) * in;
-      const Interval all{floor_div(center - wide * in + out, 2 * out), floor_div(center + wide * in + out, 2 * out)};
+    if (mode == Sampling::nearest) return point(o * from / to);
+    if (mode == Sampling::nearest_exact) return point((2 * o + 1) * from / (2 * to));
+    if (antialiases) {  // support from / to, or twice that, around (o + 1/2) from / to
+      const index_t wide = mode == Sampling::cubic ? 4 : 2, center = (2 * o + 1) * from;
+      const Interval all{floor_div(center - wide * from + to, 2 * to), floor_div(center + wide * from + to, 2 * to)};
       return periodic ? all : intersect(all, {0, in});
     }
     const index_t first = position(o).first - (mode == Sampling::cubic);
@@ -69,12 +74,15 @@ struct Sampled {
   }
 
  private:
+  static constexpr bool by_factor(const Window& window) {
+    return window.up > 0 && !window.corners && !window.periodic && window.sampling != Sampling::adaptive;
+  }
   struct Position {
     index_t first, part, of;  ///< between inputs first and first + 1, part / of of the way
   };
   HALOGEN_FUNCTION constexpr Position position(index_t o) const {
-    index_t at = corners ? o * (in - 1) : (2 * o + 1) * in - out;
-    const index_t of = corners ? (out > 1 ? out - 1 : 1) : 2 * out;
+    index_t at = corners ? o * (in - 1) : (2 * o + 1) * from - to;
+    const index_t of = corners ? (out > 1 ? out - 1 : 1) : 2 * to;
     if (at < 0 && mode == Sampling::linear && !periodic) at = 0;
     const index_t first = floor_div(at, of);
     return {first, at - first * of, of};
@@ -113,7 +121,7 @@ struct Sampled {
   /// Not yet divided by the sum over all of an output.
   template <class T>
   HALOGEN_FUNCTION T spread(index_t o, index_t i) const {
-    return tap(static_cast<T>((2 * i + 1) * out - (2 * o + 1) * in) / static_cast<T>(2 * in), T(-0.5));
+    return tap(static_cast<T>((2 * i + 1) * to - (2 * o + 1) * from) / static_cast<T>(2 * from), T(-0.5));
   }
   /// The weight of an input that lies `x` away: a triangle, or Keys' cubic (1981) of parameter a.
   template <class T>
