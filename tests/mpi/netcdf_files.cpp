@@ -10,6 +10,8 @@
 #include <halogen/io/hdf5_writer.hpp>
 #include <halogen/io/netcdf_writer.hpp>
 #include <halogen/io/time_axis.hpp>
+#include <halogen/io/zarr.hpp>
+#include <halogen/io/zarr_writer.hpp>
 #include <random>
 
 #include "support/network.hpp"
@@ -76,6 +78,18 @@ std::uint64_t bytes_of_process() {
 
 using Series = support::Field<float, 2>;
 
+/// KiB that this process has held at most since it was last asked (proc(5), clear_refs 5 and VmHWM).
+std::size_t most_held() {
+  std::ifstream file("/proc/self/status");
+  std::string word;
+  std::size_t kib = 0;
+  while (file >> word && word != "VmHWM:") {
+  }
+  file >> kib;
+  std::ofstream("/proc/self/clear_refs") << 5;
+  return kib;
+}
+
 struct Netcdf {
   using Options = hg::NetcdfOptions;
   using Variable = hg::NetcdfVariable;
@@ -93,6 +107,11 @@ struct Hdf5 {
   static void save(const fs::path& path, const std::string& name, const auto& field, Options options = {}) {
     hg::save_hdf5(path, name, field, options);
   }
+};
+struct Zarr {
+  using Variable = hg::ZarrArray;
+  using Out = hg::ZarrSeries<Series>;
+  static constexpr const char* file = "written.zarr";
 };
 
 /// Whole fields of any cut and chunks, a series with a hole, and what is refused.
@@ -148,6 +167,37 @@ void check_written() {
   CHECK(said([&] {
           Format::save(path, "series", Series(mesh, {4, 2, 9, 7}), {.chunks = {1, 2, 9}});
         }) == begin + "give as many chunks and names as the field has dimensions, 4");
+}
+
+/// 69 GB of numbers, more than this machine has memory: a rank that reads its piece of one time reads the chunks of
+/// that piece, and holds no more than them and the piece.
+template <class Format>
+void check_larger_than_memory() {
+  const hg::Communicator world = support::world();
+  const fs::path path = folder() / ("large_" + std::string(Format::file));
+  constexpr std::array<index_t, 4> extents{1, 2, 1030, 515};
+  const auto values = support::numbers<float>(2 * 1030 * 515, 7);
+  const auto rows = hg::device_mesh<support::Mesh>(world, {1, -1, 1});
+  const typename Format::Out out(path, "a", rows, {16384, 2, 1030, 515});
+  for (const index_t t : {0, 9000}) out.write(t, hg::distribute_tensor<Series>(rows, extents, values));
+  for (const auto& mesh : support::meshes(1)) {
+    CAPTURE(support::text(mesh));
+    const typename Format::Variable variable(world, path, "a");
+    Series field(mesh, extents);
+    const auto own = static_cast<std::size_t>(hg::detail::piece_box(field, mesh.rank()).points()) * sizeof(float);
+    most_held();
+    const std::size_t before = most_held();
+    hg::load_variable(variable, field, {9000});
+    CHECK(most_held() < before + (2 * own + sizeof(float) * values.size()) / 1024 + 8192);
+    CHECK(std::ranges::equal(hg::full_tensor(field), values));
+    CHECK(variable.bytes_read() <= sizeof(float) * values.size());  // of one time
+    if (mesh.extent(1) == world.size()) {  // its chunks are the pieces, those of Zarr compressed
+      CHECK(variable.bytes_read() <= own);
+      CHECK(variable.bytes_read() > own / 2);
+    }
+    hg::load_variable(variable, field, {5});  // never written
+    CHECK(std::ranges::all_of(field.to_host(), [](float v) { return std::isnan(v); }));
+  }
 }
 
 }  // namespace
@@ -473,6 +523,13 @@ TEST_CASE("fields come back, whatever the cut and the chunks") {
       })
           .ends_with("it is there with (2 x 3) points, not (1 x 2 x 3 x 1), or of another type, and cannot be removed: "
                      "give another name, or remove the file"));
+}
+
+TEST_CASE("a series larger than memory") {
+  const Files files;
+  check_larger_than_memory<Netcdf>();
+  check_larger_than_memory<Hdf5>();
+  check_larger_than_memory<Zarr>();
 }
 
 TEST_CASE("for xarray: netCDF and HDF5 (tests/files/xarray_test.py)") {

@@ -130,6 +130,7 @@ struct Convolution {
     return {input, output, weights, bias, {1, output.channels, inputs}, channel_block, 0, {shape, false}, split};
   }
 
+  static constexpr bool host_alone = true;
   void operator()(const Team& team) const { run_on_host(team); }
 
  private:

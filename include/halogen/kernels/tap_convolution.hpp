@@ -104,6 +104,7 @@ struct TapConvolution {
     return {input, output, weights, bias, groups, tap_channel_block(groups.outputs), first, window, split};
   }
 
+  static constexpr bool host_alone = true;
   void operator()(const Team& team) const { run_on_host(team); }
 
  private:

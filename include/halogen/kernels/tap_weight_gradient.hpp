@@ -69,6 +69,7 @@ struct TapWeightGradient {
     return {points, window, groups, shape, tiling, blocks, partial, split};
   }
 
+  static constexpr bool host_alone = true;
   void operator()(const Team& team) const { run_on_host(team); }
 
  private:

@@ -69,7 +69,8 @@ struct Tile {
 
 /// One launch of functor(team): host teams have one thread and `host_bytes` of scratch, device teams are
 /// device::team_warps warps with `device_bytes`. Throws std::length_error where there are more teams than an int
-/// counts.
+/// counts. A functor with `host_alone` has other kernels for a device: there this is listed (compiled/list.inc), and
+/// nobody calls it.
 template <class ExecutionSpace, class Functor>
 HALOGEN_NOINLINE void launch_tiles(const ExecutionSpace& space, const char* label, index_t teams,
                                    const Functor& functor, std::size_t host_bytes, std::size_t device_bytes) {
@@ -79,7 +80,9 @@ HALOGEN_NOINLINE void launch_tiles(const ExecutionSpace& space, const char* labe
                             std::to_string(std::numeric_limits<int>::max()) +
                             ": cut the field over more ranks, or its batch");
   const int league = static_cast<int>(teams);
-  if constexpr (device::runs_on<ExecutionSpace>) {
+  if constexpr (device::runs_on<ExecutionSpace> && requires { Functor::host_alone; }) {
+    throw std::logic_error(std::string(label) + ": a kernel of the host was launched on a device");
+  } else if constexpr (device::runs_on<ExecutionSpace>) {
     static_assert(sizeof(Functor) < 3840, "a kernel's functor fits into its 4 KiB of arguments");
     using Policy = Kokkos::TeamPolicy<ExecutionSpace, device::LaunchBounds>;
     Policy policy(space, league, device::team_size(space), device::vector_length);

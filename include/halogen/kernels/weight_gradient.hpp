@@ -116,6 +116,7 @@ struct WeightGradient {
     return {gradient, input, {1, outputs, inputs}, shape, tiling, blocks, partial, split};
   }
 
+  static constexpr bool host_alone = true;
   void operator()(const Team& team) const { run_on_host(team); }
 
  private:

@@ -133,6 +133,7 @@ struct WinogradConvolution {
     launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
   }
 
+  static constexpr bool host_alone = true;
   void operator()(const Team& team) const { run_on_host(team); }
 
  private:

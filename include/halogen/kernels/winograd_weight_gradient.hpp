@@ -107,6 +107,7 @@ struct WinogradWeightGradient {
     launch_tiles(space, label, last_block - first_block, *this, memory().bytes(), 0);
   }
 
+  static constexpr bool host_alone = true;
   void operator()(const Team& team) const {
     Memory m = memory();
     Scratch scratch = Scratch::of(team, 1, m.bytes());
