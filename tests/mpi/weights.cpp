@@ -93,8 +93,48 @@ struct BilinearUNet {
   }
 };
 
+/// Of a tensor of the first values: within [-bound, bound] up to both ends, of mean 0 and variance bound^2 / 3, as
+/// drawn by torch.nn.init.uniform_.
+void check_uniform(const std::vector<double>& drawn, double bound) {
+  double sum = 0, squares = 0, most = 0, least = 0;
+  for (const double v : drawn) sum += v, squares += v * v, most = std::max(most, v), least = std::min(least, v);
+  const auto n = static_cast<double>(drawn.size());
+  CHECK(most <= bound);
+  CHECK(least >= -bound);
+  CHECK(most > bound * (1 - 20 / n));
+  CHECK(least < -bound * (1 - 20 / n));
+  CHECK(std::abs(sum / n) < 5 * bound / std::sqrt(3 * n));
+  CHECK(std::abs(squares / n * 3 / (bound * bound) - 1) < 5 * std::sqrt(0.8 / n));
+}
+
+/// weight and bias of a layer, drawn within 1 / sqrt(fan_in), as reset_parameters() of PyTorch's has it.
+template <class Layer>
+void check_drawn(double fan_in) {
+  const auto parameters = hg::initial_parameters<hg::Sequential<Layer>, double>(3);
+  for (int i = 0; i < parameters.graph().parameters.size(); ++i)
+    check_uniform(parameters.to_host(i), 1 / std::sqrt(fan_in));
+}
+
 }  // namespace
 
+TEST_CASE("first values are drawn as PyTorch's") {
+  using hg::Kernel;
+  check_drawn<hg::Conv2d<8, 256, Kernel<3, 2>>>(8 * 6);
+  check_drawn<hg::Conv2d<64, 256, Kernel<5>, hg::Groups<16>>>(4 * 25);
+  check_drawn<hg::Conv1d<16, 256, Kernel<7>>>(16 * 7);
+  check_drawn<hg::Conv3d<4, 256, Kernel<3>>>(4 * 27);
+  check_drawn<hg::ConvTranspose2d<8, 256, Kernel<3>>>(256 * 9);  // PyTorch takes the second extent of the weight
+  check_drawn<hg::ConvTranspose2d<64, 512, Kernel<2>, hg::Groups<4>>>(128 * 4);
+  check_drawn<hg::Sequential<hg::GlobalAvgPool, hg::Linear<24, 256>>>(24);
+  const auto constant = [](auto layer, double first, double second) {
+    const auto parameters = hg::initial_parameters<hg::Sequential<decltype(layer)>, double>(3);
+    CHECK(parameters.to_host(0) == std::vector<double>(8, first));
+    CHECK(parameters.to_host(1) == std::vector<double>(8, second));
+  };
+  constant(hg::BatchNorm2d<8>{}, 1, 0);
+  constant(hg::GroupNorm<2, 8>{}, 1, 0);
+  constant(hg::LayerNorm<8>{}, 1, 0);
+}
 TEST_CASE("ResNet-18") { check_model<hg::ResNet<18, classes, 3, 2>>("resnet18", {2, 197, 229}); }
 TEST_CASE("ResNet-50") { check_model<hg::ResNet<50, classes, 3, 1>>("resnet50", {2, 197, 229}); }
 TEST_CASE("ConvNeXt") { check_model<hg::ConvNeXt<classes, 3, std::array{4, 6, 8, 10}>>("convnext", {2, 197, 229}); }

@@ -29,6 +29,7 @@ struct PackWinogradWeights {
 
   index_t work() const { return ceil_div(outputs, lanes<T>) * inputs; }
 
+  static constexpr bool host_alone = true;
   void operator()(const index_t i) const {
     using V = Vector<T>;
     const index_t width = winograd_width(outputs, sizeof(T));

@@ -111,6 +111,7 @@ struct PackWinogradRows {
 
   index_t work() const { return winograd_rows_packed_size(outputs, inputs, Window) / (winograd_points * Window); }
 
+  static constexpr bool host_alone = true;
   void operator()(const index_t i) const {
     const int in = static_cast<int>(i % inputs), out = static_cast<int>(i / inputs);
     detail::for_each_line_block(outputs, [&]<int Outputs>(int o) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -90,7 +91,7 @@ bool is_small([[maybe_unused]] const Functor& functor) {
 }
 }  // namespace detail
 
-/// functor(i) for i of [0, count), ordered on `space`.
+/// functor(i) for i of [0, count), ordered on `space`. A functor with `host_alone` is never launched on a device.
 template <class Functor>
 HALOGEN_NOINLINE void launch_range(const execution_space& space, const char* label, index_t count,
                                    const Functor& functor) {
@@ -112,6 +113,8 @@ HALOGEN_NOINLINE void launch_range(const execution_space& space, const char* lab
                                           }};
     if (all.parts == 1 && !Kokkos::Tools::profileLibraryLoaded()) return any(0);  // a tool is to see all launches
     Kokkos::parallel_for(label, Policy(space, 0, all.parts), any);
+  } else if constexpr (requires { Functor::host_alone; }) {
+    throw std::logic_error(std::string(label) + ": a kernel of the host was launched on a device");
   } else {
     Kokkos::parallel_for(label, by_arguments(Policy(space, 0, count)), functor);
     detail::check_launched(label);
