@@ -163,6 +163,43 @@ TEST_CASE("groups of parameters: another rate for the first tensor, no decay for
   check_steps("groups", hg::AdamW{.lr = 0.1, .weight_decay = 0.2}, {.groups = {kernels, hg::without_decay()}});
 }
 
+/// A rule of numbers, as a user may write one, and a choice by name with a state of its own.
+template <class T>
+struct PlainRule {
+  KOKKOS_FUNCTION double rate(double lr, double) const { return lr; }
+  KOKKOS_FUNCTION double decay(double, double weight_decay) const { return weight_decay; }
+  KOKKOS_FUNCTION double correction(double) const { return 1; }
+  KOKKOS_FUNCTION T operator()(T value, T gradient, const hg::kernels::ValueState<T>& of) const {
+    return value - of.rate * (gradient + of.decay * value);
+  }
+};
+struct Plain : hg::SGD {
+  template <class T>
+  PlainRule<T> rule() const {
+    return {};
+  }
+};
+struct BeginsWith {
+  std::string_view letters{};
+  constexpr bool operator()(std::string_view name) const { return name.starts_with(letters); }
+};
+
+TEST_CASE("an optimiser of one's own; names that are chosen at run time") {
+  const auto groups = [](const hg::ParameterGroup& group) { return hg::OptimizerOptions{.groups = {group}}; };
+  const auto first = hg::parameters_named<Model>(BeginsWith{"0."}, 0.2);
+  hg::OptimizerState<Model, double, hg::Replicate, Plain> own(Plain{{.lr = 0.1, .weight_decay = 0.3}}, Parameters(),
+                                                              groups(first));
+  hg::OptimizerState<Model, double, hg::Replicate, hg::SGD> sgd(
+      hg::SGD{.lr = 0.1, .weight_decay = 0.3}, Parameters(),
+      groups(hg::parameters_named<Model>([](std::string_view name) { return name.starts_with("0."); }, 0.2)));
+  Parameters a, b, gradient;
+  gradient.copy_from_host(at_step(reference().values("gradients"), 0));
+  a.copy_from_host(at_step(reference().values("gradients"), 1));
+  b.copy_from_host(a.to_host());
+  own.step(a, gradient), sgd.step(b, gradient);
+  CHECK(relative_error(a.to_host(), b.to_host()) < 1e-15);
+}
+
 TEST_CASE("schedules as PyTorch's, and in the steps that they rule") {
   check_rates("step", hg::step_rate(4, 0.5), 20);
   check_rates("cosine", hg::cosine_rate(12, {.floor = 0.1}), 13);

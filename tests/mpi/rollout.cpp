@@ -102,6 +102,19 @@ TEST_CASE("a trainer's step by any loss: as by hand, by a loss of fields as step
       CHECK(of_shards.step(mse_of) == doctest::Approx(expected).epsilon(1e-12));
     }
     CHECK(of_net.parameters().to_host() == of_fields.parameters().to_host());
+
+    // running statistics follow a loss of any kind; each call of the network adds to them
+    using Normed = hg::Sequential<hg::Conv2d<2, 4>, hg::BatchNorm2d<4>, hg::Conv2d<4, 2>>;
+    hg::Trainer<Normed, hg::AdamW, support::Mesh, double> plain(Normed{}, hg::AdamW{}, mesh, {.seed = 7}),
+        free(Normed{}, hg::AdamW{}, mesh, {.seed = 7}), twice(Normed{}, hg::AdamW{}, mesh, {.seed = 7});
+    plain.step(hg::mse, x, y);
+    free.step([&](auto net) { return hg::mean(hg::square(net(x) - y)); });
+    CHECK(support::relative_error(free.parameters().to_host(4), plain.parameters().to_host(4)) < 1e-13);
+    CHECK(support::relative_error(free.parameters().to_host(5), plain.parameters().to_host(5)) < 1e-13);
+    CHECK(free.parameters().to_host(4) != std::vector<double>(4));
+    twice.step([&](auto net) { return hg::mean(hg::square(net(x) - y)) + hg::mean(hg::square(net(x))); });
+    const auto once = plain.parameters().to_host(4), again = twice.parameters().to_host(4);
+    for (std::size_t c = 0; c < 4; ++c) CHECK(again[c] == doctest::Approx(1.9 * once[c]));  // of 0, then of the first
   }
 }
 

@@ -202,6 +202,10 @@ TEST_CASE("resampling across a date line") {
       "globe_volume", file);
   check<hg::Interpolate1d<ScaleFactor<3>, hg::Linear1d, Boundary<Periodic>>, 2, 2, 2>("ring", file);
   support::check_composition<AroundGlobe, 2, 2, true>();
+  // nearest points never lie beyond an end
+  using Nearest = hg::Sequential<hg::Conv2d<2, 3>, hg::Interpolate<ScaleFactor<2, 3>, hg::NearestExact, Line>,
+                                 hg::AvgPool2d<1, hg::Kernel<2, 3>, hg::Stride<2, 3>>, hg::Conv2d<3, 2>>;
+  support::check_composition<Nearest, 2, 2, true>();
 }
 TEST_CASE("the largest of intervals and of whole fields, with ties") {
   check<hg::AdaptiveMaxPool2d<6, 7>, 1>("adaptive_max", "largest");

@@ -72,7 +72,7 @@ struct FlooredQuotient {
   template <class A, class B>                                           \
     requires detail::Combinable<A, B>                                   \
   auto function(A a, B b) {                                             \
-    return apply(Name{}, std::move(a), std::move(b));                   \
+    return halogen::apply(Name{}, std::move(a), std::move(b));          \
   }                                                                     \
   template <class A, class B, class Why = detail::WhyNotCombined<A, B>> \
     requires detail::Uncombinable<A, B>                                 \
@@ -109,7 +109,7 @@ struct FlooredQuotient {
   template <class A>                                                 \
     requires FieldOperand<A>                                         \
   auto function(A a) {                                               \
-    return apply(Name{}, std::move(a));                              \
+    return halogen::apply(Name{}, std::move(a));                     \
   }
 
 HALOGEN_BINARY(Plus, operator+, a + b, 1.0f, 1.0f)
@@ -145,15 +145,15 @@ struct Where {
     if constexpr (I == 0)
       return NoPartial{};
     else if constexpr (I == 1)
-      return apply(Where{}, condition, 1.0f, 0.0f);
+      return halogen::apply(Where{}, condition, 1.0f, 0.0f);
     else
-      return apply(Where{}, condition, 0.0f, 1.0f);
+      return halogen::apply(Where{}, condition, 0.0f, 1.0f);
   }
 };
 template <class C, class A, class B>
   requires detail::Combinable<C, A, B>
 auto where(const C& condition, const A& a, const B& b) {
-  return apply(Where{}, condition, a, b);
+  return halogen::apply(Where{}, condition, a, b);
 }
 
 /// The value as another type: cast<double>(u).
@@ -173,7 +173,7 @@ struct Cast {
 };
 template <class To, FieldOperand A>
 auto cast(A a) {
-  return apply(Cast<To>{}, std::move(a));
+  return halogen::apply(Cast<To>{}, std::move(a));
 }
 
 HALOGEN_UNARY(AbsoluteValue, abs, detail::magnitude(a), where(a < 0.0f, -1.0f, where(a > 0.0f, 1.0f, 0.0f)))
@@ -249,7 +249,7 @@ struct Clamp {
 template <class A, class Low, class High>
 auto clamp(const A& a, const Low& low, const High& high) {
   if constexpr (std::is_arithmetic_v<Low> && std::is_arithmetic_v<High>)
-    return apply(Clamp{}, a, low, high);
+    return halogen::apply(Clamp{}, a, low, high);
   else
     return minimum(maximum(a, low), high);
 }

@@ -54,7 +54,7 @@ auto random_like(const X& x, const Generator& generator) {
   RandomAt<Number, compute_type<typename expression_of<X>::value_type>, rank> at{generator, {}};
   for (int d = 0; d < rank; ++d) at.extents[d] = expression.extent(d);
   return [&]<std::size_t... D>(std::index_sequence<D...>) {
-    return apply(at, global_index<static_cast<int>(D)>(x)...);
+    return halogen::apply(at, global_index<static_cast<int>(D)>(x)...);
   }(std::make_index_sequence<rank>{});
 }
 

@@ -180,7 +180,7 @@ struct RootOfSquares {
 using types::RootOfSquares;
 template <class A>
 auto root_of_squares(const A& a) {
-  return apply(RootOfSquares{}, a);
+  return halogen::apply(RootOfSquares{}, a);
 }
 
 }  // namespace detail

@@ -26,7 +26,8 @@ struct CalledNetworks {
   std::vector<std::any> runs;
   std::size_t called = 0;
   std::uint64_t seed = 0;
-  std::any of_loss;  ///< the network of a loss such as mse, with its plan and memory
+  bool keeps_statistics = false;  ///< a forward pass adds to running statistics, as a Trainer's does
+  std::any of_loss;               ///< the network of a loss such as mse, with its plan and memory
   Lasting<Kokkos::View<index_t[1], memory_space>> step;  ///< that layers draw by; allocated when a network draws
 
   /// For the network that was called last. The first draws as a Trainer's does.

@@ -211,7 +211,7 @@ struct OptimizerStep {
     while (begin < end) {
       const int group = tensor == nullptr ? 0 : group_of[tensor[begin]];
       index_t until = tensor == nullptr ? end : begin + 1;
-      while (until < end && tensor[until] == tensor[begin]) ++until;
+      while (until < end && group_of[tensor[until]] == group) ++until;
       const ValueState<T> numbers = state_of(group, nullptr, nullptr);
       if (second != nullptr)
         run<true, true>(begin, until, numbers);
@@ -228,7 +228,7 @@ struct OptimizerStep {
     T* const to = direction != nullptr ? direction : parameters;
     T* const mean = direction != nullptr ? nullptr : average;
     const bool starts = schedule->t == 1;
-    for_each_vector<T>(end - begin, [&, this]<class V>(index_t at) {
+    const auto update = [&, this]<class V>(index_t at) {
       const index_t i = begin + at;
       V m{}, v{};
       if constexpr (HasFirst) m = load<V>(first + i);
@@ -244,7 +244,12 @@ struct OptimizerStep {
       if (mean == nullptr) return;
       const V before = load<V>(mean + i);
       store(mean + i, starts ? value : V(before + (value - before) * renewed));
-    });
+    };
+    using V = Vector<T>;
+    if constexpr (std::is_invocable_v<const Rule&, V, V, const ValueState<T, V>&>)
+      for_each_vector<T>(end - begin, update);
+    else  // a rule of numbers
+      for (index_t at = 0; at < end - begin; ++at) update.template operator()<T>(at);
   }
 
   /// Device: value i.

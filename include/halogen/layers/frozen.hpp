@@ -22,9 +22,11 @@
 
 namespace halogen {
 
-inline constexpr auto any_name = [](std::string_view) { return true; };
+struct AnyName {
+  constexpr bool operator()(std::string_view) const { return true; }
+};
 
-template <class Layer, auto Chosen = any_name>
+template <class Layer, auto Chosen = AnyName{}>
 struct Frozen : Module<Frozen<Layer, Chosen>> {
   static constexpr std::string_view module_name() { return Layer::module_name(); }
   template <class... Inputs>
@@ -32,7 +34,7 @@ struct Frozen : Module<Frozen<Layer, Chosen>> {
     GraphDraft& graph = *x.graph;
     graph.frozen.push({[](std::string_view name) -> bool { return Chosen(name); }, graph.path.size()});
     const auto y = Layer{}.forward(x, more...);
-    if (!std::is_same_v<decltype(Chosen), decltype(any_name)> && !graph.frozen.back().holds)
+    if (!std::is_same_v<std::remove_cv_t<decltype(Chosen)>, AnyName> && !graph.frozen.back().holds)
       graph.refuse(Misfit::Kind::nothing_is_frozen, graph.layers - 1);
     graph.frozen.pop();
     return y;

@@ -47,7 +47,8 @@ struct ScaleFactor {
 template <class... Ratios>
 struct ScaleRatio {
   static_assert(sizeof...(Ratios) >= 1 && sizeof...(Ratios) <= 3, "one std::ratio, or one for each dimension");
-  static_assert(((Ratios::num > 0) && ...), "a ratio is positive");
+  static_assert(((Ratios::num > 0 && Ratios::num <= 1000 && Ratios::den <= 1000) && ...),
+                "a ratio is positive, of numbers up to 1000");
 };
 
 /// Interpolation modes beside Nearest and Bilinear.
@@ -177,7 +178,9 @@ constexpr Node sampling_node(Traced x, const Operation& operation, const Window&
 template <int Dimensions, class Mode, class... Options>
 constexpr Node sampling_node(Traced x, const Operation& operation) {
   Node node = sampling_node<Dimensions>(x, operation, sampling_window<Mode, Options...>());
-  (set_edges<Dimensions>(node, Options{}), ...);
+  constexpr Sampling sampling = ModeOf<Mode>::sampling;  // the others never read beyond an end
+  if constexpr (sampling == Sampling::linear || sampling == Sampling::cubic)
+    (set_edges<Dimensions>(node, Options{}), ...);
   node.inputs[0] = goes_on(x, node.window).node;
   return node;
 }
@@ -186,6 +189,14 @@ constexpr Node sampling_node(Traced x, const Operation& operation) {
 struct UpDown {
   int up = 0, down = 0;
 };
+/// Numbers of a factor; 1 of what is none.
+template <class To>
+inline constexpr int factors_given = 1;
+template <int... Factors>
+inline constexpr int factors_given<ScaleFactor<Factors...>> = static_cast<int>(sizeof...(Factors));
+template <class... Ratios>
+inline constexpr int factors_given<ScaleRatio<Ratios...>> = static_cast<int>(sizeof...(Ratios));
+
 template <class To>
 constexpr UpDown ratio_of(int, To) {
   return {};
@@ -243,6 +254,8 @@ struct InterpolateLayer : Module<Self> {
       ModeOf<Mode>::dimensions == 0 || ModeOf<Mode>::dimensions == Dimensions,
       "Bilinear and Bicubic have a size of height and width, Trilinear one of depth, height and width, Linear1d "
       "one of width");
+  static_assert(factors_given<To> == 1 || factors_given<To> == Dimensions,
+                "a factor has one number, or one a dimension");
 
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;

@@ -48,7 +48,7 @@ class EvaluationParts {
   void set_random(const RandomStream& random) { random_ = random; }
 
   /// A vjp plan keeps the statistics of a batch too: for whoever runs it forward once a step.
-  void keep_statistics() { keeps_statistics_ = true; }
+  void keep_statistics(bool on = true) { keeps_statistics_ = on; }
 
   /// The same inputs, which lie elsewhere since forward.
   void rebind_inputs(const InputViews<S>& inputs) { operands_.bind_inputs(inputs); }

@@ -34,8 +34,8 @@ struct Sampled {
   HALOGEN_FUNCTION constexpr Interval reads(index_t o) const {
     if (mode == Sampling::none) return {o, o + 1};
     if (mode == Sampling::adaptive) return {o * in / out, ceil_div((o + 1) * in, out)};
-    if (mode == Sampling::nearest) return point(o * from / to);
-    if (mode == Sampling::nearest_exact) return point((2 * o + 1) * from / (2 * to));
+    if (mode == Sampling::nearest) return point(floor_div(o * from, to));
+    if (mode == Sampling::nearest_exact) return point(floor_div((2 * o + 1) * from, 2 * to));
     if (antialiases) {  // support from / to, or twice that, around (o + 1/2) from / to
       const index_t wide = mode == Sampling::cubic ? 4 : 2, center = (2 * o + 1) * from;
       const Interval all{floor_div(center - wide * from + to, 2 * to), floor_div(center + wide * from + to, 2 * to)};

@@ -37,7 +37,7 @@ struct Window {
   int output_padding = 0;  ///< transposed: outputs more, at the end
   bool ceil = false;       ///< the last window may leave the field, where it begins in it or before (ceil_mode)
   int outputs = 0;         ///< where positive: so many of any field, and nothing else of this is asked
-  Sampling sampling = Sampling::none;         ///< where not none: by extents alone (Sampled)
+  Sampling sampling = Sampling::none;         ///< where not none: by extents, and up and down (Sampled)
   bool corners = false, antialiases = false;  ///< of a sampling
   int up = 0, down = 0;    ///< of a sampling: outputs are up / down times as dense; 0: as the extents say
   Edge pads = Edge::zero;  ///< reflect, replicate: a pad, whose output o is the input's point o - padding, or its image

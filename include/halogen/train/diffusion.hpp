@@ -110,15 +110,15 @@ NoisedBatch<Field> noised(const EDM& edm, const Field& clean, const Generator& g
   Generator of_sigma = generator;
   ++of_sigma.stream;
   detail::LevelsOf<Field> sigma(detail::LevelsOf<Field>::make_shape(clean.mesh(), {clean.cut(0), Cut::chunk(1, 1)}));
-  sigma = cast<T>(apply(detail::SigmaOf{edm, of_sigma}, global_index<0>(sigma)));
+  sigma = cast<T>(halogen::apply(detail::SigmaOf{edm, of_sigma}, global_index<0>(sigma)));
   using enum detail::NoiseNumber;
   const auto of = [&]<detail::NoiseNumber Number>(detail::OfSigma<Number> function) {
-    return cast<T>(apply(function, detail::beside_points<Field::rank>(sigma)));
+    return cast<T>(halogen::apply(function, detail::beside_points<Field::rank>(sigma)));
   };
   const Field noisy = clean + detail::beside_points<Field::rank>(sigma) * randn_like(clean, generator);
   const Field image = of(detail::OfSigma<in>{edm}) * noisy;
   const Field target = (clean - of(detail::OfSigma<skip>{edm}) * noisy) / of(detail::OfSigma<out>{edm});
-  sigma = cast<T>(apply(detail::OfSigma<level>{edm}, sigma));
+  sigma = cast<T>(halogen::apply(detail::OfSigma<level>{edm}, sigma));
   return {image, sigma, target};
 }
 

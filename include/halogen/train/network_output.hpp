@@ -120,8 +120,9 @@ struct NetworkNode {
   struct Run {
     Net network;
     std::optional<Image> image;
-    RandomStream random;    ///< of networks whose parameters are variables
-    bool has_kept = false;  ///< what forward left for one backward is there
+    RandomStream random;            ///< of networks whose parameters are variables
+    bool has_kept = false;          ///< what forward left for one backward is there
+    bool keeps_statistics = false;  ///< CalledNetworks
   };
 
   Parameters<ModelType, T> parameters;
@@ -152,6 +153,7 @@ struct NetworkNode {
     const Image image = image_of_parts(std::index_sequence_for<E, More...>{});
     if constexpr (plan == PlanKind::vjp) run->image = image, run->has_kept = true;
     auto& evaluation = run->network.template evaluation<plan>(image);
+    if constexpr (plan == PlanKind::vjp) evaluation.keep_statistics(run->keeps_statistics);
     evaluation.set_random(run->random);
     evaluation.forward(views_of(image), parameters.data());
     return Net::prediction(image, evaluation);
@@ -256,10 +258,12 @@ template <class ModelType, class T, class E, int Variable, class... More, class 
 void pull_network(const NetworkNode<ModelType, T, E, Variable, More...>& node, All& gradients, const C&... cotangents) {
   const auto& image = *node.run->image;
   auto& evaluation = node.run->network.template evaluation<PlanKind::vjp>(image);
-  if (std::exchange(node.run->has_kept, false))
+  if (std::exchange(node.run->has_kept, false)) {
     evaluation.rebind_inputs(views_of(image));  // other readers may have made its margin grow since
-  else
-    evaluation.forward(views_of(image), node.parameters.data());  // another region's backward has used its memory again
+  } else {                                      // another region's backward has used its memory again
+    evaluation.keep_statistics(false);
+    evaluation.forward(views_of(image), node.parameters.data());
+  }
   const Parameters<ModelType, T, Partial<Sum>> share("halogen::gradient", sub_meshes(image).samples);
   run_vjp(evaluation, share.data(), cotangents...);
   if constexpr (Variable >= 0) add_parameters<Variable>(gradients, share);

@@ -23,18 +23,20 @@ struct ParameterGroup {
 
 namespace detail {
 
-/// A lambda without captures that takes or leaves a name while the program is compiled.
-template <class Chosen>
-concept ChoosesWhenCompiled = requires { typename std::bool_constant<bool(Chosen{}(std::string_view("weight")))>; };
-
-/// Whether it takes each parameter of a model.
+/// Whether a functor takes each parameter of a model.
 template <class ModelType, class Chosen>
-inline constexpr auto parameters_taken = [] {
+constexpr auto parameters_taken() {
   constexpr int count = graph_of<ModelType, input_channels<ModelType>>.parameters.size();
   StaticVector<bool, (count > 0 ? count : 1)> taken;
   for_each_parameter_name<ModelType>([&](std::string_view name) { taken.push(Chosen{}(name)); });
   return taken;
-}();
+}
+
+/// A functor without state, such as a lambda without captures, that can tell while the program is compiled.
+template <class Chosen, class ModelType>
+concept ChoosesWhenCompiled = std::is_empty_v<Chosen> && std::is_default_constructible_v<Chosen> && requires {
+  typename std::bool_constant<(parameters_taken<ModelType, Chosen>().size() >= 0)>;
+};
 
 }  // namespace detail
 
@@ -43,8 +45,8 @@ inline constexpr auto parameters_taken = [] {
 /// no names has no code that makes them.
 template <class ModelType, class Chosen>
 ParameterGroup parameters_named(Chosen chosen, double lr_factor = 1, double decay_factor = 1) {
-  if constexpr (detail::ChoosesWhenCompiled<Chosen>) {
-    constexpr const auto& taken = detail::parameters_taken<ModelType, Chosen>;
+  if constexpr (detail::ChoosesWhenCompiled<Chosen, ModelType>) {
+    static constexpr auto taken = detail::parameters_taken<ModelType, Chosen>();
     static_assert(
         std::find(taken.begin(), taken.end(), true) != taken.end(),
         "parameters_named: no parameter of the model has a name that is chosen; parameter_names() lists them");

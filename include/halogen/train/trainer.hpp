@@ -131,6 +131,7 @@ class Trainer {
     const detail::EvaluationScope scope;
     called_.called = 0;
     called_.seed = seed_;
+    called_.keeps_statistics = true;
     if constexpr (Parameters<ModelType, T>::graph().draws) called_.set_step(state_.steps());
     const auto result = With::of(called_, loss_of(With::template variable<0>(called_, parameters_)), parameters_);
     if constexpr (sharded)

@@ -77,6 +77,7 @@ struct NetworkVariable {
     const NodeOf<X, More...> node(parameters, networks.next<typename NodeOf<X, More...>::Run>(), as_expression(x),
                                   as_expression(more)...);
     if constexpr (Parameters<ModelType, T>::graph().draws) node.run->random = networks.random();
+    node.run->keeps_statistics = networks.keeps_statistics;
     if constexpr (outputs_of<ModelType> == 1)
       return node;
     else
