@@ -65,7 +65,7 @@ TEST_CASE("what is dropped is what the random numbers of seed, step and global i
   check_steps<hg::DropPath<std::ratio<1, 2>>>(3 * rows * columns);
 }
 
-/// As check_steps, of a field of two channels and one sample, in one step.
+/// As check_steps, of a field of two channels, in one step.
 template <class PlacedField, class Pass, class Layer>
 void check_points(const hg::DeviceMesh<typename PlacedField::mesh_type>& mesh,
                   const std::array<hg::index_t, PlacedField::rank>& extents, std::size_t unit) {

@@ -169,7 +169,7 @@ void check_written() {
         }) == begin + "give as many chunks and names as the field has dimensions, 4");
 }
 
-/// 69 GB of numbers, more than this machine has memory: a rank that reads its piece of one time reads the chunks of
+/// 69 GB of numbers, more than a rank has memory: a rank that reads its piece of one time reads the chunks of
 /// that piece, and holds no more than them and the piece.
 template <class Format>
 void check_larger_than_memory() {

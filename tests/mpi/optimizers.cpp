@@ -255,11 +255,11 @@ TEST_CASE(
   using Whole = hg::Sequential<hg::Sequential<Trunk, Head>>;
   using Half = hg::Sequential<hg::Sequential<hg::Frozen<Trunk>, Head>>;
   using Behind = hg::Sequential<hg::Sequential<Trunk, hg::Frozen<Head>>>;
-  // trained on both sides: eight channels, whose weights' gradient is summed beside the input's where it is wanted
   constexpr auto in_trunk = [](std::string_view name) { return name.starts_with("0.0."); };
   constexpr auto is_weight = [](std::string_view name) { return name.ends_with(".weight"); };
   using ByName = hg::Frozen<Whole, in_trunk>;
   using Biases = hg::Sequential<hg::Frozen<hg::Sequential<Trunk, Head>, is_weight>>;
+  // trained on both sides: eight channels, whose weights' gradient is summed beside the input's where it is wanted
   using Middle = hg::Sequential<hg::Conv2d<8, 8, hg::Kernel<3>, hg::Padding<1>>, hg::GroupNorm<2, 8>, hg::SiLU>;
   using Around = hg::Sequential<hg::Conv2d<2, 8>, Middle, hg::Conv2d<8, 1>>;
   using Between = hg::Sequential<hg::Conv2d<2, 8>, hg::Frozen<Middle>, hg::Conv2d<8, 1>>;

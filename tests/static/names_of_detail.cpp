@@ -95,6 +95,13 @@ static_assert(none_finds_detail<hg::Conv2d<2, 2, Three, One>, hg::ConvTranspose2
                                 hg::UpsampleToSkip<hg::Bilinear>, hg::ReflectionPad2d<1>, hg::ReplicationPad2d<1>,
                                 hg::ReflectionPad3d<1>, hg::ReplicationPad3d<1>, hg::Softmax>());
 static_assert(none_finds_detail<hg::ReLU, hg::LeakyReLU<>, hg::ELU<>, hg::SiLU, hg::GELU, hg::Tanh, hg::Sigmoid>());
+static_assert(
+    none_finds_detail<hg::Interpolate<hg::Size<2, 2>>, hg::Interpolate<hg::ScaleFactor<2>, hg::Bicubic>,
+                      hg::Interpolate<hg::ScaleRatio<std::ratio<1, 2>>>, hg::Interpolate1d<hg::Size<2>>,
+                      hg::AdaptiveAvgPool2d<2>, hg::AdaptiveMaxPool2d<2>, hg::Dropout<>, hg::DropPath<std::ratio<1, 2>>,
+                      hg::Frozen<Net>, hg::LayerNorm<2>, hg::BatchNorm2d<2>, hg::Linear<2, 2>, hg::FieldInput<1>,
+                      hg::VectorInput<1>, hg::VectorInput<1, hg::Indices>>());
+static_assert(none_finds_detail<hg::SGD, hg::Adam, hg::Lion, hg::LAMB, hg::TrainerOptions, hg::ParameterGroup>());
 static_assert(none_finds_detail<Net, hg::Residual<Net>, hg::SkipConcat<Net>, hg::Named<"a", Net>, hg::UNet<2, 1, 8>,
                                 hg::Traced, hg::Graph>());
 static_assert(none_finds_detail<hg::AdamW, hg::Parameters<Net, float>, hg::Parameters<Net, float, hg::Shard<0>>,

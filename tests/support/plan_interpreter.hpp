@@ -729,12 +729,13 @@ class PlanRun {
     if (launch().sums >= 0) gather_sums(plan_.activations[launch().sums]);
   }
 
-  /// The i-th thing that the launch reads, as it sees it.
+  /// So many things that the launch reads, as it sees them.
   std::vector<Field> operands(int first, int count) {
     std::vector<Field> values;
     for (int i = 0; i < count; ++i) values.push_back(operand(first + i));
     return values;
   }
+  /// The i-th of them.
   Field operand(int i) {
     const hg::Read& what = launch().reads[i];
     using Role = hg::Read::Role;

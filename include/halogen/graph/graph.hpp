@@ -192,8 +192,8 @@ struct GraphDraft : BasicGraph<StaticVector> {
   StaticVector<PathStep, 32> path;
   StaticVector<int, 32> skips;                             ///< enclosing SkipConcats' inputs
   StaticVector<std::uint64_t, 2 * graph_capacity> hashes;  ///< of the parameters' names
-  StaticVector<FrozenNames, 8> frozen;
-  ParameterNames* names = nullptr;  ///< where they are wanted
+  StaticVector<FrozenNames, 8> frozen;                     ///< the layers around what comes
+  ParameterNames* names = nullptr;                         ///< where they are wanted
 
   constexpr operator Graph() const& {  // NOLINT: a draft is read as any graph, while it lives
     return {*this, nodes, levels, parameters};

@@ -20,7 +20,7 @@ struct Indices {};
 /// Option of an input: nothing wants its gradient, and none is computed.
 struct WithoutGradient {};
 
-namespace detail {
+namespace detail::types {
 template <int Channels, bool Whole, class... Options>
 struct InputOf {
   static_assert(((std::is_same_v<Options, Indices> || std::is_same_v<Options, WithoutGradient>)&&...),
@@ -31,14 +31,14 @@ struct InputOf {
                                     !integer && !(std::is_same_v<Options, WithoutGradient> || ...)};
   using traced = std::conditional_t<integer, TracedIndices, Traced>;
 };
-}  // namespace detail
+}  // namespace detail::types
 
 /// (N, Channels, H, W), or as many dimensions as the first input.
 template <int Channels, class... Options>
-struct FieldInput : detail::InputOf<Channels, false, Options...> {};
+struct FieldInput : detail::types::InputOf<Channels, false, Options...> {};
 /// (N, Channels): a vector for each sample, equal on all ranks that share the sample's points.
 template <int Channels, class... Options>
-struct VectorInput : detail::InputOf<Channels, true, Options...> {};
+struct VectorInput : detail::types::InputOf<Channels, true, Options...> {};
 
 namespace detail {
 

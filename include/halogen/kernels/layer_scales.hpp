@@ -21,7 +21,7 @@ struct LambRule {
     const V v = *of.second * adam.beta2 + gradient * gradient * adam.new2;
     *of.first = m;
     *of.second = v;
-    return m / of.correction / (detail::root_of<T>(v) / of.deviation + adam.epsilon) + of.decay * value;
+    return m / of.correction / (square_root<T>(v) / of.deviation + adam.epsilon) + of.decay * value;
   }
 };
 

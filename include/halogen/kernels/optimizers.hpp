@@ -80,23 +80,6 @@ struct ValueState {
   T rate, decay, correction, deviation;
 };
 
-namespace detail {
-template <class T, class V>
-KOKKOS_FORCEINLINE_FUNCTION V root_of(V value) {
-  if constexpr (std::is_same_v<V, T>)
-    return Kokkos::sqrt(value);
-  else
-    return square_root<T>(value);
-}
-template <class T, class V>
-KOKKOS_FORCEINLINE_FUNCTION V direction_of(V value) {
-  if constexpr (std::is_same_v<V, T>)
-    return static_cast<T>(value > T(0)) - static_cast<T>(value < T(0));
-  else
-    return sign_of<T>(value);
-}
-}  // namespace detail
-
 /// torch.optim.AdamW, or where decay is `coupled` torch.optim.Adam.
 template <class T>
 struct AdamRule {
@@ -124,7 +107,7 @@ struct AdamRule {
     const V v = *of.second * beta2 + g * g * new2;
     *of.first = m;
     *of.second = v;
-    return p - of.rate * (m / (detail::root_of<T>(v) / of.correction + epsilon));
+    return p - of.rate * (m / (square_root<T>(v) / of.correction + epsilon));
   }
 };
 
@@ -162,7 +145,7 @@ struct LionRule {
   KOKKOS_FORCEINLINE_FUNCTION V operator()(V value, V gradient, const ValueState<T, V>& of) const {
     const V m = *of.first, towards = beta1 * m + (T(1) - beta1) * gradient;
     *of.first = beta2 * m + (T(1) - beta2) * gradient;
-    return value * of.decay - of.rate * detail::direction_of<T>(towards);
+    return value * of.decay - of.rate * sign_of<T>(towards);
   }
 };
 
@@ -182,8 +165,7 @@ struct OptimizerStep {
   T* average = nullptr;                     ///< moving average of the values
   T renewed = 0;                            ///< share of the new values in it
   T* direction = nullptr;
-
-  index_t count = 0;
+  index_t count = 0;  ///< of values
 
   /// A work item: neighbouring device threads compute neighbouring values, a host thread a block of them by vectors.
   static constexpr index_t values_of_item = device::runs_on<Kokkos::DefaultExecutionSpace> ? 1 : 4096;
@@ -197,10 +179,14 @@ struct OptimizerStep {
 
   KOKKOS_FUNCTION void take(const index_t i, T value) const {
     parameters[i] = value;
-    if (average != nullptr) average[i] = schedule->t == 1 ? value : average[i] + (value - average[i]) * renewed;
+    if (average != nullptr) average[i] = averaged(average[i], value);
   }
 
  private:
+  template <class V>
+  KOKKOS_FUNCTION V averaged(V before, V value) const {
+    return schedule->t == 1 ? value : V(before + (value - before) * renewed);
+  }
   KOKKOS_FUNCTION ValueState<T> state_of(int group, T* of_first, T* of_second) const {
     return {of_first,           of_second, schedule->rate[group], schedule->decay[group], schedule->correction,
             schedule->deviation};
@@ -227,7 +213,6 @@ struct OptimizerStep {
     const T clip = schedule->clip, most = max_value;
     T* const to = direction != nullptr ? direction : parameters;
     T* const mean = direction != nullptr ? nullptr : average;
-    const bool starts = schedule->t == 1;
     const auto update = [&, this]<class V>(index_t at) {
       const index_t i = begin + at;
       V m{}, v{};
@@ -241,9 +226,7 @@ struct OptimizerStep {
       if constexpr (HasFirst) store(first + i, m);
       if constexpr (HasSecond) store(second + i, v);
       store(to + i, value);
-      if (mean == nullptr) return;
-      const V before = load<V>(mean + i);
-      store(mean + i, starts ? value : V(before + (value - before) * renewed));
+      if (mean != nullptr) store(mean + i, averaged(load<V>(mean + i), value));
     };
     using V = Vector<T>;
     if constexpr (std::is_invocable_v<const Rule&, V, V, const ValueState<T, V>&>)
@@ -255,7 +238,7 @@ struct OptimizerStep {
   /// Device: value i.
   KOKKOS_FUNCTION void update(index_t i) const {
     T g = gradient[i] * schedule->clip;
-    if (max_value > T(0)) g = g > max_value ? max_value : g < -max_value ? -max_value : g;
+    if (max_value > T(0)) g = limited<T>(g, max_value);
     const ValueState<T> state =
         state_of(tensor == nullptr ? 0 : group_of[tensor[i]], first == nullptr ? nullptr : first + i,
                  second == nullptr ? nullptr : second + i);

@@ -1,6 +1,7 @@
 // Vectors for host inner loops: the compiler's own vector type, loaded from and stored to any address.
 #pragma once
 
+#include <Kokkos_Core.hpp>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -156,11 +157,11 @@ inline Vector<T> larger_of(Vector<T> a, Vector<T> b) {
 #endif
 }
 
-/// Of each lane, or of a number, rounded as std::sqrt's.
+/// Of each lane, or of a number on a device too, rounded as std::sqrt's.
 template <class T, class V>
-inline V square_root(V value) {
+HALOGEN_FUNCTION inline V square_root(V value) {
   if constexpr (std::is_same_v<V, T>) {
-    return std::sqrt(value);
+    return Kokkos::sqrt(value);
   } else {
 #if defined(HALOGEN_STREAMS) && defined(__AVX512F__)
     if constexpr (sizeof(V) == 64 && sizeof(T) == 4) return (V)_mm512_sqrt_ps((__m512)value);
@@ -179,27 +180,24 @@ inline V square_root(V value) {
   }
 }
 
-/// -1, 0 or 1 of each lane, or of a number.
+/// -1, 0 or 1 of each lane, or of a number on a device too.
 template <class T, class V>
-inline V sign_of(V value) {
-#if defined(__CUDACC__)
-  constexpr bool by_vectors = false;
-#else
-  constexpr bool by_vectors = !std::is_same_v<V, T>;
-#endif
+HALOGEN_FUNCTION inline V sign_of(V value) {
   if constexpr (std::is_same_v<V, T>) {
     return static_cast<T>(value > T(0)) - static_cast<T>(value < T(0));
-  } else if constexpr (by_vectors) {
-    return detail::convert<V>((value < V{}) - (value > V{}));  // a lane that holds is -1
   } else {
+#if defined(__CUDACC__)  // nvcc's front end does not convert vectors of what comparisons give
     for (std::size_t l = 0; l < sizeof(V) / sizeof(T); ++l) value[l] = sign_of<T, T>(value[l]);
     return value;
+#else
+    return detail::convert<V>((value < V{}) - (value > V{}));  // a lane that holds is -1
+#endif
   }
 }
 
-/// Each lane, or a number, within [-most, most]; NaN as it is.
+/// Each lane, or a number on a device too, within [-most, most]; NaN as it is.
 template <class T, class V>
-inline V limited(V value, T most) {
+HALOGEN_FUNCTION inline V limited(V value, T most) {
   if constexpr (std::is_same_v<V, T>)
     return value > most ? most : value < -most ? -most : value;
   else

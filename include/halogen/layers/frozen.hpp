@@ -22,6 +22,7 @@
 
 namespace halogen {
 
+/// Takes all names.
 struct AnyName {
   constexpr bool operator()(std::string_view) const { return true; }
 };

@@ -185,10 +185,6 @@ constexpr Node sampling_node(Traced x, const Operation& operation) {
   return node;
 }
 
-/// What an outputs' density is times the inputs', up and down, in the i-th dimension of a layer.
-struct UpDown {
-  int up = 0, down = 0;
-};
 /// Numbers of a factor; 1 of what is none.
 template <class To>
 inline constexpr int factors_given = 1;
@@ -197,6 +193,10 @@ inline constexpr int factors_given<ScaleFactor<Factors...>> = static_cast<int>(s
 template <class... Ratios>
 inline constexpr int factors_given<ScaleRatio<Ratios...>> = static_cast<int>(sizeof...(Ratios));
 
+/// A ratio in the i-th dimension of a layer: outputs are up / down times as dense as inputs. 0 of what is none.
+struct UpDown {
+  int up = 0, down = 0;
+};
 template <class To>
 constexpr UpDown ratio_of(int, To) {
   return {};
@@ -215,18 +215,6 @@ constexpr int add_size(GraphDraft& graph, int parent, int, Size<Extents...>) {
   ((windows[d++].outputs = Extents), ...);
   return graph.level_through(parent, windows);
 }
-template <int... Factors>
-constexpr int add_size(GraphDraft& graph, int parent, int dimensions, ScaleFactor<Factors...>) {
-  Window windows[spatial_dimensions];
-  constexpr int count = static_cast<int>(sizeof...(Factors));
-  const int factors[] = {Factors...};
-  for (int d = spatial_dimensions - dimensions; d < spatial_dimensions; ++d) {
-    const int factor = factors[count == 1 ? 0 : d - (spatial_dimensions - count)];
-    windows[d] = {.kernel = factor, .stride = factor, .transposed = true};
-  }
-  return graph.level_through(parent, windows);
-}
-
 /// The extents of `up` times as many points, of every `down`-th.
 template <class... Ratios>
 constexpr int add_size(GraphDraft& graph, int parent, int dimensions, ScaleRatio<Ratios...>) {
@@ -238,6 +226,10 @@ constexpr int add_size(GraphDraft& graph, int parent, int dimensions, ScaleRatio
   }
   return graph.level_through(graph.level_through(parent, up), down);
 }
+template <int... Factors>
+constexpr int add_size(GraphDraft& graph, int parent, int dimensions, ScaleFactor<Factors...>) {
+  return add_size(graph, parent, dimensions, ScaleRatio<std::ratio<Factors>...>{});
+}
 
 template <class To>
 inline constexpr int dimensions_of_size = 2;
@@ -248,6 +240,7 @@ inline constexpr int dimensions_of_size<Size<Extents...>> = static_cast<int>(siz
 template <int D, int H, int W>
 inline constexpr int dimensions_of_size<ScaleFactor<D, H, W>> = 3;
 
+namespace types {
 template <class Self, int Dimensions, class To, class Mode, class... Options>
 struct InterpolateLayer : Module<Self> {
   static_assert(
@@ -269,18 +262,19 @@ struct InterpolateLayer : Module<Self> {
     return {&graph, graph.add(node)};
   }
 };
+}  // namespace types
 
 }  // namespace detail
 
 /// Of planes and volumes, by the numbers of To; one number: a factor of both dimensions of a plane, or a width.
 template <class To, class Mode = Nearest, class... Options>
 struct Interpolate
-    : detail::InterpolateLayer<Interpolate<To, Mode, Options...>,
-                               detail::ModeOf<Mode>::dimensions == 1 ? 1 : detail::dimensions_of_size<To>, To, Mode,
-                               Options...> {};
+    : detail::types::InterpolateLayer<Interpolate<To, Mode, Options...>,
+                                      detail::ModeOf<Mode>::dimensions == 1 ? 1 : detail::dimensions_of_size<To>, To,
+                                      Mode, Options...> {};
 /// Of signals.
 template <class To, class Mode = Nearest, class... Options>
-struct Interpolate1d : detail::InterpolateLayer<Interpolate1d<To, Mode, Options...>, 1, To, Mode, Options...> {};
+struct Interpolate1d : detail::types::InterpolateLayer<Interpolate1d<To, Mode, Options...>, 1, To, Mode, Options...> {};
 
 /// x at the extents and cuts of `like`. Planes; volumes with Trilinear, signals with Linear1d.
 template <class Mode, class... Options>

@@ -260,7 +260,8 @@ void pull_network(const NetworkNode<ModelType, T, E, Variable, More...>& node, A
   auto& evaluation = node.run->network.template evaluation<PlanKind::vjp>(image);
   if (std::exchange(node.run->has_kept, false)) {
     evaluation.rebind_inputs(views_of(image));  // other readers may have made its margin grow since
-  } else {                                      // another region's backward has used its memory again
+  } else {
+    // another region's backward has used its memory again
     evaluation.keep_statistics(false);
     evaluation.forward(views_of(image), node.parameters.data());
   }
