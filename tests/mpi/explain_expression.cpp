@@ -25,6 +25,48 @@ hg::ExpressionCost check_cost(const E& expression) {
   return cost;
 }
 
+/// A part of the cost of four exponentials and more.
+template <class U>
+auto costly(const U& u) {
+  return exp(u) * log(u + 2.0) + sin(u) * cos(u);
+}
+/// d costly(u) / du
+template <class U>
+Plane slope_of_costly(const U& u) {
+  return exp(u) * (log(u + 2.0) + 1.0 / (u + 2.0)) + cos(2.0 * u);
+}
+struct SaysItsCost {
+  static constexpr int point_cost = 100;
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T value) const {
+    return value * value;
+  }
+};
+struct SaysNothing {
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T value) const {
+    return value * value;
+  }
+};
+
+/// x -> x * sigmoid(x) + 1, Levels times: written out, the innermost operand stands 2^Levels times. Every is how many
+/// levels lie between two that are stored by hand.
+template <int Levels, int Every, class X>
+auto chain(const X& x) {
+  if constexpr (Levels == 0) {
+    return x;
+  } else {
+    const auto below = chain<Levels - 1, Every>(x);
+    const auto level = below * sigmoid(below) + 1.0;
+    if constexpr (Levels % Every == 0)
+      return hg::stored(level);
+    else
+      return level;
+  }
+}
+
+double distance(const Plane& a, const Plane& b) { return hg::max(abs(a - b)).item(); }
+
 }  // namespace
 
 TEST_CASE("halos, stages and kernels") {
@@ -41,6 +83,11 @@ TEST_CASE("halos, stages and kernels") {
     CHECK(cost.stages == 1);  // norm stands twice and is computed once
     CHECK(cost.kernels == 2);
     CHECK(check_cost((u - hg::mean<1>(u, hg::keep_dimensions)) / hg::norm(v)).stages == 2);
+    // the same reduction written twice
+    CHECK(check_cost(u * hg::mean(u * v) + hg::mean(u * v)).stages == 1);
+    CHECK(check_cost(u * hg::mean(u * v) + hg::mean(v * u)).stages == 2);
+    CHECK(check_cost(hg::sum<1>(u, hg::keep_dimensions) * u + hg::sum<1>(u, hg::keep_dimensions)).stages == 1);
+    CHECK(check_cost(hg::sum<1>(u, hg::keep_dimensions) * u + hg::sum<1>(v, hg::keep_dimensions)).stages == 2);
     const auto twice = check_cost(u * hg::argmax(hg::shift<0, 1>(v)));  // the largest value, then where it is
     CHECK(twice.stages == 1);
     CHECK(twice.kernels == 3);
@@ -55,6 +102,70 @@ TEST_CASE("halos, stages and kernels") {
     CHECK(hg::explain(stencil).find("2+1") == std::string::npos);  // before + after: 1 above, 2 below
     CHECK(hg::explain(unit).find("sum to a number, one all_reduce") != std::string::npos);
   }
+}
+
+TEST_CASE("a costly part that stands twice is computed once, a cheap one in the kernel") {
+  for (const auto& mesh : support::grids()) {
+    Plane u(mesh, {17, 19}), v(mesh, {17, 19});
+    u = 0.01 * hg::global_index<0>(u) + 0.02 * hg::global_index<1>(u);
+    v = 2.0 * u;
+    const auto once = costly(u) * (1.0 + costly(u));
+    CHECK(check_cost(once).stages == 1);
+    CHECK(check_cost(once).kernels == 2);
+    CHECK(hg::explain(once).find("stored, computed once for all readers") != std::string::npos);
+    CHECK(check_cost(costly(u) * (1.0 + costly(v))).stages == 2);  // alike, of two fields
+    CHECK(check_cost((u + v) * (1.0 + (u + v))).stages == 0);
+    CHECK(check_cost(apply(SaysItsCost{}, u) + apply(SaysItsCost{}, u)).stages == 1);
+    CHECK(check_cost(apply(SaysNothing{}, u) + apply(SaysNothing{}, u)).stages == 0);
+    // two parts, of which one stands in three operands
+    CHECK(check_cost(where(costly(u) > costly(v), costly(u), costly(v) * costly(u))).stages == 2);
+
+    const Plane part = costly(u), value = once;
+    CHECK(distance(value, part * (1.0 + part)) < 1e-14);
+    // beyond the ends stands what the part is made of there, and not 0
+    const Plane shifted = hg::shift<0, 1>(once);
+    const auto beyond = hg::shift<0, 1>(costly(u));
+    const Plane above = beyond;
+    CHECK(distance(shifted, above * (1.0 + above)) < 1e-14);
+    // steps of iterate compute points of other ranks, where nothing is stored
+    const auto step = [](auto x) {
+      const auto p = 0.1 * hg::shift<0, 1>(hg::with_boundary<hg::Periodic, hg::Periodic>(x));
+      return costly(p) * (1.0 + costly(p));
+    };
+    Plane single = u;
+    for (int k = 0; k < 3; ++k) single = step(single);
+    CHECK(distance(hg::iterate<3>(step, u), single) < 1e-14);
+    CHECK(check_cost(hg::iterate<3>(step, hg::as_expression(u)) * 1.0).stages == 1);
+
+    const auto [sum, gradient] = hg::value_and_grad([](auto x) { return hg::sum(costly(x) * (1.0 + costly(x))); })(u);
+    CHECK(sum == doctest::Approx(hg::sum(part * (1.0 + part)).item()));
+    CHECK(distance(gradient, slope_of_costly(u) * (1.0 + 2.0 * part)) < 1e-12);
+  }
+}
+
+TEST_CASE("an expression stays small however deep its parts are shared") {
+  const auto mesh = support::grids().front();
+  Plane u(mesh, {17, 19});
+  u = 0.01 * hg::global_index<0>(u) - 0.02 * hg::global_index<1>(u);
+  const auto check = [&](int levels, const auto& make) {
+    const auto [sum, gradient] = hg::value_and_grad([&](auto x) { return hg::sum(make(x)); })(u);
+    Plane value = u, slope = 0.0 * u + 1.0;  // by hand, level after level: y = x s(x) + 1, y' = s + x s (1 - s)
+    for (int level = 0; level < levels; ++level) {
+      const Plane s = sigmoid(value);
+      slope = slope * (s + value * s * (1.0 - s));
+      value = value * s + 1.0;
+    }
+    const Plane result = make(u);
+    CHECK(distance(result, value) < 1e-12);
+    CHECK(hg::max(abs(gradient - slope) / abs(slope)).item() < 1e-11);
+  };
+  constexpr std::size_t leaf = sizeof(hg::as_expression(u));
+  CHECK(sizeof(chain<6, 100>(u)) <= 16 * leaf);  // of 64 leaves
+  CHECK(check_cost(chain<6, 100>(u)).stages >= 1);
+  check(6, [](const auto& x) { return chain<6, 100>(x); });
+  CHECK(sizeof(chain<60, 1>(u)) == sizeof(chain<2, 1>(u)));
+  CHECK(check_cost(chain<60, 1>(u)).stages == 60);
+  check(60, [](const auto& x) { return chain<60, 1>(x); });
 }
 
 }  // namespace test_explain_expression

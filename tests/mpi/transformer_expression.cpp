@@ -167,9 +167,13 @@ TEST_CASE("each part is computed once, forward and backward") {
   CHECK(forward.at("halogen::reduce") == 6);  // of each norm two means and the squares
   CHECK(hg::explain(expression).find("stored, computed once for all readers") != std::string::npos);
   // of each product its value and the gradient of the operand that depends on x; norms are not summed again
-  auto loss = [&](auto u) { return hg::sum(block(AsExpression{}, u, w)); };
-  const auto both = counted([&] { hg::value_and_grad(loss)(x); });
-  CHECK(both.at("halogen::product") == 12);
+  const auto products = [&](auto loss, const auto&... variables) {
+    return counted([&] { hg::value_and_grad(loss)(variables...); }).at("halogen::product");
+  };
+  CHECK(products([&](auto u) { return hg::sum(block(AsExpression{}, u, w)); }, x) == 12);
+  // further gradients in the same pass: one product more each
+  auto of_three = [&](auto u, auto query, auto wide) { return hg::sum(block(AsExpression{}, u, w, query, wide)); };
+  CHECK(products(of_three, x, w.query, w.wide) == 14);
 }
 
 TEST_CASE("a stored node: all its uses share one value and one cotangent") {

@@ -54,8 +54,9 @@ template <class Target, class E>
 inline constexpr const char* stage_text<Redistributed<Target, E>> = "redistribute";
 template <int Dim, class... E>
 inline constexpr const char* stage_text<Concatenated<Dim, E...>> = "concatenate, each point moves once at most";
-template <class Field, FieldWidths Widths, bool IsVariable>
-inline constexpr const char* stage_text<Stored<Field, Widths, IsVariable>> = "stored, computed once for all readers";
+template <class Field, FieldWidths Widths, bool IsVariable, class Part>
+inline constexpr const char* stage_text<Stored<Field, Widths, IsVariable, Part>> =
+    "stored, computed once for all readers";
 template <int N, class Step, class E>
 inline constexpr const char* stage_text<Iterated<N, Step, E>> = "iterate, one deep exchange";
 

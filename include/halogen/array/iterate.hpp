@@ -10,13 +10,14 @@ namespace halogen {
 namespace detail {
 
 /// What a step makes of its fields: one expression, or a tuple of them.
+/// Its kernel computes points of other ranks too, where what is stored has no values: such parts are computed again.
 template <class X>
 auto as_tuple(const X& x) {
-  return std::tuple(as_expression(x));
+  return std::tuple(without_repeated(as_expression(x)));
 }
 template <class... X>
 auto as_tuple(const std::tuple<X...>& x) {
-  return std::apply([](const X&... one) { return std::tuple(as_expression(one)...); }, x);
+  return std::apply([](const X&... one) { return std::tuple(without_repeated(as_expression(one))...); }, x);
 }
 
 template <class... E>

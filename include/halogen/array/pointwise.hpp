@@ -197,14 +197,19 @@ struct why_not_combined {
 template <class A, class B>
 using WhyNotCombined = typename why_not_combined<A, B, placed_at<A>, placed_at<B>>::type;
 
+/// f of operands that stand beside each other; what costs much and stands in several is stored (repeated_parts.hpp).
+template <class F, class... E>
+auto pointwise(const F& f, const E&... operands);
+
 }  // namespace detail
 
-/// Any functor of values, point by point: apply(MyFunctor{}, u, v). It must be callable on the device.
+/// Any functor of values, point by point: apply(MyFunctor{}, u, v). It must be callable on the device. A functor may
+/// say what a call costs, in additions: static constexpr int point_cost = 20; (docs/expressions.md).
 template <class F, class... X>
   requires detail::Combinable<X...>
 auto apply(F f, X... x) {
   constexpr unsigned common = detail::common_single<X...>;
-  return Pointwise<F, detail::broadcast_of<common, X>...>(f, detail::broadcast_beside<common>(std::move(x))...);
+  return detail::pointwise(f, detail::broadcast_beside<common>(std::move(x))...);
 }
 
 }  // namespace halogen

@@ -9,7 +9,7 @@
 
 #include "halogen/array/reduction.hpp"
 #include "halogen/array/regrid.hpp"
-#include "halogen/array/stored.hpp"
+#include "halogen/array/repeated_parts.hpp"
 
 namespace halogen {
 
@@ -290,6 +290,10 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
 };
 
 namespace detail {
+
+/// Equal ones share a record.
+template <class Op, bool Mean, class E, int... Dims>
+struct signed_parts<Reduced<Op, Mean, E, Dims...>> : signed_parts_of_inner<Reduced<Op, Mean, E, Dims...>, E> {};
 
 template <class Op, bool Mean, int... Dims, class X>
 auto reduce_dims(const X& x) {

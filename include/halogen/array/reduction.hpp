@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "halogen/array/assign.hpp"
+#include "halogen/array/signature.hpp"
 
 namespace halogen {
 namespace detail {
@@ -195,7 +196,7 @@ struct Reduction
   using Result = std::conditional_t<Mean, double, A>;
   E inner;
   detail::StageResult<Result> identity;
-  explicit Reduction(E e) : inner(std::move(e)) {}
+  explicit Reduction(E e) : inner(std::move(e)), identity(detail::shared_result<Reduction, Result>(inner)) {}
 
   Result item() const {
     return identity.get([this]() -> Result {

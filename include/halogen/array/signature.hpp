@@ -1,5 +1,6 @@
 // What tells whether two expressions of one type are made of the same parts: the fields, stages and numbers in them.
 // Parts that hold numbers of their own which are not known here, as functors with state, are told from all others.
+// Reductions that are made of the same parts are one stage.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "halogen/array/regrid.hpp"
+#include "halogen/array/stage.hpp"
 
 namespace halogen::detail {
 
@@ -27,50 +29,56 @@ std::uint64_t number_bits(T value) {
     return std::bit_cast<std::uint64_t>(static_cast<double>(value));
 }
 
-/// Adds the parts of an expression; false where it cannot be told from others.
+/// What tells an expression from others of its type, in the order in which it stands. `known` is false where nothing
+/// does.
 template <class E>
-bool sign(const E& e, Signature& signature) {
-  if constexpr (requires { e.identity.key(); }) {
-    signature.push_back(address_bits(e.identity.key()));
-    return true;
-  } else if constexpr (requires {
-                         typename E::Field;
-                         e.field;
-                       }) {
-    signature.push_back(address_bits(&e.field.storage()));
-    signature.push_back(address_bits(e.field.shape().get()));
-    return true;
-  } else {
-    return false;
+struct signed_parts {
+  static constexpr bool has_key = requires(const E& e) { e.identity.key(); };
+  static constexpr bool known = has_key || requires(const E& e) {
+    typename E::Field;
+    e.field;
+  };
+  static void sign(const E& e, Signature& signature) {
+    if constexpr (has_key) {
+      signature.push_back(address_bits(e.identity.key()));
+    } else if constexpr (known) {
+      signature.push_back(address_bits(&e.field.storage()));
+      signature.push_back(address_bits(e.field.shape().get()));
+    }
   }
-}
+};
 template <class T>
-bool sign(const Constant<T>& e, Signature& signature) {
-  signature.push_back(number_bits(e.value));
-  return true;
-}
+struct signed_parts<Constant<T>> {
+  static constexpr bool known = true;
+  static void sign(const Constant<T>& e, Signature& signature) { signature.push_back(number_bits(e.value)); }
+};
+/// A node whose type says all but what its operand is made of.
+template <class Node, class E>
+struct signed_parts_of_inner {
+  static constexpr bool known = signed_parts<E>::known;
+  static void sign(const Node& e, Signature& signature) { signed_parts<E>::sign(e.inner, signature); }
+};
 template <class E, class... B>
-bool sign(const Bounded<E, B...>& e, Signature& signature) {
-  return sign(e.inner, signature);
-}
+struct signed_parts<Bounded<E, B...>> : signed_parts_of_inner<Bounded<E, B...>, E> {};
 template <int Dim, int Offset, class E>
-bool sign(const Shift<Dim, Offset, E>& e, Signature& signature) {
-  return sign(e.inner, signature);
-}
+struct signed_parts<Shift<Dim, Offset, E>> : signed_parts_of_inner<Shift<Dim, Offset, E>, E> {};
 template <class E, unsigned Mask>
-bool sign(const Broadcast<E, Mask>& e, Signature& signature) {
-  return sign(e.inner, signature);
-}
+struct signed_parts<Broadcast<E, Mask>> : signed_parts_of_inner<Broadcast<E, Mask>, E> {};
 template <class E, int Rank, int... Dims>
-bool sign(const Mapped<E, Rank, Dims...>& e, Signature& signature) {
-  return sign(e.inner, signature);
-}
+struct signed_parts<Mapped<E, Rank, Dims...>> : signed_parts_of_inner<Mapped<E, Rank, Dims...>, E> {};
 template <class F, class... A>
-bool sign(const Pointwise<F, A...>& e, Signature& signature) {
-  if constexpr (std::is_empty_v<F>)
-    return e.args.apply([&](const A&... a) { return (sign(a, signature) && ...); });
-  else
-    return false;
+struct signed_parts<Pointwise<F, A...>> {
+  static constexpr bool known = std::is_empty_v<F> && (signed_parts<A>::known && ...);
+  static void sign(const Pointwise<F, A...>& e, Signature& signature) {
+    e.args.apply([&](const A&... a) { (signed_parts<A>::sign(a, signature), ...); });
+  }
+};
+
+template <class E>
+Signature signature_of(const E& e) {
+  Signature signature;
+  signed_parts<E>::sign(e, signature);
+  return signature;
 }
 
 /// Records that somebody still holds, by what they are made of.
@@ -78,18 +86,29 @@ template <class Record>
 class SignedRecords {
  public:
   template <class Make>
-  std::shared_ptr<const Record> find(const Signature& signature, Make make) {
+  std::shared_ptr<Record> find(const Signature& signature, Make make) {
     std::erase_if(records_, [](const auto& one) { return one.second.expired(); });
     for (const auto& [parts, record] : records_)
       if (parts == signature)
         if (auto found = record.lock()) return found;
-    std::shared_ptr<const Record> made = make();
+    std::shared_ptr<Record> made = make();
     records_.emplace_back(signature, made);
     return made;
   }
 
  private:
-  std::vector<std::pair<Signature, std::weak_ptr<const Record>>> records_;
+  std::vector<std::pair<Signature, std::weak_ptr<Record>>> records_;
 };
+
+/// The result that all stages of this type share which read an expression made of these parts.
+template <class Stage, class Result, class E>
+StageResult<Result> shared_result(const E& read) {
+  if constexpr (signed_parts<E>::known) {
+    static SignedRecords<typename StageResult<Result>::State> results;
+    return results.find(signature_of(read), [] { return std::make_shared<typename StageResult<Result>::State>(); });
+  } else {
+    return {};
+  }
+}
 
 }  // namespace halogen::detail

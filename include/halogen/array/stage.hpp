@@ -36,6 +36,14 @@ class EvaluationScope {
 template <class Result>
 class StageResult {
  public:
+  struct State {
+    Result result{};
+    std::uint64_t evaluation = 0;
+    NodeIdentity made;
+  };
+  StageResult() = default;
+  StageResult(std::shared_ptr<State> state) : state_(std::move(state)) {}  // NOLINT: is one
+
   template <class Compute>
   const Result& get(Compute compute) const {
     const EvaluationScope scope;
@@ -54,11 +62,6 @@ class StageResult {
   bool operator==(const StageResult&) const = default;
 
  private:
-  struct State {
-    Result result{};
-    std::uint64_t evaluation = 0;
-    NodeIdentity made;
-  };
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 

@@ -5,9 +5,11 @@
 //   auto h = hg::stored(layer_norm(x));
 //   Field q = hg::matmul(h, wq), k = hg::matmul(h, wk);      // in one expression, h is computed once
 //
-// Operands of matmul, einsum and attention that are no fields are stored by themselves (held()).
+// Operands of matmul, einsum and attention that are no fields are stored by themselves (held()), and so are costly
+// parts that stand twice (repeated_parts.hpp).
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "halogen/array/moved.hpp"
@@ -33,34 +35,53 @@ template <class Field>
 struct StoredRecord {
   StageResult<Field> identity;
   virtual Field compute() const = 0;
-  virtual index_t extent(int d) const = 0;
+  /// Asked for once: parts below may be shared, and their uses multiply from level to level.
+  index_t extent(int d) const {
+    index_t& known = extents_[static_cast<std::size_t>(d)];
+    if (known < 0) known = find_extent(d);
+    return known;
+  }
   virtual void pull(const OwedField<Field>& cotangent, GradientSink& gradients) const = 0;
   /// What computes it; false where it is another stage's field.
   virtual bool explain(Explanation& explanation) const = 0;
   virtual ~StoredRecord() = default;
+
+ private:
+  virtual index_t find_extent(int d) const = 0;
+  mutable std::array<index_t, Field::rank> extents_ = [] {
+    std::array<index_t, Field::rank> unknown;
+    unknown.fill(-1);
+    return unknown;
+  }();
 };
 
-template <class Field, class E>
+/// Pulls: false where backward sees E in the node's type. Such nodes stand in derivatives too, whose own derivatives
+/// nobody asks for: compiled here they would not end.
+template <class Field, class E, bool Pulls>
 struct StoredExpression final : StoredRecord<Field> {
   E inner;
   explicit StoredExpression(const E& e) : inner(e) {}
 
   Field compute() const override { return materialised<Field>(inner); }
-  index_t extent(int d) const override { return stored_extent(inner, d); }
   void pull(const OwedField<Field>& cotangent, GradientSink& gradients) const override {
-    if constexpr (has_variable<E>) backward_from(inner, cotangent, gradients);
+    if constexpr (Pulls && has_variable<E>) backward_from(inner, cotangent, gradients);
   }
   bool explain(Explanation& explanation) const override { return explain_below<Field>(explanation, inner); }
+
+ private:
+  index_t find_extent(int d) const override { return stored_extent(inner, d); }
 };
 
 /// The record of an expression: that of an earlier one that is made of the same parts, where there still is one.
-template <class Field, class E>
+template <class Field, bool Pulls, class E>
 std::shared_ptr<const StoredRecord<Field>> record_of(const E& e) {
-  using Record = StoredRecord<Field>;
-  Signature signature;
-  if (!sign(e, signature)) return std::make_shared<const StoredExpression<Field, E>>(e);
-  static SignedRecords<Record> records;
-  return records.find(signature, [&] { return std::make_shared<const StoredExpression<Field, E>>(e); });
+  const auto make = [&] { return std::make_shared<const StoredExpression<Field, E, Pulls>>(e); };
+  if constexpr (signed_parts<E>::known) {
+    static SignedRecords<const StoredRecord<Field>> records;
+    return records.find(signature_of(e), make);
+  } else {
+    return make();
+  }
 }
 
 /// The field type in which an expression is stored: its values, one point where its type says so.
@@ -80,9 +101,10 @@ using stored_field_t =
 }  // namespace detail
 
 /// An expression as a field that is computed once per evaluation; made by stored(expression). Widths: as
-/// field_widths_of the expression; IsVariable: whether it depends on what a gradient is asked of.
-template <class ResultField, detail::FieldWidths Widths, bool IsVariable>
-struct Stored : detail::FieldStage<Stored<ResultField, Widths, IsVariable>, ResultField> {
+/// field_widths_of the expression; IsVariable: whether it depends on what a gradient is asked of; Part: the expression,
+/// where the library stores it by itself (repeated_parts.hpp), else void.
+template <class ResultField, detail::FieldWidths Widths, bool IsVariable, class Part = void>
+struct Stored : detail::FieldStage<Stored<ResultField, Widths, IsVariable, Part>, ResultField> {
   using Result = ResultField;
   std::shared_ptr<const detail::StoredRecord<Result>> record;
   explicit Stored(std::shared_ptr<const detail::StoredRecord<Result>> r)
@@ -95,21 +117,27 @@ struct Stored : detail::FieldStage<Stored<ResultField, Widths, IsVariable>, Resu
 
 namespace detail {
 
-template <class Field, FieldWidths Widths, bool IsVariable, bool Real>
-struct field_bytes<Stored<Field, Widths, IsVariable>, Real> {
+template <class Field, FieldWidths Widths, bool IsVariable, class Part, bool Real>
+struct field_bytes<Stored<Field, Widths, IsVariable, Part>, Real> {
   static constexpr std::size_t value = Real ? Widths.reals : Widths.integers;
 };
-template <class Field, FieldWidths Widths, bool IsVariable>
-inline constexpr bool has_variable<Stored<Field, Widths, IsVariable>> = IsVariable;
+template <class Field, FieldWidths Widths, bool IsVariable, class Part>
+inline constexpr bool has_variable<Stored<Field, Widths, IsVariable, Part>> = IsVariable;
 
 /// A field, or what is stored by a record already.
 template <class E>
 inline constexpr bool is_held = requires(const E& e) { e.inner.field; } || requires(const E& e) { e.inner.record; };
 
 /// An expression as a stored node of this field type.
-template <class Field, class E>
+template <class Field, class Part = void, class E>
 auto stored_as(const E& e) {
-  return Stored<Field, field_widths_of<E>, has_variable<E>>(record_of<Field>(e));
+  return Stored<Field, field_widths_of<E>, has_variable<E>, Part>(record_of<Field, std::is_void_v<Part>>(e));
+}
+
+/// What the library stores by itself.
+template <class Field, FieldWidths Widths, bool IsVariable, class Part>
+const Part& part_of(const Stored<Field, Widths, IsVariable, Part>& node) {
+  return static_cast<const StoredExpression<Field, Part, false>&>(*node.record).inner;
 }
 
 /// An operand of a stage that reads it more than pointwise, and again for its gradient: a field or a stored node as it

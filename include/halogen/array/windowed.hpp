@@ -287,11 +287,20 @@ auto zero_bounded(E e) {
 template <class E>
 inline constexpr bool is_stored = requires(const E& e) { e.field; } || requires { typename E::stage_tag; };
 
+/// Whether a part of E is stored that E could compute itself (repeated_parts.hpp). It can be read at its own points
+/// only: beyond its ends it is 0, and not what it is made of there.
+template <class E>
+inline constexpr bool has_repeated = false;
+template <class E>
+auto without_repeated(const E& e);
+
 /// E at index + S, one offset per dimension.
 template <int D, int... S, class E>
 auto shifted(const E& e, std::integer_sequence<int, S...> all) {
   if constexpr (D == sizeof...(S)) {
     return e;
+  } else if constexpr (has_repeated<E> && ((S != 0) || ...)) {
+    return shifted<D>(without_repeated(e), all);
   } else {
     constexpr int offsets[] = {S...};
     if constexpr (offsets[D] == 0)
@@ -299,6 +308,14 @@ auto shifted(const E& e, std::integer_sequence<int, S...> all) {
     else
       return shifted<D + 1>(Shift<D, offsets[D], E>(e), all);
   }
+}
+
+template <int Dim, int Offset, class E>
+auto shifted_along(E e) {
+  if constexpr (has_repeated<E>)
+    return shifted_along<Dim, Offset>(without_repeated(e));
+  else
+    return Shift<Dim, Offset, E>(std::move(e));
 }
 
 }  // namespace detail
@@ -333,8 +350,7 @@ using placed_at = typename expression_of<X>::placed;
 template <int Dim, int Offset, FieldOperand X>
   requires(Dim >= 0 && Dim < placed_at<X>::rank)
 auto shift(X x) {
-  using E = expression_of<X>;
-  return Shift<Dim, Offset, E>(as_expression(std::move(x)));
+  return detail::shifted_along<Dim, Offset>(as_expression(std::move(x)));
 }
 template <int Dim, int Offset, FieldOperand X, class Why = why::no_such_dimension<Dim, placed_at<X>::rank>>
   requires(Dim < 0 || Dim >= placed_at<X>::rank)

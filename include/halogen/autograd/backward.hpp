@@ -127,10 +127,13 @@ void pull(const Concatenated<Dim, E...>& node, const C& cotangent, All& gradient
 
 // -- from all places where a node stands in a region to its cotangent -------------------------------------------------
 
-/// A stored node's operands are known to its record alone.
-template <class Field, FieldWidths Widths, class C, class All>
-void pull(const Stored<Field, Widths, true>& node, const C& cotangent, All& gradients) {
-  node.record->pull(cotangent, gradients);
+/// What a user stores is known to the node's record alone.
+template <class Field, FieldWidths Widths, class Part, class C, class All>
+void pull(const Stored<Field, Widths, true, Part>& node, const C& cotangent, All& gradients) {
+  if constexpr (std::is_void_v<Part>)
+    node.record->pull(cotangent, gradients);
+  else
+    backward_from(part_of(node), cotangent, gradients);
 }
 
 /// A cotangent as the stage collects it.

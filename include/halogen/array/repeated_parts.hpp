@@ -1,0 +1,234 @@
+// A part of an expression that costs much and stands in several operands of a node is stored: it is computed once, as
+// if it were written stored(part). The rule is of types, so that no program pays for it that has no such part.
+//
+//   Field u = h * sigmoid(h);      // h = a long expression: stored; h = x + y: computed twice, in one kernel
+//
+// Costs are counted in additions. One core computes 0.1 ns for each; to store a part and to read it twice costs 0.3 ns,
+// and one more kernel some microseconds (measured: docs/expressions.md). The limit is where a part of two fields
+// that only look alike, f(u) * f(v), loses at most a tenth.
+#pragma once
+
+#include <algorithm>
+
+#include "halogen/array/functions.hpp"
+#include "halogen/array/stored.hpp"
+
+namespace halogen::detail {
+
+/// What a call of a functor costs, in additions; its own point_cost where it has one.
+template <class F>
+inline constexpr int functor_cost = 1;
+template <class F>
+  requires requires { F::point_cost; }
+inline constexpr int functor_cost<F> = F::point_cost;
+
+#define HALOGEN_POINT_COST(Name, cost) \
+  template <>                          \
+  inline constexpr int functor_cost<Name> = cost;
+HALOGEN_POINT_COST(Divides, 3)
+HALOGEN_POINT_COST(Reciprocal, 3)
+HALOGEN_POINT_COST(SquareRoot, 8)
+HALOGEN_POINT_COST(ReciprocalSquareRoot, 10)
+HALOGEN_POINT_COST(RootOfSquares, 8)
+HALOGEN_POINT_COST(Exponential, 16)
+HALOGEN_POINT_COST(PowerOf2, 16)
+HALOGEN_POINT_COST(ExponentialMinusOne, 16)
+HALOGEN_POINT_COST(Logarithm, 16)
+HALOGEN_POINT_COST(LogarithmOfOnePlus, 16)
+HALOGEN_POINT_COST(LogarithmToBase2, 16)
+HALOGEN_POINT_COST(LogarithmToBase10, 16)
+HALOGEN_POINT_COST(Logistic, 16)
+HALOGEN_POINT_COST(Sine, 16)
+HALOGEN_POINT_COST(Cosine, 16)
+HALOGEN_POINT_COST(Tangent, 24)
+HALOGEN_POINT_COST(ArcSine, 24)
+HALOGEN_POINT_COST(ArcCosine, 24)
+HALOGEN_POINT_COST(ArcTangent, 24)
+HALOGEN_POINT_COST(ArcTangent2, 32)
+HALOGEN_POINT_COST(Hypotenuse, 16)
+HALOGEN_POINT_COST(ErrorFunction, 24)
+HALOGEN_POINT_COST(ComplementaryErrorFunction, 24)
+HALOGEN_POINT_COST(Power, 32)
+HALOGEN_POINT_COST(HyperbolicTangent, 48)
+HALOGEN_POINT_COST(HyperbolicSine, 48)
+HALOGEN_POINT_COST(HyperbolicCosine, 48)
+HALOGEN_POINT_COST(InverseHyperbolicSine, 48)
+HALOGEN_POINT_COST(InverseHyperbolicCosine, 48)
+HALOGEN_POINT_COST(InverseHyperbolicTangent, 48)
+HALOGEN_POINT_COST(Remainder, 32)
+HALOGEN_POINT_COST(TruncatedRemainder, 32)
+#undef HALOGEN_POINT_COST
+/// The derivative of a functor by dual numbers carries its value along.
+template <class F, int I>
+struct PartialOf;
+template <class F, int I>
+inline constexpr int functor_cost<PartialOf<F, I>> = 2 * functor_cost<F>;
+
+/// What a point of an expression costs, in additions; 1 for what is read.
+template <class E>
+inline constexpr int point_cost = 1;
+template <class T>
+inline constexpr int point_cost<Constant<T>> = 0;
+template <class E, class... B>
+inline constexpr int point_cost<Bounded<E, B...>> = point_cost<E>;
+template <int Dim, int Offset, class E>
+inline constexpr int point_cost<Shift<Dim, Offset, E>> = point_cost<E>;
+template <class E, unsigned Mask>
+inline constexpr int point_cost<Broadcast<E, Mask>> = point_cost<E>;
+template <class E, int Rank, int... Dims>
+inline constexpr int point_cost<Mapped<E, Rank, Dims...>> = point_cost<E>;
+template <class F, class... A>
+inline constexpr int point_cost<Pointwise<F, A...>> =
+    static_cast<int>(std::min<long>(1 << 20, (long{functor_cost<F>} + ... + point_cost<A>)));
+
+/// From this cost on, a part that stands twice is stored.
+inline constexpr int repeated_cost = 64;
+
+/// How deep parts that are stored here lie in each other.
+template <class E>
+inline constexpr int nested_parts = 0;
+template <class F, class... A>
+inline constexpr int nested_parts<Pointwise<F, A...>> = std::max({0, nested_parts<A>...});
+template <>
+inline constexpr int nested_parts<void> = -1;
+template <class Field, FieldWidths Widths, bool IsVariable, class Part, class... B>
+inline constexpr int nested_parts<Bounded<Stored<Field, Widths, IsVariable, Part>, B...>> = 1 + nested_parts<Part>;
+/// A type says what its stored parts are made of, each time they stand in it, and compilers walk all of it: in deeper
+/// expressions the user writes stored(e), where the type ends.
+inline constexpr int most_nested_parts = 3;
+
+/// Whether an expression can stand as a field where it is: placed as a field would be, of a field's values, and told
+/// from others of its type, so that its copies are one stage.
+template <class E>
+constexpr bool can_be_stored() {
+  if constexpr (std::is_same_v<typename E::placed, NotPlaced>) {
+    return false;
+  } else if constexpr (E::placed::rank <= 0 || !signed_parts<E>::known) {
+    return false;
+  } else {
+    using Leaf = FieldLeaf<stored_field_t<E>>;
+    return std::is_same_v<typename Leaf::placed, typename E::placed> &&
+           std::is_same_v<typename Leaf::value_type, typename E::value_type>;
+  }
+}
+
+template <class... E>
+struct PartList {};
+template <class... Lists>
+struct joined_lists {
+  using type = PartList<>;
+};
+template <class... A, class... Lists>
+struct joined_lists<PartList<A...>, Lists...> {
+  template <class... B>
+  static PartList<A..., B...> with(PartList<B...>);
+  using type = decltype(with(typename joined_lists<Lists...>::type{}));
+};
+
+/// The costly parts of E that are evaluated at E's own points, E first.
+template <class E>
+struct costly_parts {
+  using type = PartList<>;
+};
+template <class F, class... A>
+  requires(point_cost<Pointwise<F, A...>> >= repeated_cost && nested_parts<Pointwise<F, A...>> < most_nested_parts)
+struct costly_parts<Pointwise<F, A...>> {
+  using E = Pointwise<F, A...>;
+  using own = std::conditional_t<can_be_stored<E>(), PartList<E>, PartList<>>;
+  using type = typename joined_lists<own, typename costly_parts<A>::type...>::type;
+};
+
+template <class E, class List>
+inline constexpr bool is_among = false;
+template <class E, class... List>
+inline constexpr bool is_among<E, PartList<List...>> = (std::is_same_v<E, List> || ...);
+
+/// The first of some parts that is among others; void where none is.
+template <class Others>
+void first_among(PartList<>, Others);
+template <class First, class... Rest, class Others>
+auto first_among(PartList<First, Rest...>, Others) {
+  if constexpr (is_among<First, Others>)
+    return PartList<First>{};
+  else
+    return first_among(PartList<Rest...>{}, Others{});
+}
+
+/// The largest part of one operand that stands in a later one too, as PartList<it>; void where there is none.
+void repeated_part();
+template <class E, class... Later>
+auto repeated_part(PartList<E>*, PartList<Later>*... later) {
+  using Own = typename costly_parts<E>::type;
+  using Others = typename joined_lists<typename costly_parts<Later>::type...>::type;
+  using Found = decltype(first_among(Own{}, Others{}));
+  if constexpr (std::is_void_v<Found>)
+    return repeated_part(later...);
+  else
+    return Found{};
+}
+
+template <class F, class... A>
+inline constexpr bool has_repeated<Pointwise<F, A...>> = (has_repeated<A> || ...);
+template <class E, unsigned Mask>
+inline constexpr bool has_repeated<Broadcast<E, Mask>> = has_repeated<E>;
+template <class E, int Rank, int... Dims>
+inline constexpr bool has_repeated<Mapped<E, Rank, Dims...>> = has_repeated<E>;
+template <class Field, FieldWidths Widths, bool IsVariable, class Part, class... B>
+inline constexpr bool has_repeated<Bounded<Stored<Field, Widths, IsVariable, Part>, B...>> = !std::is_void_v<Part>;
+
+/// A pointwise node with other operands.
+template <class F, class... A, class Change>
+auto with_operands(const Pointwise<F, A...>& e, const Change& change) {
+  return e.args.apply([&](const A&... a) { return Pointwise<F, decltype(change(a))...>(e.f, change(a)...); });
+}
+
+/// E with Part stored wherever it stands.
+template <class Part, class E>
+auto with_stored(const E& e) {
+  if constexpr (std::is_same_v<E, Part>)
+    return zero_bounded(stored_as<stored_field_t<E>, Part>(e));
+  else if constexpr (is_among<Part, typename costly_parts<E>::type>)
+    return with_operands(e, [](const auto& a) { return with_stored<Part>(a); });
+  else
+    return e;
+}
+
+template <class F, class... A>
+auto unfold(const Pointwise<F, A...>& e) {
+  return with_operands(e, [](const auto& a) { return without_repeated(a); });
+}
+template <class E, unsigned Mask>
+auto unfold(const Broadcast<E, Mask>& e) {
+  return Broadcast<decltype(without_repeated(e.inner)), Mask>(without_repeated(e.inner));
+}
+template <class E, int Rank, int... Dims>
+auto unfold(const Mapped<E, Rank, Dims...>& e) {
+  return Mapped<decltype(without_repeated(e.inner)), Rank, Dims...>(without_repeated(e.inner));
+}
+template <class Field, FieldWidths Widths, bool IsVariable, class Part, class... B>
+auto unfold(const Bounded<Stored<Field, Widths, IsVariable, Part>, B...>& e) {
+  return without_repeated(part_of(e.inner));
+}
+/// E as it would be if nothing in it were stored by the library itself.
+template <class E>
+auto without_repeated(const E& e) {
+  if constexpr (has_repeated<E>)
+    return unfold(e);
+  else
+    return e;
+}
+
+template <class F, class... E>
+auto pointwise(const F& f, const E&... operands) {
+  if constexpr (((point_cost<E> >= repeated_cost ? 1 : 0) + ... + 0) < 2) {
+    return Pointwise<F, E...>(f, operands...);
+  } else {
+    using Found = decltype(repeated_part(static_cast<PartList<E>*>(nullptr)...));
+    if constexpr (std::is_void_v<Found>)
+      return Pointwise<F, E...>(f, operands...);
+    else
+      return [&]<class Part>(PartList<Part>) { return pointwise(f, with_stored<Part>(operands)...); }(Found{});
+  }
+}
+
+}  // namespace halogen::detail
