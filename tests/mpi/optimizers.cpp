@@ -325,6 +325,25 @@ TEST_CASE("a checkpoint of another schedule is refused with both, or taken where
   hg::load_checkpoint(file, from_file, world);
   CHECK(checkpoints.load_newest(from_folder).has_value());
   is_loaded(from_file, 0), is_loaded(from_folder, 0);
+
+  const auto refusal_of = [&](const std::vector<double>& numbers) {
+    world.barrier();
+    if (world.rank() == 0) {
+      auto tensors = hg::read_safetensors(file);
+      std::erase_if(tensors, [](const auto& tensor) { return tensor.name == "optimizer.schedule"; });
+      const auto count = static_cast<std::int64_t>(numbers.size());
+      tensors.push_back(hg::named_tensor<double>("optimizer.schedule", {count}, numbers));
+      hg::write_safetensors(file, tensors);
+    }
+    world.barrier();
+    return support::refusal([&] { hg::load_checkpoint(file, from_file, world, {.new_schedule = true}); });
+  };
+  const std::string damaged = "'" + file.string() + "': tensor 'optimizer.schedule' is no schedule";
+  CHECK(refusal_of({3, 8, 2}) == damaged);
+  CHECK(refusal_of({5, 8, 2, 1, 1, 0, 1}) == damaged);
+  CHECK(refusal_of({3, -8, 2, 1, 1, 0, 1}) == damaged);
+  CHECK(refusal_of({3, 8, std::nan(""), 1, 1, 0, 1}) == damaged);
+  CHECK(refusal_of({3, 8, 2, 1, 1, 0, 1}).empty());
   world.barrier();
   if (world.rank() == 0) std::filesystem::remove(file), std::filesystem::remove_all(folder);
 }

@@ -99,7 +99,7 @@ class FitKeeper {
   template <class AnyTrainer>
   FitPosition resume(AnyTrainer& trainer) {
     FitPosition position;
-    const auto found = checkpoints_.load_newest(trainer, {options_.new_schedule});
+    const auto found = checkpoints_.load_newest(trainer, LoadOptions{options_.new_schedule});
     if (!found) return position;
     const auto refuse = [&](const std::string& what) {
       throw CollectiveError("fit: the checkpoint '" + found->folder.string() + "' " + what +
