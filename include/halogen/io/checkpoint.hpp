@@ -242,7 +242,7 @@ void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, con
         found != tensors.end()) {
       const auto schedule = detail::schedule_of(found->as<double>());
       if (!schedule) throw Error("'" + file.string() + "': tensor '" + detail::schedule_name + "' is no schedule");
-      detail::check_schedule(file.string(), detail::json_of(*schedule), state.settings().schedule, options);
+      detail::refuse_other_schedule(file.string(), detail::json_of(*schedule), state.settings().schedule, options);
     }
   });
   detail::set_from_root(trainer.parameters(), parameters, world);

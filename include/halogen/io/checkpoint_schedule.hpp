@@ -63,8 +63,8 @@ inline std::optional<RateSchedule> schedule_of(const std::vector<double>& number
 }
 
 /// Throws Error where a checkpoint's schedule, null where it has none, is not the trainer's.
-inline void check_schedule(const std::string& checkpoint, const nlohmann::ordered_json& stored, const RateSchedule& own,
-                           const LoadOptions& options) {
+inline void refuse_other_schedule(const std::string& checkpoint, const nlohmann::ordered_json& stored,
+                                  const RateSchedule& own, const LoadOptions& options) {
   if (stored.is_null() || options.new_schedule || stored == json_of(own)) return;
   throw Error("'" + checkpoint + "' is of a run with the schedule " + stored.dump() + ", but the trainer's is " +
               json_of(own).dump() + ": give the trainer that schedule, or load with {.new_schedule = true}");

@@ -188,7 +188,7 @@ void set_from_checkpoint(AnyTrainer& trainer, const fs::path& folder, const Chec
   using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
   using T = typename Held::value_type;
   const auto own = agree(world, [&] {
-    check_schedule(folder.string(), manifest.schedule, trainer.optimizer_state().settings().schedule, options);
+    refuse_other_schedule(folder.string(), manifest.schedule, trainer.optimizer_state().settings().schedule, options);
     if (manifest.dtype != dtype_name<T>())
       throw Error("'" + folder.string() + "' holds " + manifest.dtype + ", but the trainer " + dtype_name<T>() +
                   ": give it a trainer of that value type");
