@@ -1,8 +1,10 @@
 // program: networks
-// Mean squared error and AdamW against PyTorch's stored tensors, and what a loss refuses, alike on all ranks.
+// Losses with each reduction, steps by them and AdamW against PyTorch's stored tensors; what a loss refuses, alike on
+// all ranks.
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <halogen/train/evaluate_loss.hpp>
 #include <limits>
 
 #include "support/network.hpp"
@@ -71,51 +73,150 @@ TEST_CASE("absolute and Huber's error, cross entropy of logits, weighted or not"
   }
 }
 
-/// point_losses.safetensors: Halogen's loss of this name there, of labels of L in Label channels.
-template <int Label, class L = double, class Loss>
-void check_point_loss(const std::string& name, const std::string& label, const Loss& loss) {
+/// The losses of make_loss_references.py compare fields of six channels, the outputs of this network.
+using Six = hg::Conv2d<6, 6, hg::Kernel<3>, hg::Padding<1>>;
+constexpr std::array<hg::index_t, 4> six_extents{2, 6, 3, 7};
+const support::Reference& losses_reference() {
   static const support::Reference reference("point_losses");
-  using Six = hg::Conv2d<6, 6, hg::Bias<false>>;
-  std::vector<double> identity(36);
-  for (std::size_t c = 0; c < 6; ++c) identity[7 * c] = 1;
-  const std::string prediction = label == "probability" ? "logarithm" : "prediction";
-  for (const bool weighted : {false, true})
-    for (const auto& mesh : support::meshes(2)) {
-      const std::string key = name + (weighted ? ".weighted_" : ".");
-      CAPTURE(key);
-      CAPTURE(support::text(mesh));
-      const std::array<hg::index_t, 4> extents{2, 6, 5, 7};
-      const auto x = hg::distribute_tensor<Field<6>>(mesh, extents, reference.values(prediction));
-      if (support::leaves_a_piece_empty<Six, Field<6>>(mesh, extents)) continue;
-      const auto result = support::train_image<Six, Label, Loss, L>(
-          mesh, x, identity, reference.values(label), weighted ? reference.values("weight") : std::vector<double>{},
-          loss);
-      CHECK(relative_error(std::vector<double>{result.loss}, reference.values(key + "loss")) < 1e-13);
-      CHECK(relative_error(result.input_gradient, reference.values(key + "grad_prediction")) < 1e-13);
-    }
+  return reference;
+}
+const support::Reference& training_reference() {
+  static const support::Reference reference("trained_losses");
+  return reference;
+}
+struct Reduction {
+  const char* name;
+  hg::LossReduction value;
+};
+constexpr Reduction reductions[] = {
+    {"mean", hg::LossReduction::mean}, {"sum", hg::LossReduction::sum}, {"batch_mean", hg::LossReduction::batch_mean}};
+
+/// f(mesh) on all meshes that leave each rank a piece, which are one at least.
+template <class F>
+void on_meshes_of_six(F f) {
+  int ran = 0;
+  for (const auto& mesh : support::meshes(2)) {
+    if (support::leaves_a_piece_empty<Six, Field<6>>(mesh, six_extents)) continue;
+    CAPTURE(support::text(mesh));
+    f(mesh);
+    ++ran;
+  }
+  CHECK(ran > 0);
 }
 
-TEST_CASE("losses with numbers of their own: Huber, smooth L1, positives that weigh, quantiles, Kullback and Leibler") {
-  using hg::LossReduction;
-  check_point_loss<6>("huber", "target", hg::HuberLoss({.delta = 0.3}));
-  check_point_loss<6>("smooth_l1", "target", hg::SmoothL1Loss({.beta = 0.3}));
-  check_point_loss<6>("bce", "probability_each", hg::BinaryCrossEntropyWithLogits({.pos_weight = 2.5}));
-  check_point_loss<6>("quantile", "target", hg::QuantileLoss({.q = 0.9}));
-  check_point_loss<6>("kl", "probability", hg::KLDivergence({.reduction = LossReduction::batch_mean}));
-  check_point_loss<6>("mse_sum", "target", hg::MeanSquaredError({.reduction = LossReduction::sum}));
+/// A field of Channels channels from the whole array.
+template <int Channels, class V = double>
+auto six_field(const hg::DeviceMesh<support::Mesh>& mesh, const std::vector<double>& values) {
+  using F = typename support::WithValues<Field<Channels>, V>::type;
+  return hg::distribute_tensor<F>(mesh, {2, Channels, 3, 7}, support::as<V>(values));
 }
 
-TEST_CASE("cross entropy over classes and distributions, and the score of an ensemble") {
+/// Four steps by a loss, with whole and with sharded parameters: losses and parameters as PyTorch's.
+template <class Loss, class Label, class Weight>
+void check_training(const hg::DeviceMesh<support::Mesh>& mesh, const std::string& name, const Loss& loss,
+                    const Label& label, const Weight& weight) {
+  const support::Reference& reference = training_reference();
+  const hg::AdamW settings{.lr = 0.02, .weight_decay = 0.1};
+  const auto shards = hg::shard_parameters<"data", "height">;
+  const auto image = six_field<6>(mesh, losses_reference().values("prediction"));
+  hg::Parameters<Six, double> start;
+  start.copy_from_host(reference.values("start"));
+  hg::Trainer<Six, hg::AdamW, support::Mesh, double> whole(Six{}, settings, mesh);
+  hg::Trainer<Six, hg::AdamW, support::Mesh, double, std::remove_const_t<decltype(shards)>> sharded(Six{}, settings,
+                                                                                                    mesh, {}, shards);
+  hg::Parameters<Six, double>(whole.parameters()).copy_from_host(start.to_host());
+  const auto pieces = hg::redistribute(start, mesh, shards);
+  Kokkos::deep_copy(sharded.parameters().view(), pieces.view());
+  std::vector<double> of_whole, of_sharded;
+  for (int step = 0; step < 4; ++step) {
+    of_whole.push_back(whole.step(loss, image, label, weight).item());
+    of_sharded.push_back(sharded.step(loss, image, label, weight).item());
+  }
+  CHECK(relative_error(of_whole, reference.values(name + ".losses")) < 1e-12);
+  CHECK(relative_error(of_sharded, reference.values(name + ".losses")) < 1e-12);
+  const std::vector<double> trained = reference.values(name + ".trained");
+  CHECK(relative_error(whole.parameters().to_host(), trained) < 1e-12);
+  CHECK(relative_error(hg::redistribute<hg::Replicate>(sharded.parameters()).to_host(), trained) < 1e-12);
+}
+
+/// Values and gradients by the prediction of a loss with each reduction, weighted or not, then four steps.
+template <class Loss, int Label = 6, class V = double, class Options>
+void check_point_loss(const std::string& name, const std::string& label, Options options) {
+  const support::Reference& reference = losses_reference();
+  std::vector<double> identity(6 * 6 * 9 + 6);
+  for (std::size_t c = 0; c < 6; ++c) identity[(6 * c + c) * 9 + 4] = 1;
+  on_meshes_of_six([&](const auto& mesh) {
+    const auto prediction = six_field<6>(mesh, reference.values(name == "kl" ? "logarithm" : "prediction"));
+    const auto labels = six_field<Label, V>(mesh, reference.values(label));
+    const auto weight = six_field<1>(mesh, reference.values("weight"));
+    for (const Reduction& reduction : reductions)
+      for (const bool weighted : {false, true}) {
+        const std::string key = name + "." + reduction.name + (weighted ? "_weighted." : ".");
+        CAPTURE(key);
+        options.reduction = reduction.value;
+        const auto result = support::train_image<Six, Label, Loss, V>(
+            mesh, prediction, identity, reference.values(label),
+            weighted ? reference.values("weight") : std::vector<double>{}, Loss(options));
+        CHECK(relative_error(std::vector<double>{result.loss}, reference.values(key + "loss")) < 1e-13);
+        CHECK(relative_error(result.input_gradient, reference.values(key + "grad_prediction")) < 1e-13);
+        const double evaluated = weighted ? hg::evaluate(Loss(options), prediction, labels, weight)
+                                          : hg::evaluate(Loss(options), prediction, labels);
+        CHECK(relative_error(std::vector<double>{evaluated}, reference.values(key + "loss")) < 1e-13);
+      }
+    CAPTURE(name);
+    options.reduction = hg::LossReduction::mean;
+    check_training(mesh, name, Loss(options), labels, weight);
+  });
+}
+
+TEST_CASE("losses of each channel: values, gradients and training as PyTorch's, with each reduction and weights") {
+  check_point_loss<hg::MeanSquaredError>("mse", "target", hg::LossOptions{});
+  check_point_loss<hg::MeanAbsoluteError>("l1", "target", hg::LossOptions{});
+  check_point_loss<hg::HuberLoss>("huber", "target", hg::HuberOptions{.delta = 0.3});
+  check_point_loss<hg::SmoothL1Loss>("smooth_l1", "target", hg::SmoothL1Options{.beta = 0.3});
+  check_point_loss<hg::BinaryCrossEntropyWithLogits>("bce", "probability_each",
+                                                     hg::BinaryCrossEntropyOptions{.pos_weight = 2.5});
+  check_point_loss<hg::QuantileLoss>("quantile", "target", hg::QuantileOptions{.q = 0.9});
+  check_point_loss<hg::KLDivergence>("kl", "probability", hg::LossOptions{});
+}
+
+TEST_CASE("losses of all channels: cross entropy over classes and distributions, and the score of an ensemble") {
   using Index = std::int64_t;
   const auto weight = hg::class_weights({1, 2, 0.5, 0, 3, 1.5});
-  check_point_loss<1, Index>("ce", "classes", hg::CrossEntropy{});
-  check_point_loss<1, std::int32_t>("ce_ignored", "classes_without_4", hg::CrossEntropy({.ignore_index = 4}));
-  check_point_loss<1, Index>("ce_weighted", "classes", hg::CrossEntropy({.weight = weight, .label_smoothing = 0.1}));
-  check_point_loss<1, Index>("ce_sum", "classes",
-                             hg::CrossEntropy({.weight = weight, .reduction = hg::LossReduction::sum}));
-  check_point_loss<6>("ce_distribution", "distribution", hg::CrossEntropy({.weight = weight, .label_smoothing = 0.2}));
-  check_point_loss<2>("crps", "pair", hg::CRPS{});
-  check_point_loss<2>("crps_fair", "pair", hg::CRPS({.fair = true}));
+  check_point_loss<hg::CrossEntropy, 1, Index>("ce", "classes", hg::CrossEntropyOptions{});
+  check_point_loss<hg::CrossEntropy, 1, std::int32_t>("ce_ignored", "classes_without_4",
+                                                      hg::CrossEntropyOptions{.ignore_index = 4});
+  check_point_loss<hg::CrossEntropy, 1, Index>("ce_weighted", "classes",
+                                               hg::CrossEntropyOptions{.weight = weight, .label_smoothing = 0.1});
+  check_point_loss<hg::CrossEntropy>("ce_distribution", "distribution",
+                                     hg::CrossEntropyOptions{.weight = weight, .label_smoothing = 0.2});
+  check_point_loss<hg::CRPS, 2>("crps", "pair", hg::CRPSOptions{});
+  check_point_loss<hg::CRPS, 2>("crps_fair", "pair", hg::CRPSOptions{.fair = true});
+}
+
+TEST_CASE("the soft Dice loss: values, gradients and training by MONAI's formula, with each reduction and weights") {
+  const support::Reference& reference = training_reference();
+  on_meshes_of_six([&](const auto& mesh) {
+    const auto prediction = six_field<6>(mesh, losses_reference().values("prediction"));
+    const auto segments = six_field<6>(mesh, reference.values("segments"));
+    const auto weight = six_field<1>(mesh, losses_reference().values("weight"));
+    const auto check = [&](const std::string& key, auto f) {
+      CAPTURE(key);
+      const auto [loss, gradient] = hg::value_and_grad(f)(prediction);
+      CHECK(relative_error(std::vector<double>{loss}, reference.values(key + "loss")) < 1e-13);
+      CHECK(relative_error(hg::full_tensor(gradient), reference.values(key + "grad_prediction")) < 1e-12);
+    };
+    for (const Reduction& reduction : reductions)
+      for (const double smooth : {1e-5, 0.5}) {
+        const std::string key = std::string(smooth == 0.5 ? "dice_smooth." : "dice.") + reduction.name;
+        const hg::DiceOptions options{.smooth = smooth, .reduction = reduction.value};
+        check(key + ".", [&](auto p) { return hg::dice(hg::sigmoid(p), segments, options); });
+        check(key + "_weighted.", [&](auto p) { return hg::dice(hg::sigmoid(p), segments, weight, options); });
+      }
+    const auto dice =
+        hg::expression_loss([](const auto& p, const auto& y, const auto& w) { return hg::dice(hg::sigmoid(p), y, w); });
+    check_training(mesh, "dice", dice, segments, weight);
+  });
 }
 
 TEST_CASE("a classifier's step: labels of samples, and what cross entropy refuses, alike on all ranks") {

@@ -108,14 +108,15 @@ TEST_CASE("any loss of one network: finite differences, and the network runs onc
       dice += (1 - (2 * both + 0.5) / (either + 0.5)) / 4;
     }
     const auto label = hg::where(y > 0.0, 1.0, 0.0);
-    CHECK(hg::dice(w, label, 0.5).item() == doctest::Approx(dice).epsilon(1e-12));
+    CHECK(hg::dice(w, label, {.smooth = 0.5}).item() == doctest::Approx(dice).epsilon(1e-12));
     CHECK(hg::sum(hg::dice_each(w, label, 0.5)).item() == doctest::Approx(4 * dice).epsilon(1e-12));
     // a weight of 2 everywhere is a smooth of half as much, and points of weight 0 do not count
     const One even =
         hg::where(hg::remainder(hg::cast<double>(hg::global_index<3>(thin)), 2.0) == 0.0, 1.0, 0.0) + 0.0 * thin;
-    CHECK(hg::dice(w, label, 0.0 * thin + 2.0, 1.0).item() == doctest::Approx(dice).epsilon(1e-12));
-    CHECK(hg::dice(w, label, even, 0.5).item() ==
-          doctest::Approx(hg::dice(w * hg::expand<1>(even), label * hg::expand<1>(even), 0.5).item()).epsilon(1e-12));
+    CHECK(hg::dice(w, label, 0.0 * thin + 2.0, {.smooth = 1}).item() == doctest::Approx(dice).epsilon(1e-12));
+    CHECK(hg::dice(w, label, even, {.smooth = 0.5}).item() ==
+          doctest::Approx(hg::dice(w * hg::expand<1>(even), label * hg::expand<1>(even), {.smooth = 0.5}).item())
+              .epsilon(1e-12));
     const auto of = [&](const auto& moved) {
       const Field<double> out = hg::infer(moved, x);
       return value(out).item();

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
-globe.safetensors, largest.safetensors, map_activations.safetensors, point_losses.safetensors, optimizers.safetensors, side_padding.safetensors, neighborhood_attention.safetensors, window_attention.safetensors,
+globe.safetensors, largest.safetensors, map_activations.safetensors, optimizers.safetensors, side_padding.safetensors, neighborhood_attention.safetensors, window_attention.safetensors,
 multihead_attention.safetensors, attention_terms.safetensors, shared_weights.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
@@ -267,7 +267,6 @@ def main():
     attentions(folder / "multihead_attention.safetensors")
     attention_terms(folder / "attention_terms.safetensors")
     shared_weights(folder / "shared_weights.safetensors")
-    point_losses(folder / "point_losses.safetensors")
     optimizers(folder / "optimizers.safetensors")
 
 
@@ -693,78 +692,6 @@ def optimizers(file):
             if len(rates) < 20:
                 scheduler.step()
         tensors[f"{name}.rates"] = torch.tensor(rates, dtype=torch.float64)
-    save_file({k: v.contiguous().clone() for k, v in tensors.items()}, file)
-
-
-def ranked_probability_score(p, y, fair):
-    """Of each point: members m of value k are p[:, m * K + k]; K values, each a score."""
-    members = p.unflatten(1, (-1, y.shape[1]))
-    count = members.shape[1]
-    pairs = (members[:, :, None] - members[:, None]).abs().sum((1, 2)) / (2 * count * (count - 1 if fair else count))
-    return (members - y[:, None]).abs().mean(1) - pairs
-
-
-def point_losses(file):
-    """NAME.{loss, grad_prediction} and NAME.weighted_{...} of the prediction, or its `logarithm` of a probability. PyTorch has no
-    weight field: a weighted loss is the sum of weight * loss by the sum of what each point counts."""
-    random = np.random.default_rng(71)
-    shape = (2, 6, 5, 7)
-    prediction, target = dyadic(random, shape), dyadic(random, shape)
-    classes = torch.tensor(random.integers(0, 6, (2, 1, 5, 7)))
-    classes[0, 0, 1, :3] = -100
-    weight = torch.tensor(random.random((2, 1, 5, 7)))
-    weight[:, :, 2] = 0
-    distribution = torch.softmax(2 * dyadic(random, shape), 1)
-    probability = torch.softmax(dyadic(random, shape), 1)
-    probability[0, :2, 0, 0] = 0
-    each, logarithm, pair = torch.sigmoid(dyadic(random, shape)), torch.log_softmax(dyadic(random, shape), 1), target[:, :2]
-    of_class = torch.tensor([1, 2, 0.5, 0, 3, 1.5], dtype=torch.float64)
-    tensors = {"prediction": prediction, "target": target, "classes": classes, "weight": weight,
-               "distribution": distribution, "probability": probability, "probability_each": each,
-               "logarithm": logarithm, "pair": pair.clone()}
-
-    def count_of(label, ignored, class_weight=torch.ones(6, dtype=torch.float64)):
-        return torch.where(label != ignored, class_weight[label.clamp(min=0)], 0.0)[:, None]
-
-    def ce(label, **options):
-        return lambda p, reduction: F.cross_entropy(p, label, reduction=reduction, **options)
-
-    ones, label = torch.ones(2, 1, 5, 7, dtype=torch.float64), classes[:, 0]
-    # name: (of which prediction, PyTorch's own or None, each point's loss, what each point counts or None for a sum)
-    other_ignored = torch.where(label == -100, 4, label)
-    tensors["classes_without_4"] = other_ignored[:, None]
-    cases = {
-        "huber": (prediction, lambda p, r: F.huber_loss(p, target, delta=0.3, reduction=r), ones * 6),
-        "smooth_l1": (prediction, lambda p, r: F.smooth_l1_loss(p, target, beta=0.3, reduction=r), ones * 6),
-        "bce": (prediction, lambda p, r: F.binary_cross_entropy_with_logits(
-            p, each, pos_weight=torch.tensor(2.5, dtype=torch.float64), reduction=r), ones * 6),
-        "quantile": (prediction, lambda p, r: (f := torch.maximum(0.9 * (target - p), -0.1 * (target - p)),
-                                               f if r == "none" else f.mean())[1], ones * 6),
-        "kl": (logarithm, lambda p, r: F.kl_div(p, probability, reduction="none" if r == "none" else "batchmean"), 2.0),
-        "mse_sum": (prediction, lambda p, r: F.mse_loss(p, target, reduction="none" if r == "none" else "sum"), 1.0),
-        "ce": (prediction, ce(label), count_of(label, -100)),
-        "ce_ignored": (prediction, ce(other_ignored, ignore_index=4), count_of(other_ignored, 4)),
-        "ce_weighted": (prediction, ce(label, weight=of_class, label_smoothing=0.1), count_of(label, -100, of_class)),
-        "ce_sum": (prediction, lambda p, r: F.cross_entropy(
-            p, label, weight=of_class, reduction="none" if r == "none" else "sum"), 1.0),
-        "ce_distribution": (prediction, ce(distribution, weight=of_class, label_smoothing=0.2), ones),
-        "crps": (prediction, lambda p, r: (f := ranked_probability_score(p, pair, False), f if r == "none" else f.mean())[1],
-                 ones * 2),
-        "crps_fair": (prediction, lambda p, r: (f := ranked_probability_score(p, pair, True),
-                                                f if r == "none" else f.mean())[1], ones * 2),
-    }
-    for name, (of, loss, count) in cases.items():
-        for prefix in ("", "weighted_"):
-            p = of.clone().requires_grad_()
-            w = weight if prefix else ones
-            each_point = loss(p, "none")
-            each_point = each_point[:, None] if each_point.dim() == 3 else each_point
-            divisor = count if isinstance(count, float) else (w * count).sum()
-            value = (w * each_point).sum() / divisor
-            if not prefix:
-                torch.testing.assert_close(value, loss(p, "mean"), rtol=1e-13, atol=0)
-            value.backward()
-            tensors |= {f"{name}.{prefix}loss": value.detach(), f"{name}.{prefix}grad_prediction": p.grad}
     save_file({k: v.contiguous().clone() for k, v in tensors.items()}, file)
 
 

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "halogen/array/reduced.hpp"
+#include "halogen/core/loss_reduction.hpp"
 
 namespace halogen {
 namespace detail {
@@ -151,14 +152,32 @@ auto dice_each(const P& p, const Y& y, const W& weight, double smooth = 1e-5) {
   return detail::dice_each(
       p, y, [&](const auto& e) { return expand<1>(detail::wide(weight)) * e; }, smooth);
 }
-/// Their mean; sum(dice_each(...)) is their sum.
+
+/// smooth: added to both sides of the fraction. reduction: over samples and channels; batch_mean: their sum by the
+/// number of samples.
+struct DiceOptions {
+  double smooth = 1e-5;
+  LossReduction reduction{};
+};
+
+namespace detail {
+template <class E>
+auto reduced(const E& each, LossReduction reduction) {
+  const double divisor = reduction == LossReduction::mean  ? points_along(each)
+                         : reduction == LossReduction::sum ? 1.0
+                                                           : points_along<0>(each);
+  return sum(each) / divisor;
+}
+}  // namespace detail
+
+/// dice_each of all samples and channels in one number: dice(p, y, {.smooth = 1, .reduction = LossReduction::sum}).
 template <FieldOperand P, FieldOperand Y>
-auto dice(const P& p, const Y& y, double smooth = 1e-5) {
-  return mean(dice_each(p, y, smooth));
+auto dice(const P& p, const Y& y, const DiceOptions& options = {}) {
+  return detail::reduced(dice_each(p, y, options.smooth), options.reduction);
 }
 template <FieldOperand P, FieldOperand Y, FieldOperand W>
-auto dice(const P& p, const Y& y, const W& weight, double smooth = 1e-5) {
-  return mean(dice_each(p, y, weight, smooth));
+auto dice(const P& p, const Y& y, const W& weight, const DiceOptions& options = {}) {
+  return detail::reduced(dice_each(p, y, weight, options.smooth), options.reduction);
 }
 
 }  // namespace halogen

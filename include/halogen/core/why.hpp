@@ -40,6 +40,11 @@ struct weights_differ {};
 template <int Layer, class Written, class Path>
 struct nothing_is_frozen {};
 
+/// The function given to parameters_named takes the name of none of the model's parameters, which are Tensors. Fix: the
+/// names are those of hg::parameter_names<Model>().
+template <int Tensors>
+struct no_parameter_is_chosen {};
+
 /// Layer joins tensors of different resolution: one of level First, one of level Second.
 template <int Layer, int First, int Second, class Written, class Path>
 struct levels_differ {};

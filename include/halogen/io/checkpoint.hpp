@@ -178,9 +178,9 @@ std::vector<std::string> load_parameters(const std::filesystem::path& file, Para
 
 /// Collective over the mesh of a Trainer: its parameters, the optimiser's moments ("optimizer.exp_avg.<name>", ...),
 /// the average of the parameters where it keeps one ("optimizer.average.<name>"), and the number of steps
-/// ("optimizer.step"), by which schedules and dropout go on; written by rank 0. No settings: learning rate and schedule
-/// are the loading trainer's. load_parameters reads the parameters alone. Fails on all ranks alike, with
-/// one sentence.
+/// ("optimizer.step"), by which schedules and dropout go on, and the schedule ("optimizer.schedule"); written by rank
+/// 0. No other settings: the learning rate is the loading trainer's. load_parameters reads the parameters alone. Fails
+/// on all ranks alike, with one sentence.
 template <class AnyTrainer>
 void save_checkpoint(const std::filesystem::path& file, const AnyTrainer& trainer, const Communicator& world) {
   using ModelType = typename std::remove_cvref_t<decltype(trainer.parameters())>::model_type;
@@ -198,18 +198,24 @@ void save_checkpoint(const std::filesystem::path& file, const AnyTrainer& traine
     detail::add_parameters<ModelType>(tensors, "", parameters);
     std::move(moments.begin(), moments.end(), std::back_inserter(tensors));
     tensors.push_back(named_tensor<std::int64_t>(detail::steps_name, {}, {steps}));
+    const std::vector<double> schedule = detail::schedule_numbers(RateSchedule(state.settings().schedule));
+    tensors.push_back(
+        named_tensor<double>(detail::schedule_name, {static_cast<std::int64_t>(schedule.size())}, schedule));
     write_safetensors(file, tensors);
   });
 }
 
 /// Collective: sets parameters, moments, average and number of steps from such a file, or from a folder that
 /// hg::Checkpoints wrote, of the same model and value type. Any mesh may have written it, sharded or not. Fails on all
-/// ranks alike, with nothing changed, where a tensor is missing or has another shape or type.
+/// ranks alike, with nothing changed, where a tensor is missing or has another shape or type, or the schedule is
+/// another than the trainer's and options do not say that it is meant.
 template <class AnyTrainer>
-void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, const Communicator& world) {
+void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, const Communicator& world,
+                     const LoadOptions& options = {}) {
   int is_folder = world.rank() == 0 && std::filesystem::is_directory(file) ? 1 : 0;
   world.broadcast(&is_folder, sizeof is_folder, 0);
-  if (is_folder != 0) return detail::set_from_checkpoint(trainer, file, detail::whole_manifest(file, world), world);
+  if (is_folder != 0)
+    return detail::set_from_checkpoint(trainer, file, detail::whole_manifest(file, world), world, options);
   using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
   using ModelType = typename Held::model_type;
   using T = typename Held::value_type;
@@ -232,6 +238,12 @@ void load_checkpoint(const std::filesystem::path& file, AnyTrainer& trainer, con
     if (read.size() != 1 || read[0] < 0)
       throw Error("'" + file.string() + "': tensor '" + detail::steps_name + "' is no number of steps");
     steps = read[0];
+    if (const auto found = std::ranges::find(tensors, detail::schedule_name, &NamedTensor::name);
+        found != tensors.end()) {
+      const auto schedule = detail::schedule_of(found->as<double>());
+      if (!schedule) throw Error("'" + file.string() + "': tensor '" + detail::schedule_name + "' is no schedule");
+      detail::refuse_other_schedule(file.string(), detail::json_of(*schedule), state.settings().schedule, options);
+    }
   });
   detail::set_from_root(trainer.parameters(), parameters, world);
   std::size_t next = 0;

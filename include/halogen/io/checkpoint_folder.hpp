@@ -61,6 +61,7 @@ struct CheckpointManifest {
   std::vector<CheckpointTensor> tensors;
   std::vector<CheckpointShare> shares;
   std::vector<CheckpointPlace> places;
+  CheckpointJson schedule{};                       ///< checkpoint_schedule.hpp; null: of a checkpoint without one
   CheckpointJson more = CheckpointJson::object();  ///< the caller's
 };
 
@@ -133,6 +134,7 @@ inline CheckpointJson no_share() { return nullptr; }
 /// The text of a manifest; `shares` as write_share returned them.
 inline std::string manifest_text(const CheckpointManifest& manifest, const std::vector<CheckpointJson>& shares) {
   CheckpointJson contents{{"halogen_checkpoint", 1}, {"step", manifest.step}, {"dtype", manifest.dtype}};
+  if (!manifest.schedule.is_null()) contents["schedule"] = manifest.schedule;
   for (const CheckpointTensor& tensor : manifest.tensors)
     contents["tensors"].push_back({{"name", tensor.name}, {"shape", tensor.shape}, {"offset", tensor.offset}});
   for (const CheckpointJson& share : shares)
@@ -159,6 +161,7 @@ inline CheckpointManifest parse_manifest(const std::string& text) try {
   manifest.step = contents.at("step");
   manifest.dtype = contents.at("dtype");
   manifest.more = contents.at("more");
+  if (contents.contains("schedule")) manifest.schedule = contents["schedule"];
   const std::uint64_t width = dtype_bytes(manifest.dtype);
   sound(manifest.step >= 0 && width > 0, "its step or dtype is none");
   constexpr index_t most = INT64_MAX / 16;

@@ -5,6 +5,7 @@
 
 #include "halogen/comm/agree.hpp"
 #include "halogen/io/checkpoint_folder.hpp"
+#include "halogen/io/checkpoint_schedule.hpp"
 #include "halogen/io/in_place.hpp"
 #include "halogen/tensor/field_size.hpp"
 #include "halogen/train/sharded_parameters.hpp"
@@ -183,10 +184,11 @@ inline CheckpointManifest whole_manifest(const fs::path& folder, const Communica
 /// CollectiveError, on all ranks.
 template <class AnyTrainer>
 void set_from_checkpoint(AnyTrainer& trainer, const fs::path& folder, const CheckpointManifest& manifest,
-                         const Communicator& world) {
+                         const Communicator& world, const LoadOptions& options) {
   using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
   using T = typename Held::value_type;
   const auto own = agree(world, [&] {
+    refuse_other_schedule(folder.string(), manifest.schedule, trainer.optimizer_state().settings().schedule, options);
     if (manifest.dtype != dtype_name<T>())
       throw Error("'" + folder.string() + "' holds " + manifest.dtype + ", but the trainer " + dtype_name<T>() +
                   ": give it a trainer of that value type");

@@ -34,8 +34,9 @@ struct LoadedCheckpoint {
 
 /// The checkpoints of one run in a folder, `step-0000000120` and so on: parameters with buffers, the optimiser's
 /// moments, the average where the trainer keeps one, the number of steps (by which schedules, dropout and noise go on),
-/// and what the caller adds. No settings. Replicated numbers are written in even parts, sharded ones by piece; loading
-/// reads by piece, on any mesh, with other sharding. With the same mesh and settings the next steps have the same bits.
+/// the schedule, and what the caller adds. No other settings. Replicated numbers are written in even parts, sharded
+/// ones by piece; loading reads by piece, on any mesh, with other sharding. With the same mesh and settings the next
+/// steps have the same bits.
 ///
 /// A checkpoint is named by a rename, after its shares, its manifest (sizes and CRC-32 of all) and its folder are on
 /// the disk: whatever ends a run leaves the older ones whole. Another process that writes to the same folder is
@@ -67,6 +68,7 @@ class Checkpoints {
     detail::CheckpointManifest manifest;
     manifest.step = trainer.optimizer_state().steps();
     manifest.dtype = detail::dtype_name<T>();
+    manifest.schedule = detail::json_of(RateSchedule(trainer.optimizer_state().settings().schedule));
     manifest.tensors = detail::checkpoint_tensors<typename Held::model_type, T>();
     manifest.more = std::move(more);
     std::vector<detail::CheckpointPiece> pieces;
@@ -95,14 +97,14 @@ class Checkpoints {
   }
 
   /// The newest whole one, or nothing where there is none. Rank 0 says on standard error which ones it passes over, and
-  /// why. Throws, with nothing changed, where a whole one is of another model or value type.
+  /// why. Throws, with nothing changed, where a whole one is of another model, value type or schedule.
   template <class AnyTrainer>
-  std::optional<LoadedCheckpoint> load_newest(AnyTrainer& trainer) {
+  std::optional<LoadedCheckpoint> load_newest(AnyTrainer& trainer, const LoadOptions& options = {}) {
     const Communicator& world = trainer.mesh().world();
     std::filesystem::path path;
     const auto manifest = newest_whole(world, path);
     if (!manifest) return std::nullopt;
-    detail::set_from_checkpoint(trainer, path, *manifest, world);
+    detail::set_from_checkpoint(trainer, path, *manifest, world, options);
     newest_ = path;
     return LoadedCheckpoint{path, manifest->step, manifest->more};
   }

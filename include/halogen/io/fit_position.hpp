@@ -29,7 +29,8 @@ struct FitCheckpoints {
   double every_seconds = 0;  ///< by rank 0's clock; 0: not by time
   double time_limit = 0;     ///< seconds from the call of fit on; 0: none
   int keep_last = 3;
-  bool asynchronous = true;  ///< steps go on while it is written
+  bool asynchronous = true;   ///< steps go on while it is written
+  bool new_schedule = false;  ///< as LoadOptions has it: the run goes on by another schedule than it began with
 };
 
 namespace detail {
@@ -98,7 +99,7 @@ class FitKeeper {
   template <class AnyTrainer>
   FitPosition resume(AnyTrainer& trainer) {
     FitPosition position;
-    const auto found = checkpoints_.load_newest(trainer);
+    const auto found = checkpoints_.load_newest(trainer, LoadOptions{options_.new_schedule});
     if (!found) return position;
     const auto refuse = [&](const std::string& what) {
       throw CollectiveError("fit: the checkpoint '" + found->folder.string() + "' " + what +

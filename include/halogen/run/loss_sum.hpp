@@ -5,14 +5,12 @@
 #include <string>
 
 #include "halogen/core/config.hpp"
+#include "halogen/core/loss_reduction.hpp"
 #include "halogen/core/tensor_view.hpp"
 #include "halogen/kernels/loss.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
-
-/// As torch.nn's `reduction`; batch_mean: the sum by the number of samples, as nn.KLDivLoss has it.
-enum class LossReduction { mean, sum, batch_mean };
 
 /// The loss of one output: its kernel's numbers, and the fields that it compares with.
 template <class Loss, class L, class W>

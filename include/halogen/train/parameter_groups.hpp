@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "halogen/core/why.hpp"
 #include "halogen/kernels/optimizers.hpp"
 #include "halogen/train/sharded_parameters.hpp"
 
@@ -38,18 +39,25 @@ concept ChoosesWhenCompiled = std::is_empty_v<Chosen> && std::is_default_constru
   typename std::bool_constant<(parameters_taken<ModelType, Chosen>().size() >= 0)>;
 };
 
+template <class ModelType, class Chosen>
+constexpr bool takes_none() {
+  if constexpr (ChoosesWhenCompiled<Chosen, ModelType>) {
+    constexpr auto taken = parameters_taken<ModelType, Chosen>();
+    return std::find(taken.begin(), taken.end(), true) == taken.end();
+  }
+  return false;
+}
+
 }  // namespace detail
 
 /// Those of a model whose name, as parameter_names() has it, is chosen: by a lambda without captures while the program
-/// is compiled, which refuses one that takes none, and by another function when it is called. A program that asks for
-/// no names has no code that makes them.
+/// is compiled, which refuses one that takes none (why::no_parameter_is_chosen), and by another function when it is
+/// called. A program that asks for no names has no code that makes them.
 template <class ModelType, class Chosen>
+  requires(!detail::takes_none<ModelType, Chosen>())
 ParameterGroup parameters_named(Chosen chosen, double lr_factor = 1, double decay_factor = 1) {
   if constexpr (detail::ChoosesWhenCompiled<Chosen, ModelType>) {
     static constexpr auto taken = detail::parameters_taken<ModelType, Chosen>();
-    static_assert(
-        std::find(taken.begin(), taken.end(), true) != taken.end(),
-        "parameters_named: no parameter of the model has a name that is chosen; parameter_names() lists them");
     return {[](int p, const ParameterShape&) { return taken[p]; }, lr_factor, decay_factor};
   } else {
     return {[chosen = std::move(chosen), names = parameter_names<ModelType>()](int p, const ParameterShape&) -> bool {
@@ -58,6 +66,10 @@ ParameterGroup parameters_named(Chosen chosen, double lr_factor = 1, double deca
             lr_factor, decay_factor};
   }
 }
+template <class ModelType, class Chosen,
+          class Why = why::no_parameter_is_chosen<graph_of<ModelType, input_channels<ModelType>>.parameters.size()>>
+  requires(detail::takes_none<ModelType, Chosen>())
+ParameterGroup parameters_named(Chosen chosen, double lr_factor = 1, double decay_factor = 1) = delete;
 
 /// Biases and the weights of norms, all tensors of one dimension, do not decay.
 inline ParameterGroup without_decay() {
