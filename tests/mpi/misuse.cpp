@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <halogen/halogen.hpp>
 #include <halogen/io/checkpoint.hpp>
+#include <halogen/io/fields.hpp>
+#include <halogen/train/evaluate_loss.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +28,14 @@ using Line = hg::Mesh<"x">;
 using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, hg::Shard<0>>;
 using Whole = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn>, Line, hg::Replicate>;
 using Image = hg::Sharded<hg::Tensor<float, hg::dyn, 1, hg::dyn, hg::dyn>, Line, hg::Shard<2>>;
+struct Beside : hg::Module<Beside> {
+  using inputs = std::tuple<hg::FieldInput<1>, hg::FieldInput<1>>;
+  hg::Conv2d<2, 1, hg::Kernel<1>> mix;
+  template <class X>
+  constexpr X forward(X x, X more) const {
+    return mix(hg::concat(x, more));
+  }
+};
 using Net = hg::Conv2d<1, 1, hg::Kernel<3>, hg::Padding<1>>;
 
 hg::DeviceMesh<Line> line() { return hg::device_mesh<Line>(hg::Environment().world(), {-1}); }
@@ -103,6 +113,28 @@ TEST_CASE("a field that was never made: the functions of fields") {
   names("with_boundary", [&] { other = hg::with_boundary<hg::Zero, hg::Periodic>(unmade); });
   names("value_and_grad", [&] { hg::value_and_grad([](auto u) { return hg::mean(u); })(unmade); });
   names("vjp", [&] { hg::vjp([](auto u) { return 2.0f * u; }, unmade); });
+  const Whole square(mesh, {2, 2});
+  names("matmul", [&] { Whole y = hg::matmul(whole, nowhere); });
+  names("einsum", [&] { other = hg::einsum<"ij,jk->ik">(unmade, square); });
+  names("rand_like", [&] { other = hg::rand_like(unmade, hg::Generator{1}); });
+  names("randn_like", [&] { other = hg::randn_like(unmade, hg::Generator{1}); });
+  const Image image(mesh, {1, 1, 6, 4}), unmade_image;
+  names("scaled_dot_product_attention", [&] { hg::scaled_dot_product_attention(image, unmade_image, image); });
+  names("scaled_dot_product_attention", [&] { hg::scaled_dot_product_attention(image, image, image, unmade_image); });
+  names("score_ensemble", [&] { hg::score_ensemble(unmade_image, image); });
+  names("score_ensemble", [&] { hg::score_ensemble(image, unmade_image); });
+  names("noised", [&] { hg::noised(hg::EDM{}, unmade_image, hg::Generator{1}); });
+  names("sample_heun", [&] {
+    hg::sample_heun(hg::EDM{}, unmade_image, hg::Generator{1}, 2, [](const auto& x, const auto&) { return x; });
+  });
+  names("evaluate", [&] { hg::evaluate(hg::mse, unmade_image, image); });
+  names("evaluate", [&] { hg::evaluate(hg::mse, image, unmade_image); });
+  names("evaluate", [&] { hg::evaluate(hg::mse, image, image, unmade_image); });
+  names("save_fields", [&] { hg::save_fields("never.safetensors", hg::NamedField{"u", unmade}); });
+  names("load_field", [&] {
+    Rows u;
+    hg::load_field("never.safetensors", "u", u);
+  });
   CHECK(other.to_host() == field.to_host());
   target = field + 1.0f;  // takes the field's mesh and extents
   CHECK(target.extent(0) == 6);
@@ -116,6 +148,10 @@ TEST_CASE("a field that was never made: networks") {
   names("infer", [&] { hg::infer(parameters, unmade); });
   names("infer", [&] { trainer.predict(unmade); });
   names("step", [&] { trainer.step(hg::mse, unmade, image); });
+  hg::Trainer two(Beside{}, hg::AdamW{}, mesh);
+  names("step", [&] { two.step(hg::mse, hg::Inputs{unmade, image}, image); });
+  names("input 1", [&] { two.step(hg::mse, hg::Inputs{image, unmade}, image); });
+  names("input 1", [&] { two.predict(hg::Inputs{image, unmade}); });
   names("label", [&] { trainer.step(hg::mse, image, unmade); });
   names("weight", [&] { trainer.step(hg::mse, image, image, unmade); });
   names("explain", [&] { hg::explain(Net{}, unmade); });

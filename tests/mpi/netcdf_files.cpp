@@ -317,6 +317,9 @@ TEST_CASE("what cannot be read is refused on every rank, with file and variable"
     CHECK(error.what() == begins("deflate", "four.nc") +
                               "points (1 x 0 x 0) and (2 x 5 x 7) from there on are asked for, but it is (2 x 5 x 7)");
   }
+  const auto given_unmade = [](auto f) { return support::refusal<hg::CollectiveError>(f).substr(0, 22); };
+  CHECK(given_unmade([&] { hg::save_netcdf(folder() / "never.nc", "u", Series()); }) == "save_netcdf is given a");
+  CHECK(given_unmade([&] { hg::save_hdf5(folder() / "never.h5", "u", Series()); }) == "save_hdf5 is given a f");
   // a file cut short, a foreign one: refused, or read where what is lost is not asked for
   for (const char* file : {"classic.nc", "four.nc", "five.h5"}) {
     const fs::path damaged = folder() / ("damaged_" + std::to_string(world.rank()) + "_" + file);

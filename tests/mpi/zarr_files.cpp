@@ -156,6 +156,12 @@ TEST_CASE("what is not read or not there is refused by name") {
           array.read({0, 0, 7}, {1, 1, 1}, &out);
         }) ==
         of("v3", "float32") + "points (0 x 0 x 7) and (1 x 1 x 1) from there on are asked for, but it is (2 x 5 x 7)");
+  support::Field<float, 1> unmade;
+  const auto given_unmade = [](auto f) { return support::refusal<hg::CollectiveError>(f).substr(0, 25); };
+  CHECK(given_unmade([&] { hg::save_zarr(folder() / "never", "u", unmade); }) == "save_zarr is given a fiel");
+  CHECK(given_unmade([&] { hg::load_variable(array, unmade); }) == "load_variable is given a ");
+  CHECK(given_unmade([&] { hg::read_piece(array, unmade, {}, {}); }) == "read_piece is given a fie");
+  CHECK(!fs::exists(folder() / "never"));
 }
 
 TEST_CASE("pieces of a field") {

@@ -310,6 +310,7 @@ auto attention_of(const AttentionOptions& options, std::shared_ptr<const PairNum
 template <FieldOperand Q, FieldOperand K, FieldOperand V>
   requires detail::Attends<Q, K, V>
 auto scaled_dot_product_attention(const Q& query, const K& key, const V& value, const AttentionOptions& options = {}) {
+  detail::require_made("scaled_dot_product_attention", query, key, value);
   return detail::attention_of(options, nullptr, detail::attention_operands(query, key, value));
 }
 template <FieldOperand Q, FieldOperand K, FieldOperand V, class Why = detail::WhyNoAttention<Q, K, V>>
@@ -328,6 +329,7 @@ template <FieldOperand Q, FieldOperand K, FieldOperand V, FieldOperand Mask>
   requires detail::Attends<Q, K, V> && detail::Masks<Mask, Q, K, V>
 auto scaled_dot_product_attention(const Q& query, const K& key, const V& value, const Mask& attn_mask,
                                   const AttentionOptions& options = {}) {
+  detail::require_made("scaled_dot_product_attention", query, key, value, attn_mask);
   return detail::attention_of(
       options, nullptr,
       std::tuple_cat(detail::attention_operands(query, key, value),

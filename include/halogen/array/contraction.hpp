@@ -285,6 +285,7 @@ inline constexpr bool operand_stands<Contraction<Spec, Target, A, B>, Operand> =
 template <fixed_string Letters, FieldOperand X, FieldOperand Y>
   requires detail::Contracts<detail::Spelled<Letters>, X, Y>
 auto einsum(const X& x, const Y& y) {
+  detail::require_made("einsum", x, y);
   return detail::product<detail::Spelled<Letters>>(x, y);
 }
 template <fixed_string Letters, FieldOperand X, FieldOperand Y,
@@ -297,6 +298,7 @@ void einsum(const X& x, const Y& y) = delete;
 template <FieldOperand X, FieldOperand Y>
   requires detail::Contracts<detail::matmul_of<X, Y>, X, Y>
 auto matmul(const X& x, const Y& y) {
+  detail::require_made("matmul", x, y);
   return detail::product<detail::matmul_of<X, Y>>(x, y);
 }
 template <FieldOperand X, FieldOperand Y, class Why = detail::WhyNoProduct<detail::matmul_of<X, Y>, X, Y>>

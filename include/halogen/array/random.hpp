@@ -63,11 +63,13 @@ auto random_like(const X& x, const Generator& generator) {
 /// Uniform in [0, 1), of u's grid and value type.
 template <FieldOperand X>
 auto rand_like(const X& u, const Generator& generator) {
+  detail::require_made("rand_like", u);
   return detail::random_like<detail::Uniform>(u, generator);
 }
 /// Normal, of mean 0 and deviation 1.
 template <FieldOperand X>
 auto randn_like(const X& u, const Generator& generator) {
+  detail::require_made("randn_like", u);
   return detail::random_like<detail::Normal>(u, generator);
 }
 

@@ -27,9 +27,10 @@ class SeriesInTurn {
   /// Writes field's points at `first` of the first dimension.
   void write(index_t first, const Field& field) const {
     const Communicator& world = mesh_.world();
+    require_made("write", field);
     agree(world, [&] {
       const std::vector<index_t> extents = shape_in_file(field);
-      if (!(field.mesh(Format::user) == mesh_) || first < 0 || first + extents[0] > extents_[0] ||
+      if (!(field.mesh() == mesh_) || first < 0 || first + extents[0] > extents_[0] ||
           !std::equal(extents_.begin() + 1, extents_.end(), extents.begin() + 1))
         refuse("a field of " + text_of(extents) + " at " + std::to_string(first) + ", but the variable has " +
                text_of(extents_) + ": give a field of its extents and mesh");
@@ -52,9 +53,10 @@ class SeriesInTurn {
 
   /// Collective over the field's mesh: a variable of the field's extents, written whole.
   static void save(const std::filesystem::path& file, const std::string& name, const Field& field, Options options) {
+    require_made(Format::user, field);
     typename Field::Extents extents;
     for (int d = 0; d < Field::rank; ++d) extents[static_cast<std::size_t>(d)] = field.extent(d);
-    SeriesInTurn(file, name, field.mesh(Format::user), extents, std::move(options), false).write(0, field);
+    SeriesInTurn(file, name, field.mesh(), extents, std::move(options), false).write(0, field);
   }
 
  private:

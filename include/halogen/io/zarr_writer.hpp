@@ -44,6 +44,7 @@ class ZarrSeries {
   /// Writes field's points at `first` of the first dimension.
   void write(index_t first, const Field& field) const {
     const Communicator& world = mesh_.world();
+    detail::require_made("write", field);
     agree(world, [&] { check(first, field); });
     const Decomposition pieces = field.decomposition();
     const auto box_of = [&](int rank) {
@@ -287,10 +288,10 @@ template <class Field>
 void save_zarr(const std::filesystem::path& store, const std::string& name, const Field& field,
                ZarrOptions options = {}) {
   using Series = ZarrSeries<Field>;
+  detail::require_made("save_zarr", field);
   typename Field::Extents extents;
   for (int d = 0; d < Field::rank; ++d) extents[static_cast<std::size_t>(d)] = field.extent(d);
-  const Series series(store, name, field.mesh("save_zarr"), extents,
-                      Series::with_chunks(field, std::move(options), false), 0);
+  const Series series(store, name, field.mesh(), extents, Series::with_chunks(field, std::move(options), false), 0);
   series.write(0, field);
 }
 

@@ -388,4 +388,15 @@ inline constexpr bool is_sharded = false;
 template <class TensorType, class MeshType, class... Placements>
 inline constexpr bool is_sharded<Sharded<TensorType, MeshType, Placements...>> = true;
 
+namespace detail {
+/// Throws CollectiveError, naming the function, where one of its operands is a field that was never made.
+template <class... X>
+void require_made(const char* user, const X&... operands) {
+  const auto look = [user](const auto& x) {
+    if constexpr (is_sharded<std::decay_t<decltype(x)>>) x.mesh(user);
+  };
+  (look(operands), ...);
+}
+}  // namespace detail
+
 }  // namespace halogen

@@ -107,6 +107,7 @@ struct NoisedBatch {
 template <class Field>
 NoisedBatch<Field> noised(const EDM& edm, const Field& clean, const Generator& generator) {
   using T = typename Field::value_type;
+  detail::require_made("noised", clean);
   Generator of_sigma = generator;
   ++of_sigma.stream;
   detail::LevelsOf<Field> sigma(detail::LevelsOf<Field>::make_shape(clean.mesh(), {clean.cut(0), Cut::chunk(1, 1)}));
@@ -128,6 +129,7 @@ NoisedBatch<Field> noised(const EDM& edm, const Field& clean, const Generator& g
 template <class Field, class Answer>
 Field sample_heun(const EDM& edm, const Field& like, const Generator& generator, int steps, const Answer& network) {
   using T = typename Field::value_type;
+  detail::require_made("sample_heun", like);
   if (steps < 1) throw CollectiveError("sample_heun: " + std::to_string(steps) + " steps: give 1 or more");
   detail::LevelsOf<Field> level(detail::LevelsOf<Field>::make_shape(like.mesh(), {like.cut(0), Cut::chunk(1, 1)}));
   // dx / dsigma = (x - denoised) / sigma

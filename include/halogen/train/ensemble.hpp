@@ -30,6 +30,7 @@ struct EnsembleScores {
 
 template <class Field, class Truth, class Weight = double>
 EnsembleScores score_ensemble(const Field& members, const Truth& truth, const Weight& weight = 1.0) {
+  detail::require_made("score_ensemble", members, truth, weight);
   const index_t count = members.extent(0);
   if (count < 2)
     throw CollectiveError("score_ensemble: " + std::to_string(count) +

@@ -25,7 +25,7 @@ kernels::Tiling tiles_of(const Field& field) {
 template <class Field>
 void check_beside(const Field& field, const auto& prediction, const char* what) {
   for (int d = 0; d < Field::rank; ++d)
-    if (d != 1 && field.cut(d, "evaluate") != prediction.cut(d, "evaluate"))
+    if (d != 1 && field.cut(d) != prediction.cut(d))
       throw CollectiveError(std::string("evaluate: the ") + what + " has " + std::to_string(field.extent(d)) +
                             " points in dimension " + std::to_string(d) + ", cut otherwise than the prediction's " +
                             std::to_string(prediction.extent(d)) + ": give it the prediction's extents and cuts");
@@ -38,13 +38,17 @@ template <class F, class Prediction, class Label, class Weight = NoWeight>
   requires(is_sharded<Prediction>)
 double evaluate(const ExpressionLoss<F>& loss, const Prediction& prediction, const Label& label,
                 const Weight& weight = no_weight) {
+  detail::require_made("evaluate", prediction, label, weight);
   return as_expression(detail::loss_expression(loss, label, weight, prediction)).item();
 }
 template <class F, class... Predictions, class Label, class Weight = NoWeight>
 double evaluate(const ExpressionLoss<F>& loss, const std::tuple<Predictions...>& predictions, const Label& label,
                 const Weight& weight = no_weight) {
   return std::apply(
-      [&](const auto&... each) { return as_expression(detail::loss_expression(loss, label, weight, each...)).item(); },
+      [&](const auto&... each) {
+        detail::require_made("evaluate", each..., label, weight);
+        return as_expression(detail::loss_expression(loss, label, weight, each...)).item();
+      },
       predictions);
 }
 
@@ -55,6 +59,7 @@ double evaluate(const Loss& loss, const Prediction& prediction, const Label& lab
   static_assert(
       detail::label_channels<Loss, Label>(Prediction::tensor_type::extents[1]) == Label::tensor_type::extents[1],
       "label_channels_differ: give a label of as many channels as the loss compares");
+  detail::require_made("evaluate", prediction, label, weight);
   detail::check_beside(label, prediction, "label");
   if constexpr (!std::is_same_v<Weight, NoWeight>) detail::check_beside(weight, prediction, "weight");
   const execution_space space;
