@@ -377,25 +377,24 @@ class Sharded {
   std::shared_ptr<Storage> storage_;
 };
 
-namespace detail {
-/// An expression, which holds no values until it is assigned to a field.
-template <class X>
-concept Unstored = requires { typename X::expression_tag; };
-}  // namespace detail
-
 template <class X>
 inline constexpr bool is_sharded = false;
 template <class TensorType, class MeshType, class... Placements>
 inline constexpr bool is_sharded<Sharded<TensorType, MeshType, Placements...>> = true;
 
 namespace detail {
+/// An expression, which holds no values until it is assigned to a field.
+template <class X>
+concept Unstored = requires { typename X::expression_tag; };
+
 /// Throws CollectiveError, naming the function, where one of its operands is a field that was never made.
 template <class... X>
 void require_made(const char* user, const X&... operands) {
-  const auto look = [user](const auto& x) {
-    if constexpr (is_sharded<std::decay_t<decltype(x)>>) x.mesh(user);
-  };
-  (look(operands), ...);
+  (
+      [&]<class One>(const One& one) {
+        if constexpr (is_sharded<One>) one.mesh(user);
+      }(operands),
+      ...);
 }
 }  // namespace detail
 
