@@ -17,6 +17,7 @@ int main() { take<3>(); }
 #endif
 """
 EXPECT = "// expect: why::channels_differ<3, 2>\n"
+OTHERS_FIRST = "#ifdef REFUSE\nint one = ;\nint other = ;\n#endif\n"
 TOO_LONG = "#ifdef REFUSE\n" + "#warning a line\n" * 30 + "#endif\n"
 
 # headers of a small tree -> text that layering.py must say, or None where it must be content
@@ -54,6 +55,8 @@ REFUSALS = [
     ("// expect: why::channels_differ<3, 4>\n" + TWIN, "does not say"),
     (EXPECT + TWIN.replace("take<2>", "take<3>"), "compiles with -DREFUSE"),
     (EXPECT + TOO_LONG + TWIN, "lines long"),
+    (EXPECT + OTHERS_FIRST + TWIN, "stands in message"),
+    ("// expect: source.cp\n" + TWIN, "does not say"),
 ]
 
 # the control of a second source beside a right one -> text that `compile.py controls` must say, or None
