@@ -3,7 +3,8 @@
 
 compile.py --compiler CXX --flags FILE [--ccache PROGRAM] accept SOURCE...   each compiles
 compile.py ...                                            refuse SOURCE...   with -DREFUSE each fails, and says every
-                                                                             `// expect: TEXT` literally
+                                                                             `// expect: TEXT` literally, the first in
+                                                                             the first error (clang: or note)
 compile.py ...                                            controls SOURCE... without it all compile: as one source, each in
                                                                              a namespace of its own
 compile.py ...                                            alone DIRECTORY    each header below it compiles alone, or behind
@@ -32,6 +33,7 @@ import sys
 import tempfile
 
 LONGEST_REFUSAL = 40  # lines of compiler output
+FIRST_TAG = {"g++": 1, "clang": 2}  # its message, of errors and notes: clang's error names the call, its first note the tag
 LARGEST_STACK = 400  # bytes of a thread of a device
 LARGEST_NVCC = 2.4  # GB for one small network; it took 2.1 on 2026-11-26
 WHOLE = "#include <halogen/halogen.hpp>\n"
@@ -56,6 +58,7 @@ class Compiler:
         self.passed = pathlib.Path(passed) if passed else None
         self.is_nvcc = pathlib.Path(program).name.startswith("nvcc")
         self.is_clang = not self.is_nvcc and "clang" in pathlib.Path(program).name
+        self.kind = "nvcc" if self.is_nvcc else "clang" if self.is_clang else "g++"
         self.ccache = [ccache] if ccache and not ccache.endswith("NOTFOUND") else []
         self.command = [program, "-std=c++20"]
         if flags:
@@ -138,6 +141,12 @@ def accept(compiler, source):
     return [] if status == 0 else [f"{source}: does not compile\n{output}"]
 
 
+def position(text, output):
+    """Which error or note is the first to say it, from 1. What only tells the way there does not count."""
+    messages = re.findall(r": (?:fatal )?(?:error|note): (?!in instantiation of |while ).*", output)
+    return next((number for number, message in enumerate(messages, 1) if text in message), len(messages) + 1)
+
+
 def refuse(compiler, source):
     expected = re.findall(r"^// expect: *(.*?) *$", pathlib.Path(source).read_text(), re.MULTILINE)
     if not expected:
@@ -145,10 +154,14 @@ def refuse(compiler, source):
     status, output = compiler.run(source, "-DREFUSE")
     if status == 0:
         return [f"{source}: compiles with -DREFUSE"]
+    output = output.replace(pathlib.Path(source).name, "FILE")  # some are named as the tag
     faults = []
     for text in expected:
         if text not in output:
             faults.append(f"{source}: the refusal does not say `{text}`")
+    found, latest = position(expected[0], output), FIRST_TAG.get(compiler.kind)
+    if not faults and latest and found > latest:
+        faults.append(f"{source}: `{expected[0]}` stands in message {found} of the refusal, later than in {latest}")
     lines = len(output.splitlines())
     if lines > LONGEST_REFUSAL:
         faults.append(f"{source}: the refusal is {lines} lines long, more than {LONGEST_REFUSAL}")

@@ -17,6 +17,7 @@ int main() { take<3>(); }
 #endif
 """
 EXPECT = "// expect: why::channels_differ<3, 2>\n"
+OTHERS_FIRST = "#ifdef REFUSE\nint one = ;\nint other = ;\n#endif\n"
 TOO_LONG = "#ifdef REFUSE\n" + "#warning a line\n" * 30 + "#endif\n"
 
 # headers of a small tree -> text that layering.py must say, or None where it must be content
@@ -54,6 +55,8 @@ REFUSALS = [
     ("// expect: why::channels_differ<3, 4>\n" + TWIN, "does not say"),
     (EXPECT + TWIN.replace("take<2>", "take<3>"), "compiles with -DREFUSE"),
     (EXPECT + TOO_LONG + TWIN, "lines long"),
+    (EXPECT + OTHERS_FIRST + TWIN, "stands in message"),
+    ("// expect: source.cp\n" + TWIN, "does not say"),
 ]
 
 # the control of a second source beside a right one -> text that `compile.py controls` must say, or None
@@ -61,6 +64,16 @@ CONTROLS = [("take<3>", None), ("take<5>", "a control")]
 
 # a header that the refused source includes, as it becomes -> text that `compile.py --passed` must say after a first pass
 CHANGES = [("#define MARK 2\n", "unchanged since it passed"), ("#define MARK 3\n", "compiles with -DREFUSE")]
+
+# a header, a source of tests/static beside it -> text that public_names.py must say, or None
+PUBLIC = [
+    ("namespace halogen {\nstruct Leaf {};\n}  // namespace halogen\n", "hg::Leaf", None),
+    ("namespace halogen {\nstruct Leaf {};\n}  // namespace halogen\n", "// hg::Leaf", "tries hg::Leaf"),
+    ("namespace halogen {\nnamespace detail {\nstruct Leaf {};\n}\n}\n", "", None),
+    ("namespace halogen {\nnamespace detail {\nclass A;\n}\ntemplate <class X>\nauto turn(X x) {\n", "", "braces"),
+    ("namespace halogen {\ntemplate <class X>\nauto turn(X x) {\n}\n}\n", "", "tries hg::turn"),
+    ("namespace halogen {\nHALOGEN_UNARY(Sine, sin, Kokkos::sin(a), cos(a))\n}\n", "", "tries hg::sin"),
+]
 
 # counts of functions (chains of 1, 4 and 8 layers, U-Net) beside 100, 130, 170, 200 -> what instantiations.py must say
 COUNTS = [
@@ -104,6 +117,27 @@ def check_passed():
             if expected not in found:
                 print(f"expected {expected!r} with {text!r}, but got\n{found}")
                 right = False
+    return right
+
+
+def check_public():
+    sys.path.insert(0, str(HERE))
+    import public_names
+    public_names.MADE_BY, public_names.WITHOUT = {}, {}
+    right = True
+    for header, source, expected in PUBLIC:
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in (("include/halogen/a.hpp", header), ("tests/static/names_of_a.cpp", source)):
+                path = pathlib.Path(root, name)
+                path.parent.mkdir(parents=True)
+                path.write_text(text)
+            try:
+                found = "\n".join(public_names.faults(pathlib.Path(root)))
+            except ValueError as error:
+                found = str(error)
+        if (expected is None and found) or (expected is not None and expected not in found):
+            print(f"expected {expected!r} of\n{header}but got {found!r}")
+            right = False
     return right
 
 
@@ -170,6 +204,7 @@ def main():
             right &= check([str(HERE / "compile.py"), "--compiler", sys.argv[1], "controls", *map(str, paths)], expected,
                            control)
     right &= check_passed()
+    right &= check_public()
     right &= check_counts()
     right &= check_bench()
     return 0 if right else 1

@@ -6,6 +6,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "support/kokkos_events.hpp"
 #include "support/processes.hpp"
@@ -39,7 +40,31 @@ struct Globals {
   }
 } globals;
 
+/// What a program says that makes these before it makes an Environment, when nothing has been initialised.
+struct BeforeMain {
+  std::vector<std::string> said;
+  BeforeMain() {
+    const auto note = [&](auto f) { said.push_back(support::refusal<hg::CollectiveError>(f)); };
+    const auto mesh = hg::device_mesh<Line>(hg::Communicator(), {-1});  // of this process alone: it needs none
+    note([&] { Image(mesh, {1, 1, 8, 8}); });
+    note([&] { hg::distribute_tensor<Whole>(mesh, {1, 1, 2, 2}, std::vector<float>(4)); });
+    note([&] { hg::initial_parameters<Net, float>(1); });
+    note([&] { hg::Parameters<Net, float>(); });
+    note([&] { hg::Trainer(Net{}, hg::AdamW{}, mesh); });
+    note([&] { hg::Arena().reserve(4096); });
+    note([&] { Image(hg::dry_mesh<Line>({2}), {1, 1, 8, 8}); });
+  }
+} before_main;
+
 }  // namespace
+
+TEST_CASE("without an Environment, fields and networks say so in one sentence") {
+  REQUIRE(before_main.said.size() == 7);
+  for (const std::string& sentence : before_main.said)
+    CHECK(sentence ==
+          "there is no halogen::Environment: make one first in main, halogen::Environment env(argc, argv), and use "
+          "fields and parameters only while it lives");
+}
 
 TEST_CASE("an arena that may not grow is as large as before") {
   hg::Arena arena;

@@ -94,6 +94,7 @@ constexpr ContractionSpec matmul_spec(int first, int second) {
   return spec;
 }
 
+namespace types {
 // Contractions as types: class types as template arguments end g++ 12 with an internal error.
 template <fixed_string Letters>
 struct Spelled {
@@ -111,6 +112,8 @@ template <class Spec>
 struct SecondGradientOf {
   static constexpr ContractionSpec value = Spec::value.second_gradient();
 };
+}  // namespace types
+using types::Spelled, types::MatrixProduct, types::FirstGradientOf, types::SecondGradientOf;
 
 /// The first mesh dimension that does not fit: which operand is placed `have` and should be `to`; -1 where all fit.
 struct ContractionMisfit {

@@ -11,6 +11,7 @@
 
 namespace halogen {
 namespace detail {
+namespace types {
 
 /// Of two words of bits.
 struct Uniform {
@@ -46,6 +47,9 @@ struct RandomAt {
     return Number::template of<T>(random_bits(generator, static_cast<std::uint64_t>(row_major)));
   }
 };
+
+}  // namespace types
+using types::Uniform, types::Normal, types::RandomAt;
 
 template <class Number, class X>
 auto random_like(const X& x, const Generator& generator) {

@@ -276,10 +276,10 @@ struct CheckpointRun {
   index_t begin = 0, end = 0, from = 0;
 };
 
-/// Where the numbers of a model's tensors lie in a checkpoint's arrays, by name. One Error names all that are missing
-/// or have another shape.
+/// Where the numbers of a model's tensors, of `dtype`, lie in a checkpoint's arrays, by name. One Error names all that
+/// are missing or have another shape.
 inline std::vector<CheckpointRun> runs_in(const CheckpointManifest& manifest, const fs::path& folder,
-                                          const std::vector<CheckpointTensor>& model) {
+                                          const std::vector<CheckpointTensor>& model, const std::string& dtype) {
   std::map<std::string_view, const CheckpointTensor*> by_name;
   for (const CheckpointTensor& tensor : manifest.tensors) by_name[tensor.name] = &tensor;
   std::vector<CheckpointRun> runs;
@@ -289,8 +289,8 @@ inline std::vector<CheckpointRun> runs_in(const CheckpointManifest& manifest, co
     if (found == by_name.end()) {
       missing.push_back(needed.name);
     } else if (found->second->shape != needed.shape) {
-      wrong.push_back("tensor '" + needed.name + "' is " + text_of(found->second->shape) + ", but the model's is " +
-                      text_of(needed.shape));
+      wrong.push_back("tensor '" + needed.name + "' is " + manifest.dtype + " " + text_of(found->second->shape) +
+                      ", but the model's is " + dtype + " " + text_of(needed.shape));
     } else {
       const index_t from = found->second->offset;
       if (!runs.empty() && runs.back().end == needed.offset &&

@@ -192,7 +192,7 @@ void set_from_checkpoint(AnyTrainer& trainer, const fs::path& folder, const Chec
     if (manifest.dtype != dtype_name<T>())
       throw Error("'" + folder.string() + "' holds " + manifest.dtype + ", but the trainer " + dtype_name<T>() +
                   ": give it a trainer of that value type");
-    const auto runs = runs_in(manifest, folder, checkpoint_tensors<typename Held::model_type, T>());
+    const auto runs = runs_in(manifest, folder, checkpoint_tensors<typename Held::model_type, T>(), dtype_name<T>());
     CheckpointReader reader(folder, manifest);
     std::vector<std::vector<T>> numbers;
     for_each_array(trainer, [&](const std::string& array, const auto& values) {

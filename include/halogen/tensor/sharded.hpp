@@ -390,11 +390,10 @@ concept Unstored = requires { typename X::expression_tag; };
 /// Throws CollectiveError, naming the function, where one of its operands is a field that was never made.
 template <class... X>
 void require_made(const char* user, const X&... operands) {
-  (
-      [&]<class One>(const One& one) {
-        if constexpr (is_sharded<One>) one.mesh(user);
-      }(operands),
-      ...);
+  const auto look = [user]<class One>(const One& one) {
+    if constexpr (is_sharded<One>) one.mesh(user);
+  };
+  (look(operands), ...);
 }
 }  // namespace detail
 

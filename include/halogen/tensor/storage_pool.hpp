@@ -52,6 +52,7 @@ class StoragePool {
 
   static std::vector<std::shared_ptr<Storage>>& all() {
     static std::vector<std::shared_ptr<Storage>>& list = *[] {
+      require_environment();                                   // before main, Kokkos has no list of hooks yet
       auto* made = new std::vector<std::shared_ptr<Storage>>;  // emptied below, never destroyed after Kokkos
       free_buffers().push_back([made] { std::erase_if(*made, is_free); });
       Kokkos::push_finalize_hook([made] { made->clear(); });
