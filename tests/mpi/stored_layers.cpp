@@ -68,6 +68,20 @@ struct Resampled {
   }
 };
 
+/// Down and up again, by what stands beyond the ends.
+struct BeyondEnds {
+  hg::Conv2d<2, 3> first;
+  hg::SiLU silu;
+  hg::Interpolate<hg::Size<9, 10>, hg::Bicubic, hg::Antialias<>, hg::Boundary<hg::Reflect, hg::Zero>> down;
+  hg::Tanh tanh;
+  hg::Conv2d<3, 2> last;
+  template <class X>
+  constexpr X forward(X x) const {
+    using Ends = hg::Boundary<hg::ConstantEdge<1>, hg::Reflect>;
+    return last(hg::interpolate_to<hg::Bilinear, Ends>(tanh(down(silu(first(x)))), x));
+  }
+};
+
 /// Down and up again, across a date line, of what is padded beside it.
 struct AroundGlobe {
   hg::Conv2d<2, 3> first;
@@ -206,6 +220,21 @@ TEST_CASE("resampling across a date line") {
   using Nearest = hg::Sequential<hg::Conv2d<2, 3>, hg::Interpolate<ScaleFactor<2, 3>, hg::NearestExact, Line>,
                                  hg::AvgPool2d<1, hg::Kernel<2, 3>, hg::Stride<2, 3>>, hg::Conv2d<3, 2>>;
   support::check_composition<Nearest, 2, 2, true>();
+}
+TEST_CASE("resampling where mirror images or numbers stand beyond the ends") {
+  using hg::ScaleFactor, hg::Boundary, hg::ReplicateEdge, hg::Reflect, hg::Zero, hg::ConstantEdge;
+  const char* file = "globe";
+  check<hg::Interpolate<ScaleFactor<2, 3>, hg::Bilinear, Boundary<Zero, Reflect>>, 1>("ends_bilinear", file);
+  check<hg::Interpolate<ScaleFactor<3, 2>, hg::Bicubic, Boundary<Reflect, ConstantEdge<3, 4>>>, 1>("ends_bicubic",
+                                                                                                   file);
+  check<hg::Interpolate<ScaleFactor<2>, hg::Bicubic, Boundary<ConstantEdge<-1, 2>, ConstantEdge<3, 4>>>, 1>("ends_both",
+                                                                                                            file);
+  check<hg::Interpolate<hg::Size<5, 6>, hg::Bicubic, hg::Antialias<>, Boundary<Reflect, ConstantEdge<-3, 2>>>, 1>(
+      "ends_antialias", file);
+  check<hg::Interpolate<ScaleFactor<2, 2, 3>, hg::Trilinear, Boundary<ConstantEdge<1, 4>, Reflect, Zero>>, 1, 1, 4>(
+      "ends_volume", file);
+  check<hg::Interpolate1d<ScaleFactor<3>, hg::Linear1d, Boundary<ConstantEdge<3, 2>>>, 2, 2, 2>("ends_signal", file);
+  support::check_composition<BeyondEnds, 2, 2, true>();
 }
 TEST_CASE("the largest of intervals and of whole fields, with ties") {
   check<hg::AdaptiveMaxPool2d<6, 7>, 1>("adaptive_max", "largest");

@@ -111,6 +111,24 @@ def around(x, factor, ends, mode, **options):
     return y[(slice(None),) * 2 + tuple(slice(int(a), int(s - a)) for a, s in zip(n, y.shape[2:]))]
 
 
+def padded(x, factor, ends, mode, **options):
+    """Interpolated by a factor where beyond the ends, of the last dimensions, stands what F.pad puts there; in corners the first's."""
+    for d, end in reversed(list(enumerate(ends))):
+        amounts = [0, 0] * (len(ends) - 1 - d) + [4, 4] + [0, 0] * d
+        x = F.pad(x, amounts, value=end) if isinstance(end, float) else F.pad(x, amounts, end)
+    y = F.interpolate(x, scale_factor=factor, mode=mode, **options)
+    n = [4 * f for f in factor]
+    return y[(slice(None),) * 2 + tuple(slice(int(a), int(s - a)) for a, s in zip(n, y.shape[2:]))]
+
+
+ENDS = {
+    "ends_bilinear": (SMALL, lambda x: padded(x, (2, 3), (0.0, "reflect"), "bilinear")),
+    "ends_bicubic": (SMALL, lambda x: padded(x, (3, 2), ("reflect", 0.75), "bicubic")),
+    "ends_both": (SMALL, lambda x: padded(x, (2, 2), (-0.5, 0.75), "bicubic")),
+    "ends_antialias": ((2, 1, 10, 12), lambda x: padded(x, (0.5, 0.5), ("reflect", -1.5), "bicubic", antialias=True)),
+    "ends_volume": (BLOCK, lambda x: padded(x, (2, 2, 3), (0.25, "reflect", 0.0), "trilinear")),
+    "ends_signal": ((2, 2, 8), lambda x: padded(x, (3,), (1.5,), "linear")),
+}
 GLOBE = {
     "globe_bilinear": (SMALL, lambda x: around(x, (2, 3), (0, 1), "bilinear")),
     "globe_bicubic": (SMALL, lambda x: around(x, (3, 2), (1, 1), "bicubic")),
@@ -255,7 +273,7 @@ def main():
     write(folder / "resampled.safetensors", RESAMPLED)
     write(folder / "scaled.safetensors", SCALED)
     write(folder / "edges_of_pools.safetensors", EDGES)
-    write(folder / "globe.safetensors", GLOBE)
+    write(folder / "globe.safetensors", GLOBE | ENDS)
     write(folder / "largest.safetensors", LARGEST)
     write(folder / "map_activations.safetensors", ACTIVATIONS, kinks=(0, 0.5, 1, 3, 6))
     sides(folder / "side_padding.safetensors")

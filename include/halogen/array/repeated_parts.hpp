@@ -13,6 +13,11 @@
 #include "halogen/array/functions.hpp"
 #include "halogen/array/stored.hpp"
 
+namespace halogen {
+template <class F, int Index>
+struct PartialOf;
+}
+
 namespace halogen::detail {
 
 /// What a call of a functor costs, in additions; its own point_cost where it has one.
@@ -59,8 +64,6 @@ HALOGEN_POINT_COST(Remainder, 32)
 HALOGEN_POINT_COST(TruncatedRemainder, 32)
 #undef HALOGEN_POINT_COST
 /// The derivative of a functor by dual numbers carries its value along.
-template <class F, int I>
-struct PartialOf;
 template <class F, int I>
 inline constexpr int functor_cost<PartialOf<F, I>> = 2 * functor_cost<F>;
 

@@ -35,8 +35,9 @@ struct SampleRows {
                            [&]<class V>(index_t i) { store<V>(sum + i, load<V>(sum + i) + load<V>(line + i) * w); });
       });
     });
+    const Beyond beyond = beyond_at(plane.z, y);
     for (index_t i = 0; i < count; ++i) {
-      T value = 0;
+      T value = beyond.is_nothing ? T(0) : beyond.at(samples.of[2], x0 + i);
       samples.of[2].template for_each<T>(x0 + i, [&](index_t at, T w) { value += w * sum[at - across.begin]; });
       out[i] = value;
     }
@@ -44,7 +45,8 @@ struct SampleRows {
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
     const PlaneAt plane = samples.depth.input(n, c);
-    T value = 0;
+    const Beyond beyond = beyond_at(plane.z, y);
+    T value = beyond.is_nothing ? T(0) : beyond.at(samples.of[2], x);
     samples.of[0].template for_each<T>(plane.z, [&](index_t z, T wz) {
       samples.of[1].template for_each<T>(y, [&](index_t down, T wy) {
         samples.of[2].template for_each<T>(x, [&](index_t across, T wx) {
@@ -56,6 +58,23 @@ struct SampleRows {
   }
 
  private:
+  /// What numbers that stand beyond the ends add to a row: of depth and height, and across by the weight of what lies
+  /// inside in these.
+  struct Beyond {
+    bool is_nothing;
+    T added, inside;
+    KOKKOS_FUNCTION T at(const Sampled& across, index_t x) const {
+      return added + inside * across.outside<T>(x) * static_cast<T>(across.value);
+    }
+  };
+  KOKKOS_FUNCTION Beyond beyond_at(index_t z, index_t y) const {
+    const auto& of = samples.of;
+    if (of[0].value == 0 && of[1].value == 0 && of[2].value == 0) return {true, T(0), T(1)};
+    const T deep = of[0].template outside<T>(z), down = of[1].template outside<T>(y);
+    const T added = deep * static_cast<T>(of[0].value) + (T(1) - deep) * down * static_cast<T>(of[1].value);
+    return {false, added, (T(1) - deep) * (T(1) - down)};
+  }
+
   index_t width(index_t columns) const {
     const Sampled& of = samples.of[2];
     const index_t read = ceil_div(columns * of.in, of.out) + 4 * ceil_div(of.in, of.out) + 4;

@@ -7,7 +7,7 @@
 //   ratio as torch has them where it does not divide (across a periodic end by the extents); or
 //   interpolate_to<Mode, Options...>(x, like), the extents and cuts of a value. Modes Nearest, NearestExact, Bilinear,
 //   Trilinear, Bicubic, Area (AdaptiveAvgPool). Options: AlignCorners<> (Bilinear, Trilinear, Bicubic), Antialias<>
-//   (Bilinear, Bicubic).
+//   (Bilinear, Bicubic), Boundary<...> (what linear and cubic taps read beyond the ends).
 //
 //   placements of x       placements of y     forward                            backward
 //   Shard<2> and beyond   the same, derived   halo: what points read across a    the same of y's gradient, the other
@@ -132,17 +132,21 @@ struct ModeOf<Area> : ModeIs<Sampling::adaptive, 0> {};
 template <class Option>
 inline constexpr bool is_sampling_boundary = false;
 template <class... Edges>
-inline constexpr bool is_sampling_boundary<Boundary<Edges...>> =
-    ((Edges::edge == Edge::periodic || Edges::edge == Edge::replicate) && ...);
+inline constexpr bool is_sampling_boundary<Boundary<Edges...>> = ((Edges::edge != Edge::odd) && ...);
 
-/// Of a node that samples: which dimensions go on at their other end.
+/// Of a node that samples: what its taps read beyond the ends.
 template <int Dimensions, class Option>
 constexpr void set_edges(Node&, Option) {}
 template <int Dimensions, class... Edges>
 constexpr void set_edges(Node& node, Boundary<Edges...>) {
   static_assert(sizeof...(Edges) == Dimensions, "a Boundary has one edge for each dimension of the size");
   int d = spatial_dimensions - Dimensions;
-  ((node.window[d++].periodic = Edges::periodic), ...);
+  const auto set = [&](Edge edge, double value) {
+    Window& window = node.window[d++];
+    window.periodic = edge == Edge::periodic;
+    if (!window.periodic) window.beyond = edge, window.value = value;
+  };
+  (set(Edges::edge, Edges::value), ...);
 }
 
 template <class Mode, class... Options>
@@ -152,9 +156,9 @@ constexpr Window sampling_window() {
   constexpr bool known = ((std::is_same_v<Options, AlignCorners<>> || std::is_same_v<Options, AlignCorners<false>> ||
                            std::is_same_v<Options, Antialias<>> || std::is_same_v<Options, Antialias<false>> ||
                            is_sampling_boundary<Options>)&&...);
-  static_assert(known, "an interpolation takes AlignCorners, Antialias, and a Boundary of ReplicateEdge and Periodic");
+  static_assert(known, "an interpolation takes AlignCorners, Antialias, and a Boundary without Odd");
   static_assert(!corners || !(is_sampling_boundary<Options> || ...),
-                "AlignCorners puts points on both ends of a field, and a periodic one has none");
+                "AlignCorners puts points on both ends of a field: it reads nothing beyond them");
   static_assert(!corners || ModeOf<Mode>::dimensions != 0, "AlignCorners belongs to Bilinear, Trilinear and Bicubic");
   static_assert(!antialiases || ModeOf<Mode>::dimensions == 2, "Antialias belongs to Bilinear and Bicubic");
   static_assert(!(corners && antialiases), "an interpolation has AlignCorners or Antialias, not both");

@@ -39,7 +39,9 @@ struct Window {
   int outputs = 0;         ///< where positive: so many of any field, and nothing else of this is asked
   Sampling sampling = Sampling::none;         ///< where not none: by extents, and up and down (Sampled)
   bool corners = false, antialiases = false;  ///< of a sampling
-  int up = 0, down = 0;    ///< of a sampling: outputs are up / down times as dense; 0: as the extents say
+  int up = 0, down = 0;           ///< of a sampling: outputs are up / down times as dense; 0: as the extents say
+  Edge beyond = Edge::replicate;  ///< of a sampling: what its taps read beyond an end, where it is not periodic
+  double value = 0;               ///< of a sampling: what stands beyond an Edge::zero
   Edge pads = Edge::zero;  ///< reflect, replicate: a pad, whose output o is the input's point o - padding, or its image
   WindowEnds ends = WindowEnds::passed;  ///< where not passed: a neighbourhood, and padding is not asked
   int shift = 0;                         ///< divided: a window begins at this point
