@@ -332,6 +332,8 @@ TEST_CASE("fields come back, whatever the cut, the chunks and the shards; no two
   std::mt19937 bits(5);
   const auto below = [&](index_t n) { return static_cast<index_t>(bits() % static_cast<unsigned>(n)); };
   using Series = support::Field<float, 2>;
+  using Copies = hg::Sharded<hg::Tensor<float, hg::dyn, 2, hg::dyn, hg::dyn>, support::Mesh, hg::Replicate,
+                             hg::Shard<3>, hg::Replicate>;
   int number = 0;
   for (const auto& mesh : support::meshes(3))
     for (int round = 0; round < (world.size() == 8 ? 15 : 6); ++round) {  // of 8 writers 100 files and more
@@ -356,9 +358,21 @@ TEST_CASE("fields come back, whatever the cut, the chunks and the shards; no two
       std::vector<float> all(count);
       array.read({0, 0, 0, 0}, {extents.begin(), extents.end()}, all.data());
       CHECK(std::equal(all.begin(), all.end(), values.begin()));
-      Series again(mesh, extents);
-      hg::load_variable(array, again);
-      CHECK(std::ranges::equal(hg::full_tensor(again), values));
+      // whatever the cut, of what is compressed each chunk is read by one rank
+      std::uint64_t stored = 0;
+      for (const auto& file : fs::recursive_directory_iterator(store / name))
+        if (file.is_regular_file() && file.path().filename() != "zarr.json") stored += file.file_size();
+      const auto check_read = [&](auto again) {
+        const std::uint64_t before = array.bytes_read();
+        hg::load_variable(array, again);
+        CHECK(std::ranges::equal(hg::full_tensor(again), values));
+        auto bytes = static_cast<std::int64_t>(array.bytes_read() - before);
+        world.all_reduce(&bytes, 1);
+        if (options.shards.empty() && options.compression != hg::ZarrCompression::none)
+          CHECK(static_cast<std::uint64_t>(bytes) == stored);
+      };
+      check_read(Series(mesh, extents));
+      check_read(Copies(mesh, extents));
       world.barrier();
     }
   // as a run goes on: times one by one

@@ -122,9 +122,8 @@ inline std::vector<std::string> hdf5_dimension_names(hid_t dataset, std::size_t 
 /// machine's HDF5 knows; `name` is a path: "fields/density". Attributes of CF are heeded where there are any:
 /// scale_factor, add_offset, _FillValue, missing_value. netCDF-4 files can be read so too.
 ///
-/// A rank reads the hyperslab that it asks for: of chunked datasets the chunks that its box touches, each once a read;
-/// a chunk across a cut is decoded by each rank that has a part of it. The file is open during a read alone; HDF5 is
-/// called by one thread of a process at a time.
+/// read() reads the hyperslab that it is asked for: of chunked datasets the chunks that the box touches, each once. The
+/// file is open during a read alone; HDF5 is called by one thread of a process at a time.
 class Hdf5Dataset : public detail::types::LibraryVariable {
  public:
   /// Local. std::runtime_error names file, dataset and fault.

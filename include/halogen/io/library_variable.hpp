@@ -15,6 +15,7 @@ class LibraryVariable {
   const std::vector<index_t>& shape() const { return shape_; }
   /// Of a chunk; empty where the variable lies in one piece.
   const std::vector<index_t>& chunks() const { return chunks_; }
+  const std::vector<index_t>& decoded_chunks() const { return chunks_; }
   /// Empty where the file names none.
   const std::vector<std::string>& dimension_names() const { return dimension_names_; }
   const nlohmann::ordered_json& attributes() const { return attributes_; }

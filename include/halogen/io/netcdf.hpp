@@ -119,9 +119,8 @@ inline nlohmann::ordered_json netcdf_attribute(const NetcdfId& id, const char* n
 /// compression this machine's netCDF knows. CF: numbers are stored * scale_factor + add_offset; `_FillValue` and
 /// `missing_value` become NaN; `_Unsigned` is heeded. Text is refused by name.
 ///
-/// A rank reads the hyperslab that it asks for: of chunked variables the chunks that its box touches, each once a read;
-/// a chunk across a cut is decoded by each rank that has a part of it. Up to 32 files stay open; netCDF is called by
-/// one thread of a process at a time.
+/// read() reads the hyperslab that it is asked for: of chunked variables the chunks that the box touches, each once. Up
+/// to 32 files stay open; netCDF is called by one thread of a process at a time.
 class NetcdfVariable : public detail::types::LibraryVariable {
  public:
   /// Local. std::runtime_error names file, variable and fault.

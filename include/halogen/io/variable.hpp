@@ -17,12 +17,14 @@
 #include "halogen/core/half.hpp"
 #include "halogen/io/in_place.hpp"
 #include "halogen/io/point_box.hpp"
+#include "halogen/io/shared_chunks.hpp"
 #include "halogen/tensor/distribute.hpp"
 
 namespace halogen {
 
 /// read(begin, extent, to): local; the numbers of a box, row-major, missing ones as NaN. std::runtime_error names file,
-/// variable and fault. It may be called by several threads. bytes_read(): by this process so far.
+/// variable and fault. It may be called by several threads. bytes_read(): by this process so far. decoded_chunks(),
+/// where it has them: the extents of what is decoded as a whole, empty where points are read alone.
 template <class V>
 concept Variable = requires(const V& variable, const std::vector<index_t>& box, float* to, double* to_double) {
   { variable.name() } -> std::convertible_to<std::string>;
@@ -225,12 +227,28 @@ PointBox box_in(const V& variable, const Field& field, const std::vector<index_t
   return box;
 }
 
+/// The chunks that a variable decodes as a whole, along the field's dimensions; empty where it has none.
+template <Variable V, class Field>
+std::vector<index_t> chunks_along(const V& variable, const Field&) {
+  if constexpr (requires { variable.decoded_chunks(); }) {
+    const std::vector<index_t> all = variable.decoded_chunks();
+    if (all.empty()) return {};
+    std::vector<index_t> chunk(static_cast<std::size_t>(Field::rank), 1);
+    for (std::size_t d = 0; d < std::min(all.size(), chunk.size()); ++d)
+      chunk[chunk.size() - 1 - d] = std::max<index_t>(1, all[all.size() - 1 - d]);
+    return chunk;
+  } else {
+    return {};
+  }
+}
+
 }  // namespace detail
 
-/// Collective over the field's mesh: each rank reads its own piece. `at` are indices of the variable's first
-/// dimensions; the others are the field's last ones, before which it has extents of 1. On the host a piece in one block
-/// is read in place. Throws CollectiveError on all ranks: another shape, the field unchanged; what cannot be read, the
-/// field's values then undefined.
+/// Collective over the field's mesh: each rank reads its own piece; of chunks that are decoded as a whole and that
+/// several ranks need, each is read by one, which sends the others their parts (shared_chunks.hpp). `at` are indices of
+/// the variable's first dimensions; the others are the field's last ones, before which it has extents of 1. On the host
+/// a piece in one block is read in place. Throws CollectiveError on all ranks: another shape, the field unchanged; what
+/// cannot be read, the field's values then undefined.
 template <Variable V, class Field>
 void load_variable(const V& variable, Field& field, const std::vector<index_t>& at = {}) {
   static_assert(detail::is_whole<Field>,
@@ -239,6 +257,19 @@ void load_variable(const V& variable, Field& field, const std::vector<index_t>& 
   const Communicator& world = field.mesh("load_variable").world();
   const detail::PointBox own = detail::piece_box(field, field.mesh().rank());
   const detail::PointBox box = agree(world, [&] { return detail::box_in(variable, field, at, own, "load_variable"); });
+  if (const std::vector<index_t> chunk = detail::chunks_along(variable, field); !chunk.empty() && world.size() > 1)
+    if (const detail::SharedChunks shared(field, chunk); shared.any()) {
+      const detail::PointBox& part = shared.own_read();
+      const auto values = agree(world, [&] {
+        std::vector<compute_type<T>> values(static_cast<std::size_t>(part.points()));
+        const detail::PointBox of_part = detail::box_in(variable, field, at, part, "load_variable");
+        if (!values.empty()) variable.read(of_part.begin, of_part.extent, values.data());
+        return values;
+      });
+      const auto needed = shared.exchanged(world, values);
+      const std::vector<T> stored(needed.begin(), needed.end());
+      return field.copy_from_host(stored.data(), stored.size());
+    }
   const auto local = field.to_local();
   const bool in_place = detail::host_in_place() && std::is_same_v<T, compute_type<T>> && local.span_is_contiguous();
   const auto piece = agree(world, [&]() -> std::vector<T> {

@@ -19,8 +19,7 @@ namespace halogen {
 /// `_FillValue` and `missing_value` become NaN. A chunk without a file holds the fill value. What it does not read
 /// (filters, the order of Fortran, strings) is refused by name.
 ///
-/// A rank decodes each chunk that its box touches, once, and no other: a chunk across a cut is decoded by each rank
-/// that has a part of it. Shards are read chunk by chunk.
+/// read() decodes each chunk that its box touches, once, and no other. Shards are read chunk by chunk.
 class ZarrArray {
  public:
   /// Local. std::runtime_error names store, array and fault.
@@ -33,6 +32,10 @@ class ZarrArray {
 
   const std::vector<index_t>& shape() const { return layout_.shape; }
   const std::vector<index_t>& chunks() const { return layout_.decoded(); }
+  /// Empty where there is nothing to decode.
+  std::vector<index_t> decoded_chunks() const {
+    return layout_.codecs.is_plain() ? std::vector<index_t>{} : layout_.decoded();
+  }
   const std::vector<std::string>& dimension_names() const { return layout_.dimension_names; }
   const nlohmann::ordered_json& attributes() const { return layout_.attributes; }
   const std::string& name() const { return name_; }

@@ -1,0 +1,125 @@
+// Chunks of a variable that several ranks need: one of them reads and decodes each, and sends the others their parts.
+//
+// Along each dimension a bound between two pieces moves to the nearest bound between chunks; a dimension whose chunks
+// are too long for that is not cut at all. Ranks that would read the same box divide its chunks among them, along the
+// dimension that has most. What a rank reads is then a box of whole chunks, which no other reads.
+// Where all bounds lie between chunks and no piece is held twice, each rank reads its own piece and nothing is sent.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "halogen/comm/communicator.hpp"
+#include "halogen/io/point_box.hpp"
+#include "halogen/placement/chunk.hpp"
+#include "halogen/tensor/decomposition.hpp"
+
+namespace halogen::detail {
+
+/// What each rank needs of a field and what it reads, in the field's points. `chunk`: of the field's dimensions.
+class SharedChunks {
+ public:
+  template <class Field>
+  SharedChunks(const Field& field, const std::vector<index_t>& chunk) : own_(field.mesh().rank()) {
+    const Decomposition pieces = field.decomposition();
+    const int ranks = field.mesh().size();
+    for (int rank = 0; rank < ranks; ++rank) {
+      PointBox need, read;
+      for (int d = 0; d < Field::rank; ++d) {
+        const Interval piece = field.cut(d).piece(pieces.part(rank, d));
+        const Interval whole = whole_chunks(field.cut(d), piece, chunk[at(d)]);
+        need.begin.push_back(piece.begin), need.extent.push_back(piece.size());
+        read.begin.push_back(whole.begin), read.extent.push_back(whole.size());
+      }
+      need_.push_back(need), read_.push_back(read);
+    }
+    const std::vector<PointBox> before = read_;
+    for (int rank = 0; rank < ranks; ++rank) read_[at(rank)] = share_of(rank, before, chunk);
+    for (int rank = 0; rank < ranks; ++rank)
+      is_any_ =
+          is_any_ || need_[at(rank)].begin != read_[at(rank)].begin || need_[at(rank)].extent != read_[at(rank)].extent;
+  }
+
+  /// Whether a rank reads otherwise than it needs; the same on all ranks.
+  bool any() const { return is_any_; }
+  const PointBox& own_read() const { return read_[at(own_)]; }
+
+  /// Collective: from what each rank has read, row-major, to what it needs. One all_to_all_v.
+  template <class T>
+  std::vector<T> exchanged(const Communicator& ranks, const std::vector<T>& values) const {
+    std::vector<std::size_t> send_bytes, receive_bytes;
+    std::vector<T> send;
+    for (const PointBox& need : need_) {
+      const PointBox part = common(own_read(), need);
+      const std::size_t before = send.size();
+      send.resize(before + static_cast<std::size_t>(part.points()));
+      for_each_row(part, own_read(), part, [&](index_t from, index_t to, index_t points) {
+        std::copy_n(values.data() + from, points, send.data() + before + to);
+      });
+      send_bytes.push_back(static_cast<std::size_t>(part.points()) * sizeof(T));
+    }
+    const PointBox& own = need_[at(own_)];
+    std::size_t incoming = 0;
+    for (const PointBox& read : read_) {
+      const auto points = static_cast<std::size_t>(common(read, own).points());
+      receive_bytes.push_back(points * sizeof(T));
+      incoming += points;
+    }
+    std::vector<T> received(incoming), result(static_cast<std::size_t>(own.points()));
+    ranks.all_to_all_v(send.data(), send_bytes, received.data(), receive_bytes);
+    const T* next = received.data();
+    for (const PointBox& read : read_) {
+      const PointBox part = common(read, own);
+      for_each_row(part, part, own, [&](index_t from, index_t to, index_t points) {
+        std::copy_n(next + from, points, result.data() + to);
+      });
+      next += part.points();
+    }
+    return result;
+  }
+
+ private:
+  static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+  static index_t nearest(index_t bound, index_t step, index_t extent) {
+    return bound == extent ? extent : std::min(extent, (bound + step / 2) / step * step);
+  }
+  /// All points where some piece would have no chunk left.
+  static Interval whole_chunks(const Cut& cut, const Interval& piece, index_t step) {
+    const auto moved = [&](const Interval& points) {
+      return Interval{nearest(points.begin, step, cut.extent()), nearest(points.end, step, cut.extent())};
+    };
+    for (int part = 0; part < cut.parts(); ++part)
+      if (!cut.piece(part).empty() && moved(cut.piece(part)).empty()) return {0, cut.extent()};
+    return moved(piece);
+  }
+
+  /// A rank's part of a box that several would read.
+  static PointBox share_of(int rank, const std::vector<PointBox>& all, const std::vector<index_t>& chunk) {
+    PointBox read = all[at(rank)];
+    int before = 0, holders = 0;
+    for (std::size_t other = 0; other < all.size(); ++other)
+      if (all[other].begin == read.begin && all[other].extent == read.extent) {
+        before += static_cast<int>(other) < rank;
+        ++holders;
+      }
+    if (holders == 1 || read.points() == 0) return read;
+    const auto chunks_along = [&](std::size_t d) { return ceil_div(read.extent[d], chunk[d]); };
+    std::size_t most = 0;
+    for (std::size_t d = 1; d < chunk.size(); ++d)
+      if (chunks_along(d) > chunks_along(most)) most = d;
+    const index_t count = chunks_along(most), end = read.begin[most] + read.extent[most];
+    const auto bound = [&](index_t part) {
+      return std::min(end, read.begin[most] + count * part / holders * chunk[most]);
+    };
+    const Interval own{bound(before), bound(before + 1)};
+    read.begin[most] = own.begin;
+    read.extent[most] = own.size();
+    return read;
+  }
+
+  int own_;
+  std::vector<PointBox> need_, read_;
+  bool is_any_ = false;
+};
+
+}  // namespace halogen::detail
