@@ -168,6 +168,7 @@ auto wide(const X& x) {
 namespace types {
 /// sqrt of a sum of squares, whose derivative at 0 is 0, as that of torch.linalg.norm.
 struct RootOfSquares {
+  static constexpr int point_cost = 8;
   template <class A>
   HALOGEN_ROW auto operator()(A a) const {
     return Kokkos::sqrt(a);
