@@ -8,6 +8,7 @@
 #include "halogen/network.hpp"
 #include "halogen/train/diffusion.hpp"
 #include "halogen/train/ensemble.hpp"
+#include "halogen/train/evaluate_loss.hpp"
 #include "halogen/train/network_output.hpp"
 #include "halogen/train/rollout.hpp"
 #include "halogen/train/value_and_grad.hpp"

@@ -10,7 +10,6 @@
 #include <halogen/halogen.hpp>
 #include <halogen/io/checkpoint.hpp>
 #include <halogen/io/fields.hpp>
-#include <halogen/train/evaluate_loss.hpp>
 #include <string>
 #include <utility>
 #include <vector>
