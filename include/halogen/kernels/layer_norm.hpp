@@ -4,6 +4,8 @@
 // mean is taken; sums over points in the value type within a row piece, in double across.
 #pragma once
 
+#include <numeric>
+
 #include "halogen/kernels/device/tile_output.hpp"
 #include "halogen/kernels/point_kernel.hpp"
 #include "halogen/kernels/views.hpp"
@@ -42,7 +44,8 @@ struct ChannelNorm {
   /// Host: the same of columns of rows `pitch` apart, which become normal; 1 / sqrt(variance + epsilon) to `inverse`.
   void normalise(T* x, T* inverse, index_t pitch, index_t count) const {
     if constexpr (Centred) {
-      T origin[points_at_once], mean[points_at_once] = {};
+      T origin[most_points_at_once], mean[most_points_at_once];
+      std::fill_n(mean, count, T(0));
       std::copy_n(x, count, origin);
       for (int c = 0; c < channels; ++c)
         for (index_t i = 0; i < count; ++i) mean[i] += x[c * pitch + i] -= origin[i];
@@ -124,16 +127,19 @@ struct ChannelNormBackwardPoint {
  private:
   void compute_head(T* g, T* x, T* inverse, index_t pitch, index_t count) const {
     norm.normalise(x, inverse, pitch, count);
-    T mean[points_at_once] = {}, along[points_at_once] = {};
+    T mean[most_points_at_once], along[most_points_at_once];
+    std::fill_n(mean, count, T(0));
+    std::fill_n(along, count, T(0));
     for (int c = 0; c < norm.channels; ++c)
       for (index_t i = 0; i < count; ++i) {
         const T h = g[c * pitch + i] *= gamma[c];
         if (Centred) mean[i] += h;
         along[i] += h * x[c * pitch + i];
       }
+    for (index_t i = 0; i < count; ++i) mean[i] /= T(norm.channels), along[i] /= T(norm.channels);
     for (int c = 0; c < norm.channels; ++c)
       for (index_t i = 0; i < count; ++i)
-        g[c * pitch + i] = (g[c * pitch + i] - (mean[i] + x[c * pitch + i] * along[i]) / T(norm.channels)) * inverse[i];
+        g[c * pitch + i] = (g[c * pitch + i] - (mean[i] + x[c * pitch + i] * along[i])) * inverse[i];
   }
 };
 
@@ -162,8 +168,8 @@ struct ChannelNormSums {
   }
 
  private:
-  static constexpr index_t piece = points_at_once;
-  std::size_t values() const { return static_cast<std::size_t>(point.channels * piece); }
+  index_t piece_size() const { return points_at_once_of<T>(point.channels); }
+  std::size_t values() const { return static_cast<std::size_t>(point.channels * piece_size()); }
   std::size_t host_bytes() const { return 2 * Scratch::bytes_of<T>(values()); }
 
   void run_on_host(const Team& team, int block, double* sums) const {
@@ -171,25 +177,31 @@ struct ChannelNormSums {
     T* const g = scratch.take<T>(values());
     T* const x = scratch.take<T>(values());
     std::fill_n(sums, partial_size(), 0.0);
+    const index_t piece = piece_size();
     const Interval tiles = tiling.of_block(block, blocks);
     for (index_t t = tiles.begin; t < tiles.end; ++t) {
       const Tile tile(tiling, t);
       for (index_t y = tile.rows.begin; y < tile.rows.end; ++y)
         for (index_t at = tile.columns.begin; at < tile.columns.end; at += piece)
-          add_points(tile.sample, y, at, std::min(piece, tile.columns.end - at), g, x, sums);
+          add_points(tile.sample, y, at, std::min(piece, tile.columns.end - at), piece, g, x, sums);
     }
   }
-  void add_points(int n, index_t y, index_t x0, index_t count, T* g, T* x, double* sums) const {
-    T inverse[piece];
+  void add_points(int n, index_t y, index_t x0, index_t count, index_t piece, T* g, T* x, double* sums) const {
+    T inverse[most_points_at_once];
     for (int c = 0; c < point.channels; ++c) point.load(n, c, y, x0, count, g + c * piece, x + c * piece);
     const int width = point.norm.channels;
     for (int head = 0; head < point.channels; head += width)
       point.norm.normalise(x + head * piece, inverse, piece, count);
+    constexpr index_t lanes = 16;  // that do not wait for each other
     for (int c = 0; c < point.channels; ++c) {
-      T along = 0, sum = 0;
-      for (index_t i = 0; i < count; ++i) along += g[c * piece + i] * x[c * piece + i], sum += g[c * piece + i];
-      sums[c % width] += static_cast<double>(along);
-      if (bias) sums[width + c % width] += static_cast<double>(sum);
+      const T *own_g = g + c * piece, *own_x = x + c * piece;
+      T along[lanes] = {}, sum[lanes] = {};
+      index_t i = 0;
+      for (; i + lanes <= count; i += lanes)
+        for (index_t l = 0; l < lanes; ++l) along[l] += own_g[i + l] * own_x[i + l], sum[l] += own_g[i + l];
+      for (; i < count; ++i) along[0] += own_g[i] * own_x[i], sum[0] += own_g[i];
+      sums[c % width] += static_cast<double>(std::accumulate(along, along + lanes, T(0)));
+      if (bias) sums[width + c % width] += static_cast<double>(std::accumulate(sum, sum + lanes, T(0)));
     }
   }
 

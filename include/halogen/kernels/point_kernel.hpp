@@ -32,19 +32,20 @@ struct PointKernel {
                        [&](int n, int c, index_t y, index_t x) { return point.at(n, c, y, x); });
   }
 
-  static constexpr index_t piece = points_at_once;
-  std::size_t values() const { return static_cast<std::size_t>(point.channels * piece); }
+  index_t piece_size() const { return points_at_once_of<T>(point.channels); }
+  std::size_t values() const { return static_cast<std::size_t>(point.channels * piece_size()); }
   std::size_t outputs() const { return static_cast<std::size_t>(output.channels); }
   std::size_t host_bytes() const {
-    return Point::operands * Scratch::bytes_of<T>(values()) + Scratch::bytes_of<T>(2 * piece) +
-           Scratch::bytes_of<RowSums>(outputs());
+    return Point::operands * Scratch::bytes_of<T>(values()) +
+           Scratch::bytes_of<T>(static_cast<std::size_t>(2 * piece_size())) + Scratch::bytes_of<RowSums>(outputs());
   }
 
   void run_on_host(const Team& team) const {
     Scratch scratch = Scratch::of(team, 1, host_bytes());
+    const index_t piece = piece_size();
     T* rows = scratch.take<T>(values());
     T* second = Point::operands == 2 ? scratch.take<T>(values()) : nullptr;
-    T* sums_of_points = scratch.take<T>(2 * piece);
+    T* sums_of_points = scratch.take<T>(static_cast<std::size_t>(2 * piece));
     RowSums* sums = scratch.take<RowSums>(outputs());
     std::fill_n(sums, output.channels, RowSums{});
     const Tile tile = output.tile(team);
