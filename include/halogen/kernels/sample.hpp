@@ -2,6 +2,9 @@
 // by its weight, then points across, in their order.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "halogen/kernels/row_kernels.hpp"
 #include "halogen/stencil/sampling.hpp"
 
@@ -11,6 +14,43 @@ namespace halogen::kernels {
 struct Samples {
   Sampled of[spatial_dimensions];
   DepthWindow depth;
+};
+
+/// Host: what the outputs of a row piece read across, which is the same for all rows of a tile. Kept by each thread for
+/// the piece that it asked for last.
+template <class T>
+class TapTable {
+ public:
+  static const TapTable& of_outputs(const Sampled& of, index_t begin, index_t count) {
+    static thread_local TapTable kept;
+    if (kept.begin_ != begin || kept.first_.size() != static_cast<std::size_t>(count) || !(kept.of_ == of))
+      kept.fill(of, begin, count);
+    return kept;
+  }
+  /// The first input of the i-th output, and weight(k) of it and those behind it.
+  struct Taps {
+    index_t first, count;
+    const T* weight;
+  };
+  Taps operator[](index_t i) const {
+    const auto at = static_cast<std::size_t>(i);
+    return {first_[at], start_[at + 1] - start_[at], weights_.data() + start_[at]};
+  }
+
+ private:
+  void fill(const Sampled& of, index_t begin, index_t count) {
+    of_ = of, begin_ = begin;
+    first_.clear(), weights_.clear(), start_.assign(1, 0);
+    for (index_t o = begin; o < begin + count; ++o) {
+      first_.push_back(of.reads(o).begin);
+      of.template for_each<T>(o, [&](index_t, T weight) { weights_.push_back(weight); });
+      start_.push_back(static_cast<index_t>(weights_.size()));
+    }
+  }
+  Sampled of_;
+  index_t begin_ = 0;
+  std::vector<index_t> first_, start_;
+  std::vector<T> weights_;
 };
 
 template <class S>
@@ -36,9 +76,12 @@ struct SampleRows {
       });
     });
     const Beyond beyond = beyond_at(plane.z, y);
+    const auto& table = TapTable<T>::of_outputs(samples.of[2], x0, count);
     for (index_t i = 0; i < count; ++i) {
       T value = beyond.is_nothing ? T(0) : beyond.at(samples.of[2], x0 + i);
-      samples.of[2].template for_each<T>(x0 + i, [&](index_t at, T w) { value += w * sum[at - across.begin]; });
+      const auto taps = table[i];
+      const T* from = sum + (taps.first - across.begin);
+      for (index_t k = 0; k < taps.count; ++k) value += taps.weight[k] * from[k];
       out[i] = value;
     }
   }
@@ -111,10 +154,12 @@ struct SampleBackwardRows {
         for_each_vector<T>(across.size(),
                            [&]<class V>(index_t i) { store<V>(sum + i, load<V>(sum + i) + load<V>(line + i) * w); });
       }
-    for (index_t o = across.begin; o < across.end; ++o)
-      samples.of[2].template for_each<T>(o, [&](index_t x, T w) {
-        if (x >= x0 && x < x0 + count) out[x - x0] += w * sum[o - across.begin];
-      });
+    const auto& table = TapTable<T>::of_outputs(samples.of[2], across.begin, across.size());
+    for (index_t i = 0; i < across.size(); ++i) {
+      const auto taps = table[i];
+      for (index_t k = std::max<index_t>(0, x0 - taps.first); k < std::min(taps.count, x0 + count - taps.first); ++k)
+        out[taps.first + k - x0] += taps.weight[k] * sum[i];
+    }
   }
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {

@@ -23,6 +23,7 @@ struct Sampled {
   double value = 0;
 
   Sampled() = default;
+  bool operator==(const Sampled&) const = default;
   constexpr Sampled(const Window& window, index_t inputs, index_t outputs)
       : in(inputs),
         out(outputs),
