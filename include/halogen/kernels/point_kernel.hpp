@@ -8,6 +8,15 @@
 
 namespace halogen::kernels {
 
+/// points_at_once where all of so many channels lie in scratch: more points of few channels, since rows of different
+/// channels lie pages apart and a short piece of each is slow to fetch. They stay in L2.
+inline constexpr index_t most_points_at_once = 512;
+template <class T>
+constexpr index_t points_at_once_of(int channels) {
+  const index_t fitting = (index_t{128} << 10) / (std::max(1, channels) * static_cast<index_t>(sizeof(T)));
+  return std::clamp(fitting / points_at_once * points_at_once, points_at_once, most_points_at_once);
+}
+
 /// Drives a computation over all channels of a point: pieces of rows, all channels in scratch.
 template <class ExecutionSpace, class S, class Point>
 struct PointKernel {

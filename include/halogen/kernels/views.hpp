@@ -55,15 +55,6 @@ struct DepthWindow {
 /// Points of a row that the host computes at once where all channels or values of a point are needed: they stay in L1.
 inline constexpr index_t points_at_once = 128;
 
-/// The same where all of so many channels lie in scratch: more points of few channels, since rows of different channels
-/// lie pages apart and a short piece of each is slow to fetch. They stay in L2.
-inline constexpr index_t most_points_at_once = 512;
-template <class T>
-constexpr index_t points_at_once_of(int channels) {
-  const index_t fitting = (index_t{128} << 10) / (std::max(1, channels) * static_cast<index_t>(sizeof(T)));
-  return std::clamp(fitting / points_at_once * points_at_once, points_at_once, most_points_at_once);
-}
-
 namespace detail {
 
 /// Fills out[0, count) for positions x0.. with 0 outside the frame's columns and read(x_begin, size, out) inside.
