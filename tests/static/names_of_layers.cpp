@@ -9,13 +9,6 @@ struct Double {
     return x + x;
   }
 };
-struct East {
-  using footprint = hg::Footprint<hg::At<0, 0>, hg::At<0, 1>>;
-  template <class T>
-  KOKKOS_FUNCTION T operator()(T here, T east) const {
-    return east - here;
-  }
-};
 
 using Half = std::ratio<1, 2>;
 using Zeros = hg::Boundary<hg::Zero, hg::Zero>;
@@ -37,7 +30,7 @@ static_assert(
     none_finds_detail<hg::TakesVectors<1>, hg::TakesAnyResolution<1>, hg::ToVector, hg::Draws, hg::FunctionPlace,
                       hg::AnyName, hg::WithClassToken, hg::Indices, hg::WithoutGradient>());
 static_assert(none_finds_detail<hg::Zero, hg::Periodic, hg::Reflect, hg::ReplicateEdge, hg::Odd, hg::ConstantEdge<1, 2>,
-                                hg::EdgeIs<hg::Edge::zero>>());
+                                hg::EdgeIs<hg::Edge::zero>, hg::Footprint<hg::At<0, 0>>, hg::At<0, 0>>());
 
 // -- layers with windows --------------------------------------------------------------------------------------------
 static_assert(none_finds_detail<hg::Conv1d<2, 2, Three, One>, hg::Conv2d<2, 2, Three, One, hg::Groups<2>>,

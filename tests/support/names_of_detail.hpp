@@ -39,4 +39,13 @@ constexpr bool none_of(const X&...) {
   return none_finds_detail<X...>();
 }
 
+/// A functor of a user's, with neighbours.
+struct East {
+  using footprint = hg::Footprint<hg::At<0, 0>, hg::At<0, 1>>;
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T here, T east) const {
+    return east - here;
+  }
+};
+
 }  // namespace

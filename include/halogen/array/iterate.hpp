@@ -9,8 +9,8 @@
 namespace halogen {
 namespace detail {
 
-/// What a step makes of its fields: one expression, or a tuple of them.
-/// Its kernel computes points of other ranks too, where what is stored has no values: such parts are computed again.
+/// What a step makes of its fields: one expression, or a tuple of them. A step also computes points of other ranks,
+/// and there a stored part has no values: what the library stored by itself is computed in the kernel again.
 template <class X>
 auto as_tuple(const X& x) {
   return std::tuple(without_repeated(as_expression(x)));

@@ -294,28 +294,26 @@ inline constexpr bool has_repeated = false;
 template <class E>
 auto without_repeated(const E& e);
 
+template <int Dim, int Offset, class E>
+auto shifted_along(const E& e) {
+  if constexpr (has_repeated<E>)
+    return shifted_along<Dim, Offset>(without_repeated(e));
+  else
+    return Shift<Dim, Offset, E>(e);
+}
+
 /// E at index + S, one offset per dimension.
 template <int D, int... S, class E>
 auto shifted(const E& e, std::integer_sequence<int, S...> all) {
   if constexpr (D == sizeof...(S)) {
     return e;
-  } else if constexpr (has_repeated<E> && ((S != 0) || ...)) {
-    return shifted<D>(without_repeated(e), all);
   } else {
     constexpr int offsets[] = {S...};
     if constexpr (offsets[D] == 0)
       return shifted<D + 1>(e, all);
     else
-      return shifted<D + 1>(Shift<D, offsets[D], E>(e), all);
+      return shifted<D + 1>(shifted_along<D, offsets[D]>(e), all);
   }
-}
-
-template <int Dim, int Offset, class E>
-auto shifted_along(E e) {
-  if constexpr (has_repeated<E>)
-    return shifted_along<Dim, Offset>(without_repeated(e));
-  else
-    return Shift<Dim, Offset, E>(std::move(e));
 }
 
 }  // namespace detail

@@ -11,6 +11,7 @@ namespace halogen::detail {
 /// A box of points: where it begins and how far it goes.
 struct PointBox {
   std::vector<index_t> begin, extent;
+  bool operator==(const PointBox&) const = default;
 
   index_t points() const {
     index_t product = 1;
@@ -18,6 +19,19 @@ struct PointBox {
     return product;
   }
 };
+
+/// The piece of a field that a rank holds, in the field's points; extents of 0 where it holds none.
+template <class Field>
+PointBox piece_box(const Field& field, int rank) {
+  const auto pieces = field.decomposition();
+  PointBox box;
+  for (int d = 0; d < Field::rank; ++d) {
+    const auto piece = field.cut(d).piece(pieces.part(rank, d));
+    box.begin.push_back(piece.begin);
+    box.extent.push_back(piece.size());
+  }
+  return box;
+}
 
 /// The box of the at-th chunk of a grid.
 inline PointBox chunk_box(const std::vector<index_t>& at, const std::vector<index_t>& chunk) {

@@ -24,24 +24,19 @@ class SharedChunks {
     const Decomposition pieces = field.decomposition();
     const int ranks = field.mesh().size();
     for (int rank = 0; rank < ranks; ++rank) {
-      PointBox need, read;
+      PointBox read;
       for (int d = 0; d < Field::rank; ++d) {
-        const Interval piece = field.cut(d).piece(pieces.part(rank, d));
-        const Interval whole = whole_chunks(field.cut(d), piece, chunk[at(d)]);
-        need.begin.push_back(piece.begin), need.extent.push_back(piece.size());
+        const Interval whole = whole_chunks(field.cut(d), pieces.part(rank, d), chunk[at(d)]);
         read.begin.push_back(whole.begin), read.extent.push_back(whole.size());
       }
-      need_.push_back(need), read_.push_back(read);
+      need_.push_back(piece_box(field, rank)), read_.push_back(read);
     }
     const std::vector<PointBox> before = read_;
     for (int rank = 0; rank < ranks; ++rank) read_[at(rank)] = share_of(rank, before, chunk);
-    for (int rank = 0; rank < ranks; ++rank)
-      is_any_ =
-          is_any_ || need_[at(rank)].begin != read_[at(rank)].begin || need_[at(rank)].extent != read_[at(rank)].extent;
   }
 
   /// Whether a rank reads otherwise than it needs; the same on all ranks.
-  bool any() const { return is_any_; }
+  bool any() const { return need_ != read_; }
   const PointBox& own_read() const { return read_[at(own_)]; }
 
   /// Collective: from what each rank has read, row-major, to what it needs. One all_to_all_v.
@@ -84,13 +79,14 @@ class SharedChunks {
     return bound == extent ? extent : std::min(extent, (bound + step / 2) / step * step);
   }
   /// All points where some piece would have no chunk left.
-  static Interval whole_chunks(const Cut& cut, const Interval& piece, index_t step) {
-    const auto moved = [&](const Interval& points) {
-      return Interval{nearest(points.begin, step, cut.extent()), nearest(points.end, step, cut.extent())};
+  static Interval whole_chunks(const Cut& cut, int part, index_t step) {
+    const auto moved = [&](int of) {
+      const Interval piece = cut.piece(of);
+      return Interval{nearest(piece.begin, step, cut.extent()), nearest(piece.end, step, cut.extent())};
     };
-    for (int part = 0; part < cut.parts(); ++part)
-      if (!cut.piece(part).empty() && moved(cut.piece(part)).empty()) return {0, cut.extent()};
-    return moved(piece);
+    for (int other = 0; other < cut.parts(); ++other)
+      if (!cut.piece(other).empty() && moved(other).empty()) return {0, cut.extent()};
+    return moved(part);
   }
 
   /// A rank's part of a box that several would read.
@@ -98,7 +94,7 @@ class SharedChunks {
     PointBox read = all[at(rank)];
     int before = 0, holders = 0;
     for (std::size_t other = 0; other < all.size(); ++other)
-      if (all[other].begin == read.begin && all[other].extent == read.extent) {
+      if (all[other] == read) {
         before += static_cast<int>(other) < rank;
         ++holders;
       }
@@ -119,7 +115,6 @@ class SharedChunks {
 
   int own_;
   std::vector<PointBox> need_, read_;
-  bool is_any_ = false;
 };
 
 }  // namespace halogen::detail

@@ -178,19 +178,6 @@ class ConcatenatedStore {
 
 namespace detail {
 
-/// The piece of a field that a rank holds, in the field's points; extents of 0 where it holds none.
-template <class Field>
-PointBox piece_box(const Field& field, int rank) {
-  const Decomposition pieces = field.decomposition();
-  PointBox box;
-  for (int d = 0; d < Field::rank; ++d) {
-    const Interval piece = field.cut(d).piece(pieces.part(rank, d));
-    box.begin.push_back(piece.begin);
-    box.extent.push_back(piece.size());
-  }
-  return box;
-}
-
 /// std::runtime_error where a box reaches out of a variable.
 inline void require_inside(const PointBox& box, const std::vector<index_t>& shape) {
   bool is_inside = box.begin.size() == shape.size() && box.extent.size() == shape.size();

@@ -4,8 +4,6 @@
 // mean is taken; sums over points in the value type within a row piece, in double across.
 #pragma once
 
-#include <numeric>
-
 #include "halogen/kernels/device/tile_output.hpp"
 #include "halogen/kernels/point_kernel.hpp"
 #include "halogen/kernels/views.hpp"
@@ -192,16 +190,11 @@ struct ChannelNormSums {
     const int width = point.norm.channels;
     for (int head = 0; head < point.channels; head += width)
       point.norm.normalise(x + head * piece, inverse, piece, count);
-    constexpr index_t lanes = 16;  // that do not wait for each other
     for (int c = 0; c < point.channels; ++c) {
-      const T *own_g = g + c * piece, *own_x = x + c * piece;
-      T along[lanes] = {}, sum[lanes] = {};
-      index_t i = 0;
-      for (; i + lanes <= count; i += lanes)
-        for (index_t l = 0; l < lanes; ++l) along[l] += own_g[i + l] * own_x[i + l], sum[l] += own_g[i + l];
-      for (; i < count; ++i) along[0] += own_g[i] * own_x[i], sum[0] += own_g[i];
-      sums[c % width] += static_cast<double>(std::accumulate(along, along + lanes, T(0)));
-      if (bias) sums[width + c % width] += static_cast<double>(std::accumulate(sum, sum + lanes, T(0)));
+      T along = 0, sum = 0;
+      for (index_t i = 0; i < count; ++i) along += g[c * piece + i] * x[c * piece + i], sum += g[c * piece + i];
+      sums[c % width] += static_cast<double>(along);
+      if (bias) sums[width + c % width] += static_cast<double>(sum);
     }
   }
 

@@ -27,7 +27,7 @@ class TapTable {
       kept.fill(of, begin, count);
     return kept;
   }
-  /// The first input of the i-th output, and weight(k) of it and those behind it.
+  /// The first input that an output reads, how many it reads from there on, and weight[k] of the k-th.
   struct Taps {
     index_t first, count;
     const T* weight;
