@@ -49,6 +49,19 @@ using Volume =
                    hg::ReLU,
                    hg::Conv3d<2, 2, hg::Kernel<3>, hg::Padding<1>, hg::Boundary<Reflect, Zero, ReplicateEdge>>>;
 
+/// Strides over a ring, sums of a level that another window makes, a pad of what is padded.
+using Ring = hg::Boundary<Periodic, Periodic>;
+template <int In, int Out, int K, class... Options>
+using Strided = hg::Conv2d<In, Out, hg::Kernel<K>, hg::Stride<2>, hg::Padding<K / 2>, Options...>;
+struct Rings : hg::Module<Rings> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const auto a = hg::GELU{}(hg::GroupNorm<2, 4>{}(hg::Conv2d<2, 4>{}(x)));
+    const auto b = hg::concat(Strided<4, 3, 3, Ring>{}(a), Strided<4, 2, 5, hg::Boundary<Periodic, Reflect>>{}(a));
+    const auto c = hg::SiLU{}(hg::concat(b, Strided<4, 1, 1>{}(a)));
+    return Conv<6, 2, Ring>{}(hg::CircularPad2d<2, 1>{}(hg::ReflectionPad2d<1>{}(c)));
+  }
+};
+
 template <class Model, int In>
 constexpr hg::Plan plan_of = hg::PlanOf<Model, In, hg::PlanKind::training>::plan();
 
@@ -95,6 +108,7 @@ TEST_CASE("behind norms and activations, in sums") { support::check_composition<
 TEST_CASE("one tensor, three boundaries: to the bit") { support::check_composition<Readers, 2, 6, true>(); }
 TEST_CASE("levels, concatenations, Winograd's tiles") { support::check_composition<UNet, 2, 2>(); }
 TEST_CASE("pads of pads, of pools, before a norm") { support::check_resizing<Padded, 2, 3>({2, 12, 11}, 22, 23); }
+TEST_CASE("rings and strides, sums of their levels") { support::check_resizing<Rings, 2, 2>({2, 17, 23}, 15, 16); }
 TEST_CASE("what is padded or upsampled, read by layers that extents alone place") {
   using Pooled = hg::Sequential<hg::ReflectionPad2d<2, 3>, hg::AdaptiveMaxPool2d<9, 10>>;
   using Resampled = hg::Sequential<hg::Upsample<2, hg::Bilinear>, hg::Interpolate<hg::Size<17, 19>, hg::Bicubic>>;

@@ -161,6 +161,21 @@ TEST_CASE("pools at a date line, at mirrors and at replicated edges") {
   check<hg::MaxPool3d<1, Kernel<3, 2, 3>, Stride<1, 2, 1>, Padding<1, 0, 1>, Ring>, 1, 1, 4>("max3d_circular", file);
   check<hg::AvgPool3d<1, Kernel<3, 2, 3>, Stride<2, 2, 1>, Padding<1, 0, 1>, Ring>, 1, 1, 4>("avg3d_circular", file);
 }
+TEST_CASE("circular pads, and what goes on at the other end by strides that divide nothing") {
+  using hg::Boundary, hg::Kernel, hg::Padding, hg::Periodic, hg::Stride;
+  using Globe = Boundary<Periodic, Periodic>;
+  const char* file = "circular";
+  check<hg::MaxPool2d<3, Stride<2>, Padding<1>, Globe>, 2>("max", file);
+  check<hg::MaxPool2d<1, Kernel<2, 4>, Stride<3, 2>, Padding<1>, Ceil, Globe>, 2>("max_ceil", file);
+  check<hg::MaxPool2d<2, Ceil, Globe>, 2>("max_ceil_unpadded", file);
+  check<hg::AvgPool2d<4, Stride<3>, Padding<2, 1>, Globe>, 2>("avg", file);
+  check<hg::LpPool2d<2, 4, Stride<3>, Padding<1, 2>, Globe>, 2>("lp2", file);
+  check<hg::CircularPad2d<0, 2, 1, 3>, 2>("pad", file);
+  check<hg::CircularPad2d<4, 3, 6, 6>, 1>("pad_whole", file);
+  check<hg::CircularPad3d<3, 1, 2>, 1, 1, 4>("pad3d", file);
+  check<hg::CircularPad1d<4, 2>, 2, 2, 2>("pad1d", file);
+  check<hg::AvgPool3d<3, Padding<1, 0, 1>, Boundary<Periodic, hg::Zero, Periodic>>, 1, 1, 4>("avg3d", file);
+}
 TEST_CASE("signals") {
   using hg::Groups, hg::Kernel, hg::Padding, hg::Stride;
   const char* file = "signals";

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_layer_references.py [FOLDER]: layers.safetensors, resampled.safetensors, edges_of_pools.safetensors, signals.safetensors,
-globe.safetensors, largest.safetensors, map_activations.safetensors, optimizers.safetensors, side_padding.safetensors, neighborhood_attention.safetensors, window_attention.safetensors,
+globe.safetensors, circular.safetensors, largest.safetensors, map_activations.safetensors, optimizers.safetensors, side_padding.safetensors, neighborhood_attention.safetensors, window_attention.safetensors,
 multihead_attention.safetensors, attention_terms.safetensors, shared_weights.safetensors, grouped_conv3d.safetensors and conv_transpose3d.safetensors, as PyTorch computes them in float64. As make_references.py
 beside it: NAME.{input, grad_output} are multiples of 1/64, F32; NAME.{output, grad_input} are F64. the last two
 are exact in F32, as make_references.py says of convolutions.
@@ -100,6 +100,27 @@ EDGES = {
     "constant_pad": (PLANE, lambda x: F.pad(x, (2, 2, 1, 1), value=0.5)),
     "constant_pad3d": (VOLUME, lambda x: F.pad(x, (0, 3, 2, 1, 1, 0), value=0.5)),
 }
+
+ODD = (2, 2, 9, 11)
+
+
+def ring(x, *points):
+    return F.pad(x, points, "circular")
+
+
+CIRCULAR = {
+    "max": (ODD, lambda x: F.max_pool2d(ring(x, 1, 1, 1, 1), 3, 2)),
+    "max_ceil": (ODD, lambda x: F.max_pool2d(ring(x, 1, 1, 1, 1), (2, 4), (3, 2), ceil_mode=True)),
+    "max_ceil_unpadded": (ODD, lambda x: F.max_pool2d(x, 2, 2, ceil_mode=True)),
+    "avg": (ODD, lambda x: F.avg_pool2d(ring(x, 1, 1, 2, 2), 4, 3)),
+    "lp2": (ODD, lambda x: F.lp_pool2d(ring(x, 2, 2, 1, 1), 2, 4, 3)),
+    "pad": (ODD, lambda x: ring(x, 1, 3, 0, 2)),
+    "pad_whole": ((1, 1, 4, 6), lambda x: ring(x, 6, 6, 4, 3)),
+    "pad3d": ((1, 1, 6, 7, 8), lambda x: ring(x, 2, 2, 1, 1, 3, 3)),
+    "pad1d": ((2, 2, 15), lambda x: ring(x, 4, 2)),
+    "avg3d": ((1, 1, 6, 7, 8), lambda x: F.avg_pool3d(ring(x, 1, 1, 0, 0, 1, 1), 3, 3)),
+}
+
 
 def around(x, factor, ends, mode, **options):
     """Interpolated by a factor where `ends` dimensions, of the last, go on at their other end."""
@@ -274,6 +295,7 @@ def main():
     write(folder / "scaled.safetensors", SCALED)
     write(folder / "edges_of_pools.safetensors", EDGES)
     write(folder / "globe.safetensors", GLOBE | ENDS)
+    write(folder / "circular.safetensors", CIRCULAR)
     write(folder / "largest.safetensors", LARGEST)
     write(folder / "map_activations.safetensors", ACTIVATIONS, kinks=(0, 0.5, 1, 3, 6))
     sides(folder / "side_padding.safetensors")

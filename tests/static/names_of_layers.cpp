@@ -46,12 +46,12 @@ static_assert(
     none_finds_detail<hg::Upsample<2, hg::Nearest>, hg::UpsampleToSkip<hg::Nearest>, hg::UpsampleToSkip<hg::Bilinear>,
                       hg::Interpolate<hg::Size<2, 2>>, hg::Interpolate<hg::ScaleFactor<2>, hg::Bicubic>,
                       hg::Interpolate<hg::ScaleRatio<Half>>, hg::Interpolate1d<hg::Size<2>>>());
-static_assert(
-    none_finds_detail<hg::ReflectionPad1d<1>, hg::ReflectionPad2d<1>, hg::ReflectionPad3d<1>, hg::ReplicationPad1d<1>,
-                      hg::ReplicationPad2d<1>, hg::ReplicationPad3d<1>, hg::ConstantPad1d<Half, 1>,
-                      hg::ConstantPad2d<Half, 1>, hg::ConstantPad3d<Half, 1>, hg::ZeroPad1d<1>, hg::ZeroPad2d<1>,
-                      hg::ZeroPad3d<1>, hg::Crop1d<1, 1>, hg::Crop2d<1, 1, 1, 1>, hg::Crop3d<1, 1, 1, 1, 1, 1>,
-                      hg::Roll1d<1>, hg::Roll2d<1, 1>, hg::Roll3d<1, 1, 1>, hg::Flip<2>>());
+static_assert(none_finds_detail<
+              hg::ReflectionPad1d<1>, hg::ReflectionPad2d<1>, hg::ReflectionPad3d<1>, hg::ReplicationPad1d<1>,
+              hg::ReplicationPad2d<1>, hg::ReplicationPad3d<1>, hg::CircularPad1d<1>, hg::CircularPad2d<1>,
+              hg::CircularPad3d<1>, hg::ConstantPad1d<Half, 1>, hg::ConstantPad2d<Half, 1>, hg::ConstantPad3d<Half, 1>,
+              hg::ZeroPad1d<1>, hg::ZeroPad2d<1>, hg::ZeroPad3d<1>, hg::Crop1d<1, 1>, hg::Crop2d<1, 1, 1, 1>,
+              hg::Crop3d<1, 1, 1, 1, 1, 1>, hg::Roll1d<1>, hg::Roll2d<1, 1>, hg::Roll3d<1, 1, 1>, hg::Flip<2>>());
 static_assert(none_finds_detail<hg::PixelShuffle<2>, hg::PixelUnshuffle<2>, hg::PatchMerging<2>, hg::Stencil<East>,
                                 hg::Stencil<East, Zeros>>());
 

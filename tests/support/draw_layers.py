@@ -63,8 +63,6 @@ class Model:
                 low, high = span // 2, span - span // 2
             else:
                 low = high = self.r.randint(0, span)
-                if edges[d] == "Periodic":
-                    edges[d] = "Zero"
                 if self.r.random() < 0.3:
                     high = self.r.randint(0, span)
             pads.append((low, high, SAME[edges[d]]))
@@ -220,7 +218,7 @@ class Model:
     def pad(self):
         if self.blocks:
             return None
-        kind, mode = self.r.choice([("Reflection", "reflect"), ("Replication", "replicate"), ("Zero", "constant")])
+        kind, mode = self.r.choice([("Reflection", "reflect"), ("Replication", "replicate"), ("Circular", "circular"), ("Zero", "constant")])
         ends = [(self.r.randint(0, 2), self.r.randint(0, 2)) for _ in range(self.dims)]
         return (f"hg::{kind}Pad{self.dims}d<{', '.join(str(n) for end in ends for n in end)}>",
                 lambda torch: Padded(torch, [(*end, mode) for end in ends]))

@@ -176,7 +176,8 @@ auto largest_of(Taps taps, const Field& x) {
 }
 inline auto largest(const hg::Window& window, const Field& x) { return largest_of(average(window, points_of(x)), x); }
 inline auto resampling(int from, int to, bool linear, hg::Edge edge = hg::Edge::zero) {
-  return [resample = hg::Resample{from, to, linear, edge}](int, int output, auto f) {
+  return [resample = hg::Resample{from, to, linear, edge}, from](int, int output, auto f) {
+    if (resample.wraps()) return f((resample.source(output) + from) % from, 1.);
     if (!resample.linear) return f(resample.source(output), 1.);
     const hg::Resample::Between between = resample.between(output);
     const double share = static_cast<double>(between.part) / static_cast<double>(2 * resample.to);
@@ -455,6 +456,7 @@ inline Field run_node(const hg::Node& node, const Parameters& parameters, const 
   if (name == "pad")
     return gathered(x, points, [&](int, int output, auto f) {
       const int last = points_of(x) - 1, i = output - node.window[2].padding;
+      if (node.window[2].pads == hg::Edge::periodic) return f((i + points_of(x)) % points_of(x), 1.);
       if (node.window[2].pads == hg::Edge::reflect) return f(i < 0 ? -i : i > last ? 2 * last - i : i, 1.);
       f(std::clamp(i, 0, last), 1.);
     });

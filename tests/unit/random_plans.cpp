@@ -383,13 +383,18 @@ class RandomGraph {
     const hg::Traced x = values_[at];
     if (is_vector(at) || (*x).channels != 8) return;
     using hg::Conv2d, hg::Kernel, hg::Stride, hg::Padding;
-    switch (draw_.below(4)) {
+    switch (draw_.below(5)) {
       case 0:
         if (points(at) >= 4) keep("strided", {at}, Conv2d<8, 16, Kernel<3>, Stride<2>, Padding<1>>{}(x));
         return;
-      case 1:
-        return keep("depthwise", {at}, Conv2d<8, 8, Kernel<3>, Padding<1>, hg::Groups<8>>{}(x));
+      case 1: {
+        using Ring = hg::Boundary<hg::Periodic, hg::Periodic>;
+        if (points(at) >= 4) keep("strided_ring", {at}, Conv2d<8, 16, Kernel<3>, Stride<2>, Padding<2>, Ring>{}(x));
+        return;
+      }
       case 2:
+        return keep("depthwise", {at}, Conv2d<8, 8, Kernel<3>, Padding<1>, hg::Groups<8>>{}(x));
+      case 3:
         if (2 * points(at) <= most_points)
           keep("transposed", {at}, hg::ConvTranspose2d<8, 8, Kernel<2>, Stride<2>>{}(x));
         return;
@@ -481,10 +486,14 @@ class RandomGraph {
 
   void pad(int at) {
     if (points(at) < 2 || points(at) + 4 > most_points) return;
-    if (draw_.coin())
-      keep("reflect1", {at}, hg::ReflectionPad2d<1>{}(values_[at]));
-    else
-      keep("replicate2", {at}, hg::ReplicationPad2d<2>{}(values_[at]));
+    switch (draw_.below(3)) {
+      case 0:
+        return keep("reflect1", {at}, hg::ReflectionPad2d<1>{}(values_[at]));
+      case 1:
+        return keep("circular2", {at}, hg::CircularPad2d<2>{}(values_[at]));
+      default:
+        keep("replicate2", {at}, hg::ReplicationPad2d<2>{}(values_[at]));
+    }
   }
 
   void upsample_to_skip(int at) {

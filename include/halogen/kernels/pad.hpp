@@ -1,4 +1,5 @@
-// Adjoint of a pad that reflects or replicates: each point adds its images beyond the ends to its own gradient.
+// Adjoint of a pad that reflects, replicates or goes on: each point adds its images beyond the ends to its own
+// gradient.
 #pragma once
 
 #include "halogen/kernels/row_kernels.hpp"
@@ -22,7 +23,8 @@ struct PadBackwardRows {
       for_each_vector<T>(count,
                          [&]<class V>(index_t i) { store<V>(out + i, load<V>(out + i) + load<V>(scratch + i)); });
       if (!map[2].pads()) return;
-      const index_t near = map[2].before() + 1, far = std::max(near, map[2].from - map[2].after() - 1);
+      const index_t most = std::max(map[2].before(), map[2].after());  // from here on, images of either end
+      const index_t near = most + 1, far = std::max(near, map[2].from - most - 1);
       const auto images = [&](index_t begin, index_t end) {
         for (index_t x = std::max(begin, x0); x < std::min(end, x0 + count); ++x)
           out[x - x0] = with_images(plane, at_y, x, out[x - x0]);

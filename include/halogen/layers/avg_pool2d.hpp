@@ -53,7 +53,6 @@ struct AvgPoolForward {
 
 struct AvgPoolBackward {
   static constexpr const char *label = "halogen::avg_pool_backward", *suffix = " backward";
-  static constexpr auto check = MaxPoolBackward::check;
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at) {
     return kernels::AvgPoolBackwardRows<S>{at.windowed_gradient(0), at.first_channel(), at.windows(),

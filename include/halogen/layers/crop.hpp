@@ -17,7 +17,6 @@
 #include <array>
 
 #include "halogen/kernels/offset.hpp"
-#include "halogen/layers/commensurate.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/layers/offset_constants.hpp"
 #include "halogen/layers/pad.hpp"

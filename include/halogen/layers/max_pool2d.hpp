@@ -16,7 +16,6 @@
 #pragma once
 
 #include "halogen/kernels/max_pool.hpp"
-#include "halogen/layers/commensurate.hpp"
 #include "halogen/layers/module.hpp"
 #include "halogen/layers/read_padded.hpp"
 #include "halogen/run/at.hpp"
@@ -34,9 +33,6 @@ struct MaxPoolForward {
 
 struct MaxPoolBackward {
   static constexpr const char *label = "halogen::max_pool_backward", *suffix = " backward";
-  static void check(const Node& node, int dimension, index_t input, index_t output) {
-    check_commensurate(node, node.window[dimension], input, output);
-  }
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at) {
     kernels::ValueReader<S> input = at.value(1);

@@ -1,21 +1,23 @@
-// ReflectionPad2d<P>, ReplicationPad2d<P> and their 3d: the field and P points more on either side, as torch.nn's. Also
-// what Conv2d and Conv3d read beyond an edge with Boundary<Reflect, ReplicateEdge>.
+// ReflectionPad2d<P>, ReplicationPad2d<P>, CircularPad2d<P> and their 3d: the field and P points more on either side,
+// as torch.nn's. Also what windows read beyond an edge with Boundary<Reflect, ReplicateEdge>, and, where they do not
+// keep the extents, with Periodic.
 //   reflect:    y[i] = x[-(i - P)] before the field, x[2 (H - 1) - (i - P)] behind it; P < H
 //   replicate:  y[i] = x[0] before, x[H - 1] behind
+//   circular:   y[i] = x[(i - P) mod H]; P <= H
 //
 //   x: (N, C, H, W) -> y: (N, C, H + 2 PH, W + 2 PW), or with other numbers before and behind; each piece its points,
 //   the first and the last what is padded; (N, C, D, H, W) likewise
 //
 //   placements of x          placements of y   forward and backward
 //   Shard<2> and beyond      the same          nothing, but where a piece has at most P points, and what a reader's own
-//                                              window needs
+//                                              window needs; circular: P points of the first and the last piece
 //   Shard<0>, Replicate      the same          nothing
 //   Shard<1>, Partial        does not compile: why::channels_are_cut, why::input_is_partial
 //
 // Nothing is copied: readers look images up, behind norm and activation. Of a concatenation the parts that are
 // upsampled or padded already are written out, each alone. vjp: the gradient of the padded field is stored by its
 // writer, then each point adds its images to its own, by its owner. Errors: CollectiveError where P >= H of a
-// reflection.
+// reflection, P > H of a circle.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +81,7 @@ constexpr void store_padded_forward(Planner& planner, const Node& node) {
   const Value value = planner.value_of(node.inputs[0]);
   bool padded = false;
   for (const Source& source : value.sources)
-    for (int d = 0; d < spatial_dimensions; ++d) padded |= node.window[d].periodic && has_images(source.pads[d]);
+    for (int d = 0; d < spatial_dimensions; ++d) padded |= node.window[d].periodic && source.pads[d] != Edge::zero;
   planner.set_value(node, padded ? planner.stored(node, value) : value);
 }
 
@@ -146,5 +148,9 @@ template <int... Points>
 struct ReflectionPad3d : detail::PadLayer<ReflectionPad3d<Points...>, 3, Edge::reflect, Points...> {};
 template <int... Points>
 struct ReplicationPad3d : detail::PadLayer<ReplicationPad3d<Points...>, 3, Edge::replicate, Points...> {};
+template <int... Points>
+struct CircularPad2d : detail::PadLayer<CircularPad2d<Points...>, 2, Edge::periodic, Points...> {};
+template <int... Points>
+struct CircularPad3d : detail::PadLayer<CircularPad3d<Points...>, 3, Edge::periodic, Points...> {};
 
 }  // namespace halogen

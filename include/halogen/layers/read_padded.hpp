@@ -39,11 +39,23 @@ constexpr Traced with_constant_edges(Traced x, Node& node, const WindowOptions<D
   return x;
 }
 
-/// The node reads x through its windows. Where a boundary reflects or replicates, or has a constant, it reads a padded
-/// x without padding of its own. Its level is that of a window that pads with zeros, so that a Residual can add x.
+/// Windows that go on at the other end do so by themselves where they keep the extents. Else the field that they read,
+/// and the gradient that is gathered through them, would have other periods than their outputs: they read a pad.
+constexpr void pad_periodic(Window (&windows)[spatial_dimensions]) {
+  for (Window& window : windows) {
+    const bool keeps = window.stride == 1 && window.padding_of_both() == window.footprint() - 1 && !window.ceil;
+    if (!window.periodic || keeps) continue;
+    window.periodic = false;
+    if (window.padding_of_both() > 0) window.pads = Edge::periodic;
+  }
+}
+
+/// The node reads x through its windows. Where a boundary has images or a constant, it reads a padded x without padding
+/// of its own. Its level is that of a window that pads with zeros, so that a Residual can add x.
 template <int Dimensions>
 constexpr void read_padded(Traced x, Node& node, const WindowOptions<Dimensions>& options, bool pads_zeros = true) {
   GraphDraft& graph = *x.graph;
+  pad_periodic(node.window);
   Window zeros[spatial_dimensions];
   std::ranges::copy(node.window, zeros);
   const auto pads_itself = [](Window(&windows)[spatial_dimensions]) {

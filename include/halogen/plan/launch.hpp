@@ -17,10 +17,12 @@ struct Source {
   bool resampled = false;
   int channels = 0;
   bool linear = false;                 ///< resampled between points, not to the nearest one
-  Edge pads[spatial_dimensions] = {};  ///< reflect, replicate: resampled to a field that a pad has made wider
+  Edge pads[spatial_dimensions] = {};  ///< else than zero: resampled to a field that a pad has made wider
   int more[spatial_dimensions] = {};   ///< pads: points at the end more than at the beginning
 
-  constexpr bool is_padded() const { return std::ranges::any_of(pads, has_images); }
+  constexpr bool is_padded() const {
+    return std::ranges::any_of(pads, [](Edge edge) { return edge != Edge::zero; });
+  }
   constexpr bool operator==(const Source&) const = default;
 };
 

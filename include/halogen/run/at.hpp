@@ -135,12 +135,7 @@ class LaunchAt {
   kernels::GradientReader<S> windowed_gradient(int operand) const {
     expect_pattern(operand, Pattern::Step::adjoint, "windowed_gradient", "Pattern::adjoint()");
     kernels::GradientReader<S> reader = gradient(operand);
-    for (int d = 0; d < spatial_dimensions; ++d) {
-      // Only where a whole field of inputs is a whole number of outputs does the gradient go on at the other end.
-      const index_t inputs = layout_.level(plan_.input_of(launch()).level).extent(d);
-      reader.frame.periodic[d] =
-          node().window[d].periodic && node().window[d].commensurate(inputs, reader.frame.extent[d]);
-    }
+    for (int d = 0; d < spatial_dimensions; ++d) reader.frame.periodic[d] = node().window[d].periodic;
     return reader;
   }
   /// An input of integers.

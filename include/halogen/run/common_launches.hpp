@@ -32,7 +32,10 @@ auto ResamplingAdjoint::rows(const LaunchAt<S>& at) {
   Adjoint rows{at.gradient(0), {}};
   const Source& source = at.plan().source_of(at.launch());
   const int coarse = at.plan().tensors[at.launch().output].level, fine = at.plan().input_of(at.launch()).level;
-  for (int d = 0; d < spatial_dimensions; ++d) rows.map[d] = resample(at.layout().levels(), source, coarse, fine, d);
+  for (int d = 0; d < spatial_dimensions; ++d) {
+    rows.map[d] = resample(at.layout().levels(), source, coarse, fine, d);
+    if constexpr (resampling == Resampling::padded) rows.padded.frame.periodic[d] = rows.map[d].wraps();
+  }
   return rows;
 }
 

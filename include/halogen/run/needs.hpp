@@ -144,14 +144,15 @@ HALOGEN_INLINE std::vector<LevelLayout> layout_levels(const Plan& plan, std::spa
   for (const Node& node : plan.graph.nodes)
     for (int d = 0; d < spatial_dimensions; ++d) {
       const Window& window = node.window[d];
-      if (window.pads != Edge::reflect) continue;
+      if (window.pads != Edge::reflect && window.pads != Edge::periodic) continue;
+      const bool mirrors = window.pads == Edge::reflect;
       const index_t extent = levels[static_cast<std::size_t>(plan.graph.nodes[node.inputs[0]].level)].extent(d);
-      const int reflected = window.padding + std::max(0, window.more_padding);
-      if (reflected >= extent)
-        throw CollectiveError("layer " + std::to_string(node.layer) + " reflects " + std::to_string(reflected) +
-                              " points at the ends of a " + spatial_names[d] + " of " + std::to_string(extent) +
-                              ": a mirror image has at most " + std::to_string(extent - 1) +
-                              "; pad less, or use ReplicateEdge");
+      const int images = window.padding + std::max(0, window.more_padding);
+      if (images > extent - mirrors)
+        throw CollectiveError("layer " + std::to_string(node.layer) + (mirrors ? " reflects " : " repeats ") +
+                              std::to_string(images) + " points at the ends of a " + spatial_names[d] + " of " +
+                              std::to_string(extent) + (mirrors ? ": a mirror image" : ": the other end") +
+                              " has at most " + std::to_string(extent - mirrors) + "; pad less, or use ReplicateEdge");
     }
   return levels;
 }
@@ -238,7 +239,7 @@ HALOGEN_INLINE Interval LaunchReads::after(const Launch& launch, Pattern::Step s
     return inside(tile > 1 ? window.input_of_tiles(computed, tile, output) : window.input_of(computed), input,
                   window.periodic);
   return inside(tile > 1 ? window.output_of_tiles(computed, tile, input) : window.output_of(computed), output,
-                window.periodic && window.commensurate(input, output));
+                window.periodic);
 }
 #endif
 

@@ -31,8 +31,8 @@ enum class WindowEnds : signed char { passed, shifted, causal, divided };
 /// (torch.nn.ConvTranspose2d).
 struct Window {
   int kernel = 1, stride = 1, dilation = 1, padding = 0;
-  int more_padding = 0;  ///< at the end, than at the beginning
-  bool periodic = false;
+  int more_padding = 0;   ///< at the end, than at the beginning
+  bool periodic = false;  ///< only where a whole field of inputs is a whole number of steps (layers/read_padded.hpp)
   bool transposed = false;
   int output_padding = 0;  ///< transposed: outputs more, at the end
   bool ceil = false;       ///< the last window may leave the field, where it begins in it or before (ceil_mode)
@@ -42,7 +42,7 @@ struct Window {
   int up = 0, down = 0;           ///< of a sampling: outputs are up / down times as dense; 0: as the extents say
   Edge beyond = Edge::replicate;  ///< of a sampling: what its taps read beyond an end, where it is not periodic
   double value = 0;               ///< of a sampling: what stands beyond an Edge::zero
-  Edge pads = Edge::zero;  ///< reflect, replicate: a pad, whose output o is the input's point o - padding, or its image
+  Edge pads = Edge::zero;         ///< else: a pad, whose output o is the input's point o - padding, or that one's image
   WindowEnds ends = WindowEnds::passed;  ///< where not passed: a neighbourhood, and padding is not asked
   int shift = 0;                         ///< divided: a window begins at this point
 
@@ -61,11 +61,6 @@ struct Window {
     if (!ceil) return room / stride + 1;
     const index_t extent = ceil_div(room, index_t{stride}) + 1;
     return extent - ((extent - 1) * stride >= input + padding);
-  }
-
-  /// Whether a whole field of inputs is a whole number of steps: only then do periodic windows fit at both ends.
-  constexpr bool commensurate(index_t inputs, index_t outputs) const {
-    return transposed ? inputs * stride == outputs : outputs * stride == inputs;
   }
 
   /// One window for all that make the same extents and cuts of the same input.
@@ -92,7 +87,7 @@ struct Window {
   /// At the beginning and at the end together.
   constexpr index_t padding_of_both() const { return 2 * index_t{padding} + more_padding; }
 
-  constexpr bool is_pad() const { return has_images(pads); }
+  constexpr bool is_pad() const { return pads != Edge::zero; }
 
   /// Smallest interval of inputs that the outputs need (transposed: unless stride and dilation leave gaps); may leave
   /// the field, where the boundary speaks.
@@ -139,8 +134,9 @@ struct Window {
 /// Resampling from `from` to `to` points, as PyTorch's `size=`. Nearest: output o reads input floor(o * from / to).
 /// Linear (align_corners=False): output o stands at (o + 1/2) * from / to - 1/2, clamped to the field, between two
 /// inputs. Extends periodically by itself: o + to reads from + what o reads.
-/// With an edge that reflects or replicates, a pad, behind the field of `more` points more than before it: output o
-/// reads input o - before(), or, beyond the ends, that point's image.
+/// With an edge, a pad, behind the field of `more` points more than before it: output o reads input o - before(), or,
+/// beyond the ends, that point's image. A periodic edge has no images to look up: the inputs go on beyond their ends,
+/// and so do the outputs, with their own extent as period.
 struct Resample {
   index_t from = 1, to = 1;
   bool linear = false;
@@ -149,13 +145,15 @@ struct Resample {
 
   constexpr bool operator==(const Resample&) const = default;
 
-  HALOGEN_FUNCTION constexpr bool pads() const { return has_images(edge); }
+  HALOGEN_FUNCTION constexpr bool pads() const { return edge != Edge::zero; }
+  HALOGEN_FUNCTION constexpr bool wraps() const { return edge == Edge::periodic; }
   HALOGEN_FUNCTION constexpr bool doubles() const { return to == 2 * from && !pads(); }
   HALOGEN_FUNCTION constexpr index_t before() const { return (to - from - more) / 2; }
   HALOGEN_FUNCTION constexpr index_t after() const { return before() + more; }
 
   /// Nearest, pads: the input that is read.
   HALOGEN_FUNCTION constexpr index_t source(index_t output) const {
+    if (wraps()) return output - before();
     if (pads()) return image_of(edge, output - before(), from);
     return from == to ? output : floor_div(output * from, to);
   }
@@ -166,6 +164,10 @@ struct Resample {
   };
   HALOGEN_FUNCTION constexpr Images images_of(index_t input) const {
     const index_t last = from - 1, width = before();
+    if (wraps()) {  // the outputs beyond one end stand, one period further, beyond the other
+      const index_t low = input - after(), high = input + to - from + width;
+      return {{low, low + (low < 0)}, {high, high + (high >= to)}};
+    }
     if (edge == Edge::replicate)
       return {{0, input == 0 ? width : 0}, {width + from, width + from + (input == last ? after() : 0)}};
     const index_t low = width - input, high = width + 2 * last - input;
@@ -205,6 +207,7 @@ struct Resample {
   /// end as its point does, so that ends of intervals suffice.
   constexpr Interval sources(const Interval& outputs) const {
     const Interval points{outputs.begin - before(), outputs.end - before()};
+    if (wraps()) return points;
     const auto images = [&](const Interval& beyond) -> Interval {
       if (beyond.empty()) return {};
       const index_t first = image_of(edge, beyond.begin, from), last = image_of(edge, beyond.end - 1, from);
@@ -216,6 +219,7 @@ struct Resample {
   }
   HALOGEN_FUNCTION constexpr Interval readers(const Interval& inputs) const {
     Interval all{inputs.begin + before(), inputs.end + before()};
+    if (wraps()) return hull(hull(all, images_of(inputs.begin).low), images_of(inputs.end - 1).high);
     const index_t lowest = before(), highest = from - 1 - after();  // whose reflections lie furthest out
     for (const index_t input : {inputs.begin, lowest, highest, inputs.end - 1}) {
       if (input < inputs.begin || input >= inputs.end) continue;

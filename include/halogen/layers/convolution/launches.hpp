@@ -2,7 +2,6 @@
 #pragma once
 
 #include "halogen/core/config.hpp"
-#include "halogen/layers/commensurate.hpp"
 #include "halogen/layers/convolution/kernels.hpp"
 #include "halogen/run/needs.hpp"
 
@@ -14,12 +13,15 @@ void check_transposed(const Node& node, int dimension, index_t input, index_t ou
 #if HALOGEN_BODIES
 HALOGEN_INLINE void check_transposed(const Node& node, int dimension, index_t input, index_t output) {
   Window window = node.window[dimension];
-  check_commensurate(node, window, input, output);
+  const std::string layer = "layer " + std::to_string(node.layer) + " (" + node.operation->name + ")";
+  if (window.periodic && output != input * window.stride)
+    throw CollectiveError(layer + " has a periodic window of stride " + std::to_string(window.stride) + " over " +
+                          std::to_string(input) + " points with " + std::to_string(output) +
+                          " outputs; it needs outputs = stride * extent: pad so much, or use Zero");
   window.output_padding = 0;
   const index_t least = window.output_extent(input), room = std::max(window.stride, window.dilation);
   if (output >= least && output < least + room) return;
-  throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") makes " +
-                        std::to_string(least) + " to " + std::to_string(least + room - 1) + " of " +
+  throw CollectiveError(layer + " makes " + std::to_string(least) + " to " + std::to_string(least + room - 1) + " of " +
                         std::to_string(input) + " " + spatial_points[dimension] + "s, the skip has " +
                         std::to_string(output) + ": give it the stride of what led down");
 }
@@ -62,9 +64,6 @@ struct ConvolutionForward : ConvolutionLaunch<Pass::forward> {
 
 struct ConvolutionInputGradient : ConvolutionLaunch<Pass::input_gradient> {
   static constexpr const char *label = "halogen::conv2d_input_gradient", *suffix = " input gradient";
-  static void check(const Node& node, int dimension, index_t input, index_t output) {
-    check_commensurate(node, node.window[dimension], input, output);
-  }
   template <class S, Form F>
   static void run(const LaunchAt<S>& at) {
     const ConvolutionRun<S, Pass::input_gradient> run(at, label);
@@ -74,7 +73,6 @@ struct ConvolutionInputGradient : ConvolutionLaunch<Pass::input_gradient> {
 
 struct ConvolutionGradients : ConvolutionLaunch<Pass::both_gradients> {
   static constexpr const char *label = "halogen::conv2d_gradients", *suffix = " gradients";
-  static constexpr auto check = ConvolutionInputGradient::check;
   template <class S, Form F>
   static void run(const LaunchAt<S>& at) {
     constexpr ConvolutionForm form(F);
