@@ -46,11 +46,12 @@ struct CrossCoarse : hg::Module<CrossCoarse> {
   }
 };
 /// A coarse field looks at a fine one, turned and normed.
-struct LooksBack : hg::Module<LooksBack> {
+template <class... Options>
+struct LooksBack : hg::Module<LooksBack<Options...>> {
   constexpr hg::Traced forward(hg::Traced x) const {
     constexpr hg::Named<"fine", hg::Conv2d<2, 8, hg::Kernel<3>, hg::Padding<1>>> fine;
     constexpr hg::Named<"coarse", hg::Conv2d<8, 8, hg::Kernel<2>, hg::Stride<2>>> coarse;
-    constexpr hg::Named<"attn", hg::CrossAttention<8, 2, 8, hg::QueryKeyNorm<>, hg::Rotary<2>>> attention;
+    constexpr hg::Named<"attn", hg::CrossAttention<8, 2, 8, hg::QueryKeyNorm<>, hg::Rotary<2>, Options...>> attention;
     constexpr hg::Named<"last", hg::Conv2d<16, 2>> last;
     const hg::Traced points = fine(x);
     const hg::Traced seen = attention(coarse(points), points);
@@ -59,28 +60,32 @@ struct LooksBack : hg::Module<LooksBack> {
 };
 
 /// A bias that the network makes, one for each head; grouped queries, turned; beside windows of the field.
-struct Between : hg::Module<Between> {
+template <int Heads = 4, int KeyHeads = 2, class... Options>
+struct Between : hg::Module<Between<Heads, KeyHeads, Options...>> {
+  static constexpr int channels = 4 * Heads;
+  using Attention = hg::MultiheadAttention<channels, Heads, hg::KeyValueHeads<KeyHeads>, hg::Rotary<2>, Options...>;
   constexpr hg::Traced forward(hg::Traced x) const {
-    constexpr hg::Named<"first", hg::Conv2d<2, 16, hg::Kernel<3>, hg::Padding<1>>> first;
-    constexpr hg::Named<"bias", hg::Conv2d<2, 4>> bias;
-    constexpr hg::Named<"block",
-                        hg::TransformerBlock<16, hg::MultiheadAttention<16, 4, hg::KeyValueHeads<2>, hg::Rotary<2>>>>
-        block;
-    constexpr hg::Named<"last", hg::Conv2d<16, 2, hg::Kernel<3>, hg::Padding<1>>> last;
+    constexpr hg::Named<"first", hg::Conv2d<2, channels, hg::Kernel<3>, hg::Padding<1>>> first;
+    constexpr hg::Named<"bias", hg::Conv2d<2, Heads>> bias;
+    constexpr hg::Named<"block", hg::TransformerBlock<channels, Attention>> block;
+    constexpr hg::Named<"last", hg::Conv2d<channels, 2, hg::Kernel<3>, hg::Padding<1>>> last;
     return last(block(first(x), hg::KeyBias{bias(x)}));
   }
 };
-using Relative =  // by heads where there are three ranks or more
-    hg::Sequential<hg::Conv2d<2, 12>, hg::MultiheadAttention<12, 12, hg::RelativeBias<14, 13>>, hg::Conv2d<12, 2>>;
+template <int Channels, int Heads, class... Options>
+using Relative = hg::Sequential<hg::Conv2d<2, Channels>,
+                                hg::MultiheadAttention<Channels, Heads, hg::RelativeBias<14, 13>, Options...>,
+                                hg::Conv2d<Channels, 2>>;
 using RelativeVolume =
     hg::Sequential<hg::Linear<2, 4>, hg::MultiheadAttention<4, 2, hg::RelativeBias<6, 6, 7>>, hg::Linear<4, 2>>;
 template <class... Options>
 using Dropping =
     hg::Sequential<hg::Conv2d<2, 8>, hg::MultiheadAttention<8, 4, hg::KeyValueHeads<2>, Options...>, hg::Conv2d<8, 2>>;
 
-struct WithToken : hg::Module<WithToken> {
+template <class... Options>
+struct WithToken : hg::Module<WithToken<Options...>> {
   hg::Named<"first", hg::Conv2d<2, 4>> first;
-  hg::Named<"attn", hg::MultiheadAttention<4, 1>> attention;
+  hg::Named<"attn", hg::MultiheadAttention<4, 1, Options...>> attention;
   hg::Named<"last", hg::Conv2d<4, 2>> last;
   constexpr hg::Traced forward(hg::Traced x) const {
     const auto seen = attention(first(x), hg::ClassToken<4>::part(x));
@@ -116,9 +121,9 @@ TEST_CASE("a bias of distances, a mask and a bias of keys: PyTorch's") {
 }
 
 TEST_CASE("in networks: every mesh as one rank, finite differences") {
-  support::check_composition<Between, 2, 2>({2, 12, 11});
-  support::check_composition<LooksBack, 2, 2>({2, 12, 24});
-  support::check_composition<Relative, 2, 2>({2, 12, 11});
+  support::check_composition<Between<>, 2, 2>({2, 12, 11});
+  support::check_composition<LooksBack<>, 2, 2>({2, 12, 24});
+  support::check_composition<Relative<12, 12>, 2, 2>({2, 12, 11});  // by heads where there are three ranks or more
   support::check_composition<RelativeVolume, 2, 2, false, support::VolumeMesh>({1, 6, 6, 7});
 }
 
@@ -165,7 +170,7 @@ TEST_CASE("a batch that is cut unevenly: a mask lies as the samples do") {
   const auto usual = hg::distribute_tensor<Image>(mesh, {3, 2, 12, 11}, values);
   Image uneven(mesh, {hg::Cut::of_sizes({1, 2}), usual.cut(1), usual.cut(2), usual.cut(3)});
   hg::redistribute_to(usual, uneven);
-  const auto parameters = hg::initial_parameters<Between, double>(1);
+  const auto parameters = hg::initial_parameters<Between<>, double>(1);
   const auto gradient = [&](const Image& x) {
     auto step = hg::value_and_grad([&](auto net) { return hg::mean(hg::square(net(x))); });
     return hg::redistribute<hg::Replicate>(std::get<1>(step(parameters))).to_host();
@@ -207,18 +212,35 @@ TEST_CASE("what attention sends is what a dry run says") {
   using hg::ContextParallel;
   check(Dropping<hg::ParallelBy<ContextParallel::ring>>{}, 12, 11);
   check(Dropping<>{}, 12, 12);
-  check(LooksBack{}, 12, 24);
-  check(Between{}, 12, 12);
-  check(WithToken{}, 12, 11);
-  check(Between{}, 12, 12, hg::bfloat16());
+  check(LooksBack<>{}, 12, 24);
+  check(Between<>{}, 12, 12);
+  check(WithToken<>{}, 12, 11);
+  check(Between<>{}, 12, 12, hg::bfloat16());
 }
-TEST_CASE("deterministic: finite differences, and the same bits on every mesh that takes the points in their order") {
+TEST_CASE("deterministic: finite differences, and one rank's bits on every mesh") {
   support::check_composition<Same, 2, 2>();
-  const auto parameters = support::numbers<float>(hg::Parameters<Same, float>::count, 1);
-  const auto input = support::numbers<float>(2 * 2 * 12 * 11, 2);
-  const auto one = support::infer<Same, 2>(support::alone(), {2, 12, 11}, parameters, input);
-  for (const auto& mesh : support::meshes(2))
-    if (mesh.extents()[2] == 1) CHECK(support::infer<Same, 2>(mesh, {2, 12, 11}, parameters, input) == one);
+  const auto check = []<class Model>(Model, hg::index_t height, hg::index_t width) {
+    const std::array<hg::index_t, 3> extents{2, height, width};
+    const auto parameters = support::numbers<float>(hg::Parameters<Model, float>::count, 1);
+    const auto input = support::numbers<float>(2 * 2 * height * width, 2);
+    const auto label = support::numbers<float>(2 * 2 * height * width, 3);
+    const auto run = [&](const auto& mesh) {
+      return support::train_once<Model, 2, 2, support::InnerProduct>(mesh, extents, parameters, input, {height, width},
+                                                                     label);
+    };
+    const auto one = run(support::alone());
+    for (const auto& mesh : support::meshes(2)) {
+      CAPTURE(support::text(mesh));
+      const auto result = run(mesh);
+      CHECK(result.output == one.output);
+      CHECK(result.input_gradient == one.input_gradient);  // of a bias of keys too
+    }
+  };
+  check(Same{}, 12, 11);
+  check(Between<5, 5, SameBits>{}, 12, 11);  // gathered: no ranks here divide 5 heads
+  check(Relative<10, 5, SameBits, hg::AttentionDropout<std::ratio<1, 4>>>{}, 12, 11);
+  check(LooksBack<SameBits>{}, 12, 24);
+  check(WithToken<SameBits>{}, 12, 11);
 }
 TEST_CASE("... of causal signals") {
   const auto check = []<class Model>(Model) {

@@ -472,6 +472,8 @@ def references(chosen):
                     continue
                 if y.numel() == 0 or not bool(torch.isfinite(y).all()):  # a dilated maximum of nothing but padding
                     continue
+                if y.abs().max() < 1e-9:  # a norm of points that are equal: rounding alone, which is each one's own
+                    continue
                 g = torch.randn_like(y)
                 (y * g).sum().backward()
                 flat = lambda all_of: torch.cat([t.reshape(-1) for t in all_of] or [torch.zeros(0, dtype=torch.float64)])

@@ -26,6 +26,7 @@
 #include "halogen/array/attention_by_heads.hpp"
 #include "halogen/array/attention_dropout.hpp"
 #include "halogen/array/attention_operands.hpp"
+#include "halogen/array/attention_order.hpp"
 #include "halogen/array/attention_zigzag.hpp"
 #include "halogen/halo/kept_moves.hpp"
 
@@ -168,25 +169,33 @@ struct Attention
       const ContextParallel way = chosen_way(query, key, value);
       if (way == ContextParallel::deterministic) {
         using Gathered = detail::field_gathered<S, Where>;
-        return attended(query, redistribute<Gathered>(key), redistribute<Gathered>(value), *logsumexp);
+        return attended(query, keys_in_order(redistribute<Gathered>(key)), keys_in_order(redistribute<Gathered>(value)),
+                        *logsumexp, {.keys = true});
       }
       if (way == ContextParallel::all_to_all) {
         using Moved = detail::field_by_heads<S, Where>;
-        ByHeads& kept = by_heads->emplace(
-            ByHeads{redistribute<Moved>(query), redistribute<Moved>(key), redistribute<Moved>(value), {}, {}});
-        kept.output = attended(kept.query, kept.key, kept.value, kept.logsumexp);
-        return redistribute_to(kept.output, result_like(query, value));
+        ByHeads& kept = by_heads->emplace(ByHeads{queries_in_order(redistribute<Moved>(query)),
+                                                  keys_in_order(redistribute<Moved>(key)),
+                                                  keys_in_order(redistribute<Moved>(value)),
+                                                  {},
+                                                  {}});
+        kept.output = attended(kept.query, kept.key, kept.value, kept.logsumexp, all_in_order);
+        return redistribute_to(queries_as_before(kept.output), result_like(query, value));
       }
       if (way == ContextParallel::zigzag) {
         const auto result = result_like(query, value);
         Zigzag& moved = zigzag(query, key, value);
         by_zigzag->emplace(moved.forward(scale(query.extent(3)), detail::head_rows(query).read_only(),
                                          detail::head_rows(key).read_only(), detail::head_rows(value).read_only(),
-                                         terms_beside(query, key, moved.query_positions()), detail::head_rows(result)));
+                                         terms_beside(query, key, moved.query_positions(), {}),
+                                         detail::head_rows(result)));
         return result;
       }
     }
-    return attended(query, key, value, *logsumexp);
+    if constexpr (detail::cuts_sequence<Where>)
+      return attended(query, key, value, *logsumexp, {});
+    else
+      return attended(query, keys_in_order(key), keys_in_order(value), *logsumexp, {.keys = true});
   }
 
   /// For explain: which way it goes.
@@ -226,11 +235,32 @@ struct Attention
 
   /// What kernels are told of pairs of queries at such positions and keys.
   template <class Query, class Key>
-  kernels::PairTerms<T> terms_beside(const Query& query, const Key& key, const kernels::Positions& at) const {
+  kernels::PairTerms<T> terms_beside(const Query& query, const Key& key, const kernels::Positions& at,
+                                     detail::InOrder in) const {
     kernels::PairTerms<T> terms;
-    if constexpr (has_bias) terms.bias = detail::pair_bias<const T>(*bias, query, numbers.get());
-    terms.dropout = dropout->template beside<T>(query, at, key, options.dropout_p, options.generator, numbers.get());
+    if constexpr (has_bias) terms.bias = detail::pair_bias<const T>(*bias, query, numbers.get(), in);
+    terms.dropout =
+        dropout->template beside<T>(query, at, key, options.dropout_p, options.generator, numbers.get(), in);
     return terms;
+  }
+
+  static constexpr detail::InOrder all_in_order{true, true};
+  /// All queries or all keys, moved to the order of their numbers, or back.
+  template <class Field>
+  Field queries_in_order(const Field& field) const {
+    return numbers ? detail::rows_in_order(field, numbers->query_order, false) : field;
+  }
+  template <class Field>
+  Field queries_as_before(const Field& field) const {
+    return numbers ? detail::rows_in_order(field, numbers->query_order, true) : field;
+  }
+  template <class Field>
+  Field keys_in_order(const Field& field) const {
+    return numbers ? detail::rows_in_order(field, numbers->key_order, false) : field;
+  }
+  template <class Field>
+  Field keys_as_before(const Field& field) const {
+    return numbers ? detail::rows_in_order(field, numbers->key_order, true) : field;
   }
 
   template <class Query>
@@ -259,7 +289,6 @@ struct Attention
   template <class Query, class Key, class Value>
   detail::AttentionWay way(const Query& query, const Key& key, const Value& value) const {
     detail::AttentionWay way = detail::attention_way<Where>(query, key, value, options.is_causal);
-    way.has_bias = has_bias;
     if constexpr (has_bias) way.bias_is_cut = detail::bias_is_cut<typename BiasPart::placed>;
     return way;
   }
@@ -274,12 +303,12 @@ struct Attention
 
   /// Of fields that lie so: by the ring of the ranks that cut their sequence.
   template <class Query, class Key, class Value, class Sums>
-  auto attended(const Query& query, const Key& key, const Value& value, Sums& sums) const {
+  auto attended(const Query& query, const Key& key, const Value& value, Sums& sums, detail::InOrder in) const {
     const auto result = result_like(query, value);
     if (sums.empty()) sums = result_like(query, value, false);
     ring(query, key, value)
         .forward(scale(query.extent(3)), detail::head_rows(query).read_only(), detail::head_rows(key).read_only(),
-                 detail::head_rows(value).read_only(), terms_beside(query, key, positions_of(query)),
+                 detail::head_rows(value).read_only(), terms_beside(query, key, positions_of(query), in),
                  detail::head_rows(result), detail::head_rows(sums));
     return result;
   }

@@ -14,13 +14,32 @@
 
 namespace halogen::detail {
 
+using PositionTable = Lasting<Kokkos::View<int*, memory_space>>;
+
+/// Positions in the order of their numbers, and the numbers in this order. Empty where that order is the sequence's.
+struct PositionOrder {
+  PositionTable positions, numbers;
+  bool moves() const { return positions.extent(0) > 0; }
+};
+
+/// Which of the two stand in the order of their numbers, where they have one of their own.
+struct InOrder {
+  bool queries = false, keys = false;
+};
+
 /// The numbers of positions, where the order of the sequences depends on the mesh: of all queries and all keys. Where
 /// the bias is a table of relative positions, a query at n reads entry n - m + centre for a key at m.
 struct PairNumbers {
-  Lasting<Kokkos::View<int*, memory_space>> queries, keys;
+  PositionTable queries, keys;
   index_t count = 0;  ///< those of queries are below
   bool of_table = false;
   index_t centre = 0;
+  PositionOrder query_order, key_order;  ///< of deterministic attention
+
+  const int* of_queries(InOrder in) const {
+    return (in.queries && query_order.moves() ? query_order.numbers : queries).data();
+  }
+  const int* of_keys(InOrder in) const { return (in.keys && key_order.moves() ? key_order.numbers : keys).data(); }
 };
 
 /// Why a bias cannot stand beside operands placed at Where; void where it can. Along a mesh dimension it lies as they
@@ -80,9 +99,9 @@ void check_bias(const Bias& bias, const Query& query, const Key& key, bool is_ta
   if (!is_table && bias.extent(3) != key.extent(2)) wrong(3, key.extent(2));
 }
 
-/// How kernels read this rank's part of a bias beside these queries.
+/// How kernels read this rank's part of a bias beside these queries. A mask lies in the order of the sequences.
 template <class T, class Bias, class Query>
-kernels::PairBias<T> pair_bias(const Bias& bias, const Query& query, const PairNumbers* numbers) {
+kernels::PairBias<T> pair_bias(const Bias& bias, const Query& query, const PairNumbers* numbers, InOrder in) {
   const auto view = strided_view(bias);
   kernels::PairBias<T> pairs;
   pairs.data = view.data;
@@ -95,10 +114,14 @@ kernels::PairBias<T> pair_bias(const Bias& bias, const Query& query, const PairN
   pairs.head_stride = stride(1, query.offset(1));
   pairs.query_stride = stride(2, 0);
   pairs.key_stride = stride(3, 0);
-  if (numbers != nullptr && numbers->of_table) {
+  if (numbers == nullptr) return pairs;
+  if (numbers->of_table) {
     pairs.data += numbers->centre * view.stride[3];
     pairs.query_stride = view.stride[3], pairs.key_stride = -view.stride[3];
-    pairs.numbers = numbers->keys.data();
+    pairs.query_numbers = numbers->of_queries(in), pairs.key_numbers = numbers->of_keys(in);
+  } else {
+    if (in.queries) pairs.query_numbers = numbers->query_order.positions.data();
+    if (in.keys) pairs.key_numbers = numbers->key_order.positions.data();
   }
   return pairs;
 }

@@ -51,8 +51,7 @@ struct AttentionWay {
   int parts;                                             ///< of the heads, if those ranks cut them
   bool is_causal;                                        ///< then a piece goes round half of the ranks
   index_t moved_queries, moved_keys;                     ///< where causal: that change ranks for a zigzag ring
-  bool has_bias = false;
-  bool bias_is_cut = false;  ///< along queries or heads: by heads it is not at hand
+  bool bias_is_cut = false;                              ///< along queries or heads: by heads it is not at hand
 
   static constexpr index_t rows_that_move = 64;  ///< of a rank: fewer are not moved unasked to balance them
 
@@ -79,11 +78,6 @@ struct AttentionWay {
       return moves ? zigzag : ring;
     }
     if (asked == deterministic && can_go_by_heads()) return all_to_all;
-    if (asked == deterministic && has_bias)
-      throw CollectiveError("attention: with a mask or bias it is deterministic by heads alone, and " +
-                            std::to_string(parts) + " ranks do not divide " + std::to_string(query_heads) +
-                            " heads of queries and " + std::to_string(key_heads) +
-                            " of keys, or the bias is cut: use as many heads, Replicate, or another ContextParallel");
     if (bias_is_cut)
       throw CollectiveError(
           "attention: the bias is cut along queries or heads, so a rank lacks what its new rows or heads ask: give it "

@@ -34,7 +34,7 @@ class RandomPairs {
   /// `probability` is 0.
   template <class T, class Query, class Key>
   kernels::PairDropout<T> beside(const Query& query, const kernels::Positions& at, const Key& key, double probability,
-                                 const Generator& generator, const PairNumbers* numbers) {
+                                 const Generator& generator, const PairNumbers* numbers, InOrder in) {
     kernels::PairDropout<T> dropout;
     if (probability == 0) return dropout;
     const index_t all = numbers == nullptr ? query.extent(2) : numbers->count;
@@ -47,13 +47,13 @@ class RandomPairs {
                                     .all_heads = query.extent(1),
                                     .all_positions = all,
                                     .at = at,
-                                    .numbers = numbers == nullptr ? nullptr : numbers->queries.data()};
+                                    .numbers = numbers == nullptr ? nullptr : numbers->of_queries(in)};
     const FillRandomBits of_keys{.to = nullptr,
                                  .generator = generator,
                                  .offset = std::uint64_t{1} << 63,
                                  .positions = key.extent(2),
                                  .at = kernels::Positions::of({0, key.extent(2)}),
-                                 .numbers = numbers == nullptr ? nullptr : numbers->keys.data()};
+                                 .numbers = numbers == nullptr ? nullptr : numbers->of_keys(in)};
     queries_ = filled(of_queries, query.local_extent(0) * of_queries.heads * of_queries.positions);
     keys_ = filled(of_keys, key.extent(2));
     dropout.queries = queries_.data(), dropout.keys = keys_.data();

@@ -18,15 +18,13 @@ struct AttentionPlace {
   bool is_causal;
   ContextParallel parallel;
   ValueBytes bytes;
-  bool has_bias = false;
 
   int ranks() const { return queries.parts(); }
   ContextParallel way() const {
-    AttentionWay way{
+    return AttentionWay{
         query_heads, key_heads, queries.extent(),          keys.extent(),         width + value_width, ranks(),
-        ranks(),     is_causal, moved_for_zigzag(queries), moved_for_zigzag(keys)};
-    way.has_bias = has_bias;
-    return way.chosen(parallel);
+        ranks(),     is_causal, moved_for_zigzag(queries), moved_for_zigzag(keys)}
+        .chosen(parallel);
   }
 };
 

@@ -32,12 +32,12 @@ using gradient_beside = typename field_of<T, placed_at<Field>>::type;
 template <bool PullsQuery, bool PullsKeys, class Node, class Query, class Key, class Value, class Output, class Sums,
           class OfBias>
 auto attention_gradients(const Node& node, const Query& query, const Key& key, const Value& value, const Output& output,
-                         const Output& owed, const Sums& logsumexp, const OfBias& of_bias) {
+                         const Output& owed, const Sums& logsumexp, const OfBias& of_bias, InOrder in) {
   typename Node::Ring::Pulled pulled;
   pulled.saved.query = head_rows(query).read_only();
   pulled.saved.key = head_rows(key).read_only();
   pulled.saved.value = head_rows(value).read_only();
-  pulled.bias = of_bias(query);
+  pulled.bias = of_bias(query, in);
   pulled.apart = node.options.parallel == ContextParallel::deterministic;
   pulled.saved.gradient = head_rows(owed).read_only();
   pulled.output = head_rows(output).read_only();
@@ -56,10 +56,10 @@ auto attention_gradients(const Node& node, const Query& query, const Key& key, c
   const double scale = node.scale(query.extent(3));
   if (node.by_zigzag->has_value()) {
     auto& zigzag = node.zigzag(query, key, value);
-    pulled.saved.terms = node.terms_beside(query, key, zigzag.query_positions());
+    pulled.saved.terms = node.terms_beside(query, key, zigzag.query_positions(), in);
     zigzag.backward(scale, **node.by_zigzag, pulled);
   } else {
-    pulled.saved.terms = node.terms_beside(query, key, node.positions_of(query));
+    pulled.saved.terms = node.terms_beside(query, key, node.positions_of(query), in);
     pulled.saved.logsumexp = head_rows(logsumexp).read_only();
     node.ring(query, key, value).backward(scale, pulled);
   }
@@ -69,9 +69,10 @@ auto attention_gradients(const Node& node, const Query& query, const Key& key, c
 /// What is collected for a bias that a gradient is asked of: sums of this rank's pairs.
 template <bool Pulls, class Node>
 struct PairBiasGradient {
+  PairBiasGradient() = default;
   explicit PairBiasGradient(const Node&) {}
   template <class Query>
-  kernels::PairBias<typename Node::T> operator()(const Query&) const {
+  kernels::PairBias<typename Node::T> operator()(const Query&, InOrder) const {
     return {};
   }
 };
@@ -86,8 +87,8 @@ struct PairBiasGradient<true, Node> {
   explicit PairBiasGradient(const Node& node)
       : sums(Sums::make_shape(node.bias->mesh(), node.bias->cuts()), Sums::Start::zeros), numbers(node.numbers.get()) {}
   template <class Query>
-  kernels::PairBias<T> operator()(const Query& query) const {
-    return pair_bias<T>(sums, query, numbers);
+  kernels::PairBias<T> operator()(const Query& query, InOrder in) const {
+    return pair_bias<T>(sums, query, numbers, in);
   }
   template <class All>
   void pass(const Node& node, All& gradients) const {
@@ -95,24 +96,28 @@ struct PairBiasGradient<true, Node> {
   }
 };
 
-/// Of keys and values that every rank gathers: dq as forward has seen them, dk and dv of the own keys by all queries.
-template <bool PullsQuery, bool PullsKeys, class Node, class Query, class Key, class Value, class Output, class OfBias>
+/// Of keys and values that every rank gathers: dq as forward has seen them; dk, dv and the bias's gradient of the own
+/// keys by all queries, so that a bias of keys is summed by one rank.
+template <bool PullsQuery, bool PullsKeys, bool PullsBias, class Node, class Query, class Key, class Value,
+          class Output>
 auto gathered_gradients(const Node& node, const Query& query, const Key& key, const Value& value, const Output& output,
-                        const Output& owed, const OfBias& of_bias) {
+                        const Output& owed, const PairBiasGradient<PullsBias, Node>& of_bias) {
   using Where = typename Node::Where;
   using Operand = field_gathered<typename Node::S, Where>;
   using Result = field_gathered<typename Node::T, Where>;
   std::tuple<Output, Output, Output> found;
   if constexpr (PullsQuery) {
-    const auto keys = redistribute<Operand>(key), values = redistribute<Operand>(value);
-    std::get<0>(found) = std::get<0>(
-        attention_gradients<true, false>(node, query, keys, values, output, owed, *node.logsumexp, of_bias));
+    const auto keys = node.keys_in_order(redistribute<Operand>(key));
+    const auto values = node.keys_in_order(redistribute<Operand>(value));
+    std::get<0>(found) =
+        std::get<0>(attention_gradients<true, false>(node, query, keys, values, output, owed, *node.logsumexp,
+                                                     PairBiasGradient<false, Node>{}, InOrder{.keys = true}));
   }
-  if constexpr (PullsKeys) {
-    const auto all = redistribute<Operand>(query);
-    const auto of_output = redistribute<Result>(output), of_owed = redistribute<Result>(owed);
-    const auto sums = redistribute<Result>(*node.logsumexp);
-    const auto of_keys = attention_gradients<false, true>(node, all, key, value, of_output, of_owed, sums, of_bias);
+  if constexpr (PullsKeys || PullsBias) {
+    const auto whole = [&](const auto& of) { return node.queries_in_order(redistribute<Result>(of)); };
+    const auto all = node.queries_in_order(redistribute<Operand>(query));
+    const auto of_keys = attention_gradients<false, PullsKeys>(
+        node, all, key, value, whole(output), whole(owed), whole(*node.logsumexp), of_bias, InOrder{.queries = true});
     std::get<1>(found) = std::get<1>(of_keys), std::get<2>(found) = std::get<2>(of_keys);
   }
   return found;
@@ -139,23 +144,29 @@ void pull(const Attention<Q, K, V, Bias...>& node, const C& cotangent, All& grad
   bool gathered = false;
   if constexpr (cuts_sequence<typename Node::Where>)
     gathered = node.chosen_way(query, key, value) == ContextParallel::deterministic;
-  if (!gathered && !node.by_heads->has_value())
+  if constexpr (!cuts_sequence<typename Node::Where>) {
     found =
-        attention_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, *node.logsumexp, of_bias);
+        attention_gradients<pulls_query, pulls_keys>(node, query, node.keys_in_order(key), node.keys_in_order(value),
+                                                     output, owed, *node.logsumexp, of_bias, InOrder{.keys = true});
+    dk = node.keys_as_before(dk), dv = node.keys_as_before(dv);
+  } else if (!gathered && !node.by_heads->has_value())
+    found = attention_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, *node.logsumexp,
+                                                         of_bias, InOrder{});
   if constexpr (cuts_sequence<typename Node::Where>) {
     if (gathered) found = gathered_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, of_bias);
     if (node.by_heads->has_value()) {
       const auto& kept = **node.by_heads;
       using Moved = std::decay_t<decltype(kept.output)>;
       const auto there = attention_gradients<pulls_query, pulls_keys>(
-          node, kept.query, kept.key, kept.value, kept.output, redistribute<Moved>(owed), kept.logsumexp, of_bias);
+          node, kept.query, kept.key, kept.value, kept.output, node.queries_in_order(redistribute<Moved>(owed)),
+          kept.logsumexp, of_bias, Node::all_in_order);
       const auto back = [&](const Moved& from, const auto& field) {
         return redistribute_to(from,
                                Gradient(Gradient::make_shape(field.mesh(), field.cuts()), Gradient::Start::unwritten));
       };
-      if constexpr (pulls_query) dq = back(std::get<0>(there), query);
-      if constexpr (has_variable<K>) dk = back(std::get<1>(there), key);
-      if constexpr (has_variable<V>) dv = back(std::get<2>(there), value);
+      if constexpr (pulls_query) dq = back(node.queries_as_before(std::get<0>(there)), query);
+      if constexpr (has_variable<K>) dk = back(node.keys_as_before(std::get<1>(there)), key);
+      if constexpr (has_variable<V>) dv = back(node.keys_as_before(std::get<2>(there)), value);
     }
   }
   if constexpr (has_variable<Q>) backward_from(std::get<0>(node.parts), dq, gradients);

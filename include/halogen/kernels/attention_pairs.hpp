@@ -11,20 +11,23 @@
 namespace halogen::kernels {
 
 /// A number of each pair: data[sample, head, n(query) * query_stride + n(key) * key_stride]. n is the number that a
-/// table gives a global position, or without a table the position.
+/// list gives a global position, or without a list the position.
 ///   a mask (N, H, L, S)       query_stride S, key_stride 1; 0 for a dimension of extent 1
 ///   of relative positions     query_stride 1, key_stride -1, numbers by rows of the table
 template <class T>
 struct PairBias {
   T* data = nullptr;  ///< none where null
   index_t sample_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;
-  const int* numbers = nullptr;  ///< of all positions
+  const int *query_numbers = nullptr, *key_numbers = nullptr;  ///< of all positions
 
   HALOGEN_FUNCTION T& at(const AttentionShape& shape, index_t sample, index_t head, index_t query, index_t key) const {
-    const index_t q = number(shape.query_positions.at(query)), k = number(shape.key_positions.at(key));
+    const index_t q = number(query_numbers, shape.query_positions.at(query));
+    const index_t k = number(key_numbers, shape.key_positions.at(key));
     return data[sample * sample_stride + head * head_stride + q * query_stride + k * key_stride];
   }
-  HALOGEN_FUNCTION index_t number(index_t position) const { return numbers == nullptr ? position : numbers[position]; }
+  HALOGEN_FUNCTION static index_t number(const int* numbers, index_t position) {
+    return numbers == nullptr ? position : numbers[position];
+  }
   /// 0 where there is none.
   HALOGEN_FUNCTION std::remove_const_t<T> value(const AttentionShape& shape, index_t sample, index_t head,
                                                 index_t query, index_t key) const {

@@ -1,4 +1,4 @@
-// Attention of the points of a level: the options that attention layers share, and their functions.
+// Attention of the points of a level: the functions of which attention layers are made.
 #pragma once
 
 #include <array>
@@ -7,108 +7,21 @@
 #include <ratio>
 
 #include "halogen/array/attention_traffic.hpp"
-#include "halogen/array/piece_numbers.hpp"
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/pieces.hpp"
 #include "halogen/autograd/reshaped.hpp"
 #include "halogen/layers/attend_together.hpp"
+#include "halogen/layers/attention_numbers.hpp"
+#include "halogen/layers/attention_options.hpp"
 #include "halogen/layers/chunk.hpp"
 #include "halogen/layers/class_token.hpp"
 #include "halogen/layers/function.hpp"
 #include "halogen/layers/key_terms.hpp"
-#include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/rotary_embedding.hpp"
 
 namespace halogen {
 
-/// A point attends to itself and to those before it. Of signals (N, C, W) alone: planes and volumes have no order.
-template <bool On = true>
-struct IsCausal {};
-/// Queries and keys are turned as RotaryEmbedding1d, 2d or 3d does.
-template <int Dimensions, int Base = 10000>
-struct Rotary {};
-/// Queries and keys are normed over the channels of each head before: by LayerNorm or RMSNorm, as timm's qk_norm.
-template <template <int, class> class Norm = LayerNorm>
-struct QueryKeyNorm {};
-/// How it goes where ranks share a sample (array/attention_by_heads.hpp); automatic by default.
-template <ContextParallel Way>
-struct ParallelBy {};
-/// Grouped queries (Ainslie et al. 2023): keys and values have Count heads, of which the heads are a multiple.
-template <int Count>
-struct KeyValueHeads {};
-/// A bias that is learned for each head and each distance of two points, along all dimensions of a field of at most
-/// these extents: relative_position_bias_table ((2 E_0 - 1) (2 E_1 - 1) ..., Heads), as BEiT (Bao et al. 2022) and Swin
-/// have it. Every rank holds the table, and 4 bytes for each point.
-template <int... Extents>
-struct RelativeBias {};
-/// Shares of softmax are 0 with probability P (std::ratio) in training, as torch.nn.MultiheadAttention's dropout. What
-/// is dropped depends on the seed, the step, the layer and the two points, so not on the mesh.
-template <class P>
-struct AttentionDropout {};
-
 namespace detail {
-
-struct AttentionLayerOptions {
-  bool bias = true, is_causal = false;
-  int rotary = 0, base = 0;  ///< dimensions; 0: not turned
-  bool normed = false, centred = false;
-  int key_heads = 0;  ///< 0: as many as heads
-  ContextParallel parallel = ContextParallel::automatic;
-  std::array<int, spatial_dimensions> grid{};  ///< of relative positions
-  int grid_dimensions = 0;                     ///< 0: no bias of them
-  std::intmax_t dropped = 0, dropped_of = 1;   ///< the probability
-
-  constexpr bool draws() const { return dropped > 0; }
-  /// How many distances two points of the grid may have.
-  constexpr int distances() const {
-    int count = 1;
-    for (int d = 0; d < grid_dimensions; ++d) count *= 2 * grid[static_cast<std::size_t>(d)] - 1;
-    return count;
-  }
-
-  template <bool On>
-  constexpr void set(Bias<On>) {
-    bias = On;
-  }
-  template <bool On>
-  constexpr void set(IsCausal<On>) {
-    is_causal = On;
-  }
-  template <int Dimensions, int Base>
-  constexpr void set(Rotary<Dimensions, Base>) {
-    static_assert(Dimensions >= 1 && Dimensions <= spatial_dimensions && Base > 1, "Rotary<Dimensions (1 to 3), Base>");
-    rotary = Dimensions, base = Base;
-  }
-  constexpr void set(QueryKeyNorm<LayerNorm>) { normed = centred = true; }
-  constexpr void set(QueryKeyNorm<RMSNorm>) { normed = true; }
-  template <ContextParallel Way>
-  constexpr void set(ParallelBy<Way>) {
-    parallel = Way;
-  }
-  template <int Count>
-  constexpr void set(KeyValueHeads<Count>) {
-    static_assert(Count > 0, "keys and values have heads");
-    key_heads = Count;
-  }
-  template <int... Extents>
-  constexpr void set(RelativeBias<Extents...>) {
-    static_assert(sizeof...(Extents) >= 1 && sizeof...(Extents) <= spatial_dimensions && ((Extents > 0) && ...),
-                  "RelativeBias<Extents...> of one to three dimensions");
-    grid_dimensions = 0;
-    ((grid[static_cast<std::size_t>(grid_dimensions++)] = Extents), ...);
-  }
-  template <class P>
-  constexpr void set(AttentionDropout<P>) {
-    static_assert(P::num >= 0 && P::num < P::den, "a probability of dropping is 0 or more and less than 1");
-    dropped = P::num, dropped_of = P::den;
-  }
-};
-template <class... Options>
-constexpr AttentionLayerOptions attention_options() {
-  AttentionLayerOptions options;
-  (options.set(Options{}), ...);
-  return options;
-}
 
 /// Of query, key and value one after the other in one value, or of the query and, Apart, of key and value in another,
 /// beside what is told of keys or a table of relative positions: (N, (Heads + 2 KeyHeads) E, ...) -> (N, Heads E, ...).
@@ -127,10 +40,9 @@ struct AttendToAll {
     const auto [queries, rank] = layout.sequence(place.level[0]);
     const index_t all = Apart ? Heads : Heads + 2 * KeyHeads, width = place.channels[0] / all;
     const Cut keys = layout.sequence(place.level[Apart ? 1 : 0]).first;
-    TrafficUse use = attention_traffic(
-        {layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank, Options.is_causal, Options.parallel,
-         layout.value_bytes(), Term != KeyTerm::none || Options.grid_dimensions > 0},
-        backward);
+    TrafficUse use = attention_traffic({layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank,
+                                        Options.is_causal, Options.parallel, layout.value_bytes()},
+                                       backward);
     if (Term != KeyTerm::none && !backward)  // of all points on every rank
       for (int peer = 1; peer < keys.parts(); ++peer)
         use.add(layout.samples() * place.channels[Apart ? 2 : 1] * keys.piece(rank).size() *
@@ -173,57 +85,10 @@ struct AttendToAll {
       options.generator = *draws;
     }
     using S = typename stored_of<Field>::type;  // two bytes travel as two bytes
-    const auto result = attention_of(options, numbers(of_queries, of_keys),
+    const auto result = attention_of(options, pair_numbers<Options>(of_queries, of_keys),
                                      std::tuple_cat(attention_operands(held<S>(query), held<S>(key), held<S>(value)),
                                                     std::tuple(bias<typename Q::value_type>(beside)...)));
     return unflatten_pieces<2, placed_at<Field>::rank - 1>(flatten<1, 2>(transpose<2, 3>(result)), of_queries);
-  }
-
-  template <class Field, class Other>
-  static std::shared_ptr<const PairNumbers> numbers(const Field& of_queries, const Other& of_keys) {
-    if constexpr (Options.grid_dimensions == 0 && !Options.draws()) {
-      return nullptr;
-    } else {
-      using Query = field_of_t<Field>;
-      using Key = field_of_t<Other>;
-      const auto queries = shape_of<Query>(of_queries);
-      const auto keys = shape_of<Key>(of_keys);
-      const Numbering of_query = numbering(*queries), of_key = numbering(*keys);
-      auto made = std::make_shared<PairNumbers>();
-      made->queries = piece_numbers<2, Query>(*queries, of_query.stride);
-      made->keys = Apart ? piece_numbers<2, Key>(*keys, of_key.stride) : made->queries;
-      made->count = count_of_numbers<2, Query>(*queries, of_query.stride);
-      made->of_table = Options.grid_dimensions > 0;
-      made->centre = of_query.centre;
-      return made;
-    }
-  }
-
-  struct Numbering {
-    NumberStrides stride{};
-    index_t centre = 0;  ///< entry of the table where query and key are one point
-  };
-  /// Points are numbered by rows of the table of distances, or of the field.
-  template <class Shape>
-  static Numbering numbering(const Shape& shape) {
-    Numbering result;
-    index_t next = 1;
-    for (std::size_t d = shape.cuts().size(); d-- > 2;) {
-      const index_t extent = shape.cuts()[d].extent();
-      result.stride[d] = next;
-      if constexpr (Options.grid_dimensions == 0) {
-        next *= extent;
-      } else {
-        const index_t most = Options.grid[d - 2];
-        if (extent > most)
-          throw CollectiveError("attention: the field has " + std::to_string(extent) + " points in dimension " +
-                                std::to_string(d) + ", RelativeBias is of " + std::to_string(most) +
-                                ": give RelativeBias the largest extents of the level");
-        result.centre += (most - 1) * next;
-        next *= 2 * most - 1;
-      }
-    }
-    return result;
   }
 
   template <class T, class Beside>
@@ -317,9 +182,9 @@ struct Attending {
     for (std::size_t i = 1; i < Tokens; ++i) beside = concat(beside, tokens[i]);
     points = turned(points);
     using OfPoints =
-        Function<PointsAttend<Heads, key_heads, count, options.parallel>, TakesVectors<1>, halogen::Channels<Channels>>;
-    using OfTokens =
-        Function<TokensAttend<Heads, key_heads, count>, TakesVectors<0>, ToVector, halogen::Channels<count * Channels>>;
+        Function<PointsAttend<Heads, key_heads, count, options>, TakesVectors<1>, halogen::Channels<Channels>>;
+    using OfTokens = Function<TokensAttend<Heads, key_heads, count, options>, TakesVectors<0>, ToVector,
+                              halogen::Channels<count * Channels>>;
     const Traced seen = OfPoints{}(points, beside);
     const Traced of_tokens = OfTokens{}(beside, points);
     if constexpr (count == 1) return {seen, of_tokens};

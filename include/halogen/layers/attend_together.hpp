@@ -6,7 +6,7 @@
 //
 // Keys and values of the tokens stand before those of the points of the first piece, and go round the ring with them. A
 // token's logits lie where their keys do: softmax's two all_reduces and one of its sum. Backward: the ring, and one
-// all_reduce for the tokens' gradients of each.
+// all_reduce for the tokens' gradients of each. Deterministic, all keys and values are gathered for the tokens too.
 #pragma once
 
 #include <cmath>
@@ -19,6 +19,7 @@
 #include "halogen/autograd/pieces.hpp"
 #include "halogen/autograd/rearranged.hpp"
 #include "halogen/autograd/reshaped.hpp"
+#include "halogen/layers/attention_numbers.hpp"
 #include "halogen/layers/function.hpp"
 
 namespace halogen::detail {
@@ -35,7 +36,7 @@ auto rows_of(const Tokens& tokens) {
   return stored(transpose<1, 2>(unflatten<1>(tokens, Count, -1)));
 }
 
-template <int Heads, int KeyHeads, int Count, ContextParallel Way>
+template <int Heads, int KeyHeads, int Count, AttentionLayerOptions Options>
 struct PointsAttend {
   static constexpr int all = Heads + 2 * KeyHeads;
 
@@ -45,9 +46,9 @@ struct PointsAttend {
     Cut keys = queries;
     for (int part = 1; part <= keys.parts(); ++part) keys.bounds[static_cast<std::size_t>(part)] += Count;
     const index_t width = place.channels[0] / all;
-    return attention_traffic(
-        {layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank, false, Way, layout.value_bytes()},
-        backward);
+    return attention_traffic({layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank, false,
+                              Options.parallel, layout.value_bytes()},
+                             backward);
   }
 
   template <class Field, class Tokens>
@@ -56,14 +57,15 @@ struct PointsAttend {
     const auto points = stored(flatten_pieces<2, last>(qkv));
     const auto both = stored(concatenate_pieces<2>(rows_of<Count>(tokens), points));
     using S = typename stored_of<Field>::type;  // two bytes travel as two bytes
-    const auto seen = scaled_dot_product_attention(
-        held<S>(some_heads<all>(points, 0, Heads)), held<S>(some_heads<all>(both, Heads, KeyHeads)),
-        held<S>(some_heads<all>(both, Heads + KeyHeads, KeyHeads)), {.enable_gqa = Heads != KeyHeads, .parallel = Way});
+    const auto seen = attention_of(
+        {.enable_gqa = Heads != KeyHeads, .parallel = Options.parallel}, pair_numbers<Options, Count>(qkv, qkv),
+        attention_operands(held<S>(some_heads<all>(points, 0, Heads)), held<S>(some_heads<all>(both, Heads, KeyHeads)),
+                           held<S>(some_heads<all>(both, Heads + KeyHeads, KeyHeads))));
     return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
   }
 };
 
-template <int Heads, int KeyHeads, int Count>
+template <int Heads, int KeyHeads, int Count, AttentionLayerOptions Options>
 struct TokensAttend {
   static constexpr int all = Heads + 2 * KeyHeads;
 
@@ -72,6 +74,30 @@ struct TokensAttend {
     constexpr int last = placed_at<Field>::rank - 1;
     const auto rows = rows_of<Count>(tokens);
     const auto both = stored(concatenate_pieces<2>(rows, flatten_pieces<2, last>(qkv)));
+    if constexpr (Options.parallel == ContextParallel::deterministic)
+      return seen_by_all(rows, both, qkv);
+    else
+      return seen_where_they_lie(rows, both);
+  }
+
+ private:
+  /// Each rank gathers all keys and values and takes them in their order.
+  template <class Rows, class Both, class Field>
+  static auto seen_by_all(const Rows& rows, const Both& both, const Field& qkv) {
+    using S = typename stored_of<Field>::type;
+    const auto gathered = [&](int first) {
+      const auto heads = some_heads<all>(both, first, KeyHeads);
+      using Cut = typename std::decay_t<decltype(heads)>::placed;
+      return redistribute<typename field_of<S, typename placed_instead<2, replicate_code, Cut>::type>::type>(heads);
+    };
+    const auto seen = attention_of(
+        {.enable_gqa = Heads != KeyHeads, .parallel = Options.parallel}, pair_numbers<Options, Count>(qkv, qkv),
+        attention_operands(held<S>(some_heads<all>(rows, 0, Heads)), gathered(Heads), gathered(Heads + KeyHeads)));
+    return flatten<1, 3>(transpose<1, 2>(seen));  // (N, K, H, E), then (N, K H E)
+  }
+
+  template <class Rows, class Both>
+  static auto seen_where_they_lie(const Rows& rows, const Both& both) {
     const auto query =
         unflatten<1>(some_heads<all>(rows, 0, Heads), KeyHeads, Heads / KeyHeads);  // (N, G, H / G, K, E)
     const double scale = 1 / std::sqrt(static_cast<double>(query.extent(4)));
@@ -80,7 +106,7 @@ struct TokensAttend {
     using Whole = field_of_t<std::decay_t<decltype(query)>>;
     const auto seen =
         redistribute<Whole>(einsum<"nghkl,ngle->nghke">(share, some_heads<all>(both, Heads + KeyHeads, KeyHeads)));
-    return flatten<1, 3>(transpose<1, 2>(flatten<1, 2>(seen)));  // (N, K, H, E), then (N, K H E)
+    return flatten<1, 3>(transpose<1, 2>(flatten<1, 2>(seen)));
   }
 };
 
