@@ -131,7 +131,7 @@ static_assert(sums_are_complete(plan_of<GroupNorm<2, 4>, 4, PlanKind::vjp>));
 constexpr bool lifetimes_hold(const Plan& plan) {
   for (int i = 0; i < plan.launches.size(); ++i) {
     bool holds = true;
-    plan.for_each_read(plan.launches[i], [&](int t) {
+    plan.for_each_read(plan.launches[i], [&](TensorId t) {
       const StoredTensor& tensor = plan.tensors[t];
       const bool adds = plan.launches[i].accumulate && plan.launches[i].output == t;
       if (!tensor.external && !(adds ? tensor.first_launch < i : tensor.last_write < i)) holds = false;
