@@ -112,8 +112,8 @@ constexpr bool sums_are_complete(const Plan& plan) {
   for (int n = 0; n < plan.norms.size(); ++n) {
     int moments = 0, sums = 0;
     for (const Launch& launch : plan.launches) {
-      moments += launch.statistics == n;
-      sums += launch.sums >= 0 && plan.activations[launch.sums].norm == n;
+      moments += launch.statistics == NormId(n);
+      sums += launch.sums >= 0 && plan.activations[launch.sums].norm == NormId(n);
     }
     if (moments != 1 || (plan.training && sums != 1)) return false;
   }
