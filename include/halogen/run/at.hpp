@@ -139,7 +139,7 @@ class LaunchAt {
     return reader;
   }
   /// An input of integers.
-  const IndexView& indices(int operand) const { return operands_.indices(value_of(operand).sources[0].tensor); }
+  const IndexView& indices(int operand) const { return operands_.indices(value_of(operand).sources[0].tensor.number); }
   /// A stored tensor's layout on this rank.
   const TensorLayout& layout_of(TensorId tensor) const { return layout_.tensor(tensor); }
   /// Before kernels and messages of another language run: the halos that the launch reads are there, all that are due
