@@ -4,12 +4,14 @@
 // finite differences, launches counted.
 #include "support/composition.hpp"
 #include "support/kokkos_events.hpp"
+#include "support/refusal.hpp"
 #include "support/stored.hpp"
 
 #include "../../examples/extending/attention.hpp"
 #include "../../examples/extending/bilateral.hpp"
 #include "../../examples/extending/field_norm.hpp"
 #include "../../examples/extending/gate.hpp"
+#include "../../examples/extending/transpose.hpp"
 
 namespace test_extending {
 
@@ -109,6 +111,48 @@ TEST_CASE("an operation with a barrier sum of its own") {
     for (int i = 0; i < 105; ++i) sum += x[n * 105 + i] * x[n * 105 + i];
     for (int i = 0; i < 105; ++i)
       CHECK(y[n * 105 + i] == doctest::Approx(x[n * 105 + i] / std::sqrt(sum / 105 + 1e-6)).epsilon(1e-13));
+  }
+}
+
+/// With a norm and an activation before it; a sum of what it reads and what it makes.
+using Mirrored = hg::Sequential<Conv<2, 4>, hg::GroupNorm<2, 4>, hg::ReLU, hg::Residual<Transpose>, Conv<4, 3>,
+                                Transpose, hg::Tanh, Transpose, hg::Conv2d<3, 2>>;
+
+/// Reads a value that is activated as its readers see it.
+struct FetchesTooMuch : hg::Module<FetchesTooMuch> {
+  static constexpr void forward(hg::Planner& planner, const hg::Node& node) {
+    planner.emit_forward(node,
+                         planner.launch<TransposeLaunch<false>>(node).read(planner.read(node, hg::Pattern::point())));
+  }
+  static constexpr hg::Operation operation{"transpose", forward, Transpose::emit_vjp};
+  constexpr hg::Traced forward(hg::Traced x) const { return hg::add_layer(hg::ReLU{}(x), operation); }
+};
+
+TEST_CASE("an operation with an exchange of its own: every mesh, finite differences, what a dry run says it sends") {
+  support::check_composition<Mirrored, 2, 2>({2, 12, 12});
+  const auto said = support::refusal<hg::Error>([] {
+    const std::vector<double> none;
+    support::infer<FetchesTooMuch, 2>(support::alone(), {1, 6, 6}, none, support::numbers<double>(72, 1));
+  });
+  CHECK(said.starts_with("launch transpose fetches operand 0, which is not one stored tensor"));
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    using Image = support::FieldOn<support::Mesh, double, 2>;
+    const auto numbers = support::numbers<double>(2 * 2 * 13 * 13, 2);
+    const auto x = hg::distribute_tensor<Image>(mesh, {2, 2, 13, 13}, numbers);
+    const auto y = support::infer<Transpose, 2>(mesh, {2, 13, 13}, std::vector<double>{}, numbers);
+    for (std::size_t plane = 0; plane < 4; ++plane)
+      for (std::size_t i = 0; i < 13; ++i)
+        for (std::size_t j = 0; j < 13; ++j)
+          if (y[(plane * 13 + i) * 13 + j] != numbers[(plane * 13 + j) * 13 + i]) FAIL_CHECK(plane, " ", i, " ", j);
+    hg::Trainer<Mirrored, hg::AdamW, support::Mesh, double> trainer(Mirrored{}, hg::AdamW{}, mesh, {.seed = 3});
+    trainer.step(hg::mse, x, x).item();
+    const hg::CommStatistics before = hg::comm_stats();
+    trainer.step(hg::mse, x, x).item();
+    const hg::Tally sent = (hg::comm_stats() - before).messages;
+    const hg::TrafficUse planned = trainer.layout(x).traffic();
+    CHECK(sent.count == planned.messages);
+    CHECK(sent.bytes == planned.bytes);
   }
 }
 

@@ -10,7 +10,9 @@
 #include "halogen/kernels/tap_weight_gradient.hpp"
 #include "halogen/kernels/vectors.hpp"
 #include "halogen/kernels/weight_gradient.hpp"
+#include "halogen/run/fetched_boxes.hpp"
 #include "halogen/run/halo_schedule.hpp"
+#include "halogen/run/sum_launches.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
@@ -26,35 +28,6 @@ struct LaunchParameters {
 struct RankSums {
   Communicator plane;
   TransportBuffer<double> numbers;
-};
-
-/// Base of a launch type that takes Sums sums over points for each channel (LaunchAt::sum_channels, over_blocks).
-template <int Sums = 1>
-struct ChannelSumLaunch {
-  static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
-  static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
-    const int blocks = TileSizes::blocks(tiling);
-    return {.partials = sizeof(double) * static_cast<std::size_t>(blocks * Sums * at.node().channels),
-            .blocks = blocks};
-  }
-};
-
-/// Base of a launch type that takes Sums sums over all points of each sample (LaunchAt::sum_samples, sum_over_ranks).
-template <int Sums>
-struct SampleSumLaunch {
-  static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
-    const int entries = at.samples * at.node().channels;
-    return {.partials = sizeof(double) * static_cast<std::size_t>(entries), .rank_sums = Sums * at.samples};
-  }
-};
-
-/// Base of a launch type that takes a sum over all points of each sample and channel (LaunchAt::sum_points): its output
-/// is a vector, and its launch's level that of the points.
-struct VectorSumLaunch {
-  static constexpr bool common_output = false;
-  static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
-    return {.rank_sums = at.samples * at.plan.tensors[at.launch.output].channels};
-  }
 };
 
 namespace detail {
@@ -82,14 +55,15 @@ class LaunchAt {
   using T = compute_type<S>;
 
   LaunchAt(const Space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands,
-           HaloSchedule<S>& halos, const RankSums& sums, int index, const LaunchParameters<T>& parameters,
-           const RandomStream& random = {})
+           HaloSchedule<S>& halos, const RankSums& sums, FetchedBoxes<S>& fetched, int index,
+           const LaunchParameters<T>& parameters, const RandomStream& random = {})
       : space_(space),
         plan_(plan),
         layout_(layout),
         operands_(operands),
         halos_(halos),
         sums_(sums),
+        fetched_(fetched),
         index_(index),
         parameters_(parameters),
         random_(random) {}
@@ -297,6 +271,23 @@ class LaunchAt {
     sums_.plane.all_reduce(rank_sums(), static_cast<std::size_t>(count), op);
   }
 
+  // -- an exchange of the launch's own -------------------------------------------------------------------------------
+  /// A box of an operand, brought from the ranks that hold its points: all its channels and this rank's samples. A rank
+  /// that computes the points `box` wants wanted(box); a SpaceBox each, the same function on all ranks. Points outside
+  /// of the field are 0. The operand is one stored tensor: Planner::read_field, result, tensor, or a gradient that
+  /// Planner::unmasked returned. Collective over the mesh; the box lasts until the launch runs again.
+  template <class Wanted>
+  TensorView<S> fetch(int operand, const Wanted& wanted) const {
+    hand_over();
+    const TensorId tensor = stored_operand(plan_, launch(), operand);
+    const TensorView<S> view = operands_.tensor(tensor);
+    const StridedView<S, 2 + spatial_dimensions> source{
+        view.data,
+        {view.sample_stride, view.channel_stride, view.plane_stride, view.row_stride, 1},
+        {layout_.first_sample(), 0, view.z0, view.y0, view.x0}};
+    return fetched_.fetch(space_, layout_, index_, operand, plan_.tensors[tensor], source, wanted);
+  }
+
   /// Waits for the halos that the launch reads: before a kernel that runs by none of these ways.
   void wait_for_halos() const { halos_.await(space_, index_); }
 
@@ -387,6 +378,7 @@ class LaunchAt {
   const Operands<S>& operands_;
   HaloSchedule<S>& halos_;
   const RankSums& sums_;
+  FetchedBoxes<S>& fetched_;
   int index_;
   LaunchParameters<T> parameters_;
   RandomStream random_;

@@ -124,7 +124,7 @@ class EvaluationParts {
   void run(int i, [[maybe_unused]] Context& context) {
     parameters_.before(i);
     const LaunchParameters<T> parameters = parameters_of(plan_.launches[i]);
-    const LaunchAt<S> at(space_, plan_, layout_, operands_, *halos_, rank_sums_, i, parameters, random_);
+    const LaunchAt<S> at(space_, plan_, layout_, operands_, *halos_, rank_sums_, fetched_, i, parameters, random_);
     if constexpr (requires { L::evaluates_fields; })
       L::template evaluate<S>(at, context);
     else
@@ -159,6 +159,7 @@ class EvaluationParts {
   Operands<S> operands_;
   NormCollectives<T> norms_;
   RankSums rank_sums_;
+  FetchedBoxes<S> fetched_;
   std::optional<HaloSchedule<S>> halos_;
   LossSum loss_;
   RandomStream random_;
@@ -178,6 +179,7 @@ EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, con
       norms_(plan, layout_, meshes_),
       rank_sums_{meshes_.plane,
                  {"halogen::rank_sums", layout_.workspace().rank_sums(), Travels::in_collectives, meshes_.plane}},
+      fetched_(meshes_.world),
       loss_(meshes_.samples, plan.graph.outputs),
       norm_has_gradient_(static_cast<std::size_t>(plan.norms.size())),
       has_gradient_(static_cast<std::size_t>(plan.graph.parameters.size())),

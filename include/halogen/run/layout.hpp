@@ -84,6 +84,10 @@ class Layout {
   /// number: the sequence that flatten_pieces makes of them.
   std::pair<Cut, int> sequence(int l) const;
 
+  /// The points of a level that a rank of the mesh has, and the ranks that share this rank's samples, in their order.
+  Box<spatial_dimensions> box(int l, int rank) const;
+  std::vector<int> ranks_of_samples() const;
+
   /// Points of one of a norm's groups, over all ranks.
   double points_of(NormId norm) const;
 
@@ -153,15 +157,23 @@ HALOGEN_INLINE TrafficUse Layout::traffic() const {
 }
 
 HALOGEN_INLINE std::pair<Cut, int> Layout::sequence(int l) const {
-  constexpr int space = 2;
-  const Decomposition joined = pieces_.joined(space, rank_of_fields_ - 1);
-  std::vector<index_t> sizes(static_cast<std::size_t>(joined.parts(space)), 1);
-  for (std::size_t part = 0; part < sizes.size(); ++part) {
-    const int rank = joined.with_part(rank_, space, static_cast<int>(part));
-    for (int d = 0; d < spatial_dimensions; ++d)
-      sizes[part] *= level(l).piece(d, pieces_.part(rank, dimensions_[static_cast<std::size_t>(2 + d)])).size();
-  }
-  return {Cut::of_sizes(sizes), joined.part(rank_, space)};
+  std::vector<index_t> sizes;
+  for (const int rank : ranks_of_samples()) sizes.push_back(box(l, rank).points());
+  return {Cut::of_sizes(sizes), pieces_.joined(2, rank_of_fields_ - 1).part(rank_, 2)};
+}
+
+HALOGEN_INLINE Box<spatial_dimensions> Layout::box(int l, int rank) const {
+  Box<spatial_dimensions> points;
+  for (std::size_t d = 0; d < spatial_dimensions; ++d)
+    points.side[d] = level(l).piece(static_cast<int>(d), pieces_.part(rank, dimensions_[2 + d]));
+  return points;
+}
+
+HALOGEN_INLINE std::vector<int> Layout::ranks_of_samples() const {
+  const Decomposition joined = pieces_.joined(2, rank_of_fields_ - 1);
+  std::vector<int> ranks;
+  for (int part = 0; part < joined.parts(2); ++part) ranks.push_back(joined.with_part(rank_, 2, part));
+  return ranks;
 }
 
 HALOGEN_INLINE TrafficUse Layout::halo_traffic() const {

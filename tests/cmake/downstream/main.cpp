@@ -10,6 +10,7 @@
 #include "extending/bilateral.hpp"
 #include "extending/field_norm.hpp"
 #include "extending/gate.hpp"
+#include "extending/transpose.hpp"
 
 namespace {
 
@@ -42,15 +43,15 @@ Field<Channels> random_field(const hg::DeviceMesh<Mesh>& mesh, unsigned seed) {
 }
 
 // A function of the array language over all points, whose rows alone are cut.
-using Attentive = hg::Sequential<hg::Conv2d<2, 4>, hg::Residual<SelfAttention<4, 2>>, hg::Conv2d<4, 1>>;
+using Attentive = hg::Sequential<hg::Conv2d<2, 4>, hg::Residual<SelfAttention<4, 2>>, Transpose, hg::Conv2d<4, 1>>;
 using Line = hg::Mesh<"height">;
 template <int Channels>
 using RowField = hg::Sharded<hg::Tensor<float, hg::dyn, Channels, hg::dyn, hg::dyn>, Line, hg::Shard<2>>;
 
 double attend(const hg::Environment& env) {
   const auto mesh = hg::device_mesh<Line>(env.world(), {-1});
-  const RowField<2> image(mesh, {1, 2, 9, 6});
-  const RowField<1> label(mesh, {1, 1, 9, 6});
+  const RowField<2> image(mesh, {1, 2, 9, 9});
+  const RowField<1> label(mesh, {1, 1, 9, 9});
   hg::Trainer trainer(Attentive{}, hg::AdamW{}, mesh, {.seed = 3});
   return trainer.step(hg::mse, image, label).item();
 }

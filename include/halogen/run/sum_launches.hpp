@@ -1,0 +1,38 @@
+// Bases of launch types that take sums over points: the memory that those ask for.
+#pragma once
+
+#include "halogen/run/launch_place.hpp"
+#include "halogen/run/workspace.hpp"
+
+namespace halogen {
+
+/// Base of a launch type that takes Sums sums over points for each channel (LaunchAt::sum_channels, over_blocks).
+template <int Sums = 1>
+struct ChannelSumLaunch {
+  static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
+  static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
+    const int blocks = TileSizes::blocks(tiling);
+    return {.partials = sizeof(double) * static_cast<std::size_t>(blocks * Sums * at.node().channels),
+            .blocks = blocks};
+  }
+};
+
+/// Base of a launch type that takes Sums sums over all points of each sample (LaunchAt::sum_samples, sum_over_ranks).
+template <int Sums>
+struct SampleSumLaunch {
+  static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
+    const int entries = at.samples * at.node().channels;
+    return {.partials = sizeof(double) * static_cast<std::size_t>(entries), .rank_sums = Sums * at.samples};
+  }
+};
+
+/// Base of a launch type that takes a sum over all points of each sample and channel (LaunchAt::sum_points): its output
+/// is a vector, and its launch's level that of the points.
+struct VectorSumLaunch {
+  static constexpr bool common_output = false;
+  static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
+    return {.rank_sums = at.samples * at.plan.tensors[at.launch.output].channels};
+  }
+};
+
+}  // namespace halogen
