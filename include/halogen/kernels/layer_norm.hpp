@@ -89,6 +89,22 @@ struct ChannelNormPoint {
   }
 };
 
+/// Host: along += the sum of g x, sum += that of g.
+template <class T>
+void add_products(const T* g, const T* x, index_t count, double& along, double& sum) {
+  constexpr int many = lanes<T>;
+  Vector<T> products{}, values{};
+  index_t i = 0;
+  for (; i + many <= count; i += many) {
+    const Vector<T> v = load<Vector<T>>(g + i);
+    products += v * load<Vector<T>>(x + i), values += v;
+  }
+  T rest_along = 0, rest = 0;
+  for (; i < count; ++i) rest_along += g[i] * x[i], rest += g[i];
+  along += static_cast<double>(sum_of_lanes<T>(products) + rest_along);
+  sum += static_cast<double>(sum_of_lanes<T>(values) + rest);
+}
+
 /// dx[c] = (h[c] - mean of h - x'[c] mean of h x') / sqrt(variance + epsilon), h = gamma g; without the mean of h where
 /// no mean is taken. For channels from `first` on.
 template <class S, bool Centred>
@@ -105,9 +121,9 @@ struct ChannelNormBackwardPoint {
     gradient.load_row(n, c, y, x0, count, to);
     input.load_row(n, c, y, x0, count, second);
   }
-  void compute(T* g, T* x, T* inverse, index_t pitch, index_t count) const {
+  void compute(T* g, T* x, T* inverse, index_t pitch, index_t count, double* sums = nullptr) const {
     for (index_t begin = 0; begin < channels * pitch; begin += norm.channels * pitch)
-      compute_head(g + begin, x + begin, inverse, pitch, count);
+      compute_head(g + begin, x + begin, inverse, pitch, count, sums);
   }
   KOKKOS_FUNCTION T at(int n, int o, index_t y, index_t x) const {
     const int own = (first + o) % norm.channels, head = first + o - own;
@@ -123,8 +139,13 @@ struct ChannelNormBackwardPoint {
   }
 
  private:
-  void compute_head(T* g, T* x, T* inverse, index_t pitch, index_t count) const {
+  /// With `sums` also the parameters' gradients, added there: gamma's, of g x', then beta's, of g.
+  void compute_head(T* g, T* x, T* inverse, index_t pitch, index_t count, double* sums) const {
     norm.normalise(x, inverse, pitch, count);
+    for (int c = 0; sums != nullptr && c < norm.channels; ++c) {
+      double unused = 0;
+      add_products(g + c * pitch, x + c * pitch, count, sums[c], Centred ? sums[norm.channels + c] : unused);
+    }
     T mean[most_points_at_once], along[most_points_at_once];
     std::fill_n(mean, count, T(0));
     std::fill_n(along, count, T(0));
@@ -138,6 +159,20 @@ struct ChannelNormBackwardPoint {
     for (int c = 0; c < norm.channels; ++c)
       for (index_t i = 0; i < count; ++i)
         g[c * pitch + i] = (g[c * pitch + i] - (mean[i] + x[c * pitch + i] * along[i])) * inverse[i];
+  }
+};
+
+/// The same, and of each tile the sums that ChannelNormSums takes, in one pass: [tile][partial_size()]. Host.
+template <class S, bool Centred>
+struct ChannelNormGradientsPoint : ChannelNormBackwardPoint<S, Centred> {
+  double* partial = nullptr;
+  int blocks = 1;  ///< tiles
+
+  index_t partial_size() const { return index_t{1 + Centred} * this->norm.channels; }
+  double* tile_sums(index_t tile) const {
+    double* const sums = partial + tile * partial_size();
+    std::fill_n(sums, partial_size(), 0.0);
+    return sums;
   }
 };
 
@@ -191,10 +226,8 @@ struct ChannelNormSums {
     for (int head = 0; head < point.channels; head += width)
       point.norm.normalise(x + head * piece, inverse, piece, count);
     for (int c = 0; c < point.channels; ++c) {
-      T along = 0, sum = 0;
-      for (index_t i = 0; i < count; ++i) along += g[c * piece + i] * x[c * piece + i], sum += g[c * piece + i];
-      sums[c % width] += static_cast<double>(along);
-      if (bias) sums[width + c % width] += static_cast<double>(sum);
+      double unused = 0;
+      add_products(g + c * piece, x + c * piece, count, sums[c % width], bias ? sums[width + c % width] : unused);
     }
   }
 

@@ -17,7 +17,8 @@ constexpr index_t points_at_once_of(int channels) {
   return std::clamp(fitting / points_at_once * points_at_once, points_at_once, most_points_at_once);
 }
 
-/// Drives a computation over all channels of a point: pieces of rows, all channels in scratch.
+/// Drives a computation over all channels of a point: pieces of rows, all channels in scratch. A point with
+/// tile_sums(tile) is given, on the host, where it adds up sums of each tile.
 template <class ExecutionSpace, class S, class Point>
 struct PointKernel {
   using T = compute_type<S>;
@@ -59,12 +60,17 @@ struct PointKernel {
     std::fill_n(sums, output.channels, RowSums{});
     const Tile tile = output.tile(team);
     const int n = tile.sample;
+    [[maybe_unused]] double* tile_sums = nullptr;
+    if constexpr (requires { point.tile_sums(index_t{}); }) tile_sums = point.tile_sums(output.number(team));
     for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
       for (index_t x = tile.columns.begin; x < tile.columns.end; x += piece) {
         const index_t count = std::min(piece, tile.columns.end - x);
         for (int c = 0; c < point.channels; ++c)
           point.load(n, c, y, x, count, rows + c * piece, second == nullptr ? nullptr : second + c * piece);
-        point.compute(rows, second, sums_of_points, piece, count);
+        if constexpr (requires { point.tile_sums(index_t{}); })
+          point.compute(rows, second, sums_of_points, piece, count, tile_sums);
+        else
+          point.compute(rows, second, sums_of_points, piece, count);
         for (int o = 0; o < output.channels; ++o) output.put_row(n, o, y, x, count, rows + (point.first + o) * piece);
       }
       for (int o = 0; o < output.channels; ++o) output.sum_row(n, o, y, tile.columns, sums[o]);

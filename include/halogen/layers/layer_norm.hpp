@@ -11,8 +11,9 @@
 //   Replicate                                the same          nothing   nothing
 //   Shard<1>, Partial                        does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. y is stored. vjp: from x and the gradient of y, which are normalised again.
-// Accumulation: kernels/layer_norm.hpp. Starts as PyTorch: gamma 1, beta 0.
+// Halo: none. y is stored. vjp: from x and the gradient of y, which are normalised again; on the host one pass takes
+// the parameters' gradients too, where x is one tensor. Accumulation: kernels/layer_norm.hpp. Starts as PyTorch: gamma
+// 1, beta 0.
 #pragma once
 
 #include <limits>
@@ -63,6 +64,25 @@ struct ChannelNormOf {
       return point;
     }
   };
+  /// Host: both in one pass over x and the gradient.
+  struct Gradients {
+    static constexpr const char *label = Centred ? "halogen::layer_norm_gradients" : "halogen::rms_norm_gradients",
+                                *suffix = " gradients";
+    static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
+      const int tiles = static_cast<int>(tiling.count());
+      return {.partials = sizeof(double) * static_cast<std::size_t>(tiles * (1 + Centred) * at.node().channels),
+              .blocks = tiles};
+    }
+    template <class S, Form>
+    static void run(const LaunchAt<S>& at) {
+      kernels::ChannelNormGradientsPoint<S, Centred> point{backward_of(at)};
+      point.first = at.first_channel();
+      point.partial = at.partials();
+      point.blocks = at.blocks();
+      at.over_points(label, point);
+      at.add_blocks(point, point.partial_size(), point.partial_size(), at.parameter_gradient(1));
+    }
+  };
   struct ParameterGradients : ChannelSumLaunch<1 + Centred> {
     static constexpr const char *label = Centred ? "halogen::layer_norm_parameters" : "halogen::rms_norm_parameters",
                                 *suffix = " parameter gradients";
@@ -88,9 +108,16 @@ struct ChannelNormOf {
       launch.read(planner.gradient(reads, Pattern::point())).read(planner.read_again(node, Pattern::point()));
       return launch.use(node.parameter);
     };
-    Launch sums = completed(planner.launch<ParameterGradients>(node));
+    const auto with_sums = [&](Launch launch) {
+      for (int i = 0; i < 1 + Centred; ++i) launch.sum_gradient_of(node.parameter + i);
+      return launch;
+    };
+    const Value& input = planner.value_of(node.inputs[0]);
+    if (!TileSizes::on_device && planner.trains(node.parameter) && input.sources.size() == 1 &&
+        planner.all_need_gradients(input))
+      return planner.emit_input_gradients(with_sums(completed(planner.launch<Gradients>(node))));
+    Launch sums = with_sums(completed(planner.launch<ParameterGradients>(node)));
     sums.level = node.level;
-    for (int i = 0; i < 1 + Centred; ++i) sums.sum_gradient_of(node.parameter + i);
     planner.emit(sums);
     planner.emit_input_gradients(completed(planner.launch<Backward>(node)));
   }
