@@ -33,7 +33,7 @@ struct EmbeddingForward {
 
 struct EmbeddingGradient {
   static constexpr const char *label = "halogen::embedding_gradient", *suffix = " weight gradient";
-  static constexpr std::size_t most_bytes = std::size_t{32} << 20;  ///< limit of the blocks' tables, if that is enough
+  static constexpr std::size_t most_bytes = std::size_t{32} << 20;  ///< limit of the blocks' tables; one may need more
 
   static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {

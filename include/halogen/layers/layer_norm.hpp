@@ -11,7 +11,7 @@
 //   Replicate                                the same          nothing   nothing
 //   Shard<1>, Partial                        does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. y is stored. vjp: from x and the gradient of y, which are normalised again.
+// Halo: none. y is stored. vjp: from x, which is normalised again, and the gradient of y.
 // Accumulation: kernels/layer_norm.hpp. Starts as PyTorch: gamma 1, beta 0.
 #pragma once
 
@@ -26,11 +26,11 @@ namespace halogen {
 namespace detail {
 
 struct ChannelNormConstants : Constants {
-  double epsilon = 0;  ///< 0: that of the value type
+  double epsilon = 0;  ///< 0: the epsilon of the value type
   int heads = 1;
 };
 
-/// Centred: about the mean, and with beta.
+/// Centred: with the mean subtracted, and with beta.
 template <bool Centred>
 struct ChannelNormOf {
   template <class S>
@@ -122,7 +122,7 @@ struct ChannelNormLayer : Module<Self> {
 /// Over the channels of each point. Epsilon: a std::ratio.
 template <int Channels, class Epsilon = std::ratio<1, 100000>>
 struct LayerNorm : detail::types::ChannelNormLayer<LayerNorm<Channels, Epsilon>, Channels, Epsilon, true> {};
-/// Epsilon: a std::ratio; 0 that of the value type, as PyTorch's default.
+/// Epsilon: a std::ratio; 0: the epsilon of the value type, PyTorch's default.
 template <int Channels, class Epsilon = std::ratio<0>>
 struct RMSNorm : detail::types::ChannelNormLayer<RMSNorm<Channels, Epsilon>, Channels, Epsilon, false> {};
 
