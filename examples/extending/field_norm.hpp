@@ -49,7 +49,7 @@ struct FieldNorm : hg::Module<FieldNorm> {
     planner.emit_forward(node, launch.read(planner.read(node, hg::Pattern::point())));
   }
   static constexpr void emit_vjp(hg::Planner& planner, const hg::Node& node) {
-    const int gradient = planner.gradient_of(node);
+    const hg::ActivationId gradient = planner.gradient_of(node);
     if (gradient < 0) return;
     hg::Launch launch = planner.launch<FieldNormLaunch<true>>(node);
     launch.read(planner.read_again(node, hg::Pattern::point())).read(planner.gradient(gradient, hg::Pattern::point()));

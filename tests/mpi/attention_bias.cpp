@@ -115,6 +115,8 @@ TEST_CASE("a bias of any extents, beside plain loops, whatever is cut") {
         check<Cut, Whole>(mesh, way, of_keys, 1e-12);
         check<Cut, Whole>(mesh, way, of_pairs, 1e-12);
         check<Cut, Cut>(mesh, way, of_pairs, 1e-12);
+        check<Cut, Whole>(mesh, way, of_keys, 1e-12, hg::ContextParallel::deterministic);
+        check<Cut, Whole>(mesh, way, of_pairs, 1e-12, hg::ContextParallel::deterministic);
       });
       if (on_device) continue;
       everywhere<Grid>([&](const auto& mesh, int way) {

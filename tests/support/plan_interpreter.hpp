@@ -27,6 +27,15 @@ using Row = std::valarray<double>;
 using Field = std::vector<Row>;       ///< [channel][point]
 using Parameters = std::vector<Row>;  ///< by their number in the graph; weights are [output][input]
 
+}  // namespace support
+namespace halogen {
+template <class T>
+std::ostream& operator<<(std::ostream& to, PlanId<T> id) {
+  return to << id.number;
+}
+}  // namespace halogen
+namespace support {
+
 template <class... Words>
 void expect(bool holds, const Words&... words) {
   if (holds) return;
@@ -364,10 +373,10 @@ inline Field rms_norm_adjoint(Field gradient, const Field& x, const Row& gamma, 
 inline hg::Norm norm_of_node(const hg::Node& node) {
   if (std::string_view(node.operation->name) == "group_norm") {
     const auto& of = node.as<hg::detail::GroupNormConstants>();
-    return hg::Norm{-1, of.groups, node.channels, node.parameter, of.epsilon};
+    return hg::Norm{{}, of.groups, node.channels, node.parameter, of.epsilon};
   }
   const auto& of = node.as<hg::detail::BatchNormConstants>();
-  hg::Norm norm{-1, node.channels, node.channels, of.affine ? node.parameter : -1, of.epsilon};
+  hg::Norm norm{{}, node.channels, node.channels, of.affine ? node.parameter : -1, of.epsilon};
   norm.running = node.parameter + of.buffers();
   return norm;
 }
@@ -493,7 +502,7 @@ class PlanRun {
       tensors_.emplace_back(tensor.channels, Row(std::nan(""), points_[tensor.level]));
     tensors_[0] = input;
     for (int i = 0; i < plan.graph.outputs; ++i)
-      if (plan.cotangent[i] >= 0) tensors_[plan.cotangent[i]] = cotangents[i];
+      if (plan.cotangent[i] >= 0) at(plan.cotangent[i]) = cotangents[i];
     for (const Row& parameter : parameters) gradient_.emplace_back(parameter.size());
     written_ = gradient_;
     for (; now_ < plan.launches.size(); ++now_) {
@@ -505,7 +514,7 @@ class PlanRun {
     }
   }
 
-  const Field& tensor(int index) const { return tensors_[index]; }
+  const Field& tensor(hg::TensorId index) const { return at(index); }
 
   // -- for launch types of tests, and of users ---------------------------------------------------------------------
   /// How launches of a type are computed: what they write.
@@ -621,7 +630,7 @@ class PlanRun {
         {hg::kind_of<of::NeighborhoodLaunches<false>::Sums>(),
          [](PlanRun& run) {
            const Field x = run.operand(0), slope = run.operand(1), result = run.operand(2);
-           return Field(run.tensors_[run.launch().output].size(), Row(points_of(x)));
+           return Field(run.at(run.launch().output).size(), Row(points_of(x)));
          }},
         {hg::kind_of<of::NeighborhoodLaunches<false>::Backward>(),
          [](PlanRun& run) {
@@ -741,10 +750,10 @@ class PlanRun {
   Field operand(int i) {
     const hg::Read& what = launch().reads[i];
     using Role = hg::Read::Role;
-    if (what.role == Role::gradient) return gradient(what.index);
-    if (what.role == Role::tensor) return read(what.index);
+    if (what.role == Role::gradient) return gradient(what.gradient());
+    if (what.role == Role::tensor) return read(what.tensor());
     if (what.role == Role::source) return value(source(), input_level());
-    return all_of(plan_.values[what.index]);
+    return all_of(plan_.values[what.value()]);
   }
 
   /// What the outputs of a convolution take of its input.
@@ -771,20 +780,20 @@ class PlanRun {
   }
 
   /// partial: what it adds to, complete with itself at the earliest.
-  const Field& read(int tensor, bool partial = false) const {
+  const Field& read(hg::TensorId tensor, bool partial = false) const {
     bool declared = false;
-    plan_.for_each_read(launch(), [&](int each) { declared |= each == tensor; });
+    plan_.for_each_read(launch(), [&](hg::TensorId each) { declared |= each == tensor; });
     expect(declared, "undeclared read of t", tensor);
     const hg::StoredTensor& stored = plan_.tensors[tensor];
-    if (stored.external) return tensors_[tensor];
+    if (stored.external) return at(tensor);
     const bool lives = stored.first_launch >= 0 && stored.first_launch <= now_ && now_ <= stored.last_launch;
     expect(lives, "reads t", tensor, " outside its lifetime");
     expect(partial || stored.last_write < now_, "reads t", tensor, " before it is complete");
-    return tensors_[tensor];
+    return at(tensor);
   }
 
-  const hg::Norm& norm_of(int tensor, int norm) const {
-    expect(norms_with_moments_.count(norm) > 0, "reads norm ", norm, " before its statistics");
+  const hg::Norm& norm_of(hg::TensorId tensor, hg::NormId norm) const {
+    expect(norms_with_moments_.count(norm.number) > 0, "reads norm ", norm, " before its statistics");
     expect(plan_.norms[norm].tensor == tensor, "norm ", norm, " is not of t", tensor);
     return plan_.norms[norm];
   }
@@ -823,14 +832,14 @@ class PlanRun {
   }
 
   /// Of the stored tensor, from that of an activation of it.
-  Field gradient(int index) const {
+  Field gradient(hg::ActivationId index) const {
     const hg::Activation& activation = plan_.activations[index];
     expect(activation.gradient >= 0, "activation ", index, " has no gradient");
     Field result = read(activation.gradient);
     if (activation.norm < 0 && !activation.function) return result;
     const Field& x = read(activation.tensor);
     if (activation.norm < 0) return activation_adjoint(activation.function, result, x);
-    expect(sums_.count(index) > 0, "reads the sums of activation ", index, " before they are there");
+    expect(sums_.count(index.number) > 0, "reads the sums of activation ", index, " before they are there");
     const hg::Norm& norm = norm_of(activation.tensor, activation.norm);
     result = activation_adjoint(activation.function, result, normalised(x, norm, parameters_));
     return norm_adjoint(result, x, norm, parameters_);
@@ -839,15 +848,18 @@ class PlanRun {
   int first_channel() const { return plan_.input_of(launch()).channels_before(launch().source); }
   Field of_source(const Field& x) const { return channels_from(first_channel(), source().channels, x); }
 
+  Field& at(hg::TensorId tensor) { return tensors_[tensor.number]; }
+  const Field& at(hg::TensorId tensor) const { return tensors_[tensor.number]; }
+
   void store(Field field) {
-    const int to = launch().output, addend = launch().addend >= 0 ? launch().addend : to;
+    const hg::TensorId to = launch().output, addend = launch().addend >= 0 ? launch().addend : to;
     const bool adds_to_output = launch().accumulate && addend == to;
     expect(!plan_.tensors[to].external, "writes the user's field");
     expect(adds_to_output || plan_.tensors[to].first_launch == now_, "overwrites t", to);
-    expect_one_shape(field, tensors_[to]);
+    expect_one_shape(field, at(to));
     if (launch().accumulate) field = added(field, read(addend, adds_to_output));
     if (launch().mask >= 0) field = activation_adjoint(launch().mask_function, field, read(launch().mask));
-    tensors_[to] = field;
+    at(to) = field;
   }
 
   /// A node writes each number once; others add to those of the parameters that they share. again: other activations
@@ -883,7 +895,7 @@ class PlanRun {
     const hg::StoredTensor& stored = plan_.tensors[norm.tensor];
     expect(launch().output == norm.tensor && stored.channels == norm.channels, "a norm that is not of its output");
     expect(stored.external || stored.last_write == now_, "statistics before t", norm.tensor, " is complete");
-    norms_with_moments_.insert(launch().statistics);
+    norms_with_moments_.insert(launch().statistics.number);
   }
 
   /// Those of gamma and beta; norm_adjoint computes the sums over groups again.
@@ -891,12 +903,12 @@ class PlanRun {
     const hg::Norm& norm = norm_of(activation.tensor, activation.norm);
     expect(launch().output == activation.gradient, "sums of another gradient than t", activation.gradient);
     expect(plan_.tensors[launch().output].last_write == now_, "sums before t", launch().output, " is complete");
-    expect(sums_.insert(launch().sums).second, "sums of activation ", launch().sums, " twice");
+    expect(sums_.insert(launch().sums.number).second, "sums of activation ", launch().sums, " twice");
     const Field& x = read(activation.tensor);
     const Field along = normal(x, norm);
-    Field slope = tensors_[launch().output];
+    Field slope = at(launch().output);
     slope = activation_adjoint(activation.function, slope, normalised(x, norm, parameters_));
-    const bool again = !norms_with_gradient_.insert(activation.norm).second;
+    const bool again = !norms_with_gradient_.insert(activation.norm.number).second;
     if (norm.parameter < 0) return;
     for (int c = 0; c < norm.channels; ++c) {
       add_gradient_of(norm.node + 1, norm.parameter, c, (slope[c] * along[c]).sum(), again);

@@ -15,7 +15,7 @@
   HALOGEN_INSTANTIATION void EvaluationParts<S, Access>::run_loss<Loss, L, W>(const LossTerm<Loss, L, W>&, int);
 #define HALOGEN_COPY_STORED(S)                                                                                      \
   HALOGEN_INSTANTIATION void copy_stored<S>(const execution_space&, const Plan&, const Layout&, const Operands<S>&, \
-                                            int, const TensorView<S>&);
+                                            TensorId, const TensorView<S>&);
 namespace halogen {
 #include "halogen/compiled/list.inc"
 }  // namespace halogen

@@ -4,8 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <stdexcept>
+#include <type_traits>
 
 namespace halogen {
+
+/// A number of a table of T that is of a type of its own (plan/ids.hpp).
+template <class Id, class T>
+concept NumberOf = std::is_same_v<typename Id::of, T>;
 
 template <class T, int Capacity>
 struct StaticVector {
@@ -22,6 +27,14 @@ struct StaticVector {
   constexpr void pop() { --count; }
   constexpr T& operator[](int i) { return items[i]; }
   constexpr const T& operator[](int i) const { return items[i]; }
+  template <NumberOf<T> Id>
+  constexpr T& operator[](Id id) {
+    return items[id.number];
+  }
+  template <NumberOf<T> Id>
+  constexpr const T& operator[](Id id) const {
+    return items[id.number];
+  }
   constexpr const T& back() const { return items[count - 1]; }
   constexpr T& back() { return items[count - 1]; }
   constexpr T* begin() { return items; }
@@ -51,6 +64,10 @@ struct TableView {
   constexpr int size() const { return count; }
   constexpr bool empty() const { return count == 0; }
   constexpr const T& operator[](int i) const { return items[i]; }
+  template <NumberOf<T> Id>
+  constexpr const T& operator[](Id id) const {
+    return items[id.number];
+  }
   constexpr const T& back() const { return items[count - 1]; }
   constexpr const T* begin() const { return items; }
   constexpr const T* end() const { return items + count; }

@@ -41,7 +41,7 @@ constexpr void adaptive_max_pool_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, planner.launch<AdaptiveMaxPoolForward>(node).read(planner.read(node, Pattern::window())));
 }
 constexpr void adaptive_max_pool_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   Launch launch = planner.launch<AdaptiveMaxPoolBackward>(node);
   launch.read(planner.gradient(reads, Pattern::adjoint())).read(Planner::own_source(Pattern::neighbours()));
@@ -98,7 +98,7 @@ struct GlobalMaxPoolBackward {
 };
 
 constexpr void global_max_pool_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   Read result = planner.result(node);
   result.pattern = Pattern::vector();

@@ -65,7 +65,7 @@ constexpr void avg_pool_forward(Planner& planner, const Node& node) {
 }
 
 constexpr void avg_pool_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   Launch launch = planner.launch<AvgPoolBackward>(node);
   launch.read(planner.gradient(reads, Pattern::adjoint()));

@@ -48,7 +48,7 @@ struct ChunkOf {
     planner.emit_forward(node, planner.launch<Forward>(node).read(planner.read(node, Pattern::point())));
   }
   static constexpr void vjp(Planner& planner, const Node& node) {
-    const int reads = planner.gradient_of(node);
+    const ActivationId reads = planner.gradient_of(node);
     if (reads < 0) return;
     planner.emit_input_gradients(planner.launch<Backward>(node).read(planner.gradient(reads, Pattern::point())));
   }

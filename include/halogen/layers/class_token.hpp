@@ -50,7 +50,7 @@ struct VectorRow {
     planner.emit_forward(node, planner.launch<Forward>(node).use(node.parameter));
   }
   static constexpr void vjp(Planner& planner, const Node& node) {
-    const int reads = planner.gradient_of(node);
+    const ActivationId reads = planner.gradient_of(node);
     if (reads < 0) return;
     Launch sums = planner.launch<Sums>(node);
     sums.level = node.level;

@@ -44,7 +44,7 @@ constexpr bool sums_weights_beside(const Node& node, const Value& input) {
 }
 
 constexpr void convolution_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   const Value& input = planner.value_of(node.inputs[0]);
   const auto sums_weights = [&](Launch& launch) {

@@ -54,7 +54,7 @@ constexpr void offset_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, planner.launch<OffsetForward>(node).read(planner.read(node, Pattern::window())));
 }
 constexpr void offset_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   planner.emit_input_gradients(planner.launch<OffsetBackward>(node).read(planner.gradient(reads, Pattern::adjoint())));
 }

@@ -58,7 +58,7 @@ constexpr void dropout_forward(Planner& planner, const Node& node) {
 }
 
 constexpr void dropout_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   Launch launch = planner.launch<DropoutBackward>(node);
   planner.emit_input_gradients(launch.read(planner.gradient(reads, Pattern::point())));

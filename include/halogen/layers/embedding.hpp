@@ -62,7 +62,7 @@ constexpr void embedding_forward(Planner& planner, const Node& node) {
 }
 
 constexpr void embedding_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   Launch launch = planner.launch<EmbeddingGradient>(node);
   launch.level = node.level;

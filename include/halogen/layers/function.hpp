@@ -132,7 +132,7 @@ struct FunctionOf {
   static auto value(const LaunchAt<S>& at, const Context& context, int first) {
     using Field = FieldIn<Context, S, is_vector(I)>;
     if constexpr (is_vector(I)) {
-      const Value& value = at.plan().values[at.launch().reads[first + I].index];
+      const Value& value = at.plan().values[at.launch().reads[first + I].value()];
       return field_of_vectors<Field>(at, context.mesh, value.level, value.channels(), at.value(first + I));
     } else {
       return field_over<Field>(at, context.mesh, at.tensor_of(first + I));
@@ -159,7 +159,7 @@ struct FunctionOf {
   static FunctionPlace place_of(const Layout& layout, const Launch& launch, int first) {
     FunctionPlace place{layout, {}, {}};
     for (int i = 0; i < Values; ++i) {
-      const Value& value = layout.plan().values[launch.reads[first + i].index];
+      const Value& value = layout.plan().values[launch.reads[first + i].value()];
       place.level[static_cast<std::size_t>(i)] = value.level;
       place.channels[static_cast<std::size_t>(i)] = value.channels();
     }
@@ -261,7 +261,7 @@ struct FunctionOf {
   static auto cotangent_of(const LaunchAt<S>& at, const Context& context) {
     using Field = FieldIn<Context, S, MakesVector>;
     const kernels::GradientReader<S> reader = at.gradient(0);
-    const StoredTensor& output = at.plan().tensors[at.plan().activations[at.launch().reads[0].index].tensor];
+    const StoredTensor& output = at.plan().tensors[at.plan().activations[at.launch().reads[0].gradient()].tensor];
     if constexpr (MakesVector) {
       return field_of_vectors<Field>(at, context.mesh, output.level, output.channels, reader);
     } else {
@@ -315,14 +315,14 @@ struct FunctionOf {
   static constexpr void forward(Planner& planner, const Node& node) {
     Launch launch = planner.launch<Forward>(node);
     for (int i = 0; i < Values; ++i) launch.read(read_value(planner, node, i));
-    launch.input = launch.reads[0].index;
+    launch.input = launch.reads[0].value();
     launch.level = level_of_points(planner, node);
     planner.emit_forward(node, launch);
     if (!MakesVector) planner.lay_out_as_field(node);
   }
 
   static constexpr void vjp(Planner& planner, const Node& node) {
-    const int reads = planner.gradient_of(node);
+    const ActivationId reads = planner.gradient_of(node);
     if (reads < 0) return;
     [&]<int... I>(std::integer_sequence<int, I...>) {
       const auto emit = [&]<int Number>(std::integral_constant<int, Number>) {
@@ -330,7 +330,7 @@ struct FunctionOf {
         launch.level = is_vector(Number) ? level_of_points(planner, node) : planner.value_of(node.inputs[Number]).level;
         launch.read(planner.gradient(reads, MakesVector ? Pattern::vector() : Pattern::point()));
         for (int i = 0; i < Values; ++i) launch.read(read_again(planner, node, i));
-        launch.input = launch.reads[1 + Number].index;
+        launch.input = launch.reads[1 + Number].value();
         planner.emit_input_gradients(launch);
       };
       (emit(std::integral_constant<int, I>()), ...);

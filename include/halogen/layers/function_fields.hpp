@@ -20,14 +20,14 @@ struct fields_like<Sharded<Tensor<T, Extents...>, MeshType, P...>, S> {
 template <class Field, class S>
 std::shared_ptr<const typename Field::Shape> shape_of_stored(const LaunchAt<S>& at,
                                                              const DeviceMesh<typename Field::mesh_type>& mesh,
-                                                             int tensor) {
+                                                             TensorId tensor) {
   const StoredTensor& stored = at.plan().tensors[tensor];
   return Field::make_shape(mesh, at.layout().template field_cuts<Field::rank>(stored.level, stored.channels));
 }
 
 /// A stored tensor with the memory layout of a field.
 template <class Field, class S>
-Field field_over(const LaunchAt<S>& at, const DeviceMesh<typename Field::mesh_type>& mesh, int tensor) {
+Field field_over(const LaunchAt<S>& at, const DeviceMesh<typename Field::mesh_type>& mesh, TensorId tensor) {
   const TensorLayout& layout = at.layout_of(tensor);
   std::array<Margin, Field::rank> margins{};
   for (int d = 5 - Field::rank; d < spatial_dimensions; ++d)

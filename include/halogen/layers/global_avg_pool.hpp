@@ -49,7 +49,7 @@ constexpr void pool_to_vector(Planner& planner, const Node& node) {
 }
 
 constexpr void global_avg_pool_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   Launch launch = planner.launch<GlobalAvgPoolBackward>(node);
   planner.emit_input_gradients(launch.read(planner.gradient(reads, Pattern::vector())));

@@ -99,7 +99,7 @@ constexpr void sample_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, planner.launch<SampleForward>(node).read(planner.read(node, Pattern::window())));
 }
 constexpr void sample_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   planner.emit_input_gradients(planner.launch<SampleBackward>(node).read(planner.gradient(reads, Pattern::adjoint())));
 }

@@ -82,7 +82,7 @@ struct ChannelNormOf {
     planner.emit_forward(node, launch);
   }
   static constexpr void vjp(Planner& planner, const Node& node) {
-    const int reads = planner.gradient_of(node);
+    const ActivationId reads = planner.gradient_of(node);
     if (reads < 0) return;
     const auto completed = [&](Launch launch) {
       launch.read(planner.gradient(reads, Pattern::point())).read(planner.read_again(node, Pattern::point()));

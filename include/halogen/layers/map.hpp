@@ -24,9 +24,9 @@ template <class F, int Inputs>
 struct MapOf {
   static constexpr int parameters = channel_parameters<F>;
 
-  /// G: F or a partial derivative of it. `inputs` are in Plan::values.
+  /// G: F or a partial derivative of it.
   template <class G, class S>
-  static auto reader_of(const LaunchAt<S>& at, std::array<int, 3> inputs, int first_use, const Node* windows) {
+  static auto reader_of(const LaunchAt<S>& at, std::array<ValueId, 3> inputs, int first_use, const Node* windows) {
     kernels::MappedReader<S, G, Inputs, parameters> reader;
     for (int i = 0; i < Inputs; ++i) reader.inputs[i] = at.reader_of(inputs[static_cast<std::size_t>(i)], windows);
     reader.parameters = channel_values<F>(at, first_use);
@@ -36,14 +36,14 @@ struct MapOf {
   }
   /// The reader for the windows of a launch that computes the map itself.
   template <class S>
-  static auto reader(const LaunchAt<S>& at, std::array<int, 3> inputs, int first_use, const Node* windows) {
+  static auto reader(const LaunchAt<S>& at, std::array<ValueId, 3> inputs, int first_use, const Node* windows) {
     return reader_of<F>(at, inputs, first_use, windows);
   }
   /// The reader of single points. The values are the operands starting at `first`.
   template <class G, class S>
   static auto own_reader(const LaunchAt<S>& at, int first) {
-    std::array<int, 3> inputs{};
-    for (int i = 0; i < Inputs; ++i) inputs[static_cast<std::size_t>(i)] = at.launch().reads[first + i].index;
+    std::array<ValueId, 3> inputs;
+    for (int i = 0; i < Inputs; ++i) inputs[static_cast<std::size_t>(i)] = at.launch().reads[first + i].value();
     return reader_of<G>(at, inputs, 0, nullptr);
   }
 
@@ -89,7 +89,7 @@ struct MapOf {
   }
 
   static constexpr void vjp(Planner& planner, const Node& node) {
-    const int reads = planner.gradient_of(node);
+    const ActivationId reads = planner.gradient_of(node);
     if (reads < 0) return;
     const auto completed = [&](Launch launch) {
       launch.read(planner.gradient(reads, Pattern::point()));

@@ -47,7 +47,7 @@ constexpr void max_pool_forward(Planner& planner, const Node& node) {
 }
 
 constexpr void max_pool_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   Launch launch = planner.launch<MaxPoolBackward>(node);
   launch.read(planner.gradient(reads, Pattern::adjoint())).read(planner.read_again(node, Pattern::neighbours()));

@@ -217,13 +217,13 @@ constexpr void neighborhood_forward(Planner& planner, const Node& node) {
 /// hull of both.
 template <bool Biased>
 constexpr void neighborhood_vjp(Planner& planner, const Node& node) {
-  int reads = planner.gradient_of(node);
+  ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   reads = planner.unmasked(reads);
   using Launches = NeighborhoodLaunches<Biased>;
   Launch sums = neighborhood_launch<Biased, typename Launches::Sums>(planner, node);
   sums.read(planner.read_again(node, Pattern::window())).read(planner.gradient(reads, Pattern::point()));
-  const int written =
+  const TensorId written =
       planner.emit_tensor(sums.read(planner.result(node)), 3 * node.as<NeighborhoodConstants>().heads, node.level);
   if constexpr (Biased) {
     Launch table = neighborhood_launch<true, BiasGradient>(planner, node);

@@ -77,7 +77,7 @@ struct PointParametersOf {
     planner.emit_forward(node, launch);
   }
   static constexpr void vjp(Planner& planner, const Node& node) {
-    const int reads = planner.gradient_of(node);
+    const ActivationId reads = planner.gradient_of(node);
     if (reads < 0) return;
     Launch sums = planner.launch<Sums>(node);
     sums.level = node.level;

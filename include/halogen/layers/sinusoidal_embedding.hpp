@@ -36,7 +36,7 @@ constexpr void sinusoidal_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, planner.launch<SinusoidalForward>(node).read(planner.read(node, Pattern::point())));
 }
 constexpr void sinusoidal_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   planner.emit_input_gradients(planner.launch<StoreGradient>(node).read(planner.gradient(reads, Pattern::point())));
 }

@@ -39,7 +39,7 @@ constexpr void softmax_forward(Planner& planner, const Node& node) {
 }
 
 constexpr void softmax_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   Launch launch = planner.launch<SoftmaxBackward>(node);
   planner.emit_input_gradients(launch.read(planner.gradient(reads, Pattern::point())).read(planner.result(node)));

@@ -107,7 +107,7 @@ struct StencilOf {
   }
 
   static constexpr void vjp(Planner& planner, const Node& node) {
-    const int reads = planner.gradient_of(node);
+    const ActivationId reads = planner.gradient_of(node);
     if (reads < 0) return;
     [&]<int... P>(std::integer_sequence<int, P...>) {
       const auto emit = [&](Launch launch, int parameter) {

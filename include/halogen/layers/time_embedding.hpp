@@ -54,7 +54,7 @@ constexpr void time_embedding_forward(Planner& planner, const Node& node) {
 }
 
 constexpr void time_embedding_vjp(Planner& planner, const Node& node) {
-  const int reads = planner.gradient_of(node);
+  const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   Launch launch = planner.launch<TimeEmbeddingBackward>(node);
   launch.read(planner.gradient(reads, Pattern::point())).read(planner.read_again(node, Pattern::point()));

@@ -4,6 +4,7 @@
 
 #include "halogen/core/nonlinearity.hpp"
 #include "halogen/core/type_of.hpp"
+#include "halogen/plan/ids.hpp"
 #include "halogen/plan/pattern.hpp"
 
 namespace halogen {
@@ -11,8 +12,8 @@ namespace halogen {
 /// A stored tensor seen by a reader: normalised by `norm` and put through `function` where set, resampled to the
 /// reader's level where its own differs. Nothing of this is ever written to memory.
 struct Source {
-  int tensor = -1;
-  int norm = -1;
+  TensorId tensor;
+  NormId norm;
   Nonlinearity function;
   bool resampled = false;
   int channels = 0;
@@ -43,14 +44,31 @@ struct Value {
 /// One thing that a launch reads, and where.
 struct Read {
   enum class Role : signed char {
-    value,     ///< index: in Plan::values
+    value,     ///< of a number of Plan::values
     source,    ///< of Launch::input the one source that is differentiated
-    gradient,  ///< index: in Plan::activations
-    tensor     ///< index: in Plan::tensors, as it was written
+    gradient,  ///< of the tensor of a number of Plan::activations
+    tensor     ///< of a number of Plan::tensors, as it was written
   };
-  Role role{};
-  int index = -1;
+  Role role = Role::source;
   Pattern pattern;
+
+  constexpr Read() = default;
+  constexpr Read(ValueId value, Pattern of) : role(Role::value), pattern(of), number_(value.number) {}
+  constexpr Read(ActivationId gradient, Pattern of) : role(Role::gradient), pattern(of), number_(gradient.number) {}
+  constexpr Read(TensorId tensor, Pattern of) : role(Role::tensor), pattern(of), number_(tensor.number) {}
+  static constexpr Read source(Pattern of) {
+    Read read;
+    read.pattern = of;
+    return read;
+  }
+
+  /// What it reads; none where its role is another.
+  constexpr ValueId value() const { return ValueId(role == Role::value ? number_ : -1); }
+  constexpr ActivationId gradient() const { return ActivationId(role == Role::gradient ? number_ : -1); }
+  constexpr TensorId tensor() const { return TensorId(role == Role::tensor ? number_ : -1); }
+
+ private:
+  int number_ = -1;
 };
 
 /// A parameter tensor that a launch reads, or whose gradient it writes or adds to. Counted as in Graph::parameters.
@@ -162,18 +180,18 @@ struct Launch {
   int grid[spatial_dimensions] = {1, 1, 1};  ///< points computed together, on the global grid of their multiples
   int node = -1;
   int level = -1;   ///< of the points that it computes
-  int input = -1;   ///< in Plan::values: what its node reads forward, where the launch is of one input
+  ValueId input;    ///< what its node reads forward, where the launch is of one input
   int source = -1;  ///< which source of the input a backward launch differentiates
   StaticVector<Read, most_reads> reads;
   StaticVector<ParameterUse, most_parameters> parameters;
   int map_use = -1;  ///< where those of the map that it computes begin among them
-  int output = -1;   ///< stored tensor written
+  TensorId output;   ///< stored tensor written
   bool accumulate = false;
-  int addend = -1;             ///< accumulate: stored tensor that it adds to, where that is not its output
-  int mask = -1;               ///< stored tensor x: what it writes is multiplied by f'(x) (an activation layer's vjp)
+  TensorId addend;             ///< accumulate: stored tensor that it adds to, where that is not its output
+  TensorId mask;               ///< stored tensor x: what it writes is multiplied by f'(x) (an activation layer's vjp)
   Nonlinearity mask_function;  ///< f
-  int statistics = -1;         ///< norm whose moments it gathers from its output
-  int sums = -1;               ///< activation whose norm sums it gathers: its output is that gradient, now complete
+  NormId statistics;           ///< norm whose moments it gathers from its output
+  ActivationId sums;           ///< activation whose norm sums it gathers: its output is that gradient, now complete
   int stage = 0;
 
   template <class L>

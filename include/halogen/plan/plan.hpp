@@ -21,14 +21,14 @@ struct StoredTensor {
 
 /// What a tensor holds that nobody writes: its readers map other values to it as rows enter them.
 struct PointMap {
-  const char* functor = nullptr;          ///< core/type_of.hpp
-  std::array<int, 3> inputs{-1, -1, -1};  ///< in BasicPlan::values
-  int count = 0;                          ///< of these
+  const char* functor = nullptr;  ///< core/type_of.hpp
+  std::array<ValueId, 3> inputs;
+  int count = 0;  ///< of these
   int parameter = -1, parameters = 0;
 };
 
 struct Norm {
-  int tensor = -1;
+  TensorId tensor;
   int groups = 1;
   int channels = 0;
   int parameter = -1;  ///< gamma; beta follows; negative: 1 and 0
@@ -42,10 +42,10 @@ struct Norm {
 /// A stored tensor as its readers see it, (tensor, norm, function). Its gradient is what backward stores; the
 /// gradient of the stored tensor itself is recomputed from it by whoever reads it.
 struct Activation {
-  int tensor = -1;
-  int norm = -1;
+  TensorId tensor;
+  NormId norm;
   Nonlinearity function;
-  int gradient = -1;      ///< stored tensor that holds it
+  TensorId gradient;      ///< stored tensor that holds it
   int readers = 0;        ///< launches that will contribute
   int contributions = 0;  ///< that have
 
@@ -60,15 +60,18 @@ enum class PlanKind { inference, training, training_with_input_gradient, vjp };
 struct PlanNumbers {
   bool training = false;
   bool input_gradient_wanted = false;
-  int input_gradient[most_inputs] = {-1, -1, -1, -1};  ///< stored tensors of the inputs', where wanted
-  int prediction[most_outputs] = {-1, -1, -1, -1};     ///< stored tensors of the outputs
-  int cotangent[most_outputs] = {-1, -1, -1, -1};      ///< their gradients, where given
+  TensorId input_gradient[most_inputs];  ///< stored tensors of the inputs', where wanted
+  TensorId prediction[most_outputs];     ///< stored tensors of the outputs
+  TensorId cotangent[most_outputs];      ///< their gradients, where given
   int stages = 0;
   int first_backward = 0;  ///< launches before it are the forward pass; the losses, unless cotangents are given
 
+  /// Of the i-th input: they are the first tensors.
+  static constexpr TensorId tensor_of_input(int i) { return TensorId(i); }
+
   constexpr bool takes_cotangents() const { return cotangent[0] >= 0; }
   /// Which output's cotangent a tensor is; -1 of none.
-  constexpr int cotangent_of(int tensor) const {
+  constexpr int cotangent_of(TensorId tensor) const {
     for (int i = 0; i < most_outputs; ++i)
       if (tensor >= 0 && cotangent[i] == tensor) return i;
     return -1;
@@ -114,17 +117,17 @@ struct BasicPlan : PlanNumbers {
   constexpr void for_each_tensor(const Launch& launch, const Read& operand, F f, Seen seen) const {
     switch (operand.role) {
       case Read::Role::value:
-        for (const Source& source : values[operand.index].sources) for_each_source(source, seen);
+        for (const Source& source : values[operand.value()].sources) for_each_source(source, seen);
         break;
       case Read::Role::source:
         for_each_source(source_of(launch), seen);
         break;
       case Read::Role::gradient:
-        f(activations[operand.index].gradient);
-        if (activations[operand.index].reads_value()) f(activations[operand.index].tensor);
+        f(activations[operand.gradient()].gradient);
+        if (activations[operand.gradient()].reads_value()) f(activations[operand.gradient()].tensor);
         break;
       case Read::Role::tensor:
-        f(operand.index);
+        f(operand.tensor());
     }
   }
 

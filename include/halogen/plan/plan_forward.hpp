@@ -38,10 +38,10 @@ class PlanForward : public PlanValues {
     if (!rides) return emit_forward(node, launch);
     PointMap map;
     map.functor = functor;
-    for (const Read& operand : launch.reads) map.inputs[static_cast<std::size_t>(map.count++)] = operand.index;
+    for (const Read& operand : launch.reads) map.inputs[static_cast<std::size_t>(map.count++)] = operand.value();
     map.parameters = launch.parameters.size();
     if (map.parameters > 0) map.parameter = launch.parameters[0].parameter;
-    const int tensor = new_tensor(node.channels, node.level, false);
+    const TensorId tensor = new_tensor(node.channels, node.level, false);
     plan_.tensors[tensor].map = plan_.maps.push(map);
     plan_.tensors[tensor].requires_gradient = requires_gradient(launch);
     set_value(node, plain(tensor, node.level));
@@ -62,7 +62,7 @@ class PlanForward : public PlanValues {
     Launch sum = launch<L>(node);
     for (const Value* term : {&first, &second}) {
       count_reader(*term);
-      sum.read({Read::Role::value, number_of(*term), Pattern::point()});
+      sum.read({number_of(*term), Pattern::point()});
     }
     emit_forward(node, sum);
   }
@@ -72,7 +72,7 @@ class PlanForward : public PlanValues {
     count_reader(value);
     Launch store_value = launch<StoreValue>(node);
     store_value.input = number_of(value);
-    store_value.read({Read::Role::value, store_value.input, Pattern::point()});
+    store_value.read({store_value.input, Pattern::point()});
     const Value result = store(store_value, value.channels(), value.level);
     stores_.push({node.index, plan_.launches.size() - 1});
     return result;
@@ -81,7 +81,7 @@ class PlanForward : public PlanValues {
   /// The node's input as one stored tensor that lies in memory as a field does, read by a forward launch. Where the
   /// value is not such a tensor, all who read it so share one that is written here; others read the value as it is.
   constexpr Read read_field(const Node& node, int input) {
-    int& field = fields_[node.inputs[input]];
+    ValueId& field = fields_[node.inputs[input]];
     if (field < 0) {
       Value value = values_[node.inputs[input]];
       if (!is_raw(value) || is_map(value) || plan_.tensors[value.sources[0].tensor].external)
@@ -94,7 +94,7 @@ class PlanForward : public PlanValues {
   }
   /// The same by a backward launch.
   constexpr Read read_field_again(const Node& node, int input) const {
-    return {Read::Role::value, fields_[node.inputs[input]], Pattern::point()};
+    return {fields_[node.inputs[input]], Pattern::point()};
   }
   /// What the node's launch has written lies so too.
   constexpr void lay_out_as_field(const Node& node) {
@@ -103,9 +103,9 @@ class PlanForward : public PlanValues {
 
   /// A norm over a stored tensor; the launch that wrote the tensor gathers its moments, one of its own those of the
   /// user's field.
-  constexpr int add_norm(Norm norm, const Node& node) {
+  constexpr NormId add_norm(Norm norm, const Node& node) {
     norm.node = node.index;
-    const int index = plan_.norms.push(norm);
+    const NormId index(plan_.norms.push(norm));
     if (plan_.tensors[norm.tensor].external) {
       Launch moments = launch<Moments>(node);
       moments.output = norm.tensor;
@@ -121,13 +121,13 @@ class PlanForward : public PlanValues {
 
   /// The same of a norm whose tables a launch of type L makes, from parameters and buffers alone.
   template <class L>
-  constexpr int add_frozen_norm(Norm norm, const Node& node, int parameters) {
+  constexpr NormId add_frozen_norm(Norm norm, const Node& node, int parameters) {
     norm.node = node.index;
     Launch frozen = launch<L>(node);
     frozen.level = plan_.tensors[norm.tensor].level;
     for (int i = 0; i < parameters; ++i) frozen.use(node.parameter + i);
     emit(frozen);
-    return plan_.norms.push(norm);
+    return NormId(plan_.norms.push(norm));
   }
 
   /// Whether a parameter is trained: no buffer, and of no frozen layer.
@@ -138,7 +138,7 @@ class PlanForward : public PlanValues {
 
   /// The node's input once more, by a backward launch.
   constexpr Read read_again(const Node& node, Pattern pattern, int input = 0) {
-    return {Read::Role::value, number_of(values_[node.inputs[input]]), pattern};
+    return {number_of(values_[node.inputs[input]]), pattern};
   }
   /// A launch that is complete but for what follows from its kind. One that only sums gradients of parameters that are
   /// not trained is dropped.
@@ -152,7 +152,7 @@ class PlanForward : public PlanValues {
     const std::array<int, 3> grid = launch.kind->grid(node, input, launch.source);
     for (int d = 0; d < spatial_dimensions; ++d) launch.grid[d] = grid[d];
     for (const Read& operand : launch.reads)
-      if (operand.role == Read::Role::value) take_map(launch, plan_.values[operand.index].sources[0].tensor);
+      if (operand.value() >= 0) take_map(launch, plan_.values[operand.value()].sources[0].tensor);
     plan_.launches.push(launch);
   }
 
@@ -170,13 +170,14 @@ class PlanForward : public PlanValues {
     int node, launch;
   };
 
-  constexpr explicit PlanForward(const GraphDraft& graph) : PlanValues(graph) { std::ranges::fill(fields_, -1); }
+  constexpr explicit PlanForward(const GraphDraft& graph) : PlanValues(graph) {}
 
   /// Whether input `term` of a sum is the output of a launch that can add, that nobody else reads, and the other input
   /// one stored tensor as it was written before: then that launch writes the sum.
   constexpr bool add_as_rows_leave(const Node& node, int term) {
     const int adds = node.inputs[term], other = node.inputs[1 - term];
-    const int tensor = values_[other].sources[0].tensor, by = last_writer(values_[adds].sources[0].tensor);
+    const TensorId tensor = values_[other].sources[0].tensor;
+    const int by = last_writer(values_[adds].sources[0].tensor);
     if (by < 0 || last_writer(tensor) >= by || !is_raw(values_[other]) || readers_of(adds) != 1) return false;
     Launch& launch = plan_.launches[by];
     if (!launch.kind->adds_as_rows_leave || launch.node != adds) return false;
@@ -200,20 +201,20 @@ class PlanForward : public PlanValues {
     for (const ParameterUse& use : launch.parameters)
       requires_gradient |= !plan_.graph.parameters[use.parameter].buffer;
     for (const Read& operand : launch.reads)
-      for (const Source& source : plan_.values[operand.index].sources)
+      for (const Source& source : plan_.values[operand.value()].sources)
         requires_gradient |= is_trained(source.norm) || plan_.tensors[source.tensor].requires_gradient;
     return requires_gradient;
   }
 
-  constexpr Value plain(int tensor, int level) const {
+  constexpr Value plain(TensorId tensor, int level) const {
     Value value;
     value.level = level;
-    value.sources.push({tensor, -1, {}, false, plan_.tensors[tensor].channels});
+    value.sources.push({tensor, {}, {}, false, plan_.tensors[tensor].channels});
     return value;
   }
 
   /// The launch computes the tensor as rows enter it, if it is a map.
-  constexpr void take_map(Launch& launch, int tensor) const {
+  constexpr void take_map(Launch& launch, TensorId tensor) const {
     if (plan_.tensors[tensor].map < 0) return;
     const PointMap& map = plan_.maps[plan_.tensors[tensor].map];
     launch.form.map = map.functor;
@@ -222,7 +223,7 @@ class PlanForward : public PlanValues {
   }
 
   StaticVector<StoreRecord, graph_capacity> stores_;
-  int fields_[graph_capacity] = {};  ///< of each node's value: the number of what read_field() reads; -1: none yet
+  ValueId fields_[graph_capacity];  ///< of each node's value: what read_field() reads; none yet where negative
 };
 
 }  // namespace halogen

@@ -9,27 +9,23 @@ namespace halogen {
 class PlanGradients : public PlanForward {
  public:
   /// The activation to read for the gradient of what `node` stored; -1 where none is due.
-  constexpr int gradient_of(const Node& node) {
+  constexpr ActivationId gradient_of(const Node& node) {
     return due_[node.index] >= 0 ? due_[node.index] : gradient_of_tensor(values_[node.index].sources[0].tensor);
   }
 
   /// The gradient that gradient_of() found.
-  static constexpr Read gradient(int activation, Pattern pattern) {
-    return {Read::Role::gradient, activation, pattern};
-  }
+  static constexpr Read gradient(ActivationId activation, Pattern pattern) { return {activation, pattern}; }
   /// Of the launch's input the one source that it differentiates.
-  static constexpr Read own_source(Pattern pattern) { return {Read::Role::source, -1, pattern}; }
+  static constexpr Read own_source(Pattern pattern) { return Read::source(pattern); }
   /// What the node wrote forward.
-  constexpr Read result(const Node& node) const {
-    return {Read::Role::tensor, values_[node.index].sources[0].tensor, Pattern::point()};
-  }
+  constexpr Read result(const Node& node) const { return {values_[node.index].sources[0].tensor, Pattern::point()}; }
 
   /// A tensor that emit_tensor() made.
-  static constexpr Read tensor(int tensor, Pattern pattern) { return {Read::Role::tensor, tensor, pattern}; }
+  static constexpr Read tensor(TensorId tensor, Pattern pattern) { return {tensor, pattern}; }
 
   /// The launch writes a tensor of its own, which is nobody's gradient: what later launches of the node read of points
   /// that other ranks hold.
-  constexpr int emit_tensor(Launch launch, int channels, int level) {
+  constexpr TensorId emit_tensor(Launch launch, int channels, int level) {
     launch.output = new_tensor(channels, level, false);
     emit(launch);
     return launch.output;
@@ -50,7 +46,7 @@ class PlanGradients : public PlanForward {
   constexpr void emit_input_gradient(Launch launch, int i) {
     const Value input = plan_.input_of(launch);
     const Source& source = input.sources[i];
-    const int activation = find_activation(source);
+    const ActivationId activation = find_activation(source);
     if (!needs_gradient(activation)) return;
     launch.source = i;
     if (source.resampled) {
@@ -72,7 +68,7 @@ class PlanGradients : public PlanForward {
   /// The gradient of a sum is that of each term: terms share the one tensor, where nobody else adds to theirs, or add
   /// what others contribute to it. A term that has contributions already, or is part of a term, gets a copy.
   constexpr void emit_sum_gradients(const Node& node) {
-    int reads = gradient_of(node);
+    ActivationId reads = gradient_of(node);
     if (reads < 0) return;
     const Launch writer = plan_.launches[last_writer(values_[node.index].sources[0].tensor)];
     reads = unmasked(reads);
@@ -80,18 +76,18 @@ class PlanGradients : public PlanForward {
       due_[writer.node] = reads;
       return share_with_term(node, number_of(values_[node.inputs[node.inputs[0] == writer.node]]), reads);
     }
-    for (const Read& term : writer.reads) share_with_term(node, term.index, reads);
+    for (const Read& term : writer.reads) share_with_term(node, term.value(), reads);
   }
 
   /// For the node that gradient_of() found it for: the same gradient as it stands, without norm and function before it:
   /// the function's part is done by who wrote it last, as rows leave; a norm's takes a launch, and so does the gradient
   /// of a loss or one that others share.
-  constexpr int unmasked(int reads) {
+  constexpr ActivationId unmasked(ActivationId reads) {
     const Activation activation = plan_.activations[reads];
     if (stands(reads)) return reads;
     const int writer = last_writer(activation.gradient);  // none of a cotangent that is given
     if (writer >= 0 && activation.norm < 0 && plan_.launches[writer].kind->common_output &&
-        !shared_[activation.gradient]) {
+        !shared_[activation.gradient.number]) {
       plan_.launches[writer].mask = activation.tensor;
       plan_.launches[writer].mask_function = activation.function;
       return as_it_stands(activation.gradient);
@@ -101,9 +97,9 @@ class PlanGradients : public PlanForward {
   }
 
  protected:
-  constexpr explicit PlanGradients(const GraphDraft& graph) : PlanForward(graph) { std::ranges::fill(due_, -1); }
+  constexpr explicit PlanGradients(const GraphDraft& graph) : PlanForward(graph) {}
 
-  constexpr void share_with_term(const Node& node, int term, int reads) {
+  constexpr void share_with_term(const Node& node, ValueId term, ActivationId reads) {
     Launch copy = launch<StoreGradient>(node);
     copy.input = term;
     copy.read(gradient(reads, Pattern::point()));
@@ -115,13 +111,13 @@ class PlanGradients : public PlanForward {
   }
 
   /// Whether the activation takes the gradient that `reads` holds as its own, or as what its other readers add to.
-  constexpr bool share(int activation, int reads) {
+  constexpr bool share(ActivationId activation, ActivationId reads) {
     Activation& a = plan_.activations[activation];
     if (!needs_gradient(activation)) return true;
     if (a.contributions > 0) return false;
-    const int tensor = plan_.activations[reads].gradient;
+    const TensorId tensor = plan_.activations[reads].gradient;
     if (a.readers > 1) {
-      addends_[activation] = tensor;
+      addends_[activation.number] = tensor;
     } else {
       if (a.norm >= 0) {
         if (plan_.cotangent_of(tensor) >= 0) return false;
@@ -132,11 +128,11 @@ class PlanGradients : public PlanForward {
       a.gradient = tensor;
     }
     a.contributions = 1;
-    return shared_[tensor] = true;
+    return shared_[tensor.number] = true;
   }
 
   /// Of no node: it reads one gradient, as it is of the stored tensor.
-  static constexpr Launch add_gradient(int reads) {
+  static constexpr Launch add_gradient(ActivationId reads) {
     Launch launch;
     launch.kind = kind_of<AddGradients>();
     launch.node = 0;
@@ -144,7 +140,7 @@ class PlanGradients : public PlanForward {
   }
 
   /// A gradient written out, without what its readers see.
-  constexpr int stored_gradient(int reads, int channels, int level) {
+  constexpr TensorId stored_gradient(ActivationId reads, int channels, int level) {
     Launch launch = add_gradient(reads);
     launch.output = new_tensor(channels, level, true);
     emit(launch);
@@ -152,12 +148,12 @@ class PlanGradients : public PlanForward {
   }
 
   /// `launch` writes or adds its share of the activation's gradient; the last share gathers the norm's sums.
-  constexpr void contribute(Launch launch, int activation) {
+  constexpr void contribute(Launch launch, ActivationId activation) {
     Activation& a = plan_.activations[activation];
     const StoredTensor& tensor = plan_.tensors[a.tensor];
     if (a.gradient < 0) {
       a.gradient = new_tensor(tensor.channels, tensor.level, true);
-      if (addends_[activation] > 0) launch.addend = addends_[activation];
+      if (addends_[activation.number] >= 0) launch.addend = addends_[activation.number];
     }
     launch.output = a.gradient;
     launch.accumulate = a.contributions++ > 0;
@@ -165,16 +161,16 @@ class PlanGradients : public PlanForward {
     emit(launch);
   }
 
-  constexpr int gradient_of_tensor(int tensor) {
-    if (!plan_.tensors[tensor].requires_gradient) return -1;
-    StaticVector<int, 8> views;
+  constexpr ActivationId gradient_of_tensor(TensorId tensor) {
+    if (!plan_.tensors[tensor].requires_gradient) return {};
+    StaticVector<ActivationId, 8> views;
     for (int i = 0; i < plan_.activations.size(); ++i)
-      if (plan_.activations[i].tensor == tensor && plan_.activations[i].gradient >= 0) views.push(i);
-    if (views.empty()) return -1;
+      if (plan_.activations[i].tensor == tensor && plan_.activations[i].gradient >= 0) views.push(ActivationId(i));
+    if (views.empty()) return {};
     if (views.size() == 1) return views[0];
     int plain = 0;  // a view whose gradient stands as it is needs no pass: the first other one adds to it
     while (plain < views.size() && !stands(views[plain])) ++plain;
-    const int sum = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
+    const TensorId sum = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
     bool first = true;
     for (int i = 0; i < views.size(); ++i) {
       if (i == plain) continue;
@@ -189,8 +185,8 @@ class PlanGradients : public PlanForward {
   }
 
   bool shared_[graph_capacity] = {};  ///< gradients that are more than one activation's
-  int addends_[graph_capacity] = {};  ///< gradients that activations' contributions are added to; 0: none
-  int due_[graph_capacity];           ///< gradients of launches that write a sum for its node; -1: its tensor's
+  TensorId addends_[graph_capacity];  ///< gradients that activations' contributions are added to
+  ActivationId due_[graph_capacity];  ///< gradients of launches that write a sum for its node; none: its tensor's
 };
 
 }  // namespace halogen

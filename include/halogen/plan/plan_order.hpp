@@ -14,11 +14,11 @@ constexpr void find_lifetimes(PlanDraft& plan) {
       if (output.first_launch < 0) output.first_launch = i;
       output.last_write = output.last_launch = i;
     }
-    plan.for_each_read(launch, [&](int tensor) { plan.tensors[tensor].last_launch = i; });
+    plan.for_each_read(launch, [&](TensorId tensor) { plan.tensors[tensor].last_launch = i; });
   }
   for (int i = 0; i < plan.graph.outputs; ++i)  // the user may read them after the step
     plan.tensors[plan.prediction[i]].last_launch = plan.launches.size();
-  for (const int gradient : plan.input_gradient)
+  for (const TensorId gradient : plan.input_gradient)
     if (gradient >= 0) plan.tensors[gradient].last_launch = plan.launches.size();
 }
 

@@ -47,39 +47,39 @@ class PlanValues {
     return readers;
   }
 
-  constexpr int new_tensor(int channels, int level, bool gradient) {
+  constexpr TensorId new_tensor(int channels, int level, bool gradient) {
     StoredTensor tensor;
     tensor.channels = channels;
     tensor.level = level;
     tensor.gradient = gradient;
-    return plan_.tensors.push(tensor);
+    return TensorId(plan_.tensors.push(tensor));
   }
 
   /// A gradient that is read as it is stored.
-  constexpr int as_it_stands(int tensor) {
+  constexpr ActivationId as_it_stands(TensorId tensor) {
     Activation plain;
     plain.gradient = tensor;
-    return plan_.activations.push(plain);
+    return ActivationId(plan_.activations.push(plain));
   }
 
-  constexpr bool stands(int activation) const { return !plan_.activations[activation].reads_value(); }
+  constexpr bool stands(ActivationId activation) const { return !plan_.activations[activation].reads_value(); }
 
-  constexpr int last_writer(int tensor) const {
+  constexpr int last_writer(TensorId tensor) const {
     int last = plan_.launches.size() - 1;
     while (last >= 0 && plan_.launches[last].output != tensor) --last;
     return last;
   }
 
-  constexpr int find_activation(const Source& source) {
+  constexpr ActivationId find_activation(const Source& source) {
     for (int i = plan_.activations.size(); i-- > 0;) {
       const Activation& a = plan_.activations[i];
-      if (a.tensor == source.tensor && a.norm == source.norm && a.function == source.function) return i;
+      if (a.tensor == source.tensor && a.norm == source.norm && a.function == source.function) return ActivationId(i);
     }
     Activation activation;
     activation.tensor = source.tensor;
     activation.norm = source.norm;
     activation.function = source.function;
-    return plan_.activations.push(activation);
+    return ActivationId(plan_.activations.push(activation));
   }
 
   constexpr void count_reader(const Value& value) {
@@ -87,23 +87,23 @@ class PlanValues {
   }
 
   /// Its place among the values that launches read. Compilers count each step of a search.
-  constexpr int number_of(const Value& value) {
-    const int tensor = value.sources[0].tensor;
-    int& last = last_value_[tensor];
-    if (last > 0 && plan_.values[last - 1] == value) return last - 1;
+  constexpr ValueId number_of(const Value& value) {
+    const TensorId tensor = value.sources[0].tensor;
+    int& last = last_value_[tensor.number];
+    if (last > 0 && plan_.values[last - 1] == value) return ValueId(last - 1);
     for (int i = plan_.values.size(); last > 0 && i-- > 0;)
-      if (plan_.values[i].sources[0].tensor == tensor && plan_.values[i] == value) return i;
+      if (plan_.values[i].sources[0].tensor == tensor && plan_.values[i] == value) return ValueId(i);
     last = plan_.values.push(value) + 1;
-    return last - 1;
+    return ValueId(last - 1);
   }
 
   /// Whether it is a norm with a parameter that is trained.
-  constexpr bool is_trained(int norm) const {
+  constexpr bool is_trained(NormId norm) const {
     const int gamma = norm >= 0 ? plan_.norms[norm].parameter : -1;
     return gamma >= 0 && !(plan_.graph.parameters[gamma].buffer && plan_.graph.parameters[gamma + 1].buffer);
   }
 
-  constexpr bool needs_gradient(int activation) const {
+  constexpr bool needs_gradient(ActivationId activation) const {
     const Activation& a = plan_.activations[activation];
     return is_trained(a.norm) || plan_.tensors[a.tensor].requires_gradient;
   }

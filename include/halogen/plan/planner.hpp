@@ -37,17 +37,18 @@ class Planner : public PlanGradients {
  private:
   constexpr void take_input(int i) {
     const InputShape& shape = plan_.graph.input[i];
-    const int level = plan_.graph.nodes[i].level, tensor = new_tensor(shape.channels, level, false);
+    const int level = plan_.graph.nodes[i].level;
+    const TensorId tensor = new_tensor(shape.channels, level, false);
     plan_.tensors[tensor].external = true;
     plan_.tensors[tensor].requires_gradient = plan_.input_gradient_wanted && shape.gradient && !shape.integer;
     values_[i] = plain(tensor, level);
   }
 
-  /// One stored tensor with the gradient of an input; it outlives the step, for the user. -1 where nothing reads the
-  /// input.
-  constexpr int gradient_of_input(int i) {
-    const int reads = gradient_of_tensor(i);
-    if (reads < 0) return -1;
+  /// One stored tensor with the gradient of an input; it outlives the step, for the user. None where nothing reads
+  /// the input.
+  constexpr TensorId gradient_of_input(int i) {
+    const ActivationId reads = gradient_of_tensor(plan_.tensor_of_input(i));
+    if (reads < 0) return {};
     const Activation activation = plan_.activations[reads];
     if (stands(reads)) return activation.gradient;
     return stored_gradient(reads, plan_.tensors[i].channels, plan_.tensors[i].level);
@@ -63,7 +64,7 @@ class Planner : public PlanGradients {
     predictions_[i] = output;
   }
 
-  constexpr bool is_prediction(int tensor) const { return std::ranges::count(plan_.prediction, tensor) > 0; }
+  constexpr bool is_prediction(TensorId tensor) const { return std::ranges::count(plan_.prediction, tensor) > 0; }
 
   constexpr void seed(int i) {
     const Value& prediction = predictions_[i];
@@ -72,24 +73,24 @@ class Planner : public PlanGradients {
     loss.node = plan_.graph.output[i];
     loss.input = number_of(prediction);
     loss.source = 0;
-    loss.read({Read::Role::value, loss.input, Pattern::point()});
+    loss.read({loss.input, Pattern::point()});
     contribute(loss, find_activation(prediction.sources[0]));
   }
 
   /// A prediction's gradient is the user's field, read where it lies: no launch reads the prediction beside it, and
   /// none writes to it. Where layers read the prediction too, the first of their launches adds its share to it.
   constexpr void take_cotangent(int i) {
-    const int tensor = predictions_[i].sources[0].tensor;
-    const int given = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
+    const TensorId tensor = predictions_[i].sources[0].tensor;
+    const TensorId given = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
     plan_.cotangent[i] = given;
     plan_.tensors[given].external = true;
-    shared_[given] = true;
-    const int activation = find_activation(predictions_[i].sources[0]);
+    shared_[given.number] = true;
+    const ActivationId activation = find_activation(predictions_[i].sources[0]);
     Activation& a = plan_.activations[activation];
     if (a.readers == 0)
       a.gradient = given;
     else
-      addends_[activation] = given;
+      addends_[activation.number] = given;
     ++a.readers;
     a.contributions = 1;
   }
@@ -106,7 +107,7 @@ class Planner : public PlanGradients {
       if (stores_[i].node != node) continue;
       const Launch forward = plan_.launches[stores_[i].launch];
       if (is_prediction(forward.output) != of_output) continue;
-      const int reads = gradient_of_tensor(forward.output);
+      const ActivationId reads = gradient_of_tensor(forward.output);
       if (reads < 0) continue;
       Launch adjoint = launch<StoreGradient>(plan_.graph.nodes[node]);
       adjoint.input = forward.input;

@@ -129,7 +129,7 @@ class LaunchAt {
   }
   kernels::GradientReader<S> gradient(int operand) const {
     const int level = is_vector(operand) ? plan_.tensors[gradient_tensor(operand)].level : launch().level;
-    return operands_.gradient_reader(launch().reads[operand].index, level);
+    return operands_.gradient_reader(launch().reads[operand].gradient(), level);
   }
   /// The same as the node's windows gather it: periodic where they are.
   kernels::GradientReader<S> windowed_gradient(int operand) const {
@@ -139,9 +139,9 @@ class LaunchAt {
     return reader;
   }
   /// An input of integers.
-  const IndexView& indices(int operand) const { return operands_.indices(value_of(operand).sources[0].tensor); }
+  const IndexView& indices(int operand) const { return operands_.indices(value_of(operand).sources[0].tensor.number); }
   /// A stored tensor's layout on this rank.
-  const TensorLayout& layout_of(int tensor) const { return layout_.tensor(tensor); }
+  const TensorLayout& layout_of(TensorId tensor) const { return layout_.tensor(tensor); }
   /// Before kernels and messages of another language run: the halos that the launch reads are there, all that are due
   /// are on their way.
   void hand_over() const {
@@ -150,11 +150,11 @@ class LaunchAt {
   }
 
   /// A stored tensor as it was written.
-  TensorView<S> tensor(int operand) const { return operands_.tensor(launch().reads[operand].index); }
+  TensorView<S> tensor(int operand) const { return operands_.tensor(launch().reads[operand].tensor()); }
   /// The same by its number in the plan.
-  TensorView<S> stored_tensor(int tensor) const { return operands_.tensor(tensor); }
+  TensorView<S> stored_tensor(TensorId tensor) const { return operands_.tensor(tensor); }
   /// The one stored tensor that a value is, where the operation has seen to it (PlanForward::read_field).
-  int tensor_of(int operand) const { return plan_.values[launch().reads[operand].index].sources[0].tensor; }
+  TensorId tensor_of(int operand) const { return plan_.values[launch().reads[operand].value()].sources[0].tensor; }
 
   /// Where the source that a backward launch differentiates begins among the channels of its input.
   int first_channel() const { return plan_.input_of(launch()).channels_before(launch().source); }
@@ -195,7 +195,7 @@ class LaunchAt {
   kernels::NormTables<T> norm_tables() const {
     int norm = 0;
     while (plan_.norms[norm].node != node().index) ++norm;
-    return operands_.tables(norm, -1);
+    return operands_.tables(NormId(norm), {});
   }
 
   // -- memory of the launch, as large as its workspace() asks ------------------------------------------------------
@@ -348,7 +348,7 @@ class LaunchAt {
   }
 
   /// A value as it stands, or as the windows of a node read it.
-  kernels::ValueReader<S> reader_of(int value, const Node* windows = nullptr) const {
+  kernels::ValueReader<S> reader_of(ValueId value, const Node* windows = nullptr) const {
     return operands_.value_reader(plan_.values[value], windows);
   }
 
@@ -363,18 +363,18 @@ class LaunchAt {
                 "), and reads that operand by another pattern: read it with " + wanted);
   }
 
-  /// The values, in Plan::values, that a map is computed from.
-  std::array<int, 3> mapped_inputs(int operand) const {
-    const Value& value = plan_.values[launch().reads[operand].index];
+  /// The values that a map is computed from.
+  std::array<ValueId, 3> mapped_inputs(int operand) const {
+    const Value& value = plan_.values[launch().reads[operand].value()];
     return plan_.maps[plan_.tensors[value.sources[0].tensor].map].inputs;
   }
 
   bool is_vector(int operand) const { return launch().reads[operand].pattern == Pattern::vector(); }
-  int gradient_tensor(int operand) const { return plan_.activations[launch().reads[operand].index].gradient; }
+  TensorId gradient_tensor(int operand) const { return plan_.activations[launch().reads[operand].gradient()].gradient; }
 
   Value value_of(int operand) const {
     const Read& read = launch().reads[operand];
-    if (read.role == Read::Role::value) return plan_.values[read.index];
+    if (read.value() >= 0) return plan_.values[read.value()];
     Value one;
     one.level = plan_.input_of(launch()).level;
     one.sources.push(plan_.source_of(launch()));

@@ -22,12 +22,12 @@ class NormCollectives {
   NormCollectives(const Plan& plan, const Layout& layout, const SubMeshes& meshes);
 
   /// One all_gather; every rank merges in rank order and so ends with the same bits.
-  void finish_moments(const execution_space& space, int index, const kernels::RowSums* partial, index_t tiles,
+  void finish_moments(const execution_space& space, NormId index, const kernels::RowSums* partial, index_t tiles,
                       const T* gamma, const T* beta, const kernels::NormTables<T>& tables,
                       const kernels::RunningMoments<T>& running);
 
   /// One all_reduce of two sums a group and sample; gamma's and beta's gradients stay this rank's share.
-  void finish_sums(const execution_space& space, int index, const kernels::RowSums* partial, index_t tiles,
+  void finish_sums(const execution_space& space, NormId index, const kernels::RowSums* partial, index_t tiles,
                    const T* gamma, T* gamma_gradient, T* beta_gradient, bool accumulate,
                    const kernels::NormTables<T>& tables, double points);
 
@@ -59,7 +59,7 @@ NormCollectives<T>::NormCollectives(const Plan& plan, const Layout& layout, cons
 }
 
 template <class T>
-void NormCollectives<T>::finish_moments(const execution_space& space, int index, const kernels::RowSums* partial,
+void NormCollectives<T>::finish_moments(const execution_space& space, NormId index, const kernels::RowSums* partial,
                                         index_t tiles, const T* gamma, const T* beta,
                                         const kernels::NormTables<T>& tables,
                                         const kernels::RunningMoments<T>& running) {
@@ -82,7 +82,7 @@ void NormCollectives<T>::finish_moments(const execution_space& space, int index,
 }
 
 template <class T>
-void NormCollectives<T>::finish_sums(const execution_space& space, int index, const kernels::RowSums* partial,
+void NormCollectives<T>::finish_sums(const execution_space& space, NormId index, const kernels::RowSums* partial,
                                      index_t tiles, const T* gamma, T* gamma_gradient, T* beta_gradient,
                                      bool accumulate, const kernels::NormTables<T>& tables, double points) {
   const Norm& norm = plan_.norms[index];

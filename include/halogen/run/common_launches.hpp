@@ -58,10 +58,10 @@ void Moments::run(const LaunchAt<S>& at) {
 /// A stored tensor's owned points to a field of the same cut.
 template <class S>
 void copy_stored(const execution_space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands,
-                 int tensor, const TensorView<S>& to) {
+                 TensorId tensor, const TensorView<S>& to) {
   Value value;
   value.level = plan.tensors[tensor].level;
-  value.sources.push({tensor, -1, {}, false, plan.tensors[tensor].channels});
+  value.sources.push({tensor, {}, {}, false, plan.tensors[tensor].channels});
   detail::write_field(space, "halogen::copy",
                       kernels::CopyRows<S, kernels::ValueReader<S>>{operands.value_reader(value), 0}, to, layout,
                       plan.tensors[tensor]);

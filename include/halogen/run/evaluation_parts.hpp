@@ -54,7 +54,7 @@ class EvaluationParts {
   void rebind_inputs(const InputViews<S>& inputs) { operands_.bind_inputs(inputs); }
 
   /// Copies a stored tensor's owned points (the prediction's, the input gradient's) to a field of the same cut.
-  void copy_tensor(int tensor, const TensorView<S>& to) const {
+  void copy_tensor(TensorId tensor, const TensorView<S>& to) const {
     copy_stored(space_, plan_, layout_, operands_, tensor, to);
   }
 
@@ -193,7 +193,7 @@ void EvaluationParts<S, Access>::begin_forward(const InputViews<S>& inputs, T* p
   operands_.set_arena(*arena_);
   operands_.bind_inputs(inputs);
   for (std::vector<char>* flags : {&norm_has_gradient_, &has_gradient_}) std::ranges::fill(*flags, char{0});
-  for (int i = 0; i < plan_.graph.inputs; ++i) halos_->start(space_, i);
+  for (int i = 0; i < plan_.graph.inputs; ++i) halos_->start(space_, plan_.tensor_of_input(i));
   parameters_.begin(parameters);
 }
 
@@ -225,7 +225,7 @@ void EvaluationParts<S, Access>::finish_launch(int i) {
     norms_.finish_moments(space_, launch.statistics, operands_.partial_sums(), tiles,
                           affine ? parameters_.value(norm.parameter) : nullptr,
                           affine ? parameters_.value(norm.parameter + 1) : nullptr,
-                          operands_.tables(launch.statistics, -1), running);
+                          operands_.tables(launch.statistics, {}), running);
   }
   if (launch.sums >= 0) finish_norm_sums(launch, tiles);
 }
@@ -248,9 +248,10 @@ void EvaluationParts<S, Access>::add_gradients(const Launch& launch, const Launc
 
 template <class S, class Access>
 void EvaluationParts<S, Access>::finish_norm_sums(const Launch& launch, index_t tiles) {
-  const int norm = plan_.activations[launch.sums].norm, gamma = plan_.norms[norm].parameter;
+  const NormId norm = plan_.activations[launch.sums].norm;
+  const int gamma = plan_.norms[norm].parameter;
   const bool affine = gamma >= 0;
-  const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm)], char{1}) != 0 ||
+  const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm.number)], char{1}) != 0 ||
                      (affine && is_shared(gamma, plan_.norms[norm].node));
   const auto gradient_of = [&](int parameter) {
     return affine && trains(parameter) ? parameters_.gradient(parameter) : nullptr;

@@ -14,14 +14,14 @@ namespace detail {
 
 /// "relu(norm0(t3))^": ^ marks what is resampled as it is read.
 inline std::string source_name(const Plan& plan, const Source& source) {
-  std::string text = "t" + std::to_string(source.tensor);
+  std::string text = "t" + std::to_string(source.tensor.number);
   if (plan.tensors[source.tensor].map >= 0) {
     text = "map(";
     plan.for_each_source(source,
                          [&](const Source& of) { text += (text.back() == '(' ? "" : ", ") + source_name(plan, of); });
     text += ")";
   }
-  if (source.norm >= 0) text = "norm" + std::to_string(source.norm) + "(" + text + ")";
+  if (source.norm >= 0) text = "norm" + std::to_string(source.norm.number) + "(" + text + ")";
   if (source.function) text = name_of(source.function.kind) + ("(" + text + ")");
   return text + (source.resampled ? "^" : "");
 }
@@ -35,19 +35,19 @@ HALOGEN_INLINE std::string operand_names(const Plan& plan, const Launch& launch)
   for (const Read& operand : launch.reads) {
     std::string one;
     if (operand.role == Read::Role::gradient) {
-      const Activation& a = plan.activations[operand.index];
-      one = " d t" + std::to_string(a.gradient);
-      if (a.norm >= 0) one += " through norm" + std::to_string(a.norm);
+      const Activation& a = plan.activations[operand.gradient()];
+      one = " d t" + std::to_string(a.gradient.number);
+      if (a.norm >= 0) one += " through norm" + std::to_string(a.norm.number);
     } else if (operand.role == Read::Role::tensor) {
-      one = " t" + std::to_string(operand.index);
+      one = " t" + std::to_string(operand.tensor().number);
     } else if (operand.role == Read::Role::source) {
       one = " " + source_name(plan, plan.source_of(launch));
     } else {
-      for (const Source& source : plan.values[operand.index].sources) one += " " + source_name(plan, source);
+      for (const Source& source : plan.values[operand.value()].sources) one += " " + source_name(plan, source);
     }
     text += (text.empty() ? "" : ",") + one;
   }
-  if (launch.addend >= 0) text += ", + t" + std::to_string(launch.addend);
+  if (launch.addend >= 0) text += ", + t" + std::to_string(launch.addend.number);
   return text.empty() ? text : text.substr(1);
 }
 #endif
@@ -103,7 +103,7 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
       const StoredTensor& tensor = plan.tensors[launch.output];
       const TensorLayout& piece = layout.tensor(launch.output);
       const int first = 2 + spatial_dimensions - layout.rank_of_fields();
-      text += format(" -> %st%d (%d, %d", launch.accumulate && launch.addend < 0 ? "+= " : "", launch.output,
+      text += format(" -> %st%d (%d, %d", launch.accumulate && launch.addend < 0 ? "+= " : "", launch.output.number,
                      layout.samples(), tensor.channels);
       for (int d = first; d < spatial_dimensions; ++d)
         text += format(", %lld", static_cast<long long>(piece.owned[d].size()));
@@ -123,13 +123,13 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
       text += format("; sends %lld messages, %lld bytes", static_cast<long long>(sent.messages),
                      static_cast<long long>(sent.bytes));
     if (launch.kind->remark != nullptr) text += launch.kind->remark(launch.form);
-    const auto crosses_ranks = [&](int norm) {
+    const auto crosses_ranks = [&](NormId norm) {
       return plan.norms[norm].of_batch ? pieces.size(samples) > 1 : cuts_planes;
     };
     if (launch.statistics >= 0 && crosses_ranks(launch.statistics))
-      text += format("; all_gather moments of norm%d", launch.statistics);
+      text += format("; all_gather moments of norm%d", launch.statistics.number);
     if (launch.sums >= 0 && crosses_ranks(plan.activations[launch.sums].norm))
-      text += format("; all_reduce sums of norm%d", plan.activations[launch.sums].norm);
+      text += format("; all_reduce sums of norm%d", plan.activations[launch.sums].norm.number);
     if (shards) text += detail::parameter_traffic(schedule, i, reduces);
     text += "\n";
   }

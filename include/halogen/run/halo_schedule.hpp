@@ -20,7 +20,7 @@ class HaloSchedule {
   HaloSchedule(const Plan& plan, const Layout& layout, const Operands<S>& operands, const Communicator& world);
 
   /// The tensor is complete. One exchange is under way at a time: they share their buffers.
-  void start(const execution_space& space, int tensor);
+  void start(const execution_space& space, TensorId tensor);
 
   void finish(const execution_space& space);
 
@@ -48,7 +48,7 @@ class HaloSchedule {
  private:
   /// Tiles of a launch, those first that read own points alone; `reads`: tensors of whose halos the others read.
   struct Order {
-    std::vector<int> reads;
+    std::vector<TensorId> reads;
     std::size_t begin = 0;
     index_t interior = 0;
   };
@@ -57,7 +57,8 @@ class HaloSchedule {
 
   TransportBuffer<S> buffer(const char* label, const Communicator& world) const;
 
-  StridedView<S, 2 + spatial_dimensions> strided(int tensor) const;
+  StridedView<S, 2 + spatial_dimensions> strided(TensorId tensor) const;
+  Exchange& exchange(TensorId tensor) { return exchanges_[static_cast<std::size_t>(tensor.number)]; }
 
   /// On the host a launch ends before it returns: some teams at a time, and MPI moves in between. On a device launches
   /// queue up and one is enough.
@@ -67,7 +68,7 @@ class HaloSchedule {
   void order_tiles();
 
   /// Whether the tile needs points of other ranks; adds the tensors to `reads`.
-  bool reads_halo(int launch, const kernels::Tile& tile, std::vector<int>& reads) const;
+  bool reads_halo(int launch, const kernels::Tile& tile, std::vector<TensorId>& reads) const;
 
   static constexpr index_t parts = 8;  ///< polls in the interior of one launch
 
@@ -78,7 +79,7 @@ class HaloSchedule {
   std::vector<Exchange> exchanges_;
   std::vector<Order> orders_;
   detail::Lasting<Kokkos::View<int*, memory_space>> numbers_;
-  int under_way_ = -1;
+  TensorId under_way_;
 };
 
 template <class S>
@@ -90,41 +91,41 @@ HaloSchedule<S>::HaloSchedule(const Plan& plan, const Layout& layout, const Oper
       send_(buffer("halogen::send", world)),
       receive_(buffer("halogen::receive", world)) {
   for (int t = 0; t < plan.tensors.size(); ++t) {
-    exchanges_.emplace_back(layout.tensor(t).strips, world.rank());
+    exchanges_.emplace_back(layout.tensor(TensorId(t)).strips, world.rank());
     exchanges_.back().connect(world, send_.data(), receive_.data(), "halo of tensor " + std::to_string(t));
   }
   if (std::ranges::any_of(exchanges_, [](const Exchange& exchange) { return exchange.values() > 0; })) order_tiles();
 }
 
 template <class S>
-void HaloSchedule<S>::start(const execution_space& space, int tensor) {
-  if (exchanges_[static_cast<std::size_t>(tensor)].empty()) return;
+void HaloSchedule<S>::start(const execution_space& space, TensorId tensor) {
+  Exchange& halo = exchange(tensor);
+  if (halo.empty()) return;
   finish(space);
-  Exchange& exchange = exchanges_[static_cast<std::size_t>(tensor)];
-  if (exchange.values() > 0) {
+  if (halo.values() > 0) {
     under_way_ = tensor;
-    exchange.start_behind(space, strided(tensor));
+    halo.start_behind(space, strided(tensor));
   }
-  exchange.copy_own(space, strided(tensor), strided(tensor));
+  halo.copy_own(space, strided(tensor), strided(tensor));
 }
 
 template <class S>
 void HaloSchedule<S>::finish(const execution_space& space) {
   if (under_way_ < 0) return;
-  const int tensor = std::exchange(under_way_, -1);
-  exchanges_[static_cast<std::size_t>(tensor)].finish(space, strided(tensor));
+  const TensorId tensor = std::exchange(under_way_, TensorId());
+  exchange(tensor).finish(space, strided(tensor));
 }
 
 template <class S>
 void HaloSchedule<S>::drop() {
   if (under_way_ < 0) return;
-  Exchange& exchange = exchanges_[static_cast<std::size_t>(std::exchange(under_way_, -1))];
-  detail::poll_until([&] { return exchange.test(); });
+  Exchange& halo = exchange(std::exchange(under_way_, TensorId()));
+  detail::poll_until([&] { return halo.test(); });
 }
 
 template <class S>
 void HaloSchedule<S>::send() {
-  if (under_way_ >= 0) exchanges_[static_cast<std::size_t>(under_way_)].send();
+  if (under_way_ >= 0) exchange(under_way_).send();
 }
 
 template <class S>
@@ -155,7 +156,7 @@ TransportBuffer<S> HaloSchedule<S>::buffer(const char* label, const Communicator
 }
 
 template <class S>
-StridedView<S, 2 + spatial_dimensions> HaloSchedule<S>::strided(int tensor) const {
+StridedView<S, 2 + spatial_dimensions> HaloSchedule<S>::strided(TensorId tensor) const {
   const TensorView<S> view = operands_.tensor(tensor);
   return {view.data,
           {view.sample_stride, view.channel_stride, view.plane_stride, view.row_stride, 1},
@@ -171,7 +172,7 @@ void HaloSchedule<S>::polled(const execution_space& space, index_t count, Launch
   if (on_host && under_way_ >= 0) share = std::max(teams, ceil_div(ceil_div(count, parts), teams) * teams);
   for (index_t begin = 0; begin < count; begin += share) {
     launch_part(begin, std::min(begin + share, count));
-    if (under_way_ >= 0) exchanges_[static_cast<std::size_t>(under_way_)].test();
+    if (under_way_ >= 0) exchange(under_way_).test();
   }
   send();
 }
@@ -197,7 +198,7 @@ void HaloSchedule<S>::order_tiles() {
 }
 
 template <class S>
-bool HaloSchedule<S>::reads_halo(int launch, const kernels::Tile& tile, std::vector<int>& reads) const {
+bool HaloSchedule<S>::reads_halo(int launch, const kernels::Tile& tile, std::vector<TensorId>& reads) const {
   const Launch& what = plan_.launches[launch];
   const int level = what.level;
   const index_t plane = layout_.owned(level, 0).begin + tile.sample % layout_.planes(level);
@@ -206,7 +207,7 @@ bool HaloSchedule<S>::reads_halo(int launch, const kernels::Tile& tile, std::vec
                                intersect(tile.columns, layout_.owned(level, 2))};
   bool any = false;
   for (int d = 0; d < spatial_dimensions; ++d)
-    LaunchReads(plan_, layout_.levels()).for_each(what, d, computed[d], [&](int tensor, const Interval& needed) {
+    LaunchReads(plan_, layout_.levels()).for_each(what, d, computed[d], [&](TensorId tensor, const Interval& needed) {
       const TensorLayout& at = layout_.tensor(tensor);
       // Images of a dimension that is not cut are copied when the exchange begins.
       if (layout_.level(plan_.tensors[tensor].level).cut[d].parts() == 1 || at.owned[d].contains(needed)) return;

@@ -55,7 +55,7 @@ class Layout {
   index_t first_sample() const { return batch_.piece(pieces_.part(rank_, 0)).begin; }
   const LevelLayout& level(int l) const { return levels_[static_cast<std::size_t>(l)]; }
   const std::vector<LevelLayout>& levels() const { return levels_; }
-  const TensorLayout& tensor(int t) const { return tensors_[static_cast<std::size_t>(t)]; }
+  const TensorLayout& tensor(TensorId t) const { return tensors_[static_cast<std::size_t>(t.number)]; }
   const MemoryUse& memory() const { return memory_; }
 
   int rank_of_fields() const { return rank_of_fields_; }  ///< 3 (width), 4 (height too) or 5 (depth too)
@@ -85,7 +85,7 @@ class Layout {
   std::pair<Cut, int> sequence(int l) const;
 
   /// Points of one of a norm's groups, over all ranks.
-  double points_of(int norm) const;
+  double points_of(NormId norm) const;
 
   const Workspace& workspace() const { return workspace_; }
 
@@ -167,14 +167,14 @@ HALOGEN_INLINE std::pair<Cut, int> Layout::sequence(int l) const {
 HALOGEN_INLINE TrafficUse Layout::halo_traffic() const {
   TrafficUse use;
   for (int t = 0; t < plan_.tensors.size(); ++t) {
-    const Strips::Traffic one = tensor(t).strips.traffic(rank_);
+    const Strips::Traffic one = tensor(TensorId(t)).strips.traffic(rank_);
     use.messages += one.messages;
     use.bytes += one.points * static_cast<index_t>(value_bytes_.stored);
   }
   return use;
 }
 
-HALOGEN_INLINE double Layout::points_of(int norm) const {
+HALOGEN_INLINE double Layout::points_of(NormId norm) const {
   const Norm& n = plan_.norms[norm];
   const double of_sample = static_cast<double>(level(plan_.tensors[n.tensor].level).points()) * (n.channels / n.groups);
   return n.of_batch ? of_sample * static_cast<double>(batch_.extent()) : of_sample;

@@ -178,7 +178,7 @@ class LaunchReads {
     for (const Read& operand : launch.reads) {
       const Interval read = followed(launch, operand.pattern, d, computed);
       plan_.for_each_tensor(
-          launch, operand, [&](int tensor) { need(tensor, read); },
+          launch, operand, [&](TensorId tensor) { need(tensor, read); },
           [&](const Source& source) {
             need(source.tensor, behind_resampling(source, level_seen(launch, operand), d, read));
           });
@@ -199,7 +199,7 @@ class LaunchReads {
 
   /// The level at which the launch sees a value or a source.
   int level_seen(const Launch& launch, const Read& operand) const {
-    return operand.role == Read::Role::value ? plan_.values[operand.index].level : plan_.input_of(launch).level;
+    return operand.role == Read::Role::value ? plan_.values[operand.value()].level : plan_.input_of(launch).level;
   }
   Interval behind_resampling(const Source& source, int seen, int d, const Interval& interval) const {
     if (!source.resampled) return interval;
@@ -281,10 +281,10 @@ HALOGEN_INLINE void SpaceNeedsOf::add(const Launch& launch, int d, int p) {
   if (launch.kind->check != nullptr)
     launch.kind->check(node, d, level(plan_.input_of(launch).level).extent(d), level(node.level).extent(d));
   const Interval computed = level(launch.level).piece(d, p);
-  LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](int tensor, const Interval& interval) {
+  LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](TensorId tensor, const Interval& interval) {
     if (level(plan_.tensors[tensor].level).whole) return;
-    Interval& hull_so_far =
-        spaces_[static_cast<std::size_t>(tensor)].needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
+    Interval& hull_so_far = spaces_[static_cast<std::size_t>(tensor.number)]
+                                .needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
     hull_so_far = hull(hull_so_far, interval);
   });
 }

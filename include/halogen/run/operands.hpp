@@ -31,7 +31,7 @@ class Operands {
   void bind_inputs(const InputViews<S>& inputs) { inputs_ = inputs; }
   void bind_cotangents(const std::array<TensorView<S>, most_outputs>& cotangents) { cotangents_ = cotangents; }
 
-  TensorView<S> tensor(int t) const;
+  TensorView<S> tensor(TensorId t) const;
   const IndexView& indices(int input) const { return inputs_.indices[input]; }
 
   template <class V>
@@ -42,13 +42,13 @@ class Operands {
   kernels::RowSums* partial_sums() const { return workspace<kernels::RowSums>(layout_.workspace().row_sums); }
 
   /// Tables of a norm; slope and offset of the activation whose gradient is read, if any.
-  kernels::NormTables<T> tables(int norm, int activation) const;
+  kernels::NormTables<T> tables(NormId norm, ActivationId activation) const;
 
   /// A value as it stands, or as the windows of `reader` read it.
   kernels::ValueReader<S> value_reader(const Value& value, const Node* reader = nullptr) const;
 
   /// The gradient of the stored tensor that an activation is made of, at the points of `level`.
-  kernels::GradientReader<S> gradient_reader(int activation, int level) const;
+  kernels::GradientReader<S> gradient_reader(ActivationId activation, int level) const;
 
   /// Where a launch writes, but for the tiles.
   kernels::TileOutput<S> output(const Launch& launch) const;
@@ -56,7 +56,7 @@ class Operands {
  private:
   kernels::RowEpilogue<S> epilogue(const Launch& launch) const;
 
-  kernels::Affine<T> affine(int norm) const;
+  kernels::Affine<T> affine(NormId norm) const;
 
   const Plan& plan_;
   const Layout& layout_;
@@ -66,10 +66,10 @@ class Operands {
 };
 
 template <class S>
-TensorView<S> Operands<S>::tensor(int t) const {
+TensorView<S> Operands<S>::tensor(TensorId t) const {
   if (plan_.tensors[t].external) {
     const int given = plan_.cotangent_of(t);
-    return given >= 0 ? cotangents_[static_cast<std::size_t>(given)] : inputs_.values[t];
+    return given >= 0 ? cotangents_[static_cast<std::size_t>(given)] : inputs_.values[t.number];
   }
   const TensorLayout& layout = layout_.tensor(t);
   const Interval& planes = layout.owned[0];
@@ -85,7 +85,7 @@ TensorView<S> Operands<S>::tensor(int t) const {
 }
 
 template <class S>
-kernels::NormTables<compute_type<S>> Operands<S>::tables(int norm, int activation) const {
+kernels::NormTables<compute_type<S>> Operands<S>::tables(NormId norm, ActivationId activation) const {
   const index_t entries = index_t{layout_.samples()} * plan_.norms[norm].channels;
   kernels::NormTables<T> tables{};
   tables.mean = workspace<double>(layout_.workspace().table(norm));
@@ -124,7 +124,7 @@ kernels::ValueReader<S> Operands<S>::value_reader(const Value& value, const Node
 }
 
 template <class S>
-kernels::GradientReader<S> Operands<S>::gradient_reader(int index, int level) const {
+kernels::GradientReader<S> Operands<S>::gradient_reader(ActivationId index, int level) const {
   const Activation& activation = plan_.activations[index];
   kernels::GradientReader<S> reader;
   reader.gradient = tensor(activation.gradient);
@@ -168,16 +168,16 @@ kernels::RowEpilogue<S> Operands<S>::epilogue(const Launch& launch) const {
     const Activation& activation = plan_.activations[launch.sums];
     epilogue.value = tensor(activation.tensor);
     epilogue.affine = affine(activation.norm);
-    epilogue.mean = tables(activation.norm, -1).mean;
+    epilogue.mean = tables(activation.norm, {}).mean;
     epilogue.function = activation.function;
   }
   return epilogue;
 }
 
 template <class S>
-kernels::Affine<compute_type<S>> Operands<S>::affine(int norm) const {
+kernels::Affine<compute_type<S>> Operands<S>::affine(NormId norm) const {
   if (norm < 0) return {};
-  const kernels::NormTables<T> table = tables(norm, -1);
+  const kernels::NormTables<T> table = tables(norm, {});
   return {table.scale, table.shift, plan_.norms[norm].channels};
 }
 

@@ -25,8 +25,10 @@ class Workspace {
   /// Blocks of tiles whose sums a launch adds in the end: never more than tiles.
   int blocks(int launch) const { return blocks_[static_cast<std::size_t>(launch)]; }
 
-  std::size_t table(int norm) const { return tables_[static_cast<std::size_t>(norm)]; }
-  std::size_t vjp_table(int activation) const { return vjp_tables_[static_cast<std::size_t>(activation)]; }
+  std::size_t table(NormId norm) const { return tables_[static_cast<std::size_t>(norm.number)]; }
+  std::size_t vjp_table(ActivationId activation) const {
+    return vjp_tables_[static_cast<std::size_t>(activation.number)];
+  }
   /// Whether another node sums this parameter's gradient first: then the launch's share lies beside it, at
   /// shared_gradients.
   bool is_shared(int parameter, int node) const { return first_to_sum_[static_cast<std::size_t>(parameter)] != node; }

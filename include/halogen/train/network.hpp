@@ -18,7 +18,7 @@ namespace detail {
 /// What the margins of a field of Rank dimensions must hold that a plan reads in place, its input or cotangent: on all
 /// ranks as much as on any, so that its memory moves on all of them or on none.
 template <int Rank>
-std::array<Margin, Rank> margins_of(const Layout& layout, int tensor) {
+std::array<Margin, Rank> margins_of(const Layout& layout, TensorId tensor) {
   const TensorLayout& piece = layout.tensor(tensor);
   std::array<Margin, Rank> margins{};
   for (int d = 2; d < Rank; ++d) margins[static_cast<std::size_t>(d)] = piece.margins[spatial_dimensions - Rank + d];
@@ -90,7 +90,7 @@ InputViews<typename Image::value_type> views_of(const Image& image) {
 /// Of a field beside the image: that it lies as the plan's tensor does, an input or a prediction. Collective once for
 /// each shape that the program has given.
 template <class Other>
-void check_same_cut(const Other& other, const Layout& layout, const std::string& what, int tensor) {
+void check_same_cut(const Other& other, const Layout& layout, const std::string& what, TensorId tensor) {
   const bool is_input = tensor < layout.plan().graph.inputs;
   const int level = layout.plan().tensors[tensor].level;
   const auto expected = layout.template field_cuts<Other::rank>(level, 1);
@@ -150,7 +150,7 @@ auto loss_term(const Loss& loss, int channels, const Label& label, const Weight&
 template <int Number, class E, class Loss, class Label, class Weight>
 auto loss_of_output(const E& evaluation, const Loss& loss, const Label& label, const Weight& weight) {
   const std::string of = E::plan().graph.outputs > 1 ? " of output " + std::to_string(Number) : "";
-  const int tensor = E::plan().prediction[Number];
+  const TensorId tensor = E::plan().prediction[Number];
   check_same_cut(label, evaluation.layout(), "label" + of, tensor);
   if constexpr (!std::is_same_v<Weight, NoWeight>) check_same_cut(weight, evaluation.layout(), "weight" + of, tensor);
   return loss_term<compute_type<typename E::stored_type>>(loss, E::plan().tensors[tensor].channels, label, weight);
@@ -221,10 +221,11 @@ class Network {
           detail::sub_meshes(image), arena_, access_(E::plan(), image), detail::field_context<Fields>(image));
       slot.key = std::move(wanted);
     }
-    image.reserve_margin(detail::margins_of<Image::rank>(evaluation->layout(), 0));
+    image.reserve_margin(detail::margins_of<Image::rank>(evaluation->layout(), Plan::tensor_of_input(0)));
     detail::for_each_more(image, [&]<class Field>(const Field& field, int input) {
-      detail::check_same_cut(field, evaluation->layout(), "input " + std::to_string(input), input);
-      field.reserve_margin(detail::margins_of<Field::rank>(evaluation->layout(), input));
+      const TensorId tensor = Plan::tensor_of_input(input);
+      detail::check_same_cut(field, evaluation->layout(), "input " + std::to_string(input), tensor);
+      field.reserve_margin(detail::margins_of<Field::rank>(evaluation->layout(), tensor));
     });
     return *evaluation;
   }
@@ -273,7 +274,7 @@ class Network {
   template <std::size_t I = 0, class Image, class E>
   static auto input_gradient(const Image& image, const E& evaluation) {
     using Field = typename detail::given<Image>::template field<I>;
-    const int tensor = E::plan().input_gradient[I];
+    const TensorId tensor = E::plan().input_gradient[I];
     if (tensor >= 0) return copy_of<Field>(image, evaluation, tensor);
     const StoredTensor& input = E::plan().tensors[static_cast<int>(I)];
     return Field(Field::make_shape(image.mesh(),
@@ -282,7 +283,7 @@ class Network {
 
  private:
   template <class Field, class Image, class E>
-  static Field copy_of(const Image& image, const E& evaluation, int tensor) {
+  static Field copy_of(const Image& image, const E& evaluation, TensorId tensor) {
     const StoredTensor& stored = E::plan().tensors[tensor];
     const auto cuts = evaluation.layout().template field_cuts<Field::rank>(stored.level, stored.channels);
     Field result(Field::make_shape(image.mesh(), cuts), Field::Start::unwritten);
