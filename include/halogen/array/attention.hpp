@@ -228,7 +228,7 @@ struct Attention
     }
   }
 
-  /// Which way it goes.
+  /// Which way attention goes.
   template <class Query, class Key, class Value>
   ContextParallel chosen_way(const Query& query, const Key& key, const Value& value) const {
     return way(query, key, value).chosen(options.parallel);

@@ -65,7 +65,7 @@ inline TrafficUse ring_traffic(const AttentionPlace& at, const RingSchedule& rin
 inline TrafficUse attention_traffic(const AttentionPlace& at, bool backward) {
   if (at.ranks() == 1) return {};
   TrafficUse use;
-  // one move of (query heads, V) one way, three the other way: there and back, or a cotangent there and gradients back
+  // operands there and the result back, or a cotangent there and three gradients back
   const auto moves = [&](const auto& of_queries, const auto& of_keys) {
     const std::size_t bytes = backward ? at.bytes.computed : at.bytes.stored;
     use += of_queries(at.query_heads, at.value_width, at.bytes.computed, !backward);

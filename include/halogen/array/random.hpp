@@ -13,7 +13,7 @@ namespace halogen {
 namespace detail {
 namespace types {
 
-/// Of two words of bits.
+/// A uniform number from two words of bits.
 struct Uniform {
   template <class T>
   KOKKOS_FUNCTION static T of(const std::array<std::uint32_t, 4>& bits) {

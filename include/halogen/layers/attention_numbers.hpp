@@ -39,7 +39,7 @@ AttentionNumbering attention_numbering(const Shape& shape) {
   return result;
 }
 
-/// Null if attention needs no numbers. So many tokens stand before the points of the keys.
+/// Null if attention needs no numbers. Tokens: how many tokens come before the points of the keys.
 template <AttentionLayerOptions Options, int Tokens = 0, class Field, class Other>
 std::shared_ptr<const PairNumbers> pair_numbers(const Field& of_queries, const Other& of_keys) {
   if constexpr (!Options.numbers_points()) {

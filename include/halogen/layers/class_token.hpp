@@ -17,7 +17,7 @@
 namespace halogen {
 namespace detail {
 
-/// Of a parameter with rows of so many channels the row that each sample has.
+/// Which row of a parameter all samples get.
 struct VectorRowConstants : Constants {
   int row = 0;
 };

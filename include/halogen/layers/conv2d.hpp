@@ -134,8 +134,8 @@ struct ConvolutionLayer : Module<Self> {
 
 }  // namespace detail
 
-/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0) and PaddingAfter (as many), or Same, Dilation
-/// (1), Groups (1), Boundary<Height, Width> (Zero, Zero), Bias<bool> (true).
+/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0) and PaddingAfter (equal), or Same, Dilation (1),
+/// Groups (1), Boundary<Height, Width> (Zero, Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
 struct Conv2d
     : detail::types::ConvolutionLayer<Conv2d<In, Out, Options...>, detail::conv2d_operation, 2, In, Out, Options...> {};

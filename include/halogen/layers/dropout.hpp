@@ -29,7 +29,7 @@ struct DropoutConstants : Constants {
   double probability = 0;
 };
 
-/// Of the values or gradients that a launch of a layer reads, from channel `first` on.
+/// Dropout of values or gradients that a launch reads, starting at channel `first`.
 template <class S, class Reader>
 kernels::DropoutRows<S, Reader> dropout_rows(const LaunchAt<S>& at, const Reader& reader, int first) {
   const auto& of = at.node().template as<DropoutConstants>();

@@ -57,7 +57,7 @@ struct FunctionPlace {
 namespace detail {
 
 struct FunctionOptions {
-  int channels = 0;      ///< of the result; 0: those of the first value
+  int channels = 0;      ///< of the result; 0: as many as the first value has
   unsigned vectors = 0;  ///< a bit for each value that is a vector
   unsigned apart = 0;    ///< a bit for each value of any resolution
   bool to_vector = false, draws = false;
@@ -155,7 +155,7 @@ struct FunctionOf {
       return as_expression(F{}(e...));
   }
 
-  /// Of a launch whose operands are the values from `first` on.
+  /// The place of a launch. Its operands are the values, starting at operand `first`.
   static FunctionPlace place_of(const Layout& layout, const Launch& launch, int first) {
     FunctionPlace place{layout, {}, {}};
     for (int i = 0; i < Values; ++i) {

@@ -16,7 +16,7 @@ struct fields_like<Sharded<Tensor<T, Extents...>, MeshType, P...>, S> {
   using vector = Sharded<Tensor<S, dyn, dyn>, MeshType, std::conditional_t<placement_code<P> == 0, P, Replicate>...>;
 };
 
-/// Of a stored tensor of a plan.
+/// The shape of a stored tensor of a plan.
 template <class Field, class S>
 std::shared_ptr<const typename Field::Shape> shape_of_stored(const LaunchAt<S>& at,
                                                              const DeviceMesh<typename Field::mesh_type>& mesh,

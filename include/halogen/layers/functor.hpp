@@ -21,7 +21,7 @@ namespace halogen {
 
 namespace detail {
 
-/// Those that an option names, 0 without.
+/// The number of channels in the option Channels; 0 without it.
 template <class... Options>
 inline constexpr int channels_named = 0;
 template <int Count, class... Options>
@@ -29,7 +29,7 @@ inline constexpr int channels_named<Channels<Count>, Options...> = Count;
 template <class Option, class... Options>
 inline constexpr int channels_named<Option, Options...> = channels_named<Options...>;
 
-/// The layer takes so many channels, 0: any number.
+/// Checks that a layer with `named` channels (0: any number) gets as many.
 constexpr void check_channels(GraphDraft& graph, int layer, int named, int have) {
   if (named != 0 && named != have) graph.refuse(Misfit::Kind::channels_differ, layer, named, have);
 }

@@ -59,7 +59,7 @@ inline constexpr Operation global_avg_pool_operation{"global_avg_pool", pool_to_
                                                      global_avg_pool_vjp};
 
 namespace types {
-/// From a map to a vector with its channels.
+/// A layer from a map to a vector with the same channels.
 template <class Self, const Operation& Op>
 struct VectorPoolLayer : Module<Self> {
   constexpr Traced forward(Traced x) const {

@@ -119,14 +119,14 @@ struct ChannelNormLayer : Module<Self> {
 
 }  // namespace detail
 
-/// Over the channels of each point. Epsilon: a std::ratio.
+/// The norm over the channels of each point. Epsilon: a std::ratio.
 template <int Channels, class Epsilon = std::ratio<1, 100000>>
 struct LayerNorm : detail::types::ChannelNormLayer<LayerNorm<Channels, Epsilon>, Channels, Epsilon, true> {};
 /// Epsilon: a std::ratio; 0: the epsilon of the value type, PyTorch's default.
 template <int Channels, class Epsilon = std::ratio<0>>
 struct RMSNorm : detail::types::ChannelNormLayer<RMSNorm<Channels, Epsilon>, Channels, Epsilon, false> {};
 
-/// Over the Channels of each of Heads at each point.
+/// The norm over the Channels of each head at each point.
 template <int Heads, int Channels, class Epsilon = std::ratio<1, 100000>>
 struct LayerNormOfHeads
     : detail::types::ChannelNormLayer<LayerNormOfHeads<Heads, Channels, Epsilon>, Channels, Epsilon, true, Heads> {};

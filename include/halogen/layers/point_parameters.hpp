@@ -27,7 +27,7 @@ struct PointParametersOf {
   static kernels::PointTable<Scales> table(const LaunchAt<S>& at) {
     return {at.whole_field(), at.node().channels};
   }
-  /// Values of a table before those of the points.
+  /// How many values of a table come before those of the points.
   static index_t before(const Node& node) { return index_t{node.as<PointConstants>().before} * node.channels; }
 
   struct Forward {
@@ -92,7 +92,7 @@ struct PointParametersOf {
   static constexpr Operation operation{Scales ? "point_scales" : "position_embedding", forward, vjp};
 };
 
-/// Of Extents points.
+/// The constants of a layer for a field of Extents points.
 template <int... Extents>
 constexpr PointConstants points_of(const char* layer, int before = 0) {
   static_assert(((Extents > 0) && ...), "numbers for each point: each dimension has points");

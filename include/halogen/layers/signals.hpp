@@ -27,7 +27,7 @@ inline constexpr Operation max_pool1d_operation{"max_pool1d", max_pool_forward, 
 
 }  // namespace detail
 
-/// Options in any order, a number each: Kernel<K> (1), Stride (1), Padding (0) and PaddingAfter (as many), or Same,
+/// Options in any order, a number each: Kernel<K> (1), Stride (1), Padding (0) and PaddingAfter (equal), or Same,
 /// Dilation (1), Groups (1), Boundary<Width> (Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
 struct Conv1d

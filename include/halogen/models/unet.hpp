@@ -32,7 +32,7 @@ using UNetBlock =
                ReLU, detail::ConvolutionOf<Edges::dimensions, Out, Out, Kernel<3>, Padding<1>, Edges>,
                GroupNorm<Groups, Out>, ReLU>;
 
-/// x beside up(inner(down(x))).
+/// concat(x, up(inner(down(x)))).
 template <class Inner, int Dimensions = 2>
 using UNetLevel = SkipConcat<Sequential<detail::MaxPoolOf<Dimensions, 2>, Inner, UpsampleToSkip<Nearest>>>;
 
