@@ -1,4 +1,4 @@
-// Assignment: one halo exchange per field read, then one kernel, whatever the expression.
+// Assignment: one halo exchange per field that is read, then one kernel, for any expression.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct AssignRows {
     });
   }
   index_t all_points() const { return space.rows() * space.size[Rank - 1]; }
-  /// Several work items, on the host.
+  /// Several work items; only on the host.
   void run(index_t first, index_t last) const {
     space.walk(first, last, [this](const Position& at, index_t begin, index_t a, index_t b, index_t end) {
       T* out = line_of<Rank - 1>(target, at);
@@ -51,7 +51,7 @@ HALOGEN_LOOPS_END
 template <class T, int Rank, class E, class Reads>
 void launch_assign(const execution_space& space, const StridedView<T, Rank>& target, const Box<Rank>& box,
                    const E& expression, const Reads& reads, const Offsets& image = {}) {
-  const auto bound = expression.bind(image);  // reductions in it are collective: before a rank without points leaves
+  const auto bound = expression.bind(image);  // collective reductions: before a rank without points returns
   if (box.points() == 0) return;
   const AssignRows<std::decay_t<decltype(bound)>, T, Rank> kernel{bound, target, row_space(box, reads, image)};
   launch_range(space, "halogen::assign", kernel.space.count(), kernel);
@@ -85,7 +85,7 @@ Field computed(const std::shared_ptr<const typename Field::Shape>& shape, const 
   return field;
 }
 
-/// The shape of the first field that is read and lies as one of this type would, or null.
+/// The shape of the first field that is read with the placements and grid of a field of this type, or null.
 template <class Field>
 std::shared_ptr<const typename Field::Shape> shape_read(const Reads<typename Field::Shape>& reads) {
   if (reads.size() == 0)
@@ -100,7 +100,7 @@ std::shared_ptr<const typename Field::Shape> shape_read(const Reads<typename Fie
 template <class Field>
 using PerhapsCuts = std::array<std::optional<Cut>, Field::rank>;
 
-/// The cuts of those dimensions that some field has as one of this type would.
+/// The cuts of the dimensions in which some field that is read is cut like a field of this type.
 template <class Field>
 PerhapsCuts<Field> cuts_read(const Reads<typename Field::Shape>& reads, const Decomposition& pieces) {
   PerhapsCuts<Field> cuts;
@@ -115,7 +115,7 @@ PerhapsCuts<Field> cuts_read(const Reads<typename Field::Shape>& reads, const De
   return cuts;
 }
 
-/// A shape with these cuts; where there is none, as torch.chunk of the extent.
+/// A shape with these cuts. A dimension without one is cut as by torch.chunk.
 template <class Field>
 std::shared_ptr<const typename Field::Shape> shape_with(const DeviceMesh<typename Field::mesh_type>& mesh,
                                                         const Decomposition& pieces, const PerhapsCuts<Field>& cuts,
@@ -126,10 +126,11 @@ std::shared_ptr<const typename Field::Shape> shape_with(const DeviceMesh<typenam
   return Field::make_shape(mesh, all);
 }
 
-/// Mesh and cuts of the expression as a field of this type has them: those of one of its fields where that is its grid.
+/// Mesh and cuts of the expression for a field of this type. If one of its fields has the same grid, these are its mesh
+/// and cuts.
 template <class Field, class E>
 std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
-  const EvaluationScope scope;  // the fields of its stages stay what they are
+  const EvaluationScope scope;  // keeps the fields of its stages
   const Reads<typename Field::Shape> reads(expression);
   if (auto shape = shape_read<Field>(reads)) return shape;
   const auto& mesh = *reads.begin()->mesh;
@@ -144,14 +145,15 @@ std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
   return shape_with<Field>(mesh, pieces, cuts, extents);
 }
 
-/// Bytes of the widest real numbers (or integers) that the fields of an expression hold, 0 where it has none of them or
-/// is itself of the other kind. Numbers do not count, so that 2.0 * u is of u's own width, nor does what a functor or a
-/// cast has made narrower, nor that sums of integers have 64 bits.
+/// Bytes of the widest real numbers (or integers) in the fields of an expression. It is 0 if there are none, or if the
+/// expression itself is of the other kind. Numbers do not count, so 2.0 * u has the width of u. If a functor or a cast
+/// has made values narrower, the narrower width counts. The 64 bits of sums of integers do not count.
 template <class E, bool Real>
 struct field_bytes;
 template <class E, bool Real>
 inline constexpr std::size_t field_bytes_of = field_bytes<E, Real>::value;
-/// Two-byte numbers are computed as floats, but a functor or cast of theirs has their own width.
+/// Two-byte numbers count as real numbers, since they are computed as floats. A functor of two-byte numbers has a width
+/// of two bytes.
 template <class T, bool Real>
 inline constexpr bool is_of_kind = Real ? std::is_floating_point_v<compute_type<T>> : std::is_integral_v<T>;
 template <class E, bool Real>
@@ -184,7 +186,7 @@ struct field_bytes<Pointwise<F, Args...>, Real> {
   static constexpr std::size_t value = is_of_kind<T, Real> ? std::min(sizeof(T), widest) : 0;
 };
 
-/// The same of both kinds of numbers.
+/// The same for both kinds of numbers.
 struct FieldWidths {
   std::size_t reals = 0, integers = 0;
   bool operator==(const FieldWidths&) const = default;
@@ -192,8 +194,8 @@ struct FieldWidths {
 template <class E>
 inline constexpr FieldWidths field_widths_of{field_bytes_of<E, true>, field_bytes_of<E, false>};
 
-/// Whether values of the expression's fields would lose digits in a field of T that nobody has asked for. A field of
-/// bool says where integers are not 0.
+/// Whether values of the expression's fields would lose digits in a field of T without a cast. A field of bool may take
+/// integers: it is true where they are not 0.
 template <class T, class E>
 inline constexpr bool narrows = field_bytes_of<E, true> > (std::is_integral_v<T> ? 0 : sizeof(T)) ||
                                 (std::is_integral_v<T> && !std::is_same_v<T, bool> &&
@@ -213,9 +215,9 @@ concept AssignableTo = is_sharded<Field> && Expression<E> &&
 
 }  // namespace detail
 
-/// field = expression: rebinds the field to a buffer with the values, reused from step to step; copies of the field
-/// keep theirs. Collective. Placement of the expression in and out; one halo exchange per field read beyond its
-/// piece. An empty field takes the expression's mesh and cuts.
+/// field = expression: binds the field to a buffer with the values. Buffers are reused from step to step. Copies of the
+/// field keep their values. Collective. The field has the placements of the expression. One halo exchange per field
+/// that is read beyond its piece. An empty field takes the expression's mesh and cuts.
 template <class Field, Expression E>
   requires(detail::AssignableTo<Field, E> && !detail::narrows<typename Field::value_type, E>)
 void evaluate_into(Field& field, const E& expression) {
@@ -233,7 +235,8 @@ template <class Field, Expression E, class Why = detail::WhyNotJoined<Field, E>>
   requires(is_sharded<Field> && !detail::AssignableTo<Field, E>)
 void evaluate_into(Field& field, const E& expression) = delete;
 
-/// Writes the values of an expression, a field or a number into the field's own buffer, seen by all its copies.
+/// Writes the values of an expression, a field or a number into the field's own buffer. All copies of the field see
+/// them.
 template <class Field, Operand E>
   requires(detail::AssignableTo<Field, expression_of<E>> &&
            !detail::narrows<typename Field::value_type, expression_of<E>>)

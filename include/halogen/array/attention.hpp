@@ -1,9 +1,9 @@
 // scaled_dot_product_attention(query, key, value): softmax(scale q k^T) v of each sample and head.
 //
 //   query (N, H, L, E), key (N, H, S, E), value (N, H, S, V) -> (N, H, L, V), as PyTorch's; with enable_gqa key and
-//   value may have H / G heads, each seen by G neighbouring heads of the query
+//   value may have H / G heads, each shared by G neighbouring heads of the query
 //
-//   all three placed as     result      moves on that mesh dimension
+//   placement of all three  result      moves on that mesh dimension
 //   Shard<0>, Shard<1>      the same    nothing: samples and heads are whole
 //   Shard<2>                Shard<2>    keys and values travel round a ring, ranks - 1 messages a rank, balanced where
 //                                       causal (array/attention_zigzag.hpp); or all goes by heads, two all-to-alls
@@ -11,8 +11,9 @@
 //                                       values, backward of queries too
 //   Replicate               Replicate   nothing
 //
-// Several mesh dimensions may cut the sequence; their ranks are one ring. Refused: Shard<3>, Partial, other placements
-// of one operand. Kept for backward: the result and one number a query and head, log(sum of exp(logits)).
+// Several mesh dimensions may cut the sequence; their ranks are one ring. Refused: Shard<3>, Partial, different
+// placements of the operands. Kept for backward: the result and one number for each query and head, log(sum of
+// exp(logits)).
 // Source: Milakov and Gimelshein 2018 (online softmax), Dao et al. 2022 (tiles, backward), Liu et al. 2023 (ring).
 #pragma once
 
@@ -33,17 +34,17 @@
 namespace halogen {
 
 struct AttentionOptions {
-  bool is_causal = false;                      ///< query i sees keys 0..i, whatever the lengths
-  std::optional<double> scale = std::nullopt;  ///< of the logits; 1 / sqrt(E) by default
+  bool is_causal = false;                      ///< query i sees keys 0..i, for any lengths
+  std::optional<double> scale = std::nullopt;  ///< factor of the logits; 1 / sqrt(E) by default
   bool enable_gqa = false;  ///< query heads are a multiple of key heads: head h sees the keys of head h / multiple
-  ContextParallel parallel = ContextParallel::automatic;  ///< where the sequence is cut
-  double dropout_p = 0;      ///< a share of softmax is 0 with this probability, else divided by 1 - dropout_p
-  Generator generator = {};  ///< of dropout: what is dropped follows from it and from global positions
+  ContextParallel parallel = ContextParallel::automatic;  ///< the way, if the sequence is cut
+  double dropout_p = 0;      ///< each value of softmax is 0 with this probability, else divided by 1 - dropout_p
+  Generator generator = {};  ///< of dropout, which depends on it and on global positions
 };
 
 namespace detail {
 
-/// What an attention is prepared for.
+/// The shapes for which an attention is prepared.
 struct AttentionAsked {
   FieldPlace<4> query, key, value;
   bool is_causal;
@@ -59,7 +60,7 @@ struct AttentionKey {
   }
 };
 
-/// An operand, stored once for both passes where it is no field and is placed as the result.
+/// An operand. It is stored once for both passes if it is not a field and has the placements of the result.
 template <class Where, class E>
 auto attention_operand(const E& e) {
   if constexpr (std::is_same_v<typename E::placed, Where>)
@@ -70,7 +71,7 @@ auto attention_operand(const E& e) {
 
 }  // namespace detail
 
-/// Made by scaled_dot_product_attention. Computed once per evaluation. Bias: none, or one.
+/// Made by scaled_dot_product_attention. Computed once per evaluation. Bias: none or one.
 template <class Q, class K, class V, class... Bias>
 struct Attention
     : detail::FieldStage<Attention<Q, K, V, Bias...>,
@@ -78,11 +79,11 @@ struct Attention
                              std::common_type_t<typename Q::value_type, typename K::value_type, typename V::value_type>,
                              detail::placed_of<Q, K, V>>::type> {
   using Where = detail::placed_of<Q, K, V>;
-  /// Computed in; sums of float are float.
+  /// The type of computations; sums of float are float.
   using T = std::common_type_t<typename Q::value_type, typename K::value_type, typename V::value_type>;
   static_assert(std::is_floating_point_v<T>, "attention takes fields of float, double, bfloat16 or float16");
   using StoredQ = typename detail::stored_of<Q>::type;
-  /// Stored as the operands are, where they are alike.
+  /// The stored type of the operands, if it is the same for all.
   using S = std::conditional_t<std::is_same_v<StoredQ, typename detail::stored_of<K>::type> &&
                                    std::is_same_v<StoredQ, typename detail::stored_of<V>::type>,
                                StoredQ, T>;
@@ -95,11 +96,11 @@ struct Attention
 
   std::tuple<Q, K, V, Bias...> parts;
   AttentionOptions options;
-  std::shared_ptr<const detail::PairNumbers> numbers;  ///< null: positions are counted in the sequence's order
+  std::shared_ptr<const detail::PairNumbers> numbers;  ///< null: positions are the places in the sequence
   std::shared_ptr<Logsumexp> logsumexp = std::make_shared<Logsumexp>();
   std::shared_ptr<BiasField> bias = std::make_shared<BiasField>();
   std::shared_ptr<detail::RandomPairs> dropout = std::make_shared<detail::RandomPairs>();
-  /// What forward has left where it did not go round the plain ring.
+  /// What forward keeps for backward, if it did not use the plain ring.
   std::shared_ptr<std::optional<ByHeads>> by_heads = std::make_shared<std::optional<ByHeads>>();
   std::shared_ptr<std::optional<typename Zigzag::Kept>> by_zigzag =
       std::make_shared<std::optional<typename Zigzag::Kept>>();
@@ -120,8 +121,8 @@ struct Attention
                       detail::operand_field<S, Where>(std::get<2>(parts)));
   }
 
-  /// The prepared ring of such fields; local, since who sends what follows from the shapes. Where queries or keys are
-  /// gathered it goes nowhere.
+  /// The prepared ring for such fields. The call is local, because the shapes determine who sends what. If queries or
+  /// keys are gathered, the ring sends nothing.
   template <class Query, class Key, class Value>
   Ring& ring(const Query& query, const Key& key, const Value& value) const {
     return query.mesh().template kept<detail::KeptMoves<detail::AttentionKey, Ring>>().get(
@@ -132,14 +133,14 @@ struct Attention
           RingSchedule schedule;
           schedule.rank = pieces.part(query.mesh().rank(), 2);
           schedule.queries = query.cut(2), schedule.keys = key.cut(2);
-          if (pieces.parts(2) == 1)  // all queries, gathered where the keys are cut: of the own ones alone
+          if (pieces.parts(2) == 1)  // all queries are gathered and the keys are cut: only the own keys
             schedule.keys = Cut{{key.offset(2), key.offset(2) + key.local_extent(2)}};
           schedule.is_causal = options.is_causal;
           return std::make_unique<Ring>(query.mesh().communicator(pieces.mask({2})), schedule,
                                         shape_of_rank(query, key, value), group_of(query, key));
         });
   }
-  /// The same of a zigzag ring.
+  /// The same for a zigzag ring.
   template <class Query, class Key, class Value>
   Zigzag& zigzag(const Query& query, const Key& key, const Value& value) const {
     return query.mesh().template kept<detail::KeptMoves<detail::AttentionKey, Zigzag>>().get(
@@ -161,7 +162,7 @@ struct Attention
       *bias = detail::operand_field<T, typename BiasPart::placed>(std::get<3>(parts));
       detail::check_bias(*bias, query, key, numbers != nullptr && numbers->of_table);
     }
-    query.shape()->agree(query.decomposition().mask({2}));  // keys and values are cut alike
+    query.shape()->agree(query.decomposition().mask({2}));  // keys and values have the same cut
     key.shape()->agree(key.decomposition().mask({2}));
     by_heads->reset();
     by_zigzag->reset();
@@ -198,7 +199,7 @@ struct Attention
       return attended(query, keys_in_order(key), keys_in_order(value), *logsumexp, {.keys = true});
   }
 
-  /// For explain: which way it goes.
+  /// For explain: which way attention goes.
   std::string words() const {
     if constexpr (!detail::cuts_sequence<Where>) {
       return "attention, nothing moves";
@@ -227,13 +228,13 @@ struct Attention
     }
   }
 
-  /// Which way it goes.
+  /// Which way attention goes.
   template <class Query, class Key, class Value>
   ContextParallel chosen_way(const Query& query, const Key& key, const Value& value) const {
     return way(query, key, value).chosen(options.parallel);
   }
 
-  /// What kernels are told of pairs of queries at such positions and keys.
+  /// What kernels know about pairs of queries at these positions and keys.
   template <class Query, class Key>
   kernels::PairTerms<T> terms_beside(const Query& query, const Key& key, const kernels::Positions& at,
                                      detail::InOrder in) const {
@@ -293,7 +294,7 @@ struct Attention
     return way;
   }
 
-  /// A result for such queries, as wide as value, or one number wide.
+  /// A result for these queries, as wide as value, or one number wide.
   template <class Query, class Value>
   static auto result_like(const Query& query, const Value& value, bool wide = true) {
     using Of = typename detail::field_of<T, placed_at<Query>>::type;
@@ -301,7 +302,7 @@ struct Attention
     return Of(Of::make_shape(query.mesh(), cuts), Of::Start::unwritten);
   }
 
-  /// Of fields that lie so: by the ring of the ranks that cut their sequence.
+  /// Attention of fields with these placements, by the ring of the ranks that cut the sequence.
   template <class Query, class Key, class Value, class Sums>
   auto attended(const Query& query, const Key& key, const Value& value, Sums& sums, detail::InOrder in) const {
     const auto result = result_like(query, value);
@@ -332,8 +333,8 @@ auto attention_of(const AttentionOptions& options, std::shared_ptr<const PairNum
 
 }  // namespace detail
 
-/// softmax(scale query key^T) value of each sample and head, causal where options say so; in the value type (float for
-/// two-byte ones). Collective where the sequence is cut. Placements as the table above.
+/// softmax(scale query key^T) value of each sample and head, causal if options say so; in the value type (float for
+/// two-byte types). Collective if the sequence is cut. Placements: see the table above.
 ///
 ///   Field y = hg::scaled_dot_product_attention(q, k, v, {.is_causal = true});
 template <FieldOperand Q, FieldOperand K, FieldOperand V>
@@ -347,11 +348,11 @@ template <FieldOperand Q, FieldOperand K, FieldOperand V, class Why = detail::Wh
 void scaled_dot_product_attention(const Q& query, const K& key, const V& value,
                                   const AttentionOptions& options = {}) = delete;
 
-/// With a mask as PyTorch's attn_mask: (N, H, L, S), where N, H and L may be 1, of numbers that are added to the
-/// logits, or of bool: true takes part. Where it is -infinity or false the key does not reach the query, not even as
-/// NaN; a query that sees no key has 0 (PyTorch: NaN). Placements: along each mesh dimension as the query, or
-/// Replicate; S is not cut. A mask that differs between queries has a number for each pair. Its gradient: s of
-/// docs/attention.md, and an all_reduce where it is Replicate beside queries that are cut.
+/// With a mask as PyTorch's attn_mask: (N, H, L, S), where N, H and L may be 1. Numbers are added to the logits; in a
+/// mask of bool, true means that the key takes part. Where the mask is -infinity or false, the key has no effect on the
+/// query, even if it is NaN. The result of a query that sees no key is 0 (PyTorch: NaN). Placements: along each mesh
+/// dimension as the query, or Replicate; S is not cut. A mask that differs between queries has a number for each pair.
+/// Its gradient is s of docs/attention.md, with an all_reduce if it is Replicate and the queries are cut.
 ///
 ///   Field y = hg::scaled_dot_product_attention(q, k, v, is_sea);  // (N, 1, 1, S), bool
 template <FieldOperand Q, FieldOperand K, FieldOperand V, FieldOperand Mask>

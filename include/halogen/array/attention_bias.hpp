@@ -1,6 +1,6 @@
-// The bias of attention: a number of each pair of a query and a key, added to their logit. A mask (N, H, L, S), whose
-// extents may be 1 but for S, or a table (N, H, 1, T) of relative positions. How kernels read it, what is asked of it,
-// and where its gradient is summed.
+// The bias of attention: a number for each pair of a query and a key, added to their logit. It is a mask (N, H, L, S),
+// whose extents except S may be 1, or a table (N, H, 1, T) of relative positions. This file says how kernels read it,
+// which conditions it must meet, and where its gradient is summed.
 #pragma once
 
 #include <limits>
@@ -16,25 +16,25 @@ namespace halogen::detail {
 
 using PositionTable = Lasting<Kokkos::View<int*, memory_space>>;
 
-/// Positions in the order of their numbers, and the numbers in this order. Empty where that order is the sequence's.
+/// Positions in the order of their numbers, and the numbers in this order. Empty if this is the order of the sequence.
 struct PositionOrder {
   PositionTable positions, numbers;
   bool moves() const { return positions.extent(0) > 0; }
 };
 
-/// Which of the two stand in the order of their numbers, where they have one of their own.
+/// Which of the two are in the order of their numbers, if they have such an order.
 struct InOrder {
   bool queries = false, keys = false;
 };
 
-/// The numbers of positions, where the order of the sequences depends on the mesh: of all queries and all keys. Where
-/// the bias is a table of relative positions, a query at n reads entry n - m + centre for a key at m.
+/// The numbers of the positions of all queries and all keys, if the order of the sequences depends on the mesh. If the
+/// bias is a table of relative positions, a query at n reads entry n - m + centre for a key at m.
 struct PairNumbers {
   PositionTable queries, keys;
-  index_t count = 0;  ///< those of queries are below
+  index_t count = 0;  ///< numbers of queries are below it
   bool of_table = false;
   index_t centre = 0;
-  PositionOrder query_order, key_order;  ///< of deterministic attention
+  PositionOrder query_order, key_order;  ///< for deterministic attention
 
   const int* of_queries(InOrder in) const {
     return (in.queries && query_order.moves() ? query_order.numbers : queries).data();
@@ -42,8 +42,8 @@ struct PairNumbers {
   const int* of_keys(InOrder in) const { return (in.keys && key_order.moves() ? key_order.numbers : keys).data(); }
 };
 
-/// Why a bias cannot stand beside operands placed at Where; void where it can. Along a mesh dimension it lies as they
-/// do or is whole.
+/// Why a bias does not fit operands with the placements Where; void if it fits. Along a mesh dimension it must have
+/// their placement or be Replicate.
 template <class Where, class Own>
 constexpr auto bias_place_misfit() {
   if constexpr (Own::rank != 4) {
@@ -68,7 +68,8 @@ constexpr auto bias_misfit() {
     return why::rank_differs<4, 0>{};
 }
 
-/// Whether a rank that is given all points of some heads may lack rows of the bias: those of other queries, or heads.
+/// Whether a rank that gets all points of some heads may lack rows of the bias, because they belong to other queries or
+/// heads.
 template <class Own>
 inline constexpr bool bias_is_cut = [] {
   for (std::size_t i = 0; i < Own::codes.size(); ++i)
@@ -76,7 +77,7 @@ inline constexpr bool bias_is_cut = [] {
   return false;
 }();
 
-/// Throws CollectiveError where a bias has neither one number nor one for each of what it stands beside.
+/// Throws CollectiveError if, in some dimension, the extent of a bias is neither 1 nor that of the operands.
 template <class Bias, class Query, class Key>
 void check_bias(const Bias& bias, const Query& query, const Key& key, bool is_table) {
   constexpr const char* beside[] = {"samples", "heads", "queries", "keys"};
@@ -99,13 +100,13 @@ void check_bias(const Bias& bias, const Query& query, const Key& key, bool is_ta
   if (!is_table && bias.extent(3) != key.extent(2)) wrong(3, key.extent(2));
 }
 
-/// How kernels read this rank's part of a bias beside these queries. A mask lies in the order of the sequences.
+/// How kernels read this rank's part of a bias for these queries. A mask is in the order of the sequences.
 template <class T, class Bias, class Query>
 kernels::PairBias<T> pair_bias(const Bias& bias, const Query& query, const PairNumbers* numbers, InOrder in) {
   const auto view = strided_view(bias);
   kernels::PairBias<T> pairs;
   pairs.data = view.data;
-  const auto stride = [&](int d, index_t first) {  // of a dimension whose first point here is that of the query
+  const auto stride = [&](int d, index_t first) {  // for a dimension whose first point here is that of the query
     const bool is_one = bias.extent(d) == 1;
     pairs.data += ((is_one ? 0 : first) - view.origin[d]) * view.stride[d];
     return is_one ? 0 : view.stride[d];
@@ -126,7 +127,8 @@ kernels::PairBias<T> pair_bias(const Bias& bias, const Query& query, const PairN
   return pairs;
 }
 
-/// Where ranks have each their part of a bias's gradient: sums that are due where it is whole and the queries are cut.
+/// The place of a bias's gradient: Partial where the bias is whole and the queries are cut, because each rank has a
+/// part of the sum.
 template <class Where, class Own>
 struct bias_gradient_place;
 template <class M, int Rank, int... Codes, class M2, int Rank2, int... Own>
@@ -134,7 +136,7 @@ struct bias_gradient_place<Placed<M, Rank, Codes...>, Placed<M2, Rank2, Own...>>
   using type = Placed<M, Rank, (Own == replicate_code && Codes != replicate_code ? partial_code : Own)...>;
 };
 
-/// A bias is computed in T; no field where there is none.
+/// The field of a bias, in T; no field if there is no bias.
 template <class T, class... Bias>
 struct attention_bias_field {
   struct type {};

@@ -1,6 +1,6 @@
-// Attention of a sequence that is cut, by heads: one all-to-all gives each rank all points of some heads, it attends
-// alone, and another all-to-all brings the result back (Jacobs et al. 2023, DeepSpeed Ulysses). When that sends less
-// than the ring, and what is kept for backward.
+// Attention of a sequence that is cut, by heads: one all-to-all gives each rank all points of some heads. The rank
+// computes attention of these heads alone, and another all-to-all brings the result back (Jacobs et al. 2023, DeepSpeed
+// Ulysses). This file says when this sends less than the ring, and what is kept for backward.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace halogen {
 
-/// How attention goes where mesh dimensions cut the sequence.
+/// How attention is computed if mesh dimensions cut the sequence.
 enum class ContextParallel {
-  automatic,   ///< by heads where they divide and it sends fewer bytes forward, else zigzag where causal, else the ring
+  automatic,   ///< by heads if ranks divide them and it sends less forward, else zigzag if causal, else the ring
   ring,        ///< keys and values travel round the ranks while kernels work
-  zigzag,      ///< a ring for which causal rows are moved such that all ranks compute as much (attention_zigzag.hpp)
-  all_to_all,  ///< by heads; a CollectiveError where they do not divide, or the bias is cut along queries or heads
-  /// By heads where they divide, else every rank gathers all keys and values, and backward all queries: result and
-  /// gradients of query, key and value have the bits that they have on one rank.
+  zigzag,      ///< a ring with causal rows moved, so that all ranks compute equally much (attention_zigzag.hpp)
+  all_to_all,  ///< by heads; a CollectiveError if ranks do not divide them, or the bias is cut along queries or heads
+  /// By heads if ranks divide them, else every rank gathers all keys and values, and backward all queries. The result
+  /// and the gradients of query, key and value have the same bits as on one rank.
   deterministic
 };
 
@@ -37,23 +37,23 @@ using field_gathered = typename field_of<T, typename placed_instead<2, replicate
 template <class T, class Where>
 using field_by_heads = typename field_of<T, typename placed_instead<2, 1, Where>::type>::type;
 
-/// What forward has left for backward, all by heads.
+/// What forward keeps for backward, all by heads.
 template <class T, class S, class Where>
 struct AttentionByHeads {
   field_by_heads<S, Where> query, key, value;
   field_by_heads<T, Where> output, logsumexp;
 };
 
-/// The extents that decide, of all ranks together.
+/// The extents that decide the way, of all ranks together.
 struct AttentionWay {
-  index_t query_heads, key_heads, queries, keys, width;  ///< width: of a key and a value
+  index_t query_heads, key_heads, queries, keys, width;  ///< width: of a key plus a value
   int ranks;                                             ///< that cut the sequence
   int parts;                                             ///< of the heads, if those ranks cut them
-  bool is_causal;                                        ///< then a piece goes round half of the ranks
-  index_t moved_queries, moved_keys;                     ///< where causal: that change ranks for a zigzag ring
-  bool bias_is_cut = false;                              ///< along queries or heads: by heads it is not at hand
+  bool is_causal;                                        ///< then a piece visits half of the ranks
+  index_t moved_queries, moved_keys;                     ///< if causal: rows that change ranks for a zigzag ring
+  bool bias_is_cut = false;                              ///< along queries or heads: by heads a rank would lack rows
 
-  static constexpr index_t rows_that_move = 64;  ///< of a rank: fewer are not moved unasked to balance them
+  static constexpr index_t rows_that_move = 64;  ///< of a rank: automatic does not move fewer rows
 
   constexpr bool divides() const { return query_heads % parts == 0 && key_heads % parts == 0; }
   constexpr bool can_go_by_heads() const { return divides() && !bias_is_cut; }
@@ -67,8 +67,8 @@ struct AttentionWay {
     return (query_heads * moved_queries + key_heads * moved_keys) * width + by_gathering();
   }
 
-  /// How it goes: ring, zigzag, all_to_all, or gathered, which is called deterministic. Throws CollectiveError where
-  /// what was asked for cannot be.
+  /// The way: ring, zigzag, all_to_all, or gathered, which is called deterministic. Throws CollectiveError if the
+  /// requested way is not possible.
   ContextParallel chosen(ContextParallel asked) const {
     using enum ContextParallel;
     if (ranks == 1 || asked == ring || (asked == zigzag && !is_causal)) return ring;

@@ -1,5 +1,5 @@
-// Dropout of attention's shares: random bits of each query and each key, by the numbers of samples, heads and positions
-// in the whole field, so that what is dropped does not depend on the mesh.
+// Dropout of attention's softmax values. Random bits of each query and each key depend on the numbers of samples, heads
+// and positions in the whole field. So the dropped values do not depend on the mesh.
 #pragma once
 
 #include <cmath>
@@ -9,11 +9,12 @@
 
 namespace halogen::detail {
 
-/// Of (samples, heads, positions), one work item each. The number of a position: from a table, or its global one.
+/// Random bits for (samples, heads, positions), one work item each. The number of a position is from a table, or its
+/// global index.
 struct FillRandomBits {
   std::uint32_t* to;
   Generator generator;
-  std::uint64_t offset = 0;  ///< of what is numbered
+  std::uint64_t offset = 0;  ///< separates the bits of keys from those of queries
   index_t heads = 1, positions = 0;
   index_t first_sample = 0, first_head = 0, all_heads = 1, all_positions = 0;
   kernels::Positions at;
@@ -27,10 +28,10 @@ struct FillRandomBits {
   }
 };
 
-/// The bits of one pass, and dropout by them.
+/// The random bits of one pass, and dropout by them.
 class RandomPairs {
  public:
-  /// Of queries at these positions of a field's samples and heads, and of all keys. Nothing is drawn where
+  /// Draws for queries at these positions of a field's samples and heads, and for all keys. Draws nothing if
   /// `probability` is 0.
   template <class T, class Query, class Key>
   kernels::PairDropout<T> beside(const Query& query, const kernels::Positions& at, const Key& key, double probability,

@@ -1,4 +1,4 @@
-// What attention asks of its operands: at compile time of their placements and static extents, at run time of their
+// The conditions on attention's operands: at compile time on their placements and static extents, at run time on their
 // extents, cuts and meshes.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace halogen::detail {
 
-/// The field that an operand is, as its static extents and stored values have it; NoField for other expressions.
+/// The field type of an operand, with its static extents and stored values; NoField for other expressions.
 struct NoField {};
 template <class X>
 struct field_operand {
@@ -63,7 +63,7 @@ constexpr int rank_of_operand() {
     return placed_at<X>::rank;
 }
 
-/// Why an operand by itself, or a pair, cannot stand in an attention; void where it can.
+/// Why an operand, or a pair of operands, does not fit attention; void if it fits.
 template <class X>
 constexpr auto operand_misfit() {
   if constexpr (constexpr int i = code_position<X>(partial_code); i >= 0)
@@ -88,7 +88,7 @@ constexpr auto pair_misfit() {
                                            static_extent<typename field_operand<B>::type>(d)>{};
   }
 }
-/// Of heads, which may be a multiple (AttentionOptions::enable_gqa).
+/// The same for heads. The query's may be a multiple (AttentionOptions::enable_gqa).
 template <class A, class B>
 constexpr auto head_misfit() {
   constexpr int a = static_extent<typename field_operand<A>::type>(1),
@@ -116,7 +116,7 @@ using WhyNoAttention = decltype(attention_misfit<Q, K, V>());
 template <class Q, class K, class V>
 concept Attends = FieldOperand<Q> && FieldOperand<K> && FieldOperand<V> && std::is_void_v<WhyNoAttention<Q, K, V>>;
 
-/// Stored values of a field operand or a stored node, computed values of another expression.
+/// The type of stored values for a field or a stored node, of computed values for another expression.
 template <class E>
 struct stored_of {
   using type = typename E::value_type;
@@ -137,7 +137,7 @@ struct stored_of<E> {
   using type = typename std::decay_t<decltype(std::declval<const E&>().inner.field)>::value_type;
 };
 
-/// The operand's own field where it is one of these stored values and placements, else one that is computed now.
+/// The operand's own field, if it is a field with these stored values and placements; else one that is computed now.
 template <class S, class Where, class E>
 auto operand_field(const E& e) {
   using Computed = typename field_of<S, Where>::type;
@@ -152,7 +152,7 @@ auto operand_field(const E& e) {
   }
 }
 
-/// Whether the query's heads are a multiple of the key's, and lie on the ranks of their keys.
+/// Whether the number of query heads is a multiple of the number of key heads, and they are on the ranks of their keys.
 template <class Query, class Key>
 bool are_groups_of(const Query& query, const Key& key) {
   const index_t queries = query.extent(1), keys = key.extent(1);
@@ -162,7 +162,7 @@ bool are_groups_of(const Query& query, const Key& key) {
   return true;
 }
 
-/// Throws CollectiveError where what only the run knows does not fit together.
+/// Throws CollectiveError if extents, cuts or meshes that are known only at run time do not fit.
 template <class Query, class Key, class Value>
 void check_attention(const Query& query, const Key& key, const Value& value, bool enable_gqa) {
   const auto points = [](const auto& a, const auto& b, int d, const char* names) {

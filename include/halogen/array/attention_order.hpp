@@ -1,5 +1,5 @@
-// Rows of attention in the order of their points' numbers. Points of a field that is cut along several dimensions stand
-// piece after piece in a sequence; deterministic attention takes them in one order on every mesh.
+// Rows of attention in the order of their points' numbers. If a field is cut along several dimensions, its sequence has
+// the points piece after piece. Deterministic attention takes them in the same order on every mesh.
 #pragma once
 
 #include "halogen/array/attention_bias.hpp"
@@ -7,8 +7,8 @@
 
 namespace halogen::detail {
 
-/// Row i of `to` is row positions[i] of `from`, or back: row positions[i] of `to` is row i of `from`. One work item a
-/// row, on a device a value.
+/// Row i of `to` is row positions[i] of `from`, or, with `back`, row positions[i] of `to` is row i of `from`. One work
+/// item a row, on a device one a value.
 template <class T>
 struct MoveRowsInOrder {
   kernels::HeadRows<T> to;
@@ -28,8 +28,8 @@ struct MoveRowsInOrder {
   }
 };
 
-/// A field (samples, heads, points, width) of which this rank has all points: a copy with its rows in order, or `back`
-/// from there; the field itself where nothing moves, or it holds nothing.
+/// This rank has all points of the field (samples, heads, points, width). Returns a copy with its rows in order, or
+/// `back` from that order; the field itself if no row moves or the field is empty.
 template <class Field>
 Field rows_in_order(const Field& field, const PositionOrder& order, bool back) {
   if (!order.moves() || field.empty()) return field;

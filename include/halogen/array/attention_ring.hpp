@@ -1,5 +1,5 @@
 // Attention of fields whose sequence is cut: keys and values, and backward the sums of their gradients, travel round
-// the ranks while kernels work on what is at hand.
+// the ranks while kernels work on the pieces that have arrived.
 #pragma once
 
 #include <algorithm>
@@ -17,16 +17,17 @@
 
 namespace halogen::detail {
 
-/// One attention, prepared for fields of given shapes: buffers, messages and schedule. T: computed in, S: stored.
+/// One attention, prepared for fields of given shapes: buffers, messages and schedule. T: computed type, S: stored
+/// type.
 ///
-/// Forward: ranks - 1 messages at most, keys and values of one piece in each. Backward: the same again, and as many
-/// messages with the sums of dk and dv, and one that brings them home. Each is posted before the kernel that it runs
-/// beside and waited for after it. Beside the own piece two of keys and values are held, backward four of sums.
+/// Forward sends at most ranks - 1 messages, each with keys and values of one piece. Backward sends the same again, as
+/// many messages with sums of dk and dv, and one that sends the sums to their owner. Each message is posted before a
+/// kernel and waited for after it. A rank holds two more pieces of keys and values, and backward four pieces of sums.
 template <class T, class S>
 class AttentionRing {
  public:
-  /// `shape`: samples, heads of keys and embeddings of this rank, each head of keys seen by `group`
-  /// neighbouring heads of queries. `ranks`: those that cut the sequence, in order.
+  /// `shape`: samples, heads of keys and embeddings of this rank. `group` neighbouring heads of queries share a head of
+  /// keys. `ranks`: those that cut the sequence, in order.
   AttentionRing(const Communicator& ranks, const RingSchedule& schedule, const kernels::AttentionShape& shape,
                 index_t group);
 
@@ -34,14 +35,14 @@ class AttentionRing {
                const kernels::HeadRows<const S>& value, const kernels::PairTerms<T>& terms,
                const kernels::HeadRows<T>& output, const kernels::HeadRows<T>& logsumexp);
 
-  /// What backward is given and what it computes: dq unless `query` is null, dk and dv unless `key` is, and what is
-  /// added to the bias's gradient unless `bias` is.
+  /// Inputs and results of backward: dq unless `query` is null, dk and dv unless `key` is null, and the terms of the
+  /// bias's gradient unless `bias` is null.
   struct Pulled {
     kernels::AttentionSaved<T, S> saved;
     kernels::HeadRows<const T> output;
     kernels::HeadRows<T> query, key, value;  ///< results
     kernels::PairBias<T> bias;
-    bool apart = false;  ///< two kernels, whatever the shape: they add members of a group in another order than one
+    bool apart = false;  ///< always two kernels: they add members of a group in another order than one kernel
   };
 
   void backward(double scale, const Pulled& pulled);
@@ -56,7 +57,7 @@ class AttentionRing {
 
   kernels::AttentionShape shape_of_piece(int piece) const;
 
-  // Of a piece's values in a buffer keys come first.
+  // In a buffer the keys of a piece come before its values.
   template <class V>
   kernels::HeadRows<V> key_rows(V* data, int piece) const {
     return kernels::HeadRows<V>::packed(data, shape_.heads, keys_of(piece), shape_.embedding);
@@ -87,7 +88,7 @@ class AttentionRing {
   template <class Run, class Between>
   void travel(const kernels::HeadRows<const S>& key, const kernels::HeadRows<const S>& value, Run run, Between between);
 
-  /// On the host by parts, between which the transport moves what is under way.
+  /// On the host the kernel runs in parts, and the transport is polled between them.
   template <class Kernel>
   void launch(int step, const Kernel& kernel);
   static const kernels::AttentionShape& shape_of(const kernels::AttentionForward<execution_space, T, S>& kernel) {
@@ -107,12 +108,12 @@ class AttentionRing {
 
   void prepare_sums();
 
-  /// What this rank found out about a piece at `step` joins what others did before, and travels on.
+  /// Adds this rank's sums of the piece at `step` to those of earlier ranks, and sends them on.
   void pass_sums(int step);
   template <bool Add>
   void join_sums(const TransportBuffer<T>& sums, int piece) const;
 
-  /// The own piece's sums, after all steps.
+  /// Collects the sums of the own piece after all steps.
   void bring_home(const Pulled& pulled);
 
   execution_space space_;
@@ -121,7 +122,7 @@ class AttentionRing {
   kernels::AttentionShape shape_;
   index_t group_ = 1;
   index_t most_keys_ = 0;
-  int first_ = -1, last_ = -1;  ///< steps whose piece this rank sees: every query sees key 0
+  int first_ = -1, last_ = -1;  ///< first and last step whose piece this rank sees
   std::array<TransportBuffer<S>, 2> pairs_;
   std::array<TransportBuffer<T>, 2> sums_;
   TransportBuffer<T> incoming_, home_;
@@ -264,7 +265,7 @@ auto AttentionRing<T, S>::prepared(const std::vector<Transfer>& receives, const 
 template <class T, class S>
 void AttentionRing<T, S>::start(Move& move) {
   if (!move.moves) return;
-  settle(space_, ranks_, "halogen::ring");  // kernels have written what is sent, and read what is overwritten
+  settle(space_, ranks_, "halogen::ring");  // kernels must have written what is sent and read what is overwritten
   move.exchange.start();
 }
 

@@ -1,6 +1,6 @@
-// What a rank sends for attention, from the shapes alone: for dry runs. As array/attention_ring.hpp,
-// attention_by_heads.hpp and attention_zigzag.hpp send it; collectives (a mask's all_gather, those of deterministic
-// attention that does not go by heads) are not counted.
+// What a rank sends for attention, computed from the shapes for dry runs. It counts what array/attention_ring.hpp,
+// attention_by_heads.hpp and attention_zigzag.hpp send. Collectives are not counted (a mask's all_gather, those of
+// deterministic attention that does not go by heads).
 #pragma once
 
 #include "halogen/array/attention_by_heads.hpp"
@@ -9,12 +9,12 @@
 
 namespace halogen::detail {
 
-/// Attention of a rank's samples, all heads of them, by the ranks that cut the sequence.
+/// Attention of all heads of a rank's samples, by the ranks that cut the sequence.
 struct AttentionPlace {
   index_t samples, query_heads, key_heads;
   index_t width, value_width;  ///< E and V
   Cut queries, keys;
-  int rank;  ///< among those ranks
+  int rank;  ///< among the ranks that cut the sequence
   bool is_causal;
   ContextParallel parallel;
   ValueBytes bytes;
@@ -28,7 +28,7 @@ struct AttentionPlace {
   }
 };
 
-/// Rows of `heads` heads, `values` wide, moved from parts to others.
+/// Rows of `heads` heads, `width` wide, moved from some parts to others.
 inline TrafficUse rows_traffic(const AttentionPlace& at, const RowParts& from, const RowParts& to, index_t heads,
                                index_t width, std::size_t bytes) {
   TrafficUse use;
@@ -39,7 +39,7 @@ inline TrafficUse rows_traffic(const AttentionPlace& at, const RowParts& from, c
   return use;
 }
 
-/// Rows of all positions of some heads, brought there from those of some positions, or back.
+/// Rows moved between all heads of some positions and all positions of some heads.
 inline TrafficUse heads_traffic(const AttentionPlace& at, const Cut& sequence, index_t heads, index_t width,
                                 std::size_t bytes, bool back) {
   TrafficUse use;
@@ -61,11 +61,11 @@ inline TrafficUse ring_traffic(const AttentionPlace& at, const RingSchedule& rin
   return use;
 }
 
-/// Forward, or backward from what forward has kept.
+/// The traffic of forward, or of backward, which uses what forward has kept.
 inline TrafficUse attention_traffic(const AttentionPlace& at, bool backward) {
   if (at.ranks() == 1) return {};
   TrafficUse use;
-  // one move of (query heads, V) one way, three the other way: there and back, or a cotangent there and gradients back
+  // operands there and the result back, or a cotangent there and three gradients back
   const auto moves = [&](const auto& of_queries, const auto& of_keys) {
     const std::size_t bytes = backward ? at.bytes.computed : at.bytes.stored;
     use += of_queries(at.query_heads, at.value_width, at.bytes.computed, !backward);

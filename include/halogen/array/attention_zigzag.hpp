@@ -1,7 +1,7 @@
-// Causal attention of a sequence that is cut, balanced: where each rank has neighbouring rows, the last one computes
-// twice the mean. So rows are moved first, such that each rank has an early and a late part (placement/ring.hpp),
-// attend round the ring, and what they see is moved back. Positions stay those of the whole sequence; the caller sees
-// no order. Source: the parts of Llama 3's context parallelism (Dubey et al. 2024).
+// Balanced causal attention of a sequence that is cut. If each rank computed with its own neighbouring rows, the last
+// rank would compute twice the mean. So rows are first moved: each rank gets an early and a late part
+// (placement/ring.hpp). After the ring the result is moved back. Positions stay those of the whole sequence; the caller
+// does not see the other order. Source: the parts of Llama 3's context parallelism (Dubey et al. 2024).
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace halogen::detail {
 template <class T, class S>
 class AttentionZigzag {
  public:
-  /// Operands and what forward has left for backward, where the ring computes.
+  /// Operands and what forward keeps for backward, in the order of the ring.
   struct Kept {
     Lasting<Kokkos::View<S*, memory_space>> query, key, value;
     Lasting<Kokkos::View<T*, memory_space>> output, logsumexp;
@@ -54,8 +54,8 @@ class AttentionZigzag {
     return kept;
   }
 
-  /// As AttentionRing::backward. Of `pulled` the gradient of the output, the terms and the results count, which lie as
-  /// the fields do.
+  /// As AttentionRing::backward. From `pulled` it uses the gradient of the output, the terms and the results, which are
+  /// placed as the fields.
   void backward(double scale, const Kept& kept, const typename AttentionRing<T, S>::Pulled& pulled) {
     const int width = shape_.embedding, wide = shape_.value_embedding;
     const auto owed = made<T>(queries_, wide);
@@ -81,7 +81,7 @@ class AttentionZigzag {
   }
 
  private:
-  /// A sequence of queries or keys: how ranks hold it as a field, and in the ring.
+  /// A sequence of queries or keys: how ranks hold it as a field and in the ring.
   struct Sequence {
     index_t samples, heads;
     RowParts of_field, of_ring;

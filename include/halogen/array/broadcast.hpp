@@ -1,7 +1,7 @@
-// Broadcasting: an operand that has one point along a dimension, beside operands that have more, is the same at all
-// their points. Static extents of 1 broadcast by themselves (u * v of Tensor<T, dyn, dyn> and Tensor<T, 1, dyn>),
-// an extent that only the run knows is named: u * expand<0>(v). Nothing moves: a mesh dimension that cuts the others
-// holds v whole.
+// Broadcasting: if an operand has one point along a dimension and the others have more, its value is the same at all
+// their points. Static extents of 1 broadcast automatically (u * v of Tensor<T, dyn, dyn> and Tensor<T, 1, dyn>). For
+// an extent of 1 that is known only at run time write u * expand<0>(v). Nothing moves: along a mesh dimension that cuts
+// the others, v is Replicate.
 #pragma once
 
 #include "halogen/array/windowed.hpp"
@@ -32,7 +32,7 @@ struct whole_where_others_are_cut<Placed<M, Rank, Codes...>> {
 
 }  // namespace detail
 
-/// E, of one point along the dimensions of Mask, as its partners need it: the same at all their indices.
+/// E, which has one point along the dimensions of Mask, broadcast to the extents of the other operands.
 template <class E, unsigned Mask>
 struct Broadcast
     : ExpressionNode<typename E::value_type, typename detail::whole_where_others_are_cut<typename E::placed>::type> {
@@ -60,8 +60,8 @@ struct Broadcast
 
 namespace detail {
 
-/// Of which dimensions (bits) an expression has one point, as its type says: `single`, of these `open` fit any partner
-/// already. Numbers have no dimension, and so all.
+/// `single`: the dimensions (bits) in which an expression has one point, by its type. `open`: those of them that fit
+/// any extent already. Numbers have no dimensions, so all bits are set.
 template <class E>
 struct one_point {
   static constexpr unsigned single = std::is_same_v<typename E::placed, NotPlaced> ? ~0u : 0u;
@@ -73,14 +73,14 @@ struct one_point<FieldLeaf<Field>> {
     unsigned single = 0;
     for (int d = 0; d < Field::rank; ++d) {
       bool is_single = Field::tensor_type::extents[static_cast<std::size_t>(d)] == 1;
-      for (const int code : Field::placements) is_single = is_single && code != d;  // a cut one lies on one rank
+      for (const int code : Field::placements) is_single = is_single && code != d;  // a cut one is on one rank
       if (is_single) single |= 1u << d;
     }
     return single;
   }();
   static constexpr unsigned open = 0;
 };
-/// A stage as its field.
+/// A stage is treated as its field.
 template <class E>
   requires requires { typename E::stage_tag; }
 struct one_point<E> : one_point<FieldLeaf<typename E::Result>> {};
@@ -94,7 +94,7 @@ struct one_point<Broadcast<E, Mask>> {
   static constexpr unsigned open = one_point<E>::open | Mask;
 };
 
-/// Dimensions of which all operands have one point.
+/// Dimensions in which all operands have one point.
 template <class... X>
 inline constexpr unsigned common_single = (~0u & ... & one_point<expression_of<X>>::single);
 
@@ -105,7 +105,7 @@ auto broadcast_over(E e) {
   else
     return Broadcast<E, Mask>(std::move(e));
 }
-/// An operand beside others that have one point in the dimensions of Common only.
+/// An operand together with others that have one point only in the dimensions of Common.
 template <unsigned Common, class X>
 auto broadcast_beside(X x) {
   using Points = one_point<expression_of<X>>;

@@ -1,13 +1,13 @@
-// concatenate_pieces<D>(rows, u): `rows`, which all ranks have, before u along dimension D, in the order of pieces: the
-// first piece begins with them, so that nothing moves.
+// concatenate_pieces<D>(rows, u): `rows` followed by u along dimension D, in the order of pieces. All ranks have
+// `rows`. The first piece of the result begins with them, so nothing moves.
 //
 //   rows placed as    u placed as    result
 //   Replicate         Shard<D>       Shard<D>, the first piece longer by the rows
 //   as u              others         as u
 //
-// Other placements and meshes do not compile; other extents than in dimension D are alike, or a CollectiveError says
-// so. Backward: u's gradient is its part; that of the rows is what the first piece's rank has, summed over the ranks
-// that cut D, so that all have it.
+// Other placements and meshes do not compile. All extents except that of dimension D must be equal, else there is a
+// CollectiveError. Backward: the gradient of u is its part of the cotangent. The rank of the first piece has the
+// gradient of the rows; a sum over the ranks that cut D gives it to all.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@
 namespace halogen {
 namespace detail {
 
-/// `count` of this rank's points along D, from its `from_first`-th of `from` on, to `to`.
+/// Copies `count` of this rank's points along D from `from`, starting at its `from_first`-th point, to `to`.
 template <int D, class Field, class To>
 void copy_rows_along(const Field& from, index_t from_first, const To& to, index_t to_first, index_t count) {
   using T = typename Field::value_type;
@@ -90,7 +90,7 @@ namespace detail {
 template <int D, class Rows, class E>
 inline constexpr const char* stage_text<ConcatenatedPieces<D, Rows, E>> = "concatenate_pieces, nothing moves";
 
-/// Whether rows lie whole on the ranks that cut D, and as u on others.
+/// Whether rows are Replicate where D is cut, and have the placements of u elsewhere.
 template <int D, class Rows, class Where>
 inline constexpr bool lie_before = false;
 template <int D, class M, int Rank, int... Rows, int... Codes>
@@ -99,7 +99,7 @@ inline constexpr bool lie_before<D, Placed<M, Rank, Rows...>, Placed<M, Rank, Co
 
 }  // namespace detail
 
-/// rows before u along dimension D. Keeps nothing; a copy of both.
+/// rows followed by u along dimension D. Copies both; keeps nothing.
 template <int D, FieldOperand Rows, FieldOperand X>
   requires detail::lie_before<D, placed_at<Rows>, placed_at<X>>
 auto concatenate_pieces(const Rows& rows, const X& u) {

@@ -1,11 +1,12 @@
-// matmul and einsum of two operands. Placements: contraction_spec.hpp. Nothing moves, but a result that is Partial is a
-// sum that is still due: redistribute<Target>(matmul(a, b)) sums it, and is then an expression as any other.
+// matmul and einsum of two operands. Placements: contraction_spec.hpp. Nothing moves. A Partial result is not yet
+// summed over ranks: redistribute<Target>(matmul(a, b)) sums it and is an expression like any other.
 //
 //   Field c = hg::matmul(a, b);                                    // (M, K) x (K, N) -> (M, N), K whole
 //   Field c = hg::redistribute<Field>(hg::matmul(a, b));           // K cut: one all_reduce or reduce_scatter
 //   Field d = hg::einsum<"nchw,dc->ndhw">(u, mixing);
 //
-// In the value type (double where operands are, integers in 64 bits, bfloat16 in float), each result in one order.
+// Computed in the value type (double if operands are, integers in 64 bits, bfloat16 in float), each result in one
+// order.
 #pragma once
 
 #include <string>
@@ -20,7 +21,7 @@
 namespace halogen {
 namespace detail {
 
-/// What products are computed and stored in.
+/// The type in which products are computed and stored.
 template <class A, class B>
 using product_type =
     std::conditional_t<std::is_integral_v<std::common_type_t<A, B>>, std::int64_t, std::common_type_t<A, B>>;
@@ -31,12 +32,12 @@ template <class Spec, class M, int R, int... C, int S, int... D>
 struct contracted_place<Spec, Placed<M, R, C...>, Placed<M, S, D...>> {
   using type = Placed<M, ContractionSpec::rank(Spec::value.result), contracted_code(Spec::value, C, D)...>;
 };
-/// The field that a contraction makes of its operands as they lie, Partial where an index is cut that is summed over.
+/// The field that a contraction makes of its operands with their placements. It is Partial if a summed index is cut.
 template <class Spec, class T, class A, class B>
 using contracted_field = typename field_of<T, typename contracted_place<Spec, A, B>::type>::type;
 
-/// Letters of Spec that all three have (kind 0), only the first operand and the result (1), the second (2), or the
-/// operands alone (3).
+/// Letters of Spec in all three (kind 0), in the first operand and the result (1), in the second operand and the result
+/// (2), or only in the operands (3).
 constexpr int letter_kind(const ContractionSpec& spec, char letter) {
   if (spec.position(spec.result, letter) < 0) return 3;
   if (spec.position(spec.first, letter) < 0) return 2;
@@ -68,7 +69,8 @@ struct LetteredField {
   }
 };
 
-/// The loops over letters of one kind, in the order of the result or, of what is summed over, the first operand.
+/// The loops over letters of one kind, in the order of the result; for summed letters, in the order of the first
+/// operand.
 template <int Kind, int Count, class A, class B, class C>
 kernels::ContractionLoops<Count> contraction_loops(const ContractionSpec& spec, const A& a, const B& b, const C& c) {
   kernels::ContractionLoops<Count> loops;
@@ -89,7 +91,7 @@ kernels::ContractionLoops<Count> contraction_loops(const ContractionSpec& spec, 
   return loops;
 }
 
-/// Throws CollectiveError where operands differ in a letter's extent or cut, or lie on different meshes.
+/// Throws CollectiveError if operands differ in a letter's extent or cut, or are on different meshes.
 template <class A, class B>
 void check_contraction(const ContractionSpec& spec, const A& a, const B& b) {
   if (!(a.mesh().world() == b.mesh().world()) || a.mesh().extents() != b.mesh().extents())
@@ -103,7 +105,7 @@ void check_contraction(const ContractionSpec& spec, const A& a, const B& b) {
   }
 }
 
-/// The product of two fields, as they lie.
+/// The product of two fields with their placements.
 template <class Spec, class A, class B>
 auto contracted(const A& a, const B& b) {
   using T = typename A::value_type;
@@ -135,7 +137,7 @@ auto contracted(const A& a, const B& b) {
   return result;
 }
 
-/// An operand as a field of T: its own where it is one, else one that is computed now.
+/// An operand as a field of T: the operand itself if it is one, else a field that is computed now.
 template <class T, class E>
 auto product_operand(const E& e) {
   if constexpr (requires { e.inner.field; }) {
@@ -222,8 +224,8 @@ struct Contraction : detail::FieldStage<Contraction<Spec, Target, A, B>, Target>
   }
 };
 
-/// A product whose sum over ranks is still due: redistribute<Target> makes it an expression; a Partial field takes it
-/// as it is.
+/// A product that is not yet summed over ranks. redistribute<Target> makes it an expression. It can be assigned to a
+/// Partial field directly.
 template <class Spec, class A, class B>
 struct PartialProduct {
   using partial_product_tag = void;
@@ -242,7 +244,7 @@ struct PartialProduct {
   }
 };
 
-/// The sum of a partial product placed as Target: one all_reduce, or one reduce_scatter where it is cut.
+/// The sum of a partial product with the placements of Target: one all_reduce, or one reduce_scatter if Target is cut.
 template <class Target, class Product>
   requires requires { typename Product::partial_product_tag; }
 auto redistribute(const Product& product) {
@@ -279,9 +281,9 @@ inline constexpr bool operand_stands<Contraction<Spec, Target, A, B>, Operand> =
 
 }  // namespace detail
 
-/// einsum<"ij,jk->ik">(a, b): letters name dimensions; those that the result lacks are summed over. Collective where
-/// the operands are, if an index is cut, and then by redistribute alone. Throws CollectiveError where one letter has
-/// two extents.
+/// einsum<"ij,jk->ik">(a, b): letters name dimensions; letters that the result lacks are summed over. It is collective
+/// if its operands are. A sum over ranks is made only by redistribute. Throws CollectiveError if a letter has two
+/// extents.
 template <fixed_string Letters, FieldOperand X, FieldOperand Y>
   requires detail::Contracts<detail::Spelled<Letters>, X, Y>
 auto einsum(const X& x, const Y& y) {
@@ -293,8 +295,8 @@ template <fixed_string Letters, FieldOperand X, FieldOperand Y,
   requires(!detail::Contracts<detail::Spelled<Letters>, X, Y>)
 void einsum(const X& x, const Y& y) = delete;
 
-/// The product of matrices (.., M, K) and (.., K, N), or vectors (K) on either side, as torch.matmul; dimensions before
-/// count samples, which an operand may lack. Of two vectors: dot.
+/// The product of matrices (.., M, K) and (.., K, N), or vectors (K) on either side, as torch.matmul. The dimensions
+/// before count samples; an operand may lack them. For two vectors use dot.
 template <FieldOperand X, FieldOperand Y>
   requires detail::Contracts<detail::matmul_of<X, Y>, X, Y>
 auto matmul(const X& x, const Y& y) {

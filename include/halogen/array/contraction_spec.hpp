@@ -1,4 +1,4 @@
-// What a contraction sums over, as letters, and what its placements follow from. Values only.
+// The indices of a contraction as letters, and the rules for its placements. Values only, no types.
 //
 //   a mesh dimension cuts                        of the other operand it holds     the result there is
 //   an index of both operands and the result     the same pieces                   Shard of that index
@@ -14,7 +14,7 @@
 
 namespace halogen {
 
-/// Letters of the dimensions of two operands and the result, each ended by 0.
+/// Letters of the dimensions of two operands and the result. Each list ends with 0.
 struct ContractionSpec {
   char first[max_rank + 1]{}, second[max_rank + 1]{}, result[max_rank + 1]{};
   bool is_valid = true;
@@ -29,7 +29,7 @@ struct ContractionSpec {
     while (letters[rank] != 0) ++rank;
     return rank;
   }
-  /// Every letter stands once in an operand, and in two of the three at least.
+  /// Every letter occurs at most once in an operand, and in at least two of the three.
   constexpr bool is_product() const {
     return is_valid && rank(result) > 0 && each_has_partner(first, second, result) &&
            each_has_partner(second, first, result) && each_has_partner(result, first, second);
@@ -56,7 +56,7 @@ struct ContractionSpec {
 
 namespace detail {
 
-/// "ij,jk->ik"; spaces count nothing.
+/// "ij,jk->ik"; spaces are ignored.
 constexpr ContractionSpec parse_contraction(std::string_view text) {
   ContractionSpec spec;
   char* letters[] = {spec.first, spec.second, spec.result};
@@ -78,7 +78,8 @@ constexpr ContractionSpec parse_contraction(std::string_view text) {
   return spec;
 }
 
-/// Of torch.matmul: the last two dimensions are matrices, a vector is one, dimensions before them count samples.
+/// The letters of torch.matmul: the last two dimensions are matrices, a vector has one; dimensions before them count
+/// samples.
 constexpr ContractionSpec matmul_spec(int first, int second) {
   ContractionSpec spec;
   const int samples = (first > second ? first : second) - 2;
@@ -95,7 +96,7 @@ constexpr ContractionSpec matmul_spec(int first, int second) {
 }
 
 namespace types {
-// Contractions as types: class types as template arguments end g++ 12 with an internal error.
+// Contractions as types, because class types as template arguments cause an internal error of g++ 12.
 template <fixed_string Letters>
 struct Spelled {
   static constexpr ContractionSpec value = parse_contraction(Letters.view());
@@ -115,7 +116,7 @@ struct SecondGradientOf {
 }  // namespace types
 using types::Spelled, types::MatrixProduct, types::FirstGradientOf, types::SecondGradientOf;
 
-/// The first mesh dimension that does not fit: which operand is placed `have` and should be `to`; -1 where all fit.
+/// The first mesh dimension that does not fit: which operand has placement `have` and should have `to`; -1 if all fit.
 struct ContractionMisfit {
   int mesh_dimension = -1, have = 0, to = 0;
 };
@@ -135,7 +136,7 @@ constexpr ContractionMisfit contraction_misfit(const ContractionSpec& spec, cons
   return {};
 }
 
-/// Placement code of the result where those of the operands fit.
+/// Placement code of the result, if those of the operands fit.
 constexpr int contracted_code(const ContractionSpec& spec, int first, int second) {
   if (first < 0 && second < 0) return replicate_code;
   const int there = spec.position(spec.result, first >= 0 ? spec.first[first] : spec.second[second]);

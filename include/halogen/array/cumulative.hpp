@@ -7,8 +7,8 @@
 namespace halogen {
 namespace detail {
 
-/// Sums of one line each, in double. Pass 1 (Write false): the piece's total; pass 2: the running sums, from what the
-/// pieces before it amount to.
+/// Each work item sums one line, in double. Pass 1 (Write false) computes the piece's total; pass 2 computes the
+/// running sums, starting from the total of the pieces before.
 template <class Bound, class T, int Rank, int Dim, bool Reverse, bool Write>
 struct ScanLines {
   using A = Accumulator<T>;
@@ -66,7 +66,7 @@ struct ScanLines {
   }
 };
 
-/// Values of the expression's own type, but 64 bits for integers, as torch.cumsum.
+/// The value type: that of the expression, but 64 bits for integers, as torch.cumsum.
 template <class E>
 using ScannedField = field_of_t<E, std::conditional_t<std::is_integral_v<typename E::value_type>,
                                                       Accumulator<typename E::value_type>, typename E::value_type>>;
@@ -125,8 +125,8 @@ struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail
   }
 };
 
-/// out[i] = sum of x[0..i] along Dim, as torch.cumsum: of integers in 64 bits, else in double and rounded once.
-/// Placements in = placements out; where Dim is cut one all_gather of one number a line.
+/// out[i] = sum of x[0..i] along Dim, as torch.cumsum: integers in 64 bits, else in double and rounded once. The result
+/// has the placements of x. If Dim is cut, one all_gather of one number a line.
 template <int Dim, FieldOperand X>
   requires detail::HasDimension<Dim, X>
 auto cumulative_sum(const X& x) {

@@ -1,4 +1,4 @@
-// explain(expression): what its assignment does: stages, halos, messages, bytes, kernels.
+// explain(expression) says what an assignment of the expression does: stages, halos, messages, bytes, kernels.
 #pragma once
 
 #include <cstdio>
@@ -12,11 +12,11 @@
 
 namespace halogen {
 
-/// What one assignment costs this rank. Messages are those of halos, sent. Stages inside a step of iterate() are not
-/// counted, its kernels and halos are.
+/// What one assignment costs this rank. Messages: those of halos that it sends. Stages inside a step of iterate() are
+/// not counted; its kernels and halos are.
 struct ExpressionCost {
   int kernels = 0;    ///< fused kernels: the assignment's own and its stages'
-  int stages = 0;     ///< parts that are computed before, since they move or sum
+  int stages = 0;     ///< parts that move or sum, computed before the kernel
   int exchanges = 0;  ///< fields whose halo is exchanged
   index_t messages = 0, bytes = 0;
 };
@@ -60,7 +60,7 @@ inline constexpr const char* stage_text<Stored<Field, Widths, IsVariable, Part>>
 template <int N, class Step, class E>
 inline constexpr const char* stage_text<Iterated<N, Step, E>> = "iterate, one deep exchange";
 
-/// The field type in which a stage stores its operands before it begins; void where it reads them in its own kernel.
+/// The field type in which a stage stores its operands before it begins; void if it reads them in its own kernel.
 template <class E>
 struct stage_operand {
   using type = void;
@@ -77,7 +77,7 @@ template <int N, class Step, class E>
 struct stage_operand<Iterated<N, Step, E>> {
   using type = typename Iterated<N, Step, E>::Result;
 };
-/// Whether materialised<Field>(E) is a field that is there: no kernel.
+/// Whether materialised<Field>(E) is an existing field, so that no kernel runs.
 template <class Field, class E>
 inline constexpr bool stands_as = false;
 template <class Field, class E, class... B>
@@ -90,11 +90,11 @@ inline constexpr bool stands_as<Field, Bounded<E, B...>> = [] {
     return false;
 }();
 
-/// Whether what lies below a node is known to a record alone (stored.hpp).
+/// Whether only a record knows the parts of a node (stored.hpp).
 template <class E>
 inline constexpr bool has_record = requires(const E& e) { e.record; };
 
-/// Whether a stage reads this operand where it stands.
+/// Whether a stage reads this operand in place.
 template <class Stage, class Operand>
 inline constexpr bool operand_stands = stands_as<typename stage_operand<Stage>::type, Operand>;
 
@@ -116,7 +116,7 @@ class Explanation {
     }
   }
 
-  /// What a stored node of this type is made of; false where it is the field of another stage.
+  /// Explains the parts of a stored node of this type; false if the node is the field of another stage.
   template <class Field, class E>
   bool below(const E& e) {
     if constexpr (stands_as<Field, E>)
@@ -127,7 +127,7 @@ class Explanation {
   }
 
  private:
-  /// What Reads calls for a field whose halo is exchanged.
+  /// Reads calls this for a field whose halo is exchanged.
   struct Exchange {
     Explanation& to;
     template <class Field, class Needed>
@@ -142,7 +142,7 @@ class Explanation {
     text += '\n';
   }
 
-  /// The stages below e that no earlier one is, each with its own operands first.
+  /// Explains the stages below e that were not explained before, each after its own operands.
   template <class E>
   void stages(const E& e) {
     if constexpr (stage_text<E> != nullptr) {
@@ -168,7 +168,8 @@ class Explanation {
     }
   }
 
-  /// What a stage does beside reading its operands once: argmax looks for where the largest value is, iterate steps.
+  /// What a stage does in addition to reading its operands once: argmax looks for the place of the largest value,
+  /// iterate steps.
   template <class E>
   void steps(const E&) {}
   template <class E>
@@ -236,8 +237,8 @@ Explanation explanation_of(const E& expression) {
 
 }  // namespace detail
 
-/// What assigning the expression does on this rank, in words. Collective: where a kernel reads a stage's field, the
-/// stage is computed to know its shape.
+/// What assigning the expression does on this rank, in words. Collective: if a kernel reads a stage's field, the stage
+/// is computed, because its shape is needed.
 template <Expression E>
 std::string explain(const E& expression) {
   return detail::explanation_of(expression).text;

@@ -14,8 +14,8 @@
 #include "halogen/stencil/window.hpp"
 #include "halogen/tensor/sharded.hpp"
 
-/// HALOGEN_ROW marks what a kernel calls at every row or point. Where the compiler optimises, it is inlined in any
-/// case: a row that is passed through memory costs more than its points.
+/// HALOGEN_ROW marks functions that a kernel calls at every row or point. An optimising compiler must inline them,
+/// because a row that is passed through memory costs more than its points.
 #if defined(__OPTIMIZE__) && !defined(__CUDACC__)
 #define HALOGEN_ROW KOKKOS_FORCEINLINE_FUNCTION
 #else
@@ -24,14 +24,14 @@
 
 namespace halogen {
 
-/// Where an expression lives that depends on no field: numbers and reductions to one.
+/// The place of an expression that depends on no field: numbers and reductions to a number.
 struct NotPlaced {};
 
-/// A mesh dimension that an expression does not care for: it has all it needs wherever that dimension cuts.
+/// A mesh dimension whose cut does not matter for an expression.
 inline constexpr int any_code = -4;
 
-/// Where an expression lives: mesh type, dimensions (-n: as many as its partners have, at least n), one code per mesh
-/// dimension.
+/// The place of an expression: mesh type, dimensions (-n: as many as the other operands have, at least n), one code per
+/// mesh dimension.
 template <class MeshType, int Rank, int... Codes>
 struct Placed {
   using mesh_type = MeshType;
@@ -44,24 +44,24 @@ inline constexpr int max_rank = 5;
 using Position = Kokkos::Array<index_t, max_rank>;
 using Offsets = std::array<index_t, max_rank>;
 
-/// How a node's points follow from those of the grid that is evaluated, per dimension of the node:
-/// (scale * x[source] + offset) / divisor, where that is whole; source -1: `offset` for all.
+/// How a node's points follow from those of the evaluated grid, per dimension of the node: (scale * x[source] +
+/// offset) / divisor, if that is a whole number. Source -1: `offset` for all points.
 struct Access {
   std::array<int, max_rank> source{0, 1, 2, 3, 4};
   Offsets scale{1, 1, 1, 1, 1}, offset{}, divisor{1, 1, 1, 1, 1};
-  std::array<Edge, max_rank> edge{};         ///< what is read beyond the node's points
-  Offsets extent{};                          ///< their number, where those beyond are images
-  bool regridded = false;                    ///< seen through a slice or a pad, whose cuts may differ by some points
+  std::array<Edge, max_rank> edge{};         ///< the boundary beyond the node's points
+  Offsets extent{};                          ///< number of the node's points, if images are beyond
+  bool regridded = false;                    ///< through a slice or a pad; cuts may differ by some points
   std::array<Interval, max_rank> inside{};   ///< evaluated points whose reads need no boundary check
-  std::array<Interval, max_rank> reading{};  ///< evaluated points that read at all: no boundary has put 0 for them
+  std::array<Interval, max_rank> reading{};  ///< evaluated points that read; a boundary gives 0 at others
 
   static constexpr index_t far = index_t{1} << 60;
   Access() { inside.fill({-far, far}), reading.fill({-far, far}); }
 
   bool periodic(std::size_t d) const { return edge[d] == Edge::periodic; }
 
-  /// The node's points that a piece of the evaluated grid reads along `d`: those inside all boundaries, or
-  /// all, where `piece` holds periodic images that boundaries see elsewhere.
+  /// The node's points that a piece of the evaluated grid reads along `d`: the points inside all boundaries, or all
+  /// points if `piece` has periodic images, which boundaries see elsewhere.
   Interval read(int d, const Interval& piece, bool images = false) const {
     const auto i = static_cast<std::size_t>(d);
     if (source[i] < 0) return {offset[i], offset[i] + 1};
@@ -72,7 +72,7 @@ struct Access {
     return Resample{extent[i], extent[i] + 2 * out, false, edge[i]}.input_of({points.begin + out, points.end + out});
   }
 
-  /// How far beyond the ends images are read by the evaluated points of `piece`.
+  /// How far beyond the ends the evaluated points of `piece` read images.
   index_t beyond(int d, const Interval& piece) const {
     const auto i = static_cast<std::size_t>(d);
     if (source[i] < 0 || !has_images(edge[i])) return 0;
@@ -80,7 +80,7 @@ struct Access {
     return points.empty() ? 0 : std::max({index_t{0}, -points.begin, points.end - extent[i]});
   }
 
-  /// Leaves only those evaluated points for which the node's index along `d` is below `extent`.
+  /// Keeps only the evaluated points for which the node's index along `d` is below `extent`.
   void keep_inside(int d, index_t extent) { narrow(d, extent, &inside, &reading); }
   /// The node's index along `d` is the same for all evaluated points.
   void fix(std::size_t d, index_t index) {
@@ -88,11 +88,11 @@ struct Access {
     scale[d] = divisor[d] = 1;
     offset[d] = index;
   }
-  /// Others are checked, or read nothing.
+  /// Other points are checked, or read nothing.
   void check_outside(int d, index_t extent) { narrow(d, extent, &inside); }
   void read_inside(int d, index_t extent) { narrow(d, extent, &reading); }
 
-  /// Whether the node's grid is the evaluated one, but for shifts.
+  /// Whether the node's grid is the evaluated grid, except for shifts.
   bool is_shift(int rank) const {
     for (int d = 0; d < rank; ++d) {
       const auto i = static_cast<std::size_t>(d);
@@ -113,7 +113,7 @@ struct Access {
   template <class... Points>
   void narrow(int d, index_t below, Points*... points) const {
     const auto i = static_cast<std::size_t>(d);
-    if (source[i] < 0) {  // one index for all evaluated points
+    if (source[i] < 0) {  // the same index for all evaluated points
       if (offset[i] < 0 || offset[i] >= below * divisor[i]) (..., ((*points)[0] = {}));
       return;
     }
@@ -123,14 +123,14 @@ struct Access {
   }
 };
 
-/// Every node derives from this and has
+/// Every node derives from this and has these members:
 ///   bind(image)               -> what a kernel evaluates: row<Checked, Axis>(position) gives x -> value, x along Axis
 ///                                (-1: the same value for all x). `image` is added to indices before boundaries and
 ///                                coordinates are asked: not 0 where iterate() works on a periodic image.
 ///   each_leaf(access, visit)  -> visit(field, access) for every field that it reads, visit(access) for what has a grid
 ///                                and no field: boundaries around it are asked for too
 ///   extent(d), cut(d)         -> of its grid along d; -1 and nothing where any will do
-/// Checked rows ask boundaries at every point, unchecked ones are for points inside.
+/// Checked rows apply boundaries at every point. Unchecked rows are for points inside.
 template <class T, class Where>
 struct ExpressionNode {
   using expression_tag = void;
@@ -148,27 +148,27 @@ concept FieldOperand = Expression<X> || is_sharded<X>;
 template <class X>
 concept Operand = FieldOperand<X> || std::is_arithmetic_v<X>;
 
-/// A node with a grid of its own, beyond whose ends it has values only by a boundary.
+/// A node with its own grid. Beyond the ends of the grid only a boundary gives it values.
 template <class X>
 concept GridNode = Expression<X> && requires { typename X::grid_tag; };
 
 namespace detail {
 
-/// The expression's extent along d where it is stored: 1 where any will do.
+/// The expression's extent along d when it is stored: 1 if it fits any extent.
 template <class E>
 index_t stored_extent(const E& e, int d) {
   return std::max<index_t>(e.extent(d), 1);
 }
 
-/// Whether an expression depends on what a gradient is asked of (autograd/variable.hpp).
+/// Whether an expression depends on a variable of differentiation (autograd/variable.hpp).
 template <class E>
 inline constexpr bool has_variable = false;
 
-/// Tells a node from others like it; copies are the same node.
+/// The identity of a node; copies are the same node.
 class NodeIdentity {
  public:
   bool operator==(const NodeIdentity&) const = default;
-  /// Nodes count in the order in which they are made: operands before what holds them.
+  /// Nodes are numbered in the order in which they are made: operands before the nodes that contain them.
   std::uint64_t number() const { return number_; }
 
  private:
@@ -183,7 +183,7 @@ struct Conflict {};
 
 constexpr int join_codes(int a, int b) { return a == any_code ? b : b == any_code || a == b ? a : -3; }
 
-/// The common place of two, Conflict where there is none.
+/// The common place of two; Conflict if there is none.
 template <class A, class B>
 struct join_two {
   using type = Conflict;
@@ -216,7 +216,8 @@ struct join<P, Rest...> {
   using type = typename join_two<P, typename join<Rest...>::type>::type;
 };
 
-// What kernels evaluate carries numbers in its type, never a field's or a mesh's: long names cost minutes.
+// The types that kernels evaluate contain only numbers, never the type of a field or a mesh, because long names cost
+// minutes of compile time.
 template <class T>
 struct FieldRow {
   const T* points;
@@ -234,7 +235,7 @@ struct FixedRow {
   HALOGEN_ROW compute_type<T> operator()(index_t) const { return *point; }
 };
 
-/// Where index 0 of the line at `at` along Axis would stand.
+/// The address of index 0 of the line at `at` along Axis.
 template <int Axis, class T, int Rank>
 HALOGEN_ROW T* line_of(const StridedView<T, Rank>& view, const Position& at) {
   index_t offset = 0;
@@ -246,7 +247,7 @@ HALOGEN_ROW T* line_of(const StridedView<T, Rank>& view, const Position& at) {
 template <class T, int Rank>
 struct BoundField {
   T* data;
-  index_t stride[Rank], zero;  ///< where the point of index 0 stands, from data on: rarely in memory
+  index_t stride[Rank], zero;  ///< offset of the point with index 0 from data; it is rarely in memory
 
   BoundField(const StridedView<T, Rank>& view) : data(view.data), zero(0) {  // NOLINT: is one
     for (int d = 0; d < Rank; ++d) {
@@ -302,7 +303,7 @@ struct FieldLeaf<Sharded<TensorType, MeshType, P...>>
                 "a Partial field is a sum that is still due: redistribute it before it is read");
 
   Field field;
-  /// Throws CollectiveError, naming the reader, where the field was never made.
+  /// Throws CollectiveError, which names the reader, if the field was never made.
   explicit FieldLeaf(Field f, const char* reader = "an expression") : field(std::move(f)) { field.mesh(reader); }
 
   index_t extent(int d) const { return field.extent(d); }

@@ -1,16 +1,16 @@
-// The usual functions of values, point by point, with their partial derivatives: arithmetic, comparisons, where, casts,
-// and the mathematical functions by their names in PyTorch. Types promote as in C++.
+// The usual pointwise functions, with their partial derivatives: arithmetic, comparisons, where, casts, and the
+// mathematical functions with their names in PyTorch. Types promote as in C++.
 #pragma once
 
 #include "halogen/array/pointwise.hpp"
 
 namespace halogen {
 
-/// The partial derivative of what does not change smoothly: no gradient flows.
+/// The partial derivative of a function without a gradient, such as a comparison.
 struct NoPartial {};
 
 namespace detail {
-/// A number in a type in which its products and quotients are as exact as the operands'.
+/// A number in a type in which its products and quotients are as exact as the other operand.
 template <class... Operands>
 constexpr auto number_of(double value) {
   return static_cast<std::common_type_t<float, typename Operands::value_type...>>(value);
@@ -21,13 +21,13 @@ KOKKOS_FUNCTION auto power(A a, B b) {
   using T = std::conditional_t<std::is_integral_v<A> && std::is_integral_v<B>, double, std::common_type_t<A, B>>;
   return Kokkos::pow(static_cast<T>(a), static_cast<T>(b));
 }
-/// 1 / (1 + exp(-a)) of a as what exp makes of it: minus an unsigned a would be a large number.
+/// 1 / (1 + exp(-a)), with a in the type that exp returns, because minus an unsigned a would be a large number.
 template <class A>
 KOKKOS_FUNCTION auto logistic(A a) {
   using T = decltype(Kokkos::exp(a));
   return T(1) / (T(1) + Kokkos::exp(-static_cast<T>(a)));
 }
-/// |a|; of -0.0 it is 0.0.
+/// |a|; |-0.0| is 0.0.
 template <class A>
 KOKKOS_FUNCTION auto magnitude(A a) {
   if constexpr (std::is_floating_point_v<A>)
@@ -35,7 +35,7 @@ KOKKOS_FUNCTION auto magnitude(A a) {
   else
     return a < A(0) ? -a : a;
 }
-/// Of the dividend's sign, as std::fmod; of integers too.
+/// With the dividend's sign, as std::fmod; also for integers.
 template <class A, class B>
 KOKKOS_FUNCTION auto truncated_remainder(A a, B b) {
   using T = std::common_type_t<A, B>;
@@ -78,7 +78,7 @@ struct FlooredQuotient {
     requires detail::Uncombinable<A, B>                                 \
   void function(A a, B b) = delete;
 
-// Each operation: a functor with its value and, for gradients, partial<I>(operands...) as an expression.
+// Each operation is a functor with its value and, for gradients, partial<I>(operands...) as an expression.
 #define HALOGEN_BINARY(Name, function, value_expression, first_partial, second_partial) \
   struct Name {                                                                         \
     template <class A, class B>                                                         \
@@ -202,18 +202,18 @@ HALOGEN_UNARY(Rectifier, relu, (a < A(0) ? A(0) : a), where(a <= 0.0f, 0.0f, 1.0
 HALOGEN_UNARY(Floor, floor, Kokkos::floor(a), NoPartial{})
 HALOGEN_UNARY(Ceiling, ceil, Kokkos::ceil(a), NoPartial{})
 HALOGEN_UNARY(Truncation, trunc, Kokkos::trunc(a), NoPartial{})
-HALOGEN_UNARY(Rounding, round, Kokkos::nearbyint(a), NoPartial{})  // halves to even, as in PyTorch
+HALOGEN_UNARY(Rounding, round, Kokkos::nearbyint(a), NoPartial{})  // halves round to even, as in PyTorch
 HALOGEN_UNARY(IsNan, isnan, Kokkos::isnan(a), NoPartial{})
 HALOGEN_UNARY(IsInfinite, isinf, Kokkos::isinf(a), NoPartial{})
 HALOGEN_UNARY(IsFinite, isfinite, Kokkos::isfinite(a), NoPartial{})
-HALOGEN_UNARY(Detach, detach, a, NoPartial{})  // the value, through which no gradient flows
+HALOGEN_UNARY(Detach, detach, a, NoPartial{})  // the value, without a gradient
 
-// A NaN is the larger and the smaller; each of two equal operands has half the gradient: as in PyTorch.
+// A NaN counts as the larger and as the smaller; each of two equal operands gets half the gradient, as in PyTorch.
 HALOGEN_BINARY(Maximum, maximum, (a < b || b != b ? b : a), where(a < b, 0.0f, where(a == b, 0.5f, 1.0f)),
                where(b < a, 0.0f, where(a == b, 0.5f, 1.0f)))
 HALOGEN_BINARY(Minimum, minimum, (b < a || b != b ? b : a), where(b < a, 0.0f, where(a == b, 0.5f, 1.0f)),
                where(a < b, 0.0f, where(a == b, 0.5f, 1.0f)))
-// What is constant has the derivative 0 where the formula says 0 * infinity: u^0, and 0^v for v >= 0.
+// u^0, and 0^v for v >= 0, are constant. They have derivative 0 although the formula says 0 * infinity.
 HALOGEN_BINARY(Power, pow, detail::power(a, b), where(b == 0.0f, 0.0f, b* pow(a, b - 1.0f)),
                where(a == 0.0f && b >= 0.0f, 0.0f, pow(a, b) * log(a)))
 // Both derivatives are 0 at (0, 0), as in PyTorch.
@@ -221,17 +221,17 @@ HALOGEN_BINARY(ArcTangent2, atan2, Kokkos::atan2(a, b),
                where(a == 0.0f && b == 0.0f, 0.0f, b / (square(a) + square(b))),
                where(a == 0.0f && b == 0.0f, 0.0f, -a / (square(a) + square(b))))
 HALOGEN_BINARY(Hypotenuse, hypot, Kokkos::hypot(a, b), (a / hypot(a, b)), (b / hypot(a, b)))
-// Of the divisor's sign, as in PyTorch and Python: remainder(longitude, 360.0f).
+// With the divisor's sign, as in PyTorch and Python: remainder(longitude, 360.0f).
 HALOGEN_BINARY(Remainder, remainder, detail::floored_remainder(a, b), 1.0f, -apply(detail::FlooredQuotient{}, a, b))
 
 HALOGEN_BINARY(TruncatedRemainder, fmod, detail::truncated_remainder(a, b), 1.0f, -trunc(a / b))
 HALOGEN_BINARY(LogicalXor, logical_xor, !a != !b, NoPartial{}, NoPartial{})
 
-// maximum and minimum by the names they have in C++, as torch.max(a, b); max(u) is the largest value of u.
+// maximum and minimum with their C++ names, as torch.max(a, b); max(u) is the largest value of u.
 HALOGEN_BINARY_FUNCTION(Maximum, max)
 HALOGEN_BINARY_FUNCTION(Minimum, min)
 
-/// Between two numbers. The derivative is 1 between them and 0 at them and beyond, as in PyTorch.
+/// Clamped between two numbers. The derivative is 1 between them and 0 at and beyond them, as in PyTorch.
 struct Clamp {
   template <class A, class Low, class High>
   KOKKOS_FUNCTION auto operator()(A a, Low low, High high) const {
@@ -245,7 +245,8 @@ struct Clamp {
       return NoPartial{};
   }
 };
-/// Between two bounds, numbers or fields: torch.clamp. At a bound that is a field, both have half the gradient.
+/// Clamped between two bounds, numbers or fields: torch.clamp. If u equals a bound that is a field, both get half the
+/// gradient.
 template <class A, class Low, class High>
 auto clamp(const A& a, const Low& low, const High& high) {
   if constexpr (std::is_arithmetic_v<Low> && std::is_arithmetic_v<High>)

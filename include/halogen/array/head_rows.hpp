@@ -7,7 +7,7 @@
 
 namespace halogen::detail {
 
-/// to = from, or to += from, of as many rows. One work item a row, on a device a value.
+/// to = from, or to += from, for equally many rows. One work item a row, on a device one a value.
 template <class To, class From, bool Add>
 struct MoveRows {
   kernels::HeadRows<To> to;

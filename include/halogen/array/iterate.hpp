@@ -1,5 +1,5 @@
-// iterate<N>: N steps of a stencil with one exchange of N times its radius. Each rank recomputes the points beside its
-// own that later steps read, a radius fewer every step, so that N messages become one.
+// iterate<N>: N steps of a stencil with one exchange of N times its radius. Each rank also computes the points around
+// its piece that later steps read, a radius fewer in every step. So N messages become one.
 #pragma once
 
 #include <tuple>
@@ -9,8 +9,8 @@
 namespace halogen {
 namespace detail {
 
-/// What a step makes of its fields: one expression, or a tuple of them. A step also computes points of other ranks,
-/// and there a stored part has no values: what the library stored by itself is computed in the kernel again.
+/// The result of a step: one expression, or a tuple of expressions. A step also computes points of other ranks, where a
+/// stored part has no values. So parts that the library has stored are computed in the kernel again.
 template <class X>
 auto as_tuple(const X& x) {
   return std::tuple(without_repeated(as_expression(x)));
@@ -45,7 +45,7 @@ class DeepHalo {
     return now_;
   }
 
-  /// Calls use(field, reach or needs) for every exchange of a run, of which nothing is done.
+  /// Calls use(field, reach or needs) for every exchange of a run, without doing the exchange.
   template <class Use>
   void each_exchange(const Use& use) {
     const EvaluationScope scope;
@@ -82,7 +82,7 @@ class DeepHalo {
     each(expressions, [&](const auto& e) { check_others(reads_on(shape(), e)); });
   }
 
-  /// How far one step reads its own fields, and in which dimensions their other end continues them.
+  /// How far one step reads its own fields, and the dimensions in which they are periodic.
   void widen_radius(const StepReads& reads) {
     for (const auto& read : reads) {
       const Access& access = read.access;
@@ -94,7 +94,7 @@ class DeepHalo {
       for (std::size_t d = 0; d < rank; ++d) {
         radius_.lo[d] = std::max(radius_.lo[d], -access.offset[d]);
         radius_.hi[d] = std::max(radius_.hi[d], access.offset[d]);
-        if (has_images(access.edge[d])) {  // of points as far inside
+        if (has_images(access.edge[d])) {  // images show points equally far inside
           radius_.lo[d] = std::max(radius_.lo[d], access.offset[d]);
           radius_.hi[d] = std::max(radius_.hi[d], -access.offset[d]);
         }
@@ -102,7 +102,7 @@ class DeepHalo {
       }
     }
   }
-  /// All lie alike: each is read, and written, where the first one is.
+  /// All fields have one shape. Each is read and written at the points of the first one.
   void check_fields() const {
     std::apply([&](const Fields&... field) { (check_field(*field.shape("iterate")), ...); }, now_);
   }
@@ -117,9 +117,9 @@ class DeepHalo {
           "iterate: its fields lie on different meshes or are cut differently: redistribute_to(one, the other)");
   }
 
-  /// An image of a point beyond a periodic end is one period of the state away, in all that is read.
+  /// The image of a point beyond a periodic end is one period of the state away, for all fields that are read.
   void check_others(const StepReads& reads) const {
-    if (Steps == 1) return;  // no image is evaluated
+    if (Steps == 1) return;  // no images are evaluated
     for (const auto& read : reads)
       for (int d = 0; d < read.dimensions(); ++d) {
         const int source = read.source(d);
@@ -152,7 +152,7 @@ class DeepHalo {
     if (!(reach == Reach<rank>{})) use(field, reach);
   }
 
-  /// Of the fields that the step reads beside its own.
+  /// The exchanges of other fields that the step reads.
   template <class Use, class Expressions>
   void each_other_exchange(const Expressions& expressions, const Grid<rank>& grid, const Use& use) const {
     each(expressions, [&](const auto& e) {
@@ -161,7 +161,7 @@ class DeepHalo {
     });
   }
 
-  /// One step on the owned points and `grown` more; all fields from their values before it.
+  /// One step on the owned points and `grown` more points. All fields are computed from their values before the step.
   void advance(const execution_space& space, const Reach<rank>& grown) {
     const EvaluationScope scope;
     const auto expressions = next();
@@ -187,12 +187,13 @@ class DeepHalo {
       margins[i] = {field.owned(d).begin - grid.own.side[i].begin, grid.own.side[i].end - field.owned(d).end};
     }
     result.reserve_margin(margins);
-    expression.bind({});  // computes its reductions, on ranks without points too
+    expression.bind({});  // computes its reductions, also on ranks without points
     launch_images(space, strided_view(result), grid, expression, StepReads(expression));
     field = result;
   }
 
-  /// The points beyond a periodic end are images: boundaries and coordinates are asked at the points that they show.
+  /// The points beyond a periodic end are images: boundaries and coordinates are evaluated at the points that they
+  /// show.
   template <class T, class E>
   void launch_images(const execution_space& space, const StridedView<T, rank>& target, const Grid<rank>& grid,
                      const E& expression, const StepReads& reads, Box<rank> box = {}, Offsets image = {}, int d = 0) {
@@ -233,19 +234,19 @@ struct Iterated : detail::FieldStage<Iterated<N, Step, E>, detail::field_of_t<E>
   }
 };
 
-/// The fields after N steps, equal to the bit to N single steps; messages are 1/N of theirs. step takes the fields and
-/// returns one expression, or a tuple of as many:
+/// The fields after N steps, equal to the bit to N single steps; they need 1/N of the messages. step takes the fields
+/// and returns one expression, or a tuple of as many expressions:
 ///
 ///   u = hg::iterate<4>([](auto u) { return diffuse(hg::with_boundary<hg::Zero, hg::Periodic>(u)); }, u);
 ///   std::tie(h, v) = hg::iterate<8>([](auto h, auto v) { return std::tuple(h - dt * ..., v - dt * ...); }, h, v);
 ///
-/// Collective; placements in and out alike. Other fields that the step reads are exchanged as they need be.
+/// Collective; the result has the placements of the fields. Other fields that the step reads are exchanged as usual.
 template <int N, class Step, class Field>
   requires(N >= 1 && is_sharded<Field>)
 Field iterate(Step step, const Field& field) {
   return std::get<0>(detail::DeepHalo<N, Step, Field>(step, field).run());
 }
-/// The same of an expression or a variable: a stage, differentiable (autograd/backward.hpp).
+/// The same for an expression or a variable. It is a stage and differentiable (autograd/backward.hpp).
 template <int N, class Step, Expression E>
 auto iterate(Step step, const E& expression) {
   return Iterated<N, Step, expression_of<E>>(step, as_expression(expression));

@@ -1,4 +1,4 @@
-// Stages that move data because they are asked to: redistribute and concatenate of expressions.
+// Stages that move data on request: redistribute and concatenate of expressions.
 #pragma once
 
 #include <tuple>
@@ -11,7 +11,7 @@
 namespace halogen {
 namespace detail {
 
-/// A place where the mesh dimensions that cut D have Code instead.
+/// The place with Code for the mesh dimensions that cut D.
 template <int D, int Code, class Where>
 struct placed_instead;
 template <int D, int Code, class M, int Rank, int... Codes>
@@ -19,7 +19,7 @@ struct placed_instead<D, Code, Placed<M, Rank, Codes...>> {
   using type = Placed<M, Rank, (Codes == D ? Code : Codes)...>;
 };
 
-/// The expression as a field of this type: a field's or a stage's own, or one that is computed now.
+/// The expression as a field of this type: the field itself, the field of a stage, or one that is computed now.
 template <class Field, class E>
 Field materialised(const E& expression) {
   const EvaluationScope scope;
@@ -35,8 +35,8 @@ Field materialised(const E& expression) {
 
 }  // namespace detail
 
-/// E placed as Target, on E's mesh, cut as torch.chunk; made by redistribute<Target>(expression). keeps_cuts:
-/// dimensions that have as many pieces as before are cut as before.
+/// E with the placements of Target, on E's mesh, cut as by torch.chunk; made by redistribute<Target>(expression).
+/// keeps_cuts: dimensions with as many pieces as before keep their cuts.
 template <class Target, class E>
 struct Redistributed : detail::FieldStage<Redistributed<Target, E>, Target> {
   using Source = detail::field_of_t<E, typename Target::value_type>;
@@ -58,7 +58,7 @@ struct Redistributed : detail::FieldStage<Redistributed<Target, E>, Target> {
   }
 };
 
-/// An expression placed otherwise: what the table of halo/redistribute.hpp says moves, once per evaluation.
+/// An expression with other placements. The table of halo/redistribute.hpp says what moves, once per evaluation.
 template <class Target, Expression E>
   requires(is_sharded<Target> && Target::rank == E::placed::rank)
 auto redistribute(const E& expression) {
@@ -111,8 +111,9 @@ struct Concatenated
   }
 };
 
-/// Fields of one placement joined along Dim, as torch.cat. Along a dimension that is cut the points move to where the
-/// result's chunks are, each once; along another nothing is sent. Throws CollectiveError where other extents differ.
+/// Fields of one placement joined along Dim, as torch.cat. Along a dimension that is cut each point moves once, to the
+/// rank of its chunk in the result. Along other dimensions nothing is sent. Throws CollectiveError if other extents
+/// differ.
 template <int Dim, FieldOperand... X>
   requires(sizeof...(X) > 0 && detail::Joinable<X...> && (detail::HasDimension<Dim, X> && ...))
 auto concatenate(const X&... x) {

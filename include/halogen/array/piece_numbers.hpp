@@ -1,5 +1,5 @@
-// The numbers of a field's points in the order of flatten_pieces, which depends on the mesh: so that what goes by a
-// point's own place (a bias of relative positions, dropout) does not.
+// The numbers of a field's points in the order of flatten_pieces. That order depends on the mesh, but the numbers do
+// not. A bias of relative positions and dropout use the numbers, so they do not depend on the mesh.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace halogen::detail {
 
-/// A point's number is `first` and the sum of its global indices times `stride`. `listed` others, 0, 1 and so on, stand
-/// before all points.
+/// A point's number is `first` plus the sum of its global indices times `stride`. `listed` other numbers, 0, 1 and so
+/// on, come before all points.
 struct Numbering {
   std::array<index_t, max_rank> stride{};
   int first = 0, listed = 0;
@@ -40,7 +40,7 @@ struct PieceNumbersKey {
   }
 };
 
-/// Of dimensions A and beyond of a field Apart, as flatten_pieces<A, last> makes one of them.
+/// For dimension A and all later ones of a field Apart, which flatten_pieces<A, last> joins.
 template <int A, class Apart>
 std::vector<int> numbers_in_pieces(const typename Apart::Shape& shape, const Numbering& numbering) {
   const Decomposition joined = shape.decomposition().joined(A, Apart::rank - 1);
@@ -59,7 +59,7 @@ std::vector<int> numbers_in_pieces(const typename Apart::Shape& shape, const Num
   return numbers;
 }
 
-/// One more than the largest number. Throws CollectiveError where it cannot be counted in 4 bytes.
+/// One more than the largest number. Throws CollectiveError if 4 bytes are not enough for it.
 template <int A, class Apart>
 index_t count_of_numbers(const typename Apart::Shape& shape, const Numbering& numbering) {
   index_t count = 1 + numbering.first;
@@ -81,8 +81,8 @@ inline PositionTable position_table(const std::vector<int>& numbers) {
   return made;
 }
 
-/// The same, where kernels read them. Every rank has those of all points, 4 bytes each, and finds them by itself; made
-/// once for a shape. All are below count_of_numbers.
+/// The same, where kernels read them. Every rank has the numbers of all points, 4 bytes each, and computes them without
+/// communication, once for a shape. All are below count_of_numbers.
 template <int A, class Apart>
 PositionTable piece_numbers(const typename Apart::Shape& shape, const Numbering& numbering) {
   count_of_numbers<A, Apart>(shape, numbering);

@@ -1,13 +1,14 @@
-// flatten_pieces<A, B>(u), unflatten_pieces<A, B>(v, like): dimensions joined to one and split again, as flatten and
-// unflatten, in the order of pieces: the points of a rank follow each other, whichever of the dimensions are cut.
+// flatten_pieces<A, B>(u), unflatten_pieces<A, B>(v, like): join dimensions to one and split them again, as flatten and
+// unflatten, but in the order of pieces: the points of one rank come one after the other, for any cut of the
+// dimensions.
 //
 //   u placed as        flatten_pieces<A, B>(u)   moves
 //   Shard<A .. B>      Shard<A>                  nothing
-//   others             the same, counted anew    nothing
+//   others             the same, renumbered       nothing
 //
-// On one rank it is flatten. What does not depend on an order (attention of all points to all, softmax, sums) is the
-// same on every mesh; what does (shift, cumulative sums, causal attention) sees this order. No padding, no index: a
-// point's own position is lost, so add what depends on it before.
+// On one rank it is flatten. Operations that do not depend on the order of points (attention of all points to all,
+// softmax, sums) have the same result on every mesh. Others (shift, cumulative sums, causal attention) see this order.
+// There is no padding and no index. A point's own position is lost, so use it before the call.
 #pragma once
 
 #include <array>
@@ -20,7 +21,7 @@
 namespace halogen {
 namespace detail {
 
-/// Where a place's dimensions A to B are one.
+/// The place in which dimensions A to B are one.
 template <int A, int B, class Where>
 struct pieces_flattened;
 template <int A, int B, class M, int Rank, int... Codes>
@@ -28,7 +29,7 @@ struct pieces_flattened<A, B, Placed<M, Rank, Codes...>> {
   using type = Placed<M, Rank - (B - A), (Codes <= A ? Codes : Codes <= B ? A : Codes - (B - A))...>;
 };
 
-/// Copies this rank's points of a field to those of one whose dimensions A to B are one, or back.
+/// Copies this rank's points of a field to a field whose dimensions A to B are one, or back.
 template <int A, int B, class Apart, class Joined>
 void copy_pieces(const Apart& apart, const Joined& joined, bool back) {
   using T = typename Apart::value_type;
@@ -81,7 +82,7 @@ Joined pieces_joined(const Apart& apart) {
   return joined;
 }
 
-/// The way back, to a field of this shape.
+/// The inverse, to a field of this shape.
 template <int A, int B, class Apart, class Joined>
 Apart pieces_apart(const std::shared_ptr<const typename Apart::Shape>& shape, const Joined& joined) {
   const Cut needed = cut_of_pieces<A, B>(*shape);
@@ -157,15 +158,17 @@ inline constexpr const char* stage_text<UnflattenedPieces<A, B, E, Like>> = "unf
 
 }  // namespace detail
 
-/// u with dimensions A to B as one, of rank rank - (B - A). Keeps nothing; a copy of each rank's own points.
+/// u with dimensions A to B joined to one. The result has rank - (B - A) dimensions. Copies each rank's own points;
+/// keeps nothing.
 template <int A, int B, FieldOperand X>
   requires detail::has_dimensions<A, B, X>
 auto flatten_pieces(const X& u) {
   return FlattenedPieces<A, B, expression_of<X>>(as_expression(u));
 }
 
-/// v with dimension A as dimensions A to B of `like`, which is not read: v is what flatten_pieces<A, B> made of a field
-/// that lies as `like` does. Other extents may differ. Throws CollectiveError where the cuts do not fit.
+/// v with dimension A split into dimensions A to B of `like`. v must have the cuts that flatten_pieces<A, B> makes of a
+/// field with the shape of `like`. Other extents may differ. The values of `like` are not read. Throws CollectiveError
+/// if the cuts do not fit.
 template <int A, int B, FieldOperand X, FieldOperand Like>
   requires(detail::has_dimensions<A, B, Like> &&
            std::is_same_v<typename detail::pieces_flattened<A, B, placed_at<Like>>::type, placed_at<X>>)

@@ -23,17 +23,18 @@ struct PackOf<std::index_sequence<I...>, A...> : Packed<I, A>... {
   HALOGEN_ROW auto at(const F& f, index_t x) const {
     return f(Packed<I, A>::value(x)...);
   }
-  /// make(...) of each one's row.
+  /// make(...) of the rows of all operands.
   template <bool Checked, int Axis, class Make>
   HALOGEN_ROW auto rows(const Make& make, const Position& at) const {
     return make(Packed<I, A>::value.template row<Checked, Axis>(at)...);
   }
 };
-/// A few values of different types: an aggregate, since std::tuple is no device code and costs a compiler far more.
+/// A few values of different types. It is an aggregate, because std::tuple is not device code and costs much more
+/// compile time.
 template <class... A>
 using Pack = PackOf<std::index_sequence_for<A...>, A...>;
 
-/// Whether a row has one value for all x; what depends on such rows only is computed once a row, not once a point.
+/// Whether a row has one value for all x. A functor of such rows only is computed once a row, not once a point.
 template <class Row>
 inline constexpr bool is_constant_row = false;
 template <class T>
@@ -72,7 +73,7 @@ struct BoundPointwise {
 template <class... Args>
 using placed_of = typename join<typename Args::placed...>::type;
 
-/// What two operands' extents along d are together, of which -1 fits any; throws CollectiveError where they differ.
+/// The common extent of two operands along d, where -1 fits any extent. Throws CollectiveError if they differ.
 inline index_t joint_extent(int d, index_t a, index_t b) {
   if (a >= 0 && b >= 0 && a != b)
     throw CollectiveError(
@@ -92,7 +93,7 @@ index_t common_extent(int d, const E&... expressions) {
 
 }  // namespace detail
 
-/// f applied point by point to expressions of one placement. Throws CollectiveError where their extents differ.
+/// f applied point by point to expressions of one placement. Throws CollectiveError if their extents differ.
 template <class F, class... Args>
 struct Pointwise
     : ExpressionNode<std::decay_t<std::invoke_result_t<F, typename Args::value_type...>>, detail::placed_of<Args...>> {
@@ -165,7 +166,7 @@ constexpr auto why_not_joined() {
     return why::operands_differ_in_rank<0, 0>{};
   } else if constexpr (A::rank != B::rank && A::rank >= 0 && B::rank >= 0) {
     return why::operands_differ_in_rank<A::rank, B::rank>{};
-  } else if constexpr (!ranks_join(A::rank, B::rank)) {  // along names a dimension that its partner has not
+  } else if constexpr (!ranks_join(A::rank, B::rank)) {  // along names a dimension that the other operand does not have
     return why::no_such_dimension<-(A::rank < 0 ? A::rank : B::rank) - 1, (A::rank < 0 ? B::rank : A::rank)>{};
   } else if constexpr (A::codes.size() != B::codes.size()) {
     return why::operands_differ_in_rank<static_cast<int>(A::codes.size()), static_cast<int>(B::codes.size())>{};
@@ -182,7 +183,7 @@ constexpr auto why_not_joined() {
 template <class A, class B>
 using WhyNotJoined = decltype(why_not_joined<placed_at<A>, placed_at<B>>());
 
-/// The same of operands that are broadcast beside each other.
+/// The same for operands that are broadcast.
 template <class... X>
 using combined = typename join<typename broadcast_of<common_single<X...>, X>::placed...>::type;
 template <class... X>
@@ -197,7 +198,7 @@ struct why_not_combined {
 template <class A, class B>
 using WhyNotCombined = typename why_not_combined<A, B, placed_at<A>, placed_at<B>>::type;
 
-/// f of operands that stand beside each other; what costs much and stands in several is stored (repeated_parts.hpp).
+/// f of several operands. A costly part that occurs in several of them is stored (repeated_parts.hpp).
 template <class F, class... E>
 auto pointwise(const F& f, const E&... operands);
 

@@ -1,8 +1,8 @@
-// Random numbers in expressions: rand_like(u, generator), randn_like(u, generator). A number depends on the generator
-// and the global index of its point alone: not on the mesh, the cuts, or what else is drawn. Nothing is stored; a
-// shifted one shows the neighbour's number. No gradient flows through it.
+// Random numbers in expressions: rand_like(u, generator), randn_like(u, generator). A number depends only on the
+// generator and the global index of its point, not on the mesh, the cuts, or other random numbers. Nothing is stored; a
+// shifted expression has the neighbour's number. It has no gradient.
 //
-//   noise = hg::randn_like(x, {.seed = 7, .step = step});                  // noise: a field; such a number has no mesh
+//   noise = hg::randn_like(x, {.seed = 7, .step = step});                  // noise: a field; the numbers have no mesh
 //   Field noisy = x + sigma * hg::randn_like(x, {.seed = 7, .step = step, .stream = 1});
 #pragma once
 
@@ -13,7 +13,7 @@ namespace halogen {
 namespace detail {
 namespace types {
 
-/// Of two words of bits.
+/// A uniform number from two words of bits.
 struct Uniform {
   template <class T>
   KOKKOS_FUNCTION static T of(const std::array<std::uint32_t, 4>& bits) {
@@ -24,7 +24,8 @@ struct Uniform {
   }
 };
 
-/// By two uniform numbers (Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958).
+/// A normal number from two uniform numbers (Box and Muller, "A Note on the Generation of Random Normal Deviates",
+/// 1958).
 struct Normal {
   template <class T>
   KOKKOS_FUNCTION static T of(const std::array<std::uint32_t, 4>& bits) {
@@ -33,7 +34,7 @@ struct Normal {
   }
 };
 
-/// The number of a point, by its row-major index in the whole field.
+/// The random number of a point, from its row-major index in the whole field.
 template <class Number, class T, int Rank>
 struct RandomAt {
   Generator generator;
@@ -64,13 +65,13 @@ auto random_like(const X& x, const Generator& generator) {
 
 }  // namespace detail
 
-/// Uniform in [0, 1), of u's grid and value type.
+/// Uniform in [0, 1), with u's grid and value type.
 template <FieldOperand X>
 auto rand_like(const X& u, const Generator& generator) {
   detail::require_made("rand_like", u);
   return detail::random_like<detail::Uniform>(u, generator);
 }
-/// Normal, of mean 0 and deviation 1.
+/// Normal, with mean 0 and deviation 1.
 template <FieldOperand X>
 auto randn_like(const X& u, const Generator& generator) {
   detail::require_made("randn_like", u);

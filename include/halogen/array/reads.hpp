@@ -1,5 +1,5 @@
-// What an expression reads, field by field. The fields' types are put aside here: checks, halos and shapes are compiled
-// once for a type of field and not anew for each expression.
+// The fields that an expression reads. Their types are erased here, so that checks, halos and shapes are compiled once
+// for a type of field and not again for each expression.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace halogen {
 namespace detail {
 
-/// The grid that is evaluated: cut as a field, and wider by `grown` where iterate() recomputes its neighbours' points.
+/// The grid that is evaluated: cut as a field, and wider by `grown` if iterate() also computes points of neighbours.
 template <int Rank>
 struct Grid {
   std::array<const Cut*, Rank> cut{};
@@ -36,16 +36,17 @@ struct Grid {
     return grown.periodic[d] ? all : intersect(all, {0, cut[d]->extent()});
   }
   Interval piece(std::size_t d, int part) const { return wide(d, cut[d]->piece(part)); }
-  /// Whether points beyond a periodic end are computed: what they read lies beyond that end as well.
+  /// Whether points beyond a periodic end are computed. The points that they read are beyond that end too.
   bool evaluates_images(std::size_t d) const { return grown.periodic[d] && (grown.lo[d] > 0 || grown.hi[d] > 0); }
 };
 
-/// Whether the first and the last piece hold all images that a read at such an offset finds.
+/// Whether the first and the last piece have all points whose images a read at this offset needs.
 inline bool holds_images(const Cut& cut, index_t offset) {
   return std::min(cut.piece(0).size(), cut.piece(cut.parts() - 1).size()) > std::abs(offset);
 }
 
-/// How far an access reaches beyond a field that is cut as the evaluated grid; false where pieces differ in that.
+/// How far an access reaches beyond the pieces of a field that is cut as the evaluated grid; false if this differs
+/// between pieces.
 template <int Rank, class Field>
 bool uniform_reach(const Grid<Rank>& grid, const Field& field, const Access& access, Reach<Field::rank>& reach) {
   for (std::size_t d = 0; d < Field::rank; ++d) {
@@ -75,7 +76,7 @@ bool uniform_reach(const Grid<Rank>& grid, const Field& field, const Access& acc
   return true;
 }
 
-/// What each piece of the field holds so that all reads that `each_access` visits find their points.
+/// The points that each piece of the field must hold for all reads that `each_access` visits.
 template <int Rank, class Field, class EachAccess>
 HaloNeeds<Field::rank> needs_of(const Grid<Rank>& grid, const Field& field, EachAccess each_access) {
   HaloNeeds<Field::rank> needs;
@@ -97,7 +98,7 @@ HaloNeeds<Field::rank> needs_of(const Grid<Rank>& grid, const Field& field, Each
           read = access.read(static_cast<int>(d), {});
         else if (grid.cut[s]->parts() == cut.parts())
           read = access.read(static_cast<int>(d), grid.piece(s, p), grid.grown.periodic[s]);
-        else  // the whole field on each rank: any piece's reads
+        else  // each rank has the whole field: the reads of all pieces
           for (int q = 0; q < grid.cut[s]->parts(); ++q)
             read = hull(read, access.read(static_cast<int>(d), grid.piece(s, q), grid.grown.periodic[s]));
         const bool images = access.periodic(d) || (source >= 0 && grid.evaluates_images(s));
@@ -111,14 +112,14 @@ HaloNeeds<Field::rank> needs_of(const Grid<Rank>& grid, const Field& field, Each
                                 " where a rank holds " + std::to_string(own.begin) + ".." + std::to_string(own.end) +
                                 ": the slice lies far from where it is used; assign it to a field of its own and "
                                 "redistribute_to(that, a field cut as the others)");
-        need = {std::min(need.begin, read.begin), std::max(need.end, read.end)};  // a piece without points has a place
+        need = {std::min(need.begin, read.begin), std::max(need.end, read.end)};  // also for a piece without points
       }
     }
   });
   return needs;
 }
 
-/// What is done for a buffer that is read beyond its piece: its margins are filled.
+/// Fills the margins of a buffer that is read beyond its piece.
 struct FillMargins {
   const execution_space& space;
   template <class Field, class Needed>
@@ -127,7 +128,7 @@ struct FillMargins {
   }
 };
 
-/// The fields that an expression reads on a grid of this Shape, in order. Use: what each_exchange() does.
+/// The fields that an expression reads on a grid of this Shape, in order. Use: what each_exchange() calls.
 template <class Shape, class Use = FillMargins>
 class Reads {
  public:
@@ -137,7 +138,7 @@ class Reads {
   struct Read {
     Access access;
     const Mesh* mesh;
-    const std::shared_ptr<const Shape>* shape;  ///< where it is a Shape as that of the grid, else null
+    const std::shared_ptr<const Shape>* shape;  ///< if it has the same type as that of the grid, else null
     std::span<const int> placements;
     std::span<const Cut> cuts;
     const void *field, *storage;
@@ -178,7 +179,7 @@ class Reads {
     list_.push_back(read);
   }
 
-  /// Evaluated points for which every node is asked for a point of its own grid.
+  /// Evaluated points for which every node reads a point of its own grid.
   const std::array<Interval, max_rank>& inside() const { return inside_; }
 
   std::size_t size() const { return list_.size(); }
@@ -198,13 +199,13 @@ class Reads {
   }
 
  private:
-  /// Lists that nobody holds any more: stepping allocates nothing.
+  /// Lists that are no longer used, kept so that a loop of steps allocates nothing.
   static std::vector<std::vector<Read>>& spare() {
     static std::vector<std::vector<Read>> lists;
     return lists;
   }
 
-  /// Whether an earlier read is of the same buffer.
+  /// Whether an earlier read has the same buffer.
   bool repeats(const Read& read) const {
     return std::any_of(list_.data(), &read, [&](const Read& other) { return other.storage == read.storage; });
   }
@@ -233,7 +234,7 @@ class Reads {
   std::array<Interval, max_rank> inside_;
 };
 
-/// Throws CollectiveError where a mirror image would have to be longer than the field.
+/// Throws CollectiveError if a mirror image would have to be longer than the field.
 template <class Read>
 void check_images(const Read& read, int d, index_t grid_extent) {
   const auto i = static_cast<std::size_t>(d);
@@ -245,8 +246,8 @@ void check_images(const Read& read, int d, index_t grid_extent) {
                           (read.access.edge[i] == Edge::odd ? "; shift less" : "; shift less, or use ReplicateEdge"));
 }
 
-/// Throws CollectiveError where a field lies on another mesh than the grid, or, unless seen through a slice or a pad,
-/// is cut otherwise.
+/// Throws CollectiveError if a field is on another mesh than the grid, or is cut differently. (Through a slice or a pad
+/// the cut may differ.)
 template <class Shape>
 void check_alike(const Shape& grid, const Reads<Shape>& reads) {
   for (const auto& read : reads) {
@@ -277,7 +278,7 @@ inline void check_extent(int d, index_t extent, index_t grid) {
                           " is given to a field of " + std::to_string(grid) + ": they must be equal");
 }
 
-/// What the expression reads on a grid. Throws CollectiveError where its extents, meshes or cuts are not those.
+/// The reads of an expression on a grid. Throws CollectiveError if extents, meshes or cuts do not fit the grid.
 template <class Shape, class E>
 Reads<Shape> reads_on(const Shape& grid, const E& expression) {
   for (int d = 0; d < Shape::rank; ++d) check_extent(d, expression.extent(d), grid.extent(d));
@@ -286,7 +287,7 @@ Reads<Shape> reads_on(const Shape& grid, const E& expression) {
   return reads;
 }
 
-/// The hull of all reads of each buffer, then one exchange for each.
+/// Makes one exchange for each buffer, with the hull of all its reads.
 template <class Shape>
 void exchange_halos(const execution_space& space, const Grid<Shape::rank>& grid, const Reads<Shape>& reads) {
   require_environment();

@@ -1,7 +1,7 @@
-// flip and roll: the points of a dimension in another order, the dimension cut or not.
+// flip and roll: the points of a dimension in another order. The dimension may be cut.
 //
 //   u placed as         flip<D>(u), roll<D>(u, n): placed as u, cut as u; on that mesh dimension moves
-//   Shard<D>            each point once at most, one message to each rank that takes some
+//   Shard<D>            each point at most once, one message to each rank that needs some
 //   Shard<d>, d != D    nothing
 //   Replicate           nothing
 #pragma once
@@ -27,7 +27,7 @@ struct Rearranged : detail::FieldStage<Rearranged<Dim, E>, detail::field_of_t<E>
   Cut grid(int d) const { return this->field().cut(d); }
   Result compute() const { return rearranged(detail::materialised<Result>(inner), Dim, runs); }
 
-  /// Those that bring every point back.
+  /// The runs that bring every point back.
   std::vector<LineRun> back() const {
     std::vector<LineRun> back = runs;
     for (LineRun& run : back) std::swap(run.from, run.to);
@@ -47,7 +47,7 @@ struct stage_operand<Rearranged<Dim, E>> {
 
 }  // namespace detail
 
-/// The points of dimension Dim in the opposite order, as torch.flip. Collective where Dim is cut.
+/// The points of dimension Dim in the opposite order, as torch.flip. Collective if Dim is cut.
 template <int Dim, FieldOperand X>
   requires detail::HasDimension<Dim, X>
 auto flip(const X& x) {
@@ -58,8 +58,8 @@ template <int Dim, FieldOperand X, class Why = why::no_such_dimension<Dim, place
   requires(!detail::HasDimension<Dim, X>)
 void flip(const X& x) = delete;
 
-/// Point i of dimension Dim becomes point i + by, those beyond an end come in at the other, as torch.roll; any whole
-/// `by`, the same on all ranks. Collective where Dim is cut.
+/// Point i of dimension Dim becomes point i + by, as torch.roll: points that leave at one end enter at the other. `by`
+/// is any whole number, the same on all ranks. Collective if Dim is cut.
 template <int Dim, FieldOperand X>
   requires detail::HasDimension<Dim, X>
 auto roll(const X& x, index_t by) {

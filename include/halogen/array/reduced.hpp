@@ -1,5 +1,5 @@
-// Reductions over some dimensions: sum<1>(u), mean, max, min, norm over the dimensions named, argmax<1>(u). One kernel,
-// then one all_reduce over the mesh dimensions that cut what is reduced.
+// Reductions over some dimensions: sum<1>(u), mean, max, min, norm over the given dimensions, argmax<1>(u). One kernel,
+// then one all_reduce over the mesh dimensions that cut the reduced dimensions.
 //
 //   u placed as            sum<D>(u) on that mesh dimension
 //   Shard<D>               Replicate (all_reduce)
@@ -13,7 +13,7 @@
 
 namespace halogen {
 
-/// sum<1>(u, keep_dimensions): the result can stand beside u in an expression, as PyTorch's keepdim=True.
+/// sum<1>(u, keep_dimensions): the result can be combined with u in an expression, as with PyTorch's keepdim=True.
 struct KeepDimensions {};
 inline constexpr KeepDimensions keep_dimensions;
 
@@ -34,7 +34,7 @@ struct Reduces {
       if (!is_reduced(d)) dims[n++] = d;
     return dims;
   }();
-  /// Placement code of the result from one of the operand.
+  /// Placement code of the result, from that of the operand.
   static constexpr int code(int c) {
     if (c < 0) return replicate_code;
     if (is_reduced(c)) return replicate_code;
@@ -52,14 +52,14 @@ struct reduced_place<Placed<M, Rank, Codes...>, Reduced...> {
 };
 
 namespace types {
-/// A value and where it stands; the first of equal ones wins, NaN wins over all.
+/// A value and its position. The first of equal values wins; NaN wins over all.
 struct ArgMaxOp {};
 }  // namespace types
 using types::ArgMaxOp;
 
 HALOGEN_LOOPS_BEGIN
-/// Results of one run of up to `width` kept points along the last dimension, or of one kept point where that is
-/// reduced. Partial results of this rank's piece, accumulated in A.
+/// Results for a run of up to `width` kept points along the last dimension, or for one kept point if the last dimension
+/// is reduced. They are partial results of this rank's piece, accumulated in A.
 template <class Op, class Bound, class A, int Rank, int... Reduced>
 struct ReduceSome {
   using R = Reduces<Rank, Reduced...>;
@@ -196,8 +196,8 @@ void store_results(const execution_space& space, const Field& field, const A* va
   launch_range(space, "halogen::store", count, kernel);
 }
 
-/// Values of the expression's own type, but indices for argmax, 64 bits for sums of integers and double for their
-/// means.
+/// The value type: that of the expression; indices for argmax, 64 bits for sums of integers, double for means of
+/// integers.
 template <class Op, bool Mean, class E, int... Reduced>
 using ReducedField = typename field_of<
     std::conditional_t<std::is_same_v<Op, ArgMaxOp> || std::is_integral_v<typename E::value_type>,
@@ -210,7 +210,7 @@ using ReducedField = typename field_of<
 }  // namespace detail
 
 /// The field that remains when dimensions Dims of E are reduced; made by sum<...>, mean<...>, max<...>, min<...>,
-/// argmax<...>. Sums are kept in double and rounded once.
+/// argmax<...>. Sums are computed in double and rounded once.
 template <class Op, bool Mean, class E, int... Dims>
 struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::ReducedField<Op, Mean, E, Dims...>> {
   using Base = detail::FieldStage<Reduced, detail::ReducedField<Op, Mean, E, Dims...>>;
@@ -224,7 +224,7 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
   index_t extent(int d) const { return detail::stored_extent(inner, Kept::dims[static_cast<std::size_t>(d)]); }
   Cut grid(int d) const { return this->field().cut(d); }
 
-  /// What a sum is divided by: the points that a mean is taken of.
+  /// The number of points of a mean, by which the sum is divided.
   double divisor() const {
     if constexpr (Mean)
       return (static_cast<double>(detail::stored_extent(inner, Dims)) * ...);
@@ -247,8 +247,8 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
       count *= shape->owned(Kept::dims[d]).size();
     }
     const Result result(Result::make_shape(shape->mesh(), cuts), Result::Start::unwritten);
-    const auto bound = inner.bind({});  // on all ranks: it may hold reductions
-    if (count == 0) return result;      // and so have all ranks that share this piece
+    const auto bound = inner.bind({});  // on all ranks, because it may contain reductions
+    if (count == 0) return result;      // as on all ranks that share this piece
 
     constexpr bool is_arg = std::is_same_v<Op, ArgMaxOp>;
     constexpr bool side_by_side = std::is_same_v<A, std::int64_t>;  // one memory for all of a type
@@ -271,12 +271,12 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
       all_reduce<Op>(ranks, values.data(), points);
       store_results(space, result, values.data(), divisor());
     }
-    space.fence("halogen::store");  // the memory of the values serves the next reduction
+    space.fence("halogen::store");  // the next reduction uses the memory of the values
     return result;
   }
 
  private:
-  /// Every rank's largest values become the first position of the largest of all: two small all_reduces.
+  /// From every rank's largest values, finds the first position of the largest of all, by two small all_reduces.
   static void first_of_largest(const Communicator& ranks, A* values, std::int64_t* positions, std::size_t count) {
     if (ranks.size() == 1) return;
     std::vector<A> own(values, values + count);
@@ -291,7 +291,7 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
 
 namespace detail {
 
-/// Equal ones share a record.
+/// Equal reductions share a record.
 template <class Op, bool Mean, class E, int... Dims>
 struct signed_parts<Reduced<Op, Mean, E, Dims...>> : signed_parts_of_inner<Reduced<Op, Mean, E, Dims...>, E> {};
 
@@ -300,7 +300,7 @@ auto reduce_dims(const X& x) {
   return Reduced<Op, Mean, expression_of<X>, Dims...>(as_expression(x));
 }
 
-/// What has the grid of the reduced node R, back along the dimensions that R kept.
+/// An expression with the grid of the reduced node R, mapped back to the dimensions that R kept.
 template <class R, class E>
 auto along_kept(const E& e) {
   return [&]<std::size_t... D>(std::index_sequence<D...>) {
@@ -341,14 +341,14 @@ auto norm(const X& x, KeepDimensions) {
   return detail::root_of_squares(sum<First, Dims...>(square(detail::wide(x)), keep_dimensions));
 }
 
-/// The index along Dim of the largest value, the first of equal ones, NaN counting as largest; as torch.argmax.
+/// The index along Dim of the largest value, as torch.argmax. The first of equal values wins; NaN counts as largest.
 template <int Dim, FieldOperand X>
 auto argmax(const X& x) {
   return detail::reduce_dims<detail::ArgMaxOp, false, Dim>(x);
 }
 
-/// The row-major global index of the largest value of E, the first of equal ones, NaN counting as largest. A number as
-/// Reduction is one: computed once per evaluation. Collective; two all_reduces. No gradient flows through it.
+/// The row-major global index of the largest value of E. The first of equal values wins; NaN counts as largest. Like a
+/// Reduction it is a number, computed once per evaluation. Collective; two all_reduces. It has no gradient.
 template <class E>
 struct ArgMax : ExpressionNode<std::int64_t, NotPlaced> {
   E inner;

@@ -1,5 +1,4 @@
-// Reductions of expressions to one number: sum, mean, max, min, norm, dot, argmax. A stage of their own, one
-// all_reduce.
+// Reductions of expressions to one number: sum, mean, max, min, norm, dot, argmax. Each is a stage with one all_reduce.
 #pragma once
 
 #include <cmath>
@@ -12,8 +11,8 @@ namespace halogen {
 namespace detail {
 
 namespace types {
-/// How numbers become one. Sums are kept in double (integers: 64 bits, but their mean where they have 64 bits
-/// themselves), in a fixed order of rows and pieces.
+/// How numbers are reduced to one. Sums are computed in double, in a fixed order of rows and pieces. Integers are
+/// summed in 64 bits, but the mean of 64-bit integers in double.
 struct SumOp {
   static constexpr ReduceOp over_ranks = ReduceOp::sum;
   template <class A>
@@ -58,9 +57,9 @@ using types::MaxOp;
 using types::MinOp;
 using types::SumOp;
 
-/// What values of T are summed and compared in: integers in 64 bits, of their own sign where they have 64. The mean of
-/// such integers is in range where their sum is not: it is summed in double, as NumPy's, and so is exact while no
-/// partial sum passes 2^53.
+/// The type in which values of T are summed and compared: integers in 64 bits; unsigned only if they have 64 bits
+/// themselves. The sum of 64-bit integers may be out of range although their mean is in range. So the mean is summed in
+/// double, as in NumPy; it is exact while no partial sum passes 2^53.
 template <class T, bool Mean = false>
 using Accumulator =
     std::conditional_t<!std::is_integral_v<T> || (Mean && sizeof(T) == 8), double,
@@ -69,7 +68,7 @@ using Accumulator =
 /// One partial result per work item of the row space.
 template <class Op, class Bound, class A, int Rank>
 struct ReduceRows {
-  static constexpr int lanes = runs_on_host ? 8 : 1;  ///< partial results of a row, to be independent of each other
+  static constexpr int lanes = runs_on_host ? 8 : 1;  ///< independent partial results of a row
   Bound expression;
   RowSpace<Rank> space;
   A* partial;
@@ -106,7 +105,7 @@ Kokkos::View<A*, transport_space> partial_results(index_t count) {
   return kept;
 }
 
-/// MPI's max and min pass over NaN, so a rank's NaN travels beside them: in `flags`, as many as values.
+/// MPI's max and min ignore NaN. So `flags`, one for each value, say which values are NaN on a rank.
 template <class Op, class A>
 void all_reduce(const Communicator& ranks, A* values, std::size_t count) {
   if (ranks.size() == 1) return;
@@ -126,7 +125,7 @@ void all_reduce(const Communicator& ranks, A* values, std::size_t count) {
   }
 }
 
-/// Over all points of a grid.
+/// A reduction over all points of a grid.
 template <class Op, class A, class Shape, class E>
 A reduce_over(const Shape& shape, const E& expression) {
   constexpr int rank = Shape::rank;
@@ -151,7 +150,7 @@ A reduce_over(const Shape& shape, const E& expression) {
   return total;
 }
 
-/// What squares and products are taken of: integers in 64 bits, and in double where a root follows.
+/// The operand of squares and products: integers in 64 bits, or in double if a root follows.
 template <class To, class X>
 auto widened(const X& x) {
   const auto e = as_expression(x);
@@ -166,7 +165,7 @@ auto wide(const X& x) {
 }
 
 namespace types {
-/// sqrt of a sum of squares, whose derivative at 0 is 0, as that of torch.linalg.norm.
+/// sqrt of a sum of squares. Its derivative at 0 is 0, as that of torch.linalg.norm.
 struct RootOfSquares {
   static constexpr int point_cost = 8;
   template <class A>
@@ -187,9 +186,9 @@ auto root_of_squares(const A& a) {
 
 }  // namespace detail
 
-/// Scale times the reduction of E; computed once per evaluation, when its value is asked for or an expression that
-/// holds it is evaluated. Collective. Replicate out; one all_reduce of one number over the mesh dimensions that cut the
-/// field.
+/// Scale times the reduction of E. It is computed once per evaluation, when its value is needed or an expression that
+/// contains it is evaluated. Collective. All ranks have the result; one all_reduce of one number over the mesh
+/// dimensions that cut the field.
 template <class Op, class E, bool Mean = false>
 struct Reduction
     : ExpressionNode<std::conditional_t<Mean, double, detail::Accumulator<typename E::value_type>>, NotPlaced> {
@@ -220,7 +219,7 @@ struct Reduction
   auto bind(const Offsets&) const { return detail::BoundConstant<Result>{item()}; }
   template <class Visit>
   void each_leaf(const Access&, Visit&&) const {
-    item();  // its own stage, with its own halos, before those of the expression around it
+    item();  // its own stage with its own halos comes before those of the expression around it
   }
 };
 
@@ -234,7 +233,7 @@ template <FieldOperand X>
 auto mean(const X& x) {
   return Reduction<detail::SumOp, expression_of<X>, true>(as_expression(x));
 }
-/// Largest and smallest value; NaN where there is one.
+/// Largest and smallest value; NaN if there is a NaN.
 template <FieldOperand X>
 auto max(const X& x) {
   return Reduction<detail::MaxOp, expression_of<X>>(as_expression(x));
@@ -243,7 +242,7 @@ template <FieldOperand X>
 auto min(const X& x) {
   return Reduction<detail::MinOp, expression_of<X>>(as_expression(x));
 }
-/// sum(a * b), of integers in 64 bits.
+/// sum(a * b), for integers in 64 bits.
 template <class A, class B>
   requires detail::Combinable<A, B>
 auto dot(const A& a, const B& b) {
@@ -251,7 +250,7 @@ auto dot(const A& a, const B& b) {
   using Wide = std::conditional_t<std::is_integral_v<T>, detail::Accumulator<T>, std::int64_t>;
   return sum(detail::widened<Wide>(a) * detail::widened<Wide>(b));
 }
-/// Euclidean norm: sqrt(sum(square(x))), of integers in double.
+/// Euclidean norm: sqrt(sum(square(x))), for integers in double.
 template <FieldOperand X>
 auto norm(const X& x) {
   return detail::root_of_squares(sum(square(detail::wide(x))));

@@ -1,5 +1,5 @@
-// Nodes whose grid is not their operand's: slice, pad, permute, transpose, along. They move index maps, not data; what
-// a kernel then needs from other ranks is part of its one halo exchange.
+// Nodes whose grid differs from their operand's: slice, pad, permute, transpose, along. They change index maps and move
+// no data. Points that a kernel then needs from other ranks are part of its one halo exchange.
 #pragma once
 
 #include <string>
@@ -67,7 +67,7 @@ struct BoundSpread {
   }
 };
 
-/// The inner dimension that dimension Axis of the outer grid is; -1 where it is none of Dims.
+/// The inner dimension of dimension Axis of the outer grid; -1 if it is none of Dims.
 template <int Axis, int... Dims>
 HALOGEN_FUNCTION constexpr int inner_axis() {
   const int dims[] = {Dims...};
@@ -76,7 +76,7 @@ HALOGEN_FUNCTION constexpr int inner_axis() {
   return -1;
 }
 
-/// Position and axis of an inner node whose dimension j is dimension Dims[j] of the outer one.
+/// Position and axis of an inner node whose dimension j is dimension Dims[j] of the outer node.
 template <class B, int... Dims>
 struct BoundMapped {
   B inner;
@@ -99,7 +99,7 @@ constexpr bool all_differ() {
   return true;
 }
 
-/// The placement code along the outer grid of one along the inner.
+/// The placement code in the outer grid for a code in the inner grid.
 template <int Code, int... Dims>
 constexpr int place_code() {
   const int dims[] = {Dims...};
@@ -113,7 +113,8 @@ struct place_along<Placed<M, R, Codes...>, Rank, std::integer_sequence<int, Dims
   using type = Placed<M, Rank, place_code<Codes, Dims...>()...>;
 };
 
-/// What slice and pad share: the cut of a grid of `count` points whose i-th is point begin + i * step of another.
+/// Shared by slice and pad: the cut of a grid of `count` points. Its i-th point is point begin + i * step of another
+/// grid.
 inline Cut resliced(const Cut& cut, index_t begin, index_t step, index_t count) {
   Cut result = cut;
   for (index_t& bound : result.bounds) bound = std::clamp<index_t>(ceil_div(bound - begin, step), 0, count);
@@ -124,7 +125,7 @@ inline Cut resliced(const Cut& cut, index_t begin, index_t step, index_t count) 
 
 }  // namespace detail
 
-/// `count` points of E along Dim from `begin` on, `step` apart. Made by slice and pad.
+/// `count` points of E along Dim, starting at `begin`, `step` apart. Made by slice and pad.
 template <int Dim, class E, bool Strided>
 struct Resliced : ExpressionNode<typename E::value_type, typename E::placed> {
   using grid_tag = void;
@@ -145,7 +146,7 @@ struct Resliced : ExpressionNode<typename E::value_type, typename E::placed> {
   }
   template <class Visit>
   void each_leaf(Access access, Visit&& visit) const {
-    // A slice of a spread does not occur: only gradients spread, and they read the result at once.
+    // A slice of a spread does not occur: only gradients spread, and they read the result directly.
     access.scale[Dim] *= step;
     access.offset[Dim] = access.offset[Dim] * step + begin * access.divisor[Dim];
     access.regridded = true;
@@ -153,7 +154,7 @@ struct Resliced : ExpressionNode<typename E::value_type, typename E::placed> {
   }
 };
 
-/// A grid of `count` points that holds E at begin, begin + step, ... along Dim and 0 between: the adjoint of a slice.
+/// A grid of `count` points with E at begin, begin + step, ... along Dim and 0 elsewhere: the adjoint of a slice.
 template <int Dim, class E>
 struct Spread : ExpressionNode<typename E::value_type, typename E::placed> {
   using grid_tag = void;
@@ -176,8 +177,8 @@ struct Spread : ExpressionNode<typename E::value_type, typename E::placed> {
   }
 };
 
-/// E with its dimension j as dimension Dims[j] of a grid of Rank dimensions (-n: of its partners', n or more), the same
-/// at all indices of the others. Made by along (some others) and permute (none).
+/// E on a grid of Rank dimensions (-n: as many as the other operands have, at least n). Dimension j of E is dimension
+/// Dims[j] of the grid. E is constant along the others. Made by along (some others) and permute (none).
 template <class E, int Rank, int... Dims>
 struct Mapped
     : ExpressionNode<typename E::value_type, typename detail::place_along<typename E::placed, Rank,
@@ -193,7 +194,7 @@ struct Mapped
     return -1;
   }
   index_t extent(int d) const { return inner_dimension(d) < 0 ? -1 : inner.extent(inner_dimension(d)); }
-  /// A dimension that is not cut here may be cut in its partners: any will do.
+  /// A dimension that is not cut here may be cut in the other operands, so any cut fits.
   std::optional<Cut> cut(int d) const {
     const std::optional<Cut> cut = inner_dimension(d) < 0 ? std::nullopt : inner.cut(inner_dimension(d));
     return cut && cut->parts() > 1 ? cut : std::nullopt;
@@ -224,7 +225,7 @@ struct Mapped
 
 namespace detail {
 
-/// A mapped operand's dimensions keep their points, those that it lacks fit any.
+/// The dimensions of a mapped operand keep their points; those that it lacks fit any extent.
 template <class E, int Rank, int... Dims>
 struct one_point<Mapped<E, Rank, Dims...>> {
   static constexpr unsigned moved(unsigned mask) {
@@ -245,7 +246,7 @@ struct one_point<Resliced<Dim, E, Strided>> {
 template <int Dim, class X>
 concept HasDimension = FieldOperand<X> && (Dim >= 0 && Dim < placed_at<X>::rank);
 
-/// Throws CollectiveError for a dimension without an extent of its own.
+/// Throws CollectiveError for a dimension that has no extent.
 template <class E>
 void check_closed(const E& e, int d, const char* what) {
   if (e.extent(d) < 0)
@@ -268,9 +269,9 @@ auto make_slice(const X& x, index_t begin, index_t end, index_t step) {
 
 }  // namespace detail
 
-/// Points [begin, end) of dimension Dim, as u[begin:end] in PyTorch. A point stays on the rank that has it: a field
-/// made of it has derived cuts and nothing moves. Beside other operands it is read through their halo. Throws
-/// CollectiveError where the range leaves the field.
+/// Points [begin, end) of dimension Dim, as u[begin:end] in PyTorch. A point stays on its rank: a field made from the
+/// slice has derived cuts, and nothing moves. Together with other operands the slice is read through a halo. Throws
+/// CollectiveError if the range leaves the field.
 template <int Dim, FieldOperand X>
   requires detail::HasDimension<Dim, X>
 auto slice(const X& x, index_t begin, index_t end) {
@@ -308,7 +309,7 @@ void pad(const X& x, index_t before, index_t after) = delete;
 template <int... Dims, FieldOperand X>
   requires(sizeof...(Dims) == placed_at<X>::rank)
 auto permute(const X& x) {
-  // Mapped says the opposite: where the operand's dimension j stands in the result.
+  // Mapped takes the inverse: the place of the operand's dimension j in the result.
   return [&]<std::size_t... J>(std::index_sequence<J...>) {
     static_assert(((detail::inner_axis<static_cast<int>(J), Dims...>() >= 0) && ...),
                   "permute names every dimension of its operand once");
@@ -330,8 +331,9 @@ template <int A, int B, FieldOperand X,
   requires(!detail::HasDimension<A, X> || !detail::HasDimension<B, X>)
 void transpose(const X& x) = delete;
 
-/// x along dimensions Dims of its partners, the same at all indices of the other ones: u * along<1>(v) scales the
-/// columns of u by a vector v. A mesh dimension that cuts u but not v's part of it must hold v whole (Replicate).
+/// x along dimensions Dims of the other operands, constant along all other dimensions: u * along<1>(v) scales the
+/// columns of u by a vector v. Along a mesh dimension that cuts u in a dimension that v does not have, v must be
+/// Replicate.
 template <int... Dims, FieldOperand X>
   requires(sizeof...(Dims) == placed_at<X>::rank)
 auto along(const X& x) {

@@ -1,11 +1,11 @@
-// A part of an expression that costs much and stands in several operands of a node is stored: it is computed once, as
-// if it were written stored(part). The rule is of types, so that no program pays for it that has no such part.
+// If a costly part of an expression occurs in several operands of a node, it is stored: it is computed once, as if it
+// were written stored(part). The rule depends on types only, so programs without such parts pay nothing.
 //
 //   Field u = h * sigmoid(h);      // h = a long expression: stored; h = x + y: computed twice, in one kernel
 //
-// Costs are counted in additions. One core computes 0.1 ns for each; to store a part and to read it twice costs 0.3 ns,
-// and one more kernel some microseconds (measured: docs/expressions.md). The limit is where a part of two fields
-// that only look alike, f(u) * f(v), loses at most a tenth.
+// Costs are counted in additions. One core needs 0.1 ns for each addition. To store a part and to read it twice costs
+// 0.3 ns, and one more kernel costs some microseconds (measured: docs/expressions.md). With this limit, an expression
+// whose parts only look alike, f(u) * f(v), loses at most a tenth.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct PartialOf;
 
 namespace halogen::detail {
 
-/// What a call of a functor costs, in additions; its own point_cost where it has one.
+/// The cost of a call of a functor, in additions; its own point_cost if it has one.
 template <class F>
 inline constexpr int functor_cost = 1;
 template <class F>
@@ -62,11 +62,11 @@ HALOGEN_POINT_COST(InverseHyperbolicTangent, 48)
 HALOGEN_POINT_COST(Remainder, 32)
 HALOGEN_POINT_COST(TruncatedRemainder, 32)
 #undef HALOGEN_POINT_COST
-/// The derivative of a functor by dual numbers carries its value along.
+/// The derivative of a functor by dual numbers also computes its value.
 template <class F, int I>
 inline constexpr int functor_cost<PartialOf<F, I>> = 2 * functor_cost<F>;
 
-/// What a point of an expression costs, in additions; 1 for what is read.
+/// The cost of a point of an expression, in additions; 1 for each read.
 template <class E>
 inline constexpr int point_cost = 1;
 template <class T>
@@ -83,10 +83,10 @@ template <class F, class... A>
 inline constexpr int point_cost<Pointwise<F, A...>> =
     static_cast<int>(std::min<long>(1 << 20, (long{functor_cost<F>} + ... + point_cost<A>)));
 
-/// From this cost on, a part that stands twice is stored.
+/// A part that occurs twice is stored if its cost is at least this.
 inline constexpr int repeated_cost = 64;
 
-/// How deep parts that are stored here lie in each other.
+/// How deeply parts that are stored here are nested.
 template <class E>
 inline constexpr int nested_parts = 0;
 template <class F, class... A>
@@ -95,12 +95,12 @@ template <>
 inline constexpr int nested_parts<void> = -1;
 template <class Field, FieldWidths Widths, bool IsVariable, class Part, class... B>
 inline constexpr int nested_parts<Bounded<Stored<Field, Widths, IsVariable, Part>, B...>> = 1 + nested_parts<Part>;
-/// A type says what its stored parts are made of, each time they stand in it, and compilers walk all of it: in deeper
-/// expressions the user writes stored(e), where the type ends.
+/// The limit of nesting. A type contains the types of its stored parts at each occurrence, and compilers process all of
+/// them. In deeper expressions the user writes stored(e), which ends the type.
 inline constexpr int most_nested_parts = 3;
 
-/// Whether an expression can stand as a field where it is: placed as a field would be, of a field's values, and told
-/// from others of its type, so that its copies are one stage.
+/// Whether an expression can be replaced by a field: it has the placements and value type of a field, and a known
+/// signature, so that its copies are one stage.
 template <class E>
 constexpr bool can_be_stored() {
   if constexpr (std::is_same_v<typename E::placed, NotPlaced>) {
@@ -127,7 +127,7 @@ struct joined_lists<PartList<A...>, Lists...> {
   using type = decltype(with(typename joined_lists<Lists...>::type{}));
 };
 
-/// The costly parts of E that are evaluated at E's own points, E first.
+/// The costly parts of E that are evaluated at E's own points. E comes first.
 template <class E>
 struct costly_parts {
   using type = PartList<>;
@@ -145,7 +145,7 @@ inline constexpr bool is_among = false;
 template <class E, class... List>
 inline constexpr bool is_among<E, PartList<List...>> = (std::is_same_v<E, List> || ...);
 
-/// The first of some parts that is among others; void where none is.
+/// The first of some parts that is also in another list; void if there is none.
 template <class Others>
 void first_among(PartList<>, Others);
 template <class First, class... Rest, class Others>
@@ -156,7 +156,7 @@ auto first_among(PartList<First, Rest...>, Others) {
     return first_among(PartList<Rest...>{}, Others{});
 }
 
-/// The largest part of one operand that stands in a later one too, as PartList<it>; void where there is none.
+/// The largest part of an operand that also occurs in a later operand, in a PartList; void if there is none.
 void repeated_part();
 template <class E, class... Later>
 auto repeated_part(PartList<E>*, PartList<Later>*... later) {
@@ -184,7 +184,7 @@ auto with_operands(const Pointwise<F, A...>& e, const Change& change) {
   return e.args.apply([&](const A&... a) { return Pointwise<F, decltype(change(a))...>(e.f, change(a)...); });
 }
 
-/// E with Part stored wherever it stands.
+/// E with Part stored at every occurrence.
 template <class Part, class E>
 auto with_stored(const E& e) {
   if constexpr (std::is_same_v<E, Part>)
@@ -211,7 +211,7 @@ template <class Field, FieldWidths Widths, bool IsVariable, class Part, class...
 auto unfold(const Bounded<Stored<Field, Widths, IsVariable, Part>, B...>& e) {
   return without_repeated(part_of(e.inner));
 }
-/// E as it would be if nothing in it were stored by the library itself.
+/// E without the stored parts that the library has added.
 template <class E>
 auto without_repeated(const E& e) {
   if constexpr (has_repeated<E>)

@@ -1,10 +1,10 @@
-// Other dimensions of the same points: select, squeeze, unsqueeze and expand are index maps, unflatten and flatten
-// stages. None of them moves a point that the result's owner has.
+// The same points with other dimensions. select, squeeze, unsqueeze and expand are index maps; unflatten and flatten
+// are stages. None of them moves a point that the owner of the result already has.
 //
 //   u placed as                     the result on that mesh dimension
 //   Replicate                       Replicate
 //   Shard<d>                        the same dimension, as it is counted in the result
-//   Shard<D>, unflatten<D>          Shard<D>: of the sizes the first is cut; up to inner - 1 points move over a bound
+//   Shard<D>, unflatten<D>          Shard<D>: the first size is cut; up to inner - 1 points move over a bound
 //   Shard<A>, flatten<A, B>         Shard<A>: nothing moves
 //   Shard<D>, select or squeeze<D>  refused: a point lies on one rank; redistribute first
 //   Shard<d>, flatten, A < d <= B   refused: neighbours of the result would lie on all ranks
@@ -20,7 +20,7 @@
 namespace halogen {
 namespace detail {
 
-/// Positions of a node of one dimension more, at one index of it.
+/// Positions of a node with one more dimension, at one index of that dimension.
 template <class B, int Dim>
 struct BoundSelected {
   B inner;
@@ -56,7 +56,7 @@ using WhyNotWhole = why::redistribute_operand<cutting<X, Dim, Dim>(), Shard<Dim>
 
 }  // namespace detail
 
-/// E at one index of dimension Dim, which is not cut. Made by select and squeeze.
+/// E at one index of dimension Dim. Dim is not cut. Made by select and squeeze.
 template <int Dim, class E>
 struct Selected
     : ExpressionNode<typename E::value_type, typename detail::reshaped_place<typename E::placed, Dim, 1, 0>::type> {
@@ -100,7 +100,8 @@ struct one_point<Selected<Dim, E>> {
 
 }  // namespace detail
 
-/// The points of E with its dimensions [Dim, Dim + From) as To others. Made by flatten (To 1) and unflatten (From 1).
+/// The points of E with its dimensions [Dim, Dim + From) replaced by To others. Made by flatten (To 1) and unflatten
+/// (From 1).
 template <class E, int Dim, int From, int To>
 struct Reshaped
     : detail::FieldStage<
@@ -133,7 +134,7 @@ struct Reshaped
 
 namespace detail {
 
-/// Points that follow each other in both of two pieces: rows, or the shorter ones where rows are joined.
+/// Points that are consecutive in both of two pieces: rows, or the shorter rows if rows are joined.
 template <class T, int From, int To>
 struct ReshapePoints {
   StridedView<T, From> from;
@@ -166,7 +167,7 @@ struct ReshapePoints {
   }
 };
 
-/// The same points, in the order of memory, in two fields whose pieces hold the same.
+/// Copies points in the order of memory between two fields whose pieces have the same points.
 template <class From, class To>
 void reshape_pieces(const From& from, const To& to) {
   const execution_space space;
@@ -191,7 +192,7 @@ inline Cut in_points(const Cut& groups, index_t inner) {
   return points;
 }
 
-/// Where `like` lies, with another cut of dimension d.
+/// The decomposition of `like` with another cut of dimension d.
 template <class Field>
 Field recut(const Field& like, int d, const Cut& cut) {
   std::array<Cut, Field::rank> cuts = like.cuts();
@@ -203,7 +204,7 @@ Field recut(const Field& like, int d, const Cut& cut) {
 
 template <class E, int Dim, int From, int To>
 auto Reshaped<E, Dim, From, To>::reshaped(Source source) const -> Result {
-  index_t inner_points = 1;  // of one index of the first dimension of the sizes
+  index_t inner_points = 1;  // points for one index of the first new dimension
   for (int d = 1; d < (To > 1 ? To : From); ++d)
     inner_points *= To > 1 ? sizes[static_cast<std::size_t>(To > 1 ? d : 0)] : source.extent(Dim + d);
   Cut cut = source.cut(Dim);
@@ -283,7 +284,7 @@ std::array<index_t, Count> sizes_of(int d, index_t extent, std::array<index_t, C
   return sizes;
 }
 
-/// Dimension d of an operand is dimension d of the result, d + 1 behind Dim.
+/// Dimension d of an operand is dimension d of the result, or d + 1 after Dim.
 template <int Dim, class E>
 auto unsqueezed(const E& e) {
   return [&]<std::size_t... J>(std::index_sequence<J...>) {
@@ -294,8 +295,8 @@ auto unsqueezed(const E& e) {
 
 }  // namespace detail
 
-/// Index `index` of dimension Dim, which is gone then; from the end where it is negative; as torch.select. Throws
-/// CollectiveError where there is none.
+/// Index `index` of dimension Dim, as torch.select; a negative index counts from the end. The result has no dimension
+/// Dim. Throws CollectiveError if there is no such index.
 template <int Dim, FieldOperand X>
   requires detail::HasWhole<Dim, X>
 auto select(const X& x, index_t index) {
@@ -307,7 +308,7 @@ auto select(const X& x, index_t index) {
                           std::to_string(extent - 1));
   return Selected<Dim, expression_of<X>>(inner, index < 0 ? index + extent : index);
 }
-/// Without dimension Dim of one point, as torch.squeeze. Throws CollectiveError where it has more.
+/// Removes dimension Dim of one point, as torch.squeeze. Throws CollectiveError if it has more.
 template <int Dim, FieldOperand X>
   requires detail::HasWhole<Dim, X>
 auto squeeze(const X& x) {
@@ -317,14 +318,14 @@ auto squeeze(const X& x) {
                           " points: it must have 1; select one of them");
   return Selected<Dim, expression_of<X>>(inner, 0);
 }
-/// With a dimension Dim of one point, which fits any extent of its partners, as torch.unsqueeze.
+/// Adds a dimension Dim of one point, which fits any extent of the other operands, as torch.unsqueeze.
 template <int Dim, FieldOperand X>
   requires(Dim >= 0 && Dim <= placed_at<X>::rank)
 auto unsqueeze(const X& x) {
   return detail::unsqueezed<Dim>(as_expression(x));
 }
-/// Dimensions Dims of one point, which now fit any extent of their partners, as torch.expand. Throws CollectiveError
-/// where one has more.
+/// Lets dimensions Dims of one point fit any extent of the other operands, as torch.expand. Throws CollectiveError if
+/// one has more points.
 template <int... Dims, FieldOperand X>
   requires(sizeof...(Dims) > 0 && (detail::HasWhole<Dims, X> && ...))
 auto expand(const X& x) {
@@ -336,9 +337,9 @@ auto expand(const X& x) {
   return Broadcast<expression_of<X>, ((1u << Dims) | ...)>(inner);
 }
 
-/// Dimension Dim as dimensions of `sizes`, one of them perhaps -1, as torch.unflatten. Where Dim is cut the first of
-/// them is, at the bounds that Dim has, rounded up to whole groups. Throws CollectiveError where the product is
-/// another.
+/// Splits dimension Dim into dimensions of `sizes`, as torch.unflatten; one size may be -1. If Dim is cut, the first
+/// new dimension is cut at the bounds of Dim, rounded up to whole groups. Throws CollectiveError if the product of the
+/// sizes is not the extent.
 template <int Dim, FieldOperand X, class... Sizes>
   requires(detail::HasDimension<Dim, X> && sizeof...(Sizes) > 1 && (std::is_integral_v<Sizes> && ...))
 auto unflatten(const X& x, Sizes... sizes) {
@@ -349,7 +350,7 @@ auto unflatten(const X& x, Sizes... sizes) {
                                                 std::array<index_t, sizeof...(Sizes)>{static_cast<index_t>(sizes)...}));
 }
 
-/// Dimensions First to Last as one, as torch.flatten. Of them only First may be cut.
+/// Joins dimensions First to Last, as torch.flatten. Only First may be cut.
 template <int First, int Last, FieldOperand X>
   requires(detail::HasDimension<First, X> && detail::HasDimension<Last, X> && First < Last &&
            detail::cutting<X, First + 1, Last>() < 0)

@@ -6,8 +6,8 @@
 
 #include "halogen/array/reads.hpp"
 
-// HALOGEN_INDEPENDENT: the iterations of the loop behind it are. clang warns where such a loop stays scalar, at the
-// function in which it ends up: not between HALOGEN_LOOPS_BEGIN and HALOGEN_LOOPS_END.
+// HALOGEN_INDEPENDENT: the iterations of the next loop are independent. clang warns if such a loop stays scalar, in the
+// function into which it is inlined. HALOGEN_LOOPS_BEGIN and HALOGEN_LOOPS_END switch this warning off between them.
 #if defined(__clang__)
 #define HALOGEN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define HALOGEN_LOOPS_BEGIN _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wpass-failed\"")
@@ -26,8 +26,8 @@ namespace halogen {
 namespace detail {
 
 HALOGEN_LOOPS_BEGIN
-/// The points of a launch: rows of a box along its last dimension, cut into pieces; `inside` are the points whose
-/// reads all lie in the field, so that they need no checks.
+/// The points of a launch: rows of a box along its last dimension, divided into pieces. All reads of the points in
+/// `inside` are in the field, so these points need no checks.
 template <int Rank>
 struct RowSpace {
   index_t begin[Rank], size[Rank], inside_begin[Rank], inside_end[Rank];
@@ -40,8 +40,8 @@ struct RowSpace {
   }
   KOKKOS_FUNCTION index_t count() const { return rows() * pieces; }
 
-  /// Calls body(position, x_begin, x_end, checked) for the parts of work item i: unchecked in the middle, checked
-  /// beside.
+  /// Calls body(position, x_begin, x_end, checked) for the parts of work item i: unchecked in the middle, checked on
+  /// both sides.
   template <class Body>
   KOKKOS_FUNCTION void visit(index_t i, Body body) const {
     Position at{};
@@ -62,14 +62,14 @@ struct RowSpace {
       b = inside_end[Rank - 1] < x1 ? inside_end[Rank - 1] : x1;
       b = b > a ? b : a;
     }
-    // A device thread has few points: one path keeps the kernel small.
+    // A device thread has few points. A single path keeps the kernel small.
     KOKKOS_IF_ON_DEVICE((body(at, x0, x1, std::true_type{});))
     KOKKOS_IF_ON_HOST(
         (body(at, x0, a, std::true_type{}); body(at, a, b, std::false_type{}); body(at, b, x1, std::true_type{});))
   }
 
-  /// The same for work items begin to end, which the host visits one after the other: it divides once. Calls
-  /// body(position, x_begin, a, b, x_end): unchecked from a to b, checked before and behind.
+  /// The same for work items begin to end, which the host visits one after the other, so that it divides only once.
+  /// Calls body(position, x_begin, a, b, x_end): unchecked from a to b, checked before a and after b.
   template <class Body>
   void walk(index_t first, index_t last, const Body& body) const {
     Position at{};
@@ -93,7 +93,7 @@ struct RowSpace {
 };
 HALOGEN_LOOPS_END
 
-/// The points of `box`, and of these the ones whose reads all lie inside the fields. `image` as in bind().
+/// The points of `box`; `inside` are those whose reads are all inside the fields. `image` as in bind().
 template <int Rank, class Reads>
 RowSpace<Rank> row_space(const Box<Rank>& box, const Reads& reads, const Offsets& image = {}) {
   RowSpace<Rank> space;

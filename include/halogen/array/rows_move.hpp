@@ -1,5 +1,5 @@
-// Rows of attention's operands moved between ranks that hold some positions of a sequence each, where neither end is a
-// field's cut.
+// Moves rows of attention's operands between ranks. Each rank holds some positions of a sequence, before and after the
+// move, not necessarily a piece of a cut.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,8 @@
 
 namespace halogen::detail {
 
-/// A move prepared for rows of T, (samples, heads, positions, width). One message to each rank that has another's rows.
+/// A move prepared for rows of T, (samples, heads, positions, width). One message to each rank that gets rows of this
+/// one.
 template <class T>
 class RowsMove {
  public:
@@ -60,7 +61,7 @@ class RowsMove {
     return all;
   }
 
-  /// Calls f(its rows in the buffer, run) of each run.
+  /// Calls f(rows of the run in the buffer, run) for each run.
   template <class F>
   void each(const std::vector<RowRun>& runs, const TransportBuffer<T>& buffer, F f) const {
     index_t first = 0;

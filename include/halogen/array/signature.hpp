@@ -1,6 +1,6 @@
-// What tells whether two expressions of one type are made of the same parts: the fields, stages and numbers in them.
-// Parts that hold numbers of their own which are not known here, as functors with state, are told from all others.
-// Reductions that are made of the same parts are one stage.
+// Signatures say whether two expressions of one type have the same parts: the same fields, stages and numbers. A part
+// with numbers that are not known here, for example a functor with state, differs from all others. Reductions of the
+// same parts are one stage.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace halogen::detail {
 
-/// Addresses of parts, and bits of numbers, in the order in which they stand.
+/// Addresses of parts, and bits of numbers, in the order of the expression.
 using Signature = std::vector<std::uint64_t>;
 
 inline std::uint64_t address_bits(const void* part) {
@@ -29,8 +29,8 @@ std::uint64_t number_bits(T value) {
     return std::bit_cast<std::uint64_t>(static_cast<double>(value));
 }
 
-/// What tells an expression from others of its type, in the order in which it stands. `known` is false where nothing
-/// does.
+/// The parts by which an expression differs from others of its type, in the order of the expression. `known` is false
+/// if they are not known.
 template <class E>
 struct signed_parts {
   static constexpr bool has_key = requires(const E& e) { e.identity.key(); };
@@ -52,7 +52,7 @@ struct signed_parts<Constant<T>> {
   static constexpr bool known = true;
   static void sign(const Constant<T>& e, Signature& signature) { signature.push_back(number_bits(e.value)); }
 };
-/// A node whose type says all but what its operand is made of.
+/// A node whose type says everything except the parts of its operand.
 template <class Node, class E>
 struct signed_parts_of_inner {
   static constexpr bool known = signed_parts<E>::known;
@@ -81,7 +81,7 @@ Signature signature_of(const E& e) {
   return signature;
 }
 
-/// Records that somebody still holds, by what they are made of.
+/// Records that are still in use, by their parts.
 template <class Record>
 class SignedRecords {
  public:
@@ -100,7 +100,7 @@ class SignedRecords {
   std::vector<std::pair<Signature, std::weak_ptr<Record>>> records_;
 };
 
-/// The result that all stages of this type share which read an expression made of these parts.
+/// The result that all stages of this type share if they read an expression with these parts.
 template <class Stage, class Result, class E>
 StageResult<Result> shared_result(const E& read) {
   if constexpr (signed_parts<E>::known) {

@@ -1,5 +1,5 @@
-// Stages: parts of an expression that are computed before its kernel can run, since they move or sum. Each is computed
-// once per evaluation, however often it stands in the expression.
+// Stages: parts of an expression that move or sum values, so they are computed before its kernel can run. Each is
+// computed once per evaluation, even if the expression contains it several times.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace halogen {
 namespace detail {
 
-/// One evaluation with all its stages; the outermost scope counts, so that a gradient shares the stages of its value.
+/// One evaluation with all its stages. Only the outermost scope counts, so a gradient shares the stages of its value.
 class EvaluationScope {
  public:
   EvaluationScope() {
@@ -32,7 +32,7 @@ class EvaluationScope {
   }
 };
 
-/// A result that all copies of a node share: computed when first asked for in an evaluation.
+/// A result that all copies of a node share. It is computed when it is first needed in an evaluation.
 template <class Result>
 class StageResult {
  public:
@@ -55,9 +55,9 @@ class StageResult {
     return state.result;
   }
 
-  /// The same for copies of one node, and for no others.
+  /// The same for copies of one node, different for all other nodes.
   const void* key() const { return state_.get(); }
-  /// In the order in which nodes are made: operands before what holds them.
+  /// In the order in which nodes are made: operands before the nodes that contain them.
   std::uint64_t number() const { return state_->made.number(); }
   bool operator==(const StageResult&) const = default;
 
@@ -91,7 +91,7 @@ struct FieldStage
 }  // namespace types
 using types::FieldStage;
 
-/// The field type of an expression's values, T stored.
+/// The field type of an expression, with stored values of T.
 template <class T, class Where>
 struct field_of;
 template <class T, class Sequence>

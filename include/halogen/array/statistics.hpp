@@ -1,13 +1,13 @@
-// Variances and what is made of exponentials: var, std, logsumexp, softmax, log_softmax, over all points or over the
-// dimensions named. They are expressions of reductions, so that placements, messages and gradients follow from these.
+// Variances and functions of exponentials: var, std, logsumexp, softmax, log_softmax, over all points or over given
+// dimensions. They are expressions of reductions, from which placements, messages and gradients follow.
 //
 //   function              value                                   reductions, each one all_reduce where D is cut
 //   var<D>(u)             sum (u - mean)^2 / (N - correction)     two: the mean, then the squares
 //   logsumexp<D>(u)       m + log(sum exp(u - m)), m the maximum  two: the maximum, then the sum
 //   softmax<D>(u)         exp(u - m) / sum exp(u - m)             two, and one kernel
 //
-// The mean, the squares and their sum are taken in double and rounded once. No gradient passes through a maximum or the
-// mean of a variance: what they owe is 0.
+// The mean, the squares and their sum are computed in double and rounded once. The maximum and the mean of a variance
+// need no gradient, because their contribution is 0.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace halogen {
 namespace detail {
 
-/// In double, in which deviations from a mean are taken.
+/// The operand in double, for deviations from a mean.
 template <class X>
 auto in_double(const X& x) {
   const auto e = as_expression(x);
@@ -27,7 +27,7 @@ auto in_double(const X& x) {
   else
     return cast<double>(e);
 }
-/// Back in the operand's type: integers stay double.
+/// Back to the operand's type; for integers the result stays double.
 template <class X, class E>
 auto in_type_of(const E& e) {
   using T = typename expression_of<X>::value_type;
@@ -37,7 +37,7 @@ auto in_type_of(const E& e) {
     return cast<T>(e);
 }
 
-/// Points along some dimensions, all where none is named.
+/// The number of points along some dimensions; of all if none is given.
 template <int... Dims, class E>
 double points_along(const E& e) {
   double points = 1;
@@ -56,7 +56,7 @@ auto variance(const X& x, double correction, Keep... keep) {
     return sum<Dims...>(square(wide - detach(mean<Dims...>(wide, keep_dimensions))), keep...) / divisor;
 }
 
-/// What is taken from all exponents; 0 where the largest is infinite, as in PyTorch.
+/// The number that is subtracted from all exponents; 0 if the largest is infinite, as in PyTorch.
 template <class M>
 auto finite_part(const M& largest) {
   return detach(where(isfinite(largest), largest, typename M::value_type(0)));
@@ -64,8 +64,8 @@ auto finite_part(const M& largest) {
 
 }  // namespace detail
 
-/// The sum of squared deviations from the mean over N - correction, as torch.var: NaN where N is not larger than the
-/// correction. Of integers in double.
+/// The sum of squared deviations from the mean over N - correction, as torch.var: NaN if N is not larger than the
+/// correction. For integers in double.
 template <FieldOperand X>
 auto var(const X& x, double correction = 1) {
   return detail::variance(x, correction);
@@ -79,7 +79,7 @@ auto var(const X& x, KeepDimensions keep, double correction = 1) {
   return detail::in_type_of<X>(detail::variance<First, Dims...>(x, correction, keep));
 }
 
-/// The square root of var, whose derivative at 0 is 0, as that of torch.std.
+/// The square root of var. Its derivative at 0 is 0, as that of torch.std.
 template <FieldOperand X>
 auto std(const X& x, double correction = 1) {
   return detail::root_of_squares(detail::variance(x, correction));
@@ -93,7 +93,7 @@ auto std(const X& x, KeepDimensions keep, double correction = 1) {
   return detail::in_type_of<X>(detail::root_of_squares(detail::variance<First, Dims...>(x, correction, keep)));
 }
 
-/// log(sum(exp(x))) without overflow, as torch.logsumexp. Of integers in double.
+/// log(sum(exp(x))) without overflow, as torch.logsumexp. For integers in double.
 template <FieldOperand X>
 auto logsumexp(const X& x) {
   const auto wide = detail::wide(x);
@@ -115,7 +115,7 @@ auto logsumexp(const X& x, KeepDimensions) {
   return log(sum<First, Dims...>(exp(wide - largest), keep_dimensions)) + largest;
 }
 
-/// exp(x) over its sum along the dimensions named, as torch.softmax; NaN where all along them are -infinity.
+/// exp(x) divided by its sum along the given dimensions, as torch.softmax; NaN if all values along them are -infinity.
 template <int First, int... Dims, FieldOperand X>
 auto softmax(const X& x) {
   const auto wide = detail::wide(x);
@@ -139,9 +139,9 @@ auto dice_each(const P& p, const Y& y, const W& weighted, double smooth) {
 }
 }  // namespace detail
 
-/// The soft Dice loss of segments (Milletari et al. 2016) as MONAI's: of each sample and channel, (N, C),
-/// 1 - (2 sum(p y) + smooth) / (sum(p) + sum(y) + smooth), sums over the points, each point times its weight where
-/// there is a field of weights, (N, 1, points). p: probabilities, y: 0 or 1.
+/// The soft Dice loss of segments (Milletari et al. 2016), as MONAI's. For each sample and channel, (N, C), it is 1 -
+/// (2 sum(p y) + smooth) / (sum(p) + sum(y) + smooth). The sums go over the points. With a field of weights, (N, 1,
+/// points), each point is multiplied by its weight. p: probabilities, y: 0 or 1.
 template <FieldOperand P, FieldOperand Y>
 auto dice_each(const P& p, const Y& y, double smooth = 1e-5) {
   return detail::dice_each(
@@ -153,8 +153,8 @@ auto dice_each(const P& p, const Y& y, const W& weight, double smooth = 1e-5) {
       p, y, [&](const auto& e) { return expand<1>(detail::wide(weight)) * e; }, smooth);
 }
 
-/// smooth: added to both sides of the fraction. reduction: over samples and channels; batch_mean: their sum by the
-/// number of samples.
+/// smooth: added to both sides of the fraction. reduction: over samples and channels; batch_mean: the sum divided by
+/// the number of samples.
 struct DiceOptions {
   double smooth = 1e-5;
   LossReduction reduction{};
@@ -170,7 +170,8 @@ auto reduced(const E& each, LossReduction reduction) {
 }
 }  // namespace detail
 
-/// dice_each of all samples and channels in one number: dice(p, y, {.smooth = 1, .reduction = LossReduction::sum}).
+/// dice_each of all samples and channels, reduced to one number: dice(p, y, {.smooth = 1, .reduction =
+/// LossReduction::sum}).
 template <FieldOperand P, FieldOperand Y>
 auto dice(const P& p, const Y& y, const DiceOptions& options = {}) {
   return detail::reduced(dice_each(p, y, options.smooth), options.reduction);

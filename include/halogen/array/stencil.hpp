@@ -16,7 +16,7 @@ auto stencil_of(const F& f, const E& e, Footprint<Neighbours...>) {
 template <class F>
 concept HasFootprint = requires { typename F::footprint; };
 
-/// The number of distances of the first neighbour that has not `rank` of them, or rank.
+/// The number of distances of the first neighbour whose number of distances is not `rank`; else rank.
 template <class... Neighbours>
 constexpr int distances_beside(int rank, Footprint<Neighbours...>) {
   int found = rank;
@@ -28,7 +28,7 @@ inline constexpr int distances_of = distances_beside(placed_at<X>::rank, typenam
 
 }  // namespace detail
 
-/// f at every point of u, of the neighbours that F::footprint names:
+/// f at every point of u, applied to the neighbours that F::footprint names:
 ///
 ///   struct Upwind {
 ///     using footprint = hg::Footprint<hg::At<0, 0>, hg::At<0, -1>, hg::At<0, 1>>;
@@ -36,9 +36,9 @@ inline constexpr int distances_of = distances_beside(placed_at<X>::rank, typenam
 ///   };
 ///   u = hg::stencil(Upwind{}, hg::with_boundary<hg::Zero, hg::Periodic>(u));
 ///
-/// The halo follows from the footprint; each neighbour has a distance for each dimension of u. Where operator() is a
-/// template of its values' type, its derivatives are found by calling it with dual numbers; it may define
-/// partial<I>(neighbours...) instead.
+/// The halo follows from the footprint; each neighbour has a distance for each dimension of u. If operator() is a
+/// template of the type of its values, derivatives are computed by calling it with dual numbers. Or F may define
+/// partial<I>(neighbours...).
 template <detail::HasFootprint F, FieldOperand X>
   requires(detail::distances_of<F, X> == placed_at<X>::rank)
 auto stencil(F f, const X& x) {

@@ -1,12 +1,12 @@
-// stored(e): a part of an expression that is computed once per evaluation, whatever reads it, and whose gradient is
-// collected once. All copies of the node, and all nodes made of the same parts, share one record. The node itself is
-// two pointers, whatever lies below it: neither the size of an expression nor its type grows with its depth.
+// stored(e): a part of an expression that is computed once per evaluation for all its readers. Its gradient is
+// collected once. All copies of the node, and all nodes with the same parts, share one record. The node itself is two
+// pointers for any e. So neither the size of an expression nor its type grows with its depth.
 //
 //   auto h = hg::stored(layer_norm(x));
 //   Field q = hg::matmul(h, wq), k = hg::matmul(h, wk);      // in one expression, h is computed once
 //
-// Operands of matmul, einsum and attention that are no fields are stored by themselves (held()), and so are costly
-// parts that stand twice (repeated_parts.hpp).
+// Operands of matmul, einsum and attention that are not fields are stored automatically (held()), and so are costly
+// parts that occur twice (repeated_parts.hpp).
 #pragma once
 
 #include <array>
@@ -20,29 +20,29 @@ namespace detail {
 
 class GradientSink;
 class Explanation;
-/// What a stored node of E is made of; false where it is the field of another stage (explain_expression.hpp).
+/// Explains the parts of a stored node of E; false if it is the field of another stage (explain_expression.hpp).
 template <class Field, class E>
 bool explain_below(Explanation& explanation, const E& e);
 
-/// What cotangents of a stage's field are collected in: its values in float, or in double.
+/// The field in which cotangents of a stage are collected: the stage's own type if it is real, else double.
 template <class Field>
 using OwedField =
     field_of_t<FieldLeaf<Field>, std::conditional_t<std::is_floating_point_v<typename FieldLeaf<Field>::value_type>,
                                                     typename FieldLeaf<Field>::value_type, double>>;
 
-/// What lies below a stored node.
+/// The expression of a stored node.
 template <class Field>
 struct StoredRecord {
   StageResult<Field> identity;
   virtual Field compute() const = 0;
-  /// Asked for once: parts below may be shared, and their uses multiply from level to level.
+  /// Computed once: the parts of the expression may be shared, and their uses multiply from level to level.
   index_t extent(int d) const {
     index_t& known = extents_[static_cast<std::size_t>(d)];
     if (known < 0) known = find_extent(d);
     return known;
   }
   virtual void pull(const OwedField<Field>& cotangent, GradientSink& gradients) const = 0;
-  /// What computes it; false where it is another stage's field.
+  /// Explains how it is computed; false if it is another stage's field.
   virtual bool explain(Explanation& explanation) const = 0;
   virtual ~StoredRecord() = default;
 
@@ -55,8 +55,8 @@ struct StoredRecord {
   }();
 };
 
-/// Pulls: false where backward sees E in the node's type. Such nodes stand in derivatives too, whose own derivatives
-/// nobody asks for: compiled here they would not end.
+/// Pulls: false if backward sees E in the node's type. Such nodes also occur in derivatives, whose own derivatives are
+/// not needed. If these were compiled here, compilation would not end.
 template <class Field, class E, bool Pulls>
 struct StoredExpression final : StoredRecord<Field> {
   E inner;
@@ -72,7 +72,7 @@ struct StoredExpression final : StoredRecord<Field> {
   index_t find_extent(int d) const override { return stored_extent(inner, d); }
 };
 
-/// The record of an expression: that of an earlier one that is made of the same parts, where there still is one.
+/// The record of an expression: that of an earlier expression with the same parts, if it still exists.
 template <class Field, bool Pulls, class E>
 std::shared_ptr<const StoredRecord<Field>> record_of(const E& e) {
   const auto make = [&] { return std::make_shared<const StoredExpression<Field, E, Pulls>>(e); };
@@ -84,7 +84,7 @@ std::shared_ptr<const StoredRecord<Field>> record_of(const E& e) {
   }
 }
 
-/// The field type in which an expression is stored: its values, one point where its type says so.
+/// The field type in which an expression is stored: with its value type, and with static extents of 1 from its type.
 template <class T, class Where, unsigned Single>
 struct stored_field;
 template <class T, class MeshType, int Rank, int... Codes, unsigned Single>
@@ -100,9 +100,9 @@ using stored_field_t =
 
 }  // namespace detail
 
-/// An expression as a field that is computed once per evaluation; made by stored(expression). Widths: as
-/// field_widths_of the expression; IsVariable: whether it depends on what a gradient is asked of; Part: the expression,
-/// where the library stores it by itself (repeated_parts.hpp), else void.
+/// An expression as a field that is computed once per evaluation; made by stored(expression). Widths: field_widths_of
+/// the expression; IsVariable: whether it depends on a variable of differentiation; Part: the expression, if the
+/// library stores it automatically (repeated_parts.hpp), else void.
 template <class ResultField, detail::FieldWidths Widths, bool IsVariable, class Part = void>
 struct Stored : detail::FieldStage<Stored<ResultField, Widths, IsVariable, Part>, ResultField> {
   using Result = ResultField;
@@ -124,7 +124,7 @@ struct field_bytes<Stored<Field, Widths, IsVariable, Part>, Real> {
 template <class Field, FieldWidths Widths, bool IsVariable, class Part>
 inline constexpr bool has_variable<Stored<Field, Widths, IsVariable, Part>> = IsVariable;
 
-/// A field, or what is stored by a record already.
+/// A field, or an expression that a record stores already.
 template <class E>
 inline constexpr bool is_held = requires(const E& e) { e.inner.field; } || requires(const E& e) { e.inner.record; };
 
@@ -134,14 +134,14 @@ auto stored_as(const E& e) {
   return Stored<Field, field_widths_of<E>, has_variable<E>, Part>(record_of<Field, std::is_void_v<Part>>(e));
 }
 
-/// What the library stores by itself.
+/// An expression that the library stores automatically.
 template <class Field, FieldWidths Widths, bool IsVariable, class Part>
 const Part& part_of(const Stored<Field, Widths, IsVariable, Part>& node) {
   return static_cast<const StoredExpression<Field, Part, false>&>(*node.record).inner;
 }
 
-/// An operand of a stage that reads it more than pointwise, and again for its gradient: a field or a stored node as it
-/// is, else one that is stored in T.
+/// An operand of a stage that reads it more than once a point, and again for its gradient. A field or a stored node is
+/// used directly; another expression is stored in T.
 template <class T, class E>
 auto held(const E& e) {
   if constexpr (is_held<E>)
@@ -151,7 +151,7 @@ auto held(const E& e) {
   else
     return e;
 }
-/// A stage behind a record of its own: expressions of it do not grow with what lies below it.
+/// A stage with its own record, so that expressions of the stage do not grow with its operand.
 template <class Stage>
 auto behind_record(const Stage& stage) {
   const auto e = zero_bounded(stage);
@@ -162,9 +162,9 @@ using held_t = decltype(held<T>(std::declval<const E&>()));
 
 }  // namespace detail
 
-/// The expression, computed once per evaluation into a field that all readers of this node share, however often it
-/// stands in an expression; its gradient is collected from all of them and passed on once. A field is itself.
-/// Placement of x in and out; what x sends is sent once. It can be read at a distance, with_boundary<...>(stored(e)).
+/// The expression, computed once per evaluation into a field that all readers of this node share. Its gradient is
+/// collected from all of them and passed on once. stored(field) is the field. The result has the placements of x, and x
+/// sends its messages once. You can shift it: with_boundary<...>(stored(e)).
 template <FieldOperand X>
   requires(placed_at<X>::rank > 0)
 auto stored(const X& x) {

@@ -1,4 +1,4 @@
-// Nodes that move or bound what is read: shift, with_boundary, global_index.
+// Nodes that shift or bound reads: shift, with_boundary, global_index.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ struct ShiftedRow {
 template <class Row, bool Checked, Edge Along>
 struct BoundedRow {
   Row inner;
-  bool alive;          ///< the row lies inside in all dimensions but its own
-  index_t begin, end;  ///< beyond them are images, or nothing: none are between them where the row is not alive
+  bool alive;          ///< the row is inside in all dimensions except its own
+  index_t begin, end;  ///< beyond them are images or nothing; without images empty if not alive
   HALOGEN_ROW auto operator()(index_t x) const {
     if constexpr (Checked && has_images(Along)) {
       using T = decltype(inner(x));
@@ -33,7 +33,7 @@ struct BoundedRow {
   }
 };
 
-/// The other sign where the point read is an odd image: in other dimensions (`negated`), or along the row.
+/// Changes the sign if the point that is read is an odd image, in other dimensions (`negated`) or along the row.
 template <class Row, bool Along>
 struct OddRow {
   Row inner;
@@ -46,8 +46,8 @@ struct OddRow {
   }
 };
 
-/// `other` for the whole row where it lies outside, and `own` beyond the ends along it; where both hold that of the
-/// first dimension.
+/// `other` for the whole row if it is outside, and `own` beyond its ends. If both hold, the value of the first
+/// dimension.
 template <class Row, class T>
 struct FilledRow {
   Row inner;
@@ -103,7 +103,7 @@ struct BoundBounded {
   }
 
  private:
-  /// The row where `at` is, or its image.
+  /// The row of `at`, or of its image.
   template <bool Checked, int Axis>
   HALOGEN_ROW auto inner_row(const Position& at) const {
     if constexpr (Checked && (has_images(Edges) || ...)) {
@@ -133,7 +133,7 @@ struct BoundBounded {
   }
 };
 
-/// B, but beyond the ends of those dimensions that are `filled` the value of the first of them.
+/// B, but beyond the ends of `filled` dimensions a constant: the value of the first such dimension.
 template <class B, class T, int Rank>
 struct BoundFilled {
   B inner;
@@ -200,8 +200,9 @@ struct Shift : ExpressionNode<typename E::value_type, typename E::placed> {
   }
 };
 
-/// E inside its grid; beyond its ends 0 (Zero), a number (ConstantEdge), the other end (Periodic), the mirror image
-/// (Reflect), that with the other sign (Odd) or the last point (ReplicateEdge), one Boundary per dimension.
+/// E inside its grid. Beyond its ends it is 0 (Zero), a number (ConstantEdge), the other end (Periodic), the mirror
+/// image (Reflect), the mirror image with the other sign (Odd) or the last point (ReplicateEdge). One boundary per
+/// dimension.
 template <class E, class... Boundaries>
 struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   static constexpr int rank = sizeof...(Boundaries);
@@ -253,7 +254,7 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
     for (int d = 0; d < rank; ++d) result.begin[d] = bound.begin[d], result.end[d] = bound.end[d];
     return result;
   }
-  /// The same at all indices: it has no ends.
+  /// Whether E is the same at all indices along d, so that it has no ends.
   bool is_open(int d) const { return inner.extent(d) < 0; }
 };
 
@@ -273,7 +274,7 @@ struct GlobalIndex : ExpressionNode<index_t, Where> {
 
 namespace detail {
 
-/// A node with a grid of its own reads Zero beyond its ends unless told otherwise.
+/// A node with its own grid reads Zero beyond its ends by default.
 template <class E, std::size_t... D>
 auto zero_bounded(E e, std::index_sequence<D...>) {
   return Bounded<E, std::enable_if_t<(D >= 0), Zero>...>(std::move(e));
@@ -283,12 +284,12 @@ auto zero_bounded(E e) {
   return zero_bounded(std::move(e), std::make_index_sequence<E::placed::rank>{});
 }
 
-/// A node that is a field, or is stored as one before it is read.
+/// A node that is a field, or that is stored as a field before it is read.
 template <class E>
 inline constexpr bool is_stored = requires(const E& e) { e.field; } || requires { typename E::stage_tag; };
 
-/// Whether a part of E is stored that E could compute itself (repeated_parts.hpp). It can be read at its own points
-/// only: beyond its ends it is 0, and not what it is made of there.
+/// Whether a part of E is stored that E could compute itself (repeated_parts.hpp). Such a part can be read only at its
+/// own points: beyond its ends it is 0, and not the value of the expression there.
 template <class E>
 inline constexpr bool has_repeated = false;
 template <class E>
@@ -343,8 +344,8 @@ using expression_of = decltype(as_expression(std::declval<const X&>()));
 template <class X>
 using placed_at = typename expression_of<X>::placed;
 
-/// u at index + Offset of dimension Dim: shift<0, 1>(u) reads the next row. Emits nothing by itself; the expression's
-/// assignment exchanges the hull of all shifts, once per field.
+/// u at index + Offset of dimension Dim: shift<0, 1>(u) reads the next row. A shift itself sends nothing. The
+/// assignment of the expression exchanges the hull of all shifts, once per field.
 template <int Dim, int Offset, FieldOperand X>
   requires(Dim >= 0 && Dim < placed_at<X>::rank)
 auto shift(X x) {
@@ -365,8 +366,9 @@ auto global_index(const X& x) {
   return GlobalIndex<Dim, placed_at<X>>(extents);
 }
 
-/// with_boundary<Zero, Periodic>(u): what lies beyond u's ends, one per dimension; Reflect (u(-i) = u(i)), Odd (u(-i) =
-/// -u(i): a wall where u is 0), ReplicateEdge (u(-i) = u(0): no gradient across the edge) and ConstantEdge<5> too.
+/// with_boundary<Zero, Periodic>(u) says what is beyond u's ends, one boundary per dimension. The others are Reflect
+/// (u(-i) = u(i)), Odd (u(-i) = -u(i): a wall where u is 0), ReplicateEdge (u(-i) = u(0): no gradient across the edge)
+/// and ConstantEdge<5>.
 template <class... Boundaries, class X>
   requires is_sharded<X> && (sizeof...(Boundaries) == X::rank)
 auto with_boundary(X x) {

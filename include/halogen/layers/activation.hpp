@@ -1,9 +1,10 @@
-// What all activation layers share: a function of each point, which readers apply as rows enter them.
+// What all activation layers share: a function of each point. The launches that read the tensor apply it to rows as
+// they read them.
 //
 //   (N, C, H, W) or (N, C, D, H, W) -> the same; Shard<0>, Shard<2> and beyond, and Replicate stay as they are. No
-//   communication, no storage where x is one or more stored tensors, normalised or not; what is interpolated, or has
-//   passed an activation already, is written out first. vjp: g f'(x), computed by the readers of the gradient; nothing
-//   is stored for it. Shard<1>, Partial: why::channels_are_cut, why::input_is_partial.
+//   communication. No storage if x is one or more stored tensors, normalised or not. A value that is interpolated or is
+//   the output of an activation is written out first. vjp: g f'(x). The readers of the gradient compute it; nothing is
+//   stored for it. Shard<1>, Partial: why::channels_are_cut, why::input_is_partial.
 #pragma once
 
 #include "halogen/layers/module.hpp"
@@ -17,7 +18,7 @@ struct ActivationConstants : Constants {
 constexpr void activation_forward(Planner& planner, const Node& node) {
   const Nonlinearity function = node.as<ActivationConstants>().function;
   Value value = planner.value_of(node.inputs[0]);
-  const bool clips = function.kind == Nonlinearity::Kind::relu;  // twice is once
+  const bool clips = function.kind == Nonlinearity::Kind::relu;  // relu(relu(x)) is relu(x)
   bool reads = true;
   for (const Source& source : value.sources)
     reads &= !source.linear && (!source.function || (clips && source.function == function));
@@ -30,7 +31,7 @@ template <Nonlinearity::Kind Kind>
 inline constexpr Operation activation_operation{name_of(Kind), activation_forward, no_vjp};
 
 namespace types {
-/// Base of an activation layer: Self has `static constexpr double parameter`, or none.
+/// Base of an activation layer. Self may have `static constexpr double parameter`.
 template <class Self, Nonlinearity::Kind Kind>
 struct ActivationLayer : Module<Self> {
   static constexpr double parameter = 0;

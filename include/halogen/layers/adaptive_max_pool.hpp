@@ -9,8 +9,8 @@
 //   Shard<0>, Replicate    the same; nothing                     the same; nothing
 //   Shard<1>, Partial      do not compile: why::channels_are_cut, why::input_is_partial
 //
-// vjp: the gradient of an output goes to its first largest point, in row order of the whole field, as PyTorch's. A NaN
-// is larger than all. Bits do not depend on the mesh.
+// vjp: the gradient of an output goes to its largest point, the first in row order of the whole field if there are
+// several, as in PyTorch. A NaN counts as larger than all numbers. Bits do not depend on the mesh.
 #pragma once
 
 #include "halogen/kernels/largest.hpp"

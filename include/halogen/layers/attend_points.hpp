@@ -1,4 +1,4 @@
-// Attention of the points of a level: the functions of which attention layers are made.
+// Attention of the points of a level: the functions that attention layers use.
 #pragma once
 
 #include <array>
@@ -23,11 +23,12 @@ namespace halogen {
 
 namespace detail {
 
-/// Of query, key and value one after the other in one value, or of the query and, Apart, of key and value in another,
-/// beside what is told of keys or a table of relative positions: (N, (Heads + 2 KeyHeads) E, ...) -> (N, Heads E, ...).
+/// One value holds query, key and value one after the other. With Apart a second value holds key and value. Another
+/// value may hold a mask or bias of keys, or a table of relative positions. (N, (Heads + 2 KeyHeads) E, ...) -> (N,
+/// Heads E, ...).
 template <int Heads, int KeyHeads, AttentionLayerOptions Options, KeyTerm Term, bool Apart = false>
 struct AttendToAll {
-  template <class... X>  // behind a generator where it draws
+  template <class... X>  // after a generator if it draws
   auto operator()(const X&... x) const {
     if constexpr (Options.draws())
       return attended(x...);
@@ -84,7 +85,7 @@ struct AttendToAll {
       options.dropout_p = static_cast<double>(Options.dropped) / static_cast<double>(Options.dropped_of);
       options.generator = *draws;
     }
-    using S = typename stored_of<Field>::type;  // two bytes travel as two bytes
+    using S = typename stored_of<Field>::type;  // two-byte values are sent as two bytes
     const auto result = attention_of(options, pair_numbers<Options>(of_queries, of_keys),
                                      std::tuple_cat(attention_operands(held<S>(query), held<S>(key), held<S>(value)),
                                                     std::tuple(bias<typename Q::value_type>(beside)...)));
@@ -103,7 +104,7 @@ struct AttendToAll {
           typename field_of<T,
                             typename placed_instead<2, replicate_code, typename FieldLeaf<Here>::placed>::type>::type;
       auto whole = redistribute<Whole>(keys);
-      whole.keeps_cuts = true;  // of the batch, as the queries'
+      whole.keeps_cuts = true;  // those of the batch are the cuts of the queries
       const auto of_all = unflatten<1>(whole, -1, 1);
       if constexpr (Term == KeyTerm::mask)
         return mask_operand<T>(detach(of_all) != T(0));
@@ -124,7 +125,7 @@ struct Attending {
       turns_queries{{}, Heads, Heads, options.rotary, static_cast<double>(options.base)},
       turns_keys{{}, 2 * key_heads, key_heads, options.rotary, static_cast<double>(options.base)};
 
-  /// Before the channels of a layer are made.
+  /// Call it before the channels of a layer are computed.
   static constexpr void check(Traced x, int channels) {
     if (channels % Heads != 0) x.graph->refuse(Misfit::Kind::groups_do_not_divide, x.graph->layers, Heads, channels);
   }
@@ -152,7 +153,7 @@ struct Attending {
     return y;
   }
 
-  /// Of queries, and of keys and values in another value, whose resolution may differ.
+  /// Attention of queries to keys and values in another value, whose resolution may differ.
   template <class... Terms>
   static constexpr Traced across(Traced q, Traced kv, Terms... terms) {
     static_assert(sizeof...(Terms) <= 1, "attention takes a KeyMask or a KeyBias");
@@ -171,7 +172,7 @@ struct Attending {
     return y;
   }
 
-  /// Of points and tokens, as of(): the points' first.
+  /// Attention of points and tokens, as of(). The result of the points comes first.
   template <int Channels, std::size_t Tokens>
   static constexpr std::array<Traced, 1 + Tokens> together(Traced points, const std::array<Traced, Tokens>& tokens) {
     static_assert(!options.is_causal, "attention with tokens is not causal: leave IsCausal out");
@@ -193,7 +194,7 @@ struct Attending {
     }(std::make_index_sequence<Tokens>{});
   }
 
-  /// Query, key and value with the norms of QueryKeyNorm, which are parts of the layer that calls it.
+  /// Query, key and value with the norms of QueryKeyNorm. The norms' parameters belong to the layer that calls it.
   template <int Channels>
   static constexpr Traced normed(Traced qkv) {
     if constexpr (options.normed) {

@@ -1,12 +1,13 @@
-// Attention of the points of a field and of tokens beside it, vectors for each sample: each attends to all of both.
-// What MultiheadAttention of several values is made of.
+// Attention of the points of a field and of tokens (vectors for each sample): each point and token attends to all
+// points and tokens. MultiheadAttention of several values uses it.
 //
 //   qkv: (N, (Heads + 2 KeyHeads) E, H, W), tokens: (N, Count (Heads + 2 KeyHeads) E), one token after the other
 //   -> of points (N, Heads E, H, W), of tokens (N, Count Heads E)
 //
-// Keys and values of the tokens stand before those of the points of the first piece, and go round the ring with them. A
-// token's logits lie where their keys do: softmax's two all_reduces and one of its sum. Backward: the ring, and one
-// all_reduce for the tokens' gradients of each. Deterministic, all keys and values are gathered for the tokens too.
+// Keys and values of the tokens come before those of the points of the first piece, and go round the ring with them.
+// Each rank computes a token's logits for its own keys. This needs two all_reduces for the softmax and one for its sum.
+// Backward needs the ring, and one all_reduce for each of the tokens' gradients. In deterministic attention all keys
+// and values are gathered for the tokens too.
 #pragma once
 
 #include <cmath>
@@ -24,7 +25,7 @@
 
 namespace halogen::detail {
 
-/// (N, count, L, E): of (N, All E, L), which All heads have one after the other, `count` from `first` on.
+/// (N, count, L, E) from (N, All E, L), which has All heads one after the other: `count` heads starting at `first`.
 template <int All, class Points>
 auto some_heads(const Points& points, int first, int count) {
   const index_t width = points.extent(1) / All;
@@ -56,7 +57,7 @@ struct PointsAttend {
     constexpr int last = placed_at<Field>::rank - 1;
     const auto points = stored(flatten_pieces<2, last>(qkv));
     const auto both = stored(concatenate_pieces<2>(rows_of<Count>(tokens), points));
-    using S = typename stored_of<Field>::type;  // two bytes travel as two bytes
+    using S = typename stored_of<Field>::type;  // two-byte values are sent as two bytes
     const auto seen = attention_of(
         {.enable_gqa = Heads != KeyHeads, .parallel = Options.parallel}, pair_numbers<Options, Count>(qkv, qkv),
         attention_operands(held<S>(some_heads<all>(points, 0, Heads)), held<S>(some_heads<all>(both, Heads, KeyHeads)),

@@ -1,5 +1,5 @@
-// What attention of a network's points knows them by, whatever the mesh: their numbers in the field, or by rows of a
-// table of relative positions.
+// How attention in a network identifies points on any mesh: by their numbers in the field, or by rows of a table of
+// relative positions.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,13 @@
 
 namespace halogen::detail {
 
-/// Points are numbered by rows of the table of distances, or of the field. `centre`: entry of the table where query and
-/// key are one point.
+/// Points are numbered by rows of the table of distances, or of the field. `centre`: the entry of the table for a query
+/// and key at the same point.
 struct AttentionNumbering : Numbering {
   index_t centre = 0;
 };
 
-/// Throws CollectiveError where the table is of smaller fields.
+/// Throws CollectiveError if the table is made for smaller fields.
 template <AttentionLayerOptions Options, class Shape>
 AttentionNumbering attention_numbering(const Shape& shape) {
   AttentionNumbering result;
@@ -39,7 +39,7 @@ AttentionNumbering attention_numbering(const Shape& shape) {
   return result;
 }
 
-/// Null where attention asks nobody for a number. So many tokens stand before the points of the keys.
+/// Null if attention needs no numbers. Tokens: how many tokens come before the points of the keys.
 template <AttentionLayerOptions Options, int Tokens = 0, class Field, class Other>
 std::shared_ptr<const PairNumbers> pair_numbers(const Field& of_queries, const Other& of_keys) {
   if constexpr (!Options.numbers_points()) {

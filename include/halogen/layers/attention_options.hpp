@@ -10,28 +10,29 @@
 
 namespace halogen {
 
-/// A point attends to itself and to those before it. Of signals (N, C, W) alone: planes and volumes have no order.
+/// A point attends to itself and to the points before it. Only for signals (N, C, W): planes and volumes have no order.
 template <bool On = true>
 struct IsCausal {};
 /// Queries and keys are turned as RotaryEmbedding1d, 2d or 3d does.
 template <int Dimensions, int Base = 10000>
 struct Rotary {};
-/// Queries and keys are normed over the channels of each head before: by LayerNorm or RMSNorm, as timm's qk_norm.
+/// Queries and keys are first normalised over the channels of each head by LayerNorm or RMSNorm, as timm's qk_norm.
 template <template <int, class> class Norm = LayerNorm>
 struct QueryKeyNorm {};
-/// How it goes where ranks share a sample (array/attention_by_heads.hpp); automatic by default.
+/// How ranks that share a sample share the work (array/attention_by_heads.hpp). The default is automatic.
 template <ContextParallel Way>
 struct ParallelBy {};
-/// Grouped queries (Ainslie et al. 2023): keys and values have Count heads, of which the heads are a multiple.
+/// Grouped queries (Ainslie et al. 2023): keys and values have Count heads. The number of heads is a multiple of Count.
 template <int Count>
 struct KeyValueHeads {};
-/// A bias that is learned for each head and each distance of two points, along all dimensions of a field of at most
-/// these extents: relative_position_bias_table ((2 E_0 - 1) (2 E_1 - 1) ..., Heads), as BEiT (Bao et al. 2022) and Swin
-/// have it. Every rank holds the table, and 4 bytes for each point.
+/// A learned bias for each head and each distance of two points along all dimensions, for fields of at most these
+/// extents: relative_position_bias_table ((2 E_0 - 1) (2 E_1 - 1) ..., Heads), as BEiT (Bao et al. 2022) and Swin have
+/// it. Every rank holds the table, and 4 bytes for each point.
 template <int... Extents>
 struct RelativeBias {};
-/// Shares of softmax are 0 with probability P (std::ratio) in training, as torch.nn.MultiheadAttention's dropout. What
-/// is dropped depends on the seed, the step, the layer and the two points, so not on the mesh.
+/// In training, each value of the softmax is set to 0 with probability P (std::ratio), as by
+/// torch.nn.MultiheadAttention's dropout. The dropped values depend on the seed, the step, the layer and the two
+/// points, but not on the mesh.
 template <class P>
 struct AttentionDropout {};
 
@@ -44,11 +45,11 @@ struct AttentionLayerOptions {
   int key_heads = 0;  ///< 0: as many as heads
   ContextParallel parallel = ContextParallel::automatic;
   std::array<int, spatial_dimensions> grid{};  ///< of relative positions
-  int grid_dimensions = 0;                     ///< 0: no bias of them
+  int grid_dimensions = 0;                     ///< 0: no such bias
   std::intmax_t dropped = 0, dropped_of = 1;   ///< the probability
 
   constexpr bool draws() const { return dropped > 0; }
-  /// Whether it goes by numbers of points that do not depend on the mesh.
+  /// Whether it needs numbers of points that do not depend on the mesh.
   constexpr bool numbers_points() const {
     return grid_dimensions > 0 || draws() || parallel == ContextParallel::deterministic;
   }

@@ -1,10 +1,10 @@
 // AvgPool2d, AvgPool3d: y[n, c, o] = mean over the window of x[n, c, o * stride - padding + i], as torch.nn.AvgPool2d
-// and 3d. Zeros of the padding count, unless CountIncludePad<false>.
+// and 3d. Zeros of the padding count in the mean, unless CountIncludePad<false>.
 //
-//   x: (N, C, H, W) -> y: (N, C, floor((H + 2 PH - KH) / SH) + 1, the same of W), and so (N, C, D, H, W); with
-//   CeilMode<> the last window may leave the field (ceil instead of floor), and counts what lies in the field or its
-//   padding. Rows that do not fill a window are not read without it, their gradient is 0. Overlapping windows (stride <
-//   kernel) and gaps (stride > kernel) too.
+//   x: (N, C, H, W) -> y: (N, C, floor((H + 2 PH - KH) / SH) + 1, the same for W); likewise (N, C, D, H, W). With
+//   CeilMode<> the last window may leave the field (ceil instead of floor). It counts the points in the field or its
+//   padding. Without CeilMode<>, rows that do not fill a window are not read, and their gradient is 0. Overlapping
+//   windows (stride < kernel) and gaps (stride > kernel) work.
 //
 //   placements of x       placements of y     forward                           backward
 //   Shard<2> and beyond   the same, derived   halo of padding before and        of y's gradient, the other way
@@ -13,8 +13,8 @@
 //   Shard<0>, Replicate   the same            nothing                           nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Accumulation: plane by plane, in row order, then times 1 / points. vjp: an input's owner adds the windows that hold
-// it.
+// Accumulation: plane by plane, in row order, then times 1 / points. vjp: the owner of an input adds the gradients of
+// the windows that contain it.
 #pragma once
 
 #include "halogen/kernels/avg_pool.hpp"

@@ -1,10 +1,10 @@
 // BatchNorm<C>: y = gamma[c] * (x - mean[c]) / sqrt(variance[c] + epsilon) + beta[c], as torch.nn.BatchNorm2d and 3d.
-// Training: mean and (biased) variance over the whole batch and the whole field, however both are cut, as
-// torch.nn.SyncBatchNorm; a step adds them to the buffers running_mean and running_var (that one divided by count - 1)
-// by momentum. Inference: by the buffers.
+// In training, mean and (biased) variance are those of the whole batch and the whole field, even if both are cut, as in
+// torch.nn.SyncBatchNorm. A step adds them by momentum to the buffers running_mean and running_var (the variance
+// divided by count - 1). In inference the norm uses the buffers.
 //
-//   x: (N, C, H, W) or (N, C, D, H, W) -> y: the same; gamma, beta and both buffers: (C); Affine<false>: gamma is 1,
-//   beta 0, and neither is there
+//   x: (N, C, H, W) or (N, C, D, H, W) -> y: the same; gamma, beta and both buffers: (C); with Affine<false> there are
+//   no gamma and beta: they are 1 and 0
 //
 //   placements of x                    placements of y   forward                               backward
 //   Shard<0>, Shard<2> and beyond      the same          all_gather of (count, mean, M2)       all_reduce of two sums
@@ -12,9 +12,10 @@
 //   Replicate                          the same          nothing                               nothing
 //   Shard<1>, Partial                  does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. Storage and accumulation as GroupNorm's: the writer of x gathers the moments, readers normalise. Samples
-// are merged in their order, then ranks. A network in an expression (value_and_grad of more than a loss) normalises by
-// the batch and leaves the buffers: it may run forward more than once a step.
+// Halo: none. Storage and accumulation as GroupNorm's: the launch that writes x gathers the moments, and the launches
+// that read x normalise. Samples are merged in their order, then ranks. A network in an expression (value_and_grad of
+// more than a loss) normalises by the batch and does not change the buffers, because it may run forward more than once
+// a step.
 #pragma once
 
 #include <ratio>
@@ -29,11 +30,11 @@ struct BatchNormConstants : Constants {
   double epsilon = 0, momentum = 0;
   bool affine = true;
 
-  /// Of the node's parameters the first buffer: behind gamma and beta.
+  /// The first buffer of the node's parameters. It comes after gamma and beta.
   constexpr int buffers() const { return affine ? 2 : 0; }
 };
 
-/// The norm's tables by the buffers.
+/// Computes the norm's tables from the buffers.
 struct FrozenBatchNorm {
   static constexpr const char *label = "halogen::batch_norm", *name = "batch norm by buffers";
   static constexpr bool common_output = false;

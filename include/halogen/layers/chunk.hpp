@@ -7,9 +7,9 @@
 //   Shard<0>, Shard<2> and beyond, Replicate the same          nothing   nothing
 //   Shard<1>, Partial                        does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. y is stored; GLU's product is made by its readers (layers/map.hpp). vjp: y's gradient, and 0 in the other
-// parts. Nothing is added, so bits do not depend on the mesh. Errors: why::groups_do_not_divide where N does not divide
-// the channels.
+// Halo: none. y is stored. The readers of a GLU compute its product (layers/map.hpp). vjp: y's gradient, and 0 in the
+// other parts. Nothing is added, so bits do not depend on the mesh. Errors: why::groups_do_not_divide if N does not
+// divide the channels.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 namespace halogen {
 namespace detail {
 
-/// Of N equal parts of the channels so many from `Begin` on.
+/// Consecutive parts of N equal parts of the channels, starting at `Begin`.
 template <int Begin, int Count, int N>
 struct ChunkOf {
   template <class S>
@@ -80,7 +80,7 @@ struct Chunk : Module<Chunk<I, N>> {
   constexpr Traced forward(Traced x) const { return detail::add_chunk<I, 1, N>(x); }
 };
 
-/// All N of them, from the first on.
+/// All N parts in order.
 template <int N>
 constexpr std::array<Traced, N> chunk(Traced x) {
   return [&]<int... I>(std::integer_sequence<int, I...>) {

@@ -1,13 +1,14 @@
-// ClassToken<C>: y[n, c] = cls_token[0, 0, c], a vector that the model learns, the same for each sample: what a vision
-// transformer attends with beside its patches and classifies (Dosovitskiy et al. 2021), under timm's name.
+// ClassToken<C>: y[n, c] = cls_token[0, 0, c], a learned vector that is the same for each sample. In a vision
+// transformer it attends together with the patches and is classified (Dosovitskiy et al. 2021). The parameter has
+// timm's name.
 //
-//   x: any value, of which the samples count -> y: a vector (N, C); cls_token: (1, 1, C)
+//   x: any value; only its number of samples is used -> y: a vector (N, C); cls_token: (1, 1, C)
 //
 //   placements of x             placements of y    forward   backward
 //   Shard<0>                    the same           nothing   cls_token's gradient in the bucket
-//   Shard<2> and beyond, other  Replicate          nothing   the same; one of the ranks that hold y counts
+//   Shard<2> and beyond, other  Replicate          nothing   the same; only one of the ranks that hold y counts
 //
-// Start: normal, of deviation 1e-6, as timm's. add_vector_row: what it is made of, for parameters of several rows.
+// Start: normal, of deviation 1e-6, as timm's. add_vector_row does the work, also for parameters of several rows.
 #pragma once
 
 #include "halogen/layers/module.hpp"
@@ -16,7 +17,7 @@
 namespace halogen {
 namespace detail {
 
-/// Of a parameter with rows of so many channels the row that each sample has.
+/// Which row of a parameter all samples get.
 struct VectorRowConstants : Constants {
   int row = 0;
 };
@@ -59,7 +60,7 @@ struct VectorRow {
 };
 
 /// A row of the calling layer's parameter `role`, whose last extent is its channels, as a vector of each of x's
-/// samples. `constants` outlive the graph.
+/// samples. `constants` must outlive the graph.
 constexpr Traced add_vector_row(Traced x, const char* role, const ParameterShape& shape,
                                 const VectorRowConstants& constants) {
   GraphDraft& graph = *x.graph;
@@ -83,7 +84,7 @@ struct ClassToken : Module<ClassToken<C>> {
   static_assert(C > 0, "a token has channels");
   constexpr Traced forward(Traced x) const { return part(x); }
 
-  /// A part of the layer that calls it, whose parameter cls_token is.
+  /// The same as a part of the layer that calls it. The parameter cls_token belongs to that layer.
   static constexpr Traced part(Traced x) {
     const ParameterShape shape{
         .shape = {1, 1, C}, .rank = 3, .start = ParameterShape::Start::normal, .deviation = 1e-6};

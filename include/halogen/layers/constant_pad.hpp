@@ -1,16 +1,16 @@
-// ConstantPad1d, 2d, 3d<Value, Points...> and ZeroPad1d, 2d, 3d<Points...>: the field and points of one value around
+// ConstantPad1d, 2d, 3d<Value, Points...> and ZeroPad1d, 2d, 3d<Points...>: the field with points of one value around
 // it, as torch.nn's. Value: a std::ratio. Points: one number, one for each dimension (depth, height, width), or two for
-// each, before and behind it.
+// each dimension, before and after the field.
 //
-//   x: (N, C, H, W) -> y: (N, C, H + points before and behind, W + ...); signals and volumes likewise
+//   x: (N, C, H, W) -> y: (N, C, H + points before and after, W + ...); signals and volumes likewise
 //
 //   placements of x          placements of y     forward and backward
-//   Shard<2> and beyond      the same, derived   halo exchanges, where y's cut is not x's
+//   Shard<2> and beyond      the same, derived   halo exchanges, if y's cut is not x's
 //   Shard<0>, Replicate      the same            nothing
 //   Shard<1>, Partial        does not compile: why::channels_are_cut, why::input_is_partial
 //
-// y is stored: a convolution that reads zeros has them without (Padding). Nothing is added, so bits do not depend on
-// the mesh. vjp: y's gradient inside the field.
+// y is stored. A convolution that needs zeros should use its own Padding, which stores nothing. Nothing is added, so
+// bits do not depend on the mesh. vjp: the part of y's gradient inside the field.
 #pragma once
 
 #include "halogen/layers/crop.hpp"

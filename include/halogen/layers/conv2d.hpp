@@ -13,11 +13,10 @@
 //   Shard<1>, Partial         does not compile: why::channels_are_cut, why::input_is_partial
 //
 // Halo per dimension: at most padding before and dilation (kernel - 1) - padding after (stencil/window.hpp); 3 x 3 (5 x
-// 5) windows that run by Winograd's tiles (stencil/winograd.hpp) up to 3 (1) more where a cut lies between two tiles,
-// across columns but where channels are few.
-// Accumulation: each output is summed whole by its owner in the order (c, i), from the bias on: bitwise the same on
-// any mesh. Weight gradients: value type within a tile of rows, double across tiles.
-// Starts as PyTorch: weight and bias uniform in +-1/sqrt(In / G KH KW).
+// 5) windows that use Winograd's tiles (stencil/winograd.hpp) need up to 3 (1) points more if a cut lies between two
+// tiles. With few channels this does not hold across columns. Accumulation: the owner computes each output as one sum
+// that starts with the bias, in the order (c, i): bitwise the same on any mesh. Weight gradients: value type within a
+// tile of rows, double across tiles. Starts as PyTorch: weight and bias uniform in +-1/sqrt(In / G KH KW).
 #pragma once
 
 #include "halogen/layers/convolution/launches.hpp"
@@ -33,8 +32,8 @@ constexpr void convolution_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, launch);
 }
 
-/// Whether its input gradients sum the weights' gradient as well (stencil/winograd.hpp): tiles of outputs on the grid
-/// of the inputs.
+/// Whether the launch of the input gradient also sums the weights' gradient (stencil/winograd.hpp). Outputs and inputs
+/// then have one grid of tiles.
 constexpr bool sums_weights_beside(const Node& node, const Value& input) {
   if (node.level != input.level || node.window[0].kernel % 2 == 0) return false;
   for (int i = 0; i < input.sources.size(); ++i) {
@@ -60,7 +59,7 @@ constexpr void convolution_vjp(Planner& planner, const Node& node) {
     sums_weights(both);
     return planner.emit_input_gradients(both);
   }
-  const bool transposed = node.window[0].transposed;  // then the points summed over are those of the input
+  const bool transposed = node.window[0].transposed;  // then the sums go over points of the input
   Launch weight = planner.launch<ConvolutionWeightGradient>(node);
   weight.read(planner.read_again(node, transposed ? Pattern::point() : Pattern::window()));
   weight.read(planner.gradient(reads, transposed ? Pattern::adjoint() : Pattern::point()));
@@ -74,7 +73,7 @@ constexpr void convolution_vjp(Planner& planner, const Node& node) {
 
 inline constexpr Operation conv2d_operation{"conv2d", convolution_forward, convolution_vjp, false, true};
 
-/// The node of a convolution with windows of so many dimensions, its level still that of x.
+/// The node of a convolution with windows of this number of dimensions. Its level is still that of x.
 template <int Dimensions>
 constexpr Node convolution_node(Traced x, const Operation& operation, int in, int out,
                                 const WindowOptions<Dimensions>& options, const ConvolutionConstants& constants) {
@@ -95,7 +94,7 @@ constexpr Node convolution_node(Traced x, const Operation& operation, int in, in
   return node;
 }
 
-/// Appends it to the graph with its parameters: the weight is (first, second, kernel...).
+/// Appends the node and its parameters to the graph. The weight is (first, second, kernel...).
 template <int Dimensions>
 constexpr Traced add_weighted(GraphDraft& graph, Node node, int first, int second) {
   ParameterShape weight{.shape = {first, second}, .rank = 2 + Dimensions, .fan_in = second};
@@ -118,7 +117,7 @@ constexpr Traced add_convolution(Traced x, const Operation& operation, const Win
 }
 
 namespace types {
-/// A convolution with windows of so many dimensions.
+/// A convolution with windows of this number of dimensions.
 template <class Self, const Operation& Op, int Dimensions, int In, int Out, class... Options>
 struct ConvolutionLayer : Module<Self> {
   static_assert(In > 0 && Out > 0, "a convolution has channels");
@@ -135,8 +134,8 @@ struct ConvolutionLayer : Module<Self> {
 
 }  // namespace detail
 
-/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0) and PaddingAfter (as many), or Same, Dilation
-/// (1), Groups (1), Boundary<Height, Width> (Zero, Zero), Bias<bool> (true).
+/// Options in any order: Kernel<H, W = H> (1), Stride (1), Padding (0) and PaddingAfter (equal), or Same, Dilation (1),
+/// Groups (1), Boundary<Height, Width> (Zero, Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
 struct Conv2d
     : detail::types::ConvolutionLayer<Conv2d<In, Out, Options...>, detail::conv2d_operation, 2, In, Out, Options...> {};

@@ -11,9 +11,10 @@
 //   Shard<1>, Partial               does not compile: why::channels_are_cut, why::input_is_partial
 //
 // Halo per dimension: at most padding before and dilation (kernel - 1) - padding after (stencil/window.hpp).
-// Accumulation: each output is summed whole by its owner, in one order: bitwise the same on any mesh. It runs as a
-// two-dimensional convolution of In * KD channels for each output plane: the planes of its window are channels
-// (kernels/views.hpp), and w is the same memory. Starts as PyTorch: weight and bias uniform in +-1/sqrt(In KD KH KW).
+// Accumulation: the owner computes each output as one sum, in one order: bitwise the same on any mesh. Each output
+// plane is computed as a two-dimensional convolution of In * KD channels: the planes of its window are channels
+// (kernels/views.hpp). The memory of w does not change. Starts as PyTorch: weight and bias uniform in +-1/sqrt(In KD KH
+// KW).
 #pragma once
 
 #include "halogen/layers/conv2d.hpp"

@@ -1,5 +1,5 @@
-// ConvTranspose2d, ConvTranspose3d: y[n, k, i * stride - padding + t * dilation] += w[c, k, t] * x[n, c, i], from
-// bias[k] on; the adjoint of Conv2d with the same window.
+// ConvTranspose2d, ConvTranspose3d: y[n, k, i * stride - padding + t * dilation] += w[c, k, t] * x[n, c, i], where y
+// starts as bias[k]. It is the adjoint of Conv2d with the same window.
 //
 //   x: (N, In, H, W)  w: (In, Out / groups, KH, KW)  bias: (Out)  ->  y: (N, Out, H', W'),
 //   H' = (H - 1) stride - 2 padding + dilation (KH - 1) + output padding + 1, as torch.nn.ConvTranspose2d. With
@@ -12,10 +12,10 @@
 //   Replicate                 Replicate             nothing                      nothing
 //   Shard<1>, Partial         does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo per dimension: the inputs that hold an output, at most (dilation (kernel - 1) - padding) / stride before and
-// padding / stride after (stencil/window.hpp); none where kernel = stride and padding = 0.
-// Accumulation: each output is gathered whole by its owner in the order (c, t), from the bias on: bitwise the same on
-// any mesh. Weight gradients as Conv2d's. Periodic only where H' = stride * H.
+// Halo per dimension: the inputs whose windows contain an output, at most (dilation (kernel - 1) - padding) / stride
+// before and padding / stride after (stencil/window.hpp); none if kernel = stride and padding = 0.
+// Accumulation: the owner gathers each output as one sum that starts with the bias, in the order (c, t): bitwise the
+// same on any mesh. Weight gradients as Conv2d's. Periodic only where H' = stride * H.
 // Starts as PyTorch: weight and bias uniform in +-1/sqrt(Out / groups KH KW).
 #pragma once
 

@@ -1,6 +1,6 @@
-// Crop2d<Top, Bottom, Left, Right>: x without so many points at each side, as torch's x[:, :, Top:-Bottom,
-// Left:-Right]; Crop1d and Crop3d the same of signals and volumes. Roll2d<Down, Right>: y[n, c, i, j] = x[n, c, (i -
-// Down) mod H, (j - Right) mod W], as torch.roll(x, (Down, Right), (2, 3)); Roll1d and Roll3d likewise.
+// Crop2d<Top, Bottom, Left, Right>: x without this many points at each side, as torch's x[:, :, Top:-Bottom,
+// Left:-Right]; Crop1d and Crop3d do the same for signals and volumes. Roll2d<Down, Right>: y[n, c, i, j] = x[n, c,
+// (i - Down) mod H, (j - Right) mod W], as torch.roll(x, (Down, Right), (2, 3)); Roll1d and Roll3d likewise.
 //
 //   Crop2d: (N, C, H, W) -> (N, C, H - Top - Bottom, W - Left - Right); Roll2d: the same extents
 //
@@ -11,7 +11,7 @@
 //   Shard<0>, Replicate   the same            nothing                            nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// A rank with no rows is refused, as on any level. y is stored. Nothing is added: bits do not depend on the mesh.
+// A rank without rows is refused, as on any level. y is stored. Nothing is added, so bits do not depend on the mesh.
 #pragma once
 
 #include <array>
@@ -77,7 +77,7 @@ struct OffsetLayer : Module<Self> {
   }
 };
 
-/// Points at each side, of depth, height and width.
+/// Points at each side of depth, height and width.
 template <class Self, int Dimensions, int... Sides>
 struct CropLayer : OffsetLayer<Self, Dimensions, crop_operation> {
   static_assert(sizeof...(Sides) == 2 * Dimensions && ((Sides >= 0) && ...),

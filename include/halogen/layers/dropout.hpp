@@ -8,10 +8,10 @@
 //   Shard<0>, Shard<2> and beyond, Replicate        the same          nothing
 //   Shard<1>, Partial                               does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. What is dropped depends on the trainer's seed, the number of the step, the layer's place in the model and
-// the value's index in the whole field, so not on the mesh. Nothing is stored for backward: it draws the same numbers.
-// A step of Trainer draws; predict and infer do not. In value_and_grad net(x) of variable parameters draws, infer does
-// not. One launch forward and one backward in training, none in inference.
+// Halo: none. The dropped values depend on the trainer's seed, the number of the step, the layer's place in the model
+// and the value's index in the whole field, but not on the mesh. Nothing is stored for backward, which draws the same
+// numbers. A step of Trainer draws; predict and infer do not. In value_and_grad, net(x) of variable parameters draws;
+// infer does not. One launch forward and one backward in training, none in inference.
 // Random numbers: Philox4x32-10 (core/philox.hpp). Srivastava et al., JMLR 15, 2014; Huang et al., ECCV 2016.
 #pragma once
 
@@ -29,7 +29,7 @@ struct DropoutConstants : Constants {
   double probability = 0;
 };
 
-/// Of the values or gradients that a launch of a layer reads, from channel `first` on.
+/// Dropout of values or gradients that a launch reads, starting at channel `first`.
 template <class S, class Reader>
 kernels::DropoutRows<S, Reader> dropout_rows(const LaunchAt<S>& at, const Reader& reader, int first) {
   const auto& of = at.node().template as<DropoutConstants>();
@@ -88,7 +88,7 @@ using types::DropoutLayer;
 
 }  // namespace detail
 
-/// P: std::ratio, the probability of 0.
+/// P: std::ratio, the probability that a value is set to 0.
 template <class P = std::ratio<1, 2>>
 struct Dropout : detail::DropoutLayer<P, kernels::DroppedUnit::point, 0> {};
 template <class P = std::ratio<1, 2>>

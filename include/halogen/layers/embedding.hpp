@@ -6,9 +6,9 @@
 //   placements of i                          placements of y   forward   backward
 //   Shard<0>, Shard<2> and beyond, Replicate the same          nothing   weight's gradient in the bucket
 //
-// Halo: none. An index outside [0, Count) yields NaN, and so does the loss of that step; its gradient goes nowhere.
-// Ranks that share a vector compute it alike, and one of them counts. Accumulation of the gradient: in double, points
-// in their order, blocks of tiles, ranks. Start: normal, of deviation 1.
+// Halo: none. An index outside [0, Count) gives NaN, and then the loss of that step is NaN too. Its gradient is not
+// added to any row. Ranks that share a vector compute the same, and only one of them counts. Accumulation of the
+// gradient: in double, over points in their order, then blocks of tiles, then ranks. Start: normal, of deviation 1.
 #pragma once
 
 #include "halogen/kernels/embedding.hpp"
@@ -33,7 +33,7 @@ struct EmbeddingForward {
 
 struct EmbeddingGradient {
   static constexpr const char *label = "halogen::embedding_gradient", *suffix = " weight gradient";
-  static constexpr std::size_t most_bytes = std::size_t{32} << 20;  ///< of the blocks' tables, where that is enough
+  static constexpr std::size_t most_bytes = std::size_t{32} << 20;  ///< limit of the blocks' tables; one may need more
 
   static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {

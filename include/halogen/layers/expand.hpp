@@ -1,5 +1,4 @@
-// expand(v, x): y[n, c, p] = v[n, c], a vector of each sample at every point of x, as torch's v[..., None,
-// None].expand.
+// expand(v, x): y[n, c, p] = v[n, c], the vector of a sample at every point of x, as torch's v[..., None, None].expand.
 //
 //   v: (N, C); x: (N, any, H, W) or (N, any, D, H, W) -> y: (N, C, H, W) or (N, C, D, H, W)
 //
@@ -7,9 +6,9 @@
 //   Replicate and Shard<2> or beyond         as x              nothing   all_reduce of N C doubles
 //   Shard<0>, Replicate                      the same          nothing   nothing
 //
-// Nothing is stored: whoever reads y reads v. A vector that scales a map: Map<Product>{}(x, expand(v, x)); one that is
-// given to a convolution beside it: concat(x, expand(v, x)).
-// Accumulation of v's gradient: in double, rows in their order, then ranks.
+// Nothing is stored: a layer that reads y reads v. To scale a map by a vector: Map<Product>{}(x, expand(v, x)). To give
+// a convolution a vector as additional channels: concat(x, expand(v, x)).
+// Accumulation of v's gradient: in double, over rows in their order, then over ranks.
 #pragma once
 
 #include "halogen/layers/upsample.hpp"

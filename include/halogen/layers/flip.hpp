@@ -7,8 +7,8 @@
 //   others                  the same          nothing
 //   Shard<1>, Partial       does not compile: why::channels_are_cut, why::input_is_partial
 //
-// y is stored. vjp: y's gradient, flipped. Nothing is added: bits do not depend on the mesh. Not captured on a device
-// (layers/function.hpp).
+// y is stored. vjp: y's gradient, flipped. Nothing is added, so bits do not depend on the mesh. Not captured on a
+// device (layers/function.hpp).
 #pragma once
 
 #include "halogen/autograd/rearranged.hpp"

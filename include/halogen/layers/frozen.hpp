@@ -1,18 +1,19 @@
-// Frozen<Layer>: Layer, whose parameters are not trained, as torch.nn.Module.requires_grad_(False). Their names are
-// those of Layer, and files hold them as they do others. Frozen<Layer, Chosen>: those alone whose names within Layer
-// Chosen takes, a lambda without captures (or a constexpr functor) that is evaluated while the program is compiled:
+// Frozen<Layer>: Layer, but its parameters are not trained, as after torch.nn.Module.requires_grad_(False). The
+// parameters keep their names, and files contain them like all others. Frozen<Layer, Chosen> freezes only the
+// parameters for whose names within Layer Chosen returns true. Chosen is a lambda without captures (or a constexpr
+// functor) that is evaluated when the program is compiled:
 //
 //   inline constexpr auto body = [](std::string_view name) { return !name.starts_with("fc."); };
 //   using Classifier = hg::Frozen<hg::ResNet<18>, body>;
 //
-// why::nothing_is_frozen where it takes none.
+// why::nothing_is_frozen: Chosen returns true for no name.
 //
-//   x -> what Layer makes of it, placed as by Layer; collectives: Layer's forward, and backward where something before
-//   it is trained
+//   x -> the output of Layer with its placements; collectives: Layer's forward, and backward if something before it is
+//   trained
 //
-// They cost nothing in training: no launch sums their gradient, no message carries it, no optimiser holds moments of
-// them, and where no parameter before them is trained no gradient is computed for what they read. A BatchNorm in it
-// goes on with its running statistics, as PyTorch's does in training.
+// Frozen parameters cost nothing in training. No launch sums their gradient, no message sends it, and no optimiser
+// holds moments for them. If no parameter before them is trained, no gradient is computed for the tensors that they
+// read. A BatchNorm in Layer still updates its running statistics, as in PyTorch in training mode.
 #pragma once
 
 #include <string_view>
@@ -22,7 +23,7 @@
 
 namespace halogen {
 
-/// Takes all names.
+/// Returns true for all names.
 struct AnyName {
   constexpr bool operator()(std::string_view) const { return true; }
 };

@@ -1,4 +1,4 @@
-// Function<F>: a function of fields in the array language as a layer of one to three values, with gradients.
+// Function<F>: a layer of one to three values that is a function of fields in the array language, with gradients.
 //
 //   struct Attend {
 //     template <class Q, class K, class V>
@@ -6,22 +6,24 @@
 //   };
 //   hg::Function<Attend>{}(q, k, v)
 //
-//   values: (N, C, H, W), or as many dimensions as the model's image has; f takes them as expressions placed as the
-//   image. Vectors (N, C), which options name: placed as the image's batch, Replicate elsewhere. At least one value has
-//   points -> y: what f makes of them, of the extents and cuts in batch and space of the first value with points, and
-//   of the first value's channels, or as many as the option Channels<C> says; with ToVector a vector (N, C)
+//   values: (N, C, H, W), or as many dimensions as the model's image has. f takes them as expressions with the
+//   placements of the image. Options name the values that are vectors (N, C): they are placed as the image's batch, and
+//   Replicate elsewhere. At least one value has points. -> y: the result of f. In batch and space it has the extents
+//   and cuts of the first value with points. It has the channels of the first value, or as many as the option
+//   Channels<C> says. With ToVector it is a vector (N, C)
 //
-//   placements: as f has them; y is placed as the image or as a vector, other results do not compile. Collectives,
-//   halo: those of f, forward once, and backward those of f once more and of its gradient. f holds no state.
-// With Draws f takes a std::optional<Generator> before the values: the random numbers of this node in this step, the
-// same forward and backward and on all ranks; none in inference.
+//   placements: as f has them; y is placed as the image or as a vector, other results do not compile. Collectives and
+//   halo: forward those of f; backward those of f again, and those of its gradient. f holds no state.
+// With Draws f takes a std::optional<Generator> before the values, for the random numbers of this node in this step. It
+// is the same forward and backward and on all ranks. In inference it is empty.
 //
-// What f sends is in dry runs where F has static TrafficUse traffic(const FunctionPlace&, bool backward).
+// Dry runs count what f sends if F has static TrafficUse traffic(const FunctionPlace&, bool backward).
 //
-// f reads the stored values and writes the stored y, without a copy; values that are normed, activated, resampled or
-// concatenated are written out first, vectors always. Backward computes f again, and all its gradients at once. Not
-// captured on a device: an expression may allocate. Errors: CollectiveError where f makes other extents;
-// why::levels_differ where values have other resolutions, or are vectors, and options do not say so.
+// f reads the stored values and writes the stored y, without a copy. Values that are normalised, activated, resampled
+// or concatenated are written out first, and so are all vectors. Backward computes f again, and all its gradients at
+// once. A Function is not captured on a device, because an expression may allocate. Errors: CollectiveError if the
+// result of f has other extents; why::levels_differ if values have other resolutions, or are vectors, and options do
+// not say so.
 #pragma once
 
 #include <bit>
@@ -46,7 +48,7 @@ struct ToVector {};
 /// Option of Function: f draws random numbers.
 struct Draws {};
 
-/// What a Function is asked of in a dry run: this rank's layout, and of each value its level and channels.
+/// What a Function knows in a dry run: this rank's layout, and the level and channels of each value.
 struct FunctionPlace {
   const Layout& layout;
   std::array<int, 3> level, channels;
@@ -55,9 +57,9 @@ struct FunctionPlace {
 namespace detail {
 
 struct FunctionOptions {
-  int channels = 0;      ///< of the result; 0: those of the first value
-  unsigned vectors = 0;  ///< a bit for each value that is one
-  unsigned apart = 0;    ///< ... whose resolution is free
+  int channels = 0;      ///< of the result; 0: as many as the first value has
+  unsigned vectors = 0;  ///< a bit for each value that is a vector
+  unsigned apart = 0;    ///< a bit for each value of any resolution
   bool to_vector = false, draws = false;
 
   template <int Count>
@@ -84,14 +86,14 @@ constexpr FunctionOptions function_options() {
   return options;
 }
 
-/// What backward has found of a node, until the last of its launches has taken its share.
+/// The gradients of a node that backward has computed, kept until the last of its launches has taken its share.
 template <class... Fields>
 struct FunctionGradients {
   std::tuple<Fields...> of;
   int launches = 0;
 };
 
-/// The generator of a node's numbers in this step, on the host; none where it does not draw.
+/// The generator of a node's random numbers in this step, on the host; empty if the node does not draw.
 inline std::optional<Generator> generator_of(const RandomStream& random) {
   if (!random.draws()) return std::nullopt;
   index_t step = 0;
@@ -100,7 +102,7 @@ inline std::optional<Generator> generator_of(const RandomStream& random) {
   return Generator{random.seed, static_cast<std::uint64_t>(step), random.stream};
 }
 
-/// The launch types of a function of so many values. Vectors: as in FunctionOptions.
+/// The launch types of a function of this number of values. Vectors: as in FunctionOptions.
 template <class F, int Values, unsigned Vectors, bool MakesVector, bool Draws>
 struct FunctionOf {
   static_assert(Vectors < (1U << Values) - 1, "TakesVectors: at least one value of a Function has points");
@@ -113,7 +115,7 @@ struct FunctionOf {
                                      typename fields_like<typename Context::field_type, S>::type>;
   using Numbers = std::make_integer_sequence<int, Values>;
 
-  /// Vectors that a reader sees, as a field.
+  /// Vectors as a launch reads them, as a field.
   template <class Field, class S, class Reader>
   static Field field_of_vectors(const LaunchAt<S>& at, const DeviceMesh<typename Field::mesh_type>& mesh, int level,
                                 int channels, const Reader& reader) {
@@ -125,7 +127,7 @@ struct FunctionOf {
     return field;
   }
 
-  /// Value I, which is the launch's operand `first` + I.
+  /// Value I. It is the launch's operand `first` + I.
   template <int I, class S, class Context>
   static auto value(const LaunchAt<S>& at, const Context& context, int first) {
     using Field = FieldIn<Context, S, is_vector(I)>;
@@ -136,7 +138,7 @@ struct FunctionOf {
       return field_over<Field>(at, context.mesh, at.tensor_of(first + I));
     }
   }
-  /// All values, from operand `first` on.
+  /// All values, starting at operand `first`.
   template <class S, class Context>
   static auto values(const LaunchAt<S>& at, const Context& context, int first) {
     return [&]<int... I>(std::integer_sequence<int, I...>) {
@@ -144,7 +146,7 @@ struct FunctionOf {
     }(Numbers{});
   }
 
-  /// What f makes of values.
+  /// The result of f for values.
   template <class S, class... E>
   static auto called(const LaunchAt<S>& at, const E&... e) {
     if constexpr (Draws)
@@ -153,7 +155,7 @@ struct FunctionOf {
       return as_expression(F{}(e...));
   }
 
-  /// Of a launch whose operands are the values from `first` on.
+  /// The place of a launch. Its operands are the values, starting at operand `first`.
   static FunctionPlace place_of(const Layout& layout, const Launch& launch, int first) {
     FunctionPlace place{layout, {}, {}};
     for (int i = 0; i < Values; ++i) {
@@ -163,7 +165,7 @@ struct FunctionOf {
     }
     return place;
   }
-  /// What f sends forward, or the gradients of it backward, as F says; nothing where it does not.
+  /// What f sends forward, or its gradients backward, as F says; nothing if F does not say it.
   static TrafficUse traffic_of(const FunctionPlace& place, bool backward) {
     if constexpr (requires { F::traffic(place, backward); })
       return F::traffic(place, backward);
@@ -202,7 +204,7 @@ struct FunctionOf {
     }
   };
 
-  /// Vectors of a field as rows, from a channel on.
+  /// Vectors of a field as rows, starting at a channel.
   template <class S, class Field>
   static auto vectors_of(const LaunchAt<S>& at, const Field& field, int first) {
     return kernels::CopyRows<S, kernels::ValueReader<S>>{
@@ -224,7 +226,7 @@ struct FunctionOf {
 
   template <int Index>
   struct Backward {
-    /// The first of a node's launches computes all: f again, then what is pulled.
+    /// The first of a node's launches computes everything: f again, then the gradients.
     static TrafficUse traffic(const Layout& layout, const Launch& launch) {
       for (const Launch& other : layout.plan().launches)
         if (other.node == launch.node && is_backward(other)) {
@@ -272,7 +274,7 @@ struct FunctionOf {
     }
   }
 
-  /// Of all values, by f once more.
+  /// The gradients of all values; computes f again.
   template <class S, class Context>
   static auto gradients(const LaunchAt<S>& at, const Context& context) {
     at.hand_over();
@@ -347,7 +349,7 @@ struct Function : Module<Function<F, Options...>> {
 
   constexpr Traced forward(Traced x) const { return (*this)(x); }
 
-  /// All with points of one resolution, unless options say otherwise: why::levels_differ.
+  /// All values have points of one resolution, unless options say otherwise: why::levels_differ.
   template <class... More>
     requires(sizeof...(More) < 3 && (std::is_same_v<More, Traced> && ...))
   constexpr Traced operator()(Traced first, More... more) const {

@@ -1,4 +1,4 @@
-// The stored tensors of a plan as fields, where they lie: what a Function's expression reads and writes.
+// The stored tensors of a plan as fields, without a copy. A Function's expression reads and writes them.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace halogen::detail {
 
-/// Fields of S placed as Image, of any channels.
+/// Fields of S with the placements of Image and any number of channels.
 template <class Image, class S>
 struct fields_like;
 template <class T, int... Extents, class MeshType, class... P, class S>
@@ -16,7 +16,7 @@ struct fields_like<Sharded<Tensor<T, Extents...>, MeshType, P...>, S> {
   using vector = Sharded<Tensor<S, dyn, dyn>, MeshType, std::conditional_t<placement_code<P> == 0, P, Replicate>...>;
 };
 
-/// Of a stored tensor of a plan.
+/// The shape of a stored tensor of a plan.
 template <class Field, class S>
 std::shared_ptr<const typename Field::Shape> shape_of_stored(const LaunchAt<S>& at,
                                                              const DeviceMesh<typename Field::mesh_type>& mesh,
@@ -25,7 +25,7 @@ std::shared_ptr<const typename Field::Shape> shape_of_stored(const LaunchAt<S>& 
   return Field::make_shape(mesh, at.layout().template field_cuts<Field::rank>(stored.level, stored.channels));
 }
 
-/// A stored tensor that lies as a field does.
+/// A stored tensor with the memory layout of a field.
 template <class Field, class S>
 Field field_over(const LaunchAt<S>& at, const DeviceMesh<typename Field::mesh_type>& mesh, TensorId tensor) {
   const TensorLayout& layout = at.layout_of(tensor);

@@ -1,12 +1,13 @@
-// What layers made of a user's functor share: the parameters that the functor names, a number for each channel each.
+// What layers with a user's functor share: the parameters that the functor names. Each has a number for each channel.
 //
 //   struct Gate {
 //     static constexpr hg::ChannelParameter parameters[] = {{"scale"}};     // optional
 //     template <class T> KOKKOS_FUNCTION T operator()(T a, T b, T scale) const { ... }
 //   };
 //
-// operator() takes the values, then the parameters. It is a template of their type: derivatives are found by calling it
-// with dual numbers (kernels/dual.hpp). It holds no state: it is made where it is called, on a device too.
+// operator() takes the values, then the parameters. It is a template of their type, because derivatives are computed by
+// calling it with dual numbers (kernels/dual.hpp). The functor holds no state: it is constructed where it is called,
+// also on a device.
 #pragma once
 
 #include <iterator>
@@ -20,7 +21,7 @@ namespace halogen {
 
 namespace detail {
 
-/// Those that an option names, 0 without.
+/// The number of channels in the option Channels; 0 without it.
 template <class... Options>
 inline constexpr int channels_named = 0;
 template <int Count, class... Options>
@@ -28,7 +29,7 @@ inline constexpr int channels_named<Channels<Count>, Options...> = Count;
 template <class Option, class... Options>
 inline constexpr int channels_named<Option, Options...> = channels_named<Options...>;
 
-/// The layer takes so many channels, 0: any number.
+/// Checks that a layer with `named` channels (0: any number) gets as many.
 constexpr void check_channels(GraphDraft& graph, int layer, int named, int have) {
   if (named != 0 && named != have) graph.refuse(Misfit::Kind::channels_differ, layer, named, have);
 }
@@ -63,7 +64,7 @@ constexpr Launch& use_channel_parameters(Launch& launch, const Node& node) {
   return launch;
 }
 
-/// The same for kernels, from a launch's use `first` on.
+/// The same for kernels, starting at a launch's use `first`.
 template <class F, class S>
 auto channel_values(const LaunchAt<S>& at, int first = 0) {
   kernels::ChannelValues<compute_type<S>, channel_parameters<F>> values;
@@ -79,7 +80,7 @@ constexpr const char* label_of(const char* otherwise) {
     return otherwise;
 }
 
-/// Whether the functor can be called with so many values and its parameters.
+/// Whether the functor can be called with this number of values and its parameters.
 template <class F, class T, int... I>
 constexpr bool callable_with(std::integer_sequence<int, I...>) {
   return requires(const F& f) { f((static_cast<void>(I), T{})...); };

@@ -1,5 +1,5 @@
-// GlobalAvgPool: y[n, c] = mean of x[n, c] over the whole field, however it is cut, as torch.nn.AdaptiveAvgPool2d(1)
-// followed by flatten(1).
+// GlobalAvgPool: y[n, c] = mean of x[n, c] over the whole field, on any cut, as torch.nn.AdaptiveAvgPool2d(1) followed
+// by flatten(1).
 //
 //   x: (N, C, H, W) or (N, C, D, H, W) -> y: a vector (N, C)
 //
@@ -8,7 +8,7 @@
 //   Shard<0>, Replicate   the same                         nothing                           nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. Accumulation: in double, rows in their order, then ranks.
+// Halo: none. Accumulation: in double, over rows in their order, then over ranks.
 #pragma once
 
 #include "halogen/layers/module.hpp"
@@ -40,7 +40,7 @@ struct GlobalAvgPoolBackward {
   }
 };
 
-/// A launch of type L reads all points, and its output is a vector.
+/// A launch of type L that reads all points and writes a vector.
 template <class L>
 constexpr void pool_to_vector(Planner& planner, const Node& node) {
   Launch launch = planner.launch<L>(node);
@@ -59,7 +59,7 @@ inline constexpr Operation global_avg_pool_operation{"global_avg_pool", pool_to_
                                                      global_avg_pool_vjp};
 
 namespace types {
-/// From a map to a vector with its channels.
+/// A layer from a map to a vector with the same channels.
 template <class Self, const Operation& Op>
 struct VectorPoolLayer : Module<Self> {
   constexpr Traced forward(Traced x) const {

@@ -1,5 +1,5 @@
 // GroupNorm: y = gamma[c] * (x - mean[n, g]) / sqrt(variance[n, g] + epsilon) + beta[c], as torch.nn.GroupNorm;
-// mean and (biased) variance over the group's channels and the *whole* field of sample n, however it is cut.
+// mean and (biased) variance are those of the group's channels and the *whole* field of sample n, on any cut.
 //
 //   x: (N, C, H, W) or (N, C, D, H, W) -> y: the same  gamma, beta: (C)
 //
@@ -8,11 +8,11 @@
 //   Shard<0>, Replicate   the same          nothing                           nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. Nothing is stored where x is one stored tensor (a convolution's or pool's output; otherwise x is written
-// out first): the writer of x gathers the moments as rows leave it, readers normalise as rows
-// enter them. Accumulation: moments per row about the row's first value, merged as (count, mean, M2) in double
-// (Chan, Golub, LeVeque 1983) in a fixed order, over ranks in rank order; no E[x^2] - E[x]^2. gamma's and beta's
-// gradients are the same sums, in the bucket.
+// Halo: none. Nothing is stored if x is one stored tensor, for example the output of a convolution or pool; otherwise x
+// is written out first. The launch that writes x gathers the moments while it writes rows, and the launches that read x
+// normalise rows while they read them. Accumulation: the moments of a row are summed about the row's first value, then
+// merged as (count, mean, M2) in double (Chan, Golub, LeVeque 1983) in a fixed order, over ranks in rank order.
+// E[x^2] - E[x]^2 is never used. The gradients of gamma and beta are the same sums, in the bucket.
 #pragma once
 
 #include <type_traits>
@@ -83,8 +83,8 @@ struct GroupNorm : Module<GroupNorm<Groups, Channels, Options...>> {
   static constexpr detail::GroupNormConstants constants{{}, Groups, epsilon};
 };
 
-/// A GroupNorm of one channel a group, as torch.nn.InstanceNorm2d and 3d: without parameters unless Affine<true> asks
-/// for them.
+/// A GroupNorm with one channel a group, as torch.nn.InstanceNorm2d and 3d. It has no parameters unless Affine<true> is
+/// given.
 template <int Channels, class... Options>
 struct InstanceNorm
     : GroupNorm<Channels, Channels,

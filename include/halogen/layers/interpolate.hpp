@@ -1,24 +1,25 @@
 // Interpolate<To, Mode, Options...>: y = x at other extents, as torch.nn.functional.interpolate, in the modes nearest,
 // nearest-exact, bilinear, trilinear and bicubic, up and down. AdaptiveAvgPool2d<H, W>, AdaptiveAvgPool3d<D, H, W>: the
-// mean over windows that differ by a point where the extents do not divide, as torch's and its mode "area".
+// mean over windows that differ by one point if the extents do not divide, as torch's layers and its mode "area".
 //
-//   To: Size<H, W>, Size<D, H, W>; ScaleFactor<S>, up by a whole number, of planes, ScaleFactor<D, H, W> of volumes;
-//   ScaleRatio<std::ratio<3, 2>>, up or down to floor(H 3 / 2), one ratio or one for each dimension, positions by the
-//   ratio as torch has them where it does not divide (across a periodic end by the extents); or
-//   interpolate_to<Mode, Options...>(x, like), the extents and cuts of a value. Modes Nearest, NearestExact, Bilinear,
-//   Trilinear, Bicubic, Area (AdaptiveAvgPool). Options: AlignCorners<> (Bilinear, Trilinear, Bicubic), Antialias<>
-//   (Bilinear, Bicubic), Boundary<...> (what linear and cubic taps read beyond the ends).
+//   To is Size<H, W>, Size<D, H, W>, or a factor. ScaleFactor<S> (planes) and ScaleFactor<D, H, W> (volumes) scale up
+//   by whole numbers. ScaleRatio<std::ratio<3, 2>> scales up or down to floor(H 3 / 2), with one ratio or one for each
+//   dimension; positions follow from the ratio as in torch (along a periodic dimension from the extents).
+//   interpolate_to<Mode, Options...>(x, like) goes to the extents and cuts of a value. Modes: Nearest, NearestExact,
+//   Bilinear, Trilinear, Bicubic, Area (AdaptiveAvgPool). Options: AlignCorners<> (Bilinear, Trilinear, Bicubic),
+//   Antialias<> (Bilinear, Bicubic), Boundary<...> (what linear and cubic taps read beyond the ends).
 //
 //   placements of x       placements of y     forward                            backward
-//   Shard<2> and beyond   the same, derived   halo: what points read across a    the same of y's gradient, the other
+//   Shard<2> and beyond   the same, derived   halo: what taps read across a      the same of y's gradient, the other
 //                                             cut                                way
 //   Shard<0>, Replicate   the same            nothing                            nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// An output of so many points is cut where its inputs are: piece [b, e) of H points holds [ceil(b h / H), ceil(e h /
-// H)). A rank that would hold none is refused, as on any level. y is stored. Upsample (layers/upsample.hpp) stores
-// nothing. Accumulation: planes and rows by their weights, then points across, in their order: bits do not depend on
-// the mesh. Weights in the value type from exact positions.
+// The cut of an output with h points follows from the cut of the input: the rank with piece [b, e) of H input points
+// has the outputs [ceil(b h / H), ceil(e h / H)). It is refused if a rank would have none, as on any level. y is
+// stored. Upsample (layers/upsample.hpp) stores nothing. Accumulation: over planes and rows times their weights, then
+// over the points of a row, in their order, so bits do not depend on the mesh. Weights are in the value type, computed
+// from exact positions.
 #pragma once
 
 #include <ratio>
@@ -51,9 +52,9 @@ struct ScaleRatio {
                 "a ratio is positive, of numbers up to 1000");
 };
 
-/// Interpolation modes beside Nearest and Bilinear.
+/// Interpolation modes in addition to Nearest and Bilinear.
 struct NearestExact {};
-struct Linear1d {};  ///< torch's mode="linear", of signals
+struct Linear1d {};  ///< torch's mode="linear", for signals
 struct Trilinear {};
 struct Bicubic {};
 struct Area {};
@@ -106,7 +107,7 @@ constexpr void sample_vjp(Planner& planner, const Node& node) {
 inline constexpr Operation interpolate_operation{"interpolate", sample_forward, sample_vjp};
 inline constexpr Operation adaptive_avg_pool_operation{"adaptive_avg_pool", sample_forward, sample_vjp};
 
-/// A mode's window of one dimension, and in how many dimensions it may be; 0: any.
+/// A mode's window in one dimension, and the number of dimensions in which the mode works; 0: any.
 template <class Mode>
 struct ModeOf;
 template <Sampling Kind, int Dimensions>
@@ -134,7 +135,7 @@ inline constexpr bool is_sampling_boundary = false;
 template <class... Edges>
 inline constexpr bool is_sampling_boundary<Boundary<Edges...>> = ((Edges::edge != Edge::odd) && ...);
 
-/// Of a node that samples: what its taps read beyond the ends.
+/// Sets what the taps of a node that samples read beyond the ends.
 template <int Dimensions, class Option>
 constexpr void set_edges(Node&, Option) {}
 template <int Dimensions, class... Edges>
@@ -182,14 +183,14 @@ constexpr Node sampling_node(Traced x, const Operation& operation, const Window&
 template <int Dimensions, class Mode, class... Options>
 constexpr Node sampling_node(Traced x, const Operation& operation) {
   Node node = sampling_node<Dimensions>(x, operation, sampling_window<Mode, Options...>());
-  constexpr Sampling sampling = ModeOf<Mode>::sampling;  // the others never read beyond an end
+  constexpr Sampling sampling = ModeOf<Mode>::sampling;  // other modes never read beyond an end
   if constexpr (sampling == Sampling::linear || sampling == Sampling::cubic)
     (set_edges<Dimensions>(node, Options{}), ...);
   node.inputs[0] = goes_on(x, node.window).node;
   return node;
 }
 
-/// Numbers of a factor; 1 of what is none.
+/// How many numbers a factor has; 1 if To is not a factor.
 template <class To>
 inline constexpr int factors_given = 1;
 template <int... Factors>
@@ -197,7 +198,7 @@ inline constexpr int factors_given<ScaleFactor<Factors...>> = static_cast<int>(s
 template <class... Ratios>
 inline constexpr int factors_given<ScaleRatio<Ratios...>> = static_cast<int>(sizeof...(Ratios));
 
-/// A ratio in the i-th dimension of a layer: outputs are up / down times as dense as inputs. 0 of what is none.
+/// A ratio in the i-th dimension of a layer: outputs are up / down times as dense as inputs. 0 if To is not a ratio.
 struct UpDown {
   int up = 0, down = 0;
 };
@@ -211,7 +212,7 @@ constexpr UpDown ratio_of(int i, ScaleRatio<Ratios...>) {
   return all[sizeof...(Ratios) == 1 ? 0 : i];
 }
 
-/// Extents that windows make of any field.
+/// The level with the given extents, for any input.
 template <int... Extents>
 constexpr int add_size(GraphDraft& graph, int parent, int, Size<Extents...>) {
   Window windows[spatial_dimensions];
@@ -219,7 +220,7 @@ constexpr int add_size(GraphDraft& graph, int parent, int, Size<Extents...>) {
   ((windows[d++].outputs = Extents), ...);
   return graph.level_through(parent, windows);
 }
-/// The extents of `up` times as many points, of every `down`-th.
+/// The level with `up` times as many points, of which every `down`-th is taken.
 template <class... Ratios>
 constexpr int add_size(GraphDraft& graph, int parent, int dimensions, ScaleRatio<Ratios...>) {
   Window up[spatial_dimensions], down[spatial_dimensions];
@@ -270,13 +271,13 @@ struct InterpolateLayer : Module<Self> {
 
 }  // namespace detail
 
-/// Of planes and volumes, by the numbers of To; one number: a factor of both dimensions of a plane, or a width.
+/// For planes and volumes, by how many numbers To has. One number: a factor of both dimensions of a plane, or a width.
 template <class To, class Mode = Nearest, class... Options>
 struct Interpolate
     : detail::types::InterpolateLayer<Interpolate<To, Mode, Options...>,
                                       detail::ModeOf<Mode>::dimensions == 1 ? 1 : detail::dimensions_of_size<To>, To,
                                       Mode, Options...> {};
-/// Of signals.
+/// For signals.
 template <class To, class Mode = Nearest, class... Options>
 struct Interpolate1d : detail::types::InterpolateLayer<Interpolate1d<To, Mode, Options...>, 1, To, Mode, Options...> {};
 
@@ -303,7 +304,7 @@ struct AdaptivePoolLayer : Module<Self> {
 };
 }  // namespace detail::types
 
-/// One extent for all dimensions, or one for each. GlobalAvgPool is what makes a vector.
+/// One extent for all dimensions, or one for each. To get a vector use GlobalAvgPool.
 template <int W>
 struct AdaptiveAvgPool1d
     : detail::types::AdaptivePoolLayer<AdaptiveAvgPool1d<W>, detail::adaptive_avg_pool_operation, Size<W>> {};

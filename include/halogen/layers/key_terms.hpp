@@ -1,4 +1,4 @@
-// What attention is told of keys beside what they are: a mask of points that take part, or a bias of their logits.
+// Additional inputs of attention about its keys: a mask of the points that take part, or a bias of their logits.
 //
 //   MultiheadAttention<C, H>{}(x, KeyMask{sea})
 #pragma once
@@ -7,9 +7,9 @@
 
 namespace halogen {
 
-/// Which keys take part: those at whose points `value`, of the keys' resolution, is not 0. Of one channel, or of one
-/// for each head. Not even NaN of other keys reaches a query; a query that sees no key has 0. Each rank holds it of all
-/// points.
+/// The keys at points where `value` is not 0 take part. `value` has the keys' resolution, and one channel or one for
+/// each head. Other keys have no effect on a query, even if they are NaN. The result of a query that sees no key is 0.
+/// Each rank holds the mask of all points.
 struct KeyMask {
   Traced value;
 };
@@ -20,7 +20,7 @@ struct KeyBias {
 
 namespace detail {
 
-/// What is told of keys beside their positions.
+/// The kind of additional input about keys.
 enum class KeyTerm { none, mask, bias };
 template <class X>
 inline constexpr KeyTerm key_term = KeyTerm::none;
@@ -28,7 +28,7 @@ template <>
 inline constexpr KeyTerm key_term<KeyMask> = KeyTerm::mask;
 template <>
 inline constexpr KeyTerm key_term<KeyBias> = KeyTerm::bias;
-/// Of one at most.
+/// The kind of the term, if there is one. At most one is allowed.
 template <class... X>
 constexpr KeyTerm term_of() {
   KeyTerm found = KeyTerm::none;

@@ -11,9 +11,9 @@
 //   Replicate                                the same          nothing   nothing
 //   Shard<1>, Partial                        does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. y is stored. vjp: from x and the gradient of y, which are normalised again; on the host one pass takes
-// the parameters' gradients too, where x is one tensor. Accumulation: kernels/layer_norm.hpp. Starts as PyTorch: gamma
-// 1, beta 0.
+// Halo: none. y is stored. vjp: from x, which is normalised again, and the gradient of y. On the host the same pass
+// takes the parameters' gradients, where x is one tensor. Accumulation: kernels/layer_norm.hpp. Starts as PyTorch:
+// gamma 1, beta 0.
 #pragma once
 
 #include <limits>
@@ -27,11 +27,11 @@ namespace halogen {
 namespace detail {
 
 struct ChannelNormConstants : Constants {
-  double epsilon = 0;  ///< 0: that of the value type
+  double epsilon = 0;  ///< 0: the epsilon of the value type
   int heads = 1;
 };
 
-/// Centred: about the mean, and with beta.
+/// Centred: with the mean subtracted, and with beta.
 template <bool Centred>
 struct ChannelNormOf {
   template <class S>
@@ -146,14 +146,14 @@ struct ChannelNormLayer : Module<Self> {
 
 }  // namespace detail
 
-/// Over the channels of each point. Epsilon: a std::ratio.
+/// The norm over the channels of each point. Epsilon: a std::ratio.
 template <int Channels, class Epsilon = std::ratio<1, 100000>>
 struct LayerNorm : detail::types::ChannelNormLayer<LayerNorm<Channels, Epsilon>, Channels, Epsilon, true> {};
-/// Epsilon: a std::ratio; 0 that of the value type, as PyTorch's default.
+/// Epsilon: a std::ratio; 0: the epsilon of the value type, PyTorch's default.
 template <int Channels, class Epsilon = std::ratio<0>>
 struct RMSNorm : detail::types::ChannelNormLayer<RMSNorm<Channels, Epsilon>, Channels, Epsilon, false> {};
 
-/// Over the Channels of each of Heads at each point.
+/// The norm over the Channels of each head at each point.
 template <int Heads, int Channels, class Epsilon = std::ratio<1, 100000>>
 struct LayerNormOfHeads
     : detail::types::ChannelNormLayer<LayerNormOfHeads<Heads, Channels, Epsilon>, Channels, Epsilon, true, Heads> {};

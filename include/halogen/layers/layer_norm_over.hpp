@@ -8,8 +8,8 @@
 //   Shard<0>, Replicate      the same          nothing                  the bucket
 //   Shard<1>, Partial        does not compile: why::channels_are_cut, why::input_is_partial
 //
-// It is GroupNorm<1, C, Affine<false>> and then w x + b: two stored fields. Where the tables lie, accumulation:
-// layers/point_parameters.hpp. Starts as PyTorch: weight 1, bias 0. Errors: as PositionEmbedding's.
+// It is GroupNorm<1, C, Affine<false>> followed by w x + b: two stored fields. layers/point_parameters.hpp describes
+// the memory of the tables and the accumulation. Starts as PyTorch: weight 1, bias 0. Errors: as PositionEmbedding's.
 #pragma once
 
 #include "halogen/layers/group_norm.hpp"

@@ -1,5 +1,5 @@
-// Linear<In, Out>: y[n, k, p] = bias[k] + sum over c of w[k, c] * x[n, c, p], as torch.nn.Linear, of the channels: of a
-// vector (N, In), or of each point of a map, which torch.nn.Linear takes with its channels last.
+// Linear<In, Out>: y[n, k, p] = bias[k] + sum over c of w[k, c] * x[n, c, p], as torch.nn.Linear. It works on the
+// channels of a vector (N, In), or of each point of a map. (torch.nn.Linear takes a map with channels last.)
 //
 //   x: (N, In) or (N, In, H, W) or (N, In, D, H, W) -> y: the same with Out; w: (Out, In), bias: (Out)
 //
@@ -7,8 +7,8 @@
 //   Shard<0>, Shard<2> and beyond, Replicate        the same          nothing   weights' gradient in the bucket
 //   Shard<1>, Partial                               does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. Ranks that share a vector compute it alike, and one of them counts towards the weights' gradient.
-// Accumulation and start as Conv2d's with a window of one point.
+// Halo: none. Ranks that share a vector compute the same result, and only one of them contributes to the weights'
+// gradient. Accumulation and start as Conv2d's with a window of one point.
 #pragma once
 
 #include "halogen/layers/conv2d.hpp"

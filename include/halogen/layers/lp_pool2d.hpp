@@ -1,6 +1,6 @@
 // LpPool2d<P, Size>, LpPool3d: y[n, c, o] = (sum over the window of x^P)^(1 / P), as torch.nn.LpPool2d: a map, an
-// average pool, and a map, whose contracts hold. P = 1: the sum, with its sign. NaN, as PyTorch's: the gradient where
-// the sum is 0 and P is not 1, and of an odd P beyond 1 the root of a negative sum.
+// average pool and a map; their contracts hold. With P = 1 it is the sum, with its sign. As in PyTorch, the gradient is
+// NaN if the sum is 0 and P is not 1, and the value is NaN if P > 1 is odd and the sum is negative.
 #pragma once
 
 #include "halogen/layers/avg_pool2d.hpp"
@@ -43,7 +43,7 @@ template <int P, class Pool>
 using LpPool = Sequential<Map<PowerOf<P>>, Pool, Map<RootOf<P, lp_points<P, Pool>>>>;
 
 constexpr int to_power(int base, int exponent) { return exponent == 0 ? 1 : base * to_power(base, exponent - 1); }
-/// What stands beyond the edge of the powers where Edge does of x; an option of the pool for one of the layer.
+/// The edge of the field of powers that corresponds to an edge of x, and likewise the options.
 template <int P, class Edge>
 struct edge_of_powers {
   using type = Edge;

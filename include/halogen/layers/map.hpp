@@ -1,4 +1,4 @@
-// Map<F>: y[n, c, p] = f(a[n, c, p], scale[c]...), or of two or three values of one shape, f(a, b, scale[c]...). f is a
+// Map<F>: y[n, c, p] = f(a[n, c, p], scale[c]...), or f(a, b, scale[c]...) of two or three values of one shape. f is a
 // functor (layers/functor.hpp).
 //
 //   (N, C, H, W) or (N, C, D, H, W), up to three of them -> the same; parameters: (C), as many as F names
@@ -8,10 +8,10 @@
 //   Replicate                   the same          nothing   nothing
 //   Shard<1>, Partial           does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. Nothing is stored, and no launch runs, where convolutions alone read it: they compute it as rows enter
-// them. Else one launch writes it. vjp: one launch for each input, g times the partial derivative by dual numbers, and
-// one for each parameter. Accumulation of a parameter's gradient: value type within a row, double across rows and
-// tiles.
+// Halo: none. If only convolutions read y, nothing is stored and no launch runs: the convolutions compute y while they
+// read rows. Otherwise one launch writes y. vjp: one launch for each input, which computes g times the partial
+// derivative by dual numbers, and one launch for each parameter. Accumulation of a parameter's gradient: value type
+// within a row, double across rows and tiles.
 #pragma once
 
 #include "halogen/layers/functor.hpp"
@@ -19,7 +19,7 @@
 namespace halogen {
 namespace detail {
 
-/// The launch types of a map, and what makes its readers.
+/// The launch types of a map, and the functions that make its readers.
 template <class F, int Inputs>
 struct MapOf {
   static constexpr int parameters = channel_parameters<F>;
@@ -34,12 +34,12 @@ struct MapOf {
     reader.depth = reader.inputs[0].depth;
     return reader;
   }
-  /// As the windows of a launch that computes the map read it.
+  /// The reader for the windows of a launch that computes the map itself.
   template <class S>
   static auto reader(const LaunchAt<S>& at, std::array<ValueId, 3> inputs, int first_use, const Node* windows) {
     return reader_of<F>(at, inputs, first_use, windows);
   }
-  /// Point by point; the values are operands from `first` on.
+  /// The reader of single points. The values are the operands starting at `first`.
   template <class G, class S>
   static auto own_reader(const LaunchAt<S>& at, int first) {
     std::array<ValueId, 3> inputs;
@@ -56,7 +56,7 @@ struct MapOf {
     }
   };
 
-  /// With respect to value Index, or to a parameter behind the values.
+  /// The derivative with respect to value Index. Indices after those of the values are parameters.
   template <int Index, class S>
   static auto slope(const LaunchAt<S>& at) {
     const auto partial = own_reader<PartialOf<F, Index>>(at, 1);
@@ -121,14 +121,14 @@ struct Map : Module<Map<F, Options...>> {
 
   constexpr Traced forward(Traced x) const { return add(x.graph->next_layer(), x); }
 
-  /// All of the same channels and resolution; others do not compile: why::channels_differ, why::levels_differ.
+  /// All values must have the same channels and resolution: why::channels_differ, why::levels_differ.
   template <std::same_as<Traced>... More>
     requires(sizeof...(More) == 1 || sizeof...(More) == 2)
   constexpr Traced operator()(Traced a, More... more) const {
     PathStep& parent = a.graph->path.back();
     return Module<Map>::call(Beside<More...>{{more...}}, {Map::module_name(), parent.children++}, a);
   }
-  /// The same as a part of the layer that calls it: its parameters are that layer's own.
+  /// The same as a part of the layer that calls it. The parameters belong to that layer.
   template <std::same_as<Traced>... More>
   static constexpr Traced part(Traced a, More... more) {
     return add(a.graph->next_layer(), a, more...);

@@ -3,7 +3,7 @@
 //
 //   Shapes, placements, cost and vjp: Map<F>. Where a formula has a kink, the derivative there is PyTorch's.
 //
-// Those that readers compute in vectors, such as ReLU, GELU and SiLU, have files of their own.
+// Functions that readers compute in vectors, such as ReLU, GELU and SiLU, have their own files.
 #pragma once
 
 #include <ratio>

@@ -1,8 +1,9 @@
 // MaxPool2d: y[n, c, o] = max over the window of x[n, c, o * stride - padding + i * dilation], as torch.nn.MaxPool2d;
-// what padding adds is never the largest.
+// padding is never the largest value.
 //
-//   x: (N, C, H, W) -> y: (N, C, floor((H + 2 PH - DH (KH - 1) - 1) / SH) + 1, the same of W); rows that do not fill a
-//   window are not read, their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride > kernel) too.
+//   x: (N, C, H, W) -> y: (N, C, floor((H + 2 PH - DH (KH - 1) - 1) / SH) + 1, the same for W). Rows that do not fill a
+//   window are not read, and their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride > kernel)
+//   work.
 //
 //   placements of x       placements of y     forward                           backward
 //   Shard<2>, Shard<3>    the same, derived   halo of padding before and         of y's gradient, the other way, and of
@@ -12,7 +13,7 @@
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
 // vjp: the gradient of each output goes to the first largest input of its window, row by row, as PyTorch's; the
-// owner of an input gathers from all windows that hold it (no halo_reduce).
+// owner of an input gathers from all windows that contain it (no halo_reduce).
 #pragma once
 
 #include "halogen/kernels/max_pool.hpp"
@@ -55,7 +56,7 @@ constexpr void max_pool_vjp(Planner& planner, const Node& node) {
 
 inline constexpr Operation max_pool2d_operation{"max_pool2d", max_pool_forward, max_pool_vjp};
 
-/// A pool's windows: without stride of its own it steps by its kernel.
+/// A pool's windows. The default of the stride is the kernel.
 template <int Dimensions, class... Options>
 constexpr WindowOptions<Dimensions> pool_options() {
   WindowOptions<Dimensions> options = window_options<Dimensions, Options...>();
@@ -64,8 +65,8 @@ constexpr WindowOptions<Dimensions> pool_options() {
   return options;
 }
 
-/// Whether they are what a pool can do: no bias or groups, and at most half the kernel of padding
-/// (PyTorch's limit): so that every window has a point of the field, but for dilated ones, whose maximum may be -inf.
+/// Whether a pool can have these options: no bias or groups, and padding of at most half the kernel (PyTorch's limit).
+/// So every window has a point of the field. Dilated windows may have none; their maximum is then -inf.
 template <int Dimensions>
 constexpr bool pools(const WindowOptions<Dimensions>& options, bool dilates) {
   bool pools = options.pads_both_ends_alike() && !options.has_bias && options.groups == 1 && !options.to_skip &&
@@ -88,12 +89,12 @@ constexpr Traced add_pool(Traced x, const Operation& operation, const WindowOpti
   node.inputs[0] = x.node;
   node.channels = (*x).channels;
   for (int d = 0; d < spatial_dimensions; ++d) node.window[d] = options.window[d];
-  read_padded(x, node, options, false);  // a maximum's own padding is never the largest, a mean's may not count
+  read_padded(x, node, options, false);  // a maximum ignores its padding, a mean may not count it
   return {&graph, graph.add(node)};
 }
 
 namespace types {
-/// A maximum pool with windows of so many dimensions.
+/// A maximum pool with windows of this number of dimensions.
 template <class Self, const Operation& Op, int Dimensions, class... Options>
 struct MaxPoolLayer : Module<Self> {
   static constexpr auto options = pool_options<Dimensions, Options...>();

@@ -1,9 +1,9 @@
 // MaxPool3d: y[n, c, o] = max over the window of x[n, c, o * stride - padding + i * dilation], as torch.nn.MaxPool3d;
-// what padding adds is never the largest.
+// padding is never the largest value.
 //
-//   x: (N, C, D, H, W) -> y: (N, C, floor((D + 2 PD - DD (KD - 1) - 1) / SD) + 1, and so H and W); planes and rows that
-//   do not fill a window are not read, their gradient is 0. Overlapping windows (stride < kernel) and gaps (stride >
-//   kernel) too.
+//   x: (N, C, D, H, W) -> y: (N, C, floor((D + 2 PD - DD (KD - 1) - 1) / SD) + 1, and so H and W). Planes and rows that
+//   do not fill a window are not read, and their gradient is 0. Overlapping windows (stride < kernel) and gaps
+//   (stride > kernel) work.
 //
 //   placements of x                 placements of y     forward                            backward
 //   Shard<2>, Shard<3>, Shard<4>    the same, derived   halo of padding before and          the same of y's gradient,
@@ -13,7 +13,7 @@
 //   Shard<1>, Partial               does not compile: why::channels_are_cut, why::input_is_partial
 //
 // vjp: the gradient of each output goes to the first largest input of its window, plane by plane and row by row, as
-// PyTorch's; the owner of an input gathers from all windows that hold it (no halo_reduce).
+// PyTorch's; the owner of an input gathers from all windows that contain it (no halo_reduce).
 #pragma once
 
 #include "halogen/layers/max_pool2d.hpp"

@@ -17,7 +17,7 @@ namespace halogen {
 template <class Derived>
 struct Module {
   constexpr auto operator()(Traced x) const { return call(static_cast<const Derived&>(*this), step_below(x), x); }
-  /// Of several values, or of indices. A layer returns a Traced, or an array or a tuple of them.
+  /// The call with several values, or with indices. A layer returns a Traced, or an array or a tuple of them.
   template <class First, class... More>
   constexpr auto operator()(First x, More... more) const {
     return call(static_cast<const Derived&>(*this), step_below(x), x, more...);
@@ -41,15 +41,15 @@ struct Module {
   }
 };
 
-/// A layer or a composition of layers: anything with `constexpr Traced forward(Traced) const`, written as a
-/// template or not. A struct with layers as members and a templated forward() is one. One that takes more says which
-/// (graph/inputs.hpp).
+/// A layer or a composition of layers: anything with `constexpr Traced forward(Traced) const`, as a template or not. A
+/// struct with layers as members and a templated forward() is one. A model that takes more than an image declares its
+/// inputs (graph/inputs.hpp).
 template <class Layer>
 concept Model = requires(const Layer& layer, Traced x) {
   { layer.forward(x) } -> std::convertible_to<Traced>;
 };
 
-/// Appends a layer that keeps channels and resolution and has no parameters: what a layer of one's own begins as.
+/// Appends a layer that keeps channels and resolution and has no parameters. Your own layer can start from this.
 constexpr Traced add_layer(Traced x, const Operation& operation, const Constants* constants = nullptr) {
   Node node;
   node.operation = &operation;
@@ -61,7 +61,7 @@ constexpr Traced add_layer(Traced x, const Operation& operation, const Constants
   return {x.graph, x.graph->add(node)};
 }
 
-/// Layers one after the other; children are named by position as in PyTorch.
+/// Layers one after the other. Children are named by position, as in PyTorch.
 template <class... Layers>
 struct Sequential : Module<Sequential<Layers...>> {
   constexpr Traced forward(Traced x) const {
@@ -71,8 +71,9 @@ struct Sequential : Module<Sequential<Layers...>> {
   }
 };
 
-/// Names a child, and with it its parameters: Named<"head", Conv2d<16, 1, Kernel<1>>> -> head.weight, head.bias. Called
-/// twice by its parent, it has one set of them. Children without a name are named, and have their own, at each call.
+/// Names a child, and with it its parameters: Named<"head", Conv2d<16, 1, Kernel<1>>> -> head.weight, head.bias. If its
+/// parent calls it twice, both calls share the parameters. Children without a name get a new name and new parameters at
+/// each call.
 template <fixed_string Name, class Layer>
 struct Named : Module<Named<Name, Layer>> {
   static constexpr std::string_view module_name() { return Name.view(); }
@@ -100,8 +101,8 @@ inline constexpr Operation concat_operation{"concat", concat_forward, no_vjp};
 
 }  // namespace detail
 
-/// a beside b along the channels, (N, Ca + Cb, H, W) or (N, Ca + Cb, D, H, W): two reads of whoever reads it next, no
-/// copy, no communication. Both of the same resolution; other combinations do not compile (why::levels_differ).
+/// a and b one after the other along the channels, (N, Ca + Cb, H, W) or (N, Ca + Cb, D, H, W). The next layer reads
+/// both tensors; there is no copy and no communication. Both must have the same resolution (why::levels_differ).
 constexpr Traced concat(Traced a, Traced b) {
   GraphDraft& graph = *a.graph;
   Node node;
@@ -115,7 +116,7 @@ constexpr Traced concat(Traced a, Traced b) {
   return {&graph, graph.add(node)};
 }
 
-/// x beside Inner(x): (N, C, H, W) -> (N, C + C_inner, H, W), or with depth. UpsampleToSkip inside returns to x's
+/// concat(x, Inner(x)): (N, C, H, W) -> (N, C + C_inner, H, W), or with depth. UpsampleToSkip inside returns to x's
 /// extents and cuts.
 template <class Inner>
 struct SkipConcat : Module<SkipConcat<Inner>> {

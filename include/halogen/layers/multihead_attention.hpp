@@ -5,15 +5,16 @@
 //
 //   x: (N, C, H, W), (N, C, W) or (N, C, D, H, W) -> y: the same; parameters: qkv.weight (3 C, C), qkv.bias (3 C),
 //   proj.weight (C, C), proj.bias (C); with QueryKeyNorm also q_norm.weight, k_norm.weight (C / Heads), and their bias;
-//   with KeyValueHeads<G> qkv makes C + 2 G C / Heads channels: keys and values have G heads, each seen by Heads / G
+//   with KeyValueHeads<G> qkv makes C + 2 G C / Heads channels: keys and values have G heads, shared by Heads / G each
 //
-// MultiheadAttention{}(x, t, ...): of the points of x and of tokens t, vectors (N, C) such as a class token or
-// registers. Each attends to all points and tokens, by the same weights -> an array of as many values, x's first.
-// Rotary turns points alone. No IsCausal. Beside the ring three small all_reduces forward (layers/attend_together.hpp).
+// MultiheadAttention{}(x, t, ...) takes the points of x and tokens t, vectors (N, C) such as a class token or
+// registers. Each attends to all points and tokens, with the same weights. -> an array of as many values; the first
+// belongs to x. Rotary turns only points. IsCausal is not allowed. In addition to the ring, forward needs three small
+// all_reduces (layers/attend_together.hpp).
 //
-// CrossAttention<Channels, Heads, Context>: the same with queries of x and keys and values of a second value of any
-// resolution, of Context channels: (q, kv)(x, z); parameters: q.weight (C, C), kv.weight (2 C, Context), and their
-// bias. Attend<Heads>: attention alone, (N, 3 C, ...) -> (N, C, ...), query, key and value in this order.
+// CrossAttention<Channels, Heads, Context>: the same with queries from x, and keys and values from a second value z of
+// any resolution with Context channels. Parameters: q.weight (C, C), kv.weight (2 C, Context), and their biases.
+// Attend<Heads>: attention without the linear layers, (N, 3 C, ...) -> (N, C, ...), query, key and value in this order.
 //
 //   placements of x        placements of y   forward                        backward
 //   Shard<2> and beyond    the same          keys and values round the ring twice round the ring; the bucket
@@ -21,13 +22,14 @@
 //   Shard<0>, Replicate    the same          nothing                        the bucket
 //   Shard<1>, Partial      does not compile: why::channels_are_cut, why::input_is_partial
 //
-// With a KeyMask or KeyBias (layers/key_terms.hpp) as another argument keys are left out, or their logits changed: each
-// rank sends its part of it to the others. RelativeBias: its table's gradient is summed by one all_reduce.
+// A KeyMask or KeyBias (layers/key_terms.hpp) as another argument leaves out keys, or changes their logits. Each rank
+// sends its part of the mask or bias to the others. The gradient of RelativeBias's table is summed by one all_reduce.
 //
-// A point has no position unless Rotary, RelativeBias or what is added before gives it one. The points of a rank are
-// its part of the sequence, so nothing is gathered or renumbered, whatever is cut. Halo: none. Backward computes
-// attention again (docs/extending.md, Function). Accumulation: docs/attention.md. Errors: why::groups_do_not_divide
-// where heads do not divide channels; why::rank_differs where IsCausal or Rotary do not fit the field's dimensions.
+// Attention does not know positions of points, unless Rotary, RelativeBias or an embedding that was added before
+// provides them. The points of a rank are its part of the sequence, so nothing is gathered or renumbered on any cut.
+// Halo: none. Backward computes attention again (docs/extending.md, Function). Accumulation: docs/attention.md. Errors:
+// why::groups_do_not_divide if heads do not divide channels; why::rank_differs if IsCausal or Rotary do not fit the
+// field's dimensions.
 #pragma once
 
 #include <array>
@@ -60,7 +62,7 @@ struct MultiheadAttention : Module<MultiheadAttention<Channels, Heads, Options..
   Named<"qkv", Linear<Channels, Channels / Heads * Attending::all, WithBias>> qkv;
   Named<"proj", Linear<Channels, Channels>> proj;
 
-  /// Of all keys, or those that a KeyMask or KeyBias tells of.
+  /// Attention to all keys, or with a KeyMask or KeyBias.
   template <detail::TellsOfKeys... Terms>
   constexpr Traced forward(Traced x, Terms... terms) const {
     Attending::check(x, Channels);
@@ -69,7 +71,7 @@ struct MultiheadAttention : Module<MultiheadAttention<Channels, Heads, Options..
     return proj(Attending::of(normed, terms...));
   }
 
-  /// Of points and tokens.
+  /// Attention of points and tokens.
   template <class... More>
     requires(std::is_same_v<More, Traced> && ...)
   constexpr std::array<Traced, 2 + sizeof...(More)> forward(Traced x, Traced token, More... more) const {
@@ -86,7 +88,7 @@ struct MultiheadAttention : Module<MultiheadAttention<Channels, Heads, Options..
   }
 };
 
-/// The same options; Bias is that of q and kv.
+/// The same options. Bias belongs to q and kv.
 template <int Channels, int Heads, int Context = Channels, class... Options>
 struct CrossAttention : Module<CrossAttention<Channels, Heads, Context, Options...>> {
   using Attending = detail::Attending<Heads, Options...>;

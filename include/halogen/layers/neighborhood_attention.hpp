@@ -14,21 +14,22 @@
 //   Replicate             the same          nothing               nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// NeighborhoodAttend1d, 2d, 3d<Heads, options> is attention alone: (N, 3 C, ...) -> (N, C, ...), query, key and value
-// in this order, each heads by features. What is normed, activated, resampled or concatenated before it is written out.
+// NeighborhoodAttend1d, 2d, 3d<Heads, options> is attention without the linear layers: (N, 3 C, ...) -> (N, C, ...),
+// query, key and value in this order, each heads by features. An input that is normalised, activated, resampled or
+// concatenated is written out first.
 //
-// Windows: `kernel` points, each `dilation` away from the next, kernel / 2 of them before the point. Where the field
-// ends, the window is moved until it stays inside. Causal<true>: it holds the point and those before it. Periodic: it
-// goes on at the other end.
+// Windows have `kernel` points, each `dilation` away from the next, and kernel / 2 of them before the point. At an end
+// of the field the window is moved until it is inside. With Causal<true> it has the point and the points before it. In
+// a Periodic dimension it continues at the other end.
 //
-// Halo: dilation (kernel / 2) before and dilation ((kernel - 1) / 2) after, and up to dilation (kernel - 1) within half
-// a kernel of an end (stencil/neighborhood.hpp).
+// Halo: dilation (kernel / 2) before and dilation ((kernel - 1) / 2) after, and up to dilation (kernel - 1) for points
+// within half a kernel of an end (stencil/neighborhood.hpp).
 //
-// vjp: each point gathers, as a query from its window, as a key from the queries that see it (no halo_reduce). One
-// launch before it computes the softmax's sums again, so that forward keeps nothing but qkv and o.
+// vjp: each point gathers, as a query from its window, as a key from the queries that see it (no halo_reduce). Before
+// that, one launch computes the softmax's sums again, so forward keeps only qkv and o.
 //
-// Accumulation: kernels/neighborhood_attention.hpp. Errors: CollectiveError where an extent is smaller than kernel *
-// dilation; why::groups_do_not_divide where heads do not divide channels.
+// Accumulation: kernels/neighborhood_attention.hpp. Errors: CollectiveError if an extent is smaller than kernel *
+// dilation; why::groups_do_not_divide if heads do not divide channels.
 #pragma once
 
 #include <cmath>
@@ -41,7 +42,8 @@
 
 namespace halogen {
 
-/// Neighbourhoods that hold no point behind their own: of all dimensions, or one for each. Causal<true, false>.
+/// Neighbourhoods without points after the query's own point. One value for all dimensions, or one for each:
+/// Causal<true, false>.
 template <bool... On>
 struct Causal {};
 
@@ -61,8 +63,8 @@ struct NeighborhoodForm {
   }
 };
 
-/// A window that is moved so that it stays inside has room there; a periodic one holds each point once. Shifted windows
-/// that divide a periodic field fill it.
+/// Check that a window fits into the field if it is moved, that a periodic window has each point at most once, and that
+/// shifted windows divide a periodic field.
 void check_neighborhood(const Node& node, int dimension, index_t extent);
 void check_division(const Node& node, int dimension, index_t extent);
 
@@ -158,7 +160,7 @@ struct NeighborhoodLaunches {
 /// The gradient of the bias's table: each rank sums over its own queries.
 struct BiasGradient : NeighborhoodForm {
   static constexpr const char *label = "halogen::window_bias_gradient", *suffix = " bias gradient";
-  static constexpr std::size_t most_bytes = std::size_t{32} << 20;  ///< of the blocks' tables, where that is enough
+  static constexpr std::size_t most_bytes = std::size_t{32} << 20;  ///< limit of the blocks' tables; one may need more
 
   static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
@@ -177,7 +179,7 @@ struct BiasGradient : NeighborhoodForm {
   }
 };
 
-/// Neighbourhoods are of a stored tensor as it was written: kernels read each point many times.
+/// Neighbourhoods read a stored tensor without norm or activation, because kernels read each point many times.
 constexpr void store_for_neighbors(Planner& planner, const Node& node) {
   const Value value = planner.value_of(node.inputs[0]);
   const Source& source = value.sources[0];
@@ -187,7 +189,7 @@ constexpr void store_for_neighbors(Planner& planner, const Node& node) {
 
 inline constexpr Operation store_for_neighbors_operation{"store", store_for_neighbors, no_vjp};
 
-/// x for a layer that reads it so.
+/// x for a layer that reads neighbourhoods.
 constexpr Traced stands(Traced x) {
   Node node;
   node.operation = &store_for_neighbors_operation;
@@ -211,8 +213,8 @@ constexpr void neighborhood_forward(Planner& planner, const Node& node) {
   planner.emit_forward(node, launch.read(planner.read(node, Pattern::window())));
 }
 
-/// qkv is read by two patterns, so that its halo is the hull of both: as keys of a point's window, and as the queries
-/// that see it.
+/// qkv is read with two patterns: the keys of a point's window, and the queries that see a point. So its halo is the
+/// hull of both.
 template <bool Biased>
 constexpr void neighborhood_vjp(Planner& planner, const Node& node) {
   ActivationId reads = planner.gradient_of(node);
@@ -312,7 +314,7 @@ struct NeighborhoodAttendLayer : Module<Self> {
   }
 };
 
-/// Qkv, Project: of each point.
+/// Qkv and Project: layers that work on each point.
 template <class Self, int Dimensions, int Heads, class Qkv, class Project, class... Options>
 struct NeighborhoodAttentionLayer : Module<Self> {
   using Of = NeighborhoodOf<Dimensions, Heads, Options...>;
@@ -339,7 +341,7 @@ template <int Heads, class... Options>
 struct NeighborhoodAttend3d
     : detail::types::NeighborhoodAttendLayer<NeighborhoodAttend3d<Heads, Options...>, 3, Heads, Options...> {};
 
-/// The same with its projections. One option more: Bias<bool> (true), of qkv.
+/// The same with the linear layers. One more option: Bias<bool> (true), of qkv.
 template <int Channels, int Heads, class... Options>
 struct NeighborhoodAttention1d
     : detail::types::NeighborhoodAttentionLayer<

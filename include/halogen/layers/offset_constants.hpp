@@ -1,16 +1,16 @@
-// What operations know that read a field at a constant distance: crops, rolls, pads of a constant.
+// Constants of operations that read a field at a constant distance: crops, rolls, constant pads.
 #pragma once
 
 #include "halogen/graph/graph.hpp"
 
 namespace halogen::detail {
 
-/// Output o reads input o + offset of the inputs that its window holds.
+/// Output o reads the input o + offset, if its window contains it.
 struct OffsetConstants : Constants {
   int offset[spatial_dimensions] = {};
 };
 
-/// Outputs whose window holds no input have the value.
+/// Outputs whose window contains no input have this value.
 struct ConstantPadConstants : OffsetConstants {
   double value = 0;
 };

@@ -1,12 +1,12 @@
-// ReflectionPad2d<P>, ReplicationPad2d<P>, CircularPad2d<P> and their 3d: the field and P points more on either side,
-// as torch.nn's. Also what windows read beyond an edge with Boundary<Reflect, ReplicateEdge>, and, where they do not
-// keep the extents, with Periodic.
-//   reflect:    y[i] = x[-(i - P)] before the field, x[2 (H - 1) - (i - P)] behind it; P < H
-//   replicate:  y[i] = x[0] before, x[H - 1] behind
+// ReflectionPad2d<P>, ReplicationPad2d<P>, CircularPad2d<P> and their 3d: the field with P more points on either side,
+// as torch.nn's. Windows with Boundary<Reflect, ReplicateEdge> use the same code, and windows with Periodic if they do
+// not keep the extents.
+//   reflect:    y[i] = x[-(i - P)] before the field, x[2 (H - 1) - (i - P)] after it; P < H
+//   replicate:  y[i] = x[0] before, x[H - 1] after
 //   circular:   y[i] = x[(i - P) mod H]; P <= H
 //
-//   x: (N, C, H, W) -> y: (N, C, H + 2 PH, W + 2 PW), or with other numbers before and behind; each piece its points,
-//   the first and the last what is padded; (N, C, D, H, W) likewise
+//   x: (N, C, H, W) -> y: (N, C, H + 2 PH, W + 2 PW), or with other numbers before and after. Each piece keeps its
+//   points; the first and the last piece also get the padded points. (N, C, D, H, W) likewise
 //
 //   placements of x          placements of y   forward and backward
 //   Shard<2> and beyond      the same          nothing, but where a piece has at most P points, and what a reader's own
@@ -14,10 +14,10 @@
 //   Shard<0>, Replicate      the same          nothing
 //   Shard<1>, Partial        does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Nothing is copied: readers look images up, behind norm and activation. Of a concatenation the parts that are
-// upsampled or padded already are written out, each alone. vjp: the gradient of the padded field is stored by its
-// writer, then each point adds its images to its own, by its owner. Errors: CollectiveError where P >= H of a
-// reflection, P > H of a circle.
+// Nothing is copied: readers look up images and apply norm and activation to them. If parts of a concatenation are
+// upsampled or padded already, each such part is written out. vjp: the launch that computes the gradient of the padded
+// field stores it. Then the owner of each point adds the gradients of its images. Errors: CollectiveError if P >= H for
+// a reflection, or P > H for a circular pad.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,7 @@ constexpr void pad_forward(Planner& planner, const Node& node) {
 
 inline constexpr Operation pad_operation{"pad", pad_forward, no_vjp};
 
-/// A node with what those of the windows do that reflect or replicate.
+/// A node with the paddings of those windows that reflect, replicate or are circular.
 constexpr Node images_in(const Window (&windows)[spatial_dimensions]) {
   Node node;
   for (int d = 0; d < spatial_dimensions; ++d)
@@ -60,7 +60,7 @@ constexpr Node images_in(const Window (&windows)[spatial_dimensions]) {
   return node;
 }
 
-/// x seen through those of the windows that pad: x itself where none does. Readers of the same pad share it.
+/// x padded by those of the windows that pad; x itself if none does. Readers of the same pad share it.
 constexpr Traced pad(Traced x, const Window (&windows)[spatial_dimensions], int layer) {
   GraphDraft& graph = *x.graph;
   Node node = images_in(windows);
@@ -76,7 +76,7 @@ constexpr Traced pad(Traced x, const Window (&windows)[spatial_dimensions], int 
   return {&graph, graph.add(node)};
 }
 
-/// A value is written out where one of its sources is padded in a dimension that the node's windows call periodic.
+/// A value is written out if one of its sources is padded in a dimension in which the node's windows are periodic.
 constexpr void store_padded_forward(Planner& planner, const Node& node) {
   const Value value = planner.value_of(node.inputs[0]);
   bool padded = false;
@@ -87,8 +87,8 @@ constexpr void store_padded_forward(Planner& planner, const Node& node) {
 
 inline constexpr Operation store_padded_operation{"store", store_padded_forward, no_vjp};
 
-/// x for a reader with such windows. A padded field ends where its padding ends, and a periodic reader goes on at its
-/// other end: it needs what is padded written out.
+/// x for a reader with these windows. A periodic reader of a padded field continues at the other end of the padding. So
+/// it needs the padded field written out.
 constexpr Traced goes_on(Traced x, const Window (&windows)[spatial_dimensions]) {
   GraphDraft& graph = *x.graph;
   Node node;
@@ -106,8 +106,8 @@ constexpr Traced goes_on(Traced x, const Window (&windows)[spatial_dimensions]) 
   return {&graph, graph.add(node)};
 }
 
-/// What a pad adds in dimension d, counted from depth: of one number, one for each dimension, or two for each, before
-/// and behind it.
+/// The points that a pad adds in dimension d, counted from depth. Points: one number, one for each dimension, or two
+/// for each, before and after the field.
 template <int Dimensions, int... Points>
 constexpr Window pad_window(int d) {
   constexpr int given = sizeof...(Points), all[] = {Points...};
@@ -139,7 +139,7 @@ using types::PadLayer;
 
 }  // namespace detail
 
-/// One number, one for each of height and width (depth, height, width), or two for each, before and behind it.
+/// One number, one for each of height and width (depth, height, width), or two for each, before and after the field.
 template <int... Points>
 struct ReflectionPad2d : detail::PadLayer<ReflectionPad2d<Points...>, 2, Edge::reflect, Points...> {};
 template <int... Points>

@@ -1,6 +1,6 @@
-// PatchMerging<C>: the points of each 2 x 2 patch become channels, normalised and joined to half as many by a matrix,
-// as in Swin (Liu et al. 2021) under timm's names: norm.weight, norm.bias (4 C), reduction.weight (2 C, 4 C). The
-// patch's points come down its columns, (0, 0), (1, 0), (0, 1), (1, 1), as there and in torchvision.
+// PatchMerging<C>: the points of each 2 x 2 patch become channels, which are normalised and reduced to half as many by
+// a matrix, as in Swin (Liu et al. 2021). Parameters with timm's names: norm.weight, norm.bias (4 C), reduction.weight
+// (2 C, 4 C). The points of a patch come column by column, (0, 0), (1, 0), (0, 1), (1, 1), as in Swin and torchvision.
 //
 //   x: (N, C, 2 H, 2 W) -> y: (N, 2 C, H, W); odd extents are refused by a CollectiveError. torchvision pads them.
 //

@@ -10,7 +10,7 @@
 //                                                                 cut is no multiple of R
 //   Shard<1>, Partial                         does not compile: why::channels_are_cut, why::input_is_partial
 //
-// y is stored. vjp: the other one, of y's gradient. Nothing is added, so bits do not depend on the mesh.
+// y is stored. vjp: the other layer, applied to y's gradient. Nothing is added, so bits do not depend on the mesh.
 #pragma once
 
 #include <string>
@@ -22,7 +22,8 @@
 namespace halogen {
 namespace detail {
 
-/// Shuffles: to more points. Its adjoint goes the other way. Order: of channels (kernels/pixel_shuffle.hpp).
+/// Shuffles: whether it makes more points. The adjoint does the opposite. Order: of channels
+/// (kernels/pixel_shuffle.hpp).
 template <int R, bool Shuffles, class Order = kernels::ChannelsOutside<R>>
 struct PixelShuffleOf {
   template <class S, class Reader>

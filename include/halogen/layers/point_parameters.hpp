@@ -1,7 +1,8 @@
-// What PositionEmbedding and LayerNormOver share: numbers that each point of the whole field learns for each channel.
+// What PositionEmbedding and LayerNormOver share: a learned number for each point of the whole field and each channel.
 //
-// Each rank holds the whole tables, as any parameter, unless parameters are sharded. Of their gradients a rank adds up
-// its own points, over its samples in double; the others are 0 there, so a cut of the field changes no bit of them.
+// Each rank holds the whole tables, as for any parameter, unless parameters are sharded. For the gradients a rank sums
+// over its samples, in double, at its own points. Its entries for other points are 0. So a cut of the field changes no
+// bit of the gradients.
 #pragma once
 
 #include <string>
@@ -16,17 +17,17 @@ namespace detail {
 struct PointConstants : Constants {
   const char* layer;
   index_t extent[spatial_dimensions] = {1, 1, 1};
-  int before = 0;  ///< rows of the table before those of the points: of tokens
+  int before = 0;  ///< rows of the table for tokens, before the rows of the points
 };
 
-/// Scales: y = w x + b, weight and bias (C, D, H, W); else y = x + b, b (1, before + D H W, C).
+/// With Scales y = w x + b, weight and bias (C, D, H, W); else y = x + b, b (1, before + D H W, C).
 template <bool Scales>
 struct PointParametersOf {
   template <class S>
   static kernels::PointTable<Scales> table(const LaunchAt<S>& at) {
     return {at.whole_field(), at.node().channels};
   }
-  /// Values of a table before those of the points.
+  /// How many values of a table come before those of the points.
   static index_t before(const Node& node) { return index_t{node.as<PointConstants>().before} * node.channels; }
 
   struct Forward {
@@ -91,7 +92,7 @@ struct PointParametersOf {
   static constexpr Operation operation{Scales ? "point_scales" : "position_embedding", forward, vjp};
 };
 
-/// Of Extents points.
+/// The constants of a layer for a field of Extents points.
 template <int... Extents>
 constexpr PointConstants points_of(const char* layer, int before = 0) {
   static_assert(((Extents > 0) && ...), "numbers for each point: each dimension has points");
@@ -102,7 +103,7 @@ constexpr PointConstants points_of(const char* layer, int before = 0) {
   return of;
 }
 
-/// pos_embed of so many points, with rows before theirs.
+/// pos_embed for this number of points, with rows for tokens before them.
 template <int Channels, int... Extents>
 constexpr ParameterShape point_table(int before) {
   return {.shape = {1, before + (Extents * ...), Channels},

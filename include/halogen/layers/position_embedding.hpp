@@ -1,20 +1,20 @@
-// PositionEmbedding1d, 2d, 3d<C, Extents...>: y[n, c, p] = x[n, c, p] + pos_embed[0, p, c], a number that each point of
-// the whole field learns for each channel, as the one of a vision transformer (Dosovitskiy et al. 2021) under timm's
-// name.
+// PositionEmbedding1d, 2d, 3d<C, Extents...>: y[n, c, p] = x[n, c, p] + pos_embed[0, p, c], a learned number for each
+// point of the whole field and each channel, as in a vision transformer (Dosovitskiy et al. 2021). The parameter has
+// timm's name.
 //
 //   x: (N, C, W), (N, C, H, W) or (N, C, D, H, W) of these extents -> y: the same; pos_embed: (1, D H W, C)
 //
-// WithTokens<Count>: pos_embed has Count rows more, which stand first, for tokens that lie beside the field;
-// token<I>(v): v[n, c] + pos_embed[0, I, c], of a vector.
+// WithTokens<Count>: pos_embed starts with Count more rows, for tokens. token<I>(v) = v[n, c] + pos_embed[0, I, c] for
+// a vector v.
 //
 //
 //   placements of x                          placements of y   forward   backward
 //   Shard<0>, Shard<2> and beyond, Replicate the same          nothing   pos_embed's gradient in the bucket
 //   Shard<1>, Partial                        does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. y is stored. Where the table lies, accumulation: layers/point_parameters.hpp. Start: normal, of deviation
-// 0.02. Errors: a CollectiveError that names both extents where the field has others. part(x): a part of the layer that
-// calls it, whose parameter pos_embed is.
+// Halo: none. y is stored. layers/point_parameters.hpp describes the memory of the table and the accumulation. Start:
+// normal, of deviation 0.02. Errors: a CollectiveError that names both extents if the field has other extents. part(x):
+// the same as a part of the layer that calls it. pos_embed then belongs to that layer.
 #pragma once
 
 #include "halogen/layers/class_token.hpp"
@@ -26,7 +26,7 @@ namespace detail::types {
 
 template <class Self, int Tokens, int Channels, int... Extents>
 struct PositionLayer : Module<Self> {
-  /// The same whose table has rows for tokens.
+  /// The same with rows for tokens in the table.
   template <int Count>
   struct WithTokens : PositionLayer<WithTokens<Count>, Count, Channels, Extents...> {};
 

@@ -8,8 +8,9 @@
 
 namespace halogen::detail {
 
-/// x with the constants that stand beyond its edges, written out as a ConstantPad does; the node's windows there pad no
-/// more. Readers of the same pad share it. pads_zeros: the layer's own padding is 0, so that it needs none written out.
+/// x with the constants beyond its edges, written out as by a ConstantPad. The node's windows then have no padding
+/// there. Readers of the same pad share it. pads_zeros: the layer's own padding is 0, so a pad of zeros need not be
+/// written out.
 template <int Dimensions>
 constexpr Traced with_constant_edges(Traced x, Node& node, const WindowOptions<Dimensions>& options, bool pads_zeros) {
   GraphDraft& graph = *x.graph;
@@ -39,8 +40,9 @@ constexpr Traced with_constant_edges(Traced x, Node& node, const WindowOptions<D
   return x;
 }
 
-/// Windows that go on at the other end do so by themselves where they keep the extents. Else the field that they read,
-/// and the gradient that is gathered through them, would have other periods than their outputs: they read a pad.
+/// Periodic windows that keep the extents read points of the other end directly. Other periodic windows read a circular
+/// pad, because their input, and the gradient that is gathered through them, would have another period than their
+/// output.
 constexpr void pad_periodic(Window (&windows)[spatial_dimensions]) {
   for (Window& window : windows) {
     const bool keeps = window.stride == 1 && window.padding_of_both() == window.footprint() - 1 && !window.ceil;
@@ -50,8 +52,8 @@ constexpr void pad_periodic(Window (&windows)[spatial_dimensions]) {
   }
 }
 
-/// The node reads x through its windows. Where a boundary has images or a constant, it reads a padded x without padding
-/// of its own. Its level is that of a window that pads with zeros, so that a Residual can add x.
+/// The node reads x through its windows. If a boundary has images or a constant, it reads a padded x and has no padding
+/// itself. Its level is the same as with zero padding, so a Residual can add x.
 template <int Dimensions>
 constexpr void read_padded(Traced x, Node& node, const WindowOptions<Dimensions>& options, bool pads_zeros = true) {
   GraphDraft& graph = *x.graph;

@@ -1,4 +1,4 @@
-// ReLU: y = max(x, 0), as torch.nn.ReLU; its derivative at 0 is 0. A NaN stays one, and passes its gradient.
+// ReLU: y = max(x, 0), as torch.nn.ReLU; its derivative at 0 is 0. A NaN stays NaN, and its gradient passes.
 //
 //   Shapes, placements, storage and vjp: activation.hpp.
 #pragma once

@@ -6,15 +6,17 @@
 //   Shard<0>, Shard<2>, Shard<3>, Replicate  the same          nothing
 //   Shard<1>, Partial                        does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. The sum is stored once: by the convolution that is a term, where it has no norm, activation or other
-// reader and the other term is stored as it is; else by one pass that applies each term's norm, activation and
-// upsampling as it reads it. An activation behind it is its readers', a norm's moments are gathered as its rows leave.
-// So one tensor is exchanged for the windows behind it, and not one for each term.
+// Halo: none. The sum is stored once. If a term is the output of a convolution without norm, activation or other
+// reader, and the other term is stored without norm and activation, the convolution writes the sum. Otherwise one
+// launch reads both terms, applies their norms, activations and upsamplings, and writes the sum. The readers of the sum
+// apply an activation that follows. The launch that writes the sum gathers the moments of a norm that follows. So
+// windows that follow need an exchange of one tensor, and not of each term.
 //
-// vjp: one gradient, which the terms share without a copy: whoever writes it last clips it by the ReLU behind the sum
-// and gathers the sums of a term's norm; a term with other readers gets it as what their contribution is added to.
+// vjp: the terms share one gradient without a copy. The last launch that writes it applies the derivative of an
+// activation that follows the sum, and gathers the sums of a term's norm. If a term has other readers, their
+// contributions are added to this gradient.
 //
-// Accumulation: a, then b.
+// Accumulation: b is added to a.
 #pragma once
 
 #include "halogen/layers/module.hpp"
@@ -41,7 +43,7 @@ inline constexpr Operation add_operation{"add", add_forward, add_vjp};
 
 }  // namespace detail
 
-/// Both of the same channels and resolution; others do not compile: why::channels_differ, why::levels_differ.
+/// Both must have the same channels and resolution: why::channels_differ, why::levels_differ.
 constexpr Traced add(Traced a, Traced b) {
   GraphDraft& graph = *a.graph;
   Node node;
@@ -59,8 +61,8 @@ constexpr Traced add(Traced a, Traced b) {
 
 constexpr Traced operator+(Traced a, Traced b) { return add(a, b); }
 
-/// x + Inner(x): Inner keeps channels and resolution. UpsampleToSkip inside returns to x's extents and cuts.
-/// A shortcut that changes them is a struct with both branches and add(shortcut(x), body(x)).
+/// x + Inner(x). Inner keeps channels and resolution. UpsampleToSkip inside returns to x's extents and cuts. If a
+/// shortcut must change them, write a struct with both branches and add(shortcut(x), body(x)).
 template <class Inner>
 struct Residual : Module<Residual<Inner>> {
   constexpr Traced forward(Traced x) const {

@@ -1,20 +1,20 @@
 // RotaryEmbedding1d, 2d, 3d<Heads>: turns pairs of a head's channels by angles that grow along the field, so that the
 // product of a query and a key depends on how far apart they are (Su et al. 2021).
 //
-//   a head has E = C / Heads channels, of which each dimension d turns E / D of them; pair k of these, at index p_d:
+//   a head has E = C / Heads channels, and each dimension d turns E / D of them; pair k of these, at index p_d:
 //   (a, b) -> (a cos t - b sin t, b cos t + a sin t),  t = p_d Base^(-2 k D / E)
 //
-//   x: (N, C, W), (N, C, H, W) or (N, C, D, H, W) -> y: the same; p_d: the index in the whole field, from 0 on
+//   x: (N, C, W), (N, C, H, W) or (N, C, D, H, W) -> y: the same; p_d: the index in the whole field, starting at 0
 //
 //   placements of x                          placements of y   forward   backward
 //   Shard<0>, Shard<2> and beyond, Replicate the same          nothing   nothing
 //   Shard<1>, Partial                        does not compile: why::channels_are_cut, why::input_is_partial
 //
 // Pairs are neighbours (2 k, 2 k + 1), as in torchtune's RotaryPositionalEmbeddings and timm's RotaryEmbeddingCat (with
-// in_pixels=False and grid indices); the first part is that of depth or rows, the last of columns. Halo: none. y is
+// in_pixels=False and grid indices); the first part belongs to depth or rows, the last to columns. Halo: none. y is
 // stored. vjp: y's gradient turned back. Angles are double; bits do not depend on the mesh. Errors:
-// why::groups_do_not_divide where 2 D Heads does not divide the channels, why::rank_differs where the field has other
-// dimensions.
+// why::groups_do_not_divide if 2 D Heads does not divide the channels, why::rank_differs if the field has another
+// number of dimensions.
 #pragma once
 
 #include "halogen/kernels/rotary_embedding.hpp"
@@ -25,7 +25,7 @@ namespace halogen {
 namespace detail {
 
 struct RotaryConstants : Constants {
-  int heads = 1, turned = 1;  ///< of all channels, and the first ones, which turn
+  int heads = 1, turned = 1;  ///< heads of all channels, and how many of them turn
   int dimensions = 1;
   double base = 10000;
 };

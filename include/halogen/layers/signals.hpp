@@ -1,8 +1,8 @@
-// Layers of signals, (N, C, W): Conv1d, ConvTranspose1d, MaxPool1d, AvgPool1d, LpPool1d, ReflectionPad1d,
+// Layers for signals, (N, C, W): Conv1d, ConvTranspose1d, MaxPool1d, AvgPool1d, LpPool1d, ReflectionPad1d,
 // ReplicationPad1d, CircularPad1d, BatchNorm1d and InstanceNorm1d, as torch.nn's. Formulas, halos, collectives,
-// refusals and starts are those of the same layers of planes with windows of one row: conv2d.hpp, conv_transpose2d.hpp,
-// max_pool2d.hpp, avg_pool2d.hpp, pad.hpp, batch_norm.hpp, group_norm.hpp. Layers without windows (activations, norms,
-// Linear, GlobalAvgPool, Map, expand, UpsampleToSkip<Nearest>) take signals as they are.
+// refusals and initial values are those of the layers for planes with windows of one row: conv2d.hpp,
+// conv_transpose2d.hpp, max_pool2d.hpp, avg_pool2d.hpp, pad.hpp, batch_norm.hpp, group_norm.hpp. Layers without windows
+// (activations, norms, Linear, GlobalAvgPool, Map, expand, UpsampleToSkip<Nearest>) take signals as they are.
 //
 //   x: (N, In, W) -> y: (N, Out, W'), W' by PyTorch's formulas; the weight is (Out, In / groups, K)
 //
@@ -27,7 +27,7 @@ inline constexpr Operation max_pool1d_operation{"max_pool1d", max_pool_forward, 
 
 }  // namespace detail
 
-/// Options in any order, a number each: Kernel<K> (1), Stride (1), Padding (0) and PaddingAfter (as many), or Same,
+/// Options in any order, a number each: Kernel<K> (1), Stride (1), Padding (0) and PaddingAfter (equal), or Same,
 /// Dilation (1), Groups (1), Boundary<Width> (Zero), Bias<bool> (true).
 template <int In, int Out, class... Options>
 struct Conv1d

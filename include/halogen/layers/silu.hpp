@@ -1,4 +1,4 @@
-// SiLU: y = x / (1 + e^-x), as torch.nn.SiLU; swish by its other name.
+// SiLU: y = x / (1 + e^-x), as torch.nn.SiLU; also called swish.
 //
 //   Shapes, placements, storage and vjp: activation.hpp.
 #pragma once

@@ -1,7 +1,7 @@
-// SinusoidalEmbedding1d, 2d, 3d<Base>: y[n, c, p] = x[n, c, p] + sin or cos of p's place, by its index in the whole
-// field (Vaswani et al. 2017; in two dimensions as He et al. 2021, MAE). The C channels are one part for each
-// dimension: depth, height, width. Of a part of width E, channel k < E / 2 gets sin(i w_k), channel E / 2 + k cos(i
-// w_k), i the index along the dimension, w_k = Base^(-2 k / E).
+// SinusoidalEmbedding1d, 2d, 3d<Base>: y[n, c, p] = x[n, c, p] + a sine or cosine of p's index in the whole field
+// (Vaswani et al. 2017; in two dimensions as He et al. 2021, MAE). The C channels are divided into one part for each
+// dimension: depth, height, width. In a part with E channels, channel k < E / 2 gets sin(i w_k) and channel E / 2 + k
+// gets cos(i w_k), where i is the index along the dimension and w_k = Base^(-2 k / E).
 //
 //   x: (N, C, W), (N, C, H, W) or (N, C, D, H, W), 2 x dimensions divides C -> y: the same; no parameters
 //

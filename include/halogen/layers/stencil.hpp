@@ -15,10 +15,10 @@
 //   Shard<0>, Replicate   the same          nothing             nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: the largest distance of a neighbour, on all sides; of x twice as much where its gradient is wanted, since each
-// point gathers what it is owed from the points that read it (no halo_reduce). Options: Boundary<Height, Width> (Zero,
-// Zero), Channels<C> where it is a model's first layer. Accumulation: of the input's gradient in the order of the
-// neighbours; of a parameter's as Map's.
+// Halo: the largest distance of a neighbour, on all sides. If x needs a gradient the halo of x is twice as wide,
+// because each point gathers its gradient from the points that read it (no halo_reduce). Options: Boundary<Height,
+// Width> (Zero, Zero), Channels<C> if it is a model's first layer. Accumulation: the input's gradient in the order of
+// the neighbours; a parameter's gradient as Map's.
 #pragma once
 
 #include <algorithm>

@@ -7,8 +7,8 @@
 //   placements of t                          placements of y   forward and backward
 //   Shard<0>, Shard<2> and beyond, Replicate the same          nothing
 //
-// No parameters, no halo. Differentiable in t where it is no index. The frequencies are computed in double, the angle
-// in the network's type: in float t beyond 1e5 loses the first channels.
+// No parameters, no halo. It has a gradient with respect to t, unless t is an index. The frequencies are computed in
+// double, the angle in the network's type. So in float, for t beyond 1e5, the first channels have no accuracy.
 #pragma once
 
 #include <cmath>

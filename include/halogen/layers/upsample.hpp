@@ -13,9 +13,9 @@
 //   Shard<0>, Replicate   the same                  nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Nothing is stored: readers look coarse rows up, behind norm and ReLU. A ReLU behind Bilinear, and a second
-// resampling, need the first one written out. vjp: the gradient at the fine level is stored by its writer, then each
-// coarse point adds the fine points that read it, by its owner, row by row.
+// Nothing is stored: readers look up coarse rows, after norm and activation. The result is written out if an activation
+// follows Bilinear, or if a second resampling follows. vjp: the launch that computes the gradient at the fine level
+// stores it. Then the owner of each coarse point adds the gradients of the fine points that read it, row by row.
 #pragma once
 
 #include "halogen/layers/module.hpp"
@@ -69,7 +69,7 @@ struct Upsample : Module<Upsample<Scale, Mode>> {
     GraphDraft& graph = *x.graph;
     Node node = detail::upsample_node<Mode>(x);
     graph.slide(2, node.layer);
-    const Window times{.kernel = Scale, .stride = Scale, .transposed = true};  // its extents and cuts
+    const Window times{.kernel = Scale, .stride = Scale, .transposed = true};  // for its extents and cuts
     node.level = graph.level_through(node.level, {Window{}, times, times});
     return {&graph, graph.add(node)};
   }

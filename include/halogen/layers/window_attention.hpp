@@ -15,27 +15,28 @@
 //   Replicate              the same          nothing              nothing
 //   Shard<1>, Partial      does not compile: why::channels_are_cut, why::input_is_partial
 //
-// WindowAttend1d, 2d, 3d<Heads, options> is attention alone: (N, 3 C, ...) -> (N, C, ...), query, key and value in this
-// order, each heads by features; its parameter is the table.
+// WindowAttend1d, 2d, 3d<Heads, options> is attention without the linear layers: (N, 3 C, ...) -> (N, C, ...), query,
+// key and value in this order, each heads by features. Its parameter is the table.
 //
-// Windows hold `kernel` points. One begins at the point `Shifted` (0). Those that reach beyond the field hold fewer
-// points: with a shift the first and the last, as in torchvision, whose mask parts what rolling has joined. Where
-// windows do not divide the field, torchvision pads it, and attends to the pads without a mask; here nobody sees a pad.
-// A dimension of at most `kernel` points is not shifted, as in torchvision. Periodic: a shifted window goes on at the
-// other end.
+// Windows have `kernel` points. One of them begins at the point `Shifted` (0). Windows that reach beyond the field have
+// fewer points: with a shift, the first and the last. torchvision does the same with a mask that separates points which
+// its roll made neighbours. If windows do not divide the field, torchvision pads it, and attends to the pads without a
+// mask; here no point sees a pad. A dimension of at most `kernel` points is not shifted, as in torchvision. In a
+// Periodic dimension a shifted window continues at the other end.
 //
-// Halo: what lies between a piece's ends and the ends of the windows there, and nothing where a cut is a window's end
+// Halo: the points between a piece's ends and the ends of the windows there; none if a cut is the end of a window
 // (stencil/neighborhood.hpp). vjp: as NeighborhoodAttention; the table's gradient is a sum over the queries of a rank,
 // then over the ranks in the bucket. Accumulation: kernels/neighborhood_attention.hpp,
-// kernels/neighborhood_bias_sums.hpp. Errors: CollectiveError where a periodic dimension is shifted and windows do not
-// divide it; why::groups_do_not_divide where heads do not divide channels.
+// kernels/neighborhood_bias_sums.hpp. Errors: CollectiveError if a periodic dimension is shifted and windows do not
+// divide it; why::groups_do_not_divide if heads do not divide channels.
 #pragma once
 
 #include "halogen/layers/neighborhood_attention.hpp"
 
 namespace halogen {
 
-/// Windows that begin at these points, counted from the first of the field: of all dimensions, or one for each.
+/// The point at which a window begins, counted from the first point of the field: one number for all dimensions, or one
+/// for each.
 template <int... Points>
 struct Shifted {};
 
@@ -104,7 +105,7 @@ struct WindowAttendLayer : Module<Self> {
   constexpr Traced forward(Traced x) const { return add_windows<Dimensions>(x, Of::options, Of::constants); }
 };
 
-/// Qkv, Project: of each point.
+/// Qkv and Project: layers that work on each point.
 template <class Self, int Dimensions, int Heads, class Qkv, class Project, class... Options>
 struct WindowAttentionLayer : Module<Self> {
   using Of = WindowsOf<Dimensions, Heads, Options...>;
@@ -126,7 +127,7 @@ struct WindowAttend2d : detail::types::WindowAttendLayer<WindowAttend2d<Heads, O
 template <int Heads, class... Options>
 struct WindowAttend3d : detail::types::WindowAttendLayer<WindowAttend3d<Heads, Options...>, 3, Heads, Options...> {};
 
-/// The same with its projections. One option more: Bias<bool> (true), of qkv.
+/// The same with the linear layers. One more option: Bias<bool> (true), of qkv.
 template <int Channels, int Heads, class... Options>
 struct WindowAttention1d : detail::types::WindowAttentionLayer<
                                WindowAttention1d<Channels, Heads, Options...>, 1, Heads,

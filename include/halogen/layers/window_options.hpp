@@ -37,20 +37,20 @@ template <int... Points>
 struct OutputPadding {
   static_assert(((Points >= 0) && ...), "output padding is not negative");
 };
-/// The channels that a layer takes, where no other layer says so: the first of a model, with parameters.
+/// The number of channels that a layer takes. A layer with parameters needs it if it is the first layer of a model.
 template <int Count>
 struct Channels {
   static_assert(Count > 0, "a layer has channels");
 };
-/// At the end, where it is not as much as at the beginning: Padding<1>, PaddingAfter<2>.
+/// The padding at the end, if it differs from the padding at the beginning: Padding<1>, PaddingAfter<2>.
 template <int... Points>
 struct PaddingAfter {
   static_assert(((Points >= 0) && ...), "padding is not negative");
 };
-/// As much padding as keeps the extents, where the stride is 1, as torch's padding="same": of a kernel with an even
-/// number of points one point more at the end.
+/// The padding that keeps the extents if the stride is 1, as torch's padding="same". A kernel with an even number of
+/// points has one more point of padding at the end.
 struct Same {};
-/// As much output padding as gives the extents of the enclosing SkipConcat's input.
+/// The output padding that gives the extents of the enclosing SkipConcat's input.
 struct OutputToSkip {};
 template <bool On>
 struct Bias {};
@@ -63,7 +63,7 @@ struct CeilMode {};
 
 namespace detail {
 
-/// Windows of the last Dimensions of depth, height, width; the others have one point.
+/// Windows of the last Dimensions of depth, height, width. In the other dimensions a window has one point.
 template <int Dimensions>
 struct WindowOptions {
   Window window[spatial_dimensions];
@@ -74,7 +74,8 @@ struct WindowOptions {
   bool counts_padding = true;
   bool same = false, keeps_extents = true;       ///< Same, and whether it can
   int after[spatial_dimensions] = {-1, -1, -1};  ///< PaddingAfter, where given
-  /// What stands beyond the edges of a dimension, ConstantEdge; what pads all dimensions that have the same.
+  /// The constants beyond the edges of a dimension (ConstantEdge). Dimensions with the same constant are padded
+  /// together.
   ConstantPadConstants constant_edges[spatial_dimensions];
   bool is_constant[spatial_dimensions] = {};  ///< the dimension has a ConstantEdge
 
@@ -139,7 +140,7 @@ struct WindowOptions {
     return std::ranges::all_of(window, [](const Window& w) { return w.more_padding == 0; });
   }
 
-  /// Without OutputPadding and OutputToSkip, which belong to transposed windows.
+  /// Whether there is no OutputPadding and no OutputToSkip, which belong to transposed windows.
   constexpr bool has_own_extent() const {
     bool own = !to_skip && counts_padding;
     for (const Window& w : window) own = own && w.output_padding == 0 && !w.ceil;
@@ -150,7 +151,7 @@ struct WindowOptions {
     return std::ranges::any_of(constant_edges, [](const ConstantPadConstants& edge) { return edge.value != 0; });
   }
 
-  /// Whether a boundary reflects or replicates what is padded.
+  /// Whether a boundary reflects or replicates the field in the padding.
   constexpr bool pads() const { return std::ranges::any_of(window, &Window::is_pad); }
 
   /// Calls f(window, value) for each dimension of the window.

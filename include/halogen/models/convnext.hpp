@@ -1,8 +1,8 @@
-// ConvNeXt (Liu et al., 2022) as torchvision.models.convnext_tiny and its like, under its names of parameters; without
-// stochastic depth.
+// ConvNeXt (Liu et al., 2022) as torchvision.models.convnext_tiny and similar models, with the same parameter names,
+// without stochastic depth.
 //
-//   x: (N, In, H, W) -> class scores: a vector (N, Classes), any H, W that leave every rank a row and a column of the
-//   coarsest level, 1 / 32 of x
+//   x: (N, In, H, W) -> class scores: a vector (N, Classes), for any H, W with which every rank has a row and a column
+//   of the coarsest level, 1 / 32 of x
 //   Placements in: Shard<0>, Shard<2>, Shard<3>, Replicate; out: Shard<0>, Replicate. Collectives: those of its layers.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace halogen {
 
-/// x + s y, s a number that each channel learns, from 1e-6 on: what a block adds to its input.
+/// x + s y, where s is a learned number for each channel that starts at 1e-6. A block adds s y to its input x.
 struct LayerScale {
   static constexpr ChannelParameter parameters[] = {
       {.name = "layer_scale", .start = ParameterShape::Start::constant, .value = 1e-6, .trailing = 2}};

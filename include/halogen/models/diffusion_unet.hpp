@@ -1,12 +1,13 @@
-// DiffusionUNet: the U-Net of diffusion models (Ho et al., 2020; Dhariwal and Nichol, 2021), which is told how noisy
-// its input is: residual blocks, whose second norm is scaled and shifted by an embedding of the noise level.
+// DiffusionUNet: the U-Net of diffusion models (Ho et al., 2020; Dhariwal and Nichol, 2021). The noise level of x is an
+// input. The network consists of residual blocks. An embedding of the noise level scales and shifts the second norm of
+// each block.
 //
 //   x: (N, In, H, W), conditions: (N, Conditions, H, W) if there are any, noise level: (N, 1) -> y: (N, Out, H, W)
-//   any H, W >= 2^(Levels - 1); channels Base, 2 Base, 4 Base and so on of each level; Groups divides Base, Base is
-//   even Placements in and out: Shard<0>, Shard<2>, Shard<3>, Replicate; the noise level: Shard<0>, Replicate
+//   any H, W >= 2^(Levels - 1). The levels have Base, 2 Base, 4 Base and so on channels. Groups divides Base, Base is
+//   even. Placements in and out: Shard<0>, Shard<2>, Shard<3>, Replicate; the noise level: Shard<0>, Replicate.
 //   Collectives: those of its layers.
 //
-// What the noise level is, the sampler says: hg::EDM (train/diffusion.hpp) gives ln(sigma) / 4.
+// The sampler defines the noise level: hg::EDM (train/diffusion.hpp) gives ln(sigma) / 4.
 #pragma once
 
 #include "halogen/graph/inputs.hpp"
@@ -22,7 +23,7 @@
 
 namespace halogen {
 
-/// (1 + scale) x + shift, then SiLU: what a vector of each sample does to a map (FiLM: Perez et al., 2018).
+/// (1 + scale) x + shift, followed by SiLU. scale and shift are vectors of each sample (FiLM: Perez et al., 2018).
 struct ModulatedSiLU {
   template <class T>
   KOKKOS_FUNCTION T operator()(T x, T scale, T shift) const {
@@ -32,8 +33,8 @@ struct ModulatedSiLU {
   }
 };
 
-/// x: (N, In, H, W), embedding: (N, Embedding) -> (N, Out, H, W): the sum of x and two convolutions of it, each behind
-/// a norm and SiLU. A 1 x 1 convolution takes x to Out channels where In is another number.
+/// x: (N, In, H, W), embedding: (N, Embedding) -> (N, Out, H, W): x plus two convolutions of x, each after a norm and
+/// SiLU. If In is not Out, a 1 x 1 convolution takes x to Out channels.
 template <int In, int Out, int Embedding, class Edges, int Groups = 8>
 struct DiffusionBlock : Module<DiffusionBlock<In, Out, Embedding, Edges, Groups>> {
   template <int From>

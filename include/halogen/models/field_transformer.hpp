@@ -1,9 +1,9 @@
-// FieldTransformer: patches of a field become points of a coarser one, which attend to their neighbourhoods, and become
-// patches again. Blocks are pre-norm (Xiong et al., 2020), attention is that of Hassani et al., 2023.
+// FieldTransformer: patches of a field become points of a coarser field. These attend to their neighbourhoods, and
+// become patches again. Blocks are pre-norm (Xiong et al., 2020); attention is that of Hassani et al., 2023.
 //
-//   x: (N, In, H, W) -> y: (N, Out, H, W), H and W at least Patch times the kernel. Where Patch does not divide them,
-//   what is left at the end is read by nobody and gets the last layer's bias.
-//   Placements in and out: Shard<0>, Shard<2>, Shard<3>, Replicate. Collectives: none but halos.
+//   x: (N, In, H, W) -> y: (N, Out, H, W), H and W at least Patch times the kernel. If Patch does not divide them, no
+//   patch reads the remaining points at the end, and the output there is the last layer's bias.
+//   Placements in and out: Shard<0>, Shard<2>, Shard<3>, Replicate. Collectives: none, only halos.
 #pragma once
 
 #include <array>
@@ -31,12 +31,12 @@ struct SiluGateOf {
 };
 }  // namespace detail
 
-/// Two Linear with a GELU between, of each point: Hidden channels in the middle.
+/// Two Linear with a GELU between them, at each point. There are Hidden channels in the middle.
 template <int Channels, int Hidden = 4 * Channels>
 struct MLP : Sequential<Named<"fc1", Linear<Channels, Hidden>>, GELU, Named<"fc2", Linear<Hidden, Channels>>> {};
 
-/// fc2(silu(fc1_g(x)) fc1_x(x)) of each point, as timm's SwiGLU (Shazeer 2020) under its names: Hidden channels in the
-/// middle.
+/// fc2(silu(fc1_g(x)) fc1_x(x)) at each point, as timm's SwiGLU (Shazeer 2020) with its names. There are Hidden
+/// channels in the middle.
 template <int Channels, int Hidden = 4 * Channels>
 struct SwiGLU : Module<SwiGLU<Channels, Hidden>> {
   constexpr Traced forward(Traced x) const {
@@ -49,8 +49,8 @@ struct SwiGLU : Module<SwiGLU<Channels, Hidden>> {
   }
 };
 
-/// x + attention(norm(x)), then x + mlp(norm(x)), as timm's Block under its names. Attention and Feed (MLP, SwiGLU)
-/// keep their channels. DropPath drops each branch of a sample. Epsilon: of the norms.
+/// x + attention(norm(x)), then x + mlp(norm(x)), as timm's Block with its names. Attention and Feed (MLP, SwiGLU) keep
+/// their channels. DropPath drops each branch of a sample. Epsilon: of the norms.
 template <int Channels, class Attention, class Drop = std::ratio<0>, class Epsilon = std::ratio<1, 100000>,
           class Feed = MLP<Channels>>
 struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop, Epsilon, Feed>> {
@@ -59,14 +59,14 @@ struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop, Eps
   Named<"norm2", LayerNorm<Channels, Epsilon>> norm2;
   Named<"mlp", Feed> mlp;
 
-  /// Of all points, or of those that a KeyMask or KeyBias tells of, where Attention takes one.
+  /// The block for all points, or with a KeyMask or KeyBias if Attention takes one.
   template <detail::TellsOfKeys... Terms>
   constexpr Traced forward(Traced x, Terms... terms) const {
     const Traced seen = x + dropped(attention(norm1(x), terms...));
     return seen + dropped(mlp(norm2(seen)));
   }
 
-  /// Of points and tokens, where Attention takes both.
+  /// The block for points and tokens, if Attention takes both.
   template <class... Tokens>
     requires(sizeof...(Tokens) > 0 && (std::is_same_v<Tokens, Traced> && ...))
   constexpr auto forward(Traced x, Tokens... tokens) const {
@@ -96,14 +96,14 @@ struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop, Eps
     for (std::size_t i = 0; i < Count; ++i) {
       const Traced y = dropped(branch[i]);
       Node& node = y.graph->nodes[y.node];
-      if (Drop::num != 0 && layer >= 0) node.layer = layer;  // by which it draws
+      if (Drop::num != 0 && layer >= 0) node.layer = layer;  // the layer number by which it draws
       layer = node.layer;
       to[i] = to[i] + y;
     }
   }
 };
 
-/// Count blocks one after the other, named by position as in Sequential; of several values, where a block returns as
+/// Count blocks one after the other, named by position as in Sequential. It takes several values if a block returns as
 /// many.
 template <class Block, int Count>
 struct Repeat : Module<Repeat<Block, Count>> {
@@ -140,7 +140,7 @@ struct PatchTransformer : Module<PatchTransformer<In, Out, Channels, Depth, Patc
   }
 };
 
-/// The same with neighbourhoods of Neighbors x Neighbors patches. Drop: of DropPath.
+/// The same with neighbourhoods of Neighbors x Neighbors patches. Drop: the probability of DropPath.
 template <int In, int Out, int Channels = 96, int Depth = 6, int Heads = 4, int Patch = 4,
           class Edges = Boundary<Zero, Zero>, int Neighbors = 7, class Drop = std::ratio<0>>
 struct FieldTransformer : PatchTransformer<In, Out, Channels, Depth, Patch,

@@ -1,7 +1,7 @@
-// ResNet (He et al., 2015) as torchvision.models.resnet18, 34 and 50, under its names of parameters.
+// ResNet (He et al., 2015) as torchvision.models.resnet18, 34 and 50, with the same parameter names.
 //
-//   x: (N, In, H, W) -> class scores: a vector (N, Classes), any H, W that leave every rank a row and a column of the
-//   coarsest level, 1 / 32 of x
+//   x: (N, In, H, W) -> class scores: a vector (N, Classes), for any H, W with which every rank has a row and a column
+//   of the coarsest level, 1 / 32 of x
 //   Width: channels of the first level, 64 in torchvision's.
 //   Placements in: Shard<0>, Shard<2>, Shard<3>, Replicate; out: Shard<0>, Replicate. Collectives: those of its layers.
 #pragma once
@@ -39,7 +39,7 @@ constexpr Traced add_shortcut(Traced x, Traced y) {
 
 }  // namespace detail
 
-/// Two 3 x 3 convolutions beside a shortcut. In and Out channels; the first one's stride.
+/// Two 3 x 3 convolutions and a shortcut. In and Out channels; the stride of the first convolution.
 template <int In, int Out, int Step = 1>
 struct BasicBlock : Module<BasicBlock<In, Out, Step>> {
   constexpr Traced forward(Traced x) const {
@@ -50,7 +50,7 @@ struct BasicBlock : Module<BasicBlock<In, Out, Step>> {
   }
 };
 
-/// A 3 x 3 convolution of Out / 4 channels between two of 1 x 1, beside a shortcut.
+/// A 3 x 3 convolution of Out / 4 channels between two 1 x 1 convolutions, and a shortcut.
 template <int In, int Out, int Step = 1>
 struct Bottleneck : Module<Bottleneck<In, Out, Step>> {
   constexpr Traced forward(Traced x) const {

@@ -1,11 +1,11 @@
-// SwinTransformer (Liu et al. 2021) as timm's swin_tiny_patch4_window7_224 and its like, under its names of parameters:
-// attention inside windows, shifted in every other block, on levels that PatchMerging joins.
+// SwinTransformer (Liu et al. 2021) as timm's swin_tiny_patch4_window7_224 and similar models, with the same parameter
+// names: attention inside windows, which are shifted in every other block, on levels with PatchMerging between them.
 //
 //   x: (N, In, H, W) -> class scores: a vector (N, Classes); Patch 2^(levels - 1) divides H and W
 //   Placements in: Shard<0>, Shard<2>, Shard<3>, Replicate; out: Shard<0>, Replicate. Collectives: halos of windows
-//   that a cut parts, the sum of GlobalAvgPool. Every rank keeps a row and a column of the coarsest level.
+//   that a cut divides, and the sum of GlobalAvgPool. Every rank must have a row and a column of the coarsest level.
 //
-// Windows that do not divide a level, and levels smaller than a window: as WindowAttention2d says.
+// For windows that do not divide a level, and levels smaller than a window, see WindowAttention2d.
 #pragma once
 
 #include "halogen/layers/global_avg_pool.hpp"
@@ -25,7 +25,7 @@ struct SwinBlocks<Channels, Heads, Window, Drop, std::integer_sequence<int, I...
   using type = Sequential<TransformerBlock<Channels, Attention<I % 2 * (Window / 2)>, Drop>...>;
 };
 
-/// One level: half as many points as the one before, then Depth blocks.
+/// One level: PatchMerging to half as many points in each dimension, followed by Depth blocks.
 template <int Level, int Channels, int Heads, int Window, int Depth, class Drop>
 struct SwinStage : Module<SwinStage<Level, Channels, Heads, Window, Depth, Drop>> {
   using Blocks = typename SwinBlocks<Channels, Heads, Window, Drop, std::make_integer_sequence<int, Depth>>::type;
@@ -50,8 +50,8 @@ struct SwinStages<Channels, Heads, Window, Drop, std::integer_sequence<int, L...
 
 }  // namespace detail
 
-/// Channels and Heads of the first level, each twice as many on the next; Depths: blocks of each level. Drop: of
-/// DropPath.
+/// Channels and Heads belong to the first level; each next level has twice as many. Depths: the blocks of each level.
+/// Drop: the probability of DropPath.
 template <int In, int Classes, int Channels, int Heads, int Window, int Patch, class Drop, int... Depths>
 struct SwinTransformer : Module<SwinTransformer<In, Classes, Channels, Heads, Window, Patch, Drop, Depths...>> {
   static_assert(sizeof...(Depths) > 0 && ((Depths > 0) && ...), "a transformer has levels, and levels have blocks");

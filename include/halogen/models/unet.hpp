@@ -1,9 +1,9 @@
-// U-Net (Ronneberger et al., 2015) with group norms: three levels unless given, the extents of each rounded as PyTorch
-// does.
+// U-Net (Ronneberger et al., 2015) with group norms. The default is three levels. The extents of each level are rounded
+// as in PyTorch.
 //
 //   UNet    x: (N, In, H, W) -> (N, Out, H, W), any H, W >= 2^(Levels - 1)
 //   UNet3d  x: (N, In, D, H, W) -> (N, Out, D, H, W), any D, H, W >= 2^(Levels - 1) (Cicek et al., 2016)
-//   channels Base, 2 Base, 4 Base and so on, of each level; Groups divides Base.
+//   The levels have Base, 2 Base, 4 Base and so on channels; Groups divides Base.
 //   Placements in and out: Shard<0>, Shard<2>, Shard<3>, in volumes Shard<4>, Replicate; collectives: those of its
 //   layers.
 #pragma once
@@ -17,7 +17,7 @@
 namespace halogen {
 namespace detail {
 
-/// The convolution and the pool of so many dimensions.
+/// The convolution and the pool with this number of dimensions.
 template <int Dimensions, int In, int Out, class... Options>
 using ConvolutionOf = std::conditional_t<Dimensions == 2, Conv2d<In, Out, Options...>, Conv3d<In, Out, Options...>>;
 template <int Dimensions, int Size>
@@ -32,13 +32,13 @@ using UNetBlock =
                ReLU, detail::ConvolutionOf<Edges::dimensions, Out, Out, Kernel<3>, Padding<1>, Edges>,
                GroupNorm<Groups, Out>, ReLU>;
 
-/// x beside up(inner(down(x))).
+/// concat(x, up(inner(down(x)))).
 template <class Inner, int Dimensions = 2>
 using UNetLevel = SkipConcat<Sequential<detail::MaxPoolOf<Dimensions, 2>, Inner, UpsampleToSkip<Nearest>>>;
 
 namespace detail {
 
-/// What a level of Width channels and those below it do.
+/// A level of Width channels and the levels below it.
 template <int Width, class Edges, int Groups, int Levels>
 struct UNetInner {
   using type = Sequential<UNetBlock<Width / 2, Width, Edges, Groups>,
@@ -52,7 +52,7 @@ struct UNetInner<Width, Edges, Groups, 1> {
 
 }  // namespace detail
 
-/// The model of either, in as many dimensions as its edges have.
+/// The model for planes or volumes, with as many dimensions as Edges has.
 template <int In, int Out, int Base, class Edges, int Groups, int Levels>
 using UNetLayers =
     Sequential<Named<"enc1", UNetBlock<In, Base, Edges, Groups>>,

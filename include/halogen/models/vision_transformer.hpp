@@ -1,12 +1,12 @@
-// VisionTransformer (Dosovitskiy et al. 2021) as timm's vit_base_patch16_224 and its like, under its names of
-// parameters: patches of an image become points, each with a learned number for its place, which attend to all others.
-// With WithClassToken a vector attends with them and is classified, as torchvision.models.vit_b_16 has it; else the
-// mean of all patches is (class_token=False, global_pool="avg").
+// VisionTransformer (Dosovitskiy et al. 2021) as timm's vit_base_patch16_224 and similar models, with the same
+// parameter names. Patches of an image become points with a learned position embedding. The points attend to all
+// points. With WithClassToken a token attends together with them and is classified, as in torchvision.models.vit_b_16.
+// Otherwise the mean of all patches is classified (class_token=False, global_pool="avg").
 //
 //   x: (N, In, Height, Width) -> class scores: a vector (N, Classes)
 //   Placements in: Shard<0>, Shard<2>, Shard<3>, Replicate; out: Shard<0>, Replicate. Collectives: the ring of
-//   attention, the sum of GlobalAvgPool or those of the token; every rank keeps a row and a column of patches. Errors:
-//   those of PositionEmbedding2d.
+//   attention, and the sum of GlobalAvgPool or the sums of the token. Every rank must have a row and a column of
+//   patches. Errors: those of PositionEmbedding2d.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ namespace halogen {
 /// Option of VisionTransformer.
 struct WithClassToken {};
 
-/// As timm's vit_base_patch16_224 unless told otherwise. Options: WithClassToken.
+/// The defaults are those of timm's vit_base_patch16_224. Options: WithClassToken.
 template <int In, int Classes, int Height = 224, int Width = 224, int Patch = 16, int Channels = 768, int Depth = 12,
           int Heads = 12, class Drop = std::ratio<0>, class... Options>
 struct VisionTransformer
