@@ -1,6 +1,6 @@
 // Conv3d: y[n, k, o] = bias[k] + sum over c, i of w[k, c, i] * x[n, c, o * stride - padding + i * dilation]
 //
-//   x: (N, In, D, H, W)  w: (Out, In, KD, KH, KW)  bias: (Out)  ->  y: (N, Out, D', H', W'),
+//   x: (N, In, D, H, W)  w: (Out, In / G, KD, KH, KW)  bias: (Out)  ->  y: (N, Out, D', H', W'),
 //   D' = floor((D + 2 padding - dilation (KD - 1) - 1) / stride) + 1, as torch.nn.Conv3d; H', W' likewise.
 //
 //   placements of x                 placements of y     forward                      backward
@@ -13,7 +13,7 @@
 // Halo per dimension: at most padding before and dilation (kernel - 1) - padding after (stencil/window.hpp).
 // Accumulation: the owner computes each output as one sum, in one order: bitwise the same on any mesh. Each output
 // plane is computed as a two-dimensional convolution of In * KD channels: the planes of its window are channels
-// (kernels/views.hpp). The memory of w does not change. Starts as PyTorch: weight and bias uniform in +-1/sqrt(In KD KH
+// (kernels/views.hpp). The memory of w does not change. Starts as PyTorch: weight and bias uniform in +-1/sqrt(In / G KD KH
 // KW).
 #pragma once
 

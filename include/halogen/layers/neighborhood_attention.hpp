@@ -5,7 +5,7 @@
 //   o[n, h, p] = sum over j of softmax over j of (q[p] k[j] / sqrt(C / Heads)) v[j],  j in the window of p
 //
 //   x: (N, C, H, W), (N, C, W) or (N, C, D, H, W) -> y: the same
-//   qkv.weight: (3 C, C, 1, 1)  qkv.bias: (3 C)  proj.weight: (C, C, 1, 1)  proj.bias: (C)
+//   qkv.weight: (3 C, C)  qkv.bias: (3 C)  proj.weight: (C, C)  proj.bias: (C)
 //
 //   placements of x       placements of y   forward               backward
 //   Shard<2> and beyond   the same          halo exchange of qkv  halo exchanges of the gradient of o, and of 3 numbers
