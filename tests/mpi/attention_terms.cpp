@@ -2,6 +2,7 @@
 // Attention layers with a bias of distances, a mask or a bias of keys, and dropout of shares: PyTorch's stored tensors
 // on every mesh (make_layer_references.py), networks around them on every mesh as on one rank and beside finite
 // differences.
+#include "support/attention_models.hpp"
 #include "support/composition.hpp"
 #include "support/refusal.hpp"
 #include "support/stored.hpp"
@@ -9,6 +10,8 @@
 namespace test_attention_terms {
 
 namespace {
+
+using support::Between, support::Relative, support::Told;
 
 const char* const file = "attention_terms";
 
@@ -59,23 +62,6 @@ struct LooksBack : hg::Module<LooksBack<Options...>> {
   }
 };
 
-/// A bias that the network makes, one for each head; grouped queries, turned; beside windows of the field.
-template <int Heads = 4, int KeyHeads = 2, class... Options>
-struct Between : hg::Module<Between<Heads, KeyHeads, Options...>> {
-  static constexpr int channels = 4 * Heads;
-  using Attention = hg::MultiheadAttention<channels, Heads, hg::KeyValueHeads<KeyHeads>, hg::Rotary<2>, Options...>;
-  constexpr hg::Traced forward(hg::Traced x) const {
-    constexpr hg::Named<"first", hg::Conv2d<2, channels, hg::Kernel<3>, hg::Padding<1>>> first;
-    constexpr hg::Named<"bias", hg::Conv2d<2, Heads>> bias;
-    constexpr hg::Named<"block", hg::TransformerBlock<channels, Attention>> block;
-    constexpr hg::Named<"last", hg::Conv2d<channels, 2, hg::Kernel<3>, hg::Padding<1>>> last;
-    return last(block(first(x), hg::KeyBias{bias(x)}));
-  }
-};
-template <int Channels, int Heads, class... Options>
-using Relative = hg::Sequential<hg::Conv2d<2, Channels>,
-                                hg::MultiheadAttention<Channels, Heads, hg::RelativeBias<14, 13>, Options...>,
-                                hg::Conv2d<Channels, 2>>;
 using RelativeVolume =
     hg::Sequential<hg::Linear<2, 4>, hg::MultiheadAttention<4, 2, hg::RelativeBias<6, 6, 7>>, hg::Linear<4, 2>>;
 template <class... Options>
@@ -92,10 +78,6 @@ struct WithToken : hg::Module<WithToken<Options...>> {
     return last(seen[0]) + hg::expand(hg::Linear<4, 2>{}(seen[1]), x);
   }
 };
-using SameBits = hg::ParallelBy<hg::ContextParallel::deterministic>;
-using Same =
-    hg::Sequential<hg::Conv2d<2, 12, hg::Kernel<3>, hg::Padding<1>>,
-                   hg::TransformerBlock<12, hg::MultiheadAttention<12, 3, hg::Rotary<2>, SameBits>>, hg::Conv2d<12, 2>>;
 template <hg::ContextParallel Way>
 using Wave = hg::Sequential<hg::Linear<2, 5>, hg::MultiheadAttention<5, 5, hg::IsCausal<>, hg::ParallelBy<Way>>,
                             hg::Linear<5, 2>>;
@@ -125,6 +107,7 @@ TEST_CASE("in networks: every mesh as one rank, finite differences") {
   support::check_composition<LooksBack<>, 2, 2>({2, 12, 24});
   support::check_composition<Relative<12, 12>, 2, 2>({2, 12, 11});  // by heads where there are three ranks or more
   support::check_composition<RelativeVolume, 2, 2, false, support::VolumeMesh>({1, 6, 6, 7});
+  support::check_composition<Told<hg::KeyBias>, 2, 2>({2, 12, 11});
 }
 
 TEST_CASE("dropout of shares: finite differences, the same on every mesh, anew at each step, none in inference") {
@@ -160,6 +143,7 @@ TEST_CASE("dropout of shares: finite differences, the same on every mesh, anew a
   using Drop = hg::AttentionDropout<std::ratio<1, 4>>;
   check(Dropping<Drop>{}, Dropping<>{});
   check(Dropping<Drop, hg::RelativeBias<12, 12>>{}, Dropping<hg::RelativeBias<12, 12>>{});
+  check(Told<hg::KeyBias, Drop>{}, Told<hg::KeyBias>{});
 }
 
 TEST_CASE("a batch that is cut unevenly: a mask lies as the samples do") {
@@ -217,32 +201,7 @@ TEST_CASE("what attention sends is what a dry run says") {
   check(WithToken<>{}, 12, 11);
   check(Between<>{}, 12, 12, hg::bfloat16());
 }
-TEST_CASE("deterministic: finite differences, and one rank's bits on every mesh") {
-  support::check_composition<Same, 2, 2>();
-  const auto check = []<class Model>(Model, hg::index_t height, hg::index_t width) {
-    const std::array<hg::index_t, 3> extents{2, height, width};
-    const auto parameters = support::numbers<float>(hg::Parameters<Model, float>::count, 1);
-    const auto input = support::numbers<float>(2 * 2 * height * width, 2);
-    const auto label = support::numbers<float>(2 * 2 * height * width, 3);
-    const auto run = [&](const auto& mesh) {
-      return support::train_once<Model, 2, 2, support::InnerProduct>(mesh, extents, parameters, input, {height, width},
-                                                                     label);
-    };
-    const auto one = run(support::alone());
-    for (const auto& mesh : support::meshes(2)) {
-      CAPTURE(support::text(mesh));
-      const auto result = run(mesh);
-      CHECK(result.output == one.output);
-      CHECK(result.input_gradient == one.input_gradient);  // of a bias of keys too
-    }
-  };
-  check(Same{}, 12, 11);
-  check(Between<5, 5, SameBits>{}, 12, 11);  // gathered: no ranks here divide 5 heads
-  check(Relative<10, 5, SameBits, hg::AttentionDropout<std::ratio<1, 4>>>{}, 12, 11);
-  check(LooksBack<SameBits>{}, 12, 24);
-  check(WithToken<SameBits>{}, 12, 11);
-}
-TEST_CASE("... of causal signals") {
+TEST_CASE("what attention of causal signals sends is what a dry run says") {
   const auto check = []<class Model>(Model) {
     using Image = support::FieldOn<support::SignalMesh, double, 2>;
     const auto mesh = hg::device_mesh<support::SignalMesh>(support::world(), {1, support::world().size()});

@@ -28,6 +28,7 @@
 #include "halogen/array/attention_dropout.hpp"
 #include "halogen/array/attention_operands.hpp"
 #include "halogen/array/attention_order.hpp"
+#include "halogen/array/attention_parts.hpp"
 #include "halogen/array/attention_zigzag.hpp"
 #include "halogen/halo/kept_moves.hpp"
 
@@ -74,11 +75,16 @@ auto attention_operand(const E& e) {
 /// Made by scaled_dot_product_attention. Computed once per evaluation. Bias: none or one.
 template <class Q, class K, class V, class... Bias>
 struct Attention
-    : detail::FieldStage<Attention<Q, K, V, Bias...>,
-                         typename detail::field_of<
-                             std::common_type_t<typename Q::value_type, typename K::value_type, typename V::value_type>,
-                             detail::placed_of<Q, K, V>>::type> {
-  using Where = detail::placed_of<Q, K, V>;
+    : detail::FieldStage<
+          Attention<Q, K, V, Bias...>,
+          typename detail::field_of<
+              std::common_type_t<typename Q::value_type, typename K::value_type, typename V::value_type>,
+              typename detail::attention_places<detail::has_whole_queries<Q, K>, Q, K, V>::queries>::type> {
+  /// Whether the ranks share out the keys, and each has all queries (array/attention_parts.hpp).
+  static constexpr bool whole_queries = detail::has_whole_queries<Q, K>;
+  using Places = detail::attention_places<whole_queries, Q, K, V>;
+  using Where = typename Places::queries;   ///< of queries and result
+  using KeysWhere = typename Places::keys;  ///< of keys and values
   /// The type of computations; sums of float are float.
   using T = std::common_type_t<typename Q::value_type, typename K::value_type, typename V::value_type>;
   static_assert(std::is_floating_point_v<T>, "attention takes fields of float, double, bfloat16 or float16");
@@ -117,8 +123,8 @@ struct Attention
   /// query, key and value as fields.
   auto fields() const {
     return std::tuple(detail::operand_field<S, Where>(std::get<0>(parts)),
-                      detail::operand_field<S, Where>(std::get<1>(parts)),
-                      detail::operand_field<S, Where>(std::get<2>(parts)));
+                      detail::operand_field<S, KeysWhere>(std::get<1>(parts)),
+                      detail::operand_field<S, KeysWhere>(std::get<2>(parts)));
   }
 
   /// The prepared ring for such fields. The call is local, because the shapes determine who sends what. If queries or
@@ -193,15 +199,36 @@ struct Attention
         return result;
       }
     }
-    if constexpr (detail::cuts_sequence<Where>)
+    if constexpr (detail::cuts_sequence<Where>) {
       return attended(query, key, value, *logsumexp, {});
-    else
+    } else if constexpr (whole_queries) {
+      const auto result = attended(query, key, value, *logsumexp, {});
+      joined(query, key, value)
+          .join(execution_space{}, detail::head_rows(result), detail::head_rows(*logsumexp),
+                static_cast<int>(value.extent(3)));
+      return result;
+    } else {
       return attended(query, keys_in_order(key), keys_in_order(value), *logsumexp, {.keys = true});
+    }
+  }
+
+  /// What joins the parts of ranks that share out the keys.
+  template <class Query, class Key, class Value>
+  detail::AttentionParts<T>& joined(const Query& query, const Key& key, const Value& value) const {
+    using Parts = detail::AttentionParts<T>;
+    return query.mesh().template kept<detail::KeptMoves<detail::AttentionKey, Parts>>().get(
+        detail::AttentionAsked{detail::place_of(query), detail::place_of(key), detail::place_of(value), false}, [&] {
+          return std::make_unique<Parts>(query.mesh().communicator(key.decomposition().mask({2})),
+                                         query.local_extent(0), query.local_extent(1), query.local_extent(2),
+                                         static_cast<int>(std::max(query.extent(3), value.extent(3))));
+        });
   }
 
   /// For explain: which way attention goes.
   std::string words() const {
-    if constexpr (!detail::cuts_sequence<Where>) {
+    if constexpr (whole_queries) {
+      return "attention of queries that all ranks have, each to its own keys: two all_reduces of the queries' rows";
+    } else if constexpr (!detail::cuts_sequence<Where>) {
       return "attention, nothing moves";
     } else {
       const auto [query, key, value] = fields();
@@ -322,6 +349,11 @@ auto attention_operands(const Q& query, const K& key, const V& value) {
   using Where = placed_of<expression_of<Q>, expression_of<K>, expression_of<V>>;
   return std::tuple(attention_operand<Where>(as_expression(query)), attention_operand<Where>(as_expression(key)),
                     attention_operand<Where>(as_expression(value)));
+}
+/// Operands each of which lies as it does.
+template <class... E>
+auto operands_apart(const E&... each) {
+  return std::tuple(attention_operand<typename expression_of<E>::placed>(as_expression(each))...);
 }
 template <class... E>
 auto attention_of(const AttentionOptions& options, std::shared_ptr<const PairNumbers> numbers, std::tuple<E...> parts) {

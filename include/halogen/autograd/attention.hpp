@@ -16,8 +16,9 @@ inline constexpr const char* stage_text<Attention<E...>> =
 
 template <class... E, class Operand>
 inline constexpr bool operand_stands<Attention<E...>, Operand> = [] {
-  using Field = decltype(operand_field<typename Attention<E...>::S, typename Attention<E...>::Where>(
-      std::declval<const Operand&>()));
+  using Node = Attention<E...>;
+  using Where = std::conditional_t<Node::whole_queries, placed_at<Operand>, typename Node::Where>;
+  using Field = decltype(operand_field<typename Node::S, Where>(std::declval<const Operand&>()));
   if constexpr (requires(const Operand& operand) { operand.inner.field; })
     return std::is_same_v<Field, std::decay_t<decltype(std::declval<const Operand&>().inner.field)>>;
   else
@@ -80,7 +81,7 @@ template <class Node>
 struct PairBiasGradient<true, Node> {
   using T = typename Node::T;
   using Own = typename FieldLeaf<typename Node::BiasField>::placed;
-  using Sums = typename field_of<T, typename bias_gradient_place<typename Node::Where, Own>::type>::type;
+  using Sums = typename field_of<T, typename bias_gradient_place<typename Node::KeysWhere, Own>::type>::type;
   Sums sums;
   const PairNumbers* numbers;
 
@@ -139,12 +140,18 @@ void pull(const Attention<Q, K, V, Bias...>& node, const C& cotangent, All& grad
   }();
   const auto [query, key, value] = node.fields();
   const PairBiasGradient<(has_variable<Bias> || ...), Node> of_bias(node);
-  std::tuple<Gradient, Gradient, Gradient> found;
+  using OfKeys = typename field_of<typename Node::T, typename Node::KeysWhere>::type;
+  std::tuple<Gradient, OfKeys, OfKeys> found;
   auto& [dq, dk, dv] = found;
   bool gathered = false;
   if constexpr (cuts_sequence<typename Node::Where>)
     gathered = node.chosen_way(query, key, value) == ContextParallel::deterministic;
-  if constexpr (!cuts_sequence<typename Node::Where>) {
+  if constexpr (Node::whole_queries) {
+    found = attention_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, *node.logsumexp,
+                                                         of_bias, InOrder{});
+    if constexpr (pulls_query)
+      node.joined(query, key, value).add(execution_space{}, head_rows(dq), static_cast<int>(query.extent(3)));
+  } else if constexpr (!cuts_sequence<typename Node::Where>) {
     found =
         attention_gradients<pulls_query, pulls_keys>(node, query, node.keys_in_order(key), node.keys_in_order(value),
                                                      output, owed, *node.logsumexp, of_bias, InOrder{.keys = true});

@@ -27,15 +27,7 @@ namespace detail {
 /// value may hold a mask or bias of keys, or a table of relative positions. (N, (Heads + 2 KeyHeads) E, ...) -> (N,
 /// Heads E, ...).
 template <int Heads, int KeyHeads, AttentionLayerOptions Options, KeyTerm Term, bool Apart = false>
-struct AttendToAll {
-  template <class... X>  // after a generator if it draws
-  auto operator()(const X&... x) const {
-    if constexpr (Options.draws())
-      return attended(x...);
-    else
-      return attended(std::nullopt, x...);
-  }
-
+struct AttendToAll : AttendsWithDraws<AttendToAll<Heads, KeyHeads, Options, Term, Apart>, Options> {
   static TrafficUse traffic(const FunctionPlace& place, bool backward) {
     const Layout& layout = place.layout;
     const auto [queries, rank] = layout.sequence(place.level[0]);
@@ -51,44 +43,33 @@ struct AttendToAll {
     return use;
   }
 
- private:
   using Draws = std::optional<Generator>;
 
   template <class Field, class... Beside>
     requires(!Apart)
   static auto attended(const Draws& draws, const Field& qkv, const Beside&... beside) {
     constexpr int all = Heads + 2 * KeyHeads;
-    const auto points = points_of(qkv);
+    const auto points = points_in_pieces(qkv);
     return seen(draws, qkv, qkv, some_heads<all>(points, 0, Heads), some_heads<all>(points, Heads, KeyHeads),
                 some_heads<all>(points, Heads + KeyHeads, KeyHeads), beside...);
   }
   template <class Field, class Other, class... Beside>
     requires(Apart)
   static auto attended(const Draws& draws, const Field& q, const Other& kv, const Beside&... beside) {
-    const auto queries = points_of(q), keys = points_of(kv);
+    const auto queries = points_in_pieces(q), keys = points_in_pieces(kv);
     return seen(draws, q, kv, some_heads<Heads>(queries, 0, Heads), some_heads<2 * KeyHeads>(keys, 0, KeyHeads),
                 some_heads<2 * KeyHeads>(keys, KeyHeads, KeyHeads), beside...);
   }
 
-  /// (N, channels, L)
-  template <class Field>
-  static auto points_of(const Field& field) {
-    return stored(flatten_pieces<2, placed_at<Field>::rank - 1>(field));
-  }
-
+ private:
   template <class Field, class Other, class Q, class K, class V, class... Beside>
   static auto seen(const Draws& draws, const Field& of_queries, const Other& of_keys, const Q& query, const K& key,
                    const V& value, const Beside&... beside) {
-    AttentionOptions options{
-        .is_causal = Options.is_causal, .enable_gqa = Heads != KeyHeads, .parallel = Options.parallel};
-    if (draws) {
-      options.dropout_p = static_cast<double>(Options.dropped) / static_cast<double>(Options.dropped_of);
-      options.generator = *draws;
-    }
     using S = typename stored_of<Field>::type;  // two-byte values are sent as two bytes
-    const auto result = attention_of(options, pair_numbers<Options>(of_queries, of_keys),
-                                     std::tuple_cat(attention_operands(held<S>(query), held<S>(key), held<S>(value)),
-                                                    std::tuple(bias<typename Q::value_type>(beside)...)));
+    const auto result =
+        attention_of(options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options>(of_queries, of_keys),
+                     std::tuple_cat(attention_operands(held<S>(query), held<S>(key), held<S>(value)),
+                                    std::tuple(bias<typename Q::value_type>(beside)...)));
     return unflatten_pieces<2, placed_at<Field>::rank - 1>(flatten<1, 2>(transpose<2, 3>(result)), of_queries);
   }
 
@@ -98,18 +79,7 @@ struct AttendToAll {
       const auto table = unflatten<1>(beside, Options.distances(), Heads);  // (N, T, Heads)
       return mask_operand<T>(unflatten<1>(transpose<1, 2>(table), Heads, 1));
     } else {
-      const auto keys = points_of(beside);  // (N, 1 or Heads, S)
-      using Here = field_of_t<std::decay_t<decltype(keys)>, T>;
-      using Whole =
-          typename field_of<T,
-                            typename placed_instead<2, replicate_code, typename FieldLeaf<Here>::placed>::type>::type;
-      auto whole = redistribute<Whole>(keys);
-      whole.keeps_cuts = true;  // those of the batch are the cuts of the queries
-      const auto of_all = unflatten<1>(whole, -1, 1);
-      if constexpr (Term == KeyTerm::mask)
-        return mask_operand<T>(detach(of_all) != T(0));
-      else
-        return mask_operand<T>(of_all);
+      return bias_of_keys<Term, T>(beside);
     }
   }
 };
@@ -166,28 +136,29 @@ struct Attending {
     (check_term(terms), ...);
     using F = AttendToAll<Heads, key_heads, options, term_of<Terms...>(), true>;
     using Free = TakesAnyResolution<1, 2>;
-    using Called = std::conditional_t<options.draws(), Function<F, Free, halogen::Draws>, Function<F, Free>>;
-    const Traced y = Called{}(q, kv, terms.value...);
+    const Traced y = Drawing<F, Free>{}(q, kv, terms.value...);
     if (options.is_causal) graph.slide(1, graph.nodes[y.node].layer);
     return y;
   }
 
   /// Attention of points and tokens, as of(). The result of the points comes first.
-  template <int Channels, std::size_t Tokens>
-  static constexpr std::array<Traced, 1 + Tokens> together(Traced points, const std::array<Traced, Tokens>& tokens) {
+  template <int Channels, std::size_t Tokens, class... Terms>
+  static constexpr std::array<Traced, 1 + Tokens> together(Traced points, const std::array<Traced, Tokens>& tokens,
+                                                           Terms... terms) {
     static_assert(!options.is_causal, "attention with tokens is not causal: leave IsCausal out");
-    static_assert(options.grid_dimensions == 0 && !options.draws(),
-                  "attention with tokens takes no RelativeBias and no AttentionDropout");
+    static_assert(options.grid_dimensions == 0, "attention with tokens takes no RelativeBias: a token has no distance");
+    (check_term(terms), ...);
     constexpr int count = static_cast<int>(Tokens);
     Traced beside = tokens[0];
     for (std::size_t i = 1; i < Tokens; ++i) beside = concat(beside, tokens[i]);
     points = turned(points);
+    constexpr KeyTerm term = term_of<Terms...>();
     using OfPoints =
-        Function<PointsAttend<Heads, key_heads, count, options>, TakesVectors<1>, halogen::Channels<Channels>>;
-    using OfTokens = Function<TokensAttend<Heads, key_heads, count, options>, TakesVectors<0>, ToVector,
-                              halogen::Channels<count * Channels>>;
-    const Traced seen = OfPoints{}(points, beside);
-    const Traced of_tokens = OfTokens{}(beside, points);
+        Drawing<PointsAttend<Heads, key_heads, count, options, term>, TakesVectors<1>, halogen::Channels<Channels>>;
+    using OfTokens = Drawing<TokensAttend<Heads, key_heads, count, options, term>, TakesVectors<0>, ToVector,
+                             halogen::Channels<count * Channels>>;
+    const Traced seen = OfPoints{}(points, beside, terms.value...);
+    const Traced of_tokens = OfTokens{}(beside, points, terms.value...);
     if constexpr (count == 1) return {seen, of_tokens};
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return std::array{seen, add_chunk<static_cast<int>(I), 1, count>(of_tokens)...};
@@ -243,10 +214,10 @@ struct Attending {
       return Called<KeyTerm::none, TakesVectors<1>>{}(qkv, table);
     }
   }
+  template <class F, class... More>
+  using Drawing = std::conditional_t<options.draws(), Function<F, halogen::Draws, More...>, Function<F, More...>>;
   template <KeyTerm Term, class... More>
-  using Called =
-      std::conditional_t<options.draws(), Function<AttendToAll<Heads, key_heads, options, Term>, Draws, More...>,
-                         Function<AttendToAll<Heads, key_heads, options, Term>, More...>>;
+  using Called = Drawing<AttendToAll<Heads, key_heads, options, Term>, More...>;
 
   template <int Channels>
   static constexpr Traced norm_of_queries(Traced query) {

@@ -5,23 +5,23 @@
 //   -> of points (N, Heads E, H, W), of tokens (N, Count Heads E)
 //
 // Keys and values of the tokens come before those of the points of the first piece, and go round the ring with them.
-// Each rank computes a token's logits for its own keys. This needs two all_reduces for the softmax and one for its sum.
-// Backward needs the ring, and one all_reduce for each of the tokens' gradients. In deterministic attention all keys
-// and values are gathered for the tokens too.
+// For a token each rank attends to its own keys; two all_reduces join the results (array/attention_parts.hpp). Backward
+// needs the ring, and one all_reduce for each of the tokens' gradients. In deterministic attention all keys and values
+// are gathered for the tokens too.
 #pragma once
 
-#include <cmath>
+#include <optional>
 
 #include "halogen/array/attention_traffic.hpp"
-#include "halogen/array/statistics.hpp"
+#include "halogen/array/regrid.hpp"
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/concatenated_pieces.hpp"
-#include "halogen/autograd/contraction.hpp"
 #include "halogen/autograd/pieces.hpp"
 #include "halogen/autograd/rearranged.hpp"
 #include "halogen/autograd/reshaped.hpp"
 #include "halogen/layers/attention_numbers.hpp"
 #include "halogen/layers/function.hpp"
+#include "halogen/layers/key_terms.hpp"
 
 namespace halogen::detail {
 
@@ -37,8 +37,58 @@ auto rows_of(const Tokens& tokens) {
   return stored(transpose<1, 2>(unflatten<1>(tokens, Count, -1)));
 }
 
-template <int Heads, int KeyHeads, int Count, AttentionLayerOptions Options>
-struct PointsAttend {
+/// (N, channels, L): points of a field in the order of pieces.
+template <class Field>
+auto points_in_pieces(const Field& field) {
+  return stored(flatten_pieces<2, placed_at<Field>::rank - 1>(field));
+}
+
+/// What a KeyMask or KeyBias tells of all keys, (N, 1 or heads, 1, S); of tokens before the points, 0.
+template <KeyTerm Term, class T, int Tokens = 0, class Beside>
+auto bias_of_keys(const Beside& beside) {
+  const auto keys = points_in_pieces(beside);
+  using Here = field_of_t<std::decay_t<decltype(keys)>, T>;
+  using Whole =
+      typename field_of<T, typename placed_instead<2, replicate_code, typename FieldLeaf<Here>::placed>::type>::type;
+  auto whole = redistribute<Whole>(keys);
+  whole.keeps_cuts = true;  // those of the batch are the cuts of the queries
+  const auto of_all = unflatten<1>(whole, -1, 1);
+  const auto told = [&] {
+    if constexpr (Term == KeyTerm::mask)
+      return mask_operand<T>(detach(of_all) != T(0));
+    else
+      return mask_operand<T>(of_all);
+  }();
+  if constexpr (Tokens == 0)
+    return told;
+  else
+    return mask_operand<T>(pad<3>(told, Tokens, 0));
+}
+
+/// The options of a call, with dropout where a generator is given.
+template <AttentionLayerOptions Options>
+AttentionOptions options_of_call(bool grouped, const std::optional<Generator>& draws) {
+  AttentionOptions options{.is_causal = Options.is_causal, .enable_gqa = grouped, .parallel = Options.parallel};
+  if (!draws) return options;
+  options.dropout_p = static_cast<double>(Options.dropped) / static_cast<double>(Options.dropped_of);
+  options.generator = *draws;
+  return options;
+}
+
+/// Calls Self::attended(generator or nothing, values...).
+template <class Self, AttentionLayerOptions Options>
+struct AttendsWithDraws {
+  template <class... X>  // the first argument is a generator if dropout is used
+  auto operator()(const X&... x) const {
+    if constexpr (Options.draws())
+      return Self::attended(x...);
+    else
+      return Self::attended(std::nullopt, x...);
+  }
+};
+
+template <int Heads, int KeyHeads, int Count, AttentionLayerOptions Options, KeyTerm Term>
+struct PointsAttend : AttendsWithDraws<PointsAttend<Heads, KeyHeads, Count, Options, Term>, Options> {
   static constexpr int all = Heads + 2 * KeyHeads;
 
   static TrafficUse traffic(const FunctionPlace& place, bool backward) {
@@ -52,62 +102,49 @@ struct PointsAttend {
                              backward);
   }
 
-  template <class Field, class Tokens>
-  auto operator()(const Field& qkv, const Tokens& tokens) const {
+  template <class Field, class Tokens, class... Beside>
+  static auto attended(const std::optional<Generator>& draws, const Field& qkv, const Tokens& tokens,
+                       const Beside&... beside) {
     constexpr int last = placed_at<Field>::rank - 1;
-    const auto points = stored(flatten_pieces<2, last>(qkv));
+    const auto points = points_in_pieces(qkv);
     const auto both = stored(concatenate_pieces<2>(rows_of<Count>(tokens), points));
     using S = typename stored_of<Field>::type;  // two-byte values are sent as two bytes
-    const auto seen = attention_of(
-        {.enable_gqa = Heads != KeyHeads, .parallel = Options.parallel}, pair_numbers<Options, Count>(qkv, qkv),
-        attention_operands(held<S>(some_heads<all>(points, 0, Heads)), held<S>(some_heads<all>(both, Heads, KeyHeads)),
-                           held<S>(some_heads<all>(both, Heads + KeyHeads, KeyHeads))));
+    using T = typename std::decay_t<decltype(both)>::value_type;
+    const auto seen =
+        attention_of(options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options, Count>(qkv, qkv),
+                     std::tuple_cat(attention_operands(held<S>(some_heads<all>(points, 0, Heads)),
+                                                       held<S>(some_heads<all>(both, Heads, KeyHeads)),
+                                                       held<S>(some_heads<all>(both, Heads + KeyHeads, KeyHeads))),
+                                    std::tuple(bias_of_keys<Term, T, Count>(beside)...)));
     return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
   }
 };
 
-template <int Heads, int KeyHeads, int Count, AttentionLayerOptions Options>
-struct TokensAttend {
+template <int Heads, int KeyHeads, int Count, AttentionLayerOptions Options, KeyTerm Term>
+struct TokensAttend : AttendsWithDraws<TokensAttend<Heads, KeyHeads, Count, Options, Term>, Options> {
   static constexpr int all = Heads + 2 * KeyHeads;
 
-  template <class Tokens, class Field>
-  auto operator()(const Tokens& tokens, const Field& qkv) const {
-    constexpr int last = placed_at<Field>::rank - 1;
+  template <class Tokens, class Field, class... Beside>
+  static auto attended(const std::optional<Generator>& draws, const Tokens& tokens, const Field& qkv,
+                       const Beside&... beside) {
     const auto rows = rows_of<Count>(tokens);
-    const auto both = stored(concatenate_pieces<2>(rows, flatten_pieces<2, last>(qkv)));
-    if constexpr (Options.parallel == ContextParallel::deterministic)
-      return seen_by_all(rows, both, qkv);
-    else
-      return seen_where_they_lie(rows, both);
-  }
-
- private:
-  /// Each rank gathers all keys and values and takes them in their order.
-  template <class Rows, class Both, class Field>
-  static auto seen_by_all(const Rows& rows, const Both& both, const Field& qkv) {
+    const auto both = stored(concatenate_pieces<2>(rows, points_in_pieces(qkv)));
     using S = typename stored_of<Field>::type;
-    const auto gathered = [&](int first) {
-      const auto heads = some_heads<all>(both, first, KeyHeads);
-      using Cut = typename std::decay_t<decltype(heads)>::placed;
-      return redistribute<typename field_of<S, typename placed_instead<2, replicate_code, Cut>::type>::type>(heads);
+    using T = typename std::decay_t<decltype(both)>::value_type;
+    const auto heads = [&](int first) { return held<S>(some_heads<all>(both, first, KeyHeads)); };
+    const auto keys = [&](int first) {
+      using Cut = typename decltype(heads(0))::placed;
+      if constexpr (Options.parallel == ContextParallel::deterministic)  // each rank takes all of them in their order
+        return redistribute<typename field_of<S, typename placed_instead<2, replicate_code, Cut>::type>::type>(
+            heads(first));
+      else
+        return heads(first);
     };
     const auto seen = attention_of(
-        {.enable_gqa = Heads != KeyHeads, .parallel = Options.parallel}, pair_numbers<Options, Count>(qkv, qkv),
-        attention_operands(held<S>(some_heads<all>(rows, 0, Heads)), gathered(Heads), gathered(Heads + KeyHeads)));
+        options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options, Count, true>(qkv, qkv),
+        std::tuple_cat(operands_apart(held<S>(some_heads<all>(rows, 0, Heads)), keys(Heads), keys(Heads + KeyHeads)),
+                       std::tuple(bias_of_keys<Term, T, Count>(beside)...)));
     return flatten<1, 3>(transpose<1, 2>(seen));  // (N, K, H, E), then (N, K H E)
-  }
-
-  template <class Rows, class Both>
-  static auto seen_where_they_lie(const Rows& rows, const Both& both) {
-    const auto query =
-        unflatten<1>(some_heads<all>(rows, 0, Heads), KeyHeads, Heads / KeyHeads);  // (N, G, H / G, K, E)
-    const double scale = 1 / std::sqrt(static_cast<double>(query.extent(4)));
-    const auto logits = einsum<"nghke,ngle->nghkl">(query, some_heads<all>(both, Heads, KeyHeads));
-    const auto share = softmax<4>(logits * static_cast<typename decltype(logits)::value_type>(scale));
-    using Whole = field_of_t<std::decay_t<decltype(query)>>;
-    const auto seen =
-        redistribute<Whole>(einsum<"nghkl,ngle->nghke">(share, some_heads<all>(both, Heads + KeyHeads, KeyHeads)));
-    return flatten<1, 3>(transpose<1, 2>(flatten<1, 2>(seen)));
   }
 };
 

@@ -39,8 +39,9 @@ AttentionNumbering attention_numbering(const Shape& shape) {
   return result;
 }
 
-/// Null if attention needs no numbers. Tokens: how many tokens come before the points of the keys.
-template <AttentionLayerOptions Options, int Tokens = 0, class Field, class Other>
+/// Null if attention needs no numbers. Tokens: how many tokens come before the points of the keys. OfTokens: the
+/// queries are these tokens.
+template <AttentionLayerOptions Options, int Tokens = 0, bool OfTokens = false, class Field, class Other>
 std::shared_ptr<const PairNumbers> pair_numbers(const Field& of_queries, const Other& of_keys) {
   if constexpr (!Options.numbers_points()) {
     return nullptr;
@@ -53,13 +54,13 @@ std::shared_ptr<const PairNumbers> pair_numbers(const Field& of_queries, const O
     AttentionNumbering of_key = attention_numbering<Options>(*keys);
     of_query.first = of_key.first = of_key.listed = Tokens;
     auto made = std::make_shared<PairNumbers>();
-    made->queries = piece_numbers<2, Query>(*queries, of_query);
     made->keys = piece_numbers<2, Key>(*keys, of_key);
+    made->queries = OfTokens ? made->keys : piece_numbers<2, Query>(*queries, of_query);  // the list begins with tokens
     made->count = count_of_numbers<2, Query>(*queries, of_query);
     made->of_table = Options.grid_dimensions > 0;
     made->centre = of_query.centre;
     if constexpr (Options.parallel == ContextParallel::deterministic) {
-      made->query_order = piece_order<2, Query>(*queries, of_query);
+      if (!OfTokens) made->query_order = piece_order<2, Query>(*queries, of_query);
       made->key_order = piece_order<2, Key>(*keys, of_key);
     }
     return made;

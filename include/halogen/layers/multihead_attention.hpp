@@ -9,8 +9,8 @@
 //
 // MultiheadAttention{}(x, t, ...) takes the points of x and tokens t, vectors (N, C) such as a class token or
 // registers. Each attends to all points and tokens, with the same weights. -> an array of as many values; the first
-// belongs to x. Rotary turns only points. IsCausal is not allowed. In addition to the ring, forward needs three small
-// all_reduces (layers/attend_together.hpp).
+// belongs to x. Rotary turns only points. IsCausal is not allowed. In addition to the ring, forward needs two small
+// all_reduces (layers/attend_together.hpp). MultiheadAttention{}(x, KeyMask{m}, t, ...) or KeyBias tells of the points.
 //
 // CrossAttention<Channels, Heads, Context>: the same with queries from x, and keys and values from a second value z of
 // any resolution with Context channels. Parameters: q.weight (C, C), kv.weight (2 C, Context), and their biases.
@@ -75,14 +75,26 @@ struct MultiheadAttention : Module<MultiheadAttention<Channels, Heads, Options..
   template <class... More>
     requires(std::is_same_v<More, Traced> && ...)
   constexpr std::array<Traced, 2 + sizeof...(More)> forward(Traced x, Traced token, More... more) const {
+    return together(x, std::array{token, more...});
+  }
+  /// The same with a KeyMask or KeyBias of the points. Every token is seen.
+  template <detail::TellsOfKeys Term, class... More>
+    requires(std::is_same_v<More, Traced> && ...)
+  constexpr std::array<Traced, 2 + sizeof...(More)> forward(Traced x, Term term, Traced token, More... more) const {
+    return together(x, std::array{token, more...}, term);
+  }
+
+ private:
+  template <std::size_t Count, class... Terms>
+  constexpr std::array<Traced, 1 + Count> together(Traced x, std::array<Traced, Count> tokens, Terms... terms) const {
     Attending::check(x, Channels);
     const auto query_key_value = [&](Traced of) {
       const Traced made = qkv(of);
       return Attending::template normed<Channels>(made);
     };
     const Traced points = query_key_value(x);
-    const std::array tokens{query_key_value(token), query_key_value(more)...};
-    auto seen = Attending::template together<Channels>(points, tokens);
+    for (Traced& token : tokens) token = query_key_value(token);
+    auto seen = Attending::template together<Channels>(points, tokens, terms...);
     for (Traced& one : seen) one = proj(one);
     return seen;
   }

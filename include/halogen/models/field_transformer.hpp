@@ -70,9 +70,19 @@ struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop, Eps
   template <class... Tokens>
     requires(sizeof...(Tokens) > 0 && (std::is_same_v<Tokens, Traced> && ...))
   constexpr auto forward(Traced x, Tokens... tokens) const {
-    std::array all{x, tokens...};
-    const std::array normed{norm1(x), norm1(tokens)...};
-    auto seen = std::apply([&](auto... one) { return attention(one...); }, normed);
+    return after_attention(std::array{x, tokens...}, attention(norm1(x), norm1(tokens)...));
+  }
+  /// The same with a KeyMask or KeyBias of the points.
+  template <detail::TellsOfKeys Term, class... Tokens>
+    requires(sizeof...(Tokens) > 0 && (std::is_same_v<Tokens, Traced> && ...))
+  constexpr auto forward(Traced x, Term term, Tokens... tokens) const {
+    return after_attention(std::array{x, tokens...}, attention(norm1(x), term, norm1(tokens)...));
+  }
+
+ private:
+  template <std::size_t Count>
+  constexpr std::array<Traced, Count> after_attention(std::array<Traced, Count> all,
+                                                      std::array<Traced, Count> seen) const {
     add_dropped(all, seen);
     for (std::size_t i = 0; i < all.size(); ++i) {
       const Traced of = norm2(all[i]);
@@ -82,7 +92,6 @@ struct TransformerBlock : Module<TransformerBlock<Channels, Attention, Drop, Eps
     return all;
   }
 
- private:
   static constexpr Traced dropped(Traced x) {
     if constexpr (Drop::num == 0)
       return x;
