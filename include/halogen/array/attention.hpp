@@ -45,22 +45,6 @@ struct AttentionOptions {
 
 namespace detail {
 
-/// The shapes for which an attention is prepared.
-struct AttentionAsked {
-  FieldPlace<4> query, key, value;
-  bool is_causal;
-};
-struct AttentionKey {
-  FieldPlaceKey<4> query, key, value;
-  bool is_causal;
-
-  explicit AttentionKey(const AttentionAsked& asked)
-      : query(asked.query), key(asked.key), value(asked.value), is_causal(asked.is_causal) {}
-  bool operator==(const AttentionAsked& asked) const {
-    return query == asked.query && key == asked.key && value == asked.value && is_causal == asked.is_causal;
-  }
-};
-
 /// An operand. It is stored once for both passes if it is not a field and has the placements of the result.
 template <class Where, class E>
 auto attention_operand(const E& e) {

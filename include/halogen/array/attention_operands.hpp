@@ -7,6 +7,7 @@
 
 #include "halogen/array/moved.hpp"
 #include "halogen/array/stored.hpp"
+#include "halogen/halo/kept_moves.hpp"
 
 namespace halogen::detail {
 
@@ -185,5 +186,21 @@ void check_attention(const Query& query, const Key& key, const Value& value, boo
                           " heads: with enable_gqa those of the query are a multiple, cut where groups end");
   for (const int d : {0, 1, 2}) points(key, value, d, "key and value");
 }
+
+/// The shapes for which an attention is prepared.
+struct AttentionAsked {
+  FieldPlace<4> query, key, value;
+  bool is_causal;
+};
+struct AttentionKey {
+  FieldPlaceKey<4> query, key, value;
+  bool is_causal;
+
+  explicit AttentionKey(const AttentionAsked& asked)
+      : query(asked.query), key(asked.key), value(asked.value), is_causal(asked.is_causal) {}
+  bool operator==(const AttentionAsked& asked) const {
+    return query == asked.query && key == asked.key && value == asked.value && is_causal == asked.is_causal;
+  }
+};
 
 }  // namespace halogen::detail

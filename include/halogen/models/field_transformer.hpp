@@ -11,43 +11,14 @@
 
 #include "halogen/layers/conv_transpose2d.hpp"
 #include "halogen/layers/dropout.hpp"
-#include "halogen/layers/gelu.hpp"
 #include "halogen/layers/key_terms.hpp"
 #include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/linear.hpp"
-#include "halogen/layers/map.hpp"
 #include "halogen/layers/neighborhood_attention.hpp"
 #include "halogen/layers/residual.hpp"
+#include "halogen/models/feed_forward.hpp"
 
 namespace halogen {
-namespace detail {
-/// a sigmoid(a) b.
-struct SiluGateOf {
-  template <class T>
-  KOKKOS_FUNCTION T operator()(T a, T b) const {
-    using Kokkos::exp;
-    return a / (T(1) + exp(-a)) * b;
-  }
-};
-}  // namespace detail
-
-/// Two Linear with a GELU between them, at each point. There are Hidden channels in the middle.
-template <int Channels, int Hidden = 4 * Channels>
-struct MLP : Sequential<Named<"fc1", Linear<Channels, Hidden>>, GELU, Named<"fc2", Linear<Hidden, Channels>>> {};
-
-/// fc2(silu(fc1_g(x)) fc1_x(x)) at each point, as timm's SwiGLU (Shazeer 2020) with its names. There are Hidden
-/// channels in the middle.
-template <int Channels, int Hidden = 4 * Channels>
-struct SwiGLU : Module<SwiGLU<Channels, Hidden>> {
-  constexpr Traced forward(Traced x) const {
-    constexpr Named<"fc1_g", Linear<Channels, Hidden>> gate;
-    constexpr Named<"fc1_x", Linear<Channels, Hidden>> value;
-    constexpr Named<"fc2", Linear<Hidden, Channels>> last;
-    const Traced gates = gate(x);
-    const Traced values = value(x);
-    return last(Map<detail::SiluGateOf>{}(gates, values));
-  }
-};
 
 /// x + attention(norm(x)), then x + mlp(norm(x)), as timm's Block with its names. Attention and Feed (MLP, SwiGLU) keep
 /// their channels. DropPath drops each branch of a sample. Epsilon: of the norms.
