@@ -4,6 +4,7 @@
 // each rank reads of them; datasets of a series in one file and in several. What is written: written_files.cpp.
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <halogen/io/field_dataset.hpp>
@@ -276,6 +277,55 @@ TEST_CASE("what cannot be read is refused on every rank, with file and variable"
     }
     fs::remove(damaged);
   }
+}
+
+TEST_CASE("a child process tries a file before this one opens it") {
+  const Files files;
+  const hg::Communicator world = support::world();
+  // netCDF 4.9.0 crashes on a classic file of 2.6 billion dimensions
+  const fs::path path = folder() / "crash.nc";
+  if (world.rank() == 0) {
+    fs::copy_file(folder() / "classic.nc", path);
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(12).put(static_cast<char>(0x9e));
+  }
+  world.barrier();
+  for (int again = 0; again < 2; ++again) {
+    const std::string said = support::refusal<hg::CollectiveError>([&] { hg::NetcdfVariable(world, path, "f4"); });
+    CAPTURE(said);
+    CHECK(said.starts_with("cannot read 'f4' of '" + path.string() + "': "));
+  }
+  CHECK(support::refusal([&] { hg::NetcdfVariable(path, "f4"); }).starts_with("cannot read 'f4' of '"));
+  // it replaces one that was sound when it was opened
+  const fs::path own = folder() / ("replaced_" + std::to_string(world.rank()) + ".nc");
+  fs::copy_file(folder() / "classic.nc", own);
+  const hg::NetcdfVariable variable(own, "f4");
+  std::vector<float> all(70);
+  variable.read({0, 0, 0}, {2, 5, 7}, all.data());
+  fs::remove(own);
+  fs::copy_file(path, own);
+  CHECK(support::refusal([&] {
+          variable.read({0, 0, 0}, {2, 5, 7}, all.data());
+        }).starts_with("cannot read 'f4' of '"));
+
+  using hg::detail::Child;
+  const auto fate = [](auto f) { return Child::fate_of(f, {.cpu_seconds = 1}); };
+  CHECK(fate([] { std::raise(SIGSEGV); }).end == "crashes (signal 11)");
+  CHECK(fate([] { std::abort(); }).end == "crashes (signal 6)");
+  CHECK(fate([] { std::_Exit(0); }).end == "crashes");
+  CHECK(fate([] { throw std::runtime_error("no such thing"); }).refusal == "no such thing");
+  const Child::Fate well = fate([] { std::puts("nobody sees this"); });
+  CHECK(well.end.empty());
+  CHECK(well.refusal.empty());
+  if (world.rank() != 0) return;
+  CHECK(fate([] {
+          for (volatile bool goes_on = true; goes_on;) {
+          }
+        }).end == "does not come back");
+  const auto sleeps = Child::fate_of([] { ::pause(); }, {.seconds = 1});  // no verdict
+  CHECK(sleeps.end.empty());
+#ifndef __SANITIZE_ADDRESS__
+  CHECK(fate([] { std::vector<char>(std::size_t{1} << 30); }).refusal == "std::bad_alloc");
+#endif
 }
 
 TEST_CASE("pieces of a field, with halos; each rank reads its own bytes") {

@@ -38,7 +38,8 @@ namespace fs = std::filesystem;
 using hg::index_t;
 using Series = support::Field<float, 2>;
 
-/// A folder of this run's, gone with the object. Collective.
+/// A folder of this run's, gone with the object. Its files change all the time: no child process tries them.
+/// Collective.
 class Folder {
  public:
   Folder() : path_(fs::temp_directory_path() / ("halogen_written_" HALOGEN_TEST_BUILD "_" + name())) {
@@ -47,11 +48,13 @@ class Folder {
       fs::create_directories(path_);
     }
     support::world().barrier();
+    hg::detail::TriedFiles::all().tries = false;
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
   ~Folder() {
     support::world().barrier();
+    hg::detail::TriedFiles::all().tries = true;
     if (support::world().rank() == 0) fs::remove_all(path_);
   }
   const fs::path& path() const { return path_; }
@@ -87,7 +90,7 @@ template <class Format>
 bool holds(const fs::path& path, const std::string& name, const std::vector<index_t>& begin,
            const std::array<index_t, 4>& extents, const std::vector<float>& values) {
   std::vector<float> all(values.size());
-  const typename Format::Variable variable(path, name);
+  const typename Format::Variable variable(support::world(), path, name);
   variable.read(begin, {extents.begin(), extents.end()}, all.data());
   return std::ranges::equal(all, values, [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); });
 }
