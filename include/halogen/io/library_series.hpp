@@ -126,7 +126,9 @@ class LibrarySeries {
 #ifdef HALOGEN_WITH_MPI
   using Ranks = MpiHandle;
 #else
-  using Ranks = void;
+  struct Ranks {
+    int comm() const;
+  };
 #endif
   using Points = std::vector<std::vector<index_t>>;
   static constexpr bool has_at_once = requires { typename Format::template AtOnce<T>; };
