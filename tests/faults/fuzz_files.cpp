@@ -1,7 +1,9 @@
-// fuzz_files [--cases N] [--seed S] [--case K]: files that somebody has damaged, under the sanitizers. Each case
-// changes one file of a format that Halogen reads by itself (safetensors, the manifest of a checkpoint, Zarr of both
-// versions with their codecs and shards) or the units of a time axis, and reads it. It is read, or refused by a
-// std::runtime_error; nothing else may happen, and nothing may be allocated that is much larger than the files.
+// fuzz_files [--cases N] [--seed S] [--case K] [--library L]: files that somebody has damaged, under the sanitizers.
+// Each case changes one file of a format that Halogen reads by itself (safetensors, the manifest of a checkpoint, Zarr
+// of both versions with their codecs and shards), or that a library reads for it (netCDF of all kinds, HDF5), or the
+// units of a time axis, and reads it. It is read, or refused by a std::runtime_error; nothing else may happen, and
+// nothing may be allocated that is much larger than the files. One case in L (40) is of a library's file: each starts a
+// child process.
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +12,10 @@
 #include <functional>
 #include <halogen/io/checkpoint_folder.hpp>
 #include <halogen/io/time_axis.hpp>
+#if HALOGEN_TEST_LIBRARIES
+#include <halogen/io/hdf5.hpp>
+#include <halogen/io/netcdf.hpp>
+#endif
 #include <halogen/io/zarr.hpp>
 #include <random>
 
@@ -26,7 +32,7 @@ namespace fs = std::filesystem;
 using halogen::index_t;
 using Bits = std::mt19937_64;
 
-std::uint64_t seed = 1, number = 0;
+std::uint64_t seed = 1, number = 0, one_in_library = 40;
 
 void write(const fs::path& file, const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; }
 
@@ -90,6 +96,12 @@ class Formats {
                                                     halogen::named_tensor<double>("of.a.layer", {2}, {7, 8}),
                                                     halogen::named_tensor<std::int64_t>("step", {}, {9}),
                                                     halogen::named_tensor<float>("none", {0, 4}, {})};
+#if HALOGEN_TEST_LIBRARIES
+    support::unpack("netcdf.json", folder_ / "library");
+    for (const char* name : {"classic.nc", "offset64.nc", "data64.nc", "four.nc", "five.h5"})
+      library_files_[name] = halogen::detail::text_in(folder_ / "library" / name, 1 << 20);
+    halogen::detail::TriedFiles::all().limits.cpu_seconds = 1;
+#endif
     halogen::write_safetensors(tensors_, tensors);
     safetensors_ = halogen::detail::text_in(tensors_, 1 << 20);
     halogen::detail::CheckpointManifest manifest;
@@ -109,6 +121,9 @@ class Formats {
   /// Whether what was damaged could be read.
   bool run(Bits& bits) const {
     try {
+#if HALOGEN_TEST_LIBRARIES
+      if (bits() % one_in_library == 0) return read_by_library(bits), true;
+#endif
       switch (bits() % 4) {
         case 0:
           read_safetensors(bits);
@@ -161,13 +176,52 @@ class Formats {
     fs::path name = *std::next(inside.begin());
     if (!fs::is_directory(store / name)) name = store.filename().string().starts_with("cf") ? "t2m" : "float32";
     const halogen::ZarrArray array(store, name);
-    const std::vector<index_t> begin(array.shape().size(), 0), extent = array.shape();
+    read_all(array);
+  }
+
+#if HALOGEN_TEST_LIBRARIES
+  /// A variable of a file, in which some bytes are others, or too many or too few.
+  void read_by_library(Bits& bits) const {
+    struct Of {
+      const char *file, *variable;
+    };
+    static constexpr Of all[] = {{"classic.nc", "f4"},       {"classic.nc", "packed"}, {"offset64.nc", "f8"},
+                                 {"data64.nc", "unsigned"},  {"data64.nc", "packed"},  {"four.nc", "deflate"},
+                                 {"four.nc", "forecast/f4"}, {"four.nc", "big"},       {"five.h5", "f4"},
+                                 {"five.h5", "fields/f8"},   {"five.h5", "packed"},    {"five.h5", "scaled"}};
+    const Of& of = all[bits() % std::size(all)];
+    std::string bytes = library_files_.at(of.file);
+    if (bits() % 4 == 0) {
+      bytes = damaged(bytes, bits);
+    } else {
+      for (std::uint64_t i = 0; i < 1 + bits() % 3; ++i) {
+        const std::size_t at = bits() % (bytes.size() - 4);
+        for (std::size_t k = at; k < at + 1 + bits() % 4; ++k)
+          bytes[k] = static_cast<char>(bits() % 3 == 0 ? 255 : bits() % 2 == 0 ? 0 : bits());
+      }
+    }
+    const Temporary file(folder_ / "library" / std::to_string(number), bytes);
+    if (std::string_view(of.file).ends_with("h5"))
+      read_all(halogen::Hdf5Dataset(file.path, of.variable));
+    else
+      read_all(halogen::NetcdfVariable(file.path, of.variable));
+  }
+  struct Temporary {
+    fs::path path;
+    Temporary(fs::path to, const std::string& bytes) : path(std::move(to)) { write(path, bytes); }
+    ~Temporary() { fs::remove(path); }
+  };
+#endif
+
+  template <class V>
+  static void read_all(const V& variable) {
+    const std::vector<index_t> begin(variable.shape().size(), 0), extent = variable.shape();
     index_t points = 1;
     for (const index_t length : extent)
       points = std::min<index_t>(points, 1 << 30) * std::min<index_t>(length, 1 << 30);
     if (points > 100'000) return;  // a field of the caller's
     std::vector<float> all(static_cast<std::size_t>(points));
-    array.read(begin, extent, all.data());
+    variable.read(begin, extent, all.data());
   }
 
   /// A file that gets its bytes back.
@@ -181,6 +235,7 @@ class Formats {
   static constexpr auto ignored = nlohmann::json::error_handler_t::ignore;
   fs::path folder_, tensors_ = folder_ / "tensors.safetensors";
   std::vector<fs::path> files_;
+  std::map<std::string, std::string> library_files_;
   std::string safetensors_, contents_;
 };
 
@@ -197,11 +252,15 @@ int main(int argc, char** argv) try {
   std::uint64_t cases = 10'000, only = UINT64_MAX;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string option = argv[i];
-    (option == "--cases" ? cases : option == "--seed" ? seed : only) = count_of(argv[i + 1]);
+    (option == "--cases"     ? cases
+     : option == "--seed"    ? seed
+     : option == "--library" ? one_in_library
+                             : only) = std::max<std::uint64_t>(option == "--library", count_of(argv[i + 1]));
   }
   __sanitizer_set_death_callback([] {
-    std::fprintf(stderr, "fuzz_files: this shows it again: --seed %llu --case %llu\n",
-                 static_cast<unsigned long long>(seed), static_cast<unsigned long long>(number));
+    std::fprintf(stderr, "fuzz_files: this shows it again: --seed %llu --library %llu --case %llu\n",
+                 static_cast<unsigned long long>(seed), static_cast<unsigned long long>(one_in_library),
+                 static_cast<unsigned long long>(number));
   });
   const fs::path memory = "/dev/shm";
   const fs::path folder = (fs::is_directory(memory) ? memory : fs::temp_directory_path()) /
@@ -222,9 +281,10 @@ int main(int argc, char** argv) try {
   fs::remove_all(folder);
   std::printf("%llu files refused, %llu read\n", static_cast<unsigned long long>(refused),
               static_cast<unsigned long long>(read));
-  return only != UINT64_MAX || (refused > cases / 4 && read > cases / 20) ? 0 : 1;
+  return only != UINT64_MAX || (refused > cases / 10 && read > cases / 20) ? 0 : 1;
 } catch (const std::exception& error) {
-  std::fprintf(stderr, "fuzz_files: %s; this shows it again: --seed %llu --case %llu\n", error.what(),
-               static_cast<unsigned long long>(seed), static_cast<unsigned long long>(number));
+  std::fprintf(stderr, "fuzz_files: %s; this shows it again: --seed %llu --library %llu --case %llu\n", error.what(),
+               static_cast<unsigned long long>(seed), static_cast<unsigned long long>(one_in_library),
+               static_cast<unsigned long long>(number));
   return 1;
 }

@@ -1,9 +1,10 @@
 // program: field_files
 // netCDF and HDF5 files: what netCDF4 and h5py have written (tests/reference/make_netcdf_references.py), whole and by
 // box, every kind and type; dates; what is refused; pieces of fields with and without surroundings, and the bytes that
-// each rank reads of them; datasets of a series in one file and in several; fields that are written come back.
+// each rank reads of them; datasets of a series in one file and in several. What is written: written_files.cpp.
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <halogen/io/field_dataset.hpp>
@@ -91,83 +92,20 @@ std::size_t most_held() {
 }
 
 struct Netcdf {
-  using Options = hg::NetcdfOptions;
   using Variable = hg::NetcdfVariable;
   using Out = hg::NetcdfSeries<Series>;
   static constexpr const char* file = "written.nc";
-  static void save(const fs::path& path, const std::string& name, const auto& field, Options options = {}) {
-    hg::save_netcdf(path, name, field, options);
-  }
 };
 struct Hdf5 {
-  using Options = hg::Hdf5Options;
   using Variable = hg::Hdf5Dataset;
   using Out = hg::Hdf5Series<Series>;
   static constexpr const char* file = "written.h5";
-  static void save(const fs::path& path, const std::string& name, const auto& field, Options options = {}) {
-    hg::save_hdf5(path, name, field, options);
-  }
 };
 struct Zarr {
   using Variable = hg::ZarrArray;
   using Out = hg::ZarrSeries<Series>;
   static constexpr const char* file = "written.zarr";
 };
-
-/// Whole fields of any cut and chunks, a series with a hole, and what is refused.
-template <class Format>
-void check_written() {
-  const hg::Communicator world = support::world();
-  const fs::path path = folder() / Format::file;
-  std::mt19937 bits(5);
-  const auto below = [&](index_t n) { return static_cast<index_t>(bits() % static_cast<unsigned>(n)); };
-  int number = 0;
-  for (const auto& mesh : support::meshes(3))
-    for (int round = 0; round < 3; ++round) {
-      const std::array<index_t, 4> extents{3, 2, 1 + below(14), 1 + below(14)};
-      typename Format::Options options{.level = round};
-      if (round == 2)
-        for (const index_t extent : extents) options.chunks.push_back(1 + below(extent));
-      CAPTURE(support::text(mesh));
-      CAPTURE(hg::detail::text_of(extents));
-      const std::string name = "a" + std::to_string(++number);
-      const auto count = static_cast<std::size_t>(extents[0] * extents[1] * extents[2] * extents[3]);
-      const auto values = support::numbers<float>(count, static_cast<unsigned>(number));
-      Format::save(path, name, hg::distribute_tensor<Series>(mesh, extents, values), options);
-      Series again(mesh, extents);
-      hg::load_variable(typename Format::Variable(world, path, name), again);
-      CHECK(std::ranges::equal(hg::full_tensor(again), values));
-    }
-  const auto mesh = hg::device_mesh<support::Mesh>(world, {1, 1, -1});
-  const typename Format::Out series(path, "series", mesh, {4, 2, 9, 7}, {.attributes = {{"units", "K"}}});
-  for (const index_t t : {0, 2})
-    series.write(
-        t, hg::distribute_tensor<Series>(mesh, {1, 2, 9, 7}, support::numbers<float>(126, static_cast<unsigned>(t))));
-  const typename Format::Variable variable(world, path, "series");
-  CHECK(variable.attributes()["units"] == "K");
-  for (index_t t = 0; t < 3; ++t) {
-    std::vector<float> all(126);
-    variable.read({t, 0, 0, 0}, {1, 2, 9, 7}, all.data());
-    CHECK((t == 1 ? std::ranges::all_of(all, [](float v) { return std::isnan(v); })
-                  : all == support::numbers<float>(126, static_cast<unsigned>(t))));
-  }
-  const auto said = [&](auto f) { return support::refusal<hg::CollectiveError>(f); };
-  const std::string begin = "cannot write 'series' of '" + path.string() + "': ";
-  CHECK(said([&] {
-          series.write(4, Series(mesh, {1, 2, 9, 7}));
-        }) == begin +
-                  "a field of (1 x 2 x 9 x 7) at 4, but the variable has (4 x 2 x 9 x 7): give a field of its extents "
-                  "and mesh");
-  CHECK(said([&] {
-          typename Format::Out(path, "series", mesh, {5, 2, 9, 7});
-        }) ==
-        begin +
-            "it is there with (4 x 2 x 9 x 7) points, not (5 x 2 x 9 x 7), or of another type, and cannot be removed: "
-            "give another name, or remove the file");
-  CHECK(said([&] {
-          Format::save(path, "series", Series(mesh, {4, 2, 9, 7}), {.chunks = {1, 2, 9}});
-        }) == begin + "give as many chunks and names as the field has dimensions, 4");
-}
 
 /// 69 GB of numbers, more than a rank has memory: a rank that reads its piece of one time reads the chunks of
 /// that piece, and holds no more than them and the piece.
@@ -341,6 +279,55 @@ TEST_CASE("what cannot be read is refused on every rank, with file and variable"
   }
 }
 
+TEST_CASE("a child process tries a file before this one opens it") {
+  const Files files;
+  const hg::Communicator world = support::world();
+  // netCDF 4.9.0 crashes on a classic file of 2.6 billion dimensions
+  const fs::path path = folder() / "crash.nc";
+  if (world.rank() == 0) {
+    fs::copy_file(folder() / "classic.nc", path);
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(12).put(static_cast<char>(0x9e));
+  }
+  world.barrier();
+  for (int again = 0; again < 2; ++again) {
+    const std::string said = support::refusal<hg::CollectiveError>([&] { hg::NetcdfVariable(world, path, "f4"); });
+    CAPTURE(said);
+    CHECK(said.starts_with("cannot read 'f4' of '" + path.string() + "': "));
+  }
+  CHECK(support::refusal([&] { hg::NetcdfVariable(path, "f4"); }).starts_with("cannot read 'f4' of '"));
+  // it replaces one that was sound when it was opened
+  const fs::path own = folder() / ("replaced_" + std::to_string(world.rank()) + ".nc");
+  fs::copy_file(folder() / "classic.nc", own);
+  const hg::NetcdfVariable variable(own, "f4");
+  std::vector<float> all(70);
+  variable.read({0, 0, 0}, {2, 5, 7}, all.data());
+  fs::remove(own);
+  fs::copy_file(path, own);
+  CHECK(support::refusal([&] {
+          variable.read({0, 0, 0}, {2, 5, 7}, all.data());
+        }).starts_with("cannot read 'f4' of '"));
+
+  using hg::detail::Child;
+  const auto fate = [](auto f) { return Child::fate_of(f, {.cpu_seconds = 1}); };
+  CHECK(fate([] { std::raise(SIGSEGV); }).end == "crashes (signal 11)");
+  CHECK(fate([] { std::abort(); }).end == "crashes (signal 6)");
+  CHECK(fate([] { std::_Exit(0); }).end == "crashes");
+  CHECK(fate([] { throw std::runtime_error("no such thing"); }).refusal == "no such thing");
+  const Child::Fate well = fate([] { std::puts("nobody sees this"); });
+  CHECK(well.end.empty());
+  CHECK(well.refusal.empty());
+  if (world.rank() != 0) return;
+  CHECK(fate([] {
+          for (volatile bool goes_on = true; goes_on;) {
+          }
+        }).end == "does not come back");
+  const auto sleeps = Child::fate_of([] { ::pause(); }, {.seconds = 1});  // no verdict
+  CHECK(sleeps.end.empty());
+#ifndef __SANITIZE_ADDRESS__
+  CHECK(fate([] { std::vector<char>(std::size_t{1} << 30); }).refusal == "std::bad_alloc");
+#endif
+}
+
 TEST_CASE("pieces of a field, with halos; each rank reads its own bytes") {
   const Files files;
   const hg::Communicator world = support::world();
@@ -494,38 +481,6 @@ TEST_CASE("datasets of a series: in netCDF, in HDF5, and in two files") {
   CHECK(support::refusal<hg::CollectiveError>([&] {
           differ.variable(world, "h");
         }).starts_with("cannot read 'h' of '" + (folder() / "four.nc").string()));
-}
-
-TEST_CASE("fields come back, whatever the cut and the chunks") {
-  const Files files;
-  const hg::Communicator world = support::world();
-  check_written<Netcdf>();
-  check_written<Hdf5>();
-  const auto mesh = hg::device_mesh<support::Mesh>(world, {1, 1, -1});
-  CHECK(support::refusal<hg::CollectiveError>([&] {
-          hg::save_netcdf(folder() / Netcdf::file, "third", Series(mesh, {4, 2, 9, 7}),
-                          {.dimension_names = {"a1_0", "c", "y", "x"}});
-        }) == "cannot write 'third' of '" + (folder() / Netcdf::file).string() +
-                  "': its dimension 'a1_0' has 3 points, not 4: give it another name");
-  // groups are made; whole numbers and replicas
-  using Counts = hg::Sharded<hg::Tensor<std::int64_t, hg::dyn, hg::dyn>, support::Mesh, hg::Replicate, hg::Shard<1>,
-                             hg::Replicate>;
-  const std::vector<std::int64_t> counts{1, -2, std::int64_t{1} << 60, 4, 5, 6};
-  const fs::path path = folder() / Hdf5::file;
-  const auto cut = hg::device_mesh<support::Mesh>(world, {1, -1, 1});
-  hg::save_hdf5(path, "deep/er/counts", hg::distribute_tensor<Counts>(cut, {2, 3}, counts),
-                {.attributes = {{"levels", {1, 2.5}}}});
-  const hg::Hdf5Dataset written(world, path, "deep/er/counts");
-  std::vector<double> all(6);
-  written.read({0, 0}, {2, 3}, all.data());
-  CHECK(std::ranges::equal(all, counts, {}, {}, [](std::int64_t n) { return static_cast<double>(n); }));
-  CHECK(written.attributes()["levels"] == std::vector<double>{1, 2.5});
-  CHECK(
-      support::refusal<hg::CollectiveError>([&] {
-        hg::save_hdf5(path, "deep/er/counts", Series(mesh, {1, 2, 3, 1}), {});
-      })
-          .ends_with("it is there with (2 x 3) points, not (1 x 2 x 3 x 1), or of another type, and cannot be removed: "
-                     "give another name, or remove the file"));
 }
 
 TEST_CASE("a series larger than memory") {

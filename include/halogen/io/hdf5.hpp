@@ -55,13 +55,23 @@ class Hdf5Id {
   Hdf5Id(hid_t id, herr_t (*release)(hid_t)) : id_(require_hdf5(id)), release_(release) {}
   Hdf5Id(const Hdf5Id&) = delete;
   Hdf5Id& operator=(const Hdf5Id&) = delete;
-  ~Hdf5Id() { release_(id_); }
+  ~Hdf5Id() {
+    if (id_ >= 0) release_(id_);
+  }
   operator hid_t() const { return id_; }
+  /// Releases it now, and tells where that fails.
+  void release() { require_hdf5(release_(std::exchange(id_, H5I_INVALID_HID))); }
 
  private:
   hid_t id_;
   herr_t (*release_)(hid_t);
 };
+
+/// Of an array in memory. A box of a file goes to and from memory of its own shape: where the shapes differ, HDF5 goes
+/// through a chunked dataset point by point, which takes twice as long.
+inline hid_t hdf5_space(const std::vector<hsize_t>& extents) {
+  return H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr);
+}
 
 /// A dataset of a file that is opened for reading.
 struct Hdf5Open {
@@ -126,37 +136,57 @@ inline std::vector<std::string> hdf5_dimension_names(hid_t dataset, std::size_t 
 /// file is open during a read alone; HDF5 is called by one thread of a process at a time.
 class Hdf5Dataset : public detail::types::LibraryVariable {
  public:
-  /// Local. std::runtime_error names file, dataset and fault.
+  /// Local. std::runtime_error names file, dataset and fault; a damaged file on which HDF5 crashes is one
+  /// (LibraryVariable).
   Hdf5Dataset(std::filesystem::path file, std::string name) : LibraryVariable(std::move(file), std::move(name)) {
-    said([&] { inquire(); });
+    said([&] {
+      const std::lock_guard lock(detail::hdf5_mutex());
+      try_file();
+      inquire();
+    });
   }
-  /// Collective: each rank opens the file. CollectiveError on all ranks.
+  /// Collective: each rank opens the file, which one of them has tried. CollectiveError on all ranks.
   Hdf5Dataset(const Communicator& world, const std::filesystem::path& file, const std::string& name)
-      : Hdf5Dataset(agree(world, [&] { return Hdf5Dataset(file, name); })) {}
+      : Hdf5Dataset(opened_by_all<Hdf5Dataset>(world, file, name)) {}
 
   /// Local: the numbers of a box, row-major. T: float or double. std::runtime_error: a box that reaches out, a file
   /// that is damaged.
   template <class T>
   void read(const std::vector<index_t>& begin, const std::vector<index_t>& extent, T* to) const {
-    const std::vector<hsize_t> first(begin.begin(), begin.end()), count(extent.begin(), extent.end());
-    const detail::PointBox box{begin, extent};
-    read_values(box, to, [&]<class Number>(Number* numbers) {
+    read_values({begin, extent}, to, [&](auto* numbers) {
       const std::lock_guard lock(detail::hdf5_mutex());
-      const detail::Hdf5Quiet quiet;
-      const detail::Hdf5Open open(file_, name_);
-      if (!shape_.empty())
-        detail::require_hdf5(
-            H5Sselect_hyperslab(open.space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr));
-      const auto all = static_cast<hsize_t>(box.points());
-      const detail::Hdf5Id memory(H5Screate_simple(1, &all, nullptr), H5Sclose);
-      detail::require_hdf5(H5Dread(open.dataset, std::is_same_v<Number, float> ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE,
-                                   memory, open.space, H5P_DEFAULT, numbers));
+      try_file();
+      get_box(begin, extent, numbers);
     });
   }
 
  private:
+  friend class detail::types::LibraryVariable;
+  static constexpr const char* library = "HDF5";
+  void try_file() const {
+    detail::require_hdf5(H5open());  // not by the child
+    detail::TriedFiles::all().require(
+        library, file_, name_, [] {},
+        [&](const detail::Child::Limits& limits) {
+          Hdf5Dataset dataset = *this;
+          dataset.forget();
+          dataset.inquire();
+          look_at(dataset, limits);
+        });
+  }
+  template <class Number>
+  void get_box(const std::vector<index_t>& begin, const std::vector<index_t>& extent, Number* numbers) const {
+    const std::vector<hsize_t> first(begin.begin(), begin.end()), count(extent.begin(), extent.end());
+    const detail::Hdf5Quiet quiet;
+    const detail::Hdf5Open open(file_, name_);
+    if (!shape_.empty())
+      detail::require_hdf5(
+          H5Sselect_hyperslab(open.space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr));
+    const detail::Hdf5Id memory(detail::hdf5_space(count), H5Sclose);
+    detail::require_hdf5(H5Dread(open.dataset, std::is_same_v<Number, float> ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE,
+                                 memory, open.space, H5P_DEFAULT, numbers));
+  }
   void inquire() {
-    const std::lock_guard lock(detail::hdf5_mutex());
     const detail::Hdf5Quiet quiet;
     const detail::Hdf5Open open(file_, name_);
     const detail::Hdf5Id type(H5Dget_type(open.dataset), H5Tclose);

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "halogen/io/hdf5.hpp"
-#include "halogen/io/series_in_turn.hpp"
+#include "halogen/io/library_series.hpp"
 
 namespace halogen {
 
@@ -17,6 +17,9 @@ struct Hdf5Options {
   std::vector<index_t> chunks{};
   int level = 0;                                                         ///< of deflate, 1 to 9; 0: no compression
   nlohmann::ordered_json attributes = nlohmann::ordered_json::object();  ///< texts and numbers
+  /// All ranks write at once, by MPI-IO, where HDF5 is built with MPI and the ranks talk over MPI; else, and where this
+  /// is false, one after the other.
+  bool at_once = true;
 };
 
 namespace detail {
@@ -58,7 +61,7 @@ inline void write_hdf5_attribute(hid_t of, const std::string& name, const nlohma
   }
 }
 
-/// What SeriesInTurn asks of HDF5.
+/// What LibrarySeries asks of HDF5.
 struct Hdf5Format {
   using Options = Hdf5Options;
   static constexpr const char* user = "save_hdf5";
@@ -66,7 +69,7 @@ struct Hdf5Format {
   static void forget(const std::filesystem::path&) {}  // no file stays open
 
   template <class T>
-  static void make(const std::filesystem::path& path, const std::string& name, const std::vector<index_t>& extents,
+  static bool make(const std::filesystem::path& path, const std::string& name, const std::vector<index_t>& extents,
                    const Hdf5Options& options, bool is_series) {
     const Hdf5Quiet quiet;
     const Hdf5Id file(std::filesystem::exists(path) ? H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
@@ -77,6 +80,7 @@ struct Hdf5Format {
     require_same(dataset, extents, hdf5_type<T>());
     for (const auto& item : options.attributes.items()) write_hdf5_attribute(dataset, item.key(), item.value());
     require_hdf5(H5Fflush(file, H5F_SCOPE_GLOBAL));
+    return found < 0;
   }
 
   template <class T>
@@ -85,16 +89,96 @@ struct Hdf5Format {
     const Hdf5Quiet quiet;
     const Hdf5Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
     const Hdf5Id dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose);
-    const Hdf5Id space(H5Dget_space(dataset), H5Sclose);
-    const std::vector<hsize_t> first(box.begin.begin(), box.begin.end()), count(box.extent.begin(), box.extent.end());
-    require_hdf5(H5Sselect_hyperslab(space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr));
-    const auto all = static_cast<hsize_t>(values.size());
-    const Hdf5Id memory(H5Screate_simple(1, &all, nullptr), H5Sclose);
-    require_hdf5(H5Dwrite(dataset, hdf5_type<T>(), memory, space, H5P_DEFAULT, values.data()));
+    write_box(dataset, box, values.data(), H5P_DEFAULT);
     require_hdf5(H5Fflush(file, H5F_SCOPE_GLOBAL));  // closing could not tell
   }
 
+#if defined(HALOGEN_WITH_MPI) && defined(H5_HAVE_PARALLEL) && H5_VERSION_GE(1, 10, 3)  // compressed chunks need as much
+  static types::StoredChunks chunks(const std::filesystem::path& path, const std::string& name) {
+    const Hdf5Quiet quiet;
+    const Hdf5Open open(path, name);
+    const Hdf5Id made(H5Dget_create_plist(open.dataset), H5Pclose);
+    if (H5Pget_layout(made) != H5D_CHUNKED) return {};
+    std::vector<hsize_t> extents(static_cast<std::size_t>(require_hdf5(H5Sget_simple_extent_ndims(open.space))));
+    require_hdf5(H5Pget_chunk(made, static_cast<int>(extents.size()), extents.data()));
+    return {{extents.begin(), extents.end()}, require_hdf5(H5Pget_nfilters(made)) > 0};
+  }
+
+  template <class T>
+  static void touch(const std::filesystem::path& path, const std::string& name,
+                    const std::vector<std::vector<index_t>>& points) {
+    const Hdf5Quiet quiet;
+    const Hdf5Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
+    const Hdf5Id dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose);
+    const Hdf5Id space(H5Dget_space(dataset), H5Sclose), memory(H5Screate(H5S_SCALAR), H5Sclose);
+    for (const std::vector<index_t>& point : points) {
+      const std::vector<hsize_t> first(point.begin(), point.end()), one(point.size(), 1);
+      require_hdf5(H5Sselect_hyperslab(space, H5S_SELECT_SET, first.data(), nullptr, one.data(), nullptr));
+      T value{};
+      require_hdf5(H5Dread(dataset, hdf5_type<T>(), memory, space, H5P_DEFAULT, &value));
+      require_hdf5(H5Dwrite(dataset, hdf5_type<T>(), memory, space, H5P_DEFAULT, &value));
+    }
+    require_hdf5(H5Fflush(file, H5F_SCOPE_GLOBAL));
+  }
+
+  /// A dataset that all ranks have opened together; their calls of its functions are collective.
+  template <class T>
+  class AtOnce {
+   public:
+    AtOnce(const std::filesystem::path& path, const std::string& name, MPI_Comm ranks)
+        : file_(open(path, ranks), H5Fclose), dataset_(H5Dopen2(file_, name.c_str(), H5P_DEFAULT), H5Dclose) {}
+
+    /// Writes something to each of the points, the same on all ranks. It is in the file before anybody goes on.
+    void touch(const std::vector<std::vector<index_t>>& points) {
+      const Hdf5Quiet quiet;
+      const std::vector<T> values(points.size());
+      std::vector<hsize_t> all;
+      for (const std::vector<index_t>& point : points) all.insert(all.end(), point.begin(), point.end());
+      const Hdf5Id space(H5Dget_space(dataset_), H5Sclose);
+      require_hdf5(H5Sselect_elements(space, H5S_SELECT_SET, points.size(), all.data()));
+      const auto count = static_cast<hsize_t>(points.size());
+      const Hdf5Id memory(H5Screate_simple(1, &count, nullptr), H5Sclose);
+      require_hdf5(H5Dwrite(dataset_, hdf5_type<T>(), memory, space, H5P_DEFAULT, values.data()));
+      require_hdf5(H5Fflush(file_, H5F_SCOPE_GLOBAL));
+    }
+    void put(const PointBox& box, const std::vector<T>& values) {
+      const Hdf5Quiet quiet;
+      const Hdf5Id how(H5Pcreate(H5P_DATASET_XFER), H5Pclose);
+      require_hdf5(H5Pset_dxpl_mpio(how, H5FD_MPIO_COLLECTIVE));
+      const T nothing{};
+      write_box(dataset_, box, values.empty() ? &nothing : values.data(), how);
+    }
+    void close() {
+      const Hdf5Quiet quiet;
+      dataset_.release();
+      file_.release();
+    }
+
+   private:
+    static hid_t open(const std::filesystem::path& path, MPI_Comm ranks) {
+      const Hdf5Quiet quiet;
+      const Hdf5Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+      require_hdf5(H5Pset_fapl_mpio(access, ranks, MPI_INFO_NULL));
+      return require_hdf5(H5Fopen(path.c_str(), H5F_ACC_RDWR, access));
+    }
+    Hdf5Id file_, dataset_;
+  };
+#endif
+
  private:
+  /// An empty box is written too: ranks that have nothing to write take part.
+  template <class T>
+  static void write_box(hid_t dataset, const PointBox& box, const T* values, hid_t how) {
+    const Hdf5Id space(H5Dget_space(dataset), H5Sclose);
+    const std::vector<hsize_t> first(box.begin.begin(), box.begin.end()), count(box.extent.begin(), box.extent.end());
+    const Hdf5Id memory(hdf5_space(count), H5Sclose);
+    if (box.points() > 0)
+      require_hdf5(H5Sselect_hyperslab(space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr));
+    else
+      require_hdf5(std::min(H5Sselect_none(space), H5Sselect_none(memory)));
+    require_hdf5(H5Dwrite(dataset, hdf5_type<T>(), memory, space, how, values));
+  }
+
   template <class T>
   static hid_t define(hid_t file, const std::string& name, const std::vector<index_t>& extents,
                       const Hdf5Options& options, bool is_series) {
@@ -107,6 +191,7 @@ struct Hdf5Format {
       require_hdf5(H5Pset_shuffle(made));
       require_hdf5(H5Pset_deflate(made, static_cast<unsigned>(options.level)));
     }
+    if (!is_series) require_hdf5(H5Pset_fill_time(made, H5D_FILL_TIME_NEVER));  // all points are written
     if constexpr (std::is_floating_point_v<T>) {
       const T missing = std::numeric_limits<T>::quiet_NaN();
       if (is_series) require_hdf5(H5Pset_fill_value(made, hdf5_type<T>(), &missing));
@@ -128,21 +213,21 @@ struct Hdf5Format {
 }  // namespace detail
 
 /// A dataset whose first dimension is filled piece by piece, as a run goes on; `name` is a path, whose groups are made.
-/// All calls are collective over the mesh. Ranks write one after the other, each its own piece: no two write the file
-/// at once, none holds more than its piece. Replicas are written once. A dataset of that name, shape and type is
-/// written over, another one is refused. Points not written yet are NaN (integers: 0). Faults are CollectiveError on
-/// all ranks. A process that dies in the middle of a write may leave a file that cannot be read: for what must survive
-/// that there are checkpoints.
+/// All calls are collective over the mesh. Each rank writes its own piece, and none holds more than that: all at once
+/// by MPI-IO, or one after the other (Hdf5Options::at_once; at_once() tells). Replicas are written once. A dataset of
+/// that name, shape and type is written over, another one is refused. Points not written yet are NaN (integers: 0).
+/// Faults are CollectiveError on all ranks. A process that dies in the middle of a write may leave a file that cannot
+/// be read: for what must survive that there are checkpoints.
 template <class Field>
-struct Hdf5Series : detail::types::SeriesInTurn<Field, detail::Hdf5Format> {
-  using detail::types::SeriesInTurn<Field, detail::Hdf5Format>::SeriesInTurn;
+struct Hdf5Series : detail::types::LibrarySeries<Field, detail::Hdf5Format> {
+  using detail::types::LibrarySeries<Field, detail::Hdf5Format>::LibrarySeries;
 };
 
 /// Collective over the field's mesh: writes it whole, as Hdf5Series.
 template <class Field>
 void save_hdf5(const std::filesystem::path& file, const std::string& name, const Field& field,
                Hdf5Options options = {}) {
-  detail::types::SeriesInTurn<Field, detail::Hdf5Format>::save(file, name, field, std::move(options));
+  detail::types::LibrarySeries<Field, detail::Hdf5Format>::save(file, name, field, std::move(options));
 }
 
 }  // namespace halogen

@@ -6,10 +6,14 @@
 
 #include "halogen/io/cf.hpp"
 #include "halogen/io/hdf5_lock.hpp"
+#include "halogen/io/tried_file.hpp"
 #include "halogen/io/variable.hpp"
 
 namespace halogen::detail::types {
 
+/// Both libraries crash on a few damaged files. Before one is opened a child process opens it and reads what is known
+/// of the variable, once for a file and a variable, until the file changes; where that child does not end well the file
+/// is refused. HALOGEN_TRY_FILES=0 in the environment spares the child.
 class LibraryVariable {
  public:
   const std::vector<index_t>& shape() const { return shape_; }
@@ -25,6 +29,59 @@ class LibraryVariable {
 
  protected:
   LibraryVariable(std::filesystem::path file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}
+
+  /// Collective: the first rank tries the file, the others trust it.
+  template <class V>
+  static V opened_by_all(const Communicator& world, const std::filesystem::path& file, const std::string& name) {
+    agree(world, [&] {
+      if (world.rank() == 0) V(file, name);
+    });
+    return agree(world, [&] {
+      if (std::error_code none; std::filesystem::exists(file, none)) {
+        const std::lock_guard lock(hdf5_mutex());
+        TriedFiles::all().add(V::library, file, name);
+      }
+      return V(file, name);
+    });
+  }
+
+  /// In a child process: reads of the first and the last chunk of V's variable what a child may hold, or as much where
+  /// it lies in one piece, after what is known of it has been found out.
+  template <class V>
+  static void look_at(const V& variable, const Child::Limits& limits) {
+    const std::vector<index_t>& shape = variable.shape();
+    if (std::ranges::any_of(shape, [](index_t length) { return length < 1; })) return;
+    const auto cut = [](std::vector<index_t> extents, index_t most) {
+      for (std::size_t d = extents.size(); d-- > 0;) {
+        extents[d] = std::clamp<index_t>(extents[d], 1, most);
+        most /= extents[d];
+      }
+      return extents;
+    };
+    const std::vector<index_t> chunk = variable.chunks().empty() ? cut(shape, 1 << 14) : variable.chunks();
+    double decoded = static_cast<double>(variable.width_);
+    std::vector<index_t> first(shape.size(), 0), last(shape.size()), extent(shape.size()), rest(shape.size());
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      const index_t length = std::clamp<index_t>(chunk[d], 1, shape[d]);
+      decoded *= static_cast<double>(length);
+      last[d] = (shape[d] - 1) / length * length;
+      extent[d] = length;
+      rest[d] = shape[d] - last[d];
+    }
+    Child::expect_bytes(limits, 2 * decoded);
+    for (const PointBox& box : {PointBox{first, cut(extent, 1 << 22)}, PointBox{last, cut(rest, 1 << 22)}}) {
+      std::vector<double> numbers(static_cast<std::size_t>(box.points()));
+      variable.get_box(box.begin, box.extent, numbers.data());
+    }
+  }
+
+  /// As before anything was known of the variable.
+  void forget() {
+    shape_.clear(), chunks_.clear(), dimension_names_.clear();
+    attributes_ = nlohmann::ordered_json::object();
+    numbers_ = {};
+    unsigned_span_ = 0;
+  }
 
   /// What f throws names file and variable.
   template <class F>

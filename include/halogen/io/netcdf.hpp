@@ -5,10 +5,8 @@
 #pragma once
 
 #include <netcdf.h>
-#include <sys/stat.h>
 
-#include <cerrno>
-#include <cstring>
+#include <limits>
 #include <list>
 
 #include "halogen/io/library_variable.hpp"
@@ -31,11 +29,10 @@ class NetcdfReaders {
   }
   /// A file that has changed since is opened anew.
   int open(const std::filesystem::path& path) {
-    struct stat now {};
-    if (::stat(path.c_str(), &now) != 0) throw std::runtime_error(std::strerror(errno));
+    const FileState now(path);
     const auto known = std::ranges::find(files_, path, &File::path);
     if (known != files_.end()) {
-      if (known->is(now)) {
+      if (known->opened == now) {
         files_.splice(files_.begin(), files_, known);
         return known->id;
       }
@@ -59,12 +56,8 @@ class NetcdfReaders {
  private:
   struct File {
     std::filesystem::path path;
-    struct stat opened {};
+    FileState opened;
     int id = 0;
-    bool is(const struct stat& now) const {
-      return now.st_ino == opened.st_ino && now.st_size == opened.st_size &&
-             now.st_mtim.tv_sec == opened.st_mtim.tv_sec && now.st_mtim.tv_nsec == opened.st_mtim.tv_nsec;
-    }
   };
   static constexpr std::size_t most = 32;
   NetcdfReaders() = default;
@@ -123,32 +116,53 @@ inline nlohmann::ordered_json netcdf_attribute(const NetcdfId& id, const char* n
 /// to 32 files stay open; netCDF is called by one thread of a process at a time.
 class NetcdfVariable : public detail::types::LibraryVariable {
  public:
-  /// Local. std::runtime_error names file, variable and fault.
+  /// Local. std::runtime_error names file, variable and fault; a damaged file on which netCDF crashes is one
+  /// (LibraryVariable).
   NetcdfVariable(std::filesystem::path file, std::string name) : LibraryVariable(std::move(file), std::move(name)) {
-    said([&] { inquire(); });
+    said([&] {
+      const std::lock_guard lock(detail::hdf5_mutex());
+      try_file();
+      inquire();
+    });
   }
-  /// Collective: each rank opens the file. CollectiveError on all ranks.
+  /// Collective: each rank opens the file, which one of them has tried. CollectiveError on all ranks.
   NetcdfVariable(const Communicator& world, const std::filesystem::path& file, const std::string& name)
-      : NetcdfVariable(agree(world, [&] { return NetcdfVariable(file, name); })) {}
+      : NetcdfVariable(opened_by_all<NetcdfVariable>(world, file, name)) {}
 
   /// Local: the numbers of a box, row-major. T: float or double. std::runtime_error: a box that reaches out, a file
   /// that is damaged.
   template <class T>
   void read(const std::vector<index_t>& begin, const std::vector<index_t>& extent, T* to) const {
-    const std::vector<std::size_t> first(begin.begin(), begin.end()), count(extent.begin(), extent.end());
-    read_values({begin, extent}, to, [&]<class Number>(Number* numbers) {
+    read_values({begin, extent}, to, [&](auto* numbers) {
       const std::lock_guard lock(detail::hdf5_mutex());
-      const detail::NetcdfId id(detail::NetcdfReaders::all().open(file_), name_);
-      if constexpr (std::is_same_v<Number, float>)
-        detail::require_netcdf(nc_get_vara_float(id.group, id.variable, first.data(), count.data(), numbers));
-      else
-        detail::require_netcdf(nc_get_vara_double(id.group, id.variable, first.data(), count.data(), numbers));
+      try_file();
+      get_box(begin, extent, numbers);
     });
   }
 
  private:
+  friend class detail::types::LibraryVariable;
+  static constexpr const char* library = "netCDF";
+  void try_file() const {
+    detail::require_netcdf(nc_initialize());  // not by the child
+    const auto release = [&] { detail::NetcdfReaders::all().forget(file_); };
+    detail::TriedFiles::all().require(library, file_, name_, release, [&](const detail::Child::Limits& limits) {
+      NetcdfVariable variable = *this;
+      variable.forget();
+      variable.inquire();
+      look_at(variable, limits);
+    });
+  }
+  template <class Number>
+  void get_box(const std::vector<index_t>& begin, const std::vector<index_t>& extent, Number* numbers) const {
+    const std::vector<std::size_t> first(begin.begin(), begin.end()), count(extent.begin(), extent.end());
+    const detail::NetcdfId id(detail::NetcdfReaders::all().open(file_), name_);
+    if constexpr (std::is_same_v<Number, float>)
+      detail::require_netcdf(nc_get_vara_float(id.group, id.variable, first.data(), count.data(), numbers));
+    else
+      detail::require_netcdf(nc_get_vara_double(id.group, id.variable, first.data(), count.data(), numbers));
+  }
   void inquire() {
-    const std::lock_guard lock(detail::hdf5_mutex());
     const detail::NetcdfId id(detail::NetcdfReaders::all().open(file_), name_);
     nc_type type = NC_NAT;
     int rank = 0, count = 0;
@@ -162,6 +176,9 @@ class NetcdfVariable : public detail::types::LibraryVariable {
       char name[NC_MAX_NAME + 1] = "";
       std::size_t length = 0;
       detail::require_netcdf(nc_inq_dim(id.group, dimension, name, &length));
+      if (length > static_cast<std::size_t>(std::numeric_limits<index_t>::max()))
+        throw std::runtime_error("its dimension '" + std::string(name) +
+                                 "' is longer than can be: the file is damaged");
       dimension_names_.emplace_back(name);
       shape_.push_back(static_cast<index_t>(length));
     }

@@ -6,8 +6,17 @@
 //   out.write(17, field);                                                      // (1, 1, 721, 1440): the 18th
 #pragma once
 
+#include <netcdf_meta.h>
+
+#include "halogen/io/library_series.hpp"
 #include "halogen/io/netcdf.hpp"
-#include "halogen/io/series_in_turn.hpp"
+#if defined(HALOGEN_WITH_MPI) && NC_HAS_PARALLEL4 && NC_VERSION_MAJOR * 100 + NC_VERSION_MINOR >= 408
+#include <netcdf_filter.h>
+#include <netcdf_par.h>
+#define HALOGEN_NETCDF_AT_ONCE 1  ///< netCDF is built with MPI
+#else
+#define HALOGEN_NETCDF_AT_ONCE 0
+#endif
 
 namespace halogen {
 
@@ -19,6 +28,9 @@ struct NetcdfOptions {
   /// Empty: NAME_0, NAME_1, ... Variables that share a name share the dimension.
   std::vector<std::string> dimension_names{};
   nlohmann::ordered_json attributes = nlohmann::ordered_json::object();  ///< texts and numbers
+  /// All ranks write at once, by MPI-IO, where netCDF is built with MPI and the ranks talk over MPI; else, and where
+  /// this is false, one after the other.
+  bool at_once = true;
 };
 
 namespace detail {
@@ -41,6 +53,13 @@ class NetcdfWriter {
     require_netcdf(std::filesystem::exists(path) ? nc_open(path.c_str(), NC_WRITE, &id_)
                                                  : nc_create(path.c_str(), NC_NETCDF4 | NC_NOCLOBBER, &id_));
   }
+#if HALOGEN_NETCDF_AT_ONCE
+  /// Collective: one that is there, opened by all ranks.
+  NetcdfWriter(const std::filesystem::path& path, MPI_Comm ranks) {
+    NetcdfReaders::all().forget(path);
+    require_netcdf(nc_open_par(path.c_str(), NC_WRITE, ranks, MPI_INFO_NULL, &id_));
+  }
+#endif
   NetcdfWriter(const NetcdfWriter&) = delete;
   NetcdfWriter& operator=(const NetcdfWriter&) = delete;
   ~NetcdfWriter() {
@@ -97,7 +116,7 @@ class NetcdfWriter {
   mutable int id_ = -1;
 };
 
-/// What SeriesInTurn asks of netCDF.
+/// What LibrarySeries asks of netCDF.
 struct NetcdfFormat {
   using Options = NetcdfOptions;
   static constexpr const char* user = "save_netcdf";
@@ -105,16 +124,18 @@ struct NetcdfFormat {
   static void forget(const std::filesystem::path& path) { NetcdfReaders::all().forget(path); }
 
   template <class T>
-  static void make(const std::filesystem::path& path, const std::string& name, const std::vector<index_t>& extents,
+  static bool make(const std::filesystem::path& path, const std::string& name, const std::vector<index_t>& extents,
                    const NetcdfOptions& options, bool is_series) {
     const NetcdfWriter file(path);
     int variable = 0;
-    if (nc_inq_varid(file.id(), name.c_str(), &variable) == NC_NOERR)
-      require_same(file.id(), variable, extents, netcdf_type<T>());
-    else
+    const bool is_new = nc_inq_varid(file.id(), name.c_str(), &variable) != NC_NOERR;
+    if (is_new)
       variable = define<T>(file, name, extents, options, is_series);
+    else
+      require_same(file.id(), variable, extents, netcdf_type<T>());
     file.attributes(variable, options.attributes);
     file.close();
+    return is_new;
   }
 
   template <class T>
@@ -127,6 +148,68 @@ struct NetcdfFormat {
     require_netcdf(nc_put_vara(id.group, id.variable, first.data(), count.data(), values.data()));
     file.close();
   }
+
+#if HALOGEN_NETCDF_AT_ONCE
+  static types::StoredChunks chunks(const std::filesystem::path& path, const std::string& name) {
+    const NetcdfId id(NetcdfReaders::all().open(path), name);
+    int rank = 0, storage = NC_CONTIGUOUS, shuffles = 0, deflates = 0, level = 0, sums = 0;
+    require_netcdf(nc_inq_varndims(id.group, id.variable, &rank));
+    std::vector<std::size_t> extents(static_cast<std::size_t>(rank));
+    require_netcdf(nc_inq_var_chunking(id.group, id.variable, &storage, extents.data()));
+    if (storage != NC_CHUNKED) return {};
+    require_netcdf(nc_inq_var_deflate(id.group, id.variable, &shuffles, &deflates, &level));
+    require_netcdf(nc_inq_var_fletcher32(id.group, id.variable, &sums));
+    std::size_t others = 0;
+    require_netcdf(nc_inq_var_filter_ids(id.group, id.variable, &others, nullptr));
+    return {{extents.begin(), extents.end()}, shuffles != 0 || deflates != 0 || sums != 0 || others > 0};
+  }
+
+  template <class T>
+  static void touch(const std::filesystem::path& path, const std::string& name,
+                    const std::vector<std::vector<index_t>>& points) {
+    const NetcdfWriter file(path);
+    const NetcdfId id(file.id(), name);
+    for (const std::vector<index_t>& point : points) {
+      const std::vector<std::size_t> first(point.begin(), point.end());
+      T value{};
+      require_netcdf(nc_get_var1(id.group, id.variable, first.data(), &value));
+      require_netcdf(nc_put_var1(id.group, id.variable, first.data(), &value));
+    }
+    file.close();
+  }
+
+  /// A variable that all ranks have opened together; their calls of its functions are collective.
+  template <class T>
+  class AtOnce {
+   public:
+    AtOnce(const std::filesystem::path& path, const std::string& name, MPI_Comm ranks)
+        : file_(path, ranks), id_(file_.id(), name) {}
+
+    /// Writes something to each of the points, the same on all ranks. It is in the file before anybody goes on.
+    void touch(const std::vector<std::vector<index_t>>& points) {
+      require_netcdf(nc_var_par_access(id_.group, id_.variable, NC_INDEPENDENT));
+      for (const std::vector<index_t>& point : points) {
+        const std::vector<std::size_t> first(point.begin(), point.end());
+        const T value{};
+        require_netcdf(nc_put_var1(id_.group, id_.variable, first.data(), &value));
+      }
+      require_netcdf(nc_sync(file_.id()));
+    }
+    void put(const PointBox& box, const std::vector<T>& values) {
+      require_netcdf(nc_var_par_access(id_.group, id_.variable, NC_COLLECTIVE));
+      const std::vector<std::size_t> first(box.begin.begin(), box.begin.end()),
+          count(box.extent.begin(), box.extent.end());
+      const T nothing{};
+      require_netcdf(
+          nc_put_vara(id_.group, id_.variable, first.data(), count.data(), values.empty() ? &nothing : values.data()));
+    }
+    void close() { file_.close(); }
+
+   private:
+    NetcdfWriter file_;
+    NetcdfId id_;
+  };
+#endif
 
  private:
   template <class T>
@@ -170,21 +253,21 @@ struct NetcdfFormat {
 }  // namespace detail
 
 /// A variable whose first dimension is filled piece by piece, as a run goes on. All calls are collective over the mesh.
-/// Ranks write one after the other, each its own piece: no two write the file at once, none holds more than its piece.
-/// Replicas are written once. A variable of that name and shape is written over; one of another shape is refused, since
-/// netCDF cannot remove it. Points not written yet are NaN (integers: netCDF's fill value). Faults are CollectiveError
-/// on all ranks. A process that dies in the middle of a write may leave a file that cannot be read: for what must
-/// survive that there are checkpoints.
+/// Each rank writes its own piece, and none holds more than that: all at once by MPI-IO, or one after the other
+/// (NetcdfOptions::at_once; at_once() tells). Replicas are written once. A variable of that name and shape is written
+/// over; one of another shape is refused, since netCDF cannot remove it. Points not written yet are NaN (integers:
+/// netCDF's fill value). Faults are CollectiveError on all ranks. A process that dies in the middle of a write may
+/// leave a file that cannot be read: for what must survive that there are checkpoints.
 template <class Field>
-struct NetcdfSeries : detail::types::SeriesInTurn<Field, detail::NetcdfFormat> {
-  using detail::types::SeriesInTurn<Field, detail::NetcdfFormat>::SeriesInTurn;
+struct NetcdfSeries : detail::types::LibrarySeries<Field, detail::NetcdfFormat> {
+  using detail::types::LibrarySeries<Field, detail::NetcdfFormat>::LibrarySeries;
 };
 
 /// Collective over the field's mesh: writes it whole, as NetcdfSeries.
 template <class Field>
 void save_netcdf(const std::filesystem::path& file, const std::string& name, const Field& field,
                  NetcdfOptions options = {}) {
-  detail::types::SeriesInTurn<Field, detail::NetcdfFormat>::save(file, name, field, std::move(options));
+  detail::types::LibrarySeries<Field, detail::NetcdfFormat>::save(file, name, field, std::move(options));
 }
 
 /// Local, for one rank: a coordinate, a variable of one dimension whose name is its own. Error names file and fault.
