@@ -113,7 +113,8 @@ TEST_CASE("periodic, other paddings") {
 TEST_CASE("periodic fields narrower than a tile and its halo") {
   for (const hg::index_t width : {1, 2, 3}) {
     check<Layer<8, 8, 1, Width>, 8, 8>({.height = 14, .width = width, .periodic = true});
-    check<Layer<16, 17, 3, Width>, 16, 17>({.height = 14, .width = width, .padding = 3, .periodic = true});
+    if (width == 3)  // a pad goes round once
+      check<Layer<16, 17, 3, Width>, 16, 17>({.height = 14, .width = width, .padding = 3, .periodic = true});
     check<Wide<16, 16, 2, Width>, 16, 16>({.height = 14, .width = width, .padding = 2, .window = 5, .periodic = true});
     if (support::world().size() > 1 && width < 3) continue;  // most meshes would leave ranks without a column
     support::check_composition<Layer<9, 8, 1, Width>, 9, 8, true>({1, 16, width});

@@ -652,6 +652,11 @@ class PlanRun {
            const Field slope = same_points(run, run.operand(0));
            return run.of_source(rms_norm_adjoint(slope, run.operand(1), run.parameter(0), epsilon_of(run.node())));
          }},
+        {hg::kind_of<of::ChannelNormOf<false>::Gradients>(),
+         [](PlanRun& run) {
+           run.compute_as<of::ChannelNormOf<false>::ParameterGradients>();
+           return run.compute_as<of::ChannelNormOf<false>::Backward>();
+         }},
         {hg::kind_of<of::ChannelNormOf<false>::ParameterGradients>(),
          [](PlanRun& run) {
            const Field slope = run.operand(0), x = run.operand(1);
@@ -692,6 +697,11 @@ class PlanRun {
            const Field slope = same_points(run, run.operand(0));
            return run.of_source(layer_norm_adjoint(slope, run.operand(1), run.parameter(0), epsilon_of(run.node())));
          }},
+        {hg::kind_of<of::ChannelNormOf<true>::Gradients>(),
+         [](PlanRun& run) {
+           run.compute_as<of::ChannelNormOf<true>::ParameterGradients>();
+           return run.compute_as<of::ChannelNormOf<true>::Backward>();
+         }},
         {hg::kind_of<of::ChannelNormOf<true>::ParameterGradients>(),
          [](PlanRun& run) {
            const Field slope = run.operand(0), along = normal_of_channels(run.operand(1), epsilon_of(run.node()));
@@ -725,6 +735,12 @@ class PlanRun {
          }},
         {hg::kind_of<hg::LossLaunch>(),
          [](PlanRun& run) { return run.operand(0), run.cotangents_[run.now_ - run.plan_.first_backward]; }}};
+  }
+
+  /// What a launch of type L with the same operands computes.
+  template <class L>
+  Field compute_as() {
+    return computed_by().at(hg::kind_of<L>())(*this);
   }
 
   void run() {
