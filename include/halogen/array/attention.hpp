@@ -189,7 +189,7 @@ struct Attention
       const auto result = attended(query, key, value, *logsumexp, {});
       joined(query, key, value)
           .join(execution_space{}, detail::head_rows(result), detail::head_rows(*logsumexp),
-                static_cast<int>(value.extent(3)));
+                static_cast<int>(value.extent(3)), key.local_extent(2) > 0);
       return result;
     } else {
       return attended(query, keys_in_order(key), keys_in_order(value), *logsumexp, {.keys = true});

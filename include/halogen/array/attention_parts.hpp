@@ -11,12 +11,13 @@
 
 namespace halogen::detail {
 
-/// Whether queries are whole on the ranks that cut the keys.
+/// Whether queries are whole on the ranks that cut the keys: vectors of a network, which lie wherever their partners
+/// do. A field that is Replicate is cut as the keys are.
 template <class Q, class K>
 inline constexpr bool are_whole_beside = false;
 template <class M, int... Q, int... K>
 inline constexpr bool are_whole_beside<Placed<M, 4, Q...>, Placed<M, 4, K...>> =
-    ((K == 2) || ...) && ((K == 2 ? Q == replicate_code || Q == any_code : Q == K) && ...);
+    ((K == 2) || ...) && ((K == 2 ? Q == any_code : Q == K) && ...);
 template <class Q, class K>
 inline constexpr bool has_whole_queries = are_whole_beside<typename Q::placed, typename K::placed>;
 
@@ -39,6 +40,7 @@ struct PartRows {
   T *largest, *sums;
   index_t heads, positions;
   int width;
+  bool has_keys;  ///< else kernels have written nothing
 
   struct Weigh;    ///< a rank's rows times what they weigh beside the largest logsumexp, and the weight
   struct Finish;   ///< rows and logsumexp of all ranks together
@@ -47,8 +49,9 @@ struct PartRows {
 template <class T>
 struct PartRows<T>::Largest : PartRows<T> {
   KOKKOS_FUNCTION void operator()(const index_t i) const {
-    this->largest[i] =
-        *this->logsumexp.row(i / this->positions / this->heads, i / this->positions % this->heads, i % this->positions);
+    this->largest[i] = !this->has_keys ? -std::numeric_limits<T>::infinity()
+                                       : *this->logsumexp.row(i / this->positions / this->heads,
+                                                              i / this->positions % this->heads, i % this->positions);
   }
 };
 template <class T>
@@ -56,7 +59,8 @@ struct PartRows<T>::Weigh : PartRows<T> {
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     const index_t sample = i / this->positions / this->heads, head = i / this->positions % this->heads;
     const T own = *this->logsumexp.row(sample, head, i % this->positions);
-    const T weight = own == -std::numeric_limits<T>::infinity() ? T(0) : Kokkos::exp(own - this->largest[i]);
+    const T weight =
+        !this->has_keys || own == -std::numeric_limits<T>::infinity() ? T(0) : Kokkos::exp(own - this->largest[i]);
     const T* row = this->output.row(sample, head, i % this->positions);
     T* to = this->sums + i * (this->width + 1);
     for (int e = 0; e < this->width; ++e) to[e] = weight == T(0) ? T(0) : weight * row[e];
@@ -76,6 +80,12 @@ struct PartRows<T>::Finish : PartRows<T> {
   }
 };
 
+template <class T>
+struct ZeroParts {
+  T* to;
+  KOKKOS_FUNCTION void operator()(const index_t i) const { to[i] = T(0); }
+};
+
 /// Prepared for queries of one shape: the memory that the ranks add up.
 template <class T>
 class AttentionParts {
@@ -88,9 +98,9 @@ class AttentionParts {
 
   /// A rank's result and logsumexp become those of all keys.
   void join(const execution_space& space, const kernels::HeadRows<T>& output, const kernels::HeadRows<T>& logsumexp,
-            int width) {
+            int width, bool has_keys) {
     if (ranks_.size() == 1) return;
-    const PartRows<T> rows{output, logsumexp, largest_.data(), sums_.data(), heads_, positions_, width};
+    const PartRows<T> rows{output, logsumexp, largest_.data(), sums_.data(), heads_, positions_, width, has_keys};
     launch_range(space, "halogen::attention_parts", rows_, typename PartRows<T>::Largest{rows});
     settle(space, ranks_, "halogen::attention_parts");
     ranks_.all_reduce(largest_.data(), static_cast<std::size_t>(rows_), ReduceOp::max);
@@ -100,10 +110,13 @@ class AttentionParts {
     launch_range(space, "halogen::attention_parts", rows_, typename PartRows<T>::Finish{rows});
   }
   /// A rank's share of the queries' gradient becomes the gradient. `width`: at most that of the constructor.
-  void add(const execution_space& space, const kernels::HeadRows<T>& gradient, int width) {
+  void add(const execution_space& space, const kernels::HeadRows<T>& gradient, int width, bool has_keys) {
     if (ranks_.size() == 1) return;
     const auto packed = kernels::HeadRows<T>::packed(sums_.data(), heads_, positions_, width);
-    move(space, packed, gradient, width);
+    if (has_keys)
+      move(space, packed, gradient, width);
+    else
+      launch_range(space, "halogen::attention_parts", rows_ * width, ZeroParts<T>{sums_.data()});
     settle(space, ranks_, "halogen::attention_parts");
     ranks_.all_reduce(sums_.data(), static_cast<std::size_t>(rows_ * width));
     move(space, gradient, packed, width);

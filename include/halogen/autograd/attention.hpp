@@ -150,7 +150,8 @@ void pull(const Attention<Q, K, V, Bias...>& node, const C& cotangent, All& grad
     found = attention_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, *node.logsumexp,
                                                          of_bias, InOrder{});
     if constexpr (pulls_query)
-      node.joined(query, key, value).add(execution_space{}, head_rows(dq), static_cast<int>(query.extent(3)));
+      node.joined(query, key, value)
+          .add(execution_space{}, head_rows(dq), static_cast<int>(query.extent(3)), key.local_extent(2) > 0);
   } else if constexpr (!cuts_sequence<typename Node::Where>) {
     found =
         attention_gradients<pulls_query, pulls_keys>(node, query, node.keys_in_order(key), node.keys_in_order(value),
