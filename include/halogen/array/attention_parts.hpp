@@ -2,11 +2,11 @@
 // results become one by softmax's sums. Forward two all_reduces, backward one, of the queries' rows.
 #pragma once
 
-#include <algorithm>
 #include <limits>
 
 #include "halogen/array/head_rows.hpp"
 #include "halogen/array/moved.hpp"
+#include "halogen/kernels/vectors.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen::detail {
@@ -42,48 +42,41 @@ struct PartRows {
   int width;
   bool has_keys;  ///< else kernels have written nothing
 
+  struct Largest;  ///< the logsumexp of this rank's keys
   struct Weigh;    ///< a rank's rows times what they weigh beside the largest logsumexp, and the weight
   struct Finish;   ///< rows and logsumexp of all ranks together
-  struct Largest;  ///< the logsumexp of this rank's keys
+
+  KOKKOS_FUNCTION T* row(const kernels::HeadRows<T>& of, index_t i) const {
+    return of.row(i / positions / heads, i / positions % heads, i % positions);
+  }
+  static constexpr T nothing = -std::numeric_limits<T>::infinity();  ///< logsumexp of no keys
 };
 template <class T>
 struct PartRows<T>::Largest : PartRows<T> {
   KOKKOS_FUNCTION void operator()(const index_t i) const {
-    this->largest[i] = !this->has_keys ? -std::numeric_limits<T>::infinity()
-                                       : *this->logsumexp.row(i / this->positions / this->heads,
-                                                              i / this->positions % this->heads, i % this->positions);
+    this->largest[i] = this->has_keys ? *this->row(this->logsumexp, i) : this->nothing;
   }
 };
 template <class T>
 struct PartRows<T>::Weigh : PartRows<T> {
   KOKKOS_FUNCTION void operator()(const index_t i) const {
-    const index_t sample = i / this->positions / this->heads, head = i / this->positions % this->heads;
-    const T own = *this->logsumexp.row(sample, head, i % this->positions);
-    const T weight =
-        !this->has_keys || own == -std::numeric_limits<T>::infinity() ? T(0) : Kokkos::exp(own - this->largest[i]);
-    const T* row = this->output.row(sample, head, i % this->positions);
+    const T own = *this->row(this->logsumexp, i);
+    const T weight = !this->has_keys || own == this->nothing ? T(0) : Kokkos::exp(own - this->largest[i]);
+    const T* from = this->row(this->output, i);
     T* to = this->sums + i * (this->width + 1);
-    for (int e = 0; e < this->width; ++e) to[e] = weight == T(0) ? T(0) : weight * row[e];
+    for (int e = 0; e < this->width; ++e) to[e] = weight == T(0) ? T(0) : weight * from[e];
     to[this->width] = weight;
   }
 };
 template <class T>
 struct PartRows<T>::Finish : PartRows<T> {
   KOKKOS_FUNCTION void operator()(const index_t i) const {
-    const index_t sample = i / this->positions / this->heads, head = i / this->positions % this->heads;
     const T* from = this->sums + i * (this->width + 1);
     const T weight = from[this->width];
-    T* row = this->output.row(sample, head, i % this->positions);
-    for (int e = 0; e < this->width; ++e) row[e] = weight == T(0) ? T(0) : from[e] / weight;
-    T* of_all = this->logsumexp.row(sample, head, i % this->positions);
-    *of_all = weight == T(0) ? -std::numeric_limits<T>::infinity() : this->largest[i] + Kokkos::log(weight);
+    T* to = this->row(this->output, i);
+    for (int e = 0; e < this->width; ++e) to[e] = weight == T(0) ? T(0) : from[e] / weight;
+    *this->row(this->logsumexp, i) = weight == T(0) ? this->nothing : this->largest[i] + Kokkos::log(weight);
   }
-};
-
-template <class T>
-struct ZeroParts {
-  T* to;
-  KOKKOS_FUNCTION void operator()(const index_t i) const { to[i] = T(0); }
 };
 
 /// Prepared for queries of one shape: the memory that the ranks add up.
@@ -116,7 +109,7 @@ class AttentionParts {
     if (has_keys)
       move(space, packed, gradient, width);
     else
-      launch_range(space, "halogen::attention_parts", rows_ * width, ZeroParts<T>{sums_.data()});
+      launch_range(space, "halogen::attention_parts", rows_ * width, kernels::SetZero<T>{sums_.data()});
     settle(space, ranks_, "halogen::attention_parts");
     ranks_.all_reduce(sums_.data(), static_cast<std::size_t>(rows_ * width));
     move(space, gradient, packed, width);

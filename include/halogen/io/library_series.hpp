@@ -27,9 +27,8 @@ struct StoredChunks {
 ///   - by one rank alone: forget(path); make<T>(path, name, extents, options, is_series), whether the variable is new;
 ///     put(path, name, box, values);
 ///   - where the library is built with MPI also chunks(path, name), touch<T>(path, name, points), which writes points
-///   as
-///     they are, and AtOnce<T>, made of (path, name, MPI_Comm), with touch(points), put(box, values), close(), all
-///     collective;
+///     anew with their own values, and AtOnce<T>, made of (path, name, MPI_Comm), with touch(points), put(box, values),
+///     close(), all collective;
 ///   - Options with `chunks`, `level` and `at_once`; `user`, the name of the saving function.
 template <class Field, class Format>
 class LibrarySeries {

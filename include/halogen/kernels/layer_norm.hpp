@@ -89,9 +89,9 @@ struct ChannelNormPoint {
   }
 };
 
-/// Host: along += the sum of g x, sum += that of g.
+/// Host: along += the sum of g x; sum += that of g, unless null.
 template <class T>
-void add_products(const T* g, const T* x, index_t count, double& along, double& sum) {
+void add_products(const T* g, const T* x, index_t count, double& along, double* sum) {
   constexpr int many = lanes<T>;
   Vector<T> products{}, values{};
   index_t i = 0;
@@ -102,7 +102,7 @@ void add_products(const T* g, const T* x, index_t count, double& along, double& 
   T rest_along = 0, rest = 0;
   for (; i < count; ++i) rest_along += g[i] * x[i], rest += g[i];
   along += static_cast<double>(sum_of_lanes<T>(products) + rest_along);
-  sum += static_cast<double>(sum_of_lanes<T>(values) + rest);
+  if (sum != nullptr) *sum += static_cast<double>(sum_of_lanes<T>(values) + rest);
 }
 
 /// dx[c] = (h[c] - mean of h - x'[c] mean of h x') / sqrt(variance + epsilon), h = gamma g; without the mean of h where
@@ -142,10 +142,8 @@ struct ChannelNormBackwardPoint {
   /// With `sums` also the parameters' gradients, added there: gamma's, of g x', then beta's, of g.
   void compute_head(T* g, T* x, T* inverse, index_t pitch, index_t count, double* sums) const {
     norm.normalise(x, inverse, pitch, count);
-    for (int c = 0; sums != nullptr && c < norm.channels; ++c) {
-      double unused = 0;
-      add_products(g + c * pitch, x + c * pitch, count, sums[c], Centred ? sums[norm.channels + c] : unused);
-    }
+    for (int c = 0; sums != nullptr && c < norm.channels; ++c)
+      add_products(g + c * pitch, x + c * pitch, count, sums[c], Centred ? &sums[norm.channels + c] : nullptr);
     T mean[most_points_at_once], along[most_points_at_once];
     std::fill_n(mean, count, T(0));
     std::fill_n(along, count, T(0));
@@ -225,10 +223,8 @@ struct ChannelNormSums {
     const int width = point.norm.channels;
     for (int head = 0; head < point.channels; head += width)
       point.norm.normalise(x + head * piece, inverse, piece, count);
-    for (int c = 0; c < point.channels; ++c) {
-      double unused = 0;
-      add_products(g + c * piece, x + c * piece, count, sums[c % width], bias ? sums[width + c % width] : unused);
-    }
+    for (int c = 0; c < point.channels; ++c)
+      add_products(g + c * piece, x + c * piece, count, sums[c % width], bias ? &sums[width + c % width] : nullptr);
   }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team, int block, double* sums) const {

@@ -32,6 +32,11 @@ struct Value {
   StaticVector<Source, 4> sources;
   int level = 0;
 
+  /// Whether it is one stored tensor as it was written.
+  constexpr bool is_raw() const {
+    const Source& source = sources[0];
+    return sources.size() == 1 && source.norm < 0 && !source.function && !source.resampled;
+  }
   constexpr int channels() const { return channels_before(sources.size()); }
   constexpr int channels_before(int source) const {
     int sum = 0;

@@ -84,7 +84,7 @@ class PlanForward : public PlanValues {
     ValueId& field = fields_[node.inputs[input]];
     if (field < 0) {
       Value value = values_[node.inputs[input]];
-      if (!is_raw(value) || is_map(value) || plan_.tensors[value.sources[0].tensor].external)
+      if (!value.is_raw() || is_map(value) || plan_.tensors[value.sources[0].tensor].external)
         value = stored(node, value);
       plan_.tensors[value.sources[0].tensor].as_field = true;
       field = number_of(value);
@@ -178,7 +178,7 @@ class PlanForward : public PlanValues {
     const int adds = node.inputs[term], other = node.inputs[1 - term];
     const TensorId tensor = values_[other].sources[0].tensor;
     const int by = last_writer(values_[adds].sources[0].tensor);
-    if (by < 0 || last_writer(tensor) >= by || !is_raw(values_[other]) || readers_of(adds) != 1) return false;
+    if (by < 0 || last_writer(tensor) >= by || !values_[other].is_raw() || readers_of(adds) != 1) return false;
     Launch& launch = plan_.launches[by];
     if (!launch.kind->adds_as_rows_leave || launch.node != adds) return false;
     count_reader(values_[other]);

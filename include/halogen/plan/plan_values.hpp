@@ -14,7 +14,7 @@ class PlanValues {
 
   /// Whether `value` is one stored tensor as it was written, whose moments nobody has asked for.
   constexpr bool is_plain(const Value& value) const {
-    if (!is_raw(value)) return false;
+    if (!value.is_raw()) return false;
     for (const Norm& norm : plan_.norms)
       if (norm.tensor == value.sources[0].tensor) return false;
     return true;
@@ -30,12 +30,6 @@ class PlanValues {
       if (live_[i])
         for (int input : plan_.graph.nodes[i].inputs)
           if (input >= 0) live_[input] = true;
-  }
-
-  /// Whether `value` is one stored tensor as it was written.
-  static constexpr bool is_raw(const Value& value) {
-    const Source& source = value.sources[0];
-    return value.sources.size() == 1 && source.norm < 0 && !source.function && !source.resampled;
   }
 
   /// How often nodes read it, the user counted.

@@ -58,7 +58,7 @@ class Planner : public PlanGradients {
   constexpr void finish_output(int i) {
     const int node = plan_.graph.output[i];
     Value output = values_[node];
-    if (!is_raw(output) || plan_.tensors[output.sources[0].tensor].external || is_prediction(output.sources[0].tensor))
+    if (!output.is_raw() || plan_.tensors[output.sources[0].tensor].external || is_prediction(output.sources[0].tensor))
       output = stored(plan_.graph.nodes[node], output);
     plan_.prediction[i] = output.sources[0].tensor;
     predictions_[i] = output;

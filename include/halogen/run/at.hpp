@@ -280,12 +280,7 @@ class LaunchAt {
   TensorView<S> fetch(int operand, const Wanted& wanted) const {
     hand_over();
     const TensorId tensor = stored_operand(plan_, launch(), operand);
-    const TensorView<S> view = operands_.tensor(tensor);
-    const StridedView<S, 2 + spatial_dimensions> source{
-        view.data,
-        {view.sample_stride, view.channel_stride, view.plane_stride, view.row_stride, 1},
-        {layout_.first_sample(), 0, view.z0, view.y0, view.x0}};
-    return fetched_.fetch(space_, layout_, index_, operand, plan_.tensors[tensor], source, wanted);
+    return fetched_.fetch(space_, layout_, index_, operand, plan_.tensors[tensor], operands_.strided(tensor), wanted);
   }
 
   /// Waits for the halos that the launch reads: before a kernel that runs by none of these ways.

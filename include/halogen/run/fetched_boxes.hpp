@@ -44,11 +44,7 @@ HALOGEN_INLINE TensorId stored_operand(const Plan& plan, const Launch& launch, i
   if (read.tensor() >= 0) return read.tensor();
   if (read.gradient() >= 0 && !plan.activations[read.gradient()].reads_value())
     return plan.activations[read.gradient()].gradient;
-  if (read.value() >= 0) {
-    const Value& value = plan.values[read.value()];
-    const Source& source = value.sources[0];
-    if (value.sources.size() == 1 && source.norm < 0 && !source.function && !source.resampled) return source.tensor;
-  }
+  if (read.value() >= 0 && plan.values[read.value()].is_raw()) return plan.values[read.value()].sources[0].tensor;
   throw Error("launch " + plan.name_of(launch) + " fetches operand " + std::to_string(operand) +
               ", which is not one stored tensor: read it by Planner::read_field, a gradient by Planner::unmasked");
 }

@@ -57,7 +57,6 @@ class HaloSchedule {
 
   TransportBuffer<S> buffer(const char* label, const Communicator& world) const;
 
-  StridedView<S, 2 + spatial_dimensions> strided(TensorId tensor) const;
   Exchange& exchange(TensorId tensor) { return exchanges_[static_cast<std::size_t>(tensor.number)]; }
 
   /// On the host a launch ends before it returns: some teams at a time, and MPI moves in between. On a device launches
@@ -104,16 +103,16 @@ void HaloSchedule<S>::start(const execution_space& space, TensorId tensor) {
   finish(space);
   if (halo.values() > 0) {
     under_way_ = tensor;
-    halo.start_behind(space, strided(tensor));
+    halo.start_behind(space, operands_.strided(tensor));
   }
-  halo.copy_own(space, strided(tensor), strided(tensor));
+  halo.copy_own(space, operands_.strided(tensor), operands_.strided(tensor));
 }
 
 template <class S>
 void HaloSchedule<S>::finish(const execution_space& space) {
   if (under_way_ < 0) return;
   const TensorId tensor = std::exchange(under_way_, TensorId());
-  exchange(tensor).finish(space, strided(tensor));
+  exchange(tensor).finish(space, operands_.strided(tensor));
 }
 
 template <class S>
@@ -153,14 +152,6 @@ void HaloSchedule<S>::run_blocks(const execution_space& space, int launch, index
 template <class S>
 TransportBuffer<S> HaloSchedule<S>::buffer(const char* label, const Communicator& world) const {
   return {label, static_cast<index_t>(layout_.memory().exchange / 2 / sizeof(S)), Travels::in_messages, world};
-}
-
-template <class S>
-StridedView<S, 2 + spatial_dimensions> HaloSchedule<S>::strided(TensorId tensor) const {
-  const TensorView<S> view = operands_.tensor(tensor);
-  return {view.data,
-          {view.sample_stride, view.channel_stride, view.plane_stride, view.row_stride, 1},
-          {layout_.first_sample(), 0, view.z0, view.y0, view.x0}};
 }
 
 template <class S>

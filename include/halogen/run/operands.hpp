@@ -5,6 +5,7 @@
 #include "halogen/kernels/tile_output.hpp"
 #include "halogen/run/arena.hpp"
 #include "halogen/run/layout.hpp"
+#include "halogen/tensor/strided_view.hpp"
 
 namespace halogen {
 
@@ -32,6 +33,13 @@ class Operands {
   void bind_cotangents(const std::array<TensorView<S>, most_outputs>& cotangents) { cotangents_ = cotangents; }
 
   TensorView<S> tensor(TensorId t) const;
+  /// The same as strides: samples, channels, depth, height, width.
+  StridedView<S, 2 + spatial_dimensions> strided(TensorId t) const {
+    const TensorView<S> view = tensor(t);
+    return {view.data,
+            {view.sample_stride, view.channel_stride, view.plane_stride, view.row_stride, 1},
+            {layout_.first_sample(), 0, view.z0, view.y0, view.x0}};
+  }
   const IndexView& indices(int input) const { return inputs_.indices[input]; }
 
   template <class V>
