@@ -1,12 +1,42 @@
 // attention_{forward,backward}: scaled_dot_product_attention of 8 heads of 64, 4096 queries and keys (or --size), not
 // causal; backward is forward and the gradients of all three, from a given gradient of the output.
+// attention_exchange_{forward,backward}: the same on 2 ranks, keys and values round the ring; how much of it is hidden
+// (see exchange.hpp).
+#include "exchange.hpp"
 #include "protocol.hpp"
 
 namespace {
 
 using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn, hg::dyn, 64>, bench::Mesh, hg::Shard<2>, hg::Shard<1>>;
 
+/// Each rank's queries and all keys on a mesh of its own: the work of a rank without the ring.
+bool exchange(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh) {
+  const bool backward = options.name == "attention_exchange_backward";
+  if (!backward && options.name != "attention_exchange_forward") return false;
+  const hg::index_t length = options.size[0] == 0 ? 4096 : options.size[0];
+  const Rows::Extents all{1, 8, length, 64}, own{1, 8, length / 2, 64};
+  const auto attend = [](const auto& q, const auto& k, const auto& v) {
+    return hg::scaled_dot_product_attention(q, k, v, {.parallel = hg::ContextParallel::ring});
+  };
+  const auto step = [&](const auto& on, const Rows::Extents& queries) {
+    const auto query = bench::numbers<Rows>(on, queries), gradient = query;
+    const auto key = bench::numbers<Rows>(on, all, 1), value = bench::numbers<Rows>(on, all, 2);
+    return [=, output = query]() mutable {
+      if (!backward) {
+        output = attend(query, key, value);
+        return;
+      }
+      hg::value_and_grad([&](auto q, auto k, auto v) { return hg::sum(attend(q, k, v) * gradient); })(query, key,
+                                                                                                     value);
+    };
+  };
+  const auto self = hg::device_mesh<bench::Mesh>(hg::Communicator(), {1, 1});
+  bench::print_exchange(options, mesh.world(), step(mesh, all), step(self, own));
+  return true;
+}
+
 bool run(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh) {
+  if (exchange(options, mesh)) return true;
   const bool backward = options.name == "attention_backward";
   if (!backward && options.name != "attention_forward") return false;
   if (!options.parameters.empty()) return static_cast<bool>(std::ofstream(options.parameters));  // there are none

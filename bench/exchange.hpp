@@ -1,4 +1,4 @@
-// How much of the communication of a training step on 2 ranks is hidden behind its computation.
+// How much of the communication of a step on 2 ranks is hidden behind its computation.
 #pragma once
 
 #include "protocol.hpp"
@@ -24,10 +24,10 @@ inline double both_waited(std::vector<double> own) {
 }
 
 /// Milliseconds of the messages and sums of one step by themselves, back to back, each waited for.
-struct Alone {
+struct MessagesAlone {
   double halos = 0, sums = 0;
 
-  Alone(const hg::CommStatistics& step, int repeats) {
+  MessagesAlone(const hg::CommStatistics& step, int repeats) {
     const hg::Tally &messages = step.messages, &gathers = step.all_gathers, &reduces = step.all_reduces;
     const auto mean = [](const hg::Tally& tally) { return tally.count == 0 ? 0 : tally.bytes / tally.count; };
     std::vector<char> from(static_cast<std::size_t>(step.messages.bytes + gathers.bytes + reduces.bytes + 8));
@@ -62,14 +62,13 @@ struct Alone {
   }
 };
 
-/// step_ms; alone_ms: each rank's piece as a field of its own, both at the same time, nothing exchanged; of the step's
-/// halos and sums: how many, wait_ms (both ranks waited), late_ms (one waited for the other), by_itself_ms (the same
-/// messages back to back; packing excluded). hidden = 1 - wait_ms / by_itself_ms, at least 0.
-template <class Step, class Trainer, class Image>
-void print_exchange(const Options& options, const hg::DeviceMesh<Mesh>& mesh, Step&& step, Trainer&,
-                    const Image& image) {
-  const hg::Communicator& world = mesh.world();
-  if (world.size() != 2) throw std::invalid_argument("unet_exchange wants 2 ranks");
+/// step_ms; alone_ms: the time of `alone`, on both ranks at the same time, which is the work of one rank's share with
+/// nothing exchanged; of the step's halos (and the messages of a ring) and sums: how many, wait_ms (both ranks waited),
+/// late_ms (one waited for the other), by_itself_ms (the same messages back to back; packing excluded). hidden = 1 -
+/// wait_ms / by_itself_ms, at least 0; 0 where there are no messages.
+template <class Step, class Alone>
+void print_exchange(const Options& options, const hg::Communicator& world, Step&& step, Alone&& alone) {
+  if (world.size() != 2) throw std::invalid_argument(options.name + " wants 2 ranks");
   std::vector<double> halo_wait, halo_own, sum_wait, sum_own;
   hg::CommStatistics traffic;
   const auto logged = [&] {
@@ -87,32 +86,27 @@ void print_exchange(const Options& options, const hg::DeviceMesh<Mesh>& mesh, St
   };
   const std::vector<double> together = milliseconds(options, world, logged);
   const auto halos = waits.halos.size(), sums = waits.sums.size();
-
-  const auto self = hg::device_mesh<Mesh>(hg::Communicator(), {1, 1});
-  const typename Image::Extents piece{1, 3, image.owned(2).size(), image.owned(3).size()};
-  const auto own_image = numbers<Image>(self, piece), own_label = numbers<Image>(self, piece, 12345);
-  Trainer own(hg::UNet<3, 3, 16>{}, hg::AdamW{.lr = 1e-3}, self, {.seed = 1});
-  const std::vector<double> alone =
-      milliseconds(options, world, [&] { own.step(hg::mse, own_image, own_label).item(); });
-  const Alone by_itself(traffic, 25);
+  const std::vector<double> apart = milliseconds(options, world, alone);
+  const MessagesAlone by_itself(traffic, 25);
 
   const auto part = [&](const std::string& name, std::size_t count, double wait, double waited, double without) {
     world.all_reduce(&waited, 1);
+    const double hidden = without > 0 ? std::max(0.0, 1 - wait / without) : 0;
     return ", \"" + name + "\": {\"count\": " + std::to_string(count) + ", \"wait_ms\": " + std::to_string(wait) +
            ", \"late_ms\": " + std::to_string(waited / 2 - wait) + ", \"by_itself_ms\": " + std::to_string(without) +
-           ", \"hidden\": " + std::to_string(std::max(0.0, 1 - wait / without)) + "}";
+           ", \"hidden\": " + std::to_string(hidden) + "}";
   };
   print_line(options, world,
-             "\"step_ms\": " + std::to_string(median(together)) + ", \"alone_ms\": " + std::to_string(median(alone)) +
+             "\"step_ms\": " + std::to_string(median(together)) + ", \"alone_ms\": " + std::to_string(median(apart)) +
                  part("halos", halos, median(halo_wait), median(halo_own), by_itself.halos) +
                  part("sums", sums, median(sum_wait), median(sum_own), by_itself.sums));
 }
 
 #else
 
-template <class Step, class Trainer, class Image>
-void print_exchange(const Options&, const hg::DeviceMesh<Mesh>&, Step&&, Trainer&, const Image&) {
-  throw std::invalid_argument("unet_exchange wants a build with MPI");
+template <class Step, class Alone>
+void print_exchange(const Options& options, const hg::Communicator&, Step&&, Alone&&) {
+  throw std::invalid_argument(options.name + " wants a build with MPI");
 }
 
 #endif

@@ -43,9 +43,15 @@ bool run(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh)
         });
   else if (what == "unet_memory")
     bench::print_memory(options, mesh.world(), train, trainer, image);
-  else if (what == "unet_exchange")
-    bench::print_exchange(options, mesh, train, trainer, image);
-  else
+  else if (what == "unet_exchange") {
+    // beside it each rank's piece as a field of its own
+    const auto self = hg::device_mesh<bench::Mesh>(hg::Communicator(), {1, 1});
+    const Label::Extents piece{1, 3, image.owned(2).size(), image.owned(3).size()};
+    const auto own_image = bench::numbers<Image>(self, piece);
+    const auto own_label = bench::numbers<Label>(self, piece, 12345);
+    hg::Trainer own(Model{}, hg::AdamW{.lr = 1e-3}, self, {.seed = 1});
+    bench::print_exchange(options, mesh.world(), train, [&] { own.step(hg::mse, own_image, own_label).item(); });
+  } else
     return false;
   return true;
 }

@@ -143,6 +143,77 @@ class Attention(nn.Module):
         return F.scaled_dot_product_attention(query, key, value)
 
 
+class NeighborhoodAttention(nn.Module):
+    """Of query, key and value one after the other in the channels: each point and the kernel x kernel points around it,
+    the window moved until it is inside the field (NATTEN). Keys and values are unfolded."""
+
+    def __init__(self, heads=8, kernel=7):
+        super().__init__()
+        self.heads, self.kernel = heads, kernel
+
+    def windows(self, x):
+        """(N, heads, H, W, kernel^2, features) of (N, C, H, W)."""
+        kernel = self.kernel
+        x = x.unfold(2, kernel, 1).unfold(3, kernel, 1)
+        for d in (2, 3):
+            extent = x.shape[d] + kernel - 1
+            first = (torch.arange(extent, device=x.device) - kernel // 2).clamp(0, extent - kernel)
+            x = x.index_select(d, first)
+        n, c, height, width = x.shape[:4]
+        return x.reshape(n, self.heads, c // self.heads, height, width, kernel**2).permute(0, 1, 3, 4, 5, 2)
+
+    def forward(self, x):
+        query, key, value = x.chunk(3, 1)
+        n, c, height, width = query.shape
+        query = query.reshape(n, self.heads, 1, c // self.heads, height, width).permute(0, 1, 4, 5, 2, 3)
+        seen = F.scaled_dot_product_attention(query, self.windows(key), self.windows(value))
+        return seen.squeeze(4).permute(0, 1, 4, 2, 3).reshape(n, c, height, width)
+
+
+class FlexNeighborhoodAttention(NeighborhoodAttention):
+    """The same by flex_attention, whose blocks of keys that no query sees are left out. Forward alone: on CPUs it has no
+    gradient."""
+
+    def __init__(self, size=64, heads=8, kernel=7):
+        super().__init__(heads, kernel)
+        from torch.nn.attention import flex_attention
+
+        def sees(_batch, _head, query, key):
+            first = lambda i: (i - kernel // 2).clamp(0, size - kernel)
+            y, x = key // size - first(query // size), key % size - first(query % size)
+            return (y >= 0) & (y < kernel) & (x >= 0) & (x < kernel)
+
+        self.mask = flex_attention.create_block_mask(sees, None, None, size**2, size**2, device="cpu")
+        self.attend = torch.compile(flex_attention.flex_attention)
+
+    def forward(self, x):
+        heads = lambda z: z.reshape(z.shape[0], self.heads, -1, z.shape[2] * z.shape[3]).transpose(2, 3).contiguous()
+        query, key, value = (heads(z) for z in x.chunk(3, 1))
+        seen = self.attend(query, key, value, block_mask=self.mask)
+        return seen.transpose(2, 3).reshape(x.shape[0], -1, *x.shape[2:])
+
+
+class TransformerBlock(nn.Module):
+    """hg::TransformerBlock of all points, parameters in its order."""
+
+    def __init__(self, channels=384, heads=6):
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(channels)
+        self.qkv, self.proj = nn.Linear(channels, 3 * channels), nn.Linear(channels, channels)
+        self.norm2 = nn.LayerNorm(channels)
+        self.fc1, self.fc2 = nn.Linear(channels, 4 * channels), nn.Linear(4 * channels, channels)
+
+    def forward(self, image):
+        x = image.flatten(2).transpose(1, 2)
+        n, length, channels = x.shape
+        q, k, v = self.qkv(self.norm1(x)).reshape(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, length, channels)
+        x = x + self.proj(seen)
+        x = x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
+        return x.transpose(1, 2).reshape(image.shape)
+
+
 def conv2d(channels_in, channels_out, kernel=3):
     return lambda: nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2)
 
@@ -170,6 +241,9 @@ MODELS = {
     "upsample_bicubic": (lambda: nn.Upsample(scale_factor=2, mode="bicubic"), (1, 16, 512, 512)),
     "adamw": (lambda: nn.Sequential(*[nn.Linear(2048, 2048, bias=False) for _ in range(4)]), (1, 2048)),
     "attention": (Attention, (3, 8, 4096, 64)),
+    "neighborhood_attention": (NeighborhoodAttention, (1, 768, 64, 64)),
+    "flex_neighborhood_attention": (FlexNeighborhoodAttention, (1, 768, 64, 64)),
+    "vit_block": (TransformerBlock, (1, 384, 32, 32)),
     "unet": (UNet, (1, 3, 512, 512)),
     "resnet18": (resnet18, (1, 3, 512, 512)),
     "convnext": (convnext, (1, 3, 512, 512)),

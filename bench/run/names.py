@@ -41,6 +41,20 @@ def both_of_attention(prefix, length, kind, steps, size=0):
                                                  2 * moved, size=size)}
 
 
+def neighborhood_attention(kernel, size, channels):
+    """As attention, each point to kernel x kernel points."""
+    flops, moved = 4 * kernel**2 * channels * size**2, 4 * 4 * channels * size**2
+    name, program = "neighborhood_attention", "tokens"
+    return {f"{name}_forward": Bench("beside_torch", program, 10, flops, moved),
+            f"{name}_backward": Bench("beside_torch", program, 5, 3.5 * flops, 2 * moved)}
+
+
+def vit_block_training_flops(channels, size):
+    """qkv, proj and the two layers of the MLP three times; attention 3.5 times."""
+    points = size**2
+    return 3 * 2 * 12 * channels**2 * points + 3.5 * 4 * points**2 * channels
+
+
 def unet_flops(size):
     """Forward: (channels in, channels out, level, kernel) of each convolution of UNet<3, 3, 16>."""
     layers = [(3, 16, 0), (16, 16, 0), (16, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 2), (96, 32, 1), (32, 32, 1),
@@ -92,6 +106,9 @@ BENCHES = {
     "upsample_bicubic": Bench("beside_torch", "parts", 20, bytes=plane16 * 1.25),
     "adamw": Bench("beside_torch", "parts", 20, bytes=7 * 4 * 2**24),  # reads four arrays, writes three
     **both_of_attention("", 4096, "beside_torch", 5),
+    **{f"attention_exchange_{way}": Bench("exchange", "attention", 5, ranks=(2,)) for way in ("forward", "backward")},
+    **neighborhood_attention(7, 64, 256),
+    "vit_block_train": Bench("beside_torch", "tokens", 5, vit_block_training_flops(384, 32)),
     "unet_forward": Bench("beside_torch", "unet", 5, unet_flops(512)),
     "unet_train": Bench("beside_torch", "unet", 3, unet),
     "resnet18_train": Bench("beside_torch", "classifiers", 3, 57e9),  # as torchvision counts at 224, times (512 / 224)^2
