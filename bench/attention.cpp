@@ -27,7 +27,7 @@ bool exchange(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& 
         return;
       }
       hg::value_and_grad([&](auto q, auto k, auto v) { return hg::sum(attend(q, k, v) * gradient); })(query, key,
-                                                                                                     value);
+                                                                                                      value);
     };
   };
   const auto self = hg::device_mesh<bench::Mesh>(hg::Communicator(), {1, 1});

@@ -178,9 +178,10 @@ void measure_backward(const Options& options, const Image& image, const Cotangen
   const hg::Communicator& world = image.mesh().world();
   measure(options, world, step, [&] {
     const auto& evaluation = network.template evaluation<kind>(image);
-    return std::vector{root_mean_square(world, network.prediction(image, evaluation).to_host()),
-                       root_mean_square(world, network.input_gradient(image, evaluation).to_host()),
-                       root_mean_square(world, gradient.to_host())};
+    std::vector result{root_mean_square(world, network.prediction(image, evaluation).to_host()),
+                       root_mean_square(world, network.input_gradient(image, evaluation).to_host())};
+    if (const auto values = gradient.to_host(); !values.empty()) result.push_back(root_mean_square(world, values));
+    return result;
   });
 }
 

@@ -1,7 +1,7 @@
 // What transformers of fields are made of. neighborhood_attention_{forward,backward}: attention of each point to the
 // 7 x 7 points around it, 8 heads of 32, 64 x 64 points (or --size); query, key and value are the 768 channels of the
-// input. vit_block_train: one pre-norm block of 384 channels, 6 heads and an MLP of four times as many channels, 32 x 32
-// points (or --size), MSE and AdamW.
+// input. vit_block_train: one pre-norm block of 384 channels, 6 heads and an MLP of four times as many channels, 32 x
+// 32 points (or --size), MSE and AdamW.
 #include "protocol.hpp"
 
 namespace {

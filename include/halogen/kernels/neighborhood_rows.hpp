@@ -168,10 +168,24 @@ V load_seen(const T* row, index_t i) {
     return load<V>(row + i);
 }
 
+/// Calls f with a vector type and where it begins, for lanes [0, lanes): wide vectors as long as they fit, then
+/// vectors. The last vector begins earlier where it would reach beyond. Rows shorter than a vector are numbers.
+template <class T, class F>
+void each_of_lanes_again(index_t lanes, F f) {
+  index_t i = 0;
+  if constexpr (wide_lanes<T> > kernels::lanes<T>)
+    for (; i + wide_lanes<T> <= lanes; i += wide_lanes<T>) f.template operator()<Vector<T, wide_lanes<T>>>(i);
+  for (; i + kernels::lanes<T> <= lanes; i += kernels::lanes<T>) f.template operator()<Vector<T>>(i);
+  if (i < lanes && lanes >= kernels::lanes<T>)
+    f.template operator()<Vector<T>>(lanes - kernels::lanes<T>);
+  else
+    for (; i < lanes; ++i) f.template operator()<T>(i);
+}
+
 template <int Taps, bool Shared, int Features, class T>
 void multiply_features(const T* own, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t lanes,
                        T* to) {
-  for_each_vector<T>(lanes, [&]<class V>(index_t i) {
+  each_of_lanes_again<T>(lanes, [&]<class V>(index_t i) {
     V sum[Taps];
     HALOGEN_UNROLL
     for (int t = 0; t < Taps; ++t) sum[t] = V{};
@@ -186,21 +200,37 @@ void multiply_features(const T* own, const FeatureRows<T, Features>& seen, index
   });
 }
 
+/// to[f][i], as it was, and the weighted columns, for the lanes of V from i on.
+template <class V, int Taps, bool Shared, int Features, class T, class Put>
+void sum_features(const T* weights, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t i,
+                  const T* to, Put put) {
+  V weight[Taps];
+  HALOGEN_UNROLL
+  for (int t = 0; t < Taps; ++t) weight[t] = load<V>(weights + t * run_points + i);
+  for (int f = 0; f < Features; ++f) {
+    V sum = load<V>(to + f * run_points + i);
+    const T* row = seen.row[f] + first;
+    HALOGEN_UNROLL
+    for (int t = 0; t < Taps; ++t) sum += weight[t] * load_seen<Shared, V>(row + t * step, i);
+    put(f, sum);
+  }
+}
+
 template <int Taps, bool Shared, int Features, class T>
 void add_features(const T* weights, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t lanes,
                   T* to) {
-  for_each_vector<T>(lanes, [&]<class V>(index_t i) {
-    V weight[Taps];
-    HALOGEN_UNROLL
-    for (int t = 0; t < Taps; ++t) weight[t] = load<V>(weights + t * run_points + i);
-    for (int f = 0; f < Features; ++f) {
-      V sum = load<V>(to + f * run_points + i);
-      const T* row = seen.row[f] + first;
-      HALOGEN_UNROLL
-      for (int t = 0; t < Taps; ++t) sum += weight[t] * load_seen<Shared, V>(row + t * step, i);
-      store(to + f * run_points + i, sum);
-    }
+  constexpr index_t vector = kernels::lanes<T>;
+  T last[Features * vector];  // a vector that overlaps the one before is summed before that one is stored
+  const bool overlaps = lanes % vector != 0 && lanes > vector;
+  if (overlaps)
+    sum_features<Vector<T>, Taps, Shared>(weights, seen, first, step, lanes - vector, to,
+                                          [&](int f, Vector<T> sum) { store(last + f * vector, sum); });
+  each_of_lanes_again<T>(overlaps ? lanes / vector * vector : lanes, [&]<class V>(index_t i) {
+    sum_features<V, Taps, Shared>(weights, seen, first, step, i, to,
+                                  [&](int f, V sum) { store(to + f * run_points + i, sum); });
   });
+  if (overlaps)
+    for (int f = 0; f < Features; ++f) store(to + f * run_points + lanes - vector, load<Vector<T>>(last + f * vector));
 }
 
 /// Calls f<Taps>(tap) until `taps` are done: Width of them at once where so many are left.
