@@ -48,6 +48,28 @@ TREES = [
     ({"mesh/a.hpp": '#include "halogen/core/config.hpp"\n#if HALOGEN_BODIES\n#endif\n', "core/config.hpp": ""}, None),
 ]
 
+# a header -> text that lengths.py must say, or None
+LINES = "  x();\n" * 49  # with the lines of its two braces a function of these has one line too many
+LENGTHS = [
+    ("void turn() {\n" + LINES[7:] + "}\n", None),
+    ("void turn() {\n" + LINES + "}\n", "a.hpp:1: turn has 51 lines, more than 50"),
+    ("namespace halogen {\nclass A {\n" + "  void x();\n" * 60 + "};\nenum class B {\n" + "  c,\n" * 60 + "};\n}\n",
+     None),
+    ("class A {\n public:\n  A() : a_{1}, b_(2) {\n" + LINES + "  }\n};\n", "a.hpp:3: A has 51 lines"),
+    ("struct A {\n  template <class T = int>\n  bool operator()(T t = {}) const\n  {\n" + LINES + "  }\n};\n",
+     "a.hpp:4: operator() has 51 lines"),
+    ("template <class T>\n  requires requires(T t) { t.x(); }\nvoid turn(T t) {\n" + LINES + "}\n",
+     "a.hpp:3: turn has"),
+    ("void turn() {\n  each([&] {\n" + LINES[14:] + "  });\n}\n", "turn has 51 lines"),
+    ("inline constexpr auto turn = [](int) {\n" + LINES + "};\n", "turn has 51 lines"),
+    ("inline constexpr int table[] = {\n" + "  1,\n" * 60 + "};\n", None),
+    ("void turn() try {\n" + LINES[7:] + "} catch (...) {\n}\n", "turn has 51 lines"),
+    ("#define OPEN {\n// }\n/* } */\nvoid turn(char c = '}', int n = 1'000) {\n" + '  say("}");\n' * 49 + "}\n",
+     "51 lines"),
+    ("void turn() {\n" + "// {\n" * 48 + "}\n", None),
+    ("void turn() {\n", "do not pair"),
+]
+
 # source -> text that `compile.py refuse` must say, or None
 REFUSALS = [
     (EXPECT + TWIN, None),
@@ -191,6 +213,12 @@ def main():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
             right &= check([str(HERE / "layering.py"), root], expected, tree)
+    for header, expected in LENGTHS:
+        with tempfile.TemporaryDirectory() as root:
+            path = pathlib.Path(root, "include/halogen/a.hpp")
+            path.parent.mkdir(parents=True)
+            path.write_text(header)
+            right &= check([str(HERE / "lengths.py"), root], expected, header)
     for source, expected in REFUSALS:
         with tempfile.TemporaryDirectory() as root:
             path = pathlib.Path(root, "source.cpp")

@@ -124,6 +124,29 @@ auto gathered_gradients(const Node& node, const Query& query, const Key& key, co
   return found;
 }
 
+/// Of queries, keys and values that forward has moved to ranks with whole heads: found there and brought back.
+template <class Q, class K, class V, class... Bias, class Query, class Key, class Value, class Owed, class OfBias>
+auto moved_gradients(const Attention<Q, K, V, Bias...>& node, const Query& query, const Key& key, const Value& value,
+                     const Owed& owed, const OfBias& of_bias) {
+  using Node = Attention<Q, K, V, Bias...>;
+  using Gradient = typename Node::Result;
+  const auto& kept = **node.by_heads;
+  using Moved = std::decay_t<decltype(kept.output)>;
+  const auto there = attention_gradients < has_variable<Q>,
+             has_variable<K> || has_variable < V >> (node, kept.query, kept.key, kept.value, kept.output,
+                                                     node.queries_in_order(redistribute<Moved>(owed)), kept.logsumexp,
+                                                     of_bias, Node::all_in_order);
+  const auto back = [&](const Moved& from, const auto& field) {
+    return redistribute_to(from,
+                           Gradient(Gradient::make_shape(field.mesh(), field.cuts()), Gradient::Start::unwritten));
+  };
+  std::tuple<Gradient, Gradient, Gradient> found;
+  if constexpr (has_variable<Q>) std::get<0>(found) = back(node.queries_as_before(std::get<0>(there)), query);
+  if constexpr (has_variable<K>) std::get<1>(found) = back(node.keys_as_before(std::get<1>(there)), key);
+  if constexpr (has_variable<V>) std::get<2>(found) = back(node.keys_as_before(std::get<2>(there)), value);
+  return found;
+}
+
 /// By the ring dq stays where it is; dk and dv travel with their keys and values and end at home. By heads all three
 /// are found where forward has been, and brought back.
 template <class Q, class K, class V, class... Bias, class C, class All>
@@ -162,20 +185,7 @@ void pull(const Attention<Q, K, V, Bias...>& node, const C& cotangent, All& grad
                                                          of_bias, InOrder{});
   if constexpr (cuts_sequence<typename Node::Where>) {
     if (gathered) found = gathered_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, of_bias);
-    if (node.by_heads->has_value()) {
-      const auto& kept = **node.by_heads;
-      using Moved = std::decay_t<decltype(kept.output)>;
-      const auto there = attention_gradients<pulls_query, pulls_keys>(
-          node, kept.query, kept.key, kept.value, kept.output, node.queries_in_order(redistribute<Moved>(owed)),
-          kept.logsumexp, of_bias, Node::all_in_order);
-      const auto back = [&](const Moved& from, const auto& field) {
-        return redistribute_to(from,
-                               Gradient(Gradient::make_shape(field.mesh(), field.cuts()), Gradient::Start::unwritten));
-      };
-      if constexpr (pulls_query) dq = back(node.queries_as_before(std::get<0>(there)), query);
-      if constexpr (has_variable<K>) dk = back(node.keys_as_before(std::get<1>(there)), key);
-      if constexpr (has_variable<V>) dv = back(node.keys_as_before(std::get<2>(there)), value);
-    }
+    if (node.by_heads->has_value()) found = moved_gradients(node, query, key, value, owed, of_bias);
   }
   if constexpr (has_variable<Q>) backward_from(std::get<0>(node.parts), dq, gradients);
   if constexpr (has_variable<K>) backward_from(std::get<1>(node.parts), dk, gradients);

@@ -191,58 +191,61 @@ inline ZarrCodecs zarr_codecs(const CheckpointJson& list, ZarrType& type) {
   return codecs;
 }
 
-/// std::runtime_error with what is not read, or is no metadata of an array. Nothing is allocated by what they claim.
-inline ZarrLayout zarr_layout(const ZarrTexts& texts) try {
-  const CheckpointJson array = parse_zarr_json(texts.array);
-  ZarrLayout layout;
-  layout.format = texts.format;
-  layout.shape = array.at("shape").get<std::vector<index_t>>();
-  CheckpointJson fill = array.value("fill_value", CheckpointJson());
-  if (texts.format == 2) {
-    layout.attributes = parse_zarr_json(texts.attributes);
-    layout.chunk = array.at("chunks").get<std::vector<index_t>>();
-    if (!array.at("dtype").is_string()) throw std::runtime_error("numbers of several fields are not read");
-    layout.type = zarr_type(array["dtype"], 2);
-    if (array.value("order", "C") != "C")
-      throw std::runtime_error("its chunks are in the order of Fortran, which is not read: store them in that of C");
-    if (array.contains("filters") && !array["filters"].is_null() && !array["filters"].empty())
-      throw std::runtime_error("it has filters, which are not read: store it without");
-    if (const CheckpointJson compressor = array.value("compressor", CheckpointJson()); !compressor.is_null())
-      layout.codecs.compressor = zarr_compressor(compressor.at("id"));
-    layout.key_prefix = "";
-    layout.separator = array.value("dimension_separator", ".").at(0);
-    if (layout.attributes.contains("_ARRAY_DIMENSIONS"))
-      layout.dimension_names = layout.attributes["_ARRAY_DIMENSIONS"].get<std::vector<std::string>>();
-  } else {
-    if (array.at("node_type") != "array") throw std::runtime_error("it is a group, not an array");
-    layout.attributes = array.value("attributes", CheckpointJson::object());
-    if (array.at("chunk_grid").at("name") != "regular")
-      throw std::runtime_error("its chunk grid '" + array["chunk_grid"]["name"].get<std::string>() + "' is not read");
-    layout.chunk = array["chunk_grid"].at("configuration").at("chunk_shape").get<std::vector<index_t>>();
-    layout.type = zarr_type(array.at("data_type"), 3);
-    const CheckpointJson& encoding = array.at("chunk_key_encoding");
-    const bool as_v2 = encoding.at("name") == "v2";
-    layout.key_prefix = as_v2 ? "" : "c";
-    layout.separator =
-        encoding.value("configuration", CheckpointJson::object()).value("separator", as_v2 ? "." : "/").at(0);
-    const CheckpointJson& codecs = array.at("codecs");
-    if (codecs.size() == 1 && codecs[0].at("name") == "sharding_indexed") {
-      const CheckpointJson& sharding = codecs[0].at("configuration");
-      layout.inner = sharding.at("chunk_shape").get<std::vector<index_t>>();
-      layout.codecs = zarr_codecs(sharding.at("codecs"), layout.type);
-      layout.index_at_end = sharding.value("index_location", "end") == "end";
-      ZarrType index;
-      const ZarrCodecs of_index = zarr_codecs(sharding.at("index_codecs"), index);
-      layout.index_crc32c = of_index.crc32c_before;
-      if (index.big_endian || of_index.compressor != ZarrCodecs::Compressor::none)
-        throw std::runtime_error("the index of its shards is compressed or big-endian, which is not read");
-    } else {
-      layout.codecs = zarr_codecs(codecs, layout.type);
-    }
-    if (array.contains("dimension_names") && array["dimension_names"].is_array())
-      for (const CheckpointJson& dimension : array["dimension_names"])
-        layout.dimension_names.push_back(dimension.is_string() ? dimension.get<std::string>() : "");
+/// What the metadata of version 2 say beside the shape.
+inline void take_zarr_v2(const CheckpointJson& array, ZarrLayout& layout) {
+  layout.chunk = array.at("chunks").get<std::vector<index_t>>();
+  if (!array.at("dtype").is_string()) throw std::runtime_error("numbers of several fields are not read");
+  layout.type = zarr_type(array["dtype"], 2);
+  if (array.value("order", "C") != "C")
+    throw std::runtime_error("its chunks are in the order of Fortran, which is not read: store them in that of C");
+  if (array.contains("filters") && !array["filters"].is_null() && !array["filters"].empty())
+    throw std::runtime_error("it has filters, which are not read: store it without");
+  if (const CheckpointJson compressor = array.value("compressor", CheckpointJson()); !compressor.is_null())
+    layout.codecs.compressor = zarr_compressor(compressor.at("id"));
+  layout.key_prefix = "";
+  layout.separator = array.value("dimension_separator", ".").at(0);
+  if (layout.attributes.contains("_ARRAY_DIMENSIONS"))
+    layout.dimension_names = layout.attributes["_ARRAY_DIMENSIONS"].get<std::vector<std::string>>();
+}
+
+/// The codecs of version 3, or those of the chunks within a shard and of its index.
+inline void take_zarr_codecs(const CheckpointJson& codecs, ZarrLayout& layout) {
+  if (codecs.size() != 1 || codecs[0].at("name") != "sharding_indexed") {
+    layout.codecs = zarr_codecs(codecs, layout.type);
+    return;
   }
+  const CheckpointJson& sharding = codecs[0].at("configuration");
+  layout.inner = sharding.at("chunk_shape").get<std::vector<index_t>>();
+  layout.codecs = zarr_codecs(sharding.at("codecs"), layout.type);
+  layout.index_at_end = sharding.value("index_location", "end") == "end";
+  ZarrType index;
+  const ZarrCodecs of_index = zarr_codecs(sharding.at("index_codecs"), index);
+  layout.index_crc32c = of_index.crc32c_before;
+  if (index.big_endian || of_index.compressor != ZarrCodecs::Compressor::none)
+    throw std::runtime_error("the index of its shards is compressed or big-endian, which is not read");
+}
+
+/// What the metadata of version 3 say beside the shape.
+inline void take_zarr_v3(const CheckpointJson& array, ZarrLayout& layout) {
+  if (array.at("node_type") != "array") throw std::runtime_error("it is a group, not an array");
+  layout.attributes = array.value("attributes", CheckpointJson::object());
+  if (array.at("chunk_grid").at("name") != "regular")
+    throw std::runtime_error("its chunk grid '" + array["chunk_grid"]["name"].get<std::string>() + "' is not read");
+  layout.chunk = array["chunk_grid"].at("configuration").at("chunk_shape").get<std::vector<index_t>>();
+  layout.type = zarr_type(array.at("data_type"), 3);
+  const CheckpointJson& encoding = array.at("chunk_key_encoding");
+  const bool as_v2 = encoding.at("name") == "v2";
+  layout.key_prefix = as_v2 ? "" : "c";
+  layout.separator =
+      encoding.value("configuration", CheckpointJson::object()).value("separator", as_v2 ? "." : "/").at(0);
+  take_zarr_codecs(array.at("codecs"), layout);
+  if (array.contains("dimension_names") && array["dimension_names"].is_array())
+    for (const CheckpointJson& dimension : array["dimension_names"])
+      layout.dimension_names.push_back(dimension.is_string() ? dimension.get<std::string>() : "");
+}
+
+/// Throws where the shape or the chunks are of no possible size, or do not fit each other.
+inline void require_sizes(const ZarrLayout& layout) {
   const auto sound = [&](const std::vector<index_t>& extents, index_t least) {
     double product = 1;
     for (const index_t extent : extents) {
@@ -253,11 +256,14 @@ inline ZarrLayout zarr_layout(const ZarrTexts& texts) try {
   };
   sound(layout.shape, 0);
   sound(layout.chunk, 1);
-  if (!layout.inner.empty()) {
-    sound(layout.inner, 1);
-    for (std::size_t d = 0; d < layout.inner.size(); ++d)
-      if (layout.chunk[d] % layout.inner[d] != 0) throw std::runtime_error("its shards do not consist of whole chunks");
-  }
+  if (layout.inner.empty()) return;
+  sound(layout.inner, 1);
+  for (std::size_t d = 0; d < layout.inner.size(); ++d)
+    if (layout.chunk[d] % layout.inner[d] != 0) throw std::runtime_error("its shards do not consist of whole chunks");
+}
+
+/// What the numbers mean: the fill value, those that stand for a missing one, and the scale and offset of CF.
+inline void take_zarr_numbers(const CheckpointJson& fill, ZarrLayout& layout) {
   layout.fill = zarr_fill(fill, layout.type).value_or(0);
   const auto is_missing = [&](const CheckpointJson& value) {
     if (const auto number = zarr_fill(value, layout.type); number && !std::isnan(*number))
@@ -273,6 +279,23 @@ inline ZarrLayout zarr_layout(const ZarrTexts& texts) try {
   };
   layout.numbers.scale = number("scale_factor", 1);
   layout.numbers.offset = number("add_offset", 0);
+}
+
+/// std::runtime_error with what is not read, or is no metadata of an array. Nothing is allocated by what they claim.
+inline ZarrLayout zarr_layout(const ZarrTexts& texts) try {
+  const CheckpointJson array = parse_zarr_json(texts.array);
+  ZarrLayout layout;
+  layout.format = texts.format;
+  layout.shape = array.at("shape").get<std::vector<index_t>>();
+  const CheckpointJson fill = array.value("fill_value", CheckpointJson());
+  if (texts.format == 2) {
+    layout.attributes = parse_zarr_json(texts.attributes);
+    take_zarr_v2(array, layout);
+  } else {
+    take_zarr_v3(array, layout);
+  }
+  require_sizes(layout);
+  take_zarr_numbers(fill, layout);
   return layout;
 } catch (const nlohmann::json::exception& error) {
   throw std::runtime_error(std::string("its metadata are not those of an array: ") + error.what());

@@ -46,74 +46,19 @@ class ZarrSeries {
     const Communicator& world = mesh_.world();
     detail::require_made("write", field);
     agree(world, [&] { check(first, field); });
-    const Decomposition pieces = field.decomposition();
-    const auto box_of = [&](int rank) {
-      detail::PointBox box = detail::piece_box(field, rank);
-      box.begin[0] += first;
-      return box;
-    };
-    const auto owner_of = [&](const detail::PointBox& file) {
-      int rank = 0;
-      for (int d = 0; d < Field::rank; ++d) {
-        const index_t point = std::max(file.begin[static_cast<std::size_t>(d)] - (d == 0 ? first : 0), index_t{0});
-        int part = 0;
-        while (!holds(field.cut(d).piece(part), point)) ++part;
-        rank = pieces.with_part(rank, d, part);
-      }
-      return rank;
-    };
-    detail::PointBox whole{std::vector<index_t>(extents_.size(), 0), detail::shape_in_file(field)};
-    whole.begin[0] = first;
-    // what this rank has of each file goes to its owner, file after file
-    const int own = mesh_.rank(), ranks = mesh_.size();
-    const detail::PointBox box = box_of(own);
-    std::vector<std::vector<T>> to(static_cast<std::size_t>(ranks));
-    const auto values = field.to_host_array();
-    std::vector<std::pair<std::vector<index_t>, detail::PointBox>> files;  // this rank's
-    detail::for_each_chunk(whole, file_, [&](const std::vector<index_t>& at) {
-      const detail::PointBox file = detail::chunk_box(at, file_);
-      const int owner = owner_of(file);
-      if (owner == own) files.push_back({at, file});
-      if (!detail::is_first_holder(field)) return;
-      std::vector<T>& message = to[static_cast<std::size_t>(owner)];
-      detail::for_each_row(detail::common(file, box), box, file, [&](index_t from, index_t, index_t points) {
-        for (index_t i = from; i < from + points; ++i)
-          message.push_back(static_cast<T>(values[static_cast<std::size_t>(i)]));
-      });
-    });
-    std::vector<std::size_t> sent, received(static_cast<std::size_t>(ranks));
+    std::vector<std::vector<T>> to(static_cast<std::size_t>(mesh_.size()));
+    const std::vector<File> files = pack(first, field, to);
+    const std::vector<detail::PointBox> boxes = sent_boxes(first, field);
+    const std::vector<std::size_t> received = received_bytes(files, boxes);
+    std::vector<std::size_t> sent;
     std::vector<T> all_sent;
     for (const std::vector<T>& message : to) {
       sent.push_back(message.size() * sizeof(T));
       all_sent.insert(all_sent.end(), message.begin(), message.end());
     }
-    std::vector<detail::PointBox> boxes;
-    for (int rank = 0; rank < ranks; ++rank) {
-      boxes.push_back(is_first(rank) ? box_of(rank)
-                                     : detail::PointBox{box.begin, std::vector<index_t>(box.begin.size(), 0)});
-      for (const auto& [at, file] : files)
-        received[static_cast<std::size_t>(rank)] +=
-            static_cast<std::size_t>(detail::common(file, boxes.back()).points()) * sizeof(T);
-    }
     std::vector<T> all(std::accumulate(received.begin(), received.end(), std::size_t{0}) / sizeof(T));
     world.all_to_all_v(all_sent.data(), sent, all.data(), received);
-    agree(world, [&] {
-      std::vector<std::size_t> next(static_cast<std::size_t>(ranks));  // of each rank's message
-      std::exclusive_scan(received.begin(), received.end(), next.begin(), std::size_t{0});
-      for (std::size_t& begin : next) begin /= sizeof(T);
-      for (const auto& [at, file] : files) {
-        std::vector<T> points(static_cast<std::size_t>(file.points()), fill());
-        for (int rank = 0; rank < ranks; ++rank) {
-          const detail::PointBox& of = boxes[static_cast<std::size_t>(rank)];
-          detail::for_each_row(detail::common(file, of), of, file, [&](index_t, index_t to_point, index_t count) {
-            std::size_t& from = next[static_cast<std::size_t>(rank)];
-            std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(from), count, points.begin() + to_point);
-            from += static_cast<std::size_t>(count);
-          });
-        }
-        write_file(at, file, points);
-      }
-    });
+    agree(world, [&] { write_files(files, boxes, all, received); });
   }
 
  private:
@@ -163,6 +108,90 @@ class ZarrSeries {
     return true;
   }
 
+  /// A file's place among the files, and its points.
+  struct File {
+    std::vector<index_t> at;
+    detail::PointBox points;
+  };
+
+  /// The points of the array that a rank's piece of the field fills.
+  static detail::PointBox box_of(index_t first, const Field& field, int rank) {
+    detail::PointBox box = detail::piece_box(field, rank);
+    box.begin[0] += first;
+    return box;
+  }
+  /// The rank that holds the file's first point.
+  static int owner_of(const detail::PointBox& file, index_t first, const Field& field, const Decomposition& pieces) {
+    int rank = 0;
+    for (int d = 0; d < Field::rank; ++d) {
+      const index_t point = std::max(file.begin[static_cast<std::size_t>(d)] - (d == 0 ? first : 0), index_t{0});
+      int part = 0;
+      while (!holds(field.cut(d).piece(part), point)) ++part;
+      rank = pieces.with_part(rank, d, part);
+    }
+    return rank;
+  }
+  /// This rank's files. What this rank has of each file is appended to its owner's message, file after file.
+  std::vector<File> pack(index_t first, const Field& field, std::vector<std::vector<T>>& to) const {
+    const Decomposition pieces = field.decomposition();
+    const detail::PointBox box = box_of(first, field, mesh_.rank());
+    const auto values = field.to_host_array();
+    detail::PointBox whole{std::vector<index_t>(extents_.size(), 0), detail::shape_in_file(field)};
+    whole.begin[0] = first;
+    std::vector<File> files;
+    detail::for_each_chunk(whole, file_, [&](const std::vector<index_t>& at) {
+      const detail::PointBox file = detail::chunk_box(at, file_);
+      const int owner = owner_of(file, first, field, pieces);
+      if (owner == mesh_.rank()) files.push_back({at, file});
+      if (!detail::is_first_holder(field)) return;
+      std::vector<T>& message = to[static_cast<std::size_t>(owner)];
+      detail::for_each_row(detail::common(file, box), box, file, [&](index_t from, index_t, index_t points) {
+        for (index_t i = from; i < from + points; ++i)
+          message.push_back(static_cast<T>(values[static_cast<std::size_t>(i)]));
+      });
+    });
+    return files;
+  }
+  /// The points that each rank sends: no points where another rank sends the same piece.
+  std::vector<detail::PointBox> sent_boxes(index_t first, const Field& field) const {
+    const detail::PointBox own = box_of(first, field, mesh_.rank());
+    std::vector<detail::PointBox> boxes;
+    for (int rank = 0; rank < mesh_.size(); ++rank)
+      boxes.push_back(is_first(rank) ? box_of(first, field, rank)
+                                     : detail::PointBox{own.begin, std::vector<index_t>(own.begin.size(), 0)});
+    return boxes;
+  }
+  /// Of each rank's message to this one.
+  static std::vector<std::size_t> received_bytes(const std::vector<File>& files,
+                                                 const std::vector<detail::PointBox>& boxes) {
+    std::vector<std::size_t> bytes;
+    for (const detail::PointBox& box : boxes) {
+      bytes.push_back(0);
+      for (const File& file : files)
+        bytes.back() += static_cast<std::size_t>(detail::common(file.points, box).points()) * sizeof(T);
+    }
+    return bytes;
+  }
+  /// `all`: the ranks' messages one after the other, of so many bytes.
+  void write_files(const std::vector<File>& files, const std::vector<detail::PointBox>& boxes,
+                   const std::vector<T>& all, const std::vector<std::size_t>& bytes) const {
+    std::vector<std::size_t> next(bytes.size());  // of each rank's message
+    std::exclusive_scan(bytes.begin(), bytes.end(), next.begin(), std::size_t{0});
+    for (std::size_t& begin : next) begin /= sizeof(T);
+    for (const File& file : files) {
+      std::vector<T> points(static_cast<std::size_t>(file.points.points()), fill());
+      for (std::size_t rank = 0; rank < boxes.size(); ++rank) {
+        const detail::PointBox& of = boxes[rank];
+        detail::for_each_row(
+            detail::common(file.points, of), of, file.points, [&](index_t, index_t to_point, index_t count) {
+              std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(next[rank]), count, points.begin() + to_point);
+              next[rank] += static_cast<std::size_t>(count);
+            });
+      }
+      write_file(file.at, file.points, points);
+    }
+  }
+
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error("cannot write '" + path_.string() + "': " + what);
   }
@@ -190,6 +219,32 @@ class ZarrSeries {
              ": write as many at once, or give chunks of 1 there");
   }
 
+  /// What is done to a chunk, or to a shard and its chunks, in the order of writing.
+  nlohmann::ordered_json codecs_as_json() const {
+    using Json = nlohmann::ordered_json;
+    Json codecs = Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}});
+    if (options_.compression == ZarrCompression::gzip)
+      codecs.push_back({{"name", "gzip"}, {"configuration", {{"level", options_.level}}}});
+    if (options_.compression == ZarrCompression::zstd)
+      codecs.push_back({{"name", "zstd"}, {"configuration", {{"level", options_.level}, {"checksum", false}}}});
+    if (options_.compression == ZarrCompression::blosc)
+      codecs.push_back({{"name", "blosc"},
+                        {"configuration",
+                         {{"typesize", sizeof(T)},
+                          {"cname", "zstd"},
+                          {"clevel", options_.level},
+                          {"shuffle", "shuffle"},
+                          {"blocksize", 0}}}});
+    if (options_.shards.empty()) return codecs;
+    return Json::array({{{"name", "sharding_indexed"},
+                         {"configuration",
+                          {{"chunk_shape", options_.chunks},
+                           {"codecs", codecs},
+                           {"index_codecs", Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}},
+                                                         {{"name", "crc32c"}}})},
+                           {"index_location", "end"}}}}});
+  }
+
   /// The metadata; of the store too, where it has none.
   void make(const std::filesystem::path& store) const try {
     std::filesystem::create_directories(store);
@@ -205,28 +260,6 @@ class ZarrSeries {
     }
     std::filesystem::create_directories(path_);
     using Json = nlohmann::ordered_json;
-    Json codecs = Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}});
-    if (options_.compression == ZarrCompression::gzip)
-      codecs.push_back({{"name", "gzip"}, {"configuration", {{"level", options_.level}}}});
-    if (options_.compression == ZarrCompression::zstd)
-      codecs.push_back({{"name", "zstd"}, {"configuration", {{"level", options_.level}, {"checksum", false}}}});
-    if (options_.compression == ZarrCompression::blosc)
-      codecs.push_back({{"name", "blosc"},
-                        {"configuration",
-                         {{"typesize", sizeof(T)},
-                          {"cname", "zstd"},
-                          {"clevel", options_.level},
-                          {"shuffle", "shuffle"},
-                          {"blocksize", 0}}}});
-    if (!options_.shards.empty())
-      codecs = Json::array(
-          {{{"name", "sharding_indexed"},
-            {"configuration",
-             {{"chunk_shape", options_.chunks},
-              {"codecs", codecs},
-              {"index_codecs",
-               Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}, {{"name", "crc32c"}}})},
-              {"index_location", "end"}}}}});
     Json about{{"zarr_format", 3}, {"node_type", "array"}, {"shape", extents_}};
     about["data_type"] = (std::is_floating_point_v<T> ? "float"
                           : std::is_unsigned_v<T>     ? "uint"
@@ -235,7 +268,7 @@ class ZarrSeries {
     about["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", file_}}}};
     about["chunk_key_encoding"] = {{"name", "default"}, {"configuration", {{"separator", "/"}}}};
     about["fill_value"] = std::is_floating_point_v<T> ? Json("NaN") : Json(0);
-    about["codecs"] = std::move(codecs);
+    about["codecs"] = codecs_as_json();
     about["attributes"] = options_.attributes;
     if (!options_.dimension_names.empty()) about["dimension_names"] = options_.dimension_names;
     detail::write_json(path_ / "zarr.json", about);

@@ -226,6 +226,63 @@ class ChannelMoments {
 
 enum class Then { nothing, add, sum };  ///< with the outputs of a transform: add what stands there, take moments
 
+/// across[i][first + x] = start + output (i, x) of the tile whose products stand at from[product * pitch].
+template <class T, int Lanes, int Tile, int Columns>
+[[gnu::always_inline]] inline void transform_tile(const T* from, index_t pitch, const Vector<T, Lanes>& start,
+                                                  T (&across)[Tile][Columns][Lanes], int first) {
+  using V = Vector<T, Lanes>;
+  const T* row[6];  // advanced column by column: 36 addresses at once would not fit the registers
+  for (int i = 0; i < 6; ++i) row[i] = from + 6 * i * pitch;
+  V half[Tile][6];
+  HALOGEN_UNROLL
+  for (int j = 0; j < 6; ++j) {
+    V m[6], down[Tile];
+    HALOGEN_UNROLL
+    for (int i = 0; i < 6; ++i) {
+      m[i] = load<V>(row[i]);
+      row[i] += pitch;
+      HALOGEN_OPAQUE(row[i]);
+    }
+    transform_output<T>(m, down);
+    HALOGEN_UNROLL
+    for (int i = 0; i < Tile; ++i) half[i][j] = down[i];
+  }
+  HALOGEN_UNROLL
+  for (int i = 0; i < Tile; ++i) {
+    V y[Tile];
+    transform_output<T>(half[i], y);
+    HALOGEN_UNROLL
+    for (int x = 0; x < Tile; ++x) store(across[i][first + x], y[x] + start);
+  }
+}
+
+/// Stores a row of a block. y has a vector of channels for each point; memory has the points of a channel side by side,
+/// those of the first channel from `line` on. add: on top of what stands from `under` on.
+template <class T, int Lanes, Then then, int Columns, class S>
+[[gnu::always_inline]] inline void put_row(const Vector<T, Lanes> (&y)[Columns], S* line, const S* under,
+                                           const Lines<S>& to, const Lines<S>& on) {
+  using V = Vector<T, Lanes>;
+  constexpr int vectors = Columns / Lanes;
+  V block[vectors][Lanes];
+  HALOGEN_UNROLL
+  for (int v = 0; v < vectors; ++v) {
+    HALOGEN_UNROLL
+    for (int l = 0; l < Lanes; ++l) block[v][l] = y[v * Lanes + l];
+    transpose<T>(block[v]);
+  }
+  const bool streams = std::is_same_v<S, T> && then != Then::add && to.streams;
+  if (streams) {
+    HALOGEN_UNROLL
+    for (int l = 0; l < Lanes; ++l, line += to.channel_stride) HALOGEN_UNROLL
+    for (int v = 0; v < vectors; ++v) stream(line + v * Lanes, block[v][l]);
+    return;
+  }
+  HALOGEN_UNROLL
+  for (int l = 0; l < Lanes; ++l, line += to.channel_stride, under += on.channel_stride) HALOGEN_UNROLL
+  for (int v = 0; v < vectors; ++v)
+    store<V>(line + v * Lanes, then == Then::add ? load<V>(under + v * Lanes) + block[v][l] : block[v][l]);
+}
+
 /// to = start + the outputs of `blocks` blocks of tiles of Tile x Tile side by side, for one vector of outputs: each
 /// block as many columns as the vector has lanes. add: on top of what stands at `on`; sum: moments of them as well, of
 /// each lanes<T> outputs. from[product * pitch + tile * width].
@@ -234,7 +291,7 @@ template <class T, int Lanes, int Tile, Then then, class S>
                                           const Vector<T, Lanes>& start, const Lines<S>& to, const Lines<S>& on,
                                           LaneMoments<T>* moments) {
   using V = Vector<T, Lanes>;
-  constexpr int columns = block_columns<T, Lanes, Tile>, tiles = columns / Tile, vectors = columns / Lanes;
+  constexpr int columns = block_columns<T, Lanes, Tile>, tiles = columns / Tile;
   struct Nothing {};
   std::conditional_t<then == Then::sum, ChannelMoments<T, Lanes>, Nothing> sums;
   if constexpr (then == Then::sum)
@@ -246,34 +303,11 @@ template <class T, int Lanes, int Tile, Then then, class S>
     });
   for (index_t x0 = 0; x0 < blocks * columns; x0 += columns) {
     alignas(wide_vector_bytes) T across[Tile][columns][Lanes];
-    for (int t = 0; t < tiles; ++t, from += width) {
-      const T* row[6];  // advanced column by column: 36 addresses at once would not fit the registers
-      for (int i = 0; i < 6; ++i) row[i] = from + 6 * i * pitch;
-      V half[Tile][6];
-      HALOGEN_UNROLL
-      for (int j = 0; j < 6; ++j) {
-        V m[6], down[Tile];
-        HALOGEN_UNROLL
-        for (int i = 0; i < 6; ++i) {
-          m[i] = load<V>(row[i]);
-          row[i] += pitch;
-          HALOGEN_OPAQUE(row[i]);
-        }
-        transform_output<T>(m, down);
-        HALOGEN_UNROLL
-        for (int i = 0; i < Tile; ++i) half[i][j] = down[i];
-      }
-      HALOGEN_UNROLL
-      for (int i = 0; i < Tile; ++i) {
-        V y[Tile];
-        transform_output<T>(half[i], y);
-        HALOGEN_UNROLL
-        for (int x = 0; x < Tile; ++x) store(across[i][t * Tile + x], y[x] + start);
-      }
-    }
-    S* line_of_row = to.at + x0;
-    const S* on_row = on.at + x0;
-    for (int i = 0; i < Tile; ++i, line_of_row += to.row_stride, on_row += on.row_stride) {
+    for (int t = 0; t < tiles; ++t, from += width)
+      transform_tile<T, Lanes, Tile, columns>(from, pitch, start, across, t * Tile);
+    S* line = to.at + x0;
+    const S* under = on.at + x0;
+    for (int i = 0; i < Tile; ++i, line += to.row_stride, under += on.row_stride) {
       V y[columns];
       HALOGEN_UNROLL
       for (int x = 0; x < columns; ++x) y[x] = load<V>(across[i][x]);
@@ -282,26 +316,7 @@ template <class T, int Lanes, int Tile, Then then, class S>
         HALOGEN_UNROLL
         for (int x = 0; x < columns; ++x) sums.add(across[i][x]);
       }
-      V block[vectors][Lanes];
-      HALOGEN_UNROLL
-      for (int v = 0; v < vectors; ++v) {
-        HALOGEN_UNROLL
-        for (int l = 0; l < Lanes; ++l) block[v][l] = y[v * Lanes + l];
-        transpose<T>(block[v]);
-      }
-      S* line = line_of_row;
-      const S* under = on_row;
-      const bool streams = std::is_same_v<S, T> && then != Then::add && to.streams;
-      if (streams) {
-        HALOGEN_UNROLL
-        for (int l = 0; l < Lanes; ++l, line += to.channel_stride) HALOGEN_UNROLL
-        for (int v = 0; v < vectors; ++v) stream(line + v * Lanes, block[v][l]);
-        continue;
-      }
-      HALOGEN_UNROLL
-      for (int l = 0; l < Lanes; ++l, line += to.channel_stride, under += on.channel_stride) HALOGEN_UNROLL
-      for (int v = 0; v < vectors; ++v)
-        store<V>(line + v * Lanes, then == Then::add ? load<V>(under + v * Lanes) + block[v][l] : block[v][l]);
+      put_row<T, Lanes, then>(y, line, under, to, on);
     }
   }
   if constexpr (then == Then::sum) sums.keep(moments, blocks * columns * Tile);

@@ -74,6 +74,109 @@ HALOGEN_INLINE std::string parameter_traffic(const ParameterSchedule& schedule, 
 
 inline double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
 
+#if HALOGEN_BODIES
+/// "; halo rows 1+1, 2 messages, 64 values": what this rank's piece holds of others, from dimension `first` on.
+HALOGEN_INLINE std::string halo_text(const TensorLayout& piece, int first, int rank) {
+  const Strips::Traffic traffic = piece.strips.traffic(rank);
+  std::string text = "; halo";
+  for (int d = first; d < spatial_dimensions; ++d)
+    text += format(" %ss %lld+%lld", spatial_points[d],
+                   static_cast<long long>(piece.owned[d].begin - piece.stored[d].begin),
+                   static_cast<long long>(piece.stored[d].end - piece.owned[d].end));
+  return text + format(", %lld messages, %lld values", static_cast<long long>(traffic.messages),
+                       static_cast<long long>(traffic.points));
+}
+
+/// " -> t5 (1, 8, 16, 16)": what a launch writes and this rank's piece of it; the halo where this write is the last.
+HALOGEN_INLINE std::string output_text(const Layout& layout, const Launch& launch, int number) {
+  const StoredTensor& tensor = layout.plan().tensors[launch.output];
+  const TensorLayout& piece = layout.tensor(launch.output);
+  const int first = 2 + spatial_dimensions - layout.rank_of_fields();
+  std::string text = format(" -> %st%d (%d, %d", launch.accumulate && launch.addend < 0 ? "+= " : "",
+                            launch.output.number, layout.samples(), tensor.channels);
+  for (int d = first; d < spatial_dimensions; ++d)
+    text += format(", %lld", static_cast<long long>(piece.owned[d].size()));
+  text += ")";
+  if (tensor.last_write == number && piece.has_halo()) text += halo_text(piece, first, layout.rank());
+  return text;
+}
+
+/// What a launch sends by itself, and the collectives that its norms start.
+HALOGEN_INLINE std::string traffic_text(const Layout& layout, const Launch& launch) {
+  const Plan& plan = layout.plan();
+  const Decomposition& pieces = layout.decomposition();
+  std::string text;
+  if (const TrafficUse sent = layout.launch_traffic(launch); sent.messages > 0)
+    text += format("; sends %lld messages, %lld bytes", static_cast<long long>(sent.messages),
+                   static_cast<long long>(sent.bytes));
+  if (launch.kind->remark != nullptr) text += launch.kind->remark(launch.form);
+  const auto crosses_ranks = [&](NormId norm) {
+    return pieces.size(plan.norms[norm].of_batch ? pieces.mask({0, 2, 3, 4}) : pieces.mask({2, 3, 4})) > 1;
+  };
+  if (launch.statistics >= 0 && crosses_ranks(launch.statistics))
+    text += format("; all_gather moments of norm%d", launch.statistics.number);
+  if (launch.sums >= 0 && crosses_ranks(plan.activations[launch.sums].norm))
+    text += format("; all_reduce sums of norm%d", plan.activations[launch.sums].norm.number);
+  return text;
+}
+
+/// Memory by kind, and what a step sends: halos, then what functions of fields send themselves.
+HALOGEN_INLINE std::string memory_text(const Layout& layout) {
+  const MemoryUse& memory = layout.memory();
+  const ValueBytes& bytes = layout.value_bytes();
+  std::string text;
+  if (bytes.stored != bytes.computed)
+    text += format("fields of %zu bytes a value, computed in %zu, as parameters are\n", bytes.stored, bytes.computed);
+  text += format("memory per rank: tensors %.2f MiB (kept for backward %.2f), workspace %.2f MiB, exchange %.2f MiB\n",
+                 mib(memory.tensors), mib(memory.kept), mib(memory.workspace), mib(memory.exchange));
+  const TrafficUse traffic = layout.halo_traffic(), all = layout.traffic();
+  text += format("halo exchange per rank: %lld messages, %lld bytes\n", static_cast<long long>(traffic.messages),
+                 static_cast<long long>(traffic.bytes));
+  if (all.messages > traffic.messages)
+    text += format("functions of fields per rank: %lld messages, %lld bytes\n",
+                   static_cast<long long>(all.messages - traffic.messages),
+                   static_cast<long long>(all.bytes - traffic.bytes));
+  return text;
+}
+
+/// Where the parameters of a plan lie and what is sent of them.
+class ParameterText {
+ public:
+  ParameterText(const Layout& layout, const ParameterSharding* sharding) : layout_(layout), sharding_(sharding) {
+    const Decomposition& pieces = layout.decomposition();
+    const unsigned samples = pieces.mask({0, 2, 3, 4});
+    sums_ = layout.plan().training && pieces.size(samples) > 1;
+    if (sharding == nullptr) return;
+    schedule_ = ParameterSchedule(layout.plan(), sharding->buckets, layout.value_bytes().computed);
+    shards_ = sharding->buckets.ranks() > 1;
+    reduces_ = pieces.size(sharding->mesh_mask & samples) > 1;
+  }
+
+  std::string of_launch(int launch) const { return shards_ ? parameter_traffic(schedule_, launch, reduces_) : ""; }
+
+  std::string of_all() const {
+    const auto parameters = static_cast<long long>(layout_.plan().graph.parameter_count);
+    if (sharding_ == nullptr)
+      return format("parameters %lld, gradient and two moments as many%s\n", parameters,
+                    sums_ ? "; one all_reduce of the gradient" : "");
+    const ParameterBuckets& buckets = sharding_->buckets;
+    const auto own = static_cast<std::size_t>(buckets.values_per_rank());
+    return format("parameters %lld over %d ranks: %zu on this one (%.2f MiB), gradient and two moments as many\n",
+                  parameters, buckets.ranks(), own, mib(own * layout_.value_bytes().computed)) +
+           format("sharded parameters: %d all_gathers, %d reduce_scatters, staging %.2f MiB\n",
+                  shards_ ? schedule_.all_gathers() : 0, reduces_ ? schedule_.reduce_scatters() : 0,
+                  mib(schedule_.staging_bytes()));
+  }
+
+ private:
+  const Layout& layout_;
+  const ParameterSharding* sharding_;
+  ParameterSchedule schedule_;
+  bool sums_ = false;                      ///< an all_reduce of the gradient, where parameters are whole
+  bool shards_ = false, reduces_ = false;  ///< over more than one rank, whose gradients differ
+};
+#endif
+
 }  // namespace detail
 
 /// One line a launch, then memory and traffic of this rank. `sharding` where parameters are sharded.
@@ -82,16 +185,7 @@ std::string explain(const Layout& layout, const ParameterSharding* sharding = nu
 HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding* sharding) {
   using detail::format;
   const Plan& plan = layout.plan();
-  const Decomposition& pieces = layout.decomposition();
-  const unsigned samples = pieces.mask({0, 2, 3, 4});
-  const bool cuts_planes = pieces.size(pieces.mask({2, 3, 4})) > 1;
-  ParameterSchedule schedule;
-  bool shards = false, reduces = false;  // over more than one rank, whose gradients differ
-  if (sharding != nullptr) {
-    schedule = ParameterSchedule(plan, sharding->buckets, layout.value_bytes().computed);
-    shards = sharding->buckets.ranks() > 1;
-    reduces = pieces.size(sharding->mesh_mask & samples) > 1;
-  }
+  const detail::ParameterText parameters(layout, sharding);
   std::string text = format("plan: %s, %d stages, %d launches, %d stored tensors, mesh %s, rank %d\n",
                             plan.training ? "forward and backward" : "inference", plan.stages, plan.launches.size(),
                             plan.tensors.size(), layout.decomposition().text().c_str(), layout.rank());
@@ -99,66 +193,10 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
     const Launch& launch = plan.launches[i];
     text += format("%5d  %-24s %s", launch.stage, plan.name_of(launch).c_str(),
                    detail::operand_names(plan, launch).c_str());
-    if (launch.output >= 0) {
-      const StoredTensor& tensor = plan.tensors[launch.output];
-      const TensorLayout& piece = layout.tensor(launch.output);
-      const int first = 2 + spatial_dimensions - layout.rank_of_fields();
-      text += format(" -> %st%d (%d, %d", launch.accumulate && launch.addend < 0 ? "+= " : "", launch.output.number,
-                     layout.samples(), tensor.channels);
-      for (int d = first; d < spatial_dimensions; ++d)
-        text += format(", %lld", static_cast<long long>(piece.owned[d].size()));
-      text += ")";
-      if (tensor.last_write == i && piece.has_halo()) {
-        const Strips::Traffic traffic = piece.strips.traffic(layout.rank());
-        text += "; halo";
-        for (int d = first; d < spatial_dimensions; ++d)
-          text += format(" %ss %lld+%lld", spatial_points[d],
-                         static_cast<long long>(piece.owned[d].begin - piece.stored[d].begin),
-                         static_cast<long long>(piece.stored[d].end - piece.owned[d].end));
-        text += format(", %lld messages, %lld values", static_cast<long long>(traffic.messages),
-                       static_cast<long long>(traffic.points));
-      }
-    }
-    if (const TrafficUse sent = layout.launch_traffic(launch); sent.messages > 0)
-      text += format("; sends %lld messages, %lld bytes", static_cast<long long>(sent.messages),
-                     static_cast<long long>(sent.bytes));
-    if (launch.kind->remark != nullptr) text += launch.kind->remark(launch.form);
-    const auto crosses_ranks = [&](NormId norm) {
-      return plan.norms[norm].of_batch ? pieces.size(samples) > 1 : cuts_planes;
-    };
-    if (launch.statistics >= 0 && crosses_ranks(launch.statistics))
-      text += format("; all_gather moments of norm%d", launch.statistics.number);
-    if (launch.sums >= 0 && crosses_ranks(plan.activations[launch.sums].norm))
-      text += format("; all_reduce sums of norm%d", plan.activations[launch.sums].norm.number);
-    if (shards) text += detail::parameter_traffic(schedule, i, reduces);
-    text += "\n";
+    if (launch.output >= 0) text += detail::output_text(layout, launch, i);
+    text += detail::traffic_text(layout, launch) + parameters.of_launch(i) + "\n";
   }
-  const MemoryUse& memory = layout.memory();
-  const ValueBytes& bytes = layout.value_bytes();
-  if (bytes.stored != bytes.computed)
-    text += format("fields of %zu bytes a value, computed in %zu, as parameters are\n", bytes.stored, bytes.computed);
-  text += format("memory per rank: tensors %.2f MiB (kept for backward %.2f), workspace %.2f MiB, exchange %.2f MiB\n",
-                 detail::mib(memory.tensors), detail::mib(memory.kept), detail::mib(memory.workspace),
-                 detail::mib(memory.exchange));
-  const TrafficUse traffic = layout.halo_traffic(), all = layout.traffic();
-  text += format("halo exchange per rank: %lld messages, %lld bytes\n", static_cast<long long>(traffic.messages),
-                 static_cast<long long>(traffic.bytes));
-  if (all.messages > traffic.messages)
-    text += format("functions of fields per rank: %lld messages, %lld bytes\n",
-                   static_cast<long long>(all.messages - traffic.messages),
-                   static_cast<long long>(all.bytes - traffic.bytes));
-  const auto parameters = static_cast<long long>(plan.graph.parameter_count);
-  if (sharding == nullptr)
-    return text + format("parameters %lld, gradient and two moments as many%s\n", parameters,
-                         plan.training && pieces.size(samples) > 1 ? "; one all_reduce of the gradient" : "");
-  const ParameterBuckets& buckets = sharding->buckets;
-  const auto own = static_cast<std::size_t>(buckets.values_per_rank());
-  text += format("parameters %lld over %d ranks: %zu on this one (%.2f MiB), gradient and two moments as many\n",
-                 parameters, buckets.ranks(), own, detail::mib(own * layout.value_bytes().computed));
-  text += format("sharded parameters: %d all_gathers, %d reduce_scatters, staging %.2f MiB\n",
-                 shards ? schedule.all_gathers() : 0, reduces ? schedule.reduce_scatters() : 0,
-                 detail::mib(schedule.staging_bytes()));
-  return text;
+  return text + detail::memory_text(layout) + parameters.of_all();
 }
 #endif
 

@@ -100,47 +100,51 @@ inline std::string cut_that_fits(const Plan& plan, int d, const Cut& input, int 
 /// alike on all ranks, where a window does not fit or a piece of some level is left without a row or column.
 std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space, const std::string& mesh_text);
 #if HALOGEN_BODIES
-HALOGEN_INLINE std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space,
-                                                      const std::string& mesh_text) {
-  std::vector<LevelLayout> levels{finest_level(space)};
-  const int first = spatial_dimensions - static_cast<int>(space.size());
-  for (int l = 0; l < plan.graph.levels.size(); ++l) {
-    const Level& level = plan.graph.levels[l];
-    if (l > 0) {
-      LevelLayout layout;
-      layout.whole = level.whole;
-      const LevelLayout& parent = levels[static_cast<std::size_t>(level.parent)];
-      for (int d = 0; d < spatial_dimensions; ++d) {
-        const Window& window = level.window[d];
-        const index_t extent = window.output_extent(parent.extent(d));
-        if (level.whole) {
-          layout.cut[d] = Cut::chunk(1, 1);
-          continue;
-        }
-        if (extent < 1) {
-          const Window& of_layer = first_window_to(plan, l, d);
-          throw CollectiveError("a window of " + std::to_string(of_layer.footprint()) + " points does not fit a " +
-                                spatial_names[d] + " of " + std::to_string(parent.extent(d)) + " with padding " +
-                                std::to_string(of_layer.padding) + ": use a larger field or fewer levels");
-        }
-        layout.cut[d] = cut_through(window, parent.cut[d], extent);
-      }
-      levels.push_back(layout);
+namespace detail {
+
+/// Level l as its window makes it of its parent. Throws where the window does not fit the parent.
+HALOGEN_INLINE LevelLayout derived_level(const Plan& plan, int l, const LevelLayout& parent) {
+  const Level& level = plan.graph.levels[l];
+  LevelLayout layout;
+  layout.whole = level.whole;
+  for (int d = 0; d < spatial_dimensions; ++d) {
+    const Window& window = level.window[d];
+    const index_t extent = window.output_extent(parent.extent(d));
+    if (level.whole) {
+      layout.cut[d] = Cut::chunk(1, 1);
+      continue;
     }
-    const LevelLayout& layout = levels.back();
-    for (int d = first; d < spatial_dimensions; ++d) {
-      const int empty = layout.cut[d].first_empty_piece();
-      if (empty < 0) continue;
-      std::string extents;
-      for (int e = first; e < spatial_dimensions; ++e)
-        extents += (e > first ? " x " : "") + std::to_string(layout.extent(e));
-      throw CollectiveError("mesh " + mesh_text + " leaves piece " + std::to_string(empty) + " of " +
-                            std::to_string(layout.cut[d].parts()) + " without any " + spatial_points[d] + " on level " +
-                            std::to_string(l) + " of " + extents + ": " +
-                            cut_that_fits(plan, d, levels.front().cut[d], l, layout.extent(d)) + "use fewer ranks in " +
-                            spatial_names[d] + ", a larger field, or fewer levels");
+    if (extent < 1) {
+      const Window& of_layer = first_window_to(plan, l, d);
+      throw CollectiveError("a window of " + std::to_string(of_layer.footprint()) + " points does not fit a " +
+                            spatial_names[d] + " of " + std::to_string(parent.extent(d)) + " with padding " +
+                            std::to_string(of_layer.padding) + ": use a larger field or fewer levels");
     }
+    layout.cut[d] = cut_through(window, parent.cut[d], extent);
   }
+  return layout;
+}
+
+/// Throws where a piece of level l has no point of some dimension, from dimension `first` on.
+HALOGEN_INLINE void require_filled_pieces(const Plan& plan, const std::vector<LevelLayout>& levels, int l, int first,
+                                          const std::string& mesh_text) {
+  const LevelLayout& layout = levels[static_cast<std::size_t>(l)];
+  for (int d = first; d < spatial_dimensions; ++d) {
+    const int empty = layout.cut[d].first_empty_piece();
+    if (empty < 0) continue;
+    std::string extents;
+    for (int e = first; e < spatial_dimensions; ++e)
+      extents += (e > first ? " x " : "") + std::to_string(layout.extent(e));
+    throw CollectiveError("mesh " + mesh_text + " leaves piece " + std::to_string(empty) + " of " +
+                          std::to_string(layout.cut[d].parts()) + " without any " + spatial_points[d] + " on level " +
+                          std::to_string(l) + " of " + extents + ": " +
+                          cut_that_fits(plan, d, levels.front().cut[d], l, layout.extent(d)) + "use fewer ranks in " +
+                          spatial_names[d] + ", a larger field, or fewer levels");
+  }
+}
+
+/// Throws where a layer pads with more images of its input than the input has points to repeat or to reflect.
+HALOGEN_INLINE void require_images(const Plan& plan, const std::vector<LevelLayout>& levels) {
   for (const Node& node : plan.graph.nodes)
     for (int d = 0; d < spatial_dimensions; ++d) {
       const Window& window = node.window[d];
@@ -154,6 +158,20 @@ HALOGEN_INLINE std::vector<LevelLayout> layout_levels(const Plan& plan, std::spa
                               std::to_string(extent) + (mirrors ? ": a mirror image" : ": the other end") +
                               " has at most " + std::to_string(extent - mirrors) + "; pad less, or use ReplicateEdge");
     }
+}
+
+}  // namespace detail
+
+HALOGEN_INLINE std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space,
+                                                      const std::string& mesh_text) {
+  std::vector<LevelLayout> levels{finest_level(space)};
+  const int first = spatial_dimensions - static_cast<int>(space.size());
+  for (int l = 0; l < plan.graph.levels.size(); ++l) {
+    if (l > 0)
+      levels.push_back(detail::derived_level(plan, l, levels[static_cast<std::size_t>(plan.graph.levels[l].parent)]));
+    detail::require_filled_pieces(plan, levels, l, first, mesh_text);
+  }
+  detail::require_images(plan, levels);
   return levels;
 }
 #endif

@@ -41,6 +41,20 @@ KOKKOS_FORCEINLINE_FUNCTION void stage_of_queries(const Team& team, const Attent
   });
 }
 
+/// Writes `by` times a team's sums, which are part `part` of the embedding. Adds them unless this step is the first.
+template <class Tile, class Team, class Sums, class T>
+KOKKOS_FORCEINLINE_FUNCTION void put_sums(const Team& team, const AttentionTask& task, Sums& sums,
+                                          const HeadRows<T>& to, int part, int embedding, T by, bool is_first) {
+  const int own = static_cast<int>(task.end - task.begin);
+  sums.change(team, [&](int row, int column, T sum) {
+    const int e = part * Tile::width + column;
+    if (row >= own || e >= embedding) return sum;
+    T& at = to.row(task.sample, task.head, task.begin + row)[e];
+    at = is_first ? by * sum : at + by * sum;
+    return sum;
+  });
+}
+
 template <class T, class S>
 struct AttentionQueryGradient {
   using Tile = AttentionTile<32, sizeof(T) == 4 ? 64 : 32>;
@@ -101,13 +115,7 @@ struct AttentionQueryGradient {
           },
           sums);
     }
-    sums.change(team, [&](int row, int column, T sum) {
-      const int e = part * Tile::width + column;
-      if (row >= own || e >= shape.embedding) return sum;
-      T& to = result.row(task.sample, task.head, task.begin + row)[e];
-      to = is_first ? factor * sum : to + factor * sum;
-      return sum;
-    });
+    put_sums<Tile>(team, task, sums, result, part, shape.embedding, factor, is_first);
   }
 };
 
@@ -210,12 +218,7 @@ struct AttentionKeyGradient {
         shares[row * Tile::pair_pitch + column] = p.share * p.factor;
         slopes[row * Tile::pair_pitch + column] = p.slope(product, dots[column]);
       });
-      if (Tile::parts(shape.embedding) > 1)
-        stage_positions<others, Tile::width>(team, saved.query, task.sample, task.head, q, shape.queries - q,
-                                             part * Tile::width, shape.embedding, T(1), queries);
-      if (Tile::parts(shape.value_embedding) > 1)
-        stage_positions<others, Tile::width>(team, saved.gradient, task.sample, task.head, q, shape.queries - q,
-                                             part * Tile::width, shape.value_embedding, T(1), gradients);
+      stage_part(team, task, q, part, queries, gradients);
       team.team_barrier();
       const bool hides = hides_of_tile(saved.terms.bias, shape, q, task.begin + rows - 1);
       const auto is_seen = [&](int row, int i) {
@@ -225,23 +228,28 @@ struct AttentionKeyGradient {
       multiply_seen<Tile>(team, split, hides, shares, gradients, is_seen, value_sums);
       multiply_seen<Tile>(team, split, hides, slopes, queries, is_seen, key_sums);
     }
-    const auto write = [&](auto& sums, const HeadRows<T>& to, int embedding, T by) {
-      sums.change(team, [&](int row, int column, T sum) {
-        const int e = part * Tile::width + column;
-        if (row >= own || e >= embedding) return sum;
-        T& at = to.row(task.sample, task.head, task.begin + row)[e];
-        at = is_first ? by * sum : at + by * sum;
-        return sum;
-      });
-    };
-    write(key_sums, key_result, shape.embedding, factor);
-    write(value_sums, value_result, shape.value_embedding, T(1));
+    put_sums<Tile>(team, task, key_sums, key_result, part, shape.embedding, factor, is_first);
+    put_sums<Tile>(team, task, value_sums, value_result, part, shape.value_embedding, T(1), is_first);
   }
 
  private:
   KOKKOS_FORCEINLINE_FUNCTION static int parts_of(const AttentionShape& shape) {
     const int keys = Tile::parts(shape.embedding), values = Tile::parts(shape.value_embedding);
     return keys > values ? keys : values;
+  }
+
+  /// Stages the columns that the team sums of queries and gradients, from q on. Scratch already holds those of an
+  /// embedding of one part.
+  template <class Team>
+  KOKKOS_FORCEINLINE_FUNCTION void stage_part(const Team& team, const AttentionTask& task, index_t q, int part,
+                                              T* queries, T* gradients) const {
+    const AttentionShape& shape = saved.shape;
+    if (Tile::parts(shape.embedding) > 1)
+      stage_positions<others, Tile::width>(team, saved.query, task.sample, task.head, q, shape.queries - q,
+                                           part * Tile::width, shape.embedding, T(1), queries);
+    if (Tile::parts(shape.value_embedding) > 1)
+      stage_positions<others, Tile::width>(team, saved.gradient, task.sample, task.head, q, shape.queries - q,
+                                           part * Tile::width, shape.value_embedding, T(1), gradients);
   }
 };
 
