@@ -1,4 +1,4 @@
-// The flat graph that a model appends itself to: ordinary constexpr values, one node a layer.
+// The flat graph that a model's forward makes: ordinary constexpr values, one node for each call of a layer.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,14 @@ namespace halogen {
 #ifndef HALOGEN_GRAPH_CAPACITY
 #define HALOGEN_GRAPH_CAPACITY 384
 #endif
-/// Most nodes, and half of the most parameters, of one model; a larger model defines HALOGEN_GRAPH_CAPACITY.
+/// The most nodes of one model, and half of its most parameters. A larger model defines HALOGEN_GRAPH_CAPACITY.
 inline constexpr int graph_capacity = HALOGEN_GRAPH_CAPACITY;
 
-/// One resolution: extents and cuts of `parent` seen through a window in depth, height and width.
-/// Windows on one parent that make the same extents and cuts of any input make one level.
-/// Or none at all: a tensor of a `whole` level is a vector for each sample, equal on all ranks that share the sample's
-/// points. So is its gradient, which is complete on each of them.
+/// One resolution of a network. Its extents and cuts are those of the level `parent`, seen through a window in depth,
+/// height and width. Windows that make the same extents and cuts of any input make the same level of one parent.
+///
+/// A level that is `whole` has no points: a tensor of it is a vector for each sample, equal on all ranks that share the
+/// sample's points. The gradient of a vector is complete on each of these ranks too.
 struct Level {
   int parent = -1;
   Window window[spatial_dimensions];
@@ -31,8 +32,8 @@ struct Level {
 class Planner;
 struct Node;
 
-/// What a layer's file says of its layer: how the planner computes it, and its adjoint. Anybody may make one. Without
-/// an adjoint it does not compile.
+/// What a layer's file tells the planner: how to compute the layer and its adjoint. Anybody may make one. An operation
+/// without an adjoint does not compile.
 struct Operation {
   using Emits = void (*)(Planner&, const Node&);
 
@@ -42,20 +43,21 @@ struct Operation {
 
   const char* name;
   Emits forward, vjp;
-  bool read_with_next;  ///< its readers compute it, so its parameters are read together with theirs
-  bool reads_maps;      ///< its launches can compute a map of points as rows enter them (LaunchAt::windowed_value<F>)
+  bool read_with_next;  ///< the layers that read its result compute it, so its parameters are read together with theirs
+  bool reads_maps;      ///< its launches can compute a map of points as they read rows (LaunchAt::windowed_value<F>)
 };
 
-/// Base of what an operation knows of one of its layers beside its windows and channels. An operation derives a type of
-/// its own; a static object of it belongs to the layer's type, and the node holds its address.
+/// Base of what an operation needs to know of one of its layers, in addition to windows and channels. An operation
+/// derives its own type from this one. The layer's type has a static object of that type, and the node holds the
+/// object's address.
 struct Constants {};
 
-/// What a model is given in one place of its forward (graph/inputs.hpp).
+/// One input of a model's forward: how many channels it has and what they mean (graph/inputs.hpp).
 struct InputShape {
   int channels = 0;
   bool whole = false;    ///< a vector for each sample
-  bool integer = false;  ///< indices: no arithmetic, no gradient
-  bool gradient = true;  ///< where the plan wants those of inputs
+  bool integer = false;  ///< indices, so no arithmetic is done with them and they have no gradient
+  bool gradient = true;  ///< whether the plan computes its gradient, if it computes gradients of inputs
 };
 
 struct Node {
@@ -65,8 +67,8 @@ struct Node {
   int inputs[3] = {-1, -1, -1};
   int channels = 0;
   int level = 0;
-  int layer = -1;      ///< position in forward order, for messages
-  int parameter = -1;  ///< first of its parameters (weight, bias)
+  int layer = -1;      ///< the layer's number in forward order, for messages
+  int parameter = -1;  ///< the first of its parameters (weight, bias)
   Window window[spatial_dimensions];
 
   /// The operation's own constants.
@@ -76,31 +78,31 @@ struct Node {
   }
 };
 
-/// One named tensor inside the flat parameter array.
+/// One named tensor in the flat array of parameters.
 struct ParameterShape {
   index_t offset = 0, count = 0;
   int shape[2 + spatial_dimensions] = {};
   int rank = 0;
   enum class Start { uniform, normal, ones, zeros, constant } start = Start::uniform;
   int fan_in = 1;
-  double constant = 0;   ///< all of them start as it
-  double deviation = 1;  ///< of Start::normal
-  bool buffer = false;   ///< kept and stored as a parameter, but no optimiser trains it: the model writes it, or nobody
+  double constant = 0;   ///< the value of each element at the start, for Start::constant
+  double deviation = 1;  ///< for Start::normal
+  bool buffer = false;   ///< kept and stored like a parameter, but no optimiser trains it; the model may write it
 
   constexpr bool is_like(const ParameterShape& other) const {
     return rank == other.rank && buffer == other.buffer && std::ranges::equal(shape, other.shape);
   }
 };
 
-/// A number for each channel that a functor of points learns (layers/map.hpp, layers/stencil.hpp).
+/// A learned number for each channel that a functor of points reads (layers/map.hpp, layers/stencil.hpp).
 struct ChannelParameter {
   const char* name;
   ParameterShape::Start start = ParameterShape::Start::ones;  ///< uniform: in [-1, 1)
-  double value = 0;                                           ///< of Start::constant
-  int trailing = 0;  ///< extents of 1 behind the channels in its shape, as files of other libraries have them
+  double value = 0;                                           ///< for Start::constant
+  int trailing = 0;  ///< extents of 1 after the channels in its shape, as files of other libraries have them
 };
 
-/// The first thing in a model that does not fit, as a value; lifted to a why:: tag at the model's use.
+/// The first mistake that was found in a model, as a value. The place that uses the model turns it into a why:: tag.
 struct Misfit {
   enum class Kind {
     none,
@@ -114,29 +116,30 @@ struct Misfit {
     nothing_is_frozen
   } kind{};
   int layer = 0, first = 0, second = 0;
-  const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
-  int depth = 0, path[16]{};      ///< positions in the containers around it, the outermost first
+  const char* written = nullptr;  ///< identifies the layer's type (core/type_of.hpp)
+  int depth = 0, path[16]{};      ///< positions in the containers around the layer, the outermost first
 };
 
-/// One step of the path that names a parameter: a name, or an index where there is none.
+/// One step of the path that names a parameter: a name, or an index if the step has no name.
 struct PathStep {
   std::string_view name;
   int index = 0;
-  int children = 0;               ///< how many were named by their order of call so far
-  int layer = -1;                 ///< that added or took a parameter last
-  bool takes = false;             ///< that layer takes those which another of its name added
-  const char* written = nullptr;  ///< stands for the layer's type (core/type_of.hpp)
+  int children = 0;               ///< how many children were named by the order of their calls so far
+  int layer = -1;                 ///< the layer that last added or took a parameter here
+  bool takes = false;             ///< this layer takes the parameters that an earlier layer of the same name added
+  const char* written = nullptr;  ///< identifies the layer's type (core/type_of.hpp)
 };
 
-/// An enclosing layer whose parameters are not trained if `chosen` takes their names, which begin at path[from].
+/// An enclosing layer that freezes parameters: those whose names `chosen` takes are not trained. The names that it sees
+/// begin at path[from].
 struct FrozenNames {
   bool (*chosen)(std::string_view) = nullptr;
   int from = 0;
-  bool holds = false;  ///< some parameter so far
+  bool holds = false;  ///< it has chosen some parameter so far
 };
 
-/// Where the names of parameters go while a model is traced, each behind the last and ended by a 0. Without `text` they
-/// are counted alone.
+/// Receives the names of the parameters while a model is traced, one after the other, each ended by a 0. Without `text`
+/// only their size is counted.
 struct ParameterNames {
   char* text = nullptr;
   std::size_t size = 0;
@@ -147,29 +150,29 @@ struct ParameterNames {
   }
 };
 
-/// What a graph is beside its tables.
+/// What a graph has in addition to its tables.
 struct GraphNumbers {
   int outputs = 1;
   int output[most_outputs] = {};  ///< nodes
-  int inputs = 1;                 ///< its first nodes
+  int inputs = 1;                 ///< the inputs are the first nodes
   InputShape input[most_inputs];
   int layers = 0;
-  int windows = 0;              ///< dimensions of its windows, 1 to 3; 0 where it has none and takes any field
-  index_t parameter_count = 0;  ///< values that are trained, the first of the flat array
-  index_t buffer_count = 0;     ///< values behind them
+  int windows = 0;              ///< how many dimensions its windows have, 1 to 3; 0: it has none and takes any field
+  index_t parameter_count = 0;  ///< values that are trained; they come first in the flat array
+  index_t buffer_count = 0;     ///< values of buffers; they come after the trained ones
   bool draws = false;           ///< some layer draws random numbers in training
   bool evaluates = false;       ///< some layer evaluates expressions of fields
   Misfit misfit;
 };
 
-/// Table is StaticVector where a graph is made, and TableView where it stands at its exact size.
+/// Table is StaticVector while a graph is made, and TableView for a finished graph with tables of exact size.
 template <template <class, int> class Table>
 struct BasicGraph : GraphNumbers {
   Table<Node, graph_capacity> nodes;
   Table<Level, 64> levels;
   Table<ParameterShape, 2 * graph_capacity> parameters;
 
-  /// The parameter tensor of a value of the flat array; `near` is looked at first.
+  /// The parameter tensor that holds this value of the flat array. `near` is tried first.
   constexpr int parameter_at(index_t value, int near = 0) const {
     const auto holds = [&](int p) {
       return value >= parameters[p].offset && value < parameters[p].offset + parameters[p].count;
@@ -182,18 +185,18 @@ struct BasicGraph : GraphNumbers {
   constexpr bool is_output(int node) const { return std::find(output, output + outputs, node) != output + outputs; }
 };
 
-/// The graph of a model: views of static tables (trace.hpp), or of a draft's.
+/// The graph of a model: views of static tables (trace.hpp) or of a draft's tables.
 using Graph = BasicGraph<TableView>;
 
 struct Traced;
 
-/// A graph while a model appends itself to it.
+/// A graph while a model's forward adds nodes to it.
 struct GraphDraft : BasicGraph<StaticVector> {
   StaticVector<PathStep, 32> path;
-  StaticVector<int, 32> skips;                             ///< enclosing SkipConcats' inputs
+  StaticVector<int, 32> skips;                             ///< the inputs of the enclosing SkipConcats
   StaticVector<std::uint64_t, 2 * graph_capacity> hashes;  ///< of the parameters' names
-  StaticVector<FrozenNames, 8> frozen;                     ///< the layers around what comes
-  ParameterNames* names = nullptr;                         ///< where they are wanted
+  StaticVector<FrozenNames, 8> frozen;                     ///< the enclosing layers that freeze parameters
+  ParameterNames* names = nullptr;                         ///< where the names go; null if nobody wants them
 
   constexpr operator Graph() const& {  // NOLINT: a draft is read as any graph, while it lives
     return {*this, nodes, levels, parameters};
@@ -207,7 +210,8 @@ struct GraphDraft : BasicGraph<StaticVector> {
     add_input({input_channels});
   }
 
-  /// Before any layer. On the points of the first, or a vector for each of its samples.
+  /// Call this before any layer is added. The new input has the points of the first input, or it is a vector for each
+  /// sample of the first.
   constexpr int add_input(const InputShape& shape) {
     input[inputs++] = shape;
     Node node;
@@ -229,19 +233,20 @@ struct GraphDraft : BasicGraph<StaticVector> {
     for (int i = 1; i < path.size() && misfit.depth < 16; ++i) misfit.path[misfit.depth++] = path[i].index;
   }
 
-  /// `layer` has windows of so many dimensions, as all of a model must.
+  /// Notes that `layer` has windows of so many dimensions. All windows of a model must have equally many.
   constexpr void slide(int dimensions, int layer) {
     if (windows == 0) windows = dimensions;
     if (windows != dimensions) refuse(Misfit::Kind::windows_differ, layer, dimensions, windows);
   }
 
-  /// The level seen from `parent` through the windows; the parent itself where no extent can change. Windows that make
-  /// the same extents and cuts of any input lead to one level; one behind a pad to that of a window which pads as much.
+  /// The level that `parent` becomes through these windows. It is the parent itself if no extent can change. Windows
+  /// that make the same extents and cuts of any input lead to one level. So a window after a pad leads to the same
+  /// level as a window that has as much padding itself.
   constexpr int level_through(int parent, const Window (&windows)[spatial_dimensions]) {
     Level level;
     level.parent = parent;
     bool keeps = true, plain = true;
-    Window wider[spatial_dimensions];  // where parent is padded, the same seen from what was padded
+    Window wider[spatial_dimensions];  // if parent is padded: windows and pad together, as seen from what was padded
     for (int d = 0; d < spatial_dimensions; ++d) {
       const Window& window = windows[d];
       keeps = keeps && window.outputs == 0 && window.stride == 1 &&
@@ -266,7 +271,7 @@ struct GraphDraft : BasicGraph<StaticVector> {
     return levels.push(level);
   }
 
-  /// The level of vectors, one for all that a model makes.
+  /// The level of vectors. A model has only one.
   constexpr int vectors() {
     for (int i = 0; i < levels.size(); ++i)
       if (levels[i].whole) return i;
@@ -276,11 +281,12 @@ struct GraphDraft : BasicGraph<StaticVector> {
     return levels.push(level);
   }
 
-  /// A layer that reads points, of a value that has some.
+  /// Refuses x if it is a vector, because `layer` reads points.
   constexpr void need_points(Traced x, int layer);
 
-  /// Under the name of the layer and its role. A second call of that name takes the tensor that the first added, as
-  /// torch.nn.Module does where it is called twice: all tensors of the layer, of the same shapes, or it is refused.
+  /// Adds a parameter tensor, named by the layer and its role. If a layer of the same name added this tensor before, it
+  /// is shared, as in torch.nn.Module when a module is called twice. The two layers must then share all their tensors,
+  /// with the same shapes; else the model is refused.
   constexpr int add_parameter(const char* role, ParameterShape parameter) {
     for (FrozenNames& names_of : frozen) parameter.buffer |= freezes(names_of, role);
     parameter.count = 1;
@@ -301,19 +307,19 @@ struct GraphDraft : BasicGraph<StaticVector> {
     return parameters.push(parameter);
   }
 
-  /// Buffers stand behind all parameters.
+  /// Moves the buffers to the end of the flat array, after all parameters.
   constexpr void place_buffers() {
     for (ParameterShape& parameter : parameters)
       if (parameter.buffer) parameter.offset += parameter_count;
   }
 
  private:
-  /// Whether a level is that of a padded field.
+  /// Whether the level belongs to a padded field.
   constexpr bool is_pad(int level) const { return std::ranges::any_of(levels[level].window, &Window::is_pad); }
 
   constexpr bool freezes(FrozenNames& by, std::string_view role) {
     ParameterNames name;
-    spell(role, by.from, &name);  // counted
+    spell(role, by.from, &name);  // only counts the letters
     char text[256]{};
     if (name.size > sizeof text) throw std::length_error("a parameter's name has over 255 characters");
     name = {text};
@@ -323,8 +329,8 @@ struct GraphDraft : BasicGraph<StaticVector> {
     return is_chosen;
   }
 
-  /// The name of a parameter of the layer at hand, from path[from] on, written where it is wanted; returns its hash
-  /// (FNV-1a).
+  /// Spells the name of a parameter of the current layer, beginning at path[from]. Writes it to `to` unless that is
+  /// null, and returns its hash (FNV-1a).
   constexpr std::uint64_t spell(std::string_view role, int from, ParameterNames* to) const {
     std::uint64_t hash = 14695981039346656037U;
     const auto put = [&hash, to](char letter) {
@@ -344,7 +350,7 @@ struct GraphDraft : BasicGraph<StaticVector> {
   }
 };
 
-/// A value while a model is traced: a node of the graph. Layers take one and return one.
+/// A value while a model is traced: it names a node of the graph. Layers take such values and return one.
 struct Traced {
   GraphDraft* graph;
   int node;
@@ -352,7 +358,7 @@ struct Traced {
   constexpr const Node& operator*() const { return graph->nodes[node]; }
 };
 
-/// The same of an input that holds integers: Embedding and TimeEmbedding make a Traced of it, and nothing else does.
+/// The same for an input that holds integers. Only Embedding and TimeEmbedding take it; both return a Traced.
 struct TracedIndices {
   GraphDraft* graph;
   int node;

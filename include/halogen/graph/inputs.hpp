@@ -1,11 +1,11 @@
-// What a model that takes several inputs is given, in the order of its forward's arguments:
+// The inputs of a model that takes several, in the order of its forward's arguments:
 //
 //   struct Denoiser : hg::Module<Denoiser> {
 //     using inputs = std::tuple<hg::FieldInput<3>, hg::VectorInput<1>, hg::VectorInput<1, hg::Indices>>;
 //     constexpr hg::Traced forward(hg::Traced x, hg::Traced time, hg::TracedIndices label) const;
 //   };
 //
-// The first is a field, whose points are those of all others that are fields.
+// The first input is a field. All other inputs that are fields have the points of the first.
 #pragma once
 
 #include <tuple>
@@ -15,9 +15,9 @@
 
 namespace halogen {
 
-/// Option of an input: integers (std::int32_t or std::int64_t), such as classes.
+/// Option of an input: it holds integers (std::int32_t or std::int64_t), such as classes.
 struct Indices {};
-/// Option of an input: nothing wants its gradient, and none is computed.
+/// Option of an input: nobody wants its gradient, and it is not computed.
 struct WithoutGradient {};
 
 namespace detail::types {
@@ -33,7 +33,7 @@ struct InputOf {
 };
 }  // namespace detail::types
 
-/// (N, Channels, H, W), or as many dimensions as the first input.
+/// (N, Channels, H, W), or with as many dimensions as the first input.
 template <int Channels, class... Options>
 struct FieldInput : detail::types::InputOf<Channels, false, Options...> {};
 /// (N, Channels): a vector for each sample, equal on all ranks that share the sample's points.
@@ -44,7 +44,7 @@ namespace detail {
 
 template <class ModelType>
 struct inputs_of {
-  using type = std::tuple<>;  ///< one, of any number of channels
+  using type = std::tuple<>;  ///< one input, with any number of channels
 };
 template <class ModelType>
   requires requires { typename ModelType::inputs; }

@@ -1,7 +1,7 @@
 // Attention of one rank's queries to one piece of keys and values: softmax(scale q k^T) v by tiles, without the matrix
-// of all pairs. Pieces may follow one another: the largest logit, the sum of exponentials and the unnormalised result
-// of each query wait between launches. Accumulation: all in T, keys one after the other; where a later tile has a
-// larger logit, what was summed is scaled.
+// of all pairs. Several pieces may follow one another. Between their launches each query keeps its largest logit, the
+// sum of exponentials and the result before its division. Accumulation: all in T, one key after the other. If a later
+// tile has a larger logit, the older sums are scaled.
 #pragma once
 
 #include <limits>
@@ -14,8 +14,8 @@
 
 namespace halogen::kernels {
 
-/// T: computed in, S: stored. The first launch of a rank's queries has is_first, the last is_last: it writes output and
-/// logsumexp = log(sum of exp(logits)).
+/// T is the type of computations, S the type of stored values. is_first says that the launch is the first of a rank's
+/// queries, and is_last that it is the last. The last writes output and logsumexp = log(sum of exp(logits)).
 template <class ExecutionSpace, class T, class S>
 struct AttentionForward {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
@@ -24,8 +24,8 @@ struct AttentionForward {
   HeadRows<const S> query, key, value;
   PairTerms<T> terms;
   HeadRows<T> output;
-  HeadRows<T> logsumexp;  ///< of width 1
-  T* state = nullptr;     ///< state_values(shape) that launches share; none where one is first and last
+  HeadRows<T> logsumexp;  ///< rows of 1 value
+  T* state = nullptr;     ///< state_values(shape) numbers that launches share; null if one launch is first and last
   bool is_first = true, is_last = true;
   index_t first_team = 0;
   bool split = !tf32_is_allowed();
@@ -43,7 +43,7 @@ struct AttentionForward {
       return teams(shape) * (shape.value_embedding + 2) * columns;
   }
 
-  /// Of teams [begin, end) alone.
+  /// Launches teams [begin, end) only.
   void launch(const ExecutionSpace& space, index_t begin, index_t end) const {
     AttentionForward part = *this;
     part.first_team = begin;
@@ -123,8 +123,8 @@ struct AttentionForward {
     }
   }
 
-  /// Logits become exponentials of what they are below the largest so far; whether that has grown, and by which
-  /// factor older sums shrink. A query that has seen nothing but -infinity stays without.
+  /// Replaces logits by the exponentials of their differences from the largest so far. Returns whether that has grown;
+  /// older sums are then multiplied by `shrink`. A query that has only seen -infinity gets 0.
   static bool exponentiate(index_t count, T* tile, T* largest, T* total, T* shrink) {
     bool grows = false;
     for (int v = 0; v < detail::tile_vectors; ++v) {

@@ -1,5 +1,5 @@
 // Gradients of attention from its output and logsumexp. With p = exp(scale q k^T + bias - logsumexp), g the gradient of
-// the output and d = sum over the embedding of g * output:
+// the output, and d = sum over the embedding of g * output:
 //   dv = p^T g,  s = p (g v^T - d),  dq = scale s k,  dk = scale s^T q,  dbias = s.
 // Dropout multiplies p by m in dv and g v^T by m in s.
 // Accumulation: all in T, one position after the other.
@@ -17,8 +17,9 @@ namespace halogen::kernels {
 
 namespace detail {
 
-/// scale q k^T + bias to p (times m), g v^T to s, both 0 where a query does not see a key; a row's logsumexp and dot,
-/// or all columns' own. What is hidden is made 0 afterwards: scaled, -infinity would be so for scales above 0 alone.
+/// Turns scale q k^T + bias into p (times m), and g v^T into s. Both are 0 where a query does not see a key. logs and
+/// dots have one number for each row, or one for each column if keys are rows. Hidden pairs are set to 0 afterwards,
+/// because -infinity stays -infinity only if it is scaled by a positive number.
 template <class T>
 inline void pull_tile(const TilePairs<T>& pairs, T scale, T* logits, T* products, const T* logs, const T* dots) {
   using V = Vector<T>;
@@ -41,11 +42,11 @@ inline void pull_tile(const TilePairs<T>& pairs, T scale, T* logits, T* products
   pairs.drop(logits);
 }
 
-/// On the host a block of queries, and p and s of their pairs with some keys at a time.
+/// A block of queries on the host. It computes p and s of their pairs with some keys at a time.
 template <class T, class S>
 class QueryBlock {
  public:
-  static constexpr index_t most = tile_columns<T>;  ///< queries
+  static constexpr index_t most = tile_columns<T>;  ///< most queries
 
   static std::size_t bytes(const AttentionShape& shape) {
     return Scratch::bytes_of<T>(values(shape.embedding)) + Scratch::bytes_of<T>(values(shape.value_embedding)) +
@@ -62,7 +63,7 @@ class QueryBlock {
         key_room_(scratch.take<T>(room(saved.shape.embedding))),
         value_room_(scratch.take<T>(room(saved.shape.value_embedding))) {}
 
-  /// Takes queries [begin, begin + count).
+  /// Loads queries [begin, begin + count).
   void load(index_t sample, index_t head, index_t begin, index_t count) {
     sample_ = sample, head_ = head, begin_ = begin, count_ = count;
     load_columns(saved_.query, sample, head, begin, count, saved_.shape.embedding, T(1), queries_);
@@ -74,8 +75,8 @@ class QueryBlock {
     }
   }
 
-  /// Calls f(first key, pairs, shares, slopes, keys) of the keys that the queries see, so many at a time: p and s with
-  /// keys as rows, and the keys.
+  /// Calls f(first key, pairs, shares, slopes, keys) for the keys that the queries see, some at a time. shares is p and
+  /// slopes is s, both with keys as rows.
   template <class F>
   void each_tile(F f) {
     const AttentionShape& shape = saved_.shape;
@@ -101,7 +102,7 @@ class QueryBlock {
   index_t sample_ = 0, head_ = 0, begin_ = 0, count_ = 0;
 };
 
-/// result[e] (+)= factor * sums[e][x] of each of `count` queries from `begin` on.
+/// result[e] (+)= factor * sums[e][x] for each of `count` queries, beginning with query `begin`.
 template <class T>
 inline void store_query_gradients(const T* sums, index_t sample, index_t head, index_t begin, index_t count, int width,
                                   T factor, bool adds, const HeadRows<T>& result) {
@@ -116,7 +117,7 @@ inline void store_query_gradients(const T* sums, index_t sample, index_t head, i
 
 }  // namespace detail
 
-/// dq of this rank's queries from one piece of keys, added to what `result` holds unless is_first.
+/// dq of this rank's queries from one piece of keys. It is added to `result`, unless is_first.
 template <class ExecutionSpace, class T, class S>
 struct AttentionQueryGradient {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
@@ -173,7 +174,7 @@ struct AttentionQueryGradient {
   }
 };
 
-/// dk and dv of one piece of keys from this rank's queries, added to what the results hold unless is_first.
+/// dk and dv of one piece of keys from this rank's queries. They are added to the results, unless is_first.
 template <class ExecutionSpace, class T, class S>
 struct AttentionKeyGradient {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;

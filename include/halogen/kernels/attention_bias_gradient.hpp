@@ -1,13 +1,13 @@
 // The gradient of attention's bias: s of each pair (attention_backward.hpp), added where the bias of the pair was read.
-// On the host a team has all pairs that may read the same number, one after the other; a device adds by atomics, in any
-// order.
+// On the host one team has all pairs that may read the same number, and adds them one after the other. A device adds
+// with atomics, in any order.
 #pragma once
 
 #include "halogen/kernels/attention_backward.hpp"
 
 namespace halogen::kernels {
 
-/// Added to what `result` holds, which lies as the bias does.
+/// The gradient is added to `result`, which has the layout of the bias.
 template <class ExecutionSpace, class T, class S>
 struct AttentionBiasGradient {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;

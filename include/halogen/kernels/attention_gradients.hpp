@@ -1,14 +1,14 @@
-// All three gradients of attention on the host by one kernel: each logit is computed once, where the two kernels of
-// attention_backward.hpp compute it twice. A team has all queries of a head.
-// Accumulation: as those, product for product in the same order: the same bits.
+// All three gradients of attention on the host in one kernel. It computes each logit once, while the two kernels of
+// attention_backward.hpp compute it twice. A team has all queries of a head. Accumulation: the same products in the
+// same order as in those kernels, so the bits are the same.
 #pragma once
 
 #include "halogen/kernels/attention_backward.hpp"
 
 namespace halogen::kernels {
 
-/// dq added to what `query_result` holds unless is_first; dk and dv summed over launches from one that begins the keys'
-/// sums to one that ends them.
+/// dq is added to `query_result`, unless is_first. dk and dv are summed over several launches. The first of these has
+/// begins_keys, the last has ends_keys.
 template <class ExecutionSpace, class T, class S>
 struct AttentionGradients {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
@@ -19,7 +19,8 @@ struct AttentionGradients {
   index_t first_team = 0;
 
   static index_t teams(const AttentionShape& shape) { return shape.samples * shape.heads; }
-  /// Where heads keep the threads busy, and embeddings are so many vectors that sums can stay in their rows.
+  /// Whether there are enough heads to keep the threads busy, and embeddings are multiples of so many vectors that sums
+  /// can stay in their rows.
   static bool suits(const ExecutionSpace& space, const AttentionShape& shape) {
     if constexpr (device::runs_on<ExecutionSpace>) return false;
     const index_t threads = space.concurrency(), rounds = (teams(shape) + threads - 1) / threads;
@@ -82,8 +83,8 @@ struct AttentionGradients {
     }
   }
 
-  /// to[k][e] += sum over the block's queries of tile[k][query] * rows[query][e]; as TilePairs::multiply where pairs
-  /// are hidden.
+  /// to[k][e] += sum over the block's queries of tile[k][query] * rows[query][e]. Hidden pairs are treated as in
+  /// TilePairs::multiply.
   static void add_rows(const detail::TilePairs<T>& pairs, const T* tile, const detail::TileRows<T>& rows, int embedding,
                        T* to, index_t pitch) {
     if (pairs.hides() && !detail::are_finite(rows, pairs.columns, embedding)) {

@@ -1,6 +1,6 @@
-// What attention knows of a pair of a query and a key beside their product: a bias of its logit, whether the query sees
-// the key, and whether dropout keeps its share. A causal query does not see later keys; a bias of -infinity hides a
-// pair too. What is hidden takes no part: not even NaN reaches the other side.
+// What attention does to a pair of a query and a key, apart from their product: a bias of the logit, whether the query
+// sees the key, and whether dropout keeps the pair's share. A causal query does not see later keys. A bias of -infinity
+// also hides a pair. A hidden pair has no effect: not even a NaN passes between its query and key.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace halogen::kernels {
 
-/// A number of each pair: data[sample, head, n(query) * query_stride + n(key) * key_stride]. n is the number that a
-/// list gives a global position, or without a list the position.
+/// A number for each pair: data[sample, head, n(query) * query_stride + n(key) * key_stride]. Here n(i) is the number
+/// that a list gives to global position i. Without a list it is the position.
 ///   a mask (N, H, L, S)       query_stride S, key_stride 1; 0 for a dimension of extent 1
 ///   of relative positions     query_stride 1, key_stride -1, numbers by rows of the table
 template <class T>
 struct PairBias {
-  T* data = nullptr;  ///< none where null
+  T* data = nullptr;  ///< null if there is no bias
   index_t sample_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;
-  const int *query_numbers = nullptr, *key_numbers = nullptr;  ///< of all positions
+  const int *query_numbers = nullptr, *key_numbers = nullptr;  ///< for all global positions
 
   HALOGEN_FUNCTION T& at(const AttentionShape& shape, index_t sample, index_t head, index_t query, index_t key) const {
     const index_t q = number(query_numbers, shape.query_positions.at(query));
@@ -28,7 +28,7 @@ struct PairBias {
   HALOGEN_FUNCTION static index_t number(const int* numbers, index_t position) {
     return numbers == nullptr ? position : numbers[position];
   }
-  /// 0 where there is none.
+  /// 0 if there is no bias.
   HALOGEN_FUNCTION std::remove_const_t<T> value(const AttentionShape& shape, index_t sample, index_t head,
                                                 index_t query, index_t key) const {
     return data == nullptr ? std::remove_const_t<T>(0) : at(shape, sample, head, query, key);
@@ -37,7 +37,7 @@ struct PairBias {
     return value == -std::numeric_limits<std::remove_const_t<T>>::infinity();
   }
 
-  /// As HeadRows::member_of_groups.
+  /// As in HeadRows::member_of_groups.
   PairBias member_of_groups(index_t heads, index_t number) const {
     PairBias member = *this;
     member.data = data == nullptr ? nullptr : data + number * head_stride;
@@ -46,13 +46,14 @@ struct PairBias {
   }
 };
 
-/// Dropout of shares: that of a pair is 0 with some probability, else multiplied by `kept`. Random bits of the query
-/// and of the key are mixed to those of the pair, so that neither depends on where the other lies.
+/// Dropout of shares. The share of a pair becomes 0 with some probability, else it is multiplied by `kept`. The random
+/// bits of the pair are mixed from bits of the query and bits of the key. So neither of these depends on where the
+/// other is.
 template <class T>
 struct PairDropout {
-  const std::uint32_t *queries = nullptr, *keys = nullptr;  ///< of this rank's (samples, heads, queries); of all keys
+  const std::uint32_t *queries = nullptr, *keys = nullptr;  ///< of (samples, heads, queries) of this rank; of all keys
   index_t sample_stride = 0, head_stride = 0;
-  std::uint32_t below = 0;  ///< a pair with such bits is dropped
+  std::uint32_t below = 0;  ///< a pair with smaller bits is dropped
   T kept = 1;
 
   HALOGEN_FUNCTION bool draws() const { return queries != nullptr; }
@@ -63,7 +64,7 @@ struct PairDropout {
         mixed(queries[sample * sample_stride + head * head_stride + query] ^ keys[shape.key_positions.at(key)]);
     return bits < below ? T(0) : kept;
   }
-  /// The finaliser of MurmurHash3 (Appleby, 2011), by which each bit of the result depends on each that is given.
+  /// The finaliser of MurmurHash3 (Appleby, 2011). Each bit of its result depends on each bit of its argument.
   HALOGEN_FUNCTION static std::uint32_t mixed(std::uint32_t x) {
     x = (x ^ (x >> 16)) * 0x85EBCA6BU;
     x = (x ^ (x >> 13)) * 0xC2B2AE35U;
@@ -71,7 +72,7 @@ struct PairDropout {
   }
 };
 
-/// What is asked of all pairs of an attention.
+/// What is done to all pairs of an attention.
 template <class T>
 struct PairTerms {
   PairBias<const T> bias;
@@ -87,15 +88,15 @@ struct PairTerms {
 
 namespace detail {
 
-/// A tile of pairs on the host. Its rows are keys from `key` on and its columns queries from `query` on, or the other
-/// way round.
+/// A tile of pairs on the host. Its rows are the keys that begin at `key` and its columns the queries that begin at
+/// `query`, or the other way round.
 template <class T>
 struct TilePairs {
   const AttentionShape& shape;
   const PairTerms<T>& terms;
   index_t sample, head, key, query;
   bool keys_are_rows;
-  index_t rows, columns;  ///< columns beyond are not looked at
+  index_t rows, columns;  ///< columns beyond these are not read
 
   bool hides_later_keys() const { return shape.hides(query, key + (keys_are_rows ? rows : columns) - 1); }
   bool has_bias() const { return terms.bias.data != nullptr; }
@@ -105,7 +106,7 @@ struct TilePairs {
     return !shape.hides(q, k) && !terms.bias.hides(terms.bias.value(shape, sample, head, q, k));
   }
 
-  /// tile = scale tile + bias, -infinity where that hides a pair. Nothing without a bias.
+  /// tile = scale tile + bias; -infinity where the bias hides a pair. Does nothing without a bias.
   void add_bias(T scale, T* tile) const {
     if (!has_bias()) return;
     each([&](index_t i, index_t x, index_t q, index_t k) {
@@ -114,7 +115,7 @@ struct TilePairs {
       logit = terms.bias.hides(bias) ? bias : scale * logit + bias;
     });
   }
-  /// Each value times what dropout makes of a share.
+  /// Multiplies each value by the factor that dropout gives to its pair.
   void drop(T* tile) const {
     if (!terms.dropout.draws()) return;
     each([&](index_t i, index_t x, index_t q, index_t k) {
@@ -122,7 +123,7 @@ struct TilePairs {
     });
   }
 
-  /// `hidden` where a causal query does not see a key.
+  /// Writes `hidden` where a causal query does not see a key.
   void hide_later_keys(T hidden, T* tile) const {
     constexpr index_t all = tile_columns<T>;
     for (index_t i = 0; i < rows; ++i) {
@@ -131,7 +132,7 @@ struct TilePairs {
       if (begin < end) std::fill_n(tile + i * all + begin, end - begin, hidden);
     }
   }
-  /// `hidden` where a query does not see a key.
+  /// Writes `hidden` where a query does not see a key.
   void hide(T hidden, T* tile) const {
     if (hides_later_keys()) hide_later_keys(hidden, tile);
     if (!has_bias()) return;
@@ -140,8 +141,8 @@ struct TilePairs {
     });
   }
 
-  /// to[e][x] += sum over rows i of values[i][e] * tile[i][x]. What is not seen has 0 in the tile, and is not
-  /// multiplied where that would not be 0.
+  /// to[e][x] += sum over rows i of values[i][e] * tile[i][x]. Pairs that are not seen have 0 in the tile. They are
+  /// left out if a value is not finite, since 0 times it would not be 0.
   void multiply(const TileRows<T>& values, int width, const T* tile, T* to) const {
     if (!hides() || are_finite(values, rows, width))
       return multiply_tile<true>(width, values.data, 1, values.step, tile, rows, to);
@@ -153,7 +154,7 @@ struct TilePairs {
   }
 
  private:
-  /// Calls f(row, column, query, key) of each pair.
+  /// Calls f(row, column, query, key) for each pair.
   template <class F>
   void each(F f) const {
     for (index_t i = 0; i < rows; ++i)

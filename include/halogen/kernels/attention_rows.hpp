@@ -1,5 +1,5 @@
-// What attention's kernels share: how queries, keys and values lie in memory, which keys a causal query sees, and the
-// product of small matrices that the host's tiles are made of.
+// What the kernels of attention share: the layout of queries, keys and values in memory, which keys a causal query
+// sees, and the product of small matrices of which the host's tiles are made.
 #pragma once
 
 #include <algorithm>
@@ -23,21 +23,22 @@ struct HeadRows {
   }
   HALOGEN_FUNCTION HeadRows<const T> read_only() const { return {data, sample_stride, head_stride, row_stride}; }
 
-  /// Of groups of so many neighbouring heads the `number`-th head of each.
+  /// Heads come in groups of `heads` neighbouring ones. These are the rows of the `number`-th head of each group.
   HeadRows member_of_groups(index_t heads, index_t number) const {
     return {data + number * head_stride, sample_stride, heads * head_stride, row_stride};
   }
 
-  /// Side by side: `positions` rows of `width` values of each head.
+  /// Rows without gaps: `positions` rows of `width` values for each head.
   static HeadRows packed(T* data, index_t heads, index_t positions, index_t width) {
     return {data, heads * positions * width, positions * width, width};
   }
 };
 
-/// The global positions of rows: `count` of them, in order; the first `front` are neighbours, and so are the rest.
+/// The global positions of rows: `count` of them, in order. The first `front` are neighbours, and the rest are
+/// neighbours too.
 struct Positions {
   index_t first = 0, count = 0;
-  index_t front = 0, second = 0;  ///< the rest begin at position `second`; none where front is count
+  index_t front = 0, second = 0;  ///< the rest begin at position `second`; there is no rest if front is count
 
   static Positions of(const Interval& rows) { return {rows.begin, rows.size(), rows.size(), rows.end}; }
   static Positions of(const Interval& rows, const Interval& rest) {
@@ -45,7 +46,7 @@ struct Positions {
   }
 
   HALOGEN_FUNCTION index_t at(index_t row) const { return row < front ? first + row : second + row - front; }
-  /// How many lie before a position.
+  /// How many of the rows have a smaller position.
   HALOGEN_FUNCTION index_t before(index_t position) const {
     return clamped(position - first, front) + clamped(position - second, count - front);
   }
@@ -56,7 +57,7 @@ struct Positions {
   }
 };
 
-/// One launch: a rank's queries against one piece of keys.
+/// One launch: the queries of a rank with one piece of keys.
 struct AttentionShape {
   index_t samples = 0, heads = 0, queries = 0, keys = 0;
   int embedding = 0, value_embedding = 0;
@@ -64,7 +65,7 @@ struct AttentionShape {
   bool is_causal = false;  ///< query i sees keys 0..i
   double scale = 1;
 
-  /// The piece's first keys, so many, are all that queries [0, end) see.
+  /// How many keys of the piece queries [0, end) see. These are its first keys.
   HALOGEN_FUNCTION index_t keys_seen(index_t end) const {
     return is_causal ? key_positions.before(query_positions.at(end - 1) + 1) : keys;
   }
@@ -78,8 +79,8 @@ struct AttentionShape {
   }
 };
 
-/// Which sample, head and block of positions a team has. Of a causal triangle neighbouring teams have a long and a
-/// short block, so that threads with equally many teams have equally much to do.
+/// The sample, the head and the block of positions of a team. In a causal triangle neighbouring teams have a long and a
+/// short block, so that threads with equally many teams have equally much work.
 struct AttentionTask {
   index_t sample, head, begin, end;
 
@@ -99,17 +100,17 @@ struct AttentionTask {
 namespace detail {
 
 // -- host ------------------------------------------------------------------------------------------------------------
-// A tile's matrices have one of the positions as their columns, neighbouring in memory and one register block wide; the
-// other operand is read value by value from where it lies. Nothing is transposed in the inner loops, and what is summed
-// or compared along the other position runs down the columns.
+// The matrices of a tile have one of the positions as columns, side by side in memory and one register block wide. The
+// other operand is read value by value where it is. So nothing is transposed in the inner loops, and sums and maxima
+// over the other position go down the columns.
 
 inline constexpr int tile_vectors = vector_registers >= 32 ? 6 : 3;
 template <class T>
 inline constexpr int tile_columns = tile_vectors * lanes<T>;
 inline constexpr int tile_rows = 64;
 
-/// to[i][x] (+)= sum over k of left(i, k) * right[k][x]: `Rows` rows of `Vectors` vectors. left(i, k) stands at
-/// left[i * row_step + k * inner_step]. Products are added one after the other from k = 0 on.
+/// to[i][x] (+)= sum over k of left(i, k) * right[k][x], for `Rows` rows of `Vectors` vectors. left(i, k) is left[i *
+/// row_step + k * inner_step]. Products are added one after the other, from k = 0 on.
 template <bool Accumulate, int Rows, int Vectors, class T>
 inline void multiply_rows(const T* left, index_t row_step, index_t inner_step, const T* right, index_t right_pitch,
                           index_t inner, T* to, index_t to_pitch) {
@@ -148,7 +149,7 @@ inline void multiply_columns(index_t rows, const T* left, index_t row_step, inde
                                           to + i * to_pitch, to_pitch);
 }
 
-/// ... and a tile's columns.
+/// The same for the columns of a tile.
 template <bool Accumulate, class T>
 inline void multiply_tile(index_t rows, const T* left, index_t row_step, index_t inner_step, const T* right,
                           index_t inner, T* to) {
@@ -156,7 +157,7 @@ inline void multiply_tile(index_t rows, const T* left, index_t row_step, index_t
                                              tile_columns<T>);
 }
 
-/// to[e][x] = factor * rows[x][e]; zeros in columns from `count` on.
+/// to[e][x] = factor * rows[x][e]; columns from `count` on are 0.
 template <class T, class S>
 inline void load_columns(const HeadRows<const S>& rows, index_t sample, index_t head, index_t first, index_t count,
                          int width, T factor, T* to) {
@@ -170,7 +171,7 @@ inline void load_columns(const HeadRows<const S>& rows, index_t sample, index_t 
   }
 }
 
-/// rows[x][e] = to[e][x] * factor[x], or += where Add.
+/// rows[x][e] = to[e][x] * factor[x], or += if Add.
 template <bool Add = false, class T, class Factor>
 inline void store_columns(const T* from, index_t count, int width, const HeadRows<T>& rows, index_t sample,
                           index_t head, index_t first, Factor factor) {
@@ -184,14 +185,14 @@ inline void store_columns(const T* from, index_t count, int width, const HeadRow
   }
 }
 
-/// Some rows as values of T: where they lie, or, stored in two bytes, converted into `room`.
+/// Some rows as values of T: in their own memory, or converted into `room` if they are stored in two bytes.
 template <class T>
 struct TileRows {
   const T* data;
   index_t step;
 };
 
-/// Whether none of some rows' values is infinite or NaN.
+/// Whether no value of the rows is infinite or NaN.
 template <class T>
 inline bool are_finite(const TileRows<T>& rows, index_t count, int width) {
   using V = Vector<T>;
@@ -207,7 +208,7 @@ inline bool are_finite(const TileRows<T>& rows, index_t count, int width) {
   return zero == T(0);
 }
 
-/// So many rows from `first` on.
+/// `count` rows, beginning with `first`.
 template <class T, class S>
 inline TileRows<T> rows_as(const HeadRows<const S>& rows, index_t sample, index_t head, index_t first, index_t count,
                            int width, [[maybe_unused]] T* room) {

@@ -1,4 +1,4 @@
-// What attention's backward kernels read.
+// What the backward kernels of attention read.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -9,7 +9,7 @@
 
 namespace halogen::kernels {
 
-/// d of every query, packed. One work item a query.
+/// d of every query, packed. There is one work item for each query.
 template <class T>
 struct AttentionDots {
   HeadRows<const T> gradient, output;
@@ -27,20 +27,20 @@ struct AttentionDots {
   }
 };
 
-/// What both backward kernels read.
+/// What the backward kernels share.
 template <class T, class S>
 struct AttentionSaved {
   AttentionShape shape;
   HeadRows<const S> query, key, value;
   PairTerms<T> terms;
   HeadRows<const T> gradient;   ///< of the output
-  HeadRows<const T> logsumexp;  ///< of width 1
+  HeadRows<const T> logsumexp;  ///< rows of 1 value
   const T* dots = nullptr;      ///< packed
 
   HALOGEN_FUNCTION T dot(index_t sample, index_t head, index_t position) const {
     return dots[(sample * shape.heads + head) * shape.queries + position];
   }
-  /// A query that saw nothing has no share in anything: exp(logit - infinity) = 0.
+  /// A query that saw nothing contributes nothing: exp(logit - infinity) = 0.
   HALOGEN_FUNCTION T log_of_sum(index_t sample, index_t head, index_t position) const {
     const T log = *logsumexp.row(sample, head, position);
     return log < std::numeric_limits<T>::lowest() ? std::numeric_limits<T>::infinity() : log;

@@ -1,4 +1,5 @@
-// Average pooling and its adjoint, any window. Sums plane by plane and row by row, then over the points that count.
+// Average pooling and its adjoint, for any window. Adds plane by plane and row by row, then divides by the number of
+// points that count.
 #pragma once
 
 #include "halogen/kernels/node_windows.hpp"
@@ -6,10 +7,10 @@
 
 namespace halogen::kernels {
 
-/// How many points of a window its sum is divided by: those within [begin, end) of each dimension.
+/// The number of points by which the sum of a window is divided: those within [begin, end) in each dimension.
 struct PooledPoints {
   index_t begin[spatial_dimensions], end[spatial_dimensions];
-  bool all = false;  ///< every window has all its points there
+  bool all = false;  ///< every window is within them
 
   HALOGEN_FUNCTION index_t of(const NodeWindows& windows, int d, index_t output) const {
     const index_t first = windows.input(d, output, 0), last = first + windows.kernel(d);
@@ -26,7 +27,7 @@ struct PooledPoints {
   }
 };
 
-/// y[o] = mean over the window. The reader has the window's depth: its planes are channels.
+/// y[o] = mean over the window. The reader has the window's depth: the planes of a window are channels.
 template <class S>
 struct AvgPoolRows {
   using T = compute_type<S>;
@@ -73,7 +74,8 @@ struct AvgPoolRows {
   HALOGEN_FUNCTION index_t plane_of(int n) const { return input.depth.first + n % input.depth.planes; }
 };
 
-/// The gradient of an input point: the sum over the windows that hold it, each over the points that count.
+/// The gradient of an input point: the sum over the windows that hold it. Each window's share is divided by its number
+/// of points that count.
 template <class S>
 struct AvgPoolBackwardRows {
   using T = compute_type<S>;

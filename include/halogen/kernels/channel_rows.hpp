@@ -1,4 +1,4 @@
-// Host: input rows as a reader sees them, turned over so that the channels of a point stand side by side.
+// Host: input rows as a reader sees them, transposed so that the channels of a point are side by side.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace halogen::kernels {
 
-/// A ring of `slots` rows [vector of channels][x][lane], channels padded with zeros to whole vectors, which are those
-/// of for_each_lanes(): each lies by itself, so that a line of the cache is filled, and read, at once.
+/// A ring of `slots` rows [vector of channels][x][lane]. Channels are padded with zeros to whole vectors, which are
+/// those of for_each_lanes(). Each vector has its own memory, so that a cache line is filled, and read, at once.
 template <class T, class Reader>
 class ChannelRows {
  public:
@@ -22,14 +22,14 @@ class ChannelRows {
         columns_(ceil_div(columns, most) * most),
         width_(ceil_div(channels, vector) * vector) {}
 
-  index_t width() const { return width_; }      ///< channels, those of padding too
+  index_t width() const { return width_; }      ///< channels, including those of padding
   index_t columns() const { return columns_; }  ///< the vector that begins at channel c begins at c * columns()
   std::size_t bytes() const {
     return Scratch::bytes_of<T>(static_cast<std::size_t>(slots_ * columns_ * width_)) +
            Scratch::bytes_of<T>(static_cast<std::size_t>(most * columns_));
   }
 
-  /// Points outside stand as 0, whatever the reader holds there.
+  /// Points outside of these rows and columns are read as 0, whatever the reader has there.
   void set_readable(const Interval& rows, const Interval& columns) { readable_[0] = rows, readable_[1] = columns; }
 
   void take(Scratch& scratch) {
@@ -37,8 +37,8 @@ class ChannelRows {
     lines_ = scratch.take<T>(static_cast<std::size_t>(most * columns_));
   }
 
-  /// Reads row y of a sample from column `first` on; visit(channel, x, line, count) sees the readable points of each
-  /// line, which begin at column x, before it is turned.
+  /// Reads row y of a sample, beginning with column `first`. Calls visit(channel, x, line, count) with the readable
+  /// points of each line, which begin at column x, before the line is transposed.
   template <class Visit>
   void read(int sample, index_t y, index_t first, index_t count, Visit visit) {
     T* to = rows_ + floor_mod(y, slots_) * columns_ * width_;
@@ -56,13 +56,13 @@ class ChannelRows {
   const T* row(index_t y) const { return rows_ + floor_mod(y, slots_) * columns_ * width_; }
 
  private:
-  /// Of the channels [c, c + Lanes), as many as there are; columns `inside` can be read.
+  /// Reads the channels [c, c + Lanes), or fewer if there are not so many. Columns `inside` can be read.
   template <int Lanes, class Visit>
   void read_lines(int sample, int c, index_t y, const Interval& inside, index_t first, index_t count, T* to,
                   Visit& visit) {
     const Interval present = {inside.begin - first, inside.end - first};
     const int lines_here = std::min(Lanes, channels_ - c);
-    // Whole vectors of rows that stand somewhere are turned from there; the rest goes through lines of our own.
+    // Whole vectors are transposed where the row is in memory, if it is. The rest is copied to lines of our own first.
     Interval whole = {ceil_div(present.begin, Lanes) * Lanes, present.end / Lanes * Lanes};
     const T *lines[Lanes], *edges[Lanes];
     bool stand = !whole.empty();
@@ -96,7 +96,7 @@ class ChannelRows {
     turn(edges, whole.end, count, to);
   }
 
-  /// Points [begin, end) of as many lines as a vector has lanes, whole vectors of them.
+  /// Transposes points [begin, end), in whole vectors, of as many lines as a vector has lanes.
   template <int Lanes>
   [[gnu::noinline]] void turn(const T* const (&lines)[Lanes], index_t begin, index_t end, T* to) const {
     using V = Vector<T, Lanes>;

@@ -1,11 +1,11 @@
-// Kernels of Chunk: some of a value's channels, or 0.
+// Kernels of Chunk: some channels of a value, and 0 for others.
 #pragma once
 
 #include "halogen/kernels/views.hpp"
 
 namespace halogen::kernels {
 
-/// Channels from `begin` on; `size` of them are there, the others are 0.
+/// Channels from `begin` on. The value has `size` channels; all others are 0.
 template <class S, class Reader>
 struct ChunkRows {
   using T = compute_type<S>;

@@ -1,6 +1,6 @@
-// Products of two strided tensors, summed over the indices that the result lacks: matrix products and what einsum says.
-// Accumulation: `=`. Each result is one sum in the order of the summed indices, in the value type, whatever its tile:
-// the bits do not depend on where a tensor is cut, unless a summed index is.
+// Products of two strided tensors, summed over the indices that the result does not have: matrix products and what
+// einsum computes. Accumulation: `=`. Each result is one sum in the value type, in the order of the summed indices, in
+// any tile. So the bits depend on where a tensor is cut only if a summed index is cut.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -10,8 +10,8 @@
 
 namespace halogen::kernels {
 
-/// Loops over Count indices, the last one fastest: extents, and strides in both operands and the result (0 where an
-/// index is not theirs).
+/// Loops over Count indices, the last one fastest: extents, and strides in both operands and in the result. A stride is
+/// 0 if the tensor does not have the index.
 template <int Count>
 struct ContractionLoops {
   static constexpr int room = Count > 0 ? Count : 1;
@@ -22,7 +22,7 @@ struct ContractionLoops {
     for (int i = 0; i < Count; ++i) points *= size[i];
     return points;
   }
-  /// What the point's index amounts to in one of them.
+  /// The offset of a point of the loops in the tensor with these strides.
   KOKKOS_FUNCTION index_t offset(const index_t (&stride)[room], index_t point) const {
     index_t offset = 0;
     for (int i = Count - 1; i >= 0; --i) {
@@ -33,8 +33,8 @@ struct ContractionLoops {
   }
 };
 
-/// A work item is, on the host, a tile of results, whose operands are laid out side by side before they are multiplied;
-/// on a device one result.
+/// On the host a work item is a tile of results. Its operands are copied side by side before they are multiplied. On a
+/// device a work item is one result.
 template <class T, bool OnHost, int Batch, int Rows, int Columns, int Summed>
 struct Contraction {
   const T* a;
@@ -58,7 +58,7 @@ struct Contraction {
   }
 
  private:
-  static constexpr index_t depth = 512 / static_cast<index_t>(sizeof(T));  ///< summed indices that are laid out at once
+  static constexpr index_t depth = 512 / static_cast<index_t>(sizeof(T));  ///< summed indices that are copied at once
   static constexpr index_t block_rows = 6;  ///< results in registers: 6 rows of 2 vectors
   static constexpr int vector_lanes = wide_lanes<T>;
   using V = Vector<T, vector_lanes>;
@@ -83,7 +83,7 @@ struct Contraction {
     const bool x_dense = follow_each_other(x_at, height), y_dense = follow_each_other(y_at, width);
     const T* from_a = a + batch.offset(batch.a, sample);
     const T* from_b = b + batch.offset(batch.b, sample);
-    if (width == 1 || (height == 1 && !y_dense)) {  // a vector: nothing that is laid out would be used again
+    if (width == 1 || (height == 1 && !y_dense)) {  // one operand is a vector: no copy would be used a second time
       if (width == 1)
         multiply_vector(from_a, x_at, summed.a, from_b + y_at[0], summed.b, height, result, tile_columns);
       else
@@ -114,7 +114,7 @@ struct Contraction {
     }
   }
 
-  /// count results, the same sums as in multiply(): lines `at` of one operand by the vector `with`.
+  /// Computes `count` results, each the same sum as in multiply(): lines `at` of one operand times the vector `with`.
   void multiply_vector(const T* from, const index_t* at, const index_t (&stride)[ContractionLoops<Summed>::room],
                        const T* with, const index_t (&with_stride)[ContractionLoops<Summed>::room], index_t count,
                        T* result, index_t step) const {
@@ -137,7 +137,7 @@ struct Contraction {
       if (at[i] != at[0] + i) return false;
     return true;
   }
-  /// Values side by side, zeros behind them.
+  /// Copies values side by side, followed by zeros.
   static void lay_out(const T* from, const index_t* at, bool dense, index_t count, index_t room, T* to) {
     if (dense)
       std::memcpy(static_cast<void*>(to), from + at[0], static_cast<std::size_t>(count) * sizeof(T));

@@ -1,5 +1,5 @@
-// Direct convolution, forward and input gradient alike: one functor over tiles of the output.
-// Accumulation: bias, then input channels, then taps in row order; the same order for every output on any mesh,
+// Direct convolution: one functor over tiles of the output, for the forward pass and for the input gradient.
+// Accumulation: bias, then input channels, then taps in row order. The order is the same for every output on any mesh,
 // tile and vector block, so results are equal to the bit.
 #pragma once
 
@@ -11,32 +11,33 @@ namespace halogen::kernels {
 
 inline constexpr int channel_block = 4;  ///< output channels that one micro-kernel holds in registers
 
-/// Packed weights [output block][input][kh][kw][channel_block], zero where a block sticks out.
+/// Size of packed weights [output block][input][kh][kw][channel_block]. They are 0 for channels beyond the last in a
+/// block.
 constexpr index_t packed_size(int outputs, int inputs, int taps) {
   return ceil_div(outputs, channel_block) * channel_block * inputs * taps;
 }
 
-/// Where in torch's (Out, In, KD, KH, KW) the taps (kh, kw) begin that a packed kernel has between its output `out` and
-/// its input `in`, which counts (channel, kd). Outputs are the layer's from `first` on. Transposed, for the input
-/// gradient, they are the layer's inputs, and planes are flipped.
+/// A packed kernel has taps (kh, kw) from its input `in`, which counts (channel, kd), to its output `out`. This is
+/// where they begin in torch's (Out, In, KD, KH, KW). The packed outputs are the layer's outputs from `first` on. If
+/// transposed, for the input gradient, they are the layer's inputs, and planes are flipped.
 HALOGEN_FUNCTION inline index_t window_plane(int out, int in, bool transposed, int first, int layer_inputs, int depth) {
   if (!transposed) return index_t{first + out} * layer_inputs * depth + in;
   return (index_t{in / depth} * layer_inputs + first + out) * depth + (depth - 1 - in % depth);
 }
 
-/// Packs torch's (Out, In, KD, KH, KW) for the forward pass, or flipped and transposed for the input gradient of inputs
-/// [first, first + outputs).
+/// Packs torch's (Out, In, KD, KH, KW) for the forward pass. For the input gradient of inputs [first, first + outputs)
+/// the weights are flipped and transposed.
 template <class T>
 struct PackWeights {
   const T* weights;
   T* packed;
   int outputs, inputs, taps;
   bool transposed;
-  int first;         ///< of the layer's channels that the packed kernel produces
+  int first;         ///< first of the layer's channels that the packed kernel computes
   int layer_inputs;  ///< channels
   int depth;         ///< KD
 
-  /// A work item for each block of outputs and input: what it divides by is found once.
+  /// One work item for each pair of an output block and an input, so that each divides only once.
   index_t work() const { return ceil_div(outputs, channel_block) * inputs; }
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
@@ -54,7 +55,8 @@ struct PackWeights {
 
 namespace detail {
 
-/// channel_block x (Blocks vectors) outputs from `inputs` channels. A leaf of its own: inlined, g++ spills.
+/// channel_block x (Blocks vectors) outputs from `inputs` channels. It is not inlined, because g++ would then spill
+/// registers.
 template <class T, int KH, int KW, int Blocks>
 [[gnu::noinline]] void convolve_block(const T* const* rows, index_t channel_stride, const index_t* taps,
                                       const T* weights, const T* start, int inputs,
@@ -96,7 +98,7 @@ inline constexpr int wide_block = vector_registers >= 32 ? 6 : 3;
 
 }  // namespace detail
 
-/// Columns of a tile such that its ring of input rows stays in L2.
+/// How many columns a tile has, so that its ring of input rows stays in L2.
 inline index_t convolution_tile_columns(const WindowShape& shape, int inputs, index_t columns,
                                         std::size_t value_bytes) {
   const index_t bytes = static_cast<index_t>(value_bytes);
@@ -105,7 +107,8 @@ inline index_t convolution_tile_columns(const WindowShape& shape, int inputs, in
   return std::max(index_t{1}, std::min(columns, std::max(block, budget / block * block)));
 }
 
-/// Reader: ValueReader forward, GradientReader for the input gradient. KH, KW are the only numbers in the type.
+/// Reader is a ValueReader forward, and a GradientReader for the input gradient. KH and KW are the only numbers in the
+/// type.
 template <class ExecutionSpace, class S, class Reader, int KH, int KW>
 struct Convolution {
   using T = compute_type<S>;

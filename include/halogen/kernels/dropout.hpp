@@ -1,4 +1,5 @@
-// Kernels of Dropout and its kin: values that a random number lets pass, by their place in the whole field.
+// Kernels of Dropout and similar layers. A random number decides whether a value passes. It belongs to the value's
+// place in the whole field.
 #pragma once
 
 #include "halogen/core/philox.hpp"
@@ -6,10 +7,10 @@
 
 namespace halogen::kernels {
 
-/// What is dropped together.
+/// Which values are dropped together.
 enum class DroppedUnit { point, channel, sample };
 
-/// The place of a rank's points among those of the whole field.
+/// Where a rank's points are in the whole field.
 struct WholeField {
   index_t first_sample = 0, channels = 1;
   index_t extent[spatial_dimensions] = {1, 1, 1};
@@ -21,16 +22,16 @@ struct WholeField {
   KOKKOS_FUNCTION index_t row(int n, int c, index_t y) const {
     return (sample(n) * channels + c) * extent[0] * extent[1] * extent[2] + place(n, y);
   }
-  /// Of a row's first point among the points of a sample.
+  /// The number of a row's first point among the points of a sample.
   KOKKOS_FUNCTION index_t place(int n, index_t y) const { return (plane(n) * extent[1] + y) * extent[2]; }
 };
 
-/// y = x / (1 - p), or 0 with probability p; its own adjoint.
+/// y = x / (1 - p), or 0 with probability p. It is its own adjoint.
 template <class S, class Reader>
 struct DropoutRows {
   using T = compute_type<S>;
   Reader input;
-  int first = 0;  ///< channel
+  int first = 0;  ///< first channel
   WholeField field;
   RandomStream random;
   DroppedUnit unit;

@@ -1,5 +1,5 @@
-// Dual numbers: the partial derivative of a user's functor, found by calling it. A functor that is a template of its
-// values' type needs nothing more to be differentiated.
+// Dual numbers find the partial derivative of a user's functor by calling it. The functor only has to be a template of
+// its values' type.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -9,7 +9,7 @@
 
 namespace halogen {
 
-/// value + derivative * epsilon, epsilon^2 = 0.
+/// value + derivative * epsilon, where epsilon^2 = 0.
 template <class T>
 struct Dual {
   T value{}, derivative{};
@@ -41,7 +41,7 @@ struct Dual {
   KOKKOS_FUNCTION friend bool operator>=(Dual a, Dual b) { return a.value >= b.value; }
   KOKKOS_FUNCTION friend bool operator==(Dual a, Dual b) { return a.value == b.value; }
 
-  /// The operand that is no NaN; of equal ones each has half the derivative, as in PyTorch.
+  /// The operand that is not NaN. If both are equal, each contributes half of its derivative, as in PyTorch.
   KOKKOS_FUNCTION friend Dual fmax(Dual a, Dual b) {
     return a.value == b.value ? halved(a, b) : a.value < b.value || is_real(b, a) ? b : a;
   }
@@ -50,7 +50,7 @@ struct Dual {
   }
 
  private:
-  /// What does not depend on the variable takes no share, though the factor be infinite or NaN.
+  /// A derivative of 0 stays 0, even if the factor is infinite or NaN: such a value does not depend on the variable.
   KOKKOS_FUNCTION static T share(T derivative, T factor) {
     const T product = derivative * factor;
     return derivative == T(0) ? T(0) : product;
@@ -61,8 +61,8 @@ struct Dual {
   KOKKOS_FUNCTION static Dual halved(Dual a, Dual b) { return {a.value, (a.derivative + b.derivative) / T(2)}; }
 };
 
-// Write `using Kokkos::sqrt; sqrt(x)` in a functor, and numbers and duals both find theirs. What does not depend on the
-// variable stays so where the function has no derivative: 0 * infinity is NaN.
+// Write `using Kokkos::sqrt; sqrt(x)` in a functor, and both numbers and duals find their function. A value that does
+// not depend on the variable keeps the derivative 0 where the function has none, because 0 * infinity would be NaN.
 #define HALOGEN_DUAL(function, partial)                                  \
   template <class T>                                                     \
   KOKKOS_FUNCTION Dual<T> function(Dual<T> a) {                          \
@@ -112,8 +112,8 @@ KOKKOS_FUNCTION Dual<T> pow(N a, Dual<T> b) {
   return pow(Dual<T>(a), b);
 }
 
-/// What stands for a value of type V where another argument is the variable: integers stay what they are, since they
-/// divide and index otherwise.
+/// The type that replaces a value's type V while some argument is the variable. Integers stay integers, because they
+/// divide and index in another way.
 template <class T, class V>
 using dual_argument = std::conditional_t<std::is_integral_v<V>, V, Dual<T>>;
 

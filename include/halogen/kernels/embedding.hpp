@@ -1,4 +1,4 @@
-// Kernels of Embedding and TimeEmbedding: numbers for an index, and for a time.
+// Kernels of Embedding and TimeEmbedding: vectors for an index, and for a time.
 #pragma once
 
 #include <limits>
@@ -9,7 +9,7 @@
 
 namespace halogen::kernels {
 
-/// A row of the table for each index; NaN for one that has no row.
+/// A row of the table for each index. An index without a row gives NaN.
 template <class S>
 struct EmbeddingRows {
   using T = compute_type<S>;
@@ -23,8 +23,8 @@ struct EmbeddingRows {
   }
 };
 
-/// Of the points in one block of tiles what their gradients add to a channel of the table, in double: work item
-/// (block, channel), partial results [block][row][channel].
+/// What the gradients of the points in one block of tiles add to a channel of the table, in double. A work item is
+/// (block, channel). Partial results: [block][row][channel].
 template <class S, class Gradient>
 struct EmbeddingSums {
   IndexView indices;
@@ -52,7 +52,7 @@ struct EmbeddingSums {
   }
 };
 
-/// The time at a point: of a value, or an index.
+/// The time at a point: a value, or an index.
 template <class S>
 struct TimeOf {
   using T = compute_type<S>;
@@ -65,7 +65,7 @@ struct TimeOf {
   }
 };
 
-/// Half of the channels cosines of time, half sines.
+/// Half of the channels are cosines of the time, the other half sines.
 template <class S>
 struct TimeEmbeddingRows {
   using T = compute_type<S>;
@@ -82,7 +82,7 @@ struct TimeEmbeddingRows {
   }
 };
 
-/// What the channels' gradients say of time.
+/// The gradient of the time from the gradients of the channels.
 template <class S, class Gradient>
 struct TimeEmbeddingBackwardRows {
   using T = compute_type<S>;

@@ -1,4 +1,4 @@
-// The exponential of a vector of the host's widest registers.
+// The exponential of a vector in the host's widest registers.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -10,14 +10,13 @@
 namespace halogen::kernels {
 namespace detail {
 
-/// e^x = 2^n e^r with n whole and |r| <= ln(2) / 2. The polynomial of e^r is the one of least relative error (float
-/// 2^-29, double 2^-58) among those of its degree, from the lowest power on; ln(2) = high + low, where n * high is
-/// exact.
+/// e^x = 2^n e^r with integer n and |r| <= ln(2) / 2. The polynomial for e^r, lowest power first, has the least
+/// relative error of its degree (float 2^-29, double 2^-58). ln(2) = high + low, where n * high is exact.
 template <class T>
 struct ExponentialOf;
 template <>
 struct ExponentialOf<float> {
-  using Bits = std::uint32_t;  // which wraps
+  using Bits = std::uint32_t;  // unsigned, so that it wraps
   static constexpr int mantissa_bits = 23, bias = 127;
   static constexpr float lowest = -87.3365f, highest = 88.3762f, to_whole = 12582912.0f;  // 1.5 * 2^23
   static constexpr float log2_e = 1.44269504f, high = 0.693359375f, low = -2.12194440e-4f;
@@ -44,7 +43,7 @@ struct ExponentialOf<double> {
                                      2.4994293345730463606e-8};
 };
 
-/// 2^n, where n stands in the lowest bits of `shifted`.
+/// 2^n. The lowest bits of `shifted` are n.
 template <class T, class V, class Words>
 inline V power_of_two(const V& shifted, Words word) {
   using Number = ExponentialOf<T>;
@@ -63,7 +62,7 @@ struct Powers {
 
   explicit Powers(V x) {
     using Bits = typename Number::Bits;
-    const V shifted = x * Number::log2_e + Number::to_whole;  // n stands in the lowest bits
+    const V shifted = x * Number::log2_e + Number::to_whole;  // the lowest bits are n
     const V n = shifted - Number::to_whole;
     r = (x - n * Number::high) - n * Number::low;
     if constexpr (sizeof(V) == sizeof(T))
@@ -85,11 +84,11 @@ struct Powers {
 
 }  // namespace detail
 
-/// e^x of each lane, T or Vector<T>: within 1.5 units in the last place where the result is a normal number below
-/// 2^127 (double: 2^1023); less than that is 0, more is infinity, NaN stays NaN.
+/// e^x of each lane, for T or Vector<T>. The error is at most 1.5 units in the last place if the result is a normal
+/// number below 2^127 (double: 2^1023). A smaller result is 0, a larger one infinity. NaN stays NaN.
 template <class T, class V>
 inline V exponential(V x) {
-#if defined(__CUDACC__)  // nvcc's front end does not choose between vectors
+#if defined(__CUDACC__)  // nvcc's front end cannot choose between vectors
   if constexpr (sizeof(V) == sizeof(T)) {
     return Kokkos::exp(x);
   } else {
@@ -105,7 +104,7 @@ inline V exponential(V x) {
 #endif
 }
 
-/// e^x - 1 of each lane, T or Vector<T>, as exact for small x: within 3 units in the last place.
+/// e^x - 1 of each lane, for T or Vector<T>, just as exact for small x: within 3 units in the last place.
 template <class T, class V>
 inline V exponential_minus_one(V x) {
 #if defined(__CUDACC__)

@@ -1,5 +1,5 @@
-// A user's functor of points as kernels read it: of several values at one point, or of one value at neighbouring
-// points, and of parameters that each channel has. Derivatives come from dual numbers (kernels/dual.hpp).
+// A user's functor of points as kernels read it. It takes several values at one point, or one value at neighbouring
+// points, and parameters of each channel. Derivatives come from dual numbers (kernels/dual.hpp).
 #pragma once
 
 #include "halogen/kernels/dual.hpp"
@@ -7,14 +7,14 @@
 
 namespace halogen::kernels {
 
-/// Row pieces of at most points_at_once: piece(begin, count).
+/// Calls piece(begin, count) for pieces of a row of at most points_at_once points.
 template <class Piece>
 void in_pieces(index_t x0, index_t count, Piece piece) {
   for (index_t begin = x0; begin < x0 + count; begin += points_at_once)
     piece(begin, begin + points_at_once < x0 + count ? points_at_once : x0 + count - begin);
 }
 
-/// What a functor takes beside values: one number for each parameter and channel.
+/// What a functor takes in addition to values: one number for each parameter and channel.
 template <class T, int Count>
 struct ChannelValues {
   const T* of[Count > 0 ? Count : 1] = {};
@@ -33,7 +33,7 @@ struct ChannelValues {
   }
 };
 
-/// f of Inputs values of the same channels at each point; 0 beyond the field, as any value is.
+/// f of Inputs values of the same channels at each point. It is 0 beyond the field, as any value is.
 template <class S, class F, int Inputs, int Parameters>
 struct MappedReader {
   using T = compute_type<S>;
@@ -50,7 +50,7 @@ struct MappedReader {
     return at_inputs(std::make_integer_sequence<int, Inputs>{}, plane, y, x);
   }
 
-  /// Host: nothing stands as it is read.
+  /// Host: no row is in memory as it is read.
   static constexpr int tensors = 1;
   const S* address(int, int, int, index_t, index_t) const { return nullptr; }
   const T* standing_row(const PlaneAt&, index_t, index_t, index_t) const { return nullptr; }
@@ -82,8 +82,8 @@ struct MappedReader {
   }
 };
 
-/// f of one value at neighbouring points, for each point of the field; 0 beyond it. Shape: count neighbours, within
-/// radius, the I-th down<I> and across<I> away.
+/// f of one value at neighbouring points, for each point of the field. It is 0 beyond the field. Shape has `count`
+/// neighbours within `radius`. The I-th is down<I> rows and across<I> columns away.
 template <class S, class F, int Parameters, class Shape>
 struct StencilReader {
   using T = compute_type<S>;
@@ -92,12 +92,12 @@ struct StencilReader {
   ValueReader<S> input;
   ChannelValues<T, Parameters> parameters;
   Frame frame;         ///< of the points that it computes
-  index_t shift[2]{};  ///< from such a point to the same point of the input, down and across, where that is padded
+  index_t shift[2]{};  ///< from a point to the same point of the input, down and across, if the input is padded
 
   HALOGEN_FUNCTION T at(int n, int c, index_t y, index_t x) const { return at<F>(n, c, y, x); }
 
-  /// The same of another functor. A function of its own: a stencil's gradient calls one for each neighbour, and a
-  /// compiler for devices would lay all of them out in one.
+  /// The same for another functor. It is not inlined: a stencil's gradient calls one functor for each neighbour, and a
+  /// compiler for devices would put all of them into one function.
   template <class G>
   KOKKOS_FUNCTION HALOGEN_NOINLINE T at(int n, int c, index_t y, index_t x) const {
     if (frame.outside(1, y) || frame.outside(2, x)) return T(0);
@@ -131,8 +131,9 @@ struct StencilReader {
   }
 };
 
-/// The gradient of what a functor made, times its partial derivative: what a parameter's gradient is summed of, and
-/// what an input at the same point owes. Partial: a MappedReader or StencilReader of PartialOf<F, Index>.
+/// The gradient of a functor's result times the functor's partial derivative. A parameter's gradient is a sum of these,
+/// and the gradient of an input at the same point is one. Partial is a MappedReader or a StencilReader of PartialOf<F,
+/// Index>.
 template <class S, class Partial>
 struct SlopeReader {
   using T = compute_type<S>;
@@ -154,7 +155,7 @@ struct SlopeReader {
   }
 };
 
-/// The gradient of a stencil's input: each point adds what it is owed by the points that read it, in the order of the
+/// The gradient of a stencil's input. Each point adds the contributions of the points that read it, in the order of the
 /// neighbours.
 template <class S, class F, int Parameters, class Shape>
 struct StencilBackwardRows {

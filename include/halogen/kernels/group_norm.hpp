@@ -1,4 +1,4 @@
-// From partial sums to a norm's tables, and its vjp's: small kernels around the one collective.
+// From partial sums to the tables of a norm and of its vjp: small kernels before and after the one collective.
 //   forward:  merge tiles -> all_gather (count, mean, M2) -> merge ranks -> scale, shift, mean, 1 / deviation
 //   backward: merge tiles -> all_reduce (sum of gamma g, sum of gamma g xhat) -> slope, offset; gamma's, beta's
 //   gradient
@@ -9,7 +9,7 @@
 
 namespace halogen::kernels {
 
-/// Moments of group g of sample n on this rank, tiles and channels in a fixed order. One team per (n, g).
+/// Moments of group g of sample n on this rank, over tiles and channels in a fixed order. One team for each (n, g).
 template <class ExecutionSpace>
 struct MergeMoments {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
@@ -28,7 +28,7 @@ struct MergeMoments {
   }
 
  private:
-  /// Value k of group i: of a tile all channels, then of the next.
+  /// Value k of group i: all channels of a tile, then those of the next tile.
   KOKKOS_FUNCTION const RowSums& value(index_t i, index_t k) const {
     const int size = channels / groups;
     return partial[(i / groups * tiles + k / size) * channels + i % groups * size + k % size];
@@ -50,7 +50,7 @@ struct MergeMoments {
   }
 };
 
-/// Tables of one norm over (n, c); mean and inverse deviation stay in double.
+/// Tables of one norm over (n, c). The mean and the inverse deviation are double.
 template <class T>
 struct NormTables {
   T* scale;
@@ -61,8 +61,8 @@ struct NormTables {
   double* inverse_deviation;
 };
 
-/// What a norm keeps of the moments of a batch for the time after training, as torch.nn.BatchNorm2d: the mean, and the
-/// variance divided by count - 1.
+/// What a norm keeps of the moments of a batch for inference, as in torch.nn.BatchNorm2d: the mean, and the variance
+/// divided by count - 1.
 template <class T>
 struct RunningMoments {
   T* mean = nullptr;
@@ -77,7 +77,8 @@ struct RunningMoments {
   }
 };
 
-/// Merges all ranks' moments in rank order; y = gamma (x - mean) / deviation + beta as scale and shift.
+/// Merges the moments of all ranks in the order of the ranks. Gives y = gamma (x - mean) / deviation + beta as scale
+/// and shift.
 template <class T>
 struct FinishMoments {
   const RowSums* gathered;  ///< [rank][n * groups + g]
@@ -88,7 +89,7 @@ struct FinishMoments {
   const T* gamma;  ///< null: 1
   const T* beta;   ///< null: 0
   NormTables<T> tables;
-  int copies = 1;  ///< samples that the moments are of
+  int copies = 1;  ///< how many samples have these moments
   RunningMoments<T> running = {};
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
@@ -109,10 +110,10 @@ struct FinishMoments {
   }
 };
 
-/// A norm's tables of all samples from a mean and a variance of each channel.
+/// The tables of a norm for all samples, from a mean and a variance of each channel.
 template <class T>
 struct FrozenMoments {
-  const T *mean, *variance, *gamma, *beta;  ///< gamma and beta null: 1 and 0
+  const T *mean, *variance, *gamma, *beta;  ///< null: gamma is 1, beta 0
   int samples, channels;
   double epsilon;
   NormTables<T> tables;
@@ -128,9 +129,9 @@ struct FrozenMoments {
   }
 };
 
-/// Of a norm over the batch: what was merged of each sample, merged in their order into the first one's place.
+/// For a norm over the batch: merges the values of all samples, in their order, into those of the first sample.
 struct MergeSamples {
-  RowSums* moments;  ///< [n * groups + g]; or null and
+  RowSums* moments;  ///< [n * groups + g]; if null, `sums` are merged
   double* sums;      ///< [n * groups + g][2]
   int samples, groups;
 
@@ -147,8 +148,8 @@ struct MergeSamples {
   }
 };
 
-/// Per channel: gradients of gamma and beta on this rank (added over samples and, with `accumulate`, activations),
-/// and per (n, g) the two sums that the input's gradient needs. One team per group.
+/// For each channel, the gradients of gamma and beta on this rank, added over samples and, with `accumulate`, over
+/// activations. For each (n, g), the two sums that the input's gradient needs. One team for each group.
 template <class ExecutionSpace, class T>
 struct MergeNormSums {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
@@ -157,8 +158,8 @@ struct MergeNormSums {
   int samples, channels, groups;
   const T* gamma;  ///< null: 1
   NormTables<T> tables;
-  T* gamma_gradient;  ///< null: nobody asks for it
-  T* beta_gradient;   ///< as well
+  T* gamma_gradient;  ///< null: nobody needs it
+  T* beta_gradient;   ///< null: nobody needs it
   bool accumulate;
   double* result;  ///< [n * groups + g][2]
 
@@ -183,7 +184,7 @@ struct MergeNormSums {
   }
 
  private:
-  /// sums_of(n, c): over the tiles of a sample, by all threads of the team, of which one writes.
+  /// sums_of(n, c): the sums over the tiles of a sample. All threads of the team compute them, and one writes.
   template <class SumsOf>
   KOKKOS_FUNCTION void merge(index_t g, bool writes, SumsOf sums_of) const {
     const int size = channels / groups, first = static_cast<int>(g) * size;
@@ -208,14 +209,14 @@ struct MergeNormSums {
   }
 };
 
-/// dx = scale g - (s1 + xhat s2) / (deviation count), as slope * x + offset beside scale * g.
+/// dx = scale g - (s1 + xhat s2) / (deviation count), as scale * g plus slope * x + offset.
 template <class T>
 struct FinishNormSums {
   const double* sums;  ///< [n * groups + g][2], over all ranks
   double count;        ///< points of a group over all ranks
   int channels, groups;
   NormTables<T> tables;
-  int copies = 1;  ///< samples that the sums are of
+  int copies = 1;  ///< how many samples have these sums
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     const int size = channels / groups, first = static_cast<int>(i % groups) * size;

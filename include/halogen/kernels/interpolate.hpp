@@ -1,4 +1,4 @@
-// Adjoint of linear resampling: each coarse point adds the fine points that read it, with their weights, row by row.
+// Adjoint of linear resampling. Each coarse point adds the fine points that read it, with their weights, row by row.
 #pragma once
 
 #include "halogen/kernels/row_kernels.hpp"
@@ -32,7 +32,7 @@ struct InterpolateBackwardRows {
   }
 
  private:
-  /// What fine point `output` takes of coarse point `input`.
+  /// The weight with which fine point `output` reads coarse point `input`.
   KOKKOS_FUNCTION T weight(int d, index_t output, index_t input) const {
     const Resample::Between place = map[d].between(output);
     const T part = detail::fraction<T>(place, map[d]);

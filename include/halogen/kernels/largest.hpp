@@ -1,5 +1,5 @@
-// The largest of points whose number is not that of a window: of an adaptive pool's intervals, and of a whole field.
-// Ties: the first in row order, as PyTorch; a NaN is larger than all.
+// The largest of points that do not form a window: of the intervals of an adaptive pool, and of a whole field. Of equal
+// points the first in row order counts, as in PyTorch. A NaN is larger than all others.
 #pragma once
 
 #include <limits>
@@ -9,7 +9,7 @@
 
 namespace halogen::kernels {
 
-/// Where the largest stands of what one output of an adaptive pool reads, and what it is.
+/// The largest of the points that one output of an adaptive pool reads, and where it is.
 template <class T>
 struct Largest {
   T value = T(0);
@@ -47,7 +47,7 @@ struct AdaptiveMaxBackwardRows {
   using T = compute_type<S>;
   ValueReader<S> input;  ///< of the one source that is differentiated
   GradientReader<S> gradient;
-  int first;  ///< its first channel among those of the input
+  int first;  ///< the source's first channel among those of the input
   Samples samples;
 
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
@@ -66,14 +66,14 @@ struct AdaptiveMaxBackwardRows {
   }
 };
 
-/// A rank's points of one channel of a sample, counted as the whole field's are.
+/// A rank's points of one channel of a sample, numbered as in the whole field.
 struct FieldPoints {
   Interval rows, columns;
   int planes;  ///< of a sample on this rank
   index_t first_plane, height, width;
 
   HALOGEN_FUNCTION index_t count() const { return planes * rows.size() * columns.size(); }
-  /// f(plane of the sample, y, x, position in the whole field) of the rank's k-th point.
+  /// Calls f(plane of the sample, y, x, position in the whole field) for the rank's k-th point.
   template <class F>
   HALOGEN_FUNCTION auto point(index_t k, F f) const {
     const index_t x = columns.begin + k % columns.size(), rest = k / columns.size();
@@ -82,7 +82,7 @@ struct FieldPoints {
   }
 };
 
-/// For each channel of each sample the largest, and 1 where a point is NaN: [0, count) and [count, 2 count).
+/// For each channel of each sample the largest value in [0, count), and 1 in [count, 2 count) if a point is NaN.
 template <class ExecutionSpace, class S>
 struct PointMaxima {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
@@ -116,7 +116,7 @@ struct PointMaxima {
     });
   }
 };
-/// A vector of each sample from these.
+/// A vector for each sample from these numbers.
 template <class S>
 struct MaximumRows {
   using T = compute_type<S>;
@@ -130,12 +130,12 @@ struct MaximumRows {
   }
 };
 
-/// For each channel of each sample the position of the first point that is the largest; infinity where none is.
+/// For each channel of each sample the position of the first point that has the largest value; infinity if none has.
 template <class ExecutionSpace, class S>
 struct FirstLargest {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
   ValueReader<S> input;
-  TensorView<S> largest;  ///< vectors, of which `first` is the first channel
+  TensorView<S> largest;  ///< vectors; `first` is the first channel of them
   int first;
   FieldPoints points;
   int samples, channels;
@@ -164,7 +164,7 @@ struct FirstLargest {
     Kokkos::single(Kokkos::PerTeam(team), [&] { positions[entry] = position; });
   }
 };
-/// That point has the vector's gradient, the others none.
+/// This point gets the gradient of the vector, the others get 0.
 template <class S>
 struct FirstLargestRows {
   using T = compute_type<S>;

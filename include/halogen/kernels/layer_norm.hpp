@@ -1,7 +1,7 @@
-// Normalisation over the channels of each point, with (LayerNorm) and without (RMSNorm) their mean, and its adjoint; or
-// over those of each head, where a value has more channels than the norm.
-// Accumulation: over the channels in their order, in the value type, of deviations from the first channel where the
-// mean is taken; sums over points in the value type within a row piece, in double across.
+// Normalisation over the channels of each point, with (LayerNorm) and without (RMSNorm) their mean, and its adjoint. If
+// a value has more channels than the norm, each head is normalised by itself. Accumulation: over the channels in their
+// order, in the value type. If there is a mean, deviations from the first channel are summed. Sums over points are in
+// the value type within a piece of a row, and in double across pieces.
 #pragma once
 
 #include "halogen/kernels/device/tile_output.hpp"
@@ -10,7 +10,7 @@
 
 namespace halogen::kernels {
 
-/// What each point is normalised by.
+/// The moments by which a point is normalised.
 template <class T>
 struct ChannelMoments {
   T origin{}, mean{}, inverse{};  ///< x[0] or 0, the mean of x - origin, 1 / sqrt(variance + epsilon)
@@ -22,7 +22,7 @@ struct ChannelNorm {
   int channels = 0;
   T epsilon{};
 
-  /// Of the values x(c) of one point.
+  /// The moments of the values x(c) of one point.
   template <class Values>
   KOKKOS_FUNCTION ChannelMoments<T> moments(Values x) const {
     ChannelMoments<T> result;
@@ -39,7 +39,8 @@ struct ChannelNorm {
     result.inverse = T(1) / Kokkos::sqrt(squares / T(channels) + epsilon);
     return result;
   }
-  /// Host: the same of columns of rows `pitch` apart, which become normal; 1 / sqrt(variance + epsilon) to `inverse`.
+  /// Host: the same for columns of rows that are `pitch` apart. The rows become normal, and `inverse` becomes 1 /
+  /// sqrt(variance + epsilon).
   void normalise(T* x, T* inverse, index_t pitch, index_t count) const {
     if constexpr (Centred) {
       T origin[most_points_at_once], mean[most_points_at_once];
@@ -60,7 +61,8 @@ struct ChannelNorm {
   }
 };
 
-/// y[c] = gamma[c] x'[c] + beta[c], x' the normal point; beta null: none. Each head alike.
+/// y[c] = gamma[c] x'[c] + beta[c], where x' is the normalised point. A null beta is 0. All heads have the same gamma
+/// and beta.
 template <class S, bool Centred>
 struct ChannelNormPoint {
   using T = compute_type<S>;
@@ -89,7 +91,7 @@ struct ChannelNormPoint {
   }
 };
 
-/// Host: along += the sum of g x; sum += that of g, unless null.
+/// Host: along += the sum of g x; sum += the sum of g, unless sum is null.
 template <class T>
 void add_products(const T* g, const T* x, index_t count, double& along, double* sum) {
   constexpr int many = lanes<T>;
@@ -105,8 +107,8 @@ void add_products(const T* g, const T* x, index_t count, double& along, double* 
   if (sum != nullptr) *sum += static_cast<double>(sum_of_lanes<T>(values) + rest);
 }
 
-/// dx[c] = (h[c] - mean of h - x'[c] mean of h x') / sqrt(variance + epsilon), h = gamma g; without the mean of h where
-/// no mean is taken. For channels from `first` on.
+/// dx[c] = (h[c] - mean of h - x'[c] mean of h x') / sqrt(variance + epsilon), where h = gamma g. Without Centred the
+/// mean of h is left out. For channels from `first` on.
 template <class S, bool Centred>
 struct ChannelNormBackwardPoint {
   using T = compute_type<S>;
@@ -139,7 +141,8 @@ struct ChannelNormBackwardPoint {
   }
 
  private:
-  /// With `sums` also the parameters' gradients, added there: gamma's, of g x', then beta's, of g.
+  /// If `sums` is not null, the gradients of the parameters are added there: first of gamma, the sums of g x', then of
+  /// beta, the sums of g.
   void compute_head(T* g, T* x, T* inverse, index_t pitch, index_t count, double* sums) const {
     norm.normalise(x, inverse, pitch, count);
     for (int c = 0; sums != nullptr && c < norm.channels; ++c)
@@ -160,11 +163,11 @@ struct ChannelNormBackwardPoint {
   }
 };
 
-/// The same, and of each tile the sums that ChannelNormSums takes, in one pass: [tile][partial_size()]. Host.
+/// The same, and in the same pass the sums of ChannelNormSums for each tile: [tile][partial_size()]. Host.
 template <class S, bool Centred>
 struct ChannelNormGradientsPoint : ChannelNormBackwardPoint<S, Centred> {
   double* partial = nullptr;
-  int blocks = 1;  ///< tiles
+  int blocks = 1;  ///< how many tiles there are
 
   index_t partial_size() const { return index_t{1 + Centred} * this->norm.channels; }
   double* tile_sums(index_t tile) const {
@@ -174,8 +177,8 @@ struct ChannelNormGradientsPoint : ChannelNormBackwardPoint<S, Centred> {
   }
 };
 
-/// Sums over the points of blocks of tiles: gamma's gradient, of g x', then beta's, of g. Partial results
-/// [block][partial_size()].
+/// Sums over the points of blocks of tiles: first for gamma's gradient, of g x', then for beta's, of g. Partial
+/// results: [block][partial_size()].
 template <class ExecutionSpace, class S, bool Centred>
 struct ChannelNormSums {
   using T = compute_type<S>;

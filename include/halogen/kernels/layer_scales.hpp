@@ -5,7 +5,8 @@
 
 namespace halogen::kernels {
 
-/// AdamW's step as a direction: m / (sqrt(v) + eps), both without bias, plus weight_decay times the value.
+/// The step of AdamW as a direction: m / (sqrt(v) + eps), both with their bias corrected, plus weight_decay times the
+/// value.
 template <class T>
 struct LambRule {
   AdamRule<T> adam;
@@ -30,7 +31,7 @@ struct TensorBlock {
   index_t begin, end;
 };
 
-/// The squares of a block's values, and of their step. One work item a block.
+/// The sums of the squares of a block's values and of its step. One work item for each block.
 template <class T>
 struct BlockNorms {
   const T* values;
@@ -49,10 +50,10 @@ struct BlockNorms {
   }
 };
 
-/// Their sums over the blocks of a tensor. One work item a sum, two a tensor.
+/// The sums of these over the blocks of a tensor. One work item for each sum, two for each tensor.
 struct TensorNorms {
   const double* partial;
-  const index_t* first_block;  ///< of each tensor, and behind the last
+  const index_t* first_block;  ///< of each tensor, and the end of the last
   double* sums;
 
   KOKKOS_FUNCTION void operator()(const index_t item) const {
@@ -62,7 +63,7 @@ struct TensorNorms {
   }
 };
 
-/// value -= rate * |values of its tensor| / |their step| * step.
+/// value -= rate * |values of its tensor| / |step of its tensor| * step.
 template <class T, class Step>
 struct ScaledStep {
   Step of;

@@ -1,5 +1,5 @@
-// Host: asks the memory for the rows that come next while products are summed, a few lines at a time. Asked for all at
-// once they would fill the queue of misses, and the next load would wait for them after all.
+// Host: prefetches the rows that come next while products are summed, a few cache lines at a time. If all were
+// prefetched at once, they would fill the queue of misses, and the next load would wait for them.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace halogen::kernels {
 
-/// Rows of fields, each in as many steps as there are groups of tiles across.
+/// Rows of fields. Each is prefetched in as many steps as there are groups of tiles across.
 class LinesAhead {
  public:
   explicit LinesAhead(index_t most_rows) : most_rows_(most_rows) {}
@@ -16,9 +16,9 @@ class LinesAhead {
   std::size_t bytes() const { return Scratch::bytes_of<Row>(static_cast<std::size_t>(most_rows_)); }
   void take(Scratch& scratch) { rows_ = scratch.take<Row>(static_cast<std::size_t>(most_rows_)); }
 
-  /// Which rows, so many of each channel one after the other. locate(row, x, writes) is where point x of it will be
-  /// read or written, null for nowhere, whatever x; groups begin at points x0, x0 + group, ..., alike in all rows of a
-  /// channel.
+  /// Sets the rows: rows_of_channel of each channel, one after the other. locate(row, x, writes) is the address where
+  /// point x of the row will be read or written. It is null, for any x, if there is none. Groups begin at points x0, x0
+  /// + group, ..., at the same points in all rows of a channel.
   template <class Locate>
   void aim(index_t rows_of_channel, index_t x0, index_t group, Locate locate) {
     count_ = 0;
@@ -34,7 +34,8 @@ class LinesAhead {
     }
   }
 
-  /// Their lines in group g, of which `bytes` are used, will be asked for in so many calls of next().
+  /// Prepares to prefetch the lines of the rows in group g, of which `bytes` are used. They are spread over so many
+  /// calls of next().
   void start(index_t g, index_t bytes, index_t calls) {
     group_ = g;
     lines_ = ceil_div(bytes, cache_line);

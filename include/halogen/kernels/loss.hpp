@@ -7,10 +7,10 @@
 
 namespace halogen::kernels {
 
-/// Whether a loss is one of each channel, `value` and `slope`, or one of all channels of a point, `point`.
+/// Whether a loss is computed for each channel, by `value` and `slope`, or for all channels of a point, by `point`.
 template <class Loss, class T>
 concept LossOfChannel = requires(const Loss& loss, T x) { loss.slope(x, x); };
-/// How many numbers of a point the mean counts: the channels, or one.
+/// How many numbers of a point count in the mean: the channels, or one.
 template <class Loss, class T>
 int counted_of(const Loss& loss, int channels) {
   if constexpr (requires { loss.counted(channels); })
@@ -18,12 +18,12 @@ int counted_of(const Loss& loss, int channels) {
   else
     return LossOfChannel<Loss, T> ? channels : 1;
 }
-/// Whether its labels weigh differently.
+/// Whether labels have different weights.
 template <class Loss, class L>
 concept WeighsLabels = requires(const Loss& loss, L label) { loss.weight(label, 1); };
 
-/// Sum of the weights of a tile's points, times what the loss gives their labels, in double. weight.data null: 1
-/// everywhere. One team a tile.
+/// Sum over a tile's points of the weight, times the weight of the label if the loss has one, in double. If weight.data
+/// is null, weights are 1. One team for each tile.
 template <class ExecutionSpace, class Loss, class L, class W>
 struct WeightSum {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
@@ -66,8 +66,8 @@ struct WeightSum {
   }
 };
 
-/// Sum of w * loss over a tile in double, and gradient = scale * w * loss'. weight.data null: 1 everywhere. Prediction
-/// and gradient are stored as S, label and weight as L and W; points are computed in compute_type<S>.
+/// Sum of w * loss over a tile, in double, and gradient = scale * w * loss'. If weight.data is null, weights are 1.
+/// Prediction and gradient are stored as S, label as L, weight as W. Points are computed in compute_type<S>.
 template <class ExecutionSpace, class S, class Loss, class L = S, class W = S>
 struct LossRows {
   using T = compute_type<S>;
@@ -80,8 +80,8 @@ struct LossRows {
   TensorView<S> gradient;
   int channels;
   Tiling tiling;
-  double factor, divisor;    ///< divisor: points and channels over all ranks, or the factor of
-  const double* weight_sum;  ///< over all ranks, where there are weights
+  double factor, divisor;    ///< the loss is multiplied by factor and divided by divisor
+  const double* weight_sum;  ///< over all ranks; with weights the loss is also divided by it, else null
   double* partial;           ///< [tile]
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -111,7 +111,7 @@ struct LossRows {
     return weight.data == nullptr ? 1.0 : static_cast<double>(weight.at(n, 0, y, x));
   }
 
-  /// Writes the gradient of one channel of a point; its share of the loss.
+  /// Writes the gradient of one channel of a point. Returns its share of the loss.
   KOKKOS_FUNCTION double channel(int n, int c, index_t y, index_t x, double scale) const {
     const T p = prediction.at(n, c, y, x), l = static_cast<T>(label.at(n, c, y, x));
     const double weight_here = weight_at(n, y, x);
@@ -119,7 +119,7 @@ struct LossRows {
     return weight_here * static_cast<double>(loss.value(p, l));
   }
 
-  /// The same of all channels of a point.
+  /// The same for all channels of a point.
   KOKKOS_FUNCTION double point(int n, index_t y, index_t x, double scale) const {
     const double weight_here = weight_at(n, y, x);
     const ChannelsAt<const S> p{&prediction.at(n, 0, y, x), prediction.channel_stride};
@@ -159,7 +159,7 @@ struct LossRows {
   }
 };
 
-/// result[0] = the least of those of the numbers that count; NaN where one is. One work item.
+/// result[0] = the least of the numbers that count, or NaN if one of these is NaN. One work item.
 struct LeastOf {
   const double* numbers;
   bool counts[most_outputs];

@@ -1,5 +1,5 @@
-// Max pooling and its adjoint, any window. Ties: the first largest in row order, as PyTorch; what padding adds is never
-// the largest.
+// Max pooling and its adjoint, for any window. Of equal points the first in row order is the largest, as in PyTorch.
+// Padding is never the largest.
 #pragma once
 
 #include "halogen/kernels/node_windows.hpp"
@@ -8,13 +8,14 @@
 namespace halogen::kernels {
 namespace detail {
 
-/// Whether `value` takes the place of the largest so far; a NaN does, as in PyTorch. Of values or vectors of them.
+/// Whether `value` replaces the largest so far. A NaN does, as in PyTorch. For values or vectors of them.
 template <class T>
 HALOGEN_FUNCTION auto exceeds(T value, T largest) {
   return (value > largest) | (value != value);
 }
 
-/// Points [x0, x0 + count) of a row inside the field, less than everything beyond its ends; `in` or `scratch`.
+/// Points [x0, x0 + count) of a row of the field. Beyond the row's ends they are -infinity, unless it is periodic.
+/// Returns the row where it is in memory, or `scratch`.
 template <class S, class T>
 const T* row_for_maxima(const ValueReader<S>& reader, const PlaneAt& plane, index_t y, index_t x0, index_t count,
                         T* scratch) {
@@ -31,7 +32,7 @@ const T* row_for_maxima(const ValueReader<S>& reader, const PlaneAt& plane, inde
 
 }  // namespace detail
 
-/// y[o] = max over the window. The reader has the window's depth: its planes are channels.
+/// y[o] = max over the window. The reader has the window's depth: the planes of a window are channels.
 template <class S>
 struct MaxPoolRows {
   using T = compute_type<S>;
@@ -67,7 +68,7 @@ struct MaxPoolRows {
     if (starts) std::fill_n(out, count, -std::numeric_limits<T>::infinity());
   }
 
-  /// One row of windows 2 wide, as many as fill vectors; returns how many.
+  /// Handles as many windows of width 2 in one row as fill whole vectors. Returns how many.
   static index_t row_of_pairs(const T* pairs, index_t count, bool first_row, T* out) {
     using V = Vector<T>;
     index_t i = 0;
@@ -97,7 +98,7 @@ struct MaxPoolRows {
   }
 };
 
-/// The gradient of input point (z, y, x) from every window that holds it and whose first largest it is.
+/// The gradient of input point (z, y, x), from every window whose first largest point it is.
 template <class S>
 struct MaxPoolBackwardRows {
   using T = compute_type<S>;
@@ -136,7 +137,8 @@ struct MaxPoolBackwardRows {
   }
 
  private:
-  /// Row `own` of windows of Rows rows of two that do not overlap across, as many as fill vectors; returns how many.
+  /// Row `own` of windows with Rows rows of two points that do not overlap across. Handles as many as fill whole
+  /// vectors and returns how many.
   template <int Rows>
   static index_t row_of_pairs(const T* rows, index_t pitch, const T* g, index_t own, index_t count, T* out) {
     using V = Vector<T>;
@@ -162,7 +164,7 @@ struct MaxPoolBackwardRows {
     return i;
   }
 
-  /// Host: the windows of one output row, as far as their largest lies in input row (own, y).
+  /// Host: adds the gradients of the windows of one output row whose largest point is in input row (own, y).
   void add_windows(const PlaneAt& own, index_t y, const PlaneAt& output, index_t oy, Interval across, index_t x0,
                    index_t count, T* out, T* scratch) const {
     const index_t tap_z = windows.tap(0, own.z, output.z), tap_y = windows.tap(1, y, oy);
@@ -172,7 +174,7 @@ struct MaxPoolBackwardRows {
     T* rows = scratch + across.size();
     gradient.load_row(output, oy, across.begin, across.size(), g);
     PlaneAt plane = output;
-    int first_row = -1;  // inside the field: where all points are alike, it has the largest
+    int first_row = -1;  // the first row inside the field: it has the largest if all points are equal
     for (int kz = 0; kz < windows.kernel(0); ++kz)
       for (int ky = 0; ky < windows.kernel(1); ++ky) {
         const int row = kz * windows.kernel(1) + ky;
@@ -203,14 +205,14 @@ struct MaxPoolBackwardRows {
     }
   }
 
-  /// Whether windows are two wide, one beside the other, with at most four rows and without padding.
+  /// Whether windows are two wide and side by side, with at most four rows and without padding.
   bool pairs() const {
     bool pairs = windows.kernel(0) <= 2 && windows.kernel(1) == 2 && windows.kernel(2) == 2 && windows.stride(2) == 2;
     for (const Window& window : windows.window) pairs = pairs && window.padding == 0 && window.dilation == 1;
     return pairs;
   }
 
-  /// Position of the first largest point, row by row, of the window whose first tap is rows[.][along].
+  /// The position, counted row by row, of the first largest point in the window whose first tap is rows[.][along].
   index_t largest(const T* rows, index_t pitch, index_t along, index_t begin, int first_row) const {
     int kx = 0;
     while (kx + 1 < windows.kernel(2) && input.frame.outside(2, begin + along + kx * windows.dilation(2))) ++kx;

@@ -1,7 +1,7 @@
-// Attention of each point to the points of its window, forward, and what backward needs of each query: Hassani et al.
-// 2023. o = sum over the window of p v, p = softmax(scale q k + bias), the bias by the distance of q from k, or none.
-// Accumulation: a product over features in their order, sums over the window in row order, in the value type of
-// computations; the largest product is subtracted first.
+// Attention of each point to the points of its window (Hassani et al. 2023), forward, and the numbers of each query
+// that backward needs. o = sum over the window of p v, where p = softmax(scale q k + bias). The bias depends on the
+// distance of q from k, or there is none. Accumulation: products over features in their order, sums over the window in
+// row order, in the type of computations. The largest product is subtracted first.
 #pragma once
 
 #include "halogen/kernels/exponential.hpp"
@@ -10,7 +10,8 @@
 
 namespace halogen::kernels {
 
-/// Products of a query with the keys of its window, with a bias. Width: points of a window in width.
+/// The products of a query with the keys of its window, with a bias. Width is the number of points of a window in
+/// width.
 template <class S, int Features, int Width, class Bias = NoBias>
 struct WindowScores {
   using T = compute_type<S>;
@@ -27,7 +28,7 @@ struct WindowScores {
   std::size_t line_bytes() const { return Scratch::bytes_of<T>(Features * windows.columns()); }
   static std::size_t own_bytes() { return Scratch::bytes_of<T>(Features * run_points); }
 
-  /// Host: scores[tap][i] of the run's points; how many taps.
+  /// Host: writes scores[tap][i] for the run's points, and returns the number of taps.
   index_t scores_of(int head, const PointRun& run, const T* query, T* scores, T* lines) const {
     const index_t step = windows.around[2].dilation;
     index_t taps = 0;
@@ -42,25 +43,27 @@ struct WindowScores {
     return taps;
   }
 
-  /// Host: scores[t][i] of a run's queries and the keys of a row, or OfKeys, of a run's keys and the queries of a row.
+  /// Host: adds the bias to scores[t][i], for a run's queries and the keys of a row. With OfKeys: for a run's keys and
+  /// the queries of a row.
   template <bool OfKeys>
   void add_bias(int head, const PointRun& run, index_t z, index_t y, T* scores) const {
     if constexpr (Bias::adds)
       for_each_distance<OfKeys>(head, run, z, y, [&](index_t at, index_t place) { scores[at] += bias.table[place]; });
   }
-  /// Host: calls f(t * run_points + i, place) with the place in the bias's table of each point and column of a run.
+  /// Host: calls f(t * run_points + i, place) for each point i of the run and each column t. `place` is the index in
+  /// the bias's table.
   template <bool OfKeys, class F>
   void for_each_distance(int head, const PointRun& run, index_t z, index_t y, F f) const {
     constexpr int sign = OfKeys ? -1 : 1;
     const index_t step = windows.around[2].dilation;
-    const index_t beside = run.shared ? sign * bias.heads : 0;  // from a point of the run to the next
+    const index_t beside = run.shared ? sign * bias.heads : 0;  // from one point of the run to the next
     for (index_t t = 0; t < run.columns.count; ++t) {
       const index_t columns = run.x - run.columns.first - t * step;
       const index_t place = bias.place(head, sign * (run.z - z), sign * (run.y - y), sign * columns);
       for (index_t i = 0; i < run.count; ++i) f(t * run_points + i, place + i * beside);
     }
   }
-  /// The product of a query and a key that is this far away, with the bias.
+  /// The product of a query and a key at this distance, plus the bias.
   KOKKOS_FUNCTION T biased(T product, int head, index_t planes, index_t rows, index_t columns) const {
     if constexpr (Bias::adds)
       return product + bias.table[bias.place(head, planes, rows, columns)];
@@ -68,7 +71,7 @@ struct WindowScores {
       return product;
   }
 
-  /// Host: scores become exponentials, of the difference to the largest of each point.
+  /// Host: scores become exponentials of their differences from the largest of each point.
   static void exponentials_of(index_t taps, index_t lanes, T* scores, T* largest, T* sum) {
     std::copy_n(scores, lanes, largest);
     for (index_t t = 1; t < taps; ++t)
@@ -86,7 +89,7 @@ struct WindowScores {
     plane.channel = head * Features;
     input.load_features(plane, y, x, scale, query);
   }
-  /// Of the query at plane, y, x and a key.
+  /// The score of the query at plane, y, x and a key.
   KOKKOS_FUNCTION T score(int head, const T (&query)[Features], const PlaneAt& plane, index_t y, index_t x,
                           index_t key_z, index_t key_y, index_t key_x) const {
     const PlaneAt key{plane.sample, key_channel(head), key_z};
@@ -95,7 +98,7 @@ struct WindowScores {
   }
 };
 
-/// A head of the output.
+/// Computes one head of the output.
 template <class S, int Features, int Width, class Bias = NoBias>
 struct NeighborhoodAttentionOf {
   using Scores = WindowScores<S, Features, Width, Bias>;
@@ -135,7 +138,7 @@ struct NeighborhoodAttentionOf {
       for (index_t i = 0; i < run.count; ++i) out[f * run_points + i] /= sum[i];
   }
 
-  /// The largest product so far is subtracted, and what was summed before is multiplied where a larger one comes.
+  /// Subtracts the largest product so far. When a larger one comes, the older sums are multiplied by a factor.
   KOKKOS_FUNCTION void point(int head, PlaneAt plane, index_t y, index_t x, T (&out)[values]) const {
     T query[Features], largest = 0, sum = 0;
     scores.load_query(head, plane, y, x, query);
@@ -159,16 +162,16 @@ struct NeighborhoodAttentionOf {
   }
 };
 
-/// What backward reads of each query and head, at the query and at all keys that it sees: the logarithm l of the sum of
-/// exp(scale q k + bias), as a stored number and what that rounds away, so that bfloat16 loses nothing of it; and the
-/// sum over features of o times its gradient.
+/// What backward reads of each query and head, at the query and at all keys that it sees. The first is the logarithm l
+/// of the sum of exp(scale q k + bias). It takes two numbers: the stored (rounded) value, and the rest that rounding
+/// removed, so that bfloat16 loses nothing of it. The third number is the sum over features of o times its gradient.
 template <class S, int Features, int Width, class Bias = NoBias>
 struct NeighborhoodSums {
   using Scores = WindowScores<S, Features, Width, Bias>;
   using T = compute_type<S>;
   static constexpr int values = 3;
   Scores scores;
-  StoredRows<S> gradient, result;  ///< of o, and o
+  StoredRows<S> gradient, result;  ///< gradient of o, and o
 
   KOKKOS_FUNCTION int groups() const { return scores.windows.heads; }
   KOKKOS_FUNCTION int channel(int head, int v) const { return values * head + v; }

@@ -1,9 +1,9 @@
-// Gradients of attention to a neighbourhood. Each point gathers: what it is owed as a query from the keys of its
-// window, and as a key and a value from the queries that see it. No sum over ranks.
+// Gradients of attention to a neighbourhood. Each point gathers: as a query, from the keys of its window; as a key and
+// a value, from the queries that see it. There is no sum over ranks.
 //   p = exp(scale q k + bias - l), s = p (g v - d), l and d of NeighborhoodSums, g the gradient of the output
-//   dq = scale sum of s k    over the window;    dk = scale sum of s q,  dv = sum of p g    over who sees the point
-//   of the bias: sum of s    over all queries and keys that are as far apart (NeighborhoodBiasSums)
-// Accumulation: over the points in row order, in the value type of computations.
+//   dq = scale sum of s k    over the window;    dk = scale sum of s q,  dv = sum of p g    over queries that see it
+//   of the bias: sum of s    over all queries and keys at the same distance (NeighborhoodBiasSums)
+// Accumulation: over the points in row order, in the type of computations.
 #pragma once
 
 #include "halogen/kernels/neighborhood_attention.hpp"
@@ -15,11 +15,11 @@ struct NeighborhoodGradients {
   using Scores = WindowScores<S, Features, Width, Bias>;
   using T = compute_type<S>;
   using Rows = FeatureRows<T, Features>;
-  static constexpr int values = 2 * Features;  ///< of a key: its own and its value's gradient
+  static constexpr int values = 2 * Features;  ///< for a key: its own gradient and that of its value
   Scores scores;
   StoredRows<S> gradient;  ///< of o
   StoredRows<S> sums;      ///< as NeighborhoodSums wrote them
-  int first = 0;           ///< channel of query, key and value that the output begins with
+  int first = 0;           ///< the first of the channels of query, key and value that the output has
 
   /// Queries by head, then keys by head.
   KOKKOS_FUNCTION int groups() const { return 2 * scores.windows.heads; }
@@ -109,7 +109,7 @@ struct NeighborhoodGradients {
     });
   }
 
-  /// Device: what a query's s is made of.
+  /// Device: the numbers of a query from which its s is computed.
   struct Query {
     T query[Features], gradient[Features], logarithm, product;
   };
@@ -121,7 +121,7 @@ struct NeighborhoodGradients {
     own.logarithm = logarithm_at(plane, head, y, x), own.product = product_at(plane, head, y, x);
     return own;
   }
-  /// Device: s of a query at plane, y, x and a key that it sees.
+  /// Device: s of the query at plane, y, x and a key that it sees.
   KOKKOS_FUNCTION T slope(int head, const Query& own, const PlaneAt& plane, index_t y, index_t x, index_t key_z,
                           index_t key_y, index_t key_x) const {
     const PlaneAt value{plane.sample, scores.value_channel(head), key_z};
@@ -161,13 +161,15 @@ struct NeighborhoodGradients {
     });
   }
 
-  /// Host: l and d of the queries in the columns. A query or gradient that is not finite leaves no finite l or d.
+  /// Host: whether l and d of the queries in the columns are finite. They are not if a query or a gradient is not
+  /// finite.
   static bool sums_are_finite(const PointRun& run, const Parts& at) {
     T zero = 0;
     for (index_t t = 0; t < run.columns.count; ++t) zero += at.logarithm[t] * T(0) + at.product[t] * T(0);
     return zero == T(0);
   }
-  /// Host: add_rows of both without those that a point does not see, whose NaN times 0 would reach it.
+  /// Host: add_rows for both sums, but only of the queries that see a point. The others count 0, but 0 times their NaN
+  /// would be NaN.
   void add_seen(const PointRun& run, const Parts& at, const Rows& queries, const Rows& gradients, T* out) const {
     for (index_t i = 0; i < run.count; ++i) {
       const SpacedPoints own = scores.windows.template seen<true>(2, run.x + i);
@@ -179,8 +181,8 @@ struct NeighborhoodGradients {
     }
   }
 
-  /// Host: of a row of queries s in place of scale q k, and p in place of g v. Queries that do not see a point of the
-  /// run, where its points share them, count 0.
+  /// Host: for a row of queries, writes s in place of scale q k, and p in place of g v. If the points of the run share
+  /// the queries, a query that does not see a point counts 0.
   template <bool Shared>
   void slopes_of(const PointRun& run, index_t step, const Parts& at) const {
     for (index_t t = 0; t < run.columns.count; ++t)

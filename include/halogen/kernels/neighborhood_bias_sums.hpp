@@ -1,13 +1,14 @@
-// The gradient of a bias that attention to a neighbourhood adds: for each head and distance, the sum of s over all
-// queries of the launch and the keys that are this far away. s: kernels/neighborhood_attention_backward.hpp.
-// Accumulation: in double, tiles of a block in their order, queries in row order; on a device by lanes.
+// The gradient of a bias that attention to a neighbourhood adds. For each head and distance, it is the sum of s over
+// all queries of the launch and the keys at this distance. s: kernels/neighborhood_attention_backward.hpp.
+// Accumulation: in double, over the tiles of a block in their order and over queries in row order; on a device, by
+// lanes.
 #pragma once
 
 #include "halogen/kernels/neighborhood_attention_backward.hpp"
 
 namespace halogen::kernels {
 
-/// Partial results [block][distance][head]. Gradients: a NeighborhoodGradients with a RelativeBias.
+/// Partial results: [block][distance][head]. Gradients is a NeighborhoodGradients with a RelativeBias.
 template <class ExecutionSpace, class S, class Gradients>
 struct NeighborhoodBiasSums {
   using T = compute_type<S>;
@@ -59,7 +60,7 @@ struct NeighborhoodBiasSums {
     }
   }
 
-  /// A warp sums one number of the table, its lanes the queries of a row.
+  /// Each warp sums one number of the table. Its lanes are the queries of a row.
   KOKKOS_FUNCTION void run_on_device(const Team& team, int block, double* sums) const {
     const auto& bias = gradients.scores.bias;
     const Interval tiles = tiling.of_block(block, blocks);

@@ -1,5 +1,5 @@
-// What forward and backward of attention to a neighbourhood share: which points see which, rows of features, products
-// of them, and the functor that drives a computation over the tiles of its output.
+// What forward and backward of attention to a neighbourhood share: which points see which, rows of features and their
+// products, and the functor that runs a computation over the tiles of its output.
 #pragma once
 
 #include <algorithm>
@@ -9,25 +9,26 @@
 
 namespace halogen::kernels {
 
-/// Points of a row that the host computes at once, and how far apart their rows lie in scratch.
+/// The most points of a row that the host computes at once, and the distance of their rows in scratch.
 inline constexpr index_t run_points = 64;
 
-/// Points [x, x + count) of a row, at most run_points. `columns`: what the first of them sees in the row's dimension,
-/// and the others as far beside them; or, `shared`, what all of them see, or the hull of it. Rows of scratch hold
-/// `lanes` numbers, those beyond `count` for nothing.
+/// Points [x, x + count) of a row, at most run_points. `columns` are what the first point sees in the row's dimension.
+/// The other points see as many columns, each moved by its distance from the first point. If `shared`, all points see
+/// the same columns, or `columns` is the hull of what they see. Rows of scratch have `lanes` numbers; those from
+/// `count` on are not used.
 struct PointRun {
   int sample = 0;
   index_t z = 0, y = 0, x = 0, count = 0, lanes = 0;
   SpacedPoints columns;
   bool shared = false;
-  bool hides = false;  ///< shared, and some see a part of the columns
+  bool hides = false;  ///< shared, and some points see only a part of the columns
 
-  /// Columns from the first that they see to the last.
+  /// The number of columns from the first to the last that the points see.
   index_t width(index_t step) const { return (columns.count - 1) * step + (shared ? 1 : count); }
 };
 
-/// Channels of a stored tensor as it was written, in the margins too. A neighbourhood never leaves the field, or its
-/// images stand in the margin.
+/// Channels of a stored tensor as they were written, including the margins. A neighbourhood never leaves the field, or
+/// its periodic images are in the margin.
 template <class S>
 struct StoredRows {
   using T = compute_type<S>;
@@ -35,7 +36,7 @@ struct StoredRows {
 
   KOKKOS_FUNCTION T at(const PlaneAt& plane, index_t y, index_t x) const { return T(tensor.at(plane, y, x)); }
 
-  /// Host: points [x, x + count) where they stand, null where they are of another type.
+  /// Host: points [x, x + count) in memory; null if they are stored in another type.
   const T* standing_row(const PlaneAt& plane, index_t y, index_t x, index_t) const {
     if constexpr (std::is_same_v<S, T>)
       return &tensor.at(plane, y, x);
@@ -46,14 +47,14 @@ struct StoredRows {
     detail::copy_row(&tensor.at(plane, y, x), count, to);
   }
 
-  /// The features of a head, from the plane's channel on: to[f] = scale times them.
+  /// to[f] = scale times feature f of a head. The plane's channel is the first feature.
   template <int Features>
   KOKKOS_FUNCTION void load_features(const PlaneAt& plane, index_t y, index_t x, T scale, T (&to)[Features]) const {
     const S* from = &tensor.at(plane, y, x);
     HALOGEN_DEVICE_UNROLL
     for (int f = 0; f < Features; ++f) to[f] = scale * T(from[f * tensor.channel_stride]);
   }
-  /// The sum over features of own times them.
+  /// The sum over features of own[f] times feature f.
   template <int Features>
   KOKKOS_FUNCTION T product(const T (&own)[Features], const PlaneAt& plane, index_t y, index_t x) const {
     const S* with = &tensor.at(plane, y, x);
@@ -62,7 +63,7 @@ struct StoredRows {
     for (int f = 0; f < Features; ++f) sum += own[f] * T(with[f * tensor.channel_stride]);
     return sum;
   }
-  /// to[f] += weight times them.
+  /// to[f] += weight times feature f.
   template <int Features>
   KOKKOS_FUNCTION void add_to(T weight, const PlaneAt& plane, index_t y, index_t x, T (&to)[Features]) const {
     const S* from = &tensor.at(plane, y, x);
@@ -71,20 +72,21 @@ struct StoredRows {
   }
 };
 
-/// Who sees whom in depth, height and width, and by which channels: query, key and value of each head in this order.
+/// Which points see which in depth, height and width, and their channels: query, key and value, each with its heads.
 struct HeadWindows {
   Neighborhood around[spatial_dimensions];
-  DepthWindow planes;           ///< that the launch computes, counted as samples
-  int heads = 1, channels = 1;  ///< channels: of all heads of one of the three
+  DepthWindow planes;           ///< the planes that the launch computes, counted as samples
+  int heads = 1, channels = 1;  ///< channels: of all heads of a query, key or value
 
-  /// What the points see, or, of keys, who sees them.
+  /// What a point sees or, OfKeys, which points see it.
   template <bool OfKeys>
   KOKKOS_FUNCTION SpacedPoints seen(int d, index_t point) const {
     return OfKeys ? around[d].queries_of(point) : around[d].keys_of(point);
   }
 
-  /// Host: the points from x on, below `end`, that are computed at once: whose windows lie about them as that of x, or,
-  /// if these are more, those that share its window; of keys near an end, those whose queries end there.
+  /// Host: the points from x on, below `end`, that are computed at once. They are the points whose windows have the
+  /// same position relative to them as that of x or, if these are more, the points that share its window. For keys near
+  /// an end, they are the keys whose queries end there.
   template <bool OfKeys, class T>
   PointRun run_from(index_t x, index_t end) const {
     PointRun run;
@@ -109,7 +111,7 @@ struct HeadWindows {
     return run;
   }
 
-  /// Calls f(z, y) for the rows that hold what points of a row see.
+  /// Calls f(z, y) for the rows that have what the points of a row see.
   template <bool OfKeys, class F>
   KOKKOS_FUNCTION void for_each_row(index_t z, index_t y, F f) const {
     const SpacedPoints planes = seen<OfKeys>(0, z), rows = seen<OfKeys>(1, y);
@@ -126,13 +128,13 @@ struct HeadWindows {
     });
   }
 
-  /// Host: most points of a row that a run sees, from the first to the last, and most that one point sees.
+  /// Host: the most columns of a row that a run sees, from the first to the last, and the most that one point sees.
   index_t columns() const { return run_points + 2 * index_t{around[2].kernel} * around[2].dilation; }
   index_t most_seen() const { return 2 * index_t{around[2].kernel}; }
   index_t window_points() const { return index_t{around[0].kernel} * around[1].kernel * around[2].kernel; }
 
  private:
-  /// Whether who sees the key depends on where the row ends, and is a number of columns side by side.
+  /// Whether the end of the row decides which queries see the key, and these are columns side by side.
   bool is_near_end(index_t x) const {
     const Neighborhood& row = around[2];
     return row.dilation == 1 && !row.causal && !row.periodic && !row.divided &&
@@ -140,12 +142,13 @@ struct HeadWindows {
   }
 };
 
-/// Host: rows of the features of a head, where they stand or in scratch.
+/// Host: rows of the features of a head, in their own memory or in scratch.
 template <class T, int Features>
 struct FeatureRows {
   const T* row[Features];
 
-  /// Points [x, x + count) of channels from the plane's on; lines: Features times `pitch` numbers.
+  /// Points [x, x + count) of Features channels, beginning with the plane's. `lines` has Features times `pitch`
+  /// numbers.
   template <class S>
   void load(const StoredRows<S>& reader, PlaneAt plane, index_t y, index_t x, index_t count, T* lines, index_t pitch) {
     for (int f = 0; f < Features; ++f, ++plane.channel) {
@@ -159,7 +162,7 @@ struct FeatureRows {
 
 namespace detail {
 
-/// Points [i, i + lanes) of a row, or one of them in all lanes.
+/// Points [i, i + lanes) of a row or, if Shared, one point in all lanes.
 template <bool Shared, class V, class T>
 V load_seen(const T* row, index_t i) {
   if constexpr (Shared)
@@ -233,7 +236,7 @@ void add_features(const T* weights, const FeatureRows<T, Features>& seen, index_
     for (int f = 0; f < Features; ++f) store(to + f * run_points + lanes - vector, load<Vector<T>>(last + f * vector));
 }
 
-/// Calls f<Taps>(tap) until `taps` are done: Width of them at once where so many are left.
+/// Calls f<Taps>(tap) until `taps` are done, with Width taps at once as long as so many are left.
 template <int Width, class F>
 void each_taps(index_t taps, F f) {
   index_t t = 0;
@@ -243,8 +246,8 @@ void each_taps(index_t taps, F f) {
 
 }  // namespace detail
 
-/// Host: to[t][i] = the sum over features of own[f][i] * seen[f][i + t * step], for all columns t of a run; seen[f][t *
-/// step] where they are shared.
+/// Host: to[t][i] = the sum over features of own[f][i] * seen[f][i + t * step], for all columns t of a run. If the
+/// columns are shared, it reads seen[f][t * step].
 template <int Width, int Features, class T>
 void multiply_rows(const PointRun& run, index_t step, const T* own, const FeatureRows<T, Features>& seen, T* to) {
   detail::each_taps<Width>(run.columns.count, [&]<int Taps>(index_t t) {
@@ -255,7 +258,8 @@ void multiply_rows(const PointRun& run, index_t step, const T* own, const Featur
   });
 }
 
-/// Host: to[f][i] += weights[t][i] * seen[f][i + t * step], or seen[f][t * step], columns in their order.
+/// Host: to[f][i] += weights[t][i] * seen[f][i + t * step], or seen[f][t * step] if shared. Columns are added in their
+/// order.
 template <int Width, int Features, class T>
 void add_rows(const PointRun& run, index_t step, const T* weights, const FeatureRows<T, Features>& seen, T* to) {
   detail::each_taps<Width>(run.columns.count, [&]<int Taps>(index_t t) {
@@ -266,7 +270,7 @@ void add_rows(const PointRun& run, index_t step, const T* weights, const Feature
   });
 }
 
-/// Host: rows of a head at the run's own points, multiplied by `scale`, into [Features][run_points].
+/// Host: rows of a head at the run's own points, multiplied by `scale`, to [Features][run_points].
 template <int Features, class T, class S>
 void load_own(const StoredRows<S>& reader, const PointRun& run, int channel, T scale, T* to) {
   for (int f = 0; f < Features; ++f) {
@@ -277,9 +281,10 @@ void load_own(const StoredRows<S>& reader, const PointRun& run, int channel, T s
   }
 }
 
-/// Drives a computation over groups of channels, a head's for one. Compute has
-///   static constexpr int values                                   of a point and group
-///   int groups, channel(group, value)                             the output's channel; negative or too large: none
+/// Runs a computation over groups of channels, for example those of a head. Compute has
+///
+///   static constexpr int values                                   how many numbers a point has in a group
+///   int groups, channel(group, value)                             the output's channel; none if negative or too large
 ///   HeadWindows windows()
 ///   host: run_from(group, x, end); piece(group, run, T* [values][run_points], Scratch); scratch_bytes()
 ///   device: point(group, PlaneAt, y, x, T (&)[values])

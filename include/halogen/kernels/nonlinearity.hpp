@@ -1,4 +1,4 @@
-// Activation functions and their adjoints: of a point anywhere, of rows on the host, a vector at a time.
+// Activation functions and their adjoints: for a point on host or device, and for rows on the host, a vector at a time.
 #pragma once
 
 #include "halogen/core/nonlinearity.hpp"
@@ -18,9 +18,9 @@ KOKKOS_FORCEINLINE_FUNCTION V exponential_minus_one_anywhere(V x) {
   KOKKOS_IF_ON_DEVICE((return Kokkos::expm1(x);))
 }
 
-/// The normal distribution function, Phi(x), and its density's e^(-x^2 / 2). With z = |x|, Phi(-z) = e^(-z^2 / 2) R(z),
-/// R a polynomial of (z - 4) / (z + 4), from the lowest power on: the Chebyshev interpolant of
-/// erfc(z / sqrt(2)) e^(z^2 / 2) / 2, off by less than 4e-9 (float) and 4e-17 (double) of Phi.
+/// The normal distribution function Phi(x), and e^(-x^2 / 2) of its density. With z = |x|, Phi(-z) = e^(-z^2 / 2) R(z).
+/// R is a polynomial of (z - 4) / (z + 4), lowest power first. It is the Chebyshev interpolant of erfc(z / sqrt(2))
+/// e^(z^2 / 2) / 2. Phi is off by less than 4e-9 (float) and 4e-17 (double).
 template <class T>
 struct NormalOf;
 template <>
@@ -66,21 +66,21 @@ KOKKOS_FORCEINLINE_FUNCTION V logistic(V x) {
   return T(1) / (T(1) + exponential_anywhere<T>(-x));
 }
 
-/// Through e^(-2 |x|) - 1, which neither overflows nor cancels.
+/// Computed from e^(-2 |x|) - 1, which does not overflow and loses no digits.
 template <class T, class V>
 KOKKOS_FORCEINLINE_FUNCTION V hyperbolic_tangent(V x) {
   const V t = exponential_minus_one_anywhere<T>(T(-2) * (x < T(0) ? -x : x));
-  const V magnitude = (V{} - t) / (T(2) + t);  // -t would be -0 of 0
+  const V magnitude = (V{} - t) / (T(2) + t);  // a minus sign would turn 0 into -0
   return x < T(0) ? -magnitude : magnitude;
 }
 
 using NonlinearityKind = Nonlinearity::Kind;
 
-/// f(x); V is T or a vector of it.
+/// f(x). V is T or a vector of T.
 template <NonlinearityKind Kind, class T, class V>
 KOKKOS_FORCEINLINE_FUNCTION V value_of(V x, [[maybe_unused]] T parameter) {
   if constexpr (Kind == NonlinearityKind::relu)
-    return x < T(0) ? V{} : x;  // a NaN stays one
+    return x < T(0) ? V{} : x;  // a NaN stays a NaN
   else if constexpr (Kind == NonlinearityKind::leaky_relu)
     return x > T(0) ? x : parameter * x;
   else if constexpr (Kind == NonlinearityKind::elu)
@@ -126,7 +126,7 @@ KOKKOS_FORCEINLINE_FUNCTION V adjoint_of(V g, V x, [[maybe_unused]] T parameter)
   }
 }
 
-/// f.template operator()<Kind>() for the kind that only the run knows.
+/// Calls f.template operator()<Kind>() for the kind, which is only known at run time.
 template <class F>
 KOKKOS_FORCEINLINE_FUNCTION auto with_kind(NonlinearityKind kind, F f) {
   using K = NonlinearityKind;
@@ -150,8 +150,8 @@ KOKKOS_FORCEINLINE_FUNCTION auto with_kind(NonlinearityKind kind, F f) {
   }
 }
 
-// On the host every point is computed in a vector, the last ones of a row in one that is not full: on any mesh the same
-// bits. nvcc's front end does not choose between vectors.
+// On the host every point is computed in a vector; the last points of a row are in a vector that is not full. So the
+// bits are the same on any mesh. nvcc's front end cannot choose between vectors.
 #if defined(__CUDACC__)
 template <class T>
 using Points = T;
@@ -162,7 +162,7 @@ using Points = Vector<T>;
 template <class T>
 inline constexpr index_t points_at_once = sizeof(Points<T>) / sizeof(T);
 
-/// A row's last points, fewer than a vector holds; zeros fill it up.
+/// The last points of a row, fewer than a vector has, followed by zeros.
 template <class T, class From>
 Points<T> load_last(const From* from, index_t count) {
   T points[points_at_once<T>] = {};
@@ -170,7 +170,7 @@ Points<T> load_last(const From* from, index_t count) {
   return load<Points<T>>(points);
 }
 
-/// to = f of the points of the rows `from`, a vector of each at a time; `to` may be one of them.
+/// to = f of the points of the rows `from`, a vector of each at a time. `to` may be one of these rows.
 template <class T, class To, class F, class... From>
 void over_points(index_t count, To* to, F f, const From*... from) {
   using V = Points<T>;
@@ -184,10 +184,10 @@ void over_points(index_t count, To* to, F f, const From*... from) {
 
 }  // namespace detail
 
-/// Whether a function is none but ReLU, which kernels clip by as they go.
+/// Whether a function is none or ReLU. Kernels apply these while they compute.
 HALOGEN_FUNCTION constexpr bool only_clips(Nonlinearity function) { return function.kind <= Nonlinearity::Kind::relu; }
 
-/// f(x) of a row, in place.
+/// Replaces a row by f(x).
 template <class T>
 [[gnu::noinline]] void activate_row(const Nonlinearity& function, index_t count, T* row) {
   const T parameter = static_cast<T>(function.parameter);
@@ -197,7 +197,7 @@ template <class T>
   });
 }
 
-/// to = f'(scale value + shift) gradient of a row; `to` may be the gradient's.
+/// to = f'(scale value + shift) gradient for a row. `to` may be the row of the gradient.
 template <class T, class From, class Value, class To>
 [[gnu::noinline]] void pass_back_row(const Nonlinearity& function, const From* gradient, const Value* value, T scale,
                                      T shift, index_t count, To* to) {
@@ -212,8 +212,8 @@ template <class T, class From, class Value, class To>
 
 namespace detail {
 
-// Of a point. Kinds beyond ReLU are a call, by values: kernels keep their registers for what they compute, and their
-// arguments where they are.
+// For a point. Functions other than ReLU are a call that takes values, so that kernels keep their registers for what
+// they compute and their own arguments where they are.
 template <class T>
 [[gnu::noinline]] HALOGEN_FUNCTION T activated_otherwise(T x, NonlinearityKind kind, T parameter) {
   KOKKOS_IF_ON_HOST((activate_row<T>({kind, static_cast<double>(parameter)}, 1, &x); return x;))
@@ -229,14 +229,14 @@ template <class T>
 
 }  // namespace detail
 
-/// f(x) of a point.
+/// f(x) of one point.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T activated(T x, Nonlinearity function) {
   if (only_clips(function)) return function && x < T(0) ? T(0) : x;
   return detail::activated_otherwise(x, function.kind, static_cast<T>(function.parameter));
 }
 
-/// f'(x) g of a point.
+/// f'(x) g of one point.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T passed_back(T g, T x, Nonlinearity function) {
   if (only_clips(function)) return function && x <= T(0) ? T(0) : g;

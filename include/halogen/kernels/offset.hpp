@@ -1,11 +1,12 @@
-// Points that lie elsewhere: y[o] = x[o + offset].
+// Points moved by an offset: y[o] = x[o + offset].
 #pragma once
 
 #include "halogen/kernels/row_kernels.hpp"
 
 namespace halogen::kernels {
 
-/// Depth, height and width of the offsets. Beyond the reader's field it reads 0, or images where that is periodic.
+/// The offsets are in depth, height and width. Beyond the reader's field it reads 0, or periodic images if the field is
+/// periodic.
 template <class S, class Reader>
 struct OffsetRows {
   using T = compute_type<S>;
@@ -22,7 +23,7 @@ struct OffsetRows {
     return input.at(plane(n, c), y + offset[1], x + offset[2]);
   }
 
-  /// The plane that it reads.
+  /// The plane that is read.
   HALOGEN_FUNCTION PlaneAt plane(int n, int c) const {
     PlaneAt at = depth.input(n, first + c);
     at.z += offset[0];
@@ -30,7 +31,7 @@ struct OffsetRows {
   }
 };
 
-/// The same with a value of its own beyond the field.
+/// The same, but with a given value beyond the field.
 template <class S>
 struct ConstantPadRows {
   using T = compute_type<S>;

@@ -1,4 +1,4 @@
-// Optimisers on flat arrays, one launch for all parameters: what a step makes of a value, its gradient and its moments.
+// Optimisers on flat arrays, one launch for all parameters. A step takes a value, its gradient and its moments.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -12,26 +12,26 @@
 
 namespace halogen::kernels {
 
-/// Groups of parameters, each with its own share of learning rate and weight decay.
+/// Groups of parameters. Each multiplies the learning rate and the weight decay by factors of its own.
 inline constexpr int most_groups = 8;
 struct GroupFactors {
   int groups = 1;
   double rate[most_groups] = {1, 1, 1, 1, 1, 1, 1, 1}, decay[most_groups] = {1, 1, 1, 1, 1, 1, 1, 1};
 };
 
-/// What changes from step to step; on the device, so that a step's launches are the same each time.
+/// What changes from step to step. It is on the device, so that the launches of a step are the same each time.
 template <class T>
 struct OptimizerSchedule {
-  index_t t;                ///< steps so far
+  index_t t;                ///< how many steps were taken
   double lr;                ///< before the schedule
-  T rate[most_groups];      ///< by which the rule's step is multiplied
-  T decay[most_groups];     ///< as the rule has it
-  T correction, deviation;  ///< the rule's own
-  T clip;                   ///< of the gradient, at most 1
-  int is_updating;          ///< not where the loss has no weight, and so no gradient
+  T rate[most_groups];      ///< the factor of the rule's step
+  T decay[most_groups];     ///< as the rule computes it
+  T correction, deviation;  ///< numbers of the rule
+  T clip;                   ///< factor of the gradient, at most 1
+  int is_updating;          ///< 0 if the loss has no weight, and so no gradient
 };
 
-/// Sets the learning rate and the steps so far, where they are not negative. One work item.
+/// Sets the learning rate and the number of steps, unless they are negative. One work item.
 template <class T>
 struct OptimizerSet {
   OptimizerSchedule<T>* schedule;
@@ -44,7 +44,7 @@ struct OptimizerSet {
   }
 };
 
-/// To the next step. One work item.
+/// Goes to the next step. One work item.
 template <class T, class Rule>
 struct OptimizerAdvance {
   OptimizerSchedule<T>* schedule;
@@ -52,8 +52,8 @@ struct OptimizerAdvance {
   RateSchedule rates;
   GroupFactors factors;
   double weight_decay;
-  const double* loss_weight;      ///< null: none
-  const double* gradient_square;  ///< of its norm; null: it is not clipped
+  const double* loss_weight;      ///< null: the loss has no weights
+  const double* gradient_square;  ///< of the gradient's norm; null: the gradient is not clipped
   double max_norm;
 
   KOKKOS_FUNCTION void operator()(const index_t) const {
@@ -68,19 +68,20 @@ struct OptimizerAdvance {
     schedule->correction = static_cast<T>(rule.correction(t));
     if constexpr (requires { rule.deviation(t); }) schedule->deviation = static_cast<T>(rule.deviation(t));
     const double most = gradient_square == nullptr ? 1 : max_norm / (Kokkos::sqrt(*gradient_square) + 1e-6);
-    schedule->clip = static_cast<T>(most >= 1 ? 1 : most);  // of NaN NaN, as PyTorch's
+    schedule->clip = static_cast<T>(most >= 1 ? 1 : most);  // NaN gives NaN, as in PyTorch
   }
 };
 
-/// What a rule is told of a value, or on the host of a vector of them: its moments, and the numbers of its group.
+/// What a rule knows about a value (on the host also about a vector of values): its moments, and the numbers of its
+/// group.
 template <class T, class V = T>
 struct ValueState {
-  V* first;   ///< null where the rule has no moments
-  V* second;  ///< null where it has one
+  V* first;   ///< null if the rule has no moments
+  V* second;  ///< null if the rule has one moment
   T rate, decay, correction, deviation;
 };
 
-/// torch.optim.AdamW, or where decay is `coupled` torch.optim.Adam.
+/// torch.optim.AdamW. If decay is `coupled`, torch.optim.Adam.
 template <class T>
 struct AdamRule {
   double beta1, beta2_;
@@ -114,12 +115,12 @@ struct AdamRule {
 /// torch.optim.SGD.
 template <class T>
 struct MomentumRule {
-  T momentum, fresh;  ///< fresh: 1 - dampening
+  T momentum, fresh;  ///< 1 - dampening
   bool nesterov;
 
   KOKKOS_FUNCTION double rate(double lr, double) const { return lr; }
   KOKKOS_FUNCTION double decay(double, double weight_decay) const { return weight_decay; }
-  /// Whether the buffer is there already.
+  /// Whether there is a buffer already.
   KOKKOS_FUNCTION double correction(double t) const { return t > 1 ? 1 : 0; }
 
   template <class V>
@@ -149,7 +150,7 @@ struct LionRule {
   }
 };
 
-/// One step of all values. With `direction` the step is not taken, but written there, for a rule that scales it by
+/// One step of all values. If `direction` is set, the step is not taken but written there, for a rule that scales it by
 /// norms (LAMB).
 template <class T, class Rule>
 struct OptimizerStep {
@@ -159,15 +160,16 @@ struct OptimizerStep {
   T* second;
   const OptimizerSchedule<T>* schedule;
   Rule rule;
-  const unsigned short* tensor = nullptr;   ///< of each value; null: there is one group
-  const unsigned char* group_of = nullptr;  ///< of each tensor
-  T max_value = 0;                          ///< of a gradient's components; 0: any
+  const unsigned short* tensor = nullptr;   ///< the tensor of each value; null: there is one group
+  const unsigned char* group_of = nullptr;  ///< the group of each tensor
+  T max_value = 0;                          ///< limit for each component of the gradient; 0: no limit
   T* average = nullptr;                     ///< moving average of the values
-  T renewed = 0;                            ///< share of the new values in it
+  T renewed = 0;                            ///< weight of the new values in it
   T* direction = nullptr;
-  index_t count = 0;  ///< of values
+  index_t count = 0;  ///< number of values
 
-  /// A work item: neighbouring device threads compute neighbouring values, a host thread a block of them by vectors.
+  /// Neighbouring threads of a device compute neighbouring values. A thread of the host computes a block of values, by
+  /// vectors.
   static constexpr index_t values_of_item = device::runs_on<Kokkos::DefaultExecutionSpace> ? 1 : 4096;
   index_t items() const { return ceil_div(count, values_of_item); }
 
@@ -192,7 +194,7 @@ struct OptimizerStep {
             schedule->deviation};
   }
 
-  /// Host: values [begin, end), those of one group after the other.
+  /// Host: values [begin, end), in runs of one group each.
   void block(index_t begin, index_t end) const {
     while (begin < end) {
       const int group = tensor == nullptr ? 0 : group_of[tensor[begin]];
@@ -231,7 +233,7 @@ struct OptimizerStep {
     using V = Vector<T>;
     if constexpr (std::is_invocable_v<const Rule&, V, V, const ValueState<T, V>&>)
       for_each_vector<T>(end - begin, update);
-    else  // a rule of numbers
+    else  // a rule of single numbers
       for (index_t at = 0; at < end - begin; ++at) update.template operator()<T>(at);
   }
 

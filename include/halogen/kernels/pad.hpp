@@ -1,13 +1,13 @@
-// Adjoint of a pad that reflects, replicates or goes on: each point adds its images beyond the ends to its own
-// gradient.
+// Adjoint of a pad that reflects, replicates or repeats. Each point adds the gradients of its images beyond the ends to
+// its own gradient.
 #pragma once
 
 #include "halogen/kernels/row_kernels.hpp"
 
 namespace halogen::kernels {
 
-/// Accumulation: planes, rows and columns alike the point itself first, then its images before the field, then those
-/// behind it.
+/// Accumulation, for planes, rows and columns: first the point itself, then its images before the field, then those
+/// after it.
 template <class S>
 struct PadBackwardRows {
   using T = compute_type<S>;
@@ -23,7 +23,7 @@ struct PadBackwardRows {
       for_each_vector<T>(count,
                          [&]<class V>(index_t i) { store<V>(out + i, load<V>(out + i) + load<V>(scratch + i)); });
       if (!map[2].pads()) return;
-      const index_t most = std::max(map[2].before(), map[2].after());  // from here on, images of either end
+      const index_t most = std::max(map[2].before(), map[2].after());  // how far from an end points may have images
       const index_t near = most + 1, far = std::max(near, map[2].from - most - 1);
       const auto images = [&](index_t begin, index_t end) {
         for (index_t x = std::max(begin, x0); x < std::min(end, x0 + count); ++x)
@@ -43,7 +43,7 @@ struct PadBackwardRows {
   }
 
  private:
-  /// f(position) for the padded positions of point i's images.
+  /// Calls f(position) for the padded positions of point i's images.
   template <class F>
   KOKKOS_FUNCTION static void each_image(const Resample& map, index_t i, F f) {
     if (!map.pads()) return;
@@ -51,7 +51,7 @@ struct PadBackwardRows {
     for (index_t at = images.low.begin; at < images.low.end; ++at) f(at);
     for (index_t at = images.high.begin; at < images.high.end; ++at) f(at);
   }
-  /// The same, its own position first.
+  /// The same, and for its own position first.
   template <class F>
   KOKKOS_FUNCTION static void each_position(const Resample& map, index_t i, F f) {
     f(i + map.before());
@@ -67,7 +67,7 @@ struct PadBackwardRows {
     });
   }
 
-  /// The sum so far and the images of column x.
+  /// The sum so far plus the images of column x.
   KOKKOS_FUNCTION T with_images(const PlaneAt& plane, index_t y, index_t x, T sum) const {
     each_image(map[2], x, [&](index_t at) { sum += padded.at(plane, y, at); });
     return sum;

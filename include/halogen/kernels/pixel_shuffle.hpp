@@ -1,11 +1,11 @@
-// Channels to points and back: the R x R points of a coarse point are channels.
+// Channels to points and back: the R x R fine points of a coarse point are channels.
 #pragma once
 
 #include "halogen/kernels/row_kernels.hpp"
 
 namespace halogen::kernels {
 
-/// Where point (i, j) of R x R in channel c lies among the channels of a coarse point.
+/// The number of the channel of a coarse point that holds point (i, j) of R x R in channel c.
 template <int R>
 struct ChannelsOutside {  ///< a channel's points side by side, row by row
   KOKKOS_FUNCTION int channel(int c, index_t i, index_t j) const {
@@ -49,7 +49,7 @@ struct ChannelsToPoints {
   }
 };
 
-/// The inverse, and its adjoint.
+/// The inverse of ChannelsToPoints. It is also the adjoint.
 template <class S, int R, class Order, class Reader>
 struct PointsToChannels {
   using T = compute_type<S>;

@@ -8,8 +8,9 @@
 
 namespace halogen::kernels {
 
-/// points_at_once where all of so many channels lie in scratch: more points of few channels, since rows of different
-/// channels lie pages apart and a short piece of each is slow to fetch. They stay in L2.
+/// points_at_once for kernels that have all these channels in scratch. Fewer channels allow more points. This matters
+/// because rows of different channels are pages apart, and a short piece of each is slow to read. The pieces stay in
+/// L2.
 inline constexpr index_t most_points_at_once = 512;
 template <class T>
 constexpr index_t points_at_once_of(int channels) {
@@ -17,8 +18,8 @@ constexpr index_t points_at_once_of(int channels) {
   return std::clamp(fitting / points_at_once * points_at_once, points_at_once, most_points_at_once);
 }
 
-/// Drives a computation over all channels of a point: pieces of rows, all channels in scratch. A point with
-/// tile_sums(tile) is given, on the host, where it adds up sums of each tile.
+/// Runs a computation over all channels of a point. It works on pieces of rows, with all channels in scratch. If
+/// `point` has tile_sums(tile), on the host its compute() also gets the memory where it adds sums of each tile.
 template <class ExecutionSpace, class S, class Point>
 struct PointKernel {
   using T = compute_type<S>;

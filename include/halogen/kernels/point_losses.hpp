@@ -1,9 +1,9 @@
-// What points lose: functors of a prediction and a label, and the derivative by the prediction.
+// The losses of points: functors of a prediction and a label, with the derivative with respect to the prediction.
 //
-//   of each channel: value(p, y), slope(p, y)
-//   of all channels of a point: point(channels, p, y, scale, gradient) returns the loss and writes scale * its
-//   derivative; with labels that weigh differently also weight(label, channels), and counted(channels) where the mean
-//   counts more than one number of a point
+//   for each channel: value(p, y), slope(p, y)
+//   for all channels of a point: point(channels, p, y, scale, gradient) returns the loss and writes scale * its
+//   derivative. If labels have different weights, also weight(label, channels). If the mean counts more than one number
+//   of a point, also counted(channels).
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -24,7 +24,7 @@ struct SquaredError {
   }
 };
 
-/// |p - y|; the derivative where they are equal is 0, as PyTorch's.
+/// |p - y|. The derivative is 0 where they are equal, as in PyTorch.
 struct AbsoluteError {
   template <class T>
   KOKKOS_FUNCTION static T value(T p, T y) {
@@ -52,8 +52,8 @@ struct HuberError {
   }
 };
 
-/// -k y log(s) - (1 - y) log(1 - s) with s = 1 / (1 + e^-p), k the weight of positives; it neither overflows nor loses
-/// small s.
+/// -k y log(s) - (1 - y) log(1 - s), where s = 1 / (1 + e^-p) and k is the weight of positives. It neither overflows
+/// nor loses small s.
 struct CrossEntropyOfLogit {
   double positive_weight = 1;
 
@@ -69,7 +69,7 @@ struct CrossEntropyOfLogit {
   }
 };
 
-/// y (log y - p), of a probability y and the logarithm p of another; 0 where y is 0.
+/// y (log y - p), where y is a probability and p the logarithm of another one. It is 0 if y is 0.
 struct KullbackLeibler {
   template <class T>
   KOKKOS_FUNCTION static T value(T p, T y) {
@@ -81,7 +81,7 @@ struct KullbackLeibler {
   }
 };
 
-/// q (y - p) where the label is larger, (1 - q) (p - y) where it is smaller: least at the label's q-quantile.
+/// q (y - p) if the label is larger, (1 - q) (p - y) if it is smaller. It is least at the q-quantile of the label.
 struct PinballError {
   double quantile = 0.5;
 
@@ -103,7 +103,7 @@ struct ChannelsAt {
   S* data;
   index_t stride;
   KOKKOS_FUNCTION S& operator[](int c) const { return data[c * stride]; }
-  /// Rounds to what is stored.
+  /// Rounds the value to the stored type.
   template <class T>
   KOKKOS_FUNCTION void put(int c, T value) const {
     data[c * stride] = static_cast<S>(value);
@@ -120,7 +120,7 @@ KOKKOS_FUNCTION T log_sum_exp(int channels, const P& p) {
   return most + Kokkos::log(sum);
 }
 
-/// Weights of classes; 1 without.
+/// Weights of classes. They are 1 if there are none.
 struct ClassWeights {
   const double* weight = nullptr;
 
@@ -135,13 +135,13 @@ struct ClassWeights {
   }
 };
 
-/// -(1 - e) w[y] log s[y] - e / C sum of w[c] log s[c], s = softmax(p), of a class y; e smooths the label.
+/// -(1 - e) w[y] log s[y] - e / C sum of w[c] log s[c], where s = softmax(p) and y is a class. e smooths the label.
 struct CrossEntropyOfClass {
   ClassWeights classes;
   index_t ignored = -100;
   double smoothing = 0;
 
-  /// What a label counts in the mean: nothing where it is ignored. NaN where it is no class.
+  /// How much a label counts in the mean: 0 if it is ignored, NaN if it is not a class.
   KOKKOS_FUNCTION double weight(index_t label, int channels) const {
     if (label == ignored) return 0;
     return label >= 0 && label < channels ? classes.of(label) : Kokkos::Experimental::quiet_NaN_v<double>;
@@ -172,7 +172,7 @@ struct CrossEntropyOfClass {
   }
 };
 
-/// - sum of w[c] y'[c] log s[c], s = softmax(p), of a distribution y over classes; y' = (1 - e) y + e / C.
+/// - sum of w[c] y'[c] log s[c], where s = softmax(p) and y is a distribution over classes; y' = (1 - e) y + e / C.
 struct CrossEntropyOfDistribution {
   ClassWeights classes;
   double smoothing = 0;
@@ -195,13 +195,13 @@ struct CrossEntropyOfDistribution {
   }
 };
 
-/// Of an ensemble of M members p[m * K + k] and K values y[k], summed over k: mean of |p - y| - sum of |p - p'| over
-/// pairs / (2 M^2), or / (2 M (M - 1)) where it is `fair`.
+/// For an ensemble of M members p[m * K + k] and K values y[k], summed over k: the mean of |p - y| minus the sum of |p
+/// - p'| over pairs / (2 M^2), or / (2 M (M - 1)) if `fair`.
 struct RankedProbabilityScore {
   int values = 1;
   bool fair = false;
 
-  /// How many numbers of a point the mean counts.
+  /// How many numbers of a point count in the mean.
   int counted(int) const { return values; }
 
   template <class T, class P, class Y, class G>
@@ -214,7 +214,7 @@ struct RankedProbabilityScore {
       for (int m = 0; m < members; ++m) {
         const T member = static_cast<T>(p[m * values + k]), error = member - static_cast<T>(y[k]);
         T distance = 0;
-        int above = 0;  // how many more members lie below it than above
+        int above = 0;  // how many more members are below this one than above it
         for (int other = 0; other < members; ++other) {
           const T d = member - static_cast<T>(p[other * values + k]);
           distance += Kokkos::abs(d);

@@ -1,4 +1,4 @@
-// Kernels of layers with numbers for each point of the whole field: y = x + b, or y = w x + b.
+// Kernels of layers that have numbers for each point of the whole field: y = x + b, or y = w x + b.
 #pragma once
 
 #include "halogen/kernels/dropout.hpp"
@@ -6,14 +6,14 @@
 
 namespace halogen::kernels {
 
-/// Where a table holds the number of a channel at a place (WholeField::place).
+/// Where a table has the number of a channel at a place (WholeField::place).
 template <bool ChannelsFirst>
 struct PointTable {
   WholeField field;
   int channels;
 
   KOKKOS_FUNCTION index_t points() const { return field.extent[0] * field.extent[1] * field.extent[2]; }
-  /// Of the first point of a row, and from a point to the next.
+  /// The index of a row's first point, and the step from a point to the next.
   KOKKOS_FUNCTION index_t row(int n, int c, index_t y) const {
     return ChannelsFirst ? c * points() + field.place(n, y) : field.place(n, y) * channels + c;
   }
@@ -24,13 +24,13 @@ struct PointTable {
   KOKKOS_FUNCTION index_t place(index_t entry) const { return ChannelsFirst ? entry % points() : entry / channels; }
 };
 
-/// Scales: tables of w and b, channels first; else of b alone, which is 0 where there is none. Reader: of a value, or
-/// of the gradient that is scaled backward.
+/// With Scales there are tables of w and b, channels first. Otherwise there is only b, and it is 0 if null. Reader
+/// reads a value, or the gradient that is scaled backward.
 template <class S, bool Scales, class Reader>
 struct PointParameterRows {
   using T = compute_type<S>;
   Reader input;
-  int first = 0;  ///< channel
+  int first = 0;  ///< first channel
   PointTable<Scales> table;
   const T *weight = nullptr, *bias = nullptr;
 
@@ -51,13 +51,13 @@ struct PointParameterRows {
   }
 };
 
-/// Of an entry: the sums of g, and of g x, at its point over this rank's samples, in double; 0 where the point is
-/// another rank's.
+/// For an entry of the table: the sums of g, and of g x, at its point over this rank's samples, in double. They are 0
+/// if another rank has the point.
 template <class S, bool Scales>
 struct PointParameterSums {
   using T = compute_type<S>;
   GradientReader<S> gradient;
-  ValueReader<S> input;  ///< where it scales
+  ValueReader<S> input;  ///< if it scales
   PointTable<Scales> table;
   int samples;
   Interval rows, columns;

@@ -1,4 +1,4 @@
-// What attention adds to the product of a query and a key: nothing, or a number that each head learns for their
+// What attention adds to the product of a query and a key: nothing, or a number that each head learns for each
 // distance.
 #pragma once
 
@@ -11,8 +11,8 @@ struct NoBias {
   static constexpr bool adds = false;
 };
 
-/// One number for each head and distance of a query from a key in one window: [query - key + kernel - 1][head], where
-/// distances of depth, height and width are numbered row by row (relative_position_bias_table of torchvision).
+/// One number for each head and each distance of a query from a key in one window: [query - key + kernel - 1][head].
+/// Distances in depth, height and width are numbered row by row (relative_position_bias_table of torchvision).
 template <class T>
 struct RelativeBias {
   static constexpr bool adds = true;
@@ -22,7 +22,7 @@ struct RelativeBias {
 
   HALOGEN_FUNCTION int distances(int d) const { return 2 * kernel[d] - 1; }
   HALOGEN_FUNCTION index_t size() const { return index_t{distances(0)} * distances(1) * distances(2) * heads; }
-  /// Where the table holds the number of a distance and head.
+  /// The index in the table for a distance and a head.
   HALOGEN_FUNCTION index_t place(int head, index_t down_planes, index_t down_rows, index_t across) const {
     const index_t row = (down_planes + kernel[0] - 1) * distances(1) + down_rows + kernel[1] - 1;
     return (row * distances(2) + across + kernel[2] - 1) * heads + head;

@@ -1,4 +1,4 @@
-// Rows that lie between the points of a coarser row: linear resampling.
+// Linear resampling: rows whose points are between the points of a coarser row.
 #pragma once
 
 #include <algorithm>
@@ -8,20 +8,20 @@
 
 namespace halogen::kernels::detail {
 
-/// How far between its two points a reader of a linear resampling stands.
+/// Where a point of a linear resampling is between the two points that it reads, as a fraction of their distance.
 template <class T>
 HALOGEN_FUNCTION T fraction(const Resample::Between& place, const Resample& map) {
   return static_cast<T>(place.part) / static_cast<T>(2 * map.to);
 }
 
-/// One multiplication and addition, so that vectors and single points are rounded alike.
+/// One multiplication and one addition, so that vectors and single points are rounded in the same way.
 template <class T>
 HALOGEN_FUNCTION T interpolate(T a, T b, T part) {
   return a + (b - a) * part;
 }
 
-/// The outputs of a linear resampling by a whole factor that stand alike between two points of the field each: from
-/// `begin` on `steps` times the factor, all in [first, end).
+/// The outputs of a linear resampling by an integer factor that repeat the same weights: each group of `factor` outputs
+/// reads neighbouring points of the field. There are `steps` groups from `begin` on, all within [first, end).
 struct WholeSteps {
   index_t factor = 1, begin = 0, steps = 0;
 
@@ -35,7 +35,7 @@ struct WholeSteps {
   index_t end() const { return begin + steps * factor; }
 };
 
-/// Points [begin, end) of a row that lies between the points of `from`, whose first is point `first`.
+/// Points [begin, end) of a row that is between the points of `from`. The first value of `from` is point `first`.
 template <class T>
 inline void interpolate_row(const Resample& map, const T* from, index_t first, index_t begin, index_t end, T* out) {
   const WholeSteps whole(map, begin, end);
@@ -47,7 +47,7 @@ inline void interpolate_row(const Resample& map, const T* from, index_t first, i
   };
   each(begin, whole.begin);
   T* const to = out + (whole.begin - begin);
-  index_t done = 0;  // steps
+  index_t done = 0;  // in steps
   if (whole.factor == 2) {
     const T* a = from + (whole.begin / 2 - 1 - first);
     for (; done + lanes<T> <= whole.steps; done += lanes<T>) {

@@ -1,4 +1,4 @@
-// Rotates pairs of channels by an angle that a point's place gives.
+// Rotates pairs of channels by an angle that depends on a point's place.
 #pragma once
 
 #include <cmath>
@@ -8,27 +8,27 @@
 
 namespace halogen::kernels {
 
-/// The angle of each pair of channels: a head's channels are one part for each of `dimensions`, and pair k of a part of
-/// `width` channels turns by base^(-2 k / width) from a point to the next along the part's dimension.
+/// The angle of each pair of channels. The channels of a head have one part for each of `dimensions`. Pair k of a part
+/// with `width` channels turns by base^(-2 k / width) from one point to the next along the part's dimension.
 struct RotaryAngles {
   WholeField field;
-  int rotated, head, dimensions;  ///< channels that turn, the first ones; of a head
+  int rotated, head, dimensions;  ///< how many channels turn, the first ones; how many a head has
   double base, sign;              ///< sign: -1 turns back
 
   KOKKOS_FUNCTION bool turns(int c) const { return c < rotated; }
   KOKKOS_FUNCTION int width() const { return head / dimensions; }
-  /// Of the field's spatial dimensions: depth, height, width.
+  /// The spatial dimension of the channel: depth, height or width.
   KOKKOS_FUNCTION int dimension(int c) const { return spatial_dimensions - dimensions + c % head / width(); }
   KOKKOS_FUNCTION double speed(int c) const {
     const int pair = c % head % width() / 2;
     return sign * Kokkos::pow(base, -2.0 * pair / width());
   }
-  /// Of a row's points: which of them it is, where the dimension is not the row's own.
+  /// The place of a row's points, if the channel's dimension is not along the row.
   KOKKOS_FUNCTION index_t row_place(int n, int c, index_t y) const { return dimension(c) == 0 ? field.plane(n) : y; }
 };
 
-/// y[2 k] = x[2 k] cos - x[2 k + 1] sin, y[2 k + 1] = x[2 k + 1] cos + x[2 k] sin. Channels from `first` on. Angles and
-/// their sines are double, products of the value type.
+/// y[2 k] = x[2 k] cos - x[2 k + 1] sin, y[2 k + 1] = x[2 k + 1] cos + x[2 k] sin. For channels from `first` on. Angles
+/// and their sines are computed in double, products in the value type.
 template <class S, class Reader>
 struct RotaryRows {
   using T = compute_type<S>;

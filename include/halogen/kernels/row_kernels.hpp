@@ -1,5 +1,5 @@
-// Kernels whose output rows are functions of a few input rows: writing a value out, pooling, resampling's adjoint.
-// One functor drives them over tiles; each kernel only says how one row of one channel is computed.
+// Kernels whose output rows are functions of a few input rows: writing out a value, pooling, the adjoint of resampling.
+// One functor runs them over tiles. Each kernel only says how to compute one row of one channel.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace halogen::kernels {
 
-/// Compute has `T at(n, c, y, x)` for one point; and for rows of the host, which are faster, both of
-/// `void row(n, c, y, x0, count, T* out, T* scratch)` and `index_t scratch_size(columns)`.
+/// Compute has `T at(n, c, y, x)` for one point. For rows of the host, which are faster, it can also have both `void
+/// row(n, c, y, x0, count, T* out, T* scratch)` and `index_t scratch_size(columns)`.
 template <class ExecutionSpace, class S, class Compute>
 struct RowKernel {
   using T = compute_type<S>;
@@ -67,7 +67,7 @@ struct RowKernel {
   }
 };
 
-/// The epilogue of an output that stands already.
+/// Applies the epilogue to an output that is already written.
 template <class ExecutionSpace, class S>
 struct MomentsKernel {
   using T = compute_type<S>;
@@ -95,7 +95,7 @@ struct MomentsKernel {
   }
 };
 
-/// out = what the reader sees, channels [first, ...): stores a value, or a gradient recomputed.
+/// out = channels [first, ...) of what the reader reads: writes out a value, or a gradient that it recomputes.
 template <class S, class Reader>
 struct CopyRows {
   using T = compute_type<S>;
@@ -126,7 +126,7 @@ struct SumRows {
   }
 };
 
-/// Adjoint of nearest resampling: each coarse point adds the fine points that read it, in row order.
+/// Adjoint of nearest resampling. Each coarse point adds the fine points that read it, in row order.
 template <class S>
 struct UpsampleBackwardRows {
   using T = compute_type<S>;

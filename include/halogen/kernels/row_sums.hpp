@@ -1,5 +1,5 @@
-// Sums over pixels that leave with finished rows: moments for a norm, or the two sums of a norm's vjp.
-// Within a row in double about the row's first value; rows, tiles and ranks are merged in a fixed order.
+// Sums over points that are gathered from finished rows: moments for a norm, or the two sums of a norm's vjp. Within a
+// row moments are in double, relative to the row's first value. Rows, tiles and ranks are merged in a fixed order.
 #pragma once
 
 #include "halogen/kernels/views.hpp"
@@ -10,13 +10,13 @@ namespace halogen::kernels {
 struct RowSums {
   double first = 0, second = 0, third = 0;
 
-  /// Moments of `count` values from the sums of their differences to `about` and of the squares of these.
+  /// Moments of `count` values from the sums of their differences from `about` and of the squares of these.
   HALOGEN_FUNCTION static RowSums moments(index_t count, double about, double sum, double squares) {
     const double points = static_cast<double>(count);
     return {points, about + sum / points, squares - sum * (sum / points)};
   }
 
-  /// Chan, Golub, LeVeque (1983): moments of two disjoint sets from theirs.
+  /// Moments of two disjoint sets from the moments of each: Chan, Golub, LeVeque (1983).
   HALOGEN_FUNCTION void merge_moments(const RowSums& other) {
     const double count = first + other.first;
     if (other.first == 0) return;
@@ -34,7 +34,7 @@ struct RowSums {
 
 namespace detail {
 
-/// The part of sum_two that fills whole vectors; returns how many points.
+/// The part of sum_two that fills whole vectors. Returns how many points it has done.
 template <class T, class F>
 index_t sum_two_in_lanes(index_t count, F f, double& first, double& second) {
   constexpr int together = summed_lanes<T>, vectors = 2 * lanes<T> / together;
@@ -48,9 +48,9 @@ index_t sum_two_in_lanes(index_t count, F f, double& first, double& second) {
   return i;
 }
 
-/// Sums over i in [0, count) in double, in lanes on the host: f.template operator()<T>(i, first, second) adds its two
-/// terms of point i, f.template operator()<V>(...) with V a vector of T those of as many points from i on, to doubles
-/// of as many lanes.
+/// Two sums over i in [0, count) in double, by vectors on the host. f.template operator()<T>(i, first, second) adds the
+/// two terms of point i. If V is a vector of T, f.template operator()<V>(...) adds the terms of as many points from i
+/// on to vectors of doubles with as many lanes.
 template <class T, class F>
 HALOGEN_FUNCTION void sum_two(index_t count, F f, double& first, double& second) {
   index_t i = 0;
@@ -60,7 +60,8 @@ HALOGEN_FUNCTION void sum_two(index_t count, F f, double& first, double& second)
 
 }  // namespace detail
 
-/// Moments of lanes<T> channels whose points come as vectors of channels, in double about each channel's first.
+/// Moments of lanes<T> channels, whose points come as vectors of channels, in double relative to each channel's first
+/// point.
 template <class T>
 struct LaneMoments {
   double about[lanes<T>] = {}, first[lanes<T>] = {}, second[lanes<T>] = {};
@@ -83,10 +84,10 @@ struct RowEpilogue {
   Affine<T> affine;
   const double* mean = nullptr;  ///< over (n, c)
   Nonlinearity function;
-  TensorView<S> mask;  ///< if any: rows are multiplied by mask_function's derivative there, before they are summed
+  TensorView<S> mask;  ///< if set, rows are multiplied by mask_function's derivative at it, before they are summed
   Nonlinearity mask_function;
 
-  /// A point or a vector of them, on the host and on the device.
+  /// A point, or a vector of points, on host and device.
   template <class V, class From>
   HALOGEN_FUNCTION static V read(const From* from) {
     if constexpr (std::is_same_v<V, T>)
@@ -102,7 +103,8 @@ struct RowEpilogue {
       return widen<U>(value);
   }
 
-  /// Adds row [x0, x0 + count) of channel c, as it is stored, to the tile's accumulator.
+  /// Adds row [x0, x0 + count) of channel c, as it is stored, to the tile's accumulator. Applies the mask to the row
+  /// first.
   HALOGEN_FUNCTION void add_row(int n, int c, index_t y, index_t x0, index_t count, S* row,
                                 RowSums& accumulator) const {
     if (count <= 0) return;
@@ -147,7 +149,7 @@ struct RowEpilogue {
   }
 
  private:
-  /// Adds the sums of g and of g (x - center); with `clips` g is 0 where a x + b is not positive.
+  /// Adds the sums of g and of g (x - center). With `clips`, g counts as 0 where a x + b is not positive.
   template <class G>
   HALOGEN_FUNCTION static void sum_products(const G* row, const S* x, index_t count, double center, T a, T b,
                                             bool clips, double& first, double& second) {

@@ -1,5 +1,5 @@
-// Resampling by any weights that depend on each dimension alone, and its adjoint. Planes and rows are added first, each
-// by its weight, then points across, in their order.
+// Resampling with weights that depend on each dimension alone, and its adjoint. First planes and rows are added, each
+// with its weight, then points across, in their order.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 
 namespace halogen::kernels {
 
-/// What an output reads of each dimension, and where it lies: depth is of what the launch computes.
+/// What an output reads in each dimension. `depth` is that of the points that the launch computes.
 struct Samples {
   Sampled of[spatial_dimensions];
   DepthWindow depth;
 };
 
-/// Host: what the outputs of a row piece read across, which is the same for all rows of a tile. Kept by each thread for
-/// the piece that it asked for last.
+/// Host: what the outputs of a piece of a row read across. It is the same for all rows of a tile. Each thread keeps it
+/// for the last piece that it used.
 template <class T>
 class TapTable {
  public:
@@ -27,7 +27,7 @@ class TapTable {
       kept.fill(of, begin, count);
     return kept;
   }
-  /// The first input that an output reads, how many it reads from there on, and weight[k] of the k-th.
+  /// The first input that an output reads, how many it reads from there on, and their weights.
   struct Taps {
     index_t first, count;
     const T* weight;
@@ -59,7 +59,7 @@ struct SampleRows {
   ValueReader<S> input;
   Samples samples;
 
-  /// As many inputs as a tile's outputs read, twice.
+  /// Two rows of as many inputs as the outputs of a tile read.
   index_t scratch_size(index_t columns) const { return 2 * width(columns); }
 
   void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
@@ -101,8 +101,8 @@ struct SampleRows {
   }
 
  private:
-  /// What numbers that stand beyond the ends add to a row: of depth and height, and across by the weight of what lies
-  /// inside in these.
+  /// What values beyond the ends add to a row. `added` comes from depth and height. `inside` is the weight of what is
+  /// inside the field in these two, by which values beyond the ends across are multiplied.
   struct Beyond {
     bool is_nothing;
     T added, inside;
@@ -125,7 +125,7 @@ struct SampleRows {
   }
 };
 
-/// The gradient of an input point: what each output that reads it owes it.
+/// The gradient of an input point: the sum of the contributions of all outputs that read it.
 template <class S>
 struct SampleBackwardRows {
   using T = compute_type<S>;

@@ -1,4 +1,4 @@
-// Sums of products over a rank's points of each sample: norms and projections of whole fields.
+// Sums of products over a rank's points of each sample: for norms and projections of whole fields.
 #pragma once
 
 #include "halogen/core/launched.hpp"
@@ -13,7 +13,7 @@ struct ChannelProducts {
   A a;
   B b;
   Interval rows, columns;
-  int planes, channels;  ///< planes of a sample
+  int planes, channels;  ///< planes: of one sample
   double* partial;
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
@@ -27,7 +27,7 @@ struct ChannelProducts {
   }
 };
 
-/// sums[sample] = the sum over its channels, in their order.
+/// sums[sample] = the sum over the sample's channels, in their order.
 struct AddChannels {
   const double* partial;
   int channels;

@@ -1,4 +1,5 @@
-// Lanes of vectors in another order: rows taken apart and put together by twos, square blocks turned over.
+// Vectors with their lanes in another order: rows that are split into pairs and joined again, and transposed square
+// blocks.
 #pragma once
 
 #include <utility>
@@ -8,7 +9,7 @@
 namespace halogen::kernels {
 namespace detail {
 
-// nvcc's front end does not know the builtin; its host code goes through memory.
+// nvcc's front end does not know the builtin. Its host code goes through memory.
 #if defined(__has_builtin) && !defined(__CUDACC__)
 #if __has_builtin(__builtin_shufflevector)
 #define HALOGEN_SHUFFLE 1
@@ -29,7 +30,8 @@ inline V shuffle(V a, V b) {
 #endif
 }
 
-/// Of each Size lanes of a and b by themselves: the first halves' lanes in turn, and the second halves'.
+/// For each group of Size lanes of a and b: alternates the lanes of the first halves (low) or of the second halves
+/// (high).
 template <int Size, class V, int... I>
 inline V interleave_low(V a, V b, std::integer_sequence<int, I...>) {
   constexpr int count = sizeof...(I);
@@ -40,7 +42,7 @@ inline V interleave_high(V a, V b, std::integer_sequence<int, I...>) {
   constexpr int count = sizeof...(I);
   return shuffle<(I / Size * Size + Size / 2 + I % Size / 2 + I % 2 * count)...>(a, b);
 }
-/// Of a and b side by side, every second group of Size lanes, and the others.
+/// Of a and b side by side: the first, third, ... group of Size lanes, or the groups between these.
 template <int Size, class V, int... I>
 inline V every_second(V a, V b, std::integer_sequence<int, I...>) {
   return shuffle<(2 * (I / Size) * Size + I % Size)...>(a, b);
@@ -50,7 +52,7 @@ inline V every_other(V a, V b, std::integer_sequence<int, I...>) {
   return shuffle<((2 * (I / Size) + 1) * Size + I % Size)...>(a, b);
 }
 
-/// Lanes of the 16 bytes that a shuffle reaches in one instruction everywhere.
+/// How many lanes are in the 16 bytes within which one instruction can shuffle on every processor.
 template <class T, int Count>
 inline constexpr int reach = Count < 16 / static_cast<int>(sizeof(T)) ? Count : 16 / static_cast<int>(sizeof(T));
 
@@ -59,7 +61,7 @@ inline constexpr int reach = Count < 16 / static_cast<int>(sizeof(T)) ? Count : 
 template <class T>
 using LaneIndices = std::make_integer_sequence<int, lanes<T>>;
 
-/// A vector of pairs' first or second values, from 2 lanes<T> values.
+/// Reads 2 lanes<T> values: one vector with the first value of each pair, one with the second.
 template <class T>
 inline void load_pairs(const T* from, Vector<T>& first, Vector<T>& second) {
   const Vector<T> a = load_ahead<Vector<T>>(from), b = load_ahead<Vector<T>>(from + lanes<T>);
@@ -74,8 +76,8 @@ inline void store_pairs(T* to, Vector<T> first, Vector<T> second) {
   store(to + lanes<T>, detail::interleave_high<lanes<T>>(first, second, LaneIndices<T>{}));
 }
 
-/// rows[i][j] -> rows[j][i] for as many vectors as they have lanes: first within the 16 bytes that most shuffles reach,
-/// then those among themselves.
+/// rows[i][j] -> rows[j][i] for as many vectors as they have lanes. It transposes within the 16 bytes that most
+/// shuffles reach, then moves these blocks.
 template <class T, int Count>
 [[gnu::always_inline]] inline void transpose(Vector<T, Count> (&rows)[Count]) {
   constexpr int together = detail::reach<T, Count>;

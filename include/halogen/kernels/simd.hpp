@@ -1,4 +1,4 @@
-// Vectors for host inner loops: the compiler's own vector type, loaded from and stored to any address.
+// Vectors for inner loops of the host: the compiler's own vector type, which can be loaded and stored at any address.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -16,8 +16,8 @@
 #define HALOGEN_STREAMS 1
 #endif
 
-// Hides where a pointer came from, so that the compiler does not keep every offset from it in a register of its own
-// and spill the rest. Code for the device is not concerned.
+// Hides where a pointer comes from. Otherwise the compiler keeps every offset from it in a register of its own and
+// spills others. Code for the device does not need this.
 #if defined(__GNUC__) && !defined(__CUDA_ARCH__)
 #define HALOGEN_OPAQUE(pointer) __asm__("" : "+r"(pointer))
 #define HALOGEN_OPAQUE_MEMORY(array) __asm__("" : "+m"(array))
@@ -33,7 +33,7 @@ template <class T, int Lanes>
 struct vector_of {
   typedef T type __attribute__((vector_size(Lanes * sizeof(T))));
 };
-/// V where it stands in memory, at any address. Only there: attributes are lost where a type is deduced.
+/// V in memory, at any address. Use it only there: a deduced type loses its attributes.
 template <class V>
 struct stored {
   typedef V type __attribute__((aligned(1), may_alias));
@@ -47,7 +47,7 @@ template <class T>
 inline constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
 template <class T>
 inline constexpr int wide_lanes = wide_vector_bytes / static_cast<int>(sizeof(T));
-/// Points that are summed in double at once: as many as fill one register there.
+/// How many points are summed in double at once: as many as fill one register of double.
 template <class T>
 inline constexpr int summed_lanes = lanes<T> < double_register_bytes / 8 ? lanes<T> : double_register_bytes / 8;
 
@@ -62,7 +62,7 @@ inline void store(T* to, V value) {
 
 namespace detail {
 
-/// Lanes in another arithmetic type.
+/// Converts each lane to another arithmetic type.
 template <class To, class From>
 inline To convert(From from) {
 #if defined(__CUDACC__)  // nvcc's front end does not know the builtin
@@ -76,7 +76,7 @@ inline To convert(From from) {
 
 }  // namespace detail
 
-/// bfloat16 is read and written as float, a number or a vector of them: widened, and rounded to nearest even.
+/// bfloat16 is read and written as float, one number or a vector. Reading widens it; writing rounds to nearest even.
 template <class V>
 inline V load(const bfloat16* from) {
   if constexpr (std::is_same_v<V, float>) {
@@ -102,7 +102,8 @@ inline void store(bfloat16* to, V value) {
 
 inline constexpr int cache_line = 64;
 
-/// A vector that goes past the caches, to a multiple of its size; with its neighbours it should fill a line.
+/// Stores a vector past the caches. The address must be a multiple of its size, and neighbours should fill the cache
+/// line.
 template <class V>
 inline void stream(void* to, V value) {
 #if defined(HALOGEN_STREAMS) && defined(__AVX512F__)
@@ -118,15 +119,15 @@ inline void stream(void* to, V value) {
 }
 inline bool begins_line(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % cache_line == 0; }
 
-/// What was streamed before is in memory before what is stored after.
+/// After this, what was streamed before is in memory earlier than what is stored later.
 inline void stream_fence() {
 #if defined(HALOGEN_STREAMS)
   _mm_sfence();
 #endif
 }
 
-/// Of a row that is read once: asks for what lies a page later as well, which in the order of tiles are the next rows.
-/// The hardware asks ahead too, but never past a page, where rows are hardly longer.
+/// For a row that is read once. It also prefetches what is one page further, which in the order of tiles is the next
+/// rows. The hardware prefetches too, but not past a page, and rows are hardly longer than that.
 template <class V, class T>
 inline V load_ahead(const T* from) {
   constexpr std::size_t page = 4096;
@@ -134,22 +135,22 @@ inline V load_ahead(const T* from) {
   return load<V>(from);
 }
 
-/// Each lane in double, of a vector of T.
+/// Converts each lane of a vector of T to double.
 template <class T, class V>
 inline auto widen(V value) {
   using D = Vector<double, static_cast<int>(sizeof(V) / sizeof(T))>;
 #if defined(HALOGEN_STREAMS) && defined(__AVX512F__)
-  if constexpr (sizeof(value) == 32 && sizeof(T) == 4)  // g++ converts halves and puts them together
+  if constexpr (sizeof(value) == 32 && sizeof(T) == 4)  // g++ would convert halves and join them
     return (D)_mm512_maskz_cvtps_pd(0xff, (__m256)value);
   else
 #endif
     return detail::convert<D>(value);
 }
 
-/// The larger of each lane; `a` where `b` is NaN.
+/// The larger value in each lane; `a` if `b` is NaN.
 template <class T>
 inline Vector<T> larger_of(Vector<T> a, Vector<T> b) {
-#if defined(__CUDACC__)  // nvcc's front end does not choose between vectors
+#if defined(__CUDACC__)  // nvcc's front end cannot choose between vectors
   for (int l = 0; l < lanes<T>; ++l) a[l] = a[l] < b[l] ? b[l] : a[l];
   return a;
 #else
@@ -157,7 +158,7 @@ inline Vector<T> larger_of(Vector<T> a, Vector<T> b) {
 #endif
 }
 
-/// Of each lane, or of a number on a device too, rounded as std::sqrt's.
+/// The square root of each lane, or of one number (also on a device), rounded like std::sqrt.
 template <class T, class V>
 HALOGEN_FUNCTION inline V square_root(V value) {
   if constexpr (std::is_same_v<V, T>) {
@@ -180,22 +181,22 @@ HALOGEN_FUNCTION inline V square_root(V value) {
   }
 }
 
-/// -1, 0 or 1 of each lane, or of a number on a device too.
+/// -1, 0 or 1 for each lane, or for one number (also on a device).
 template <class T, class V>
 HALOGEN_FUNCTION inline V sign_of(V value) {
   if constexpr (std::is_same_v<V, T>) {
     return static_cast<T>(value > T(0)) - static_cast<T>(value < T(0));
   } else {
-#if defined(__CUDACC__)  // nvcc's front end does not convert vectors of what comparisons give
+#if defined(__CUDACC__)  // nvcc's front end cannot convert the vector type of a comparison
     for (std::size_t l = 0; l < sizeof(V) / sizeof(T); ++l) value[l] = sign_of<T, T>(value[l]);
     return value;
 #else
-    return detail::convert<V>((value < V{}) - (value > V{}));  // a lane that holds is -1
+    return detail::convert<V>((value < V{}) - (value > V{}));  // a true lane is -1
 #endif
   }
 }
 
-/// Each lane, or a number on a device too, within [-most, most]; NaN as it is.
+/// Limits each lane, or one number (also on a device), to [-most, most]. NaN stays NaN.
 template <class T, class V>
 HALOGEN_FUNCTION inline V limited(V value, T most) {
   if constexpr (std::is_same_v<V, T>)
@@ -204,7 +205,7 @@ HALOGEN_FUNCTION inline V limited(V value, T most) {
     return -larger_of<T>(-larger_of<T>(value, V{} - most), V{} - most);
 }
 
-/// Sum of a vector's lanes, halves first.
+/// The sum of a vector's lanes. Halves are added first.
 template <class T>
 inline T sum_of_lanes(Vector<T> vector) {
   T lane[lanes<T>];
@@ -215,7 +216,8 @@ inline T sum_of_lanes(Vector<T> vector) {
   return lane[0];
 }
 
-/// Calls f with a vector type, then with T for the tail: f.template operator()<V>(index) must treat both alike.
+/// Calls f with the vector type, and for the last values with T. f.template operator()<V>(index) must compute both in
+/// the same way.
 template <class T, class F>
 inline void for_each_vector(index_t count, F&& f) {
   index_t i = 0;
@@ -223,8 +225,8 @@ inline void for_each_vector(index_t count, F&& f) {
   for (; i < count; ++i) f.template operator()<T>(i);
 }
 
-/// Calls f with the lanes of a vector and where it begins, for values [0, count): wide vectors as long as they fit. The
-/// last one may reach beyond.
+/// Calls f for values [0, count), with the number of lanes of a vector and the index where it begins. It uses wide
+/// vectors as long as they fit. The last vector may reach beyond the end.
 template <class T, class F>
 inline void for_each_lanes(index_t count, F&& f) {
   index_t i = 0;
@@ -233,7 +235,7 @@ inline void for_each_lanes(index_t count, F&& f) {
   for (; i < count; i += lanes<T>) f.template operator()<lanes<T>>(i);
 }
 
-/// A row past the caches, but for what shares a line with its neighbours.
+/// Stores a row past the caches, except at its ends, where it shares cache lines with its neighbours.
 template <class T>
 inline void stream_row(const T* from, index_t count, T* to) {
   constexpr index_t values = cache_line / sizeof(T);

@@ -8,9 +8,9 @@
 
 namespace halogen::kernels {
 
-/// y = x + sin(p w_k) or cos(p w_k): the channels are one part for each dimension, the first half of a part sines, the
-/// second cosines, and w_k = base^(-2 k / width) for the k-th of a half of a part of `width` channels. Angles are
-/// double.
+/// y = x + sin(p w_k) or x + cos(p w_k), where p is the point's place along one dimension. The channels have one part
+/// for each dimension. The first half of a part are sines, the second half cosines. For index k in a half of a part
+/// with `width` channels, w_k = base^(-2 k / width). Angles are double.
 template <class S>
 struct SinusoidalRows {
   using T = compute_type<S>;
@@ -35,7 +35,7 @@ struct SinusoidalRows {
 
  private:
   KOKKOS_FUNCTION int width() const { return channels / dimensions; }
-  /// Of depth, height and width.
+  /// The spatial dimension of the channel: depth, height or width.
   KOKKOS_FUNCTION int dimension(int c) const { return spatial_dimensions - dimensions + c / width(); }
   KOKKOS_FUNCTION index_t place(int n, int c, index_t y, index_t x) const {
     const int d = dimension(c);

@@ -14,14 +14,14 @@ template <class S>
 struct SoftmaxPoint {
   using T = compute_type<S>;
   ValueReader<S> input;
-  int channels = 0, first = 0;  ///< first: that is computed
+  int channels = 0, first = 0;  ///< first: of the channels that are computed
 
   static constexpr int operands = 1;
   void load(int n, int c, index_t y, index_t x0, index_t count, T* to, T*) const {
     input.load_row(n, c, y, x0, count, to);
   }
 
-  /// Host: columns [0, count) of rows `pitch` apart, in place.
+  /// Host: computes columns [0, count) of rows that are `pitch` apart, in place.
   void compute(T* x, T*, T* sum, index_t pitch, index_t count) const {
     T* largest = sum + pitch;
     std::copy_n(x, count, largest);

@@ -1,4 +1,4 @@
-// Sums of squares of the blocks of a flat array, in double and in one order whatever the threads.
+// Sums of squares of the blocks of a flat array, in double and in one order for any number of threads.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -9,7 +9,7 @@ namespace halogen::kernels {
 
 inline constexpr index_t square_block = 256;
 
-/// Work item b adds the squares of block b in order.
+/// Work item b adds the squares of block b in their order.
 template <class T>
 struct SumSquares {
   const T* from;

@@ -1,7 +1,7 @@
-// Convolution by lists of taps: grouped and depthwise windows, transposed ones, and the input gradients of strided
-// ones, none of which multiplies a weight of another group or a zero between two points.
-// Accumulation: bias, then the group's input channels, then taps in row order; the same order for every output on any
-// mesh, tile and vector block, so results are equal to the bit.
+// Convolution by lists of taps, for grouped, depthwise and transposed windows, and for input gradients of strided ones.
+// None of them multiplies a weight of another group, or a zero between two points. Accumulation: bias, then the group's
+// input channels, then taps in row order. The order is the same for every output on any mesh, tile and vector block, so
+// results are equal to the bit.
 #pragma once
 
 #include "halogen/kernels/convolution.hpp"
@@ -9,17 +9,18 @@
 
 namespace halogen::kernels {
 
-/// Output channels of a group that one micro-kernel holds: 1 where depthwise.
+/// How many output channels of a group one micro-kernel has. For depthwise windows it is 1.
 HALOGEN_FUNCTION constexpr int tap_channel_block(int outputs) { return outputs < 3 ? outputs : channel_block; }
 
-/// Packed weights [group][output block][input][tap][block], zero where a block sticks out.
+/// Size of packed weights [group][output block][input][tap][block]. They are 0 for channels beyond the last in a block.
 constexpr index_t packed_tap_size(const ChannelGroups& groups, int taps) {
   const int block = tap_channel_block(groups.outputs);
   return index_t{groups.count} * ceil_div(groups.outputs, block) * block * groups.inputs * taps;
 }
 
-/// Packs (outputs, inputs of a group, KH, KW); `swapped`: stored as (inputs, outputs of a group, KH, KW). The KD planes
-/// of a window are inputs: stored behind the channels, and swapped from the last to the first.
+/// Packs (outputs, inputs of a group, KH, KW) or, if `swapped`, weights stored as (inputs, outputs of a group, KH, KW).
+/// The KD planes of a window are inputs. They are stored after the channels, and if swapped, from the last to the
+/// first.
 template <class T>
 struct PackTapWeights {
   const T* weights;
@@ -48,7 +49,7 @@ struct PackTapWeights {
 
 namespace detail {
 
-/// Outputs x (Blocks vectors) from `inputs` channels, each through `count` taps; rows of `out` are `pitch` apart.
+/// Outputs x (Blocks vectors) from `inputs` channels, each with `count` taps. Rows of `out` are `pitch` apart.
 template <class T, int Outputs, int Blocks>
 [[gnu::noinline]] void convolve_taps(const T* base, const TapList& taps, index_t channel_stride, index_t weight_stride,
                                      int inputs, const T* weights, const T* start, T* out, index_t pitch) {
@@ -78,7 +79,7 @@ template <class T, int Outputs, int Blocks>
 
 }  // namespace detail
 
-/// Channels from `first` on of a grouped window's output. Reader: ValueReader or GradientReader.
+/// The channels from `first` on of a grouped window's output. Reader is a ValueReader or a GradientReader.
 template <class ExecutionSpace, class S, class Reader>
 struct TapConvolution {
   using T = compute_type<S>;
@@ -124,7 +125,7 @@ struct TapConvolution {
            Scratch::bytes_of<RowSums>(sums_of_a_group());
   }
 
-  /// What one tile's loops share.
+  /// What the loops over one tile share.
   struct Work {
     Tile tile;
     Interval steps;  ///< of columns
@@ -169,7 +170,8 @@ struct TapConvolution {
     }
   }
 
-  /// Calls f(i, o) for the outputs [begin, end) of group g that are wanted: i counts in the group, o from `first`.
+  /// Calls f(i, o) for the wanted outputs among [begin, end) of group g. i counts from the group's first output, o from
+  /// `first`.
   template <class F>
   void for_outputs(int g, int begin, int end, F f) const {
     for (int i = begin; i < end; ++i) {
@@ -178,7 +180,7 @@ struct TapConvolution {
     }
   }
 
-  /// One row of all outputs of a group: phase by phase, then from left to right.
+  /// One row of all outputs of a group: phase by phase, and in each from left to right.
   template <int Outputs>
   void group_row(Work& work, const Ring& ring, int g, index_t y) const {
     const int phases = window.phases(1);
@@ -188,7 +190,7 @@ struct TapConvolution {
     const Interval& columns = work.tile.columns;
     for (int phase = 0; phase < phases; ++phase) {
       work.taps.fill(ring, origin, step_y, phase_y, phase, Outputs);
-      // Steps of this phase inside the tile.
+      // The steps of this phase inside the tile.
       const index_t begin = ceil_div(columns.begin - phase, phases), end = ceil_div(columns.end - phase, phases);
       for (index_t s = begin; s < end;) {
         const index_t left = end - s;

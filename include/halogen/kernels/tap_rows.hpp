@@ -1,5 +1,6 @@
-// Windows of any form as lists of taps: groups of channels, strides forward, and transposed windows by their phases.
-// What output o of phase o mod phases reads are the inputs floor(o / phases) * step + offset, one for each of its taps.
+// Windows of any kind as lists of taps: groups of channels, strides in the forward pass, and transposed windows by
+// their phases. Output o, of phase o mod phases, reads the inputs floor(o / phases) * step + offset, one for each tap
+// of the phase.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +9,13 @@
 
 namespace halogen::kernels {
 
-/// Channels that read each other: group g's outputs [g * outputs, ...) read inputs [g * inputs, ...).
+/// Channels that belong together: group g's outputs [g * outputs, ...) read inputs [g * inputs, ...).
 struct ChannelGroups {
-  int count = 1, outputs = 1, inputs = 1;  ///< of one group
+  int count = 1, outputs = 1, inputs = 1;  ///< outputs, inputs: of one group
 };
 
-/// A window in both dimensions, forward, or transposed: output i * stride - padding + k * dilation reads input i.
+/// A window in rows and columns, forward or transposed. Transposed, output i * stride - padding + k * dilation reads
+/// input i.
 struct TapWindow {
   WindowShape shape;
   bool transposed = false;
@@ -21,7 +23,7 @@ struct TapWindow {
   HALOGEN_FUNCTION int taps() const { return shape.kernel[0] * shape.kernel[1]; }
   HALOGEN_FUNCTION int phases(int d) const { return transposed ? shape.stride[d] : 1; }
 
-  /// Whether output o reads through tap k, and which input.
+  /// Whether output o reads an input with tap k, and which.
   HALOGEN_FUNCTION bool reads(int d, index_t output, int k, index_t& input) const {
     if (!transposed) return input = shape.input(d, output, k), true;
     const index_t at = output + shape.padding[d] - index_t{k} * shape.dilation[d];
@@ -29,7 +31,7 @@ struct TapWindow {
     return input * shape.stride[d] == at;
   }
 
-  /// First and last input that output o may read.
+  /// The first and the last input that output o may read.
   HALOGEN_FUNCTION index_t first_input(int d, index_t output) const {
     if (!transposed) return shape.first_input(d, output);
     return ceil_div(output + shape.padding[d] - (shape.footprint(d) - 1), shape.stride[d]);
@@ -42,7 +44,7 @@ struct TapWindow {
     return {first_input(d, outputs.begin), last_input(d, outputs.end - 1) + 1};
   }
 
-  /// The window of the rings: all phases of a step together.
+  /// The window of a ring of rows. It has all phases of a step together.
   WindowShape ring() const {
     if (!transposed) return shape;
     WindowShape all;
@@ -55,8 +57,8 @@ struct TapWindow {
   }
 };
 
-/// What another reader holds inside `rows` and `columns`, and 0 elsewhere, where its memory may end: rings of phases
-/// reach beyond what any output needs. Channels from `first_channel` on.
+/// Reads another reader inside `rows` and `columns`, and 0 elsewhere. The reader's memory may end there, while a ring
+/// of phases reaches beyond what any output needs. Channels begin at `first_channel`.
 template <class Reader>
 struct ReaderWithin {
   const Reader& reader;
@@ -73,15 +75,15 @@ struct ReaderWithin {
   }
 };
 
-/// Planes with zeros stuffed between them, as a window of a stride in depth gathers them transposed; rows and columns
-/// as they stand, for lists of taps know theirs.
+/// Planes with zeros between them, which a window with a stride in depth gathers from when it is transposed. Rows and
+/// columns have no such zeros, because lists of taps skip them.
 template <class Reader>
 struct StuffedPlanes {
   using T = typename Reader::T;
   using stored_type = typename Reader::stored_type;
   static constexpr bool computes_points = true;
   Reader reader;
-  DepthWindow depth;  ///< in stuffed planes
+  DepthWindow depth;  ///< counts the zero planes too
   int stride = 1;
 
   HALOGEN_FUNCTION bool unstuff(PlaneAt& plane) const {
@@ -100,7 +102,7 @@ struct StuffedPlanes {
   }
 };
 
-/// The taps of one output row and phase of columns: where they stand in the ring, which weight is theirs.
+/// The taps of one output row and one phase of columns: where they are in the ring, and the weight of each.
 class TapList {
  public:
   static std::size_t bytes(const TapWindow& window) {
@@ -108,7 +110,7 @@ class TapList {
     return 2 * Scratch::bytes_of<index_t>(taps) + 2 * Scratch::bytes_of<Tap>(taps);
   }
 
-  /// Which phase each row and column of the window belongs to, and where the ring has it.
+  /// Finds which phase each row and column of the window belongs to, and where it is in the ring.
   template <class Ring>
   TapList(Scratch& scratch, const TapWindow& window, const Ring& ring) {
     const auto taps = static_cast<std::size_t>(window.taps());
@@ -128,7 +130,8 @@ class TapList {
     }
   }
 
-  /// Of output row step * phases + phase_y, relative to `base`, a row of the ring; weights `outputs` apart.
+  /// Lists the taps of output row step * phases + phase_y, relative to `base`, a row of the ring. Weights are `outputs`
+  /// apart.
   template <class Ring, class T>
   void fill(const Ring& ring, const T* base, index_t step, int phase_y, int phase_x, int outputs) {
     count = 0;

@@ -1,7 +1,7 @@
-// Gradient of the weights of grouped and transposed windows: dw[a, c, k] = sum over n and p of
-// points[n, a, p] * window[n, group(a)'s c, p * stride - padding + k * dilation]. `points` is the gradient of a
-// convolution's output and `window` its input; of a transposed one it is the other way about.
-// Accumulation as in weight_gradient.hpp: value type within a tile of rows, double across tiles and blocks.
+// Gradient of the weights of grouped and transposed windows: dw[a, c, k] = sum over n and p of points[n, a, p] *
+// window[n, group(a)'s c, p * stride - padding + k * dilation]. For a convolution, `points` is the gradient of its
+// output and `window` its input. For a transposed convolution it is the other way round. Accumulation as in
+// weight_gradient.hpp: in the value type within a tile of rows, in double across tiles and blocks.
 #pragma once
 
 #include "halogen/kernels/tap_rows.hpp"
@@ -10,10 +10,10 @@
 namespace halogen::kernels {
 namespace detail {
 
-inline constexpr int correlated_taps = 9;  ///< taps that one micro-kernel call holds in registers
+inline constexpr int correlated_taps = 9;  ///< taps that one micro-kernel call has in registers
 inline constexpr index_t correlated_rows = 8;
 
-/// Sums over `rows` rows of points * window for Taps taps, whose first elements stand at window[row * Taps + tap].
+/// Sums over `rows` rows of points * window for Taps taps. Their first elements are at window[row * Taps + tap].
 template <class T, int Taps>
 [[gnu::noinline]] void correlate_taps(const T* const* points, const T* const* window, int rows, index_t columns,
                                       T* sums) {
@@ -37,8 +37,8 @@ template <class T, int Taps>
 
 }  // namespace detail
 
-/// Partial results [block][points' channels * window's channels of a group * taps + points' channels] in double:
-/// weights, then sums of the points, which are a convolution's bias gradient.
+/// Partial results [block][points' channels * window's channels of a group * taps + points' channels] in double: first
+/// the weights, then the sums of the points, which are the bias gradient of a convolution.
 template <class ExecutionSpace, class S, class Points, class Windowed>
 struct TapWeightGradient {
   using T = compute_type<S>;
@@ -46,10 +46,10 @@ struct TapWeightGradient {
 
   Points points;
   Windowed window;
-  ChannelGroups groups;  ///< outputs: of points, inputs: of the windowed operand
+  ChannelGroups groups;  ///< outputs: channels of points, inputs: of window
   WindowShape shape;
   Tiling tiling;                                    ///< of the points
-  int blocks = 1, first_block = 0, last_block = 1;  ///< all, and those to launch
+  int blocks = 1, first_block = 0, last_block = 1;  ///< all blocks, and those to launch
   double* partial = nullptr;
   bool split = !tf32_is_allowed();
 
@@ -75,7 +75,7 @@ struct TapWeightGradient {
  private:
   static constexpr index_t rows_at_once = detail::correlated_rows;
 
-  /// The windowed operand from a group's first channel on.
+  /// The windowed operand, beginning with a group's first channel.
   struct GroupOf {
     const Windowed& reader;
     int first_channel = 0;
@@ -135,7 +135,7 @@ struct TapWeightGradient {
     }
   }
 
-  /// Taps [k, k + Taps) of channel c; how many those were.
+  /// Sums taps [k, k + Taps) of channel c. Returns how many they are.
   template <int Taps>
   int correlate(const Ring& ring, int c, const Interval& rows, int k, const T* const* line, index_t columns,
                 double* to) const {
@@ -150,8 +150,8 @@ struct TapWeightGradient {
   }
 };
 
-/// Sums over the tiles of one block of all points of each channel, in double: a transposed convolution's bias gradient.
-/// Partial results [block][channel].
+/// The sums of all points of each channel over the tiles of one block, in double: the bias gradient of a transposed
+/// convolution. Partial results: [block][channel].
 template <class ExecutionSpace, class S, class Points>
 struct ChannelSums {
   using T = compute_type<S>;

@@ -1,12 +1,12 @@
-// What every kernel over tiles does with what it has computed: store it or add it, and sum its rows.
+// What every kernel over tiles does with its results: it stores or adds them, and sums their rows.
 #pragma once
 
 #include "halogen/kernels/tiles.hpp"
 
 namespace halogen::kernels {
 
-/// The output of a launch: tensor = or, with `accumulate`, base + the computed points, rounded once where they are
-/// stored; then the epilogue, of what is stored.
+/// The output of a launch. The tensor becomes the computed points or, with `accumulate`, base + the computed points.
+/// They are rounded once, when they are stored. Then comes the epilogue, which reads the stored values.
 template <class S>
 struct TileOutput {
   using T = compute_type<S>;
@@ -14,9 +14,9 @@ struct TileOutput {
   int channels = 0;
   Tiling tiling;
   bool accumulate = false;
-  TensorView<S> base;  ///< accumulate: what is added to, the tensor itself or another
+  TensorView<S> base;  ///< with accumulate: what is added to, the tensor itself or another
   RowEpilogue<S> epilogue;
-  bool streams = false;  ///< host: rows go past the caches, which are smaller than the tensor
+  bool streams = false;  ///< host: rows are stored past the caches, since these are smaller than the tensor
 
   template <class Team>
   KOKKOS_FUNCTION index_t number(const Team& team) const {
@@ -32,14 +32,14 @@ struct TileOutput {
     tensor.at(n, c, y, x) = static_cast<S>(accumulate ? base.at(n, c, y, x) + value : value);
   }
 
-  /// Host: columns [x, x + count) of a row whose sums are taken later.
+  /// Host: columns [x, x + count) of a row that is summed later.
   void put_row(int n, int c, index_t y, index_t x, index_t count, const T* from) const {
     S* to = &tensor.at(n, c, y, x);
     if (!accumulate) return detail::copy_row(from, count, to);
     add_base(n, c, y, x, count, from, to);
   }
 
-  /// Host: where a row is best computed, in place or on `line`; finish_row() then does all that is left.
+  /// Host: where to compute a row: in the tensor, or in `line`. finish_row() then does the rest.
   T* row(int n, int c, index_t y, index_t x, T* line) const {
     if constexpr (std::is_same_v<S, T>)
       return accumulate || streams ? line : &tensor.at(n, c, y, x);
@@ -67,7 +67,7 @@ struct TileOutput {
     if (summed()) epilogue.add_row(n, c, y, columns.begin, columns.size(), &tensor.at(n, c, y, columns.begin), sums);
   }
 
-  /// The sums of all rows of channel c in the team's tile.
+  /// Stores the sums of all rows of channel c in the team's tile.
   template <class Team>
   KOKKOS_FUNCTION void keep_sums(const Team& team, int c, const RowSums& sums) const {
     if (summed()) epilogue.partial[number(team) * channels + c] = sums;

@@ -1,4 +1,4 @@
-// Tiles of an output: one team a tile, the same on every execution space.
+// Tiles of an output. Each has one team, on every execution space.
 #pragma once
 
 #include <limits>
@@ -13,14 +13,14 @@
 
 namespace halogen::kernels {
 
-/// The points a rank computes, cut into tiles of rows and columns, for each sample.
+/// The points that a rank computes, divided into tiles of rows and columns, for each sample.
 struct Tiling {
   Interval rows, columns;
-  int samples = 1;  ///< planes of all samples, where fields have depth
+  int samples = 1;  ///< for fields with depth: the planes of all samples
   index_t tile_rows = 8, tile_columns = 1;
   index_t down = 1, across = 1;  ///< tiles per sample
-  const int* order = nullptr;    ///< where only some tiles are launched, or in another order: their numbers
-  index_t first = 0, last = -1;  ///< which of the order, all where negative
+  const int* order = nullptr;    ///< if only some tiles are launched, or in another order: their numbers
+  index_t first = 0, last = -1;  ///< a part of the order; all tiles if negative
 
   Tiling() = default;
   Tiling(Interval rows_, Interval columns_, int samples_, index_t tile_rows_, index_t tile_columns_)
@@ -37,7 +37,7 @@ struct Tiling {
   HALOGEN_FUNCTION index_t launched() const { return last < 0 ? count() : last - first; }
   HALOGEN_FUNCTION index_t number(index_t team) const { return order == nullptr ? first + team : order[first + team]; }
 
-  /// The tiles, not launched by number, that the given one of `blocks` blocks takes.
+  /// The tiles of block `block` of `blocks`. It counts all tiles and ignores the order.
   HALOGEN_FUNCTION Interval of_block(index_t block, index_t blocks) const {
     return {count() * block / blocks, count() * (block + 1) / blocks};
   }
@@ -67,10 +67,10 @@ struct Tile {
   }
 };
 
-/// One launch of functor(team): host teams have one thread and `host_bytes` of scratch, device teams are
-/// device::team_warps warps with `device_bytes`. Throws std::length_error where there are more teams than an int
-/// counts. A functor with `host_alone` has other kernels for a device: there this is listed (compiled/list.inc), and
-/// nobody calls it.
+/// One launch of functor(team). On the host a team has one thread and `host_bytes` of scratch. On a device it has
+/// device::team_warps warps and `device_bytes`. Throws std::length_error if there are more teams than an int can count.
+/// A functor with `host_alone` has other kernels for a device. There this function is only listed for it
+/// (compiled/list.inc), and nobody calls it.
 template <class ExecutionSpace, class Functor>
 HALOGEN_NOINLINE void launch_tiles(const ExecutionSpace& space, const char* label, index_t teams,
                                    const Functor& functor, std::size_t host_bytes, std::size_t device_bytes) {
@@ -87,7 +87,7 @@ HALOGEN_NOINLINE void launch_tiles(const ExecutionSpace& space, const char* labe
     using Policy = Kokkos::TeamPolicy<ExecutionSpace, device::LaunchBounds>;
     Policy policy(space, league, device::team_size(space), device::vector_length);
     policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(device_bytes > 0 ? device_bytes + 64 : 0)));
-    // The functor travels as the kernel's argument: by constant memory a launch would wait for the one before.
+    // The functor is the kernel's argument. Through constant memory, a launch would wait for the launch before it.
     Kokkos::parallel_for(
         label, Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight), functor);
     halogen::detail::check_launched(label);
@@ -109,7 +109,7 @@ HALOGEN_NOINLINE void launch_tiles(const ExecutionSpace& space, const char* labe
   }
 }
 
-/// Carves typed arrays out of a team's scratch.
+/// Divides a team's scratch into typed arrays.
 class Scratch {
  public:
   template <class Team>

@@ -1,4 +1,4 @@
-// Between maps and vectors: sums over a rank's points of each sample and channel, and what every point has of a vector.
+// Between maps and vectors: sums over a rank's points of each sample and channel, and vectors that every point reads.
 #pragma once
 
 #include "halogen/core/launched.hpp"
@@ -8,14 +8,15 @@
 
 namespace halogen::kernels {
 
-/// sums[sample * channels + c] = the sum of what a reader sees of a channel, row by row, in double. One team a channel.
+/// sums[sample * channels + c] = the sum of what `points` reads of a channel, row by row, in double. One team for each
+/// sum.
 template <class ExecutionSpace, class Reader>
 struct PointSums {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
   using T = typename Reader::T;
   Reader points;
   Interval rows, columns;
-  int planes, samples, channels;  ///< planes of a sample
+  int planes, samples, channels;  ///< planes: of one sample
   double* sums;
 
   void launch(const ExecutionSpace& space, const char* label) const {
@@ -70,7 +71,7 @@ struct SetZero {
   KOKKOS_FUNCTION void operator()(const index_t i) const { values[i] = T(0); }
 };
 
-/// sum += term, of as many numbers.
+/// sum += term, for two arrays of the same size.
 template <class T>
 struct AddArrays {
   T* sum;
@@ -87,7 +88,7 @@ struct SameVectorRows {
   KOKKOS_FUNCTION T at(int, int c, index_t, index_t) const { return vector[c]; }
 };
 
-/// sums[c] = the sum over samples of what a reader sees of vectors, in double.
+/// sums[c] = the sum over samples of what a reader of vectors reads, in double.
 template <class Reader>
 struct SumSamples {
   Reader vectors;
@@ -101,25 +102,25 @@ struct SumSamples {
   }
 };
 
-/// A vector of each sample from such sums.
+/// A vector for each sample from such sums.
 template <class S>
 struct MeanRows {
   using T = compute_type<S>;
   const double* sums;
   int channels;
-  double count;  ///< what the sums are divided by
+  double count;  ///< the sums are divided by it
 
   KOKKOS_FUNCTION T at(int n, int c, index_t, index_t) const {
     return static_cast<T>(sums[index_t{n} * channels + c] / count);
   }
 };
 
-/// Every point of a map gets its vector's entry, times `scale`.
+/// Every point of a map gets the entry of its vector, times `scale`.
 template <class S, class Reader>
 struct BroadcastRows {
   using T = compute_type<S>;
   Reader vector;
-  int planes, first;  ///< of a sample; the first channel read
+  int planes, first;  ///< planes of one sample; the first channel that is read
   T scale;
 
   index_t scratch_size(index_t) const { return 0; }

@@ -1,4 +1,4 @@
-// What kernels know of fields: pointers, strides, and where in the global field the first element lies.
+// What kernels know of fields: pointers, strides, and the place of the first element in the global field.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -12,7 +12,7 @@
 
 namespace halogen::kernels {
 
-/// A norm as its readers apply it, tables over (n, c): y = scale * x + shift.
+/// A norm as its readers apply it, with tables over (n, c): y = scale * x + shift.
 template <class T>
 struct Affine {
   const T* scale = nullptr;
@@ -20,7 +20,7 @@ struct Affine {
   int channels = 0;
 };
 
-/// Where a reader's field ends: beyond extent stands 0, or the other end's image in the margin.
+/// Where a reader's field ends. Beyond its ends it reads 0 or, if periodic, the images of the other end in the margin.
 struct Frame {
   index_t extent[spatial_dimensions] = {1, 0, 0};
   bool periodic[spatial_dimensions] = {false, false, false};
@@ -35,8 +35,8 @@ struct Frame {
 };
 
 /// The depth of a window. Kernels are two-dimensional: they count the planes that they compute as samples, and the
-/// planes of a window as channels. Sample n is output plane first + n % planes of sample n / planes, channel c is tap
-/// c % kernel of channel c / kernel, as PyTorch's (Out, In, KD, KH, KW) lies in memory.
+/// planes of a window as channels. Sample n is output plane first + n % planes of sample n / planes. Channel c is tap c
+/// % kernel of channel c / kernel, like the memory of PyTorch's (Out, In, KD, KH, KW).
 struct DepthWindow {
   int planes = 1;
   index_t first = 0;
@@ -52,7 +52,7 @@ struct DepthWindow {
   }
 };
 
-/// Points of a row that the host computes at once where all channels or values of a point are needed: they stay in L1.
+/// Points of a row that the host computes at once if it needs all channels or values of a point: they fit in L1.
 inline constexpr index_t points_at_once = 128;
 
 namespace detail {
@@ -71,7 +71,7 @@ inline void read_inside(const Frame& frame, index_t x0, index_t count, T* out, R
   if (end > begin) read(begin, end - begin, out + (begin - x0));
 }
 
-/// Rows of values, stored or computed in; what is stored is rounded here.
+/// Copies a row of values. Stored values are converted, and values to be stored are rounded here.
 template <class From, class To>
 inline void copy_row(const From* from, index_t count, To* to) {
   for_each_vector<compute_type<To>>(count, [&]<class V>(index_t i) { store<V>(to + i, load_ahead<V>(from + i)); });
@@ -79,8 +79,8 @@ inline void copy_row(const From* from, index_t count, To* to) {
 
 }  // namespace detail
 
-/// A stored tensor as a reader sees it: resampled, normalised, put through a function, in this order. S is stored;
-/// everything is computed in compute_type<S>, as in all that follows.
+/// A stored tensor as a reader sees it: resampled, normalised and put through a function, in this order. S is the
+/// stored type. Here and in what follows, all computations are in compute_type<S>.
 template <class S>
 struct SourceView {
   TensorView<S> tensor;
@@ -101,7 +101,7 @@ struct ValueReader {
   Frame frame;
   DepthWindow depth;
 
-  /// Which source holds channel c, which then counts in it.
+  /// The number of the source that has channel c. c becomes its number in that source.
   HALOGEN_FUNCTION int find(int& c) const {
     if (c < sources[0].channels) return 0;
     c -= sources[0].channels;
@@ -112,8 +112,8 @@ struct ValueReader {
     return 3;
   }
 
-  /// That one, a copy of the members that are used. By no index that only the run knows: a device thread would copy
-  /// all of the kernel's arguments to have one.
+  /// Copies the members of that source that are used. An index known only at run time would make each device thread
+  /// copy all of the kernel's arguments.
   KOKKOS_FORCEINLINE_FUNCTION SourceView<S> source_of(int& c) const {
     const int i = find(c);
     return i == 0 ? sources[0] : i == 1 ? sources[1] : i == 2 ? sources[2] : sources[3];
@@ -134,7 +134,7 @@ struct ValueReader {
     return detail::interpolate(a, b, across);
   }
 
-  /// Host: where load_row will begin to read, null where nothing stands; one tensor.
+  /// Host: the address where load_row will begin to read, null if it reads nothing. There is one tensor.
   static constexpr int tensors = 1;
   const S* address(int, int n, int c, index_t y, index_t x) const {
     PlaneAt plane = depth.input(n, c);
@@ -144,7 +144,7 @@ struct ValueReader {
     return s.tensor.row(plane, y) + (x - s.tensor.x0);
   }
 
-  /// Host: the row's points [x0, x0 + count) where they stand, null unless they can be read there.
+  /// Host: the row's points [x0, x0 + count) in memory; null if they cannot be read as they are.
   const T* standing_row(PlaneAt plane, index_t y, index_t x0, index_t count_of_row) const {
     if (frame.outside(0, plane.z) || frame.outside(1, y) || !frame.has_columns(x0, count_of_row)) return nullptr;
     const SourceView<S>& s = sources[find(plane.channel)];
@@ -155,7 +155,7 @@ struct ValueReader {
       return nullptr;
   }
 
-  /// Host: the row's points [x0, x0 + count) into out.
+  /// Host: writes the row's points [x0, x0 + count) to out.
   void load_row(int n, int c, index_t y, index_t x0, index_t count_of_row, T* out) const {
     load_row(depth.input(n, c), y, x0, count_of_row, out);
   }
@@ -185,7 +185,7 @@ struct ValueReader {
     return activated(value * s.affine.scale[index] + s.affine.shift[index], s.function);
   }
 
-  /// Two rows as the reader sees them, between them the row, between its points the result; piece by piece in L1.
+  /// Interpolates between two rows as the reader sees them, then between points of the row; piece by piece in L1.
   static void load_between(const SourceView<S>& s, const PlaneAt& plane, index_t y, index_t x0, index_t count, T* out) {
     constexpr index_t most = 1024;  // points of a coarse row at once
     T rows[2][most];
@@ -206,7 +206,7 @@ struct ValueReader {
           if (plain) between[r] = stored[r];
         if (between[r] == rows[r]) finish(s, index, stored[r], size, rows[r]);
       }
-      const S* ahead = s.tensor.row(plane, v.second + 1) + skip;  // short rows: the hardware asks for each anew, late
+      const S* ahead = s.tensor.row(plane, v.second + 1) + skip;  // rows are short: the hardware is late to prefetch
       for_each_vector<T>(size, [&]<class V>(index_t i) {
         __builtin_prefetch(ahead + i);
         const V a = load<V>(between[0] + i), b = load<V>(between[1] + i);
@@ -228,7 +228,7 @@ struct ValueReader {
     }
   }
 
-  /// The field's own points side by side, images one by one.
+  /// Copies the field's own points as a row, and images one by one.
   static void gather_padded(const Resample& map, const S* from, index_t begin, index_t size, T* to) {
     const Interval own = intersect({map.before(), map.before() + map.from}, {begin, begin + size});
     const index_t first = own.empty() ? begin + size : own.begin;
@@ -238,7 +238,7 @@ struct ValueReader {
     for (index_t x = own.end; x < begin + size; ++x) to[x - begin] = from[map.source(x)];
   }
 
-  /// Each point for two: to[i] = from[(begin + i) / 2].
+  /// Each point twice: to[i] = from[(begin + i) / 2].
   static void gather_twice(const S* from, index_t begin, index_t size, T* to) {
     index_t i = 0;
     if (begin % 2 != 0 && size > 0) to[i++] = from[floor_div(begin, 2)];
@@ -253,7 +253,7 @@ struct ValueReader {
     }
   }
 
-  /// From: stored values, or what was gathered of them to `to`.
+  /// `from` has stored values, or the values that were gathered to `to`.
   template <class From>
   static void finish(const SourceView<S>& s, int index, const From* from, index_t size, T* to) {
     const bool clips = s.function.kind == Nonlinearity::Kind::relu;
@@ -279,18 +279,18 @@ struct ValueReader {
   }
 };
 
-/// The gradient of a stored tensor, recomputed from the gradient of the activation that its readers saw:
-/// through the function f g' = f'(scale * x + shift) g, through the norm scale * g' + slope * x + offset.
+/// The gradient of a stored tensor, recomputed from the gradient of the activation that its readers saw. First through
+/// the function, g' = f'(scale * x + shift) g, then through the norm, scale * g' + slope * x + offset.
 template <class S>
 struct GradientReader {
   using T = compute_type<S>;
   using stored_type = S;
   TensorView<S> gradient, value;
   Affine<T> affine;
-  const T* slope = nullptr;  ///< over (n, c), null without norm
+  const T* slope = nullptr;  ///< over (n, c), null without a norm
   const T* offset = nullptr;
   Nonlinearity function;
-  /// Point e of the reader is point e / stuffing, or 0 between two: strided windows.
+  /// Point e of the reader is point e / stuffing, or 0 between two points. For strided windows.
   int stuffing[spatial_dimensions] = {1, 1, 1};
   Frame frame;  ///< extent of the gradient itself
   DepthWindow depth;
@@ -308,7 +308,7 @@ struct GradientReader {
            (v * slope[index] + offset[index]);
   }
 
-  /// Host: where load_row will begin to read, null where nothing stands; two tensors.
+  /// Host: the address where load_row will begin to read, null if it reads nothing. There are two tensors.
   static constexpr int tensors = 2;
   const S* address(int which, int n, int c, index_t y, index_t x) const {
     PlaneAt plane = depth.input(n, c);
@@ -318,7 +318,7 @@ struct GradientReader {
     return reads_value() ? value.row(plane, y) + (x - value.x0) : nullptr;
   }
 
-  /// Host: the row's points [x0, x0 + count) where they stand, null unless they can be read there.
+  /// Host: the row's points [x0, x0 + count) in memory; null if they cannot be read as they are.
   const T* standing_row(PlaneAt plane, index_t y, index_t x0, index_t count) const {
     const bool plain = !reads_value() && stuffing[2] == 1;
     if (!plain || !unstuff(0, plane.z) || !unstuff(1, y) || !frame.has_columns(x0, count)) return nullptr;
@@ -328,7 +328,7 @@ struct GradientReader {
       return nullptr;
   }
 
-  /// Host: the row's points [x0, x0 + count) into out.
+  /// Host: writes the row's points [x0, x0 + count) to out.
   void load_row(int n, int c, index_t y, index_t x0, index_t count, T* out) const {
     load_row(depth.input(n, c), y, x0, count, out);
   }
@@ -339,7 +339,7 @@ struct GradientReader {
     if (!unstuff(0, plane.z) || !unstuff(1, y)) return (void)std::memset(out, 0, count * sizeof(T));
     if (stuffing[2] == 1) return load_standing(plane, y, x0, count, out);
     const Interval points{ceil_div(x0, stuffing[2]), ceil_div(x0 + count, stuffing[2])};
-    T* standing = out + (count - points.size());  // each lies where it goes to or behind
+    T* standing = out + (count - points.size());  // no point moves to a lower address
     load_standing(plane, y, points.begin, points.size(), standing);
     index_t filled = 0;
     for (index_t i = 0; i < points.size(); ++i) {
@@ -351,7 +351,7 @@ struct GradientReader {
     while (filled < count) out[filled++] = T(0);
   }
 
-  /// The gradient's own position, and whether there is one in dimension d.
+  /// Turns the position into that of the gradient, and returns whether it has one in dimension d.
   HALOGEN_FUNCTION bool unstuff(int d, index_t& position) const {
     if (stuffing[d] != 1) {
       if (floor_mod(position, stuffing[d]) != 0) return false;
@@ -363,7 +363,7 @@ struct GradientReader {
  private:
   HALOGEN_FUNCTION bool reads_value() const { return affine.scale != nullptr || function; }
 
-  /// Of the gradient's own row y.
+  /// Reads the gradient's own row y.
   void load_standing(const PlaneAt& plane, index_t y, index_t x0, index_t count, T* out) const {
     detail::read_inside(frame, x0, count, out, [&](index_t begin, index_t size, T* to) {
       const S* g = gradient.row(plane, y) + (begin - gradient.x0);

@@ -1,6 +1,6 @@
 // Gradient of a convolution's weights and bias: dw[o, c, k] = sum over n, y, x of g[n, o, y, x] * input[n, c, window].
-// Tiles are dealt to a fixed number of blocks; within a tile in the value type, across tiles and blocks in double,
-// in a fixed order that does not depend on the number of threads.
+// A fixed number of blocks share the tiles. Sums are in the value type within a tile and in double across tiles and
+// blocks. Their order is fixed and does not depend on the number of threads.
 #pragma once
 
 #include "halogen/kernels/device/precision.hpp"
@@ -12,7 +12,7 @@ inline constexpr int gradient_block = vector_registers >= 32 ? 8 : 4;  ///< outp
 
 namespace detail {
 
-/// gradient_block outputs x KW taps of one kernel row and input channel, over `rows` rows. A leaf of its own. A row of
+/// gradient_block outputs x KW taps of one kernel row and input channel, over `rows` rows. It is not inlined. A row of
 /// gradients is interleaved, [vector of columns][output][lane], so that one pointer serves all outputs.
 template <class T, int KW>
 [[gnu::noinline]] void correlate_rows(const T* const* gradient /* [rows] */, const T* const* input /* [rows] */,
@@ -46,7 +46,7 @@ template <class T, int KW>
   for (int k = 0; k < KW; ++k) sums[o * KW + k] = sum_of_lanes<T>(sum[o][k]);
 }
 
-/// In the value type, as products are summed within a tile.
+/// The sum in the value type, as products are summed within a tile.
 template <class T>
 T sum_in_lanes(const T* row, index_t count) {
   Vector<T> sums[4] = {};
@@ -77,7 +77,8 @@ double sum_of_row(const T* row, index_t count) {
 
 inline constexpr index_t weight_gradient_rows = 8;  ///< rows that one micro-kernel call sums over
 
-/// Columns of a tile such that its rows of input and gradient stay in L2, and sums in the value type stay short.
+/// How many columns a tile has, so that its rows of input and gradient stay in L2, and sums in the value type are
+/// short.
 inline index_t weight_gradient_tile_columns(const WindowShape& shape, int inputs, int outputs, index_t columns,
                                             std::size_t value_bytes) {
   const index_t bytes = static_cast<index_t>(value_bytes), vector = vector_bytes / bytes;
@@ -87,7 +88,7 @@ inline index_t weight_gradient_tile_columns(const WindowShape& shape, int inputs
   return std::max(index_t{1}, std::min(columns, std::max(2 * vector, budget)));
 }
 
-/// Partial results [block][outputs * inputs * KH * KW + outputs] in double: weights, then bias.
+/// Partial results [block][outputs * inputs * KH * KW + outputs] in double: first the weights, then the bias.
 template <class ExecutionSpace, class S, int KH, int KW, class Input = ValueReader<S>>
 struct WeightGradient {
   using T = compute_type<S>;
@@ -99,7 +100,7 @@ struct WeightGradient {
   int inputs = 0, outputs = 0;
   WindowShape shape;
   Tiling tiling;                                    ///< of the output
-  int blocks = 1, first_block = 0, last_block = 1;  ///< all, and those to launch
+  int blocks = 1, first_block = 0, last_block = 1;  ///< all blocks, and those to launch
   double* partial = nullptr;
   bool split = !tf32_is_allowed();
 
@@ -162,7 +163,7 @@ struct WeightGradient {
           gradient.load_row(tile.sample, o, rows.begin + r, tile.columns.begin, columns, line);
           result[index_t{outputs} * inputs * KH * KW + o] += detail::sum_of_row(line, columns);
         } else if (r == 0) {
-          std::fill(line, line + padded, T(0));  // outputs that fill the last block up
+          std::fill(line, line + padded, T(0));  // outputs that fill up the last block
         }
         for (index_t x = 0; x < padded; x += lanes<T>) store(to + x * gradient_block, load<Vector<T>>(line + x));
       }
@@ -186,8 +187,8 @@ struct WeightGradient {
   }
 };
 
-/// bucket[i] = sum of the blocks' partial results, rounded once. Every `row` of them stand `row_stride` apart in the
-/// bucket.
+/// bucket[i] = the sum of the blocks' partial results, rounded once. In the bucket, each group of `row` results begins
+/// `row_stride` after the group before.
 template <class T, class Partial = double>
 struct ReduceWeightGradient {
   const Partial* partial;

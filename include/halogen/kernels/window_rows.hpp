@@ -1,4 +1,5 @@
-// Host: the rows that a window needs, read once into a ring in L2, prologue applied, columns sorted by stride phase.
+// Host: the rows that a window needs. They are read once into a ring in L2, with the prologue applied and the columns
+// sorted by their stride phase.
 #pragma once
 
 #include <limits>
@@ -7,7 +8,7 @@
 
 namespace halogen::kernels {
 
-/// Geometry of a window in rows and columns, as numbers for kernels.
+/// The numbers of a window in rows and columns that kernels need.
 struct WindowShape {
   int kernel[2] = {1, 1}, stride[2] = {1, 1}, dilation[2] = {1, 1};
   index_t padding[2] = {0, 0};  ///< may be negative in an adjoint
@@ -19,17 +20,17 @@ struct WindowShape {
   }
 };
 
-/// A ring of input rows for all channels of one tile of columns. Output x of tap k stands at [tap(k) + x - first].
+/// A ring of input rows, with all channels, for one tile of columns. Output x reads tap k at [tap(k) + x - first].
 template <class T, class Reader>
 class WindowRows {
  public:
-  /// rows: how many outputs in a column are alive at once.
+  /// rows: how many outputs of a column are computed at once.
   WindowRows(const Reader& reader, const WindowShape& shape, int channels, index_t columns, index_t rows)
       : reader_(reader), shape_(shape), channels_(channels), slots_((rows - 1) * shape.stride[0] + shape.footprint(0)) {
     const index_t inputs = (columns - 1) * shape.stride[1] + shape.footprint(1);
     phase_pitch_ = ceil_div(inputs, shape.stride[1]) + slack;
     phase_pitch_ = ceil_div(phase_pitch_, lanes<T>) * lanes<T>;
-    pitch_ = phase_pitch_ * shape.stride[1] + lanes<T>;  // not a power of two: rows must not share cache sets
+    pitch_ = phase_pitch_ * shape.stride[1] + lanes<T>;  // not a power of two, because rows must not share cache sets
   }
 
   std::size_t bytes() const {
@@ -44,13 +45,13 @@ class WindowRows {
     first_ = shape_.first_input(1, columns.begin);
     inputs_ = (columns.size() - 1) * shape_.stride[1] + shape_.footprint(1);
     next_ = std::numeric_limits<index_t>::min();
-    // What lies beyond the last input is multiplied by zero gradients or dropped: it must be a number all the same.
+    // What is after the last input is multiplied by zero gradients or dropped. It must still be a finite number.
     const index_t keep = shape_.stride[1] > 1 ? 0 : inputs_;
     for (index_t row = 0; row < channels_ * slots_; ++row)
       std::memset(rows_ + row * pitch_ + keep, 0, static_cast<std::size_t>(pitch_ - keep) * sizeof(T));
   }
 
-  /// Reads what output row y needs and the ring does not hold yet.
+  /// Reads the rows that output row y needs and that are not yet in the ring.
   void advance_to(index_t y) {
     const index_t begin = shape_.first_input(0, y), end = begin + shape_.footprint(0);
     for (next_ = next_ > begin ? next_ : begin; next_ < end; ++next_)

@@ -1,7 +1,7 @@
-// Winograd's F(4 x 4, 3 x 3): 36 products for 16 outputs of a 3 x 3 window instead of 144; and F(2 x 2, 5 x 5), of the
-// same transform of the inputs: 36 products for 4 outputs instead of 100.
-// Lavin and Gray (2016): y = A^T [(G w G^T) . (B^T d B)] A, here with the points 0, +-1/sqrt(2), +-sqrt(2), infinity,
-// which lose about half as many digits as 0, +-1, +-2. Its adjoint for the weights: dw = G^T [(A g A^T) . (B^T d B)] G.
+// Winograd's F(4 x 4, 3 x 3) needs 36 products instead of 144 for 16 outputs of a 3 x 3 window. F(2 x 2, 5 x 5), with
+// the same transform of the inputs, needs 36 products instead of 100 for 4 outputs. Lavin and Gray (2016): y = A^T [(G
+// w G^T) . (B^T d B)] A. Here the points are 0, +-1/sqrt(2), +-sqrt(2), infinity, which lose about half as many digits
+// as 0, +-1, +-2. The adjoint for the weights: dw = G^T [(A g A^T) . (B^T d B)] G.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace halogen::kernels {
 
-inline constexpr int winograd_products = winograd_points * winograd_points;  ///< per tile and pair of channels
+inline constexpr int winograd_products = winograd_points * winograd_points;  ///< for each tile and pair of channels
 
 namespace detail {
 
@@ -22,7 +22,7 @@ struct WinogradPoints {
   static constexpr T a2 = T(0.5), b2 = T(2), a3 = a / 2, b3 = 2 * b, a4 = T(0.25), b4 = T(4), ab = T(2.5);
 };
 
-/// v = B^T d, of a tile's inputs
+/// v = B^T d, for the inputs of a tile
 template <class T, class V>
 inline void to_products(const V (&d)[6], V (&v)[6]) {
   using P = WinogradPoints<T>;
@@ -52,7 +52,7 @@ inline void transform_output(const V (&m)[6], V (&y)[Tile]) {
   }
 }
 
-/// h = A g, of a tile's gradients: the adjoint of transform_output
+/// h = A g, for the gradients of a tile: the adjoint of transform_output
 template <class T, class V>
 inline void to_products(const V (&g)[2], V (&h)[6]) {
   using P = WinogradPoints<T>;
@@ -110,7 +110,7 @@ inline void transform_weight_gradient(const V (&u)[6], V (&w)[Window]) {
   w[Window - 1] = u[5] + w[Window - 1];
 }
 
-/// columns[i][x] = the transform of points from[...][offset + x] down, of a vector of channels.
+/// columns[i][x] = the transform, down the columns, of points from[...][offset + x], for a vector of channels.
 template <class T, int Lanes, int Points>
 [[gnu::noinline]] void transform_columns(const T* const (&from)[Points], index_t offset, index_t points, T* columns) {
   using V = Vector<T, Lanes>;
@@ -145,11 +145,10 @@ template <class T, int Lanes, int Tile, int Points>
 }
 
 inline constexpr index_t tiles_in_cache =
-    8;  ///< tiles at a time that L1 holds the transforms of, for a line of channels
+    8;  ///< how many tiles at a time have transforms that fit into L1, for one line of channels
 
-/// to[product][tile][channel] = the transforms of `tiles` tiles from tile `first` on of ChannelRows' rows y .. y +
-/// Points
-/// - 1, Points = 6 inputs or Tile gradients a side.
+/// to[product][tile][channel] = the transforms of `tiles` tiles, beginning with tile `first`, of rows y .. y + Points -
+/// 1 of ChannelRows. A side has Points = 6 inputs or Points = Tile gradients.
 template <int Tile, int Points, class T, class Rows>
 void transform_tiles(const Rows& rows, index_t y, index_t first, index_t tiles, T* to, index_t pitch) {
   const T* from[Points];
@@ -166,24 +165,24 @@ void transform_tiles(const Rows& rows, index_t y, index_t first, index_t tiles, 
   }
 }
 
-/// A place in a field of S: a point, and the way to the next row and channel.
+/// A place in a field of S: a point, and the strides to the next row and the next channel.
 template <class S>
 struct Lines {
   S* at;
   index_t row_stride, channel_stride;
-  bool streams = false;  ///< vectors stored there fill lines of the cache and go past it
+  bool streams = false;  ///< vectors stored there fill cache lines and are stored past the caches
 };
 
-/// Columns of a block of tiles: they fill vectors of so many lanes, and a line of the cache.
+/// How many columns a block of tiles has: they fill vectors of so many lanes, and a cache line.
 template <class T, int Lanes, int Tile>
 inline constexpr int block_columns = std::max({Lanes, Tile, cache_line / static_cast<int>(sizeof(T))});
 
-/// Moments of as many channels as a vector has lanes, in registers. Vectors go through memory: there they are widened
-/// as they are loaded.
+/// Moments of as many channels as a vector has lanes, in registers. Vectors go through memory, because they are widened
+/// when they are loaded.
 template <class T, int Lanes>
 class ChannelMoments {
  public:
-  /// first(values): a value of each channel, asked for where none has been seen.
+  /// first(values) gives a value of each channel. It is called if no value has been seen.
   template <class First>
   void begin(const LaneMoments<T>* from, First first) {
     T values[Lanes];
@@ -214,7 +213,7 @@ class ChannelMoments {
   using D = Vector<double, together>;
 
   static D wide(const T* values, int i) { return widen<T>(load<Vector<T, together>>(values + i * together)); }
-  /// Vector i is part of those of lanes<T> channels, from the part(i)th on.
+  /// Vector i is a part of the vectors of lanes<T> channels, beginning with number part(i).
   template <class M>
   static M& of(M* moments, int i) {
     return moments[i * together / lanes<T>];
@@ -224,14 +223,14 @@ class ChannelMoments {
   D about_[count], first_[count] = {}, second_[count] = {};
 };
 
-enum class Then { nothing, add, sum };  ///< with the outputs of a transform: add what stands there, take moments
+enum class Then { nothing, add, sum };  ///< what a transform does with its outputs: adds other values, takes moments
 
 /// across[i][first + x] = start + output (i, x) of the tile whose products stand at from[product * pitch].
 template <class T, int Lanes, int Tile, int Columns>
 [[gnu::always_inline]] inline void transform_tile(const T* from, index_t pitch, const Vector<T, Lanes>& start,
                                                   T (&across)[Tile][Columns][Lanes], int first) {
   using V = Vector<T, Lanes>;
-  const T* row[6];  // advanced column by column: 36 addresses at once would not fit the registers
+  const T* row[6];  // advanced column by column, because 36 addresses would not fit into the registers
   for (int i = 0; i < 6; ++i) row[i] = from + 6 * i * pitch;
   V half[Tile][6];
   HALOGEN_UNROLL
@@ -283,9 +282,9 @@ template <class T, int Lanes, Then then, int Columns, class S>
     store<V>(line + v * Lanes, then == Then::add ? load<V>(under + v * Lanes) + block[v][l] : block[v][l]);
 }
 
-/// to = start + the outputs of `blocks` blocks of tiles of Tile x Tile side by side, for one vector of outputs: each
-/// block as many columns as the vector has lanes. add: on top of what stands at `on`; sum: moments of them as well, of
-/// each lanes<T> outputs. from[product * pitch + tile * width].
+/// to = start + the outputs of `blocks` blocks of Tile x Tile tiles side by side, for one vector of outputs. A block
+/// has block_columns columns. With add, the values at `on` are added. With sum, moments are taken too, for each
+/// lanes<T> outputs. from[product * pitch + tile * width].
 template <class T, int Lanes, int Tile, Then then, class S>
 [[gnu::noinline]] void transform_products(const T* from, index_t width, index_t pitch, index_t blocks,
                                           const Vector<T, Lanes>& start, const Lines<S>& to, const Lines<S>& on,
@@ -296,7 +295,7 @@ template <class T, int Lanes, int Tile, Then then, class S>
   std::conditional_t<then == Then::sum, ChannelMoments<T, Lanes>, Nothing> sums;
   if constexpr (then == Then::sum)
     sums.begin(moments, [&](T* values) {
-      V first = start;  // A^T begins with a row of ones, but for its last
+      V first = start;  // A^T begins with a row of ones, except for the last
       for (int p = 0; p < 30; ++p)
         if (p % 6 != 5) first += load<V>(from + p * pitch);
       store(values, first);

@@ -1,7 +1,7 @@
-// 3 x 3 and 5 x 5 convolutions of stride 1 by Winograd's F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) on the host: forward and
-// input gradient alike. Tiles lie on the global grid of multiples of four (two), wherever a rank's piece begins: each
-// output is then the same on any mesh to the bit. Accumulation: input channels in order within each of the 36 products,
-// then the transform, then the bias. Relative error about 1e-6 in float, of the largest output.
+// 3 x 3 and 5 x 5 convolutions of stride 1 on the host by Winograd's F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5), for the
+// forward pass and the input gradient. Tiles are on the global grid of multiples of four (two), wherever a rank's piece
+// begins. So each output is the same on any mesh, to the bit. Accumulation: input channels in their order within each
+// of the 36 products, then the transform, then the bias. The error in float is about 1e-6 of the largest output.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 #include "halogen/kernels/winograd_products.hpp"
 
 namespace halogen::kernels {
-/// Transformed weights [product][block of outputs][input][output in block].
+/// Size of transformed weights [product][block of outputs][input][output in block].
 constexpr index_t winograd_packed_size(int outputs, int inputs, std::size_t value_bytes) {
   return winograd_products * winograd_width(outputs, value_bytes) * inputs;
 }
 
-/// Transforms torch's (Out, In, KD, Window, Window), flipped and transposed for the input gradient of inputs [first,
-/// first + outputs). One work item an input and vector of outputs.
+/// Transforms torch's (Out, In, KD, Window, Window). For the input gradient of inputs [first, first + outputs) the
+/// weights are flipped and transposed. One work item for each input and vector of outputs.
 template <class T, int Window>
 struct PackWinogradWeights {
   const T* weights;
@@ -62,7 +62,7 @@ struct PackWinogradWeights {
   }
 };
 
-/// Tiles across that are transformed and multiplied at once: their transforms and products stay in L2.
+/// How many tiles across are transformed and multiplied at once. Their transforms and products stay in L2.
 inline index_t winograd_group(int inputs, int outputs, std::size_t value_bytes) {
   const index_t width = winograd_width(inputs, value_bytes) + winograd_width(outputs, value_bytes);
   const index_t per_tile = winograd_products * width * static_cast<index_t>(value_bytes);
@@ -71,7 +71,7 @@ inline index_t winograd_group(int inputs, int outputs, std::size_t value_bytes) 
 
 inline constexpr index_t winograd_tile_rows = 32;
 
-/// Columns of a tile of the launch, whole groups, such that its ring of rows for so many channels stays in L2.
+/// How many columns a tile of the launch has: whole groups, so that its ring of rows with so many channels stays in L2.
 inline index_t winograd_tile_columns(int tile, int channels, index_t group, index_t columns, std::size_t value_bytes) {
   const index_t per_column =
       winograd_points * winograd_width(channels, value_bytes) * static_cast<index_t>(value_bytes);
@@ -80,18 +80,19 @@ inline index_t winograd_tile_columns(int tile, int channels, index_t group, inde
   return ceil_div(groups, ceil_div(groups, most)) * points;
 }
 
-/// A convolution's transforms in one team: [product][tile][channel] of the inputs and of what they are multiplied to.
+/// The transforms of a convolution in one team: [product][tile][channel] of the inputs and of the products' results.
 template <class T>
 struct WinogradTransforms {
   T *left = nullptr, *right = nullptr;
-  index_t left_width, right_width;    ///< from tile to tile
-  index_t left_pitch, right_pitch;    ///< from product to product; not a multiple of 4 KiB
-  LaneMoments<T>* moments = nullptr;  ///< of each vector of outputs
+  index_t left_width, right_width;    ///< from one tile to the next
+  index_t left_pitch, right_pitch;    ///< from one product to the next; not a multiple of 4 KiB
+  LaneMoments<T>* moments = nullptr;  ///< for each vector of outputs
 };
 
-/// Who else uses the transformed inputs of a convolution: nobody (kernels/winograd_weights.hpp has somebody).
+/// Who else uses the transformed inputs of a convolution: nobody. (WinogradWeights of kernels/winograd_weights.hpp
+/// does.)
 struct NobodyBeside {
-  static index_t lines() { return 0; }  ///< channels whose rows it reads
+  static index_t lines() { return 0; }  ///< how many channels have rows that it reads
   struct Work {
     template <class... Parts>
     explicit Work(const Parts&...) {}
@@ -109,11 +110,11 @@ struct NobodyBeside {
   template <class Transforms>
   static index_t calls(const Transforms&) {
     return 0;
-  }  ///< of LinesAhead::next() a group
+  }  ///< of LinesAhead::next() in a group
   static const void* address(int, int, index_t, index_t) { return nullptr; }
 };
 
-/// Beside: who is handed the inputs of each group of tiles once the outputs have been computed from them.
+/// Beside gets the inputs of each group of tiles after the outputs have been computed from them.
 template <class ExecutionSpace, class S, int Window, class Reader, class Beside = NobodyBeside>
 struct WinogradConvolution {
   using T = compute_type<S>;
@@ -121,12 +122,12 @@ struct WinogradConvolution {
   using Pack = PackWinogradWeights<T, Window>;
 
   Reader input;
-  TileOutput<S> output;        ///< its tiling begins on the global grid, in tiles of whole winograd tiles
+  TileOutput<S> output;        ///< its tiling begins on the global grid and has whole winograd tiles
   const T* weights = nullptr;  ///< packed
   const T* bias = nullptr;
   int inputs = 0;
   index_t padding[2] = {0, 0};  ///< output o reads inputs from o - padding on; may be negative in an adjoint
-  Interval readable[2];         ///< inputs that some output of the whole field reads; beyond stands 0
+  Interval readable[2];         ///< inputs that some output of the whole field reads; others count as 0
   Interval owned[2];            ///< rows and columns of the output to compute
   Beside beside;
 
@@ -150,12 +151,12 @@ struct WinogradConvolution {
   ChannelRows<T, Reader> channel_rows() const {
     return {input, inputs, output.tiling.tile_columns + Window - 1, winograd_points};
   }
-  /// Of a row of tiles: what it writes (and its epilogue reads beside), and what the next one reads.
+  /// Of a row of tiles: the lines that it writes, the lines that its epilogue reads, and the lines that the next row of
+  /// tiles reads.
   LinesAhead lines_ahead() const {
     return LinesAhead(tile * (index_t{Reader::tensors} * inputs + written() * output.channels + beside.lines()));
   }
-  /// Whether products replace what they are of: one block holds all outputs of a tile, and nobody else reads its
-  /// inputs.
+  /// Whether products overwrite their inputs: if one block has all outputs of a tile, and nobody else reads its inputs.
   static bool in_place(const Transforms& all) {
     return std::is_same_v<Beside, NobodyBeside> && all.left_width == all.right_width &&
            detail::product_blocks<T>(all.right_width) == 1;
@@ -216,15 +217,15 @@ struct WinogradConvolution {
     if (output.streams) stream_fence();
   }
 
-  /// Moments are taken where outputs leave the transform; other epilogues, and those of what is stored otherwise, read
-  /// finished rows.
+  /// Whether moments are taken when outputs come from the transform. Other epilogues read finished rows, and so do
+  /// moments of outputs that are stored in another way.
   bool sums_in_lanes() const {
     return std::is_same_v<S, T> && output.epilogue.kind == RowEpilogue<S>::Kind::moments && !output.accumulate &&
            output.epilogue.mask.data == nullptr;
   }
 
-  /// Whether vectors of so many outputs, which begin at such a place, fill lines that go past the caches: where no
-  /// epilogue reads them again. The answer is the same a group of tiles further on.
+  /// Whether vectors of so many outputs that begin at this address fill cache lines, and go past the caches. They do if
+  /// no epilogue reads them again. The answer is the same one group of tiles further.
   template <int Lanes>
   bool streams(const S* to) const {
     return detail::block_columns<T, Lanes, tile> * sizeof(S) == cache_line && output.streams && !output.accumulate &&
@@ -256,7 +257,7 @@ struct WinogradConvolution {
     });
   }
 
-  /// Calls of LinesAhead::next() that a group of so many tiles makes.
+  /// How often a group of so many tiles calls LinesAhead::next().
   index_t calls_of_next(const Transforms& all, index_t count) const {
     return winograd_products * detail::product_blocks<T>(all.right_width) * ceil_div(count, detail::product_rows) +
            beside.calls(all);
@@ -285,7 +286,7 @@ struct WinogradConvolution {
       });
   }
 
-  /// Of one vector of outputs: whole blocks go straight to the output, others through memory.
+  /// For one vector of outputs: whole blocks go directly to the output, others through memory.
   template <int Lanes>
   void transform_outputs(const Transforms& all, const T* right, int sample, int o, index_t y, index_t x,
                          index_t count) const {

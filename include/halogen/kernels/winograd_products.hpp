@@ -1,5 +1,5 @@
-// The products of Winograd's algorithm: for each of its 36, a small dense matrix product over channels, in blocks of
-// outputs whose sums stay in registers.
+// The products of Winograd's algorithm. Each of the 36 is a small dense matrix product over channels, computed in
+// blocks of outputs whose sums stay in registers.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace halogen::kernels {
 
-/// Channels padded to whole vectors.
+/// The number of channels, padded to whole vectors.
 constexpr index_t winograd_width(int channels, std::size_t value_bytes) {
   const index_t vector = vector_bytes / static_cast<index_t>(value_bytes);
   return ceil_div(channels, vector) * vector;
@@ -17,10 +17,11 @@ constexpr index_t winograd_width(int channels, std::size_t value_bytes) {
 
 namespace detail {
 
-inline constexpr int product_rows = vector_registers >= 32 ? 8 : 4;  ///< tiles that one micro-kernel holds
-inline constexpr int product_vectors = 2;                            ///< vectors of outputs that it holds
+inline constexpr int product_rows = vector_registers >= 32 ? 8 : 4;  ///< tiles that one micro-kernel has in registers
+inline constexpr int product_vectors = 2;                            ///< vectors of outputs of each
 
-/// Calls f<vectors, lanes>(first output) for each block of `width` outputs: as many wide vectors as fit, by twos.
+/// Calls f<vectors, lanes>(first output) for each block of `width` outputs. Blocks have two wide vectors as long as
+/// they fit.
 template <class T, class F>
 inline void for_each_product_block(index_t width, F&& f) {
   constexpr int wide = wide_lanes<T>;
@@ -30,8 +31,8 @@ inline void for_each_product_block(index_t width, F&& f) {
   for_each_lanes<T>(width - o, [&]<int Lanes>(index_t i) { f.template operator()<1, Lanes>(o + i); });
 }
 
-/// Calls f<Rows>(first row) for blocks of rows whose sums of so many vectors each fit the registers, and asks memory
-/// for what is ahead after each product_rows of them.
+/// Calls f<Rows>(first row) for blocks of rows whose sums, of so many vectors each, fit into the registers. After each
+/// product_rows of them it prefetches what is ahead.
 template <int Vectors, class F>
 inline void for_each_product_rows(index_t rows, LinesAhead& ahead, F&& f) {
   constexpr int most = product_rows * product_vectors / Vectors;
@@ -48,7 +49,7 @@ inline void for_each_product_rows(index_t rows, LinesAhead& ahead, F&& f) {
   if (r < rows) take.template operator()<1>();
 }
 
-/// The block that output `out` lies in.
+/// The block that has output `out`.
 template <class T>
 inline Interval product_block(index_t width, index_t out) {
   Interval result;
@@ -65,8 +66,9 @@ inline index_t product_blocks(index_t width) {
   return count;
 }
 
-/// to[r][q] = sum over k of left[r][k] * right[k][q]: Rows x Vectors accumulators. Stride: left_stride where it is
-/// known at compile time, else 0, and its multiples take a register a row. A leaf of its own: inlined, g++ spills.
+/// to[r][q] = sum over k of left[r][k] * right[k][q], with Rows x Vectors accumulators. Stride is left_stride if that
+/// is known at compile time, else 0. Then its multiples take a register for each row. Not inlined, because g++ would
+/// then spill registers.
 template <class T, int Rows, int Vectors, int Lanes, int Stride>
 [[gnu::noinline]] void multiply_strided_block(const T* left, index_t left_stride, const T* right, int inner, T* to,
                                               index_t to_stride) {
@@ -93,7 +95,7 @@ template <class T, int Rows, int Vectors, int Lanes, int Stride>
   for (int q = 0; q < Vectors; ++q) store(to + r * to_stride + q * Lanes, sum[r][q]);
 }
 
-/// The same. Multiples of a stride that is not constant take an index register a row: so many rows spill them.
+/// The same. Multiples of a stride that is not constant take an index register for each row, and many rows spill them.
 template <class T, int Rows, int Vectors, int Lanes>
 inline void multiply_block(const T* left, index_t left_stride, const T* right, int inner, T* to, index_t to_stride) {
   const auto multiply = [&]<int Stride>() {

@@ -1,8 +1,8 @@
-// Weights' gradient beside the input gradient where that transforms down the columns alone (kernels/winograd_rows.hpp):
-// one pass over the output's gradient serves both, which share its transform B^T g. With x the convolution's input on
-// the points of the input gradient, tap k across of dw, flipped, = G^T [sum over tiles and points of (B^T g, moved by
-// k) . (A x)]. Accumulation: lane by lane in the value type within a tile of the launch, then the lanes; double across
-// tiles, in the order of their numbers.
+// The weights' gradient together with an input gradient that transforms down the columns only
+// (kernels/winograd_rows.hpp). One pass over the output's gradient computes both, which share its transform B^T g. Let
+// x be the convolution's input on the points of the input gradient. Then tap k across of the flipped dw is G^T [sum
+// over tiles and points of (B^T g, moved by k) . (A x)]. Accumulation: in each lane in the value type within a tile of
+// the launch, then over the lanes; in double across tiles, in the order of their numbers.
 #pragma once
 
 #include "halogen/kernels/winograd_rows.hpp"
@@ -11,9 +11,10 @@
 namespace halogen::kernels {
 namespace detail {
 
-inline constexpr int line_channels = vector_registers >= 32 ? 8 : 3;  ///< whose sums of all taps one micro-kernel holds
+inline constexpr int line_channels = vector_registers >= 32 ? 8 : 3;  ///< whose sums of all taps one micro-kernel has
 
-/// sums[c][k] += sum over points of moved[x + k] * channels[c][x], in lanes. A leaf of its own: inlined, g++ spills.
+/// sums[c][k] += sum over points of moved[x + k] * channels[c][x], in lanes. Not inlined, because g++ would then spill
+/// registers.
 template <class T, int Window, int Channels>
 [[gnu::noinline]] void correlate_lines(const T* moved, const T* channels, index_t channel_stride, index_t points,
                                        T* sums) {
@@ -41,13 +42,13 @@ template <class T, int Window, int Channels>
 
 }  // namespace detail
 
-/// The Beside of WinogradRows over gradients.
+/// The Beside of a WinogradRows over gradients.
 template <class S, int Window>
 struct WinogradRowWeights : WeightsBeside<S, Window> {
   using Base = WeightsBeside<S, Window>;
   using T = typename Base::T;
 
-  /// Of one team's tile.
+  /// The work on one team's tile.
   class Work {
    public:
     static std::size_t bytes(const WinogradRowWeights& of, index_t columns) {
@@ -64,7 +65,7 @@ struct WinogradRowWeights : WeightsBeside<S, Window> {
 
     void see(int channel, index_t y, index_t x, const T* line, index_t count) { bias_.see(channel, y, x, line, count); }
 
-    /// The row of tiles at y, whose gradients are transformed.
+    /// Adds the row of tiles at y. Its gradients are transformed.
     template <class Gradients>
     void add(const Gradients& gradients, index_t y) {
       lines_.read(part_.sample, part_.columns, y, y);

@@ -1,9 +1,9 @@
-// Convolutions of few channels by Winograd's one-dimensional F(4, 3) on the host: down the columns, while taps across
-// are summed one by one. Rows stay rows, so that vectors lie along them and no channel count leaves lanes empty; the
-// two-dimensional algorithm (kernels/winograd_convolution.hpp) halves the products once more, but must turn rows into
-// vectors of channels and back. Tiles of rows lie on the global grid, every vector is computed whole, and each lane
-// alike: an output is the same on any mesh to the bit. Accumulation: for each of the 6 products input channels, then
-// taps across, in order; then the transform, then the bias.
+// Convolutions of few channels on the host by Winograd's one-dimensional F(4, 3): it transforms down the columns, and
+// sums taps across one by one. Vectors are along the rows, so no number of channels leaves lanes empty. The
+// two-dimensional algorithm (kernels/winograd_convolution.hpp) needs half as many products, but must transpose rows to
+// vectors of channels and back. Tiles of rows are on the global grid, every vector is computed whole, and all lanes in
+// the same way. So an output is the same on any mesh, to the bit. Accumulation: for each of the 6 products input
+// channels in their order, then taps across in theirs; then the transform, then the bias.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 namespace halogen::kernels {
 namespace detail {
 
-inline constexpr int line_outputs = vector_registers >= 32 ? 8 : 4;  ///< that one micro-kernel holds
-inline constexpr int line_vectors = 3;                               ///< of each
+inline constexpr int line_outputs = vector_registers >= 32 ? 8 : 4;  ///< that one micro-kernel has
+inline constexpr int line_vectors = 3;                               ///< of each output
 
-/// Calls f<outputs>(first) for blocks of channels [0, channels); the last may reach beyond.
+/// Calls f<outputs>(first) for blocks of channels [0, channels). The last block may reach beyond the end.
 template <class F>
 inline void for_each_line_block(int channels, F&& f) {
   constexpr int half = line_outputs / 2, quarter = line_outputs / 4;
@@ -28,7 +28,7 @@ inline void for_each_line_block(int channels, F&& f) {
     f.template operator()<quarter>(o);
 }
 
-/// to[o][vector] = sum over channels and taps across. A leaf of its own: inlined, g++ spills.
+/// to[o][vector] = sum over channels and taps across. Not inlined, because g++ would then spill registers.
 template <class T, int Window, int Outputs, int Vectors>
 [[gnu::noinline]] void convolve_lines(const T* from, index_t channel_stride, int channels, const T* weights, T* to) {
   using V = Vector<T, wide_lanes<T>>;
@@ -55,7 +55,8 @@ template <class T, int Window, int Outputs, int Vectors>
   for (int x = 0; x < Vectors; ++x) store(to + (o * Vectors + x) * wide_lanes<T>, sum[o][x]);
 }
 
-/// to[i][x] = the transform of points from[...][x] down, for whole vectors from `begin` on until they reach `end`.
+/// to[i][x] = the transform of points from[...][x] down the columns, for whole vectors from `begin` on until they reach
+/// `end`.
 template <class T, int Points>
 [[gnu::noinline]] void transform_lines(const T* const (&from)[Points], index_t begin, index_t end, T* to,
                                        index_t pitch) {
@@ -70,8 +71,9 @@ template <class T, int Points>
   }
 }
 
-/// Rows to[i] = start + the outputs of products[i * pitch], so many vectors of each. streams: past the caches; they
-/// begin at lines of it. A function of its own: g++ may contract one inlined copy otherwise than another.
+/// Rows to[i] = start + the outputs of products[i * pitch], `vectors` vectors of each. With `streams` they are stored
+/// past the caches; the rows then begin at cache lines. Not inlined, because g++ may contract two inlined copies in
+/// different ways.
 template <class T, int Tile, class S>
 [[gnu::noinline]] void transform_lines_back(const T* products, index_t pitch, int vectors, T start, S* to,
                                             index_t row_stride, bool streams) {
@@ -94,13 +96,14 @@ template <class T, int Tile, class S>
 
 }  // namespace detail
 
-/// Transformed weights [block of outputs][product][input][tap across][output in block], zero where a block sticks out.
+/// Size of transformed weights [block of outputs][product][input][tap across][output in block]. They are 0 for channels
+/// beyond the last in a block.
 constexpr index_t winograd_rows_packed_size(int outputs, int inputs, int window) {
   return ceil_div(outputs, detail::line_outputs) * detail::line_outputs * winograd_points * inputs * window;
 }
 
-/// Transforms torch's (Out, In, KD, Window, Window), flipped and transposed for the input gradient of inputs [first,
-/// first + outputs). One work item a pair of channels.
+/// Transforms torch's (Out, In, KD, Window, Window). For the input gradient of inputs [first, first + outputs) the
+/// weights are flipped and transposed. One work item for each pair of channels.
 template <class T, int Window>
 struct PackWinogradRows {
   const T* weights;
@@ -135,7 +138,7 @@ struct PackWinogradRows {
   }
 };
 
-/// Columns of a tile of the launch such that rows of so many channels and their transforms stay in L2.
+/// How many columns a tile of the launch has, so that rows of so many channels and their transforms stay in L2.
 inline index_t winograd_rows_columns(int channels, index_t columns, std::size_t value_bytes) {
   const index_t per_column = 2 * winograd_points * channels * static_cast<index_t>(value_bytes);
   const index_t block = detail::line_vectors * wide_vector_bytes / static_cast<index_t>(value_bytes);
@@ -145,13 +148,14 @@ inline index_t winograd_rows_columns(int channels, index_t columns, std::size_t 
 }
 
 /// Host: rows as a reader sees them, transformed down the columns: [product][channel][x], for Points rows at a time.
-/// Behind the columns stand zeros, as many as a vector has lanes: taps read beyond, and 0 * NaN is NaN.
+/// After the columns there are as many zeros as a vector has lanes. Taps read them, and they must be zeros because 0 *
+/// NaN is NaN.
 template <class T, class Reader, int Points>
 class TransformedLines {
  public:
   static constexpr int lanes = wide_lanes<T>;
 
-  /// columns: at most so many at a time. Each line holds a vector more, an odd number of cache lines in all.
+  /// columns: the most columns at a time. Each line has one vector more, and an odd number of cache lines.
   TransformedLines(const Reader& reader, int channels, index_t columns) : reader_(reader), channels_(channels) {
     constexpr index_t line = cache_line / static_cast<index_t>(sizeof(T));
     const index_t lines = ceil_div(ceil_div(columns, lanes) * lanes + lanes, line);
@@ -168,14 +172,14 @@ class TransformedLines {
     zeros_ = scratch.take<T>(static_cast<std::size_t>(pitch_));
     std::fill_n(zeros_, pitch_, T(0));
   }
-  /// Points outside stand as 0, whatever the reader holds there.
+  /// Points outside of these rows and columns are read as 0, whatever the reader has there.
   void set_readable(const Interval& rows, const Interval& columns) { readable_[0] = rows, readable_[1] = columns; }
 
-  index_t pitch() const { return pitch_; }  ///< from channel to channel
+  index_t pitch() const { return pitch_; }  ///< from one channel to the next
   const T* product(int p) const { return transforms_ + p * channels_ * pitch_; }
 
-  /// Transforms rows [first, first + Points), of which those before `next` were read the last time. visit(channel, row,
-  /// x, line, count) sees the readable points of each other one, which begin at column x.
+  /// Transforms rows [first, first + Points). The rows before `next` were read the last time. For each other row it
+  /// calls visit(channel, row, x, line, count) with the readable points, which begin at column x.
   template <class Visit>
   void read(int sample, const Interval& columns, index_t first, index_t next, Visit visit) {
     for (int c = 0; c < channels_; ++c) read_channel(sample, c, columns, first, next, visit);
@@ -187,7 +191,7 @@ class TransformedLines {
  private:
   std::size_t size(int rows) const { return static_cast<std::size_t>(rows * channels_ * pitch_); }
 
-  /// Rows that stand somewhere are read there, but for their ends; others once, into the channel's ring.
+  /// Rows that are in memory are read there, except for their ends. Other rows are read once, into the channel's ring.
   template <class Visit>
   void read_channel(int sample, int c, const Interval& columns, index_t first, index_t next, Visit& visit) {
     const Interval inside = reader_.frame.columns_inside(intersect(readable_[1], columns));
@@ -235,7 +239,7 @@ class TransformedLines {
   T *ring_ = nullptr, *transforms_ = nullptr, *zeros_ = nullptr;
 };
 
-/// Beside: who is handed the transformed inputs of each row of tiles once the outputs have been computed from them.
+/// Beside gets the transformed inputs of each row of tiles after the outputs have been computed from them.
 template <class ExecutionSpace, class S, int Window, class Reader, class Beside = NobodyBeside>
 struct WinogradRows {
   using T = compute_type<S>;
@@ -248,7 +252,7 @@ struct WinogradRows {
   const T* bias = nullptr;
   int inputs = 0;
   index_t padding[2] = {0, 0};  ///< output o reads inputs from o - padding on; may be negative in an adjoint
-  Interval readable[2];         ///< inputs that some output of the whole field reads; beyond stands 0
+  Interval readable[2];         ///< inputs that some output of the whole field reads; others count as 0
   Interval owned[2];            ///< rows and columns of the output to compute
   Beside beside;
 
@@ -273,11 +277,11 @@ struct WinogradRows {
            Also::bytes(beside, output.tiling.tile_columns);
   }
 
-  /// What a team works in.
+  /// The memory in which a team works.
   struct Work {
     const Tile part;
     Lines lines;
-    T *products, *rows;  ///< of one block of outputs, [product][output][x]; [row][x]
+    T *products, *rows;  ///< for one block of outputs: [product][output][x], and [row][x]
   };
 
   void run_on_host(const Team& team) const {
@@ -318,7 +322,7 @@ struct WinogradRows {
     if (output.streams) stream_fence();
   }
 
-  /// All outputs of so many vectors from the tile's column x on.
+  /// Computes all outputs of so many vectors, beginning with the tile's column x.
   template <int Vectors>
   index_t block(const Work& work, index_t y, index_t x) const {
     constexpr index_t size = Vectors * lanes;

@@ -1,7 +1,7 @@
-// Gradient of a convolution's weights and bias by Winograd's F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) on the host, stride 1:
-// dw = G^T [sum over tiles of (A g A^T) . (B^T d B)] G. Tiles are this rank's own: sums depend on the mesh as those of
-// the direct kernel do. Accumulation: value type within a tile of the launch, double across these and across blocks, in
-// a fixed order that does not depend on the number of threads.
+// Gradient of a convolution's weights and bias on the host by Winograd's F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5), for
+// stride 1: dw = G^T [sum over tiles of (A g A^T) . (B^T d B)] G. Tiles are this rank's own, so sums depend on the
+// mesh, as those of the direct kernel do. Accumulation: in the value type within a tile of the launch, in double across
+// tiles and across blocks, in a fixed order that does not depend on the number of threads.
 #pragma once
 
 #include "halogen/kernels/weight_gradient.hpp"
@@ -10,7 +10,7 @@
 namespace halogen::kernels {
 namespace detail {
 
-/// sum[r][q] += sum over tiles of left[tile][r] * right[tile][q]. A leaf of its own: inlined, g++ spills.
+/// sum[r][q] += sum over tiles of left[tile][r] * right[tile][q]. Not inlined, because g++ would then spill registers.
 template <class T, int Rows, int Vectors, int Lanes>
 [[gnu::noinline]] void accumulate_block(const T* left, index_t left_stride, const T* right, index_t right_stride,
                                         index_t tiles, T* sum, index_t sum_stride) {
@@ -37,7 +37,7 @@ template <class T, int Rows, int Vectors, int Lanes>
   for (int q = 0; q < Vectors; ++q) store(sum + r * sum_stride + q * Lanes, s[r][q]);
 }
 
-/// Pairs of channels' sums of products, [product][left channel][right channel].
+/// The sums of products for pairs of channels, [product][left channel][right channel].
 template <class T>
 struct ProductSums {
   T* data = nullptr;
@@ -45,12 +45,12 @@ struct ProductSums {
 
   index_t pitch() const { return left_width * right_width + 2 * lanes<T>; }
   std::size_t size() const { return static_cast<std::size_t>(winograd_products * pitch()); }
-  /// Calls of LinesAhead::next() in add().
+  /// How often add() calls LinesAhead::next().
   index_t calls() const {
     return winograd_products * product_blocks<T>(right_width) * ceil_div(left_width, product_rows);
   }
 
-  /// Adds the products of so many transformed tiles, [product][tile][channel].
+  /// Adds the products of `count` transformed tiles, [product][tile][channel].
   void add(const WinogradTransforms<T>& tiles, index_t count, LinesAhead& ahead) const {
     for (int p = 0; p < winograd_products; ++p) {
       const T *left = tiles.left + p * tiles.left_pitch, *right = tiles.right + p * tiles.right_pitch;
@@ -64,7 +64,7 @@ struct ProductSums {
     }
   }
 
-  /// w = G^T sums G of a left channel and the vector of right channels from `right` on.
+  /// w = G^T sums G for one left channel and the vector of right channels that begins at `right`.
   template <int Window>
   void weights(index_t left, index_t right, Vector<T> (&w)[Window][Window]) const {
     using V = Vector<T>;
@@ -83,11 +83,11 @@ struct ProductSums {
 
 }  // namespace detail
 
-/// Tiles across that are transformed at once: many, since each group reads and writes all sums.
+/// How many tiles across are transformed at once. They are many, because each group reads and writes all sums.
 inline constexpr index_t winograd_gradient_group = 48;
 
-/// Partial results as of WeightGradient: [block][outputs * inputs * Window * Window + outputs] in double, weights, then
-/// bias.
+/// Partial results as in WeightGradient: [block][outputs * inputs * Window * Window + outputs] in double, first the
+/// weights, then the bias.
 template <class ExecutionSpace, class S, int Window, class Input = ValueReader<S>>
 struct WinogradWeightGradient {
   using T = compute_type<S>;
@@ -98,7 +98,7 @@ struct WinogradWeightGradient {
   int inputs = 0, outputs = 0;
   WindowShape shape;
   Tiling tiling;                                    ///< of the output
-  int blocks = 1, first_block = 0, last_block = 1;  ///< all, and those to launch
+  int blocks = 1, first_block = 0, last_block = 1;  ///< all blocks, and those to launch
   double* partial = nullptr;
 
   index_t partial_size() const { return weight_count() + outputs; }
@@ -124,7 +124,7 @@ struct WinogradWeightGradient {
 
   index_t weight_count() const { return index_t{outputs} * inputs * Window * Window; }
 
-  /// Scratch of one team.
+  /// The scratch of one team.
   struct Memory {
     ChannelRows<T, Input> input;
     ChannelRows<T, GradientReader<S>> gradient;
@@ -165,7 +165,7 @@ struct WinogradWeightGradient {
   }
 
   void add_tile(const Tile& part, Memory& m, double* result) const {
-    // Beyond the tile the gradient counts as 0; what it is multiplied with must be a number all the same.
+    // Beyond the tile the gradient counts as 0. The inputs that it is multiplied by must still be finite numbers.
     const index_t y0 = part.rows.begin - shape.padding[0], x0 = part.columns.begin - shape.padding[1];
     m.input.set_readable({y0, y0 + part.rows.size() + Window - 1}, {x0, x0 + part.columns.size() + Window - 1});
     m.gradient.set_readable(part.rows, part.columns);
@@ -199,7 +199,7 @@ struct WinogradWeightGradient {
               });
   }
 
-  /// One group of tiles; meanwhile memory is asked for what the same columns read one row of tiles on.
+  /// Adds one group of tiles. Meanwhile it prefetches what the same columns read in the next row of tiles.
   void add_group(Memory& m, index_t y, index_t t, index_t count) const {
     const index_t first = y - shape.padding[0];
     detail::transform_tiles<tile, winograd_points>(m.input, first, t, count, m.tiles.left, m.tiles.left_pitch);
@@ -208,7 +208,7 @@ struct WinogradWeightGradient {
     m.sums.add(m.tiles, count, m.ahead);
   }
 
-  /// result[o][c][Window][Window] += the sums' weights
+  /// result[o][c][Window][Window] += the weights of the sums
   void add_to_result(const Memory& m, double* result) const {
     for (int c = 0; c < inputs; ++c)
       for (int o = 0; o < outputs; o += vector) {

@@ -1,38 +1,41 @@
-// Weights' gradient beside the input gradient, by Winograd's algorithm on the host: one pass over the output's gradient
-// serves both, which share its transform B^T g B. With x the convolution's input on the tiles of the input gradient,
-// dw, flipped, = G^T [sum over tiles of (B^T g B) . (A x A^T)] G: each rank sums over its own inputs, which need no
-// halo. Accumulation: value type within a tile of the launch, double across tiles, in the order of their numbers.
+// The weights' gradient together with the input gradient, by Winograd's algorithm on the host. One pass over the
+// output's gradient computes both, which share its transform B^T g B. Let x be the convolution's input on the tiles of
+// the input gradient. Then the flipped dw is G^T [sum over tiles of (B^T g B) . (A x A^T)] G. Each rank sums over its
+// own inputs, which need no halo. Accumulation: in the value type within a tile of the launch, in double across tiles,
+// in the order of their numbers.
 #pragma once
 
 #include "halogen/kernels/winograd_weight_gradient.hpp"
 
 namespace halogen::kernels {
 
-/// What an input gradient sums for the weights beside its outputs, which lie on the same grid, point by point. Partial
-/// results [tile][weights' outputs * channels * depth * Window * Window, then the gradients' sums].
+/// What an input gradient sums for the weights in addition to its outputs. The convolution's inputs are on the same
+/// grid as these outputs, point by point. Partial results [tile][weights' outputs * channels * depth * Window * Window,
+/// then the gradients' sums].
 template <class S, int Window>
 struct WeightsBeside {
   using T = compute_type<S>;
 
-  ValueReader<S> input;  ///< the convolution's, on its own points
-  int channels = 0;      ///< of these
-  int gradients = 0;     ///< channels of the output's gradient, each once for every plane of the window
+  ValueReader<S> input;  ///< the input of the convolution, at its own points
+  int channels = 0;      ///< of the input
+  int gradients = 0;     ///< channels of the output's gradient, each one once for every plane of the window
   int depth = 1;         ///< planes of the window, an odd number
-  bool bias = false;     ///< whether gradients are summed as well; else their sums stand as 0
+  bool bias = false;     ///< whether gradients are summed too; else their sums are 0
   T* partial = nullptr;
 
   int outputs() const { return gradients / depth; }
   index_t weight_count() const { return index_t{gradients} * channels * Window * Window; }
   index_t partial_size() const { return weight_count() + outputs(); }
 
-  /// The sum of a pair of channels at tap (i, j) of the flipped window, of a tile of the launch.
+  /// Stores the sum of a pair of channels at tap (i, j) of the flipped window, for a tile of the launch.
   void keep_weight(index_t tile, int gradient, int channel, int i, int j, T sum) const {
     const int plane = depth - 1 - gradient % depth;
     const index_t window = (index_t{gradient / depth} * channels + channel) * depth + plane;
     partial[tile * partial_size() + (window + 1) * Window * Window - 1 - (i * Window + j)] = sum;
   }
 
-  /// Sums of the gradients: rows as they are read, each of the tile's own once, in the window's middle plane.
+  /// The sums of the gradients. Rows are added as they are read. Each row of the tile counts once, in the window's
+  /// middle plane.
   struct Sums {
     const WeightsBeside& of;
     Interval own[2];
@@ -72,7 +75,7 @@ struct WinogradWeights : WeightsBeside<S, Window> {
     return input.address(0, sample, channel, y, x);
   }
 
-  /// Of one team's tile.
+  /// The work on one team's tile.
   class Work {
    public:
     static std::size_t bytes(const WinogradWeights& of, const WinogradTransforms<T>& all, index_t columns) {
@@ -90,14 +93,14 @@ struct WinogradWeights : WeightsBeside<S, Window> {
 
     void see(int channel, index_t y, index_t x, const T* line, index_t count) { bias_.see(channel, y, x, line, count); }
 
-    /// The inputs of the row of tiles at y.
+    /// Reads the inputs of the row of tiles at y.
     void read(index_t y) {
       y_ = y;
       for (index_t row = y; row < y + tile; ++row)
         rows_.read(part_.sample, row, part_.columns.begin, ceil_div(part_.columns.size(), tile) * tile);
     }
 
-    /// Tiles [t, t + count) of that row, whose gradients are transformed.
+    /// Adds tiles [t, t + count) of that row. Their gradients are transformed.
     void add(const WinogradTransforms<T>& all, index_t t, index_t count, LinesAhead& ahead) const {
       detail::transform_tiles<tile, tile>(rows_, y_, t, count, all.right, all.right_pitch);
       sums_.add(all, count, ahead);

@@ -1,5 +1,5 @@
-// The launches that belong to no operation: values and gradients written out where somebody must read them stored.
-// Their kernels stand in run/common_launches.hpp.
+// Launches that belong to no operation. They write out values and gradients that somebody must read as stored tensors.
+// Their kernels are in run/common_launches.hpp.
 #pragma once
 
 #include "halogen/plan/launch.hpp"
@@ -9,31 +9,32 @@ namespace halogen {
 template <class S>
 class LaunchAt;
 
-/// A value written out, where a norm or a second resampling needs it stored.
+/// Writes out a value, because a norm or a second resampling needs it as a stored tensor.
 struct StoreValue {
   static constexpr const char *label = "halogen::store", *name = "store";
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at);
 };
 
-/// Its adjoint: the gradient of what was written out, through what its source's other readers see.
+/// The adjoint of StoreValue. It computes the gradient of the tensor that was written out, and writes or adds it to the
+/// gradient of one source.
 struct StoreGradient {
   static constexpr const char *label = "halogen::store_backward", *name = "store backward";
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at);
 };
 
-/// Gradients of several activations of one tensor, added into one.
+/// Adds the gradients of several activations of one tensor.
 struct AddGradients {
   static constexpr const char *label = "halogen::gradient_store", *name = "gradient sum";
   template <class S, Form>
   static auto rows(const LaunchAt<S>& at);
 };
 
-/// How a source is seen at another resolution, for the kernel of its adjoint.
+/// How a source is resampled. The kernel of the adjoint depends on it.
 enum class Resampling { nearest, linear, padded };
 
-/// Adjoint of the resampling with which a reader sees a source.
+/// Adjoint of the resampling that a reader applies to a source.
 struct ResamplingAdjoint {
   static constexpr const char *label = "halogen::upsample_backward", *name = "upsample backward";
   static constexpr Form form(const Node&, const Value& input, int source) {
@@ -46,7 +47,7 @@ struct ResamplingAdjoint {
   static auto rows(const LaunchAt<S>& at);
 };
 
-/// The same of a vector that each point sees: the sum over all points, those of other ranks too.
+/// Adjoint of a vector that each point reads: the sum over all points, also those of other ranks.
 struct ExpandAdjoint {
   static constexpr const char *label = "halogen::expand_backward", *name = "expand backward";
   static constexpr bool common_output = false;
@@ -56,14 +57,15 @@ struct ExpandAdjoint {
   static void run(const LaunchAt<S>& at);
 };
 
-/// Of a tensor that no launch writes, the user's: its output is read.
+/// Moments of a tensor that no launch writes, because it is the user's field. The launch reads the tensor that it names
+/// as its output.
 struct Moments {
   static constexpr const char *label = "halogen::moments", *name = "moments";
   template <class S, Form>
   static void run(const LaunchAt<S>& at);
 };
 
-/// The loss and its gradient, by EvaluationParts::run_loss.
+/// The loss and its gradient. EvaluationParts::run_loss runs it.
 struct LossLaunch {
   static constexpr const char *label = "halogen::loss", *name = "loss";
   static constexpr bool common_output = false;

@@ -1,9 +1,10 @@
-// Numbers of what a plan lists, each of a type of its own: a norm's number is no tensor's.
+// Numbers that identify the entries of a plan's tables. Each table has a number type of its own, so that the number of
+// a norm cannot be taken for the number of a tensor.
 #pragma once
 
 namespace halogen {
 
-/// The place of a T in a plan's table of such; none where negative, as it starts.
+/// The index of a T in the plan's table of T. A negative number means none; a new PlanId is none.
 template <class T>
 struct PlanId {
   using of = T;
@@ -12,7 +13,7 @@ struct PlanId {
   constexpr PlanId() = default;
   constexpr explicit PlanId(int place) : number(place) {}
   constexpr bool operator==(const PlanId&) const = default;
-  /// `id >= 0`: there is one; `id < 0`: there is none.
+  /// `id >= 0` means that there is one, `id < 0` that there is none.
   friend constexpr bool operator>=(PlanId id, int zero) { return id.number >= zero; }
   friend constexpr bool operator<(PlanId id, int zero) { return id.number < zero; }
 };

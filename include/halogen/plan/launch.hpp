@@ -1,5 +1,5 @@
-// What a launch of a plan is: its kind, the operands that it reads, the tensor that it writes, the sums that it
-// gathers. A kind is known by the address of an object that belongs to its type, so that anybody can add one.
+// A launch of a plan: its kind, the operands that it reads, the tensor that it writes and the sums that it gathers. A
+// kind is identified by the address of an object that belongs to the launch type, so that anybody can add one.
 #pragma once
 
 #include "halogen/core/nonlinearity.hpp"
@@ -9,17 +9,17 @@
 
 namespace halogen {
 
-/// A stored tensor seen by a reader: normalised by `norm` and put through `function` where set, resampled to the
-/// reader's level where its own differs. Nothing of this is ever written to memory.
+/// A stored tensor as a reader sees it: normalised by `norm` and put through `function` if these are set, and resampled
+/// to the reader's level if its own level differs. None of these results is written to memory.
 struct Source {
   TensorId tensor;
   NormId norm;
   Nonlinearity function;
   bool resampled = false;
   int channels = 0;
-  bool linear = false;                 ///< resampled between points, not to the nearest one
-  Edge pads[spatial_dimensions] = {};  ///< else than zero: resampled to a field that a pad has made wider
-  int more[spatial_dimensions] = {};   ///< pads: points at the end more than at the beginning
+  bool linear = false;                 ///< resampled by linear interpolation, not to the nearest point
+  Edge pads[spatial_dimensions] = {};  ///< if not zero: resampled to a field that a pad has made wider
+  int more[spatial_dimensions] = {};   ///< for pads: how many points the end has more than the beginning
 
   constexpr bool is_padded() const {
     return std::ranges::any_of(pads, [](Edge edge) { return edge != Edge::zero; });
@@ -27,12 +27,12 @@ struct Source {
   constexpr bool operator==(const Source&) const = default;
 };
 
-/// A value of the network: sources side by side along the channels (a concatenation is two reads).
+/// A value of the network: sources side by side along the channels. A concatenation is a value of several sources.
 struct Value {
   StaticVector<Source, 4> sources;
   int level = 0;
 
-  /// Whether it is one stored tensor as it was written.
+  /// Whether the value is one stored tensor as it was written.
   constexpr bool is_raw() const {
     const Source& source = sources[0];
     return sources.size() == 1 && source.norm < 0 && !source.function && !source.resampled;
@@ -46,13 +46,13 @@ struct Value {
   constexpr bool operator==(const Value&) const = default;
 };
 
-/// One thing that a launch reads, and where.
+/// One thing that a launch reads, with the pattern of the points.
 struct Read {
   enum class Role : signed char {
-    value,     ///< of a number of Plan::values
-    source,    ///< of Launch::input the one source that is differentiated
-    gradient,  ///< of the tensor of a number of Plan::activations
-    tensor     ///< of a number of Plan::tensors, as it was written
+    value,     ///< a value of Plan::values
+    source,    ///< the one source of Launch::input that a backward launch differentiates
+    gradient,  ///< the gradient of an activation of Plan::activations
+    tensor     ///< a tensor of Plan::tensors, as it was written
   };
   Role role = Role::source;
   Pattern pattern;
@@ -67,7 +67,7 @@ struct Read {
     return read;
   }
 
-  /// What it reads; none where its role is another.
+  /// What is read. Only the function of its role returns an id; the others return none.
   constexpr ValueId value() const { return ValueId(role == Role::value ? number_ : -1); }
   constexpr ActivationId gradient() const { return ActivationId(role == Role::gradient ? number_ : -1); }
   constexpr TensorId tensor() const { return TensorId(role == Role::tensor ? number_ : -1); }
@@ -76,16 +76,18 @@ struct Read {
   int number_ = -1;
 };
 
-/// A parameter tensor that a launch reads, or whose gradient it writes or adds to. Counted as in Graph::parameters.
+/// A parameter tensor that a launch reads, or whose gradient it writes or adds to. `parameter` is an index of
+/// Graph::parameters.
 struct ParameterUse {
   int parameter = -1;
   bool gradient = false;
 };
 
-/// The few numbers that the type of a launch's kernel depends on: launches of one kind and form are one function.
+/// The few numbers on which the type of a launch's kernel depends. Launches of one kind and one form are one compiled
+/// function.
 struct Form {
   int number[6] = {};
-  const char* map = nullptr;  ///< the functor of a map that it computes as rows enter it, by its address (PointMap)
+  const char* map = nullptr;  ///< the functor of a map that it computes as it reads rows, by its address (PointMap)
   constexpr bool operator==(const Form&) const = default;
 };
 
@@ -99,34 +101,36 @@ namespace kernels {
 struct Tiling;
 }
 
-/// What a launch type says of itself, for code that does not know it. A launch type is a struct with
+/// What a launch type says about itself, for code that does not know the type. A launch type is a struct with
 ///
-///   static constexpr const char* label;            of its kernel
+///   static constexpr const char* label            the name of its kernel
 ///
 /// and one of these templates of <class S, Form F>:
 ///
-///   static auto rows(const LaunchAt<S>&)     points, or rows of them, from rows (kernels/row_kernels.hpp)
-///   static auto point(const LaunchAt<S>&)    all channels of a point (kernels/point_kernel.hpp)
-///   static void run(const LaunchAt<S>&)      any kernels (run/at.hpp)
+///   static auto rows(const LaunchAt<S>&)     computes points, or rows of them, from rows (kernels/row_kernels.hpp)
+///   static auto point(const LaunchAt<S>&)    computes all channels of a point (kernels/point_kernel.hpp)
+///   static void run(const LaunchAt<S>&)      runs any kernels (run/at.hpp)
 ///
-/// and, where it needs them,
+/// It may also have these members:
 ///
-///   name, suffix               what explain calls it: name, or the operation's name and suffix
-///   Form form(node, input, source)     numbers that its kernel's type depends on
-///   array<int, 3> grid(node, input, source)    points of each dimension that it computes together
+///   name, suffix               its name in explain: name, or the operation's name and suffix
 ///
-///   bool adds_as_rows_leave    it can add a tensor to what it writes (Launch::addend) even where it is a layer's
-///   output
+///   Form form(node, input, source)             the numbers on which its kernel's type depends
 ///
-///   bool common_output = false    it does not write through At::over_tiles: no mask, no sums as rows leave
+///   array<int, 3> grid(node, input, source)    how many points of each dimension it computes together
 ///
-///   void check(node, dimension, input, output)    throws CollectiveError where extents do not suit it
+///   bool adds_as_rows_leave    it can add a tensor to the rows that it writes (Launch::addend), even where its output
+///                              is that of a layer
 ///
-///   tiling, workspace          what it needs beside stored tensors (run/launch_place.hpp)
+///   bool common_output = false    it does not write through LaunchAt::over_tiles, so it has no mask and no sums
 ///
-///   const char* remark(form)   words of explain at the end of its line
+///   void check(node, dimension, input, output)    throws CollectiveError if the extents do not suit it
 ///
-///   TrafficUse traffic(layout, launch)    what this rank sends in it beside halos, for dry runs
+///   tiling, workspace          the memory that it needs in addition to stored tensors (run/launch_place.hpp)
+///
+///   const char* remark(form)   words that explain adds at the end of its line
+///
+///   TrafficUse traffic(layout, launch)    what this rank sends in it in addition to halos, for dry runs
 struct LaunchKind {
   const char* name;
   const char* suffix;
@@ -171,7 +175,7 @@ struct KindOf {
 };
 }  // namespace detail
 
-/// The address by which plans know the launch type L.
+/// The address that identifies the launch type L in plans.
 template <class L>
 constexpr const LaunchKind* kind_of() {
   return &detail::KindOf<L>::kind;
@@ -182,21 +186,21 @@ struct Launch {
 
   const LaunchKind* kind = nullptr;
   Form form;
-  int grid[spatial_dimensions] = {1, 1, 1};  ///< points computed together, on the global grid of their multiples
+  int grid[spatial_dimensions] = {1, 1, 1};  ///< points computed together, in blocks at multiples on the global grid
   int node = -1;
-  int level = -1;   ///< of the points that it computes
-  ValueId input;    ///< what its node reads forward, where the launch is of one input
+  int level = -1;   ///< level of the points that it computes
+  ValueId input;    ///< what its node reads forward, if the launch has an input
   int source = -1;  ///< which source of the input a backward launch differentiates
   StaticVector<Read, most_reads> reads;
   StaticVector<ParameterUse, most_parameters> parameters;
-  int map_use = -1;  ///< where those of the map that it computes begin among them
-  TensorId output;   ///< stored tensor written
+  int map_use = -1;  ///< where the parameters of the map that it computes begin in `parameters`
+  TensorId output;   ///< the stored tensor that it writes
   bool accumulate = false;
-  TensorId addend;             ///< accumulate: stored tensor that it adds to, where that is not its output
-  TensorId mask;               ///< stored tensor x: what it writes is multiplied by f'(x) (an activation layer's vjp)
+  TensorId addend;             ///< if it accumulates: the stored tensor that it adds to, unless that is its output
+  TensorId mask;               ///< a stored tensor x: the output is multiplied by f'(x) (vjp of an activation layer)
   Nonlinearity mask_function;  ///< f
-  NormId statistics;           ///< norm whose moments it gathers from its output
-  ActivationId sums;           ///< activation whose norm sums it gathers: its output is that gradient, now complete
+  NormId statistics;           ///< the norm whose moments it gathers from its output
+  ActivationId sums;           ///< the activation whose norm sums it gathers: its output is this gradient, complete
   int stage = 0;
 
   template <class L>

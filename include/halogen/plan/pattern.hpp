@@ -1,28 +1,29 @@
-// Which points of a tensor a launch reads for the points that it computes: data, not functions, so that halos, tile
-// orders, lifetimes, explain and interpreters are loops over it.
+// Which points of a tensor a launch reads for the points that it computes. A pattern is data and not a function, so
+// that halos, tile orders, lifetimes, explain and interpreters can loop over its steps.
 #pragma once
 
 #include "halogen/graph/graph.hpp"
 
 namespace halogen {
 
-/// Up to two steps from the points that a launch computes to those that it reads, in each dimension alike. No step: the
-/// same points. What the reader sees resampled is one step more, which no pattern names.
+/// Up to two steps from the points that a launch computes to the points that it reads. They are the same in each
+/// dimension. Without a step, the launch reads the points that it computes. If the reader sees a source resampled, that
+/// is one step more, which the pattern does not name.
 class Pattern {
  public:
   enum class Step : signed char {
     none,
-    window,      ///< from points of the node's output to those of its input that their windows hold
-    adjoint,     ///< from points of the node's input to those of its output whose windows hold them
-    resampling,  ///< from points of a source to those of the reader that are resampled from them
+    window,      ///< from points of the node's output to the points of its input that are in their windows
+    adjoint,     ///< from points of the node's input to the points of its output whose windows hold them
+    resampling,  ///< from points of a source to the points of the reader that are resampled from them
     vector       ///< from any point of a sample to the sample's vector, on a level without points (Level::whole)
   };
 
   static constexpr Pattern point() { return {}; }
   static constexpr Pattern window() { return Pattern(Step::window); }
   static constexpr Pattern adjoint() { return Pattern(Step::adjoint); }
-  /// Of the windows that hold a point, all points: what a backward launch reads again where each output depends on all
-  /// of its inputs.
+  /// All points of all windows that hold a point. A backward launch reads them again if each output depends on all of
+  /// its inputs.
   static constexpr Pattern neighbours() { return Pattern(Step::adjoint, Step::window); }
   static constexpr Pattern resampling() { return Pattern(Step::resampling); }
   static constexpr Pattern vector() { return Pattern(Step::vector); }

@@ -1,4 +1,4 @@
-// What a planned model is: stored tensors, launches in order, sums and exchanges. Values, no types.
+// A plan: stored tensors, launches in order, sums and exchanges. They are values, not types.
 #pragma once
 
 #include <string>
@@ -7,23 +7,23 @@
 
 namespace halogen {
 
-/// A tensor with storage in the arena (or the user's, for the input and a given cotangent).
+/// A tensor with memory: in the arena, or the user's for the inputs and given cotangents.
 struct StoredTensor {
   int channels = 0;
   int level = 0;
   bool external = false;           ///< the user's field, not in the arena; the inputs are the first tensors
   bool gradient = false;           ///< holds a gradient
-  bool requires_gradient = false;  ///< some parameter lies before it
-  bool as_field = false;           ///< lies in memory as a field does, so that expressions read and write it
-  int map = -1;                    ///< in BasicPlan::maps: it has no memory
+  bool requires_gradient = false;  ///< it depends on a trained parameter, or on an input whose gradient is wanted
+  bool as_field = false;           ///< its memory has the layout of a field, so that expressions can read and write it
+  int map = -1;                    ///< index in BasicPlan::maps if the tensor is a map; a map has no memory
   int first_launch = -1, last_write = -1, last_launch = -1;
 };
 
-/// What a tensor holds that nobody writes: its readers map other values to it as rows enter them.
+/// A tensor that nobody writes. The launches that read it compute it from other values, row by row as they read.
 struct PointMap {
   const char* functor = nullptr;  ///< core/type_of.hpp
   std::array<ValueId, 3> inputs;
-  int count = 0;  ///< of these
+  int count = 0;  ///< how many of `inputs` there are
   int parameter = -1, parameters = 0;
 };
 
@@ -31,46 +31,47 @@ struct Norm {
   TensorId tensor;
   int groups = 1;
   int channels = 0;
-  int parameter = -1;  ///< gamma; beta follows; negative: 1 and 0
+  int parameter = -1;  ///< gamma; beta follows; if negative, gamma is 1 and beta 0
   double epsilon = 0;
-  bool of_batch = false;  ///< over all samples together, those of other ranks too
-  int running = -1;       ///< buffer of the running mean; that of the variance follows
-  double momentum = 0;    ///< share of the new statistics in the running ones
+  bool of_batch = false;  ///< over all samples together, also those of other ranks
+  int running = -1;       ///< buffer of the running mean; the running variance follows
+  double momentum = 0;    ///< weight of the new statistics in the running ones
   int node = -1;
 };
 
-/// A stored tensor as its readers see it, (tensor, norm, function). Its gradient is what backward stores; the
-/// gradient of the stored tensor itself is recomputed from it by whoever reads it.
+/// A stored tensor as its readers see it: (tensor, norm, function). Backward stores the gradient of the activation. A
+/// launch that needs the gradient of the stored tensor itself recomputes it from that.
 struct Activation {
   TensorId tensor;
   NormId norm;
   Nonlinearity function;
-  TensorId gradient;      ///< stored tensor that holds it
-  int readers = 0;        ///< launches that will contribute
-  int contributions = 0;  ///< that have
+  TensorId gradient;      ///< the stored tensor that holds it
+  int readers = 0;        ///< how many launches will contribute to the gradient
+  int contributions = 0;  ///< how many have contributed so far
 
-  /// Whether the stored tensor's gradient depends on the tensor as well: it is not the activation's as it stands.
+  /// Whether the gradient of the stored tensor depends on the tensor's values as well. Then it differs from the
+  /// gradient of the activation.
   constexpr bool reads_value() const { return norm >= 0 || function; }
 };
 
-/// vjp: gradients of parameters and inputs from a given gradient of each prediction, its cotangent.
+/// vjp: from a given gradient of each prediction, its cotangent, to the gradients of parameters and inputs.
 enum class PlanKind { inference, training, training_with_input_gradient, vjp };
 
-/// What a plan is beside its tables.
+/// What a plan has in addition to its tables.
 struct PlanNumbers {
   bool training = false;
   bool input_gradient_wanted = false;
-  TensorId input_gradient[most_inputs];  ///< stored tensors of the inputs', where wanted
-  TensorId prediction[most_outputs];     ///< stored tensors of the outputs
-  TensorId cotangent[most_outputs];      ///< their gradients, where given
+  TensorId input_gradient[most_inputs];  ///< the gradients of the inputs, where wanted
+  TensorId prediction[most_outputs];     ///< the outputs
+  TensorId cotangent[most_outputs];      ///< the gradients of the outputs, where given
   int stages = 0;
-  int first_backward = 0;  ///< launches before it are the forward pass; the losses, unless cotangents are given
+  int first_backward = 0;  ///< index of the first backward launch: a loss, unless cotangents are given
 
-  /// Of the i-th input: they are the first tensors.
+  /// The tensor of the i-th input. The inputs are the first tensors.
   static constexpr TensorId tensor_of_input(int i) { return TensorId(i); }
 
   constexpr bool takes_cotangents() const { return cotangent[0] >= 0; }
-  /// Which output's cotangent a tensor is; -1 of none.
+  /// The number of the output whose cotangent the tensor is, or -1.
   constexpr int cotangent_of(TensorId tensor) const {
     for (int i = 0; i < most_outputs; ++i)
       if (tensor >= 0 && cotangent[i] == tensor) return i;
@@ -78,7 +79,7 @@ struct PlanNumbers {
   }
 };
 
-/// Table as in BasicGraph.
+/// Table is the same as in BasicGraph.
 template <template <class, int> class Table, class GraphType>
 struct BasicPlan : PlanNumbers {
   GraphType graph;
@@ -86,23 +87,23 @@ struct BasicPlan : PlanNumbers {
   Table<Norm, graph_capacity> norms;
   Table<Activation, graph_capacity> activations;
   Table<PointMap, 64> maps;
-  Table<Value, graph_capacity> values;  ///< that launches read
+  Table<Value, graph_capacity> values;  ///< values that launches read
   Table<Launch, 2 * graph_capacity> launches;
 
   constexpr const Node& node_of(const Launch& launch) const { return graph.nodes[launch.node]; }
   constexpr const Node& node_of(int launch) const { return node_of(launches[launch]); }
 
-  /// What explain calls it: by its own name, or by its operation's.
+  /// The name of a launch in explain: its own, or that of its operation with the suffix.
   std::string name_of(const Launch& launch) const {
     if (*launch.kind->name != 0) return launch.kind->name;
     return std::string(node_of(launch).operation->name) + launch.kind->suffix;
   }
 
-  /// What the node of a launch reads forward, or the one input that a backward launch differentiates.
+  /// What the node of a launch reads forward. For a backward launch, the one input that it differentiates.
   constexpr const Value& input_of(const Launch& launch) const { return values[launch.input]; }
   constexpr const Source& source_of(const Launch& launch) const { return input_of(launch).sources[launch.source]; }
 
-  /// Calls seen(source) for a source, or for what is mapped to it.
+  /// Calls seen(source). If the source is a map, calls seen for each source that the map is computed from.
   template <class Seen>
   constexpr void for_each_source(const Source& source, Seen seen) const {
     const int map = tensors[source.tensor].map;
@@ -111,8 +112,8 @@ struct BasicPlan : PlanNumbers {
       for (const Source& input : values[maps[map].inputs[static_cast<std::size_t>(i)]].sources) seen(input);
   }
 
-  /// Calls f(tensor) for each stored tensor that an operand is read from, and seen(source) in its place for those that
-  /// a reader may see resampled; a tensor may come twice.
+  /// Calls f(tensor) for each stored tensor that an operand is read from. For sources, which a reader may see
+  /// resampled, calls seen(source) instead. A tensor may come twice.
   template <class F, class Seen>
   constexpr void for_each_tensor(const Launch& launch, const Read& operand, F f, Seen seen) const {
     switch (operand.role) {
@@ -131,7 +132,7 @@ struct BasicPlan : PlanNumbers {
     }
   }
 
-  /// Calls f(tensor) for each stored tensor that the launch reads; a tensor may come twice.
+  /// Calls f(tensor) for each stored tensor that the launch reads. A tensor may come twice.
   template <class F>
   constexpr void for_each_read(const Launch& launch, F f) const {
     for (const Read& operand : launch.reads)
@@ -141,8 +142,8 @@ struct BasicPlan : PlanNumbers {
     if (launch.mask >= 0) f(launch.mask);
   }
 
-  /// Calls f(parameter, at_end) for each parameter tensor that the launch reads, `at_end` for those that only its sums
-  /// do; a tensor may come twice.
+  /// Calls f(parameter, at_end) for each parameter tensor that the launch reads. at_end is true if only the sums of the
+  /// launch read it. A parameter may come twice.
   template <class F>
   constexpr void for_each_parameter(const Launch& launch, F f) const {
     for (const ParameterUse& use : launch.parameters)
@@ -153,7 +154,8 @@ struct BasicPlan : PlanNumbers {
       f(norms[activations[launch.sums].norm].parameter, true);
   }
 
-  /// Calls f(parameter, node) for each parameter tensor whose gradient the launch writes or adds to, for that node.
+  /// Calls f(parameter, node) for each parameter tensor whose gradient the launch writes or adds to. `node` is the node
+  /// that the parameter belongs to.
   template <class F>
   constexpr void for_each_parameter_gradient(const Launch& launch, F f) const {
     for (const ParameterUse& use : launch.parameters)
@@ -164,7 +166,7 @@ struct BasicPlan : PlanNumbers {
   }
 };
 
-/// The plan that is run: views of static tables (trace.hpp), or of a draft's.
+/// The plan that is run: views of static tables (trace.hpp) or of a draft's tables.
 struct Plan : BasicPlan<TableView, Graph> {};
 
 /// A plan while a Planner makes it.

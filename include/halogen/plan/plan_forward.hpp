@@ -1,14 +1,14 @@
-// Planning forward: launches that write values, values that nobody writes, sums and norms.
+// Planning the forward pass: launches that write values, values that nobody writes, sums and norms.
 #pragma once
 
 #include "halogen/plan/plan_values.hpp"
 
 namespace halogen {
 
-/// What operations ask of a plan in the making by their forward().
+/// What the forward() of an operation can do to an unfinished plan.
 class PlanForward : public PlanValues {
  public:
-  /// A launch of type L for `node`, of its input-th input; what it reads and uses is the operation's to say.
+  /// A launch of type L for `node`, with the node's input of this number. The operation adds what it reads and uses.
   template <class L>
   constexpr Launch launch(const Node& node, int input = 0) {
     Launch launch;
@@ -18,19 +18,19 @@ class PlanForward : public PlanValues {
     return launch;
   }
 
-  /// The node's input, read by a forward launch: from now on its sources have one reader more.
+  /// A forward launch reads the node's input. This counts one reader more for each source of it.
   constexpr Read read(const Node& node, Pattern pattern, int input = 0) {
     count_reader(values_[node.inputs[input]]);
     return read_again(node, pattern, input);
   }
 
-  /// The launch writes a new stored tensor with the node's channels and level, which is the node's value.
+  /// The launch writes a new stored tensor with the node's channels and level. The tensor is the node's value.
   constexpr void emit_forward(const Node& node, const Launch& launch) {
     set_value(node, store(launch, node.channels, node.level));
   }
 
-  /// A map of the launch's operands, point by point, by the functor of that address. Where all who read it can compute
-  /// it as rows enter them, no launch does and no memory holds it; else the launch writes it.
+  /// A map of the launch's operands, point by point, by the functor of that address. If all readers can compute the map
+  /// from the rows that they read, they do so: no launch computes it and no memory holds it. Else the launch writes it.
   constexpr void emit_map(const Node& node, const char* functor, const Launch& launch) {
     bool rides = !plan_.graph.is_output(node.index);
     for (const Node& other : plan_.graph.nodes)
@@ -47,9 +47,9 @@ class PlanForward : public PlanValues {
     set_value(node, plain(tensor, node.level));
   }
 
-  /// The sum of two values by a launch of type L, one stored tensor: a norm's moments, an activation layer and every
-  /// reader take it as any other. A launch that can add a tensor to what it writes, and whose output nobody else reads,
-  /// adds the other term as its rows leave.
+  /// The sum of two values as one stored tensor. Norms, activation layers and other readers treat it like any other
+  /// tensor. If a launch writes one of the two, can add a tensor to the rows that it writes, and nobody else reads its
+  /// output, then this launch adds the other value. Else a launch of type L writes the sum.
   template <class L>
   constexpr void emit_sum(const Node& node, Value first, Value second) {
     for (int term : {0, 1})
@@ -67,7 +67,8 @@ class PlanForward : public PlanValues {
     emit_forward(node, sum);
   }
 
-  /// Writes a value out so that it is one plain stored tensor: a norm needs its moments, a second resampling its map.
+  /// Writes out a value, so that it is one plain stored tensor. A norm needs this for its moments, a second resampling
+  /// for its index map.
   constexpr Value stored(const Node& node, const Value& value) {
     count_reader(value);
     Launch store_value = launch<StoreValue>(node);
@@ -78,8 +79,9 @@ class PlanForward : public PlanValues {
     return result;
   }
 
-  /// The node's input as one stored tensor that lies in memory as a field does, read by a forward launch. Where the
-  /// value is not such a tensor, all who read it so share one that is written here; others read the value as it is.
+  /// A forward launch reads the node's input as one stored tensor whose memory has the layout of a field. If the value
+  /// is not such a tensor, it is written out here, once for all who read it in this way. Other readers read the value
+  /// as it is.
   constexpr Read read_field(const Node& node, int input) {
     ValueId& field = fields_[node.inputs[input]];
     if (field < 0) {
@@ -92,17 +94,17 @@ class PlanForward : public PlanValues {
     count_reader(plan_.values[field]);
     return read_field_again(node, input);
   }
-  /// The same by a backward launch.
+  /// The same for a backward launch.
   constexpr Read read_field_again(const Node& node, int input) const {
     return {fields_[node.inputs[input]], Pattern::point()};
   }
-  /// What the node's launch has written lies so too.
+  /// The tensor that the node's launch has written gets the layout of a field too.
   constexpr void lay_out_as_field(const Node& node) {
     plan_.tensors[values_[node.index].sources[0].tensor].as_field = true;
   }
 
-  /// A norm over a stored tensor; the launch that wrote the tensor gathers its moments, one of its own those of the
-  /// user's field.
+  /// A norm of a stored tensor. The launch that wrote the tensor gathers its moments. No launch wrote the user's field,
+  /// so an extra launch gathers its moments.
   constexpr NormId add_norm(Norm norm, const Node& node) {
     norm.node = node.index;
     const NormId index(plan_.norms.push(norm));
@@ -119,7 +121,7 @@ class PlanForward : public PlanValues {
     return index;
   }
 
-  /// The same of a norm whose tables a launch of type L makes, from parameters and buffers alone.
+  /// A norm whose tables are made by a launch of type L, from parameters and buffers alone.
   template <class L>
   constexpr NormId add_frozen_norm(Norm norm, const Node& node, int parameters) {
     norm.node = node.index;
@@ -130,18 +132,18 @@ class PlanForward : public PlanValues {
     return NormId(plan_.norms.push(norm));
   }
 
-  /// Whether a parameter is trained: no buffer, and of no frozen layer.
+  /// Whether a parameter is trained: it is neither a buffer nor a parameter of a frozen layer.
   constexpr bool trains(int parameter) const { return !plan_.graph.parameters[parameter].buffer; }
 
-  /// Whether statistics are those of the values at hand.
+  /// Whether the plan is one for training. Then batch norms take their statistics from the values of the step.
   constexpr bool is_training() const { return plan_.training; }
 
-  /// The node's input once more, by a backward launch.
+  /// A backward launch reads the node's input again.
   constexpr Read read_again(const Node& node, Pattern pattern, int input = 0) {
     return {number_of(values_[node.inputs[input]]), pattern};
   }
-  /// A launch that is complete but for what follows from its kind. One that only sums gradients of parameters that are
-  /// not trained is dropped.
+  /// Adds a launch to the plan and completes it with what follows from its kind. A launch that only sums gradients of
+  /// parameters that are not trained is dropped.
   constexpr void emit(Launch launch) {
     if (launch.output < 0 && sums_for_nobody(launch)) return;
     if (launch.level < 0) launch.level = plan_.tensors[launch.output].level;
@@ -172,8 +174,9 @@ class PlanForward : public PlanValues {
 
   constexpr explicit PlanForward(const GraphDraft& graph) : PlanValues(graph) {}
 
-  /// Whether input `term` of a sum is the output of a launch that can add, that nobody else reads, and the other input
-  /// one stored tensor as it was written before: then that launch writes the sum.
+  /// If possible, lets the launch that writes input `term` of a sum write the whole sum, and returns true. The launch
+  /// must be able to add, and nobody else may read its output. The other input must be one stored tensor as it was
+  /// written, and written earlier.
   constexpr bool add_as_rows_leave(const Node& node, int term) {
     const int adds = node.inputs[term], other = node.inputs[1 - term];
     const TensorId tensor = values_[other].sources[0].tensor;
@@ -213,7 +216,7 @@ class PlanForward : public PlanValues {
     return value;
   }
 
-  /// The launch computes the tensor as rows enter it, if it is a map.
+  /// If the tensor is a map, the launch computes it from the rows that it reads.
   constexpr void take_map(Launch& launch, TensorId tensor) const {
     if (plan_.tensors[tensor].map < 0) return;
     const PointMap& map = plan_.maps[plan_.tensors[tensor].map];
@@ -223,7 +226,7 @@ class PlanForward : public PlanValues {
   }
 
   StaticVector<StoreRecord, graph_capacity> stores_;
-  ValueId fields_[graph_capacity];  ///< of each node's value: what read_field() reads; none yet where negative
+  ValueId fields_[graph_capacity];  ///< for each node: the value that read_field() reads; negative: none yet
 };
 
 }  // namespace halogen

@@ -1,30 +1,31 @@
-// Planning backward: which launches contribute to which gradients, and where a gradient is shared instead of copied.
+// Planning the backward pass: which launches contribute to which gradients, and which gradients are shared instead of
+// copied.
 #pragma once
 
 #include "halogen/plan/plan_forward.hpp"
 
 namespace halogen {
 
-/// What operations ask of a plan in the making by their vjp().
+/// What the vjp() of an operation can do to an unfinished plan.
 class PlanGradients : public PlanForward {
  public:
-  /// The activation to read for the gradient of what `node` stored; -1 where none is due.
+  /// The activation to read for the gradient of what `node` stored. Negative if there is no gradient.
   constexpr ActivationId gradient_of(const Node& node) {
     return due_[node.index] >= 0 ? due_[node.index] : gradient_of_tensor(values_[node.index].sources[0].tensor);
   }
 
-  /// The gradient that gradient_of() found.
+  /// Reads the gradient that gradient_of() found.
   static constexpr Read gradient(ActivationId activation, Pattern pattern) { return {activation, pattern}; }
-  /// Of the launch's input the one source that it differentiates.
+  /// Reads the one source of the launch's input that the launch differentiates.
   static constexpr Read own_source(Pattern pattern) { return Read::source(pattern); }
-  /// What the node wrote forward.
+  /// Reads what the node wrote forward.
   constexpr Read result(const Node& node) const { return {values_[node.index].sources[0].tensor, Pattern::point()}; }
 
-  /// A tensor that emit_tensor() made.
+  /// Reads a tensor that emit_tensor() made.
   static constexpr Read tensor(TensorId tensor, Pattern pattern) { return {tensor, pattern}; }
 
-  /// The launch writes a tensor of its own, which is nobody's gradient: what later launches of the node read of points
-  /// that other ranks hold.
+  /// The launch writes a new tensor that is nobody's gradient. Later launches of the node read it, also at points that
+  /// other ranks own.
   constexpr TensorId emit_tensor(Launch launch, int channels, int level) {
     launch.output = new_tensor(channels, level, false);
     emit(launch);
@@ -37,12 +38,13 @@ class PlanGradients : public PlanForward {
     return true;
   }
 
-  /// The launch once for each source of its input that needs a gradient.
+  /// Emits the launch once for each source of its input that needs a gradient.
   constexpr void emit_input_gradients(const Launch& launch) {
     for (int i = 0; i < plan_.input_of(launch).sources.size(); ++i) emit_input_gradient(launch, i);
   }
 
-  /// A resampled source gets its gradient at the reader's level first, then by the adjoint of the resampling.
+  /// The gradient of a resampled source is computed at the reader's level first, and then by the adjoint of the
+  /// resampling.
   constexpr void emit_input_gradient(Launch launch, int i) {
     const Value input = plan_.input_of(launch);
     const Source& source = input.sources[i];
@@ -65,27 +67,29 @@ class PlanGradients : public PlanForward {
     contribute(launch, activation);
   }
 
-  /// The gradient of a sum is that of each term: terms share the one tensor, where nobody else adds to theirs, or add
-  /// what others contribute to it. A term that has contributions already, or is part of a term, gets a copy.
+  /// The gradient of a sum is the gradient of each term. If nobody else adds to a term's gradient, the term shares the
+  /// one tensor. If others do, they add their contributions to it. A launch copies the gradient for a term that already
+  /// has contributions, is resampled or is only part of a concatenation.
   constexpr void emit_sum_gradients(const Node& node) {
     ActivationId reads = gradient_of(node);
     if (reads < 0) return;
     const Launch writer = plan_.launches[last_writer(values_[node.index].sources[0].tensor)];
     reads = unmasked(reads);
-    if (writer.node != node.index) {  // an input's own launch writes the sum
+    if (writer.node != node.index) {  // the launch of one of its inputs writes the sum
       due_[writer.node] = reads;
       return share_with_term(node, number_of(values_[node.inputs[node.inputs[0] == writer.node]]), reads);
     }
     for (const Read& term : writer.reads) share_with_term(node, term.value(), reads);
   }
 
-  /// For the node that gradient_of() found it for: the same gradient as it stands, without norm and function before it:
-  /// the function's part is done by who wrote it last, as rows leave; a norm's takes a launch, and so does the gradient
-  /// of a loss or one that others share.
+  /// The gradient of the stored tensor itself, without norm and function. `reads` is what gradient_of() returned for
+  /// the node. The launch that wrote the gradient last multiplies by the derivative of the function as it writes. A
+  /// separate launch is needed for a norm, and for a gradient that a loss wrote, that the user gave or that several
+  /// activations share.
   constexpr ActivationId unmasked(ActivationId reads) {
     const Activation activation = plan_.activations[reads];
     if (stands(reads)) return reads;
-    const int writer = last_writer(activation.gradient);  // none of a cotangent that is given
+    const int writer = last_writer(activation.gradient);  // none if it is a cotangent that the user gave
     if (writer >= 0 && activation.norm < 0 && plan_.launches[writer].kind->common_output &&
         !shared_[activation.gradient.number]) {
       plan_.launches[writer].mask = activation.tensor;
@@ -110,7 +114,8 @@ class PlanGradients : public PlanForward {
     }
   }
 
-  /// Whether the activation takes the gradient that `reads` holds as its own, or as what its other readers add to.
+  /// Lets the activation take the gradient that `reads` holds as its own, or as the tensor that its other readers add
+  /// to. Returns whether it could, or needs no gradient.
   constexpr bool share(ActivationId activation, ActivationId reads) {
     Activation& a = plan_.activations[activation];
     if (!needs_gradient(activation)) return true;
@@ -131,7 +136,7 @@ class PlanGradients : public PlanForward {
     return shared_[tensor.number] = true;
   }
 
-  /// Of no node: it reads one gradient, as it is of the stored tensor.
+  /// A launch that belongs to no node. It reads one gradient as that of the stored tensor.
   static constexpr Launch add_gradient(ActivationId reads) {
     Launch launch;
     launch.kind = kind_of<AddGradients>();
@@ -139,7 +144,7 @@ class PlanGradients : public PlanForward {
     return launch.read(gradient(reads, Pattern::point()));
   }
 
-  /// A gradient written out, without what its readers see.
+  /// Writes out the gradient of a stored tensor itself, without the norm and the function of `reads`.
   constexpr TensorId stored_gradient(ActivationId reads, int channels, int level) {
     Launch launch = add_gradient(reads);
     launch.output = new_tensor(channels, level, true);
@@ -147,7 +152,8 @@ class PlanGradients : public PlanForward {
     return launch.output;
   }
 
-  /// `launch` writes or adds its share of the activation's gradient; the last share gathers the norm's sums.
+  /// `launch` writes or adds its contribution to the activation's gradient. The last contribution gathers the norm's
+  /// sums.
   constexpr void contribute(Launch launch, ActivationId activation) {
     Activation& a = plan_.activations[activation];
     const StoredTensor& tensor = plan_.tensors[a.tensor];
@@ -168,7 +174,7 @@ class PlanGradients : public PlanForward {
       if (plan_.activations[i].tensor == tensor && plan_.activations[i].gradient >= 0) views.push(ActivationId(i));
     if (views.empty()) return {};
     if (views.size() == 1) return views[0];
-    int plain = 0;  // a view whose gradient stands as it is needs no pass: the first other one adds to it
+    int plain = 0;  // a view without norm and function needs no launch: the first other view adds to it
     while (plain < views.size() && !stands(views[plain])) ++plain;
     const TensorId sum = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
     bool first = true;
@@ -184,9 +190,9 @@ class PlanGradients : public PlanForward {
     return as_it_stands(sum);
   }
 
-  bool shared_[graph_capacity] = {};  ///< gradients that are more than one activation's
-  TensorId addends_[graph_capacity];  ///< gradients that activations' contributions are added to
-  ActivationId due_[graph_capacity];  ///< gradients of launches that write a sum for its node; none: its tensor's
+  bool shared_[graph_capacity] = {};  ///< for each tensor: whether several activations share it, or the user gave it
+  TensorId addends_[graph_capacity];  ///< for each activation: the gradient that its contributions are added to
+  ActivationId due_[graph_capacity];  ///< of nodes whose launch writes a sum: the sum's gradient; none: their tensor's
 };
 
 }  // namespace halogen

@@ -5,7 +5,7 @@
 
 namespace halogen {
 
-/// The launches that write a stored tensor first and last, and the last that reads it.
+/// Finds the first and the last launch that write each stored tensor, and the last launch that reads it.
 constexpr void find_lifetimes(PlanDraft& plan) {
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
@@ -22,7 +22,7 @@ constexpr void find_lifetimes(PlanDraft& plan) {
     if (gradient >= 0) plan.tensors[gradient].last_launch = plan.launches.size();
 }
 
-/// A stage ends with the launch whose output is summed over ranks or completes a tensor that others read.
+/// A stage ends with a launch that completes a stored tensor or gathers sums over ranks.
 constexpr void number_stages(PlanDraft& plan) {
   int stage = 0;
   for (int i = 0; i < plan.launches.size(); ++i) {

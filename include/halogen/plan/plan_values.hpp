@@ -1,4 +1,4 @@
-// What nodes of a graph are worth while it is planned: values, stored tensors, and activations with their readers.
+// What the planner knows while it plans a graph: values of nodes, stored tensors, and activations with their readers.
 #pragma once
 
 #include "halogen/plan/common_launches.hpp"
@@ -6,13 +6,13 @@
 
 namespace halogen {
 
-/// What a Planner and the operations of layers ask of a plan in the making, and what no launch follows from.
+/// What a Planner and the operations ask about an unfinished plan, and changes to it that add no launch.
 class PlanValues {
  public:
   constexpr const Value& value_of(int node) const { return values_[node]; }
   constexpr void set_value(const Node& node, const Value& value) { values_[node.index] = value; }
 
-  /// Whether `value` is one stored tensor as it was written, whose moments nobody has asked for.
+  /// Whether `value` is one stored tensor as it was written, and no norm needs its moments.
   constexpr bool is_plain(const Value& value) const {
     if (!value.is_raw()) return false;
     for (const Norm& norm : plan_.norms)
@@ -20,7 +20,7 @@ class PlanValues {
     return true;
   }
 
-  /// Whether its readers map other values to it.
+  /// Whether the value is a map, which its readers compute from other values.
   constexpr bool is_map(const Value& value) const { return plan_.tensors[value.sources[0].tensor].map >= 0; }
 
  protected:
@@ -32,7 +32,7 @@ class PlanValues {
           if (input >= 0) live_[input] = true;
   }
 
-  /// How often nodes read it, the user counted.
+  /// How many nodes read the value of this node. The user counts as a reader of an output.
   constexpr int readers_of(int node) const {
     int readers = plan_.graph.is_output(node);
     for (int other = node + 1; other < plan_.graph.nodes.size(); ++other)
@@ -80,7 +80,8 @@ class PlanValues {
     for (const Source& source : value.sources) ++plan_.activations[find_activation(source)].readers;
   }
 
-  /// Its place among the values that launches read. Compilers count each step of a search.
+  /// The index of `value` in the table of values that launches read. Compilers limit the number of constexpr steps, so
+  /// the search compares few values.
   constexpr ValueId number_of(const Value& value) {
     const TensorId tensor = value.sources[0].tensor;
     int& last = last_value_[tensor.number];
@@ -91,7 +92,7 @@ class PlanValues {
     return ValueId(last - 1);
   }
 
-  /// Whether it is a norm with a parameter that is trained.
+  /// Whether there is a norm, and it has a parameter that is trained.
   constexpr bool is_trained(NormId norm) const {
     const int gamma = norm >= 0 ? plan_.norms[norm].parameter : -1;
     return gamma >= 0 && !(plan_.graph.parameters[gamma].buffer && plan_.graph.parameters[gamma + 1].buffer);
@@ -104,8 +105,8 @@ class PlanValues {
 
   PlanDraft plan_;
   Value values_[graph_capacity];
-  int last_value_[graph_capacity] = {};  ///< 1 + the last of plan_.values that begins with a tensor; 0 none
-  bool live_[graph_capacity] = {};       ///< what the output depends on
+  int last_value_[graph_capacity] = {};  ///< by tensor: 1 + the last of plan_.values that begins with it; 0: none
+  bool live_[graph_capacity] = {};       ///< the output depends on this node
 };
 
 }  // namespace halogen

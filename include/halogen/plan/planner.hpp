@@ -6,7 +6,7 @@
 
 namespace halogen {
 
-/// Walks the graph forward, then backward; each node's Operation emits its launches through this interface.
+/// Goes through the graph forward and then backward. Each node's Operation emits its launches through this interface.
 class Planner : public PlanGradients {
  public:
   constexpr Planner(const GraphDraft& graph, PlanKind kind) : PlanGradients(graph), kind_(kind) {
@@ -44,8 +44,8 @@ class Planner : public PlanGradients {
     values_[i] = plain(tensor, level);
   }
 
-  /// One stored tensor with the gradient of an input; it outlives the step, for the user. None where nothing reads
-  /// the input.
+  /// One stored tensor with the gradient of an input. It is kept after the step for the user. None if nothing reads the
+  /// input.
   constexpr TensorId gradient_of_input(int i) {
     const ActivationId reads = gradient_of_tensor(plan_.tensor_of_input(i));
     if (reads < 0) return {};
@@ -54,7 +54,7 @@ class Planner : public PlanGradients {
     return stored_gradient(reads, plan_.tensors[i].channels, plan_.tensors[i].level);
   }
 
-  /// A prediction is one plain stored tensor of its own, so that a loss and the user can read it.
+  /// Makes a prediction one plain stored tensor of its own, so that a loss and the user can read it.
   constexpr void finish_output(int i) {
     const int node = plan_.graph.output[i];
     Value output = values_[node];
@@ -77,8 +77,9 @@ class Planner : public PlanGradients {
     contribute(loss, find_activation(prediction.sources[0]));
   }
 
-  /// A prediction's gradient is the user's field, read where it lies: no launch reads the prediction beside it, and
-  /// none writes to it. Where layers read the prediction too, the first of their launches adds its share to it.
+  /// The gradient of a prediction is the user's field. It is read where the user has it: no launch needs the
+  /// prediction's values to read it, and none writes to it. If layers read the prediction too, the first of their
+  /// launches adds its contribution to the field's values and writes the sum elsewhere.
   constexpr void take_cotangent(int i) {
     const TensorId tensor = predictions_[i].sources[0].tensor;
     const TensorId given = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
@@ -95,7 +96,8 @@ class Planner : public PlanGradients {
     a.contributions = 1;
   }
 
-  /// A node's stores come after what they serve, so their adjoint runs in reverse order of emission.
+  /// Backward goes in reverse order: first the adjoint of a store that wrote a prediction, then the node's own vjp,
+  /// then the adjoints of the stores that wrote its inputs.
   constexpr void vjp_with_stores(int node) {
     store_vjp(node, true);
     plan_.graph.nodes[node].operation->vjp(*this, plan_.graph.nodes[node]);
@@ -119,7 +121,7 @@ class Planner : public PlanGradients {
   Value predictions_[most_outputs];
 };
 
-/// The plan of a traced graph; training plans forward and backward together, inference keeps nothing.
+/// The plan of a traced graph. A plan for training has forward and backward together, one for inference keeps nothing.
 constexpr PlanDraft make_plan(const GraphDraft& graph, PlanKind kind) { return Planner(graph, kind).plan(); }
 
 }  // namespace halogen

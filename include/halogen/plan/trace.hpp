@@ -53,7 +53,7 @@ constexpr GraphDraft trace(int input_channels, ParameterNames* names = nullptr) 
 
 namespace detail {
 
-/// The tables of graph_of at their exact size. Nobody refers to a draft where a program runs, so none is emitted.
+/// The tables of graph_of with their exact sizes. No code that runs refers to a draft, so compilers emit none.
 template <class ModelType, int InputChannels>
 inline constexpr GraphDraft graph_draft = trace<ModelType>(InputChannels);
 
@@ -76,8 +76,8 @@ inline constexpr Graph graph_of = {
     detail::GraphTables<ModelType, InputChannels>::numbers, detail::GraphTables<ModelType, InputChannels>::nodes,
     detail::GraphTables<ModelType, InputChannels>::levels, detail::GraphTables<ModelType, InputChannels>::parameters};
 
-/// The channels that a model takes: those that its first layer with weights asks for, less where what comes before it
-/// makes more of them; 1 for a model that takes any number.
+/// The number of channels that a model takes. It is what the first layer with weights asks for, or fewer if what comes
+/// before that layer makes more of them. It is 1 for a model that takes any number.
 template <class ModelType>
 inline constexpr int input_channels = [] {
   if constexpr (std::tuple_size_v<typename detail::inputs_of<ModelType>::type> > 0) {
@@ -94,11 +94,11 @@ inline constexpr int input_channels = [] {
   }
 }();
 
-/// How many values it returns.
+/// How many values a model returns.
 template <class ModelType>
 inline constexpr int outputs_of = graph_of<ModelType, input_channels<ModelType>>.outputs;
 
-/// The channels of its Number-th output.
+/// The number of channels of a model's output of this number.
 template <class ModelType, int InputChannels, int Number = 0>
 inline constexpr int output_channels =
     graph_of<ModelType, InputChannels>.nodes[graph_of<ModelType, InputChannels>.output[Number]].channels;
@@ -108,7 +108,7 @@ namespace detail {
 template <class ModelType, int InputChannels, PlanKind Kind>
 inline constexpr PlanDraft plan_draft = make_plan(graph_draft<ModelType, InputChannels>, Kind);
 
-/// As GraphTables.
+/// The tables of plan_of, like GraphTables.
 template <class ModelType, int InputChannels, PlanKind Kind>
 struct PlanTables {
   static constexpr int tensor_count = plan_draft<ModelType, InputChannels, Kind>.tensors.size();
@@ -139,7 +139,7 @@ inline constexpr Plan plan_of = {{detail::PlanTables<ModelType, InputChannels, K
                                   detail::PlanTables<ModelType, InputChannels, Kind>::values,
                                   detail::PlanTables<ModelType, InputChannels, Kind>::launches}};
 
-/// The same, as a type.
+/// The same plan as a type.
 template <class ModelType, int InputChannels, PlanKind Kind>
 struct PlanOf {
   static constexpr const Plan& plan() { return plan_of<ModelType, InputChannels, Kind>; }
@@ -147,8 +147,8 @@ struct PlanOf {
 
 namespace detail {
 
-/// All names, by a trace where the graph was traced too: at run time a compiler may call `a(x) + b(x)` in another
-/// order.
+/// All names of parameters. They come from a trace when the program compiles, as the graph does: at run time a compiler
+/// may make the two calls of `a(x) + b(x)` in another order.
 template <class ModelType>
 inline constexpr auto parameter_names_text = [] {
   constexpr std::size_t size = [] {
@@ -164,8 +164,8 @@ inline constexpr auto parameter_names_text = [] {
 
 }  // namespace detail
 
-/// Calls f(std::string_view name) for all parameters of a model in the order of their offsets; names as in PyTorch's
-/// state_dict.
+/// Calls f(std::string_view name) for all parameters of a model, in the order of their offsets. The names are those of
+/// PyTorch's state_dict.
 template <class ModelType, class F>
 constexpr void for_each_parameter_name(F f) {
   constexpr const auto& text = detail::parameter_names_text<ModelType>;

@@ -1,4 +1,4 @@
-// One allocation for everything that a plan stores; reused by every step.
+// One block of memory for everything that a plan stores. Every step uses it again.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace halogen {
 
-/// Memory that grows to the largest plan it has served. Values do not survive growth. Huge pages where the system
-/// has them: first touch of 4 KiB pages costs more than many a launch on them. Throws Error, naming the bytes, where
-/// the memory is refused, and is then as large as before.
+/// Memory that grows to the size of the largest plan that used it. Its values are lost when it grows. It has huge pages
+/// where the system offers them, because the first touch of 4 KiB pages takes longer than many a launch on them. If the
+/// memory is refused, reserve() throws an Error that names the bytes, and the arena is as large as before.
 class Arena {
  public:
-  /// What it holds, and what helps where there is too much of it, are words for that Error.
+  /// `holds` says what the memory is for and `advice` what to do if it is too much. Both are words for that Error.
   explicit Arena(const char* label = "halogen::arena", const char* holds = "activations",
                  const char* advice = "use more ranks or a smaller field")
       : label_(label), holds_(holds), advice_(advice) {}
@@ -42,7 +42,7 @@ HALOGEN_INLINE void Arena::reserve(std::size_t bytes) {
   try {
     allocate(bytes);
   } catch (const Error&) {
-    if (before > 0) allocate(before);  // plans that fitted will run again
+    if (before > 0) allocate(before);  // so that plans that fitted can run again
     throw;
   }
 }

@@ -1,5 +1,5 @@
 // What a launch type sees of one launch while it runs: its operands as kernels read them, its parameters, its output,
-// and the ways to run kernels so that halos arrive meanwhile.
+// and functions that run kernels while halos arrive.
 #pragma once
 
 #include "halogen/kernels/dropout.hpp"
@@ -17,7 +17,8 @@
 
 namespace halogen {
 
-/// The parameters of a launch in the order of Launch::parameters: null where a use is of the other kind.
+/// The parameters of a launch, in the order of Launch::parameters. A use has either a value or a gradient; the other is
+/// null.
 template <class T>
 struct LaunchParameters {
   const T* value[Launch::most_parameters] = {};
@@ -31,7 +32,7 @@ struct RankSums {
 };
 
 namespace detail {
-/// Rows, as those of row kernels, into a field of the shape of a stored tensor.
+/// Writes rows, which are computed as in row kernels, to a field of the shape of a stored tensor.
 template <class S, class Rows>
 void write_field(const execution_space& space, const char* label, const Rows& rows, const TensorView<S>& to,
                  const Layout& layout, const StoredTensor& like) {
@@ -46,8 +47,8 @@ void write_field(const execution_space& space, const char* label, const Rows& ro
 }
 }  // namespace detail
 
-/// One launch of a plan on this rank. S: the value type of stored tensors; T = compute_type<S> that of parameters and
-/// of all computations. Refers to an evaluation's parts.
+/// One launch of a plan on this rank. S is the value type of stored tensors. T = compute_type<S> is the type of
+/// parameters and of all computations. The object refers to the parts of an evaluation.
 template <class S>
 class LaunchAt {
  public:
@@ -85,15 +86,15 @@ class LaunchAt {
   }
 
   // -- operands, counted as the launch lists them ----------------------------------------------------------------
-  /// A value as it stands, point by point.
+  /// A value, read point by point.
   kernels::ValueReader<S> value(int operand) const { return operands_.value_reader(value_of(operand)); }
-  /// As the node's windows read it: padded, periodic where they are.
+  /// A value as the node's windows read it: padded, and periodic where they are.
   kernels::ValueReader<S> windowed_value(int operand) const {
     expect_pattern(operand, Pattern::Step::window, "windowed_value", "Pattern::window()");
     return operands_.value_reader(value_of(operand), &node());
   }
-  /// The same of an operation that computes maps as rows enter it (Operation::reads_maps): a reader of another type
-  /// where the form names a functor.
+  /// The same for an operation that can compute maps from the rows that it reads (Operation::reads_maps). The reader
+  /// has another type if the form names a functor.
   template <Form F>
   auto windowed_value(int operand) const {
     if constexpr (F.map == nullptr)
@@ -105,7 +106,7 @@ class LaunchAt {
     const int level = is_vector(operand) ? plan_.tensors[gradient_tensor(operand)].level : launch().level;
     return operands_.gradient_reader(launch().reads[operand].gradient(), level);
   }
-  /// The same as the node's windows gather it: periodic where they are.
+  /// The same as the node's windows gather it: periodic where the windows are.
   kernels::GradientReader<S> windowed_gradient(int operand) const {
     expect_pattern(operand, Pattern::Step::adjoint, "windowed_gradient", "Pattern::adjoint()");
     kernels::GradientReader<S> reader = gradient(operand);
@@ -116,8 +117,8 @@ class LaunchAt {
   const IndexView& indices(int operand) const { return operands_.indices(value_of(operand).sources[0].tensor.number); }
   /// A stored tensor's layout on this rank.
   const TensorLayout& layout_of(TensorId tensor) const { return layout_.tensor(tensor); }
-  /// Before kernels and messages of another language run: the halos that the launch reads are there, all that are due
-  /// are on their way.
+  /// Call this before kernels and messages of the array language run. Afterwards the halos that the launch reads are
+  /// there, and all messages that are due are on their way.
   void hand_over() const {
     halos_.await(space_, index_);
     halos_.send();
@@ -125,12 +126,12 @@ class LaunchAt {
 
   /// A stored tensor as it was written.
   TensorView<S> tensor(int operand) const { return operands_.tensor(launch().reads[operand].tensor()); }
-  /// The same by its number in the plan.
+  /// The same for a number in the plan.
   TensorView<S> stored_tensor(TensorId tensor) const { return operands_.tensor(tensor); }
-  /// The one stored tensor that a value is, where the operation has seen to it (PlanForward::read_field).
+  /// The stored tensor of a value that is only one, because the operation made sure of it (PlanForward::read_field).
   TensorId tensor_of(int operand) const { return plan_.values[launch().reads[operand].value()].sources[0].tensor; }
 
-  /// Where the source that a backward launch differentiates begins among the channels of its input.
+  /// The first channel, among those of the launch's input, of the source that a backward launch differentiates.
   int first_channel() const { return plan_.input_of(launch()).channels_before(launch().source); }
 
   /// The node's windows, from its outputs to its inputs.
@@ -147,13 +148,14 @@ class LaunchAt {
   const T* parameter(int use) const { return parameters_.value[use]; }
   T* parameter_gradient(int use) const { return parameters_.gradient[use]; }
 
-  /// The random numbers of the node in this step: the same forward and backward, and on all ranks by the same index.
+  /// The random numbers of the node in this step. Forward and backward draw the same, and the same index gives the same
+  /// number on all ranks.
   RandomStream random() const {
     RandomStream random = random_;
     random.stream = random.stream << 16 | static_cast<std::uint32_t>(node().layer);
     return random;
   }
-  /// The place of this rank's points among those of the node's whole output.
+  /// Where this rank's points are in the node's whole output.
   kernels::WholeField whole_field() const {
     const LevelLayout& level = layout_.level(node().level);
     kernels::WholeField field{layout_.first_sample(),
@@ -181,11 +183,11 @@ class LaunchAt {
 
   // -- kernels --------------------------------------------------------------------------------------------------------
   const kernels::Tiling& tiling() const { return layout_.workspace().tiling(index_); }
-  /// As many of tiles as WorkspaceUse::blocks.
+  /// How many blocks of tiles there are (WorkspaceUse::blocks).
   int blocks() const { return layout_.workspace().blocks(index_); }
 
-  /// A kernel over the tiles of the output, those first that read nothing of a halo under way. It has a member
-  /// `output` (kernels/tile_output.hpp), which it writes through.
+  /// Runs a kernel over the tiles of the output. Tiles that need no halo under way come first. The kernel writes
+  /// through its member `output` (kernels/tile_output.hpp).
   template <class Kernel>
   void over_tiles(const char* label, Kernel& kernel) const {
     kernel.output = operands_.output(launch());
@@ -194,7 +196,7 @@ class LaunchAt {
       kernel.launch(space_, label);
     });
   }
-  /// Each row from rows, or all channels of a point (kernels/row_kernels.hpp).
+  /// Computes each row from rows (kernels/row_kernels.hpp), or all channels of a point (kernels/point_kernel.hpp).
   template <class Rows>
   void over_rows(const char* label, const Rows& rows) const {
     kernels::RowKernel<execution_space, S, Rows> kernel;
@@ -208,8 +210,8 @@ class LaunchAt {
     over_tiles(label, kernel);
   }
 
-  /// A kernel that sums over the tiles in blocks, and the sum of the blocks: `size` numbers of the kernel's
-  /// partial_size().
+  /// Runs a kernel that sums over the tiles in blocks, and then adds the sums of the blocks. The kernel has
+  /// partial_size() numbers for each block, and the first `size` of them are wanted.
   template <class Kernel>
   void over_blocks(const char* label, Kernel& kernel, T* sums, index_t size) const {
     kernel.tiling = tiling();
@@ -222,8 +224,8 @@ class LaunchAt {
     add_blocks(kernel, size, kernel.partial_size(), sums);
   }
 
-  /// sums[n] = the sum of a * b over this rank's points and the node's channels of sample n, by readers point by point.
-  /// For launch types that derive from SampleSumLaunch.
+  /// sums[n] = the sum of a * b over this rank's points of sample n and the node's channels. The readers a and b read
+  /// point by point. For launch types that derive from SampleSumLaunch.
   template <class A, class B>
   void sum_samples(const A& a, const B& b, double* sums) const {
     const LaunchPlace at = place();
@@ -233,8 +235,8 @@ class LaunchAt {
     launch_range(space_, "halogen::sample_sums", at.samples, kernels::AddChannels{partials(), channels, sums});
   }
 
-  /// rank_sums()[n, c] = the sum of what a reader sees of each channel of the output over all points of sample n, those
-  /// of other ranks too. For launch types that derive from VectorSumLaunch.
+  /// rank_sums()[n, c] = the sum of what `reader` reads of each channel of the output, over all points of sample n,
+  /// also those of other ranks. For launch types that derive from VectorSumLaunch.
   template <class Reader>
   void sum_points(const char* label, const Reader& reader) const {
     wait_for_halos();
@@ -245,7 +247,7 @@ class LaunchAt {
         .launch(space_, label);
     sum_over_ranks(index_t{at.samples} * channels);
   }
-  /// The output, a vector of each sample: rows as those of row kernels, whose points all are (0, 0).
+  /// Writes the output, a vector for each sample. `rows` is as for row kernels; all its points are (0, 0).
   template <class Rows>
   void write_vectors(const char* label, const Rows& rows) const {
     kernels::RowKernel<execution_space, S, Rows> kernel;
@@ -256,10 +258,10 @@ class LaunchAt {
   }
 
   // -- sums over ranks: a barrier ------------------------------------------------------------------------------------
-  /// As many numbers as WorkspaceUse::rank_sums, that kernels write and read.
+  /// Numbers that kernels write and read, WorkspaceUse::rank_sums of them.
   double* rank_sums() const { return sums_.numbers.data(); }
-  /// The first `count` of them summed over all ranks that share a sample's points, or the largest or smallest of each:
-  /// one all_reduce. Nothing where one rank has them all.
+  /// Sums the first `count` of them over all ranks that share a sample's points, or takes the largest or the smallest
+  /// of each. This is one all_reduce. It does nothing if one rank has all points.
   void sum_over_ranks(index_t count, ReduceOp op = ReduceOp::sum) const {
     if (static_cast<std::size_t>(count) > sums_.numbers.size())
       throw Error("launch " + plan_.name_of(launch()) + " sums " + std::to_string(count) +
@@ -272,10 +274,11 @@ class LaunchAt {
   }
 
   // -- an exchange of the launch's own -------------------------------------------------------------------------------
-  /// A box of an operand, brought from the ranks that hold its points: all its channels and this rank's samples. A rank
-  /// that computes the points `box` wants wanted(box); a SpaceBox each, the same function on all ranks. Points outside
-  /// of the field are 0. The operand is one stored tensor: Planner::read_field, result, tensor, or a gradient that
-  /// Planner::unmasked returned. Collective over the mesh; the box lasts until the launch runs again.
+  /// Brings a box of an operand from the ranks that own its points, with all channels and this rank's samples. A rank
+  /// that computes the points `box` wants the points wanted(box). Both are a SpaceBox, and the function is the same on
+  /// all ranks. Points outside of the field are 0. The operand is one stored tensor: Planner::read_field, result,
+  /// tensor, or a gradient that Planner::unmasked returned. Collective over the mesh. The box is valid until the launch
+  /// runs again.
   template <class Wanted>
   TensorView<S> fetch(int operand, const Wanted& wanted) const {
     hand_over();
@@ -283,11 +286,12 @@ class LaunchAt {
     return fetched_.fetch(space_, layout_, index_, operand, plan_.tensors[tensor], operands_.strided(tensor), wanted);
   }
 
-  /// Waits for the halos that the launch reads: before a kernel that runs by none of these ways.
+  /// Waits for the halos that the launch reads. Call this before a kernel that none of these functions runs.
   void wait_for_halos() const { halos_.await(space_, index_); }
 
-  /// The sum over the points of `tiles` of what a reader sees of each of the node's channels: a parameter's gradient.
-  /// For launch types that derive from ChannelSumLaunch, or have room for TileSizes::blocks(tiles) of such sums.
+  /// Sums what `reader` reads over the points of `tiles`, for each of the node's channels. This gives the gradient of a
+  /// parameter. For launch types that derive from ChannelSumLaunch, or have memory for TileSizes::blocks(tiles) such
+  /// sums.
   template <class Reader>
   void sum_channels(const char* label, const Reader& reader, const kernels::Tiling& tiles, T* to) const {
     wait_for_halos();
@@ -301,14 +305,14 @@ class LaunchAt {
     add_blocks(sums, sums.channels, sums.channels, to);
   }
 
-  /// The blocks' sums, each `stride` numbers, of which the first `size` are wanted.
+  /// Adds the sums of the blocks. Each has `stride` numbers, and the first `size` of them are wanted.
   template <class Kernel>
   void add_blocks(const Kernel& kernel, index_t size, index_t stride, T* to) const {
     launch_range(space_, "halogen::reduce_weight_gradient", size,
                  kernels::ReduceWeightGradient<T>{kernel.partial, stride, kernel.blocks, to});
   }
 
-  /// Channels of a field, placed as the tensors of the level that the launch computes.
+  /// Reads channels of a field that is placed like the tensors of the level that the launch computes.
   kernels::ValueReader<S> reader_of_field(const TensorView<S>& field, int channels) const {
     kernels::ValueReader<S> reader;
     reader.count = 1;
@@ -318,7 +322,7 @@ class LaunchAt {
     reader.depth = depth_window(Window{}, layout_.owned(launch().level, 0));
     return reader;
   }
-  /// The same of vectors (N, channels).
+  /// The same for vectors (N, channels).
   static kernels::ValueReader<S> reader_of_vectors(const TensorView<S>& field, int channels) {
     kernels::ValueReader<S> reader;
     reader.count = 1;
@@ -327,21 +331,21 @@ class LaunchAt {
     for (index_t& extent : reader.frame.extent) extent = 1;
     return reader;
   }
-  /// Rows into a field of the shape of a stored tensor.
+  /// Writes rows to a field of the shape of a stored tensor.
   template <class Rows>
   void write_field(const char* label, const Rows& rows, const TensorView<S>& to, const StoredTensor& like) const {
     detail::write_field(space_, label, rows, to, layout_, like);
   }
 
-  /// A value as it stands, or as the windows of a node read it.
+  /// A value, read point by point or as the windows of a node read it.
   kernels::ValueReader<S> reader_of(ValueId value, const Node* windows = nullptr) const {
     return operands_.value_reader(plan_.values[value], windows);
   }
 
  private:
-  /// Halos follow from what a launch says that it reads: what it reads otherwise would not be there on other ranks.
+  /// Halos follow from the patterns that a launch declares. Other points would be missing in the margins.
   void expect_pattern(int operand, Pattern::Step step, const char* called, const char* wanted) const {
-    if (node().window[0].transposed) return;  // sums over points of the input: they lie at its windows' centres
+    if (node().window[0].transposed) return;  // sums over points of the input, which are the centres of its windows
     const Pattern pattern = launch().reads[operand].pattern;
     for (int i = 0; i < Pattern::steps; ++i)
       if (pattern.step(i) == step) return;
@@ -349,7 +353,7 @@ class LaunchAt {
                 "), and reads that operand by another pattern: read it with " + wanted);
   }
 
-  /// The values that a map is computed from.
+  /// The values from which a map is computed.
   std::array<ValueId, 3> mapped_inputs(int operand) const {
     const Value& value = plan_.values[launch().reads[operand].value()];
     return plan_.maps[plan_.tensors[value.sources[0].tensor].map].inputs;

@@ -1,4 +1,4 @@
-// The collectives that a plan's sums need, on the sub-mesh that cuts what is summed.
+// The collectives for the sums of a plan. Each runs on the sub-mesh that cuts what is summed.
 #pragma once
 
 #include "halogen/comm/agree.hpp"
@@ -8,31 +8,32 @@
 
 namespace halogen {
 
-/// Communicators of a field's sub-meshes through this rank: a sum leaves out mesh dimensions that do not cut it.
+/// Communicators of the sub-meshes of a field that this rank is in. A sum leaves out mesh dimensions that do not cut
+/// it.
 struct SubMeshes {
   Communicator world;
-  Communicator plane;    ///< ranks that share a sample's plane: norms
-  Communicator samples;  ///< and all samples: losses, gradients
+  Communicator plane;    ///< ranks that share the points of a sample: norms
+  Communicator samples;  ///< these and the ranks of all other samples: losses, gradients
 };
 
-/// Moments and gradient sums of norms over all ranks. Buffers are made once, where the transport can read.
+/// Moments and gradient sums of norms over all ranks. The buffers are made once, in memory that the transport can read.
 template <class T>
 class NormCollectives {
  public:
   NormCollectives(const Plan& plan, const Layout& layout, const SubMeshes& meshes);
 
-  /// One all_gather; every rank merges in rank order and so ends with the same bits.
+  /// One all_gather. Every rank merges the moments in the order of the ranks, so all ranks get the same bits.
   void finish_moments(const execution_space& space, NormId index, const kernels::RowSums* partial, index_t tiles,
                       const T* gamma, const T* beta, const kernels::NormTables<T>& tables,
                       const kernels::RunningMoments<T>& running);
 
-  /// One all_reduce of two sums a group and sample; gamma's and beta's gradients stay this rank's share.
+  /// One all_reduce of two sums for each group and sample. The gradients of gamma and beta remain this rank's share.
   void finish_sums(const execution_space& space, NormId index, const kernels::RowSums* partial, index_t tiles,
                    const T* gamma, T* gamma_gradient, T* beta_gradient, bool accumulate,
                    const kernels::NormTables<T>& tables, double points);
 
  private:
-  /// The ranks that a norm's sums are of, and how many groups there are of each rank's.
+  /// The ranks over which a norm sums, and for how many groups each rank has sums.
   const Communicator& ranks_of(const Norm& norm) const { return norm.of_batch ? all_samples_ : plane_; }
   index_t groups_of(const Norm& norm) const { return norm.of_batch ? norm.groups : index_t{samples_} * norm.groups; }
   int copies_of(const Norm& norm) const { return norm.of_batch ? samples_ : 1; }

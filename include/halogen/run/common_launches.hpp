@@ -55,7 +55,7 @@ void Moments::run(const LaunchAt<S>& at) {
   at.over_tiles(label, kernel);
 }
 
-/// A stored tensor's owned points to a field of the same cut.
+/// Copies the owned points of a stored tensor to a field of the same cut.
 template <class S>
 void copy_stored(const execution_space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands,
                  TensorId tensor, const TensorView<S>& to) {

@@ -1,4 +1,5 @@
-// Runs a plan: launches in order, exchanges begun when a tensor is complete and awaited by its first reader.
+// Runs a plan: its launches in order. The exchange of a tensor begins when it is complete, and its first reader waits
+// for it.
 #pragma once
 
 #include <memory>
@@ -8,10 +9,10 @@
 
 namespace halogen {
 
-/// A plan laid out on this rank, with its exchanges prepared. PlanOf::plan() is the constexpr plan (trace.hpp); S the
-/// value type of all that is stored or sent of fields, T = compute_type<S> that of parameters and of all computations;
-/// Access finds the parameters. Image: the fields' type, where launches evaluate expressions of fields. Everything is
-/// reused from run to run: from the second on nothing is allocated.
+/// A plan on this rank, laid out and with prepared exchanges. PlanOf::plan() is the constexpr plan (trace.hpp). S is
+/// the type of all values of fields that are stored or sent. T = compute_type<S> is the type of parameters and of all
+/// computations. Access finds the parameters. Image is the type of the fields if launches evaluate expressions of
+/// fields. All memory is used again in each run: from the second run on nothing is allocated.
 template <class PlanOf, class S, class Access = WholeParameters<compute_type<S>>, class Image = void>
 class Evaluation : public EvaluationParts<S, Access> {
   using Parts = EvaluationParts<S, Access>;
@@ -25,16 +26,17 @@ class Evaluation : public EvaluationParts<S, Access> {
              FieldContext<Image> context = {})
       : Parts(plan(), std::move(layout), meshes, std::move(arena), std::move(access)), context_(std::move(context)) {}
 
-  /// Forward launches: afterwards prediction(i) holds output i until the next run.
-  /// Statistics of a batch that are kept are written among the parameters, where a plan trains without a cotangent.
+  /// Runs the forward launches. Afterwards prediction(i) holds output i until the next run. If the plan trains without
+  /// a given cotangent, the running statistics are updated among the parameters.
   void forward(const InputViews<S>& inputs, T* parameters) {
     Parts::begin_forward(inputs, parameters);
     run_range<0, first_backward>();
     Parts::end_forward();
   }
 
-  /// The loss of each output and all backward launches; `gradient` (parameters' layout) gets this rank's sums, or this
-  /// rank's piece of all ranks' where Access reduces. terms: LossTerm, one for each output.
+  /// Computes the loss of each output and runs all backward launches. `gradient` is laid out like the parameters. It
+  /// gets the sums of this rank or, if Access reduces, this rank's piece of the sums over all ranks. `terms` are
+  /// LossTerm, one for each output.
   template <class... Terms>
   void backward(T* gradient, const Terms&... terms) {
     Parts::begin_backward(gradient);
@@ -43,15 +45,15 @@ class Evaluation : public EvaluationParts<S, Access> {
     Parts::end_backward();
   }
 
-  /// The same of a vjp plan: from the predictions' gradients, of their cuts, with room for the margins of those
-  /// tensors.
+  /// The same for a vjp plan, from the gradients of the predictions. They have the cuts of the predictions, and room
+  /// for the margins of the plan's tensors.
   void backward(const std::array<TensorView<S>, most_outputs>& cotangents, T* gradient) {
     Parts::begin_backward(cotangents, gradient);
     run_range<first_backward, static_cast<int>(forms.size())>();
     Parts::end_backward();
   }
 
-  /// Not constexpr: nvcc would evaluate each look into it beforehand, and keep a copy of the whole plan, 2 MB, for
+  /// Not constexpr, because nvcc would evaluate each access beforehand and keep a copy of the whole plan, 2 MB, for
   /// each.
   static const Plan& plan() { return PlanOf::plan(); }
 

@@ -1,4 +1,4 @@
-// What an evaluation of any model holds and does between the launches: memory, exchanges, sums, losses.
+// What an evaluation of any model has, and what it does between the launches: memory, exchanges, sums, losses.
 #pragma once
 
 #include <any>
@@ -17,8 +17,8 @@
 
 namespace halogen {
 
-/// What launches that evaluate expressions of fields need (LaunchType::evaluates_fields): the fields' type and mesh,
-/// and what each node keeps from launch to launch.
+/// What launches that evaluate expressions of fields need (LaunchType::evaluates_fields): the type and the mesh of the
+/// fields, and what each node keeps from launch to launch.
 template <class Image>
 struct FieldContext {
   using field_type = Image;
@@ -28,8 +28,8 @@ struct FieldContext {
 template <>
 struct FieldContext<void> {};
 
-/// The part of an Evaluation that does not depend on the model, so that programs share it (halogen::compiled). The plan
-/// outlives it.
+/// The part of an Evaluation that does not depend on the model, so that programs can share it (halogen::compiled). The
+/// plan must outlive it.
 template <class S, class Access>
 class EvaluationParts {
  protected:
@@ -39,34 +39,34 @@ class EvaluationParts {
  public:
   EvaluationParts(const Plan& plan, Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena,
                   Access access);
-  EvaluationParts(const EvaluationParts&) = delete;  // operands refer to the layout
+  EvaluationParts(const EvaluationParts&) = delete;  // the operands refer to the layout
   EvaluationParts& operator=(const EvaluationParts&) = delete;
 
   const Layout& layout() const { return layout_; }
 
-  /// Where layers that drop values draw from, from the next forward on; without it they let all pass.
+  /// The random numbers that dropout layers draw, from the next forward on. Without a call they drop nothing.
   void set_random(const RandomStream& random) { random_ = random; }
 
-  /// A vjp plan keeps the statistics of a batch too: for whoever runs it forward once a step.
+  /// Lets a vjp plan update running statistics too. For a caller that runs its forward pass once in each step.
   void keep_statistics(bool on = true) { keeps_statistics_ = on; }
 
-  /// The same inputs, which lie elsewhere since forward.
+  /// The same inputs, at the addresses where they are now, after forward.
   void rebind_inputs(const InputViews<S>& inputs) { operands_.bind_inputs(inputs); }
 
-  /// Copies a stored tensor's owned points (the prediction's, the input gradient's) to a field of the same cut.
+  /// Copies the owned points of a stored tensor (a prediction or an input gradient) to a field of the same cut.
   void copy_tensor(TensorId tensor, const TensorView<S>& to) const {
     copy_stored(space_, plan_, layout_, operands_, tensor, to);
   }
 
   TensorView<S> prediction(int output = 0) const { return operands_.tensor(plan_.prediction[output]); }
 
-  /// This rank's and all ranks' loss; waits for the device and the one small sum.
+  /// The loss of all ranks, the same on each. Waits for the device and for the one small sum.
   double loss() { return loss_.value(space_); }
-  /// What the loss of the last step is made of, for a step that is started again without the host.
+  /// How the loss of the last step was computed. A step that is repeated without the host needs this.
   const LossMeans& loss_means() const { return loss_.means(); }
   void set_loss_means(const LossMeans& means) { loss_.set_means(means); }
-  /// Where kernels find the least sum of the last step's weights, null without: if it is not positive, nothing may be
-  /// updated.
+  /// Where kernels find the least sum of the last step's weights; null without weights. If it is not positive, nothing
+  /// may be updated.
   const double* loss_weight() const { return loss_.weight_of_step(); }
 
  protected:
@@ -76,10 +76,11 @@ class EvaluationParts {
   void end_forward() { halos_->send(); }
   void end_backward();
 
-  /// What launch i's exchanges and sums need once its kernel runs.
+  /// Starts the exchange and finishes the sums of launch i after its kernel has run.
   void finish_launch(int i);
 
-  /// Losses and their seeds: the weights' sums over all ranks first, so that the gradients are exact as written.
+  /// Computes the losses and their gradients. The weights are summed over all ranks first, so that the gradients are
+  /// exact when they are written.
   template <class... Terms>
   void run_losses(const Terms&... terms) {
     LossMeans means;
@@ -101,8 +102,9 @@ class EvaluationParts {
   template <class Loss, class L, class W>
   void run_loss(const LossTerm<Loss, L, W>& term, int output);
 
-  /// Those that a launch reads or whose gradient it sums; sharded ones are there only for such a launch. Gradients that
-  /// lie beside (Workspace) are zeros; add_gradients() adds them where they belong.
+  /// The parameters that a launch reads and the gradients that it sums. Sharded ones are in memory only for such a
+  /// launch. A gradient that is in separate memory (Workspace) is set to zero here, and add_gradients() adds it to the
+  /// parameter's gradient.
   LaunchParameters<T> parameters_of(const Launch& launch) {
     LaunchParameters<T> found;
     T* beside = operands_.template workspace<T>(layout_.workspace().shared_gradients);
@@ -135,7 +137,8 @@ class EvaluationParts {
   }
 
  private:
-  /// Whether sums over ranks take what this rank has of a level: all of it, but vectors, which are equal on many, once.
+  /// Whether sums over ranks count what this rank has of a level. Points count on every rank. Vectors are equal on
+  /// several ranks and count on one.
   bool counts_points_of(int level) const { return !layout_.level(level).whole || meshes_.plane.rank() == 0; }
   bool trains(int parameter) const { return !plan_.graph.parameters[parameter].buffer; }
   bool lies_beside(const Launch& launch, int parameter) const {
@@ -146,8 +149,8 @@ class EvaluationParts {
     launch_range(space_, "halogen::no_gradient", plan_.graph.parameters[parameter].count,
                  kernels::SetZero<T>{gradient});
   }
-  /// Shares that lie beside the gradient join it. Gradients of parameters are summed over ranks: a share that another
-  /// rank has as well is dropped.
+  /// Adds gradients from separate memory to the gradients of the parameters. These are summed over ranks later, so a
+  /// share that another rank also has is dropped.
   void add_gradients(const Launch& launch, const LaunchParameters<T>& at);
   void finish_norm_sums(const Launch& launch, index_t tiles);
 
@@ -163,8 +166,8 @@ class EvaluationParts {
   std::optional<HaloSchedule<S>> halos_;
   LossSum loss_;
   RandomStream random_;
-  std::vector<char> norm_has_gradient_, has_gradient_;  ///< of norms, of parameters
-  bool keeps_statistics_;  ///< not of a vjp plan by itself: whoever gives a cotangent may run forward once more
+  std::vector<char> norm_has_gradient_, has_gradient_;  ///< whether norms and parameters have a gradient so far
+  bool keeps_statistics_;  ///< false for a vjp plan unless set, because the caller may run forward once more
   Access parameters_;
 };
 

@@ -1,4 +1,4 @@
-// explain(): the plan that evaluate runs, in words: stages, launches, halos, messages, bytes, memory by kind.
+// explain(): the plan that Evaluation runs, in words: stages, launches, halos, messages, bytes, memory by kind.
 #pragma once
 
 #include <cstdio>
@@ -26,8 +26,8 @@ inline std::string source_name(const Plan& plan, const Source& source) {
   return text + (source.resampled ? "^" : "");
 }
 
-/// "d t4 through norm0, relu(norm0(t3))^ t5, + t6": what each operand is read from; then what the rows are added to as
-/// they leave.
+/// "d t4 through norm0, relu(norm0(t3))^ t5, + t6": what each operand is read from, then the tensor that is added to
+/// the rows that the launch writes.
 std::string operand_names(const Plan& plan, const Launch& launch);
 #if HALOGEN_BODIES
 HALOGEN_INLINE std::string operand_names(const Plan& plan, const Launch& launch) {
@@ -59,7 +59,7 @@ std::string format(const char* pattern, Values... values) {
   return line;
 }
 
-/// What a launch starts or completes of sharded parameters.
+/// The messages of sharded parameters that a launch starts or completes.
 std::string parameter_traffic(const ParameterSchedule& schedule, int launch, bool reduces);
 #if HALOGEN_BODIES
 HALOGEN_INLINE std::string parameter_traffic(const ParameterSchedule& schedule, int launch, bool reduces) {
@@ -179,7 +179,7 @@ class ParameterText {
 
 }  // namespace detail
 
-/// One line a launch, then memory and traffic of this rank. `sharding` where parameters are sharded.
+/// One line for each launch, then the memory and the traffic of this rank. Pass `sharding` if parameters are sharded.
 std::string explain(const Layout& layout, const ParameterSharding* sharding = nullptr);
 #if HALOGEN_BODIES
 HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding* sharding) {

@@ -1,5 +1,5 @@
-// An exchange of a launch's own: each rank brings a box of a stored tensor from the ranks that hold its points. Which
-// box follows from the piece that a rank computes, so every rank knows who sends what to whom without a word.
+// An exchange for a single launch: each rank brings a box of a stored tensor from the ranks that own its points. The
+// box follows from the piece that a rank computes. So every rank knows, without asking, who sends what to whom.
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@ namespace halogen {
 /// Planes, rows and columns, in global indices.
 using SpaceBox = Box<spatial_dimensions>;
 
-/// Strips of a tensor of so many channels on level `from` for ranks that each want wanted(box), `box` the points that
-/// they have of level `to`. Points of wanted(box) that lie outside of the field are brought by nobody.
+/// The strips of a tensor on level `from` with so many channels, for ranks that each want wanted(box), where `box` is
+/// the rank's points of level `to`. Points of wanted(box) outside of the field are not sent by any rank.
 template <class Wanted>
 Strips strips_of_wanted(const Layout& layout, int from, int channels, int to, const Wanted& wanted) {
   const auto overlap = [&](const SpaceBox& a, const SpaceBox& b) {
@@ -36,7 +36,7 @@ Strips strips_of_wanted(const Layout& layout, int from, int channels, int to, co
   return strips;
 }
 
-/// The one stored tensor that an operand of a launch is.
+/// The stored tensor of an operand that is only one.
 TensorId stored_operand(const Plan& plan, const Launch& launch, int operand);
 #if HALOGEN_BODIES
 HALOGEN_INLINE TensorId stored_operand(const Plan& plan, const Launch& launch, int operand) {
@@ -50,7 +50,7 @@ HALOGEN_INLINE TensorId stored_operand(const Plan& plan, const Launch& launch, i
 }
 #endif
 
-/// What a launch that brings such boxes of an operand sends, for its traffic().
+/// What a launch that brings such boxes of an operand sends. For its traffic().
 template <class Wanted>
 TrafficUse fetch_traffic(const Layout& layout, const Launch& launch, int operand, const Wanted& wanted) {
   const StoredTensor& tensor = layout.plan().tensors[stored_operand(layout.plan(), launch, operand)];
@@ -62,7 +62,8 @@ TrafficUse fetch_traffic(const Layout& layout, const Launch& launch, int operand
   return use;
 }
 
-/// The boxes that an evaluation's launches bring, each with its memory and messages, made when it is brought first.
+/// The boxes that the launches of an evaluation bring. Each has its memory and its messages, which are made the first
+/// time.
 template <class S>
 class FetchedBoxes {
  public:
@@ -70,7 +71,7 @@ class FetchedBoxes {
 
   explicit FetchedBoxes(Communicator world) : world_(std::move(world)) {}
 
-  /// Those of operand `operand` of launch `launch`, where `source` is its tensor. Collective.
+  /// The box of operand `operand` of launch `launch`; `source` is the operand's tensor. Collective.
   template <class Wanted>
   TensorView<S> fetch(const execution_space& space, const Layout& layout, int launch, int operand,
                       const StoredTensor& tensor, const StridedView<S, rank>& source, const Wanted& wanted) {

@@ -1,5 +1,5 @@
-// Sharded parameters as launches see them: a bucket is gathered before the launches that read it, and its gradient
-// reduced after those that write it (torch.distributed.fsdp's full sharding).
+// Sharded parameters as launches see them. A bucket is gathered before the launches that read it, and its gradient is
+// reduced after the launches that write it (full sharding in torch.distributed.fsdp).
 #pragma once
 
 #include <memory>
@@ -13,9 +13,10 @@
 
 namespace halogen {
 
-/// One all_gather a bucket for the forward and one for the backward pass, started a launch ahead; one reduce_scatter a
-/// bucket, under way until the next gradient begins; one all_reduce of this rank's 1/N over the rest. Each rank's
-/// arrays are in the order of the buckets' pieces. A group of one rank reads and writes them in place.
+/// Each bucket has one all_gather for the forward pass and one for the backward pass, which start one launch ahead. It
+/// has one reduce_scatter, which runs until the next gradient begins. At the end one all_reduce sums this rank's 1/N of
+/// the gradient over the ranks GradientSum::rest. Each rank's arrays have the order of the buckets' pieces. A group of
+/// one rank reads and writes them in place.
 template <class T>
 class GatheredParameters {
  public:
@@ -41,18 +42,18 @@ class GatheredParameters {
 
   void after(int launch);
 
-  /// Afterwards `gradient` holds this rank's piece of the sum over all ranks.
+  /// After this, `gradient` holds this rank's piece of the sum over all ranks.
   void finish();
 
   const T* value(int parameter);
-  /// Each rank holds all of them.
+  /// Buffers are not sharded: each rank holds all of them.
   T* buffer(int parameter) const { return values_ + buckets().offset_of_buffer(shape(parameter)); }
   T* gradient(int parameter);
 
   const ParameterSchedule& schedule() const { return schedule_; }
 
  private:
-  /// Where a bucket is now; null where it is not.
+  /// Where a bucket is now; null if it is not in memory.
   struct Place {
     const T* value = nullptr;
     T* gradient = nullptr;
@@ -70,7 +71,7 @@ class GatheredParameters {
 
   void arrive(int bucket);
 
-  /// Zeros, since a layer that the output does not depend on adds nothing.
+  /// Sets the gradient to zeros, since a layer on which the output does not depend adds nothing.
   void open(const BucketStay& stay);
 
   void reduce(const BucketStay& stay);
@@ -91,7 +92,7 @@ class GatheredParameters {
   std::vector<std::size_t> bytes_of_each_, counts_;
   execution_space space_;
   TransportImage<T> staging_image_, gradient_image_;
-  std::vector<Place> places_;  // requests end before their buffers do
+  std::vector<Place> places_;  // declared after the buffers, so that requests end first
   Request reduction_;
   T* values_ = nullptr;
   T* gradient_ = nullptr;

@@ -1,5 +1,5 @@
-// The halo exchanges of a plan: begun when a tensor is complete, polled between tiles that need nothing of it, finished
-// before the tiles at the cuts.
+// The halo exchanges of a plan. An exchange begins when a tensor is complete. It is polled between tiles that do not
+// need it, and finishes before the tiles at the cuts.
 #pragma once
 
 #include <algorithm>
@@ -19,34 +19,37 @@ class HaloSchedule {
   /// Refers to plan, layout and operands. Collective over world.
   HaloSchedule(const Plan& plan, const Layout& layout, const Operands<S>& operands, const Communicator& world);
 
-  /// The tensor is complete. One exchange is under way at a time: they share their buffers.
+  /// Starts the exchange of a tensor that is now complete. Only one exchange is under way at a time, because all share
+  /// their buffers.
   void start(const execution_space& space, TensorId tensor);
 
   void finish(const execution_space& space);
 
-  /// Waits for what is under way and leaves it: a forward pass had no backward one to read it, and its memory will be
-  /// used anew.
+  /// Waits for the exchange that is under way and forgets it. This happens if no backward pass followed a forward pass
+  /// and read the halo. The memory is then used for something else.
   void drop();
 
-  /// Starts the messages of an exchange whose packing was not done: before this rank waits for something else.
+  /// Waits for the packing of the exchange that is under way and starts its messages. Call this before this rank waits
+  /// for something else.
   void send();
 
-  /// Runs launch_part(tiling) over all tiles of a launch: first those that need no halo under way, some at a time
-  /// between two polls, then, with the halo, those at the cuts.
+  /// Runs launch_part(tiling) over all tiles of a launch. The tiles that need no halo under way come first, a part of
+  /// them between two polls. The tiles at the cuts come last, when the halo is there.
   template <class LaunchPart>
   void run(const execution_space& space, int launch, LaunchPart launch_part);
 
-  /// Waits for the halo under way where the launch reads it.
+  /// Waits for the halo that is under way if the launch reads it.
   void await(const execution_space& space, int launch) {
     if (under_way_ >= 0 && waits(orders_[static_cast<std::size_t>(launch)])) finish(space);
   }
 
-  /// Runs launch_part(begin, end) over [0, count) of a launch that waits for the halos it reads.
+  /// Runs launch_part(begin, end) over [0, count) for a launch that waits for the halos that it reads.
   template <class LaunchPart>
   void run_blocks(const execution_space& space, int launch, index_t count, LaunchPart launch_part);
 
  private:
-  /// Tiles of a launch, those first that read own points alone; `reads`: tensors of whose halos the others read.
+  /// The tiles of a launch in order: first those that read only the rank's own points. `reads` are the tensors whose
+  /// halos the others read.
   struct Order {
     std::vector<TensorId> reads;
     std::size_t begin = 0;
@@ -59,8 +62,8 @@ class HaloSchedule {
 
   Exchange& exchange(TensorId tensor) { return exchanges_[static_cast<std::size_t>(tensor.number)]; }
 
-  /// On the host a launch ends before it returns: some teams at a time, and MPI moves in between. On a device launches
-  /// queue up and one is enough.
+  /// Polls between parts of a launch. On the host a launch ends before it returns, so a part is a few teams, and MPI
+  /// makes progress between two parts. On a device launches queue up, so one part is enough.
   template <class LaunchPart>
   void polled(const execution_space& space, index_t count, LaunchPart launch_part);
 
@@ -69,7 +72,7 @@ class HaloSchedule {
   /// Whether the tile needs points of other ranks; adds the tensors to `reads`.
   bool reads_halo(int launch, const kernels::Tile& tile, std::vector<TensorId>& reads) const;
 
-  static constexpr index_t parts = 8;  ///< polls in the interior of one launch
+  static constexpr index_t parts = 8;  ///< how often the interior of one launch is polled
 
   const Plan& plan_;
   const Layout& layout_;

@@ -1,5 +1,5 @@
-// A plan on one rank of one mesh: extents, halos, messages, and every byte of the arena. Pure arithmetic, so that it
-// runs dry for ranks that do not exist; evaluate and explain use the same object.
+// A plan on one rank of one mesh: extents, halos, messages, and every byte of the arena. It is pure arithmetic, so that
+// dry runs can compute it for ranks that do not exist. Evaluation and explain use the same object.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@
 
 namespace halogen {
 
-/// Strips of a stored tensor: samples, channels, depth, height, width.
+/// The strips of a stored tensor. Dimensions: samples, channels, depth, height, width.
 using Strips = HaloStrips<2 + spatial_dimensions>;
 
 /// One stored tensor on this rank.
 struct TensorLayout {
   Interval owned[spatial_dimensions], stored[spatial_dimensions];  ///< planes, rows, columns, without and with margins
-  detail::Margin margins[spatial_dimensions];                      ///< of the rank that needs most
+  detail::Margin margins[spatial_dimensions];                      ///< on the rank that needs the largest
   index_t row_stride = 0, plane_stride = 0, channel_stride = 0, sample_stride = 0;
   std::size_t bytes = 0, offset = 0;  ///< in the arena
   Strips strips;
@@ -29,10 +29,10 @@ struct TensorLayout {
   bool has_halo() const { return !strips.receives.empty() || !strips.sends.empty(); }
 };
 
-/// Bytes by kind; the arena holds all but parameters and optimiser.
+/// Bytes by kind. The arena holds all but those of parameters and of the optimiser.
 struct MemoryUse {
-  std::size_t tensors = 0;    ///< peak of the stored tensors alive together
-  std::size_t kept = 0;       ///< of which kept for backward when it begins
+  std::size_t tensors = 0;    ///< peak of the stored tensors that live at the same time
+  std::size_t kept = 0;       ///< those of them that are kept for backward, at its beginning
   std::size_t workspace = 0;  ///< packed weights, partial sums, norm tables
   std::size_t exchange = 0;   ///< send and receive buffers
   std::size_t total() const { return tensors + workspace + exchange; }
@@ -42,8 +42,8 @@ class Layout {
  public:
   static constexpr index_t row_alignment_bytes = 64;
 
-  /// Cuts of all dimensions of the input, (N, C, H, W) or (N, C, D, H, W); bytes of its values. Throws
-  /// CollectiveError as needs.hpp says.
+  /// `input` has the cuts of all dimensions of the input, (N, C, W), (N, C, H, W) or (N, C, D, H, W). `value_bytes` are
+  /// the bytes of its values. Throws the CollectiveErrors of needs.hpp.
   Layout(const Plan& plan, const Decomposition& pieces, int rank, std::span<const Cut> input, ValueBytes value_bytes);
 
   const Plan& plan() const { return plan_; }
@@ -58,11 +58,11 @@ class Layout {
   const TensorLayout& tensor(TensorId t) const { return tensors_[static_cast<std::size_t>(t.number)]; }
   const MemoryUse& memory() const { return memory_; }
 
-  int rank_of_fields() const { return rank_of_fields_; }  ///< 3 (width), 4 (height too) or 5 (depth too)
+  int rank_of_fields() const { return rank_of_fields_; }  ///< 3 (width), 4 (with height) or 5 (with depth)
   Interval owned(int l, int d) const { return level(l).piece(d, part(d)); }
   int planes(int l) const { return static_cast<int>(owned(l, 0).size()); }
 
-  /// Cuts of a field of so many channels on a level. Rank: of fields, or 2 of vectors.
+  /// The cuts of a field with so many channels on a level. Rank is that of fields, or 2 for vectors.
   template <int Rank>
   std::array<Cut, Rank> field_cuts(int l, index_t channels) const {
     std::array<Cut, Rank> cuts;
@@ -72,23 +72,23 @@ class Layout {
     return cuts;
   }
 
-  /// Messages and bytes that this rank sends in one forward pass or training step: halos, each stored tensor exchanged
-  /// once, and what launches say they send themselves.
+  /// Messages and bytes that this rank sends in one forward pass or one training step: one halo exchange of each stored
+  /// tensor, and what launches send in addition.
   TrafficUse traffic() const;
   TrafficUse halo_traffic() const;
   TrafficUse launch_traffic(const Launch& launch) const {
     return launch.kind->traffic == nullptr ? TrafficUse{} : launch.kind->traffic(*this, launch);
   }
 
-  /// How many points of a level each of the ranks that share this rank's samples has, in their order, and this one's
-  /// number: the sequence that flatten_pieces makes of them.
+  /// How many points of a level each rank has, for the ranks that share this rank's samples, in their order; and this
+  /// rank's number among them. This is the sequence that flatten_pieces makes of the points.
   std::pair<Cut, int> sequence(int l) const;
 
-  /// The points of a level that a rank of the mesh has, and the ranks that share this rank's samples, in their order.
+  /// The points of a level that a rank of the mesh owns, and the ranks that share this rank's samples, in their order.
   Box<spatial_dimensions> box(int l, int rank) const;
   std::vector<int> ranks_of_samples() const;
 
-  /// Points of one of a norm's groups, over all ranks.
+  /// How many points one of a norm's groups has, over all ranks.
   double points_of(NormId norm) const;
 
   const Workspace& workspace() const { return workspace_; }
@@ -102,7 +102,7 @@ class Layout {
 
   TensorLayout tensor_layout(const StoredTensor& tensor, const SpaceNeeds& space) const;
 
-  /// Samples and channels are exchanged whole, each rank its own samples.
+  /// Samples and channels need no halo: each rank exchanges its own samples, with all channels.
   HaloNeeds<2 + spatial_dimensions> with_samples_and_channels(const SpaceNeeds& space, int channels) const;
 
   void place();
@@ -204,7 +204,7 @@ HALOGEN_INLINE TensorLayout Layout::tensor_layout(const StoredTensor& tensor, co
   const index_t per_line = row_alignment_bytes / static_cast<index_t>(value_bytes_.stored);
   layout.row_stride = ceil_div(layout.stored[2].size(), per_line) * per_line;
   layout.plane_stride = layout.row_stride * layout.stored[1].size();
-  // An odd number of cache lines a channel: the same row of neighbouring channels then does not share cache sets.
+  // A channel has an odd number of cache lines. The same row of neighbouring channels then does not share cache sets.
   const index_t lines = layout.plane_stride / per_line * layout.stored[0].size();
   layout.channel_stride = (lines + (lines % 2 == 0 && !tensor.as_field)) * per_line;
   layout.sample_stride = layout.channel_stride * tensor.channels;

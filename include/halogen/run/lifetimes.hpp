@@ -1,4 +1,4 @@
-// Where blocks of memory lie that are in use at different times.
+// Offsets for blocks of memory that are in use at different times.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace halogen {
 
-/// Bytes in use from launch `first` to launch `last`, both included.
+/// A block of bytes that is in use from launch `first` to launch `last`, both included.
 struct Block {
   std::size_t bytes = 0;
   int first = 0, last = 0;
@@ -19,8 +19,8 @@ struct Block {
   bool lives_with(const Block& other) const { return first <= other.last && other.first <= last; }
 };
 
-/// Sets all offsets: largest first, each at the lowest place that is free while it lives. Returns the bytes of the
-/// whole.
+/// Sets all offsets. It takes the largest block first, and puts each at the lowest offset that is free while the block
+/// lives. Returns how many bytes all need together.
 std::size_t place_blocks(std::vector<Block>& blocks);
 #if HALOGEN_BODIES
 HALOGEN_INLINE std::size_t place_blocks(std::vector<Block>& blocks) {

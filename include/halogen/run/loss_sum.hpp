@@ -1,4 +1,4 @@
-// The numbers of a loss: for each output of a model the weights' sum and the sum of what the points lose.
+// The numbers of a loss: for each output of a model, the sum of the weights and the sum of the losses of the points.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace halogen {
 
-/// The loss of one output: its kernel's numbers, and the fields that it compares with.
+/// The loss of one output: the numbers for its kernel, and the fields that it compares with.
 template <class Loss, class L, class W>
 struct LossTerm {
   Loss loss;
@@ -22,14 +22,15 @@ struct LossTerm {
   TensorView<W> weight;  ///< null: 1 everywhere
 };
 
-/// How the loss of an output follows from its sums: times `factor`, divided by `divisor`, and by the weights' sum where
-/// it is `weighted`.
+/// How the loss of an output follows from its sums. The sum is multiplied by `factor` and divided by `divisor`. If it
+/// is `weighted`, it is also divided by the sum of the weights.
 struct LossMean {
   double factor = 1, divisor = 1;
   bool weighted = false;
-  bool of_classes = false;  ///< labels weigh too
+  bool of_classes = false;  ///< labels have weights too
 };
-/// That of a loss computed in T, of a prediction of so many channels, samples and points over all ranks.
+/// The LossMean of a loss that is computed in T. The prediction has so many channels, samples and points over all
+/// ranks.
 template <class T, class Loss, class L, class W>
 LossMean mean_of(const LossTerm<Loss, L, W>& term, int channels, double samples, double points) {
   LossMean mean;
@@ -42,7 +43,7 @@ LossMean mean_of(const LossTerm<Loss, L, W>& term, int channels, double samples,
   return mean;
 }
 
-/// What the points of these tiles count in the mean, a number a tile.
+/// Sums the weights of the points of these tiles in the mean, one number for each tile.
 template <class Loss, class L, class W>
 void launch_weights(const execution_space& space, const LossTerm<Loss, L, W>& term, int channels,
                     const kernels::Tiling& tiling, double* partial) {
@@ -51,7 +52,7 @@ void launch_weights(const execution_space& space, const LossTerm<Loss, L, W>& te
                         Sum{term.loss, term.label, term.weight, channels, tiling, partial}, 0,
                         kernels::device::reduce_bytes);
 }
-/// What they lose, and the gradient; weight_sum: over all ranks, null without weights.
+/// Sums the losses of the points and writes the gradient. weight_sum is the sum over all ranks, null without weights.
 template <class S, class Loss, class L, class W>
 void launch_loss(const execution_space& space, const LossTerm<Loss, L, W>& term, const TensorView<S>& prediction,
                  const TensorView<S>& gradient, int channels, const kernels::Tiling& tiling, const LossMean& mean,
@@ -62,12 +63,12 @@ void launch_loss(const execution_space& space, const LossTerm<Loss, L, W>& term,
   kernels::launch_tiles(space, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
 }
 
-/// Those of a model's outputs.
+/// One LossMean for each output of a model.
 using LossMeans = std::array<LossMean, most_outputs>;
 
-/// The sums are made by kernels in memory that kernels and the transport read. One rank needs them on the device alone,
-/// and so do many whose transport takes its place in the stream: there the host waits in value() and nowhere else. In
-/// memory stand the weights' sums of all outputs, the least of these, then the sums of what points lose.
+/// The sums of a step's loss. Kernels write them to memory that kernels and the transport can read. The host waits for
+/// them only in value(), if there is one rank or if the transport puts its sums in the stream. In the memory are the
+/// sums of the weights of all outputs, the least of these, and the sums of the losses of all outputs.
 class LossSum {
  public:
   LossSum(Communicator ranks, int outputs)
@@ -75,7 +76,7 @@ class LossSum {
         ranks_(std::move(ranks)),
         sums_("halogen::loss", most_sums, Travels::in_collectives, ranks_) {}
 
-  /// What the output counts on this rank, and what its points lose: the sum of so many numbers.
+  /// Adds up `count` numbers of this rank: weights of an output's points, or their losses.
   void add_weights(const execution_space& space, int output, const double* partial, index_t count) {
     add(space, partial, count, output);
   }
@@ -83,30 +84,30 @@ class LossSum {
     add(space, partial, count, losses() + output);
   }
 
-  /// Before the sums of a step.
+  /// Call this before the sums of a step.
   void begin(const LossMeans& means) {
     request_.wait();
     means_ = means;
   }
-  /// The weights' sums over all ranks, where any output has weights.
+  /// Sums the weights over all ranks, if any output has weights.
   void sum_weights(const execution_space& space);
-  /// The losses' sums.
+  /// Sums the losses over all ranks.
   void sum_losses(const execution_space& space);
 
-  /// Where kernels read an output's sum of weights; null without.
+  /// Where kernels read the sum of an output's weights; null without weights.
   const double* weight_of(int output) const {
     return means_[static_cast<std::size_t>(output)].weighted ? sums_.data() + output : nullptr;
   }
-  /// The least of the sums that weight the last step: if it is not positive, nothing may be updated. Null without
-  /// weights.
+  /// The least of the sums by which the last step is weighted. If it is not positive, nothing may be updated. Null
+  /// without weights.
   const double* weight_of_step() const;
 
-  /// Of the last step; a step that is started again without the host says which they were.
+  /// The LossMeans of the last step. A step that is repeated without the host sets them.
   const LossMeans& means() const { return means_; }
   void set_means(const LossMeans& means) { means_ = means; }
 
-  /// The loss, the same on all ranks; waits. Throws CollectiveError where the weights do not sum to something positive,
-  /// Error where the transport has failed meanwhile.
+  /// The loss, the same on all ranks. Waits for it. Throws CollectiveError if a sum of weights is not positive, and
+  /// Error if the transport has failed.
   double value(const execution_space& space);
 
  private:
@@ -139,7 +140,7 @@ HALOGEN_INLINE void LossSum::sum_weights(const execution_space& space) {
     settle(space, ranks_, "halogen::weight_sum");
     ranks_.all_reduce(sums_.data(), static_cast<std::size_t>(outputs_));
   }
-  // On the host launches have ended, and MPI's sum has arrived in memory of the host.
+  // On the host the launches have ended, and the sum of MPI has arrived in host memory.
   if (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered()))
     for (int i = 0; i < outputs_; ++i)
       if (weight_of(i) != nullptr) check(*weight_of(i), means_[static_cast<std::size_t>(i)].of_classes);

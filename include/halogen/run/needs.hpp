@@ -1,4 +1,5 @@
-// What each launch needs of each stored tensor on each piece: the run-time exact intervals of the halos.
+// The points of each stored tensor that each launch needs on each piece. They are exact intervals, computed at run
+// time, and give the halos.
 #pragma once
 
 #include <array>
@@ -18,31 +19,32 @@ namespace halogen {
 /// Extents and cuts of one level of a planned model.
 struct LevelLayout {
   Cut cut[spatial_dimensions];
-  bool whole = false;  ///< Level::whole: one point, that of every piece
+  bool whole = false;  ///< Level::whole: one point, which every piece has
   index_t extent(int d) const { return cut[d].extent(); }
   Interval piece(int d, int part) const { return cut[d].piece(whole ? 0 : part); }
   index_t points() const { return extent(0) * extent(1) * extent(2); }
 };
 
-/// Names of depth, height, width, and of what a piece has of each.
+/// Names of depth, height and width, and of the points of a piece along each.
 inline constexpr const char* spatial_names[spatial_dimensions] = {"depth", "height", "width"};
 inline constexpr const char* spatial_points[spatial_dimensions] = {"plane", "row", "column"};
 
-/// Dimensions of a field (N, C, D, H, W), (N, C, H, W) or (N, C, W). Depth and height that it does not have are called
-/// by numbers that it does not have either and no placement names: one plane, one row, never cut.
+/// The tensor dimensions of a field (N, C, D, H, W), (N, C, H, W) or (N, C, W). A depth or height that the field does
+/// not have gets a number that the field does not have either. No placement names it, so it is one plane or one row and
+/// never cut.
 constexpr std::array<int, 2 + spatial_dimensions> tensor_dimensions(std::size_t rank) {
   if (rank == 3) return {0, 1, 4, 3, 2};
   return rank == 5 ? std::array{0, 1, 2, 3, 4} : std::array{0, 1, 4, 2, 3};
 }
 
-/// Depth, height and width from a field's spatial cuts, with one plane and one row where it has none.
+/// Depth, height and width from a field's spatial cuts, with one plane and one row if the field has none.
 inline LevelLayout finest_level(std::span<const Cut> space) {
   if (space.size() == 1) return {{Cut::chunk(1, 1), Cut::chunk(1, 1), space[0]}};
   if (space.size() == 2) return {{Cut::chunk(1, 1), space[0], space[1]}};
   return {{space[0], space[1], space[2]}};
 }
 
-/// Of the first layer that leads to level l; the level's own window keeps only what makes its extents.
+/// The window of the first layer that leads to level l. The level's own window has only what decides its extents.
 inline const Window& first_window_to(const Plan& plan, int l, int d) {
   for (const Node& node : plan.graph.nodes)
     if (node.level == l && node.inputs[0] >= 0 && plan.graph.nodes[node.inputs[0]].level == plan.graph.levels[l].parent)
@@ -50,14 +52,14 @@ inline const Window& first_window_to(const Plan& plan, int l, int d) {
   return plan.graph.levels[l].window[d];
 }
 
-/// The cut of what a window makes of a level that is cut so.
+/// The cut of a window's output, if `parent` is the cut of its input.
 inline Cut cut_through(const Window& window, const Cut& parent, index_t extent) {
   if (window.outputs > 0) return parent.resampled(extent);
   if (window.transposed) return parent.spread(window.stride, extent);
   return window.is_pad() ? parent.padded(window.padding, extent) : parent.derived(window.stride, extent);
 }
 
-/// Whether all pieces of all levels have points where the input is cut so along d.
+/// Whether all pieces of all levels have points if `input` is the input's cut along d.
 inline bool fills_all_levels(const Plan& plan, int d, const Cut& input) {
   std::vector<Cut> cuts{input};
   for (int l = 1; l < plan.graph.levels.size(); ++l) {
@@ -74,7 +76,8 @@ inline bool fills_all_levels(const Plan& plan, int d, const Cut& input) {
   return std::ranges::all_of(cuts, [](const Cut& cut) { return cut.first_empty_piece() < 0; });
 }
 
-/// "cut the height with Cut::balanced(9, 4), ", or by sizes that keep level l balanced, where that fills all pieces.
+/// "cut the height with Cut::balanced(9, 4), ", or with sizes that keep level l balanced. Empty if that does not fill
+/// all pieces either.
 inline std::string cut_that_fits(const Plan& plan, int d, const Cut& input, int l, index_t coarse_extent) {
   const int parts = input.parts();
   const std::string cut = "cut the " + std::string(spatial_names[d]) + " with Cut::";
@@ -96,8 +99,8 @@ inline std::string cut_that_fits(const Plan& plan, int d, const Cut& input, int 
   return cut + "of_sizes({" + list + "}), ";
 }
 
-/// Levels of a plan over an input with the given cuts of height and width, or of depth too. Throws CollectiveError,
-/// alike on all ranks, where a window does not fit or a piece of some level is left without a row or column.
+/// The levels of a plan for an input with these spatial cuts. Throws the same CollectiveError on all ranks if a window
+/// does not fit, or if a piece of some level has no plane, row or column.
 std::vector<LevelLayout> layout_levels(const Plan& plan, std::span<const Cut> space, const std::string& mesh_text);
 #if HALOGEN_BODIES
 namespace detail {
@@ -176,16 +179,16 @@ HALOGEN_INLINE std::vector<LevelLayout> layout_levels(const Plan& plan, std::spa
 }
 #endif
 
-/// Resampling from a stored tensor's level to a reader's, in dimension d.
+/// The resampling from a stored tensor's level to a reader's level, in dimension d.
 inline Resample resample(const std::vector<LevelLayout>& levels, const Source& source, int from, int to, int d) {
   return {levels[static_cast<std::size_t>(from)].extent(d), levels[static_cast<std::size_t>(to)].extent(d),
           source.linear, source.pads[d], source.more[d]};
 }
 
-/// Depth, height and width of one stored tensor.
+/// The needs of one stored tensor in depth, height and width.
 using SpaceNeeds = HaloNeeds<spatial_dimensions>;
 
-/// Which points of stored tensors a launch reads for the points that it computes, one dimension at a time.
+/// Which points of stored tensors a launch reads for the points that it computes. It works in one dimension at a time.
 class LaunchReads {
  public:
   LaunchReads(const Plan& plan, const std::vector<LevelLayout>& levels) : plan_(plan), levels_(levels) {}
@@ -203,7 +206,7 @@ class LaunchReads {
     }
   }
 
-  /// What a pattern reads of a value or a gradient, as the reader sees it.
+  /// The points that a pattern reads of a value or a gradient, before any resampling.
   Interval followed(const Launch& launch, Pattern pattern, int d, Interval computed) const;
 
  private:
@@ -215,7 +218,7 @@ class LaunchReads {
     return periodic ? interval : intersect(interval, {0, extent});
   }
 
-  /// The level at which the launch sees a value or a source.
+  /// The level on which the launch sees a value or a source.
   int level_seen(const Launch& launch, const Read& operand) const {
     return operand.role == Read::Role::value ? plan_.values[operand.value()].level : plan_.input_of(launch).level;
   }
@@ -252,7 +255,7 @@ HALOGEN_INLINE Interval LaunchReads::after(const Launch& launch, Pattern::Step s
   if (step != Pattern::Step::window && step != Pattern::Step::adjoint) return computed;
   if (window.sampling != Sampling::none) return through(Sampled(window, input, output));
   if (window.ends != WindowEnds::passed) return through(Neighborhood(window, input));
-  const index_t tile = launch.grid[d];  // whole tiles lie in the field; single points may be images beyond its ends
+  const index_t tile = launch.grid[d];  // whole tiles are inside the field; single points may be images beyond its ends
   if (step == Pattern::Step::window)
     return inside(tile > 1 ? window.input_of_tiles(computed, tile, output) : window.input_of(computed), input,
                   window.periodic);
@@ -261,7 +264,7 @@ HALOGEN_INLINE Interval LaunchReads::after(const Launch& launch, Pattern::Step s
 }
 #endif
 
-/// For every stored tensor the hull of what its readers, forward and backward, need beside the owned points.
+/// For every stored tensor, the hull of its owned points and of all points that its readers need, forward and backward.
 class SpaceNeedsOf {
  public:
   SpaceNeedsOf(const Plan& plan, const std::vector<LevelLayout>& levels);

@@ -1,4 +1,4 @@
-// From a plan's numbers to kernels' views: which memory a launch reads and writes.
+// From the numbers of a plan to the views of kernels: which memory a launch reads and writes.
 #pragma once
 
 #include "halogen/kernels/group_norm.hpp"
@@ -10,17 +10,17 @@
 namespace halogen {
 
 namespace detail {
-/// A common last-level cache: of a tensor of so many bytes little is left there when the next launch reads it. Tests
-/// set it lower.
+/// The size of a common last-level cache. If a tensor has so many bytes, little of it is still in the cache when the
+/// next launch reads it. Tests set a lower size.
 inline std::size_t streamed_bytes = std::size_t{32} << 20;
 }  // namespace detail
 
-/// The planes of a window in depth, for a launch that computes the given planes of each sample.
+/// The window's planes in depth, for a launch that computes the given planes of each sample.
 inline kernels::DepthWindow depth_window(const Window& window, const Interval& planes) {
   return {static_cast<int>(planes.size()), planes.begin, window.kernel, window.stride, window.dilation, window.padding};
 }
 
-/// S: the value type of stored tensors; tables are in compute_type<S>.
+/// S is the value type of stored tensors. Tables are in compute_type<S>.
 template <class S>
 class Operands {
   using T = compute_type<S>;
@@ -33,7 +33,7 @@ class Operands {
   void bind_cotangents(const std::array<TensorView<S>, most_outputs>& cotangents) { cotangents_ = cotangents; }
 
   TensorView<S> tensor(TensorId t) const;
-  /// The same as strides: samples, channels, depth, height, width.
+  /// The same as a StridedView. Dimensions: samples, channels, depth, height, width.
   StridedView<S, 2 + spatial_dimensions> strided(TensorId t) const {
     const TensorView<S> view = tensor(t);
     return {view.data,
@@ -49,16 +49,16 @@ class Operands {
 
   kernels::RowSums* partial_sums() const { return workspace<kernels::RowSums>(layout_.workspace().row_sums); }
 
-  /// Tables of a norm; slope and offset of the activation whose gradient is read, if any.
+  /// The tables of a norm. slope and offset are those of the activation whose gradient is read, if any.
   kernels::NormTables<T> tables(NormId norm, ActivationId activation) const;
 
-  /// A value as it stands, or as the windows of `reader` read it.
+  /// A value, read point by point or as the windows of `reader` read it.
   kernels::ValueReader<S> value_reader(const Value& value, const Node* reader = nullptr) const;
 
-  /// The gradient of the stored tensor that an activation is made of, at the points of `level`.
+  /// The gradient of an activation's stored tensor, at the points of `level`.
   kernels::GradientReader<S> gradient_reader(ActivationId activation, int level) const;
 
-  /// Where a launch writes, but for the tiles.
+  /// Where a launch writes. The tiles are not set.
   kernels::TileOutput<S> output(const Launch& launch) const;
 
  private:

@@ -1,4 +1,4 @@
-// The flat parameters of a model in buckets, each cut evenly over the ranks that share them. Pure arithmetic.
+// The buckets of a model's flat parameters. Each is cut evenly over the ranks that share it. Pure arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +9,17 @@
 
 namespace halogen {
 
-/// A bucket is a range of the flat array that is gathered and whose gradient is reduced as one: those of one
-/// layer and of the layers before it that it reads with its own (Operation::read_with_next), or of as many such layers
-/// one after the other as fit `most_values`. Each rank keeps one piece of every bucket, ceil(values / ranks) long on
-/// all ranks alike; zeros fill the last ones up. Behind its pieces each rank keeps all buffers, which are in no bucket.
+/// A bucket is a range of the flat array that is gathered as one, and whose gradient is reduced as one. It has the
+/// parameters of one layer and of the layers before it that are read together with it (Operation::read_with_next). It
+/// has several such layers in a row if they fit `most_values`. Each rank keeps one piece of every bucket. All pieces
+/// have ceil(values / ranks) values; zeros fill up the last ones. After its pieces each rank keeps all buffers, which
+/// are in no bucket.
 class ParameterBuckets {
  public:
   struct Bucket {
     index_t begin = 0, end = 0;  ///< in the flat array
     index_t piece = 0;           ///< values that each rank keeps
-    index_t offset = 0;          ///< of the piece in every rank's own array
+    index_t offset = 0;          ///< of the piece in each rank's own array
     bool operator==(const Bucket&) const = default;
   };
 
@@ -30,19 +31,20 @@ class ParameterBuckets {
   auto begin() const { return buckets_.begin(); }
   auto end() const { return buckets_.end(); }
 
-  /// The bucket of a parameter that is no buffer, counted as in Graph::parameters.
+  /// The bucket of a parameter that is not a buffer. `parameter` is an index of Graph::parameters.
   int bucket_of(int parameter) const { return bucket_of_[static_cast<std::size_t>(parameter)]; }
   index_t values_per_rank() const { return values_per_rank_; }
-  /// All buffers, as if they were a bucket of one piece.
+  /// All buffers, as a bucket of one piece.
   Bucket buffers() const { return buffers_; }
-  /// Of a buffer's first value in every rank's own array.
+  /// Where a buffer begins in each rank's own array.
   index_t offset_of_buffer(const ParameterShape& shape) const {
     return buffers_.offset + shape.offset - buffers_.begin;
   }
   bool operator==(const ParameterBuckets&) const = default;
 
  private:
-  /// A layer ends after whatever is not read with the next one; such layers after the last one belong to it.
+  /// Where the layers end in the flat array. A layer ends after a node whose parameters are not read with the next
+  /// layer's. Nodes after the last such node belong to the last layer.
   static std::vector<index_t> layer_ends(const Graph& graph);
 
   int bucket_at(index_t offset) const;

@@ -1,4 +1,4 @@
-// When buckets of sharded parameters are in memory while a plan runs, and where. Pure arithmetic, so that it runs dry.
+// When and where buckets of sharded parameters are in memory while a plan runs. Pure arithmetic, for dry runs too.
 #pragma once
 
 #include <algorithm>
@@ -11,19 +11,20 @@
 
 namespace halogen {
 
-/// One bucket whole in the staging memory.
+/// The time in which one whole bucket is in the staging memory.
 struct BucketStay {
   int bucket = 0;
   bool gradient = false;
-  int last_use = 0;  ///< the launch after which a gradient is complete
+  int last_use = 0;  ///< the last launch that uses it: after it, a gradient is complete
   Block block;       ///< parameters: from the start of their gather; a gradient: until the next one needs its place
 };
 
-/// Parameters are gathered for the forward and once more for the backward pass, one launch ahead, and are gone after
-/// the last launch of the pass that reads them; what ends the forward pass stays for the backward that begins with it.
-/// A gradient is there from its first share to its last, and is then reduced, until the next one begins. In a chain of
-/// layers that is two layers' parameters forward, and one layer's parameters and gradient backward, with the next one's
-/// parameters beside a launch that takes both gradients of a layer.
+/// Parameters are gathered for the forward pass and again for the backward pass, one launch ahead. Their memory is free
+/// after the last launch of the pass that reads them. The bucket that ends the forward pass stays for the backward pass
+/// if that begins with it. A gradient is in memory from its first contribution to its last. Then it is reduced, until
+/// the next one begins. In a chain of layers the memory holds two layers' parameters forward, and one layer's
+/// parameters and gradient backward. If one launch takes both gradients of a layer, the next layer's parameters are
+/// there at the same time.
 class ParameterSchedule {
  public:
   static constexpr std::size_t alignment = 64;
@@ -38,13 +39,13 @@ class ParameterSchedule {
   int reduce_scatters() const { return static_cast<int>(std::ranges::count(stays_, true, &BucketStay::gradient)); }
 
  private:
-  /// A use from `begin` to `last`; bytes mark a stay that happens until place() sets them.
+  /// Records a use from `begin` to `last`. Until place() sets the bytes, any bytes mean that the stay happens.
   static void use(std::vector<BucketStay>& stays, int bucket, int begin, int last);
 
-  /// The bucket read last forward, where it is the one read first backward, is not gathered again.
+  /// If the bucket that forward reads last is the one that backward reads first, it is not gathered again.
   static void join(std::vector<BucketStay>& forward, std::vector<BucketStay>& backward);
 
-  /// A reduction may run on until another gradient begins or is complete.
+  /// A reduction may run until another gradient begins or is complete.
   void keep_until_reduced(int launches);
 
   void place(const ParameterBuckets& buckets, std::size_t value_size);
@@ -56,7 +57,7 @@ class ParameterSchedule {
 #if HALOGEN_BODIES
 HALOGEN_INLINE ParameterSchedule::ParameterSchedule(const Plan& plan, const ParameterBuckets& buckets,
                                                     std::size_t value_size) {
-  if (buckets.ranks() == 1) return;  // a piece is the whole: launches read it where it lies
+  if (buckets.ranks() == 1) return;  // a piece is the whole bucket, and launches read it in the rank's own array
   std::vector<BucketStay> forward(static_cast<std::size_t>(buckets.size())), backward = forward, gradients = forward;
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];

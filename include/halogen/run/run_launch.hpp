@@ -1,5 +1,5 @@
-// One launch of a plan: the function by which a launch type and a form become kernels. It does not know the model, so
-// that programs share it, and halogen::compiled holds it for the library's launch types in their usual forms.
+// Runs one launch of a plan: this function turns a launch type and a form into kernels. It does not know the model, so
+// that programs can share it. halogen::compiled has it for the library's launch types in their usual forms.
 #pragma once
 
 #include <array>
@@ -9,14 +9,14 @@
 
 namespace halogen {
 
-/// What the compiler asks of a launch. It asks this, not the plan: nvcc keeps a copy of what it looks into for each
-/// look.
+/// What the compiler needs to know of a launch. It reads this and not the plan, because nvcc keeps a copy of what it
+/// reads for each access.
 struct LaunchForm {
   const char* type = nullptr;  ///< core/type_of.hpp
   Form form;
 };
 
-/// Of all launches of a plan; Count is their number.
+/// The forms of all launches of a plan. Count is the number of launches.
 template <int Count>
 constexpr std::array<LaunchForm, Count> launch_forms(const Plan& plan) {
   std::array<LaunchForm, Count> forms;

@@ -1,4 +1,4 @@
-// Bases of launch types that take sums over points: the memory that those ask for.
+// Bases of launch types that compute sums over points. They say how much memory the sums need.
 #pragma once
 
 #include "halogen/run/launch_place.hpp"
@@ -6,7 +6,7 @@
 
 namespace halogen {
 
-/// Base of a launch type that takes Sums sums over points for each channel (LaunchAt::sum_channels, over_blocks).
+/// Base of a launch type that computes Sums sums over points for each channel (LaunchAt::sum_channels, over_blocks).
 template <int Sums = 1>
 struct ChannelSumLaunch {
   static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
@@ -17,7 +17,8 @@ struct ChannelSumLaunch {
   }
 };
 
-/// Base of a launch type that takes Sums sums over all points of each sample (LaunchAt::sum_samples, sum_over_ranks).
+/// Base of a launch type that computes Sums sums over all points of each sample (LaunchAt::sum_samples,
+/// sum_over_ranks).
 template <int Sums>
 struct SampleSumLaunch {
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
@@ -26,8 +27,8 @@ struct SampleSumLaunch {
   }
 };
 
-/// Base of a launch type that takes a sum over all points of each sample and channel (LaunchAt::sum_points): its output
-/// is a vector, and its launch's level that of the points.
+/// Base of a launch type that computes a sum over all points for each sample and channel (LaunchAt::sum_points). Its
+/// output is a vector, and the launch's level is that of the points.
 struct VectorSumLaunch {
   static constexpr bool common_output = false;
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {

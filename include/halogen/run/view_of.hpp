@@ -1,4 +1,4 @@
-// A field as the plan's kernels see it.
+// A field as the kernels of a plan see it.
 #pragma once
 
 #include "halogen/core/tensor_view.hpp"
@@ -6,7 +6,7 @@
 
 namespace halogen::detail {
 
-/// A field's memory, margins included.
+/// The view of a field's memory, including its margins.
 template <class Field>
 TensorView<typename Field::value_type> view_of(const Field& field) {
   const auto& storage = field.storage();

@@ -1,11 +1,11 @@
-// Parameters and gradient as launches see them where every rank holds them whole.
+// Parameters and gradient as launches see them if every rank holds all of them.
 #pragma once
 
 #include "halogen/plan/plan.hpp"
 
 namespace halogen {
 
-/// What an evaluation asks of its parameters; gathered_parameters.hpp answers the same for sharded ones.
+/// What an evaluation needs of its parameters. gathered_parameters.hpp has the same functions for sharded parameters.
 template <class T>
 class WholeParameters {
  public:

@@ -1,4 +1,4 @@
-// What launches need beside stored tensors: tilings, memory of their own, partial sums, norm tables. Sizes and offsets.
+// What launches need in addition to stored tensors: tilings, workspaces, partial sums, norm tables. Sizes and offsets.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 
 namespace halogen {
 
-/// Offsets in bytes behind the stored tensors of the arena; one set shared by all launches, tables one per norm.
+/// Offsets in bytes from the end of the arena's stored tensors. All launches share one set of areas. Each norm has its
+/// own tables.
 class Workspace {
  public:
   Workspace() = default;
@@ -22,24 +23,25 @@ class Workspace {
 
   const kernels::Tiling& tiling(int launch) const { return tilings_[static_cast<std::size_t>(launch)]; }
 
-  /// Blocks of tiles whose sums a launch adds in the end: never more than tiles.
+  /// How many blocks of tiles have sums that a launch adds at its end. There are never more blocks than tiles.
   int blocks(int launch) const { return blocks_[static_cast<std::size_t>(launch)]; }
 
   std::size_t table(NormId norm) const { return tables_[static_cast<std::size_t>(norm.number)]; }
   std::size_t vjp_table(ActivationId activation) const {
     return vjp_tables_[static_cast<std::size_t>(activation.number)];
   }
-  /// Whether another node sums this parameter's gradient first: then the launch's share lies beside it, at
-  /// shared_gradients.
+  /// Whether another node sums this parameter's gradient first. Then the launch writes its contribution to separate
+  /// memory, at shared_gradients.
   bool is_shared(int parameter, int node) const { return first_to_sum_[static_cast<std::size_t>(parameter)] != node; }
-  /// So do all gradients of a launch that computes one of what is not trained: kernels write them one behind the other.
+  /// Whether the launch writes this gradient to the separate memory: a shared one, and all gradients of a launch that
+  /// also computes one of a parameter that is not trained. Kernels write these one after the other.
   bool lies_beside(const Plan& plan, const Launch& launch, int parameter) const {
     return is_shared(parameter, launch.node) || std::ranges::any_of(launch.parameters, [&](const ParameterUse& use) {
              return use.gradient && plan.graph.parameters[use.parameter].buffer;
            });
   }
   std::size_t bytes() const { return bytes_; }
-  int rank_sums() const { return rank_sums_; }  ///< the most that a launch sums over ranks
+  int rank_sums() const { return rank_sums_; }  ///< the most numbers that a launch sums over ranks
 
   std::size_t prepared = 0, row_sums = 0, partials = 0, losses = 0, shared_gradients = 0;  ///< offsets
 
@@ -94,7 +96,7 @@ Workspace::Workspace(const Plan& plan, Owned owned, int samples, ValueBytes valu
 #if HALOGEN_BODIES
 HALOGEN_INLINE void Workspace::find_sharers(const Plan& plan, std::size_t value_size) {
   first_to_sum_.assign(static_cast<std::size_t>(plan.graph.parameters.size()), -1);
-  index_t most = 0;  // values beside, of a launch
+  index_t most = 0;  // values of a launch in the separate memory
   for (const Launch& launch : plan.launches) {
     plan.for_each_parameter_gradient(launch, [&](int parameter, int node) {
       int& first = first_to_sum_[static_cast<std::size_t>(parameter)];

@@ -1,6 +1,6 @@
-// Device part of attention, forward: a team has a block of queries, and of a wide result some columns. Logits of 32
-// keys at a time by tensor cores, their exponentials through scratch, and the product with the values by tensor cores
-// again. Accumulation: in T; float operands as kernels/device/mma.hpp has them.
+// Device part of attention, forward. A team has a block of queries and, if the result is wide, some of its columns.
+// Tensor cores compute the logits of 32 keys at a time. Their exponentials go through scratch, and tensor cores
+// multiply them with the values. Accumulation: in T. kernels/device/mma.hpp says how float operands are rounded.
 #pragma once
 
 #include <limits>
@@ -24,7 +24,8 @@ struct AttentionForward {
   static index_t teams(const AttentionShape& shape) {
     return AttentionTask::count(shape, shape.queries, rows) * Tile::parts(shape.value_embedding);
   }
-  /// Unnormalised results, then for each part of them largest logits and sums of exponentials.
+  /// The results before their division. After them, for each part of a result, the largest logit and the sum of
+  /// exponentials.
   static index_t state_values(const AttentionShape& shape) {
     return shape.samples * shape.heads * shape.queries *
            (shape.value_embedding + 2 * Tile::parts(shape.value_embedding));
@@ -69,7 +70,7 @@ struct AttentionForward {
   }
 
  private:
-  /// Query `row` of a block among all that this rank holds.
+  /// The number of query `row` of a block among all queries of this rank.
   KOKKOS_FORCEINLINE_FUNCTION index_t position(const AttentionTask& task, int row) const {
     return (task.sample * shape.heads + task.head) * shape.queries + task.begin + row;
   }
@@ -122,7 +123,7 @@ struct AttentionForward {
     });
   }
 
-  /// scale q k^T + bias of a block's queries and 32 keys, -infinity where one is not seen.
+  /// scale q k^T + bias for a block of queries and 32 keys. It is -infinity for pairs that are not seen.
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void logits(const Team& team, const AttentionTask& task, index_t k, index_t seen,
                                           T* queries, T* keys, T* pairs) const {
@@ -140,7 +141,8 @@ struct AttentionForward {
     });
   }
 
-  /// As the host's: logits to exponentials below the largest so far, a query a warp and a key a lane.
+  /// As on the host: logits become exponentials of their differences from the largest so far. Each warp has a query,
+  /// each lane a key.
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void exponentiate(const Team& team, const AttentionTask& task, index_t k, T* pairs,
                                                 T* largest, T* total, T* shrink) const {

@@ -1,7 +1,8 @@
-// Device part of attention's gradients. dq: a team has a block of queries and goes through the keys; dk and dv: a block
-// of keys, and goes through the queries that see it. Of wide embeddings a team has some columns of the result. Logits
-// and g v^T by tensor cores, p and s through scratch, their products by tensor cores again. Accumulation: in T; float
-// operands as kernels/device/mma.hpp has them. A bias's gradient is s, added where the bias was read, by atomics.
+// Device part of attention's gradients. For dq, a team has a block of queries and goes through the keys. For dk and dv,
+// it has a block of keys and goes through the queries that see it. If embeddings are wide, a team has some columns of
+// the result. Tensor cores compute the logits and g v^T, p and s go through scratch, and tensor cores compute their
+// products. Accumulation: in T. kernels/device/mma.hpp says how float operands are rounded. A bias's gradient is s,
+// added with atomics where the bias was read.
 #pragma once
 
 #include "halogen/kernels/attention_saved.hpp"
@@ -9,7 +10,7 @@
 
 namespace halogen::kernels::device {
 
-/// p of a pair, 0 where it is hidden, and what dropout multiplies it by.
+/// p of a pair, which is 0 if the pair is hidden, and the factor that dropout gives it.
 template <class T>
 struct PairShare {
   T share, factor;
@@ -19,7 +20,7 @@ struct PairShare {
     return hidden ? T(0) : share * (factor * product - dot);
   }
 };
-/// Of a pair that `stands` in the tile, by its scaled logit and the query's logsumexp.
+/// The share of a pair, from its scaled logit and the query's logsumexp. `stands` says that the pair is in the tile.
 template <class T, class S>
 KOKKOS_FORCEINLINE_FUNCTION PairShare<T> share_of(const AttentionSaved<T, S>& saved, bool stands, index_t sample,
                                                   index_t head, index_t query, index_t key, T logit, T log) {
@@ -29,7 +30,7 @@ KOKKOS_FORCEINLINE_FUNCTION PairShare<T> share_of(const AttentionSaved<T, S>& sa
   return {Kokkos::exp(logit + more - log), saved.terms.dropout.factor(saved.shape, sample, head, query, key), false};
 }
 
-/// logsumexp and dot of `Rows` queries from `first` on; zeros from `count` on.
+/// logsumexp and dot of `Rows` queries, beginning with `first`; zeros from `count` on.
 template <int Rows, class Team, class T, class S>
 KOKKOS_FORCEINLINE_FUNCTION void stage_of_queries(const Team& team, const AttentionSaved<T, S>& saved,
                                                   const AttentionTask& task, index_t first, index_t count, T* logs,
@@ -201,7 +202,7 @@ struct AttentionKeyGradient {
     value_sums.clear();
     using Pairs = HeldBlocks<T, Tile::pair_blocks, others / mma_columns>;
     const T factor = static_cast<T>(shape.scale);
-    // whole blocks, so that the groups in which products are added do not depend on where the piece begins
+    // Whole blocks: the groups in which products are added must not depend on where the piece begins.
     const index_t start = shape.first_that_sees(task.begin) / others * others;
     for (index_t q = start; q < shape.queries; q += others) {
       Pairs logits, products;

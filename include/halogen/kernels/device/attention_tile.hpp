@@ -1,5 +1,5 @@
-// Device: what attention's kernels are made of: rows of queries, keys or values in scratch, and products of tiles by
-// the warps of a team.
+// Device: the parts of attention's kernels: rows of queries, keys or values in scratch, and products of tiles by the
+// warps of a team.
 #pragma once
 
 #include "halogen/kernels/attention_pairs.hpp"
@@ -8,8 +8,8 @@
 
 namespace halogen::kernels::device {
 
-/// `Rows` positions against 32 others, `Width` values of their embeddings at once: an embedding that is longer goes
-/// through scratch in several parts, and a result that is wider is several teams'.
+/// `Rows` positions with 32 others, and `Width` values of their embeddings at once. A longer embedding goes through
+/// scratch in several parts. A wider result is computed by several teams.
 template <int Rows, int Width>
 struct AttentionTile {
   static constexpr int rows = Rows, width = Width, others = warp_lanes;
@@ -17,15 +17,15 @@ struct AttentionTile {
   static constexpr int pair_blocks = Rows / mma_rows * (others / mma_columns);
   static constexpr int result_blocks = Rows / mma_rows * (Width / mma_columns);
 
-  /// Parts of an embedding.
+  /// How many parts an embedding has.
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int parts(int embedding) { return (embedding + Width - 1) / Width; }
 };
 
-/// Blocks of 16 x 8 that a warp of a team holds of so many.
+/// How many blocks of 16 x 8 a warp has, if a team has `Blocks`.
 template <int Blocks>
 inline constexpr int held_blocks = held_lanes == 1 ? (Blocks + team_warps - 1) / team_warps : Blocks;
 
-/// The blocks of a tile `Columns` blocks wide that a warp holds, as sums in registers.
+/// The blocks that a warp has of a tile that is `Columns` blocks wide. They are sums in registers.
 template <class T, int Blocks, int Columns>
 struct HeldBlocks {
   Sum<T> sum[held_blocks<Blocks>];
@@ -35,7 +35,7 @@ struct HeldBlocks {
     for (int i = 0; i < held_blocks<Blocks>; ++i) sum[i].clear();
   }
 
-  /// Calls f(sum, first row, first column) for each.
+  /// Calls f(sum, first row, first column) for each block.
   template <class Team, class F>
   KOKKOS_FORCEINLINE_FUNCTION void each_block(const Team& team, F f) {
     HALOGEN_DEVICE_UNROLL
@@ -45,10 +45,10 @@ struct HeldBlocks {
     }
   }
 
-  /// Adds left(row, k) * right(k, column) for k of [0, Inner).
+  /// Adds left(row, k) * right(k, column) for k in [0, Inner).
   template <int Inner, class Team, class ReadLeft, class ReadRight>
   KOKKOS_FORCEINLINE_FUNCTION void multiply(const Team& team, bool split, ReadLeft read_left, ReadRight read_right) {
-    const bool one_column = team.team_size() % Columns == 0;  // a warp's blocks stand below each other
+    const bool one_column = team.team_size() % Columns == 0;  // all blocks of a warp are in one column
     for (int k = 0; k < Inner; k += mma_inner) {
       Right<T> right;
       HALOGEN_DEVICE_UNROLL
@@ -65,7 +65,7 @@ struct HeldBlocks {
     }
   }
 
-  /// Calls f(row, column, value, other's value) of each element.
+  /// Calls f(row, column, value, other's value) for each element.
   template <class Team, class F>
   KOKKOS_FORCEINLINE_FUNCTION void each_with(const Team& team, const HeldBlocks& other, F f) const {
     HALOGEN_DEVICE_UNROLL
@@ -82,7 +82,7 @@ struct HeldBlocks {
     }
   }
 
-  /// value = f(row, column, value) of each element.
+  /// value = f(row, column, value) for each element.
   template <class Team, class F>
   KOKKOS_FORCEINLINE_FUNCTION void change(const Team& team, F f) {
     each_block(team, [&](Sum<T>& one, int row, int column) {
@@ -95,8 +95,8 @@ struct HeldBlocks {
   }
 };
 
-/// to[i][e] = factor * values [column, column + Width) of position first + i; zeros from `count` and from the
-/// embedding's end on. A position a warp.
+/// to[i][e] = factor * values [column, column + Width) of position first + i. Positions from `count` on are 0, and so
+/// are values after the embedding's end. Each warp takes a position.
 template <int Rows, int Width, class T, class Team, class S>
 KOKKOS_FORCEINLINE_FUNCTION void stage_positions(const Team& team, const HeadRows<const S>& rows, index_t sample,
                                                  index_t head, index_t first, index_t count, int column, int embedding,
@@ -111,8 +111,9 @@ KOKKOS_FORCEINLINE_FUNCTION void stage_positions(const Team& team, const HeadRow
   });
 }
 
-/// products = a b^T of a block of positions (factor * a, in `own`) and the 32 from `first` on below `end` (b, in
-/// `other`), over a whole embedding. `own` is staged where it starts, or where the embedding has several parts.
+/// products = a b^T for a block of positions (factor * a, in `own`) and the 32 positions from `first` on, below `end`
+/// (b, in `other`). The sum is over the whole embedding. `own` is staged if `starts` is true, or if the embedding has
+/// several parts.
 template <class Tile, class T, class Team, class A, class B, class Products>
 KOKKOS_FORCEINLINE_FUNCTION void add_products(const Team& team, const AttentionTask& task, const HeadRows<const A>& a,
                                               const HeadRows<const B>& b, int embedding, T factor, index_t first,
@@ -122,7 +123,7 @@ KOKKOS_FORCEINLINE_FUNCTION void add_products(const Team& team, const AttentionT
   products.clear();
   HALOGEN_DEVICE_ROLLED
   for (int part = 0; part < parts; ++part) {
-    team.team_barrier();  // readers of what stood there are done
+    team.team_barrier();  // nobody reads the old contents any more
     if (parts > 1 || starts)
       stage_positions<Tile::rows, Tile::width>(team, a, task.sample, task.head, task.begin, task.end - task.begin,
                                                part * Tile::width, embedding, factor, own);
@@ -135,7 +136,7 @@ KOKKOS_FORCEINLINE_FUNCTION void add_products(const Team& team, const AttentionT
   }
 }
 
-/// Whether none of the values staged of `Rows` positions is infinite or NaN; every warp looks at all.
+/// Whether no staged value of `Rows` positions is infinite or NaN. Every warp checks all values.
 template <int Rows, int Width, class T>
 KOKKOS_FORCEINLINE_FUNCTION bool are_finite(const T* staged) {
   T zero = 0;
@@ -143,7 +144,7 @@ KOKKOS_FORCEINLINE_FUNCTION bool are_finite(const T* staged) {
   return sum_of_lanes(zero) == T(0);
 }
 
-/// Whether some pair of a tile of queries from `query` on and keys up to `last_key` may be hidden.
+/// Whether some pair of a tile may be hidden. The tile has queries from `query` on and keys up to `last_key`.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION bool hides_of_tile(const PairBias<const T>& bias, const AttentionShape& shape,
                                                index_t query, index_t last_key) {
@@ -156,8 +157,8 @@ KOKKOS_FORCEINLINE_FUNCTION bool sees(const PairBias<const T>& bias, const Atten
   return !shape.hides(query, key) && !bias.hides(bias.value(shape, sample, head, query, key));
 }
 
-/// sums += pairs * staged of a tile: pairs[row][i], staged[i][column]. Of a tile that hides pairs: what is not seen has
-/// 0 in `pairs`, and is not multiplied where that would not be 0. is_seen(row, i).
+/// sums += pairs * staged for a tile: pairs[row][i], staged[i][column]. If the tile hides pairs, these are 0 in
+/// `pairs`. They are left out if a staged value is not finite, since 0 times it would not be 0. is_seen(row, i).
 template <class Tile, class T, class Team, class IsSeen, class Sums>
 KOKKOS_FORCEINLINE_FUNCTION void multiply_seen(const Team& team, bool split, bool hides, const T* pairs,
                                                const T* staged, IsSeen is_seen, Sums& sums) {

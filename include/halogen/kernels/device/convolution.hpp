@@ -1,8 +1,8 @@
-// Device part of every convolution, forward and input gradient, dense, grouped and transposed alike. A team computes a
-// chunk of one group's outputs for one tile: prologue applied as the input region enters scratch, bias, base and mask
-// as results leave registers, sums of the tile at its end.
-// Accumulation: slabs of input channels in order, within a slab by taps and channels (by_mma: taps outside), then the
-// bias: the same order for every output on any mesh and tile. output = or += as `accumulate` says.
+// Device part of every convolution: forward and input gradient, dense, grouped and transposed. A team computes a chunk
+// of one group's outputs for one tile. It applies the prologue as it writes the input region to scratch, and bias, base
+// and mask as it writes results from registers. At the end it sums the tile. Accumulation: slabs of input channels in
+// their order, within a slab over taps and channels (by_mma: taps outside), then the bias. The order is the same for
+// every output on any mesh and tile. The output is = or +=, as `accumulate` says.
 #pragma once
 
 #include "halogen/kernels/device/convolution_shape.hpp"
@@ -19,9 +19,9 @@ struct WindowedConvolution {
   const Reader& input;
   const TileOutput<S>& output;  ///< channels: those that are written, of the layer's from `first` on
   const T* weights = nullptr;   ///< packed [group][block of outputs][input][tap][output of the block]
-  const T* bias = nullptr;      ///< of the layer's outputs
+  const T* bias = nullptr;      ///< for the layer's outputs
   ChannelGroups groups;
-  int block = 1;  ///< outputs of a packed block
+  int block = 1;  ///< outputs in a packed block
   int first = 0;
   TapWindow window;
   bool split = true;  ///< by_mma, float: three products (mma.hpp)
@@ -32,10 +32,10 @@ struct WindowedConvolution {
     return (first + output.channels - 1) / groups.outputs + 1 - first_group();
   }
 
-  /// Teams of one tile: one for each chunk of outputs.
+  /// How many teams a tile has: one for each chunk of outputs.
   KOKKOS_FORCEINLINE_FUNCTION int teams_of_tile() const { return touched_groups() * shape().chunks(groups); }
 
-  /// The team's part, by the shape's way; Outputs: of a lane.
+  /// The team's part, in the way of the shape. Outputs: how many a lane computes.
   template <Multiply How, int Outputs, class Team>
   KOKKOS_FORCEINLINE_FUNCTION void run(const Team& team) const {
     const ConvolutionShape cut = shape();
@@ -62,17 +62,18 @@ struct WindowedConvolution {
     const Team& team;
     const ConvolutionShape& cut;
     Tile tile;
-    int group, chunk;  ///< first output of the chunk in its group
+    int group, chunk;  ///< chunk: its first output in the group
   };
 
-  /// Output channel, as it is written, of output o of the chunk; beyond the group's end that of its end.
+  /// The number, among the written channels, of output o of the chunk. An output beyond the group's end gives that of
+  /// the end.
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION int written(const Work<Team>& work, int o) const {
     const int in_group = work.chunk + o < groups.outputs ? work.chunk + o : groups.outputs;
     return work.group * groups.outputs + in_group - first;
   }
 
-  /// The weight of an output and input of a group; a block has 1, 2 or 4 outputs.
+  /// The weight for an output and an input of a group. A block has 1, 2 or 4 outputs.
   KOKKOS_FORCEINLINE_FUNCTION T weight(int group, int o, int c, int tap) const {
     const int shift = block >> 1, blocks = (groups.outputs + block - 1) >> shift;
     const int within = (((o >> shift) * groups.inputs + c) * window.taps() + tap) * block + (o & (block - 1));
@@ -88,7 +89,7 @@ struct WindowedConvolution {
     output.tensor.at(work.tile.sample, to, y, x) = finished(output, work.tile.sample, to, y, x, value);
   }
 
-  /// Scratch of the staged algorithms, and the taps of the phase under way.
+  /// The scratch of the staged algorithms, and the taps of the current phase.
   template <class E>
   struct Stage {
     Region region;
@@ -123,7 +124,7 @@ struct WindowedConvolution {
     work.team.team_barrier();
     return steps;
   }
-  /// Words hold neighbouring channels.
+  /// Stages the input from channel c on. A word has neighbouring channels.
   template <class E, class Team>
   KOKKOS_FORCEINLINE_FUNCTION void stage_input(const Work<Team>& work, const Stage<E>& stage, int c) const {
     const int left = groups.inputs - c;
@@ -141,7 +142,7 @@ struct WindowedConvolution {
       const int down = (steps.count[0] + Cut::warp_points_down - 1) / Cut::warp_points_down;
       const int across = (steps.count[1] + Cut::warp_points_across - 1) / Cut::warp_points_across;
       const int items = blocks * down * across, warps = work.team.team_size();
-      for (int pass = 0; pass < items; pass += warps) {  // on the device one
+      for (int pass = 0; pass < items; pass += warps) {  // on the device there is one pass
         const int item = pass + work.team.team_rank(), place = item / blocks;
         const Block at{item < items, item % blocks * Cut::warp_rows, place / across * Cut::warp_points_down,
                        place % across * Cut::warp_points_across};
@@ -150,7 +151,7 @@ struct WindowedConvolution {
     }
   }
 
-  /// What one warp computes: outputs and steps from here on.
+  /// What one warp computes: outputs and steps that begin here.
   struct Block {
     bool stands;
     int output, y, x;
@@ -200,7 +201,7 @@ struct WindowedConvolution {
     }
   }
 
-  /// 16 outputs of one row of a warp's points, from scratch: neighbouring lanes write neighbouring points.
+  /// Writes 16 outputs of one row of a warp's points from scratch. Neighbouring lanes write neighbouring points.
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void put_rows(const Work<Team>& work, const Steps& steps, const Block& at,
                                             const T* rows) const {
@@ -214,7 +215,7 @@ struct WindowedConvolution {
       });
   }
 
-  /// Weights [tap][input of the slab][output], zeros beyond channels and outputs.
+  /// Stages weights [tap][input of the slab][output], with zeros beyond channels and outputs.
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void stage_weights(const Work<Team>& work, const Stage<Word>& stage, int c, int first_tap,
                                                  int taps) const {
@@ -256,7 +257,7 @@ struct WindowedConvolution {
       const Steps steps = begin_phase(work, stage, phase);
       const int down = (steps.count[0] + rows - 1) / rows, across = (steps.count[1] + warp_lanes - 1) / warp_lanes;
       const int items = down * across;
-      for (int pass = 0; pass < items; pass += work.team.team_size()) {  // on the device one
+      for (int pass = 0; pass < items; pass += work.team.team_size()) {  // on the device there is one pass
         const int item = pass + work.team.team_rank();
         point_block<Outputs>(work, stage, steps, {item < items, 0, item / across * rows, item % across * warp_lanes});
       }
@@ -337,7 +338,7 @@ struct WindowedConvolution {
   }
 };
 
-/// One way of a kernel whose device_part() is such a convolution: registers are had for it alone.
+/// One way of a kernel whose device_part() is such a convolution. A kernel of its own needs only its own registers.
 template <class Kernel, Multiply How, int Outputs = 1>
 struct ConvolutionPart {
   Kernel kernel;

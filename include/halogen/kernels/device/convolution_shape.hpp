@@ -1,5 +1,5 @@
-// Device: how a window's convolution is cut into teams, tiles and scratch. The only place that chooses sizes; functions
-// of the window, its channels and the value type alone, so that every rank and mesh computes alike.
+// Device: how a window's convolution is divided into teams, tiles and scratch. Only this file chooses sizes. They
+// depend on the window, its channels and the value type alone, so that every rank and mesh computes in the same way.
 #pragma once
 
 #include "halogen/kernels/device/mma.hpp"
@@ -7,14 +7,14 @@
 
 namespace halogen::kernels::device {
 
-inline constexpr int mma_channels = 16;  ///< from so many on each side (of a group) the tensor cores multiply
+inline constexpr int mma_channels = 16;  ///< with so many channels on each side (of a group), tensor cores multiply
 inline constexpr int listed_taps = 1024;
 
-/// What a team computes, by which algorithm.
+/// What a team computes, and by which algorithm.
 enum class Multiply {
   by_mma,     ///< outputs x points on the tensor cores, input channels in slabs of 8
-  by_points,  ///< a register block of outputs and rows a lane
-  unstaged    ///< a point a lane, straight from memory: windows too wide for scratch
+  by_points,  ///< each lane has a register block of outputs and rows
+  unstaged    ///< each lane has a point and reads memory directly: for windows too wide for scratch
 };
 
 /// A team computes `outputs` channels of one group for one tile of points.
@@ -22,17 +22,17 @@ struct ConvolutionShape {
   static constexpr int warp_rows = 32, warp_points_down = 2, warp_points_across = 32;  ///< by_mma: of one warp
   static constexpr int lane_rows = 4, lane_outputs = 8;  ///< by_points: of one lane, which may have 1 output instead
 
-  /// by_mma: 16 outputs of 32 points, which a warp writes out by rows; each row begins in another bank.
+  /// by_mma: 16 outputs of 32 points, which a warp writes by rows. Each row begins in another bank.
   static constexpr int result_pitch = warp_points_across + 8, result_size = mma_rows * result_pitch;
 
   Multiply multiply = Multiply::unstaged;
   int outputs = 1;
   int tile_rows = 8, tile_columns = 32;
-  int slab = 0;  ///< input channels in scratch at once
-  int taps = 0;  ///< by_mma: whose weights are in scratch at once
+  int slab = 0;  ///< how many input channels are in scratch at once
+  int taps = 0;  ///< by_mma: for how many taps weights are in scratch at once
   std::size_t value_bytes = 0;
 
-  /// channels of one group; a tile holds the same number of steps of each phase.
+  /// `groups` has the channels of one group. A tile has the same number of steps of each phase.
   KOKKOS_FORCEINLINE_FUNCTION ConvolutionShape(const TapWindow& window, const ChannelGroups& groups,
                                                std::size_t bytes_of_value)
       : value_bytes(bytes_of_value) {
@@ -52,7 +52,7 @@ struct ConvolutionShape {
   KOKKOS_FORCEINLINE_FUNCTION Region region(const TapWindow& window) const {
     return {window, tile_rows, tile_columns, multiply == Multiply::by_mma ? 8 : 0};
   }
-  /// by_mma: values from one input channel's weights to the next, in other banks.
+  /// by_mma: values from the weights of one input channel to those of the next, which are in other banks.
   KOKKOS_FORCEINLINE_FUNCTION int weight_pitch() const { return outputs + 8; }
 
   KOKKOS_FORCEINLINE_FUNCTION std::size_t bytes(const TapWindow& window) const {
@@ -81,7 +81,7 @@ struct ConvolutionShape {
     return region(window).fits() && bytes(window) <= scratch_limit;
   }
 
-  /// Eight warps of 32 outputs x 64 points; fewer rows where scratch does not hold more.
+  /// Eight warps of 32 outputs x 64 points, or fewer rows if scratch has no room for more.
   KOKKOS_FORCEINLINE_FUNCTION bool by_mma(const TapWindow& window, const ChannelGroups& groups) {
     multiply = Multiply::by_mma;
     outputs = groups.outputs > warp_rows ? 2 * warp_rows : warp_rows;
@@ -95,7 +95,7 @@ struct ConvolutionShape {
     return false;
   }
 
-  /// Eight warps of `outputs` x 4 rows x 32 columns, of as many input channels as fit, at most eight.
+  /// Eight warps of `outputs` x 4 rows x 32 columns, with as many input channels as fit, at most eight.
   KOKKOS_FORCEINLINE_FUNCTION bool by_points(const TapWindow& window, const ChannelGroups& groups) {
     multiply = Multiply::by_points;
     outputs = groups.outputs > 1 ? lane_outputs : 1;

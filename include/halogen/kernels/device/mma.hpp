@@ -1,12 +1,12 @@
-// sum += left * right of 16 x 8 and 8 x 8 words by one warp: mma.sync m16n8k8 of tf32 (float) or f64 (double), a word a
-// value, m16n8k16 of bfloat16, a word two values side by side along the inner dimension. Sums in the type of what is
-// computed. The only file that knows the instruction and which lane holds which element; elsewhere than on the
-// device the same fragments lie in plain arrays, lane by lane, and the product is a loop.
+// sum += left * right for 16 x 8 and 8 x 8 words, by one warp: mma.sync m16n8k8 of tf32 (float) or f64 (double), where
+// a word is a value, or m16n8k16 of bfloat16, where a word is two values side by side along the inner dimension. Sums
+// have the type of the computation. Only this file knows the instruction, and which lane has which element. Elsewhere
+// than on a device the same fragments are in plain arrays, lane by lane, and the product is a loop.
 //
-// float: an operand has 10 bits of mantissa on the tensor cores. Split in two, x = big + small, and with three products
-// (big big, big small, small big) the relative error of a product is at most 2^-21 (float's own 2^-24); unsplit it is
-// 2^-10. Infinite operands give NaN where split. bfloat16: operands are rounded as they enter scratch (relative error
-// of a product at most 2^-7), products are exact.
+// float: on tensor cores an operand has 10 bits of mantissa. If it is split in two, x = big + small, and three products
+// are added (big big, big small, small big), the relative error of a product is at most 2^-21 (2^-24 for float itself).
+// Without the split it is 2^-10. With the split infinite operands give NaN. bfloat16: operands are rounded when they
+// are written to scratch (relative error of a product at most 2^-7), and products are exact.
 #pragma once
 
 #include "halogen/core/half.hpp"
@@ -14,14 +14,14 @@
 
 namespace halogen::kernels::device {
 
-inline constexpr int mma_rows = 16, mma_columns = 8, mma_inner = 8;  ///< inner: words
+inline constexpr int mma_rows = 16, mma_columns = 8, mma_inner = 8;  ///< mma_inner: in words
 
-/// Two values side by side, the first in the lower half of a register.
+/// Two values side by side. The first is in the lower half of a register.
 struct alignas(4) BfloatPair {
   bfloat16 first, second;
 };
 
-/// A word of an operand and what it holds.
+/// A word of an operand, and the values in it.
 template <class E>
 struct WordOf {
   using value_type = E;
@@ -37,7 +37,7 @@ template <>
 struct WordOf<BfloatPair> {
   using value_type = bfloat16;
   static constexpr int values = 2;
-  /// From get(0) and get(1).
+  /// Makes a word from get(0) and get(1).
   template <class Get>
   KOKKOS_FORCEINLINE_FUNCTION static BfloatPair make(Get get) {
     return {bfloat16(get(0)), bfloat16(get(1))};
@@ -51,11 +51,11 @@ struct WordOf<BfloatPair> {
   }
 };
 
-/// The words of fields of S on the tensor cores.
+/// The words of fields of S for tensor cores.
 template <class S>
 using WordsOf = std::conditional_t<std::is_same_v<S, bfloat16>, BfloatPair, compute_type<S>>;
 
-/// To 10 bits of mantissa, to nearest, ties away from zero.
+/// Rounds to 10 bits of mantissa, to nearest, ties away from zero.
 KOKKOS_FORCEINLINE_FUNCTION float to_tf32(float value) {
 #if defined(__CUDA_ARCH__)
   unsigned word;
@@ -68,7 +68,7 @@ KOKKOS_FORCEINLINE_FUNCTION float to_tf32(float value) {
 #endif
 }
 
-/// `Values` elements a lane; float operands in two parts.
+/// `Values` elements for each lane. A float operand has two parts.
 template <class T, int Values>
 struct Operand {
   T big[held_lanes][Values];
@@ -89,7 +89,7 @@ struct Left : Operand<E, 4> {
   KOKKOS_FORCEINLINE_FUNCTION static int row(int lane, int i) { return lane / 4 + i % 2 * 8; }
   KOKKOS_FORCEINLINE_FUNCTION static int inner(int lane, int i) { return lane % 4 + i / 2 * 4; }
 
-  /// From read(row, inner).
+  /// Loads it from read(row, inner).
   template <class Read>
   KOKKOS_FORCEINLINE_FUNCTION void load(bool split, Read read) {
     each_lane([&](int lane, int slot) {
@@ -105,7 +105,7 @@ struct Right : Operand<E, 2> {
   KOKKOS_FORCEINLINE_FUNCTION static int inner(int lane, int i) { return lane % 4 + i * 4; }
   KOKKOS_FORCEINLINE_FUNCTION static int column(int lane) { return lane / 4; }
 
-  /// From read(inner, column).
+  /// Loads it from read(inner, column).
   template <class Read>
   KOKKOS_FORCEINLINE_FUNCTION void load(bool split, Read read) {
     each_lane([&](int lane, int slot) {
@@ -127,7 +127,7 @@ struct Sum {
     for (int slot = 0; slot < held_lanes; ++slot) HALOGEN_DEVICE_UNROLL
     for (int i = 0; i < 4; ++i) value[slot][i] = T(0);
   }
-  /// Calls visit(row, column, value).
+  /// Calls visit(row, column, value) for each sum.
   template <class Visit>
   KOKKOS_FORCEINLINE_FUNCTION void each(Visit visit) const {
     each_lane([&](int lane, int slot) {
@@ -183,7 +183,7 @@ void multiply(const E (&a)[warp_lanes][4], const E (&b)[warp_lanes][2], T (&c)[w
 }
 #endif
 
-/// sum += left * right; `split` as both were loaded.
+/// sum += left * right. `split` is what both were loaded with.
 template <class E, class T>
 KOKKOS_FORCEINLINE_FUNCTION void multiply_add(const Left<E>& left, const Right<E>& right, Sum<T>& sum,
                                               [[maybe_unused]] bool split) {

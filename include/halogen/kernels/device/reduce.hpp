@@ -1,5 +1,5 @@
-// Device: sums over many values by one team, in an order that depends on nothing but the team's size: threads stride
-// through the values, lanes are merged by halves, warps one after the other.
+// Device: sums over many values by one team. The order depends only on the team's size: threads take every so-many-th
+// value, lanes are merged by halves, and warps one after the other.
 #pragma once
 
 #include "halogen/kernels/device/team.hpp"
@@ -9,13 +9,13 @@ namespace halogen::kernels::device {
 
 inline constexpr std::size_t reduce_bytes = team_warps * sizeof(RowSums);
 
-/// Where warps leave their sums; to be asked for once.
+/// Where warps store their sums. Call this once.
 template <class Team>
 KOKKOS_FORCEINLINE_FUNCTION RowSums* reduce_scratch(const Team& team) {
   return static_cast<RowSums*>(team.team_scratch(0).get_shmem_aligned(std::size_t{reduce_bytes}, 16));
 }
 
-/// add(i, sums) takes value i of [0, count) in; merge(sums, others) joins two. The result is every thread's.
+/// add(i, sums) adds value i of [0, count); merge(sums, others) joins two sums. Every thread gets the result.
 template <class Team, class Add, class Merge>
 KOKKOS_FORCEINLINE_FUNCTION RowSums reduce(const Team& team, RowSums* of_warps, index_t count, Add add, Merge merge) {
   RowSums own;
@@ -32,7 +32,7 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums reduce(const Team& team, RowSums* of_warps, 
 #else
   for (index_t i = team.team_rank(); i < count; i += team.team_size()) add(i, own);
 #endif
-  team.team_barrier();  // readers of the last result are done
+  team.team_barrier();  // nobody reads the last result any more
   if (is_first_lane()) of_warps[team.team_rank()] = own;
   team.team_barrier();
   RowSums all = of_warps[0];

@@ -1,12 +1,12 @@
-// Rows of a field as readers see them, for kernels that read points: what a whole row shares is found once, a point
-// then costs little. at(i) is the row's point `first` + i.
+// Rows of a field as readers see them, for kernels that read points. What a whole row shares is found once, and then a
+// point costs little. at(i) is the row's point `first` + i.
 #pragma once
 
 #include "halogen/kernels/views.hpp"
 
 namespace halogen::kernels::device {
 
-/// Points of a row that lie in the field, counted from `first`: all where periodic, none where the row lies outside.
+/// The points of a row that are in the field, counted from `first`: all if it is periodic, none if the row is outside.
 struct RowRange {
   int begin = 0, end = 0;
 
@@ -23,7 +23,7 @@ struct RowRange {
   KOKKOS_FORCEINLINE_FUNCTION bool holds(int i) const { return i >= begin && i < end; }
 };
 
-/// A value's row.
+/// A row of a value.
 template <class S>
 class ValueRow {
   using T = compute_type<S>;
@@ -71,7 +71,7 @@ class ValueRow {
   KOKKOS_FORCEINLINE_FUNCTION T seen(T value) const {
     return activated(scaled_ ? value * scale_ + shift_ : value, function_);
   }
-  /// A division of 64-bit numbers costs more than all the rest: doubling has none.
+  /// A division of 64-bit numbers takes longer than all the rest. Doubling needs none.
   KOKKOS_FORCEINLINE_FUNCTION index_t source(index_t x) const { return map_.doubles() ? x >> 1 : map_.source(x); }
 
   const S* near_ = nullptr;
@@ -84,7 +84,7 @@ class ValueRow {
   bool scaled_ = false, resampled_ = false;
 };
 
-/// A gradient's row.
+/// A row of a gradient.
 template <class S>
 class GradientRow {
   using T = compute_type<S>;
@@ -142,7 +142,7 @@ KOKKOS_FORCEINLINE_FUNCTION GradientRow<S> row_of(const GradientReader<S>& reade
                                                   index_t first) {
   return {reader, plane, y, first};
 }
-/// A row of a reader that computes each point alone: a user's functor. It refers to the reader.
+/// A row of a reader that computes each point by itself, by a user's functor. It refers to the reader.
 template <class Reader>
 struct PointRow {
   const Reader& reader;
@@ -151,7 +151,7 @@ struct PointRow {
   KOKKOS_FORCEINLINE_FUNCTION auto at(int i) const { return reader.at(sample, channel, y, first + i); }
 };
 
-/// Of kernel channel c and sample n, which count planes.
+/// The row of kernel channel c and sample n, which count planes.
 template <class Reader>
 KOKKOS_FORCEINLINE_FUNCTION auto row_of(const Reader& reader, int n, int c, index_t y, index_t first) {
   if constexpr (requires { Reader::computes_points; })

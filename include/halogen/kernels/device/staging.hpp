@@ -9,7 +9,7 @@
 
 namespace halogen::kernels::device {
 
-/// Carves a team's scratch; every array on 16 bytes.
+/// Divides a team's scratch. Every array begins at a multiple of 16 bytes.
 class TeamScratch {
  public:
   template <class Team>
@@ -31,16 +31,16 @@ class TeamScratch {
   char* next_;
 };
 
-/// The smallest number from `size` on that is `rest` modulo 32: channels that far apart lie in other banks.
+/// The smallest number from `size` on that is `rest` modulo 32. Channels at this distance are in other banks.
 KOKKOS_FORCEINLINE_FUNCTION constexpr int banked(int size, int rest) { return size + (rest - size % 32 + 32) % 32; }
 
-/// Input points that a tile of outputs reads at most, and how they lie in scratch.
+/// The most input points that a tile of outputs reads, and their layout in scratch.
 struct Region {
   int rows = 0, columns = 0;
   int channel = 0;  ///< points from one channel to the next
 
   Region() = default;
-  /// Of tiles of at most tile_rows x tile_columns outputs; `rest` as in banked().
+  /// For tiles of at most tile_rows x tile_columns outputs; `rest` is as in banked().
   KOKKOS_FORCEINLINE_FUNCTION Region(const TapWindow& window, index_t tile_rows, index_t tile_columns, int rest) {
     rows = most(window, 0, tile_rows), columns = most(window, 1, tile_columns);
     const index_t points = index_t{rows} * columns;
@@ -65,15 +65,15 @@ struct Region {
   }
 };
 
-/// Which points the words of a region hold: word (c, y, x) begins with channel c * channels, row y * rows, and where it
-/// holds two values, goes on with the next channel or row, so far away.
+/// Which points the words of a region have. Word (c, y, x) begins with channel c * channels and row y * rows. If it has
+/// two values, the second is next_channel or next_row further.
 struct Pairing {
   int channels = 1, rows = 1;
   int next_channel = 0, next_row = 0;
 };
 
-/// Fills to[c][row][column], `count` planes of words, from the reader's channels [first, first + channels) and from
-/// rows and columns, which are what the tile needs; zeros elsewhere. A row of values a warp.
+/// Writes to[c][row][column], `count` planes of words, from the reader's channels [first, first + channels). rows and
+/// columns are what the tile needs; elsewhere it writes zeros. Each warp takes a row of values.
 template <class E, class Team, class Reader>
 KOKKOS_FORCEINLINE_FUNCTION void stage(const Team& team, const Reader& reader, const Region& region, int sample,
                                        int first, int channels, int count, const Interval& rows,
@@ -95,7 +95,7 @@ KOKKOS_FORCEINLINE_FUNCTION void stage(const Team& team, const Reader& reader, c
   });
 }
 
-/// Outputs of one phase among those of a tile: output step * phases + phase, steps [begin, begin + count).
+/// The outputs of one phase in a tile: output step * phases + phase, for steps [begin, begin + count).
 struct Steps {
   index_t begin[2];
   int count[2], phases[2], phase[2];
@@ -113,12 +113,13 @@ struct Steps {
   KOKKOS_FORCEINLINE_FUNCTION index_t output(int d, int step) const { return (begin[d] + step) * phases[d] + phase[d]; }
 };
 
-/// One tap of a phase: where the input of step (0, 0) lies in the region, and which of the window's taps it is.
+/// One tap of a phase: where the input of step (0, 0) is in the region, and the number of the tap in the window.
 struct Tap {
   int offset, weight;
 };
 
-/// Writes the taps of a phase, in row order; returns how many. By one thread; the others learn it from `count`.
+/// Writes the taps of a phase, in row order, and returns how many. One thread does this and tells the others the
+/// number.
 KOKKOS_FORCEINLINE_FUNCTION int list_taps(const TapWindow& window, const Steps& steps, const Region& region,
                                           const Interval& rows, const Interval& columns, Tap* taps) {
   int count = 0;
@@ -133,7 +134,7 @@ KOKKOS_FORCEINLINE_FUNCTION int list_taps(const TapWindow& window, const Steps& 
   return count;
 }
 
-/// Input points from one step to the next.
+/// The distance in input points from one step to the next.
 KOKKOS_FORCEINLINE_FUNCTION int advance(const TapWindow& window, int d) {
   return window.transposed ? 1 : window.shape.stride[d];
 }

@@ -1,12 +1,12 @@
-// Device parts of kernels: teams of warps. A thread of a team is a warp of 32 lanes, and on the host one thread that
-// goes through the 32 lanes itself, so that the same code runs, and is tested, on either.
+// Device parts of kernels: teams of warps. A thread of a team is a warp of 32 lanes. On the host it is one thread that
+// goes through the 32 lanes itself. So the same code runs, and is tested, on both.
 #pragma once
 
 #include <Kokkos_Core.hpp>
 
 #include "halogen/core/config.hpp"
 
-// Arrays in registers are indexed by loops that the device's compiler unrolls.
+// Loops that index arrays in registers are unrolled by the device's compiler.
 #if defined(__CUDA_ARCH__)
 #define HALOGEN_DEVICE_UNROLL _Pragma("unroll")
 #define HALOGEN_DEVICE_ROLLED _Pragma("unroll 1")
@@ -15,8 +15,8 @@
 #define HALOGEN_DEVICE_ROLLED
 #endif
 
-// -DHALOGEN_DEVICE_KERNELS=n, for tests: the device parts run on the host, in teams of n threads where so many are at
-// hand. Otherwise each part runs where it belongs.
+// -DHALOGEN_DEVICE_KERNELS=n, for tests: the device parts run on the host, in teams of n threads if there are so many.
+// Otherwise each part runs where it belongs.
 #if !defined(HALOGEN_DEVICE_KERNELS)
 #define HALOGEN_DEVICE_KERNELS 0
 #endif
@@ -31,10 +31,11 @@
 namespace halogen::kernels::device {
 
 inline constexpr int warp_lanes = 32;
-inline constexpr int team_warps = 8;  ///< 256 device threads
-/// Two teams on a multiprocessor at least: one multiplies while the other fills its scratch. 128 registers a thread.
+inline constexpr int team_warps = 8;  ///< 256 threads of the device
+/// At least two teams on a multiprocessor: one multiplies while the other fills its scratch. A thread has 128
+/// registers.
 using LaunchBounds = Kokkos::LaunchBounds<warp_lanes * team_warps, 2>;
-/// Scratch of one team: 48 KiB are had without opting in; Kokkos keeps a few words of them.
+/// Scratch of one team. 48 KiB need no opt-in, and Kokkos uses a few words of them.
 inline constexpr std::size_t scratch_limit = 48 * 1024 - 256;
 
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
@@ -66,8 +67,8 @@ constexpr int team_size(const ExecutionSpace&) {
 }
 #endif
 
-/// Calls f(lane, slot) for the lanes of this warp that the calling thread is: values of a lane lie at [slot] of arrays
-/// of held_lanes.
+/// Calls f(lane, slot) for the lanes of this warp that the calling thread computes. The values of a lane are at [slot]
+/// of arrays with held_lanes elements.
 template <class F>
 KOKKOS_FORCEINLINE_FUNCTION void each_lane(F f) {
   KOKKOS_IF_ON_DEVICE((f(static_cast<int>(threadIdx.x), 0);))
@@ -81,7 +82,7 @@ KOKKOS_FORCEINLINE_FUNCTION void each_of_warps(const Team& team, int count, F f)
   for (int i = team.team_rank(); i < count; i += team.team_size()) f(i);
 }
 
-/// Calls f(i) for [0, count), neighbouring i in neighbouring lanes.
+/// Calls f(i) for [0, count), with neighbouring i in neighbouring lanes.
 template <class F>
 KOKKOS_FORCEINLINE_FUNCTION void each_of_lanes(int count, F f) {
 #if defined(__CUDA_ARCH__)
@@ -92,8 +93,8 @@ KOKKOS_FORCEINLINE_FUNCTION void each_of_lanes(int count, F f) {
 #endif
 }
 
-/// store(i, load(i)) for [0, count), neighbouring i in neighbouring lanes; AtOnce loads of a lane are under way before
-/// the first store, behind which the compiler could not move them.
+/// store(i, load(i)) for [0, count), with neighbouring i in neighbouring lanes. AtOnce loads of a lane are under way
+/// before the first store, because the compiler could not move a load before a store.
 template <int AtOnce, class T, class Load, class Store>
 KOKKOS_FORCEINLINE_FUNCTION void transfer_by_lanes(int count, Load load, Store store) {
 #if defined(__CUDA_ARCH__)
@@ -112,7 +113,7 @@ KOKKOS_FORCEINLINE_FUNCTION void transfer_by_lanes(int count, Load load, Store s
 #endif
 }
 
-/// Two sums over the lanes of a warp, in every lane: halves of the warp in a fixed order.
+/// Two sums over the lanes of a warp, in every lane. Halves of the warp are added in a fixed order.
 KOKKOS_FORCEINLINE_FUNCTION void sum_over_lanes(double& first, double& second) {
 #if defined(__CUDA_ARCH__)
   for (int distance = warp_lanes / 2; distance > 0; distance /= 2) {
@@ -120,11 +121,11 @@ KOKKOS_FORCEINLINE_FUNCTION void sum_over_lanes(double& first, double& second) {
     second += __shfl_xor_sync(0xffffffffu, second, distance);
   }
 #else
-  static_cast<void>(first), static_cast<void>(second);  // one thread has gone through all lanes
+  static_cast<void>(first), static_cast<void>(second);  // one thread has computed all lanes
 #endif
 }
 
-/// The sum and the largest of a warp's lanes, in every lane: halves of the warp in a fixed order.
+/// The sum and the largest of a warp's lanes, in every lane. Halves of the warp are joined in a fixed order.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T sum_of_lanes(T value) {
 #if defined(__CUDA_ARCH__)
@@ -144,14 +145,14 @@ KOKKOS_FORCEINLINE_FUNCTION T largest_of_lanes(T value) {
   return value;
 }
 
-/// What lanes of a warp wrote to scratch, its other lanes read.
+/// After this, lanes of a warp can read what its other lanes wrote to scratch.
 KOKKOS_FORCEINLINE_FUNCTION void meet_lanes() {
 #if defined(__CUDA_ARCH__)
   __syncwarp();
 #endif
 }
 
-/// Whether the calling thread is the one of its warp that writes what all lanes hold.
+/// Whether the calling thread is the one of its warp that writes what all lanes have.
 KOKKOS_FORCEINLINE_FUNCTION bool is_first_lane() {
   KOKKOS_IF_ON_DEVICE((return threadIdx.x == 0;))
   KOKKOS_IF_ON_HOST((return true;))

@@ -1,4 +1,5 @@
-// Device: how a team's results leave it. Points one by one, with base and mask; then the sums of the finished tile.
+// Device: how a team writes its results. First the points one by one, with base and mask, then the sums of the finished
+// tile.
 #pragma once
 
 #include "halogen/kernels/device/team.hpp"
@@ -6,7 +7,7 @@
 
 namespace halogen::kernels::device {
 
-/// What is stored for a computed point: base added, then passed back through the mask's function.
+/// What is stored for a computed point. The base is added, then the mask's function passes it back.
 template <class S>
 KOKKOS_FORCEINLINE_FUNCTION S finished(const TileOutput<S>& output, int n, int c, index_t y, index_t x,
                                        compute_type<S> value) {
@@ -17,7 +18,7 @@ KOKKOS_FORCEINLINE_FUNCTION S finished(const TileOutput<S>& output, int n, int c
   return static_cast<S>(value);
 }
 
-/// Moments about the tile's first value, of one channel by one warp.
+/// Moments of one channel relative to the tile's first value, by one warp.
 template <class S>
 KOKKOS_FORCEINLINE_FUNCTION RowSums tile_moments(const TensorView<S>& tensor, const Tile& tile, int c) {
   const int columns = static_cast<int>(tile.columns.size());
@@ -35,7 +36,7 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums tile_moments(const TensorView<S>& tensor, co
   return {points, about + sum / points, squares - sum * (sum / points)};
 }
 
-/// Sums of g and g (x - mean), g the gradient through the function.
+/// Sums of g and of g (x - mean), where g is the gradient passed back through the function.
 template <class S>
 KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<S>& epilogue, const TensorView<S>& tensor,
                                                    const Tile& tile, int c) {
@@ -58,8 +59,8 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<S>& epilogu
   return {sum, product, 0};
 }
 
-/// The epilogue's sums over a finished tile, channels [begin, end), a channel a warp. The points come from the cache
-/// that they were just written to.
+/// The epilogue's sums over a finished tile, for channels [begin, end). Each warp takes a channel. The points are still
+/// in the cache.
 template <class S, class Team>
 KOKKOS_FORCEINLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<S>& output, const Tile& tile,
                                           index_t number, int begin, int end) {
@@ -75,7 +76,7 @@ KOKKOS_FORCEINLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<S>&
   });
 }
 
-/// All points of a tile, at(n, c, y, x) each, a row of a channel a warp; then its sums.
+/// Writes all points of a tile, each by at(n, c, y, x), then takes its sums. Each warp takes a row of a channel.
 template <class S, class Team, class At>
 KOKKOS_FORCEINLINE_FUNCTION void run_points(const Team& team, const TileOutput<S>& output, index_t number, At at) {
   const Tile tile(output.tiling, number);

@@ -1,7 +1,7 @@
 // Device part of every weight gradient: dw[o, c, k] = sum over p of points[o, p] * window[c, p * stride - padding + k *
-// dilation]. A team takes a chunk of one group's weights for one block of tiles: on the tensor cores o x c with the
-// points as the inner dimension, or, of small groups, one (o, c) a warp.
-// Accumulation: value type within a tile, double across tiles and blocks, in a fixed order.
+// dilation]. A team takes a chunk of one group's weights for one block of tiles. Tensor cores compute o x c, with the
+// points as the inner dimension. For small groups each warp computes one pair (o, c) instead. Accumulation: in the
+// value type within a tile, in double across tiles and blocks, in a fixed order.
 #pragma once
 
 #include "halogen/kernels/device/mma.hpp"
@@ -9,17 +9,17 @@
 
 namespace halogen::kernels::device {
 
-/// How the weights of one group are dealt to teams, and a tile's points to scratch. A function of the window, its
-/// channels and the value type alone.
+/// How the weights of one group are divided among teams, and how the points of a tile go to scratch. This depends on
+/// the window, its channels and the value type alone.
 struct CorrelationShape {
   static constexpr int tile_rows = 32, tile_columns = 32;  ///< points whose products are summed in the value type
   static constexpr int warp_outputs = mma_rows, warp_inputs = mma_columns;
   static constexpr int lane_taps = 9;  ///< taps that a warp sums at once
 
   bool by_mma = false;
-  int outputs = 1, inputs = team_warps;  ///< of a team; by pairs: `inputs` pairs
+  int outputs = 1, inputs = team_warps;  ///< of a team; by pairs: `inputs` is the number of pairs
   int rows = 0;                          ///< by_mma: rows of words in scratch at once
-  int rows_of_word = 1;                  ///< of points: two-byte values stand in words of two rows
+  int rows_of_word = 1;                  ///< of points: a word has two-byte values of two rows
   std::size_t value_bytes = 0;           ///< of a word, and of a sum
 
   KOKKOS_FORCEINLINE_FUNCTION CorrelationShape(const WindowShape& window, const ChannelGroups& groups,
@@ -38,7 +38,7 @@ struct CorrelationShape {
     outputs = 1, inputs = team_warps;
   }
 
-  /// Teams of one block of tiles: chunks of weights of all groups.
+  /// How many teams a block of tiles has: one for each chunk of the weights of all groups.
   KOKKOS_FORCEINLINE_FUNCTION int chunks(const ChannelGroups& groups) const {
     return by_mma ? static_cast<int>(groups.count * ceil_div(groups.outputs, outputs) * ceil_div(groups.inputs, inputs))
                   : static_cast<int>(ceil_div(index_t{groups.count} * groups.outputs * groups.inputs, inputs));
@@ -56,7 +56,8 @@ struct CorrelationShape {
   }
 };
 
-/// Blocks of tiles for so many weights: enough teams to fill a device, and no more partial results than that takes.
+/// How many blocks of tiles there are for so many weights: enough teams to fill a device, and no more partial results
+/// than that needs.
 inline int correlation_blocks(const WindowShape& window, const ChannelGroups& groups, const ValueBytes& value_bytes,
                               index_t tiles) {
   constexpr index_t teams = 4 * 132;
@@ -71,7 +72,7 @@ struct WindowedCorrelation {
 
   const Points& points;
   const Windowed& window;
-  ChannelGroups groups;  ///< outputs: of points, inputs: of the windowed operand
+  ChannelGroups groups;  ///< outputs: channels of points, inputs: of window
   WindowShape shape;
   const Tiling& tiling;  ///< of the points
   int blocks = 1;
@@ -84,7 +85,7 @@ struct WindowedCorrelation {
   KOKKOS_FORCEINLINE_FUNCTION index_t partial_size() const { return weights() + channels(); }
   KOKKOS_FORCEINLINE_FUNCTION CorrelationShape cut() const { return {shape, groups, ValueBytes::of<S>()}; }
 
-  /// The team's part of the blocks from first_block on, by the shape's way.
+  /// The team's part of the blocks from first_block on, in the way of the shape.
   template <bool ByMma, class Team>
   KOKKOS_FORCEINLINE_FUNCTION void run(const Team& team, int first_block) const {
     const CorrelationShape cut_of = cut();
@@ -101,9 +102,9 @@ struct WindowedCorrelation {
   static constexpr int held_taps = CorrelationShape::lane_taps;
   static constexpr int row_blocks = CorrelationShape::warp_outputs / mma_rows;
 
-  /// A chunk's weights and its scratch.
+  /// The weights of a chunk and its scratch.
   struct Chunk {
-    int group, output, input;  ///< first ones, counted in the group
+    int group, output, input;  ///< the first of the chunk, counted in the group
     Region region;
     int pitch;
     Word* lines;
@@ -127,7 +128,7 @@ struct WindowedCorrelation {
     at.input_of = scratch.template take<Word>(0);
     const int output_blocks = cut_of.outputs / CorrelationShape::warp_outputs;
     const int items = output_blocks * (cut_of.inputs / CorrelationShape::warp_inputs);
-    for (int pass = 0; pass < items; pass += team.team_size())  // on the device one
+    for (int pass = 0; pass < items; pass += team.team_size())  // on the device there is one pass
       for (int tap = 0; tap < taps(); tap += held_taps) {
         const int item = pass + team.team_rank();
         const int o = item % output_blocks * CorrelationShape::warp_outputs;
@@ -169,9 +170,9 @@ struct WindowedCorrelation {
     }
   }
 
-  /// Some rows of a tile: points, and the region of the input that they multiply; zeros beyond. Where words hold two
-  /// values, word row r of the points holds rows 2 r and 2 r + 1, and each row of the region stands with the one that a
-  /// tap reads for the next output row: words of all taps then lie alike.
+  /// Stages some rows of a tile: points, and the region of the input that they multiply, with zeros beyond. If words
+  /// have two values, word row r of the points has rows 2 r and 2 r + 1. Each row of the region is paired with the row
+  /// that a tap reads for the next output row. So the words of all taps have the same layout.
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void stage_rows(const Team& team, const CorrelationShape& cut_of, const Chunk& at,
                                               const Tile& tile, const Interval& rows) const {
@@ -184,7 +185,7 @@ struct WindowedCorrelation {
           {1, 1, 0, shape.stride[0]});
   }
 
-  /// Adds the staged points of each channel, a channel a warp.
+  /// Adds the staged points of each channel. Each warp takes a channel.
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION void add_points(const Team& team, const CorrelationShape& cut_of, const Chunk& at,
                                               bool starts, double* result) const {
@@ -279,7 +280,7 @@ struct WindowedCorrelation {
   }
 };
 
-/// One way of a kernel whose device_part() is such a correlation: registers are had for it alone.
+/// One way of a kernel whose device_part() is such a correlation. A kernel of its own needs only its own registers.
 template <class Kernel, bool ByMma>
 struct CorrelationPart {
   Kernel kernel;
