@@ -174,7 +174,7 @@ V load_seen(const T* row, index_t i) {
 /// Calls f with a vector type and where it begins, for lanes [0, lanes): wide vectors as long as they fit, then
 /// vectors. The last vector begins earlier where it would reach beyond. Rows shorter than a vector are numbers.
 template <class T, class F>
-void each_of_lanes_again(index_t lanes, F f) {
+void each_of_overlapping(index_t lanes, F f) {
   index_t i = 0;
   if constexpr (wide_lanes<T> > kernels::lanes<T>)
     for (; i + wide_lanes<T> <= lanes; i += wide_lanes<T>) f.template operator()<Vector<T, wide_lanes<T>>>(i);
@@ -188,7 +188,7 @@ void each_of_lanes_again(index_t lanes, F f) {
 template <int Taps, bool Shared, int Features, class T>
 void multiply_features(const T* own, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t lanes,
                        T* to) {
-  each_of_lanes_again<T>(lanes, [&]<class V>(index_t i) {
+  each_of_overlapping<T>(lanes, [&]<class V>(index_t i) {
     V sum[Taps];
     HALOGEN_UNROLL
     for (int t = 0; t < Taps; ++t) sum[t] = V{};
@@ -228,7 +228,7 @@ void add_features(const T* weights, const FeatureRows<T, Features>& seen, index_
   if (overlaps)
     sum_features<Vector<T>, Taps, Shared>(weights, seen, first, step, lanes - vector, to,
                                           [&](int f, Vector<T> sum) { store(last + f * vector, sum); });
-  each_of_lanes_again<T>(overlaps ? lanes / vector * vector : lanes, [&]<class V>(index_t i) {
+  each_of_overlapping<T>(overlaps ? lanes / vector * vector : lanes, [&]<class V>(index_t i) {
     sum_features<V, Taps, Shared>(weights, seen, first, step, i, to,
                                   [&](int f, V sum) { store(to + f * run_points + i, sum); });
   });
