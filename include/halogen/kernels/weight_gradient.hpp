@@ -8,42 +8,44 @@
 #include "halogen/kernels/window_rows.hpp"
 
 namespace halogen::kernels {
-inline constexpr int gradient_block = vector_registers >= 32 ? 8 : 4;  ///< outputs that one micro-kernel call holds
+inline constexpr int gradient_block = vector_registers >= 32 ? 8 : 4;     ///< outputs that one micro-kernel call holds
+inline constexpr int gradient_channels = vector_registers >= 32 ? 3 : 2;  ///< and channels of a kernel of one point
 
 namespace detail {
 
-/// gradient_block outputs x KW taps of one kernel row and input channel, over `rows` rows. It is not inlined. A row of
-/// gradients is interleaved, [vector of columns][output][lane], so that one pointer serves all outputs.
-template <class T, int KW>
-[[gnu::noinline]] void correlate_rows(const T* const* gradient /* [rows] */, const T* const* input /* [rows] */,
-                                      const index_t* taps, int rows, index_t columns,
-                                      T* sums /* [gradient_block][KW] */) {
+/// gradient_block outputs x Lines lines of inputs, over `rows` rows. A line is a tap of a kernel row, or a channel. It
+/// is not inlined. A row of gradients is interleaved, [vector of columns][output][lane], so that one pointer serves all
+/// outputs.
+template <class T, int Lines>
+[[gnu::noinline]] void correlate_rows(const T* const* gradient /* [rows] */,
+                                      const T* const (*input)[Lines] /* [rows] */, int rows, index_t columns,
+                                      T* sums /* [gradient_block][Lines] */) {
   using V = Vector<T>;
-  V sum[gradient_block][KW];
+  V sum[gradient_block][Lines];
   HALOGEN_UNROLL
   for (int o = 0; o < gradient_block; ++o) HALOGEN_UNROLL
-  for (int k = 0; k < KW; ++k) sum[o][k] = V{};
+  for (int k = 0; k < Lines; ++k) sum[o][k] = V{};
   for (int r = 0; r < rows; ++r) {
     const T* g = gradient[r];
-    const T* in[KW];
+    const T* in[Lines];
     HALOGEN_UNROLL
-    for (int k = 0; k < KW; ++k) in[k] = input[r] + taps[k];
+    for (int k = 0; k < Lines; ++k) in[k] = input[r][k];
     for (index_t x = 0; x < columns; x += lanes<T>) {  // rows of g are padded with zeros to whole vectors
-      V a[KW];
+      V a[Lines];
       HALOGEN_UNROLL
-      for (int k = 0; k < KW; ++k) a[k] = load<V>(in[k] + x);
+      for (int k = 0; k < Lines; ++k) a[k] = load<V>(in[k] + x);
       HALOGEN_UNROLL
       for (int o = 0; o < gradient_block; ++o) {
         const V d = load<V>(g + o * lanes<T>);
         HALOGEN_UNROLL
-        for (int k = 0; k < KW; ++k) sum[o][k] += d * a[k];
+        for (int k = 0; k < Lines; ++k) sum[o][k] += d * a[k];
       }
       g += gradient_block * lanes<T>;
     }
   }
   HALOGEN_UNROLL
   for (int o = 0; o < gradient_block; ++o) HALOGEN_UNROLL
-  for (int k = 0; k < KW; ++k) sums[o * KW + k] = sum_of_lanes<T>(sum[o][k]);
+  for (int k = 0; k < Lines; ++k) sums[o * Lines + k] = sum_of_lanes<T>(sum[o][k]);
 }
 
 /// The sum in the value type, as products are summed within a tile.
@@ -168,22 +170,37 @@ struct WeightGradient {
         for (index_t x = 0; x < padded; x += lanes<T>) store(to + x * gradient_block, load<Vector<T>>(line + x));
       }
     for (index_t y = rows.begin; y < rows.end; ++y) window.advance_to(y);
-    index_t taps[KW];
-    for (int k = 0; k < KW; ++k) taps[k] = window.tap(k);
     for (int o = 0; o < outputs; o += gradient_block) {
       const T* g_rows[rows_at_once];
       for (int r = 0; r < count; ++r) g_rows[r] = g + o / gradient_block * block_size + r * row_size;
-      for (int c = 0; c < inputs; ++c)
-        for (int ky = 0; ky < KH; ++ky) {
-          const T* in_rows[rows_at_once];
-          for (int r = 0; r < count; ++r) in_rows[r] = window.row(c, rows.begin + r, ky);
-          T sums[gradient_block * KW];
-          detail::correlate_rows<T, KW>(g_rows, in_rows, taps, count, columns, sums);
-          for (int i = 0; i < gradient_block && o + i < outputs; ++i)
-            for (int kx = 0; kx < KW; ++kx)
-              result[((index_t{o + i} * inputs + c) * KH + ky) * KW + kx] += static_cast<double>(sums[i * KW + kx]);
-        }
+      for (int ky = 0; ky < KH; ++ky) {
+        int c = 0;
+        if constexpr (KW == 1)
+          for (; c + gradient_channels <= inputs; c += gradient_channels)
+            add_lines<gradient_channels>(window, g_rows, o, c, ky, rows, columns, result);
+        for (; c < inputs; ++c) add_lines<KW>(window, g_rows, o, c, ky, rows, columns, result);
+      }
     }
+  }
+
+  /// The sums of gradient_block outputs with the taps of a channel's kernel row, or, of kernels of one column, with
+  /// Lines channels. The lines of each output and kernel row have the same order of sums in both ways.
+  template <int Lines>
+  void add_lines(WindowRows<T, Input>& window, const T* const* gradients, int o, int c, int ky, Interval rows,
+                 index_t columns, double* result) const {
+    const int count = static_cast<int>(rows.size());
+    const T* in_rows[rows_at_once][Lines];
+    for (int r = 0; r < count; ++r)
+      for (int k = 0; k < Lines; ++k)
+        in_rows[r][k] = KW == 1 ? window.row(c + k, rows.begin + r, ky) + window.tap(0)
+                                : window.row(c, rows.begin + r, ky) + window.tap(k);
+    T sums[gradient_block * Lines];
+    detail::correlate_rows<T, Lines>(gradients, in_rows, count, columns, sums);
+    for (int i = 0; i < gradient_block && o + i < outputs; ++i)
+      for (int k = 0; k < Lines; ++k) {
+        const index_t channel = index_t{o + i} * inputs + c + (KW == 1 ? k : 0);
+        result[(channel * KH + ky) * KW + (KW == 1 ? 0 : k)] += static_cast<double>(sums[i * Lines + k]);
+      }
   }
 };
 
