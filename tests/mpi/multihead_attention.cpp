@@ -138,6 +138,30 @@ TEST_CASE("launches of a block: bias, GELU and residual sums ride") {
   constexpr int of_norm = hg::TileSizes::on_device ? 2 : 1;
   CHECK(of_block(hg::PlanKind::vjp) == 7 + 9 + 2 * of_norm);  // two for each Linear, one for attention
 }
+TEST_CASE("two models of other heads on one mesh, step by step: each as if alone") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  const auto numbers = support::numbers<double>(2 * 2 * 12 * 11, 2);
+  const auto image = hg::distribute_tensor<support::FieldOn<support::Mesh, double, 2>>(mesh, {2, 2, 12, 11}, numbers);
+  const auto losses = [&]<class... Models>(const Models&... models) {
+    std::tuple trainers{
+        hg::Trainer<Models, hg::AdamW, support::Mesh, double>(models, {.lr = 0.1}, mesh, {.seed = 3})...};
+    std::vector<std::vector<double>> all(sizeof...(Models));
+    for (int step = 0; step < 3; ++step)
+      std::apply(
+          [&](auto&... trainer) {
+            int model = 0;
+            (..., all[static_cast<std::size_t>(model++)].push_back(trainer.step(hg::mse, image, image).item()));
+          },
+          trainers);
+    return all;
+  };
+  using Two = hg::Sequential<hg::Linear<2, 8>, hg::MultiheadAttention<8, 2>, hg::Linear<8, 2>>;
+  using Four = hg::Sequential<hg::Linear<2, 8>, hg::MultiheadAttention<8, 4>, hg::Linear<8, 2>>;
+  const auto both = losses(Two{}, Four{});
+  CHECK(both[0] == losses(Two{})[0]);
+  CHECK(both[1] == losses(Four{})[0]);
+  CHECK(both[0] != both[1]);
+}
 TEST_CASE("messages: a token costs two all_reduces forward") {
   if (support::world().size() != 2) return;
   const auto mesh = hg::device_mesh<support::VolumeMesh>(support::world(), {1, 1, 2, 1});
