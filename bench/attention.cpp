@@ -21,13 +21,13 @@ bool exchange(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& 
   const auto step = [&](const auto& on, const Rows::Extents& queries) {
     const auto query = bench::numbers<Rows>(on, queries), gradient = query;
     const auto key = bench::numbers<Rows>(on, all, 1), value = bench::numbers<Rows>(on, all, 2);
-    return [=, output = query]() mutable {
-      if (!backward) {
+    return [=, output = query, derive = hg::value_and_grad([=](auto q, auto k, auto v) {
+                                 return hg::sum(attend(q, k, v) * gradient);
+                               })]() mutable {
+      if (backward)
+        derive(query, key, value);
+      else
         output = attend(query, key, value);
-        return;
-      }
-      hg::value_and_grad([&](auto q, auto k, auto v) { return hg::sum(attend(q, k, v) * gradient); })(query, key,
-                                                                                                      value);
     };
   };
   const auto self = hg::device_mesh<bench::Mesh>(hg::Communicator(), {1, 1});

@@ -15,15 +15,7 @@ void train(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mes
   if (bench::writes_parameters(options, trainer.parameters())) return;
   const auto image = bench::numbers<Image>(mesh, {1, 3, height, width});
   const auto label = bench::numbers<Scores>(mesh, {1, 1000}, static_cast<std::uint32_t>(3 * height * width));
-  double loss = 0;  // of the second step: it holds forward, backward and update
-  int count = 0;
-  bench::measure(
-      options, mesh.world(),
-      [&] {
-        const double now = trainer.step(hg::mse, image, label).item();
-        if (++count <= 2) loss = now;
-      },
-      [&] { return std::vector{loss}; });
+  bench::measure_training(options, mesh.world(), [&] { return trainer.step(hg::mse, image, label).item(); });
 }
 
 }  // namespace

@@ -14,15 +14,9 @@ void train(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mes
   const auto image = bench::numbers<Image>(mesh, {1, 3, height, width});
   const auto label = bench::numbers<Image>(mesh, {1, 3, height, width}, static_cast<std::uint32_t>(3 * height * width));
   const auto level = hg::distribute_tensor<Level>(mesh, {1, 1}, {0.25f});
-  double loss = 0;  // of the second step: it holds forward, backward and update
-  int count = 0;
-  bench::measure(
-      options, mesh.world(),
-      [&] {
-        const double now = trainer.step(hg::mse, hg::Inputs{image, level}, label).item();
-        if (++count <= 2) loss = now;
-      },
-      [&] { return std::vector{loss}; });
+  bench::measure_training(options, mesh.world(), [&] {
+    return trainer.step(hg::mse, hg::Inputs{image, level}, label).item();
+  });
 }
 
 }  // namespace

@@ -17,15 +17,7 @@ bool train(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mes
   const auto extents = bench::square(options, 384, 32);
   const auto image = bench::numbers<Tokens>(mesh, extents);
   const auto label = bench::numbers<Tokens>(mesh, extents, static_cast<std::uint32_t>(384 * extents[2] * extents[3]));
-  double loss = 0;  // of the second step: it holds forward, backward and update
-  int count = 0;
-  bench::measure(
-      options, mesh.world(),
-      [&] {
-        const double now = trainer.step(hg::mse, image, label).item();
-        if (++count <= 2) loss = now;
-      },
-      [&] { return std::vector{loss}; });
+  bench::measure_training(options, mesh.world(), [&] { return trainer.step(hg::mse, image, label).item(); });
   return true;
 }
 

@@ -170,12 +170,12 @@ class NeighborhoodAttention(nn.Module):
         return seen.squeeze(4).permute(0, 1, 4, 2, 3).reshape(n, c, height, width)
 
 
-class FlexNeighborhoodAttention(NeighborhoodAttention):
-    """The same by flex_attention, whose blocks of keys that no query sees are left out. Forward alone: on CPUs it has no
+class FlexNeighborhoodAttention(nn.Module):
+    """NeighborhoodAttention by flex_attention, whose blocks of keys that no query sees are left out. Forward alone: on CPUs it has no
     gradient."""
 
     def __init__(self, size=64, heads=8, kernel=7):
-        super().__init__(heads, kernel)
+        super().__init__()
         from torch.nn.attention import flex_attention
 
         def sees(_batch, _head, query, key):
@@ -183,11 +183,12 @@ class FlexNeighborhoodAttention(NeighborhoodAttention):
             y, x = key // size - first(query // size), key % size - first(query % size)
             return (y >= 0) & (y < kernel) & (x >= 0) & (x < kernel)
 
+        self.heads = heads
         self.mask = flex_attention.create_block_mask(sees, None, None, size**2, size**2, device="cpu")
         self.attend = torch.compile(flex_attention.flex_attention)
 
     def forward(self, x):
-        heads = lambda z: z.reshape(z.shape[0], self.heads, -1, z.shape[2] * z.shape[3]).transpose(2, 3).contiguous()
+        heads = lambda z: z.reshape(z.shape[0], self.heads, -1, z[0, 0].numel()).transpose(2, 3).contiguous()
         query, key, value = (heads(z) for z in x.chunk(3, 1))
         seen = self.attend(query, key, value, block_mask=self.mask)
         return seen.transpose(2, 3).reshape(x.shape[0], -1, *x.shape[2:])

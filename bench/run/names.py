@@ -29,24 +29,17 @@ def both(base, program, steps, cost, kind="beside_torch", beside=""):
                                       beside and beside + "_backward")}
 
 
-def attention(length, heads=8, embedding=64):
-    """(FLOPs, bytes) of attention's forward: two products of every pair; backward adds five."""
-    return 4 * heads * length**2 * embedding, 4 * 4 * heads * length * embedding
+def attention(queries, keys, channels):
+    """(FLOPs, bytes) of attention's forward, each query to so many keys: two products of every pair; backward adds
+    five."""
+    return 4 * queries * keys * channels, 4 * 4 * queries * channels
 
 
-def both_of_attention(prefix, length, kind, steps, size=0):
-    flops, moved = attention(length)
-    return {f"{prefix}attention_forward": Bench(kind, "attention attention_forward", steps, flops, moved, size=size),
-            f"{prefix}attention_backward": Bench(kind, "attention attention_backward", max(3, steps // 2), 3.5 * flops,
-                                                 2 * moved, size=size)}
-
-
-def neighborhood_attention(kernel, size, channels):
-    """As attention, each point to kernel x kernel points."""
-    flops, moved = 4 * kernel**2 * channels * size**2, 4 * 4 * channels * size**2
-    name, program = "neighborhood_attention", "tokens"
-    return {f"{name}_forward": Bench("beside_torch", program, 10, flops, moved),
-            f"{name}_backward": Bench("beside_torch", program, 5, 3.5 * flops, 2 * moved)}
+def both_of_attention(base, program, steps, cost, kind="beside_torch", prefix="", size=0):
+    flops, moved = cost
+    return {f"{prefix}{base}_forward": Bench(kind, f"{program} {base}_forward", steps, flops, moved, size=size),
+            f"{prefix}{base}_backward": Bench(kind, f"{program} {base}_backward", max(3, steps // 2), 3.5 * flops,
+                                              2 * moved, size=size)}
 
 
 def vit_block_training_flops(channels, size):
@@ -105,9 +98,9 @@ BENCHES = {
     "adaptive_avg_pool": Bench("beside_torch", "parts", 20, bytes=plane16),
     "upsample_bicubic": Bench("beside_torch", "parts", 20, bytes=plane16 * 1.25),
     "adamw": Bench("beside_torch", "parts", 20, bytes=7 * 4 * 2**24),  # reads four arrays, writes three
-    **both_of_attention("", 4096, "beside_torch", 5),
+    **both_of_attention("attention", "attention", 5, attention(4096, 4096, 512)),
     **{f"attention_exchange_{way}": Bench("exchange", "attention", 5, ranks=(2,)) for way in ("forward", "backward")},
-    **neighborhood_attention(7, 64, 256),
+    **both_of_attention("neighborhood_attention", "tokens", 10, attention(64**2, 7**2, 256)),
     "vit_block_train": Bench("beside_torch", "tokens", 5, vit_block_training_flops(384, 32)),
     "unet_forward": Bench("beside_torch", "unet", 5, unet_flops(512)),
     "unet_train": Bench("beside_torch", "unet", 3, unet),
@@ -164,7 +157,7 @@ DEVICE_BENCHES = {
     **rows_on_device("maxpool", 2048, 1.25),
     **rows_on_device("upsample_bilinear", 1024, 1.25),
     **rows_on_device("groupnorm", 2048, 3),
-    **both_of_attention("device_", 16384, "on_device", 10, size=16384),
+    **both_of_attention("attention", "attention", 10, attention(16384, 16384, 512), "on_device", "device_", 16384),
     "device_unet_train": Bench("on_device", "unet unet_train", 10, unet_training_flops(2048), size=2048),
     "device_unet_train_bf16": Bench("on_device", "unet unet_train_bf16", 10, unet_training_flops(2048), size=2048),
     "device_unet_memory": Bench("memory_on_device", "unet unet_memory", 3, size=2048),
