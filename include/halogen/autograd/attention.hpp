@@ -124,7 +124,8 @@ auto gathered_gradients(const Node& node, const Query& query, const Key& key, co
   return found;
 }
 
-/// Of queries, keys and values that forward has moved to ranks with whole heads: found there and brought back.
+/// The gradients of queries, keys and values that the forward pass has moved to ranks with whole heads. They are
+/// computed there and moved back.
 template <class Q, class K, class V, class... Bias, class Query, class Key, class Value, class Owed, class OfBias>
 auto moved_gradients(const Attention<Q, K, V, Bias...>& node, const Query& query, const Key& key, const Value& value,
                      const Owed& owed, const OfBias& of_bias) {
@@ -132,10 +133,10 @@ auto moved_gradients(const Attention<Q, K, V, Bias...>& node, const Query& query
   using Gradient = typename Node::Result;
   const auto& kept = **node.by_heads;
   using Moved = std::decay_t<decltype(kept.output)>;
-  const auto there = attention_gradients < has_variable<Q>,
-             has_variable<K> || has_variable < V >> (node, kept.query, kept.key, kept.value, kept.output,
-                                                     node.queries_in_order(redistribute<Moved>(owed)), kept.logsumexp,
-                                                     of_bias, Node::all_in_order);
+  constexpr bool pulls_query = has_variable<Q>, pulls_keys = has_variable<K> || has_variable<V>;
+  const auto there = attention_gradients<pulls_query, pulls_keys>(node, kept.query, kept.key, kept.value, kept.output,
+                                                                  node.queries_in_order(redistribute<Moved>(owed)),
+                                                                  kept.logsumexp, of_bias, Node::all_in_order);
   const auto back = [&](const Moved& from, const auto& field) {
     return redistribute_to(from,
                            Gradient(Gradient::make_shape(field.mesh(), field.cuts()), Gradient::Start::unwritten));

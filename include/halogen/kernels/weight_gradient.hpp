@@ -173,34 +173,33 @@ struct WeightGradient {
     for (int o = 0; o < outputs; o += gradient_block) {
       const T* g_rows[rows_at_once];
       for (int r = 0; r < count; ++r) g_rows[r] = g + o / gradient_block * block_size + r * row_size;
-      for (int ky = 0; ky < KH; ++ky) {
-        int c = 0;
-        if constexpr (KW == 1)
-          for (; c + gradient_channels <= inputs; c += gradient_channels)
-            add_lines<gradient_channels>(window, g_rows, o, c, ky, rows, columns, result);
-        for (; c < inputs; ++c) add_lines<KW>(window, g_rows, o, c, ky, rows, columns, result);
-      }
+      int c = 0;
+      if constexpr (KW == 1)
+        for (; c + gradient_channels <= inputs; c += gradient_channels)
+          for (int ky = 0; ky < KH; ++ky) add_lines<gradient_channels>(window, g_rows, o, c, ky, rows, columns, result);
+      for (; c < inputs; ++c)  // the rows of a channel serve all of its taps while they are in the cache
+        for (int ky = 0; ky < KH; ++ky) add_lines<KW>(window, g_rows, o, c, ky, rows, columns, result);
     }
   }
 
-  /// The sums of gradient_block outputs with the taps of a channel's kernel row, or, of kernels of one column, with
-  /// Lines channels. The lines of each output and kernel row have the same order of sums in both ways.
+  /// Adds the sums of gradient_block outputs with Lines lines: the taps of channel c's kernel row, or, if a kernel row
+  /// is one tap, Lines channels from c on. How many lines there are does not change the order of a sum.
   template <int Lines>
   void add_lines(WindowRows<T, Input>& window, const T* const* gradients, int o, int c, int ky, Interval rows,
                  index_t columns, double* result) const {
+    constexpr bool of_channels = KW == 1;
     const int count = static_cast<int>(rows.size());
     const T* in_rows[rows_at_once][Lines];
     for (int r = 0; r < count; ++r)
       for (int k = 0; k < Lines; ++k)
-        in_rows[r][k] = KW == 1 ? window.row(c + k, rows.begin + r, ky) + window.tap(0)
-                                : window.row(c, rows.begin + r, ky) + window.tap(k);
+        in_rows[r][k] = window.row(c + (of_channels ? k : 0), rows.begin + r, ky) + window.tap(of_channels ? 0 : k);
     T sums[gradient_block * Lines];
     detail::correlate_rows<T, Lines>(gradients, in_rows, count, columns, sums);
-    for (int i = 0; i < gradient_block && o + i < outputs; ++i)
-      for (int k = 0; k < Lines; ++k) {
-        const index_t channel = index_t{o + i} * inputs + c + (KW == 1 ? k : 0);
-        result[(channel * KH + ky) * KW + (KW == 1 ? 0 : k)] += static_cast<double>(sums[i * Lines + k]);
-      }
+    constexpr index_t from_line_to_line = of_channels ? KH : 1;
+    for (int i = 0; i < gradient_block && o + i < outputs; ++i) {
+      double* of_output = result + ((index_t{o + i} * inputs + c) * KH + ky) * KW;
+      for (int k = 0; k < Lines; ++k) of_output[k * from_line_to_line] += static_cast<double>(sums[i * Lines + k]);
+    }
   }
 };
 
