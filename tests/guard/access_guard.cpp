@@ -51,7 +51,7 @@ std::vector<char*> opened;  // blocks, for them
 bool is_device_memory(std::string_view label) {
   if (!label.starts_with("halogen::")) return false;
   for (const std::string_view of_transport : {"send", "receive", "whole", "piece", "received", "staging", "sum",
-                                              "summand", "loss", "moments", "all_moments", "norm_sums", "partial"})
+                                              "summand", "loss", "moments", "all_moments", "affine_sums", "partial"})
     if (label.substr(9) == of_transport) return false;
   return true;
 }

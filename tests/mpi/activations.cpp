@@ -68,7 +68,7 @@ TEST_CASE("no pass and no tensor of their own") {
   constexpr const hg::Plan& plan = hg::plan_of<Net, 2, hg::PlanKind::inference>;
   static_assert(plan.launches.size() == 2 && plan.tensors.size() == 3);
   CHECK(hg::explain<support::Field<double, 2>>(Net{}, hg::dry_mesh<support::Mesh>({1, 1, 1}), {1, 2, 8, 8})
-            .find("gelu(norm0(t1))") != std::string::npos);
+            .find("gelu(affine0(t1))") != std::string::npos);
 }
 
 }  // namespace test_activations

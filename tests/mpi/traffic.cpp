@@ -142,14 +142,14 @@ TEST_CASE("one kernel a launch that explain names, and what prepares weights and
   const hg::Layout& layout = training.trainer.layout(training.image);
   const hg::Plan& plan = layout.plan();
   namespace of = hg::detail;
-  int convolutions = 0, weight_gradients = 0, norms = 0;
+  int convolutions = 0, weight_gradients = 0, affines = 0;
   for (const hg::Launch& launch : plan.launches) {
     const bool both = launch.is<of::ConvolutionGradients>();
     convolutions += launch.is<of::ConvolutionForward>() || launch.is<of::ConvolutionInputGradient>() || both;
     weight_gradients += launch.is<of::ConvolutionWeightGradient>();
     if (both)  // and the bias's own
       weight_gradients += launch.source == 0 && plan.node_of(launch).as<of::ConvolutionConstants>().bias ? 2 : 1;
-    norms += (launch.statistics >= 0) + (launch.sums >= 0);
+    affines += (launch.statistics >= 0) + (launch.sums >= 0);
   }
   int stages = 0;
   for (const char* name : {"conv2d", "conv2d_gradients", "conv2d_input_gradient", "conv2d_weight_gradient", "max_pool",
@@ -159,7 +159,7 @@ TEST_CASE("one kernel a launch that explain names, and what prepares weights and
   CHECK(hg::explain(layout).find(", " + std::to_string(stages) + " launches,") != std::string::npos);
   CHECK(kernels("pack_weights") == convolutions);
   CHECK(kernels("reduce_weight_gradient") == weight_gradients);
-  CHECK(kernels("norm") == 2 * norms);
+  CHECK(kernels("affine") == 2 * affines);
   CHECK(kernels("sum") + kernels("weight_sum") == 3);
 }
 

@@ -153,16 +153,17 @@ static_assert(
     none_finds_detail<hg::Level, hg::Operation, hg::Constants, hg::InputShape, hg::ParameterShape, hg::ChannelParameter,
                       hg::Misfit, hg::PathStep, hg::FrozenNames, hg::ParameterNames, hg::GraphNumbers,
                       hg::BasicGraph<hg::StaticVector>, hg::GraphDraft, hg::Planner, hg::Node>());
-static_assert(none_finds_detail<
-              hg::LaunchAt<float>, hg::StoreValue, hg::StoreGradient, hg::AddGradients, hg::ResamplingAdjoint,
-              hg::ExpandAdjoint, hg::Moments, hg::LossLaunch, hg::Source, hg::Value, hg::Read, hg::ParameterUse,
-              hg::Form, hg::PlanId<int>, hg::TensorId, hg::NormId, hg::ActivationId, hg::ValueId, hg::LaunchPlace,
-              hg::WorkspaceUse, hg::Launch, hg::LaunchKind, hg::Pattern, hg::StoredTensor, hg::Norm, hg::PointMap,
-              hg::Activation, hg::PlanNumbers, hg::PlanDraft, hg::PlanForward, hg::PlanGradients, hg::PlanValues>());
+static_assert(
+    none_finds_detail<hg::LaunchAt<float>, hg::StoreValue, hg::StoreGradient, hg::AddGradients, hg::ResamplingAdjoint,
+                      hg::ExpandAdjoint, hg::Moments, hg::LossLaunch, hg::Source, hg::Value, hg::Read, hg::ParameterUse,
+                      hg::Form, hg::PlanId<int>, hg::TensorId, hg::AffineTableId, hg::ActivationId, hg::ValueId,
+                      hg::LaunchPlace, hg::WorkspaceUse, hg::Launch, hg::LaunchKind, hg::Pattern, hg::StoredTensor,
+                      hg::AffineTable, hg::PointMap, hg::Activation, hg::PlanNumbers, hg::PlanDraft, hg::PlanForward,
+                      hg::PlanGradients, hg::PlanValues>());
 static_assert(
     none_finds_detail<hg::LaunchParameters<float>, hg::RankSums, hg::SpaceBox, hg::FetchedBoxes<float>,
                       hg::ChannelSumLaunch<>, hg::SampleSumLaunch<1>, hg::VectorSumLaunch, hg::SubMeshes,
-                      hg::NormCollectives<float>, hg::FieldContext<Image>, hg::GatheredParameters<float>,
+                      hg::AffineCollectives<float>, hg::FieldContext<Image>, hg::GatheredParameters<float>,
                       hg::HaloSchedule<float>, hg::TileSizes, hg::TensorLayout, hg::MemoryUse, hg::Block, hg::LossMean,
                       hg::LossSum, hg::LevelLayout, hg::LaunchReads, hg::SpaceNeedsOf, hg::Operands<float>>());
 static_assert(none_finds_detail<hg::ParameterBuckets, hg::BucketStay, hg::ParameterSchedule, hg::ParameterSharding,

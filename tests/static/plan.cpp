@@ -83,8 +83,8 @@ inline constexpr int summed_beside = has_winograd ? 6 : 0;
 static_assert(training.launches.size() == 41 - summed_beside && training.first_backward == 13);
 static_assert(training.stages == 29);
 static_assert(training.tensors.size() == 1 + 13 + 15);  // the image, forward, gradients
-static_assert(training.norms.size() == 10 && training.activations.size() == 16);
-static_assert(inference.launches.size() == 13 && inference.tensors.size() == 14 && inference.norms.size() == 10);
+static_assert(training.affines.size() == 10 && training.activations.size() == 16);
+static_assert(inference.launches.size() == 13 && inference.tensors.size() == 14 && inference.affines.size() == 10);
 static_assert(training.input_gradient[0] < 0);
 
 /// Launches of type L.
@@ -109,11 +109,11 @@ static_assert(count<StoreGradient>(training) == 0 && count<StoreValue>(inference
 
 /// Every norm's moments are gathered by one forward launch, its sums by one backward launch.
 constexpr bool sums_are_complete(const Plan& plan) {
-  for (int n = 0; n < plan.norms.size(); ++n) {
+  for (int n = 0; n < plan.affines.size(); ++n) {
     int moments = 0, sums = 0;
     for (const Launch& launch : plan.launches) {
-      moments += launch.statistics == NormId(n);
-      sums += launch.sums >= 0 && plan.activations[launch.sums].norm == NormId(n);
+      moments += launch.statistics == AffineTableId(n);
+      sums += launch.sums >= 0 && plan.activations[launch.sums].affine == AffineTableId(n);
     }
     if (moments != 1 || (plan.training && sums != 1)) return false;
   }

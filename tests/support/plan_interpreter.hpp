@@ -290,13 +290,14 @@ inline Field in_rows(const Field& x, int rows) {
   return y;
 }
 /// About the mean of each group, in units of its deviation.
-inline Field normal(const Field& x, const hg::Norm& norm) {
+inline Field normal(const Field& x, const hg::AffineTable& norm) {
   Field y = in_rows(x, norm.groups);
   for (Row& row : y) row -= mean(row);
   for (Row& row : y) row /= std::sqrt(mean(row * row) + norm.epsilon);
   return in_rows(y, norm.channels);
 }
-inline Field normalised(const Field& x, const hg::Norm& norm, const Parameters& parameters, bool by_buffers = false) {
+inline Field normalised(const Field& x, const hg::AffineTable& norm, const Parameters& parameters,
+                        bool by_buffers = false) {
   Field y = by_buffers ? x : normal(x, norm);
   for (int c = 0; c < norm.channels; ++c) {
     if (by_buffers)
@@ -305,7 +306,7 @@ inline Field normalised(const Field& x, const hg::Norm& norm, const Parameters& 
   }
   return y;
 }
-inline Field norm_adjoint(Field gradient, const Field& x, const hg::Norm& norm, const Parameters& parameters) {
+inline Field norm_adjoint(Field gradient, const Field& x, const hg::AffineTable& norm, const Parameters& parameters) {
   for (int c = 0; c < norm.channels && norm.parameter >= 0; ++c) gradient[c] *= parameters[norm.parameter][c];
   const Field values = in_rows(x, norm.groups), along = in_rows(normal(x, norm), norm.groups);
   gradient = in_rows(gradient, norm.groups);
@@ -370,13 +371,13 @@ inline Field rms_norm_adjoint(Field gradient, const Field& x, const Row& gamma, 
   for (int c = 0; c < channels_of(x); ++c) gradient[c] = (gradient[c] - x[c] * of_products / (by * by)) / by;
   return gradient;
 }
-inline hg::Norm norm_of_node(const hg::Node& node) {
+inline hg::AffineTable norm_of_node(const hg::Node& node) {
   if (std::string_view(node.operation->name) == "group_norm") {
     const auto& of = node.as<hg::detail::GroupNormConstants>();
-    return hg::Norm{{}, of.groups, node.channels, node.parameter, of.epsilon};
+    return hg::AffineTable{{}, of.groups, node.channels, node.parameter, of.epsilon};
   }
   const auto& of = node.as<hg::detail::BatchNormConstants>();
-  hg::Norm norm{{}, node.channels, node.channels, of.affine ? node.parameter : -1, of.epsilon};
+  hg::AffineTable norm{{}, node.channels, node.channels, of.affine ? node.parameter : -1, of.epsilon};
   norm.running = node.parameter + of.buffers();
   return norm;
 }
@@ -641,8 +642,8 @@ class PlanRun {
          [](PlanRun& run) {
            const auto& of_norm = run.node().as<of::BatchNormConstants>();
            for (int i = 0; i < 2 + of_norm.buffers(); ++i) run.parameter(i);
-           for (int n = 0; n < run.plan_.norms.size(); ++n)
-             if (run.plan_.norms[n].node == run.node().index) run.norms_with_moments_.insert(n);
+           for (int n = 0; n < run.plan_.affines.size(); ++n)
+             if (run.plan_.affines[n].node == run.node().index) run.affines_with_moments_.insert(n);
            return Field{};
          }},
         {hg::kind_of<of::ChannelNormOf<false>::Forward>(),
@@ -752,7 +753,7 @@ class PlanRun {
       const Field result = known->second(*this);
       if (launch().output >= 0) store(result);
     }
-    if (launch().statistics >= 0) gather_moments(plan_.norms[launch().statistics]);
+    if (launch().statistics >= 0) gather_moments(plan_.affines[launch().statistics]);
     if (launch().sums >= 0) gather_sums(plan_.activations[launch().sums]);
   }
 
@@ -808,19 +809,19 @@ class PlanRun {
     return at(tensor);
   }
 
-  const hg::Norm& norm_of(hg::TensorId tensor, hg::NormId norm) const {
-    expect(norms_with_moments_.count(norm.number) > 0, "reads norm ", norm, " before its statistics");
-    expect(plan_.norms[norm].tensor == tensor, "norm ", norm, " is not of t", tensor);
-    return plan_.norms[norm];
+  const hg::AffineTable& affine_of(hg::TensorId tensor, hg::AffineTableId affine) const {
+    expect(affines_with_moments_.count(affine.number) > 0, "reads affine", affine, " before its statistics");
+    expect(plan_.affines[affine].tensor == tensor, "affine", affine, " is not of t", tensor);
+    return plan_.affines[affine];
   }
 
   Field value(const hg::Source& source, int level) const {
     if (const int map = plan_.tensors[source.tensor].map; map >= 0) return mapped_value(plan_.maps[map]);
     Field x = read(source.tensor);
     expect(channels_of(x) == source.channels, "channels of t", source.tensor);
-    if (source.norm >= 0) {
-      const hg::Norm& norm = norm_of(source.tensor, source.norm);
-      x = normalised(x, norm, parameters_, norm.of_batch && !plan_.training);
+    if (source.affine >= 0) {
+      const hg::AffineTable& affine = affine_of(source.tensor, source.affine);
+      x = normalised(x, affine, parameters_, affine.of_batch && !plan_.training);
     }
     x = activated(source.function, x);
     if (source.resampled)
@@ -852,13 +853,13 @@ class PlanRun {
     const hg::Activation& activation = plan_.activations[index];
     expect(activation.gradient >= 0, "activation ", index, " has no gradient");
     Field result = read(activation.gradient);
-    if (activation.norm < 0 && !activation.function) return result;
+    if (activation.affine < 0 && !activation.function) return result;
     const Field& x = read(activation.tensor);
-    if (activation.norm < 0) return activation_adjoint(activation.function, result, x);
+    if (activation.affine < 0) return activation_adjoint(activation.function, result, x);
     expect(sums_.count(index.number) > 0, "reads the sums of activation ", index, " before they are there");
-    const hg::Norm& norm = norm_of(activation.tensor, activation.norm);
-    result = activation_adjoint(activation.function, result, normalised(x, norm, parameters_));
-    return norm_adjoint(result, x, norm, parameters_);
+    const hg::AffineTable& affine = affine_of(activation.tensor, activation.affine);
+    result = activation_adjoint(activation.function, result, normalised(x, affine, parameters_));
+    return norm_adjoint(result, x, affine, parameters_);
   }
 
   int first_channel() const { return plan_.input_of(launch()).channels_before(launch().source); }
@@ -879,7 +880,7 @@ class PlanRun {
   }
 
   /// A node writes each number once; others add to those of the parameters that they share. again: other activations
-  /// of a norm have theirs in it already.
+  /// of an affine have theirs in it already.
   void add_gradient(int parameter, int at, double value, bool again = false) {
     add_gradient_of(launch().node + 1, parameter, at, value, again);
   }
@@ -907,28 +908,29 @@ class PlanRun {
     }
   }
 
-  void gather_moments(const hg::Norm& norm) {
-    const hg::StoredTensor& stored = plan_.tensors[norm.tensor];
-    expect(launch().output == norm.tensor && stored.channels == norm.channels, "a norm that is not of its output");
-    expect(stored.external || stored.last_write == now_, "statistics before t", norm.tensor, " is complete");
-    norms_with_moments_.insert(launch().statistics.number);
+  void gather_moments(const hg::AffineTable& affine) {
+    const hg::StoredTensor& stored = plan_.tensors[affine.tensor];
+    expect(launch().output == affine.tensor && stored.channels == affine.channels,
+           "an affine that is not of its output");
+    expect(stored.external || stored.last_write == now_, "statistics before t", affine.tensor, " is complete");
+    affines_with_moments_.insert(launch().statistics.number);
   }
 
   /// Those of gamma and beta; norm_adjoint computes the sums over groups again.
   void gather_sums(const hg::Activation& activation) {
-    const hg::Norm& norm = norm_of(activation.tensor, activation.norm);
+    const hg::AffineTable& affine = affine_of(activation.tensor, activation.affine);
     expect(launch().output == activation.gradient, "sums of another gradient than t", activation.gradient);
     expect(plan_.tensors[launch().output].last_write == now_, "sums before t", launch().output, " is complete");
     expect(sums_.insert(launch().sums.number).second, "sums of activation ", launch().sums, " twice");
     const Field& x = read(activation.tensor);
-    const Field along = normal(x, norm);
+    const Field along = normal(x, affine);
     Field slope = at(launch().output);
-    slope = activation_adjoint(activation.function, slope, normalised(x, norm, parameters_));
-    const bool again = !norms_with_gradient_.insert(activation.norm.number).second;
-    if (norm.parameter < 0) return;
-    for (int c = 0; c < norm.channels; ++c) {
-      add_gradient_of(norm.node + 1, norm.parameter, c, (slope[c] * along[c]).sum(), again);
-      add_gradient_of(norm.node + 1, norm.parameter + 1, c, slope[c].sum(), again);
+    slope = activation_adjoint(activation.function, slope, normalised(x, affine, parameters_));
+    const bool again = !affines_with_gradient_.insert(activation.affine.number).second;
+    if (affine.parameter < 0) return;
+    for (int c = 0; c < affine.channels; ++c) {
+      add_gradient_of(affine.node + 1, affine.parameter, c, (slope[c] * along[c]).sum(), again);
+      add_gradient_of(affine.node + 1, affine.parameter + 1, c, slope[c].sum(), again);
     }
   }
 
@@ -938,8 +940,8 @@ class PlanRun {
   std::vector<int> points_;  ///< of each level
   int now_ = 0;              ///< the launch that runs
   std::vector<Field> tensors_;
-  std::set<int> norms_with_moments_, norms_with_gradient_, sums_;  ///< sums_: of activations
-  Parameters gradient_, written_;                                  ///< written_: 1 + the node that wrote last
+  std::set<int> affines_with_moments_, affines_with_gradient_, sums_;  ///< sums_: of activations
+  Parameters gradient_, written_;                                      ///< written_: 1 + the node that wrote last
 };
 
 template <class F, int Values>

@@ -186,7 +186,7 @@ TEST_CASE("explain prints what the layout says") {
   CHECK(has(
       "conv3d                   t0 -> t1 (1, 16, 100, 180, 180); halo planes 0+0 rows 1+1 columns 1+1, 8 messages"));
   // 3 channels of 3 planes each are nine to Winograd's kernel
-  CHECK(has(hg::has_winograd ? "; Winograd; all_gather moments of norm0" : "; all_gather moments of norm0"));
+  CHECK(has(hg::has_winograd ? "; Winograd; all_gather moments of affine0" : "; all_gather moments of affine0"));
   CHECK(has("max_pool3d backward"));
   CHECK(has("conv3d weight gradient"));
   CHECK(has("halo exchange per rank: " + std::to_string(layout.traffic().messages) + " messages, " +

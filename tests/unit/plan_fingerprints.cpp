@@ -183,7 +183,7 @@ TEST_CASE("between them they have every kind of launch and note of explain, and 
     CHECK_MESSAGE(printed("  " + column + " "), std::string(launch));
   }
   for (const char* note :
-       {"; halo ", "; all_gather moments of norm", "; all_reduce sums of norm", " through norm", "^ ",
+       {"; halo ", "; all_gather moments of affine", "; all_reduce sums of affine", " through affine", "^ ",
         " -> += ", ", + t", "; all_gather bucket ", "; reduce_scatter bucket ", "fields of 2 bytes"})
     CHECK_MESSAGE(printed(note), std::string(note));
   CHECK(printed("conv2d gradients ") != on_device);

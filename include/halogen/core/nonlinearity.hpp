@@ -1,4 +1,5 @@
-// The function of each point that a reader applies, behind a norm: an activation layer, as plans and kernels know it.
+// The function of each point that a reader applies, after a scale and a shift: an activation layer, as plans and
+// kernels know it.
 #pragma once
 
 #include "halogen/core/config.hpp"

@@ -1,12 +1,13 @@
-// Sums over points that are gathered from finished rows: moments for a norm, or the two sums of a norm's vjp. Within a
-// row moments are in double, relative to the row's first value. Rows, tiles and ranks are merged in a fixed order.
+// Sums over points that are gathered from finished rows: moments, from which the tables of an affine are made, or the
+// two sums of its vjp. Within a row moments are in double, relative to the row's first value. Rows, tiles and ranks are
+// merged in a fixed order.
 #pragma once
 
 #include "halogen/kernels/views.hpp"
 
 namespace halogen::kernels {
 
-/// Moments: count, mean, sum of squared deviations. Norm sums: sum of g, sum of g * (x - mean), unused.
+/// Moments: count, mean, sum of squared deviations. Sums of an affine: sum of g, sum of g * (x - mean), unused.
 struct RowSums {
   double first = 0, second = 0, third = 0;
 
@@ -76,10 +77,10 @@ struct LaneMoments {
 template <class S>
 struct RowEpilogue {
   using T = compute_type<S>;
-  enum class Kind { none, moments, norm_sums, mask } kind = Kind::none;
+  enum class Kind { none, moments, affine_sums, mask } kind = Kind::none;
   RowSums* partial = nullptr;  ///< [tile][channel]
   int channels = 0;
-  // norm_sums: the rows are the gradient of function(norm(value))
+  // affine_sums: the rows are the gradient of function(affine(value))
   TensorView<S> value;
   Affine<T> affine;
   const double* mean = nullptr;  ///< over (n, c)

@@ -12,7 +12,7 @@
 
 namespace halogen::kernels {
 
-/// A norm as its readers apply it, with tables over (n, c): y = scale * x + shift.
+/// A scale and a shift as readers apply them, with tables over (n, c): y = scale * x + shift.
 template <class T>
 struct Affine {
   const T* scale = nullptr;
@@ -79,8 +79,8 @@ inline void copy_row(const From* from, index_t count, To* to) {
 
 }  // namespace detail
 
-/// A stored tensor as a reader sees it: resampled, normalised and put through a function, in this order. S is the
-/// stored type. Here and in what follows, all computations are in compute_type<S>.
+/// A stored tensor as a reader sees it: resampled, scaled and shifted, and put through a function, in this order. S is
+/// the stored type. Here and in what follows, all computations are in compute_type<S>.
 template <class S>
 struct SourceView {
   TensorView<S> tensor;
@@ -280,14 +280,14 @@ struct ValueReader {
 };
 
 /// The gradient of a stored tensor, recomputed from the gradient of the activation that its readers saw. First through
-/// the function, g' = f'(scale * x + shift) g, then through the norm, scale * g' + slope * x + offset.
+/// the function, g' = f'(scale * x + shift) g, then through the affine, scale * g' + slope * x + offset.
 template <class S>
 struct GradientReader {
   using T = compute_type<S>;
   using stored_type = S;
   TensorView<S> gradient, value;
   Affine<T> affine;
-  const T* slope = nullptr;  ///< over (n, c), null without a norm
+  const T* slope = nullptr;  ///< over (n, c), null without an affine
   const T* offset = nullptr;
   Nonlinearity function;
   /// Point e of the reader is point e / stuffing, or 0 between two points. For strided windows.

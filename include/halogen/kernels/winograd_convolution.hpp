@@ -233,7 +233,7 @@ struct WinogradConvolution {
            begins_line(to + output.tensor.channel_stride);
   }
 
-  index_t written() const { return output.epilogue.kind == RowEpilogue<S>::Kind::norm_sums ? 2 : 1; }
+  index_t written() const { return output.epilogue.kind == RowEpilogue<S>::Kind::affine_sums ? 2 : 1; }
 
   void aim(LinesAhead& ahead, const Tile& part, index_t y) const {
     constexpr index_t reads = Reader::tensors;

@@ -34,7 +34,7 @@ struct BatchNormConstants : Constants {
   constexpr int buffers() const { return affine ? 2 : 0; }
 };
 
-/// Computes the norm's tables from the buffers.
+/// Computes the tables of the scale and the shift from the buffers.
 struct FrozenBatchNorm {
   static constexpr const char *label = "halogen::batch_norm", *name = "batch norm by buffers";
   static constexpr bool common_output = false;
@@ -47,7 +47,7 @@ struct FrozenBatchNorm {
                  kernels::FrozenMoments<compute_type<S>>{at.parameter(mean), at.parameter(mean + 1),
                                                          of.affine ? at.parameter(0) : nullptr,
                                                          of.affine ? at.parameter(1) : nullptr, at.layout().samples(),
-                                                         channels, of.epsilon, at.norm_tables()});
+                                                         channels, of.epsilon, at.affine_tables()});
   }
 };
 
@@ -56,13 +56,14 @@ constexpr void batch_norm_forward(Planner& planner, const Node& node) {
   if (!planner.is_plain(value)) value = planner.stored(node, value);
   Source& source = value.sources[0];
   const auto& of = node.as<BatchNormConstants>();
-  Norm norm{.tensor = source.tensor, .groups = node.channels, .channels = node.channels, .epsilon = of.epsilon};
-  norm.of_batch = true;
-  norm.parameter = of.affine ? node.parameter : -1;
-  norm.running = node.parameter + of.buffers();
-  norm.momentum = of.momentum;
-  source.norm = planner.is_training() ? planner.add_norm(norm, node)
-                                      : planner.add_frozen_norm<FrozenBatchNorm>(norm, node, 2 + of.buffers());
+  AffineTable affine{
+      .tensor = source.tensor, .groups = node.channels, .channels = node.channels, .epsilon = of.epsilon};
+  affine.of_batch = true;
+  affine.parameter = of.affine ? node.parameter : -1;
+  affine.running = node.parameter + of.buffers();
+  affine.momentum = of.momentum;
+  source.affine = planner.is_training() ? planner.add_affine(affine, node)
+                                        : planner.add_frozen_affine<FrozenBatchNorm>(affine, node, 2 + of.buffers());
   planner.set_value(node, value);
 }
 

@@ -32,7 +32,7 @@ constexpr void group_norm_forward(Planner& planner, const Node& node) {
   if (!planner.is_plain(value)) value = planner.stored(node, value);
   Source& source = value.sources[0];
   const auto& norm = node.as<GroupNormConstants>();
-  source.norm = planner.add_norm({source.tensor, norm.groups, node.channels, node.parameter, norm.epsilon}, node);
+  source.affine = planner.add_affine({source.tensor, norm.groups, node.channels, node.parameter, norm.epsilon}, node);
   planner.set_value(node, value);
 }
 

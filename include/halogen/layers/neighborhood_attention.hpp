@@ -183,7 +183,7 @@ struct BiasGradient : NeighborhoodForm {
 constexpr void store_for_neighbors(Planner& planner, const Node& node) {
   const Value value = planner.value_of(node.inputs[0]);
   const Source& source = value.sources[0];
-  const bool stands = value.sources.size() == 1 && source.norm < 0 && !source.function && !source.resampled;
+  const bool stands = value.sources.size() == 1 && source.affine < 0 && !source.function && !source.resampled;
   planner.set_value(node, stands && !planner.is_map(value) ? value : planner.stored(node, value));
 }
 

@@ -9,7 +9,7 @@ namespace halogen {
 template <class S>
 class LaunchAt;
 
-/// Writes out a value, because a norm or a second resampling needs it as a stored tensor.
+/// Writes out a value, because an affine or a second resampling needs it as a stored tensor.
 struct StoreValue {
   static constexpr const char *label = "halogen::store", *name = "store";
   template <class S, Form>

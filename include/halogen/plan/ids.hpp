@@ -1,5 +1,5 @@
 // Numbers that identify the entries of a plan's tables. Each table has a number type of its own, so that the number of
-// a norm cannot be taken for the number of a tensor.
+// an affine cannot be taken for the number of a tensor.
 #pragma once
 
 namespace halogen {
@@ -19,11 +19,11 @@ struct PlanId {
 };
 
 struct StoredTensor;
-struct Norm;
+struct AffineTable;
 struct Activation;
 struct Value;
 using TensorId = PlanId<StoredTensor>;
-using NormId = PlanId<Norm>;
+using AffineTableId = PlanId<AffineTable>;
 using ActivationId = PlanId<Activation>;
 using ValueId = PlanId<Value>;
 

@@ -9,11 +9,11 @@
 
 namespace halogen {
 
-/// A stored tensor as a reader sees it: normalised by `norm` and put through `function` if these are set, and resampled
-/// to the reader's level if its own level differs. None of these results is written to memory.
+/// A stored tensor as a reader sees it: scaled and shifted by `affine` and put through `function` if these are set, and
+/// resampled to the reader's level if its own level differs. None of these results is written to memory.
 struct Source {
   TensorId tensor;
-  NormId norm;
+  AffineTableId affine;
   Nonlinearity function;
   bool resampled = false;
   int channels = 0;
@@ -35,7 +35,7 @@ struct Value {
   /// Whether the value is one stored tensor as it was written.
   constexpr bool is_raw() const {
     const Source& source = sources[0];
-    return sources.size() == 1 && source.norm < 0 && !source.function && !source.resampled;
+    return sources.size() == 1 && source.affine < 0 && !source.function && !source.resampled;
   }
   constexpr int channels() const { return channels_before(sources.size()); }
   constexpr int channels_before(int source) const {
@@ -199,8 +199,8 @@ struct Launch {
   TensorId addend;             ///< if it accumulates: the stored tensor that it adds to, unless that is its output
   TensorId mask;               ///< a stored tensor x: the output is multiplied by f'(x) (vjp of an activation layer)
   Nonlinearity mask_function;  ///< f
-  NormId statistics;           ///< the norm whose moments it gathers from its output
-  ActivationId sums;           ///< the activation whose norm sums it gathers: its output is this gradient, complete
+  AffineTableId statistics;    ///< the affine whose moments it gathers from its output
+  ActivationId sums;  ///< the activation of whose affine it gathers the sums: its output is this gradient, complete
   int stage = 0;
 
   template <class L>

@@ -27,7 +27,9 @@ struct PointMap {
   int parameter = -1, parameters = 0;
 };
 
-struct Norm {
+/// An affine: a scale and a shift for each (sample, channel) of a stored tensor, which launches apply as they read.
+/// This entry says what the tables are made from: the moments of groups of channels, or numbers that a launch computes.
+struct AffineTable {
   TensorId tensor;
   int groups = 1;
   int channels = 0;
@@ -39,11 +41,11 @@ struct Norm {
   int node = -1;
 };
 
-/// A stored tensor as its readers see it: (tensor, norm, function). Backward stores the gradient of the activation. A
+/// A stored tensor as its readers see it: (tensor, affine, function). Backward stores the gradient of the activation. A
 /// launch that needs the gradient of the stored tensor itself recomputes it from that.
 struct Activation {
   TensorId tensor;
-  NormId norm;
+  AffineTableId affine;
   Nonlinearity function;
   TensorId gradient;      ///< the stored tensor that holds it
   int readers = 0;        ///< how many launches will contribute to the gradient
@@ -51,7 +53,7 @@ struct Activation {
 
   /// Whether the gradient of the stored tensor depends on the tensor's values as well. Then it differs from the
   /// gradient of the activation.
-  constexpr bool reads_value() const { return norm >= 0 || function; }
+  constexpr bool reads_value() const { return affine >= 0 || function; }
 };
 
 /// vjp: from a given gradient of each prediction, its cotangent, to the gradients of parameters and inputs.
@@ -84,7 +86,7 @@ template <template <class, int> class Table, class GraphType>
 struct BasicPlan : PlanNumbers {
   GraphType graph;
   Table<StoredTensor, graph_capacity> tensors;
-  Table<Norm, graph_capacity> norms;
+  Table<AffineTable, graph_capacity> affines;
   Table<Activation, graph_capacity> activations;
   Table<PointMap, 64> maps;
   Table<Value, graph_capacity> values;  ///< values that launches read
@@ -148,10 +150,10 @@ struct BasicPlan : PlanNumbers {
   constexpr void for_each_parameter(const Launch& launch, F f) const {
     for (const ParameterUse& use : launch.parameters)
       if (!use.gradient) f(use.parameter, false);
-    if (launch.statistics >= 0 && norms[launch.statistics].parameter >= 0)
-      for (int i = 0; i < 2; ++i) f(norms[launch.statistics].parameter + i, true);
-    if (launch.sums >= 0 && norms[activations[launch.sums].norm].parameter >= 0)
-      f(norms[activations[launch.sums].norm].parameter, true);
+    if (launch.statistics >= 0 && affines[launch.statistics].parameter >= 0)
+      for (int i = 0; i < 2; ++i) f(affines[launch.statistics].parameter + i, true);
+    if (launch.sums >= 0 && affines[activations[launch.sums].affine].parameter >= 0)
+      f(affines[activations[launch.sums].affine].parameter, true);
   }
 
   /// Calls f(parameter, node) for each parameter tensor whose gradient the launch writes or adds to. `node` is the node
@@ -161,8 +163,8 @@ struct BasicPlan : PlanNumbers {
     for (const ParameterUse& use : launch.parameters)
       if (use.gradient) f(use.parameter, launch.node);
     if (launch.sums < 0) return;
-    const Norm& norm = norms[activations[launch.sums].norm];
-    for (int i = 0; i < 2 && norm.parameter >= 0; ++i) f(norm.parameter + i, norm.node);
+    const AffineTable& affine = affines[activations[launch.sums].affine];
+    for (int i = 0; i < 2 && affine.parameter >= 0; ++i) f(affine.parameter + i, affine.node);
   }
 };
 
@@ -174,7 +176,7 @@ struct PlanDraft : BasicPlan<StaticVector, GraphDraft> {
   constexpr explicit PlanDraft(const GraphDraft& of) : BasicPlan{{}, of, {}, {}, {}, {}, {}, {}} {}
 
   constexpr operator Plan() const& {  // NOLINT: a draft is read as any plan, while it lives
-    return {{*this, graph, tensors, norms, activations, maps, values, launches}};
+    return {{*this, graph, tensors, affines, activations, maps, values, launches}};
   }
   operator Plan() const&& = delete;
 };

@@ -1,4 +1,4 @@
-// Planning the forward pass: launches that write values, values that nobody writes, sums and norms.
+// Planning the forward pass: launches that write values, values that nobody writes, sums and affines.
 #pragma once
 
 #include "halogen/plan/plan_values.hpp"
@@ -47,9 +47,9 @@ class PlanForward : public PlanValues {
     set_value(node, plain(tensor, node.level));
   }
 
-  /// The sum of two values as one stored tensor. Norms, activation layers and other readers treat it like any other
-  /// tensor. If a launch writes one of the two, can add a tensor to the rows that it writes, and nobody else reads its
-  /// output, then this launch adds the other value. Else a launch of type L writes the sum.
+  /// The sum of two values as one stored tensor. All readers treat it like any other stored tensor. If a launch writes
+  /// one of the two, can add a tensor to the rows that it writes, and nobody else reads its output, then this launch
+  /// adds the other value. Else a launch of type L writes the sum.
   template <class L>
   constexpr void emit_sum(const Node& node, Value first, Value second) {
     for (int term : {0, 1})
@@ -67,8 +67,8 @@ class PlanForward : public PlanValues {
     emit_forward(node, sum);
   }
 
-  /// Writes out a value, so that it is one plain stored tensor. A norm needs this for its moments, a second resampling
-  /// for its index map.
+  /// Writes out a value, so that it is one plain stored tensor. An affine needs this for its moments, and a
+  /// second resampling for its index map.
   constexpr Value stored(const Node& node, const Value& value) {
     count_reader(value);
     Launch store_value = launch<StoreValue>(node);
@@ -103,39 +103,39 @@ class PlanForward : public PlanValues {
     plan_.tensors[values_[node.index].sources[0].tensor].as_field = true;
   }
 
-  /// A norm of a stored tensor. The launch that wrote the tensor gathers its moments. No launch wrote the user's field,
-  /// so an extra launch gathers its moments.
-  constexpr NormId add_norm(Norm norm, const Node& node) {
-    norm.node = node.index;
-    const NormId index(plan_.norms.push(norm));
-    if (plan_.tensors[norm.tensor].external) {
+  /// The affine of a stored tensor that is made from its moments. The launch that wrote the tensor gathers its moments.
+  /// No launch wrote the user's field, so an extra launch gathers its moments.
+  constexpr AffineTableId add_affine(AffineTable affine, const Node& node) {
+    affine.node = node.index;
+    const AffineTableId index(plan_.affines.push(affine));
+    if (plan_.tensors[affine.tensor].external) {
       Launch moments = launch<Moments>(node);
-      moments.output = norm.tensor;
+      moments.output = affine.tensor;
       emit(moments);
     }
     for (Launch& launch : plan_.launches)
-      if (launch.output == norm.tensor && launch.statistics < 0) {
+      if (launch.output == affine.tensor && launch.statistics < 0) {
         launch.statistics = index;
         break;
       }
     return index;
   }
 
-  /// A norm whose tables are made by a launch of type L, from parameters and buffers alone.
+  /// An affine whose tables a launch of type L computes, from parameters and buffers alone.
   template <class L>
-  constexpr NormId add_frozen_norm(Norm norm, const Node& node, int parameters) {
-    norm.node = node.index;
+  constexpr AffineTableId add_frozen_affine(AffineTable affine, const Node& node, int parameters) {
+    affine.node = node.index;
     Launch frozen = launch<L>(node);
-    frozen.level = plan_.tensors[norm.tensor].level;
+    frozen.level = plan_.tensors[affine.tensor].level;
     for (int i = 0; i < parameters; ++i) frozen.use(node.parameter + i);
     emit(frozen);
-    return NormId(plan_.norms.push(norm));
+    return AffineTableId(plan_.affines.push(affine));
   }
 
   /// Whether a parameter is trained: it is neither a buffer nor a parameter of a frozen layer.
   constexpr bool trains(int parameter) const { return !plan_.graph.parameters[parameter].buffer; }
 
-  /// Whether the plan is one for training. Then batch norms take their statistics from the values of the step.
+  /// Whether the plan is one for training. Then statistics of a batch are those of the values of the step.
   constexpr bool is_training() const { return plan_.training; }
 
   /// A backward launch reads the node's input again.
@@ -205,7 +205,7 @@ class PlanForward : public PlanValues {
       requires_gradient |= !plan_.graph.parameters[use.parameter].buffer;
     for (const Read& operand : launch.reads)
       for (const Source& source : plan_.values[operand.value()].sources)
-        requires_gradient |= is_trained(source.norm) || plan_.tensors[source.tensor].requires_gradient;
+        requires_gradient |= is_trained(source.affine) || plan_.tensors[source.tensor].requires_gradient;
     return requires_gradient;
   }
 

@@ -82,15 +82,15 @@ class PlanGradients : public PlanForward {
     for (const Read& term : writer.reads) share_with_term(node, term.value(), reads);
   }
 
-  /// The gradient of the stored tensor itself, without norm and function. `reads` is what gradient_of() returned for
-  /// the node. The launch that wrote the gradient last multiplies by the derivative of the function as it writes. A
-  /// separate launch is needed for a norm, and for a gradient that a loss wrote, that the user gave or that several
-  /// activations share.
+  /// The gradient of the stored tensor itself, without the affine and the function. `reads` is what gradient_of()
+  /// returned for the node. The launch that wrote the gradient last multiplies by the derivative of the function as it
+  /// writes. A separate launch is needed for an affine, and for a gradient that a loss wrote, that the user gave or
+  /// that several activations share.
   constexpr ActivationId unmasked(ActivationId reads) {
     const Activation activation = plan_.activations[reads];
     if (stands(reads)) return reads;
     const int writer = last_writer(activation.gradient);  // none if it is a cotangent that the user gave
-    if (writer >= 0 && activation.norm < 0 && plan_.launches[writer].kind->common_output &&
+    if (writer >= 0 && activation.affine < 0 && plan_.launches[writer].kind->common_output &&
         !shared_[activation.gradient.number]) {
       plan_.launches[writer].mask = activation.tensor;
       plan_.launches[writer].mask_function = activation.function;
@@ -124,7 +124,7 @@ class PlanGradients : public PlanForward {
     if (a.readers > 1) {
       addends_[activation.number] = tensor;
     } else {
-      if (a.norm >= 0) {
+      if (a.affine >= 0) {
         if (plan_.cotangent_of(tensor) >= 0) return false;
         Launch& writer = plan_.launches[last_writer(tensor)];
         if (!writer.kind->common_output || writer.sums >= 0) return false;
@@ -144,7 +144,7 @@ class PlanGradients : public PlanForward {
     return launch.read(gradient(reads, Pattern::point()));
   }
 
-  /// Writes out the gradient of a stored tensor itself, without the norm and the function of `reads`.
+  /// Writes out the gradient of a stored tensor itself, without the affine and the function of `reads`.
   constexpr TensorId stored_gradient(ActivationId reads, int channels, int level) {
     Launch launch = add_gradient(reads);
     launch.output = new_tensor(channels, level, true);
@@ -152,8 +152,8 @@ class PlanGradients : public PlanForward {
     return launch.output;
   }
 
-  /// `launch` writes or adds its contribution to the activation's gradient. The last contribution gathers the norm's
-  /// sums.
+  /// `launch` writes or adds its contribution to the activation's gradient. The last contribution gathers the
+  /// sums of the affine.
   constexpr void contribute(Launch launch, ActivationId activation) {
     Activation& a = plan_.activations[activation];
     const StoredTensor& tensor = plan_.tensors[a.tensor];
@@ -163,7 +163,7 @@ class PlanGradients : public PlanForward {
     }
     launch.output = a.gradient;
     launch.accumulate = a.contributions++ > 0;
-    if (a.contributions == a.readers && a.norm >= 0) launch.sums = activation;
+    if (a.contributions == a.readers && a.affine >= 0) launch.sums = activation;
     emit(launch);
   }
 
@@ -174,7 +174,7 @@ class PlanGradients : public PlanForward {
       if (plan_.activations[i].tensor == tensor && plan_.activations[i].gradient >= 0) views.push(ActivationId(i));
     if (views.empty()) return {};
     if (views.size() == 1) return views[0];
-    int plain = 0;  // a view without norm and function needs no launch: the first other view adds to it
+    int plain = 0;  // a view with neither affine nor function needs no launch: the first other view adds to it
     while (plain < views.size() && !stands(views[plain])) ++plain;
     const TensorId sum = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
     bool first = true;

@@ -12,11 +12,11 @@ class PlanValues {
   constexpr const Value& value_of(int node) const { return values_[node]; }
   constexpr void set_value(const Node& node, const Value& value) { values_[node.index] = value; }
 
-  /// Whether `value` is one stored tensor as it was written, and no norm needs its moments.
+  /// Whether `value` is one stored tensor as it was written, and no affine needs its moments.
   constexpr bool is_plain(const Value& value) const {
     if (!value.is_raw()) return false;
-    for (const Norm& norm : plan_.norms)
-      if (norm.tensor == value.sources[0].tensor) return false;
+    for (const AffineTable& affine : plan_.affines)
+      if (affine.tensor == value.sources[0].tensor) return false;
     return true;
   }
 
@@ -67,11 +67,12 @@ class PlanValues {
   constexpr ActivationId find_activation(const Source& source) {
     for (int i = plan_.activations.size(); i-- > 0;) {
       const Activation& a = plan_.activations[i];
-      if (a.tensor == source.tensor && a.norm == source.norm && a.function == source.function) return ActivationId(i);
+      if (a.tensor == source.tensor && a.affine == source.affine && a.function == source.function)
+        return ActivationId(i);
     }
     Activation activation;
     activation.tensor = source.tensor;
-    activation.norm = source.norm;
+    activation.affine = source.affine;
     activation.function = source.function;
     return ActivationId(plan_.activations.push(activation));
   }
@@ -92,15 +93,15 @@ class PlanValues {
     return ValueId(last - 1);
   }
 
-  /// Whether there is a norm, and it has a parameter that is trained.
-  constexpr bool is_trained(NormId norm) const {
-    const int gamma = norm >= 0 ? plan_.norms[norm].parameter : -1;
+  /// Whether there is an affine, and it has a parameter that is trained.
+  constexpr bool is_trained(AffineTableId affine) const {
+    const int gamma = affine >= 0 ? plan_.affines[affine].parameter : -1;
     return gamma >= 0 && !(plan_.graph.parameters[gamma].buffer && plan_.graph.parameters[gamma + 1].buffer);
   }
 
   constexpr bool needs_gradient(ActivationId activation) const {
     const Activation& a = plan_.activations[activation];
-    return is_trained(a.norm) || plan_.tensors[a.tensor].requires_gradient;
+    return is_trained(a.affine) || plan_.tensors[a.tensor].requires_gradient;
   }
 
   PlanDraft plan_;

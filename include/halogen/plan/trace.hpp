@@ -112,13 +112,13 @@ inline constexpr PlanDraft plan_draft = make_plan(graph_draft<ModelType, InputCh
 template <class ModelType, int InputChannels, PlanKind Kind>
 struct PlanTables {
   static constexpr int tensor_count = plan_draft<ModelType, InputChannels, Kind>.tensors.size();
-  static constexpr int norm_count = plan_draft<ModelType, InputChannels, Kind>.norms.size();
+  static constexpr int affine_count = plan_draft<ModelType, InputChannels, Kind>.affines.size();
   static constexpr int activation_count = plan_draft<ModelType, InputChannels, Kind>.activations.size();
   static constexpr int map_count = plan_draft<ModelType, InputChannels, Kind>.maps.size();
   static constexpr int value_count = plan_draft<ModelType, InputChannels, Kind>.values.size();
   static constexpr int launch_count = plan_draft<ModelType, InputChannels, Kind>.launches.size();
   static constexpr auto tensors = exact<tensor_count>(plan_draft<ModelType, InputChannels, Kind>.tensors);
-  static constexpr auto norms = exact<norm_count>(plan_draft<ModelType, InputChannels, Kind>.norms);
+  static constexpr auto affines = exact<affine_count>(plan_draft<ModelType, InputChannels, Kind>.affines);
   static constexpr auto activations = exact<activation_count>(plan_draft<ModelType, InputChannels, Kind>.activations);
   static constexpr auto maps = exact<map_count>(plan_draft<ModelType, InputChannels, Kind>.maps);
   static constexpr auto values = exact<value_count>(plan_draft<ModelType, InputChannels, Kind>.values);
@@ -133,7 +133,7 @@ template <class ModelType, int InputChannels, PlanKind Kind>
 inline constexpr Plan plan_of = {{detail::PlanTables<ModelType, InputChannels, Kind>::numbers,
                                   graph_of<ModelType, InputChannels>,
                                   detail::PlanTables<ModelType, InputChannels, Kind>::tensors,
-                                  detail::PlanTables<ModelType, InputChannels, Kind>::norms,
+                                  detail::PlanTables<ModelType, InputChannels, Kind>::affines,
                                   detail::PlanTables<ModelType, InputChannels, Kind>::activations,
                                   detail::PlanTables<ModelType, InputChannels, Kind>::maps,
                                   detail::PlanTables<ModelType, InputChannels, Kind>::values,

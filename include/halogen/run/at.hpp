@@ -167,11 +167,11 @@ class LaunchAt {
     return field;
   }
 
-  /// Tables of the node's norm.
-  kernels::NormTables<T> norm_tables() const {
-    int norm = 0;
-    while (plan_.norms[norm].node != node().index) ++norm;
-    return operands_.tables(NormId(norm), {});
+  /// Tables of the node's affine.
+  kernels::AffineTables<T> affine_tables() const {
+    int affine = 0;
+    while (plan_.affines[affine].node != node().index) ++affine;
+    return operands_.tables(AffineTableId(affine), {});
   }
 
   // -- memory of the launch, as large as its workspace() asks ------------------------------------------------------

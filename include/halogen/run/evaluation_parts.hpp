@@ -152,7 +152,7 @@ class EvaluationParts {
   /// Adds gradients from separate memory to the gradients of the parameters. These are summed over ranks later, so a
   /// share that another rank also has is dropped.
   void add_gradients(const Launch& launch, const LaunchParameters<T>& at);
-  void finish_norm_sums(const Launch& launch, index_t tiles);
+  void finish_affine_sums(const Launch& launch, index_t tiles);
 
   const Plan& plan_;
   Space space_;
@@ -160,13 +160,13 @@ class EvaluationParts {
   SubMeshes meshes_;
   std::shared_ptr<Arena> arena_;
   Operands<S> operands_;
-  NormCollectives<T> norms_;
+  AffineCollectives<T> affines_;
   RankSums rank_sums_;
   FetchedBoxes<S> fetched_;
   std::optional<HaloSchedule<S>> halos_;
   LossSum loss_;
   RandomStream random_;
-  std::vector<char> norm_has_gradient_, has_gradient_;  ///< whether norms and parameters have a gradient so far
+  std::vector<char> affine_has_gradient_, has_gradient_;  ///< whether affines and parameters have a gradient so far
   bool keeps_statistics_;  ///< false for a vjp plan unless set, because the caller may run forward once more
   Access parameters_;
 };
@@ -179,12 +179,12 @@ EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, con
       meshes_(meshes),
       arena_(std::move(arena)),
       operands_(plan, layout_, *arena_),
-      norms_(plan, layout_, meshes_),
+      affines_(plan, layout_, meshes_),
       rank_sums_{meshes_.plane,
                  {"halogen::rank_sums", layout_.workspace().rank_sums(), Travels::in_collectives, meshes_.plane}},
       fetched_(meshes_.world),
       loss_(meshes_.samples, plan.graph.outputs),
-      norm_has_gradient_(static_cast<std::size_t>(plan.norms.size())),
+      affine_has_gradient_(static_cast<std::size_t>(plan.affines.size())),
       has_gradient_(static_cast<std::size_t>(plan.graph.parameters.size())),
       keeps_statistics_(!plan.takes_cotangents()),
       parameters_(std::move(access)) {
@@ -197,7 +197,7 @@ void EvaluationParts<S, Access>::begin_forward(const InputViews<S>& inputs, T* p
   halos_->drop();
   operands_.set_arena(*arena_);
   operands_.bind_inputs(inputs);
-  for (std::vector<char>* flags : {&norm_has_gradient_, &has_gradient_}) std::ranges::fill(*flags, char{0});
+  for (std::vector<char>* flags : {&affine_has_gradient_, &has_gradient_}) std::ranges::fill(*flags, char{0});
   for (int i = 0; i < plan_.graph.inputs; ++i) halos_->start(space_, plan_.tensor_of_input(i));
   parameters_.begin(parameters);
 }
@@ -222,17 +222,17 @@ void EvaluationParts<S, Access>::finish_launch(int i) {
   if (launch.output >= 0 && plan_.tensors[launch.output].last_write == i) halos_->start(space_, launch.output);
   const index_t tiles = layout_.workspace().tiling(i).count() / layout_.samples();  // of a sample
   if (launch.statistics >= 0) {
-    const Norm& norm = plan_.norms[launch.statistics];
-    const bool affine = norm.parameter >= 0;
+    const AffineTable& affine = plan_.affines[launch.statistics];
+    const bool has_gamma = affine.parameter >= 0;
     kernels::RunningMoments<T> running;
-    if (norm.running >= 0 && keeps_statistics_)
-      running = {parameters_.buffer(norm.running), parameters_.buffer(norm.running + 1), norm.momentum};
-    norms_.finish_moments(space_, launch.statistics, operands_.partial_sums(), tiles,
-                          affine ? parameters_.value(norm.parameter) : nullptr,
-                          affine ? parameters_.value(norm.parameter + 1) : nullptr,
-                          operands_.tables(launch.statistics, {}), running);
+    if (affine.running >= 0 && keeps_statistics_)
+      running = {parameters_.buffer(affine.running), parameters_.buffer(affine.running + 1), affine.momentum};
+    affines_.finish_moments(space_, launch.statistics, operands_.partial_sums(), tiles,
+                            has_gamma ? parameters_.value(affine.parameter) : nullptr,
+                            has_gamma ? parameters_.value(affine.parameter + 1) : nullptr,
+                            operands_.tables(launch.statistics, {}), running);
   }
-  if (launch.sums >= 0) finish_norm_sums(launch, tiles);
+  if (launch.sums >= 0) finish_affine_sums(launch, tiles);
 }
 
 template <class S, class Access>
@@ -252,18 +252,18 @@ void EvaluationParts<S, Access>::add_gradients(const Launch& launch, const Launc
 }
 
 template <class S, class Access>
-void EvaluationParts<S, Access>::finish_norm_sums(const Launch& launch, index_t tiles) {
-  const NormId norm = plan_.activations[launch.sums].norm;
-  const int gamma = plan_.norms[norm].parameter;
-  const bool affine = gamma >= 0;
-  const bool again = std::exchange(norm_has_gradient_[static_cast<std::size_t>(norm.number)], char{1}) != 0 ||
-                     (affine && is_shared(gamma, plan_.norms[norm].node));
+void EvaluationParts<S, Access>::finish_affine_sums(const Launch& launch, index_t tiles) {
+  const AffineTableId affine = plan_.activations[launch.sums].affine;
+  const int gamma = plan_.affines[affine].parameter;
+  const bool has_gamma = gamma >= 0;
+  const bool again = std::exchange(affine_has_gradient_[static_cast<std::size_t>(affine.number)], char{1}) != 0 ||
+                     (has_gamma && is_shared(gamma, plan_.affines[affine].node));
   const auto gradient_of = [&](int parameter) {
-    return affine && trains(parameter) ? parameters_.gradient(parameter) : nullptr;
+    return has_gamma && trains(parameter) ? parameters_.gradient(parameter) : nullptr;
   };
-  norms_.finish_sums(space_, norm, operands_.partial_sums(), tiles, affine ? parameters_.value(gamma) : nullptr,
-                     gradient_of(gamma), gradient_of(gamma + 1), again, operands_.tables(norm, launch.sums),
-                     layout_.points_of(norm));
+  affines_.finish_sums(space_, affine, operands_.partial_sums(), tiles, has_gamma ? parameters_.value(gamma) : nullptr,
+                       gradient_of(gamma), gradient_of(gamma + 1), again, operands_.tables(affine, launch.sums),
+                       layout_.points_of(affine));
 }
 
 template <class S, class Access>

@@ -12,7 +12,7 @@
 namespace halogen {
 namespace detail {
 
-/// "relu(norm0(t3))^": ^ marks what is resampled as it is read.
+/// "relu(affine0(t3))^": ^ marks what is resampled as it is read.
 inline std::string source_name(const Plan& plan, const Source& source) {
   std::string text = "t" + std::to_string(source.tensor.number);
   if (plan.tensors[source.tensor].map >= 0) {
@@ -21,13 +21,13 @@ inline std::string source_name(const Plan& plan, const Source& source) {
                          [&](const Source& of) { text += (text.back() == '(' ? "" : ", ") + source_name(plan, of); });
     text += ")";
   }
-  if (source.norm >= 0) text = "norm" + std::to_string(source.norm.number) + "(" + text + ")";
+  if (source.affine >= 0) text = "affine" + std::to_string(source.affine.number) + "(" + text + ")";
   if (source.function) text = name_of(source.function.kind) + ("(" + text + ")");
   return text + (source.resampled ? "^" : "");
 }
 
-/// "d t4 through norm0, relu(norm0(t3))^ t5, + t6": what each operand is read from, then the tensor that is added to
-/// the rows that the launch writes.
+/// "d t4 through affine0, relu(affine0(t3))^ t5, + t6": what each operand is read from, then the tensor that is added
+/// to the rows that the launch writes.
 std::string operand_names(const Plan& plan, const Launch& launch);
 #if HALOGEN_BODIES
 HALOGEN_INLINE std::string operand_names(const Plan& plan, const Launch& launch) {
@@ -37,7 +37,7 @@ HALOGEN_INLINE std::string operand_names(const Plan& plan, const Launch& launch)
     if (operand.role == Read::Role::gradient) {
       const Activation& a = plan.activations[operand.gradient()];
       one = " d t" + std::to_string(a.gradient.number);
-      if (a.norm >= 0) one += " through norm" + std::to_string(a.norm.number);
+      if (a.affine >= 0) one += " through affine" + std::to_string(a.affine.number);
     } else if (operand.role == Read::Role::tensor) {
       one = " t" + std::to_string(operand.tensor().number);
     } else if (operand.role == Read::Role::source) {
@@ -101,7 +101,7 @@ HALOGEN_INLINE std::string output_text(const Layout& layout, const Launch& launc
   return text;
 }
 
-/// What a launch sends by itself, and the collectives that its norms start.
+/// What a launch sends by itself, and the collectives of the affines whose sums it gathers.
 HALOGEN_INLINE std::string traffic_text(const Layout& layout, const Launch& launch) {
   const Plan& plan = layout.plan();
   const Decomposition& pieces = layout.decomposition();
@@ -110,13 +110,13 @@ HALOGEN_INLINE std::string traffic_text(const Layout& layout, const Launch& laun
     text += format("; sends %lld messages, %lld bytes", static_cast<long long>(sent.messages),
                    static_cast<long long>(sent.bytes));
   if (launch.kind->remark != nullptr) text += launch.kind->remark(launch.form);
-  const auto crosses_ranks = [&](NormId norm) {
-    return pieces.size(plan.norms[norm].of_batch ? pieces.mask({0, 2, 3, 4}) : pieces.mask({2, 3, 4})) > 1;
+  const auto crosses_ranks = [&](AffineTableId affine) {
+    return pieces.size(plan.affines[affine].of_batch ? pieces.mask({0, 2, 3, 4}) : pieces.mask({2, 3, 4})) > 1;
   };
   if (launch.statistics >= 0 && crosses_ranks(launch.statistics))
-    text += format("; all_gather moments of norm%d", launch.statistics.number);
-  if (launch.sums >= 0 && crosses_ranks(plan.activations[launch.sums].norm))
-    text += format("; all_reduce sums of norm%d", plan.activations[launch.sums].norm.number);
+    text += format("; all_gather moments of affine%d", launch.statistics.number);
+  if (launch.sums >= 0 && crosses_ranks(plan.activations[launch.sums].affine))
+    text += format("; all_reduce sums of affine%d", plan.activations[launch.sums].affine.number);
   return text;
 }
 

@@ -33,7 +33,7 @@ struct TensorLayout {
 struct MemoryUse {
   std::size_t tensors = 0;    ///< peak of the stored tensors that live at the same time
   std::size_t kept = 0;       ///< those of them that are kept for backward, at its beginning
-  std::size_t workspace = 0;  ///< packed weights, partial sums, norm tables
+  std::size_t workspace = 0;  ///< packed weights, partial sums, tables of affines
   std::size_t exchange = 0;   ///< send and receive buffers
   std::size_t total() const { return tensors + workspace + exchange; }
 };
@@ -88,8 +88,8 @@ class Layout {
   Box<spatial_dimensions> box(int l, int rank) const;
   std::vector<int> ranks_of_samples() const;
 
-  /// How many points one of a norm's groups has, over all ranks.
-  double points_of(NormId norm) const;
+  /// How many points one of an affine's groups has, over all ranks.
+  double points_of(AffineTableId affine) const;
 
   const Workspace& workspace() const { return workspace_; }
 
@@ -186,10 +186,11 @@ HALOGEN_INLINE TrafficUse Layout::halo_traffic() const {
   return use;
 }
 
-HALOGEN_INLINE double Layout::points_of(NormId norm) const {
-  const Norm& n = plan_.norms[norm];
-  const double of_sample = static_cast<double>(level(plan_.tensors[n.tensor].level).points()) * (n.channels / n.groups);
-  return n.of_batch ? of_sample * static_cast<double>(batch_.extent()) : of_sample;
+HALOGEN_INLINE double Layout::points_of(AffineTableId affine) const {
+  const AffineTable& of = plan_.affines[affine];
+  const double of_sample =
+      static_cast<double>(level(plan_.tensors[of.tensor].level).points()) * (of.channels / of.groups);
+  return of.of_batch ? of_sample * static_cast<double>(batch_.extent()) : of_sample;
 }
 
 HALOGEN_INLINE TensorLayout Layout::tensor_layout(const StoredTensor& tensor, const SpaceNeeds& space) const {

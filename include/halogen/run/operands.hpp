@@ -1,7 +1,7 @@
 // From the numbers of a plan to the views of kernels: which memory a launch reads and writes.
 #pragma once
 
-#include "halogen/kernels/group_norm.hpp"
+#include "halogen/kernels/affine_tables.hpp"
 #include "halogen/kernels/tile_output.hpp"
 #include "halogen/run/arena.hpp"
 #include "halogen/run/layout.hpp"
@@ -49,8 +49,8 @@ class Operands {
 
   kernels::RowSums* partial_sums() const { return workspace<kernels::RowSums>(layout_.workspace().row_sums); }
 
-  /// The tables of a norm. slope and offset are those of the activation whose gradient is read, if any.
-  kernels::NormTables<T> tables(NormId norm, ActivationId activation) const;
+  /// The tables of an affine. slope and offset are those of the activation whose gradient is read, if any.
+  kernels::AffineTables<T> tables(AffineTableId id, ActivationId activation) const;
 
   /// A value, read point by point or as the windows of `reader` read it.
   kernels::ValueReader<S> value_reader(const Value& value, const Node* reader = nullptr) const;
@@ -64,7 +64,7 @@ class Operands {
  private:
   kernels::RowEpilogue<S> epilogue(const Launch& launch) const;
 
-  kernels::Affine<T> affine(NormId norm) const;
+  kernels::Affine<T> affine(AffineTableId id) const;
 
   const Plan& plan_;
   const Layout& layout_;
@@ -93,10 +93,10 @@ TensorView<S> Operands<S>::tensor(TensorId t) const {
 }
 
 template <class S>
-kernels::NormTables<compute_type<S>> Operands<S>::tables(NormId norm, ActivationId activation) const {
-  const index_t entries = index_t{layout_.samples()} * plan_.norms[norm].channels;
-  kernels::NormTables<T> tables{};
-  tables.mean = workspace<double>(layout_.workspace().table(norm));
+kernels::AffineTables<compute_type<S>> Operands<S>::tables(AffineTableId id, ActivationId activation) const {
+  const index_t entries = index_t{layout_.samples()} * plan_.affines[id].channels;
+  kernels::AffineTables<T> tables{};
+  tables.mean = workspace<double>(layout_.workspace().table(id));
   tables.inverse_deviation = tables.mean + entries;
   tables.scale = reinterpret_cast<T*>(tables.inverse_deviation + entries);
   tables.shift = tables.scale + entries;
@@ -115,7 +115,7 @@ kernels::ValueReader<S> Operands<S>::value_reader(const Value& value, const Node
     const Source& source = value.sources[i];
     kernels::SourceView<S>& view = result.sources[i];
     view.tensor = tensor(source.tensor);
-    view.affine = affine(source.norm);
+    view.affine = affine(source.affine);
     view.function = source.function;
     view.resampled = source.resampled;
     view.channels = source.channels;
@@ -138,11 +138,11 @@ kernels::GradientReader<S> Operands<S>::gradient_reader(ActivationId index, int 
   reader.gradient = tensor(activation.gradient);
   reader.function = activation.function;
   if (activation.reads_value()) reader.value = tensor(activation.tensor);
-  if (activation.norm >= 0) {
-    const kernels::NormTables<T> norm = tables(activation.norm, index);
-    reader.affine = affine(activation.norm);
-    reader.slope = norm.slope;
-    reader.offset = norm.offset;
+  if (activation.affine >= 0) {
+    const kernels::AffineTables<T> of = tables(activation.affine, index);
+    reader.affine = affine(activation.affine);
+    reader.slope = of.slope;
+    reader.offset = of.offset;
   }
   reader.depth = depth_window(Window{}, layout_.owned(level, 0));
   for (int d = 0; d < spatial_dimensions; ++d)
@@ -168,25 +168,25 @@ kernels::RowEpilogue<S> Operands<S>::epilogue(const Launch& launch) const {
   using Kind = typename kernels::RowEpilogue<S>::Kind;
   kernels::RowEpilogue<S> epilogue;
   if (launch.statistics < 0 && launch.sums < 0 && launch.mask < 0) return epilogue;
-  epilogue.kind = launch.statistics >= 0 ? Kind::moments : launch.sums >= 0 ? Kind::norm_sums : Kind::mask;
+  epilogue.kind = launch.statistics >= 0 ? Kind::moments : launch.sums >= 0 ? Kind::affine_sums : Kind::mask;
   if (launch.mask >= 0) epilogue.mask = tensor(launch.mask), epilogue.mask_function = launch.mask_function;
   epilogue.partial = partial_sums();
   epilogue.channels = plan_.tensors[launch.output].channels;
   if (launch.sums >= 0) {
     const Activation& activation = plan_.activations[launch.sums];
     epilogue.value = tensor(activation.tensor);
-    epilogue.affine = affine(activation.norm);
-    epilogue.mean = tables(activation.norm, {}).mean;
+    epilogue.affine = affine(activation.affine);
+    epilogue.mean = tables(activation.affine, {}).mean;
     epilogue.function = activation.function;
   }
   return epilogue;
 }
 
 template <class S>
-kernels::Affine<compute_type<S>> Operands<S>::affine(NormId norm) const {
-  if (norm < 0) return {};
-  const kernels::NormTables<T> table = tables(norm, {});
-  return {table.scale, table.shift, plan_.norms[norm].channels};
+kernels::Affine<compute_type<S>> Operands<S>::affine(AffineTableId id) const {
+  if (id < 0) return {};
+  const kernels::AffineTables<T> of = tables(id, {});
+  return {of.scale, of.shift, plan_.affines[id].channels};
 }
 
 }  // namespace halogen

@@ -1,19 +1,20 @@
-// What launches need in addition to stored tensors: tilings, workspaces, partial sums, norm tables. Sizes and offsets.
+// What launches need in addition to stored tensors: tilings, workspaces, partial sums, tables of affines. Sizes and
+// offsets.
 #pragma once
 
 #include <algorithm>
 #include <vector>
 
 #include "halogen/core/config.hpp"
-#include "halogen/kernels/group_norm.hpp"
+#include "halogen/kernels/affine_tables.hpp"
 #include "halogen/plan/common_launches.hpp"
 #include "halogen/run/launch_place.hpp"
 #include "halogen/run/needs.hpp"
 
 namespace halogen {
 
-/// Offsets in bytes from the end of the arena's stored tensors. All launches share one set of areas. Each norm has its
-/// own tables.
+/// Offsets in bytes from the end of the arena's stored tensors. All launches share one set of areas. Each affine has
+/// its own tables.
 class Workspace {
  public:
   Workspace() = default;
@@ -26,7 +27,7 @@ class Workspace {
   /// How many blocks of tiles have sums that a launch adds at its end. There are never more blocks than tiles.
   int blocks(int launch) const { return blocks_[static_cast<std::size_t>(launch)]; }
 
-  std::size_t table(NormId norm) const { return tables_[static_cast<std::size_t>(norm.number)]; }
+  std::size_t table(AffineTableId affine) const { return tables_[static_cast<std::size_t>(affine.number)]; }
   std::size_t vjp_table(ActivationId activation) const {
     return vjp_tables_[static_cast<std::size_t>(activation.number)];
   }
@@ -112,13 +113,13 @@ HALOGEN_INLINE void Workspace::find_sharers(const Plan& plan, std::size_t value_
 }
 
 HALOGEN_INLINE void Workspace::take_tables(const Plan& plan, int samples, std::size_t value_size) {
-  for (const Norm& norm : plan.norms) {
-    const std::size_t entries = static_cast<std::size_t>(samples) * norm.channels;
+  for (const AffineTable& affine : plan.affines) {
+    const std::size_t entries = static_cast<std::size_t>(samples) * affine.channels;
     tables_.push_back(take(entries * (2 * sizeof(double) + 2 * value_size)));
   }
   for (const Activation& activation : plan.activations) {
     const std::size_t entries =
-        activation.norm < 0 ? 0 : static_cast<std::size_t>(samples) * plan.norms[activation.norm].channels;
+        activation.affine < 0 ? 0 : static_cast<std::size_t>(samples) * plan.affines[activation.affine].channels;
     vjp_tables_.push_back(take(entries * 2 * value_size));
   }
 }

@@ -38,8 +38,8 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums tile_moments(const TensorView<S>& tensor, co
 
 /// Sums of g and of g (x - mean), where g is the gradient passed back through the function.
 template <class S>
-KOKKOS_FORCEINLINE_FUNCTION RowSums tile_norm_sums(const RowEpilogue<S>& epilogue, const TensorView<S>& tensor,
-                                                   const Tile& tile, int c) {
+KOKKOS_FORCEINLINE_FUNCTION RowSums tile_affine_sums(const RowEpilogue<S>& epilogue, const TensorView<S>& tensor,
+                                                     const Tile& tile, int c) {
   using T = compute_type<S>;
   const int columns = static_cast<int>(tile.columns.size());
   const int index = epilogue.value.sample_of(tile.sample) * epilogue.channels + c;
@@ -71,7 +71,7 @@ KOKKOS_FORCEINLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<S>&
   each_of_warps(team, end - begin, [&](int i) {
     const int c = begin + i;
     const RowSums sums = epilogue.kind == Kind::moments ? tile_moments(output.tensor, tile, c)
-                                                        : tile_norm_sums(epilogue, output.tensor, tile, c);
+                                                        : tile_affine_sums(epilogue, output.tensor, tile, c);
     if (is_first_lane()) epilogue.partial[number * output.channels + c] = sums;
   });
 }

@@ -1,4 +1,5 @@
-// From partial sums to the tables of a norm and of its vjp: small kernels before and after the one collective.
+// From partial sums to the tables of an affine, which is a scale and a shift of each channel, and to those of its vjp:
+// small kernels before and after the one collective.
 //   forward:  merge tiles -> all_gather (count, mean, M2) -> merge ranks -> scale, shift, mean, 1 / deviation
 //   backward: merge tiles -> all_reduce (sum of gamma g, sum of gamma g xhat) -> slope, offset; gamma's, beta's
 //   gradient
@@ -19,7 +20,7 @@ struct MergeMoments {
   RowSums* result;  ///< [n * groups + g]
 
   void launch(const ExecutionSpace& space, index_t samples) const {
-    launch_tiles(space, "halogen::norm", samples * groups, *this, 0, device::reduce_bytes);
+    launch_tiles(space, "halogen::affine", samples * groups, *this, 0, device::reduce_bytes);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -50,9 +51,9 @@ struct MergeMoments {
   }
 };
 
-/// Tables of one norm over (n, c). The mean and the inverse deviation are double.
+/// Tables of one affine over (n, c). The mean and the inverse deviation are double.
 template <class T>
-struct NormTables {
+struct AffineTables {
   T* scale;
   T* shift;
   T* slope;
@@ -61,7 +62,7 @@ struct NormTables {
   double* inverse_deviation;
 };
 
-/// What a norm keeps of the moments of a batch for inference, as in torch.nn.BatchNorm2d: the mean, and the variance
+/// What is kept of the moments of a batch for inference, as in torch.nn.BatchNorm2d: the mean, and the variance
 /// divided by count - 1.
 template <class T>
 struct RunningMoments {
@@ -88,7 +89,7 @@ struct FinishMoments {
   double epsilon;
   const T* gamma;  ///< null: 1
   const T* beta;   ///< null: 0
-  NormTables<T> tables;
+  AffineTables<T> tables;
   int copies = 1;  ///< how many samples have these moments
   RunningMoments<T> running = {};
 
@@ -110,13 +111,13 @@ struct FinishMoments {
   }
 };
 
-/// The tables of a norm for all samples, from a mean and a variance of each channel.
+/// The tables of an affine for all samples, from a mean and a variance of each channel.
 template <class T>
 struct FrozenMoments {
   const T *mean, *variance, *gamma, *beta;  ///< null: gamma is 1, beta 0
   int samples, channels;
   double epsilon;
-  NormTables<T> tables;
+  AffineTables<T> tables;
 
   KOKKOS_FUNCTION void operator()(const index_t c) const {
     const double factor = gamma != nullptr ? static_cast<double>(gamma[c]) : 1.0;
@@ -129,7 +130,7 @@ struct FrozenMoments {
   }
 };
 
-/// For a norm over the batch: merges the values of all samples, in their order, into those of the first sample.
+/// For an affine of the whole batch: merges the values of all samples, in their order, into those of the first sample.
 struct MergeSamples {
   RowSums* moments;  ///< [n * groups + g]; if null, `sums` are merged
   double* sums;      ///< [n * groups + g][2]
@@ -151,20 +152,20 @@ struct MergeSamples {
 /// For each channel, the gradients of gamma and beta on this rank, added over samples and, with `accumulate`, over
 /// activations. For each (n, g), the two sums that the input's gradient needs. One team for each group.
 template <class ExecutionSpace, class T>
-struct MergeNormSums {
+struct MergeAffineSums {
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
   const RowSums* partial;
   index_t tiles;
   int samples, channels, groups;
   const T* gamma;  ///< null: 1
-  NormTables<T> tables;
+  AffineTables<T> tables;
   T* gamma_gradient;  ///< null: nobody needs it
   T* beta_gradient;   ///< null: nobody needs it
   bool accumulate;
   double* result;  ///< [n * groups + g][2]
 
   void launch(const ExecutionSpace& space) const {
-    launch_tiles(space, "halogen::norm", groups, *this, 0, device::reduce_bytes);
+    launch_tiles(space, "halogen::affine", groups, *this, 0, device::reduce_bytes);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -211,11 +212,11 @@ struct MergeNormSums {
 
 /// dx = scale g - (s1 + xhat s2) / (deviation count), as scale * g plus slope * x + offset.
 template <class T>
-struct FinishNormSums {
+struct FinishAffineSums {
   const double* sums;  ///< [n * groups + g][2], over all ranks
   double count;        ///< points of a group over all ranks
   int channels, groups;
-  NormTables<T> tables;
+  AffineTables<T> tables;
   int copies = 1;  ///< how many samples have these sums
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
