@@ -2,6 +2,8 @@
 // Conv2d against PyTorch's stored tensors, on every mesh of the started ranks: any kernel, stride, padding, dilation.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "support/windows.hpp"
 
 namespace test_conv2d {
@@ -18,8 +20,64 @@ void check_case(int number) {
   support::check_window<Layer, In, Out>(support::Reference("conv2d"), number);
 }
 
+/// A kernel of one point with many channels, which kernels of their own compute on the host: against its formula, by
+/// whole numbers. Some blocks of the weight gradient have several tiles, and a tile has more points than one sum.
+template <class T, int In, int Out, int Stride = 1, int Padding = 0>
+void check_points(double tolerance) {
+  using Layer = hg::Conv2d<In, Out, hg::Kernel<1>, hg::Stride<Stride>, hg::Padding<Padding>>;
+  constexpr int samples = 2, height = 41, width = 35;
+  constexpr int rows = (height + 2 * Padding - 1) / Stride + 1, columns = (width + 2 * Padding - 1) / Stride + 1;
+  const auto whole_numbers = [](int count, int stream) {
+    std::vector<T> values = support::numbers<T>(static_cast<std::size_t>(count), static_cast<std::uint64_t>(stream));
+    for (T& value : values) value = std::floor(9 * value);
+    return values;
+  };
+  const std::vector<T> parameters = whole_numbers(Out * In + Out, 1);
+  const std::vector<T> input = whole_numbers(samples * In * height * width, 2);
+  const std::vector<T> slope = whole_numbers(samples * Out * rows * columns, 3);
+  std::vector<T> output(slope.size()), of_parameters(parameters.size()), of_input(input.size());
+  for (int n = 0; n < samples; ++n)
+    for (int o = 0; o < Out; ++o)
+      for (int y = 0; y < rows; ++y)
+        for (int x = 0; x < columns; ++x) {
+          const int to = ((n * Out + o) * rows + y) * columns + x;
+          output[to] = parameters[Out * In + o];
+          of_parameters[Out * In + o] += slope[to];
+          const int row = y * Stride - Padding, column = x * Stride - Padding;
+          if (row < 0 || row >= height || column < 0 || column >= width) continue;
+          for (int c = 0; c < In; ++c) {
+            const int from = ((n * In + c) * height + row) * width + column;
+            output[to] += parameters[o * In + c] * input[from];
+            of_parameters[o * In + c] += slope[to] * input[from];
+            of_input[from] += parameters[o * In + c] * slope[to];
+          }
+        }
+  const T count = static_cast<T>(slope.size());
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    try {
+      auto got = support::train_once<Layer, In, Out, support::InnerProduct>(mesh, {samples, height, width}, parameters,
+                                                                            input, {rows, columns}, slope);
+      CHECK(got.output == output);
+      for (auto* gradient : {&got.input_gradient, &got.parameter_gradient})
+        for (T& g : *gradient) g *= count;
+      CHECK(support::relative_error(got.input_gradient, of_input) < tolerance);
+      CHECK(support::relative_error(got.parameter_gradient, of_parameters) < tolerance);
+    } catch (const hg::CollectiveError& error) {
+      if (!support::leaves_a_piece_empty(error)) throw;
+    }
+  }
+}
+
 }  // namespace
 
+TEST_CASE("kernels of one point with many channels") {
+  check_points<float, 70, 37>(1e-6);
+  check_points<float, 17, 130>(1e-6);
+  check_points<float, 35, 9, 2>(1e-6);
+  check_points<double, 70, 37, 1, 1>(1e-14);
+  check_points<double, 19, 12, 3, 2>(1e-14);
+}
 TEST_CASE("same windows") {
   check_case<hg::Conv2d<3, 4, hg::Kernel<3>, hg::Padding<1>>, 3, 4>(0);
   check_case<hg::Conv2d<2, 2, hg::Kernel<3>, hg::Padding<1>, Width>, 2, 2>(1);

@@ -60,7 +60,8 @@ struct AttentionForward {
   static constexpr bool converts = !std::is_same_v<T, S>;
   static constexpr bool on_device = device::runs_on<ExecutionSpace>;
   using DevicePart = device::AttentionForward<T, S>;
-  using V = Vector<T>;
+  static constexpr int wide = wide_lanes<T>;
+  using V = Vector<T, wide>;
 
   std::size_t values(index_t rows) const { return static_cast<std::size_t>(rows * columns); }
   std::size_t room() const {
@@ -128,7 +129,7 @@ struct AttentionForward {
   static bool exponentiate(index_t count, T* tile, T* largest, T* total, T* shrink) {
     bool grows = false;
     for (int v = 0; v < detail::tile_vectors; ++v) {
-      const index_t x = v * lanes<T>;
+      const index_t x = v * wide;
       const V before = load<V>(largest + x);
       V most = before;
       for (index_t i = 0; i < count; ++i) most = larger_of<T>(most, load<V>(tile + i * columns + x));
@@ -143,13 +144,13 @@ struct AttentionForward {
         sum += one;
       }
       store(total + x, sum);
-      for (int l = 0; l < lanes<T>; ++l) grows |= shrink[x + l] != T(1);
+      for (int l = 0; l < wide; ++l) grows |= shrink[x + l] != T(1);
     }
     return grows;
   }
 
   static void scale(T* row, const T* by) {
-    for (index_t x = 0; x < columns; x += lanes<T>) store(row + x, load<V>(row + x) * load<V>(by + x));
+    for (index_t x = 0; x < columns; x += wide) store(row + x, load<V>(row + x) * load<V>(by + x));
   }
 
   void finish(const AttentionTask& task, const T* sums, const T* largest, const T* total) const {

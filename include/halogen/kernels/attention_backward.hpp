@@ -22,7 +22,7 @@ namespace detail {
 /// because -infinity stays -infinity only if it is scaled by a positive number.
 template <class T>
 inline void pull_tile(const TilePairs<T>& pairs, T scale, T* logits, T* products, const T* logs, const T* dots) {
-  using V = Vector<T>;
+  using V = Vector<T, wide_lanes<T>>;
   constexpr index_t columns = tile_columns<T>;
   if (pairs.has_bias()) {
     pairs.add_bias(scale, logits);
@@ -30,7 +30,7 @@ inline void pull_tile(const TilePairs<T>& pairs, T scale, T* logits, T* products
   }
   pairs.drop(products);
   for (index_t i = 0; i < pairs.rows; ++i)
-    for (index_t x = 0; x < columns; x += lanes<T>) {
+    for (index_t x = 0; x < columns; x += wide_lanes<T>) {
       const V log = pairs.keys_are_rows ? load<V>(logs + x) : V{} + logs[i];
       const V dot = pairs.keys_are_rows ? load<V>(dots + x) : V{} + dots[i];
       const V p = exponential<T>(load<V>(logits + i * columns + x) * scale - log);

@@ -19,7 +19,7 @@ struct AttentionGradients {
   index_t first_team = 0;
 
   static index_t teams(const AttentionShape& shape) { return shape.samples * shape.heads; }
-  /// Whether there are enough heads to keep the threads busy, and embeddings are multiples of so many vectors that sums
+  /// Whether there are enough heads to keep the threads busy, and embeddings are multiples of `width`, so that sums
   /// can stay in their rows.
   static bool suits(const ExecutionSpace& space, const AttentionShape& shape) {
     if constexpr (device::runs_on<ExecutionSpace>) return false;
@@ -40,7 +40,7 @@ struct AttentionGradients {
 
  private:
   static constexpr index_t columns = detail::tile_columns<T>;
-  static constexpr int vectors = vector_registers >= 32 ? 4 : 2, width = vectors * lanes<T>;
+  static constexpr int width = (vector_registers >= 32 ? 4 : 2) * lanes<T>, vectors = width / wide_lanes<T>;
 
   using Block = detail::QueryBlock<T, S>;
 

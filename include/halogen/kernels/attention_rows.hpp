@@ -106,23 +106,24 @@ namespace detail {
 
 inline constexpr int tile_vectors = vector_registers >= 32 ? 6 : 3;
 template <class T>
-inline constexpr int tile_columns = tile_vectors * lanes<T>;
+inline constexpr int tile_columns = tile_vectors* wide_lanes<T>;
 inline constexpr int tile_rows = 64;
 
-/// to[i][x] (+)= sum over k of left(i, k) * right[k][x], for `Rows` rows of `Vectors` vectors. left(i, k) is left[i *
-/// row_step + k * inner_step]. Products are added one after the other, from k = 0 on.
+/// to[i][x] (+)= sum over k of left(i, k) * right[k][x], for `Rows` rows of `Vectors` wide vectors. left(i, k) is
+/// left[i * row_step + k * inner_step]. Products are added one after the other, from k = 0 on.
 template <bool Accumulate, int Rows, int Vectors, class T>
 inline void multiply_rows(const T* left, index_t row_step, index_t inner_step, const T* right, index_t right_pitch,
                           index_t inner, T* to, index_t to_pitch) {
-  using V = Vector<T>;
+  constexpr int wide = wide_lanes<T>;
+  using V = Vector<T, wide>;
   V sum[Rows][Vectors];
   HALOGEN_UNROLL
   for (int i = 0; i < Rows; ++i) HALOGEN_UNROLL
-  for (int v = 0; v < Vectors; ++v) sum[i][v] = Accumulate ? load<V>(to + i * to_pitch + v * lanes<T>) : V{};
+  for (int v = 0; v < Vectors; ++v) sum[i][v] = Accumulate ? load<V>(to + i * to_pitch + v * wide) : V{};
   for (index_t k = 0; k < inner; ++k) {
     V column[Vectors];
     HALOGEN_UNROLL
-    for (int v = 0; v < Vectors; ++v) column[v] = load<V>(right + k * right_pitch + v * lanes<T>);
+    for (int v = 0; v < Vectors; ++v) column[v] = load<V>(right + k * right_pitch + v * wide);
     HALOGEN_UNROLL
     for (int i = 0; i < Rows; ++i) {
       const V value = V{} + left[i * row_step + k * inner_step];
@@ -132,14 +133,14 @@ inline void multiply_rows(const T* left, index_t row_step, index_t inner_step, c
   }
   HALOGEN_UNROLL
   for (int i = 0; i < Rows; ++i) HALOGEN_UNROLL
-  for (int v = 0; v < Vectors; ++v) store(to + i * to_pitch + v * lanes<T>, sum[i][v]);
+  for (int v = 0; v < Vectors; ++v) store(to + i * to_pitch + v * wide, sum[i][v]);
 }
 
 /// The same for any number of rows.
 template <bool Accumulate, int Vectors, class T>
 inline void multiply_columns(index_t rows, const T* left, index_t row_step, index_t inner_step, const T* right,
                              index_t right_pitch, index_t inner, T* to, index_t to_pitch) {
-  constexpr int at_once = 4;
+  constexpr int at_once = vector_registers >= 32 && Vectors <= 2 ? 8 : 4;  // sums enough to hide a product's latency
   index_t i = 0;
   for (; i + at_once <= rows; i += at_once)
     multiply_rows<Accumulate, at_once, Vectors>(left + i * row_step, row_step, inner_step, right, right_pitch, inner,

@@ -22,6 +22,7 @@ constexpr index_t packed_size(int outputs, int inputs, int taps) {
 /// transposed, for the input gradient, they are the layer's inputs, and planes are flipped.
 HALOGEN_FUNCTION inline index_t window_plane(int out, int in, bool transposed, int first, int layer_inputs, int depth) {
   if (!transposed) return index_t{first + out} * layer_inputs * depth + in;
+  if (depth == 1) return index_t{in} * layer_inputs + first + out;  // divisions would take longer than all the rest
   return (index_t{in / depth} * layer_inputs + first + out) * depth + (depth - 1 - in % depth);
 }
 
@@ -43,10 +44,14 @@ struct PackWeights {
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     const int in = static_cast<int>(i % inputs), block = static_cast<int>(i / inputs) * channel_block;
     T* to = packed + i * taps * channel_block;
-    for (int o = 0; o < channel_block; ++o) {
+    const T* from = weights + window_plane(block, in, transposed, first, layer_inputs, depth) * taps;
+    const index_t from_output_to_output = index_t{transposed ? 1 : layer_inputs} * depth * taps;
+    if (taps == 1 && block + channel_block <= outputs) {
+      for (int o = 0; o < channel_block; ++o) to[o] = from[o * from_output_to_output];
+      return;
+    }
+    for (int o = 0; o < channel_block; ++o, from += from_output_to_output) {
       const bool stands = block + o < outputs;
-      const T* from =
-          weights + (stands ? window_plane(block + o, in, transposed, first, layer_inputs, depth) * taps : 0);
       for (int tap = 0; tap < taps; ++tap)
         to[tap * channel_block + o] = stands ? from[transposed ? taps - 1 - tap : tap] : T(0);
     }

@@ -68,7 +68,7 @@ struct Powers {
     if constexpr (sizeof(V) == sizeof(T))
       two_to_n = power_of_two<T>(shifted, Bits{});
     else
-      two_to_n = power_of_two<T>(shifted, Vector<Bits>{});
+      two_to_n = power_of_two<T>(shifted, Vector<Bits, static_cast<int>(sizeof(V) / sizeof(T))>{});
   }
 
   /// The sum over k >= First of power[k] r^(k - First).
@@ -84,7 +84,7 @@ struct Powers {
 
 }  // namespace detail
 
-/// e^x of each lane, for T or Vector<T>. The error is at most 1.5 units in the last place if the result is a normal
+/// e^x of each lane, for T or a vector of T. The error is at most 1.5 units in the last place if the result is a normal
 /// number below 2^127 (double: 2^1023). A smaller result is 0, a larger one infinity. NaN stays NaN.
 template <class T, class V>
 inline V exponential(V x) {
@@ -92,7 +92,7 @@ inline V exponential(V x) {
   if constexpr (sizeof(V) == sizeof(T)) {
     return Kokkos::exp(x);
   } else {
-    for (int l = 0; l < lanes<T>; ++l) x[l] = Kokkos::exp(x[l]);
+    for (std::size_t l = 0; l < sizeof(V) / sizeof(T); ++l) x[l] = Kokkos::exp(x[l]);
     return x;
   }
 #else
@@ -104,14 +104,14 @@ inline V exponential(V x) {
 #endif
 }
 
-/// e^x - 1 of each lane, for T or Vector<T>, just as exact for small x: within 3 units in the last place.
+/// e^x - 1 of each lane, for T or a vector of T, just as exact for small x: within 3 units in the last place.
 template <class T, class V>
 inline V exponential_minus_one(V x) {
 #if defined(__CUDACC__)
   if constexpr (sizeof(V) == sizeof(T)) {
     return Kokkos::expm1(x);
   } else {
-    for (int l = 0; l < lanes<T>; ++l) x[l] = Kokkos::expm1(x[l]);
+    for (std::size_t l = 0; l < sizeof(V) / sizeof(T); ++l) x[l] = Kokkos::expm1(x[l]);
     return x;
   }
 #else

@@ -157,7 +157,7 @@ template <class T>
 using Points = T;
 #else
 template <class T>
-using Points = Vector<T>;
+using Points = Vector<T, wide_lanes<T>>;
 #endif
 template <class T>
 inline constexpr index_t points_at_once = sizeof(Points<T>) / sizeof(T);

@@ -104,4 +104,19 @@ template <class T, int Count>
   }
 }
 
+/// Transposes Lanes lines, each `pitch` after the last, to [point][lane]. It reads and writes whole blocks of Lanes
+/// points.
+template <class T, int Lanes>
+[[gnu::noinline]] void transpose_lines(const T* lines, index_t pitch, index_t points, T* to) {
+  using V = Vector<T, Lanes>;
+  for (index_t p = 0; p < points; p += Lanes) {
+    V block[Lanes];
+    HALOGEN_UNROLL
+    for (int l = 0; l < Lanes; ++l) block[l] = load<V>(lines + l * pitch + p);
+    transpose<T>(block);
+    HALOGEN_UNROLL
+    for (int l = 0; l < Lanes; ++l) store(to + (p + l) * Lanes, block[l]);
+  }
+}
+
 }  // namespace halogen::kernels

@@ -148,10 +148,10 @@ inline auto widen(V value) {
 }
 
 /// The larger value in each lane; `a` if `b` is NaN.
-template <class T>
-inline Vector<T> larger_of(Vector<T> a, Vector<T> b) {
+template <class T, class V>
+inline V larger_of(V a, V b) {
 #if defined(__CUDACC__)  // nvcc's front end cannot choose between vectors
-  for (int l = 0; l < lanes<T>; ++l) a[l] = a[l] < b[l] ? b[l] : a[l];
+  for (std::size_t l = 0; l < sizeof(V) / sizeof(T); ++l) a[l] = a[l] < b[l] ? b[l] : a[l];
   return a;
 #else
   return a < b ? b : a;
@@ -230,7 +230,7 @@ inline void for_each_vector(index_t count, F&& f) {
 template <class T, class F>
 inline void for_each_lanes(index_t count, F&& f) {
   index_t i = 0;
-  if constexpr (wide_lanes<T> > lanes<T>)
+  if constexpr (wide_lanes < T >> lanes<T>)
     for (; i + wide_lanes<T> <= count; i += wide_lanes<T>) f.template operator()<wide_lanes<T>>(i);
   for (; i < count; i += lanes<T>) f.template operator()<lanes<T>>(i);
 }

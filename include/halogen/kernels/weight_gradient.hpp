@@ -210,12 +210,12 @@ struct ReduceWeightGradient {
   const Partial* partial;
   index_t stride, blocks;
   T* bucket;
-  index_t row = std::numeric_limits<index_t>::max(), row_stride = 0;
+  index_t row = 0, row_stride = 0;  ///< 0: all results are one group
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
     double sum = 0;
     for (index_t b = 0; b < blocks; ++b) sum += static_cast<double>(partial[b * stride + i]);
-    bucket[i / row * row_stride + i % row] = static_cast<T>(sum);
+    bucket[row == 0 ? i : i / row * row_stride + i % row] = static_cast<T>(sum);  // a division is slower than the sum
   }
 };
 

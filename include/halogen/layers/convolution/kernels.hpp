@@ -2,6 +2,8 @@
 // lists of taps.
 #pragma once
 
+#include "halogen/kernels/point_convolution.hpp"
+#include "halogen/kernels/point_weight_gradient.hpp"
 #include "halogen/kernels/tap_weight_gradient.hpp"
 #include "halogen/kernels/winograd_row_weights.hpp"
 #include "halogen/kernels/winograd_weights.hpp"
@@ -35,7 +37,10 @@ class ConvolutionRun {
 
   template <int KH, int KW, class Reader>
   void direct(const Reader& reader, const T* weights, const T* bias) const {
-    kernels::Convolution<Space, S, Reader, KH, KW> kernel;
+    constexpr bool is_product = KH * KW == 1 && !TileSizes::on_device;
+    std::conditional_t<is_product, kernels::PointConvolution<Space, S, Reader>,
+                       kernels::Convolution<Space, S, Reader, KH, KW>>
+        kernel;
     set(kernel, reader, bias);
     const kernels::PackWeights<T> pack{weights,        at_.prepared(), of_.outputs,
                                        kernel.inputs,  KH * KW,        of_.gathers_transposed(),
@@ -140,6 +145,16 @@ class ConvolutionRun {
     kernel.outputs = node_.channels;
     kernel.shape = of_.shape();
     at_.over_blocks(label_, kernel, gradient, of_.bias() ? kernel.partial_size() : weight_count());
+  }
+
+  /// The same by direct loops or, for a kernel of one point with many channels, as a product of matrices.
+  template <int KH, int KW, class Value>
+  void weights_of_window(const Value& value, T* gradient) const {
+    if constexpr (KH * KW == 1 && !TileSizes::on_device) {
+      using Product = kernels::PointWeightGradient<Space, S, Value>;
+      if (Product::serves(of_.inputs)) return weights_of<Product>(value, gradient);
+    }
+    weights_of<kernels::WeightGradient<Space, S, KH, KW, Value>>(value, gradient);
   }
 
   /// The same by lists of taps.

@@ -96,8 +96,7 @@ struct ConvolutionWeightGradient : ConvolutionLaunch<Pass::weight_gradient> {
       run.template weights_of<kernels::WinogradWeightGradient<execution_space, S, form.winograd, Input>>(input,
                                                                                                          gradient);
     else
-      run.template weights_of<
-          kernels::WeightGradient<execution_space, S, form.kernel_height, form.kernel_width, Input>>(input, gradient);
+      run.template weights_of_window<form.kernel_height, form.kernel_width>(input, gradient);
   }
 };
 
