@@ -2,6 +2,8 @@
 // Accumulation: bias, then input channels, as in the direct convolution, so results are equal to the bit on any mesh.
 #pragma once
 
+#include <utility>
+
 #include "halogen/kernels/convolution.hpp"
 #include "halogen/kernels/point_rows.hpp"
 
@@ -13,7 +15,7 @@ inline constexpr index_t point_channels = 64;  ///< input channels whose points 
 /// Adds `inputs` channels to channel_block outputs of Blocks wide vectors of points. The sums begin with `start`, or if
 /// that is null with what `out` has.
 template <class T, int Blocks>
-[[gnu::noinline]] void multiply_points(const T* in, index_t pitch, const T* weights, index_t inputs, const T* start,
+void multiply_points(const T* in, index_t pitch, const T* weights, index_t inputs, const T* start,
                                        T* out /* [channel_block][Blocks * wide_lanes] */) {
   constexpr int wide = wide_lanes<T>;
   using V = Vector<T, wide>;
@@ -36,6 +38,15 @@ template <class T, int Blocks>
   HALOGEN_UNROLL
   for (int o = 0; o < channel_block; ++o) HALOGEN_UNROLL
   for (int b = 0; b < Blocks; ++b) store<V>(out + (o * Blocks + b) * wide, sum[o][b]);
+}
+
+/// That function for 1 to wide_block vectors.
+template <class T>
+auto multiply_points_of(int vectors) {
+  return []<int... B>(int number, std::integer_sequence<int, B...>) {
+    constexpr decltype(&multiply_points<T, 1>) functions[] = {&multiply_points<T, B + 1>...};
+    return functions[number - 1];
+  }(vectors, std::make_integer_sequence<int, wide_block>{});
 }
 
 }  // namespace detail
@@ -96,32 +107,27 @@ struct PointConvolution {
            Scratch::bytes_of<RowSums>(static_cast<std::size_t>(output.channels));
   }
 
+  /// Divides the points into blocks of as equal a width as whole vectors allow.
   void run_strip(const Tile& tile, const Interval& strip, const T* points, T* products) const {
-    const index_t count = strip.size() * tile.columns.size();
-    for (index_t p = 0; p < count;) {
-      const index_t left = count - p;
-      if (left > (detail::wide_block - 1) * wide)
-        p += multiply<detail::wide_block>(tile, strip, p, points, products);
-      else if (left > 2 * wide)
-        p += multiply<3>(tile, strip, p, points, products);
-      else if (left > wide)
-        p += multiply<2>(tile, strip, p, points, products);
-      else
-        p += multiply<1>(tile, strip, p, points, products);
+    const index_t vectors = ceil_div(strip.size() * tile.columns.size(), wide);
+    const index_t blocks = ceil_div(vectors, index_t{detail::wide_block});
+    for (index_t b = 0; b < blocks; ++b) {
+      const Interval part = {vectors * b / blocks, vectors * (b + 1) / blocks};
+      multiply(tile, strip, part.begin * wide, static_cast<int>(part.size()), points, products);
     }
   }
 
-  template <int Blocks>
-  index_t multiply(const Tile& tile, const Interval& strip, index_t p, const T* points, T* products) const {
-    constexpr index_t block = Blocks * wide;
+  /// Computes all outputs of `vectors` vectors of points that begin with the strip's point p.
+  void multiply(const Tile& tile, const Interval& strip, index_t p, int vectors, const T* points, T* products) const {
+    const index_t block = vectors * wide;
+    const auto multiply_points = detail::multiply_points_of<T>(vectors);
     for (index_t c = 0; c < inputs; c += detail::point_channels)
       for (int o = 0; o < output.channels; o += channel_block) {
         T start[channel_block];
         for (int i = 0; i < channel_block; ++i)
           start[i] = bias != nullptr && o + i < output.channels ? bias[o + i] : T(0);
-        detail::multiply_points<T, Blocks>(
-            points + c * pitch() + p, pitch(), weights + index_t{o} * inputs + c * channel_block,
-            std::min(detail::point_channels, inputs - c), c == 0 ? start : nullptr, products + o * block);
+        multiply_points(points + c * pitch() + p, pitch(), weights + index_t{o} * inputs + c * channel_block,
+                        std::min(detail::point_channels, inputs - c), c == 0 ? start : nullptr, products + o * block);
       }
     const index_t columns = tile.columns.size(), end = std::min(p + block, strip.size() * columns);
     for (int o = 0; o < output.channels; ++o)
@@ -130,7 +136,6 @@ struct PointConvolution {
         output.put_row(tile.sample, o, strip.begin + row, tile.columns.begin + x, count, products + o * block + at - p);
         at += count;
       }
-    return block;
   }
 };
 
