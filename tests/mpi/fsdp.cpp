@@ -46,6 +46,16 @@ struct WithBuffers
                      hg::Frozen<hg::BatchNorm2d<4>>, hg::SiLU,
                      hg::Frozen<hg::Sequential<hg::Conv2d<4, 4>, hg::GroupNorm<2, 4>>, is_weight>, hg::Conv2d<4, 1>> {};
 
+/// Numbers for each point, behind a stride as well: tables that lie on fields.
+struct OnField
+    : hg::Sequential<hg::Conv2d<in, 4, hg::Kernel<3>, hg::Padding<1>>, hg::PositionEmbedding2d<4, height, width>,
+                     hg::SiLU, hg::LayerNormOver<4, height, width>, hg::Conv2d<4, 6, hg::Kernel<2>, hg::Stride<2>>,
+                     hg::PositionEmbedding2d<6, height / 2, width / 2>, hg::SiLU,
+                     hg::ConvTranspose2d<6, 1, hg::Kernel<2>, hg::Stride<2>>> {};
+/// A table that is trained beside one that is a buffer.
+struct OnFieldInPart : hg::Sequential<hg::Conv2d<in, 4, hg::Kernel<3>, hg::Padding<1>>,
+                                      hg::Frozen<hg::LayerNormOver<4, height, width>, is_weight>, hg::Conv2d<4, 1>> {};
+
 /// A layer that is called twice, with others between its calls and around them.
 struct Again : hg::Module<Again> {
   hg::Named<"first", hg::Conv2d<in, 4, hg::Kernel<3>, hg::Padding<1>>> first;
@@ -217,6 +227,48 @@ TEST_CASE("the same for losses of other kinds") {
     check(hg::QuantileLoss({.q = 0.9}), target);
     check(hg::CRPS{}, target);
     check(hg::CrossEntropy({.label_smoothing = 0.1}), classes, samples.weight);
+  });
+}
+
+TEST_CASE("the same with numbers for each point, of which a rank has those of its own points") {
+  on_meshes([](const auto& mesh) {
+    check_same_training<OnField>(mesh, Sharding{});
+    check_same_training<OnField>(mesh, hg::shard_parameters<"height", "width">);
+    check_same_training<OnField>(mesh, hg::shard_parameters<"data", "height", "width">, 3,
+                                 {.lr = 5e-3, .max_norm = 1e-2});
+    check_same_training<OnField>(mesh, hg::ShardParameters<"width", "data">{.bucket_bytes = 1 << 20}, 2);
+    check_same_training<OnFieldInPart>(mesh, hg::shard_parameters<"height", "width">, 2);
+  });
+}
+
+TEST_CASE("tables of numbers for each point are never whole: a step brings this rank's, and allocates nothing") {
+  on_meshes([](const auto& mesh) {
+    const Samples samples(mesh);
+    Sharded<OnField, hg::ShardParameters<"height", "width">> trainer(OnField{}, adamw, mesh, {}, {});
+    const auto step = [&] { trainer.step(hg::mse, samples.image, samples.label).item(); };
+    step();
+    hg::CommStatistics spent;
+    CHECK(support::kokkos_events([&] { spent = spent_by(step); }).allocations.empty());
+    const bool plane = mesh.extent(1) * mesh.extent(2) > 1;
+    // Three convolutions, forward and backward, but for the first, whose input needs no gradient, and the last, which
+    // is still there; the norm's moments.
+    CHECK(spent.all_gathers.count == (plane ? 3 + 1 + 1 : 0));
+    CHECK(spent.reduce_scatters.count == (plane ? 3 : 0));
+    auto allocated = support::kokkos_events([&] {
+                       Sharded<OnField, hg::ShardParameters<"height", "width">> another(OnField{}, adamw, mesh, {}, {});
+                       another.step(hg::mse, samples.image, samples.label);
+                     }).allocations;
+    const auto own = [&](hg::index_t scale) {
+      const auto shape = samples.image.local_shape();
+      return 8 * static_cast<std::uint64_t>(shape[2] / scale * (shape[3] / scale));
+    };
+    if (plane && own(2) * 4 == own(1)) {  // the pieces of the coarse level are halves
+      auto& of_points = allocated["halogen::values_of_points"];
+      std::sort(of_points.begin(), of_points.end());
+      std::vector<std::uint64_t> expected = {4 * own(1), 4 * own(1), 4 * own(1), 6 * own(2)};
+      std::sort(expected.begin(), expected.end());
+      CHECK(of_points == expected);
+    }
   });
 }
 

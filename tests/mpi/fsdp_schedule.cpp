@@ -149,6 +149,41 @@ TEST_CASE("a chain of equal layers stages two or three of them, however many; no
   CHECK(hg::ParameterSchedule(training<Chain>, hg::ParameterBuckets(graph<Chain>, 1), 4).staging_bytes() == 0);
 }
 
+TEST_CASE("tables of numbers for each point: each value goes to the ranks whose points need it") {
+  using Table = hg::Sequential<hg::Conv2d<3, 4, hg::Kernel<2>, hg::Stride<2>>, hg::PositionEmbedding2d<4, 23, 17>,
+                               hg::LayerNormOver<4, 23, 17>>;
+  for (const auto& extents : {std::array{2, 3, 2}, std::array{1, 5, 1}, std::array{4, 1, 1}}) {
+    const int ranks = extents[0] * extents[1] * extents[2];
+    const auto on = [&](int rank) { return hg::dry_mesh<support::Mesh>(extents, rank); };
+    const hg::ShardParameters<"data", "width"> sharding;
+    std::vector<std::vector<hg::PointPieces>> all;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto layout = hg::layout_of<support::Field<float, 3>>(Table{}, on(rank), {8, 3, 46, 34});
+      all.push_back(hg::point_pieces(layout, *sharding.on<Table, float>(on(rank))));
+    }
+    const int group = extents[0] * extents[2];
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto& tables = all[static_cast<std::size_t>(rank)];
+      CHECK(tables.size() == (group > 1 ? 3 : 0));
+      const auto layout = hg::layout_of<support::Field<float, 3>>(Table{}, on(rank), {8, 3, 46, 34});
+      for (std::size_t t = 0; t < tables.size(); ++t) {
+        CHECK(tables[t].needed() == 4 * layout.box(1, rank).points());
+        for (const auto& part : tables[t].comes()) {
+          const int peer = layout.decomposition().with_number(rank, 0b101, part.rank);
+          CHECK(all[static_cast<std::size_t>(peer)][t].goes()[static_cast<std::size_t>(tables[t].number())].count ==
+                part.count);
+        }
+      }
+    }
+  }
+  const auto text = hg::explain<support::Field<float, 3>>(Table{}, hg::dry_mesh<support::Mesh>({1, 2, 2}),
+                                                          {2, 3, 46, 34}, hg::shard_parameters<"height", "width">);
+  CHECK(text.find("; gather points of bucket 1") != std::string::npos);
+  CHECK(text.find("; reduce points of bucket 1") != std::string::npos);
+  CHECK(text.find("tables of points: " + std::to_string(3 * 4 * 12 * 9) + " values for this rank's points, ") !=
+        std::string::npos);
+}
+
 TEST_CASE("a layer that the output does not depend on is not gathered and has no gradient to reduce") {
   const hg::ParameterSchedule schedule(training<Branches>, hg::ParameterBuckets(graph<Branches>, 2), 4);
   for (const hg::BucketStay& stay : schedule.stays()) CHECK(stay.bucket != 0);

@@ -150,9 +150,9 @@ static_assert(
     none_finds_detail<hg::Access, hg::NotPlaced, hg::Placed<Grid, 2, -1, 0, 1>, hg::NoPartial, hg::Where,
                       hg::Cast<float>, hg::Clamp, hg::KeepDimensions, hg::AttentionOptions, hg::ExpressionCost>());
 static_assert(
-    none_finds_detail<hg::Level, hg::Operation, hg::Constants, hg::InputShape, hg::ParameterShape, hg::ChannelParameter,
-                      hg::Misfit, hg::PathStep, hg::FrozenNames, hg::ParameterNames, hg::GraphNumbers,
-                      hg::BasicGraph<hg::StaticVector>, hg::GraphDraft, hg::Planner, hg::Node>());
+    none_finds_detail<hg::Level, hg::Operation, hg::Constants, hg::InputShape, hg::ParameterShape, hg::PointNumbers,
+                      hg::ChannelParameter, hg::Misfit, hg::PathStep, hg::FrozenNames, hg::ParameterNames,
+                      hg::GraphNumbers, hg::BasicGraph<hg::StaticVector>, hg::GraphDraft, hg::Planner, hg::Node>());
 static_assert(
     none_finds_detail<hg::LaunchAt<float>, hg::StoreValue, hg::StoreGradient, hg::AddGradients, hg::ResamplingAdjoint,
                       hg::ExpandAdjoint, hg::Moments, hg::LossLaunch, hg::Source, hg::Value, hg::Read, hg::ParameterUse,
@@ -167,6 +167,7 @@ static_assert(
                       hg::HaloSchedule<float>, hg::TileSizes, hg::TensorLayout, hg::MemoryUse, hg::Block, hg::LossMean,
                       hg::LossSum, hg::LevelLayout, hg::LaunchReads, hg::SpaceNeedsOf, hg::Operands<float>>());
 static_assert(none_finds_detail<hg::ParameterBuckets, hg::BucketStay, hg::ParameterSchedule, hg::ParameterSharding,
-                                hg::GradientSum, hg::LaunchForm, hg::WholeParameters<float>, hg::Workspace>());
+                                hg::PointPieces, hg::PointMoves<float>, hg::GradientSum, hg::LaunchForm,
+                                hg::WholeParameters<float>, hg::Workspace>());
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "halogen/core/static_vector.hpp"
 #include "halogen/core/tensor_view.hpp"
+#include "halogen/graph/point_numbers.hpp"
 #include "halogen/stencil/window.hpp"
 
 namespace halogen {
@@ -85,12 +86,14 @@ struct ParameterShape {
   int rank = 0;
   enum class Start { uniform, normal, ones, zeros, constant } start = Start::uniform;
   int fan_in = 1;
-  double constant = 0;   ///< the value of each element at the start, for Start::constant
-  double deviation = 1;  ///< for Start::normal
-  bool buffer = false;   ///< kept and stored like a parameter, but no optimiser trains it; the model may write it
+  double constant = 0;    ///< the value of each element at the start, for Start::constant
+  double deviation = 1;   ///< for Start::normal
+  bool buffer = false;    ///< kept and stored like a parameter, but no optimiser trains it; the model may write it
+  PointNumbers points{};  ///< if it lies on a field
 
   constexpr bool is_like(const ParameterShape& other) const {
-    return rank == other.rank && buffer == other.buffer && std::ranges::equal(shape, other.shape);
+    return rank == other.rank && buffer == other.buffer && std::ranges::equal(shape, other.shape) &&
+           (points == other.points || !points.stand() || !other.points.stand());
   }
 };
 
@@ -298,6 +301,7 @@ struct GraphDraft : BasicGraph<StaticVector> {
     if ((step.layer == layers && takes != step.takes) || (takes && !parameters[same].is_like(parameter)))
       refuse(Misfit::Kind::weights_differ, layers - 1);
     step.layer = layers, step.takes = takes;
+    if (takes && parameter.points.stand()) parameters[same].points = parameter.points;  // a token may have come first
     if (takes) return same;
     hashes.push(hash);
     index_t& before = parameter.buffer ? buffer_count : parameter_count;

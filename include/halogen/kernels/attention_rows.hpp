@@ -106,7 +106,7 @@ namespace detail {
 
 inline constexpr int tile_vectors = vector_registers >= 32 ? 6 : 3;
 template <class T>
-inline constexpr int tile_columns = tile_vectors* wide_lanes<T>;
+inline constexpr int tile_columns = tile_vectors * wide_lanes<T>;
 inline constexpr int tile_rows = 64;
 
 /// to[i][x] (+)= sum over k of left(i, k) * right[k][x], for `Rows` rows of `Vectors` wide vectors. left(i, k) is

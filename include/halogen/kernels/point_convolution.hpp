@@ -16,7 +16,7 @@ inline constexpr index_t point_channels = 64;  ///< input channels whose points 
 /// that is null with what `out` has.
 template <class T, int Blocks>
 void multiply_points(const T* in, index_t pitch, const T* weights, index_t inputs, const T* start,
-                                       T* out /* [channel_block][Blocks * wide_lanes] */) {
+                     T* out /* [channel_block][Blocks * wide_lanes] */) {
   constexpr int wide = wide_lanes<T>;
   using V = Vector<T, wide>;
   V sum[channel_block][Blocks];

@@ -71,6 +71,23 @@ struct SetZero {
   KOKKOS_FUNCTION void operator()(const index_t i) const { values[i] = T(0); }
 };
 
+/// Copies the values at some places of an array, one after the other.
+template <class T>
+struct CollectValues {
+  const T* from;
+  const int* place;
+  T* to;
+  KOKKOS_FUNCTION void operator()(const index_t i) const { to[i] = from[place[i]]; }
+};
+/// Adds values to these places. No place occurs twice.
+template <class T>
+struct AddAtPlaces {
+  const T* from;
+  const int* place;
+  T* to;
+  KOKKOS_FUNCTION void operator()(const index_t i) const { to[place[i]] += from[i]; }
+};
+
 /// sum += term, for two arrays of the same size.
 template <class T>
 struct AddArrays {

@@ -1,8 +1,9 @@
 // What PositionEmbedding and LayerNormOver share: a learned number for each point of the whole field and each channel.
 //
-// Each rank holds the whole tables, as for any parameter, unless parameters are sharded. For the gradients a rank sums
-// over its samples, in double, at its own points. Its entries for other points are 0. So a cut of the field changes no
-// bit of the gradients.
+// Each rank holds the whole tables, as for any parameter, unless parameters are sharded (shard_parameters<...>): then
+// it keeps its share of each table and, while it computes, the numbers of its own points. No rank ever has the whole
+// table. For the gradients a rank sums over its samples, in double, at its own points. Its entries for other points are
+// 0. So a cut of the field changes no bit of the gradients.
 #pragma once
 
 #include <string>
@@ -24,8 +25,12 @@ struct PointConstants : Constants {
 template <bool Scales>
 struct PointParametersOf {
   template <class S>
-  static kernels::PointTable<Scales> table(const LaunchAt<S>& at) {
-    return {at.whole_field(), at.node().channels};
+  static kernels::PointTable<Scales> table(const LaunchAt<S>& at, int use) {
+    const auto box = at.points_of_parameter(use).side;
+    const kernels::WholeField field = at.whole_field();
+    kernels::PointTable<Scales> table{at.node().channels, {}, {}, field.first_plane, field.planes};
+    for (std::size_t d = 0; d < spatial_dimensions; ++d) table.first[d] = box[d].begin, table.extent[d] = box[d].size();
+    return table;
   }
   /// How many values of a table come before those of the points.
   static index_t before(const Node& node) { return index_t{node.as<PointConstants>().before} * node.channels; }
@@ -42,23 +47,30 @@ struct PointParametersOf {
     template <class S, Form>
     static auto rows(const LaunchAt<S>& at) {
       return kernels::PointParameterRows<S, Scales, kernels::ValueReader<S>>{
-          at.value(0), 0, table(at), Scales ? at.parameter(0) : nullptr,
-          at.parameter(Scales ? 1 : 0) + before(at.node())};
+          at.value(0),
+          0,
+          Scales ? at.parameter(0) : nullptr,
+          at.parameter(Scales ? 1 : 0) + before(at.node()),
+          table(at, 0),
+          table(at, Scales ? 1 : 0)};
     }
   };
   struct Sums {
     static constexpr const char *label = "halogen::point_parameter_gradients", *suffix = " weight gradient";
     template <class S, Form>
     static void run(const LaunchAt<S>& at) {
-      const LaunchPlace place = at.place();
-      compute_type<S>* const gradient = at.parameter_gradient(Scales ? 1 : 0);
       const index_t others = before(at.node());
-      kernels::PointParameterSums<S, Scales> sums{at.gradient(0), {},      table(at),        place.samples, place.rows,
-                                                  place.columns,  nullptr, gradient + others};
-      launch_range(at.space(), label, others, kernels::SetZero<compute_type<S>>{gradient});
-      if constexpr (Scales) sums.input = at.value(1), sums.weight = at.parameter_gradient(0);
+      launch_range(at.space(), label, others, kernels::SetZero<compute_type<S>>{at.parameter_gradient(Scales ? 1 : 0)});
       at.wait_for_halos();
-      launch_range(at.space(), label, sums.table.points() * sums.table.channels, sums);
+      if constexpr (Scales) sum<true>(at, 0, at.value(1), at.parameter_gradient(0));
+      sum<false>(at, Scales ? 1 : 0, {}, at.parameter_gradient(Scales ? 1 : 0) + others);
+    }
+    template <bool OfWeights, class S>
+    static void sum(const LaunchAt<S>& at, int use, const kernels::ValueReader<S>& input, compute_type<S>* sums) {
+      const LaunchPlace place = at.place();
+      const kernels::PointParameterSums<S, Scales, OfWeights> kernel{
+          at.gradient(0), input, table(at, use), place.samples, place.rows, place.columns, sums};
+      launch_range(at.space(), label, kernel.table.values(), kernel);
     }
   };
   struct Backward {
@@ -66,7 +78,7 @@ struct PointParametersOf {
     template <class S, Form>
     static auto rows(const LaunchAt<S>& at) {
       return kernels::PointParameterRows<S, Scales, kernels::GradientReader<S>>{
-          at.gradient(0), at.first_channel(), table(at), Scales ? at.parameter(0) : nullptr};
+          at.gradient(0), at.first_channel(), Scales ? at.parameter(0) : nullptr, nullptr, table(at, 0)};
     }
   };
 
@@ -112,6 +124,16 @@ constexpr ParameterShape point_table(int before) {
           .deviation = 0.02};
 }
 
+/// Says that a table lies on a level.
+constexpr ParameterShape lies_on(int level, const PointConstants& of, int channels, bool channels_first,
+                                 ParameterShape shape) {
+  PointNumbers& points = shape.points;
+  points.level = level, points.channels = channels, points.channels_first = channels_first;
+  points.before = index_t{of.before} * channels;
+  std::ranges::copy(of.extent, points.extent);
+  return shape;
+}
+
 /// Scales as in PointParametersOf. Extents: of the field's dimensions.
 template <bool Scales, int Channels, int... Extents>
 constexpr Traced add_point_parameters(Traced x, const PointConstants& constants) {
@@ -122,12 +144,15 @@ constexpr Traced add_point_parameters(Traced x, const PointConstants& constants)
   if (node.channels != Channels) graph.refuse(Misfit::Kind::channels_differ, node.layer, Channels, node.channels);
   using Start = ParameterShape::Start;
   if (Scales) {
-    ParameterShape shape{.shape = {Channels, Extents...}, .rank = 1 + sizeof...(Extents), .start = Start::ones};
+    ParameterShape shape =
+        lies_on(node.level, constants, Channels, true,
+                {.shape = {Channels, Extents...}, .rank = 1 + sizeof...(Extents), .start = Start::ones});
     node.parameter = graph.add_parameter("weight", shape);
     shape.start = Start::zeros;
     graph.add_parameter("bias", shape);
   } else {
-    node.parameter = graph.add_parameter("pos_embed", point_table<Channels, Extents...>(constants.before));
+    node.parameter = graph.add_parameter("pos_embed", lies_on(node.level, constants, Channels, false,
+                                                              point_table<Channels, Extents...>(constants.before)));
   }
   return y;
 }

@@ -23,6 +23,7 @@ template <class T>
 struct LaunchParameters {
   const T* value[Launch::most_parameters] = {};
   T* gradient[Launch::most_parameters] = {};
+  bool is_piece[Launch::most_parameters] = {};  ///< it lies on a field, and has the numbers of this rank's points alone
 };
 
 /// Numbers that a launch sums over the ranks which share a sample's points.
@@ -147,6 +148,14 @@ class LaunchAt {
   // -- parameters, counted as the launch lists them ----------------------------------------------------------------
   const T* parameter(int use) const { return parameters_.value[use]; }
   T* parameter_gradient(int use) const { return parameters_.gradient[use]; }
+  /// The points of the node's level that have numbers in a parameter that lies on a field: this rank's, or all.
+  Box<spatial_dimensions> points_of_parameter(int use) const {
+    if (parameters_.is_piece[use]) return layout_.box(node().level, layout_.rank());
+    Box<spatial_dimensions> all;
+    for (int d = 0; d < spatial_dimensions; ++d)
+      all.side[static_cast<std::size_t>(d)] = {0, layout_.level(node().level).extent(d)};
+    return all;
+  }
 
   /// The random numbers of the node in this step. Forward and backward draw the same, and the same index gives the same
   /// number on all ranks.

@@ -110,6 +110,7 @@ class EvaluationParts {
     T* beside = operands_.template workspace<T>(layout_.workspace().shared_gradients);
     for (int i = 0; i < launch.parameters.size(); ++i) {
       const ParameterUse& use = launch.parameters[i];
+      found.is_piece[i] = parameters_.is_piece(use.parameter);
       if (!use.gradient) {
         found.value[i] = parameters_.value(use.parameter);
       } else if (lies_beside(launch, use.parameter)) {
@@ -146,8 +147,7 @@ class EvaluationParts {
   }
   bool is_shared(int parameter, int node) const { return layout_.workspace().is_shared(parameter, node); }
   void set_zero(int parameter, T* gradient) {
-    launch_range(space_, "halogen::no_gradient", plan_.graph.parameters[parameter].count,
-                 kernels::SetZero<T>{gradient});
+    launch_range(space_, "halogen::no_gradient", parameters_.values_of(parameter), kernels::SetZero<T>{gradient});
   }
   /// Adds gradients from separate memory to the gradients of the parameters. These are summed over ranks later, so a
   /// share that another rank also has is dropped.
@@ -246,7 +246,7 @@ void EvaluationParts<S, Access>::add_gradients(const Launch& launch, const Launc
     if ((beside ? first : drop) && !is_shared(parameter, launch.node))
       set_zero(parameter, parameters_.gradient(parameter));
     if (beside && !drop)
-      launch_range(space_, "halogen::add_gradient", plan_.graph.parameters[parameter].count,
+      launch_range(space_, "halogen::add_gradient", parameters_.values_of(parameter),
                    kernels::AddArrays<T>{parameters_.gradient(parameter), at.gradient[i]});
   }
 }

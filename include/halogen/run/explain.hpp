@@ -8,6 +8,7 @@
 #include "halogen/run/layout.hpp"
 #include "halogen/run/parameter_schedule.hpp"
 #include "halogen/run/parameter_sharding.hpp"
+#include "halogen/run/point_pieces.hpp"
 
 namespace halogen {
 namespace detail {
@@ -65,8 +66,12 @@ std::string parameter_traffic(const ParameterSchedule& schedule, int launch, boo
 HALOGEN_INLINE std::string parameter_traffic(const ParameterSchedule& schedule, int launch, bool reduces) {
   std::string text;
   for (const BucketStay& stay : schedule.stays()) {
-    if (!stay.gradient && stay.block.first == launch) text += format("; all_gather bucket %d", stay.bucket);
-    if (stay.gradient && stay.last_use == launch && reduces) text += format("; reduce_scatter bucket %d", stay.bucket);
+    const bool gathers = !stay.gradient && stay.block.first == launch;
+    const bool completes = stay.gradient && stay.last_use == launch;
+    if (gathers)
+      text += format(stay.of_points ? "; gather points of bucket %d" : "; all_gather bucket %d", stay.bucket);
+    if (completes && reduces)
+      text += format(stay.of_points ? "; reduce points of bucket %d" : "; reduce_scatter bucket %d", stay.bucket);
   }
   return text;
 }
@@ -150,6 +155,12 @@ class ParameterText {
     schedule_ = ParameterSchedule(layout.plan(), sharding->buckets, layout.value_bytes().computed);
     shards_ = sharding->buckets.ranks() > 1;
     reduces_ = pieces.size(sharding->mesh_mask & samples) > 1;
+    for (const PointPieces& table : point_pieces(layout, *sharding)) {
+      points_ += table.needed();
+      for (const PointPieces::Part& part : table.goes())
+        if (part.rank != table.number() && part.count > 0) ++points_sent_.messages, points_sent_.bytes += part.count;
+    }
+    points_sent_.bytes *= static_cast<index_t>(layout.value_bytes().computed);
   }
 
   std::string of_launch(int launch) const { return shards_ ? parameter_traffic(schedule_, launch, reduces_) : ""; }
@@ -165,13 +176,25 @@ class ParameterText {
                   parameters, buckets.ranks(), own, mib(own * layout_.value_bytes().computed)) +
            format("sharded parameters: %d all_gathers, %d reduce_scatters, staging %.2f MiB\n",
                   shards_ ? schedule_.all_gathers() : 0, reduces_ ? schedule_.reduce_scatters() : 0,
-                  mib(schedule_.staging_bytes()));
+                  mib(schedule_.staging_bytes())) +
+           of_points();
   }
 
  private:
+  std::string of_points() const {
+    if (points_ == 0) return "";
+    return format(
+        "tables of points: %lld values for this rank's points, %d gathers, %d reductions; to gather all once %lld "
+        "messages, %lld bytes\n",
+        static_cast<long long>(points_), schedule_.gathers_of_points(), reduces_ ? schedule_.reductions_of_points() : 0,
+        static_cast<long long>(points_sent_.messages), static_cast<long long>(points_sent_.bytes));
+  }
+
   const Layout& layout_;
   const ParameterSharding* sharding_;
   ParameterSchedule schedule_;
+  index_t points_ = 0;                     ///< numbers of this rank's points in tables that lie on a field
+  TrafficUse points_sent_;                 ///< to gather all of these tables once
   bool sums_ = false;                      ///< an all_reduce of the gradient, where parameters are whole
   bool shards_ = false, reduces_ = false;  ///< over more than one rank, whose gradients differ
 };

@@ -9,6 +9,7 @@
 #include "halogen/run/arena.hpp"
 #include "halogen/run/parameter_schedule.hpp"
 #include "halogen/run/parameter_sharding.hpp"
+#include "halogen/run/point_moves.hpp"
 #include "halogen/tensor/transport_image.hpp"
 
 namespace halogen {
@@ -16,20 +17,23 @@ namespace halogen {
 /// Each bucket has one all_gather for the forward pass and one for the backward pass, which start one launch ahead. It
 /// has one reduce_scatter, which runs until the next gradient begins. At the end one all_reduce sums this rank's 1/N of
 /// the gradient over the ranks GradientSum::rest. Each rank's arrays have the order of the buckets' pieces. A group of
-/// one rank reads and writes them in place.
+/// one rank reads and writes them in place. Of a table of numbers for each point, a rank has those of its own points
+/// (PointMoves) in place of the whole.
 template <class T>
 class GatheredParameters {
  public:
-  GatheredParameters(const Plan& plan, std::shared_ptr<const ParameterSharding> sharding, GradientSum sum,
+  GatheredParameters(const Layout& layout, std::shared_ptr<const ParameterSharding> sharding, GradientSum sum,
                      std::shared_ptr<Arena> staging)
-      : plan_(&plan),
+      : plan_(&layout.plan()),
         sharding_(std::move(sharding)),
         sum_(std::move(sum)),
         staging_(std::move(staging)),
-        schedule_(plan, buckets(), sizeof(T)),
+        schedule_(layout.plan(), buckets(), sizeof(T)),
+        pieces_(point_pieces(layout, *sharding_)),
         bytes_of_each_(static_cast<std::size_t>(buckets().ranks())),
         counts_(bytes_of_each_.size()),
-        places_(static_cast<std::size_t>(buckets().size())) {}
+        places_(static_cast<std::size_t>(buckets().size())),
+        moves_(places_.size()) {}
 
   void reserve();
 
@@ -49,6 +53,11 @@ class GatheredParameters {
   /// Buffers are not sharded: each rank holds all of them.
   T* buffer(int parameter) const { return values_ + buckets().offset_of_buffer(shape(parameter)); }
   T* gradient(int parameter);
+  /// Whether these are the values of this rank's points alone, and how many values a launch sees.
+  bool is_piece(int parameter) const { return !shape(parameter).buffer && moves_of_parameter(parameter) != nullptr; }
+  index_t values_of(int parameter) const {
+    return is_piece(parameter) ? moves_of_parameter(parameter)->needed() : shape(parameter).count;
+  }
 
   const ParameterSchedule& schedule() const { return schedule_; }
 
@@ -75,6 +84,11 @@ class GatheredParameters {
   void open(const BucketStay& stay);
 
   void reduce(const BucketStay& stay);
+  /// Completes the reduction that is under way.
+  void end_reduction();
+
+  PointMoves<T>* moves_of(int bucket) const { return moves_[static_cast<std::size_t>(bucket)].get(); }
+  PointMoves<T>* moves_of_parameter(int parameter) const { return moves_of(buckets().bucket_of(parameter)); }
 
   std::size_t group_rank() const { return static_cast<std::size_t>(sharding_->group.rank()); }
   std::size_t own_count() const { return static_cast<std::size_t>(buckets().values_per_rank()); }
@@ -89,11 +103,14 @@ class GatheredParameters {
   GradientSum sum_;
   std::shared_ptr<Arena> staging_;
   ParameterSchedule schedule_;
+  std::vector<PointPieces> pieces_;  ///< until reserve() makes the moves
   std::vector<std::size_t> bytes_of_each_, counts_;
   execution_space space_;
   TransportImage<T> staging_image_, gradient_image_;
-  std::vector<Place> places_;  // declared after the buffers, so that requests end first
+  std::vector<Place> places_;                          // declared after the buffers, so that requests end first
+  std::vector<std::unique_ptr<PointMoves<T>>> moves_;  ///< by bucket, null for those that are gathered whole
   Request reduction_;
+  int reduced_points_ = -1;  ///< the bucket whose PointMoves are taking the gradient back
   T* values_ = nullptr;
   T* gradient_ = nullptr;
 };
@@ -103,6 +120,10 @@ void GatheredParameters<T>::reserve() {
   staging_->reserve(schedule_.staging_bytes());
   staging_image_.reserve("halogen::staging_image", schedule_.staging_bytes() / sizeof(T), sharding_->group);
   gradient_image_.reserve("halogen::gradient_image", own_count(), sharding_->group, sum_.rest);
+  for (PointPieces& piece : std::exchange(pieces_, {})) {
+    const auto bucket = static_cast<std::size_t>(piece.bucket());
+    moves_[bucket] = std::make_unique<PointMoves<T>>(std::move(piece), sharding_->group, sum_.over_group);
+  }
 }
 
 template <class T>
@@ -135,7 +156,7 @@ void GatheredParameters<T>::after(int launch) {
 
 template <class T>
 void GatheredParameters<T>::finish() {
-  reduction_.wait();
+  end_reduction();
   if (alone()) gradient_image_.put(space_, gradient_, 0, own_count());
   sum_.rest.all_reduce(gradient_image_.at(gradient_, 0), own_count());
   gradient_image_.get(space_, gradient_, 0, own_count());
@@ -158,6 +179,12 @@ T* GatheredParameters<T>::gradient(int parameter) {
 template <class T>
 void GatheredParameters<T>::gather(const BucketStay& stay) {
   const ParameterBuckets::Bucket& bucket = buckets()[stay.bucket];
+  if (PointMoves<T>* points = moves_of(stay.bucket)) {
+    points->gather(space_, values_ + bucket.offset);
+    place(stay.bucket).arriving = &stay;
+    place(stay.bucket).value = points->values();
+    return;
+  }
   const auto piece = static_cast<std::size_t>(bucket.piece);
   T* const whole = staging_image_.at(staging(), offset(stay));
   const T* own = values_ + bucket.offset;
@@ -179,13 +206,19 @@ void GatheredParameters<T>::arrive(int bucket) {
   Place& place = this->place(bucket);
   if (place.arriving == nullptr) return;
   const BucketStay& stay = *std::exchange(place.arriving, nullptr);
+  if (PointMoves<T>* points = moves_of(bucket)) return points->arrive();
   place.request.wait();
   staging_image_.get(space_, staging() + offset(stay), offset(stay), whole_count(stay));
 }
 
 template <class T>
 void GatheredParameters<T>::open(const BucketStay& stay) {
-  reduction_.wait();
+  if (PointMoves<T>* points = moves_of(stay.bucket)) {
+    launch_range(space_, "halogen::no_gradient", points->needed(), kernels::SetZero<T>{points->gradient()});
+    place(stay.bucket).gradient = points->gradient();
+    return;
+  }
+  end_reduction();
   T* const whole = staging() + offset(stay);
   Kokkos::deep_copy(space_, Kokkos::View<T*, memory_space, Kokkos::MemoryUnmanaged>(whole, whole_count(stay)), T(0));
   place(stay.bucket).gradient = whole;
@@ -196,7 +229,12 @@ void GatheredParameters<T>::reduce(const BucketStay& stay) {
   const ParameterBuckets::Bucket& bucket = buckets()[stay.bucket];
   const auto piece = static_cast<std::size_t>(bucket.piece);
   place(stay.bucket).gradient = nullptr;
-  reduction_.wait();
+  end_reduction();
+  if (PointMoves<T>* points = moves_of(stay.bucket)) {
+    points->reduce(space_);
+    reduced_points_ = stay.bucket;
+    return;
+  }
   staging_image_.put(space_, staging() + offset(stay), offset(stay), whole_count(stay));
   settle(space_, sharding_->group, "halogen::reduce_scatter");
   const T* const whole = staging_image_.at(staging(), offset(stay));
@@ -207,6 +245,17 @@ void GatheredParameters<T>::reduce(const BucketStay& stay) {
   }
   std::ranges::fill(counts_, piece);
   reduction_ = sharding_->group.reduce_scatter_v_async(whole, own, counts_);
+}
+
+template <class T>
+void GatheredParameters<T>::end_reduction() {
+  reduction_.wait();
+  const int points = std::exchange(reduced_points_, -1);
+  if (points < 0) return;
+  const ParameterBuckets::Bucket& bucket = buckets()[points];
+  const auto offset = static_cast<std::size_t>(bucket.offset);
+  moves_of(points)->finish(space_, gradient_ + offset, bucket.piece);
+  gradient_image_.put(space_, gradient_ + offset, offset, static_cast<std::size_t>(bucket.piece));
 }
 
 }  // namespace halogen

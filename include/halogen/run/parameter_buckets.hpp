@@ -11,7 +11,8 @@ namespace halogen {
 
 /// A bucket is a range of the flat array that is gathered as one, and whose gradient is reduced as one. It has the
 /// parameters of one layer and of the layers before it that are read together with it (Operation::read_with_next). It
-/// has several such layers in a row if they fit `most_values`. Each rank keeps one piece of every bucket. All pieces
+/// has several such layers in a row if they fit `most_values`. A table of numbers for each point is a bucket of its own
+/// (point_pieces.hpp). Each rank keeps one piece of every bucket. All pieces
 /// have ceil(values / ranks) values; zeros fill up the last ones. After its pieces each rank keeps all buffers, which
 /// are in no bucket.
 class ParameterBuckets {
@@ -20,6 +21,7 @@ class ParameterBuckets {
     index_t begin = 0, end = 0;  ///< in the flat array
     index_t piece = 0;           ///< values that each rank keeps
     index_t offset = 0;          ///< of the piece in each rank's own array
+    int table = -1;              ///< the parameter, if it lies on a field
     bool operator==(const Bucket&) const = default;
   };
 
@@ -58,14 +60,23 @@ class ParameterBuckets {
 
 #if HALOGEN_BODIES
 HALOGEN_INLINE ParameterBuckets::ParameterBuckets(const Graph& graph, int ranks, index_t most_values) : ranks_(ranks) {
-  const std::vector<index_t> ends = layer_ends(graph);
   index_t begin = 0;
-  for (std::size_t layer = 0; layer < ends.size(); ++layer) {
-    if (layer + 1 < ends.size() && ends[layer + 1] - begin <= most_values) continue;
-    const index_t piece = ceil_div(ends[layer] - begin, ranks);
-    buckets_.push_back({begin, ends[layer], piece, values_per_rank_});
+  const auto close = [&](index_t end, int table = -1) {
+    if (end == begin) return;
+    const index_t piece = ceil_div(end - begin, ranks);
+    buckets_.push_back({begin, end, piece, values_per_rank_, table});
     values_per_rank_ += piece;
-    begin = ends[layer];
+    begin = end;
+  };
+  const std::vector<index_t> ends = layer_ends(graph);
+  for (std::size_t layer = 0; layer < ends.size(); ++layer) {
+    for (int p = 0; p < graph.parameters.size(); ++p) {
+      const ParameterShape& shape = graph.parameters[p];
+      if (shape.buffer || !shape.points.stand() || shape.offset < begin || shape.offset >= ends[layer]) continue;
+      close(shape.offset);
+      close(shape.offset + shape.count, p);
+    }
+    if (layer + 1 == ends.size() || ends[layer + 1] - begin > most_values) close(ends[layer]);
   }
   for (const ParameterShape& shape : graph.parameters)
     bucket_of_.push_back(shape.buffer ? -1 : bucket_at(shape.offset));

@@ -15,8 +15,9 @@ namespace halogen {
 struct BucketStay {
   int bucket = 0;
   bool gradient = false;
-  int last_use = 0;  ///< the last launch that uses it: after it, a gradient is complete
-  Block block;       ///< parameters: from the start of their gather; a gradient: until the next one needs its place
+  bool of_points = false;  ///< a table of numbers for each point: its memory is elsewhere (PointMoves)
+  int last_use = 0;        ///< the last launch that uses it: after it, a gradient is complete
+  Block block;  ///< parameters: from the start of their gather; a gradient: until the next one needs its place
 };
 
 /// Parameters are gathered for the forward pass and again for the backward pass, one launch ahead. Their memory is free
@@ -35,10 +36,17 @@ class ParameterSchedule {
   const std::vector<BucketStay>& stays() const { return stays_; }
   std::size_t staging_bytes() const { return staging_bytes_; }
 
-  int all_gathers() const { return static_cast<int>(std::ranges::count(stays_, false, &BucketStay::gradient)); }
-  int reduce_scatters() const { return static_cast<int>(std::ranges::count(stays_, true, &BucketStay::gradient)); }
+  int all_gathers() const { return count(false, false); }
+  int reduce_scatters() const { return count(true, false); }
+  /// How often tables of numbers for each point are brought, or their gradients taken back.
+  int gathers_of_points() const { return count(false, true); }
+  int reductions_of_points() const { return count(true, true); }
 
  private:
+  int count(bool gradient, bool of_points) const {
+    return static_cast<int>(std::ranges::count_if(
+        stays_, [=](const BucketStay& stay) { return stay.gradient == gradient && stay.of_points == of_points; }));
+  }
   /// Records a use from `begin` to `last`. Until place() sets the bytes, any bytes mean that the stay happens.
   static void use(std::vector<BucketStay>& stays, int bucket, int begin, int last);
 
@@ -81,7 +89,7 @@ HALOGEN_INLINE ParameterSchedule::ParameterSchedule(const Plan& plan, const Para
 
 HALOGEN_INLINE void ParameterSchedule::use(std::vector<BucketStay>& stays, int bucket, int begin, int last) {
   BucketStay& stay = stays[static_cast<std::size_t>(bucket)];
-  if (stay.block.bytes == 0) stay = {bucket, false, last, {1, begin, last}};
+  if (stay.block.bytes == 0) stay = {bucket, false, false, last, {1, begin, last}};
   stay.block.first = std::min(stay.block.first, begin);
   stay.block.last = stay.last_use = last;
 }
@@ -113,7 +121,8 @@ HALOGEN_INLINE void ParameterSchedule::keep_until_reduced(int launches) {
 HALOGEN_INLINE void ParameterSchedule::place(const ParameterBuckets& buckets, std::size_t value_size) {
   std::vector<Block> blocks;
   for (BucketStay& stay : stays_) {
-    const auto values = static_cast<std::size_t>(buckets[stay.bucket].piece * buckets.ranks());
+    stay.of_points = buckets[stay.bucket].table >= 0;
+    const auto values = static_cast<std::size_t>(stay.of_points ? 0 : buckets[stay.bucket].piece * buckets.ranks());
     stay.block.bytes = (values * value_size + alignment - 1) / alignment * alignment;
     blocks.push_back(stay.block);
   }

@@ -21,6 +21,8 @@ class WholeParameters {
   const T* value(int parameter) const { return values_ + graph_->parameters[parameter].offset; }
   T* buffer(int parameter) const { return values_ + graph_->parameters[parameter].offset; }
   T* gradient(int parameter) const { return gradient_ + graph_->parameters[parameter].offset; }
+  static constexpr bool is_piece(int /*parameter*/) { return false; }
+  index_t values_of(int parameter) const { return graph_->parameters[parameter].count; }
 
  private:
   const Graph* graph_;

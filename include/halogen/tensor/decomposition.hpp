@@ -58,6 +58,11 @@ class Decomposition {
   /// The rank that differs from `rank` only in holding piece `part` of `dimension`.
   int with_part(int rank, int dimension, int part) const;
 
+  /// The number of a rank among those that differ from it in the mesh dimensions of `mask` only, in their order, and
+  /// the rank among these that has a number.
+  int number_in(int rank, unsigned mask) const;
+  int with_number(int rank, unsigned mask, int number) const;
+
   /// Mesh dimensions that cut one of the tensor dimensions, as DeviceMesh::communicator takes them.
   unsigned mask(std::initializer_list<int> dimensions) const;
 
@@ -105,6 +110,26 @@ HALOGEN_INLINE int Decomposition::with_part(int rank, int dimension, int part) c
     if (codes_[i] == dimension) {
       coordinate[i] = part % extents_[i];
       part /= extents_[i];
+    }
+  int result = 0;
+  for (int i = 0; i < rank_; ++i) result = result * extents_[i] + coordinate[i];
+  return result;
+}
+
+HALOGEN_INLINE int Decomposition::number_in(int rank, unsigned mask) const {
+  const Numbers coordinate = coordinates(rank);
+  int number = 0;
+  for (int i = 0; i < rank_; ++i)
+    if (mask >> i & 1) number = number * extents_[i] + coordinate[i];
+  return number;
+}
+
+HALOGEN_INLINE int Decomposition::with_number(int rank, unsigned mask, int number) const {
+  Numbers coordinate = coordinates(rank);
+  for (int i = rank_; i-- > 0;)
+    if (mask >> i & 1) {
+      coordinate[i] = number % extents_[i];
+      number /= extents_[i];
     }
   int result = 0;
   for (int i = 0; i < rank_; ++i) result = result * extents_[i] + coordinate[i];

@@ -216,9 +216,10 @@ class Network {
     if (!evaluation || !(slot.key == wanted)) {
       evaluation.reset();
       ++evaluations_;  // even if it cannot be made: the arena may lie elsewhere then
-      evaluation = std::make_unique<E>(
-          Layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(), ValueBytes::of<S>()),
-          detail::sub_meshes(image), arena_, access_(E::plan(), image), detail::field_context<Fields>(image));
+      Layout layout(E::plan(), image.decomposition(), image.mesh().rank(), image.cuts(), ValueBytes::of<S>());
+      auto access = access_(layout, image);
+      evaluation = std::make_unique<E>(std::move(layout), detail::sub_meshes(image), arena_, std::move(access),
+                                       detail::field_context<Fields>(image));
       slot.key = std::move(wanted);
     }
     image.reserve_margin(detail::margins_of<Image::rank>(evaluation->layout(), Plan::tensor_of_input(0)));

@@ -10,7 +10,7 @@
 
 namespace halogen::detail {
 
-/// Made from parameters; called with a plan and the image whose mesh it runs on.
+/// Made from parameters; called with a layout and the image whose mesh it runs on.
 template <class T, Placement P>
 class ParameterAccess;
 
@@ -24,8 +24,8 @@ class ParameterAccess<T, Replicate> {
   explicit ParameterAccess(const Parameters<ModelType, T>&) {}
 
   template <class Image>
-  type operator()(const Plan& plan, const Image&) const {
-    return type(plan);
+  type operator()(const Layout& layout, const Image&) const {
+    return type(layout.plan());
   }
   template <class ModelType>
   static constexpr bool serves(const Parameters<ModelType, T>&) {
@@ -46,8 +46,8 @@ class ParameterAccess<T, Shard<0>> {
   /// Throws CollectiveError, on all ranks alike, for an image that lies on another mesh or that the sharded mesh
   /// dimensions cut in part.
   template <class Image>
-  type operator()(const Plan& plan, const Image& image) const {
-    return type(plan, sharding_, gradient_sum(image), staging_);
+  type operator()(const Layout& layout, const Image& image) const {
+    return type(layout, sharding_, gradient_sum(image), staging_);
   }
 
   template <class ModelType>
