@@ -56,6 +56,20 @@ struct OnField
 struct OnFieldInPart : hg::Sequential<hg::Conv2d<in, 4, hg::Kernel<3>, hg::Padding<1>>,
                                       hg::Frozen<hg::LayerNormOver<4, height, width>, is_weight>, hg::Conv2d<4, 1>> {};
 
+/// One table with rows for tokens, and one that is added twice.
+struct OnFieldShared : hg::Module<OnFieldShared> {
+  using Places = hg::PositionEmbedding2d<4, height, width>::WithTokens<2>;
+  hg::Named<"first", hg::Conv2d<in, 4, hg::Kernel<3>, hg::Padding<1>>> first;
+  hg::Named<"place", hg::PositionEmbedding2d<4, height, width>> place;
+  hg::Named<"last", hg::Conv2d<4, 1>> last;
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced points = hg::SiLU{}(Places::part(place(first(x))));
+    const hg::Traced token =
+        Places::token<0>(hg::GlobalAvgPool{}(points)) + Places::token<1>(hg::ClassToken<4>::part(x));
+    return last(hg::SiLU{}(place(points)) + hg::expand(token, x));
+  }
+};
+
 /// A layer that is called twice, with others between its calls and around them.
 struct Again : hg::Module<Again> {
   hg::Named<"first", hg::Conv2d<in, 4, hg::Kernel<3>, hg::Padding<1>>> first;
@@ -238,6 +252,8 @@ TEST_CASE("the same with numbers for each point, of which a rank has those of it
                                  {.lr = 5e-3, .max_norm = 1e-2});
     check_same_training<OnField>(mesh, hg::ShardParameters<"width", "data">{.bucket_bytes = 1 << 20}, 2);
     check_same_training<OnFieldInPart>(mesh, hg::shard_parameters<"height", "width">, 2);
+    check_same_training<OnFieldShared>(mesh, hg::shard_parameters<"height", "width">, 3);
+    check_same_training<OnFieldShared>(mesh, Sharding{}, 3);
   });
 }
 

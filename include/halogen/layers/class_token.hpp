@@ -39,7 +39,7 @@ struct VectorRow {
       using T = compute_type<S>;
       const Node& node = at.node();
       T* const gradient = at.parameter_gradient(0);
-      launch_range(at.space(), label, at.plan().graph.parameters[node.parameter].count, kernels::SetZero<T>{gradient});
+      launch_range(at.space(), label, at.values_of_parameter(0), kernels::SetZero<T>{gradient});
       launch_range(at.space(), label, node.channels,
                    kernels::SumSamples<kernels::GradientReader<S>>{at.gradient(0), at.layout().samples(),
                                                                    gradient + begin(node)});

@@ -23,6 +23,7 @@ template <class T>
 struct LaunchParameters {
   const T* value[Launch::most_parameters] = {};
   T* gradient[Launch::most_parameters] = {};
+  index_t values[Launch::most_parameters] = {};  ///< how many
   bool is_piece[Launch::most_parameters] = {};  ///< it lies on a field, and has the numbers of this rank's points alone
 };
 
@@ -148,6 +149,7 @@ class LaunchAt {
   // -- parameters, counted as the launch lists them ----------------------------------------------------------------
   const T* parameter(int use) const { return parameters_.value[use]; }
   T* parameter_gradient(int use) const { return parameters_.gradient[use]; }
+  index_t values_of_parameter(int use) const { return parameters_.values[use]; }
   /// The points of the node's level that have numbers in a parameter that lies on a field: this rank's, or all.
   Box<spatial_dimensions> points_of_parameter(int use) const {
     if (parameters_.is_piece[use]) return layout_.box(node().level, layout_.rank());

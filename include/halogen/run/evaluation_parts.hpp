@@ -110,6 +110,7 @@ class EvaluationParts {
     T* beside = operands_.template workspace<T>(layout_.workspace().shared_gradients);
     for (int i = 0; i < launch.parameters.size(); ++i) {
       const ParameterUse& use = launch.parameters[i];
+      found.values[i] = parameters_.values_of(use.parameter);
       found.is_piece[i] = parameters_.is_piece(use.parameter);
       if (!use.gradient) {
         found.value[i] = parameters_.value(use.parameter);
