@@ -26,6 +26,8 @@ using OnePoint = hg::Sharded<hg::Tensor<T, 1, 1>, Grid, hg::Replicate, hg::Repli
 template <class T>
 using Whole = hg::Sharded<hg::Tensor<T, dyn, dyn>, Grid, hg::Replicate, hg::Replicate>;
 template <class T>
+using Line = hg::Sharded<hg::Tensor<T, dyn>, Grid, hg::Replicate, hg::Replicate>;
+template <class T>
 using Volume = hg::Sharded<hg::Tensor<T, dyn, dyn, dyn>, Grid, hg::Shard<0>, hg::Shard<2>>;
 template <class T>
 using Rows = hg::Sharded<hg::Tensor<T, dyn, dyn>, Grid, hg::Shard<0>, hg::Shard<0>>;
@@ -254,6 +256,10 @@ TEST_CASE("gradients of what is broadcast, of select, squeeze, unsqueeze, unflat
                        hg::sum(hg::square(hg::unsqueeze<1>(one) * x));
               },
               1, v) < differences);
+    const auto volume = field<Volume<double>>(mesh, v, way);
+    CHECK(of(Line<double>(), numbers<double>(Index<1>{3}, 335), [&](auto x) {
+            return hg::sum(hg::square(volume * hg::unsqueeze<2>(hg::unsqueeze<0>(x)) + hg::sin(volume)));
+          }) < differences);
     CHECK(of(Slabs<double>(), v, [&](auto x) {
             const auto flat = hg::flatten<0, 1>(x * x);
             return hg::sum(hg::square(flat) * hg::shift<0, 1>(flat)) +

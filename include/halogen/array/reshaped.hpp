@@ -293,6 +293,13 @@ auto unsqueezed(const E& e) {
   }(std::make_index_sequence<static_cast<std::size_t>(E::placed::rank)>{});
 }
 
+/// Of an operand that is mapped already: one map, so that its gradient is one sum.
+template <int Dim, class E, int Rank, int... Dims>
+  requires(Rank > 0)
+auto unsqueezed(const Mapped<E, Rank, Dims...>& e) {
+  return Mapped<E, Rank + 1, (Dims < Dim ? Dims : Dims + 1)...>(e.inner);
+}
+
 }  // namespace detail
 
 /// Index `index` of dimension Dim, as torch.select; a negative index counts from the end. The result has no dimension
