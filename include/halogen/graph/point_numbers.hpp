@@ -1,7 +1,7 @@
 // Parameters that lie on a field: a number for each point of a level and each channel.
 #pragma once
 
-#include "halogen/core/config.hpp"
+#include "halogen/stencil/window.hpp"
 
 namespace halogen {
 
