@@ -202,7 +202,8 @@ TEST_CASE("attention over all points: every mesh trains to the same losses; fini
 struct Mixture {
   template <class A, class B, class C>
   auto operator()(const A& a, const B& b, const C& c) const {
-    return hg::shift<2, 1>(a) * b + hg::tanh(hg::shift<3, -2>(c)) * hg::mean(b) - 0.5 * a;
+    const auto periodic = hg::with_boundary<hg::Zero, hg::Zero, hg::Zero, hg::Periodic>(c);
+    return hg::shift<2, 1>(a) * b + hg::tanh(hg::shift<3, -2>(periodic)) * hg::mean(b) - 0.5 * a;
   }
 };
 struct Doubled {
