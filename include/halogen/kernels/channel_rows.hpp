@@ -91,23 +91,9 @@ class ChannelRows {
       }
       visit(c + l, inside.begin, lines[l] + present.begin, present.size());
     }
-    turn(edges, 0, whole.begin, to);
-    turn(lines, whole.begin, whole.end, to);
-    turn(edges, whole.end, count, to);
-  }
-
-  /// Transposes points [begin, end), in whole vectors, of as many lines as a vector has lanes.
-  template <int Lanes>
-  [[gnu::noinline]] void turn(const T* const (&lines)[Lanes], index_t begin, index_t end, T* to) const {
-    using V = Vector<T, Lanes>;
-    for (index_t x = begin; x < end; x += Lanes) {
-      V block[Lanes];
-      HALOGEN_UNROLL
-      for (int l = 0; l < Lanes; ++l) block[l] = load<V>(lines[l] + x);
-      transpose<T>(block);
-      HALOGEN_UNROLL
-      for (int l = 0; l < Lanes; ++l) store(to + (x + l) * Lanes, block[l]);
-    }
+    transpose_lines(edges, 0, whole.begin, to);
+    transpose_lines(lines, whole.begin, whole.end, to);
+    transpose_lines(edges, whole.end, count, to);
   }
 
   const Reader& reader_;

@@ -95,9 +95,9 @@ struct PointConvolution {
 
   PointRows<T, Reader> point_rows() const { return {input, shape, output.tiling.tile_columns}; }
   index_t rows_at_once() const { return strip_rows(output.tiling, inputs, sizeof(T)); }
-  /// From channel to channel: whole blocks, since a block may read, and drop, what lies after the last point, and one
-  /// vector, since channels must not share cache sets.
-  index_t pitch() const { return ceil_div(rows_at_once() * output.tiling.tile_columns, most) * most + wide; }
+  /// From channel to channel: whole vectors, since the last one may reach beyond the last point, and one more, since
+  /// channels must not share cache sets.
+  index_t pitch() const { return ceil_div(rows_at_once() * output.tiling.tile_columns, wide) * wide + wide; }
   std::size_t points_size() const { return static_cast<std::size_t>(inputs * pitch()); }
   std::size_t products_size() const {
     return static_cast<std::size_t>(ceil_div(output.channels, channel_block) * channel_block * most);

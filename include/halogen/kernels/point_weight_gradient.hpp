@@ -100,7 +100,8 @@ struct PointWeightGradient {
   }
 
  private:
-  static constexpr index_t wide = wide_lanes<T>, chunk = 256;
+  static constexpr int wide = wide_lanes<T>;
+  static constexpr index_t chunk = 256;
   static constexpr int most = 3;  ///< vectors of input channels that are summed at once
 
   index_t rows_at_once() const { return strip_rows(tiling, inputs + outputs, sizeof(T)); }
@@ -120,8 +121,10 @@ struct PointWeightGradient {
   void fill_panels(const Rows& rows, int channels, const Tile& tile, const Interval& strip, T* lines, T* panels,
                    Visit visit) const {
     for (int c = 0; c < channels; c += wide, panels += panel()) {
+      const T* rows_of[wide];
       for (int l = 0; l < wide; ++l) {
         T* const line = lines + l * line_pitch();
+        rows_of[l] = line;
         if (c + l >= channels) {
           std::memset(line, 0, static_cast<std::size_t>(line_pitch()) * sizeof(T));
           continue;
@@ -129,7 +132,7 @@ struct PointWeightGradient {
         rows.load(tile.sample, c + l, strip, tile.columns, line);
         visit(c + l, line);
       }
-      transpose_lines<T, static_cast<int>(wide)>(lines, line_pitch(), strip.size() * tile.columns.size(), panels);
+      transpose_lines(rows_of, 0, strip.size() * tile.columns.size(), panels);
     }
   }
 

@@ -104,18 +104,17 @@ template <class T, int Count>
   }
 }
 
-/// Transposes Lanes lines, each `pitch` after the last, to [point][lane]. It reads and writes whole blocks of Lanes
-/// points.
+/// Transposes points [begin, end) of Lanes lines to [point][lane]. It reads and writes whole blocks of Lanes points.
 template <class T, int Lanes>
-[[gnu::noinline]] void transpose_lines(const T* lines, index_t pitch, index_t points, T* to) {
+[[gnu::noinline]] void transpose_lines(const T* const (&lines)[Lanes], index_t begin, index_t end, T* to) {
   using V = Vector<T, Lanes>;
-  for (index_t p = 0; p < points; p += Lanes) {
+  for (index_t x = begin; x < end; x += Lanes) {
     V block[Lanes];
     HALOGEN_UNROLL
-    for (int l = 0; l < Lanes; ++l) block[l] = load<V>(lines + l * pitch + p);
+    for (int l = 0; l < Lanes; ++l) block[l] = load<V>(lines[l] + x);
     transpose<T>(block);
     HALOGEN_UNROLL
-    for (int l = 0; l < Lanes; ++l) store(to + (p + l) * Lanes, block[l]);
+    for (int l = 0; l < Lanes; ++l) store(to + (x + l) * Lanes, block[l]);
   }
 }
 
