@@ -193,7 +193,11 @@ struct FunctionOf {
           return field_over<Field>(at, context.mesh, at.launch().output);
       }();
       const EvaluationScope scope;
-      const auto expression = std::apply([&](const auto&... field) { return called(at, field...); }, fields);
+      const auto expression = std::apply(
+          [&](const auto&... field) {
+            return called(at, FieldLeaf<std::decay_t<decltype(field)>>(field, "Function")...);
+          },
+          fields);
       check_result(result, expression);
       write_values(result, result.storage(), expression);
       if constexpr (MakesVector) return at.write_vectors(label, vectors_of(at, result, 0));
