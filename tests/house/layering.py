@@ -18,6 +18,11 @@ MOTION_FLOOR = ROOMS[4:7]
 PLANNER = ("graph", "plan", "run")
 OPERATION = re.compile(r"conv(?!e[rn]|er)|pool|norm(?!al\b)|softmax|winograd|attention|bilateral", re.IGNORECASE)
 NO_KOKKOS = TYPE_FLOOR + ["graph", "plan", "layers"]
+MERGED_ON_A_RANK, MERGED_OVER_RANKS = "kernels/merge.hpp", "tensor/rank_sums.hpp"
+POINTS_OF_A_TILE = "kernels/row_sums.hpp"
+MERGES_ON_A_RANK = re.compile(r"\bdevice::reduce\(|\+= [^;]*\bpartials?\w*\[|\bmerge_moments\(")
+MERGES_OVER_RANKS = re.compile(r"\ball_reduce(_async)?\(|\breduce_scatter_v(_async)?\(")
+SUMS_POINTS = ("graph", "plan", "run", "layers", "train")
 KOKKOS = re.compile(r"^Kokkos_|^KokkosExp")
 TRANSPORT = re.compile(r"^(mpi|nccl)\.h$")
 THIRD_PARTY = re.compile(r"^((CLI|nlohmann|stb|fmt|doctest|gtest)/|(zlib|zstd|blosc|netcdf|hdf5)\.h)")
@@ -83,6 +88,12 @@ def header_faults(header, include_root):
         for number, line in enumerate(header.read_text().splitlines(), 1):
             if OPERATION.search(line):
                 yield f"{name}:{number}: room '{room}' names an operation: {line.strip()}"
+    for number, line in enumerate(header.read_text().splitlines(), 1):  # one machinery for all sums over points
+        code = line.split("//")[0]
+        if room in SUMS_POINTS + ("kernels",) and name not in (MERGED_ON_A_RANK, POINTS_OF_A_TILE) and MERGES_ON_A_RANK.search(code):
+            yield f"{name}:{number}: joins partial sums, which only {MERGED_ON_A_RANK} does: {line.strip()}"
+        if room in SUMS_POINTS and MERGES_OVER_RANKS.search(code):
+            yield f"{name}:{number}: joins sums of ranks, which only {MERGED_OVER_RANKS} does: {line.strip()}"
     for target, target_room in included(header, include_root):
         if target_room == "umbrella":
             yield f"{name}: includes the umbrella"

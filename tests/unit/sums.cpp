@@ -1,6 +1,8 @@
 // Sums over pixels: their error does not grow with the field. Four million points in float, against closed formulas.
 #include <doctest/doctest.h>
 
+#include <numeric>
+
 #include <halogen/halogen.hpp>
 
 namespace {
@@ -85,4 +87,57 @@ TEST_CASE("a norm behind a convolution between many channels: moments taken as i
     }
   }
   CHECK(worst < 1e-3);  // the convolution's own rounding, of values up to 520, over deviations of 2 and more
+}
+
+TEST_CASE("partial sums: groups, places, moments, results in one go and one by one") {
+  const hg::Environment environment;
+  const hg::execution_space space;
+  constexpr hg::index_t blocks = 5, stride = 211, results = 203, row = 7, pitch = 9;
+  std::vector<double> partial(blocks * stride);
+  for (std::size_t i = 0; i < partial.size(); ++i)
+    partial[i] = std::ldexp(1.0 + static_cast<double>(i % 97), static_cast<int>(i % 31));
+  const auto expected = [&](hg::index_t first) {  // of integers below 2^53, in any order
+    double sum = 0;
+    for (hg::index_t k = blocks; k-- > 0;) sum += partial[static_cast<std::size_t>(first + k * stride)];
+    return sum;
+  };
+  namespace kernels = hg::kernels;
+  std::vector<float> sums(results), placed(results / row * pitch, -1.f);
+  hg::launch_range(space, "test", results, kernels::Merge<float>{partial.data(), stride, blocks, sums.data()});
+  hg::launch_range(space, "test", results,
+                   kernels::Merge<float>{partial.data(), stride, blocks, placed.data(), {}, {row, pitch}});
+  for (hg::index_t i = 0; i < results; ++i) {
+    CHECK(sums[static_cast<std::size_t>(i)] == static_cast<float>(expected(i)));
+    CHECK(placed[static_cast<std::size_t>(i / row * pitch + i % row)] == static_cast<float>(expected(i)));
+  }
+  CHECK(placed[row] == -1.f);  // nothing between the groups
+
+  std::vector<double> grouped(4 * 3);  // 4 samples with `blocks` blocks of 3 channels each
+  hg::launch_range(space, "test", 12,
+                   kernels::Merge<double>{partial.data(), 3, blocks, grouped.data(), {3, 3 * blocks}});
+  for (std::size_t n = 0; n < 4; ++n)
+    for (std::size_t c = 0; c < 3; ++c) {
+      double sum = 0;
+      for (std::size_t k = 0; k < blocks; ++k) sum += partial[(n * blocks + k) * 3 + c];
+      CHECK(grouped[3 * n + c] == sum);
+    }
+
+  using Moments = kernels::RowSums;
+  std::vector<Moments> of_sets(3 * 70);  // three disjoint sets, 70 times; then all of them, in the first one's memory
+  for (std::size_t k = 0; k < 3; ++k)
+    for (std::size_t i = 0; i < 70; ++i) {
+      const double mean = static_cast<double>(i + 4 * k);
+      of_sets[k * 70 + i] = k == 1 && i == 5 ? Moments{} : Moments{2, mean, 2};  // mean - 1 and mean + 1, or nothing
+    }
+  hg::launch_range(space, "test", 70,
+                   kernels::Merge<Moments, Moments, kernels::JoinMoments>{of_sets.data(), 70, 3, of_sets.data()});
+  CHECK(of_sets[6].first == 6);
+  CHECK(of_sets[6].second == doctest::Approx(6 + 4).epsilon(1e-15));
+  CHECK(of_sets[6].third == doctest::Approx(6 + 2 * 16 * 2).epsilon(1e-15));
+  CHECK(of_sets[5].first == 4);
+  CHECK(of_sets[5].second == doctest::Approx(5 + 4).epsilon(1e-15));
+
+  double all = 0;
+  kernels::MergeByTeams<hg::execution_space, kernels::ArrayParts>{{partial.data(), 900}, &all}.launch(space, "test", 1);
+  CHECK(all == std::accumulate(partial.begin(), partial.begin() + 900, 0.0));
 }

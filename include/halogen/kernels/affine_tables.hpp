@@ -5,49 +5,23 @@
 //   gradient
 #pragma once
 
-#include "halogen/kernels/device/reduce.hpp"
-#include "halogen/kernels/tiles.hpp"
+#include "halogen/kernels/merge.hpp"
 
 namespace halogen::kernels {
 
-/// Moments of group g of sample n on this rank, over tiles and channels in a fixed order. One team for each (n, g).
-template <class ExecutionSpace>
-struct MergeMoments {
-  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+/// The partial moments of group g of sample n, which is i = n * groups + g: all channels of a tile, then those of the
+/// next tile.
+struct MomentParts {
+  using Result = RowSums;
+  using Join = JoinMoments;
   const RowSums* partial;  ///< [n * tiles + tile][channel]
   index_t tiles;           ///< per sample
   int channels, groups;
-  RowSums* result;  ///< [n * groups + g]
 
-  void launch(const ExecutionSpace& space, index_t samples) const {
-    launch_tiles(space, "halogen::affine", samples * groups, *this, 0, device::reduce_bytes);
-  }
-
-  KOKKOS_FUNCTION void operator()(const Team& team) const {
-    HALOGEN_HOST_PART(run_on_host(team.league_rank());)
-    HALOGEN_DEVICE_PART(run_on_device(team, team.league_rank());)
-  }
-
- private:
-  /// Value k of group i: all channels of a tile, then those of the next tile.
-  KOKKOS_FUNCTION const RowSums& value(index_t i, index_t k) const {
+  KOKKOS_FUNCTION index_t count() const { return tiles * (channels / groups); }
+  KOKKOS_FUNCTION const RowSums& at(index_t i, index_t k) const {
     const int size = channels / groups;
     return partial[(i / groups * tiles + k / size) * channels + i % groups * size + k % size];
-  }
-  KOKKOS_FUNCTION index_t values() const { return tiles * (channels / groups); }
-
-  void run_on_host(index_t i) const {
-    RowSums sums;
-    for (index_t k = 0; k < values(); ++k) sums.merge_moments(value(i, k));
-    result[i] = sums;
-  }
-
-  KOKKOS_FUNCTION void run_on_device(const Team& team, index_t i) const {
-    const auto merge = [](RowSums& sums, const RowSums& other) { sums.merge_moments(other); };
-    const RowSums sums = device::reduce(
-        team, device::reduce_scratch(team), values(), [&](index_t k, RowSums& own) { own.merge_moments(value(i, k)); },
-        merge);
-    if (device::is_first_thread(team)) result[i] = sums;
   }
 };
 
@@ -94,8 +68,7 @@ struct FinishMoments {
   RunningMoments<T> running = {};
 
   KOKKOS_FUNCTION void operator()(const index_t i) const {
-    RowSums sums;
-    for (int r = 0; r < ranks; ++r) sums.merge_moments(gathered[r * count + i]);
+    const auto sums = merged<RowSums, JoinMoments>(ranks, [&](index_t r) { return gathered[r * count + i]; });
     running.add(i, sums);
     const double inverse = 1.0 / Kokkos::sqrt(sums.third / sums.first + epsilon);
     const int size = channels / groups, first = static_cast<int>(i % groups) * size;
@@ -130,25 +103,6 @@ struct FrozenMoments {
   }
 };
 
-/// For an affine of the whole batch: merges the values of all samples, in their order, into those of the first sample.
-struct MergeSamples {
-  RowSums* moments;  ///< [n * groups + g]; if null, `sums` are merged
-  double* sums;      ///< [n * groups + g][2]
-  int samples, groups;
-
-  KOKKOS_FUNCTION void operator()(const index_t g) const {
-    for (int n = 1; n < samples; ++n) {
-      const index_t from = index_t{n} * groups + g;
-      if (moments != nullptr) {
-        moments[g].merge_moments(moments[from]);
-      } else {
-        sums[2 * g] += sums[2 * from];
-        sums[2 * g + 1] += sums[2 * from + 1];
-      }
-    }
-  }
-};
-
 /// For each channel, the gradients of gamma and beta on this rank, added over samples and, with `accumulate`, over
 /// activations. For each (n, g), the two sums that the input's gradient needs. One team for each group.
 template <class ExecutionSpace, class T>
@@ -169,19 +123,11 @@ struct MergeAffineSums {
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
-    const auto partial_of = [this](int n, index_t tile, int c) -> const RowSums& {
-      return partial[(n * tiles + tile) * channels + c];
-    };
-    HALOGEN_HOST_PART(merge(team.league_rank(), true, [&](int n, int c) {
-                        RowSums sums;
-                        for (index_t tile = 0; tile < tiles; ++tile) sums.add(partial_of(n, tile, c));
-                        return sums;
-                      });)
-    HALOGEN_DEVICE_PART(RowSums* scratch = device::reduce_scratch(team);
-                        merge(team.league_rank(), device::is_first_thread(team), [&](int n, int c) {
-                          return device::sum(team, scratch, tiles,
-                                             [&](index_t tile, RowSums& own) { own.add(partial_of(n, tile, c)); });
-                        });)
+    RowSums* scratch = merge_scratch(team);
+    merge(team.league_rank(), writes_merged(team), [&](int n, int c) {
+      return merged_by(team, scratch, tiles,
+                       [&](index_t tile) -> const RowSums& { return partial[(n * tiles + tile) * channels + c]; });
+    });
   }
 
  private:

@@ -1,6 +1,7 @@
 // Kernels of LAMB (You et al., "Large Batch Optimization for Deep Learning", ICLR 2020).
 #pragma once
 
+#include "halogen/kernels/merge.hpp"
 #include "halogen/kernels/optimizers.hpp"
 
 namespace halogen::kernels {
@@ -57,9 +58,8 @@ struct TensorNorms {
   double* sums;
 
   KOKKOS_FUNCTION void operator()(const index_t item) const {
-    double sum = 0;
-    for (index_t b = first_block[item / 2]; b < first_block[item / 2 + 1]; ++b) sum += partial[2 * b + item % 2];
-    sums[item] = sum;
+    const index_t first = first_block[item / 2], count = first_block[item / 2 + 1] - first;
+    sums[item] = merged<double>(count, [&](index_t b) { return partial[2 * (first + b) + item % 2]; });
   }
 };
 

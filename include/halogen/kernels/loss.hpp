@@ -1,9 +1,8 @@
 // Losses of a prediction and a label, weighted: sum of w * loss(p, y) / sum of w, and their gradient.
 #pragma once
 
-#include "halogen/kernels/device/reduce.hpp"
+#include "halogen/kernels/merge.hpp"
 #include "halogen/kernels/point_losses.hpp"
-#include "halogen/kernels/tiles.hpp"
 
 namespace halogen::kernels {
 
@@ -175,31 +174,6 @@ struct LeastOf {
       any = true;
     }
     result[0] = least;
-  }
-};
-
-/// result[0] = sum of partial[0, count), in a fixed order. One team.
-template <class ExecutionSpace>
-struct SumInOrder {
-  using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
-  const double* partial;
-  index_t count;
-  double* result;
-
-  void launch(const ExecutionSpace& space) const {
-    launch_tiles(space, "halogen::sum", 1, *this, 0, device::reduce_bytes);
-  }
-
-  KOKKOS_FUNCTION void operator()([[maybe_unused]] const Team& team) const {
-    HALOGEN_HOST_PART(double sum = 0; for (index_t i = 0; i < count; ++i) sum += partial[i]; result[0] = sum;)
-    HALOGEN_DEVICE_PART(run_on_device(team);)
-  }
-
- private:
-  KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    const RowSums sums = device::sum(team, device::reduce_scratch(team), count,
-                                     [&](index_t i, RowSums& own) { own.first += partial[i]; });
-    if (device::is_first_thread(team)) result[0] = sums.first;
   }
 };
 

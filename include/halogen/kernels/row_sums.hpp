@@ -59,6 +59,22 @@ HALOGEN_FUNCTION void sum_two(index_t count, F f, double& first, double& second)
   for (; i < count; ++i) f.template operator()<T>(i, first, second);
 }
 
+/// Host: the sum of a row, in double.
+template <class T>
+double sum_of_row(const T* row, index_t count) {
+  double sum = 0, unused = 0;
+  sum_two<T>(
+      count,
+      [row]<class V, class D>(index_t i, D& total, D&) {
+        if constexpr (std::is_same_v<V, T>)
+          total += static_cast<double>(row[i]);
+        else
+          total += widen<T>(load<V>(row + i));
+      },
+      sum, unused);
+  return sum;
+}
+
 }  // namespace detail
 
 /// Moments of lanes<T> channels, whose points come as vectors of channels, in double relative to each channel's first

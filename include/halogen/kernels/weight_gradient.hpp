@@ -60,21 +60,6 @@ T sum_in_lanes(const T* row, index_t count) {
   return sum;
 }
 
-template <class T>
-double sum_of_row(const T* row, index_t count) {
-  double sum = 0, unused = 0;
-  sum_two<T>(
-      count,
-      [row]<class V, class D>(index_t i, D& total, D&) {
-        if constexpr (std::is_same_v<V, T>)
-          total += static_cast<double>(row[i]);
-        else
-          total += widen<T>(load<V>(row + i));
-      },
-      sum, unused);
-  return sum;
-}
-
 }  // namespace detail
 
 inline constexpr index_t weight_gradient_rows = 8;  ///< rows that one micro-kernel call sums over
@@ -200,22 +185,6 @@ struct WeightGradient {
       double* of_output = result + ((index_t{o + i} * inputs + c) * KH + ky) * KW;
       for (int k = 0; k < Lines; ++k) of_output[k * from_line_to_line] += static_cast<double>(sums[i * Lines + k]);
     }
-  }
-};
-
-/// bucket[i] = the sum of the blocks' partial results, rounded once. In the bucket, each group of `row` results begins
-/// `row_stride` after the group before.
-template <class T, class Partial = double>
-struct ReduceWeightGradient {
-  const Partial* partial;
-  index_t stride, blocks;
-  T* bucket;
-  index_t row = 0, row_stride = 0;  ///< 0: all results are one group
-
-  KOKKOS_FUNCTION void operator()(const index_t i) const {
-    double sum = 0;
-    for (index_t b = 0; b < blocks; ++b) sum += static_cast<double>(partial[b * stride + i]);
-    bucket[row == 0 ? i : i / row * row_stride + i % row] = static_cast<T>(sum);  // a division is slower than the sum
   }
 };
 

@@ -35,7 +35,7 @@ struct EmbeddingGradient {
   static constexpr const char *label = "halogen::embedding_gradient", *suffix = " weight gradient";
   static constexpr std::size_t most_bytes = std::size_t{32} << 20;  ///< limit of the blocks' tables; one may need more
 
-  static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
+  static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at); }
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
     const std::size_t table = sizeof(double) * static_cast<std::size_t>(entries(at.node()));
     const int blocks = std::clamp(static_cast<int>(most_bytes / table), 1, TileSizes::blocks(tiling));
@@ -49,7 +49,7 @@ struct EmbeddingGradient {
                     at.blocks(),   at.partials()};
     at.wait_for_halos();
     launch_range(at.space(), label, index_t{sums.blocks} * sums.channels, sums);
-    at.add_blocks(sums, entries(node), entries(node), at.parameter_gradient(0));
+    at.add_blocks(at.partials(), entries(node), sums.blocks, entries(node), at.parameter_gradient(0));
   }
 
  private:

@@ -80,7 +80,7 @@ struct ChannelNormOf {
       point.partial = at.partials();
       point.blocks = at.blocks();
       at.over_points(label, point);
-      at.add_blocks(point, point.partial_size(), point.partial_size(), at.parameter_gradient(1));
+      at.add_blocks(point.partial, point.partial_size(), point.blocks, point.partial_size(), at.parameter_gradient(1));
     }
   };
   struct ParameterGradients : ChannelSumLaunch<1 + Centred> {

@@ -2,18 +2,17 @@
 // and functions that run kernels while halos arrive.
 #pragma once
 
+#include "halogen/kernels/channel_sums.hpp"
 #include "halogen/kernels/dropout.hpp"
+#include "halogen/kernels/merge.hpp"
 #include "halogen/kernels/node_windows.hpp"
 #include "halogen/kernels/point_kernel.hpp"
 #include "halogen/kernels/row_kernels.hpp"
-#include "halogen/kernels/sample_sums.hpp"
-#include "halogen/kernels/tap_weight_gradient.hpp"
 #include "halogen/kernels/vectors.hpp"
-#include "halogen/kernels/weight_gradient.hpp"
 #include "halogen/run/fetched_boxes.hpp"
 #include "halogen/run/halo_schedule.hpp"
 #include "halogen/run/sum_launches.hpp"
-#include "halogen/tensor/transport_buffer.hpp"
+#include "halogen/tensor/rank_sums.hpp"
 
 namespace halogen {
 
@@ -232,18 +231,17 @@ class LaunchAt {
       kernel.first_block = static_cast<int>(begin), kernel.last_block = static_cast<int>(end);
       kernel.launch(space_, label);
     });
-    add_blocks(kernel, size, kernel.partial_size(), sums);
+    add_blocks(kernel.partial, kernel.partial_size(), kernel.blocks, size, sums);
   }
 
   /// sums[n] = the sum of a * b over this rank's points of sample n and the node's channels. The readers a and b read
   /// point by point. For launch types that derive from SampleSumLaunch.
   template <class A, class B>
   void sum_samples(const A& a, const B& b, double* sums) const {
-    const LaunchPlace at = place();
-    const int channels = node().channels, planes = layout_.planes(launch().level);
-    launch_range(space_, "halogen::sample_sums", index_t{at.samples} * channels,
-                 kernels::ChannelProducts<A, B>{a, b, at.rows, at.columns, planes, channels, partials()});
-    launch_range(space_, "halogen::sample_sums", at.samples, kernels::AddChannels{partials(), channels, sums});
+    const int channels = node().channels;
+    const index_t all = sum_blocks("halogen::sample_sums", kernels::ProductReader<A, B>{a, b}, channels) * channels;
+    launch_range(space_, "halogen::sample_sums", layout_.samples(),
+                 kernels::Merge<double>{partials(), 1, all, sums, {1, all}});
   }
 
   /// rank_sums()[n, c] = the sum of what `reader` reads of each channel of the output, over all points of sample n,
@@ -251,12 +249,11 @@ class LaunchAt {
   template <class Reader>
   void sum_points(const char* label, const Reader& reader) const {
     wait_for_halos();
-    const LaunchPlace at = place();
     const int channels = plan_.tensors[launch().output].channels;
-    kernels::PointSums<Space, Reader>{reader,     at.rows,  at.columns, layout_.planes(launch().level),
-                                      at.samples, channels, rank_sums()}
-        .launch(space_, label);
-    sum_over_ranks(index_t{at.samples} * channels);
+    const index_t blocks = sum_blocks(label, reader, channels), sums = index_t{layout_.samples()} * channels;
+    launch_range(space_, label, sums,
+                 kernels::Merge<double>{partials(), channels, blocks, rank_sums(), {channels, blocks * channels}});
+    sum_over_ranks(sums);
   }
   /// Writes the output, a vector for each sample. `rows` is as for row kernels; all its points are (0, 0).
   template <class Rows>
@@ -280,8 +277,7 @@ class LaunchAt {
                   ": return as many as rank_sums there");
     if (sums_.plane.size() == 1 || layout_.level(launch().level).whole) return;  // vectors: all ranks have the sums
     halos_.send();
-    settle(space_, sums_.plane, "halogen::rank_sums");
-    sums_.plane.all_reduce(rank_sums(), static_cast<std::size_t>(count), op);
+    halogen::sum_over_ranks(space_, sums_.plane, "halogen::rank_sums", rank_sums(), count, op);
   }
 
   // -- an exchange of the launch's own -------------------------------------------------------------------------------
@@ -306,21 +302,17 @@ class LaunchAt {
   template <class Reader>
   void sum_channels(const char* label, const Reader& reader, const kernels::Tiling& tiles, T* to) const {
     wait_for_halos();
-    kernels::ChannelSums<Space, S, Reader> sums;
-    sums.points = reader;
-    sums.channels = node().channels;
-    sums.tiling = tiles;
-    sums.blocks = TileSizes::blocks(tiles);
-    sums.partial = partials();
+    kernels::ChannelSums<Space, Reader> sums{reader, node().channels, tiles, TileSizes::blocks(tiles), partials()};
     sums.launch(space_, label);
-    add_blocks(sums, sums.channels, sums.channels, to);
+    add_blocks(partials(), sums.channels, sums.blocks, sums.channels, to);
   }
 
-  /// Adds the sums of the blocks. Each has `stride` numbers, and the first `size` of them are wanted.
-  template <class Kernel>
-  void add_blocks(const Kernel& kernel, index_t size, index_t stride, T* to) const {
+  /// Adds the sums of the blocks. Each block has `stride` numbers, and the first `size` of them are wanted.
+  template <class Partial>
+  void add_blocks(const Partial* partial, index_t stride, index_t blocks, index_t size, T* to,
+                  kernels::Groups places = {}) const {
     launch_range(space_, "halogen::reduce_weight_gradient", size,
-                 kernels::ReduceWeightGradient<T>{kernel.partial, stride, kernel.blocks, to});
+                 kernels::Merge<T, Partial>{partial, stride, blocks, to, {}, places});
   }
 
   /// Reads channels of a field that is placed like the tensors of the level that the launch computes.
@@ -354,6 +346,17 @@ class LaunchAt {
   }
 
  private:
+  /// Sums what `reader` reads over this rank's points: partials()[sample, block, channel]. Returns how many blocks a
+  /// sample has.
+  template <class Reader>
+  int sum_blocks(const char* label, const Reader& reader, int channels) const {
+    const kernels::Tiling tiles = TileSizes::of_sums(place());
+    const int blocks = TileSizes::sample_blocks(tiles, layout_.samples());
+    kernels::ChannelSums<Space, Reader>{reader, channels, tiles, blocks * layout_.samples(), partials()}.launch(space_,
+                                                                                                                label);
+    return blocks;
+  }
+
   /// Halos follow from the patterns that a launch declares. Other points would be missing in the margins.
   void expect_pattern(int operand, Pattern::Step step, const char* called, const char* wanted) const {
     if (node().window[0].transposed) return;  // sums over points of the input, which are the centres of its windows

@@ -4,7 +4,7 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/kernels/affine_tables.hpp"
 #include "halogen/run/layout.hpp"
-#include "halogen/tensor/transport_buffer.hpp"
+#include "halogen/tensor/rank_sums.hpp"
 
 namespace halogen {
 
@@ -41,6 +41,15 @@ class AffineCollectives {
   }
   int copies_of(const AffineTable& affine) const { return affine.of_batch ? samples_ : 1; }
 
+  /// For an affine of the whole batch: joins the `count` sums of all samples, in their order, to those of the first
+  /// sample.
+  template <class Join, class Sum>
+  void merge_samples(const execution_space& space, index_t count, Sum* sums) const {
+    launch_range(space, label, count, kernels::Merge<Sum, Sum, Join>{sums, count, samples_, sums});
+  }
+
+  static constexpr const char* label = "halogen::affine";
+
   const Plan& plan_;
   int samples_;
   Communicator plane_, all_samples_;
@@ -70,17 +79,12 @@ void AffineCollectives<T>::finish_moments(const execution_space& space, AffineTa
   const AffineTable& affine = plan_.affines[index];
   const Communicator& ranks = ranks_of(affine);
   const index_t count = groups_of(affine);
-  kernels::MergeMoments<execution_space>{partial, tiles, affine.channels, affine.groups, own_.data()}.launch(space,
-                                                                                                             samples_);
-  if (copies_of(affine) > 1)
-    launch_range(space, "halogen::affine", count, kernels::MergeSamples{own_.data(), nullptr, samples_, affine.groups});
-  const kernels::RowSums* all = own_.data();
-  if (ranks.size() > 1) {
-    settle(space, ranks, "halogen::merge_moments");
-    ranks.all_gather(own_.data(), static_cast<std::size_t>(count) * sizeof(kernels::RowSums), gathered_.data());
-    all = gathered_.data();
-  }
-  launch_range(space, "halogen::affine", count,
+  using Own = kernels::MergeByTeams<execution_space, kernels::MomentParts>;
+  Own{{partial, tiles, affine.channels, affine.groups}, own_.data()}.launch(space, label,
+                                                                            index_t{samples_} * affine.groups);
+  if (copies_of(affine) > 1) merge_samples<kernels::JoinMoments>(space, count, own_.data());
+  const kernels::RowSums* all = partials_of_ranks(space, ranks, label, own_.data(), count, gathered_.data());
+  launch_range(space, label, count,
                kernels::FinishMoments<T>{all, ranks.size(), count, affine.channels, affine.groups, affine.epsilon,
                                          gamma, beta, tables, copies_of(affine), running});
 }
@@ -97,15 +101,10 @@ void AffineCollectives<T>::finish_sums(const execution_space& space, AffineTable
                                                affine.groups, gamma,      tables,      gamma_gradient,
                                                beta_gradient, accumulate, sums_.data()}
       .launch(space);
-  if (copies_of(affine) > 1)
-    launch_range(space, "halogen::affine", count,
-                 kernels::MergeSamples{nullptr, sums_.data(), samples_, affine.groups});
-  if (ranks.size() > 1) {
-    settle(space, ranks, "halogen::merge_affine_sums");
-    ranks.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));
-  }
+  if (copies_of(affine) > 1) merge_samples<kernels::Add>(space, 2 * count, sums_.data());
+  sum_over_ranks(space, ranks, label, sums_.data(), 2 * count);
   launch_range(
-      space, "halogen::affine", count,
+      space, label, count,
       kernels::FinishAffineSums<T>{sums_.data(), points, affine.channels, affine.groups, tables, copies_of(affine)});
 }
 

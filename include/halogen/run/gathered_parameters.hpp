@@ -158,7 +158,8 @@ template <class T>
 void GatheredParameters<T>::finish() {
   end_reduction();
   if (alone()) gradient_image_.put(space_, gradient_, 0, own_count());
-  sum_.rest.all_reduce(gradient_image_.at(gradient_, 0), own_count());
+  sum_over_ranks(space_, sum_.rest, "halogen::gradient", gradient_image_.at(gradient_, 0),
+                 static_cast<index_t>(own_count()));
   gradient_image_.get(space_, gradient_, 0, own_count());
 }
 
@@ -236,15 +237,15 @@ void GatheredParameters<T>::reduce(const BucketStay& stay) {
     return;
   }
   staging_image_.put(space_, staging() + offset(stay), offset(stay), whole_count(stay));
-  settle(space_, sharding_->group, "halogen::reduce_scatter");
   const T* const whole = staging_image_.at(staging(), offset(stay));
   T* const own = gradient_image_.at(gradient_, static_cast<std::size_t>(bucket.offset));
   if (!sum_.over_group) {
+    settle(space_, sharding_->group, "halogen::gradient");
     detail::copy_bytes(own, whole + piece * group_rank(), piece * sizeof(T));
     return;
   }
   std::ranges::fill(counts_, piece);
-  reduction_ = sharding_->group.reduce_scatter_v_async(whole, own, counts_);
+  reduction_ = start_scattered_sum(space_, sharding_->group, "halogen::reduce_scatter", whole, own, counts_);
 }
 
 template <class T>

@@ -35,7 +35,7 @@ struct TileSizes {
   static constexpr bool on_device = kernels::device::runs_on<execution_space>;
   static constexpr index_t rows = 8;
   static constexpr int gradient_blocks = 8;  ///< how many sums of blocks: independent of the threads, so sums are too
-  static constexpr int channel_sum_blocks = 264;
+  static constexpr int channel_sum_blocks = 264, most_sample_blocks = 64;
   static constexpr index_t device_tile = 32;                       ///< rows and columns where points are summed
   static constexpr index_t device_rows = 8, device_columns = 128;  ///< where rows are computed from rows
 
@@ -49,9 +49,14 @@ struct TileSizes {
     if constexpr (on_device) return {rows_summed, columns, planes, device_tile, device_tile};
     return {rows_summed, columns, planes, rows, std::max(columns.size(), index_t{1})};
   }
+  static kernels::Tiling of_sums(const LaunchPlace& at) { return of_sums(at.rows, at.columns, at.planes); }
   /// How many blocks of such tiles have sums. There are never more blocks than tiles.
   static int blocks(const kernels::Tiling& tiles) {
     return static_cast<int>(std::min<index_t>(on_device ? channel_sum_blocks : gradient_blocks, tiles.count()));
+  }
+  /// The same for each sample, if samples have sums of their own.
+  static int sample_blocks(const kernels::Tiling& tiles, int samples) {
+    return static_cast<int>(std::min<index_t>(most_sample_blocks, tiles.count() / std::max(samples, 1)));
   }
 };
 

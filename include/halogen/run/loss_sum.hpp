@@ -8,7 +8,7 @@
 #include "halogen/core/loss_reduction.hpp"
 #include "halogen/core/tensor_view.hpp"
 #include "halogen/kernels/loss.hpp"
-#include "halogen/tensor/transport_buffer.hpp"
+#include "halogen/tensor/rank_sums.hpp"
 
 namespace halogen {
 
@@ -121,7 +121,8 @@ class LossSum {
   }
 
   void add(const execution_space& space, const double* partial, index_t count, int slot) const {
-    kernels::SumInOrder<execution_space>{partial, count, sums_.data() + slot}.launch(space);
+    kernels::MergeByTeams<execution_space, kernels::ArrayParts>{{partial, count}, sums_.data() + slot}.launch(
+        space, "halogen::sum", 1);
   }
 
   static void check(double weight_sum, bool of_classes);
@@ -136,10 +137,7 @@ class LossSum {
 #if HALOGEN_BODIES
 HALOGEN_INLINE void LossSum::sum_weights(const execution_space& space) {
   if (weighted() == 0) return;
-  if (ranks_.size() > 1) {
-    settle(space, ranks_, "halogen::weight_sum");
-    ranks_.all_reduce(sums_.data(), static_cast<std::size_t>(outputs_));
-  }
+  sum_over_ranks(space, ranks_, "halogen::weight_sum", sums_.data(), outputs_);
   // On the host the launches have ended, and the sum of MPI has arrived in host memory.
   if (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered()))
     for (int i = 0; i < outputs_; ++i)
@@ -151,9 +149,7 @@ HALOGEN_INLINE void LossSum::sum_weights(const execution_space& space) {
 }
 
 HALOGEN_INLINE void LossSum::sum_losses(const execution_space& space) {
-  if (ranks_.size() == 1) return;
-  settle(space, ranks_, "halogen::loss");
-  request_ = ranks_.all_reduce_async(sums_.data() + losses(), static_cast<std::size_t>(outputs_));
+  request_ = start_sum_over_ranks(space, ranks_, "halogen::loss", sums_.data() + losses(), outputs_);
 }
 
 HALOGEN_INLINE const double* LossSum::weight_of_step() const {

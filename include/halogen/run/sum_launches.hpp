@@ -9,7 +9,7 @@ namespace halogen {
 /// Base of a launch type that computes Sums sums over points for each channel (LaunchAt::sum_channels, over_blocks).
 template <int Sums = 1>
 struct ChannelSumLaunch {
-  static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
+  static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at); }
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
     const int blocks = TileSizes::blocks(tiling);
     return {.partials = sizeof(double) * static_cast<std::size_t>(blocks * Sums * at.node().channels),
@@ -17,13 +17,18 @@ struct ChannelSumLaunch {
   }
 };
 
+/// Bytes of the sums of blocks, for each sample and channel.
+inline std::size_t sample_partials(const LaunchPlace& at, int channels) {
+  const int blocks = TileSizes::sample_blocks(TileSizes::of_sums(at), at.samples);
+  return sizeof(double) * static_cast<std::size_t>(at.samples) * static_cast<std::size_t>(blocks * channels);
+}
+
 /// Base of a launch type that computes Sums sums over all points of each sample (LaunchAt::sum_samples,
 /// sum_over_ranks).
 template <int Sums>
 struct SampleSumLaunch {
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
-    const int entries = at.samples * at.node().channels;
-    return {.partials = sizeof(double) * static_cast<std::size_t>(entries), .rank_sums = Sums * at.samples};
+    return {.partials = sample_partials(at, at.node().channels), .rank_sums = Sums * at.samples};
   }
 };
 
@@ -32,7 +37,8 @@ struct SampleSumLaunch {
 struct VectorSumLaunch {
   static constexpr bool common_output = false;
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
-    return {.rank_sums = at.samples * at.plan.tensors[at.launch.output].channels};
+    const int channels = at.plan.tensors[at.launch.output].channels;
+    return {.partials = sample_partials(at, channels), .rank_sums = at.samples * channels};
   }
 };
 

@@ -1,10 +1,10 @@
 // The norm of a gradient over all parameters, where kernels read it: torch.nn.utils.clip_grad_norm_.
 #pragma once
 
-#include "halogen/kernels/loss.hpp"
+#include "halogen/kernels/merge.hpp"
 #include "halogen/kernels/square_sum.hpp"
+#include "halogen/tensor/rank_sums.hpp"
 #include "halogen/tensor/space.hpp"
-#include "halogen/tensor/transport_buffer.hpp"
 
 namespace halogen {
 
@@ -31,11 +31,9 @@ template <class T>
 const double* GradientNorm::square(const execution_space& space, const T* gradient, index_t values) {
   const auto blocks = static_cast<index_t>(sums_.size());
   launch_range(space, "halogen::gradient_norm", blocks, kernels::SumSquares<T>{gradient, values, sums_.data()});
-  kernels::SumInOrder<execution_space>{sums_.data(), blocks, square_.data()}.launch(space);
-  if (ranks_.size() > 1) {
-    settle(space, ranks_, "halogen::gradient_norm");
-    ranks_.all_reduce(square_.data(), 1);
-  }
+  kernels::MergeByTeams<execution_space, kernels::ArrayParts>{{sums_.data(), blocks}, square_.data()}.launch(
+      space, "halogen::sum", 1);
+  sum_over_ranks(space, ranks_, "halogen::gradient_norm", square_.data(), 1);
   return square_.data();
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "halogen/kernels/layer_scales.hpp"
-#include "halogen/tensor/transport_buffer.hpp"
+#include "halogen/tensor/rank_sums.hpp"
 #include "halogen/train/parameter_groups.hpp"
 
 namespace halogen {
@@ -49,10 +49,7 @@ class LayerScales {
                  kernels::BlockNorms<T>{of.parameters, direction(), blocks_.data(), partial_.data()});
     launch_range(space, "halogen::layer_norms", 2 * count,
                  kernels::TensorNorms{partial_.data(), first_block_.data(), sums_.data()});
-    if (ranks_.size() > 1) {
-      settle(space, ranks_, "halogen::layer_norms");
-      ranks_.all_reduce(sums_.data(), static_cast<std::size_t>(2 * count));
-    }
+    sum_over_ranks(space, ranks_, "halogen::layer_norms", sums_.data(), 2 * count);
     launch_range(space, "halogen::scaled_step", values, kernels::ScaledStep<T, Step>{of, sums_.data()});
   }
 

@@ -127,8 +127,7 @@ Parameters<ModelType, T> redistribute(const Parameters<ModelType, T, Partial<Sum
     const auto count = static_cast<std::size_t>(Parameters<ModelType, T>::trained);
     image.reserve("halogen::gradient_image", count, ranks);
     image.put(space, gradient.data(), 0, count);
-    settle(space, ranks, "halogen::gradient");
-    ranks.all_reduce(image.at(gradient.data(), 0), count);
+    sum_over_ranks(space, ranks, "halogen::gradient", image.at(gradient.data(), 0), static_cast<index_t>(count));
     image.get(space, gradient.data(), 0, count);
   }
   return Parameters<ModelType, T>(gradient.view());

@@ -126,13 +126,11 @@ class ConvolutionRun {
 
     const index_t taps = index_t{beside.depth} * Window * Window, row = layer_inputs() * taps;
     const index_t count = at_.tiling().count();
-    launch_range(at_.space(), "halogen::reduce_weight_gradient", beside.weight_count(),
-                 kernels::ReduceWeightGradient<T, T>{beside.partial, beside.partial_size(), count,
-                                                     gradient + first_output() * taps, beside.channels * taps, row});
+    at_.add_blocks(beside.partial, beside.partial_size(), count, beside.weight_count(),
+                   gradient + first_output() * taps, {beside.channels * taps, row});
     if (beside.bias)
-      launch_range(at_.space(), "halogen::reduce_weight_gradient", beside.outputs(),
-                   kernels::ReduceWeightGradient<T, T>{beside.partial + beside.weight_count(), beside.partial_size(),
-                                                       count, gradient + node_.channels * row});
+      at_.add_blocks(beside.partial + beside.weight_count(), beside.partial_size(), count, beside.outputs(),
+                     gradient + node_.channels * row);
   }
 
   /// Of the weights, then of the bias, which lie one behind the other, of dense windows.
