@@ -196,7 +196,7 @@ TEST_CASE("flatten_pieces: the points of each piece in turn, back again, and its
     const auto other = field<Cube>(mesh, numbers<double>(Index<4>{2, 3, 6, 7}, 342));
     CHECK(refusal<hg::CollectiveError>([&] {
             const Cube none = hg::unflatten_pieces<2, 3>(flat, other);
-          }).starts_with("unflatten_pieces: dimension 2 has 35 points, cut otherwise than the 42 of `like`"));
+          }).starts_with("unflatten_pieces: the argument has 35 points in dimension 2, `like` in pieces has 42: "));
   });
 }
 

@@ -238,8 +238,8 @@ TEST_CASE("an input that lies otherwise than the first is refused") {
   const auto x = hg::distribute_tensor<support::Field<float, 1>>(mesh, {2, 1, 1, 1}, {0, 0});
   const auto i = hg::distribute_tensor<Vector<std::int32_t, 1>>(mesh, {3, 1}, {0, 0, 0});
   CHECK_THROWS_WITH_AS(hg::infer(hg::Parameters<Table, float>{}, hg::Inputs{x, i}),
-                       "input 1 has 3 points in dimension 0, cut otherwise than the first input's 2: give it the first "
-                       "input's extents and cuts",
+                       "input 1 has 3 points in dimension 0, the first input has 2: give it the extents of the first "
+                       "input",
                        hg::CollectiveError);
 }
 

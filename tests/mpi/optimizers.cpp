@@ -689,8 +689,11 @@ TEST_CASE("settings that are none end with one sentence") {
   };
   CHECK_THROWS_WITH_AS(make(hg::SGD{.nesterov = true}),
                        "SGD: nesterov with momentum = 0.000000: give a positive momentum, and dampening 0", Fails);
-  CHECK_THROWS_WITH_AS(make(hg::Adam{.schedule = hg::cosine_rate(5, {.warmup = 5})}),
-                       "Adam: steps of its schedule = 5.000000: give more than the steps of its warm-up", Fails);
+  CHECK_THROWS_WITH_AS(
+      make(hg::Adam{.schedule = hg::cosine_rate(5, {.warmup = 5})}),
+      "Adam: its schedule ends after 5 steps, and its warm-up after 5: give a schedule with more steps than its "
+      "warm-up",
+      Fails);
   const std::string head = "head";
   const auto none = hg::parameters_named<Model>([head](std::string_view name) { return name == head; });
   CHECK_THROWS_AS(make(hg::AdamW{}, {.groups = {none}}), Fails);

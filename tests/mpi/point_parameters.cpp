@@ -30,8 +30,8 @@ TEST_CASE(
   using Other = hg::PositionEmbedding2d<2, 24, 22>;
   const support::Field<double, 2> x(support::alone<support::Mesh>(), {1, 2, 24, 23});
   CHECK_THROWS_WITH_AS(hg::infer(hg::initial_parameters<Other, double>(1), x),
-                       doctest::Contains("PositionEmbedding has numbers for 22 points in one dimension, but the field "
-                                         "has 23: give a field of its extents"),
+                       doctest::Contains("PositionEmbedding has numbers for 22 points in width, but the field has "
+                                         "23: give a field of its extents"),
                        hg::CollectiveError);
 }
 

@@ -118,10 +118,12 @@ TEST_CASE("a window that does not fit is named as its layer has it") {
     return support::refusal([&] { hg::layout_of<Plane>(model, hg::dry_mesh<PlaneGrid>({1, 1}), {1, 7, 2, 40}); });
   };
   CHECK(refused(hg::ConvTranspose2d<7, 1, hg::Kernel<2>, hg::Padding<3>>{}) ==
-        "a window of 2 points does not fit a height of 2 with padding 3: use a larger field or fewer levels");
+        "layer 0 (conv_transpose2d): a window of 2 points does not fit a height of 2 with padding 3: use a larger "
+        "field, or a model that makes it less coarse before this layer");
   CHECK(refused(hg::Sequential<hg::Conv2d<7, 8, hg::Kernel<3>, hg::Padding<1>>,
                                hg::Conv2d<8, 8, hg::Kernel<3>, hg::Dilation<2>, hg::Padding<1>>>{}) ==
-        "a window of 5 points does not fit a height of 2 with padding 1: use a larger field or fewer levels");
+        "layer 1 (conv2d): a window of 5 points does not fit a height of 2 with padding 1: use a larger field, or a "
+        "model that makes it less coarse before this layer");
 }
 
 TEST_CASE("pieces without a row: the sentence names a cut that has none, and it does") {
@@ -191,6 +193,15 @@ TEST_CASE("explain prints what the layout says") {
   CHECK(has("conv3d weight gradient"));
   CHECK(has("halo exchange per rank: " + std::to_string(layout.traffic().messages) + " messages, " +
             std::to_string(layout.traffic().bytes) + " bytes"));
+  CHECK(has("input                    t0 (1, 7, 100, 180, 180); halo planes 0+0 rows 1+1 columns 1+1, 8 messages"));
+  index_t messages = 0, values = 0;  // the lines add up to the totals
+  for (std::size_t at = text.find("; halo "); at != std::string::npos; at = text.find("; halo ", at + 1)) {
+    const std::size_t counts = text.find(", ", at) + 2;
+    messages += std::stoll(text.substr(counts));
+    values += std::stoll(text.substr(text.find("messages, ", counts) + 10));
+  }
+  CHECK(messages == layout.halo_traffic().messages);
+  CHECK(4 * values == layout.halo_traffic().bytes);
   const std::string flat = hg::explain<Plane>(Net2d{}, hg::dry_mesh<PlaneGrid>({8, 8}, 28), eight_billion);
   CHECK(flat.find("conv2d                   t0 -> t1 (1, 16, 8192, 16384); halo rows 1+1 columns 1+1, 8 messages") !=
         std::string::npos);

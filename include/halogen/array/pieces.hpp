@@ -86,11 +86,8 @@ Joined pieces_joined(const Apart& apart) {
 template <int A, int B, class Apart, class Joined>
 Apart pieces_apart(const std::shared_ptr<const typename Apart::Shape>& shape, const Joined& joined) {
   const Cut needed = cut_of_pieces<A, B>(*shape);
-  if (needed != joined.cut(A))
-    throw CollectiveError("unflatten_pieces: dimension " + std::to_string(A) + " has " +
-                          std::to_string(joined.extent(A)) + " points, cut otherwise than the " +
-                          std::to_string(needed.extent()) +
-                          " of `like`: give what flatten_pieces made of a field that lies as `like` does");
+  check_cut_as("unflatten_pieces: ", "the argument", A, joined.cut(A), "`like` in pieces", needed,
+               "give what flatten_pieces made of a field that lies as `like` does");
   const Apart apart(shape, Apart::Start::unwritten);
   copy_pieces<A, B>(apart, joined, true);
   return apart;

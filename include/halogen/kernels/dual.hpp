@@ -130,7 +130,13 @@ struct PartialOf {
   template <int... I, class... Values>
   KOKKOS_FUNCTION auto seeded(std::integer_sequence<int, I...>, Values... values) const {
     using T = std::common_type_t<float, Values...>;
-    return derivative_of<T>(f(argument<T, I>(values)...));
+    static_assert(std::is_invocable_v<const F&, dual_argument<T, Values>...>,
+                  "functor_is_no_template: a functor that is differentiated takes numbers of any type: "
+                  "template <class T> T operator()(T value) const");
+    if constexpr (std::is_invocable_v<const F&, dual_argument<T, Values>...>)
+      return derivative_of<T>(f(argument<T, I>(values)...));
+    else
+      return T(0);
   }
   template <class T, int I, class V>
   KOKKOS_FUNCTION static dual_argument<T, V> argument(V value) {

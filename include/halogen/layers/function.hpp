@@ -198,8 +198,7 @@ struct FunctionOf {
             return called(at, FieldLeaf<std::decay_t<decltype(field)>>(field, "Function")...);
           },
           fields);
-      check_result(result, expression);
-      write_values(result, result.storage(), expression);
+      write_checked(result, expression);
       if constexpr (MakesVector) return at.write_vectors(label, vectors_of(at, result, 0));
       if (at.launch().statistics < 0) return;
       kernels::MomentsKernel<execution_space, S> moments;
@@ -215,10 +214,18 @@ struct FunctionOf {
   }
 
   template <class Field, class E>
-  static void check_result(const Field& result, const E& expression) {
-    static_assert(std::is_same_v<typename E::placed, typename FieldLeaf<Field>::placed>,
-                  "function_is_placed_otherwise: a Function returns an expression placed as the model's image, or with "
-                  "ToVector as a vector of each sample");
+  static void write_checked(const Field& result, const E& expression) {
+    if constexpr (std::is_same_v<typename E::placed, typename FieldLeaf<Field>::placed>) {
+      check_extents(result, expression);
+      write_values(result, result.storage(), expression);
+    } else {
+      static_assert(sizeof(E) == 0,
+                    "function_is_placed_otherwise: a Function returns an expression placed as the model's image, or "
+                    "with ToVector as a vector of each sample");
+    }
+  }
+  template <class Field, class E>
+  static void check_extents(const Field& result, const E& expression) {
     for (int d = 0; d < Field::rank; ++d)
       if (stored_extent(expression, d) != result.extent(d))
         throw CollectiveError(

@@ -116,15 +116,40 @@ constexpr Traced concat(Traced a, Traced b) {
   return {&graph, graph.add(node)};
 }
 
+/// layer(y) with the extents and cuts of `to`: OutputToSkip and UpsampleToSkip in the layer return to these points.
+template <class Layer>
+constexpr Traced output_to(Traced to, const Layer& layer, Traced y) {
+  to.graph->skips.push(to.node);
+  const Traced result = layer(y);
+  to.graph->skips.pop();
+  return result;
+}
+
+/// Inner(x) with x's extents and cuts, whatever strides are in Inner: it ends with OutputToSkip or UpsampleToSkip. A
+/// label of such a model is made as the input is.
+template <class Inner>
+struct SameExtents : Module<SameExtents<Inner>> {
+  constexpr Traced forward(Traced x) const {
+    return output_to(
+        x,
+        [](Traced y) {
+          return Module<SameExtents>::call(Inner{}, {"body", 0}, y);
+        },
+        x);
+  }
+};
+
 /// concat(x, Inner(x)): (N, C, H, W) -> (N, C + C_inner, H, W), or with depth. UpsampleToSkip inside returns to x's
 /// extents and cuts.
 template <class Inner>
 struct SkipConcat : Module<SkipConcat<Inner>> {
   constexpr Traced forward(Traced x) const {
-    x.graph->skips.push(x.node);
-    const Traced y = Module<SkipConcat>::call(Inner{}, {"body", 0}, x);
-    x.graph->skips.pop();
-    return concat(x, y);
+    return concat(x, output_to(
+                         x,
+                         [](Traced y) {
+                           return Module<SkipConcat>::call(Inner{}, {"body", 0}, y);
+                         },
+                         x));
   }
 };
 

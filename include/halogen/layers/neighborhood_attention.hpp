@@ -73,10 +73,10 @@ HALOGEN_INLINE void check_division(const Node& node, int dimension, index_t exte
   const Window& window = node.window[dimension];
   const index_t rest = extent % window.kernel;
   if (rest == 0 || !Neighborhood(window, extent).periodic) return;
-  throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") shifts windows of " +
-                        std::to_string(window.kernel) + " points in a periodic " + spatial_names[dimension] + " of " +
-                        std::to_string(extent) + ", which they do not divide: use a window that divides it, or a " +
-                        spatial_names[dimension] + " of " + std::to_string(extent - rest) + " or " +
+  throw CollectiveError(layer_text(node) + " shifts windows of " + std::to_string(window.kernel) +
+                        " points in a periodic " + spatial_names[dimension] + " of " + std::to_string(extent) +
+                        ", which they do not divide: use a window that divides it, or a " + spatial_names[dimension] +
+                        " of " + std::to_string(extent - rest) + " or " +
                         std::to_string(extent - rest + window.kernel));
 }
 HALOGEN_INLINE void check_neighborhood(const Node& node, int dimension, index_t extent) {
@@ -84,10 +84,10 @@ HALOGEN_INLINE void check_neighborhood(const Node& node, int dimension, index_t 
   if (window.ends == WindowEnds::divided) return check_division(node, dimension, extent);
   const index_t least = window.periodic ? window.footprint() : index_t{window.kernel} * window.dilation;
   if (window.kernel == 1 || extent >= least) return;
-  throw CollectiveError("layer " + std::to_string(node.layer) + " (" + node.operation->name + ") attends to " +
-                        std::to_string(window.kernel) + " points with dilation " + std::to_string(window.dilation) +
-                        " of a " + spatial_names[dimension] + " of " + std::to_string(extent) + ": it needs at least " +
-                        std::to_string(least) + "; use a smaller kernel or dilation, or a larger field");
+  throw CollectiveError(layer_text(node) + " attends to " + std::to_string(window.kernel) + " points with dilation " +
+                        std::to_string(window.dilation) + " of a " + spatial_names[dimension] + " of " +
+                        std::to_string(extent) + ": it needs at least " + std::to_string(least) +
+                        "; use a smaller kernel or dilation, or a larger field");
 }
 #endif
 

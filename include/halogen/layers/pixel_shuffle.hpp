@@ -43,8 +43,8 @@ struct PixelShuffleOf {
     static void check(const Node& node, int d, index_t input, index_t) {
       if (!Shuffles && node.window[d].kernel > 1 && input % R != 0)
         throw CollectiveError((std::is_empty_v<Order> ? "PixelUnshuffle<" + std::to_string(R) + ">" : "PatchMerging") +
-                              " has a field of " + std::to_string(input) +
-                              " points in one dimension: give a multiple of " + std::to_string(R));
+                              " has a field of " + std::to_string(input) + " points in " + spatial_names[d] +
+                              ": give a multiple of " + std::to_string(R));
     }
     template <class S, Form>
     static auto rows(const LaunchAt<S>& at) {

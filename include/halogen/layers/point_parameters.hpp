@@ -41,7 +41,7 @@ struct PointParametersOf {
       const auto& of = node.as<PointConstants>();
       if (input != of.extent[d])
         throw CollectiveError(std::string(of.layer) + " has numbers for " + std::to_string(of.extent[d]) +
-                              " points in one dimension, but the field has " + std::to_string(input) +
+                              " points in " + spatial_names[d] + ", but the field has " + std::to_string(input) +
                               ": give a field of its extents, or a layer of the field's");
     }
     template <class S, Form>

@@ -113,10 +113,7 @@ struct PatchTransformer : Module<PatchTransformer<In, Out, Channels, Depth, Patc
     constexpr Named<"blocks", Blocks> blocks;
     constexpr Named<"norm", LayerNorm<Channels>> norm;
     constexpr Named<"recover", Windows> recover;
-    x.graph->skips.push(x.node);
-    const Traced y = recover(norm(blocks(patch_embed(x))));
-    x.graph->skips.pop();
-    return y;
+    return output_to(x, recover, norm(blocks(patch_embed(x))));
   }
 };
 

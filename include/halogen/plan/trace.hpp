@@ -31,11 +31,18 @@ constexpr auto traced(GraphDraft& graph) {
 }
 
 constexpr void take_outputs(GraphDraft& graph, Traced only) { graph.output[0] = only.node; }
-template <class... Outputs>
-constexpr void take_outputs(GraphDraft& graph, const std::tuple<Outputs...>& all) {
-  static_assert(sizeof...(Outputs) >= 1 && sizeof...(Outputs) <= most_outputs, "a model returns 1 to 4 values");
-  graph.outputs = 0;
-  std::apply([&](const auto&... one) { ((graph.output[graph.outputs++] = one.node), ...); }, all);
+/// `all`: a std::tuple, std::array or std::pair of Traced.
+template <class Outputs>
+constexpr void take_outputs(GraphDraft& graph, const Outputs& all) {
+  if constexpr (requires { std::tuple_size<Outputs>::value; }) {
+    constexpr std::size_t count = std::tuple_size_v<Outputs>;
+    static_assert(count >= 1 && count <= most_outputs, "a model returns 1 to 4 values");
+    graph.outputs = 0;
+    std::apply([&](const auto&... one) { ((graph.output[graph.outputs++] = one.node), ...); }, all);
+  } else {
+    static_assert(sizeof(Outputs) == 0,
+                  "forward_returns_no_value: a model's forward returns a Traced, or a std::tuple of several");
+  }
 }
 
 }  // namespace detail

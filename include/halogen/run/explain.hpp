@@ -92,17 +92,28 @@ HALOGEN_INLINE std::string halo_text(const TensorLayout& piece, int first, int r
                        static_cast<long long>(traffic.points));
 }
 
-/// " -> t5 (1, 8, 16, 16)": what a launch writes and this rank's piece of it; the halo where this write is the last.
-HALOGEN_INLINE std::string output_text(const Layout& layout, const Launch& launch, int number) {
-  const StoredTensor& tensor = layout.plan().tensors[launch.output];
-  const TensorLayout& piece = layout.tensor(launch.output);
+/// "t5 (1, 8, 16, 16)": this rank's piece of a tensor, and its halo if `with_halo`.
+HALOGEN_INLINE std::string piece_text(const Layout& layout, TensorId number, bool with_halo) {
+  const TensorLayout& piece = layout.tensor(number);
   const int first = 2 + spatial_dimensions - layout.rank_of_fields();
-  std::string text = format(" -> %st%d (%d, %d", launch.accumulate && launch.addend < 0 ? "+= " : "",
-                            launch.output.number, layout.samples(), tensor.channels);
+  std::string text = format("t%d (%d, %d", number.number, layout.samples(), layout.plan().tensors[number].channels);
   for (int d = first; d < spatial_dimensions; ++d)
     text += format(", %lld", static_cast<long long>(piece.owned[d].size()));
   text += ")";
-  if (tensor.last_write == number && piece.has_halo()) text += halo_text(piece, first, layout.rank());
+  if (with_halo && piece.has_halo()) text += halo_text(piece, first, layout.rank());
+  return text;
+}
+/// " -> t5 (1, 8, 16, 16)": what a launch writes, with the halo where this write is the last.
+HALOGEN_INLINE std::string output_text(const Layout& layout, const Launch& launch, int number) {
+  return (launch.accumulate && launch.addend < 0 ? " -> += " : " -> ") +
+         piece_text(layout, launch.output, layout.plan().tensors[launch.output].last_write == number);
+}
+/// The inputs, a line each. Their halos are exchanged before the first launch.
+HALOGEN_INLINE std::string inputs_text(const Layout& layout) {
+  std::string text;
+  for (int i = 0; i < layout.plan().graph.inputs; ++i)
+    text += format("%5s  %-24s %s\n", "", layout.plan().graph.inputs > 1 ? format("input %d", i).c_str() : "input",
+                   piece_text(layout, TensorId(i), true).c_str());
   return text;
 }
 
@@ -202,7 +213,8 @@ class ParameterText {
 
 }  // namespace detail
 
-/// One line for each launch, then the memory and the traffic of this rank. Pass `sharding` if parameters are sharded.
+/// One line for each input and each launch, then the memory and the traffic of this rank. Pass `sharding` if parameters
+/// are sharded.
 std::string explain(const Layout& layout, const ParameterSharding* sharding = nullptr);
 #if HALOGEN_BODIES
 HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding* sharding) {
@@ -212,6 +224,7 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
   std::string text = format("plan: %s, %d stages, %d launches, %d stored tensors, mesh %s, rank %d\n",
                             plan.training ? "forward and backward" : "inference", plan.stages, plan.launches.size(),
                             plan.tensors.size(), layout.decomposition().text().c_str(), layout.rank());
+  text += detail::inputs_text(layout);
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
     text += format("%5d  %-24s %s", launch.stage, plan.name_of(launch).c_str(),

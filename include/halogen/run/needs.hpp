@@ -44,12 +44,16 @@ inline LevelLayout finest_level(std::span<const Cut> space) {
   return {{space[0], space[1], space[2]}};
 }
 
-/// The window of the first layer that leads to level l. The level's own window has only what decides its extents.
-inline const Window& first_window_to(const Plan& plan, int l, int d) {
+/// "layer 3 (max_pool2d)"
+inline std::string layer_text(const Node& node) {
+  return "layer " + std::to_string(node.layer) + " (" + node.operation->name + ")";
+}
+/// The first layer whose window leads to level l, or null. The level's own window has only what decides its extents.
+inline const Node* first_layer_to(const Plan& plan, int l) {
   for (const Node& node : plan.graph.nodes)
     if (node.level == l && node.inputs[0] >= 0 && plan.graph.nodes[node.inputs[0]].level == plan.graph.levels[l].parent)
-      return node.window[d];
-  return plan.graph.levels[l].window[d];
+      return &node;
+  return nullptr;
 }
 
 /// The cut of a window's output, if `parent` is the cut of its input.
@@ -118,10 +122,13 @@ HALOGEN_INLINE LevelLayout derived_level(const Plan& plan, int l, const LevelLay
       continue;
     }
     if (extent < 1) {
-      const Window& of_layer = first_window_to(plan, l, d);
-      throw CollectiveError("a window of " + std::to_string(of_layer.footprint()) + " points does not fit a " +
-                            spatial_names[d] + " of " + std::to_string(parent.extent(d)) + " with padding " +
-                            std::to_string(of_layer.padding) + ": use a larger field or fewer levels");
+      const Node* const layer = first_layer_to(plan, l);
+      const Window& of_layer = layer != nullptr ? layer->window[d] : window;
+      throw CollectiveError((layer != nullptr ? layer_text(*layer) + ": a window of " : "a window of ") +
+                            std::to_string(of_layer.footprint()) + " points does not fit a " + spatial_names[d] +
+                            " of " + std::to_string(parent.extent(d)) + " with padding " +
+                            std::to_string(of_layer.padding) +
+                            ": use a larger field, or a model that makes it less coarse before this layer");
     }
     layout.cut[d] = cut_through(window, parent.cut[d], extent);
   }
@@ -156,10 +163,10 @@ HALOGEN_INLINE void require_images(const Plan& plan, const std::vector<LevelLayo
       const index_t extent = levels[static_cast<std::size_t>(plan.graph.nodes[node.inputs[0]].level)].extent(d);
       const int images = window.padding + std::max(0, window.more_padding);
       if (images > extent - mirrors)
-        throw CollectiveError("layer " + std::to_string(node.layer) + (mirrors ? " reflects " : " repeats ") +
-                              std::to_string(images) + " points at the ends of a " + spatial_names[d] + " of " +
-                              std::to_string(extent) + (mirrors ? ": a mirror image" : ": the other end") +
-                              " has at most " + std::to_string(extent - mirrors) + "; pad less, or use ReplicateEdge");
+        throw CollectiveError(layer_text(node) + (mirrors ? " reflects " : " repeats ") + std::to_string(images) +
+                              " points at the ends of a " + spatial_names[d] + " of " + std::to_string(extent) +
+                              (mirrors ? ": a mirror image" : ": the other end") + " has at most " +
+                              std::to_string(extent - mirrors) + "; pad less, or use ReplicateEdge");
     }
 }
 

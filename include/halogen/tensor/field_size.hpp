@@ -25,6 +25,11 @@ inline std::string text_of(std::span<const index_t> extents) {
   return "(" + text + ")";
 }
 
+/// "[3, 7)"
+inline std::string text_of(const Interval& points) {
+  return "[" + std::to_string(points.begin) + ", " + std::to_string(points.end) + ")";
+}
+
 /// Throws CollectiveError where an extent is not positive, or the points are more bytes than can be counted. Every
 /// field passes here before its extents are multiplied anywhere.
 inline void check_extents_of_field(std::span<const index_t> extents, std::size_t value_bytes) {
@@ -73,6 +78,25 @@ inline void agree_on_cuts(const Communicator& ranks, std::span<const Cut> cuts) 
           " on another: give all ranks the same extents, those of the whole field and not of a piece");
   if (bounds[bounds.size() - 2] != ~bounds.back())
     throw CollectiveError("a field is cut otherwise on one rank than on another: give all ranks the same cuts");
+}
+
+/// Throws CollectiveError if `what` does not lie in dimension d as `other` does. The sentence begins with `caller`, and
+/// says `advice` if the extents are the same.
+inline void check_cut_as(const std::string& caller, const std::string& what, int d, const Cut& own,
+                         const std::string& other, const Cut& wanted, const std::string& advice) {
+  if (own == wanted) return;
+  const std::string dimension = "dimension " + std::to_string(d);
+  if (own.extent() != wanted.extent())
+    throw CollectiveError(caller + what + " has " + std::to_string(own.extent()) + " points in " + dimension + ", " +
+                          other + " has " + std::to_string(wanted.extent()) + ": give it the extents of " + other);
+  const auto piece_of = [](const Cut& cut, int part) {
+    return part < cut.parts() ? text_of(cut.piece(part)) : std::string("none");
+  };
+  int part = 0;
+  while (piece_of(own, part) == piece_of(wanted, part)) ++part;
+  throw CollectiveError(caller + what + " is cut otherwise than " + other + " in " + dimension + ": piece " +
+                        std::to_string(part) + " has the points " + piece_of(own, part) + ", that of " + other + " " +
+                        piece_of(wanted, part) + ": " + advice);
 }
 
 }  // namespace halogen::detail

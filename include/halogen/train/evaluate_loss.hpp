@@ -25,10 +25,9 @@ kernels::Tiling tiles_of(const Field& field) {
 template <class Field>
 void check_beside(const Field& field, const auto& prediction, const char* what) {
   for (int d = 0; d < Field::rank; ++d)
-    if (d != 1 && field.cut(d) != prediction.cut(d))
-      throw CollectiveError(std::string("evaluate: the ") + what + " has " + std::to_string(field.extent(d)) +
-                            " points in dimension " + std::to_string(d) + ", cut otherwise than the prediction's " +
-                            std::to_string(prediction.extent(d)) + ": give it the prediction's extents and cuts");
+    if (d != 1)
+      check_cut_as("evaluate: ", std::string("the ") + what, d, field.cut(d), "the prediction", prediction.cut(d),
+                   "make it with the prediction's cuts");
 }
 
 }  // namespace detail
@@ -84,6 +83,13 @@ double evaluate(const Loss& loss, const Prediction& prediction, const Label& lab
   sum.add_losses(space, 0, partial.data(), tiling.count());
   sum.sum_losses(space);
   return sum.value(space);
+}
+
+template <class Loss>
+template <class Prediction, class Label, class Weight>
+  requires is_sharded<Prediction>
+double LossFunction<Loss>::operator()(const Prediction& prediction, const Label& label, const Weight& weight) const {
+  return evaluate(static_cast<const Loss&>(*this), prediction, label, weight);
 }
 
 /// Of several outputs: a tuple of predictions, as predict() returns it, with hg::Labels and hg::Weights.

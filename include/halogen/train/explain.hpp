@@ -47,8 +47,18 @@ Layout layout_of(const ModelType& model, const DeviceMesh<typename Image::mesh_t
   return layout_of<Image>(model, mesh, cuts, kind);
 }
 
+template <class Image, class ModelType, class Why = WhyNot<ModelType, Image>>
+  requires(!Fits<ModelType, Image>)
+void layout_of(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
+               const std::array<Cut, Image::rank>& cuts, PlanKind kind = PlanKind::training) = delete;
+template <class Image, class ModelType, class Why = WhyNot<ModelType, Image>>
+  requires(!Fits<ModelType, Image>)
+void layout_of(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
+               const typename Image::Extents& extents, PlanKind kind = PlanKind::training) = delete;
+
 /// The plan in words: explain<Field>(UNet{}, dry_mesh<Grid>({8, 8}), {1, 7, 2700, 5400}).
 template <class Image, class ModelType>
+  requires Fits<ModelType, Image>
 std::string explain(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
                     const typename Image::Extents& extents, PlanKind kind = PlanKind::training) {
   return explain(layout_of<Image>(model, mesh, extents, kind));
@@ -56,18 +66,28 @@ std::string explain(const ModelType& model, const DeviceMesh<typename Image::mes
 
 /// The same with parameters sharded: explain<Field>(UNet{}, mesh, extents, shard_parameters<"data">).
 template <class Image, class ModelType, ShardsParameters Sharding>
+  requires Fits<ModelType, Image>
 std::string explain(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
                     const typename Image::Extents& extents, Sharding sharding, PlanKind kind = PlanKind::training) {
   const auto sharded = sharding.template on<ModelType, compute_type<typename Image::value_type>>(mesh);
   return explain(layout_of<Image>(model, mesh, extents, kind), sharded.get());
 }
 
+template <class Image, class ModelType, class... More, class Why = WhyNot<ModelType, Image>>
+  requires(!Fits<ModelType, Image>)
+void explain(const ModelType& model, const DeviceMesh<typename Image::mesh_type>& mesh,
+             const typename Image::Extents& extents, More... sharding_or_kind) = delete;
+
 /// The plan of a training step on this field, cut as it is.
 template <class ModelType, class Image>
-  requires detail::is_given<Image>
+  requires(detail::is_given<Image> && Fits<ModelType, Image>)
 std::string explain(const ModelType& model, const Image& image, PlanKind kind = PlanKind::training) {
   return explain(layout_of<Image>(model, image.mesh("explain"), image.cuts("explain"), kind));
 }
+
+template <class ModelType, class Image, class Why = WhyNot<ModelType, Image>>
+  requires(detail::is_given<Image> && !Fits<ModelType, Image>)
+void explain(const ModelType& model, const Image& image, PlanKind kind = PlanKind::training) = delete;
 
 template <class ModelType, detail::Unstored E, class Why = why::expression_is_no_field>
 void explain(const ModelType& model, const E& expression,  // write Image v = u + 1; and give v

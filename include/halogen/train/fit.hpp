@@ -76,6 +76,7 @@ struct Fit {
   int a = 0, b = 0, c = 0;
   const char* written = nullptr;  ///< of a model's misfit, as its depth and path
   int depth = 0, path[16]{};
+  int output = -1;  ///< whose label or weight does not fit, if the model has several
 };
 
 /// The dimensions of fields for a model: (N, C) and those of its windows, where it has any.
@@ -192,26 +193,33 @@ template <class ModelType, class Image, class Label, class Weight, class Loss, i
 constexpr Fit fit_of_output() {
   constexpr int channels = Image::tensor_type::extents[1];
   constexpr bool vectors = makes_vectors<ModelType, channels, Number>;
-  const Fit label =
+  Fit fit =
       fit_beside<Image, vectors, Label>(label_channels<Loss, Label>(output_channels<ModelType, channels, Number>));
-  return label.kind != FitKind::fits ? label : fit_beside<Image, vectors, Weight>(1);
+  if (fit.kind == FitKind::fits) fit = fit_beside<Image, vectors, Weight>(1);
+  if (outputs_of<ModelType> > 1) fit.output = Number;
+  return fit;
 }
 
 template <class ModelType, class Image, class Label, class Weight, class Loss>
 constexpr Fit fit_of_outputs() {
   constexpr int needed = outputs_of<ModelType>;
-  for (const int have : {count_given<Loss>, count_given<Label>, count_given<Weight>})
-    if (have != 0 && have != needed) return {FitKind::outputs_differ, needed, have};
-  constexpr int all = std::max({1, count_given<Loss>, count_given<Label>, count_given<Weight>});
-  Fit fit;
-  if constexpr (all == needed || all == 1)
+  constexpr int other = [] {
+    for (const int have : {count_given<Loss>, count_given<Label>, count_given<Weight>})
+      if (have != 0 && have != needed) return have;
+    return needed;
+  }();
+  if constexpr (other != needed) {
+    return {FitKind::outputs_differ, needed, other};
+  } else {
+    Fit fit;
     [&]<int... I>(std::integer_sequence<int, I...>) {
       ((fit = fit.kind == FitKind::fits
                   ? fit_of_output<ModelType, Image, OneOf<I, Label>, OneOf<I, Weight>, OneOf<I, Loss>, I>()
                   : fit),
        ...);
     }(std::make_integer_sequence<int, needed>{});
-  return fit;
+    return fit;
+  }
 }
 
 template <class ModelType, class Image, class Label, class Weight, class Loss>
@@ -255,9 +263,16 @@ constexpr auto why_of_layer(std::index_sequence<I...>) {
   return why_of_layer<F, type_of_address<F.written>, why::path<F.path[I]...>>();
 }
 
+constexpr Fit of_one_output(Fit fit) {
+  fit.output = -1;
+  return fit;
+}
+
 template <Fit F>
 constexpr auto why_of() {
-  if constexpr (F.written != nullptr)
+  if constexpr (constexpr int number = F.output; number >= 0 && F.kind != FitKind::fits)
+    return why::of_output<number, decltype(why_of<of_one_output(F)>())>{};
+  else if constexpr (F.written != nullptr)
     return why_of_layer<F>(std::make_index_sequence<F.depth>{});
   else if constexpr (F.kind == FitKind::inputs_differ)
     return why::inputs_differ<F.a, F.b>{};

@@ -70,6 +70,10 @@ struct LossFunction {
     requires(!Fits<ModelType, Image, Label, Weight, compute_type<typename Image::value_type>, Loss>)
   void operator()(AppliedNetwork<ModelType, Image> prediction, const Label& label,
                   const Weight& weight = no_weight) const = delete;
+  /// Of a stored prediction: evaluate(loss, prediction, label, weight).
+  template <class Prediction, class Label, class Weight = NoWeight>
+    requires is_sharded<Prediction>
+  double operator()(const Prediction& prediction, const Label& label, const Weight& weight = no_weight) const;
   template <detail::NoNetwork E, class Label, class Weight = NoWeight, class Why = why::expression_is_no_field>
   void operator()(const E& prediction, const Label& label,  // write mean(square(net(u + 1) - label))
                   const Weight& weight = no_weight) const = delete;

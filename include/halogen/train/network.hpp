@@ -99,12 +99,12 @@ void check_same_cut(const Other& other, const Layout& layout, const std::string&
                 ", the image on one where it is " + std::to_string(layout.rank()) + ": use one mesh");
   other.shape()->agree();
   for (int d = 0; d < Other::rank; ++d)
-    if (d != 1 && other.cut(d) != expected[static_cast<std::size_t>(d)])
-      throw CollectiveError(what + " has " + std::to_string(other.extent(d)) + " points in dimension " +
-                            std::to_string(d) + ", cut otherwise than the " +
-                            (is_input ? "first input's " : "prediction's ") +
-                            std::to_string(expected[static_cast<std::size_t>(d)].extent()) + ": give it the " +
-                            (is_input ? "first input's" : "prediction's") + " extents and cuts");
+    if (d != 1)
+      check_cut_as("", what, d, other.cut(d), is_input ? "the first input" : "the prediction",
+                   expected[static_cast<std::size_t>(d)],
+                   is_input ? "make it with the first input's cuts"
+                            : "make it with the prediction's cuts, or let the model return to its input's points "
+                              "(SameExtents, docs/layers/concat.md)");
 }
 
 template <class Fields, class Image>

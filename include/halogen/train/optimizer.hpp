@@ -122,8 +122,9 @@ HALOGEN_INLINE void check_schedule(const char* optimizer, const RateSchedule& sc
   expect_positive(optimizer, "floor of its schedule", schedule.floor);
   const bool ends = schedule.shape != RateSchedule::Shape::constant && schedule.shape != RateSchedule::Shape::step;
   if (ends && schedule.steps <= schedule.warmup)
-    refuse_setting(optimizer, "steps of its schedule", static_cast<double>(schedule.steps),
-                   "more than the steps of its warm-up");
+    throw CollectiveError(std::string(optimizer) + ": its schedule ends after " + std::to_string(schedule.steps) +
+                          " steps, and its warm-up after " + std::to_string(schedule.warmup) +
+                          ": give a schedule with more steps than its warm-up");
 }
 #endif
 }  // namespace detail

@@ -13,7 +13,7 @@ void check_transposed(const Node& node, int dimension, index_t input, index_t ou
 #if HALOGEN_BODIES
 HALOGEN_INLINE void check_transposed(const Node& node, int dimension, index_t input, index_t output) {
   Window window = node.window[dimension];
-  const std::string layer = "layer " + std::to_string(node.layer) + " (" + node.operation->name + ")";
+  const std::string layer = layer_text(node);
   if (window.periodic && output != input * window.stride)
     throw CollectiveError(layer + " has a periodic window of stride " + std::to_string(window.stride) + " over " +
                           std::to_string(input) + " points with " + std::to_string(output) +
