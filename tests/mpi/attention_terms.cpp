@@ -78,6 +78,26 @@ struct WithToken : hg::Module<WithToken<Options...>> {
     return last(seen[0]) + hg::expand(hg::Linear<4, 2>{}(seen[1]), x);
   }
 };
+/// As BEiT: the token has entries of its own in the table of distances.
+struct SeenWithToken : hg::Module<SeenWithToken> {
+  hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::RelativeBias<8, 7>>> attention;
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const auto seen = attention(x, hg::ClassToken<4>::part(x));
+    return seen[0] + hg::expand(seen[1], x);
+  }
+};
+/// Two tokens in a field that is smaller than the table.
+template <class... Options>
+struct TwoTokens : hg::Module<TwoTokens<Options...>> {
+  hg::Named<"first", hg::Conv2d<2, 4>> first;
+  hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::RelativeBias<12, 12>, Options...>> attention;
+  hg::Named<"last", hg::Conv2d<4, 2>> last;
+  constexpr hg::Traced forward(hg::Traced x) const {
+    constexpr hg::Named<"register", hg::ClassToken<4>> more;
+    const auto seen = attention(first(x), hg::ClassToken<4>::part(x), more(x));
+    return last(seen[0]) + hg::expand(hg::Linear<8, 2>{}(hg::concat(seen[1], seen[2])), x);
+  }
+};
 template <hg::ContextParallel Way>
 using Wave = hg::Sequential<hg::Linear<2, 5>, hg::MultiheadAttention<5, 5, hg::IsCausal<>, hg::ParallelBy<Way>>,
                             hg::Linear<5, 2>>;
@@ -92,6 +112,10 @@ TEST_CASE("a bias of distances, a mask and a bias of keys: PyTorch's") {
   using Signal = hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::RelativeBias<17>>>;
   support::check_with_parameters<hg::Sequential<Plane>, 4, 4>(file, "relative", with_table);
   support::check_with_parameters<hg::Sequential<Signal>, 4, 4, 2>(file, "relative_signal", with_table);
+  support::check_with_parameters<SeenWithToken, 4, 4>(
+      file, "relative_token",
+      {"cls_token", "attn.qkv.weight", "attn.qkv.bias", "attn.relative_position_bias_table", "attn.proj.weight",
+       "attn.proj.bias"});
   support::check_with_parameters<Masked, 8, 4>(file, "masked", projections);
   support::check_with_parameters<Biased, 8, 4>(file, "biased", projections);
   support::check_with_parameters<CrossMasked, 8, 4>(
@@ -108,6 +132,7 @@ TEST_CASE("in networks: every mesh as one rank, finite differences") {
   support::check_composition<Relative<12, 12>, 2, 2>({2, 12, 11});  // by heads where there are three ranks or more
   support::check_composition<RelativeVolume, 2, 2, false, support::VolumeMesh>({1, 6, 6, 7});
   support::check_composition<Told<hg::KeyBias>, 2, 2>({2, 12, 11});
+  support::check_composition<TwoTokens<>, 2, 2>({2, 12, 11});
 }
 
 TEST_CASE("dropout of shares: finite differences, the same on every mesh, anew at each step, none in inference") {
@@ -199,6 +224,7 @@ TEST_CASE("what attention sends is what a dry run says") {
   check(LooksBack<>{}, 12, 24);
   check(Between<>{}, 12, 12);
   check(WithToken<>{}, 12, 11);
+  check(TwoTokens<>{}, 12, 11);
   check(Between<>{}, 12, 12, hg::bfloat16());
 }
 TEST_CASE("what attention of causal signals sends is what a dry run says") {

@@ -553,18 +553,23 @@ def attentions(file):
 
 
 class RelativeTable(torch.nn.Module):
-    """Bias of two points by their distance, as timm's gen_relative_position_index and torchvision's Swin number it."""
+    """Bias of two points by their distance, as timm's gen_relative_position_index and torchvision's Swin number it; with
+    a class token before the points, as BEiT's."""
 
-    def __init__(self, extents, heads):
+    def __init__(self, extents, heads, token=False):
         super().__init__()
-        self.extents, spans = extents, [2 * e - 1 for e in extents]
-        self.relative_position_bias_table = torch.nn.Parameter(torch.zeros(int(np.prod(spans)), heads, dtype=torch.float64))
+        self.extents, self.token, spans = extents, token, [2 * e - 1 for e in extents]
+        entries = int(np.prod(spans)) + 3 * token
+        self.relative_position_bias_table = torch.nn.Parameter(torch.zeros(entries, heads, dtype=torch.float64))
 
     def forward(self):
         points = torch.stack(torch.meshgrid(*(torch.arange(e) for e in self.extents), indexing="ij")).flatten(1)
         index = 0
         for apart, extent in zip(points[:, :, None] - points[:, None, :], self.extents):
             index = index * (2 * extent - 1) + apart + extent - 1
+        if self.token:
+            entries, index = len(self.relative_position_bias_table), F.pad(index, (1, 0, 1, 0))
+            index[0, :], index[:, 0], index[0, 0] = entries - 3, entries - 2, entries - 1
         return self.relative_position_bias_table[index].movedim(2, 0)[None]
 
 
@@ -588,6 +593,16 @@ def attention_terms(file):
     tensors |= parts_of("cross_coarse", two, (2, 8, 8, 12), lambda x: two["attn.proj"](attend_across(
         two["attn.q"](x[:, :4]), two["attn.kv"](F.avg_pool2d(x[:, 4:7], 2)), 4, 2,
         (F.avg_pool2d(x[:, 7:], 2) > 0).flatten(2)[:, :, None])), random)
+    token = torch.nn.Module()
+    token.cls_token = torch.nn.Parameter(torch.zeros(4, dtype=torch.float64))
+    beit = {"token": token, "attn": RelativeTable((8, 7), 2, True), "attn.qkv": conv(4, 12), "attn.proj": conv(4, 4)}
+
+    def seen(x):
+        both = torch.cat([token.cls_token[None, :, None].expand(2, -1, -1), x.flatten(2)], 2)[..., None]
+        y = beit["attn.proj"](attend_to_all(beit["attn.qkv"](both).flatten(2), 2, mask=beit["attn"]())[..., None])
+        return y[:, :, 1:].reshape(x.shape) + y[:, :, :1]
+    of_token = parts_of("relative_token", beit, (2, 4, 8, 7), seen, random)
+    tensors |= {key.replace(".token.", "."): value for key, value in of_token.items()}
     write(file, {}, tensors=tensors)
 
 

@@ -28,12 +28,15 @@ struct InOrder {
 };
 
 /// The numbers of the positions of all queries and all keys, if the order of the sequences depends on the mesh. If the
-/// bias is a table of relative positions, a query at n reads entry n - m + centre for a key at m.
+/// bias is a table of relative positions, a query at n reads entry n - m + centre for a key at m. The first `tokens`
+/// numbers are those of tokens, which have three entries after those of `distances` (kernels::PairBias).
 struct PairNumbers {
   PositionTable queries, keys;
   index_t count = 0;  ///< numbers of queries are below it
   bool of_table = false;
   index_t centre = 0;
+  int tokens = 0;
+  index_t distances = 0;
   PositionOrder query_order, key_order;  ///< for deterministic attention
 
   const int* of_queries(InOrder in) const {
@@ -119,6 +122,8 @@ kernels::PairBias<T> pair_bias(const Bias& bias, const Query& query, const PairN
   if (numbers->of_table) {
     pairs.data += numbers->centre * view.stride[3];
     pairs.query_stride = view.stride[3], pairs.key_stride = -view.stride[3];
+    pairs.tokens = numbers->tokens;
+    pairs.token_entry = (numbers->distances - numbers->centre) * view.stride[3], pairs.token_stride = view.stride[3];
     pairs.query_numbers = numbers->of_queries(in), pairs.key_numbers = numbers->of_keys(in);
   } else {
     if (in.queries) pairs.query_numbers = numbers->query_order.positions.data();

@@ -14,16 +14,24 @@ namespace halogen::kernels {
 /// that a list gives to global position i. Without a list it is the position.
 ///   a mask (N, H, L, S)       query_stride S, key_stride 1; 0 for a dimension of extent 1
 ///   of relative positions     query_stride 1, key_stride -1, numbers by rows of the table
+/// Tokens have the first `tokens` numbers, and no distance. Beside them pairs have one of three other entries:
+/// token_entry for a token's query of a point, the next for a point's query of a token, the next for two tokens.
 template <class T>
 struct PairBias {
   T* data = nullptr;  ///< null if there is no bias
   index_t sample_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;
   const int *query_numbers = nullptr, *key_numbers = nullptr;  ///< for all global positions
+  int tokens = 0;
+  index_t token_entry = 0, token_stride = 0;
 
   HALOGEN_FUNCTION T& at(const AttentionShape& shape, index_t sample, index_t head, index_t query, index_t key) const {
     const index_t q = number(query_numbers, shape.query_positions.at(query));
     const index_t k = number(key_numbers, shape.key_positions.at(key));
-    return data[sample * sample_stride + head * head_stride + q * query_stride + k * key_stride];
+    return data[sample * sample_stride + head * head_stride + entry(q, k)];
+  }
+  HALOGEN_FUNCTION index_t entry(index_t q, index_t k) const {
+    if (q >= tokens && k >= tokens) return q * query_stride + k * key_stride;
+    return token_entry + (q >= tokens ? 1 : k >= tokens ? 0 : 2) * token_stride;
   }
   HALOGEN_FUNCTION static index_t number(const int* numbers, index_t position) {
     return numbers == nullptr ? position : numbers[position];

@@ -75,12 +75,10 @@ struct AttendToAll : AttendsWithDraws<AttendToAll<Heads, KeyHeads, Options, Term
 
   template <class T, class Beside>
   static auto bias(const Beside& beside) {
-    if constexpr (Term == KeyTerm::none) {
-      const auto table = unflatten<1>(beside, Options.distances(), Heads);  // (N, T, Heads)
-      return mask_operand<T>(unflatten<1>(transpose<1, 2>(table), Heads, 1));
-    } else {
+    if constexpr (Term == KeyTerm::none)
+      return bias_of_distances<Heads, T>(beside);
+    else
       return bias_of_keys<Term, T>(beside);
-    }
   }
 };
 
@@ -146,19 +144,31 @@ struct Attending {
   static constexpr std::array<Traced, 1 + Tokens> together(Traced points, const std::array<Traced, Tokens>& tokens,
                                                            Terms... terms) {
     static_assert(!options.is_causal, "attention with tokens is not causal: leave IsCausal out");
-    static_assert(options.grid_dimensions == 0, "attention with tokens takes no RelativeBias: a token has no distance");
+    static_assert(sizeof...(Terms) == 0 || options.grid_dimensions == 0,
+                  "attention takes RelativeBias, or a KeyMask or KeyBias, not both");
     (check_term(terms), ...);
     constexpr int count = static_cast<int>(Tokens);
     Traced beside = tokens[0];
     for (std::size_t i = 1; i < Tokens; ++i) beside = concat(beside, tokens[i]);
     points = turned(points);
     constexpr KeyTerm term = term_of<Terms...>();
+    constexpr bool has_table = options.grid_dimensions > 0;
     using OfPoints =
-        Drawing<PointsAttend<Heads, key_heads, count, options, term>, TakesVectors<1>, halogen::Channels<Channels>>;
-    using OfTokens = Drawing<TokensAttend<Heads, key_heads, count, options, term>, TakesVectors<0>, ToVector,
+        Drawing<PointsAttend<Heads, key_heads, count, options, term>,
+                std::conditional_t<has_table, TakesVectors<1, 2>, TakesVectors<1>>, halogen::Channels<Channels>>;
+    using OfTokens = Drawing<TokensAttend<Heads, key_heads, count, options, term>,
+                             std::conditional_t<has_table, TakesVectors<0, 2>, TakesVectors<0>>, ToVector,
                              halogen::Channels<count * Channels>>;
-    const Traced seen = OfPoints{}(points, beside, terms.value...);
-    const Traced of_tokens = OfTokens{}(beside, points, terms.value...);
+    Traced seen, of_tokens;
+    if constexpr (has_table) {
+      const Traced table = distance_table(points, token_entries);
+      seen = OfPoints{}(points, beside, table);
+      of_tokens = OfTokens{}(beside, points, table);
+      points.graph->slide(options.grid_dimensions, points.graph->nodes[seen.node].layer);
+    } else {
+      seen = OfPoints{}(points, beside, terms.value...);
+      of_tokens = OfTokens{}(beside, points, terms.value...);
+    }
     if constexpr (count == 1) return {seen, of_tokens};
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return std::array{seen, add_chunk<static_cast<int>(I), 1, count>(of_tokens)...};
@@ -206,13 +216,18 @@ struct Attending {
     if constexpr (options.grid_dimensions == 0) {
       return Called<KeyTerm::none>{}(qkv);
     } else {
-      // uniform, of deviation 1 / sqrt(3 fan_in) = 0.02, as Swin's
-      const Traced table =
-          add_vector_row(qkv, "relative_position_bias_table",
-                         {.shape = {options.distances(), Heads}, .rank = 2, .fan_in = 833}, vector_row<0>);
-      table.graph->nodes[table.node].channels = options.distances() * Heads;
-      return Called<KeyTerm::none, TakesVectors<1>>{}(qkv, table);
+      return Called<KeyTerm::none, TakesVectors<1>>{}(qkv, distance_table(qkv, 0));
     }
+  }
+  static constexpr int token_entries = 3;  ///< of a token to points, of points to a token, of a token to a token
+  /// The vector of RelativeBias's table: its entries for distances, then `more`.
+  static constexpr Traced distance_table(Traced beside, int more) {
+    const int entries = options.distances() + more;
+    // uniform, of deviation 1 / sqrt(3 fan_in) = 0.02, as Swin's
+    const Traced table = add_vector_row(beside, "relative_position_bias_table",
+                                        {.shape = {entries, Heads}, .rank = 2, .fan_in = 833}, vector_row<0>);
+    table.graph->nodes[table.node].channels = entries * Heads;
+    return table;
   }
   template <class F, class... More>
   using Drawing = std::conditional_t<options.draws(), Function<F, halogen::Draws, More...>, Function<F, More...>>;

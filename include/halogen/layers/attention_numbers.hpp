@@ -59,6 +59,7 @@ std::shared_ptr<const PairNumbers> pair_numbers(const Field& of_queries, const O
     made->count = count_of_numbers<2, Query>(*queries, of_query);
     made->of_table = Options.grid_dimensions > 0;
     made->centre = of_query.centre;
+    if (made->of_table) made->tokens = Tokens, made->distances = Options.distances();
     if constexpr (Options.parallel == ContextParallel::deterministic) {
       if (!OfTokens) made->query_order = piece_order<2, Query>(*queries, of_query);
       made->key_order = piece_order<2, Key>(*keys, of_key);

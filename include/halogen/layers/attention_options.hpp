@@ -27,7 +27,8 @@ template <int Count>
 struct KeyValueHeads {};
 /// A learned bias for each head and each distance of two points along all dimensions, for fields of at most these
 /// extents: relative_position_bias_table ((2 E_0 - 1) (2 E_1 - 1) ..., Heads), as BEiT (Bao et al. 2022) and Swin have
-/// it. Every rank holds the table, and 4 bytes for each point.
+/// it. With tokens the table has three more rows, as BEiT's: a token's query of a point, a point's query of a token,
+/// and two tokens. Every rank holds the table, and 4 bytes for each point.
 template <int... Extents>
 struct RelativeBias {};
 /// In training, each value of the softmax is set to 0 with probability P (std::ratio), as by
