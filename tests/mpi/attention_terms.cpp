@@ -86,11 +86,19 @@ struct SeenWithToken : hg::Module<SeenWithToken> {
     return seen[0] + hg::expand(seen[1], x);
   }
 };
+/// Nearer keys count more, those to the right of the query more than those to the left, those far up and down nothing.
+struct Nearness {
+  float operator()(int head, std::array<int, 2> offset) const {
+    if (std::abs(offset[0]) > 4) return -std::numeric_limits<float>::infinity();
+    const int apart = std::abs(offset[0]) + 2 * std::max(offset[1], 0);
+    return (head == 0 ? -0.5f : -0.25f) * static_cast<float>(apart);
+  }
+};
 /// Two tokens in a field that is smaller than the table.
-template <class... Options>
-struct TwoTokens : hg::Module<TwoTokens<Options...>> {
+template <class Distances, class... Options>
+struct TwoTokens : hg::Module<TwoTokens<Distances, Options...>> {
   hg::Named<"first", hg::Conv2d<2, 4>> first;
-  hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::RelativeBias<12, 12>, Options...>> attention;
+  hg::Named<"attn", hg::MultiheadAttention<4, 2, Distances, Options...>> attention;
   hg::Named<"last", hg::Conv2d<4, 2>> last;
   constexpr hg::Traced forward(hg::Traced x) const {
     constexpr hg::Named<"register", hg::ClassToken<4>> more;
@@ -116,6 +124,8 @@ TEST_CASE("a bias of distances, a mask and a bias of keys: PyTorch's") {
       file, "relative_token",
       {"cls_token", "attn.qkv.weight", "attn.qkv.bias", "attn.relative_position_bias_table", "attn.proj.weight",
        "attn.proj.bias"});
+  using Near = hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::DistanceBias<Nearness, 9, 8>>>;
+  support::check_with_parameters<hg::Sequential<Near>, 4, 4>(file, "by_distance", projections);
   support::check_with_parameters<Masked, 8, 4>(file, "masked", projections);
   support::check_with_parameters<Biased, 8, 4>(file, "biased", projections);
   support::check_with_parameters<CrossMasked, 8, 4>(
@@ -132,7 +142,8 @@ TEST_CASE("in networks: every mesh as one rank, finite differences") {
   support::check_composition<Relative<12, 12>, 2, 2>({2, 12, 11});  // by heads where there are three ranks or more
   support::check_composition<RelativeVolume, 2, 2, false, support::VolumeMesh>({1, 6, 6, 7});
   support::check_composition<Told<hg::KeyBias>, 2, 2>({2, 12, 11});
-  support::check_composition<TwoTokens<>, 2, 2>({2, 12, 11});
+  support::check_composition<TwoTokens<hg::RelativeBias<12, 12>>, 2, 2>({2, 12, 11});
+  support::check_composition<TwoTokens<hg::DistanceBias<Nearness, 12, 11>>, 2, 2>({2, 12, 11});
 }
 
 TEST_CASE("dropout of shares: finite differences, the same on every mesh, anew at each step, none in inference") {
@@ -224,7 +235,7 @@ TEST_CASE("what attention sends is what a dry run says") {
   check(LooksBack<>{}, 12, 24);
   check(Between<>{}, 12, 12);
   check(WithToken<>{}, 12, 11);
-  check(TwoTokens<>{}, 12, 11);
+  check(TwoTokens<hg::RelativeBias<12, 12>>{}, 12, 11);
   check(Between<>{}, 12, 12, hg::bfloat16());
 }
 TEST_CASE("what attention of causal signals sends is what a dry run says") {

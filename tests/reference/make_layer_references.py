@@ -603,6 +603,13 @@ def attention_terms(file):
         return y[:, :, 1:].reshape(x.shape) + y[:, :, :1]
     of_token = parts_of("relative_token", beit, (2, 4, 8, 7), seen, random)
     tensors |= {key.replace(".token.", "."): value for key, value in of_token.items()}
+    points = torch.stack(torch.meshgrid(torch.arange(8), torch.arange(7), indexing="ij")).flatten(1)
+    down, across = points[:, :, None] - points[:, None, :]
+    slope = torch.tensor([0.5, 0.25], dtype=torch.float64)[:, None, None]
+    fixed = (-slope * (down.abs() + 2 * across.clamp(min=0))).masked_fill(down.abs() > 4, -torch.inf)[None]
+    by_distance = {"attn.qkv": conv(4, 12), "attn.proj": conv(4, 4)}
+    tensors |= parts_of("by_distance", by_distance, (2, 4, 8, 7), lambda x: by_distance["attn.proj"](
+        attend_to_all(by_distance["attn.qkv"](x), 2, mask=fixed)), random)
     write(file, {}, tensors=tensors)
 
 

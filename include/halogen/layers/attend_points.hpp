@@ -66,19 +66,11 @@ struct AttendToAll : AttendsWithDraws<AttendToAll<Heads, KeyHeads, Options, Term
   static auto seen(const Draws& draws, const Field& of_queries, const Other& of_keys, const Q& query, const K& key,
                    const V& value, const Beside&... beside) {
     using S = typename stored_of<Field>::type;  // two-byte values are sent as two bytes
-    const auto result =
-        attention_of(options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options>(of_queries, of_keys),
-                     std::tuple_cat(attention_operands(held<S>(query), held<S>(key), held<S>(value)),
-                                    std::tuple(bias<typename Q::value_type>(beside)...)));
+    const auto result = attention_of(
+        options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options>(of_queries, of_keys),
+        std::tuple_cat(attention_operands(held<S>(query), held<S>(key), held<S>(value)),
+                       bias_of_pairs<Heads, 0, Options, Term, typename Q::value_type>(of_queries, beside...)));
     return unflatten_pieces<2, placed_at<Field>::rank - 1>(flatten<1, 2>(transpose<2, 3>(result)), of_queries);
-  }
-
-  template <class T, class Beside>
-  static auto bias(const Beside& beside) {
-    if constexpr (Term == KeyTerm::none)
-      return bias_of_distances<Heads, T>(beside);
-    else
-      return bias_of_keys<Term, T>(beside);
   }
 };
 
@@ -108,7 +100,7 @@ struct Attending {
   static constexpr Traced of(Traced qkv, Terms... terms) {
     static_assert(sizeof...(Terms) <= 1, "attention takes a KeyMask or a KeyBias");
     static_assert(sizeof...(Terms) == 0 || options.grid_dimensions == 0,
-                  "attention takes RelativeBias, or a KeyMask or KeyBias, not both");
+                  "attention takes RelativeBias, DistanceBias, or a KeyMask or KeyBias, one of these");
     GraphDraft& graph = *qkv.graph;
     const int channels = (*qkv).channels;
     if (channels % all != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, graph.layers, all, channels);
@@ -125,7 +117,7 @@ struct Attending {
   template <class... Terms>
   static constexpr Traced across(Traced q, Traced kv, Terms... terms) {
     static_assert(sizeof...(Terms) <= 1, "attention takes a KeyMask or a KeyBias");
-    static_assert(options.grid_dimensions == 0, "RelativeBias is of points to points of one value");
+    static_assert(options.grid_dimensions == 0, "RelativeBias and DistanceBias are of points to points of one value");
     GraphDraft& graph = *q.graph;
     if constexpr (options.rotary > 0) {
       q = add_rotary(q, turns_queries);
@@ -145,14 +137,14 @@ struct Attending {
                                                            Terms... terms) {
     static_assert(!options.is_causal, "attention with tokens is not causal: leave IsCausal out");
     static_assert(sizeof...(Terms) == 0 || options.grid_dimensions == 0,
-                  "attention takes RelativeBias, or a KeyMask or KeyBias, not both");
+                  "attention takes RelativeBias, DistanceBias, or a KeyMask or KeyBias, one of these");
     (check_term(terms), ...);
     constexpr int count = static_cast<int>(Tokens);
     Traced beside = tokens[0];
     for (std::size_t i = 1; i < Tokens; ++i) beside = concat(beside, tokens[i]);
     points = turned(points);
     constexpr KeyTerm term = term_of<Terms...>();
-    constexpr bool has_table = options.grid_dimensions > 0;
+    constexpr bool has_table = options.learns_bias();
     using OfPoints =
         Drawing<PointsAttend<Heads, key_heads, count, options, term>,
                 std::conditional_t<has_table, TakesVectors<1, 2>, TakesVectors<1>>, halogen::Channels<Channels>>;
@@ -164,11 +156,11 @@ struct Attending {
       const Traced table = distance_table(points, token_entries);
       seen = OfPoints{}(points, beside, table);
       of_tokens = OfTokens{}(beside, points, table);
-      points.graph->slide(options.grid_dimensions, points.graph->nodes[seen.node].layer);
     } else {
       seen = OfPoints{}(points, beside, terms.value...);
       of_tokens = OfTokens{}(beside, points, terms.value...);
     }
+    if (options.grid_dimensions > 0) points.graph->slide(options.grid_dimensions, points.graph->nodes[seen.node].layer);
     if constexpr (count == 1) return {seen, of_tokens};
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return std::array{seen, add_chunk<static_cast<int>(I), 1, count>(of_tokens)...};
@@ -213,13 +205,12 @@ struct Attending {
     return Called<key_term<Term>>{}(qkv, term.value);
   }
   static constexpr Traced attended(Traced qkv) {
-    if constexpr (options.grid_dimensions == 0) {
+    if constexpr (!options.learns_bias()) {
       return Called<KeyTerm::none>{}(qkv);
     } else {
       return Called<KeyTerm::none, TakesVectors<1>>{}(qkv, distance_table(qkv, 0));
     }
   }
-  static constexpr int token_entries = 3;  ///< of a token to points, of points to a token, of a token to a token
   /// The vector of RelativeBias's table: its entries for distances, then `more`.
   static constexpr Traced distance_table(Traced beside, int more) {
     const int entries = options.distances() + more;

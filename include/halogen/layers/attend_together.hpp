@@ -20,6 +20,7 @@
 #include "halogen/autograd/rearranged.hpp"
 #include "halogen/autograd/reshaped.hpp"
 #include "halogen/layers/attention_numbers.hpp"
+#include "halogen/layers/distance_bias.hpp"
 #include "halogen/layers/function.hpp"
 #include "halogen/layers/key_terms.hpp"
 
@@ -65,12 +66,6 @@ auto bias_of_keys(const Beside& beside) {
     return mask_operand<T>(pad<3>(told, Tokens, 0));
 }
 
-/// A table of relative positions, (N, Heads, 1, entries), from its vector (N, entries Heads).
-template <int Heads, class T, class Beside>
-auto bias_of_distances(const Beside& table) {
-  return mask_operand<T>(unflatten<1>(transpose<1, 2>(unflatten<1>(table, -1, Heads)), Heads, 1));
-}
-
 /// The options of a call, with dropout where a generator is given.
 template <AttentionLayerOptions Options>
 AttentionOptions options_of_call(bool grouped, const std::optional<Generator>& draws) {
@@ -81,13 +76,13 @@ AttentionOptions options_of_call(bool grouped, const std::optional<Generator>& d
   return options;
 }
 
-/// What `beside` tells of the pairs of Count tokens and all points.
-template <int Heads, int Count, AttentionLayerOptions Options, KeyTerm Term, class T, class Beside>
-auto bias_with_tokens(const Beside& beside) {
+/// A tuple of the bias of the pairs of Count tokens and all points, or empty. `like`: the field of the points.
+template <int Heads, int Count, AttentionLayerOptions Options, KeyTerm Term, class T, class Field, class... Beside>
+auto bias_of_pairs(const Field& like, const Beside&... beside) {
   if constexpr (Options.grid_dimensions > 0)
-    return bias_of_distances<Heads, T>(beside);
+    return std::tuple(bias_of_distances<Options, Heads, T>(like, beside...));
   else
-    return bias_of_keys<Term, T, Count>(beside);
+    return std::tuple(bias_of_keys<Term, T, Count>(beside)...);
 }
 
 /// Calls Self::attended(generator or nothing, values...).
@@ -130,7 +125,7 @@ struct PointsAttend : AttendsWithDraws<PointsAttend<Heads, KeyHeads, Count, Opti
                      std::tuple_cat(attention_operands(held<S>(some_heads<all>(points, 0, Heads)),
                                                        held<S>(some_heads<all>(both, Heads, KeyHeads)),
                                                        held<S>(some_heads<all>(both, Heads + KeyHeads, KeyHeads))),
-                                    std::tuple(bias_with_tokens<Heads, Count, Options, Term, T>(beside)...)));
+                                    bias_of_pairs<Heads, Count, Options, Term, T>(qkv, beside...)));
     return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
   }
 };
@@ -158,7 +153,7 @@ struct TokensAttend : AttendsWithDraws<TokensAttend<Heads, KeyHeads, Count, Opti
     const auto seen = attention_of(
         options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options, Count, true>(qkv, qkv),
         std::tuple_cat(operands_apart(held<S>(some_heads<all>(rows, 0, Heads)), keys(Heads), keys(Heads + KeyHeads)),
-                       std::tuple(bias_with_tokens<Heads, Count, Options, Term, T>(beside)...)));
+                       bias_of_pairs<Heads, Count, Options, Term, T>(qkv, beside...)));
     return flatten<1, 3>(transpose<1, 2>(seen));  // (N, K, H, E), then (N, K H E)
   }
 };

@@ -19,6 +19,7 @@ struct AttentionNumbering : Numbering {
 /// Throws CollectiveError if the table is made for smaller fields.
 template <AttentionLayerOptions Options, class Shape>
 AttentionNumbering attention_numbering(const Shape& shape) {
+  const std::string option = Options.learns_bias() ? "RelativeBias" : "DistanceBias";
   AttentionNumbering result;
   index_t next = 1;
   for (std::size_t d = shape.cuts().size(); d-- > 2;) {
@@ -30,8 +31,8 @@ AttentionNumbering attention_numbering(const Shape& shape) {
       const index_t most = Options.grid[d - 2];
       if (extent > most)
         throw CollectiveError("attention: the field has " + std::to_string(extent) + " points in dimension " +
-                              std::to_string(d) + ", RelativeBias is of " + std::to_string(most) +
-                              ": give RelativeBias the largest extents of the level");
+                              std::to_string(d) + ", " + option + " is of " + std::to_string(most) + ": give " +
+                              option + " the largest extents of the level");
       result.centre += (most - 1) * next;
       next *= 2 * most - 1;
     }

@@ -3,8 +3,10 @@
 
 #include <array>
 #include <ratio>
+#include <type_traits>
 
 #include "halogen/array/attention_by_heads.hpp"
+#include "halogen/core/type_of.hpp"
 #include "halogen/layers/layer_norm.hpp"
 #include "halogen/layers/window_options.hpp"
 
@@ -31,6 +33,12 @@ struct KeyValueHeads {};
 /// and two tokens. Every rank holds the table, and 4 bytes for each point.
 template <int... Extents>
 struct RelativeBias {};
+/// A fixed bias of each pair of points, for fields of at most these extents: F{}(head, offset) is a float, where offset
+/// is the std::array of the query's indices minus the key's in the whole field. -infinity hides the pair: an additive
+/// mask. Every rank holds (2 E_0 - 1) (2 E_1 - 1) ... numbers for each head, and 4 bytes for each point. A token's bias
+/// is 0.
+template <class F, int... Extents>
+struct DistanceBias {};
 /// In training, each value of the softmax is set to 0 with probability P (std::ratio), as by
 /// torch.nn.MultiheadAttention's dropout. The dropped values depend on the seed, the step, the layer and the two
 /// points, but not on the mesh.
@@ -47,9 +55,11 @@ struct AttentionLayerOptions {
   ContextParallel parallel = ContextParallel::automatic;
   std::array<int, spatial_dimensions> grid{};  ///< of relative positions
   int grid_dimensions = 0;                     ///< 0: no such bias
+  const char* of_distance = nullptr;           ///< the functor of a fixed bias (core/type_of.hpp); null: it is learned
   std::intmax_t dropped = 0, dropped_of = 1;   ///< the probability
 
   constexpr bool draws() const { return dropped > 0; }
+  constexpr bool learns_bias() const { return grid_dimensions > 0 && of_distance == nullptr; }
   /// Whether it needs numbers of points that do not depend on the mesh.
   constexpr bool numbers_points() const {
     return grid_dimensions > 0 || draws() || parallel == ContextParallel::deterministic;
@@ -89,7 +99,22 @@ struct AttentionLayerOptions {
   constexpr void set(RelativeBias<Extents...>) {
     static_assert(sizeof...(Extents) >= 1 && sizeof...(Extents) <= spatial_dimensions && ((Extents > 0) && ...),
                   "RelativeBias<Extents...> of one to three dimensions");
-    grid_dimensions = 0;
+    set_grid<Extents...>();
+  }
+  template <class F, int... Extents>
+  constexpr void set(DistanceBias<F, Extents...>) {
+    constexpr std::size_t dimensions = sizeof...(Extents);
+    static_assert(dimensions >= 1 && dimensions <= spatial_dimensions && ((Extents > 0) && ...),
+                  "DistanceBias<F, Extents...> of one to three dimensions");
+    static_assert(
+        std::is_invocable_r_v<float, const F&, int, std::array<int, dimensions>>,
+        "DistanceBias's functor is called with a head and a std::array of as many offsets as there are extents");
+    set_grid<Extents...>();
+    of_distance = address_of_type<F>;
+  }
+  template <int... Extents>
+  constexpr void set_grid() {
+    if (grid_dimensions > 0) throw "attention takes one RelativeBias or one DistanceBias";
     ((grid[static_cast<std::size_t>(grid_dimensions++)] = Extents), ...);
   }
   template <class P>
