@@ -44,7 +44,7 @@ inline LevelLayout finest_level(std::span<const Cut> space) {
   return {{space[0], space[1], space[2]}};
 }
 
-/// "layer 3 (max_pool2d)"
+/// "layer 3 (concat)": as sentences name a layer.
 inline std::string layer_text(const Node& node) {
   return "layer " + std::to_string(node.layer) + " (" + node.operation->name + ")";
 }
