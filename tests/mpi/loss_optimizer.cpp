@@ -141,14 +141,15 @@ void check_training(const hg::DeviceMesh<support::Mesh>& mesh, const std::string
 
 /// Values and gradients by the prediction of a loss with each reduction, weighted or not, then four steps.
 template <class Loss, int Label = 6, class V = double, class Options>
-void check_point_loss(const std::string& name, const std::string& label, Options options) {
-  const support::Reference& reference = losses_reference();
+void check_point_loss(const std::string& name, const std::string& label, Options options,
+                      const support::Reference& reference = losses_reference()) {
+  const support::Reference& fields = losses_reference();
   std::vector<double> identity(6 * 6 * 9 + 6);
   for (std::size_t c = 0; c < 6; ++c) identity[(6 * c + c) * 9 + 4] = 1;
   on_meshes_of_six([&](const auto& mesh) {
-    const auto prediction = six_field<6>(mesh, reference.values(name == "kl" ? "logarithm" : "prediction"));
+    const auto prediction = six_field<6>(mesh, fields.values(name == "kl" ? "logarithm" : "prediction"));
     const auto labels = six_field<Label, V>(mesh, reference.values(label));
-    const auto weight = six_field<1>(mesh, reference.values("weight"));
+    const auto weight = six_field<1>(mesh, fields.values("weight"));
     for (const Reduction& reduction : reductions)
       for (const bool weighted : {false, true}) {
         const std::string key = name + "." + reduction.name + (weighted ? "_weighted." : ".");
@@ -156,7 +157,7 @@ void check_point_loss(const std::string& name, const std::string& label, Options
         options.reduction = reduction.value;
         const auto result = support::train_image<Six, Label, Loss, V>(
             mesh, prediction, identity, reference.values(label),
-            weighted ? reference.values("weight") : std::vector<double>{}, Loss(options));
+            weighted ? fields.values("weight") : std::vector<double>{}, Loss(options));
         CHECK(relative_error(std::vector<double>{result.loss}, reference.values(key + "loss")) < 1e-13);
         CHECK(relative_error(result.input_gradient, reference.values(key + "grad_prediction")) < 1e-13);
         const double evaluated =
@@ -192,6 +193,20 @@ TEST_CASE("losses of all channels: cross entropy over classes and distributions,
                                      hg::CrossEntropyOptions{.weight = weight, .label_smoothing = 0.2});
   check_point_loss<hg::CRPS, 2>("crps", "pair", hg::CRPSOptions{});
   check_point_loss<hg::CRPS, 2>("crps_fair", "pair", hg::CRPSOptions{.fair = true});
+}
+
+TEST_CASE("likelihoods: of counts, of normal distributions whose variance is predicted too, of classes") {
+  const support::Reference reference("likelihoods");
+  using Index = std::int64_t;
+  check_point_loss<hg::PoissonNLLLoss>("poisson", "counts", hg::PoissonNLLOptions{}, reference);
+  check_point_loss<hg::PoissonNLLLoss>("poisson_full", "counts", hg::PoissonNLLOptions{.full = true}, reference);
+  check_point_loss<hg::PoissonNLLLoss>("poisson_mean", "counts", hg::PoissonNLLOptions{.log_input = false, .eps = 4},
+                                       reference);
+  check_point_loss<hg::GaussianNLLLoss, 3>("gaussian", "triple", hg::GaussianNLLOptions{.eps = 0.25}, reference);
+  check_point_loss<hg::GaussianNLLLoss, 3>("gaussian_full", "triple", hg::GaussianNLLOptions{.full = true, .eps = 0.5},
+                                           reference);
+  check_point_loss<hg::NLLLoss, 1, Index>(
+      "nll", "classes", hg::NLLOptions{.weight = hg::class_weights({1, 2, 0.5, 0, 3, 1.5})}, reference);
 }
 
 TEST_CASE("the soft Dice loss: values, gradients and training by MONAI's formula, with each reduction and weights") {

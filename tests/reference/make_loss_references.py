@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""make_loss_references.py [FOLDER]: point_losses.safetensors and trained_losses.safetensors, as PyTorch computes them in float64.
+"""make_loss_references.py [FOLDER]: point_losses, likelihoods and trained_losses.safetensors, as PyTorch computes them in float64.
 
 point_losses    the fields that losses compare; of each loss NAME, weighted and not, with each reduction:
                 NAME.REDUCTION[_weighted].{loss, grad_prediction}
+likelihoods     the same of likelihoods, with their labels
 trained_losses  dice.* and dice_smooth.*, the same of the soft Dice loss of sigmoid(prediction) and `segments`; `start`, the
                 weight and bias of a convolution 3 x 3 of 6 channels of `prediction`; NAME.trained, these after 4 steps of
                 AdamW by the weighted mean, and NAME.losses, before each step
@@ -87,6 +88,31 @@ def cases(of):
     }
 
 
+def likelihoods(of):
+    """As cases()."""
+    random = np.random.default_rng(73)
+    ones = torch.ones(2, 1, *SHAPE[2:], dtype=torch.float64)
+    of["counts"], of["triple"] = torch.tensor(random.integers(0, 6, SHAPE) / 1.0), of["target"][:, :3].clone()
+    label, class_weight = of["classes"][:, 0], torch.tensor([1, 2, 0.5, 0, 3, 1.5], dtype=torch.float64)
+
+    def poisson(log_input, full, eps):
+        f = lambda p, r: F.poisson_nll_loss(p, of["counts"], log_input, full, eps=eps, reduction=r)
+        return lambda p: f(p, "none"), ones * 6, f
+
+    def normal(full, eps):
+        own = lambda p, r: F.gaussian_nll_loss(p[:, :3], of["triple"], p[:, 3:].clamp(min=eps), full, eps, r)
+
+        def each(p):  # PyTorch refuses negative variances, and takes the derivative at eps for those below it
+            v = p[:, 3:] + (p[:, 3:].clamp(min=eps) - p[:, 3:]).detach()
+            return (torch.log(v) + (p[:, :3] - of["triple"]) ** 2 / v + (np.log(2 * np.pi) if full else 0)) / 2
+        return each, ones * 3, own
+    f = lambda p, r: F.nll_loss(p, label, class_weight, reduction=r)
+    return {"poisson": poisson(True, False, 1e-8), "poisson_full": poisson(True, True, 1e-8),
+            "poisson_mean": poisson(False, False, 4.0), "gaussian": normal(False, 0.25), "gaussian_full": normal(True, 0.5),
+            "nll": (lambda p: f(p, "none")[:, None],
+                    torch.where(label != -100, class_weight[label.clamp(min=0)], 0.0)[:, None], f)}
+
+
 def reduced(each_point, count, weight, reduction):
     """PyTorch has no weight field: a weighted mean is the sum of weight * loss by the sum of what each point counts."""
     divisor = {"mean": (weight * count).sum(), "sum": 1, "batch_mean": SHAPE[0]}[reduction]
@@ -137,13 +163,15 @@ def main():
     ones, tensors, training = torch.ones_like(of["weight"]), dict(of), {}
     of["start"] = training["start"] = torch.tensor(np.random.default_rng(72).uniform(-0.2, 0.2, 6 * 6 * 9 + 6))
     training["segments"] = tensors.pop("segments")
-    for name, (each_point, count, own) in cases(of).items():
+    first, more = cases(of), likelihoods(of)
+    likely = {label: of[label] for label in ("counts", "triple", "classes")}
+    for name, (each_point, count, own) in (first | more).items():
         prediction = of["logarithm" if name == "kl" else "prediction"]
         if own:
             check_against_pytorch(own, prediction, *[reduced(each_point(prediction), count, ones, r) for r in REDUCTIONS])
         for reduction in REDUCTIONS:
             for suffix, w in (("", ones), ("_weighted", of["weight"])):
-                with_gradient(tensors, f"{name}.{reduction}{suffix}", prediction,
+                with_gradient(tensors if name in first else likely, f"{name}.{reduction}{suffix}", prediction,
                               lambda p: reduced(each_point(p), count, w, reduction))
         trained(training, of, name, lambda p: reduced(each_point(p), count, of["weight"], "mean"))
     for name, smooth in (("dice", 1e-5), ("dice_smooth", 0.5)):
@@ -152,7 +180,7 @@ def main():
                 with_gradient(training, f"{name}.{reduction}{suffix}", of["prediction"],
                               lambda p: soft_dice(torch.sigmoid(p), of["segments"], w, smooth, reduction))
     trained(training, of, "dice", lambda p: soft_dice(torch.sigmoid(p), of["segments"], of["weight"], 1e-5, "mean"))
-    for file, all_of in (("point_losses", tensors), ("trained_losses", training)):
+    for file, all_of in (("point_losses", tensors), ("likelihoods", likely), ("trained_losses", training)):
         save_file({k: v.contiguous().clone() for k, v in all_of.items()}, folder / f"{file}.safetensors")
 
 

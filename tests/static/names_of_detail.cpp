@@ -86,12 +86,14 @@ static_assert(none_finds_detail<
               hg::Network<Net, float>, hg::Trainer<Net, hg::AdamW, Grid>, hg::NetworkVariable<Net, float>,
               hg::GroupsOfParameters<Net, float, hg::Replicate>, hg::LayerScales<Net, float, hg::Replicate>>());
 static_assert(none_finds_detail<hg::Trainer<Net, hg::LAMB, Grid, double, hg::ShardParameters<"data">>>());
-static_assert(none_finds_detail<hg::LossOptions, hg::HuberOptions, hg::SmoothL1Options, hg::BinaryCrossEntropyOptions,
-                                hg::QuantileOptions, hg::CrossEntropyOptions, hg::CRPSOptions, hg::DiceOptions,
-                                hg::MeanSquaredError, hg::MeanAbsoluteError, hg::HuberLoss, hg::SmoothL1Loss,
-                                hg::BinaryCrossEntropyWithLogits, hg::KLDivergence, hg::QuantileLoss, hg::CrossEntropy,
-                                hg::CRPS, hg::LossFunction<hg::CRPS>, hg::ScaledLoss<hg::HuberLoss>,
-                                hg::Losses<hg::CRPS, hg::HuberLoss>, hg::NoWeight>());
+static_assert(
+    none_finds_detail<hg::LossOptions, hg::HuberOptions, hg::SmoothL1Options, hg::BinaryCrossEntropyOptions,
+                      hg::QuantileOptions, hg::CrossEntropyOptions, hg::CRPSOptions, hg::PoissonNLLOptions,
+                      hg::GaussianNLLOptions, hg::NLLOptions, hg::DiceOptions, hg::MeanSquaredError,
+                      hg::MeanAbsoluteError, hg::HuberLoss, hg::SmoothL1Loss, hg::BinaryCrossEntropyWithLogits,
+                      hg::KLDivergence, hg::QuantileLoss, hg::CrossEntropy, hg::CRPS, hg::PoissonNLLLoss,
+                      hg::GaussianNLLLoss, hg::NLLLoss, hg::LossFunction<hg::CRPS>, hg::ScaledLoss<hg::HuberLoss>,
+                      hg::Losses<hg::CRPS, hg::HuberLoss>, hg::NoWeight>());
 static_assert(none_of(hg::mse, hg::l1, hg::huber, hg::bce_with_logits, hg::no_weight));
 
 [[maybe_unused]] void training(const hg::Parameters<Net, float>& parameters, const Image& image,

@@ -81,6 +81,24 @@ struct KullbackLeibler {
   }
 };
 
+/// Of a count y, whose logarithm of the mean is p if `of_logarithm`, else whose mean is p: e^p - y p, or p - y log(p +
+/// eps). If `full`, Stirling's approximation of log y! is added where y > 1.
+struct PoissonLikelihood {
+  bool of_logarithm = true, full = false;
+  double eps = 1e-8;
+
+  template <class T>
+  KOKKOS_FUNCTION T value(T p, T y) const {
+    const T own = of_logarithm ? Kokkos::exp(p) - y * p : p - y * Kokkos::log(p + static_cast<T>(eps));
+    if (!full || !(y > T(1))) return own;
+    return own + y * Kokkos::log(y) - y + Kokkos::log(static_cast<T>(2 * Kokkos::numbers::pi) * y) / T(2);
+  }
+  template <class T>
+  KOKKOS_FUNCTION T slope(T p, T y) const {
+    return of_logarithm ? Kokkos::exp(p) - y : T(1) - y / (p + static_cast<T>(eps));
+  }
+};
+
 /// q (y - p) if the label is larger, (1 - q) (p - y) if it is smaller. It is least at the q-quantile of the label.
 struct PinballError {
   double quantile = 0.5;
@@ -135,21 +153,66 @@ struct ClassWeights {
   }
 };
 
-/// -(1 - e) w[y] log s[y] - e / C sum of w[c] log s[c], where s = softmax(p) and y is a class. e smooths the label.
-struct CrossEntropyOfClass {
+/// Classes as labels: how much one counts.
+struct ClassLabels {
   ClassWeights classes;
   index_t ignored = -100;
-  double smoothing = 0;
 
-  /// How much a label counts in the mean: 0 if it is ignored, NaN if it is not a class.
+  /// In the mean: 0 if it is ignored, NaN if it is not a class.
   KOKKOS_FUNCTION double weight(index_t label, int channels) const {
     if (label == ignored) return 0;
     return label >= 0 && label < channels ? classes.of(label) : Kokkos::Experimental::quiet_NaN_v<double>;
   }
+  KOKKOS_FUNCTION bool counts(index_t label, int channels) const {
+    return label != ignored && label >= 0 && label < channels;
+  }
+};
+
+/// -w[y] p[y], where p is the logarithm of the probabilities of classes and y is a class.
+struct LikelihoodOfClass : ClassLabels {
   template <class T, class P, class Y, class G>
   KOKKOS_FUNCTION double point(int channels, const P& p, const Y& y, T scale, const G& gradient) const {
     const auto label = static_cast<index_t>(y[0]);
-    if (label == ignored || !(label >= 0 && label < channels)) {
+    for (int c = 0; c < channels; ++c) gradient.put(c, 0);
+    if (!counts(label, channels)) return 0;
+    const int own = static_cast<int>(label);
+    const T factor = static_cast<T>(classes.of(label));
+    gradient.put(own, -scale * factor);
+    return -static_cast<double>(factor * static_cast<T>(p[own]));
+  }
+};
+
+/// For K values y[k], of normal distributions with mean p[k] and variance v = p[K + k], summed over k: (log v + (p -
+/// y)^2 / v) / 2, plus log(2 pi) / 2 if `full`. Variances below eps count as eps; their derivative is that at eps.
+struct NormalLikelihood {
+  int values = 1;
+  bool full = false;
+  double eps = 1e-6;
+
+  int counted(int) const { return values; }
+
+  template <class T, class P, class Y, class G>
+  KOKKOS_FUNCTION double point(int, const P& p, const Y& y, T scale, const G& gradient) const {
+    double loss = full ? values * Kokkos::log(2 * Kokkos::numbers::pi) / 2 : 0;
+    for (int k = 0; k < values; ++k) {
+      const T v = Kokkos::max(static_cast<T>(p[values + k]), static_cast<T>(eps));
+      const T error = static_cast<T>(p[k]) - static_cast<T>(y[k]), share = error / v;
+      loss += static_cast<double>((Kokkos::log(v) + error * share) / T(2));
+      gradient.put(k, scale * share);
+      gradient.put(values + k, scale * (T(1) / v - share * share) / T(2));
+    }
+    return loss;
+  }
+};
+
+/// -(1 - e) w[y] log s[y] - e / C sum of w[c] log s[c], where s = softmax(p) and y is a class. e smooths the label.
+struct CrossEntropyOfClass : ClassLabels {
+  double smoothing = 0;
+
+  template <class T, class P, class Y, class G>
+  KOKKOS_FUNCTION double point(int channels, const P& p, const Y& y, T scale, const G& gradient) const {
+    const auto label = static_cast<index_t>(y[0]);
+    if (!counts(label, channels)) {
       for (int c = 0; c < channels; ++c) gradient.put(c, 0);
       return 0;
     }

@@ -200,7 +200,47 @@ struct QuantileLoss : LossFunction<QuantileLoss>, QuantileOptions {
   }
 };
 
-/// Weights of classes on the device, for CrossEntropy. Throws CollectiveError for one that is negative or not finite.
+/// As torch.nn.PoissonNLLLoss, of counts: the prediction is the logarithm of their mean or, without log_input, the
+/// mean.
+struct PoissonNLLOptions {
+  bool log_input = true, full = false;
+  double eps = 1e-8;
+  LossReduction reduction{};
+};
+struct PoissonNLLLoss : LossFunction<PoissonNLLLoss>, PoissonNLLOptions {
+  constexpr PoissonNLLLoss(PoissonNLLOptions options = {}) : PoissonNLLOptions(options) {}
+  template <class Label>
+  kernels::PoissonLikelihood kernel(int) const {
+    return {log_input, full, detail::within("PoissonNLLLoss: eps", eps, 0, 1e300, "0 or more")};
+  }
+};
+inline constexpr PoissonNLLLoss poisson_nll{};
+
+/// As torch.nn.GaussianNLLLoss: the label has K channels, the prediction 2 K, first the means and then the variances.
+/// Variances below eps, negative ones too, count as eps. Divides by points and K.
+struct GaussianNLLOptions {
+  bool full = false;
+  double eps = 1e-6;
+  LossReduction reduction{};
+};
+struct GaussianNLLLoss : LossFunction<GaussianNLLLoss>, GaussianNLLOptions {
+  constexpr GaussianNLLLoss(GaussianNLLOptions options = {}) : GaussianNLLOptions(options) {}
+  template <class Label>
+  static constexpr int label_channels(int channels) {
+    return channels / 2;
+  }
+  template <class Label>
+  kernels::NormalLikelihood kernel(int channels) const {
+    if (channels % 2 != 0)
+      throw CollectiveError("GaussianNLLLoss: a prediction of " + std::to_string(channels) +
+                            " channels has not as many variances as means: give it an even number");
+    return {channels / 2, full, detail::within("GaussianNLLLoss: eps", eps, 1e-300, 1e300, "more than 0")};
+  }
+};
+inline constexpr GaussianNLLLoss gaussian_nll{};
+
+/// Weights of classes on the device, for CrossEntropy and NLLLoss. Throws CollectiveError for one that is negative or
+/// not finite.
 inline Kokkos::View<const double*, memory_space> class_weights(const std::vector<double>& weights) {
   for (const double weight : weights)
     detail::within("class_weights: a weight", weight, 0, 1e300, "finite numbers of 0 or more");
@@ -209,6 +249,17 @@ inline Kokkos::View<const double*, memory_space> class_weights(const std::vector
   copy_to_view(on_device, weights);
   return on_device;
 }
+
+namespace detail {
+inline kernels::ClassWeights class_weights_for(const char* loss,
+                                               const Kokkos::View<const double*, memory_space>& weight, int channels) {
+  if (weight.size() != 0 && weight.size() != static_cast<std::size_t>(channels))
+    throw CollectiveError(std::string(loss) + ": " + std::to_string(weight.size()) +
+                          " weights of classes, but the prediction has " + std::to_string(channels) +
+                          " channels: give one for each");
+  return {weight.size() == 0 ? nullptr : weight.data()};
+}
+}  // namespace detail
 
 /// As torch.nn.CrossEntropyLoss: the channels of the prediction are scores of classes. The label is a class for each
 /// point, or a distribution over them. Labels of ignore_index count nothing. The mean divides by the sum of the
@@ -230,18 +281,37 @@ struct CrossEntropy : LossFunction<CrossEntropy>, CrossEntropyOptions {
   }
   template <class Label>
   auto kernel(int channels) const {
-    if (weight.size() != 0 && weight.size() != static_cast<std::size_t>(channels))
-      throw CollectiveError("CrossEntropy: " + std::to_string(weight.size()) + " weights of classes, but the " +
-                            "prediction has " + std::to_string(channels) + " channels: give one for each");
+    const kernels::ClassWeights classes = detail::class_weights_for("CrossEntropy", weight, channels);
     detail::within("CrossEntropy: label_smoothing", label_smoothing, 0, 1, "a number from 0 to 1");
-    const kernels::ClassWeights classes{weight.size() == 0 ? nullptr : weight.data()};
     if constexpr (detail::holds_indices<Label>)
-      return kernels::CrossEntropyOfClass{classes, ignore_index, label_smoothing};
+      return kernels::CrossEntropyOfClass{{classes, ignore_index}, label_smoothing};
     else
       return kernels::CrossEntropyOfDistribution{classes, label_smoothing};
   }
 };
 inline const CrossEntropy cross_entropy{};
+
+/// As torch.nn.NLLLoss: the channels of the prediction are logarithms of the probabilities of classes, the label is a
+/// class for each point. The mean divides as CrossEntropy's.
+struct NLLOptions {
+  Kokkos::View<const double*, memory_space> weight{};
+  index_t ignore_index = -100;
+  LossReduction reduction{};
+};
+struct NLLLoss : LossFunction<NLLLoss>, NLLOptions {
+  static constexpr bool takes_classes = true;
+  NLLLoss(NLLOptions options = {}) : NLLOptions(std::move(options)) {}
+  template <class Label>
+  static constexpr int label_channels(int) {
+    return 1;
+  }
+  template <class Label>
+  kernels::LikelihoodOfClass kernel(int channels) const {
+    static_assert(detail::holds_indices<Label>, "NLLLoss: the label is a class, of std::int32_t or std::int64_t");
+    return {{detail::class_weights_for("NLLLoss", weight, channels), ignore_index}};
+  }
+};
+inline const NLLLoss nll{};
 
 /// The continuous ranked probability score of an ensemble (Gneiting and Raftery, JASA 102, 2007): the label has K
 /// channels, the prediction M * K, member m of channel k in m * K + k. `fair`: without the bias of a small ensemble
