@@ -155,6 +155,9 @@ TEST_CASE("five steps as PyTorch's") {
   check_steps("sgd_nesterov", hg::SGD{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true});
   check_steps("adam", hg::Adam{.lr = 0.1, .weight_decay = 0.1});
   check_steps("clipped_value", hg::AdamW{.lr = 0.1, .max_value = 0.25});
+  check_steps("rmsprop", hg::RMSprop{.lr = 0.1, .alpha = 0.9, .weight_decay = 0.1});
+  check_steps("rmsprop_momentum", hg::RMSprop{.lr = 0.02, .momentum = 0.9});
+  check_steps("adagrad", hg::Adagrad{.lr = 0.1, .lr_decay = 0.2, .weight_decay = 0.1});
   check_steps("lion", hg::Lion{.lr = 0.1, .weight_decay = 0.1});
   check_steps("lamb", hg::LAMB{.lr = 0.1, .weight_decay = 0.1});
 }
@@ -229,6 +232,7 @@ TEST_CASE("sharded parameters, with groups and averages") {
 TEST_CASE("a checkpoint in the middle of a schedule goes on to the same bits") {
   check_checkpoint(hg::SGD{.lr = 0.1, .momentum = 0.9, .schedule = hg::cosine_rate(8, {.warmup = 2})});
   check_checkpoint(hg::SGD{.lr = 0.1, .schedule = hg::step_rate(2, 0.3)});
+  check_checkpoint(hg::RMSprop{.lr = 0.01, .momentum = 0.9});
   check_checkpoint(hg::SGD{.lr = 0.1, .schedule = hg::constant_rate({.warmup = 5})});
   check_checkpoint(hg::SGD{.lr = 0.1, .schedule = hg::linear_rate(7, {.floor = 0.3})});
   check_checkpoint(hg::LAMB{.lr = 0.1, .schedule = hg::one_cycle_rate(9)});
@@ -699,6 +703,8 @@ TEST_CASE("settings that are none end with one sentence") {
   CHECK_THROWS_AS(make(hg::AdamW{}, {.groups = {none}}), Fails);
   CHECK_THROWS_AS(make(hg::AdamW{}, {.average = 1}), Fails);
   CHECK_THROWS_AS(make(hg::Lion{.beta1 = 1}), Fails);
+  CHECK_THROWS_AS(make(hg::RMSprop{.alpha = 1}), Fails);
+  CHECK_THROWS_AS(make(hg::Adagrad{.lr_decay = -1}), Fails);
 }
 
 }  // namespace test_optimizers

@@ -730,6 +730,9 @@ def optimizers(file):
     run("adam", lambda p: adam(p, lr=0.1, weight_decay=0.1))
     run("clipped_value", lambda p: adamw(p, lr=0.1), lambda p: torch.nn.utils.clip_grad_value_(p, 0.25))
     run("groups", lambda p: adamw([{"params": p[:1], "lr": 0.02}, {"params": p[1:], "weight_decay": 0}], lr=0.1, weight_decay=0.2))
+    run("rmsprop", lambda p: torch.optim.RMSprop(p, lr=0.1, alpha=0.9, weight_decay=0.1))
+    run("rmsprop_momentum", lambda p: torch.optim.RMSprop(p, lr=0.02, momentum=0.9))
+    run("adagrad", lambda p: torch.optim.Adagrad(p, lr=0.1, lr_decay=0.2, weight_decay=0.1))
     run_rule("lion", lambda p, g, s: lion(p, g, s, 0.1, (0.9, 0.99), 0.1))
     run_rule("lamb", lambda p, g, s: lamb(p, g, s, 0.1, (0.9, 0.999), 1e-6, 0.1))
     average, ema = None, []

@@ -150,6 +150,47 @@ struct LionRule {
   }
 };
 
+/// torch.optim.RMSprop. The second moment is the buffer of the momentum, if there is any.
+template <class T>
+struct RmsRule {
+  T alpha, fresh, epsilon, momentum;  ///< fresh: 1 - alpha
+
+  KOKKOS_FUNCTION double rate(double lr, double) const { return lr; }
+  KOKKOS_FUNCTION double decay(double, double weight_decay) const { return weight_decay; }
+  KOKKOS_FUNCTION double correction(double) const { return 1; }
+
+  template <class V>
+  KOKKOS_FORCEINLINE_FUNCTION V operator()(V value, V gradient, const ValueState<T, V>& of) const {
+    const V g = gradient + of.decay * value;
+    const V square = *of.first * alpha + g * g * fresh;
+    *of.first = square;
+    const V step = g / (square_root<T>(square) + epsilon);
+    if (of.second == nullptr) return value - of.rate * step;
+    const V buffer = momentum * *of.second + step;
+    *of.second = buffer;
+    return value - of.rate * buffer;
+  }
+};
+
+/// torch.optim.Adagrad (Duchi, Hazan, Singer, JMLR 12, 2011).
+template <class T>
+struct AdagradRule {
+  double rate_decay;
+  T epsilon;
+
+  KOKKOS_FUNCTION double rate(double lr, double t) const { return lr / (1 + (t - 1) * rate_decay); }
+  KOKKOS_FUNCTION double decay(double, double weight_decay) const { return weight_decay; }
+  KOKKOS_FUNCTION double correction(double) const { return 1; }
+
+  template <class V>
+  KOKKOS_FORCEINLINE_FUNCTION V operator()(V value, V gradient, const ValueState<T, V>& of) const {
+    const V g = gradient + of.decay * value;
+    const V sum = *of.first + g * g;
+    *of.first = sum;
+    return value - of.rate * (g / (square_root<T>(sum) + epsilon));
+  }
+};
+
 /// One step of all values. If `direction` is set, the step is not taken but written there, for a rule that scales it by
 /// norms (LAMB).
 template <class T, class Rule>

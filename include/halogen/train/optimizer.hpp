@@ -96,6 +96,36 @@ struct LAMB {
   }
 };
 
+/// torch.optim.RMSprop, not centered. No second moment where momentum is 0.
+struct RMSprop {
+  double lr = 1e-2, alpha = 0.99, eps = 1e-8, momentum = 0, weight_decay = 0, max_norm = 0, max_value = 0;
+  RateSchedule schedule{};
+
+  static constexpr const char* name = "RMSprop";
+  static constexpr const char* moment_names[] = {"square_avg", "momentum_buffer"};
+  static constexpr bool scales_by_layer = false;
+  int moments() const { return momentum > 0 ? 2 : 1; }
+  template <class T>
+  kernels::RmsRule<T> rule() const {
+    return {static_cast<T>(alpha), static_cast<T>(1 - alpha), static_cast<T>(eps), static_cast<T>(momentum)};
+  }
+};
+
+/// torch.optim.Adagrad, whose sums start with 0.
+struct Adagrad {
+  double lr = 1e-2, lr_decay = 0, eps = 1e-10, weight_decay = 0, max_norm = 0, max_value = 0;
+  RateSchedule schedule{};
+
+  static constexpr const char* name = "Adagrad";
+  static constexpr const char* moment_names[] = {"sum"};
+  static constexpr bool scales_by_layer = false;
+  int moments() const { return 1; }
+  template <class T>
+  kernels::AdagradRule<T> rule() const {
+    return {lr_decay, static_cast<T>(eps)};
+  }
+};
+
 /// Settings of an optimiser: those above, or a user's of the same form.
 template <class X>
 concept OptimizerSettings = requires(const X& settings) {
@@ -142,8 +172,12 @@ const Optimizer& checked(const Optimizer& settings) {
     detail::expect_share(name, "beta1", settings.beta1);
     detail::expect_share(name, "beta2", settings.beta2);
   }
+  if constexpr (requires { settings.alpha; }) detail::expect_share(name, "alpha", settings.alpha);
+  if constexpr (requires { settings.lr_decay; }) detail::expect_positive(name, "lr_decay", settings.lr_decay);
   if constexpr (requires { settings.momentum; }) {
     detail::expect_positive(name, "momentum", settings.momentum);
+  }
+  if constexpr (requires { settings.nesterov; }) {
     if (settings.nesterov && !(settings.momentum > 0 && settings.dampening == 0))
       detail::refuse_setting(name, "nesterov with momentum", settings.momentum, "a positive momentum, and dampening 0");
   }
@@ -156,7 +190,8 @@ const Optimizer& checked(const Optimizer& settings) {
 /// parameters that are sharded otherwise than those it was made for.
 template <class ModelType, class T, Placement P = Replicate, class Optimizer = AdamW>
 class OptimizerState {
-  static_assert(OptimizerSettings<Optimizer>, "AdamW, Adam, SGD, Lion, LAMB, or settings of that form");
+  static_assert(OptimizerSettings<Optimizer>,
+                "AdamW, Adam, SGD, RMSprop, Adagrad, Lion, LAMB, or settings of that form");
   using Held = Parameters<ModelType, T, P>;
   using Rule = decltype(std::declval<const Optimizer&>().template rule<T>());
 
