@@ -80,7 +80,7 @@ TEST_CASE("functions of two values, bounds") {
     check(hg::clamp(u, -0.5, 0.25), [](double x, double) { return std::clamp(x, -0.5, 0.25); });
     check(hg::clamp(u, -0.5, v), [](double x, double y) { return std::min(std::max(x, -0.5), y); });
     check(hg::remainder(8.0 * u, 3.0), [](double x, double) { return 8 * x - 3 * std::floor(8 * x / 3); });
-    check(hg::remainder(8.0 * u, -3.0), [](double x, double) { return 8 * x + 3 * std::floor(8 * x / -3); });
+    check(8.0 * u % -3.0, [](double x, double) { return 8 * x + 3 * std::floor(8 * x / -3); });
   });
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("values keep their types") {
 
   const auto n = numbers<int>(extents, 5);
   const auto whole = field<PlaneOf<int>>(mesh, n);
-  const PlaneOf<int> rest = hg::remainder(whole, 7) + 10 * hg::sign(whole);
+  const PlaneOf<int> rest = whole % 7 + 10 * hg::sign(whole);
   CHECK(error(rest, extents, [&](const Index<2>& i) { return (n(i) % 7 + 7) % 7 + 10 * ((n(i) > 0) - (n(i) < 0)); }) ==
         0);
 }

@@ -223,7 +223,8 @@ HALOGEN_BINARY(ArcTangent2, atan2, Kokkos::atan2(a, b),
 HALOGEN_BINARY(Hypotenuse, hypot, Kokkos::hypot(a, b), (a / hypot(a, b)), (b / hypot(a, b)))
 // With the divisor's sign, as in PyTorch and Python: remainder(longitude, 360.0f).
 HALOGEN_BINARY(Remainder, remainder, detail::floored_remainder(a, b), 1.0f, -apply(detail::FlooredQuotient{}, a, b))
-
+// The same, also for integers: torch's a % b, and not that of C++, which has the dividend's sign (fmod).
+HALOGEN_BINARY_FUNCTION(Remainder, operator%)
 HALOGEN_BINARY(TruncatedRemainder, fmod, detail::truncated_remainder(a, b), 1.0f, -trunc(a / b))
 HALOGEN_BINARY(LogicalXor, logical_xor, !a != !b, NoPartial{}, NoPartial{})
 
