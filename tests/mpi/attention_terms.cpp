@@ -23,6 +23,13 @@ struct Masked : hg::Module<Masked> {
     return attention(hg::chunk<2>(x)[0], hg::KeyMask{mask});
   }
 };
+struct RelativeMasked : hg::Module<RelativeMasked> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    constexpr hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::RelativeBias<8, 7>>> attention;
+    const hg::Traced mask = hg::ReLU{}(hg::chunk<8>(x)[4]);
+    return attention(hg::chunk<2>(x)[0], hg::KeyMask{mask});
+  }
+};
 struct Biased : hg::Module<Biased> {
   constexpr hg::Traced forward(hg::Traced x) const {
     constexpr hg::Named<"attn", hg::MultiheadAttention<4, 2>> attention;
@@ -94,6 +101,19 @@ struct Nearness {
     return (head == 0 ? -0.5f : -0.25f) * static_cast<float>(apart);
   }
 };
+/// A token, a mask and a bias of distances; keys of one head for two heads of queries.
+template <class... Options>
+struct NearAndMasked : hg::Module<NearAndMasked<Options...>> {
+  hg::Named<"first", hg::Conv2d<2, 4>> first;
+  hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::KeyValueHeads<1>, hg::DistanceBias<Nearness, 12, 11>, Options...>>
+      attention;
+  hg::Named<"last", hg::Conv2d<4, 2>> last;
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::KeyMask mask{hg::ReLU{}(hg::chunk<2>(x)[0])};
+    const auto seen = attention(first(x), mask, hg::ClassToken<4>::part(x));
+    return last(seen[0] + attention(seen[0], mask)) + hg::expand(hg::Linear<4, 2>{}(seen[1]), x);
+  }
+};
 /// Two tokens in a field that is smaller than the table.
 template <class Distances, class... Options>
 struct TwoTokens : hg::Module<TwoTokens<Distances, Options...>> {
@@ -127,6 +147,7 @@ TEST_CASE("a bias of distances, a mask and a bias of keys: PyTorch's") {
   using Near = hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::DistanceBias<Nearness, 9, 8>>>;
   support::check_with_parameters<hg::Sequential<Near>, 4, 4>(file, "by_distance", projections);
   support::check_with_parameters<Masked, 8, 4>(file, "masked", projections);
+  support::check_with_parameters<RelativeMasked, 8, 4>(file, "relative_masked", with_table);
   support::check_with_parameters<Biased, 8, 4>(file, "biased", projections);
   support::check_with_parameters<CrossMasked, 8, 4>(
       file, "cross_masked",
@@ -143,6 +164,8 @@ TEST_CASE("in networks: every mesh as one rank, finite differences") {
   support::check_composition<RelativeVolume, 2, 2, false, support::VolumeMesh>({1, 6, 6, 7});
   support::check_composition<Told<hg::KeyBias>, 2, 2>({2, 12, 11});
   support::check_composition<TwoTokens<hg::RelativeBias<12, 12>>, 2, 2>({2, 12, 11});
+  support::check_composition<NearAndMasked<>, 2, 2>({2, 12, 11});
+  support::check_composition<NearAndMasked<hg::ParallelBy<hg::ContextParallel::deterministic>>, 2, 2>({2, 12, 11});
   support::check_composition<TwoTokens<hg::DistanceBias<Nearness, 12, 11>>, 2, 2>({2, 12, 11});
 }
 

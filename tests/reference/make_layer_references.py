@@ -610,6 +610,9 @@ def attention_terms(file):
     by_distance = {"attn.qkv": conv(4, 12), "attn.proj": conv(4, 4)}
     tensors |= parts_of("by_distance", by_distance, (2, 4, 8, 7), lambda x: by_distance["attn.proj"](
         attend_to_all(by_distance["attn.qkv"](x), 2, mask=fixed)), random)
+    near = {"attn": RelativeTable((8, 7), 2), "attn.qkv": conv(4, 12), "attn.proj": conv(4, 4)}
+    tensors |= parts_of("relative_masked", near, (2, 8, 8, 7), lambda x: near["attn.proj"](attend_to_all(
+        near["attn.qkv"](x[:, :4]), 2, mask=near["attn"]().masked_fill((x[:, 4:5] <= 0).flatten(2)[:, :, None], -torch.inf))), random)
     write(file, {}, tensors=tensors)
 
 

@@ -79,7 +79,9 @@ struct Attention
                                StoredQ, T>;
   using Result = typename detail::field_of<T, Where>::type;
   using Logsumexp = typename detail::field_of<T, Where>::type;  ///< (N, H, L, 1)
+  static_assert(sizeof...(Bias) <= 2, "attention takes a bias, and a mask of keys beside it");
   using BiasField = typename detail::attention_bias_field<T, Bias...>::type;
+  using MaskField = typename detail::attention_mask_field<T, Bias...>::type;
   using Ring = detail::AttentionRing<T, S>;
   using Zigzag = detail::AttentionZigzag<T, S>;
   using ByHeads = detail::AttentionByHeads<T, S, Where>;
@@ -89,6 +91,7 @@ struct Attention
   std::shared_ptr<const detail::PairNumbers> numbers;  ///< null: positions are the places in the sequence
   std::shared_ptr<Logsumexp> logsumexp = std::make_shared<Logsumexp>();
   std::shared_ptr<BiasField> bias = std::make_shared<BiasField>();
+  std::shared_ptr<MaskField> mask = std::make_shared<MaskField>();  ///< of keys, beside a bias
   std::shared_ptr<detail::RandomPairs> dropout = std::make_shared<detail::RandomPairs>();
   /// What forward keeps for backward, if it did not use the plain ring.
   std::shared_ptr<std::optional<ByHeads>> by_heads = std::make_shared<std::optional<ByHeads>>();
@@ -151,6 +154,11 @@ struct Attention
     if constexpr (has_bias) {
       *bias = detail::operand_field<T, typename BiasPart::placed>(std::get<3>(parts));
       detail::check_bias(*bias, query, key, numbers != nullptr && numbers->of_table);
+    }
+    if constexpr (has_mask) {
+      using Place = typename std::tuple_element_t<4, std::tuple<Q, K, V, Bias...>>::placed;
+      *mask = detail::operand_field<T, Place>(std::get<4>(parts));
+      detail::check_bias(*mask, query, key, false);
     }
     query.shape()->agree(query.decomposition().mask({2}));  // keys and values have the same cut
     key.shape()->agree(key.decomposition().mask({2}));
@@ -251,6 +259,7 @@ struct Attention
                                      detail::InOrder in) const {
     kernels::PairTerms<T> terms;
     if constexpr (has_bias) terms.bias = detail::pair_bias<const T>(*bias, query, numbers.get(), in);
+    if constexpr (has_mask) detail::add_key_mask<T>(terms.bias, *mask, query, numbers.get(), in);
     terms.dropout =
         dropout->template beside<T>(query, at, key, options.dropout_p, options.generator, numbers.get(), in);
     return terms;
@@ -281,7 +290,7 @@ struct Attention
   }
 
  private:
-  static constexpr bool has_bias = sizeof...(Bias) > 0;
+  static constexpr bool has_bias = sizeof...(Bias) > 0, has_mask = sizeof...(Bias) > 1;
   using BiasPart = std::tuple_element_t<sizeof...(Bias) == 0 ? 0 : 3, std::tuple<Q, K, V, Bias...>>;
 
   template <class Query, class Key, class Value>

@@ -132,6 +132,15 @@ kernels::PairBias<T> pair_bias(const Bias& bias, const Query& query, const PairN
   return pairs;
 }
 
+/// Adds a mask of keys, (N or 1, H or 1, 1, S), to what kernels read of a bias.
+template <class T, class Mask, class Query>
+void add_key_mask(kernels::PairBias<const T>& pairs, const Mask& mask, const Query& query, const PairNumbers* numbers,
+                  InOrder in) {
+  const kernels::PairBias<const T> keys = pair_bias<const T>(mask, query, nullptr, in);
+  pairs.of_keys = keys.data, pairs.of_keys_sample = keys.sample_stride, pairs.of_keys_head = keys.head_stride;
+  if (numbers != nullptr && in.keys) pairs.key_places = numbers->key_order.positions.data();
+}
+
 /// The place of a bias's gradient: Partial where the bias is whole and the queries are cut, because each rank has a
 /// part of the sum.
 template <class Where, class Own>
@@ -146,8 +155,15 @@ template <class T, class... Bias>
 struct attention_bias_field {
   struct type {};
 };
-template <class T, class Bias>
-struct attention_bias_field<T, Bias> : field_of<T, typename Bias::placed> {};
+template <class T, class Bias, class... More>
+struct attention_bias_field<T, Bias, More...> : field_of<T, typename Bias::placed> {};
+/// The field of a mask of keys beside a bias, if there is one.
+template <class T, class... Bias>
+struct attention_mask_field {
+  struct type {};
+};
+template <class T, class Bias, class Mask>
+struct attention_mask_field<T, Bias, Mask> : field_of<T, typename Mask::placed> {};
 
 template <class Where, class Mask>
 using WhyNoMask = decltype(bias_misfit<Where, Mask>());

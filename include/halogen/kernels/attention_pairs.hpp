@@ -16,6 +16,8 @@ namespace halogen::kernels {
 ///   of relative positions     query_stride 1, key_stride -1, numbers by rows of the table
 /// Tokens have the first `tokens` numbers, and no distance. Beside them pairs have one of three other entries:
 /// token_entry for a token's query of a point, the next for a point's query of a token, the next for two tokens.
+///
+/// `of_keys`, if set, is a second mask, a number for each key: of_keys[sample, head, key]. It is added.
 template <class T>
 struct PairBias {
   T* data = nullptr;  ///< null if there is no bias
@@ -23,6 +25,9 @@ struct PairBias {
   const int *query_numbers = nullptr, *key_numbers = nullptr;  ///< for all global positions
   int tokens = 0;
   index_t token_entry = 0, token_stride = 0;
+  const std::remove_const_t<T>* of_keys = nullptr;
+  index_t of_keys_sample = 0, of_keys_head = 0;
+  const int* key_places = nullptr;  ///< the place of each key's number; null: its position
 
   HALOGEN_FUNCTION T& at(const AttentionShape& shape, index_t sample, index_t head, index_t query, index_t key) const {
     const index_t q = number(query_numbers, shape.query_positions.at(query));
@@ -36,10 +41,14 @@ struct PairBias {
   HALOGEN_FUNCTION static index_t number(const int* numbers, index_t position) {
     return numbers == nullptr ? position : numbers[position];
   }
-  /// 0 if there is no bias.
+  /// What is added to the logit: 0 if there is no bias.
   HALOGEN_FUNCTION std::remove_const_t<T> value(const AttentionShape& shape, index_t sample, index_t head,
                                                 index_t query, index_t key) const {
-    return data == nullptr ? std::remove_const_t<T>(0) : at(shape, sample, head, query, key);
+    if (data == nullptr) return std::remove_const_t<T>(0);
+    const T own = at(shape, sample, head, query, key);
+    if (of_keys == nullptr) return own;
+    const index_t place = number(key_places, shape.key_positions.at(key));
+    return own + of_keys[sample * of_keys_sample + head * of_keys_head + place];
   }
   HALOGEN_FUNCTION static bool hides(T value) {
     return value == -std::numeric_limits<std::remove_const_t<T>>::infinity();
@@ -50,6 +59,8 @@ struct PairBias {
     PairBias member = *this;
     member.data = data == nullptr ? nullptr : data + number * head_stride;
     member.head_stride = heads * head_stride;
+    if (of_keys != nullptr) member.of_keys += number * of_keys_head;
+    member.of_keys_head = heads * of_keys_head;
     return member;
   }
 };
@@ -118,7 +129,7 @@ struct TilePairs {
   void add_bias(T scale, T* tile) const {
     if (!has_bias()) return;
     each([&](index_t i, index_t x, index_t q, index_t k) {
-      const T bias = terms.bias.at(shape, sample, head, q, k);
+      const T bias = terms.bias.value(shape, sample, head, q, k);
       T& logit = tile[i * tile_columns<T> + x];
       logit = terms.bias.hides(bias) ? bias : scale * logit + bias;
     });
@@ -145,7 +156,7 @@ struct TilePairs {
     if (hides_later_keys()) hide_later_keys(hidden, tile);
     if (!has_bias()) return;
     each([&](index_t i, index_t x, index_t q, index_t k) {
-      if (terms.bias.hides(terms.bias.at(shape, sample, head, q, k))) tile[i * tile_columns<T> + x] = hidden;
+      if (terms.bias.hides(terms.bias.value(shape, sample, head, q, k))) tile[i * tile_columns<T> + x] = hidden;
     });
   }
 

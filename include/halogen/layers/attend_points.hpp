@@ -99,8 +99,8 @@ struct Attending {
   template <class... Terms>
   static constexpr Traced of(Traced qkv, Terms... terms) {
     static_assert(sizeof...(Terms) <= 1, "attention takes a KeyMask or a KeyBias");
-    static_assert(sizeof...(Terms) == 0 || options.grid_dimensions == 0,
-                  "attention takes RelativeBias, DistanceBias, or a KeyMask or KeyBias, one of these");
+    static_assert(options.grid_dimensions == 0 || term_of<Terms...>() != KeyTerm::bias,
+                  "attention takes RelativeBias, DistanceBias or a KeyBias, one of these; a KeyMask with each");
     GraphDraft& graph = *qkv.graph;
     const int channels = (*qkv).channels;
     if (channels % all != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, graph.layers, all, channels);
@@ -136,8 +136,10 @@ struct Attending {
   static constexpr std::array<Traced, 1 + Tokens> together(Traced points, const std::array<Traced, Tokens>& tokens,
                                                            Terms... terms) {
     static_assert(!options.is_causal, "attention with tokens is not causal: leave IsCausal out");
-    static_assert(sizeof...(Terms) == 0 || options.grid_dimensions == 0,
-                  "attention takes RelativeBias, DistanceBias, or a KeyMask or KeyBias, one of these");
+    static_assert(options.grid_dimensions == 0 || term_of<Terms...>() != KeyTerm::bias,
+                  "attention takes RelativeBias, DistanceBias or a KeyBias, one of these; a KeyMask with each");
+    static_assert(!options.learns_bias() || sizeof...(Terms) == 0,
+                  "with tokens attention takes RelativeBias or a KeyMask, not both; DistanceBias and a KeyMask");
     (check_term(terms), ...);
     constexpr int count = static_cast<int>(Tokens);
     Traced beside = tokens[0];
@@ -202,7 +204,10 @@ struct Attending {
   template <class Term>
   static constexpr Traced attended(Traced qkv, Term term) {
     check_term(term);
-    return Called<key_term<Term>>{}(qkv, term.value);
+    if constexpr (options.learns_bias())
+      return Called<key_term<Term>, TakesVectors<2>>{}(qkv, term.value, distance_table(qkv, 0));
+    else
+      return Called<key_term<Term>>{}(qkv, term.value);
   }
   static constexpr Traced attended(Traced qkv) {
     if constexpr (!options.learns_bias()) {

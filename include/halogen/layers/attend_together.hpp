@@ -76,13 +76,20 @@ AttentionOptions options_of_call(bool grouped, const std::optional<Generator>& d
   return options;
 }
 
-/// A tuple of the bias of the pairs of Count tokens and all points, or empty. `like`: the field of the points.
+template <int Heads, int Count, AttentionLayerOptions Options, class T, class Field, class Mask, class... Table>
+auto masked_bias_of_distances(const Field& like, const Mask& mask, const Table&... table) {
+  return std::tuple(bias_of_distances<Options, Heads, T>(like, table...), bias_of_keys<KeyTerm::mask, T, Count>(mask));
+}
+/// A tuple of what is added to the logits of the pairs of Count tokens and all points: nothing, one bias, or a bias of
+/// distances and a mask of keys. `like`: the field of the points. `beside`: what tells of the keys, then the table.
 template <int Heads, int Count, AttentionLayerOptions Options, KeyTerm Term, class T, class Field, class... Beside>
 auto bias_of_pairs(const Field& like, const Beside&... beside) {
-  if constexpr (Options.grid_dimensions > 0)
+  if constexpr (Options.grid_dimensions == 0)
+    return std::tuple(bias_of_keys<Term, T, Count>(beside)...);
+  else if constexpr (Term == KeyTerm::none)
     return std::tuple(bias_of_distances<Options, Heads, T>(like, beside...));
   else
-    return std::tuple(bias_of_keys<Term, T, Count>(beside)...);
+    return masked_bias_of_distances<Heads, Count, Options, T>(like, beside...);
 }
 
 /// Calls Self::attended(generator or nothing, values...).
