@@ -101,6 +101,9 @@ struct Nearness {
     return (head == 0 ? -0.5f : -0.25f) * static_cast<float>(apart);
   }
 };
+struct NoNumber {
+  float operator()(int, std::array<int, 2> offset) const { return offset[1] == 2 ? std::nanf("") : 0.0f; }
+};
 /// A token, a mask and a bias of distances; keys of one head for two heads of queries.
 template <class... Options>
 struct NearAndMasked : hg::Module<NearAndMasked<Options...>> {
@@ -122,7 +125,7 @@ struct TwoTokens : hg::Module<TwoTokens<Distances, Options...>> {
   hg::Named<"last", hg::Conv2d<4, 2>> last;
   constexpr hg::Traced forward(hg::Traced x) const {
     constexpr hg::Named<"register", hg::ClassToken<4>> more;
-    const auto seen = attention(first(x), hg::ClassToken<4>::part(x), more(x));
+    const auto seen = attention(attention(first(x), hg::ClassToken<4>::part(x), more(x)));
     return last(seen[0]) + hg::expand(hg::Linear<8, 2>{}(hg::concat(seen[1], seen[2])), x);
   }
 };
@@ -231,6 +234,10 @@ TEST_CASE("a field that is larger than the table of distances is refused alike o
       support::refusal<hg::CollectiveError>([&] { hg::infer(parameters, x); }) ==
       "attention: the field has 11 points in dimension 3, RelativeBias is of 8: give RelativeBias the largest extents "
       "of the level");
+  using Broken = hg::Sequential<hg::Attend<1, hg::DistanceBias<NoNumber, 12, 11>>>;
+  CHECK(support::refusal<hg::CollectiveError>([&] {
+          hg::infer(hg::initial_parameters<Broken, double>(1), x);
+        }).starts_with("DistanceBias: the functor gives nan for head 0 and offset (-11, 2): give a finite number"));
 }
 
 TEST_CASE("what attention sends is what a dry run says") {

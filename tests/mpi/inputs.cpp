@@ -95,6 +95,12 @@ std::vector<double> losses_of_steps(const hg::DeviceMesh<support::Mesh>& mesh, c
   const auto captured = trainer.step(hg::mse, x, y).prediction();
   CHECK(support::relative_error(hg::full_tensor(captured), hg::full_tensor(trainer.predict(x))) > 0);
   CHECK(losses[3] < losses[0]);
+  const auto last = trainer.step(hg::mse, x, y);
+  trainer.predict(x);
+  CHECK(last.item() > 0);
+  CHECK_THROWS_WITH_AS(last.prediction(), doctest::Contains("a step before predict()"), hg::Error);
+  trainer.step(hg::mse, x, y);
+  CHECK_THROWS_WITH_AS(last.item(), doctest::Contains("an earlier step"), hg::Error);
   return losses;
 }
 

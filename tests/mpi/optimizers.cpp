@@ -625,7 +625,8 @@ TEST_CASE("fit: the steps that it says, held-out losses by the average, metrics,
   using Head = hg::Sequential<hg::Frozen<hg::Conv2d<2, 4>>, hg::Conv2d<4, 1>>;  // of which no update reaches "0.weight"
   hg::Trainer<Head, hg::AdamW, support::Mesh, double> head(Head{}, settings, mesh);
   CHECK_THROWS_WITH_AS(hg::fit(head, hg::mse, batches, {.shuffle = false}),
-                       doctest::Contains("; parameter '1.weight' is the first that is not finite after it"),
+                       doctest::Contains("; the image is not finite at (0, 0, 0, 0); parameter '1.weight' is the first "
+                                         "that is not finite after it"),
                        hg::CollectiveError);
   CHECK_THROWS_WITH_AS(hg::fit(trainer, hg::mse, batches, {.shuffle = false}),
                        doctest::Contains("; parameter '0.weight' is the first that is not finite after it"),

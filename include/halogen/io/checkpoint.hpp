@@ -90,7 +90,12 @@ std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std:
   if (!missing.empty() && prefix.empty())
     if (const auto unexpected = unexpected_in(tensors, names); !unexpected.empty())
       faults.push_back("the model has no tensor " + listed(unexpected));
-  throw Error("'" + file.string() + "': " + in_one_line(faults, "; ") + ": give a file of this model and value type");
+  const bool of_optimizer =
+      std::ranges::any_of(missing, [](const auto& name) { return name.starts_with("optimizer."); });
+  throw Error("'" + file.string() + "': " + in_one_line(faults, "; ") + ": give a file of this model and value type" +
+              (of_optimizer ? ", written by a trainer with this optimiser, or take its parameters alone by "
+                              "load_parameters"
+                            : ""));
 }
 
 /// Collective: the whole flat array on rank 0, on the host, nothing elsewhere; bucket by bucket where they are sharded.

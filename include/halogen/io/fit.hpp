@@ -29,6 +29,7 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/core/philox.hpp"
 #include "halogen/io/fit_position.hpp"
+#include "halogen/io/fit_words.hpp"
 #include "halogen/train/evaluate_loss.hpp"
 #include "halogen/train/trainer.hpp"
 
@@ -187,31 +188,6 @@ inline void show_progress(const FitProgress& at) {
   if (at.done >= at.all) std::fputc('\n', stderr);
 }
 
-/// The first parameter tensor that holds a number which is not finite, in words. Collective over the trainer's mesh:
-/// ranks may hold other values.
-template <class AnyTrainer>
-std::string words_about_parameters(const AnyTrainer& trainer) {
-  using Held = std::remove_cvref_t<decltype(trainer.parameters())>;
-  const std::vector<typename Held::value_type> own = host_copy(trainer.parameters().view());
-  const std::vector<unsigned short> tensors = tensors_of_values(trainer.parameters());
-  const auto& shapes = Held::graph().parameters;
-  int first = shapes.size();
-  const auto look = [&](index_t begin, index_t end, auto tensor_of) {
-    for (index_t i = begin; i < end; ++i)
-      if (!std::isfinite(static_cast<double>(own[static_cast<std::size_t>(i)]))) first = std::min(first, tensor_of(i));
-  };
-  look(0, static_cast<index_t>(tensors.size()), [&](index_t i) { return int{tensors[static_cast<std::size_t>(i)]}; });
-  for (int p = 0; p < shapes.size(); ++p) {
-    if (!shapes[p].buffer) continue;  // each rank has them, behind what is trained
-    const index_t begin = static_cast<index_t>(tensors.size()) + shapes[p].offset - Held::graph().parameter_count;
-    look(begin, begin + shapes[p].count, [p](index_t) { return p; });
-  }
-  trainer.mesh().world().all_reduce(&first, 1, ReduceOp::min);
-  if (first == shapes.size()) return "all parameters are finite after it: look at the batch";
-  return "parameter '" + parameter_names<typename Held::model_type>()[static_cast<std::size_t>(first)] +
-         "' is the first that is not finite after it";
-}
-
 template <class Held, class Loss, class Data>
 double held_out_loss(const Loss& loss, const Data& data, const Held& parameters) {
   double sum = 0;
@@ -320,8 +296,9 @@ class FitRun {
     ++taken_, ++at_.batch;
     if (!std::isfinite(value))
       throw CollectiveError("fit: the loss of step " + std::to_string(taken_) + " (epoch " + std::to_string(epoch) +
-                            ", batch " + std::to_string(number) + ") is " + std::to_string(value) + "; " +
-                            words_about_parameters(trainer_) + (keeper_ ? "; " + keeper_->words_about_newest() : ""));
+                            ", batch " + std::to_string(number) + ") is " + std::to_string(value) +
+                            words_about_batch(batch) + "; " + words_about_parameters(trainer_) +
+                            (keeper_ ? "; " + keeper_->words_about_newest() : ""));
     at_.loss += value / static_cast<double>(batches_);
     samples_ += batch.x.extent(0);
     if (shows_) show(value);

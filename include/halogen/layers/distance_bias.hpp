@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "halogen/array/attention_bias.hpp"
@@ -25,9 +27,18 @@ struct DistanceTable {
     for (int head = 0; head < Heads; ++head)
       for (int entry = 0; entry < Options.distances(); ++entry) {
         const float bias = type_of_address<Options.of_distance>{}(head, offset_of(entry));
+        if (!(bias < std::numeric_limits<float>::infinity()))
+          throw CollectiveError("DistanceBias: the functor gives " + std::to_string(bias) + " for head " +
+                                std::to_string(head) + " and offset " + text_of(offset_of(entry)) +
+                                ": give a finite number, or -infinity, which hides the pair");
         of_all[static_cast<std::size_t>(head * entries + entry)] = static_cast<T>(bias);
       }
     copy_to_view(values, of_all);
+  }
+  static std::string text_of(const std::array<int, Options.grid_dimensions>& offset) {
+    std::string text;
+    for (const int apart : offset) text += (text.empty() ? "(" : ", ") + std::to_string(apart);
+    return text + ")";
   }
   static std::array<int, Options.grid_dimensions> offset_of(int entry) {
     std::array<int, Options.grid_dimensions> offset{};

@@ -17,6 +17,11 @@ namespace halogen {
 template <class Derived>
 struct Module {
   constexpr auto operator()(Traced x) const { return call(static_cast<const Derived&>(*this), step_below(x), x); }
+  /// The call with the values of an array, such as another layer has returned.
+  template <std::size_t Count>
+  constexpr auto operator()(const std::array<Traced, Count>& all) const {
+    return std::apply([&](auto... one) { return (*this)(one...); }, all);
+  }
   /// The call with several values, or with indices. A layer returns a Traced, or an array or a tuple of them.
   template <class First, class... More>
   constexpr auto operator()(First x, More... more) const {
@@ -116,26 +121,41 @@ constexpr Traced concat(Traced a, Traced b) {
   return {&graph, graph.add(node)};
 }
 
-/// layer(y) with the extents and cuts of `to`: OutputToSkip and UpsampleToSkip in the layer return to these points.
+namespace detail {
+
+/// Inner of x, under the name `body`. OutputToSkip and UpsampleToSkip inside return to the points of x.
+template <class Outer, class Inner>
+constexpr Traced body_with_skip(Traced x) {
+  x.graph->skips.push(x.node);
+  const Traced y = Module<Outer>::call(Inner{}, {"body", 0}, x);
+  x.graph->skips.pop();
+  return y;
+}
+/// y, which must lie on the points of `to`.
+constexpr Traced on_points_of(Traced to, Traced y) {
+  GraphDraft& graph = *to.graph;
+  if ((*y).level != (*to).level) graph.refuse(Misfit::Kind::levels_differ, graph.layers - 1, (*to).level, (*y).level);
+  return y;
+}
+
+}  // namespace detail
+
+/// layer(y) with the extents and cuts of `to`: the layer ends with OutputToSkip or UpsampleToSkip, which return to
+/// these points. A layer that ends elsewhere is refused (why::levels_differ).
 template <class Layer>
 constexpr Traced output_to(Traced to, const Layer& layer, Traced y) {
   to.graph->skips.push(to.node);
   const Traced result = layer(y);
   to.graph->skips.pop();
-  return result;
+  return detail::on_points_of(to, result);
 }
 
 /// Inner(x) with x's extents and cuts, whatever strides are in Inner: it ends with OutputToSkip or UpsampleToSkip. A
-/// label of such a model is made as the input is.
+/// label of such a model is made as the input is. Other ends are refused (why::levels_differ).
 template <class Inner>
 struct SameExtents : Module<SameExtents<Inner>> {
   constexpr Traced forward(Traced x) const {
-    return output_to(
-        x,
-        [](Traced y) {
-          return Module<SameExtents>::call(Inner{}, {"body", 0}, y);
-        },
-        x);
+    return detail::on_points_of(x, detail::body_with_skip<SameExtents, Inner>(x));
   }
 };
 
@@ -143,14 +163,7 @@ struct SameExtents : Module<SameExtents<Inner>> {
 /// extents and cuts.
 template <class Inner>
 struct SkipConcat : Module<SkipConcat<Inner>> {
-  constexpr Traced forward(Traced x) const {
-    return concat(x, output_to(
-                         x,
-                         [](Traced y) {
-                           return Module<SkipConcat>::call(Inner{}, {"body", 0}, y);
-                         },
-                         x));
-  }
+  constexpr Traced forward(Traced x) const { return concat(x, detail::body_with_skip<SkipConcat, Inner>(x)); }
 };
 
 }  // namespace halogen

@@ -19,7 +19,22 @@ template <class ModelType>
 constexpr auto traced(GraphDraft& graph) {
   using Inputs = typename inputs_of<ModelType>::type;
   constexpr std::size_t count = std::tuple_size_v<Inputs>;
-  if constexpr (count < 2) {
+  constexpr bool is_called = [] {
+    if constexpr (count < 2)
+      return requires(const ModelType& model, Traced x) { model.forward(x); };
+    else
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        return requires(const ModelType& model, typename std::tuple_element_t<I, Inputs>::traced... x) {
+          model.forward(x...);
+        };
+      }(std::make_index_sequence<count>{});
+  }();
+  static_assert(is_called,
+                "forward_takes_other_values: a model has `constexpr ... forward(Traced x) const`, or takes as many "
+                "values as its `inputs` name: using inputs = std::tuple<hg::FieldInput<3>, hg::VectorInput<1>>");
+  if constexpr (!is_called) {
+    return Traced{&graph, 0};
+  } else if constexpr (count < 2) {
     return ModelType{}.forward(Traced{&graph, 0});
   } else {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -52,7 +67,10 @@ constexpr GraphDraft trace(int input_channels, ParameterNames* names = nullptr) 
   GraphDraft graph(input_channels);
   graph.names = names;
   graph.path.back().written = detail::address_of_type<ModelType>;
-  detail::take_outputs(graph, detail::traced<ModelType>(graph));
+  if constexpr (std::is_void_v<decltype(detail::traced<ModelType>(graph))>)
+    static_assert(sizeof(ModelType) == 0, "forward_returns_no_value: a model's forward returns a Traced, or several");
+  else
+    detail::take_outputs(graph, detail::traced<ModelType>(graph));
   graph.place_buffers();
   graph.names = nullptr;
   return graph;

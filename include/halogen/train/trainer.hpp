@@ -65,12 +65,17 @@ class Trainer {
         seed_(options.seed),
         network_(std::make_unique<Net>(parameters_)) {}
 
-  /// The result of one step; valid until the next step or predict(), which reuse its memory. By an expression loss, its
-  /// value is there.
+  /// The result of one step, until the next step or accumulate(), which reuse its memory; the prediction until
+  /// predict() too. Read later, it throws Error. By an expression loss, its value is there.
   template <class Image, PlanKind Plan = PlanKind::training>
   class Step {
    public:
-    Step(Trainer& trainer, const Image& image) : trainer_(trainer), image_(image), value_(trainer.expression_value_) {}
+    Step(Trainer& trainer, const Image& image)
+        : trainer_(trainer),
+          image_(image),
+          value_(trainer.expression_value_),
+          step_(trainer.differentiated_),
+          predictions_(trainer.predicted_) {}
 
     /// The loss before the update, the same on all ranks; waits for the device.
     double item() const {
@@ -80,14 +85,25 @@ class Trainer {
         return evaluation().loss();
     }
     /// The prediction before the update, placed as the image; a tuple of a model's several.
-    auto prediction() const { return Net::prediction(image_, evaluation()); }
+    auto prediction() const {
+      if (predictions_ != trainer_.predicted_)
+        throw Error("prediction() of a step before predict(), which used its memory: read it before");
+      return Net::prediction(image_, evaluation());
+    }
 
    private:
-    auto& evaluation() const { return trainer_.network_->template evaluation<Plan>(image_); }
+    auto& evaluation() const {
+      if (step_ != trainer_.differentiated_)
+        throw Error(
+            "item() or prediction() of an earlier step: a trainer keeps the last one's; read each step's before the "
+            "next");
+      return trainer_.network_->template evaluation<Plan>(image_);
+    }
 
     Trainer& trainer_;
     Image image_;
     double value_;
+    std::size_t step_, predictions_;
   };
   template <class Loss>
   static constexpr PlanKind step_plan = detail::is_expression_loss<Loss> ? PlanKind::vjp : PlanKind::training;
@@ -212,6 +228,7 @@ class Trainer {
   template <class Image>
     requires Fits<ModelType, Image, NoWeight, NoWeight, T>
   auto predict(const Image& image) {
+    ++predicted_;
     return network_->infer(parameters_, image);
   }
   template <class Image, class Why = WhyNot<ModelType, Image, NoWeight, NoWeight, T>>
@@ -267,6 +284,7 @@ class Trainer {
   auto& differentiate(const char* user, const Loss& loss, const Image& image, const Label& label,
                       const Weight& weight) {
     auto& evaluation = network_->template evaluation<step_plan<Loss>>(image, user);
+    ++differentiated_;
     evaluation.set_random({seed_, state_.steps_on_device(), static_cast<std::uint32_t>(pending_)});
     T* const gradient = gradient_of(image).data();
     if constexpr (detail::is_expression_loss<Loss>)
@@ -296,7 +314,8 @@ class Trainer {
   OptimizerState<ModelType, T, P, Optimizer> state_;
   std::uint64_t seed_;
   std::optional<Gradient> gradient_;
-  std::size_t gradients_ = 0;  ///< made so far
+  std::size_t gradients_ = 0;                       ///< made so far
+  std::size_t differentiated_ = 0, predicted_ = 0;  ///< how often, so that a Step knows whether it is the last
   std::optional<Gradient> accumulated_;
   int pending_ = 0;                ///< gradients in it
   double expression_value_ = 0;    ///< of the last expression loss
