@@ -151,15 +151,8 @@ struct Attention
   Result compute() const {
     const auto [query, key, value] = fields();
     detail::check_attention(query, key, value, options.enable_gqa);
-    if constexpr (has_bias) {
-      *bias = detail::operand_field<T, typename BiasPart::placed>(std::get<3>(parts));
-      detail::check_bias(*bias, query, key, numbers != nullptr && numbers->of_table);
-    }
-    if constexpr (has_mask) {
-      using Place = typename std::tuple_element_t<4, std::tuple<Q, K, V, Bias...>>::placed;
-      *mask = detail::operand_field<T, Place>(std::get<4>(parts));
-      detail::check_bias(*mask, query, key, false);
-    }
+    if constexpr (has_bias) evaluate_bias<3>(*bias, query, key, numbers != nullptr && numbers->of_table);
+    if constexpr (has_mask) evaluate_bias<4>(*mask, query, key, false);
     query.shape()->agree(query.decomposition().mask({2}));  // keys and values have the same cut
     key.shape()->agree(key.decomposition().mask({2}));
     by_heads->reset();
@@ -291,6 +284,13 @@ struct Attention
 
  private:
   static constexpr bool has_bias = sizeof...(Bias) > 0, has_mask = sizeof...(Bias) > 1;
+
+  template <std::size_t Part, class Field, class Query, class Key>
+  void evaluate_bias(Field& field, const Query& query, const Key& key, bool is_table) const {
+    using Place = typename std::tuple_element_t<Part, std::tuple<Q, K, V, Bias...>>::placed;
+    field = detail::operand_field<T, Place>(std::get<Part>(parts));
+    detail::check_bias(field, query, key, is_table);
+  }
   using BiasPart = std::tuple_element_t<sizeof...(Bias) == 0 ? 0 : 3, std::tuple<Q, K, V, Bias...>>;
 
   template <class Query, class Key, class Value>
