@@ -58,6 +58,7 @@
 #include "halogen/models/unet.hpp"
 #include "halogen/models/vision_transformer.hpp"
 #include "halogen/tensor/distribute.hpp"
+#include "halogen/train/evaluate_loss.hpp"
 #include "halogen/train/explain.hpp"
 #include "halogen/train/trainer.hpp"
 

@@ -14,6 +14,13 @@ constexpr hg::index_t height = 2048, width = 2048;
 struct Linear : hg::Sequential<hg::Conv2d<1, 1>> {};
 struct Normed : hg::Sequential<hg::GroupNorm<1, 1>> {};
 
+template <class T>
+Kokkos::View<T*, hg::memory_space> on_device(const std::vector<T>& values) {
+  Kokkos::View<T*, hg::memory_space> view("test", values.size());
+  hg::copy_to_view(view, values);
+  return view;
+}
+
 double relative(double value, double expected) { return std::abs(value / expected - 1); }
 
 }  // namespace
@@ -102,19 +109,23 @@ TEST_CASE("partial sums: groups, places, moments, results in one go and one by o
     return sum;
   };
   namespace kernels = hg::kernels;
-  std::vector<float> sums(results), placed(results / row * pitch, -1.f);
-  hg::launch_range(space, "test", results, kernels::Merge<float>{partial.data(), stride, blocks, sums.data()});
+  const auto numbers = on_device(partial);
+  const auto sums_there = on_device(std::vector<float>(results));
+  const auto placed_there = on_device(std::vector<float>(results / row * pitch, -1.f));
+  hg::launch_range(space, "test", results, kernels::Merge<float>{numbers.data(), stride, blocks, sums_there.data()});
   hg::launch_range(space, "test", results,
-                   kernels::Merge<float>{partial.data(), stride, blocks, placed.data(), {}, {row, pitch}});
+                   kernels::Merge<float>{numbers.data(), stride, blocks, placed_there.data(), {}, {row, pitch}});
+  const auto sums = hg::host_copy(sums_there), placed = hg::host_copy(placed_there);
   for (hg::index_t i = 0; i < results; ++i) {
     CHECK(sums[static_cast<std::size_t>(i)] == static_cast<float>(expected(i)));
     CHECK(placed[static_cast<std::size_t>(i / row * pitch + i % row)] == static_cast<float>(expected(i)));
   }
   CHECK(placed[row] == -1.f);  // nothing between the groups
 
-  std::vector<double> grouped(4 * 3);  // 4 samples with `blocks` blocks of 3 channels each
+  const auto grouped_there = on_device(std::vector<double>(4 * 3));  // 4 samples: `blocks` blocks of 3 channels each
   hg::launch_range(space, "test", 12,
-                   kernels::Merge<double>{partial.data(), 3, blocks, grouped.data(), {3, 3 * blocks}});
+                   kernels::Merge<double>{numbers.data(), 3, blocks, grouped_there.data(), {3, 3 * blocks}});
+  const auto grouped = hg::host_copy(grouped_there);
   for (std::size_t n = 0; n < 4; ++n)
     for (std::size_t c = 0; c < 3; ++c) {
       double sum = 0;
@@ -129,15 +140,18 @@ TEST_CASE("partial sums: groups, places, moments, results in one go and one by o
       const double mean = static_cast<double>(i + 4 * k);
       of_sets[k * 70 + i] = k == 1 && i == 5 ? Moments{} : Moments{2, mean, 2};  // mean - 1 and mean + 1, or nothing
     }
+  const auto sets = on_device(of_sets);
   hg::launch_range(space, "test", 70,
-                   kernels::Merge<Moments, Moments, kernels::JoinMoments>{of_sets.data(), 70, 3, of_sets.data()});
+                   kernels::Merge<Moments, Moments, kernels::JoinMoments>{sets.data(), 70, 3, sets.data()});
+  of_sets = hg::host_copy(sets);
   CHECK(of_sets[6].first == 6);
   CHECK(of_sets[6].second == doctest::Approx(6 + 4).epsilon(1e-15));
   CHECK(of_sets[6].third == doctest::Approx(6 + 2 * 16 * 2).epsilon(1e-15));
   CHECK(of_sets[5].first == 4);
   CHECK(of_sets[5].second == doctest::Approx(5 + 4).epsilon(1e-15));
 
-  double all = 0;
-  kernels::MergeByTeams<hg::execution_space, kernels::ArrayParts>{{partial.data(), 900}, &all}.launch(space, "test", 1);
-  CHECK(all == std::accumulate(partial.begin(), partial.begin() + 900, 0.0));
+  const auto all = on_device(std::vector<double>(2));
+  kernels::sum_arrays(space, "test", numbers.data(), 450, all.data(), 2);
+  CHECK(hg::host_copy(all)[0] == std::accumulate(partial.begin(), partial.begin() + 450, 0.0));
+  CHECK(hg::host_copy(all)[1] == std::accumulate(partial.begin() + 450, partial.begin() + 900, 0.0));
 }

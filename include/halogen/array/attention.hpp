@@ -56,7 +56,7 @@ auto attention_operand(const E& e) {
 
 }  // namespace detail
 
-/// Made by scaled_dot_product_attention. Computed once per evaluation. Bias: none or one.
+/// Made by scaled_dot_product_attention. Computed once per evaluation. Bias: none, one, or one and a mask of keys.
 template <class Q, class K, class V, class... Bias>
 struct Attention
     : detail::FieldStage<

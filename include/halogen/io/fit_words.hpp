@@ -11,7 +11,7 @@
 
 namespace halogen::detail {
 
-/// "; the image is nan at (0, 2, 10, 0)" for the first such point, or nothing. Collective over the field's mesh.
+/// "; the image is not finite at (0, 2, 10, 0)" for the first such point, or nothing. Collective over the field's mesh.
 template <class Field>
 std::string words_about_field(const char* name, const Field& field) {
   if constexpr (!is_sharded<Field>) {
@@ -82,7 +82,7 @@ std::string words_about_parameters(const AnyTrainer& trainer) {
     look(begin, begin + shapes[p].count, [p](index_t) { return p; });
   }
   trainer.mesh().world().all_reduce(&first, 1, ReduceOp::min);
-  if (first == shapes.size()) return "all parameters are finite after it: look at the batch";
+  if (first == shapes.size()) return "all parameters are finite after it";
   return "parameter '" + parameter_names<typename Held::model_type>()[static_cast<std::size_t>(first)] +
          "' is the first that is not finite after it";
 }

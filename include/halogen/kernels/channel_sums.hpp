@@ -23,6 +23,7 @@ struct ProductReader {
 };
 
 /// The sums of all points of each channel over the tiles of one block, in double. Partial results: [block][channel].
+/// If there are few blocks, several teams share the channels of a block.
 template <class ExecutionSpace, class Points>
 struct ChannelSums {
   using T = typename Points::T;
@@ -35,7 +36,8 @@ struct ChannelSums {
   double* partial = nullptr;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, blocks, *this, Scratch::bytes_of<T>(static_cast<std::size_t>(tiling.tile_columns)), 0);
+    launch_tiles(space, label, index_t{blocks} * shares(), *this,
+                 Scratch::bytes_of<T>(static_cast<std::size_t>(tiling.tile_columns)), 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -44,15 +46,28 @@ struct ChannelSums {
   }
 
  private:
+  static constexpr int least_teams = device::runs_on<ExecutionSpace> ? 264 : 64;
+
+  KOKKOS_FUNCTION int shares() const {
+    const int wanted = (least_teams + blocks - 1) / (blocks < 1 ? 1 : blocks);
+    return wanted < 1 ? 1 : wanted < channels ? wanted : channels < 1 ? 1 : channels;
+  }
+  KOKKOS_FUNCTION int block_of(const Team& team) const { return static_cast<int>(team.league_rank()) / shares(); }
+  /// The channels of a team.
+  KOKKOS_FUNCTION Interval share_of(const Team& team) const {
+    const index_t share = static_cast<int>(team.league_rank()) % shares();
+    return {channels * share / shares(), channels * (share + 1) / shares()};
+  }
+
   void run_on_host(const Team& team) const {
     Scratch scratch = Scratch::of(team, 1, Scratch::bytes_of<T>(static_cast<std::size_t>(tiling.tile_columns)));
     T* line = scratch.take<T>(static_cast<std::size_t>(tiling.tile_columns));
-    double* result = partial + index_t{team.league_rank()} * channels;
-    std::fill_n(result, channels, 0.0);
-    const Interval tiles = tiling.of_block(team.league_rank(), blocks);
+    double* result = partial + index_t{block_of(team)} * channels;
+    const Interval tiles = tiling.of_block(block_of(team), blocks), own = share_of(team);
+    std::fill(result + own.begin, result + own.end, 0.0);
     for (index_t t = tiles.begin; t < tiles.end; ++t) {
       const Tile tile(tiling, t);
-      for (int c = 0; c < channels; ++c)
+      for (int c = static_cast<int>(own.begin); c < own.end; ++c)
         for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
           points.load_row(tile.sample, c, y, tile.columns.begin, tile.columns.size(), line);
           result[c] += detail::sum_of_row(line, tile.columns.size());
@@ -61,9 +76,10 @@ struct ChannelSums {
   }
 
   KOKKOS_FUNCTION void run_on_device(const Team& team) const {
-    double* result = partial + index_t{team.league_rank()} * channels;
-    const Interval tiles = tiling.of_block(team.league_rank(), blocks);
-    device::each_of_warps(team, channels, [&](int c) {
+    double* result = partial + index_t{block_of(team)} * channels;
+    const Interval tiles = tiling.of_block(block_of(team), blocks), own = share_of(team);
+    device::each_of_warps(team, static_cast<int>(own.size()), [&](int at) {
+      const int c = static_cast<int>(own.begin) + at;
       double total = 0, unused = 0;
       for (index_t t = tiles.begin; t < tiles.end; ++t) {
         const Tile tile(tiling, t);

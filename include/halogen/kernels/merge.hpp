@@ -115,7 +115,7 @@ struct MergeByTeams {
   }
 };
 
-/// All numbers of an array, to one sum.
+/// `size` numbers that lie one behind the other, to each sum.
 struct ArrayParts {
   using Result = double;
   using Join = Add;
@@ -123,7 +123,13 @@ struct ArrayParts {
   index_t size;
 
   KOKKOS_FUNCTION index_t count() const { return size; }
-  KOKKOS_FUNCTION double at(index_t, index_t k) const { return partial[k]; }
+  KOKKOS_FUNCTION double at(index_t i, index_t k) const { return partial[i * size + k]; }
 };
+/// result[i] = the sum of these numbers, for `results` sums.
+template <class ExecutionSpace>
+void sum_arrays(const ExecutionSpace& space, const char* label, const double* partial, index_t size, double* result,
+                index_t results = 1) {
+  MergeByTeams<ExecutionSpace, ArrayParts>{{partial, size}, result}.launch(space, label, results);
+}
 
 }  // namespace halogen::kernels

@@ -98,9 +98,7 @@ struct Attending {
   /// `terms`: none, or a KeyMask or KeyBias.
   template <class... Terms>
   static constexpr Traced of(Traced qkv, Terms... terms) {
-    static_assert(sizeof...(Terms) <= 1, "attention takes a KeyMask or a KeyBias");
-    static_assert(options.grid_dimensions == 0 || term_of<Terms...>() != KeyTerm::bias,
-                  "attention takes RelativeBias, DistanceBias or a KeyBias, one of these; a KeyMask with each");
+    check_terms<Terms...>();
     GraphDraft& graph = *qkv.graph;
     const int channels = (*qkv).channels;
     if (channels % all != 0) graph.refuse(Misfit::Kind::groups_do_not_divide, graph.layers, all, channels);
@@ -136,10 +134,9 @@ struct Attending {
   static constexpr std::array<Traced, 1 + Tokens> together(Traced points, const std::array<Traced, Tokens>& tokens,
                                                            Terms... terms) {
     static_assert(!options.is_causal, "attention with tokens is not causal: leave IsCausal out");
-    static_assert(options.grid_dimensions == 0 || term_of<Terms...>() != KeyTerm::bias,
-                  "attention takes RelativeBias, DistanceBias or a KeyBias, one of these; a KeyMask with each");
+    check_terms<Terms...>();
     static_assert(!options.learns_bias() || sizeof...(Terms) == 0,
-                  "with tokens attention takes RelativeBias or a KeyMask, not both; DistanceBias and a KeyMask");
+                  "with tokens a KeyMask goes with DistanceBias, not with RelativeBias");
     (check_term(terms), ...);
     constexpr int count = static_cast<int>(Tokens);
     Traced beside = tokens[0];
@@ -154,14 +151,14 @@ struct Attending {
                              std::conditional_t<has_table, TakesVectors<0, 2>, TakesVectors<0>>, ToVector,
                              halogen::Channels<count * Channels>>;
     Traced seen, of_tokens;
-    if constexpr (has_table) {
-      const Traced table = distance_table(points, token_entries);
-      seen = OfPoints{}(points, beside, table);
-      of_tokens = OfTokens{}(beside, points, table);
-    } else {
-      seen = OfPoints{}(points, beside, terms.value...);
-      of_tokens = OfTokens{}(beside, points, terms.value...);
-    }
+    const auto attend = [&](auto... more) {
+      seen = OfPoints{}(points, beside, more...);
+      of_tokens = OfTokens{}(beside, points, more...);
+    };
+    if constexpr (has_table)
+      attend(distance_table(points, token_entries));
+    else
+      attend(terms.value...);
     if (options.grid_dimensions > 0) points.graph->slide(options.grid_dimensions, points.graph->nodes[seen.node].layer);
     if constexpr (count == 1) return {seen, of_tokens};
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -194,6 +191,12 @@ struct Attending {
   }
 
  private:
+  template <class... Terms>
+  static constexpr void check_terms() {
+    static_assert(sizeof...(Terms) <= 1, "attention takes a KeyMask or a KeyBias");
+    static_assert(options.grid_dimensions == 0 || term_of<Terms...>() != KeyTerm::bias,
+                  "a KeyBias goes with neither RelativeBias nor DistanceBias: these take a KeyMask");
+  }
   template <class Term>
   static constexpr void check_term(Term term) {
     const Traced value = term.value;

@@ -76,10 +76,6 @@ AttentionOptions options_of_call(bool grouped, const std::optional<Generator>& d
   return options;
 }
 
-template <int Heads, int Count, AttentionLayerOptions Options, class T, class Field, class Mask, class... Table>
-auto masked_bias_of_distances(const Field& like, const Mask& mask, const Table&... table) {
-  return std::tuple(bias_of_distances<Options, Heads, T>(like, table...), bias_of_keys<KeyTerm::mask, T, Count>(mask));
-}
 /// A tuple of what is added to the logits of the pairs of Count tokens and all points: nothing, one bias, or a bias of
 /// distances and a mask of keys. `like`: the field of the points. `beside`: what tells of the keys, then the table.
 template <int Heads, int Count, AttentionLayerOptions Options, KeyTerm Term, class T, class Field, class... Beside>
@@ -89,7 +85,9 @@ auto bias_of_pairs(const Field& like, const Beside&... beside) {
   else if constexpr (Term == KeyTerm::none)
     return std::tuple(bias_of_distances<Options, Heads, T>(like, beside...));
   else
-    return masked_bias_of_distances<Heads, Count, Options, T>(like, beside...);
+    return [&](const auto& mask, const auto&... table) {
+      return std::tuple(bias_of_distances<Options, Heads, T>(like, table...), bias_of_keys<Term, T, Count>(mask));
+    }(beside...);
 }
 
 /// Calls Self::attended(generator or nothing, values...).

@@ -19,13 +19,13 @@ inline constexpr int token_entries = 3;  ///< of a token to points, of points to
 /// (1, Heads, 1, entries) of what the functor of a DistanceBias gives. A mesh keeps it.
 template <AttentionLayerOptions Options, int Heads, class T>
 struct DistanceTable {
-  static constexpr int entries = Options.distances() + token_entries;
+  static constexpr index_t entries = index_t{Options.distances()} + token_entries;
   Lasting<Kokkos::View<T*, memory_space>> values{"halogen::distance_bias", static_cast<std::size_t>(Heads* entries)};
 
   DistanceTable() {
     std::vector<T> of_all(static_cast<std::size_t>(Heads * entries));
     for (int head = 0; head < Heads; ++head)
-      for (int entry = 0; entry < Options.distances(); ++entry) {
+      for (index_t entry = 0; entry < Options.distances(); ++entry) {
         const float bias = type_of_address<Options.of_distance>{}(head, offset_of(entry));
         if (!(bias < std::numeric_limits<float>::infinity()))
           throw CollectiveError("DistanceBias: the functor gives " + std::to_string(bias) + " for head " +
@@ -40,11 +40,11 @@ struct DistanceTable {
     for (const int apart : offset) text += (text.empty() ? "(" : ", ") + std::to_string(apart);
     return text + ")";
   }
-  static std::array<int, Options.grid_dimensions> offset_of(int entry) {
+  static std::array<int, Options.grid_dimensions> offset_of(index_t entry) {
     std::array<int, Options.grid_dimensions> offset{};
     for (std::size_t d = offset.size(); d-- > 0;) {
-      const int distances = 2 * Options.grid[d] - 1;
-      offset[d] = entry % distances - (Options.grid[d] - 1);
+      const index_t distances = 2 * Options.grid[d] - 1;
+      offset[d] = static_cast<int>(entry % distances) - (Options.grid[d] - 1);
       entry /= distances;
     }
     return offset;

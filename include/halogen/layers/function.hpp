@@ -359,6 +359,11 @@ struct Function : Module<Function<F, Options...>> {
 
   constexpr Traced forward(Traced x) const { return (*this)(x); }
 
+  template <std::size_t Count>
+  constexpr Traced operator()(const std::array<Traced, Count>& all) const {
+    return std::apply([&](auto... one) { return (*this)(one...); }, all);
+  }
+
   /// All values have points of one resolution, unless options say otherwise: why::levels_differ.
   template <class... More>
     requires(sizeof...(More) < 3 && (std::is_same_v<More, Traced> && ...))

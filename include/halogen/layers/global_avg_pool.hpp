@@ -8,7 +8,7 @@
 //   Shard<0>, Replicate   the same                         nothing                           nothing
 //   Shard<1>, Partial     does not compile: why::channels_are_cut, why::input_is_partial
 //
-// Halo: none. Accumulation: in double, over rows in their order, then over ranks.
+// Halo: none. Accumulation: in double, over the rows of a tile, over tiles, then over ranks.
 #pragma once
 
 #include "halogen/layers/module.hpp"

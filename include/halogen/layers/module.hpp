@@ -20,7 +20,7 @@ struct Module {
   /// The call with the values of an array, such as another layer has returned.
   template <std::size_t Count>
   constexpr auto operator()(const std::array<Traced, Count>& all) const {
-    return std::apply([&](auto... one) { return (*this)(one...); }, all);
+    return std::apply([&](auto... one) { return static_cast<const Derived&>(*this)(one...); }, all);
   }
   /// The call with several values, or with indices. A layer returns a Traced, or an array or a tuple of them.
   template <class First, class... More>

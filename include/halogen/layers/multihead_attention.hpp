@@ -40,8 +40,8 @@
 
 namespace halogen {
 
-/// Options: IsCausal (off), Rotary, RelativeBias, AttentionDropout (none), KeyValueHeads (Heads), ParallelBy
-/// (automatic).
+/// Options: IsCausal (off), Rotary, RelativeBias, DistanceBias, AttentionDropout (none), KeyValueHeads (Heads),
+/// ParallelBy (automatic).
 template <int Heads, class... Options>
 struct Attend : Module<Attend<Heads, Options...>> {
   using Attending = detail::Attending<Heads, Options...>;
@@ -53,8 +53,8 @@ struct Attend : Module<Attend<Heads, Options...>> {
   }
 };
 
-/// Options: Bias<bool> of qkv (true), IsCausal (off), Rotary, QueryKeyNorm, RelativeBias, AttentionDropout (none),
-/// KeyValueHeads (Heads), ParallelBy (automatic).
+/// Options: Bias<bool> of qkv (true), IsCausal (off), Rotary, QueryKeyNorm, RelativeBias, DistanceBias,
+/// AttentionDropout (none), KeyValueHeads (Heads), ParallelBy (automatic).
 template <int Channels, int Heads, class... Options>
 struct MultiheadAttention : Module<MultiheadAttention<Channels, Heads, Options...>> {
   using Attending = detail::Attending<Heads, Options...>;

@@ -162,7 +162,7 @@ struct BiasGradient : NeighborhoodForm {
   static constexpr const char *label = "halogen::window_bias_gradient", *suffix = " bias gradient";
   static constexpr std::size_t most_bytes = std::size_t{32} << 20;  ///< limit of the blocks' tables; one may need more
 
-  static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at.rows, at.columns, at.planes); }
+  static kernels::Tiling tiling(const LaunchPlace& at) { return TileSizes::of_sums(at); }
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling) {
     const Node& node = at.node();
     std::size_t table = sizeof(double) * static_cast<std::size_t>(node.as<NeighborhoodConstants>().heads);

@@ -240,8 +240,7 @@ class LaunchAt {
   void sum_samples(const A& a, const B& b, double* sums) const {
     const int channels = node().channels;
     const index_t all = sum_blocks("halogen::sample_sums", kernels::ProductReader<A, B>{a, b}, channels) * channels;
-    launch_range(space_, "halogen::sample_sums", layout_.samples(),
-                 kernels::Merge<double>{partials(), 1, all, sums, {1, all}});
+    kernels::sum_arrays(space_, "halogen::sample_sums", partials(), all, sums, layout_.samples());
   }
 
   /// rank_sums()[n, c] = the sum of what `reader` reads of each channel of the output, over all points of sample n,

@@ -121,8 +121,7 @@ class LossSum {
   }
 
   void add(const execution_space& space, const double* partial, index_t count, int slot) const {
-    kernels::MergeByTeams<execution_space, kernels::ArrayParts>{{partial, count}, sums_.data() + slot}.launch(
-        space, "halogen::sum", 1);
+    kernels::sum_arrays(space, "halogen::sum", partial, count, sums_.data() + slot);
   }
 
   static void check(double weight_sum, bool of_classes);

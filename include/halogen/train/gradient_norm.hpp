@@ -31,8 +31,7 @@ template <class T>
 const double* GradientNorm::square(const execution_space& space, const T* gradient, index_t values) {
   const auto blocks = static_cast<index_t>(sums_.size());
   launch_range(space, "halogen::gradient_norm", blocks, kernels::SumSquares<T>{gradient, values, sums_.data()});
-  kernels::MergeByTeams<execution_space, kernels::ArrayParts>{{sums_.data(), blocks}, square_.data()}.launch(
-      space, "halogen::sum", 1);
+  kernels::sum_arrays(space, "halogen::sum", sums_.data(), blocks, square_.data());
   sum_over_ranks(space, ranks_, "halogen::gradient_norm", square_.data(), 1);
   return square_.data();
 }

@@ -221,6 +221,7 @@ class Trainer {
   }
   template <class Image>
   void set_loss_means(const Image& image, const LossMeans& means) {
+    ++differentiated_;
     network_->template evaluation<PlanKind::training>(image).set_loss_means(means);
   }
 

@@ -127,7 +127,7 @@ class ConvolutionRun {
     const index_t taps = index_t{beside.depth} * Window * Window, row = layer_inputs() * taps;
     const index_t count = at_.tiling().count();
     at_.add_blocks(beside.partial, beside.partial_size(), count, beside.weight_count(),
-                   gradient + first_output() * taps, {beside.channels * taps, row});
+                   gradient + first_output() * taps, kernels::Groups{beside.channels * taps, row});
     if (beside.bias)
       at_.add_blocks(beside.partial + beside.weight_count(), beside.partial_size(), count, beside.outputs(),
                      gradient + node_.channels * row);
