@@ -74,10 +74,6 @@ struct label_channels_differ {};
 template <int Number, class Reason>
 struct of_output {};
 
-/// net(x) of a model that returns Outputs values is no expression. Fix: auto [a, b] = net(x), then a and b are.
-template <int Outputs>
-struct several_outputs {};
-
 /// A mesh dimension cuts tensor dimension TensorDimension (1 = channels); windows and norms need it whole.
 /// Fix: Shard<0> (batch), Shard<2> and beyond (depth, height, width) or Replicate.
 template <int MeshDimension, int TensorDimension>

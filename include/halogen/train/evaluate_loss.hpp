@@ -85,13 +85,6 @@ double evaluate(const Loss& loss, const Prediction& prediction, const Label& lab
   return sum.value(space);
 }
 
-template <class Loss>
-template <class Prediction, class Label, class Weight>
-  requires is_sharded<Prediction>
-double LossFunction<Loss>::operator()(const Prediction& prediction, const Label& label, const Weight& weight) const {
-  return evaluate(static_cast<const Loss&>(*this), prediction, label, weight);
-}
-
 /// Of several outputs: a tuple of predictions, as predict() returns it, with hg::Labels and hg::Weights.
 template <class Loss, class... Predictions, class Label, class Weight = NoWeight>
 double evaluate(const Loss& loss, const std::tuple<Predictions...>& predictions, const Label& labels,

@@ -71,9 +71,11 @@ struct LossFunction {
   void operator()(AppliedNetwork<ModelType, Image> prediction, const Label& label,
                   const Weight& weight = no_weight) const = delete;
   /// Of a stored prediction: evaluate(loss, prediction, label, weight).
-  template <class Prediction, class Label, class Weight = NoWeight>
-    requires is_sharded<Prediction>
-  double operator()(const Prediction& prediction, const Label& label, const Weight& weight = no_weight) const;
+  template <class Of, class M, class... P, class Label, class Weight = NoWeight>
+  double operator()(const Sharded<Of, M, P...>& prediction, const Label& label,
+                    const Weight& weight = no_weight) const {
+    return evaluate(static_cast<const Loss&>(*this), prediction, label, weight);  // of train/evaluate_loss.hpp
+  }
   template <detail::NoNetwork E, class Label, class Weight = NoWeight, class Why = why::expression_is_no_field>
   void operator()(const E& prediction, const Label& label,  // write mean(square(net(u + 1) - label))
                   const Weight& weight = no_weight) const = delete;

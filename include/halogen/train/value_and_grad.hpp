@@ -29,19 +29,6 @@ struct NetworkCalls : AppliedNetwork<ModelType, Image>, std::tuple<Outputs...> {
       : AppliedNetwork<ModelType, Image>{image}, std::tuple<Outputs...>(outputs) {}
 };
 
-#define HALOGEN_REFUSE_SEVERAL(op)                                                        \
-  template <class ModelType, class Image, class... Outputs, class Y,                      \
-            class Why = why::several_outputs<static_cast<int>(sizeof...(Outputs))>>       \
-  void operator op(const NetworkCalls<ModelType, Image, Outputs...>&, const Y&) = delete; \
-  template <class ModelType, class Image, class... Outputs, class X,                      \
-            class Why = why::several_outputs<static_cast<int>(sizeof...(Outputs))>>       \
-  void operator op(const X&, const NetworkCalls<ModelType, Image, Outputs...>&) = delete;
-HALOGEN_REFUSE_SEVERAL(+)
-HALOGEN_REFUSE_SEVERAL(-)
-HALOGEN_REFUSE_SEVERAL(*)
-HALOGEN_REFUSE_SEVERAL(/)
-#undef HALOGEN_REFUSE_SEVERAL
-
 /// Parameters, of T, as the Index-th variable: net(image) is given to a loss, or stands in an expression as net(x) of
 /// an expression does. Those of a sharded optimiser (P Shard<0>) are for losses alone.
 template <class ModelType, class T, class P = Replicate, int Index = 0>
