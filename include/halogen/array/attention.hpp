@@ -80,8 +80,8 @@ struct Attention
   using Result = typename detail::field_of<T, Where>::type;
   using Logsumexp = typename detail::field_of<T, Where>::type;  ///< (N, H, L, 1)
   static_assert(sizeof...(Bias) <= 2, "attention takes a bias, and a mask of keys beside it");
-  using BiasField = typename detail::attention_bias_field<T, Bias...>::type;
-  using MaskField = typename detail::attention_mask_field<T, Bias...>::type;
+  using BiasField = typename detail::attention_bias_field<T, 0, Bias...>::type;
+  using MaskField = typename detail::attention_bias_field<T, 1, Bias...>::type;
   using Ring = detail::AttentionRing<T, S>;
   using Zigzag = detail::AttentionZigzag<T, S>;
   using ByHeads = detail::AttentionByHeads<T, S, Where>;

@@ -150,20 +150,15 @@ struct bias_gradient_place<Placed<M, Rank, Codes...>, Placed<M2, Rank2, Own...>>
   using type = Placed<M, Rank, (Own == replicate_code && Codes != replicate_code ? partial_code : Own)...>;
 };
 
-/// The field of a bias, in T; no field if there is no bias.
-template <class T, class... Bias>
+/// The field of the I-th of some biases, in T; no field if there are fewer.
+template <class T, std::size_t I, class... Bias>
 struct attention_bias_field {
   struct type {};
 };
-template <class T, class Bias, class... More>
-struct attention_bias_field<T, Bias, More...> : field_of<T, typename Bias::placed> {};
-/// The field of a mask of keys beside a bias, if there is one.
-template <class T, class... Bias>
-struct attention_mask_field {
-  struct type {};
-};
-template <class T, class Bias, class Mask>
-struct attention_mask_field<T, Bias, Mask> : field_of<T, typename Mask::placed> {};
+template <class T, std::size_t I, class... Bias>
+  requires(I < sizeof...(Bias))
+struct attention_bias_field<T, I, Bias...>
+    : field_of<T, typename std::tuple_element_t<I, std::tuple<Bias...>>::placed> {};
 
 template <class Where, class Mask>
 using WhyNoMask = decltype(bias_misfit<Where, Mask>());

@@ -114,7 +114,7 @@ struct Attending {
   /// Attention of queries to keys and values in another value, whose resolution may differ.
   template <class... Terms>
   static constexpr Traced across(Traced q, Traced kv, Terms... terms) {
-    static_assert(sizeof...(Terms) <= 1, "attention takes a KeyMask or a KeyBias");
+    check_terms<Terms...>();
     static_assert(options.grid_dimensions == 0, "RelativeBias and DistanceBias are of points to points of one value");
     GraphDraft& graph = *q.graph;
     if constexpr (options.rotary > 0) {
@@ -204,20 +204,14 @@ struct Attending {
     if (channels != 1 && channels != Heads)
       value.graph->refuse(Misfit::Kind::channels_differ, value.graph->layers, Heads, channels);
   }
-  template <class Term>
-  static constexpr Traced attended(Traced qkv, Term term) {
-    check_term(term);
+  template <class... Terms>
+  static constexpr Traced attended(Traced qkv, Terms... terms) {
+    (check_term(terms), ...);
+    constexpr KeyTerm term = term_of<Terms...>();
     if constexpr (options.learns_bias())
-      return Called<key_term<Term>, TakesVectors<2>>{}(qkv, term.value, distance_table(qkv, 0));
+      return Called<term, TakesVectors<1 + sizeof...(Terms)>>{}(qkv, terms.value..., distance_table(qkv, 0));
     else
-      return Called<key_term<Term>>{}(qkv, term.value);
-  }
-  static constexpr Traced attended(Traced qkv) {
-    if constexpr (!options.learns_bias()) {
-      return Called<KeyTerm::none>{}(qkv);
-    } else {
-      return Called<KeyTerm::none, TakesVectors<1>>{}(qkv, distance_table(qkv, 0));
-    }
+      return Called<term>{}(qkv, terms.value...);
   }
   /// The vector of RelativeBias's table: its entries for distances, then `more`.
   static constexpr Traced distance_table(Traced beside, int more) {
