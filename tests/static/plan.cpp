@@ -124,6 +124,7 @@ static_assert(sums_are_complete(training) && sums_are_complete(inference));
 /// A norm of the image reads it where it lies: its moments, then the output; no copy.
 inline constexpr const Plan& of_image = plan_of<GroupNorm<2, 4>, 4, PlanKind::inference>;
 static_assert(of_image.launches.size() == 2 && of_image.launches[0].is<Moments>());
+static_assert(of_image.launches[0].output < 0 && of_image.launches[0].reads[0].tensor() == TensorId(0));
 static_assert(of_image.tensors.size() == 2 && sums_are_complete(of_image));
 static_assert(sums_are_complete(plan_of<GroupNorm<2, 4>, 4, PlanKind::vjp>));
 

@@ -910,8 +910,9 @@ class PlanRun {
 
   void gather_moments(const hg::AffineTable& affine) {
     const hg::StoredTensor& stored = plan_.tensors[affine.tensor];
-    expect(launch().output == affine.tensor && stored.channels == affine.channels,
-           "an affine that is not of its output");
+    const bool reads = launch().output < 0 && launch().reads[0].tensor() == affine.tensor;
+    expect((reads || launch().output == affine.tensor) && stored.channels == affine.channels,
+           "an affine that is neither of its output nor of what it reads");
     expect(stored.external || stored.last_write == now_, "statistics before t", affine.tensor, " is complete");
     affines_with_moments_.insert(launch().statistics.number);
   }

@@ -67,30 +67,30 @@ struct RowKernel {
   }
 };
 
-/// Applies the epilogue to an output that is already written.
+/// Sums of a tensor that is already written.
 template <class ExecutionSpace, class S>
 struct MomentsKernel {
   using T = compute_type<S>;
   using Team = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 
-  TileOutput<S> output;
+  TileSums<S> sums;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, output.tiling.launched(), *this, 0, 0);
+    launch_tiles(space, label, sums.tiling.launched(), *this, 0, 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
-    const Tile tile = output.tile(team);
+    const Tile tile = sums.tile(team);
     HALOGEN_HOST_PART(run_on_host(team, tile);)
-    HALOGEN_DEVICE_PART(device::sum_tile(team, output, tile, output.number(team), 0, output.channels);)
+    HALOGEN_DEVICE_PART(device::sum_tile(team, sums, tile, sums.number(team), 0, sums.channels);)
   }
 
  private:
   void run_on_host(const Team& team, const Tile& tile) const {
-    for (int c = 0; c < output.channels; ++c) {
-      RowSums sums;
-      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) output.sum_row(tile.sample, c, y, tile.columns, sums);
-      output.keep_sums(team, c, sums);
+    for (int c = 0; c < sums.channels; ++c) {
+      RowSums of_tile;
+      for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) sums.sum_row(tile.sample, c, y, tile.columns, of_tile);
+      sums.keep_sums(team, c, of_tile);
     }
   }
 };

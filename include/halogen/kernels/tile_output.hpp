@@ -5,18 +5,13 @@
 
 namespace halogen::kernels {
 
-/// The output of a launch. The tensor becomes the computed points or, with `accumulate`, base + the computed points.
-/// They are rounded once, when they are stored. Then comes the epilogue, which reads the stored values.
+/// The sums of a stored tensor, tile by tile.
 template <class S>
-struct TileOutput {
-  using T = compute_type<S>;
+struct TileSums {
   TensorView<S> tensor;
   int channels = 0;
   Tiling tiling;
-  bool accumulate = false;
-  TensorView<S> base;  ///< with accumulate: what is added to, the tensor itself or another
   RowEpilogue<S> epilogue;
-  bool streams = false;  ///< host: rows are stored past the caches, since these are smaller than the tensor
 
   template <class Team>
   KOKKOS_FUNCTION index_t number(const Team& team) const {
@@ -27,6 +22,29 @@ struct TileOutput {
     return {tiling, number(team)};
   }
   KOKKOS_FUNCTION bool summed() const { return epilogue.kind != RowEpilogue<S>::Kind::none; }
+
+  /// Host: the epilogue of a finished row.
+  void sum_row(int n, int c, index_t y, const Interval& columns, RowSums& sums) const {
+    if (summed()) epilogue.add_row(n, c, y, columns.begin, columns.size(), &tensor.at(n, c, y, columns.begin), sums);
+  }
+
+  /// Stores the sums of all rows of channel c in the team's tile.
+  template <class Team>
+  KOKKOS_FUNCTION void keep_sums(const Team& team, int c, const RowSums& sums) const {
+    if (summed()) epilogue.partial[number(team) * channels + c] = sums;
+  }
+};
+
+/// The output of a launch. The tensor becomes the computed points or, with `accumulate`, base + the computed points.
+/// They are rounded once, when they are stored. Then comes the epilogue, which reads the stored values.
+template <class S>
+struct TileOutput : TileSums<S> {
+  using T = compute_type<S>;
+  using TileSums<S>::tensor, TileSums<S>::epilogue, TileSums<S>::summed;
+
+  bool accumulate = false;
+  TensorView<S> base;    ///< with accumulate: what is added to, the tensor itself or another
+  bool streams = false;  ///< host: rows are stored past the caches, since these are smaller than the tensor
 
   KOKKOS_FUNCTION void put(int n, int c, index_t y, index_t x, T value) const {
     tensor.at(n, c, y, x) = static_cast<S>(accumulate ? base.at(n, c, y, x) + value : value);
@@ -60,17 +78,6 @@ struct TileOutput {
       detail::copy_row(row, count, to);
       if (summed()) epilogue.add_row(n, c, y, x, count, to, sums);
     }
-  }
-
-  /// Host: the epilogue of a finished row.
-  void sum_row(int n, int c, index_t y, const Interval& columns, RowSums& sums) const {
-    if (summed()) epilogue.add_row(n, c, y, columns.begin, columns.size(), &tensor.at(n, c, y, columns.begin), sums);
-  }
-
-  /// Stores the sums of all rows of channel c in the team's tile.
-  template <class Team>
-  KOKKOS_FUNCTION void keep_sums(const Team& team, int c, const RowSums& sums) const {
-    if (summed()) epilogue.partial[number(team) * channels + c] = sums;
   }
 
  private:

@@ -57,8 +57,7 @@ struct ExpandAdjoint {
   static void run(const LaunchAt<S>& at);
 };
 
-/// Moments of a tensor that no launch writes, because it is the user's field. The launch reads the tensor that it names
-/// as its output.
+/// Moments of a tensor that no launch writes, because it is the user's field. The launch reads it and has no output.
 struct Moments {
   static constexpr const char *label = "halogen::moments", *name = "moments";
   template <class S, Form>

@@ -199,7 +199,7 @@ struct Launch {
   TensorId addend;             ///< if it accumulates: the stored tensor that it adds to, unless that is its output
   TensorId mask;               ///< a stored tensor x: the output is multiplied by f'(x) (vjp of an activation layer)
   Nonlinearity mask_function;  ///< f
-  AffineTableId statistics;    ///< the affine whose moments it gathers from its output
+  AffineTableId statistics;    ///< the affine whose moments it gathers: of its output, or of what it reads if it has none
   ActivationId sums;  ///< the activation of whose affine it gathers the sums: its output is this gradient, complete
   int stage = 0;
 

@@ -105,6 +105,11 @@ struct BasicPlan : PlanNumbers {
   constexpr const Value& input_of(const Launch& launch) const { return values[launch.input]; }
   constexpr const Source& source_of(const Launch& launch) const { return input_of(launch).sources[launch.source]; }
 
+  /// The stored tensor whose sums a launch gathers, if it gathers any (Launch::statistics, sums).
+  constexpr TensorId summed_tensor(const Launch& launch) const {
+    return launch.statistics >= 0 ? affines[launch.statistics].tensor : launch.output;
+  }
+
   /// Calls seen(source). If the source is a map, calls seen for each source that the map is computed from.
   template <class Seen>
   constexpr void for_each_source(const Source& source, Seen seen) const {

@@ -108,16 +108,15 @@ class PlanForward : public PlanValues {
   constexpr AffineTableId add_affine(AffineTable affine, const Node& node) {
     affine.node = node.index;
     const AffineTableId index(plan_.affines.push(affine));
-    if (plan_.tensors[affine.tensor].external) {
-      Launch moments = launch<Moments>(node);
-      moments.output = affine.tensor;
-      emit(moments);
+    if (!plan_.tensors[affine.tensor].external) {
+      plan_.launches[last_writer(affine.tensor)].statistics = index;
+      return index;
     }
-    for (Launch& launch : plan_.launches)
-      if (launch.output == affine.tensor && launch.statistics < 0) {
-        launch.statistics = index;
-        break;
-      }
+    Launch moments = launch<Moments>(node);
+    moments.level = plan_.tensors[affine.tensor].level;
+    moments.read({affine.tensor, Pattern::point()});
+    moments.statistics = index;
+    emit(moments);
     return index;
   }
 

@@ -206,6 +206,14 @@ class LaunchAt {
       kernel.launch(space_, label);
     });
   }
+  /// Gathers the moments of Launch::statistics from a tensor that is already written.
+  void gather_moments(const char* label) const {
+    kernels::MomentsKernel<execution_space, S> kernel{operands_.sums(launch())};
+    halos_.run(space_, index_, [&](const kernels::Tiling& tiling) {
+      kernel.sums.tiling = tiling;
+      kernel.launch(space_, label);
+    });
+  }
   /// Computes each row from rows (kernels/row_kernels.hpp), or all channels of a point (kernels/point_kernel.hpp).
   template <class Rows>
   void over_rows(const char* label, const Rows& rows) const {

@@ -51,8 +51,7 @@ void ExpandAdjoint::run(const LaunchAt<S>& at) {
 
 template <class S, Form>
 void Moments::run(const LaunchAt<S>& at) {
-  kernels::MomentsKernel<execution_space, S> kernel;
-  at.over_tiles(label, kernel);
+  at.gather_moments(label);
 }
 
 /// Copies the owned points of a stored tensor to a field of the same cut.

@@ -58,6 +58,8 @@ class Operands {
   /// The gradient of an activation's stored tensor, at the points of `level`.
   kernels::GradientReader<S> gradient_reader(ActivationId activation, int level) const;
 
+  /// What a launch sums. The tiles are not set.
+  kernels::TileSums<S> sums(const Launch& launch) const;
   /// Where a launch writes. The tiles are not set.
   kernels::TileOutput<S> output(const Launch& launch) const;
 
@@ -151,13 +153,16 @@ kernels::GradientReader<S> Operands<S>::gradient_reader(ActivationId index, int 
 }
 
 template <class S>
+kernels::TileSums<S> Operands<S>::sums(const Launch& launch) const {
+  const TensorId summed = plan_.summed_tensor(launch);
+  return {tensor(summed), plan_.tensors[summed].channels, {}, epilogue(launch)};
+}
+
+template <class S>
 kernels::TileOutput<S> Operands<S>::output(const Launch& launch) const {
-  kernels::TileOutput<S> output;
-  output.tensor = tensor(launch.output);
-  output.channels = plan_.tensors[launch.output].channels;
+  kernels::TileOutput<S> output{sums(launch)};
   output.accumulate = launch.accumulate;
   output.base = tensor(launch.addend >= 0 ? launch.addend : launch.output);
-  output.epilogue = epilogue(launch);
   output.streams =
       runs_on_host && std::is_same_v<S, T> && layout_.tensor(launch.output).bytes >= detail::streamed_bytes;
   return output;
@@ -171,7 +176,7 @@ kernels::RowEpilogue<S> Operands<S>::epilogue(const Launch& launch) const {
   epilogue.kind = launch.statistics >= 0 ? Kind::moments : launch.sums >= 0 ? Kind::affine_sums : Kind::mask;
   if (launch.mask >= 0) epilogue.mask = tensor(launch.mask), epilogue.mask_function = launch.mask_function;
   epilogue.partial = partial_sums();
-  epilogue.channels = plan_.tensors[launch.output].channels;
+  epilogue.channels = plan_.tensors[plan_.summed_tensor(launch)].channels;
   if (launch.sums >= 0) {
     const Activation& activation = plan_.activations[launch.sums];
     epilogue.value = tensor(activation.tensor);

@@ -84,7 +84,7 @@ Workspace::Workspace(const Plan& plan, Owned owned, int samples, ValueBytes valu
     rank_sums_ = std::max(rank_sums_, use.rank_sums);
     if (launch.statistics >= 0 || launch.sums >= 0 || launch.mask >= 0)
       sums = std::max(sums, static_cast<std::size_t>(tiling.count()) *
-                                static_cast<std::size_t>(plan.tensors[launch.output].channels));
+                                static_cast<std::size_t>(plan.tensors[plan.summed_tensor(launch)].channels));
   }
   prepared = take(most.prepared);
   row_sums = take(sums * sizeof(kernels::RowSums));

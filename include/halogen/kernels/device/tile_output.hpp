@@ -62,17 +62,17 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums tile_affine_sums(const RowEpilogue<S>& epilo
 /// The epilogue's sums over a finished tile, for channels [begin, end). Each warp takes a channel. The points are still
 /// in the cache.
 template <class S, class Team>
-KOKKOS_FORCEINLINE_FUNCTION void sum_tile(const Team& team, const TileOutput<S>& output, const Tile& tile,
-                                          index_t number, int begin, int end) {
+KOKKOS_FORCEINLINE_FUNCTION void sum_tile(const Team& team, const TileSums<S>& of, const Tile& tile, index_t number,
+                                          int begin, int end) {
   using Kind = typename RowEpilogue<S>::Kind;
-  const RowEpilogue<S>& epilogue = output.epilogue;
+  const RowEpilogue<S>& epilogue = of.epilogue;
   if (epilogue.kind == Kind::none || epilogue.kind == Kind::mask) return;
   team.team_barrier();
   each_of_warps(team, end - begin, [&](int i) {
     const int c = begin + i;
-    const RowSums sums = epilogue.kind == Kind::moments ? tile_moments(output.tensor, tile, c)
-                                                        : tile_affine_sums(epilogue, output.tensor, tile, c);
-    if (is_first_lane()) epilogue.partial[number * output.channels + c] = sums;
+    const RowSums sums = epilogue.kind == Kind::moments ? tile_moments(of.tensor, tile, c)
+                                                        : tile_affine_sums(epilogue, of.tensor, tile, c);
+    if (is_first_lane()) epilogue.partial[number * of.channels + c] = sums;
   });
 }
 
