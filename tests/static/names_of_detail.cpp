@@ -157,11 +157,11 @@ static_assert(
                       hg::GraphNumbers, hg::BasicGraph<hg::StaticVector>, hg::GraphDraft, hg::Planner, hg::Node>());
 static_assert(
     none_finds_detail<hg::LaunchAt<float>, hg::StoreValue, hg::StoreGradient, hg::AddGradients, hg::ResamplingAdjoint,
-                      hg::ExpandAdjoint, hg::Moments, hg::LossLaunch, hg::Source, hg::Value, hg::Read, hg::ParameterUse,
-                      hg::Form, hg::PlanId<int>, hg::TensorId, hg::AffineTableId, hg::ActivationId, hg::ValueId,
-                      hg::LaunchPlace, hg::WorkspaceUse, hg::Launch, hg::LaunchKind, hg::Pattern, hg::StoredTensor,
-                      hg::AffineTable, hg::PointMap, hg::Activation, hg::PlanNumbers, hg::PlanDraft, hg::PlanForward,
-                      hg::PlanGradients, hg::PlanValues>());
+                      hg::ExpandAdjoint, hg::Moments, hg::GradientSums, hg::TensorSums, hg::LossLaunch, hg::Source,
+                      hg::Value, hg::Read, hg::ParameterUse, hg::Form, hg::PlanId<int>, hg::TensorId, hg::AffineTableId,
+                      hg::ActivationId, hg::ValueId, hg::LaunchPlace, hg::WorkspaceUse, hg::Launch, hg::LaunchKind,
+                      hg::Pattern, hg::StoredTensor, hg::AffineTable, hg::PointMap, hg::Activation, hg::PlanNumbers,
+                      hg::PlanDraft, hg::PlanForward, hg::PlanGradients, hg::PlanValues>());
 static_assert(
     none_finds_detail<hg::LaunchParameters<float>, hg::RankSums, hg::SpaceBox, hg::FetchedBoxes<float>,
                       hg::ChannelSumLaunch<>, hg::SampleSumLaunch<1>, hg::VectorSumLaunch, hg::SubMeshes,

@@ -524,6 +524,33 @@ class PlanRun {
     static std::map<const hg::LaunchKind*, Computes> map = computed_by_library();
     return map;
   }
+  /// The launch that is computed, and its node.
+  const hg::Launch& launch() const { return plan_.launches[now_]; }
+  const hg::Node& node() const { return plan_.node_of(launch()); }
+  /// What the launch reads i-th, as it sees it.
+  Field operand(int i) {
+    const hg::Read& what = launch().reads[i];
+    using Role = hg::Read::Role;
+    if (what.role == Role::gradient) return gradient(what.gradient());
+    if (what.role == Role::tensor) return read(what.tensor());
+    if (what.role == Role::source) return value(source(), input_level());
+    return all_of(plan_.values[what.value()]);
+  }
+  /// A parameter that it reads.
+  const Row& parameter(int use) const {
+    const hg::ParameterUse& what = launch().parameters[use];
+    expect(use < launch().parameters.size() && !what.gradient, "undeclared parameter");
+    return parameters_[what.parameter];
+  }
+  /// For a backward launch: the channels of the source that it differentiates, of all those of its input.
+  int first_channel() const { return plan_.input_of(launch()).channels_before(launch().source); }
+  Field of_source(const Field& x) const { return channels_from(first_channel(), source().channels, x); }
+  /// A node writes each number once; others add to those of the parameters that they share. again: other activations
+  /// of an affine have theirs in it already.
+  void add_gradient(int parameter, int at, double value, bool again = false) {
+    add_gradient_of(launch().node + 1, parameter, at, value, again);
+  }
+
   /// The launch types of Map<F> with so many values, and what it is defined to be.
   template <class F, int Values>
   static void define_map();
@@ -539,8 +566,6 @@ class PlanRun {
   const Parameters& gradient_of_parameters() const { return gradient_; }
 
  private:
-  const hg::Launch& launch() const { return plan_.launches[now_]; }
-  const hg::Node& node() const { return plan_.node_of(launch()); }
   const hg::Source& source() const { return plan_.source_of(launch()); }
   int input_level() const { return plan_.input_of(launch()).level; }
 
@@ -747,12 +772,14 @@ class PlanRun {
   void run() {
     if (launch().is<hg::detail::ConvolutionWeightGradient>()) {
       sum_weights(operand(1), operand(0), 0);
-    } else if (!launch().is<hg::Moments>()) {
+    } else if (!launch().is<hg::Moments>() && !launch().is<hg::GradientSums>()) {
       const auto known = computed_by().find(launch().kind);
       expect(known != computed_by().end(), "a launch that nobody defined: ", launch().kind->name);
       const Field result = known->second(*this);
       if (launch().output >= 0) store(result);
     }
+    const bool asked = launch().mask >= 0 || launch().statistics >= 0 || launch().sums >= 0;
+    expect(launch().kind->common_output || !asked, "a mask or sums of a launch that writes its output itself");
     if (launch().statistics >= 0) gather_moments(plan_.affines[launch().statistics]);
     if (launch().sums >= 0) gather_sums(plan_.activations[launch().sums]);
   }
@@ -762,15 +789,6 @@ class PlanRun {
     std::vector<Field> values;
     for (int i = 0; i < count; ++i) values.push_back(operand(first + i));
     return values;
-  }
-  /// The i-th of them.
-  Field operand(int i) {
-    const hg::Read& what = launch().reads[i];
-    using Role = hg::Read::Role;
-    if (what.role == Role::gradient) return gradient(what.gradient());
-    if (what.role == Role::tensor) return read(what.tensor());
-    if (what.role == Role::source) return value(source(), input_level());
-    return all_of(plan_.values[what.value()]);
   }
 
   /// What the outputs of a convolution take of its input.
@@ -790,11 +808,6 @@ class PlanRun {
         gather_adjoint(convolution_adjoint(slope, parameter(0), channels), points, middle(node().window[2], points)));
   }
 
-  const Row& parameter(int use) const {
-    const hg::ParameterUse& what = launch().parameters[use];
-    expect(use < launch().parameters.size() && !what.gradient, "undeclared parameter");
-    return parameters_[what.parameter];
-  }
 
   /// partial: what it adds to, complete with itself at the earliest.
   const Field& read(hg::TensorId tensor, bool partial = false) const {
@@ -862,9 +875,6 @@ class PlanRun {
     return norm_adjoint(result, x, affine, parameters_);
   }
 
-  int first_channel() const { return plan_.input_of(launch()).channels_before(launch().source); }
-  Field of_source(const Field& x) const { return channels_from(first_channel(), source().channels, x); }
-
   Field& at(hg::TensorId tensor) { return tensors_[tensor.number]; }
   const Field& at(hg::TensorId tensor) const { return tensors_[tensor.number]; }
 
@@ -879,11 +889,6 @@ class PlanRun {
     at(to) = field;
   }
 
-  /// A node writes each number once; others add to those of the parameters that they share. again: other activations
-  /// of an affine have theirs in it already.
-  void add_gradient(int parameter, int at, double value, bool again = false) {
-    add_gradient_of(launch().node + 1, parameter, at, value, again);
-  }
   void add_gradient_of(int owner, int parameter, int at, double value, bool again) {
     bool declared = false;
     plan_.for_each_parameter_gradient(launch(), [&](int each, int) { declared |= each == parameter; });
@@ -908,24 +913,30 @@ class PlanRun {
     }
   }
 
+  /// Whether the launch gathers sums of this tensor: it writes it, or it only reads it.
+  bool sums(hg::TensorId tensor) const {
+    return launch().output == tensor || (launch().output < 0 && launch().reads[0].tensor() == tensor);
+  }
   void gather_moments(const hg::AffineTable& affine) {
     const hg::StoredTensor& stored = plan_.tensors[affine.tensor];
-    const bool reads = launch().output < 0 && launch().reads[0].tensor() == affine.tensor;
-    expect((reads || launch().output == affine.tensor) && stored.channels == affine.channels,
+    expect(sums(affine.tensor) && stored.channels == affine.channels,
            "an affine that is neither of its output nor of what it reads");
-    expect(stored.external || stored.last_write == now_, "statistics before t", affine.tensor, " is complete");
+    expect(stored.external || (launch().output < 0 ? stored.last_write < now_ : stored.last_write == now_),
+           "statistics before t", affine.tensor, " is complete");
     affines_with_moments_.insert(launch().statistics.number);
   }
 
   /// Those of gamma and beta; norm_adjoint computes the sums over groups again.
   void gather_sums(const hg::Activation& activation) {
     const hg::AffineTable& affine = affine_of(activation.tensor, activation.affine);
-    expect(launch().output == activation.gradient, "sums of another gradient than t", activation.gradient);
-    expect(plan_.tensors[launch().output].last_write == now_, "sums before t", launch().output, " is complete");
+    const int written = plan_.tensors[activation.gradient].last_write;
+    expect(sums(activation.gradient), "sums of another gradient than t", activation.gradient);
+    expect(launch().output < 0 ? written < now_ : written == now_, "sums before t", activation.gradient,
+           " is complete");
     expect(sums_.insert(launch().sums.number).second, "sums of activation ", launch().sums, " twice");
     const Field& x = read(activation.tensor);
     const Field along = normal(x, affine);
-    Field slope = at(launch().output);
+    Field slope = at(activation.gradient);
     slope = activation_adjoint(activation.function, slope, normalised(x, affine, parameters_));
     const bool again = !affines_with_gradient_.insert(activation.affine.number).second;
     if (affine.parameter < 0) return;

@@ -45,7 +45,10 @@
 #include "halogen/layers/softmax.hpp"
 #include "halogen/layers/tanh.hpp"
 #include "halogen/layers/upsample.hpp"
+#include "support/own_layers.hpp"
 #include "support/plan_interpreter.hpp"
+
+#include "../../examples/extending/field_norm.hpp"
 
 namespace test_random_plans {
 
@@ -106,6 +109,48 @@ struct Modulate {
 
 /// Functions of fields; what they are of is in support::FieldsJoined.
 struct Joined {};
+
+/// Layers of a user's own.
+struct OwnLayer {
+  const char* name;
+  hg::Traced (*call)(hg::Traced x);
+};
+constexpr OwnLayer own_layers[] = {
+    {"field_norm", [](hg::Traced x) { return FieldNorm{}(x); }},
+    {"same", [](hg::Traced x) { return support::Same<support::WritesItself>{}(x); }},
+};
+/// What they are defined to be, and what their launches write.
+void define_own_layers() {
+  using Run = support::PlanRun;
+  const auto rate = [](const Field& x) {
+    double sum = 0, values = 0;
+    for (const Row& row : x) sum += (row * row).sum(), values += static_cast<double>(row.size());
+    return std::pair(1 / std::sqrt(sum / values + 1e-6), values);
+  };
+  const auto norm = [rate](Field x) {
+    const double r = rate(x).first;
+    for (Row& row : x) row *= r;
+    return x;
+  };
+  support::definitions()[&FieldNorm::operation] = [norm](const hg::Node&, const Parameters&,
+                                                         const std::vector<Field>& x) { return norm(x[0]); };
+  Run::computed_by()[hg::kind_of<FieldNormLaunch<false>>()] = [norm](Run& run) { return norm(run.operand(0)); };
+  Run::computed_by()[hg::kind_of<FieldNormLaunch<true>>()] = [rate](Run& run) {
+    const Field x = run.operand(0);
+    Field g = run.operand(1);
+    const auto [r, values] = rate(x);
+    double product = 0;
+    for (std::size_t c = 0; c < x.size(); ++c) product += (x[c] * g[c]).sum();
+    for (std::size_t c = 0; c < x.size(); ++c) g[c] = r * (g[c] - x[c] * (r * r * product / values));
+    return run.of_source(g);
+  };
+  support::definitions()[&support::Same<support::WritesItself>::operation] =
+      [](const hg::Node&, const Parameters&, const std::vector<Field>& x) { return x[0]; };
+  Run::computed_by()[hg::kind_of<support::WritesItself<false>>()] = [](Run& run) { return run.operand(0); };
+  Run::computed_by()[hg::kind_of<support::WritesItself<true>>()] = [](Run& run) {
+    return run.of_source(run.operand(0));
+  };
+}
 
 /// f.operator()<C>() for the C channels of a value, which its layers have in their types.
 template <class F>
@@ -176,7 +221,7 @@ class RandomGraph {
   void step() {
     const int at = draw_.below(3) > 0 ? recent() : draw_.below(count());
     const hg::Traced x = values_[at];
-    switch (draw_.below(32)) {
+    switch (draw_.below(34)) {
       case 0:
       case 1: {
         const bool wide = draw_.coin() && !is_vector(at), bias = draw_.coin();
@@ -249,6 +294,11 @@ class RandomGraph {
         if (is_vector(at)) return;
         if (draw_.coin()) return keep("global_max_pool", {at}, hg::GlobalMaxPool{}(x));
         return keep("adaptive_max_pool5", {at}, hg::AdaptiveMaxPool2d<5>{}(x));
+      case 32: {
+        const OwnLayer& own = own_layers[draw_.below(static_cast<int>(std::size(own_layers)))];
+        if (!is_vector(at)) keep(own.name, {at}, own.call(x));
+        return;
+      }
       default:
         return add(at);
     }
@@ -692,6 +742,7 @@ TEST_CASE("plans of random graphs compute what the graphs say") {
   support::PlanRun::define_chunk<0, 2>();
   support::PlanRun::define_chunk<1, 2>();
   support::PlanRun::define_chunk<2, 3>();
+  define_own_layers();
   int failures = 0, slopes = 0;
   for (int seed = 0; seed < graphs && failures < most_failures; ++seed) {
     subject = "seed " + std::to_string(seed);

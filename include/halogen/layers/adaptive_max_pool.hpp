@@ -62,7 +62,6 @@ kernels::FieldPoints field_points(const LaunchAt<S>& at) {
 struct GlobalMaxPoolForward {
   static constexpr const char* label = "halogen::global_max_pool";
   static constexpr bool common_output = false;
-  static constexpr const char* remark(const Form&) { return "; all_reduce of its maxima"; }
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
     return {.rank_sums = 2 * at.samples * at.node().channels};
   }
@@ -79,7 +78,6 @@ struct GlobalMaxPoolForward {
 
 struct GlobalMaxPoolBackward {
   static constexpr const char *label = "halogen::global_max_pool_backward", *suffix = " backward";
-  static constexpr const char* remark(const Form&) { return "; all_reduce of its positions"; }
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling&) {
     return {.rank_sums = at.samples * at.plan.tensors[at.launch.output].channels};
   }

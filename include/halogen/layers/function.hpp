@@ -199,8 +199,7 @@ struct FunctionOf {
           },
           fields);
       write_checked(result, expression);
-      if constexpr (MakesVector) return at.write_vectors(label, vectors_of(at, result, 0));
-      if (at.launch().statistics >= 0) at.gather_moments(label);
+      if constexpr (MakesVector) at.write_vectors(label, vectors_of(at, result, 0));
     }
   };
 

@@ -19,7 +19,6 @@ namespace detail {
 
 struct GlobalAvgPoolForward : VectorSumLaunch {
   static constexpr const char* label = "halogen::global_avg_pool";
-  static constexpr const char* remark(const Form&) { return "; all_reduce of its sums"; }
   template <class S, Form>
   static void run(const LaunchAt<S>& at) {
     at.sum_points(label, at.value(0));

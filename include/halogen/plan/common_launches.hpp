@@ -52,16 +52,23 @@ struct ExpandAdjoint {
   static constexpr const char *label = "halogen::expand_backward", *name = "expand backward";
   static constexpr bool common_output = false;
   static WorkspaceUse workspace(const LaunchPlace& at, const kernels::Tiling& tiling);
-  static constexpr const char* remark(const Form&) { return "; all_reduce of its sums"; }
   template <class S, Form>
   static void run(const LaunchAt<S>& at);
 };
 
-/// Moments of a tensor that no launch writes, because it is the user's field. The launch reads it and has no output.
-struct Moments {
-  static constexpr const char *label = "halogen::moments", *name = "moments";
+/// Sums of a stored tensor that its writer does not gather: no launch writes the user's field, and launches without
+/// common_output gather none. The launch reads the tensor and has no output.
+struct TensorSums {
   template <class S, Form>
   static void run(const LaunchAt<S>& at);
+};
+/// Moments for an affine.
+struct Moments : TensorSums {
+  static constexpr const char *label = "halogen::moments", *name = "moments";
+};
+/// Sums of a gradient that is complete, for the affine of its activation.
+struct GradientSums : TensorSums {
+  static constexpr const char *label = "halogen::gradient_sums", *name = "gradient sums";
 };
 
 /// The loss and its gradient. EvaluationParts::run_loss runs it.

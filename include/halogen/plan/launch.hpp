@@ -122,7 +122,8 @@ struct Tiling;
 ///   bool adds_as_rows_leave    it can add a tensor to the rows that it writes (Launch::addend), even where its output
 ///                              is that of a layer
 ///
-///   bool common_output = false    it does not write through LaunchAt::over_tiles, so it has no mask and no sums
+///   bool common_output = false    it does not write through LaunchAt::over_tiles, over_rows or over_points, so it has
+///                              no mask and gathers no sums
 ///
 ///   void check(node, dimension, input, output)    throws CollectiveError if the extents do not suit it
 ///
@@ -199,8 +200,9 @@ struct Launch {
   TensorId addend;             ///< if it accumulates: the stored tensor that it adds to, unless that is its output
   TensorId mask;               ///< a stored tensor x: the output is multiplied by f'(x) (vjp of an activation layer)
   Nonlinearity mask_function;  ///< f
-  AffineTableId statistics;    ///< the affine whose moments it gathers: of its output, or of what it reads if it has none
-  ActivationId sums;  ///< the activation of whose affine it gathers the sums: its output is this gradient, complete
+  AffineTableId statistics;    ///< the affine whose moments it gathers, from its output or else from what it reads
+  ActivationId
+      sums;  ///< the activation of whose affine it gathers the sums, from that gradient, complete, in the same way
   int stage = 0;
 
   template <class L>

@@ -107,7 +107,8 @@ struct BasicPlan : PlanNumbers {
 
   /// The stored tensor whose sums a launch gathers, if it gathers any (Launch::statistics, sums).
   constexpr TensorId summed_tensor(const Launch& launch) const {
-    return launch.statistics >= 0 ? affines[launch.statistics].tensor : launch.output;
+    if (launch.output >= 0) return launch.output;
+    return launch.statistics >= 0 ? affines[launch.statistics].tensor : activations[launch.sums].gradient;
   }
 
   /// Calls seen(source). If the source is a map, calls seen for each source that the map is computed from.

@@ -103,18 +103,17 @@ class PlanForward : public PlanValues {
     plan_.tensors[values_[node.index].sources[0].tensor].as_field = true;
   }
 
-  /// The affine of a stored tensor that is made from its moments. The launch that wrote the tensor gathers its moments.
-  /// No launch wrote the user's field, so an extra launch gathers its moments.
+  /// The affine of a stored tensor that is made from its moments. The launch that wrote the tensor gathers them if it
+  /// can, else an extra launch does.
   constexpr AffineTableId add_affine(AffineTable affine, const Node& node) {
     affine.node = node.index;
     const AffineTableId index(plan_.affines.push(affine));
-    if (!plan_.tensors[affine.tensor].external) {
-      plan_.launches[last_writer(affine.tensor)].statistics = index;
+    const int writer = last_writer(affine.tensor);
+    if (writer >= 0 && plan_.launches[writer].kind->common_output) {
+      plan_.launches[writer].statistics = index;
       return index;
     }
-    Launch moments = launch<Moments>(node);
-    moments.level = plan_.tensors[affine.tensor].level;
-    moments.read({affine.tensor, Pattern::point()});
+    Launch moments = sums_of<Moments>(affine.tensor, node.index);
     moments.statistics = index;
     emit(moments);
     return index;
@@ -158,6 +157,16 @@ class PlanForward : public PlanValues {
   }
 
  protected:
+  /// A launch that reads a stored tensor and only gathers its sums.
+  template <class L>
+  constexpr Launch sums_of(TensorId tensor, int node) const {
+    Launch sums;
+    sums.kind = kind_of<L>();
+    sums.node = node;
+    sums.level = plan_.tensors[tensor].level;
+    return sums.read({tensor, Pattern::point()});
+  }
+
   constexpr bool sums_for_nobody(const Launch& launch) const {
     bool sums = false, wanted = false;
     for (const ParameterUse& use : launch.parameters) {

@@ -109,7 +109,7 @@ class PlanGradients : public PlanForward {
     copy.read(gradient(reads, Pattern::point()));
     for (int i = 0; i < plan_.values[term].sources.size(); ++i) {
       const Source source = plan_.values[term].sources[i];
-      if (source.resampled || source.channels != node.channels || !share(find_activation(source), reads))
+      if (source.resampled || plan_.values[term].sources.size() > 1 || !share(find_activation(source), reads))
         emit_input_gradient(copy, i);
     }
   }
@@ -152,8 +152,8 @@ class PlanGradients : public PlanForward {
     return launch.output;
   }
 
-  /// `launch` writes or adds its contribution to the activation's gradient. The last contribution gathers the
-  /// sums of the affine.
+  /// `launch` writes or adds its contribution to the activation's gradient. The launch of the last contribution gathers
+  /// the sums of the affine if it can, else an extra launch does.
   constexpr void contribute(Launch launch, ActivationId activation) {
     Activation& a = plan_.activations[activation];
     const StoredTensor& tensor = plan_.tensors[a.tensor];
@@ -163,8 +163,13 @@ class PlanGradients : public PlanForward {
     }
     launch.output = a.gradient;
     launch.accumulate = a.contributions++ > 0;
-    if (a.contributions == a.readers && a.affine >= 0) launch.sums = activation;
+    const bool sums = a.contributions == a.readers && a.affine >= 0, gathers = launch.kind->common_output;
+    if (sums && gathers) launch.sums = activation;
     emit(launch);
+    if (!sums || gathers) return;
+    Launch extra = sums_of<GradientSums>(a.gradient, launch.node);
+    extra.sums = activation;
+    emit(extra);
   }
 
   constexpr ActivationId gradient_of_tensor(TensorId tensor) {

@@ -11,42 +11,12 @@
 #include "halogen/kernels/vectors.hpp"
 #include "halogen/run/fetched_boxes.hpp"
 #include "halogen/run/halo_schedule.hpp"
+#include "halogen/run/launch_faults.hpp"
+#include "halogen/run/launch_parts.hpp"
 #include "halogen/run/sum_launches.hpp"
 #include "halogen/tensor/rank_sums.hpp"
 
 namespace halogen {
-
-/// The parameters of a launch, in the order of Launch::parameters. A use has either a value or a gradient; the other is
-/// null.
-template <class T>
-struct LaunchParameters {
-  const T* value[Launch::most_parameters] = {};
-  T* gradient[Launch::most_parameters] = {};
-  index_t values[Launch::most_parameters] = {};  ///< how many
-  bool is_piece[Launch::most_parameters] = {};  ///< it lies on a field, and has the numbers of this rank's points alone
-};
-
-/// Numbers that a launch sums over the ranks which share a sample's points.
-struct RankSums {
-  Communicator plane;
-  TransportBuffer<double> numbers;
-};
-
-namespace detail {
-/// Writes rows, which are computed as in row kernels, to a field of the shape of a stored tensor.
-template <class S, class Rows>
-void write_field(const execution_space& space, const char* label, const Rows& rows, const TensorView<S>& to,
-                 const Layout& layout, const StoredTensor& like) {
-  kernels::RowKernel<execution_space, S, Rows> kernel;
-  kernel.compute = rows;
-  kernel.output.tensor = to;
-  kernel.output.channels = like.channels;
-  const Interval columns = layout.owned(like.level, 2);
-  kernel.output.tiling = {layout.owned(like.level, 1), columns, layout.samples() * layout.planes(like.level),
-                          TileSizes::rows, std::max(index_t{1}, columns.size())};
-  kernel.launch(space, label);
-}
-}  // namespace detail
 
 /// One launch of a plan on this rank. S is the value type of stored tensors. T = compute_type<S> is the type of
 /// parameters and of all computations. The object refers to the parts of an evaluation.
@@ -194,20 +164,20 @@ class LaunchAt {
   // -- kernels --------------------------------------------------------------------------------------------------------
   const kernels::Tiling& tiling() const { return layout_.workspace().tiling(index_); }
   /// How many blocks of tiles there are (WorkspaceUse::blocks).
-  int blocks() const { return layout_.workspace().blocks(index_); }
+  int blocks() const { return layout_.workspace().use(index_).blocks; }
 
   /// Runs a kernel over the tiles of the output. Tiles that need no halo under way come first. The kernel writes
   /// through its member `output` (kernels/tile_output.hpp).
   template <class Kernel>
   void over_tiles(const char* label, Kernel& kernel) const {
-    kernel.output = operands_.output(launch());
+    kernel.output = own_output();
     halos_.run(space_, index_, [&](const kernels::Tiling& tiling) {
       kernel.output.tiling = tiling;
       kernel.launch(space_, label);
     });
   }
-  /// Gathers the moments of Launch::statistics from a tensor that is already written.
-  void gather_moments(const char* label) const {
+  /// Gathers Launch::statistics or Launch::sums from a tensor that is already written.
+  void gather_sums(const char* label) const {
     kernels::MomentsKernel<execution_space, S> kernel{operands_.sums(launch())};
     halos_.run(space_, index_, [&](const kernels::Tiling& tiling) {
       kernel.sums.tiling = tiling;
@@ -233,8 +203,8 @@ class LaunchAt {
   template <class Kernel>
   void over_blocks(const char* label, Kernel& kernel, T* sums, index_t size) const {
     kernel.tiling = tiling();
-    kernel.blocks = layout_.workspace().blocks(index_);
-    kernel.partial = partials();
+    kernel.blocks = blocks();
+    kernel.partial = partials_for(kernel.partial_size() * kernel.blocks);
     halos_.run_blocks(space_, index_, kernel.blocks, [&](index_t begin, index_t end) {
       kernel.first_block = static_cast<int>(begin), kernel.last_block = static_cast<int>(end);
       kernel.launch(space_, label);
@@ -267,7 +237,7 @@ class LaunchAt {
   void write_vectors(const char* label, const Rows& rows) const {
     kernels::RowKernel<execution_space, S, Rows> kernel;
     kernel.compute = rows;
-    kernel.output = operands_.output(launch());
+    kernel.output = own_output();
     kernel.output.tiling = {{0, 1}, {0, 1}, layout_.samples(), 1, 1};
     kernel.launch(space_, label);
   }
@@ -278,10 +248,8 @@ class LaunchAt {
   /// Sums the first `count` of them over all ranks that share a sample's points, or takes the largest or the smallest
   /// of each. This is one all_reduce. It does nothing if one rank has all points.
   void sum_over_ranks(index_t count, ReduceOp op = ReduceOp::sum) const {
-    if (static_cast<std::size_t>(count) > sums_.numbers.size())
-      throw Error("launch " + plan_.name_of(launch()) + " sums " + std::to_string(count) +
-                  " numbers over ranks, and its workspace() says " + std::to_string(sums_.numbers.size()) +
-                  ": return as many as rank_sums there");
+    const index_t most = layout_.workspace().use(index_).rank_sums;
+    if (count > most) detail::refuse_rank_sums(plan_, launch(), count, most);
     if (sums_.plane.size() == 1 || layout_.level(launch().level).whole) return;  // vectors: all ranks have the sums
     halos_.send();
     halogen::sum_over_ranks(space_, sums_.plane, "halogen::rank_sums", rank_sums(), count, op);
@@ -309,7 +277,8 @@ class LaunchAt {
   template <class Reader>
   void sum_channels(const char* label, const Reader& reader, const kernels::Tiling& tiles, T* to) const {
     wait_for_halos();
-    kernels::ChannelSums<Space, Reader> sums{reader, node().channels, tiles, TileSizes::blocks(tiles), partials()};
+    const int count = TileSizes::blocks(tiles), channels = node().channels;
+    kernels::ChannelSums<Space, Reader> sums{reader, channels, tiles, count, partials_for(index_t{count} * channels)};
     sums.launch(space_, label);
     add_blocks(partials(), sums.channels, sums.blocks, sums.channels, to);
   }
@@ -352,26 +321,45 @@ class LaunchAt {
     return operands_.value_reader(plan_.values[value], windows);
   }
 
+  /// Throws if the plan wants the output added, masked or summed, and none of these functions wrote it.
+  void expect_common_output() const {
+    const Launch& own = launch();
+    if (writes_ || own.output < 0 || !(own.accumulate || own.mask >= 0 || own.statistics >= 0 || own.sums >= 0)) return;
+    detail::refuse_own_output(plan_, own);
+  }
+
  private:
+  kernels::TileOutput<S> own_output() const {
+    writes_ = true;
+    return operands_.output(launch());
+  }
+
+  /// Memory for so many sums of blocks.
+  double* partials_for(index_t count) const {
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(double);
+    const std::size_t most = layout_.workspace().use(index_).partials;
+    if (bytes > most) detail::refuse_partials(plan_, launch(), bytes, most);
+    return partials();
+  }
+
   /// Sums what `reader` reads over this rank's points: partials()[sample, block, channel]. Returns how many blocks a
   /// sample has.
   template <class Reader>
   int sum_blocks(const char* label, const Reader& reader, int channels) const {
     const kernels::Tiling tiles = TileSizes::of_sums(place());
-    const int blocks = TileSizes::sample_blocks(tiles, layout_.samples());
-    kernels::ChannelSums<Space, Reader>{reader, channels, tiles, blocks * layout_.samples(), partials()}.launch(space_,
-                                                                                                                label);
+    const int blocks = TileSizes::sample_blocks(tiles, layout_.samples()), count = blocks * layout_.samples();
+    kernels::ChannelSums<Space, Reader> sums{reader, channels, tiles, count, partials_for(index_t{count} * channels)};
+    sums.launch(space_, label);
     return blocks;
   }
 
   /// Halos follow from the patterns that a launch declares. Other points would be missing in the margins.
   void expect_pattern(int operand, Pattern::Step step, const char* called, const char* wanted) const {
-    if (node().window[0].transposed) return;  // sums over points of the input, which are the centres of its windows
+    if (node().window[0].transposed && launch().output < 0) return;  // it sums over the centres of its windows
     const Pattern pattern = launch().reads[operand].pattern;
     for (int i = 0; i < Pattern::steps; ++i)
       if (pattern.step(i) == step) return;
-    throw Error("launch " + plan_.name_of(launch()) + " calls " + called + "(" + std::to_string(operand) +
-                "), and reads that operand by another pattern: read it with " + wanted);
+    detail::refuse_pattern(plan_, launch(), operand, called, wanted);
   }
 
   /// The values from which a map is computed.
@@ -402,6 +390,7 @@ class LaunchAt {
   int index_;
   LaunchParameters<T> parameters_;
   RandomStream random_;
+  mutable bool writes_ = false;  ///< whether one of its functions wrote the output
 };
 
 }  // namespace halogen

@@ -50,8 +50,8 @@ void ExpandAdjoint::run(const LaunchAt<S>& at) {
 }
 
 template <class S, Form>
-void Moments::run(const LaunchAt<S>& at) {
-  at.gather_moments(label);
+void TensorSums::run(const LaunchAt<S>& at) {
+  at.gather_sums(at.launch().statistics >= 0 ? Moments::label : GradientSums::label);
 }
 
 /// Copies the owned points of a stored tensor to a field of the same cut.

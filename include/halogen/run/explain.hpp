@@ -118,14 +118,19 @@ HALOGEN_INLINE std::string inputs_text(const Layout& layout) {
 }
 
 /// What a launch sends by itself, and the collectives of the affines whose sums it gathers.
-HALOGEN_INLINE std::string traffic_text(const Layout& layout, const Launch& launch) {
+HALOGEN_INLINE std::string traffic_text(const Layout& layout, int number) {
   const Plan& plan = layout.plan();
+  const Launch& launch = plan.launches[number];
   const Decomposition& pieces = layout.decomposition();
   std::string text;
   if (const TrafficUse sent = layout.launch_traffic(launch); sent.messages > 0)
     text += format("; sends %lld messages, %lld bytes", static_cast<long long>(sent.messages),
                    static_cast<long long>(sent.bytes));
   if (launch.kind->remark != nullptr) text += launch.kind->remark(launch.form);
+  const bool of_points = launch.level >= 0 && !layout.level(launch.level).whole;
+  if (const int sums = layout.workspace().use(number).rank_sums;
+      sums > 0 && of_points && pieces.size(pieces.mask({2, 3, 4})) > 1)
+    text += format("; all_reduce of %d numbers", sums);
   const auto crosses_ranks = [&](AffineTableId affine) {
     return pieces.size(plan.affines[affine].of_batch ? pieces.mask({0, 2, 3, 4}) : pieces.mask({2, 3, 4})) > 1;
   };
@@ -230,7 +235,7 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
     text += format("%5d  %-24s %s", launch.stage, plan.name_of(launch).c_str(),
                    detail::operand_names(plan, launch).c_str());
     if (launch.output >= 0) text += detail::output_text(layout, launch, i);
-    text += detail::traffic_text(layout, launch) + parameters.of_launch(i) + "\n";
+    text += detail::traffic_text(layout, i) + parameters.of_launch(i) + "\n";
   }
   return text + detail::memory_text(layout) + parameters.of_all();
 }

@@ -160,7 +160,8 @@ kernels::TileSums<S> Operands<S>::sums(const Launch& launch) const {
 
 template <class S>
 kernels::TileOutput<S> Operands<S>::output(const Launch& launch) const {
-  kernels::TileOutput<S> output{sums(launch)};
+  kernels::TileOutput<S> output;
+  static_cast<kernels::TileSums<S>&>(output) = sums(launch);
   output.accumulate = launch.accumulate;
   output.base = tensor(launch.addend >= 0 ? launch.addend : launch.output);
   output.streams =

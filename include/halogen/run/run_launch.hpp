@@ -32,7 +32,7 @@ HALOGEN_NOINLINE void run_launch(const LaunchAt<S>& at) {
   else if constexpr (requires { L::template point<S, F>(at); })
     at.over_points(L::label, L::template point<S, F>(at));
   else if constexpr (requires { L::template run<S, F>(at); })
-    L::template run<S, F>(at);
+    L::template run<S, F>(at), at.expect_common_output();
   else
     static_assert(!sizeof(L), "a launch type has rows<S, F>(at), point<S, F>(at) or run<S, F>(at)");
 }

@@ -24,8 +24,8 @@ class Workspace {
 
   const kernels::Tiling& tiling(int launch) const { return tilings_[static_cast<std::size_t>(launch)]; }
 
-  /// How many blocks of tiles have sums that a launch adds at its end. There are never more blocks than tiles.
-  int blocks(int launch) const { return blocks_[static_cast<std::size_t>(launch)]; }
+  /// What the launch asked for.
+  const WorkspaceUse& use(int launch) const { return uses_[static_cast<std::size_t>(launch)]; }
 
   std::size_t table(AffineTableId affine) const { return tables_[static_cast<std::size_t>(affine.number)]; }
   std::size_t vjp_table(ActivationId activation) const {
@@ -58,7 +58,8 @@ class Workspace {
   std::size_t bytes_ = 0;
   int rank_sums_ = 0;
   std::vector<kernels::Tiling> tilings_;
-  std::vector<int> blocks_, first_to_sum_;
+  std::vector<WorkspaceUse> uses_;
+  std::vector<int> first_to_sum_;
   std::vector<std::size_t> tables_, vjp_tables_;
 };
 
@@ -77,7 +78,7 @@ Workspace::Workspace(const Plan& plan, Owned owned, int samples, ValueBytes valu
     const kernels::Tiling tiling = launch.kind->tiling ? launch.kind->tiling(place) : TileSizes::of_rows(place);
     const WorkspaceUse use = launch.kind->workspace ? launch.kind->workspace(place, tiling) : WorkspaceUse{};
     tilings_.push_back(tiling);
-    blocks_.push_back(use.blocks);
+    uses_.push_back(use);
     most.prepared = std::max(most.prepared, use.prepared);
     most.partials = std::max(most.partials, use.partials);
     most.losses = std::max(most.losses, use.losses);

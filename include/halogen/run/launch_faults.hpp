@@ -1,0 +1,45 @@
+// What a launch type does otherwise than it says. Each sentence names the launch, the numbers and what to change.
+#pragma once
+
+#include <string>
+
+#include "halogen/core/config.hpp"
+#include "halogen/comm/error.hpp"
+#include "halogen/plan/plan.hpp"
+
+namespace halogen::detail {
+
+[[noreturn]] void refuse_pattern(const Plan& plan, const Launch& launch, int operand, const char* called,
+                                 const char* wanted);
+[[noreturn]] void refuse_rank_sums(const Plan& plan, const Launch& launch, index_t sums, index_t most);
+[[noreturn]] void refuse_partials(const Plan& plan, const Launch& launch, std::size_t bytes, std::size_t most);
+/// The plan wants the output added, masked or summed, and the launch wrote it itself.
+[[noreturn]] void refuse_own_output(const Plan& plan, const Launch& launch);
+
+#if HALOGEN_BODIES
+HALOGEN_INLINE void refuse_pattern(const Plan& plan, const Launch& launch, int operand, const char* called,
+                                   const char* wanted) {
+  throw Error("launch " + plan.name_of(launch) + " calls " + called + "(" + std::to_string(operand) +
+              "), and reads that operand by another pattern: read it with " + wanted);
+}
+HALOGEN_INLINE void refuse_rank_sums(const Plan& plan, const Launch& launch, index_t sums, index_t most) {
+  throw Error("launch " + plan.name_of(launch) + " sums " + std::to_string(sums) +
+              " numbers over ranks, and its workspace() says " + std::to_string(most) +
+              ": return as many as rank_sums there");
+}
+HALOGEN_INLINE void refuse_partials(const Plan& plan, const Launch& launch, std::size_t bytes, std::size_t most) {
+  throw Error("launch " + plan.name_of(launch) + " needs " + std::to_string(bytes) +
+              " bytes for the sums of its blocks, and its workspace() says " + std::to_string(most) +
+              ": derive it from ChannelSumLaunch, SampleSumLaunch or VectorSumLaunch, or return as many as partials");
+}
+HALOGEN_INLINE void refuse_own_output(const Plan& plan, const Launch& launch) {
+  const char* const wanted = launch.accumulate  ? "added to another"
+                             : launch.mask >= 0 ? "multiplied by a derivative"
+                                                : "summed";
+  throw Error("launch " + plan.name_of(launch) + " writes its output itself, but the plan wants it " + wanted +
+              ": write it by over_tiles, over_rows, over_points or write_vectors" +
+              (launch.accumulate ? "" : ", or say common_output = false"));
+}
+#endif
+
+}  // namespace halogen::detail
