@@ -4,6 +4,7 @@
 // finite differences, launches counted.
 #include "support/composition.hpp"
 #include "support/kokkos_events.hpp"
+#include "support/own_layers.hpp"
 #include "support/refusal.hpp"
 #include "support/stored.hpp"
 
@@ -75,8 +76,36 @@ int launches(const char* label) {
       .launches[label];
 }
 
+template <int Channels>
+using Field = support::Field<double, Channels>;
+
+/// Four steps on every mesh: the losses of the first mesh, which this rank alone gets too.
+template <class Model, int Out = 2>
+void check_training() {
+  std::vector<double> losses;
+  const auto train = [&](const auto& mesh) {
+    const auto x = hg::distribute_tensor<Field<2>>(mesh, {2, 2, 7, 7}, support::numbers<double>(196, 1));
+    const auto y = hg::distribute_tensor<Field<Out>>(mesh, {2, Out, 7, 7}, support::numbers<double>(98 * Out, 2));
+    hg::Trainer<Model, hg::AdamW, support::Mesh, double> trainer(Model{}, hg::AdamW{.lr = 1e-2}, mesh, {.seed = 3});
+    std::vector<double> own;
+    for (int i = 0; i < 4; ++i) own.push_back(trainer.step(hg::mse, x, y).item());
+    if (losses.empty()) losses = own;
+    CHECK(support::relative_error(own, losses) < 1e-12);
+  };
+  for (const auto& mesh : support::meshes(2)) {
+    CAPTURE(support::text(mesh));
+    train(mesh);
+  }
+  train(support::alone());
+}
+
 }  // namespace
 
+TEST_CASE("the user's own operations train to the same losses on every mesh") {
+  check_training<Gated>();
+  check_training<Smoothed<Globe>>();
+  check_training<Normalised>();
+}
 TEST_CASE("a map of two values between convolutions: every mesh, finite differences, no launch, no memory") {
   support::check_composition<Gated, 2, 2, true>();
   CHECK(launches<Gated, 2>("halogen::map") == 0);
@@ -135,6 +164,7 @@ TEST_CASE("an operation with an exchange of its own: every mesh, finite differen
     support::infer<FetchesTooMuch, 2>(support::alone(), {1, 6, 6}, none, support::numbers<double>(72, 1));
   });
   CHECK(said.starts_with("launch transpose fetches operand 0, which is not one stored tensor"));
+  check_training<Mirrored>();
   for (const auto& mesh : support::meshes(2)) {
     CAPTURE(support::text(mesh));
     using Image = support::FieldOn<support::Mesh, double, 2>;
@@ -156,14 +186,12 @@ TEST_CASE("an operation with an exchange of its own: every mesh, finite differen
   }
 }
 
-template <int Channels>
-using Field = support::Field<double, Channels>;
 using Attentive = hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<3>, hg::Padding<1>>, hg::SiLU,
                                  hg::Residual<SelfAttention<4, 2>>, hg::GroupNorm<2, 4>, hg::Conv2d<4, 1>>;
 
 TEST_CASE("attention over all points: every mesh trains to the same losses; finite differences") {
   const auto start = hg::initial_parameters<Attentive, double>(3);
-  std::vector<double> losses, first;
+  std::vector<double> first;
   for (const auto& mesh : support::meshes(2)) {
     CAPTURE(support::text(mesh));
     const auto x = hg::distribute_tensor<Field<2>>(mesh, {2, 2, 7, 7}, support::numbers<double>(196, 1));
@@ -183,19 +211,75 @@ TEST_CASE("attention over all points: every mesh trains to the same losses; fini
         CHECK(gradient[i] == doctest::Approx((at(i, 1e-5) - at(i, -1e-5)) / 2e-5).epsilon(1e-5).scale(0.01));
     }
     CHECK(support::relative_error(gradient, first) < 1e-11);
-    hg::Trainer<Attentive, hg::AdamW, support::Mesh, double> trainer(Attentive{}, hg::AdamW{.lr = 1e-2}, mesh,
-                                                                     {.seed = 3});
-    std::vector<double> own;
-    for (int i = 0; i < 4; ++i) own.push_back(trainer.step(hg::mse, x, y).item());
-    if (losses.empty()) losses = own;
-    CHECK(support::relative_error(own, losses) < 1e-12);
   }
-  const auto alone = support::alone();
-  const auto x = hg::distribute_tensor<Field<2>>(alone, {2, 2, 7, 7}, support::numbers<double>(196, 1));
-  const auto y = hg::distribute_tensor<Field<1>>(alone, {2, 1, 7, 7}, support::numbers<double>(98, 2));
-  hg::Trainer<Attentive, hg::AdamW, support::Mesh, double> trainer(Attentive{}, hg::AdamW{.lr = 1e-2}, alone,
-                                                                   {.seed = 3});
-  for (const double loss : losses) CHECK(trainer.step(hg::mse, x, y).item() == doctest::Approx(loss).epsilon(1e-12));
+  check_training<Attentive, 1>();
+}
+
+/// Norms before and after launches that write their outputs themselves: others gather the sums.
+template <template <bool> class Launch>
+using Between = hg::Sequential<Conv<2, 4>, hg::GroupNorm<2, 4>, hg::ReLU, support::Same<Launch>, hg::GroupNorm<2, 4>,
+                               Conv<4, 2>>;
+
+/// Does not say that it writes its output itself.
+template <bool Backward>
+struct Careless : support::WritesItself<Backward> {
+  static constexpr bool common_output = true;
+};
+/// Reads neighbours of what it declared point by point.
+template <bool Backward>
+struct Narrow {
+  static constexpr const char* label = "narrow";
+  template <class S, hg::Form>
+  static auto rows(const hg::LaunchAt<S>& at) {
+    const auto reader = at.windowed_value(0);
+    return hg::kernels::CopyRows<S, std::decay_t<decltype(reader)>>{reader, 0};
+  }
+};
+/// Sums without memory for the sums: of this rank's blocks, or over ranks.
+template <bool OfBlocks>
+struct Summing : hg::SampleSumLaunch<1> {
+  static constexpr const char* label = "summing";
+  static hg::WorkspaceUse workspace(const hg::LaunchPlace& at, const hg::kernels::Tiling& tiling) {
+    hg::WorkspaceUse use = hg::SampleSumLaunch<1>::workspace(at, tiling);
+    if (OfBlocks)
+      use.partials = 16;
+    else
+      use.rank_sums = 1;
+    return use;
+  }
+  template <class S, hg::Form>
+  static auto rows(const hg::LaunchAt<S>& at) {
+    const auto x = at.value(0);
+    at.sum_samples(x, x, at.rank_sums());
+    at.sum_over_ranks(at.layout().samples());
+    return hg::kernels::CopyRows<S, std::decay_t<decltype(x)>>{x, 0};
+  }
+};
+template <bool>
+using SummingBlocks = Summing<true>;
+template <bool>
+using SummingRanks = Summing<false>;
+
+TEST_CASE("launches that write their outputs themselves, between norms; what launches may not do") {
+  support::check_composition<Between<support::WritesItself>, 2, 2>();
+  const auto said = []<class Model>(Model) {
+    return support::refusal<hg::Error>([] {
+      const std::vector<double> none;
+      support::infer<Model, 4>(support::alone(), {2, 6, 6}, none, support::numbers<double>(288, 1));
+    });
+  };
+  using Norm = hg::InstanceNorm2d<4>;
+  CHECK(said(hg::Sequential<support::Same<Careless>, Norm>{}) ==
+        "launch same writes its output itself, but the plan wants it summed: write it by over_tiles, over_rows, "
+        "over_points or write_vectors, or say common_output = false");
+  CHECK(said(support::Same<Narrow>{}) ==
+        "launch same calls windowed_value(0), and reads that operand by another pattern: read it with "
+        "Pattern::window()");
+  CHECK(said(support::Same<SummingBlocks>{})
+            .ends_with("bytes for the sums of its blocks, and its workspace() says 16: derive it from "
+                       "ChannelSumLaunch, SampleSumLaunch or VectorSumLaunch, or return as many as partials"));
+  CHECK(said(support::Same<SummingRanks>{}) ==
+        "launch same sums 2 numbers over ranks, and its workspace() says 1: return as many as rank_sums there");
 }
 
 /// Neighbours, a mean over the field, and three values; one that is normed, one that is concatenated, the image itself.
