@@ -217,8 +217,8 @@ TEST_CASE("attention over all points: every mesh trains to the same losses; fini
 
 /// Norms before and after launches that write their outputs themselves: others gather the sums.
 template <template <bool> class Launch>
-using Between = hg::Sequential<Conv<2, 4>, hg::GroupNorm<2, 4>, hg::ReLU, support::Same<Launch>, hg::GroupNorm<2, 4>,
-                               Conv<4, 2>>;
+using Between =
+    hg::Sequential<Conv<2, 4>, hg::GroupNorm<2, 4>, hg::ReLU, support::Same<Launch>, hg::GroupNorm<2, 4>, Conv<4, 2>>;
 
 /// Does not say that it writes its output itself.
 template <bool Backward>

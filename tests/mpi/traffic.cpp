@@ -69,6 +69,8 @@ hg::CommStatistics second_step(Training<Model>& training) {
 #endif
   const hg::TrafficUse planned = training.trainer.layout(training.image).traffic();
   CHECK(spent.messages == hg::Tally{planned.messages, planned.bytes});
+  const int of_mesh = spent.all_reduces.count > 0 ? 3 : 0;  // weights, loss, gradient
+  CHECK(spent.all_reduces.count == planned.all_reduces + of_mesh);
   return spent;
 }
 

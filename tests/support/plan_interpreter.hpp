@@ -808,7 +808,6 @@ class PlanRun {
         gather_adjoint(convolution_adjoint(slope, parameter(0), channels), points, middle(node().window[2], points)));
   }
 
-
   /// partial: what it adds to, complete with itself at the earliest.
   const Field& read(hg::TensorId tensor, bool partial = false) const {
     bool declared = false;

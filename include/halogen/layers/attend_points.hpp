@@ -36,10 +36,8 @@ struct AttendToAll : AttendsWithDraws<AttendToAll<Heads, KeyHeads, Options, Term
     TrafficUse use = attention_traffic({layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank,
                                         Options.is_causal, Options.parallel, layout.value_bytes()},
                                        backward);
-    if (Term != KeyTerm::none && !backward)  // of all points on every rank
-      for (int peer = 1; peer < keys.parts(); ++peer)
-        use.add(layout.samples() * place.channels[Apart ? 2 : 1] * keys.piece(rank).size() *
-                static_cast<index_t>(layout.value_bytes().computed));
+    use.all_reduces = backward && queries.parts() > 1 ? bias_sums<Options, Term> : 0;
+    use += told_traffic<Term>(place, Apart ? 2 : 1, backward);
     return use;
   }
 

@@ -102,6 +102,23 @@ struct AttendsWithDraws {
   }
 };
 
+/// What tells of the keys, value `told` of a Function, comes to every rank that shares their points: forward, and again
+/// where backward computes the function again.
+template <KeyTerm Term>
+TrafficUse told_traffic(const FunctionPlace& place, std::size_t told, bool backward) {
+  TrafficUse use;
+  if (Term == KeyTerm::none || backward) return use;
+  const auto [keys, rank] = place.layout.sequence(place.level[told]);
+  for (int peer = 1; peer < keys.parts(); ++peer)
+    use.add(place.layout.samples() * place.channels[told] * keys.piece(rank).size() *
+            static_cast<index_t>(place.layout.value_bytes().computed));
+  return use;
+}
+
+/// How many all_reduces the gradients of what is added to the logits take, if ranks share the points.
+template <AttentionLayerOptions Options, KeyTerm Term>
+inline constexpr int bias_sums = Options.learns_bias() + (Term == KeyTerm::bias);
+
 template <int Heads, int KeyHeads, int Count, AttentionLayerOptions Options, KeyTerm Term>
 struct PointsAttend : AttendsWithDraws<PointsAttend<Heads, KeyHeads, Count, Options, Term>, Options> {
   static constexpr int all = Heads + 2 * KeyHeads;
@@ -112,9 +129,12 @@ struct PointsAttend : AttendsWithDraws<PointsAttend<Heads, KeyHeads, Count, Opti
     Cut keys = queries;
     for (int part = 1; part <= keys.parts(); ++part) keys.bounds[static_cast<std::size_t>(part)] += Count;
     const index_t width = place.channels[0] / all;
-    return attention_traffic({layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank, false,
-                              Options.parallel, layout.value_bytes()},
-                             backward);
+    TrafficUse use = attention_traffic({layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank, false,
+                                        Options.parallel, layout.value_bytes()},
+                                       backward);
+    if (backward && queries.parts() > 1) use.all_reduces = 1 + bias_sums<Options, Term>;  // 1 of the tokens
+    use += told_traffic<Term>(place, 2, backward);
+    return use;
   }
 
   template <class Field, class Tokens, class... Beside>
@@ -138,6 +158,15 @@ struct PointsAttend : AttendsWithDraws<PointsAttend<Heads, KeyHeads, Count, Opti
 template <int Heads, int KeyHeads, int Count, AttentionLayerOptions Options, KeyTerm Term>
 struct TokensAttend : AttendsWithDraws<TokensAttend<Heads, KeyHeads, Count, Options, Term>, Options> {
   static constexpr int all = Heads + 2 * KeyHeads;
+
+  static TrafficUse traffic(const FunctionPlace& place, bool backward) {
+    if (place.layout.sequence(place.level[1]).first.parts() == 1) return {};
+    const bool gathers = Options.parallel == ContextParallel::deterministic;
+    const int joined = gathers ? 0 : backward ? 1 : 2;  // the queries' gradients, or their results
+    TrafficUse use = told_traffic<Term>(place, 2, backward);
+    use.all_reduces = joined + (backward ? 1 + bias_sums<Options, Term> : 0);
+    return use;
+  }
 
   template <class Tokens, class Field, class... Beside>
   static auto attended(const std::optional<Generator>& draws, const Tokens& tokens, const Field& qkv,

@@ -5,14 +5,14 @@
 
 namespace halogen {
 
-/// Point-to-point traffic, sent by this rank.
+/// Point-to-point traffic, sent by this rank, and the all_reduces in which it takes part.
 struct TrafficUse {
-  index_t messages = 0, bytes = 0;
+  index_t messages = 0, bytes = 0, all_reduces = 0;
 
   /// One more message, where it is not empty.
   constexpr void add(index_t of_bytes) { messages += of_bytes > 0, bytes += of_bytes; }
   constexpr TrafficUse& operator+=(const TrafficUse& other) {
-    messages += other.messages, bytes += other.bytes;
+    messages += other.messages, bytes += other.bytes, all_reduces += other.all_reduces;
     return *this;
   }
 };

@@ -108,12 +108,32 @@ HALOGEN_INLINE std::string output_text(const Layout& layout, const Launch& launc
   return (launch.accumulate && launch.addend < 0 ? " -> += " : " -> ") +
          piece_text(layout, launch.output, layout.plan().tensors[launch.output].last_write == number);
 }
-/// The inputs, a line each. Their halos are exchanged before the first launch.
-HALOGEN_INLINE std::string inputs_text(const Layout& layout) {
+/// "      cotangent 1   t3 (1, 8, 16, 16)": a tensor that the caller gives or gets. `number`: of how many.
+HALOGEN_INLINE std::string callers_text(const Layout& layout, const char* what, int number, int count, TensorId tensor,
+                                        bool with_halo) {
+  const std::string name = count > 1 ? format("%s %d", what, number) : what;
+  return format("%5s  %-24s %s\n", "", name.c_str(), piece_text(layout, tensor, with_halo).c_str());
+}
+/// What the caller gives: inputs, and cotangents of a vjp. Halos of inputs are exchanged before the first launch.
+HALOGEN_INLINE std::string given_text(const Layout& layout) {
+  const Plan& plan = layout.plan();
   std::string text;
-  for (int i = 0; i < layout.plan().graph.inputs; ++i)
-    text += format("%5s  %-24s %s\n", "", layout.plan().graph.inputs > 1 ? format("input %d", i).c_str() : "input",
-                   piece_text(layout, TensorId(i), true).c_str());
+  for (int i = 0; i < plan.graph.inputs; ++i)
+    text += callers_text(layout, "input", i, plan.graph.inputs, TensorId(i), true);
+  for (int i = 0; i < plan.graph.outputs; ++i)
+    if (plan.cotangent[i] >= 0)
+      text += callers_text(layout, "cotangent", i, plan.graph.outputs, plan.cotangent[i], true);
+  return text;
+}
+/// What the caller gets: outputs, and gradients of inputs.
+HALOGEN_INLINE std::string results_text(const Layout& layout) {
+  const Plan& plan = layout.plan();
+  std::string text;
+  for (int i = 0; i < plan.graph.outputs; ++i)
+    text += callers_text(layout, "output", i, plan.graph.outputs, plan.prediction[i], false);
+  for (int i = 0; i < plan.graph.inputs; ++i)
+    if (plan.input_gradient[i] >= 0)
+      text += callers_text(layout, "input gradient", i, plan.graph.inputs, plan.input_gradient[i], false);
   return text;
 }
 
@@ -121,23 +141,20 @@ HALOGEN_INLINE std::string inputs_text(const Layout& layout) {
 HALOGEN_INLINE std::string traffic_text(const Layout& layout, int number) {
   const Plan& plan = layout.plan();
   const Launch& launch = plan.launches[number];
-  const Decomposition& pieces = layout.decomposition();
+  const TrafficUse sent = layout.launch_traffic(number);
   std::string text;
-  if (const TrafficUse sent = layout.launch_traffic(launch); sent.messages > 0)
+  if (sent.messages > 0)
     text += format("; sends %lld messages, %lld bytes", static_cast<long long>(sent.messages),
                    static_cast<long long>(sent.bytes));
   if (launch.kind->remark != nullptr) text += launch.kind->remark(launch.form);
-  const bool of_points = launch.level >= 0 && !layout.level(launch.level).whole;
-  if (const int sums = layout.workspace().use(number).rank_sums;
-      sums > 0 && of_points && pieces.size(pieces.mask({2, 3, 4})) > 1)
-    text += format("; all_reduce of %d numbers", sums);
-  const auto crosses_ranks = [&](AffineTableId affine) {
-    return pieces.size(plan.affines[affine].of_batch ? pieces.mask({0, 2, 3, 4}) : pieces.mask({2, 3, 4})) > 1;
-  };
-  if (launch.statistics >= 0 && crosses_ranks(launch.statistics))
+  index_t others = sent.all_reduces;
+  if (const int sums = layout.summed_over_ranks(number); sums > 0)
+    --others, text += format("; all_reduce of %d numbers", sums);
+  if (launch.statistics >= 0 && layout.crosses_ranks(launch.statistics))
     text += format("; all_gather moments of affine%d", launch.statistics.number);
-  if (launch.sums >= 0 && crosses_ranks(plan.activations[launch.sums].affine))
-    text += format("; all_reduce sums of affine%d", plan.activations[launch.sums].affine.number);
+  if (launch.sums >= 0 && layout.crosses_ranks(plan.activations[launch.sums].affine))
+    --others, text += format("; all_reduce sums of affine%d", plan.activations[launch.sums].affine.number);
+  if (others > 0) text += format("; %lld all_reduces", static_cast<long long>(others));
   return text;
 }
 
@@ -218,7 +235,8 @@ class ParameterText {
 
 }  // namespace detail
 
-/// One line for each input and each launch, then the memory and the traffic of this rank. Pass `sharding` if parameters
+/// One line for what the caller gives, for each launch and for what the caller gets, then the memory and the traffic of
+/// this rank. Pass `sharding` if parameters
 /// are sharded.
 std::string explain(const Layout& layout, const ParameterSharding* sharding = nullptr);
 #if HALOGEN_BODIES
@@ -229,7 +247,7 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
   std::string text = format("plan: %s, %d stages, %d launches, %d stored tensors, mesh %s, rank %d\n",
                             plan.training ? "forward and backward" : "inference", plan.stages, plan.launches.size(),
                             plan.tensors.size(), layout.decomposition().text().c_str(), layout.rank());
-  text += detail::inputs_text(layout);
+  text += detail::given_text(layout);
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
     text += format("%5d  %-24s %s", launch.stage, plan.name_of(launch).c_str(),
@@ -237,7 +255,7 @@ HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding
     if (launch.output >= 0) text += detail::output_text(layout, launch, i);
     text += detail::traffic_text(layout, i) + parameters.of_launch(i) + "\n";
   }
-  return text + detail::memory_text(layout) + parameters.of_all();
+  return text + detail::results_text(layout) + detail::memory_text(layout) + parameters.of_all();
 }
 #endif
 

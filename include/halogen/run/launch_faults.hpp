@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "halogen/core/config.hpp"
 #include "halogen/comm/error.hpp"
+#include "halogen/core/config.hpp"
 #include "halogen/plan/plan.hpp"
 
 namespace halogen::detail {

@@ -72,13 +72,17 @@ class Layout {
     return cuts;
   }
 
-  /// Messages and bytes that this rank sends in one forward pass or one training step: one halo exchange of each stored
-  /// tensor, and what launches send in addition.
+  /// What this rank sends in one forward pass or one training step: one halo exchange of each stored tensor, and what
+  /// launches send in addition. Those of the loss and of the gradients of whole parameters are not in it: all_reduces
+  /// over the mesh. Nor are all_gathers: moments, sharded parameters.
   TrafficUse traffic() const;
   TrafficUse halo_traffic() const;
-  TrafficUse launch_traffic(const Launch& launch) const {
-    return launch.kind->traffic == nullptr ? TrafficUse{} : launch.kind->traffic(*this, launch);
-  }
+  /// The part of a launch, by its number.
+  TrafficUse launch_traffic(int launch) const;
+  /// How many numbers a launch sums over ranks that have other points of the same samples.
+  int summed_over_ranks(int launch) const;
+  /// Whether several ranks have points of one of an affine's groups.
+  bool crosses_ranks(AffineTableId affine) const;
 
   /// How many points of a level each rank has, for the ranks that share this rank's samples, in their order; and this
   /// rank's number among them. This is the sequence that flatten_pieces makes of the points.
@@ -152,8 +156,26 @@ HALOGEN_INLINE Layout::Layout(const Plan& plan, const Decomposition& pieces, int
 
 HALOGEN_INLINE TrafficUse Layout::traffic() const {
   TrafficUse use = halo_traffic();
-  for (const Launch& launch : plan_.launches) use += launch_traffic(launch);
+  for (int i = 0; i < plan_.launches.size(); ++i) use += launch_traffic(i);
   return use;
+}
+
+HALOGEN_INLINE TrafficUse Layout::launch_traffic(int i) const {
+  const Launch& launch = plan_.launches[i];
+  TrafficUse use = launch.kind->traffic == nullptr ? TrafficUse{} : launch.kind->traffic(*this, launch);
+  use.all_reduces += summed_over_ranks(i) > 0;
+  use.all_reduces += launch.sums >= 0 && crosses_ranks(plan_.activations[launch.sums].affine);
+  return use;
+}
+
+HALOGEN_INLINE int Layout::summed_over_ranks(int i) const {
+  const Launch& launch = plan_.launches[i];
+  const bool shared = launch.level >= 0 && !level(launch.level).whole && pieces_.size(pieces_.mask({2, 3, 4})) > 1;
+  return shared ? workspace_.use(i).rank_sums : 0;
+}
+
+HALOGEN_INLINE bool Layout::crosses_ranks(AffineTableId affine) const {
+  return pieces_.size(plan_.affines[affine].of_batch ? pieces_.mask({0, 2, 3, 4}) : pieces_.mask({2, 3, 4})) > 1;
 }
 
 HALOGEN_INLINE std::pair<Cut, int> Layout::sequence(int l) const {
