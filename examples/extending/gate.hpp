@@ -14,7 +14,8 @@ struct Gate {
   }
 };
 
-/// Two convolutions of x, one gated by the other. The convolution behind it computes the gate as it reads: no launch.
+/// Two convolutions of x, one gated by the other. A convolution that follows computes the gate while it reads, without
+/// a launch.
 template <int In, int Out>
 struct GatedConv : hg::Module<GatedConv<In, Out>> {
   hg::Conv2d<In, Out, hg::Kernel<3>, hg::Padding<1>> value;

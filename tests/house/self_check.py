@@ -36,6 +36,8 @@ TREES = [
     ({"plan/a.hpp": "if (kind == kind_of<MaxPoolForward>()) return;\n"}, "names an operation"),
     ({"plan/a.hpp": "NormId norm;\n"}, "names an operation"),
     ({"run/a.hpp": "/// The row is normalised.\n"}, "names an operation"),
+    ({"run/a.hpp": "/// Draws for Dropout.\n"}, "names an operation"),
+    ({"graph/a.hpp": "/// A token.\n"}, None),
     ({"graph/a.hpp": "enum class Start { uniform, normal };\n"}, None),
     ({"layers/a.hpp": "struct MaxPoolForward;  // as a convolution, before a norm\n"}, None),
     ({"kernels/a.hpp": "for (int b = 0; b < blocks; ++b) sum += partial[b];\n"}, "joins partial sums"),

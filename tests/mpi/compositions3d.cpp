@@ -50,7 +50,8 @@ using Norms = hg::Sequential<hg::GroupNorm<1, 2>, Conv<2, 4, Globe>, hg::GroupNo
                                                            Up, hg::GroupNorm<2, 2>>>,
                              Conv<6, 2>>;
 
-/// Enough channels for tiles (stencil/winograd.hpp), forward and backward; a window's planes count as channels.
+/// Enough channels for tiles (layers/convolution/winograd.hpp), forward and backward; a window's planes count as
+/// channels.
 using Tiles = hg::Sequential<Conv<3, 8>, hg::ReLU,
                              hg::Conv3d<8, 9, hg::Kernel<2, 3, 3>, hg::Stride<2, 1, 1>, hg::Padding<1, 1, 1>, Globe>,
                              hg::ReLU, hg::Conv3d<9, 3, hg::Kernel<3>, hg::Padding<1>>>;

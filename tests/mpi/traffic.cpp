@@ -155,7 +155,7 @@ TEST_CASE("one kernel a launch that explain names, and what prepares weights and
   }
   int stages = 0;
   for (const char* name : {"conv2d", "conv2d_gradients", "conv2d_input_gradient", "conv2d_weight_gradient", "max_pool",
-                           "max_pool_backward", "upsample_backward", "loss", "gradient_store"})
+                           "max_pool_backward", "resampling_backward", "loss", "gradient_store"})
     stages += kernels(name);
   CHECK(stages == plan.launches.size());
   CHECK(hg::explain(layout).find(", " + std::to_string(stages) + " launches,") != std::string::npos);

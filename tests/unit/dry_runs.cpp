@@ -18,7 +18,7 @@ constexpr int base = 16, out = 3;
 using Net3d = hg::UNet3d<7, out, base>;
 using Net2d = hg::UNet<7, out, base>;
 const Volume::Extents levels_of_the_earth{1, 7, 100, 1440, 1440};
-const Volume::Extents on_the_grid{1, 7, 128, 1536, 1536};  // cut on the grid of tiles (stencil/winograd.hpp)
+const Volume::Extents on_the_grid{1, 7, 128, 1536, 1536};  // cut on the grid of tiles (layers/convolution/winograd.hpp)
 const Plane::Extents eight_billion{1, 7, 65536, 131072};   // 2^33 points
 
 /// Values of a channel: rows begin on cache lines, channels an odd number of them apart.

@@ -162,7 +162,7 @@ hg::Traced with_channels(hg::Traced x, F f) {
   return f.template operator()<most_channels>();
 }
 
-/// A 3 x 3 window of these channels sums its weights' gradient beside its input's (stencil/winograd.hpp).
+/// A 3 x 3 window of these channels sums its weights' gradient beside its input's (layers/convolution/winograd.hpp).
 hg::Traced convolution(hg::Traced x, bool wide, bool bias) {
   return with_channels(x, [&]<int C>() {
     using Window = hg::Kernel<3>;

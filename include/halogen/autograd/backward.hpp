@@ -94,7 +94,7 @@ void pull(const Redistributed<Target, E>& node, const C& cotangent, All& gradien
     backward(node.inner, leaf(redistribute_to(cotangent, back)), gradients);
   }
 }
-/// One step's adjoint after the other, back from the last; the fields between them are computed again.
+/// Applies the adjoints of the steps, the last step first. The fields between them are computed again.
 template <int N, class Step, class E, class C, class All>
 void pull(const Iterated<N, Step, E>& node, const C& cotangent, All& gradients) {
   using Field = typename Iterated<N, Step, E>::Result;
@@ -127,7 +127,7 @@ void pull(const Concatenated<Dim, E...>& node, const C& cotangent, All& gradient
 
 // -- from all places where a node stands in a region to its cotangent -------------------------------------------------
 
-/// What a user stores is known to the node's record alone.
+/// Only the node's record knows what a user stored.
 template <class Field, FieldWidths Widths, class Part, class C, class All>
 void pull(const Stored<Field, Widths, true, Part>& node, const C& cotangent, All& gradients) {
   if constexpr (std::is_void_v<Part>)
@@ -136,7 +136,7 @@ void pull(const Stored<Field, Widths, true, Part>& node, const C& cotangent, All
     backward_from(part_of(node), cotangent, gradients);
 }
 
-/// A cotangent as the stage collects it.
+/// A cotangent in the field type that the stage collects.
 template <class Node, class C>
 auto owed_to(const Node&, const C& cotangent) {
   if constexpr (std::is_arithmetic_v<C>) {
@@ -288,8 +288,8 @@ auto sum_of_terms(const Tuple& all, const Sum&... sum) {
   }
 }
 
-// Not asked by requires-expressions in the lambdas below: nvcc's device pass finds them false there, and then leaves
-// out all kernels of what is behind them, without a word.
+// Not asked by requires-expressions in the lambdas below: nvcc's device pass finds them false there, and then silently
+// omits all kernels after them.
 template <class Term>
 inline constexpr bool is_node_term = false;
 template <class Node, class E>
@@ -362,7 +362,7 @@ void backward_on(const Grid& grid, const E& e, const P& path, All& gradients, To
 template <class E>
 using GridOf = CotangentGrid<typename E::placed>;
 
-/// No shift yet, in as many dimensions as E has.
+/// Zero shifts, one for each dimension of E.
 template <class E>
 constexpr auto unshifted() {
   return []<std::size_t... D>(std::index_sequence<D...>) {

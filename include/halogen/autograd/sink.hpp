@@ -1,6 +1,5 @@
 // Where the gradients of an expression are collected. Stages wait here with their cotangents until all that read them
-// have added theirs; then each is pulled back once, those that were made last first, since what holds a node is made
-// after it.
+// have added theirs. Then each is pulled back once, the newest first: a node is older than the nodes that contain it.
 #pragma once
 
 #include <algorithm>
@@ -69,7 +68,7 @@ class GradientSink {
     deferred_.push_back(std::make_unique<DeferredNode<Node, C>>(node, cotangent));
   }
 
-  /// Pulls back all that waits, and what these owe.
+  /// Pulls back all waiting stages, and the stages that get cotangents from them.
   void run_deferred() {
     while (!deferred_.empty()) {
       const auto last = std::max_element(deferred_.begin(), deferred_.end(),

@@ -17,9 +17,9 @@
 #include "halogen/comm/communicator.hpp"
 #include "halogen/comm/device.hpp"
 #include "halogen/comm/first_fault.hpp"
-#include "halogen/comm/launch.hpp"
 #include "halogen/comm/node.hpp"
 #include "halogen/comm/rendezvous/meet.hpp"
+#include "halogen/comm/start.hpp"
 #include "halogen/comm/terminate.hpp"
 #include "halogen/core/config.hpp"
 

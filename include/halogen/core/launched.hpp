@@ -1,4 +1,4 @@
-// Whether a device took a launch. Kokkos does not ask, and what was refused would leave its output as it was.
+// Whether a device took a launch. Kokkos does not ask, and a refused launch does not write its output.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -8,7 +8,7 @@
 
 namespace halogen::detail {
 
-/// Right behind a launch; waits for nothing. Throws std::runtime_error where CUDA has refused it.
+/// Call this right after a launch. It does not wait. It throws std::runtime_error if CUDA has refused the launch.
 inline void check_launched([[maybe_unused]] const char* label) {
 #if defined(__CUDACC__)
   if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)

@@ -3,28 +3,12 @@
 #pragma once
 
 #include "halogen/core/philox.hpp"
-#include "halogen/kernels/views.hpp"
+#include "halogen/kernels/whole_field.hpp"
 
 namespace halogen::kernels {
 
 /// Which values are dropped together.
 enum class DroppedUnit { point, channel, sample };
-
-/// Where a rank's points are in the whole field.
-struct WholeField {
-  index_t first_sample = 0, channels = 1;
-  index_t extent[spatial_dimensions] = {1, 1, 1};
-  index_t first_plane = 0;
-  int planes = 1;
-
-  KOKKOS_FUNCTION index_t sample(int n) const { return first_sample + n / planes; }
-  KOKKOS_FUNCTION index_t plane(int n) const { return first_plane + n % planes; }
-  KOKKOS_FUNCTION index_t row(int n, int c, index_t y) const {
-    return (sample(n) * channels + c) * extent[0] * extent[1] * extent[2] + place(n, y);
-  }
-  /// The number of a row's first point among the points of a sample.
-  KOKKOS_FUNCTION index_t place(int n, index_t y) const { return (plane(n) * extent[1] + y) * extent[2]; }
-};
 
 /// y = x / (1 - p), or 0 with probability p. It is its own adjoint.
 template <class S, class Reader>

@@ -65,7 +65,7 @@ struct PointConvolution {
   WindowShape shape;  ///< a kernel of 1 x 1, any stride and padding
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
+    launch_tiles(space, label, output.tiling.tiles_run(), *this, host_bytes(), 0);
   }
 
   static constexpr bool host_alone = true;

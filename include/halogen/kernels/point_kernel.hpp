@@ -29,7 +29,7 @@ struct PointKernel {
   TileOutput<S> output;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
+    launch_tiles(space, label, output.tiling.tiles_run(), *this, host_bytes(), 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {

@@ -20,7 +20,7 @@ struct RowKernel {
   TileOutput<S> output;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
+    launch_tiles(space, label, output.tiling.tiles_run(), *this, host_bytes(), 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -76,7 +76,7 @@ struct MomentsKernel {
   TileSums<S> sums;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, sums.tiling.launched(), *this, 0, 0);
+    launch_tiles(space, label, sums.tiling.tiles_run(), *this, 0, 0);
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -128,7 +128,7 @@ struct SumRows {
 
 /// Adjoint of nearest resampling. Each coarse point adds the fine points that read it, in row order.
 template <class S>
-struct UpsampleBackwardRows {
+struct NearestBackwardRows {
   using T = compute_type<S>;
   GradientReader<S> fine;
   Resample map[spatial_dimensions];

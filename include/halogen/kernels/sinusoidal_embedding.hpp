@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "halogen/kernels/dropout.hpp"
 #include "halogen/kernels/views.hpp"
+#include "halogen/kernels/whole_field.hpp"
 
 namespace halogen::kernels {
 

@@ -98,7 +98,7 @@ struct TapConvolution {
     if constexpr (device::runs_on<ExecutionSpace>)
       device::launch_convolution(space, label, *this);
     else
-      launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
+      launch_tiles(space, label, output.tiling.tiles_run(), *this, host_bytes(), 0);
   }
 
   KOKKOS_FORCEINLINE_FUNCTION device::WindowedConvolution<S, Reader> device_part() const {

@@ -34,7 +34,7 @@ struct Tiling {
 
   HALOGEN_FUNCTION index_t per_sample() const { return down * across; }
   HALOGEN_FUNCTION index_t count() const { return samples * per_sample(); }
-  HALOGEN_FUNCTION index_t launched() const { return last < 0 ? count() : last - first; }
+  HALOGEN_FUNCTION index_t tiles_run() const { return last < 0 ? count() : last - first; }
   HALOGEN_FUNCTION index_t number(index_t team) const { return order == nullptr ? first + team : order[first + team]; }
 
   /// The tiles of block `block` of `blocks`. It counts all tiles and ignores the order.

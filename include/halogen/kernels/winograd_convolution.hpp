@@ -132,7 +132,7 @@ struct WinogradConvolution {
   Beside beside;
 
   void launch(const ExecutionSpace& space, const char* label) const {
-    launch_tiles(space, label, output.tiling.launched(), *this, host_bytes(), 0);
+    launch_tiles(space, label, output.tiling.tiles_run(), *this, host_bytes(), 0);
   }
 
   static constexpr bool host_alone = true;

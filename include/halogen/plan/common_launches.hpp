@@ -36,7 +36,7 @@ enum class Resampling { nearest, linear, padded };
 
 /// Adjoint of the resampling that a reader applies to a source.
 struct ResamplingAdjoint {
-  static constexpr const char *label = "halogen::upsample_backward", *name = "upsample backward";
+  static constexpr const char *label = "halogen::resampling_backward", *name = "resampling backward";
   static constexpr Form form(const Node&, const Value& input, int source) {
     const Source& of = input.sources[source];
     return {{static_cast<int>(of.linear        ? Resampling::linear

@@ -3,7 +3,7 @@
 
 #include "halogen/plan/plan.hpp"
 
-namespace halogen {
+namespace halogen::detail {
 
 /// Finds the first and the last launch that write each stored tensor, and the last launch that reads it.
 constexpr void find_lifetimes(PlanDraft& plan) {
@@ -34,4 +34,4 @@ constexpr void number_stages(PlanDraft& plan) {
   }
 }
 
-}  // namespace halogen
+}  // namespace halogen::detail

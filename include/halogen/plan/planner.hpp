@@ -29,8 +29,8 @@ class Planner : public PlanGradients {
     }
     for (int i = 0; i < plan_.graph.inputs; ++i)
       if (plan_.tensors[i].requires_gradient) plan_.input_gradient[i] = gradient_of_input(i);
-    find_lifetimes(plan_);
-    number_stages(plan_);
+    detail::find_lifetimes(plan_);
+    detail::number_stages(plan_);
     return plan_;
   }
 

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "halogen/kernels/channel_sums.hpp"
-#include "halogen/kernels/dropout.hpp"
 #include "halogen/kernels/merge.hpp"
 #include "halogen/kernels/node_windows.hpp"
 #include "halogen/kernels/point_kernel.hpp"
 #include "halogen/kernels/row_kernels.hpp"
 #include "halogen/kernels/vectors.hpp"
+#include "halogen/kernels/whole_field.hpp"
 #include "halogen/run/fetched_boxes.hpp"
 #include "halogen/run/halo_schedule.hpp"
 #include "halogen/run/launch_faults.hpp"

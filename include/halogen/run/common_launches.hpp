@@ -1,7 +1,7 @@
 // Kernels of the launches that belong to no operation (plan/common_launches.hpp).
 #pragma once
 
-#include "halogen/kernels/interpolate.hpp"
+#include "halogen/kernels/linear_resampling.hpp"
 #include "halogen/kernels/pad.hpp"
 #include "halogen/plan/common_launches.hpp"
 #include "halogen/run/at.hpp"
@@ -26,9 +26,9 @@ auto AddGradients::rows(const LaunchAt<S>& at) {
 template <class S, Form F>
 auto ResamplingAdjoint::rows(const LaunchAt<S>& at) {
   constexpr auto resampling = static_cast<Resampling>(F.number[0]);
-  using Adjoint = std::conditional_t<resampling == Resampling::linear, kernels::InterpolateBackwardRows<S>,
+  using Adjoint = std::conditional_t<resampling == Resampling::linear, kernels::LinearBackwardRows<S>,
                                      std::conditional_t<resampling == Resampling::padded, kernels::PadBackwardRows<S>,
-                                                        kernels::UpsampleBackwardRows<S>>>;
+                                                        kernels::NearestBackwardRows<S>>>;
   Adjoint rows{at.gradient(0), {}};
   const Source& source = at.plan().source_of(at.launch());
   const int coarse = at.plan().tensors[at.launch().output].level, fine = at.plan().input_of(at.launch()).level;

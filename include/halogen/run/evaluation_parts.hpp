@@ -44,7 +44,7 @@ class EvaluationParts {
 
   const Layout& layout() const { return layout_; }
 
-  /// The random numbers that dropout layers draw, from the next forward on. Without a call they drop nothing.
+  /// The random numbers that layers draw, from the next forward on. Without a call they draw none.
   void set_random(const RandomStream& random) { random_ = random; }
 
   /// Lets a vjp plan update running statistics too. For a caller that runs its forward pass once in each step.
@@ -283,7 +283,7 @@ void EvaluationParts<S, Access>::weigh_loss(const LossTerm<Loss, L, W>& term, in
   const StoredTensor& prediction = plan_.tensors[plan_.prediction[output]];
   const kernels::Tiling& tiling = layout_.workspace().tiling(plan_.first_backward + output);
   double* partial = operands_.template workspace<double>(layout_.workspace().losses);
-  launch_weights(space_, term, prediction.channels, tiling, partial);
+  detail::launch_weights(space_, term, prediction.channels, tiling, partial);
   loss_.add_weights(space_, output, partial, counts_points_of(prediction.level) ? tiling.count() : 0);
 }
 
@@ -295,8 +295,9 @@ void EvaluationParts<S, Access>::run_loss(const LossTerm<Loss, L, W>& term, int 
   const kernels::Tiling& tiling = layout_.workspace().tiling(i);
   double* partial = operands_.template workspace<double>(layout_.workspace().losses);
   parameters_.before(i);
-  launch_loss(space_, term, this->prediction(output), operands_.tensor(plan_.launches[i].output), prediction.channels,
-              tiling, loss_.means()[static_cast<std::size_t>(output)], loss_.weight_of(output), partial);
+  detail::launch_loss(space_, term, this->prediction(output), operands_.tensor(plan_.launches[i].output),
+                      prediction.channels, tiling, loss_.means()[static_cast<std::size_t>(output)],
+                      loss_.weight_of(output), partial);
   loss_.add_losses(space_, output, partial, counts_points_of(prediction.level) ? tiling.count() : 0);
 }
 

@@ -147,7 +147,7 @@ HALOGEN_INLINE Layout::Layout(const Plan& plan, const Decomposition& pieces, int
                                : "cut the batch with Cut::balanced(" + std::to_string(batch_.extent()) + ", " +
                                      std::to_string(batch_.parts()) + "), or ") +
                           "use fewer ranks for the batch");
-  const SpaceNeedsOf needs(plan, levels_);
+  const detail::SpaceNeedsOf needs(plan, levels_);
   for (int t = 0; t < plan.tensors.size(); ++t)
     tensors_.push_back(tensor_layout(plan.tensors[t], needs.spaces()[static_cast<std::size_t>(t)]));
   place();
@@ -253,7 +253,7 @@ HALOGEN_INLINE HaloNeeds<2 + spatial_dimensions> Layout::with_samples_and_channe
 
 HALOGEN_INLINE void Layout::place() {
   std::vector<int> stored;
-  std::vector<Block> blocks;
+  std::vector<detail::Block> blocks;
   for (int t = 0; t < plan_.tensors.size(); ++t) {
     const StoredTensor& tensor = plan_.tensors[t];
     if (tensor.external || tensor.first_launch < 0) continue;
@@ -262,7 +262,7 @@ HALOGEN_INLINE void Layout::place() {
     if (plan_.training && tensor.first_launch < plan_.first_backward && tensor.last_launch >= plan_.first_backward)
       memory_.kept += blocks.back().bytes;
   }
-  memory_.tensors = place_blocks(blocks);
+  memory_.tensors = detail::place_blocks(blocks);
   for (std::size_t i = 0; i < stored.size(); ++i)
     tensors_[static_cast<std::size_t>(stored[i])].offset = blocks[i].offset;
 }

@@ -8,7 +8,7 @@
 
 #include "halogen/core/config.hpp"
 
-namespace halogen {
+namespace halogen::detail {
 
 /// A block of bytes that is in use from launch `first` to launch `last`, both included.
 struct Block {
@@ -47,4 +47,4 @@ HALOGEN_INLINE std::size_t place_blocks(std::vector<Block>& blocks) {
 }
 #endif
 
-}  // namespace halogen
+}  // namespace halogen::detail

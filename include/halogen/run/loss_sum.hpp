@@ -43,6 +43,7 @@ LossMean mean_of(const LossTerm<Loss, L, W>& term, int channels, double samples,
   return mean;
 }
 
+namespace detail {
 /// Sums the weights of the points of these tiles in the mean, one number for each tile.
 template <class Loss, class L, class W>
 void launch_weights(const execution_space& space, const LossTerm<Loss, L, W>& term, int channels,
@@ -62,6 +63,7 @@ void launch_loss(const execution_space& space, const LossTerm<Loss, L, W>& term,
                                                                  mean.divisor, weight_sum, partial};
   kernels::launch_tiles(space, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
 }
+}  // namespace detail
 
 /// One LossMean for each output of a model.
 using LossMeans = std::array<LossMean, most_outputs>;

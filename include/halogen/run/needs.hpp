@@ -44,7 +44,7 @@ inline LevelLayout finest_level(std::span<const Cut> space) {
   return {{space[0], space[1], space[2]}};
 }
 
-/// "layer 3 (concat)": as sentences name a layer.
+/// "layer 3 (add)": as sentences name a layer.
 inline std::string layer_text(const Node& node) {
   return "layer " + std::to_string(node.layer) + " (" + node.operation->name + ")";
 }
@@ -80,6 +80,7 @@ inline bool fills_all_levels(const Plan& plan, int d, const Cut& input) {
   return std::ranges::all_of(cuts, [](const Cut& cut) { return cut.first_empty_piece() < 0; });
 }
 
+namespace detail {
 /// "cut the height with Cut::balanced(9, 4), ", or with sizes that keep level l balanced. Empty if that does not fill
 /// all pieces either.
 inline std::string cut_that_fits(const Plan& plan, int d, const Cut& input, int l, index_t coarse_extent) {
@@ -102,6 +103,7 @@ inline std::string cut_that_fits(const Plan& plan, int d, const Cut& input, int 
   for (const index_t size : sizes) list += (list.empty() ? "" : ", ") + std::to_string(size);
   return cut + "of_sizes({" + list + "}), ";
 }
+}  // namespace detail
 
 /// The levels of a plan for an input with these spatial cuts. Throws the same CollectiveError on all ranks if a window
 /// does not fit, or if a piece of some level has no plane, row or column.
@@ -194,6 +196,8 @@ inline Resample resample(const std::vector<LevelLayout>& levels, const Source& s
 
 /// The needs of one stored tensor in depth, height and width.
 using SpaceNeeds = HaloNeeds<spatial_dimensions>;
+
+namespace detail {
 
 /// Which points of stored tensors a launch reads for the points that it computes. It works in one dimension at a time.
 class LaunchReads {
@@ -318,4 +322,5 @@ HALOGEN_INLINE void SpaceNeedsOf::add(const Launch& launch, int d, int p) {
 }
 #endif
 
+}  // namespace detail
 }  // namespace halogen

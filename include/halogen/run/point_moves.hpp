@@ -80,7 +80,7 @@ void PointMoves<T>::gather(const execution_space& space, const T* own) {
 
 template <class T>
 void PointMoves<T>::reduce(const execution_space& space) {
-  there_.wait();  // its messages leave from the memory into which gradients come
+  there_.wait();  // gradients are received into the memory from which these messages are sent
   settle(space, group_, "halogen::gradient_of_points");
   back_.start();
 }

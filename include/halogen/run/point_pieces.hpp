@@ -43,7 +43,7 @@ class PointPieces {
   /// How many values this rank needs, and how many of its piece it sends, to itself as well.
   index_t needed() const { return needed_; }
   index_t sent() const { return static_cast<index_t>(places_.size()); }
-  /// In the order of the ranks: what comes, and what goes.
+  /// In the order of the ranks: what this rank receives, and what it sends.
   const std::vector<Part>& comes() const { return comes_; }
   const std::vector<Part>& goes() const { return goes_; }
   /// Where the values that go are in this rank's piece: those for the first rank, then those for the next.

@@ -74,12 +74,12 @@ double evaluate(const Loss& loss, const Prediction& prediction, const Label& lab
   LossSum sum(detail::sub_meshes(prediction).samples, 1);
   sum.begin({mean});
   if (mean.weighted) {
-    launch_weights(space, term, channels, tiling, partial.data());
+    detail::launch_weights(space, term, channels, tiling, partial.data());
     sum.add_weights(space, 0, partial.data(), tiling.count());
     sum.sum_weights(space);
   }
-  launch_loss(space, term, detail::view_of(prediction), detail::view_of(gradient), channels, tiling, mean,
-              sum.weight_of(0), partial.data());
+  detail::launch_loss(space, term, detail::view_of(prediction), detail::view_of(gradient), channels, tiling, mean,
+                      sum.weight_of(0), partial.data());
   sum.add_losses(space, 0, partial.data(), tiling.count());
   sum.sum_losses(space);
   return sum.value(space);

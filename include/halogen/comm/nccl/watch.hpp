@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "halogen/comm/launch.hpp"
+#include "halogen/comm/start.hpp"
 #include "halogen/comm/stream.hpp"
 #include "halogen/comm/terminate.hpp"
 

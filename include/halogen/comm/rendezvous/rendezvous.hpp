@@ -6,7 +6,7 @@
 #include <string>
 
 #include "halogen/comm/error.hpp"
-#include "halogen/comm/launch.hpp"
+#include "halogen/comm/start.hpp"
 
 namespace halogen::detail {
 

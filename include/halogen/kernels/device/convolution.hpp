@@ -354,7 +354,7 @@ void launch_convolution(const ExecutionSpace& space, const char* label, const Ke
   const auto part = kernel.device_part();
   const Cut cut = part.shape();
   const auto launch = [&](const auto& functor) {
-    launch_tiles(space, label, kernel.output.tiling.launched() * part.teams_of_tile(), functor, 0,
+    launch_tiles(space, label, kernel.output.tiling.tiles_run() * part.teams_of_tile(), functor, 0,
                  cut.bytes(part.window));
   };
   if (cut.multiply == Multiply::by_mma)

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "halogen/kernels/tap_rows.hpp"
+#include "halogen/layers/convolution/winograd.hpp"
 #include "halogen/plan/plan.hpp"
-#include "halogen/stencil/winograd.hpp"
 
 namespace halogen::detail {
 
@@ -50,7 +50,7 @@ struct Convolution {
   /// Whether it runs the flipped window instead, with zeros stuffed between the points of a stride.
   constexpr bool flips() const { return gathers_input() && !transposed() && !by_taps(); }
 
-  /// The window that it computes whole tiles of by Winograd's algorithm (stencil/winograd.hpp), else 0.
+  /// The window that it computes whole tiles of by Winograd's algorithm (layers/convolution/winograd.hpp), else 0.
   constexpr int winograd() const {
     if (groups() > 1 || transposed()) return 0;
     return winograd_window(node.window[1], node.window[2], inputs, outputs);

@@ -133,7 +133,7 @@ class ConvolutionRun {
                      gradient + node_.channels * row);
   }
 
-  /// Of the weights, then of the bias, which lie one behind the other, of dense windows.
+  /// For dense windows: gradients of the weights, then of the bias, in consecutive memory.
   template <class Kernel, class Value>
   void weights_of(const Value& value, T* gradient) const {
     Kernel kernel;

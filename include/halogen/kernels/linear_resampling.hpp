@@ -6,7 +6,7 @@
 namespace halogen::kernels {
 
 template <class S>
-struct InterpolateBackwardRows {
+struct LinearBackwardRows {
   using T = compute_type<S>;
   GradientReader<S> fine;
   Resample map[spatial_dimensions];  ///< rows and columns are resampled
