@@ -43,10 +43,10 @@ std::vector<hg::index_t> sizes(const hg::ParameterBuckets& buckets) {
 template <class ModelType>
 void check_schedule(const hg::ParameterBuckets& buckets) {
   const hg::Plan& plan = training<ModelType>;
-  const hg::ParameterSchedule schedule(plan, buckets, 4);
+  const hg::detail::ParameterSchedule schedule(plan, buckets, 4);
   const auto here = [&](int bucket, bool gradient, int launch) {
     int found = 0;
-    for (const hg::BucketStay& stay : schedule.stays())
+    for (const hg::detail::BucketStay& stay : schedule.stays())
       found += stay.bucket == bucket && stay.gradient == gradient && stay.block.first <= launch &&
                launch <= stay.block.last && (!gradient || launch <= stay.last_use);
     return found == 1;
@@ -56,17 +56,17 @@ void check_schedule(const hg::ParameterBuckets& buckets) {
     plan.for_each_parameter(plan.launches[i], [&](int p, bool) { CHECK(here(buckets.bucket_of(p), false, i)); });
     plan.for_each_parameter_gradient(plan.launches[i], [&](int p, int) { CHECK(here(buckets.bucket_of(p), true, i)); });
   }
-  for (const hg::BucketStay& stay : schedule.stays()) {
+  for (const hg::detail::BucketStay& stay : schedule.stays()) {
     if (!stay.gradient) continue;
     int next = plan.launches.size();
-    for (const hg::BucketStay& other : schedule.stays())
+    for (const hg::detail::BucketStay& other : schedule.stays())
       if (other.gradient && other.last_use > stay.last_use)
         next = std::min(next, other.block.first > stay.last_use ? other.block.first - 1 : other.last_use);
     CHECK(stay.block.last >= next);
   }
-  for (const hg::BucketStay& a : schedule.stays()) {
+  for (const hg::detail::BucketStay& a : schedule.stays()) {
     CHECK(a.block.offset + a.block.bytes <= schedule.staging_bytes());
-    for (const hg::BucketStay& b : schedule.stays())
+    for (const hg::detail::BucketStay& b : schedule.stays())
       if (&a != &b && a.block.lives_with(b.block))
         CHECK((a.block.offset + a.block.bytes <= b.block.offset || b.block.offset + b.block.bytes <= a.block.offset));
   }
@@ -126,14 +126,14 @@ TEST_CASE("what launches use is in memory, whatever the model and the buckets") 
 template <int Channels>
 double staged_layers() {
   const hg::ParameterBuckets buckets(graph<ChainOf<Channels>>, 2);
-  const hg::ParameterSchedule schedule(training<ChainOf<Channels>>, buckets, 4);
+  const hg::detail::ParameterSchedule schedule(training<ChainOf<Channels>>, buckets, 4);
   constexpr hg::index_t layer = 9 * Channels * Channels + Channels + 4 * Channels;
   return static_cast<double>(schedule.staging_bytes()) / static_cast<double>((layer * 4 + 63) / 64 * 64);
 }
 
 TEST_CASE("a chain of equal layers stages two or three of them, however many; no image gradient, no first gather") {
   const hg::ParameterBuckets buckets(graph<Chain>, 2);
-  const hg::ParameterSchedule schedule(training<Chain>, buckets, 4);
+  const hg::detail::ParameterSchedule schedule(training<Chain>, buckets, 4);
   const auto bytes = [](hg::index_t values) { return static_cast<std::size_t>(values * 4 + 63) / 64 * 64; };
   // Three where one launch takes a layer's parameters and leaves their gradient, and the next layer's are on the way.
   const int layers =
@@ -144,9 +144,9 @@ TEST_CASE("a chain of equal layers stages two or three of them, however many; no
   CHECK(schedule.all_gathers() == 6 + 5 - 1);  // forward, backward but the first, the last stays in between
   CHECK(schedule.reduce_scatters() == 6);
   const hg::Plan& inference = hg::plan_of<Chain, 8, hg::PlanKind::inference>;
-  CHECK(hg::ParameterSchedule(inference, buckets, 4).all_gathers() == 6);
-  CHECK(hg::ParameterSchedule(inference, buckets, 4).reduce_scatters() == 0);
-  CHECK(hg::ParameterSchedule(training<Chain>, hg::ParameterBuckets(graph<Chain>, 1), 4).staging_bytes() == 0);
+  CHECK(hg::detail::ParameterSchedule(inference, buckets, 4).all_gathers() == 6);
+  CHECK(hg::detail::ParameterSchedule(inference, buckets, 4).reduce_scatters() == 0);
+  CHECK(hg::detail::ParameterSchedule(training<Chain>, hg::ParameterBuckets(graph<Chain>, 1), 4).staging_bytes() == 0);
 }
 
 TEST_CASE("tables of numbers for each point: each value goes to the ranks whose points need it") {
@@ -156,10 +156,10 @@ TEST_CASE("tables of numbers for each point: each value goes to the ranks whose 
     const int ranks = extents[0] * extents[1] * extents[2];
     const auto on = [&](int rank) { return hg::dry_mesh<support::Mesh>(extents, rank); };
     const hg::ShardParameters<"data", "width"> sharding;
-    std::vector<std::vector<hg::PointPieces>> all;
+    std::vector<std::vector<hg::detail::PointPieces>> all;
     for (int rank = 0; rank < ranks; ++rank) {
       const auto layout = hg::layout_of<support::Field<float, 3>>(Table{}, on(rank), {8, 3, 46, 34});
-      all.push_back(hg::point_pieces(layout, *sharding.on<Table, float>(on(rank))));
+      all.push_back(hg::detail::point_pieces(layout, *sharding.on<Table, float>(on(rank))));
     }
     const int group = extents[0] * extents[2];
     for (int rank = 0; rank < ranks; ++rank) {
@@ -185,8 +185,8 @@ TEST_CASE("tables of numbers for each point: each value goes to the ranks whose 
 }
 
 TEST_CASE("a layer that the output does not depend on is not gathered and has no gradient to reduce") {
-  const hg::ParameterSchedule schedule(training<Branches>, hg::ParameterBuckets(graph<Branches>, 2), 4);
-  for (const hg::BucketStay& stay : schedule.stays()) CHECK(stay.bucket != 0);
+  const hg::detail::ParameterSchedule schedule(training<Branches>, hg::ParameterBuckets(graph<Branches>, 2), 4);
+  for (const hg::detail::BucketStay& stay : schedule.stays()) CHECK(stay.bucket != 0);
   CHECK(schedule.reduce_scatters() == 4);  // the other such layer shares its bucket with the norm before it
 }
 

@@ -163,12 +163,10 @@ static_assert(
                       hg::Pattern, hg::StoredTensor, hg::AffineTable, hg::PointMap, hg::Activation, hg::PlanNumbers,
                       hg::PlanDraft, hg::PlanForward, hg::PlanGradients, hg::PlanValues>());
 static_assert(none_finds_detail<hg::LaunchParameters<float>, hg::RankSums, hg::SpaceBox, hg::FetchedBoxes<float>,
-                                hg::ChannelSumLaunch<>, hg::SampleSumLaunch<1>, hg::VectorSumLaunch, hg::SubMeshes,
-                                hg::AffineCollectives<float>, hg::FieldContext<Image>, hg::GatheredParameters<float>,
-                                hg::HaloSchedule<float>, hg::TileSizes, hg::TensorLayout, hg::MemoryUse, hg::LossMean,
-                                hg::LossSum, hg::LevelLayout, hg::Operands<float>>());
-static_assert(none_finds_detail<hg::ParameterBuckets, hg::BucketStay, hg::ParameterSchedule, hg::ParameterSharding,
-                                hg::PointPieces, hg::PointMoves<float>, hg::GradientSum, hg::LaunchForm,
+                                hg::ChannelSumLaunch<>, hg::SampleSumLaunch<1>, hg::VectorSumLaunch,
+                                hg::FieldContext<Image>, hg::GatheredParameters<float>, hg::TileSizes, hg::TensorLayout,
+                                hg::MemoryUse, hg::LossMean, hg::LossSum, hg::LevelLayout, hg::Operands<float>>());
+static_assert(none_finds_detail<hg::ParameterBuckets, hg::ParameterSharding, hg::GradientSum, hg::LaunchForm,
                                 hg::WholeParameters<float>, hg::Workspace>());
 
 }  // namespace

@@ -110,7 +110,7 @@ struct StencilOf {
     const ActivationId reads = planner.gradient_of(node);
     if (reads < 0) return;
     [&]<int... P>(std::integer_sequence<int, P...>) {
-      const auto emit = [&](Launch launch, int parameter) {
+      [[maybe_unused]] const auto emit = [&](Launch launch, int parameter) {
         launch.read(planner.gradient(reads, Pattern::point())).read(planner.read_again(node, Pattern::window()));
         launch.level = node.level;
         planner.emit(use_channel_parameters<F>(launch, node).sum_gradient_of(node.parameter + parameter));

@@ -2,6 +2,7 @@
 // and functions that run kernels while halos arrive.
 #pragma once
 
+#include "halogen/core/philox.hpp"
 #include "halogen/kernels/channel_sums.hpp"
 #include "halogen/kernels/merge.hpp"
 #include "halogen/kernels/node_windows.hpp"
@@ -27,7 +28,7 @@ class LaunchAt {
   using T = compute_type<S>;
 
   LaunchAt(const Space& space, const Plan& plan, const Layout& layout, const Operands<S>& operands,
-           HaloSchedule<S>& halos, const RankSums& sums, FetchedBoxes<S>& fetched, int index,
+           detail::HaloSchedule<S>& halos, const RankSums& sums, FetchedBoxes<S>& fetched, int index,
            const LaunchParameters<T>& parameters, const RandomStream& random = {})
       : space_(space),
         plan_(plan),
@@ -384,7 +385,7 @@ class LaunchAt {
   const Plan& plan_;
   const Layout& layout_;
   const Operands<S>& operands_;
-  HaloSchedule<S>& halos_;
+  detail::HaloSchedule<S>& halos_;
   const RankSums& sums_;
   FetchedBoxes<S>& fetched_;
   int index_;

@@ -6,7 +6,7 @@
 #include "halogen/run/layout.hpp"
 #include "halogen/tensor/rank_sums.hpp"
 
-namespace halogen {
+namespace halogen::detail {
 
 /// Communicators of the sub-meshes of a field that this rank is in. A sum leaves out mesh dimensions that do not cut
 /// it.
@@ -108,4 +108,4 @@ void AffineCollectives<T>::finish_sums(const execution_space& space, AffineTable
       kernels::FinishAffineSums<T>{sums_.data(), points, affine.channels, affine.groups, tables, copies_of(affine)});
 }
 
-}  // namespace halogen
+}  // namespace halogen::detail

@@ -22,8 +22,8 @@ class Evaluation : public EvaluationParts<S, Access> {
   using stored_type = S;
   static constexpr int outputs = PlanOf::plan().graph.outputs;
 
-  Evaluation(Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena, Access access = Access(plan()),
-             FieldContext<Image> context = {})
+  Evaluation(Layout layout, const detail::SubMeshes& meshes, std::shared_ptr<Arena> arena,
+             Access access = Access(plan()), FieldContext<Image> context = {})
       : Parts(plan(), std::move(layout), meshes, std::move(arena), std::move(access)), context_(std::move(context)) {}
 
   /// Runs the forward launches. Afterwards prediction(i) holds output i until the next run. If the plan trains without

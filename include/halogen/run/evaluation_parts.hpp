@@ -37,7 +37,7 @@ class EvaluationParts {
   using T = compute_type<S>;
 
  public:
-  EvaluationParts(const Plan& plan, Layout layout, const SubMeshes& meshes, std::shared_ptr<Arena> arena,
+  EvaluationParts(const Plan& plan, Layout layout, const detail::SubMeshes& meshes, std::shared_ptr<Arena> arena,
                   Access access);
   EvaluationParts(const EvaluationParts&) = delete;  // the operands refer to the layout
   EvaluationParts& operator=(const EvaluationParts&) = delete;
@@ -158,13 +158,13 @@ class EvaluationParts {
   const Plan& plan_;
   Space space_;
   Layout layout_;
-  SubMeshes meshes_;
+  detail::SubMeshes meshes_;
   std::shared_ptr<Arena> arena_;
   Operands<S> operands_;
-  AffineCollectives<T> affines_;
+  detail::AffineCollectives<T> affines_;
   RankSums rank_sums_;
   FetchedBoxes<S> fetched_;
-  std::optional<HaloSchedule<S>> halos_;
+  std::optional<detail::HaloSchedule<S>> halos_;
   LossSum loss_;
   RandomStream random_;
   std::vector<char> affine_has_gradient_, has_gradient_;  ///< whether affines and parameters have a gradient so far
@@ -173,7 +173,7 @@ class EvaluationParts {
 };
 
 template <class S, class Access>
-EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, const SubMeshes& meshes,
+EvaluationParts<S, Access>::EvaluationParts(const Plan& plan, Layout layout, const detail::SubMeshes& meshes,
                                             std::shared_ptr<Arena> arena, Access access)
     : plan_(plan),
       layout_(std::move(layout)),

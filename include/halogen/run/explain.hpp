@@ -61,11 +61,11 @@ std::string format(const char* pattern, Values... values) {
 }
 
 /// The messages of sharded parameters that a launch starts or completes.
-std::string parameter_traffic(const ParameterSchedule& schedule, int launch, bool reduces);
+std::string parameter_traffic(const detail::ParameterSchedule& schedule, int launch, bool reduces);
 #if HALOGEN_BODIES
-HALOGEN_INLINE std::string parameter_traffic(const ParameterSchedule& schedule, int launch, bool reduces) {
+HALOGEN_INLINE std::string parameter_traffic(const detail::ParameterSchedule& schedule, int launch, bool reduces) {
   std::string text;
-  for (const BucketStay& stay : schedule.stays()) {
+  for (const detail::BucketStay& stay : schedule.stays()) {
     const bool gathers = !stay.gradient && stay.block.first == launch;
     const bool completes = stay.gradient && stay.last_use == launch;
     if (gathers)
@@ -185,12 +185,12 @@ class ParameterText {
     const unsigned samples = pieces.mask({0, 2, 3, 4});
     sums_ = layout.plan().training && pieces.size(samples) > 1;
     if (sharding == nullptr) return;
-    schedule_ = ParameterSchedule(layout.plan(), sharding->buckets, layout.value_bytes().computed);
+    schedule_ = detail::ParameterSchedule(layout.plan(), sharding->buckets, layout.value_bytes().computed);
     shards_ = sharding->buckets.ranks() > 1;
     reduces_ = pieces.size(sharding->mesh_mask & samples) > 1;
-    for (const PointPieces& table : point_pieces(layout, *sharding)) {
+    for (const detail::PointPieces& table : detail::point_pieces(layout, *sharding)) {
       points_ += table.needed();
-      for (const PointPieces::Part& part : table.goes())
+      for (const detail::PointPieces::Part& part : table.goes())
         if (part.rank != table.number() && part.count > 0) ++points_sent_.messages, points_sent_.bytes += part.count;
     }
     points_sent_.bytes *= static_cast<index_t>(layout.value_bytes().computed);
@@ -225,7 +225,7 @@ class ParameterText {
 
   const Layout& layout_;
   const ParameterSharding* sharding_;
-  ParameterSchedule schedule_;
+  detail::ParameterSchedule schedule_;
   index_t points_ = 0;                     ///< numbers of this rank's points in tables that lie on a field
   TrafficUse points_sent_;                 ///< to gather all of these tables once
   bool sums_ = false;                      ///< an all_reduce of the gradient, where parameters are whole

@@ -29,7 +29,7 @@ class GatheredParameters {
         sum_(std::move(sum)),
         staging_(std::move(staging)),
         schedule_(layout.plan(), buckets(), sizeof(T)),
-        pieces_(point_pieces(layout, *sharding_)),
+        pieces_(detail::point_pieces(layout, *sharding_)),
         bytes_of_each_(static_cast<std::size_t>(buckets().ranks())),
         counts_(bytes_of_each_.size()),
         places_(static_cast<std::size_t>(buckets().size())),
@@ -59,14 +59,14 @@ class GatheredParameters {
     return is_piece(parameter) ? moves_of_parameter(parameter)->needed() : shape(parameter).count;
   }
 
-  const ParameterSchedule& schedule() const { return schedule_; }
+  const detail::ParameterSchedule& schedule() const { return schedule_; }
 
  private:
   /// Where a bucket is now; null if it is not in memory.
   struct Place {
     const T* value = nullptr;
     T* gradient = nullptr;
-    const BucketStay* arriving = nullptr;
+    const detail::BucketStay* arriving = nullptr;
     Request request;
   };
 
@@ -76,39 +76,39 @@ class GatheredParameters {
   index_t within(int parameter, int bucket) const { return shape(parameter).offset - buckets()[bucket].begin; }
   const ParameterShape& shape(int parameter) const { return plan_->graph.parameters[parameter]; }
 
-  void gather(const BucketStay& stay);
+  void gather(const detail::BucketStay& stay);
 
   void arrive(int bucket);
 
   /// Sets the gradient to zeros, since a layer on which the output does not depend adds nothing.
-  void open(const BucketStay& stay);
+  void open(const detail::BucketStay& stay);
 
-  void reduce(const BucketStay& stay);
+  void reduce(const detail::BucketStay& stay);
   /// Completes the reduction that is under way.
   void end_reduction();
 
-  PointMoves<T>* moves_of(int bucket) const { return moves_[static_cast<std::size_t>(bucket)].get(); }
-  PointMoves<T>* moves_of_parameter(int parameter) const { return moves_of(buckets().bucket_of(parameter)); }
+  detail::PointMoves<T>* moves_of(int bucket) const { return moves_[static_cast<std::size_t>(bucket)].get(); }
+  detail::PointMoves<T>* moves_of_parameter(int parameter) const { return moves_of(buckets().bucket_of(parameter)); }
 
   std::size_t group_rank() const { return static_cast<std::size_t>(sharding_->group.rank()); }
   std::size_t own_count() const { return static_cast<std::size_t>(buckets().values_per_rank()); }
-  std::size_t whole_count(const BucketStay& stay) const {
+  std::size_t whole_count(const detail::BucketStay& stay) const {
     return static_cast<std::size_t>(buckets()[stay.bucket].piece * buckets().ranks());
   }
-  static std::size_t offset(const BucketStay& stay) { return stay.block.offset / sizeof(T); }
+  static std::size_t offset(const detail::BucketStay& stay) { return stay.block.offset / sizeof(T); }
   T* staging() const { return staging_->at<T>(0); }
 
   const Plan* plan_;
   std::shared_ptr<const ParameterSharding> sharding_;
   GradientSum sum_;
   std::shared_ptr<Arena> staging_;
-  ParameterSchedule schedule_;
-  std::vector<PointPieces> pieces_;  ///< until reserve() makes the moves
+  detail::ParameterSchedule schedule_;
+  std::vector<detail::PointPieces> pieces_;  ///< until reserve() makes the moves
   std::vector<std::size_t> bytes_of_each_, counts_;
   execution_space space_;
   TransportImage<T> staging_image_, gradient_image_;
-  std::vector<Place> places_;                          // declared after the buffers, so that requests end first
-  std::vector<std::unique_ptr<PointMoves<T>>> moves_;  ///< by bucket, null for those that are gathered whole
+  std::vector<Place> places_;                                  // declared after the buffers, so that requests end first
+  std::vector<std::unique_ptr<detail::PointMoves<T>>> moves_;  ///< by bucket, null for those that are gathered whole
   Request reduction_;
   int reduced_points_ = -1;  ///< the bucket whose PointMoves are taking the gradient back
   T* values_ = nullptr;
@@ -120,9 +120,9 @@ void GatheredParameters<T>::reserve() {
   staging_->reserve(schedule_.staging_bytes());
   staging_image_.reserve("halogen::staging_image", schedule_.staging_bytes() / sizeof(T), sharding_->group);
   gradient_image_.reserve("halogen::gradient_image", own_count(), sharding_->group, sum_.rest);
-  for (PointPieces& piece : std::exchange(pieces_, {})) {
+  for (detail::PointPieces& piece : std::exchange(pieces_, {})) {
     const auto bucket = static_cast<std::size_t>(piece.bucket());
-    moves_[bucket] = std::make_unique<PointMoves<T>>(std::move(piece), sharding_->group, sum_.over_group);
+    moves_[bucket] = std::make_unique<detail::PointMoves<T>>(std::move(piece), sharding_->group, sum_.over_group);
   }
 }
 
@@ -140,15 +140,15 @@ void GatheredParameters<T>::begin_backward(T* gradient) {
 
 template <class T>
 void GatheredParameters<T>::before(int launch) {
-  for (const BucketStay& stay : schedule_.stays())
+  for (const detail::BucketStay& stay : schedule_.stays())
     if (stay.gradient && stay.block.first == launch) open(stay);
-  for (const BucketStay& stay : schedule_.stays())
+  for (const detail::BucketStay& stay : schedule_.stays())
     if (!stay.gradient && stay.block.first == launch) gather(stay);
 }
 
 template <class T>
 void GatheredParameters<T>::after(int launch) {
-  for (const BucketStay& stay : schedule_.stays()) {
+  for (const detail::BucketStay& stay : schedule_.stays()) {
     if (stay.gradient && stay.last_use == launch) reduce(stay);
     if (!stay.gradient && stay.last_use == launch) place(stay.bucket).value = nullptr;
   }
@@ -178,9 +178,9 @@ T* GatheredParameters<T>::gradient(int parameter) {
 }
 
 template <class T>
-void GatheredParameters<T>::gather(const BucketStay& stay) {
+void GatheredParameters<T>::gather(const detail::BucketStay& stay) {
   const ParameterBuckets::Bucket& bucket = buckets()[stay.bucket];
-  if (PointMoves<T>* points = moves_of(stay.bucket)) {
+  if (detail::PointMoves<T>* points = moves_of(stay.bucket)) {
     points->gather(space_, values_ + bucket.offset);
     place(stay.bucket).arriving = &stay;
     place(stay.bucket).value = points->values();
@@ -206,15 +206,15 @@ template <class T>
 void GatheredParameters<T>::arrive(int bucket) {
   Place& place = this->place(bucket);
   if (place.arriving == nullptr) return;
-  const BucketStay& stay = *std::exchange(place.arriving, nullptr);
-  if (PointMoves<T>* points = moves_of(bucket)) return points->arrive();
+  const detail::BucketStay& stay = *std::exchange(place.arriving, nullptr);
+  if (detail::PointMoves<T>* points = moves_of(bucket)) return points->arrive();
   place.request.wait();
   staging_image_.get(space_, staging() + offset(stay), offset(stay), whole_count(stay));
 }
 
 template <class T>
-void GatheredParameters<T>::open(const BucketStay& stay) {
-  if (PointMoves<T>* points = moves_of(stay.bucket)) {
+void GatheredParameters<T>::open(const detail::BucketStay& stay) {
+  if (detail::PointMoves<T>* points = moves_of(stay.bucket)) {
     launch_range(space_, "halogen::no_gradient", points->needed(), kernels::SetZero<T>{points->gradient()});
     place(stay.bucket).gradient = points->gradient();
     return;
@@ -226,12 +226,12 @@ void GatheredParameters<T>::open(const BucketStay& stay) {
 }
 
 template <class T>
-void GatheredParameters<T>::reduce(const BucketStay& stay) {
+void GatheredParameters<T>::reduce(const detail::BucketStay& stay) {
   const ParameterBuckets::Bucket& bucket = buckets()[stay.bucket];
   const auto piece = static_cast<std::size_t>(bucket.piece);
   place(stay.bucket).gradient = nullptr;
   end_reduction();
-  if (PointMoves<T>* points = moves_of(stay.bucket)) {
+  if (detail::PointMoves<T>* points = moves_of(stay.bucket)) {
     points->reduce(space_);
     reduced_points_ = stay.bucket;
     return;

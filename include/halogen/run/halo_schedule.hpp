@@ -9,7 +9,7 @@
 #include "halogen/halo/exchange.hpp"
 #include "halogen/run/operands.hpp"
 
-namespace halogen {
+namespace halogen::detail {
 
 template <class S>
 class HaloSchedule {
@@ -212,4 +212,4 @@ bool HaloSchedule<S>::reads_halo(int launch, const kernels::Tile& tile, std::vec
   return any;
 }
 
-}  // namespace halogen
+}  // namespace halogen::detail

@@ -9,7 +9,7 @@
 #include "halogen/run/lifetimes.hpp"
 #include "halogen/run/parameter_buckets.hpp"
 
-namespace halogen {
+namespace halogen::detail {
 
 /// The time in which one whole bucket is in the staging memory.
 struct BucketStay {
@@ -131,4 +131,4 @@ HALOGEN_INLINE void ParameterSchedule::place(const ParameterBuckets& buckets, st
 }
 #endif
 
-}  // namespace halogen
+}  // namespace halogen::detail

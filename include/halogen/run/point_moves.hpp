@@ -8,7 +8,7 @@
 #include "halogen/run/point_pieces.hpp"
 #include "halogen/tensor/transport_buffer.hpp"
 
-namespace halogen {
+namespace halogen::detail {
 
 /// One bucket. Its memory is made once; a step allocates nothing.
 template <class T>
@@ -98,4 +98,4 @@ void PointMoves<T>::finish(const execution_space& space, T* own, index_t piece) 
   }
 }
 
-}  // namespace halogen
+}  // namespace halogen::detail

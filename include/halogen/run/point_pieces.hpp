@@ -10,7 +10,7 @@
 #include "halogen/run/layout.hpp"
 #include "halogen/run/parameter_sharding.hpp"
 
-namespace halogen {
+namespace halogen::detail {
 
 /// Calls f(first, count) for each run of neighbouring values that a rank needs if it has the points of a box: first
 /// those that belong to no point. The runs ascend.
@@ -99,4 +99,4 @@ HALOGEN_INLINE std::vector<PointPieces> point_pieces(const Layout& layout, const
 }
 #endif
 
-}  // namespace halogen
+}  // namespace halogen::detail

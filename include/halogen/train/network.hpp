@@ -26,7 +26,7 @@ std::array<Margin, Rank> margins_of(const Layout& layout, TensorId tensor) {
 }
 
 template <class Field>
-SubMeshes sub_meshes(const Field& field) {
+detail::SubMeshes sub_meshes(const Field& field) {
   const Decomposition pieces = field.decomposition();
   const auto& mesh = field.mesh();
   return {mesh.world(), mesh.communicator(pieces.mask({2, 3, 4})), mesh.communicator(pieces.mask({0, 2, 3, 4}))};

@@ -31,7 +31,7 @@ ParameterMemory parameter_memory(const DeviceMesh<MeshType>& mesh, Sharding shar
   const std::size_t trained = static_cast<std::size_t>(sharded->buckets.values_per_rank()) * sizeof(T);
   const std::size_t buffers = static_cast<std::size_t>(sharded->buckets.buffers().piece) * sizeof(T);
   return {trained + buffers, trained, 2 * trained,
-          ParameterSchedule(plan, sharded->buckets, sizeof(T)).staging_bytes()};
+          detail::ParameterSchedule(plan, sharded->buckets, sizeof(T)).staging_bytes()};
 }
 
 }  // namespace halogen
