@@ -551,6 +551,14 @@ class PlanRun {
     add_gradient_of(launch().node + 1, parameter, at, value, again);
   }
 
+  /// Writes what the launch keeps.
+  void keep(const Field& field) {
+    const hg::TensorId to = launch().kept;
+    expect(to >= 0 && plan_.tensors[to].first_launch == now_, "keeps what the plan does not say");
+    expect_one_shape(field, at(to));
+    at(to) = field;
+  }
+
   /// The launch types of Map<F> with so many values, and what it is defined to be.
   template <class F, int Values>
   static void define_map();
@@ -652,11 +660,15 @@ class PlanRun {
         {hg::kind_of<of::PixelShuffleOf<2, false>::Backward>(),
          [](PlanRun& run) { return run.of_source(shuffled(run.operand(0))); }},
         {hg::kind_of<of::NeighborhoodLaunches<false>::Forward>(),
-         [](PlanRun& run) { return Neighbors(run.node(), run.operand(0)).value(); }},
+         [](PlanRun& run) {
+           const Field x = run.operand(0);
+           if (run.launch().kept >= 0) run.keep(Field(run.at(run.launch().kept).size(), Row(points_of(x))));
+           return Neighbors(run.node(), x).value();
+         }},
         {hg::kind_of<of::NeighborhoodLaunches<false>::Sums>(),
          [](PlanRun& run) {
-           const Field x = run.operand(0), slope = run.operand(1), result = run.operand(2);
-           return Field(run.at(run.launch().output).size(), Row(points_of(x)));
+           const Field slope = run.operand(0), result = run.operand(1), kept = run.operand(2);
+           return Field(run.at(run.launch().output).size(), Row(points_of(slope)));
          }},
         {hg::kind_of<of::NeighborhoodLaunches<false>::Backward>(),
          [](PlanRun& run) {

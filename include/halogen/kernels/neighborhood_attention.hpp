@@ -98,6 +98,10 @@ struct WindowScores {
   }
 };
 
+/// How many numbers of each query and head forward keeps for backward: the logarithm l of the sum of exp(scale q k +
+/// bias), as the stored (rounded) value, and the rest that rounding removed, so that bfloat16 loses nothing of it.
+inline constexpr int kept_of_head = 2;
+
 /// Computes one head of the output.
 template <class S, int Features, int Width, class Bias = NoBias>
 struct NeighborhoodAttentionOf {
@@ -105,6 +109,7 @@ struct NeighborhoodAttentionOf {
   using T = compute_type<S>;
   static constexpr int values = Features;
   Scores scores;
+  TensorView<S> kept;  ///< of all heads, or nothing
 
   KOKKOS_FUNCTION int groups() const { return scores.windows.heads; }
   KOKKOS_FUNCTION int channel(int head, int f) const { return head * Features + f; }
@@ -136,6 +141,8 @@ struct NeighborhoodAttentionOf {
     });
     for (int f = 0; f < Features; ++f)
       for (index_t i = 0; i < run.count; ++i) out[f * run_points + i] /= sum[i];
+    for (index_t i = 0; kept.data != nullptr && i < run.count; ++i)
+      keep({run.sample, head * kept_of_head, run.z}, run.y, run.x + i, largest[i] + Kokkos::log(sum[i]));
   }
 
   /// Subtracts the largest product so far. When a larger one comes, the older sums are multiplied by a factor.
@@ -159,69 +166,58 @@ struct NeighborhoodAttentionOf {
     });
     HALOGEN_DEVICE_UNROLL
     for (int f = 0; f < Features; ++f) out[f] /= sum;
-  }
-};
-
-/// What backward reads of each query and head, at the query and at all keys that it sees. The first is the logarithm l
-/// of the sum of exp(scale q k + bias). It takes two numbers: the stored (rounded) value, and the rest that rounding
-/// removed, so that bfloat16 loses nothing of it. The third number is the sum over features of o times its gradient.
-template <class S, int Features, int Width, class Bias = NoBias>
-struct NeighborhoodSums {
-  using Scores = WindowScores<S, Features, Width, Bias>;
-  using T = compute_type<S>;
-  static constexpr int values = 3;
-  Scores scores;
-  StoredRows<S> gradient, result;  ///< gradient of o, and o
-
-  KOKKOS_FUNCTION int groups() const { return scores.windows.heads; }
-  KOKKOS_FUNCTION int channel(int head, int v) const { return values * head + v; }
-  KOKKOS_FUNCTION const HeadWindows& windows() const { return scores.windows; }
-  PointRun run_from(int, index_t x, index_t end) const { return scores.windows.template run_from<false, T>(x, end); }
-
-  std::size_t scratch_bytes() const {
-    return Scores::own_bytes() + scores.score_bytes() + scores.line_bytes() + Scratch::bytes_of<T>(2 * run_points);
-  }
-
-  void piece(int head, const PointRun& run, T* out, Scratch scratch) const {
-    T* query = scratch.take<T>(Features * run_points);
-    T* weights = scratch.take<T>(scores.windows.window_points() * run_points);
-    T* lines = scratch.take<T>(Features * scores.windows.columns());
-    T *largest = scratch.take<T>(2 * run_points), *sum = largest + run_points;
-    load_own<Features>(scores.input, run, head * Features, scores.scale, query);
-    const index_t taps = scores.scores_of(head, run, query, weights, lines);
-    Scores::exponentials_of(taps, run.lanes, weights, largest, sum);
-    for (index_t i = 0; i < run.count; ++i) store_logarithm(largest[i] + Kokkos::log(sum[i]), out + i, run_points);
-    T* products = out + 2 * run_points;
-    std::fill_n(products, run.count, T(0));
-    load_own<Features>(gradient, run, head * Features, T(1), query);
-    for (int f = 0; f < Features; ++f) {
-      const S* o = &result.tensor.at(PlaneAt{run.sample, head * Features + f, run.z}, run.y, run.x);
-      for (index_t i = 0; i < run.count; ++i) products[i] += query[f * run_points + i] * T(o[i]);
-    }
-  }
-
-  KOKKOS_FUNCTION void point(int head, PlaneAt plane, index_t y, index_t x, T (&out)[values]) const {
-    T query[Features], largest = 0, sum = 0;
-    scores.load_query(head, plane, y, x, query);
-    scores.windows.template for_each<false>(plane.z, y, x, [&](index_t at_z, index_t at_y, index_t at_x) {
-      const T score = scores.score(head, query, plane, y, x, at_z, at_y, at_x);
-      if (sum == T(0) || largest < score) {
-        sum *= sum == T(0) ? T(0) : Kokkos::exp(largest - score);
-        largest = score;
-      }
-      sum += Kokkos::exp(score - largest);
-    });
-    store_logarithm(largest + Kokkos::log(sum), out, 1);
-    const PlaneAt at{plane.sample, head * Features, plane.z};
-    result.load_features(at, y, x, T(1), query);
-    out[2] = gradient.product(query, at, y, x);
+    if (kept.data != nullptr) keep({plane.sample, head * kept_of_head, plane.z}, y, x, largest + Kokkos::log(sum));
   }
 
  private:
-  KOKKOS_FUNCTION static void store_logarithm(T value, T* out, index_t pitch) {
-    out[0] = static_cast<T>(static_cast<S>(value));
-    out[pitch] = value - out[0];
+  KOKKOS_FUNCTION void keep(PlaneAt at, index_t y, index_t x, T logarithm) const {
+    const S rounded = static_cast<S>(logarithm);
+    kept.at(at, y, x) = rounded;
+    ++at.channel;
+    kept.at(at, y, x) = static_cast<S>(logarithm - T(rounded));
   }
+};
+
+/// What backward reads of each query and head, at the query and at all keys that it sees: what forward kept, and the
+/// sum d over features of o times its gradient.
+template <class S>
+struct NeighborhoodSums {
+  using T = compute_type<S>;
+  static constexpr int values = 3;
+  StoredRows<S> kept, gradient, result;  ///< of NeighborhoodAttentionOf, gradient of o, and o
+  DepthWindow planes;
+  int features;
+
+  index_t scratch_size(index_t columns) const { return columns; }
+  void row(int n, int c, index_t y, index_t x0, index_t count, T* out, T* scratch) const {
+    PlaneAt plane = planes.input(n, 0);
+    if (is_kept(c)) {
+      plane.channel = kept_channel(c);
+      return kept.load_row(plane, y, x0, count, out);
+    }
+    plane.channel = c / values * features;
+    std::fill_n(out, count, T(0));
+    for (int f = 0; f < features; ++f, ++plane.channel) {
+      gradient.load_row(plane, y, x0, count, scratch);
+      const S* o = &result.tensor.at(plane, y, x0);
+      for (index_t i = 0; i < count; ++i) out[i] += scratch[i] * T(o[i]);
+    }
+  }
+  KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
+    PlaneAt plane = planes.input(n, 0);
+    if (is_kept(c)) {
+      plane.channel = kept_channel(c);
+      return kept.at(plane, y, x);
+    }
+    plane.channel = c / values * features;
+    T sum = 0;
+    for (int f = 0; f < features; ++f, ++plane.channel) sum += gradient.at(plane, y, x) * result.at(plane, y, x);
+    return sum;
+  }
+
+ private:
+  KOKKOS_FUNCTION static bool is_kept(int c) { return c % values < kept_of_head; }
+  KOKKOS_FUNCTION static int kept_channel(int c) { return c / values * kept_of_head + c % values; }
 };
 
 }  // namespace halogen::kernels

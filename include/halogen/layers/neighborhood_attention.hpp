@@ -25,8 +25,8 @@
 // Halo: dilation (kernel / 2) before and dilation ((kernel - 1) / 2) after, and up to dilation (kernel - 1) for points
 // within half a kernel of an end (stencil/neighborhood.hpp).
 //
-// vjp: each point gathers, as a query from its window, as a key from the queries that see it (no halo_reduce). Before
-// that, one launch computes the softmax's sums again, so forward keeps only qkv and o.
+// vjp: each point gathers, as a query from its window, as a key from the queries that see it (no halo_reduce). Forward
+// keeps qkv, o, and two numbers for each head and point: the logarithm of the softmax's sum.
 //
 // Accumulation: kernels/neighborhood_attention.hpp. Errors: CollectiveError if an extent is smaller than kernel *
 // dilation; why::groups_do_not_divide if heads do not divide channels.
@@ -129,18 +129,19 @@ struct NeighborhoodLaunches {
     static void run(const LaunchAt<S>& at) {
       over_heads(at, label,
                  kernels::NeighborhoodAttentionOf<S, F.number[0], F.number[1], BiasOf<Biased, S>>{
-                     window_scores<F, Biased>(at)});
+                     window_scores<F, Biased>(at), at.kept()});
     }
   };
 
-  struct Sums : NeighborhoodForm {
+  struct Sums {
     static constexpr const char *label = Biased ? "halogen::window_sums" : "halogen::neighborhood_sums",
                                 *suffix = " sums";
-    template <class S, Form F>
-    static void run(const LaunchAt<S>& at) {
-      over_heads(at, label,
-                 kernels::NeighborhoodSums<S, F.number[0], F.number[1], BiasOf<Biased, S>>{
-                     window_scores<F, Biased>(at), {at.gradient(1).gradient}, {at.tensor(2)}});
+    template <class S, Form>
+    static auto rows(const LaunchAt<S>& at) {
+      const auto gradient = at.gradient(0);
+      const int heads = at.node().template as<NeighborhoodConstants>().heads;
+      return kernels::NeighborhoodSums<S>{
+          {at.tensor(2)}, {gradient.gradient}, {at.tensor(1)}, gradient.depth, at.node().channels / heads};
     }
   };
 
@@ -210,7 +211,9 @@ constexpr Launch neighborhood_launch(Planner& planner, const Node& node) {
 template <bool Biased>
 constexpr void neighborhood_forward(Planner& planner, const Node& node) {
   Launch launch = neighborhood_launch<Biased, typename NeighborhoodLaunches<Biased>::Forward>(planner, node);
-  planner.emit_forward(node, launch.read(planner.read(node, Pattern::window())));
+  launch.read(planner.read(node, Pattern::window()));
+  planner.keep(launch, kernels::kept_of_head * node.as<NeighborhoodConstants>().heads, node.level);
+  planner.emit_forward(node, launch);
 }
 
 /// qkv is read with two patterns: the keys of a point's window, and the queries that see a point. So its halo is the
@@ -221,10 +224,10 @@ constexpr void neighborhood_vjp(Planner& planner, const Node& node) {
   if (reads < 0) return;
   reads = planner.unmasked(reads);
   using Launches = NeighborhoodLaunches<Biased>;
-  Launch sums = neighborhood_launch<Biased, typename Launches::Sums>(planner, node);
-  sums.read(planner.read_again(node, Pattern::window())).read(planner.gradient(reads, Pattern::point()));
-  const TensorId written =
-      planner.emit_tensor(sums.read(planner.result(node)), 3 * node.as<NeighborhoodConstants>().heads, node.level);
+  Launch sums = planner.launch<typename Launches::Sums>(node);
+  sums.read(planner.gradient(reads, Pattern::point())).read(planner.result(node));
+  const TensorId written = planner.emit_tensor(sums.read(planner.kept(node, Pattern::point())),
+                                               3 * node.as<NeighborhoodConstants>().heads, node.level);
   if constexpr (Biased) {
     Launch table = neighborhood_launch<true, BiasGradient>(planner, node);
     table.level = node.level;

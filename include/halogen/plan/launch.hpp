@@ -196,6 +196,7 @@ struct Launch {
   StaticVector<ParameterUse, most_parameters> parameters;
   int map_use = -1;  ///< where the parameters of the map that it computes begin in `parameters`
   TensorId output;   ///< the stored tensor that it writes
+  TensorId kept;     ///< a second one, for backward launches of its node (PlanForward::keep)
   bool accumulate = false;
   TensorId addend;             ///< if it accumulates: the stored tensor that it adds to, unless that is its output
   TensorId mask;               ///< a stored tensor x: the output is multiplied by f'(x) (vjp of an activation layer)

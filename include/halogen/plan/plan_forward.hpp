@@ -29,6 +29,12 @@ class PlanForward : public PlanValues {
     set_value(node, store(launch, node.channels, node.level));
   }
 
+  /// If there is a backward pass, the launch also writes a second tensor, which backward launches of its node read
+  /// (PlanGradients::kept). Call this when the launch has its operands.
+  constexpr void keep(Launch& launch, int channels, int level) {
+    if (plan_.training && requires_gradient(launch)) launch.kept = new_tensor(channels, level, false);
+  }
+
   /// A map of the launch's operands, point by point, by the functor of that address. If all readers can compute the map
   /// from the rows that they read, they do so: no launch computes it and no memory holds it. Else the launch writes it.
   constexpr void emit_map(const Node& node, const char* functor, const Launch& launch) {

@@ -21,6 +21,13 @@ class PlanGradients : public PlanForward {
   /// Reads what the node wrote forward.
   constexpr Read result(const Node& node) const { return {values_[node.index].sources[0].tensor, Pattern::point()}; }
 
+  /// Reads what the node's forward launch kept.
+  constexpr Read kept(const Node& node, Pattern pattern) const {
+    for (const Launch& launch : plan_.launches)
+      if (launch.node == node.index && launch.kept >= 0) return {launch.kept, pattern};
+    throw "no forward launch of this node keeps a tensor";
+  }
+
   /// Reads a tensor that emit_tensor() made.
   static constexpr Read tensor(TensorId tensor, Pattern pattern) { return {tensor, pattern}; }
 

@@ -9,10 +9,11 @@ namespace halogen::detail {
 constexpr void find_lifetimes(PlanDraft& plan) {
   for (int i = 0; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
-    if (launch.output >= 0 && !plan.tensors[launch.output].external) {
-      StoredTensor& output = plan.tensors[launch.output];
-      if (output.first_launch < 0) output.first_launch = i;
-      output.last_write = output.last_launch = i;
+    for (const TensorId written : {launch.output, launch.kept}) {
+      if (written < 0 || plan.tensors[written].external) continue;
+      StoredTensor& tensor = plan.tensors[written];
+      if (tensor.first_launch < 0) tensor.first_launch = i;
+      tensor.last_write = tensor.last_launch = i;
     }
     plan.for_each_read(launch, [&](TensorId tensor) { plan.tensors[tensor].last_launch = i; });
   }

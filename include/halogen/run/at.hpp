@@ -100,6 +100,8 @@ class LaunchAt {
   TensorView<S> tensor(int operand) const { return operands_.tensor(launch().reads[operand].tensor()); }
   /// The same for a number in the plan.
   TensorView<S> stored_tensor(TensorId tensor) const { return operands_.tensor(tensor); }
+  /// The tensor that the launch keeps. It has no memory in a plan without a backward pass.
+  TensorView<S> kept() const { return launch().kept >= 0 ? operands_.tensor(launch().kept) : TensorView<S>{}; }
   /// The stored tensor of a value that is only one, because the operation made sure of it (PlanForward::read_field).
   TensorId tensor_of(int operand) const { return plan_.values[launch().reads[operand].value()].sources[0].tensor; }
 

@@ -220,7 +220,8 @@ void EvaluationParts<S, Access>::end_backward() {
 template <class S, class Access>
 void EvaluationParts<S, Access>::finish_launch(int i) {
   const Launch& launch = plan_.launches[i];
-  if (launch.output >= 0 && plan_.tensors[launch.output].last_write == i) halos_->start(space_, launch.output);
+  for (const TensorId written : {launch.output, launch.kept})
+    if (written >= 0 && plan_.tensors[written].last_write == i) halos_->start(space_, written);
   const index_t tiles = layout_.workspace().tiling(i).count() / layout_.samples();  // of a sample
   if (launch.statistics >= 0) {
     const AffineTable& affine = plan_.affines[launch.statistics];

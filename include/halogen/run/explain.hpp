@@ -106,7 +106,8 @@ HALOGEN_INLINE std::string piece_text(const Layout& layout, TensorId number, boo
 /// " -> t5 (1, 8, 16, 16)": what a launch writes, with the halo where this write is the last.
 HALOGEN_INLINE std::string output_text(const Layout& layout, const Launch& launch, int number) {
   return (launch.accumulate && launch.addend < 0 ? " -> += " : " -> ") +
-         piece_text(layout, launch.output, layout.plan().tensors[launch.output].last_write == number);
+         piece_text(layout, launch.output, layout.plan().tensors[launch.output].last_write == number) +
+         (launch.kept >= 0 ? ", keeps " + piece_text(layout, launch.kept, true) : "");
 }
 /// "      cotangent 1   t3 (1, 8, 16, 16)": a tensor that the caller gives or gets. `number`: of how many.
 HALOGEN_INLINE std::string callers_text(const Layout& layout, const char* what, int number, int count, TensorId tensor,
