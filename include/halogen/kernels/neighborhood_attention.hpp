@@ -37,30 +37,27 @@ struct WindowScores {
       keys.load(input, {run.sample, key_channel(head), z}, y, run.columns.first, run.width(step), lines,
                 windows.columns());
       multiply_rows<Width>(run, step, query, keys, scores + taps * run_points);
-      add_bias<false>(head, run, z, y, scores + taps * run_points);
+      add_bias(head, run, z, y, scores + taps * run_points);
       taps += run.columns.count;
     });
     return taps;
   }
 
-  /// Host: adds the bias to scores[t][i], for a run's queries and the keys of a row. With OfKeys: for a run's keys and
-  /// the queries of a row.
-  template <bool OfKeys>
+  /// Host: adds the bias to scores[t][i], for a run's queries and the keys of a row.
   void add_bias(int head, const PointRun& run, index_t z, index_t y, T* scores) const {
     if constexpr (Bias::adds)
-      for_each_distance<OfKeys>(head, run, z, y, [&](index_t at, index_t place) { scores[at] += bias.table[place]; });
+      for_each_distance(head, run, z, y,
+                        [&](index_t t, index_t i, index_t place) { scores[t * run_points + i] += bias.table[place]; });
   }
-  /// Host: calls f(t * run_points + i, place) for each point i of the run and each column t. `place` is the index in
-  /// the bias's table.
-  template <bool OfKeys, class F>
+  /// Host: calls f(t, i, place) for each column t and each point i of the run. `place` is the index in the bias's
+  /// table.
+  template <class F>
   void for_each_distance(int head, const PointRun& run, index_t z, index_t y, F f) const {
-    constexpr int sign = OfKeys ? -1 : 1;
     const index_t step = windows.around[2].dilation;
-    const index_t beside = run.shared ? sign * bias.heads : 0;  // from one point of the run to the next
+    const index_t beside = run.shared ? bias.heads : 0;  // from one point of the run to the next
     for (index_t t = 0; t < run.columns.count; ++t) {
-      const index_t columns = run.x - run.columns.first - t * step;
-      const index_t place = bias.place(head, sign * (run.z - z), sign * (run.y - y), sign * columns);
-      for (index_t i = 0; i < run.count; ++i) f(t * run_points + i, place + i * beside);
+      const index_t place = bias.place(head, run.z - z, run.y - y, run.x - run.columns.first - t * step);
+      for (index_t i = 0; i < run.count; ++i) f(t, i, place + i * beside);
     }
   }
   /// The product of a query and a key at this distance, plus the bias.
@@ -114,7 +111,7 @@ struct NeighborhoodAttentionOf {
   KOKKOS_FUNCTION int groups() const { return scores.windows.heads; }
   KOKKOS_FUNCTION int channel(int head, int f) const { return head * Features + f; }
   KOKKOS_FUNCTION const HeadWindows& windows() const { return scores.windows; }
-  PointRun run_from(int, index_t x, index_t end) const { return scores.windows.template run_from<false, T>(x, end); }
+  PointRun run_from(int, index_t x, index_t end) const { return scores.windows.template run_from<T>(x, end); }
 
   std::size_t scratch_bytes() const {
     return Scores::own_bytes() + scores.score_bytes() + scores.line_bytes() + Scratch::bytes_of<T>(2 * run_points);

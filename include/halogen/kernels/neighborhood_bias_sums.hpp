@@ -36,7 +36,7 @@ struct NeighborhoodBiasSums {
 
   void run_on_host(const Team& team, int block, double* sums) const {
     Scratch scratch = Scratch::of(team, 1, gradients.scratch_bytes());
-    const auto parts = gradients.parts_of(scratch);
+    auto parts = gradients.parts_of(scratch);
     std::fill_n(sums, partial_size(), 0.0);
     const Interval tiles = tiling.of_block(block, blocks);
     for (index_t t = tiles.begin; t < tiles.end; ++t) {
@@ -46,14 +46,16 @@ struct NeighborhoodBiasSums {
     }
   }
   template <class Parts>
-  void add_row(const Tile& tile, int head, index_t y, const Parts& parts, double* sums) const {
+  void add_row(const Tile& tile, int head, index_t y, Parts& parts, double* sums) const {
     const PlaneAt plane = windows().planes.input(tile.sample, 0);
     for (index_t x = tile.columns.begin; x < tile.columns.end;) {
-      PointRun run = windows().template run_from<false, T>(x, tile.columns.end);
+      PointRun run = windows().template run_from<T>(x, tile.columns.end);
       run.sample = plane.sample, run.z = plane.z, run.y = y;
-      gradients.for_each_row_of_keys(head, run, parts, [&](index_t at_z, index_t at_y, const auto&) {
-        gradients.scores.template for_each_distance<false>(head, run, at_z, at_y, [&](index_t at, index_t place) {
-          sums[place] += static_cast<double>(parts.scores[at]);
+      gradients.load_queries(head, run, parts);
+      windows().template for_each_row<false>(run.z, run.y, [&](index_t at_z, index_t at_y) {
+        gradients.row_of_keys(head, run, at_z, at_y, parts);
+        gradients.scores.for_each_distance(head, run, at_z, at_y, [&](index_t t, index_t i, index_t place) {
+          sums[place] += static_cast<double>(parts.slopes.row(t)[i]);
         });
       });
       x += run.count;

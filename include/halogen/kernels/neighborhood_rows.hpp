@@ -14,14 +14,12 @@ inline constexpr index_t run_points = 64;
 
 /// Points [x, x + count) of a row, at most run_points. `columns` are what the first point sees in the row's dimension.
 /// The other points see as many columns, each moved by its distance from the first point. If `shared`, all points see
-/// the same columns, or `columns` is the hull of what they see. Rows of scratch have `lanes` numbers; those from
-/// `count` on are not used.
+/// the same columns. Rows of scratch have `lanes` numbers; those from `count` on are not used.
 struct PointRun {
   int sample = 0;
   index_t z = 0, y = 0, x = 0, count = 0, lanes = 0;
   SpacedPoints columns;
   bool shared = false;
-  bool hides = false;  ///< shared, and some points see only a part of the columns
 
   /// The number of columns from the first to the last that the points see.
   index_t width(index_t step) const { return (columns.count - 1) * step + (shared ? 1 : count); }
@@ -85,29 +83,23 @@ struct HeadWindows {
   }
 
   /// Host: the points from x on, below `end`, that are computed at once. They are the points whose windows have the
-  /// same position relative to them as that of x or, if these are more, the points that share its window. For keys near
-  /// an end, they are the keys whose queries end there.
-  template <bool OfKeys, class T>
+  /// same position relative to them as that of x or, if these are more, the points that share its window.
+  template <class T>
   PointRun run_from(index_t x, index_t end) const {
     PointRun run;
-    run.x = x, run.columns = seen<OfKeys>(2, x);
+    run.x = x, run.columns = seen<false>(2, x);
     const auto count_while = [&](auto holds) {
       index_t i = 1;
       while (i < run_points && x + i < end && holds(i)) ++i;
       return i;
     };
     run.count = run.lanes = count_while([&](index_t i) {
-      return seen<OfKeys>(2, x + i) == SpacedPoints{run.columns.first + i, run.columns.count};
+      return seen<false>(2, x + i) == SpacedPoints{run.columns.first + i, run.columns.count};
     });
-    const bool near_end = OfKeys && is_near_end(x);
-    const index_t others =
-        count_while([&](index_t i) { return near_end ? is_near_end(x + i) : seen<OfKeys>(2, x + i) == run.columns; });
-    if (near_end ? others < 2 : others <= run.count) return run;
+    const index_t others = count_while([&](index_t i) { return seen<false>(2, x + i) == run.columns; });
+    if (others <= run.count) return run;
     run.shared = true;
     run.count = others, run.lanes = ceil_div(others, index_t{kernels::lanes<T>}) * kernels::lanes<T>;
-    const SpacedPoints last = seen<OfKeys>(2, x + others - 1);
-    run.hides = !(last == run.columns);
-    run.columns.count = last.first + last.count - run.columns.first;
     return run;
   }
 
@@ -128,18 +120,9 @@ struct HeadWindows {
     });
   }
 
-  /// Host: the most columns of a row that a run sees, from the first to the last, and the most that one point sees.
+  /// Host: the most columns of a row that a run sees, from the first to the last.
   index_t columns() const { return run_points + 2 * index_t{around[2].kernel} * around[2].dilation; }
-  index_t most_seen() const { return 2 * index_t{around[2].kernel}; }
   index_t window_points() const { return index_t{around[0].kernel} * around[1].kernel * around[2].kernel; }
-
- private:
-  /// Whether the end of the row decides which queries see the key, and these are columns side by side.
-  bool is_near_end(index_t x) const {
-    const Neighborhood& row = around[2];
-    return row.dilation == 1 && !row.causal && !row.periodic && !row.divided &&
-           (x < row.kernel || x >= row.extent - row.kernel);
-  }
 };
 
 /// Host: rows of the features of a head, in their own memory or in scratch.
@@ -186,14 +169,14 @@ void each_of_overlapping(index_t lanes, F f) {
 }
 
 template <int Taps, bool Shared, int Features, class T>
-void multiply_features(const T* own, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t lanes,
-                       T* to) {
+void multiply_features(const T* own, index_t own_pitch, const FeatureRows<T, Features>& seen, index_t first,
+                       index_t step, index_t lanes, T* to) {
   each_of_overlapping<T>(lanes, [&]<class V>(index_t i) {
     V sum[Taps];
     HALOGEN_UNROLL
     for (int t = 0; t < Taps; ++t) sum[t] = V{};
     for (int f = 0; f < Features; ++f) {
-      const V mine = load<V>(own + f * run_points + i);
+      const V mine = load<V>(own + f * own_pitch + i);
       const T* row = seen.row[f] + first;
       HALOGEN_UNROLL
       for (int t = 0; t < Taps; ++t) sum[t] += mine * load_seen<Shared, V>(row + t * step, i);
@@ -203,15 +186,22 @@ void multiply_features(const T* own, const FeatureRows<T, Features>& seen, index
   });
 }
 
+/// Weights of taps, each `pitch` from the one before, which may be negative.
+template <class T>
+struct TapWeights {
+  const T* of;
+  index_t pitch;
+};
+
 /// to[f][i], as it was, and the weighted columns, for the lanes of V from i on.
 template <class V, int Taps, bool Shared, int Features, class T, class Put>
-void sum_features(const T* weights, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t i,
-                  const T* to, Put put) {
+void sum_features(TapWeights<T> weights, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t i,
+                  const T* to, index_t pitch, Put put) {
   V weight[Taps];
   HALOGEN_UNROLL
-  for (int t = 0; t < Taps; ++t) weight[t] = load<V>(weights + t * run_points + i);
+  for (int t = 0; t < Taps; ++t) weight[t] = load<V>(weights.of + t * weights.pitch + i);
   for (int f = 0; f < Features; ++f) {
-    V sum = load<V>(to + f * run_points + i);
+    V sum = load<V>(to + f * pitch + i);
     const T* row = seen.row[f] + first;
     HALOGEN_UNROLL
     for (int t = 0; t < Taps; ++t) sum += weight[t] * load_seen<Shared, V>(row + t * step, i);
@@ -220,20 +210,20 @@ void sum_features(const T* weights, const FeatureRows<T, Features>& seen, index_
 }
 
 template <int Taps, bool Shared, int Features, class T>
-void add_features(const T* weights, const FeatureRows<T, Features>& seen, index_t first, index_t step, index_t lanes,
-                  T* to) {
+void add_features(TapWeights<T> weights, const FeatureRows<T, Features>& seen, index_t first, index_t step,
+                  index_t lanes, T* to, index_t pitch) {
   constexpr index_t vector = kernels::lanes<T>;
   T last[Features * vector];  // a vector that overlaps the one before is summed before that one is stored
   const bool overlaps = lanes % vector != 0 && lanes > vector;
   if (overlaps)
-    sum_features<Vector<T>, Taps, Shared>(weights, seen, first, step, lanes - vector, to,
+    sum_features<Vector<T>, Taps, Shared>(weights, seen, first, step, lanes - vector, to, pitch,
                                           [&](int f, Vector<T> sum) { store(last + f * vector, sum); });
   each_of_overlapping<T>(overlaps ? lanes / vector * vector : lanes, [&]<class V>(index_t i) {
-    sum_features<V, Taps, Shared>(weights, seen, first, step, i, to,
-                                  [&](int f, V sum) { store(to + f * run_points + i, sum); });
+    sum_features<V, Taps, Shared>(weights, seen, first, step, i, to, pitch,
+                                  [&](int f, V sum) { store(to + f * pitch + i, sum); });
   });
   if (overlaps)
-    for (int f = 0; f < Features; ++f) store(to + f * run_points + lanes - vector, load<Vector<T>>(last + f * vector));
+    for (int f = 0; f < Features; ++f) store(to + f * pitch + lanes - vector, load<Vector<T>>(last + f * vector));
 }
 
 /// Calls f<Taps>(tap) until `taps` are done, with Width taps at once as long as so many are left.
@@ -247,34 +237,39 @@ void each_taps(index_t taps, F f) {
 }  // namespace detail
 
 /// Host: to[t][i] = the sum over features of own[f][i] * seen[f][i + t * step], for all columns t of a run. If the
-/// columns are shared, it reads seen[f][t * step].
+/// columns are shared, it reads seen[f][t * step]. Rows of `own` are `own_pitch` apart.
 template <int Width, int Features, class T>
-void multiply_rows(const PointRun& run, index_t step, const T* own, const FeatureRows<T, Features>& seen, T* to) {
+void multiply_rows(const PointRun& run, index_t step, const T* own, const FeatureRows<T, Features>& seen, T* to,
+                   index_t own_pitch = run_points) {
   detail::each_taps<Width>(run.columns.count, [&]<int Taps>(index_t t) {
+    T* const at = to + t * run_points;
     if (run.shared)
-      detail::multiply_features<Taps, true>(own, seen, t * step, step, run.lanes, to + t * run_points);
+      detail::multiply_features<Taps, true>(own, own_pitch, seen, t * step, step, run.lanes, at);
     else
-      detail::multiply_features<Taps, false>(own, seen, t * step, step, run.lanes, to + t * run_points);
+      detail::multiply_features<Taps, false>(own, own_pitch, seen, t * step, step, run.lanes, at);
   });
 }
 
 /// Host: to[f][i] += weights[t][i] * seen[f][i + t * step], or seen[f][t * step] if shared. Columns are added in their
-/// order.
+/// order. Rows of weights are `pitch` apart.
 template <int Width, int Features, class T>
-void add_rows(const PointRun& run, index_t step, const T* weights, const FeatureRows<T, Features>& seen, T* to) {
+void add_rows(const PointRun& run, index_t step, const T* weights, const FeatureRows<T, Features>& seen, T* to,
+              index_t pitch = run_points) {
   detail::each_taps<Width>(run.columns.count, [&]<int Taps>(index_t t) {
+    const detail::TapWeights<T> of{weights + t * pitch, pitch};
     if (run.shared)
-      detail::add_features<Taps, true>(weights + t * run_points, seen, t * step, step, run.lanes, to);
+      detail::add_features<Taps, true>(of, seen, t * step, step, run.lanes, to, run_points);
     else
-      detail::add_features<Taps, false>(weights + t * run_points, seen, t * step, step, run.lanes, to);
+      detail::add_features<Taps, false>(of, seen, t * step, step, run.lanes, to, run_points);
   });
 }
 
-/// Host: rows of a head at the run's own points, multiplied by `scale`, to [Features][run_points].
+/// Host: rows of a head at the run's own points, multiplied by `scale`, to [Features][pitch].
 template <int Features, class T, class S>
-void load_own(const StoredRows<S>& reader, const PointRun& run, int channel, T scale, T* to) {
+void load_own(const StoredRows<S>& reader, const PointRun& run, int channel, T scale, T* to,
+              index_t pitch = run_points) {
   for (int f = 0; f < Features; ++f) {
-    T* row = to + f * run_points;
+    T* row = to + f * pitch;
     reader.load_row(PlaneAt{run.sample, channel + f, run.z}, run.y, run.x, run.count, row);
     std::fill(row + run.count, row + run.lanes, T(0));
     for_each_vector<T>(run.lanes, [&]<class V>(index_t i) { store(row + i, load<V>(row + i) * scale); });

@@ -36,6 +36,7 @@
 
 #include "halogen/core/config.hpp"
 #include "halogen/kernels/neighborhood_bias_sums.hpp"
+#include "halogen/kernels/neighborhood_tiles.hpp"
 #include "halogen/layers/conv3d.hpp"
 #include "halogen/layers/linear.hpp"
 #include "halogen/layers/signals.hpp"
@@ -151,9 +152,15 @@ struct NeighborhoodLaunches {
                                 *suffix = " backward";
     template <class S, Form F>
     static void run(const LaunchAt<S>& at) {
-      over_heads(at, label,
-                 kernels::NeighborhoodGradients<S, F.number[0], F.number[1], BiasOf<Biased, S>>{
-                     window_scores<F, Biased>(at), {at.gradient(2).gradient}, {at.tensor(3)}, at.first_channel()});
+      using Bias = BiasOf<Biased, S>;
+      const kernels::NeighborhoodGradients<S, F.number[0], F.number[1], Bias> gradients{
+          window_scores<F, Biased>(at), {at.gradient(2).gradient}, {at.tensor(3)}, at.first_channel()};
+      if constexpr (TileSizes::on_device) {
+        over_heads(at, label, gradients);
+      } else {
+        kernels::NeighborhoodTiles<execution_space, S, F.number[0], F.number[1], Bias> kernel{gradients, {}};
+        at.over_tiles(label, kernel);
+      }
     }
   };
 };
