@@ -163,9 +163,13 @@ struct NeighborhoodTiles {
       for (index_t i = 0; i < run.count; ++i) work.transposed[i * pitch + t - keys.begin] = weights.row(t)[i];
     FeatureRows<T, Features> seen;
     for (int f = 0; f < Features; ++f) seen.row[f] = own.row(f);
-    detail::each_taps<Width>(run.count, [&]<int Taps>(index_t i) {
+    const auto add = [&]<int Taps>(index_t i) {
       detail::add_features<Taps, true>({work.transposed + i * pitch, pitch}, seen, i, 1, keys.size(), to, columns());
-    });
+    };
+    if (run.count < Width)  // at an end so many points share a window
+      detail::each_taps<Width / 2 + 1>(run.count, add);
+    else
+      detail::each_taps<Width>(run.count, add);
   }
 
   /// Writes a row of one of the layer's channels, if the output has it.
