@@ -103,6 +103,8 @@ TEST_CASE("integers: sums of 64 bits, extremes, argmax of equal ones is the firs
       CHECK(error(first, {extents[1]}, over(a, 0, where_largest)) == 0);
       CHECK(error(least, {extents[0]}, over(a, 1, smallest)) == 0);
       CHECK(error(second, {extents[0]}, over(a, 1, where_largest)) == 0);
+      const auto where_most = hg::argmax<1>(u, hg::keep_dimensions);
+      CHECK(hg::sum(hg::where(hg::global_index<1>(u) == where_most, u, 0)).item() == hg::sum(hg::max<1>(u)).item());
       CHECK(hg::argmax(u).item() == std::max_element(a.values.begin(), a.values.end()) - a.values.begin());
       CHECK(hg::argmax(hg::shift<1, 1>(u) * 3).item() == [&] {
         const Array<int, 2> moved(extents, [&](auto i) { return a(i[0], i[1] + 1); });

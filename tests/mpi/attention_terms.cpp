@@ -93,6 +93,15 @@ struct SeenWithToken : hg::Module<SeenWithToken> {
     return seen[0] + hg::expand(seen[1], x);
   }
 };
+/// Eight channels; the fifth tells of the keys.
+struct SeenWithTokenMasked : hg::Module<SeenWithTokenMasked> {
+  hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::RelativeBias<6, 5>>> attention;
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced points = hg::chunk<2>(x)[0], mask = hg::ReLU{}(hg::chunk<8>(x)[4]);
+    const auto seen = attention(points, hg::KeyMask{mask}, hg::ClassToken<4>::part(points));
+    return seen[0] + hg::expand(seen[1], points);
+  }
+};
 /// Nearer keys count more, those to the right of the query more than those to the left, those far up and down nothing.
 struct Nearness {
   float operator()(int head, std::array<int, 2> offset) const {
@@ -145,6 +154,10 @@ TEST_CASE("a bias of distances, a mask and a bias of keys: PyTorch's") {
   support::check_with_parameters<hg::Sequential<Signal>, 4, 4, 2>(file, "relative_signal", with_table);
   support::check_with_parameters<SeenWithToken, 4, 4>(
       file, "relative_token",
+      {"cls_token", "attn.qkv.weight", "attn.qkv.bias", "attn.relative_position_bias_table", "attn.proj.weight",
+       "attn.proj.bias"});
+  support::check_with_parameters<SeenWithTokenMasked, 8, 4>(
+      file, "relative_token_masked",
       {"cls_token", "attn.qkv.weight", "attn.qkv.bias", "attn.relative_position_bias_table", "attn.proj.weight",
        "attn.proj.bias"});
   using Near = hg::Named<"attn", hg::MultiheadAttention<4, 2, hg::DistanceBias<Nearness, 9, 8>>>;

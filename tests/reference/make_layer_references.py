@@ -593,8 +593,9 @@ def attention_terms(file):
     tensors |= parts_of("cross_coarse", two, (2, 8, 8, 12), lambda x: two["attn.proj"](attend_across(
         two["attn.q"](x[:, :4]), two["attn.kv"](F.avg_pool2d(x[:, 4:7], 2)), 4, 2,
         (F.avg_pool2d(x[:, 7:], 2) > 0).flatten(2)[:, :, None])), random)
-    token = torch.nn.Module()
-    token.cls_token = torch.nn.Parameter(torch.zeros(4, dtype=torch.float64))
+    token, other_token = torch.nn.Module(), torch.nn.Module()
+    for each in (token, other_token):
+        each.cls_token = torch.nn.Parameter(torch.zeros(4, dtype=torch.float64))
     beit = {"token": token, "attn": RelativeTable((8, 7), 2, True), "attn.qkv": conv(4, 12), "attn.proj": conv(4, 4)}
 
     def seen(x):
@@ -613,6 +614,16 @@ def attention_terms(file):
     near = {"attn": RelativeTable((8, 7), 2), "attn.qkv": conv(4, 12), "attn.proj": conv(4, 4)}
     tensors |= parts_of("relative_masked", near, (2, 8, 8, 7), lambda x: near["attn.proj"](attend_to_all(
         near["attn.qkv"](x[:, :4]), 2, mask=near["attn"]().masked_fill((x[:, 4:5] <= 0).flatten(2)[:, :, None], -torch.inf))), random)
+    small = {"token": other_token, "attn": RelativeTable((6, 5), 2, True), "attn.qkv": conv(4, 12), "attn.proj": conv(4, 4)}
+
+    def seen_masked(x):
+        both = torch.cat([other_token.cls_token[None, :, None].expand(2, -1, -1), x[:, :4].flatten(2)], 2)[..., None]
+        hidden = F.pad((x[:, 4:5] <= 0).flatten(2), (1, 0), value=False)[:, :, None]
+        y = small["attn.proj"](attend_to_all(small["attn.qkv"](both).flatten(2), 2,
+                                             mask=small["attn"]().masked_fill(hidden, -torch.inf))[..., None])
+        return y[:, :, 1:].reshape(x[:, :4].shape) + y[:, :, :1]
+    of_masked = parts_of("relative_token_masked", small, (2, 8, 6, 5), seen_masked, random)
+    tensors |= {key.replace(".token.", "."): value for key, value in of_masked.items()}
     write(file, {}, tensors=tensors)
 
 

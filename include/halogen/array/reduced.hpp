@@ -346,6 +346,10 @@ template <int Dim, FieldOperand X>
 auto argmax(const X& x) {
   return detail::reduce_dims<detail::ArgMaxOp, false, Dim>(x);
 }
+template <int Dim, FieldOperand X>
+auto argmax(const X& x, KeepDimensions) {
+  return detail::keep<detail::reduce_dims_t<detail::ArgMaxOp, false, X, Dim>>(argmax<Dim>(x));
+}
 
 /// The row-major global index of the largest value of E. The first of equal values wins; NaN counts as largest. Like a
 /// Reduction it is a number, computed once per evaluation. Collective; two all_reduces. It has no gradient.

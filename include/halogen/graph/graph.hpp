@@ -65,7 +65,7 @@ struct Node {
   const Operation* operation = nullptr;  ///< null for the graph's inputs
   const Constants* constants = nullptr;
   int index = 0;
-  int inputs[3] = {-1, -1, -1};
+  int inputs[4] = {-1, -1, -1, -1};
   int channels = 0;
   int level = 0;
   int layer = -1;      ///< the layer's number in forward order, for messages

@@ -133,8 +133,6 @@ struct Attending {
                                                            Terms... terms) {
     static_assert(!options.is_causal, "attention with tokens is not causal: leave IsCausal out");
     check_terms<Terms...>();
-    static_assert(!options.learns_bias() || sizeof...(Terms) == 0,
-                  "with tokens a KeyMask goes with DistanceBias, not with RelativeBias");
     (check_term(terms), ...);
     constexpr int count = static_cast<int>(Tokens);
     Traced beside = tokens[0];
@@ -142,11 +140,12 @@ struct Attending {
     points = turned(points);
     constexpr KeyTerm term = term_of<Terms...>();
     constexpr bool has_table = options.learns_bias();
+    constexpr int table = 2 + static_cast<int>(sizeof...(Terms));  // after what tells of the keys
     using OfPoints =
         Drawing<PointsAttend<Heads, key_heads, count, options, term>,
-                std::conditional_t<has_table, TakesVectors<1, 2>, TakesVectors<1>>, halogen::Channels<Channels>>;
+                std::conditional_t<has_table, TakesVectors<1, table>, TakesVectors<1>>, halogen::Channels<Channels>>;
     using OfTokens = Drawing<TokensAttend<Heads, key_heads, count, options, term>,
-                             std::conditional_t<has_table, TakesVectors<0, 2>, TakesVectors<0>>, ToVector,
+                             std::conditional_t<has_table, TakesVectors<0, table>, TakesVectors<0>>, ToVector,
                              halogen::Channels<count * Channels>>;
     Traced seen, of_tokens;
     const auto attend = [&](auto... more) {
@@ -154,7 +153,7 @@ struct Attending {
       of_tokens = OfTokens{}(beside, points, more...);
     };
     if constexpr (has_table)
-      attend(distance_table(points, token_entries));
+      attend(terms.value..., distance_table(points, token_entries));
     else
       attend(terms.value...);
     if (options.grid_dimensions > 0) points.graph->slide(options.grid_dimensions, points.graph->nodes[seen.node].layer);

@@ -1,4 +1,4 @@
-// Function<F>: a layer of one to three values that is a function of fields in the array language, with gradients.
+// Function<F>: a layer of one to four values that is a function of fields in the array language, with gradients.
 //
 //   struct Attend {
 //     template <class Q, class K, class V>
@@ -51,7 +51,7 @@ struct Draws {};
 /// What a Function knows in a dry run: this rank's layout, and the level and channels of each value.
 struct FunctionPlace {
   const Layout& layout;
-  std::array<int, 3> level, channels;
+  std::array<int, 4> level, channels;
 };
 
 namespace detail {
@@ -363,7 +363,7 @@ struct Function : Module<Function<F, Options...>> {
 
   /// All values have points of one resolution, unless options say otherwise: why::levels_differ.
   template <class... More>
-    requires(sizeof...(More) < 3 && (std::is_same_v<More, Traced> && ...))
+    requires(sizeof...(More) < 4 && (std::is_same_v<More, Traced> && ...))
   constexpr Traced operator()(Traced first, More... more) const {
     using Of =
         detail::FunctionOf<F, 1 + static_cast<int>(sizeof...(More)), options.vectors, options.to_vector, options.draws>;

@@ -183,7 +183,7 @@ constexpr const LaunchKind* kind_of() {
 }
 
 struct Launch {
-  static constexpr int most_reads = 4, most_parameters = 8;
+  static constexpr int most_reads = 5, most_parameters = 8;
 
   const LaunchKind* kind = nullptr;
   Form form;
