@@ -270,8 +270,8 @@ TEST_CASE("launches that write their outputs themselves, between norms; what lau
   };
   using Norm = hg::InstanceNorm2d<4>;
   CHECK(said(hg::Sequential<support::Same<Careless>, Norm>{}) ==
-        "launch same writes its output itself, but the plan wants it summed: write it by over_tiles, over_rows, "
-        "over_points or write_vectors, or say common_output = false");
+        "launch same writes its output itself, but the plan wants it summed: write it by over_tiles, over_rows or "
+        "over_points, or say common_output = false");
   CHECK(said(support::Same<Narrow>{}) ==
         "launch same calls windowed_value(0), and reads that operand by another pattern: read it with "
         "Pattern::window()");

@@ -68,8 +68,32 @@ support::Result<float> rounded_run(const hg::DeviceMesh<support::Mesh>& mesh) {
                                                                      held(4 * 12 * 16, 3));
 }
 
+/// Gradients in float, of queries, keys and values: the same bits on every mesh.
+template <class Layer>
+void check_bits(hg::index_t height, hg::index_t width) {
+  using Model = hg::Sequential<support::Takes<6>, Layer>;
+  const auto points = static_cast<std::size_t>(height * width);
+  const auto run = [&](const hg::DeviceMesh<support::Mesh>& mesh) {
+    return support::train_once<Model, 6, 2, support::InnerProduct>(
+               mesh, {1, height, width}, {}, support::numbers<float>(6 * points, 2), {height, width},
+               support::numbers<float>(2 * points, 3))
+        .input_gradient;
+  };
+  const auto alone = run(support::alone<support::Mesh>());
+  for (const auto& mesh : support::meshes(1)) {
+    CAPTURE(support::text(mesh));
+    CHECK(run(mesh) == alone);
+  }
+}
+
 }  // namespace
 
+TEST_CASE("gradients are the same bits on every mesh: long rows, pieces narrower than a dilation, wide windows") {
+  check_bits<hg::NeighborhoodAttend2d<1, Kernel<3, 5>>>(12, 300);
+  check_bits<hg::NeighborhoodAttend2d<1, Kernel<1, 5>, Dilation<1, 3>>>(12, 150);
+  check_bits<hg::NeighborhoodAttend2d<1, Kernel<1, 3>, Dilation<1, 4>>>(12, 17);
+  check_bits<hg::NeighborhoodAttend2d<1, Kernel<1, 70>>>(12, 150);
+}
 TEST_CASE("planes: kernels, dilations, causal heights, date lines") {
   check<hg::NeighborhoodAttend2d<1, Kernel<3>>, 6>("three");
   check<hg::NeighborhoodAttend2d<2, Kernel<5, 3>>, 12>("rectangle");

@@ -281,7 +281,7 @@ void load_own(const StoredRows<S>& reader, const PointRun& run, int channel, T s
 ///   static constexpr int values                                   how many numbers a point has in a group
 ///   int groups, channel(group, value)                             the output's channel; none if negative or too large
 ///   HeadWindows windows()
-///   host: run_from(group, x, end); piece(group, run, T* [values][run_points], Scratch); scratch_bytes()
+///   host, or none: run_from(group, x, end); piece(group, run, T* [values][run_points], Scratch); scratch_bytes()
 ///   device: point(group, PlaneAt, y, x, T (&)[values])
 template <class ExecutionSpace, class S, class Compute>
 struct HeadKernel {
@@ -296,12 +296,13 @@ struct HeadKernel {
   }
 
   KOKKOS_FUNCTION void operator()(const Team& team) const {
-    HALOGEN_HOST_PART(run_on_host(team);)
+    HALOGEN_HOST_PART(if constexpr (runs_on_host) run_on_host(team);)
     HALOGEN_DEVICE_PART(run_on_device(team);)
   }
 
  private:
   static constexpr int values = Compute::values;
+  static constexpr bool runs_on_host = requires(const Compute& of) { of.run_from(0, index_t{}, index_t{}); };
 
   KOKKOS_FUNCTION bool has(int channel) const { return channel >= 0 && channel < output.channels; }
   KOKKOS_FUNCTION bool writes(int group) const {

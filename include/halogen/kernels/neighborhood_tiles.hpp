@@ -1,5 +1,6 @@
-// Host: gradients of attention to a neighbourhood, a tile at a time. Each query that sees a point of the tile computes
-// p and s of its window once, for its own gradient and for those of the keys and values that lie in the tile.
+// Host: gradients of attention to a neighbourhood, a tile at a time. Each query of the tile computes p and s of its
+// window once, for its own gradient and for those of the keys and values that lie in the tile. Queries beyond the tile
+// compute the part of their windows that lies in it.
 // Accumulation: a point's gradients are summed over rows and columns in their order, in the type of computations, so
 // that tiles and meshes do not change them.
 #pragma once
@@ -50,7 +51,10 @@ struct NeighborhoodTiles {
   const HeadWindows& windows() const { return of.scores.windows; }
   index_t step() const { return windows().around[2].dilation; }
   index_t columns() const { return output.tiling.tile_columns; }
-  std::size_t keys_size() const { return static_cast<std::size_t>(output.tiling.tile_rows * 2 * Features * columns()); }
+  std::size_t keys_size() const {
+    return static_cast<std::size_t>(std::min(output.tiling.tile_rows, output.tiling.rows.size()) * 2 * Features *
+                                    columns());
+  }
   index_t transposed_pitch() const { return ceil_div(of.most_columns(), index_t{lanes<T>}) * lanes<T>; }
   std::size_t host_bytes() const {
     return of.scratch_bytes() + Scratch::bytes_of<T>(Features * run_points) + Scratch::bytes_of<T>(keys_size()) +
@@ -59,8 +63,8 @@ struct NeighborhoodTiles {
   }
 
   void run_head(int head, Work& work) const {
-    std::fill_n(work.of_keys, keys_size(), T(0));
     const Tile& tile = work.tile;
+    std::fill_n(work.of_keys, tile.rows.size() * 2 * Features * columns(), T(0));
     const index_t own_plane = work.plane.z;
     const auto& around = windows().around;
     const Interval planes = around[0].output_of({own_plane, own_plane + 1}), rows = around[1].output_of(tile.rows),
@@ -88,7 +92,7 @@ struct NeighborhoodTiles {
       run.sample = work.plane.sample, run.z = z, run.y = y;
       x += run.count;
       if (!own) trim(run, work.tile.columns);
-      if (run.columns.count > 0) run_queries(head, run, own, work);
+      if (run.count > 0 && run.columns.count > 0) run_queries(head, run, own, work);
     }
   }
 
@@ -101,13 +105,19 @@ struct NeighborhoodTiles {
   static bool is_in(index_t z, index_t y, const Work& work) {
     return z == work.plane.z && y >= work.tile.rows.begin && y < work.tile.rows.end;
   }
-  /// Leaves the columns that lie in the tile for some point of the run. Other columns may not be on this rank.
+  /// Leaves the columns that lie in the tile for some point of the run, and the points that see one of these. Other
+  /// columns may not be on this rank.
   void trim(PointRun& run, const Interval& tile) const {
     const index_t beyond = run.shared ? 0 : run.count - 1;  // how far the last point's columns lie beyond the first's
     SpacedPoints& seen = run.columns;
     const index_t skipped = std::max<index_t>(0, ceil_div(tile.begin - beyond - seen.first, step()));
     seen.first += skipped * step();
     seen.count = std::min(seen.count - skipped, ceil_div(tile.end - seen.first, step()));
+    if (run.shared || seen.count <= 0) return;
+    const index_t last = seen.first + (seen.count - 1) * step();
+    const index_t begin = std::max<index_t>(0, tile.begin - last), end = std::min(run.count, tile.end - seen.first);
+    run.x += begin, seen.first += begin;
+    run.count = run.lanes = std::max<index_t>(0, end - begin);
   }
 
   void run_queries(int head, const PointRun& run, bool own, Work& work) const {

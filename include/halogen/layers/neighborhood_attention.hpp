@@ -150,6 +150,13 @@ struct NeighborhoodLaunches {
     static constexpr const char *label = Biased ? "halogen::window_attention_backward"
                                                 : "halogen::neighborhood_attention_backward",
                                 *suffix = " backward";
+    static constexpr index_t most_columns = 256;  ///< of a tile, so that the gradients of its keys stay in L2
+
+    static kernels::Tiling tiling(const LaunchPlace& at) {
+      kernels::Tiling tiles = TileSizes::of_rows(at);
+      if (TileSizes::on_device || tiles.tile_columns <= most_columns) return tiles;
+      return {at.rows, at.columns, at.planes, tiles.tile_rows, most_columns};
+    }
     template <class S, Form F>
     static void run(const LaunchAt<S>& at) {
       using Bias = BiasOf<Biased, S>;

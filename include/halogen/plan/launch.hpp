@@ -201,9 +201,8 @@ struct Launch {
   TensorId addend;             ///< if it accumulates: the stored tensor that it adds to, unless that is its output
   TensorId mask;               ///< a stored tensor x: the output is multiplied by f'(x) (vjp of an activation layer)
   Nonlinearity mask_function;  ///< f
-  AffineTableId statistics;    ///< the affine whose moments it gathers, from its output or else from what it reads
-  ActivationId
-      sums;  ///< the activation of whose affine it gathers the sums, from that gradient, complete, in the same way
+  AffineTableId statistics;    ///< the affine whose moments it gathers: of its output or, without one, of what it reads
+  ActivationId sums;  ///< the activation whose gradient is complete with it, and whose affine's sums it gathers
   int stage = 0;
 
   template <class L>

@@ -30,8 +30,9 @@ class PlanForward : public PlanValues {
   }
 
   /// If there is a backward pass, the launch also writes a second tensor, which backward launches of its node read
-  /// (PlanGradients::kept). Call this when the launch has its operands.
+  /// (PlanGradients::kept). Call this once, when the launch has its operands.
   constexpr void keep(Launch& launch, int channels, int level) {
+    if (launch.reads.empty() || launch.kept >= 0) throw "keep() is called once, after the launch has its operands";
     if (plan_.training && requires_gradient(launch)) launch.kept = new_tensor(channels, level, false);
   }
 

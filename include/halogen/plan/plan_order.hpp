@@ -29,7 +29,9 @@ constexpr void number_stages(PlanDraft& plan) {
   for (int i = 0; i < plan.launches.size(); ++i) {
     Launch& launch = plan.launches[i];
     launch.stage = stage;
-    const bool completes = launch.output >= 0 && plan.tensors[launch.output].last_write == i;
+    bool completes = false;
+    for (const TensorId written : {launch.output, launch.kept})
+      completes |= written >= 0 && plan.tensors[written].last_write == i;
     plan.stages = stage + 1;
     if (completes || launch.statistics >= 0 || launch.sums >= 0) ++stage;
   }

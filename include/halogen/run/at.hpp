@@ -100,7 +100,7 @@ class LaunchAt {
   TensorView<S> tensor(int operand) const { return operands_.tensor(launch().reads[operand].tensor()); }
   /// The same for a number in the plan.
   TensorView<S> stored_tensor(TensorId tensor) const { return operands_.tensor(tensor); }
-  /// The tensor that the launch keeps. It has no memory in a plan without a backward pass.
+  /// The tensor that the launch keeps. It has no memory if no backward launch of the node reads it.
   TensorView<S> kept() const { return launch().kept >= 0 ? operands_.tensor(launch().kept) : TensorView<S>{}; }
   /// The stored tensor of a value that is only one, because the operation made sure of it (PlanForward::read_field).
   TensorId tensor_of(int operand) const { return plan_.values[launch().reads[operand].value()].sources[0].tensor; }
@@ -240,7 +240,8 @@ class LaunchAt {
   void write_vectors(const char* label, const Rows& rows) const {
     kernels::RowKernel<execution_space, S, Rows> kernel;
     kernel.compute = rows;
-    kernel.output = own_output();
+    kernel.output = operands_.output(launch());
+    writes_ = layout_.level(launch().level).whole;  // else nobody joins sums of these tiles
     kernel.output.tiling = {{0, 1}, {0, 1}, layout_.samples(), 1, 1};
     kernel.launch(space_, label);
   }

@@ -1,4 +1,4 @@
-// What a launch type does otherwise than it says. Each sentence names the launch, the numbers and what to change.
+// Refusals of launch types that do not do what they declare. Each sentence names the launch, the numbers and the fix.
 #pragma once
 
 #include <string>
@@ -37,7 +37,7 @@ HALOGEN_INLINE void refuse_own_output(const Plan& plan, const Launch& launch) {
                              : launch.mask >= 0 ? "multiplied by a derivative"
                                                 : "summed";
   throw Error("launch " + plan.name_of(launch) + " writes its output itself, but the plan wants it " + wanted +
-              ": write it by over_tiles, over_rows, over_points or write_vectors" +
+              ": write it by over_tiles, over_rows or over_points" +
               (launch.accumulate ? "" : ", or say common_output = false"));
 }
 #endif

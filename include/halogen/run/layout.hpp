@@ -73,8 +73,8 @@ class Layout {
   }
 
   /// What this rank sends in one forward pass or one training step: one halo exchange of each stored tensor, and what
-  /// launches send in addition. Those of the loss and of the gradients of whole parameters are not in it: all_reduces
-  /// over the mesh. Nor are all_gathers: moments, sharded parameters.
+  /// launches send in addition. It does not count the all_reduces of the loss, of its weights and of the gradients of
+  /// whole parameters, nor any all_gather (moments, sharded parameters).
   TrafficUse traffic() const;
   TrafficUse halo_traffic() const;
   /// The part of a launch, by its number.

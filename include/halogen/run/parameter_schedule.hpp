@@ -17,7 +17,7 @@ struct BucketStay {
   bool gradient = false;
   bool of_points = false;  ///< a table of numbers for each point: its memory is elsewhere (PointMoves)
   int last_use = 0;        ///< the last launch that uses it: after it, a gradient is complete
-  detail::Block block;  ///< parameters: from the start of their gather; a gradient: until the next one needs its place
+  Block block;  ///< parameters: from the start of their gather; a gradient: until the next one needs its place
 };
 
 /// Parameters are gathered for the forward pass and again for the backward pass, one launch ahead. Their memory is free
@@ -119,14 +119,14 @@ HALOGEN_INLINE void ParameterSchedule::keep_until_reduced(int launches) {
 }
 
 HALOGEN_INLINE void ParameterSchedule::place(const ParameterBuckets& buckets, std::size_t value_size) {
-  std::vector<detail::Block> blocks;
+  std::vector<Block> blocks;
   for (BucketStay& stay : stays_) {
     stay.of_points = buckets[stay.bucket].table >= 0;
     const auto values = static_cast<std::size_t>(stay.of_points ? 0 : buckets[stay.bucket].piece * buckets.ranks());
     stay.block.bytes = (values * value_size + alignment - 1) / alignment * alignment;
     blocks.push_back(stay.block);
   }
-  staging_bytes_ = detail::place_blocks(blocks);
+  staging_bytes_ = place_blocks(blocks);
   for (std::size_t i = 0; i < blocks.size(); ++i) stays_[i].block = blocks[i];
 }
 #endif
