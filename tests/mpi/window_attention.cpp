@@ -25,6 +25,11 @@ using Globe =
                    hg::Residual<hg::WindowAttention2d<4, 2, Kernel<7, 4>, Boundary<Zero, Periodic>, hg::Bias<false>>>,
                    hg::Residual<hg::WindowAttention2d<4, 2, Kernel<7, 4>, Shifted<3, 2>, Boundary<Zero, Periodic>>>,
                    hg::GroupNorm<2, 4>, hg::Conv2d<4, 2>>;
+/// Padded after a norm, in a dimension that is not periodic; the result is added to the field.
+using Padded =
+    hg::Sequential<hg::Conv2d<2, 4, Kernel<3>, hg::Same>, hg::GroupNorm<2, 4>,
+                   hg::Residual<hg::WindowAttention2d<4, 2, Kernel<3, 4>, Shifted<1, 2>, hg::PadToWindows<>>>,
+                   hg::Conv2d<4, 2>>;
 /// As the first layer, whose input wants no gradient in training: its table does.
 using First = hg::Sequential<hg::WindowAttend2d<1, Kernel<3>, Shifted<1>>, hg::Conv2d<2, 2>>;
 using Plain = hg::Sequential<hg::Conv2d<2, 6>, hg::WindowAttend2d<1, Kernel<4>, Shifted<2>>, hg::Conv2d<2, 2>>;
@@ -41,6 +46,21 @@ support::Result<float> rounded_run(const hg::DeviceMesh<support::Mesh>& mesh) {
   };
   return support::train_once<Layer, 12, 4, support::InnerProduct, S>(
       mesh, {1, 12, 16}, held(9 * 9 * 2, 1), held(12 * 12 * 16, 2), {12, 16}, held(4 * 12 * 16, 3));
+}
+
+/// With its projections, whose parameters are those of a checkpoint.
+template <class Layer>
+void check_layer(const std::string& name) {
+  const support::Reference reference(file);
+  const auto parameters = support::all_parameters<Layer>(reference, name + ".");
+  const auto gradient = support::all_parameters<Layer>(reference, name + ".grad.");
+  const support::StoredCase<3> stored(file, name);
+  support::on_meshes<Layer, 4>(stored.extents("input"), [&](const auto& mesh) {
+    const auto result = stored.template run<Layer, 4, 4>(mesh, parameters);
+    CHECK(support::relative_error(result.output, stored["output"]) < 1e-12);
+    CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < 1e-12);
+    CHECK(support::relative_error(result.parameter_gradient, gradient) < 1e-12);
+  });
 }
 
 }  // namespace
@@ -60,23 +80,16 @@ TEST_CASE("signals and volumes") {
   check<hg::WindowAttend1d<1, Kernel<5>, Shifted<2>>, 6, 2>("signal");
   check<hg::WindowAttend3d<1, Kernel<2, 3, 3>, Shifted<1, 1, 2>, Boundary<Zero, Zero, Periodic>>, 6, 4>("volume");
 }
-TEST_CASE("with its projections, as a checkpoint names them") {
+TEST_CASE("with its projections, as a checkpoint names them; padded to whole windows as torchvision does") {
   using Layer = hg::WindowAttention2d<4, 2, Kernel<4, 3>, Shifted<2, 1>>;
-  const support::Reference reference(file);
   CHECK(hg::parameter_names<Layer>() ==
         std::vector<std::string>{"qkv.weight", "qkv.bias", "relative_position_bias_table", "proj.weight", "proj.bias"});
-  const auto parameters = support::all_parameters<Layer>(reference, "layer.");
-  const auto gradient = support::all_parameters<Layer>(reference, "layer.grad.");
-  const support::StoredCase<3> stored(file, "layer");
-  support::on_meshes<Layer, 4>(stored.extents("input"), [&](const auto& mesh) {
-    const auto result = stored.template run<Layer, 4, 4>(mesh, parameters);
-    CHECK(support::relative_error(result.output, stored["output"]) < 1e-12);
-    CHECK(support::relative_error(result.input_gradient, stored["grad_input"]) < 1e-12);
-    CHECK(support::relative_error(result.parameter_gradient, gradient) < 1e-12);
-  });
+  check_layer<Layer>("layer");
+  check_layer<hg::WindowAttention2d<4, 2, Kernel<4, 3>, Shifted<2, 1>, hg::PadToWindows<>>>("padded");
 }
 TEST_CASE("in networks: every mesh as one rank, finite differences, the same bits in float") {
   support::check_composition<Globe, 2, 2>({2, 10, 8});
+  support::check_composition<Padded, 2, 2, true>({2, 10, 13});
   support::check_composition<First, 6, 2, true>({2, 9, 10});
   support::check_composition<Plain, 2, 2, true>({2, 9, 10});
   support::check_composition<Wave, 2, 4, true, support::SignalMesh>({2, 24});

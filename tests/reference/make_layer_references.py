@@ -452,8 +452,26 @@ def windows(file):
         tensors |= {f"{name}.input": x.detach().float(), f"{name}.table": table.detach().float(),
                     f"{name}.grad_output": g.float(), f"{name}.output": y.detach(), f"{name}.grad_input": x.grad,
                     f"{name}.grad_table": table.grad}
-    tensors |= whole_window_attention()
+    tensors |= whole_window_attention() | padded_window_attention()
     save_file({k: v.contiguous().clone() for k, v in tensors.items()}, file)
+
+
+def padded_window_attention():
+    """Of extents that the window does not divide, as torchvision pads them: padded.PARAMETER and so on."""
+    random = np.random.default_rng(29)
+    parameters = {"qkv.weight": (12, 4, 1, 1), "qkv.bias": (12,), "relative_position_bias_table": (35, 2),
+                  "proj.weight": (4, 4, 1, 1), "proj.bias": (4,)}
+    parameters = {name: dyadic(random, shape).requires_grad_() for name, shape in parameters.items()}
+    at = list(parameters.values())
+    x = (2 * dyadic(random, (1, 4, 9, 11))).requires_grad_()
+    qkv = F.conv2d(F.pad(x, (0, 1, 0, 3)), at[0], at[1])
+    y = F.conv2d(rolled_window_attend(qkv, at[2], 2, (4, 3), (2, 1)), at[3], at[4])[:, :, :9, :11]
+    g = dyadic(random, y.shape)
+    (y * g).sum().backward()
+    tensors = {f"padded.{name}": p.detach().float() for name, p in parameters.items()}
+    tensors |= {f"padded.grad.{name}": p.grad for name, p in parameters.items()}
+    return tensors | {"padded.input": x.detach().float(), "padded.grad_output": g.float(), "padded.output": y.detach(),
+                      "padded.grad_input": x.grad}
 
 
 def whole_window_attention():

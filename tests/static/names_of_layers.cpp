@@ -26,10 +26,11 @@ static_assert(none_finds_detail<Zeros, Three, One, hg::Stride<2>, hg::Dilation<2
 static_assert(none_finds_detail<hg::Size<2, 2>, hg::ScaleFactor<2>, hg::ScaleRatio<Half>, hg::Nearest, hg::NearestExact,
                                 hg::Bilinear, hg::Bicubic, hg::Linear1d, hg::Trilinear, hg::Area, hg::AlignCorners<>,
                                 hg::Antialias<>>());
-static_assert(none_finds_detail<hg::IsCausal<>, hg::Causal<true, false>, hg::Rotary<2>, hg::QueryKeyNorm<>,
-                                hg::QueryKeyNorm<hg::RMSNorm>, hg::ParallelBy<hg::ContextParallel::ring>,
-                                hg::KeyValueHeads<2>, hg::RelativeBias<8, 8>, hg::DistanceBias<Rising, 8>,
-                                hg::AttentionDropout<Half>, hg::KeyMask, hg::KeyBias, hg::Shifted<2>>());
+static_assert(
+    none_finds_detail<hg::IsCausal<>, hg::Causal<true, false>, hg::Rotary<2>, hg::QueryKeyNorm<>,
+                      hg::QueryKeyNorm<hg::RMSNorm>, hg::ParallelBy<hg::ContextParallel::ring>, hg::KeyValueHeads<2>,
+                      hg::RelativeBias<8, 8>, hg::DistanceBias<Rising, 8>, hg::AttentionDropout<Half>, hg::KeyMask,
+                      hg::KeyBias, hg::Shifted<2>, hg::PadToWindows<>>());
 static_assert(
     none_finds_detail<hg::TakesVectors<1>, hg::TakesAnyResolution<1>, hg::ToVector, hg::Draws, hg::FunctionPlace,
                       hg::AnyName, hg::WithClassToken, hg::Indices, hg::WithoutGradient>());

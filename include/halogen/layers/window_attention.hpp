@@ -21,7 +21,8 @@
 // Windows have `kernel` points. One of them begins at the point `Shifted` (0). Windows that reach beyond the field have
 // fewer points: with a shift, the first and the last. torchvision does the same with a mask that separates points which
 // its roll made neighbours. If windows do not divide the field, torchvision pads it, and attends to the pads without a
-// mask; here no point sees a pad. A dimension of at most `kernel` points is not shifted, as in torchvision. In a
+// mask; so does PadToWindows<>, else no point sees a pad. A dimension of at most `kernel` points is not shifted, as in
+// torchvision. In a
 // Periodic dimension a shifted window continues at the other end.
 //
 // Halo: the points between a piece's ends and the ends of the windows there; none if a cut is the end of a window
@@ -32,6 +33,7 @@
 #pragma once
 
 #include "halogen/layers/neighborhood_attention.hpp"
+#include "halogen/layers/whole_windows.hpp"
 
 namespace halogen {
 
@@ -39,6 +41,10 @@ namespace halogen {
 /// for each.
 template <int... Points>
 struct Shifted {};
+/// Where windows do not divide the field, it is padded with zeros at its end, before qkv, and points attend to the pads
+/// too, as in Swin and torchvision. This takes two launches more, also where windows divide the field.
+template <bool On = true>
+struct PadToWindows {};
 
 namespace detail {
 
@@ -52,6 +58,11 @@ struct DividedOptions : AttendedOptions<Dimensions> {
   constexpr void set(Shifted<Points...>) {
     this->template each<Points...>([](Window& w, int point) { w.shift = point; });
   }
+  template <bool On>
+  constexpr void set(PadToWindows<On>) {
+    pads_to_windows = On;
+  }
+  bool pads_to_windows = false;
 
   constexpr bool divide() const {
     return std::ranges::all_of(this->window,
@@ -100,7 +111,8 @@ struct WindowsOf {
 template <class Self, int Dimensions, int Heads, class... Options>
 struct WindowAttendLayer : Module<Self> {
   using Of = WindowsOf<Dimensions, Heads, Options...>;
-  static_assert(!Of::options.has_bias, "Bias is that of qkv, and attention alone has none");
+  static_assert(!Of::options.has_bias && !Of::options.pads_to_windows,
+                "Bias and PadToWindows are options of WindowAttention, which has qkv");
 
   constexpr Traced forward(Traced x) const { return add_windows<Dimensions>(x, Of::options, Of::constants); }
 };
@@ -112,7 +124,13 @@ struct WindowAttentionLayer : Module<Self> {
   Named<"qkv", Qkv> qkv;
   Named<"proj", Project> proj;
 
-  constexpr Traced forward(Traced x) const { return proj(add_windows<Dimensions>(qkv(x), Of::options, Of::constants)); }
+  constexpr Traced forward(Traced x) const {
+    const auto attend = [this](Traced of) { return add_windows<Dimensions>(qkv(of), Of::options, Of::constants); };
+    if constexpr (Of::options.pads_to_windows)
+      return proj(placed_on(attend(padded_to_windows(x, Of::options.window)), (*x).level, crop_to_field_operation));
+    else
+      return proj(attend(x));
+  }
 };
 
 }  // namespace types
@@ -127,7 +145,7 @@ struct WindowAttend2d : detail::types::WindowAttendLayer<WindowAttend2d<Heads, O
 template <int Heads, class... Options>
 struct WindowAttend3d : detail::types::WindowAttendLayer<WindowAttend3d<Heads, Options...>, 3, Heads, Options...> {};
 
-/// The same with the linear layers. One more option: Bias<bool> (true), of qkv.
+/// The same with the linear layers. Two more options: Bias<bool> (true), of qkv, and PadToWindows<bool> (false).
 template <int Channels, int Heads, class... Options>
 struct WindowAttention1d : detail::types::WindowAttentionLayer<
                                WindowAttention1d<Channels, Heads, Options...>, 1, Heads,

@@ -5,7 +5,7 @@
 //   Placements in: Shard<0>, Shard<2>, Shard<3>, Replicate; out: Shard<0>, Replicate. Collectives: halos of windows
 //   that a cut divides, and the sum of GlobalAvgPool. Every rank must have a row and a column of the coarsest level.
 //
-// For windows that do not divide a level, and levels smaller than a window, see WindowAttention2d.
+// A window that reaches beyond a level has fewer points: no point attends to pads (WindowAttention2d). timm pads there.
 #pragma once
 
 #include "halogen/layers/global_avg_pool.hpp"
