@@ -53,6 +53,9 @@ void check_model(const std::string& name, support::Extents<support::Mesh> extent
     const auto result = support::train_once<Model, 3, classes, support::InnerProduct>(
         mesh, extents, start, input, {extents[1], extents[2]}, cotangent);
     CHECK(support::relative_error(each(result.output, stride), expected.values("training.output")) < 1e-10);
+    std::vector<double> of_input = each(result.input_gradient, 371);
+    for (double& v : of_input) v *= static_cast<double>(outputs);
+    CHECK(support::relative_error(of_input, expected.values("input_gradient")) < 1e-9);
     for (std::size_t i = 0; i < names.size(); ++i) {
       CAPTURE(names[i]);
       const hg::ParameterShape& shape = hg::Parameters<Model, double>::graph().parameters[static_cast<int>(i)];
@@ -149,7 +152,11 @@ TEST_CASE("a transformer of full attention, rows and columns cut") {
   check_model<hg::PatchTransformer<3, classes, 12, 2, 2, hg::MultiheadAttention<12, 3>>>("full_transformer",
                                                                                          {2, 25, 36}, 37);
 }
-
+TEST_CASE("a transformer of windows, shifted in turn") {
+  using Windows = hg::Alternating<hg::WindowAttention2d<12, 3, hg::Kernel<4>>,
+                                  hg::WindowAttention2d<12, 3, hg::Kernel<4>, hg::Shifted<2>>>;
+  check_model<hg::PatchTransformer<3, classes, 12, 2, 2, Windows>>("window_transformer", {2, 25, 40}, 37);
+}
 TEST_CASE("VisionTransformer: positions, attention to all, a mean") {
   check_model<hg::VisionTransformer<3, classes, 20, 28, 4, 12, 2, 3>>("vision_transformer", {2, 20, 28});
 }
@@ -159,6 +166,8 @@ TEST_CASE("VisionTransformer with a class token, of a file with torchvision's na
 }
 TEST_CASE("SwinTransformer: shifted windows, patches merged") {
   check_model<hg::SwinTransformer<3, classes, 8, 2, 4, 2, std::ratio<0>, 2, 2>>("swin_transformer", {2, 48, 32});
+  check_model<hg::PaddedSwinTransformer<3, classes, 8, 2, 4, 2, std::ratio<0>, 2, 2>>("padded_swin_transformer",
+                                                                                      {2, 44, 28});
 }
 
 }  // namespace test_weights

@@ -304,8 +304,10 @@ class WindowAttention(nn.Module):
         self.qkv, self.proj = PointLinear(channels, 3 * channels), PointLinear(channels, channels)
 
     def forward(self, x):
-        window, shift = 2 * (self.window,), 2 * (self.shift,)
-        return self.proj(rolled_window_attend(self.qkv(x), self.relative_position_bias_table, self.heads, window, shift))
+        window, shift, (height, width) = 2 * (self.window,), 2 * (self.shift,), x.shape[2:]
+        padded = F.pad(x, (0, -width % self.window, 0, -height % self.window))  # as timm pads
+        y = rolled_window_attend(self.qkv(padded), self.relative_position_bias_table, self.heads, window, shift)
+        return self.proj(y[:, :, :height, :width])
 
 
 class PatchMerging(nn.Module):
@@ -361,14 +363,14 @@ def write(folder, name, model, extents):
     randomise(model)
     state = {k: v.float() if v.dtype == torch.float64 else v for k, v in model.state_dict().items()}
     save_file({k: v.contiguous() for k, v in state.items()}, folder / f"{name}.safetensors")
-    x = values(extents)
+    x = values(extents).requires_grad_()
     run = {"evaluation.output": model.eval()(x)}
     y = model.train()(x)
     sums = torch.rand(y.shape, dtype=torch.float64) - 0.5 if y.dim() == 2 else values(y.shape)
     if y.dim() == 2:
         run["grad_output"] = sums
     (y * sums).sum().backward()
-    run["training.output"] = y
+    run["training.output"], run["input_gradient"] = y, x.grad.flatten()[::371]
     for k, v in model.named_parameters():
         run["gradient." + k] = v.grad.float()
     for k, v in model.named_buffers():
@@ -405,9 +407,13 @@ def main():
           (2, 3, 25, 36))
     write(folder, "full_transformer", FieldTransformer(3, CLASSES, 12, 2, 2, lambda: MultiheadAttention(12, 3)),
           (2, 3, 25, 36))
+    shifts = iter((0, 2))
+    write(folder, "window_transformer", FieldTransformer(3, CLASSES, 12, 2, 2, lambda: WindowAttention(12, 3, 4, next(shifts))),
+          (2, 3, 25, 40))
     write(folder, "vision_transformer", VisionTransformer(3, (20, 28), 4, 12, 2, 3), (2, 3, 20, 28))
     write(folder, "class_token_transformer", ClassTokenTransformer(3, (20, 28), 4, 12, 2, 3), (2, 3, 20, 28))
     write(folder, "swin_transformer", SwinTransformer(3, 8, 2, 4, 2, (2, 2)), (2, 3, 48, 32))
+    write(folder, "padded_swin_transformer", SwinTransformer(3, 8, 2, 4, 2, (2, 2)), (2, 3, 44, 28))
     write_diffusion(folder, "diffusion_unet", DiffusionUNet(2, 2, 8, 3, 4, 2))
 
 

@@ -106,12 +106,12 @@ static_assert(none_finds_detail<hg::UNet<2, 1, 8>, hg::UNet3d<2, 1, 8>, hg::UNet
                                 hg::DiffusionUNet<2, 2>, hg::DiffusionBlock<8, 8, 4, Zeros>>());
 static_assert(none_finds_detail<hg::ResNet<18>, hg::BasicBlock<2, 2>, hg::Bottleneck<4, 4>, hg::ConvNeXt<>,
                                 hg::ConvNeXtBlock<2>>());
-static_assert(
-    none_finds_detail<
-        hg::MLP<4>, hg::SwiGLU<4>, hg::TransformerBlock<4, Global>, hg::TransformerBlock<4, Near>,
-        hg::PatchTransformer<2, 2, 4, 1, 2, Global>, hg::FieldTransformer<2, 2>, hg::VisionTransformer<3, 10>,
-        hg::VisionTransformer<3, 10, 32, 32, 4, 8, 2, 2, std::ratio<0>, hg::WithClassToken>,
-        hg::SwinTransformer<3, 10, 8, 2, 4, 4, std::ratio<0>, 2, 2>, hg::SwinTiny<3, 10>, hg::SwinSmall<3, 10>>());
+static_assert(none_finds_detail<
+              hg::MLP<4>, hg::SwiGLU<4>, hg::TransformerBlock<4, Global>, hg::TransformerBlock<4, Near>,
+              hg::PatchTransformer<2, 2, 4, 1, 2, Global>, hg::FieldTransformer<2, 2>, hg::VisionTransformer<3, 10>,
+              hg::VisionTransformer<3, 10, 32, 32, 4, 8, 2, 2, std::ratio<0>, hg::WithClassToken>,
+              hg::SwinTransformer<3, 10, 8, 2, 4, 4, std::ratio<0>, 2, 2>, hg::SwinTiny<3, 10>, hg::SwinSmall<3, 10>,
+              hg::PaddedSwinTransformer<3, 10, 8, 2, 4, 4, std::ratio<0>, 2, 2>, hg::Alternating<Near, Near>>());
 
 // -- what a model's forward calls -----------------------------------------------------------------------------------
 struct Forward : hg::Module<Forward> {

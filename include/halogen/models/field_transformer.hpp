@@ -100,12 +100,32 @@ struct Repeat : Module<Repeat<Block, Count>> {
   }
 };
 
-/// Depth blocks of Channels with this attention, such as MultiheadAttention<Channels, 4> of all patches.
+/// The attention of blocks in turn: the first of these in the first block, the second in the second, and so on from the
+/// beginning. For example windows, then the same shifted.
+template <class... Attentions>
+struct Alternating {};
+
+namespace detail {
+/// Depth blocks of Channels, each with this attention, or with those of Alternating in turn.
+template <int Channels, class Attention, class Drop, int Depth>
+struct BlocksOf {
+  using type = Repeat<TransformerBlock<Channels, Attention, Drop>, Depth>;
+};
+template <int Channels, class... Attentions, class Drop, int Depth>
+struct BlocksOf<Channels, Alternating<Attentions...>, Drop, Depth> {
+  template <int... I>
+  static auto blocks(std::integer_sequence<int, I...>) -> Sequential<
+      TransformerBlock<Channels, std::tuple_element_t<I % sizeof...(Attentions), std::tuple<Attentions...>>, Drop>...>;
+  using type = decltype(blocks(std::make_integer_sequence<int, Depth>{}));
+};
+}  // namespace detail
+
+/// Depth blocks of Channels with this attention, such as MultiheadAttention<Channels, 4> of all patches, or an
+/// Alternating of several.
 template <int In, int Out, int Channels, int Depth, int Patch, class Attention, class Drop = std::ratio<0>>
 struct PatchTransformer : Module<PatchTransformer<In, Out, Channels, Depth, Patch, Attention, Drop>> {
   static_assert(Depth > 0 && Patch > 0, "a transformer has blocks, and patches have points");
-  using Block = TransformerBlock<Channels, Attention, Drop>;
-  using Blocks = Repeat<Block, Depth>;
+  using Blocks = typename detail::BlocksOf<Channels, Attention, Drop, Depth>::type;
   using Windows = ConvTranspose2d<Channels, Out, Kernel<Patch>, Stride<Patch>, OutputToSkip>;
 
   constexpr Traced forward(Traced x) const {

@@ -5,7 +5,8 @@
 //   Placements in: Shard<0>, Shard<2>, Shard<3>, Replicate; out: Shard<0>, Replicate. Collectives: halos of windows
 //   that a cut divides, and the sum of GlobalAvgPool. Every rank must have a row and a column of the coarsest level.
 //
-// A window that reaches beyond a level has fewer points: no point attends to pads (WindowAttention2d). timm pads there.
+// A window that reaches beyond a level has fewer points: no point attends to pads. PaddedSwinTransformer pads such a
+// level as timm does (PadToWindows); then each rank must have a whole window of the coarsest level.
 #pragma once
 
 #include "halogen/layers/global_avg_pool.hpp"
@@ -16,19 +17,15 @@
 namespace halogen {
 namespace detail {
 
-template <int Channels, int Heads, int Window, class Drop, class Numbers>
-struct SwinBlocks;
-template <int Channels, int Heads, int Window, class Drop, int... I>
-struct SwinBlocks<Channels, Heads, Window, Drop, std::integer_sequence<int, I...>> {
-  template <int Shift>
-  using Attention = WindowAttention2d<Channels, Heads, Kernel<Window>, Shifted<Shift>>;
-  using type = Sequential<TransformerBlock<Channels, Attention<I % 2 * (Window / 2)>, Drop>...>;
-};
+/// Windows, and the same shifted by half a window, in turn. Pads: PadToWindows.
+template <int Channels, int Heads, int Window, class Pads>
+using SwinAttention = Alternating<WindowAttention2d<Channels, Heads, Kernel<Window>, Pads>,
+                                  WindowAttention2d<Channels, Heads, Kernel<Window>, Shifted<Window / 2>, Pads>>;
 
 /// One level: PatchMerging to half as many points in each dimension, followed by Depth blocks.
-template <int Level, int Channels, int Heads, int Window, int Depth, class Drop>
-struct SwinStage : Module<SwinStage<Level, Channels, Heads, Window, Depth, Drop>> {
-  using Blocks = typename SwinBlocks<Channels, Heads, Window, Drop, std::make_integer_sequence<int, Depth>>::type;
+template <int Level, int Channels, int Heads, int Window, int Depth, class Drop, class Pads>
+struct SwinStage : Module<SwinStage<Level, Channels, Heads, Window, Depth, Drop, Pads>> {
+  using Blocks = typename BlocksOf<Channels, SwinAttention<Channels, Heads, Window, Pads>, Drop, Depth>::type;
 
   constexpr Traced forward(Traced x) const {
     constexpr Named<"blocks", Blocks> blocks;
@@ -40,26 +37,25 @@ struct SwinStage : Module<SwinStage<Level, Channels, Heads, Window, Depth, Drop>
   }
 };
 
-template <int Channels, int Heads, int Window, class Drop, class Levels, class Depths>
+template <int Channels, int Heads, int Window, class Drop, class Pads, class Levels, class Depths>
 struct SwinStages;
-template <int Channels, int Heads, int Window, class Drop, int... L, int... Depths>
-struct SwinStages<Channels, Heads, Window, Drop, std::integer_sequence<int, L...>,
+template <int Channels, int Heads, int Window, class Drop, class Pads, int... L, int... Depths>
+struct SwinStages<Channels, Heads, Window, Drop, Pads, std::integer_sequence<int, L...>,
                   std::integer_sequence<int, Depths...>> {
-  using type = Sequential<SwinStage<L, (Channels << L), (Heads << L), Window, Depths, Drop>...>;
+  using type = Sequential<SwinStage<L, (Channels << L), (Heads << L), Window, Depths, Drop, Pads>...>;
 };
 
-}  // namespace detail
-
-/// Channels and Heads belong to the first level; each next level has twice as many. Depths: the blocks of each level.
-/// Drop: the probability of DropPath.
-template <int In, int Classes, int Channels, int Heads, int Window, int Patch, class Drop, int... Depths>
-struct SwinTransformer : Module<SwinTransformer<In, Classes, Channels, Heads, Window, Patch, Drop, Depths...>> {
+namespace types {
+template <class Self, class Pads, int In, int Classes, int Channels, int Heads, int Window, int Patch, class Drop,
+          int... Depths>
+struct Swin : Module<Self> {
   static_assert(sizeof...(Depths) > 0 && ((Depths > 0) && ...), "a transformer has levels, and levels have blocks");
   static constexpr int levels = sizeof...(Depths), last = Channels << (levels - 1);
   using Embed =
       Sequential<Named<"proj", Conv2d<In, Channels, Kernel<Patch>, Stride<Patch>>>, Named<"norm", LayerNorm<Channels>>>;
-  using Stages = typename detail::SwinStages<Channels, Heads, Window, Drop, std::make_integer_sequence<int, levels>,
-                                             std::integer_sequence<int, Depths...>>::type;
+  using Stages =
+      typename detail::SwinStages<Channels, Heads, Window, Drop, Pads, std::make_integer_sequence<int, levels>,
+                                  std::integer_sequence<int, Depths...>>::type;
 
   constexpr Traced forward(Traced x) const {
     constexpr Named<"patch_embed", Embed> patch_embed;
@@ -69,6 +65,21 @@ struct SwinTransformer : Module<SwinTransformer<In, Classes, Channels, Heads, Wi
     return head(GlobalAvgPool{}(norm(layers(patch_embed(x)))));
   }
 };
+}  // namespace types
+
+}  // namespace detail
+
+/// Channels and Heads belong to the first level; each next level has twice as many. Depths: the blocks of each level.
+/// Drop: the probability of DropPath.
+template <int In, int Classes, int Channels, int Heads, int Window, int Patch, class Drop, int... Depths>
+struct SwinTransformer
+    : detail::types::Swin<SwinTransformer<In, Classes, Channels, Heads, Window, Patch, Drop, Depths...>,
+                          PadToWindows<false>, In, Classes, Channels, Heads, Window, Patch, Drop, Depths...> {};
+/// The same, with levels padded to whole windows.
+template <int In, int Classes, int Channels, int Heads, int Window, int Patch, class Drop, int... Depths>
+struct PaddedSwinTransformer
+    : detail::types::Swin<PaddedSwinTransformer<In, Classes, Channels, Heads, Window, Patch, Drop, Depths...>,
+                          PadToWindows<>, In, Classes, Channels, Heads, Window, Patch, Drop, Depths...> {};
 
 template <int In, int Classes, class Drop = std::ratio<0>>
 struct SwinTiny : SwinTransformer<In, Classes, 96, 3, 7, 4, Drop, 2, 2, 6, 2> {};
