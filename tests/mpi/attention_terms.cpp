@@ -254,7 +254,8 @@ TEST_CASE("a field that is larger than the table of distances is refused alike o
 }
 
 TEST_CASE("what attention sends is what a dry run says") {
-  const auto check = []<class Model, class T = double>(Model, hg::index_t height, hg::index_t width, T = {}) {
+  const auto check = []<class Model, class T = double>(Model, hg::index_t height, hg::index_t width, T = {},
+                                                       const char* way = "; attention, ") {
     for (const auto& mesh : support::meshes(2)) {
       CAPTURE(support::text(mesh));
       using Image = support::FieldOn<support::Mesh, T, 2>;
@@ -271,10 +272,13 @@ TEST_CASE("what attention sends is what a dry run says") {
       CHECK(spent.messages == hg::Tally{planned.messages, planned.bytes});
       const int of_mesh = mesh.size() > 1 ? 2 : 0;  // loss, gradient
       CHECK(spent.all_reduces.count == planned.all_reduces + of_mesh);
+      const bool is_cut = mesh.extent(1) * mesh.extent(2) > 1;
+      CHECK((hg::explain(trainer.layout(x)).find(way) != std::string::npos) == is_cut);
     }
   };
   using hg::ContextParallel;
-  check(Dropping<hg::ParallelBy<ContextParallel::ring>>{}, 12, 11);
+  check(Dropping<hg::ParallelBy<ContextParallel::ring>>{}, 12, 11, 0.0,
+        "; attention, keys and values go round the ranks that cut the sequence (");
   check(Dropping<>{}, 12, 12);
   check(LooksBack<>{}, 12, 24);
   check(Between<>{}, 12, 12);

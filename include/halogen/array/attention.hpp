@@ -218,25 +218,7 @@ struct Attention
     } else {
       const auto [query, key, value] = fields();
       const detail::AttentionWay goes = way(query, key, value);
-      const index_t of_value = query.extent(0) * static_cast<index_t>(sizeof(S));
-      const auto bytes = [of_value](index_t values) { return std::to_string(values * of_value); };  // of all ranks
-      const std::string ring = bytes(goes.by_ring()), heads = bytes(goes.by_heads());
-      const ContextParallel chosen = goes.chosen(options.parallel);
-      if (chosen == ContextParallel::deterministic)
-        return "attention, deterministic: keys and values are gathered, and backward queries (" +
-               bytes(goes.by_gathering()) + " bytes; round the ranks " + ring + ")";
-      if (chosen == ContextParallel::all_to_all)
-        return "attention, by heads: all-to-alls of queries, keys, values and the result (" + heads +
-               " bytes; round the ranks " + ring + ")";
-      return "attention, keys and values go round the ranks that cut the sequence" +
-             (chosen == ContextParallel::zigzag
-                  ? ", causal rows moved before and after so that all compute as much (" + bytes(goes.by_zigzag())
-                  : " (" + ring) +
-             " bytes; by heads" +
-             (goes.can_go_by_heads() ? " " + heads
-              : goes.bias_is_cut     ? ": the bias is cut"
-                                     : ": the ranks do not divide them") +
-             ")";
+      return detail::words_of(goes, goes.chosen(options.parallel), query.extent(0) * static_cast<index_t>(sizeof(S)));
     }
   }
 

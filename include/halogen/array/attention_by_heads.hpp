@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "halogen/array/moved.hpp"
+#include "halogen/core/config.hpp"
 #include "halogen/placement/ring.hpp"
 
 namespace halogen {
@@ -89,6 +90,31 @@ struct AttentionWay {
     return asked;
   }
 };
+
+/// For explain: a way, what all ranks send forward by it and what they would send by others. `of_value`: bytes of a
+/// value of all samples.
+std::string words_of(const AttentionWay& goes, ContextParallel chosen, index_t of_value);
+#if HALOGEN_BODIES
+HALOGEN_INLINE std::string words_of(const AttentionWay& goes, ContextParallel chosen, index_t of_value) {
+  const auto bytes = [of_value](index_t values) { return std::to_string(values * of_value); };
+  const std::string ring = bytes(goes.by_ring()), heads = bytes(goes.by_heads());
+  if (chosen == ContextParallel::deterministic)
+    return "attention, deterministic: keys and values are gathered, and backward queries (" +
+           bytes(goes.by_gathering()) + " bytes; round the ranks " + ring + ")";
+  if (chosen == ContextParallel::all_to_all)
+    return "attention, by heads: all-to-alls of queries, keys, values and the result (" + heads +
+           " bytes; round the ranks " + ring + ")";
+  return "attention, keys and values go round the ranks that cut the sequence" +
+         (chosen == ContextParallel::zigzag
+              ? ", causal rows moved before and after so that all compute as much (" + bytes(goes.by_zigzag())
+              : " (" + ring) +
+         " bytes; by heads" +
+         (goes.can_go_by_heads() ? " " + heads
+          : goes.bias_is_cut     ? ": the bias is cut"
+                                 : ": the ranks do not divide them") +
+         ")";
+}
+#endif
 
 template <class Where, class Query, class Key, class Value>
 AttentionWay attention_way(const Query& query, const Key& key, const Value& value, bool is_causal) {

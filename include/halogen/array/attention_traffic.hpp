@@ -20,11 +20,15 @@ struct AttentionPlace {
   ValueBytes bytes;
 
   int ranks() const { return queries.parts(); }
-  ContextParallel way() const {
-    return AttentionWay{
-        query_heads, key_heads, queries.extent(),          keys.extent(),         width + value_width, ranks(),
-        ranks(),     is_causal, moved_for_zigzag(queries), moved_for_zigzag(keys)}
-        .chosen(parallel);
+  AttentionWay ways() const {
+    return {query_heads, key_heads, queries.extent(),          keys.extent(),         width + value_width, ranks(),
+            ranks(),     is_causal, moved_for_zigzag(queries), moved_for_zigzag(keys)};
+  }
+  ContextParallel way() const { return ways().chosen(parallel); }
+  /// For explain: the way, of a batch of so many samples; empty if nothing moves.
+  std::string words(index_t batch) const {
+    if (ranks() == 1) return {};
+    return words_of(ways(), way(), batch * static_cast<index_t>(bytes.stored));
   }
 };
 

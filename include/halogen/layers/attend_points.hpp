@@ -28,15 +28,22 @@ namespace detail {
 /// Heads E, ...).
 template <int Heads, int KeyHeads, AttentionLayerOptions Options, KeyTerm Term, bool Apart = false>
 struct AttendToAll : AttendsWithDraws<AttendToAll<Heads, KeyHeads, Options, Term, Apart>, Options> {
-  static TrafficUse traffic(const FunctionPlace& place, bool backward) {
+  static AttentionPlace attention_of_place(const FunctionPlace& place) {
     const Layout& layout = place.layout;
     const auto [queries, rank] = layout.sequence(place.level[0]);
     const index_t all = Apart ? Heads : Heads + 2 * KeyHeads, width = place.channels[0] / all;
     const Cut keys = layout.sequence(place.level[Apart ? 1 : 0]).first;
-    TrafficUse use = attention_traffic({layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank,
-                                        Options.is_causal, Options.parallel, layout.value_bytes()},
-                                       backward);
-    use.all_reduces = backward && queries.parts() > 1 ? bias_sums<Options, Term> : 0;
+    return {
+        layout.samples(),    Heads, KeyHeads, width, width, queries, keys, rank, Options.is_causal, Options.parallel,
+        layout.value_bytes()};
+  }
+  static std::string words(const FunctionPlace& place) {
+    return attention_of_place(place).words(place.layout.batch_cut().extent());
+  }
+  static TrafficUse traffic(const FunctionPlace& place, bool backward) {
+    const AttentionPlace at = attention_of_place(place);
+    TrafficUse use = attention_traffic(at, backward);
+    use.all_reduces = backward && at.ranks() > 1 ? bias_sums<Options, Term> : 0;
     use += told_traffic<Term>(place, Apart ? 2 : 1, backward);
     return use;
   }

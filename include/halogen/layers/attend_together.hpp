@@ -123,16 +123,22 @@ template <int Heads, int KeyHeads, int Count, AttentionLayerOptions Options, Key
 struct PointsAttend : AttendsWithDraws<PointsAttend<Heads, KeyHeads, Count, Options, Term>, Options> {
   static constexpr int all = Heads + 2 * KeyHeads;
 
-  static TrafficUse traffic(const FunctionPlace& place, bool backward) {
+  static AttentionPlace attention_of_place(const FunctionPlace& place) {
     const Layout& layout = place.layout;
     const auto [queries, rank] = layout.sequence(place.level[0]);
     Cut keys = queries;
     for (int part = 1; part <= keys.parts(); ++part) keys.bounds[static_cast<std::size_t>(part)] += Count;
     const index_t width = place.channels[0] / all;
-    TrafficUse use = attention_traffic({layout.samples(), Heads, KeyHeads, width, width, queries, keys, rank, false,
-                                        Options.parallel, layout.value_bytes()},
-                                       backward);
-    if (backward && queries.parts() > 1) use.all_reduces = 1 + bias_sums<Options, Term>;  // 1 of the tokens
+    return {layout.samples(),    Heads, KeyHeads, width, width, queries, keys, rank, false, Options.parallel,
+            layout.value_bytes()};
+  }
+  static std::string words(const FunctionPlace& place) {
+    return attention_of_place(place).words(place.layout.batch_cut().extent());
+  }
+  static TrafficUse traffic(const FunctionPlace& place, bool backward) {
+    const AttentionPlace at = attention_of_place(place);
+    TrafficUse use = attention_traffic(at, backward);
+    if (backward && at.ranks() > 1) use.all_reduces = 1 + bias_sums<Options, Term>;  // 1 of the tokens
     use += told_traffic<Term>(place, 2, backward);
     return use;
   }

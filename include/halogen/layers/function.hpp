@@ -17,7 +17,8 @@
 // With Draws f takes a std::optional<Generator> before the values, for the random numbers of this node in this step. It
 // is the same forward and backward and on all ranks. In inference it is empty.
 //
-// Dry runs count what f sends if F has static TrafficUse traffic(const FunctionPlace&, bool backward).
+// Dry runs count what f sends if F has static TrafficUse traffic(const FunctionPlace&, bool backward). explain adds
+// what static std::string words(const FunctionPlace&) says.
 //
 // f reads the stored values and writes the stored y, without a copy. Values that are normalised, activated, resampled
 // or concatenated are written out first, and so are all vectors. Backward computes f again, and all its gradients at
@@ -174,6 +175,10 @@ struct FunctionOf {
   }
 
   struct Forward {
+    static std::string words(const Layout& layout, const Launch& launch) {
+      if constexpr (requires { F::words(place_of(layout, launch, 0)); }) return F::words(place_of(layout, launch, 0));
+      return {};
+    }
     static TrafficUse traffic(const Layout& layout, const Launch& launch) {
       return traffic_of(place_of(layout, launch, 0), false);
     }

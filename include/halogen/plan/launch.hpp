@@ -2,6 +2,8 @@
 // kind is identified by the address of an object that belongs to the launch type, so that anybody can add one.
 #pragma once
 
+#include <string>
+
 #include "halogen/core/nonlinearity.hpp"
 #include "halogen/core/type_of.hpp"
 #include "halogen/plan/ids.hpp"
@@ -131,25 +133,26 @@ struct Tiling;
 ///
 ///   const char* remark(form)   words that explain adds at the end of its line
 ///
+///   std::string words(layout, launch)    the same, if they depend on the mesh
+///
 ///   TrafficUse traffic(layout, launch)    what this rank sends in it in addition to halos, for dry runs
 struct LaunchKind {
-  const char* name;
-  const char* suffix;
-  const char* type;  ///< core/type_of.hpp
-  Form (*form)(const Node&, const Value& input, int source);
-  std::array<int, 3> (*grid)(const Node&, const Value& input, int source);
-  void (*check)(const Node&, int dimension, index_t input, index_t output);
-  kernels::Tiling (*tiling)(const LaunchPlace&);
-  WorkspaceUse (*workspace)(const LaunchPlace&, const kernels::Tiling&);
-  const char* (*remark)(const Form&);
-  TrafficUse (*traffic)(const Layout&, const Launch&);
-  bool adds_as_rows_leave, common_output;
+  const char *name = "", *suffix = "";
+  const char* type = nullptr;  ///< core/type_of.hpp
+  Form (*form)(const Node&, const Value& input, int source) = no_form;
+  std::array<int, 3> (*grid)(const Node&, const Value& input, int source) = each_point;
+  void (*check)(const Node&, int dimension, index_t input, index_t output) = nullptr;
+  kernels::Tiling (*tiling)(const LaunchPlace&) = nullptr;
+  WorkspaceUse (*workspace)(const LaunchPlace&, const kernels::Tiling&) = nullptr;
+  const char* (*remark)(const Form&) = nullptr;
+  std::string (*words)(const Layout&, const Launch&) = nullptr;
+  TrafficUse (*traffic)(const Layout&, const Launch&) = nullptr;
+  bool adds_as_rows_leave = false, common_output = true;
 
   template <class L>
   static constexpr LaunchKind of() {
-    LaunchKind kind{
-        "",    "",  detail::address_of_type<L>, no_form, each_point, nullptr, nullptr, nullptr, nullptr, nullptr,
-        false, true};
+    LaunchKind kind;
+    kind.type = detail::address_of_type<L>;
     if constexpr (requires { L::name; }) kind.name = L::name;
     if constexpr (requires { L::suffix; }) kind.suffix = L::suffix;
     if constexpr (requires { L::form; }) kind.form = L::form;
@@ -158,6 +161,7 @@ struct LaunchKind {
     if constexpr (requires { L::tiling; }) kind.tiling = L::tiling;
     if constexpr (requires { L::workspace; }) kind.workspace = L::workspace;
     if constexpr (requires { L::remark; }) kind.remark = L::remark;
+    if constexpr (requires { L::words; }) kind.words = L::words;
     if constexpr (requires { L::traffic; }) kind.traffic = L::traffic;
     if constexpr (requires { L::adds_as_rows_leave; }) kind.adds_as_rows_leave = L::adds_as_rows_leave;
     if constexpr (requires { L::common_output; }) kind.common_output = L::common_output;

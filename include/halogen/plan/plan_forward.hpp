@@ -110,6 +110,16 @@ class PlanForward : public PlanValues {
     plan_.tensors[values_[node.index].sources[0].tensor].as_field = true;
   }
 
+  /// A launch that reads a stored tensor and only gathers its sums.
+  template <class L>
+  constexpr Launch sums_of(TensorId tensor, int node) const {
+    Launch sums;
+    sums.kind = kind_of<L>();
+    sums.node = node;
+    sums.level = plan_.tensors[tensor].level;
+    return sums.read({tensor, Pattern::point()});
+  }
+
   /// The affine of a stored tensor that is made from its moments. The launch that wrote the tensor gathers them if it
   /// can, else an extra launch does.
   constexpr AffineTableId add_affine(AffineTable affine, const Node& node) {
@@ -164,16 +174,6 @@ class PlanForward : public PlanValues {
   }
 
  protected:
-  /// A launch that reads a stored tensor and only gathers its sums.
-  template <class L>
-  constexpr Launch sums_of(TensorId tensor, int node) const {
-    Launch sums;
-    sums.kind = kind_of<L>();
-    sums.node = node;
-    sums.level = plan_.tensors[tensor].level;
-    return sums.read({tensor, Pattern::point()});
-  }
-
   constexpr bool sums_for_nobody(const Launch& launch) const {
     bool sums = false, wanted = false;
     for (const ParameterUse& use : launch.parameters) {

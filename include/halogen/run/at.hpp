@@ -241,7 +241,7 @@ class LaunchAt {
     kernels::RowKernel<execution_space, S, Rows> kernel;
     kernel.compute = rows;
     kernel.output = operands_.output(launch());
-    writes_ = layout_.level(launch().level).whole;  // else nobody joins sums of these tiles
+    wrote_ = layout_.level(launch().level).whole ? Wrote::sums : Wrote::values;  // of these tiles nobody joins sums
     kernel.output.tiling = {{0, 1}, {0, 1}, layout_.samples(), 1, 1};
     kernel.launch(space_, label);
   }
@@ -327,14 +327,12 @@ class LaunchAt {
 
   /// Throws if the plan wants the output added, masked or summed, and none of these functions wrote it.
   void expect_common_output() const {
-    const Launch& own = launch();
-    if (writes_ || own.output < 0 || !(own.accumulate || own.mask >= 0 || own.statistics >= 0 || own.sums >= 0)) return;
-    detail::refuse_own_output(plan_, own);
+    detail::check_output(plan_, launch(), wrote_ != Wrote::nothing, wrote_ == Wrote::sums);
   }
 
  private:
   kernels::TileOutput<S> own_output() const {
-    writes_ = true;
+    wrote_ = Wrote::sums;
     return operands_.output(launch());
   }
 
@@ -394,7 +392,8 @@ class LaunchAt {
   int index_;
   LaunchParameters<T> parameters_;
   RandomStream random_;
-  mutable bool writes_ = false;  ///< whether one of its functions wrote the output
+  enum class Wrote { nothing, values, sums };
+  mutable Wrote wrote_ = Wrote::nothing;  ///< what its functions wrote: the output, and the sums of its tiles
 };
 
 }  // namespace halogen

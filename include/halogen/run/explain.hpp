@@ -148,6 +148,8 @@ HALOGEN_INLINE std::string traffic_text(const Layout& layout, int number) {
     text += format("; sends %lld messages, %lld bytes", static_cast<long long>(sent.messages),
                    static_cast<long long>(sent.bytes));
   if (launch.kind->remark != nullptr) text += launch.kind->remark(launch.form);
+  if (launch.kind->words != nullptr)
+    if (const std::string words = launch.kind->words(layout, launch); !words.empty()) text += "; " + words;
   index_t others = sent.all_reduces;
   if (const int sums = layout.summed_over_ranks(number); sums > 0)
     --others, text += format("; all_reduce of %d numbers", sums);
