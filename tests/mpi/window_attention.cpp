@@ -30,6 +30,9 @@ using Padded =
     hg::Sequential<hg::Conv2d<2, 4, Kernel<3>, hg::Same>, hg::GroupNorm<2, 4>,
                    hg::Residual<hg::WindowAttention2d<4, 2, Kernel<3, 4>, Shifted<1, 2>, hg::PadToWindows<>>>,
                    hg::Conv2d<4, 2>>;
+/// Of two samples, with pads in all dimensions.
+using PaddedVolume = hg::Sequential<hg::Conv3d<2, 4>, hg::Tanh,
+                                    hg::WindowAttention3d<4, 1, Kernel<2, 3, 4>, Shifted<1, 1, 2>, hg::PadToWindows<>>>;
 /// As the first layer, whose input wants no gradient in training: its table does.
 using First = hg::Sequential<hg::WindowAttend2d<1, Kernel<3>, Shifted<1>>, hg::Conv2d<2, 2>>;
 using Plain = hg::Sequential<hg::Conv2d<2, 6>, hg::WindowAttend2d<1, Kernel<4>, Shifted<2>>, hg::Conv2d<2, 2>>;
@@ -90,6 +93,7 @@ TEST_CASE("with its projections, as a checkpoint names them; padded to whole win
 TEST_CASE("in networks: every mesh as one rank, finite differences, the same bits in float") {
   support::check_composition<Globe, 2, 2>({2, 10, 8});
   support::check_composition<Padded, 2, 2, true>({2, 10, 13});
+  support::check_composition<PaddedVolume, 2, 4, true, support::VolumeMesh>({2, 11, 8, 11});
   support::check_composition<First, 6, 2, true>({2, 9, 10});
   support::check_composition<Plain, 2, 2, true>({2, 9, 10});
   support::check_composition<Wave, 2, 4, true, support::SignalMesh>({2, 24});
@@ -126,6 +130,31 @@ TEST_CASE("bfloat16: the same bits on every mesh, near float") {
     CHECK(support::relative_error(support::as<double>(half.parameter_gradient),
                                   support::as<double>(single.parameter_gradient)) < 1. / 128);
   }
+}
+TEST_CASE("padded windows: a field that is shorter than a window; fewer windows than ranks are refused") {
+  using Model = hg::WindowAttention2d<4, 1, Kernel<4>, hg::PadToWindows<>>;
+  const auto parameters = hg::initial_parameters<Model, double>(5);
+  const auto numbers = support::numbers<double>(4 * 3 * 9, 1);
+  const auto alone = support::alone();
+  const auto y = support::infer<Model, 4>(alone, {1, 3, 9}, parameters.to_host(), numbers);
+  std::vector<double> padded(4 * 4 * 12);  // with the zeros written out, windows divide it
+  for (std::size_t c = 0; c < 4; ++c)
+    for (std::size_t i = 0; i < 3; ++i)
+      for (std::size_t j = 0; j < 9; ++j) padded[(c * 4 + i) * 12 + j] = numbers[(c * 3 + i) * 9 + j];
+  const auto of_padded =
+      support::infer<hg::WindowAttention2d<4, 1, Kernel<4>>, 4>(alone, {1, 4, 12}, parameters.to_host(), padded);
+  for (std::size_t c = 0; c < 4; ++c)
+    for (std::size_t i = 0; i < 3; ++i)
+      for (std::size_t j = 0; j < 9; ++j)
+        CHECK(y[(c * 3 + i) * 9 + j] == doctest::Approx(of_padded[(c * 4 + i) * 12 + j]).epsilon(1e-13));
+  if (support::world().size() != 2) return;
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, 2, 1});
+  const auto x = hg::distribute_tensor<support::Field<double, 4>>(mesh, {1, 4, 3, 9}, numbers);
+  CHECK_THROWS_WITH_AS(
+      hg::infer(parameters, x),
+      "mesh 1 x 2 x 1 (data x height x width) leaves piece 1 of 2 without any row on level 1 of 1 x 3: "
+      "use fewer ranks in height, a larger field, or fewer levels",
+      hg::CollectiveError);
 }
 TEST_CASE("windows that do not divide a periodic field are refused on all ranks where they are shifted") {
   using Model = hg::WindowAttention2d<2, 1, Kernel<3, 5>, Shifted<1>, Boundary<Zero, Periodic>>;
