@@ -162,6 +162,28 @@ TEST_CASE("two models of other heads on one mesh, step by step: each as if alone
   CHECK(both[1] == losses(Four{})[0]);
   CHECK(both[0] != both[1]);
 }
+TEST_CASE("bfloat16: a block of points and tokens, near float on every mesh") {
+  using Model = WithTokens<>;
+  const auto held = [](std::size_t count, std::uint64_t stream) {
+    return support::as<float>(support::as<hg::bfloat16>(support::numbers<float>(count, stream)));
+  };
+  std::vector<float> parameters = held(hg::Parameters<Model, float>::count, 1);
+  for (float& value : parameters) value *= 0.25f;
+  const auto run = [&]<class S>(const hg::DeviceMesh<support::Mesh>& mesh, S) {
+    return support::train_once<Model, 2, 2, support::InnerProduct, S>(mesh, {1, 12, 11}, parameters, held(2 * 132, 2),
+                                                                      {12, 11}, held(2 * 132, 3));
+  };
+  const auto error = [](const std::vector<float>& a, const std::vector<float>& b) {
+    return support::relative_error(support::as<double>(a), support::as<double>(b));
+  };
+  for (const auto& mesh : support::meshes(1)) {
+    CAPTURE(support::text(mesh));
+    const auto half = run(mesh, hg::bfloat16()), single = run(mesh, 0.0f);
+    CHECK(error(half.output, single.output) < 1. / 64);
+    CHECK(error(half.input_gradient, single.input_gradient) < 1. / 32);
+    CHECK(error(half.parameter_gradient, single.parameter_gradient) < 1. / 32);
+  }
+}
 TEST_CASE("messages: a token costs two all_reduces forward") {
   if (support::world().size() != 2) return;
   const auto mesh = hg::device_mesh<support::VolumeMesh>(support::world(), {1, 1, 2, 1});
