@@ -456,39 +456,31 @@ def windows(file):
     save_file({k: v.contiguous().clone() for k, v in tensors.items()}, file)
 
 
-def padded_window_attention():
-    """Of extents that the window does not divide, as torchvision pads them: padded.PARAMETER and so on."""
-    random = np.random.default_rng(29)
+def window_layer(name, seed, extents, attend):
+    """With its projections: NAME.PARAMETER, NAME.grad.PARAMETER and so on. attend(x, qkv, table) is what proj reads."""
+    random = np.random.default_rng(seed)
     parameters = {"qkv.weight": (12, 4, 1, 1), "qkv.bias": (12,), "relative_position_bias_table": (35, 2),
                   "proj.weight": (4, 4, 1, 1), "proj.bias": (4,)}
-    parameters = {name: dyadic(random, shape).requires_grad_() for name, shape in parameters.items()}
+    parameters = {key: dyadic(random, shape).requires_grad_() for key, shape in parameters.items()}
     at = list(parameters.values())
-    x = (2 * dyadic(random, (1, 4, 9, 11))).requires_grad_()
-    qkv = F.conv2d(F.pad(x, (0, 1, 0, 3)), at[0], at[1])
-    y = F.conv2d(rolled_window_attend(qkv, at[2], 2, (4, 3), (2, 1)), at[3], at[4])[:, :, :9, :11]
+    x = (2 * dyadic(random, (1, 4, *extents))).requires_grad_()
+    y = F.conv2d(attend(x, lambda of: F.conv2d(of, at[0], at[1]), at[2]), at[3], at[4])
     g = dyadic(random, y.shape)
     (y * g).sum().backward()
-    tensors = {f"padded.{name}": p.detach().float() for name, p in parameters.items()}
-    tensors |= {f"padded.grad.{name}": p.grad for name, p in parameters.items()}
-    return tensors | {"padded.input": x.detach().float(), "padded.grad_output": g.float(), "padded.output": y.detach(),
-                      "padded.grad_input": x.grad}
+    tensors = {f"{name}.{key}": p.detach().float() for key, p in parameters.items()}
+    tensors |= {f"{name}.grad.{key}": p.grad for key, p in parameters.items()}
+    return tensors | {f"{name}.input": x.detach().float(), f"{name}.grad_output": g.float(),
+                      f"{name}.output": y.detach(), f"{name}.grad_input": x.grad}
 
 
 def whole_window_attention():
-    """With its projections: layer.PARAMETER and layer.grad.PARAMETER."""
-    random = np.random.default_rng(13)
-    parameters = {"qkv.weight": (12, 4, 1, 1), "qkv.bias": (12,), "relative_position_bias_table": (35, 2),
-                  "proj.weight": (4, 4, 1, 1), "proj.bias": (4,)}
-    parameters = {name: dyadic(random, shape).requires_grad_() for name, shape in parameters.items()}
-    at = list(parameters.values())
-    x = (2 * dyadic(random, (1, 4, 8, 7))).requires_grad_()
-    y = F.conv2d(window_attend(F.conv2d(x, at[0], at[1]), at[2], 2, (4, 3), (2, 1)), at[3], at[4])
-    g = dyadic(random, y.shape)
-    (y * g).sum().backward()
-    tensors = {f"layer.{name}": p.detach().float() for name, p in parameters.items()}
-    tensors |= {f"layer.grad.{name}": p.grad for name, p in parameters.items()}
-    return tensors | {"layer.input": x.detach().float(), "layer.grad_output": g.float(), "layer.output": y.detach(),
-                      "layer.grad_input": x.grad}
+    return window_layer("layer", 13, (8, 7), lambda x, qkv, table: window_attend(qkv(x), table, 2, (4, 3), (2, 1)))
+
+
+def padded_window_attention():
+    """Of extents that the window does not divide, as torchvision pads them."""
+    return window_layer("padded", 29, (9, 11), lambda x, qkv, table: rolled_window_attend(
+        qkv(F.pad(x, (0, 1, 0, 3))), table, 2, (4, 3), (2, 1))[:, :, :9, :11])
 
 
 def rotary(x, heads, base=10000.0):

@@ -29,13 +29,8 @@ namespace detail {
 template <int Heads, int KeyHeads, AttentionLayerOptions Options, KeyTerm Term, bool Apart = false>
 struct AttendToAll : AttendsWithDraws<AttendToAll<Heads, KeyHeads, Options, Term, Apart>, Options> {
   static AttentionPlace attention_of_place(const FunctionPlace& place) {
-    const Layout& layout = place.layout;
-    const auto [queries, rank] = layout.sequence(place.level[0]);
-    const index_t all = Apart ? Heads : Heads + 2 * KeyHeads, width = place.channels[0] / all;
-    const Cut keys = layout.sequence(place.level[Apart ? 1 : 0]).first;
-    return {
-        layout.samples(),    Heads, KeyHeads, width, width, queries, keys, rank, Options.is_causal, Options.parallel,
-        layout.value_bytes()};
+    const Cut keys = place.layout.sequence(place.level[Apart ? 1 : 0]).first;
+    return attention_of_points<Heads, KeyHeads, Options>(place, Apart ? Heads : Heads + 2 * KeyHeads, keys);
   }
   static std::string words(const FunctionPlace& place) {
     return attention_of_place(place).words(place.layout.batch_cut().extent());

@@ -115,6 +115,16 @@ TrafficUse told_traffic(const FunctionPlace& place, std::size_t told, bool backw
   return use;
 }
 
+/// Attention of the points of a Function's first value, which has `all` heads, to these keys.
+template <int Heads, int KeyHeads, AttentionLayerOptions Options>
+AttentionPlace attention_of_points(const FunctionPlace& place, int all, const Cut& keys) {
+  const Layout& layout = place.layout;
+  const auto [queries, rank] = layout.sequence(place.level[0]);
+  const index_t width = place.channels[0] / all;
+  return {layout.samples(),    Heads, KeyHeads, width, width, queries, keys, rank, Options.is_causal, Options.parallel,
+          layout.value_bytes()};
+}
+
 /// How many all_reduces the gradients of what is added to the logits take, if ranks share the points.
 template <AttentionLayerOptions Options, KeyTerm Term>
 inline constexpr int bias_sums = Options.learns_bias() + (Term == KeyTerm::bias);
@@ -124,13 +134,9 @@ struct PointsAttend : AttendsWithDraws<PointsAttend<Heads, KeyHeads, Count, Opti
   static constexpr int all = Heads + 2 * KeyHeads;
 
   static AttentionPlace attention_of_place(const FunctionPlace& place) {
-    const Layout& layout = place.layout;
-    const auto [queries, rank] = layout.sequence(place.level[0]);
-    Cut keys = queries;
+    Cut keys = place.layout.sequence(place.level[0]).first;
     for (int part = 1; part <= keys.parts(); ++part) keys.bounds[static_cast<std::size_t>(part)] += Count;
-    const index_t width = place.channels[0] / all;
-    return {layout.samples(),    Heads, KeyHeads, width, width, queries, keys, rank, false, Options.parallel,
-            layout.value_bytes()};
+    return attention_of_points<Heads, KeyHeads, Options>(place, all, keys);
   }
   static std::string words(const FunctionPlace& place) {
     return attention_of_place(place).words(place.layout.batch_cut().extent());

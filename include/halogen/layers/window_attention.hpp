@@ -22,8 +22,7 @@
 // fewer points: with a shift, the first and the last. torchvision does the same with a mask that separates points which
 // its roll made neighbours. If windows do not divide the field, torchvision pads it, and attends to the pads without a
 // mask; so does PadToWindows<>, else no point sees a pad. A dimension of at most `kernel` points is not shifted, as in
-// torchvision. In a
-// Periodic dimension a shifted window continues at the other end.
+// torchvision. In a Periodic dimension a shifted window continues at the other end.
 //
 // Halo: the points between a piece's ends and the ends of the windows there; none if a cut is the end of a window
 // (stencil/neighborhood.hpp). vjp: as NeighborhoodAttention; the table's gradient is a sum over the queries of a rank,

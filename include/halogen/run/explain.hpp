@@ -239,8 +239,7 @@ class ParameterText {
 }  // namespace detail
 
 /// One line for what the caller gives, for each launch and for what the caller gets, then the memory and the traffic of
-/// this rank. Pass `sharding` if parameters
-/// are sharded.
+/// this rank. Pass `sharding` if parameters are sharded.
 std::string explain(const Layout& layout, const ParameterSharding* sharding = nullptr);
 #if HALOGEN_BODIES
 HALOGEN_INLINE std::string explain(const Layout& layout, const ParameterSharding* sharding) {
