@@ -93,33 +93,32 @@ TEST_CASE("pools, resampling, moves") {
   check<hg::ConstantPad2d<std::ratio<1>, 2>>("ConstantPad, whose pieces begin before", {2, 0, 0, 2}, 28);
 }
 
-TEST_CASE(
-    "attention in neighbourhoods: of queries, keys and values what the window reaches, backward three numbers more") {
-  using Model = hg::Sequential<Conv2d<4, 12>, hg::NeighborhoodAttend2d<1, Kernel<3, 5>>>;
-  const auto layout = hg::layout_of<Image>(Model{}, hg::dry_mesh<Grid>({1, 4}, 1), {samples, 4, rows, columns});
-  CHECK(layout.traffic().messages == 3 * 2);
-  CHECK(layout.traffic().bytes == 4 * samples * rows * 2 * 2 * (12 + 4 + 3));
-}
-
 /// A layer of query, key and value after a convolution, on a rank of a mesh.
 template <class Layer, int In = 12>
-hg::TrafficUse sent(const std::array<int, 2>& mesh, int rank) {
+hg::TrafficUse sent(const std::array<int, 2>& mesh, int rank, hg::PlanKind kind = hg::PlanKind::training) {
   using Model = hg::Sequential<Conv2d<4, In>, Layer>;
-  return hg::layout_of<Image>(Model{}, hg::dry_mesh<Grid>(mesh, rank), {samples, 4, rows, columns}).traffic();
+  return hg::layout_of<Image>(Model{}, hg::dry_mesh<Grid>(mesh, rank), {samples, 4, rows, columns}, kind).traffic();
 }
 
-TEST_CASE("attention in windows: of the windows that a cut divides what lies on the other side, and no more") {
-  using hg::Shifted, hg::WindowAttend2d;
-  const auto same = [](const hg::TrafficUse& use, int messages, hg::index_t points) {
-    CHECK(use.messages == 3 * messages);  // query, key and value; the result's gradient; three numbers backward
-    CHECK(use.bytes == 4 * samples * points * (12 + 4 + 3));
+TEST_CASE("attention to neighbourhoods and windows: keys and values of what others see; in training three tensors") {
+  using hg::NeighborhoodAttend2d, hg::Shifted, hg::WindowAttend2d;
+  // In training queries go too, for the gradients of keys: with them the result's gradient, and three numbers.
+  const auto check_sent = [](auto layer, const std::array<int, 2>& mesh, int rank, int peers, hg::index_t points) {
+    using Layer = decltype(layer);
+    const hg::TrafficUse training = sent<Layer>(mesh, rank);
+    CHECK(training.messages == 3 * peers);
+    CHECK(training.bytes == 4 * samples * points * (12 + 4 + 3));
+    const hg::TrafficUse inference = sent<Layer>(mesh, rank, hg::PlanKind::inference);
+    CHECK(inference.messages == peers);
+    CHECK(inference.bytes == 4 * samples * points * 8);
   };
-  same(sent<WindowAttend2d<1, Kernel<4>>>({1, 4}, 1), 0, 0);
-  same(sent<WindowAttend2d<1, Kernel<4>, Shifted<2>>>({1, 4}, 1), 2, rows * (2 + 2));  // windows [6, 10) and [14, 18)
-  same(sent<WindowAttend2d<1, Kernel<4, 5>>>({1, 4}, 1), 2, rows * (2 + 1));           // [5, 10) and [15, 20)
-  same(sent<WindowAttend2d<1, Kernel<4>, Shifted<2>>>({1, 4}, 0), 1, rows * 2);
-  same(sent<WindowAttend2d<1, Kernel<4>, Shifted<2>, Globe>>({1, 4}, 0), 2, rows * (2 + 2));  // [30, 34) too
-  same(sent<WindowAttend2d<1, Kernel<5>>>({2, 2}, 0), 3, 2 * 16 + 12 * 1 + 2 * 1);  // rows [10, 15), columns [15, 20)
+  check_sent(NeighborhoodAttend2d<1, Kernel<3, 5>>{}, {1, 4}, 1, 2, rows * (2 + 2));
+  check_sent(WindowAttend2d<1, Kernel<4>>{}, {1, 4}, 1, 0, 0);
+  check_sent(WindowAttend2d<1, Kernel<4>, Shifted<2>>{}, {1, 4}, 1, 2, rows * (2 + 2));  // [6, 10) and [14, 18)
+  check_sent(WindowAttend2d<1, Kernel<4, 5>>{}, {1, 4}, 1, 2, rows * (2 + 1));           // [5, 10) and [15, 20)
+  check_sent(WindowAttend2d<1, Kernel<4>, Shifted<2>>{}, {1, 4}, 0, 1, rows * 2);
+  check_sent(WindowAttend2d<1, Kernel<4>, Shifted<2>, Globe>{}, {1, 4}, 0, 2, rows * (2 + 2));  // [30, 34) too
+  check_sent(WindowAttend2d<1, Kernel<5>>{}, {2, 2}, 0, 3, 2 * 16 + 12 * 1 + 2 * 1);  // rows [10, 15), columns [15, 20)
 }
 TEST_CASE("windows of a padded field: the field comes to where windows begin, and the result back") {
   // Of 32 columns 35 are made, cut at 10, 20 and 25. Rank 1 sends columns 8 and 9 before it, the result's 16 to 19

@@ -225,7 +225,7 @@ constexpr Launch neighborhood_launch(Planner& planner, const Node& node) {
 template <bool Biased>
 constexpr void neighborhood_forward(Planner& planner, const Node& node) {
   Launch launch = neighborhood_launch<Biased, typename NeighborhoodLaunches<Biased>::Forward>(planner, node);
-  launch.read(planner.read(node, Pattern::window()));
+  launch.read(planner.read(node, Pattern::window()).with_halo_from(node.channels));  // keys and values
   planner.keep(launch, kernels::kept_of_head * node.as<NeighborhoodConstants>().heads, node.level);
   planner.emit_forward(node, launch);
 }

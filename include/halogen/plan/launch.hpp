@@ -58,6 +58,7 @@ struct Read {
   };
   Role role = Role::source;
   Pattern pattern;
+  int halo_from = 0;  ///< beyond its own piece it reads the channels from this one on
 
   constexpr Read() = default;
   constexpr Read(ValueId value, Pattern of) : role(Role::value), pattern(of), number_(value.number) {}
@@ -66,6 +67,12 @@ struct Read {
   static constexpr Read source(Pattern of) {
     Read read;
     read.pattern = of;
+    return read;
+  }
+
+  constexpr Read with_halo_from(int channel) const {
+    Read read = *this;
+    read.halo_from = channel;
     return read;
   }
 

@@ -106,7 +106,7 @@ class Layout {
 
   TensorLayout tensor_layout(const StoredTensor& tensor, const SpaceNeeds& space) const;
 
-  /// Samples and channels need no halo: each rank exchanges its own samples, with all channels.
+  /// Samples and channels are not cut: each rank exchanges its own samples, and the channels that somebody reads.
   HaloNeeds<2 + spatial_dimensions> with_samples_and_channels(const SpaceNeeds& space, int channels) const;
 
   void place();
@@ -242,8 +242,8 @@ HALOGEN_INLINE HaloNeeds<2 + spatial_dimensions> Layout::with_samples_and_channe
   needs.dimension = dimensions_;
   needs.cut[0] = batch_;
   needs.cut[1] = Cut::chunk(channels, 1);
-  for (std::size_t d = 0; d < 2; ++d)
-    for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
+  for (int p = 0; p < batch_.parts(); ++p) needs.needed[0].push_back(batch_.piece(p));
+  needs.needed[1].push_back({space.halo_from, channels});
   for (std::size_t d = 0; d < spatial_dimensions; ++d) {
     needs.cut[2 + d] = space.cut[d];
     needs.needed[2 + d] = space.needed[d];

@@ -195,7 +195,9 @@ inline Resample resample(const std::vector<LevelLayout>& levels, const Source& s
 }
 
 /// The needs of one stored tensor in depth, height and width.
-using SpaceNeeds = HaloNeeds<spatial_dimensions>;
+struct SpaceNeeds : HaloNeeds<spatial_dimensions> {
+  int halo_from = 0;  ///< the first channel of which some piece needs more than its own points
+};
 
 namespace detail {
 
@@ -204,15 +206,16 @@ class LaunchReads {
  public:
   LaunchReads(const Plan& plan, const std::vector<LevelLayout>& levels) : plan_(plan), levels_(levels) {}
 
-  /// Calls need(tensor, interval) for each stored tensor that an operand of the launch is read from.
+  /// Calls need(tensor, interval, channel) for each stored tensor that an operand of the launch is read from. Beyond
+  /// the piece it reads the tensor's channels from `channel` on.
   template <class Need>
   void for_each(const Launch& launch, int d, const Interval& computed, Need need) const {
     for (const Read& operand : launch.reads) {
       const Interval read = followed(launch, operand.pattern, d, computed);
       plan_.for_each_tensor(
-          launch, operand, [&](TensorId tensor) { need(tensor, read); },
+          launch, operand, [&](TensorId tensor) { need(tensor, read, operand.halo_from); },
           [&](const Source& source) {
-            need(source.tensor, behind_resampling(source, level_seen(launch, operand), d, read));
+            need(source.tensor, behind_resampling(source, level_seen(launch, operand), d, read), operand.halo_from);
           });
     }
   }
@@ -297,6 +300,7 @@ HALOGEN_INLINE SpaceNeedsOf::SpaceNeedsOf(const Plan& plan, const std::vector<Le
     : plan_(plan), levels_(levels) {
   for (const StoredTensor& tensor : plan.tensors) {
     SpaceNeeds needs;
+    needs.halo_from = tensor.channels;
     for (std::size_t d = 0; d < spatial_dimensions; ++d) {
       needs.cut[d] = level(tensor.level).cut[d];
       for (int p = 0; p < needs.cut[d].parts(); ++p) needs.needed[d].push_back(needs.cut[d].piece(p));
@@ -313,11 +317,13 @@ HALOGEN_INLINE void SpaceNeedsOf::add(const Launch& launch, int d, int p) {
   if (launch.kind->check != nullptr)
     launch.kind->check(node, d, level(plan_.input_of(launch).level).extent(d), level(node.level).extent(d));
   const Interval computed = level(launch.level).piece(d, p);
-  LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](TensorId tensor, const Interval& interval) {
-    if (level(plan_.tensors[tensor].level).whole) return;
-    Interval& hull_so_far = spaces_[static_cast<std::size_t>(tensor.number)]
-                                .needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
+  LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](TensorId tensor, const Interval& interval, int channel) {
+    const LevelLayout& of_tensor = level(plan_.tensors[tensor].level);
+    if (of_tensor.whole) return;
+    SpaceNeeds& space = spaces_[static_cast<std::size_t>(tensor.number)];
+    Interval& hull_so_far = space.needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
     hull_so_far = hull(hull_so_far, interval);
+    if (!of_tensor.piece(d, p).contains(interval)) space.halo_from = std::min(space.halo_from, channel);
   });
 }
 #endif
