@@ -4,6 +4,7 @@
 // differences.
 #include "support/attention_models.hpp"
 #include "support/composition.hpp"
+#include "support/kokkos_events.hpp"
 #include "support/refusal.hpp"
 #include "support/stored.hpp"
 
@@ -304,6 +305,37 @@ TEST_CASE("what attention of causal signals sends is what a dry run says") {
   check(Wave<hg::ContextParallel::ring>{});
   check(Wave<hg::ContextParallel::zigzag>{});
   check(Wave<hg::ContextParallel::automatic>{});
+}
+
+TEST_CASE("what attention allocates is what a dry run says, about") {
+  const auto check = []<class Model, class MeshType, class Extents>(Model, const hg::DeviceMesh<MeshType>& mesh,
+                                                                    const Extents& extents) {
+    using Image = support::FieldOn<MeshType, float, 2>;
+    Image x(mesh, extents);
+    hg::Trainer<Model, hg::AdamW, MeshType, float> trainer(Model{}, hg::AdamW{}, mesh, {.seed = 3});
+    hg::empty_cache();
+    const auto events = support::kokkos_events([&] { trainer.step(hg::mse, x, x).item(); });
+    double allocated = 0;
+    for (const char* label : {"field", "piece", "sum", "send", "receive", "zigzag", "attention"})
+      allocated += static_cast<double>(events.bytes(std::string("halogen::") + label));
+    const hg::MemoryUse& planned = trainer.layout(x).memory();
+    CHECK(allocated < 1.1 * static_cast<double>(planned.functions));
+    CHECK(allocated > 0.8 * static_cast<double>(planned.functions));
+    CHECK(planned.total() == planned.tensors + planned.workspace + planned.exchange + planned.functions);
+  };
+  const int ranks = support::world().size();
+  const auto rows = hg::device_mesh<support::Mesh>(support::world(), {1, ranks, 1});
+  const auto both = [&](auto... options) {
+    using Layer = hg::MultiheadAttention<64, 4, decltype(options)...>;
+    check(hg::Sequential<hg::Conv2d<2, 64>, Layer, hg::Conv2d<64, 2>>{}, rows, support::FieldOn<support::Mesh, float, 2>::Extents{1, 2, 48, 32});
+  };
+  both();
+  both(hg::ParallelBy<hg::ContextParallel::ring>{}, hg::KeyValueHeads<2>{});
+  if (ranks > 1 && 4 % ranks != 0) both(hg::ParallelBy<hg::ContextParallel::deterministic>{});
+  const auto line = hg::device_mesh<support::SignalMesh>(support::world(), {1, ranks});
+  using Layer = hg::MultiheadAttention<64, 4, hg::IsCausal<>, hg::ParallelBy<hg::ContextParallel::zigzag>>;
+  using Signal = support::FieldOn<support::SignalMesh, float, 2>;
+  check(hg::Sequential<hg::Linear<2, 64>, Layer, hg::Linear<64, 2>>{}, line, Signal::Extents{1, 2, 1536});
 }
 
 }  // namespace test_attention_terms

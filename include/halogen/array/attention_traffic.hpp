@@ -65,12 +65,20 @@ inline TrafficUse ring_traffic(const AttentionPlace& at, const RingSchedule& rin
   return use;
 }
 
-/// The traffic of forward, or of backward, which uses what forward has kept.
-inline TrafficUse attention_traffic(const AttentionPlace& at, bool backward) {
+/// The traffic of forward, or of backward. If forward `keeps` its result and logarithms for a backward pass that comes
+/// as another launch (Attention::found), the operands move twice.
+inline TrafficUse attention_traffic(const AttentionPlace& at, bool backward, bool keeps = false) {
   if (at.ranks() == 1) return {};
   TrafficUse use;
   // operands there and the result back, or a cotangent there and three gradients back
   const auto moves = [&](const auto& of_queries, const auto& of_keys) {
+    if (keeps) use += of_queries(at.query_heads, 1, at.bytes.computed, !backward);
+    if (keeps && backward) {
+      use += of_queries(at.query_heads, at.value_width, at.bytes.computed, false);
+      use += of_queries(at.query_heads, at.width, at.bytes.stored, false);
+      use += of_keys(at.key_heads, at.width, at.bytes.stored, false);
+      use += of_keys(at.key_heads, at.value_width, at.bytes.stored, false);
+    }
     const std::size_t bytes = backward ? at.bytes.computed : at.bytes.stored;
     use += of_queries(at.query_heads, at.value_width, at.bytes.computed, !backward);
     use += of_queries(at.query_heads, at.width, bytes, backward);

@@ -41,16 +41,26 @@ class AttentionZigzag {
                const kernels::HeadRows<const S>& value, const kernels::PairTerms<T>& terms,
                const kernels::HeadRows<T>& output) {
     const int wide = shape_.value_embedding;
-    const Kept kept{made<S>(queries_, shape_.embedding), made<S>(keys_, shape_.embedding), made<S>(keys_, wide),
-                    made<T>(queries_, wide), made<T>(queries_, 1)};
-    there(query_there_, queries_, shape_.embedding, query, kept.query);
-    there(key_there_, keys_, shape_.embedding, key, kept.key);
-    there(value_there_, keys_, wide, value, kept.value);
+    const Kept kept = operands_moved(query, key, value);
     const auto seen = rows(kept.output, queries_, wide);
     ring_.forward(scale, rows(kept.query, queries_, shape_.embedding).read_only(),
                   rows(kept.key, keys_, shape_.embedding).read_only(), rows(kept.value, keys_, wide).read_only(), terms,
                   seen, rows(kept.logsumexp, queries_, 1));
     back(output_back_, queries_, wide, kept.output, output);
+    return kept;
+  }
+
+  /// The logsumexp that forward keeps, for the queries that the rank has as a field.
+  void bring_logarithms(const Kept& kept, const kernels::HeadRows<T>& to) {
+    back(sums_back_, queries_, 1, kept.logsumexp, to);
+  }
+  /// What forward would keep, if its results are known.
+  Kept moved(const kernels::HeadRows<const S>& query, const kernels::HeadRows<const S>& key,
+             const kernels::HeadRows<const S>& value, const kernels::HeadRows<const T>& output,
+             const kernels::HeadRows<const T>& logsumexp) {
+    const Kept kept = operands_moved(query, key, value);
+    there(owed_there_, queries_, shape_.value_embedding, output, kept.output);
+    there(sums_there_, queries_, 1, logsumexp, kept.logsumexp);
     return kept;
   }
 
@@ -81,6 +91,17 @@ class AttentionZigzag {
   }
 
  private:
+  Kept operands_moved(const kernels::HeadRows<const S>& query, const kernels::HeadRows<const S>& key,
+                      const kernels::HeadRows<const S>& value) {
+    const int wide = shape_.value_embedding;
+    const Kept kept{made<S>(queries_, shape_.embedding), made<S>(keys_, shape_.embedding), made<S>(keys_, wide),
+                    made<T>(queries_, wide), made<T>(queries_, 1)};
+    there(query_there_, queries_, shape_.embedding, query, kept.query);
+    there(key_there_, keys_, shape_.embedding, key, kept.key);
+    there(value_there_, keys_, wide, value, kept.value);
+    return kept;
+  }
+
   /// A sequence of queries or keys: how ranks hold it as a field and in the ring.
   struct Sequence {
     index_t samples, heads;
@@ -127,7 +148,7 @@ class AttentionZigzag {
   Sequence queries_, keys_;
   AttentionRing<T, S> ring_;
   Move<S> query_there_, key_there_, value_there_;
-  Move<T> output_back_, owed_there_, query_back_, key_back_, value_back_;
+  Move<T> output_back_, sums_back_, owed_there_, sums_there_, query_back_, key_back_, value_back_;
 };
 
 }  // namespace halogen::detail

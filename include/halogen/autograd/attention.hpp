@@ -97,6 +97,19 @@ struct PairBiasGradient<true, Node> {
   }
 };
 
+/// Zeros to which gradients of the node's bias are added, if a gradient is asked of it.
+template <class... E>
+auto pair_bias_gradient(const Attention<E...>& node) {
+  static_cast<void>(node.field());  // which evaluates the bias
+  return []<class Q, class K, class V, class... Bias>(const Attention<Q, K, V, Bias...>& of) {
+    return PairBiasGradient<(has_variable<Bias> || ...), Attention<Q, K, V, Bias...>>(of);
+  }(node);
+}
+template <bool Pulls, class Node, class All>
+void pass_bias(const PairBiasGradient<Pulls, Node>& of_bias, const Node& node, All& gradients) {
+  if constexpr (Pulls) of_bias.pass(node, gradients);
+}
+
 /// Of keys and values that every rank gathers: dq as forward has seen them; dk, dv and the bias's gradient of the own
 /// keys by all queries, so that a bias of keys is summed by one rank.
 template <bool PullsQuery, bool PullsKeys, bool PullsBias, class Node, class Query, class Key, class Value,
@@ -148,24 +161,17 @@ auto moved_gradients(const Attention<Q, K, V, Bias...>& node, const Query& query
   return found;
 }
 
-/// By the ring dq stays where it is; dk and dv travel with their keys and values and end at home. By heads all three
-/// are found where forward has been, and brought back.
-template <class Q, class K, class V, class... Bias, class C, class All>
-void pull(const Attention<Q, K, V, Bias...>& node, const C& cotangent, All& gradients) {
+/// The gradients of query, key and value, as fields of computed values that lie as the operands do; empty ones where
+/// nobody asks. By the ring dq stays where it is; dk and dv travel with their keys and values and end at home. By heads
+/// all three are found where forward has been, and brought back.
+template <class Q, class K, class V, class... Bias, class Owed, class OfBias>
+auto operand_gradients(const Attention<Q, K, V, Bias...>& node, const Owed& owed, const OfBias& of_bias) {
   using Node = Attention<Q, K, V, Bias...>;
-  using Gradient = typename Node::Result;
   constexpr bool pulls_query = has_variable<Q>, pulls_keys = has_variable<K> || has_variable<V>;
   const auto output = node.field();
-  const auto owed = [&] {  // in the type that is computed in
-    if constexpr (std::is_same_v<typename C::value_type, typename Node::T>)
-      return cotangent;
-    else
-      return computed<Gradient>(Gradient::make_shape(cotangent.mesh(), cotangent.cuts()), leaf(cotangent));
-  }();
   const auto [query, key, value] = node.fields();
-  const PairBiasGradient<(has_variable<Bias> || ...), Node> of_bias(node);
   using OfKeys = typename field_of<typename Node::T, typename Node::KeysWhere>::type;
-  std::tuple<Gradient, OfKeys, OfKeys> found;
+  std::tuple<typename Node::Result, OfKeys, OfKeys> found;
   auto& [dq, dk, dv] = found;
   bool gathered = false;
   if constexpr (cuts_sequence<typename Node::Where>)
@@ -188,10 +194,25 @@ void pull(const Attention<Q, K, V, Bias...>& node, const C& cotangent, All& grad
     if (gathered) found = gathered_gradients<pulls_query, pulls_keys>(node, query, key, value, output, owed, of_bias);
     if (node.by_heads->has_value()) found = moved_gradients(node, query, key, value, owed, of_bias);
   }
+  return found;
+}
+
+template <class Q, class K, class V, class... Bias, class C, class All>
+void pull(const Attention<Q, K, V, Bias...>& node, const C& cotangent, All& gradients) {
+  using Node = Attention<Q, K, V, Bias...>;
+  using Gradient = typename Node::Result;
+  const auto owed = [&] {  // in the type that is computed in
+    if constexpr (std::is_same_v<typename C::value_type, typename Node::T>)
+      return cotangent;
+    else
+      return computed<Gradient>(Gradient::make_shape(cotangent.mesh(), cotangent.cuts()), leaf(cotangent));
+  }();
+  const auto of_bias = pair_bias_gradient(node);
+  const auto [dq, dk, dv] = operand_gradients(node, owed, of_bias);
   if constexpr (has_variable<Q>) backward_from(std::get<0>(node.parts), dq, gradients);
   if constexpr (has_variable<K>) backward_from(std::get<1>(node.parts), dk, gradients);
   if constexpr (has_variable<V>) backward_from(std::get<2>(node.parts), dv, gradients);
-  if constexpr ((has_variable<Bias> || ...)) of_bias.pass(node, gradients);
+  pass_bias(of_bias, node, gradients);
 }
 
 }  // namespace halogen::detail

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "halogen/kernels/exponential.hpp"
+#include "halogen/kernels/kept_logarithms.hpp"
 #include "halogen/kernels/neighborhood_rows.hpp"
 #include "halogen/kernels/relative_bias.hpp"
 
@@ -95,10 +96,6 @@ struct WindowScores {
   }
 };
 
-/// How many numbers of each query and head forward keeps for backward: the logarithm l of the sum of exp(scale q k +
-/// bias), as the stored (rounded) value, and the rest that rounding removed, so that bfloat16 loses nothing of it.
-inline constexpr int kept_of_head = 2;
-
 /// Computes one head of the output.
 template <class S, int Features, int Width, class Bias = NoBias>
 struct NeighborhoodAttentionOf {
@@ -168,10 +165,10 @@ struct NeighborhoodAttentionOf {
 
  private:
   KOKKOS_FUNCTION void keep(PlaneAt at, index_t y, index_t x, T logarithm) const {
-    const S rounded = static_cast<S>(logarithm);
-    kept.at(at, y, x) = rounded;
+    const auto parts = KeptLogarithm<S>::of(logarithm);
+    kept.at(at, y, x) = parts.rounded;
     ++at.channel;
-    kept.at(at, y, x) = static_cast<S>(logarithm - T(rounded));
+    kept.at(at, y, x) = parts.rest;
   }
 };
 

@@ -6,7 +6,6 @@
 #include <optional>
 #include <ratio>
 
-#include "halogen/array/attention_traffic.hpp"
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/pieces.hpp"
 #include "halogen/autograd/reshaped.hpp"
@@ -15,7 +14,7 @@
 #include "halogen/layers/attention_options.hpp"
 #include "halogen/layers/chunk.hpp"
 #include "halogen/layers/class_token.hpp"
-#include "halogen/layers/function.hpp"
+#include "halogen/layers/function_of_heads.hpp"
 #include "halogen/layers/key_terms.hpp"
 #include "halogen/layers/rotary_embedding.hpp"
 
@@ -27,50 +26,39 @@ namespace detail {
 /// value may hold a mask or bias of keys, or a table of relative positions. (N, (Heads + 2 KeyHeads) E, ...) -> (N,
 /// Heads E, ...).
 template <int Heads, int KeyHeads, AttentionLayerOptions Options, KeyTerm Term, bool Apart = false>
-struct AttendToAll : AttendsWithDraws<AttendToAll<Heads, KeyHeads, Options, Term, Apart>, Options> {
+struct AttendToAll {
+  static constexpr int all = Heads + 2 * KeyHeads, heads = Heads, queries_of = 0, keys_of = Apart ? 1 : 0;
+  static constexpr bool joins_rows = false;
+  static constexpr HeadPart parts[] = {{0, 0, Heads, Apart ? Heads : all},
+                                       {keys_of, Apart ? 0 : Heads, KeyHeads, Apart ? 2 * KeyHeads : all},
+                                       {keys_of, Apart ? KeyHeads : Heads + KeyHeads, KeyHeads, Apart ? 2 * KeyHeads : all}};
+
   static AttentionPlace attention_of_place(const FunctionPlace& place) {
-    const Cut keys = place.layout.sequence(place.level[Apart ? 1 : 0]).first;
-    return attention_of_points<Heads, KeyHeads, Options>(place, Apart ? Heads : Heads + 2 * KeyHeads, keys);
+    const Cut keys = place.layout.sequence(place.level[keys_of]).first;
+    return attention_of_points<Heads, KeyHeads, Options>(place, Apart ? Heads : all, keys);
   }
   static std::string words(const FunctionPlace& place) {
     return attention_of_place(place).words(place.layout.batch_cut().extent());
   }
-  static TrafficUse traffic(const FunctionPlace& place, bool backward) {
+  static index_t memory(const FunctionPlace& place) {
+    return AttentionMemory(attention_of_place(place), place.layout.plan().training).bytes();
+  }
+  static TrafficUse traffic(const FunctionPlace& place, bool backward, bool keeps) {
     const AttentionPlace at = attention_of_place(place);
-    TrafficUse use = attention_traffic(at, backward);
+    TrafficUse use = attention_traffic(at, backward, keeps);
     use.all_reduces = backward && at.ranks() > 1 ? bias_sums<Options, Term> : 0;
-    use += told_traffic<Term>(place, Apart ? 2 : 1, backward);
+    use += told_traffic<Term>(place, Apart ? 2 : 1);
     return use;
   }
 
-  using Draws = std::optional<Generator>;
-
-  template <class Field, class... Beside>
-    requires(!Apart)
-  static auto attended(const Draws& draws, const Field& qkv, const Beside&... beside) {
-    constexpr int all = Heads + 2 * KeyHeads;
-    const auto points = points_in_pieces(qkv);
-    return seen(draws, qkv, qkv, some_heads<all>(points, 0, Heads), some_heads<all>(points, Heads, KeyHeads),
-                some_heads<all>(points, Heads + KeyHeads, KeyHeads), beside...);
-  }
-  template <class Field, class Other, class... Beside>
-    requires(Apart)
-  static auto attended(const Draws& draws, const Field& q, const Other& kv, const Beside&... beside) {
-    const auto queries = points_in_pieces(q), keys = points_in_pieces(kv);
-    return seen(draws, q, kv, some_heads<Heads>(queries, 0, Heads), some_heads<2 * KeyHeads>(keys, 0, KeyHeads),
-                some_heads<2 * KeyHeads>(keys, KeyHeads, KeyHeads), beside...);
-  }
-
- private:
-  template <class Field, class Other, class Q, class K, class V, class... Beside>
-  static auto seen(const Draws& draws, const Field& of_queries, const Other& of_keys, const Q& query, const K& key,
-                   const V& value, const Beside&... beside) {
-    using S = typename stored_of<Field>::type;  // two-byte values are sent as two bytes
-    const auto result = attention_of(
+  template <class Queries, class Keys, class Q, class K, class V, class... Beside>
+  static auto attended(const std::optional<Generator>& draws, const Queries& of_queries, const Keys& of_keys,
+                       const std::tuple<Q, K, V>& rows, const Beside&... beside) {
+    const auto& [query, key, value] = rows;
+    return attention_of(
         options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options>(of_queries, of_keys),
-        std::tuple_cat(attention_operands(held<S>(query), held<S>(key), held<S>(value)),
+        std::tuple_cat(attention_operands(query, key, value),
                        bias_of_pairs<Heads, 0, Options, Term, typename Q::value_type>(of_queries, beside...)));
-    return unflatten_pieces<2, placed_at<Field>::rank - 1>(flatten<1, 2>(transpose<2, 3>(result)), of_queries);
   }
 };
 

@@ -6,13 +6,13 @@
 //
 // Keys and values of the tokens come before those of the points of the first piece, and go round the ring with them.
 // For a token each rank attends to its own keys; two all_reduces join the results (array/attention_parts.hpp). Backward
-// needs the ring, and one all_reduce for each of the tokens' gradients. In deterministic attention all keys and values
+// needs the ring, and five all_reduces of tokens: one of the queries' gradients, and twice those of keys and of values. In deterministic attention all keys and values
 // are gathered for the tokens too.
 #pragma once
 
 #include <optional>
 
-#include "halogen/array/attention_traffic.hpp"
+#include "halogen/array/attention_memory.hpp"
 #include "halogen/array/regrid.hpp"
 #include "halogen/autograd/attention.hpp"
 #include "halogen/autograd/concatenated_pieces.hpp"
@@ -21,16 +21,16 @@
 #include "halogen/autograd/reshaped.hpp"
 #include "halogen/layers/attention_numbers.hpp"
 #include "halogen/layers/distance_bias.hpp"
-#include "halogen/layers/function.hpp"
+#include "halogen/layers/function_of_heads.hpp"
 #include "halogen/layers/key_terms.hpp"
 
 namespace halogen::detail {
 
-/// (N, count, L, E) from (N, All E, L), which has All heads one after the other: `count` heads starting at `first`.
-template <int All, class Points>
-auto some_heads(const Points& points, int first, int count) {
-  const index_t width = points.extent(1) / All;
-  return transpose<2, 3>(unflatten<1>(slice<1>(points, first * width, (first + count) * width), count, -1));
+/// (N, count, Tokens, E): heads of tokens side by side (N, All E, Tokens), `count` of them starting at `first`.
+template <int All, class Rows>
+auto some_heads(const Rows& tokens, int first, int count) {
+  const index_t width = tokens.extent(1) / All;
+  return transpose<2, 3>(unflatten<1>(slice<1>(tokens, first * width, (first + count) * width), count, -1));
 }
 /// (N, channels, Count): tokens side by side, as points.
 template <int Count, class Tokens>
@@ -90,24 +90,12 @@ auto bias_of_pairs(const Field& like, const Beside&... beside) {
     }(beside...);
 }
 
-/// Calls Self::attended(generator or nothing, values...).
-template <class Self, AttentionLayerOptions Options>
-struct AttendsWithDraws {
-  template <class... X>  // the first argument is a generator if dropout is used
-  auto operator()(const X&... x) const {
-    if constexpr (Options.draws())
-      return Self::attended(x...);
-    else
-      return Self::attended(std::nullopt, x...);
-  }
-};
-
 /// What tells of the keys, value `told` of a Function, comes to every rank that shares their points: forward, and again
-/// where backward computes the function again.
+/// for backward.
 template <KeyTerm Term>
-TrafficUse told_traffic(const FunctionPlace& place, std::size_t told, bool backward) {
+TrafficUse told_traffic(const FunctionPlace& place, std::size_t told) {
   TrafficUse use;
-  if (Term == KeyTerm::none || backward) return use;
+  if (Term == KeyTerm::none) return use;
   const auto [keys, rank] = place.layout.sequence(place.level[told]);
   for (int peer = 1; peer < keys.parts(); ++peer)
     use.add(place.layout.samples() * place.channels[told] * keys.piece(rank).size() *
@@ -129,9 +117,24 @@ AttentionPlace attention_of_points(const FunctionPlace& place, int all, const Cu
 template <AttentionLayerOptions Options, KeyTerm Term>
 inline constexpr int bias_sums = Options.learns_bias() + (Term == KeyTerm::bias);
 
+/// Keys or values of tokens and, after them, of points: heads of the points, and of all heads of the tokens those that
+/// start at `first`.
+template <int All, class S, class Tokens, class Points>
+auto joined_rows(const Tokens& tokens, const Points& points, int first) {
+  const int count = static_cast<int>(points.extent(1));
+  const auto joined = as_expression(concatenate_pieces<2>(stored(some_heads<All>(tokens, first, count)), points));
+  if constexpr (std::is_same_v<typename std::decay_t<decltype(joined)>::value_type, S>)
+    return joined;
+  else
+    return zero_bounded(stored_as<field_of_t<std::decay_t<decltype(joined)>, S>>(joined));
+}
+
 template <int Heads, int KeyHeads, int Count, AttentionLayerOptions Options, KeyTerm Term>
-struct PointsAttend : AttendsWithDraws<PointsAttend<Heads, KeyHeads, Count, Options, Term>, Options> {
-  static constexpr int all = Heads + 2 * KeyHeads;
+struct PointsAttend {
+  static constexpr int all = Heads + 2 * KeyHeads, heads = Heads, queries_of = 0, keys_of = 0;
+  static constexpr bool joins_rows = true;
+  static constexpr HeadPart parts[] = {
+      {0, 0, Heads, all}, {0, Heads, KeyHeads, all}, {0, Heads + KeyHeads, KeyHeads, all}};
 
   static AttentionPlace attention_of_place(const FunctionPlace& place) {
     Cut keys = place.layout.sequence(place.level[0]).first;
@@ -141,65 +144,65 @@ struct PointsAttend : AttendsWithDraws<PointsAttend<Heads, KeyHeads, Count, Opti
   static std::string words(const FunctionPlace& place) {
     return attention_of_place(place).words(place.layout.batch_cut().extent());
   }
-  static TrafficUse traffic(const FunctionPlace& place, bool backward) {
+  static index_t memory(const FunctionPlace& place) {
+    return AttentionMemory(attention_of_place(place), place.layout.plan().training).bytes();
+  }
+  static TrafficUse traffic(const FunctionPlace& place, bool backward, bool keeps) {
     const AttentionPlace at = attention_of_place(place);
-    TrafficUse use = attention_traffic(at, backward);
-    if (backward && at.ranks() > 1) use.all_reduces = 1 + bias_sums<Options, Term>;  // 1 of the tokens
-    use += told_traffic<Term>(place, 2, backward);
+    TrafficUse use = attention_traffic(at, backward, keeps);
+    if (backward && at.ranks() > 1) use.all_reduces = 2 + bias_sums<Options, Term>;  // the tokens' keys and values
+    use += told_traffic<Term>(place, 2);
     return use;
   }
 
-  template <class Field, class Tokens, class... Beside>
-  static auto attended(const std::optional<Generator>& draws, const Field& qkv, const Tokens& tokens,
-                       const Beside&... beside) {
-    constexpr int last = placed_at<Field>::rank - 1;
-    const auto points = points_in_pieces(qkv);
-    const auto both = stored(concatenate_pieces<2>(rows_of<Count>(tokens), points));
-    using S = typename stored_of<Field>::type;  // two-byte values are sent as two bytes
-    using T = typename std::decay_t<decltype(both)>::value_type;
-    const auto seen =
-        attention_of(options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options, Count>(qkv, qkv),
-                     std::tuple_cat(attention_operands(held<S>(some_heads<all>(points, 0, Heads)),
-                                                       held<S>(some_heads<all>(both, Heads, KeyHeads)),
-                                                       held<S>(some_heads<all>(both, Heads + KeyHeads, KeyHeads))),
-                                    bias_of_pairs<Heads, Count, Options, Term, T>(qkv, beside...)));
-    return unflatten_pieces<2, last>(flatten<1, 2>(transpose<2, 3>(seen)), qkv);
+  template <class Points, class Q, class K, class V, class Tokens, class... Beside>
+  static auto attended(const std::optional<Generator>& draws, const Points& of_points, const Points&,
+                       const std::tuple<Q, K, V>& rows, const Tokens& tokens, const Beside&... beside) {
+    using S = typename stored_of<Q>::type;  // two-byte values are sent as two bytes
+    const auto& [query, key, value] = rows;
+    const auto of_tokens = rows_of<Count>(tokens);
+    return attention_of(
+        options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options, Count>(of_points, of_points),
+        std::tuple_cat(attention_operands(query, joined_rows<all, S>(of_tokens, key, Heads),
+                                          joined_rows<all, S>(of_tokens, value, Heads + KeyHeads)),
+                       bias_of_pairs<Heads, Count, Options, Term, typename Q::value_type>(of_points, beside...)));
   }
 };
 
 template <int Heads, int KeyHeads, int Count, AttentionLayerOptions Options, KeyTerm Term>
-struct TokensAttend : AttendsWithDraws<TokensAttend<Heads, KeyHeads, Count, Options, Term>, Options> {
-  static constexpr int all = Heads + 2 * KeyHeads;
+struct TokensAttend {
+  static constexpr int all = Heads + 2 * KeyHeads, heads = Heads, queries_of = 1, keys_of = 1;
+  static constexpr bool joins_rows = true;
+  static constexpr HeadPart parts[] = {{1, Heads, KeyHeads, all}, {1, Heads + KeyHeads, KeyHeads, all}};
 
-  static TrafficUse traffic(const FunctionPlace& place, bool backward) {
+  static TrafficUse traffic(const FunctionPlace& place, bool backward, bool) {
     if (place.layout.sequence(place.level[1]).first.parts() == 1) return {};
     const bool gathers = Options.parallel == ContextParallel::deterministic;
-    const int joined = gathers ? 0 : backward ? 1 : 2;  // the queries' gradients, or their results
-    TrafficUse use = told_traffic<Term>(place, 2, backward);
-    use.all_reduces = joined + (backward ? 1 + bias_sums<Options, Term> : 0);
+    TrafficUse use = told_traffic<Term>(place, 2);
+    if (!gathers) use.all_reduces = 2;  // the queries' results, also for backward
+    if (backward) use.all_reduces += !gathers + 2 + bias_sums<Options, Term>;  // the gradients of queries, keys, values
     return use;
   }
 
-  template <class Tokens, class Field, class... Beside>
-  static auto attended(const std::optional<Generator>& draws, const Tokens& tokens, const Field& qkv,
-                       const Beside&... beside) {
-    const auto rows = rows_of<Count>(tokens);
-    const auto both = stored(concatenate_pieces<2>(rows, points_in_pieces(qkv)));
-    using S = typename stored_of<Field>::type;
-    using T = typename std::decay_t<decltype(both)>::value_type;
-    const auto heads = [&](int first) { return held<S>(some_heads<all>(both, first, KeyHeads)); };
-    const auto keys = [&](int first) {
-      using Cut = typename decltype(heads(0))::placed;
+  template <class Points, class K, class V, class Tokens, class... Beside>
+  static auto attended(const std::optional<Generator>& draws, const Points& of_points, const Points&,
+                       const std::tuple<K, V>& rows, const Tokens& tokens, const Beside&... beside) {
+    using S = typename stored_of<K>::type;
+    const auto of_tokens = rows_of<Count>(tokens);
+    const auto keys = [&](const auto& of, int first) {
+      const auto joined = joined_rows<all, S>(of_tokens, of, first);
+      using Cut = typename std::decay_t<decltype(joined)>::placed;
       if constexpr (Options.parallel == ContextParallel::deterministic)  // each rank takes all of them in their order
-        return redistribute<typename field_of<S, typename placed_instead<2, replicate_code, Cut>::type>::type>(
-            heads(first));
+        return redistribute<typename field_of<S, typename placed_instead<2, replicate_code, Cut>::type>::type>(joined);
       else
-        return heads(first);
+        return joined;
     };
     const auto seen = attention_of(
-        options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options, Count, true>(qkv, qkv),
-        std::tuple_cat(operands_apart(held<S>(some_heads<all>(rows, 0, Heads)), keys(Heads), keys(Heads + KeyHeads)),
-                       bias_of_pairs<Heads, Count, Options, Term, T>(qkv, beside...)));
+        options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options, Count, true>(of_points, of_points),
+        std::tuple_cat(
+            operands_apart(held<S>(some_heads<all>(of_tokens, 0, Heads)), keys(std::get<0>(rows), Heads),
+                           keys(std::get<1>(rows), Heads + KeyHeads)),
+            bias_of_pairs<Heads, Count, Options, Term, typename K::value_type>(of_points, beside...)));
     return flatten<1, 3>(transpose<1, 2>(seen));  // (N, K, H, E), then (N, K H E)
   }
 };

@@ -17,8 +17,8 @@
 // With Draws f takes a std::optional<Generator> before the values, for the random numbers of this node in this step. It
 // is the same forward and backward and on all ranks. In inference it is empty.
 //
-// Dry runs count what f sends if F has static TrafficUse traffic(const FunctionPlace&, bool backward). explain adds
-// what static std::string words(const FunctionPlace&) says.
+// Dry runs count what f sends and allocates if F has static TrafficUse traffic(const FunctionPlace&, bool backward) and
+// static index_t memory(const FunctionPlace&). explain adds what static std::string words(const FunctionPlace&) says.
 //
 // f reads the stored values and writes the stored y, without a copy. Values that are normalised, activated, resampled
 // or concatenated are written out first, and so are all vectors. Backward computes f again, and all its gradients at
@@ -33,59 +33,13 @@
 
 #include "halogen/autograd/gradient.hpp"
 #include "halogen/layers/function_fields.hpp"
+#include "halogen/layers/function_options.hpp"
 #include "halogen/layers/functor.hpp"
 #include "halogen/run/view_of.hpp"
 
 namespace halogen {
 
-/// Option of Function: the values of these numbers, counted from 0, are vectors for each sample.
-template <int... Numbers>
-struct TakesVectors {};
-/// Option of Function: the values of these numbers may have other resolutions than the result.
-template <int... Numbers>
-struct TakesAnyResolution {};
-/// Option of Function: its result is a vector for each sample.
-struct ToVector {};
-/// Option of Function: f draws random numbers.
-struct Draws {};
-
-/// What a Function knows in a dry run: this rank's layout, and the level and channels of each value.
-struct FunctionPlace {
-  const Layout& layout;
-  std::array<int, 4> level, channels;
-};
-
 namespace detail {
-
-struct FunctionOptions {
-  int channels = 0;      ///< of the result; 0: as many as the first value has
-  unsigned vectors = 0;  ///< a bit for each value that is a vector
-  unsigned apart = 0;    ///< a bit for each value of any resolution
-  bool to_vector = false, draws = false;
-
-  template <int Count>
-  constexpr void set(Channels<Count>) {
-    channels = Count;
-  }
-  template <int... Numbers>
-  constexpr void set(TakesVectors<Numbers...>) {
-    vectors = ((1U << Numbers) | ... | 0U);
-  }
-  template <int... Numbers>
-  constexpr void set(TakesAnyResolution<Numbers...>) {
-    apart = ((1U << Numbers) | ... | 0U);
-  }
-  constexpr void set(ToVector) { to_vector = true; }
-  constexpr void set(Draws) { draws = true; }
-  constexpr bool is_vector(int value) const { return (vectors >> value & 1U) != 0; }
-  constexpr bool is_free(int value) const { return (apart >> value & 1U) != 0; }
-};
-template <class... Options>
-constexpr FunctionOptions function_options() {
-  FunctionOptions options;
-  (options.set(Options{}), ...);
-  return options;
-}
 
 /// The gradients of a node that backward has computed, kept until the last of its launches has taken its share.
 template <class... Fields>
@@ -93,15 +47,6 @@ struct FunctionGradients {
   std::tuple<Fields...> of;
   int launches = 0;
 };
-
-/// The generator of a node's random numbers in this step, on the host; empty if the node does not draw.
-inline std::optional<Generator> generator_of(const RandomStream& random) {
-  if (!random.draws()) return std::nullopt;
-  index_t step = 0;
-  Kokkos::deep_copy(Kokkos::View<index_t, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(&step),
-                    Kokkos::View<const index_t, memory_space, Kokkos::MemoryUnmanaged>(random.step));
-  return Generator{random.seed, static_cast<std::uint64_t>(step), random.stream};
-}
 
 /// The launch types of a function of this number of values. Vectors: as in FunctionOptions.
 template <class F, int Values, unsigned Vectors, bool MakesVector, bool Draws>
@@ -174,14 +119,23 @@ struct FunctionOf {
       return {};
   }
 
+  static index_t memory_of(const FunctionPlace& place) {
+    if constexpr (requires { F::memory(place); }) return F::memory(place);
+    return 0;
+  }
+  static std::string words_of(const FunctionPlace& place) {
+    if constexpr (requires { F::words(place); }) return F::words(place);
+    return {};
+  }
+
   struct Forward {
     static std::string words(const Layout& layout, const Launch& launch) {
-      if constexpr (requires { F::words(place_of(layout, launch, 0)); }) return F::words(place_of(layout, launch, 0));
-      return {};
+      return words_of(place_of(layout, launch, 0));
     }
     static TrafficUse traffic(const Layout& layout, const Launch& launch) {
       return traffic_of(place_of(layout, launch, 0), false);
     }
+    static index_t memory(const Layout& layout, const Launch& launch) { return memory_of(place_of(layout, launch, 0)); }
     static constexpr const char* label = "halogen::function";
     static constexpr bool evaluates_fields = true, common_output = false;
     template <class S, class Context>
@@ -352,6 +306,12 @@ struct FunctionOf {
   static constexpr Operation operation{"function", forward, vjp};
 };
 
+/// The launches of a function; attention has others (layers/function_of_heads.hpp).
+template <class F, int Values, unsigned Vectors, bool MakesVector, bool Draws>
+struct chosen_function {
+  using type = FunctionOf<F, Values, Vectors, MakesVector, Draws>;
+};
+
 }  // namespace detail
 
 /// Options: Channels<C> of the result, TakesVectors<I...>, TakesAnyResolution<I...>, ToVector, Draws.
@@ -370,8 +330,8 @@ struct Function : Module<Function<F, Options...>> {
   template <class... More>
     requires(sizeof...(More) < 4 && (std::is_same_v<More, Traced> && ...))
   constexpr Traced operator()(Traced first, More... more) const {
-    using Of =
-        detail::FunctionOf<F, 1 + static_cast<int>(sizeof...(More)), options.vectors, options.to_vector, options.draws>;
+    using Of = typename detail::chosen_function<F, 1 + static_cast<int>(sizeof...(More)), options.vectors,
+                                                options.to_vector, options.draws>::type;
     GraphDraft& graph = *first.graph;
     const Traced values[] = {first, more...};
     Node node;

@@ -143,6 +143,8 @@ struct Tiling;
 ///   std::string words(layout, launch)    the same, if they depend on the mesh
 ///
 ///   TrafficUse traffic(layout, launch)    what this rank sends in it in addition to halos, for dry runs
+///
+///   index_t memory(layout, launch)    bytes that it allocates itself and keeps for launches like it, for dry runs
 struct LaunchKind {
   const char *name = "", *suffix = "";
   const char* type = nullptr;  ///< core/type_of.hpp
@@ -154,6 +156,7 @@ struct LaunchKind {
   const char* (*remark)(const Form&) = nullptr;
   std::string (*words)(const Layout&, const Launch&) = nullptr;
   TrafficUse (*traffic)(const Layout&, const Launch&) = nullptr;
+  index_t (*memory)(const Layout&, const Launch&) = nullptr;
   bool adds_as_rows_leave = false, common_output = true;
 
   template <class L>
@@ -170,6 +173,7 @@ struct LaunchKind {
     if constexpr (requires { L::remark; }) kind.remark = L::remark;
     if constexpr (requires { L::words; }) kind.words = L::words;
     if constexpr (requires { L::traffic; }) kind.traffic = L::traffic;
+    if constexpr (requires { L::memory; }) kind.memory = L::memory;
     if constexpr (requires { L::adds_as_rows_leave; }) kind.adds_as_rows_leave = L::adds_as_rows_leave;
     if constexpr (requires { L::common_output; }) kind.common_output = L::common_output;
     return kind;
@@ -194,7 +198,7 @@ constexpr const LaunchKind* kind_of() {
 }
 
 struct Launch {
-  static constexpr int most_reads = 5, most_parameters = 8;
+  static constexpr int most_reads = 7, most_parameters = 8;
 
   const LaunchKind* kind = nullptr;
   Form form;

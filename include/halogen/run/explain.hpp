@@ -170,6 +170,7 @@ HALOGEN_INLINE std::string memory_text(const Layout& layout) {
     text += format("fields of %zu bytes a value, computed in %zu, as parameters are\n", bytes.stored, bytes.computed);
   text += format("memory per rank: tensors %.2f MiB (kept for backward %.2f), workspace %.2f MiB, exchange %.2f MiB\n",
                  mib(memory.tensors), mib(memory.kept), mib(memory.workspace), mib(memory.exchange));
+  if (memory.functions > 0) text += format("memory of functions of fields: %.2f MiB\n", mib(memory.functions));
   const TrafficUse traffic = layout.halo_traffic(), all = layout.traffic();
   text += format("halo exchange per rank: %lld messages, %lld bytes\n", static_cast<long long>(traffic.messages),
                  static_cast<long long>(traffic.bytes));

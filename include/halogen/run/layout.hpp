@@ -29,13 +29,14 @@ struct TensorLayout {
   bool has_halo() const { return !strips.receives.empty() || !strips.sends.empty(); }
 };
 
-/// Bytes by kind. The arena holds all but those of parameters and of the optimiser.
+/// Bytes by kind, without parameters and the optimiser. The arena holds tensors and the workspace.
 struct MemoryUse {
   std::size_t tensors = 0;    ///< peak of the stored tensors that live at the same time
   std::size_t kept = 0;       ///< those of them that are kept for backward, at its beginning
   std::size_t workspace = 0;  ///< packed weights, partial sums, tables of affines
   std::size_t exchange = 0;   ///< send and receive buffers
-  std::size_t total() const { return tensors + workspace + exchange; }
+  std::size_t functions = 0;  ///< what functions of fields allocate, as attention does: the largest that says it
+  std::size_t total() const { return tensors + workspace + exchange + functions; }
 };
 
 class Layout {
@@ -276,6 +277,9 @@ HALOGEN_INLINE void Layout::size_workspace() {
     for (const auto* strips : {&layout.strips.receives, &layout.strips.sends})
       values = std::max(values, static_cast<std::size_t>(Strips::points(*strips)));
   memory_.exchange = 2 * values * value_bytes_.stored;
+  for (const Launch& launch : plan_.launches)
+    if (launch.kind->memory != nullptr)
+      memory_.functions = std::max(memory_.functions, static_cast<std::size_t>(launch.kind->memory(*this, launch)));
 }
 #endif
 
