@@ -23,29 +23,33 @@ using ViTL = hg::PatchTransformer<7, 3, 1024, 24, 16, hg::MultiheadAttention<102
 
 double gib(double bytes) { return bytes / (1024. * 1024 * 1024); }
 
-/// Of a training step, the most of any rank: pieces at the poles, and uneven ones, differ.
+/// Of a training step by AdamW, the most of any rank: pieces at the poles, and uneven ones, differ.
 template <class Image, class Model>
 void print_table(const char* title, const typename Image::Extents& extents,
                  const std::vector<std::array<int, 2>>& meshes) {
-  std::printf("\n%s, a training step; the most of any rank\n", title);
-  std::puts("mesh     ranks   GiB in all   of one rank   GiB arena   of it kept   launches   messages   MiB sent");
+  std::printf("\n%s, a training step; the most of any rank, memory in GiB\n", title);
+  std::puts(
+      "mesh     ranks   in all (of 1 rank)   tensors   of it kept   workspace   exchange   functions   parameters   "
+      "launches   messages   MiB sent");
+  const double parameters = gib(static_cast<double>(hg::parameter_memory<Model, float>().total()));
   double single = 0;
   for (const auto& shape : meshes) {
-    double memory = 0, arena = 0, kept = 0, messages = 0, bytes = 0;
+    double memory = 0, tensors = 0, kept = 0, workspace = 0, exchange = 0, functions = 0, messages = 0, bytes = 0;
     int launches = 0;
+    const auto most = [](double& so_far, auto of_rank) { so_far = std::max(so_far, static_cast<double>(of_rank)); };
     for (int rank = 0; rank < shape[0] * shape[1]; ++rank) {
       const hg::Layout layout = hg::layout_of<Image>(Model{}, hg::dry_mesh<Mesh>(shape, rank), extents);
-      memory = std::max(memory, static_cast<double>(layout.memory().total()));
-      arena = std::max(arena, static_cast<double>(layout.arena_bytes()));
-      kept = std::max(kept, static_cast<double>(layout.memory().kept));
-      messages = std::max(messages, static_cast<double>(layout.traffic().messages));
-      bytes = std::max(bytes, static_cast<double>(layout.traffic().bytes));
+      const hg::MemoryUse& use = layout.memory();
+      most(memory, use.total()), most(tensors, use.tensors), most(kept, use.kept), most(workspace, use.workspace);
+      most(exchange, use.exchange), most(functions, use.functions);
+      most(messages, layout.traffic().messages), most(bytes, layout.traffic().bytes);
       launches = layout.plan().launches.size();
     }
+    memory = gib(memory) + parameters;
     if (single == 0) single = memory;
-    std::printf("%2d x %-2d  %5d   %10.3f   %9.1f %%   %9.3f   %10.3f   %8d   %8.0f   %8.2f\n", shape[0], shape[1],
-                shape[0] * shape[1], gib(memory), 100 * memory / single, gib(arena), gib(kept), launches, messages,
-                1024 * gib(bytes));
+    std::printf("%2d x %-2d  %5d   %10.3f %5.1f %%   %9.3f   %10.3f   %9.3f   %8.3f   %9.3f   %10.3f   %8d   %8.0f   %8.2f\n",
+                shape[0], shape[1], shape[0] * shape[1], memory, 100 * memory / single, gib(tensors), gib(kept),
+                gib(workspace), gib(exchange), gib(functions), parameters, launches, messages, 1024 * gib(bytes));
   }
 }
 

@@ -1,6 +1,5 @@
 // What a rank sends for attention, computed from the shapes for dry runs. It counts what array/attention_ring.hpp,
-// attention_by_heads.hpp and attention_zigzag.hpp send. Collectives are not counted (a mask's all_gather, those of
-// deterministic attention that does not go by heads).
+// attention_by_heads.hpp and attention_zigzag.hpp send, and what deterministic attention gathers.
 #pragma once
 
 #include "halogen/array/attention_by_heads.hpp"
@@ -65,6 +64,25 @@ inline TrafficUse ring_traffic(const AttentionPlace& at, const RingSchedule& rin
   return use;
 }
 
+/// The own rows of all heads, sent to all other ranks.
+inline TrafficUse gather_traffic(const AttentionPlace& at, const Cut& sequence, index_t heads, index_t width,
+                                 std::size_t bytes) {
+  TrafficUse use;
+  for (int peer = 1; peer < at.ranks(); ++peer)
+    use.add(at.samples * heads * sequence.piece(at.rank).size() * width * static_cast<index_t>(bytes));
+  return use;
+}
+/// Of deterministic attention: keys and values, and backward queries, their results and cotangents, and logarithms.
+inline TrafficUse gathered_traffic(const AttentionPlace& at, bool backward) {
+  TrafficUse use = gather_traffic(at, at.keys, at.key_heads, at.width, at.bytes.stored);
+  use += gather_traffic(at, at.keys, at.key_heads, at.value_width, at.bytes.stored);
+  if (!backward) return use;
+  use += gather_traffic(at, at.queries, at.query_heads, at.width, at.bytes.stored);
+  for (int i = 0; i < 2; ++i) use += gather_traffic(at, at.queries, at.query_heads, at.value_width, at.bytes.computed);
+  use += gather_traffic(at, at.queries, at.query_heads, 1, at.bytes.computed);
+  return use;
+}
+
 /// The traffic of forward, or of backward. If forward `keeps` its result and logarithms for a backward pass that comes
 /// as another launch (Attention::found), the operands move twice.
 inline TrafficUse attention_traffic(const AttentionPlace& at, bool backward, bool keeps = false) {
@@ -86,7 +104,7 @@ inline TrafficUse attention_traffic(const AttentionPlace& at, bool backward, boo
     use += of_keys(at.key_heads, at.value_width, bytes, backward);
   };
   const ContextParallel way = at.way();
-  if (way == ContextParallel::deterministic) return {};
+  if (way == ContextParallel::deterministic) return gathered_traffic(at, backward);
   if (way == ContextParallel::all_to_all) {
     moves([&](auto... rest) { return heads_traffic(at, at.queries, rest...); },
           [&](auto... rest) { return heads_traffic(at, at.keys, rest...); });

@@ -176,9 +176,15 @@ struct TokensAttend {
   static constexpr HeadPart parts[] = {{1, Heads, KeyHeads, all}, {1, Heads + KeyHeads, KeyHeads, all}};
 
   static TrafficUse traffic(const FunctionPlace& place, bool backward, bool) {
-    if (place.layout.sequence(place.level[1]).first.parts() == 1) return {};
-    const bool gathers = Options.parallel == ContextParallel::deterministic;
+    const auto [points, rank] = place.layout.sequence(place.level[1]);
+    if (points.parts() == 1) return {};
+    constexpr bool gathers = Options.parallel == ContextParallel::deterministic;
     TrafficUse use = told_traffic<Term>(place, 2);
+    const index_t rows = points.piece(rank).size() + (rank == 0 ? Count : 0), width = place.channels[1] / all;
+    for (int peer = 1; gathers && peer < points.parts(); ++peer)
+      for (int i = 0; i < 2; ++i)  // keys, values
+        use.add(place.layout.samples() * KeyHeads * rows * width *
+                static_cast<index_t>(place.layout.value_bytes().stored));
     if (!gathers) use.all_reduces = 2;  // the queries' results, also for backward
     if (backward) use.all_reduces += !gathers + 2 + bias_sums<Options, Term>;  // the gradients of queries, keys, values
     return use;
