@@ -47,9 +47,10 @@ void print_table(const char* title, const typename Image::Extents& extents,
     }
     memory = gib(memory) + parameters;
     if (single == 0) single = memory;
-    std::printf("%2d x %-2d  %5d   %10.3f %5.1f %%   %9.3f   %10.3f   %9.3f   %8.3f   %9.3f   %10.3f   %8d   %8.0f   %8.2f\n",
-                shape[0], shape[1], shape[0] * shape[1], memory, 100 * memory / single, gib(tensors), gib(kept),
-                gib(workspace), gib(exchange), gib(functions), parameters, launches, messages, 1024 * gib(bytes));
+    std::printf(
+        "%2d x %-2d  %5d   %10.3f %5.1f %%   %9.3f   %10.3f   %9.3f   %8.3f   %9.3f   %10.3f   %8d   %8.0f   %8.2f\n",
+        shape[0], shape[1], shape[0] * shape[1], memory, 100 * memory / single, gib(tensors), gib(kept), gib(workspace),
+        gib(exchange), gib(functions), parameters, launches, messages, 1024 * gib(bytes));
   }
 }
 

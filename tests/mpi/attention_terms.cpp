@@ -330,7 +330,8 @@ TEST_CASE("what attention allocates is what a dry run says, about") {
   const auto rows = hg::device_mesh<support::Mesh>(support::world(), {1, ranks, 1});
   const auto both = [&](auto... options) {
     using Layer = hg::MultiheadAttention<64, 4, decltype(options)...>;
-    check(hg::Sequential<hg::Conv2d<2, 64>, Layer, hg::Conv2d<64, 2>>{}, rows, support::FieldOn<support::Mesh, float, 2>::Extents{1, 2, 48, 32});
+    check(hg::Sequential<hg::Conv2d<2, 64>, Layer, hg::Conv2d<64, 2>>{}, rows,
+          support::FieldOn<support::Mesh, float, 2>::Extents{1, 2, 48, 32});
   };
   both();
   both(hg::ParallelBy<hg::ContextParallel::ring>{}, hg::KeyValueHeads<2>{});

@@ -292,7 +292,8 @@ struct Attention
       if (way == ContextParallel::zigzag)
         by_zigzag->emplace(zigzag(query, key, value)
                                .moved(detail::head_rows(query).read_only(), detail::head_rows(key).read_only(),
-                                      detail::head_rows(value).read_only(), detail::head_rows(found->output).read_only(),
+                                      detail::head_rows(value).read_only(),
+                                      detail::head_rows(found->output).read_only(),
                                       detail::head_rows(found->logsumexp).read_only()));
     }
     return found->output;

@@ -67,7 +67,8 @@ struct RowsAsChannels {
   KOKKOS_FUNCTION void load_row(int n, int c, index_t y, index_t x, index_t count, T* out) const {
     const Group& group = groups[group_of(c)];
     const V* from = group.rows.data == nullptr ? nullptr : value_of(group, n, c, y, x);
-    for (index_t i = 0; i < count; ++i) out[i] = from == nullptr ? T(0) : static_cast<T>(from[i * group.rows.row_stride]);
+    for (index_t i = 0; i < count; ++i)
+      out[i] = from == nullptr ? T(0) : static_cast<T>(from[i * group.rows.row_stride]);
   }
   KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
     const Group& group = groups[group_of(c)];
@@ -104,7 +105,8 @@ struct KeepLogarithms {
     item /= points.rows.size();
     const int head = static_cast<int>(item % heads), n = static_cast<int>(item / heads);
     T& logarithm = *rows.row(n / points.planes, head, points.number(n, y, x));
-    S &rounded = kept.at(n, head * kernels::kept_of_head, y, x), &rest = kept.at(n, head * kernels::kept_of_head + 1, y, x);
+    S &rounded = kept.at(n, head * kernels::kept_of_head, y, x),
+      &rest = kept.at(n, head * kernels::kept_of_head + 1, y, x);
     if constexpr (Again) {
       logarithm = kernels::KeptLogarithm<S>{rounded, rest}.whole();
     } else {

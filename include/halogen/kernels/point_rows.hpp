@@ -44,7 +44,7 @@ class PointRows {
 /// How many rows of a tile make a strip: as many as keep its points of all channels in L2.
 inline index_t strip_rows(const Tiling& tiling, index_t channels, std::size_t value_bytes) {
   const index_t row_bytes = channels * tiling.tile_columns * static_cast<index_t>(value_bytes);
-  return std::clamp<index_t>(768 * 1024 / row_bytes, 1, tiling.tile_rows);
+  return std::clamp<index_t>(1600 * 1024 / row_bytes, 1, tiling.tile_rows);
 }
 
 }  // namespace halogen::kernels

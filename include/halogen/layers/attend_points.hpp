@@ -29,9 +29,10 @@ template <int Heads, int KeyHeads, AttentionLayerOptions Options, KeyTerm Term, 
 struct AttendToAll {
   static constexpr int all = Heads + 2 * KeyHeads, heads = Heads, queries_of = 0, keys_of = Apart ? 1 : 0;
   static constexpr bool joins_rows = false;
-  static constexpr HeadPart parts[] = {{0, 0, Heads, Apart ? Heads : all},
-                                       {keys_of, Apart ? 0 : Heads, KeyHeads, Apart ? 2 * KeyHeads : all},
-                                       {keys_of, Apart ? KeyHeads : Heads + KeyHeads, KeyHeads, Apart ? 2 * KeyHeads : all}};
+  static constexpr HeadPart parts[] = {
+      {0, 0, Heads, Apart ? Heads : all},
+      {keys_of, Apart ? 0 : Heads, KeyHeads, Apart ? 2 * KeyHeads : all},
+      {keys_of, Apart ? KeyHeads : Heads + KeyHeads, KeyHeads, Apart ? 2 * KeyHeads : all}};
 
   static AttentionPlace attention_of_place(const FunctionPlace& place) {
     const Cut keys = place.layout.sequence(place.level[keys_of]).first;

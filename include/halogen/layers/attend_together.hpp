@@ -6,8 +6,8 @@
 //
 // Keys and values of the tokens come before those of the points of the first piece, and go round the ring with them.
 // For a token each rank attends to its own keys; two all_reduces join the results (array/attention_parts.hpp). Backward
-// needs the ring, and five all_reduces of tokens: one of the queries' gradients, and twice those of keys and of values. In deterministic attention all keys and values
-// are gathered for the tokens too.
+// needs the ring, and five all_reduces of tokens: one of the queries' gradients, and twice those of keys and of values.
+// In deterministic attention all keys and values are gathered for the tokens too.
 #pragma once
 
 #include <optional>
@@ -205,10 +205,9 @@ struct TokensAttend {
     };
     const auto seen = attention_of(
         options_of_call<Options>(Heads != KeyHeads, draws), pair_numbers<Options, Count, true>(of_points, of_points),
-        std::tuple_cat(
-            operands_apart(held<S>(some_heads<all>(of_tokens, 0, Heads)), keys(std::get<0>(rows), Heads),
-                           keys(std::get<1>(rows), Heads + KeyHeads)),
-            bias_of_pairs<Heads, Count, Options, Term, typename K::value_type>(of_points, beside...)));
+        std::tuple_cat(operands_apart(held<S>(some_heads<all>(of_tokens, 0, Heads)), keys(std::get<0>(rows), Heads),
+                                      keys(std::get<1>(rows), Heads + KeyHeads)),
+                       bias_of_pairs<Heads, Count, Options, Term, typename K::value_type>(of_points, beside...)));
     return flatten<1, 3>(transpose<1, 2>(seen));  // (N, K, H, E), then (N, K H E)
   }
 };

@@ -104,10 +104,9 @@ struct HeadsFunctionOf {
       const auto leaf_of = []<int I, class Field>(std::integral_constant<int, I>, const Field& field) {
         return Leaf<I, Field>(field, "attention");
       };
-      return F::attended(
-          draws, as_leaf(of.of_queries), as_leaf(of.of_keys),
-          std::tuple(leaf_of(std::integral_constant<int, beside + P>(), std::get<P>(of.rows))...),
-          leaf_of(std::integral_constant<int, B>(), std::get<B>(of.beside))...);
+      return F::attended(draws, as_leaf(of.of_queries), as_leaf(of.of_keys),
+                         std::tuple(leaf_of(std::integral_constant<int, beside + P>(), std::get<P>(of.rows))...),
+                         leaf_of(std::integral_constant<int, B>(), std::get<B>(of.beside))...);
     }(Numbers<parts>{}, Numbers<beside>{});
   }
   template <int, class Field>
@@ -145,7 +144,8 @@ struct HeadsFunctionOf {
   /// The part that is the `number`-th by its first head.
   static constexpr int in_order(int number) {
     for (int p = 0; p < parts; ++p)
-      if (std::ranges::count_if(F::parts, [&](const HeadPart& part) { return part.first < F::parts[p].first; }) == number)
+      if (std::ranges::count_if(F::parts, [&](const HeadPart& part) { return part.first < F::parts[p].first; }) ==
+          number)
         return p;
     return number;
   }
@@ -239,7 +239,8 @@ struct HeadsFunctionOf {
     const auto cotangent = Base::cotangent_of(at, context);
     const EvaluationScope scope;
     auto seen = attended<VariableLeaf>(at, of);
-    auto found = std::apply([&](const auto&... other) { return found_in(at, of, cotangent, seen, other...); }, of.beside);
+    auto found =
+        std::apply([&](const auto&... other) { return found_in(at, of, cotangent, seen, other...); }, of.beside);
     for (const Launch& launch : at.plan().launches)
       found.launches += launch.node == at.launch().node && is_backward(launch);
     return found;
@@ -279,7 +280,8 @@ struct HeadsFunctionOf {
     using T = compute_type<S>;
     const OwnedPoints points = points_of(at, at.node().level);
     const int width = at.node().channels / F::heads;
-    const auto owed = empty_rows<T>(of.of_queries, F::heads, width), output = empty_rows<T>(of.of_queries, F::heads, width);
+    const auto owed = empty_rows<T>(of.of_queries, F::heads, width),
+               output = empty_rows<T>(of.of_queries, F::heads, width);
     const auto logarithms = empty_rows<T>(of.of_queries, F::heads, 1);
     copy_to_rows(at.space(), view_of(cotangent), points, 0, owed);
     copy_to_rows(at.space(), at.tensor(1 + Values), points, 0, output);
@@ -309,8 +311,8 @@ struct HeadsFunctionOf {
     [&]<int... I>(std::integer_sequence<int, I...>) {
       const auto emit = [&]<int Number>(std::integral_constant<int, Number>) {
         Launch launch = planner.launch<Backward<Number>>(node, Number);
-        launch.level =
-            Base::is_vector(Number) ? Base::level_of_points(planner, node) : planner.value_of(node.inputs[Number]).level;
+        launch.level = Base::is_vector(Number) ? Base::level_of_points(planner, node)
+                                               : planner.value_of(node.inputs[Number]).level;
         launch.read(planner.gradient(reads, MakesVector ? Pattern::vector() : Pattern::point()));
         for (int i = 0; i < Values; ++i) launch.read(Base::read_again(planner, node, i));
         if (!MakesVector) launch.read(planner.result(node)).read(planner.kept(node, Pattern::point()));

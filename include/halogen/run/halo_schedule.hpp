@@ -201,13 +201,14 @@ bool HaloSchedule<S>::reads_halo(int launch, const kernels::Tile& tile, std::vec
                                intersect(tile.columns, layout_.owned(level, 2))};
   bool any = false;
   for (int d = 0; d < spatial_dimensions; ++d)
-    LaunchReads(plan_, layout_.levels()).for_each(what, d, computed[d], [&](TensorId tensor, const Interval& needed, int) {
-      const TensorLayout& at = layout_.tensor(tensor);
-      // Images of a dimension that is not cut are copied when the exchange begins.
-      if (layout_.level(plan_.tensors[tensor].level).cut[d].parts() == 1 || at.owned[d].contains(needed)) return;
-      any = true;
-      if (std::ranges::find(reads, tensor) == reads.end()) reads.push_back(tensor);
-    });
+    LaunchReads(plan_, layout_.levels())
+        .for_each(what, d, computed[d], [&](TensorId tensor, const Interval& needed, int) {
+          const TensorLayout& at = layout_.tensor(tensor);
+          // Images of a dimension that is not cut are copied when the exchange begins.
+          if (layout_.level(plan_.tensors[tensor].level).cut[d].parts() == 1 || at.owned[d].contains(needed)) return;
+          any = true;
+          if (std::ranges::find(reads, tensor) == reads.end()) reads.push_back(tensor);
+        });
   return any;
 }
 

@@ -35,7 +35,7 @@ struct MemoryUse {
   std::size_t kept = 0;       ///< those of them that are kept for backward, at its beginning
   std::size_t workspace = 0;  ///< packed weights, partial sums, tables of affines
   std::size_t exchange = 0;   ///< send and receive buffers
-  std::size_t functions = 0;  ///< what functions of fields allocate, as attention does: the largest that says it
+  std::size_t functions = 0;  ///< what launches allocate themselves: the largest that says it (LaunchKind::memory)
   std::size_t total() const { return tensors + workspace + exchange + functions; }
 };
 

@@ -317,14 +317,15 @@ HALOGEN_INLINE void SpaceNeedsOf::add(const Launch& launch, int d, int p) {
   if (launch.kind->check != nullptr)
     launch.kind->check(node, d, level(plan_.input_of(launch).level).extent(d), level(node.level).extent(d));
   const Interval computed = level(launch.level).piece(d, p);
-  LaunchReads(plan_, levels_).for_each(launch, d, computed, [&](TensorId tensor, const Interval& interval, int channel) {
-    const LevelLayout& of_tensor = level(plan_.tensors[tensor].level);
-    if (of_tensor.whole) return;
-    SpaceNeeds& space = spaces_[static_cast<std::size_t>(tensor.number)];
-    Interval& hull_so_far = space.needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
-    hull_so_far = hull(hull_so_far, interval);
-    if (!of_tensor.piece(d, p).contains(interval)) space.halo_from = std::min(space.halo_from, channel);
-  });
+  LaunchReads(plan_, levels_)
+      .for_each(launch, d, computed, [&](TensorId tensor, const Interval& interval, int channel) {
+        const LevelLayout& of_tensor = level(plan_.tensors[tensor].level);
+        if (of_tensor.whole) return;
+        SpaceNeeds& space = spaces_[static_cast<std::size_t>(tensor.number)];
+        Interval& hull_so_far = space.needed[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)];
+        hull_so_far = hull(hull_so_far, interval);
+        if (!of_tensor.piece(d, p).contains(interval)) space.halo_from = std::min(space.halo_from, channel);
+      });
 }
 #endif
 
