@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   train_one_step<double, Mixed, 4, 12>(env, 37, 54, 19, 27);
   train_windows(env);
   train_half(env);
+  train_attention(env);
   train_volumes(env);
   step_fields(env);
 }

@@ -1,7 +1,12 @@
-// Images of bfloat16, and networks of volumes.
+// Images of bfloat16, networks of volumes, and attention of points in a network.
 #include "instantiate.hpp"
 
 namespace instantiate {
+
+void train_attention(const hg::Environment& env) {
+  using Net = hg::Sequential<hg::Conv2d<3, 8>, hg::MultiheadAttention<8, 2, hg::Rotary<2>>, hg::Conv2d<8, 4>>;
+  train_one_step<float, Net, 3, 4>(env, 12, 18, 12, 18);
+}
 
 void train_half(const hg::Environment& env) {
   train_one_step<hg::bfloat16, hg::UNet<7, 3, 16, Globe>, 7, 3>(env, 36, 70, 36, 70);

@@ -310,6 +310,43 @@ TEST_CASE("what attention of causal signals sends is what a dry run says") {
   check(Wave<hg::ContextParallel::automatic>{});
 }
 
+TEST_CASE("points that see no key: the result is that of the bias alone, gradients are finite") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, support::world().size(), 1});
+  const auto check = [&]<class T>(T) {
+    using Image = support::FieldOn<support::Mesh, T, 8>;
+    Image x(mesh, {1, 8, 12, 3});
+    x = hg::cast<float>(hg::global_index<1>(x)) - 9.0f;  // all channels are negative, so the mask hides all keys
+    auto parameters = hg::initial_parameters<Masked, hg::compute_type<T>>(1);
+    auto step = hg::value_and_grad([&](auto net) { return hg::mean(hg::square(net(x) - 1.0f)); });
+    const auto [loss, gradient] = step(parameters);
+    CHECK(std::isfinite(static_cast<double>(loss)));
+    const auto values = hg::redistribute<hg::Replicate>(gradient).to_host();
+    double of_values = 0;
+    for (const auto value : values) {
+      CHECK(std::isfinite(value));
+      of_values += std::abs(static_cast<double>(value));
+    }
+    CHECK(of_values > 0);  // of the last bias
+  };
+  check(0.0);
+  check(hg::bfloat16());
+}
+TEST_CASE("attention is computed once in a training step") {
+  const auto mesh = support::alone<support::Mesh>();  // a ring polls between parts of a kernel, which are launches too
+  using Model = hg::Sequential<hg::Conv2d<2, 8>, hg::MultiheadAttention<8, 4>, hg::Conv2d<8, 2>>;
+  support::FieldOn<support::Mesh, float, 2> x(mesh, {1, 2, 12, 8});
+  hg::Trainer<Model, hg::AdamW, support::Mesh, float> trainer(Model{}, hg::AdamW{}, mesh, {.seed = 3});
+  const auto kernels = [&](const auto& f) {
+    auto events = support::kokkos_events(f);
+    return std::pair(events.launches["halogen::attention"], events.launches["halogen::channels_to_rows"]);
+  };
+  const auto [in_training, rows_in_training] = kernels([&] { trainer.step(hg::mse, x, x).item(); });
+  const auto [in_inference, rows_in_inference] = kernels([&] { hg::infer(trainer.parameters(), x); });
+  CHECK(in_inference > 0);
+  CHECK(in_training == in_inference);
+  CHECK(rows_in_inference == 3);     // query, key, value
+  CHECK(rows_in_training == 3 + 5);  // backward the same, the result, its gradient
+}
 TEST_CASE("what attention allocates is what a dry run says, about") {
   const auto check = []<class Model, class MeshType, class Extents>(Model, const hg::DeviceMesh<MeshType>& mesh,
                                                                     const Extents& extents) {

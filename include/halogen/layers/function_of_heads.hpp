@@ -158,7 +158,7 @@ struct HeadsFunctionOf {
 
   // -- launches ---------------------------------------------------------------------------------------------------
   struct Forward {
-    static constexpr const char* label = "halogen::attention";
+    static constexpr const char* label = "halogen::attention_channels";
     static constexpr bool evaluates_fields = true, common_output = !MakesVector;
     static std::string words(const Layout& layout, const Launch& launch) {
       return Base::words_of(Base::place_of(layout, launch, 0));
