@@ -5,9 +5,9 @@
 //   -> of points (N, Heads E, H, W), of tokens (N, Count Heads E)
 //
 // Keys and values of the tokens come before those of the points of the first piece, and go round the ring with them.
-// For a token each rank attends to its own keys; two all_reduces join the results (array/attention_parts.hpp). Backward
-// needs the ring, and five all_reduces of tokens: one of the queries' gradients, and twice those of keys and of values.
-// In deterministic attention all keys and values are gathered for the tokens too.
+// For a token each rank attends to its own keys; two all_reduces join the results (array/attention_parts.hpp), and
+// backward computes them again. Backward has five more: of the queries' gradients, and twice of keys and of values. In
+// deterministic attention all keys and values are gathered for the tokens, and nothing of queries is summed.
 #pragma once
 
 #include <optional>

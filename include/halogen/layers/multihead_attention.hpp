@@ -10,15 +10,16 @@
 // MultiheadAttention{}(x, t, ...) takes the points of x and tokens t, vectors (N, C) such as a class token or
 // registers. Each attends to all points and tokens, with the same weights. -> an array of as many values; the first
 // belongs to x. Rotary turns only points. IsCausal is not allowed. In addition to the ring, forward needs two small
-// all_reduces (layers/attend_together.hpp). MultiheadAttention{}(x, KeyMask{m}, t, ...) or KeyBias tells of the points.
+// all_reduces, backward seven (layers/attend_together.hpp). MultiheadAttention{}(x, KeyMask{m}, t, ...) or KeyBias
+// tells of the points.
 //
 // CrossAttention<Channels, Heads, Context>: the same with queries from x, and keys and values from a second value z of
 // any resolution with Context channels. Parameters: q.weight (C, C), kv.weight (2 C, Context), and their biases.
 // Attend<Heads>: attention without the linear layers, (N, 3 C, ...) -> (N, C, ...), query, key and value in this order.
 //
 //   placements of x        placements of y   forward                        backward
-//   Shard<2> and beyond    the same          keys and values round the ring twice round the ring; the bucket
-//                                            of ranks that share a sample
+//   Shard<2> and beyond    the same          keys and values round the ring the ring again, with sums of
+//                                            of ranks that share a sample   gradients; the bucket
 //   Shard<0>, Replicate    the same          nothing                        the bucket
 //   Shard<1>, Partial      does not compile: why::channels_are_cut, why::input_is_partial
 //
@@ -27,9 +28,10 @@
 //
 // Attention does not know positions of points, unless Rotary, RelativeBias or an embedding that was added before
 // provides them. The points of a rank are its part of the sequence, so nothing is gathered or renumbered on any cut.
-// Halo: none. Backward computes attention again (docs/extending.md, Function). Accumulation: docs/attention.md. Errors:
-// why::groups_do_not_divide if heads do not divide channels; why::rank_differs if IsCausal or Rotary do not fit the
-// field's dimensions.
+// Halo: none. Forward keeps y and two numbers for each head and point, from which backward computes the logits again,
+// tile by tile. Memory that is not in stored tensors: array/attention_memory.hpp. Accumulation: docs/attention.md.
+// Errors: why::groups_do_not_divide if heads do not divide channels; why::rank_differs if IsCausal or Rotary do not fit
+// the field's dimensions.
 #pragma once
 
 #include <array>
