@@ -33,6 +33,20 @@ void check(const std::string& name, const Halo& halo, hg::index_t output_rows = 
   CHECK(layout.traffic().bytes == 4 * values);
 }
 
+/// Points of a quarter of the resolution attend to all points, or the other way round, told by a mask.
+template <bool FromFine>
+struct OfTwoResolutions : hg::Module<OfTwoResolutions<FromFine>> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    constexpr hg::Named<"first", Conv2d<4, 4>> first;
+    constexpr hg::Named<"coarse", Conv2d<4, 4, Kernel<4>, Stride<4>>> coarse;
+    constexpr hg::Named<"attn", hg::CrossAttention<4, 2, 4>> attention;
+    const hg::Traced fine = first(x), few = coarse(fine);
+    const hg::Traced seen = FromFine ? attention(fine, few, hg::KeyMask{hg::ReLU{}(hg::chunk<4>(few)[0])})
+                                     : attention(few, fine, hg::KeyMask{hg::ReLU{}(hg::chunk<4>(fine)[0])});
+    return hg::upsample_to(seen, x);
+  }
+};
+
 using Mirror = Boundary<hg::Reflect, hg::Reflect>;
 using Globe = Boundary<Zero, Periodic>;
 
@@ -126,6 +140,24 @@ TEST_CASE("windows of a padded field: the field comes to where windows begin, an
   const hg::TrafficUse use = sent<hg::WindowAttention2d<4, 1, Kernel<4, 5>, hg::PadToWindows<>>, 4>({1, 4}, 1);
   CHECK(use.messages == 4);
   CHECK(use.bytes == 4 * samples * rows * 4 * 2 * (2 + 4));
+}
+
+TEST_CASE("attention across two resolutions: no stored tensor has a margin or a halo") {
+  const auto check_layouts = [](auto model) {
+    for (const std::array<int, 2> mesh : {std::array{1, 1}, std::array{1, 4}, std::array{2, 2}})
+      for (int rank = 0; rank < mesh[0] * mesh[1]; ++rank) {
+        const auto layout = hg::layout_of<Image>(model, hg::dry_mesh<Grid>(mesh, rank), {samples, 4, rows, columns});
+        CHECK(layout.halo_traffic().messages == 0);
+        for (int t = 0; t < layout.plan().tensors.size(); ++t) {
+          CAPTURE(t);
+          const hg::TensorLayout& tensor = layout.tensor(hg::TensorId(t));
+          CHECK(!tensor.has_halo());
+          for (int d = 0; d < hg::spatial_dimensions; ++d) CHECK(tensor.stored[d] == tensor.owned[d]);
+        }
+      }
+  };
+  check_layouts(OfTwoResolutions<false>{});
+  check_layouts(OfTwoResolutions<true>{});
 }
 
 }  // namespace test_layer_traffic

@@ -1,6 +1,7 @@
 // The memory that attention in a network takes beside stored tensors, computed from the shapes for dry runs: rows of
 // the operands, of the result and of their gradients, and what travels between ranks. Launches of equal shapes use the
-// same memory, which is kept from step to step.
+// same memory, which is kept from step to step. What travels has memory for each shape, and a layout counts the
+// largest.
 #pragma once
 
 #include "halogen/array/attention_traffic.hpp"

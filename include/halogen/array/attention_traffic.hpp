@@ -1,5 +1,6 @@
 // What a rank sends for attention, computed from the shapes for dry runs. It counts what array/attention_ring.hpp,
-// attention_by_heads.hpp and attention_zigzag.hpp send, and what deterministic attention gathers.
+// attention_by_heads.hpp and attention_zigzag.hpp send, and what deterministic attention of points
+// gathers.
 #pragma once
 
 #include "halogen/array/attention_by_heads.hpp"
@@ -20,8 +21,16 @@ struct AttentionPlace {
 
   int ranks() const { return queries.parts(); }
   AttentionWay ways() const {
-    return {query_heads, key_heads, queries.extent(),          keys.extent(),         width + value_width, ranks(),
-            ranks(),     is_causal, moved_for_zigzag(queries), moved_for_zigzag(keys)};
+    return {query_heads,
+            key_heads,
+            queries.extent(),
+            keys.extent(),
+            width + value_width,
+            ranks(),
+            ranks(),
+            is_causal,
+            is_causal ? moved_for_zigzag(queries) : 0,
+            is_causal ? moved_for_zigzag(keys) : 0};
   }
   ContextParallel way() const { return ways().chosen(parallel); }
   /// For explain: the way, of a batch of so many samples; empty if nothing moves.

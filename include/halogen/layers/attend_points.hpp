@@ -7,8 +7,6 @@
 #include <ratio>
 
 #include "halogen/autograd/attention.hpp"
-#include "halogen/autograd/pieces.hpp"
-#include "halogen/autograd/reshaped.hpp"
 #include "halogen/layers/attend_together.hpp"
 #include "halogen/layers/attention_numbers.hpp"
 #include "halogen/layers/attention_options.hpp"

@@ -226,8 +226,9 @@ struct FunctionOf {
   template <class S, class Context>
   static auto cotangent_of(const LaunchAt<S>& at, const Context& context) {
     using Field = FieldIn<Context, S, MakesVector>;
-    const kernels::GradientReader<S> reader = at.gradient(0);
+    kernels::GradientReader<S> reader = at.gradient(0);
     const StoredTensor& output = at.plan().tensors[at.plan().activations[at.launch().reads[0].gradient()].tensor];
+    reader.depth = depth_window(Window{}, at.layout().owned(output.level, 0));  // the launch may be of another level
     if constexpr (MakesVector) {
       return field_of_vectors<Field>(at, context.mesh, output.level, output.channels, reader);
     } else {

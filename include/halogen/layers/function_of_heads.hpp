@@ -2,17 +2,17 @@
 // cut them, transpose them and join the gradients again: 35 times the memory of the result. Here each part of a value
 // is copied once to rows (array/head_channels.hpp), and kernels read the gradients' rows as they write channels.
 // Forward keeps the logarithms of the sums. Backward takes them and the stored result, so it does not compute attention
-// again.
+// again. With ToVector nothing is kept, and backward computes it again.
 //
 // The functor F has
 //
-//   static constexpr HeadPart parts[]         which heads of which values become rows
+//   static constexpr HeadPart parts[]         which heads of which values become rows; of a value in ascending order
 //   static constexpr int heads                of the result
 //   static constexpr int queries_of, keys_of  the values whose points are queries and keys
 //   static constexpr bool joins_rows          gradients of parts come through other nodes than Attention
 //   static auto attended(generator or nothing, field of queries, field of keys, std::tuple of rows, other values...)
 //                                             an Attention, or with ToVector an expression of it
-//   static TrafficUse traffic(place, backward, keeps)
+//   static TrafficUse traffic(place, backward, keeps), and memory and words as for Function
 #pragma once
 
 #include "halogen/array/head_channels.hpp"
@@ -53,6 +53,9 @@ struct HeadsFunctionOf {
     while (is_split(value) || beside_before(value) != number) ++value;
     return value;
   }
+  static_assert(std::ranges::is_sorted(F::parts, [](const HeadPart& a, const HeadPart& b) {
+    return a.value == b.value && a.first < b.first;
+  }));
   template <int Count>
   using Numbers = std::make_integer_sequence<int, Count>;
 
@@ -74,6 +77,10 @@ struct HeadsFunctionOf {
   static auto rows_of_part(const LaunchAt<S>& at, const Field& field, int operand) {
     constexpr HeadPart part = F::parts[Part];
     const int width = static_cast<int>(field.extent(1)) / part.all;
+    if (width * part.all != field.extent(1))
+      throw CollectiveError("attention: " + std::to_string(field.extent(1)) + " channels are not a multiple of " +
+                            std::to_string(part.all) +
+                            " heads of queries, keys and values: give as many for each head");
     const auto rows = empty_rows<S>(field, part.heads, width);
     const int level = at.plan().values[at.launch().reads[operand].value()].level;
     copy_to_rows(at.space(), view_of(field), points_of(at, level), part.first * width, rows);
@@ -136,18 +143,8 @@ struct HeadsFunctionOf {
         next(part.first, part.first + part.heads, width) = {head_rows(field).read_only(), part.heads * width, width};
       }
     };
-    [&]<int... P>(std::integer_sequence<int, P...>) {
-      (add(std::integral_constant<int, in_order(P)>()), ...);
-    }(Numbers<parts>{});
+    [&]<int... P>(std::integer_sequence<int, P...>) { (add(std::integral_constant<int, P>()), ...); }(Numbers<parts>{});
     return reader;
-  }
-  /// The part that is the `number`-th by its first head.
-  static constexpr int in_order(int number) {
-    for (int p = 0; p < parts; ++p)
-      if (std::ranges::count_if(F::parts, [&](const HeadPart& part) { return part.first < F::parts[p].first; }) ==
-          number)
-        return p;
-    return number;
   }
   template <bool Again, class S, class Rows>
   static void keep_logarithms(const LaunchAt<S>& at, const TensorView<S>& kept, const Rows& logarithms) {

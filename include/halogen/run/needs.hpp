@@ -211,6 +211,7 @@ class LaunchReads {
   template <class Need>
   void for_each(const Launch& launch, int d, const Interval& computed, Need need) const {
     for (const Read& operand : launch.reads) {
+      if (stays_apart(launch, operand)) continue;
       const Interval read = followed(launch, operand.pattern, d, computed);
       plan_.for_each_tensor(
           launch, operand, [&](TensorId tensor) { need(tensor, read, operand.halo_from); },
@@ -224,6 +225,18 @@ class LaunchReads {
   Interval followed(const Launch& launch, Pattern pattern, int d, Interval computed) const;
 
  private:
+  /// Whether the operand lies on another level, and is neither read through windows nor resampled. Its points are not
+  /// those of the launch, which reads its own piece.
+  bool stays_apart(const Launch& launch, const Read& operand) const {
+    if (!operand.pattern.is_point()) return false;
+    if (operand.role == Read::Role::tensor) return plan_.tensors[operand.tensor()].level != launch.level;
+    if (operand.role == Read::Role::gradient)
+      return plan_.tensors[plan_.activations[operand.gradient()].gradient].level != launch.level;
+    if (operand.role == Read::Role::source) return false;
+    const Value& value = plan_.values[operand.value()];
+    return value.level != launch.level && std::ranges::none_of(value.sources, &Source::resampled);
+  }
+
   Interval after(const Launch& launch, Pattern::Step step, int d, const Interval& computed) const;
 
   index_t extent(int level, int d) const { return levels_[static_cast<std::size_t>(level)].extent(d); }
