@@ -1,5 +1,6 @@
 // attention_{forward,backward}: scaled_dot_product_attention of 8 heads of 64, 4096 queries and keys (or --size), not
 // causal; backward is forward and the gradients of all three, from a given gradient of the output.
+// attention_{heads32,heads128,1024,16384}_{forward,backward}: 16 heads of 32, 4 of 128; so many queries and keys.
 // attention_exchange_{forward,backward}: the same on 2 ranks, keys and values round the ring; how much of it is hidden
 // (see exchange.hpp).
 #include "exchange.hpp"
@@ -7,7 +8,11 @@
 
 namespace {
 
-using Rows = hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn, hg::dyn, 64>, bench::Mesh, hg::Shard<2>, hg::Shard<1>>;
+template <int Width>
+using RowsOf =
+    hg::Sharded<hg::Tensor<float, hg::dyn, hg::dyn, hg::dyn, Width>, bench::Mesh, hg::Shard<2>, hg::Shard<1>>;
+using Rows = RowsOf<64>;
+constexpr hg::index_t features = 512;  // of all heads
 
 /// Each rank's queries and all keys on a mesh of its own: the work of a rank without the ring.
 bool exchange(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh) {
@@ -35,12 +40,15 @@ bool exchange(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& 
   return true;
 }
 
-bool run(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh) {
-  if (exchange(options, mesh)) return true;
-  const bool backward = options.name == "attention_backward";
-  if (!backward && options.name != "attention_forward") return false;
+/// Attention of heads of Width, `length` queries and keys unless options say it, if `base` is the bench's name.
+template <int Width>
+bool attend(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh, const std::string& base,
+            hg::index_t length) {
+  using Rows = RowsOf<Width>;
+  const bool backward = options.name == base + "_backward";
+  if (!backward && options.name != base + "_forward") return false;
   if (!options.parameters.empty()) return static_cast<bool>(std::ofstream(options.parameters));  // there are none
-  const Rows::Extents extents{1, 8, options.size[0] == 0 ? 4096 : options.size[0], 64};
+  const typename Rows::Extents extents{1, features / Width, options.size[0] == 0 ? length : options.size[0], Width};
   const auto count = static_cast<std::uint32_t>(extents[1] * extents[2] * extents[3]);
   const auto make = [&](std::uint32_t i) { return bench::numbers<Rows>(mesh, extents, i * count); };
   const Rows query = make(0), key = make(1), value = make(2);
@@ -70,6 +78,13 @@ bool run(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh)
                            bench::root_mean_square(mesh.world(), gradients)};
       });
   return true;
+}
+
+bool run(const bench::Options& options, const hg::DeviceMesh<bench::Mesh>& mesh) {
+  return exchange(options, mesh) || attend<64>(options, mesh, "attention", 4096) ||
+         attend<32>(options, mesh, "attention_heads32", 4096) ||
+         attend<128>(options, mesh, "attention_heads128", 4096) || attend<64>(options, mesh, "attention_1024", 1024) ||
+         attend<64>(options, mesh, "attention_16384", 16384);
 }
 
 }  // namespace

@@ -99,6 +99,10 @@ BENCHES = {
     "upsample_bicubic": Bench("beside_torch", "parts", 20, bytes=plane16 * 1.25),
     "adamw": Bench("beside_torch", "parts", 20, bytes=7 * 4 * 2**24),  # reads four arrays, writes three
     **both_of_attention("attention", "attention", 5, attention(4096, 4096, 512)),
+    **both_of_attention("attention_heads32", "attention", 5, attention(4096, 4096, 512)),
+    **both_of_attention("attention_heads128", "attention", 5, attention(4096, 4096, 512)),
+    **both_of_attention("attention_1024", "attention", 20, attention(1024, 1024, 512)),
+    **both_of_attention("attention_16384", "attention", 1, attention(16384, 16384, 512)),
     **{f"attention_exchange_{way}": Bench("exchange", "attention", 5, ranks=(2,)) for way in ("forward", "backward")},
     **both_of_attention("neighborhood_attention", "tokens", 10, attention(64**2, 7**2, 256)),
     "vit_block_train": Bench("beside_torch", "tokens", 5, vit_block_training_flops(384, 32)),
