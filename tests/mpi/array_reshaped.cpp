@@ -251,7 +251,8 @@ TEST_CASE("gradients of what is broadcast, of select, squeeze, unsqueeze, unflat
     CHECK(gradient_error(
               make,
               [&](auto x) {
-                const auto one = hg::select<1>(hg::square(x), 2), thin = hg::squeeze<1>(hg::slice<1>(x, 0, 1));
+                const auto one = hg::select<1>(hg::square(x), 2);
+                const auto thin = hg::squeeze<1>(hg::slice<1>(x, 0, 1));
                 return hg::sum(hg::square(one) * hg::shift<0, 1>(thin)) +
                        hg::sum(hg::square(hg::unsqueeze<1>(one) * x));
               },
@@ -266,7 +267,8 @@ TEST_CASE("gradients of what is broadcast, of select, squeeze, unsqueeze, unflat
                    hg::sum(hg::sin(hg::flatten<1, 2>(x)) * hg::flatten<1, 2>(hg::shift<0, -1>(x)));
           }) < differences);
     CHECK(of(Rows<double>(), a, [&](auto x) {
-            const auto groups = hg::unflatten<0>(hg::square(x), 2, 2), pairs = hg::unflatten<1>(x, 2, 3);
+            const auto groups = hg::unflatten<0>(hg::square(x), 2, 2);
+            const auto pairs = hg::unflatten<1>(x, 2, 3);
             return hg::sum(hg::square(groups) * hg::shift<1, 1>(groups)) + hg::sum(pairs * hg::square(pairs));
           }) < differences);
   });
