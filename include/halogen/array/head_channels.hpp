@@ -6,25 +6,16 @@
 #include "halogen/array/pieces.hpp"
 #include "halogen/core/tensor_view.hpp"
 #include "halogen/kernels/kept_logarithms.hpp"
+#include "halogen/kernels/rows_as_channels.hpp"
 
 namespace halogen::detail {
-
-/// The points that a rank owns on one level.
-struct OwnedPoints {
-  Interval rows, columns;
-  int planes = 1;  ///< of a sample
-
-  HALOGEN_FUNCTION index_t number(int n, index_t y, index_t x) const {
-    return ((n % planes) * rows.size() + y - rows.begin) * columns.size() + x - columns.begin;
-  }
-};
 
 /// rows = channels [first, first + heads width) of a field. One work item: some columns of a head, on a device a value.
 template <class From, class To>
 struct ChannelsToRows {
   TensorView<From> field;
   kernels::HeadRows<To> rows;
-  OwnedPoints points;
+  kernels::OwnedPoints points;
   int first, heads, width;
 
   static constexpr index_t block = runs_on_host ? 16 : 1;
@@ -52,47 +43,12 @@ struct ChannelsToRows {
   }
 };
 
-/// Rows of several groups of heads as the channels of a field, one group after the other. It reads as a value
-/// (kernels/views.hpp). A group without memory reads as 0.
-template <class T, class V>
-struct RowsAsChannels {
-  struct Group {
-    kernels::HeadRows<const V> rows;
-    int channels = 0, width = 1;
-  };
-  static constexpr int most = 3;
-  Group groups[most];
-  OwnedPoints points;
-
-  KOKKOS_FUNCTION void load_row(int n, int c, index_t y, index_t x, index_t count, T* out) const {
-    const Group& group = groups[group_of(c)];
-    const V* from = group.rows.data == nullptr ? nullptr : value_of(group, n, c, y, x);
-    for (index_t i = 0; i < count; ++i)
-      out[i] = from == nullptr ? T(0) : static_cast<T>(from[i * group.rows.row_stride]);
-  }
-  KOKKOS_FUNCTION T at(int n, int c, index_t y, index_t x) const {
-    const Group& group = groups[group_of(c)];
-    return group.rows.data == nullptr ? T(0) : static_cast<T>(*value_of(group, n, c, y, x));
-  }
-
- private:
-  /// The group of a channel, which is then counted in the group.
-  KOKKOS_FUNCTION int group_of(int& c) const {
-    int group = 0;
-    while (group + 1 < most && c >= groups[group].channels) c -= groups[group++].channels;
-    return group;
-  }
-  KOKKOS_FUNCTION const V* value_of(const Group& group, int n, int c, index_t y, index_t x) const {
-    return group.rows.row(n / points.planes, c / group.width, points.number(n, y, x)) + c % group.width;
-  }
-};
-
 /// One number for each head and query, stored as two values of S (kernels/kept_logarithms.hpp), or read again.
 template <class S, class T, bool Again>
 struct KeepLogarithms {
   TensorView<S> kept;
   kernels::HeadRows<T> rows;
-  OwnedPoints points;
+  kernels::OwnedPoints points;
   int heads;
 
   index_t items(index_t samples) const {
@@ -144,8 +100,8 @@ rows_beside<T, Field> empty_rows(const Field& field, int heads, int width) {
 
 /// Copies channels of a field, starting at `first`, to rows.
 template <class S, class Rows>
-void copy_to_rows(const execution_space& space, const TensorView<S>& from, const OwnedPoints& points, int first,
-                  const Rows& to) {
+void copy_to_rows(const execution_space& space, const TensorView<S>& from, const kernels::OwnedPoints& points,
+                  int first, const Rows& to) {
   const ChannelsToRows<S, typename Rows::value_type> copy{
       from, head_rows(to), points, first, static_cast<int>(to.extent(1)), static_cast<int>(to.extent(3))};
   launch_range(space, "halogen::channels_to_rows", copy.items(to.local_extent(0)), copy);

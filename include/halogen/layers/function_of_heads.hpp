@@ -60,7 +60,7 @@ struct HeadsFunctionOf {
   using Numbers = std::make_integer_sequence<int, Count>;
 
   template <class S>
-  static OwnedPoints points_of(const LaunchAt<S>& at, int level) {
+  static kernels::OwnedPoints points_of(const LaunchAt<S>& at, int level) {
     return {at.layout().owned(level, 1), at.layout().owned(level, 2), at.layout().planes(level)};
   }
 
@@ -127,7 +127,7 @@ struct HeadsFunctionOf {
   /// Reads rows of V as the channels of value `Value`.
   template <class V, int Value, class S, class Rows>
   static auto channels_of(const LaunchAt<S>& at, const Rows& rows) {
-    RowsAsChannels<compute_type<S>, V> reader;
+    kernels::RowsAsChannels<compute_type<S>, V> reader;
     reader.points = points_of(at, at.launch().level);
     int head = 0, group = 0;
     const auto next = [&](int begin, int end, int width) -> auto& {  // after heads that have no rows
@@ -182,11 +182,11 @@ struct HeadsFunctionOf {
       } else {
         using T = compute_type<S>;
         const auto rows = seen.field();
-        RowsAsChannels<T, T> reader;
+        kernels::RowsAsChannels<T, T> reader;
         reader.points = points_of(at, at.node().level);
         const int width = static_cast<int>(rows.extent(3));
         reader.groups[0] = {head_rows(rows).read_only(), F::heads * width, width};
-        at.over_rows(label, kernels::CopyRows<S, RowsAsChannels<T, T>>{reader, 0});
+        at.over_rows(label, kernels::CopyRows<S, kernels::RowsAsChannels<T, T>>{reader, 0});
         if (at.launch().kept >= 0) keep_logarithms<false>(at, at.kept(), seen.logarithms());
       }
     }
@@ -213,7 +213,7 @@ struct HeadsFunctionOf {
       auto& found = std::any_cast<Found&>(waits);
       if constexpr (is_split(Index)) {
         using V = typename std::decay_t<decltype(std::get<0>(found.rows))>::value_type;
-        using Reader = RowsAsChannels<compute_type<S>, V>;
+        using Reader = kernels::RowsAsChannels<compute_type<S>, V>;
         at.over_rows(label, kernels::CopyRows<S, Reader>{channels_of<V, Index>(at, found.rows), at.first_channel()});
       } else {
         const auto& own = std::get<beside_before(Index)>(found.beside);
@@ -275,7 +275,7 @@ struct HeadsFunctionOf {
   template <class S, class Of, class Cotangent, class Seen>
   static auto owed_rows(const LaunchAt<S>& at, const Of& of, const Cotangent& cotangent, Seen& seen) {
     using T = compute_type<S>;
-    const OwnedPoints points = points_of(at, at.node().level);
+    const kernels::OwnedPoints points = points_of(at, at.node().level);
     const int width = at.node().channels / F::heads;
     const auto owed = empty_rows<T>(of.of_queries, F::heads, width),
                output = empty_rows<T>(of.of_queries, F::heads, width);
