@@ -8,8 +8,8 @@ namespace instantiate {
 
 void train_windows(const hg::Environment& env);    ///< windows of every kind, several outputs (instantiate_windows.cpp)
 void train_half(const hg::Environment& env);       ///< images of two bytes (instantiate_half.cpp)
-void train_attention(const hg::Environment& env);  ///< attention of points in a network
-void train_volumes(const hg::Environment& env);    ///< the same source
+void train_attention(const hg::Environment& env);  ///< attention of points in a network (the same)
+void train_volumes(const hg::Environment& env);    ///< volumes (the same)
 void step_fields(const hg::Environment& env);      ///< the array language, attention, moves (instantiate_arrays.cpp)
 
 using Globe = hg::Boundary<hg::Zero, hg::Periodic>;

@@ -77,8 +77,7 @@ inline TrafficUse ring_traffic(const AttentionPlace& at, const RingSchedule& rin
 inline TrafficUse gather_traffic(const AttentionPlace& at, const Cut& sequence, index_t heads, index_t width,
                                  std::size_t bytes) {
   TrafficUse use;
-  for (int peer = 1; peer < at.ranks(); ++peer)
-    use.add(at.samples * heads * sequence.piece(at.rank).size() * width * static_cast<index_t>(bytes));
+  use.add(at.samples * heads * sequence.piece(at.rank).size() * width * static_cast<index_t>(bytes), at.ranks() - 1);
   return use;
 }
 /// Of deterministic attention: keys and values, and backward queries, their results and cotangents, and logarithms.

@@ -1,5 +1,5 @@
-// Between the channels of a field, one plane after the other, and the rows of attention, which hold the features of a
-// head at one point side by side. The points of a rank are numbered row by row, plane by plane.
+// Copies channels of a field to the rows of attention, which hold the features of a head at one point side by side.
+// kernels/rows_as_channels.hpp reads them back. Another copy keeps the logarithms of attention's sums in a field.
 #pragma once
 
 #include "halogen/array/head_rows.hpp"

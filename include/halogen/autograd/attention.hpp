@@ -98,12 +98,10 @@ struct PairBiasGradient<true, Node> {
 };
 
 /// Zeros to which gradients of the node's bias are added, if a gradient is asked of it.
-template <class... E>
-auto pair_bias_gradient(const Attention<E...>& node) {
+template <class Q, class K, class V, class... Bias>
+auto pair_bias_gradient(const Attention<Q, K, V, Bias...>& node) {
   static_cast<void>(node.field());  // which evaluates the bias
-  return []<class Q, class K, class V, class... Bias>(const Attention<Q, K, V, Bias...>& of) {
-    return PairBiasGradient<(has_variable<Bias> || ...), Attention<Q, K, V, Bias...>>(of);
-  }(node);
+  return PairBiasGradient<(has_variable<Bias> || ...), Attention<Q, K, V, Bias...>>(node);
 }
 template <bool Pulls, class Node, class All>
 void pass_bias(const PairBiasGradient<Pulls, Node>& of_bias, const Node& node, All& gradients) {

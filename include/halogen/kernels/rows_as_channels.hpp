@@ -1,4 +1,4 @@
-// Rows of attention, which hold the features of a head at one point side by side, as the channels of a field. The
+// Reads rows of attention as the channels of a field. A row holds the features of a head at one point side by side. The
 // points of a rank are numbered row by row, plane by plane.
 #pragma once
 

@@ -24,7 +24,7 @@ namespace detail {
 /// value may hold a mask or bias of keys, or a table of relative positions. (N, (Heads + 2 KeyHeads) E, ...) -> (N,
 /// Heads E, ...).
 template <int Heads, int KeyHeads, AttentionLayerOptions Options, KeyTerm Term, bool Apart = false>
-struct AttendToAll {
+struct AttendToAll : AttendsOfPoints<AttendToAll<Heads, KeyHeads, Options, Term, Apart>> {
   static constexpr int all = Heads + 2 * KeyHeads, heads = Heads, queries_of = 0, keys_of = Apart ? 1 : 0;
   static constexpr bool joins_rows = false;
   static constexpr HeadPart parts[] = {
@@ -35,12 +35,6 @@ struct AttendToAll {
   static AttentionPlace attention_of_place(const FunctionPlace& place) {
     const Cut keys = place.layout.sequence(place.level[keys_of]).first;
     return attention_of_points<Heads, KeyHeads, Options>(place, Apart ? Heads : all, keys);
-  }
-  static std::string words(const FunctionPlace& place) {
-    return attention_of_place(place).words(place.layout.batch_cut().extent());
-  }
-  static index_t memory(const FunctionPlace& place) {
-    return AttentionMemory(attention_of_place(place), place.layout.plan().training).bytes();
   }
   static TrafficUse traffic(const FunctionPlace& place, bool backward, bool keeps) {
     const AttentionPlace at = attention_of_place(place);

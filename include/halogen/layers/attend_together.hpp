@@ -97,9 +97,9 @@ TrafficUse told_traffic(const FunctionPlace& place, std::size_t told) {
   TrafficUse use;
   if (Term == KeyTerm::none) return use;
   const auto [keys, rank] = place.layout.sequence(place.level[told]);
-  for (int peer = 1; peer < keys.parts(); ++peer)
-    use.add(place.layout.samples() * place.channels[told] * keys.piece(rank).size() *
-            static_cast<index_t>(place.layout.value_bytes().computed));
+  use.add(place.layout.samples() * place.channels[told] * keys.piece(rank).size() *
+              static_cast<index_t>(place.layout.value_bytes().computed),
+          keys.parts() - 1);
   return use;
 }
 
@@ -112,6 +112,17 @@ AttentionPlace attention_of_points(const FunctionPlace& place, int all, const Cu
   return {layout.samples(),    Heads, KeyHeads, width, width, queries, keys, rank, Options.is_causal, Options.parallel,
           layout.value_bytes()};
 }
+
+/// What explain and dry runs ask of a functor whose queries are points: Self says where its attention takes place.
+template <class Self>
+struct AttendsOfPoints {
+  static std::string words(const FunctionPlace& place) {
+    return Self::attention_of_place(place).words(place.layout.batch_cut().extent());
+  }
+  static index_t memory(const FunctionPlace& place) {
+    return AttentionMemory(Self::attention_of_place(place), place.layout.plan().training).bytes();
+  }
+};
 
 /// How many all_reduces the gradients of what is added to the logits take, if ranks share the points.
 template <AttentionLayerOptions Options, KeyTerm Term>
@@ -130,7 +141,7 @@ auto joined_rows(const Tokens& tokens, const Points& points, int first) {
 }
 
 template <int Heads, int KeyHeads, int Count, AttentionLayerOptions Options, KeyTerm Term>
-struct PointsAttend {
+struct PointsAttend : AttendsOfPoints<PointsAttend<Heads, KeyHeads, Count, Options, Term>> {
   static constexpr int all = Heads + 2 * KeyHeads, heads = Heads, queries_of = 0, keys_of = 0;
   static constexpr bool joins_rows = true;
   static constexpr HeadPart parts[] = {
@@ -140,12 +151,6 @@ struct PointsAttend {
     Cut keys = place.layout.sequence(place.level[0]).first;
     for (int part = 1; part <= keys.parts(); ++part) keys.bounds[static_cast<std::size_t>(part)] += Count;
     return attention_of_points<Heads, KeyHeads, Options>(place, all, keys);
-  }
-  static std::string words(const FunctionPlace& place) {
-    return attention_of_place(place).words(place.layout.batch_cut().extent());
-  }
-  static index_t memory(const FunctionPlace& place) {
-    return AttentionMemory(attention_of_place(place), place.layout.plan().training).bytes();
   }
   static TrafficUse traffic(const FunctionPlace& place, bool backward, bool keeps) {
     const AttentionPlace at = attention_of_place(place);
@@ -180,12 +185,14 @@ struct TokensAttend {
     if (points.parts() == 1) return {};
     constexpr bool gathers = Options.parallel == ContextParallel::deterministic;
     TrafficUse use = told_traffic<Term>(place, 2);
-    const index_t rows = points.piece(rank).size() + (rank == 0 ? Count : 0), width = place.channels[1] / all;
-    for (int peer = 1; gathers && peer < points.parts(); ++peer)
-      for (int i = 0; i < 2; ++i)  // keys, values
-        use.add(place.layout.samples() * KeyHeads * rows * width *
-                static_cast<index_t>(place.layout.value_bytes().stored));
-    if (!gathers) use.all_reduces = 2;  // the queries' results, also for backward
+    if (gathers) {  // keys and values go to all others
+      const index_t rows = points.piece(rank).size() + (rank == 0 ? Count : 0), width = place.channels[1] / all;
+      use.add(
+          place.layout.samples() * KeyHeads * rows * width * static_cast<index_t>(place.layout.value_bytes().stored),
+          2 * (points.parts() - 1));
+    } else {
+      use.all_reduces = 2;  // the queries' results, also for backward
+    }
     if (backward) use.all_reduces += !gathers + 2 + bias_sums<Options, Term>;  // the gradients of queries, keys, values
     return use;
   }

@@ -28,11 +28,11 @@
 #pragma once
 
 #include <bit>
-#include <optional>
 #include <tuple>
 
 #include "halogen/autograd/gradient.hpp"
 #include "halogen/layers/function_fields.hpp"
+#include "halogen/layers/function_launches.hpp"
 #include "halogen/layers/function_options.hpp"
 #include "halogen/layers/functor.hpp"
 #include "halogen/run/view_of.hpp"
@@ -53,6 +53,7 @@ template <class F, int Values, unsigned Vectors, bool MakesVector, bool Draws>
 struct FunctionOf {
   static_assert(Vectors < (1U << Values) - 1, "TakesVectors: at least one value of a Function has points");
   static constexpr bool is_vector(int value) { return (Vectors >> value & 1U) != 0; }
+  static constexpr bool makes_vector = MakesVector;
   /// The first value that has points.
   static constexpr int with_points = std::countr_one(Vectors);
 
@@ -140,27 +141,31 @@ struct FunctionOf {
     static constexpr bool evaluates_fields = true, common_output = false;
     template <class S, class Context>
     static void evaluate(const LaunchAt<S>& at, Context& context) {
-      using Field = FieldIn<Context, S, MakesVector>;
       at.hand_over();
       const auto fields = values(at, context, 0);
-      const Field result = [&] {
-        if constexpr (MakesVector)
-          return Field(
-              Field::make_shape(context.mesh, at.layout().template field_cuts<2>(at.node().level, at.node().channels)),
-              Field::Start::unwritten);
-        else
-          return field_over<Field>(at, context.mesh, at.launch().output);
-      }();
       const EvaluationScope scope;
       const auto expression = std::apply(
           [&](const auto&... field) {
             return called(at, FieldLeaf<std::decay_t<decltype(field)>>(field, "Function")...);
           },
           fields);
-      write_checked(result, expression);
-      if constexpr (MakesVector) at.write_vectors(label, vectors_of(at, result, 0));
+      if constexpr (MakesVector)
+        write_vector(at, context, label, expression);
+      else
+        write_checked(field_over<FieldIn<Context, S, false>>(at, context.mesh, at.launch().output), expression);
     }
   };
+
+  /// Writes the output, a vector of each sample.
+  template <class S, class Context, class E>
+  static void write_vector(const LaunchAt<S>& at, const Context& context, const char* label, const E& expression) {
+    using Field = FieldIn<Context, S, true>;
+    const Field result(
+        Field::make_shape(context.mesh, at.layout().template field_cuts<2>(at.node().level, at.node().channels)),
+        Field::Start::unwritten);
+    write_checked(result, expression);
+    at.write_vectors(label, vectors_of(at, result, 0));
+  }
 
   /// Vectors of a field as rows, starting at a channel.
   template <class S, class Field>
@@ -192,13 +197,10 @@ struct FunctionOf {
 
   template <int Index>
   struct Backward {
+    using All = BackwardLaunches<Values, Backward>;
     /// The first of a node's launches computes everything: f again, then the gradients.
     static TrafficUse traffic(const Layout& layout, const Launch& launch) {
-      for (const Launch& other : layout.plan().launches)
-        if (other.node == launch.node && is_backward(other)) {
-          if (&other != &launch) return {};
-          break;
-        }
+      if (!All::is_first(layout.plan(), launch)) return {};
       const FunctionPlace place = place_of(layout, launch, 1);
       TrafficUse use = traffic_of(place, false);
       use += traffic_of(place, true);
@@ -208,19 +210,22 @@ struct FunctionOf {
     static constexpr bool evaluates_fields = true;
     template <class S, class Context>
     static void evaluate(const LaunchAt<S>& at, Context& context) {
-      std::any& kept = context.kept[at.launch().node];
-      using Found = decltype(gradients(at, context));
-      if (!kept.has_value()) kept = gradients(at, context);
-      auto& found = std::any_cast<Found&>(kept);
-      const auto& own = std::get<Index>(found.of);
-      if constexpr (is_vector(Index))
-        at.write_vectors(label, vectors_of(at, own, at.first_channel()));
-      else
-        at.over_rows(label, kernels::CopyRows<S, kernels::ValueReader<S>>{
-                                at.reader_of_field(view_of(own), static_cast<int>(own.extent(1))), at.first_channel()});
-      if (--found.launches == 0) kept.reset();
+      All::take_share(
+          at, context, [&] { return gradients(at, context); },
+          [&](const auto& found) { write_gradient<Index>(at, label, std::get<Index>(found.of)); });
     }
   };
+
+  /// Writes the gradient of value Index, or the launch's source of it.
+  template <int Index, class S, class Field>
+  static void write_gradient(const LaunchAt<S>& at, const char* label, const Field& gradient) {
+    if constexpr (is_vector(Index))
+      at.write_vectors(label, vectors_of(at, gradient, at.first_channel()));
+    else
+      at.over_rows(
+          label, kernels::CopyRows<S, kernels::ValueReader<S>>{
+                     at.reader_of_field(view_of(gradient), static_cast<int>(gradient.extent(1))), at.first_channel()});
+  }
 
   /// The gradient of the result, as a field.
   template <class S, class Context>
@@ -258,15 +263,9 @@ struct FunctionOf {
           backward(expression, leaf(cotangent), static_cast<GradientSink&>(sums));
           FunctionGradients<std::decay_t<decltype(field)>...> found;
           std::apply([&](const auto&... gradient) { found.of = {gradient...}; }, sums.finish());
-          for (const Launch& launch : at.plan().launches)
-            found.launches += launch.node == at.launch().node && is_backward(launch);
           return found;
         },
         fields);
-  }
-
-  static bool is_backward(const Launch& launch) {
-    return [&]<int... I>(std::integer_sequence<int, I...>) { return (launch.is<Backward<I>>() || ...); }(Numbers{});
   }
 
   static constexpr Read read_value(Planner& planner, const Node& node, int i) {
@@ -279,29 +278,21 @@ struct FunctionOf {
     return planner.value_of(node.inputs[with_points]).level;
   }
 
-  static constexpr void forward(Planner& planner, const Node& node) {
-    Launch launch = planner.launch<Forward>(node);
+  /// A forward launch that reads the values.
+  template <class L>
+  static constexpr Launch forward_launch(Planner& planner, const Node& node) {
+    Launch launch = planner.launch<L>(node);
     for (int i = 0; i < Values; ++i) launch.read(read_value(planner, node, i));
     launch.input = launch.reads[0].value();
     launch.level = level_of_points(planner, node);
-    planner.emit_forward(node, launch);
+    return launch;
+  }
+  static constexpr void forward(Planner& planner, const Node& node) {
+    planner.emit_forward(node, forward_launch<Forward>(planner, node));
     if (!MakesVector) planner.lay_out_as_field(node);
   }
-
   static constexpr void vjp(Planner& planner, const Node& node) {
-    const ActivationId reads = planner.gradient_of(node);
-    if (reads < 0) return;
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      const auto emit = [&]<int Number>(std::integral_constant<int, Number>) {
-        Launch launch = planner.launch<Backward<Number>>(node, Number);
-        launch.level = is_vector(Number) ? level_of_points(planner, node) : planner.value_of(node.inputs[Number]).level;
-        launch.read(planner.gradient(reads, MakesVector ? Pattern::vector() : Pattern::point()));
-        for (int i = 0; i < Values; ++i) launch.read(read_again(planner, node, i));
-        launch.input = launch.reads[1 + Number].value();
-        planner.emit_input_gradients(launch);
-      };
-      (emit(std::integral_constant<int, I>()), ...);
-    }(Numbers{});
+    BackwardLaunches<Values, Backward>::template emit<FunctionOf>(planner, node, [](Launch&) {});
   }
 
   static constexpr Operation operation{"function", forward, vjp};

@@ -173,12 +173,7 @@ struct HeadsFunctionOf {
       const EvaluationScope scope;
       const auto seen = attended<Constant>(at, of);
       if constexpr (MakesVector) {
-        using Field = typename Base::template FieldIn<Context, S, true>;
-        const Field result(
-            Field::make_shape(context.mesh, at.layout().template field_cuts<2>(at.node().level, at.node().channels)),
-            Field::Start::unwritten);
-        Base::write_checked(result, as_expression(seen));
-        at.write_vectors(label, Base::vectors_of(at, result, 0));
+        Base::write_vector(at, context, label, as_expression(seen));
       } else {
         using T = compute_type<S>;
         const auto rows = seen.field();
@@ -196,35 +191,26 @@ struct HeadsFunctionOf {
   struct Backward {
     static constexpr const char *label = "halogen::attention_backward", *suffix = " backward";
     static constexpr bool evaluates_fields = true;
+    using All = BackwardLaunches<Values, Backward>;
     /// The first of a node's launches computes all gradients.
     static TrafficUse traffic(const Layout& layout, const Launch& launch) {
-      for (const Launch& other : layout.plan().launches)
-        if (other.node == launch.node && is_backward(other)) {
-          if (&other != &launch) return {};
-          break;
-        }
+      if (!All::is_first(layout.plan(), launch)) return {};
       return F::traffic(Base::place_of(layout, launch, 1), true, !MakesVector);
     }
     template <class S, class Context>
     static void evaluate(const LaunchAt<S>& at, Context& context) {
-      std::any& waits = context.kept[at.launch().node];
-      using Found = decltype(gradients(at, context));
-      if (!waits.has_value()) waits = gradients(at, context);
-      auto& found = std::any_cast<Found&>(waits);
-      if constexpr (is_split(Index)) {
-        using V = typename std::decay_t<decltype(std::get<0>(found.rows))>::value_type;
-        using Reader = kernels::RowsAsChannels<compute_type<S>, V>;
-        at.over_rows(label, kernels::CopyRows<S, Reader>{channels_of<V, Index>(at, found.rows), at.first_channel()});
-      } else {
-        const auto& own = std::get<beside_before(Index)>(found.beside);
-        if constexpr (Base::is_vector(Index))
-          at.write_vectors(label, Base::vectors_of(at, own, at.first_channel()));
-        else
-          at.over_rows(label,
-                       kernels::CopyRows<S, kernels::ValueReader<S>>{
-                           at.reader_of_field(view_of(own), static_cast<int>(own.extent(1))), at.first_channel()});
-      }
-      if (--found.launches == 0) waits.reset();
+      All::take_share(
+          at, context, [&] { return gradients(at, context); },
+          [&](const auto& found) {
+            if constexpr (is_split(Index)) {
+              using V = typename std::decay_t<decltype(std::get<0>(found.rows))>::value_type;
+              using Reader = kernels::RowsAsChannels<compute_type<S>, V>;
+              const Reader reader = channels_of<V, Index>(at, found.rows);
+              at.over_rows(label, kernels::CopyRows<S, Reader>{reader, at.first_channel()});
+            } else {
+              Base::template write_gradient<Index>(at, label, std::get<beside_before(Index)>(found.beside));
+            }
+          });
     }
   };
 
@@ -236,11 +222,7 @@ struct HeadsFunctionOf {
     const auto cotangent = Base::cotangent_of(at, context);
     const EvaluationScope scope;
     auto seen = attended<VariableLeaf>(at, of);
-    auto found =
-        std::apply([&](const auto&... other) { return found_in(at, of, cotangent, seen, other...); }, of.beside);
-    for (const Launch& launch : at.plan().launches)
-      found.launches += launch.node == at.launch().node && is_backward(launch);
-    return found;
+    return std::apply([&](const auto&... other) { return found_in(at, of, cotangent, seen, other...); }, of.beside);
   }
 
   template <class S, class Of, class Cotangent, class Seen, class... Other>
@@ -287,37 +269,16 @@ struct HeadsFunctionOf {
     return owed;
   }
 
-  static bool is_backward(const Launch& launch) {
-    return [&]<int... I>(std::integer_sequence<int, I...>) {
-      return (launch.is<Backward<I>>() || ...);
-    }(Numbers<Values>{});
-  }
-
   // -- plan -------------------------------------------------------------------------------------------------------
   static constexpr void forward(Planner& planner, const Node& node) {
-    Launch launch = planner.launch<Forward>(node);
-    for (int i = 0; i < Values; ++i) launch.read(Base::read_value(planner, node, i));
-    launch.input = launch.reads[0].value();
-    launch.level = Base::level_of_points(planner, node);
+    Launch launch = Base::template forward_launch<Forward>(planner, node);
     if (!MakesVector) planner.keep(launch, kernels::kept_of_head * F::heads, launch.level);
     planner.emit_forward(node, launch);
   }
   static constexpr void vjp(Planner& planner, const Node& node) {
-    const ActivationId reads = planner.gradient_of(node);
-    if (reads < 0) return;
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      const auto emit = [&]<int Number>(std::integral_constant<int, Number>) {
-        Launch launch = planner.launch<Backward<Number>>(node, Number);
-        launch.level = Base::is_vector(Number) ? Base::level_of_points(planner, node)
-                                               : planner.value_of(node.inputs[Number]).level;
-        launch.read(planner.gradient(reads, MakesVector ? Pattern::vector() : Pattern::point()));
-        for (int i = 0; i < Values; ++i) launch.read(Base::read_again(planner, node, i));
-        if (!MakesVector) launch.read(planner.result(node)).read(planner.kept(node, Pattern::point()));
-        launch.input = launch.reads[1 + Number].value();
-        planner.emit_input_gradients(launch);
-      };
-      (emit(std::integral_constant<int, I>()), ...);
-    }(Numbers<Values>{});
+    BackwardLaunches<Values, Backward>::template emit<Base>(planner, node, [&](Launch& launch) {
+      if (!MakesVector) launch.read(planner.result(node)).read(planner.kept(node, Pattern::point()));
+    });
   }
 
   static constexpr Operation operation{"attention", forward, vjp};

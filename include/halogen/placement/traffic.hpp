@@ -9,8 +9,11 @@ namespace halogen {
 struct TrafficUse {
   index_t messages = 0, bytes = 0, all_reduces = 0;
 
-  /// One more message, where it is not empty.
-  constexpr void add(index_t of_bytes) { messages += of_bytes > 0, bytes += of_bytes; }
+  /// One more message, or several of the same bytes, if they are not empty.
+  constexpr void add(index_t of_bytes, int times = 1) {
+    messages += of_bytes > 0 ? times : 0;
+    bytes += of_bytes * times;
+  }
   constexpr TrafficUse& operator+=(const TrafficUse& other) {
     messages += other.messages, bytes += other.bytes, all_reduces += other.all_reduces;
     return *this;
