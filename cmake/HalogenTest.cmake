@@ -59,6 +59,30 @@ function(halogen_options target level)
   endif()
 endfunction()
 
+# clang++ compiles what is tested at -O0, in half of g++'s time (docs/decisions/0027). It links the halogen::compiled that
+# g++ compiled, and clang's OpenMP, which serves the objects of g++ too.
+option(HALOGEN_TEST_BY_CLANG "Where g++ is the compiler and clang++ is found, it compiles the tests that are not optimised" ON)
+find_program(HALOGEN_CLANG NAMES clang++ clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14)
+set(halogen_clang)
+if(HALOGEN_CLANG AND HALOGEN_TEST_BY_CLANG AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT HALOGEN_CUDA AND NOT HALOGEN_SANITIZE)
+  execute_process(COMMAND "${HALOGEN_CLANG}" -print-file-name=libomp.so.5 OUTPUT_VARIABLE halogen_clang_openmp
+                  OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/openmp.cpp" CONTENT "#include <omp.h>\n")
+  execute_process(COMMAND "${HALOGEN_CLANG}" -fopenmp -std=c++20 -fsyntax-only "${PROJECT_BINARY_DIR}/openmp.cpp"
+                  RESULT_VARIABLE status ERROR_QUIET)
+  if(status EQUAL 0 AND IS_ABSOLUTE "${halogen_clang_openmp}")
+    set(halogen_clang "${PROJECT_SOURCE_DIR}/cmake/by_clang" ${CMAKE_CXX_COMPILER_LAUNCHER} "${HALOGEN_CLANG}" --)
+  endif()
+endif()
+
+# halogen_by_clang(TARGET LEVEL): clang++ compiles TARGET if that is not optimised
+function(halogen_by_clang target level)
+  if(halogen_clang AND level STREQUAL "0")
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${halogen_clang}")
+    target_link_libraries(${target} PRIVATE "${halogen_clang_openmp}")
+  endif()
+endfunction()
+
 # halogen_precompiled(TARGET LEVEL LIBRARY [DEFINITION...]): TARGET reads the umbrella precompiled, which all of that level,
 # library and definitions share. g++ writes one in the time in which it reads the headers two to three times.
 function(halogen_precompiled target level library)
@@ -73,6 +97,7 @@ function(halogen_precompiled target level library)
     target_link_libraries(${umbrella} PRIVATE ${library})
     target_compile_definitions(${umbrella} PRIVATE ${ARGN})
     halogen_options(${umbrella} "${level}")
+    halogen_by_clang(${umbrella} "${level}")
     halogen_language(${umbrella})
     target_compile_options(${umbrella} PRIVATE -fpch-preprocess)  # for ccache
     target_precompile_headers(${umbrella} PRIVATE <halogen/halogen.hpp>)
@@ -86,6 +111,7 @@ endfunction()
 function(halogen_executable name)
   cmake_parse_arguments(PARSE_ARGV 1 argument "" "OPTIMISE" "LIBRARIES")
   add_executable(${name} ${argument_UNPARSED_ARGUMENTS})
+  halogen_by_clang(${name} "${argument_OPTIMISE}")
   if(NOT argument_LIBRARIES)
     halogen_libraries(compiled argument_LIBRARIES)
   endif()

@@ -212,9 +212,9 @@ TEST_CASE("fewer extents than the field has dimensions") {
 TEST_CASE("a pad of more points than can be counted") {
   const auto mesh = line();
   const Rows u(mesh, {6, 2});
-  for (const auto& [before, after] : {std::pair{INT64_MAX, std::int64_t{0}}, std::pair{std::int64_t{1}, INT64_MAX}})
+  for (const auto& points : {std::pair{INT64_MAX, std::int64_t{0}}, std::pair{std::int64_t{1}, INT64_MAX}})
     CHECK(support::refusal<hg::CollectiveError>([&] {
-            hg::pad<0>(u, before, after);
+            hg::pad<0>(u, points.first, points.second);
           }).ends_with("give 0 or more, at most 2^60; slice takes points away"));
 }
 

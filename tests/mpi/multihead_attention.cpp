@@ -131,7 +131,7 @@ TEST_CASE("launches of a block: bias, GELU and residual sums ride") {
   using Two = hg::Sequential<Block, Block>;
   using Three = hg::Sequential<Block, Block, Block>;
   constexpr auto launches = []<class Model>(Model, hg::PlanKind kind) {
-    return hg::make_plan(hg::trace<Model>(8), kind).launches.size();
+    return hg::make_plan(hg::graph_of<Model, 8>, kind).launches.size();
   };
   constexpr auto of_block = [=](hg::PlanKind kind) { return launches(Three{}, kind) - launches(Two{}, kind); };
   CHECK(of_block(hg::PlanKind::inference) == 7);  // two norms, four Linear, attention

@@ -388,7 +388,7 @@ TEST_CASE(
   static_assert(hg::Parameters<Half, double>::trained == 4 * 9 + 1 &&
                 hg::Parameters<Half, double>::count == 4 * 9 + 1 + 84);
   constexpr auto launches = []<class M>(M, hg::PlanKind kind) {
-    return hg::make_plan(hg::trace<M>(2), kind).launches.size();
+    return hg::make_plan(hg::graph_of<M, 2>, kind).launches.size();
   };
   CHECK(launches(Half{}, hg::PlanKind::training) == launches(Half{}, hg::PlanKind::inference) + 2);  // loss, weights
   CHECK(launches(ByName{}, hg::PlanKind::training) == launches(Half{}, hg::PlanKind::training));

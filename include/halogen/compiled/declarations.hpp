@@ -6,7 +6,14 @@
 #if HALOGEN_COMPILED
 #define HALOGEN_LISTED_PART(n) 1
 #define HALOGEN_INSTANTIATION extern template
+#if defined(__clang__)  // the list says `class` of structs too
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wmismatched-tags"
+#endif
 #include "halogen/compiled/instantiate.hpp"
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 #undef HALOGEN_INSTANTIATION
 #undef HALOGEN_LISTED_PART
 #endif

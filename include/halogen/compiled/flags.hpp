@@ -5,7 +5,6 @@
 
 #include "halogen/core/config.hpp"
 #include "halogen/core/vector_bytes.hpp"
-#include "halogen/graph/graph.hpp"
 #include "halogen/tensor/space.hpp"
 
 #if !defined(HALOGEN_DEVICE_KERNELS)
@@ -17,11 +16,9 @@ namespace halogen::compiled {
 /// All that decides how a function of the library is compiled or how its types are laid out, as numbers.
 struct Flags {
 #if defined(__CUDACC__)
-  static constexpr int compiler = 3;
-#elif defined(__clang__)
-  static constexpr int compiler = 2;
+  static constexpr bool cuda = true;
 #else
-  static constexpr int compiler = 1;
+  static constexpr bool cuda = false;  // g++ and clang++ agree on all that a program and the library share
 #endif
 #if defined(__FMA__)
   static constexpr bool fma = true;
@@ -42,15 +39,14 @@ struct Flags {
 
 /// halogen::compiled defines `here` for its own flags. A program that was compiled with others refers to another type,
 /// which does not link: the linker's message names the numbers that the library should have been built with.
-template <int KokkosVersion, class ExecutionSpace, int Compiler, int VectorBytes, int WideVectorBytes, bool Fma,
-          int GraphCapacity, bool Mpi, bool Nccl, int DeviceKernels>
+template <int KokkosVersion, class ExecutionSpace, bool Cuda, int VectorBytes, int WideVectorBytes, bool Fma, bool Mpi,
+          bool Nccl, int DeviceKernels>
 struct built_with_other_flags {
   static const char here;
 };
 
-using OwnFlags =
-    built_with_other_flags<KOKKOS_VERSION, execution_space, Flags::compiler, vector_bytes, wide_vector_bytes,
-                           Flags::fma, graph_capacity, Flags::mpi, Flags::nccl, HALOGEN_DEVICE_KERNELS>;
+using OwnFlags = built_with_other_flags<KOKKOS_VERSION, execution_space, Flags::cuda, vector_bytes, wide_vector_bytes,
+                                        Flags::fma, Flags::mpi, Flags::nccl, HALOGEN_DEVICE_KERNELS>;
 
 #if HALOGEN_COMPILED && !defined(HALOGEN_PART)  // a share of the library fits all of its variants
 namespace {

@@ -13,12 +13,6 @@
 
 namespace halogen {
 
-#ifndef HALOGEN_GRAPH_CAPACITY
-#define HALOGEN_GRAPH_CAPACITY 384
-#endif
-/// The most nodes of one model, and half of its most parameters. A larger model defines HALOGEN_GRAPH_CAPACITY.
-inline constexpr int graph_capacity = HALOGEN_GRAPH_CAPACITY;
-
 /// One resolution of a network. Its extents and cuts are those of the level `parent`, seen through a window in depth,
 /// height and width. Windows that make the same extents and cuts of any input make the same level of one parent.
 ///
@@ -168,12 +162,12 @@ struct GraphNumbers {
   Misfit misfit;
 };
 
-/// Table is StaticVector while a graph is made, and TableView for a finished graph with tables of exact size.
-template <template <class, int> class Table>
+/// Table is GrowingTable while a graph is made, and TableView for a finished graph with tables of exact size.
+template <template <class> class Table>
 struct BasicGraph : GraphNumbers {
-  Table<Node, graph_capacity> nodes;
-  Table<Level, 64> levels;
-  Table<ParameterShape, 2 * graph_capacity> parameters;
+  Table<Node> nodes;
+  Table<Level> levels;
+  Table<ParameterShape> parameters;
 
   /// The parameter tensor that holds this value of the flat array. `near` is tried first.
   constexpr int parameter_at(index_t value, int near = 0) const {
@@ -194,12 +188,12 @@ using Graph = BasicGraph<TableView>;
 struct Traced;
 
 /// A graph while a model's forward adds nodes to it.
-struct GraphDraft : BasicGraph<StaticVector> {
-  StaticVector<PathStep, 32> path;
-  StaticVector<int, 32> skips;                             ///< the inputs of the enclosing SkipConcats
-  StaticVector<std::uint64_t, 2 * graph_capacity> hashes;  ///< of the parameters' names
-  StaticVector<FrozenNames, 8> frozen;                     ///< the enclosing layers that freeze parameters
-  ParameterNames* names = nullptr;                         ///< where the names go; null if nobody wants them
+struct GraphDraft : BasicGraph<GrowingTable> {
+  GrowingTable<PathStep> path;
+  GrowingTable<int> skips;             ///< the inputs of the enclosing SkipConcats
+  GrowingTable<std::uint64_t> hashes;  ///< of the parameters' names
+  GrowingTable<FrozenNames> frozen;    ///< the enclosing layers that freeze parameters
+  ParameterNames* names = nullptr;     ///< where the names go; null if nobody wants them
 
   constexpr operator Graph() const& {  // NOLINT: a draft is read as any graph, while it lives
     return {*this, nodes, levels, parameters};
@@ -295,7 +289,9 @@ struct GraphDraft : BasicGraph<StaticVector> {
     parameter.count = 1;
     for (int i = 0; i < parameter.rank; ++i) parameter.count *= parameter.shape[i];
     const std::uint64_t hash = spell(role, 1, nullptr);
-    const auto same = static_cast<int>(std::find(hashes.begin(), hashes.end(), hash) - hashes.begin());
+    const std::uint64_t* found = hashes.begin();  // by hand: a call of std::find takes compilers many steps
+    while (found != hashes.end() && *found != hash) ++found;
+    const auto same = static_cast<int>(found - hashes.begin());
     PathStep& step = path.back();
     const bool takes = same < hashes.size();
     if ((step.layer == layers && takes != step.takes) || (takes && !parameters[same].is_like(parameter)))

@@ -82,15 +82,15 @@ struct PlanNumbers {
 };
 
 /// Table is the same as in BasicGraph.
-template <template <class, int> class Table, class GraphType>
+template <template <class> class Table>
 struct BasicPlan : PlanNumbers {
-  GraphType graph;
-  Table<StoredTensor, graph_capacity> tensors;
-  Table<AffineTable, graph_capacity> affines;
-  Table<Activation, graph_capacity> activations;
-  Table<PointMap, 64> maps;
-  Table<Value, graph_capacity> values;  ///< values that launches read
-  Table<Launch, 2 * graph_capacity> launches;
+  Graph graph;
+  Table<StoredTensor> tensors;
+  Table<AffineTable> affines;
+  Table<Activation> activations;
+  Table<PointMap> maps;
+  Table<Value> values;  ///< values that launches read
+  Table<Launch> launches;
 
   constexpr const Node& node_of(const Launch& launch) const { return graph.nodes[launch.node]; }
   constexpr const Node& node_of(int launch) const { return node_of(launches[launch]); }
@@ -175,11 +175,11 @@ struct BasicPlan : PlanNumbers {
 };
 
 /// The plan that is run: views of static tables (trace.hpp) or of a draft's tables.
-struct Plan : BasicPlan<TableView, Graph> {};
+struct Plan : BasicPlan<TableView> {};
 
-/// A plan while a Planner makes it.
-struct PlanDraft : BasicPlan<StaticVector, GraphDraft> {
-  constexpr explicit PlanDraft(const GraphDraft& of) : BasicPlan{{}, of, {}, {}, {}, {}, {}, {}} {}
+/// A plan while a Planner makes it. It reads the graph where that lies.
+struct PlanDraft : BasicPlan<GrowingTable> {
+  constexpr explicit PlanDraft(const Graph& of) : BasicPlan{{}, of, {}, {}, {}, {}, {}, {}} {}
 
   constexpr operator Plan() const& {  // NOLINT: a draft is read as any plan, while it lives
     return {{*this, graph, tensors, affines, activations, maps, values, launches}};

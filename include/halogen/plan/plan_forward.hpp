@@ -187,7 +187,7 @@ class PlanForward : public PlanValues {
     int node, launch;
   };
 
-  constexpr explicit PlanForward(const GraphDraft& graph) : PlanValues(graph) {}
+  constexpr explicit PlanForward(const Graph& graph) : PlanValues(graph), fields_(graph.nodes.size()) {}
 
   /// If possible, lets the launch that writes input `term` of a sum write the whole sum, and returns true. The launch
   /// must be able to add, and nobody else may read its output. The other input must be one stored tensor as it was
@@ -240,8 +240,8 @@ class PlanForward : public PlanValues {
     for (int i = 0; i < map.parameters; ++i) launch.use(map.parameter + i);
   }
 
-  StaticVector<StoreRecord, graph_capacity> stores_;
-  ValueId fields_[graph_capacity];  ///< for each node: the value that read_field() reads; negative: none yet
+  GrowingTable<StoreRecord> stores_;
+  GrowingTable<ValueId> fields_;  ///< for each node: the value that read_field() reads; negative: none yet
 };
 
 }  // namespace halogen

@@ -98,7 +98,7 @@ class PlanGradients : public PlanForward {
     if (stands(reads)) return reads;
     const int writer = last_writer(activation.gradient);  // none if it is a cotangent that the user gave
     if (writer >= 0 && activation.affine < 0 && plan_.launches[writer].kind->common_output &&
-        !shared_[activation.gradient.number]) {
+        !shared_.reach(activation.gradient.number)) {
       plan_.launches[writer].mask = activation.tensor;
       plan_.launches[writer].mask_function = activation.function;
       return as_it_stands(activation.gradient);
@@ -108,7 +108,7 @@ class PlanGradients : public PlanForward {
   }
 
  protected:
-  constexpr explicit PlanGradients(const GraphDraft& graph) : PlanForward(graph) {}
+  constexpr explicit PlanGradients(const Graph& graph) : PlanForward(graph), due_(graph.nodes.size()) {}
 
   constexpr void share_with_term(const Node& node, ValueId term, ActivationId reads) {
     Launch copy = launch<StoreGradient>(node);
@@ -129,7 +129,7 @@ class PlanGradients : public PlanForward {
     if (a.contributions > 0) return false;
     const TensorId tensor = plan_.activations[reads].gradient;
     if (a.readers > 1) {
-      addends_[activation.number] = tensor;
+      addends_.reach(activation.number) = tensor;
     } else {
       if (a.affine >= 0) {
         if (plan_.cotangent_of(tensor) >= 0) return false;
@@ -140,7 +140,7 @@ class PlanGradients : public PlanForward {
       a.gradient = tensor;
     }
     a.contributions = 1;
-    return shared_[tensor.number] = true;
+    return shared_.reach(tensor.number) = true;
   }
 
   /// A launch that belongs to no node. It reads one gradient as that of the stored tensor.
@@ -166,7 +166,7 @@ class PlanGradients : public PlanForward {
     const StoredTensor& tensor = plan_.tensors[a.tensor];
     if (a.gradient < 0) {
       a.gradient = new_tensor(tensor.channels, tensor.level, true);
-      if (addends_[activation.number] >= 0) launch.addend = addends_[activation.number];
+      if (addends_.reach(activation.number) >= 0) launch.addend = addends_.reach(activation.number);
     }
     launch.output = a.gradient;
     launch.accumulate = a.contributions++ > 0;
@@ -181,9 +181,12 @@ class PlanGradients : public PlanForward {
 
   constexpr ActivationId gradient_of_tensor(TensorId tensor) {
     if (!plan_.tensors[tensor].requires_gradient) return {};
-    StaticVector<ActivationId, 8> views;
-    for (int i = 0; i < plan_.activations.size(); ++i)
-      if (plan_.activations[i].tensor == tensor && plan_.activations[i].gradient >= 0) views.push(ActivationId(i));
+    GrowingTable<ActivationId> views;
+    int number = 0;
+    for (const Activation& a : plan_.activations) {
+      if (a.tensor.number == tensor.number && a.gradient >= 0) views.push(ActivationId(number));
+      ++number;
+    }
     if (views.empty()) return {};
     if (views.size() == 1) return views[0];
     int plain = 0;  // a view with neither affine nor function needs no launch: the first other view adds to it
@@ -202,9 +205,9 @@ class PlanGradients : public PlanForward {
     return as_it_stands(sum);
   }
 
-  bool shared_[graph_capacity] = {};  ///< for each tensor: whether several activations share it, or the user gave it
-  TensorId addends_[graph_capacity];  ///< for each activation: the gradient that its contributions are added to
-  ActivationId due_[graph_capacity];  ///< of nodes whose launch writes a sum: the sum's gradient; none: their tensor's
+  GrowingTable<bool> shared_;       ///< by tensor: whether several activations share it, or the user gave it
+  GrowingTable<TensorId> addends_;  ///< by activation: the gradient that its contributions are added to
+  GrowingTable<ActivationId> due_;  ///< of nodes whose launch writes a sum: the sum's gradient; none: their tensor's
 };
 
 }  // namespace halogen

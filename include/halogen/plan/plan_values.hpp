@@ -24,7 +24,8 @@ class PlanValues {
   constexpr bool is_map(const Value& value) const { return plan_.tensors[value.sources[0].tensor].map >= 0; }
 
  protected:
-  constexpr explicit PlanValues(const GraphDraft& graph) : plan_(graph) {
+  constexpr explicit PlanValues(const Graph& graph)
+      : plan_(graph), values_(graph.nodes.size()), live_(graph.nodes.size()) {
     for (int i = 0; i < plan_.graph.outputs; ++i) live_[plan_.graph.output[i]] = true;
     for (int i = plan_.graph.nodes.size(); i-- > 0;)
       if (live_[i])
@@ -85,7 +86,7 @@ class PlanValues {
   /// the search compares few values.
   constexpr ValueId number_of(const Value& value) {
     const TensorId tensor = value.sources[0].tensor;
-    int& last = last_value_[tensor.number];
+    int& last = last_value_.reach(tensor.number);
     if (last > 0 && plan_.values[last - 1] == value) return ValueId(last - 1);
     for (int i = plan_.values.size(); last > 0 && i-- > 0;)
       if (plan_.values[i].sources[0].tensor == tensor && plan_.values[i] == value) return ValueId(i);
@@ -105,9 +106,9 @@ class PlanValues {
   }
 
   PlanDraft plan_;
-  Value values_[graph_capacity];
-  int last_value_[graph_capacity] = {};  ///< by tensor: 1 + the last of plan_.values that begins with it; 0: none
-  bool live_[graph_capacity] = {};       ///< the output depends on this node
+  GrowingTable<Value> values_;    ///< by node
+  GrowingTable<bool> live_;       ///< by node: the output depends on it
+  GrowingTable<int> last_value_;  ///< by tensor: 1 + the last of plan_.values that begins with it; 0: none
 };
 
 }  // namespace halogen

@@ -9,7 +9,7 @@ namespace halogen {
 /// Goes through the graph forward and then backward. Each node's Operation emits its launches through this interface.
 class Planner : public PlanGradients {
  public:
-  constexpr Planner(const GraphDraft& graph, PlanKind kind) : PlanGradients(graph), kind_(kind) {
+  constexpr Planner(const Graph& graph, PlanKind kind) : PlanGradients(graph), kind_(kind) {
     plan_.training = kind != PlanKind::inference;
     plan_.input_gradient_wanted = kind == PlanKind::training_with_input_gradient || kind == PlanKind::vjp;
   }
@@ -31,7 +31,7 @@ class Planner : public PlanGradients {
       if (plan_.tensors[i].requires_gradient) plan_.input_gradient[i] = gradient_of_input(i);
     detail::find_lifetimes(plan_);
     detail::number_stages(plan_);
-    return plan_;
+    return std::move(plan_);
   }
 
  private:
@@ -85,13 +85,13 @@ class Planner : public PlanGradients {
     const TensorId given = new_tensor(plan_.tensors[tensor].channels, plan_.tensors[tensor].level, true);
     plan_.cotangent[i] = given;
     plan_.tensors[given].external = true;
-    shared_[given.number] = true;
+    shared_.reach(given.number) = true;
     const ActivationId activation = find_activation(predictions_[i].sources[0]);
     Activation& a = plan_.activations[activation];
     if (a.readers == 0)
       a.gradient = given;
     else
-      addends_[activation.number] = given;
+      addends_.reach(activation.number) = given;
     ++a.readers;
     a.contributions = 1;
   }
@@ -121,7 +121,8 @@ class Planner : public PlanGradients {
   Value predictions_[most_outputs];
 };
 
-/// The plan of a traced graph. A plan for training has forward and backward together, one for inference keeps nothing.
-constexpr PlanDraft make_plan(const GraphDraft& graph, PlanKind kind) { return Planner(graph, kind).plan(); }
+/// The plan of a traced graph, which must outlive it. A plan for training has forward and backward together, one for
+/// inference keeps nothing.
+constexpr PlanDraft make_plan(const Graph& graph, PlanKind kind) { return Planner(graph, kind).plan(); }
 
 }  // namespace halogen

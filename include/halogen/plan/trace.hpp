@@ -78,28 +78,37 @@ constexpr GraphDraft trace(int input_channels, ParameterNames* names = nullptr) 
 
 namespace detail {
 
-/// The tables of graph_of with their exact sizes. No code that runs refers to a draft, so compilers emit none.
-template <class ModelType, int InputChannels>
-inline constexpr GraphDraft graph_draft = trace<ModelType>(InputChannels);
-
+/// The tables of graph_of with their exact sizes. A draft lives only while the compiler evaluates, so the model is
+/// traced twice: for the sizes, then for the tables.
 template <class ModelType, int InputChannels>
 struct GraphTables {
-  static constexpr int node_count = graph_draft<ModelType, InputChannels>.nodes.size();
-  static constexpr int level_count = graph_draft<ModelType, InputChannels>.levels.size();
-  static constexpr int parameter_count = graph_draft<ModelType, InputChannels>.parameters.size();
-  static constexpr auto nodes = exact<node_count>(graph_draft<ModelType, InputChannels>.nodes);
-  static constexpr auto levels = exact<level_count>(graph_draft<ModelType, InputChannels>.levels);
-  static constexpr auto parameters = exact<parameter_count>(graph_draft<ModelType, InputChannels>.parameters);
-  static constexpr GraphNumbers numbers = graph_draft<ModelType, InputChannels>;
+  static constexpr auto sizes = [] {
+    const GraphDraft draft = trace<ModelType>(InputChannels);
+    return std::array{draft.nodes.size(), draft.levels.size(), draft.parameters.size()};
+  }();
+
+  std::array<Node, sizes[0]> nodes;
+  std::array<Level, sizes[1]> levels;
+  std::array<ParameterShape, sizes[2]> parameters;
+  GraphNumbers numbers;
+
+  constexpr explicit GraphTables(const GraphDraft& draft)
+      : nodes(exact<sizes[0]>(draft.nodes)),
+        levels(exact<sizes[1]>(draft.levels)),
+        parameters(exact<sizes[2]>(draft.parameters)),
+        numbers(draft) {}
 };
+
+template <class ModelType, int InputChannels>
+inline constexpr GraphTables<ModelType, InputChannels> graph_tables(trace<ModelType>(InputChannels));
 
 }  // namespace detail
 
 /// The graph of a model applied to a field of InputChannels channels.
 template <class ModelType, int InputChannels>
 inline constexpr Graph graph_of = {
-    detail::GraphTables<ModelType, InputChannels>::numbers, detail::GraphTables<ModelType, InputChannels>::nodes,
-    detail::GraphTables<ModelType, InputChannels>::levels, detail::GraphTables<ModelType, InputChannels>::parameters};
+    detail::graph_tables<ModelType, InputChannels>.numbers, detail::graph_tables<ModelType, InputChannels>.nodes,
+    detail::graph_tables<ModelType, InputChannels>.levels, detail::graph_tables<ModelType, InputChannels>.parameters};
 
 /// The number of channels that a model takes. It is what the first layer with weights asks for, or fewer if what comes
 /// before that layer makes more of them. It is 1 for a model that takes any number.
@@ -130,39 +139,49 @@ inline constexpr int output_channels =
 
 namespace detail {
 
-template <class ModelType, int InputChannels, PlanKind Kind>
-inline constexpr PlanDraft plan_draft = make_plan(graph_draft<ModelType, InputChannels>, Kind);
-
 /// The tables of plan_of, like GraphTables.
 template <class ModelType, int InputChannels, PlanKind Kind>
 struct PlanTables {
-  static constexpr int tensor_count = plan_draft<ModelType, InputChannels, Kind>.tensors.size();
-  static constexpr int affine_count = plan_draft<ModelType, InputChannels, Kind>.affines.size();
-  static constexpr int activation_count = plan_draft<ModelType, InputChannels, Kind>.activations.size();
-  static constexpr int map_count = plan_draft<ModelType, InputChannels, Kind>.maps.size();
-  static constexpr int value_count = plan_draft<ModelType, InputChannels, Kind>.values.size();
-  static constexpr int launch_count = plan_draft<ModelType, InputChannels, Kind>.launches.size();
-  static constexpr auto tensors = exact<tensor_count>(plan_draft<ModelType, InputChannels, Kind>.tensors);
-  static constexpr auto affines = exact<affine_count>(plan_draft<ModelType, InputChannels, Kind>.affines);
-  static constexpr auto activations = exact<activation_count>(plan_draft<ModelType, InputChannels, Kind>.activations);
-  static constexpr auto maps = exact<map_count>(plan_draft<ModelType, InputChannels, Kind>.maps);
-  static constexpr auto values = exact<value_count>(plan_draft<ModelType, InputChannels, Kind>.values);
-  static constexpr auto launches = exact<launch_count>(plan_draft<ModelType, InputChannels, Kind>.launches);
-  static constexpr PlanNumbers numbers = plan_draft<ModelType, InputChannels, Kind>;
+  static constexpr PlanDraft draft() { return make_plan(graph_of<ModelType, InputChannels>, Kind); }
+  static constexpr auto sizes = [] {
+    const PlanDraft plan = draft();
+    return std::array{plan.tensors.size(), plan.affines.size(), plan.activations.size(),
+                      plan.maps.size(),    plan.values.size(),  plan.launches.size()};
+  }();
+
+  std::array<StoredTensor, sizes[0]> tensors;
+  std::array<AffineTable, sizes[1]> affines;
+  std::array<Activation, sizes[2]> activations;
+  std::array<PointMap, sizes[3]> maps;
+  std::array<Value, sizes[4]> values;
+  std::array<Launch, sizes[5]> launches;
+  PlanNumbers numbers;
+
+  constexpr explicit PlanTables(const PlanDraft& plan)
+      : tensors(exact<sizes[0]>(plan.tensors)),
+        affines(exact<sizes[1]>(plan.affines)),
+        activations(exact<sizes[2]>(plan.activations)),
+        maps(exact<sizes[3]>(plan.maps)),
+        values(exact<sizes[4]>(plan.values)),
+        launches(exact<sizes[5]>(plan.launches)),
+        numbers(plan) {}
 };
+
+template <class ModelType, int InputChannels, PlanKind Kind, class Tables = PlanTables<ModelType, InputChannels, Kind>>
+inline constexpr Tables plan_tables(Tables::draft());
 
 }  // namespace detail
 
 /// The plan that training or inference runs, and that explain() prints.
 template <class ModelType, int InputChannels, PlanKind Kind>
-inline constexpr Plan plan_of = {{detail::PlanTables<ModelType, InputChannels, Kind>::numbers,
+inline constexpr Plan plan_of = {{detail::plan_tables<ModelType, InputChannels, Kind>.numbers,
                                   graph_of<ModelType, InputChannels>,
-                                  detail::PlanTables<ModelType, InputChannels, Kind>::tensors,
-                                  detail::PlanTables<ModelType, InputChannels, Kind>::affines,
-                                  detail::PlanTables<ModelType, InputChannels, Kind>::activations,
-                                  detail::PlanTables<ModelType, InputChannels, Kind>::maps,
-                                  detail::PlanTables<ModelType, InputChannels, Kind>::values,
-                                  detail::PlanTables<ModelType, InputChannels, Kind>::launches}};
+                                  detail::plan_tables<ModelType, InputChannels, Kind>.tensors,
+                                  detail::plan_tables<ModelType, InputChannels, Kind>.affines,
+                                  detail::plan_tables<ModelType, InputChannels, Kind>.activations,
+                                  detail::plan_tables<ModelType, InputChannels, Kind>.maps,
+                                  detail::plan_tables<ModelType, InputChannels, Kind>.values,
+                                  detail::plan_tables<ModelType, InputChannels, Kind>.launches}};
 
 /// The same plan as a type.
 template <class ModelType, int InputChannels, PlanKind Kind>

@@ -1,4 +1,4 @@
-// The least program: it is built with another capacity than halogen::compiled.
+// The least program: it is built with other kernels than halogen::compiled.
 #include <halogen/network.hpp>
 
 int main(int argc, char** argv) { hg::Environment env(argc, argv); }
