@@ -135,8 +135,9 @@ struct Twins : hg::Module<Twins> {
 
 // -- what lies below: a type that a program can name -----------------------------------------------------------------
 static_assert(none_finds_detail<hg::fixed_string<2>, hg::ValueBytes, hg::Nonlinearity, hg::Generator, hg::RandomStream,
-                                hg::StaticVector<int, 2>, hg::TableView<int>, hg::PlaneAt, hg::TensorView<float>,
-                                hg::IndexView, hg::InputViews<float>, hg::Dual<double>, hg::Tally, hg::Transfer>());
+                                hg::StaticVector<int, 2>, hg::GrowingTable<int>, hg::TableView<int>, hg::PlaneAt,
+                                hg::TensorView<float>, hg::IndexView, hg::InputViews<float>, hg::Dual<double>,
+                                hg::Tally, hg::Transfer>());
 static_assert(none_finds_detail<hg::Sum, hg::Partial<>, hg::placement_of<-1>, hg::gradient_placement<hg::Replicate>,
                                 hg::RingSchedule, hg::RowRun, hg::TrafficUse, hg::Halo, hg::SpacedPoints,
                                 hg::Neighborhood, hg::Sampled, hg::Window, hg::Resample>());
@@ -154,7 +155,7 @@ static_assert(
 static_assert(
     none_finds_detail<hg::Level, hg::Operation, hg::Constants, hg::InputShape, hg::ParameterShape, hg::PointNumbers,
                       hg::ChannelParameter, hg::Misfit, hg::PathStep, hg::FrozenNames, hg::ParameterNames,
-                      hg::GraphNumbers, hg::BasicGraph<hg::StaticVector>, hg::GraphDraft, hg::Planner, hg::Node>());
+                      hg::GraphNumbers, hg::BasicGraph<hg::TableView>, hg::GraphDraft, hg::Planner, hg::Node>());
 static_assert(
     none_finds_detail<hg::LaunchAt<float>, hg::StoreValue, hg::StoreGradient, hg::AddGradients, hg::ResamplingAdjoint,
                       hg::ExpandAdjoint, hg::Moments, hg::GradientSums, hg::TensorSums, hg::LossLaunch, hg::Source,

@@ -171,4 +171,14 @@ static_assert(pixels(training).peak <= 165 * 16 && pixels(training).kept <= 118 
 static_assert(pixels(training).peak == 159 * 16 && pixels(training).kept == 111 * 16);  // today
 static_assert(pixels(inference).peak == 40 * 16);  // the skips, and what is at hand
 
+/// A model may have any number of layers: this one has 200, and twice as many parameters.
+struct Deep {
+  constexpr Traced forward(Traced x) const {
+    for (int i = 0; i < 200; ++i) x = Conv2d<4, 4>{}(x);
+    return x;
+  }
+};
+static_assert(graph_of<Deep, 4>.nodes.size() == 1 + 200 && graph_of<Deep, 4>.parameters.size() == 2 * 200);
+static_assert(plan_of<Deep, 4, PlanKind::training>.tensors.size() == 1 + 2 * 200);
+
 }  // namespace
