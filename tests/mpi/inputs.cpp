@@ -137,7 +137,9 @@ TEST_CASE("several inputs in an expression: gradients of those that are variable
   const auto values = start();
   const auto run = [&](const hg::DeviceMesh<support::Mesh>& mesh, const Given& at) {
     const auto of = fields(mesh, at);
-    const auto &t = std::get<0>(of.more), &label = std::get<1>(of.more), &soil = std::get<2>(of.more);
+    const auto& t = std::get<0>(of.more);
+    const auto& label = std::get<1>(of.more);
+    const auto& soil = std::get<2>(of.more);
     const auto y = label_field(mesh, at);
     auto step = hg::value_and_grad([&](auto net, auto x, auto time) {
       return hg::mean(hg::square(net(x * 2.0, time, label, soil) - y)) + hg::mean(hg::square(time));
