@@ -2,7 +2,6 @@
 // steps and beside finite differences, how often each part is computed, and how large the expression is.
 //
 // ranks: 1 4
-// optimise: 1
 #include <sys/resource.h>
 
 #include <map>
