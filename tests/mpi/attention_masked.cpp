@@ -1,5 +1,5 @@
 // program: attention
-// optimise: 3
+// optimise: 1
 // ranks: 1 3 4
 // Causal attention of positions some of which are NaN or infinite: a query takes nothing from keys and values that it
 // does not see, nor they from it, however the sequence is cut. Beside plain loops over what is seen.
