@@ -70,7 +70,8 @@ if(HALOGEN_CLANG AND HALOGEN_TEST_BY_CLANG AND CMAKE_CXX_COMPILER_ID STREQUAL "G
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/openmp.cpp" CONTENT "#include <omp.h>\n")
   execute_process(COMMAND "${HALOGEN_CLANG}" -fopenmp -std=c++20 -fsyntax-only "${PROJECT_BINARY_DIR}/openmp.cpp"
                   RESULT_VARIABLE status ERROR_QUIET)
-  if(status EQUAL 0 AND IS_ABSOLUTE "${halogen_clang_openmp}")
+  execute_process(COMMAND "${HALOGEN_CLANG}" -dumpversion OUTPUT_VARIABLE version OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(status EQUAL 0 AND IS_ABSOLUTE "${halogen_clang_openmp}" AND version VERSION_GREATER_EQUAL 14)
     set(halogen_clang "${PROJECT_SOURCE_DIR}/cmake/by_clang" ${CMAKE_CXX_COMPILER_LAUNCHER} "${HALOGEN_CLANG}" --)
   endif()
 endif()
@@ -135,6 +136,24 @@ if(HALOGEN_CUDA)
   target_link_libraries(lazy_cuda_driver PUBLIC ${CMAKE_DL_LIBS})
 endif()
 
+# halogen_test(NAME TARGET RANKS FILE...): the CTest entry that runs TARGET with HALOGEN_RUN_ARGUMENTS, on RANKS ranks; 0 is no
+# mpirun. ./dev test does not run it again while TARGET, the references and the FILEs are those with which it passed.
+function(halogen_test name target ranks)
+  set(once)
+  if(NOT HALOGEN_CUDA)
+    set(once "${PROJECT_SOURCE_DIR}/tests/support/once" "${PROJECT_BINARY_DIR}/passed/${name}" $<TARGET_FILE:${target}>
+             "${PROJECT_SOURCE_DIR}/tests/reference" ${ARGN})
+    if(TARGET nccl_standin)
+      list(APPEND once $<TARGET_FILE:nccl_standin>)
+    endif()
+    list(APPEND once --)
+  endif()
+  if(ranks GREATER 0)
+    list(APPEND once ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks})
+  endif()
+  add_test(NAME ${name} COMMAND ${once} $<TARGET_FILE:${target}> ${HALOGEN_RUN_ARGUMENTS})
+endfunction()
+
 # halogen_run(TEST TARGET SOURCES ranks... ): one CTest entry per number of ranks, named TEST.RANKS; 0 is no mpirun. The
 # program gets HALOGEN_RUN_ARGUMENTS. In a CUDA build all of them belong to the label device, and share one GPU.
 function(halogen_run test target sources)
@@ -150,13 +169,11 @@ function(halogen_run test target sources)
     if(ranks EQUAL 0)
       set(name ${test})
       set(processors 1)
-      add_test(NAME ${name} COMMAND ${target} ${HALOGEN_RUN_ARGUMENTS})
     else()
       set(name ${test}.${ranks})
       set(processors ${ranks})
-      add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${target}>
-                                    ${HALOGEN_RUN_ARGUMENTS})
     endif()
+    halogen_test(${name} ${target} ${ranks})
     string(REGEX REPLACE "\\..*" "" kind ${test})
     if(HALOGEN_CUDA)
       list(APPEND labels device)

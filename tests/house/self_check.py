@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).parent
 TWIN = """namespace why { template <int Needed, int Have> struct channels_differ; }
@@ -208,6 +209,30 @@ def check_bench():
     return right
 
 
+def check_once():
+    """A program of tests/ runs again unless it has passed as it is, under the same variables, and HALOGEN_ONCE is 1."""
+    with tempfile.TemporaryDirectory() as root:
+        program, mark, log = (pathlib.Path(root, name) for name in ("program", "marks/mark", "log"))
+
+        def runs(text=None, **variables):
+            """Whether the program runs, which has this text from now on, and its exit status."""
+            if text is not None:
+                program.write_text(f"#!/bin/sh\necho >>{log}\n{text}\n")
+                program.chmod(0o755)
+                time.sleep(0.02)
+            before = log.stat().st_size if log.exists() else 0
+            done = subprocess.run([HERE.parent / "support/once", mark, program, "--", program], stdout=subprocess.PIPE,
+                                  env={**os.environ, "HALOGEN_ONCE": "1", **variables})
+            return log.stat().st_size > before, done.returncode
+
+        expected = [(True, 3), (True, 3), (True, 0), (False, 0), (True, 0), (True, 0), (False, 0), (True, 0)]
+        found = [runs("exit 3"), runs(), runs("exit 0"), runs(), runs(HALOGEN_ONCE="0"), runs(OMP_NUM_THREADS="7"),
+                 runs(OMP_NUM_THREADS="7"), runs("exit 0", OMP_NUM_THREADS="7")]
+    if found != expected:
+        print(f"tests/support/once: expected {expected} but got {found}")
+    return found == expected
+
+
 def check(command, expected, subject):
     done = subprocess.run([sys.executable] + command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     right = done.returncode == 0 if expected is None else done.returncode == 1 and expected in done.stdout
@@ -247,6 +272,7 @@ def main():
     right &= check_public()
     right &= check_counts()
     right &= check_bench()
+    right &= check_once()
     return 0 if right else 1
 
 
