@@ -81,6 +81,12 @@ def own_compiler():
     return next(c for c in (os.environ.get("CXX"), "g++", "c++") if c and shutil.which(c))
 
 
+def architecture(build):
+    """The options that Kokkos gives to whoever links it, such as -march=native. Without them no program links the library."""
+    commands = pathlib.Path(build, "compile_commands.json").read_text()
+    return sorted(set(re.findall(r" (-m(?:arch|tune)=[^ ]+) ", commands.replace(" ", "  "))))
+
+
 def linked(build, library, target, other):
     """What linking two objects takes: (seconds, CPU seconds, MiB)."""
     cache = pathlib.Path(build, "CMakeCache.txt").read_text()
@@ -93,7 +99,7 @@ def linked(build, library, target, other):
 
 def by_host_compilers(name, build, folder):
     own = own_compiler()
-    target, used = folder / "object.o", flags(build)
+    target, used = folder / "object.o", flags(build) + architecture(build)
     for library, definitions in LIBRARIES.items():
         taken = run(command([own, "-fopenmp"], name, used, target, "-O2", *definitions))
         if name == "compile_change":
