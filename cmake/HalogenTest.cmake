@@ -139,19 +139,19 @@ endif()
 # halogen_test(NAME TARGET RANKS FILE...): the CTest entry that runs TARGET with HALOGEN_RUN_ARGUMENTS, on RANKS ranks; 0 is no
 # mpirun. ./dev test does not run it again while TARGET, the references and the FILEs are those with which it passed.
 function(halogen_test name target ranks)
-  set(once)
+  set(command)
   if(NOT HALOGEN_CUDA)
-    set(once "${PROJECT_SOURCE_DIR}/tests/support/once" "${PROJECT_BINARY_DIR}/passed/${name}" $<TARGET_FILE:${target}>
-             "${PROJECT_SOURCE_DIR}/tests/reference" ${ARGN})
+    set(command "${PROJECT_SOURCE_DIR}/tests/support/once" "${PROJECT_BINARY_DIR}/passed/${name}" $<TARGET_FILE:${target}>
+                "${PROJECT_SOURCE_DIR}/tests/reference" ${ARGN})
     if(TARGET nccl_standin)
-      list(APPEND once $<TARGET_FILE:nccl_standin>)
+      list(APPEND command $<TARGET_FILE:nccl_standin>)
     endif()
-    list(APPEND once --)
+    list(APPEND command --)
   endif()
   if(ranks GREATER 0)
-    list(APPEND once ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks})
+    list(APPEND command ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks})
   endif()
-  add_test(NAME ${name} COMMAND ${once} $<TARGET_FILE:${target}> ${HALOGEN_RUN_ARGUMENTS})
+  add_test(NAME ${name} COMMAND ${command} $<TARGET_FILE:${target}> ${HALOGEN_RUN_ARGUMENTS})
 endfunction()
 
 # halogen_run(TEST TARGET SOURCES ranks... ): one CTest entry per number of ranks, named TEST.RANKS; 0 is no mpirun. The

@@ -84,7 +84,7 @@ def own_compiler():
 def architecture(build):
     """The options that Kokkos gives to whoever links it, such as -march=native. Without them no program links the library."""
     commands = pathlib.Path(build, "compile_commands.json").read_text()
-    return sorted(set(re.findall(r" (-m(?:arch|tune)=[^ ]+) ", commands.replace(" ", "  "))))
+    return sorted(set(re.findall(r"(?<= )-m(?:arch|tune)=[^ \"]+", commands)))
 
 
 def linked(build, library, target, other):

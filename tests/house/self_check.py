@@ -225,9 +225,12 @@ def check_once():
                                   env={**os.environ, "HALOGEN_ONCE": "1", **variables})
             return log.stat().st_size > before, done.returncode
 
-        expected = [(True, 3), (True, 3), (True, 0), (False, 0), (True, 0), (True, 0), (False, 0), (True, 0)]
+        expected = [(True, 3), (True, 3), (True, 0), (False, 0), (True, 0), (True, 0), (False, 0), (True, 0),
+                    (False, 127)]
         found = [runs("exit 3"), runs(), runs("exit 0"), runs(), runs(HALOGEN_ONCE="0"), runs(OMP_NUM_THREADS="7"),
                  runs(OMP_NUM_THREADS="7"), runs("exit 0", OMP_NUM_THREADS="7")]
+        program.unlink()  # that a program is missing is no pass
+        found.append(runs(OMP_NUM_THREADS="7"))
     if found != expected:
         print(f"tests/support/once: expected {expected} but got {found}")
     return found == expected
