@@ -145,46 +145,37 @@ std::shared_ptr<const typename Field::Shape> shape_of(const E& expression) {
   return shape_with<Field>(mesh, pieces, cuts, extents);
 }
 
+template <class E, bool Real>
+constexpr std::size_t find_field_bytes();
 /// Bytes of the widest real numbers (or integers) in the fields of an expression. It is 0 if there are none, or if the
 /// expression itself is of the other kind. Numbers do not count, so 2.0 * u has the width of u. If a functor or a cast
 /// has made values narrower, the narrower width counts. The 64 bits of sums of integers do not count.
 template <class E, bool Real>
-struct field_bytes;
-template <class E, bool Real>
-inline constexpr std::size_t field_bytes_of = field_bytes<E, Real>::value;
+inline constexpr std::size_t field_bytes_of = find_field_bytes<E, Real>();
 /// Two-byte numbers count as real numbers, since they are computed as floats. A functor of two-byte numbers has a width
 /// of two bytes.
 template <class T, bool Real>
 inline constexpr bool is_of_kind = Real ? std::is_floating_point_v<compute_type<T>> : std::is_integral_v<T>;
+template <bool Real, class... E>
+constexpr std::size_t widest_among(TypeList<E...>) {
+  return std::max({std::size_t{0}, field_bytes_of<E, Real>...});
+}
 template <class E, bool Real>
-struct field_bytes {
- private:
-  template <class... Parts>
-  static constexpr std::size_t widest(const std::tuple<Parts...>*) {
-    return std::max({std::size_t{0}, field_bytes_of<Parts, Real>...});
-  }
-  static constexpr std::size_t find() {
-    if constexpr (std::is_same_v<typename E::placed, NotPlaced> || !is_of_kind<typename E::value_type, Real>)
-      return 0;
-    else if constexpr (requires(const E& e) { e.field; })
-      return sizeof(typename std::decay_t<decltype(E::field)>::value_type);
-    else if constexpr (requires(const E& e) { e.parts; })
-      return widest(static_cast<const std::decay_t<decltype(E::parts)>*>(nullptr));
-    else if constexpr (requires(const E& e) { e.inner; })
-      return field_bytes_of<std::decay_t<decltype(E::inner)>, Real>;
-    else
-      return 0;
-  }
-
- public:
-  static constexpr std::size_t value = find();
-};
-template <class F, class... Args, bool Real>
-struct field_bytes<Pointwise<F, Args...>, Real> {
-  using T = typename Pointwise<F, Args...>::value_type;
-  static constexpr std::size_t widest = std::max({std::size_t{0}, field_bytes_of<Args, Real>...});
-  static constexpr std::size_t value = is_of_kind<T, Real> ? std::min(sizeof(T), widest) : 0;
-};
+constexpr std::size_t find_field_bytes() {
+  using T = typename E::value_type;
+  if constexpr (requires { E::field_widths; })
+    return Real ? E::field_widths.reals : E::field_widths.integers;
+  else if constexpr (!is_of_kind<T, Real>)
+    return 0;
+  else if constexpr (requires { typename E::functor_type; })
+    return std::min(sizeof(T), widest_among<Real>(operands_of<E>{}));
+  else if constexpr (std::is_same_v<typename E::placed, NotPlaced>)
+    return 0;
+  else if constexpr (requires(const E& e) { e.field.storage(); })
+    return sizeof(typename E::Field::value_type);
+  else
+    return widest_among<Real>(operands_of<E>{});
+}
 
 /// The same for both kinds of numbers.
 struct FieldWidths {

@@ -11,33 +11,18 @@
 
 namespace halogen::detail {
 
-/// The field type of an operand, with its static extents and stored values; NoField for other expressions.
-struct NoField {};
+/// The extent of dimension d of a field or an expression, if its type says it; else dyn.
 template <class X>
-struct field_operand {
-  using type = NoField;
-};
-template <class TensorType, class MeshType, class... P>
-struct field_operand<Sharded<TensorType, MeshType, P...>> {
-  using type = Sharded<TensorType, MeshType, P...>;
-};
-template <class X>
-  requires requires { typename X::Field; }
-struct field_operand<X> {
-  using type = typename X::Field;
-};
-
-template <class Field>
-constexpr int static_extent(int d) {
-  if constexpr (is_sharded<Field>)
-    return Field::tensor_type::extents[static_cast<std::size_t>(d)];
+constexpr int operand_extent(int d) {
+  if constexpr (is_sharded<X>)
+    return X::tensor_type::extents[static_cast<std::size_t>(d)];
   else
-    return dyn;
+    return static_extent<X>(d);
 }
 template <class A, class B>
 constexpr bool extents_differ(int d) {
-  const int a = static_extent<typename field_operand<A>::type>(d),
-            b = static_extent<typename field_operand<B>::type>(d);
+  const int a = operand_extent<A>(d),
+            b = operand_extent<B>(d);
   return a != dyn && b != dyn && a != b;
 }
 
@@ -85,15 +70,15 @@ constexpr auto pair_misfit() {
       return -1;
     }();
     if constexpr (d >= 0)
-      return why::attention_extents_differ<d, static_extent<typename field_operand<A>::type>(d),
-                                           static_extent<typename field_operand<B>::type>(d)>{};
+      return why::attention_extents_differ<d, operand_extent<A>(d),
+                                           operand_extent<B>(d)>{};
   }
 }
 /// The same for heads. The query's may be a multiple (AttentionOptions::enable_gqa).
 template <class A, class B>
 constexpr auto head_misfit() {
-  constexpr int a = static_extent<typename field_operand<A>::type>(1),
-                b = static_extent<typename field_operand<B>::type>(1);
+  constexpr int a = operand_extent<A>(1),
+                b = operand_extent<B>(1);
   if constexpr (a != dyn && b != dyn)
     if constexpr (b == 0 ? a != 0 : a % b != 0) return why::attention_extents_differ<1, a, b>{};
 }

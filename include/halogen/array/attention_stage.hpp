@@ -70,6 +70,7 @@ struct Attention
   using Zigzag = detail::AttentionZigzag<T, S>;
   using ByHeads = detail::AttentionByHeads<T, S, Where>;
 
+  static constexpr const char* text = "attention, keys and values go round the ranks that cut the sequence";
   std::tuple<Q, K, V, Bias...> parts;
   AttentionOptions options;
   std::shared_ptr<const detail::PairNumbers> numbers;  ///< null: positions are the places in the sequence
@@ -95,7 +96,13 @@ struct Attention
   index_t extent(int d) const {
     return d == 3 ? detail::stored_extent(std::get<2>(parts), 3) : detail::stored_extent(std::get<0>(parts), d);
   }
-  Cut grid(int d) const { return this->field().cut(d); }
+  template <class Operand>
+  using SourceOf = decltype(detail::operand_field<S, std::conditional_t<whole_queries, placed_at<Operand>, Where>>(
+      std::declval<const Operand&>()));
+  template <class F>
+  auto operands(const F& f) const {
+    return std::apply(f, parts);
+  }
 
   /// query, key and value as fields.
   auto fields() const {

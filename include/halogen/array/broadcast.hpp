@@ -36,9 +36,21 @@ struct whole_where_others_are_cut<Placed<M, Rank, Codes...>> {
 template <class E, unsigned Mask>
 struct Broadcast
     : ExpressionNode<typename E::value_type, typename detail::whole_where_others_are_cut<typename E::placed>::type> {
+  static constexpr bool is_transparent = true;
   E inner;
   detail::NodeIdentity identity;
   explicit Broadcast(E e) : inner(std::move(e)) {}
+
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
+  template <class Other>
+  auto with_operands(Other other) const {
+    return Broadcast<Other, Mask>(std::move(other));
+  }
+  void sign(detail::Signature&) const {}
+  static constexpr int source_dimension(int d) { return detail::names_dimension(Mask, d) ? detail::same_points : d; }
 
   index_t extent(int d) const { return detail::names_dimension(Mask, d) ? -1 : inner.extent(d); }
   std::optional<Cut> cut(int d) const {
@@ -59,40 +71,6 @@ struct Broadcast
 };
 
 namespace detail {
-
-/// `single`: the dimensions (bits) in which an expression has one point, by its type. `open`: those of them that fit
-/// any extent already. Numbers have no dimensions, so all bits are set.
-template <class E>
-struct one_point {
-  static constexpr unsigned single = std::is_same_v<typename E::placed, NotPlaced> ? ~0u : 0u;
-  static constexpr unsigned open = single;
-};
-template <class Field>
-struct one_point<FieldLeaf<Field>> {
-  static constexpr unsigned single = [] {
-    unsigned single = 0;
-    for (int d = 0; d < Field::rank; ++d) {
-      bool is_single = Field::tensor_type::extents[static_cast<std::size_t>(d)] == 1;
-      for (const int code : Field::placements) is_single = is_single && code != d;  // a cut one is on one rank
-      if (is_single) single |= 1u << d;
-    }
-    return single;
-  }();
-  static constexpr unsigned open = 0;
-};
-/// A stage is treated as its field.
-template <class E>
-  requires requires { typename E::stage_tag; }
-struct one_point<E> : one_point<FieldLeaf<typename E::Result>> {};
-template <class E, class... B>
-struct one_point<Bounded<E, B...>> : one_point<E> {};
-template <int Dim, int Offset, class E>
-struct one_point<Shift<Dim, Offset, E>> : one_point<E> {};
-template <class E, unsigned Mask>
-struct one_point<Broadcast<E, Mask>> {
-  static constexpr unsigned single = one_point<E>::single | Mask;
-  static constexpr unsigned open = one_point<E>::open | Mask;
-};
 
 /// Dimensions in which all operands have one point.
 template <class... X>

@@ -56,12 +56,17 @@ struct ConcatenatedPieces
   using T = typename Result::value_type;
   Rows rows;
   E inner;
+  static constexpr const char* text = "concatenate_pieces, nothing moves";
   ConcatenatedPieces(Rows r, E e) : rows(std::move(r)), inner(std::move(e)) {}
+
+  template <class F>
+  auto operands(const F& f) const {
+    return f(rows, inner);
+  }
 
   index_t extent(int d) const {
     return detail::stored_extent(inner, d) + (d == D ? detail::stored_extent(rows, D) : 0);
   }
-  Cut grid(int d) const { return this->field().cut(d); }
   Result compute() const {
     const auto before = detail::materialised<detail::field_of_t<Rows, T>>(rows);
     const auto own = detail::materialised<detail::field_of_t<E, T>>(inner);
@@ -86,9 +91,6 @@ struct ConcatenatedPieces
 };
 
 namespace detail {
-
-template <int D, class Rows, class E>
-inline constexpr const char* stage_text<ConcatenatedPieces<D, Rows, E>> = "concatenate_pieces, nothing moves";
 
 /// Whether rows are Replicate where D is cut, and have the placements of u elsewhere.
 template <int D, class Rows, class Where>

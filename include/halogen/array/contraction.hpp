@@ -203,6 +203,7 @@ struct Contraction : detail::FieldStage<Contraction<Spec, Target, A, B>, Target>
   using T = detail::product_type<typename A::value_type, typename B::value_type>;
   static_assert(std::is_same_v<typename Target::value_type, T>,
                 "a product is redistributed to a field of its own value type; cast the sum");
+  static constexpr const char* text = "product, summed over ranks where an index is cut that the result lacks";
   std::tuple<A, B> parts;
   explicit Contraction(std::tuple<A, B> operands) : parts(std::move(operands)) {}
 
@@ -212,7 +213,12 @@ struct Contraction : detail::FieldStage<Contraction<Spec, Target, A, B>, Target>
     return first >= 0 ? detail::stored_extent(std::get<0>(parts), first)
                       : detail::stored_extent(std::get<1>(parts), second);
   }
-  Cut grid(int d) const { return this->field().cut(d); }
+  template <class Operand>
+  using SourceOf = decltype(detail::product_operand<T>(std::declval<const Operand&>()));
+  template <class F>
+  auto operands(const F& f) const {
+    return std::apply(f, parts);
+  }
 
   Target compute() const {
     const auto product = detail::contracted<Spec>(detail::product_operand<T>(std::get<0>(parts)),
@@ -265,19 +271,6 @@ auto product(const X& x, const Y& y) {
   else
     return Contraction<Spec, Field, A, B>(std::move(parts));
 }
-
-template <class Spec, class Target, class A, class B>
-inline constexpr const char* stage_text<Contraction<Spec, Target, A, B>> =
-    "product, summed over ranks where an index is cut that the result lacks";
-template <class Spec, class Target, class A, class B, class Operand>
-inline constexpr bool operand_stands<Contraction<Spec, Target, A, B>, Operand> = [] {
-  using Node = Contraction<Spec, Target, A, B>;
-  using Field = decltype(product_operand<typename Node::T>(std::declval<const Operand&>()));
-  if constexpr (requires(const Operand& operand) { operand.inner.field; })
-    return std::is_same_v<Field, std::decay_t<decltype(std::declval<const Operand&>().inner.field)>>;
-  else
-    return stands_as<Field, Operand>;
-}();
 
 }  // namespace detail
 

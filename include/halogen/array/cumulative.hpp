@@ -68,7 +68,7 @@ struct ScanLines {
 
 /// The value type: that of the expression, but 64 bits for integers, as torch.cumsum.
 template <class E>
-using ScannedField = field_of_t<E, std::conditional_t<std::is_integral_v<typename E::value_type>,
+using ScannedField = result_field_t<E, std::conditional_t<std::is_integral_v<typename E::value_type>,
                                                       Accumulator<typename E::value_type>, typename E::value_type>>;
 
 }  // namespace detail
@@ -78,11 +78,15 @@ template <int Dim, bool Reverse, class E>
 struct CumulativeSum : detail::FieldStage<CumulativeSum<Dim, Reverse, E>, detail::ScannedField<E>> {
   using Result = detail::ScannedField<E>;
   static constexpr int rank = E::placed::rank;
+  static constexpr const char* text = "cumulative sum, one all_gather where its dimension is cut";
   E inner;
   explicit CumulativeSum(E e) : inner(std::move(e)) {}
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
   index_t extent(int d) const { return detail::stored_extent(inner, d); }
-  Cut grid(int d) const { return this->field().cut(d); }
 
   Result compute() const {
     using namespace detail;

@@ -23,60 +23,15 @@ struct ExpressionCost {
 
 namespace detail {
 
-template <class E, class F>
-void each_operand(const E& e, F f) {
-  if constexpr (requires { e.args; })
-    e.args.apply([&](const auto&... a) { (f(a), ...); });
-  else if constexpr (requires { e.parts; })
-    std::apply([&](const auto&... a) { (f(a), ...); }, e.parts);
-  else if constexpr (requires { e.inner; })
-    f(e.inner);
+/// What a stage says of itself; null of other nodes.
+template <class E>
+constexpr const char* stage_text() {
+  if constexpr (requires { E::text; })
+    return E::text;
+  else
+    return nullptr;
 }
 
-template <class E>
-inline constexpr const char* stage_text = nullptr;
-template <class E, bool Mean>
-inline constexpr const char* stage_text<Reduction<SumOp, E, Mean>> = "sum to a number, one all_reduce";
-template <class E>
-inline constexpr const char* stage_text<Reduction<MaxOp, E, false>> = "max to a number, one all_reduce";
-template <class E>
-inline constexpr const char* stage_text<Reduction<MinOp, E, false>> = "min to a number, one all_reduce";
-template <class E>
-inline constexpr const char* stage_text<ArgMax<E>> = "argmax to an index, two all_reduces";
-template <class Op, bool Mean, class E, int... D>
-inline constexpr const char* stage_text<Reduced<Op, Mean, E, D...>> =
-    std::is_same_v<Op, ArgMaxOp> ? "argmax over a dimension, two all_reduces where it is cut"
-                                 : "reduction over some dimensions, one all_reduce where they are cut";
-template <int Dim, bool Reverse, class E>
-inline constexpr const char* stage_text<CumulativeSum<Dim, Reverse, E>> =
-    "cumulative sum, one all_gather where its dimension is cut";
-template <class Target, class E>
-inline constexpr const char* stage_text<Redistributed<Target, E>> = "redistribute";
-template <int Dim, class... E>
-inline constexpr const char* stage_text<Concatenated<Dim, E...>> = "concatenate, each point moves once at most";
-template <class Field, FieldWidths Widths, bool IsVariable, class Part>
-inline constexpr const char* stage_text<Stored<Field, Widths, IsVariable, Part>> =
-    "stored, computed once for all readers";
-template <int N, class Step, class E>
-inline constexpr const char* stage_text<Iterated<N, Step, E>> = "iterate, one deep exchange";
-
-/// The field type in which a stage stores its operands before it begins; void if it reads them in its own kernel.
-template <class E>
-struct stage_operand {
-  using type = void;
-};
-template <class Target, class E>
-struct stage_operand<Redistributed<Target, E>> {
-  using type = typename Redistributed<Target, E>::Source;
-};
-template <int Dim, class... E>
-struct stage_operand<Concatenated<Dim, E...>> {
-  using type = typename Concatenated<Dim, E...>::Result;
-};
-template <int N, class Step, class E>
-struct stage_operand<Iterated<N, Step, E>> {
-  using type = typename Iterated<N, Step, E>::Result;
-};
 /// Whether materialised<Field>(E) is an existing field, so that no kernel runs.
 template <class Field, class E>
 inline constexpr bool stands_as = false;
@@ -94,9 +49,18 @@ inline constexpr bool stands_as<Field, Bounded<E, B...>> = [] {
 template <class E>
 inline constexpr bool has_record = requires(const E& e) { e.record; };
 
-/// Whether a stage reads this operand in place.
+/// Whether a stage reads this operand in place: a field of the type in which it would store it, or another stage.
 template <class Stage, class Operand>
-inline constexpr bool operand_stands = stands_as<typename stage_operand<Stage>::type, Operand>;
+constexpr bool operand_stands() {
+  if constexpr (stage_text<Operand>() != nullptr)
+    return true;
+  else if constexpr (requires { typename Stage::template SourceOf<Operand>; })
+    return stands_as<typename Stage::template SourceOf<Operand>, Operand>;
+  else if constexpr (requires { typename Stage::Source; })
+    return stands_as<typename Stage::Source, Operand>;
+  else
+    return false;
+}
 
 class Explanation {
  public:
@@ -145,26 +109,27 @@ class Explanation {
   /// Explains the stages below e that were not explained before, each after its own operands.
   template <class E>
   void stages(const E& e) {
-    if constexpr (stage_text<E> != nullptr) {
+    if constexpr (stage_text<E>() != nullptr) {
       for (const void* one : seen_)
         if (one == e.identity.key()) return;
       seen_.push_back(e.identity.key());
       if constexpr (has_record<E>)
         if (!e.record->explain(*this)) return;
-      each_operand(e, [&](const auto& operand) {
-        if constexpr (operand_stands<E, std::decay_t<decltype(operand)>>)
+      const auto explained = [&](const auto& operand) {
+        if constexpr (operand_stands<E, std::decay_t<decltype(operand)>>())
           stages(operand);
         else
           region(operand);
-      });
+      };
+      e.operands([&](const auto&... operand) { (explained(operand), ...); });
       ++cost.stages;
       if constexpr (requires { e.words(); })
         line("stage ", std::to_string(cost.stages), ": ", e.words());
       else
-        line("stage ", std::to_string(cost.stages), ": ", stage_text<E>);
+        line("stage ", std::to_string(cost.stages), ": ", E::text);
       steps(e);
     } else {
-      each_operand(e, [&](const auto& operand) { stages(operand); });
+      e.operands([&](const auto&... operand) { (stages(operand), ...); });
     }
   }
 

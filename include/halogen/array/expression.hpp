@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "halogen/core/half.hpp"
 #include "halogen/core/why.hpp"
@@ -124,6 +126,8 @@ struct Access {
 };
 
 /// Every node derives from this and has these members:
+///   operands(f)               -> f(operand...): the expressions that it is made of, in order; f() of a leaf. What is
+///                                asked of all nodes follows from this: variables, signature, widths (operands.hpp)
 ///   bind(image)               -> what a kernel evaluates: row<Checked, Axis>(position) gives x -> value, x along Axis
 ///                                (-1: the same value for all x). `image` is added to indices before boundaries and
 ///                                coordinates are asked: not 0 where iterate() works on a periodic image.
@@ -131,11 +135,21 @@ struct Access {
 ///                                and no field: boundaries around it are asked for too
 ///   extent(d), cut(d)         -> of its grid along d; -1 and nothing where any will do
 /// Checked rows apply boundaries at every point. Unchecked rows are for points inside.
+/// A node says besides, where it is so:
+///   is_transparent            a kernel evaluates it together with its operands. Then with_operands(e...) is the node
+///                             with others in their place
+///   sign(signature)           appends the numbers by which it differs from others of its type, without its operands
+///   source_dimension(d)       -> the operands' dimension that d is; d itself by default. same_points or own_points if
+///                                it is none (operands.hpp)
+///   variables                 the variables that it depends on, if its operands do not tell
+/// A stage of one's own derives from FieldStage (stage.hpp).
 template <class T, class Where>
 struct ExpressionNode {
   using expression_tag = void;
   using value_type = T;
   using placed = Where;
+
+  static constexpr bool is_transparent = false;
 
   index_t extent(int) const { return -1; }
   std::optional<Cut> cut(int) const { return std::nullopt; }
@@ -160,9 +174,18 @@ index_t stored_extent(const E& e, int d) {
   return std::max<index_t>(e.extent(d), 1);
 }
 
-/// Whether an expression depends on a variable of differentiation (autograd/variable.hpp).
-template <class E>
-inline constexpr bool has_variable = false;
+/// Addresses of parts, and bits of numbers, in the order of the expression.
+using Signature = std::vector<std::uint64_t>;
+inline std::uint64_t address_bits(const void* part) {
+  return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(part));
+}
+template <class T>
+std::uint64_t number_bits(T value) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<std::uint64_t>(value);
+  else
+    return std::bit_cast<std::uint64_t>(static_cast<double>(value));
+}
 
 /// The identity of a node; copies are the same node.
 class NodeIdentity {
@@ -306,6 +329,14 @@ struct FieldLeaf<Sharded<TensorType, MeshType, P...>>
   /// Throws CollectiveError, which names the reader, if the field was never made.
   explicit FieldLeaf(Field f, const char* reader = "an expression") : field(std::move(f)) { field.mesh(reader); }
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f();
+  }
+  void sign(detail::Signature& signature) const {
+    signature.push_back(detail::address_bits(&field.storage()));
+    signature.push_back(detail::address_bits(field.shape().get()));
+  }
   index_t extent(int d) const { return field.extent(d); }
   std::optional<Cut> cut(int d) const { return field.cut(d); }
   detail::BoundField<T, rank> bind(const Offsets&) const { return {detail::strided_view(field)}; }
@@ -319,9 +350,17 @@ struct FieldLeaf<Sharded<TensorType, MeshType, P...>>
 /// The same number everywhere.
 template <class T>
 struct Constant : ExpressionNode<T, NotPlaced> {
+  static constexpr int point_cost = 0;
   T value;
   explicit Constant(T v) : value(v) {}
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f();
+  }
+  void sign(detail::Signature& signature) const {
+    signature.push_back(detail::number_bits(value));
+  }
   detail::BoundConstant<T> bind(const Offsets&) const { return {value}; }
   template <class Visit>
   void each_leaf(const Access&, Visit&&) const {}

@@ -6,9 +6,6 @@
 
 namespace halogen {
 
-/// The partial derivative of a function without a gradient, such as a comparison.
-struct NoPartial {};
-
 namespace detail {
 /// A number in a type in which its products and quotients are as exact as the other operand.
 template <class... Operands>
@@ -112,6 +109,21 @@ struct FlooredQuotient {
     return halogen::apply(Name{}, std::move(a));                     \
   }
 
+// A real function whose derivative is 0 or not asked for.
+#define HALOGEN_WITHOUT_GRADIENT(Name, function, value_expression) \
+  struct Name {                                                    \
+    static constexpr bool has_gradient = false;                    \
+    template <class A>                                             \
+    KOKKOS_FUNCTION auto operator()(A a) const {                   \
+      return value_expression;                                     \
+    }                                                              \
+  };                                                               \
+  template <class A>                                               \
+    requires FieldOperand<A>                                       \
+  auto function(A a) {                                             \
+    return halogen::apply(Name{}, std::move(a));                   \
+  }
+
 HALOGEN_BINARY(Plus, operator+, a + b, 1.0f, 1.0f)
 HALOGEN_BINARY(Minus, operator-, a - b, 1.0f, -1.0f)
 HALOGEN_BINARY(Times, operator*, a* b, b, a)
@@ -125,7 +137,7 @@ HALOGEN_BINARY(NotEqualTo, operator!=, a != b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(LogicalAnd, operator&&, a&& b, NoPartial{}, NoPartial{})
 HALOGEN_BINARY(LogicalOr, operator||, a || b, NoPartial{}, NoPartial{})
 HALOGEN_UNARY(Negate, operator-, -a, -1.0f)
-HALOGEN_UNARY(LogicalNot, operator!, !a, NoPartial{})
+HALOGEN_WITHOUT_GRADIENT(LogicalNot, operator!, !a)
 HALOGEN_UNARY(Square, square, a* a, 2.0f * a)
 HALOGEN_UNARY(Sine, sin, Kokkos::sin(a), cos(a))
 HALOGEN_UNARY(Cosine, cos, Kokkos::cos(a), -sin(a))
@@ -177,7 +189,7 @@ auto cast(A a) {
 }
 
 HALOGEN_UNARY(AbsoluteValue, abs, detail::magnitude(a), where(a < 0.0f, -1.0f, where(a > 0.0f, 1.0f, 0.0f)))
-HALOGEN_UNARY(Sign, sign, static_cast<A>((A(0) < a) - (a < A(0))), NoPartial{})
+HALOGEN_WITHOUT_GRADIENT(Sign, sign, static_cast<A>((A(0) < a) - (a < A(0))))
 HALOGEN_UNARY(Tangent, tan, Kokkos::tan(a), 1.0f + square(tan(a)))
 HALOGEN_UNARY(ArcSine, asin, Kokkos::asin(a), rsqrt(1.0f - square(a)))
 HALOGEN_UNARY(ArcCosine, acos, Kokkos::acos(a), -rsqrt(1.0f - square(a)))
@@ -199,14 +211,14 @@ HALOGEN_UNARY(ErrorFunction, erf, Kokkos::erf(a), detail::number_of<A>(1.1283791
 HALOGEN_UNARY(ReciprocalSquareRoot, rsqrt, A(1) / Kokkos::sqrt(a), -0.5f * (rsqrt(a) * rsqrt(a) * rsqrt(a)))
 HALOGEN_UNARY(Logistic, sigmoid, detail::logistic(a), sigmoid(a) * (1.0f - sigmoid(a)))
 HALOGEN_UNARY(Rectifier, relu, (a < A(0) ? A(0) : a), where(a <= 0.0f, 0.0f, 1.0f))
-HALOGEN_UNARY(Floor, floor, Kokkos::floor(a), NoPartial{})
-HALOGEN_UNARY(Ceiling, ceil, Kokkos::ceil(a), NoPartial{})
-HALOGEN_UNARY(Truncation, trunc, Kokkos::trunc(a), NoPartial{})
-HALOGEN_UNARY(Rounding, round, Kokkos::nearbyint(a), NoPartial{})  // halves round to even, as in PyTorch
-HALOGEN_UNARY(IsNan, isnan, Kokkos::isnan(a), NoPartial{})
-HALOGEN_UNARY(IsInfinite, isinf, Kokkos::isinf(a), NoPartial{})
-HALOGEN_UNARY(IsFinite, isfinite, Kokkos::isfinite(a), NoPartial{})
-HALOGEN_UNARY(Detach, detach, a, NoPartial{})  // the value, without a gradient
+HALOGEN_WITHOUT_GRADIENT(Floor, floor, Kokkos::floor(a))
+HALOGEN_WITHOUT_GRADIENT(Ceiling, ceil, Kokkos::ceil(a))
+HALOGEN_WITHOUT_GRADIENT(Truncation, trunc, Kokkos::trunc(a))
+HALOGEN_WITHOUT_GRADIENT(Rounding, round, Kokkos::nearbyint(a))  // halves round to even, as in PyTorch
+HALOGEN_WITHOUT_GRADIENT(IsNan, isnan, Kokkos::isnan(a))
+HALOGEN_WITHOUT_GRADIENT(IsInfinite, isinf, Kokkos::isinf(a))
+HALOGEN_WITHOUT_GRADIENT(IsFinite, isfinite, Kokkos::isfinite(a))
+HALOGEN_WITHOUT_GRADIENT(Detach, detach, a)  // the value, without a gradient
 
 // A NaN counts as the larger and as the smaller; each of two equal operands gets half the gradient, as in PyTorch.
 HALOGEN_BINARY(Maximum, maximum, (a < b || b != b ? b : a), where(a < b, 0.0f, where(a == b, 0.5f, 1.0f)),
@@ -259,5 +271,6 @@ auto clamp(const A& a, const Low& low, const High& high) {
 #undef HALOGEN_BINARY
 #undef HALOGEN_BINARY_FUNCTION
 #undef HALOGEN_UNARY
+#undef HALOGEN_WITHOUT_GRADIENT
 
 }  // namespace halogen

@@ -21,7 +21,9 @@ auto as_tuple(const std::tuple<X...>& x) {
 }
 
 template <class... E>
-inline constexpr bool has_variable<std::tuple<E...>> = (has_variable<E> || ...);
+constexpr bool any_variable(const std::tuple<E...>*) {
+  return (has_variable<E> || ...);
+}
 
 /// N steps of a system of fields on one grid.
 template <int Steps, class Step, class... Fields>
@@ -61,7 +63,7 @@ class DeepHalo {
     auto expressions = std::apply([&](const Fields&... field) { return as_tuple(step_(field...)); }, now_);
     static_assert(std::tuple_size_v<decltype(expressions)> == sizeof...(Fields),
                   "iterate: the step returns as many expressions as it takes fields");
-    static_assert(!has_variable<decltype(expressions)>,
+    static_assert(!any_variable(static_cast<const decltype(expressions)*>(nullptr)),
                   "iterate: its gradient is that of the field it starts from, and this step holds another variable: "
                   "write the steps one after the other");
     return expressions;
@@ -222,12 +224,17 @@ class DeepHalo {
 template <int N, class Step, class E>
 struct Iterated : detail::FieldStage<Iterated<N, Step, E>, detail::field_of_t<E>> {
   using Result = detail::field_of_t<E>;
+  using Source = Result;
+  static constexpr const char* text = "iterate, one deep exchange";
   Step step;
   E inner;
   Iterated(Step f, E e) : step(f), inner(std::move(e)) {}
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
   index_t extent(int d) const { return detail::stored_extent(inner, d); }
-  Cut grid(int d) const { return this->field().cut(d); }
   Result compute() const {
     Step f = step;
     return std::get<0>(detail::DeepHalo<N, Step, Result>(f, detail::materialised<Result>(inner)).run());

@@ -19,6 +19,10 @@ struct placed_instead<D, Code, Placed<M, Rank, Codes...>> {
   using type = Placed<M, Rank, (Codes == D ? Code : Codes)...>;
 };
 
+/// The dimensions except Dim in which all have one point.
+template <int Dim, class... E>
+inline constexpr unsigned single_beside = (~(1u << Dim) & ... & one_point<E>::single);
+
 /// The expression as a field of this type: the field itself, the field of a stage, or one that is computed now.
 template <class Field, class E>
 Field materialised(const E& expression) {
@@ -42,10 +46,14 @@ struct Redistributed : detail::FieldStage<Redistributed<Target, E>, Target> {
   using Source = detail::field_of_t<E, typename Target::value_type>;
   E inner;
   bool keeps_cuts = false;
+  static constexpr const char* text = "redistribute";
   explicit Redistributed(E e) : inner(std::move(e)) { detail::check_width<typename Target::value_type>(inner); }
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
   index_t extent(int d) const { return detail::stored_extent(inner, d); }
-  Cut grid(int d) const { return this->field().cut(d); }
   Target compute() const {
     const Source source = detail::materialised<Source>(inner);
     if (!keeps_cuts) return redistribute<Target>(source);
@@ -71,11 +79,12 @@ template <int Dim, class... E>
 struct Concatenated
     : detail::FieldStage<
           Concatenated<Dim, E...>,
-          typename detail::field_of<std::common_type_t<typename E::value_type...>, detail::placed_of<E...>>::type> {
-  using Base = detail::FieldStage<Concatenated, typename detail::field_of<std::common_type_t<typename E::value_type...>,
-                                                                          detail::placed_of<E...>>::type>;
-  using Result = typename Base::Result;
+          typename detail::field_with_single<std::common_type_t<typename E::value_type...>, detail::placed_of<E...>,
+                                             detail::single_beside<Dim, E...>>::type> {
+  using Result = typename Concatenated::FieldStage::Result;
   static constexpr int rank = Result::rank;
+  using Source = Result;
+  static constexpr const char* text = "concatenate, each point moves once at most";
   std::tuple<E...> parts;
 
   explicit Concatenated(E... e) : parts(std::move(e)...) {
@@ -92,7 +101,21 @@ struct Concatenated
     if (d != Dim) return detail::stored_extent(std::get<0>(parts), d);
     return std::apply([](const E&... e) { return (detail::stored_extent(e, Dim) + ...); }, parts);
   }
-  Cut grid(int d) const { return this->field().cut(d); }
+  template <class F>
+  auto operands(const F& f) const {
+    return std::apply(f, parts);
+  }
+  static constexpr int static_extent(int d) {
+    const int extents[] = {detail::static_extent<E>(d)...};
+    int extent = d == Dim ? 0 : dyn;
+    for (const int one : extents) {
+      if (d == Dim)
+        extent = extent == dyn || one == dyn ? dyn : extent + one;
+      else if (one != dyn)
+        extent = one;
+    }
+    return extent;
+  }
 
   Result compute() const {
     const auto first = detail::shape_of<Result>(std::get<0>(parts));

@@ -105,8 +105,14 @@ struct FlattenedPieces
                          typename detail::field_of<typename E::value_type, typename detail::pieces_flattened<
                                                                                A, B, typename E::placed>::type>::type> {
   using Result = typename FlattenedPieces::Result;
+  static constexpr const char* text = "flatten_pieces, nothing moves";
   E inner;
   explicit FlattenedPieces(E e) : inner(std::move(e)) {}
+
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
 
   index_t extent(int d) const {
     if (d != A) return detail::stored_extent(inner, d < A ? d : d + (B - A));
@@ -114,7 +120,6 @@ struct FlattenedPieces
     for (int from = A; from <= B; ++from) points *= detail::stored_extent(inner, from);
     return points;
   }
-  Cut grid(int d) const { return this->field().cut(d); }
   Result compute() const {
     return detail::pieces_joined<A, B, Result>(detail::materialised<detail::field_of_t<E>>(inner));
   }
@@ -129,12 +134,18 @@ struct UnflattenedPieces
   using Joined = detail::field_of_t<E>;
   E inner;
   Like like;
+  static constexpr const char* text = "unflatten_pieces, nothing moves";
   UnflattenedPieces(E e, Like of) : inner(std::move(e)), like(std::move(of)) {}
+
+  /// The values of `like` are not read.
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
 
   index_t extent(int d) const {
     return d >= A && d <= B ? detail::stored_extent(like, d) : detail::stored_extent(inner, d < A ? d : d - (B - A));
   }
-  Cut grid(int d) const { return this->field().cut(d); }
   Result compute() const {
     const Joined joined = detail::materialised<Joined>(inner);
     std::array<Cut, Result::rank> cuts;
@@ -145,15 +156,6 @@ struct UnflattenedPieces
     return detail::pieces_apart<A, B, Result>(Result::make_shape(joined.mesh(), cuts), joined);
   }
 };
-
-namespace detail {
-
-template <int A, int B, class E>
-inline constexpr const char* stage_text<FlattenedPieces<A, B, E>> = "flatten_pieces, nothing moves";
-template <int A, int B, class E, class Like>
-inline constexpr const char* stage_text<UnflattenedPieces<A, B, E, Like>> = "unflatten_pieces, nothing moves";
-
-}  // namespace detail
 
 /// u with dimensions A to B joined to one. The result has rank - (B - A) dimensions. Copies each rank's own points;
 /// keeps nothing.

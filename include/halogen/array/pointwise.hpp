@@ -4,7 +4,28 @@
 #include "halogen/array/broadcast.hpp"
 
 namespace halogen {
+
+/// The partial derivative of a function without a gradient, such as a comparison.
+struct NoPartial {};
+
 namespace detail {
+
+/// Whether a functor has a gradient: those that say `static constexpr bool has_gradient = false` have none.
+template <class F>
+constexpr bool functor_has_gradient() {
+  if constexpr (requires { F::has_gradient; })
+    return F::has_gradient;
+  else
+    return true;
+}
+/// The variables on which f(args...) depends so that it has a gradient.
+template <class F, class... A>
+constexpr VariableSet variables_of_call() {
+  if constexpr (!functor_has_gradient<F>() || std::is_integral_v<std::invoke_result_t<F, typename A::value_type...>>)
+    return 0;
+  else
+    return (VariableSet{0} | ... | variables_of<A>);
+}
 
 template <std::size_t I, class A>
 struct Packed {
@@ -100,6 +121,9 @@ struct Pointwise
   using Base =
       ExpressionNode<std::decay_t<std::invoke_result_t<F, typename Args::value_type...>>, detail::placed_of<Args...>>;
   static constexpr bool is_number = std::is_same_v<typename Base::placed, NotPlaced>;
+  static constexpr bool is_transparent = true;
+  using functor_type = F;
+  static constexpr detail::VariableSet variables = detail::variables_of_call<F, Args...>();
   F f;
   detail::Pack<Args...> args;
 
@@ -107,6 +131,18 @@ struct Pointwise
     if constexpr (!is_number)
       for (int d = 0; d < Base::placed::rank; ++d) extent(d);
   }
+
+  template <class Use>
+  auto operands(const Use& use) const {
+    return args.apply(use);
+  }
+  template <class... Others>
+  auto with_operands(Others... others) const {
+    return Pointwise<F, Others...>(f, std::move(others)...);
+  }
+  void sign(detail::Signature&) const
+    requires std::is_empty_v<F>
+  {}
 
   index_t extent(int d) const {
     return args.apply([d](const Args&... operands) { return detail::common_extent(d, operands...); });
@@ -140,12 +176,6 @@ struct Pointwise
 };
 
 namespace detail {
-
-template <class F, class... A>
-struct one_point<Pointwise<F, A...>> {
-  static constexpr unsigned single = (~0u & ... & one_point<A>::single);
-  static constexpr unsigned open = (~0u & ... & one_point<A>::open);
-};
 
 template <class... X>
 inline constexpr bool any_field = (FieldOperand<X> || ...);

@@ -17,14 +17,19 @@ namespace halogen {
 
 /// E with its points along Dim in the order of some runs. Made by flip and roll.
 template <int Dim, class E>
-struct Rearranged : detail::FieldStage<Rearranged<Dim, E>, detail::field_of_t<E>> {
-  using Result = detail::field_of_t<E>;
+struct Rearranged : detail::FieldStage<Rearranged<Dim, E>, detail::result_field_t<E>> {
+  using Result = detail::result_field_t<E>;
+  using Source = Result;
+  static constexpr const char* text = "flip or roll, each point moves once at most where its dimension is cut";
   E inner;
   std::vector<LineRun> runs;
   Rearranged(E e, std::vector<LineRun> order) : inner(std::move(e)), runs(std::move(order)) {}
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
   index_t extent(int d) const { return detail::stored_extent(inner, d); }
-  Cut grid(int d) const { return this->field().cut(d); }
   Result compute() const { return rearranged(detail::materialised<Result>(inner), Dim, runs); }
 
   /// The runs that bring every point back.
@@ -34,18 +39,6 @@ struct Rearranged : detail::FieldStage<Rearranged<Dim, E>, detail::field_of_t<E>
     return back;
   }
 };
-
-namespace detail {
-
-template <int Dim, class E>
-inline constexpr const char* stage_text<Rearranged<Dim, E>> =
-    "flip or roll, each point moves once at most where its dimension is cut";
-template <int Dim, class E>
-struct stage_operand<Rearranged<Dim, E>> {
-  using type = typename Rearranged<Dim, E>::Result;
-};
-
-}  // namespace detail
 
 /// The points of dimension Dim in the opposite order, as torch.flip. Collective if Dim is cut.
 template <int Dim, FieldOperand X>

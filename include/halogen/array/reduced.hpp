@@ -196,16 +196,26 @@ void store_results(const execution_space& space, const Field& field, const A* va
   launch_range(space, "halogen::store", count, kernel);
 }
 
+/// The dimensions (bits) of the result in which E has one point.
+template <class E, class Kept>
+constexpr unsigned kept_single() {
+  unsigned single = 0;
+  for (std::size_t d = 0; d < Kept::dims.size(); ++d)
+    single |= (one_point<E>::single >> static_cast<unsigned>(Kept::dims[d]) & 1u) << d;
+  return single;
+}
+
 /// The value type: that of the expression; indices for argmax, 64 bits for sums of integers, double for means of
 /// integers.
 template <class Op, bool Mean, class E, int... Reduced>
-using ReducedField = typename field_of<
+using ReducedField = typename field_with_single<
     std::conditional_t<std::is_same_v<Op, ArgMaxOp> || std::is_integral_v<typename E::value_type>,
                        std::conditional_t<Mean, double,
                                           std::conditional_t<std::is_same_v<Op, ArgMaxOp>, std::int64_t,
                                                              Accumulator<typename E::value_type>>>,
                        typename E::value_type>,
-    typename reduced_place<typename E::placed, Reduced...>::type>::type;
+    typename reduced_place<typename E::placed, Reduced...>::type,
+    kept_single<E, Reduces<E::placed::rank, Reduced...>>()>::type;
 
 }  // namespace detail
 
@@ -218,11 +228,20 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
   using A = detail::Accumulator<typename E::value_type, Mean>;
   static constexpr int rank = E::placed::rank;
   using Kept = detail::Reduces<rank, Dims...>;
+  static constexpr const char* text = std::is_same_v<Op, detail::ArgMaxOp>
+                                          ? "argmax over a dimension, two all_reduces where it is cut"
+                                          : "reduction over some dimensions, one all_reduce where they are cut";
   E inner;
   explicit Reduced(E e) : inner(std::move(e)) {}
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
+  /// Reductions of equal operands are equal.
+  void sign(detail::Signature&) const {}
+
   index_t extent(int d) const { return detail::stored_extent(inner, Kept::dims[static_cast<std::size_t>(d)]); }
-  Cut grid(int d) const { return this->field().cut(d); }
 
   /// The number of points of a mean, by which the sum is divided.
   double divisor() const {
@@ -291,10 +310,6 @@ struct Reduced : detail::FieldStage<Reduced<Op, Mean, E, Dims...>, detail::Reduc
 
 namespace detail {
 
-/// Equal reductions share a record.
-template <class Op, bool Mean, class E, int... Dims>
-struct signed_parts<Reduced<Op, Mean, E, Dims...>> : signed_parts_of_inner<Reduced<Op, Mean, E, Dims...>, E> {};
-
 template <class Op, bool Mean, int... Dims, class X>
 auto reduce_dims(const X& x) {
   return Reduced<Op, Mean, expression_of<X>, Dims...>(as_expression(x));
@@ -355,9 +370,15 @@ auto argmax(const X& x, KeepDimensions) {
 /// Reduction it is a number, computed once per evaluation. Collective; two all_reduces. It has no gradient.
 template <class E>
 struct ArgMax : ExpressionNode<std::int64_t, NotPlaced> {
+  static constexpr const char* text = "argmax to an index, two all_reduces";
   E inner;
   detail::StageResult<std::int64_t> identity;
   explicit ArgMax(E e) : inner(std::move(e)) {}
+
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
 
   std::int64_t item() const {
     return identity.get([this] { return first(std::make_index_sequence<static_cast<std::size_t>(rank)>{}); });

@@ -14,6 +14,7 @@ namespace types {
 /// How numbers are reduced to one. Sums are computed in double, in a fixed order of rows and pieces. Integers are
 /// summed in 64 bits, but the mean of 64-bit integers in double.
 struct SumOp {
+  static constexpr const char* text = "sum to a number, one all_reduce";
   static constexpr ReduceOp over_ranks = ReduceOp::sum;
   template <class A>
   KOKKOS_FUNCTION static A start() {
@@ -25,6 +26,7 @@ struct SumOp {
   }
 };
 struct MaxOp {
+  static constexpr const char* text = "max to a number, one all_reduce";
   static constexpr ReduceOp over_ranks = ReduceOp::max;
   template <class A>
   KOKKOS_FUNCTION static A start() {
@@ -39,6 +41,7 @@ struct MaxOp {
   }
 };
 struct MinOp {
+  static constexpr const char* text = "min to a number, one all_reduce";
   static constexpr ReduceOp over_ranks = ReduceOp::min;
   template <class A>
   KOKKOS_FUNCTION static A start() {
@@ -194,10 +197,15 @@ struct Reduction
     : ExpressionNode<std::conditional_t<Mean, double, detail::Accumulator<typename E::value_type>>, NotPlaced> {
   using A = detail::Accumulator<typename E::value_type, Mean>;
   using Result = std::conditional_t<Mean, double, A>;
+  static constexpr const char* text = Op::text;
   E inner;
   detail::StageResult<Result> identity;
   explicit Reduction(E e) : inner(std::move(e)), identity(detail::shared_result<Reduction, Result>(inner)) {}
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
   Result item() const {
     return identity.get([this]() -> Result {
       const A total = detail::reduce_over<Op, A>(*detail::shape_of<detail::field_of_t<E>>(inner), inner);

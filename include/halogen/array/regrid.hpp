@@ -135,6 +135,12 @@ struct Resliced : ExpressionNode<typename E::value_type, typename E::placed> {
   Resliced(E e, index_t first, index_t stride, index_t points)
       : inner(std::move(e)), begin(first), step(stride), count(points) {}
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
+  static constexpr int source_dimension(int d) { return d == Dim ? detail::own_points : d; }
+
   index_t extent(int d) const { return d == Dim ? count : inner.extent(d); }
   std::optional<Cut> cut(int d) const {
     const std::optional<Cut> cut = inner.cut(d);
@@ -163,6 +169,12 @@ struct Spread : ExpressionNode<typename E::value_type, typename E::placed> {
   Spread(E e, index_t first, index_t stride, index_t points)
       : inner(std::move(e)), begin(first), step(stride), count(points) {}
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
+  static constexpr int source_dimension(int d) { return d == Dim ? detail::own_points : d; }
+
   index_t extent(int d) const { return d == Dim ? count : inner.extent(d); }
   std::optional<Cut> cut(int d) const { return d == Dim ? std::nullopt : inner.cut(d); }
   auto bind(const Offsets& image) const {
@@ -184,9 +196,24 @@ struct Mapped
     : ExpressionNode<typename E::value_type, typename detail::place_along<typename E::placed, Rank,
                                                                           std::integer_sequence<int, Dims...>>::type> {
   static constexpr std::array<int, sizeof...(Dims)> dims{Dims...};
+  static constexpr bool is_transparent = true;
   E inner;
   detail::NodeIdentity identity;
   explicit Mapped(E e) : inner(std::move(e)) {}
+
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
+  template <class Other>
+  auto with_operands(Other other) const {
+    return Mapped<Other, Rank, Dims...>(std::move(other));
+  }
+  void sign(detail::Signature&) const {}
+  static constexpr int source_dimension(int d) {
+    if (Rank <= 0 || d >= Rank) return detail::own_points;  // its partners say how many dimensions there are
+    return inner_dimension(d) < 0 ? detail::same_points : inner_dimension(d);
+  }
 
   static constexpr int inner_dimension(int d) {
     for (std::size_t j = 0; j < dims.size(); ++j)
@@ -224,24 +251,6 @@ struct Mapped
 };
 
 namespace detail {
-
-/// The dimensions of a mapped operand keep their points; those that it lacks fit any extent.
-template <class E, int Rank, int... Dims>
-struct one_point<Mapped<E, Rank, Dims...>> {
-  static constexpr unsigned moved(unsigned mask) {
-    unsigned moved = 0;
-    int j = 0;
-    ((moved |= (mask >> j++ & 1u) << Dims), ...);
-    return moved;
-  }
-  static constexpr unsigned lacks = Rank > 0 ? ((1u << (Rank > 0 ? Rank : 0)) - 1u) & ~(0u | ... | (1u << Dims)) : 0u;
-  static constexpr unsigned single = Rank > 0 ? lacks | moved(one_point<E>::single) : 0u;
-  static constexpr unsigned open = Rank > 0 ? lacks | moved(one_point<E>::open) : 0u;
-};
-template <int Dim, class E, bool Strided>
-struct one_point<Resliced<Dim, E, Strided>> {
-  static constexpr unsigned single = one_point<E>::single & ~(1u << Dim), open = one_point<E>::open & ~(1u << Dim);
-};
 
 template <int Dim, class X>
 concept HasDimension = FieldOperand<X> && (Dim >= 0 && Dim < placed_at<X>::rank);

@@ -66,35 +66,49 @@ HALOGEN_POINT_COST(TruncatedRemainder, 32)
 template <class F, int I>
 inline constexpr int functor_cost<PartialOf<F, I>> = 2 * functor_cost<F>;
 
+template <class E>
+constexpr int find_point_cost();
 /// The cost of a point of an expression, in additions; 1 for each read.
 template <class E>
-inline constexpr int point_cost = 1;
-template <class T>
-inline constexpr int point_cost<Constant<T>> = 0;
-template <class E, class... B>
-inline constexpr int point_cost<Bounded<E, B...>> = point_cost<E>;
-template <int Dim, int Offset, class E>
-inline constexpr int point_cost<Shift<Dim, Offset, E>> = point_cost<E>;
-template <class E, unsigned Mask>
-inline constexpr int point_cost<Broadcast<E, Mask>> = point_cost<E>;
-template <class E, int Rank, int... Dims>
-inline constexpr int point_cost<Mapped<E, Rank, Dims...>> = point_cost<E>;
-template <class F, class... A>
-inline constexpr int point_cost<Pointwise<F, A...>> =
-    static_cast<int>(std::min<long>(1 << 20, (long{functor_cost<F>} + ... + point_cost<A>)));
+inline constexpr int point_cost = find_point_cost<E>();
+template <class... E>
+constexpr long total_cost(TypeList<E...>) {
+  return (0L + ... + point_cost<E>);
+}
+template <class E>
+constexpr int find_point_cost() {
+  if constexpr (requires { typename E::functor_type; })
+    return static_cast<int>(
+        std::min<long>(1 << 20, functor_cost<typename E::functor_type> + total_cost(operands_of<E>{})));
+  else if constexpr (is_transparent<E>)
+    return static_cast<int>(total_cost(operands_of<E>{}));
+  else if constexpr (requires { E::point_cost; })
+    return E::point_cost;
+  else
+    return 1;
+}
 
 /// A part that occurs twice is stored if its cost is at least this.
 inline constexpr int repeated_cost = 64;
 
+template <class E>
+constexpr int find_nested_parts();
 /// How deeply parts that are stored here are nested.
 template <class E>
-inline constexpr int nested_parts = 0;
-template <class F, class... A>
-inline constexpr int nested_parts<Pointwise<F, A...>> = std::max({0, nested_parts<A>...});
-template <>
-inline constexpr int nested_parts<void> = -1;
-template <class Field, FieldWidths Widths, bool IsVariable, class Part, class... B>
-inline constexpr int nested_parts<Bounded<Stored<Field, Widths, IsVariable, Part>, B...>> = 1 + nested_parts<Part>;
+inline constexpr int nested_parts = find_nested_parts<E>();
+template <class... E>
+constexpr int deepest_among(TypeList<E...>) {
+  return std::max({0, nested_parts<E>...});
+}
+template <class E>
+constexpr int find_nested_parts() {
+  if constexpr (is_repeated_part<E>)
+    return 1 + nested_parts<typename E::part_type>;
+  else if constexpr (is_transparent<E>)
+    return deepest_among(operands_of<E>{});
+  else
+    return 0;
+}
 /// The limit of nesting. A type contains the types of its stored parts at each occurrence, and compilers process all of
 /// them. In deeper expressions the user writes stored(e), which ends the type.
 inline constexpr int most_nested_parts = 3;
@@ -105,10 +119,10 @@ template <class E>
 constexpr bool can_be_stored() {
   if constexpr (std::is_same_v<typename E::placed, NotPlaced>) {
     return false;
-  } else if constexpr (E::placed::rank <= 0 || !signed_parts<E>::known) {
+  } else if constexpr (E::placed::rank <= 0 || !is_signed<E>) {
     return false;
   } else {
-    using Leaf = FieldLeaf<stored_field_t<E>>;
+    using Leaf = FieldLeaf<result_field_t<E>>;
     return std::is_same_v<typename Leaf::placed, typename E::placed> &&
            std::is_same_v<typename Leaf::value_type, typename E::value_type>;
   }
@@ -127,17 +141,28 @@ struct joined_lists<PartList<A...>, Lists...> {
   using type = decltype(with(typename joined_lists<Lists...>::type{}));
 };
 
-/// The costly parts of E that are evaluated at E's own points. E comes first.
 template <class E>
+constexpr bool is_costly() {
+  if constexpr (requires { typename E::functor_type; })
+    return point_cost<E> >= repeated_cost && nested_parts<E> < most_nested_parts;
+  else
+    return false;
+}
+template <class E, bool IsCostly = is_costly<E>()>
 struct costly_parts {
   using type = PartList<>;
 };
-template <class F, class... A>
-  requires(point_cost<Pointwise<F, A...>> >= repeated_cost && nested_parts<Pointwise<F, A...>> < most_nested_parts)
-struct costly_parts<Pointwise<F, A...>> {
-  using E = Pointwise<F, A...>;
+template <class Operands>
+struct costly_parts_among;
+template <class... E>
+struct costly_parts_among<TypeList<E...>> {
+  using type = typename joined_lists<typename costly_parts<E>::type...>::type;
+};
+/// The costly parts of E that are evaluated at E's own points. E comes first.
+template <class E>
+struct costly_parts<E, true> {
   using own = std::conditional_t<can_be_stored<E>(), PartList<E>, PartList<>>;
-  using type = typename joined_lists<own, typename costly_parts<A>::type...>::type;
+  using type = typename joined_lists<own, typename costly_parts_among<operands_of<E>>::type>::type;
 };
 
 template <class E, class List>
@@ -169,55 +194,26 @@ auto repeated_part(PartList<E>*, PartList<Later>*... later) {
     return Found{};
 }
 
-template <class F, class... A>
-inline constexpr bool has_repeated<Pointwise<F, A...>> = (has_repeated<A> || ...);
-template <class E, unsigned Mask>
-inline constexpr bool has_repeated<Broadcast<E, Mask>> = has_repeated<E>;
-template <class E, int Rank, int... Dims>
-inline constexpr bool has_repeated<Mapped<E, Rank, Dims...>> = has_repeated<E>;
-template <class Field, FieldWidths Widths, bool IsVariable, class Part, class... B>
-inline constexpr bool has_repeated<Bounded<Stored<Field, Widths, IsVariable, Part>, B...>> = !std::is_void_v<Part>;
-
-/// A pointwise node with other operands.
-template <class F, class... A, class Change>
-auto with_operands(const Pointwise<F, A...>& e, const Change& change) {
-  return e.args.apply([&](const A&... a) { return Pointwise<F, decltype(change(a))...>(e.f, change(a)...); });
-}
-
 /// E with Part stored at every occurrence.
 template <class Part, class E>
 auto with_stored(const E& e) {
   if constexpr (std::is_same_v<E, Part>)
-    return zero_bounded(stored_as<stored_field_t<E>, Part>(e));
+    return zero_bounded(stored_as<result_field_t<E>, Part>(e));
   else if constexpr (is_among<Part, typename costly_parts<E>::type>)
-    return with_operands(e, [](const auto& a) { return with_stored<Part>(a); });
+    return e.operands([&](const auto&... a) { return e.with_operands(with_stored<Part>(a)...); });
   else
     return e;
 }
 
-template <class F, class... A>
-auto unfold(const Pointwise<F, A...>& e) {
-  return with_operands(e, [](const auto& a) { return without_repeated(a); });
-}
-template <class E, unsigned Mask>
-auto unfold(const Broadcast<E, Mask>& e) {
-  return Broadcast<decltype(without_repeated(e.inner)), Mask>(without_repeated(e.inner));
-}
-template <class E, int Rank, int... Dims>
-auto unfold(const Mapped<E, Rank, Dims...>& e) {
-  return Mapped<decltype(without_repeated(e.inner)), Rank, Dims...>(without_repeated(e.inner));
-}
-template <class Field, FieldWidths Widths, bool IsVariable, class Part, class... B>
-auto unfold(const Bounded<Stored<Field, Widths, IsVariable, Part>, B...>& e) {
-  return without_repeated(part_of(e.inner));
-}
 /// E without the stored parts that the library has added.
 template <class E>
 auto without_repeated(const E& e) {
-  if constexpr (has_repeated<E>)
-    return unfold(e);
-  else
+  if constexpr (!has_repeated<E>)
     return e;
+  else if constexpr (requires { requires is_repeated_part<std::decay_t<decltype(e.inner)>>; })  // Bounded
+    return without_repeated(part_of(e.inner));
+  else
+    return e.operands([&](const auto&... a) { return e.with_operands(without_repeated(a)...); });
 }
 
 template <class F, class... E>

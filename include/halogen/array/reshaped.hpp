@@ -66,6 +66,12 @@ struct Selected
   detail::NodeIdentity identity;
   Selected(E e, index_t i) : inner(std::move(e)), index(i) {}
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
+  static constexpr int source_dimension(int d) { return d < Dim ? d : d + 1; }
+
   index_t extent(int d) const { return inner.extent(d < Dim ? d : d + 1); }
   std::optional<Cut> cut(int d) const { return inner.cut(d < Dim ? d : d + 1); }
   auto bind(const Offsets& image) const {
@@ -92,11 +98,16 @@ struct Selected
 
 namespace detail {
 
-template <int Dim, class E>
-struct one_point<Selected<Dim, E>> {
-  static constexpr unsigned without(unsigned mask) { return (mask & ((1u << Dim) - 1u)) | (mask >> (Dim + 1) << Dim); }
-  static constexpr unsigned single = without(one_point<E>::single), open = without(one_point<E>::open);
-};
+/// E's dimensions of one point before and after those that change.
+template <int Dim, int From, int To>
+constexpr unsigned single_reshaped(unsigned single) {
+  return (single & ((1u << Dim) - 1u)) | (single >> (Dim + From) << (Dim + To));
+}
+template <class E, int Dim, int From, int To>
+using ReshapedField =
+    typename field_with_single<typename E::value_type,
+                               typename reshaped_place<typename E::placed, Dim, From, To>::type,
+                               single_reshaped<Dim, From, To>(one_point<E>::single)>::type;
 
 }  // namespace detail
 
@@ -104,25 +115,25 @@ struct one_point<Selected<Dim, E>> {
 /// (From 1).
 template <class E, int Dim, int From, int To>
 struct Reshaped
-    : detail::FieldStage<
-          Reshaped<E, Dim, From, To>,
-          typename detail::field_of<typename E::value_type,
-                                    typename detail::reshaped_place<typename E::placed, Dim, From, To>::type>::type> {
+    : detail::FieldStage<Reshaped<E, Dim, From, To>, detail::ReshapedField<E, Dim, From, To>> {
   static_assert(From == 1 || To == 1);
   using Source = detail::field_of_t<E>;
-  using Result = typename detail::FieldStage<
-      Reshaped,
-      typename detail::field_of<typename E::value_type, typename detail::reshaped_place<typename E::placed, Dim, From,
-                                                                                        To>::type>::type>::Result;
+  using Result = detail::ReshapedField<E, Dim, From, To>;
+  static constexpr const char* text =
+      To == 1 ? "flatten, nothing moves" : "unflatten, points beside a bound move where its dimension is cut";
   E inner;
   std::array<index_t, To> sizes;
   Reshaped(E e, const std::array<index_t, To>& s) : inner(std::move(e)), sizes(s) {}
+
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
 
   index_t extent(int d) const {
     if (d >= Dim && d < Dim + To) return sizes[static_cast<std::size_t>(d - Dim)];
     return detail::stored_extent(inner, d < Dim ? d : d + From - To);
   }
-  Cut grid(int d) const { return this->field().cut(d); }
 
   Result compute() const { return reshaped(detail::materialised<Source>(inner)); }
 
@@ -250,14 +261,6 @@ Field Reshaped<E, Dim, From, To>::restored(const C& of) const {
 }
 
 namespace detail {
-
-template <class E, int Dim, int From, int To>
-inline constexpr const char* stage_text<Reshaped<E, Dim, From, To>> =
-    To == 1 ? "flatten, nothing moves" : "unflatten, points beside a bound move where its dimension is cut";
-template <class E, int Dim, int From, int To>
-struct stage_operand<Reshaped<E, Dim, From, To>> {
-  using type = typename Reshaped<E, Dim, From, To>::Source;
-};
 
 /// Sizes that make up `extent`, one of them perhaps -1.
 template <std::size_t Count>

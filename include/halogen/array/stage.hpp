@@ -66,20 +66,28 @@ class StageResult {
 };
 
 namespace types {
-/// Base of stages whose result is a field; Self has compute() -> Field and grid(d) -> Cut.
+/// Base of stages: nodes that are computed as a field before a kernel reads them. Self has
+///   operands(f)                  as every node
+///   compute() const              -> ResultField: the stage's result, once per evaluation. Collective
+///   vjp(cotangent, gradients)    passes a cotangent, a field placed and cut as the result, on to the operands by
+///                                add_gradient (autograd/backward.hpp), if it has a gradient
+///   extent(d)                    if it is known before the stage is computed
+///   text                         what explain(expression) says of it
+///   Source                       the field type in which it stores its operands before it begins, if it does
 template <class Self, class ResultField>
 struct FieldStage
     : ExpressionNode<typename FieldLeaf<ResultField>::value_type, typename FieldLeaf<ResultField>::placed> {
   using grid_tag = void;
   using stage_tag = void;
   using Result = ResultField;
+  static constexpr const char* text = "stage";
   StageResult<ResultField> identity;
 
   const ResultField& field() const {
     return identity.get([this] { return static_cast<const Self&>(*this).compute(); });
   }
-  index_t extent(int d) const { return static_cast<const Self&>(*this).grid(d).extent(); }
-  std::optional<Cut> cut(int d) const { return static_cast<const Self&>(*this).grid(d); }
+  index_t extent(int d) const { return field().extent(d); }
+  std::optional<Cut> cut(int d) const { return field().cut(d); }
   BoundField<typename ResultField::value_type, ResultField::rank> bind(const Offsets&) const {
     return {strided_view(field())};
   }
@@ -107,6 +115,20 @@ struct field_of<T, Placed<MeshType, Rank, Codes...>> {
 };
 template <class E, class T = typename E::value_type>
 using field_of_t = typename field_of<T, typename E::placed>::type;
+
+/// The same with static extents of 1 in the dimensions (bits) Single, so that it still broadcasts there.
+template <class T, class Where, unsigned Single>
+struct field_with_single;
+template <class T, class MeshType, int Rank, int... Codes, unsigned Single>
+struct field_with_single<T, Placed<MeshType, Rank, Codes...>, Single> {
+  template <std::size_t... D>
+  static Tensor<T, ((Single >> D & 1u) != 0 ? 1 : dyn)...> tensor(std::index_sequence<D...>);
+  using type = Sharded<decltype(tensor(std::make_index_sequence<static_cast<std::size_t>(Rank)>{})), MeshType,
+                       typename placement_of<Codes>::type...>;
+};
+/// The field type in which a stage leaves an expression's values: dimensions of one point stay dimensions of one point.
+template <class E, class T = typename E::value_type>
+using result_field_t = typename field_with_single<T, typename E::placed, one_point<E>::single>::type;
 
 }  // namespace detail
 }  // namespace halogen

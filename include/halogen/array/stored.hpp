@@ -76,7 +76,7 @@ struct StoredExpression final : StoredRecord<Field> {
 template <class Field, bool Pulls, class E>
 std::shared_ptr<const StoredRecord<Field>> record_of(const E& e) {
   const auto make = [&] { return std::make_shared<const StoredExpression<Field, E, Pulls>>(e); };
-  if constexpr (signed_parts<E>::known) {
+  if constexpr (is_signed<E>) {
     static SignedRecords<const StoredRecord<Field>> records;
     return records.find(signature_of(e), make);
   } else {
@@ -84,45 +84,33 @@ std::shared_ptr<const StoredRecord<Field>> record_of(const E& e) {
   }
 }
 
-/// The field type in which an expression is stored: with its value type, and with static extents of 1 from its type.
-template <class T, class Where, unsigned Single>
-struct stored_field;
-template <class T, class MeshType, int Rank, int... Codes, unsigned Single>
-struct stored_field<T, Placed<MeshType, Rank, Codes...>, Single> {
-  template <std::size_t... D>
-  static Tensor<T, ((Single >> D & 1u) != 0 ? 1 : dyn)...> tensor(std::index_sequence<D...>);
-  using type = Sharded<decltype(tensor(std::make_index_sequence<static_cast<std::size_t>(Rank)>{})), MeshType,
-                       typename placement_of<Codes>::type...>;
-};
-template <class E>
-using stored_field_t =
-    typename stored_field<typename E::value_type, typename E::placed, one_point<E>::single & ~one_point<E>::open>::type;
-
 }  // namespace detail
 
 /// An expression as a field that is computed once per evaluation; made by stored(expression). Widths: field_widths_of
-/// the expression; IsVariable: whether it depends on a variable of differentiation; Part: the expression, if the
-/// library stores it automatically (repeated_parts.hpp), else void.
-template <class ResultField, detail::FieldWidths Widths, bool IsVariable, class Part = void>
-struct Stored : detail::FieldStage<Stored<ResultField, Widths, IsVariable, Part>, ResultField> {
+/// the expression; Variables: those of differentiation on which it depends; Part: the expression, if the library stores
+/// it automatically (repeated_parts.hpp), else void.
+template <class ResultField, detail::FieldWidths Widths, detail::VariableSet Variables, class Part = void>
+struct Stored : detail::FieldStage<Stored<ResultField, Widths, Variables, Part>, ResultField> {
   using Result = ResultField;
+  using part_type = Part;
+  static constexpr const char* text = "stored, computed once for all readers";
+  static constexpr detail::VariableSet variables = Variables;
+  static constexpr detail::FieldWidths field_widths = Widths;
+  static constexpr bool is_repeated_part = !std::is_void_v<Part>;
   std::shared_ptr<const detail::StoredRecord<Result>> record;
   explicit Stored(std::shared_ptr<const detail::StoredRecord<Result>> r)
       : detail::FieldStage<Stored, Result>{{}, r->identity}, record(std::move(r)) {}
 
+  /// Only the record knows them.
+  template <class F>
+  auto operands(const F& f) const {
+    return f();
+  }
   index_t extent(int d) const { return record->extent(d); }
-  Cut grid(int d) const { return this->field().cut(d); }
   Result compute() const { return record->compute(); }
 };
 
 namespace detail {
-
-template <class Field, FieldWidths Widths, bool IsVariable, class Part, bool Real>
-struct field_bytes<Stored<Field, Widths, IsVariable, Part>, Real> {
-  static constexpr std::size_t value = Real ? Widths.reals : Widths.integers;
-};
-template <class Field, FieldWidths Widths, bool IsVariable, class Part>
-inline constexpr bool has_variable<Stored<Field, Widths, IsVariable, Part>> = IsVariable;
 
 /// A field, or an expression that a record stores already.
 template <class E>
@@ -131,13 +119,14 @@ inline constexpr bool is_held = requires(const E& e) { e.inner.field; } || requi
 /// An expression as a stored node of this field type.
 template <class Field, class Part = void, class E>
 auto stored_as(const E& e) {
-  return Stored<Field, field_widths_of<E>, has_variable<E>, Part>(record_of<Field, std::is_void_v<Part>>(e));
+  return Stored<Field, field_widths_of<E>, variables_of<E>, Part>(record_of<Field, std::is_void_v<Part>>(e));
 }
 
 /// An expression that the library stores automatically.
-template <class Field, FieldWidths Widths, bool IsVariable, class Part>
-const Part& part_of(const Stored<Field, Widths, IsVariable, Part>& node) {
-  return static_cast<const StoredExpression<Field, Part, false>&>(*node.record).inner;
+template <class Node>
+const typename Node::part_type& part_of(const Node& node) {
+  return static_cast<const StoredExpression<typename Node::Result, typename Node::part_type, false>&>(*node.record)
+      .inner;
 }
 
 /// An operand of a stage that reads it more than once a point, and again for its gradient. A field or a stored node is
@@ -172,7 +161,7 @@ auto stored(const X& x) {
   if constexpr (detail::is_held<E>)
     return as_expression(x);
   else
-    return detail::stored_as<detail::stored_field_t<E>>(as_expression(x));
+    return detail::stored_as<detail::result_field_t<E>>(as_expression(x));
 }
 
 }  // namespace halogen

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "halogen/array/expression.hpp"
+#include "halogen/array/operands.hpp"
 
 namespace halogen {
 namespace detail {
@@ -185,8 +185,19 @@ struct BoundIndex {
 /// E at index + Offset of dimension Dim.
 template <int Dim, int Offset, class E>
 struct Shift : ExpressionNode<typename E::value_type, typename E::placed> {
+  static constexpr bool is_transparent = true;
   E inner;
   explicit Shift(E e) : inner(std::move(e)) {}
+
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
+  template <class Other>
+  auto with_operands(Other other) const {
+    return Shift<Dim, Offset, Other>(std::move(other));
+  }
+  void sign(detail::Signature&) const {}
 
   index_t extent(int d) const { return inner.extent(d); }
   std::optional<Cut> cut(int d) const { return inner.cut(d); }
@@ -208,9 +219,20 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
   static constexpr int rank = sizeof...(Boundaries);
   static_assert(!std::is_unsigned_v<typename E::value_type> || ((Boundaries::edge != Edge::odd) && ...),
                 "an Odd boundary takes the other sign, which unsigned values do not have");
+  static constexpr bool is_transparent = true;
   E inner;
 
   explicit Bounded(E e) : inner(std::move(e)) {}
+
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
+  template <class Other>
+  auto with_operands(Other other) const {
+    return Bounded<Other, Boundaries...>(std::move(other));
+  }
+  void sign(detail::Signature&) const {}
 
   index_t extent(int d) const { return inner.extent(d); }
   std::optional<Cut> cut(int d) const { return inner.cut(d); }
@@ -224,6 +246,11 @@ struct Bounded : ExpressionNode<typename E::value_type, typename E::placed> {
       return filled(bound);
     else
       return bound;
+  }
+  /// The same node with other boundaries.
+  template <class... Others>
+  auto with_boundaries() const {
+    return Bounded<E, Others...>(inner);
   }
   template <class Visit>
   void each_leaf(Access access, Visit&& visit) const {
@@ -264,6 +291,11 @@ struct GlobalIndex : ExpressionNode<index_t, Where> {
   std::array<index_t, max_rank> extents;
   explicit GlobalIndex(const std::array<index_t, max_rank>& of) : extents(of) {}
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f();
+  }
+
   index_t extent(int d) const { return extents[static_cast<std::size_t>(d)]; }
   detail::BoundIndex<Dim> bind(const Offsets& image) const { return {image[Dim]}; }
   template <class Visit>
@@ -288,10 +320,31 @@ auto zero_bounded(E e) {
 template <class E>
 inline constexpr bool is_stored = requires(const E& e) { e.field; } || requires { typename E::stage_tag; };
 
+template <class E>
+constexpr bool find_repeated();
 /// Whether a part of E is stored that E could compute itself (repeated_parts.hpp). Such a part can be read only at its
 /// own points: beyond its ends it is 0, and not the value of the expression there.
 template <class E>
-inline constexpr bool has_repeated = false;
+inline constexpr bool has_repeated = find_repeated<E>();
+/// A node that the library itself has stored.
+template <class E>
+inline constexpr bool is_repeated_part = [] {
+  if constexpr (requires { E::is_repeated_part; })
+    return E::is_repeated_part;
+  else
+    return false;
+}();
+template <class... E>
+constexpr bool any_repeated(TypeList<E...>) {
+  return ((is_repeated_part<E> || has_repeated<E>) || ...);
+}
+template <class E>
+constexpr bool find_repeated() {
+  if constexpr (is_transparent<E>)
+    return any_repeated(operands_of<E>{});
+  else
+    return false;
+}
 template <class E>
 auto without_repeated(const E& e);
 
@@ -380,7 +433,10 @@ auto with_boundary(X x) {
   static_assert(detail::is_stored<X> || ((Boundaries::edge == Edge::zero) && ...),
                 "a boundary that reads other points belongs to a field, not to an expression: give it to the "
                 "expression's fields");
-  return Bounded<X, Boundaries...>(std::move(x));
+  if constexpr (GridNode<X>)  // the node alone: x may be more, as what net(image) returns
+    return as_expression(std::move(x)).template with_boundaries<Boundaries...>();
+  else
+    return Bounded<X, Boundaries...>(std::move(x));
 }
 
 }  // namespace halogen

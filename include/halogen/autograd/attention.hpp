@@ -2,28 +2,10 @@
 #pragma once
 
 #include "halogen/array/attention.hpp"
-#include "halogen/array/explain_expression.hpp"
 #include "halogen/autograd/contraction.hpp"
 #include "halogen/autograd/gradient.hpp"
 
 namespace halogen::detail {
-
-template <class... E>
-inline constexpr bool has_variable<Attention<E...>> = (has_variable<E> || ...);
-template <class... E>
-inline constexpr const char* stage_text<Attention<E...>> =
-    "attention, keys and values go round the ranks that cut the sequence";
-
-template <class... E, class Operand>
-inline constexpr bool operand_stands<Attention<E...>, Operand> = [] {
-  using Node = Attention<E...>;
-  using Where = std::conditional_t<Node::whole_queries, placed_at<Operand>, typename Node::Where>;
-  using Field = decltype(operand_field<typename Node::S, Where>(std::declval<const Operand&>()));
-  if constexpr (requires(const Operand& operand) { operand.inner.field; })
-    return std::is_same_v<Field, std::decay_t<decltype(std::declval<const Operand&>().inner.field)>>;
-  else
-    return stands_as<Field, Operand>;
-}();
 
 /// A field of T that lies as another.
 template <class T, class Field>

@@ -128,13 +128,17 @@ void pull(const Concatenated<Dim, E...>& node, const C& cotangent, All& gradient
 // -- from all places where a node stands in a region to its cotangent -------------------------------------------------
 
 /// Only the node's record knows what a user stored.
-template <class Field, FieldWidths Widths, class Part, class C, class All>
-void pull(const Stored<Field, Widths, true, Part>& node, const C& cotangent, All& gradients) {
+template <class Field, FieldWidths Widths, VariableSet Variables, class Part, class C, class All>
+void pull(const Stored<Field, Widths, Variables, Part>& node, const C& cotangent, All& gradients) {
   if constexpr (std::is_void_v<Part>)
     node.record->pull(cotangent, gradients);
   else
     backward_from(part_of(node), cotangent, gradients);
 }
+
+/// A node whose own file says how it passes a cotangent on.
+template <class Node, class C, class All>
+concept HasVjp = requires(const Node& node, const C& cotangent, All& gradients) { node.vjp(cotangent, gradients); };
 
 /// A cotangent in the field type that the stage collects.
 template <class Node, class C>
@@ -172,7 +176,10 @@ struct CotangentOf {
   }
   template <class C, class All>
   static void pass(const Node& node, const C& cotangent, All& gradients) {
-    pull(node, cotangent, gradients);
+    if constexpr (HasVjp<Node, C, All>)
+      node.vjp(cotangent, gradients);
+    else
+      pull(node, cotangent, gradients);
   }
 };
 

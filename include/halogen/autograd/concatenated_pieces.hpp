@@ -6,9 +6,6 @@
 
 namespace halogen::detail {
 
-template <int D, class Rows, class E>
-inline constexpr bool has_variable<ConcatenatedPieces<D, Rows, E>> = has_variable<Rows> || has_variable<E>;
-
 template <int D, class Rows, class E, class C, class All>
 void pull(const ConcatenatedPieces<D, Rows, E>& node, const C& cotangent, All& gradients) {
   using T = typename C::value_type;

@@ -8,9 +8,6 @@
 
 namespace halogen::detail {
 
-template <class Spec, class Target, class A, class B>
-inline constexpr bool has_variable<Contraction<Spec, Target, A, B>> = has_variable<A> || has_variable<B>;
-
 /// Placements of a cotangent: of a sum the whole.
 template <class Where>
 struct whole_of_partial;

@@ -65,6 +65,11 @@ struct Folded : ExpressionNode<typename E::value_type, typename E::placed> {
   index_t points;
   Folded(E e, index_t count) : inner(std::move(e)), points(count) {}
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f(inner);
+  }
+
   index_t extent(int d) const { return inner.extent(d); }
   std::optional<Cut> cut(int d) const { return inner.cut(d); }
   auto bind(const Offsets& image) const {

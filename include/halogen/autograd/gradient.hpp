@@ -26,21 +26,46 @@ template <class E, class Why = why::integer_has_no_gradient>
   requires std::is_integral_v<typename E::value_type>
 void check_differentiable(const E&) = delete;
 
+/// The first of Count variables on which an expression does not depend, or only by functions without a gradient; -1 if
+/// there is none.
+template <int Count, class E>
+constexpr int variable_without_gradient() {
+  if constexpr (!std::is_integral_v<typename E::value_type>)  // check_differentiable has said that
+    for (int index = 0; index < Count; ++index)
+      if ((variables_of<E> >> index & 1u) == 0) return index;
+  return -1;
+}
+/// Says so where the gradient of a variable would be 0 whatever the values are.
+template <int Count, class E>
+  requires(variable_without_gradient<Count, E>() < 0)
+void check_variables(const E&) {}
+template <int Count, class E, class Why = why::variable_has_no_gradient<variable_without_gradient<Count, E>()>>
+  requires(variable_without_gradient<Count, E>() >= 0)
+void check_variables(const E&) = delete;
+
+/// The same as value_and_grad_of; Each: f depends on each of its arguments, else it does not compile.
+template <bool Each, class F, class... Fields>
+auto value_and_gradients(F& f, const Fields&... fields) {
+  const EvaluationScope scope;
+  const auto loss = call_with_variables("value_and_grad", f, fields...);
+  static_assert(std::is_same_v<typename std::decay_t<decltype(loss)>::placed, NotPlaced>,
+                "gradient_needs_a_scalar: return a sum(...), a mean(...) or another number made of reductions");
+  check_differentiable(loss);
+  check_variables<Each ? static_cast<int>(sizeof...(Fields)) : 0>(loss);
+  Gradients<Fields...> gradients(fields...);
+  backward(loss, Constant<double>(1), static_cast<GradientSink&>(gradients));
+  return std::tuple_cat(std::tuple(static_cast<double>(loss.item())), gradients.finish());
+}
+
 }  // namespace detail
 
 /// (value, gradient with respect to each field): f takes the fields as variables and returns a number made of sums,
-/// means and other reductions. Collective; each gradient is placed as its field.
+/// means and other reductions. Collective; each gradient is placed as its field. A field on which the number does not
+/// depend does not compile (why::variable_has_no_gradient).
 template <class F, class... Fields>
   requires(is_sharded<Fields> && ...)
 auto value_and_grad_of(F& f, const Fields&... fields) {
-  const detail::EvaluationScope scope;
-  const auto loss = detail::call_with_variables("value_and_grad", f, fields...);
-  static_assert(std::is_same_v<typename std::decay_t<decltype(loss)>::placed, NotPlaced>,
-                "gradient_needs_a_scalar: return a sum(...), a mean(...) or another number made of reductions");
-  detail::check_differentiable(loss);
-  detail::Gradients<Fields...> gradients(fields...);
-  detail::backward(loss, Constant<double>(1), static_cast<detail::GradientSink&>(gradients));
-  return std::tuple_cat(std::tuple(static_cast<double>(loss.item())), gradients.finish());
+  return detail::value_and_gradients<true>(f, fields...);
 }
 
 /// grad(f)(u, ...): the gradients of f alone: one field, or a tuple of them.
@@ -62,6 +87,7 @@ template <class F, class... Fields>
 auto vjp(F f, const Fields&... fields) {
   const auto expression = detail::call_with_variables("vjp", f, fields...);
   detail::check_differentiable(expression);
+  detail::check_variables<static_cast<int>(sizeof...(Fields))>(expression);
   using Value = detail::field_of_t<std::decay_t<decltype(expression)>>;
   Value value = expression;
   auto pullback = [expression, fields...](const Value& cotangent) {

@@ -6,11 +6,6 @@
 
 namespace halogen::detail {
 
-template <int A, int B, class E>
-inline constexpr bool has_variable<FlattenedPieces<A, B, E>> = has_variable<E>;
-template <int A, int B, class E, class Like>
-inline constexpr bool has_variable<UnflattenedPieces<A, B, E, Like>> = has_variable<E>;
-
 template <int A, int B, class E, class C, class All>
 void pull(const FlattenedPieces<A, B, E>& node, const C& cotangent, All& gradients) {
   using Field = field_of_t<E, typename C::value_type>;

@@ -6,9 +6,6 @@
 
 namespace halogen::detail {
 
-template <int Dim, class E>
-inline constexpr bool has_variable<Rearranged<Dim, E>> = has_variable<E>;
-
 template <int Dim, class E, class C, class All>
 void pull(const Rearranged<Dim, E>& node, const C& cotangent, All& gradients) {
   backward_from(node.inner, rearranged(cotangent, Dim, node.back()), gradients);

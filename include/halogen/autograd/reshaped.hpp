@@ -6,11 +6,6 @@
 
 namespace halogen::detail {
 
-template <int Dim, class E>
-inline constexpr bool has_variable<Selected<Dim, E>> = has_variable<E>;
-template <class E, int Dim, int From, int To>
-inline constexpr bool has_variable<Reshaped<E, Dim, From, To>> = has_variable<E>;
-
 /// The cotangent at the index that was read, 0 at others.
 template <int Dim, class E, class C, class All>
 void pull(const Selected<Dim, E>& node, const C& cotangent, All& gradients) {

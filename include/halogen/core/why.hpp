@@ -132,6 +132,12 @@ struct no_such_dimension {};
 /// integers.
 struct integer_has_no_gradient {};
 
+/// What is differentiated does not depend on its argument with the number Argument (0: the first), or only by functions
+/// without a gradient: comparisons, floor, sign, detach, casts to integers. Its gradient would be 0 for all values.
+/// Fix: let the function depend on the argument, or capture it in the function instead of passing it.
+template <int Argument>
+struct variable_has_no_gradient {};
+
 /// An expression of fields of From is assigned to a field of To, which has fewer digits: double to float, float to two
 /// bytes, reals to integers, integers to narrower ones. Fix: cast<To>(expression), or a field of From. Numbers are no
 /// fields: u = 2.0 * u is right for a u of float.

@@ -34,7 +34,7 @@ double run_expression_loss(E& evaluation, const ExpressionLoss<F>& loss, T* para
           run_vjp(evaluation, gradient, cotangents...);
           return value;
         },
-        value_and_grad_of(f, predictions...));
+        value_and_gradients<false>(f, predictions...));  // a loss need not read all outputs
   };
   const auto predictions = Net::prediction(image, evaluation);
   if constexpr (E::outputs == 1)

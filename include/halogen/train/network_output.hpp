@@ -26,27 +26,7 @@ namespace detail {
 
 /// The channels that E's type tells; dyn where it does not.
 template <class E>
-inline constexpr int channels_of = dyn;
-template <class Field>
-inline constexpr int channels_of<FieldLeaf<Field>> = Field::tensor_type::extents[1];
-template <int Index, class Field>
-inline constexpr int channels_of<VariableLeaf<Index, Field>> = Field::tensor_type::extents[1];
-template <int Dim, int Offset, class E>
-inline constexpr int channels_of<Shift<Dim, Offset, E>> = channels_of<E>;
-template <class E, class... B>
-inline constexpr int channels_of<Bounded<E, B...>> = channels_of<E>;
-template <class... E>
-inline constexpr int channels_of<Concatenated<1, E...>> =
-    ((channels_of<E> == dyn) || ...) ? dyn : (channels_of<E> + ...);
-template <int Dim, class... E>
-  requires(Dim != 1)
-inline constexpr int channels_of<Concatenated<Dim, E...>> = channels_of<std::tuple_element_t<0, std::tuple<E...>>>;
-template <class F, class... A>
-inline constexpr int channels_of<Pointwise<F, A...>> = [] {
-  int channels = dyn;
-  ((channels = channels == dyn ? channels_of<A> : channels), ...);
-  return channels;
-}();
+inline constexpr int channels_of = static_extent<E>(1);
 
 /// The field type in which a model takes E as its image: with E's channels, else those of the model's first layer.
 template <class T, int Channels, class Where>
@@ -113,8 +93,11 @@ struct NetworkNode {
   using Net = Network<ModelType, T>;
   using Prediction = typename Net::template Prediction<Image>;
   static constexpr int variable = Variable;
-  static constexpr bool differentiated = has_variable<E> || (has_variable<More> || ...) || Variable >= 0;
-  static constexpr PlanKind plan = differentiated ? PlanKind::vjp : PlanKind::inference;
+  static constexpr VariableSet variables =
+      (variables_of<E> | ... | variables_of<More>) | (Variable >= 0 ? VariableSet{1} << (Variable & 63) : 0);
+  static constexpr PlanKind plan = variables != 0 ? PlanKind::vjp : PlanKind::inference;
+  using Source = FirstOf<Image>;
+  static constexpr const char* text = "network, see explain of the model";
 
   /// Backward reads the image where forward read it, so that it is kept as long as the network.
   struct Run {
@@ -131,6 +114,11 @@ struct NetworkNode {
   NetworkNode(const Parameters<ModelType, T>& p, std::shared_ptr<Run> kept, E e, More... more)
       : parameters(p), parts(std::move(e), std::move(more)...), run(std::move(kept)) {
     check_width<T>(std::get<0>(parts));
+  }
+
+  template <class F>
+  auto operands(const F& f) const {
+    return std::apply(f, parts);
   }
 
   /// Of the Number-th output, known without a run.
@@ -181,8 +169,8 @@ struct NetworkOutput
   using Result = typename Node::Prediction;
   using Node::Node;
 
+  using Node::text;
   index_t extent(int d) const { return Node::template extent_of<0>(d); }
-  Cut grid(int d) const { return this->field().cut(d); }
   Result compute() const { return Node::predict(); }
 };
 
@@ -204,40 +192,19 @@ struct OutputOf
     : detail::FieldStage<OutputOf<Number, Outputs>, std::tuple_element_t<Number, typename Outputs::Prediction>> {
   using Result = std::tuple_element_t<Number, typename Outputs::Prediction>;
   Outputs outputs;
+  static constexpr detail::VariableSet variables = Outputs::variables;
+  static constexpr const char* text = nullptr;  // the network says it
   explicit OutputOf(const Outputs& all) : outputs(all) {}
 
+  template <class F>
+  auto operands(const F& f) const {
+    return f(outputs);
+  }
   index_t extent(int d) const { return outputs.template extent_of<Number>(d); }
-  Cut grid(int d) const { return this->field().cut(d); }
   Result compute() const { return std::get<Number>(outputs.fields()); }
 };
 
 namespace detail {
-
-template <class ModelType, class T, class E, int Variable, class... More>
-inline constexpr int channels_of<NetworkOutput<ModelType, T, E, Variable, More...>> =
-    NetworkOutput<ModelType, T, E, Variable, More...>::Result::tensor_type::extents[1];
-template <class ModelType, class T, class E, int Variable, class... More>
-inline constexpr bool has_variable<NetworkOutput<ModelType, T, E, Variable, More...>> =
-    has_variable<E> || (has_variable<More> || ...) || Variable >= 0;
-template <class ModelType, class T, class E, int Variable, class... More>
-inline constexpr const char* stage_text<NetworkOutput<ModelType, T, E, Variable, More...>> =
-    "network, see explain of the model";
-template <int Number, class Outputs>
-inline constexpr int channels_of<OutputOf<Number, Outputs>> =
-    OutputOf<Number, Outputs>::Result::tensor_type::extents[1];
-template <int Number, class Outputs>
-inline constexpr bool has_variable<OutputOf<Number, Outputs>> = Outputs::differentiated;
-template <int Number, class Outputs>
-inline constexpr const char* stage_text<OutputOf<Number, Outputs>> =
-    "an output of a network of several, see explain of the model";
-template <int Number, class Outputs>
-struct stage_operand<OutputOf<Number, Outputs>> {
-  using type = FirstOf<typename Outputs::Image>;
-};
-template <class ModelType, class T, class E, int Variable, class... More>
-struct stage_operand<NetworkOutput<ModelType, T, E, Variable, More...>> {
-  using type = FirstOf<typename NetworkOutput<ModelType, T, E, Variable, More...>::Image>;
-};
 
 /// The gradient of the I-th input, where it has one.
 template <std::size_t I, class ModelType, class T, class Node, class Image, class Evaluation, class All>

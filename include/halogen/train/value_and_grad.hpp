@@ -118,6 +118,7 @@ struct WithNetworks<true> {
     const auto loss = as_expression(expression);
     static_assert(std::is_same_v<typename std::decay_t<decltype(loss)>::placed, NotPlaced>,
                   "gradient_needs_a_scalar: return a sum(...), a mean(...) or another number made of reductions");
+    check_variables<static_cast<int>(sizeof...(Arguments))>(loss);
     NetworkGradients<Arguments...> gradients(arguments...);
     detail::backward(loss, Constant<double>(1), static_cast<GradientSink&>(gradients));
     return std::tuple_cat(std::tuple(static_cast<double>(loss.item())), gradients.finish());
