@@ -329,6 +329,39 @@ TEST_CASE("what keep_dimensions leaves has one point where it is stored") {
   });
 }
 
+TEST_CASE("dimensions that a reduction keeps fit any extent after other stages, too") {
+  using Field = hg::Sharded<hg::Tensor<double, dyn, 2, dyn, dyn>, Cube, hg::Shard<0>, hg::Shard<2>, hg::Shard<3>>;
+  const Index<4> extents{2, 2, 5, 6};
+  const auto a = numbers<double>(extents, 31);
+  const auto plane_norm = [&](index_t n, index_t c) {
+    double sum = 0;
+    for (index_t y = 0; y < 5; ++y)
+      for (index_t x = 0; x < 6; ++x) sum += a(n, c, y, x) * a(n, c, y, x);
+    return std::sqrt(sum);
+  };
+  everywhere<Cube>([&](const auto& mesh, int way) {
+    const auto u = field<Field>(mesh, a, way);
+    const auto norms = hg::norm<2, 3>(u, hg::keep_dimensions);
+    const Field stored = u / hg::stored(norms);
+    CHECK(error(stored, extents, [&](auto i) { return a(i) / plane_norm(i[0], i[1]); }) < 1e-13);
+    const Field twice = u / hg::mean<1>(norms, hg::keep_dimensions);
+    CHECK(error(twice, extents, [&](auto i) { return a(i) / (0.5 * (plane_norm(i[0], 0) + plane_norm(i[0], 1))); }) <
+          1e-13);
+    const Field flipped = u * hg::flip<1>(norms);
+    CHECK(error(flipped, extents, [&](auto i) { return a(i) * plane_norm(i[0], 1 - i[1]); }) < 1e-12);
+    const Field running = u * hg::cumulative_sum<1>(norms);
+    CHECK(error(running, extents,
+                [&](auto i) { return a(i) * (plane_norm(i[0], 0) + (i[1] == 1 ? plane_norm(i[0], 1) : 0)); }) < 1e-12);
+    const Field joined = u * hg::slice<1>(hg::concatenate<1>(norms, norms), 1, 3);
+    CHECK(error(joined, extents, [&](auto i) { return a(i) * plane_norm(i[0], 1 - i[1]); }) < 1e-12);
+    auto mean_of = hg::value_and_grad(
+        [](auto v) { return hg::sum(v / hg::mean<1>(hg::norm<2, 3>(v, hg::keep_dimensions), hg::keep_dimensions)); });
+    const auto [value, gradient] = mean_of(u);  // of degree 0 in u, so that u does not change it along itself
+    static_cast<void>(value);
+    CHECK(hg::dot(gradient, u).item() == doctest::Approx(0).scale(1).epsilon(1e-12));
+  });
+}
+
 TEST_CASE("norms and products of integers do not overflow") {
   const Index<2> extents{5, 6};
   const Array<int, 2> big(extents, [](auto) { return 50000; });

@@ -53,6 +53,7 @@ struct Plus {
   check(hg::matmul(whole, whole + whole), hg::einsum<"mk,nk->mn">(whole, whole), hg::var(u), hg::std(u), hg::var<1>(u),
         hg::std<1>(u), hg::logsumexp<1>(u), hg::softmax<1>(u), hg::log_softmax<1>(u), hg::dice(q, q),
         hg::dice_each(q, q));
+  static_assert(none_finds_detail<hg::FieldOf<decltype(u + u)>>());
   check(hg::sum(u), hg::mean(u), hg::max(u), hg::min(u), hg::norm(u), hg::dot(u, u), hg::sum(u) / hg::max(u),
         hg::argmax(u));
   check(hg::sum<0>(u), hg::mean<0>(u), hg::max<0>(u), hg::min<0>(u), hg::norm<0>(u), hg::argmax<0>(u),

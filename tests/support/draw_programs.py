@@ -7,6 +7,8 @@ A program is an expression of one or two variables, up to three operations deep,
 boundaries and number type; what only a run needs (extents, cuts, values) is drawn then, by random_program.hpp. The same
 seed writes the same files. Every operation keeps the shape of its operands, or is undone at once (a slice of what was
 padded), so that any two expressions of a program can meet; only the outermost may change it.
+In one program of six the variables are the outputs of a network, its first and its second, and what is differentiated
+are its parameters and its image.
 """
 import argparse
 import pathlib
@@ -15,6 +17,7 @@ import random
 RANKS = [1, 2, 2, 2, 3, 3, 4]
 NUMBERS = ["double", "double", "double", "float", "float", "int"]
 OPERATIONS = 4  # at most, in one program: more cost compile time and find no more
+NETWORKS = 6  # one program of so many
 
 
 class Expression:
@@ -99,7 +102,7 @@ class Program:
             return self.leaf()
         self.budget -= 1
         kinds = [self.sum_of_two, self.shifted, self.padded, self.every, self.stencil, self.turned, self.chosen,
-                 self.concatenated, self.redistributed, self.shifted, self.beside]
+                 self.concatenated, self.redistributed, self.shifted, self.beside, self.reordered, self.reshaped]
         if not self.is_int:
             kinds += [self.function, self.product, self.quotient]
         if not exact:
@@ -231,6 +234,21 @@ class Program:
         there, back = self.field(self.rank, self.other_codes), self.field(self.rank, self.codes)
         return Expression(f"hg::redistribute<{back}>(hg::redistribute<{there}>({e}))", e.exact)
 
+    def reordered(self, depth, exact):
+        e, d = self.expression(depth, exact), self.dimension()
+        return Expression(self.draw.choice([f"hg::flip<{d}>({e})", f"hg::roll<{d}>({e}, {self.draw.randint(-3, 3)})",
+                                            f"hg::stored({e})"]), e.exact)
+
+    def reshaped(self, depth, exact):
+        """A dimension that is not cut, split or selected from, and back."""
+        e = self.expression(depth, exact)
+        whole = [d for d in range(self.rank) if d not in self.codes]
+        if self.rank == 4 or not whole:
+            return e
+        d = self.draw.choice(whole)
+        return Expression(self.draw.choice([f"hg::flatten<{d}, {d + 1}>(hg::unflatten<{d}>({e}, n[{d}], 1))",
+                                            f"hg::unsqueeze<{d}>(hg::select<{d}>({e}, n[{d}] / 2))"]), e.exact)
+
     def root(self):
         while True:
             e = self.expression(self.draw.choice([2, 3, 3]))
@@ -288,6 +306,49 @@ class Program:
         return "\n".join(lines)
 
 
+class NetworkProgram(Program):
+    """A number made of the outputs of a network of two channels, (N, C, H, W)."""
+
+    def __init__(self, number, seed, setting):
+        draw = random.Random(f"{seed}.{number}.network")
+        setting.rank, setting.mesh_rank, setting.type = 4, 2, "double"
+        setting.codes = draw.choice([[2, 3], [0, 2], [2, 2], [3, -1], [2, 3]])
+        setting.other_codes = draw.choice([[3, 2], [0, 1], [-1, 2], [1, 3]])
+        super().__init__(number, seed, setting)
+
+    def root(self):
+        self.outputs = self.draw.randint(1, 2)
+        self.variables = ["x", "y"][:self.outputs]
+        while True:
+            e = self.expression(self.draw.choice([2, 3, 3]))
+            if self.budget < OPERATIONS - 1:
+                return e
+            self.budget, self.stencils = OPERATIONS, []
+
+    def source(self):
+        periodic = ", ".join("hg::Periodic" if p else "hg::Zero" for p in self.periodic)
+        places = ", ".join(self.placement(code) for code in self.codes)
+        lines = self.stencils + [
+            f"struct Program{self.number} {{",
+            "  using T = double;",
+            f"  using Image = hg::Sharded<hg::Tensor<T, hg::dyn, 2, hg::dyn, hg::dyn>, Mesh2, {places}>;",
+            f"  static constexpr int number = {self.number}, rank = 4, outputs = {self.outputs};",
+            f"  static constexpr bool periodic = {str(any(self.periodic)).lower()},"
+            f" chunked = {str(self.chunked).lower()};",
+            f'  static constexpr const char* text = "of outputs: {self.result}";',
+            "  template <class N, class X, class Y>",
+            "  static auto value([[maybe_unused]] const N& n, const X& x_, const Y& y_) {",
+            f"    const auto x = hg::with_boundary<{periodic}>(x_);",
+            f"    const auto y = hg::with_boundary<{periodic}>(y_);",
+            "    static_cast<void>(x), static_cast<void>(y);",
+            f"    return hg::mean({self.result} * hg::cast<T>(hg::global_index<{self.dimension()}>(x) + 1));",
+            "  }",
+            "};",
+            f"const support::RegisteredNetwork<Program{self.number}> registered{self.number};",
+        ]
+        return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, required=True)
@@ -302,7 +363,10 @@ def main():
     files = [[] for _ in range(arguments.files)]
     for number in range(arguments.programs):
         file, turn = number % arguments.files, number // arguments.files
-        files[file].append(Program(number, arguments.seed, settings[file][turn % arguments.settings]))
+        if number % NETWORKS == 1:
+            files[file].append(NetworkProgram(number, arguments.seed, Setting(draw)))
+        else:
+            files[file].append(Program(number, arguments.seed, settings[file][turn % arguments.settings]))
     for index, file in enumerate(files):
         text = (f"// Programs drawn by draw_programs.py --seed {arguments.seed}.\n"
                 '#include "support/random_program.hpp"\n\nnamespace {\n\n'

@@ -21,8 +21,7 @@ constexpr int operand_extent(int d) {
 }
 template <class A, class B>
 constexpr bool extents_differ(int d) {
-  const int a = operand_extent<A>(d),
-            b = operand_extent<B>(d);
+  const int a = operand_extent<A>(d), b = operand_extent<B>(d);
   return a != dyn && b != dyn && a != b;
 }
 
@@ -69,16 +68,13 @@ constexpr auto pair_misfit() {
         if (extents_differ<A, B>(one)) return one;
       return -1;
     }();
-    if constexpr (d >= 0)
-      return why::attention_extents_differ<d, operand_extent<A>(d),
-                                           operand_extent<B>(d)>{};
+    if constexpr (d >= 0) return why::attention_extents_differ<d, operand_extent<A>(d), operand_extent<B>(d)>{};
   }
 }
 /// The same for heads. The query's may be a multiple (AttentionOptions::enable_gqa).
 template <class A, class B>
 constexpr auto head_misfit() {
-  constexpr int a = operand_extent<A>(1),
-                b = operand_extent<B>(1);
+  constexpr int a = operand_extent<A>(1), b = operand_extent<B>(1);
   if constexpr (a != dyn && b != dyn)
     if constexpr (b == 0 ? a != 0 : a % b != 0) return why::attention_extents_differ<1, a, b>{};
 }

@@ -69,7 +69,7 @@ struct ScanLines {
 /// The value type: that of the expression, but 64 bits for integers, as torch.cumsum.
 template <class E>
 using ScannedField = result_field_t<E, std::conditional_t<std::is_integral_v<typename E::value_type>,
-                                                      Accumulator<typename E::value_type>, typename E::value_type>>;
+                                                          Accumulator<typename E::value_type>, typename E::value_type>>;
 
 }  // namespace detail
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "halogen/array/argmax.hpp"
 #include "halogen/array/cumulative.hpp"
 #include "halogen/array/iterate.hpp"
-#include "halogen/array/reduced.hpp"
 #include "halogen/array/stencil.hpp"
 
 namespace halogen {

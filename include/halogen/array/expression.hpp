@@ -358,9 +358,7 @@ struct Constant : ExpressionNode<T, NotPlaced> {
   auto operands(const F& f) const {
     return f();
   }
-  void sign(detail::Signature& signature) const {
-    signature.push_back(detail::number_bits(value));
-  }
+  void sign(detail::Signature& signature) const { signature.push_back(detail::number_bits(value)); }
   detail::BoundConstant<T> bind(const Offsets&) const { return {value}; }
   template <class Visit>
   void each_leaf(const Access&, Visit&&) const {}

@@ -39,6 +39,13 @@ Field materialised(const E& expression) {
 
 }  // namespace detail
 
+/// The values of a stage's operand as a field of this type, at once: the field itself, a stage's result, or what one
+/// kernel computes. Collective.
+template <class Field, Expression E>
+Field as_field(const E& operand) {
+  return detail::materialised<Field>(operand);
+}
+
 /// E with the placements of Target, on E's mesh, cut as by torch.chunk; made by redistribute<Target>(expression).
 /// keeps_cuts: dimensions with as many pieces as before keep their cuts.
 template <class Target, class E>

@@ -88,7 +88,8 @@ struct field_read<E> {
   using type = typename E::Result;
 };
 template <class E>
-  requires(!requires { typename E::stage_tag; } && requires { typename E::Field; })
+  requires(
+      !requires { typename E::stage_tag; } && requires { typename E::Field; })
 struct field_read<E> {
   using type = typename E::Field;
 };

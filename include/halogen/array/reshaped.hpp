@@ -105,8 +105,7 @@ constexpr unsigned single_reshaped(unsigned single) {
 }
 template <class E, int Dim, int From, int To>
 using ReshapedField =
-    typename field_with_single<typename E::value_type,
-                               typename reshaped_place<typename E::placed, Dim, From, To>::type,
+    typename field_with_single<typename E::value_type, typename reshaped_place<typename E::placed, Dim, From, To>::type,
                                single_reshaped<Dim, From, To>(one_point<E>::single)>::type;
 
 }  // namespace detail
@@ -114,8 +113,7 @@ using ReshapedField =
 /// The points of E with its dimensions [Dim, Dim + From) replaced by To others. Made by flatten (To 1) and unflatten
 /// (From 1).
 template <class E, int Dim, int From, int To>
-struct Reshaped
-    : detail::FieldStage<Reshaped<E, Dim, From, To>, detail::ReshapedField<E, Dim, From, To>> {
+struct Reshaped : detail::FieldStage<Reshaped<E, Dim, From, To>, detail::ReshapedField<E, Dim, From, To>> {
   static_assert(From == 1 || To == 1);
   using Source = detail::field_of_t<E>;
   using Result = detail::ReshapedField<E, Dim, From, To>;

@@ -131,4 +131,9 @@ template <class E, class T = typename E::value_type>
 using result_field_t = typename field_with_single<T, typename E::placed, one_point<E>::single>::type;
 
 }  // namespace detail
+
+/// For stages of one's own (docs/extending.md): their base, and the field type of an expression's values.
+using detail::FieldStage;
+template <Expression E>
+using FieldOf = detail::result_field_t<E>;
 }  // namespace halogen

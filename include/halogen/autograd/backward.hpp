@@ -277,45 +277,6 @@ struct CotangentOf<Reduction<Op, Inner, Mean>> {
   }
 };
 
-/// Sum of the terms of one variable; nothing where there is none.
-template <int Index, std::size_t K, class Tuple, class... Sum>
-auto sum_of_terms(const Tuple& all, const Sum&... sum) {
-  if constexpr (K == std::tuple_size_v<Tuple>) {
-    return std::tuple(sum...);
-  } else {
-    using Term = std::tuple_element_t<K, Tuple>;
-    if constexpr (requires { Term::index; }) {
-      if constexpr (Term::index == Index)
-        return sum_of_terms<Index, K + 1>(all, (sum + ... + std::get<K>(all).term));
-      else
-        return sum_of_terms<Index, K + 1>(all, sum...);
-    } else {
-      return sum_of_terms<Index, K + 1>(all, sum...);
-    }
-  }
-}
-
-// Not asked by requires-expressions in the lambdas below: nvcc's device pass finds them false there, and then silently
-// omits all kernels after them.
-template <class Term>
-inline constexpr bool is_node_term = false;
-template <class Node, class E>
-inline constexpr bool is_node_term<NodeTerm<Node, E>> = true;
-template <int Index, class Term>
-inline constexpr bool is_term_of = false;
-template <int Index, class Field, class E>
-inline constexpr bool is_term_of<Index, VariableTerm<Index, Field, E>> = true;
-/// A term of such a node, which may stand several times in a region.
-template <class Term, class Node>
-inline constexpr bool may_repeat = false;
-template <class Node, class E>
-inline constexpr bool may_repeat<NodeTerm<Node, E>, Node> = requires(const Node& node) { node.identity; };
-/// A function of its own: where the lambda below does not call it, nvcc looks up the member all the same.
-template <class Node>
-bool is_repeated(const Node& node, const Node& other) {
-  return node.identity == other.identity;
-}
-
 template <class Grid, class Tuple, class All>
 void pass_to_nodes(const Grid& grid, const Tuple& all, All& gradients) {
   std::array<bool, std::tuple_size_v<Tuple> + 1> done{};
@@ -395,3 +356,15 @@ void backward_from(const E& e, const C& cotangent, All& gradients) {
 }
 
 }  // namespace halogen::detail
+
+namespace halogen {
+
+/// For the vjp of a stage of one's own: adds what an operand is owed, a field placed as the operand, to the gradients
+/// of the variables in it. Nothing happens if there are none. Collective.
+template <Expression E, class Cotangent, class Gradients>
+  requires is_sharded<Cotangent>
+void add_gradient(const E& operand, const Cotangent& cotangent, Gradients& gradients) {
+  detail::backward_from(operand, cotangent, gradients);
+}
+
+}  // namespace halogen

@@ -46,15 +46,9 @@ struct Ends {};  // the boundaries of the variable
 // -- a path whose root position may be a periodic image: reads that no shift moves across an edge wrap ----------------
 // Only where everything it reads continues periodically; else the path is stored first and read as a field.
 template <class E, class T, class S>
-inline constexpr bool wraps = false;
-template <class C, class T, class S>
-inline constexpr bool wraps<Constant<C>, T, S> = true;
+inline constexpr bool wraps = std::is_same_v<typename E::placed, NotPlaced>;
 template <class C, class Where, class T, class S>
 inline constexpr bool wraps<Filled<C, Where>, T, S> = true;
-template <class Op, class E, bool Mean, class T, class S>
-inline constexpr bool wraps<Reduction<Op, E, Mean>, T, S> = true;
-template <class E, class T, class S>
-inline constexpr bool wraps<ArgMax<E>, T, S> = true;
 template <class E, class... B, class... T, int... S>
 inline constexpr bool wraps<Bounded<E, B...>, Ends<T...>, Total<S...>> =
     is_stored<E> && ((!T::periodic || B::periodic || S == 0) && ...);
@@ -241,6 +235,45 @@ auto terms(const Grid& grid, const E& e, const P& path, Total<S...> shift) {
     return node_terms(grid, e, path, shift);
   else
     return std::tuple<>{};
+}
+
+/// Sum of the terms of one variable; nothing where there is none.
+template <int Index, std::size_t K, class Tuple, class... Sum>
+auto sum_of_terms(const Tuple& all, const Sum&... sum) {
+  if constexpr (K == std::tuple_size_v<Tuple>) {
+    return std::tuple(sum...);
+  } else {
+    using Term = std::tuple_element_t<K, Tuple>;
+    if constexpr (requires { Term::index; }) {
+      if constexpr (Term::index == Index)
+        return sum_of_terms<Index, K + 1>(all, (sum + ... + std::get<K>(all).term));
+      else
+        return sum_of_terms<Index, K + 1>(all, sum...);
+    } else {
+      return sum_of_terms<Index, K + 1>(all, sum...);
+    }
+  }
+}
+
+// Not asked by requires-expressions in the lambdas below: nvcc's device pass finds them false there, and then silently
+// omits all kernels after them.
+template <class Term>
+inline constexpr bool is_node_term = false;
+template <class Node, class E>
+inline constexpr bool is_node_term<NodeTerm<Node, E>> = true;
+template <int Index, class Term>
+inline constexpr bool is_term_of = false;
+template <int Index, class Field, class E>
+inline constexpr bool is_term_of<Index, VariableTerm<Index, Field, E>> = true;
+/// A term of such a node, which may stand several times in a region.
+template <class Term, class Node>
+inline constexpr bool may_repeat = false;
+template <class Node, class E>
+inline constexpr bool may_repeat<NodeTerm<Node, E>, Node> = requires(const Node& node) { node.identity; };
+/// A function of its own: where the lambda below does not call it, nvcc looks up the member all the same.
+template <class Node>
+bool is_repeated(const Node& node, const Node& other) {
+  return node.identity == other.identity;
 }
 
 }  // namespace halogen::detail

@@ -1,9 +1,9 @@
 // The arguments of a function that is differentiated, and which expressions depend on them.
 #pragma once
 
+#include "halogen/array/argmax.hpp"
 #include "halogen/array/cumulative.hpp"
 #include "halogen/array/iterate.hpp"
-#include "halogen/array/reduced.hpp"
 #include "halogen/array/stencil.hpp"
 #include "halogen/kernels/dual.hpp"
 

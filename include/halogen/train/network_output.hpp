@@ -193,6 +193,7 @@ struct OutputOf
   using Result = std::tuple_element_t<Number, typename Outputs::Prediction>;
   Outputs outputs;
   static constexpr detail::VariableSet variables = Outputs::variables;
+  static constexpr detail::FieldWidths field_widths{sizeof(typename Result::value_type), 0};
   static constexpr const char* text = nullptr;  // the network says it
   explicit OutputOf(const Outputs& all) : outputs(all) {}
 
