@@ -209,6 +209,102 @@ TEST_CASE("likelihoods: of counts, of normal distributions whose variance is pre
       "nll", "classes", hg::NLLOptions{.weight = hg::class_weights({1, 2, 0.5, 0, 3, 1.5})}, reference);
 }
 
+/// Points of weight 0 whose predictions and labels are NaN, or no classes: loss and gradient are those without them.
+template <class Loss, int Label = 6, class V = double>
+void check_uncounted(const Loss& loss, const std::vector<double>& labels,
+                     double no_label = std::numeric_limits<double>::quiet_NaN()) {
+  using One = hg::Conv2d<6, 6>;
+  std::vector<double> same(6 * 6 + 6);
+  for (std::size_t c = 0; c < 6; ++c) same[7 * c] = 1;
+  auto weight = losses_reference().values("weight"), prediction = losses_reference().values("prediction");
+  auto spoilt = prediction, spoilt_labels = labels;
+  constexpr std::size_t points = 3 * 7;
+  for (std::size_t i = 0; i < weight.size(); i += 3) weight[i] = 0;
+  for (std::size_t i = 0; i < spoilt.size(); ++i)
+    if (weight[i / points / 6 * points + i % points] == 0) spoilt[i] = std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (weight[i / points / Label * points + i % points] == 0) spoilt_labels[i] = no_label;
+  on_meshes_of_six([&](const auto& mesh) {
+    const auto run = [&](const std::vector<double>& x, const std::vector<double>& y) {
+      return support::train_image<One, Label, Loss, V>(mesh, six_field<6>(mesh, x), same, y, weight, loss);
+    };
+    const auto expected = run(prediction, labels), result = run(spoilt, spoilt_labels);
+    CHECK(std::isfinite(result.loss));
+    CHECK(result.loss == expected.loss);
+    CHECK(result.input_gradient == expected.input_gradient);
+    for (std::size_t i = 0; i < spoilt.size(); ++i)
+      if (std::isnan(spoilt[i])) CHECK(result.input_gradient[i] == 0);
+    CHECK(hg::evaluate(loss, six_field<6>(mesh, spoilt), six_field<Label, V>(mesh, spoilt_labels),
+                       six_field<1>(mesh, weight)) == doctest::Approx(expected.loss).epsilon(1e-14));
+  });
+}
+
+TEST_CASE("points of weight 0 do not count, even where predictions and labels are NaN: losses and gradients") {
+  const support::Reference &fields = losses_reference(), likelihoods("likelihoods");
+  const auto target = fields.values("target"), classes = fields.values("classes");
+  check_uncounted(hg::mse, target);
+  check_uncounted(hg::l1, target);
+  check_uncounted(hg::huber, target);
+  check_uncounted(hg::smooth_l1, target);
+  check_uncounted(hg::QuantileLoss({.q = 0.9}), target);
+  check_uncounted(hg::bce_with_logits, fields.values("probability_each"));
+  check_uncounted(hg::kl_div, fields.values("probability"));
+  check_uncounted(hg::poisson_nll, likelihoods.values("counts"));
+  check_uncounted<hg::GaussianNLLLoss, 3>(hg::gaussian_nll, likelihoods.values("triple"));
+  check_uncounted<hg::CRPS, 2>(hg::crps, fields.values("pair"));
+  check_uncounted<hg::CrossEntropy, 1, std::int64_t>(hg::cross_entropy, classes, 99);
+  check_uncounted<hg::CrossEntropy>(hg::cross_entropy, fields.values("distribution"));
+  check_uncounted<hg::NLLLoss, 1, std::int64_t>(hg::nll, classes, 99);
+}
+
+TEST_CASE("losses lose no digits at their ends, in float") {
+  const auto near = [](double value, double expected) { CHECK(value == doctest::Approx(expected).epsilon(3e-7)); };
+  const hg::kernels::CrossEntropyOfLogit bce, heavy{3};
+  for (const double p : {-80.0, -16.0, -1.0, 0.0, 2.0, 16.0, 80.0})
+    for (const double y : {0.0, 0.25, 1.0}) {
+      CAPTURE(p);
+      CAPTURE(y);
+      const double s = 1 / (1 + std::exp(-p)), of_other = 1 / (1 + std::exp(p));  // s and 1 - s
+      const double log_s = p > 0 ? -std::log1p(std::exp(-p)) : p - std::log1p(std::exp(p));
+      const double log_other = log_s - p, other = p > 0 ? log_other : -std::log1p(std::exp(p));
+      near(bce.value(float(p), float(y)), -y * log_s - (1 - y) * other);
+      near(heavy.value(float(p), float(y)), -3 * y * log_s - (1 - y) * other);
+      if (y != 0.25) {  // otherwise slopes cross 0
+        near(bce.slope(float(p), float(y)), (1 - y) * s - y * of_other);
+        near(heavy.slope(float(p), float(y)), (1 - y) * s - 3 * y * of_other);
+      }
+    }
+  near(bce.value(-16.0f, 0.0f), 1.1253516738e-7);  // log(1 + e^-16); 0 in a sum of 16 and -16
+
+  // scores of 1000 and 984: -log softmax is log(1 + e^-16), the derivative by the larger score -e^-16 / (1 + e^-16)
+  const hg::kernels::CrossEntropyOfClass of_class;
+  const float scores[] = {984, 1000};
+  float gradient[2];
+  const std::int64_t label = 1;
+  const hg::kernels::ChannelsAt<float> to{gradient, 1};
+  near(of_class.point(2, scores, &label, 1.0f, to), 1.1253516738e-7);
+  near(gradient[0], 1.1253516100e-7);
+  near(gradient[1], -1.1253516100e-7);
+  const hg::kernels::CrossEntropyOfDistribution of_distribution;
+  const float wanted[] = {0, 1};
+  near(of_distribution.point(2, scores, wanted, 1.0f, to), 1.1253516738e-7);
+
+  // a class of weight 0 does not count, and scores of -infinity do not where nothing is wanted of them
+  const double weights[] = {1, 0, 1};
+  const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
+  const float spoilt[] = {nan, 1, 2}, shut[] = {0, -infinity, 0};
+  float three[3] = {1, 1, 1};
+  const hg::kernels::CrossEntropyOfClass weighted{{{weights}}};
+  const hg::kernels::LikelihoodOfClass likelihood{{{weights}}};
+  const hg::kernels::ChannelsAt<float> to_three{three, 1};
+  CHECK(weighted.point(3, spoilt, &label, 1.0f, to_three) == 0);
+  CHECK(three[0] + three[1] + three[2] == 0);
+  CHECK(likelihood.point(3, shut, &label, 1.0f, to_three) == 0);
+  const float even[] = {0.5f, 0, 0.5f};
+  near(of_distribution.point(3, shut, even, 1.0f, to_three), std::log(2.0));
+  CHECK(std::isnan(hg::kernels::KullbackLeibler::value(0.0f, nan)));  // PyTorch's xlogy too
+}
+
 TEST_CASE("the soft Dice loss: values, gradients and training by MONAI's formula, with each reduction and weights") {
   const support::Reference& reference = training_reference();
   on_meshes_of_six([&](const auto& mesh) {

@@ -141,7 +141,7 @@ auto dice_each(const P& p, const Y& y, const W& weighted, double smooth) {
 
 /// The soft Dice loss of segments (Milletari et al. 2016), as MONAI's. For each sample and channel, (N, C), it is 1 -
 /// (2 sum(p y) + smooth) / (sum(p) + sum(y) + smooth). The sums go over the points. With a field of weights, (N, 1,
-/// points), each point is multiplied by its weight. p: probabilities, y: 0 or 1.
+/// points), each point is multiplied by its weight; points of weight 0 may be NaN. p: probabilities, y: 0 or 1.
 template <FieldOperand P, FieldOperand Y>
 auto dice_each(const P& p, const Y& y, double smooth = 1e-5) {
   return detail::dice_each(
@@ -149,8 +149,9 @@ auto dice_each(const P& p, const Y& y, double smooth = 1e-5) {
 }
 template <FieldOperand P, FieldOperand Y, FieldOperand W>
 auto dice_each(const P& p, const Y& y, const W& weight, double smooth = 1e-5) {
+  const auto weights = expand<1>(detail::wide(weight));
   return detail::dice_each(
-      p, y, [&](const auto& e) { return expand<1>(detail::wide(weight)) * e; }, smooth);
+      p, y, [&](const auto& e) { return where(weights != 0.0, weights * e, 0.0); }, smooth);
 }
 
 /// smooth: added to both sides of the fraction. reduction: over samples and channels; batch_mean: the sum divided by

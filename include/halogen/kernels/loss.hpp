@@ -1,4 +1,5 @@
-// Losses of a prediction and a label, weighted: sum of w * loss(p, y) / sum of w, and their gradient.
+// Losses of a prediction and a label, weighted: sum of w * loss(p, y) / sum of w, and their gradient. A point of weight
+// 0 does not count: its loss and gradient are 0 even if its prediction or its label is NaN.
 #pragma once
 
 #include "halogen/kernels/merge.hpp"
@@ -59,7 +60,7 @@ struct WeightSum {
   KOKKOS_FUNCTION double at(int n, index_t y, index_t x) const {
     const double weight_here = weight.data == nullptr ? 1.0 : static_cast<double>(weight.at(n, 0, y, x));
     if constexpr (WeighsLabels<Loss, L>)
-      return weight_here * loss.weight(label.at(n, 0, y, x), channels);
+      return weight_here == 0 ? 0 : weight_here * loss.weight(label.at(n, 0, y, x), channels);
     else
       return weight_here;
   }
@@ -114,6 +115,10 @@ struct LossRows {
   KOKKOS_FUNCTION double channel(int n, int c, index_t y, index_t x, double scale) const {
     const T p = prediction.at(n, c, y, x), l = static_cast<T>(label.at(n, c, y, x));
     const double weight_here = weight_at(n, y, x);
+    if (weight_here == 0) {
+      gradient.at(n, c, y, x) = S(T(0));
+      return 0;
+    }
     gradient.at(n, c, y, x) = static_cast<S>(static_cast<T>(scale * weight_here) * loss.slope(p, l));
     return weight_here * static_cast<double>(loss.value(p, l));
   }
@@ -124,6 +129,10 @@ struct LossRows {
     const ChannelsAt<const S> p{&prediction.at(n, 0, y, x), prediction.channel_stride};
     const ChannelsAt<const L> l{&label.at(n, 0, y, x), label.channel_stride};
     const ChannelsAt<S> g{&gradient.at(n, 0, y, x), gradient.channel_stride};
+    if (weight_here == 0) {
+      for (int c = 0; c < channels; ++c) g.put(c, T(0));
+      return 0;
+    }
     return weight_here * loss.point(channels, p, l, static_cast<T>(scale * weight_here), g);
   }
 
@@ -151,8 +160,9 @@ struct LossRows {
     for (index_t x = 0; x < tile.columns.size(); ++x) {
       const double weight_here = w == nullptr ? 1.0 : static_cast<double>(w[x]);
       const T predicted = p[x], wanted = l[x];
-      total += weight_here * static_cast<double>(loss.value(predicted, wanted));
-      g[x] = static_cast<S>(static_cast<T>(scale * weight_here) * loss.slope(predicted, wanted));
+      const bool counts = weight_here != 0;
+      total += counts ? weight_here * static_cast<double>(loss.value(predicted, wanted)) : 0.0;
+      g[x] = static_cast<S>(counts ? static_cast<T>(scale * weight_here) * loss.slope(predicted, wanted) : T(0));
     }
     return total;
   }

@@ -52,28 +52,31 @@ struct HuberError {
   }
 };
 
-/// -k y log(s) - (1 - y) log(1 - s), where s = 1 / (1 + e^-p) and k is the weight of positives. It neither overflows
-/// nor loses small s.
+/// -w y log(s) - (1 - y) log(1 - s), where s = 1 / (1 + e^-p) and w is the weight of positives. It neither overflows
+/// nor loses small s or 1 - s: with e = e^-|p|, the smaller of these is e / (1 + e), and -log of the larger is
+/// log1p(e).
 struct CrossEntropyOfLogit {
   double positive_weight = 1;
 
   template <class T>
   KOKKOS_FUNCTION T value(T p, T y) const {
-    const T k = T(1) + (static_cast<T>(positive_weight) - T(1)) * y;
-    return (T(1) - y) * p + k * (Kokkos::log1p(Kokkos::exp(-Kokkos::abs(p))) + (p < T(0) ? -p : T(0)));
+    const T positive = static_cast<T>(positive_weight) * y, negative = T(1) - y;
+    return (positive + negative) * Kokkos::log1p(Kokkos::exp(-Kokkos::abs(p))) + (p < T(0) ? -positive : negative) * p;
   }
   template <class T>
   KOKKOS_FUNCTION T slope(T p, T y) const {
-    const T w = static_cast<T>(positive_weight), k = T(1) + (w - T(1)) * y;
-    return k / (T(1) + Kokkos::exp(-p)) - w * y;
+    const T e = Kokkos::exp(-Kokkos::abs(p)), larger = T(1) / (T(1) + e), smaller = e * larger;
+    const T positive = static_cast<T>(positive_weight) * y, negative = T(1) - y;
+    return p < T(0) ? negative * smaller - positive * larger : negative * larger - positive * smaller;
   }
 };
 
-/// y (log y - p), where y is a probability and p the logarithm of another one. It is 0 if y is 0.
+/// y (log y - p), where y is a probability and p the logarithm of another one. It is 0 if y is 0, and NaN if y is no
+/// probability.
 struct KullbackLeibler {
   template <class T>
   KOKKOS_FUNCTION static T value(T p, T y) {
-    return y > T(0) ? y * (Kokkos::log(y) - p) : T(0);
+    return y == T(0) ? T(0) : y * (Kokkos::log(y) - p);
   }
   template <class T>
   KOKKOS_FUNCTION static T slope(T, T y) {
@@ -128,15 +131,22 @@ struct ChannelsAt {
   }
 };
 
-/// The logarithm of the sum of e^p over the channels of a point.
-template <class T, class P>
-KOKKOS_FUNCTION T log_sum_exp(int channels, const P& p) {
-  T most = static_cast<T>(p[0]);
-  for (int c = 1; c < channels; ++c) most = Kokkos::max(most, static_cast<T>(p[c]));
-  T sum = 0;
-  for (int c = 0; c < channels; ++c) sum += Kokkos::exp(static_cast<T>(p[c]) - most);
-  return most + Kokkos::log(sum);
-}
+/// The logarithms of the softmax values of a point. A value near 1 loses no digits of its distance from 1.
+template <class T>
+struct LogSoftmax {
+  T most, rest = 0;  ///< the largest score, and the logarithm of the sum of e^(p - most)
+
+  template <class P>
+  KOKKOS_FUNCTION LogSoftmax(int channels, const P& p) : most(static_cast<T>(p[0])) {
+    int largest = 0;
+    for (int c = 1; c < channels; ++c)
+      if (static_cast<T>(p[c]) > most) most = static_cast<T>(p[c]), largest = c;
+    for (int c = 0; c < channels; ++c)
+      if (c != largest) rest += Kokkos::exp(static_cast<T>(p[c]) - most);
+    rest = Kokkos::log1p(rest);
+  }
+  KOKKOS_FUNCTION T of(T score) const { return (score - most) - rest; }
+};
 
 /// Weights of classes. They are 1 if there are none.
 struct ClassWeights {
@@ -163,8 +173,9 @@ struct ClassLabels {
     if (label == ignored) return 0;
     return label >= 0 && label < channels ? classes.of(label) : Kokkos::Experimental::quiet_NaN_v<double>;
   }
-  KOKKOS_FUNCTION bool counts(index_t label, int channels) const {
-    return label != ignored && label >= 0 && label < channels;
+  /// Not if only the weight of its class counts, and that is 0.
+  KOKKOS_FUNCTION bool counts(index_t label, int channels, bool others_count) const {
+    return label != ignored && label >= 0 && label < channels && (others_count || classes.of(label) != 0);
   }
 };
 
@@ -174,7 +185,7 @@ struct LikelihoodOfClass : ClassLabels {
   KOKKOS_FUNCTION double point(int channels, const P& p, const Y& y, T scale, const G& gradient) const {
     const auto label = static_cast<index_t>(y[0]);
     for (int c = 0; c < channels; ++c) gradient.put(c, 0);
-    if (!counts(label, channels)) return 0;
+    if (!counts(label, channels, false)) return 0;
     const int own = static_cast<int>(label);
     const T factor = static_cast<T>(classes.of(label));
     gradient.put(own, -scale * factor);
@@ -212,23 +223,27 @@ struct CrossEntropyOfClass : ClassLabels {
   template <class T, class P, class Y, class G>
   KOKKOS_FUNCTION double point(int channels, const P& p, const Y& y, T scale, const G& gradient) const {
     const auto label = static_cast<index_t>(y[0]);
-    if (!counts(label, channels)) {
+    if (!counts(label, channels, smoothing > 0)) {
       for (int c = 0; c < channels; ++c) gradient.put(c, 0);
       return 0;
     }
-    const T all = log_sum_exp<T>(channels, p), of_label = static_cast<T>((1 - smoothing) * classes.of(label));
+    const LogSoftmax<T> logs(channels, p);
+    const T of_label = static_cast<T>((1 - smoothing) * classes.of(label));
     const double each = smoothing / channels;
-    const T factor = of_label + static_cast<T>(smoothing > 0 ? each * classes.sum(channels) : 0);
-    double loss = static_cast<double>(of_label * (all - static_cast<T>(p[static_cast<int>(label)])));
+    const T of_all = static_cast<T>(smoothing > 0 ? each * classes.sum(channels) : 0);
+    double loss = 0;
     for (int c = 0; c < channels; ++c) {
-      const T value = static_cast<T>(p[c]);
-      T slope = factor * Kokkos::exp(value - all);
-      if (c == label) slope -= of_label;
-      if (smoothing > 0) {
-        const T smoothed = static_cast<T>(each * classes.of(c));
-        slope -= smoothed;
-        loss += static_cast<double>(smoothed * (all - value));
+      const T value = logs.of(static_cast<T>(p[c]));
+      T slope = of_all * Kokkos::exp(value);
+      if (c == label) {
+        slope += of_label * Kokkos::expm1(value);
+        if (of_label != T(0)) loss -= static_cast<double>(of_label * value);
+      } else {
+        slope += of_label * Kokkos::exp(value);
       }
+      const T smoothed = static_cast<T>(smoothing > 0 ? each * classes.of(c) : 0);
+      slope -= smoothed;
+      if (smoothed != T(0)) loss -= static_cast<double>(smoothed * value);
       gradient.put(c, scale * slope);
     }
     return loss;
@@ -242,7 +257,7 @@ struct CrossEntropyOfDistribution {
 
   template <class T, class P, class Y, class G>
   KOKKOS_FUNCTION double point(int channels, const P& p, const Y& y, T scale, const G& gradient) const {
-    const T all = log_sum_exp<T>(channels, p);
+    const LogSoftmax<T> logs(channels, p);
     const auto wanted = [&](int c) {
       return static_cast<T>(classes.of(c) * ((1 - smoothing) * static_cast<double>(y[c]) + smoothing / channels));
     };
@@ -250,9 +265,9 @@ struct CrossEntropyOfDistribution {
     for (int c = 0; c < channels; ++c) factor += wanted(c);
     double loss = 0;
     for (int c = 0; c < channels; ++c) {
-      const T value = static_cast<T>(p[c]);
-      loss += static_cast<double>(wanted(c) * (all - value));
-      gradient.put(c, scale * (factor * Kokkos::exp(value - all) - wanted(c)));
+      const T value = logs.of(static_cast<T>(p[c])), here = wanted(c);
+      if (here != T(0)) loss -= static_cast<double>(here * value);
+      gradient.put(c, scale * (factor * Kokkos::exp(value) - here));
     }
     return loss;
   }

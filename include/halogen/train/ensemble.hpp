@@ -3,7 +3,7 @@
 //   members: (M, C, H, W), or with depth, M >= 2 members along the first dimension, cut over the mesh or not
 //   truth, weight: fields or expressions that can stand beside it, such as hg::expand<0>(y) of (1, C, H, W)
 //
-//   With m, n members, y the truth and means over points by weight:
+//   With m, n members, y the truth and means over points by weight, where points of weight 0 may be NaN:
 //   crps    mean of |x_m - y| - sum over m < n of |x_m - x_n| / (M (M - 1)): fair in M (Ferro, 2014)
 //   rmse    of the members' mean
 //   spread  sqrt((M + 1) / M) times the root of the mean of their variance, which divides by M - 1 (Fortin et al.,
@@ -14,6 +14,7 @@
 
 #include <cmath>
 #include <string>
+#include <type_traits>
 
 #include "halogen/array/functions.hpp"
 #include "halogen/array/rearranged.hpp"
@@ -36,8 +37,15 @@ EnsembleScores score_ensemble(const Field& members, const Truth& truth, const We
     throw CollectiveError("score_ensemble: " + std::to_string(count) +
                           " members along the first dimension: give 2 or more");
   const auto size = static_cast<double>(count);
+  const auto counted = [&](const auto& values) {  // 0 where the weight is 0, even if the value is NaN
+    if constexpr (std::is_arithmetic_v<Weight>)
+      return values;
+    else
+      return where(weight != 0.0, values, 0.0);
+  };
   const auto mean_of = [&](const auto& values) {
-    return static_cast<double>(sum(weight * values)) / static_cast<double>(sum(weight + 0.0 * values));
+    const double weights = static_cast<double>(sum(counted(weight + 0.0 * values)));
+    return static_cast<double>(sum(counted(weight * values))) / weights;
   };
   EnsembleScores scores;
   scores.crps = mean_of(abs(members - truth));
