@@ -210,6 +210,24 @@ TEST_CASE("schedules as PyTorch's, and in the steps that they rule") {
   check_rates("warm_cosine", hg::cosine_rate(15, {.warmup = 5}), 16);
   check_rates("linear", hg::linear_rate(12, {.floor = 0.1}), 20);
   check_rates("one_cycle", hg::one_cycle_rate(20), 20);
+  // OneCycleLR of 25 steps by its formula: the top lies at step 0.3 * 25 - 1 = 6.5, the end at 24
+  const double pi = std::acos(-1.0);
+  const auto between = [pi](double from, double to, double share) {
+    return to + (from - to) / 2 * (1 + std::cos(pi * share));
+  };
+  const double known[] = {.04, .0950, .2473, .4621, .6902, .8793, .9861, .9980};  // by PyTorch
+  for (hg::index_t t = 0; t < 25; ++t) {
+    const double at = static_cast<double>(t);
+    const double expected = at <= 6.5 ? between(0.04, 1, at / 6.5) : between(1, 4e-6, (at - 6.5) / 17.5);
+    CHECK(hg::one_cycle_rate(25).factor(t) == doctest::Approx(expected).epsilon(1e-12));
+    if (t < 8) CHECK(std::abs(hg::one_cycle_rate(25).factor(t) - known[t]) < 6e-5);
+  }
+  // ends: a top before the first step, at it, and at the last one; one step; after the end
+  CHECK(hg::one_cycle_rate(4, {.pct_start = 0}).factor(0) == doctest::Approx(between(1, 4e-6, 0.25)).epsilon(1e-12));
+  CHECK(hg::one_cycle_rate(4, {.pct_start = 0.25}).factor(0) == 1);
+  CHECK(hg::one_cycle_rate(4, {.pct_start = 1}).factor(3) == 1);
+  CHECK(hg::one_cycle_rate(1).factor(0) == doctest::Approx(4e-6).epsilon(1e-12));
+  CHECK(hg::one_cycle_rate(25).factor(99) == doctest::Approx(4e-6).epsilon(1e-12));
   Parameters a, b, gradient;
   gradient.copy_from_host(at_step(reference().values("gradients"), 0));
   const hg::RateSchedule schedule = hg::cosine_rate(6, {.warmup = 2, .floor = 0.2});
@@ -280,8 +298,10 @@ TEST_CASE("a checkpoint of another schedule is refused with both, or taken where
             "{\"shape\":\"constant\",\"warmup\":0}: give the trainer that schedule, or load with "
             "{.new_schedule = true}");
   CHECK(refusals[2].find("{\"shape\":\"step\",\"warmup\":0,\"every\":2,\"gamma\":0.5}, but") != std::string::npos);
-  CHECK(refusals[11].find("{\"shape\":\"one_cycle\",\"steps\":9,\"warmup\":2,\"floor\":4e-05,\"start\":0.04}, but") !=
-        std::string::npos);
+  CHECK(
+      refusals[11].find(
+          "{\"shape\":\"one_cycle\",\"steps\":9,\"warmup\":2.6999999999999997,\"floor\":4e-05,\"start\":0.04}, but") !=
+      std::string::npos);
 
   // from the file, and from a folder
   hg::Checkpoints checkpoints(folder);
@@ -699,6 +719,14 @@ TEST_CASE("settings that are none end with one sentence") {
       "Adam: its schedule ends after 5 steps, and its warm-up after 5: give a schedule with more steps than its "
       "warm-up",
       Fails);
+  CHECK_THROWS_WITH_AS(make(hg::SGD{.schedule = hg::step_rate(0, 0.5)}),
+                       "SGD: steps after which its schedule falls = 0.000000: give 1 or more", Fails);
+  CHECK_THROWS_WITH_AS(
+      make(hg::SGD{.schedule = hg::one_cycle_rate(10, {.pct_start = 2})}),
+      "SGD: pct_start * steps of its schedule = 20.000000: give a pct_start of 0 to 1, which is a share "
+      "of the steps",
+      Fails);
+  CHECK_THROWS_AS(make(hg::SGD{.schedule = hg::one_cycle_rate(10, {.div_factor = 0})}), Fails);
   const std::string head = "head";
   const auto none = hg::parameters_named<Model>([head](std::string_view name) { return name == head; });
   CHECK_THROWS_AS(make(hg::AdamW{}, {.groups = {none}}), Fails);

@@ -18,6 +18,7 @@ struct RateSchedule {
   double gamma = 1;    ///< step: by which it falls
   double floor = 0;    ///< linear, cosine, one_cycle: where it ends
   double start = 1;    ///< one_cycle: where it begins
+  double rise = 0;     ///< one_cycle: steps in which it rises, which need not be whole
 
   HALOGEN_FUNCTION double factor(index_t t) const {
     constexpr double pi = 3.14159265358979323846;
@@ -25,8 +26,7 @@ struct RateSchedule {
       return to + (from - to) / 2 * (1 + std::cos(pi * share));
     };
     if (shape == Shape::one_cycle) {
-      const auto at = static_cast<double>(t), top = static_cast<double>(warmup - 1),
-                 end = static_cast<double>(steps - 1);
+      const double at = static_cast<double>(t), top = rise - 1, end = static_cast<double>(steps - 1);
       if (at <= top) return cosine(start, 1, top > 0 ? at / top : 1);
       return cosine(1, floor, at < end ? (at - top) / (end - top) : 1);
     }
@@ -35,7 +35,7 @@ struct RateSchedule {
     const double share = past < whole ? static_cast<double>(past) / static_cast<double>(whole) : 1;
     switch (shape) {
       case Shape::step:
-        return std::pow(gamma, static_cast<double>(past / every));
+        return std::pow(gamma, static_cast<double>(past / (every > 0 ? every : 1)));  // optimisers refuse 0
       case Shape::linear:
         return 1 + (floor - 1) * share;
       case Shape::cosine:
@@ -56,7 +56,7 @@ struct ScheduleOptions {
 constexpr RateSchedule constant_rate(ScheduleOptions options = {}) { return {.warmup = options.warmup}; }
 /// lr times gamma every so many steps, as torch.optim.lr_scheduler.StepLR.
 constexpr RateSchedule step_rate(index_t every, double gamma, ScheduleOptions options = {}) {
-  return {.shape = RateSchedule::Shape::step, .warmup = options.warmup, .every = every > 0 ? every : 1, .gamma = gamma};
+  return {.shape = RateSchedule::Shape::step, .warmup = options.warmup, .every = every, .gamma = gamma};
 }
 /// From lr to floor * lr in `steps` steps, the warm-up included; in a straight line.
 constexpr RateSchedule linear_rate(index_t steps, ScheduleOptions options = {}) {
@@ -67,16 +67,16 @@ constexpr RateSchedule cosine_rate(index_t steps, ScheduleOptions options = {}) 
   return {.shape = RateSchedule::Shape::cosine, .steps = steps, .warmup = options.warmup, .floor = options.floor};
 }
 /// From lr / div_factor to lr and down to lr / div_factor / final_div_factor, as OneCycleLR with its defaults; lr is
-/// its max_lr. Momentum stays.
+/// its max_lr. The top is at step pct_start * steps - 1, which may lie between two steps. Momentum stays.
 struct OneCycleOptions {
   double pct_start = 0.3, div_factor = 25, final_div_factor = 1e4;
 };
 constexpr RateSchedule one_cycle_rate(index_t steps, OneCycleOptions options = {}) {
   return {.shape = RateSchedule::Shape::one_cycle,
           .steps = steps,
-          .warmup = static_cast<index_t>(options.pct_start * static_cast<double>(steps)),
           .floor = 1 / (options.div_factor * options.final_div_factor),
-          .start = 1 / options.div_factor};
+          .start = 1 / options.div_factor,
+          .rise = options.pct_start * static_cast<double>(steps)};
 }
 
 }  // namespace halogen

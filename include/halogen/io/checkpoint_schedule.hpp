@@ -32,18 +32,21 @@ inline nlohmann::ordered_json json_of(const RateSchedule& schedule) {
   nlohmann::ordered_json json{{"shape", schedule_shapes[static_cast<int>(schedule.shape)]}};
   const bool ends = schedule.shape != Shape::constant && schedule.shape != Shape::step;
   if (ends) json["steps"] = schedule.steps;
-  json["warmup"] = schedule.warmup;
+  if (schedule.shape == Shape::one_cycle)
+    json["warmup"] = schedule.rise;
+  else
+    json["warmup"] = schedule.warmup;
   if (schedule.shape == Shape::step) json["every"] = schedule.every, json["gamma"] = schedule.gamma;
   if (ends) json["floor"] = schedule.floor;
   if (schedule.shape == Shape::one_cycle) json["start"] = schedule.start;
   return json;
 }
 
-/// The tensor's numbers: shape, steps, warmup, every, gamma, floor, start.
+/// The tensor's numbers: shape, steps, warmup (one_cycle: rise), every, gamma, floor, start.
 inline std::vector<double> schedule_numbers(const RateSchedule& schedule) {
   return {static_cast<double>(schedule.shape),
           static_cast<double>(schedule.steps),
-          static_cast<double>(schedule.warmup),
+          schedule.shape == RateSchedule::Shape::one_cycle ? schedule.rise : static_cast<double>(schedule.warmup),
           static_cast<double>(schedule.every),
           schedule.gamma,
           schedule.floor,
@@ -58,8 +61,10 @@ inline std::optional<RateSchedule> schedule_of(const std::vector<double>& number
       return std::nullopt;
   if (numbers[0] > 4) return std::nullopt;
   const auto whole = [&](std::size_t i) { return static_cast<index_t>(numbers[i]); };
-  return RateSchedule{
+  RateSchedule schedule{
       static_cast<RateSchedule::Shape>(whole(0)), whole(1), whole(2), whole(3), numbers[4], numbers[5], numbers[6]};
+  if (schedule.shape == RateSchedule::Shape::one_cycle) schedule.warmup = 0, schedule.rise = numbers[2];
+  return schedule;
 }
 
 /// Throws Error where a checkpoint's schedule, null where it has none, is not the trainer's.

@@ -150,6 +150,13 @@ HALOGEN_INLINE void check_schedule(const char* optimizer, const RateSchedule& sc
   expect_positive(optimizer, "warmup of its schedule", static_cast<double>(schedule.warmup));
   expect_positive(optimizer, "gamma of its schedule", schedule.gamma);
   expect_positive(optimizer, "floor of its schedule", schedule.floor);
+  expect_positive(optimizer, "start of its schedule", schedule.start);
+  if (schedule.every < 1)
+    refuse_setting(optimizer, "steps after which its schedule falls", static_cast<double>(schedule.every), "1 or more");
+  if (schedule.shape == RateSchedule::Shape::one_cycle &&
+      !(schedule.rise >= 0 && schedule.rise <= static_cast<double>(schedule.steps)))
+    refuse_setting(optimizer, "pct_start * steps of its schedule", schedule.rise,
+                   "a pct_start of 0 to 1, which is a share of the steps");
   const bool ends = schedule.shape != RateSchedule::Shape::constant && schedule.shape != RateSchedule::Shape::step;
   if (ends && schedule.steps <= schedule.warmup)
     throw CollectiveError(std::string(optimizer) + ": its schedule ends after " + std::to_string(schedule.steps) +
