@@ -64,6 +64,20 @@ TEST_CASE("PyTorch's formula, with its epsilons") {
   check_definition<hg::RMSNorm<5>, double>(false, std::numeric_limits<double>::epsilon(), 0, 1e-13);
   check_definition<hg::RMSNorm<5, std::ratio<1, 1000>>, float>(false, 1e-3, 0, 2e-6);
 }
+TEST_CASE("many channels, in float: the error of a sum of squares does not grow with them") {
+  constexpr int channels = 8192;
+  const auto check = [](auto norm, bool centred, double epsilon) {
+    using Norm = decltype(norm);
+    std::vector<float> x(channels), scales(hg::Parameters<Norm, float>::count);
+    std::fill_n(scales.begin(), channels, 1.0f);
+    for (std::size_t c = 0; c < x.size(); ++c) x[c] = c % 2 == 0 ? 0.1f : 0.3f;
+    const auto y = support::infer<Norm, channels>(support::alone(), {1, 1, 1}, scales, x);
+    const auto expected = normal(std::vector<double>(x.begin(), x.end()), centred, epsilon);
+    CHECK(support::relative_error(y, expected) < 1e-6);
+  };
+  check(hg::LayerNorm<channels>{}, true, 1e-5);
+  check(hg::RMSNorm<channels>{}, false, std::numeric_limits<float>::epsilon());
+}
 TEST_CASE("far from 0, in float: a mean of 1e4 and deviations of 1") {
   check_definition<hg::LayerNorm<5>, float>(true, 1e-5, 1e4, 2e-5);
 }

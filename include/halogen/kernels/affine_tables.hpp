@@ -25,7 +25,7 @@ struct MomentParts {
   }
 };
 
-/// Tables of one affine over (n, c). The mean and the inverse deviation are double.
+/// Tables of one affine over (n, c), as Affine reads them. The mean and the inverse deviation are double.
 template <class T>
 struct AffineTables {
   T* scale;
@@ -52,8 +52,14 @@ struct RunningMoments {
   }
 };
 
-/// Merges the moments of all ranks in the order of the ranks. Gives y = gamma (x - mean) / deviation + beta as scale
-/// and shift.
+/// The shift of an affine whose center is the mean, rounded to T.
+template <class T>
+HALOGEN_FUNCTION T shift_of(double mean, double scale, double beta) {
+  return static_cast<T>(beta + scale * (static_cast<double>(static_cast<T>(mean)) - mean));
+}
+
+/// Merges the moments of all ranks in the order of the ranks. Gives y = gamma (x - mean) / deviation + beta as scale,
+/// center and shift.
 template <class T>
 struct FinishMoments {
   const RowSums* gathered;  ///< [rank][n * groups + g]
@@ -79,7 +85,7 @@ struct FinishMoments {
         tables.mean[at] = sums.second;
         tables.inverse_deviation[at] = inverse;
         tables.scale[at] = static_cast<T>(scale);
-        tables.shift[at] = static_cast<T>((beta == nullptr ? 0.0 : static_cast<double>(beta[c])) - scale * sums.second);
+        tables.shift[at] = shift_of<T>(sums.second, scale, beta == nullptr ? 0.0 : static_cast<double>(beta[c]));
       }
   }
 };
@@ -95,10 +101,10 @@ struct FrozenMoments {
   KOKKOS_FUNCTION void operator()(const index_t c) const {
     const double factor = gamma != nullptr ? static_cast<double>(gamma[c]) : 1.0;
     const double scale = factor / Kokkos::sqrt(static_cast<double>(variance[c]) + epsilon);
-    const double shift = (beta != nullptr ? static_cast<double>(beta[c]) : 0.0) - scale * static_cast<double>(mean[c]);
     for (int n = 0; n < samples; ++n) {
+      tables.mean[n * channels + c] = static_cast<double>(mean[c]);
       tables.scale[n * channels + c] = static_cast<T>(scale);
-      tables.shift[n * channels + c] = static_cast<T>(shift);
+      tables.shift[n * channels + c] = beta != nullptr ? beta[c] : T(0);
     }
   }
 };
@@ -156,7 +162,7 @@ struct MergeAffineSums {
   }
 };
 
-/// dx = scale g - (s1 + xhat s2) / (deviation count), as scale * g plus slope * x + offset.
+/// dx = scale g - (s1 + xhat s2) / (deviation count), as scale * g plus slope * (x - center) + offset.
 template <class T>
 struct FinishAffineSums {
   const double* sums;  ///< [n * groups + g][2], over all ranks
@@ -174,7 +180,7 @@ struct FinishAffineSums {
         const double inverse = tables.inverse_deviation[at];
         const double slope = -inverse * inverse * s2;
         tables.slope[at] = static_cast<T>(slope);
-        tables.offset[at] = static_cast<T>(-inverse * s1 - slope * tables.mean[at]);
+        tables.offset[at] = shift_of<T>(tables.mean[at], slope, -inverse * s1);
       }
   }
 };

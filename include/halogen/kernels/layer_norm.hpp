@@ -1,7 +1,8 @@
 // Normalisation over the channels of each point, with (LayerNorm) and without (RMSNorm) their mean, and its adjoint. If
 // a value has more channels than the norm, each head is normalised by itself. Accumulation: over the channels in their
-// order, in the value type. If there is a mean, deviations from the first channel are summed. Sums over points are in
-// the value type within a piece of a row, and in double across pieces.
+// order, in the value type within channels_at_once channels and in double across these. If there is a mean, deviations
+// from the first channel are summed. Sums over points are in the value type within a piece of a row, and in double
+// across pieces.
 #pragma once
 
 #include "halogen/kernels/device/tile_output.hpp"
@@ -9,6 +10,9 @@
 #include "halogen/kernels/views.hpp"
 
 namespace halogen::kernels {
+
+/// How many channels of a point are summed in the value type.
+inline constexpr int channels_at_once = 16;
 
 /// The moments by which a point is normalised.
 template <class T>
@@ -26,38 +30,62 @@ struct ChannelNorm {
   template <class Values>
   KOKKOS_FUNCTION ChannelMoments<T> moments(Values x) const {
     ChannelMoments<T> result;
-    T sum = 0, squares = 0;
     if constexpr (Centred) {
       result.origin = x(0);
-      for (int c = 0; c < channels; ++c) sum += x(c) - result.origin;
-      result.mean = sum / T(channels);
+      result.mean = static_cast<T>(sum([&](int c) { return x(c) - result.origin; })) / T(channels);
     }
-    for (int c = 0; c < channels; ++c) {
+    const double squares = sum([&](int c) {
       const T deviation = x(c) - result.origin - result.mean;
-      squares += deviation * deviation;
-    }
-    result.inverse = T(1) / Kokkos::sqrt(squares / T(channels) + epsilon);
+      return deviation * deviation;
+    });
+    result.inverse = inverse_of(squares);
     return result;
   }
   /// Host: the same for columns of rows that are `pitch` apart. The rows become normal, and `inverse` becomes 1 /
   /// sqrt(variance + epsilon).
   void normalise(T* x, T* inverse, index_t pitch, index_t count) const {
+    double sums[most_points_at_once];
     if constexpr (Centred) {
       T origin[most_points_at_once], mean[most_points_at_once];
-      std::fill_n(mean, count, T(0));
       std::copy_n(x, count, origin);
-      for (int c = 0; c < channels; ++c)
-        for (index_t i = 0; i < count; ++i) mean[i] += x[c * pitch + i] -= origin[i];
-      for (index_t i = 0; i < count; ++i) mean[i] /= T(channels);
+      sum_rows(x, pitch, count, sums, [&](T& value, index_t i) { return value -= origin[i]; });
+      for (index_t i = 0; i < count; ++i) mean[i] = static_cast<T>(sums[i]) / T(channels);
       for (int c = 0; c < channels; ++c)
         for (index_t i = 0; i < count; ++i) x[c * pitch + i] -= mean[i];
     }
-    std::fill_n(inverse, count, T(0));
-    for (int c = 0; c < channels; ++c)
-      for (index_t i = 0; i < count; ++i) inverse[i] += x[c * pitch + i] * x[c * pitch + i];
-    for (index_t i = 0; i < count; ++i) inverse[i] = T(1) / std::sqrt(inverse[i] / T(channels) + epsilon);
+    sum_rows(x, pitch, count, sums, [](T& value, index_t) { return value * value; });
+    for (index_t i = 0; i < count; ++i) inverse[i] = inverse_of(sums[i]);
     for (int c = 0; c < channels; ++c)
       for (index_t i = 0; i < count; ++i) x[c * pitch + i] *= inverse[i];
+  }
+
+ private:
+  KOKKOS_FUNCTION T inverse_of(double squares) const {
+    return T(1) / Kokkos::sqrt(static_cast<T>(squares) / T(channels) + epsilon);
+  }
+  /// The sum of term(c) over the channels.
+  template <class Term>
+  KOKKOS_FUNCTION double sum(Term term) const {
+    double total = 0;
+    for (int first = 0; first < channels; first += channels_at_once) {
+      const int end = first + channels_at_once < channels ? first + channels_at_once : channels;
+      T some = 0;
+      for (int c = first; c < end; ++c) some += term(c);
+      total += static_cast<double>(some);
+    }
+    return total;
+  }
+  /// Host: the same for columns of rows, of term(x, column).
+  template <class Term>
+  void sum_rows(T* x, index_t pitch, index_t count, double* sums, Term term) const {
+    T some[most_points_at_once];
+    std::fill_n(sums, count, 0.0);
+    for (int first = 0; first < channels; first += channels_at_once) {
+      std::fill_n(some, count, T(0));
+      for (int c = first; c < std::min(first + channels_at_once, channels); ++c)
+        for (index_t i = 0; i < count; ++i) some[i] += term(x[c * pitch + i], i);
+      for (index_t i = 0; i < count; ++i) sums[i] += static_cast<double>(some[i]);
+    }
   }
 };
 

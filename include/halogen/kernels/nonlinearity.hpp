@@ -197,16 +197,26 @@ template <class T>
   });
 }
 
-/// to = f'(scale value + shift) gradient for a row. `to` may be the row of the gradient.
+/// y = scale * (x - center) + shift, for a point or a vector of points.
+template <class T>
+struct ScaleAndShift {
+  T scale = 1, shift = 0, center = 0;
+
+  template <class V>
+  HALOGEN_FUNCTION V operator()(V x) const {
+    return (x - center) * scale + shift;
+  }
+};
+
+/// to = f'(affine(value)) gradient for a row. `to` may be the row of the gradient.
 template <class T, class From, class Value, class To>
-[[gnu::noinline]] void pass_back_row(const Nonlinearity& function, const From* gradient, const Value* value, T scale,
-                                     T shift, index_t count, To* to) {
+[[gnu::noinline]] void pass_back_row(const Nonlinearity& function, const From* gradient, const Value* value,
+                                     const ScaleAndShift<T>& affine, index_t count, To* to) {
   const T parameter = static_cast<T>(function.parameter);
   detail::with_kind(function.kind, [=]<Nonlinearity::Kind Kind>() {
     detail::over_points<T>(
-        count, to,
-        [=](auto g, auto v) { return detail::adjoint_of<Kind, T>(g, decltype(g)(v * scale + shift), parameter); },
-        gradient, value);
+        count, to, [=](auto g, auto v) { return detail::adjoint_of<Kind, T>(g, affine(v), parameter); }, gradient,
+        value);
   });
 }
 
@@ -222,7 +232,7 @@ template <class T>
 }
 template <class T>
 [[gnu::noinline]] HALOGEN_FUNCTION T passed_back_otherwise(T g, T x, NonlinearityKind kind, T parameter) {
-  KOKKOS_IF_ON_HOST((pass_back_row<T>({kind, static_cast<double>(parameter)}, &g, &x, T(1), T(0), 1, &g); return g;))
+  KOKKOS_IF_ON_HOST((pass_back_row<T>({kind, static_cast<double>(parameter)}, &g, &x, {}, 1, &g); return g;))
   KOKKOS_IF_ON_DEVICE(
       (return with_kind(kind, [=]<NonlinearityKind Kind>() { return adjoint_of<Kind, T>(g, x, parameter); });))
 }

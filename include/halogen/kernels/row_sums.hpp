@@ -130,7 +130,7 @@ struct RowEpilogue {
       if (only_clips(mask_function))
         for (index_t i = 0; i < count; ++i) row[i] = T(m[i]) <= T(0) ? S(T(0)) : row[i];
       else
-        pass_back_row<T>(mask_function, row, m, T(1), T(0), count, row);
+        pass_back_row<T>(mask_function, row, m, {}, count, row);
     }
     if (kind == Kind::mask) return;
     double first = 0, second = 0;
@@ -149,16 +149,16 @@ struct RowEpilogue {
       const S* x = value.row(n, c, y) + (x0 - value.x0);
       const int index = value.sample_of(n) * channels + c;
       const double center = mean[index];
-      const T a = affine.scale[index], b = affine.shift[index];
+      const ScaleAndShift<T> of = affine.at(index);
       if (only_clips(function)) {
-        sum_products(row, x, count, center, a, b, static_cast<bool>(function), first, second);
+        sum_products(row, x, count, center, of, static_cast<bool>(function), first, second);
       } else {
         constexpr index_t most = 512;
         T passed[most];
         for (index_t begin = 0; begin < count; begin += most) {
           const index_t size = count - begin < most ? count - begin : most;
-          pass_back_row<T>(function, row + begin, x + begin, a, b, size, passed);
-          sum_products(passed, x + begin, size, center, a, b, false, first, second);
+          pass_back_row<T>(function, row + begin, x + begin, of, size, passed);
+          sum_products(passed, x + begin, size, center, of, false, first, second);
         }
       }
       accumulator.add({first, second, 0});
@@ -166,16 +166,16 @@ struct RowEpilogue {
   }
 
  private:
-  /// Adds the sums of g and of g (x - center). With `clips`, g counts as 0 where a x + b is not positive.
+  /// Adds the sums of g and of g (x - center). With `clips`, g counts as 0 where the affine's result is not positive.
   template <class G>
-  HALOGEN_FUNCTION static void sum_products(const G* row, const S* x, index_t count, double center, T a, T b,
-                                            bool clips, double& first, double& second) {
+  HALOGEN_FUNCTION static void sum_products(const G* row, const S* x, index_t count, double center,
+                                            const ScaleAndShift<T>& of, bool clips, double& first, double& second) {
     detail::sum_two<T>(
         count,
         [=]<class V, class D>(index_t i, D& sum, D& product) {
           const V v = read<V>(x + i);
           V g = read<V>(row + i);
-          if (clips) g = v * a + b <= T(0) ? V{} : g;
+          if (clips) g = of(v) <= T(0) ? V{} : g;
           sum += in_double<T>(g);
           product += in_double<T>(g) * (in_double<T>(v) - center);
         },

@@ -12,12 +12,18 @@
 
 namespace halogen::kernels {
 
-/// A scale and a shift as readers apply them, with tables over (n, c): y = scale * x + shift.
+/// A scale and a shift as readers apply them, with tables over (n, c): y = scale * (x - center) + shift. The center is
+/// the mean, rounded to T, so that a large mean costs no digits.
 template <class T>
 struct Affine {
   const T* scale = nullptr;
   const T* shift = nullptr;
+  const double* mean = nullptr;
   int channels = 0;
+
+  HALOGEN_FUNCTION ScaleAndShift<T> at(index_t index) const {
+    return {scale[index], shift[index], static_cast<T>(mean[index])};
+  }
 };
 
 /// Where a reader's field ends. Beyond its ends it reads 0 or, if periodic, the images of the other end in the margin.
@@ -182,7 +188,7 @@ struct ValueReader {
     const T value = s.tensor.at(plane, y, x);
     if (s.affine.scale == nullptr) return activated(value, s.function);
     const int index = plane.sample * s.affine.channels + plane.channel;
-    return activated(value * s.affine.scale[index] + s.affine.shift[index], s.function);
+    return activated(s.affine.at(index)(value), s.function);
   }
 
   /// Interpolates between two rows as the reader sees them, then between points of the row; piece by piece in L1.
@@ -258,15 +264,14 @@ struct ValueReader {
   static void finish(const SourceView<S>& s, int index, const From* from, index_t size, T* to) {
     const bool clips = s.function.kind == Nonlinearity::Kind::relu;
     if (s.affine.scale != nullptr) {
-      const T scale = s.affine.scale[index], shift = s.affine.shift[index];
+      const ScaleAndShift<T> affine = s.affine.at(index);
       if (clips)
         for_each_vector<T>(size, [&]<class V>(index_t i) {
-          const V value = load_ahead<V>(from + i) * scale + shift;
+          const V value = affine(load_ahead<V>(from + i));
           store<V>(to + i, value < T(0) ? V{} : value);
         });
       else
-        for_each_vector<T>(size,
-                           [&]<class V>(index_t i) { store<V>(to + i, load_ahead<V>(from + i) * scale + shift); });
+        for_each_vector<T>(size, [&]<class V>(index_t i) { store<V>(to + i, affine(load_ahead<V>(from + i))); });
     } else if (clips) {
       for_each_vector<T>(size, [&]<class V>(index_t i) {
         const V value = load_ahead<V>(from + i);
@@ -280,7 +285,7 @@ struct ValueReader {
 };
 
 /// The gradient of a stored tensor, recomputed from the gradient of the activation that its readers saw. First through
-/// the function, g' = f'(scale * x + shift) g, then through the affine, scale * g' + slope * x + offset.
+/// the function, g' = f'(y) g, then through the affine, scale * g' + slope * (x - center) + offset.
 template <class S>
 struct GradientReader {
   using T = compute_type<S>;
@@ -304,8 +309,8 @@ struct GradientReader {
     const T v = value.at(plane, y, x);
     if (affine.scale == nullptr) return passed_back(g, v, function);
     const int index = plane.sample * affine.channels + plane.channel;
-    return passed_back(g, v * affine.scale[index] + affine.shift[index], function) * affine.scale[index] +
-           (v * slope[index] + offset[index]);
+    const ScaleAndShift<T> of = affine.at(index), vjp{slope[index], offset[index], of.center};
+    return passed_back(g, of(v), function) * of.scale + vjp(v);
   }
 
   /// Host: the address where load_row will begin to read, null if it reads nothing. There are two tensors.
@@ -375,24 +380,24 @@ struct GradientReader {
           store<V>(to + i, load_ahead<V>(v + i) <= T(0) ? V{} : load_ahead<V>(g + i));
         });
       const int index = plane.sample * affine.channels + plane.channel;
-      const T a = affine.scale[index], b = affine.shift[index], s = slope[index], o = offset[index];
+      const ScaleAndShift<T> of = affine.at(index), vjp{slope[index], offset[index], of.center};
       const bool clips = static_cast<bool>(function);
       for_each_vector<T>(size, [&]<class V>(index_t i) {
         const V x = load_ahead<V>(v + i);
         V d = load_ahead<V>(g + i);
-        if (clips) d = x * a + b <= T(0) ? V{} : d;
-        store<V>(to + i, d * a + (x * s + o));
+        if (clips) d = of(x) <= T(0) ? V{} : d;
+        store<V>(to + i, d * of.scale + vjp(x));
       });
     });
   }
 
   void load_passed_back(const PlaneAt& plane, const S* g, const S* v, index_t size, T* to) const {
-    if (affine.scale == nullptr) return pass_back_row<T>(function, g, v, T(1), T(0), size, to);
+    if (affine.scale == nullptr) return pass_back_row<T>(function, g, v, {}, size, to);
     const int index = plane.sample * affine.channels + plane.channel;
-    const T a = affine.scale[index], b = affine.shift[index], s = slope[index], o = offset[index];
-    pass_back_row<T>(function, g, v, a, b, size, to);
+    const ScaleAndShift<T> of = affine.at(index), vjp{slope[index], offset[index], of.center};
+    pass_back_row<T>(function, g, v, of, size, to);
     for_each_vector<T>(size,
-                       [&]<class V>(index_t i) { store<V>(to + i, load<V>(to + i) * a + (load<V>(v + i) * s + o)); });
+                       [&]<class V>(index_t i) { store<V>(to + i, load<V>(to + i) * of.scale + vjp(load<V>(v + i))); });
   }
 };
 

@@ -13,7 +13,8 @@
 //   Shard<1>, Partial                  does not compile: why::channels_are_cut, why::input_is_partial
 //
 // Halo: none. Storage and accumulation as GroupNorm's: the launch that writes x gathers the moments, and the launches
-// that read x normalise. Samples are merged in their order, then ranks. A network in an expression (value_and_grad of
+// that read x normalise. Samples are merged in their order, then ranks. Errors: CollectiveError where a channel has one
+// value in training (one sample of one point), as in PyTorch. A network in an expression (value_and_grad of
 // more than a loss) normalises by the batch and does not change the buffers, because it may run forward more than once
 // a step.
 #pragma once

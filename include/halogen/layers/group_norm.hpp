@@ -12,7 +12,8 @@
 // is written out first. The launch that writes x gathers the moments while it writes rows, and the launches that read x
 // normalise rows while they read them. Accumulation: the moments of a row are summed about the row's first value, then
 // merged as (count, mean, M2) in double (Chan, Golub, LeVeque 1983) in a fixed order, over ranks in rank order.
-// E[x^2] - E[x]^2 is never used. The gradients of gamma and beta are the same sums, in the bucket.
+// E[x^2] - E[x]^2 is never used. The gradients of gamma and beta are the same sums, in the bucket. Errors:
+// CollectiveError for groups of one value, in training and in inference, as PyTorch refuses an instance of one point.
 #pragma once
 
 #include <type_traits>

@@ -44,7 +44,7 @@ class Layout {
   static constexpr index_t row_alignment_bytes = 64;
 
   /// `input` has the cuts of all dimensions of the input, (N, C, W), (N, C, H, W) or (N, C, D, H, W). `value_bytes` are
-  /// the bytes of its values. Throws the CollectiveErrors of needs.hpp.
+  /// the bytes of its values. Throws the CollectiveErrors of needs.hpp, and one for moments of one value.
   Layout(const Plan& plan, const Decomposition& pieces, int rank, std::span<const Cut> input, ValueBytes value_bytes);
 
   const Plan& plan() const { return plan_; }
@@ -110,6 +110,9 @@ class Layout {
   /// Samples and channels are not cut: each rank exchanges its own samples, and the channels that somebody reads.
   HaloNeeds<2 + spatial_dimensions> with_samples_and_channels(const SpaceNeeds& space, int channels) const;
 
+  /// Refuses moments of one value: its variance is 0, and no variance of a population can be estimated from it.
+  void check_moments() const;
+
   void place();
 
   void size_workspace();
@@ -148,6 +151,7 @@ HALOGEN_INLINE Layout::Layout(const Plan& plan, const Decomposition& pieces, int
                                : "cut the batch with Cut::balanced(" + std::to_string(batch_.extent()) + ", " +
                                      std::to_string(batch_.parts()) + "), or ") +
                           "use fewer ranks for the batch");
+  check_moments();
   const detail::SpaceNeedsOf needs(plan, levels_);
   for (int t = 0; t < plan.tensors.size(); ++t)
     tensors_.push_back(tensor_layout(plan.tensors[t], needs.spaces()[static_cast<std::size_t>(t)]));
@@ -250,6 +254,16 @@ HALOGEN_INLINE HaloNeeds<2 + spatial_dimensions> Layout::with_samples_and_channe
     needs.needed[2 + d] = space.needed[d];
   }
   return needs;
+}
+
+HALOGEN_INLINE void Layout::check_moments() const {
+  for (const Launch& launch : plan_.launches) {
+    if (launch.statistics < 0 || points_of(launch.statistics) > 1) continue;
+    const AffineTable& of = plan_.affines[launch.statistics];
+    throw CollectiveError(layer_text(plan_.graph.nodes[of.node]) + ": each variance would be that of one value, of 1 " +
+                          (of.of_batch ? "sample" : "channel") + " with 1 point: give it more points, or more " +
+                          (of.of_batch ? "samples" : "channels in a group"));
+  }
 }
 
 HALOGEN_INLINE void Layout::place() {

@@ -192,7 +192,7 @@ template <class S>
 kernels::Affine<compute_type<S>> Operands<S>::affine(AffineTableId id) const {
   if (id < 0) return {};
   const kernels::AffineTables<T> of = tables(id, {});
-  return {of.scale, of.shift, plan_.affines[id].channels};
+  return {of.scale, of.shift, of.mean, plan_.affines[id].channels};
 }
 
 }  // namespace halogen

@@ -35,7 +35,7 @@ class ValueRow {
     const SourceView<S> s = reader.source_of(plane.channel);
     if (s.affine.scale != nullptr) {
       const int index = plane.sample * s.affine.channels + plane.channel;
-      scale_ = s.affine.scale[index], shift_ = s.affine.shift[index];
+      affine_ = s.affine.at(index);
       scaled_ = true;
     }
     function_ = s.function;
@@ -68,9 +68,7 @@ class ValueRow {
   }
 
  private:
-  KOKKOS_FORCEINLINE_FUNCTION T seen(T value) const {
-    return activated(scaled_ ? value * scale_ + shift_ : value, function_);
-  }
+  KOKKOS_FORCEINLINE_FUNCTION T seen(T value) const { return activated(scaled_ ? affine_(value) : value, function_); }
   /// A division of 64-bit numbers takes longer than all the rest. Doubling needs none.
   KOKKOS_FORCEINLINE_FUNCTION index_t source(index_t x) const { return map_.doubles() ? x >> 1 : map_.source(x); }
 
@@ -78,7 +76,8 @@ class ValueRow {
   const S* far_ = nullptr;
   Resample map_;
   index_t first_ = 0;
-  T scale_{}, shift_{}, down_{};
+  ScaleAndShift<T> affine_;
+  T down_{};
   RowRange range_;
   Nonlinearity function_;
   bool scaled_ = false, resampled_ = false;
@@ -101,7 +100,7 @@ class GradientRow {
     if (function_ || reader.affine.scale != nullptr) value_ = reader.value.row(plane, y) + (skip - reader.value.x0);
     if (reader.affine.scale == nullptr) return;
     const int index = plane.sample * reader.affine.channels + plane.channel;
-    scale_ = reader.affine.scale[index], shift_ = reader.affine.shift[index];
+    affine_ = reader.affine.at(index);
     slope_ = reader.slope[index], offset_ = reader.offset[index];
     scaled_ = true;
   }
@@ -118,15 +117,16 @@ class GradientRow {
     T g = gradient_[i];
     if (value_ == nullptr) return g;
     const T v = value_[i];
-    g = passed_back(g, scaled_ ? v * scale_ + shift_ : v, function_);
-    return scaled_ ? g * scale_ + (v * slope_ + offset_) : g;
+    g = passed_back(g, scaled_ ? affine_(v) : v, function_);
+    return scaled_ ? g * affine_.scale + ((v - affine_.center) * slope_ + offset_) : g;
   }
 
   const S* gradient_ = nullptr;
   const S* value_ = nullptr;
   int stuffing_;
   index_t first_;
-  T scale_{}, shift_{}, slope_{}, offset_{};
+  ScaleAndShift<T> affine_;
+  T slope_{}, offset_{};
   RowRange range_;
   Nonlinearity function_;
   bool scaled_ = false;

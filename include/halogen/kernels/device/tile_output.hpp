@@ -44,14 +44,14 @@ KOKKOS_FORCEINLINE_FUNCTION RowSums tile_affine_sums(const RowEpilogue<S>& epilo
   const int columns = static_cast<int>(tile.columns.size());
   const int index = epilogue.value.sample_of(tile.sample) * epilogue.channels + c;
   const double mean = epilogue.mean[index];
-  const T scale = epilogue.affine.scale[index], shift = epilogue.affine.shift[index];
+  const ScaleAndShift<T> affine = epilogue.affine.at(index);
   double sum = 0, product = 0;
   for (index_t y = tile.rows.begin; y < tile.rows.end; ++y) {
     const S* row = &tensor.at(tile.sample, c, y, tile.columns.begin);
     const S* value = &epilogue.value.at(tile.sample, c, y, tile.columns.begin);
     each_of_lanes(columns, [&](int x) {
       const T v = value[x];
-      const auto g = static_cast<double>(passed_back(T(row[x]), v * scale + shift, epilogue.function));
+      const auto g = static_cast<double>(passed_back(T(row[x]), affine(v), epilogue.function));
       sum += g, product += g * (static_cast<double>(v) - mean);
     });
   }
