@@ -31,6 +31,13 @@ std::vector<double> each37th(const std::vector<double>& all) {
   return some;
 }
 
+/// The normal number of a purpose at an index (Box and Muller).
+double normal_at(const hg::Generator& generator, std::uint64_t index, hg::RandomPurpose purpose) {
+  const auto bits = hg::random_bits(generator, index, purpose);
+  return std::sqrt(-2 * std::log(1 - hg::unit_of(bits[0], bits[1]))) *
+         std::cos(2 * std::numbers::pi * hg::unit_of(bits[2], bits[3]));
+}
+
 }  // namespace
 
 TEST_CASE("DiffusionUNet: PyTorch's output and gradients") {
@@ -67,22 +74,19 @@ TEST_CASE("DiffusionUNet: PyTorch's output and gradients") {
 TEST_CASE("noised: the paper's formulas by seed, step and global index, alike on every mesh") {
   const hg::EDM edm{.sigma_data = 0.7};
   const std::vector<double> clean = support::numbers<double>(static_cast<std::size_t>(3 * 2 * 6 * 7), 3);
-  const hg::Generator generator{.seed = 5, .step = 9, .stream = 2}, next{.seed = 5, .step = 9, .stream = 3};
+  const hg::Generator generator{.seed = 5, .step = 9, .stream = 2};
   for (const auto& mesh : support::meshes(3)) {
     CAPTURE(support::text(mesh));
     const auto field = hg::distribute_tensor<Field<2>>(mesh, {3, 2, 6, 7}, clean);
     const auto batch = hg::noised(edm, field, generator);
-    const auto noise = hg::full_tensor(Field<2>(0.0 * field + hg::randn_like(field, generator)));
     const auto image = hg::full_tensor(batch.image), level = hg::full_tensor(batch.level),
                target = hg::full_tensor(batch.target);
     for (std::size_t n = 0; n < 3; ++n) {
-      const auto bits = hg::random_bits(next, n);
-      const double normal = std::sqrt(-2 * std::log(1 - hg::unit_of(bits[0], bits[1]))) *
-                            std::cos(2 * std::numbers::pi * hg::unit_of(bits[2], bits[3]));
-      const double sigma = std::exp(-1.2 + 1.2 * normal), variance = sigma * sigma + 0.49;
+      const double sigma = std::exp(-1.2 + 1.2 * normal_at(generator, n, hg::RandomPurpose::levels)),
+                   variance = sigma * sigma + 0.49;
       CHECK(level[n] == doctest::Approx(std::log(sigma) / 4).epsilon(1e-13));
       for (std::size_t i = 84 * n; i < 84 * (n + 1); ++i) {
-        const double noisy = clean[i] + sigma * noise[i];
+        const double noisy = clean[i] + sigma * normal_at(generator, i, hg::RandomPurpose::noise);
         CHECK(image[i] == doctest::Approx(noisy / std::sqrt(variance)).epsilon(1e-13));
         CHECK(
             target[i] ==
@@ -107,14 +111,12 @@ TEST_CASE("sample_heun: normal data, of which the flow is known, with an error o
         return Field<1>(0.0 * x);
       }));
     };
-    Field<1> drawn_noise = like;
-    drawn_noise = hg::randn_like(like, {.seed = 4});
-    const auto noise = hg::full_tensor(drawn_noise);
     const double shrinks = 80 * std::sqrt(edm.variance(0) / edm.variance(80));
     const auto error = [&](const std::vector<double>& sample) {
       double largest = 0;
       for (std::size_t i = 0; i < sample.size(); ++i)
-        largest = std::max(largest, std::abs(sample[i] - shrinks * noise[i]));
+        largest =
+            std::max(largest, std::abs(sample[i] - shrinks * normal_at({.seed = 4}, i, hg::RandomPurpose::start)));
       return largest;
     };
     const auto coarse = drawn(16), fine = drawn(64);
@@ -161,6 +163,22 @@ TEST_CASE("score_ensemble: plain sums over members, pairs and points, members cu
       CHECK(scores.spread ==
             doctest::Approx(std::sqrt(variance / weights * double(count + 1) / double(count))).epsilon(1e-12));
       CHECK(scores.spread_skill() == doctest::Approx(scores.spread / scores.rmse));
+      // points of weight 0 do not count, even where truth or members are NaN
+      auto spoilt = x, unknown = y, lighter = w;
+      for (std::size_t p = 0; p < points; p += 5) {
+        lighter[p] = 0;
+        spoilt[p] = unknown[p] = std::numeric_limits<double>::quiet_NaN();
+      }
+      const auto score = [&](const std::vector<double>& of_members, const std::vector<double>& of_truth) {
+        return hg::score_ensemble(hg::distribute_tensor<Field<1>>(mesh, {hg::index_t(count), 1, 4, 7}, of_members),
+                                  hg::expand<0>(hg::distribute_tensor<Truth>(mesh, {1, 1, 4, 7}, of_truth)),
+                                  hg::expand<0>(hg::distribute_tensor<Truth>(mesh, {1, 1, 4, 7}, lighter)));
+      };
+      const auto known = score(x, y), seen = score(spoilt, unknown);
+      CHECK(std::isfinite(seen.crps));
+      CHECK(seen.crps == known.crps);
+      CHECK(seen.rmse == known.rmse);
+      CHECK(seen.spread == known.spread);
     }
   }
 }

@@ -17,7 +17,7 @@ using Pass = hg::Conv2d<3, 3, hg::Bias<false>>;
 
 /// 0, or what passes is multiplied by, at the index-th place.
 double factor(double probability, std::uint64_t seed, std::uint64_t step, std::uint32_t layer, std::uint64_t index) {
-  const auto words = hg::random_bits({seed, step, layer}, index / 4);
+  const auto words = hg::random_bits({seed, step, layer, true}, index / 4, hg::RandomPurpose::dropout);
   return words[index % 4] * 0x1p-32 < probability ? 0 : 1 / (1 - probability);
 }
 
@@ -157,6 +157,30 @@ TEST_CASE("inference has no launch of it; a trainer that goes on from a state go
     CHECK(shards.step(hg::mse, x, y).item() == doctest::Approx(whole.step(hg::mse, x, y).item()).epsilon(1e-12));
 }
 
+TEST_CASE("dropout, rand_like and randn_like of one seed, step and stream have nothing to do with each other") {
+  const auto mesh = support::alone();
+  using Model = hg::Sequential<hg::Dropout<>, Pass>;  // the dropout is the first layer, so its stream is 0
+  const auto x = hg::distribute_tensor<Field<3>>(mesh, {batch, 3, rows, columns}, std::vector<double>(values, 1.0));
+  hg::Trainer<Model, hg::AdamW, support::Mesh, double> trainer(Model{}, hg::AdamW{.lr = 0}, mesh, {.seed = 9});
+  auto parameters = trainer.parameters();
+  parameters.copy_from_host(identity);
+  const auto dropped = hg::full_tensor(trainer.step(hg::mse, x, x).prediction());
+  Field<3> uniform = x.clone(), normal = x.clone();
+  uniform = hg::rand_like(x, {.seed = 9});
+  normal = hg::randn_like(x, {.seed = 9});
+  const auto numbers = hg::full_tensor(uniform), bells = hg::full_tensor(normal);
+  const auto start = hg::initial_parameters<hg::Conv2d<3, values / 3, hg::Bias<false>>, double>(9).to_host();
+  int by_uniform = 0, by_normal = 0, by_start = 0, of_both = 0;  // pairs on the same side of the middle
+  for (std::size_t i = 0; i < values / 4; ++i) {                 // words of one call of Philox serve four points
+    by_uniform += (dropped[4 * i] == 0) == (numbers[i] < 0.5);
+    by_normal += (dropped[4 * i] == 0) == (std::abs(bells[i]) < 0.6745);
+    by_start += (numbers[i] < 0.5) == (start[i] < 0);
+    of_both += (numbers[i] < 0.5) == (std::abs(bells[i]) < 0.6745);
+  }
+  const double half = values / 8.0, five_deviations = 5 * std::sqrt(values / 16.0);
+  for (const int pairs : {by_uniform, by_normal, by_start, of_both}) CHECK(std::abs(pairs - half) < five_deviations);
+}
+
 TEST_CASE("rand_like and randn_like: by global index, seen by neighbours, of the right moments") {
   for (const auto& mesh : support::meshes(2)) {
     CAPTURE(support::text(mesh));
@@ -169,7 +193,7 @@ TEST_CASE("rand_like and randn_like: by global index, seen by neighbours, of the
     double mean = 0, square = 0;
     bool equal = true;
     for (std::size_t i = 0; i < values; ++i) {
-      const auto bits = hg::random_bits(generator, i);
+      const auto bits = hg::random_bits(generator, i, hg::RandomPurpose::uniform);
       equal &= got[i] == hg::unit_of(bits[0], bits[1]);
       mean += bells[i] / values, square += bells[i] * bells[i] / values;
     }

@@ -56,6 +56,29 @@ TEST_CASE("in [0, 1), with the moments and the spread of a uniform distribution"
   CHECK(chi_squared > bins - 1 - 5 * std::sqrt(2.0 * (bins - 1)));
 }
 
+TEST_CASE("purposes, layers, steps and streams each have numbers of their own, and so do the first parameters") {
+  using halogen::RandomPurpose;
+  std::set<std::uint32_t> seen;
+  int count = 0;
+  for (const auto purpose : {RandomPurpose::batches, RandomPurpose::samples, RandomPurpose::uniform,
+                             RandomPurpose::normal, RandomPurpose::dropout, RandomPurpose::attention,
+                             RandomPurpose::noise, RandomPurpose::levels, RandomPurpose::start, RandomPurpose::own})
+    for (const bool of_layer : {false, true})
+      for (const std::uint64_t step : {0ull, 1ull, 1ull << 32})
+        for (const std::uint32_t stream : {0u, 1u}) {
+          const auto bits = halogen::random_bits({7, step, stream, of_layer}, 5, purpose);
+          seen.insert(bits.begin(), bits.end());
+          count += 4;
+        }
+  for (const std::uint64_t stream : {0ull, 1ull}) {
+    seen.insert(static_cast<std::uint32_t>(std::ldexp(uniform_at(7, stream, 5), 32)));
+    ++count;
+  }
+  CHECK(static_cast<int>(seen.size()) == count);
+  // fit's order of batches is that of all versions
+  CHECK(halogen::random_bits({7, 3, 2}, 5, RandomPurpose::batches) == philox4x32({5, 0, 2, 3}, {7, 0x6A09E667}));
+}
+
 TEST_CASE("seed, stream and index, low and high words, all count") {
   std::set<double> seen;
   for (const std::uint64_t seed : {0ull, 1ull, 1ull << 32})

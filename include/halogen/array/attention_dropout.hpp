@@ -24,7 +24,8 @@ struct FillRandomBits {
     const index_t position = at.at(i % positions), head = i / positions % heads, sample = i / positions / heads;
     const index_t number = numbers == nullptr ? position : numbers[position];
     const index_t row = (first_sample + sample) * all_heads + first_head + head;
-    to[i] = random_bits(generator, offset + static_cast<std::uint64_t>(row * all_positions + number))[0];
+    const std::uint64_t pair = offset + static_cast<std::uint64_t>(row * all_positions + number);
+    to[i] = random_bits(generator, pair, RandomPurpose::attention)[0];
   }
 };
 

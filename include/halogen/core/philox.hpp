@@ -36,24 +36,43 @@ constexpr double uniform_at(std::uint64_t seed, std::uint64_t stream, std::uint6
   return unit_of(bits[0], bits[1]);
 }
 
+/// What random numbers are drawn for. The number is a part of Philox's key, so each purpose has numbers of its own,
+/// whatever seed, step and stream are. The first values of parameters, which uniform_at draws, have no such part. The
+/// numbers are square roots of primes: the first 32 bits behind the point, as in SHA-256 and SHA-384.
+enum class RandomPurpose : std::uint32_t {
+  batches = 0x6A09E667,    ///< in which order fit takes them
+  samples = 0xBB67AE85,    ///< which of them a batch of a data set has
+  uniform = 0x3C6EF372,    ///< rand_like
+  normal = 0xA54FF53A,     ///< randn_like
+  dropout = 0x510E527F,    ///< layers that drop values
+  attention = 0x9B05688C,  ///< dropout of attention's shares
+  noise = 0x1F83D9AB,      ///< that noised adds
+  levels = 0x5BE0CD19,     ///< of noise
+  start = 0xCBBB9D5D,      ///< of a sampler
+  own = 0x629A292A,        ///< of one's own
+};
+
 /// Where random numbers of a run come from. The numbers of another step or stream are others.
 struct Generator {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint32_t stream = 0;
+  bool of_layer = false;  ///< made by a network for one of its layers, whose numbers are others too
 };
 
-/// 128 bits at (generator, index). Other bits than those of the first values of parameters, which uniform_at draws.
-constexpr std::array<std::uint32_t, 4> random_bits(const Generator& from, std::uint64_t index) {
-  constexpr std::uint32_t apart = 0x6A09E667;
+/// 128 bits at (generator, index).
+constexpr std::array<std::uint32_t, 4> random_bits(const Generator& from, std::uint64_t index,
+                                                   RandomPurpose purpose = RandomPurpose::own) {
+  constexpr std::uint32_t layers = 0x9159015A;
+  const std::uint32_t apart = static_cast<std::uint32_t>(purpose) ^ (from.of_layer ? layers : 0);
   return philox4x32({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), from.stream,
                      static_cast<std::uint32_t>(from.step)},
                     {static_cast<std::uint32_t>(from.seed), static_cast<std::uint32_t>(from.seed >> 32) ^ apart ^
                                                                 static_cast<std::uint32_t>(from.step >> 32)});
 }
 
-/// The random numbers of one layer in a step; the number of the step lies where kernels read it. None while `step` is
-/// null: the layer does not draw.
+/// The random numbers by which one layer drops values in a step; the number of the step lies where kernels read it.
+/// None while `step` is null: the layer does not draw.
 struct RandomStream {
   std::uint64_t seed = 0;
   const index_t* step = nullptr;
@@ -61,7 +80,7 @@ struct RandomStream {
 
   HALOGEN_FUNCTION bool draws() const { return step != nullptr; }
   HALOGEN_FUNCTION std::array<std::uint32_t, 4> bits(std::uint64_t index) const {
-    return random_bits({seed, static_cast<std::uint64_t>(*step), stream}, index);
+    return random_bits({seed, static_cast<std::uint64_t>(*step), stream, true}, index, RandomPurpose::dropout);
   }
 };
 

@@ -246,7 +246,7 @@ class FieldDataset {
         static_cast<index_t>(order_.size()) < options_.samples)
       refuse("times " + std::to_string(options_.first) + " to " + std::to_string(options_.last) + " of " +
              std::to_string(times) + " make no batch of " + std::to_string(options_.samples) + " samples");
-    if (options_.shuffle) detail::shuffle(order_, options_.seed, 0);
+    if (options_.shuffle) detail::shuffle(order_, options_.seed, 0, RandomPurpose::samples);
   }
 
   /// A box of points as one of a variable's array: at that time, where it has one, with all its channels.

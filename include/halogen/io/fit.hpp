@@ -106,10 +106,12 @@ inline std::vector<index_t> own_order(index_t count) {
   return order;
 }
 /// Puts them in the order that seed and epoch give (Fisher and Yates).
-inline void shuffle(std::vector<index_t>& order, std::uint64_t seed, index_t epoch) {
+inline void shuffle(std::vector<index_t>& order, std::uint64_t seed, index_t epoch,
+                    RandomPurpose purpose = RandomPurpose::batches) {
   for (auto i = static_cast<index_t>(order.size()) - 1; i > 0; --i) {
-    constexpr std::uint32_t stream = 0x0de7;  // no layer's
-    const auto bits = random_bits({seed, static_cast<std::uint64_t>(epoch), stream}, static_cast<std::uint64_t>(i));
+    constexpr std::uint32_t stream = 0x0de7;  // as in all versions: runs that are resumed keep their order
+    const auto bits =
+        random_bits({seed, static_cast<std::uint64_t>(epoch), stream}, static_cast<std::uint64_t>(i), purpose);
     const double unit = unit_of(bits[0], bits[1]);
     std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(unit * static_cast<double>(i + 1))]);
   }

@@ -56,7 +56,7 @@ struct SigmaOf {
   Generator generator;
   template <class Index>
   KOKKOS_FUNCTION double operator()(Index sample) const {
-    const auto bits = random_bits(generator, static_cast<std::uint64_t>(sample));
+    const auto bits = random_bits(generator, static_cast<std::uint64_t>(sample), RandomPurpose::levels);
     return Kokkos::exp(edm.log_mean + edm.log_deviation * Normal::of<double>(bits));
   }
 };
@@ -102,21 +102,20 @@ struct NoisedBatch {
   Field target;                   ///< (clean - skip(sigma) (clean + sigma noise)) / out(sigma)
 };
 
-/// Each sample gets a sigma of its own, drawn from the log-normal distribution, and noise. They come from the
-/// generator's stream and the one after it.
+/// Each sample gets a sigma of its own, drawn from the log-normal distribution, and noise. The numbers of both are
+/// others than those that randn_like draws by this generator.
 template <class Field>
 NoisedBatch<Field> noised(const EDM& edm, const Field& clean, const Generator& generator) {
   using T = typename Field::value_type;
   detail::require_made("noised", clean);
-  Generator of_sigma = generator;
-  ++of_sigma.stream;
   detail::LevelsOf<Field> sigma(detail::LevelsOf<Field>::make_shape(clean.mesh(), {clean.cut(0), Cut::chunk(1, 1)}));
-  sigma = cast<T>(halogen::apply(detail::SigmaOf{edm, of_sigma}, global_index<0>(sigma)));
+  sigma = cast<T>(halogen::apply(detail::SigmaOf{edm, generator}, global_index<0>(sigma)));
   using enum detail::NoiseNumber;
   const auto of = [&]<detail::NoiseNumber Number>(detail::OfSigma<Number> function) {
     return cast<T>(halogen::apply(function, detail::beside_points<Field::rank>(sigma)));
   };
-  const Field noisy = clean + detail::beside_points<Field::rank>(sigma) * randn_like(clean, generator);
+  const Field noisy = clean + detail::beside_points<Field::rank>(sigma) *
+                                  detail::random_like<detail::Normal>(clean, generator, RandomPurpose::noise);
   const Field image = of(detail::OfSigma<in>{edm}) * noisy;
   const Field target = (clean - of(detail::OfSigma<skip>{edm}) * noisy) / of(detail::OfSigma<out>{edm});
   sigma = cast<T>(halogen::apply(detail::OfSigma<level>{edm}, sigma));
@@ -142,7 +141,8 @@ Field sample_heun(const EDM& edm, const Field& like, const Generator& generator,
     return result;
   };
   Field x(like.shape(), Field::Start::unwritten);
-  x = static_cast<T>(edm.sigma_at(0, steps)) * randn_like(like, generator);
+  x = static_cast<T>(edm.sigma_at(0, steps)) *
+      detail::random_like<detail::Normal>(like, generator, RandomPurpose::start);
   for (int i = 0; i < steps; ++i) {
     const double sigma = edm.sigma_at(i, steps), next = edm.sigma_at(i + 1, steps);
     const Field first = slope(x, sigma);
