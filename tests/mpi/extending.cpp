@@ -63,6 +63,29 @@ using Resampled =
                    hg::SkipConcat<hg::Sequential<hg::MaxPool2d<2>, hg::ReLU, hg::UpsampleToSkip<hg::Nearest>>>,
                    hg::Stencil<Lopsided, Globe>, hg::Conv2d<4, 2>>;
 
+/// Functions of several values as children with names and frozen: of a map, and of an expression.
+struct Blend {
+  static constexpr hg::ChannelParameter parameters[] = {{"scale"}, {.name = "offset", .shared = true}};
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T a, T b, T scale, T offset) const {
+    return scale * a * b + offset * b;
+  }
+};
+struct Product {
+  template <class A, class B>
+  auto operator()(const A& a, const B& b) const {
+    return a * b;
+  }
+};
+struct Children : hg::Module<Children> {
+  constexpr hg::Traced forward(hg::Traced x) const {
+    const hg::Traced a = hg::Conv2d<2, 3>{}(x), b = Conv<2, 3>{}(x);
+    const hg::Traced blend = hg::Named<"blend", hg::Map<Blend>>{}(a, b);
+    const hg::Traced product = hg::Named<"product", hg::Function<Product>>{}(a, blend);
+    return hg::Conv2d<3, 2>{}(hg::Frozen<hg::Map<Blend>>{}(product, b));
+  }
+};
+
 using Normalised = hg::Sequential<Conv<2, 4>, hg::ReLU, FieldNorm, Conv<4, 2>, FieldNorm>;
 
 /// Launches of one inference with this label.
@@ -105,6 +128,12 @@ TEST_CASE("the user's own operations train to the same losses on every mesh") {
   check_training<Gated>();
   check_training<Smoothed<Globe>>();
   check_training<Normalised>();
+}
+TEST_CASE("maps and functions of several values under a name or frozen: names, every mesh, finite differences") {
+  const std::vector<std::string> names = hg::parameter_names<Children>();
+  CHECK(names == std::vector<std::string>{"0.weight", "0.bias", "1.weight", "1.bias", "blend.scale", "blend.offset",
+                                          "5.weight", "5.bias", "4.scale", "4.offset"});
+  support::check_composition<Children, 2, 2>();
 }
 TEST_CASE("a map of two values between convolutions: every mesh, finite differences, no launch, no memory") {
   support::check_composition<Gated, 2, 2, true>();

@@ -441,6 +441,17 @@ TEST_CASE("activations that are maps, at their kinks too") {
     CHECK(support::relative_error(result.output, prelu["output"]) < 1e-13);
     CHECK(support::relative_error(result.input_gradient, prelu["grad_input"]) < 1e-13);
   });
+  // one slope for all channels, as torch.nn.PReLU(): its gradient is the sum of g x where x is not positive
+  CHECK(hg::parameter_names<hg::Sequential<hg::PReLU<>>>() == std::vector<std::string>{"0.weight"});
+  double of_slope = 0;
+  const std::vector<double> x = prelu["input"], g = prelu["grad_output"];
+  for (std::size_t i = 0; i < x.size(); ++i) of_slope += x[i] > 0 ? 0 : g[i] * x[i];
+  support::on_meshes<hg::PReLU<>, 3>(prelu.extents("input"), [&](const auto& mesh) {
+    const auto result = prelu.template run<hg::PReLU<>, 3, 3>(mesh, {0.25});
+    CHECK(support::relative_error(result.output, prelu["output"]) < 1e-13);
+    CHECK(support::relative_error(result.input_gradient, prelu["grad_input"]) < 1e-13);
+    CHECK(support::relative_error(result.parameter_gradient, std::vector<double>{of_slope}) < 1e-12);
+  });
 }
 
 }  // namespace test_stored_layers

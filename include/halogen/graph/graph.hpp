@@ -96,7 +96,8 @@ struct ChannelParameter {
   const char* name;
   ParameterShape::Start start = ParameterShape::Start::ones;  ///< uniform: in [-1, 1)
   double value = 0;                                           ///< for Start::constant
-  int trailing = 0;  ///< extents of 1 after the channels in its shape, as files of other libraries have them
+  int trailing = 0;     ///< extents of 1 after the channels in its shape, as files of other libraries have them
+  bool shared = false;  ///< one number for all channels
 };
 
 /// The first mistake that was found in a model, as a value. The place that uses the model turns it into a why:: tag.

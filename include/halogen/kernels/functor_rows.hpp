@@ -14,10 +14,11 @@ void in_pieces(index_t x0, index_t count, Piece piece) {
     piece(begin, begin + points_at_once < x0 + count ? points_at_once : x0 + count - begin);
 }
 
-/// What a functor takes in addition to values: one number for each parameter and channel.
+/// What a functor takes in addition to values: one number for each parameter and channel, or for all channels.
 template <class T, int Count>
 struct ChannelValues {
   const T* of[Count > 0 ? Count : 1] = {};
+  int step[Count > 0 ? Count : 1] = {};  ///< from a channel's number to the next one's: 0 or 1
 
   /// f(values..., parameters of the channel...)
   template <class F, class... Values>
@@ -29,7 +30,7 @@ struct ChannelValues {
   template <int... P, class F, class... Values>
   KOKKOS_FORCEINLINE_FUNCTION T call(std::integer_sequence<int, P...>, const F& f, [[maybe_unused]] int channel,
                                      Values... values) const {
-    return static_cast<T>(f(values..., of[P][channel]...));
+    return static_cast<T>(f(values..., of[P][channel * step[P]]...));
   }
 };
 

@@ -311,7 +311,11 @@ template <class F, class... Options>
 struct Function : Module<Function<F, Options...>> {
   static constexpr detail::FunctionOptions options = detail::function_options<Options...>();
 
-  constexpr Traced forward(Traced x) const { return (*this)(x); }
+  /// As a child of Named, Frozen or Sequential.
+  template <class... More>
+  constexpr Traced forward(Traced x, More... more) const {
+    return (*this)(x, more...);
+  }
 
   template <std::size_t Count>
   constexpr Traced operator()(const std::array<Traced, Count>& all) const {

@@ -1,4 +1,5 @@
-// What layers with a user's functor share: the parameters that the functor names. Each has a number for each channel.
+// What layers with a user's functor share: the parameters that the functor names. Each has a number for each channel,
+// or if it is `shared` one number for all.
 //
 //   struct Gate {
 //     static constexpr hg::ChannelParameter parameters[] = {{"scale"}};     // optional
@@ -46,9 +47,10 @@ inline constexpr int channel_parameters = [] {
 template <class F>
 constexpr int add_channel_parameters(GraphDraft& graph, int channels) {
   int first = -1;
-  if constexpr (channel_parameters<F> > 0)
+  if constexpr (channel_parameters < F >> 0)
     for (const ChannelParameter& parameter : F::parameters) {
-      ParameterShape shape{.shape = {channels}, .rank = 1 + parameter.trailing, .start = parameter.start};
+      ParameterShape shape{
+          .shape = {parameter.shared ? 1 : channels}, .rank = 1 + parameter.trailing, .start = parameter.start};
       shape.constant = parameter.value;
       for (int i = 1; i < shape.rank; ++i) shape.shape[i] = 1;
       const int added = graph.add_parameter(parameter.name, shape);
@@ -68,8 +70,18 @@ constexpr Launch& use_channel_parameters(Launch& launch, const Node& node) {
 template <class F, class S>
 auto channel_values(const LaunchAt<S>& at, int first = 0) {
   kernels::ChannelValues<compute_type<S>, channel_parameters<F>> values;
-  for (int i = 0; i < channel_parameters<F>; ++i) values.of[i] = at.parameter(first + i);
+  if constexpr (channel_parameters < F >> 0)
+    for (int i = 0; i < channel_parameters<F>; ++i)
+      values.of[i] = at.parameter(first + i), values.step[i] = F::parameters[i].shared ? 0 : 1;
   return values;
+}
+
+/// Sums a parameter's gradient, which `reader` reads for each channel and point.
+template <class F, int Index, class S, class Reader>
+void sum_parameter(const LaunchAt<S>& at, const char* label, const Reader& reader, compute_type<S>* to) {
+  if (!F::parameters[Index].shared) return at.sum_channels(label, reader, at.tiling(), to);
+  at.sum_channels(label, reader, at.tiling(), at.partials());  // to where the first block's sums lay
+  at.add_blocks(at.partials(), 1, at.node().channels, 1, to);
 }
 
 template <class F>

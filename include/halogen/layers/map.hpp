@@ -1,7 +1,8 @@
 // Map<F>: y[n, c, p] = f(a[n, c, p], scale[c]...), or f(a, b, scale[c]...) of two or three values of one shape. f is a
 // functor (layers/functor.hpp).
 //
-//   (N, C, H, W) or (N, C, D, H, W), up to three of them -> the same; parameters: (C), as many as F names
+//   (N, C, H, W) or (N, C, D, H, W), up to three of them -> the same; parameters: (C), or (1) if shared, as many as F
+//   names
 //
 //   placements of a, b...       placements of y   forward   backward
 //   Shard<0>, Shard<2> and on   the same          nothing   the parameters' gradients in the bucket
@@ -78,7 +79,7 @@ struct MapOf {
     static constexpr const char *label = label_of<F>("halogen::map_parameter"), *suffix = " parameter gradient";
     template <class S, Form>
     static void run(const LaunchAt<S>& at) {
-      at.sum_channels(label, slope<Inputs + Index>(at), at.tiling(), at.parameter_gradient(parameters));
+      sum_parameter<F, Index>(at, label, slope<Inputs + Index>(at), at.parameter_gradient(parameters));
     }
   };
 
@@ -117,16 +118,11 @@ struct MapOf {
 /// first layer and has parameters.
 template <class F, class... Options>
 struct Map : Module<Map<F, Options...>> {
-  using Module<Map<F, Options...>>::operator();
-
-  constexpr Traced forward(Traced x) const { return add(x.graph->next_layer(), x); }
-
   /// All values must have the same channels and resolution: why::channels_differ, why::levels_differ.
   template <std::same_as<Traced>... More>
-    requires(sizeof...(More) == 1 || sizeof...(More) == 2)
-  constexpr Traced operator()(Traced a, More... more) const {
-    PathStep& parent = a.graph->path.back();
-    return Module<Map>::call(Beside<More...>{{more...}}, {Map::module_name(), parent.children++}, a);
+    requires(sizeof...(More) <= 2)
+  constexpr Traced forward(Traced a, More... more) const {
+    return add(a.graph->next_layer(), a, more...);
   }
   /// The same as a part of the layer that calls it. The parameters belong to that layer.
   template <std::same_as<Traced>... More>
@@ -135,14 +131,6 @@ struct Map : Module<Map<F, Options...>> {
   }
 
  private:
-  template <class... More>
-  struct Beside {
-    std::tuple<More...> more;
-    constexpr Traced forward(Traced a) const {
-      return std::apply([&](More... b) { return add(a.graph->next_layer(), a, b...); }, more);
-    }
-  };
-
   template <class... Inputs>
   static constexpr Traced add(int layer, Traced a, Inputs... more) {
     constexpr int inputs = 1 + static_cast<int>(sizeof...(more));

@@ -142,8 +142,10 @@ struct ThresholdOf {
   }
 };
 
+template <bool Shared>
 struct PReLUOf {
-  static constexpr ChannelParameter parameters[] = {{"weight", ParameterShape::Start::constant, 0.25}};
+  static constexpr ChannelParameter parameters[] = {
+      {.name = "weight", .start = ParameterShape::Start::constant, .value = 0.25, .shared = Shared}};
   template <class T>
   KOKKOS_FUNCTION T operator()(T x, T weight) const {
     return x > T(0) ? x : weight * x;
@@ -186,8 +188,11 @@ struct Tanhshrink : Map<detail::TanhshrinkOf> {};
 /// x where x > Limit, else Otherwise.
 template <class Limit, class Otherwise>
 struct Threshold : Map<detail::ThresholdOf<Limit, Otherwise>> {};
-/// x where it is positive, else weight[c] x: torch.nn.PReLU(C). weight: (C), at first 1/4.
-template <int C>
-struct PReLU : Map<detail::PReLUOf, Channels<C>> {};
+/// x where it is positive, else weight[c] x: torch.nn.PReLU(C). weight: (C), at first 1/4. PReLU<> has one weight, (1),
+/// for all channels, however many there are: torch.nn.PReLU().
+template <int C = 1>
+struct PReLU : Map<detail::PReLUOf<false>, Channels<C>> {};
+template <>
+struct PReLU<1> : Map<detail::PReLUOf<true>> {};
 
 }  // namespace halogen

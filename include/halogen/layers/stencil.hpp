@@ -95,8 +95,8 @@ struct StencilOf {
     template <class S, Form>
     static void run(const LaunchAt<S>& at) {
       const auto partial = reader<PartialOf<F, Shape::count + Index>>(at, 1);
-      at.sum_channels(label, kernels::SlopeReader<S, std::decay_t<decltype(partial)>>{at.gradient(0), partial},
-                      at.tiling(), at.parameter_gradient(parameters));
+      const kernels::SlopeReader<S, std::decay_t<decltype(partial)>> slope{at.gradient(0), partial};
+      sum_parameter<F, Index>(at, label, slope, at.parameter_gradient(parameters));
     }
   };
 

@@ -278,21 +278,21 @@ class LaunchAt {
   /// Sums what `reader` reads over the points of `tiles`, for each of the node's channels. This gives the gradient of a
   /// parameter. For launch types that derive from ChannelSumLaunch, or have memory for TileSizes::blocks(tiles) such
   /// sums.
-  template <class Reader>
-  void sum_channels(const char* label, const Reader& reader, const kernels::Tiling& tiles, T* to) const {
+  template <class Reader, class Result>
+  void sum_channels(const char* label, const Reader& reader, const kernels::Tiling& tiles, Result* to) const {
     wait_for_halos();
     const int count = TileSizes::blocks(tiles), channels = node().channels;
     kernels::ChannelSums<Space, Reader> sums{reader, channels, tiles, count, partials_for(index_t{count} * channels)};
     sums.launch(space_, label);
-    add_blocks(partials(), sums.channels, sums.blocks, sums.channels, to);
+    add_blocks(partials(), channels, count, channels, to);
   }
 
   /// Adds the sums of the blocks. Each block has `stride` numbers, and the first `size` of them are wanted.
-  template <class Partial>
-  void add_blocks(const Partial* partial, index_t stride, index_t blocks, index_t size, T* to,
+  template <class Partial, class Result>
+  void add_blocks(const Partial* partial, index_t stride, index_t blocks, index_t size, Result* to,
                   kernels::Groups places = {}) const {
     launch_range(space_, "halogen::reduce_weight_gradient", size,
-                 kernels::Merge<T, Partial>{partial, stride, blocks, to, {}, places});
+                 kernels::Merge<Result, Partial>{partial, stride, blocks, to, {}, places});
   }
 
   /// Reads channels of a field that is placed like the tensors of the level that the launch computes.
