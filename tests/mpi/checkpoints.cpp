@@ -100,11 +100,14 @@ TEST_CASE("a training goes on from a folder with the same bits, replicated and s
     hg::Checkpoints checkpoints(folder.path);
     CHECK(!checkpoints.load_newest(again));
     for (int i = 0; i < 3; ++i) batch.step(one);
-    checkpoints.save(one, {{"day", 17}});
+    checkpoints.save(one, {{"day", 17}, {"best", -HUGE_VAL}, {"losses", {0.25, std::nan("")}}});
     const auto found = checkpoints.load_newest(again);
     REQUIRE(found);
     CHECK(found->step == 3);
     CHECK(found->more["day"] == 17);
+    CHECK(found->more["best"] == -HUGE_VAL);
+    CHECK(found->more["losses"][0] == 0.25);
+    CHECK(std::isnan(found->more["losses"][1].get<double>()));
     CHECK(found->folder == folder.path / "step-0000000003");
     CHECK(whole(again) == whole(one));
     CHECK(again.averaged_parameters().to_host() == one.averaged_parameters().to_host());
@@ -359,6 +362,57 @@ TEST_CASE("fit, ended and begun again, does what it does in one go") {
   });
   CHECK(sentence.find("; the last checkpoint is '" + (elsewhere.path / "step-").string()) != std::string::npos);
   on_root([&] { fs::remove(folder.path.string() + ".jsonl"); });
+}
+
+TEST_CASE("a run whose held-out loss is not finite goes on") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  const Folder folder;
+  const auto data_of = [&](float scale) {
+    return hg::batches(1, [&mesh, scale](hg::index_t) {
+      const Batch batch(mesh, 1);
+      return hg::Batch{batch.x, hg::Sharded(batch.y * scale)};
+    });
+  };
+  for (const hg::index_t epochs : {1, 2}) {
+    hg::Trainer trainer(Net{}, settings, mesh, {.seed = 5, .average = 0.9});
+    const auto history = hg::fit(trainer, hg::mse, data_of(1),
+                                 {.epochs = epochs,
+                                  .metrics = folder.path.string() + ".jsonl",
+                                  .progress = hg::Progress::none,
+                                  .checkpoints = {.folder = folder.path}},
+                                 data_of(std::nanf("")));
+    REQUIRE(history.size() == static_cast<std::size_t>(epochs));
+    CHECK(std::isnan(history[0].held_out.value()));
+    CHECK(history[0].loss > 0);
+  }
+  on_root([&] {
+    std::ifstream file(folder.path.string() + ".jsonl");
+    std::string line;
+    std::getline(file, line);
+    CHECK(line.find("\"held_out\":NaN,") != std::string::npos);
+    fs::remove(folder.path.string() + ".jsonl");
+  });
+}
+
+TEST_CASE("what cannot be written beside the numbers is refused before anything is") {
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  const Folder folder;
+  hg::Trainer trainer(Net{}, settings, mesh, {.seed = 5});
+  hg::Checkpoints checkpoints(folder.path);
+  nlohmann::ordered_json deep = nlohmann::ordered_json::array();
+  for (int level = 0; level < 200; ++level) deep = nlohmann::ordered_json::array({std::move(deep)});
+  CHECK(support::refusal<hg::CollectiveError>([&] {
+          checkpoints.save(trainer, {{"deep", deep}});
+        }) ==
+        "cannot write checkpoints to '" + folder.path.string() + "': it is nested deeper than the 100 levels allowed");
+  checkpoints.save(trainer);
+  on_root([&] {  // as 50,000 levels did by the stack
+    std::ofstream(folder.path / "step-0000000000" / "manifest.json")
+        << R"({"crc32":1,"contents":)" << std::string(50'000, '[') << std::string(50'000, ']') << "}";
+  });
+  CHECK(support::refusal<hg::CollectiveError>([&] {
+          hg::load_checkpoint(folder.path / "step-0000000000", trainer, support::world());
+        }).ends_with("it is no manifest of a checkpoint: it is nested deeper than the 100 levels allowed"));
 }
 
 }  // namespace test_checkpoints

@@ -128,6 +128,10 @@ TEST_CASE("what does not fit is refused on all ranks with a sentence, and leaves
   CHECK(refusal<CollectiveError>([&] { hg::load_field(path, "u", short_one); }) ==
         at + "tensor 'u' is F64 (2 x 24 x 4), but the field is F64 (2 x 24 x 3): load it into a field of its type and "
              "extents");
+  using Volume = hg::Sharded<hg::Tensor<double, hg::dyn, hg::dyn, hg::dyn, hg::dyn>, Grid, hg::Shard<2>, hg::Shard<3>>;
+  Volume with_one(u.mesh(), {1, 2, 24, 4});  // the same numbers
+  hg::load_field(path, "u", with_one);
+  CHECK(hg::full_tensor(with_one) == hg::full_tensor(u));
   CHECK(refusal<CollectiveError>([&] { hg::load_field<Plane<float>>(path, "u", u.mesh()); }) ==
         at + "tensor 'u' is F64 (2 x 24 x 4), but the field is F32 of 3 dimensions: load it into a field of its type "
              "and extents, and cast that");

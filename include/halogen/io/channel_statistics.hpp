@@ -42,8 +42,8 @@ void find_statistics(const Communicator& world, const std::filesystem::path& fil
   const std::string text = text_of_root(own, world);
   nlohmann::ordered_json kept = agree(world, [&] {
     try {
-      return nlohmann::ordered_json::parse(text);
-    } catch (const nlohmann::json::exception&) {
+      return parse_json(text);
+    } catch (const JsonFault&) {
       throw Error("'" + file.string() + "' are no statistics of a FieldDataset: remove it, or name another file");
     }
   });

@@ -76,7 +76,7 @@ std::vector<T> parameters_in(const std::vector<NamedTensor>& tensors, const std:
       continue;
     }
     const std::vector<std::int64_t> needed(shape.shape, shape.shape + shape.rank);
-    const auto values = tensor->shape == needed ? widened<T>(*tensor) : std::nullopt;
+    const auto values = same_but_for_ones(tensor->shape, needed) ? widened<T>(*tensor) : std::nullopt;
     if (values)
       std::copy(values->begin(), values->end(), all.begin() + shape.offset);
     else

@@ -15,13 +15,14 @@
 
 #include "halogen/comm/error.hpp"
 #include "halogen/core/config.hpp"
+#include "halogen/io/json.hpp"
 #include "halogen/io/safetensors.hpp"
 #include "halogen/tensor/field_size.hpp"
 
 namespace halogen::detail {
 
 namespace fs = std::filesystem;
-using CheckpointJson = nlohmann::ordered_json;
+using CheckpointJson = Json;
 
 inline constexpr const char* manifest_file = "manifest.json";
 inline constexpr std::uint64_t longest_manifest = 100'000'000;
@@ -140,9 +141,8 @@ inline std::string manifest_text(const CheckpointManifest& manifest, const std::
   for (const CheckpointJson& share : shares)
     if (!share.is_null()) contents["shares"].push_back(share);
   contents["more"] = manifest.more;
-  const std::string text = contents.dump();
-  return CheckpointJson{{"crc32", crc32_of(text.data(), text.size())}, {"contents", std::move(contents)}}.dump(1) +
-         "\n";
+  const std::string text = json_text(contents);
+  return json_text({{"crc32", crc32_of(text.data(), text.size())}, {"contents", std::move(contents)}}, 1) + "\n";
 }
 
 /// Reads what manifest_text wrote; std::runtime_error for everything else. Nothing is allocated that the text is not
@@ -151,9 +151,9 @@ inline CheckpointManifest parse_manifest(const std::string& text) try {
   const auto sound = [](bool is_sound, const std::string& what) {
     if (!is_sound) throw std::runtime_error(what);
   };
-  const CheckpointJson all = CheckpointJson::parse(text);
+  const CheckpointJson all = parse_json(text);
   const CheckpointJson& contents = all.at("contents");
-  const std::string summed = contents.dump();
+  const std::string summed = json_text(contents);
   sound(all.at("crc32").get<std::uint64_t>() == crc32_of(summed.data(), summed.size()),
         "its checksum is another: it has been changed");
   sound(contents.at("halogen_checkpoint") == 1, "it is of another version of Halogen: load it with that one");
@@ -192,6 +192,8 @@ inline CheckpointManifest parse_manifest(const std::string& text) try {
   return manifest;
 } catch (const nlohmann::json::exception&) {
   throw std::runtime_error("it is no manifest of a checkpoint");
+} catch (const JsonFault& fault) {
+  throw std::runtime_error(std::string("it is no manifest of a checkpoint: ") + fault.what());
 }
 
 /// A small file's text.
@@ -209,7 +211,7 @@ inline std::string text_in(const fs::path& path, std::uint64_t most) {
 
 /// A small file of JSON, whole or as it was.
 inline void write_json(const fs::path& path, const CheckpointJson& json) {
-  const std::string text = json.dump(2) + "\n";
+  const std::string text = json_text(json, 2) + "\n";
   Replacement replacement(path);
   replacement.file().write(text.data(), text.size(), 0);
   replacement.take_name();
@@ -288,7 +290,7 @@ inline std::vector<CheckpointRun> runs_in(const CheckpointManifest& manifest, co
     const auto found = by_name.find(needed.name);
     if (found == by_name.end()) {
       missing.push_back(needed.name);
-    } else if (found->second->shape != needed.shape) {
+    } else if (!same_but_for_ones(found->second->shape, needed.shape)) {
       wrong.push_back("tensor '" + needed.name + "' is " + manifest.dtype + " " + text_of(found->second->shape) +
                       ", but the model's is " + dtype + " " + text_of(needed.shape));
     } else {

@@ -149,6 +149,7 @@ inline void Checkpoints::begin(detail::CheckpointManifest manifest, std::vector<
     if (world_.rank() != 0) return;
     try {
       lock();
+      detail::json_text(manifest.more);  // what cannot be written is told before anything is
       std::filesystem::remove_all(partial);
       std::filesystem::create_directory(partial);
     } catch (const std::exception& error) {

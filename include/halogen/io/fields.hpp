@@ -57,15 +57,15 @@ void refuse_dry_mesh(const MeshHandle& mesh, const std::string& call) {
   if (mesh.is_dry()) throw Error(call + ": the ranks of a dry mesh are not there to write or read their pieces");
 }
 
-/// The place of a tensor whose dtype is T's and whose shape fits: has so many dimensions, and those extents where they
-/// are given.
+/// The place of a tensor whose dtype is T's and whose shape fits: has those extents but for some of 1, or where they
+/// are not given so many dimensions.
 template <class T>
 TensorPlace place_of(const std::filesystem::path& path, const std::string& name, std::size_t dimensions,
                      const std::vector<std::int64_t>* extents = nullptr) {
   for (const TensorPlace& place : read_safetensors_header(path)) {
     if (place.tensor.name != name) continue;
-    if (place.tensor.dtype == dtype_name<T>() && place.tensor.shape.size() == dimensions &&
-        (extents == nullptr || place.tensor.shape == *extents))
+    if (place.tensor.dtype == dtype_name<T>() && (extents == nullptr ? place.tensor.shape.size() == dimensions
+                                                                     : same_but_for_ones(place.tensor.shape, *extents)))
       return place;
     throw std::runtime_error(
         "'" + path.string() + "': tensor '" + name + "' is " + place.tensor.dtype + " " + text_of(place.tensor.shape) +
@@ -144,8 +144,8 @@ void save_fields(const std::filesystem::path& path,  // write Field v = u + 1; a
                  const NamedField<Fields>&... named) = delete;
 
 /// Collective over the field's mesh: each rank reads its own piece of that tensor, however the file was written and the
-/// field is cut. Throws CollectiveError on all ranks with one sentence, the field unchanged: no such file or tensor,
-/// another dtype or shape.
+/// field is cut; their shapes may differ by extents of 1. Throws CollectiveError on all ranks with one sentence, the
+/// field unchanged: no such file or tensor, another dtype or shape.
 template <class Field>
 void load_field(const std::filesystem::path& path, const std::string& name, Field& field) {
   static_assert(detail::is_whole<Field>, "load_field_of_summands: load it as Replicate or Shard, then redistribute it");

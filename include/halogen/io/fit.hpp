@@ -268,7 +268,7 @@ class FitRun {
   }
   void write_metrics(const EpochReport& report) {
     if (!metrics_.is_open()) return;
-    metrics_ << json_of(report).dump() << std::endl;  // a run that ends early has all lines so far
+    metrics_ << json_text(json_of(report)) << std::endl;  // a run that ends early has all lines so far
     if (!metrics_) throw Error("'" + options_.metrics.string() + "' cannot be written: look at its folder's space");
   }
 

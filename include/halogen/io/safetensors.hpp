@@ -9,7 +9,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <span>
@@ -19,6 +18,7 @@
 
 #include "halogen/core/half.hpp"
 #include "halogen/core/host_array.hpp"
+#include "halogen/io/json.hpp"
 #include "halogen/io/placed_file.hpp"
 
 namespace halogen {
@@ -97,6 +97,22 @@ NamedTensor named_tensor(std::string name, std::vector<std::int64_t> shape, cons
   return {std::move(name), detail::dtype_name<T>(), std::move(shape), {bytes.begin(), bytes.end()}};
 }
 
+namespace detail {
+
+/// Whether two shapes differ by extents of 1 at most: (64) and (1 x 64 x 1 x 1) hold the same numbers in the same
+/// order.
+template <class A, class B>
+bool same_but_for_ones(const A& a, const B& b) {
+  const auto without = [](const auto& shape) {
+    std::vector<std::int64_t> extents(std::begin(shape), std::end(shape));
+    std::erase(extents, 1);
+    return extents;
+  };
+  return without(a) == without(b);
+}
+
+}  // namespace detail
+
 /// The tensor of that name, a reference into `tensors`; std::runtime_error where there is none.
 inline const NamedTensor& find(const std::vector<NamedTensor>& tensors, std::string_view name) {
   const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
@@ -133,12 +149,14 @@ inline SafetensorsLayout safetensors_layout(const std::vector<NamedTensor>& tens
   SafetensorsLayout layout;
   layout.begin.resize(tensors.size());
   for (const std::size_t i : order) layout.begin[i] = std::exchange(layout.end, layout.end + bytes[i]);
-  auto entries = nlohmann::ordered_json::object();
+  std::string text = "{";
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    entries[tensors[i].name] = {{"dtype", tensors[i].dtype},
-                                {"shape", tensors[i].shape},
-                                {"data_offsets", {layout.begin[i], layout.begin[i] + bytes[i]}}};
-  std::string text = entries.dump();
+    text += (i > 0 ? "," : "") + Json(tensors[i].name).dump() + ":" +
+            Json{{"dtype", tensors[i].dtype},
+                 {"shape", tensors[i].shape},
+                 {"data_offsets", {layout.begin[i], layout.begin[i] + bytes[i]}}}
+                .dump();
+  text += "}";
   text.append((8 - text.size() % 8) % 8, ' ');
   const std::uint64_t length = text.size();
   if (length > longest_header) throw std::runtime_error("its header would be longer than the 100 MB allowed");
@@ -151,9 +169,17 @@ inline SafetensorsLayout safetensors_layout(const std::vector<NamedTensor>& tens
   throw std::runtime_error("the name of a tensor is not UTF-8");
 }
 
-/// The tensors of an open file of so many bytes, in the order of its header.
+/// A list of counts in a header.
+inline std::vector<std::uint64_t> counts_in(const Json& list) {
+  for (const Json& number : list)
+    if (number.is_number() && !number.is_number_unsigned())
+      throw std::runtime_error("its header holds a number that is no count");
+  return list.get<std::vector<std::uint64_t>>();
+}
+
+/// The tensors of an open file of so many bytes, in the order of its header. Those of a dtype that is not known here
+/// are among them, with as many bytes as the header says.
 inline std::vector<TensorPlace> safetensors_places(std::istream& file, std::uint64_t file_bytes) try {
-  using Json = nlohmann::ordered_json;
   const auto refuse = [](const std::string& cause) { throw std::runtime_error(cause); };
   const auto get = [&](void* bytes, std::uint64_t n) {
     if (!file.read(static_cast<char*>(bytes), static_cast<std::streamsize>(n))) refuse("it ends too early");
@@ -164,22 +190,18 @@ inline std::vector<TensorPlace> safetensors_places(std::istream& file, std::uint
     refuse("its header of " + std::to_string(length) + " bytes is longer than the file or than the 100 MB allowed");
   std::string header(length, ' ');
   get(header.data(), length);
-  std::set<std::string> names;
-  Json entries = Json::parse(header, [&](int depth, Json::parse_event_t event, const Json& parsed) {
-    const bool is_name = depth == 1 && event == Json::parse_event_t::key;
-    if (is_name && !names.insert(parsed).second) refuse("it names tensor " + parsed.dump() + " twice");
-    if (parsed.is_number() && !parsed.is_number_unsigned()) refuse("its header holds a number that is no count");
-    return true;
-  });
-  entries.erase("__metadata__");  // throws where the header is no object
+  const Json entries = parse_json(header);
+  if (!entries.is_object()) throw JsonFault("it is no object");
   const std::uint64_t data = sizeof length + length;
   std::vector<TensorPlace> places;
   std::vector<std::array<std::uint64_t, 3>> order;  // begin, end, index into places
   for (const auto& entry : entries.items()) {
-    const std::vector<std::uint64_t> offsets = entry.value().at("data_offsets");
-    const NamedTensor tensor{entry.key(), entry.value().at("dtype"), entry.value().at("shape"), {}};
+    if (entry.key() == "__metadata__") continue;
+    const std::vector<std::uint64_t> offsets = counts_in(entry.value().at("data_offsets"));
+    const std::vector<std::uint64_t> shape = counts_in(entry.value().at("shape"));
+    const NamedTensor tensor{entry.key(), entry.value().at("dtype"), {shape.begin(), shape.end()}, {}};
     if (offsets.size() != 2 || offsets[0] > offsets[1]) refuse("tensor '" + entry.key() + "' has bad data_offsets");
-    tensor.check_bytes(offsets[1] - offsets[0]);
+    if (dtype_bytes(tensor.dtype) > 0) tensor.check_bytes(offsets[1] - offsets[0]);
     order.push_back({offsets[0], offsets[1], places.size()});
     places.push_back({tensor, data + offsets[0], offsets[1] - offsets[0]});
   }
@@ -196,6 +218,8 @@ inline std::vector<TensorPlace> safetensors_places(std::istream& file, std::uint
   return places;
 } catch (const nlohmann::json::exception&) {
   throw std::runtime_error("its header is not the JSON of a safetensors file");
+} catch (const JsonFault& fault) {
+  throw std::runtime_error(std::string("its header is not the JSON of a safetensors file: ") + fault.what());
 }
 
 /// Calls read(file, its tensors) of a file that can be opened; every fault says which file it is.
@@ -244,7 +268,8 @@ inline std::vector<TensorPlace> read_safetensors_header(const std::filesystem::p
   return detail::with_safetensors(path, [](std::istream&, const std::vector<TensorPlace>& places) { return places; });
 }
 
-/// All tensors of a file, in the order of its header; `__metadata__` is skipped. Nothing is allocated that the file is
+/// All tensors of a file, in the order of its header; `__metadata__` is skipped. A tensor of a dtype that is not known
+/// here ("F4") comes as the bytes that it is. Nothing is allocated that the file is
 /// not long enough to fill. Not collective. std::runtime_error for a file that is missing, truncated or of another
 /// format, or whose tensors overlap, leave bytes over, reach out of the file or do not have the size of their shape.
 inline std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path) {
