@@ -14,7 +14,7 @@ SKIPPED = 77  # as tests/CMakeLists.txt says
 CHECK = """
 import sys, numpy as np, xarray
 expected = np.fromfile(sys.argv[1] + ".raw", "<f4").reshape(3, 2, 9, 7)
-for data, names in ((xarray.open_zarr(sys.argv[1], consolidated=False), ("plain", "gzip", "zstd", "blosc", "shards")),
+for data, names in ((xarray.open_zarr(sys.argv[1], consolidated=True), ("plain", "gzip", "zstd", "blosc", "shards")),
                     (xarray.open_dataset(sys.argv[1] + ".nc", engine="netcdf4"), ("plain", "deflate", "chunks"))):
     for name in names:
         array = data[name]
@@ -23,9 +23,17 @@ for data, names in ((xarray.open_zarr(sys.argv[1], consolidated=False), ("plain"
         assert array.attrs["units"] == "K" and array.attrs["long_name"] == name, array.attrs
         assert array.sel(lat=2.0).shape == (3, 2, 7), name
     assert data["lat"].attrs["units"] == "degrees_north"
+density = xarray.open_zarr(sys.argv[1], group="fields")["density"]
+for array in (density, xarray.open_datatree(sys.argv[1], engine="zarr", consolidated=True)["fields/density"]):
+    kept = expected != expected[0, 0, 0, 0]  # its first number is the _FillValue, its second a missing_value
+    kept &= expected != expected[0, 0, 0, 1]
+    assert not kept.all() and np.array_equal(array.values, np.where(kept, expected, np.nan), equal_nan=True)
+    assert np.isnan(array.attrs["valid_max"])
+raw = xarray.open_zarr(sys.argv[1], group="fields", mask_and_scale=False)["density"]
+assert raw.attrs["_FillValue"] == expected[0, 0, 0, 0], raw.attrs
 array = xarray.open_dataset(sys.argv[1] + ".h5", engine="netcdf4", group="fields")["plain"]
 assert array.dtype == np.float32 and np.array_equal(array.values, expected) and array.attrs["units"] == "K"
-print("9 arrays as xarray reads them")
+print("10 arrays as xarray reads them")
 """
 
 

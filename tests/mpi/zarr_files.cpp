@@ -5,6 +5,9 @@
 // whose samples have the same bits on every mesh, of which each rank reads its chunks and no other.
 #include <doctest/doctest.h>
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <halogen/io/field_dataset.hpp>
@@ -395,10 +398,10 @@ TEST_CASE("fields come back, whatever the cut, the chunks and the shards; no two
         path +
             "a field of (1 x 2 x 9 x 7) at 4, but the array has (4 x 2 x 9 x 7): give a field of its extents and mesh");
   CHECK(said([&] {
-          hg::ZarrSeries<Series>(store, "series", mesh, {4, 2, 9, 7}, {.chunks = {2, 2, 9, 7}})
+          hg::ZarrSeries<Series>(store, "by_two", mesh, {4, 2, 9, 7}, {.chunks = {2, 2, 9, 7}})
               .write(1, Series(mesh, {1, 2, 9, 7}));
-        }) == path +
-                  "points 1 to 2 of its first dimension fill no whole files of 2: write as many at once, or give "
+        }) == "cannot write '" + (store / "by_two").string() +
+                  "': points 1 to 2 of its first dimension fill no whole files of 2: write as many at once, or give "
                   "chunks of 1 there");
   CHECK(said([&] {
           hg::save_zarr(store, "series", Series(mesh, {1, 2, 9, 7}), {.chunks = {1, 2, 9}});
@@ -416,6 +419,364 @@ TEST_CASE("fields come back, whatever the cut, the chunks and the shards; no two
   CHECK(fs::exists(folder() / "elsewhere" / "zarr.json"));
   CHECK(said([&] { hg::save_zarr(store, "file", zeros); }).find("is no folder") != std::string::npos);
   CHECK(fs::is_regular_file(store / "file"));
+}
+
+namespace {
+
+using Small = support::Field<float, 2>;
+constexpr std::array<index_t, 4> small{1, 2, 6, 5};
+
+/// f() by rank 0, seen by all.
+template <class F>
+void on_root(F f) {
+  support::world().barrier();
+  if (support::world().rank() == 0) f();
+  support::world().barrier();
+}
+
+std::string text_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+Small field_of(const hg::DeviceMesh<support::Mesh>& mesh, unsigned seed) {
+  return hg::distribute_tensor<Small>(mesh, small, support::numbers<float>(60, seed));
+}
+
+/// Whether an array holds field_of(mesh, seed), and nothing of an unfinished write lies in its folder.
+bool holds(const fs::path& store, const std::string& name, unsigned seed) {
+  std::vector<float> all(60);
+  hg::ZarrArray(support::world(), store, name).read({0, 0, 0, 0}, {small.begin(), small.end()}, all.data());
+  bool hidden = false;
+  for (const auto& entry : fs::recursive_directory_iterator(store / name))
+    hidden = hidden || entry.path().filename().string().starts_with(".");
+  support::world().barrier();
+  return !hidden && all == support::numbers<float>(60, seed);
+}
+
+/// What f() throws on all ranks, without the path.
+template <class F>
+std::string said_of(const fs::path& path, F f) {
+  const std::string said = support::refusal<hg::CollectiveError>(f), begin = "cannot write '" + path.string() + "': ";
+  return said.starts_with(begin) ? said.substr(begin.size()) : "otherwise: " + said;
+}
+
+/// A disk that is full: no file of this process may grow past some bytes.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &now);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+}  // namespace
+
+TEST_CASE("a name that leads elsewhere is refused, and nothing is removed") {
+  const Stores stores;
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  const fs::path store = folder() / "kept.zarr";
+  hg::save_zarr(store, "a", field_of(mesh, 1));
+  hg::save_zarr(store, "deep/er/a", field_of(mesh, 2));
+  on_root([&] {
+    std::ofstream(store / "mine") << "kept";
+    fs::create_directories(store / "folder" / "c");
+    std::ofstream(store / "folder" / "mine") << "kept";
+    std::ofstream(store / "a" / "mine") << "kept";
+  });
+  const std::string absolute = (folder() / "kept.zarr" / "a").string();
+  for (const std::string& name :
+       std::vector<std::string>{"", ".", "..", absolute, "a/", "deep/../a", "deep//a", ".hidden", "zarr.json"}) {
+    CAPTURE(name);
+    CHECK(said_of(store / name, [&] { hg::save_zarr(store, name, field_of(mesh, 3)); }) ==
+          "'" + name +
+              "' is no name of an array in a store: give words with slashes between them, of which none is empty, "
+              "begins with a dot or is zarr.json");
+    CHECK(support::refusal([&] { hg::save_zarr_coordinate(store, name, {1}); }).find("is no name of") !=
+          std::string::npos);
+  }
+  for (const char* group : {"deep", "deep/er"})
+    CHECK(said_of(store / group, [&] { hg::save_zarr(store, group, field_of(mesh, 3)); }) ==
+          "'" + (store / group).string() + "' is a group, which may hold arrays: give the array another name");
+  CHECK(said_of(store / "folder", [&] { hg::save_zarr(store, "folder", field_of(mesh, 3)); }) ==
+        "'" + (store / "folder").string() +
+            "' is a folder with something else than an array: remove it, or give the array another name");
+  CHECK(said_of(store / "a/b", [&] { hg::save_zarr(store, "a/b", field_of(mesh, 3)); }) ==
+        "'" + (store / "a").string() + "' is an array, which holds no others: give another name");
+  CHECK(text_of(store / "folder" / "mine") == "kept");
+  CHECK(holds(store, "a", 1));
+  CHECK(holds(store, "deep/er/a", 2));
+  hg::save_zarr(store, "a", field_of(mesh, 3), {.chunks = {1, 1, 6, 5}});
+  CHECK(holds(store, "a", 3));
+  CHECK(text_of(store / "a" / "mine") == "kept");
+  CHECK(text_of(store / "mine") == "kept");
+}
+
+TEST_CASE("what fails, fails before the older array goes") {
+  const Stores stores;
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  const fs::path store = folder() / "older.zarr";
+  hg::save_zarr(store, "a", field_of(mesh, 1));
+  const auto said = [&](const hg::ZarrOptions& options) {
+    const std::string sentence = said_of(store / "a", [&] { hg::save_zarr(store, "a", field_of(mesh, 2), options); });
+    CHECK(holds(store, "a", 1));
+    CHECK(said_of(store / "a", [&] { hg::ZarrSeries<Small>(store, "a", mesh, small, options); }) == sentence);
+    CHECK(holds(store, "a", 1));
+    return sentence;
+  };
+  CHECK(said({.attributes = {{"units", "\xff"}}}) == "a text in it is not UTF-8");
+  CHECK(said({.attributes = nlohmann::ordered_json::array()}) == "its attributes are no object");
+  CHECK(said({.attributes = {{"_FillValue", "none"}}}) ==
+        "its _FillValue is \"none\", which is not a number of float32: correct it, or leave it out");
+  CHECK(said({.level = 40}) == "a level of compression of 40: give one from -131072 to 22");
+  CHECK(said({.compression = hg::ZarrCompression::gzip, .level = 10}) ==
+        "a level of compression of 10: give one from 0 to 9");
+  CHECK(said({.chunks = {1, 1, 1 << 15, 1 << 15}, .compression = hg::ZarrCompression::blosc})
+            .starts_with("a chunk of 4294967296 bytes, but blosc takes at most 21474"));
+  {  // a chunk does not fit, the metadata do not
+    const FullDisk full(100);
+    CHECK(said_of(store / "a", [&] {
+            hg::save_zarr(store, "a", field_of(mesh, 2), {.compression = hg::ZarrCompression::none});
+          }).starts_with("otherwise: cannot write '" + (store / "a" / ".partial" / "c").string()));
+    CHECK(said_of(store / "a", [&] { hg::save_zarr_coordinate(store, "a", {1}); }).empty() == false);
+  }
+  CHECK(holds(store, "a", 1));
+  {  // of a series the older chunk stays
+    const hg::ZarrSeries<Small> series(store, "s", mesh, small, {.compression = hg::ZarrCompression::none});
+    series.write(0, field_of(mesh, 4));
+    const FullDisk full(20);
+    CHECK(support::refusal<hg::CollectiveError>([&] { series.write(0, field_of(mesh, 5)); }).find("File too large") !=
+          std::string::npos);
+  }
+  CHECK(holds(store, "s", 4));
+}
+
+TEST_CASE("an array that is being written is not written by another") {
+  const Stores stores;
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  const fs::path store = folder() / "two.zarr";
+  {
+    const hg::ZarrSeries<Small> series(store, "a", mesh, small);
+    CHECK(said_of(store / "a", [&] { hg::save_zarr(store, "a", field_of(mesh, 2)); }) ==
+          "another run, or a ZarrSeries of this one, writes it: give this one another name");
+    CHECK(said_of(store / "a", [&] { hg::ZarrSeries<Small>(store, "a", mesh, small); }).starts_with("another run, "));
+    hg::save_zarr(store, "b", field_of(mesh, 2));
+    series.write(0, field_of(mesh, 1));
+  }
+  CHECK(holds(store, "a", 1));
+  CHECK(holds(store, "b", 2));
+  hg::save_zarr(store, "a", field_of(mesh, 3));
+  CHECK(holds(store, "a", 3));
+  on_root([&] {  // a run that was killed between the older array and the new one
+    fs::create_directories(store / "c" / ".removed");
+    fs::rename(store / "a" / "c", store / "c" / "c");
+    std::ofstream(store / "c" / ".lock") << "";
+  });
+  hg::save_zarr(store, "c", field_of(mesh, 4));
+  CHECK(holds(store, "c", 4));
+}
+
+namespace {
+
+/// The metadata of an array of four points without a chunk, of version 3; `more` takes the place of what it names.
+void write_metadata(const fs::path& folder, const nlohmann::ordered_json& more) {
+  nlohmann::ordered_json about = nlohmann::ordered_json::parse(
+      R"({"zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "float32", "fill_value": 0,
+          "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+          "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+          "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]})");
+  about.update(more);
+  fs::create_directories(folder / "c");
+  std::ofstream(folder / "zarr.json") << hg::detail::json_text(about);
+}
+
+template <class T>
+void write_chunk(const fs::path& folder, const std::array<T, 4>& values) {
+  std::ofstream(folder / "c" / "0", std::ios::binary)
+      .write(reinterpret_cast<const char*>(values.data()), sizeof values);
+}
+
+std::vector<double> read_four(const fs::path& store) {
+  std::vector<double> all(4);
+  hg::ZarrArray(store, "a").read({0}, {4}, all.data());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("one decoder of attributes and fill values: what it does not know is refused") {
+  const Stores stores;
+  if (support::world().rank() != 0) return;  // local
+  const fs::path store = folder() / "marks.zarr";
+  const double nan = std::nan(""), inf = HUGE_VAL;
+  const auto read = [&]<class T>(const char* type, const std::array<T, 4>& values, const char* attributes) {
+    write_metadata(store / "a", {{"data_type", type}, {"attributes", hg::detail::parse_json(attributes)}});
+    write_chunk(store / "a", values);
+    std::vector<double> all = read_four(store);
+    for (double& value : all) value = std::isnan(value) ? -12345 : value;  // as numbers that compare
+    return all;
+  };
+  using Values = std::vector<double>;
+  const std::array<float, 4> floats{-999.9f, 1e20f, 2, 3};
+  // -999.9 of float32 in base64, as xarray 2026.9 wrote it; numbers in float32 are those of the attribute rounded
+  CHECK(read("float32", floats, R"({"_FillValue": "AAAAQDM/j8A="})")[0] == -12345);
+  CHECK(read("float32", floats, R"({"_FillValue": -999.9, "missing_value": [1e20, 3]})") ==
+        Values{-12345, -12345, 2, -12345});
+  CHECK(read("float32", floats, R"({"_FillValue": "0x40000000"})")[2] == -12345);
+  CHECK(read("float32", floats, R"({"_FillValue": NaN, "missing_value": null})")[3] == 3);
+  CHECK(read("float64", std::array<double, 4>{1, inf, nan, 4}, R"({"missing_value": "Infinity"})") ==
+        Values{1, -12345, -12345, 4});
+  const std::array<std::int16_t, 4> shorts{-1, 100, 200, -32768};
+  CHECK(read("int16", shorts, R"({"scale_factor": [0.01], "add_offset": 3})")[1] == 100 * 0.01 + 3);
+  CHECK(read("int16", shorts, R"({"_Unsigned": "true", "_FillValue": -1})") == Values{-12345, 100, 200, 32768});
+  CHECK(read("int16", shorts, R"({"_Unsigned": "true", "_FillValue": 65535})") == Values{-12345, 100, 200, 32768});
+  CHECK(read("uint8", std::array<std::uint8_t, 4>{255, 128, 127, 0}, R"({"_Unsigned": "false", "_FillValue": -128})") ==
+        Values{-1, -12345, 127, 0});
+  CHECK(read("int64", std::array<std::int64_t, 4>{INT64_MAX, 1, 2, INT64_MIN},
+             R"({"_FillValue": 9223372036854775807})")[0] == -12345);
+  const auto refused = [&](const char* type, const char* attributes) {
+    write_metadata(store / "a", {{"data_type", type}, {"attributes", hg::detail::parse_json(attributes)}});
+    const std::string said = support::refusal([&] { hg::ZarrArray(store, "a"); });
+    return said.substr(std::min(said.size(), said.find("': ") + 3));
+  };
+  for (const auto& [type, attributes, words] : std::vector<std::array<const char*, 3>>{
+           {"float32", R"({"scale_factor": [0.01, 0.02]})", "its scale_factor is [0.01,0.02], which is not one number"},
+           {"int16", R"({"scale_factor": "0.01"})", "its scale_factor is \"0.01\", which is not one number"},
+           {"int16", R"({"add_offset": NaN})", "its add_offset is NaN, which is not one number"},
+           {"int16", R"({"_FillValue": -999.5})", "its _FillValue is -999.5, which is not a number of int16"},
+           {"int16", R"({"_FillValue": 40000})", "its _FillValue is 40000, which is not a number of int16"},
+           {"uint8", R"({"missing_value": -1})", "its missing_value is -1, which is not a number of uint8"},
+           {"float32", R"({"_FillValue": "none"})", "its _FillValue is \"none\", which is not a number of float32"},
+           {"float32", R"({"_FillValue": "0x7fc0"})", "its _FillValue is \"0x7fc0\", which is not a number of float32"},
+           {"int32", R"({"_FillValue": "AAAAQDM/j8A="})", "its _FillValue is \"AAAAQDM/j8A=\", which is not a number"},
+           {"int8", R"({"_Unsigned": "yes"})", "its _Unsigned is \"yes\", which is not \"true\" or \"false\""},
+           {"int8", R"({"missing_value": {"a": 1}})", "its missing_value is {\"a\":1}, which is not a number of int8"}})
+    CHECK(refused(type, attributes).substr(0, std::string(words).size()) == words);
+  // fill values, of a chunk that is not there
+  const auto filled = [&](const char* type, const nlohmann::ordered_json& fill) {
+    fs::remove_all(store / "a");
+    write_metadata(store / "a", {{"data_type", type}, {"fill_value", fill}});
+    return read_four(store)[3];
+  };
+  CHECK(std::isnan(filled("float32", "0x7fc00000")));
+  CHECK(filled("float64", "0xc008000000000000") == -3);
+  CHECK(filled("float32", "-Infinity") == -inf);
+  CHECK(filled("float32", 0.1) == static_cast<double>(0.1f));
+  CHECK(filled("uint16", 65535) == 65535);
+  CHECK(support::refusal([&] {
+          filled("float32", "nought");
+        }).find("its fill_value is \"nought\", which is not a number") != std::string::npos);
+  CHECK(support::refusal([&] { filled("uint8", 256); }).find("its fill_value is 256, ") != std::string::npos);
+  CHECK(support::refusal([&] { filled("float32", nullptr); }).find("its fill_value is null, ") != std::string::npos);
+}
+
+TEST_CASE("marks of missing points are written as numbers of the array's type") {
+  const Stores stores;
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  const fs::path store = folder() / "marked.zarr";
+  using Line =
+      hg::Sharded<hg::Tensor<float, hg::dyn, 1, hg::dyn, 1>, support::Mesh, hg::Replicate, hg::Shard<2>, hg::Replicate>;
+  const auto line = hg::distribute_tensor<Line>(mesh, {1, 1, 4, 1}, std::vector<float>{-999.9f, 1e20f, 2, 3});
+  const hg::ZarrSeries<Line> series(
+      store, "a", mesh, {2, 1, 4, 1},
+      {.attributes = {{"_FillValue", -999.9}, {"missing_value", 1e20}, {"valid_max", std::nan("")}}});
+  series.write(0, line);
+  const auto about = hg::detail::parse_json(text_of(store / "a" / "zarr.json"));
+  CHECK(about["attributes"]["_FillValue"] == "AAAAQDM/j8A=");
+  CHECK(about["attributes"]["missing_value"] == static_cast<double>(1e20f));
+  CHECK(about["fill_value"] == static_cast<double>(-999.9f));
+  const hg::ZarrArray array(support::world(), store, "a");
+  std::vector<double> all(8);
+  array.read({0, 0, 0, 0}, {2, 1, 4, 1}, all.data());
+  for (std::size_t i = 0; i < 8; ++i) CHECK(std::isnan(all[i]) == (i < 2 || i > 3));
+  CHECK(std::isnan(array.attributes()["valid_max"].get<double>()));
+}
+
+TEST_CASE("a chunk that cannot be what it says takes no memory of its size, gzip no numbers of 32 bits") {
+  const Stores stores;
+  if (support::world().rank() != 0) return;  // local
+  const fs::path store = folder() / "large.zarr";
+  std::mt19937 bits(3);
+  std::string noise(100'000, ' ');
+  for (char& c : noise) c = static_cast<char>(bits());
+  const std::string known("\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x60", 9);  // a frame of zstd of 1.5 GiB
+  const std::string unknown("\x28\xb5\x2f\xfd\x00\x58", 6);            // of which it says no size
+  for (const std::string& frame : {known, unknown}) {
+    write_metadata(store / "a",
+                   {{"shape", {402653184}},
+                    {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", {402653184}}}}}},
+                    {"codecs", {{{"name", "bytes"}}, {{"name", "zstd"}}}}});
+    std::ofstream(store / "a" / "c" / "0", std::ios::binary) << frame << noise;
+    rusage before{}, after{};
+    getrusage(RUSAGE_SELF, &before);
+    float one;
+    CHECK(support::refusal([&] {
+            hg::ZarrArray(store, "a").read({0}, {1}, &one);
+          }).ends_with("its zstd data are not of a chunk of its size"));
+    getrusage(RUSAGE_SELF, &after);
+    CHECK(after.ru_maxrss - before.ru_maxrss < 100'000);  // KiB
+  }
+  const auto bytes = std::as_bytes(std::span(noise));
+  const auto whole = hg::detail::deflated(bytes, 6), parts = hg::detail::deflated(bytes, 6, 777);
+  REQUIRE(whole);
+  REQUIRE(parts);
+  std::vector<std::byte> back(bytes.size());
+  for (const auto& data : {*whole, *parts})
+    for (const std::size_t step : {std::size_t{1} << 30, std::size_t{555}}) {
+      std::ranges::fill(back, std::byte{});
+      hg::detail::inflate_into(data, back, step);
+      CHECK(std::ranges::equal(back, bytes));
+    }
+}
+
+TEST_CASE("stores are consolidated, and groups have their metadata") {
+  const Stores stores;
+  const auto mesh = hg::device_mesh<support::Mesh>(support::world(), {1, -1, 1});
+  const fs::path outer = folder() / "outer.zarr", store = outer / "run";
+  const auto listed = [](const fs::path& of) {
+    const auto group = nlohmann::ordered_json::parse(text_of(of / "zarr.json"));
+    CHECK(group["node_type"] == "group");
+    CHECK(group["consolidated_metadata"]["kind"] == "inline");
+    CHECK(group["consolidated_metadata"]["must_understand"] == false);
+    return nlohmann::json(group["consolidated_metadata"]["metadata"]);
+  };
+  hg::save_zarr(outer, "run/first", field_of(mesh, 1));
+  hg::save_zarr(store, "fields/density", field_of(mesh, 2));  // the outer store knows it as well
+  CHECK(nlohmann::json::parse(text_of(store / "fields" / "zarr.json"))["node_type"] == "group");
+  CHECK(listed(store)["first"]["node_type"] == "array");
+  CHECK(listed(store)["fields"]["node_type"] == "group");
+  CHECK(listed(store)["fields/density"]["shape"] == std::vector<index_t>{1, 2, 6, 5});
+  CHECK(listed(outer)["run/fields/density"] == listed(store)["fields/density"]);
+  CHECK(listed(outer)["run/fields"]["node_type"] == "group");
+  CHECK(listed(outer).size() == 4);
+  // saved over, of another shape: no list keeps the older one
+  hg::save_zarr(store, "fields/density", Small(mesh, {3, 2, 4, 4}));
+  for (const auto& [of, name] : {std::pair{store, "fields/density"}, {outer, "run/fields/density"}})
+    CHECK(hg::ZarrArray(support::world(), of, name).shape() == std::vector<index_t>{3, 2, 4, 4});
+  on_root([&] { hg::save_zarr_coordinate(store, "fields/lat", {1, 2}); });
+  CHECK(listed(outer)["run/fields/lat"]["dimension_names"] == std::vector<std::string>{"lat"});
+  // a store of version 2 is left as it is
+  const fs::path old = folder() / "old.zarr";
+  on_root([&] {
+    fs::create_directories(old);
+    std::ofstream(old / ".zmetadata") << "{}";
+  });
+  CHECK(said_of(old / "a", [&] {
+          hg::save_zarr(old, "a", field_of(mesh, 1));
+        }).starts_with("'" + old.string() + "' is of Zarr's version 2, and arrays are written in version 3"));
+  CHECK(!fs::exists(old / "zarr.json"));
+  CHECK(!fs::exists(old / "a"));
 }
 
 TEST_CASE("for xarray (tests/files/xarray_test.py)") {
@@ -436,11 +797,16 @@ TEST_CASE("for xarray (tests/files/xarray_test.py)") {
     named.attributes = {{"units", "K"}, {"long_name", name}};
     hg::save_zarr(where, name, field, named);
   }
+  const auto numbers = support::numbers<float>(378, 3);
+  hg::save_zarr(
+      where, "fields/density", field,
+      {.dimension_names = {"time", "channel", "lat", "lon"},
+       .attributes = {{"_FillValue", numbers[0]}, {"missing_value", numbers[1]}, {"valid_max", std::nan("")}}});
   if (world.rank() == 0) {
     hg::save_zarr_coordinate(where, "lat", {-4, -3, -2, -1, 0, 1, 2, 3, 4}, {{"units", "degrees_north"}});
-    const auto all = support::numbers<float>(378, 3);
     std::ofstream(fs::path(where).string() + ".raw", std::ios::binary)
-        .write(reinterpret_cast<const char*>(all.data()), static_cast<std::streamsize>(all.size() * sizeof(float)));
+        .write(reinterpret_cast<const char*>(numbers.data()),
+               static_cast<std::streamsize>(numbers.size() * sizeof(float)));
   }
   world.barrier();
 }

@@ -30,7 +30,7 @@ class Hdf5Quiet {
   void* data_ = nullptr;
 };
 
-/// std::runtime_error with the innermost of HDF5's words.
+/// LibraryFault with the innermost of HDF5's words.
 [[noreturn]] inline void throw_hdf5_error() {
   std::string words;
   H5Ewalk2(
@@ -41,7 +41,7 @@ class Hdf5Quiet {
         return 0;
       },
       &words);
-  throw std::runtime_error(words.empty() ? "HDF5 says no more than that it failed" : words);
+  throw types::LibraryFault(words.empty() ? "HDF5 says no more than that it failed" : words);
 }
 template <class Status>
 Status require_hdf5(Status status) {
@@ -130,7 +130,8 @@ inline std::vector<std::string> hdf5_dimension_names(hid_t dataset, std::size_t 
 
 /// A dataset of numbers, of any type and either byte order, in one piece or in chunks, with whatever filters this
 /// machine's HDF5 knows; `name` is a path: "fields/density". Attributes of CF are heeded where there are any:
-/// scale_factor, add_offset, _FillValue, missing_value. netCDF-4 files can be read so too.
+/// scale_factor, add_offset, _FillValue, missing_value, _Unsigned; what they cannot be is refused. netCDF-4 files can
+/// be read so too.
 ///
 /// read() reads the hyperslab that it is asked for: of chunked datasets the chunks that the box touches, each once. The
 /// file is open during a read alone; HDF5 is called by one thread of a process at a time.
@@ -214,12 +215,15 @@ class Hdf5Dataset : public detail::types::LibraryVariable {
         },
         &names));
     for (const std::string& name : names)
-      if (const auto value = detail::hdf5_attribute(open.dataset, name.c_str())) attributes_[name] = *value;
-    take_cf([&](const char* name) -> std::vector<double> {
-      const nlohmann::ordered_json value = attributes_.value(name, nlohmann::ordered_json());
-      if (value.is_number()) return {value.get<double>()};
-      return value.is_array() ? value.get<std::vector<double>>() : std::vector<double>{};
-    });
+      if (const auto value = detail::hdf5_attribute(open.dataset, name.c_str()))
+        attributes_[name] = *value;
+      else if (detail::is_cf_name(name))
+        throw std::runtime_error("its attribute " + name + " is neither one text nor numbers, which is not read");
+    const bool is_unsigned = kind == H5T_INTEGER && H5Tget_sign(type) == H5T_SGN_NONE;
+    numbers_ = detail::cf_numbers(attributes_, {kind == H5T_FLOAT ? 'f'
+                                                : is_unsigned     ? 'u'
+                                                                  : 'i',
+                                                static_cast<int>(width_)});
   }
 };
 

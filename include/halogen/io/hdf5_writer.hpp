@@ -34,15 +34,24 @@ hid_t hdf5_type() {
   return std::is_unsigned_v<T> ? natural[place] : whole[place];
 }
 
-/// One attribute, in place of an older one.
-inline void write_hdf5_attribute(hid_t of, const std::string& name, const nlohmann::ordered_json& value) {
+/// One attribute, as require_attributes knows it, of a variable of T, in place of an older one. What marks missing
+/// points is of T too.
+template <class T>
+void write_hdf5_attribute(hid_t of, const std::string& name, const nlohmann::ordered_json& value) {
   if (H5Aexists(of, name.c_str()) > 0) require_hdf5(H5Adelete(of, name.c_str()));
   const auto write = [&](hid_t type, hid_t space, const void* from) {
     const Hdf5Id attribute(H5Acreate2(of, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
     require_hdf5(H5Awrite(attribute, type, from));
   };
   const Hdf5Id one(H5Screate(H5S_SCALAR), H5Sclose);
-  if (value.is_string()) {
+  const auto list = [](std::size_t count) {
+    const auto extent = static_cast<hsize_t>(count);
+    return Hdf5Id(H5Screate_simple(1, &extent, nullptr), H5Sclose);
+  };
+  if (marks_missing(name)) {
+    const std::vector<T> numbers = missing_as<T>(name, value);
+    write(hdf5_type<T>(), list(numbers.size()), numbers.data());
+  } else if (value.is_string()) {
     const std::string text = value;
     const Hdf5Id type(H5Tcopy(H5T_C_S1), H5Tclose);
     require_hdf5(H5Tset_size(type, std::max<std::size_t>(1, text.size())));
@@ -51,13 +60,9 @@ inline void write_hdf5_attribute(hid_t of, const std::string& name, const nlohma
   } else if (value.is_number()) {
     const double number = value;
     write(H5T_NATIVE_DOUBLE, one, &number);
-  } else if (value.is_array() && std::ranges::all_of(value, [](const auto& v) { return v.is_number(); })) {
-    const std::vector<double> numbers = value;
-    const auto count = static_cast<hsize_t>(numbers.size());
-    const Hdf5Id space(H5Screate_simple(1, &count, nullptr), H5Sclose);
-    write(H5T_NATIVE_DOUBLE, space, numbers.data());
   } else {
-    throw std::runtime_error("its attribute '" + name + "' is no text and no numbers: give one of them");
+    const std::vector<double> numbers = value;
+    write(H5T_NATIVE_DOUBLE, list(numbers.size()), numbers.data());
   }
 }
 
@@ -72,14 +77,19 @@ struct Hdf5Format {
   static bool make(const std::filesystem::path& path, const std::string& name, const std::vector<index_t>& extents,
                    const Hdf5Options& options, bool is_series) {
     const Hdf5Quiet quiet;
-    const Hdf5Id file(std::filesystem::exists(path) ? H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
-                                                    : H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT),
-                      H5Fclose);
+    MadeFile made(path);
+    const std::string at = made.path().string();
+    Hdf5Id file(made.is_new() ? H5Fcreate(at.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)
+                              : H5Fopen(at.c_str(), H5F_ACC_RDWR, H5P_DEFAULT),
+                H5Fclose);
     const hid_t found = H5Dopen2(file, name.c_str(), H5P_DEFAULT);
-    const Hdf5Id dataset(found >= 0 ? found : define<T>(file, name, extents, options, is_series), H5Dclose);
+    Hdf5Id dataset(found >= 0 ? found : define<T>(file, name, extents, options, is_series), H5Dclose);
     require_same(dataset, extents, hdf5_type<T>());
-    for (const auto& item : options.attributes.items()) write_hdf5_attribute(dataset, item.key(), item.value());
+    for (const auto& item : options.attributes.items()) write_hdf5_attribute<T>(dataset, item.key(), item.value());
     require_hdf5(H5Fflush(file, H5F_SCOPE_GLOBAL));
+    dataset.release();
+    file.release();
+    made.take_name();
     return found < 0;
   }
 
@@ -192,10 +202,9 @@ struct Hdf5Format {
       require_hdf5(H5Pset_deflate(made, static_cast<unsigned>(options.level)));
     }
     if (!is_series) require_hdf5(H5Pset_fill_time(made, H5D_FILL_TIME_NEVER));  // all points are written
-    if constexpr (std::is_floating_point_v<T>) {
-      const T missing = std::numeric_limits<T>::quiet_NaN();
-      if (is_series) require_hdf5(H5Pset_fill_value(made, hdf5_type<T>(), &missing));
-    }
+    constexpr bool has_nan = std::is_floating_point_v<T>;
+    const T missing = fill_among(options.attributes, has_nan ? std::numeric_limits<T>::quiet_NaN() : T(0));
+    if (is_series) require_hdf5(H5Pset_fill_value(made, hdf5_type<T>(), &missing));
     const std::vector<hsize_t> lengths(extents.begin(), extents.end());
     const Hdf5Id space(H5Screate_simple(rank, lengths.data(), nullptr), H5Sclose);
     return H5Dcreate2(file, name.c_str(), hdf5_type<T>(), space, links, made, H5P_DEFAULT);

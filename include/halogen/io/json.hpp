@@ -153,11 +153,13 @@ inline void append_json(std::string& text, const Json& json, int indent, std::si
 }
 
 /// As json.dump(indent), but NaN, Infinity and -Infinity stand in it as these words, which Python's json module,
-/// zarr-python and parse_json read. JsonFault: more than deepest_json levels.
-inline std::string json_text(const Json& json, int indent = -1) {
+/// zarr-python and parse_json read. JsonFault: more than deepest_json levels, a text that is not UTF-8.
+inline std::string json_text(const Json& json, int indent = -1) try {
   std::string text;
   append_json(text, json, indent, 0);
   return text;
+} catch (const Json::exception&) {
+  throw JsonFault("a text in it is not UTF-8");
 }
 
 }  // namespace halogen::detail

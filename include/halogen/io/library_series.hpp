@@ -16,6 +16,27 @@
 
 namespace halogen::detail::types {
 
+/// Error where an attribute of a variable of T is no text, no numbers, or says what it cannot be.
+template <class T>
+void require_attributes(const Json& attributes) {
+  cf_numbers(attributes, stored_type<T>());
+  for (const auto& item : attributes.items()) {
+    const Json& value = item.value();
+    const bool is_list = value.is_array() && std::ranges::all_of(value, [](const auto& v) { return v.is_number(); });
+    if (marks_missing(item.key()))
+      missing_as<T>(item.key(), value);
+    else if (!value.is_string() && !value.is_number() && !is_list)
+      throw std::runtime_error("its attribute '" + item.key() + "' is no text and no numbers: give one of them");
+  }
+}
+
+/// What a writer says of a fault. A library need not have the right words for a disk that is full.
+inline std::string words_of(const std::runtime_error& error, const std::filesystem::path& file) {
+  if (dynamic_cast<const LibraryFault*>(&error) == nullptr) return error.what();
+  const std::string words = words_about_space(file.has_parent_path() ? file.parent_path() : ".");
+  return words.empty() || words == error.what() ? error.what() : words + " (the library says: " + error.what() + ")";
+}
+
 /// How a variable lies in its file.
 struct StoredChunks {
   std::vector<index_t> extents;  ///< of a chunk; empty: it lies in one piece
@@ -85,7 +106,14 @@ class LibrarySeries {
     require_made(Format::user, field);
     typename Field::Extents extents;
     for (int d = 0; d < Field::rank; ++d) extents[static_cast<std::size_t>(d)] = field.extent(d);
-    LibrarySeries(file, name, field.mesh(), extents, std::move(options), false).write(0, field);
+    const bool is_made = field.mesh().rank() == 0 && !MadeFile::has_bytes(file);
+    try {
+      LibrarySeries(file, name, field.mesh(), extents, std::move(options), false).write(0, field);
+    } catch (...) {  // what is left of a file that is not whole would stop the next run
+      std::error_code none;
+      if (is_made && std::filesystem::is_regular_file(file, none)) std::filesystem::remove(file, none);
+      throw;
+    }
   }
 
  private:
@@ -200,7 +228,7 @@ class LibrarySeries {
       const std::lock_guard lock(hdf5_mutex());
       f();
     } catch (const std::runtime_error& error) {
-      refuse(error.what());
+      refuse(words_of(error, file_));
     }
   }
 
@@ -213,6 +241,7 @@ class LibrarySeries {
     if (std::ranges::any_of(options.chunks, [](index_t c) { return c < 1; }) || options.level < 0 || options.level > 9)
       refuse("chunks of " + text_of(options.chunks) + " points, level " + std::to_string(options.level) +
              ": give chunks of 1 or more and a level from 0 to 9");
+    said([&] { require_attributes<T>(options.attributes); });
   }
 
   DeviceMesh<typename Field::mesh_type> mesh_;

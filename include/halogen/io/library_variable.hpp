@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <nlohmann/json.hpp>
 
 #include "halogen/io/cf.hpp"
 #include "halogen/io/hdf5_lock.hpp"
@@ -10,6 +9,11 @@
 #include "halogen/io/variable.hpp"
 
 namespace halogen::detail::types {
+
+/// What a library says in its own words, which need not be the system's.
+struct LibraryFault : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// Both libraries crash on a few damaged files. Before one is opened a child process opens it and reads what is known
 /// of the variable, once for a file and a variable, until the file changes; where that child does not end well the file
@@ -80,7 +84,6 @@ class LibraryVariable {
     shape_.clear(), chunks_.clear(), dimension_names_.clear();
     attributes_ = nlohmann::ordered_json::object();
     numbers_ = {};
-    unsigned_span_ = 0;
   }
 
   /// What f throws names file and variable.
@@ -108,32 +111,16 @@ class LibraryVariable {
         get(to);
       }
       bytes_read_->fetch_add(points * width_);
-      if (wide.empty() && numbers_.is_plain() && unsigned_span_ == 0) return;
-      for (std::size_t i = 0; i < points; ++i) {
-        double stored = wide.empty() ? static_cast<double>(to[i]) : wide[i];
-        if (stored < 0) stored += unsigned_span_;
-        to[i] = static_cast<T>(numbers_.value_of(stored));
-      }
+      if (wide.empty() && numbers_.is_plain()) return;
+      for (std::size_t i = 0; i < points; ++i)
+        to[i] = static_cast<T>(numbers_.value_of(wide.empty() ? static_cast<double>(to[i]) : wide[i]));
     });
-  }
-
-  /// Takes CF's attributes; numbers(name): an attribute's, none where it has none.
-  template <class Numbers>
-  void take_cf(Numbers numbers) {
-    if (const std::vector<double> scale = numbers("scale_factor"); !scale.empty()) numbers_.scale = scale[0];
-    if (const std::vector<double> offset = numbers("add_offset"); !offset.empty()) numbers_.offset = offset[0];
-    for (const char* name : {"missing_value", "_FillValue"})
-      for (double missing : numbers(name)) {
-        if (missing < 0) missing += unsigned_span_;
-        if (!std::isnan(missing)) numbers_.missing.push_back(missing);
-      }
   }
 
   std::filesystem::path file_;
   std::string name_;
   std::size_t width_ = 0;  ///< bytes of a stored number
   bool fits_float_ = false;
-  double unsigned_span_ = 0;  ///< `_Unsigned`: what is added to numbers below 0
   std::vector<index_t> shape_, chunks_;
   std::vector<std::string> dimension_names_;
   nlohmann::ordered_json attributes_ = nlohmann::ordered_json::object();

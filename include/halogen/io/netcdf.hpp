@@ -15,9 +15,9 @@ namespace halogen {
 
 namespace detail {
 
-/// std::runtime_error in netCDF's words.
+/// LibraryFault in netCDF's words.
 inline void require_netcdf(int status) {
-  if (status != NC_NOERR) throw std::runtime_error(nc_strerror(status));
+  if (status != NC_NOERR) throw types::LibraryFault(nc_strerror(status));
 }
 
 /// Files of netCDF that are open for reading, the last used ones; under hdf5_mutex.
@@ -75,18 +75,8 @@ struct NetcdfId {
   }
 };
 
-/// An attribute's numbers; none where it is absent or holds text.
-inline std::vector<double> netcdf_numbers(const NetcdfId& id, const char* attribute) {
-  std::size_t length = 0;
-  nc_type type = NC_NAT;
-  if (nc_inq_att(id.group, id.variable, attribute, &type, &length) != NC_NOERR || type == NC_CHAR || type > NC_UINT64)
-    return {};
-  std::vector<double> numbers(length);
-  require_netcdf(nc_get_att_double(id.group, id.variable, attribute, numbers.data()));
-  return numbers;
-}
-
-inline nlohmann::ordered_json netcdf_attribute(const NetcdfId& id, const char* name) {
+/// Text, texts or numbers; an empty object for what is none of these.
+inline Json netcdf_attribute(const NetcdfId& id, const char* name) {
   std::size_t length = 0;
   nc_type type = NC_NAT;
   require_netcdf(nc_inq_att(id.group, id.variable, name, &type, &length));
@@ -100,17 +90,19 @@ inline nlohmann::ordered_json netcdf_attribute(const NetcdfId& id, const char* n
     require_netcdf(nc_get_att_string(id.group, id.variable, name, texts.data()));
     const std::vector<std::string> all(texts.begin(), texts.end());
     nc_free_string(length, texts.data());
-    return all.size() == 1 ? nlohmann::ordered_json(all[0]) : nlohmann::ordered_json(all);
+    return all.size() == 1 ? Json(all[0]) : Json(all);
   }
-  const std::vector<double> numbers = netcdf_numbers(id, name);
-  return numbers.size() == 1 ? nlohmann::ordered_json(numbers[0]) : nlohmann::ordered_json(numbers);
+  if (type > NC_UINT64) return Json::object();
+  std::vector<double> numbers(length);
+  require_netcdf(nc_get_att_double(id.group, id.variable, name, numbers.data()));
+  return numbers.size() == 1 ? Json(numbers[0]) : Json(numbers);
 }
 
 }  // namespace detail
 
 /// A variable of a netCDF file: classic, 64-bit and netCDF-4, with groups ("forecast/t2m"), chunks and whatever
 /// compression this machine's netCDF knows. CF: numbers are stored * scale_factor + add_offset; `_FillValue` and
-/// `missing_value` become NaN; `_Unsigned` is heeded. Text is refused by name.
+/// `missing_value` become NaN; `_Unsigned` is heeded; what they cannot be is refused. Text is refused by name.
 ///
 /// read() reads the hyperslab that it is asked for: of chunked variables the chunks that the box touches, each once. Up
 /// to 32 files stay open; netCDF is called by one thread of a process at a time.
@@ -191,10 +183,9 @@ class NetcdfVariable : public detail::types::LibraryVariable {
       detail::require_netcdf(nc_inq_attname(id.group, id.variable, i, name));
       attributes_[name] = detail::netcdf_attribute(id, name);
     }
-    if (attributes_.value("_Unsigned", nlohmann::ordered_json()) == "true" &&
-        (type == NC_BYTE || type == NC_SHORT || type == NC_INT))
-      unsigned_span_ = std::ldexp(1.0, 8 * static_cast<int>(width_));
-    take_cf([&](const char* name) { return detail::netcdf_numbers(id, name); });
+    const bool is_unsigned = type == NC_UBYTE || type == NC_USHORT || type == NC_UINT || type == NC_UINT64;
+    const bool is_float = type == NC_FLOAT || type == NC_DOUBLE;
+    numbers_ = detail::cf_numbers(attributes_, {is_float ? 'f' : is_unsigned ? 'u' : 'i', static_cast<int>(width_)});
   }
 };
 

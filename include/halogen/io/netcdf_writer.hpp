@@ -48,10 +48,11 @@ constexpr nc_type netcdf_type() {
 /// A file open for writing, made where there is none; under hdf5_mutex. close() tells of what did not reach the disk.
 class NetcdfWriter {
  public:
-  explicit NetcdfWriter(const std::filesystem::path& path) {
+  explicit NetcdfWriter(const std::filesystem::path& path) : made_(std::in_place, path) {
     NetcdfReaders::all().forget(path);
-    require_netcdf(std::filesystem::exists(path) ? nc_open(path.c_str(), NC_WRITE, &id_)
-                                                 : nc_create(path.c_str(), NC_NETCDF4 | NC_NOCLOBBER, &id_));
+    const std::string at = made_->path().string();
+    require_netcdf(made_->is_new() ? nc_create(at.c_str(), NC_NETCDF4 | NC_CLOBBER, &id_)
+                                   : nc_open(at.c_str(), NC_WRITE, &id_));
   }
 #if HALOGEN_NETCDF_AT_ONCE
   /// Collective: one that is there, opened by all ranks.
@@ -65,7 +66,10 @@ class NetcdfWriter {
   ~NetcdfWriter() {
     if (id_ >= 0) nc_close(id_);
   }
-  void close() const { require_netcdf(nc_close(std::exchange(id_, -1))); }
+  void close() {
+    require_netcdf(nc_close(std::exchange(id_, -1)));
+    if (made_) made_->take_name();
+  }
   int id() const { return id_; }
 
   /// netCDF 4.9.0 reads what it knows of a variable when that is first looked at; where a dimension becomes a
@@ -92,9 +96,20 @@ class NetcdfWriter {
     require_netcdf(nc_def_dim(id_, name.c_str(), length, &found));
     return found;
   }
-  void attributes(int variable, const nlohmann::ordered_json& all) const {
+  /// Those that require_attributes knows, of a variable of T; what marks missing points is of T too. netCDF takes a
+  /// `_FillValue` of new variables alone.
+  template <class T>
+  void attributes(int variable, const nlohmann::ordered_json& all, bool is_new) const {
     for (const auto& item : all.items()) {
       const std::string& name = item.key();
+      if (marks_missing(name)) {
+        const std::vector<T> marks = missing_as<T>(name, item.value());
+        if (name != "_FillValue" || is_new)
+          require_netcdf(nc_put_att(id_, variable, name.c_str(), netcdf_type<T>(), marks.size(), marks.data()));
+        else if (!has_fill(variable, marks[0]))
+          throw std::runtime_error("it is there with another _FillValue, which netCDF does not change: give that one");
+        continue;
+      }
       const nlohmann::ordered_json& value = item.value();
       const auto numbers = [&](const std::vector<double>& list) {
         require_netcdf(nc_put_att_double(id_, variable, name.c_str(), NC_DOUBLE, list.size(), list.data()));
@@ -104,16 +119,23 @@ class NetcdfWriter {
         require_netcdf(nc_put_att_text(id_, variable, name.c_str(), text.size(), text.data()));
       } else if (value.is_number()) {
         numbers({value.get<double>()});
-      } else if (value.is_array() && std::ranges::all_of(value, [](const auto& v) { return v.is_number(); })) {
-        numbers(value.get<std::vector<double>>());
       } else {
-        throw std::runtime_error("its attribute '" + name + "' is no text and no numbers: give one of them");
+        numbers(value.get<std::vector<double>>());
       }
     }
   }
 
  private:
-  mutable int id_ = -1;
+  template <class T>
+  bool has_fill(int variable, T wanted) const {
+    T there{};
+    nc_type type = NC_NAT;
+    return nc_inq_atttype(id_, variable, "_FillValue", &type) == NC_NOERR && type == netcdf_type<T>() &&
+           nc_get_att(id_, variable, "_FillValue", &there) == NC_NOERR &&
+           (there == wanted || (there != there && wanted != wanted));
+  }
+  std::optional<MadeFile> made_;  ///< none: opened by all ranks
+  int id_ = -1;
 };
 
 /// What LibrarySeries asks of netCDF.
@@ -126,14 +148,14 @@ struct NetcdfFormat {
   template <class T>
   static bool make(const std::filesystem::path& path, const std::string& name, const std::vector<index_t>& extents,
                    const NetcdfOptions& options, bool is_series) {
-    const NetcdfWriter file(path);
+    NetcdfWriter file(path);
     int variable = 0;
     const bool is_new = nc_inq_varid(file.id(), name.c_str(), &variable) != NC_NOERR;
     if (is_new)
       variable = define<T>(file, name, extents, options, is_series);
     else
       require_same(file.id(), variable, extents, netcdf_type<T>());
-    file.attributes(variable, options.attributes);
+    file.attributes<T>(variable, options.attributes, is_new);
     file.close();
     return is_new;
   }
@@ -141,7 +163,7 @@ struct NetcdfFormat {
   template <class T>
   static void put(const std::filesystem::path& path, const std::string& name, const PointBox& box,
                   const std::vector<T>& values) {
-    const NetcdfWriter file(path);
+    NetcdfWriter file(path);
     const NetcdfId id(file.id(), name);
     const std::vector<std::size_t> first(box.begin.begin(), box.begin.end()),
         count(box.extent.begin(), box.extent.end());
@@ -167,7 +189,7 @@ struct NetcdfFormat {
   template <class T>
   static void touch(const std::filesystem::path& path, const std::string& name,
                     const std::vector<std::vector<index_t>>& points) {
-    const NetcdfWriter file(path);
+    NetcdfWriter file(path);
     const NetcdfId id(file.id(), name);
     for (const std::vector<index_t>& point : points) {
       const std::vector<std::size_t> first(point.begin(), point.end());
@@ -228,7 +250,7 @@ struct NetcdfFormat {
                                          types::chunks_within<std::size_t>(options.chunks, extents).data()));
     if (options.level > 0) require_netcdf(nc_def_var_deflate(file.id(), variable, 1, 1, options.level));
     if constexpr (std::is_floating_point_v<T>) {
-      const T missing = std::numeric_limits<T>::quiet_NaN();
+      const T missing = fill_among(options.attributes, std::numeric_limits<T>::quiet_NaN());
       require_netcdf(nc_def_var_fill(file.id(), variable, is_series ? NC_FILL : NC_NOFILL, &missing));
     }
     return variable;
@@ -275,18 +297,20 @@ inline void save_netcdf_coordinate(const std::filesystem::path& path, const std:
                                    const std::vector<double>& values,
                                    const nlohmann::ordered_json& attributes = nlohmann::ordered_json::object()) try {
   const std::lock_guard lock(detail::hdf5_mutex());
+  detail::types::require_attributes<double>(attributes);
   detail::NetcdfWriter file(path);
   const int dimension = file.dimension(name, values.size());
   int variable = 0;
-  if (nc_inq_varid(file.id(), name.c_str(), &variable) != NC_NOERR) {
+  const bool is_new = nc_inq_varid(file.id(), name.c_str(), &variable) != NC_NOERR;
+  if (is_new) {
     file.look_at_all();
     detail::require_netcdf(nc_def_var(file.id(), name.c_str(), NC_DOUBLE, 1, &dimension, &variable));
   }
-  file.attributes(variable, attributes);
+  file.attributes<double>(variable, attributes, is_new);
   detail::require_netcdf(nc_put_var_double(file.id(), variable, values.data()));
   file.close();
 } catch (const std::runtime_error& error) {
-  throw Error("cannot write '" + name + "' of '" + path.string() + "': " + error.what());
+  throw Error("cannot write '" + name + "' of '" + path.string() + "': " + detail::types::words_of(error, path));
 }
 
 }  // namespace halogen

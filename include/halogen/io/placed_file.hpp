@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace halogen::detail {
 
@@ -26,7 +27,13 @@ class PlacedFile {
   }
   PlacedFile(const PlacedFile&) = delete;
   PlacedFile& operator=(const PlacedFile&) = delete;
-  ~PlacedFile() { ::close(descriptor_); }
+  ~PlacedFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  /// Some file systems tell only now that there was no space.
+  void close() {
+    if (::close(std::exchange(descriptor_, -1)) != 0) refuse();
+  }
 
   void write(const void* from, std::uint64_t bytes, std::uint64_t at) const {
     const char* data = static_cast<const char*>(from);
@@ -155,6 +162,70 @@ class Replacement {
   std::optional<PlacedFile> file_;
   bool done_ = false;
 };
+
+/// A file that a library makes or changes. Where there is none, or one of 0 bytes, which a full disk leaves, the
+/// library makes it under another name, and it appears when that is done.
+class MadeFile {
+ public:
+  explicit MadeFile(const std::filesystem::path& path) : target_(target_of(path)), is_new_(!has_bytes(target_)) {
+    if (is_new_) std::remove(this->path().c_str());
+  }
+  MadeFile(const MadeFile&) = delete;
+  MadeFile& operator=(const MadeFile&) = delete;
+  ~MadeFile() {
+    if (is_new_) std::remove(path().c_str());
+  }
+  static bool has_bytes(const std::filesystem::path& path) {
+    std::error_code error;
+    return std::filesystem::file_size(path, error) > 0 && !error;
+  }
+
+  bool is_new() const { return is_new_; }
+  std::filesystem::path path() const { return is_new_ ? partial_of(target_) : target_; }
+  void take_name() {
+    if (!is_new_) return;
+    if (has_bytes(target_)) throw std::runtime_error("another run has made it meanwhile: give this one another file");
+    std::filesystem::rename(path(), target_);
+    is_new_ = false;
+  }
+
+ private:
+  std::filesystem::path target_;
+  bool is_new_;
+};
+
+/// The system's words where no more can be written into a folder; empty where it can, or that cannot be found out.
+inline std::string words_about_space(const std::filesystem::path& folder) try {
+  const std::filesystem::path probe = folder / (".halogen-" + std::to_string(::getpid()) + ".partial");
+  try {
+    const std::string bytes(1 << 16, ' ');
+    const PlacedFile file(probe, O_WRONLY | O_CREAT | O_TRUNC);
+    file.write(bytes.data(), bytes.size(), 0);
+    file.synchronise();
+  } catch (const std::runtime_error& error) {
+    ::unlink(probe.c_str());
+    return error.what();
+  }
+  ::unlink(probe.c_str());
+  return {};
+} catch (const std::exception&) {
+  return {};
+}
+
+/// Writes a small file, or one of many: it appears whole or not at all, whenever this process ends. It is not
+/// synchronised to the disk. Throws std::runtime_error with the system's words.
+inline void write_whole(const std::filesystem::path& path, const void* from, std::uint64_t bytes) {
+  const std::filesystem::path partial = path.parent_path() / ("." + path.filename().string() + ".partial");
+  try {
+    PlacedFile file(partial, O_WRONLY | O_CREAT | O_TRUNC);
+    file.write(from, bytes, 0);
+    file.close();
+    std::filesystem::rename(partial, path);
+  } catch (...) {
+    std::remove(partial.c_str());
+    throw;
+  }
+}
 
 /// Removes what a save that was killed has left beside a file: a partial file that no process has locked. Where it may
 /// not be removed, or the file system knows no locks, it stays.

@@ -181,13 +181,11 @@ class ZarrArray {
   void place(std::span<const std::byte> encoded, const detail::PointBox& part, const detail::PointBox& box,
              T* to) const {
     const auto size = static_cast<std::size_t>(part.points()) * static_cast<std::size_t>(layout_.type.bytes);
-    detail::require_possible(layout_.codecs, encoded, size);
-    std::vector<std::byte> decoded(size);
-    detail::decode_chunk(layout_.codecs, encoded, decoded);
+    const std::unique_ptr<const std::byte[]> decoded = detail::decode_chunk(layout_.codecs, encoded, size);
     const bool is_plain = layout_.numbers.is_plain();
-    detail::with_zarr_type(layout_.type, [&]<class S>(S) {
+    detail::with_stored_type(layout_.type, [&]<class S>(S) {
       detail::for_each_row(detail::common(part, box), part, box, [&](index_t from, index_t at, index_t points) {
-        const std::byte* row = decoded.data() + static_cast<std::size_t>(from) * sizeof(S);
+        const std::byte* row = decoded.get() + static_cast<std::size_t>(from) * sizeof(S);
         if (std::is_same_v<S, T> && is_plain && !layout_.type.big_endian) {
           std::memcpy(to + at, row, static_cast<std::size_t>(points) * sizeof(S));
           return;

@@ -4,10 +4,7 @@
 // specification".
 #pragma once
 
-#include <bit>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,9 +15,7 @@
 namespace halogen::detail {
 
 /// The numbers of an array as they are stored.
-struct ZarrType {
-  char kind = 'f';  ///< f, i, u
-  int bytes = 4;
+struct ZarrType : StoredType {
   bool big_endian = false;
 };
 
@@ -55,27 +50,29 @@ struct ZarrTexts {
   std::string array, attributes;
 };
 
+inline constexpr std::uint64_t longest_zarr_json = 100'000'000;
+
 inline CheckpointJson parse_zarr_json(const std::string& text) try {
-  return CheckpointJson::parse(text);
-} catch (const nlohmann::json::exception&) {
-  throw std::runtime_error("its metadata are no JSON");
+  return parse_json(text);
+} catch (const JsonFault& fault) {
+  throw std::runtime_error(std::string("its metadata are not read: ") + fault.what());
 }
 
 /// Local. Reads them from a store, which is a folder, by the consolidated metadata where they name the array.
 inline ZarrTexts zarr_texts(const fs::path& store, const std::string& name) {
-  constexpr std::uint64_t most = 100'000'000;
+  constexpr std::uint64_t most = longest_zarr_json;
   const auto has = [](const fs::path& path) { return fs::is_regular_file(path); };
   if (has(store / "zarr.json")) {
     const CheckpointJson group = parse_zarr_json(text_in(store / "zarr.json", most));
     const auto all = group.find("consolidated_metadata");
     if (all != group.end() && all->is_object() && all->contains("metadata") && (*all)["metadata"].contains(name))
-      return {3, (*all)["metadata"][name].dump(), "{}"};
+      return {3, json_text((*all)["metadata"][name]), "{}"};
   }
   if (has(store / ".zmetadata")) {
     const CheckpointJson group = parse_zarr_json(text_in(store / ".zmetadata", most));
     if (group.contains("metadata") && group["metadata"].contains(name + "/.zarray")) {
       const CheckpointJson& all = group["metadata"];
-      return {2, all[name + "/.zarray"].dump(), all.value(name + "/.zattrs", CheckpointJson::object()).dump()};
+      return {2, json_text(all[name + "/.zarray"]), json_text(all.value(name + "/.zattrs", CheckpointJson::object()))};
     }
   }
   const fs::path folder = store / name;
@@ -117,47 +114,6 @@ double zarr_value(const std::byte* at, bool big_endian) {
   std::memcpy(bytes, at, sizeof(S));
   if (big_endian) std::reverse(bytes, bytes + sizeof(S));
   return static_cast<double>(std::bit_cast<S>(bytes));
-}
-
-/// f(S()) with the type of the stored numbers.
-template <class F>
-auto with_zarr_type(const ZarrType& type, F f) {
-  const auto of_bytes = [&]<class S1, class S2, class S4, class S8>(S1, S2, S4, S8) {
-    return type.bytes == 1 ? f(S1()) : type.bytes == 2 ? f(S2()) : type.bytes == 4 ? f(S4()) : f(S8());
-  };
-  if (type.kind == 'f') return type.bytes == 4 ? f(float()) : f(double());
-  if (type.kind == 'i') return of_bytes(std::int8_t(), std::int16_t(), std::int32_t(), std::int64_t());
-  return of_bytes(std::uint8_t(), std::uint16_t(), std::uint32_t(), std::uint64_t());
-}
-
-/// The bytes of a base64 text, as xarray stores a _FillValue; nothing where it is none.
-inline std::optional<std::vector<std::byte>> from_base64(const std::string& text) {
-  std::vector<std::byte> bytes;
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    if (c == '=') break;
-    constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const std::size_t digit = digits.find(c);
-    if (digit == std::string_view::npos) return std::nullopt;
-    bits = bits << 6 | static_cast<std::uint32_t>(digit);
-    if ((count += 6) >= 8) bytes.push_back(static_cast<std::byte>(bits >> (count -= 8) & 255));
-  }
-  return bytes;
-}
-
-/// A number in JSON, where NaN and infinities are words; nothing for null and what is none.
-inline std::optional<double> zarr_fill(const CheckpointJson& value, const ZarrType& type) {
-  if (value.is_number()) return value.get<double>();
-  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
-  if (!value.is_string()) return std::nullopt;
-  const std::string text = value;
-  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (text == "Infinity") return std::numeric_limits<double>::infinity();
-  if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
-  const auto bytes = from_base64(text);
-  if (!bytes || bytes->size() != static_cast<std::size_t>(type.bytes)) return std::nullopt;
-  return with_zarr_type(type, [&]<class S>(S) { return zarr_value<S>(bytes->data(), false); });
 }
 
 inline ZarrCodecs::Compressor zarr_compressor(const std::string& name) {
@@ -262,23 +218,20 @@ inline void require_sizes(const ZarrLayout& layout) {
     if (layout.chunk[d] % layout.inner[d] != 0) throw std::runtime_error("its shards do not consist of whole chunks");
 }
 
-/// What the numbers mean: the fill value, those that stand for a missing one, and the scale and offset of CF.
+/// What the numbers mean: the fill value, and what CF's attributes say.
 inline void take_zarr_numbers(const CheckpointJson& fill, ZarrLayout& layout) {
-  layout.fill = zarr_fill(fill, layout.type).value_or(0);
-  const auto is_missing = [&](const CheckpointJson& value) {
-    if (const auto number = zarr_fill(value, layout.type); number && !std::isnan(*number))
-      layout.numbers.missing.push_back(*number);
-  };
-  if (layout.format == 2 && !fill.is_null()) is_missing(fill);  // as xarray takes it
-  for (const char* name : {"missing_value", "_FillValue"})
-    if (layout.attributes.contains(name)) is_missing(layout.attributes[name]);
-  const auto number = [&](const char* name, double otherwise) {
-    return layout.attributes.contains(name) && layout.attributes[name].is_number()
-               ? layout.attributes[name].get<double>()
-               : otherwise;
-  };
-  layout.numbers.scale = number("scale_factor", 1);
-  layout.numbers.offset = number("add_offset", 0);
+  CheckpointJson attributes = layout.attributes;
+  if (layout.format == 2 && !fill.is_null()) {  // as xarray takes it
+    std::vector<CheckpointJson> both = missing_in(attributes.value("_FillValue", CheckpointJson()));
+    both.push_back(fill);
+    attributes["_FillValue"] = both;
+  }
+  layout.numbers = cf_numbers(attributes, layout.type);
+  if (layout.format == 2 && fill.is_null()) return;  // 0, as zarr-python has it
+  const auto number = cf_number(fill, layout.type);
+  const auto stored = number ? as_stored(*number, layout.type) : std::nullopt;
+  if (!stored) refuse_number("fill_value", fill, "a number of " + layout.type.name());
+  layout.fill = *stored;
 }
 
 /// std::runtime_error with what is not read, or is no metadata of an array. Nothing is allocated by what they claim.

@@ -8,6 +8,7 @@
 
 #include "halogen/io/fields.hpp"
 #include "halogen/io/zarr.hpp"
+#include "halogen/io/zarr_store.hpp"
 
 namespace halogen {
 
@@ -39,7 +40,7 @@ class ZarrSeries {
   ZarrSeries(const std::filesystem::path& store, const std::string& name,
              const DeviceMesh<typename Field::mesh_type>& mesh, const typename Field::Extents& extents,
              ZarrOptions options = {})
-      : ZarrSeries(store, name, mesh, extents, with_series_chunks(mesh, extents, std::move(options)), 0) {}
+      : ZarrSeries(store, name, mesh, extents, with_series_chunks(mesh, extents, std::move(options)), true) {}
 
   /// Writes field's points at `first` of the first dimension.
   void write(index_t first, const Field& field) const {
@@ -67,17 +68,30 @@ class ZarrSeries {
 
   ZarrSeries(const std::filesystem::path& store, const std::string& name,
              const DeviceMesh<typename Field::mesh_type>& mesh, const typename Field::Extents& extents,
-             ZarrOptions options, int)
+             ZarrOptions options, bool is_series)
       : mesh_(mesh), path_(store / name), extents_(extents.begin(), extents.end()), options_(std::move(options)) {
     file_ = options_.shards.empty() ? options_.chunks : options_.shards;
-    agree(mesh_.world(), [&] {
-      check_options();
-      if (mesh_.rank() == 0) make(store);
-    });
+    chunks_ = is_series ? path_ : path_ / detail::zarr_partial;
     using Compressor = detail::ZarrCodecs::Compressor;
     constexpr Compressor compressors[] = {Compressor::none, Compressor::gzip, Compressor::zstd, Compressor::blosc};
     codecs_.compressor = compressors[static_cast<int>(options_.compression)];
     codecs_.level = options_.level;
+    agree(mesh_.world(), [&] {
+      check_options();
+      said([&] {
+        if (mesh_.rank() == 0) folder_ = std::make_shared<detail::ZarrFolder>(store, name);
+      });
+    });
+    if (is_series) publish();
+  }
+
+  /// Collective: the array takes its place in the store.
+  void publish() const {
+    agree(mesh_.world(), [&] {
+      said([&] {
+        if (folder_) folder_->publish(metadata());
+      });
+    });
   }
 
   /// The largest piece of a field of these extents; of a series 1 along the first dimension.
@@ -94,9 +108,10 @@ class ZarrSeries {
   }
 
   static bool holds(const Interval& piece, index_t point) { return piece.begin <= point && point < piece.end; }
-  static T fill() {
-    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::quiet_NaN();
-    return T(0);
+  /// Of points that are not written.
+  T fill() const {
+    constexpr bool has_nan = std::is_floating_point_v<T>;
+    return detail::fill_among(options_.attributes, has_nan ? std::numeric_limits<T>::quiet_NaN() : T(0));
   }
   /// Whether a rank is the first of those that hold its piece.
   bool is_first(int rank) const {
@@ -195,6 +210,14 @@ class ZarrSeries {
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error("cannot write '" + path_.string() + "': " + what);
   }
+  template <class F>
+  void said(F f) const {
+    try {
+      f();
+    } catch (const std::exception& error) {
+      refuse(error.what());
+    }
+  }
   void check_options() const {
     const auto rank = static_cast<std::size_t>(Field::rank);
     if (options_.chunks.size() != rank || file_.size() != rank ||
@@ -204,6 +227,12 @@ class ZarrSeries {
       if (options_.chunks[d] < 1 || file_[d] % options_.chunks[d] != 0)
         refuse("chunks of " + detail::text_of(options_.chunks) + " points in files of " + detail::text_of(file_) +
                ": give 1 or more, and files of whole chunks");
+    said([&] {
+      std::uint64_t bytes = sizeof(T);
+      for (const index_t chunk : options_.chunks) bytes *= static_cast<std::uint64_t>(chunk);
+      detail::require_encodable(codecs_, bytes);
+      detail::json_text(metadata());
+    });
   }
   void check(index_t first, const Field& field) const {
     std::vector<index_t> extents = detail::shape_in_file(field);
@@ -245,39 +274,21 @@ class ZarrSeries {
                            {"index_location", "end"}}}}});
   }
 
-  /// The metadata; of the store too, where it has none.
-  void make(const std::filesystem::path& store) const try {
-    std::filesystem::create_directories(store);
-    if (!std::filesystem::exists(store / "zarr.json"))
-      detail::write_json(
-          store / "zarr.json",
-          {{"zarr_format", 3}, {"node_type", "group"}, {"attributes", nlohmann::ordered_json::object()}});
-    if (std::filesystem::exists(path_)) {  // perhaps through a link, which stays
-      if (!std::filesystem::is_directory(path_))
-        throw Error("'" + path_.string() +
-                    "' is no folder, and an array of Zarr is one: remove it, or give the array another name");
-      for (const auto& old : std::filesystem::directory_iterator(path_)) std::filesystem::remove_all(old);
-    }
-    std::filesystem::create_directories(path_);
+  nlohmann::ordered_json metadata() const {
     using Json = nlohmann::ordered_json;
     Json about{{"zarr_format", 3}, {"node_type", "array"}, {"shape", extents_}};
-    about["data_type"] = (std::is_floating_point_v<T> ? "float"
-                          : std::is_unsigned_v<T>     ? "uint"
-                                                      : "int") +
-                         std::to_string(8 * sizeof(T));
+    about["data_type"] = detail::stored_type<T>().name();
     about["chunk_grid"] = {{"name", "regular"}, {"configuration", {{"chunk_shape", file_}}}};
     about["chunk_key_encoding"] = {{"name", "default"}, {"configuration", {{"separator", "/"}}}};
-    about["fill_value"] = std::is_floating_point_v<T> ? Json("NaN") : Json(0);
+    about["fill_value"] = detail::zarr_spelled(fill());
     about["codecs"] = codecs_as_json();
-    about["attributes"] = options_.attributes;
+    about["attributes"] = detail::zarr_attributes<T>(options_.attributes);
     if (!options_.dimension_names.empty()) about["dimension_names"] = options_.dimension_names;
-    detail::write_json(path_ / "zarr.json", about);
-  } catch (const std::exception& error) {
-    refuse(error.what());
+    return about;
   }
 
   void write_file(const std::vector<index_t>& at, const detail::PointBox& file, const std::vector<T>& points) const {
-    std::filesystem::path path = path_ / "c";
+    std::filesystem::path path = chunks_ / "c";
     for (const index_t i : at) path /= std::to_string(i);
     try {
       std::vector<std::byte> bytes;
@@ -302,15 +313,15 @@ class ZarrSeries {
         bytes.insert(bytes.end(), of_crc.begin(), of_crc.end());
       }
       std::filesystem::create_directories(path.parent_path());
-      const detail::PlacedFile out(path, O_WRONLY | O_CREAT | O_TRUNC);
-      out.write(bytes.data(), bytes.size(), 0);
+      detail::write_whole(path, bytes.data(), bytes.size());
     } catch (const std::exception& error) {
       throw std::runtime_error("cannot write '" + path.string() + "': " + error.what());
     }
   }
 
   DeviceMesh<typename Field::mesh_type> mesh_;
-  std::filesystem::path path_;
+  std::filesystem::path path_, chunks_;
+  std::shared_ptr<detail::ZarrFolder> folder_;  ///< rank 0's
   std::vector<index_t> extents_, file_;
   ZarrOptions options_;
   detail::ZarrCodecs codecs_;
@@ -324,30 +335,36 @@ void save_zarr(const std::filesystem::path& store, const std::string& name, cons
   detail::require_made("save_zarr", field);
   typename Field::Extents extents;
   for (int d = 0; d < Field::rank; ++d) extents[static_cast<std::size_t>(d)] = field.extent(d);
-  const Series series(store, name, field.mesh(), extents, Series::with_chunks(field, std::move(options), false), 0);
+  const Series series(store, name, field.mesh(), extents, Series::with_chunks(field, std::move(options), false), false);
   series.write(0, field);
+  series.publish();
 }
 
-/// Local, for one rank: a coordinate, an array of one dimension whose name is its own, as xarray looks for them.
+/// Local, for one rank: a coordinate, an array of one dimension whose name is its own, as xarray looks for them. Error
+/// names store and fault.
 inline void save_zarr_coordinate(const std::filesystem::path& store, const std::string& name,
                                  const std::vector<double>& values,
-                                 nlohmann::ordered_json attributes = nlohmann::ordered_json::object()) {
-  std::filesystem::create_directories(store / name / "c");
-  const nlohmann::ordered_json about{
-      {"zarr_format", 3},
-      {"node_type", "array"},
-      {"shape", {values.size()}},
-      {"data_type", "float64"},
-      {"chunk_grid",
-       {{"name", "regular"}, {"configuration", {{"chunk_shape", {std::max<std::size_t>(1, values.size())}}}}}},
-      {"chunk_key_encoding", {{"name", "default"}, {"configuration", {{"separator", "/"}}}}},
-      {"fill_value", "NaN"},
-      {"codecs", nlohmann::ordered_json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}})},
-      {"attributes", std::move(attributes)},
-      {"dimension_names", nlohmann::ordered_json::array({name})}};
-  detail::PlacedFile(store / name / "c" / "0", O_WRONLY | O_CREAT | O_TRUNC)
-      .write(values.data(), values.size() * sizeof(double), 0);
-  detail::write_json(store / name / "zarr.json", about);
+                                 nlohmann::ordered_json attributes = nlohmann::ordered_json::object()) try {
+  using Json = nlohmann::ordered_json;
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const Json chunk{std::max<std::size_t>(1, values.size())};
+  const Json about{{"zarr_format", 3},
+                   {"node_type", "array"},
+                   {"shape", {values.size()}},
+                   {"data_type", "float64"},
+                   {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", chunk}}}}},
+                   {"chunk_key_encoding", {{"name", "default"}, {"configuration", {{"separator", "/"}}}}},
+                   {"fill_value", detail::zarr_spelled(detail::fill_among(attributes, nan))},
+                   {"codecs", Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}})},
+                   {"attributes", detail::zarr_attributes<double>(attributes)},
+                   {"dimension_names", Json::array({name.substr(name.rfind('/') + 1)})}};
+  detail::ZarrFolder folder(store, name);
+  const std::filesystem::path file = folder.partial() / "c" / "0";
+  std::filesystem::create_directories(file.parent_path());
+  detail::write_whole(file, values.data(), values.size() * sizeof(double));
+  folder.publish(about);
+} catch (const std::exception& error) {
+  throw Error("cannot write '" + (store / name).string() + "': " + error.what());
 }
 
 }  // namespace halogen
