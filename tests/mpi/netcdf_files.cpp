@@ -183,6 +183,60 @@ TEST_CASE("what netCDF4 and h5py have written, whole and by box") {
         std::vector<std::string>{"time", "y", "x"});
 }
 
+TEST_CASE("netCDF and HDF5 read the attributes of one file alike, or refuse them alike") {
+  const Files files;
+  const hg::Communicator world = support::world();
+  const fs::path path = folder() / "attributes.nc";
+  if (world.rank() == 0) {
+    int file = 0, four = 0, id = 0;
+    nc_create(path.c_str(), NC_NETCDF4, &file);
+    nc_def_dim(file, "x", 4, &four);
+    const auto define = [&](const char* name, nc_type type) { nc_def_var(file, name, type, 1, &four, &id); };
+    const double large = 1e20, several[] = {0.5, 2};
+    const signed char all_ones = -1;
+    const char* text = "0.5";
+    define("bytes", NC_BYTE);
+    nc_put_att_text(file, id, "_Unsigned", 4, "true");
+    nc_put_att(file, id, "_FillValue", NC_BYTE, 1, &all_ones);
+    const std::array<int, 4> bytes{-1, 5, 100, -128};
+    nc_put_var_int(file, id, bytes.data());
+    define("floats", NC_FLOAT);
+    nc_put_att_double(file, id, "missing_value", NC_DOUBLE, 1, &large);
+    const std::array<float, 4> floats{1, 1e20f, 3, 4};
+    nc_put_var_float(file, id, floats.data());
+    define("scaled_by_string", NC_SHORT);
+    nc_put_att_string(file, id, "scale_factor", 1, &text);
+    define("scaled_by_text", NC_SHORT);
+    nc_put_att_text(file, id, "scale_factor", 3, text);
+    define("scaled_twice", NC_SHORT);
+    nc_put_att_double(file, id, "scale_factor", NC_DOUBLE, 2, several);
+    define("marked_by_text", NC_SHORT);
+    nc_put_att_text(file, id, "missing_value", 4, "none");
+    CHECK(nc_close(file) == NC_NOERR);
+  }
+  world.barrier();
+  const auto numbers = [&](auto variable) {
+    std::vector<double> all(4);
+    variable.read({0}, {4}, all.data());
+    for (double& number : all) number = std::isnan(number) ? -12345 : number;
+    return all;
+  };
+  const auto check = [&]<class V>(const V*) {
+    CHECK(numbers(V(world, path, "bytes")) == std::vector<double>{-12345, 5, 100, 128});
+    CHECK(numbers(V(world, path, "floats")) == std::vector<double>{1, -12345, 3, 4});
+    const auto refused = [&](const std::string& name) {
+      const std::string said = support::refusal<hg::CollectiveError>([&] { V(world, path, name); });
+      return said.substr(std::min(said.size(), said.find("': ") + 3));
+    };
+    for (const char* name : {"scaled_by_string", "scaled_by_text"})
+      CHECK(refused(name) == "its scale_factor is \"0.5\", which is not one number: correct it, or leave it out");
+    CHECK(refused("scaled_twice").starts_with("its scale_factor is [0.5,2.0], which is not one number"));
+    CHECK(refused("marked_by_text").starts_with("its missing_value is \"none\", which is not a number of int16"));
+  };
+  check(static_cast<const hg::NetcdfVariable*>(nullptr));
+  check(static_cast<const hg::Hdf5Dataset*>(nullptr));
+}
+
 TEST_CASE("the time axis: dates as cftime 1.6.6 has them") {
   struct Time {
     const char *units, *calendar;

@@ -236,6 +236,8 @@ TEST_CASE("JSON: numbers that are not finite stay, deep and doubled names are re
     CHECK(read["b"].empty());
   }
   CHECK(parse_json("-12").get<int>() == -12);
+  CHECK(std::isnan(number_of(parse_json("null"))));
+  CHECK(number_of(parse_json("0.25")) == 0.25);
   for (const char* bad : {"", "[1NaN]", "[NaN5]", "[nan]", "[Infinityx]", "[--Infinity]", "[1,]", "1 2", "[1e400]"})
     CHECK(support::refusal<JsonFault>([&] { parse_json(bad); }) == "it is no JSON");
   CHECK(support::refusal<JsonFault>([] { parse_json(R"({"a":{"b":1,"c":2,"b":3}})"); }) == "it names \"b\" twice");

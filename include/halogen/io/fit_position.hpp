@@ -43,9 +43,10 @@ inline nlohmann::ordered_json json_of(const EpochReport& report) {
   return line;
 }
 inline EpochReport epoch_report_of(const nlohmann::ordered_json& line) {
-  EpochReport report{line.at("epoch"), line.at("step"), line.at("loss"),
-                     std::nullopt,     line.at("rate"), line.at("samples_per_second")};
-  if (line.contains("held_out")) report.held_out = line["held_out"].get<double>();
+  EpochReport report{line.at("epoch"),           line.at("step"),
+                     number_of(line.at("loss")), std::nullopt,
+                     number_of(line.at("rate")), number_of(line.at("samples_per_second"))};
+  if (line.contains("held_out")) report.held_out = number_of(line["held_out"]);
   return report;
 }
 
@@ -111,7 +112,7 @@ class FitKeeper {
       refuse("is of a run with batches and order " + state["order"].dump() + ", this one has " + order_.dump());
     position.epoch = state.at("epoch");
     position.batch = state.at("batch");
-    position.loss = state.at("loss");
+    position.loss = number_of(state.at("loss"));
     for (const nlohmann::ordered_json& line : state.at("history")) position.history.push_back(epoch_report_of(line));
     if (state.contains("part")) position.part = epoch_report_of(state["part"]);
     return position;

@@ -126,6 +126,11 @@ inline Json parse_json(std::string_view text) {
   return std::move(builder.result);
 }
 
+/// A number; NaN for null, which versions of before wrote for one that is not finite.
+inline double number_of(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
 inline void append_json(std::string& text, const Json& json, int indent, std::size_t level) {
   if (json.is_number_float() && !std::isfinite(json.get<double>())) {
     text += std::isnan(json.get<double>()) ? "NaN" : json.get<double>() < 0 ? "-Infinity" : "Infinity";

@@ -88,8 +88,13 @@ inline void collect_zarr_nodes(const fs::path& folder, const std::string& before
     const std::string part = entry.path().filename().string();
     std::error_code none;
     if (part.starts_with('.') || !fs::is_regular_file(entry.path() / "zarr.json", none)) continue;
-    CheckpointJson node = zarr_json_of(entry.path());
-    node.erase("consolidated_metadata");
+    CheckpointJson node;
+    try {
+      node = zarr_json_of(entry.path());
+      node.erase("consolidated_metadata");
+    } catch (const std::exception&) {  // damaged, and no business of who writes another array
+      continue;
+    }
     const bool is_group = node.value("node_type", "") == "group";
     if (is_group && entry.is_symlink()) continue;
     all[before + part] = std::move(node);
@@ -119,7 +124,7 @@ class ZarrFolder {
     std::error_code none;
     fs::remove_all(partial(), none);
     fs::remove(path_ / ".lock", none);
-    fs::remove(path_, none);  // where it is empty
+    ::rmdir(path_.c_str());  // where it is empty, and no link
   }
 
   /// Where chunks are written that take their place by publish().

@@ -347,7 +347,7 @@ inline void save_zarr_coordinate(const std::filesystem::path& store, const std::
                                  nlohmann::ordered_json attributes = nlohmann::ordered_json::object()) try {
   using Json = nlohmann::ordered_json;
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  const Json chunk{std::max<std::size_t>(1, values.size())};
+  const Json chunk = Json::array({std::max<std::size_t>(1, values.size())});
   const Json about{{"zarr_format", 3},
                    {"node_type", "array"},
                    {"shape", {values.size()}},
