@@ -164,10 +164,11 @@ static_assert(
                       hg::ActivationId, hg::ValueId, hg::LaunchPlace, hg::WorkspaceUse, hg::Launch, hg::LaunchKind,
                       hg::Pattern, hg::StoredTensor, hg::AffineTable, hg::PointMap, hg::Activation, hg::PlanNumbers,
                       hg::PlanDraft, hg::PlanForward, hg::PlanGradients, hg::PlanValues>());
-static_assert(none_finds_detail<hg::LaunchParameters<float>, hg::RankSums, hg::SpaceBox, hg::FetchedBoxes<float>,
-                                hg::ChannelSumLaunch<>, hg::SampleSumLaunch<1>, hg::VectorSumLaunch,
-                                hg::FieldContext<Image>, hg::GatheredParameters<float>, hg::TileSizes, hg::TensorLayout,
-                                hg::MemoryUse, hg::LossMean, hg::LossSum, hg::LevelLayout, hg::Operands<float>>());
+static_assert(
+    none_finds_detail<hg::LaunchParameters<float>, hg::RankSums, hg::SpaceBox, hg::FetchedBoxes<float>,
+                      hg::ChannelSumLaunch<>, hg::SampleSumLaunch<1>, hg::VectorSumLaunch, hg::FieldContext<Image>,
+                      hg::GatheredParameters<float>, hg::TileSizes, hg::TensorLayout, hg::MemoryUse, hg::LossMean,
+                      hg::LossSum, hg::LossTotal, hg::LossDivisors, hg::LevelLayout, hg::Operands<float>>());
 static_assert(none_finds_detail<hg::ParameterBuckets, hg::ParameterSharding, hg::GradientSum, hg::LaunchForm,
                                 hg::WholeParameters<float>, hg::Workspace>());
 

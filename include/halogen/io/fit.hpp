@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -190,14 +191,17 @@ inline void show_progress(const FitProgress& at) {
   if (at.done >= at.all) std::fputc('\n', stderr);
 }
 
+/// The loss of all points of all batches (LossTotal).
 template <class Held, class Loss, class Data>
 double held_out_loss(const Loss& loss, const Data& data, const Held& parameters) {
-  double sum = 0;
+  std::vector<LossTotal> totals;
   for (index_t i = 0; i < static_cast<index_t>(data.size()); ++i) {
     const auto& batch = data[static_cast<std::size_t>(i)];
-    sum += evaluate(loss, infer(parameters, batch.x), batch.y, batch.weight);
+    add_totals(totals, loss, infer(parameters, batch.x), batch.y, batch.weight, batch.x.extent(0));
   }
-  return sum / static_cast<double>(data.size());
+  double sum = 0;
+  for (const LossTotal& total : totals) sum += total.value();
+  return sum;
 }
 
 /// A call of fit.
@@ -217,7 +221,8 @@ class FitRun {
       throw CollectiveError("fit: " + std::to_string(batches_) + " batches, " + std::to_string(options.epochs) +
                             " epochs, " + std::to_string(options.steps) + " steps, evaluated every " +
                             std::to_string(options.evaluate_every) + ": give 1 or more, of steps 0 or more");
-    all_ = options.steps > 0 ? options.steps : options.epochs * batches_;
+    constexpr index_t most = std::numeric_limits<index_t>::max();
+    all_ = options.steps > 0 ? options.steps : options.epochs > most / batches_ ? most : options.epochs * batches_;
     resume();
     if (done() < all_) at_.part.reset();  // the epoch goes on
     open_metrics();

@@ -64,6 +64,7 @@ class EvaluationParts {
   double loss() { return loss_.value(space_); }
   /// How the loss of the last step was computed. A step that is repeated without the host needs this.
   const LossMeans& loss_means() const { return loss_.means(); }
+  LossDivisors loss_divisors() const { return loss_.divisors(); }
   void set_loss_means(const LossMeans& means) { loss_.set_means(means); }
   /// Where kernels find the least sum of the last step's weights; null without weights. If it is not positive, nothing
   /// may be updated.

@@ -26,15 +26,20 @@ struct LossTerm {
 /// is `weighted`, it is also divided by the sum of the weights.
 struct LossMean {
   double factor = 1, divisor = 1;
+  LossReduction reduction = LossReduction::mean;
   bool weighted = false;
   bool of_classes = false;  ///< labels have weights too
 };
+/// One for each output of a model.
+using LossMeans = std::array<LossMean, most_outputs>;
+
 /// The LossMean of a loss that is computed in T. The prediction has so many channels, samples and points over all
 /// ranks.
 template <class T, class Loss, class L, class W>
 LossMean mean_of(const LossTerm<Loss, L, W>& term, int channels, double samples, double points) {
   LossMean mean;
   mean.factor = term.factor;
+  mean.reduction = term.reduction;
   if (term.reduction == LossReduction::batch_mean) mean.divisor = samples;
   if (term.reduction != LossReduction::mean) return mean;
   mean.of_classes = kernels::WeighsLabels<Loss, L>;
@@ -43,7 +48,35 @@ LossMean mean_of(const LossTerm<Loss, L, W>& term, int channels, double samples,
   return mean;
 }
 
+/// The sums of an output's loss over one batch or several. Of several the loss is that of all their points; with
+/// LossReduction::sum it is the mean of the batches' sums.
+struct LossTotal {
+  LossMean mean{.divisor = 0};
+  double losses = 0, weights = 0;
+
+  void add(const LossTotal& batch) {
+    const double divisor = batch.mean.weighted ? 0 : mean.divisor;  // what the sum of weights is divided by stays
+    mean = batch.mean;
+    mean.divisor += divisor;
+    losses += batch.losses;
+    weights += batch.weights;
+  }
+  /// Throws CollectiveError if the weights do not sum to something positive.
+  double value() const;
+};
+
+/// What the losses of a batch were divided by: means[i].divisor, and where weights[i] is not null also by *weights[i],
+/// which is in memory of kernels.
+struct LossDivisors {
+  int outputs = 1;
+  LossMeans means{};
+  std::array<const double*, most_outputs> weights{};
+};
+
 namespace detail {
+/// Throws CollectiveError if a sum of weights is not positive.
+void check_loss_weights(double sum, bool of_classes);
+
 /// Sums the weights of the points of these tiles in the mean, one number for each tile.
 template <class Loss, class L, class W>
 void launch_weights(const execution_space& space, const LossTerm<Loss, L, W>& term, int channels,
@@ -64,9 +97,6 @@ void launch_loss(const execution_space& space, const LossTerm<Loss, L, W>& term,
   kernels::launch_tiles(space, "halogen::loss", tiling.count(), kernel, 0, kernels::device::reduce_bytes);
 }
 }  // namespace detail
-
-/// One LossMean for each output of a model.
-using LossMeans = std::array<LossMean, most_outputs>;
 
 /// The sums of a step's loss. Kernels write them to memory that kernels and the transport can read. The host waits for
 /// them only in value(), if there is one rank or if the transport puts its sums in the stream. In the memory are the
@@ -91,8 +121,8 @@ class LossSum {
     request_.wait();
     means_ = means;
   }
-  /// Sums the weights over all ranks, if any output has weights.
-  void sum_weights(const execution_space& space);
+  /// Sums the weights over all ranks, if any output has weights. `checked`: throws, where the host knows the sums now.
+  void sum_weights(const execution_space& space, bool checked = true);
   /// Sums the losses over all ranks.
   void sum_losses(const execution_space& space);
 
@@ -108,9 +138,21 @@ class LossSum {
   const LossMeans& means() const { return means_; }
   void set_means(const LossMeans& means) { means_ = means; }
 
-  /// The loss, the same on all ranks. Waits for it. Throws CollectiveError if a sum of weights is not positive, and
-  /// Error if the transport has failed.
-  double value(const execution_space& space);
+  LossDivisors divisors() const {
+    LossDivisors divisors{outputs_, means_};
+    for (int i = 0; i < outputs_; ++i) divisors.weights[static_cast<std::size_t>(i)] = weight_of(i);
+    return divisors;
+  }
+
+  /// The sums of each output, the same on all ranks. Waits for them. Throws Error if the transport has failed.
+  std::array<LossTotal, most_outputs> totals(const execution_space& space);
+  /// The loss. Throws CollectiveError if a sum of weights is not positive too.
+  double value(const execution_space& space) {
+    double loss = 0;
+    const std::array<LossTotal, most_outputs> all = totals(space);
+    for (int i = 0; i < outputs_; ++i) loss += all[static_cast<std::size_t>(i)].value();
+    return loss;
+  }
 
  private:
   static constexpr int most_sums = 2 * most_outputs + 1;
@@ -126,8 +168,6 @@ class LossSum {
     kernels::sum_arrays(space, "halogen::sum", partial, count, sums_.data() + slot);
   }
 
-  static void check(double weight_sum, bool of_classes);
-
   int outputs_;
   Communicator ranks_;
   TransportBuffer<double> sums_;
@@ -136,13 +176,14 @@ class LossSum {
 };
 
 #if HALOGEN_BODIES
-HALOGEN_INLINE void LossSum::sum_weights(const execution_space& space) {
+HALOGEN_INLINE void LossSum::sum_weights(const execution_space& space, bool checked) {
   if (weighted() == 0) return;
   sum_over_ranks(space, ranks_, "halogen::weight_sum", sums_.data(), outputs_);
   // On the host the launches have ended, and the sum of MPI has arrived in host memory.
-  if (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered()))
+  if (checked && (runs_on_host || (ranks_.size() > 1 && !ranks_.stream_ordered())))
     for (int i = 0; i < outputs_; ++i)
-      if (weight_of(i) != nullptr) check(*weight_of(i), means_[static_cast<std::size_t>(i)].of_classes);
+      if (weight_of(i) != nullptr)
+        detail::check_loss_weights(*weight_of(i), means_[static_cast<std::size_t>(i)].of_classes);
   if (outputs_ == 1) return;
   kernels::LeastOf least{sums_.data(), {}, outputs_, sums_.data() + outputs_};
   for (int i = 0; i < outputs_; ++i) least.counts[i] = weight_of(i) != nullptr;
@@ -158,21 +199,24 @@ HALOGEN_INLINE const double* LossSum::weight_of_step() const {
   return sums_.data() + (outputs_ > 1 ? outputs_ : 0);
 }
 
-HALOGEN_INLINE double LossSum::value(const execution_space& space) {
+HALOGEN_INLINE std::array<LossTotal, most_outputs> LossSum::totals(const execution_space& space) {
   request_.wait();
   const auto sums = sums_.to_host<most_sums>(space, "halogen::loss");
   ranks_.check_health();
-  double loss = 0;
+  std::array<LossTotal, most_outputs> all;
   for (int i = 0; i < outputs_; ++i) {
-    const LossMean& mean = means_[static_cast<std::size_t>(i)];
-    const double weight = mean.weighted ? sums[static_cast<std::size_t>(i)] : 1;
-    if (mean.weighted) check(weight, mean.of_classes);
-    loss += mean.factor * (sums[static_cast<std::size_t>(losses() + i)] / (weight * mean.divisor));
+    const auto at = static_cast<std::size_t>(i);
+    all[at] = {means_[at], sums[static_cast<std::size_t>(losses() + i)], means_[at].weighted ? sums[at] : 0};
   }
-  return loss;
+  return all;
 }
 
-HALOGEN_INLINE void LossSum::check(double weight_sum, bool of_classes) {
+HALOGEN_INLINE double LossTotal::value() const {
+  if (mean.weighted) detail::check_loss_weights(weights, mean.of_classes);
+  return mean.factor * (losses / ((mean.weighted ? weights : 1) * mean.divisor));
+}
+
+HALOGEN_INLINE void detail::check_loss_weights(double weight_sum, bool of_classes) {
   if (of_classes && !(weight_sum > 0))
     throw CollectiveError((weight_sum == 0
                                ? "no label counts in the loss: all are ignored, or of weight 0"

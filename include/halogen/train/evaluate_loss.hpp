@@ -30,6 +30,39 @@ void check_beside(const Field& field, const auto& prediction, const char* what) 
                    "make it with the prediction's cuts");
 }
 
+/// The sums of a loss of one output. Collectives: as evaluate. Weights of a batch may sum to 0 here.
+template <class Loss, class Prediction, class Label, class Weight>
+LossTotal total_of(const Loss& loss, const Prediction& prediction, const Label& label, const Weight& weight) {
+  using T = compute_type<typename Prediction::value_type>;
+  static_assert(label_channels<Loss, Label>(Prediction::tensor_type::extents[1]) == Label::tensor_type::extents[1],
+                "label_channels_differ: give a label of as many channels as the loss compares");
+  require_made("evaluate", prediction, label, weight);
+  check_beside(label, prediction, "label");
+  if constexpr (!std::is_same_v<Weight, NoWeight>) check_beside(weight, prediction, "weight");
+  const execution_space space;
+  const int channels = Prediction::tensor_type::extents[1];
+  const auto term = loss_term<T>(loss, channels, label, weight);
+  const kernels::Tiling tiling = tiles_of(prediction);
+  const Kokkos::View<double*, memory_space> partial("halogen::losses", static_cast<std::size_t>(tiling.count()));
+  const Prediction gradient(prediction.shape(), Prediction::Start::unwritten);
+  const auto samples = static_cast<double>(prediction.extent(0));
+  double points = samples;
+  for (int d = 2; d < Prediction::rank; ++d) points *= static_cast<double>(prediction.extent(d));
+  const LossMean mean = mean_of<T>(term, channels, samples, points);
+  LossSum sum(sub_meshes(prediction).samples, 1);
+  sum.begin({mean});
+  if (mean.weighted) {
+    launch_weights(space, term, channels, tiling, partial.data());
+    sum.add_weights(space, 0, partial.data(), tiling.count());
+    sum.sum_weights(space, false);
+  }
+  launch_loss(space, term, view_of(prediction), view_of(gradient), channels, tiling, mean, sum.weight_of(0),
+              partial.data());
+  sum.add_losses(space, 0, partial.data(), tiling.count());
+  sum.sum_losses(space);
+  return sum.totals(space)[0];
+}
+
 }  // namespace detail
 
 /// Of an expression loss: its number.
@@ -54,35 +87,7 @@ double evaluate(const ExpressionLoss<F>& loss, const std::tuple<Predictions...>&
 template <class Loss, class Prediction, class Label, class Weight = NoWeight>
   requires(is_sharded<Prediction> && is_sharded<Label> && Prediction::rank == Label::rank)
 double evaluate(const Loss& loss, const Prediction& prediction, const Label& label, const Weight& weight = no_weight) {
-  using T = compute_type<typename Prediction::value_type>;
-  static_assert(
-      detail::label_channels<Loss, Label>(Prediction::tensor_type::extents[1]) == Label::tensor_type::extents[1],
-      "label_channels_differ: give a label of as many channels as the loss compares");
-  detail::require_made("evaluate", prediction, label, weight);
-  detail::check_beside(label, prediction, "label");
-  if constexpr (!std::is_same_v<Weight, NoWeight>) detail::check_beside(weight, prediction, "weight");
-  const execution_space space;
-  const int channels = Prediction::tensor_type::extents[1];
-  const auto term = detail::loss_term<T>(loss, channels, label, weight);
-  const kernels::Tiling tiling = detail::tiles_of(prediction);
-  const Kokkos::View<double*, memory_space> partial("halogen::losses", static_cast<std::size_t>(tiling.count()));
-  const Prediction gradient(prediction.shape(), Prediction::Start::unwritten);
-  const auto samples = static_cast<double>(prediction.extent(0));
-  double points = samples;
-  for (int d = 2; d < Prediction::rank; ++d) points *= static_cast<double>(prediction.extent(d));
-  const LossMean mean = mean_of<T>(term, channels, samples, points);
-  LossSum sum(detail::sub_meshes(prediction).samples, 1);
-  sum.begin({mean});
-  if (mean.weighted) {
-    detail::launch_weights(space, term, channels, tiling, partial.data());
-    sum.add_weights(space, 0, partial.data(), tiling.count());
-    sum.sum_weights(space);
-  }
-  detail::launch_loss(space, term, detail::view_of(prediction), detail::view_of(gradient), channels, tiling, mean,
-                      sum.weight_of(0), partial.data());
-  sum.add_losses(space, 0, partial.data(), tiling.count());
-  sum.sum_losses(space);
-  return sum.value(space);
+  return detail::total_of(loss, prediction, label, weight).value();
 }
 
 /// Of several outputs: a tuple of predictions, as predict() returns it, with hg::Labels and hg::Weights.
@@ -95,5 +100,36 @@ double evaluate(const Loss& loss, const std::tuple<Predictions...>& predictions,
             ...);
   }(std::index_sequence_for<Predictions...>{});
 }
+
+namespace detail {
+
+/// Adds the sums of a batch's losses to `totals`, one for each output, whose values sum to the loss of all batches. Of
+/// an expression loss, which has no sums, a batch counts by its samples.
+template <class F, class Prediction, class Label, class Weight>
+void add_totals(std::vector<LossTotal>& totals, const ExpressionLoss<F>& loss, const Prediction& prediction,
+                const Label& label, const Weight& weight, index_t samples) {
+  totals.resize(1);
+  const auto count = static_cast<double>(samples);
+  totals[0].add({{.divisor = count}, count * evaluate(loss, prediction, label, weight)});
+}
+template <class Loss, class Prediction, class Label, class Weight>
+void add_totals(std::vector<LossTotal>& totals, const Loss& loss, const Prediction& prediction, const Label& label,
+                const Weight& weight, index_t) {
+  totals.resize(1);
+  totals[0].add(total_of(loss, prediction, label, weight));
+}
+template <class Loss, class... Predictions, class Label, class Weight>
+  requires(!is_expression_loss<Loss>)
+void add_totals(std::vector<LossTotal>& totals, const Loss& loss, const std::tuple<Predictions...>& predictions,
+                const Label& label, const Weight& weight, index_t) {
+  totals.resize(sizeof...(Predictions));
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (totals[I].add(total_of(one_of<static_cast<int>(I)>(loss), std::get<I>(predictions),
+                            one_of<static_cast<int>(I)>(label), one_of<static_cast<int>(I)>(weight))),
+     ...);
+  }(std::index_sequence_for<Predictions...>{});
+}
+
+}  // namespace detail
 
 }  // namespace halogen

@@ -9,6 +9,7 @@
 
 #include "halogen/train/captured_step.hpp"
 #include "halogen/train/expression_step.hpp"
+#include "halogen/train/gradient_mean.hpp"
 #include "halogen/train/loss.hpp"
 #include "halogen/train/network.hpp"
 #include "halogen/train/optimizer.hpp"
@@ -16,20 +17,6 @@
 #include "halogen/train/value_and_grad.hpp"
 
 namespace halogen {
-
-namespace detail {
-/// gradient = (gradient + accumulated) * share; accumulated = 0.
-template <class T>
-struct TakeMean {
-  T* gradient;
-  T* accumulated;
-  T share;
-  KOKKOS_FUNCTION void operator()(const index_t i) const {
-    gradient[i] = (gradient[i] + accumulated[i]) * share;
-    accumulated[i] = 0;
-  }
-};
-}  // namespace detail
 
 /// seed: of the parameters' first values, and of what layers draw in each step. groups, average: as OptimizerOptions.
 struct TrainerOptions {
@@ -117,14 +104,12 @@ class Trainer {
   StepOf<Loss, Image> step(const Loss& loss, const Image& image, const Label& label, const Weight& weight = no_weight) {
     auto& evaluation = differentiate("step", loss, image, label, weight);
     Gradient& gradient = gradient_of(image);
-    if (pending_ > 0)
-      launch_range(execution_space{}, "halogen::mean_gradient", gradient.trained_values(),
-                   detail::TakeMean<T>{gradient.data(), accumulated_->data(), T(1) / static_cast<T>(pending_ + 1)});
-    pending_ = 0;
+    const double* least_weight = evaluation.loss_weight();
+    if (mean_.pending() > 0) least_weight = mean_.take(gradient, divisors_of<Loss>(evaluation, image));
     if constexpr (sharded)
-      state_.step(parameters_, gradient, evaluation.loss_weight());
+      state_.step(parameters_, gradient, least_weight);
     else
-      state_.step(parameters_, redistribute<Replicate>(gradient, gradient_image_), evaluation.loss_weight());
+      state_.step(parameters_, redistribute<Replicate>(gradient, gradient_image_), least_weight);
     return {*this, image};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
@@ -140,7 +125,7 @@ class Trainer {
   ///   trainer.step([&](auto net) { return hg::mean(hg::square(hg::rollout<3>(net, now) - after_three)); });
   template <class LossOf>
   double step(LossOf loss_of) {
-    if (pending_ > 0)
+    if (mean_.pending() > 0)
       throw CollectiveError(
           "step(loss_of) does not take the mean with gradients of accumulate(): call step(loss, x, y)");
     using With = detail::WithNetworks<(sizeof(LossOf) > 0)>;
@@ -157,20 +142,16 @@ class Trainer {
     return std::get<0>(result);
   }
 
-  /// Adds the gradient of this loss to those that the next step takes the mean of, its own among them: n - 1 calls and
-  /// a step are a step with a batch n times as large. Nothing is updated, and nothing sent for it but what sharded
-  /// parameters send. The images of one step are placed alike.
+  /// Adds the gradient of this loss to those of the next step, its own among them: n - 1 calls and a step are a step
+  /// with one batch of all their points, each by its weight (gradient_mean.hpp). An expression loss counts by the
+  /// samples of its batch. Nothing is updated, and nothing sent for it but what sharded parameters send. The images of
+  /// one step are placed alike. CollectiveError where a batch counts more in one output than in another.
   template <class Loss, class Image, class Label, class Weight = NoWeight>
     requires Fits<ModelType, Image, Label, Weight, T, Loss>
   StepOf<Loss, Image> accumulate(const Loss& loss, const Image& image, const Label& label,
                                  const Weight& weight = no_weight) {
-    differentiate("accumulate", loss, image, label, weight);
-    Gradient& gradient = gradient_of(image);
-    if (!accumulated_ || accumulated_->view().size() != gradient.view().size())
-      accumulated_.emplace(gradient.zeros("halogen::accumulated"));
-    launch_range(execution_space{}, "halogen::accumulate", gradient.trained_values(),
-                 kernels::AddArrays<T>{accumulated_->data(), gradient.data()});
-    ++pending_;
+    const auto& evaluation = differentiate("accumulate", loss, image, label, weight);
+    mean_.add(gradient_of(image), divisors_of<Loss>(evaluation, image));
     return {*this, image};
   }
   template <class Loss, class Image, class Label, class Weight = NoWeight,
@@ -286,7 +267,7 @@ class Trainer {
                       const Weight& weight) {
     auto& evaluation = network_->template evaluation<step_plan<Loss>>(image, user);
     ++differentiated_;
-    evaluation.set_random({seed_, state_.steps_on_device(), static_cast<std::uint32_t>(pending_)});
+    evaluation.set_random({seed_, state_.steps_on_device(), static_cast<std::uint32_t>(mean_.pending())});
     T* const gradient = gradient_of(image).data();
     if constexpr (detail::is_expression_loss<Loss>)
       expression_value_ =
@@ -294,6 +275,14 @@ class Trainer {
     else
       detail::run_training(evaluation, loss, parameters_.data(), gradient, image, label, weight);
     return evaluation;
+  }
+
+  template <class Loss, class Image>
+  static LossDivisors divisors_of(const auto& evaluation, const Image& image) {
+    if constexpr (detail::is_expression_loss<Loss>)
+      return {1, {LossMean{.divisor = static_cast<double>(image.extent(0))}}, {}};
+    else
+      return evaluation.loss_divisors();
   }
 
   template <class Image>
@@ -317,8 +306,7 @@ class Trainer {
   std::optional<Gradient> gradient_;
   std::size_t gradients_ = 0;                       ///< made so far
   std::size_t differentiated_ = 0, predicted_ = 0;  ///< how often, so that a Step knows whether it is the last
-  std::optional<Gradient> accumulated_;
-  int pending_ = 0;                ///< gradients in it
+  detail::GradientMean<Gradient, T> mean_;
   double expression_value_ = 0;    ///< of the last expression loss
   detail::CalledNetworks called_;  ///< by a loss_of
   TransportImage<T> gradient_image_;
