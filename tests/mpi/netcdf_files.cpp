@@ -528,8 +528,7 @@ TEST_CASE("datasets of a series: in netCDF, in HDF5, and in two files") {
           const auto batch = two_steps[0];
           two_steps.next(batch.x, batch.y);
         }) ==
-        "FieldDataset: there is no next image: the targets must be the inputs, one step after the last of consecutive "
-        "input times");
+        "FieldDataset: there is no next image: the targets must be one step after the last of consecutive input times");
   const hg::ConcatenatedStore differ(
       std::vector{hg::Hdf5File(folder() / "four.nc"), hg::Hdf5File(folder() / "all.nc")});
   CHECK(support::refusal<hg::CollectiveError>([&] {

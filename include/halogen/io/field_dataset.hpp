@@ -8,28 +8,10 @@
 #include <mutex>
 
 #include "halogen/io/channel_statistics.hpp"
+#include "halogen/io/field_dataset_options.hpp"
 #include "halogen/io/fit.hpp"
-#include "halogen/io/variable.hpp"
 
 namespace halogen {
-
-/// Variables are arrays (time, latitude, longitude), or with a dimension between, each of whose points is a channel
-/// (time, level, latitude, longitude); statics have no time. Channels lie variable by variable within a time, the times
-/// one after the other, statics behind them, and last the mask, if there is one.
-struct FieldDatasetOptions {
-  std::vector<std::string> inputs{}, targets{};          ///< names of variables
-  std::vector<std::string> statics{};                    ///< more inputs, read once
-  std::vector<index_t> input_times{0}, target_times{1};  ///< beside a sample's time, in steps of the time axis
-  bool input_mask = false;       ///< one channel more of the image: 1 where all of its numbers are there, 0 elsewhere
-  index_t samples = 1;           ///< of a batch, over all ranks
-  index_t first = 0, last = -1;  ///< times that samples are made of, first up to before last; last -1: to the end
-  bool shuffle = true;           ///< which samples a batch has, by the seed
-  std::uint64_t seed = 0;
-  bool normalise = true;               ///< (value - mean) / deviation, by channel
-  std::filesystem::path statistics{};  ///< where both are kept; empty: beside the store, STORE.statistics.json
-  /// Times that both are of: for what is held out those that were trained on. -1: first and last.
-  index_t statistics_first = -1, statistics_last = -1;
-};
 
 /// Samples of a store as batches: data[i] is hg::Batch{image, label}, or {image, label, mask} where Mask is a field of
 /// one channel: 1 where all targets are there, 0 elsewhere. Missing numbers (NaN) are 0 after normalisation; without a
@@ -38,7 +20,9 @@ struct FieldDatasetOptions {
 /// a batch by a thread while the one before it is trained on.
 ///
 /// Statistics are of the times [statistics_first, statistics_last), computed once over all ranks and kept in a file,
-/// which later runs and other meshes read: samples are then the same to the bit on every mesh.
+/// which later runs and other meshes read: samples are then the same to the bit on every mesh. The file says of which
+/// data they are (channel_statistics.hpp). Beside a store that holds other data now they are computed again; where the
+/// file is named by the options they are refused. hg::fit keeps them in its checkpoints.
 ///
 ///   hg::FieldDataset<Image, Label> data(hg::ZarrStore("series.zarr"), mesh,
 ///                                       {.inputs = {"h", "u", "v"}, .targets = {"h", "u", "v"}, .samples = 4});
@@ -57,13 +41,14 @@ class FieldDataset {
   FieldDataset(const Store& store, const DeviceMesh<typename Image::mesh_type>& mesh, FieldDatasetOptions options)
       : mesh_(mesh), options_(std::move(options)) {
     const Communicator& world = mesh.world();
-    const auto open = [&](const std::vector<std::string>& names) {
+    const auto open = [&](const std::vector<std::string>& names, bool has_time) {
       for (const std::string& name : names)
-        if (!arrays_.contains(name)) arrays_.emplace(name, AnyVariable(store.variable(world, name)));
+        if (!arrays_.contains(name))
+          arrays_.emplace(name, detail::SeriesVariable(AnyVariable(store.variable(world, name)), spatial, has_time));
     };
-    open(options_.inputs);
-    open(options_.targets);
-    open(options_.statics);
+    open(options_.inputs, true);
+    open(options_.targets, true);
+    open(options_.statics, false);
     agree(world, [&] { check(); });
     std::vector<index_t> in{options_.samples, Image::tensor_type::extents[1]},
         out{options_.samples, Label::tensor_type::extents[1]};
@@ -75,20 +60,19 @@ class FieldDataset {
     own_samples_ = {own.begin[0], own.begin[0] + own.extent[0]};
     own_ = {{own.begin.begin() + 2, own.begin.end()}, {own.extent.begin() + 2, own.extent.end()}};
     if (options_.normalise) {
-      std::filesystem::path file = options_.statistics;
-      if (file.empty()) file = store.path().parent_path() / (store.path().filename().string() + ".statistics.json");
-      detail::find_statistics(world, file, {options_.statistics_first, options_.statistics_last}, statistics_,
-                              [&](const std::string& name) {
-                                return computed(name,
-                                                std::ranges::find(options_.statics, name) == options_.statics.end());
+      detail::StatisticsFile file{options_.statistics, !options_.statistics.empty(), options_.statistics_as_they_are};
+      if (!file.is_named)
+        file.path = store.path().parent_path() / (store.path().filename().string() + ".statistics.json");
+      detail::find_statistics(world, file, {options_.statistics_first, options_.statistics_last}, arrays_, statistics_,
+                              [&](const std::string& name, Interval times) {
+                                return detail::computed_statistics(world, arrays_.at(name), times, own_, turn_of());
                               });
     }
-    const auto statics = agree(world, [&] {
+    statics_ = agree(world, [&] {
       std::vector<T> all;
-      for (const std::string& name : options_.statics) append(all, name, std::nullopt);
+      for (const std::string& name : options_.statics) append(all, name, 0);
       return all;
     });
-    statics_ = statics;
   }
 
   FieldDataset(const FieldDataset&) = delete;
@@ -119,29 +103,31 @@ class FieldDataset {
       ahead_.emplace(i, std::async(std::launch::async, [this, i] { return read(i); }));
   }
 
-  /// The image one step later, for a rollout: of the times the oldest is gone and the prediction comes last; statics
-  /// stay. Error where the targets are not the inputs, one step after the last of consecutive input times.
+  /// The image one step later, for a rollout: of the times the oldest is gone, and the last has the prediction's
+  /// channels, by the names of their variables; statics stay. Points where the variable is missing at the first, the
+  /// middle and the last time, as over land, are 0 as in the data. CollectiveError where an input is no target, or the
+  /// targets are not one step after the last of consecutive input times.
   Image next(const Image& image, const Label& prediction) const {
-    bool is_next = options_.inputs == options_.targets && options_.target_times.size() == 1;
-    for (std::size_t i = 0; is_next && i < options_.input_times.size(); ++i)
-      is_next = (i + 1 < options_.input_times.size() ? options_.input_times[i + 1] : options_.target_times[0]) ==
-                options_.input_times[i] + 1;
-    if (!is_next)
-      throw CollectiveError(
-          "FieldDataset: there is no next image: the targets must be the inputs, one step after the last of "
-          "consecutive input times");
+    detail::require_next(options_);
     Image later = image.clone();
-    const index_t added = Label::tensor_type::extents[1];
+    index_t added = 0;
+    for (const std::string& name : options_.inputs) added += arrays_.at(name).channels();
     const index_t kept = added * (static_cast<index_t>(options_.input_times.size()) - 1);
     const auto copy = [](const auto& to, const auto& from) { Kokkos::deep_copy(to, from); };
     copy(channels_in(later, 0, kept), channels_in(image, added, kept));
-    copy(channels_in(later, kept, added), channels_in(prediction, 0, added));
+    const Label whole = at_missing(prediction, T(0));
+    index_t at = kept;
+    for (const std::string& name : options_.inputs) {
+      const index_t count = arrays_.at(name).channels();
+      copy(channels_in(later, at, count), channels_in(whole, first_channel_of(name), count));
+      at += count;
+    }
     return later;
   }
 
-  /// Targets in their variables' own units: value * deviation + mean, by channel.
+  /// Targets in their variables' own units: value * deviation + mean, by channel; NaN at the points that next() leaves
+  /// 0.
   Label denormalised(const Label& label) const {
-    std::vector<T> values = label.to_host();
     std::vector<double> mean, deviation;
     for (std::size_t time = 0; time < options_.target_times.size(); ++time)
       for (const std::string& name : options_.targets) {
@@ -149,6 +135,7 @@ class FieldDataset {
         mean.insert(mean.end(), of.mean.begin(), of.mean.end());
         deviation.insert(deviation.end(), of.deviation.begin(), of.deviation.end());
       }
+    std::vector<T> values = label.to_host();
     const auto points = static_cast<std::size_t>(own_.points());
     for (std::size_t i = 0; i < values.size(); ++i) {
       const std::size_t c = i / points % mean.size();
@@ -156,7 +143,17 @@ class FieldDataset {
     }
     Label result = label.clone();
     result.copy_from_host(values.data(), values.size());
-    return result;
+    return at_missing(result, std::numeric_limits<T>::quiet_NaN());
+  }
+
+  /// The channels of a label, in their order: "h" of a variable without channels, "z[0]", "z[1]" of one with them.
+  std::vector<std::string> target_channels() const {
+    std::vector<std::string> names;
+    for (std::size_t time = 0; time < options_.target_times.size(); ++time)
+      for (const std::string& name : options_.targets)
+        for (index_t c = 0; c < arrays_.at(name).channels(); ++c)
+          names.push_back(arrays_.at(name).has_channels() ? name + "[" + std::to_string(c) + "]" : name);
+    return names;
   }
 
   /// The time of a batch's samples, in the order of their numbers.
@@ -166,6 +163,11 @@ class FieldDataset {
   }
   /// Of a variable, by channel; of mean 0 and deviation 1 where the dataset does not normalise.
   const detail::ChannelStatistics& statistics(const std::string& name) const { return statistics_.at(name); }
+  /// Of all variables, by name; null where the dataset does not normalise. hg::fit keeps it in its checkpoints; by
+  /// hand: checkpoints.save(trainer, {{"statistics", data.all_statistics()}}).
+  nlohmann::ordered_json all_statistics() const {
+    return options_.normalise ? detail::json_of(statistics_) : nlohmann::ordered_json();
+  }
   /// Of files, by this rank so far.
   std::uint64_t bytes_read() const {
     std::uint64_t bytes = 0;
@@ -193,41 +195,40 @@ class FieldDataset {
     }(std::make_index_sequence<static_cast<std::size_t>(spatial)>{});
   }
 
-  index_t channels_of(const std::string& name, bool has_time) const {
-    const std::vector<index_t>& shape = arrays_.at(name).shape();
-    return static_cast<int>(shape.size()) == spatial + (has_time ? 2 : 1) ? shape[has_time ? 1 : 0] : 1;
+  [[noreturn]] static void refuse(const std::string& what) { throw Error("FieldDataset: " + what); }
+
+  /// The channels of these variables, whose shapes must fit; `times` is the least number of times so far.
+  index_t channels_of(const std::vector<std::string>& names, bool has_time, index_t& times) {
+    index_t channels = 0;
+    for (const std::string& name : names) {
+      const detail::SeriesVariable& variable = arrays_.at(name);
+      if (variable.has_time() != has_time) refuse("'" + name + "' is named as a static and as an input or target");
+      if (!variable.fits())
+        refuse("'" + name + "' is " + detail::text_of(variable.shape()) + ", but fields of " + std::to_string(spatial) +
+               " dimensions want " + std::to_string(variable.least_rank()) + " or, with channels, " +
+               std::to_string(variable.least_rank() + 1));
+      const std::vector<index_t> space = variable.space();
+      if (space_.empty()) space_ = space;
+      if (space != space_)
+        refuse("'" + name + "' has " + detail::text_of(space) + " points, but the variables before it " +
+               detail::text_of(space_));
+      if (has_time) times = times < 0 ? variable.times() : std::min(times, variable.times());
+      channels += variable.channels();
+      const auto count = static_cast<std::size_t>(variable.channels());
+      statistics_[name] = {std::vector<double>(count, 0), std::vector<double>(count, 1)};
+    }
+    return channels;
   }
 
   /// Shapes, channels and times; makes the order of samples.
   void check() {
-    const auto refuse = [](const std::string& what) { throw Error("FieldDataset: " + what); };
     if (options_.inputs.empty() || options_.targets.empty() || options_.input_times.empty() ||
         options_.target_times.empty())
       refuse("no inputs, targets, or times of them: name at least one each");
     index_t times = -1;
-    const auto look = [&](const std::vector<std::string>& names, bool has_time) {
-      index_t channels = 0;
-      for (const std::string& name : names) {
-        const std::vector<index_t>& shape = arrays_.at(name).shape();
-        const int rank = static_cast<int>(shape.size()), least = spatial + (has_time ? 1 : 0);
-        if (rank < least || rank > least + 1)
-          refuse("'" + name + "' is " + detail::text_of(shape) + ", but fields of " + std::to_string(spatial) +
-                 " dimensions want " + std::to_string(least) + " or, with channels, " + std::to_string(least + 1));
-        const std::vector<index_t> space(shape.end() - spatial, shape.end());
-        if (space_.empty()) space_ = space;
-        if (space != space_)
-          refuse("'" + name + "' has " + detail::text_of(space) + " points, but the variables before it " +
-                 detail::text_of(space_));
-        if (has_time) times = times < 0 ? shape[0] : std::min(times, shape[0]);
-        channels += channels_of(name, has_time);
-        statistics_[name] = {std::vector<double>(static_cast<std::size_t>(channels_of(name, has_time)), 0),
-                             std::vector<double>(static_cast<std::size_t>(channels_of(name, has_time)), 1)};
-      }
-      return channels;
-    };
-    const index_t in = look(options_.inputs, true) * static_cast<index_t>(options_.input_times.size()) +
-                       look(options_.statics, false) + (options_.input_mask ? 1 : 0);
-    const index_t out = look(options_.targets, true) * static_cast<index_t>(options_.target_times.size());
+    const index_t in = channels_of(options_.inputs, true, times) * static_cast<index_t>(options_.input_times.size()) +
+                       channels_of(options_.statics, false, times) + (options_.input_mask ? 1 : 0);
+    const index_t out = channels_of(options_.targets, true, times) * static_cast<index_t>(options_.target_times.size());
     if (in != Image::tensor_type::extents[1] || out != Label::tensor_type::extents[1])
       refuse("inputs make " + std::to_string(in) + " channels and targets " + std::to_string(out) +
              ", but the fields have " + std::to_string(Image::tensor_type::extents[1]) + " and " +
@@ -235,12 +236,14 @@ class FieldDataset {
     if (options_.last < 0) options_.last = times;
     if (options_.statistics_first < 0) options_.statistics_first = options_.first;
     if (options_.statistics_last < 0) options_.statistics_last = options_.last;
-    if (options_.statistics_first >= options_.statistics_last || options_.statistics_last > times)
+    if (options_.statistics_first < 0 || options_.statistics_first >= options_.statistics_last ||
+        options_.statistics_last > times)
       refuse("statistics of times " + std::to_string(options_.statistics_first) + " to " +
              std::to_string(options_.statistics_last) + " of " + std::to_string(times) + ": give one or more of them");
     index_t before = 0, after = 0;
     for (const auto& list : {options_.input_times, options_.target_times})
-      for (const index_t time : list) before = std::min(before, time), after = std::max(after, time);
+      for (const index_t time : list)  // held to what cannot be, which is refused below
+        before = std::max(-times, std::min(before, time)), after = std::min(times, std::max(after, time));
     for (index_t t = options_.first - before; t + after < options_.last; ++t) order_.push_back(t);
     if (options_.first < 0 || options_.last > times || options_.samples < 1 ||
         static_cast<index_t>(order_.size()) < options_.samples)
@@ -249,26 +252,14 @@ class FieldDataset {
     if (options_.shuffle) detail::shuffle(order_, options_.seed, 0, RandomPurpose::samples);
   }
 
-  /// A box of points as one of a variable's array: at that time, where it has one, with all its channels.
-  detail::PointBox box_of(const std::string& name, std::optional<index_t> time, const detail::PointBox& points) const {
-    detail::PointBox box;
-    if (time) box.begin.push_back(*time), box.extent.push_back(1);
-    if (box.begin.size() + points.begin.size() < arrays_.at(name).shape().size())
-      box.begin.push_back(0), box.extent.push_back(channels_of(name, time.has_value()));
-    box.begin.insert(box.begin.end(), points.begin.begin(), points.begin.end());
-    box.extent.insert(box.extent.end(), points.extent.begin(), points.extent.end());
-    return box;
-  }
-
   /// Adds this rank's box of a variable, normalised, missing numbers as NaN.
-  void append(std::vector<T>& all, const std::string& name, std::optional<index_t> time) const {
-    const AnyVariable& array = arrays_.at(name);
-    const index_t channels = channels_of(name, time.has_value()), points = own_.points();
+  void append(std::vector<T>& all, const std::string& name, index_t time) const {
+    const detail::SeriesVariable& variable = arrays_.at(name);
+    const index_t channels = variable.channels(), points = own_.points();
     const std::size_t at = all.size();
     all.resize(at + static_cast<std::size_t>(channels * points));
     if (points == 0) return;
-    const detail::PointBox box = box_of(name, time, own_);
-    array.read(box.begin, box.extent, all.data() + at);
+    variable.read(time, own_, all.data() + at);
     const detail::ChannelStatistics& of = statistics_.at(name);
     for (index_t c = 0; c < channels; ++c)
       for (index_t i = 0; i < points; ++i) {
@@ -329,43 +320,44 @@ class FieldDataset {
     return values;
   }
 
-  /// Collective: each rank its box, of the times that are its turn among those that hold the same box.
-  detail::ChannelStatistics computed(const std::string& name, bool has_time) const {
-    const auto channels = static_cast<std::size_t>(channels_of(name, has_time));
-    const index_t points = own_.points();
-    std::vector<double> sums(3 * channels);  // count, and of differences from the first number sum and squares
-    std::vector<double> origin(channels);
-    const std::pair<index_t, index_t> turn = turn_of();
-    agree(mesh_.world(), [&] {
-      const auto each_time = [&](index_t first, index_t last, index_t step, const detail::PointBox& box, auto use) {
-        std::vector<double> values(channels * static_cast<std::size_t>(box.points()));
-        for (index_t t = first; t < last; t += step) {
-          const detail::PointBox at = box_of(name, has_time ? std::optional(t) : std::nullopt, box);
-          if (!values.empty()) arrays_.at(name).read(at.begin, at.extent, values.data());
-          use(values);
-        }
-      };
-      const index_t first = has_time ? options_.statistics_first : 0;
-      const detail::PointBox corner{std::vector<index_t>(own_.begin.size(), 0),
-                                    std::vector<index_t>(own_.begin.size(), 1)};
-      each_time(first, first + 1, 1, corner, [&](const std::vector<double>& values) {
-        for (std::size_t c = 0; c < channels; ++c) origin[c] = std::isnan(values[c]) ? 0 : values[c];
-      });
-      each_time(first + turn.first, has_time ? options_.statistics_last : 1, turn.second, own_,
-                [&](const std::vector<double>& values) {
-                  for (std::size_t c = 0; c < channels; ++c)
-                    for (index_t i = 0; i < points; ++i) {
-                      const double value =
-                          values[c * static_cast<std::size_t>(points) + static_cast<std::size_t>(i)] - origin[c];
-                      if (std::isnan(value)) continue;
-                      sums[3 * c] += 1;
-                      sums[3 * c + 1] += value;
-                      sums[3 * c + 2] += value * value;
-                    }
-                });
+  /// Where a target's channels begin in a label.
+  index_t first_channel_of(const std::string& target) const {
+    index_t channel = 0;
+    for (const std::string& name : options_.targets) {
+      if (name == target) break;
+      channel += arrays_.at(name).channels();
+    }
+    return channel;
+  }
+
+  /// Collective at its first call: for each target's channels and this rank's points whether they are always missing;
+  /// empty where none is.
+  const std::vector<char>& missing_points() const {
+    if (missing_) return *missing_;
+    std::vector<char> all = agree(mesh_.world(), [&] {
+      std::vector<char> all;
+      for (const std::string& name : options_.targets) {
+        const std::vector<char> of = detail::always_missing(arrays_.at(name), own_, {options_.first, options_.last});
+        all.insert(all.end(), of.begin(), of.end());
+      }
+      return all;
     });
-    mesh_.world().all_reduce(sums.data(), sums.size());
-    return detail::statistics_of(sums, origin);
+    int any = std::ranges::find(all, 1) != all.end() ? 1 : 0;
+    mesh_.world().all_reduce(&any, 1, ReduceOp::max);
+    if (any == 0) all.clear();
+    return missing_.emplace(std::move(all));
+  }
+
+  /// The label, with `value` at points that are always missing.
+  Label at_missing(const Label& label, T value) const {
+    const std::vector<char>& missing = missing_points();
+    if (missing.empty()) return label;
+    std::vector<T> values = label.to_host();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (missing[i % missing.size()] != 0) values[i] = value;
+    Label result = label.clone();
+    result.copy_from_host(values.data(), values.size());
+    return result;
   }
 
   /// This rank's number among the ranks whose box is the same, and how many they are.
@@ -381,7 +373,7 @@ class FieldDataset {
 
   DeviceMesh<typename Image::mesh_type> mesh_;
   FieldDatasetOptions options_;
-  std::map<std::string, AnyVariable> arrays_;
+  std::map<std::string, detail::SeriesVariable> arrays_;
   std::vector<index_t> space_, order_;
   typename Image::Extents image_extents_;
   typename Label::Extents label_extents_;
@@ -389,6 +381,7 @@ class FieldDataset {
   detail::PointBox own_;
   std::map<std::string, detail::ChannelStatistics> statistics_;
   std::vector<T> statics_;
+  mutable std::optional<std::vector<char>> missing_;
   mutable std::map<std::size_t, std::future<Values>> ahead_;
   mutable double read_seconds_ = 0, waited_ = 0;
 };

@@ -3,7 +3,8 @@
 //
 //   data: anything with size() and [i], such as std::vector<hg::Batch<X, Y>>, or hg::batches(count, make): make(i)
 //   returns hg::Batch{x, y} or hg::Batch{x, y, weight}, each field cut as the mesh wants it, alike on all ranks; what
-//   has prefetch(i) is told the next one while a step runs
+//   has prefetch(i) is told the next one while a step runs, what has all_statistics() (FieldDataset) has them in the
+//   run's checkpoints
 //
 //   auto data = hg::batches(days, [&](hg::index_t day) { return hg::Batch{load(day, "now"), load(day, "later")}; });
 //   hg::fit(trainer, hg::huber, data, {.epochs = 12, .metrics = "run.jsonl", .plot = "loss.svg"}, held_out);
@@ -14,6 +15,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -123,6 +126,12 @@ inline bool shows_progress(Progress progress) {
   return progress == Progress::bar || (progress == Progress::automatic && isatty(STDERR_FILENO) != 0);
 }
 
+/// A number with so many digits, as "%.3g" (general) or "%.1f" (fixed) have it where the decimal sign is a point.
+inline std::string number_text(double value, std::chars_format format, int digits) {
+  std::array<char, 400> text;  // 1e308 as fixed has 309 digits before the point
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value, format, digits).ptr};
+}
+
 /// Both losses by epoch, on a logarithmic scale where they are positive.
 inline void write_loss_plot(const std::filesystem::path& file, const std::vector<EpochReport>& history) {
   constexpr double width = 640, height = 400, left = 70, top = 20;
@@ -138,38 +147,35 @@ inline void write_loss_plot(const std::filesystem::path& file, const std::vector
   }
   if (most == 0) least = most = 1;
   const double low = std::log10(least), range = std::max(std::log10(most) - low, 1e-9);
-  std::ofstream out(file);
-  char text[256];
-  const auto write = [&](const char* format, auto... values) {
-    std::snprintf(text, sizeof text, format, values...);
-    out << text;
+  const auto at = [](double place) { return number_text(place, std::chars_format::fixed, 1); };
+  std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + at(width + left + 30) + "\" height=\"" +
+                    at(height + top + 50) + "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect x=\"" + at(left) +
+                    "\" y=\"" + at(top) + "\" width=\"" + at(width) + "\" height=\"" + at(height) +
+                    "\" fill=\"none\" stroke=\"#888\"/>\n";
+  const auto text = [&](double x, double y, const std::string& words, const char* colour = "#000") {
+    out += "<text x=\"" + at(x) + "\" y=\"" + at(y) + "\" fill=\"" + colour + "\">" + words + "</text>\n";
   };
-  write(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" font-family=\"sans-serif\" "
-      "font-size=\"12\">\n",
-      width + left + 30, height + top + 50);
-  write("<rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" fill=\"none\" stroke=\"#888\"/>\n", left, top, width,
-        height);
-  write("<text x=\"4\" y=\"%g\">%.3g</text>\n<text x=\"4\" y=\"%g\">%.3g</text>\n", top + 10, most, top + height,
-        least);
-  write("<text x=\"%g\" y=\"%g\">epoch 1 to %lld, logarithmic</text>\n", left, top + height + 20,
-        static_cast<long long>(history.empty() ? 0 : history.back().epoch));
-  const auto line = [&](const char* name, const char* colour, double at, auto loss_of) {
-    out << "<polyline fill=\"none\" stroke=\"" << colour << "\" stroke-width=\"2\" points=\"";
+  text(4, top + 10, number_text(most, std::chars_format::general, 3));
+  text(4, top + height, number_text(least, std::chars_format::general, 3));
+  text(left, top + height + 20,
+       "epoch 1 to " + std::to_string(history.empty() ? 0 : history.back().epoch) + ", logarithmic");
+  const auto line = [&](const char* name, const char* colour, double x, auto loss_of) {
+    out += std::string("<polyline fill=\"none\" stroke=\"") + colour + "\" stroke-width=\"2\" points=\"";
     for (const EpochReport& report : history) {
       const std::optional<double> loss = loss_of(report);
-      if (!loss || !(*loss > 0)) continue;
+      if (!loss || !(*loss > 0 && std::isfinite(*loss))) continue;
       const double span = std::max<double>(1, static_cast<double>(history.back().epoch - 1));
-      write("%.1f,%.1f ", left + width * static_cast<double>(report.epoch - 1) / span,
-            top + height * (1 - (std::log10(*loss) - low) / range));
+      out += at(left + width * static_cast<double>(report.epoch - 1) / span) + "," +
+             at(top + height * (1 - (std::log10(*loss) - low) / range)) + " ";
     }
-    out << "\"/>\n";
-    write("<text x=\"%g\" y=\"%g\" fill=\"%s\">%s</text>\n", left + at, top + height + 40, colour, name);
+    out += "\"/>\n";
+    text(left + x, top + height + 40, name, colour);
   };
   line("loss", "#1f77b4", 0, [](const EpochReport& report) { return std::optional<double>(report.loss); });
   line("held out", "#d62728", 100, [](const EpochReport& report) { return report.held_out; });
-  out << "</svg>\n";
-  if (!out.flush()) throw Error("'" + file.string() + "' cannot be written: look at the folder and its space");
+  std::ofstream stream(file);
+  if (!(stream << out << "</svg>\n").flush())
+    throw Error("'" + file.string() + "' cannot be written: look at the folder and its space");
 }
 
 /// What the bar shows: batches of the run that are done and all, and the last step.
@@ -258,7 +264,9 @@ class FitRun {
   void resume() {
     if (options_.checkpoints.folder.empty()) return;
     nlohmann::ordered_json order{{"batches", batches_}, {"seed", options_.seed}, {"shuffle", options_.shuffle}};
-    keeper_.emplace(options_.checkpoints, world_, std::move(order));
+    nlohmann::ordered_json statistics;
+    if constexpr (requires { data_.all_statistics(); }) statistics = data_.all_statistics();
+    keeper_.emplace(options_.checkpoints, world_, std::move(order), std::move(statistics));
     at_ = keeper_->resume(trainer_);
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <optional>
 #include <string>
@@ -58,6 +59,28 @@ struct FitPosition {
   std::optional<EpochReport> part{};  ///< of an epoch in whose middle the run has ended
 };
 
+/// Which of a dataset's statistics (FieldDataset::all_statistics) differ by more than rounding, in words, or nothing.
+inline std::string other_statistics(const nlohmann::ordered_json& then, const nlohmann::ordered_json& now) {
+  if (now.is_null()) return then.is_null() ? "" : "statistics, but this run's data has none";
+  for (const auto& [name, of] : now.items()) {
+    if (!then.contains(name)) return "statistics of other variables than '" + name + "'";
+    const std::vector<double> means[2] = {then[name].at("mean"), of.at("mean")},
+                              deviations[2] = {then[name].at("deviation"), of.at("deviation")};
+    if (means[0].size() != means[1].size()) return "'" + name + "' of another number of channels";
+    for (std::size_t c = 0; c < means[0].size(); ++c) {
+      const double least = 1e-6 * deviations[0][c];
+      if (std::abs(means[0][c] - means[1][c]) <= least && std::abs(deviations[0][c] - deviations[1][c]) <= least)
+        continue;
+      const auto words = [&](int i) {
+        return "mean " + nlohmann::json(means[i][c]).dump() + " and deviation " +
+               nlohmann::json(deviations[i][c]).dump();
+      };
+      return "other statistics ('" + name + "' had " + words(0) + ", and has " + words(1) + " now)";
+    }
+  }
+  return "";
+}
+
 /// Whether this process has been told to end (SIGTERM), while it lives.
 class StopSignal {
  public:
@@ -84,11 +107,14 @@ class StopSignal {
 /// The checkpoints of one run of fit.
 class FitKeeper {
  public:
-  /// order: what the order of batches depends on, which a run that goes on must have the same.
-  FitKeeper(const FitCheckpoints& options, const Communicator& world, nlohmann::ordered_json order)
+  /// order: what the order of batches depends on, which a run that goes on must have the same. statistics: by which the
+  /// data are normalised, which must be the same too but for rounding; null: by none that are known.
+  FitKeeper(const FitCheckpoints& options, const Communicator& world, nlohmann::ordered_json order,
+            nlohmann::ordered_json statistics)
       : options_(options),
         world_(world),
         order_(std::move(order)),
+        statistics_(std::move(statistics)),
         checkpoints_(options.folder, {options.keep_last, options.asynchronous}) {
     if (options.every_steps < 0 || !(options.every_seconds >= 0) || !(options.time_limit >= 0))
       throw CollectiveError("fit: checkpoints every " + std::to_string(options.every_steps) + " steps or " +
@@ -110,6 +136,11 @@ class FitKeeper {
     const nlohmann::ordered_json& state = found->more["fit"];
     if (state.at("order") != order_)
       refuse("is of a run with batches and order " + state["order"].dump() + ", this one has " + order_.dump());
+    if (found->more.contains("statistics"))
+      if (const std::string other = other_statistics(found->more["statistics"], statistics_); !other.empty())
+        throw CollectiveError("fit: the checkpoint '" + found->folder.string() + "' was trained on data with " + other +
+                              ": give the data {.statistics = \"" + found->folder.string() +
+                              "\"}, or this run a folder of its own");
     position.epoch = state.at("epoch");
     position.batch = state.at("batch");
     position.loss = number_of(state.at("loss"));
@@ -166,13 +197,15 @@ class FitKeeper {
                                  {"loss", position.loss},
                                  {"history", std::move(history)}};
     if (position.part) state["part"] = json_of(*position.part);
-    checkpoints_.save(trainer, {{"fit", std::move(state)}});
+    nlohmann::ordered_json more{{"fit", std::move(state)}};
+    if (!statistics_.is_null()) more["statistics"] = statistics_;
+    checkpoints_.save(trainer, std::move(more));
     saved_ = trainer.optimizer_state().steps();
   }
 
   FitCheckpoints options_;
   Communicator world_;
-  nlohmann::ordered_json order_;
+  nlohmann::ordered_json order_, statistics_;
   Checkpoints checkpoints_;
   StopSignal stop_;
   Clock::time_point begin_ = Clock::now(), last_ = begin_;

@@ -7,11 +7,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,12 +34,22 @@ class TimeAxis {
       refuse("units of '" + units + "': give them as 'hours since 1900-01-01 00:00:00', or seconds, days");
     const std::string origin = units.substr(since + 7);
     const double begin = seconds_since_zero(origin);
+    double most = std::abs(begin);
     if (calendar_ != "proleptic_gregorian" && is_real() && begin < seconds_since_zero("1582-10-15"))
       refuse("'" + units + "' begins before 1582-10-15, where the calendar '" + calendar_ +
              "' changes: give proleptic_gregorian if that is meant");
-    for (const double time : times) seconds_.push_back(begin + time * second);
+    for (const double time : times) {
+      seconds_.push_back(begin + time * second);
+      rounding_ = std::max(rounding_, spacing(time) * second);
+      most = std::max(most, std::abs(seconds_.back()));
+    }
+    if (std::ranges::any_of(seconds_, [](double at) { return !std::isfinite(at); }))
+      refuse("one of its times is no number");
+    rounding_ = 1e-6 + 2 * (rounding_ + spacing(most));
     if (std::ranges::adjacent_find(seconds_, std::greater_equal<>()) != seconds_.end())
       refuse("its times do not increase");
+    const auto is_close = [](double a, double b) { return b - a <= 1; };
+    steps_over_seconds_ = std::ranges::adjacent_find(seconds_, is_close) == seconds_.end();
   }
 
   /// Local: reads a variable of one dimension, with its attributes `units` and `calendar`.
@@ -61,10 +72,13 @@ class TimeAxis {
     return text;
   }
 
-  /// The first step at that date or after it; size() where all are before: "2018-01-01", "2018-01-01T06:00:00".
+  /// The first step at that date or after it; size() where all are before: "2018-01-01", "2018-01-01T06:00:00". Times
+  /// count as rounded as their file's numbers are; those that are more than a second apart count to the nearest second,
+  /// as date() has them, if the date has no fraction: index_of(date(i)) is i.
   index_t index_of(const std::string& date) const {
-    const double wanted = seconds_since_zero(date) - 1e-6;
-    return std::ranges::lower_bound(seconds_, wanted) - seconds_.begin();
+    const double wanted = seconds_since_zero(date);
+    const double rounding = steps_over_seconds_ && std::floor(wanted) == wanted ? 0.5 : rounding_;
+    return std::ranges::lower_bound(seconds_, wanted - rounding) - seconds_.begin();
   }
 
  private:
@@ -139,36 +153,53 @@ class TimeAxis {
   double seconds_since_zero(const std::string& text) const {
     if (!is_real() && !has_360_days() && calendar_ != "noleap" && calendar_ != "365_day")
       refuse("there is no calendar '" + calendar_ + "' here: standard, proleptic_gregorian, noleap, 360_day are read");
-    int year = 0, month = 0, day = 0, hour = 0, minute = 0, used = 0;
+    int year = 0, month = 0, day = 0, hour = 0, minute = 0;
     double second = 0;
-    std::string rest = "?";
-    if (std::sscanf(text.c_str(), "%d-%d-%d%n", &year, &month, &day, &used) == 3) {
-      rest = text.substr(static_cast<std::size_t>(used));
-      if (!rest.empty() && (rest[0] == ' ' || rest[0] == 'T') &&
-          std::sscanf(rest.c_str() + 1, "%d:%d%n", &hour, &minute, &used) == 2) {
-        rest = rest.substr(static_cast<std::size_t>(used) + 1);
-        if (std::sscanf(rest.c_str(), ":%lf%n", &second, &used) == 1)
-          rest = rest.substr(static_cast<std::size_t>(used));
-      } else if (!rest.empty() && std::sscanf(rest.c_str() + 1, "%d%n", &hour, &used) == 1) {
-        rest = rest.substr(static_cast<std::size_t>(used) + 1);
-      }
-      for (const char* zone : {" UTC", "UTC", "Z", " +00:00", "+00:00", " 0:00", " GMT"})
-        if (rest == zone) rest.clear();
-    }
+    std::string_view rest = text;
+    bool is_date = take(rest, year) && take(rest, '-', month) && take(rest, '-', day) && std::abs(year) <= 32767;
+    if (is_date && !rest.empty() && (rest[0] == ' ' || rest[0] == 'T'))
+      if (take(rest, rest[0], hour) && take(rest, ':', minute)) take(rest, ':', second);
+    for (const char* zone : {" UTC", "UTC", "Z", " +00:00", "+00:00", " 0:00", " GMT"})
+      if (rest == zone) rest = {};
     const auto length_of = [&] {
       if (has_360_days()) return 30;
       const int days =
           before_month[static_cast<std::size_t>(month)] - before_month[static_cast<std::size_t>(month - 1)];
       return days + (is_real() && month == 2 && std::chrono::year(year).is_leap() ? 1 : 0);
     };
-    if (!rest.empty() || month < 1 || month > 12 || day < 1 || day > length_of() || hour < 0 || hour > 24 ||
+    if (!is_date || !rest.empty() || month < 1 || month > 12 || day < 1 || day > length_of() || hour < 0 || hour > 24 ||
         minute < 0 || minute > 59 || !(second >= 0 && second < 61))
       refuse("'" + text + "' is no date of the calendar '" + calendar_ + "': give one as 2018-01-01T06:00:00");
     return 86400.0 * static_cast<double>(days_of(year, month, day)) + 3600.0 * hour + 60.0 * minute + second;
   }
 
+  /// Takes a number from the beginning of a text, by the same rules whatever the locale is. The text stays as it is if
+  /// there is none.
+  template <class Number>
+  static bool take(std::string_view& text, Number& number) {
+    std::size_t begin = 0;
+    while (begin < text.size() && text[begin] == ' ') ++begin;
+    const auto [end, fault] = std::from_chars(text.data() + begin, text.data() + text.size(), number);
+    if (fault != std::errc()) return false;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return true;
+  }
+  /// The same of a number that follows a character.
+  template <class Number>
+  static bool take(std::string_view& text, char before, Number& number) {
+    if (text.empty() || text[0] != before) return false;
+    std::string_view rest = text.substr(1);
+    if (!take(rest, number)) return false;
+    text = rest;
+    return true;
+  }
+  /// Between a number and the next larger one.
+  static double spacing(double number) { return std::nextafter(std::abs(number), HUGE_VAL) - std::abs(number); }
+
   std::string calendar_;
   std::vector<double> seconds_;
+  double rounding_ = 0;              ///< seconds by which they may differ from what is meant
+  bool steps_over_seconds_ = false;  ///< each is more than a second after the one before
 };
 
 }  // namespace halogen
