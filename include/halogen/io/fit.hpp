@@ -33,8 +33,8 @@
 #include "halogen/comm/agree.hpp"
 #include "halogen/core/philox.hpp"
 #include "halogen/io/fit_position.hpp"
-#include "halogen/io/fit_words.hpp"
 #include "halogen/train/evaluate_loss.hpp"
+#include "halogen/train/not_finite.hpp"
 #include "halogen/train/trainer.hpp"
 
 namespace halogen {
@@ -311,9 +311,10 @@ class FitRun {
     ++taken_, ++at_.batch;
     if (!std::isfinite(value))
       throw CollectiveError("fit: the loss of step " + std::to_string(taken_) + " (epoch " + std::to_string(epoch) +
-                            ", batch " + std::to_string(number) + ") is " + std::to_string(value) +
-                            words_about_batch(batch) + "; " + words_about_parameters(trainer_) +
-                            (keeper_ ? "; " + keeper_->words_about_newest() : ""));
+                            ", batch " + std::to_string(number) + ") is " +
+                            (std::isnan(value) ? "nan" : std::to_string(value)) +
+                            words_about_fields(batch.x, batch.y, batch.weight) + "; " +
+                            words_about_parameters(trainer_) + (keeper_ ? "; " + keeper_->words_about_newest() : ""));
     at_.loss += value / static_cast<double>(batches_);
     samples_ += batch.x.extent(0);
     if (shows_) show(value);

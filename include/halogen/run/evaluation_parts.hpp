@@ -2,10 +2,12 @@
 #pragma once
 
 #include <any>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "halogen/run/arena.hpp"
 #include "halogen/run/collectives.hpp"
@@ -57,6 +59,23 @@ class EvaluationParts {
   void copy_tensor(TensorId tensor, const TensorView<S>& to) const {
     copy_stored(space_, plan_, layout_, operands_, tensor, to);
   }
+
+  /// This rank's points of a stored tensor, in the order of (N, C, D, H, W), until a launch writes over it.
+  std::vector<S> values_of(TensorId tensor) const {
+    const Interval* owned = layout_.tensor(tensor).owned;
+    const index_t row = owned[2].size(), plane = owned[1].size() * row, channel = owned[0].size() * plane;
+    const int channels = plan_.tensors[tensor].channels;
+    const Kokkos::View<S*, memory_space> values("halogen::values",
+                                                static_cast<std::size_t>(layout_.samples() * channels * channel));
+    const TensorView<S> view{values.data(), channels * channel, channel,
+                             row,           owned[1].begin,     owned[2].begin,
+                             plane,         owned[0].begin,     static_cast<int>(owned[0].size())};
+    if (values.size() > 0) copy_tensor(tensor, view);
+    return host_copy(values);
+  }
+
+  /// Calls f(i) after each launch i, until it is given an empty one. For a search for a fault.
+  void watch_launches(std::function<void(int)> f) { watcher_ = std::move(f); }
 
   TensorView<S> prediction(int output = 0) const { return operands_.tensor(plan_.prediction[output]); }
 
@@ -137,6 +156,7 @@ class EvaluationParts {
     add_gradients(plan_.launches[i], parameters);
     finish_launch(i);
     parameters_.after(i);
+    if (watcher_) watcher_(i);
   }
 
  private:
@@ -171,6 +191,7 @@ class EvaluationParts {
   std::vector<char> affine_has_gradient_, has_gradient_;  ///< whether affines and parameters have a gradient so far
   bool keeps_statistics_;  ///< false for a vjp plan unless set, because the caller may run forward once more
   Access parameters_;
+  std::function<void(int)> watcher_;
 };
 
 template <class S, class Access>

@@ -17,7 +17,13 @@ void sum_over_ranks(const execution_space& space, const Communicator& ranks, con
   settle(space, ranks, label);
   ranks.all_reduce(values, static_cast<std::size_t>(count), op);
 }
-/// The same without waiting. The values are sums after the request's wait().
+/// The least of the ranks' numbers.
+template <class N>
+N least_of_ranks(const Communicator& ranks, N own) {
+  ranks.all_reduce(&own, 1, ReduceOp::min);
+  return own;
+}
+/// The same sums without waiting. The values are sums after the request's wait().
 template <class T>
 Request start_sum_over_ranks(const execution_space& space, const Communicator& ranks, const char* label, T* values,
                              index_t count) {

@@ -12,6 +12,7 @@
 #include "halogen/train/gradient_mean.hpp"
 #include "halogen/train/loss.hpp"
 #include "halogen/train/network.hpp"
+#include "halogen/train/not_finite.hpp"
 #include "halogen/train/optimizer.hpp"
 #include "halogen/train/parameter_memory.hpp"
 #include "halogen/train/value_and_grad.hpp"
@@ -19,10 +20,14 @@
 namespace halogen {
 
 /// seed: of the parameters' first values, and of what layers draw in each step. groups, average: as OptimizerOptions.
+/// check: each step and accumulate() waits for its loss and gradient and looks at them. Where one is not finite nothing
+/// is updated, and CollectiveError names the first field of the batch, parameter, and layer with such a number, and its
+/// point. Costs a wait and a copy of the gradient to the host for each step: it is for a search.
 struct TrainerOptions {
   std::uint64_t seed = 0;
   std::vector<ParameterGroup> groups{};
   double average = 0;
+  bool check = false;
 };
 
 /// Trainer trainer(UNet{}, AdamW{.lr = 1e-3}, mesh, {.seed = 7}); value type float, or the last but one template
@@ -50,6 +55,7 @@ class Trainer {
         parameters_(start(options.seed, mesh, sharding)),
         state_(optimizer, parameters_, {options.groups, options.average}),
         seed_(options.seed),
+        check_(options.check),
         network_(std::make_unique<Net>(parameters_)) {}
 
   /// The result of one step, until the next step or accumulate(), which reuse its memory; the prediction until
@@ -134,7 +140,12 @@ class Trainer {
     called_.seed = seed_;
     called_.keeps_statistics = true;
     if constexpr (Parameters<ModelType, T>::graph().draws) called_.set_step(state_.steps());
+    std::optional<detail::StepCheck<Parameters<ModelType, T, P>>> check;
+    if (check_) check.emplace(parameters_);
     const auto result = With::of(called_, loss_of(With::template variable<0>(called_, parameters_)), parameters_);
+    if (check)
+      check->after(words_of_step(), std::get<0>(result), std::get<1>(result), mesh_.world(),
+                   [] { return std::string(); });
     if constexpr (sharded)
       state_.step(parameters_, std::get<1>(result));
     else
@@ -165,6 +176,8 @@ class Trainer {
   CapturedStep<Trainer, Loss, Image, Label, Weight> capture(const Loss& loss, const Image& image, const Label& label,
                                                             const Weight& weight = no_weight) {
     static_assert(!detail::is_expression_loss<Loss>, "an expression_loss may allocate and wait: call step()");
+    if (LaunchGraph::records && check_)
+      throw CollectiveError("a trainer that checks its steps cannot capture one: make it without {.check = true}");
     if (LaunchGraph::records && parameters_.graph().evaluates)
       throw CollectiveError(
           "a model with a Function cannot be captured: its expressions may allocate and wait; call step()");
@@ -268,13 +281,29 @@ class Trainer {
     auto& evaluation = network_->template evaluation<step_plan<Loss>>(image, user);
     ++differentiated_;
     evaluation.set_random({seed_, state_.steps_on_device(), static_cast<std::uint32_t>(mean_.pending())});
+    std::optional<detail::StepCheck<Parameters<ModelType, T, P>>> check;
+    if (check_) check.emplace(parameters_);
     T* const gradient = gradient_of(image).data();
     if constexpr (detail::is_expression_loss<Loss>)
       expression_value_ =
           detail::run_expression_loss<Net>(evaluation, loss, parameters_.data(), gradient, image, label, weight);
     else
       detail::run_training(evaluation, loss, parameters_.data(), gradient, image, label, weight);
+    if (check)
+      check->after(words_of_step(), loss_value<Loss>(evaluation), gradient_of(image), mesh_.world(), [&] {
+        return detail::words_about_fields(image, label, weight) +
+               detail::words_about_layers<ModelType>(evaluation, image, parameters_.data(), mesh_.world());
+      });
     return evaluation;
+  }
+
+  std::string words_of_step() const { return "step " + std::to_string(state_.steps() + 1); }
+  template <class Loss>
+  double loss_value(auto& evaluation) const {
+    if constexpr (detail::is_expression_loss<Loss>)
+      return expression_value_;
+    else
+      return evaluation.loss();
   }
 
   template <class Loss, class Image>
@@ -303,6 +332,7 @@ class Trainer {
   Parameters<ModelType, T, P> parameters_;
   OptimizerState<ModelType, T, P, Optimizer> state_;
   std::uint64_t seed_;
+  bool check_;
   std::optional<Gradient> gradient_;
   std::size_t gradients_ = 0;                       ///< made so far
   std::size_t differentiated_ = 0, predicted_ = 0;  ///< how often, so that a Step knows whether it is the last
