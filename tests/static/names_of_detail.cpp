@@ -76,12 +76,13 @@ struct Plus {
 using Three = hg::Kernel<3>;
 using One = hg::Padding<1>;
 using Net = hg::Sequential<hg::Conv2d<2, 2, Three, One>, hg::GroupNorm<1, 2>, hg::ReLU>;
-static_assert(none_finds_detail<hg::AdamW, hg::SGD, hg::Adam, hg::RMSprop, hg::Adagrad, hg::Lion, hg::LAMB,
-                                hg::TrainerOptions, hg::OptimizerOptions, hg::ParameterGroup, hg::RateSchedule,
-                                hg::ScheduleOptions, hg::OneCycleOptions, hg::ParameterMemory, hg::EDM,
-                                hg::NoisedBatch<Image>, hg::EnsembleScores, hg::Inputs<Image>, hg::Inputs<Image, Image>,
-                                hg::Labels<Image, Image>, hg::Weights<Image, hg::NoWeight>, hg::ShardParameters<"data">,
-                                hg::GradientNorm, hg::PlainLoss, hg::Graph, hg::Plan, hg::Layout>());
+static_assert(
+    none_finds_detail<hg::AdamW, hg::SGD, hg::Adam, hg::RMSprop, hg::Adagrad, hg::Lion, hg::LAMB, hg::TrainerOptions,
+                      hg::ChosenParameters, hg::TakenParameters, hg::OptimizerOptions, hg::ParameterGroup,
+                      hg::RateSchedule, hg::ScheduleOptions, hg::OneCycleOptions, hg::ParameterMemory, hg::EDM,
+                      hg::NoisedBatch<Image>, hg::EnsembleScores, hg::Inputs<Image>, hg::Inputs<Image, Image>,
+                      hg::Labels<Image, Image>, hg::Weights<Image, hg::NoWeight>, hg::ShardParameters<"data">,
+                      hg::GradientNorm, hg::PlainLoss, hg::Graph, hg::Plan, hg::Layout>());
 static_assert(none_finds_detail<
               hg::Parameters<Net, float>, hg::Parameters<Net, float, hg::Shard<0>>, hg::OptimizerState<Net, float>,
               hg::Network<Net, float>, hg::Trainer<Net, hg::AdamW, Grid>, hg::NetworkVariable<Net, float>,

@@ -62,8 +62,9 @@ struct Node {
   int inputs[4] = {-1, -1, -1, -1};
   int channels = 0;
   int level = 0;
-  int layer = -1;      ///< the layer's number in forward order, for messages
-  int parameter = -1;  ///< the first of its parameters (weight, bias)
+  int layer = -1;              ///< the layer's number in forward order, for messages
+  int parameter = -1;          ///< the first of its parameters (weight, bias)
+  bool in_evaluation = false;  ///< it computes in training what it computes in inference (layers/in_evaluation.hpp)
   Window window[spatial_dimensions];
 
   /// The operation's own constants.
@@ -194,6 +195,7 @@ struct GraphDraft : BasicGraph<GrowingTable> {
   GrowingTable<int> skips;             ///< the inputs of the enclosing SkipConcats
   GrowingTable<std::uint64_t> hashes;  ///< of the parameters' names
   GrowingTable<FrozenNames> frozen;    ///< the enclosing layers that freeze parameters
+  bool in_evaluation = false;          ///< the nodes that are added are (Node::in_evaluation)
   ParameterNames* names = nullptr;     ///< where the names go; null if nobody wants them
 
   constexpr operator Graph() const& {  // NOLINT: a draft is read as any graph, while it lives
@@ -222,6 +224,7 @@ struct GraphDraft : BasicGraph<GrowingTable> {
 
   constexpr int add(Node node) {
     node.index = nodes.size();
+    node.in_evaluation = in_evaluation;
     return nodes.push(node);
   }
 

@@ -5,8 +5,10 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <sstream>
 
 #include "halogen/io/checkpoint_shares.hpp"
+#include "halogen/train/chosen_parameters.hpp"
 
 namespace halogen {
 
@@ -179,6 +181,63 @@ std::vector<std::string> load_parameters(const std::filesystem::path& file, Para
   });
   detail::set_from_root(parameters, all, world);
   return unexpected;
+}
+
+namespace detail {
+/// The tensors that make all parameters, and the names by which parameters_in finds them: of those that are chosen the
+/// file's, of the others their present values. With `fitting` the others are also those that the file does not have or
+/// has in another shape or type.
+struct ChosenTensors {
+  std::vector<NamedTensor> tensors;
+  std::vector<std::string> names, taken;
+};
+template <class ModelType, class T>
+ChosenTensors chosen_tensors(const std::vector<NamedTensor>& in_file, const std::vector<T>& present,
+                             const ChosenParameters& choice) {
+  const std::vector<std::string> names = parameter_names<ModelType>();
+  const std::vector<char> chosen = chosen_of(names, choice);
+  std::vector<NamedTensor> now;
+  add_parameters<ModelType>(now, "present values of ", present);
+  ChosenTensors all;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string name = choice.name_in_source ? choice.name_in_source(names[i]) : names[i];
+    const auto found = std::ranges::find(in_file, name, &NamedTensor::name);
+    const bool fits = found != in_file.end() && found->shape == now[i].shape && widened<T>(*found);
+    const bool is_taken = chosen[i] != 0 && (fits || !choice.fitting);
+    all.names.push_back(is_taken ? name : now[i].name);
+    if (is_taken) all.taken.push_back(names[i]);
+    if (!is_taken)
+      all.tensors.push_back(std::move(now[i]));
+    else if (found != in_file.end())
+      all.tensors.push_back(*found);
+  }
+  return all;
+}
+}  // namespace detail
+
+/// The same of parameters that are chosen by name (train/chosen_parameters.hpp): what others had stays. Fails as above
+/// where a chosen one is missing or does not fit, unless {.fitting = true}. Returns which were taken, on all ranks.
+///
+///   hg::load_parameters("resnet.safetensors", trainer.parameters(), world, {.skip = {"fc.*"}});
+template <class ModelType, class T, Placement P>
+TakenParameters load_parameters(const std::filesystem::path& file, const Parameters<ModelType, T, P>& parameters,
+                                const Communicator& world, const ChosenParameters& choice) {
+  std::vector<T> all = detail::whole_on_root(parameters, world);
+  const std::string taken = agree(world, [&] {
+    std::string text;
+    if (world.rank() != 0) return text;
+    const auto chosen = detail::chosen_tensors<ModelType>(read_safetensors(file), all, choice);
+    all = detail::parameters_in<ModelType, T>(chosen.tensors, "", file, detail::InFile::all, chosen.names);
+    for (const std::string& name : chosen.taken) text += name + "\n";
+    return text;
+  });
+  detail::set_from_root(parameters, all, world);
+  TakenParameters result;
+  std::istringstream lines(detail::text_of_root(taken, world));
+  for (std::string name; std::getline(lines, name);) result.taken.push_back(name);
+  for (const std::string& name : parameter_names<ModelType>())
+    if (std::ranges::find(result.taken, name) == result.taken.end()) result.left.push_back(name);
+  return result;
 }
 
 /// Collective over the mesh of a Trainer: its parameters, the optimiser's moments ("optimizer.exp_avg.<name>", ...),

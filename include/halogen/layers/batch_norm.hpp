@@ -16,12 +16,14 @@
 // that read x normalise. Samples are merged in their order, then ranks. Errors: CollectiveError where a channel has one
 // value in training (one sample of one point), as in PyTorch. A network in an expression (value_and_grad of
 // more than a loss) normalises by the batch and does not change the buffers, because it may run forward more than once
-// a step.
+// a step. In an InEvaluation layer it uses the buffers in training too, and does not change them: the gradient is that
+// of a scale and a shift for each channel.
 #pragma once
 
 #include <ratio>
 
 #include "halogen/layers/group_norm.hpp"
+#include "halogen/layers/map.hpp"
 #include "halogen/run/at.hpp"
 
 namespace halogen {
@@ -70,6 +72,40 @@ constexpr void batch_norm_forward(Planner& planner, const Node& node) {
 
 inline constexpr Operation batch_norm_operation{"batch_norm", batch_norm_forward, no_vjp, true};
 
+/// The norm by the buffers, as a function of points. Its parameters are the layer's.
+template <class Epsilon, bool Affine>
+struct NormByBuffers {
+  static constexpr const char* label = "halogen::batch_norm_by_buffers";
+  static constexpr double epsilon = static_cast<double>(Epsilon::num) / Epsilon::den;
+  static constexpr ChannelParameter parameters[] = {{"weight"}, {"bias"}, {"running_mean"}, {"running_var"}};
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T x, T weight, T bias, T mean, T variance) const {
+    using Kokkos::sqrt;
+    return (x - mean) / sqrt(variance + T(epsilon)) * weight + bias;
+  }
+};
+template <class Epsilon>
+struct NormByBuffers<Epsilon, false> {
+  static constexpr const char* label = NormByBuffers<Epsilon, true>::label;
+  static constexpr ChannelParameter parameters[] = {{"running_mean"}, {"running_var"}};
+  template <class T>
+  KOKKOS_FUNCTION T operator()(T x, T mean, T variance) const {
+    return NormByBuffers<Epsilon, true>{}(x, T(1), T(0), mean, variance);
+  }
+};
+
+/// Of an InEvaluation layer: in training a map of points, whose gradient the map's file knows.
+template <class F>
+struct BatchNormInEvaluation {
+  static constexpr void forward(Planner& planner, const Node& node) {
+    if (planner.is_training())
+      MapOf<F, 1>::forward(planner, node);
+    else
+      batch_norm_forward(planner, node);
+  }
+  static constexpr Operation operation{"batch_norm", forward, MapOf<F, 1>::vjp};
+};
+
 }  // namespace detail
 
 /// Epsilon and Momentum: std::ratio. Option: Affine<bool> (true), whether it has gamma and beta.
@@ -82,7 +118,10 @@ struct BatchNorm : Module<BatchNorm<Channels, Epsilon, Momentum, Options...>> {
 
   constexpr Traced forward(Traced x) const {
     GraphDraft& graph = *x.graph;
-    const Traced y = add_layer(x, detail::batch_norm_operation, &constants);
+    using ByBuffers = detail::NormByBuffers<Epsilon, affine>;
+    const Traced y = add_layer(
+        x, graph.in_evaluation ? detail::BatchNormInEvaluation<ByBuffers>::operation : detail::batch_norm_operation,
+        &constants);
     Node& node = graph.nodes[y.node];
     graph.need_points(x, node.layer);
     if (node.channels != Channels) graph.refuse(Misfit::Kind::channels_differ, node.layer, Channels, node.channels);

@@ -53,11 +53,12 @@ struct DropoutBackward {
 };
 
 constexpr void dropout_forward(Planner& planner, const Node& node) {
-  if (!planner.is_training()) return planner.set_value(node, planner.value_of(node.inputs[0]));
+  if (!planner.is_training() || node.in_evaluation) return planner.set_value(node, planner.value_of(node.inputs[0]));
   planner.emit_forward(node, planner.launch<DropoutForward>(node).read(planner.read(node, Pattern::point())));
 }
 
 constexpr void dropout_vjp(Planner& planner, const Node& node) {
+  if (node.in_evaluation) return;  // its value is its input's
   const ActivationId reads = planner.gradient_of(node);
   if (reads < 0) return;
   Launch launch = planner.launch<DropoutBackward>(node);

@@ -13,7 +13,8 @@
 //
 // Frozen parameters cost nothing in training. No launch sums their gradient, no message sends it, and no optimiser
 // holds moments for them. If no parameter before them is trained, no gradient is computed for the tensors that they
-// read. A BatchNorm in Layer still updates its running statistics, as in PyTorch in training mode.
+// read. A BatchNorm in Layer still updates its running statistics, as in PyTorch in training mode. In
+// Frozen<InEvaluation<Layer>> it uses them and leaves them as they are.
 #pragma once
 
 #include <string_view>

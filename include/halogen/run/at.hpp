@@ -134,6 +134,7 @@ class LaunchAt {
   /// The random numbers of the node in this step. Forward and backward draw the same, and the same index gives the same
   /// number on all ranks.
   RandomStream random() const {
+    if (node().in_evaluation) return {};
     RandomStream random = random_;
     random.stream = random.stream << 16 | static_cast<std::uint32_t>(node().layer);
     return random;
