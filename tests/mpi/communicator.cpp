@@ -16,6 +16,9 @@
 
 #include "halogen/comm/agree.hpp"
 #include "halogen/comm/environment.hpp"
+#ifdef HALOGEN_WITH_MPI
+#include "halogen/comm/mpi/ranks_of.hpp"
+#endif
 #include "support/heap.hpp"
 #include "support/over_nccl.hpp"
 #include "support/pmpi_counter.hpp"
@@ -332,6 +335,59 @@ TEST_CASE("all_gather, all_gather_v, broadcast, gather_v and scatter_v, short an
     counted([&] { world.barrier(); });
   }
 }
+
+#ifdef HALOGEN_WITH_MPI
+TEST_CASE("from_mpi: the ranks of another library's communicator, whose messages stay its own") {
+  hg::Environment env;
+  int runs = 0;
+  MPI_Initialized(&runs);
+  if (!runs) {
+    CHECK(support::refusal<hg::Error>([] { hg::from_mpi(MPI_COMM_WORLD, "world"); }).starts_with("from_mpi: MPI does"));
+    return;
+  }
+  const int rank = env.world().rank(), parity = rank % 2, size = (env.world().size() + 1 - parity) / 2;
+  MPI_Comm theirs = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, parity, -rank, &theirs);  // in reverse order
+  const hg::Communicator ours = hg::from_mpi(theirs, "parity");
+  CHECK(ours.size() == size);
+  CHECK(ours.rank() == size - 1 - rank / 2);
+  CHECK(ours.label() == "parity");
+  int theirs_word = -1;
+  MPI_Request any = MPI_REQUEST_NULL;
+  MPI_Irecv(&theirs_word, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, theirs, &any);
+  int own = rank, from_left = -1;
+  const int right = (ours.rank() + 1) % size, left = (ours.rank() + size - 1) % size;
+  const Transfer sends[] = {{right, &own, sizeof own}}, receives[] = {{left, &from_left, sizeof own}};
+  hg::Exchange ring = ours.prepare(receives, sends, "ring");
+  ring.start(), ring.wait();
+  CHECK(from_left == 2 * (size - 1 - left) + parity);
+  int word = 1000 + rank;
+  MPI_Send(&word, 1, MPI_INT, right, 5, theirs);
+  MPI_Wait(&any, MPI_STATUS_IGNORE);
+  CHECK(theirs_word == 1000 + from_left);
+  if (const auto copy = hg::detail::mpi_ranks_of(ours)) {
+    int like = MPI_UNEQUAL;
+    MPI_Comm_compare(copy->comm(), theirs, &like);
+    CHECK(like == MPI_CONGRUENT);
+  } else {
+    CHECK(size == 1);
+  }
+  if (env.world().size() > 1) {
+    MPI_Comm both = MPI_COMM_NULL;
+    int last = env.world().size() - 1;
+    last -= last % 2 != 1 - parity ? 1 : 0;  // rank 0 of the others
+    MPI_Intercomm_create(theirs, 0, MPI_COMM_WORLD, last, 7, &both);
+    CHECK(support::refusal<hg::Error>([&] { hg::from_mpi(both, "both"); }) ==
+          "from_mpi: an intercommunicator has two groups of ranks: make one of both with MPI_Intercomm_merge");
+    MPI_Comm_free(&both);
+  }
+  MPI_Comm_free(&theirs);
+  int sum = 1;
+  ours.all_reduce(&sum, 1);  // a duplicate
+  CHECK(sum == size);
+  CHECK_FALSE(hg::from_mpi(MPI_COMM_NULL, "none"));
+}
+#endif
 
 TEST_CASE("split: own ranks, own neighbours, own label") {
   hg::Environment env;

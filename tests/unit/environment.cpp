@@ -10,6 +10,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -23,6 +24,8 @@ namespace hg = halogen;
 using support::count, support::Ended, support::shell, support::this_executable;
 
 namespace {
+
+const std::string own = "MAKES_ITS_ENVIRONMENT=1 ";  ///< no Environment around that of the test case
 
 /// Runs the test case "child <name>" with `before` (variables, launcher) and further arguments.
 Ended child(const std::string& name, const std::string& before = "", const std::string& arguments = "") {
@@ -102,7 +105,76 @@ TEST_CASE("child unwinds past a request that nobody answers" * doctest::skip()) 
   }
   std::this_thread::sleep_for(std::chrono::seconds(60));
 }
+TEST_CASE("child makes a second environment" * doctest::skip()) {
+  [&]() noexcept {
+    { hg::Environment first; }
+    hg::Environment second;
+  }();
+}
+TEST_CASE("child leaves main on the last rank" * doctest::skip()) {
+  hg::Environment env;
+  if (env.world().rank() + 1 < env.world().size()) env.world().barrier();
+}
+TEST_CASE("child catches outside of the environment" * doctest::skip()) {
+  try {
+    hg::Environment env;
+    if (env.world().rank() == env.world().size() - 1) throw std::runtime_error("this one broke");
+    env.world().barrier();
+  } catch (const std::exception& error) {
+    std::cout << "caught: " << error.what() << std::endl;
+    std::exit(3);
+  }
+}
+TEST_CASE("child stops on the last rank" * doctest::skip()) {
+  hg::Environment env;
+  if (env.world().rank() == env.world().size() - 1) raise(SIGSTOP);
+  env.world().split(0, 0, "later");
+}
+TEST_CASE("child waits for a message of rank 1" * doctest::skip()) {
+  hg::Environment env;
+  double from_1 = 0, from_2 = 0, own = 0;
+  const hg::Transfer receives[] = {{1, &from_1, 8}, {2, &from_2, 8}}, sends[] = {{0, &own, 8}};
+  if (env.world().rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(30));
+  hg::Exchange exchange =
+      env.is_root() ? env.world().prepare(receives, {}, "halo of u") : env.world().prepare({}, sends, "halo of u");
+  exchange.start();
+  exchange.wait();
+}
 #ifdef HALOGEN_WITH_MPI
+/// The ranks of MPI_COMM_WORLD but the first, which serves them, in reverse order.
+TEST_CASE("child is served by a rank without an environment" * doctest::skip()) {
+  MPI_Init(nullptr, nullptr);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm model = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : 1, -rank, &model);
+  if (rank > 0) {
+    {
+      hg::Environment env(model);
+      hg::Environment inner;
+      double sum = rank;
+      inner.world().all_reduce(&sum, 1);
+      if (env.is_root()) std::cout << env.describe() << "\nsum " << sum << " by rank " << rank << std::endl;
+      const bool throws = std::getenv("THROW_ON") != nullptr;
+      if (throws && std::stoi(std::getenv("THROW_ON")) == env.world().rank()) end_with<hg::Error>("a part broke");
+      if (std::getenv("THROW_ALL") != nullptr) end_with<hg::CollectiveError>("all of a part broke");
+      env.world().barrier();
+    }
+    MPI_Comm_free(&model);
+  }
+  MPI_Finalize();
+}
+TEST_CASE("child makes an environment on rank 0 alone" * doctest::skip()) {
+  MPI_Init(nullptr, nullptr);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0) hg::Environment env;
+  std::this_thread::sleep_for(std::chrono::seconds(rank == 0 ? 0 : 30));
+}
+TEST_CASE("child makes an environment without ranks" * doctest::skip()) {
+  MPI_Init(nullptr, nullptr);
+  [&]() noexcept { hg::Environment env(MPI_COMM_NULL); }();
+}
 TEST_CASE("child starts MPI itself" * doctest::skip()) {
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
@@ -139,6 +211,15 @@ TEST_CASE("threads are this process's processors, unless the user says otherwise
 #endif
 }
 
+TEST_CASE("no more threads than Kokkos has places for, whoever asks") {
+#ifdef KOKKOS_ENABLE_OPENMP
+  for (const std::string variable : {"OMP_NUM_THREADS", "KOKKOS_NUM_THREADS"})
+    CHECK(count(child("describes", variable + "=600").output, " threads=512 ") == 1);
+  CHECK(count(child("describes", "KOKKOS_NUM_THREADS=3", "--kokkos-num-threads=600").output, " threads=512 ") == 1);
+  CHECK(count(child("describes", "KOKKOS_NUM_THREADS=600", "--kokkos-num-threads=3").output, " threads=3 ") == 1);
+#endif
+}
+
 TEST_CASE("a transport that the program was built without is refused") {
 #ifndef HALOGEN_WITH_MPI
   const Ended mpi = child("describes", "HALOGEN_TRANSPORT=mpi");
@@ -164,10 +245,10 @@ TEST_CASE("HALOGEN_TRANSPORT that is no transport, or self where the program has
   const Ended other = children(2, "describes", "HALOGEN_TRANSPORT=ucx");
   CHECK(other.status != 0);
   CHECK(count(other.output, "error: HALOGEN_TRANSPORT=ucx is none of self, mpi and nccl") == 1);
-  const Ended self = children(2, "starts MPI itself", "HALOGEN_TRANSPORT=self");
+  const Ended self = children(2, "starts MPI itself", own + "HALOGEN_TRANSPORT=self");
   CHECK(self.status != 0);
   CHECK(count(self.output, "error: HALOGEN_TRANSPORT=self, but this program has initialised MPI, with 2 ranks") == 1);
-  const Ended alone = children(1, "starts MPI itself", "HALOGEN_TRANSPORT=self");
+  const Ended alone = children(1, "starts MPI itself", own + "HALOGEN_TRANSPORT=self");
   CHECK(alone.status == 0);
   CHECK(count(alone.output, "halogen: transport=self ranks=1 ") == 1);
 }
@@ -236,4 +317,81 @@ TEST_CASE("an exception on one rank ends all ranks, one of all is said once") {
   CHECK(unwound.status != 0);
   CHECK(count(unwound.output, "error on rank 0: left by an exception while") == 1);
   CHECK(unwound.seconds < 15);
+}
+
+TEST_CASE("a second environment after the first's end is refused with its remedy, once") {
+  const std::string remedy = " and cannot start again in this process: make one Environment for the whole program";
+  const Ended alone = child("makes a second environment", own);
+  CHECK(alone.status == 1);
+  CHECK(count(alone.output, "error: Kokkos has been finalized" + remedy) == 1);
+  if (!mpi_can_run()) return;
+  const Ended ranks = children(3, "makes a second environment", own);
+  CHECK(ranks.status != 0);
+  CHECK(count(ranks.output, "error: MPI has been finalized" + remedy) == 1);
+  CHECK(count(ranks.output, "finalized") == 1);
+  CHECK(ranks.seconds < 10);
+}
+
+TEST_CASE("an environment of a part of MPI's ranks") {
+  if (!mpi_can_run()) return;
+  const std::string name = "is served by a rank without an environment";
+  const Ended four = children(4, name, own);
+  CAPTURE(four.output);
+  CHECK(four.status == 0);
+  CHECK(count(four.output, "halogen: transport=mpi ranks=3 ") == 1);
+  CHECK(count(four.output, "\nsum 6 by rank 3\n") == 1);
+  const Ended two = children(2, name, own);
+  CHECK(two.status == 0);
+  CHECK(count(two.output, "halogen: transport=self ranks=1 ") == 1);
+  const Ended one = children(3, name, own + "THROW_ON=1");
+  CHECK(one.status != 0);
+  CHECK(count(one.output, "error on rank 1 (rank 1 of MPI_COMM_WORLD): a part broke\n") == 1);
+  CHECK(one.seconds < 10);
+  const Ended all = children(3, name, own + "THROW_ALL=1");
+  CHECK(all.status != 0);
+  CHECK(count(all.output, "error: all of a part broke\n") == 1);
+  CHECK(count(all.output, "broke") == 1);
+  CHECK(all.seconds < 10);
+  const Ended lonely = children(2, "makes an environment on rank 0 alone", own + "HALOGEN_TIMEOUT=2");
+  CHECK(lonely.status != 0);
+  CHECK(count(lonely.output,
+              "error on rank 0: all 2 ranks to make an Environment (where some ranks of MPI_COMM_WORLD make none, give "
+              "it the communicator of those that do: Environment(comm)): no answer within 2 s (HALOGEN_TIMEOUT)") == 1);
+  CHECK(lonely.seconds < 15);
+  const Ended none = children(1, "makes an environment without ranks", own);
+  CHECK(none.status != 0);
+  CHECK(count(none.output, "error: Environment: MPI_COMM_NULL has no ranks") == 1);
+}
+
+TEST_CASE("an exception that is caught outside of the environment is told, and ends all ranks") {
+  if (!mpi_can_run()) return;
+  const Ended ended = children(3, "catches outside of the environment", own);
+  CAPTURE(ended.output);
+  CHECK(ended.status != 0);
+  CHECK(count(ended.output, "error on rank 2: left by an exception while other ranks were at work") == 1);
+  CHECK(count(ended.output, "caught: this one broke") == 1);
+  CHECK(ended.seconds < 15);
+}
+
+TEST_CASE("a rank that waits long says for what and for whom, and ends the job where a limit is set") {
+  if (!mpi_can_run()) return;
+  const std::string limits = own + "HALOGEN_WAIT_WARNING=1 HALOGEN_TIMEOUT=3.5 ";
+  const auto ends = [&](const std::string& name, const std::string& rank_0_waits) {
+    const Ended ended = children(3, name, limits);
+    CAPTURE(ended.output);
+    CHECK(ended.status != 0);
+    CHECK(count(ended.output, "halogen: rank 0 has waited 1 s for " + rank_0_waits + ": a peer computes long") == 1);
+    CHECK(count(ended.output, "halogen: rank 0 has waited 3 s for " + rank_0_waits) == 1);
+    CHECK(count(ended.output, "error on rank ") >= 1);
+    CHECK(count(ended.output, ": no answer within 3.5 s (HALOGEN_TIMEOUT): a peer has ended") >= 1);
+    CHECK(ended.seconds < 15);
+    return ended.output;
+  };
+  const std::string left = ends("leaves main on the last rank", "barrier on \"world\" of 3 ranks");
+  CHECK(count(left, "rank 2 has waited 1 s for the other ranks at the end of its Environment (has it left main") == 1);
+  ends("stops on the last rank", "split on \"world\" of 3 ranks");
+  ends("waits for a message of rank 1", "halo of u on \"world\", peer 1");
+  const Ended odd = children(2, "describes", "HALOGEN_WAIT_WARNING=soon");
+  CHECK(odd.status != 0);
+  CHECK(count(odd.output, "error: HALOGEN_WAIT_WARNING=soon is no number from 0 to 1e+09") == 1);
 }

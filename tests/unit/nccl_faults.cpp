@@ -97,14 +97,18 @@ TEST_CASE("child waits for a rank that stays away" * doctest::skip()) {
 }
 
 TEST_CASE("a rank that stays away is waited for as long as was said, by its name") {
-  const std::vector<Ended> ended =
-      ranks_of(2, "waits for a rank that stays away", at_port() + " HALOGEN_NCCL_TIMEOUT=2");
-  CAPTURE(ended[0].output);
-  CAPTURE(ended[1].output);
-  CHECK(count(ended[0].output, "met") == 1);
-  CHECK(count(ended[1].output, "met") == 1);
-  CHECK(count(ended[0].output, "error on rank 0: halo of u on \"mesh width\", peer 1: no answer within 2.0") == 1);
-  CHECK(ended[0].status == 1);
+  for (const std::string limit : {"HALOGEN_NCCL_TIMEOUT", "HALOGEN_TIMEOUT"}) {  // the latter holds for MPI as well
+    const std::vector<Ended> ended =
+        ranks_of(2, "waits for a rank that stays away", at_port() + " HALOGEN_WAIT_WARNING=0.5 " + limit + "=2");
+    CAPTURE(ended[0].output);
+    CAPTURE(ended[1].output);
+    CHECK(count(ended[0].output, "met") == 1);
+    CHECK(count(ended[1].output, "met") == 1);
+    const std::string waits = "halo of u on \"mesh width\", peer 1";
+    CHECK(count(ended[0].output, "halogen: rank 0 has waited 0.5 s for " + waits + ": a peer computes long") == 1);
+    CHECK(count(ended[0].output, "error on rank 0: " + waits + ": no answer within 2 s (" + limit + ")") == 1);
+    CHECK(ended[0].status == 1);
+  }
 }
 
 #ifndef KOKKOS_ENABLE_CUDA  // what follows are faults of the stand-in
@@ -336,7 +340,7 @@ TEST_CASE("a rank that hangs, an asynchronous error and a refusal are named, and
   const auto run = [](const std::string& variables, const std::string& of_rank_1 = "") {
     return ranks_of(3, "exchanges", at_port() + " " + variables, {"", of_rank_1});
   };
-  const std::string waits = "halo of u on \"mesh width\", peers 0, 1: no answer within 1.0";
+  const std::string waits = "halo of u on \"mesh width\", peers 0, 1: no answer within 1 s (HALOGEN_NCCL_TIMEOUT)";
   for (const std::string& put : {std::string(), windows}) {
     const std::vector<Ended> ended = run(put + "HALOGEN_NCCL_TIMEOUT=1 FAULT=stall:1");
     for (const Ended& one : ended) {
@@ -344,7 +348,7 @@ TEST_CASE("a rank that hangs, an asynchronous error and a refusal are named, and
       CHECK(one.status == 1);
       CHECK(one.seconds < 9);  // the watch itself waits 10 s before it ends a process that cannot be reached
       CHECK(count(one.output, "started") == 0);
-      CHECK(count(one.output, ": no answer within 1") == 1);
+      CHECK(count(one.output, ": no answer within 1 s") == 1);
       CHECK(count(one.output, "unharmed") == 0);
     }
     CHECK(count(ended[2].output, "error on rank 2: " + waits) == 1);

@@ -117,6 +117,11 @@ class Communicator {
 
   void barrier() const;
 
+  /// Its communicator of MPI, for comm/mpi alone; null where it has none.
+  std::shared_ptr<const detail::MpiHandle> mpi_handle() const {
+    return transport_ ? transport_->mpi_handle() : nullptr;
+  }
+
   /// Whether both are handles to the same communicator.
   bool operator==(const Communicator&) const = default;
 

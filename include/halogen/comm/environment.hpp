@@ -24,13 +24,28 @@
 #include "halogen/core/config.hpp"
 
 #ifdef HALOGEN_WITH_MPI
-#include "halogen/comm/mpi/transport.hpp"
+#include "halogen/comm/mpi/from_mpi.hpp"
 #endif
 #ifdef HALOGEN_WITH_NCCL
 #include "halogen/comm/nccl/start.hpp"
 #endif
 
 namespace halogen {
+namespace detail {
+
+/// That of the outermost Environment, for those inside it.
+inline const Communicator* outer_world = nullptr;
+
+/// HALOGEN_WAIT_WARNING and HALOGEN_TIMEOUT. What is no number is refused when the ranks have found each other.
+inline void begin_patience() {
+  try {
+    set_patience(seconds_of("HALOGEN_WAIT_WARNING", 60, 0), seconds_of("HALOGEN_TIMEOUT", 0, 0));
+  } catch (const CollectiveError&) {
+    set_patience(std::chrono::seconds(60), std::chrono::seconds(0));
+  }
+}
+
+}  // namespace detail
 
 /// First object of main. Finds the other ranks: by MPI (where built in and launched by it), else for NCCL by what
 /// torchrun or srun set (rendezvous/meet.hpp). Initialises MPI and Kokkos unless they already are, and finalises only
@@ -45,15 +60,27 @@ namespace halogen {
 /// their memory ends with the process.
 ///
 ///   int main(int argc, char** argv) { halogen::Environment env(argc, argv); ... }
+///
+/// Where only a part of MPI's ranks runs Halogen (beside servers of output, or other models), the program initialises
+/// MPI itself and gives the communicator of that part (docs/embedding.md). MPI stays the program's, which finalises it.
+///
+///   halogen::Environment env(ocean_comm);
 class Environment {
  public:
   Environment(int& argc, char** argv);
   /// For libraries and tests within a program that may or may not have one already.
   Environment() : Environment(no_arguments_, nullptr) {}
+#ifdef HALOGEN_WITH_MPI
+  /// The ranks of `comm`, collective over them; it is duplicated and stays the caller's. Throws Error where MPI does
+  /// not run, or `comm` has no ranks or two groups of them.
+  Environment(MPI_Comm comm, int& argc, char** argv);
+  explicit Environment(MPI_Comm comm) : Environment(comm, no_arguments_, nullptr) {}
+#endif
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
-  /// During an exception the other ranks are given 5 s to arrive here as well, then all are ended.
+  /// Waits for the other ranks to arrive here as well. During an exception they are given 5 s, then all are ended: when
+  /// main ends, in 5 s more at the latest, so that whoever catches the exception outside can say what it was.
   ~Environment();
 
   const Communicator& world() const { return world_; }
@@ -72,9 +99,15 @@ class Environment {
 
   /// Over MPI, or at a rendezvous; else there is one.
   void find_ranks([[maybe_unused]] int& argc, [[maybe_unused]] char**& argv);
+#ifdef HALOGEN_WITH_MPI
+  void take_ranks(MPI_Comm comm);
+#endif
 
-  /// Throws where HALOGEN_TRANSPORT asks for what cannot be had. The ranks are found by then, so that all end alike.
-  void check_transport() const;
+  /// All that follows once the ranks are known.
+  void start(int& argc, char** argv);
+
+  /// Throws where a variable asks for what cannot be had. The ranks are found by then, so that all end alike.
+  void check_variables() const;
 
   /// Calls use(rank, size, all_gather), where all_gather reaches all ranks whether or not there is a transport yet.
   template <class Use>
@@ -97,6 +130,7 @@ class Environment {
   detail::Unwinding unwinding_;
   bool owns_mpi_ = false;
   bool owns_all_ranks_ = false;
+  bool is_outermost_ = false;
   bool owns_kokkos_ = false;
 };
 
@@ -112,9 +146,23 @@ void Environment::all_gather(Use&& use) {
 #if HALOGEN_BODIES
 HALOGEN_INLINE Environment::Environment(int& argc, char** argv) {
   previous_ = std::set_terminate(detail::terminate_all_ranks);
+  detail::begin_patience();
   find_ranks(argc, argv);
+  start(argc, argv);
+}
+
+#ifdef HALOGEN_WITH_MPI
+HALOGEN_INLINE Environment::Environment(MPI_Comm comm, int& argc, char** argv) {
+  previous_ = std::set_terminate(detail::terminate_all_ranks);
+  detail::begin_patience();
+  take_ranks(comm);
+  start(argc, argv);
+}
+#endif
+
+HALOGEN_INLINE void Environment::start(int& argc, char** argv) {
   all_gather([this](int, int size, auto&& gather) {
-    const std::string fault = detail::first_fault(size, gather, [this] { check_transport(); });
+    const std::string fault = detail::first_fault(size, gather, [this] { check_variables(); });
     if (!fault.empty()) throw CollectiveError(fault);
   });
   detail::NodeShare node;
@@ -128,17 +176,26 @@ HALOGEN_INLINE Environment::Environment(int& argc, char** argv) {
   if (const std::size_t bytes = world_.message_memory_bytes(); bytes > 0)
     text_ += " nccl_windows=" + std::to_string(bytes >> 20) + "MiB";
   if (Kokkos::num_devices() > 0) text_ += " device=" + std::to_string(Kokkos::device_id());
+  is_outermost_ = detail::outer_world == nullptr;
+  if (is_outermost_) detail::outer_world = &world_;
 }
 
 HALOGEN_INLINE Environment::~Environment() {
-  if (owns_mpi_ || meeting_) {
+  if (owns_mpi_ || meeting_ || (owns_all_ranks_ && unwinding_)) {
     using namespace std::chrono_literals;
-    if (!detail::all_ranks_arrive(unwinding_ ? 5s : 24h * 365)) {
-      detail::say("error on rank " + std::to_string(world_.rank()) + ": " + why_others_are_missing());
-      detail::leave(false);
+    if (!detail::all_ranks_arrive(unwinding_ ? std::optional(5000ms) : std::nullopt)) {
+      detail::say("error on " + detail::self_name() + ": " + why_others_are_missing());
+      if (!unwinding_) detail::leave(false);
+      new Communicator(world_);  // its end would wait for the others
+      detail::leave_soon();
+      return;
     }
   }
-  if (owns_all_ranks_) detail::all_ranks.reset();
+  if (is_outermost_) detail::outer_world = nullptr;
+  if (owns_all_ranks_) {
+    detail::launched_rank = detail::all_ranks->rank();
+    detail::all_ranks.reset();
+  }
   world_ = Communicator();
   if (owns_kokkos_) Kokkos::finalize();
   std::set_terminate(previous_);
@@ -156,12 +213,10 @@ HALOGEN_INLINE void Environment::find_ranks([[maybe_unused]] int& argc, [[maybe_
         "HALOGEN_TRANSPORT=mpi, but this program was built without MPI: link halogen::mpi, and configure "
         "Halogen with -DHALOGEN_ENABLE_MPI=ON");
 #endif
-#ifdef HALOGEN_WITH_NCCL
-  if (const std::shared_ptr<detail::Transport> outer = detail::nccl_world.lock()) {
-    world_ = Communicator(outer->split(0, outer->rank(), "world"));
+  if (detail::outer_world != nullptr) {
+    world_ = detail::outer_world->split(0, detail::outer_world->rank(), "world");
     return;
   }
-#endif
 #ifdef HALOGEN_WITH_MPI
   int initialized = 0;
   detail::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized", "world");
@@ -170,19 +225,13 @@ HALOGEN_INLINE void Environment::find_ranks([[maybe_unused]] int& argc, [[maybe_
   if (finalized)
     throw CollectiveError(
         "MPI has been finalized and cannot start again in this process: make one Environment for "
-        "the whole program");
+        "the whole program, in main");
   if (!initialized && detail::launched_by_mpi(can_meet)) {
     int provided = 0;  // MPI calls come from one thread only, so that even less than asked for will do
     detail::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread", "world");
     initialized = owns_mpi_ = true;
   }
-  if (initialized) {
-    detail::has_mpi = true;
-    world_ = Communicator(detail::MpiTransport::duplicate(MPI_COMM_WORLD, "world"));
-    owns_all_ranks_ = !detail::all_ranks;
-    if (owns_all_ranks_) detail::all_ranks = detail::MpiTransport::duplicate(MPI_COMM_WORLD, "all ranks");
-    return;
-  }
+  if (initialized) return take_ranks(MPI_COMM_WORLD);
 #endif
 #ifdef HALOGEN_WITH_NCCL
   if (can_meet)
@@ -195,7 +244,32 @@ HALOGEN_INLINE void Environment::find_ranks([[maybe_unused]] int& argc, [[maybe_
 #endif
 }
 
-HALOGEN_INLINE void Environment::check_transport() const {
+#ifdef HALOGEN_WITH_MPI
+HALOGEN_INLINE void Environment::take_ranks(MPI_Comm comm) {
+  detail::require_group_of_mpi(comm, "Environment");
+  if (comm == MPI_COMM_NULL)
+    throw Error("Environment: MPI_COMM_NULL has no ranks: let those ranks make one that are in the communicator");
+  detail::has_mpi = true;
+  owns_all_ranks_ = !detail::all_ranks;
+  if (owns_all_ranks_) {
+    int& size = detail::launched_size;
+    int size_of_world = 0;
+    MPI_Comm_rank(comm, &detail::launched_rank), MPI_Comm_size(comm, &size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &detail::world_rank), MPI_Comm_size(MPI_COMM_WORLD, &size_of_world);
+    if (size == size_of_world) detail::world_rank = -1;
+    detail::MpiTransport::meet(
+        comm, "all " + std::to_string(size) + " ranks to make an Environment" +
+                  (comm == MPI_COMM_WORLD && !owns_mpi_ ? " (where some ranks of MPI_COMM_WORLD make none, give it the "
+                                                          "communicator of those that do: Environment(comm))"
+                                                        : ""));
+    detail::all_ranks = detail::MpiTransport::duplicate(comm, "all ranks");
+  }
+  world_ = from_mpi(comm, "world");
+}
+#endif
+
+HALOGEN_INLINE void Environment::check_variables() const {
+  detail::seconds_of("HALOGEN_WAIT_WARNING", 60, 0), detail::seconds_of("HALOGEN_TIMEOUT", 0, 0);
   const std::string wanted = detail::wanted_transport();
   if (wanted == "nccl" && !with_nccl)
     throw CollectiveError(
@@ -222,7 +296,6 @@ HALOGEN_INLINE void Environment::choose_nccl() {
       detail::all_ranks = transport->split(0, rank, "all ranks");
       Communicator(detail::all_ranks).barrier();  // connects them now: its waits must be bounded when it is needed
     }
-    detail::nccl_world = transport;
     world_ = Communicator(std::move(transport));
   });
 #endif
@@ -239,9 +312,14 @@ HALOGEN_INLINE std::string Environment::why_others_are_missing() const {
 
 HALOGEN_INLINE void Environment::start_kokkos(int& argc, char** argv, const detail::NodeShare& node) {
   if (Kokkos::is_initialized()) return;
-  if (Kokkos::is_finalized()) throw Error("Kokkos has been finalized and cannot start again in this process");
   all_gather([](int, int size, auto&& gather) {
-    const std::string fault = detail::first_fault(size, gather, detail::check_devices);
+    const std::string fault = detail::first_fault(size, gather, [] {
+      if (Kokkos::is_finalized())
+        throw Error(
+            "Kokkos has been finalized and cannot start again in this process: make one Environment for the whole "
+            "program, in main");
+      detail::check_devices();
+    });
     if (!fault.empty()) throw CollectiveError(fault);
   });
   using detail::has_argument, detail::is_set;
@@ -259,6 +337,10 @@ HALOGEN_INLINE void Environment::start_kokkos(int& argc, char** argv, const deta
       !has_argument(argc, argv, "--kokkos-device-id") && !has_argument(argc, argv, "--kokkos-map-device-id-by"))
     device.emplace("KOKKOS_DEVICE_ID", std::to_string(node.rank % Kokkos::num_devices()));
   std::vector<char*> own = detail::take_kokkos_arguments(argc, argv);
+#ifdef KOKKOS_ENABLE_OPENMP
+  if (omp_get_max_threads() > detail::most_threads) omp_set_num_threads(detail::most_threads);
+  detail::hold_threads(own);
+#endif
   int count = static_cast<int>(own.size()) - 1;
   Kokkos::initialize(count, own.data());
   owns_kokkos_ = true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "halogen/comm/transport.hpp"
@@ -29,7 +30,9 @@ class Exchange {
     return *this;
   }
   ~Exchange() {
-    if (prepared_) detail::poll_at_end(unwinding_, prepared_->what(), [this] { return test(); });
+    if (prepared_)
+      detail::poll_at_end(
+          unwinding_, prepared_->what(), [this] { return awaited(); }, [this] { return test(); });
   }
 
   /// Posts receives, then sends, then copies what goes to this rank itself. Throws Error where still under way.
@@ -41,8 +44,11 @@ class Exchange {
   bool test() { return !prepared_ || prepared_->test(); }
 
   void wait() {
-    detail::poll_until([this] { return test(); });
+    detail::poll_until([this] { return awaited(); }, [this] { return test(); });
   }
+
+  /// What is under way and with which peers, for whoever waits long; nothing where the transport watches itself.
+  std::string awaited() const { return prepared_ ? prepared_->awaited() : std::string(); }
 
  private:
   std::unique_ptr<detail::PreparedExchange> prepared_;

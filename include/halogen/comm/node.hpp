@@ -18,6 +18,9 @@
 
 namespace halogen::detail {
 
+/// The threads that Kokkos has places for in OpenMP (MAX_THREAD_COUNT); with more it writes beyond them.
+inline constexpr int most_threads = 512;
+
 /// Which rank of how many on this node, and how many hardware threads are this rank's to use.
 struct NodeShare {
   int rank = 0;
@@ -103,7 +106,7 @@ NodeShare share_of_node(int rank, int size, AllGather&& all_gather) {
     share = std::min(share, limit / static_cast<double>(sharing));
   }
   share += 1e-9;  // thirds add up
-  result.threads = std::max(1, static_cast<int>(share));
+  result.threads = std::clamp(static_cast<int>(share), 1, most_threads);
   result.oversubscribed = share < 1;
   return result;
 }

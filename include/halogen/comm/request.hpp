@@ -28,7 +28,8 @@ class Request {
   }
   ~Request() {
     if (pending_ != detail::nothing_pending)
-      detail::poll_at_end(unwinding_, "collective on " + transport_->label(), [this] { return test(); });
+      detail::poll_at_end(
+          unwinding_, "collective on " + transport_->label(), [this] { return awaited(); }, [this] { return test(); });
   }
 
   /// Makes progress; true once the operation is done. Throws Error where the transport failed.
@@ -41,10 +42,12 @@ class Request {
   }
 
   void wait() {
-    detail::poll_until([this] { return test(); });
+    detail::poll_until([this] { return awaited(); }, [this] { return test(); });
   }
 
  private:
+  std::string awaited() const { return transport_->awaited(pending_); }
+
   std::shared_ptr<detail::Transport> transport_;
   detail::Pending pending_ = detail::nothing_pending;
   detail::Unwinding unwinding_;

@@ -2,14 +2,19 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "halogen/comm/error.hpp"
+#include "halogen/comm/node.hpp"
 #include "halogen/core/config.hpp"
+#include "halogen/core/number_text.hpp"
 
 namespace halogen::detail {
 
@@ -21,14 +26,18 @@ double number_of(const char* variable, double otherwise, double least, double mo
 HALOGEN_INLINE double number_of(const char* variable, double otherwise, double least, double most) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return otherwise;
-  char* end = nullptr;
-  const double number = std::strtod(text, &end);
-  if (end == text || *end != '\0' || !(number >= least && number <= most))
-    throw CollectiveError(std::string(variable) + "=" + text + " is no number from " + std::to_string(least) + " to " +
-                          std::to_string(most));
-  return number;
+  const std::optional<double> number = number_in(text);
+  if (!number || !(*number >= least && *number <= most))
+    throw CollectiveError(std::string(variable) + "=" + text + " is no number from " + number_text(least) + " to " +
+                          number_text(most));
+  return *number;
 }
 #endif
+
+/// A time in an environment variable, which counts seconds.
+inline std::chrono::milliseconds seconds_of(const char* variable, double otherwise, double least) {
+  return std::chrono::milliseconds(std::llround(1000 * number_of(variable, otherwise, least, 1e9)));
+}
 
 /// HALOGEN_TRANSPORT as it stands there.
 inline std::string asked_transport() {
@@ -144,6 +153,29 @@ HALOGEN_INLINE std::vector<char*> take_kokkos_arguments(int& argc, char** argv) 
   argc = kept;
   taken.push_back(nullptr);
   return taken;
+}
+#endif
+
+/// What the user asks Kokkos for beyond most_threads, by variable or argument, is held to them.
+void hold_threads(std::vector<char*>& kokkos_arguments);
+#if HALOGEN_BODIES
+HALOGEN_INLINE void hold_threads(std::vector<char*>& kokkos_arguments) {
+  static char most[] = "--kokkos-num-threads=512";
+  static_assert(most_threads == 512);
+  const char* variable = std::getenv("KOKKOS_NUM_THREADS");
+  std::string asked = variable == nullptr ? "" : variable;
+  const auto asks = [&asked](const char* argument) {
+    if (argument == nullptr) return false;
+    const std::string_view text(argument);
+    if (!text.starts_with("--kokkos-num-threads=") && !text.starts_with("--kokkos-threads=")) return false;
+    asked = text.substr(text.find('=') + 1);
+    return true;
+  };
+  const auto other = std::stable_partition(kokkos_arguments.begin(), kokkos_arguments.end() - 1,
+                                           [&](const char* argument) { return !asks(argument); });
+  if (number_in(asked).value_or(0) <= most_threads) return;
+  kokkos_arguments.erase(other, kokkos_arguments.end() - 1);
+  kokkos_arguments.insert(kokkos_arguments.end() - 1, most);
 }
 #endif
 

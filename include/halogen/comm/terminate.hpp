@@ -11,7 +11,9 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "halogen/comm/error.hpp"
 #include "halogen/comm/transport.hpp"
@@ -28,9 +30,10 @@ namespace halogen::detail {
 /// Set while an Environment lives; null means one process. Over MPI where there is MPI.
 inline std::shared_ptr<Transport> all_ranks;
 
-inline int launched_rank = 0;  ///< where all_ranks is not there yet
-inline bool have_met = true;   ///< false while processes that no MPI started look for each other
-inline bool has_mpi = false;   ///< whether an Environment has found or started it
+inline int launched_rank = 0, launched_size = 1;  ///< where all_ranks is not there yet, or no longer
+inline int world_rank = -1;                       ///< of MPI_COMM_WORLD, where that has other ranks than all_ranks
+inline bool have_met = true;                      ///< false while processes that no MPI started look for each other
+inline bool has_mpi = false;                      ///< whether an Environment has found or started it
 
 void say(const std::string& words);
 #if HALOGEN_BODIES
@@ -42,14 +45,32 @@ HALOGEN_INLINE void say(const std::string& words) {
 }
 #endif
 
-/// Whether every rank comes to call this within the time given.
-bool all_ranks_arrive(std::chrono::milliseconds patience);
+/// "rank 3", as this rank calls itself in its words; "rank 3 (rank 7 of MPI_COMM_WORLD)" in a part of the world.
+inline std::string self_name() {
+  return "rank " + std::to_string(all_ranks ? all_ranks->rank() : launched_rank) +
+         (world_rank < 0 ? "" : " (rank " + std::to_string(world_rank) + " of MPI_COMM_WORLD)");
+}
+
+/// "error", of one of several ranks "error on rank 3".
+inline std::string error_name() {
+  return (all_ranks ? all_ranks->size() : launched_size) > 1 ? "error on " + self_name() : "error";
+}
+
+/// Whether every rank comes to call this; waits for `most`, or as long as it takes.
+bool all_ranks_arrive(std::optional<std::chrono::milliseconds> most);
 #if HALOGEN_BODIES
-HALOGEN_INLINE bool all_ranks_arrive(std::chrono::milliseconds patience) {
+HALOGEN_INLINE bool all_ranks_arrive(std::optional<std::chrono::milliseconds> most) {
   if (!all_ranks || all_ranks->size() == 1) return true;
   try {
     const Pending pending = all_ranks->barrier();
-    return poll_for(patience, [pending] { return pending == nothing_pending || all_ranks->test(pending); });
+    const auto arrived = [pending] { return pending == nothing_pending || all_ranks->test(pending); };
+    if (most) return poll_for(*most, arrived);
+    poll_until(
+        [] {
+          return "the other ranks at the end of its Environment (has it left main, or a loop of theirs, before them?)";
+        },
+        arrived);
+    return true;
   } catch (const Error&) {  // the transport is what failed
     return false;
   }
@@ -61,9 +82,34 @@ HALOGEN_INLINE bool all_ranks_arrive(std::chrono::milliseconds patience) {
 [[noreturn]] inline void leave([[maybe_unused]] bool together) {
   alarm(5);
 #ifdef HALOGEN_WITH_MPI
-  if (has_mpi) together ? MPI_Finalize() : MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  if (has_mpi) together&& world_rank < 0 ? MPI_Finalize() : MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
 #endif
   std::_Exit(EXIT_FAILURE);
+}
+
+/// The same when main is left, in 5 s at the latest: until then whoever catches the exception that this rank unwinds
+/// for can say what it was.
+void leave_soon();
+#if HALOGEN_BODIES
+HALOGEN_INLINE void leave_soon() {
+  std::atexit([] { leave(false); });
+  std::thread([] {
+    sleep(5);
+    leave(false);
+  }).detach();
+}
+#endif
+
+/// Says the sentence as this rank's error and ends all ranks.
+[[noreturn]] inline void end_all_ranks(const std::string& sentence) {
+  say(error_name() + ": " + sentence);
+  leave(false);
+}
+
+/// What waits do where they become long (wait.hpp).
+inline void set_patience(std::chrono::milliseconds warning, std::chrono::milliseconds timeout) {
+  patience = {warning, timeout, [](const std::string& sentence) { say("halogen: " + self_name() + " " + sentence); },
+              [](const std::string& sentence) { end_all_ranks(sentence); }};
 }
 
 /// For std::set_terminate. A CollectiveError is every rank's: rank 0 prints `error: ...` and the others give it 2 s to
@@ -84,11 +130,12 @@ HALOGEN_INLINE void terminate_all_ranks() noexcept {
     if (std::current_exception()) std::rethrow_exception(std::current_exception());
   } catch (const CollectiveError& error) {
     if (rank == 0) say(std::string("error: ") + error.what());
-    if (!have_met && rank > 0) say("error on rank " + std::to_string(rank) + ": " + error.what());
+    if (!have_met && rank > 0) say("error on " + self_name() + ": " + error.what());
+    if (have_met && !all_ranks && rank > 0) sleep(1);  // behind the end of MPI; a launcher ends all with the first
     const bool together = all_ranks_arrive(std::chrono::seconds(2));
     if (!together && rank > 0) {
       usleep(static_cast<useconds_t>(std::min(20'000 * (rank - 1), 900'000)));
-      say("error on rank " + std::to_string(rank) + ": " + error.what());
+      say("error on " + self_name() + ": " + error.what());
     }
     leave(together);
   } catch (const std::exception& error) {
@@ -96,8 +143,7 @@ HALOGEN_INLINE void terminate_all_ranks() noexcept {
   } catch (...) {
     sentence = "an exception that is no std::exception";
   }
-  say((all_ranks && all_ranks->size() > 1 ? "error on rank " + std::to_string(rank) : "error") + ": " + sentence);
-  leave(false);
+  end_all_ranks(sentence);
 }
 #endif
 

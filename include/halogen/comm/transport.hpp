@@ -11,6 +11,8 @@
 
 namespace halogen::detail {
 
+class MpiHandle;  // comm/mpi/handle.hpp
+
 /// A persistent group of point-to-point messages. start() may be called again after test() has returned true.
 class PreparedExchange {
  public:
@@ -18,6 +20,8 @@ class PreparedExchange {
   virtual const std::string& what() const = 0;
   virtual void start() = 0;
   virtual bool test() = 0;  // true when nothing is under way
+  /// What is under way and with which peers, for whoever waits; nothing where the transport watches itself.
+  virtual std::string awaited() { return {}; }
 };
 
 /// A collective under way, by its number within the transport, so that starting one allocates nothing once warm.
@@ -68,6 +72,10 @@ class Transport : public std::enable_shared_from_this<Transport> {
   virtual Pending scatter_v(const void* send, void* receive, std::span<const std::size_t> bytes_of_each, int root) = 0;
   virtual Pending barrier() = 0;
   virtual bool test(Pending pending) = 0;
+  /// What is under way and among which ranks, for whoever waits; nothing where the transport watches itself.
+  virtual std::string awaited(Pending) const { return {}; }
+  /// Its communicator of MPI; null where it has none.
+  virtual std::shared_ptr<const MpiHandle> mpi_handle() const { return nullptr; }
 
  private:
   int rank_;

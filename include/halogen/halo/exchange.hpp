@@ -52,6 +52,11 @@ class HaloExchange {
   /// Makes the transport move; true when all has arrived.
   bool test();
 
+  /// Until all has arrived, which is left where it is.
+  void wait() {
+    detail::poll_until([this] { return exchange_.awaited(); }, [this] { return test(); });
+  }
+
   void finish(const execution_space& space, const StridedView<T, Rank>& tensor);
 
  private:
@@ -113,7 +118,7 @@ void HaloExchange<T, Rank>::start_behind(const execution_space& space, const Str
 
 template <class T, int Rank>
 void HaloExchange<T, Rank>::send() {
-  if (is_behind_) detail::poll_until([this] { return test() || !is_behind_; });
+  if (is_behind_) detail::poll_until([this] { return exchange_.awaited(); }, [this] { return test() || !is_behind_; });
 }
 
 template <class T, int Rank>
@@ -147,7 +152,7 @@ bool HaloExchange<T, Rank>::test() {
 
 template <class T, int Rank>
 void HaloExchange<T, Rank>::finish(const execution_space& space, const StridedView<T, Rank>& tensor) {
-  detail::poll_until([this] { return test(); });
+  wait();
   receives_.template copy<false>(space, tensor, receive_);
 }
 

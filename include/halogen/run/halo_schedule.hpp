@@ -121,8 +121,7 @@ void HaloSchedule<S>::finish(const execution_space& space) {
 template <class S>
 void HaloSchedule<S>::drop() {
   if (under_way_ < 0) return;
-  Exchange& halo = exchange(std::exchange(under_way_, TensorId()));
-  detail::poll_until([&] { return halo.test(); });
+  exchange(std::exchange(under_way_, TensorId())).wait();
 }
 
 template <class S>

@@ -31,6 +31,8 @@ class MpiExchange final : public PreparedExchange {
 
   bool test() override;
 
+  std::string awaited() override;
+
  private:
   struct Message {
     int peer;
@@ -94,6 +96,16 @@ HALOGEN_INLINE bool MpiExchange::test() {
   check_mpi(code, what_, handle_->label());
   for (std::size_t i = 0; i < statuses_.size() && messages_[i].receive; ++i) check_length(i);
   return true;
+}
+
+HALOGEN_INLINE std::string MpiExchange::awaited() {
+  std::vector<int> peers;
+  for (std::size_t i = 0; active_ && i < requests_.size(); ++i) {
+    int done = 0;
+    check_mpi(MPI_Request_get_status(requests_[i], &done, MPI_STATUS_IGNORE), what_, handle_->label());
+    if (!done) peers.push_back(messages_[i].peer);
+  }
+  return what_ + " on \"" + handle_->label() + "\"" + peers_text(std::move(peers));
 }
 
 HALOGEN_INLINE void MpiExchange::add(const Transfer& transfer, bool receive) {

@@ -42,6 +42,7 @@ class MpiCollectives {
   MpiCollective& operator[](Pending pending) { return places_[static_cast<std::size_t>(pending)]; }
 
   bool test(Pending pending, std::string_view label);
+  std::string_view operation(Pending pending) const { return places_[static_cast<std::size_t>(pending)].operation; }
 
  private:
   std::deque<MpiCollective> places_;

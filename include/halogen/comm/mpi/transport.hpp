@@ -15,6 +15,7 @@
 #include "halogen/comm/mpi/pending.hpp"
 #include "halogen/comm/self/transport.hpp"
 #include "halogen/comm/self_copy.hpp"
+#include "halogen/comm/wait.hpp"
 #include "halogen/core/config.hpp"
 
 namespace halogen::detail {
@@ -30,9 +31,15 @@ class MpiTransport final : public Transport {
 
   /// Takes ownership of `comm`.
   static std::shared_ptr<Transport> adopt(MPI_Comm comm, std::string label);
+  static std::shared_ptr<Transport> adopt(std::shared_ptr<const MpiHandle> handle);
 
   /// Collective over `comm`, which stays the caller's.
   static std::shared_ptr<Transport> duplicate(MPI_Comm comm, std::string label);
+  static std::shared_ptr<const MpiHandle> handle_of_copy(MPI_Comm comm, std::string label);
+
+  /// MPI waits for all ranks within the calls that make communicators, where nobody can say so: they meet before. Any
+  /// rank that is late is waited for here, and `what` said of it.
+  static void meet(MPI_Comm comm, const std::string& what);
 
   std::string_view name() const override { return "mpi"; }
   bool messages_take_device_memory() const override { return takes_device_memory_; }
@@ -64,9 +71,16 @@ class MpiTransport final : public Transport {
 
   bool test(Pending pending) override { return collectives_.test(pending, label()); }
 
+  std::string awaited(Pending pending) const override { return named(std::string(collectives_.operation(pending))); }
+
+  std::shared_ptr<const MpiHandle> mpi_handle() const override { return handle_; }
+
  private:
   static constexpr int own_tag = max_tag + 1;
 
+  std::string named(const std::string& operation) const {
+    return operation + " on \"" + label() + "\" of " + std::to_string(size()) + " ranks";
+  }
   MPI_Comm comm() const { return handle_->comm(); }
   void check(int code, std::string_view operation, int peer = -1) const { check_mpi(code, operation, label(), peer); }
 
@@ -104,25 +118,46 @@ void MpiTransport::in_pieces(const void* data, std::size_t bytes, std::size_t lo
 
 #if HALOGEN_BODIES
 HALOGEN_INLINE std::shared_ptr<Transport> MpiTransport::adopt(MPI_Comm comm, std::string label) {
-  auto handle = std::make_shared<const MpiHandle>(comm, std::move(label));
+  return adopt(std::make_shared<const MpiHandle>(comm, std::move(label)));
+}
+
+HALOGEN_INLINE std::shared_ptr<Transport> MpiTransport::adopt(std::shared_ptr<const MpiHandle> handle) {
   if (handle->size() == 1) return std::make_shared<SelfTransport>(handle->label());
   return std::make_shared<MpiTransport>(std::move(handle));
 }
 
-HALOGEN_INLINE std::shared_ptr<Transport> MpiTransport::duplicate(MPI_Comm comm, std::string label) {
+HALOGEN_INLINE void MpiTransport::meet(MPI_Comm comm, const std::string& what) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(comm, &request), "MPI_Ibarrier", what);
+  poll_until([&] { return what; },
+             [&] {
+               int done = 0;
+               check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Ibarrier", what);
+               return done != 0;
+             });
+}
+
+HALOGEN_INLINE std::shared_ptr<const MpiHandle> MpiTransport::handle_of_copy(MPI_Comm comm, std::string label) {
   MPI_Comm copy = MPI_COMM_NULL;
+  meet(comm, "all ranks of \"" + label + "\", which is made");
   check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup", label);
-  return adopt(copy, std::move(label));
+  return std::make_shared<const MpiHandle>(copy, std::move(label));
+}
+
+HALOGEN_INLINE std::shared_ptr<Transport> MpiTransport::duplicate(MPI_Comm comm, std::string label) {
+  return adopt(handle_of_copy(comm, std::move(label)));
 }
 
 HALOGEN_INLINE std::shared_ptr<Transport> MpiTransport::split(int color, int key, std::string label) {
   MPI_Comm part = MPI_COMM_NULL;
+  meet(comm(), named("split"));
   check_mpi(MPI_Comm_split(handle_->comm(), color < 0 ? MPI_UNDEFINED : color, key, &part), "split", this->label());
   return part == MPI_COMM_NULL ? nullptr : adopt(part, std::move(label));
 }
 
 HALOGEN_INLINE std::shared_ptr<Transport> MpiTransport::split_by_node(std::string label) {
   MPI_Comm part = MPI_COMM_NULL;
+  meet(comm(), named("split_by_node"));
   check_mpi(MPI_Comm_split_type(handle_->comm(), MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, &part), "split_by_node",
             this->label());
   return adopt(part, std::move(label));

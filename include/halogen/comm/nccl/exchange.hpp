@@ -51,7 +51,7 @@ class NcclExchange final : public PreparedExchange {
   void post_staged(std::vector<Transfer>& receives, std::vector<Transfer>& sends);
 
   void wait() {
-    poll_until([this] { return test(); });
+    poll_until([this] { return awaited(); }, [this] { return test(); });
   }
 
   /// A message is as many rounds long for its sender as for its receiver, whatever else either has to say; the last

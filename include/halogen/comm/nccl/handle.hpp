@@ -135,10 +135,7 @@ class NcclHandle final : public NcclWatched {
   void check_health() const { NcclWatch::get().check(); }
 
   std::string sentence(const NcclOperation& operation) const {
-    std::string text = operation.what + " on \"" + label_ + "\"";
-    for (std::size_t i = 0; i < operation.peers.size(); ++i)
-      text += (i > 0 ? ", " : operation.peers.size() > 1 ? ", peers " : ", peer ") + std::to_string(operation.peers[i]);
-    return text;
+    return operation.what + " on \"" + label_ + "\"" + peers_text(operation.peers);
   }
 
   static void check(ncclResult_t code, const std::string& operation) {
@@ -157,11 +154,14 @@ class NcclHandle final : public NcclWatched {
     if (code != ncclSuccess && code != ncclInProgress)
       return (under_way_.empty() ? "communicator \"" + label_ + "\"" : sentence(*under_way_.front().operation)) +
              ": NCCL says " + library_.error_string(code) + " (NCCL_DEBUG=WARN prints its reason)";
-    const auto timeout = NcclWatch::get().timeout();
-    if (under_way_.empty() || Clock::now() - std::max(last_end_, under_way_.front().begin) < timeout) return {};
-    return sentence(*under_way_.front().operation) + ": no answer within " +
-           std::to_string(static_cast<double>(timeout.count()) / 1000).substr(0, 6) +
-           " s (HALOGEN_NCCL_TIMEOUT): a peer has ended, or runs another operation";
+    if (under_way_.empty()) return {};
+    const NcclTimeout& limit = NcclWatch::get().timeout();
+    const Clock::time_point since = std::max(last_end_, under_way_.front().begin);
+    if (Clock::now() - since >= limit.time)
+      return no_answer(sentence(*under_way_.front().operation), limit.time, limit.variable);
+    if (std::exchange(waits_since_, since) != since) wait_ = LongWait(std::chrono::milliseconds(0));
+    wait_.look([this] { return sentence(*under_way_.front().operation); });
+    return {};
   }
 
   /// The main thread is left the time to come out of a call, unless the call is what hangs.
@@ -251,7 +251,8 @@ class NcclHandle final : public NcclWatched {
   int aborts_ = 0;
   NcclAbort abort_;
   Queue under_way_;
-  Clock::time_point last_end_{};
+  Clock::time_point last_end_{}, waits_since_{};
+  LongWait wait_{std::chrono::milliseconds(0)};  ///< the watch itself ends what takes too long
 };
 
 }  // namespace halogen::detail

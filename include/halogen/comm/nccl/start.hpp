@@ -20,9 +20,6 @@
 
 namespace halogen::detail {
 
-/// The outermost Environment's, for those inside it.
-inline std::weak_ptr<Transport> nccl_world;
-
 /// What ranks tell each other before there is a communicator.
 struct NcclRecord {
   std::array<char, 512> fault{};  // why this rank cannot use NCCL, or nothing

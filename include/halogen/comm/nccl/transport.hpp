@@ -157,7 +157,7 @@ Pending NcclTransport::run(const char* name, int root, const Ends& ends, Emit em
     copy_own(ends, place.in(), place.out(), now);
     place.end();
     if (begin + most >= longest) return pending;
-    poll_until([&] { return test(pending); });
+    poll_until([&] { return awaited(pending); }, [&] { return test(pending); });
   }
 }
 
@@ -201,7 +201,7 @@ HALOGEN_INLINE std::shared_ptr<Transport> NcclTransport::split_by_node(std::stri
   std::vector<std::uint64_t> nodes(static_cast<std::size_t>(size()));
   const std::uint64_t own = node_identity();
   const Pending pending = all_gather(&own, nodes.data(), sizeof own);
-  poll_until([&] { return pending == nothing_pending || test(pending); });
+  poll_until([&] { return awaited(pending); }, [&] { return pending == nothing_pending || test(pending); });
   const auto first = std::ranges::find(nodes, own) - nodes.begin();
   return split(static_cast<int>(first), rank(), std::move(label));
 }

@@ -16,6 +16,7 @@
 #include "halogen/comm/start.hpp"
 #include "halogen/comm/stream.hpp"
 #include "halogen/comm/terminate.hpp"
+#include "halogen/comm/wait.hpp"
 
 namespace halogen::detail {
 
@@ -31,9 +32,17 @@ class NcclWatched {
   ~NcclWatched() = default;
 };
 
-/// HALOGEN_NCCL_TIMEOUT, in seconds; ten minutes unless set.
-inline std::chrono::milliseconds nccl_timeout() {
-  return std::chrono::milliseconds(static_cast<long long>(1000 * number_of("HALOGEN_NCCL_TIMEOUT", 600, 0.01, 1e9)));
+/// How long an operation may take, and which variable says so.
+struct NcclTimeout {
+  std::chrono::milliseconds time;
+  const char* variable;
+};
+
+/// HALOGEN_NCCL_TIMEOUT, else HALOGEN_TIMEOUT, in seconds; ten minutes unless set.
+inline NcclTimeout nccl_timeout() {
+  const char* own = "HALOGEN_NCCL_TIMEOUT";
+  if (!is_set(own) && patience.timeout.count() > 0) return {patience.timeout, "HALOGEN_TIMEOUT"};
+  return {seconds_of(own, 600, 0.01), own};
 }
 
 /// The first fault aborts all communicators of the process, since what waits may be behind another one. The next
@@ -73,7 +82,7 @@ class NcclWatch {
     throw Error(sentence_);
   }
 
-  std::chrono::milliseconds timeout() const { return timeout_; }
+  const NcclTimeout& timeout() const { return timeout_; }
 
  private:
   static constexpr std::chrono::seconds grace{10};
@@ -99,7 +108,7 @@ class NcclWatch {
   void run() {
     using std::chrono::steady_clock;
     prepare_watching_thread();
-    const auto between = std::min(std::chrono::milliseconds(100), timeout_ / 10);
+    const auto between = std::min(std::chrono::milliseconds(100), timeout_.time / 10);
     steady_clock::time_point deadline;
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, between, [this] { return ending_; })) {
@@ -112,12 +121,11 @@ class NcclWatch {
       }
       for (NcclWatched* one : watched_) one->abort();
       if (heard_ || steady_clock::now() < deadline) continue;
-      say((all_ranks ? "error on rank " + std::to_string(all_ranks->rank()) : "error") + ": " + sentence_);
-      leave(false);
+      end_all_ranks(sentence_);
     }
   }
 
-  std::chrono::milliseconds timeout_ = nccl_timeout();
+  NcclTimeout timeout_ = nccl_timeout();
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<NcclWatched*> watched_;

@@ -7,6 +7,7 @@
 
 #include "halogen/comm/error.hpp"
 #include "halogen/comm/start.hpp"
+#include "halogen/comm/wait.hpp"
 
 namespace halogen::detail {
 
@@ -33,8 +34,7 @@ class Rendezvous {
     return "rank " + std::to_string(rank()) + " of " + std::to_string(size()) + " at " + where_;
   }
   [[noreturn]] void give_up(const std::string& missing) const {
-    const auto seconds = std::to_string(static_cast<double>(timeout_.count()) / 1000);
-    throw Error(self() + " waited " + seconds.substr(0, seconds.find('.') + 2) + " s for " + missing +
+    throw Error(self() + " waited " + seconds_text(timeout_) + " for " + missing +
                 ": are all processes started, with one address? (HALOGEN_RENDEZVOUS_TIMEOUT)");
   }
   Clock::time_point deadline() const { return Clock::now() + timeout_; }

@@ -1,0 +1,30 @@
+// Numbers as text that no locale changes: a decimal point, no groups of digits.
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace halogen::detail {
+
+/// At most six digits: "60", "0.5", "1e+09".
+inline std::string number_text(double number) {
+  std::array<char, 32> text{};
+  const auto [end, fault] =
+      std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::general, 6);
+  return {text.data(), fault == std::errc() ? end : text.data()};
+}
+
+/// The number that the whole text is, or nothing.
+inline std::optional<double> number_in(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  double number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace halogen::detail
