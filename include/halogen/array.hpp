@@ -21,6 +21,7 @@
 #include "halogen/halo/redistribute.hpp"
 #include "halogen/halo/redistribute_between.hpp"
 #include "halogen/halo/redistribute_vjp.hpp"
+#include "halogen/tensor/over.hpp"
 
 #define HALOGEN_LISTED_ARRAY 1
 #include "halogen/compiled/declarations.hpp"

@@ -208,13 +208,16 @@ concept AssignableTo = is_sharded<Field> && Expression<E> &&
 
 /// field = expression: binds the field to a buffer with the values. Buffers are reused from step to step. Copies of the
 /// field keep their values. Collective. The field has the placements of the expression. One halo exchange per field
-/// that is read beyond its piece. An empty field takes the expression's mesh and cuts.
+/// that is read beyond its piece. An empty field takes the expression's mesh and cuts. A field over the caller's array
+/// (Sharded::over) stays there: the values are written into the array, as by assign().
 template <class Field, Expression E>
   requires(detail::AssignableTo<Field, E> && !detail::narrows<typename Field::value_type, E>)
 void evaluate_into(Field& field, const E& expression) {
   const detail::EvaluationScope scope;
   if (field.empty())
     field = detail::computed<Field>(detail::shape_of<Field>(expression), expression);
+  else if (field.is_over())
+    assign(field, expression);
   else
     field.rebind(detail::evaluated(field, expression));
 }

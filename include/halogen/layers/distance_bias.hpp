@@ -56,7 +56,7 @@ auto whole_table(const DeviceMesh<MeshType>& mesh, index_t entries, T* values, s
   using Table = Sharded<Tensor<T, dyn, dyn, dyn, dyn>, MeshType, std::conditional_t<(I >= 0), Replicate, void>...>;
   const auto shape =
       Table::make_shape(mesh, {Cut::chunk(1, 1), Cut::chunk(Heads, 1), Cut::chunk(1, 1), Cut::chunk(entries, 1)});
-  return Table::over(shape, values, {});
+  return Table::over_copied(shape, values, {});
 }
 
 /// The bias of each pair, as the table of its distances: a vector (N, entries Heads) that the layer learns, or no

@@ -35,7 +35,7 @@ Field field_over(const LaunchAt<S>& at, const DeviceMesh<typename Field::mesh_ty
         layout.owned[d].begin - layout.stored[d].begin, layout.stored[d].end - layout.owned[d].end};
   margins[Field::rank - 1].hi += layout.row_stride - layout.stored[2].size();
   S* first = at.stored_tensor(tensor).data - (layout.owned[0].begin - layout.stored[0].begin) * layout.plane_stride;
-  return Field::over(shape_of_stored<Field>(at, mesh, tensor), first, margins);
+  return Field::over_copied(shape_of_stored<Field>(at, mesh, tensor), first, margins);
 }
 
 }  // namespace halogen::detail

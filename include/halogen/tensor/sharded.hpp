@@ -9,10 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "halogen/comm/device_mesh.hpp"
-#include "halogen/core/extents.hpp"
-#include "halogen/tensor/decomposition.hpp"
-#include "halogen/tensor/field_size.hpp"
+#include "halogen/tensor/field_shape.hpp"
 #include "halogen/tensor/space.hpp"
 #include "halogen/tensor/storage_pool.hpp"
 #include "halogen/tensor/strided_view.hpp"
@@ -29,90 +26,6 @@ struct add_pointers<T, 0> {
   using type = T;
 };
 
-/// Whose extents and cuts a shape has: those that the program gave, on each rank for itself, or those that follow from
-/// another field's.
-enum class Origin { given, derived };
-
-/// Where a field's pieces lie; shared by fields that are made from each other.
-template <class MeshType, int Rank>
-class Shape {
- public:
-  static constexpr int rank = Rank;
-
-  /// Throws CollectiveError where a cut has not the mesh's number of pieces, its bounds do not ascend from 0, or a
-  /// static extent differs from its own.
-  Shape(const DeviceMesh<MeshType>& mesh, std::array<Cut, Rank> cuts, std::span<const int> codes,
-        std::span<const int> static_extents, Origin origin)
-      : mesh_(mesh), cuts_(std::move(cuts)), pieces_(mesh.extents(), codes, MeshType::names), origin_(origin) {
-    for (int d = 0; d < Rank; ++d) {
-      const std::vector<index_t>& bounds = cut(d).bounds;
-      if (bounds.empty() || bounds.front() != 0 || !std::ranges::is_sorted(bounds))
-        throw CollectiveError("a cut of dimension " + std::to_string(d) +
-                              " has bounds that do not ascend from 0: give one piece behind the other, of 0 points or "
-                              "more");
-      if (cut(d).parts() != pieces_.parts(d))
-        throw CollectiveError("dimension " + std::to_string(d) + " is cut into " + std::to_string(cut(d).parts()) +
-                              " pieces, but mesh " + pieces_.text() + " has " + std::to_string(pieces_.parts(d)) +
-                              " for it: give as many pieces as the mesh has");
-      owned_[static_cast<std::size_t>(d)] = cut(d).piece(pieces_.part(mesh.rank(), d));
-    }
-    check_extents(static_extents);
-  }
-
-  /// Throws CollectiveError where an extent is not what a field's type says.
-  void check_extents(std::span<const int> static_extents) const {
-    for (int d = 0; d < Rank; ++d) {
-      const int needed = static_extents[static_cast<std::size_t>(d)];
-      if (needed != dyn && needed != extent(d))
-        throw CollectiveError("dimension " + std::to_string(d) + " has " + std::to_string(extent(d)) +
-                              " points, but its type says " + std::to_string(needed));
-    }
-  }
-
-  /// Throws CollectiveError where the field has more bytes than can be counted.
-  void check_bytes(std::size_t value_bytes) const {
-    std::array<index_t, Rank> extents;
-    for (int d = 0; d < Rank; ++d) extents[static_cast<std::size_t>(d)] = extent(d);
-    check_extents_of_field(extents, value_bytes);
-  }
-
-  /// Collective over the ranks that differ in the mesh dimensions of `mask`, who are about to communicate: throws
-  /// CollectiveError on all of them where they were given other extents or cuts. Once for a shape.
-  void agree(unsigned mask) const {
-    if (origin_ == Origin::derived) return;
-    const Communicator& ranks = mesh_.communicator(mask);
-    if (ranks.size() < 2 || std::ranges::any_of(agreed_, [mask](unsigned one) { return (mask & ~one) == 0; })) return;
-    agree_on_cuts(ranks, cuts_);
-    agreed_.push_back(mask);
-  }
-  /// The same over all ranks of the mesh, and over those that hold other pieces.
-  void agree() const { agree((1u << MeshType::rank) - 1); }
-  void agree_between_pieces() const {
-    unsigned mask = 0;
-    for (int d = 0; d < Rank; ++d) mask |= pieces_.mask({d});
-    agree(mask);
-  }
-
-  const DeviceMesh<MeshType>& mesh() const { return mesh_; }
-  const Decomposition& decomposition() const { return pieces_; }
-  const std::array<Cut, Rank>& cuts() const { return cuts_; }
-  const Cut& cut(int d) const { return cuts_[static_cast<std::size_t>(d)]; }
-  index_t extent(int d) const { return cut(d).extent(); }
-  const Interval& owned(int d) const { return owned_[static_cast<std::size_t>(d)]; }
-
-  bool operator==(const Shape& other) const {
-    return this == &other || (mesh_ == other.mesh_ && pieces_ == other.pieces_ && cuts_ == other.cuts_);
-  }
-
- private:
-  DeviceMesh<MeshType> mesh_;
-  std::array<Cut, Rank> cuts_;
-  Decomposition pieces_;
-  std::array<Interval, Rank> owned_{};
-  Origin origin_;
-  mutable std::vector<unsigned> agreed_;  ///< masks of mesh dimensions over which all ranks have the same cuts
-};
-
 /// Throws CollectiveError: all ranks run the same program. `user`: the function that was given the field.
 [[noreturn]] inline void refuse_unmade(const char* user) {
   throw CollectiveError(std::string(user) +
@@ -127,7 +40,8 @@ struct Storage {
   std::shared_ptr<const Shape<MeshType, Rank>> shape;
   View view;
   std::array<Margin, Rank> margins{};
-  int growths = 0;  ///< how often the margin has grown
+  int growths = 0;          ///< how often the margin has grown
+  bool is_callers = false;  ///< its memory is that of Sharded::over: it is written in place, and never moves
 
   ~Storage() { end_with_process(view); }
 };
@@ -183,10 +97,31 @@ class Sharded {
     if (start == Start::zeros) set_zero(storage_->view);
   }
 
-  /// A field over memory that somebody else holds, longer than any copy of it: rows one behind the other, as the
-  /// margins say. Emits and allocates nothing.
-  static Sharded over(std::shared_ptr<const Shape> shape, value_type* memory,
-                      const std::array<detail::Margin, rank>& margins) {
+  using Margins = std::array<detail::Margin, rank>;
+
+  /// A field over the caller's own array, which must live longer than any copy of the field. `memory`: the array's
+  /// first value, in memory_space. margins[d]: how many points of dimension d the array has before and behind the owned
+  /// ones (ghost cells, padding); the last dimension varies fastest. All cuts and margins are those of all ranks:
+  /// collective, one agreement. Nothing is copied: the field reads what the caller writes, `field = expression` and
+  /// assign() write the caller's array, halo exchanges its ghost cells. A margin that is narrower than a reader needs
+  /// is refused there, by all ranks: field.clone() has a memory of its own. Throws CollectiveError where a rank gives
+  /// no memory for its points or memory that kernels cannot reach, and where margins are negative or differ between
+  /// ranks.
+  ///
+  ///   auto u = Field::over(mesh, {Cut::of_sizes(rows), Cut::of_sizes(columns)}, array, {{{2, 2}, {2, 2}}});
+  static Sharded over(const DeviceMesh<MeshType>& mesh, std::array<Cut, rank> cuts, value_type* memory,
+                      const Margins& margins);
+
+  /// The same where the shape is another field's, or derived, and margins are alike on all ranks. Emits nothing.
+  static Sharded over(std::shared_ptr<const Shape> shape, value_type* memory, const Margins& margins) {
+    Sharded field = over_copied(std::move(shape), memory, margins);
+    field.storage_->is_callers = true;
+    return field;
+  }
+
+  /// The same for memory that is only read: where a reader needs a wider margin, the field moves into memory of its
+  /// own.
+  static Sharded over_copied(std::shared_ptr<const Shape> shape, value_type* memory, const Margins& margins) {
     Sharded field;
     field.shape_ = std::move(shape);
     field.storage_ = std::make_shared<Storage>();
@@ -294,8 +229,9 @@ class Sharded {
   const std::array<Cut, rank>& cuts(const char* user = "cuts") const { return made(user).cuts(); }
   bool empty() const { return storage_ == nullptr; }
 
-  /// Makes room beside the owned points, once; copies follow. Values are kept, those in the margins too.
-  void reserve_margin(const std::array<detail::Margin, rank>& needed) const {
+  /// Makes room beside the owned points, once; copies follow. Values are kept, those in the margins too. Throws
+  /// CollectiveError where the memory is the caller's (over).
+  void reserve_margin(const Margins& needed) const {
     made("reserve_margin");
     std::array<detail::Margin, rank> margins = storage_->margins;
     bool grows = false;
@@ -304,6 +240,7 @@ class Sharded {
       margins[d] = {std::max(needed[d].lo, margins[d].lo), std::max(needed[d].hi, margins[d].hi)};
     }
     if (!grows) return;
+    if (storage_->is_callers) refuse_margin(needed);
     const auto old = storage_->view;
     const auto before = storage_->margins;
     storage_->view = allocate(margins);
@@ -317,6 +254,8 @@ class Sharded {
       copy(kept, old);
     }(std::make_index_sequence<rank>{});
   }
+  /// Whether its values lie in an array of the caller's (over).
+  bool is_over() const { return storage_ != nullptr && storage_->is_callers; }
   int margin_growths() const { return storage("margin_growths").growths; }
 
   Storage& storage(const char* user = "storage") const {
@@ -329,6 +268,17 @@ class Sharded {
   const Shape& made(const char* user) const {
     if (shape_ == nullptr) detail::refuse_unmade(user);
     return *shape_;
+  }
+  [[noreturn]] void refuse_margin(const Margins& needed) const {
+    const auto text = [](const Margins& margins) {
+      std::string list;
+      for (const detail::Margin& one : margins)
+        list += (list.empty() ? "" : " x ") + std::to_string(one.lo) + "+" + std::to_string(one.hi);
+      return "(" + list + ")";
+    };
+    throw CollectiveError("a field over the caller's array has margins of " + text(storage_->margins) +
+                          " points (before+behind, by dimension), but a reader needs " + text(needed) +
+                          ": give the array that many ghost cells, or read field.clone()");
   }
   /// As Kokkos::deep_copy: whatever ran before is over, and so is this when it returns.
   template <class To, class From>
