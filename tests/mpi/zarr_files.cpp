@@ -544,8 +544,13 @@ TEST_CASE("what fails, fails before the older array goes") {
         "a level of compression of 10: give one from 0 to 9");
   CHECK(said({.chunks = {1, 1, 1 << 15, 1 << 15}, .compression = hg::ZarrCompression::blosc})
             .starts_with("a chunk of 4294967296 bytes, but blosc takes at most 21474"));
-  {  // a chunk does not fit, the metadata do not
-    const FullDisk full(100);
+  {  // the chunks have space, the metadata do not
+    const FullDisk full(400);
+    CHECK(said_of(store / "a", [&] { hg::save_zarr(store, "a", field_of(mesh, 2)); }) == "File too large");
+  }
+  CHECK(holds(store, "a", 1));
+  {  // neither has
+    const FullDisk full(20);
     CHECK(said_of(store / "a", [&] {
             hg::save_zarr(store, "a", field_of(mesh, 2), {.compression = hg::ZarrCompression::none});
           }).starts_with("otherwise: cannot write '" + (store / "a" / ".partial" / "c").string()));
@@ -665,6 +670,18 @@ TEST_CASE("one decoder of attributes and fill values: what it does not know is r
            {"int8", R"({"_Unsigned": "yes"})", "its _Unsigned is \"yes\", which is not \"true\" or \"false\""},
            {"int8", R"({"missing_value": {"a": 1}})", "its missing_value is {\"a\":1}, which is not a number of int8"}})
     CHECK(refused(type, attributes).substr(0, std::string(words).size()) == words);
+  // words and numbers of the metadata themselves
+  const auto said = [&](const nlohmann::ordered_json& more) {
+    write_metadata(store / "a", more);
+    const std::string sentence = support::refusal([&] { hg::ZarrArray(store, "a"); });
+    return sentence.substr(std::min(sentence.size(), sentence.find("': ") + 3));
+  };
+  CHECK(said({{"chunk_key_encoding", {{"name", "default"}, {"configuration", {{"separator", "-"}}}}}}) ==
+        "its separator is \"-\", which is not read: store it with \".\" or \"/\"");
+  CHECK(said({{"chunk_key_encoding", {{"name", "suffix"}}}}).starts_with("its name is \"suffix\", which is not read"));
+  CHECK(said({{"storage_transformers", {{{"name", "other"}}}}}).starts_with("it has storage transformers, "));
+  CHECK(said({{"shape", {1e99}}}) ==
+        "its metadata are not those of an array: 1e+99 stands where a whole number belongs");
   // fill values, of a chunk that is not there
   const auto filled = [&](const char* type, const nlohmann::ordered_json& fill) {
     fs::remove_all(store / "a");
@@ -698,6 +715,12 @@ TEST_CASE("marks of missing points are written as numbers of the array's type") 
   CHECK(about["attributes"]["_FillValue"] == "AAAAQDM/j8A=");
   CHECK(about["attributes"]["missing_value"] == static_cast<double>(1e20f));
   CHECK(about["fill_value"] == static_cast<double>(-999.9f));
+  using hg::detail::missing_as;  // whole numbers that no double holds
+  CHECK(missing_as<std::int64_t>("_FillValue", -9223372036854775806) == std::vector<std::int64_t>{INT64_MIN + 2});
+  CHECK(missing_as<std::int64_t>("_FillValue", INT64_MAX) == std::vector<std::int64_t>{INT64_MAX});
+  CHECK(missing_as<std::uint64_t>("_FillValue", UINT64_MAX - 1) == std::vector<std::uint64_t>{UINT64_MAX - 1});
+  CHECK_THROWS_AS(missing_as<std::int64_t>("_FillValue", std::uint64_t{1} << 63), std::runtime_error);
+  CHECK_THROWS_AS(missing_as<std::uint8_t>("_FillValue", -1), std::runtime_error);
   const hg::ZarrArray array(support::world(), store, "a");
   std::vector<double> all(8);
   array.read({0, 0, 0, 0}, {2, 1, 4, 1}, all.data());

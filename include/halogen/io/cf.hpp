@@ -137,9 +137,7 @@ inline std::optional<double> as_stored(double value, const StoredType& type) {
 
 /// std::runtime_error: a fill value or an attribute that cannot be what its name says.
 [[noreturn]] inline void refuse_number(const std::string& name, const Json& value, const std::string& needed) {
-  std::string text = json_text(value);
-  if (text.size() > 60) text = text.substr(0, 60) + " ...";
-  throw std::runtime_error("its " + name + " is " + text + ", which is not " + needed +
+  throw std::runtime_error("its " + name + " is " + short_text(value) + ", which is not " + needed +
                            ": correct it, or leave it out");
 }
 
@@ -200,10 +198,17 @@ std::vector<T> missing_as(const std::string& name, const Json& attribute) {
     const auto number = cf_number(value, stored_type<T>());
     const auto stored = number ? as_stored(*number, stored_type<T>()) : std::nullopt;
     if (!stored) refuse_number(name, attribute, "a number of " + stored_type<T>().name());
-    if (std::is_integral_v<T> && value.is_number_integer())
-      numbers.push_back(value.get<T>());
-    else
-      numbers.push_back(static_cast<T>(*stored));
+    constexpr T largest = std::numeric_limits<T>::max();
+    if (std::is_integral_v<T> && value.is_number_unsigned()) {  // as a double it may be another
+      if (value.get<std::uint64_t>() > static_cast<std::uint64_t>(largest))
+        refuse_number(name, attribute, "a number of " + stored_type<T>().name());
+      numbers.push_back(static_cast<T>(value.get<std::uint64_t>()));
+    } else if (std::is_integral_v<T> && value.is_number_integer()) {
+      numbers.push_back(static_cast<T>(value.get<std::int64_t>()));
+    } else {
+      const bool is_end = std::is_integral_v<T> && *stored >= static_cast<double>(largest);
+      numbers.push_back(is_end ? largest : static_cast<T>(*stored));
+    }
   }
   if (numbers.empty() || (name == "_FillValue" && numbers.size() != 1))
     refuse_number(name, attribute, name == "_FillValue" ? "one number" : "one number or several");

@@ -154,11 +154,11 @@ inline CheckpointManifest parse_manifest(const std::string& text) try {
   const CheckpointJson all = parse_json(text);
   const CheckpointJson& contents = all.at("contents");
   const std::string summed = json_text(contents);
-  sound(all.at("crc32").get<std::uint64_t>() == crc32_of(summed.data(), summed.size()),
+  sound(whole_number<std::uint64_t>(all.at("crc32")) == crc32_of(summed.data(), summed.size()),
         "its checksum is another: it has been changed");
   sound(contents.at("halogen_checkpoint") == 1, "it is of another version of Halogen: load it with that one");
   CheckpointManifest manifest;
-  manifest.step = contents.at("step");
+  manifest.step = whole_number<std::int64_t>(contents.at("step"));
   manifest.dtype = contents.at("dtype");
   manifest.more = contents.at("more");
   if (contents.contains("schedule")) manifest.schedule = contents["schedule"];
@@ -167,7 +167,8 @@ inline CheckpointManifest parse_manifest(const std::string& text) try {
   constexpr index_t most = INT64_MAX / 16;
   if (contents.contains("tensors"))
     for (const CheckpointJson& entry : contents["tensors"]) {
-      CheckpointTensor tensor{entry.at("name"), entry.at("shape"), entry.at("offset"), 1};
+      CheckpointTensor tensor{entry.at("name"), whole_numbers<std::int64_t>(entry.at("shape")),
+                              whole_number<index_t>(entry.at("offset")), 1};
       for (const std::int64_t extent : tensor.shape) {
         sound(extent >= 0 && (extent == 0 || tensor.count <= most / extent), "a tensor has no possible shape");
         tensor.count *= extent;
@@ -177,11 +178,13 @@ inline CheckpointManifest parse_manifest(const std::string& text) try {
     }
   if (contents.contains("shares"))
     for (const CheckpointJson& entry : contents["shares"]) {
-      const CheckpointShare share{entry.at("file"), entry.at("bytes"), entry.at("crc32")};
+      const CheckpointShare share{entry.at("file"), whole_number<std::uint64_t>(entry.at("bytes")),
+                                  whole_number<std::uint64_t>(entry.at("crc32"))};
       sound(!share.file.empty() && share.file.find('/') == std::string::npos && share.file[0] != '.',
             "a share's name leads out of the folder");
       for (const CheckpointJson& piece : entry.at("pieces")) {
-        const CheckpointPlace place{piece.at(0), piece.at(1), piece.at(2), manifest.shares.size(), piece.at(3)};
+        const CheckpointPlace place{piece.at(0), whole_number<index_t>(piece.at(1)), whole_number<index_t>(piece.at(2)),
+                                    manifest.shares.size(), whole_number<std::uint64_t>(piece.at(3))};
         sound(place.begin >= 0 && place.begin <= place.end && place.end <= most && place.at <= share.bytes &&
                   static_cast<std::uint64_t>(place.end - place.begin) <= (share.bytes - place.at) / width,
               "a piece does not lie in its share");

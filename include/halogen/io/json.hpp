@@ -167,4 +167,24 @@ inline std::string json_text(const Json& json, int indent = -1) try {
   throw JsonFault("a text in it is not UTF-8");
 }
 
+/// The beginning of a value's text, for a sentence.
+inline std::string short_text(const Json& json) {
+  const std::string text = json_text(json);
+  return text.size() > 60 ? text.substr(0, 60) + " ..." : text;
+}
+
+/// A whole number, or a list of such, which nothing rounds. JsonFault where it is none.
+template <class T>
+T whole_number(const Json& json) {
+  if (!json.is_number_integer()) throw JsonFault(short_text(json) + " stands where a whole number belongs");
+  return json.get<T>();
+}
+template <class T>
+std::vector<T> whole_numbers(const Json& list) {
+  if (!list.is_array()) throw JsonFault(short_text(list) + " stands where whole numbers belong");
+  std::vector<T> numbers;
+  for (const Json& number : list) numbers.push_back(whole_number<T>(number));
+  return numbers;
+}
+
 }  // namespace halogen::detail

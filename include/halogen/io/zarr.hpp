@@ -16,8 +16,8 @@ namespace halogen {
 
 /// An array of versions 2 and 3: float32, float64, integers of either byte order; blosc, zstd, gzip, zlib or no
 /// compression; CRC-32C; shards; consolidated metadata. CF: numbers are stored * scale_factor + add_offset,
-/// `_FillValue` and `missing_value` become NaN. A chunk without a file holds the fill value. What it does not read
-/// (filters, the order of Fortran, strings) is refused by name.
+/// `_FillValue` and `missing_value` become NaN, `_Unsigned` is heeded; what they cannot be is refused. A chunk without
+/// a file holds the fill value. What it does not read (filters, the order of Fortran, strings) is refused by name.
 ///
 /// read() decodes each chunk that its box touches, once, and no other. Shards are read chunk by chunk.
 class ZarrArray {

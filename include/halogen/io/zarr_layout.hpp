@@ -125,6 +125,15 @@ inline ZarrCodecs::Compressor zarr_compressor(const std::string& name) {
   throw std::runtime_error("its codec '" + name + "' is not read: store it with blosc, zstd, gzip or none");
 }
 
+/// A word of the metadata, one of two; std::runtime_error where it is another, since what it means is not known.
+inline std::string one_of(const CheckpointJson& in, const char* name, const std::string& otherwise, const char* first,
+                          const char* second) {
+  const CheckpointJson word = in.value(name, CheckpointJson(otherwise));
+  if (word == first || word == second) return word;
+  throw std::runtime_error("its " + std::string(name) + " is " + short_text(word) +
+                           ", which is not read: store it with \"" + first + "\" or \"" + second + "\"");
+}
+
 /// The codecs of version 3: bytes, then at most one compressor, crc32c before or behind it.
 inline ZarrCodecs zarr_codecs(const CheckpointJson& list, ZarrType& type) {
   ZarrCodecs codecs;
@@ -134,7 +143,7 @@ inline ZarrCodecs zarr_codecs(const CheckpointJson& list, ZarrType& type) {
     const CheckpointJson configuration = codec.value("configuration", CheckpointJson::object());
     if (name == "bytes") {
       has_bytes = true;
-      type.big_endian = configuration.value("endian", "little") == "big";
+      type.big_endian = one_of(configuration, "endian", "little", "little", "big") == "big";
     } else if (name == "crc32c") {
       (codecs.compressor == ZarrCodecs::Compressor::none ? codecs.crc32c_before : codecs.crc32c_after) = true;
     } else if (codecs.compressor != ZarrCodecs::Compressor::none) {
@@ -149,7 +158,7 @@ inline ZarrCodecs zarr_codecs(const CheckpointJson& list, ZarrType& type) {
 
 /// What the metadata of version 2 say beside the shape.
 inline void take_zarr_v2(const CheckpointJson& array, ZarrLayout& layout) {
-  layout.chunk = array.at("chunks").get<std::vector<index_t>>();
+  layout.chunk = whole_numbers<index_t>(array.at("chunks"));
   if (!array.at("dtype").is_string()) throw std::runtime_error("numbers of several fields are not read");
   layout.type = zarr_type(array["dtype"], 2);
   if (array.value("order", "C") != "C")
@@ -159,7 +168,7 @@ inline void take_zarr_v2(const CheckpointJson& array, ZarrLayout& layout) {
   if (const CheckpointJson compressor = array.value("compressor", CheckpointJson()); !compressor.is_null())
     layout.codecs.compressor = zarr_compressor(compressor.at("id"));
   layout.key_prefix = "";
-  layout.separator = array.value("dimension_separator", ".").at(0);
+  layout.separator = one_of(array, "dimension_separator", ".", ".", "/")[0];
   if (layout.attributes.contains("_ARRAY_DIMENSIONS"))
     layout.dimension_names = layout.attributes["_ARRAY_DIMENSIONS"].get<std::vector<std::string>>();
 }
@@ -171,9 +180,9 @@ inline void take_zarr_codecs(const CheckpointJson& codecs, ZarrLayout& layout) {
     return;
   }
   const CheckpointJson& sharding = codecs[0].at("configuration");
-  layout.inner = sharding.at("chunk_shape").get<std::vector<index_t>>();
+  layout.inner = whole_numbers<index_t>(sharding.at("chunk_shape"));
   layout.codecs = zarr_codecs(sharding.at("codecs"), layout.type);
-  layout.index_at_end = sharding.value("index_location", "end") == "end";
+  layout.index_at_end = one_of(sharding, "index_location", "end", "start", "end") == "end";
   ZarrType index;
   const ZarrCodecs of_index = zarr_codecs(sharding.at("index_codecs"), index);
   layout.index_crc32c = of_index.crc32c_before;
@@ -187,13 +196,15 @@ inline void take_zarr_v3(const CheckpointJson& array, ZarrLayout& layout) {
   layout.attributes = array.value("attributes", CheckpointJson::object());
   if (array.at("chunk_grid").at("name") != "regular")
     throw std::runtime_error("its chunk grid '" + array["chunk_grid"]["name"].get<std::string>() + "' is not read");
-  layout.chunk = array["chunk_grid"].at("configuration").at("chunk_shape").get<std::vector<index_t>>();
+  layout.chunk = whole_numbers<index_t>(array["chunk_grid"].at("configuration").at("chunk_shape"));
   layout.type = zarr_type(array.at("data_type"), 3);
   const CheckpointJson& encoding = array.at("chunk_key_encoding");
-  const bool as_v2 = encoding.at("name") == "v2";
+  const bool as_v2 = one_of(encoding, "name", "", "default", "v2") == "v2";
   layout.key_prefix = as_v2 ? "" : "c";
   layout.separator =
-      encoding.value("configuration", CheckpointJson::object()).value("separator", as_v2 ? "." : "/").at(0);
+      one_of(encoding.value("configuration", CheckpointJson::object()), "separator", as_v2 ? "." : "/", ".", "/")[0];
+  if (const CheckpointJson others = array.value("storage_transformers", CheckpointJson()); !others.empty())
+    throw std::runtime_error("it has storage transformers, which are not read: store it without");
   take_zarr_codecs(array.at("codecs"), layout);
   if (array.contains("dimension_names") && array["dimension_names"].is_array())
     for (const CheckpointJson& dimension : array["dimension_names"])
@@ -239,7 +250,7 @@ inline ZarrLayout zarr_layout(const ZarrTexts& texts) try {
   const CheckpointJson array = parse_zarr_json(texts.array);
   ZarrLayout layout;
   layout.format = texts.format;
-  layout.shape = array.at("shape").get<std::vector<index_t>>();
+  layout.shape = whole_numbers<index_t>(array.at("shape"));
   const CheckpointJson fill = array.value("fill_value", CheckpointJson());
   if (texts.format == 2) {
     layout.attributes = parse_zarr_json(texts.attributes);
@@ -252,8 +263,8 @@ inline ZarrLayout zarr_layout(const ZarrTexts& texts) try {
   return layout;
 } catch (const nlohmann::json::exception& error) {
   throw std::runtime_error(std::string("its metadata are not those of an array: ") + error.what());
-} catch (const std::out_of_range&) {
-  throw std::runtime_error("its metadata are not those of an array");
+} catch (const JsonFault& fault) {
+  throw std::runtime_error(std::string("its metadata are not those of an array: ") + fault.what());
 }
 
 }  // namespace halogen::detail

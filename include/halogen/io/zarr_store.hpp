@@ -108,6 +108,7 @@ class ZarrFolder {
  public:
   /// std::runtime_error: a name that leads elsewhere, a folder that holds something else, another run that writes it.
   ZarrFolder(const fs::path& store, const std::string& name) : store_(store), name_(name), path_(store / name) {
+    if (store.empty()) throw std::runtime_error("the path of its store is empty: give a folder");
     require_zarr_name(name);
     for (const auto& [group, below] : groups()) refuse_other_groups(group);
     refuse_other_folders();

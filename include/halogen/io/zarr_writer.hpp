@@ -27,8 +27,11 @@ struct ZarrOptions {
 
 /// An array whose first dimension is filled piece by piece, as a run goes on. All calls are collective over the mesh. A
 /// file (a chunk or a shard) belongs to the rank that holds its first point: it gets what it lacks from the others by
-/// one message each, and no two ranks write one file. Ranks without a file take part. Faults are CollectiveError on all
-/// ranks.
+/// one message each, and no two ranks write one file. Ranks without a file take part. A file appears whole or not at
+/// all. The store is consolidated, and groups on the way ("fields/density") are made. While the object or a copy of it
+/// lives nobody else may write the array. Faults are CollectiveError on all ranks: a name that leads elsewhere, a
+/// folder that holds something else than an array, another run that writes it, attributes or a compression that cannot
+/// be.
 template <class Field>
 class ZarrSeries {
   static_assert(detail::is_whole<Field>,
@@ -36,7 +39,7 @@ class ZarrSeries {
   using T = compute_type<typename Field::value_type>;
 
  public:
-  /// Makes the array, of `extents` points; one of that name in the store is replaced.
+  /// Makes the array, of `extents` points; one of that name in the store is replaced, once all is known to be right.
   ZarrSeries(const std::filesystem::path& store, const std::string& name,
              const DeviceMesh<typename Field::mesh_type>& mesh, const typename Field::Extents& extents,
              ZarrOptions options = {})
@@ -327,7 +330,8 @@ class ZarrSeries {
   detail::ZarrCodecs codecs_;
 };
 
-/// Collective over the field's mesh: writes it whole, each file by one rank. As ZarrSeries.
+/// Collective over the field's mesh: writes it whole, each file by one rank. As ZarrSeries, but an array of that name
+/// stays until the new one is whole: both have space for a while.
 template <class Field>
 void save_zarr(const std::filesystem::path& store, const std::string& name, const Field& field,
                ZarrOptions options = {}) {
