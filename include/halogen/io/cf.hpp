@@ -3,7 +3,6 @@
 // Zarr, netCDF and HDF5 are read by this one decoder. What it does not know it refuses.
 #pragma once
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
