@@ -18,8 +18,9 @@ template <int Channels>
 using Field = support::Field<double, Channels>;
 using support::relative_error;
 
+using Plain = hg::BatchNorm<4, std::ratio<1, 1000>, std::ratio<1, 10>, hg::Affine<false>>;
 using Body =
-    hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<3>, hg::Padding<1>>, hg::BatchNorm2d<4>, hg::SiLU, hg::Dropout<>>;
+    hg::Sequential<hg::Conv2d<2, 4, hg::Kernel<3>, hg::Padding<1>>, hg::BatchNorm2d<4>, hg::SiLU, hg::Dropout<>, Plain>;
 using Trained = hg::Sequential<Body, hg::Conv2d<4, 3>>;
 using New = hg::Sequential<hg::Frozen<hg::InEvaluation<Body>>, hg::Conv2d<4, 1>>;
 using Tuned = hg::Sequential<hg::InEvaluation<Body>, hg::Conv2d<4, 1>>;
@@ -47,8 +48,8 @@ std::vector<double> tensor(const P& parameters, const std::string& name) {
   REQUIRE(found != names.end());
   return parameters.to_host(static_cast<int>(found - names.begin()));
 }
-const std::vector<std::string> body_names{"0.0.weight", "0.0.bias",         "0.1.weight",
-                                          "0.1.bias",   "0.1.running_mean", "0.1.running_var"};
+const std::vector<std::string> body_names{"0.0.weight",       "0.0.bias",        "0.1.weight",       "0.1.bias",
+                                          "0.1.running_mean", "0.1.running_var", "0.4.running_mean", "0.4.running_var"};
 
 }  // namespace
 
@@ -94,7 +95,7 @@ TEST_CASE("a body in evaluation: the loss of inference, its gradient by finite d
       const double before = hg::evaluate(hg::mse, trainer.predict(x), y);
       CHECK(trainer.step(hg::mse, x, y).item() == doctest::Approx(before).epsilon(1e-13));
     }
-    for (const char* name : {"0.1.running_mean", "0.1.running_var"})
+    for (const char* name : {"0.1.running_mean", "0.1.running_var", "0.4.running_mean", "0.4.running_var"})
       CHECK(tensor(trainer.parameters(), name) == tensor(parameters, name));
     CHECK(tensor(trainer.parameters(), "0.0.weight") != tensor(parameters, "0.0.weight"));
   }

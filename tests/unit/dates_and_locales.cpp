@@ -115,6 +115,13 @@ TEST_CASE("under a locale with a decimal comma dates are read, and pictures are 
       const hg::TimeAxis axis({0, 500, 1000}, "milliseconds since 2020-01-01 00:00:0.5");
       CHECK(axis.index_of("2020-01-01T00:00:00.75") == 1);
       CHECK(axis.index_of("2020-01-01 00:00:1.5") == 2);
+      ::setenv("HALOGEN_TEST_NUMBER", "2.5", 1);
+      CHECK(hg::detail::number_of("HALOGEN_TEST_NUMBER", 1, 0, 9) == 2.5);
+      ::setenv("HALOGEN_TEST_NUMBER", "2,5", 1);
+      CHECK(support::refusal<hg::CollectiveError>([] {
+              hg::detail::number_of("HALOGEN_TEST_NUMBER", 1, 0, 9);
+            }).starts_with("HALOGEN_TEST_NUMBER=2,5 is no number from "));
+      ::unsetenv("HALOGEN_TEST_NUMBER");
     }
   }
   std::filesystem::remove(file);

@@ -21,6 +21,7 @@ namespace halogen::detail {
 inline bool is_set(const char* variable) { return std::getenv(variable) != nullptr; }
 
 /// The number in an environment variable, or `otherwise` where it is not set; throws CollectiveError for what is none.
+/// Its decimal sign is a point, whatever the locale is.
 double number_of(const char* variable, double otherwise, double least, double most);
 #if HALOGEN_BODIES
 HALOGEN_INLINE double number_of(const char* variable, double otherwise, double least, double most) {

@@ -131,10 +131,13 @@ struct StatisticsFile {
 
   /// Collective: what it holds. Those of a checkpoint are taken as they are.
   Json read(const Communicator& world) {
+    std::error_code fault;
+    int is_folder = world.rank() == 0 && std::filesystem::is_directory(path, fault) ? 1 : 0;
+    world.broadcast(&is_folder, sizeof is_folder, 0);
+    as_they_are = as_they_are || is_folder != 0;
     const std::string own = agree(world, [&]() -> std::string {
       if (world.rank() != 0) return "";
-      if (!std::filesystem::is_directory(path))
-        return std::filesystem::exists(path) ? text_in(path, 100'000'000) : "{}";
+      if (is_folder == 0) return std::filesystem::exists(path) ? text_in(path, 100'000'000) : "{}";
       const auto found = checkpoints_in(path);
       const bool is_whole_run = !std::filesystem::exists(path / manifest_file) && !found.empty();
       const CheckpointJson more =
@@ -142,10 +145,9 @@ struct StatisticsFile {
       if (!more.contains("statistics"))
         throw Error("FieldDataset: the checkpoint '" + path.string() +
                     "' has no statistics: name one that hg::fit wrote with normalised data, or another file");
-      return "checkpoint" + json_text(more["statistics"]);
+      return json_text(more["statistics"]);
     });
-    std::string text = text_of_root(own, world);
-    if (text.starts_with("checkpoint")) text.erase(0, 10), as_they_are = true;
+    const std::string text = text_of_root(own, world);
     return agree(world, [&] {
       const auto parsed = [&] {
         try {

@@ -31,9 +31,9 @@ inline void check_can_be_recorded(const Communicator& ranks) {
 /// runs the step, the second records it (tensor/launch_graph.hpp), and from then on each call is one launch: the host
 /// neither allocates nor waits. Where memory has moved since (a margin that grew, another optimiser state) it is
 /// recorded anew, after another image in between at the second call; all ranks record together. While a tool of Kokkos
-/// listens, which waits behind each launch, each call runs the step. comm_stats() counts recorded steps once. Elsewhere
-/// each call runs the step. The trainer must outlive it. Errors: as step(), but on a device weights that sum to nothing
-/// are refused by item(), with nothing updated.
+/// listens, which waits behind each launch, each call runs the step, and so does a call after accumulate().
+/// comm_stats() counts recorded steps once. Elsewhere each call runs the step. The trainer must outlive it. Errors: as
+/// step(), but on a device weights that sum to nothing are refused by item(), with nothing updated.
 template <class TrainerType, class Loss, class Image, class Label, class Weight, class Graph = LaunchGraph>
 class CapturedStep {
  public:
@@ -45,7 +45,7 @@ class CapturedStep {
 
   auto operator()() {
     if constexpr (Graph::records) {
-      if (Kokkos::Tools::profileLibraryLoaded()) return step();
+      if (Kokkos::Tools::profileLibraryLoaded() || trainer_.has_pending()) return step();
       const StepMemory memory = trainer_.memory_of_step(image_, label_, weight_);
       if (std::exchange(evaluations_, memory[0]) == memory[0]) return replay(memory);
     }

@@ -130,7 +130,7 @@ class GradientMean {
   }
 
   std::optional<Gradient> accumulated_;
-  Kokkos::View<BatchNumbers, memory_space> numbers_;
+  Lasting<Kokkos::View<BatchNumbers, memory_space>> numbers_;
   BatchNumbers first_{};  ///< of the first batch, where there are several outputs
   int pending_ = 0;
 };

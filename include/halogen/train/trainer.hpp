@@ -208,6 +208,9 @@ class Trainer {
     return {network_->evaluations(), of_inputs, of_labels, of_weights, gradients_, state_.identity()};
   }
 
+  /// Whether gradients of accumulate() wait for a step.
+  bool has_pending() const { return mean_.pending() > 0; }
+
   /// How the last step's loss follows from its sums, and the same of a step that was recorded.
   template <class Image>
   LossMeans loss_means(const Image& image) {
